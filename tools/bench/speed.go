@@ -104,6 +104,7 @@ func sleepers(t *target) (time.Duration, error) {
 type runner struct {
 	*target
 	load      load
+	warm      time.Duration   // the median when it was warmed up
 	latencies []time.Duration // of all rounds
 	medians   []float64       // per round, in seconds
 	rates     []float64       // per round, calls per second
@@ -121,10 +122,8 @@ func (l *lab) measureCell(ctx context.Context, c cell, targets []*target) (row, 
 		}
 		runners = append(runners, r)
 	}
-	// Many short rounds tell more than few long ones: where the kernel puts the
-	// processes changes within a second and moves a median by half.
-	slice := pick(l, 175*time.Millisecond, 110*time.Millisecond)
-	for round := range pick(l, 26, 10) {
+	slice, rounds := turns(pick(l, 175*time.Millisecond, 110*time.Millisecond), pick(l, 26, 10), runners)
+	for round := range rounds {
 		for i := range runners {
 			if err := ctx.Err(); err != nil {
 				return row{}, err
@@ -140,6 +139,21 @@ func (l *lab) measureCell(ctx context.Context, c cell, targets []*target) (row, 
 	return newRow(c, runners), nil
 }
 
+// fewestRounds is of how many a cell has at least.
+const fewestRounds = 8
+
+// turns returns how long a target's turn takes, and how many rounds of turns there are.
+// Many short rounds tell more than few long ones: where the kernel puts the processes
+// changes within a second and moves a median by half. But a turn must be long enough for
+// several calls after each other, or its rate is that of the first and the last ones.
+func turns(usual time.Duration, rounds int, runners []*runner) (time.Duration, int) {
+	slice := usual
+	for _, r := range runners {
+		slice = max(slice, 3*r.warm)
+	}
+	return slice, max(int(time.Duration(rounds)*usual/slice), min(rounds, fewestRounds))
+}
+
 // newRunner proves one answer and warms t up.
 func newRunner(c cell, t *target, warm time.Duration) (*runner, error) {
 	call := blobCall(t.tools.blob, c.size)
@@ -148,8 +162,12 @@ func newRunner(c cell, t *target, warm time.Duration) (*runner, error) {
 		return nil, err
 	}
 	r := &runner{target: t, load: load{call: call, window: c.window, span: warm, length: length}, cpuKnown: true}
-	_, err = t.client.drive(r.load)
-	return r, err
+	s, err := t.client.drive(r.load)
+	if err != nil {
+		return nil, err
+	}
+	r.warm = percentile(s.latencies, 50)
+	return r, nil
 }
 
 // turn drives the target for one slice of time.

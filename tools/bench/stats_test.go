@@ -176,3 +176,21 @@ func TestVersionsTarget(t *testing.T) {
 		}
 	}
 }
+
+func TestTurns(t *testing.T) {
+	const usual = 100 * time.Millisecond
+	for _, c := range []struct {
+		warm   time.Duration
+		slice  time.Duration
+		rounds int
+	}{
+		{warm: time.Millisecond, slice: usual, rounds: 26},
+		{warm: 50 * time.Millisecond, slice: 150 * time.Millisecond, rounds: 17},
+		{warm: time.Second, slice: 3 * time.Second, rounds: fewestRounds},
+	} {
+		slice, rounds := turns(usual, 26, []*runner{{warm: time.Microsecond}, {warm: c.warm}})
+		if slice != c.slice || rounds != c.rounds {
+			t.Errorf("calls of %v: got %d turns of %v, want %d of %v", c.warm, rounds, slice, c.rounds, c.slice)
+		}
+	}
+}
