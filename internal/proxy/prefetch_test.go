@@ -101,6 +101,26 @@ func TestForeseen(t *testing.T) {
 	}
 }
 
+// A server that gets ready meanwhile ends nothing that its neighbours have answered.
+func TestPrefetchWhileAnotherServerStarts(t *testing.T) {
+	gate := mcptest.NewGate(t)
+	o := foreseeing(t, mcptest.Options{Name: "one"})
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	o.Upstreams = append(o.Upstreams, child(t, mcptest.Options{Name: "late", Gate: gate.Addr()}))
+	s.Apply(o)
+	at := gate.Next()
+	c.call("one__list", `{}`)
+	until(t, s, "two guesses", settled(2))
+	at.Open()
+	c.request("tools/list", "") // waits for it
+	for _, n := range []string{"11", "12"} {
+		if how := disposition(t, c.call("one__echo", `{"n":`+n+`}`)); how != "hit" {
+			t.Errorf("%s: got %s, want hit", n, how)
+		}
+	}
+}
+
 // What a server behind stdio reads elsewhere is run early without any word that nothing else
 // changes it.
 func TestPrefetchOfAServiceElsewhere(t *testing.T) {

@@ -117,6 +117,9 @@ func (p *pending) admit(until bound) error {
 // sent over the next connection.
 func (c *conn) send(p *pending) {
 	p.tries++
+	if !p.own && !c.in.asked.Load() {
+		c.in.asked.Store(true)
+	}
 	if c.http {
 		p.handed() // HTTP keeps no order between requests
 	}

@@ -135,8 +135,10 @@ func (c *conn) notification(m jsonrpc.Message, p *pending) {
 	switch {
 	case m.Method == "notifications/resources/updated":
 		c.in.up.o.Invalidated("resources/updated")
-	case strings.HasSuffix(m.Method, "/list_changed"):
+	case m.Method == Resources.Changed():
 		c.in.up.o.Invalidated("list_changed")
+	case strings.HasSuffix(m.Method, "/list_changed"):
+		c.in.restated("list_changed")
 	case p != nil && p.req.Notify != nil:
 		p.req.Notify(m.Method, m.Params)
 		return
@@ -214,7 +216,7 @@ func (c *conn) closed(err error) {
 	if err == nil {
 		err = errEnded
 	}
-	c.in.up.o.Invalidated("exit")
+	c.in.restated("exit")
 	c.mu.Lock()
 	c.err = err
 	c.mu.Unlock()

@@ -25,7 +25,7 @@ import (
 
 const (
 	note    = `{"jsonrpc":"2.0","method":"notifications/message"}`
-	changed = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	changed = `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`
 )
 
 // Each server answers a call in its own way.
@@ -444,7 +444,7 @@ func TestSessionLost(t *testing.T) {
 				if got := v.work(t.Context()); got != "{}" {
 					t.Errorf("got %s", got)
 				}
-				v.heard.want(t, "handshake", "session", "exit", "handshake")
+				v.heard.want(t, "session", "exit", "handshake")
 				if slices.ContainsFunc(s.requests(), func(r string) bool { return strings.HasPrefix(r, "DELETE") }) {
 					t.Error("a lost session was deleted")
 				}

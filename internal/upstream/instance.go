@@ -50,6 +50,7 @@ type instance struct {
 	wake  chan struct{}         // capacity 1; a list went stale
 
 	status *status
+	asked  atomic.Bool // a lease has sent it a request, so that it may have answers to forget
 
 	mu     sync.Mutex // also guards what the leases want
 	leases []*Lease   // replaced and never changed
@@ -198,9 +199,18 @@ func (in *instance) handshake(ctx context.Context, c *conn) error {
 		}
 		in.refresh(l)
 	}
-	in.up.o.Invalidated("handshake") // before a session can see that there is another server
+	in.restated("handshake") // before a session can see that there is another server
 	in.adopt(offer)
 	return nil
+}
+
+// restated tells that the server may answer otherwise than before, unless it has been asked
+// nothing: then there is nothing to forget, and servers that start slowly, one after the
+// other, would each end what their neighbours have answered meanwhile.
+func (in *instance) restated(cause string) {
+	if in.asked.Load() {
+		in.up.o.Invalidated(cause)
+	}
 }
 
 // close ends the instance and returns when its process and goroutines have.

@@ -89,7 +89,7 @@ func (n *listening) keep(ctx context.Context, params []byte, sent func()) {
 		Method: "subscriptions/listen", Params: params, Hop: in.client.hop(), Sent: sent,
 		Notify: func(method string, params []byte) {
 			if method == "notifications/subscriptions/acknowledged" {
-				up.o.Invalidated("gap") // only from here on is nothing missed
+				in.restated("gap") // only from here on is nothing missed
 				return
 			}
 			in.notify(n.c, nil, method, params)

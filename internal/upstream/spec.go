@@ -46,8 +46,9 @@ type Options struct {
 	// else than a request sent through here: before anything that comes later on
 	// the same connection is acted on, and before a session can see it. The cause
 	// is "handshake", "exit", "session" (lost, over HTTP), "gap" (in a stream),
-	// "list_changed" or "resources/updated". It is called from any goroutine and
-	// must not block.
+	// "list_changed" or "resources/updated". What concerns a server alone, a handshake, an
+	// exit and changed tools or prompts, is none before the first request to it. It is
+	// called from any goroutine and must not block.
 	Invalidated func(cause string)
 	// WriteSettle is for how long after a request was given up, or its session has
 	// ended, the server may still send messages about it; nil and 0: a minute.
