@@ -54,8 +54,8 @@ func newCall(x *request, p *policy, l *leased, target []byte) *upstreamCall {
 	c := &upstreamCall{
 		s: x.s, policy: p, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, part: x.part, enter: enterHost,
 	}
-	if x.part.gated() {
-		c.enter = enterGated
+	if x.part != nil && x.part.gate != nil {
+		c.enter = x.part.gate.enter
 	}
 	return c
 }
@@ -302,35 +302,6 @@ func enterHost(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, er
 	}
 	slot, _ := limits.TryEnter(host)
 	return slot, nil
-}
-
-// gate is asked whether a call may be sent, when there is a slot for it: it may have
-// waited long for that. It returns why not, or a channel that is closed when it is to be
-// asked again; nil: the call may be sent now.
-type gate func() (again <-chan struct{}, err error)
-
-// enterGated finds the call of a plan a slot with which its gate lets it pass.
-func enterGated(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
-	for wait {
-		slot, err := enterHost(ctx, c, true)
-		if err != nil {
-			return nil, err
-		}
-		again, err := c.part.gate()
-		if again == nil && err == nil {
-			return slot, nil
-		}
-		slot.Leave(notSent) // which others need meanwhile
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case <-again:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-	return nil, nil
 }
 
 // notSent is the verdict on a request that was not sent: its host has not been tried.

@@ -1,64 +1,46 @@
 package proxy
 
 import (
+	"bytes"
+	"slices"
+
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 )
 
-// introduction is what the proxy says of itself when a client first asks. It is answered at
-// once: servers that are not known yet are waited for with the lists.
-type introduction struct {
-	info         []byte
-	capabilities []byte
-	instructions string // for the model; "": none
-}
-
-// introduce joins what the upstreams and the proxy say of themselves; client is what
-// the client does.
-func introduce(s *session, client []byte) introduction {
-	leases := s.leases.current()
-	own := []byte(nil)
+// introduce answers a client's first request, initialize or server/discover, with what the
+// upstreams and the proxy say of themselves. It waits for none: servers that are not known
+// yet are waited for with the lists.
+func introduce(x *request) {
+	s, leases := x.s, x.s.leases.current()
+	var out []byte
+	say := func(member string, value []byte) { out = jsonrpc.Set(out, member, value) }
+	info := append(jsonrpc.AppendString([]byte(`{"name":"mcpschedd","version":`), s.srv.policy.Load().Version), '}')
+	if x.msg.Method == "initialize" {
+		say("protocolVersion", jsonrpc.AppendString(nil, s.client.facts().negotiated))
+		say("serverInfo", info)
+	} else {
+		say("resultType", []byte(`"complete"`))
+		say("supportedVersions", supportedVersions())
+		say("_meta", jsonrpc.Set(nil, "io.modelcontextprotocol/serverInfo", info))
+	}
+	var own []byte
 	if s.identity.view.offersOwn() {
 		own = emptyCapabilities
 	}
-	wrong := troubles(s.srv, leases)
-	version := s.srv.policy.Load().Version
-	return introduction{
-		info:         append(jsonrpc.AppendString([]byte(`{"name":"mcpschedd","version":`), version), '}'),
-		capabilities: joinCapabilities(own, leases),
-		instructions: joinInstructions(append(wrong, instructionsOf(leases)...), len(leases)+len(wrong) > 1, allowance(client)),
+	say("capabilities", joinCapabilities(own, leases))
+	if text := instructionsFor(s, leases, x.hop.Info); text != "" {
+		say("instructions", jsonrpc.AppendString(nil, text))
 	}
+	x.finish(out)
 }
 
-// initializeResult answers a client of the handshake era.
-func (i introduction) initializeResult(version string) []byte {
-	out := jsonrpc.Set(nil, "protocolVersion", jsonrpc.AppendString(nil, version))
-	out = jsonrpc.Set(out, "capabilities", i.capabilities)
-	out = jsonrpc.Set(out, "serverInfo", i.info)
-	return i.addInstructions(out)
-}
-
-// discoverResult answers a stateless client.
-func (i introduction) discoverResult() []byte {
-	versions := []byte("[")
-	for n, v := range revision.SupportedVersions() {
-		if n > 0 {
-			versions = append(versions, ',')
-		}
-		versions = jsonrpc.AppendString(versions, v)
+func supportedVersions() []byte {
+	var quoted [][]byte
+	for _, v := range revision.SupportedVersions() {
+		quoted = append(quoted, jsonrpc.AppendString(nil, v))
 	}
-	out := []byte(`{"resultType":"complete"}`)
-	out = jsonrpc.Set(out, "supportedVersions", append(versions, ']'))
-	out = jsonrpc.Set(out, "capabilities", i.capabilities)
-	out = jsonrpc.Set(out, "_meta", jsonrpc.Set(nil, "io.modelcontextprotocol/serverInfo", i.info))
-	return i.addInstructions(out)
-}
-
-func (i introduction) addInstructions(out []byte) []byte {
-	if i.instructions == "" {
-		return out
-	}
-	return jsonrpc.Set(out, "instructions", jsonrpc.AppendString(nil, i.instructions))
+	return slices.Concat([]byte("["), bytes.Join(quoted, []byte(",")), []byte("]"))
 }
 
 // emptyCapabilities are those that can be honoured by a server that has nothing: lists

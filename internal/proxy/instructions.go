@@ -13,17 +13,21 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// instruction is what one upstream says to the model.
-type instruction struct{ upstream, text string }
+// instruction is what one upstream, or the proxy, says to the model.
+type instruction struct{ by, text string }
 
-// instructionsOf are those of the upstreams that are known.
-func instructionsOf(leases []*leased) (all []instruction) {
+// instructionsFor are those of the proxy and of the upstreams that are known, as a client
+// is to see them; info is its clientInfo.
+func instructionsFor(s *session, leases []*leased, info []byte) string {
+	all := troubles(s.srv, leases)
+	headed := len(all)+len(leases) > 1
 	for _, l := range leases {
 		if offer := l.Offer(); offer != nil && offer.Instructions != "" {
 			all = append(all, instruction{l.Name(), offer.Instructions})
 		}
 	}
-	return all
+	name, _ := jsonrpc.String(jsonrpc.Get(info, "name"))
+	return joinInstructions(all, headed, allowances[name])
 }
 
 // troubles is what the model is told of what does not work, so that it can tell its user: what
@@ -80,15 +84,10 @@ func whyAway(l *leased) string {
 const longReason = 200
 
 // allowances are how many characters of a server's instructions a client shows to
-// its model, where that is known; what is beyond is cut off without a word.
+// its model, by the client's name, where that is known; what is beyond is cut off without
+// a word.
 var allowances = map[string]int{
 	"claude-code": 4096, // 2.1.328
-}
-
-// allowance is that of a client by its clientInfo; 0: none is known.
-func allowance(client []byte) int {
-	name, _ := jsonrpc.String(jsonrpc.Get(client, "name"))
-	return allowances[name]
 }
 
 // joinInstructions joins the texts, each under its upstream's name if headed. Where
@@ -99,7 +98,7 @@ func joinInstructions(all []instruction, headed bool, allowance int) string {
 	heads, sizes := make([]string, len(all)), make([]int, len(all))
 	for i, in := range all {
 		if headed {
-			heads[i] = "# " + in.upstream + "\n"
+			heads[i] = "# " + in.by + "\n"
 		}
 		sizes[i] = length(heads[i]) + length(in.text) + len(between)
 	}

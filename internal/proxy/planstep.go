@@ -9,6 +9,7 @@ import (
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/limit"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
@@ -22,9 +23,6 @@ type planPart struct {
 	gate  gate        // asked before the call is sent; nil: it may be
 	doubt atomic.Bool // it may have been run although it failed
 }
-
-// gated reports whether the call has a gate.
-func (p *planPart) gated() bool { return p != nil && p.gate != nil }
 
 // noteDoubt notes that the call may have been run.
 func (p *planPart) noteDoubt() {
@@ -42,6 +40,35 @@ func (p *planPart) prefix() string {
 		return "q"
 	}
 	return p.step + "."
+}
+
+// gate is asked whether a call may be sent, when there is a slot for it: it may have
+// waited long for that. It returns why not, or a channel that is closed when it is to be
+// asked again; nil: the call may be sent now.
+type gate func() (again <-chan struct{}, err error)
+
+// enter finds the call a slot with which the gate lets it pass.
+func (g gate) enter(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
+	for wait {
+		slot, err := enterHost(ctx, c, true)
+		if err != nil {
+			return nil, err
+		}
+		again, err := g()
+		if again == nil && err == nil {
+			return slot, nil
+		}
+		slot.Leave(notSent) // which others need meanwhile
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-again:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return nil, nil
 }
 
 // call makes one call of a plan, the way a client's call is made: it is a request

@@ -29,10 +29,8 @@ func (x *request) route() *jsonrpc.Error {
 		return setLevel(x.s, &x.msg.Index)
 	case "ping":
 		x.local = func() { x.finish([]byte("{}")) }
-	case "initialize":
-		x.local = func() { x.finish(introduce(x.s, x.hop.Info).initializeResult(x.s.client.facts().negotiated)) }
-	case "server/discover":
-		x.local = func() { x.finish(introduce(x.s, x.hop.Info).discoverResult()) }
+	case "initialize", "server/discover":
+		x.local = func() { introduce(x) }
 	case "tools/list":
 		x.local = func() { serveList(x, upstream.Tools) }
 	case "prompts/list":
