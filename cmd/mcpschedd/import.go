@@ -47,18 +47,17 @@ in its arguments and its URL, goes into the file of variables. None is printed.`
 	c.Flags().BoolVar(&m.permissions, "permissions", false, "with --write, or later: also rewrite Claude Code's own rules,\nhook matchers, agents and commands that name tools of these\nservers (else they are printed). What is denied there is\ndenied by mcpschedd in any case")
 	c.Flags().StringSliceVar(&m.trust, "trust", nil, "believe what the servers `NAME,...` say of their own\ntools (all: every one but those of projects)")
 	c.Flags().BoolVar(&m.noStart, "no-start", false, "do not start the servers of which nothing is known, to\nask each what it says of its tools")
-	c.Flags().BoolVar(&m.json, "json", false, "print it as JSON")
 	c.MarkFlagsMutuallyExclusive("write", "undo")
 	return c
 }
 
 // importing is one run.
 type importing struct {
-	from                   []string // clients and files
-	config                 string
-	all, write, undo, json bool
-	permissions, noStart   bool
-	trust                  []string
+	from                 []string // clients and files
+	config               string
+	all, write, undo     bool
+	permissions, noStart bool
+	trust                []string
 
 	home    string
 	reader  *clients.Reader
@@ -75,6 +74,7 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 	}
 	m.stdout, m.stderr, m.files = stdout, stderr, make(map[string]*state.File)
 	m.home, _ = os.UserHomeDir() // "": clients' files are not looked for
+	m.reader = clients.NewReader(clients.Options{Machine: m.machine(), ReadFile: readBounded})
 	switch {
 	case m.undo:
 		return m.takeBack()
@@ -91,9 +91,6 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 		return err
 	}
 	p.ask(ctx)
-	if m.json {
-		return printJSON(m.stdout, p.report())
-	}
 	p.tell()
 	p.tellUnknown()
 	for _, line := range p.rules() {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"mcpschedd/internal/clients"
@@ -16,10 +15,9 @@ import (
 
 // serverClaim is what a server of which nothing is known says of its own tools.
 type serverClaim struct {
-	Name     string `json:"name"` // of the upstream
-	Tools    int    `json:"tools"`
-	ReadOnly int    `json:"read_only"`         // of these, those that it says only read
-	Problem  string `json:"problem,omitempty"` // why it could not be asked
+	tools    int
+	readOnly int    // of these, those that it says only read
+	problem  string // why it could not be asked
 }
 
 // claimTimeout is how long an unknown server may take to list its tools: a package that was
@@ -47,7 +45,7 @@ func (p *importPlan) ask(ctx context.Context) {
 	for _, s := range servers {
 		u, values, err := p.upstream(s)
 		if err != nil {
-			p.claims[s.Name] = serverClaim{Name: s.Name, Problem: err.Error()}
+			p.claims[s.Name] = serverClaim{problem: err.Error()}
 			continue
 		}
 		r, err := resolved(u, values, os.LookupEnv)
@@ -56,30 +54,21 @@ func (p *importPlan) ask(ctx context.Context) {
 	var found []proxy.Surveyed
 	briefly(o, func(srv *proxy.Server) { found = srv.Survey(ctx) })
 	for _, f := range found {
-		claim := serverClaim{Name: f.Upstream}
+		var claim serverClaim
 		if f.Offer == nil {
-			claim.Problem, _, _ = strings.Cut(reason(f.Problem), "\n") // without what it wrote to stderr
+			claim.problem, _, _ = strings.Cut(reason(f.Problem), "\n") // without what it wrote to stderr
 		}
 		for _, t := range f.Tools {
 			if t.Hidden {
 				continue
 			}
-			claim.Tools++
+			claim.tools++
 			if t.Hints.ReadOnly != nil && *t.Hints.ReadOnly {
-				claim.ReadOnly++
+				claim.readOnly++
 			}
 		}
 		p.claims[f.Upstream] = claim
 	}
-}
-
-// askAll asks for several plans at once.
-func askAll(ctx context.Context, plans []*importPlan) {
-	var all sync.WaitGroup
-	for _, p := range plans {
-		all.Go(func() { p.ask(ctx) })
-	}
-	all.Wait()
 }
 
 // kept reports whether a file is one that a client keeps for its user: the client starts the

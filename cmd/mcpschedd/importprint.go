@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,58 +10,6 @@ import (
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
 )
-
-// importReport is what --json prints.
-type importReport struct {
-	Sources []string         `json:"sources"`
-	Servers []clients.Server `json:"servers"`
-	Notes   []clients.Note   `json:"notes"`
-	Self    []string         `json:"self,omitempty"` // files that have mcpschedd among their servers already
-	Config  string           `json:"config,omitempty"`
-	Added   []string         `json:"added,omitempty"`
-	Kept    []string         `json:"kept,omitempty"`
-	Changed []string         `json:"changed,omitempty"` // files, with --write
-	Copies  string           `json:"copies,omitempty"`  // the folder of these files as they were
-	Next    []string         `json:"next,omitempty"`
-	Unknown []serverClaim    `json:"unknown,omitempty"` // what servers of which nothing is known say of their tools
-}
-
-// report is what is known before anything is changed.
-func (p *importPlan) report() importReport {
-	r := importReport{
-		Sources: p.m.sources, Servers: p.m.reader.Servers(), Notes: p.m.reader.Notes(), Self: p.m.reader.Self(), Kept: p.kept,
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.claims)) {
-		r.Unknown = append(r.Unknown, p.claims[name])
-	}
-	return r
-}
-
-// list prints one line a server.
-func (p *importPlan) list(w io.Writer) {
-	for _, s := range p.servers {
-		what := "would be taken over"
-		if provider := known(s.server); provider != "" {
-			what += ", and is known (" + provider + ")"
-		}
-		switch {
-		case s.stays != "":
-			what = "stays: " + s.stays
-		case s.there != "":
-			what = "is upstreams." + s.there + " already"
-		}
-		if s.server.From.Scope == "local" || s.server.From.Scope == "project" {
-			what += " (for " + strings.Join(s.server.Block.Folders, ", ") + " alone)"
-		}
-		if claim := p.claim(s); claim != "" {
-			what += "; " + claim
-		}
-		fmt.Fprintln(w, clients.OneLine("  "+s.server.Called()+": "+what))
-	}
-	for _, n := range p.m.reader.Notes() {
-		fmt.Fprintln(w, "  "+n.String())
-	}
-}
 
 // tell prints what was left out, what stays, and what was not understood.
 func (p *importPlan) tell() {
@@ -100,12 +46,12 @@ func (p *importPlan) claim(s planned) string {
 	switch {
 	case !asked:
 		return ""
-	case claim.Problem != "":
-		return "could not be asked what its tools do: " + claim.Problem
-	case claim.ReadOnly == 0:
-		return plural(claim.Tools, "tool") + ", of none of which it says that it only reads"
+	case claim.problem != "":
+		return "could not be asked what its tools do: " + claim.problem
+	case claim.readOnly == 0:
+		return plural(claim.tools, "tool") + ", of none of which it says that it only reads"
 	}
-	return fmt.Sprintf("%s, says that %d only read; %s", plural(claim.Tools, "tool"), claim.ReadOnly, believe)
+	return fmt.Sprintf("%s, says that %d only read; %s", plural(claim.tools, "tool"), claim.readOnly, believe)
 }
 
 // tellUnknown prints of each unknown server what it says of its tools.
@@ -121,20 +67,21 @@ func (p *importPlan) tellUnknown() {
 	}
 }
 
-// tellChanged prints what was changed, and what comes next.
-func (p *importPlan) tellChanged(r importReport, changes []clients.Change) error {
+// tellChanged prints what was changed, where the files are as they were, and what comes next.
+func (p *importPlan) tellChanged(changes []clients.Change, copies string, next []string) error {
+	config := p.have.Path
 	for _, c := range changes {
-		if c.File.Path != r.Config {
+		if c.File.Path != config {
 			continue
 		}
-		if _, err := p.m.stdout.Write(diff.Diff(r.Config, c.File.Text, r.Config+" (with what import adds)", c.Text)); err != nil {
+		if _, err := p.m.stdout.Write(diff.Diff(config, c.File.Text, config+" (with what import adds)", c.Text)); err != nil {
 			return err
 		}
 	}
 	switch {
 	case len(changes) > 0:
 	case p.m.write:
-		say(p.m.stderr, "nothing to change in %s", r.Config)
+		say(p.m.stderr, "nothing to change in %s", config)
 	default:
 		say(p.m.stderr, "no rule names a tool of a server that has moved")
 	}
@@ -152,10 +99,10 @@ func (p *importPlan) tellChanged(r importReport, changes []clients.Change) error
 			say(p.m.stderr, "wrote %s", c.File.Path)
 		}
 	}
-	if r.Copies != "" {
-		say(p.m.stderr, "the files as they were: %s; mcpschedd import --undo puts them back", r.Copies)
+	if copies != "" {
+		say(p.m.stderr, "the files as they were: %s; mcpschedd import --undo puts them back", copies)
 	}
-	for _, step := range r.Next {
+	for _, step := range next {
 		say(p.m.stderr, "next: %s", step)
 	}
 	return nil

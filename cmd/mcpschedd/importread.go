@@ -15,23 +15,43 @@ import (
 	"mcpschedd/internal/state"
 )
 
-func (m *importing) newReader() *clients.Reader {
-	return clients.NewReader(clients.Options{Machine: m.machine(), ReadFile: readBounded})
+const mostClientFile = 64 << 20 // bytes
+
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, mostClientFile+1))
+}
+
+// clientFile is a file of a client that is looked for, and what came of it.
+type clientFile struct {
+	title string // of the client
+	path  string
+	err   error // why none of its servers is read
+}
+
+// missing reports whether the file is not there.
+func (f clientFile) missing() bool { return errors.Is(f.err, fs.ErrNotExist) }
+
+// empty reports whether no server is in it.
+func (f clientFile) empty() bool {
+	_, none := errors.AsType[*clients.NoServers](f.err)
+	return none
 }
 
 // read reads the files that were named, those of clients that exist, and what the clients'
 // rules deny.
 func (m *importing) read() error {
-	m.reader = m.newReader()
 	if m.all {
-		m.from = []string{"any client"}
+		if err := m.readClients("any client", clients.All); err != nil {
+			return err
+		}
 	}
 	for _, from := range m.from {
-		named := clients.Named(from)
-		if m.all {
-			named = clients.All
-		}
-		if len(named) > 0 {
+		if named := clients.Named(from); len(named) > 0 {
 			if err := m.readClients(from, named); err != nil {
 				return err
 			}
@@ -41,7 +61,7 @@ func (m *importing) read() error {
 		if err != nil {
 			return err
 		}
-		if err := m.one(path); errors.Is(err, fs.ErrNotExist) {
+		if err := m.readFile(path); errors.Is(err, fs.ErrNotExist) {
 			return suggest(fmt.Errorf("%s: neither a client nor a file", from), from, clients.Names(), "want a file, or one of "+strings.Join(clients.Names(), ", "))
 		} else if err != nil {
 			return err
@@ -54,28 +74,27 @@ func (m *importing) read() error {
 // readClients reads those of clients' files that are there. What cannot be read is
 // said; it is an error if nothing else is there.
 func (m *importing) readClients(name string, all []*clients.Client) error {
-	if m.home == "" {
-		return hinted{misused{fmt.Errorf("there is no home folder to look for the files of %s in", name)}, "name the file instead"}
+	files, err := m.lookFor(all)
+	if err != nil {
+		return err
 	}
+	read := false
 	var wrong []error
 	var tried []string
-	before := len(m.sources)
-	for _, c := range all {
-		for _, path := range c.Places(m.machine()) {
-			err := m.one(path)
-			_, none := errors.AsType[*clients.NoServers](err)
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				tried = append(tried, path+" (no such file)")
-			case none:
-				tried = append(tried, path+" (no servers in it)")
-			case err != nil:
-				wrong = append(wrong, err)
-			}
+	for _, f := range files {
+		switch {
+		case f.err == nil:
+			read = true
+		case f.missing():
+			tried = append(tried, f.path+" (no such file)")
+		case f.empty():
+			tried = append(tried, f.path+" (no servers in it)")
+		default:
+			wrong = append(wrong, f.err)
 		}
 	}
 	switch {
-	case len(m.sources) > before:
+	case read:
 		for _, err := range wrong {
 			say(m.stderr, "warning: %v", err)
 		}
@@ -86,19 +105,21 @@ func (m *importing) readClients(name string, all []*clients.Client) error {
 	return hinted{fmt.Errorf("no servers of %s: %s", name, strings.Join(tried, ", ")), "name the file, if it is elsewhere"}
 }
 
-const mostClientFile = 64 << 20 // bytes
-
-func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
+// lookFor reads what clients keep for their user.
+func (m *importing) lookFor(all []*clients.Client) (files []clientFile, err error) {
+	if m.home == "" {
+		return nil, hinted{misused{errors.New("there is no home folder to look for clients in")}, "name a file"}
 	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, mostClientFile+1))
+	for _, c := range all {
+		for _, path := range c.Places(m.machine()) {
+			files = append(files, clientFile{c.Title, path, m.readFile(path)})
+		}
+	}
+	return files, nil
 }
 
-// one reads one file.
-func (m *importing) one(path string) error {
+// readFile reads one file.
+func (m *importing) readFile(path string) error {
 	if slices.Contains(m.sources, path) {
 		return nil
 	}
@@ -121,74 +142,70 @@ func (m *importing) one(path string) error {
 	return nil
 }
 
-// foundFile is a client's file, and what would be done with its servers.
-type foundFile struct {
-	title string
-	plan  *importPlan // nil: nothing
-	why   string      // why it is nil, or the client would not start mcpschedd
-}
-
-// list prints the clients that are found, and what would be done.
+// list prints the clients that are found, and what would be done with each of their servers.
 func (m *importing) list(ctx context.Context) error {
-	if m.home == "" {
-		return hinted{misused{errors.New("there is no home folder to look for clients in")}, "name a file"}
+	files, err := m.lookFor(clients.All)
+	if err != nil {
+		return err
 	}
-	var all []foundFile
-	var plans []*importPlan
-	for _, c := range clients.All {
-		for _, path := range c.Places(m.machine()) {
-			f, err := m.look(path)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			} else if err != nil {
-				return err
-			}
-			f.title = c.Title + ": " + path
-			if all = append(all, f); f.plan != nil {
-				plans = append(plans, f.plan)
-			}
-		}
-	}
-	if len(all) == 0 {
+	if files = slices.DeleteFunc(files, clientFile.missing); len(files) == 0 {
 		fmt.Fprintf(m.stdout, "no client is found; name a file, or one of %s; mcpschedd add adds a server without a client\n", strings.Join(clients.Names(), ", "))
 		return nil
 	}
-	askAll(ctx, plans)
-	for _, f := range all {
-		fmt.Fprintln(m.stdout, clients.OneLine(f.title))
-		if f.why != "" {
-			fmt.Fprintln(m.stdout, clients.OneLine("  "+f.why))
+	m.reader.Deny()
+	p, err := m.plan()
+	if err != nil {
+		return err
+	}
+	p.ask(ctx)
+	for _, s := range p.servers { // those of projects stand in files that the client's own names
+		if from := s.server.From; !slices.ContainsFunc(files, func(f clientFile) bool { return f.path == from.File }) {
+			files = append(files, clientFile{title: clients.Named(from.Client)[0].Title, path: from.File})
 		}
-		if f.plan != nil {
-			f.plan.list(m.stdout)
+	}
+	for _, f := range files {
+		fmt.Fprintln(m.stdout, clients.OneLine(f.title+": "+f.path))
+		switch why := m.reader.Forbidden(f.path); {
+		case f.empty():
+			fmt.Fprintln(m.stdout, "  no servers")
+		case f.err != nil:
+			fmt.Fprintln(m.stdout, clients.OneLine("  cannot be read, and is left alone: "+f.err.Error()))
+		case why != "":
+			fmt.Fprintln(m.stdout, clients.OneLine("  cannot be done: "+why))
 		}
+		p.list(m.stdout, f.path)
+	}
+	for _, n := range m.reader.Notes() {
+		fmt.Fprintln(m.stdout, n)
 	}
 	fmt.Fprintln(m.stdout, "\nmcpschedd import CLIENT --write does it, and --all --write for all of them; --undo takes it back.")
 	return nil
 }
 
-// look plans what would be done with one client's file. An error is a file that is not there,
-// or a configuration of ours with mistakes.
-func (m *importing) look(path string) (foundFile, error) {
-	one := &importing{home: m.home, config: m.config, noStart: m.noStart, stdout: m.stdout, stderr: io.Discard, files: make(map[string]*state.File)}
-	one.reader = m.newReader()
-	err := one.one(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return foundFile{}, err
+// list prints a line for each server of a file.
+func (p *importPlan) list(w io.Writer, file string) {
+	for _, s := range p.servers {
+		if s.server.From.File != file {
+			continue
+		}
+		what := "would be taken over"
+		if provider := known(s.server); provider != "" {
+			what += ", and is known (" + provider + ")"
+		}
+		switch {
+		case s.stays != "":
+			what = "stays: " + s.stays
+		case s.there != "" && p.has(s.there):
+			what = "is upstreams." + s.there + " already"
+		case s.there != "":
+			what = "the same as " + s.there + " above"
+		}
+		if folders := s.server.Block.Folders; len(folders) > 0 {
+			what += " (for " + strings.Join(folders, ", ") + " alone)"
+		}
+		if claim := p.claim(s); claim != "" {
+			what += "; " + claim
+		}
+		fmt.Fprintln(w, clients.OneLine("  "+s.server.Called()+": "+what))
 	}
-	if _, none := errors.AsType[*clients.NoServers](err); none {
-		return foundFile{why: "no servers"}, nil
-	}
-	if err != nil {
-		return foundFile{why: "cannot be read, and is left alone: " + err.Error()}, nil
-	}
-	one.reader.Deny()
-	p, err := one.plan()
-	if err != nil {
-		return foundFile{}, err
-	}
-	if why := one.reader.Forbidden(); why != "" {
-		return foundFile{plan: p, why: "cannot be done: " + why}, nil
-	}
-	return foundFile{plan: p}, nil
 }

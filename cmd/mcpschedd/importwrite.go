@@ -34,53 +34,40 @@ func (m *importing) change(ctx context.Context) error {
 		return err
 	}
 	var p *importPlan
-	var r importReport
-	err = clients.Locked(dir, func() error {
-		p, r, err = m.changeLocked(dir)
+	err = clients.Locked(dir, func() (err error) {
+		p, err = m.changeLocked(dir)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	p.ask(ctx)
-	if r.Unknown = p.report().Unknown; m.json {
-		return printJSON(m.stdout, r)
-	}
 	p.tellUnknown()
 	return nil
 }
 
-func (m *importing) changeLocked(dir state.Dir) (p *importPlan, r importReport, err error) {
+func (m *importing) changeLocked(dir state.Dir) (*importPlan, error) {
 	if err := m.read(); err != nil {
-		return nil, r, err
+		return nil, err
 	}
-	if p, err = m.plan(); err != nil {
-		return nil, r, err
+	p, err := m.plan()
+	if err != nil {
+		return nil, err
 	}
 	changes, next, err := p.changes(dir)
 	if err != nil {
-		return nil, r, err
+		return nil, err
 	}
-	r = p.report()
-	r.Config, r.Next = p.have.Path, next
-	for _, s := range p.blocks() {
-		r.Added = append(r.Added, s.Name)
-	}
-	for _, c := range changes {
-		r.Changed = append(r.Changed, c.File.Path)
-	}
-	if m.write && !m.json {
+	if m.write {
 		p.tell()
 	}
+	copies := ""
 	if len(changes) > 0 {
-		if r.Copies, err = clients.Apply(dir, m.sources, changes, time.Now()); err != nil {
-			return nil, r, err
+		if copies, err = clients.Apply(dir, m.sources, changes, time.Now()); err != nil {
+			return nil, err
 		}
 	}
-	if m.json {
-		return p, r, nil
-	}
-	return p, r, p.tellChanged(r, changes)
+	return p, p.tellChanged(changes, copies, next)
 }
 
 // changes are those to all files, and what is left for people to do then.
@@ -98,8 +85,10 @@ func (p *importPlan) changes(dir state.Dir) (all []clients.Change, next []string
 		all, err = p.changedRules()
 		return all, p.rules(), err
 	}
-	if why := p.m.reader.Forbidden(); why != "" {
-		return nil, nil, fmt.Errorf("nothing was changed: %s", why)
+	for _, path := range p.m.sources {
+		if why := p.m.reader.Forbidden(path); why != "" {
+			return nil, nil, fmt.Errorf("nothing was changed: %s", why)
+		}
 	}
 	file, err := state.OpenFile(p.have.Path)
 	if err != nil {

@@ -28,10 +28,10 @@ type Options struct {
 // Note is something about a file that concerns no imported server: one that was left
 // out, or could not be read.
 type Note struct {
-	Where   string `json:"where"` // FILE, or FILE:LINE
-	Pointer string `json:"pointer,omitempty"`
-	Text    string `json:"text"`
-	Wrong   bool   `json:"wrong"` // a mistake in the file, not a choice of ours
+	Where   string // FILE, or FILE:LINE
+	Pointer string
+	Text    string
+	Wrong   bool // a mistake in the file, not a choice of ours
 }
 
 // String is where: pointer: text, on one line.

@@ -78,18 +78,19 @@ func denied(rule, server string) (string, bool) {
 	return tool, ok && tool != ""
 }
 
-// Forbidden says why Claude Code, or Gemini CLI, would not start mcpschedd; "": it would.
-func (r *Reader) Forbidden() string {
-	for path, doc := range r.docs {
-		switch client, _ := clientOf(doc); client.Name {
-		case "claude":
-			if why := r.forbiddenByClaude(); why != "" {
-				return why
-			}
-		case "gemini":
-			if list, ok := doc.top().child("mcp", "allowed"); ok && !slices.Contains(list.strings(), ownName) {
-				return fmt.Sprintf(`%s: "mcp": {"allowed"} names the servers that may run, and not mcpschedd: put it there first`, path)
-			}
+// Forbidden says why Claude Code, or Gemini CLI, would not start mcpschedd if the file of it
+// that was read named it; "": it would.
+func (r *Reader) Forbidden(path string) string {
+	doc := r.docs[path]
+	if doc == nil {
+		return ""
+	}
+	switch client, _ := clientOf(doc); client.Name {
+	case "claude":
+		return r.forbiddenByClaude()
+	case "gemini":
+		if list, ok := doc.top().child("mcp", "allowed"); ok && !slices.Contains(list.strings(), ownName) {
+			return fmt.Sprintf(`%s: "mcp": {"allowed"} names the servers that may run, and not mcpschedd: put it there first`, path)
 		}
 	}
 	return ""

@@ -66,12 +66,12 @@ func TestForbidden(t *testing.T) {
 		`{"deniedMcpServers": [{"serverName": "mcpschedd"}]}`:                            "denies mcpschedd",
 	} {
 		r := ruled(t, map[string]string{"/home/ann/.claude.json": claudeFile, "/etc/claude-code/managed-settings.json": text})
-		if got := r.Forbidden(); (got == "") != (want == "") || !strings.Contains(got, want) {
+		if got := r.Forbidden("/home/ann/.claude.json"); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: got %q", text, got)
 		}
 	}
 	r := ruled(t, map[string]string{"/home/ann/.claude.json": claudeFile, "/etc/claude-code/managed-mcp.json": `{"mcpServers": {}}`})
-	if got := r.Forbidden(); !strings.Contains(got, "managed-mcp.json") {
+	if got := r.Forbidden("/home/ann/.claude.json"); !strings.Contains(got, "managed-mcp.json") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -2,7 +2,6 @@ package clients
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,10 +24,10 @@ type Server struct {
 
 // Origin is where a server stands.
 type Origin struct {
-	Client  string `json:"client"` // as [Client.Name]
-	File    string `json:"file"`
-	Pointer string `json:"pointer"`         // in that, as a JSON pointer
-	Scope   string `json:"scope,omitempty"` // of Claude Code: user, local, project
+	Client  string // as [Client.Name]
+	File    string
+	Pointer string // in that, as a JSON pointer
+	Scope   string // of Claude Code: user, local, project
 
 	table []string // of which it is an entry
 	entry string   // and the name of that
@@ -37,57 +36,44 @@ type Origin struct {
 // Block is what [upstreams.NAME] says of a server. No literal value of its environment or its
 // headers is in it, and nothing else that may be a secret.
 type Block struct {
-	Command    string        `json:"command,omitempty"` // "" for a url
-	Args       []string      `json:"args,omitempty"`
-	Cwd        string        `json:"cwd,omitempty"`      // "": the client's
-	Env        []Pair        `json:"env,omitempty"`      // that name variables, in the order of the file
-	EnvFile    string        `json:"env_file,omitempty"` // the client's own
-	URL        string        `json:"url,omitempty"`
-	Transport  string        `json:"transport,omitempty"` // sse, or "": streamable HTTP first
-	Headers    []Pair        `json:"headers,omitempty"`   // in the order of the file
-	Timeout    time.Duration `json:"timeout,omitempty"`   // of a call
-	Disabled   bool          `json:"disabled,omitempty"`
-	Folders    []string      `json:"folders,omitempty"` // sessions elsewhere do not have it
-	AllowTools []string      `json:"allow_tools,omitempty"`
-	DenyTools  []string      `json:"deny_tools,omitempty"`
-	Trust      bool          `json:"trust,omitempty"`
+	Command    string // "" for a url
+	Args       []string
+	Cwd        string // "": the client's
+	Env        []Pair // that name variables, in the order of the file
+	EnvFile    string // the client's own
+	URL        string
+	Transport  string        // sse, or "": streamable HTTP first
+	Headers    []Pair        // in the order of the file
+	Timeout    time.Duration // of a call
+	Disabled   bool
+	Folders    []string // sessions elsewhere do not have it
+	AllowTools []string
+	DenyTools  []string
+	Trust      bool
 }
 
 // Pair is an environment variable of a server, or a header.
 type Pair struct {
-	Name  string `json:"name"`
-	Value string `json:"value"` // with ${NAME} in it, no literal value
+	Name  string
+	Value string // with ${NAME} in it, no literal value
 }
 
 // Variables are what a server's file of variables has.
 type Variables struct {
-	Values []Value `json:"values,omitempty"`
-	Unset  []Unset `json:"unset,omitempty"` // that have to be set before it runs
+	Values []Value
+	Unset  []Unset // that have to be set before it runs
 }
 
 // Value is a variable of a server and what it stands for, which is never printed.
 type Value struct {
-	Name  string `json:"name"`
-	Value string `json:"-"`
+	Name  string
+	Value string
 }
 
 // Unset is a variable of which no file has a value.
 type Unset struct {
-	Name string `json:"name"`
-	Why  string `json:"why"`
-}
-
-// MarshalJSON writes all that there is to say of a server as one object.
-func (s Server) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Name string `json:"name"`
-		Was  string `json:"was,omitempty"`
-		Origin
-		Block
-		Variables
-		Stays string   `json:"stays,omitempty"`
-		Notes []string `json:"notes,omitempty"`
-	}{s.Name, s.Was, s.From, s.Block, s.Variables, s.Stays, s.Notes})
+	Name string
+	Why  string
 }
 
 // Called is a server's name in the client's file.
