@@ -134,16 +134,16 @@ func TestHearsay(t *testing.T) {
 		t.Errorf("after three labels: got %+v, want a guess without a reason", got)
 	}
 	for i := range 3 {
-		if p.f.Tried("get") {
+		if p.f.Proven()("get") {
 			t.Errorf("tried after %d comparisons, want 3", i)
 		}
 		p.f.Trial("get", true)
 	}
-	if !p.f.Tried("get") {
+	if !p.f.Proven()("get") {
 		t.Error("not tried after 3 comparisons that agreed")
 	}
 	p.f.Trial("get", false)
-	if p.f.Tried("get") || p.f.Barred("get") == "" {
+	if p.f.Proven()("get") || p.f.Barred("get") == "" {
 		t.Error("still trusted after a comparison that did not agree")
 	}
 	p.call("list", `{}`, `{"n":9}`)

@@ -23,13 +23,13 @@ func TestTrials(t *testing.T) {
 	for range 3 {
 		m.Trial("get", true)
 	}
-	if m.Tried("get") || m.Barred("get") != "" {
-		t.Errorf("after three trials: got tried %v, barred %q", m.Tried("get"), m.Barred("get"))
+	if m.Proven()("get") || m.Barred("get") != "" {
+		t.Errorf("after three trials: got tried %v, barred %q", m.Proven()("get"), m.Barred("get"))
 	}
 	for range 2 {
 		m.Trial("get", true)
 	}
-	if !m.Tried("get") {
+	if !m.Proven()("get") {
 		t.Error("after five trials: not tried")
 	}
 	m.Trial("get", false)
@@ -43,13 +43,40 @@ func TestTrials(t *testing.T) {
 	}
 }
 
+// The trials of a server's tools count for each other, until one gives two answers.
+func TestTrialsTestTheServersWord(t *testing.T) {
+	m := untrusted()
+	tried := func(want string) {
+		t.Helper()
+		got, proven := "", m.Proven()
+		for _, tool := range []string{"get", "list", "never"} {
+			if proven(tool) {
+				got += " " + tool
+			}
+		}
+		if got != want {
+			t.Errorf("got proven%s, want%s", got, want)
+		}
+	}
+	for range 4 {
+		m.Trial("get", true)
+	}
+	tried("")
+	m.Trial("list", true)
+	tried(" get list")
+	m.Trial("other", false)
+	tried("")
+	m.Trial("get", true)
+	tried(" get")
+}
+
 // Asking about a tool that was never called must not make it known.
 func TestAskingIsNotLearning(t *testing.T) {
 	m := model()
 	learn(t, m, 0, 3)
 	before := state(t, m)
 	m.Usual("a")
-	m.Tried("a")
+	m.Proven()("a")
 	m.Barred("a")
 	p := begin(t, m)
 	p.s.Guesses(p.now)
@@ -84,7 +111,7 @@ func TestTrialsAreMerged(t *testing.T) {
 	}
 	m := untrusted()
 	m.Merge(stored)
-	if !m.Tried("get") {
+	if !m.Proven()("get") {
 		t.Error("17 trials in eight processes: not tried")
 	}
 	if m.Barred("other") != predict.AnswersDiffer || m.Barred("old") != "once" || m.Barred("get") != "" {

@@ -92,10 +92,23 @@ func (m *Model) Trial(tool string, same bool) {
 	m.learned.tool(tool).Agreed.now++
 }
 
-// Tried reports whether a tool that is known to read by its annotation alone has
-// proven it: as many comparisons as Options.ShadowLabels agreed, and none did not.
-func (m *Model) Tried(tool string) bool {
-	return int(m.learned.known(tool).Agreed.now) >= m.opt.ShadowLabels && m.Barred(tool) == ""
+// Proven returns what reports whether a tool that is known to read by its annotation alone
+// has proven it. The operator trusts its server, so it is the server's word that is put to
+// the test: Options.ShadowLabels comparisons of its tools must have agreed, one of them the
+// tool's own. Once two answers of any tool differed, each must have as many of its own.
+func (m *Model) Proven() func(tool string) bool {
+	all, need := 0, 1
+	for _, t := range m.learned.tools {
+		all += int(t.Agreed.now)
+	}
+	for _, why := range m.learned.bars {
+		if why == AnswersDiffer {
+			need = m.opt.ShadowLabels
+		}
+	}
+	return func(tool string) bool {
+		return all >= m.opt.ShadowLabels && int(m.learned.known(tool).Agreed.now) >= need && m.Barred(tool) == ""
+	}
 }
 
 // maxBars bounds the tools that are barred. Past it all are: forgetting a bar

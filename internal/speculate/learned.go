@@ -61,16 +61,11 @@ func (w *Worker) publish(o *upstreamState, tool string) {
 	}
 }
 
-// prove makes known whether a tool is barred, or has proven that it only reads.
-func (w *Worker) prove(o *upstreamState, tool string) {
-	barred, proven := o.model.Barred(tool) != "", o.model.Tried(tool)
-	w.learned.update(o.at.Key, tool, func(t *ToolState) { t.Barred, t.Proven = barred, proven })
-}
-
-// proveAll does so for every tool of an upstream, when what was learned of it has
-// been read.
-func (w *Worker) proveAll(o *upstreamState) {
-	for _, name := range o.at.Tools() {
-		w.prove(o, name)
+// prove makes known which tools of an upstream are barred, and which have proven that they
+// only read: those that it lists, and others that something was just learned of.
+func (w *Worker) prove(o *upstreamState, others ...string) {
+	proven := o.model.Proven()
+	for _, name := range append(o.at.Tools(), others...) {
+		w.learned.update(o.at.Key, name, func(t *ToolState) { t.Barred, t.Proven = o.model.Barred(name) != "", proven(name) })
 	}
 }

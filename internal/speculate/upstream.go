@@ -45,7 +45,7 @@ func (w *Worker) upstream(at *Upstream) *upstreamState {
 	}
 	w.upstreams[at.Key] = o
 	w.keepOne(o)
-	w.proveAll(o)
+	w.prove(o)
 	for _, tool := range o.model.Seen() {
 		w.publish(o, tool)
 	}
@@ -85,7 +85,7 @@ func (w *Worker) forget() {
 			delete(w.upstreams, key)
 			continue
 		}
-		w.proveAll(o) // the operator may have given their word for a tool
+		w.prove(o) // the operator may have given their word for a tool
 	}
 	w.learned.forget(w.Gone)
 }
