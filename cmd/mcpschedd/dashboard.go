@@ -177,7 +177,7 @@ func viewOfToday(d folder) func() record.View {
 			}
 		}
 		v := r.tally.View(time.Now())
-		v.Stats.Running = running
+		v.Stats.Stand(running)
 		return v
 	}
 }

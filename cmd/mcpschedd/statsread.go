@@ -139,7 +139,8 @@ func (r *reading) follow(d folder) (*seen, error) {
 		return nil, fmt.Errorf("%w: what was recorded, and whether a mcpschedd runs, cannot be seen from here", err)
 	}
 	s := r.seen(time.Now())
-	s.period, s.stats.Running = "today", record.Statuses(d.path)
+	s.period = "today"
+	s.stats.Stand(record.Statuses(d.path))
 	idle := s.stats.Totals.Calls+s.stats.Totals.Plans == 0
 	if s.silent = idle && d.off; d.off {
 		s.notes = append(s.notes, eventsOff)

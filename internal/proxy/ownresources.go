@@ -139,7 +139,7 @@ func indented(v any) (string, error) {
 const statsInterval = time.Second
 
 // changesStats reports whether an event changes the stats: reading the resource does not.
-func changesStats(e *record.Event) bool { return e.Kind != record.Begin && e.Kind != record.State }
+func changesStats(e *record.Event) bool { return e.Kind != record.Begin }
 
 // announceStats tells the clients that subscribed to the stats that they have changed.
 func announceStats(sessions []*session) {

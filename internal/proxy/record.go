@@ -15,7 +15,6 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/limit"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
@@ -23,8 +22,7 @@ import (
 
 // recorder tells the log of every tools/call, once, when it has been answered or will not
 // be; of every prefetch, once, when it is known what became of it; and of what no single
-// call shows: levels, harm, and how the limits and the store stand. All figures are added
-// up from that.
+// call shows: levels and harm. All figures are added up from that.
 type recorder struct {
 	srv    *Server
 	log    *record.Log
@@ -32,14 +30,14 @@ type recorder struct {
 
 	mu    sync.Mutex
 	open  []*openPrefetch     // in the order in which they began
-	state time.Time           // when the limits and the store were last recorded
+	stood time.Time           // when the status was last written anew because of calls
 	harm  speculate.HarmStats // as recorded
 }
 
 // How often what has changed is recorded, at most, while calls come.
 const (
 	lookEvery  = time.Second
-	stateEvery = 10 * time.Second
+	standEvery = 10 * time.Second // what hosts allow, which is part of the status
 )
 
 // sent counts requests that really went to an upstream. They are recorded with their
@@ -202,13 +200,12 @@ func (r *recorder) recordPrefetchesLocked(last bool) {
 func (r *recorder) look(now time.Time) {
 	last := r.looked.Load()
 	if now.UnixNano()-last >= int64(lookEvery) && r.looked.CompareAndSwap(last, now.UnixNano()) {
-		r.srv.work.Go(func() { r.record(true) })
+		r.srv.work.Go(r.record)
 	}
 }
 
-// record records what has changed since it last did: prefetches, levels, harm, and, if it
-// is wanted, how the limits and the store stand.
-func (r *recorder) record(state bool) {
+// record records what has changed since it last did: prefetches, levels and harm.
+func (r *recorder) record() {
 	now, scheduler := time.Now(), r.srv.prefetch.Scheduler
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -225,9 +222,9 @@ func (r *recorder) record(state bool) {
 	r.recordHarm("eviction", now, harm.Evictions-r.harm.Evictions, 0)
 	r.recordHarm("question", now, harm.Questions-r.harm.Questions, 0)
 	r.harm = harm
-	if state && now.Sub(r.state) >= stateEvery {
-		r.state = now
-		r.log.Add(stateEvent(r.srv, now))
+	if now.Sub(r.stood) >= standEvery {
+		r.stood = now
+		r.log.Changed()
 	}
 }
 
@@ -236,21 +233,6 @@ func (r *recorder) recordHarm(why string, at time.Time, n int64, waitMS float64)
 	if n > 0 || waitMS > 0 {
 		r.log.Add(record.Event{Kind: record.Harm, At: at, Why: why, LatencyMS: waitMS, Count: max(n, 1)})
 	}
-}
-
-// stateEvent is how the limits and the store stand.
-func stateEvent(s *Server, now time.Time) record.Event {
-	e := record.Event{Kind: record.State, At: now, Sessions: len(s.sessions.all()), Store: &record.Store{}}
-	var limits []limit.HostStats
-	if s.common.reportedBy(s) {
-		st := s.store.Stats()
-		limits = s.limits.Stats()
-		*e.Store = record.Store{Entries: st.Entries, Bytes: st.Bytes, Evicted: st.Evicted, Displaced: st.Prefetch.Displaced}
-	}
-	for _, h := range s.hosts(limits) {
-		e.Hosts = append(e.Hosts, h)
-	}
-	return e
 }
 
 // close records what is open, and ends the record.

@@ -125,7 +125,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	recording.Log, recording.Status = o.Log, s.status
 	recording.Each = func(e *record.Event) {
 		s.figures.add(e)
-		if e.Kind == record.Session || e.Kind == record.End || e.Kind == record.State {
+		if e.Kind == record.Session || e.Kind == record.End || e.Kind == record.Level {
 			s.recorder.log.Changed()
 		}
 		if o.Record.Each != nil {
@@ -233,7 +233,7 @@ func (s *Server) Close() {
 	ending.Wait()
 	s.prefetch.Close() // nothing begins a prefetch any more
 	s.work.Wait()
-	s.recorder.record(true)
+	s.recorder.record()
 	s.common.remove(s)
 	s.figures.notices.stop()
 	s.recorder.close()

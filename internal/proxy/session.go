@@ -151,7 +151,7 @@ func (s *session) End(why error) {
 // that came of its prefetches.
 func (s *session) endObserved() {
 	s.srv.prefetch.SessionEnded(&s.observed.Client, func() {
-		s.srv.recorder.record(false) // before the session's end stands there
+		s.srv.recorder.record() // before the session's end stands there
 		if !s.client.facts().opened.IsZero() {
 			s.srv.recorder.log.Add(record.Event{Kind: record.End, At: time.Now(), Session: s.observed.Name})
 		}

@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -45,7 +48,7 @@ func (f *figures) add(e *record.Event) {
 // Report is everything there is to say of the proxy: what the record adds up to, and
 // what stands at the moment.
 func (s *Server) Report() record.Stats {
-	s.recorder.record(false)
+	s.recorder.record()
 	out := s.figures.tally.Stats(time.Now())
 	s.addMoment(&out)
 	return out
@@ -53,7 +56,7 @@ func (s *Server) Report() record.Stats {
 
 // View is what the dashboard shows.
 func (s *Server) View() record.View {
-	s.recorder.record(false)
+	s.recorder.record()
 	v := s.figures.tally.View(time.Now())
 	s.addMoment(&v.Stats)
 	return v
@@ -64,9 +67,8 @@ func (s *Server) addMoment(out *record.Stats) {
 	out.UptimeS = int64(time.Since(s.figures.began).Seconds())
 	out.Open = len(s.sessions.all())
 	out.Config = s.figures.config(s.policy.Load())
-	out.Hosts = s.hosts(s.limits.Stats())
 	out.Engine = s.Stats()
-	out.Running = []record.Status{s.status()}
+	out.Stand([]record.Status{s.standing(true)})
 	out.Derive()
 }
 
@@ -125,11 +127,11 @@ type PrefetchStats struct {
 	Scheduler speculate.Stats `json:"speculation"`
 }
 
-// hosts says what every host allows at the moment.
-func (s *Server) hosts(limits []limit.HostStats) map[string]record.Host {
+// hosts says what every host allows at the moment, in the order of their names.
+func (s *Server) hosts() []record.Host {
 	p, now := s.policy.Load(), time.Now()
 	out := make(map[string]record.Host)
-	for _, h := range limits {
+	for _, h := range s.limits.Stats() {
 		rule := p.rule(h.Host)
 		shown := record.Host{
 			Host: h.Host, Level: speculate.Normal, InFlight: h.InFlight, Waiting: h.Waiting, Limited: h.Limited,
@@ -148,5 +150,5 @@ func (s *Server) hosts(limits []limit.HostStats) map[string]record.Host {
 		h.Host, h.Level = host, level
 		out[host] = h
 	}
-	return out
+	return slices.SortedFunc(maps.Values(out), func(a, b record.Host) int { return cmp.Compare(a.Host, b.Host) })
 }

@@ -14,8 +14,13 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// status says how the proxy stands. It may be asked before the server is made.
-func (s *Server) status() record.Status {
+// status says how the proxy stands, for the record, of which there is one for each server of a
+// process.
+func (s *Server) status() record.Status { return s.standing(s.common.reportedBy(s)) }
+
+// standing is that, with what hosts allow if that is wanted. It may be asked before the server is
+// made.
+func (s *Server) standing(hosts bool) record.Status {
 	out := record.Status{MemoryKB: residentKB(os.Getpid()), Upstreams: []record.UpstreamStatus{}, Clients: s.clients()}
 	p := s.policy.Load()
 	if p == nil {
@@ -33,6 +38,9 @@ func (s *Server) status() record.Status {
 			u.MemoryKB += residentKB(id)
 		}
 		out.Upstreams = append(out.Upstreams, u)
+	}
+	if hosts {
+		out.Hosts = s.hosts()
 	}
 	return out
 }

@@ -12,7 +12,6 @@ import (
 const (
 	mostTools     = 4096
 	mostUpstreams = 256
-	mostHosts     = 1024
 	mostProcesses = 1024 // that have not ended
 	mostReasons   = 64   // reasons and causes of each kind
 	longest       = 256  // bytes of a name, and of a tool with its upstream

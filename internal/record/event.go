@@ -27,7 +27,6 @@ const (
 	Plan     Kind = "plan"     // a plan, when it has ended
 	Level    Kind = "level"    // the prefetch level of a host or a session has changed
 	Harm     Kind = "harm"     // what a prefetch did to others: Why is foreground_wait (LatencyMS), rate_limited, eviction or question
-	State    Kind = "state"    // the limits and the store at the moment
 	End      Kind = "end"      // of a session, or, without one, of the process
 )
 
@@ -144,11 +143,6 @@ type Event struct {
 	Client    string   `json:"client,omitempty"` // of session: name and version, as the client says
 	Killed    bool     `json:"-"`                // of end: the process did not say so; never written
 
-	// Of state.
-	Hosts    []Host `json:"hosts,omitempty"`
-	Sessions int    `json:"sessions,omitempty"`
-	Store    *Store `json:"store,omitempty"`
-
 	// Given to [Log.Add], and never written: what ArgsHash, Arguments and ResultHash are
 	// made of. The log keeps RawArguments and changes none of it.
 	RawArguments []byte `json:"-"`
@@ -166,14 +160,6 @@ type Decision struct {
 	Differs string  `json:"differs,omitempty"`  // the arguments in which it differs from others of its tool: their names, and their values where arguments are recorded in full
 
 	RawArguments []byte `json:"-"` // given to [Log.Add], and never written
-}
-
-// Store is what the store of answers holds at the moment.
-type Store struct {
-	Entries   int   `json:"entries"`
-	Bytes     int64 `json:"bytes"`
-	Evicted   int64 `json:"evicted,omitempty"`   // so far
-	Displaced int64 `json:"displaced,omitempty"` // of those: answers to real calls, by a prefetch
 }
 
 // fields are an event without its methods, so that encoding/json uses the tags above.

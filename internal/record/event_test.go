@@ -77,9 +77,9 @@ func TestEveryField(t *testing.T) {
 
 func TestWhatIsWritten(t *testing.T) {
 	e := record.Event{
-		Kind: record.State, At: time.UnixMicro(7), Session: "<&>", Hosts: make([]record.Host, 1), Store: &record.Store{}, Top: make([]record.Decision, 1), Arguments: "{\n\"a\":1}",
+		Kind: record.Choice, At: time.UnixMicro(7), Session: "<&>", Top: make([]record.Decision, 1), Arguments: "{\n\"a\":1}",
 	}
-	want := `{"kind":"state","ts_us":7,"session":"<&>","top":[{"tool":"","p":0}],"hosts":[{"host":"","level":0}],"store":{"entries":0,"bytes":0},"arguments":{"a":1}}`
+	want := `{"kind":"choice","ts_us":7,"session":"<&>","top":[{"tool":"","p":0}],"arguments":{"a":1}}`
 	if got := line(t, e); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

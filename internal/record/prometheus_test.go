@@ -113,13 +113,16 @@ func lived() *record.Tally {
 	add(record.Event{Kind: record.Call, Upstream: "github", Tool: "get_issue", Disposition: record.Failed, Error: "timeout", LatencyMS: 9000})
 	add(record.Event{Kind: record.Call, Tool: "no_such_tool", Disposition: record.Failed, Error: "refused"})
 	add(record.Event{Kind: record.Choice, Candidates: 5, Issued: 2, Reasons: map[string]int{"budget": 2, "probability": 1}, BestMS: 100, AchievedMS: 60, LateCalled: 1})
-	t.Add(&record.Event{Kind: record.State, At: at, Process: "p", Hosts: []record.Host{{Host: "api.github.com", Level: 2, Limited: 3, HarmMS: 1500, CoolingMS: 7000}}})
 	return t
 }
 
 func scrapedOf(t *record.Tally) scraped {
 	at := time.Date(2026, 5, 1, 13, 0, 0, 0, time.UTC)
-	return scraped{Stats: func() record.Stats { return t.Stats(at) }, Version: "1.2.3"}
+	return scraped{Version: "1.2.3", Stats: func() record.Stats {
+		s := t.Stats(at)
+		s.Stand([]record.Status{{Hosts: []record.Host{{Host: "api.github.com", Level: 2, Limited: 3, HarmMS: 1500, CoolingMS: 7000}}}})
+		return s
+	}}
 }
 
 // What is scraped is what the figures say.

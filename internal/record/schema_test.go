@@ -23,7 +23,7 @@ func TestSchema(t *testing.T) {
 	fill(reflect.ValueOf(&full).Elem())
 	full.SchemaVersion, full.Config.LoadedAt = 1, "2026-05-01T08:00:00Z"
 	shown := func(s record.Stats) map[string]any { return asJSON(t, s) }
-	busy := tallied(record.Event{Kind: record.Begin}, record.Event{Kind: record.Call, Disposition: record.Hit}, record.Event{Kind: record.State, Hosts: []record.Host{{Host: "h"}}})
+	busy := tallied(record.Event{Kind: record.Begin}, record.Event{Kind: record.Call, Disposition: record.Hit})
 	for name, s := range map[string]record.Stats{"full": full, "empty": tallied().Stats(time.Time{}), "busy": busy.Stats(start)} {
 		v := shown(s)
 		if err := schema.Validate(v); err != nil {

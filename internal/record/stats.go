@@ -35,7 +35,7 @@ type Stats struct {
 	Totals        Totals          `json:"totals" jsonschema:"Sums over everything."`
 	Upstreams     map[string]Part `json:"upstreams" jsonschema:"Name of an upstream: its own figures. At most 256; the rest is under (other)."`
 	Tools         map[string]Part `json:"tools" jsonschema:"upstream/tool: its own figures. At most 4,096; the rest is under (other)."`
-	Hosts         map[string]Host `json:"hosts" jsonschema:"Name of a host: what it allows at the moment, over the processes that run. At most 1,024; the rest is under (other)."`
+	Hosts         map[string]Host `json:"hosts" jsonschema:"Name of a host: what it allows at the moment, over the processes that run."`
 	Report        string          `json:"report" jsonschema:"The report line; empty if all its figures are 0."`
 	Running       []Status        `json:"running,omitempty" jsonschema:"How the running processes stand."`
 	Engine        any             `json:"engine,omitempty" jsonschema:"Of a running proxy: the inner state, for finding a fault; not described further, and no part of version 1."`
@@ -127,8 +127,7 @@ type HarmPart struct {
 	Questions        int64   `json:"questions" jsonschema:"Questions to clients." text:"cost: %d questions to clients" prom:"harm_total{reason=question}"`
 }
 
-// Host is what a host allows at the moment, and how freely calls to it are prefetched. It is
-// part of a line of the log, and shown as it is.
+// Host is what a host allows at the moment, and how freely calls to it are prefetched.
 type Host struct {
 	Host        string  `json:"host" jsonschema:"Its name."`
 	Level       int     `json:"level" jsonschema:"How freely calls to the host are prefetched, from 0 (candidates are only watched) to 4." prom:"host_level{host}"`

@@ -25,6 +25,7 @@ type Status struct {
 	MemoryKB    int64            `json:"memory_kb,omitempty" jsonschema:"Resident memory in KiB, where the system tells."`
 	Upstreams   []UpstreamStatus `json:"upstreams" jsonschema:"How its upstreams stand, in the order of the configuration."`
 	Clients     []ClientStatus   `json:"clients" jsonschema:"Open sessions, by client and folder."`
+	Hosts       []Host           `json:"hosts,omitempty" jsonschema:"What the hosts that it calls allow."`
 }
 
 // UpstreamStatus is how an upstream stands.
@@ -47,6 +48,26 @@ type ClientStatus struct {
 	Client   string `json:"client" jsonschema:"Name and version, as it says."`
 	Dir      string `json:"dir,omitempty" jsonschema:"Where it works, where that is known."`
 	Sessions int    `json:"sessions" jsonschema:"How many are open."`
+}
+
+// Stand adds how the running processes stand, and what hosts allow over all of them: what
+// they do there adds up, and of limits and levels the narrowest holds.
+func (s *Stats) Stand(running []Status) {
+	s.Running, s.Hosts = running, make(map[string]Host)
+	for _, p := range running {
+		for _, b := range p.Hosts {
+			a, known := s.Hosts[b.Host]
+			if !known {
+				a.Level, a.Tokens = b.Level, b.Tokens
+			}
+			s.Hosts[b.Host] = Host{
+				Host: b.Host, Level: min(a.Level, b.Level), InFlight: a.InFlight + b.InFlight, Waiting: a.Waiting + b.Waiting,
+				Rate: max(a.Rate, b.Rate), Burst: max(a.Burst, b.Burst), Concurrency: max(a.Concurrency, b.Concurrency),
+				Tokens: min(a.Tokens, b.Tokens), Limited: a.Limited + b.Limited, CoolingMS: max(a.CoolingMS, b.CoolingMS),
+				Prefetches: a.Prefetches + b.Prefetches, HarmMS: a.HarmMS + b.HarmMS,
+			}
+		}
+	}
 }
 
 const (

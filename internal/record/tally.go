@@ -49,7 +49,7 @@ func New(sessionRows int, lost func() int64) *Tally {
 		lost = func() int64 { return 0 }
 	}
 	return &Tally{
-		lost: lost, tools: make(map[toolKey]*tool), upstreams: make(map[string]*sums), processes: processes{running: make(map[string]hosts)},
+		lost: lost, tools: make(map[toolKey]*tool), upstreams: make(map[string]*sums), processes: processes{running: make(map[string]bool)},
 		sessions: sessions{most: sessionRows, byName: make(map[string]*session), dirs: make(map[string]string)},
 		series:   make(series), graph: graph{pairs: make(map[pairKey]*pair)}, recent: newRecent(),
 	}
@@ -67,7 +67,7 @@ func (t *Tally) Add(event *Event) {
 		e.Disposition = Failed // no upstream has the tool
 	}
 	s := t.sessions.of(e)
-	now := t.processes.saw(e)
+	t.processes.saw(e)
 	if wrong := uncountable(e); wrong != "" {
 		t.recent.problems.put(cut(wrong, 500))
 		return
@@ -89,20 +89,10 @@ func (t *Tally) Add(event *Event) {
 		}
 		t.recent.decisions.put(c)
 	case Level:
-		if e.Host != "" {
-			h := now[e.Host]
-			h.Host, h.Level = e.Host, e.To
-			now.set(h)
-		}
 		t.recent.levels.put(shown(e))
 	case Harm:
 		if e.Why == "foreground_wait" {
 			t.series.add(micros(e.At), Point{HarmMS: e.LatencyMS})
-		}
-	case State:
-		for _, h := range e.Hosts {
-			tidy(reflect.ValueOf(&h).Elem())
-			now.set(h)
 		}
 	case End:
 		t.end(e, s)
@@ -210,7 +200,7 @@ func (t *Tally) statsLocked(now time.Time, lost int64) Stats {
 		Totals:        t.total.totals(),
 		Upstreams:     make(map[string]Part, len(t.upstreams)),
 		Tools:         make(map[string]Part, len(t.tools)),
-		Hosts:         t.processes.hosts(),
+		Hosts:         make(map[string]Host),
 	}
 	s.Totals.EventsLost = lost
 	for name, of := range t.upstreams {

@@ -245,26 +245,16 @@ func TestProcessEndsItsSessions(t *testing.T) {
 
 // What the processes that run say of a host is put together.
 func TestHosts(t *testing.T) {
-	host := func(process string, level, inFlight int, limited int64, harm float64) record.Event {
-		return record.Event{Kind: record.State, Process: process, Hosts: []record.Host{{Host: "api.github.com", Level: level, InFlight: inFlight, Limited: limited, HarmMS: harm, Rate: 5}}}
-	}
-	all := []record.Event{
-		host("a", 3, 2, 1, 10), host("b", 2, 1, 4, 5), host("a", 3, 4, 2, 30),
-		{Kind: record.Level, Process: "b", Host: "api.github.com", From: 2, To: 1, Why: "harm"}, {Kind: record.Level, Process: "b", Host: "new.example", From: 2, To: 3, Why: "accurate"},
-	}
-	got := tallied(all...).Stats(time.Time{}).Hosts
+	s := tallied().Stats(time.Time{})
+	s.Stand([]record.Status{
+		{Hosts: []record.Host{{Host: "api.github.com", Level: 3, InFlight: 4, Limited: 2, HarmMS: 30, Rate: 5, Tokens: 2}}},
+		{Hosts: []record.Host{{Host: "api.github.com", Level: 1, InFlight: 1, Limited: 4, HarmMS: 5, Rate: 5, Tokens: 1}, {Host: "new.example", Level: 3}}},
+	})
 	want := map[string]record.Host{
-		"api.github.com": {Host: "api.github.com", Level: 1, InFlight: 5, Limited: 6, HarmMS: 35, Rate: 5}, "new.example": {Host: "new.example", Level: 3},
+		"api.github.com": {Host: "api.github.com", Level: 1, InFlight: 5, Limited: 6, HarmMS: 35, Rate: 5, Tokens: 1}, "new.example": {Host: "new.example", Level: 3},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("both run: want (-), got (+):\n%s", diff)
-	}
-	all = append(all, record.Event{Kind: record.End, Process: "b"})
-	want = map[string]record.Host{
-		"api.github.com": {Host: "api.github.com", Level: 3, InFlight: 4, Limited: 2, HarmMS: 30, Rate: 5},
-	}
-	if diff := cmp.Diff(want, tallied(all...).Stats(time.Time{}).Hosts); diff != "" {
-		t.Errorf("one has ended: want (-), got (+):\n%s", diff)
+	if diff := cmp.Diff(want, s.Hosts); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
 	}
 }
 

@@ -92,10 +92,10 @@ func TestHostileNames(t *testing.T) {
 	tally := record.New(0, nil)
 	for i := range 2000 {
 		e := record.Event{
-			Kind:    []record.Kind{record.Session, record.Call, record.Prefetch, record.Choice, record.Level, record.State, record.Harm}[r.IntN(7)],
+			Kind:    []record.Kind{record.Session, record.Call, record.Prefetch, record.Choice, record.Level, record.Harm}[r.IntN(6)],
 			Session: hostile(r), Process: hostile(r), Client: hostile(r), Upstream: hostile(r), Tool: hostile(r), Host: hostile(r),
 			Seq: int64(i), Disposition: record.Fetched, Fate: record.Wasted, Cause: hostile(r), Why: hostile(r),
-			Reasons: map[string]int{hostile(r): 1}, Top: []record.Decision{{Tool: hostile(r), Reason: hostile(r)}}, Hosts: []record.Host{{Host: hostile(r)}},
+			Reasons: map[string]int{hostile(r): 1}, Top: []record.Decision{{Tool: hostile(r), Reason: hostile(r)}},
 		}
 		tally.Add(&e)
 	}

@@ -132,7 +132,7 @@ func (l *ring[T]) all() []T {
 func shown(e *Event) Event {
 	out := *e
 	out.Process, out.Arguments, out.RawArguments, out.ArgsHash, out.ResultHash, out.ResultSum = "", "", nil, "", "", 0
-	out.Edge, out.Dir, out.Needs, out.Upstreams, out.Hosts, out.Store = "", "", nil, nil, nil, nil
+	out.Edge, out.Dir, out.Needs, out.Upstreams = "", "", nil, nil
 	out.Reasons, out.Top = nil, nil
 	for reason, n := range e.Reasons {
 		if len(out.Reasons) < mostReasons && n > 0 {

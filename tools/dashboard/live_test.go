@@ -32,7 +32,7 @@ func TestFigures(t *testing.T) {
 	now := time.Now()
 	tally := busy(now)
 	v := tally.View(now)
-	v.Stats.Running = running(now)
+	v.Stats.Stand(running(now))
 	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return v }, Since: "today"}))
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
 	p.until(isLive)
@@ -163,13 +163,13 @@ func enemies(now time.Time) record.View {
 	playSessions(2, now.Add(-10*time.Minute), now, 5, t.Add)
 	v := t.View(now)
 	name := func(i int) string { return hostile[i%len(hostile)] }
-	tools, hosts := map[string]record.Part{}, map[string]record.Host{}
+	tools, hosts := map[string]record.Part{}, []record.Host{}
 	part := v.Stats.Tools["github/get_issue"]
 	for i, h := range hostile {
 		tools[h+"/"+name(i+5)] = part
-		hosts[h] = record.Host{Host: h, Level: i % 7}
+		hosts = append(hosts, record.Host{Host: h, Level: i % 7})
 	}
-	v.Stats.Tools, v.Stats.Hosts = tools, hosts
+	v.Stats.Tools = tools
 	v.Stats.Config.Path, v.Stats.Config.Error = name(0), name(7)
 	for i := range v.Graph {
 		v.Graph[i].From, v.Graph[i].To = name(i), name(i*3+1)
@@ -192,7 +192,9 @@ func enemies(now time.Time) record.View {
 	for i := range v.Sessions {
 		v.Sessions[i].Client, v.Sessions[i].Dir = name(i), name(i+4)
 	}
-	v.Stats.Running = running(now)
+	processes := running(now)
+	processes[0].Hosts = hosts
+	v.Stats.Stand(processes)
 	for i := range hostile {
 		v.Stats.Running[0].Upstreams = append(v.Stats.Running[0].Upstreams, record.UpstreamStatus{Name: name(i), State: "down", Error: name(i + 1), Since: name(i + 2)}, record.UpstreamStatus{Name: name(i), State: name(i), Why: name(i + 3), Change: name(i + 4), Tools: 1})
 		v.Stats.Running[0].Clients = append(v.Stats.Running[0].Clients, record.ClientStatus{Client: name(i), Dir: name(i + 7), Sessions: i})

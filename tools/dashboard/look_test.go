@@ -48,7 +48,7 @@ func scenes(now time.Time) map[string]func() record.View {
 	view := func(tally *record.Tally, processes []record.Status) func() record.View {
 		return func() record.View {
 			v := tally.View(now)
-			v.Stats.Running = processes
+			v.Stats.Stand(processes)
 			return v
 		}
 	}

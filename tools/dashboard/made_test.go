@@ -114,7 +114,7 @@ func (l *lively) play(begin time.Time, n int) {
 	l.limits()
 }
 
-// limits are two changes of level, what harm there was, and how the hosts stand.
+// limits are two changes of level, and what harm there was.
 func (l *lively) limits() {
 	at := func(s int) time.Time { return l.ends.Add(time.Duration(-s) * time.Second) }
 	for _, e := range []record.Event{
@@ -123,12 +123,6 @@ func (l *lively) limits() {
 		{Kind: record.Level, At: at(240), Host: "wiki.example", From: 2, To: 1, Why: "harm: rate_limited"},
 		{Kind: record.Harm, At: at(240), Host: "wiki.example", Why: "rate_limited"},
 		{Kind: record.Harm, At: at(230), Host: "wiki.example", Why: "foreground_wait", LatencyMS: 184},
-		{Kind: record.State, At: at(1), Sessions: 3, Hosts: []record.Host{
-			{Host: "api.github.com", Level: 4, InFlight: 2, Rate: 10, Burst: 20, Concurrency: 4, Tokens: 16.4, Prefetches: 131},
-			{Host: "wiki.example", Level: 1, InFlight: 1, Waiting: 1, Rate: 2, Burst: 5, Concurrency: 2, Tokens: 1.2, Limited: 1, CoolingMS: 41_000, Prefetches: 38, HarmMS: 184},
-			{Host: "db.internal", Level: 3, Concurrency: 8, Prefetches: 44},
-			{Host: "local", Level: 3, InFlight: 1},
-		}, Store: &record.Store{Entries: 212, Bytes: 4 << 20}},
 	} {
 		e.Process = "20260102T080000-4711-beef"
 		l.tell(&e)
@@ -320,5 +314,11 @@ func running(now time.Time) []record.Status {
 			{Name: "wiki", State: "idle"},
 		},
 		Clients: []record.ClientStatus{{Client: "claude-code 2.1", Dir: "/home/ada/work/api", Sessions: 3}},
+		Hosts: []record.Host{
+			{Host: "api.github.com", Level: 4, InFlight: 2, Rate: 10, Burst: 20, Concurrency: 4, Tokens: 16.4, Prefetches: 131},
+			{Host: "wiki.example", Level: 1, InFlight: 1, Waiting: 1, Rate: 2, Burst: 5, Concurrency: 2, Tokens: 1.2, Limited: 1, CoolingMS: 41_000, Prefetches: 38, HarmMS: 184},
+			{Host: "db.internal", Level: 3, Concurrency: 8, Prefetches: 44},
+			{Host: "local", Level: 3, InFlight: 1},
+		},
 	}}
 }

@@ -37,6 +37,7 @@ const drawLevels = table($("levels"), {
 
 function showHosts(v) {
   const hosts = Object.entries(v.stats.hosts || {}).map(([host, h]) => ({ ...h, host: h.host || host }));
+  $("hosts").hidden = Boolean(v.recorded); // what they allowed is not recorded
   drawHosts(hosts, empty("No host has been called so far.", "A host is listed with the first call to it. Limits that you set under [limits] bind every call; without any, only prefetches are held back."));
   drawLevels(v.levels || [], empty("No level has changed.", "All are at the level they started with, as configured."));
 }
