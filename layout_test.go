@@ -30,11 +30,11 @@ var module = sync.OnceValue(func() string {
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/clients", "internal/config", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/limit",
+		"internal/clients", "internal/config", "internal/daemon", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/jsonrpc", "internal/limit",
 		"internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
 		"internal/state", "internal/tune", "internal/upstream", "internal/valuemodel",
 	},
-	"cmd/mcpschedd-small": {"internal/guard"},
+	"cmd/mcpschedd-small": {"internal/config", "internal/daemon", "internal/guard"},
 	"internal/proxy": {
 		"internal/call", "internal/classify", "internal/dedup", "internal/deliver", "internal/enrich", "internal/record", "internal/excerpt", "internal/front",
 		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate",
@@ -70,6 +70,7 @@ var allowed = map[string][]string{
 	"internal/revision":  {"internal/jsonrpc"},
 	"internal/jsonrpc":   {},
 	"internal/config":    {"internal/nearest", "internal/tomlblock"},
+	"internal/daemon":    {"internal/jsonrpc"}, // how clients find the process that serves them all, and what they say to each other
 	"internal/state":     {},
 	"internal/tomlblock": {},
 	"internal/demo":      {"internal/record"},

@@ -87,7 +87,7 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 
 // printLink asks a proxy that serves HTTP for an address of its page.
 func (f *dashboardFlags) printLink(ctx context.Context, stdout, stderr io.Writer) error {
-	d, err := (&statsFlags{config: f.config, http: f.http}).daemon()
+	d, err := (&statsFlags{config: f.config, http: f.http}).listening()
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/demo"
+	"mcpschedd/internal/jsonrpc"
 )
 
 func demoCommand() *cobra.Command {
@@ -43,7 +44,7 @@ about 17 seconds, and needs no network and no configuration.`,
 
 // demoUpstream is one of the demo's servers.
 func demoUpstream(ctx context.Context, name string) error {
-	in, err := nonblocking(os.Stdin)
+	in, err := jsonrpc.Nonblocking(os.Stdin)
 	if err != nil {
 		return err
 	}

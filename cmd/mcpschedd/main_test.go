@@ -9,6 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/demo"
 	"mcpschedd/internal/guard"
 	"mcpschedd/internal/mcptest"
@@ -17,7 +18,7 @@ import (
 func TestMain(m *testing.M) {
 	mcptest.Main()
 	// The program starts itself under other names; here it is this binary.
-	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == guard.Command || os.Args[1] == demo.UpstreamCommand) {
+	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == "daemon" || os.Args[1] == daemon.Command || os.Args[1] == guard.Command || os.Args[1] == demo.UpstreamCommand) {
 		main()
 		return
 	}

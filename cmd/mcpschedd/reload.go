@@ -11,12 +11,10 @@ import (
 )
 
 // watch applies every new content of the configuration file while ctx lasts.
-func (s *proxyProcess) watch(ctx context.Context) {
-	s.watchFor(ctx, func() []*proxyProcess { return []*proxyProcess{s} })
-}
+func (s *proxyProcess) watch(ctx context.Context) { s.watchFor(ctx, s.adopt) }
 
-// watchFor is watch for several proxies in one process.
-func (s *proxyProcess) watchFor(ctx context.Context, proxies func() []*proxyProcess) {
+// watchFor is watch with what is done with a configuration, or with what is wrong with one.
+func (s *proxyProcess) watchFor(ctx context.Context, adopt func(*config.Config, error)) {
 	if s.written.Path == "" {
 		return
 	}
@@ -30,12 +28,10 @@ func (s *proxyProcess) watchFor(ctx context.Context, proxies func() []*proxyProc
 		}
 		if err != nil {
 			s.log.Error("configuration not reloaded; the old one stays", "err", err)
-			for _, p := range proxies() {
-				p.srv.Reject(err)
-			}
+			adopt(nil, err)
 			return
 		}
-		s.reload(now, next, proxies())
+		s.reload(now, next, adopt)
 		now = next
 	}, toolProblems)
 	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
@@ -44,7 +40,7 @@ func (s *proxyProcess) watchFor(ctx context.Context, proxies func() []*proxyProc
 }
 
 // reload puts a new configuration in force, but for what needs a restart, which is told.
-func (s *proxyProcess) reload(now, next *config.Config, proxies []*proxyProcess) {
+func (s *proxyProcess) reload(now, next *config.Config, adopt func(*config.Config, error)) {
 	for _, w := range next.Warnings {
 		s.log.Warn(w.String())
 	}
@@ -53,12 +49,16 @@ func (s *proxyProcess) reload(now, next *config.Config, proxies []*proxyProcess)
 	}
 	applied := *next
 	applied.Server, applied.HTTP = s.written.Server, s.written.HTTP // as they were at the start
-	for _, p := range proxies {
-		p.srv.Reject(nil)
-		p.srv.Apply(inFolder(optionsAt(p.at, &applied, p.dir, p.log), next, p.folder))
-	}
+	adopt(&applied, nil)
 	keepGood(next, s.dir, s.log)
 	s.log.Info("configuration reloaded", "path", next.Path)
+}
+
+// adopt has the proxy work by another configuration, or say why it does not.
+func (s *proxyProcess) adopt(next *config.Config, err error) {
+	if s.srv.Reject(err); err == nil {
+		s.srv.Apply(inFolder(optionsAt(s.at, next, s.dir, s.log), next, s.folder))
+	}
 }
 
 // inFolder leaves out the upstreams that sessions in a folder do not have. They count when it

@@ -19,9 +19,12 @@ import (
 	"golang.org/x/term"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
 )
 
 // heapRoom (bytes) is how much garbage a proxy with next to nothing on its heap
@@ -99,13 +102,9 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 		return err
 	}
 	guard := upstream.NewGuard(s.log)
-	tracer, err := export(ctx, s.log, &o, func() *proxy.Server { return s.srv })
+	tracer, err := s.open(ctx, o, guard)
 	if err != nil {
-		return hinted{misused{fmt.Errorf("OpenTelemetry: %w", err)}, "the OTEL_* variables say where to"}
-	}
-	s.srv = proxy.New(o, guard)
-	if s.mistakes != nil {
-		s.srv.Reject(s.mistakes)
+		return err
 	}
 	return runUntilSignal(ctx, s.log, s.srv, func() error {
 		defer guard.Close()
@@ -113,6 +112,19 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 		defer s.srv.Close()
 		return s.run(ctx, o)
 	})
+}
+
+// open makes the proxy, and begins what the OTEL_* variables ask for.
+func (s *proxyProcess) open(ctx context.Context, o proxy.Options, guard *upstream.Guard) (*record.OTLP, error) {
+	tracer, err := export(ctx, s.log, &o, func() *proxy.Server { return s.srv })
+	if err != nil {
+		return nil, hinted{misused{fmt.Errorf("OpenTelemetry: %w", err)}, "the OTEL_* variables say where to"}
+	}
+	s.srv = proxy.New(o, guard)
+	if s.mistakes != nil {
+		s.srv.Reject(s.mistakes)
+	}
+	return tracer, nil
 }
 
 // load reads the configuration, and opens the state folder and the log.
@@ -172,14 +184,7 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watch(ctx) })
-	watching.Go(func() {
-		o.Models.Ready()
-		// Never written, so never resident; but it counts as heap. A higher GC percent
-		// would do the same to a small heap, and make a large one larger by far. It is made
-		// here, as it would begin a collection before the client has its first answer.
-		s.room = make([]byte, heapRoom)
-		debug.FreeOSMemory() // the models leave six megabytes of garbage
-	})
+	watching.Go(func() { s.settle(o.Models) })
 	defer watching.Wait()
 	defer cancel()
 	if s.flags.http != "" {
@@ -187,6 +192,16 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 		return s.overHTTP(ctx)
 	}
 	return s.onStdio(ctx)
+}
+
+// settle does what the first answer of a client need not wait for.
+func (s *proxyProcess) settle(models *valuemodel.Models) {
+	models.Ready()
+	// Never written, so never resident; but it counts as heap. A higher GC percent
+	// would do the same to a small heap, and make a large one larger by far. It is made
+	// here, as it would begin a collection before the client has its first answer.
+	s.room = make([]byte, heapRoom)
+	debug.FreeOSMemory() // the models leave six megabytes of garbage
 }
 
 // A client that ends the proxy by signals waits less than half a second from the
@@ -230,11 +245,11 @@ func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, ru
 
 func (s *proxyProcess) onStdio(ctx context.Context) error {
 	s.srv.Prepare(s.flags.only)
-	in, err := nonblocking(os.Stdin)
+	in, err := jsonrpc.Nonblocking(os.Stdin)
 	if err != nil {
 		return err
 	}
-	out, err := nonblocking(os.Stdout)
+	out, err := jsonrpc.Nonblocking(os.Stdout)
 	if err != nil {
 		return err
 	}

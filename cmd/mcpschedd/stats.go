@@ -115,7 +115,7 @@ func (f *statsFlags) source(stdout, stderr io.Writer) (func(context.Context) (*s
 		return func(ctx context.Context) (*seen, error) { return r.files(ctx, f.files) }, nil
 	}
 	if f.http != "" {
-		d, err := f.daemon()
+		d, err := f.listening()
 		if err != nil {
 			return nil, err
 		}

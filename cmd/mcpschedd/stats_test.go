@@ -57,7 +57,7 @@ func TestStatsToken(t *testing.T) {
 	t.Setenv("MCPSCHEDD_TOKEN", "")
 	tokenOf := func(url string) string {
 		t.Helper()
-		d, err := (&statsFlags{http: url}).daemon()
+		d, err := (&statsFlags{http: url}).listening()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestStatsOfADaemon(t *testing.T) {
 				tt.serve(w, r)
 			}))
 			defer server.CloseClientConnections()
-			d, err := (&statsFlags{http: server.URL + "/mcp"}).daemon()
+			d, err := (&statsFlags{http: server.URL + "/mcp"}).listening()
 			if err != nil {
 				t.Fatal(err)
 			}

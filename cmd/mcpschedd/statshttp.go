@@ -14,27 +14,27 @@ import (
 	"time"
 )
 
-// Of the question to a daemon.
+// Of the question to a mcpschedd that serves HTTP.
 const (
 	askTimeout  = 10 * time.Second
 	answerBytes = 64 << 20
 	statsSchema = 1
 )
 
-// daemon is a mcpschedd that serves HTTP.
-type daemon struct {
+// listening is a mcpschedd that serves HTTP.
+type listening struct {
 	url    string // of what it is asked for; at first of its figures
 	token  string // "": none is sent
 	client http.Client
 }
 
-// daemon is the one that --http names.
-func (f *statsFlags) daemon() (*daemon, error) {
+// listening is the one that --http names.
+func (f *statsFlags) listening() (*listening, error) {
 	u, err := statsURL(f.http)
 	if err != nil {
 		return nil, usage("--http: want a URL such as http://127.0.0.1:7777, have %q", f.http)
 	}
-	d := &daemon{url: u.String(), token: os.Getenv("MCPSCHEDD_TOKEN")}
+	d := &listening{url: u.String(), token: os.Getenv("MCPSCHEDD_TOKEN")}
 	d.client.Timeout = askTimeout
 	d.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if d.token == "" && loopback(u.Hostname()) { // that of this machine is for this machine alone
@@ -45,7 +45,7 @@ func (f *statsFlags) daemon() (*daemon, error) {
 	return d, nil
 }
 
-// statsURL is where a daemon shows its figures. What a client is configured with, such
+// statsURL is where a mcpschedd shows its figures. What a client is configured with, such
 // as http://127.0.0.1:7777/mcp, will do.
 func statsURL(text string) (*url.URL, error) {
 	if !strings.Contains(text, "://") {
@@ -86,7 +86,7 @@ func (f *statsFlags) keptToken() (string, error) {
 }
 
 // look asks for the figures.
-func (d *daemon) look(ctx context.Context) (*seen, error) {
+func (d *listening) look(ctx context.Context) (*seen, error) {
 	s := &seen{period: "since " + strings.TrimSuffix(d.url, "/stats") + " began"}
 	if err := d.ask(ctx, http.MethodGet, &s.stats); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (d *daemon) look(ctx context.Context) (*seen, error) {
 }
 
 // ask reads the JSON that stands at the URL.
-func (d *daemon) ask(ctx context.Context, method string, v any) error {
+func (d *listening) ask(ctx context.Context, method string, v any) error {
 	req, err := http.NewRequestWithContext(ctx, method, d.url, nil)
 	if err != nil {
 		return err
@@ -138,12 +138,12 @@ func (d *daemon) ask(ctx context.Context, method string, v any) error {
 	return nil
 }
 
-func (d *daemon) foreign() error {
+func (d *listening) foreign() error {
 	return fmt.Errorf("%s: no figures of mcpschedd; something else answers there", d.url)
 }
 
 // unreachable says why there is no answer.
-func (d *daemon) unreachable(err error) error {
+func (d *listening) unreachable(err error) error {
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return fmt.Errorf("%s: no answer within %v", d.url, d.client.Timeout)
 	}

@@ -108,6 +108,7 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 		Unusable:     err,
 	}
 	if r.URL == "" {
+		spec.Unasking = spec.Shared && at.shares // its clients differ in what they can be asked
 		spec.Command = upstream.Command{Path: r.Command, Args: r.Args, Dir: cmp.Or(r.Cwd, at.elsewhere), Env: at.environment(r.Env)}
 	} else {
 		spec.Header = make(http.Header)

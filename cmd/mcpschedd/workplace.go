@@ -15,6 +15,7 @@ import (
 type workplace struct {
 	elsewhere string   // the folder; "": that of this process
 	env       []string // NAME=value
+	shares    bool     // several clients work there
 }
 
 // ownWorkplace is where this process works.

@@ -26,6 +26,7 @@ type Config struct {
 	SchemaVersion int         `toml:"schema_version" default:"1" min:"1"` // newest: 1
 	Server        Server      `toml:"server"`
 	HTTP          HTTP        `toml:"http"`
+	Daemon        Daemon      `toml:"daemon"`
 	Upstreams     []Upstream  `toml:"upstreams"` // in the order of the file
 	Enrichment    Enrichment  `toml:"enrichment"`
 	Dedup         Dedup       `toml:"dedup"`
@@ -61,6 +62,11 @@ type HTTP struct {
 	AllowedHosts   []string `toml:"allowed_hosts"`                      // names in Host beside those of loopback; default none
 	SessionIdle    Duration `toml:"session_idle" default:"30m"`         // 0: never ended
 	MaxSessions    int      `toml:"max_sessions" default:"256" min:"4"` // one principal may have a quarter
+}
+
+// Daemon is the process that serves all clients of a user. A change needs a restart.
+type Daemon struct {
+	Idle Duration `toml:"idle" default:"10m"` // without clients it ends after this; 0: never
 }
 
 // Enrichment is what is guessed, and how guesses are delivered.

@@ -253,6 +253,7 @@ func Diff(old, new *Config) (restart []string) {
 	}
 	changed("server", old.Server, new.Server)
 	changed("http", old.HTTP, new.HTTP)
+	changed("daemon", old.Daemon, new.Daemon)
 	slices.Sort(restart)
 	return restart
 }

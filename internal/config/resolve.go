@@ -64,6 +64,23 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 	return out, nil
 }
 
+// Variables are the names of the variables that the upstreams of sessions in a folder are filled
+// in with.
+func (c *Config) Variables(folder string) []string {
+	names := make(map[string]bool)
+	note := func(name string) (string, bool) {
+		names[name] = true
+		return "", true
+	}
+	for _, u := range c.Upstreams {
+		if u.Enabled && u.In(folder) {
+			_, _ = expand(u.EnvFile, note) // what is wrong with it is told by Resolve
+			u.filled(note, func(string, string) {})
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
 // filled is the upstream with every ${NAME} filled in.
 func (u Upstream) filled(lookup func(string) (string, bool), fail func(key, reason string)) Upstream {
 	return u.each(func(key, s string) string {

@@ -50,7 +50,7 @@ func (e *Error) nothing() *Config {
 	c := Default()
 	c.Path, c.Digest = e.path, e.digest
 	if e.read != nil {
-		c.Server, c.HTTP, c.Telemetry, c.Log = e.read.Server, e.read.HTTP, e.read.Telemetry, e.read.Log
+		c.Server, c.HTTP, c.Daemon, c.Telemetry, c.Log = e.read.Server, e.read.HTTP, e.read.Daemon, e.read.Telemetry, e.read.Log
 	}
 	return c
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package jsonrpc
 
 import (
 	"fmt"
@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// nonblocking returns f as a descriptor that the runtime polls. A goroutine in
+// Nonblocking returns f as a descriptor that the runtime polls. A goroutine in
 // a blocking read can hold up a stop of the world for a minute (Go 1.26), and
 // a blocking write would hold up its sender. A terminal or a file is left
 // alone: others share its flags, and it is no client.
-func nonblocking(f *os.File) (*os.File, error) {
+func Nonblocking(f *os.File) (*os.File, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/guard"
+)
+
+func connectCommand() *cobra.Command {
+	var f daemon.Flags
+	c := &cobra.Command{
+		Use:   "connect",
+		Short: "Connect a client on stdio to the one process that serves all clients",
+		Long: `Carries the messages of one client on stdin and stdout to the process that serves all
+clients of this user and this configuration, and starts that where it does not run.
+Servers get this command's working directory, its base variables (PATH, HOME, locale,
+temporary folder and the like) and those that the configuration names, and no others.
+
+Where that process does not come up in time, this command serves its client by itself.`,
+		Example: `  mcpschedd connect`,
+		Args:    takes(0, 0, ""),
+		RunE:    func(c *cobra.Command, _ []string) error { return connect(c.Context(), f, c.ErrOrStderr()) },
+	}
+	configFlag(c, &f.Config)
+	c.Flags().StringVar(&f.Only, "only", "", "the upstream `NAME` alone, under its own tool names")
+	c.Flags().DurationVar(&f.Wait, "wait", daemon.DefaultWait, "how long that process may take to start: `TIME`")
+	completeUpstreamFlag(c, "only", &f.Config)
+	return c
+}
+
+// connect carries a client's messages to the daemon, or serves the client by itself if there is
+// none.
+func connect(ctx context.Context, f daemon.Flags, stderr io.Writer) error {
+	serveAlone := func() error { return serve(ctx, serveOptions{config: f.Config, only: f.Only}, stderr) }
+	if !daemon.Supported {
+		return serveAlone()
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	becomeSmall(filepath.Join(filepath.Dir(program), guard.Program))
+	c, _, err := loadServed(f.Config)
+	if err != nil {
+		return err
+	}
+	dir, err := stateDir(c)
+	if err != nil {
+		return err
+	}
+	o, err := f.Options(dir.Path(""), c.Path, program)
+	if err == nil {
+		err = daemon.Connect(ctx, os.Stdin, os.Stdout, o)
+	}
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	o.Log.Warn("client served without the daemon", "err", err)
+	return serveAlone()
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
+	"mcpschedd/internal/upstream"
+)
+
+// predecessor is how long a daemon that is ending may still be the one.
+const predecessor = 1500 * time.Millisecond
+
+// mostIdle is how many rooms without clients are kept, so that the next session of a project
+// finds its servers running.
+const mostIdle = 8
+
+func daemonCommand() *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use:   "daemon",
+		Short: "Run the process that serves all clients that start mcpschedd connect",
+		Long: `Runs, in the foreground, the one process that serves all clients of this user and this
+configuration which start mcpschedd connect. That starts it where it does not run, so
+there is no need to. Without clients it ends after [daemon] idle.
+
+Clients that work in the same folder with the same environment are served together: they
+share the servers with instances = "shared". No others share a process.`,
+		Example: `  mcpschedd daemon`,
+		Args:    takes(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return runDaemon(c.Context(), file, c.OutOrStdout(), c.ErrOrStderr())
+		},
+	}
+	configFlag(c, &file)
+	return c
+}
+
+// runDaemon serves clients until a signal comes, or there has been none for a while.
+func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error {
+	base := &proxyProcess{flags: serveOptions{config: file}}
+	if err := base.load(stderr); err != nil {
+		return err
+	}
+	defer base.output.Close()
+	place, err := daemon.At(base.dir.Path(""), base.config.Path)
+	if err != nil {
+		return err
+	}
+	o, err := base.options()
+	if err != nil {
+		return err
+	}
+	d := &daemonProcess{
+		base: base, guard: upstream.NewGuard(base.log), common: proxy.NewCommon(o),
+		rooms: make(map[string]*daemonRoom), idle: time.Duration(base.config.Daemon.Idle),
+	}
+	ctx, d.end = context.WithCancel(ctx)
+	defer d.end()
+	l, err := daemon.Listen(place, daemon.ListenOptions{Version: version(), Names: d.names, Log: base.log, Wait: predecessor, Serve: d.serve})
+	if err != nil {
+		return err
+	}
+	base.log.Info("serving clients", "socket", place.Socket)
+	fmt.Fprintln(stdout, daemon.Ready)
+	d.lookIdle()
+	var watching sync.WaitGroup
+	watching.Go(func() { base.watchFor(ctx, d.adopt) })
+	watching.Go(func() { base.settle(o.Models) })
+	stop := context.AfterFunc(ctx, d.prepareStop)
+	defer stop()
+	err = l.Run(ctx, d.close)
+	watching.Wait()
+	return err
+}
+
+// daemonProcess is the one process of a user's clients. For each workplace it has a room: what
+// serve is for its one client. So nothing that a session has, knows or starts is seen from
+// another folder or by another environment.
+type daemonProcess struct {
+	base   *proxyProcess // of which each room is a copy, at its workplace
+	guard  *upstream.Guard
+	common *proxy.Common
+	idle   time.Duration // without clients until it ends; 0: never
+	end    context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool
+	clients int
+	ending  *time.Timer            // ends the process; nil: there are clients
+	rooms   map[string]*daemonRoom // key of the workplace → its room
+	unused  []*daemonRoom          // those without clients, the longest first
+	closing sync.WaitGroup         // rooms that are being closed
+}
+
+// daemonRoom is the proxy of one workplace.
+type daemonRoom struct {
+	proxyProcess
+	key    string
+	tracer *record.OTLP
+
+	clients int         // guarded by the process's mu, as ending
+	ending  *time.Timer // closes it; nil: there are clients, or it stays
+}
+
+// names are those of the variables that a client brings.
+func (d *daemonProcess) names(folder string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.base.config.Variables(folder)
+}
+
+// serve serves one client.
+func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
+	r, err := d.enter(ctx, c)
+	if err != nil {
+		d.base.log.Error("client not served", "err", err)
+		return
+	}
+	defer d.leave(r)
+	if c.Only != "" && !r.srv.Has(c.Only) {
+		d.base.log.Error("client not served: --only names no upstream", "name", c.Only)
+		return
+	}
+	r.srv.Prepare(c.Only)
+	if err := r.srv.ServeStdio(ctx, c.Stream(), c.Stream(), c.Only); err != nil {
+		r.log.Warn("client lost", "err", err)
+	}
+}
+
+// enter returns the room of a client, which is made for the first one.
+func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client) (*daemonRoom, error) {
+	at := workplace{elsewhere: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), shares: true}
+	key := fingerprint(c.Dir, slices.Sorted(slices.Values(c.Env)))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r, ok := d.rooms[key]
+	if !ok {
+		r = &daemonRoom{proxyProcess: *d.base, key: key}
+		r.at, r.folder = at, c.Dir
+		o, err := r.options()
+		if err != nil {
+			return nil, err
+		}
+		o.Common = d.common
+		if r.tracer, err = r.open(ctx, o, d.guard); err != nil {
+			return nil, err
+		}
+		if d.rooms[key] = r; d.closed {
+			return nil, context.Canceled
+		}
+	}
+	if d.ending != nil {
+		d.ending.Stop()
+		d.ending = nil
+	}
+	d.useLocked(r)
+	d.clients++
+	r.clients++
+	return r, nil
+}
+
+// leave notes that a client has gone.
+func (d *daemonProcess) leave(r *daemonRoom) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clients--
+	if r.clients--; r.clients == 0 {
+		if d.unused = append(d.unused, r); len(d.unused) > mostIdle {
+			d.closeLocked(d.unused[0])
+		}
+		if d.idle > 0 {
+			r.ending = time.AfterFunc(d.idle, func() { d.closeUnused(r) })
+		}
+	}
+	d.lookIdleLocked()
+}
+
+// useLocked has a room not end for want of clients.
+func (d *daemonProcess) useLocked(r *daemonRoom) {
+	d.unused = slices.DeleteFunc(d.unused, func(other *daemonRoom) bool { return other == r })
+	if r.ending != nil {
+		r.ending.Stop()
+		r.ending = nil
+	}
+}
+
+// closeUnused closes a room that has no clients.
+func (d *daemonProcess) closeUnused(r *daemonRoom) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if slices.Contains(d.unused, r) && !d.closed {
+		d.closeLocked(r)
+	}
+}
+
+// closeLocked closes a room. Another one for its workplace may be made meanwhile.
+func (d *daemonProcess) closeLocked(r *daemonRoom) {
+	delete(d.rooms, r.key)
+	d.useLocked(r)
+	d.closing.Go(r.close)
+}
+
+func (r *daemonRoom) close() {
+	r.srv.Close()
+	r.tracer.Close(context.Background())
+}
+
+// lookIdle has the process end after a while, if there are no clients.
+func (d *daemonProcess) lookIdle() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lookIdleLocked()
+}
+
+func (d *daemonProcess) lookIdleLocked() {
+	if d.clients == 0 && d.idle > 0 && d.ending == nil {
+		d.ending = time.AfterFunc(d.idle, d.endIdle)
+	}
+}
+
+// endIdle ends the process, unless a client has come just now.
+func (d *daemonProcess) endIdle() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.clients == 0 && d.ending != nil {
+		d.base.log.Info("no client any more", "dur", d.idle)
+		d.closed = true
+		d.end()
+	}
+}
+
+// adopt has all rooms, and those to come, work by another configuration, or say why they do
+// not.
+func (d *daemonProcess) adopt(next *config.Config, err error) {
+	d.mu.Lock()
+	if err == nil {
+		d.base.config, d.base.mistakes = next, nil
+	}
+	var rooms []*daemonRoom
+	for _, r := range d.rooms {
+		rooms = append(rooms, r)
+	}
+	d.mu.Unlock()
+	for _, r := range rooms {
+		r.adopt(next, err)
+	}
+}
+
+// prepareStop has what was learned and recorded be on disk soon, and processes end fast.
+func (d *daemonProcess) prepareStop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.rooms {
+		d.closing.Go(r.srv.PrepareStop)
+	}
+}
+
+// close ends all that the process has started.
+func (d *daemonProcess) close() {
+	d.mu.Lock()
+	d.closed = true
+	for _, r := range d.rooms {
+		d.closeLocked(r)
+	}
+	d.mu.Unlock()
+	d.closing.Wait()
+	d.common.Close()
+	d.guard.Close()
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/mcptest"
+)
+
+// daemonTest is a configuration whose clients connect.
+type daemonTest struct {
+	*testing.T
+	file, state string
+}
+
+// newDaemonTest writes the configuration, and has its daemon, which no test starts, be gone at
+// the test's end.
+func newDaemonTest(t *testing.T, config string) *daemonTest {
+	t.Helper()
+	dir := t.TempDir()
+	d := &daemonTest{t, filepath.Join(dir, "pipeline_config.toml"), filepath.Join(dir, "mcpschedd")}
+	if err := os.WriteFile(d.file, []byte(config+"[daemon]\nidle = \"100ms\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		l, err := daemon.Listen(d.place(), daemon.ListenOptions{Wait: 20 * time.Second})
+		if err != nil {
+			t.Errorf("the daemon outlives its clients: %v", err)
+			return
+		}
+		l.Close()
+	})
+	return d
+}
+
+func (d *daemonTest) place() daemon.Place {
+	d.Helper()
+	p, err := daemon.At(d.state, d.file)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return p
+}
+
+// connect starts a client's end in a folder, with variables beside the usual ones.
+func (d *daemonTest) connect(dir string, env ...string) *program {
+	d.Helper()
+	cmd := exec.Command(os.Args[0], "connect", "--wait", "30s", "--config", d.file)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+filepath.Dir(d.state)), env...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		d.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		d.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		d.Fatal(err)
+	}
+	p := &program{cmd, in, bufio.NewReader(out), d.state}
+	d.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return p
+}
+
+// process is the id of the server's process that a client's call reaches.
+func (d *daemonTest) process(p *program, tool string) string {
+	d.Helper()
+	answer := p.ask(d.T, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`"}}`)
+	m := regexp.MustCompile(`"structuredContent":(\d+)`).FindStringSubmatch(answer)
+	if m == nil {
+		d.Fatalf("%s: got %s", tool, answer)
+	}
+	return m[1]
+}
+
+// Clients that start at once start one daemon. Those of one folder and environment have the
+// shared server in common, and one of their own each of the other; when they have gone, all
+// ends.
+func TestDaemonShares(t *testing.T) {
+	t.Parallel()
+	beacon := mcptest.NewGate(t)
+	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "own", Beacon: beacon.Addr()})+
+		upstreamConfig(mcptest.Options{Name: "all", Beacon: beacon.Addr()})+"instances = \"shared\"\n")
+	dir := t.TempDir()
+	const clients = 5
+	own, all := make([]string, clients), make([]string, clients)
+	ended := make(chan struct{})
+	var working, ending sync.WaitGroup
+	for i := range clients {
+		working.Add(1)
+		ending.Go(func() {
+			p := d.connect(dir)
+			p.ask(t, hello)
+			own[i], all[i] = d.process(p, "own__pid"), d.process(p, "all__pid")
+			working.Done()
+			<-ended
+			p.in.Close()
+			if err := p.cmd.Wait(); err != nil {
+				t.Errorf("client %d: %v", i, err)
+			}
+		})
+	}
+	working.Wait()
+	close(ended)
+	ending.Wait()
+	slices.Sort(own)
+	if len(slices.Compact(own)) != clients || len(slices.Compact(slices.Clone(all))) != 1 {
+		t.Errorf("got processes %v of each, and %v of all", own, all)
+	}
+	for range clients + 1 {
+		beacon.Next().Gone()
+	}
+	log, err := os.ReadFile(filepath.Join(d.state, "logs", "mcpschedd.log"))
+	if n := strings.Count(string(log), "serving clients"); err != nil || n != 1 {
+		t.Errorf("got %d daemons, %v; want one:\n%s", n, err, log)
+	}
+}
+
+// Clients of other folders, or with other values of what the configuration names, share no
+// process, and no variable of one is in a server of another, nor one that is not named in any.
+func TestDaemonKeepsApart(t *testing.T) {
+	t.Parallel()
+	config := upstreamConfig(mcptest.Options{Name: "one"})
+	d := newDaemonTest(t, strings.Replace(config, "env = { ", `env = { TOKEN = "${TOKEN}", `, 1)+"instances = \"shared\"\n")
+	a, b := t.TempDir(), t.TempDir()
+	seen := make(map[string]string) // process → the client whose server it is
+	for _, client := range []struct{ dir, token string }{{a, "token-1"}, {a, "token-2"}, {b, "token-1"}} {
+		name := client.dir + " " + client.token
+		p := d.connect(client.dir, "TOKEN="+client.token, "AWS_PROFILE=profile-of-"+client.token, "SECRET=secret")
+		p.ask(t, hello)
+		id := d.process(p, "pid")
+		if of, known := seen[id]; known {
+			t.Errorf("%s: has the process of %s", name, of)
+		}
+		seen[id] = name
+		env, err := os.ReadFile("/proc/" + id + "/environ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		vars := strings.Split(string(env), "\x00")
+		if !slices.Contains(vars, "TOKEN="+client.token) || !slices.Contains(vars, "PWD="+client.dir) || !slices.Contains(vars, "PATH="+os.Getenv("PATH")) {
+			t.Errorf("%s: got %q", name, vars)
+		}
+		if i := slices.IndexFunc(vars, func(v string) bool { return strings.HasPrefix(v, "AWS_") || strings.HasPrefix(v, "SECRET") }); i >= 0 {
+			t.Errorf("%s: got %s, which the configuration does not name", name, vars[i])
+		}
+		if cwd, err := os.Readlink("/proc/" + id + "/cwd"); err != nil || cwd != client.dir {
+			t.Errorf("%s: works in %s, %v", name, cwd, err)
+		}
+	}
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", d.daemonProcess()))
+	if err != nil || strings.Contains(string(env), "token-") || strings.Contains(string(env), "secret") {
+		t.Errorf("the daemon runs with %q, %v", env, err)
+	}
+}
+
+// daemonProcess is the id of the daemon's process.
+func (d *daemonTest) daemonProcess() int {
+	d.Helper()
+	lock, err := os.Open(strings.TrimSuffix(d.place().Socket, ".sock") + ".lock")
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer lock.Close()
+	info, err := lock.Stat()
+	if err != nil {
+		d.Fatal(err)
+	}
+	locks, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		d.Fatal(err)
+	}
+	inode := fmt.Sprintf(":%d ", info.Sys().(*syscall.Stat_t).Ino)
+	for line := range strings.Lines(string(locks)) {
+		if f := strings.Fields(line); strings.Contains(line, inode) && f[1] == "FLOCK" {
+			var id int
+			if _, err := fmt.Sscan(f[4], &id); err == nil && id > 0 {
+				return id
+			}
+		}
+	}
+	d.Fatalf("no process holds %s:\n%s", lock.Name(), locks)
+	return 0
+}
+
+// A client that finds no daemon, and cannot start one, is served nevertheless.
+func TestConnectAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, state := filepath.Join(dir, "pipeline_config.toml"), filepath.Join(dir, "mcpschedd")
+	if err := os.WriteFile(file, []byte(upstreamConfig(mcptest.Options{Name: "one"})), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(state, "daemon"), nil, 0o600); err != nil { // where its socket would be
+		t.Fatal(err)
+	}
+	d := &daemonTest{t, file, state}
+	p := d.connect(dir)
+	p.ask(t, hello)
+	d.process(p, "pid")
+	p.in.Close()
+	_, _ = io.Copy(io.Discard, p.out)
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if log, err := os.ReadFile(filepath.Join(state, "logs", "mcpschedd.log")); err != nil || !strings.Contains(string(log), "client served without the daemon") {
+		t.Errorf("got the log %q, %v", log, err)
+	}
+}

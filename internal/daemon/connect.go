@@ -1,0 +1,351 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+const (
+	backlog   = 8 << 20          // bytes that may wait for the daemon or the client before no more is read of the other
+	lastWords = 2 * time.Second  // for the client to read what is left when the daemon has ended
+	steady    = 10 * time.Second // how long a daemon must have lived for its end to be answered by another one at once
+	mostWait  = 10 * time.Second // between tries to reach a daemon
+)
+
+// Options say which daemon a client wants.
+type Options struct {
+	Place Place
+	Start Start
+	Only  string        // the one upstream that the client sees; "": all
+	Log   *slog.Logger  // of what the client's user should know
+	Wait  time.Duration // for a daemon that starts, and for one that greets; 0: DefaultWait
+}
+
+// Connect carries the messages of one client, on a pair of streams, to the daemon and back. It
+// returns when the client has ended its input and got its last answer, or when ctx ends. Where
+// there is no daemon it is ErrNone, and nothing has been read of in.
+func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
+	o.Wait = cmp.Or(o.Wait, DefaultWait)
+	c := &connection{o: o, open: newConversation()}
+	c.changed = sync.NewCond(&c.mu)
+	l, err := c.reach(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNone, err)
+	}
+	c.link = l
+	if in, out, err = streams(in, out); err != nil {
+		l.close()
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c.client = jsonrpc.NewWriter(out)
+	defer c.client.Close()
+	go func() { // ends with the process, as its read does
+		c.fromClient(ctx, jsonrpc.NewShortReader(in, 0))
+		c.endInput()
+	}()
+	pings := c.watch(ctx)
+	defer pings.Wait()
+	defer cancel()
+	stop := context.AfterFunc(ctx, c.hangUp)
+	defer stop()
+	c.fromDaemon(ctx)
+	last, end := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer end()
+	_ = c.client.Drain(last, 0) // a client that does not read gets no more
+	return nil
+}
+
+// streams are a client's as they are read and written without blocking a thread. Files are
+// shared with other processes; a pipe is opened once more where that is possible.
+func streams(in io.Reader, out io.Writer) (io.Reader, io.Writer, error) {
+	if file, ok := in.(*os.File); ok {
+		if own := jsonrpc.Reopen(file); own != nil {
+			in = own
+		} else if file, err := jsonrpc.Nonblocking(file); err != nil {
+			return nil, nil, err
+		} else {
+			in = file
+		}
+	}
+	if file, ok := out.(*os.File); ok {
+		if own := jsonrpc.Reopen(file); own != nil {
+			return in, own, nil
+		}
+		file, err := jsonrpc.Nonblocking(file)
+		return in, file, err
+	}
+	return in, out, nil
+}
+
+// connection is a client's way to the daemon. One goroutine reads the client, another one the
+// daemon; the latter also finds another daemon when that one has ended.
+type connection struct {
+	o      Options
+	client *jsonrpc.Writer
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	link    *link // nil: the daemon has gone
+	away    error // why there is no other one; nil: it is looked for
+	ended   bool  // the client says no more
+	hung    bool  // this end says no more
+	open    *conversation
+}
+
+// link is the connection to one daemon.
+type link struct {
+	conn  *net.UnixConn // for ending one direction
+	pipe  *jsonrpc.Pipe
+	out   *jsonrpc.Writer
+	lines *jsonrpc.Reader
+}
+
+// reach connects to the daemon, started where there is none, as this client.
+func (c *connection) reach(ctx context.Context) (*link, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.abandonLocked(mostTries, errEndedEarly)
+	h := hello{Kind: kindSession, Dir: dir, Env: Base(os.Environ()), Only: c.o.Only, Repeated: c.open.ids()}
+	c.mu.Unlock()
+	conn, err := reach(ctx, c.o.Place, c.o.Start, c.o.Wait)
+	if err != nil {
+		return nil, err
+	}
+	if err = greet(conn, h, c.o.Wait); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) { // it was about to end
+		conn.Close()
+		if conn, err = reach(ctx, c.o.Place, c.o.Start, c.o.Wait); err != nil {
+			return nil, err
+		}
+		err = greet(conn, h, c.o.Wait)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	file, err := conn.File()
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	pipe := jsonrpc.NewPipe(file)
+	return &link{conn: conn, pipe: pipe, out: jsonrpc.NewWriter(pipe), lines: jsonrpc.NewShortReader(pipe, 0)}, nil
+}
+
+func (l *link) close() {
+	l.conn.Close()
+	l.out.Close()
+}
+
+// fromClient passes on what the client says.
+func (c *connection) fromClient(ctx context.Context, lines *jsonrpc.Reader) {
+	for {
+		line, err := lines.Next()
+		if err != nil {
+			return
+		}
+		to := c.say(line)
+		if to != nil {
+			_ = to.Drain(ctx, backlog) // it ends with the link
+		}
+	}
+}
+
+// say sends one message to the daemon, and returns where it went. While there is no daemon it
+// waits for one; nil: there is none, and a request was answered with that.
+func (c *connection) say(line []byte) *jsonrpc.Writer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.link == nil && c.away == nil && !c.hung {
+		c.changed.Wait()
+	}
+	for m := range messages(line) {
+		switch {
+		case c.link != nil:
+			c.open.said(m)
+		case m.IsRequest():
+			_ = c.client.Send(unreached(m.ID, c.away)) // the client may have gone
+		}
+	}
+	if c.link == nil {
+		return nil
+	}
+	_ = c.link.out.Send(line) // what is lost with the daemon is repeated or answered
+	return c.link.out
+}
+
+// endInput notes that the client has ended its input.
+func (c *connection) endInput() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	c.changed.Broadcast()
+	if c.link != nil {
+		go c.link.endInput()
+	}
+}
+
+// endInput tells the daemon that nothing more comes, once it has what came before.
+func (l *link) endInput() {
+	if l.out.Drain(context.Background(), 0) == nil {
+		_ = l.conn.CloseWrite() // else the daemon has gone
+	}
+}
+
+// hangUp ends the connection from this end.
+func (c *connection) hangUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hung = true
+	c.changed.Broadcast()
+	if c.link != nil {
+		c.link.close()
+	}
+}
+
+// fromDaemon passes on what the daemon says, and what the next one says when that has ended.
+func (c *connection) fromDaemon(ctx context.Context) {
+	var wait time.Duration // before the next daemon is looked for
+	for {
+		c.mu.Lock()
+		l := c.link
+		c.mu.Unlock()
+		began := time.Now()
+		c.pass(ctx, l)
+		if l.close(); c.lost() {
+			return
+		}
+		if time.Since(began) >= steady {
+			wait = 0
+		}
+		if wait = c.again(ctx, wait); wait < 0 {
+			return
+		}
+	}
+}
+
+// lost notes that the daemon has ended. It says whether no other one is needed.
+func (c *connection) lost() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.link = nil; c.ended {
+		c.abandonLocked(0, errEndedEarly)
+	}
+	return c.ended || c.hung
+}
+
+var errEndedEarly = errors.New("it has ended before the answer")
+
+// pass passes on what the daemon says until that has ended.
+func (c *connection) pass(ctx context.Context, l *link) {
+	for {
+		line, err := l.lines.Borrow()
+		if err != nil {
+			return
+		}
+		if !c.heard(line.Line) && c.client.Send(line.Line) != nil {
+			c.hangUp() // the client has gone
+		}
+		line.Release()
+		_ = c.client.Drain(ctx, backlog) // the client may have gone
+	}
+}
+
+// heard takes note of what the daemon says. It is true for what is not for the client.
+func (c *connection) heard(line []byte) bool {
+	m, err := jsonrpc.Parse(line)
+	if err != nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open.heard(&m)
+}
+
+// again finds a daemon after one has ended, after a wait, and returns the wait before the
+// next one. What cannot be asked of any is answered. It is negative when there is nothing left
+// to do.
+func (c *connection) again(ctx context.Context, wait time.Duration) time.Duration {
+	c.o.Log.Warn("the daemon has ended; looking for another one", "wait", wait)
+	for {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return -1
+		}
+		wait = min(max(2*wait, c.o.Wait/2), mostWait)
+		l, err := c.reach(ctx)
+		if err == nil {
+			c.resume(l)
+			return wait
+		}
+		if c.giveUp(err) {
+			return -1
+		}
+	}
+}
+
+// resume goes on with another daemon: it hears what the client has said of itself, and what
+// it has not answered. What it asked itself is asked no more.
+func (c *connection) resume(l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, question := range c.open.questions() {
+		params := []byte(`{"requestId":` + question + `,"reason":"the daemon has ended"}`)
+		_ = c.client.Send(jsonrpc.AppendNotification(nil, "notifications/cancelled", params)) // it may have gone
+	}
+	for _, line := range c.open.replay() {
+		_ = l.out.Send(line) // if it ends as well, it is found out by reading
+	}
+	c.link, c.away = l, nil
+	c.changed.Broadcast()
+	if c.ended {
+		go l.endInput()
+	}
+	if c.hung {
+		l.close()
+	}
+}
+
+// giveUp answers all that is open, as there is no daemon to ask. It says whether no other one
+// is needed.
+func (c *connection) giveUp(why error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.away = why
+	c.o.Log.Error("there is no daemon", "err", why)
+	c.abandonLocked(0, why)
+	c.changed.Broadcast()
+	return c.ended || c.hung
+}
+
+// abandonLocked answers what is open that at least so many daemons have had.
+func (c *connection) abandonLocked(tries int, why error) {
+	for _, id := range c.open.abandon(tries) {
+		_ = c.client.Send(unreached(id, why)) // it may have gone
+	}
+}
+
+// unreached answers a request that no daemon has answered.
+func unreached(id []byte, why error) []byte {
+	text, err := json.Marshal("mcpschedd: outcome unknown: the daemon cannot be reached: " + why.Error())
+	if err != nil {
+		text = []byte(`"mcpschedd: outcome unknown"`) // strings always marshal
+	}
+	return jsonrpc.AppendError(nil, id, []byte(`{"code":-32603,"message":`+string(text)+`}`))
+}

@@ -1,0 +1,30 @@
+// Package daemon is how the clients of one user find the one process that serves them all,
+// start it where there is none, and carry their messages to it.
+//
+// The idea: a client starts [Connect], a thin end on its stdio. That finds the daemon by a
+// socket that is named after the configuration, says where it works and by which variables,
+// and then passes lines on, both ways:
+//
+//	place, err := daemon.At(stateDir, config)
+//	err = daemon.Connect(ctx, os.Stdin, os.Stdout, daemon.Options{Place: place, Program: program})
+//
+// The daemon's end is a [Listener]. A lock, not the socket, says that a daemon runs: its holder
+// may remove what a crash has left. Which version of the protocol between the two ends is
+// spoken is part of the names of both, so a daemon of another version is another daemon.
+//
+// It leaves out what a daemon does for its clients, and links nothing of that: Connect runs
+// once for each client, in a program of its own.
+package daemon
+
+import "errors"
+
+// Protocol is the version of what is said before the first message of a client, and of what
+// is expected of the daemon afterwards.
+const Protocol = 1
+
+var (
+	// ErrRuns: another process is the daemon already.
+	ErrRuns = errors.New("the daemon runs already")
+	// ErrNone: there is no daemon, and none could be started. Nothing of the client was read.
+	ErrNone = errors.New("no daemon")
+)

@@ -1,0 +1,418 @@
+//go:build unix
+
+package daemon_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/daemon"
+)
+
+// served is a daemon in this process, which hands each client to the test.
+type served struct {
+	place   daemon.Place
+	clients chan *daemon.Client
+	stop    func() // ends the daemon as a crash would: its clients are not told anything
+}
+
+func place(t *testing.T) daemon.Place {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "d") // t.TempDir may be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	p, err := daemon.At(dir, "/c.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func listen(t *testing.T, p daemon.Place, names ...string) *served {
+	t.Helper()
+	s := &served{place: p, clients: make(chan *daemon.Client)}
+	l, err := daemon.Listen(p, daemon.ListenOptions{
+		Version: "test", Names: func(string) []string { return names }, Log: slog.New(slog.DiscardHandler),
+		Serve: func(ctx context.Context, c *daemon.Client) {
+			select {
+			case s.clients <- c:
+				<-ctx.Done()
+			case <-ctx.Done():
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx, func() {}) }()
+	s.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		ended <- nil
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+// client is a client of Connect.
+type client struct {
+	t     *testing.T
+	in    io.WriteCloser
+	lines *bufio.Reader
+	ended chan error
+}
+
+func connect(t *testing.T, p daemon.Place) *client {
+	t.Helper()
+	in, toConnect := io.Pipe()
+	fromConnect, out := io.Pipe()
+	c := &client{t, toConnect, bufio.NewReader(fromConnect), make(chan error, 1)}
+	go func() {
+		c.ended <- daemon.Connect(t.Context(), in, out, daemon.Options{
+			Place: p, Start: daemon.Start{Program: "/nonexistent", Log: filepath.Join(t.TempDir(), "log")},
+			Log: slog.New(slog.DiscardHandler), Wait: 100 * time.Millisecond,
+		})
+		out.Close()
+	}()
+	t.Cleanup(func() { toConnect.Close() })
+	return c
+}
+
+func (c *client) say(line string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// hears is the next line that the client is sent.
+func (c *client) hears(want string) {
+	c.t.Helper()
+	if got, err := c.lines.ReadString('\n'); err != nil || got != want+"\n" {
+		c.t.Fatalf("the client got %q, %v; want %s", got, err, want)
+	}
+}
+
+// end is a daemon's end of a client.
+type end struct {
+	*daemon.Client
+	t     *testing.T
+	lines *bufio.Reader
+}
+
+func (s *served) next(t *testing.T) end {
+	t.Helper()
+	c := <-s.clients
+	return end{c, t, bufio.NewReader(c.Stream())}
+}
+
+func (e end) says(line string) {
+	e.t.Helper()
+	if _, err := io.WriteString(e.Stream(), line+"\n"); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+func (e end) hears(want ...string) {
+	e.t.Helper()
+	for _, want := range want {
+		if got, err := e.lines.ReadString('\n'); err != nil || got != want+"\n" {
+			e.t.Fatalf("the daemon got %q, %v; want %s", got, err, want)
+		}
+	}
+}
+
+// A client brings its folder, what every program needs, and what it was asked for, and
+// nothing else. Then lines pass both ways until it ends its input.
+func TestConnect(t *testing.T) {
+	t.Setenv("TOKEN", "named")
+	t.Setenv("AWS_PROFILE", "secret")
+	t.Setenv("LC_ALL", "C")
+	s := listen(t, place(t), "TOKEN", "UNSET")
+	c := connect(t, s.place)
+	d := s.next(t)
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Dir != dir || len(d.Repeated) != 0 {
+		t.Errorf("got %q and %q, want %q and nothing repeated", d.Dir, d.Repeated, dir)
+	}
+	for _, want := range []string{"TOKEN=named", "LC_ALL=C", "PATH=" + os.Getenv("PATH")} {
+		if !slices.Contains(d.Env, want) {
+			t.Errorf("got no %s in %q", want, d.Env)
+		}
+	}
+	if slices.ContainsFunc(d.Env, func(v string) bool { return strings.HasPrefix(v, "AWS_") || strings.HasPrefix(v, "UNSET") }) {
+		t.Errorf("got what was not asked for: %q", d.Env)
+	}
+	c.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	d.hears(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	c.in.Close()
+	if _, err := d.lines.ReadByte(); err != io.EOF {
+		t.Errorf("got %v behind the client's last word, want io.EOF", err)
+	}
+	d.says(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	c.hears(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	d.Stream().Close()
+	if err := <-c.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// When the daemon has ended, the next one hears what the client has said of itself, and gets
+// what was not answered, and knows which that is. The client notices nothing of it.
+func TestAgain(t *testing.T) {
+	s := listen(t, place(t))
+	c := connect(t, s.place)
+	d := s.next(t)
+	hello := []string{
+		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"a:1"}}`,
+		`{"jsonrpc":"2.0","id":2,"method":"logging/setLevel","params":{"level":"debug"}}`,
+	}
+	open := []string{
+		`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"one"}}`,
+		`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"two"}}`,
+	}
+	for _, line := range hello {
+		c.say(line)
+		d.hears(line)
+	}
+	for _, id := range []string{"0", "1", "2"} {
+		d.says(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+		c.hears(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+	}
+	for _, line := range []string{ // what needs no other daemon
+		`{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"b:1"}}`,
+		`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"b:1"}}`,
+		`{"jsonrpc":"2.0","id":5,"method":"tools/list"}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`,
+	} {
+		c.say(line)
+		d.hears(line)
+	}
+	d.says(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+	d.says(`{"jsonrpc":"2.0","id":4,"result":{}}`)
+	c.hears(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+	c.hears(`{"jsonrpc":"2.0","id":4,"result":{}}`)
+	for _, line := range open {
+		c.say(line)
+		d.hears(line)
+	}
+	d.says(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
+	c.hears(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
+
+	for daemons := range 2 {
+		s.stop()
+		s = listen(t, s.place)
+		if daemons == 0 {
+			c.hears(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q","reason":"the daemon has ended"}}`)
+		} else { // it may be what ends them
+			c.hears(`{"jsonrpc":"2.0","id":"x","error":{"code":-32603,"message":"mcpschedd: outcome unknown: the daemon cannot be reached: it has ended before the answer"}}`)
+		}
+		d = s.next(t)
+		d.hears(hello...)
+		if daemons == 0 {
+			if !slices.Equal(d.Repeated, []string{`"x"`, "9"}) {
+				t.Errorf("got %q repeated", d.Repeated)
+			}
+			d.hears(open...)
+		}
+		d.says(`{"jsonrpc":"2.0","id":0,"result":{}}`) // which the client has had
+		d.says(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		d.says(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+		if daemons == 0 {
+			d.says(`{"jsonrpc":"2.0","id":9,"result":{}}`)
+			c.hears(`{"jsonrpc":"2.0","id":9,"result":{}}`)
+		}
+	}
+	c.say(`{"jsonrpc":"2.0","id":10,"method":"ping"}`)
+	d.hears(`{"jsonrpc":"2.0","id":10,"method":"ping"}`)
+	d.says(`{"jsonrpc":"2.0","id":10,"result":{}}`)
+	c.hears(`{"jsonrpc":"2.0","id":10,"result":{}}`)
+}
+
+// Without a daemon, and with one that is none, Connect says so and has read nothing.
+func TestNoDaemon(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		answer func(net.Conn)
+	}{
+		{"none", nil},
+		{"silent", func(net.Conn) {}},
+		{"closes", func(c net.Conn) { c.Close() }},
+		{"rubbish", func(c net.Conn) { io.WriteString(c, "HTTP/1.1 400 Bad Request\n") }},
+		{"endless", func(c net.Conn) {
+			for _, err := io.WriteString(c, strings.Repeat("x", 1<<16)); err == nil; _, err = io.WriteString(c, strings.Repeat("x", 1<<16)) {
+			}
+		}},
+		{"another version", func(c net.Conn) { io.WriteString(c, `{"mcpschedd":2}`+"\n") }},
+		{"out of turn", func(c net.Conn) { io.WriteString(c, `{"mcpschedd":1}`+"\n"+`{"mcpschedd":1}`+"\n{}\n") }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := place(t)
+			if test.answer != nil {
+				l, err := net.Listen("unix", p.Socket)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				go func() {
+					for {
+						c, err := l.Accept()
+						if err != nil {
+							return
+						}
+						go test.answer(c)
+					}
+				}()
+			}
+			in := &untouched{}
+			err := daemon.Connect(t.Context(), in, io.Discard, daemon.Options{
+				Place: p, Start: daemon.Start{Program: "/nonexistent", Log: filepath.Join(t.TempDir(), "log")},
+				Log: slog.New(slog.DiscardHandler), Wait: 50 * time.Millisecond,
+			})
+			if !errors.Is(err, daemon.ErrNone) {
+				t.Errorf("got %v, want ErrNone", err)
+			}
+			if in.read {
+				t.Error("the client was read")
+			}
+		})
+	}
+}
+
+type untouched struct{ read bool }
+
+func (u *untouched) Read([]byte) (int, error) {
+	u.read = true
+	return 0, io.EOF
+}
+
+// A client that says what it must not is refused, and others are served.
+func TestRefused(t *testing.T) {
+	s := listen(t, place(t))
+	say := func(hello string) string {
+		conn, err := net.Dial("unix", s.place.Socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		go func() {
+			for begin, end, ok := strings.Cut(hello, "…"); ok; { // which the daemon does not read to its end
+				if _, err := io.WriteString(conn, begin); err != nil {
+					return
+				}
+				begin, hello = strings.Repeat("x", 1<<20), end
+			}
+			io.WriteString(conn, hello+"\n")
+		}()
+		answer, _ := bufio.NewReader(conn).ReadString('\n')
+		return answer
+	}
+	for _, test := range []struct{ name, hello, want string }{
+		{"another version", `{"mcpschedd":2,"kind":"session","dir":"/"}`, "want version 1 of the protocol, have 2"},
+		{"no version", `{}`, "want version 1 of the protocol, have 0"},
+		{"another kind", `{"mcpschedd":1,"kind":"hook"}`, "unknown kind of connection"},
+		{"no folder", `{"mcpschedd":1,"kind":"session","dir":"a"}`, "want an absolute path"},
+		{"not JSON", `GET / HTTP/1.1`, ""},
+		{"endless", `{"mcpschedd":1,"kind":"session","dir":"/","env":["…"]}`, ""},
+	} {
+		if got := say(test.hello); !strings.Contains(got, test.want) || test.want == "" && got != "" {
+			t.Errorf("%s: got %.200q, want %q", test.name, got, test.want)
+		}
+	}
+	connect(t, s.place)
+	s.next(t)
+}
+
+// One process at a time is the daemon; what a crash has left does not keep the next one from
+// being it.
+func TestListen(t *testing.T) {
+	s := listen(t, place(t))
+	if _, err := daemon.Listen(s.place, daemon.ListenOptions{}); !errors.Is(err, daemon.ErrRuns) {
+		t.Errorf("got %v, want ErrRuns", err)
+	}
+	if info, err := os.Stat(s.place.Socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %v, %v; want mode 0600", info.Mode(), err)
+	}
+	if info, err := os.Stat(filepath.Dir(s.place.Socket)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("folder: got %v, %v; want mode 0700", info.Mode(), err)
+	}
+	s.stop()
+	if _, err := os.Stat(s.place.Socket); err == nil {
+		t.Error("the socket is still there")
+	}
+	if err := os.WriteFile(s.place.Socket, nil, 0o600); err != nil { // which nothing listens on
+		t.Fatal(err)
+	}
+	next := listen(t, s.place)
+	connect(t, next.place)
+	next.next(t)
+}
+
+func TestAt(t *testing.T) {
+	dir := t.TempDir()
+	long := filepath.Join(dir, strings.Repeat("long/", 30))
+	a, err := daemon.At(long, "/a.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("/tmp/mcpschedd-%d/", os.Getuid()); !strings.HasPrefix(a.Socket, want) || len(a.Socket) > 103 {
+		t.Errorf("got %s, want a path in %s", a.Socket, want)
+	}
+	seen := map[string]bool{a.Socket: true}
+	for _, test := range [][2]string{{long, "/b.toml"}, {long + "er", "/a.toml"}, {dir, "/a.toml"}, {dir, ""}} {
+		p, err := daemon.At(test[0], test[1])
+		if err != nil || seen[p.Socket] {
+			t.Errorf("%q: got %s, %v; want a socket of its own", test, p.Socket, err)
+		}
+		seen[p.Socket] = true
+	}
+	wide := filepath.Join(dir, "wide")
+	if err := os.MkdirAll(filepath.Join(wide, "daemon"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := daemon.At(wide, ""); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(filepath.Join(wide, "daemon")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("got %v, %v; want mode 0700", info.Mode(), err)
+	}
+	for name, make := range map[string]func(path string) error{
+		"a file":                func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"a link":                func(path string) error { return os.Symlink(wide, path) },
+		"a folder of another's": func(path string) error { return errors.Join(os.Mkdir(path, 0o700), os.Chown(path, 4711, 4711)) },
+	} {
+		other := filepath.Join(dir, name)
+		if err := os.Mkdir(other, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := make(filepath.Join(other, "daemon")); err != nil {
+			t.Logf("%s: %v", name, err) // only root can give a folder away
+			continue
+		}
+		if _, err := daemon.At(other, ""); err == nil {
+			t.Errorf("%s: got no error, want one", name)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package daemon
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// base are the variables that every program may need, whichever it is. Those of Windows are
+// compared without regard to case.
+var base = strings.Fields(`PATH HOME USER LOGNAME SHELL TERM LANG LANGUAGE TZ TMPDIR TMP TEMP
+	XDG_CONFIG_HOME XDG_CACHE_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR XDG_CONFIG_DIRS XDG_DATA_DIRS
+	DISPLAY WAYLAND_DISPLAY XAUTHORITY DBUS_SESSION_BUS_ADDRESS
+	HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy
+	SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS REQUESTS_CA_BUNDLE CURL_CA_BUNDLE
+	LD_LIBRARY_PATH DYLD_LIBRARY_PATH NIX_SSL_CERT_FILE NIX_LD NIX_LD_LIBRARY_PATH
+	SYSTEMROOT WINDIR SYSTEMDRIVE COMSPEC PATHEXT APPDATA LOCALAPPDATA USERPROFILE USERNAME USERDOMAIN HOMEDRIVE
+	HOMEPATH PROGRAMDATA PROGRAMFILES PROGRAMFILES(X86) COMMONPROGRAMFILES NUMBER_OF_PROCESSORS PROCESSOR_ARCHITECTURE OS`)
+
+// Base are those variables of an environment that every server gets.
+func Base(environ []string) []string {
+	return filtered(environ, func(name string) bool { return slices.Contains(base, name) || strings.HasPrefix(name, "LC_") })
+}
+
+// runtimeOwn are those that Go itself reads.
+var runtimeOwn = []string{"GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG", "GOTRACEBACK", "GORACE"}
+
+// daemonOwn are those that the daemon itself runs by: no server gets them from it.
+func daemonOwn(environ []string) []string {
+	return append(Base(environ), filtered(environ, func(name string) bool {
+		return slices.Contains(runtimeOwn, name) || strings.HasPrefix(name, "OTEL_")
+	})...)
+}
+
+// named are the variables of these names.
+func named(environ, names []string) []string {
+	return filtered(environ, func(name string) bool { return slices.Contains(names, name) })
+}
+
+func filtered(environ []string, keep func(name string) bool) []string {
+	out := []string{}
+	for _, variable := range environ {
+		name, _, _ := strings.Cut(variable, "=")
+		if runtime.GOOS == "windows" {
+			name = strings.ToUpper(name)
+		}
+		if keep(name) {
+			out = append(out, variable)
+		}
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package daemon
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+)
+
+// What the two ends say to each other before the first message, a line of JSON each:
+//
+//	client  hello      version, folder, base variables
+//	daemon  welcome    version, the names of further variables, or why not
+//	client  further    those variables
+//	daemon  welcome    once more: the client may send messages
+//
+// The client sends nothing that was not asked for, so that nothing of its messages is read
+// with these lines.
+const (
+	greeting  = 2 * time.Second // for all of it, at the daemon's end
+	mostHello = 1 << 20         // bytes of a line
+)
+
+// Kinds of connections.
+const (
+	kindSession = "session" // messages of one client
+	kindPing    = "ping"    // lines, each of which is answered by itself
+)
+
+type hello struct {
+	Protocol int               `json:"mcpschedd"`
+	Kind     string            `json:"kind"`
+	Dir      string            `json:"dir"`
+	Env      []string          `json:"env"`            // NAME=value
+	Only     string            `json:"only,omitempty"` // the one upstream that the client sees
+	Repeated []json.RawMessage `json:"repeated,omitempty"`
+}
+
+type welcome struct {
+	Protocol int      `json:"mcpschedd"`
+	Version  string   `json:"version"` // of the daemon's program
+	Names    []string `json:"names,omitempty"`
+	Refused  string   `json:"refused,omitempty"`
+}
+
+type further struct {
+	Env []string `json:"env"`
+}
+
+// greet says hello to a daemon, and returns when it takes messages.
+func greet(conn *net.UnixConn, h hello, within time.Duration) error {
+	if err := checkPeer(conn); err != nil {
+		return err
+	}
+	_ = conn.SetDeadline(time.Now().Add(within)) // it is no file
+	lines := bufio.NewReader(conn)
+	h.Protocol = Protocol
+	w, err := exchange(conn, lines, h)
+	if err == nil && h.Kind == kindSession {
+		_, err = exchange(conn, lines, further{named(os.Environ(), w.Names)})
+	}
+	if err == nil && lines.Buffered() > 0 {
+		err = errors.New("the daemon spoke out of turn")
+	}
+	if err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// exchange says something to a daemon and reads its welcome.
+func exchange(conn io.Writer, lines *bufio.Reader, say any) (welcome, error) {
+	var w welcome
+	if err := writeLine(conn, say); err != nil {
+		return w, err
+	}
+	if err := readLine(lines, &w); err != nil {
+		return w, fmt.Errorf("daemon: %w", err)
+	}
+	switch {
+	case w.Refused != "":
+		return w, fmt.Errorf("daemon: %s", w.Refused)
+	case w.Protocol != Protocol:
+		return w, fmt.Errorf("daemon: want version %d of the protocol, have %d", Protocol, w.Protocol)
+	}
+	return w, nil
+}
+
+// checkPeer refuses a socket of another user.
+func checkPeer(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	uid, peerErr := -1, error(nil)
+	if err := raw.Control(func(fd uintptr) { uid, peerErr = peerOf(int(fd)) }); err != nil {
+		return err
+	}
+	if peerErr != nil {
+		return fmt.Errorf("the user at the other end: %w", peerErr)
+	}
+	if uid != os.Getuid() {
+		return fmt.Errorf("the other end belongs to the user %d, not to %d", uid, os.Getuid())
+	}
+	return nil
+}
+
+func writeLine(w io.Writer, v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}
+
+// readLine reads one line of JSON; an unknown member is of a later version, and left out.
+func readLine(r *bufio.Reader, v any) error {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if line = append(line, part...); len(line) > mostHello {
+			return fmt.Errorf("a line of more than %d bytes before the first message", mostHello)
+		}
+		switch {
+		case err == nil:
+			return json.Unmarshal(line, v)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return err
+		}
+	}
+}

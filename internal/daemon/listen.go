@@ -1,0 +1,198 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// Listener is the daemon's end.
+type Listener struct {
+	o      ListenOptions
+	place  Place
+	lock   *flock.Flock
+	socket *net.UnixListener
+	work   sync.WaitGroup // connections that are served
+}
+
+// ListenOptions are what the daemon says to its clients, and what it does for them.
+type ListenOptions struct {
+	Version string // of its program
+	// Names are those of the variables that a client brings that works in a folder, besides
+	// those that all bring.
+	Names func(dir string) []string
+	Log   *slog.Logger
+	Wait  time.Duration // for a daemon that is ending; 0: not at all
+	// Serve serves one client until it has gone or ctx ends.
+	Serve func(ctx context.Context, c *Client)
+}
+
+// Client is a client that has said hello.
+type Client struct {
+	Dir      string   // where it works; absolute
+	Env      []string // NAME=value
+	Only     string   // the one upstream that it sees; "": all
+	Repeated []string // raw ids of its first requests that a daemon before may have had already
+
+	stream *jsonrpc.Pipe
+}
+
+// Stream is what the client's messages come from, and where its answers go.
+func (c *Client) Stream() *jsonrpc.Pipe { return c.stream }
+
+// Listen makes this process the daemon of a place, for as long as it lives or until Close. It
+// is ErrRuns if there is one.
+func Listen(p Place, o ListenOptions) (*Listener, error) {
+	lock := flock.New(p.lock, flock.SetPermissions(0o600))
+	ctx, cancel := context.WithTimeout(context.Background(), max(o.Wait, 100*time.Millisecond))
+	defer cancel()
+	switch held, err := lock.TryLockContext(ctx, 10*time.Millisecond); {
+	case errors.Is(err, context.DeadlineExceeded) || err == nil && !held:
+		return nil, ErrRuns
+	case err != nil:
+		return nil, fmt.Errorf("lock of the daemon: %w", err)
+	}
+	if err := os.Remove(p.Socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // a crash has left it
+		_ = lock.Close()
+		return nil, err
+	}
+	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: p.Socket, Net: "unix"})
+	if err == nil {
+		err = os.Chmod(p.Socket, 0o600) // no other user can open its folder meanwhile
+	}
+	if err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("socket of the daemon: %w", err)
+	}
+	return &Listener{o: o, place: p, lock: lock, socket: socket}, nil
+}
+
+// Run serves clients until ctx ends. It returns when all have been served and close has
+// returned; then another process may be the daemon.
+func (l *Listener) Run(ctx context.Context, close func()) error {
+	defer l.lock.Close()
+	defer close()
+	defer l.work.Wait()
+	defer l.socket.Close() // removes it, before another daemon may make its own
+	stop := context.AfterFunc(ctx, func() { l.socket.Close() })
+	defer stop()
+	for {
+		conn, err := l.socket.AcceptUnix()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				conn.Close()
+			}
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return err
+		case err != nil: // no descriptor is free: some will be
+			l.o.Log.Warn("client not accepted", "err", err)
+			time.Sleep(100 * time.Millisecond)
+			continue
+		}
+		l.work.Go(func() { l.serve(ctx, conn) })
+	}
+}
+
+// Close ends a Listener that has not been run.
+func (l *Listener) Close() {
+	l.socket.Close()
+	_ = l.lock.Close()
+}
+
+// serve serves one connection.
+func (l *Listener) serve(ctx context.Context, conn *net.UnixConn) {
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) }) // of what has said nothing yet
+	lines := bufio.NewReader(conn)
+	h, err := l.hear(conn, lines)
+	stop()
+	if err != nil {
+		l.o.Log.Warn("client refused", "err", err)
+		return
+	}
+	if h.Kind == kindPing {
+		answerPings(ctx, conn, lines)
+		return
+	}
+	file, err := conn.File()
+	if err != nil {
+		l.o.Log.Warn("client refused", "err", err)
+		return
+	}
+	conn.Close() // the file is it now
+	c := &Client{Dir: h.Dir, Env: h.Env, Only: h.Only, stream: jsonrpc.NewPipe(file)}
+	defer c.stream.Close()
+	for _, id := range h.Repeated {
+		c.Repeated = append(c.Repeated, string(id))
+	}
+	l.o.Serve(ctx, c)
+}
+
+// hear hears what a client says before its messages.
+func (l *Listener) hear(conn *net.UnixConn, lines *bufio.Reader) (h hello, err error) {
+	if err := checkPeer(conn); err != nil {
+		return h, err
+	}
+	_ = conn.SetDeadline(time.Now().Add(greeting)) // it is no file
+	if err := readLine(lines, &h); err != nil {
+		return h, err
+	}
+	answer := welcome{Protocol: Protocol, Version: l.o.Version}
+	switch {
+	case h.Protocol != Protocol:
+		answer.Refused = fmt.Sprintf("want version %d of the protocol, have %d", Protocol, h.Protocol)
+	case h.Kind != kindSession && h.Kind != kindPing:
+		answer.Refused = fmt.Sprintf("unknown kind of connection %q", h.Kind)
+	case h.Kind == kindSession && !filepath.IsAbs(h.Dir):
+		answer.Refused = fmt.Sprintf("want an absolute path of a folder, have %q", h.Dir)
+	case h.Kind == kindSession:
+		answer.Names = l.o.Names(h.Dir)
+	}
+	if err := writeLine(conn, answer); err != nil {
+		return h, err
+	}
+	if answer.Refused != "" {
+		return h, errors.New(answer.Refused)
+	}
+	if h.Kind == kindSession {
+		var more further
+		if err := readLine(lines, &more); err != nil {
+			return h, err
+		}
+		h.Env = append(h.Env, more.Env...)
+		if lines.Buffered() > 0 {
+			return h, errors.New("the client spoke out of turn")
+		}
+		if err := writeLine(conn, welcome{Protocol: Protocol, Version: l.o.Version}); err != nil {
+			return h, err
+		}
+	}
+	return h, conn.SetDeadline(time.Time{})
+}
+
+// answerPings answers each line by itself until the client has gone.
+func answerPings(ctx context.Context, conn *net.UnixConn, lines *bufio.Reader) {
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	for {
+		var ping json.RawMessage
+		if readLine(lines, &ping) != nil || writeLine(conn, ping) != nil {
+			return
+		}
+	}
+}

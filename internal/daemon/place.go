@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// longestSocket (bytes) is how long the path of a socket may be on every system.
+const longestSocket = 103
+
+// Place is where the daemon of one user and one configuration is found.
+type Place struct {
+	Socket string // on which it listens, in a folder that only its user may open
+
+	lock     string // held by the daemon for as long as it lives
+	starting string // held by the client that starts it
+}
+
+// At is the place for a configuration, "" for the built-in defaults, that keeps its state in a
+// folder. The folders are made where they are missing.
+func At(stateDir, config string) (Place, error) {
+	folder := filepath.Join(stateDir, "daemon")
+	name := fmt.Sprintf("%s-%d", hashed(config), Protocol)
+	p := Place{
+		Socket: filepath.Join(folder, name+".sock"),
+		lock:   filepath.Join(folder, name+".lock"), starting: filepath.Join(folder, name+".start"),
+	}
+	if err := makePrivate(folder); err != nil {
+		return Place{}, err
+	}
+	if len(p.Socket) <= longestSocket {
+		return p, nil
+	}
+	// The folder is the same whatever TMPDIR says, for it may differ between clients.
+	folder = filepath.Join("/tmp", "mcpschedd-"+strconv.Itoa(os.Getuid()))
+	p.Socket = filepath.Join(folder, fmt.Sprintf("%s-%d.sock", hashed(stateDir, config), Protocol))
+	return p, makePrivate(folder)
+}
+
+// hashed names what a list of texts is about.
+func hashed(texts ...string) string {
+	h := sha256.New()
+	for _, text := range texts {
+		fmt.Fprintf(h, "%d:%s", len(text), text)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// makePrivate makes a folder that only this user may open, or makes one so that is this user's.
+func makePrivate(folder string) error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("folder of the socket: %w", err)
+	}
+	info, err := os.Lstat(folder)
+	switch {
+	case err != nil:
+		return fmt.Errorf("folder of the socket: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("folder of the socket: %s is no folder", folder)
+	case !ownedByUs(info):
+		return fmt.Errorf("folder of the socket: %s belongs to another user", folder)
+	case info.Mode().Perm()&0o077 != 0:
+		return os.Chmod(folder, 0o700)
+	}
+	return nil
+}

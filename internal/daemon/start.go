@@ -1,0 +1,94 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Ready is the line that the daemon writes to its stdout when it takes clients.
+const Ready = "ready"
+
+// Start says how a daemon is started.
+type Start struct {
+	Program string
+	Args    []string
+	Log     string // the file to which its stdout and stderr go
+}
+
+// reach connects to the daemon of a place, and starts it where there is none.
+func reach(ctx context.Context, p Place, s Start, within time.Duration) (*net.UnixConn, error) {
+	if conn, err := dial(p); err == nil {
+		return conn, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	lock := flock.New(p.starting, flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, 5*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("start of the daemon by another client: %w", err)
+	}
+	defer lock.Close()
+	if conn, err := dial(p); err == nil { // another client has started it meanwhile
+		return conn, nil
+	}
+	started := s.run(ctx)
+	conn, err := dial(p)
+	if err != nil {
+		return nil, fmt.Errorf("start of the daemon: %w", errors.Join(started, err))
+	}
+	return conn, nil // of one that was started by hand, where ours found that
+}
+
+func dial(p Place) (*net.UnixConn, error) {
+	return net.DialUnix("unix", nil, &net.UnixAddr{Name: p.Socket, Net: "unix"})
+}
+
+// run starts the daemon, and returns once that takes clients or ctx has ended.
+func (s Start) run(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Dir(s.Log), 0o700); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(s.Program, s.Args...)
+	cmd.Dir, cmd.Env, cmd.Stderr = "/", daemonOwn(os.Environ()), log
+	detach(cmd)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	said := make(chan error, 1)
+	go func() {
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err == nil && line != Ready+"\n" {
+			err = fmt.Errorf("it said %q", line)
+		}
+		out.Close()
+		said <- err
+	}()
+	go func() { _, _ = cmd.Process.Wait() }() // it outlives this process; if not, it leaves nothing behind
+	select {
+	case err := <-said:
+		if err != nil {
+			return errors.Join(errors.New("it ended; its log is "+s.Log), err)
+		}
+		return nil
+	case <-ctx.Done():
+		_ = cmd.Process.Kill() // it holds nothing of a client yet
+		return fmt.Errorf("it does not take clients in time: %w", ctx.Err())
+	}
+}
