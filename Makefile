@@ -74,7 +74,7 @@ conformance: build ## the MCP conformance suites through the proxy (needs npm)
 clients: build ## real servers and real clients through the proxy (needs npm)
 	sh tools/clients/clients.sh
 
-claude: build ## a real Claude Code calls through the proxy and ends it, 20 times on each transport (needs npm, 356 MB)
+claude: build ## a real Claude Code calls through the proxy and ends it, 20 times on each transport, and confirms plans (needs npm, 356 MB)
 	sh tools/clients/claude.sh
 
 fresh: build ## writes and reads through the proxy, real servers and Postgres (needs npm)

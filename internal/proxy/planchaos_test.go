@@ -183,7 +183,7 @@ func (d *ordeal) passesBy(r *rand.Rand, seen *tally) {
 
 // Over HTTP the user is asked on the stream of the plan's own request.
 func TestPlanConfirmedOverHTTP(t *testing.T) {
-	for action, want := range map[string]string{"accept": `"w","status":"ok"`, "decline": "did not confirm"} {
+	for action, want := range map[string]string{"accept": `"w","status":"ok"`, "decline": "declined it"} {
 		synctest.Test(t, func(t *testing.T) {
 			o := planned(t)
 			o.Plans.Mutations = "confirm"

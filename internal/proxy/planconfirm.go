@@ -19,7 +19,7 @@ func (r *planRun) confirm() error {
 		return nil
 	}
 	if !r.canElicit() {
-		return errors.New(r.unasked(risks))
+		return errors.New(r.unasked(risks, "this client cannot be asked (it declares no elicitation by form)"))
 	}
 	message, ok := r.plan.Confirmation(risks)
 	if !ok {
@@ -32,8 +32,12 @@ func (r *planRun) confirm() error {
 	if err != nil {
 		return fmt.Errorf("the plan was not run: it could not be confirmed: %s", err.Message)
 	}
-	if action, _ := jsonrpc.String(jsonrpc.Get(answer, "action")); action != "accept" {
-		return errors.New("the plan was not run: the user did not confirm it; nothing was called")
+	switch action, _ := jsonrpc.String(jsonrpc.Get(answer, "action")); action {
+	case "accept":
+	case "decline":
+		return errors.New("the plan was not run: the user declined it; nothing was called")
+	default: // clients that run without a user answer so at once
+		return errors.New(r.unasked(risks, "the client closed the question without an answer"))
 	}
 	r.confirmed = make(map[*plan.Step]plan.Risk)
 	for _, one := range risks {
@@ -42,9 +46,9 @@ func (r *planRun) confirm() error {
 	return nil
 }
 
-// unasked is why a plan is not run where the client cannot ask its user: which steps have
-// to be confirmed, and what would do instead.
-func (r *planRun) unasked(risks []plan.Risk) string {
+// unasked is why a plan is not run where the user was not asked: which steps have to be
+// confirmed, and what would do instead.
+func (r *planRun) unasked(risks []plan.Risk, why string) string {
 	var steps, lines []string
 	for _, k := range risks {
 		steps = append(steps, k.String())
@@ -64,8 +68,8 @@ func (r *planRun) unasked(risks []plan.Risk) string {
 	}
 	slices.Sort(lines) // those of [plan] first
 	lines = slices.Compact(lines)
-	return fmt.Sprintf("the plan was not run: the user has to confirm it, and this client cannot be asked (it declares no elicitation by form). To be confirmed: %s. "+
-		"Instead, make these calls by themselves; or the operator sets %s", strings.Join(steps, "; "), strings.Join(lines, ", "))
+	return fmt.Sprintf("the plan was not run: the user has to confirm it, and %s. To be confirmed: %s. "+
+		"Instead, make these calls by themselves; or the operator sets %s", why, strings.Join(steps, "; "), strings.Join(lines, ", "))
 }
 
 // canElicit reports whether the client said that it can ask its user. One that says

@@ -265,8 +265,8 @@ func TestPlanAsksBeforeItWrites(t *testing.T) {
 		want                          string
 	}{
 		{"confirmed", "confirm", able, `{"action":"accept","content":{}}`, 2, ""},
-		{"declined", "confirm", able, `{"action":"decline"}`, 0, "did not confirm"},
-		{"cancelled", "confirm", able, `{"action":"cancel"}`, 0, "did not confirm"},
+		{"declined", "confirm", able, `{"action":"decline"}`, 0, "declined it"},
+		{"cancelled", "confirm", able, `{"action":"cancel"}`, 0, "make these calls by themselves"},
 		{"nobody to ask", "confirm", `{}`, "", 0, "[plan].mutations"},
 		{"allowed", "allow", `{}`, "", 2, ""},
 		{"denied", "deny", able, `{"action":"accept"}`, 0, "[plan].mutations"},

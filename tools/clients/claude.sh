@@ -7,6 +7,9 @@
 #
 #   sh tools/clients/claude.sh            needs node 20 and npm (356 MB); make builds bin/mcpschedd
 #   ENDS=3 sh tools/clients/claude.sh     so many ends on each transport, of which every other with a call in flight; default 20
+#
+# Then it runs a plan that may write: in a terminal, where the confirmation is accepted and
+# declined by keys, and headless, where nothing can be asked (needs script, of util-linux).
 set -eu
 cd "$(dirname "$0")/../.."
 root=$PWD
@@ -14,7 +17,7 @@ bin=${BIN:-$root/bin/mcpschedd}
 ends=${ENDS:-20}
 version=2.1.328
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/mcpschedd-clients/claude
-for need in node npm "$bin"; do
+for need in node npm script "$bin"; do
 	command -v "$need" >/dev/null || { echo "claude.sh: error: $need: not found" >&2; exit 1; }
 done
 claude=$cache/node_modules/.bin/claude
@@ -185,6 +188,66 @@ for n in $(seq "$ends"); do
 	ended $kind "$why"
 done
 counted http
+
+# A plan of two calls of a tool of which nothing says that it only reads.
+sed '/^\[tools/,$d' "$work/config.toml" >"$work/plan.toml"
+printf '[plan]\nenabled = true\n' >>"$work/plan.toml"
+printf '{"mcpServers":{"prox":{"type":"stdio","command":"%s","args":["serve","--config","%s"]}}}\n' "$bin" "$work/plan.toml" >"$work/mcp.json"
+model plans 'mcp__prox__execute_tool_plan={"steps":[{"id":"a","tool":"echo","arguments":{"text":"one"}},{"id":"b","tool":"echo","arguments":{"text":{"$tpl":"${a#} two"}}}]}'
+# What a first start in a terminal would ask.
+printf '{"hasCompletedOnboarding":true,"customApiKeyResponses":{"approved":["none"]},"projects":{"%s":{"hasTrustDialogAccepted":true}}}\n' "$work/project" >"$work/.claude.json"
+
+# until_shown TEXT PATH: the text stands in the file or below the folder, within a minute.
+until_shown() {
+	for _ in $(seq 600); do
+		! grep -raqsF "$1" "$2" || return 0
+		sleep 0.1
+	done
+	echo "claude.sh: error: not in $2: $1" >&2
+	exit 1
+}
+
+# confirm KEY…: one run in a terminal, in which the question is answered by keys.
+confirm() {
+	rm -rf "$work/state" "$work/.claude/projects" "$work/screen"
+	mkfifo "$work/keys"
+	(
+		cd "$work/project"
+		export ANTHROPIC_BASE_URL="$(cat "$work/plans")" ANTHROPIC_API_KEY=none IS_SANDBOX=1 ENABLE_TOOL_SEARCH=false CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 TERM=xterm
+		exec script -qfec "stty cols 120 rows 40; '$claude' --mcp-config '$work/mcp.json' --strict-mcp-config --allowedTools mcp__prox" "$work/screen" <"$work/keys" >"$work/out" 2>&1
+	) &
+	client=$!
+	running="$running $client"
+	exec 3>"$work/keys"
+	until_shown 'shift+tab' "$work/screen"
+	printf 'go\r' >&3
+	until_shown Decline "$work/screen"
+	for key in "$@"; do
+		sleep 1 # the screen takes keys a moment after it shows what they are for
+		printf '%b' "$key" >&3
+	done
+	until_shown '"tool_result"' "$work/.claude/projects"
+	for _ in 1 2 3; do printf '\003' >&3; sleep 0.3; done
+	exec 3>&-
+	wait "$client" || :
+	rm "$work/keys"
+}
+
+# told PATTERN CALLS WHAT: what the model was told of the plan, and the calls that were made.
+told() {
+	answer=$(grep -rahF '"tool_result"' "$work/.claude/projects" | head -n 1)
+	made=$(cat "$work"/state/events/*.jsonl | grep -c '"tool":"echo"' || :)
+	if echo "$answer" | grep -q "$1" && [ "$made" = "$2" ]; then ok "a plan that may write, $3: $2 calls"; else fail "a plan, $3: $made calls; $answer"; fi
+}
+
+confirm '\r'
+told 'echo: echo: one two' 2 'accepted in the terminal'
+confirm '\033[C' '\r'
+told 'the user declined it' 0 'declined in the terminal'
+rm -rf "$work/state" "$work/.claude/projects"
+client plans
+wait "$client" || :
+told 'make these calls by themselves' 0 headless
 
 printf '%s ok, %s failed\n' "$passed" "$failed"
 [ "$failed" = 0 ]
