@@ -64,7 +64,7 @@ func (p *pending) await() (*conn, bound, error) {
 	in := p.lease.in
 	for came := time.Now(); ; {
 		turned := p.turn.ask(p.req)
-		at, changed := in.status.now()
+		at := in.status.now()
 		switch {
 		case at.live == nil && at.away != nil:
 			return nil, bound{}, in.up.unavailable(at.away, at.stderr)
@@ -78,7 +78,7 @@ func (p *pending) await() (*conn, bound, error) {
 		ctx, cancel := until.context(p.ctx)
 		select {
 		case <-turned:
-		case <-changed:
+		case <-at.changed:
 		case <-ctx.Done():
 			cancel()
 			return nil, bound{}, context.Cause(ctx)

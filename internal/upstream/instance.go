@@ -61,15 +61,14 @@ type instance struct {
 // newInstance starts an instance, once after is closed; nil is closed.
 func newInstance(up *Upstream, after <-chan struct{}) *instance {
 	ctx, cancel := context.WithCancel(context.Background())
+	var missing error // the first session is told at once of a program that is not there
+	if up.spec.Command.Path != "" {
+		_, missing = up.spec.Command.resolve()
+	}
 	in := &instance{
 		id: instances.Add(1), up: up, cancel: cancel,
 		ended: make(chan struct{}), leased: make(chan struct{}),
-		status: newStatus(up.o.Changed), wake: make(chan struct{}, 1),
-	}
-	if up.spec.Command.Path != "" { // the first session is told at once of a program that is not there
-		if _, err := up.spec.Command.resolve(); err != nil {
-			in.status.state.become(nil, err, nil)
-		}
+		status: newStatus(up.o.Changed, missing), wake: make(chan struct{}, 1),
 	}
 	go in.run(ctx, after)
 	return in

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -97,18 +98,19 @@ func withOffer(offers []knownOffer, first knownOffer) []knownOffer {
 // known is what a server has offered so far, to clients of this process and of
 // earlier ones.
 type known struct {
-	store  Store
-	saving sync.Mutex // held while an offer is written, so that writes keep their order
-
-	mu     sync.Mutex
-	offers []knownOffer // the latest first; replaced and never changed
+	store   Store
+	offers  atomic.Pointer[[]knownOffer] // the latest first; never changed
+	writing sync.Mutex                   // held while an offer is added and saved
 }
 
 func (k *known) list() []knownOffer {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.offers
+	if offers := k.offers.Load(); offers != nil {
+		return *offers
+	}
+	return nil
 }
+
+func (k *known) set(offers []knownOffer) { k.offers.Store(&offers) }
 
 // to returns the offer last made to such a client, nil if none is known.
 func (k *known) to(client Client) *Offer { return offerTo(k.list(), client.key()) }
@@ -129,15 +131,13 @@ func (k *known) legacy() bool {
 
 // remember keeps an offer for the next instance and the next run.
 func (k *known) remember(client Client, offer *Offer) error {
-	k.saving.Lock()
-	defer k.saving.Unlock()
+	k.writing.Lock()
+	defer k.writing.Unlock()
 	made := knownOffer{client.key(), offer}
 	if reflect.DeepEqual(offerTo(k.list(), made.Client), offer) {
 		return nil
 	}
-	k.mu.Lock()
-	k.offers = withOffer(k.offers, made)
-	k.mu.Unlock()
+	k.set(withOffer(k.list(), made))
 	if k.store.Save == nil || len(made.Client) > mostCapabilities {
 		return nil
 	}

@@ -33,12 +33,12 @@ func (l *Lease) Offer() *Offer { return l.in.offer.Load() }
 // server, or it is known to be away, or ctx has ended.
 func (l *Lease) AwaitOffer(ctx context.Context) {
 	for {
-		at, changed := l.in.status.now()
+		at := l.in.status.now()
 		if at.away != nil || at.listed {
 			return
 		}
 		select {
-		case <-changed:
+		case <-at.changed:
 		case <-ctx.Done():
 			return
 		}
@@ -67,7 +67,7 @@ func (l *Lease) Stateless() bool {
 
 // Problem says why the server cannot be asked now, nil if it can or is starting.
 func (l *Lease) Problem() error {
-	at, _ := l.in.status.now()
+	at := l.in.status.now()
 	if at.away == nil {
 		return nil
 	}
@@ -76,10 +76,7 @@ func (l *Lease) Problem() error {
 
 // Garbled says of a server that is starting that it has written what is no MCP message;
 // nil: it has not.
-func (l *Lease) Garbled() error {
-	at, _ := l.in.status.now()
-	return at.garble()
-}
+func (l *Lease) Garbled() error { return l.in.status.now().garble() }
 
 // Turn takes the next place in the order in which this session's requests are
 // sent to this server. It is taken before the next message of the session is

@@ -107,7 +107,7 @@ func (b bound) context(ctx context.Context) (context.Context, context.CancelFunc
 // turn at one that is there. Either counts from when the request came, or from when
 // the server began to start or got ready if that was later: so the waits of requests
 // behind each other do not add up, and a wait for the turn is none for the server.
-func (p *pending) bound(then time.Time, at state) bound {
+func (p *pending) bound(then time.Time, at *state) bound {
 	up, own := p.lease.in.up, p.req.Timeout
 	switch {
 	case at.live == nil && up.spec.StartTimeout > 0:

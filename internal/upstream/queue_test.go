@@ -143,7 +143,7 @@ func TestOrderOfSending(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 8))
 			up := New(Spec{Name: "journal", StartTimeout: 30 * time.Second}, Options{})
-			in := &instance{up: up, status: newStatus(func() {})}
+			in := &instance{up: up, status: newStatus(func() {}, nil)}
 			j := &journal{lease: &Lease{in: in}}
 			hosts := limit.New(limits)
 			lives := rand.New(rand.NewPCG(seed, 9))

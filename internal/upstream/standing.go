@@ -46,7 +46,7 @@ func (u *Upstream) Standing() Standing {
 	defer u.mu.Unlock()
 	rank := map[string]int{"idle": 0, "down": 1, "starting": 2, "ready": 3}
 	for in := range u.instances {
-		at, _ := in.status.now()
+		at := in.status.now()
 		state := "starting"
 		switch {
 		case at.live != nil:

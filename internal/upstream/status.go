@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// state is where an instance stands.
+// state is where an instance stands. It is immutable but for its channel.
 type state struct {
-	live    *conn     // nil: there is no live connection
-	away    error     // without one: why the server cannot be asked; nil while it starts
-	stderr  []string  // what it last said there
-	since   time.Time // when this began; zero: with the instance
-	listed  bool      // the offer is a last-known one, or every list has been asked for
-	garbled bool      // it has written what is no MCP message
+	live    *conn         // nil: there is no live connection
+	away    error         // without one: why the server cannot be asked; nil while it starts
+	stderr  []string      // what it last said there
+	since   time.Time     // when this began; zero: with the instance
+	listed  bool          // the offer is a last-known one, or every list has been asked for
+	garbled bool          // it has written what is no MCP message
+	changed chan struct{} // closed when there is another state
 }
 
 // errGarbled says of a server that is starting that it does not speak MCP.
@@ -36,33 +37,37 @@ func (at *state) become(live *conn, away error, stderr []string) {
 
 // status holds the state of an instance for all that wait for another.
 type status struct {
-	moved   func()               // called when the state has changed
-	current atomic.Pointer[conn] // state.live, which each call asks for
-
-	mu      sync.Mutex
-	state   state
-	changed chan struct{} // closed and replaced whenever the state changes
+	moved    func() // called when the state has changed
+	current  atomic.Pointer[state]
+	changing sync.Mutex
 }
 
-func newStatus(moved func()) *status { return &status{moved: moved, changed: make(chan struct{})} }
-
-// now returns the state, and a channel that is closed when there is another.
-func (s *status) now() (state, <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state, s.changed
+// newStatus is the status of an instance that starts, or cannot be asked from the beginning.
+func newStatus(moved func(), away error) *status {
+	first := &state{changed: make(chan struct{})}
+	if away != nil {
+		first.become(nil, away, nil)
+	}
+	s := &status{moved: moved}
+	s.current.Store(first)
+	return s
 }
+
+// now returns the state.
+func (s *status) now() *state { return s.current.Load() }
 
 // live returns the live connection, nil if there is none.
-func (s *status) live() *conn { return s.current.Load() }
+func (s *status) live() *conn { return s.now().live }
 
 func (s *status) change(f func(*state)) {
-	s.mu.Lock()
-	f(&s.state)
-	s.current.Store(s.state.live)
-	close(s.changed)
-	s.changed = make(chan struct{})
-	s.mu.Unlock()
+	s.changing.Lock()
+	old := s.now()
+	next := *old
+	next.changed = make(chan struct{})
+	f(&next)
+	s.current.Store(&next)
+	close(old.changed)
+	s.changing.Unlock()
 	s.moved()
 }
 

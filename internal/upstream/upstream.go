@@ -78,7 +78,7 @@ func New(spec Spec, o Options) *Upstream {
 	}
 	switch kept, err := o.Store.load(); {
 	case err == nil:
-		u.known.offers = kept
+		u.known.set(kept)
 	case errors.Is(err, fs.ErrNotExist):
 		u.log.Debug("no last-known copy", "upstream", spec.Name, "err", err)
 	default:
