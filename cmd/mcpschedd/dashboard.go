@@ -149,28 +149,31 @@ func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboa
 // nothing happens.
 func viewOfToday(d folder) func() record.View {
 	var mu sync.Mutex // one reads at a time
-	r := newReading(today(), io.Discard)
+	var r *reading
 	var read time.Time
 	var running []record.Status
-	said := make(map[string]bool)
+	var said map[string]bool
 	tell := func(text string) {
 		if !said[text] {
 			said[text] = true
 			r.tally.Problem(text)
 		}
 	}
-	if d.off {
-		tell(eventsOff)
-	}
 	return func() record.View {
 		mu.Lock()
 		defer mu.Unlock()
+		if day := today(); r == nil || !r.since.Equal(day) {
+			r, read, said = newReading(day, io.Discard), time.Time{}, make(map[string]bool)
+		}
 		if now := time.Now(); now.Sub(read) >= time.Second {
 			read = now
 			if s, err := r.follow(d); err != nil {
 				tell(err.Error())
 			} else {
 				running = s.stats.Running
+			}
+			if d.off {
+				tell(eventsOff)
 			}
 			for _, text := range r.killed {
 				tell(text)

@@ -125,6 +125,10 @@ func TestDashboardReadsOn(t *testing.T) {
 				t.Errorf("got %d calls, %d in the timeline, want %d", v.Stats.Totals.Calls, len(v.Timeline), seq+1)
 			}
 		}
+		time.Sleep(24 * time.Hour)
+		if n := view().Stats.Totals.Calls; n != 0 {
+			t.Errorf("the next day: got %d calls of today, want none", n)
+		}
 	})
 }
 

@@ -139,7 +139,7 @@ func printLog(stdout io.Writer, file, name string, lines int) error {
 func printEnd(w io.Writer, path string, lines int) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		hint := "nothing is logged before a client has started mcpschedd"
+		hint := "nothing has been logged there yet"
 		if names := logNames(filepath.Dir(path)); len(names) > 0 {
 			hint = "there are: " + strings.Join(names, ", ")
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,19 +26,33 @@ type settings struct {
 	arm     replay.Arm
 }
 
-// settle turns the command line and the configuration into settings.
+// settle turns the command line and the configurations into settings: the files, or the one that
+// is used without any, then what was set by itself, each over those before it.
 func settle(f *replayFlags) (settings, error) {
-	layers, err := layered(f)
-	if err != nil {
-		return settings{}, err
-	}
 	c := config.Default()
 	var said []valuemodel.Rule
-	for _, l := range layers {
-		overlay(reflect.ValueOf(&c.Enrichment).Elem(), "enrichment", l)
-		overlay(reflect.ValueOf(&c.Dedup).Elem(), "dedup", l)
-		more, _ := rules(l) // its problems kept the file from being loaded
-		said = append(said, more...)
+	files := f.configs
+	if len(files) == 0 {
+		files = []string{""}
+	}
+	over := func(next *config.Config, err error) error {
+		if err == nil {
+			more, _ := rules(next) // its problems kept the file from being loaded
+			c, said = next, append(said, more...)
+		}
+		return err
+	}
+	for _, file := range files {
+		if err := over(loadBy(file, func(path string, further ...config.Further) (*config.Config, error) {
+			return config.LoadOver(c, path, further...)
+		})); err != nil {
+			return settings{}, err
+		}
+	}
+	for _, set := range f.sets {
+		if err := over(setting(c, set)); err != nil {
+			return settings{}, usage("--set: %v", err)
+		}
 	}
 	models, problems := valuemodel.Compile(said)
 	if len(problems) > 0 {
@@ -78,34 +91,9 @@ func arm(f *replayFlags, e *config.Enrichment, d *config.Dedup) replay.Arm {
 	return a
 }
 
-// layered are the configurations, in the order in which they count: the files, or
-// the one that is used without any, then what was set by itself.
-func layered(f *replayFlags) ([]*config.Config, error) {
-	var layers []*config.Config
-	files := f.configs
-	if len(files) == 0 {
-		files = []string{""}
-	}
-	for _, file := range files {
-		c, err := load(file)
-		if err != nil {
-			return nil, err
-		}
-		layers = append(layers, c)
-	}
-	for _, set := range f.sets {
-		c, err := setting(set)
-		if err != nil {
-			return nil, usage("--set: %v", err)
-		}
-		layers = append(layers, c)
-	}
-	return layers, nil
-}
-
-// setting reads KEY=VALUE as a file of one line would be. A text need not be
-// quoted.
-func setting(text string) (*config.Config, error) {
+// setting reads KEY=VALUE as a file of one line would be, over a configuration. A text need not
+// be quoted.
+func setting(base *config.Config, text string) (*config.Config, error) {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok {
 		return nil, fmt.Errorf("want KEY=VALUE, have %q", text)
@@ -114,9 +102,9 @@ func setting(text string) (*config.Config, error) {
 	if played := []string{"enrichment", "dedup", "tools"}; !slices.Contains(played, section) {
 		return nil, fmt.Errorf("%s: want a key of enrichment, dedup or tools: nothing else has an effect on a replay", key)
 	}
-	c, err := config.Parse("--set", []byte(key+" = "+value), toolProblems)
+	c, err := config.ParseOver(base, "--set", []byte(key+" = "+value), toolProblems)
 	if bad, ok := errors.AsType[*config.Error](err); ok && bad.Problems[0].Column > 0 {
-		c, err = config.Parse("--set", []byte(key+" = "+strconv.Quote(value)), toolProblems)
+		c, err = config.ParseOver(base, "--set", []byte(key+" = "+strconv.Quote(value)), toolProblems)
 	}
 	if bad, ok := errors.AsType[*config.Error](err); ok {
 		p := bad.Problems[0]
@@ -126,19 +114,4 @@ func setting(text string) (*config.Config, error) {
 		return nil, fmt.Errorf("%s: %s", p.Key, p.Message)
 	}
 	return c, err
-}
-
-// overlay puts what a configuration states of a section over what is there.
-func overlay(section reflect.Value, name string, c *config.Config) {
-	from := reflect.ValueOf(c).Elem()
-	for field, value := range from.Fields() {
-		if field.Tag.Get("toml") != name {
-			continue
-		}
-		for f, v := range value.Fields() {
-			if _, stated := c.Positions[config.Key(name, f.Tag.Get("toml"))]; stated {
-				section.FieldByName(f.Name).Set(v)
-			}
-		}
-	}
 }

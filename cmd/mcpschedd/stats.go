@@ -129,7 +129,12 @@ func (f *statsFlags) source(stdout, stderr io.Writer) (func(context.Context) (*s
 		stderr = io.Discard // it would stand in the picture
 	}
 	r := newReading(today(), stderr)
-	return func(context.Context) (*seen, error) { return r.follow(d) }, nil
+	return func(context.Context) (*seen, error) {
+		if day := today(); !r.since.Equal(day) {
+			r = newReading(day, stderr)
+		}
+		return r.follow(d)
+	}, nil
 }
 
 // today is when it began.

@@ -114,8 +114,9 @@ func (r *reading) seen(now time.Time) *seen {
 
 // folder is where the processes of this user write their events and how they stand.
 type folder struct {
-	path string
-	off  bool // events are not wanted
+	path       string
+	off        bool // events are not wanted
+	configured bool // there are upstreams
 }
 
 func (f *statsFlags) folder() (folder, error) {
@@ -124,7 +125,7 @@ func (f *statsFlags) folder() (folder, error) {
 		return folder{}, err
 	}
 	dir, err := stateDir(c)
-	return folder{path: dir.Path(eventsFolder), off: c.Telemetry.Events == "off"}, err
+	return folder{path: dir.Path(eventsFolder), off: c.Telemetry.Events == "off", configured: len(c.Upstreams) > 0}, err
 }
 
 // eventsOff says where the figures are that no event tells.
@@ -151,9 +152,12 @@ func (r *reading) follow(d folder) (*seen, error) {
 	if s.notes = append(s.notes, "No mcpschedd is running."); !idle {
 		return s, nil
 	}
-	if holds(d.path, ".jsonl") {
+	switch {
+	case holds(d.path, ".jsonl"):
 		s.notes = append(s.notes, "What was recorded on other days: mcpschedd stats "+d.path)
-	} else {
+	case d.configured:
+		s.notes = append(s.notes, "A client starts it when the client itself starts: mcpschedd serve is to be among its servers.")
+	default:
 		s.notes = append(s.notes, "To begin: mcpschedd import --all --write takes over the servers of your MCP client and puts mcpschedd in their place; mcpschedd demo shows what that saves.")
 	}
 	return s, nil

@@ -86,6 +86,12 @@ type Further func(*Config) []Problem
 // Load reads and checks a file, and the tuned.toml beside it. What is wrong with the
 // content of either is an [*Error].
 func Load(path string, further ...Further) (*Config, error) {
+	return LoadOver(Default(), path, further...)
+}
+
+// LoadOver is [Load] with the sections of another configuration in place of the defaults. Its
+// blocks under a name (upstreams, limits, plans, tools) are not taken.
+func LoadOver(base *Config, path string, further ...Further) (*Config, error) {
 	data, err := read(path)
 	if err != nil {
 		return nil, err
@@ -94,7 +100,7 @@ func Load(path string, further ...Further) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parse(path, data, tuned, further)
+	return parse(base, path, data, tuned, further)
 }
 
 // LoadUntuned is [Load] without the tuned.toml beside the file.
@@ -119,10 +125,15 @@ func read(path string) ([]byte, error) {
 // Parse checks the content of the file named name, from whose folder relative
 // paths start; no tuned.toml is read. The error is always an [*Error].
 func Parse(name string, data []byte, further ...Further) (*Config, error) {
-	return parse(name, data, nil, further)
+	return ParseOver(Default(), name, data, further...)
 }
 
-func parse(name string, data, tuned []byte, further []Further) (*Config, error) {
+// ParseOver is to Parse what [LoadOver] is to Load.
+func ParseOver(base *Config, name string, data []byte, further ...Further) (*Config, error) {
+	return parse(base, name, data, nil, further)
+}
+
+func parse(base *Config, name string, data, tuned []byte, further []Further) (*Config, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return nil, &Error{Problems: []Problem{{File: name, Line: 1, Message: err.Error()}}}
@@ -134,8 +145,10 @@ func parse(name string, data, tuned []byte, further []Further) (*Config, error) 
 		failed.Problems = []Problem{*broken}
 		return nil, failed
 	}
-	c := Default()
-	c.Path, c.Digest = path, failed.digest
+	c := &Config{
+		SchemaVersion: base.SchemaVersion, Server: base.Server, HTTP: base.HTTP, Enrichment: base.Enrichment, Dedup: base.Dedup,
+		Plan: base.Plan, Telemetry: base.Telemetry, Log: base.Log, Path: path, Digest: failed.digest,
+	}
 	if f.aliases(tree) {
 		binder{f}.table("", tree, reflect.ValueOf(c).Elem())
 		checker{findings: f}.check(c)

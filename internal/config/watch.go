@@ -122,7 +122,7 @@ func (f *follower) look() {
 	case len(bytes.TrimSpace(data)) == 0:
 		f.changed(nil, &Error{Problems: []Problem{{File: f.path, Line: 1, Message: "the file is empty; a comment line is enough to say that the defaults are meant"}}})
 	default:
-		f.changed(parse(f.path, data, tuned, f.further))
+		f.changed(parse(Default(), f.path, data, tuned, f.further))
 	}
 }
 
