@@ -119,8 +119,22 @@ func TestHarmQuestionBesideACall(t *testing.T) {
 	until(t, s, "at rest", func(st proxy.Stats) bool { return st.Store.Flights == 0 })
 }
 
+// repliedTo are the params of a call that are made again, with replies to all that is asked.
+func repliedTo(t *testing.T, params string, m jsonrpc.Message) string {
+	t.Helper()
+	replies := []byte("{}")
+	for q := range jsonrpc.Members(jsonrpc.Get(m.Result, "inputRequests")) {
+		replies = jsonrpc.Set(replies, string(q.Name), []byte(`{"action":"accept","content":{}}`))
+	}
+	if string(replies) == "{}" {
+		t.Fatalf("nothing is asked: %s", m.Raw)
+	}
+	out := jsonrpc.Set([]byte(params), "requestState", jsonrpc.Get(m.Result, "requestState"))
+	return string(jsonrpc.Set(out, "inputResponses", replies))
+}
+
 // A call that asks a stateless client, and is taken up, is with its server again: what that
-// asks next may be for it, though a guess is there too.
+// asks next may be for it, though a prefetch is there too.
 func TestHarmQuestionBesideACallTakenUp(t *testing.T) {
 	t.Parallel()
 	asker := newAsker(elicits)
@@ -128,29 +142,39 @@ func TestHarmQuestionBesideACallTakenUp(t *testing.T) {
 	c := connect(t, s, stateless)
 	c.call("write", `{}`) // else the rules change while the call is with the server
 	params := `{"name":"ask","arguments":{"asks":[` + elicits + `],"rounds":2}}`
-	taken := func(m jsonrpc.Message) string {
-		t.Helper()
-		again := []byte(params)
-		replies := []byte("{}")
-		for q := range jsonrpc.Members(jsonrpc.Get(m.Result, "inputRequests")) {
-			replies = jsonrpc.Set(replies, string(q.Name), []byte(`{"action":"accept","content":{}}`))
-		}
-		if string(replies) == "{}" {
-			t.Fatalf("nothing is asked: %s", m.Raw)
-		}
-		again = jsonrpc.Set(again, "requestState", jsonrpc.Get(m.Result, "requestState"))
-		return string(jsonrpc.Set(again, "inputResponses", replies))
-	}
 	first := c.start("tools/call", params).wait()
 	c.call("list", `{}`)
 	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
-	second := c.start("tools/call", taken(first)).wait()
-	third := c.start("tools/call", taken(second)).wait()
+	second := c.start("tools/call", repliedTo(t, params, first)).wait()
+	third := c.start("tools/call", repliedTo(t, params, second)).wait()
 	if third.Error != nil || strings.Count(string(third.Result), "accept") < 2 {
 		t.Errorf("got %s", third.Raw)
 	}
 	close(asker.ask)
 	until(t, s, "at rest", func(st proxy.Stats) bool { return st.Store.Flights == 0 })
+}
+
+// While a stateless client fetches replies its call is still with the server: what that asks
+// meanwhile may be for it, though a prefetch is there too. So the tool of the prefetch is
+// not taken for one that asks.
+func TestHarmQuestionBesideACallSuspended(t *testing.T) {
+	t.Parallel()
+	asker := newAsker(elicits)
+	s := start(t, asker.options(t))
+	c := connect(t, s, stateless)
+	c.call("write", `{}`) // else the rules change while the call is with the server
+	params := `{"name":"ask","arguments":{"asks":[` + elicits + `]}}`
+	m := c.start("tools/call", params).wait()
+	c.call("list", `{}`)
+	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
+	close(asker.ask)
+	until(t, s, "asked", func(st proxy.Stats) bool { return st.Prefetch.Scheduler.Harm.Questions == 1 })
+	if m = c.start("tools/call", repliedTo(t, params, m)).wait(); m.Error != nil || !strings.Contains(string(m.Result), "accept") {
+		t.Errorf("got %s", m.Raw)
+	}
+	c.call("write", `{}`)
+	c.call("list", `{}`)
+	until(t, s, "prefetched again", func(proxy.Stats) bool { return asker.calls("ask!") == 2 })
 }
 
 // A process that several sessions share can ask none of them. What it asked for is

@@ -83,5 +83,8 @@ func (s *Server) asks(instance uint64, method string) {
 	}
 }
 
-// asking reports whether the session has a request of its own with that upstream.
-func (s *session) asking(l *leased) bool { return len(s.requests.at(l, true)) > 0 }
+// asking reports whether the session has a call of its own with that upstream, be it that
+// the client fetches replies for it.
+func (s *session) asking(l *leased) bool {
+	return len(s.requests.at(l, true)) > 0 || s.suspended.with(l.Lease)
+}

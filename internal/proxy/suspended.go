@@ -165,6 +165,18 @@ func (s *suspended) enter(c *openCall) (leave func()) {
 	}
 }
 
+// with reports whether a call is under way to l.
+func (s *suspended) with(l *upstream.Lease) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.open {
+		if c.lease.Lease == l {
+			return true
+		}
+	}
+	return false
+}
+
 // level is the most verbose log level that a call under way to l wants.
 func (s *suspended) level(l *upstream.Lease) string {
 	s.mu.Lock()
