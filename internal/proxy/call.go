@@ -107,7 +107,7 @@ func (x *request) serveCall(done func(outcome)) {
 		x.ask(deliver)
 		return
 	}
-	x.s.work.Go(func() {
+	x.s.running.Go(func() {
 		if !x.resume(deliver) {
 			x.ask(deliver)
 		}
@@ -121,11 +121,11 @@ func (x *request) ask(done func(outcome)) {
 	c, req := x.call, x.upstreamRequest()
 	switch {
 	case subscribes(x.msg.Method):
-		x.s.work.Go(func() { subscribe(x, req, done) })
+		x.s.running.Go(func() { subscribe(x, req, done) })
 	case !x.stateless || c.lease.Stateless() || !interruptible(x.msg.Method): // of one era, or nothing can be asked
 		c.fetch(x.ctx, req, func(o outcome) { x.complete(req, o, done) })
 	case x.part == nil:
-		x.s.work.Go(func() { beginAcross(x, req).attend(x, done) })
+		x.s.running.Go(func() { beginAcross(x, req).attend(x, done) })
 	default: // its plan outlives it
 		x.fetchAcross(x.ctx, req, func(o outcome) { x.complete(req, o, done) })
 	}
@@ -142,7 +142,7 @@ func (x *request) upstreamRequest() *upstream.Request {
 		Token:   x.token != nil || x.part != nil && l.member.Timeout > 0, // progress restarts it
 	}
 	if !x.stateless {
-		req.Ask = x.question
+		req.Ask = x.askClient
 	}
 	return req
 }
@@ -156,7 +156,7 @@ func (c *upstreamCall) fetch(ctx context.Context, req *upstream.Request, done fu
 	}
 	f := &fetching{c: c, ctx: ctx, req: req, done: done}
 	if c.class.query.Use.File != "" {
-		c.s.work.Go(f.do) // the file may be slow to look at
+		c.s.running.Go(f.do) // the file may be slow to look at
 		return
 	}
 	f.do()
@@ -193,10 +193,10 @@ func (f *fetching) do() {
 func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
 	c := f.c
 	f.leads = true
-	c.turn.Hold()       // its client may give up, and others wait for the flight
-	c.s.srv.work.Add(1) // the flight may outlive its session
+	c.turn.Hold()          // its client may give up, and others wait for the flight
+	c.s.srv.running.Add(1) // the flight may outlive its session
 	settle := func(o outcome) {
-		defer c.s.srv.work.Done()
+		defer c.s.srv.running.Done()
 		f.own = o
 		flight.Worth(c.seen.timing.Alone())
 		flight.Settle(o.answer.Result, o.answer.Stateless, o.err == nil && shareable(o.answer))
@@ -205,7 +205,7 @@ func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
 		if c.class.query.Use.File == "" {
 			settle(o)
 		} else {
-			c.s.srv.work.Go(func() { settle(o) }) // which looks at the file once more
+			c.s.srv.running.Go(func() { settle(o) }) // which looks at the file once more
 		}
 	})
 }
@@ -245,7 +245,7 @@ func (f *fetching) answered(o dedup.Outcome) {
 	case o.Err != nil:
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
-		f.own.answer, f.own.from.trial = noted(f.own.answer, o), o.Trial
+		f.own.answer, f.own.from.trial = withBackOff(f.own.answer, o), o.Trial
 		f.done(f.own)
 	default:
 		answer, from := c.stored(o)
@@ -334,7 +334,7 @@ func (x *request) complete(req *upstream.Request, o outcome, done func(outcome))
 		return
 	}
 	questions := o.answer.Result // a function that kept all of o would put every outcome on the heap
-	x.s.work.Go(func() { done(fulfil(x, req, questions)) })
+	x.s.running.Go(func() { done(fulfil(x, req, questions)) })
 }
 
 // deliver calls done with an outcome and what enrichment adds to its answer.
@@ -353,7 +353,7 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 		return
 	}
 	kept := o // a function that kept o itself would put every outcome on the heap
-	x.s.work.Go(func() { done(c.accompanied(x.ctx, kept)) })
+	x.s.running.Go(func() { done(c.accompanied(x.ctx, kept)) })
 }
 
 // answer writes what came back.

@@ -22,8 +22,8 @@ func (c *upstreamCall) announces() bool {
 		(e.Delivery == "hint" || e.Delivery == "inline") && !c.lease.structured(c.tool)
 }
 
-// called is the name by which the client calls a tool of the same upstream.
-func (c *upstreamCall) called(tool string) string {
+// shownName is the name by which the client calls a tool of the same upstream.
+func (c *upstreamCall) shownName(tool string) string {
 	return c.s.identity.view.nameOf(c.policy, upstream.Tools, target{c.lease.Name(), tool})
 }
 
@@ -44,7 +44,7 @@ func (c *upstreamCall) accompanied(ctx context.Context, o outcome) outcome {
 		return o
 	}
 	if e.Delivery == "hint" {
-		o.answer.Result = hint(o.answer.Result, a.Begun, c.called)
+		o.answer.Result = hint(o.answer.Result, a.Begun, c.shownName)
 	} else {
 		o.answer.Result = c.inlined(ctx, o.answer.Result, a, e)
 	}
@@ -75,7 +75,7 @@ func (c *upstreamCall) inlined(ctx context.Context, result []byte, a speculate.A
 	var of []dedup.Query
 	for i := range a.Begun {
 		b := &a.Begun[i]
-		tool := c.called(b.Key.Tool)
+		tool := c.shownName(b.Key.Tool)
 		if u := &b.Query.Use; b.P < e.InlineFrom || tool == "" || u.Trial || u.File != "" || c.lease.structured(b.Key.Tool) {
 			continue
 		}

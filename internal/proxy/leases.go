@@ -138,7 +138,7 @@ func (s *session) attach(m *member, already *leased) *leased {
 		},
 		Ask: func(method string) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			<-attached
-			return s.question(l)
+			return s.askerFor(l)
 		},
 		Changed: s.lists.changed,
 		Pooled:  s.identity.Pool,

@@ -84,7 +84,7 @@ func serveList(x *request, l upstream.List) {
 		return
 	}
 	if p := x.s.srv.policy.Load(); l == upstream.Tools && len(p.own) > 0 && x.s.identity.view.offersOwn() {
-		x.s.srv.work.Go(loadVocabulary) // for which no plan should wait
+		x.s.srv.running.Go(loadVocabulary) // for which no plan should wait
 	}
 	x.s.awaitOffers(x.ctx)
 	items := x.s.showList(l)

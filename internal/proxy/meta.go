@@ -32,21 +32,21 @@ func (c *upstreamCall) stored(o dedup.Outcome) (upstream.Answer, source) {
 		how, body = "reference", reference(o.Age)
 		from.spared = max(0, len(o.Body)-len(body))
 	}
-	return ownAnswer(explained(body, how, &o.Age, o.BackOff), o.Stateless), from
+	return ownAnswer(withMeta(body, how, &o.Age, o.BackOff), o.Stateless), from
 }
 
-// noted is an answer that was fetched, as the server wrote it unless there
+// withBackOff is an answer that was fetched, as the server wrote it unless there
 // is something to say of it.
-func noted(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
+func withBackOff(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
 	if o.BackOff > 0 && answer.Result != nil {
-		answer.Result = explained(answer.Result, string(o.How), nil, o.BackOff)
+		answer.Result = withMeta(answer.Result, string(o.How), nil, o.BackOff)
 	}
 	return answer
 }
 
-// explained is a result whose _meta says how it came, how old it is (nil: it is new), and
+// withMeta is a result whose _meta says how it came, how old it is (nil: it is new), and
 // for how long polling brings nothing new (0: it may at once).
-func explained(result []byte, how string, age *time.Duration, backOff time.Duration) []byte {
+func withMeta(result []byte, how string, age *time.Duration, backOff time.Duration) []byte {
 	meta := jsonrpc.Set(jsonrpc.Get(result, "_meta"), metaDisposition, jsonrpc.AppendString(nil, how))
 	if age != nil {
 		meta = jsonrpc.Set(meta, metaAge, milliseconds(*age))

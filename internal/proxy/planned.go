@@ -40,7 +40,7 @@ func runPlan(x *request, body, params []byte) {
 		x.finish(structuredResult(p.Outlook(x.s.srv.policy.Load().Plans.Limits).Answer(), nil, false))
 	default:
 		r := newPlanRun(x, p)
-		x.s.work.Go(r.run)
+		x.s.running.Go(r.run)
 		r.work.attend(x, x.answer)
 	}
 }
@@ -89,7 +89,7 @@ func newPlanRun(x *request, p *plan.Plan) *planRun {
 // run runs the plan, once it may be.
 func (r *planRun) run() {
 	defer close(r.work.done)
-	r.s.srv.work.Go(loadVocabulary) // meanwhile, if no list has had it loaded yet
+	r.s.srv.running.Go(loadVocabulary) // meanwhile, if no list has had it loaded yet
 	if r.refuse = r.confirm(); r.refuse != nil {
 		return
 	}

@@ -189,7 +189,7 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 		Edge: f.Why.Edge, Configured: f.Why.Configured,
 	}}
 	open.fetched, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
-		srv.work.Go(func() {
+		srv.running.Go(func() {
 			answer, err := o.send(ctx, c, flight, f)
 			flight.Worth(c.seen.timing.Alone())
 			flight.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
@@ -308,6 +308,6 @@ func (s *Server) decided(d speculate.Decision) {
 func (s *Server) configurePrefetch(r *speculate.Rules) {
 	s.prefetch.Scheduler.Configure(r.Slots())
 	if r.Delivery == "inline" {
-		s.work.Go(func() { deliver.Tokens([]byte("now")) }) // loads the vocabulary, for which no answer should wait
+		s.running.Go(func() { deliver.Tokens([]byte("now")) }) // loads the vocabulary, for which no answer should wait
 	}
 }

@@ -81,35 +81,36 @@ func (x *request) way(prefix string) way {
 	return byRequest{&x.s.questions, x.to}
 }
 
-// question puts a server's question, asked while it works on this request, to its client.
-func (x *request) question(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+// askClient puts a server's question, asked while it works on this request, to its client.
+func (x *request) askClient(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 	return x.s.askOne(ctx, x.way(x.part.prefix()), newQuestion(method, params))
 }
 
-// question takes a question of an upstream that its transport does not tie to
-// a request. A client of the handshake era is asked on the stream of the only
-// request open there, else on its own; a stateless one with the next answer it
-// gets from that upstream.
-func (s *session) question(l *leased) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
-	w := s.suspended.only(l.Lease) // later it may be another client's
+// askerFor finds out, when a question of an upstream comes that its transport does not tie to
+// a request, what may ask it. A client of the handshake era is asked on the stream of the only
+// request open there, else on its own; a stateless one with the next answer that it gets from
+// that upstream. Of several clients that share a session, one is asked if all the calls there
+// are its own, as none may see another's question.
+func (s *session) askerFor(l *leased) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
+	only := s.suspended.only(l.Lease) // later it may be another client's
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		if s.asksForPrefetch(l, method) {
 			return nil, cannotBeAsked("a prefetch")
 		}
-		q, by := newQuestion(method, params), way(byAnswer{&s.suspended, w, l.Name() + "."})
-		switch {
-		case s.client.facts().handshake():
+		q := newQuestion(method, params)
+		if s.client.facts().handshake() {
 			on := byRequest{&s.questions, nil}
 			if x := s.requests.only(l); x != nil {
 				on.to = x.to
 			}
-			by = on
-		case !s.identity.Pool:
+			return s.askOne(ctx, on, q)
+		}
+		if !s.identity.Pool {
 			q.server = l.Lease
-		case w == nil: // of several clients, none may see another's question
+		} else if only == nil {
 			return nil, cannotBeAsked(method)
 		}
-		return s.askOne(ctx, by, q)
+		return s.askOne(ctx, byAnswer{&s.suspended, only, l.Name() + "."}, q)
 	}
 }
 

@@ -200,7 +200,7 @@ func (r *recorder) recordPrefetchesLocked(last bool) {
 func (r *recorder) look(now time.Time) {
 	last := r.looked.Load()
 	if now.UnixNano()-last >= int64(lookEvery) && r.looked.CompareAndSwap(last, now.UnixNano()) {
-		r.srv.work.Go(r.record)
+		r.srv.running.Go(r.record)
 	}
 }
 

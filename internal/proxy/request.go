@@ -54,7 +54,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 		s.questions.answered(m.Message)
 		return nil
 	case m.IsNotification():
-		s.noted(m)
+		s.notified(m)
 		return nil
 	}
 	x := &request{
@@ -80,8 +80,8 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 			x.serve()
 		}
 	}
-	s.work.Add(1) // the request may end while call still begins it
-	defer s.work.Done()
+	s.running.Add(1) // the request may end while call still begins it
+	defer s.running.Done()
 	x.serveCall(func(o outcome) {
 		defer x.leave()
 		x.answer(o)
@@ -196,8 +196,8 @@ func setLevel(s *session, params *revision.Params) *jsonrpc.Error {
 	return nil
 }
 
-// noted takes a notification of the client.
-func (s *session) noted(m *front.Message) {
+// notified takes a notification of the client.
+func (s *session) notified(m *front.Message) {
 	switch m.Method {
 	case "notifications/cancelled":
 		reason, _ := jsonrpc.String(m.Index.Get("reason"))

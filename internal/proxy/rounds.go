@@ -99,9 +99,9 @@ func beginAcross(x *request, req *upstream.Request) *work {
 			at.forward(call.lease, method, params)
 		}
 	}
-	x.s.work.Add(1)
+	x.s.running.Add(1)
 	x.fetchAcross(w.ctx, req, func(o outcome) {
-		defer x.s.work.Done()
+		defer x.s.running.Done()
 		call.release()
 		ended = o
 		close(w.done)
@@ -125,7 +125,7 @@ func (x *request) fetchAcross(ctx context.Context, req *upstream.Request, done f
 			<-ctx.Done() // a server that learnt it first might answer the call
 			return nil, err
 		}
-		return x.question(ctx, method, params)
+		return x.askClient(ctx, method, params)
 	}
 	open := &openCall{work: x.work, lease: x.call.lease, level: x.hop.LogLevel}
 	leave := x.s.suspended.enter(open)

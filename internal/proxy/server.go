@@ -91,7 +91,7 @@ type Server struct {
 	catalog  *catalog
 	recorder recorder
 	figures  *figures
-	work     sync.WaitGroup // flights, which belong to no session
+	running  sync.WaitGroup // flights, which belong to no session
 
 	prefetch *speculate.Worker
 	kept     *kept // results of plans, for reading what did not come back
@@ -232,7 +232,7 @@ func (s *Server) Close() {
 	}
 	ending.Wait()
 	s.prefetch.Close() // nothing begins a prefetch any more
-	s.work.Wait()
+	s.running.Wait()
 	s.recorder.record()
 	s.common.remove(s)
 	s.figures.notices.stop()

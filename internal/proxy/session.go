@@ -26,7 +26,7 @@ type session struct {
 	identity sessionIdentity
 	ctx      context.Context // ends with the session
 	life     life
-	work     sync.WaitGroup // requests being served, and what the session itself started
+	running  sync.WaitGroup // requests being served, and what the session itself started
 
 	client        clientState
 	leases        leases
@@ -80,8 +80,8 @@ func (s *Server) newSession(c front.Client) *session {
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.lists = newShownLists(n)
 	n.questions.s, n.questions.ready, n.questions.open = n, make(chan struct{}), make(map[string]*question)
-	n.suspended = newSuspended(n.work.Go)
-	n.requests.open, n.requests.serving = make(map[string]*request), &n.work
+	n.suspended = newSuspended(n.running.Go)
+	n.requests.open, n.requests.serving = make(map[string]*request), &n.running
 	if !s.sessions.add(n) {
 		cancel(front.ErrShutdown)
 	}
@@ -108,7 +108,7 @@ func (s *session) Drain(ctx context.Context, d time.Duration) error {
 	s.suspended.end(front.ErrEnded)
 	idle := make(chan struct{})
 	go func() {
-		s.work.Wait()
+		s.running.Wait()
 		close(idle)
 	}()
 	select {
@@ -136,7 +136,7 @@ func (s *session) End(why error) {
 			giveBack.Go(l.Close)
 		}
 		giveBack.Wait()
-		s.work.Wait()
+		s.running.Wait()
 		for _, l := range leases {
 			s.srv.prefetch.LeaseEnded(l.observable)
 		}
