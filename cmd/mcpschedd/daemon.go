@@ -132,7 +132,7 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 		return
 	}
 	r.srv.Prepare(c.Only)
-	if err := r.srv.ServeStdio(ctx, c.Stream(), c.Stream(), c.Only); err != nil {
+	if err := r.srv.ServeAgain(ctx, c.Stream(), c.Only, c.Repeated); err != nil {
 		r.log.Warn("client lost", "err", err)
 	}
 }

@@ -227,3 +227,36 @@ func TestConnectAlone(t *testing.T) {
 		t.Errorf("got the log %q, %v", log, err)
 	}
 }
+
+// The daemon killed in the middle of a call: the client gets an answer that says so, and goes on
+// with the next one.
+func TestDaemonKilled(t *testing.T) {
+	t.Parallel()
+	beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
+	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "one", Beacon: beacon.Addr()}))
+	p := d.connect(t.TempDir())
+	p.ask(t, hello)
+	d.process(p, "pid")
+	if _, err := io.WriteString(p.in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hold","arguments":{"gate":"`+gate.Addr()+`"}}}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	held := gate.Next() // the call is with the server
+	if err := syscall.Kill(d.daemonProcess(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := p.out.ReadString('\n')
+	if err != nil || !strings.Contains(answer, `"id":2`) || !strings.Contains(answer, "outcome unknown") || !strings.Contains(answer, `"isError":true`) {
+		t.Errorf("got %s, %v; want the outcome to be unknown", answer, err)
+	}
+	held.Gone() // with its server
+	if answer := p.ask(t, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo"}}`); !strings.Contains(answer, `"text":"one"`) {
+		t.Errorf("got %s", answer)
+	}
+	p.in.Close()
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		beacon.Next().Gone()
+	}
+}

@@ -35,6 +35,7 @@ type Options struct {
 	Pages        []Page                     // served beside MCP
 	MaxMessage   int                        // bytes of one message; 0: 64 MiB
 	DrainTimeout time.Duration              // how long requests may go on after stdin has ended
+	Repeated     []string                   // on stdio: raw ids of requests that another process may have had already
 	Log          *slog.Logger               // nil: discards
 	Clock        func() age.Moment          // what idleness goes by; nil: age.Now
 	HTTP         HTTPOptions
@@ -100,6 +101,7 @@ type Message struct {
 	Index     revision.Params // of its params
 	Stateless bool            // it says itself what revision and client it is of
 	Hop       revision.Hop    // what it says of them
+	Repeated  bool            // another process may have had it, and may have done what it asks for
 	Header    http.Header     // of its HTTP request, where that speaks of the arguments; nil: it does not
 }
 

@@ -29,6 +29,8 @@ type intake struct {
 	batches atomic.Bool   // the client's revision has arrays of messages
 	open    atomic.Int64  // requests being served
 	all     *atomic.Int64 // those of all sessions; nil: they are not bounded
+
+	repeated map[string]bool // raw ids of requests to come that another process may have had; the reader's own
 }
 
 // take takes a message as it came, or each of a batch; run has a request served.
@@ -56,6 +58,10 @@ func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
 	if bad != nil {
 		in.refuse(m, bad, out)
 		return
+	}
+	if m.IsRequest() && in.repeated[string(m.ID)] {
+		delete(in.repeated, string(m.ID))
+		m.Repeated = true
 	}
 	if m.Stateless && m.IsRequest() {
 		if bad := m.checkHop(); bad != nil {

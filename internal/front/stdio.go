@@ -40,7 +40,10 @@ func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o
 	w := jsonrpc.NewWriter(out)
 	defer w.Close()
 	l := &lines{to: lineOutlet{w}}
-	l.intake = intake{log: o.Log, Session: o.NewSession(Client{Only: only, Unblocked: true, Out: l.to})}
+	l.intake = intake{log: o.Log, Session: o.NewSession(Client{Only: only, Unblocked: true, Out: l.to}), repeated: make(map[string]bool)}
+	for _, id := range o.Repeated {
+		l.repeated[id] = true
+	}
 	defer l.serving.Wait()
 	defer l.End(ErrEnded)
 	ended := make(chan error, 1)

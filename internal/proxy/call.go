@@ -76,6 +76,9 @@ func (x *request) bind(c *upstreamCall) {
 	if c.tool != "" {
 		c.observe(x.stateless && x.msg.Index.Get("requestState") != nil, !x.stateless)
 	}
+	if x.part == nil && x.msg.Repeated && !c.repeatable() {
+		x.refuseRepeat()
+	}
 }
 
 // arrive classifies the call by the policy that it was routed by, and notes with the store what

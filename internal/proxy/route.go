@@ -58,12 +58,18 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	p := x.s.srv.policy.Load()
 	if l == upstream.Tools && x.part == nil {
 		if own := x.s.identity.view.ownTool(p, name); own != nil {
-			x.local = func() { serveOwnTool(x, own) }
+			if x.local = func() { serveOwnTool(x, own) }; x.msg.Repeated {
+				x.refuseRepeat()
+			}
 			return nil
 		}
 	}
 	t, lease := x.s.named(p, l, name)
-	if lease == nil {
+	switch {
+	case lease == nil && x.msg.Repeated && l == upstream.Tools:
+		x.refuseRepeat()
+		return nil
+	case lease == nil:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
 	}
 	c := newCall(x, p, lease, nil)

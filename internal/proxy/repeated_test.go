@@ -1,0 +1,79 @@
+package proxy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/valuemodel"
+)
+
+// Of the requests that a process before may have had, those are made again that change
+// nothing, cost nothing and tell no third party; of any other the outcome is unknown, and what
+// it may have changed is reckoned with.
+func TestServeAgain(t *testing.T) {
+	rule := func(tool string, l valuemodel.Layer) valuemodel.Rule {
+		return valuemodel.Rule{Pattern: "one/" + tool, Source: "test", Layer: l}
+	}
+	yes := true
+	read := valuemodel.Layer{Class: valuemodel.ReadOnly, Speculate: &yes, Cost: valuemodel.Cost{Freshness: time.Hour}}
+	priced := read
+	priced.Cost.Dollars = 0.01
+	up := child(t, mcptest.Options{Name: "one"})
+	up.Spec.Shared = true
+	o := stored(t, []valuemodel.Rule{rule("echo", read), rule("pid", priced)}, up)
+	o.Plans.Enabled = true
+	s := start(t, o)
+	other := connect(t, s, handshake) // so that the tools are known
+	other.call("echo", `{}`)
+
+	ours, theirs := net.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.ServeAgain(context.Background(), theirs, "", []string{"1", "2", `"3"`, "4", "5", "6"})
+	}()
+	go fmt.Fprint(ours, strings.Join([]string{
+		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"n":1}}}`,
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"log"}}`,
+		`{"jsonrpc":"2.0","id":"3","method":"tools/call","params":{"name":"pid"}}`,
+		`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"execute_tool_plan","arguments":{}}}`,
+		`{"jsonrpc":"2.0","id":5,"method":"tools/list"}`,
+		`{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"gone"}}`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"log"}}`,
+	}, "\n")+"\n")
+	unknown := map[string]bool{"0": false, "1": false, "2": true, `"3"`: true, "4": true, "5": false, "6": true, "7": false}
+	for lines := jsonrpc.NewReader(ours, 0); len(unknown) > 0; {
+		line, err := lines.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := jsonrpc.Parse(line)
+		if err != nil || !m.IsResponse() {
+			continue
+		}
+		want, open := unknown[string(m.ID)]
+		delete(unknown, string(m.ID))
+		if got := strings.Contains(string(m.Result), "outcome unknown") && string(jsonrpc.Get(m.Result, "isError")) == "true"; !open || got != want || m.Error != nil {
+			t.Errorf("got %s, want unknown %v", line, want)
+		}
+	}
+	if how := disposition(t, other.call("echo", `{}`)); how != "fetched" {
+		t.Errorf("got %s while a call may still be under way that may write, want fetched", how)
+	}
+	ours.Close()
+	if err := <-ended; err != nil && err != io.ErrClosedPipe {
+		t.Error(err)
+	}
+	seen := other.call("seen", "")
+	if n := strings.Count(seen, `"name":"log"`); n != 1 {
+		t.Errorf("the server saw %d writes, want that which was not repeated", n)
+	}
+}
