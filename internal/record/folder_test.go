@@ -47,7 +47,7 @@ func TestRetention(t *testing.T) {
 		old("20260101T000000-3-000a.000.jsonl", 10, 11*day), // too old
 		old("20260101T000000-4-000a.lock", 0, 11*day)}       // of a process that was killed
 
-	l := record.Open(record.Options{Dir: dir, KeepBytes: 1000, KeepAge: 10 * day})
+	l := record.Open(record.Options{Dir: dir, KeepBytes: 1000, KeepAge: 10 * day, Status: noStatus})
 	l.Flush()
 	for _, path := range keep {
 		if _, err := os.Stat(path); err != nil {
@@ -63,6 +63,8 @@ func TestRetention(t *testing.T) {
 	running.Close()
 }
 
+func noStatus() record.Status { return record.Status{} }
+
 // Fixed: a clock that jumped a month ahead had all that was recorded removed. What is
 // old goes once something is there that is not, and what is too much goes in any case.
 func TestRetentionWhenAllIsOld(t *testing.T) {
@@ -77,7 +79,7 @@ func TestRetentionWhenAllIsOld(t *testing.T) {
 		return path
 	}
 	begin := func(keep int64) {
-		l := record.Open(record.Options{Dir: dir, KeepBytes: keep})
+		l := record.Open(record.Options{Dir: dir, KeepBytes: keep, Status: noStatus})
 		l.Flush()
 		l.Close()
 	}

@@ -75,8 +75,7 @@ type ask struct {
 }
 
 // Open begins the log of this process. It never fails: what cannot be written is one
-// warning and a count. If nothing happens but that the process begins and ends, no file
-// is left.
+// warning and a count. There is no file before the first event.
 func Open(o Options) *Log {
 	begin := o.Begin
 	begin.Kind, begin.V = Begin, Version
@@ -115,54 +114,35 @@ func processName(began time.Time, pid int) string {
 	return began.UTC().Format(stamp) + "-" + strconv.Itoa(pid) + "-" + hex.EncodeToString(random[:])
 }
 
-// events are kept for their memory when their line is written: each call would allocate one
-// otherwise, a fifth of all that it allocates.
-var events = sync.Pool{New: func() any { return new(Event) }}
-
 // Add records an event. If the queue to the writer is full, the line is lost and
 // counted.
 func (l *Log) Add(event Event) {
-	e := events.Get().(*Event)
-	*e = event
+	e := &event
 	e.Process = l.process
 	if e.Kind == Choice {
 		e.Top = l.told(e.Top)
 	}
 	l.each(e)
-	if !l.enqueue(e) {
-		forget(e)
+	if l.queue != nil && !l.off.Load() && !l.enqueue(e) {
+		l.lost.Add(1)
 	}
 }
 
-// enqueue gives an event to the writer; false: no line is made of it.
+// enqueue gives an event to the writer, if there is room.
 func (l *Log) enqueue(e *Event) bool {
-	if l.queue == nil || l.off.Load() {
-		return false
-	}
 	if l.closed.Load() {
-		l.lost.Add(1)
 		return false
 	}
 	size := int64(len(e.RawArguments))
-	if l.waiting.Add(size) > maxWaiting && size > 0 {
-		l.waiting.Add(-size)
-		l.lost.Add(1)
-		return false
+	if l.waiting.Add(size) <= maxWaiting || size == 0 {
+		select {
+		case l.queue <- queued{e, l.full.Load()}:
+			return true
+		default:
+		}
 	}
-	select {
-	case l.queue <- queued{e, l.full.Load()}:
-		return true
-	default:
-		l.waiting.Add(-size)
-		l.lost.Add(1)
-		return false
-	}
-}
-
-// forget lets go of an event.
-func forget(e *Event) {
-	*e = Event{}
-	events.Put(e)
+	l.waiting.Add(-size)
+	return false
 }
 
 // Changed has the status written anew, soon. It waits for nothing.

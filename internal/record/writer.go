@@ -40,7 +40,6 @@ type writer struct {
 	size   int64     // of f
 	since  time.Time // f was opened
 	lines  []byte    // that wait to be written
-	spoke  bool      // there are lines besides the first
 	retry  time.Time // nothing is tried before; zero: there was no error
 	stale  bool      // the status may be another
 	status []byte    // as it was written last, but for the time
@@ -103,7 +102,6 @@ func (w *writer) changed() { w.stale = w.o.Status != nil }
 // take makes a line of an event.
 func (w *writer) take(q queued) {
 	e := q.event
-	defer forget(e)
 	w.log.waiting.Add(-int64(len(e.RawArguments)))
 	w.hash(e, q.full)
 	text, err := e.MarshalJSON()
@@ -126,10 +124,9 @@ func (w *writer) line(text []byte) {
 	w.lines = append(append(w.lines, text...), '\n')
 }
 
-// flush writes what waits. The file is made even without lines, so that others see that the
-// process runs, unless none are to be written.
+// flush writes what waits.
 func (w *writer) flush() {
-	if len(w.lines) > 0 || !w.log.off.Load() {
+	if len(w.lines) > 0 {
 		w.write()
 	}
 	if w.stale {
@@ -160,7 +157,6 @@ func (w *writer) write() {
 		n = whole
 	}
 	w.size += int64(n)
-	w.spoke = w.spoke || n > 0
 }
 
 // ready makes sure that there is a file to write to, where readers look for it: the folder
@@ -227,17 +223,13 @@ func (w *writer) shut() {
 	}
 }
 
-// end writes the last line, if lines are wanted and there are any besides the first. Else no
-// file is left: that nothing happened needs none.
+// end writes the last line, if lines are wanted and there are any.
 func (w *writer) end(last *Event) {
-	if w.spoke && !w.log.off.Load() {
+	if w.next > 0 && !w.log.off.Load() {
 		if text, err := last.MarshalJSON(); err == nil {
 			w.line(text)
 			w.write()
 		}
-	}
-	if w.f != nil && !w.spoke {
-		_ = os.Remove(w.f.Name())
 	}
 	if w.status != nil {
 		_ = os.Remove(statusPath(w.o.Dir, w.begin.Process)) // without its lock it counts for nothing
