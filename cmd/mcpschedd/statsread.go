@@ -31,7 +31,7 @@ const (
 
 // newReading begins to read; with io.Discard problems are only counted.
 func newReading(since time.Time, stderr io.Writer) *reading {
-	return &reading{tally: record.New(mostRows, nil), since: since, teller: newTeller(stderr)}
+	return &reading{tally: record.New(mostRows), since: since, teller: newTeller(stderr)}
 }
 
 // add takes an event.

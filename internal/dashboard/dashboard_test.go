@@ -26,7 +26,7 @@ const secret = "hunter2-in-the-arguments"
 
 // viewed is a handler over a busy hour, and the view it shows.
 func viewed(token string) (*dashboard.Page, record.View) {
-	tally, now := record.New(0, nil), time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
+	tally, now := record.New(0), time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
 	for i := range 300 {
 		at := now.Add(time.Duration(i-300) * 10 * time.Second)
 		for _, e := range []record.Event{

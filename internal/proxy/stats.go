@@ -32,7 +32,7 @@ const sessionsKept = 256
 
 func newFigures(s *Server, begin record.Event) *figures {
 	f := &figures{begin: begin, began: time.Now()}
-	f.tally = record.New(sessionsKept, func() int64 { return s.recorder.log.Lost() })
+	f.tally = record.New(sessionsKept)
 	f.notices.interval, f.notices.call = statsInterval, func() { announceStats(s.sessions.all()) }
 	return f
 }
@@ -68,7 +68,9 @@ func (s *Server) addMoment(out *record.Stats) {
 	out.Open = len(s.sessions.all())
 	out.Config = s.figures.config(s.policy.Load())
 	out.Engine = s.Stats()
-	out.Stand([]record.Status{s.standing(true)})
+	now := s.standing(true)
+	now.Lost = s.recorder.log.Lost()
+	out.Stand([]record.Status{now})
 	out.Derive()
 }
 

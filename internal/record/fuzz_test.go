@@ -26,7 +26,7 @@ func FuzzAdd(f *testing.F) {
 	}
 	schema := compiled(f)
 	f.Fuzz(func(t *testing.T, text []byte, at int64) {
-		tally := record.New(2, nil)
+		tally := record.New(2)
 		for dec := json.NewDecoder(bytes.NewReader(text)); ; {
 			var e record.Event
 			if dec.Decode(&e) != nil {

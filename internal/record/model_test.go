@@ -21,7 +21,7 @@ import (
 func TestFiguresOfRandomLines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		all := make(lines, rapid.IntRange(0, 120).Draw(rt, "lines"))
-		tally := record.New(0, nil)
+		tally := record.New(0)
 		for i := range all {
 			all[i] = drawLine(rt)
 			tally.Add(&all[i])

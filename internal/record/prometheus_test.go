@@ -90,7 +90,7 @@ func sum(families map[string]*dto.MetricFamily, name string, labels ...string) (
 
 // lived is a tally with one of everything.
 func lived() *record.Tally {
-	t := record.New(0, nil)
+	t := record.New(0)
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	seq := int64(0)
 	add := func(e record.Event) {
@@ -287,7 +287,7 @@ func TestEmpty(t *testing.T) {
 }
 
 func BenchmarkScrape(b *testing.B) {
-	tally := record.New(0, nil)
+	tally := record.New(0)
 	for i := range 1_000 {
 		tally.Add(&record.Event{Kind: record.Call, At: time.Now(), Session: "s", Seq: int64(i + 1), Upstream: "u", Tool: fmt.Sprint("tool", i), Disposition: record.Fetched, LatencyMS: 12, Sent: 1})
 	}

@@ -26,6 +26,7 @@ type Status struct {
 	Upstreams   []UpstreamStatus `json:"upstreams" jsonschema:"How its upstreams stand, in the order of the configuration."`
 	Clients     []ClientStatus   `json:"clients" jsonschema:"Open sessions, by client and folder."`
 	Hosts       []Host           `json:"hosts,omitempty" jsonschema:"What the hosts that it calls allow."`
+	Lost        int64            `json:"events_lost,omitempty" jsonschema:"Lines of the record that it could not write."`
 }
 
 // UpstreamStatus is how an upstream stands.
@@ -50,11 +51,12 @@ type ClientStatus struct {
 	Sessions int    `json:"sessions" jsonschema:"How many are open."`
 }
 
-// Stand adds how the running processes stand, and what hosts allow over all of them: what
-// they do there adds up, and of limits and levels the narrowest holds.
+// Stand adds how the running processes stand, the lines that they lost, and what hosts allow
+// over all of them: what they do there adds up, and of limits and levels the narrowest holds.
 func (s *Stats) Stand(running []Status) {
-	s.Running, s.Hosts = running, make(map[string]Host)
+	s.Running, s.Hosts, s.Totals.EventsLost = running, make(map[string]Host), 0
 	for _, p := range running {
+		s.Totals.EventsLost += p.Lost
 		for _, b := range p.Hosts {
 			a, known := s.Hosts[b.Host]
 			if !known {

@@ -16,8 +16,6 @@ import (
 // That of the first use of a prefetch (UseOf) is the prefetch's; of any other it is a
 // repeat's. Numbers and times are put right, not believed.
 type Tally struct {
-	lost func() int64 // lines that could not be written
-
 	mu        sync.Mutex
 	event     Event // the one that is added, put right
 	total     sums
@@ -43,13 +41,10 @@ type tool struct {
 }
 
 // New makes a Tally of nothing. It keeps rows of so many sessions, 0: of all; of those that
-// ended the oldest go first. lost may be nil.
-func New(sessionRows int, lost func() int64) *Tally {
-	if lost == nil {
-		lost = func() int64 { return 0 }
-	}
+// ended the oldest go first.
+func New(sessionRows int) *Tally {
 	return &Tally{
-		lost: lost, tools: make(map[toolKey]*tool), upstreams: make(map[string]*sums), processes: processes{running: make(map[string]bool)},
+		tools: make(map[toolKey]*tool), upstreams: make(map[string]*sums), processes: processes{running: make(map[string]bool)},
 		sessions: sessions{most: sessionRows, byName: make(map[string]*session), dirs: make(map[string]string)},
 		series:   make(series), graph: graph{pairs: make(map[pairKey]*pair)}, recent: newRecent(),
 	}
@@ -183,13 +178,12 @@ func (t *Tally) Problem(text string) {
 // Stats are the figures so far. Processes that have not ended count as running until now;
 // for recorded events now is the zero time, and they ended with their last one.
 func (t *Tally) Stats(now time.Time) Stats {
-	lost := max(t.lost(), 0)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.statsLocked(now, lost)
+	return t.statsLocked(now)
 }
 
-func (t *Tally) statsLocked(now time.Time, lost int64) Stats {
+func (t *Tally) statsLocked(now time.Time) Stats {
 	s := Stats{
 		SchemaVersion: 1,
 		UptimeS:       t.processes.up(micros(now)),
@@ -202,7 +196,6 @@ func (t *Tally) statsLocked(now time.Time, lost int64) Stats {
 		Tools:         make(map[string]Part, len(t.tools)),
 		Hosts:         make(map[string]Host),
 	}
-	s.Totals.EventsLost = lost
 	for name, of := range t.upstreams {
 		s.Upstreams[name] = of.part()
 	}

@@ -17,7 +17,7 @@ var start = time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)
 // tallied adds events, to each of which it gives what it lacks: a process, a session, a
 // tool, a time and a number.
 func tallied(all ...record.Event) *record.Tally {
-	t := record.New(0, nil)
+	t := record.New(0)
 	for i := range all {
 		e := lively(all[i], i)
 		t.Add(&e)
@@ -243,18 +243,21 @@ func TestProcessEndsItsSessions(t *testing.T) {
 	}
 }
 
-// What the processes that run say of a host is put together.
-func TestHosts(t *testing.T) {
+// What the processes that run say of a host, and of lines that they lost, is put together.
+func TestStand(t *testing.T) {
 	s := tallied().Stats(time.Time{})
 	s.Stand([]record.Status{
-		{Hosts: []record.Host{{Host: "api.github.com", Level: 3, InFlight: 4, Limited: 2, HarmMS: 30, Rate: 5, Tokens: 2}}},
-		{Hosts: []record.Host{{Host: "api.github.com", Level: 1, InFlight: 1, Limited: 4, HarmMS: 5, Rate: 5, Tokens: 1}, {Host: "new.example", Level: 3}}},
+		{Lost: 3, Hosts: []record.Host{{Host: "api.github.com", Level: 3, InFlight: 4, Limited: 2, HarmMS: 30, Rate: 5, Tokens: 2}}},
+		{Lost: 4, Hosts: []record.Host{{Host: "api.github.com", Level: 1, InFlight: 1, Limited: 4, HarmMS: 5, Rate: 5, Tokens: 1}, {Host: "new.example", Level: 3}}},
 	})
 	want := map[string]record.Host{
 		"api.github.com": {Host: "api.github.com", Level: 1, InFlight: 5, Limited: 6, HarmMS: 35, Rate: 5, Tokens: 1}, "new.example": {Host: "new.example", Level: 3},
 	}
 	if diff := cmp.Diff(want, s.Hosts); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+	if wrong := s.Wrong(); s.Totals.EventsLost != 7 || len(wrong) != 1 || !strings.HasPrefix(wrong[0].What, "7 lines of the record") {
+		t.Errorf("got %d lost, %+v", s.Totals.EventsLost, wrong)
 	}
 }
 
@@ -269,23 +272,20 @@ func TestConfigOfTheLast(t *testing.T) {
 }
 
 func TestProblems(t *testing.T) {
-	tally := record.New(0, func() int64 { return 3 })
+	tally := record.New(0)
 	for range 30 {
 		tally.Problem(strings.Repeat("x", 10_000))
 	}
 	tally.Problem("a.jsonl:7: not JSON")
 	tally.Add(&record.Event{Kind: record.Call, Session: "s", Upstream: "u", Tool: "t", Disposition: "magic"})
 	v := tally.View(start)
-	if n := len(v.Problems); n != 21 || len(v.Problems[0]) != 500 || v.Problems[18] != "a.jsonl:7: not JSON" || !strings.Contains(v.Problems[19], `"magic"`) || !strings.HasPrefix(v.Problems[20], "3 lines") {
+	if n := len(v.Problems); n != 20 || len(v.Problems[0]) != 500 || v.Problems[18] != "a.jsonl:7: not JSON" || !strings.Contains(v.Problems[19], `"magic"`) {
 		t.Errorf("got %d problems, the last %q", n, v.Problems[max(0, n-3):])
-	}
-	if v.Stats.Totals.EventsLost != 3 {
-		t.Errorf("got %d lost, want 3", v.Stats.Totals.EventsLost)
 	}
 }
 
 func TestManyAtOnce(t *testing.T) {
-	tally := record.New(10, nil)
+	tally := record.New(10)
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {

@@ -89,7 +89,7 @@ func hostile(r *rand.Rand) string {
 // What strangers name does not reach a terminal as they wrote it.
 func TestHostileNames(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
-	tally := record.New(0, nil)
+	tally := record.New(0)
 	for i := range 2000 {
 		e := record.Event{
 			Kind:    []record.Kind{record.Session, record.Call, record.Prefetch, record.Choice, record.Level, record.Harm}[r.IntN(6)],

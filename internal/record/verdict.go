@@ -30,8 +30,8 @@ type Wrong struct {
 	Mend string `json:"mend,omitempty"` // the line that mends it: a command, or one of the configuration
 }
 
-// Wrong is what is wrong with the running processes, the worst first; what is wrong with the
-// record itself is in [View.Problems].
+// Wrong is what is wrong with the running processes, the worst first; what is wrong with what
+// was read is in [View.Problems].
 func (s *Stats) Wrong() []Wrong {
 	all := []Wrong{}
 	for _, p := range s.Running {
@@ -41,6 +41,9 @@ func (s *Stats) Wrong() []Wrong {
 		}
 	}
 	all = append(all, passing(merge(s.Running))...)
+	if n := s.Totals.EventsLost; n > 0 {
+		all = append(all, Wrong{What: fmt.Sprintf("%d lines of the record could not be written; the figures of their process count what they tell of.", n)})
+	}
 	if why := s.whyNothing(); why != "" {
 		all = append(all, Wrong{What: why})
 	}

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,7 +18,7 @@ type View struct {
 	Timeline   []Event  `json:"timeline"`    // calls and prefetches, oldest first, at most 400
 	Decisions  []Event  `json:"decisions"`   // choices, newest first, at most 50; tool is that after whose answer it was
 	Levels     []Event  `json:"levels"`      // changes, newest first, at most 50
-	Problems   []string `json:"problems"`    // with the record itself: lost events, unreadable lines
+	Problems   []string `json:"problems"`    // with what was read: lines that make no sense, or cannot be read
 	Sessions   []Named  `json:"sessions"`    // those that the timeline, the decisions and the levels name
 }
 
@@ -60,7 +59,6 @@ type Follow struct {
 
 // View is what the dashboard shows; of now see [Tally.Stats].
 func (t *Tally) View(now time.Time) View {
-	lost := max(t.lost(), 0)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := micros(now)
@@ -68,7 +66,7 @@ func (t *Tally) View(now time.Time) View {
 		at = t.processes.last
 	}
 	v := View{
-		NowUS: at, Stats: t.statsLocked(now, lost), Series: t.series.points(at),
+		NowUS: at, Stats: t.statsLocked(now), Series: t.series.points(at),
 		Graph: t.graph.strongest(), GraphOther: t.graph.other,
 		Timeline: t.recent.timeline.all(), Decisions: t.recent.decisions.all(), Levels: t.recent.levels.all(), Problems: t.recent.problems.all(),
 	}
@@ -76,9 +74,6 @@ func (t *Tally) View(now time.Time) View {
 	slices.Reverse(v.Decisions)
 	slices.Reverse(v.Levels)
 	v.Sessions = t.named(v.Timeline, v.Decisions, v.Levels)
-	if lost > 0 {
-		v.Problems = append(v.Problems, fmt.Sprintf("%d lines could not be written; the figures count what they tell of", lost))
-	}
 	return v
 }
 

@@ -248,7 +248,7 @@ func (w *writer) tell() error {
 	}
 	s, path := w.o.Status(), statusPath(w.o.Dir, w.begin.Process)
 	s.Process, s.PID, s.Since = w.begin.Process, w.begin.PID, Stamp(w.begin.At)
-	s.Program, s.Transport, s.Dir = w.begin.Program, w.begin.Transport, w.begin.Dir
+	s.Program, s.Transport, s.Dir, s.Lost = w.begin.Program, w.begin.Transport, w.begin.Dir, w.log.Lost()
 	now, err := json.Marshal(&s)
 	if err != nil {
 		return err

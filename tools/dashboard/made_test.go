@@ -53,14 +53,14 @@ var habits = []habit{
 
 // busy is a tally of the half hour before now.
 func busy(now time.Time) *record.Tally {
-	t := record.New(0, nil)
+	t := record.New(0)
 	playSessions(1, now.Add(-34*time.Minute), now, 14, t.Add)
 	return t
 }
 
 // oneTool is a tally of a session that only ever called one tool.
 func oneTool(now time.Time) *record.Tally {
-	t := record.New(0, nil)
+	t := record.New(0)
 	begin := now.Add(-9 * time.Minute)
 	tell := func(e record.Event) { e.Process, e.Session = "p", "1f00c2"; t.Add(&e) }
 	t.Add(&record.Event{Kind: record.Begin, At: begin, Process: "p", V: record.Version, Transport: "stdio", Dir: "/home/ada/work/api"})
