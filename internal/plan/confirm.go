@@ -61,13 +61,13 @@ func (k Risk) String() string {
 		all = append(all, "may change something")
 	}
 	if k.Told != nil {
-		all = append(all, "tells third parties "+Outcomes(k.Told))
+		all = append(all, "tells third parties "+outcomes(k.Told))
 	}
 	return fmt.Sprintf("step %q (%s) %s", k.Step.ID, visible(k.Step.Tool.Name), strings.Join(all, " and "))
 }
 
-// Outcomes names what third parties learn.
-func Outcomes(told []*Step) string {
+// outcomes names what third parties learn.
+func outcomes(told []*Step) string {
 	var ids []string
 	for _, s := range told {
 		ids = append(ids, strconv.Quote(s.ID))
@@ -75,14 +75,13 @@ func Outcomes(told []*Step) string {
 	return "what came of " + strings.Join(ids, ", ")
 }
 
-// MostShown is how many characters a user is asked to read. What takes more is not
+// mostShown is how many characters a user is asked to read. What takes more is not
 // run at all: what is cut off could be what matters.
-const MostShown = 6000
+const mostShown = 6000
 
-// Confirmation is what the user is asked; false if it is too long. It shows all that
-// the plan itself says of these steps, where what they tell comes from, and what it
-// hands them in place of a result.
-func (p *Plan) Confirmation(risks []Risk) (message string, ok bool) {
+// Confirmation is what the user is asked. It shows all that the plan itself says of these
+// steps, where what they tell comes from, and what it hands them in place of a result.
+func (p *Plan) Confirmation(risks []Risk) (message string, err error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Run this plan? %d of its %d steps may change something or tell others:\n", len(risks), len(p.Steps))
 	if p.Params != nil {
@@ -93,7 +92,7 @@ func (p *Plan) Confirmation(risks []Risk) (message string, ok bool) {
 		one.Step.describe(&b, "- ")
 		shown[one.Step.Index] = true
 		if one.Told != nil {
-			fmt.Fprintf(&b, "  tells third parties %s\n", Outcomes(one.Told))
+			fmt.Fprintf(&b, "  tells third parties %s\n", outcomes(one.Told))
 		}
 		for _, s := range one.Told {
 			from[s.Index] = true
@@ -110,8 +109,59 @@ func (p *Plan) Confirmation(risks []Risk) (message string, ok bool) {
 			fmt.Fprintf(&b, "if %s fails, in place of its result: %s\n", s.ID, legible(s.Default))
 		}
 	}
-	message = b.String()
-	return message, utf8.RuneCountInString(message) <= MostShown
+	if utf8.RuneCountInString(b.String()) > mostShown {
+		return "", fmt.Errorf("the plan was not run: what has to be confirmed takes more than %d characters to show, which is more than a user is asked to read; send it in parts", mostShown)
+	}
+	return b.String(), nil
+}
+
+// Unconfirmed is why a plan is not run where the user could not be asked: which steps have
+// to be confirmed, and what would do instead.
+func Unconfirmed(risks []Risk, why string) error {
+	var steps, lines []string
+	for _, k := range risks {
+		steps = append(steps, k.String())
+		t := k.Step.Tool
+		if k.Writes {
+			lines = append(lines, `[plan].mutations = "allow" for what may change something`)
+		}
+		if k.Writes && t.Unclassified {
+			lines = append(lines, fmt.Sprintf(`[tools.%q].side_effect_class = "read_only" if it only reads`, t.Configured))
+		}
+		if k.Told != nil {
+			lines = append(lines, fmt.Sprintf(`[tools.%q].disclosure = "same_service" if it sends nothing to third parties`, t.Configured))
+		}
+	}
+	slices.Sort(lines) // those of [plan] first
+	lines = slices.Compact(lines)
+	return fmt.Errorf("the plan was not run: the user has to confirm it, and %s. To be confirmed: %s. "+
+		"Instead, make these calls by themselves; or the operator sets %s", why, strings.Join(steps, "; "), strings.Join(lines, ", "))
+}
+
+// Consent is what a plan may do besides reading: what its user has read and agreed to.
+type Consent map[*Step]Risk
+
+// NewConsent is consent to all these.
+func NewConsent(risks []Risk) Consent {
+	c := make(Consent)
+	for _, one := range risks {
+		c[one.Step] = one
+	}
+	return c
+}
+
+// Refuses is why a call of a step is not made that tells third parties of others, or may
+// change something, as mutations ("allow", "confirm" or "deny") are dealt with now: when
+// its plan was let through its arguments were not known, or the rules were others.
+func (c Consent) Refuses(call Call, told []*Step, mutations string) error {
+	s := call.Step
+	if told != nil && c[s].Told == nil {
+		return fmt.Errorf("not called: it tells third parties %s, which was not known before, so the user has not confirmed it", outcomes(told))
+	}
+	if s.Writes && (mutations == "allow" || mutations == "confirm" && c[s].Writes) || !s.Tool.Writes(call.Arguments) {
+		return nil
+	}
+	return fmt.Errorf("not called: it may change something, which could not be told before ([plan].mutations = %q)", mutations)
 }
 
 // describe shows a step: what the plan says of when, how often and with what its tool

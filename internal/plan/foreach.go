@@ -88,9 +88,7 @@ func (x *execution) itemAnswered(ctx context.Context, g *stage, a answer) {
 	if ctx.Err() != nil && it.more() {
 		x.cutItems(ctx, g)
 	}
-	if x.run.Item != nil {
-		x.run.Item(g.step, it.done, len(it.all))
-	}
+	x.told.itemEnded(g.step, it.done, len(it.all))
 	if g.open == 0 && !it.more() {
 		x.endItems(g)
 	}

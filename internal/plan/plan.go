@@ -93,6 +93,7 @@ const (
 // Tool is what is known of a tool before a call of it.
 type Tool struct {
 	Name         string                 // as the client calls it
+	Configured   string                 // as the configuration names it
 	Input        *schema.Schema         // of its arguments; nil: any object
 	Output       []byte                 // JSON Schema of its structured result; nil: it has none
 	Writes       func(args []byte) bool // whether a call may change something; args nil: not all of them are known

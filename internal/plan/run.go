@@ -14,11 +14,10 @@ import (
 // of Run alone; calls are made on others. It may run several plans at once if its
 // functions may be called so.
 type Runner struct {
-	Limits Limits
-	Call   func(ctx context.Context, c Call) Result // makes one call; returns when it is answered or ctx has ended
-	Ended  func(s *Status, ended, of int)           // told after each step, on the goroutine of Run; may be nil
-	Item   func(s *Step, done, of int)              // told after each item of for_each, on the goroutine of Run; may be nil
-	Tokens func(text []byte) int                    // counts; nil: bytes/4
+	Limits   Limits
+	Call     func(ctx context.Context, c Call) Result // makes one call; returns when it is answered or ctx has ended
+	Progress func(done float64, of int, what string)  // told how many steps have ended, and between the items of one; on the goroutine of Run; may be nil
+	Tokens   func(text []byte) int                    // counts; nil: bytes/4
 }
 
 // Call is one call of a step.
@@ -65,7 +64,7 @@ type execution struct {
 	workers workers
 	answers chan answer
 	open    int // calls under way
-	ended   int // steps
+	told    progress
 }
 
 // stage is how far a step is.
@@ -84,7 +83,7 @@ func (g *stage) done() bool { return g.status.State != "" }
 func newExecution(r *Runner, p *Plan) *execution {
 	x := &execution{
 		run: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Limits.Parallel)), results: newResults(p, r.Limits.Bytes),
-		report: &Report{}, workers: newWorkers(), answers: make(chan answer),
+		report: &Report{}, workers: newWorkers(), answers: make(chan answer), told: progress{tell: r.Progress, steps: len(p.Steps)},
 	}
 	for i, s := range p.Steps {
 		st := &Status{Step: s, Output: x.results.of[i].output}
@@ -229,10 +228,7 @@ func (x *execution) end(g *stage, state State, reason string) {
 	g.items = nil
 	x.queue.Done(g.step.Index)
 	x.results.spend(g.step)
-	x.ended++
-	if x.run.Ended != nil {
-		x.run.Ended(g.status, x.ended, len(x.stages))
-	}
+	x.told.stepEnded(g.status)
 }
 
 // maxReason is how many characters are said of why a step is not ok.

@@ -188,19 +188,20 @@ func TestRunCountsTextOnce(t *testing.T) {
 	}
 }
 
-// A client that watches a long for_each heard nothing until its end.
+// A client that watches a long for_each hears of its items, once a second.
 func TestRunTellsOfItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServers()
 		var told []string
 		r := &plan.Runner{
 			Limits: plan.Limits{Parallel: 1}, Call: s.call,
-			Item:  func(s *plan.Step, done, of int) { told = append(told, fmt.Sprintf("%s %d/%d", s.ID, done, of)) },
-			Ended: func(st *plan.Status, ended, of int) { told = append(told, st.Step.ID+" "+string(st.State)) },
+			Progress: func(done float64, of int, what string) {
+				told = append(told, fmt.Sprintf("%g of %d: %s", done, of, what))
+			},
 		}
-		r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[{"ms":1},{},{"ms":2}]}},
+		r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[{"ms":900},{"ms":90},{"ms":1000},{"ms":1}]}},
 			{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip","arguments":{"ms":{"$ref":"item#/ms"}}}]}`))
-		if diff := cmp.Diff([]string{"list ok", "e 1/3", "e 2/3", "e 3/3", "e ok"}, told); diff != "" {
+		if diff := cmp.Diff([]string{"1 of 2: list: ok (0 ms)", "1.2 of 2: e: 1 of 4 items", "1.6 of 2: e: 3 of 4 items", "2 of 2: e: ok (1991 ms)"}, told); diff != "" {
 			t.Errorf("-want +got\n%s", diff)
 		}
 	})

@@ -185,15 +185,16 @@ func (w *world) play(t *testing.T, p *plan.Plan, end time.Duration) *plan.Report
 	if end > 0 {
 		time.AfterFunc(end, cancel)
 	}
-	seen := 0
-	r.Ended = func(st *plan.Status, ended, of int) {
-		if seen++; seen != ended || of != len(p.Steps) || st.State == "" {
-			w.bad = append(w.bad, fmt.Sprintf("told of %s: %d of %d", st.Step.ID, ended, of))
+	told := 0.0
+	r.Progress = func(done float64, of int, what string) {
+		if done <= told || done > told+1 || of != len(p.Steps) || what == "" {
+			w.bad = append(w.bad, fmt.Sprintf("told of %g of %d after %g: %q", done, of, told, what))
 		}
+		told = done
 	}
 	report := r.Run(ctx, p)
-	if seen != len(p.Steps) {
-		w.bad = append(w.bad, fmt.Sprintf("%d steps ended, of %d", seen, len(p.Steps)))
+	if told != float64(len(p.Steps)) {
+		w.bad = append(w.bad, fmt.Sprintf("%g steps ended, of %d", told, len(p.Steps)))
 	}
 	w.check(report)
 	for _, bad := range w.bad {

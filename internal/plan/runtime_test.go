@@ -181,7 +181,7 @@ func TestRunEndsAsItIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServers()
 		ctx, cancel := context.WithCancel(t.Context())
-		r := &plan.Runner{Call: s.call, Ended: func(st *plan.Status, ended, of int) { cancel() }}
+		r := &plan.Runner{Call: s.call, Progress: func(float64, int, string) { cancel() }}
 		report := r.Run(ctx, parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"write","arguments":{"ms":10}}]}`))
 		if got := fates(report); got != "a ok" || report.Ended != "" {
 			t.Errorf("got %s, ended %q, want a plan that went to its end", got, report.Ended)
@@ -194,8 +194,8 @@ func TestRunTells(t *testing.T) {
 		s := newServers()
 		var ended []int
 		r := &plan.Runner{
-			Call:  s.call,
-			Ended: func(st *plan.Status, n, of int) { ended = append(ended, n, of) },
+			Call:     s.call,
+			Progress: func(done float64, of int, _ string) { ended = append(ended, int(done), of) },
 		}
 		r.Run(t.Context(), parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read","arguments":{"ms":2}},
 			{"id":"b","tool":"read","arguments":{"ms":1}},{"id":"c","tool":"read","when":"$ref:a.zz"}]}`))

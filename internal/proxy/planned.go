@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -59,9 +61,9 @@ type planRun struct {
 	tool   string // that it was called by
 	meta   []byte // trace context of the request that began it, for its calls; nil: it has none
 
-	servers   map[string]string        // tool → its server when the plan began, as serverOf names it
-	confirmed map[*plan.Step]plan.Risk // what the user has read and agreed to; nil: nothing was asked
-	calls     atomic.Int32             // so far
+	servers map[string]string // tool → its server when the plan began, as serverOf names it
+	consent plan.Consent      // nil: nothing was asked
+	calls   atomic.Int32      // so far
 
 	report   *plan.Report // once it has been run
 	refuse   error        // why it was not run
@@ -93,15 +95,63 @@ func (r *planRun) run() {
 	if r.refuse = r.confirm(); r.refuse != nil {
 		return
 	}
-	told := &planProgress{work: r.work, steps: len(r.plan.Steps)}
-	runner := plan.Runner{
-		Limits: r.s.srv.policy.Load().Plans.Limits,
-		Call:   r.call, Ended: told.ended, Item: told.item, Tokens: tokens,
-	}
+	runner := plan.Runner{Limits: r.s.srv.policy.Load().Plans.Limits, Call: r.call, Progress: r.progress, Tokens: tokens}
 	r.report = runner.Run(r.work.ctx, r.plan)
 	if x, _ := r.work.attended(); x == nil { // its client was asked something, and has not come back
 		r.tell(nil, nil, true)
 	}
+}
+
+// confirm has the user agree to what the plan may change or tells third parties. The
+// error says why the plan is not run.
+func (r *planRun) confirm() error {
+	risks := r.plan.Risks(r.s.srv.policy.Load().Plans.Mutations == "confirm") // what is denied did not get here
+	if len(risks) == 0 {
+		return nil
+	}
+	if !r.canElicit() {
+		return plan.Unconfirmed(risks, "this client cannot be asked (it declares no elicitation by form)")
+	}
+	message, err := r.plan.Confirmation(risks)
+	if err != nil {
+		return err
+	}
+	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
+	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))
+	answer, failed := r.s.askOne(r.work.ctx, r.work.began.way("confirm."), newQuestion("elicitation/create", params))
+	if failed != nil {
+		return fmt.Errorf("the plan was not run: it could not be confirmed: %s", failed.Message)
+	}
+	switch action, _ := jsonrpc.String(jsonrpc.Get(answer, "action")); action {
+	case "accept":
+		r.consent = plan.NewConsent(risks)
+		return nil
+	case "decline":
+		return errors.New("the plan was not run: the user declined it; nothing was called")
+	}
+	return plan.Unconfirmed(risks, "the client closed the question without an answer") // as one does that runs without a user
+}
+
+// canElicit reports whether the client said that it can ask its user. One that says
+// no more of it than that it can, can by a form.
+func (r *planRun) canElicit() bool {
+	capabilities := r.work.began.hop.Capabilities
+	if !r.work.began.stateless {
+		capabilities = r.s.client.facts().Capabilities
+	}
+	elicitation := object(jsonrpc.Get(capabilities, "elicitation"))
+	onlyURLs := jsonrpc.Get(elicitation, "url") != nil && jsonrpc.Get(elicitation, "form") == nil
+	return elicitation != nil && !onlyURLs
+}
+
+// progress tells the client how far the plan is, if it has a request open and wants to know.
+func (r *planRun) progress(done float64, of int, what string) {
+	x, _ := r.work.attended()
+	if x == nil || x.token == nil {
+		return
+	}
+	params := fmt.Appendf(nil, `{"progress":%s,"total":%d,"message":`, strconv.FormatFloat(done, 'f', -1, 64), of)
+	x.forward(nil, "notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
 }
 
 // finish answers the request with what became of the plan. An answer that the client may

@@ -75,14 +75,16 @@ func (g gate) enter(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slo
 // of its own, so that it is classified, stored, limited, counted and learned from as any
 // other.
 func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
-	if err := r.may(c); err != nil {
+	told := r.plan.Discloses(c.Step)
+	if err := r.may(c, told); err != nil {
 		return plan.Result{Err: err.Error()}
 	}
-	params := jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.Step.Tool.Name))
-	params = jsonrpc.Set(params, "arguments", c.Arguments)
+	params := jsonrpc.AppendString([]byte(`{"name":`), c.Step.Tool.Name)
+	params = append(append(params, `,"arguments":`...), c.Arguments...)
 	if r.meta != nil {
-		params = jsonrpc.Set(params, "_meta", r.meta)
+		params = append(append(params, `,"_meta":`...), r.meta...)
 	}
+	params = append(params, '}')
 	to := &stepOutlet{work: r.work}
 	x := &request{
 		s: r.s,
@@ -93,12 +95,12 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		to:  to, stateless: r.work.began.stateless, hop: r.work.began.hop,
 		work: r.work, part: &planPart{plan: r.number, step: c.Step.ID, needs: r.plan.Feeds(c.Step)},
 	}
-	if c.Step.Writes || r.plan.Discloses(c.Step) != nil {
+	if c.Step.Writes || told != nil {
 		x.part.gate = func() (again <-chan struct{}, err error) {
 			if _, back := r.work.attended(); back != nil { // its client has no request open, which it could withdraw
 				return back, nil
 			}
-			return nil, r.may(c)
+			return nil, r.may(c, r.plan.Discloses(c.Step))
 		}
 	}
 	if err := x.admit(ctx); err != nil {
@@ -111,28 +113,22 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	return to.result(ctx, x.part.doubt.Load())
 }
 
-// may refuses a call that may change something or tells third parties what others
-// returned, if its plan was not let through for one: its arguments were not known then,
-// or the rules have changed.
-func (r *planRun) may(c plan.Call) error {
+// may refuses a call that writes or tells third parties what came of others, if its plan
+// was not let through for one, or its server is another one by now. That any other call
+// only reads, its arguments known, the runner has asked just now.
+func (r *planRun) may(c plan.Call, told []*plan.Step) error {
 	p := &r.s.srv.policy.Load().Plans
-	if !p.Enabled {
+	switch {
+	case !p.Enabled:
 		return errors.New("not called: plans have been switched off meanwhile ([plan].enabled)")
-	}
-	was, now := r.servers[c.Step.Tool.Name], r.serverOf(c.Step.Tool.Name)
-	told := r.plan.Discloses(c.Step)
-	if (c.Step.Writes || told != nil) && was != now && was != "" && now != "" {
-		return errors.New("not called: another server has taken the place of the one that the plan was meant for")
-	}
-	if told != nil && r.confirmed[c.Step].Told == nil {
-		return fmt.Errorf("not called: it tells third parties %s, which was not known before, so the user has not confirmed it", plan.Outcomes(told))
-	}
-	mutations := p.Mutations
-	agreed := c.Step.Writes && (mutations == "allow" || mutations == "confirm" && r.confirmed[c.Step].Writes)
-	if agreed || !c.Step.Tool.Writes(c.Arguments) {
+	case !c.Step.Writes && told == nil:
 		return nil
 	}
-	return fmt.Errorf("not called: it may change something, which could not be told before ([plan].mutations = %q)", mutations)
+	was, now := r.servers[c.Step.Tool.Name], r.serverOf(c.Step.Tool.Name)
+	if was != now && was != "" && now != "" {
+		return errors.New("not called: another server has taken the place of the one that the plan was meant for")
+	}
+	return r.consent.Refuses(c, told, p.Mutations)
 }
 
 // serverOf names the server of a tool together with how it is reached; "": none.

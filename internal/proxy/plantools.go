@@ -83,7 +83,8 @@ func (f toolFinder) describe(ctx context.Context, l *leased, t target) *plan.Too
 		return s.srv.catalog.model(s.srv.policy.Load(), at, t.name)
 	}
 	out := &plan.Tool{
-		Host: m.Host, Capacity: p.rule(m.Host).Concurrency, Value: enrich.ClassWorth(m.ValueClass),
+		Configured: t.upstream + "/" + t.name,
+		Host:       m.Host, Capacity: p.rule(m.Host).Concurrency, Value: enrich.ClassWorth(m.ValueClass),
 		Unclassified: m.Unclassified(),
 		Discloses:    func() bool { return model().Disclosure == valuemodel.ThirdParty },
 		Writes:       func(args []byte) bool { return !reading(model(), args) },
