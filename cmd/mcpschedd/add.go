@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -70,13 +69,11 @@ type addition struct {
 
 // runAdd adds one server to the configuration, by what import does with those of a client.
 func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer) error {
-	m.stdout, m.stderr, m.files = stdout, stderr, make(map[string]*state.File)
-	m.home, _ = os.UserHomeDir() // "": no path is told from another by it
+	m.begin(stdout, stderr, true)
 	document, err := json.Marshal(map[string]any{"mcpServers": map[string]addition{name: server}})
 	if err != nil {
 		return err
 	}
-	m.reader = clients.NewReader(clients.Options{Machine: m.machine(), ReadFile: readBounded, WithoutToken: true})
 	if err := m.reader.Read(filepath.Join(workingDir(), "the command line"), document); err != nil {
 		return err
 	}
@@ -84,19 +81,8 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 	if err != nil {
 		return err
 	}
-	if len(p.servers) == 0 {
-		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(m.reader.Notes()[0].Text, "left out: "))}
-	}
-	one := p.servers[0]
-	switch {
-	case one.server.Name != name:
-		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, one.server.Name)
-	case one.there != "":
-		return misused{fmt.Errorf("%s is there already, as upstreams.%s", name, one.there)}
-	case p.has(one.server.Name):
-		return hinted{misused{fmt.Errorf("%s has an upstream %s", p.have.Path, one.server.Name)}, "mcpschedd remove " + one.server.Name + " takes it out"}
-	case one.stays != "":
-		return misused{fmt.Errorf("%s was not added: %s", name, one.stays)}
+	if err := p.refuses(name); err != nil {
+		return err
 	}
 	file, err := state.OpenFile(p.have.Path)
 	if err != nil {
@@ -111,26 +97,51 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 			return err
 		}
 	}
-	say(stderr, "added %s to %s", one.server.Name, p.have.Path)
-	if program := one.server.Block.Command; program != "" && !strings.Contains(program, "${") {
-		if _, err := exec.LookPath(program); err != nil {
-			say(stderr, "warning: %q is not found in PATH", program)
-		}
-	}
-	for _, note := range one.server.Notes {
-		say(stderr, "note: %s", note)
-	}
-	if provider := known(one.server); provider != "" {
-		say(stderr, "it is known (provider %s): mcpschedd check --connect says what is cached and fetched ahead", provider)
-	} else if !one.server.Block.Trust {
-		say(stderr, "nothing is known of it, so that its answers are only passed on: mcpschedd check --connect shows what it says of its tools, and names the line that believes it")
-	}
+	p.tellAdded(p.servers[0].server)
 	if file.Exists {
 		return nil
 	}
 	line, err := m.ownLine(p.have.Path)
 	say(stderr, "next: give your client one server, with the command %s", strings.Join(line, " "))
 	return err
+}
+
+// refuses says why the one server that was to be added under a name is not.
+func (p *importPlan) refuses(name string) error {
+	if len(p.servers) == 0 {
+		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(p.m.reader.Notes()[0].Text, "left out: "))}
+	}
+	one := p.servers[0]
+	switch {
+	case one.server.Name != name:
+		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, one.server.Name)
+	case one.there != "":
+		return misused{fmt.Errorf("%s is there already, as upstreams.%s", name, one.there)}
+	case p.has(name):
+		return hinted{misused{fmt.Errorf("%s has an upstream %s", p.have.Path, name)}, "mcpschedd remove " + name + " takes it out"}
+	case one.stays != "":
+		return misused{fmt.Errorf("%s was not added: %s", name, one.stays)}
+	}
+	return nil
+}
+
+// tellAdded says what is to be known of a server that was added.
+func (p *importPlan) tellAdded(s clients.Server) {
+	stderr := p.m.stderr
+	say(stderr, "added %s to %s", s.Name, p.have.Path)
+	if program := s.Block.Command; program != "" && !strings.Contains(program, "${") {
+		if _, err := exec.LookPath(program); err != nil {
+			say(stderr, "warning: %q is not found in PATH", program)
+		}
+	}
+	for _, note := range s.Notes {
+		say(stderr, "note: %s", note)
+	}
+	if provider := known(s); provider != "" {
+		say(stderr, "it is known (provider %s): mcpschedd check --connect says what is cached and fetched ahead", provider)
+	} else if !s.Block.Trust {
+		say(stderr, "nothing is known of it, so that its answers are only passed on: mcpschedd check --connect shows what it says of its tools, and names the line that believes it")
+	}
 }
 
 // addedServer is the server that the words of the command line name, of which dash stand

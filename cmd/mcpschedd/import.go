@@ -72,9 +72,7 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 	if err := m.check(); err != nil {
 		return err
 	}
-	m.stdout, m.stderr, m.files = stdout, stderr, make(map[string]*state.File)
-	m.home, _ = os.UserHomeDir() // "": clients' files are not looked for
-	m.reader = clients.NewReader(clients.Options{Machine: m.machine(), ReadFile: readBounded})
+	m.begin(stdout, stderr, false)
 	switch {
 	case m.undo:
 		return m.takeBack()
@@ -100,6 +98,13 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 		fmt.Fprintf(stdout, "%s\n%s", m.header(), clients.TOML(blocks, variablesFolder))
 	}
 	return nil
+}
+
+// begin makes ready to read. withoutToken: see [clients.Options].
+func (m *importing) begin(stdout, stderr io.Writer, withoutToken bool) {
+	m.stdout, m.stderr, m.files = stdout, stderr, make(map[string]*state.File)
+	m.home, _ = os.UserHomeDir() // "": clients' files are not looked for
+	m.reader = clients.NewReader(clients.Options{Machine: m.machine(), ReadFile: readBounded, WithoutToken: withoutToken})
 }
 
 // check finds what makes no sense together.
