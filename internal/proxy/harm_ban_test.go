@@ -16,7 +16,7 @@ type bouncer struct {
 	*foe
 	until time.Time
 	bans  int
-	ours  int // bans while guesses were there
+	ours  int // bans while prefetches were there
 }
 
 func newBouncer(takes time.Duration) *bouncer {
@@ -42,26 +42,26 @@ func (b *bouncer) bounces(v *visit) bool {
 	}
 	b.until = v.came.Add(time.Minute)
 	b.bans++
-	if v.guesses > 0 {
+	if v.prefetches > 0 {
 		b.ours++
 	}
 	return true
 }
 
 // The proxy is not told how many calls a host bears at once. It makes no more than
-// four guesses at a time there, whatever the number of its sessions, so that they
+// four prefetches at a time there, whatever the number of its sessions, so that they
 // never drive it to its limit unless real calls alone come within four of that: as
 // those of forty sessions do, where nothing is said about bans. Where the user says
-// what the host bears, guesses leave half of it free, and real calls wait.
+// what the host bears, prefetches leave half of it free, and real calls wait.
 func TestHarmBan(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name     string
-		sessions int
-		pages    int // each
-		rules    map[string]limit.Rule
-		guesses  int  // at most at once
-		near     bool // real calls alone come within as many of ten
+		name       string
+		sessions   int
+		pages      int // each
+		rules      map[string]limit.Rule
+		prefetches int  // at most at once
+		near       bool // real calls alone come within as many of ten
 	}{
 		{"1 session", 1, 4, nil, 4, false},
 		{"4 sessions", 4, 4, nil, 4, false},
@@ -85,15 +85,15 @@ func TestHarmBan(t *testing.T) {
 			}
 			o := defaults(t, listing(t)...)
 			o.Limits = test.rules
-			off, on := run(unforeseen(o)), run(o)
+			off, on := run(withoutPrefetch(o)), run(o)
 			switch n := atOnce(on.ledger()); {
 			case n == 0:
-				t.Error("nothing was guessed")
-			case n > test.guesses:
-				t.Errorf("%d guesses at once, want at most %d", n, test.guesses)
+				t.Error("nothing was prefetched")
+			case n > test.prefetches:
+				t.Errorf("%d prefetches at once, want at most %d", n, test.prefetches)
 			}
 			if off.bans+on.bans > 0 && !test.near {
-				t.Errorf("banned %d times, %d of them beside guesses, and %d times with nothing made early", on.bans, on.ours, off.bans)
+				t.Errorf("banned %d times, %d of them beside prefetches, and %d times with nothing made early", on.bans, on.ours, off.bans)
 			}
 		})
 	}
@@ -115,8 +115,8 @@ func (g *guest) wanders(r *rand.Rand, from, pages int) {
 }
 
 // A model that makes eight calls at once, where the host bears ten: beside three
-// guesses that is one too many, and nothing in the answers says why they are
-// errors. It ends all the same: what is followed by an error is not foreseen, and
+// prefetches that is one too many, and nothing in the answers says why they are
+// errors. It ends all the same: what is followed by an error is not prefetched, and
 // what is no use loses its levels. Only the user can see to it that it does not
 // begin.
 func TestHarmBanOfMany(t *testing.T) {
@@ -140,9 +140,9 @@ func TestHarmBanOfMany(t *testing.T) {
 			}
 			o := defaults(t, listing(t)...)
 			o.Limits = test.rules
-			off, on := run(unforeseen(o)), run(o)
+			off, on := run(withoutPrefetch(o)), run(o)
 			if len(early(on.ledger())) == 0 {
-				t.Error("nothing was guessed")
+				t.Error("nothing was prefetched")
 			}
 			if off.bans > 0 || on.bans > test.most {
 				t.Errorf("banned %d times, and %d times with nothing made early; want at most %d", on.bans, off.bans, test.most)
@@ -190,7 +190,7 @@ func TestHarmNone(t *testing.T) {
 			}
 		}
 		if st := d.proxy.Stats().Prefetch; st.Scheduler.Harm.ForegroundWaitMS > 0 || st.Issued == 0 {
-			t.Errorf("%vms of waiting are counted, and no call waited; %d guesses", st.Scheduler.Harm.ForegroundWaitMS, st.Issued)
+			t.Errorf("%vms of waiting are counted, and no call waited; %d prefetches", st.Scheduler.Harm.ForegroundWaitMS, st.Issued)
 		}
 	})
 }

@@ -23,7 +23,7 @@ func TestHarmCancel(t *testing.T) {
 	const takes = 400 * time.Millisecond
 	for _, name := range []string{"each for itself", "one principal"} {
 		t.Run(name, func(t *testing.T) {
-			guesses := int64(0)
+			prefetches := int64(0)
 			for seed := range uint64(soak(1)) {
 				synctest.Test(t, func(t *testing.T) {
 					o := defaults(t, listing(t)...)
@@ -54,11 +54,11 @@ func TestHarmCancel(t *testing.T) {
 					if st.Store.Flights != 0 || st.Prefetch.Scheduler.UnderWay != 0 {
 						t.Errorf("seed %d: %d flights, %d slots taken", seed, st.Store.Flights, st.Prefetch.Scheduler.UnderWay)
 					}
-					guesses += st.Prefetch.Issued
+					prefetches += st.Prefetch.Issued
 				})
 			}
-			if guesses == 0 {
-				t.Error("nothing was guessed")
+			if prefetches == 0 {
+				t.Error("nothing was prefetched")
 			}
 		})
 	}
@@ -135,7 +135,7 @@ func TestHarmNeverReads(t *testing.T) {
 			time.Sleep(3 * time.Second)
 		}
 		if d.proxy.Stats().Prefetch.Used == 0 {
-			t.Error("nothing was guessed")
+			t.Error("nothing was prefetched")
 		}
 	})
 }

@@ -117,10 +117,10 @@ func (v *visitor) strolls(r *rand.Rand, pages int) {
 func TestHarmCrowd(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name     string
-		sessions int
-		make     func(proxy.Options) proxy.Options
-		guesses  int // at most at once
+		name       string
+		sessions   int
+		make       func(proxy.Options) proxy.Options
+		prefetches int // at most at once
 	}{
 		{"each for itself", slice(100, 200), func(o proxy.Options) proxy.Options {
 			o.Upstreams[0].Spec.Shared = true
@@ -150,11 +150,11 @@ func TestHarmCrowd(t *testing.T) {
 					v.ends()
 				})
 				synctest.Wait()
-				if n := atOnce(f.ledger()); n == 0 || n > test.guesses {
-					t.Errorf("%d guesses at once, want some and at most %d", n, test.guesses)
+				if n := atOnce(f.ledger()); n == 0 || n > test.prefetches {
+					t.Errorf("%d prefetches at once, want some and at most %d", n, test.prefetches)
 				}
-				if st := d.proxy.Stats(); st.Sessions != 0 || st.Store.Flights != 0 || test.guesses == 4 && st.Hosts[0].LastHour > 200 {
-					t.Errorf("%d sessions, %d flights, %d guesses in an hour", st.Sessions, st.Store.Flights, st.Hosts[0].LastHour)
+				if st := d.proxy.Stats(); st.Sessions != 0 || st.Store.Flights != 0 || test.prefetches == 4 && st.Hosts[0].LastHour > 200 {
+					t.Errorf("%d sessions, %d flights, %d prefetches in an hour", st.Sessions, st.Store.Flights, st.Hosts[0].LastHour)
 				}
 			})
 		})
@@ -209,7 +209,7 @@ func TestHarmCrowdIsForgotten(t *testing.T) {
 	})
 }
 
-// The guesses of sessions that end are given up at once, those that wait for their
+// The prefetches of sessions that end are given up at once, those that wait for their
 // host to have room too.
 func TestHarmCrowdEnds(t *testing.T) {
 	t.Parallel()
@@ -230,19 +230,19 @@ func TestHarmCrowdEnds(t *testing.T) {
 		time.Sleep(time.Second)
 		st := d.proxy.Stats()
 		if st.Prefetch.Scheduler.UnderWay != 12 || st.Hosts[0].Prefetches != 4 || st.Hosts[0].WaitingPrefetches != 8 {
-			t.Errorf("%d slots taken, %d guesses begun, %d wait; want 12, 4 and 8", st.Prefetch.Scheduler.UnderWay, st.Hosts[0].Prefetches, st.Hosts[0].WaitingPrefetches)
+			t.Errorf("%d slots taken, %d prefetches begun, %d wait; want 12, 4 and 8", st.Prefetch.Scheduler.UnderWay, st.Hosts[0].Prefetches, st.Hosts[0].WaitingPrefetches)
 		}
 		for _, v := range all {
 			v.ends()
 		}
-		time.Sleep(50 * time.Millisecond) // the desk hears of it when its worker comes to that
+		time.Sleep(50 * time.Millisecond) // the scheduler hears of it when its worker comes to that
 		st = d.proxy.Stats()
 		if st.Prefetch.Scheduler.UnderWay != 0 || st.Store.Flights != 0 || st.Hosts[0].Prefetches != 0 || st.Hosts[0].WaitingPrefetches != 0 {
-			t.Errorf("%d slots taken, %d flights, %d guesses begun, %d wait; want none", st.Prefetch.Scheduler.UnderWay, st.Store.Flights, st.Hosts[0].Prefetches, st.Hosts[0].WaitingPrefetches)
+			t.Errorf("%d slots taken, %d flights, %d prefetches begun, %d wait; want none", st.Prefetch.Scheduler.UnderWay, st.Store.Flights, st.Hosts[0].Prefetches, st.Hosts[0].WaitingPrefetches)
 		}
 		for _, v := range early(f.ledger()) {
 			if v.ctx.Err() == nil {
-				t.Errorf("a guess at %s is with the server, and its session has ended", v.arguments)
+				t.Errorf("a prefetch at %s is with the server, and its session has ended", v.arguments)
 			}
 		}
 	})

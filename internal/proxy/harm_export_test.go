@@ -19,7 +19,7 @@ func LineOf(s *Server, name string) speculate.Concurrency {
 func Kept(s *Server) map[string]int {
 	h := s.prefetch.Held()
 	kept := map[string]int{
-		"watched sessions": h.Sessions, "guesses that wait for a slot": h.Waiting, "guesses that follow from guesses": h.Chained,
+		"watched sessions": h.Sessions, "prefetches that wait for a slot": h.Waiting, "prefetches that follow from prefetches": h.Chained,
 		"bytes in the queue": h.Bytes,
 	}
 	sessions := s.sessions.all()
@@ -27,7 +27,7 @@ func Kept(s *Server) map[string]int {
 	for _, n := range sessions {
 		kept["requests"] += n.requests.count()
 		for _, l := range n.leases.current() {
-			kept["guesses with an upstream"] += len(l.prefetches.oneOfEach())
+			kept["prefetches with an upstream"] += len(l.prefetches.oneOfEach())
 		}
 	}
 	return kept

@@ -30,17 +30,17 @@ type foe struct {
 
 // visit is one tools/call as its server saw it.
 type visit struct {
-	ctx       context.Context // ends when its caller waits no longer
-	session   string
-	tool      string
-	arguments string
-	early     bool // it says that it is a prefetch
-	came      time.Time
-	worked    time.Time // when work on it began, where a test says so
-	went      time.Time // zero: it is there
-	beside    int       // calls that were there when it came, itself among them
-	guesses   int       // of those: made early
-	sort      string    // what a test notes of how it was answered
+	ctx        context.Context // ends when its caller waits no longer
+	session    string
+	tool       string
+	arguments  string
+	early      bool // it says that it is a prefetch
+	came       time.Time
+	worked     time.Time // when work on it began, where a test says so
+	went       time.Time // zero: it is there
+	beside     int       // calls that were there when it came, itself among them
+	prefetches int       // of those: made early
+	sort       string    // what a test notes of how it was answered
 }
 
 // reply is how a visit is answered.
@@ -162,7 +162,7 @@ func (f *foe) arrives(r *http.Request, m jsonrpc.Message) *visit {
 	v.beside = len(f.open)
 	for _, o := range f.open {
 		if o.early {
-			v.guesses++
+			v.prefetches++
 		}
 	}
 	return v
@@ -208,13 +208,13 @@ func early(ledger []visit) (out []visit) {
 	return out
 }
 
-// atOnce is how many guesses were there at the same time at most. One that went in
+// atOnce is how many prefetches were there at the same time at most. One that went in
 // the moment in which another came was not.
 func atOnce(ledger []visit) (n int) {
-	guesses := early(ledger)
-	for _, v := range guesses {
+	prefetches := early(ledger)
+	for _, v := range prefetches {
 		there := 0
-		for _, o := range guesses {
+		for _, o := range prefetches {
 			if !o.came.After(v.came) && (o.went.IsZero() || o.went.After(v.came)) {
 				there++
 			}

@@ -43,11 +43,11 @@ func newLiar(honest bool) *foe {
 	}, hinted("list", "get")...)
 }
 
-// session is how many guesses one session may have under way.
+// session is how many prefetches one session may have under way.
 const session = 3
 
-// A server's own word that a tool only reads is tested: what was guessed is compared
-// with what is asked for. What differs bars the tool: no guess comes after that, and
+// A server's own word that a tool only reads is tested: what was prefetched is compared
+// with what is asked for. What differs bars the tool: no prefetch comes after that, and
 // none is ever served.
 func TestHarmLiar(t *testing.T) {
 	t.Parallel()
@@ -62,29 +62,29 @@ func TestHarmLiar(t *testing.T) {
 		}
 		unproven(t, f.ledger())
 		if n := len(early(f.ledger())); n == 0 || n > session {
-			t.Errorf("%d guesses were made, want at least one and no more than a session may begin at once", n)
+			t.Errorf("%d prefetches were made, want at least one and no more than a session may begin at once", n)
 		}
 		st := d.proxy.Stats().Prefetch
 		if st.Wasted.Compared == 0 || st.Used != 0 || st.Declined["not_speculatable"] == 0 {
-			t.Errorf("got %+v, want guesses that were compared, none used, and later ones declined", st)
+			t.Errorf("got %+v, want prefetches that were compared, none used, and later ones declined", st)
 		}
 	})
 }
 
-// unproven sees to it that nothing was guessed at get after one of its guesses had
+// unproven sees to it that nothing was prefetched at get after one of its prefetches had
 // been compared with what was asked for.
 func unproven(t *testing.T, ledger []visit) {
 	t.Helper()
 	var compared time.Time
-	guessed := make(map[string]bool)
+	prefetched := make(map[string]bool)
 	for _, v := range ledger {
 		switch {
 		case v.tool != "get":
 		case v.early && !compared.IsZero() && v.came.After(compared.Add(50*time.Millisecond)):
-			t.Errorf("a guess came %v after one had been compared", v.came.Sub(compared))
+			t.Errorf("a prefetch came %v after one had been compared", v.came.Sub(compared))
 		case v.early:
-			guessed[v.arguments] = true
-		case guessed[v.arguments] && compared.IsZero():
+			prefetched[v.arguments] = true
+		case prefetched[v.arguments] && compared.IsZero():
 			compared = v.went
 		}
 	}
@@ -133,7 +133,7 @@ func TestHarmHonest(t *testing.T) {
 			}
 		}
 		if st := d.proxy.Stats().Prefetch; st.Used == 0 || st.Wasted.Compared != comparisons {
-			t.Errorf("%d guesses used and %d compared, want some and %d", st.Used, st.Wasted.Compared, comparisons)
+			t.Errorf("%d prefetches used and %d compared, want some and %d", st.Used, st.Wasted.Compared, comparisons)
 		}
 	})
 }
@@ -165,9 +165,9 @@ func TestHarmLiarStaysBarred(t *testing.T) {
 				beset(t, f, o).enter().browses(0, 6, 3*time.Second)
 				switch n := len(early(f.ledger())); {
 				case nth == 0 && n == 0:
-					t.Error("nothing was guessed at first")
+					t.Error("nothing was prefetched at first")
 				case nth > 0 && n > 0:
-					t.Errorf("process %d: %d guesses", nth, n)
+					t.Errorf("process %d: %d prefetches", nth, n)
 				}
 			})
 		}
@@ -186,7 +186,7 @@ func TestHarmLiarStaysBarred(t *testing.T) {
 				d.proxy.Apply(o)
 				g.browses(4, 6, 3*time.Second)
 				if n := len(early(f.ledger())); before == 0 || n > before {
-					t.Errorf("%d guesses before the reload, %d after it, want some and none", before, n-before)
+					t.Errorf("%d prefetches before the reload, %d after it, want some and none", before, n-before)
 				}
 			})
 		})

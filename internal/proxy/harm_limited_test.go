@@ -29,9 +29,9 @@ func (q *quota) takes(now time.Time) bool {
 }
 
 // A server that bears what the client does, and not much more. Whatever the way in
-// which it says so, after a refusal no guess comes before it has been left alone
+// which it says so, after a refusal no prefetch comes before it has been left alone
 // for as long as it said, or else 30 s, and has answered a real call; each refusal of
-// a guess, and of a real call soon after one, is counted and costs a level, of which
+// a prefetch, and of a real call soon after one, is counted and costs a level, of which
 // there are three; and real calls are sent as ever.
 func TestHarmLimited(t *testing.T) {
 	t.Parallel()
@@ -71,17 +71,17 @@ func TestHarmLimited(t *testing.T) {
 				}
 				ledger := f.ledger()
 				leftAlone(t, ledger, test.alone)
-				guesses, real := refused(ledger)
+				prefetches, real := refused(ledger)
 				if counted, want := d.proxy.Stats().Prefetch.Scheduler.Harm.RateLimited, blamed(ledger); counted != want {
-					t.Errorf("%d refusals are held against guesses, want %d: %d guesses and %d real calls were refused", counted, want, guesses, real)
+					t.Errorf("%d refusals are held against prefetches, want %d: %d prefetches and %d real calls were refused", counted, want, prefetches, real)
 				}
-				// From level 0 the right guesses lead back, after 32 labels without harm: of
+				// From level 0 the right prefetches lead back, after 32 labels without harm: of
 				// which there are at most three a page.
 				episodes := 4 + 3*pages/32
-				if guesses > episodes {
-					t.Errorf("%d guesses were refused of %d, want at most %d", guesses, len(early(ledger)), episodes)
+				if prefetches > episodes {
+					t.Errorf("%d prefetches were refused of %d, want at most %d", prefetches, len(early(ledger)), episodes)
 				}
-				// What guesses have used up real calls lack, until the minute is over.
+				// What prefetches have used up real calls lack, until the minute is over.
 				if real == 0 || real > bears.calls+episodes {
 					t.Errorf("%d real calls were refused, want some and at most %d", real, bears.calls+episodes)
 				}
@@ -116,12 +116,12 @@ func TestHarmLimitedAtTimes(t *testing.T) {
 		}
 		leftAlone(t, f.ledger(), 30*time.Second)
 		if counted, want := d.proxy.Stats().Prefetch.Scheduler.Harm.RateLimited, blamed(f.ledger()); counted != want || want == 0 {
-			t.Errorf("%d refusals are held against guesses, want %d", counted, want)
+			t.Errorf("%d refusals are held against prefetches, want %d", counted, want)
 		}
 	})
 }
 
-// When a host may have guesses again a real call finds out: one that began after it
+// When a host may have prefetches again a real call finds out: one that began after it
 // was to be left alone.
 func TestHarmHalfOpen(t *testing.T) {
 	t.Parallel()
@@ -139,7 +139,7 @@ func TestHarmHalfOpen(t *testing.T) {
 		refuses = false
 		for i, test := range []struct {
 			at   time.Duration // since the refusal
-			want bool          // guesses
+			want bool          // prefetches
 		}{
 			{10 * time.Second, false},
 			{29500 * time.Millisecond, false}, // answered later, but begun before
@@ -149,13 +149,13 @@ func TestHarmHalfOpen(t *testing.T) {
 			g.call("list", page(i+2))
 			time.Sleep(5 * time.Second)
 			if n := len(early(f.ledger())); (n > 0) != test.want {
-				t.Errorf("%d guesses came after a call made %v after the refusal", n, test.at)
+				t.Errorf("%d prefetches came after a call made %v after the refusal", n, test.at)
 			}
 		}
 	})
 }
 
-// No host gets more guesses in an hour than it may, whatever it bears.
+// No host gets more prefetches in an hour than it may, whatever it bears.
 func TestHarmQuota(t *testing.T) {
 	t.Parallel()
 	const most = 20
@@ -174,11 +174,11 @@ func TestHarmQuota(t *testing.T) {
 		made := early(f.ledger())
 		for i, v := range made {
 			if i >= most && v.came.Sub(made[i-most].came) < time.Hour {
-				t.Errorf("%d guesses came within %v", most+1, v.came.Sub(made[i-most].came))
+				t.Errorf("%d prefetches came within %v", most+1, v.came.Sub(made[i-most].came))
 			}
 		}
 		if len(made) < most {
-			t.Errorf("%d guesses were made, want that there could have been more", len(made))
+			t.Errorf("%d prefetches were made, want that there could have been more", len(made))
 		}
 	})
 }
@@ -204,37 +204,37 @@ func (f *foe) within(q *quota) bool {
 	return q.takes(time.Now())
 }
 
-// leftAlone sees to it that no guess came after a refusal before the server had
+// leftAlone sees to it that no prefetch came after a refusal before the server had
 // been left alone for so long and had then answered a real call.
 func leftAlone(t *testing.T, ledger []visit, alone time.Duration) {
 	t.Helper()
 	for i := range ledger {
-		guess := &ledger[i]
-		if !guess.early {
+		prefetch := &ledger[i]
+		if !prefetch.early {
 			continue
 		}
 		var last time.Time
 		for _, v := range ledger {
-			if v.sort == "refused" && v.went.Before(guess.came) && v.went.After(last) {
+			if v.sort == "refused" && v.went.Before(prefetch.came) && v.went.After(last) {
 				last = v.went
 			}
 		}
 		well := last.IsZero()
 		for _, v := range ledger {
-			well = well || !v.early && v.sort == "" && !v.came.Before(last.Add(alone)) && !v.went.After(guess.came)
+			well = well || !v.early && v.sort == "" && !v.came.Before(last.Add(alone)) && !v.went.After(prefetch.came)
 		}
 		if !well {
-			t.Errorf("a guess came %v after a refusal", guess.came.Sub(last))
+			t.Errorf("a prefetch came %v after a refusal", prefetch.came.Sub(last))
 		}
 	}
 }
 
-// blamed is how many refusals are to be held against guesses: those of guesses, and
+// blamed is how many refusals are to be held against prefetches: those of prefetches, and
 // of the real calls that were the first to be refused within a minute of one.
 func blamed(ledger []visit) (n int64) {
 	type event struct {
 		at      time.Time
-		begins  bool // a guess; else a refusal
+		begins  bool // a prefetch; else a refusal
 		refused *visit
 	}
 	var events []event
@@ -248,33 +248,33 @@ func blamed(ledger []visit) (n int64) {
 		}
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
-	var guess time.Time // the last one that nothing was held against; zero: none
+	var prefetch time.Time // the last one that nothing was held against; zero: none
 	for _, e := range events {
 		switch {
 		case e.begins:
-			guess = e.at
+			prefetch = e.at
 		case e.refused.early:
 			n++
 		default:
-			if !guess.IsZero() && e.at.Sub(guess) < time.Minute {
+			if !prefetch.IsZero() && e.at.Sub(prefetch) < time.Minute {
 				n++
 			}
-			guess = time.Time{}
+			prefetch = time.Time{}
 		}
 	}
 	return n
 }
 
 // refused counts refused visits.
-func refused(ledger []visit) (guesses, real int) {
+func refused(ledger []visit) (prefetches, real int) {
 	for _, v := range ledger {
 		switch {
 		case v.sort != "refused":
 		case v.early:
-			guesses++
+			prefetches++
 		default:
 			real++
 		}
 	}
-	return guesses, real
+	return prefetches, real
 }

@@ -108,14 +108,14 @@ func (d *ordeal) look() {
 	w := s.Prefetch.Wasted
 	wasted := w.Expired + w.Invalidated + w.NeverAsked + w.Evicted + w.Error + w.Dropped + w.Compared
 	if left := s.Prefetch.Issued - s.Prefetch.Used - wasted; left < 0 || left > int64(s.Store.Entries) { // those of one principal stay
-		d.t.Errorf("%d guesses were issued, %d used and %d wasted, %d answers are stored", s.Prefetch.Issued, s.Prefetch.Used, wasted, s.Store.Entries)
+		d.t.Errorf("%d prefetches were issued, %d used and %d wasted, %d answers are stored", s.Prefetch.Issued, s.Prefetch.Used, wasted, s.Store.Entries)
 	}
-	if desk := s.Prefetch.Scheduler; desk.Issued != s.Prefetch.Issued || desk.Issued != desk.Used+desk.Wasted+desk.Compared {
-		d.t.Errorf("the desk issued %d guesses, %d of use, %d not and %d compared; the store knows of %d", desk.Issued, desk.Used, desk.Wasted, desk.Compared, s.Prefetch.Issued)
+	if scheduler := s.Prefetch.Scheduler; scheduler.Issued != s.Prefetch.Issued || scheduler.Issued != scheduler.Used+scheduler.Wasted+scheduler.Compared {
+		d.t.Errorf("the scheduler issued %d prefetches, %d of use, %d not and %d compared; the store knows of %d", scheduler.Issued, scheduler.Used, scheduler.Wasted, scheduler.Compared, s.Prefetch.Issued)
 	}
 	ledger := d.foe.ledger()
 	if made := len(early(ledger)); int64(made) > s.Prefetch.Issued {
-		d.t.Errorf("%d guesses came to the server, %d were issued", made, s.Prefetch.Issued)
+		d.t.Errorf("%d prefetches came to the server, %d were issued", made, s.Prefetch.Issued)
 	}
 	if slices.ContainsFunc(ledger, func(v visit) bool { return v.went.IsZero() && v.ctx.Err() == nil }) {
 		d.t.Error("a call is still with the server, and wanted")
@@ -148,8 +148,8 @@ func defaults(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
 	}
 }
 
-// unforeseen is the same with nothing made early.
-func unforeseen(o proxy.Options) proxy.Options {
+// withoutPrefetch is the same with nothing made early.
+func withoutPrefetch(o proxy.Options) proxy.Options {
 	o.Enrichment.Mode = "off"
 	return o
 }

@@ -22,9 +22,9 @@ const (
 	roots   = `{"method":"roots/list","params":{}}`
 )
 
-// A server that asks the client something while it works on a guess: over HTTP the
-// question comes with the guess. The client never hears of it, the guess is
-// dropped, and its tool is not guessed at again; the client that makes the call is asked.
+// A server that asks the client something while it works on a prefetch: over HTTP the
+// question comes with the prefetch. The client never hears of it, the prefetch is
+// dropped, and its tool is not prefetched at again; the client that makes the call is asked.
 func TestHarmQuestion(t *testing.T) {
 	t.Parallel()
 	for name, question := range map[string]string{"elicitation": elicits, "sampling": samples, "roots": roots} {
@@ -42,11 +42,11 @@ func TestHarmQuestion(t *testing.T) {
 				g.call("list", page(1))
 				time.Sleep(3 * time.Second)
 				if asked := g.questions(); len(asked) > 0 {
-					t.Errorf("the client was asked %v for a guess", asked)
+					t.Errorf("the client was asked %v for a prefetch", asked)
 				}
 				st := d.proxy.Stats().Prefetch
 				if made := len(early(f.ledger())); made == 0 || made > session || st.Scheduler.Harm.Questions != int64(made) || st.Wasted.Error != int64(made) {
-					t.Errorf("%d guesses were made, %d questions are counted, %d guesses dropped for them", made, st.Scheduler.Harm.Questions, st.Wasted.Error)
+					t.Errorf("%d prefetches were made, %d questions are counted, %d prefetches dropped for them", made, st.Scheduler.Harm.Questions, st.Wasted.Error)
 				}
 				if a := g.call("get", thing(1, 0)); a.how() != "fetched" || len(g.questions()) != 1 {
 					t.Errorf("got %s, the client was asked %v", a.how(), g.questions())
@@ -57,14 +57,14 @@ func TestHarmQuestion(t *testing.T) {
 					time.Sleep(3 * time.Second)
 				}
 				if n := len(early(f.ledger())) - before; n > 0 {
-					t.Errorf("%d guesses at a tool that asks", n)
+					t.Errorf("%d prefetches at a tool that asks", n)
 				}
 			})
 		})
 	}
 }
 
-// Over stdio a server does not say for which call it asks. If nothing but guesses is
+// Over stdio a server does not say for which call it asks. If nothing but prefetches is
 // under way it is for one of them.
 func TestHarmQuestionOfAProcess(t *testing.T) {
 	t.Parallel()
@@ -80,7 +80,7 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 				return st.Prefetch.Wasted.Error == 1 && st.Prefetch.Scheduler.Harm.Questions == 1 && st.Store.Flights == 0
 			})
 			if n := c.asked(); n > 0 {
-				t.Errorf("the client was asked %d times for a guess", n)
+				t.Errorf("the client was asked %d times for a prefetch", n)
 			}
 			c.call("ask", `{"asks":[`+question+`]}`)
 			if n := c.asked(); n != 1 {
@@ -90,14 +90,14 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 			c.call("list", `{}`)
 			until(t, s, "declined", func(st proxy.Stats) bool { return st.Prefetch.Declined["not_speculatable"] > 0 })
 			if n := asker.calls("ask!"); n != 1 {
-				t.Errorf("%d guesses were made, want 1", n)
+				t.Errorf("%d prefetches were made, want 1", n)
 			}
 		})
 	}
 }
 
 // While a real call is open too it may be for that one, which must not suffer: the
-// guess is dropped, and the call gets its answer.
+// prefetch is dropped, and the call gets its answer.
 func TestHarmQuestionBesideACall(t *testing.T) {
 	t.Parallel()
 	asker := newAsker(elicits)
@@ -178,7 +178,7 @@ func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 }
 
 // A process that several sessions share can ask none of them. What it asked for is
-// not guessed at again all the same.
+// not prefetched at again all the same.
 func TestHarmQuestionOfASharedProcess(t *testing.T) {
 	t.Parallel()
 	asker := newAsker(elicits)
@@ -196,18 +196,18 @@ func TestHarmQuestionOfASharedProcess(t *testing.T) {
 		return st.Prefetch.Declined["not_speculatable"] > 0 || asker.calls("ask!") > 1
 	})
 	if n := asker.calls("ask!"); n != 1 || c.asked()+other.asked() > 0 {
-		t.Errorf("%d guesses were made, want 1; the clients were asked %d times", n, c.asked()+other.asked())
+		t.Errorf("%d prefetches were made, want 1; the clients were asked %d times", n, c.asked()+other.asked())
 	}
 }
 
 // asker is a server behind a process, whose tool ask asks the client.
 type asker struct {
 	question string
-	ask      chan struct{} // closed when guesses at ask may ask
+	ask      chan struct{} // closed when prefetches at ask may ask
 	slow     chan struct{} // closed when slow may answer
 
 	mu   sync.Mutex
-	seen []string // tools that were called, with a ! if on a guess
+	seen []string // tools that were called, with a ! if on a prefetch
 }
 
 func newAsker(question string) *asker {

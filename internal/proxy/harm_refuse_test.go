@@ -16,7 +16,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// A server that does not want guesses, which it is told of so that it may refuse
+// A server that does not want prefetches, which it is told of so that it may refuse
 // them. In whatever way it does, real calls are answered as ever.
 func TestHarmRefused(t *testing.T) {
 	t.Parallel()
@@ -48,15 +48,15 @@ func TestHarmRefused(t *testing.T) {
 					}
 				}
 				if len(early(f.ledger())) == 0 {
-					t.Error("nothing was guessed")
+					t.Error("nothing was prefetched")
 				}
 			})
 		})
 	}
 }
 
-// A process that dies of a guess takes every other call with it that it has, and is
-// away for a while: one such death is enough to end guesses at that tool.
+// A process that dies of a prefetch takes every other call with it that it has, and is
+// away for a while: one such death is enough to end prefetches at that tool.
 func TestHarmDies(t *testing.T) {
 	t.Parallel()
 	var deaths atomic.Int64
@@ -80,10 +80,10 @@ func TestHarmDies(t *testing.T) {
 	for range 3 {
 		c.begin("write", `{}`).wait() // else the list was delivered, and nothing more follows from it
 		c.begin("list", `{}`).wait()
-		time.Sleep(50 * time.Millisecond) // for a guess, if there is one, to do its work
+		time.Sleep(50 * time.Millisecond) // for a prefetch, if there is one, to do its work
 	}
 	if n := deaths.Load(); n > 1 {
-		t.Errorf("the process died of %d guesses", n)
+		t.Errorf("the process died of %d prefetches", n)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// hung are eight sessions, four of whose guesses are with the server and do not come
+// hung are eight sessions, four of whose prefetches are with the server and do not come
 // back, and four wait until there is room.
 func hung(d *ordeal) (all []*guest) {
 	for i := range 8 {
@@ -21,7 +21,7 @@ func hung(d *ordeal) (all []*guest) {
 	return all
 }
 
-// after are the guesses that came later than that.
+// after are the prefetches that came later than that.
 func after(ledger []visit, at time.Time) (all []visit) {
 	for _, v := range early(ledger) {
 		if v.came.After(at) {
@@ -31,7 +31,7 @@ func after(ledger []visit, at time.Time) (all []visit) {
 	return all
 }
 
-// What is switched off begins no guess any more: neither one that waits for a slot,
+// What is switched off begins no prefetch any more: neither one that waits for a slot,
 // nor one that waits for its host, nor one that follows from another.
 func TestHarmSwitchedOff(t *testing.T) {
 	t.Parallel()
@@ -53,23 +53,23 @@ func TestHarmSwitchedOff(t *testing.T) {
 				at := time.Now()
 				time.Sleep(time.Minute)
 				if late := len(after(f.ledger(), at)); before == 0 || late > 0 {
-					t.Errorf("%d guesses came before, and %d after it", before, late)
+					t.Errorf("%d prefetches came before, and %d after it", before, late)
 				}
 			})
 		})
 	}
 }
 
-// What the operator no longer allows to be guessed at is not: neither a guess that
+// What the operator no longer allows to be prefetched at is not: neither a prefetch that
 // still waits, nor one that would be made later.
 func TestHarmRejudged(t *testing.T) {
 	t.Parallel()
 	for name, layer := range map[string]valuemodel.Layer{
-		"it writes":               {Class: valuemodel.MutatesExternal},
-		"it is not to be guessed": {Class: valuemodel.ReadOnly, Speculate: new(false)},
-		"it tells third parties":  {Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty},
-		"it does not hold still":  {Class: valuemodel.ReadOnly, Volatile: new(true)},
-		"it has a price":          {Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Dollars: 1}},
+		"it writes":                  {Class: valuemodel.MutatesExternal},
+		"it is not to be prefetched": {Class: valuemodel.ReadOnly, Speculate: new(false)},
+		"it tells third parties":     {Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty},
+		"it does not hold still":     {Class: valuemodel.ReadOnly, Volatile: new(true)},
+		"it has a price":             {Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Dollars: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -93,14 +93,14 @@ func TestHarmRejudged(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				if later := len(after(f.ledger(), at)) - waiting; before == 0 || waiting > 0 || later > 0 {
-					t.Errorf("%d guesses came before, %d that waited came after, and %d later ones; want some, none and none", before, waiting, later)
+					t.Errorf("%d prefetches came before, %d that waited came after, and %d later ones; want some, none and none", before, waiting, later)
 				}
 			})
 		})
 	}
 }
 
-// A call that a client has made says so, also where it joins a guess that has not
+// A call that a client has made says so, also where it joins a prefetch that has not
 // been sent yet.
 func TestHarmPromoted(t *testing.T) {
 	t.Parallel()
@@ -115,7 +115,7 @@ func TestHarmPromoted(t *testing.T) {
 		all := hung(d)
 		sent := early(f.ledger())
 		if len(sent) != 4 {
-			t.Fatalf("%d guesses are with the server, want 4", len(sent))
+			t.Fatalf("%d prefetches are with the server, want 4", len(sent))
 		}
 		asked := time.Now()
 		for i, g := range all {
@@ -131,7 +131,7 @@ func TestHarmPromoted(t *testing.T) {
 		}
 		for _, v := range f.ledger() {
 			if v.tool == "get" && v.came.After(asked.Add(-time.Millisecond)) && v.early {
-				t.Errorf("a real call of %s came as a guess", strings.TrimSpace(v.arguments))
+				t.Errorf("a real call of %s came as a prefetch", strings.TrimSpace(v.arguments))
 			}
 		}
 	})

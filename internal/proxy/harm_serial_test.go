@@ -39,7 +39,7 @@ func (q *queue) work(v *visit) reply {
 	return reply{result: v.told()}
 }
 
-// waited is how long a visit waited while guesses were worked on.
+// waited is how long a visit waited while prefetches were worked on.
 func waited(ledger []visit, v *visit) (sum time.Duration) {
 	for _, g := range ledger {
 		from, to := g.worked, g.went
@@ -56,13 +56,13 @@ func waited(ledger []visit, v *visit) (sum time.Duration) {
 	return sum
 }
 
-// wait is a real call that waited for guesses.
+// wait is a real call that waited for prefetches.
 type wait struct{ counted, really time.Duration }
 
-// A server that works on one call at a time. What real calls wait there for guesses
+// A server that works on one call at a time. What real calls wait there for prefetches
 // is counted: never more than it is, and no less, but that what is shorter than half
 // a call's usual time may be taken for nothing. It comes to an end: each wait that is found costs a level, of which there
-// are three, and 16 guesses that would have been right lead back to the lowest.
+// are three, and 16 prefetches that would have been right lead back to the lowest.
 func TestHarmSerial(t *testing.T) {
 	t.Parallel()
 	const takes = time.Second
@@ -76,7 +76,7 @@ func TestHarmSerial(t *testing.T) {
 					found, sum := 0, time.Duration(0)
 					for _, w := range waits {
 						if w.counted > w.really+time.Microsecond || w.counted < w.really-takes/2 {
-							t.Errorf("seed %d: a real call waited %v for guesses, counted are %v", seed, w.really, w.counted)
+							t.Errorf("seed %d: a real call waited %v for prefetches, counted are %v", seed, w.really, w.counted)
 						}
 						if w.counted >= time.Millisecond {
 							found++
@@ -87,7 +87,7 @@ func TestHarmSerial(t *testing.T) {
 						t.Errorf("seed %d: real calls waited %d times, %v in all", seed, len(waits), sum)
 					}
 					if n := atOnce(q.ledger()); n > 2 { // one that was given up, and another one
-						t.Errorf("seed %d: %d guesses at once", seed, n)
+						t.Errorf("seed %d: %d prefetches at once", seed, n)
 					}
 				})
 			}
@@ -96,7 +96,7 @@ func TestHarmSerial(t *testing.T) {
 }
 
 // stumbles is a session in which every second thing that is read was not on the
-// page. It returns the calls that waited for guesses, without the first few, from
+// page. It returns the calls that waited for prefetches, without the first few, from
 // which it is seen how long calls take at all.
 func (d *ordeal) stumbles(q *queue, g *guest, r *rand.Rand, pages int) (waits []wait) {
 	counted := func() time.Duration {
@@ -133,7 +133,7 @@ func (d *ordeal) stumbles(q *queue, g *guest, r *rand.Rand, pages int) (waits []
 }
 
 // Where a server is known to work on one call at a time, and calls come sooner than
-// it has done with a guess, there are no guesses: nine of ten must fit into all but
+// it has done with a prefetch, there are no prefetches: nine of ten must fit into all but
 // the shortest tenth of the leads.
 func TestHarmSerialHurried(t *testing.T) {
 	t.Parallel()
@@ -167,7 +167,7 @@ func TestHarmSerialHurried(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 		}
 		if n := len(early(q.ledger())) - began; n > 0 {
-			t.Errorf("%d guesses came, want none: they take 1s, and what follows comes after 300ms", n)
+			t.Errorf("%d prefetches came, want none: they take 1s, and what follows comes after 300ms", n)
 		}
 	})
 }

@@ -45,13 +45,13 @@ func TestHarmShadow(t *testing.T) {
 				for _, v := range f.ledger() {
 					switch {
 					case v.early && asked < 3:
-						t.Errorf("a guess at %s came after %d calls", v.arguments, asked)
+						t.Errorf("a prefetch at %s came after %d calls", v.arguments, asked)
 					case v.tool == "get" && !v.early:
 						asked++
 					}
 				}
 				if made := len(early(f.ledger())); (made == 0) != test.never {
-					t.Errorf("%d guesses were made, want none: %v", made, test.never)
+					t.Errorf("%d prefetches were made, want none: %v", made, test.never)
 				}
 			})
 		})
@@ -77,7 +77,7 @@ func TestHarmOneCallIsOneLabel(t *testing.T) {
 		g.call("list", page(2))
 		time.Sleep(time.Second)
 		if n := len(early(f.ledger())); n > 0 {
-			t.Errorf("%d guesses came after one thing that was foreseen had been asked for, want none before five", n)
+			t.Errorf("%d prefetches came after one thing that was prefetched had been asked for, want none before five", n)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func apart(t *testing.T, o proxy.Options, think time.Duration, serve func(*visit
 		})
 		return all
 	}
-	off = each(unforeseen(o))
+	off = each(withoutPrefetch(o))
 	on = each(o)
 	return on, off, st
 }
@@ -58,8 +58,8 @@ func TestHarmSlow(t *testing.T) {
 	}{
 		{"less than a model thinks", func(*visit) time.Duration { return 2 * time.Second }, "hit"},
 		{"more than a model thinks", func(*visit) time.Duration { return 5 * time.Second }, "joined"},
-		{"nearly as long as a guess lives", func(*visit) time.Duration { return 29 * time.Second }, "joined"},
-		{"longer than a guess lives", func(*visit) time.Duration { return 40 * time.Second }, "joined"},
+		{"nearly as long as a prefetch lives", func(*visit) time.Duration { return 29 * time.Second }, "joined"},
+		{"longer than a prefetch lives", func(*visit) time.Duration { return 40 * time.Second }, "joined"},
 		{"for ever, now and then", func(v *visit) time.Duration {
 			if v.arguments == thing(2, 1) || v.arguments == thing(4, 0) {
 				return 1000 * time.Hour
@@ -80,7 +80,7 @@ func TestHarmSlow(t *testing.T) {
 	}
 }
 
-// Guesses that hang hold their slots for 30 s and no longer; others begin then.
+// Prefetches that hang hold their slots for 30 s and no longer; others begin then.
 func TestHarmHang(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,17 +102,17 @@ func TestHarmHang(t *testing.T) {
 		}
 		st := d.proxy.Stats()
 		if st.Prefetch.Scheduler.UnderWay != 0 || st.Store.Flights != 0 || st.Prefetch.Wasted.Dropped != perPage {
-			t.Errorf("%d slots are taken, %d flights, %d guesses dropped, want 0, 0 and %d", st.Prefetch.Scheduler.UnderWay, st.Store.Flights, st.Prefetch.Wasted.Dropped, perPage)
+			t.Errorf("%d slots are taken, %d flights, %d prefetches dropped, want 0, 0 and %d", st.Prefetch.Scheduler.UnderWay, st.Store.Flights, st.Prefetch.Wasted.Dropped, perPage)
 		}
 		for _, v := range early(f.ledger()) {
 			if stayed := v.went.Sub(v.came); stayed > 30*time.Second {
-				t.Errorf("a guess at %s was with the server for %v", v.arguments, stayed)
+				t.Errorf("a prefetch at %s was with the server for %v", v.arguments, stayed)
 			}
 		}
 		g.call("list", page(2))
 		time.Sleep(time.Second)
 		if n := len(early(f.ledger())); n != perPage+1 {
-			t.Errorf("%d guesses came, want %d and the next one", n, perPage)
+			t.Errorf("%d prefetches came, want %d and the next one", n, perPage)
 		}
 	})
 }
@@ -136,11 +136,11 @@ func noSlower(t *testing.T, on, off []answered, more time.Duration) (seen map[st
 	return seen
 }
 
-// A server that lets guesses wait, or never answers them, while it answers real
-// calls at once. A call for the same as a guess waits with it for little longer than
+// A server that lets prefetches wait, or never answers them, while it answers real
+// calls at once. A call for the same as a prefetch waits with it for little longer than
 // calls take there, or, while that is not known, than the model of the tool says;
 // then it is made. What it has waited is counted as harm.
-func TestHarmSlowForGuessesOnly(t *testing.T) {
+func TestHarmSlowForPrefetchesOnly(t *testing.T) {
 	t.Parallel()
 	const quick, patient = 400 * time.Millisecond, 1800 * time.Millisecond
 	for _, test := range []struct {
@@ -168,17 +168,17 @@ func TestHarmSlowForGuessesOnly(t *testing.T) {
 			}
 			counted := time.Duration(st.Prefetch.Scheduler.Harm.ForegroundWaitMS * float64(time.Millisecond))
 			if (counted - lost).Abs() > lost/20 {
-				t.Errorf("real calls waited %v for guesses, counted are %v", lost, counted)
+				t.Errorf("real calls waited %v for prefetches, counted are %v", lost, counted)
 			}
 			if most := 2*patient + time.Duration(len(on))*quick/20; lost > most {
-				t.Errorf("real calls waited %v for guesses, want at most %v", lost, most)
+				t.Errorf("real calls waited %v for prefetches, want at most %v", lost, most)
 			}
 		})
 	}
 }
 
 // What is delivered beside an answer holds it up no longer than the configuration
-// allows, however long the guesses take.
+// allows, however long the prefetches take.
 func TestHarmSlowDelivery(t *testing.T) {
 	t.Parallel()
 	serve := func(v *visit) reply {

@@ -22,7 +22,7 @@ var (
 
 const reads = 3 // of the commands; of the statements one less
 
-// A guess never carries a side effect. Whatever follows whatever, by configuration or
+// A prefetch never carries a side effect. Whatever follows whatever, by configuration or
 // by what was seen, and whatever an untrusted server says of its tools, no call that may write, that is not known, that tells others,
 // that has a price or is not to be made early comes before it is asked for, and of
 // tools whose calls are told apart by their arguments only those that read.
@@ -46,7 +46,7 @@ func TestHarmNeverWrites(t *testing.T) {
 			synctest.Wait()
 			for _, v := range early(f.ledger()) {
 				if !harmless(&v) {
-					t.Errorf("seed %d: a guess at %s %s", seed, v.tool, v.arguments)
+					t.Errorf("seed %d: a prefetch at %s %s", seed, v.tool, v.arguments)
 				}
 				seen[v.tool]++
 			}
@@ -54,7 +54,7 @@ func TestHarmNeverWrites(t *testing.T) {
 	}
 	for _, tool := range []string{"get", "run", "query"} {
 		if seen[tool] == 0 {
-			t.Errorf("no guess at %s: %v", tool, seen)
+			t.Errorf("no prefetch at %s: %v", tool, seen)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func first(array []byte) []byte {
 	return nil
 }
 
-// harmless reports whether a call may be made on a guess.
+// harmless reports whether a call may be made on a prefetch.
 func harmless(v *visit) bool {
 	arguments := []byte(v.arguments)
 	switch v.tool {

@@ -131,10 +131,10 @@ func (a *arena) settle() {
 	}
 	w := s.Prefetch.Wasted
 	wasted := w.Expired + w.Invalidated + w.NeverAsked + w.Evicted + w.Error + w.Dropped + w.Compared
-	if s.Prefetch.Issued != int64(a.of("guess")) || s.Prefetch.Issued != s.Prefetch.Used+wasted {
-		a.t.Errorf("%d guesses: the store counts %d issued, %d used and %d wasted", a.of("guess"), s.Prefetch.Issued, s.Prefetch.Used, wasted)
+	if s.Prefetch.Issued != int64(a.of("prefetch")) || s.Prefetch.Issued != s.Prefetch.Used+wasted {
+		a.t.Errorf("%d prefetches: the store counts %d issued, %d used and %d wasted", a.of("prefetch"), s.Prefetch.Issued, s.Prefetch.Used, wasted)
 	}
-	a.more("hit by a guess, or joined", int(s.Prefetch.Used))
+	a.more("hit by a prefetch, or joined", int(s.Prefetch.Used))
 	a.more("backed off", int(s.BackedOff))
 	a.more("evicted", int(s.Evicted))
 	a.more("found stale", int(s.Invalidated))
@@ -308,10 +308,10 @@ func (a *arena) run(h history) []string {
 func (a *arena) cause(e event) {
 	control := a.seats[len(a.seats)-1]
 	switch e.what {
-	case "guess":
-		begun, why := proxy.Guess(a.proxy, e.nth, e.op.up, e.op.tool, `{"register":`+e.op.argument()+`}`)
+	case "prefetch":
+		begun, why := proxy.Prefetch(a.proxy, e.nth, e.op.up, e.op.tool, `{"register":`+e.op.argument()+`}`)
 		if !begun {
-			a.count("not guessed: " + why)
+			a.count("not prefetched: " + why)
 			return
 		}
 	case "kill":

@@ -9,9 +9,9 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// Guess makes the prefetch that one of the sessions would make on a guess; nth
+// Prefetch makes the prefetch that one of the sessions would make on a prefetch; nth
 // counts them from the oldest, round and round.
-func Guess(s *Server, nth int, name, tool, arguments string) (begun bool, why string) {
+func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why string) {
 	sessions := s.sessions.all()
 	age := func(n *session) int64 { return n.client.facts().opened.UnixNano() }
 	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(age(a), age(b)) })

@@ -57,13 +57,13 @@ func (o op) argument() string {
 type event struct {
 	what  string
 	nth   int // which session, process or rules
-	op    op  // of a guess: the read guessed at
+	op    op  // of a prefetch: the read prefetched at
 	pause time.Duration
 }
 
 func (e event) GoString() string {
-	if e.what == "guess" {
-		return fmt.Sprintf("%v, session %d guesses %#v", e.pause, e.nth, e.op)
+	if e.what == "prefetch" {
+		return fmt.Sprintf("%v, session %d prefetches %#v", e.pause, e.nth, e.op)
 	}
 	return fmt.Sprintf("%v, %s %d", e.pause, e.what, e.nth)
 }
@@ -74,7 +74,7 @@ type history struct {
 	events  []event
 }
 
-// incidents are what may happen once in a case. A guess, which may happen often, is
+// incidents are what may happen once in a case. A prefetch, which may happen often, is
 // not among them.
 var incidents = []string{"kill", "forget", "announce", "reload", "abandon", "timeout", "roots"}
 
@@ -139,9 +139,9 @@ var someOp = rapid.Custom(func(t *rapid.T) op {
 	return o
 })
 
-var someGuess = rapid.Custom(func(t *rapid.T) event {
+var somePrefetch = rapid.Custom(func(t *rapid.T) event {
 	return event{
-		what: "guess", nth: someSeat.Draw(t, "session"), pause: somePause.Draw(t, "pause") * beat,
+		what: "prefetch", nth: someSeat.Draw(t, "session"), pause: somePause.Draw(t, "pause") * beat,
 		op: op{tool: someLater.Draw(t, "tool"), up: someUp.Draw(t, "upstream"), register: somePlace.Draw(t, "register")},
 	}
 })
@@ -158,7 +158,7 @@ func someHistory(t *rapid.T, bursts, single int) history {
 		script := rapid.SliceOfN(rapid.SliceOfN(someOp, 1, 1), 0, 8)
 		h.scripts = append(h.scripts, script.Draw(t, fmt.Sprintf("session %d", bursts+i)))
 	}
-	h.events = slices.Concat(rapid.SliceOfN(rapid.SliceOf(someGuess), 0, 8).Draw(t, "guesses")...)
+	h.events = slices.Concat(rapid.SliceOfN(rapid.SliceOf(somePrefetch), 0, 8).Draw(t, "prefetches")...)
 	if what := rapid.SampledFrom(append(times(17, ""), incidents...)).Draw(t, "event"); what != "" {
 		e := event{what: what, nth: someSeat.Draw(t, "which"), pause: somePause.Draw(t, "pause") * beat}
 		h.events = slices.Insert(h.events, len(h.events)/2, e)

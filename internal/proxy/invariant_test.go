@@ -99,7 +99,7 @@ func missing(sum *tally) (lacks []string) {
 	if served*20 < served+fetched {
 		lacks = append(lacks, fmt.Sprintf("%d reads were served or joined and %d fetched", served, fetched))
 	}
-	want := append([]string{"hit", "joined", "fetched", "withdrawn", "tasks/get", "guess", "write refused", "hit by a guess, or joined", "backed off", "evicted", "found stale"}, incidents...)
+	want := append([]string{"hit", "joined", "fetched", "withdrawn", "tasks/get", "prefetch", "write refused", "hit by a prefetch, or joined", "backed off", "evicted", "found stale"}, incidents...)
 	for _, tool := range writeTools {
 		want = append(want, tool+" "+string(lands))
 	}

@@ -63,7 +63,7 @@ func lineUp(t *testing.T, o func(*proxy.Options), starts, takes time.Duration) *
 			rules = append(rules, valuemodel.Rule{Pattern: "foe/" + tool, Source: "test", Layer: valuemodel.Layer{Class: class, Host: name}})
 		}
 	}
-	opts := unforeseen(defaults(t, rules...))
+	opts := withoutPrefetch(defaults(t, rules...))
 	opts.Limits = orderLimits
 	if o != nil {
 		o(&opts)

@@ -22,7 +22,7 @@ func planned(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
 		reading("foe/list", 0), reading("foe/get", 0),
 		{Pattern: "foe/write", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}},
 	}, rules...)
-	o := unforeseen(defaults(t, rules...))
+	o := withoutPrefetch(defaults(t, rules...))
 	o.Plans = proxy.Plans{Enabled: true, Mutations: "allow"}
 	return o
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // BenchmarkPrefetch is one call that passes through, one after the other, with
-// every call looked up, learned from and foreseen, and with all of that off. None
+// every call looked up, learned from and prefetched, and with all of that off. None
 // leaves time to fetch anything early.
 func BenchmarkPrefetch(b *testing.B) {
 	for _, mode := range []string{"off", "on"} {

@@ -64,7 +64,7 @@ func TestPanicInPrediction(t *testing.T) {
 		t.Run(tt.in, func(t *testing.T) {
 			var armed atomic.Bool
 			var log lines
-			o := foreseeing(t, mcptest.Options{Name: "one"})
+			o := prefetching(t, mcptest.Options{Name: "one"})
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			o.Upstreams[0].Allows = func(string) bool {
 				if armed.Load() && within(tt.in) && armed.Swap(false) {
@@ -76,7 +76,7 @@ func TestPanicInPrediction(t *testing.T) {
 			a, b := connect(t, s, handshake), connect(t, s, handshake)
 			armed.Store(true)
 			a.call("list", `{}`)
-			for range 3 { // onward comes after a guess
+			for range 3 { // onward comes after a prefetch
 				if got := a.call("echo", `{"n":11}`); !strings.Contains(got, "11") {
 					t.Errorf("the session it was about: got %s", got)
 				}
@@ -92,7 +92,7 @@ func TestPanicInPrediction(t *testing.T) {
 			}
 			before := st.Prefetch.Issued
 			b.call("list", `{}`)
-			until(t, s, "two guesses more", func(st proxy.Stats) bool { // or three: that session may have one left to make
+			until(t, s, "two prefetches more", func(st proxy.Stats) bool { // or three: that session may have one left to make
 				return st.Prefetch.Issued >= before+2 && st.Store.Flights == 0
 			})
 			if how := disposition(t, b.call("echo", `{"n":11}`)); how != "hit" {
@@ -108,7 +108,7 @@ func TestPanicInPrediction(t *testing.T) {
 
 // A model that cannot be kept is not kept, and goes on predicting.
 func TestPanicInKeeping(t *testing.T) {
-	o := foreseeing(t, mcptest.Options{Name: "one"})
+	o := prefetching(t, mcptest.Options{Name: "one"})
 	var log lines
 	o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	o.Upstreams[0].Learned = func(merge func([]byte) ([]byte, error)) error {
@@ -121,7 +121,7 @@ func TestPanicInKeeping(t *testing.T) {
 	for nth := range int64(3) {
 		c := connect(t, s, handshake)
 		c.call("list", `{}`)
-		until(t, s, "two guesses", settled(2*nth+2))
+		until(t, s, "two prefetches", settled(2*nth+2))
 		if how := disposition(t, c.call("echo", `{"n":11}`)); how != "hit" {
 			t.Errorf("got %s, want a hit", how)
 		}

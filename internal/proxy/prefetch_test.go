@@ -20,8 +20,8 @@ import (
 // items is a list of things, each of which has a number.
 const items = `{"content":[{"type":"text","text":"{\"items\":[{\"n\":11},{\"n\":12},{\"n\":13}]}"}]}`
 
-// foreseeing are options under which the first things of a list are read early.
-func foreseeing(t testing.TB, o mcptest.Options, rules ...valuemodel.Rule) proxy.Options {
+// prefetching are options under which the first things of a list are read early.
+func prefetching(t testing.TB, o mcptest.Options, rules ...valuemodel.Rule) proxy.Options {
 	t.Helper()
 	if o.Results == nil {
 		o.Results = map[string]string{"list": items}
@@ -72,11 +72,11 @@ func settled(n int64) func(proxy.Stats) bool {
 	return func(st proxy.Stats) bool { return st.Prefetch.Issued == n && st.Store.Flights == 0 }
 }
 
-func TestForeseen(t *testing.T) {
-	s := start(t, foreseeing(t, mcptest.Options{Name: "one"}))
+func TestPrefetched(t *testing.T) {
+	s := start(t, prefetching(t, mcptest.Options{Name: "one"}))
 	c := connect(t, s, handshake)
 	c.call("list", `{}`)
-	until(t, s, "two guesses", settled(2))
+	until(t, s, "two prefetches", settled(2))
 	for _, test := range []struct{ arguments, want string }{
 		{`{"n":11}`, "hit"},
 		{`{"n":13}`, "fetched"}, // the third: more than the follow-up allows
@@ -93,25 +93,25 @@ func TestForeseen(t *testing.T) {
 	}
 	st := until(t, s, "all used", func(st proxy.Stats) bool { return st.Prefetch.Used == 2 })
 	if st.Prefetch.Used != st.Prefetch.Issued || st.Prefetch.Late != 0 {
-		t.Errorf("got %+v, want two guesses, both ready and used", st.Prefetch)
+		t.Errorf("got %+v, want two prefetches, both ready and used", st.Prefetch)
 	}
 	totals := s.Report().Totals
 	if totals.Amplification != 1 {
-		t.Errorf("got amplification %v, want 1: every guess was asked for", totals.Amplification)
+		t.Errorf("got amplification %v, want 1: every prefetch was asked for", totals.Amplification)
 	}
 }
 
 // A server that gets ready meanwhile ends nothing that its neighbours have answered.
 func TestPrefetchWhileAnotherServerStarts(t *testing.T) {
 	gate := mcptest.NewGate(t)
-	o := foreseeing(t, mcptest.Options{Name: "one"})
+	o := prefetching(t, mcptest.Options{Name: "one"})
 	s := start(t, o)
 	c := connect(t, s, handshake)
 	o.Upstreams = append(o.Upstreams, child(t, mcptest.Options{Name: "late", Gate: gate.Addr()}))
 	s.Apply(o)
 	at := gate.Next()
 	c.call("one__list", `{}`)
-	until(t, s, "two guesses", settled(2))
+	until(t, s, "two prefetches", settled(2))
 	at.Open()
 	c.request("tools/list", "") // waits for it
 	for _, n := range []string{"11", "12"} {
@@ -130,7 +130,7 @@ func TestPrefetchOfAServiceElsewhere(t *testing.T) {
 		"an inferred host":    func(u *valuemodel.Upstream) { u.Trust, u.Inferred = true, host },
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := foreseeing(t, mcptest.Options{Name: "one"})
+			o := prefetching(t, mcptest.Options{Name: "one"})
 			o.Upstreams[0].Exclusive = false
 			change(&o.Upstreams[0].Model)
 			s := start(t, o)
@@ -144,7 +144,7 @@ func TestPrefetchOfAServiceElsewhere(t *testing.T) {
 	}
 }
 
-func TestForeseenNotBefore(t *testing.T) {
+func TestPrefetchedNotBefore(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		change func(*proxy.Options)
@@ -164,7 +164,7 @@ func TestForeseenNotBefore(t *testing.T) {
 		{"not worth it", func(o *proxy.Options) { o.Enrichment.Waste = time.Hour }, nil, "gate"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			o := foreseeing(t, mcptest.Options{Name: "one"}, test.rules...)
+			o := prefetching(t, mcptest.Options{Name: "one"}, test.rules...)
 			if test.change != nil {
 				test.change(&o)
 			}
@@ -181,7 +181,7 @@ func TestForeseenNotBefore(t *testing.T) {
 			}
 			st := s.Stats()
 			if st.Prefetch.Issued != 0 {
-				t.Errorf("got %d guesses, want none", st.Prefetch.Issued)
+				t.Errorf("got %d prefetches, want none", st.Prefetch.Issued)
 			}
 			if test.want != "" && st.Prefetch.Declined[enrich.Reason(test.want)] == 0 {
 				t.Errorf("got %v, want %s", st.Prefetch.Declined, test.want)
@@ -190,7 +190,7 @@ func TestForeseenNotBefore(t *testing.T) {
 	}
 }
 
-func TestForeseenDelivery(t *testing.T) {
+func TestPrefetchedDelivery(t *testing.T) {
 	for _, delivery := range []string{"hint", "inline"} {
 		t.Run(delivery, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -222,9 +222,9 @@ func TestForeseenDelivery(t *testing.T) {
 	}
 }
 
-// A chain: what a guess answers makes the next one.
-func TestForeseenChain(t *testing.T) {
-	o := foreseeing(t, mcptest.Options{Name: "one", Results: map[string]string{
+// A chain: what a prefetch answers makes the next one.
+func TestPrefetchedChain(t *testing.T) {
+	o := prefetching(t, mcptest.Options{Name: "one", Results: map[string]string{
 		"start": `{"content":[{"type":"text","text":"{\"id\":1}"}]}`,
 		"list":  items,
 	}}, valuemodel.Rule{Pattern: "one/start", Source: "test", Layer: valuemodel.Layer{
@@ -241,10 +241,10 @@ func TestForeseenChain(t *testing.T) {
 }
 
 // What was learned in one process is known in the next one.
-func TestForeseenLearned(t *testing.T) {
+func TestPrefetchedLearned(t *testing.T) {
 	var kept []byte
 	session := func(nth int) string {
-		o := foreseeing(t, mcptest.Options{Name: "one"}, valuemodel.Rule{Pattern: "one/list", Source: "test", Layer: valuemodel.Layer{FollowUps: []valuemodel.FollowUp{}}})
+		o := prefetching(t, mcptest.Options{Name: "one"}, valuemodel.Rule{Pattern: "one/list", Source: "test", Layer: valuemodel.Layer{FollowUps: []valuemodel.FollowUp{}}})
 		o.Models, _ = valuemodel.Compile([]valuemodel.Rule{reading("one/echo", 0), reading("one/list", 0)})
 		o.Upstreams[0].Learned = func(merge func([]byte) ([]byte, error)) error {
 			next, err := merge(kept)
@@ -278,8 +278,8 @@ func TestForeseenLearned(t *testing.T) {
 
 // What was fetched early of one upstream is still there after the first call to
 // another one, which has nothing to do with it.
-func TestForeseenBesideAnother(t *testing.T) {
-	o := foreseeing(t, mcptest.Options{Name: "one"})
+func TestPrefetchedBesideAnother(t *testing.T) {
+	o := prefetching(t, mcptest.Options{Name: "one"})
 	two := child(t, mcptest.Options{Name: "two"})
 	two.Model.Name, two.Model.Domain = "two", "elsewhere.example"
 	o.Upstreams[0].Model.Domain = "here.example"
@@ -287,7 +287,7 @@ func TestForeseenBesideAnother(t *testing.T) {
 	s := start(t, o)
 	c := connect(t, s, handshake)
 	c.call("one__list", `{}`)
-	until(t, s, "two guesses", settled(2))
+	until(t, s, "two prefetches", settled(2))
 	c.call("two__echo", `{"n":1}`)
 	if how := disposition(t, c.call("one__echo", `{"n":11}`)); how != "hit" {
 		t.Errorf("got %s, want hit", how)
@@ -296,7 +296,7 @@ func TestForeseenBesideAnother(t *testing.T) {
 
 // A server that has nothing to notify of may end the listen request at once, as
 // those of mcp-go do. Nothing was missed meanwhile.
-func TestForeseenOfAServerWithoutNews(t *testing.T) {
+func TestPrefetchedOfAServerWithoutNews(t *testing.T) {
 	var listens atomic.Int64
 	mo := mcptest.Options{
 		Name: "one", Era: "stateless", Capabilities: `{"tools":{}}`, Results: map[string]string{"list": items},
@@ -310,13 +310,13 @@ func TestForeseenOfAServerWithoutNews(t *testing.T) {
 		},
 	}
 	_, up := remote(t, mo)
-	o := foreseeing(t, mcptest.Options{Name: "one"})
+	o := prefetching(t, mcptest.Options{Name: "one"})
 	up.Exclusive, up.Model.Name, up.Model.URL = true, up.Spec.Name, up.Spec.URL
 	o.Upstreams[0] = up
 	s := start(t, o)
 	c := connect(t, s, handshake)
 	c.call("list", `{}`)
-	until(t, s, "two guesses", settled(2))
+	until(t, s, "two prefetches", settled(2))
 	if how := disposition(t, c.call("echo", `{"n":11}`)); how != "hit" || listens.Load() > 0 {
 		t.Errorf("got %s after %d listen requests, want a hit and none", how, listens.Load())
 	}
@@ -324,7 +324,7 @@ func TestForeseenOfAServerWithoutNews(t *testing.T) {
 
 // What is kept of how many calls a process has is forgotten when its session ends.
 func TestOccupancyEnds(t *testing.T) {
-	s := start(t, foreseeing(t, mcptest.Options{Name: "one"}))
+	s := start(t, prefetching(t, mcptest.Options{Name: "one"}))
 	c := connect(t, s, handshake)
 	c.call("list", `{}`)
 	c.call("echo", `{"n":12}`)

@@ -15,13 +15,13 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// A call that is there to be answered from a guess may take a question of its server to
-// its client first. It is one call in the record all the same, from the guess: its line
-// and that of the guess name each other.
-func TestGuessOfACallThatAsked(t *testing.T) {
+// A call that is there to be answered from a prefetch may take a question of its server to
+// its client first. It is one call in the record all the same, from the prefetch: its line
+// and that of the prefetch name each other.
+func TestPrefetchOfACallThatAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
-			v.sleeps(20 * time.Millisecond) // else there is nothing to gain by a guess
+			v.sleeps(20 * time.Millisecond) // else there is nothing to gain by a prefetch
 			n := jsonrpc.Get([]byte(v.arguments), "n")
 			return reply{result: said(fmt.Sprintf(`{"things":[{"n":%s}]}`, n))}
 		})
@@ -54,7 +54,7 @@ func TestGuessOfACallThatAsked(t *testing.T) {
 		times, questions := 0, 0
 		for n := 0; n < 200 && (n < 8 || questions < 3); n++ {
 			times++
-			for asked := 1; asked > 0; { // after a call that brings a question nothing is guessed
+			for asked := 1; asked > 0; { // after a call that brings a question nothing is prefetched
 				_, asked = call("list", fmt.Sprintf(`{"n":%d}`, n))
 			}
 			time.Sleep(time.Second)
@@ -64,7 +64,7 @@ func TestGuessOfACallThatAsked(t *testing.T) {
 			}
 			result, asked := call("get", fmt.Sprintf(`{"n":%d}`, n))
 			if questions += asked; disposition(t, result) != "hit" {
-				t.Errorf("got %s, want the guess", result)
+				t.Errorf("got %s, want the prefetch", result)
 			}
 		}
 		if questions == 0 {
@@ -78,7 +78,7 @@ func TestGuessOfACallThatAsked(t *testing.T) {
 			}
 		}
 		if used != times {
-			t.Errorf("%d guesses were used, want %d", used, times)
+			t.Errorf("%d prefetches were used, want %d", used, times)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func (d *ordeal) told(kind record.Kind) []record.Event {
 	return d.account.of(kind)
 }
 
-// A guess that may be used for long is: its choice is judged when that time is over,
+// A prefetch that may be used for long is: its choice is judged when that time is over,
 // not when one without a freshness would be too old. Once it had achieved nothing.
 func TestChoiceOfWhatStaysFresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -44,11 +44,11 @@ func TestChoiceOfWhatStaysFresh(t *testing.T) {
 		g.call("list", page(1))
 		time.Sleep(3 * o.Enrichment.MaxAge)
 		if a := g.call("get", thing(1, 0)); a.how() != "hit" {
-			t.Fatalf("got %s, want a guess used after %v", a.how(), 3*o.Enrichment.MaxAge)
+			t.Fatalf("got %s, want a prefetch used after %v", a.how(), 3*o.Enrichment.MaxAge)
 		}
 		time.Sleep(time.Second)
 		if judged := d.told(record.Choice); len(judged) > 0 {
-			t.Errorf("judged while its guesses may be of use: %+v", judged)
+			t.Errorf("judged while its prefetches may be of use: %+v", judged)
 		}
 		time.Sleep(fresh + time.Minute)
 		g.call("list", page(2)) // after which what came before is judged

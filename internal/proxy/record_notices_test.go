@@ -88,7 +88,7 @@ func TestListenersOfTheStats(t *testing.T) {
 				maps.DeleteFunc(got, func(uri string, n int) bool { return n == before[uri] })
 				for _, uri := range test.want {
 					if n := got[uri] - before[uri]; n < 1 || n > 2 { // of a call and of what follows from it
-						t.Errorf("told %d times of %s, want once, and of the guesses", n, uri)
+						t.Errorf("told %d times of %s, want once, and of the prefetches", n, uri)
 					}
 					delete(got, uri)
 				}

@@ -62,14 +62,14 @@ func (d *ordeal) audit() {
 		session string
 		seq     int64
 	}
-	calls, guesses := map[name]bool{}, map[name]bool{}
+	calls, prefetches := map[name]bool{}, map[name]bool{}
 	var clients, sent int64
 	var cut int64 // requests that were not waited for any more: they may not have arrived
 	for i := range a.all {
 		e := &a.all[i]
 		of := name{e.Session, e.Seq}
 		if e.Kind == record.Sent && e.Prefetched {
-			continue // it comes again in the line of the guess
+			continue // it comes again in the line of the prefetch
 		}
 		if e.Upstream == "foe" || e.Upstream == "bar" { // a test may have other servers; see besideBar
 			sent += int64(e.Sent)
@@ -79,7 +79,7 @@ func (d *ordeal) audit() {
 			if e.Disposition == record.Failed {
 				cut += int64(e.Sent)
 			}
-			if calls[of] || guesses[of] {
+			if calls[of] || prefetches[of] {
 				d.t.Errorf("record: call %v is told of twice", of)
 			}
 			calls[of] = true
@@ -103,12 +103,12 @@ func (d *ordeal) audit() {
 			if e.Fate == record.Wasted {
 				cut += int64(e.Sent)
 			}
-			if calls[of] || guesses[of] {
-				d.t.Errorf("record: guess %v is told of twice", of)
+			if calls[of] || prefetches[of] {
+				d.t.Errorf("record: prefetch %v is told of twice", of)
 			}
-			guesses[of] = true
+			prefetches[of] = true
 			if (e.Fate == record.Wasted) != (e.Cause != "") || e.Fate == "" || (e.UsedBy != 0) != (e.Fate != record.Wasted) {
-				d.t.Errorf("record: guess %+v has no fate, or two", *e)
+				d.t.Errorf("record: prefetch %+v has no fate, or two", *e)
 			}
 		}
 	}
@@ -117,12 +117,12 @@ func (d *ordeal) audit() {
 		d.t.Errorf("record: %d calls, clients made %d, of which %d may not have arrived", clients, asked, lost)
 	}
 	st := d.proxy.Stats()
-	if int64(len(guesses)) != st.Prefetch.Issued {
-		d.t.Errorf("record: %d guesses, %d were issued", len(guesses), st.Prefetch.Issued)
+	if int64(len(prefetches)) != st.Prefetch.Issued {
+		d.t.Errorf("record: %d prefetches, %d were issued", len(prefetches), st.Prefetch.Issued)
 	}
 	totals := a.tally.Stats(d.began).Totals
 	if totals.Prefetch.Used != st.Prefetch.Used || totals.Prefetch.Late != st.Prefetch.Late {
-		d.t.Errorf("record: %d guesses used, %d late; the store knows of %d and %d", totals.Prefetch.Used, totals.Prefetch.Late, st.Prefetch.Used, st.Prefetch.Late)
+		d.t.Errorf("record: %d prefetches used, %d late; the store knows of %d and %d", totals.Prefetch.Used, totals.Prefetch.Late, st.Prefetch.Used, st.Prefetch.Late)
 	}
 	if totals.Calls != totals.ServedStored+totals.Joined+totals.Fetched+totals.Failed {
 		d.t.Errorf("record: %+v: the dispositions do not make up the calls", totals.Part)

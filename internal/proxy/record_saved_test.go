@@ -181,7 +181,7 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 				t.Errorf("of what calls waited less than without prefetching %.2f is said to be hidden, want at least %.2f", share, test.least)
 			}
 			if used == 0 || hidden == 0 {
-				t.Errorf("%v guesses were used and %v ms hidden, which shows nothing", used, hidden)
+				t.Errorf("%v prefetches were used and %v ms hidden, which shows nothing", used, hidden)
 			}
 		})
 	}

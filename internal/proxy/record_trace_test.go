@@ -82,7 +82,7 @@ func TestTraceGoesOnWithPrefetches(t *testing.T) {
 				mo.Tools = append(mo.Tools, `{"name":"`+tool+`","inputSchema":{"type":"object"}}`)
 			}
 			server, up := remote(t, mo)
-			o := foreseeing(t, mcptest.Options{Name: "one"})
+			o := prefetching(t, mcptest.Options{Name: "one"})
 			o.Upstreams[0].Spec, o.Upstreams[0].Fingerprint = up.Spec, up.Fingerprint
 			if want != client {
 				o.Trace = new(tracer).begin
@@ -120,7 +120,7 @@ func TestTraceGoesOnWithAPlan(t *testing.T) {
 }
 
 // A tracer is told of every call once, of its end once, and then what the record says
-// of it; of no guess, nor of what the proxy answers itself.
+// of it; of no prefetch, nor of what the proxy answers itself.
 func TestTraceIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r tracer

@@ -28,7 +28,7 @@ func (l *laptop) clock() age.Moment {
 // fetched ahead then.
 func TestStoredAnswersAgeInSleep(t *testing.T) {
 	var l laptop
-	o := foreseeing(t, mcptest.Options{Name: "one"}, valuemodel.Rule{
+	o := prefetching(t, mcptest.Options{Name: "one"}, valuemodel.Rule{
 		Pattern: "one/start", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Freshness: time.Hour}},
 	})
 	o.Dedup.Clock = l.clock
@@ -36,7 +36,7 @@ func TestStoredAnswersAgeInSleep(t *testing.T) {
 	c := connect(t, s, handshake)
 	c.call("start", `{}`)
 	c.call("list", `{}`)
-	until(t, s, "two guesses", settled(2))
+	until(t, s, "two prefetches", settled(2))
 	for _, step := range []struct {
 		asleep                time.Duration
 		tool, arguments, want string

@@ -257,7 +257,7 @@ func firstOf(array []byte) []byte {
 }
 
 // A host that says 429, by its status or in the text of a tool that failed, is
-// asked nothing on a guess for a while; real calls go on.
+// asked nothing on a prefetch for a while; real calls go on.
 func TestTooManyRequests(t *testing.T) {
 	for name, refuse := range map[string]string{
 		"by status": `{"name":"status","arguments":{"status":429,"retryAfter":"7","body":"slow down"}}`,
@@ -274,11 +274,11 @@ func TestTooManyRequests(t *testing.T) {
 			s := start(t, o)
 			c := connect(t, s, handshake)
 			c.call("other", `{}`)
-			if begun, why := proxy.Guess(s, 0, "one", "echo", `{"n":1}`); !begun {
+			if begun, why := proxy.Prefetch(s, 0, "one", "echo", `{"n":1}`); !begun {
 				t.Fatalf("before the refusal: %s", why)
 			}
 			c.start("tools/call", refuse).wait()
-			if begun, why := proxy.Guess(s, 0, "one", "echo", `{"n":2}`); begun || why != "rate_limited" {
+			if begun, why := proxy.Prefetch(s, 0, "one", "echo", `{"n":2}`); begun || why != "rate_limited" {
 				t.Errorf("after it: begun %v, %q; want rate_limited", begun, why)
 			}
 			if got := c.call("echo", `{"n":3}`); !strings.Contains(got, `"n":3`) {
@@ -289,14 +289,14 @@ func TestTooManyRequests(t *testing.T) {
 				cooling = max(cooling, time.Until(h.CoolingUntil))
 			}
 			if cooling <= 0 || cooling > 7*time.Second {
-				t.Errorf("guesses wait for %v, want at most 7 s", cooling)
+				t.Errorf("prefetches wait for %v, want at most 7 s", cooling)
 			}
 		})
 	}
 }
 
 // What is not to be prefetched is not, whatever makes it a candidate.
-func TestNotGuessed(t *testing.T) {
+func TestNotPrefetched(t *testing.T) {
 	rule := func(tool string, l valuemodel.Layer) valuemodel.Rule {
 		return valuemodel.Rule{Pattern: "one/" + tool, Source: "test", Layer: l}
 	}
@@ -311,11 +311,11 @@ func TestNotGuessed(t *testing.T) {
 	s := start(t, o)
 	connect(t, s, handshake).call("progress", `{}`)
 	for _, tool := range []string{"pid", "log", "big", "change"} {
-		if begun, why := proxy.Guess(s, 0, "one", tool, `{}`); begun || why != "not_speculatable" {
+		if begun, why := proxy.Prefetch(s, 0, "one", tool, `{}`); begun || why != "not_speculatable" {
 			t.Errorf("%s: begun %v, %q; want not_speculatable", tool, begun, why)
 		}
 	}
-	if begun, why := proxy.Guess(s, 0, "one", "echo", `{}`); !begun {
+	if begun, why := proxy.Prefetch(s, 0, "one", "echo", `{}`); !begun {
 		t.Errorf("echo: %s", why)
 	}
 }
