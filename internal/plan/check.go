@@ -22,9 +22,9 @@ func (src *source) readTool(d *draft, v node) {
 	}
 	o := &src.options
 	if d.called = name; o.Find != nil {
-		d.Tool = o.Find(name)
+		d.step.Tool = o.Find(name)
 	}
-	if d.Tool == nil {
+	if d.step.Tool == nil {
 		if src.tools == nil && o.Names != nil {
 			src.tools = newNames(o.Names())
 		}
@@ -48,14 +48,14 @@ func own(tool string) bool {
 func check(src *source) {
 	c := &checker{src, shapeEffort}
 	for _, d := range src.drafts {
-		if d.Tool == nil {
+		if d.step.Tool == nil {
 			continue
 		}
-		if d.Writes = d.mayWrite(); d.Writes {
+		if d.step.Writes = d.mayWrite(); d.step.Writes {
 			c.refuseWrite(d)
 		}
-		if d.Arguments != nil {
-			for _, one := range d.Arguments.CheckConstants(d.Tool.Input) {
+		if d.step.Arguments != nil {
+			for _, one := range d.step.Arguments.CheckConstants(d.step.Tool.Input) {
 				d.place.at(one.Pointer).say("%s (input schema of %s)", one.Message, quoted(d.called))
 			}
 		}
@@ -67,34 +67,34 @@ func check(src *source) {
 
 // checker holds what steps say against what is known of their tools.
 type checker struct {
-	*source
+	src  *source
 	left int // see shapes
 }
 
 // mayWrite reports whether a call of the step may change something. Arguments that
 // are not all known yet are judged by the tool as such.
 func (d *draft) mayWrite() bool {
-	if d.Tool.Writes == nil {
+	if d.step.Tool.Writes == nil {
 		return true // nothing says that it does not
 	}
 	var known []byte
-	if d.Arguments != nil {
-		known = d.Arguments.Constant()
+	if d.step.Arguments != nil {
+		known = d.step.Arguments.Constant()
 	}
-	return d.Tool.Writes(known)
+	return d.step.Tool.Writes(known)
 }
 
 // refuseWrite names what a step that may change something cannot have.
 func (c *checker) refuseWrite(d *draft) {
-	if d.Retry > 0 {
+	if d.step.Retry > 0 {
 		d.place.below("retry").say("%s may change something: such a call is not made again", quoted(d.called))
 	}
-	if d.Optional {
+	if d.step.Optional {
 		d.place.below("optional").say("%s may change something: only reads are optional", quoted(d.called))
 	}
-	if c.options.ReadOnly {
+	if c.src.options.ReadOnly {
 		why := "may change something"
-		if d.Tool.Unclassified {
+		if d.step.Tool.Unclassified {
 			why = "is unclassified, so it may change something"
 		}
 		d.place.below("tool").say("%s %s: plans only read here ([plan].mutations)", quoted(d.called), why)
@@ -104,13 +104,13 @@ func (c *checker) refuseWrite(d *draft) {
 // target refuses a reference to what can never be in the result of a step.
 // One with a default says itself that it may be missing.
 func (c *checker) target(d *draft, s scope) {
-	to := c.byID[s.ref.Step]
-	if to == nil || to == d || to.Tool == nil || s.ref.Default != nil || c.loops && (s.ref.Step == item || s.ref.Step == index) {
+	to := c.src.byID[s.ref.Step]
+	if to == nil || to == d || to.step.Tool == nil || s.ref.Default != nil || c.src.loops && (s.ref.Step == item || s.ref.Step == index) {
 		return
 	}
 	why := c.lacks(to, s.ref, s.loop)
-	if why == "" || to.OnError == Default && jsonrpc.At(to.Default, s.ref.Pointer) != nil {
+	if why == "" || to.step.OnError == Default && jsonrpc.At(to.step.Default, s.ref.Pointer) != nil {
 		return
 	}
-	d.place.at(s.ref.At).say("the result of %s %s", quoted(to.ID), why)
+	d.place.at(s.ref.At).say("the result of %s %s", quoted(to.step.ID), why)
 }

@@ -34,7 +34,7 @@ func (c *checker) lacks(d *draft, ref *Ref, array bool) string {
 		array = array && path[0] != "*"
 		path = path[1:]
 	}
-	s := &shapes{root: trimmed(d.Tool.Output), left: &c.left}
+	s := &shapes{root: trimmed(d.step.Tool.Output), left: &c.left}
 	return s.lacks(s.root, path, array)
 }
 

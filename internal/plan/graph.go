@@ -26,21 +26,21 @@ func link(src *source) *graph {
 	for i, d := range g.steps {
 		for _, s := range d.scopes {
 			if to := src.target(d, s); to != nil {
-				d.Needs = append(d.Needs, to.Index)
+				d.step.Needs = append(d.step.Needs, to.step.Index)
 				if s.ref.Default == nil {
-					g.must[i] = append(g.must[i], to.Index)
+					g.must[i] = append(g.must[i], to.step.Index)
 				}
 			}
 		}
-		g.waits[i] = slices.Clone(d.Needs)
+		g.waits[i] = slices.Clone(d.step.Needs)
 		for _, m := range d.dependsOn {
 			if to := src.find(m); to == d {
 				m.say("waits for itself")
 			} else if to != nil {
-				g.waits[i] = append(g.waits[i], to.Index)
+				g.waits[i] = append(g.waits[i], to.step.Index)
 			}
 		}
-		d.Needs, g.waits[i] = rising(d.Needs), rising(g.waits[i])
+		d.step.Needs, g.waits[i] = rising(d.step.Needs), rising(g.waits[i])
 	}
 	return g
 }
@@ -55,7 +55,7 @@ func (src *source) target(d *draft, s scope) *draft {
 	case d.loops && s.item && ref.Step == index && ref.Pointer != "":
 		at.say(`"index" is a number: there is nothing at %s in it`, ref.Pointer)
 	case d.loops && s.item && (ref.Step == item || ref.Step == index):
-	case ref.Step == d.ID:
+	case ref.Step == d.step.ID:
 		at.say("refers to itself")
 	case src.byID[ref.Step] != nil:
 		return src.byID[ref.Step]
@@ -107,7 +107,7 @@ func (g *graph) order(depth int) {
 	}
 	g.orderDomains()
 	for i, d := range g.steps {
-		d.After = rising(slices.Concat(g.waits[i], d.Order))
+		d.step.After = rising(slices.Concat(g.waits[i], d.step.Order))
 	}
 	g.checkDepth(depth)
 	g.require()
@@ -141,7 +141,7 @@ func (g *graph) sayCircle(circle []int) {
 func (g *graph) chain(steps []int) string {
 	var ids []string
 	for _, i := range steps {
-		ids = append(ids, cut(g.steps[i].ID, shownName))
+		ids = append(ids, cut(g.steps[i].step.ID, shownName))
 	}
 	const ends = 10 // shown of a long one, at either end
 	if len(ids) > 2*ends+1 {
@@ -170,7 +170,7 @@ func (g *graph) orderDomains() {
 		}
 	}
 	for i, after := range g.follow(place, make([][]int, len(g.steps))) {
-		g.steps[i].Order = slices.DeleteFunc(rising(after), func(k int) bool { return slices.Contains(g.waits[i], k) })
+		g.steps[i].step.Order = slices.DeleteFunc(rising(after), func(k int) bool { return slices.Contains(g.waits[i], k) })
 	}
 }
 
@@ -190,8 +190,8 @@ func (g *graph) follow(place []int, waits [][]int) [][]int {
 
 // meets reports whether two steps touch the same things, and one may change them.
 func (d *draft) meets(to *draft) bool {
-	return (d.Writes || to.Writes) && d.Tool != nil && to.Tool != nil &&
-		slices.ContainsFunc(d.Tool.Domains, func(domain string) bool { return slices.Contains(to.Tool.Domains, domain) })
+	return (d.step.Writes || to.step.Writes) && d.step.Tool != nil && to.step.Tool != nil &&
+		slices.ContainsFunc(d.step.Tool.Domains, func(domain string) bool { return slices.Contains(to.step.Tool.Domains, domain) })
 }
 
 // sorted are all steps, each behind those that it waits for. There are no cycles.
@@ -235,16 +235,16 @@ func (g *graph) checkDepth(most int) {
 func (g *graph) require() {
 	var required []*draft
 	for _, d := range g.steps {
-		if !d.Optional {
+		if !d.step.Optional {
 			required = append(required, d)
 		}
 	}
 	for len(required) > 0 {
 		d := required[len(required)-1]
 		required = required[:len(required)-1]
-		for _, i := range g.must[d.Index] {
-			if to := g.steps[i]; to.Optional {
-				to.Optional = false
+		for _, i := range g.must[d.step.Index] {
+			if to := g.steps[i]; to.step.Optional {
+				to.step.Optional = false
 				required = append(required, to)
 			}
 		}

@@ -34,8 +34,8 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 		return nil, src.problems.told()
 	}
 	for i, d := range src.drafts {
-		p.Steps = append(p.Steps, d.Step)
-		p.byID[d.ID] = i
+		p.Steps = append(p.Steps, d.step)
+		p.byID[d.step.ID] = i
 	}
 	return p, nil
 }
@@ -86,7 +86,7 @@ func (src *source) readSteps(v node) {
 	}
 	for one := range jsonrpc.Elements(v.raw) {
 		s := &Step{Index: len(src.drafts), written: one}
-		d := &draft{Step: s, place: place{src.problems, s, v.pointer + "/" + strconv.Itoa(s.Index)}}
+		d := &draft{step: s, place: place{src.problems, s, v.pointer + "/" + strconv.Itoa(s.Index)}}
 		src.drafts = append(src.drafts, d)
 		loop := jsonrpc.Get(one, "for_each")
 		d.loops = loop != nil && string(loop) != "null"
@@ -102,12 +102,12 @@ func (src *source) readSteps(v node) {
 	var ids []string
 	for _, d := range src.drafts {
 		if src.identify(d) {
-			ids = append(ids, d.ID)
+			ids = append(ids, d.step.ID)
 		}
 	}
 	src.ids = newNames(ids)
 	for _, d := range src.drafts {
-		if d.written[0] == '{' {
+		if d.step.written[0] == '{' {
 			src.readStep(d)
 		}
 	}
@@ -115,13 +115,13 @@ func (src *source) readSteps(v node) {
 
 // identify reads the id of a step, and reports whether others can refer to it.
 func (src *source) identify(d *draft) bool {
-	id := jsonrpc.Get(d.written, "id")
+	id := jsonrpc.Get(d.step.written, "id")
 	text, isText := jsonrpc.String(id)
-	d.ID = text
+	d.step.ID = text
 	first := src.byID[text]
 	switch at := d.place.below("id"); {
-	case d.written[0] != '{':
-		d.place.say("want an object with id and tool, have %s", kindOf(d.written))
+	case d.step.written[0] != '{':
+		d.place.say("want an object with id and tool, have %s", kindOf(d.step.written))
 	case id == nil || string(id) == "null":
 		d.place.say(`missing member "id"`)
 	case !isText:
@@ -145,7 +145,7 @@ func (src *source) identify(d *draft) bool {
 func (src *source) outputs(v node) (ids []string) {
 	if v.raw == nil {
 		for _, d := range src.drafts {
-			ids = append(ids, d.ID)
+			ids = append(ids, d.step.ID)
 		}
 		return ids
 	}

@@ -21,7 +21,7 @@ type source struct {
 
 // draft is a step while its plan is read.
 type draft struct {
-	*Step
+	step      *Step
 	place     place
 	called    string  // the tool, as it was named
 	loops     bool    // it has for_each, be it a broken one

@@ -27,24 +27,24 @@ var stepMembers = newNames([]string{
 
 // readStep reads one step of a plan, but its id.
 func (src *source) readStep(d *draft) {
-	m := src.members(node{d.place, d.written}, stepMembers)
+	m := src.members(node{d.place, d.step.written}, stepMembers)
 	src.readTool(d, m.get("tool"))
 	src.arguments(d, m.get("arguments"))
 	if v := m.get("when"); v.raw != nil {
 		c, defects := parseCondition(v.raw, v.pointer, src.knows(d))
 		if !v.note(defects...) {
-			d.When = c
+			d.step.When = c
 			d.scopes = append(d.scopes, scope{ref: c.ref})
 		}
 	}
 	src.loop(d, m)
 	d.dependsOn = m.get("depends_on").ids(len(src.drafts))
-	d.Timeout = m.get("timeout").duration()
-	d.Retry = m.get("retry").whole(0, mostRetries)
-	d.OnError, d.Default = onError(m)
-	d.Optional = m.get("optional").flag()
-	d.MaxTokens = m.get("max_tokens").whole(1, anyNumber)
-	d.Worth = worth(d.Tool, m)
+	d.step.Timeout = m.get("timeout").duration()
+	d.step.Retry = m.get("retry").whole(0, mostRetries)
+	d.step.OnError, d.step.Default = onError(m)
+	d.step.Optional = m.get("optional").flag()
+	d.step.MaxTokens = m.get("max_tokens").whole(1, anyNumber)
+	d.step.Worth = worth(d.step.Tool, m)
 }
 
 // arguments reads an object, or the guide's string that holds one.
@@ -68,7 +68,7 @@ func (src *source) arguments(d *draft, v node) {
 	}
 	t, defects := parseTemplate(raw, v.pointer, src.knows(d))
 	if !v.note(defects...) {
-		d.Arguments = t
+		d.step.Arguments = t
 		for _, ref := range t.Refs() {
 			d.scopes = append(d.scopes, scope{ref: ref, item: true})
 		}
@@ -92,7 +92,7 @@ func (src *source) loop(d *draft, m members) {
 	v := m.get("for_each")
 	ref, defects := parseRef(v.raw, v.pointer, src.knows(d))
 	if !v.note(defects...) {
-		d.ForEach = &ForEach{ref, most, parallel}
+		d.step.ForEach = &ForEach{ref, most, parallel}
 		d.scopes = append(d.scopes, scope{ref: ref, loop: true})
 	}
 }

@@ -179,6 +179,9 @@ func (s *Schema) CheckWithin(arguments []byte, left *int) error {
 //	s.Faults([]byte(`{"owner": null, "issue_number": "7"}`), [][]string{{"owner"}})
 //	// issue_number: want integer, have string
 func (s *Schema) Faults(arguments []byte, open [][]string) []Fault {
+	if s == nil || s.root == nil {
+		return nil
+	}
 	value, effort, err := s.read(arguments)
 	if err != nil || effort > maxPlanEffort {
 		return nil

