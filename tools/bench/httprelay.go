@@ -14,7 +14,7 @@ import (
 )
 
 // httpRelayMain serves the command in args[1:] on the address args[0] until
-// its standard input ends, so that it never outlives who started it.
+// its standard input ends, so that it never outlives the run.
 func httpRelayMain(args []string) error {
 	if len(args) < 2 {
 		return errors.New("want an address and a command")
@@ -50,7 +50,7 @@ type httpRelay struct {
 	to      io.Writer // the server's input, one message at a time
 
 	mu      sync.Mutex
-	waiting map[int64]chan *bytes.Buffer // id → who waits for its answer
+	waiting map[int64]chan *bytes.Buffer // id → where its answer is waited for
 }
 
 func newHTTPRelay(to io.Writer) *httpRelay {
@@ -94,7 +94,7 @@ func (h *httpRelay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read hands the server's answers to those who wait, until from ends.
+// read hands the server's answers to the requests that wait, until from ends.
 func (h *httpRelay) read(from io.Reader) error {
 	lines := bufio.NewReaderSize(from, lineBuffer)
 	for {

@@ -40,7 +40,7 @@ type lab struct {
 	options
 	self     string    // this program, which is also upstream and relay
 	dir      string    // configurations, state and logs; removed at the end
-	progress io.Writer // a line now and then for who waits
+	progress io.Writer // a line now and then, as a run takes minutes
 	report   *report
 }
 
@@ -218,7 +218,7 @@ func (l *lab) startOne(ctx context.Context, front, upstream, name string) (*targ
 	return l.startStdio(ctx, name, command)
 }
 
-// freeAddr returns a loopback address nobody listens on.
+// freeAddr returns a loopback address that is free.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -43,7 +43,7 @@ func idOf(message []byte) (int64, bool) {
 }
 
 // template is a request without its id. In a tool call the id stands in the
-// arguments too: no two calls are equal, so nobody can answer one with another.
+// arguments too: no two calls are equal, so that none can be answered with the result of another.
 type template struct {
 	middle string // after the id
 	end    string // after the second id; "" where there is none

@@ -27,7 +27,7 @@ type loop struct {
 }
 
 var loops = []loop{
-	{name: "results that nobody asked for", size: 1 << 10, want: planBytes},
+	{name: "results that are not asked for", size: 1 << 10, want: planBytes},
 	{name: "results that come back", size: 1 << 10, keeps: true, want: heldBytes},
 	{name: "results beyond max_result_bytes", size: 4 << 10, keeps: true, fails: true, want: heldBytes},
 }
@@ -87,7 +87,7 @@ func (l *lab) addLoop(p loop, idle, few, many int64, took time.Duration) {
 // runLoop runs the plan over so many items.
 func (t *target) runLoop(p loop, items int) (time.Duration, error) {
 	c := t.client.(*stdioClient)
-	first := c.next // numbers nobody else gives a call
+	first := c.next // numbers that no other call has
 	c.next += int64(items)
 	call, err := p.call(items, first)
 	if err != nil {

@@ -127,8 +127,8 @@ func planCall(steps []step, outputs []string) (template, error) {
 }
 
 // steps is the shape as a plan of a tool that sleeps. Each call has a number of its
-// own, from the given one on, and is handed the result it waits for, as a plan that
-// somebody needs would have it.
+// own, from the given one on, and is handed the result it waits for, as a plan of
+// any use would have it.
 func (s shape) steps(tool string, from int64) []step {
 	var all []step
 	for i := range s.calls() {

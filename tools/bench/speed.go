@@ -128,8 +128,8 @@ func (l *lab) measureCell(ctx context.Context, c cell, targets []*target) (row, 
 			if err := ctx.Err(); err != nil {
 				return row{}, err
 			}
-			// Another one is first each time: whoever follows the proxy may
-			// find the machine in another state than who follows the relay.
+			// Another one is first each time: what follows the proxy may
+			// find the machine in another state than what follows the relay.
 			r := runners[(round+i)%len(runners)]
 			if err := r.turn(slice); err != nil {
 				return row{}, r.fail(err)
