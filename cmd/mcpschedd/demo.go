@@ -44,7 +44,7 @@ about 17 seconds, and needs no network and no configuration.`,
 
 // demoUpstream is one of the demo's servers.
 func demoUpstream(ctx context.Context, name string) error {
-	in, err := jsonrpc.Nonblocking(os.Stdin)
+	in, err := jsonrpc.OpenStream(os.Stdin)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/term"
 
 	"mcpschedd/internal/config"
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/state"
@@ -245,15 +244,7 @@ func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, ru
 
 func (s *proxyProcess) onStdio(ctx context.Context) error {
 	s.srv.Prepare(s.flags.only)
-	in, err := jsonrpc.Nonblocking(os.Stdin)
-	if err != nil {
-		return err
-	}
-	out, err := jsonrpc.Nonblocking(os.Stdout)
-	if err != nil {
-		return err
-	}
-	return s.srv.ServeStdio(ctx, in, out, s.flags.only)
+	return s.srv.ServeStdio(ctx, os.Stdin, os.Stdout, s.flags.only)
 }
 
 func (s *proxyProcess) overHTTP(ctx context.Context) error {

@@ -68,24 +68,18 @@ func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error 
 	return nil
 }
 
-// streams are a client's as they are read and written without blocking a thread. Files are
-// shared with other processes; a pipe is opened once more where that is possible.
+// streams are a client's as they are read and written without blocking a thread.
 func streams(in io.Reader, out io.Writer) (io.Reader, io.Writer, error) {
 	if file, ok := in.(*os.File); ok {
-		if own := jsonrpc.Reopen(file); own != nil {
-			in = own
-		} else if file, err := jsonrpc.Nonblocking(file); err != nil {
+		own, err := jsonrpc.OpenStream(file)
+		if err != nil {
 			return nil, nil, err
-		} else {
-			in = file
 		}
+		in = own
 	}
 	if file, ok := out.(*os.File); ok {
-		if own := jsonrpc.Reopen(file); own != nil {
-			return in, own, nil
-		}
-		file, err := jsonrpc.Nonblocking(file)
-		return in, file, err
+		own, err := jsonrpc.OpenStream(file)
+		return in, own, err
 	}
 	return in, out, nil
 }

@@ -29,12 +29,20 @@ func (o lineOutlet) Answer(line []byte) error { return o.Writer.Send(line) }
 // to one upstream under its own names; "" shows all.
 func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o Options) error {
 	o = o.withDefaults()
-	if own := reopened(in); own != nil {
-		in = own
+	if file, ok := in.(*os.File); ok {
+		own, err := jsonrpc.OpenStream(file)
+		if err != nil {
+			return err
+		}
 		defer own.Close()
+		in = own
 	}
-	if own := reopened(out); own != nil {
-		defer out.(*os.File).Close()
+	if file, ok := out.(*os.File); ok {
+		own, err := jsonrpc.OpenStream(file)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
 		out = own
 	}
 	w := jsonrpc.NewWriter(out)
@@ -65,14 +73,6 @@ func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o
 	defer cancel()
 	if err := w.Drain(last, 0); err != nil {
 		o.Log.Debug("last answers not delivered", "err", err)
-	}
-	return nil
-}
-
-// reopened returns a pipe as one that is not shared, nil if it is none.
-func reopened(stream any) *jsonrpc.Pipe {
-	if file, ok := stream.(*os.File); ok {
-		return jsonrpc.Reopen(file)
 	}
 	return nil
 }

@@ -35,10 +35,10 @@ func NewPipe(file *os.File) *Pipe {
 	return p
 }
 
-// Reopen opens the pipe that file is one end of once more, which makes an end that
+// reopen opens the pipe that file is one end of once more, which makes an end that
 // is ours alone of one that others may share, such as a standard stream. nil if
 // file is no pipe, or cannot be opened again.
-func Reopen(file *os.File) *Pipe {
+func reopen(file *os.File) *Pipe {
 	info, err := file.Stat()
 	if err != nil || info.Mode()&os.ModeNamedPipe == 0 || checking {
 		return nil

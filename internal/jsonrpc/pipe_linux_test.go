@@ -54,13 +54,18 @@ func TestPipeCloseWhileReading(t *testing.T) {
 
 // A process that shares our standard streams may make them block, but not what was
 // opened anew.
-func TestReopen(t *testing.T) {
+func TestOpenStream(t *testing.T) {
 	from, to := pipe(t)
-	in, out := jsonrpc.Reopen(from), jsonrpc.Reopen(to)
-	if in == nil || out == nil {
-		t.Skip("not done under the race detector, or without /proc")
+	reader, err := jsonrpc.OpenStream(from)
+	out, outErr := jsonrpc.OpenStream(to)
+	if err != nil || outErr != nil {
+		t.Fatal(err, outErr)
 	}
-	defer in.Close()
+	defer reader.Close()
+	in, reopened := reader.(*jsonrpc.Pipe)
+	if !reopened {
+		t.Skip("a pipe is not opened again under the race detector, or without /proc")
+	}
 	for _, shared := range []*os.File{from, to} {
 		if err := syscall.SetNonblock(int(shared.Fd()), false); err != nil {
 			t.Fatal(err)
@@ -80,8 +85,13 @@ func TestReopen(t *testing.T) {
 	if _, err := io.Copy(io.Discard, in); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("got %v, want a deadline exceeded", err)
 	}
-	if file, err := os.Create(t.TempDir() + "/file"); err != nil || jsonrpc.Reopen(file) != nil {
-		t.Errorf("got a pipe out of a file, %v", err)
+	file, err := os.Create(t.TempDir() + "/file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if stream, err := jsonrpc.OpenStream(file); err != nil || stream != io.ReadWriteCloser(file) {
+		t.Errorf("got %v and %v of a file, want the file", stream, err)
 	}
 }
 

@@ -11,8 +11,8 @@ type Pipe struct{ *os.File }
 // NewPipe returns file as a Pipe.
 func NewPipe(file *os.File) *Pipe { return &Pipe{file} }
 
-// Reopen would open a pipe once more; nil, it cannot.
-func Reopen(*os.File) *Pipe { return nil }
+// reopen would open a pipe once more; nil, it cannot.
+func reopen(*os.File) *Pipe { return nil }
 
 // direct is only for Linux: elsewhere all goes through the Writer's goroutine.
 type direct struct{}

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// Nonblocking returns f as a descriptor that the runtime polls. A goroutine in
+// nonblocking returns f as a descriptor that the runtime polls. A goroutine in
 // a blocking read can hold up a stop of the world for a minute (Go 1.26), and
 // a blocking write would hold up its sender. A terminal or a file is left
 // alone: others share its flags, and it is no client.
-func Nonblocking(f *os.File) (*os.File, error) {
+func nonblocking(f *os.File) (*os.File, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name(), err)
