@@ -87,7 +87,7 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 
 // printLink asks a proxy that serves HTTP for an address of its page.
 func (f *dashboardFlags) printLink(ctx context.Context, stdout, stderr io.Writer) error {
-	d, err := (&statsFlags{config: f.config, http: f.http}).listening()
+	d, err := listeningAt(f.http, f.config)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboa
 		v := r.tally.View(r.last)
 		return dashboard.Options{View: func() record.View { return v }, From: r.first, To: r.last}, nil
 	}
-	d, err := (&statsFlags{config: f.config}).folder()
+	d, err := folderOf(f.config)
 	if err != nil {
 		return dashboard.Options{}, err
 	}

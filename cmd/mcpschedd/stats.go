@@ -115,13 +115,13 @@ func (f *statsFlags) source(stdout, stderr io.Writer) (func(context.Context) (*s
 		return func(ctx context.Context) (*seen, error) { return r.files(ctx, f.files) }, nil
 	}
 	if f.http != "" {
-		d, err := f.listening()
+		d, err := listeningAt(f.http, f.config)
 		if err != nil {
 			return nil, err
 		}
 		return d.look, nil
 	}
-	d, err := f.folder()
+	d, err := folderOf(f.config)
 	if err != nil {
 		return nil, err
 	}

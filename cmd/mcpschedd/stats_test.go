@@ -57,7 +57,7 @@ func TestStatsToken(t *testing.T) {
 	t.Setenv("MCPSCHEDD_TOKEN", "")
 	tokenOf := func(url string) string {
 		t.Helper()
-		d, err := (&statsFlags{http: url}).listening()
+		d, err := listeningAt(url, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestStatsOfADaemon(t *testing.T) {
 				tt.serve(w, r)
 			}))
 			defer server.CloseClientConnections()
-			d, err := (&statsFlags{http: server.URL + "/mcp"}).listening()
+			d, err := listeningAt(server.URL+"/mcp", "")
 			if err != nil {
 				t.Fatal(err)
 			}

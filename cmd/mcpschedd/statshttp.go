@@ -28,17 +28,17 @@ type listening struct {
 	client http.Client
 }
 
-// listening is the one that --http names.
-func (f *statsFlags) listening() (*listening, error) {
-	u, err := statsURL(f.http)
+// listeningAt is the one that --http names.
+func listeningAt(address, configFile string) (*listening, error) {
+	u, err := statsURL(address)
 	if err != nil {
-		return nil, usage("--http: want a URL such as http://127.0.0.1:7777, have %q", f.http)
+		return nil, usage("--http: want a URL such as http://127.0.0.1:7777, have %q", address)
 	}
 	d := &listening{url: u.String(), token: os.Getenv("MCPSCHEDD_TOKEN")}
 	d.client.Timeout = askTimeout
 	d.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if d.token == "" && loopback(u.Hostname()) { // that of this machine is for this machine alone
-		if d.token, err = f.keptToken(); err != nil {
+		if d.token, err = keptToken(configFile); err != nil {
 			return nil, err
 		}
 	}
@@ -69,12 +69,8 @@ func loopback(host string) bool {
 }
 
 // keptToken is the token in the state folder; "" if there is none.
-func (f *statsFlags) keptToken() (string, error) {
-	c, err := load(f.config)
-	if err != nil {
-		return "", err
-	}
-	dir, err := stateDir(c)
+func keptToken(configFile string) (string, error) {
+	_, dir, err := loadWithState(configFile)
 	if err != nil {
 		return "", err
 	}

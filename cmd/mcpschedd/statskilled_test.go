@@ -59,7 +59,7 @@ func homely(t *testing.T) (home string) {
 // ownFolder is where the processes of this user write.
 func ownFolder(t *testing.T) folder {
 	t.Helper()
-	d, err := new(statsFlags).folder()
+	d, err := folderOf("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,13 +119,12 @@ type folder struct {
 	configured bool // there are upstreams
 }
 
-func (f *statsFlags) folder() (folder, error) {
-	c, err := load(f.config)
+func folderOf(configFile string) (folder, error) {
+	c, dir, err := loadWithState(configFile)
 	if err != nil {
 		return folder{}, err
 	}
-	dir, err := stateDir(c)
-	return folder{path: dir.Path(eventsFolder), off: c.Telemetry.Events == "off", configured: len(c.Upstreams) > 0}, err
+	return folder{path: dir.Path(eventsFolder), off: c.Telemetry.Events == "off", configured: len(c.Upstreams) > 0}, nil
 }
 
 // eventsOff says where the figures are that no event tells.
