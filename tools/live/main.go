@@ -44,15 +44,11 @@ var errMissed = errors.New("a target is missed")
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := errors.New("")
+	do := func() error { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) }
 	if len(os.Args) > 1 && os.Args[1] == serverRole {
-		err = serve(ctx, os.Args[2:])
-	} else {
-		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+		do = func() error { return serve(ctx, os.Args[2:]) }
 	}
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil:
+	if err := do(); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "live: error:", err)
 		os.Exit(1)
 	}
