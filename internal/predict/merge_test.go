@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"mcpschedd/internal/predict"
 )
 
 // What has stopped coming stays unlikely however often it is merged: a merge adds
@@ -88,5 +90,38 @@ func TestHorizonIsTheTools(t *testing.T) {
 	}
 	if last["get"] < 0.5 || last["quote"] > 0.1 {
 		t.Errorf("asked for 20 s later: got P %.2f where answers hold for a minute, %.2f where for 5 s", last["get"], last["quote"])
+	}
+}
+
+// Processes that begin at once and see the same expect what one that sees it expects: their
+// steps are not added up.
+func TestMergeOfProcessesThatBeganAtOnce(t *testing.T) {
+	learn := func(from int) *predict.Model {
+		m := model()
+		for i := from; i < from+10; i++ {
+			p := begin(t, m)
+			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), `{"items":[`+item(i)+`]}`)
+			p.s.Guesses(p.now)
+			if i%2 == 0 {
+				p.call("get", item(i), "x")
+			}
+			p.s.End()
+		}
+		return m
+	}
+	expects := func(m *predict.Model) float64 {
+		p := begin(t, m)
+		p.call("list", `{"n":5}`, `{"items":[`+item(7777)+`]}`)
+		return p.find("get", item(7777)).P
+	}
+	alone := expects(learn(0))
+	var state []byte
+	for i := range 16 {
+		state, _ = learn(10 * i).Merge(state)
+	}
+	merged := model()
+	merged.Merge(state)
+	if got := expects(merged); got > alone+0.1 || got < alone-0.1 {
+		t.Errorf("of a call that comes every second time 16 processes expect %.2f, one %.2f", got, alone)
 	}
 }

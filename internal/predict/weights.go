@@ -81,12 +81,23 @@ func (m *weights) learn(base float64, features []hash, hit bool) {
 func (m *weights) plus(o *weights) {
 	for f, w := range o.of {
 		b := m.of[f]
-		b.w = min(max(b.w+w.w-w.base, -maxWeight), maxWeight)
+		b.w = min(max(w.merged(b), -maxWeight), maxWeight)
 		b.base = b.w
 		b.seen.plus(w.seen)
 		m.of[f] = b
 	}
 	m.bound()
+}
+
+// merged is what two processes learned of a weight, where stored is what others made of it
+// since w was loaded. They saw the same world and took the same steps, the largest ones first:
+// the sum of them would be beyond what either saw, so it is their mean, by how much each saw.
+func (w weight) merged(stored weight) float32 {
+	mine, theirs := w.seen.now-w.seen.base, stored.seen.now-w.seen.base
+	if mine <= 0 || theirs <= 0 {
+		return stored.w + w.w - w.base // only one of them learned, or both have long seen as much as is counted
+	}
+	return (mine*w.w + theirs*stored.w) / (mine + theirs)
 }
 
 // bound forgets the quarter of the weights that say least, if there are too many.
