@@ -97,6 +97,7 @@ func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) prox
 // wireResolved is an upstream whose variables are filled in; err says why they could not be.
 // Without a state folder nothing is kept of it.
 func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Resolved, err error, dir state.Dir) proxy.Upstream {
+	recognised := valuemodel.Recognise(valuemodel.Settings{Command: r.Command, Args: r.Args, Env: r.Env, URL: r.URL})
 	spec := upstream.Spec{
 		Name:         u.Name,
 		URL:          r.URL,
@@ -108,6 +109,7 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 		Unusable:     err,
 	}
 	if r.URL == "" {
+		spec.Shared = spec.Shared || at.shares && recognised.Shareable && c.Positions[config.Key("upstreams", u.Name, "instances")] == 0
 		spec.Unasking = spec.Shared && at.shares // its clients differ in what they can be asked
 		spec.Command = upstream.Command{Path: r.Command, Args: r.Args, Dir: cmp.Or(r.Cwd, at.elsewhere), Env: at.environment(r.Env)}
 	} else {
@@ -125,7 +127,7 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 		Model: valuemodel.Upstream{
 			Name: u.Name, URL: cmp.Or(r.URL, u.URL), // unresolved it still tells a server over HTTP from a process
 			Provider: u.Provider, Trust: u.Trust, Domain: u.Domain, Remote: u.Remote, Inferred: valuemodel.InferHost(r.Args, r.Env),
-			Recognised: valuemodel.Recognise(valuemodel.Settings{Command: r.Command, Args: r.Args, Env: r.Env, URL: r.URL}),
+			Recognised: recognised,
 		},
 		SharedIdentity: u.SharedIdentity,
 		Exclusive:      u.Exclusive,

@@ -24,6 +24,10 @@ type Recognised struct {
 	By       string   // the words that say so, as people read them: "npm package @acme/tickets"
 	Bare     bool     // only the name of a program says so, which counts as the server's own word
 	Flags    []string // those of the words that change what some known server does
+
+	// Shareable says that the server holds nothing of a session, so that one process may serve
+	// several.
+	Shareable bool
 }
 
 // Recognise says which known server a command line or a URL starts or reaches, and by which
@@ -41,6 +45,7 @@ func Recognise(s Settings) Recognised {
 	}
 	kind, name, _ := strings.Cut(ref, ":")
 	r.Provider, r.By, r.Bare = provider, kinds[kind]+" "+name, kind == program
+	r.Shareable = s.shareable()
 	return r
 }
 

@@ -28,12 +28,13 @@ var models embed.FS
 // the tools of a set, "@set" of the same file or "@provider.set" of another.
 type table struct {
 	Provider
-	Packages []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
-	Hosts    []string            // of the URLs at which the service itself offers it
-	Programs []string            // what the packages install
-	Include  []string            // providers, or sets of them, whose tools it has as well
-	ShownIn  []string            `toml:"shown_in"` // readers of other servers that see what its writes change there
-	Sets     map[string][]string // name → tools
+	Packages  []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
+	Hosts     []string            // of the URLs at which the service itself offers it
+	Programs  []string            // what the packages install
+	Shareable sharing             // which of the packages hold no state of a session
+	Include   []string            // providers, or sets of them, whose tools it has as well
+	ShownIn   []string            `toml:"shown_in"` // readers of other servers that see what its writes change there
+	Sets      map[string][]string // name → tools
 
 	Pure            []toolRow
 	ReadOnly        []toolRow `toml:"read_only"`
@@ -68,17 +69,24 @@ type knownServers struct {
 	references map[string]string   // what names a server, as [Recognise] writes it → provider
 	requires   map[string][]string // provider → flags of which one must be given
 	flags      []string            // that change what some server does
+	shareable  map[string]sharing  // reference → on which terms the server holds no state of a session
 }
 
 // servers reads what stands above the tools in each table: a tenth of them, on which the
 // start of the program waits.
 var servers = sync.OnceValue(func() knownServers {
-	known := knownServers{references: make(map[string]string), requires: make(map[string][]string)}
+	known := knownServers{references: make(map[string]string), requires: make(map[string][]string), shareable: make(map[string]sharing)}
 	for name, t := range readTables(aboveTools) {
 		for _, ref := range t.references() {
 			known.references[ref] = name
 		}
 		known.requires[name] = t.Requires
+		for _, ref := range t.Shareable.Packages {
+			if t.Stateful || !slices.Contains(t.Packages, ref) {
+				panic(fmt.Errorf("provider %s: shareable: %s", name, ref))
+			}
+			known.shareable[ref] = t.Shareable
+		}
 		known.flags = append(known.flags, t.Requires...)
 		for _, m := range t.Modes {
 			known.flags = append(known.flags, m.Flags...)
