@@ -34,7 +34,8 @@ configuration which start mcpschedd connect. That starts it where it does not ru
 there is no need to. Without clients it ends after [daemon] idle.
 
 Clients that work in the same folder with the same environment are served together: they
-share the servers with instances = "shared". No others share a process.`,
+share the servers that are known to hold nothing of a session, and those with
+instances = "shared". No others share a process.`,
 		Example: `  mcpschedd daemon`,
 		Args:    takes(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
