@@ -86,5 +86,5 @@ func (s *Server) asks(instance uint64, method string) {
 // asking reports whether the session has a call of its own with that upstream, be it that
 // the client fetches replies for it.
 func (s *session) asking(l *leased) bool {
-	return len(s.requests.at(l, true)) > 0 || s.suspended.with(l.Lease)
+	return len(s.requests.at(l, true)) > 0 || len(s.suspended.at(l.Lease)) > 0
 }

@@ -127,9 +127,8 @@ func (x *request) fetchAcross(ctx context.Context, req *upstream.Request, done f
 		}
 		return x.askClient(ctx, method, params)
 	}
-	open := &openCall{work: x.work, lease: x.call.lease, level: x.hop.LogLevel}
-	leave := x.s.suspended.enter(open)
-	if open.level != "" {
+	leave := x.s.suspended.enter(x)
+	if x.hop.LogLevel != "" {
 		x.call.lease.SetLevel(x.s.suspended.level(x.call.lease.Lease))
 	}
 	x.call.fetch(ctx, req, func(o outcome) {

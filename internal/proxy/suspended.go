@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,22 +37,14 @@ type suspended struct {
 	mu       sync.Mutex
 	ended    bool                   // nothing is suspended any more
 	byHandle map[string]*work       // handle → the work that it takes up
-	open     map[*openCall]struct{} // calls of stateless clients to servers that may ask
+	calling  map[*request]struct{}  // with a call under way to a server of the handshake era, which may ask; some have been answered with questions
 	stray    map[*question]struct{} // questions that belong to no call and that no work asks
-}
-
-// openCall is a call of a stateless client to a server of the handshake era, which asks
-// while the call is under way.
-type openCall struct {
-	work  *work
-	lease *leased
-	level string // of the log messages that the client wants; "": none
 }
 
 func newSuspended(start func(func())) suspended {
 	return suspended{
 		start: start, byHandle: make(map[string]*work),
-		open: make(map[*openCall]struct{}), stray: make(map[*question]struct{}),
+		calling: make(map[*request]struct{}), stray: make(map[*question]struct{}),
 	}
 }
 
@@ -152,58 +145,51 @@ func (s *suspended) any() bool {
 	return len(s.byHandle) > 0
 }
 
-// enter notes that a call is under way until the function it returns is called.
-func (s *suspended) enter(c *openCall) (leave func()) {
+// enter notes that the call of x is under way until the function it returns is called.
+func (s *suspended) enter(x *request) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open[c] = struct{}{}
+	s.calling[x] = struct{}{}
 	s.placeLocked()
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.open, c)
+		delete(s.calling, x)
 	}
 }
 
-// with reports whether a call is under way to l.
-func (s *suspended) with(l *upstream.Lease) bool {
+// at are the requests with a call under way to l.
+func (s *suspended) at(l *upstream.Lease) []*request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := range s.open {
-		if c.lease.Lease == l {
-			return true
+	return s.atLocked(l)
+}
+
+func (s *suspended) atLocked(l *upstream.Lease) (found []*request) {
+	for x := range s.calling {
+		if x.call.lease.Lease == l {
+			found = append(found, x)
 		}
 	}
-	return false
+	return found
 }
 
 // level is the most verbose log level that a call under way to l wants.
 func (s *suspended) level(l *upstream.Lease) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	var levels []string
-	for c := range s.open {
-		if c.lease.Lease == l && c.level != "" {
-			levels = append(levels, c.level)
-		}
+	for _, x := range s.at(l) {
+		levels = append(levels, x.hop.LogLevel)
 	}
 	return upstream.MostVerbose(levels...)
 }
 
 // only is the work that has calls under way to l; nil if there is none, or several.
-func (s *suspended) only(l *upstream.Lease) (w *work) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.open {
-		switch {
-		case c.lease.Lease != l:
-		case w != nil && w != c.work:
-			return nil
-		default:
-			w = c.work
-		}
+func (s *suspended) only(l *upstream.Lease) *work {
+	all := s.at(l)
+	if len(all) == 0 || slices.ContainsFunc(all, func(x *request) bool { return x.work != all[0].work }) {
+		return nil
 	}
-	return w
+	return all[0].work
 }
 
 // byAnswer asks a stateless client with the next answer to a request of a work, under
@@ -241,14 +227,15 @@ func (s byAnswer) withdraw(questions []*question) {
 // to the same server, and a request to answer.
 func (s *suspended) placeLocked() {
 	for q := range s.stray {
-		for c := range s.open {
-			if c.lease.Lease == q.server && c.work.request != nil {
-				delete(s.stray, q)
-				if err := c.work.takeLocked(c.lease.Name()+".", []*question{q}); err != nil {
-					q.reply <- reply{err: err}
-				}
-				break
+		for _, x := range s.atLocked(q.server) {
+			if x.work.request == nil {
+				continue
 			}
+			delete(s.stray, q)
+			if err := x.work.takeLocked(x.call.lease.Name()+".", []*question{q}); err != nil {
+				q.reply <- reply{err: err}
+			}
+			break
 		}
 	}
 }
