@@ -145,10 +145,9 @@ func parse(base *Config, name string, data, tuned []byte, further []Further) (*C
 		failed.Problems = []Problem{*broken}
 		return nil, failed
 	}
-	c := &Config{
-		SchemaVersion: base.SchemaVersion, Server: base.Server, HTTP: base.HTTP, Enrichment: base.Enrichment, Dedup: base.Dedup,
-		Plan: base.Plan, Telemetry: base.Telemetry, Log: base.Log, Path: path, Digest: failed.digest,
-	}
+	c := new(*base)
+	c.Upstreams, c.Limits, c.Plans, c.Tools, c.Tuned = nil, nil, nil, nil, nil
+	c.Path, c.Digest = path, failed.digest
 	if f.aliases(tree) {
 		binder{f}.table("", tree, reflect.ValueOf(c).Elem())
 		checker{findings: f}.check(c)
