@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ import (
 const (
 	upstreamName = "recorded"
 	toolsFile    = "tools.json" // name → does it only read
-	trainingLane = 16           // sessions of arms at once whose order hardly matters
+	trainingLane = 8            // sessions of arms at once whose order hardly matters
 )
 
 // lab is what all cells of a run have in common.
@@ -32,11 +33,12 @@ type lab struct {
 	played   []*session
 	learned  []*session
 	places   chan struct{} // one for each session that is played
+	starts   chan struct{} // one for each whose processes are starting
 	progress io.Writer
 }
 
 func newLab(o options, progress io.Writer) (*lab, error) {
-	l := &lab{options: o, progress: progress, places: make(chan struct{}, o.atOnce)}
+	l := &lab{options: o, progress: progress, places: make(chan struct{}, o.atOnce), starts: make(chan struct{}, 2*runtime.NumCPU())}
 	var err error
 	if l.self, err = os.Executable(); err != nil {
 		return nil, err

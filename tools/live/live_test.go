@@ -172,7 +172,11 @@ func played(t *testing.T, s *session, c cell, early ...string) *play {
 		for _, arguments := range early {
 			go in.CallTool(context.WithoutCancel(t.Context()), mcp.CallToolRequest{Params: mcp.CallToolParams{Name: "get", Arguments: json.RawMessage(arguments)}})
 		}
-		if err := p.client(t.Context(), in, s.timetable(c.Pauses, takes/2, time.Minute)); err != nil {
+		names, err := s.listed(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.client(t.Context(), in, names, s.timetable(c.Pauses, takes/2, time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	})

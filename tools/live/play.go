@@ -48,11 +48,11 @@ func (a *arm) play(ctx context.Context, s *session, label string) (*play, error)
 	if err := a.furnish(s, label); err != nil {
 		return fail(err)
 	}
-	proxy, err := a.start(ctx, label)
+	proxy, names, err := a.ready(ctx, s, label)
 	if err != nil {
 		return fail(err)
 	}
-	err = p.client(ctx, proxy, s.timetable(a.cell.Pauses, a.lab.think, a.lab.longest))
+	err = p.client(ctx, proxy, names, s.timetable(a.cell.Pauses, a.lab.think, a.lab.longest))
 	proxy.Close() // returns when the process has ended, and has written what it learned
 	if err == nil {
 		p.arrived, err = readJournal(journalFile(a.dir, label))
@@ -62,6 +62,27 @@ func (a *arm) play(ctx context.Context, s *session, label string) (*play, error)
 	}
 	p.cover()
 	return p, nil
+}
+
+// ready starts the proxy of a session, and its server. Few start at once, so that those that
+// play have time.
+func (a *arm) ready(ctx context.Context, s *session, label string) (*client.Client, map[string]string, error) {
+	select {
+	case a.lab.starts <- struct{}{}:
+		defer func() { <-a.lab.starts }()
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	proxy, err := a.start(ctx, label)
+	if err != nil {
+		return nil, nil, err
+	}
+	names, err := s.listed(ctx, proxy)
+	if err != nil {
+		proxy.Close()
+		return nil, nil, err
+	}
+	return proxy, names, nil
 }
 
 // start starts the proxy of a session.
@@ -93,12 +114,8 @@ func (a *arm) start(ctx context.Context, label string) (*client.Client, error) {
 	return c, nil
 }
 
-// client is what a client does: it lists the tools, and makes the calls.
-func (p *play) client(ctx context.Context, proxy *client.Client, steps []step) error {
-	names, err := p.listed(ctx, proxy)
-	if err != nil {
-		return err
-	}
+// client makes the calls of a client, by the names that the tools have.
+func (p *play) client(ctx context.Context, proxy *client.Client, names map[string]string, steps []step) error {
 	for _, t := range steps {
 		if err := sleep(ctx, t.pause); err != nil {
 			return err
@@ -118,7 +135,7 @@ func (p *play) client(ctx context.Context, proxy *client.Client, steps []step) e
 
 // listed are the names under which the proxy has the server's tools, once it has those of the
 // session: the first list may come before the server has started.
-func (p *play) listed(ctx context.Context, proxy *client.Client) (map[string]string, error) {
+func (s *session) listed(ctx context.Context, proxy *client.Client) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, stuck)
 	defer cancel()
 	for {
@@ -130,12 +147,12 @@ func (p *play) listed(ctx context.Context, proxy *client.Client) (map[string]str
 		for _, t := range list.Tools {
 			names[strings.TrimPrefix(t.Name, upstreamName+"__")] = t.Name
 		}
-		missing := slices.IndexFunc(p.session.Calls, func(c call) bool { return names[c.Tool] == "" })
+		missing := slices.IndexFunc(s.Calls, func(c call) bool { return names[c.Tool] == "" })
 		if missing < 0 {
 			return names, nil
 		}
 		if err := sleep(ctx, 50*time.Millisecond); err != nil {
-			return nil, fmt.Errorf("tool %s is not listed: %w", p.session.Calls[missing].Tool, err)
+			return nil, fmt.Errorf("tool %s is not listed: %w", s.Calls[missing].Tool, err)
 		}
 	}
 }
