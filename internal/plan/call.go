@@ -26,7 +26,7 @@ type answer struct {
 
 // perform makes a call, and again as long as it fails, its step allows it and the plan
 // has not ended.
-func (r *Runner) perform(ctx context.Context, c Call, resolve Lookup) answer {
+func (r *Runner) perform(ctx context.Context, c Call, resolve Resolver) answer {
 	a := answer{Call: c}
 	var err error
 	a.Arguments, err = r.arguments(c.Step, func(ref *Ref) (Value, error) {
@@ -85,7 +85,7 @@ func (r *Runner) once(ctx context.Context, c Call) Result {
 }
 
 // arguments are those of one call of a step. It may be called on any goroutine.
-func (r *Runner) arguments(s *Step, resolve Lookup) ([]byte, error) {
+func (r *Runner) arguments(s *Step, resolve Resolver) ([]byte, error) {
 	if s.Arguments == nil {
 		return []byte("{}"), nil
 	}

@@ -12,7 +12,7 @@ import (
 type items struct {
 	all    [][]byte // what of the array is called for, as written in it
 	of     int      // length of the array
-	in     Lookup   // of the arguments
+	in     Resolver // of the arguments
 	next   int      // first of all that has not begun
 	parts  [][]byte // result of each; nil where it is missing
 	tokens int      // of parts

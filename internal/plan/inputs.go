@@ -31,7 +31,7 @@ func (x *execution) look(r *Ref) (Value, error) {
 // inputs are what the references in a step's arguments stand for, each found once, by the
 // first call that asks for it and on that call's goroutine: reading a large result to its
 // middle for each of thousands of items takes seconds.
-func (x *execution) inputs(s *Step) Lookup {
+func (x *execution) inputs(s *Step) Resolver {
 	found := make(map[*Ref]func() (Value, error))
 	if s.Arguments != nil {
 		for _, r := range s.Arguments.Refs() {
@@ -47,7 +47,7 @@ func (x *execution) inputs(s *Step) Lookup {
 }
 
 // forItem adds what item and index stand for in one call of a step with for_each.
-func (in Lookup) forItem(value []byte, place int) Lookup {
+func (in Resolver) forItem(value []byte, place int) Resolver {
 	return func(r *Ref) (Value, error) {
 		v := Value{JSON: value}
 		switch r.Step {

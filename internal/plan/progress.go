@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -21,9 +22,9 @@ func (p *progress) stepEnded(st *Status) {
 	if p.tell == nil {
 		return
 	}
-	what := fmt.Sprintf("%s: %s", st.Step.ID, st.State)
+	what := st.Step.ID + ": " + string(st.State)
 	if st.Calls > 0 {
-		what += fmt.Sprintf(" (%d ms)", st.Took.Milliseconds())
+		what += " (" + strconv.FormatInt(st.Took.Milliseconds(), 10) + " ms)"
 	}
 	p.further(float64(p.ended), what)
 }

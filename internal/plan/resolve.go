@@ -25,6 +25,9 @@ type Value struct {
 // reads its Default or null, whatever the pointer.
 type Lookup func(r *Ref) (Value, error)
 
+// Resolver is what a reference stands for.
+type Resolver func(r *Ref) (Value, error)
+
 // Missing says that a reference leads to nothing and nothing stands in for it.
 type Missing struct {
 	Ref *Ref
@@ -145,7 +148,7 @@ func trimmed(raw []byte) []byte { return bytes.Trim(raw, " \t\r\n") }
 //
 // An error names the place; it is a [*Missing] where a reference leads to nothing.
 // More than most bytes are an error; 0: any number.
-func (t *Template) Resolve(resolve Lookup, want *schema.Schema, most int) ([]byte, error) {
+func (t *Template) Resolve(resolve Resolver, want *schema.Schema, most int) ([]byte, error) {
 	out := slices.Clone(t.text[0])
 	for i, h := range t.holes {
 		value, err := h.value(resolve, want)
@@ -167,7 +170,7 @@ func (t *Template) Resolve(resolve Lookup, want *schema.Schema, most int) ([]byt
 }
 
 // value is what goes into a hole, as JSON.
-func (h *hole) value(resolve Lookup, want *schema.Schema) ([]byte, error) {
+func (h *hole) value(resolve Resolver, want *schema.Schema) ([]byte, error) {
 	if h.ref != nil {
 		v, err := resolve(h.ref)
 		if err != nil {

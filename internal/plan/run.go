@@ -152,7 +152,7 @@ func (x *execution) begin(ctx context.Context, g *stage) {
 
 // start has a call made, and its arguments too: to find them in large results takes long.
 // It has its slot until it is answered, be it in between two tries.
-func (x *execution) start(ctx context.Context, g *stage, item int, resolve Lookup) {
+func (x *execution) start(ctx context.Context, g *stage, item int, resolve Resolver) {
 	g.open++
 	x.open++
 	c, output := Call{Step: g.step, Item: item}, g.status.Output
