@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/dashboard"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/record"
 )
 
@@ -214,12 +214,7 @@ func listenLoopback(addr string) (net.Listener, error) {
 // under such a name would be of the same origin as ours.
 func ownHostOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-		ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-		if !strings.EqualFold(host, "localhost") && (err != nil || !ip.Unmap().IsLoopback()) {
+		if !front.Loopback(r.Host) {
 			http.Error(w, "the Host header names another server", http.StatusForbidden)
 			return
 		}

@@ -12,6 +12,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"mcpschedd/internal/front"
 )
 
 // Of the question to a mcpschedd that serves HTTP.
@@ -37,7 +39,7 @@ func listeningAt(address, configFile string) (*listening, error) {
 	d := &listening{url: u.String(), token: os.Getenv("MCPSCHEDD_TOKEN")}
 	d.client.Timeout = askTimeout
 	d.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	if d.token == "" && loopback(u.Hostname()) { // that of this machine is for this machine alone
+	if d.token == "" && front.Loopback(u.Hostname()) { // that of this machine is for this machine alone
 		if d.token, err = keptToken(configFile); err != nil {
 			return nil, err
 		}
@@ -61,11 +63,6 @@ func statsURL(text string) (*url.URL, error) {
 	path := strings.TrimSuffix(u.Path, "/")
 	path = strings.TrimSuffix(strings.TrimSuffix(path, "/stats"), "/mcp")
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path + "/stats"}, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // keptToken is the token in the state folder; "" if there is none.

@@ -55,7 +55,7 @@ func (o *HTTPOptions) guard(next http.Handler, asks func(*http.Request) bool) ht
 // address point elsewhere.
 func (o *HTTPOptions) ownHost(r *http.Request) bool {
 	host := hostOf(r.Host)
-	if loopback(host) || slices.ContainsFunc(o.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
+	if Loopback(host) || slices.ContainsFunc(o.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
 		return true
 	}
 	asked, err := netip.ParseAddr(host)
@@ -87,7 +87,10 @@ func hostOf(authority string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(authority, "["), "]")
 }
 
-func loopback(host string) bool {
+// Loopback reports whether a host, with a port or without, is this machine by a name or an
+// address that no DNS can make another's.
+func Loopback(authority string) bool {
+	host := hostOf(authority)
 	if strings.EqualFold(host, "localhost") {
 		return true
 	}
@@ -110,7 +113,7 @@ func (o *HTTPOptions) allowsOrigin(origin, host string) bool {
 	if o.Token == "" {
 		return u.Scheme == "http" && strings.EqualFold(u.Host, host) // https is served by another
 	}
-	return strings.EqualFold(u.Host, host) || loopback(u.Hostname())
+	return strings.EqualFold(u.Host, host) || Loopback(u.Hostname())
 }
 
 // foreignPage reports whether a browser says of a request without an Origin that a page
