@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -186,6 +187,7 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	watching.Go(func() { s.settle(o.Models) })
 	defer watching.Wait()
 	defer cancel()
+	defer runtime.KeepAlive(s) // and its room, which nothing else holds where no file is watched
 	if s.flags.http != "" {
 		mount(s.srv, o.HTTP.Token)
 		return s.overHTTP(ctx)

@@ -43,6 +43,8 @@ type table struct {
 	MutatesExternal []toolRow `toml:"mutates_external"`
 
 	FollowUp []followUpRow `toml:"follow_up"`
+
+	made *Provider // what it comes to, once that is worked out: others that include it share its edges
 }
 
 // toolRow says of several tools the same: a layer, and what it is written down with.
@@ -167,6 +169,9 @@ func readTables(part func(text string) string) tableSet {
 // provider works out a table.
 func (all tableSet) provider(name string) Provider {
 	t := all[name]
+	if t.made != nil {
+		return *t.made
+	}
 	p := t.Provider
 	p.Name, p.References = name, t.references()
 	p.Tools, p.Arguments = make(map[string]Layer), make(map[string][]string)
@@ -191,6 +196,7 @@ func (all tableSet) provider(name string) Provider {
 			p.Tools[tool] = l
 		}
 	}
+	t.made = &p
 	return p
 }
 
@@ -276,8 +282,9 @@ func (all tableSet) edges(provider string, r toolRow, class Class) []Edge {
 			argument[tool] = name
 		}
 	}
-	var out []Edge
-	for _, tool := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(whole, slices.Collect(maps.Keys(argument)))))) {
+	named := slices.Compact(slices.Sorted(slices.Values(slices.Concat(whole, slices.Collect(maps.Keys(argument))))))
+	out := slices.Grow([]Edge(nil), len(named))
+	for _, tool := range named {
 		e := Edge{Tool: tool}
 		if name, same := argument[tool]; same {
 			e.Match = []string{name}
