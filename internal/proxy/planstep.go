@@ -175,7 +175,7 @@ var errNoRequest = errors.New("the client has no request open for its plan")
 
 func (o *stepOutlet) Send(line []byte) error {
 	x, _ := o.work.attended()
-	if x == nil || x.isAnswered() {
+	if x == nil || x.answered.Load() {
 		return errNoRequest
 	}
 	return x.to.Send(line)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
@@ -30,8 +31,8 @@ type request struct {
 	part  *planPart     // of a plan; nil: it is a client's own request
 	token []byte        // of its progress, raw; nil: it has none, or it was not looked for yet
 
-	mu       sync.Mutex
-	answered bool // nothing more may be said about the request
+	mu       sync.Mutex  // held while something is said about the request
+	answered atomic.Bool // nothing more may be said: its client may know that before the request has left
 }
 
 // withdrawn is the cause of a request that its client no longer wants answered.
@@ -249,7 +250,7 @@ func (x *request) forward(l *leased, method string, params []byte) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.answered && x.ctx.Err() == nil {
+	if !x.answered.Load() && x.ctx.Err() == nil {
 		sendNotification(x.s.srv.log, x.to, method, params)
 	}
 }
@@ -280,7 +281,7 @@ func (x *request) write(line []byte) {
 		return
 	}
 	x.mu.Lock()
-	x.answered = true
+	x.answered.Store(true)
 	x.mu.Unlock()
 	x.s.requests.forget(x) // before the client can read the answer
 	if err := x.to.Answer(line); err != nil {

@@ -51,7 +51,9 @@ func (r *requests) forget(x *request) {
 
 // done is the end of a request that add took in.
 func (r *requests) done(x *request) {
-	r.forget(x)
+	if !x.answered.Load() { // else it was forgotten before its answer
+		r.forget(x)
+	}
 	r.serving.Done()
 }
 
@@ -75,7 +77,7 @@ func (r *requests) at(l *leased, awaited bool) (found []*request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, x := range r.open {
-		if c := x.call; c != nil && c.lease.Lease == l.Lease && !(awaited && c.answered.Load()) && !x.isAnswered() {
+		if c := x.call; c != nil && c.lease.Lease == l.Lease && !(awaited && c.answered.Load()) && !x.answered.Load() {
 			found = append(found, x)
 		}
 	}
@@ -103,12 +105,4 @@ func (r *requests) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.open)
-}
-
-// isAnswered reports whether the request has its answer: its client may know that
-// before the request has left.
-func (x *request) isAnswered() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.answered
 }

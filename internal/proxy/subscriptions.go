@@ -74,7 +74,7 @@ func newListening(x *request, notifications []byte) (l *listening, honoured []by
 func (l *listening) send(method string, params []byte) {
 	l.x.mu.Lock()
 	defer l.x.mu.Unlock()
-	if !l.x.answered {
+	if !l.x.answered.Load() {
 		sendNotification(l.x.s.srv.log, l.x.to, method, revision.WithSubscription(params, l.x.msg.ID))
 	}
 }
