@@ -5,10 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rogpeppe/go-internal/diff"
-
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/state"
 )
 
 // tell prints what was left out, what stays, and what was not understood.
@@ -74,7 +73,7 @@ func (p *importPlan) tellChanged(changes []clients.Change, copies string, next [
 		if c.File.Path != config {
 			continue
 		}
-		if _, err := p.m.stdout.Write(diff.Diff(config, c.File.Text, config+" (with what import adds)", c.Text)); err != nil {
+		if _, err := p.m.stdout.Write(state.Diff(config, c.File.Text, c.Text)); err != nil {
 			return err
 		}
 	}
