@@ -3,6 +3,7 @@ package predict_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -86,4 +87,45 @@ func TestCalibration(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A project's files come up again, in tasks that are each repeated a few times. What was
+// looked at in one task says little of the next: probabilities learned of its values are to
+// come out all the same.
+func TestCalibrationOfTasksThatAreRepeated(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	m := learner(learning{Target: reads})
+	task := 0 // the file that it looks at
+	n, hits, expected := 0, 0, 0.0
+	for session := range 1500 {
+		if session%4 == 0 {
+			task = r.IntN(40)
+		}
+		listed := r.Perm(40)[:6]
+		if !slices.Contains(listed, task) {
+			listed[r.IntN(6)] = task
+		}
+		var all []string
+		for _, i := range listed {
+			all = append(all, item(i))
+		}
+		p := begin(t, m)
+		p.call("list", fmt.Sprintf(`{"n":%d}`, 100+session), "["+strings.Join(all, ",")+"]")
+		for _, c := range p.s.Guesses(p.now) {
+			if c.P < 0.3 || session < 300 {
+				continue
+			}
+			n++
+			expected += c.P
+			if c.Key.Arguments == item(task) {
+				hits++
+			}
+		}
+		p.call("get", item(task), "x")
+		p.s.End()
+	}
+	if observed := float64(hits) / float64(n); n < 100 || observed < expected/float64(n)-0.1 {
+		t.Errorf("%d candidates from 0.3 on: expected %.3f, observed %.3f", n, expected/float64(n), observed)
+	}
+	t.Logf("%d candidates from 0.3 on: expected %.3f, observed %.3f", n, expected/float64(n), float64(hits)/float64(n))
 }

@@ -15,6 +15,7 @@ type sample struct {
 	edge     edgeName // "" and "" if it is configured
 	base     float64
 	features []hash
+	logit    float64 // what these came to then, before it was calibrated
 	outcomes []*outcome
 }
 
@@ -124,6 +125,7 @@ func (s *Session) settle(p *foreseen, is func(*sample) (settled, hit bool)) {
 			o.label(hit)
 		}
 		s.m.learned.weights.learn(k.base, k.features, hit)
+		s.m.learned.weights.learn(k.logit, levels(k.logit), hit)
 	}
 	if n > 0 && n == len(p.samples) {
 		s.m.learned.tool(p.tool).Labels.now++

@@ -120,6 +120,18 @@ func (m *weights) bound() {
 	}
 }
 
+// levels are the features that calibrate a logit: one for each probability that it reaches.
+// Values that came up in one task say less of the next than the labels so far made them
+// seem, so what is learned for a level is how the candidates that reached it came out.
+func levels(logit float64) (reached []hash) {
+	for i, p := range [...]float64{0.1, 0.3, 0.5, 0.7, 0.9} {
+		if logit >= stretch(p) {
+			reached = append(reached, seed.num(3000+i))
+		}
+	}
+	return reached
+}
+
 const weightSize = 16 // bytes of a saved weight: its feature, the weight, what it has seen
 
 func appendWeight(dst []byte, f hash, w weight) []byte {
