@@ -13,6 +13,16 @@
 //	p, defects := plan.Parse(raw, plan.Options{Limits: limits, Find: tools})
 //	report := runner.Run(ctx, p)
 //
+// The way of a plan through the package:
+//
+//	Parse          the steps as they are written (parse, steps, template), what they wait
+//	               for (graph), what their tools say (check): a Plan, which never changes
+//	Plan           before it runs: what has to be confirmed (confirm), what is to be
+//	               expected (dry), which optional steps run (choose)
+//	Runner.Run     which step begins, and whether it may (run, rules); its calls (call,
+//	               foreach, workers); what they gave, as long as it is needed (results)
+//	Report.Answer  what of it comes back (report)
+//
 // It knows no servers, and not what a call may change: what it must know of a tool is
 // told, calls are made by a function it is given, and so is the word of a user that
 // confirms. It leaves out keeping results for later reading.

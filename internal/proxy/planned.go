@@ -82,7 +82,9 @@ func newPlanRun(x *request, p *plan.Plan) *planRun {
 		}
 	}
 	for _, st := range p.Steps {
-		r.servers[st.Tool.Name] = r.serverOf(st.Tool.Name)
+		if name := st.Tool.Name; r.servers[name] == "" {
+			r.servers[name] = r.serverOf(name)
+		}
 	}
 	r.work = newWork(x, r.finish, r.abandoned)
 	return r
