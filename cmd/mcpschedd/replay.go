@@ -62,7 +62,7 @@ func runReplay(ctx context.Context, f *replayFlags, stdout, stderr io.Writer) er
 	if err := f.check(); err != nil {
 		return err
 	}
-	t, err := settle(f)
+	t, err := settingsOf(f)
 	if err != nil {
 		return err
 	}

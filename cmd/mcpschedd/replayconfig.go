@@ -26,9 +26,9 @@ type settings struct {
 	arm     replay.Arm
 }
 
-// settle turns the command line and the configurations into settings: the files, or the one that
+// settingsOf turns the command line and the configurations into settings: the files, or the one that
 // is used without any, then what was set by itself, each over those before it.
-func settle(f *replayFlags) (settings, error) {
+func settingsOf(f *replayFlags) (settings, error) {
 	c := config.Default()
 	var said []valuemodel.Rule
 	files := f.configs

@@ -224,7 +224,7 @@ func (r *Reader) server(t table, m member, inputs map[string]string) {
 	if len(e.left) > 0 {
 		e.note("not taken over: " + strings.Join(e.left, ", "))
 	}
-	if why := e.settle(r.options.WithoutToken); why != "" {
+	if why := e.complete(r.options.WithoutToken); why != "" {
 		r.note(m.node, false, "left out: "+why)
 		return
 	}

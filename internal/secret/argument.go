@@ -22,7 +22,7 @@ func Find(s, before string) []Span {
 		return []Span{{0, len(s), before}}
 	}
 	found := slices.Concat(find(s, false, true), findElements(s))
-	if isDrawn(s) {
+	if isRandom(s) {
 		found = append(found, span{0, len(s), "random", ""})
 	}
 	var all []Span
@@ -84,9 +84,9 @@ func findElements(s string) (found []span) {
 	return found
 }
 
-// isDrawn reports whether a whole argument looks as if drawn by lot. A file or a package mostly
+// isRandom reports whether a whole argument looks random. A file or a package mostly
 // has a slash, a dot or an @ in its name.
-func isDrawn(s string) bool {
+func isRandom(s string) bool {
 	return len(s) >= 24 && strings.Trim(s, lettersIn+"_-+=") == "" && strings.ToLower(s) != s && strings.ToUpper(s) != s && lettersAndDigits(s)
 }
 

@@ -195,7 +195,7 @@ func (a *assigner) secret(v value, k kind, i int) bool {
 	case a.strict && k != userPassword:
 		return !harmless(s)
 	case k.rule == "authorization" && k.how == header:
-		return !hollow(s) && (strings.ContainsAny(s, digits+"="+filler) || schemed(s))
+		return !isPlaceholder(s) && (strings.ContainsAny(s, digits+"="+filler) || schemed(s))
 	case a.s[i] == '>':
 		return k.value(s) && (k.insists() || strings.HasPrefix(a.s[v.to:], "</"))
 	case v.quoted || k.rule == "cookie" || k == userPassword:

@@ -46,7 +46,7 @@ type scope struct {
 	loose bool // it is that of the object that the value is a member of: what is in it need not be secret
 }
 
-func (k scope) value(s string) bool { return k.kind.value(s) && (!k.loose || looksDrawn(s)) }
+func (k scope) value(s string) bool { return k.kind.value(s) && (!k.loose || looksRandom(s)) }
 
 func (w *scrubber) value(v *hujson.Value, k scope) {
 	switch of := v.Value.(type) {

@@ -30,7 +30,7 @@ func (k kind) number(digits int) bool {
 
 // value reports whether a text is a secret if a name of kind k stands before it.
 func (k kind) value(s string) bool {
-	if k == plain || k.how == only || hollow(s) {
+	if k == plain || k.how == only || isPlaceholder(s) {
 		return false
 	}
 	switch k.how {
@@ -39,18 +39,18 @@ func (k kind) value(s string) bool {
 	case path:
 		return s[0] != '/' && !(len(s) > 2 && s[1] == ':' && s[2] == '\\')
 	case header:
-		return k.rule != "cookie" || strings.Contains(s, "=") || looksDrawn(s)
+		return k.rule != "cookie" || strings.Contains(s, "=") || looksRandom(s)
 	case loud, count, way:
 		return k.loud(s)
 	case pin:
 		return len(s) >= leastPin && len(s) <= 12 && strings.Trim(s, digits) == ""
 	case bare:
-		return looksDrawn(s) && mixed(s) && !anyKey.MatchString(s)
+		return looksRandom(s) && mixed(s) && !anyKey.MatchString(s)
 	case user:
 		_, word, _ := strings.Cut(s, ":")
-		return !hollow(word) && !strings.HasPrefix(word, "//") && strings.Trim(s, digits+":") != ""
+		return !isPlaceholder(word) && !strings.HasPrefix(word, "//") && strings.Trim(s, digits+":") != ""
 	}
-	return looksDrawn(s)
+	return looksRandom(s)
 }
 
 // loud reports the same of what says it of any value that is no sentence, no word for a
@@ -73,15 +73,15 @@ const (
 	digits    = "0123456789"
 	mostWords = 3 // of a token: with the name of its scheme, and something between
 
-	leastDrawn = 8
-	leastPin   = 3
-	surelyLong = 20
+	leastRandom = 8
+	leastPin    = 3
+	surelyLong  = 20
 )
 
-// looksDrawn reports whether a text may be a token: one word, long, or with digits among its
+// looksRandom reports whether a text may be a token: one word, long, or with digits among its
 // letters.
-func looksDrawn(s string) bool {
-	return len(s) >= leastDrawn && !strings.ContainsAny(s, " \t\r\n") && (mixed(s) || len(s) >= surelyLong)
+func looksRandom(s string) bool {
+	return len(s) >= leastRandom && !strings.ContainsAny(s, " \t\r\n") && (mixed(s) || len(s) >= surelyLong)
 }
 
 // mixed reports whether a text has digits and letters.
@@ -89,11 +89,11 @@ func mixed(s string) bool {
 	return strings.ContainsAny(s, digits) && strings.ContainsFunc(s, func(r rune) bool { return r < 0x80 && letter(byte(r)) })
 }
 
-// stands are the texts that stand in for a secret that is not there, or name where it is: ****,
+// placeholder is a text that stands in for a secret that is not there, or names where it is: ****,
 // ${TOKEN}, $TOKEN, <token>, {{ token }}, %TOKEN%, what was found already.
-var stands = regexp.MustCompile(`(?s)^(?:[*•x.\x01]*|\$[({].*|\$[A-Z_0-9]+|<.*>|\{\{.*|%.|%[A-Z_0-9]+%)$`)
+var placeholder = regexp.MustCompile(`(?s)^(?:[*•x.\x01]*|\$[({].*|\$[A-Z_0-9]+|<.*>|\{\{.*|%.|%[A-Z_0-9]+%)$`)
 
-func hollow(s string) bool { return stands.MatchString(s) }
+func isPlaceholder(s string) bool { return placeholder.MatchString(s) }
 
 // anyKey is what stands under the name "key" alone: of an issue (PROJ-1234), an id, a path.
 var anyKey = regexp.MustCompile(`[/:.,]|^[A-Z0-9_]+-[0-9]+$|^[0-9A-Fa-f-]{36}$`)

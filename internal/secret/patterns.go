@@ -29,7 +29,7 @@ var patterns = []pattern{
 	{[]string{".atlasv1."}, regexp.MustCompile(`(?:^|[^A-Za-z0-9])([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{40,})`), nil, "terraform-token"},
 	{[]string{"ATATT3", "ATCTT3"}, regexp.MustCompile(`(?:^|[^A-Za-z0-9])(AT[AC]TT3[A-Za-z0-9_-]{60,}(?:=[0-9A-F]{8})?)`), nil, "atlassian-token"},
 	{[]string{":AA"}, regexp.MustCompile(`:(AA[A-Za-z0-9_-]{33})(?:[^A-Za-z0-9]|$)`), dense, "telegram-token"},
-	{[]string{"earer ", "EARER "}, regexp.MustCompile(`(?i)(?:^|[^a-z0-9])bearer ([a-z0-9_.+/~-]+={0,2})`), looksDrawn, "bearer"},
+	{[]string{"earer ", "EARER "}, regexp.MustCompile(`(?i)(?:^|[^a-z0-9])bearer ([a-z0-9_.+/~-]+={0,2})`), looksRandom, "bearer"},
 	{[]string{"asic ", "ASIC "}, regexp.MustCompile(`(?i)(?:^|[^a-z0-9])basic ([a-z0-9+/]+={0,2})`), encodedPassword, "basic"},
 	// A key that is cut goes as far as it may reach.
 	{[]string{armorBegin}, regexp.MustCompile(`-----BEGIN [^-]{0,50}PRIVATE KEY[^-]{0,10}-----(?:(?s:.*?)-----END (?:[^-]{0,50}-----)?|[A-Za-z0-9+/=\\ \t\r\n:,-]*)`), nil, "private-key"},

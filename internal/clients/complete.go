@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// settle turns what was read into the server: a command or a URL that our configuration takes,
+// complete turns what was read into the server: a command or a URL that our configuration takes,
 // with literal values in variables. It returns why that cannot be; "": it can.
-func (e *entry) settle(withoutToken bool) string {
+func (e *entry) complete(withoutToken bool) string {
 	transport, known := transports[e.transport]
 	switch {
 	case !known:
