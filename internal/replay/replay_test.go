@@ -318,6 +318,16 @@ func TestLate(t *testing.T) {
 	}
 }
 
+// A call that comes at the very moment of the answer before is there before the worker has
+// looked at it: it is no use of a prefetch, as it is none live.
+func TestCallAtOnceIsNotPrefetched(t *testing.T) {
+	o := replay.Options{Model: models(t, leads(t, 0.9))}
+	r := play(t, o, "list_items:ab@100\n@@0 get_item:a@500\n@@3 get_item:b@500\n", usual("static", replay.Forecast))[0]
+	if r.Issued != 1 || r.Used != 1 || r.Declined[enrich.InFlight] != 1 || r.Hidden != 500 {
+		t.Errorf("got %d issued, %d used, %d ms hidden, declined %v, want 1, 1, 500, one in flight", r.Issued, r.Used, r.Hidden, r.Declined)
+	}
+}
+
 // A guess that nobody waits for is given up in time; one that somebody waits for
 // is not.
 func TestDeadline(t *testing.T) {

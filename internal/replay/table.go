@@ -93,11 +93,28 @@ func (t *table) turn(turn *turn) {
 		seat.turn(turn)
 		switch seat.Source {
 		case Forecast:
-			seat.consider(found)
+			seat.consider(t.unasked(found, seat))
 		case Oracle:
 			seat.consider(t.foreknown())
 		}
 	}
+}
+
+// unasked are the candidates without those calls that are there already when they are
+// considered: a client that asks at once is faster than the worker.
+func (t *table) unasked(found []predict.Candidate, of *seat) []predict.Candidate {
+	if t.p.o.KeepTurns > 0 || t.turns >= len(t.s.turns) || t.s.turns[t.turns].gap > 0 {
+		return found
+	}
+	return slices.DeleteFunc(slices.Clone(found), func(c predict.Candidate) bool {
+		asked := slices.ContainsFunc(t.s.turns[t.turns].calls, func(m *made) bool {
+			return m.offset == 0 && m.exact == exact{c.Key.Tool, c.Key.Arguments}
+		})
+		if asked {
+			of.Declined(&c, enrich.InFlight)
+		}
+		return asked
+	})
 }
 
 // begins is the beginning of a call.
