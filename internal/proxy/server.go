@@ -8,9 +8,20 @@
 //	srv := proxy.New(options)
 //	err := srv.ServeStdio(ctx, os.Stdin, os.Stdout)
 //
-// The path of a call stands top to bottom in call.go. What a session is, is in
-// session.go; what it may ask its client, in questions.go. It starts no processes and
-// keeps no connections: that is package upstream.
+// What there is, and what has it:
+//
+//	Server ── policy: the configuration in force, its upstreams, the proxy's own tools
+//	 │  ├──── names that tools bear for life · catalog of value models and schemas
+//	 │  ├──── store of answers · limits of hosts · prefetch worker · record · results of plans
+//	 └─ session ── what its client says of itself · leases on upstreams · lists as shown
+//	     ├─ subscriptions · tasks
+//	     ├─ requests ── request ── upstreamCall, what a server is asked for it
+//	     ├─ questions that its client was sent as requests
+//	     └─ suspended ── work, a call or a plan, for which the client fetches replies
+//
+// The path of a call stands top to bottom in call.go; what answers a request is decided in
+// route.go. The package starts no processes and keeps no connections: that is package
+// upstream.
 package proxy
 
 import (
