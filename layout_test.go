@@ -55,7 +55,7 @@ var allowed = map[string][]string{
 	"internal/schema":     {"internal/jsonrpc"},
 	"internal/deliver":    {"internal/call", "internal/jsonrpc", "internal/valuemodel"},
 	"internal/limit":      {"internal/age"},
-	"internal/classify":   {}, // does this one call only read: command lines and SQL statements
+	"internal/classify":   {}, // does this one call only read: command lines, what git is set up to run, SQL statements
 	"internal/valuemodel": {"internal/call", "internal/classify", "internal/nearest"},
 	"internal/call":       {},
 	"internal/enrich":     {"internal/call", "internal/schedule", "internal/valuemodel"},
