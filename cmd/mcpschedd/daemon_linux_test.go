@@ -31,7 +31,7 @@ func newDaemonTest(t *testing.T, config string) *daemonTest {
 	t.Helper()
 	dir := t.TempDir()
 	d := &daemonTest{t, filepath.Join(dir, "pipeline_config.toml"), filepath.Join(dir, "mcpschedd")}
-	if err := os.WriteFile(d.file, []byte(config+"[daemon]\nidle = \"100ms\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(d.file, []byte(config+"[daemon]\nidle = \"2s\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
