@@ -213,12 +213,13 @@ func (c byRequest) send(message []byte) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the client cannot be reached: " + why}
 }
 
-// note opens a question under a new id.
+// note opens a question under a new id, which no other process gives: a client may still answer
+// what one before this has asked it.
 func (c *clientQuestions) note(q *question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked++
-	q.key = `"mcpschedd-` + strconv.Itoa(c.asked) + `"`
+	q.key = `"mcpschedd-` + c.s.observed.Name + "-" + strconv.Itoa(c.asked) + `"`
 	c.open[q.key] = q
 }
 
