@@ -33,9 +33,9 @@ func toolProblems(c *config.Config) []config.Problem {
 		if u.Provider == "" || u.Provider == valuemodel.NoProvider {
 			continue
 		}
-		if _, known := valuemodel.ProviderNamed(u.Provider); !known {
+		if all := valuemodel.ProviderNames(); !slices.Contains(all, u.Provider) {
 			hint := ""
-			if near := nearest.New(valuemodel.ProviderNames()).To(u.Provider); near != "" {
+			if near := nearest.New(all).To(u.Provider); near != "" {
 				hint = fmt.Sprintf("; did you mean %q?", near)
 			}
 			problems = append(problems, c.Problem(config.Key("upstreams", u.Name, "provider"), "no provider model is named %q%s", u.Provider, hint))

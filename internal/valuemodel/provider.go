@@ -2,7 +2,6 @@ package valuemodel
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -45,8 +44,20 @@ func ProviderNamed(name string) (Provider, bool) {
 	return p, ok
 }
 
-// ProviderNames are the names of all providers, in order.
-func ProviderNames() []string { return slices.Sorted(maps.Keys(providers().named)) }
+// ProviderNames are the names of all providers, in order: those of their files, which need not
+// be read for it.
+func ProviderNames() []string {
+	files, err := models.ReadDir("models")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(f.Name(), ".toml"))
+	}
+	slices.Sort(names)
+	return names
+}
 
 // providerOfServer returns the provider of the server that calls itself so.
 func providerOfServer(name string) (Provider, bool) {
