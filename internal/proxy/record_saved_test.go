@@ -114,25 +114,26 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 		serve func() func(*visit) reply
 		lists func(g *guest, r *rand.Rand, p int)
 	}{
-		{name: "many at once", least: 0.7, serve: func() func(*visit) reply {
+		{name: "many at once", least: 0.85, serve: func() func(*visit) reply {
 			return func(v *visit) reply { v.sleeps(takes(v, 800*time.Millisecond)); return reply{result: v.told()} }
 		}},
-		{name: "one at a time", least: 0.7, serve: oneAtATime},
-		{name: "slower with every call beside", least: 0.7, loose: true, serve: func() func(*visit) reply {
+		{name: "one at a time", least: 0.85, serve: oneAtATime},
+		{name: "slower with every call beside", least: 0.85, loose: true, serve: func() func(*visit) reply {
 			return func(v *visit) reply {
 				v.sleeps(takes(v, 300*time.Millisecond) * time.Duration(v.beside))
 				return reply{result: v.told()}
 			}
 		}},
-		{name: "paced", least: 0.7, limit: limit.Rule{Rate: 1, Burst: 2, Concurrency: 2, SpeculativePerHour: 1000}, serve: func() func(*visit) reply {
+		{name: "paced", least: 0.85, limit: limit.Rule{Rate: 1, Burst: 2, Concurrency: 2, SpeculativePerHour: 1000}, serve: func() func(*visit) reply {
 			return func(v *visit) reply { v.sleeps(takes(v, 400*time.Millisecond)); return reply{result: v.told()} }
 		}},
 		{name: "one at a time, and what is withdrawn too", least: 0.1, long: valuemodel.Layer{Class: valuemodel.ReadOnly}, serve: stubborn, lists: withdrawing},
-		{name: "one at a time, of two hosts", least: 0.7, long: valuemodel.Layer{Class: valuemodel.ReadOnly, Host: "other.test"}, serve: stubborn, lists: besides},
+		{name: "one at a time, of two hosts", least: 0.85, long: valuemodel.Layer{Class: valuemodel.ReadOnly, Host: "other.test"}, serve: stubborn, lists: besides},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var hidden, used, saved float64
-			for seed := range uint64(slice(8, 600)) {
+			seeds := uint64(slice(8, 600))
+			for seed := range seeds {
 				run := func(mode string) (calls []record.Event) {
 					synctest.Test(t, func(t *testing.T) {
 						o := defaults(t, append(listing(t), valuemodel.Rule{Pattern: "foe/long", Source: "test", Layer: test.long})...)
@@ -177,8 +178,12 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 					t.Errorf("seed %d: %.3f ms are said to be hidden, %.3f are waited without prefetching", seed, said, waited)
 				}
 			}
-			if share := hidden / saved; share < test.least {
-				t.Errorf("of what calls waited less than without prefetching %.2f is said to be hidden, want at least %.2f", share, test.least)
+			least := test.least
+			if seeds < 100 { // a few sessions scatter
+				least /= 2
+			}
+			if share := hidden / saved; share < least {
+				t.Errorf("of what calls waited less than without prefetching %.2f is said to be hidden, want at least %.2f", share, least)
 			}
 			if used == 0 || hidden == 0 {
 				t.Errorf("%v prefetches were used and %v ms hidden, which shows nothing", used, hidden)
