@@ -87,11 +87,11 @@ func New(spec Spec, o Options) *Upstream {
 	return u
 }
 
-// Prepare starts an instance ahead of the session that will lease it.
+// Prepare starts an instance ahead of the session that will lease it, if that needs one.
 func (u *Upstream) Prepare() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.prepared == nil && !u.closed {
+	if u.prepared == nil && u.shared == nil && !u.closed {
 		u.prepared = u.start()
 	}
 }
