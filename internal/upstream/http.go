@@ -29,9 +29,9 @@ const (
 // DialFunc makes the connections to a server over HTTP, see [http.Transport].
 type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// newTransport returns the transport that all HTTP links of an upstream share. It has no
+// newClient returns a client that all HTTP links of an upstream share. It has no
 // timeout for answers: a call may take hours.
-func newTransport(dial DialFunc) *http.Transport {
+func newClient(dial DialFunc) *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	if dial != nil {
 		t.Proxy, t.DialContext = nil, dial
@@ -40,18 +40,16 @@ func newTransport(dial DialFunc) *http.Transport {
 	}
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 256, 32
-	return t
+	return &http.Client{Transport: t, CheckRedirect: sameOriginOnly}
 }
 
 // httpLink is what the two HTTP transports share: the life of a link with all
 // that goes on in it, and how a request is made. Each message is an exchange
 // of its own; the link ends when the last of them has.
 type httpLink struct {
-	c      *conn
-	spec   *Spec
-	client *http.Client  // of requests
-	aside  *http.Client  // of what is answered without a body, see aside of [Upstream]
-	done   chan struct{} // closed when all exchanges have ended
+	c    *conn
+	spec *Spec
+	done chan struct{} // closed when all exchanges have ended
 
 	posts      context.Context // of messages with their answers
 	cutOff     context.CancelCauseFunc
@@ -65,11 +63,7 @@ type httpLink struct {
 }
 
 func newHTTPLink(c *conn) *httpLink {
-	l := &httpLink{
-		c: c, spec: &c.in.up.spec, done: make(chan struct{}),
-		client: &http.Client{Transport: c.in.up.transport, CheckRedirect: sameOriginOnly},
-		aside:  &http.Client{Transport: c.in.up.aside, CheckRedirect: sameOriginOnly},
-	}
+	l := &httpLink{c: c, spec: &c.in.up.spec, done: make(chan struct{})}
 	l.posts, l.cutOff = context.WithCancelCause(context.Background())
 	l.streams, l.cutStreams = context.WithCancel(l.posts)
 	return l
@@ -216,9 +210,9 @@ func (l *httpLink) report(ctx context.Context, p *post, err error) {
 // do makes one HTTP request, with the message of that id; 0: with none, or with one that
 // has no answer. Later headers win over earlier ones.
 func (l *httpLink) do(ctx context.Context, id int64, method, address string, body []byte, headers ...http.Header) (*http.Response, error) {
-	client := l.client
+	client := l.c.in.up.client
 	if id == 0 {
-		client = l.aside
+		client = l.c.in.up.aside
 	}
 	var content io.Reader
 	if body != nil {

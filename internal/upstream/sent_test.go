@@ -69,7 +69,7 @@ func TestSent(t *testing.T) {
 		{"no connection", func(s *sending) {
 			s.tool("echo", "{}")
 			s.away.Store(true)
-			s.lease.in.up.transport.CloseIdleConnections()
+			s.lease.in.up.client.CloseIdleConnections()
 		}, true, false, 0},
 	}
 	for _, tt := range tests {
@@ -77,8 +77,9 @@ func TestSent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				u, _ := bubbled(t, mcptest.New(mcptest.Options{Name: "web"}).Handler(), time.Minute)
 				s := &sending{ctx: t.Context()}
-				connect := u.transport.DialContext
-				u.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+				transport := u.client.Transport.(*http.Transport)
+				connect := transport.DialContext
+				transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 					if s.away.Load() {
 						return nil, errors.New("connection refused")
 					}

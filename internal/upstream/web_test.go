@@ -36,10 +36,8 @@ func bubbledWith(t *testing.T, serve http.Handler, spec Spec, o Options) (u *Ups
 	if spec.MaxMessage == 0 {
 		spec.MaxMessage = 1 << 20
 	}
-	u = New(spec, o)
-	u.transport.Proxy = nil
 	ln := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	u.transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+	o.Dial = func(context.Context, string, string) (net.Conn, error) {
 		mu.Lock()
 		at = append(at, time.Since(began))
 		mu.Unlock()
@@ -54,7 +52,7 @@ func bubbledWith(t *testing.T, serve http.Handler, spec Spec, o Options) (u *Ups
 			return nil, net.ErrClosed
 		}
 	}
-	u.aside.Proxy, u.aside.DialContext = nil, u.transport.DialContext
+	u = New(spec, o)
 	web := &http.Server{Handler: serve}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(ln) }()
