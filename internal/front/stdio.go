@@ -47,6 +47,11 @@ func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o
 	}
 	w := jsonrpc.NewWriter(out)
 	defer w.Close()
+	return serveLines(ctx, jsonrpc.NewReader(in, o.MaxMessage), w, only, o)
+}
+
+// serveLines serves the client that writes the lines of in and reads what w writes.
+func serveLines(ctx context.Context, in *jsonrpc.Reader, w *jsonrpc.Writer, only string, o Options) error {
 	l := &lines{to: lineOutlet{w}}
 	l.intake = intake{log: o.Log, Session: o.NewSession(Client{Only: only, Unblocked: true, Out: l.to}), repeated: make(map[string]bool)}
 	for _, id := range o.Repeated {
@@ -55,7 +60,7 @@ func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o
 	defer l.serving.Wait()
 	defer l.End(ErrEnded)
 	ended := make(chan error, 1)
-	go func() { ended <- l.read(jsonrpc.NewReader(in, o.MaxMessage)) }()
+	go func() { ended <- l.read(in) }()
 	select {
 	case err := <-ended:
 		if drainErr := l.Drain(ctx, o.DrainTimeout); drainErr != nil {
@@ -66,7 +71,7 @@ func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o
 			defer cancel()
 			return errors.Join(err, w.Drain(flush, 0))
 		}
-	case <-ctx.Done(): // the reader ends with the process
+	case <-ctx.Done(): // the reader ends with the stream
 	}
 	l.End(ErrShutdown)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownFlush)

@@ -97,49 +97,72 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 			return
 		}
 	}
-	pause := backoff.NewExponentialBackOff()
-	log := in.up.log.With("upstream", in.up.spec.Name)
-	for atOnce := true; ctx.Err() == nil; {
+	pause := restartPause{atOnce: true, grown: backoff.NewExponentialBackOff()}
+	for ctx.Err() == nil {
 		lived, stderr, err := in.once(ctx)
 		if ctx.Err() != nil || in.up.otherTransport(err) {
 			continue
 		}
-		if lived >= steady {
-			atOnce = true
-			pause.Reset()
+		if lived == 0 && in.up.permanent(err) {
+			in.giveUp(ctx, err)
+			return
 		}
-		permanent := lived == 0 && in.up.permanent(err)
-		in.up.counts.last.Store(new(in.up.mask.Error(err).Error()))
-		if !permanent {
-			in.up.counts.restarts.Add(1)
-		}
-		never, unstarted := errors.AsType[*notStarted](err)
-		if unstarted {
-			err = never.error
-		}
-		switch {
-		case permanent:
-			log.Error("upstream cannot be used", "err", err)
-			in.status.set(err, nil)
-			<-ctx.Done()
-		case atOnce && !unstarted:
-			atOnce = false
-			log.Warn("upstream ended; starting it again", "err", err)
-			in.status.set(nil, stderr)
-		default:
-			wait := pause.NextBackOff()
-			if unstarted {
-				log.Error("upstream cannot be started; waiting before the next try", "err", err, "dur", wait, "path", in.up.spec.Command.searchPath())
-			} else {
-				log.Warn("upstream ended again; waiting before the next start", "err", err, "dur", wait)
-			}
-			in.status.set(err, stderr)
-			if sleep(ctx, wait) == nil {
-				in.status.set(nil, stderr)
-			}
-		}
+		in.up.counts.restarts.Add(1)
+		in.restart(ctx, pause.after(lived, err), stderr, err)
 	}
 }
+
+// restartPause is how long an instance waits before it starts its server again.
+type restartPause struct {
+	atOnce bool // the next restart does not wait
+	grown  *backoff.ExponentialBackOff
+}
+
+// after is the pause after a connection that lived so long, or that could not be made.
+func (p *restartPause) after(lived time.Duration, err error) time.Duration {
+	if lived >= steady {
+		p.atOnce = true
+		p.grown.Reset()
+	}
+	if _, unstarted := errors.AsType[*notStarted](err); p.atOnce && !unstarted {
+		p.atOnce = false
+		return 0
+	}
+	return p.grown.NextBackOff()
+}
+
+// restart waits before the server is started again, and says so.
+func (in *instance) restart(ctx context.Context, wait time.Duration, stderr []string, err error) {
+	in.noteEnd(err)
+	log := in.up.log.With("upstream", in.up.spec.Name)
+	_, unstarted := errors.AsType[*notStarted](err)
+	switch {
+	case unstarted:
+		log.Error("upstream cannot be started; waiting before the next try", "err", err, "dur", wait, "path", in.up.spec.Command.searchPath())
+	case wait == 0:
+		log.Warn("upstream ended; starting it again", "err", err)
+	default:
+		log.Warn("upstream ended again; waiting before the next start", "err", err, "dur", wait)
+	}
+	if wait > 0 {
+		in.status.set(err, stderr)
+		if sleep(ctx, wait) != nil {
+			return
+		}
+	}
+	in.status.set(nil, stderr)
+}
+
+// giveUp waits for the end: a person must change something first.
+func (in *instance) giveUp(ctx context.Context, err error) {
+	in.noteEnd(err)
+	in.up.log.Error("upstream cannot be used", "upstream", in.up.spec.Name, "err", err)
+	in.status.set(err, nil)
+	<-ctx.Done()
+}
+
+// noteEnd notes with what a connection ended, or why it could not be made.
+func (in *instance) noteEnd(err error) { in.up.counts.last.Store(new(in.up.mask.Error(err).Error())) }
 
 // once connects, serves the connection until it ends, and returns why it ended. lived
 // is how long the server could be asked, 0 if never.

@@ -78,14 +78,10 @@ func (in *instance) wanted() []byte {
 	return params
 }
 
-// keep makes the listen request, and again whenever it ends, after a growing wait, until
-// ctx or the connection does, or the server will not have it. What happened between
-// two streams may have been missed. sent is called when the first has been sent, or was not.
-func (n *listening) keep(ctx context.Context, params []byte, sent func()) {
-	defer sent()
+// request is the listen request for what params name.
+func (n *listening) request(params []byte, sent func()) *Request {
 	in := n.c.in
-	up := in.up
-	req := &Request{
+	return &Request{
 		Method: "subscriptions/listen", Params: params, Hop: in.client.hop(), Sent: sent,
 		Notify: func(method string, params []byte) {
 			if method == "notifications/subscriptions/acknowledged" {
@@ -95,6 +91,15 @@ func (n *listening) keep(ctx context.Context, params []byte, sent func()) {
 			in.notify(n.c, nil, method, params)
 		},
 	}
+}
+
+// keep makes the listen request, and again whenever it ends, after a growing wait, until
+// ctx or the connection does, or the server will not have it. What happened between
+// two streams may have been missed. sent is called when the first has been sent, or was not.
+func (n *listening) keep(ctx context.Context, params []byte, sent func()) {
+	defer sent()
+	up := n.c.in.up
+	req := n.request(params, sent)
 	pause := backoff.NewExponentialBackOff()
 	for refused := 0; refused < listenRefusals; {
 		began := time.Now()
