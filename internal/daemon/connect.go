@@ -3,7 +3,6 @@ package daemon
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -173,7 +172,7 @@ func (c *connection) say(line []byte) *jsonrpc.Writer {
 		case c.link != nil:
 			c.open.said(m)
 		case m.IsRequest():
-			_ = c.client.Send(unreached(m.ID, c.away)) // the client may have gone
+			_ = c.client.Send(unanswered(m, notMade, c.away)) // the client may have gone
 		}
 	}
 	if c.link == nil {
@@ -243,7 +242,7 @@ func (c *connection) lost() bool {
 	return c.ended || c.hung
 }
 
-var errEndedEarly = errors.New("it has ended before the answer")
+var errEndedEarly = errors.New("no other one is asked")
 
 // pass passes on what the daemon says until that has ended.
 func (c *connection) pass(ctx context.Context, l *link) {
@@ -330,16 +329,23 @@ func (c *connection) giveUp(why error) bool {
 
 // abandonLocked answers what is open that at least so many daemons have had.
 func (c *connection) abandonLocked(tries int, why error) {
-	for _, id := range c.open.abandon(tries) {
-		_ = c.client.Send(unreached(id, why)) // it may have gone
+	for _, m := range c.open.abandon(tries) {
+		_ = c.client.Send(unanswered(&m, outcomeUnknown, why)) // it may have gone
 	}
 }
 
-// unreached answers a request that no daemon has answered.
-func unreached(id []byte, why error) []byte {
-	text, err := json.Marshal("mcpschedd: outcome unknown: the daemon cannot be reached: " + why.Error())
-	if err != nil {
-		text = []byte(`"mcpschedd: outcome unknown"`) // strings always marshal
+// unanswered answers a request that no daemon has answered: a tool's call by a result, so that
+// the model reads why.
+func unanswered(m *jsonrpc.Message, what string, why error) []byte {
+	text := jsonrpc.AppendString(nil, "mcpschedd: "+what+": "+why.Error())
+	if m.Method == "tools/call" {
+		return jsonrpc.AppendResult(nil, m.ID, fmt.Appendf(nil, `{"resultType":"complete","content":[{"type":"text","text":%s}],"isError":true}`, text))
 	}
-	return jsonrpc.AppendError(nil, id, []byte(`{"code":-32603,"message":`+string(text)+`}`))
+	return jsonrpc.AppendError(nil, m.ID, fmt.Appendf(nil, `{"code":%d,"message":%s}`, jsonrpc.CodeInternal, text))
 }
+
+// What is said of such a request.
+const (
+	notMade        = "not done: the daemon cannot be reached"
+	outcomeUnknown = "outcome unknown: the daemon that had the request has ended"
+)

@@ -20,9 +20,9 @@ type conversation struct {
 
 // request is one without an answer.
 type request struct {
-	id, line []byte
-	setsUp   bool // it is one of setUp, too
-	tries    int  // daemons that have had it
+	jsonrpc.Message
+	setsUp bool // it is one of setUp, too
+	tries  int  // daemons that have had it
 }
 
 // mostTries is how many daemons may have a request: it may be what ends them.
@@ -45,7 +45,7 @@ func (c *conversation) said(m *jsonrpc.Message) {
 	case m.IsResponse():
 		delete(c.asked, string(m.ID))
 	case m.IsRequest():
-		c.requests = append(c.requests, request{m.ID, m.Raw, sets, 1})
+		c.requests = append(c.requests, request{*m, sets, 1})
 	case m.Method == "notifications/cancelled":
 		c.answered(jsonrpc.Get(m.Params, "requestId"))
 	}
@@ -97,7 +97,7 @@ func (c *conversation) heard(m *jsonrpc.Message) (swallowed bool) {
 
 // answered drops a request that has its answer, or wants none.
 func (c *conversation) answered(id []byte) {
-	if i := slices.IndexFunc(c.requests, func(r request) bool { return string(r.id) == string(id) }); i >= 0 {
+	if i := slices.IndexFunc(c.requests, func(r request) bool { return string(r.ID) == string(id) }); i >= 0 {
 		c.requests = slices.Delete(c.requests, i, i+1)
 	}
 }
@@ -109,7 +109,7 @@ func (c *conversation) idle() bool { return len(c.requests) == 0 }
 func (c *conversation) ids() (ids []json.RawMessage) {
 	for _, r := range c.requests {
 		if !r.setsUp {
-			ids = append(ids, json.RawMessage(r.id))
+			ids = append(ids, json.RawMessage(r.ID))
 		}
 	}
 	return ids
@@ -131,7 +131,7 @@ func (c *conversation) replay() (lines [][]byte) {
 	for _, about := range c.order {
 		line := c.setUp[about]
 		m, err := jsonrpc.Parse(line)
-		if err == nil && m.IsRequest() && !slices.ContainsFunc(c.requests, func(r request) bool { return string(r.id) == string(m.ID) }) {
+		if err == nil && m.IsRequest() && !slices.ContainsFunc(c.requests, func(r request) bool { return string(r.ID) == string(m.ID) }) {
 			c.replayed[string(m.ID)] = true
 		}
 		lines = append(lines, line)
@@ -139,22 +139,22 @@ func (c *conversation) replay() (lines [][]byte) {
 	for i := range c.requests {
 		if r := &c.requests[i]; !r.setsUp {
 			r.tries++
-			lines = append(lines, r.line)
+			lines = append(lines, r.Raw)
 		}
 	}
 	return lines
 }
 
 // abandon drops the requests of which at least so many daemons have had each, and returns
-// their raw ids.
-func (c *conversation) abandon(tries int) (ids [][]byte) {
+// them.
+func (c *conversation) abandon(tries int) (all []jsonrpc.Message) {
 	c.requests = slices.DeleteFunc(c.requests, func(r request) bool {
 		if r.tries >= tries {
-			ids = append(ids, r.id)
+			all = append(all, r.Message)
 		}
 		return r.tries >= tries
 	})
-	return ids
+	return all
 }
 
 // messages are those of a line: one, or those of a batch. What is no message is left out.

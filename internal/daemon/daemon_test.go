@@ -227,7 +227,7 @@ func TestAgain(t *testing.T) {
 		if daemons == 0 {
 			c.hears(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q","reason":"the daemon has ended"}}`)
 		} else { // it may be what ends them
-			c.hears(`{"jsonrpc":"2.0","id":"x","error":{"code":-32603,"message":"mcpschedd: outcome unknown: the daemon cannot be reached: it has ended before the answer"}}`)
+			c.hears(`{"jsonrpc":"2.0","id":"x","result":{"resultType":"complete","content":[{"type":"text","text":"mcpschedd: outcome unknown: the daemon that had the request has ended: no other one is asked"}],"isError":true}}`)
 		}
 		d = s.next(t)
 		d.hears(hello...)
