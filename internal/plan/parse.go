@@ -18,15 +18,15 @@ var planMembers = newNames([]string{"steps", "output_steps", "budget_tokens", "d
 // of 0 is none. Neither raw nor the parameters are kept.
 func Parse(raw []byte, o Options) (*Plan, Defects) {
 	src := &source{options: o, problems: &problems{}, byID: make(map[string]*draft)}
-	plan, ok := src.document(raw)
+	whole, ok := src.document(raw)
 	if !ok {
 		return nil, src.problems.told()
 	}
 	p := &Plan{Params: bytes.Clone(o.Params), byID: make(map[string]int)}
-	p.Budget = src.budget(plan.get("budget_tokens"))
-	p.DryRun = plan.get("dry_run").flag()
-	src.readSteps(node{plan.below("steps"), plan.values["steps"]})
-	p.Outputs = src.outputs(plan.get("output_steps"))
+	p.Budget = src.budget(whole.get("budget_tokens"))
+	p.DryRun = whole.get("dry_run").flag()
+	src.readSteps(node{whole.below("steps"), whole.values["steps"]})
+	p.Outputs = src.outputs(whole.get("output_steps"))
 	graph := link(src)
 	check(src)
 	graph.order(o.Depth)
@@ -41,7 +41,7 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 }
 
 // document is the members of the whole; false if nothing of it can be read.
-func (src *source) document(raw []byte) (plan members, ok bool) {
+func (src *source) document(raw []byte) (whole members, ok bool) {
 	raw = trimmed(raw)
 	at := place{problems: src.problems}
 	switch most := src.options.Bytes; {

@@ -106,7 +106,7 @@ func TestPlanChaos(t *testing.T) {
 			d.guests = nil
 			time.Sleep(time.Hour) // what stateless clients share is idle then
 			if n := proxy.Results(d.proxy); n != 0 {
-				t.Errorf("seed %d: %d results are kept for nobody", seed, n)
+				t.Errorf("seed %d: %d results are kept for no session", seed, n)
 			}
 		})
 	}

@@ -71,7 +71,7 @@ function same(what, { out, agent, calls, state }, by, ids = steps.map((s) => s.i
   equal(`${what}: what it left behind`, state, by.state);
 }
 
-// untouched holds a plan that must not have run against a world that nobody changed.
+// untouched holds a plan that must not have run against a world that was not changed.
 function untouched(what, { out, calls, state }, why) {
   equal(`${what}: refused`, out.failed, true);
   for (const pattern of why) matches(`${what}: says why`, out.text, pattern);
@@ -132,7 +132,7 @@ async function confirm(by) {
 async function deny() {
   const refused = await within('mutations = "deny"', { answer: "accept" }, planned());
   untouched("denied", refused, written.map((id) => new RegExp(`step "${id}"`)));
-  equal("denied: nobody is asked", refused.agent.asked, nothing);
+  equal("denied: no user is asked", refused.agent.asked, nothing);
   equal("denied: the tool says that it only reads", refused.agent.tool("execute_tool_plan").annotations.readOnlyHint, true);
   const read = await within('mutations = "deny"', {}, (agent) => agent.call("execute_tool_plan", plan(reading(project))));
   equal("denied: what only reads runs", states(read.out), nothing);
