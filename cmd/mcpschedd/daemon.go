@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -76,7 +77,9 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	d.lookIdle()
 	var watching sync.WaitGroup
 	watching.Go(func() { base.watchFor(ctx, d.adopt) })
-	watching.Go(func() { base.settle(o.Models) })
+	heap := new(proxyProcess) // not base, of which rooms are made meanwhile
+	defer runtime.KeepAlive(heap)
+	watching.Go(func() { heap.settle(o.Models) })
 	stop := context.AfterFunc(ctx, d.prepareStop)
 	defer stop()
 	err = l.Run(ctx, d.close)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/mcptest"
@@ -171,33 +174,23 @@ func TestDaemonKeepsApart(t *testing.T) {
 	}
 }
 
-// daemonProcess is the id of the daemon's process.
+// daemonProcess is the id of the daemon's process, by its socket.
 func (d *daemonTest) daemonProcess() int {
 	d.Helper()
-	lock, err := os.Open(strings.TrimSuffix(d.place().Socket, ".sock") + ".lock")
+	conn, err := net.Dial("unix", d.place().Socket)
 	if err != nil {
 		d.Fatal(err)
 	}
-	defer lock.Close()
-	info, err := lock.Stat()
+	defer conn.Close()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
 		d.Fatal(err)
 	}
-	locks, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		d.Fatal(err)
+	var peer *unix.Ucred
+	if controlErr := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); controlErr != nil || err != nil {
+		d.Fatal(controlErr, err)
 	}
-	inode := fmt.Sprintf(":%d ", info.Sys().(*syscall.Stat_t).Ino)
-	for line := range strings.Lines(string(locks)) {
-		if f := strings.Fields(line); strings.Contains(line, inode) && f[1] == "FLOCK" {
-			var id int
-			if _, err := fmt.Sscan(f[4], &id); err == nil && id > 0 {
-				return id
-			}
-		}
-	}
-	d.Fatalf("no process holds %s:\n%s", lock.Name(), locks)
-	return 0
+	return int(peer.Pid)
 }
 
 // A client that finds no daemon, and cannot start one, is served nevertheless.
