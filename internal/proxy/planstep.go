@@ -114,19 +114,18 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 }
 
 // may refuses a call that writes or tells third parties what came of others, if its plan
-// was not let through for one, or its server is another one by now. That any other call
-// only reads, its arguments known, the runner has asked just now.
+// was not let through for one: its arguments were not known then, or the rules, or the
+// server, are others by now.
 func (r *planRun) may(c plan.Call, told []*plan.Step) error {
 	p := &r.s.srv.policy.Load().Plans
-	switch {
-	case !p.Enabled:
+	if !p.Enabled {
 		return errors.New("not called: plans have been switched off meanwhile ([plan].enabled)")
-	case !c.Step.Writes && told == nil:
-		return nil
 	}
-	was, now := r.servers[c.Step.Tool.Name], r.serverOf(c.Step.Tool.Name)
-	if was != now && was != "" && now != "" {
-		return errors.New("not called: another server has taken the place of the one that the plan was meant for")
+	if c.Step.Writes || told != nil {
+		was, now := r.servers[c.Step.Tool.Name], r.serverOf(c.Step.Tool.Name)
+		if was != now && was != "" && now != "" {
+			return errors.New("not called: another server has taken the place of the one that the plan was meant for")
+		}
 	}
 	return r.consent.Refuses(c, told, p.Mutations)
 }
