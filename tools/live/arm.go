@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -46,54 +47,46 @@ func (a *arm) run(ctx context.Context) error {
 func (a *arm) inLanes(ctx context.Context, what string, all []*session, lanes int) ([]*play, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	plays, errs := make([]*play, len(all)), make([]error, len(all))
-	var mu sync.Mutex // guards next and ended
-	var ended []int
-	next := 0
-	begin := func() (i int, knew []int) {
-		mu.Lock()
-		defer mu.Unlock()
-		next++
-		return next - 1, ended[:len(ended):len(ended)]
+	order := make(chan int, len(all))
+	for i := range all {
+		order <- i
 	}
-	one := func(i int, knew []int) error {
+	close(order)
+	plays, errs := make([]*play, len(all)), make([]error, len(all))
+	var mu sync.Mutex // guards ended
+	var ended []int
+	one := func(i int) error {
+		select {
+		case a.lab.places <- struct{}{}:
+			defer func() { <-a.lab.places }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		mu.Lock()
+		knew := slices.Clone(ended)
+		mu.Unlock()
 		p, err := a.play(ctx, all[i], fmt.Sprintf("%s-%s-%03d", a.name, what, i))
 		if err != nil {
 			return err
 		}
-		mu.Lock()
-		defer mu.Unlock()
 		p.knew, plays[i] = knew, p
+		mu.Lock()
 		ended = append(ended, i)
+		mu.Unlock()
 		return nil
 	}
-	var lanesOpen sync.WaitGroup
+	var open sync.WaitGroup
 	for range lanes {
-		lanesOpen.Go(func() {
-			for {
-				select {
-				case a.lab.places <- struct{}{}:
-				case <-ctx.Done():
-					return
-				}
-				i, knew := begin()
-				if i < len(all) {
-					if errs[i] = one(i, knew); errs[i] != nil {
-						cancel()
-					}
-				}
-				<-a.lab.places
-				if i >= len(all) {
-					return
+		open.Go(func() {
+			for i := range order {
+				if errs[i] = one(i); errs[i] != nil {
+					cancel()
 				}
 			}
 		})
 	}
-	lanesOpen.Wait()
-	if err := firstOf(errs); err != nil {
-		return nil, err
-	}
-	return plays, ctx.Err()
+	open.Wait()
+	return plays, firstOf(errs)
 }
 
 func (a *arm) state() string              { return filepath.Join(a.dir, a.name+"-state") }
