@@ -105,9 +105,11 @@ func BenchmarkCandidates(b *testing.B) {
 	}
 }
 
-func BenchmarkMerge(b *testing.B) {
-	m := model()
-	learn(b, m, 0, 300)
+func BenchmarkMerge(b *testing.B) { // of all that a model keeps of a thousand tools
+	m, w := model(), newWorld()
+	for range 120 {
+		w.session(m, 150, 3)
+	}
 	state, _ := m.Merge(nil)
 	b.SetBytes(int64(len(state)))
 	for b.Loop() {

@@ -144,12 +144,11 @@ func (m *state) save(w io.Writer) {
 
 // secret reports whether what is kept of a template could give a secret away.
 func (t *template) secret() bool {
-	if slices.ContainsFunc(t.Pieces, func(p string) bool { return maySecret("", p) }) {
-		return true
-	}
-	return slices.ContainsFunc(t.Sources, func(s valueSource) bool {
-		return slices.ContainsFunc([]string{s.Name, s.Base, s.Value.text}, func(part string) bool { return maySecret("", part) })
+	may := func(part string) bool { return maySecret("", part) }
+	t.harmless = t.harmless || !slices.ContainsFunc(t.Pieces, may) && !slices.ContainsFunc(t.Sources, func(s valueSource) bool {
+		return may(s.Name) || may(s.Base) || may(s.Value.text)
 	})
+	return !t.harmless
 }
 
 // load reads what it can of a state: a line that is cut off or does not match its
@@ -309,6 +308,7 @@ func (m *state) addTemplate(t *template) {
 		i, known = len(known), m.templates[t.Trigger]
 	}
 	k := known[i]
+	k.harmless = k.harmless || t.harmless
 	k.Support.plus(t.Support)
 	for r := range k.Ranks {
 		k.Ranks[r].plus(&t.Ranks[r])

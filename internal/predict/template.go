@@ -32,6 +32,7 @@ type template struct {
 	id       hash
 	anchored bool      // an argument comes from the trigger
 	personal bool      // it holds a value that is not public yet
+	harmless bool      // it was looked through for secrets and has none: that takes longer than to write it
 	follow   *followUp // what is configured; nil: it was learned
 }
 
