@@ -193,11 +193,11 @@ func (c *Chooser) inTheWay(g *predict.Candidate, think time.Duration) bool {
 	if c.Session == nil {
 		return false
 	}
-	is, serial := c.Session.scheduler.concurrency(c.Upstream)
+	known := c.Session.scheduler.Known(c.Upstream)
 	switch {
-	case is == Serial:
+	case known.Is == Serial:
 		return g.Lead.P10 > 0 && g.Latency.P90 > g.Lead.P10
-	case is == Parallel, c.Parallel:
+	case known.Is == Parallel, c.Parallel:
 		return false
 	}
 	lead := g.Lead
@@ -206,7 +206,7 @@ func (c *Chooser) inTheWay(g *predict.Candidate, think time.Duration) bool {
 	}
 	saves := g.Latency.Overlap(lead) // nothing, where no call of the tool was seen: it is found out then
 	delays := g.Latency.Mean() - saves
-	costs := serial * (1 - g.P) * float64(delays)
+	costs := (1 - known.mean()) * (1 - g.P) * float64(delays)
 	return costs > float64(leastWait) && costs > g.P*float64(saves)
 }
 

@@ -237,7 +237,7 @@ func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 func (d *Scheduler) Preempt(instance uint64, now time.Time) {
 	d.mu.Lock()
 	var there []*claim
-	if i, ok := d.instances.Get(instance); ok && i.is == Serial {
+	if i, ok := d.instances.Get(instance); ok && i.known.Is == Serial {
 		there = slices.Clone(i.claims)
 	}
 	d.mu.Unlock()

@@ -20,16 +20,44 @@ var concurrencyNames = [...]string{"unknown", "serial", "parallel"}
 
 func (c Concurrency) String() string { return concurrencyNames[c] }
 
+// Known is what was found out of how an upstream works on several calls. It is kept when
+// its instances have ended, for a short session sees too little to be sure.
+type Known struct {
+	Is               Concurrency
+	Parallel, Serial float64 // pieces of evidence, the older ones counting less
+}
+
+// believed is what counts for what is known beforehand.
+func believed(is Concurrency) Known {
+	switch is {
+	case Parallel:
+		return Known{is, presumed, 0}
+	case Serial:
+		return Known{is, 0, presumed}
+	}
+	return Known{}
+}
+
+// or is the one of two that has more evidence.
+func (k Known) or(o Known) Known {
+	if o.Parallel+o.Serial > k.Parallel+k.Serial {
+		return o
+	}
+	return k
+}
+
 // What the evidence is weighed by.
 const (
-	memory    = 0.9  // what a piece of evidence counts after the next one: about ten count
-	sure      = 0.75 // how likely an instance must be one thing to be called that: three pieces of evidence, if none is against it
-	unsure    = 0.6  // below which it is called that no longer
-	presumed  = 3    // pieces of evidence that count for what is known beforehand
-	clear     = 1    // log-likelihood ratio that makes a piece of evidence
-	doubt     = 0.1  // variance of a tool's times, as logarithms, before any is known: about a third
-	steady    = 0.03 // below which its times are about the same: at least three were
-	mostTools = 64   // tools whose times are remembered
+	memory   = 0.9  // what a piece of evidence counts after the next one: about ten count
+	sure     = 0.75 // how likely an instance must be one thing to be called that: three pieces of evidence, if none is against it
+	unsure   = 0.6  // below which it is called that no longer
+	presumed = 3    // pieces of evidence that count for what is known beforehand
+
+	mostEvidence = 1 / (1 - memory) // that there can be
+	clear        = 1                // log-likelihood ratio that makes a piece of evidence
+	doubt        = 0.1              // variance of a tool's times, as logarithms, before any is known: about a third
+	steady       = 0.03             // below which its times are about the same: at least three were
+	mostTools    = 64               // tools whose times are remembered
 )
 
 // evidence tells whether an instance works on one call after the other.
@@ -41,10 +69,9 @@ const (
 // likelihoods, is a piece of evidence. So is a call that ends before an older one that found
 // the instance idle. A Beta posterior with decay joins the pieces.
 type evidence struct {
-	is               Concurrency
-	overtaken        bool                          // a call has ended before an older one that the instance was at
-	parallel, serial float64                       // pieces, decayed
-	tools            *simplelru.LRU[string, *pace] // tool → how long it takes
+	known     Known
+	overtaken bool                          // a call has ended before an older one that the instance was at
+	tools     *simplelru.LRU[string, *pace] // tool → how long it takes
 }
 
 // pace is how long calls of a tool take that find the instance idle: mean and variance of
@@ -80,8 +107,8 @@ func (i *instance) learn(r *Run, now time.Time) (wait time.Duration) {
 			return 0
 		}
 	}
-	serial := i.is == Serial && said != Parallel
-	if i.is == Unknown && i.parallel == 0 { // what is clear counts before it is known
+	serial := i.known.Is == Serial && said != Parallel
+	if i.known.Is == Unknown && i.known.Parallel == 0 { // what is clear counts before it is known
 		serial = r.mixed || said == Serial && i.pace(r.tool).variance < steady
 	}
 	if r.prefetch || !serial {
@@ -120,15 +147,14 @@ func (i *instance) oldest() *Run {
 	return nil
 }
 
-// presume takes as known what was found out elsewhere, unless something has been
-// seen here. Two pieces of evidence turn it.
-func (e *evidence) presume(is Concurrency) {
-	switch {
-	case e.parallel+e.serial > 0:
-	case is == Parallel:
-		e.is, e.parallel = is, presumed
-	default:
-		e.is, e.serial = is, presumed
+// presume takes as known what was found out elsewhere, unless something has been seen
+// here. Where that was sure, two pieces of evidence turn it; where not, it adds up.
+func (e *evidence) presume(k Known) {
+	if e.known == (Known{}) {
+		e.known = k
+		if k.Is != Unknown {
+			e.known = believed(k.Is)
+		}
 	}
 }
 
@@ -137,24 +163,25 @@ func (e *evidence) note(said Concurrency) {
 	if said == Unknown {
 		return
 	}
-	e.parallel, e.serial = e.parallel*memory, e.serial*memory
+	k := &e.known
+	k.Parallel, k.Serial = k.Parallel*memory, k.Serial*memory
 	if said == Serial {
-		e.serial++
+		k.Serial++
 	} else {
-		e.parallel++
+		k.Parallel++
 	}
-	switch p := e.mean(); {
+	switch p := k.mean(); {
 	case p >= sure:
-		e.is = Parallel
+		k.Is = Parallel
 	case 1-p >= sure:
-		e.is, e.overtaken = Serial, false
-	case e.is == Parallel && p < unsure, e.is == Serial && 1-p < unsure:
-		e.is = Unknown
+		k.Is, e.overtaken = Serial, false
+	case k.Is == Parallel && p < unsure, k.Is == Serial && 1-p < unsure:
+		k.Is = Unknown
 	}
 }
 
 // mean is how likely the instance works side by side: of Beta(1+parallel, 1+serial).
-func (e *evidence) mean() float64 { return (e.parallel + 1) / (e.parallel + e.serial + 2) }
+func (k Known) mean() float64 { return (k.Parallel + 1) / (k.Parallel + k.Serial + 2) }
 
 // pace returns what is known of a tool.
 func (e *evidence) pace(tool string) *pace {

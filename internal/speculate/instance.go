@@ -50,7 +50,7 @@ func newInstance() *instance { return &instance{evidence: newEvidence()} }
 // on several calls at once, beside one that was given up at most, and none behind a real call
 // of a serial one, for then the next real call finds it there.
 func (i *instance) room() int {
-	if i.is == Parallel {
+	if i.known.Is == Parallel {
 		return math.MaxInt
 	}
 	free, given := 1-len(i.claims), 0
@@ -58,7 +58,7 @@ func (i *instance) room() int {
 		switch {
 		case !r.until.IsZero() && r.prefetch:
 			given++
-		case r.until.IsZero() && (r.prefetch || i.is == Serial):
+		case r.until.IsZero() && (r.prefetch || i.known.Is == Serial):
 			free = 0
 		}
 	}
@@ -189,30 +189,26 @@ func (r *Run) Ended(now time.Time) (alone time.Duration) {
 
 // Concurrency says how an upstream instance works on calls that it has at the same time, as
 // far as that is known.
-func (d *Scheduler) Concurrency(instance uint64) Concurrency {
-	is, _ := d.concurrency(instance)
-	return is
-}
+func (d *Scheduler) Concurrency(instance uint64) Concurrency { return d.Known(instance).Is }
 
-// concurrency is that, and how likely the instance works on one call after the other: as
-// far as nothing was seen it may as well as not.
-func (d *Scheduler) concurrency(instance uint64) (is Concurrency, serial float64) {
+// Known is that with the evidence for it: as far as nothing was seen an instance may as
+// well be serial as not.
+func (d *Scheduler) Known(instance uint64) Known {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if i, ok := d.instances.Get(instance); ok {
-		return i.is, 1 - i.mean()
+		return i.known
 	}
-	return Unknown, 0.5
+	return Known{}
 }
 
-// Presume says how another instance of the same server was known to work, when this
-// one is new: it is taken to be the same until two pieces of evidence say otherwise.
-// Unknown says nothing; nor does anything once calls here have told.
-func (d *Scheduler) Presume(instance uint64, is Concurrency) {
+// Presume says what was known of another instance of the same server, when this one is
+// new. It says nothing once calls here have told.
+func (d *Scheduler) Presume(instance uint64, k Known) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if is == Serial || is == Parallel {
-		d.instanceLocked(instance).presume(is)
+	if k != (Known{}) {
+		d.instanceLocked(instance).presume(k)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestPresume(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := speculate.New(speculate.Options{})
-			d.Presume(upstream, tt.known)
+			d.Presume(upstream, speculate.Known{Is: tt.known})
 			alone(d, "t", 100)
 			for n, o := range tt.seen {
 				o.play(d, n, "t")
@@ -53,15 +53,15 @@ func repeated(o overlap, times int) (all []overlap) {
 func TestPresumeTooLate(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, upstream, speculate.Serial)
-	d.Presume(upstream, speculate.Parallel)
+	d.Presume(upstream, speculate.Known{Is: speculate.Parallel})
 	if got := d.Concurrency(upstream); got != speculate.Serial {
 		t.Errorf("got %v, want what was seen", got)
 	}
 
 	d = speculate.New(speculate.Options{})
 	for range 10 {
-		d.Presume(upstream, speculate.Parallel)
-		d.Presume(upstream, speculate.Serial) // what came first holds
+		d.Presume(upstream, speculate.Known{Is: speculate.Parallel})
+		d.Presume(upstream, speculate.Known{Is: speculate.Serial}) // what came first holds
 	}
 	alone(d, "t", 100)
 	for n := range 2 {
@@ -73,5 +73,41 @@ func TestPresumeTooLate(t *testing.T) {
 	d.Gone(upstream)
 	if got := d.Concurrency(upstream); got != speculate.Unknown {
 		t.Errorf("got %v of one that is gone", got)
+	}
+}
+
+// Each of some short sessions sees too little to be sure; together they have seen enough.
+func TestEvidenceOfShortSessionsAddsUp(t *testing.T) {
+	var known speculate.Known
+	for session := range 4 {
+		d := speculate.New(speculate.Options{})
+		d.Presume(upstream, known)
+		alone(d, "t", 100)
+		if got, want := d.Concurrency(upstream), speculate.Unknown; session < 2 && got != want {
+			t.Errorf("session %d: got %v, want %v", session, got, want)
+		}
+		overlap{10, 100, 110}.play(d, 1, "t")
+		known = d.Known(upstream)
+	}
+	if known.Is != speculate.Parallel {
+		t.Errorf("got %+v, want parallel", known)
+	}
+}
+
+// What is kept of an upstream ends with how it works on several calls, which is its server's.
+func TestSplitLearned(t *testing.T) {
+	for _, line := range []string{"", "concurrency: serial\n", "concurrency: parallel\n", "concurrency: 1.90 0.25\n"} {
+		server, values := speculate.SplitLearned([]byte("0 {\"v\":5}\n1 {\"tool\":{}}\n2 {\"constants\":{}}\n" + line))
+		if got, want := string(server), "0 {\"v\":5}\n1 {\"tool\":{}}\n"+line; got != want {
+			t.Errorf("got %q of the server, want %q", got, want)
+		}
+		if got, want := string(values), "0 {\"v\":5}\n2 {\"constants\":{}}\n"; got != want {
+			t.Errorf("got values %q, want %q", got, want)
+		}
+	}
+	for _, line := range []string{"concurrency: NaN 0\n", "concurrency: -1 2\n", "concurrency: 1e9 0\n", "concurrency: \n", "concurrency: 1"} {
+		if server, _ := speculate.SplitLearned([]byte("0 {\"v\":5}\n" + line)); string(server) != "0 {\"v\":5}\n"+line {
+			t.Errorf("%q: got %q, want the line left to the model, which says that it cannot be read", line, server)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package speculate
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -282,7 +281,7 @@ func (w *Worker) unwatch(s *sessionState) {
 	s.slots.End()
 	for instance, up := range s.instances {
 		if o := w.upstreams[up.Key]; o != nil {
-			o.concurrency = cmp.Or(w.Scheduler.Concurrency(instance), o.concurrency)
+			o.concurrency = o.concurrency.or(w.Scheduler.Known(instance))
 		}
 		if !up.Shared {
 			w.Scheduler.Gone(instance)

@@ -2,7 +2,8 @@ package speculate
 
 import (
 	"bytes"
-	"cmp"
+	"fmt"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/predict"
@@ -11,12 +12,12 @@ import (
 // upstreamState is what is known of the calls to one upstream. The worker owns it.
 type upstreamState struct {
 	model       *predict.Model
-	made        Rules       // it was made under
-	keep        Learned     // never nil
-	news        bool        // something was seen since it was kept
-	kept        time.Time   // when
-	at          *Upstream   // the lease of the session that is looked at
-	concurrency Concurrency // how its last instance works on several calls
+	made        Rules     // it was made under
+	keep        Learned   // never nil
+	news        bool      // something was seen since it was kept
+	kept        time.Time // when
+	at          *Upstream // the lease of the session that is looked at
+	concurrency Known     // how its instances work on several calls
 }
 
 // upstream returns what is known of an upstream, read from where it is kept when
@@ -107,7 +108,7 @@ func (w *Worker) keepOne(o *upstreamState) {
 		commit := func() {}
 		err := o.keep(func(stored []byte) (next []byte, err error) {
 			stored, known := cutConcurrency(stored)
-			o.concurrency = cmp.Or(w.concurrency(o), o.concurrency, known)
+			o.concurrency = w.concurrency(o).or(o.concurrency).or(known)
 			next, commit, err = o.model.Join(stored)
 			if err != nil {
 				w.Log.Warn("learned state not read in full; what is left of it is used", "upstream", o.at.Name, "err", err)
@@ -126,15 +127,15 @@ func (w *Worker) keepOne(o *upstreamState) {
 }
 
 // concurrency is how the instances of the upstream that sessions use work on several calls.
-func (w *Worker) concurrency(o *upstreamState) (is Concurrency) {
+func (w *Worker) concurrency(o *upstreamState) (known Known) {
 	for _, s := range w.sessions {
 		for instance, at := range s.instances {
 			if at.Key == o.at.Key {
-				is = cmp.Or(is, w.Scheduler.Concurrency(instance))
+				known = known.or(w.Scheduler.Known(instance))
 			}
 		}
 	}
-	return is
+	return known
 }
 
 // SplitLearned divides what is kept of an upstream into what belongs to its server, in
@@ -147,20 +148,31 @@ func SplitLearned(state []byte) (server, values []byte) {
 }
 
 // concurrencyLine is the last line of what is kept of an upstream, behind what the model
-// keeps; nil: there is nothing to say.
-func concurrencyLine(is Concurrency) []byte {
-	if is == Unknown {
-		return nil
+// keeps: what is sure in a word, else the evidence so far; nil: there is nothing to say.
+func concurrencyLine(k Known) []byte {
+	switch {
+	case k.Is != Unknown:
+		return []byte("concurrency: " + k.Is.String() + "\n")
+	case k.Parallel+k.Serial > 0:
+		return fmt.Appendf(nil, "concurrency: %.2f %.2f\n", k.Parallel, k.Serial)
 	}
-	return []byte("concurrency: " + is.String() + "\n")
+	return nil
 }
 
 // cutConcurrency takes that line off.
-func cutConcurrency(stored []byte) (rest []byte, is Concurrency) {
-	for _, is := range []Concurrency{Serial, Parallel} {
-		if rest, ok := bytes.CutSuffix(stored, concurrencyLine(is)); ok {
-			return rest, is
-		}
+func cutConcurrency(stored []byte) (rest []byte, k Known) {
+	at := bytes.LastIndexByte(bytes.TrimSuffix(stored, []byte{'\n'}), '\n') + 1
+	said, is := strings.CutPrefix(string(stored[at:]), "concurrency: ")
+	switch {
+	case !is:
+		return stored, Known{}
+	case said == "serial\n":
+		return stored[:at], believed(Serial)
+	case said == "parallel\n":
+		return stored[:at], believed(Parallel)
 	}
-	return stored, Unknown
+	if _, err := fmt.Sscanf(said, "%g %g\n", &k.Parallel, &k.Serial); err != nil || !(k.Parallel >= 0 && k.Serial >= 0 && k.Parallel+k.Serial <= mostEvidence) {
+		return stored, Known{} // no line of this: the model says that it cannot read it
+	}
+	return stored[:at], k
 }
