@@ -77,7 +77,7 @@ func (f *features) weigh(c *candidate) {
 	}
 	k.features = f.ofCandidate(k.features, c)
 	k.logit = f.s.m.learned.weights.logit(k.base, k.features)
-	c.logit = f.s.m.learned.weights.logit(k.logit, levels(k.logit))
+	c.logit = f.s.m.learned.weights.logit(k.logit, level(k.logit))
 }
 
 // kind is a candidate's tool, with whether the session made the call before, and the

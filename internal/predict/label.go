@@ -125,7 +125,7 @@ func (s *Session) settle(p *foreseen, is func(*sample) (settled, hit bool)) {
 			o.label(hit)
 		}
 		s.m.learned.weights.learn(k.base, k.features, hit)
-		s.m.learned.weights.learn(k.logit, levels(k.logit), hit)
+		s.m.learned.weights.learn(k.logit, level(k.logit), hit)
 	}
 	if n > 0 && n == len(p.samples) {
 		s.m.learned.tool(p.tool).Labels.now++

@@ -120,13 +120,15 @@ func (m *weights) bound() {
 	}
 }
 
-// levels are the features that calibrate a logit: one for each probability that it reaches.
-// Values that came up in one task say less of the next than the labels so far made them
-// seem, so what is learned for a level is how the candidates that reached it came out.
-func levels(logit float64) (reached []hash) {
+// level is the feature that calibrates a logit: the highest probability of some that it
+// reaches; none below the least. Values that came up in one task say less of the next than the
+// labels so far made them seem, so what is learned for a level is how the candidates there
+// came out. Were each level that is reached to learn, a few misses would cost a new upstream
+// half of its prefetches.
+func level(logit float64) (reached []hash) {
 	for i, p := range [...]float64{0.1, 0.3, 0.5, 0.7, 0.9} {
 		if logit >= stretch(p) {
-			reached = append(reached, seed.num(3000+i))
+			reached = []hash{seed.num(3000 + i)}
 		}
 	}
 	return reached
