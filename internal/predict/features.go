@@ -77,7 +77,7 @@ func (f *features) weigh(c *candidate) {
 	}
 	k.features = f.ofCandidate(k.features, c)
 	k.logit = f.s.m.learned.weights.logit(k.base, k.features)
-	c.logit = f.s.m.learned.weights.logit(k.logit, level(k.logit))
+	c.logit = min(k.logit, f.s.m.learned.weights.logit(k.logit, level(k.logit))) // what is picked for being high is too high, if anything
 }
 
 // kind is a candidate's tool, with whether the session made the call before, and the

@@ -120,7 +120,7 @@ func (m *weights) bound() {
 	}
 }
 
-// level is the feature that calibrates a logit: the highest probability of some that it
+// level is the feature by which a logit is lowered: the highest probability of some that it
 // reaches; none below the least. Values that came up in one task say less of the next than the
 // labels so far made them seem, so what is learned for a level is how the candidates there
 // came out. Were each level that is reached to learn, a few misses would cost a new upstream
