@@ -18,7 +18,7 @@ func toPaste(c *config.Config, models *valuemodel.Models, u valuemodel.Upstream,
 		if t.Model.Upstream != u.Name || t.Hidden || !t.Model.Unclassified() {
 			continue
 		}
-		text, provider := suggestion(c, models, u, t)
+		text, provider := suggestion(c, models, u, u.Name+"/"+t.Model.Tool, t)
 		if lines.WriteString(text); provider != "" {
 			claimed, known = provider, known+1
 		}
@@ -33,11 +33,11 @@ func toPaste(c *config.Config, models *valuemodel.Models, u valuemodel.Upstream,
 	return b.String() + lines.String()
 }
 
-// suggestion is the lines for one tool, and the provider that its server claims to be if that
-// knows the tool. They are comments where nothing can be suggested, or a block stands there
+// suggestion is the lines for one tool, under the name that the configuration knows it by, and
+// the provider that its server claims to be if that knows the tool. They are comments where nothing can be suggested, or a block stands there
 // already; and no lines at all where the name is not what it seems once pasted: it does not
 // print, or is a pattern for others.
-func suggestion(c *config.Config, models *valuemodel.Models, u valuemodel.Upstream, t proxy.SurveyedTool) (lines, claimed string) {
+func suggestion(c *config.Config, models *valuemodel.Models, u valuemodel.Upstream, name string, t proxy.SurveyedTool) (lines, claimed string) {
 	if strings.ContainsFunc(t.Model.Tool, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*?[\`, r) }) {
 		return fmt.Sprintf("# (Nothing to paste for %q: its name does not print, or stands for others.)\n", t.Model.Tool), ""
 	}
@@ -47,7 +47,7 @@ func suggestion(c *config.Config, models *valuemodel.Models, u valuemodel.Upstre
 		class, claimed = vouched.Class, vouched.Provider
 		why = "as provider " + claimed + " has it, which the server only claims to be"
 	}
-	key := config.Key("tools", u.Name+"/"+t.Model.Tool)
+	key := config.Key("tools", name)
 	mark := ""
 	if class == valuemodel.Indeterminate {
 		mark, class, why = "#", valuemodel.ReadOnly, "only if so: its name does not tell"

@@ -37,8 +37,8 @@ them (default: state_dir/events).
 
 tuned.toml is a layer under the configuration: what you have set yourself wins. What
 could make an answer wrong if the record misleads, such as what a tool does and how
-long its answers stay the same, is never in it: lines to paste for the latter follow
-as comments, with --diff and --write on stderr.`,
+long its answers stay the same, is never in it: lines to paste for that follow as
+comments, with --diff and --write on stderr.`,
 		Example: `  mcpschedd tune
   mcpschedd tune --claude-logs ~/.claude/projects --write
   mcpschedd tune --undo`,
@@ -87,7 +87,7 @@ func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	p := t.propose()
-	advice := p.Advised()
+	advice := p.Advised() + t.classes(p.Unclassified)
 	if f.action == "" {
 		_, err := io.WriteString(stdout, string(p.TOML())+advice)
 		return err
@@ -119,7 +119,7 @@ func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
 	o := options(c, dir, slog.New(slog.DiscardHandler))
 	t := &tuning{teller: newTeller(stderr), config: c, models: o.Models, upstreams: lastKnowns(o.Upstreams), dir: dir}
 	t.tuner = tune.New(tune.Options{
-		Model:          t.model,
+		Model:          func(tool string) *valuemodel.Model { return t.tool(tool).Model },
 		Missing:        t.missing,
 		Secret:         holdsSecret,
 		MinProbability: c.Enrichment.MinProbability,
@@ -139,16 +139,16 @@ func (t *tuning) upstream(tool string) (k lastKnown, known bool) {
 	return t.upstreams[i], true
 }
 
-// model is what is known of a tool now. Those of a trace have no upstream: they are what replay
+// tool is what is known of a tool now. Those of a trace have no upstream: they are what replay
 // takes them for.
-func (t *tuning) model(tool string) *valuemodel.Model {
+func (t *tuning) tool(tool string) proxy.SurveyedTool {
 	_, name, ok := strings.Cut(tool, "/")
 	if !ok {
-		return t.models.Resolve(recordedTools(), tool, valuemodel.Hints{})
+		return proxy.SurveyedTool{Model: t.models.Resolve(recordedTools(), tool, valuemodel.Hints{})}
 	}
 	k, _ := t.upstream(tool)
 	u, hints := proxy.Said(k.Model, k.offer, name)
-	return t.models.Resolve(u, name, hints)
+	return proxy.SurveyedTool{Model: t.models.Resolve(u, name, hints), Hints: hints}
 }
 
 // missing reports whether the upstream of a tool is configured, and did not list the
@@ -184,13 +184,34 @@ func (t *tuning) propose() tune.Proposal {
 	if n := t.tuner.Dropped; n > 0 {
 		t.note("%d lines left out: too many tools are named", n)
 	}
-	if len(p.Unclassified) > 0 {
-		t.note("nothing says what these tools do, so that each call of them counts as a write and none is prefetched: %s; mcpschedd check --connect -v prints lines to paste", strings.Join(p.Unclassified, ", "))
-	}
 	if len(p.Blocks) == 0 {
 		t.note("nothing to propose from %d calls", t.calls)
 	}
 	return p
+}
+
+// mostClasses is of how many tools lines are given.
+const mostClasses = 100
+
+// classes are the lines, as comments, that say what those tools do of which no layer says
+// it: until one does, nothing is prefetched of them, and little else is worth proposing.
+func (t *tuning) classes(tools []string) string {
+	if len(tools) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Nothing says what these %d tools do, so each call of them counts as a write, and\n# none is prefetched. To take out of the comments, once checked:\n", len(tools))
+	for _, tool := range tools[:min(len(tools), mostClasses)] {
+		k, _ := t.upstream(tool)
+		lines, _ := suggestion(t.config, t.models, k.Model, tool, t.tool(tool))
+		for line := range strings.Lines(lines) {
+			b.WriteString("# " + strings.TrimLeft(line, "# "))
+		}
+	}
+	if more := len(tools) - mostClasses; more > 0 {
+		fmt.Fprintf(&b, "# (And %d more.)\n", more)
+	}
+	return b.String()
 }
 
 // put writes tuned.toml, or only shows what would change.
