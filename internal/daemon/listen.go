@@ -80,11 +80,11 @@ func Listen(p Place, o ListenOptions) (*Listener, error) {
 	return &Listener{o: o, place: p, lock: lock, socket: socket}, nil
 }
 
-// Run serves clients until ctx ends. It returns when all have been served and close has
+// Run serves clients until ctx ends. It returns when all have been served and finish has
 // returned; then another process may be the daemon.
-func (l *Listener) Run(ctx context.Context, close func()) error {
+func (l *Listener) Run(ctx context.Context, finish func()) error {
 	defer l.lock.Close()
-	defer close()
+	defer finish()
 	defer l.work.Wait()
 	defer l.socket.Close() // removes it, before another daemon may make its own
 	stop := context.AfterFunc(ctx, func() { l.socket.Close() })

@@ -1,6 +1,5 @@
 //go:build !unix
 
-// Package pollable makes standard streams that Go waits for without a thread.
 package pollable
 
 import "os"

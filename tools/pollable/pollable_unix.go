@@ -1,6 +1,8 @@
 //go:build unix
 
-// Package pollable makes standard streams that Go waits for without a thread.
+// Package pollable makes standard streams that Go waits for without a thread. They are
+// files as Go has them, and not what jsonrpc.OpenStream returns: what the program is
+// compared with must not stand on the code that is measured.
 package pollable
 
 import (
