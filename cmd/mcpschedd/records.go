@@ -69,9 +69,10 @@ func export(ctx context.Context, log *slog.Logger, o *proxy.Options, srv func() 
 		return nil, err
 	}
 	o.Trace = t.Trace()
-	o.Record.Each = func(e *record.Event) {
+	o.Record.Each = func(e record.Event) {
 		if e.Kind == record.Prefetch {
-			t.Prefetch(e)
+			kept := e // else every event would be on the heap
+			t.Prefetch(&kept)
 		}
 	}
 	return t, nil

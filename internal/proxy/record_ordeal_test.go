@@ -29,11 +29,11 @@ func (a *account) kept(o proxy.Options) proxy.Options {
 		return o
 	}
 	a.tally = record.New(0)
-	o.Record.Each = func(e *record.Event) {
+	o.Record.Each = func(e record.Event) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.all = append(a.all, *e)
-		a.tally.Add(e)
+		a.all = append(a.all, e)
+		a.tally.Add(&e)
 	}
 	return o
 }

@@ -134,8 +134,8 @@ func New(o Options, guard *upstream.Guard) *Server {
 	s.figures = newFigures(s, o.Record.Begin)
 	recording := o.Record
 	recording.Log, recording.Status = o.Log, s.status
-	recording.Each = func(e *record.Event) {
-		s.figures.add(e)
+	recording.Each = func(e record.Event) {
+		s.figures.add(&e)
 		if e.Kind == record.Session || e.Kind == record.End || e.Kind == record.Level {
 			s.recorder.log.Changed()
 		}

@@ -24,7 +24,7 @@ func TestDiffers(t *testing.T) {
 				return []byte(`{"repo":"r","rev":"***"}`)
 			}
 			return text
-		}, Each: func(e *record.Event) {
+		}, Each: func(e record.Event) {
 			for _, d := range e.Top {
 				got = append(got, d.Differs)
 				if d.RawArguments != nil {

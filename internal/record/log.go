@@ -25,8 +25,8 @@ type Options struct {
 	Log    *slog.Logger // default: none
 
 	// Each is given every event, written or not, on the goroutine that adds it; several
-	// goroutines may at once. The event has no hashes yet, and is not to be kept.
-	Each func(*Event)
+	// goroutines may at once. The event has no hashes yet.
+	Each func(Event)
 
 	RotateBytes int64         // how large a part of the log may grow; default 16 MiB
 	RotateAge   time.Duration // and how old; default 24 h
@@ -39,6 +39,7 @@ type Options struct {
 const (
 	maxQueued    = 1 << 13  // events that wait to be written; more are lost
 	maxWaiting   = 8 << 20  // bytes of arguments that they have, likewise
+	batch        = 1 << 10  // events, or 1 MiB of arguments, are not left to wait for more
 	maxLine      = 1 << 20  // bytes of a line
 	maxArguments = 64 << 10 // bytes of arguments that are hashed and recorded
 )
@@ -47,12 +48,11 @@ const (
 // called from any goroutine; [Log.Add] never waits for the disk.
 type Log struct {
 	process  string
-	each     func(*Event)
+	each     func(Event)
 	logger   *slog.Logger
-	queue    chan queued   // to the writer; nil: there is no folder
+	queue    *queue        // to the writer; nil: there is no folder
 	asks     chan ask      // likewise
 	changed  chan struct{} // capacity 1; the status is another
-	waiting  atomic.Int64  // bytes of arguments in the queue
 	lost     atomic.Int64
 	off      atomic.Bool
 	full     atomic.Bool
@@ -60,12 +60,6 @@ type Log struct {
 	close    sync.Once
 	patience time.Duration // how long Flush and Close wait for the disk
 	scrub    func([]byte) []byte
-}
-
-// queued is an event on its way to the writer.
-type queued struct {
-	event *Event
-	full  bool // its arguments are recorded
 }
 
 // ask has the writer write what came before.
@@ -91,16 +85,16 @@ func Open(o Options) *Log {
 	}
 	l := &Log{process: begin.Process, each: o.Each, logger: o.Log, patience: 5 * time.Second, scrub: o.Scrub}
 	if l.each == nil {
-		l.each = func(*Event) {}
+		l.each = func(Event) {}
 	}
 	if l.logger == nil {
 		l.logger = slog.New(slog.DiscardHandler)
 	}
 	l.off.Store(o.Off)
 	l.full.Store(o.Full)
-	l.each(&begin)
+	l.each(begin)
 	if o.Dir != "" {
-		l.queue, l.asks, l.changed = make(chan queued, maxQueued), make(chan ask), make(chan struct{}, 1)
+		l.queue, l.asks, l.changed = newQueue(), make(chan ask), make(chan struct{}, 1)
 		go newWriter(o, &begin, l).run()
 	}
 	return l
@@ -116,33 +110,18 @@ func processName(began time.Time, pid int) string {
 
 // Add records an event. If the queue to the writer is full, the line is lost and
 // counted.
-func (l *Log) Add(event Event) {
-	e := &event
+func (l *Log) Add(e Event) {
 	e.Process = l.process
 	if e.Kind == Choice {
 		e.Top = l.told(e.Top)
 	}
 	l.each(e)
-	if l.queue != nil && !l.off.Load() && !l.enqueue(e) {
+	if l.queue == nil || l.off.Load() {
+		return
+	}
+	if l.closed.Load() || !l.queue.put(queued{e, l.full.Load()}) {
 		l.lost.Add(1)
 	}
-}
-
-// enqueue gives an event to the writer, if there is room.
-func (l *Log) enqueue(e *Event) bool {
-	if l.closed.Load() {
-		return false
-	}
-	size := int64(len(e.RawArguments))
-	if l.waiting.Add(size) <= maxWaiting || size == 0 {
-		select {
-		case l.queue <- queued{e, l.full.Load()}:
-			return true
-		default:
-		}
-	}
-	l.waiting.Add(-size)
-	return false
 }
 
 // Changed has the status written anew, soon. It waits for nothing.
@@ -173,7 +152,7 @@ func (l *Log) Flush() { l.ask(nil) }
 func (l *Log) Close() {
 	l.close.Do(func() {
 		end := Event{Kind: End, At: time.Now(), Process: l.process}
-		l.each(&end)
+		l.each(end)
 		l.closed.Store(true)
 		l.ask(&end)
 	})

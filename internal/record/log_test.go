@@ -76,7 +76,7 @@ func TestLog(t *testing.T) {
 	var told []record.Event
 	l := record.Open(record.Options{
 		Dir: dir, Key: []byte("k"), Begin: record.Event{Program: "1.0", Mode: "on"},
-		Each: func(e *record.Event) { told = append(told, *e) },
+		Each: func(e record.Event) { told = append(told, e) },
 	})
 	at := time.UnixMicro(1_770_000_000_000_001).UTC()
 	l.Add(record.Event{Kind: record.Session, At: at, Session: "s", Client: "c 1"})
@@ -160,7 +160,7 @@ func TestWrittenInTime(t *testing.T) {
 func TestReconfigure(t *testing.T) {
 	dir := t.TempDir()
 	told := 0
-	l := record.Open(record.Options{Dir: dir, Off: true, Each: func(*record.Event) { told++ }})
+	l := record.Open(record.Options{Dir: dir, Off: true, Each: func(record.Event) { told++ }})
 	call := func(seq int64) {
 		l.Add(record.Event{Kind: record.Call, Session: "s", Seq: seq, RawArguments: []byte(`{"a":1}`)})
 	}
@@ -192,7 +192,7 @@ func TestReconfigure(t *testing.T) {
 func TestAfterClose(t *testing.T) {
 	dir := t.TempDir()
 	told := 0
-	l := record.Open(record.Options{Dir: dir, Each: func(*record.Event) { told++ }})
+	l := record.Open(record.Options{Dir: dir, Each: func(record.Event) { told++ }})
 	l.Add(record.Event{Kind: record.Call})
 	l.Close()
 	for n := range 3 {

@@ -97,7 +97,7 @@ func TestDiskHangs(t *testing.T) {
 	const calls = 50_000
 	dir := t.TempDir()
 	told := 0
-	o := record.Options{Dir: dir, RotateBytes: 1 << 40, Each: func(*record.Event) { told++ }}
+	o := record.Options{Dir: dir, RotateBytes: 1 << 40, Each: func(record.Event) { told++ }}
 	var pipe *os.File
 	made := make(chan struct{})
 	o.CreateWith(func(path string) (*os.File, error) {

@@ -39,6 +39,7 @@ type writer struct {
 	f      *os.File
 	size   int64     // of f
 	since  time.Time // f was opened
+	taken  []queued  // from the queue last
 	lines  []byte    // that wait to be written
 	retry  time.Time // nothing is tried before; zero: there was no error
 	stale  bool      // the status may be another
@@ -70,18 +71,19 @@ func (w *writer) run() {
 	due := time.After(writeEvery)
 	for {
 		select {
-		case q := <-w.log.queue:
-			w.take(q)
+		case <-w.log.queue.wake:
+			if w.log.queue.crowded() {
+				w.take()
+			}
 		case <-w.log.changed:
 			w.changed()
 		case <-due:
 			due = nil
+			w.take()
 			w.flush()
 			continue
 		case a := <-w.log.asks:
-			for range len(w.log.queue) {
-				w.take(<-w.log.queue)
-			}
+			w.take()
 			w.flush()
 			if a.last != nil {
 				w.end(a.last)
@@ -99,11 +101,17 @@ func (w *writer) run() {
 
 func (w *writer) changed() { w.stale = w.o.Status != nil }
 
-// take makes a line of an event.
-func (w *writer) take(q queued) {
-	e := q.event
-	w.log.waiting.Add(-int64(len(e.RawArguments)))
-	w.hash(e, q.full)
+// take makes lines of the events that wait.
+func (w *writer) take() {
+	w.taken = w.log.queue.take(w.taken)
+	for i := range w.taken {
+		w.event(&w.taken[i].event, w.taken[i].full)
+	}
+}
+
+// event makes a line of one.
+func (w *writer) event(e *Event, full bool) {
+	w.hash(e, full)
 	text, err := e.MarshalJSON()
 	if err != nil || len(text) >= maxLine {
 		w.log.lost.Add(1)
