@@ -130,7 +130,11 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 		d.base.log.Error("client not served", "err", err)
 		return
 	}
-	defer d.leave(r)
+	defer func() {
+		if d.leave(r) { // for the next session elsewhere, and for stats
+			r.srv.Save()
+		}
+	}()
 	if c.Only != "" && !r.srv.Has(c.Only) {
 		d.base.log.Error("client not served: --only names no upstream", "name", c.Only)
 		return
@@ -173,8 +177,8 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client) (*daemonRoo
 	return r, nil
 }
 
-// leave notes that a client has gone.
-func (d *daemonProcess) leave(r *daemonRoom) {
+// leave notes that a client has gone. It says whether that was the last one of the room.
+func (d *daemonProcess) leave(r *daemonRoom) (last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.clients--
@@ -187,6 +191,7 @@ func (d *daemonProcess) leave(r *daemonRoom) {
 		}
 	}
 	d.lookIdleLocked()
+	return r.clients == 0
 }
 
 // useLocked has a room not end for want of clients.

@@ -91,7 +91,12 @@ func (p *importPlan) tellChanged(changes []clients.Change, copies string, next [
 			for _, t := range c.Pointed.Taken {
 				names = append(names, t.Names...)
 			}
-			say(p.m.stderr, "%s: mcpschedd stands there for %s", c.File.Path, strings.Join(names, ", "))
+			if len(names) > 0 {
+				say(p.m.stderr, "%s: mcpschedd stands there for %s", c.File.Path, strings.Join(names, ", "))
+			}
+			if len(c.Pointed.Connects) > 0 {
+				say(p.m.stderr, "%s: mcpschedd connects there, where it served", c.File.Path)
+			}
 		case c.Renamed != nil:
 			say(p.m.stderr, "wrote %s", renames(c.File.Path, c.Renamed))
 		default:

@@ -41,9 +41,10 @@ func serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the proxy for a client on stdio, or over HTTP",
-		Long: `Runs the proxy for one client on stdin and stdout, which is what a client's
-configuration starts. With --http it serves any number of clients: /mcp and /mcp/NAME
-(streamable HTTP), /sse (the older transport), /dashboard, /metrics, /stats, /healthz.`,
+		Long: `Runs the proxy for one client on stdin and stdout, all in one process; mcpschedd connect
+is what clients start to have one process serve them all. With --http it serves any number
+of clients: /mcp and /mcp/NAME (streamable HTTP), /sse (the older transport), /dashboard,
+/metrics, /stats, /healthz.`,
 		Example: `  mcpschedd serve
   mcpschedd serve --http 127.0.0.1:7777`,
 		Args: takes(0, 0, ""),
@@ -160,6 +161,9 @@ func (s *proxyProcess) load(stderr io.Writer) (err error) {
 func (s *proxyProcess) options() (proxy.Options, error) {
 	o := inFolder(optionsAt(s.at, s.config, s.dir, s.log), s.config, s.folder)
 	transport := "stdio"
+	if s.at.shares {
+		transport = record.Daemon
+	}
 	if addr := s.flags.http; addr != "" {
 		transport = "http"
 		if host, _, err := net.SplitHostPort(addr); err == nil {

@@ -155,7 +155,7 @@ func (r *reading) follow(d folder) (*seen, error) {
 	case holds(d.path, ".jsonl"):
 		s.notes = append(s.notes, "What was recorded on other days: mcpschedd stats "+d.path)
 	case d.configured:
-		s.notes = append(s.notes, "A client starts it when the client itself starts: mcpschedd serve is to be among its servers.")
+		s.notes = append(s.notes, "A client starts it when the client itself starts: mcpschedd connect is to be among its servers.")
 	default:
 		s.notes = append(s.notes, "To begin: mcpschedd import --all --write takes over the servers of your MCP client and puts mcpschedd in their place; mcpschedd demo shows what that saves.")
 	}

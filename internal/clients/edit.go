@@ -3,6 +3,8 @@ package clients
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,8 +14,12 @@ import (
 	"mcpschedd/internal/tomlblock"
 )
 
-// ownName is what mcpschedd is called among a client's servers.
-const ownName = "mcpschedd"
+// ownName is what mcpschedd is called among a client's servers; ownSmall is its program that
+// only connects.
+const (
+	ownName  = "mcpschedd"
+	ownSmall = "mcpschedd-small"
+)
 
 // rawServer is a server as a file has it.
 type rawServer struct {
@@ -230,6 +236,33 @@ func (d *document) own(shape shape, line, approved []string) rawServer {
 		panic(err) // it is put together from strings
 	}
 	return rawServer{member: newMember(ownName, v)}
+}
+
+var servesTOML = regexp.MustCompile(`(\bargs\s*=\s*\[\s*)["']serve["']`)
+
+// connecting is mcpschedd's own entry, which started serve, as it starts connect: by program,
+// if that stands beside the one that it was started by.
+func (s rawServer) connecting(program string) rawServer {
+	if s.block != "" {
+		s.block = servesTOML.ReplaceAllString(s.block, `${1}"connect"`)
+		return s
+	}
+	done := false
+	for v := range s.member.Value.All() {
+		switch is := v.Value.(type) {
+		case *hujson.Array:
+			for i := range is.Elements {
+				if word, ok := is.Elements[i].Value.(hujson.Literal); ok && !done && word.Kind() == '"' && word.String() == "serve" {
+					is.Elements[i].Value, done = hujson.String("connect"), true
+				}
+			}
+		case hujson.Literal:
+			if is.Kind() == '"' && is.String() != program && filepath.IsAbs(is.String()) && bare(is.String()) == ownName && filepath.Dir(is.String()) == filepath.Dir(program) {
+				v.Value = hujson.String(program)
+			}
+		}
+	}
+	return s
 }
 
 func list(words []string) string {

@@ -229,13 +229,20 @@ func (e *entry) isSelf() bool {
 	if len(e.command) == 0 {
 		return e.server.Was == ownName && loopback.MatchString(e.url.plain())
 	}
-	program := bare(e.command.plain())
-	if !slices.Contains([]string{"sh", "bash", "zsh", "cmd", "env"}, program) {
-		return program == ownName
+	own := func(word string) bool { return bare(word) == ownName || bare(word) == ownSmall }
+	program := e.command.plain()
+	if !slices.Contains([]string{"sh", "bash", "zsh", "cmd", "env"}, bare(program)) {
+		return own(program)
 	}
-	return slices.ContainsFunc(e.args, func(t text) bool {
-		return slices.ContainsFunc(strings.Fields(t.plain()), func(word string) bool { return bare(word) == ownName })
-	})
+	return slices.ContainsFunc(e.args, func(t text) bool { return slices.ContainsFunc(strings.Fields(t.plain()), own) })
+}
+
+// serves reports whether mcpschedd is started by serve, with nothing that connect does not take.
+func (e *entry) serves() bool {
+	return bare(e.command.plain()) == ownName && len(e.args) > 0 && e.args[0].plain() == "serve" &&
+		!slices.ContainsFunc(e.args, func(t text) bool {
+			return strings.HasPrefix(t.plain(), "--http") || strings.HasPrefix(t.plain(), "--auth")
+		})
 }
 
 // bare is a program without its folder.

@@ -20,6 +20,8 @@ type Pointed struct {
 	Text  []byte `json:"-"`
 	Taken []Taken
 	Own   []string // the table that mcpschedd was put into; nil: it was there already
+	// Connects are mcpschedd's own entries that start connect, and started serve.
+	Connects []ownEntry `json:",omitempty"`
 }
 
 // Checked reports whether a file belongs to a project, so that others have it too: it is
@@ -28,7 +30,8 @@ func (r *Reader) Checked(path string) bool { return r.project(path) != "" }
 
 // Point takes servers out of the files that they were read from, and puts mcpschedd there,
 // which line starts. called is the upstream that a server has become; "": it stays.
-// approved are tools of it that the client need not ask about.
+// approved are tools of it that the client need not ask about. What starts mcpschedd serve
+// already starts connect then.
 func (r *Reader) Point(called func(Server) string, line []string, approved func(Server) []string) ([]Pointed, error) {
 	var all []Pointed
 	for _, path := range slices.Sorted(maps.Keys(r.docs)) {
@@ -52,14 +55,21 @@ func (r *Reader) Point(called func(Server) string, line []string, approved func(
 			p.Taken[i].Names, p.Taken[i].Upstreams = append(p.Taken[i].Names, s.From.entry), append(p.Taken[i].Upstreams, upstream)
 			free = append(free, approved(s)...)
 		}
-		if len(p.Taken) == 0 {
+		there := false
+		for _, own := range r.self {
+			there = there || own.file == path
+			if own.file == path && own.serves {
+				p.Connects = append(p.Connects, own)
+			}
+		}
+		if len(p.Taken)+len(p.Connects) == 0 {
 			continue
 		}
-		if !slices.Contains(r.self, path) {
+		if !there {
 			p.Own = main
 		}
 		var err error
-		if p.Text, err = doc.pointed(p, doc.own(client.shape, line, free)); err != nil {
+		if p.Text, err = doc.pointed(p, doc.own(client.shape, line, free), line[0]); err != nil {
 			return nil, err
 		}
 		all = append(all, p)
@@ -69,9 +79,18 @@ func (r *Reader) Point(called func(Server) string, line []string, approved func(
 
 func nothing(string) bool { return false }
 
+func isOwn(name string) bool { return name == ownName }
+
 // pointed is the file with mcpschedd in the place of the servers that are taken.
-func (d *document) pointed(p Pointed, own rawServer) ([]byte, error) {
+func (d *document) pointed(p Pointed, own rawServer, program string) ([]byte, error) {
 	return d.edited(func(d *document) error {
+		for _, own := range p.Connects {
+			for _, piece := range d.pieces(own.Table, own.is) {
+				if err := d.swap(own.Table, own.is, []rawServer{piece.connecting(program)}); err != nil {
+					return err
+				}
+			}
+		}
 		put := []rawServer{own}
 		if p.Own == nil {
 			put = nil
@@ -104,8 +123,15 @@ func (p Pointed) back(now, before []byte) ([]byte, error) {
 		return nil, err
 	}
 	return current.edited(func(d *document) error {
-		own := func(name string) bool { return name == ownName }
 		gone := p.Own != nil
+		for _, own := range p.Connects {
+			if len(d.pieces(own.Table, own.is)) == 0 {
+				continue // it has been taken out since
+			}
+			if err := d.swap(own.Table, own.is, was.pieces(own.Table, own.is)); err != nil {
+				return err
+			}
+		}
 		for _, t := range p.Taken {
 			there, _ := d.top().child(t.Table...)
 			put := was.pieces(t.Table, func(name string) bool {
@@ -114,14 +140,14 @@ func (p Pointed) back(now, before []byte) ([]byte, error) {
 			})
 			take := nothing
 			if gone && slices.Equal(t.Table, p.Own) {
-				take, gone = own, false
+				take, gone = isOwn, false
 			}
 			if err := d.swap(t.Table, take, put); err != nil {
 				return err
 			}
 		}
 		if gone {
-			return d.swap(p.Own, own, nil)
+			return d.swap(p.Own, isOwn, nil)
 		}
 		return nil
 	})

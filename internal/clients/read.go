@@ -50,7 +50,7 @@ type Reader struct {
 	servers []Server
 	names   map[string]bool
 	notes   []Note
-	self    []string // files that have mcpschedd
+	self    []ownEntry // mcpschedd among them
 }
 
 // NewReader returns one that has read nothing.
@@ -68,8 +68,16 @@ func (r *Reader) Servers() []Server { return r.servers }
 // Notes are what is to be said of what was left out.
 func (r *Reader) Notes() []Note { return r.notes }
 
-// Self are the files that have mcpschedd among their servers.
-func (r *Reader) Self() []string { return r.self }
+// ownEntry is mcpschedd itself, as a file has it among its servers.
+type ownEntry struct {
+	Table []string `json:"table"`
+	Name  string   `json:"name"`
+
+	file   string
+	serves bool // it starts serve, and could start connect
+}
+
+func (o ownEntry) is(name string) bool { return name == o.Name }
 
 // NoServers is a file without any.
 type NoServers struct{ File string }
@@ -217,8 +225,13 @@ func (r *Reader) server(t table, m member, inputs map[string]string) {
 		return
 	}
 	if e.isSelf() {
-		r.self = append(r.self, m.doc.path)
-		r.note(m.node, false, "left out: this is mcpschedd itself")
+		own := ownEntry{t.path, m.name, m.doc.path, e.serves() && !r.Checked(m.doc.path)}
+		text := "left out: this is mcpschedd itself"
+		if own.serves {
+			text += "; import --write has it start connect, not serve"
+		}
+		r.self = append(r.self, own)
+		r.note(m.node, false, text)
 		return
 	}
 	if len(e.left) > 0 {

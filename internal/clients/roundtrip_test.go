@@ -117,7 +117,7 @@ func changes(t *testing.T, home, path string) []clients.Change {
 	if err := r.Read(path, f.Text); err != nil {
 		t.Fatal(err)
 	}
-	pointed, err := r.Point(taken, []string{"/opt/a b/mcpschedd", "serve"}, func(s clients.Server) []string { return s.Approved })
+	pointed, err := r.Point(taken, []string{"/opt/a b/mcpschedd-small", "connect"}, func(s clients.Server) []string { return s.Approved })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,6 +126,11 @@ func changes(t *testing.T, home, path string) []clients.Change {
 		all = append(all, clients.Change{File: f, Text: p.Text, Pointed: &p})
 	}
 	return all
+}
+
+// itself are the notes on entries that are mcpschedd's own.
+func itself(r *clients.Reader) []clients.Note {
+	return slices.DeleteFunc(slices.Clone(r.Notes()), func(n clients.Note) bool { return !strings.Contains(n.Text, "this is mcpschedd itself") })
 }
 
 func content(t *testing.T, path string) string {
@@ -176,8 +181,8 @@ func TestImportAndUndo(t *testing.T) {
 				}
 			}
 			again := clients.NewReader(clients.Options{Machine: clients.Machine{Home: filepath.Dir(i.path)}})
-			if err := again.Read(i.path, []byte(i.after)); err != nil || len(again.Self()) != 1 {
-				t.Errorf("got %v, %q of\n%s", err, again.Self(), after)
+			if err := again.Read(i.path, []byte(i.after)); err != nil || len(itself(again)) != 1 {
+				t.Errorf("got %v, %q of\n%s", err, itself(again), after)
 			}
 			for _, s := range again.Servers() {
 				if s.Stays == "" {
@@ -432,4 +437,50 @@ func taken(s clients.Server) string {
 		return ""
 	}
 	return s.Name
+}
+
+// TestServeBecomesConnect: an entry of mcpschedd that starts serve starts connect, and all else
+// of it stays; undone it is what it was, also where the file has changed since.
+func TestServeBecomesConnect(t *testing.T) {
+	tests := []struct{ name, file, in, want string }{
+		{"with flags", "mcp.json", `{"keep": 1, "mcpServers": {"mine": {"command": "mcpschedd", "args": ["serve", "--config", "/c.toml"], "env": {"A": "serve"}} /* it */}}`,
+			`{"keep": 1, "mcpServers": {"mine": {"command": "mcpschedd", "args": ["connect", "--config", "/c.toml"], "env": {"A": "serve"}} /* it */}}`},
+		{"beside the small program", "mcp.json", `{"keep": 1, "mcpServers": {"mcpschedd": {"command": "/opt/a b/mcpschedd", "args": ["serve"]}, "s": {"command": "x"}}}`,
+			`{"keep": 1, "mcpServers": {"mcpschedd": {"command": "/opt/a b/mcpschedd-small", "args": ["connect"]}}}`},
+		{"elsewhere", "mcp.json", `{"keep": 1, "mcpServers": {"mcpschedd": {"command": "/usr/bin/mcpschedd", "args": ["serve"]}}}`,
+			`{"keep": 1, "mcpServers": {"mcpschedd": {"command": "/usr/bin/mcpschedd", "args": ["connect"]}}}`},
+		{"opencode", "opencode.json", `{"keep": 1, "mcp": {"mcpschedd": {"type": "local", "command": ["mcpschedd", "serve", "--only", "a"]}}}`,
+			`{"keep": 1, "mcp": {"mcpschedd": {"type": "local", "command": ["mcpschedd", "connect", "--only", "a"]}}}`},
+		{"codex", "config.toml", "keep = 1\n\n[mcp_servers.mcpschedd] # it\ncommand = 'mcpschedd'\nargs = [ 'serve' ]\nenv.A = \"serve\"\n",
+			"keep = 1\n\n[mcp_servers.mcpschedd] # it\ncommand = 'mcpschedd'\nargs = [ \"connect\" ]\nenv.A = \"serve\"\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			i := importFile(t, tt.file, tt.in)
+			if i.after != tt.want {
+				t.Errorf("got\n%s\nwant\n%s", i.after, tt.want)
+			}
+			if again := changes(t, filepath.Dir(i.path), i.path); len(again) != 0 {
+				t.Errorf("once more: got %+v, want nothing to change", again)
+			}
+			undo(t, i.dir)
+			if got := content(t, i.path); got != tt.in {
+				t.Errorf("undone: got\n%s\nwant\n%s", got, tt.in)
+			}
+			i = importFile(t, tt.file, tt.in)
+			if err := os.WriteFile(i.path, []byte(strings.Replace(i.after, "keep", "kept", 1)), 0o640); err != nil {
+				t.Fatal(err)
+			}
+			undo(t, i.dir)
+			if got := content(t, i.path); !strings.Contains(got, "kept") || !strings.Contains(got, "serve") || strings.Contains(got, "connect") {
+				t.Errorf("undone after a change: got\n%s", got)
+			}
+		})
+	}
+	for _, other := range []string{`["serve", "--http", "127.0.0.1:1"]`, `["stats"]`, `["connect"]`} {
+		i := importFile(t, "other.json", `{"keep": 1, "mcpServers": {"mcpschedd": {"command": "mcpschedd", "args": `+other+`}}}`)
+		if i.after != i.before {
+			t.Errorf("%s: got %s", other, i.after)
+		}
+	}
 }

@@ -37,6 +37,9 @@ func (c *Common) remove(s *Server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.servers = slices.DeleteFunc(c.servers, func(other *Server) bool { return other == s })
+	if len(c.servers) > 0 {
+		c.servers[0].recorder.log.Changed() // it may report the figures of both from now on
+	}
 }
 
 // reportedBy says whether a server reports the figures: what several reported would be added up.

@@ -120,7 +120,6 @@ func New(o Options, guard *upstream.Guard) *Server {
 		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), names: newNames(),
 		common: common, store: common.store, limits: common.limits,
 	}
-	common.add(s)
 	s.connect = func(u Upstream, after <-chan struct{}) (up *upstream.Upstream) {
 		up = upstream.New(u.Spec, upstream.Options{
 			Log: o.Log, Guard: guard, StopFast: stopping, Store: u.Store, Stderr: u.Stderr, Dial: o.Dial, After: after,
@@ -156,6 +155,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	s.configurePrefetch(&o.Enrichment)
 	s.catalog, s.kept = newCatalog(o.Log, s.store), new(kept)
 	s.policy.Store(buildPolicy(o, nil, s.connect))
+	common.add(s) // as its record is there now
 	return s
 }
 
@@ -211,6 +211,11 @@ func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != ni
 // called again.
 func (s *Server) PrepareStop() {
 	s.stopFast()
+	s.Save()
+}
+
+// Save puts on the disk what was learned and recorded so far.
+func (s *Server) Save() {
 	s.prefetch.Save()
 	s.recorder.recordPrefetches(false)
 	s.recorder.log.Flush()

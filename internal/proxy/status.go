@@ -18,10 +18,13 @@ import (
 // process.
 func (s *Server) status() record.Status { return s.standing(s.common.reportedBy(s)) }
 
-// standing is that, with what hosts allow if that is wanted. It may be asked before the server is
-// made.
-func (s *Server) standing(hosts bool) record.Status {
-	out := record.Status{MemoryKB: residentKB(os.Getpid()), Upstreams: []record.UpstreamStatus{}, Clients: s.clients()}
+// standing is that, with what is the process's, memory and what hosts allow, if that is wanted.
+// It may be asked before the server is made.
+func (s *Server) standing(whole bool) record.Status {
+	out := record.Status{Upstreams: []record.UpstreamStatus{}, Clients: s.clients()}
+	if whole {
+		out.MemoryKB = residentKB(os.Getpid())
+	}
 	p := s.policy.Load()
 	if p == nil {
 		return out
@@ -39,19 +42,18 @@ func (s *Server) standing(hosts bool) record.Status {
 		}
 		out.Upstreams = append(out.Upstreams, u)
 	}
-	if hosts {
+	if whole {
 		out.Hosts = s.hosts()
 	}
 	return out
 }
 
-// clients are the open sessions by client and folder. A client on stdio works in the folder
-// of this process; of others it is not known.
+// clients are the open sessions by client and folder, which is not known of those over HTTP.
 func (s *Server) clients() []record.ClientStatus {
 	open := make(map[record.ClientStatus]int)
 	for _, n := range s.sessions.all() {
 		c := record.ClientStatus{Client: clientName(n.client.facts().Info)}
-		if s.figures.begin.Transport == "stdio" {
+		if s.figures.begin.Transport != "http" {
 			c.Dir = s.figures.begin.Dir
 		}
 		open[c]++

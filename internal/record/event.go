@@ -137,7 +137,7 @@ type Event struct {
 	Program   string   `json:"program,omitempty"`   // its version
 	Config    string   `json:"config,omitempty"`    // path of the configuration
 	Mode      string   `json:"mode,omitempty"`      // of enrichment
-	Transport string   `json:"transport,omitempty"` // of begin: stdio or http
+	Transport string   `json:"transport,omitempty"` // of begin: stdio, http or daemon
 	Dir       string   `json:"dir,omitempty"`       // of begin: the working directory
 	Upstreams []string `json:"upstreams,omitempty"`
 	Client    string   `json:"client,omitempty"` // of session: name and version, as the client says

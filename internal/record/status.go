@@ -18,16 +18,20 @@ type Status struct {
 	Since       string           `json:"since" jsonschema:"When it began (RFC 3339)."`
 	Updated     string           `json:"updated" jsonschema:"When this was written (RFC 3339)."`
 	Program     string           `json:"program" jsonschema:"Its version."`
-	Transport   string           `json:"transport" jsonschema:"stdio or http."`
+	Transport   string           `json:"transport" jsonschema:"stdio, http, or daemon: one of its workplaces."`
 	Dir         string           `json:"dir" jsonschema:"Its working directory."`
 	Config      string           `json:"config" jsonschema:"Path of the configuration; empty: the built-in defaults."`
 	ConfigError string           `json:"config_error,omitempty" jsonschema:"Why a newer one is not in force."`
-	MemoryKB    int64            `json:"memory_kb,omitempty" jsonschema:"Resident memory in KiB, where the system tells."`
+	MemoryKB    int64            `json:"memory_kb,omitempty" jsonschema:"Resident memory in KiB, where the system tells; one workplace of a daemon tells it for all."`
 	Upstreams   []UpstreamStatus `json:"upstreams" jsonschema:"How its upstreams stand, in the order of the configuration."`
 	Clients     []ClientStatus   `json:"clients" jsonschema:"Open sessions, by client and folder."`
 	Hosts       []Host           `json:"hosts,omitempty" jsonschema:"What the hosts that it calls allow."`
 	Lost        int64            `json:"events_lost,omitempty" jsonschema:"Lines of the record that it could not write."`
 }
+
+// Daemon is the transport of clients that start connect: of what one process serves, each
+// workplace has a status of its own.
+const Daemon = "daemon"
 
 // UpstreamStatus is how an upstream stands.
 type UpstreamStatus struct {

@@ -125,7 +125,7 @@ func (t *Tally) count(e *Event, s *session) (of *tool) {
 }
 
 func (t *Tally) begin(e *Event) {
-	if e.Transport == "stdio" && len(t.sessions.dirs) < mostProcesses {
+	if (e.Transport == "stdio" || e.Transport == Daemon) && len(t.sessions.dirs) < mostProcesses {
 		t.sessions.dirs[e.Process] = e.Dir
 	}
 	if at := micros(e.At); at >= t.began {

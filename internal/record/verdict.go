@@ -85,10 +85,11 @@ func roughly(ms float64) string {
 	return fmt.Sprintf("%.0f min", ms/60_000)
 }
 
-// mergedStatus is one upstream over several processes that have it in the same state.
+// mergedStatus is one upstream over several processes, and workplaces of the daemon, that have
+// it in the same state.
 type mergedStatus struct {
 	UpstreamStatus
-	processes int
+	places int
 }
 
 // merge puts upstreams of the same name and state together.
@@ -103,7 +104,7 @@ func merge(running []Status) (all []mergedStatus) {
 				continue
 			}
 			one := &all[i]
-			one.processes++
+			one.places++
 			one.MemoryKB += u.MemoryKB
 			one.Restarts += u.Restarts
 			one.Since = max(one.Since, u.Since)
@@ -175,8 +176,8 @@ func upstreamTable(all []mergedStatus) string {
 		if u.Restarts > 0 {
 			more = append(more, fmt.Sprintf("%d restarts", u.Restarts))
 		}
-		if u.processes > 1 {
-			more = append(more, fmt.Sprintf("in %d processes", u.processes))
+		if u.places > 1 {
+			more = append(more, fmt.Sprintf("in %d places", u.places))
 		}
 		cells = append(cells, []any{Printable(u.Name), state, what, strings.Join(more, ", ")})
 	}
@@ -198,31 +199,64 @@ func upstreamTable(all []mergedStatus) string {
 	return b.String()
 }
 
-// processLines says which processes run, and for which clients.
+// processLines says which processes run, and for which clients: the daemon once, with a line for
+// each workplace.
 func processLines(running []Status) string {
 	var b strings.Builder
-	for _, p := range running {
-		since := ""
-		if at, err := time.Parse(time.RFC3339, p.Since); err == nil {
-			since = " since " + at.Local().Format(time.DateTime)
+	daemons := make(map[int]bool)
+	for i, p := range running {
+		if p.Transport != Daemon {
+			b.WriteString(processLine(p) + clientWords(p.Clients) + "\n")
+			continue
 		}
-		fmt.Fprintf(&b, "process %d%s, %s", p.PID, since, cmp.Or(Printable(p.Transport), "stdio"))
-		if p.Dir != "" {
-			fmt.Fprintf(&b, " in %s", Printable(p.Dir))
+		if daemons[p.PID] {
+			continue
 		}
-		fmt.Fprintf(&b, ", configuration %s", Printable(cmp.Or(p.Config, "built in")))
-		if p.MemoryKB > 0 {
-			fmt.Fprintf(&b, ", %d MB", p.MemoryKB>>10)
+		daemons[p.PID] = true
+		places := slices.DeleteFunc(slices.Clone(running[i:]), func(o Status) bool { return o.PID != p.PID })
+		for _, o := range places {
+			p.MemoryKB = max(p.MemoryKB, o.MemoryKB)
 		}
-		for i, c := range p.Clients {
-			fmt.Fprintf(&b, "%s %s", []string{": ", ", "}[min(i, 1)][:1], cmp.Or(Printable(c.Client), "a client"))
-			if c.Sessions > 1 {
-				fmt.Fprintf(&b, " (%d sessions)", c.Sessions)
-			}
+		p.Dir = "" // of its workplaces each has one
+		b.WriteString(processLine(p) + "\n")
+		for _, o := range places {
+			fmt.Fprintf(&b, "    in %s%s\n", Printable(o.Dir), cmp.Or(clientWords(o.Clients), ": no client"))
 		}
-		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+// processLine is a process without its clients.
+func processLine(p Status) string {
+	since := ""
+	if at, err := time.Parse(time.RFC3339, p.Since); err == nil {
+		since = " since " + at.Local().Format(time.DateTime)
+	}
+	line := fmt.Sprintf("process %d%s, %s", p.PID, since, cmp.Or(Printable(p.Transport), "stdio"))
+	if p.Dir != "" {
+		line += " in " + Printable(p.Dir)
+	}
+	line += ", configuration " + Printable(cmp.Or(p.Config, "built in"))
+	if p.MemoryKB > 0 {
+		line += fmt.Sprintf(", %d MB", p.MemoryKB>>10)
+	}
+	return line
+}
+
+// clientWords names clients; "": there are none.
+func clientWords(all []ClientStatus) string {
+	var names []string
+	for _, c := range all {
+		name := cmp.Or(Printable(c.Client), "a client")
+		if c.Sessions > 1 {
+			name += fmt.Sprintf(" (%d sessions)", c.Sessions)
+		}
+		names = append(names, name)
+	}
+	if names == nil {
+		return ""
+	}
+	return ": " + strings.Join(names, ", ")
 }
 
 // callsToSay is how many calls there must be until it is worth a line that none of them was

@@ -34,6 +34,8 @@ func TestStanding(t *testing.T) {
 		{PID: 1, Transport: "stdio", Dir: "/a", MemoryKB: 20 << 10, Clients: []record.ClientStatus{{Client: "claude 2", Sessions: 1}}, Upstreams: []record.UpstreamStatus{
 			github, down, {Name: "b", State: "ready", Tools: 2, Why: unknown, Change: "trust = true in [upstreams.b], if you believe it"}, {Name: "a", State: "idle", Tools: 3, Why: unknown}}},
 		{PID: 2, Transport: "http", Config: "/c.toml", ConfigError: "line 3", Clients: []record.ClientStatus{{Sessions: 2}, {Client: "x"}}, Upstreams: []record.UpstreamStatus{github}},
+		{PID: 3, Transport: record.Daemon, Dir: "/b", MemoryKB: 30 << 10, Clients: []record.ClientStatus{{Client: "y", Sessions: 1}}},
+		{PID: 3, Transport: record.Daemon, Dir: "/c"},
 	}}
 	want := `The configuration as it is written is not in force: line 3
 1 of 4 servers cannot be used now: pg.
@@ -43,11 +45,14 @@ a       idle   3 tools, 0 cacheable, 0 prefetchable
     ` + unknown + `
 b       ready  2 tools, 0 cacheable, 0 prefetchable
     ` + unknown + `; to change that: trust = true in [upstreams.b], if you believe it
-github  ready  41 tools, 38 cacheable, 35 prefetchable  100 MB, 2 restarts, in 2 processes
+github  ready  41 tools, 38 cacheable, 35 prefetchable  100 MB, 2 restarts, in 2 places
 pg      down   no ?[2Jsuch file
 
 process 1, stdio in /a, configuration built in, 20 MB: claude 2
 process 2, http, configuration /c.toml: a client (2 sessions), x
+process 3, daemon, configuration built in, 30 MB
+    in /b: y
+    in /c: no client
 `
 	if got := s.Standing(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

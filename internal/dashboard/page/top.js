@@ -78,10 +78,10 @@ function servers(running) {
   for (const p of running) for (const u of p.upstreams || []) {
     const key = [u.name, u.state, u.error].join("\n"), row = rows.get(key);
     if (!row) {
-      rows.set(key, { memory_kb: 0, restarts: 0, since: "", ...u, key, processes: 1 });
+      rows.set(key, { memory_kb: 0, restarts: 0, since: "", ...u, key, places: 1 });
       continue;
     }
-    row.processes++;
+    row.places++;
     row.memory_kb += u.memory_kb || 0;
     row.restarts += u.restarts || 0;
     if (u.since > row.since) row.since = u.since;
@@ -93,7 +93,7 @@ function drawState(td, u) {
   if (!td.firstChild) td.append(el("span", { class: "lamp", "aria-hidden": "true" }), el("span"));
   td.firstChild.dataset.state = u.state;
   const since = u.since ? " since " + moment(u.since) : "";
-  say(td.lastChild, joined(clean(u.state, 20) + since, u.restarts > 0 && plural(u.restarts, "restart"), u.processes > 1 && `in ${u.processes} processes`));
+  say(td.lastChild, joined(clean(u.state, 20) + since, u.restarts > 0 && plural(u.restarts, "restart"), u.places > 1 && `in ${u.places} places`));
 }
 
 // remark is what an upstream has to say: its last error, or why it saves less than it could,
