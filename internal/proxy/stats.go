@@ -39,7 +39,7 @@ func newFigures(s *Server, begin record.Event) *figures {
 
 // add takes in an event of the record.
 func (f *figures) add(e *record.Event) {
-	f.tally.Add(e)
+	f.tally.Count(e)
 	if changesStats(e) {
 		f.notices.trigger()
 	}

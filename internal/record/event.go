@@ -175,15 +175,33 @@ type line struct {
 
 // MarshalJSON writes an event as one line, without its end.
 func (e Event) MarshalJSON() ([]byte, error) {
-	l := line{Kind: e.Kind, AtUS: micros(e.At), fields: (*fields)(&e)}
+	text, err := newEncoder().encode(&e)
+	return bytes.TrimSuffix(text, newline), err
+}
+
+// encoder writes events as lines, one after the other, into the same memory.
+type encoder struct {
+	text bytes.Buffer
+	json *json.Encoder
+	line line
+}
+
+func newEncoder() *encoder {
+	c := new(encoder)
+	c.json = json.NewEncoder(&c.text)
+	c.json.SetEscapeHTML(false)
+	return c
+}
+
+// encode returns the line of an event, with its end; it is good until the next one.
+func (c *encoder) encode(e *Event) ([]byte, error) {
+	c.line = line{Kind: e.Kind, AtUS: micros(e.At), fields: (*fields)(e)}
 	if e.Arguments != "" {
-		l.Arguments = json.RawMessage(e.Arguments)
+		c.line.Arguments = json.RawMessage(e.Arguments)
 	}
-	var b bytes.Buffer
-	out := json.NewEncoder(&b)
-	out.SetEscapeHTML(false)
-	err := out.Encode(&l)
-	return bytes.TrimSuffix(b.Bytes(), newline), err
+	c.text.Reset()
+	err := c.json.Encode(&c.line)
+	return c.text.Bytes(), err
 }
 
 // UnmarshalJSON reads one line. Members that it does not know are left out, and kinds that

@@ -39,7 +39,7 @@ type Options struct {
 const (
 	maxQueued    = 1 << 13  // events that wait to be written; more are lost
 	maxWaiting   = 8 << 20  // bytes of arguments that they have, likewise
-	batch        = 1 << 10  // events, or 1 MiB of arguments, are not left to wait for more
+	batch        = 1 << 8   // events, or KiB of arguments, are not left to wait for more
 	maxLine      = 1 << 20  // bytes of a line
 	maxArguments = 64 << 10 // bytes of arguments that are hashed and recorded
 )

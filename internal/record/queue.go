@@ -53,7 +53,6 @@ func (q *queue) crowded() bool {
 // take returns the events that wait, in order, and uses the memory of those that were taken
 // before for the next ones.
 func (q *queue) take(done []queued) []queued {
-	clear(done) // what they refer to
 	if cap(done) > 2*batch {
 		done = nil
 	}

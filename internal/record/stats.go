@@ -12,7 +12,7 @@
 //	prom  its family in Prometheus and over OTLP, with its labels; one that ends in _total only
 //	      rises. Of [Quantiles] a histogram, or the families of their sum and of their number
 //
-//	log := record.Open(record.Options{Dir: dir, Key: key, Each: func(e record.Event) { tally.Add(&e) }})
+//	log := record.Open(record.Options{Dir: dir, Key: key, Each: func(e record.Event) { tally.Count(&e) }})
 //	log.Add(record.Event{Kind: record.Call, Session: "1f00c2", …})
 //	log.Close()
 //

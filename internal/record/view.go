@@ -99,33 +99,35 @@ func newRecent() recent {
 	return recent{timeline: ring[Event]{most: 400}, decisions: ring[Event]{most: 50}, levels: ring[Event]{most: 50}, problems: ring[string]{most: 20}}
 }
 
-// ring keeps the last so many of what is put into it.
+// ring keeps the last so many.
 type ring[T any] struct {
 	most int
 	kept []T
-	next int // that is overwritten next, once there are most
+	at   int // that is overwritten next, once there are most
 }
 
-func (l *ring[T]) put(v T) {
+// next is the place of one more.
+func (l *ring[T]) next() *T {
 	if l.kept == nil {
 		l.kept = make([]T, 0, l.most) // at once: growing, it would take twice as much for a while
 	}
-	if len(l.kept) < l.most {
-		l.kept = append(l.kept, v)
-		return
+	at := len(l.kept)
+	if at < l.most {
+		l.kept = l.kept[:at+1]
+	} else {
+		at, l.at = l.at, (l.at+1)%l.most
 	}
-	l.kept[l.next] = v
-	l.next = (l.next + 1) % l.most
+	return &l.kept[at]
 }
 
 // all are those kept, oldest first.
 func (l *ring[T]) all() []T {
-	return append(append([]T{}, l.kept[l.next:]...), l.kept[:l.next]...)
+	return append(append([]T{}, l.kept[l.at:]...), l.kept[:l.at]...)
 }
 
-// shown is a copy of an event that can be kept and shown: without what was asked and answered.
-func shown(e *Event) Event {
-	out := *e
+// show makes a copy of an event that can be kept and shown: without what was asked and answered.
+func show(out, e *Event) {
+	*out = *e
 	out.Process, out.Arguments, out.RawArguments, out.ArgsHash, out.ResultHash, out.ResultSum = "", "", nil, "", "", 0
 	out.Edge, out.Dir, out.Needs, out.Upstreams = "", "", nil, nil
 	out.Reasons, out.Top = nil, nil
@@ -142,5 +144,4 @@ func shown(e *Event) Event {
 		c.P, c.RawArguments = min(c.P, 1), nil
 		out.Top = append(out.Top, c)
 	}
-	return out
 }

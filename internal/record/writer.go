@@ -33,6 +33,7 @@ type writer struct {
 	begin *Event
 	first []byte // the line that each file begins with
 	mac   hash.Hash
+	json  *encoder
 
 	lock   processLock
 	next   int // number of the next file
@@ -56,8 +57,10 @@ func newWriter(o Options, begin *Event, l *Log) *writer {
 	}
 	o.RotateBytes, o.RotateAge = cmp.Or(o.RotateBytes, 16<<20), cmp.Or(o.RotateAge, 24*time.Hour)
 	o.KeepBytes, o.KeepAge = cmp.Or(o.KeepBytes, 512<<20), cmp.Or(o.KeepAge, 30*24*time.Hour)
-	first, _ := begin.MarshalJSON() // it is made of strings and numbers
-	return &writer{log: l, o: o, begin: begin, first: append(first, '\n'), mac: hmac.New(sha256.New, o.Key)}
+	w := &writer{log: l, o: o, begin: begin, mac: hmac.New(sha256.New, o.Key), json: newEncoder()}
+	first, _ := w.json.encode(begin) // it is made of strings and numbers
+	w.first = bytes.Clone(first)
+	return w
 }
 
 func create(path string) (*os.File, error) {
@@ -107,29 +110,30 @@ func (w *writer) take() {
 	for i := range w.taken {
 		w.event(&w.taken[i].event, w.taken[i].full)
 	}
+	clear(w.taken) // what they refer to
 }
 
 // event makes a line of one.
 func (w *writer) event(e *Event, full bool) {
 	w.hash(e, full)
-	text, err := e.MarshalJSON()
-	if err != nil || len(text) >= maxLine {
+	text, err := w.json.encode(e)
+	if err != nil || len(text) > maxLine {
 		w.log.lost.Add(1)
 		return
 	}
 	w.line(text)
 }
 
-// line adds one to what is written next. A file ends before it grows too large.
+// line adds one, with its end, to what is written next. A file ends before it grows too large.
 func (w *writer) line(text []byte) {
 	size := max(w.size, int64(len(w.first)))
-	if full := size+int64(len(w.lines)+len(text)) >= w.o.RotateBytes; full || len(w.lines)+len(text) > bufferSize {
+	if full := size+int64(len(w.lines)+len(text)) > w.o.RotateBytes; full || len(w.lines)+len(text) > bufferSize {
 		w.write()
 		if full && w.size > int64(len(w.first)) {
 			w.shut()
 		}
 	}
-	w.lines = append(append(w.lines, text...), '\n')
+	w.lines = append(w.lines, text...)
 }
 
 // flush writes what waits.
@@ -234,7 +238,7 @@ func (w *writer) shut() {
 // end writes the last line, if lines are wanted and there are any.
 func (w *writer) end(last *Event) {
 	if w.next > 0 && !w.log.off.Load() {
-		if text, err := last.MarshalJSON(); err == nil {
+		if text, err := w.json.encode(last); err == nil {
 			w.line(text)
 			w.write()
 		}
