@@ -4,9 +4,9 @@ TAGS := grpcnotrace
 
 .PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude fresh newuser plan live dashboard man lines release module clean
 
-build: ## the program, in bin/, and beside it the small one that runs as its guard; without libc, which takes 1.5 MiB of each process, and without a debugging page of gRPC, which takes 3
+build: ## the program, in bin/, and beside it the small ones that clients start and that run as its guard; without libc, which takes 1.5 MiB of each process, and without a debugging page of gRPC, which takes 3
 	CGO_ENABLED=0 go build -tags $(TAGS) -o $(BIN) ./cmd/mcpschedd
-	CGO_ENABLED=0 go build -o $(dir $(BIN)) ./cmd/mcpschedd-small
+	CGO_ENABLED=0 go build -o $(dir $(BIN)) ./cmd/mcpschedd-small ./cmd/mcpschedd-guard
 
 demo: build ## a short agent session, direct and through the proxy
 	$(BIN) demo

@@ -34,7 +34,8 @@ var allowed = map[string][]string{
 		"internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
 		"internal/state", "internal/tune", "internal/upstream", "internal/valuemodel",
 	},
-	"cmd/mcpschedd-small": {"internal/config", "internal/daemon", "internal/guard"},
+	"cmd/mcpschedd-small": {"internal/config", "internal/daemon"},
+	"cmd/mcpschedd-guard": {"internal/guard"},
 	"internal/proxy": {
 		"internal/call", "internal/classify", "internal/dedup", "internal/deliver", "internal/enrich", "internal/record", "internal/excerpt", "internal/front",
 		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate",

@@ -1,7 +1,6 @@
-// Command mcpschedd-small is what of mcpschedd runs beside every proxy and every client, and
-// must cost next to nothing: the guard of a proxy's processes, and the end of the daemon that
-// a client starts. mcpschedd starts the first from its own folder, and itself in its place where
-// there is none; the second is mcpschedd connect in an eighth of the time.
+// Command mcpschedd-small is what of mcpschedd runs beside every client, and must cost next to
+// nothing: the end of the daemon that a client starts. It is mcpschedd connect in an eighth of
+// the time.
 package main
 
 import (
@@ -15,13 +14,10 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
-	"mcpschedd/internal/guard"
 )
 
 func main() {
 	switch {
-	case len(os.Args) == 2 && os.Args[1] == guard.Command:
-		guard.Run(os.Stdin)
 	case len(os.Args) > 1 && os.Args[1] == daemon.Command:
 		if err := connect(os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, "mcpschedd: error:", err)

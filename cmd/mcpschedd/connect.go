@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/daemon"
-	"mcpschedd/internal/guard"
 )
 
 func connectCommand() *cobra.Command {
@@ -45,7 +44,7 @@ func connect(ctx context.Context, f daemon.Flags, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	becomeSmall(filepath.Join(filepath.Dir(program), guard.Program))
+	becomeSmall(filepath.Join(filepath.Dir(program), daemon.Small))
 	c, _, err := loadServed(f.Config)
 	if err != nil {
 		return err

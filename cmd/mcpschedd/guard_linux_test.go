@@ -16,9 +16,9 @@ import (
 )
 
 // mostGuard (KiB) is how much of the memory the guard of a proxy may hold.
-const mostGuard = 8 << 10
+const mostGuard = 4 << 10
 
-// The guard is the small program where that stands beside the proxy's own. It holds
+// The guard is a program of its own where that stands beside the proxy's own. It holds
 // little, and ends what a killed proxy leaves.
 func TestGuardIsSmall(t *testing.T) {
 	dir := t.TempDir()
@@ -48,9 +48,9 @@ func TestGuardIsSmall(t *testing.T) {
 	}
 }
 
-// A small program that ends at once is not started again: the proxy's own takes its
+// A guard that ends at once is not started again: the proxy's own takes its
 // place, and ends what a killed proxy leaves.
-func TestGuardOutlivesADamagedSmallOne(t *testing.T) {
+func TestGuardOutlivesADamagedOne(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, guard.Program), []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
 		t.Fatal(err)

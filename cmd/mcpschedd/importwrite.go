@@ -16,7 +16,6 @@ import (
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
-	"mcpschedd/internal/guard"
 	"mcpschedd/internal/state"
 )
 
@@ -228,7 +227,7 @@ func (m *importing) ownLine(path string) ([]string, error) {
 			self = linked
 		}
 	}
-	if small := filepath.Join(filepath.Dir(self), guard.Program+filepath.Ext(self)); exists(small) {
+	if small := filepath.Join(filepath.Dir(self), daemon.Small+filepath.Ext(self)); exists(small) {
 		self = small
 	}
 	line := []string{self, daemon.Command}

@@ -13,6 +13,10 @@ import (
 // Program is what a small program that has Connect starts for all else, from its own folder.
 const Program = "mcpschedd"
 
+// Small is a program that has Connect alone, and that in an eighth of the time. It stands beside
+// Program, whose own connect gives way to it.
+const Small = "mcpschedd-small"
+
 // Command is the word by which a client starts Connect, in either program.
 const Command = "connect"
 

@@ -8,6 +8,6 @@ package guard
 // guard; it must call [Run] on its stdin then, before anything else.
 const Command = "guard"
 
-// Program is the name of the small program that can be the guard: it stands beside
-// the proxy's own, which takes its place where it is missing.
-const Program = "mcpschedd-small"
+// Program is the name of the program that is only the guard: it stands beside the
+// proxy's own, which takes its place where it is missing.
+const Program = "mcpschedd-guard"

@@ -137,7 +137,7 @@ func (g *Guard) run(r *os.File, again bool) {
 }
 
 // runGuardProcess starts the guard process and waits for its end. again: one has ended
-// before its time, so this one is the proxy's own program: the small one may be damaged,
+// before its time, so this one is the proxy's own program: the one beside it may be damaged,
 // or of another version.
 func runGuardProcess(stdin *os.File, again bool) error {
 	defer stdin.Close()

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-const (
-	program = "mcpschedd"
-	small   = "mcpschedd-small" // started beside it, but on Windows
-)
+const program = "mcpschedd"
+
+// beside are the small programs that are started beside it, but on Windows.
+var beside = []string{"mcpschedd-small", "mcpschedd-guard"}
 
 // documents are put beside the programs in each archive, where the commit has them.
 var documents = []string{"LICENSE", "README.md", "CHANGELOG.md", "configs/pipeline_config.toml"}
@@ -77,7 +77,7 @@ func pack(source, bin, out, system string, made time.Time) (names []string, err 
 	if !is {
 		return nil, fmt.Errorf("want OS/ARCHITECTURE")
 	}
-	programs := []string{program, small}
+	programs := append([]string{program}, beside...)
 	if goos == "windows" {
 		programs = []string{program + ".exe"}
 	}

@@ -40,7 +40,7 @@ func TestSameCommitSameBytes(t *testing.T) {
 	if len(a) != 5 {
 		t.Errorf("got %d files, want 5", len(a))
 	}
-	want := []string{"mcpschedd_v0.3.0_linux_amd64/mcpschedd 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-small 755", "mcpschedd_v0.3.0_linux_amd64/THIRD-PARTY-LICENSES 644", "mcpschedd_v0.3.0_linux_amd64/LICENSE 644"}
+	want := []string{"mcpschedd_v0.3.0_linux_amd64/mcpschedd 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-small 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-guard 755", "mcpschedd_v0.3.0_linux_amd64/THIRD-PARTY-LICENSES 644", "mcpschedd_v0.3.0_linux_amd64/LICENSE 644"}
 	if d := cmp.Diff(want, untarred(t, a["mcpschedd_v0.3.0_linux_amd64.tar.gz"])); d != "" {
 		t.Error(d)
 	}
@@ -107,7 +107,9 @@ func repository(t *testing.T) string {
 	write(t, filepath.Join(dir, "go.mod"), "module mcpschedd\n\ngo 1.26.0\n")
 	write(t, filepath.Join(dir, "LICENSE"), "MIT\n")
 	write(t, filepath.Join(dir, "cmd/mcpschedd/main.go"), "package main\n\nfunc main() { panic(\"here\") }\n")
-	write(t, filepath.Join(dir, "cmd/mcpschedd-small/main.go"), "package main\n\nfunc main() {}\n")
+	for _, name := range beside {
+		write(t, filepath.Join(dir, "cmd", name, "main.go"), "package main\n\nfunc main() {}\n")
+	}
 	command(t, dir, "git", "init", "-q")
 	command(t, dir, "git", "add", ".")
 	command(t, dir, "git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-q", "-m", "tiny")
