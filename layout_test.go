@@ -65,18 +65,19 @@ var allowed = map[string][]string{
 		"internal/age", "internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/speculate",
 		"internal/valuemodel",
 	},
-	"internal/schedule":  {},
-	"internal/upstream":  {"internal/guard", "internal/jsonrpc", "internal/revision", "internal/secret"},
-	"internal/guard":     {}, // the process that outlives the proxy; apart so that it links none of the rest
-	"internal/revision":  {"internal/jsonrpc"},
-	"internal/jsonrpc":   {},
-	"internal/config":    {"internal/nearest", "internal/tomlblock"},
-	"internal/daemon":    {"internal/jsonrpc"}, // how clients find the process that serves them all, and what they say to each other
-	"internal/state":     {},
-	"internal/tomlblock": {},
-	"internal/demo":      {"internal/record"},
-	"internal/mutant":    {},                   // takes a rule out of the code, so that its test can be shown to fail; it is not imported outside tests
-	"internal/mcptest":   {"internal/jsonrpc"}, // real small MCP servers for tests; it is not imported outside them
+	"internal/schedule":   {},
+	"internal/upstream":   {"internal/guard", "internal/jsonrpc", "internal/revision", "internal/secret"},
+	"internal/guard":      {}, // the process that outlives the proxy; apart so that it links none of the rest
+	"internal/revision":   {"internal/jsonrpc"},
+	"internal/jsonrpc":    {},
+	"internal/config":     {"internal/nearest", "internal/tomlblock"},
+	"internal/daemon":     {"internal/jsonrpc"}, // how clients find the process that serves them all, and what they say to each other
+	"internal/state":      {},
+	"internal/tomlblock":  {},
+	"internal/toolsearch": {"internal/nearest"}, // which tools a request in plain words may mean
+	"internal/demo":       {"internal/record"},
+	"internal/mutant":     {},                   // takes a rule out of the code, so that its test can be shown to fail; it is not imported outside tests
+	"internal/mcptest":    {"internal/jsonrpc"}, // real small MCP servers for tests; it is not imported outside them
 }
 
 // fixed are the names that the program was ordered with.

@@ -82,7 +82,7 @@ func (n *Names) similar(small string) (near string, distance int) {
 		if apart := len(other) - len(small); max(apart, -apart) >= distance {
 			continue
 		}
-		if d := edits(small, other); d < distance && d < max(len(small), len(other)) {
+		if d := Edits(small, other); d < distance && d < max(len(small), len(other)) {
 			near, distance = name, d
 		}
 	}
@@ -116,9 +116,9 @@ func lastName(name string) string {
 // to be: a third of them, and no more than three.
 func allowedEdits(name string) int { return cmp.Or(min(len(name)/3, 3), 1) }
 
-// edits is how many letters have to be changed, put in, taken out or swapped with their
+// Edits is how many letters have to be changed, put in, taken out or swapped with their
 // neighbour to make one name of the other (optimal string alignment).
-func edits(a, b string) int {
+func Edits(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j // of no letter of a to the first j of b

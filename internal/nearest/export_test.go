@@ -1,4 +1,0 @@
-package nearest
-
-// Edits is how many letters two names differ in.
-func Edits(a, b string) int { return edits(a, b) }

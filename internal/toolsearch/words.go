@@ -1,0 +1,73 @@
+package toolsearch
+
+import "strings"
+
+// stopWords say nothing of what a tool does.
+var stopWords = setOf(`a an and are as at be by can do does for from has have help how i if in into is it its me my no
+	not of on one or our please so some than that the their them then there these they this those to up use used uses
+	using was we what when where which who will with you your`)
+
+// synonyms are stems that stand for each other in what people ask for and what servers call
+// it, group by group. They are of verbs and things that many servers have, not of one field.
+var synonyms = groups(`
+	open read view load
+	write save store append
+	create make generate build produce add
+	picture image photo png jpg
+	trend hot rank popular leaderboard
+	doc docx document word
+	route direction navigation path
+	find search lookup query discover locate
+	price cost quote
+	convert transform export turn
+	calculate compute
+	place location address coordinate
+	delete remove
+	list enumerate
+	web webpage website url page site browser
+	ppt pptx powerpoint presentation slide
+	spreadsheet excel xlsx sheet workbook
+	download fetch retrieve get
+	chart plot graph diagram
+	summary summarize abstract
+	paper article publication
+	folder directory
+	mail email message
+	run execute command shell terminal
+	edit update modify change
+	repo repository
+	issue ticket bug
+	merge combine join
+	news headline
+	date time today
+	transcript subtitle caption
+	translate language
+	txt text
+	stock ticker share
+	weather forecast
+	video youtube
+	restaurant food meal recipe dish`)
+
+func setOf(words string) map[string]bool {
+	set := make(map[string]bool)
+	for word := range strings.FieldsSeq(words) {
+		set[word] = true
+	}
+	return set
+}
+
+// groups maps each stem to the others of its lines.
+func groups(lines string) map[string][]string {
+	out := make(map[string][]string)
+	for line := range strings.Lines(lines) {
+		words := strings.Fields(line)
+		for i, word := range words {
+			for j, other := range words {
+				if i != j {
+					out[stem(word)] = append(out[stem(word)], stem(other))
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mcpschedd/internal/toolsearch"
+)
+
+// benchmark is LiveMCPBench: tools of real servers, and tasks with the tools that people
+// found they need.
+type benchmark struct {
+	tools []toolsearch.Tool
+	keys  map[string][]string // name of a tool → the keys of those that bear it
+	tasks []task
+}
+
+// task is a compound task.
+type task struct {
+	question string
+	tools    []string // their names, each once, as far as there are such tools
+	steps    []step   // none where their number is not that of the tools: it is not said then which goes with which
+}
+
+type step struct{ text, tool string }
+
+func readBenchmark(dir string) (*benchmark, error) {
+	b := &benchmark{keys: make(map[string][]string)}
+	var servers []struct {
+		Name, Description string
+		Tools             map[string]struct {
+			Tools []struct {
+				Name, Description string
+				InputSchema       struct {
+					Properties map[string]json.RawMessage
+				}
+			}
+		}
+	}
+	if err := readJSON(filepath.Join(dir, "tools.json.gz"), &servers); err != nil {
+		return nil, err
+	}
+	for _, s := range servers {
+		for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
+			for _, t := range s.Tools[name].Tools {
+				key := name + "/" + t.Name
+				b.keys[t.Name] = append(b.keys[t.Name], key)
+				b.tools = append(b.tools, toolsearch.Tool{
+					Key: key, Name: t.Name, Description: t.Description, Server: name, About: s.Description,
+					Parameters: slices.Sorted(maps.Keys(t.InputSchema.Properties)),
+				})
+			}
+		}
+	}
+	var annotated []struct {
+		Question  string
+		Annotator struct{ Steps, Tools string } `json:"Annotator Metadata"`
+	}
+	if err := readJSON(filepath.Join(dir, "all_annotations.json.gz"), &annotated); err != nil {
+		return nil, err
+	}
+	for _, a := range annotated {
+		b.tasks = append(b.tasks, b.task(a.Question, numbered(a.Annotator.Steps), numbered(a.Annotator.Tools)))
+	}
+	return b, nil
+}
+
+func (b *benchmark) task(question string, steps, tools []string) task {
+	t := task{question: question}
+	for i, name := range tools {
+		if len(b.keys[name]) == 0 {
+			continue // it is of no server of the benchmark
+		}
+		if !slices.Contains(t.tools, name) {
+			t.tools = append(t.tools, name)
+		}
+		if len(steps) == len(tools) {
+			t.steps = append(t.steps, step{steps[i], name})
+		}
+	}
+	return t
+}
+
+var item = regexp.MustCompile(`(?m)^\s*\d+[.)]\s*`)
+
+// numbered are the items of a numbered list.
+func numbered(text string) (out []string) {
+	for _, part := range item.Split(text, -1)[1:] {
+		out = append(out, strings.TrimSpace(part))
+	}
+	return out
+}
+
+// key is the tool of a name that a task means: of several the one whose server has most of
+// the task's other tools.
+func (b *benchmark) key(name string, t *task) string {
+	keys := b.keys[name]
+	most, best := -1, ""
+	for _, key := range keys {
+		n := 0
+		for _, other := range t.tools {
+			if len(b.keys[other]) == 1 && server(b.keys[other][0]) == server(key) {
+				n++
+			}
+		}
+		if n > most {
+			most, best = n, key
+		}
+	}
+	return best
+}
+
+func server(key string) string { name, _, _ := strings.Cut(key, "/"); return name }
+
+func nameOf(key string) string { _, name, _ := strings.Cut(key, "/"); return name }
+
+func readJSON(path string, into any) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := gzip.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := json.NewDecoder(text).Decode(into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
