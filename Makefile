@@ -22,7 +22,7 @@ SEQUENTIAL := $(addprefix ./internal/,age classify clients deliver enrich excerp
 CALM := . ./internal/dashboard ./internal/demo
 MIXED := $(addprefix ./,cmd/mcpschedd internal/dedup internal/jsonrpc internal/plan internal/proxy internal/record internal/speculate)
 ALSO := TestInvariant$$ TestModel$$ TestRunRandomPlans$$ TestScripts/^exits$$ TestScripts/^faults$$ TestScripts/^plans$$ TestScripts/^stdio$$
-APART := TestManyProcesses
+APART := TestManyProcesses TestChurn
 STARTS := /^func Test/ {split($$2, n, "("); t = n[1]} /^[ \t]*go |\.Go\(|AfterFunc\(/ {if (t != "") print t} /^}/ {t = ""}
 STARTING = ^($(subst $(space),|,$(filter-out $(APART),$(shell awk '$(STARTS)' $(addsuffix /*_test.go,$(MIXED)) | sort -u))))$$
 space := $() $()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -174,12 +176,22 @@ func TestDaemonKeepsApart(t *testing.T) {
 	}
 }
 
-// daemonProcess is the id of the daemon's process, by its socket.
+// daemonProcess is the id of the daemon's process.
 func (d *daemonTest) daemonProcess() int {
+	d.Helper()
+	id := d.daemonID()
+	if id == 0 {
+		d.Fatal("there is no daemon")
+	}
+	return id
+}
+
+// daemonID is the id of the process at the daemon's socket, 0 for none.
+func (d *daemonTest) daemonID() int {
 	d.Helper()
 	conn, err := net.Dial("unix", d.place().Socket)
 	if err != nil {
-		d.Fatal(err)
+		return 0
 	}
 	defer conn.Close()
 	raw, err := conn.(*net.UnixConn).SyscallConn()
@@ -191,6 +203,27 @@ func (d *daemonTest) daemonProcess() int {
 		d.Fatal(controlErr, err)
 	}
 	return int(peer.Pid)
+}
+
+// owns reports whether a process comes of this test: all have its state folder in their
+// environment.
+func (d *daemonTest) owns(id int) bool {
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", id))
+	return err == nil && bytes.Contains(env, []byte("XDG_STATE_HOME="+filepath.Dir(d.state)+"\x00"))
+}
+
+// processes are those that come of this test.
+func (d *daemonTest) processes() (ids []int) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		d.Fatal(err)
+	}
+	for _, entry := range entries {
+		if id, err := strconv.Atoi(entry.Name()); err == nil && d.owns(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // A client that finds no daemon, and cannot start one, is served nevertheless.

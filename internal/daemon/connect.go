@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	backlog   = 8 << 20          // bytes that may wait for the daemon or the client before no more is read of the other
-	lastWords = 2 * time.Second  // for the client to read what is left when the daemon has ended
-	steady    = 10 * time.Second // how long a daemon must have lived for its end to be answered by another one at once
-	mostWait  = 10 * time.Second // between tries to reach a daemon
+	backlog   = 8 << 20                // bytes that may wait for the daemon or the client before no more is read of the other
+	lastWords = 2 * time.Second        // for the client to read what is left when the daemon has ended
+	steady    = 10 * time.Second       // how long a daemon must have lived for its end to be answered by another one at once
+	leastWait = 250 * time.Millisecond // between tries to reach a daemon, from the second one on
+	mostWait  = 10 * time.Second
 )
 
 // Options say which daemon a client wants.
@@ -267,7 +268,11 @@ func (c *connection) heard(line []byte) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.open.heard(&m)
+	swallowed := c.open.heard(&m)
+	if swallowed && m.Error != nil {
+		c.o.Log.Warn("the daemon does not take again what another one took", "id", string(m.ID), "err", string(m.Error))
+	}
+	return swallowed
 }
 
 // again finds a daemon after one has ended, after a wait, and returns the wait before the
@@ -281,7 +286,7 @@ func (c *connection) again(ctx context.Context, wait time.Duration) time.Duratio
 		case <-ctx.Done():
 			return -1
 		}
-		wait = min(max(2*wait, c.o.Wait/2), mostWait)
+		wait = min(max(2*wait, leastWait), mostWait)
 		l, err := c.reach(ctx)
 		if err == nil {
 			c.resume(l)

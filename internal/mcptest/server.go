@@ -20,6 +20,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -222,7 +223,10 @@ func (r *request) serve() ([]byte, *jsonrpc.Error) {
 		return r.initialize(), nil
 	case "server/discover":
 		return []byte(`{"supportedVersions":["2026-07-28"],` + r.srv.self() + `}`), nil
-	case "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+	case "resources/subscribe":
+		r.dieOnce()
+		return []byte("{}"), nil
+	case "ping", "logging/setLevel", "resources/unsubscribe":
 		return []byte("{}"), nil
 	case "tools/list", "prompts/list", "resources/list", "resources/templates/list":
 		return r.list()
@@ -240,6 +244,14 @@ func (r *request) serve() ([]byte, *jsonrpc.Error) {
 		return r.task()
 	}
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"}
+}
+
+// dieOnce ends the process when it is first asked for die://FOLDER, which it makes.
+func (r *request) dieOnce() {
+	uri, _ := jsonrpc.String(jsonrpc.Get(r.Params, "uri"))
+	if folder, ok := strings.CutPrefix(uri, "die://"); ok && os.Mkdir(folder, 0o700) == nil {
+		os.Exit(3)
+	}
 }
 
 func (r *request) initialize() []byte {

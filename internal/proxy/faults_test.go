@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -323,6 +324,15 @@ func TestHTTPUpstreamFaults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A server that ends when it is subscribed to is subscribed to again.
+func TestSubscriptionSurvivesARestart(t *testing.T) {
+	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail"}))), handshake)
+	watched := `{"uri":"die://` + filepath.Join(t.TempDir(), "once") + `"}`
+	c.request("resources/subscribe", watched)
+	c.call("update", watched)
+	c.next("notifications/resources/updated")
 }
 
 func TestSettingsSurviveARestart(t *testing.T) {

@@ -183,7 +183,7 @@ func subscribe(x *request, req *upstream.Request, done func(outcome)) {
 	}
 	x.call.fetch(x.ctx, req, func(o outcome) {
 		switch {
-		case o.err == nil && o.answer.Stateless:
+		case o.err == nil && o.answer.Stateless, begins && unavailable(o.err): // a server is told what its leases want once it runs
 			o = empty
 		case begins && (o.err != nil || o.answer.Error != nil):
 			x.call.lease.Unsubscribe(uri)

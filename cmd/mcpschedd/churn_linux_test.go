@@ -1,0 +1,289 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/daemon"
+)
+
+// churn is ten clients of one daemon while processes of all kinds are killed and stopped. What
+// the clients may rely on is checked as they go, and with the servers' journals at the end.
+type churn struct {
+	*daemonTest
+	dir    string
+	calls  int64         // to be made in all
+	every  int64         // calls from one disturbance to the next
+	made   atomic.Int64  // calls that were answered or given up
+	due    chan struct{} // disturbances
+	seats  [10]seat
+	tally  tally
+	memory []used // of the daemon, at each disturbance
+}
+
+// journals are those of the upstreams: each session has an instance of the first one, all of
+// them have that of the second.
+var journals = [2]string{"own", "all"}
+
+// seat is one of the clients: one session after the other.
+type seat struct {
+	mu  sync.Mutex
+	now *churnSession // nil: none yet
+}
+
+// tally is what was answered, to be compared with the journals.
+type tally struct {
+	mu      sync.Mutex
+	done    [2]map[put]bool // journal → puts that were answered as done
+	refused [2]map[put]bool // journal → puts that were answered as not done
+	answers map[string]int  // kind of answer → how many
+}
+
+// note notes what was answered to a put.
+func (t *tally) note(journal int, p put, answer string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case answer == "":
+		t.done[journal][p] = true
+	case strings.Contains(answer, "not done"), strings.Contains(answer, "is not available") && !strings.Contains(answer, "before the answer"):
+		t.refused[journal][p] = true
+	}
+}
+
+func (t *tally) count(answer string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answers[answer]++
+}
+
+// used is what a process takes.
+type used struct{ process, resident, files int }
+
+// Ten clients call while clients, servers and the daemon are killed and stopped. Every request
+// gets one answer, its own or an error. A write is done at most once, and as its answer says;
+// writes that were answered stand in order; a read sees each write that was answered before it
+// was sent. In the end no process is left.
+//
+//	MCPSCHEDD_SOAK=1 go test -run TestChurn -v -timeout 60m ./cmd/mcpschedd
+func TestChurn(t *testing.T) {
+	t.Parallel()
+	c := newChurn(t, 1500, 100)
+	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
+		c = newChurn(t, 1_000_000, 1000)
+	}
+	if n, err := strconv.ParseInt(os.Getenv("MCPSCHEDD_CHURN"), 10, 64); err == nil { // so many calls
+		c.calls = n
+	}
+	var clients, disturbing sync.WaitGroup
+	for i := range c.seats {
+		clients.Go(func() { c.client(i) })
+	}
+	disturbing.Go(c.disturb)
+	clients.Wait()
+	close(c.due)
+	disturbing.Wait()
+	c.wantNothingLeft()
+	c.wantJournals()
+	c.wantFlatMemory()
+	t.Logf("%d calls: %v", c.made.Load(), c.tally.answers)
+}
+
+func newChurn(t *testing.T, calls, every int64) *churn {
+	dir := t.TempDir()
+	var config strings.Builder
+	for _, name := range journals {
+		fmt.Fprintf(&config, "[upstreams.%s]\ncommand = %q\nenv = { %s = %q, GORACE = \"atexit_sleep_ms=0\" }\n",
+			name, os.Args[0], journalVariable, filepath.Join(dir, name))
+	}
+	config.WriteString("instances = \"shared\"\n[tools.\"*/get\"]\nside_effect_class = \"read_only\"\n[dedup]\nmax_bytes = \"4MiB\"\n")
+	c := &churn{daemonTest: newDaemonTest(t, config.String()), dir: dir, calls: calls, every: every, due: make(chan struct{}, 1)}
+	t.Cleanup(func() {
+		if log, err := os.ReadFile(filepath.Join(c.state, "logs", "mcpschedd.log")); t.Failed() {
+			t.Logf("the end of the log, %v: %s", err, log[max(0, len(log)-20_000):])
+		}
+	})
+	c.tally.answers = make(map[string]int)
+	for i := range journals {
+		c.tally.done[i], c.tally.refused[i] = make(map[put]bool), make(map[put]bool)
+	}
+	return c
+}
+
+// client has one session after the other.
+func (c *churn) client(seat int) {
+	rng := rand.New(rand.NewPCG(25, uint64(seat)))
+	for n := 0; c.made.Load() < c.calls && !c.Failed(); n++ {
+		s := &churnSession{churn: c, rng: rng, key: fmt.Sprintf("%d-%d", seat, n)}
+		s.program = c.connect(c.dir)
+		c.seats[seat].mu.Lock()
+		c.seats[seat].now = s
+		c.seats[seat].mu.Unlock()
+		s.end(s.converse())
+	}
+}
+
+// count counts calls that are done with, and says when the next disturbance is due.
+func (c *churn) count(calls int) {
+	if n := c.made.Add(int64(calls)); n/c.every != (n-int64(calls))/c.every {
+		select {
+		case c.due <- struct{}{}:
+		default: // one is under way
+		}
+	}
+}
+
+// other is a session of any client, nil for none.
+func (c *churn) other(rng *rand.Rand) *churnSession {
+	seat := &c.seats[rng.IntN(len(c.seats))]
+	seat.mu.Lock()
+	defer seat.mu.Unlock()
+	return seat.now
+}
+
+// disturb kills and stops processes, one after the other. The last fifth of the calls has one
+// daemon, so that its memory can be seen to stay.
+func (c *churn) disturb() {
+	rng := rand.New(rand.NewPCG(26, 0))
+	for range c.due {
+		running := c.daemonID()
+		c.memory = append(c.memory, usedBy(running))
+		steady := c.made.Load() >= c.calls/5*4
+		switch what := rng.IntN(6); {
+		case what == 0:
+			c.kill(rng)
+		case what == 1:
+			if s := c.other(rng); s != nil {
+				c.stop(rng, s.cmd.Process.Pid)
+			}
+		case what == 2:
+			c.signal(c.server(rng), syscall.SIGKILL)
+		case what == 3:
+			c.stop(rng, c.server(rng))
+		case what == 4 && !steady:
+			c.signal(running, syscall.SIGKILL)
+		default:
+			c.stop(rng, running)
+		}
+	}
+}
+
+// kill kills a client.
+func (c *churn) kill(rng *rand.Rand) {
+	if s := c.other(rng); s != nil {
+		s.killed.Store(true)
+		s.cmd.Process.Kill()
+	}
+}
+
+// stop stops a process for a moment in which a server may be killed.
+func (c *churn) stop(rng *rand.Rand, id int) {
+	if id == 0 {
+		return
+	}
+	c.signal(id, syscall.SIGSTOP)
+	for range 1000 {
+		if state := statusOf(id, "State"); state == "" || state[0] != 'R' && state[0] != 'S' && state[0] != 'D' {
+			break // it is stopped, or has ended
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if rng.IntN(2) == 0 {
+		c.signal(c.server(rng), syscall.SIGKILL)
+	}
+	c.signal(id, syscall.SIGCONT)
+}
+
+// server is the process of a server, 0 for none.
+func (c *churn) server(rng *rand.Rand) int {
+	ids := journalServers(filepath.Join(c.dir, journals[rng.IntN(len(journals))]))
+	if len(ids) == 0 {
+		return 0
+	}
+	return ids[rng.IntN(len(ids))]
+}
+
+// signal sends a signal to a process of this test, if it still runs.
+func (c *churn) signal(id int, s syscall.Signal) {
+	if id != 0 && c.owns(id) {
+		_ = syscall.Kill(id, s) // it may have ended just now
+	}
+}
+
+// usedBy is what a process takes; zero for none.
+func usedBy(id int) used {
+	resident, _ := strconv.Atoi(statusOf(id, "VmRSS"))
+	files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", id))
+	return used{id, resident, len(files)}
+}
+
+// wantNothingLeft waits for the end of the daemon and of what it has started.
+func (c *churn) wantNothingLeft() {
+	l, err := daemon.Listen(c.place(), daemon.ListenOptions{Wait: 30 * time.Second})
+	if err != nil {
+		c.Fatalf("the daemon outlives its clients: %v", err)
+	}
+	l.Close()
+	for range 100 {
+		if len(c.processes()) == 0 {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	for _, id := range c.processes() {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id))
+		c.Errorf("process %d is left: %q", id, line)
+	}
+}
+
+// wantJournals compares what was answered with what was written.
+func (c *churn) wantJournals() {
+	for i, name := range journals {
+		at := make(map[put]int)
+		last := make(map[string]int) // key → its last number that was answered as done
+		for n, p := range puts(c.T, filepath.Join(c.dir, name)) {
+			if _, twice := at[p]; twice {
+				c.Errorf("%s: %v was written twice", name, p)
+			}
+			at[p] = n
+			if c.tally.done[i][p] {
+				if p.n < last[p.key] {
+					c.Errorf("%s: %v was written after %d", name, p, last[p.key])
+				}
+				last[p.key] = p.n
+			}
+			if c.tally.refused[i][p] {
+				c.Errorf("%s: %v was written, and answered as not done", name, p)
+			}
+		}
+		for p := range c.tally.done[i] {
+			if _, written := at[p]; !written {
+				c.Errorf("%s: %v was answered as done, and not written", name, p)
+			}
+		}
+	}
+}
+
+// wantFlatMemory compares the end of the last daemon with its beginning, after a while.
+func (c *churn) wantFlatMemory() {
+	last := c.memory[len(c.memory)-1]
+	same := slices.DeleteFunc(c.memory, func(u used) bool { return u.process != last.process })
+	c.Logf("the last daemon: %v", same)
+	if len(same) < 20 {
+		return // a run too short to tell
+	}
+	early := same[len(same)/4]
+	if last.resident > early.resident*5/4 || last.files > early.files+50 {
+		c.Errorf("the daemon grew from %d KiB and %d files to %d KiB and %d files", early.resident, early.files, last.resident, last.files)
+	}
+}
