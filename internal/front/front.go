@@ -100,7 +100,7 @@ type Message struct {
 	jsonrpc.Message
 	Index     revision.Params // of its params
 	Stateless bool            // it says itself what revision and client it is of
-	Hop       revision.Hop    // what it says of them
+	Hop       *revision.Hop   // what it says of them; nil: it is not stateless
 	Repeated  bool            // another process may have had it, and may have done what it asks for
 	Header    http.Header     // of its HTTP request, where that speaks of the arguments; nil: it does not
 }

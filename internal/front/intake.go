@@ -140,7 +140,8 @@ func parse(raw []byte) (*Message, *jsonrpc.Error) {
 		return &Message{Message: m}, bad
 	}
 	full := &Message{Message: m, Index: revision.NewParams(m.Params)}
-	full.Hop, full.Stateless = full.Index.Hop()
+	full.Hop = full.Index.Hop()
+	full.Stateless = full.Hop != nil
 	return full, nil
 }
 

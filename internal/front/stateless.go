@@ -42,7 +42,7 @@ func (h *HTTP) stateless(w http.ResponseWriter, r *http.Request, m *Message, onl
 // checkHeaders holds the headers of a stateless request against its body, so
 // that what reads only the one is not told something else than what reads both.
 func checkHeaders(h http.Header, m *Message) *jsonrpc.Error {
-	if m.Hop.Version == "" {
+	if m.Hop == nil || m.Hop.Version == "" {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params._meta: io.modelcontextprotocol/protocolVersion: missing"}
 	}
 	switch version := h.Get(headerVersion); {

@@ -161,9 +161,9 @@ func scopeAt(s *session, l *leased, params *revision.Params) string {
 	if !l.Stateless() {
 		return everyone
 	}
-	hop, ok := params.Hop()
-	if !ok {
-		hop = s.client.facts().hop()
+	hop := params.Hop()
+	if hop == nil {
+		hop = s.client.facts().hop
 	}
 	return everyone + string(hop.Capabilities) // such a server is told with each call what its client can do
 }

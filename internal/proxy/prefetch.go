@@ -237,7 +237,7 @@ func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.
 	req := &upstream.Request{
 		Method: "tools/call", Index: c.seen.traced(indexed(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
 		Token: true, Alone: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
-		Hop: revision.Hop{Version: revision.Latest, Info: client.Info, Capabilities: client.Capabilities},
+		Hop: &revision.Hop{Version: revision.Latest, Info: client.Info, Capabilities: client.Capabilities},
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			flight.Taint()
 			f.Asked(true)

@@ -20,8 +20,8 @@ type request struct {
 	msg       *front.Message
 	key       string // its raw id, made unique where ids of several clients may clash
 	to        front.Outlet
-	stateless bool         // the request carries its revision and capabilities itself
-	hop       revision.Hop // what it says of its client; of the handshake where it says nothing
+	stateless bool          // the request carries its revision and capabilities itself
+	hop       *revision.Hop // what it says of its client; of the handshake where it says nothing
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 
@@ -116,7 +116,7 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 		s.questions.setReady() // a client that makes requests takes messages too
 	}
 	if !x.stateless {
-		x.hop = s.client.facts().hop()
+		x.hop = s.client.facts().hop
 	}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	if err := s.requests.add(x, s.identity.Pool); err != nil {

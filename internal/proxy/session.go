@@ -177,9 +177,10 @@ type clientState struct {
 // they can be seen.
 type clientFacts struct {
 	upstream.Client
-	opened     time.Time // when the session was opened for it; zero: not yet
-	negotiated string    // the revision agreed on in a handshake; "" before it, and in the stateless era
-	level      string    // the log level it wants; "": it did not say
+	opened     time.Time     // when the session was opened for it; zero: not yet
+	negotiated string        // the revision agreed on in a handshake; "" before it, and in the stateless era
+	level      string        // the log level it wants; "": it did not say
+	hop        *revision.Hop // what that says for a request that does not say it itself
 }
 
 // facts is what is known now.
@@ -187,7 +188,7 @@ func (c *clientState) facts() *clientFacts {
 	if f := c.known.Load(); f != nil {
 		return f
 	}
-	return &clientFacts{}
+	return &clientFacts{hop: &revision.Hop{Version: revision.Latest}}
 }
 
 // update changes what is known.
@@ -196,17 +197,13 @@ func (c *clientState) update(change func(*clientFacts)) {
 	defer c.mu.Unlock()
 	next := *c.facts()
 	change(&next)
+	next.hop = &revision.Hop{Version: revision.Latest, Info: next.Info, Capabilities: next.Capabilities, LogLevel: next.level}
 	c.known.Store(&next)
 }
 
 // handshake reports whether the client has opened the session with a handshake: one that
 // has not, or has not yet, is sent nothing but what its requests ask for.
 func (f *clientFacts) handshake() bool { return f.negotiated != "" }
-
-// hop is what the facts say for a request that does not say it itself.
-func (f *clientFacts) hop() revision.Hop {
-	return revision.Hop{Version: revision.Latest, Info: f.Info, Capabilities: f.Capabilities, LogLevel: f.level}
-}
 
 // sessions are those of a server that have not ended.
 type sessions struct {

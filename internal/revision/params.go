@@ -20,13 +20,16 @@ func NewParams(raw []byte) Params {
 	return p
 }
 
-// Hop is what the request says of its client. ok is false where it names no
-// protocol version: the request belongs to the handshake era.
-func (p *Params) Hop() (hop Hop, ok bool) {
+// Hop is what the request says of its client, nil where it names no protocol version: the
+// request belongs to the handshake era.
+func (p *Params) Hop() *Hop {
+	version, ok := jsonrpc.String(p.Meta.Get(keyVersion))
+	if !ok {
+		return nil
+	}
+	hop := &Hop{Version: version}
 	for m := range p.Meta.All() {
 		switch string(m.Name) {
-		case keyVersion:
-			hop.Version, ok = jsonrpc.String(m.Value)
 		case keyInfo:
 			hop.Info = json.RawMessage(m.Value)
 		case keyCapabilities:
@@ -35,7 +38,7 @@ func (p *Params) Hop() (hop Hop, ok bool) {
 			hop.LogLevel, _ = jsonrpc.String(m.Value)
 		}
 	}
-	return hop, ok
+	return hop
 }
 
 // Token is the raw progress token of the request, nil if it has none.

@@ -9,8 +9,8 @@
 // asked of [Params], which walks over their bytes once:
 //
 //	params := revision.NewParams(m.Params)
-//	hop, stateless := params.Hop()
-//	next := params.Translate(revision.Change{Member: "name", Target: tool, Token: id, Hop: &hop})
+//	hop := params.Hop()
+//	next := params.Translate(revision.Change{Member: "name", Target: tool, Token: id, Hop: hop})
 //
 // It knows neither connections nor sessions.
 package revision

@@ -20,8 +20,8 @@ type Client struct {
 	Capabilities json.RawMessage // nil: none
 }
 
-func (c Client) hop() revision.Hop {
-	return revision.Hop{Version: revision.Latest, Info: c.info(), Capabilities: c.capabilities()}
+func (c Client) hop() *revision.Hop {
+	return &revision.Hop{Version: revision.Latest, Info: c.info(), Capabilities: c.capabilities()}
 }
 
 // forServer is what a server is told of a client.

@@ -18,7 +18,7 @@ type Request struct {
 	Params []byte               // as the client wrote them; not needed beside Index
 	Index  *revision.Params     // of the params, where they have been read already; nil: they have not
 	Target []byte               // raw JSON; replaces the member that names the target; nil leaves it
-	Hop    revision.Hop         // what the client says of itself, for a stateless server
+	Hop    *revision.Hop        // what the client says of itself, for a stateless server; nil: nothing
 	Token  bool                 // progress is wanted
 	Notify func(string, []byte) // gets the notifications that came on this request's stream, and its progress; nil: none
 	Ask    askFunc              // answers the questions that came on this request's stream; nil: Listener.Ask does
@@ -70,7 +70,10 @@ func (c *conn) frame(id int64, req *Request) outgoing {
 	version := c.revision()
 	stateless := revision.Stateless(version)
 	if stateless {
-		hop := req.Hop
+		var hop revision.Hop
+		if req.Hop != nil {
+			hop = *req.Hop
+		}
 		hop.Version = version
 		if c.in.up.spec.Unasking {
 			hop.Capabilities = Client{}.capabilities()
