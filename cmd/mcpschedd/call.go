@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 )
@@ -30,8 +31,9 @@ func callCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "call NAME/TOOL [KEY=VALUE... | JSON]",
 		Short: "Call one tool of one server, and print its answer",
-		Long: `Starts one upstream, calls one of its tools, and prints the answer. The call runs
-whatever the tool does. Nothing is recorded, learned or taken from what is stored.
+		Long: `Calls one tool of one upstream, and prints the answer. The call runs whatever the tool
+does. Where the daemon runs it is one more session there, in this folder, with the servers
+that run already; else the upstream is started for it, and nothing is recorded or learned.
 
 NAME is an upstream of the configuration, TOOL one of its tools as its server names it;
 NAME__TOOL, as clients see it, will do.
@@ -67,32 +69,51 @@ func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) 
 	if _, err := upstreamNamed(c, name); err != nil {
 		return err
 	}
-	result, err := callOnce(ctx, c, name, tool, words[1:])
+	result, err := callServed(ctx, c, name, tool, words[1:])
 	if err != nil {
 		return err
 	}
 	return printResult(stdout, result, f.json)
 }
 
-// callOnce makes one call through a proxy that lives for it alone.
-func callOnce(ctx context.Context, c *config.Config, name, tool string, words []string) (result json.RawMessage, err error) {
-	o := options(c, state.Dir{}, slog.New(slog.DiscardHandler))
+// callServed makes one call through the daemon or, where there is none, through a proxy that
+// lives for it alone.
+func callServed(ctx context.Context, c *config.Config, name, tool string, words []string) (result json.RawMessage, err error) {
+	log := slog.New(slog.DiscardHandler)
+	if place, runs := daemonOf(c); runs {
+		return callOnce(ctx, func(ctx context.Context, in io.Reader, out io.Writer) error {
+			return daemon.Connect(ctx, in, out, daemon.Options{Place: place, Only: name, Log: log})
+		}, tool, words)
+	}
+	o := options(c, state.Dir{}, log)
 	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool { return u.Spec.Name != name })
 	o.Enrichment.Mode, o.Record.Off, o.StartupWait = "off", true, o.Upstreams[0].Spec.StartTimeout
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	briefly(o, func(srv *proxy.Server) {
-		in, toServer := io.Pipe()
-		fromServer, out := io.Pipe()
-		go func() { out.CloseWithError(srv.ServeStdio(ctx, in, out, name)) }()
-		client := &onceClient{Stdio: transport.NewIO(fromServer, toServer, io.NopCloser(strings.NewReader("")))}
-		if err = client.Start(ctx); err == nil {
-			defer client.Close()
-			result, err = client.call(ctx, tool, words)
-		}
+		result, err = callOnce(ctx, func(ctx context.Context, in io.Reader, out io.Writer) error {
+			return srv.ServeStdio(ctx, in, out, name)
+		}, tool, words)
 	})
 	return result, err
 }
+
+// callOnce makes one call as the client of what serves.
+func callOnce(ctx context.Context, serve func(context.Context, io.Reader, io.Writer) error, tool string, words []string) (json.RawMessage, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in, toServer := io.Pipe()
+	fromServer, out := io.Pipe()
+	go func() { out.CloseWithError(serve(ctx, in, out)) }()
+	client := &onceClient{Stdio: transport.NewIO(fromServer, toServer, io.NopCloser(strings.NewReader("")))}
+	if err := client.Start(ctx); err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	return client.call(ctx, tool, words)
+}
+
+// mostLists is how often tools are asked for: the list waits a while for a server that starts,
+// and for one that cannot be started not at all.
+const mostLists = 5
 
 // onceClient is an MCP client for one call.
 type onceClient struct {
@@ -110,15 +131,20 @@ func (o *onceClient) call(ctx context.Context, tool string, words []string) (jso
 	if err := o.SendNotification(ctx, initialized); err != nil {
 		return nil, err
 	}
-	listed, err := o.request(ctx, "tools/list", struct{}{})
-	if err != nil {
-		return nil, err
-	}
 	var list struct {
 		Tools []listedTool `json:"tools"`
 	}
-	if err := json.Unmarshal(listed, &list); err != nil {
-		return nil, err
+	for range mostLists {
+		listed, err := o.request(ctx, "tools/list", struct{}{})
+		if err == nil {
+			err = json.Unmarshal(listed, &list)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(list.Tools) > 0 {
+			break
+		}
 	}
 	var t listedTool
 	if i := slices.IndexFunc(list.Tools, func(t listedTool) bool { return t.Name == tool }); i >= 0 {

@@ -59,12 +59,19 @@ func (d *daemonTest) place() daemon.Place {
 	return p
 }
 
+// command is one with this configuration, in a folder.
+func (d *daemonTest) command(dir, program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, append(args, "--config", d.file)...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+filepath.Dir(d.state))
+	return cmd
+}
+
 // connect starts a client's end in a folder, with variables beside the usual ones.
 func (d *daemonTest) connect(dir string, env ...string) *program {
 	d.Helper()
-	cmd := exec.Command(os.Args[0], "connect", "--wait", "30s", "--config", d.file)
-	cmd.Dir = dir
-	cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+filepath.Dir(d.state)), env...)
+	cmd := d.command(dir, os.Args[0], "connect", "--wait", "30s")
+	cmd.Env = append(cmd.Env, env...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		d.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/state"
 )
 
@@ -34,6 +35,15 @@ func stateDir(c *config.Config) (state.Dir, error) {
 		return state.Dir{}, hinted{misused{err}, "set [server] state_dir"}
 	}
 	return state.Open(path)
+}
+
+// daemonOf is where the daemon of a configuration listens, if it runs. No folder is made for it.
+func daemonOf(c *config.Config) (daemon.Place, bool) {
+	path, err := c.StateDir(os.Getenv)
+	if err != nil {
+		return daemon.Place{}, false
+	}
+	return daemon.Find(path, c.Path)
 }
 
 // orDefaults is the path of a configuration as people read it.

@@ -23,22 +23,39 @@ type Place struct {
 // At is the place for a configuration, "" for the built-in defaults, that keeps its state in a
 // folder. The folders are made where they are missing.
 func At(stateDir, config string) (Place, error) {
+	p := placeOf(stateDir, config)
+	for _, path := range []string{p.lock, p.Socket} {
+		if err := makePrivate(filepath.Dir(path)); err != nil {
+			return Place{}, err
+		}
+	}
+	return p, nil
+}
+
+// Find is the place if a daemon listens there. It makes nothing.
+func Find(stateDir, config string) (p Place, runs bool) {
+	p = placeOf(stateDir, config)
+	conn, err := dial(p)
+	if err != nil {
+		return Place{}, false
+	}
+	conn.Close()
+	return p, true
+}
+
+func placeOf(stateDir, config string) Place {
 	folder := filepath.Join(stateDir, "daemon")
 	name := fmt.Sprintf("%s-%d", hashed(config), Protocol)
 	p := Place{
 		Socket: filepath.Join(folder, name+".sock"),
 		lock:   filepath.Join(folder, name+".lock"), starting: filepath.Join(folder, name+".start"),
 	}
-	if err := makePrivate(folder); err != nil {
-		return Place{}, err
+	if len(p.Socket) > longestSocket {
+		// The folder is the same whatever TMPDIR says, for it may differ between clients.
+		folder = filepath.Join("/tmp", "mcpschedd-"+strconv.Itoa(os.Getuid()))
+		p.Socket = filepath.Join(folder, fmt.Sprintf("%s-%d.sock", hashed(stateDir, config), Protocol))
 	}
-	if len(p.Socket) <= longestSocket {
-		return p, nil
-	}
-	// The folder is the same whatever TMPDIR says, for it may differ between clients.
-	folder = filepath.Join("/tmp", "mcpschedd-"+strconv.Itoa(os.Getuid()))
-	p.Socket = filepath.Join(folder, fmt.Sprintf("%s-%d.sock", hashed(stateDir, config), Protocol))
-	return p, makePrivate(folder)
+	return p
 }
 
 // hashed names what a list of texts is about.

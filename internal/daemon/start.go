@@ -17,7 +17,7 @@ import (
 // Ready is the line that the daemon writes to its stdout when it takes clients.
 const Ready = "ready"
 
-// Start says how a daemon is started.
+// Start says how a daemon is started; the zero value: not at all.
 type Start struct {
 	Program string
 	Args    []string
@@ -26,8 +26,8 @@ type Start struct {
 
 // reach connects to the daemon of a place, and starts it where there is none.
 func reach(ctx context.Context, p Place, s Start, within time.Duration) (*net.UnixConn, error) {
-	if conn, err := dial(p); err == nil {
-		return conn, nil
+	if conn, err := dial(p); err == nil || s.Program == "" {
+		return conn, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -214,6 +214,7 @@ func processLines(running []Status) string {
 		}
 		daemons[p.PID] = true
 		places := slices.DeleteFunc(slices.Clone(running[i:]), func(o Status) bool { return o.PID != p.PID })
+		slices.SortFunc(places, func(a, b Status) int { return cmp.Compare(a.Dir, b.Dir) })
 		for _, o := range places {
 			p.MemoryKB = max(p.MemoryKB, o.MemoryKB)
 		}
