@@ -79,7 +79,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	watching.Go(func() { base.watchFor(ctx, d.adopt) })
 	heap := new(proxyProcess) // not base, of which rooms are made meanwhile
 	defer runtime.KeepAlive(heap)
-	watching.Go(func() { heap.settle(o.Models) })
+	watching.Go(heap.settle)
 	stop := context.AfterFunc(ctx, d.prepareStop)
 	defer stop()
 	err = l.Run(ctx, d.close)

@@ -24,7 +24,6 @@ import (
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/upstream"
-	"mcpschedd/internal/valuemodel"
 )
 
 // heapRoom (bytes) is how much garbage a proxy with next to nothing on its heap
@@ -188,7 +187,7 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { s.watch(ctx) })
-	watching.Go(func() { s.settle(o.Models) })
+	watching.Go(s.settle)
 	defer watching.Wait()
 	defer cancel()
 	defer runtime.KeepAlive(s) // and its room, which nothing else holds where no file is watched
@@ -200,13 +199,12 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 }
 
 // settle does what the first answer of a client need not wait for.
-func (s *proxyProcess) settle(models *valuemodel.Models) {
-	models.Ready()
+func (s *proxyProcess) settle() {
 	// Never written, so never resident; but it counts as heap. A higher GC percent
 	// would do the same to a small heap, and make a large one larger by far. It is made
 	// here, as it would begin a collection before the client has its first answer.
 	s.room = make([]byte, heapRoom)
-	debug.FreeOSMemory() // the models leave six megabytes of garbage
+	debug.FreeOSMemory() // of what reading the configuration has left
 }
 
 // A client that ends the proxy by signals waits less than half a second from the

@@ -56,14 +56,10 @@ func Compile(rules []Rule) (*Models, []Problem) {
 	return m, problems
 }
 
-// Ready works out what the first tool to be resolved would otherwise wait for: the
-// built-in models and their edges, some 20 ms of work.
-func (m *Models) Ready() { m.edges() }
-
 // allEdges are those of every provider and every rule, each once.
 func allEdges(rules []Rule) []Edge {
 	seen := make(map[string]bool)
-	all := appendEdges(nil, seen, providers().edges)
+	all := appendEdges(nil, seen, summarised().edges())
 	for _, r := range rules {
 		all = appendEdges(all, seen, r.Layer.Invalidates)
 	}

@@ -18,6 +18,7 @@ type Provider struct {
 	Tools    map[string]Layer `toml:"-"` // by exact tool name; "*" for the rest of them
 
 	References []string            `toml:"-"` // what the operator's words name it by: see [Recognise]
+	Shareable  Sharing             // which of its packages hold no state of a session
 	Requires   []string            // flags of which one must be given, or the tools are others
 	Modes      []Mode              `toml:"mode"` // what flags change
 	Arguments  map[string][]string // tool that reads → names of its arguments, in any version
@@ -38,12 +39,6 @@ const NoProvider = "none"
 // its layer goes by the name of the built-in defaults, which it is.
 const clientTools = "claude-code"
 
-// ProviderNamed returns the provider of that name.
-func ProviderNamed(name string) (Provider, bool) {
-	p, ok := providers().named[name]
-	return p, ok
-}
-
 // ProviderNames are the names of all providers, in order: those of their files, which need not
 // be read for it.
 func ProviderNames() []string {
@@ -61,8 +56,7 @@ func ProviderNames() []string {
 
 // providerOfServer returns the provider of the server that calls itself so.
 func providerOfServer(name string) (Provider, bool) {
-	p, ok := providers().serving[strings.ToLower(name)]
-	return p, ok
+	return ProviderNamed(summarised().Servers[strings.ToLower(name)])
 }
 
 // layer is what p says of a tool of a server that is started with these flags.

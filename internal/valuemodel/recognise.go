@@ -39,8 +39,8 @@ type Recognised struct {
 func Recognise(s Settings) Recognised {
 	r := Recognised{Flags: s.knownFlags()}
 	ref := s.reference()
-	provider, known := servers().references[ref]
-	if requires := servers().requires[provider]; !known || len(requires) > 0 && !slices.ContainsFunc(requires, r.has) {
+	provider, known := summarised().References[ref]
+	if requires := summarised().Requires[provider]; !known || len(requires) > 0 && !slices.ContainsFunc(requires, r.has) {
 		return r
 	}
 	kind, name, _ := strings.Cut(ref, ":")
@@ -296,7 +296,7 @@ func (s Settings) knownFlags() []string {
 		}
 	}
 	var have []string
-	for _, flag := range servers().flags {
+	for _, flag := range summarised().Flags {
 		name, want, valued := strings.Cut(strings.TrimLeft(flag, "-"), "=")
 		values := given[name]
 		if len(values) == 1 && (!valued && !slices.Contains([]string{"false", "0"}, values[0]) || valued && strings.EqualFold(values[0], want)) {

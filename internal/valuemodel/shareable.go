@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// sharing says which packages of a table are servers that hold nothing of a session: what they
+// Sharing says which packages of a table are servers that hold nothing of a session: what they
 // answer depends on the call, on how they were started and on what is elsewhere.
-type sharing struct {
+type Sharing struct {
 	Packages []string
 	Unless   string // in any of the words it is started with, it makes that untrue; "": none does
 	Folders  bool   // only if the command line names folders: else they are those of its client
@@ -20,7 +20,7 @@ func (s Settings) shareable() bool {
 		return false // there is no process
 	}
 	ref, rest := launched(append([]string{s.Command}, s.Args...))
-	terms, known := servers().shareable[ref]
+	terms, known := summarised().Shareable[ref]
 	words := slices.Concat(s.Args, slices.Collect(maps.Keys(s.Env)))
 	switch {
 	case !known:

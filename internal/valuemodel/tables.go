@@ -2,9 +2,9 @@ package valuemodel
 
 import (
 	"embed"
+	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,13 +28,12 @@ var models embed.FS
 // the tools of a set, "@set" of the same file or "@provider.set" of another.
 type table struct {
 	Provider
-	Packages  []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
-	Hosts     []string            // of the URLs at which the service itself offers it
-	Programs  []string            // what the packages install
-	Shareable sharing             // which of the packages hold no state of a session
-	Include   []string            // providers, or sets of them, whose tools it has as well
-	ShownIn   []string            `toml:"shown_in"` // readers of other servers that see what its writes change there
-	Sets      map[string][]string // name → tools
+	Packages []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
+	Hosts    []string            // of the URLs at which the service itself offers it
+	Programs []string            // what the packages install
+	Include  []string            // providers, or sets of them, whose tools it has as well
+	ShownIn  []string            `toml:"shown_in"` // readers of other servers that see what its writes change there
+	Sets     map[string][]string // name → tools
 
 	Pure            []toolRow
 	ReadOnly        []toolRow `toml:"read_only"`
@@ -66,109 +65,83 @@ type followUpRow struct {
 	Args        map[string]string // argument → binding
 }
 
-// knownServers are the words that name the servers of the providers.
-type knownServers struct {
-	references map[string]string   // what names a server, as [Recognise] writes it → provider
-	requires   map[string][]string // provider → flags of which one must be given
-	flags      []string            // that change what some server does
-	shareable  map[string]sharing  // reference → on which terms the server holds no state of a session
+// summary is what must be known of all tables before any of them is read, which is done for a
+// provider when it is asked for: to read them all takes 20 ms, on which the start of the program
+// would wait, and memory for good. TestSummary makes its file of the tables.
+type summary struct {
+	Servers    map[string]string   // what a server calls itself → provider
+	References map[string]string   // what names a server, as [Recognise] writes it → provider
+	Requires   map[string][]string // provider → flags of which one must be given
+	Flags      []string            // that change what some server does
+	Shareable  map[string]Sharing  // reference → on which terms the server holds no state of a session
+	Edges      []string            // of all tools, each once: its tool, and what it matches, between spaces
 }
 
-// servers reads what stands above the tools in each table: a tenth of them, on which the
-// start of the program waits.
-var servers = sync.OnceValue(func() knownServers {
-	known := knownServers{references: make(map[string]string), requires: make(map[string][]string), shareable: make(map[string]sharing)}
-	for name, t := range readTables(aboveTools) {
-		for _, ref := range t.references() {
-			known.references[ref] = name
-		}
-		known.requires[name] = t.Requires
-		for _, ref := range t.Shareable.Packages {
-			if t.Stateful || !slices.Contains(t.Packages, ref) {
-				panic(fmt.Errorf("provider %s: shareable: %s", name, ref))
-			}
-			known.shareable[ref] = t.Shareable
-		}
-		known.flags = append(known.flags, t.Requires...)
-		for _, m := range t.Modes {
-			known.flags = append(known.flags, m.Flags...)
-		}
+//go:embed summary.json
+var summaryFile []byte
+
+var summarised = sync.OnceValue(func() (s summary) {
+	if err := json.Unmarshal(summaryFile, &s); err != nil {
+		panic(err) // it comes with the program, and a test reads it
 	}
-	slices.Sort(known.flags)
-	known.flags = slices.Compact(known.flags)
-	return known
+	return s
 })
 
-// knownProviders are the providers that come with the program.
-type knownProviders struct {
-	named   map[string]Provider // name → provider
-	serving map[string]Provider // what a server calls itself → provider
-	edges   []Edge              // of all their tools, each once
-}
-
-// providers reads the tables once: they are some thousand layers, and fixed.
-var providers = sync.OnceValue(func() knownProviders {
-	tables := readTables(func(text string) string { return text })
-	known := knownProviders{named: make(map[string]Provider), serving: make(map[string]Provider)}
-	seen := make(map[string]bool)
-	for _, name := range slices.Sorted(maps.Keys(tables)) {
-		p := tables.provider(name)
-		known.named[name] = p
-		for _, server := range p.Servers {
-			known.serving[server] = p
-		}
-		for _, tool := range slices.Sorted(maps.Keys(p.Tools)) {
-			known.edges = appendEdges(known.edges, seen, p.Tools[tool].Invalidates)
-		}
-	}
-	return known
-})
-
-// tableSet is all tables: provider → table.
-type tableSet map[string]*table
-
-// firstTools begins the first key of a file that is about tools.
-var firstTools = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^(?:\[|(?:pure|read_only|indeterminate|mutates_local|mutates_external) =)`)
-})
-
-// aboveTools is what a file says before that.
-func aboveTools(text string) string {
-	if at := firstTools().FindStringIndex(text); at != nil {
-		return text[:at[0]]
-	}
-	return text
-}
-
-// readTables reads a part of each file, in which an unknown key is an error. It panics, for
-// they come with the program, and a test reads them.
-func readTables(part func(text string) string) tableSet {
-	files, err := models.ReadDir("models")
-	if err != nil {
-		panic(err)
-	}
-	all := make(tableSet)
-	for _, f := range files {
-		text, err := models.ReadFile("models/" + f.Name())
-		if err != nil {
-			panic(err)
-		}
-		t := new(table)
-		meta, err := toml.Decode(part(string(text)), t)
-		if err != nil {
-			panic(fmt.Errorf("%s: %w", f.Name(), err))
-		}
-		if unknown := meta.Undecoded(); len(unknown) > 0 {
-			panic(fmt.Errorf("%s: unknown key %s", f.Name(), unknown[0]))
-		}
-		all[strings.TrimSuffix(f.Name(), ".toml")] = t
+// edges are those of all tables.
+func (s summary) edges() []Edge {
+	all := make([]Edge, len(s.Edges))
+	for i, text := range s.Edges {
+		words := strings.Fields(text)
+		all[i] = Edge{Tool: words[0], Match: words[1:]}
 	}
 	return all
 }
 
+// tableSet is the tables that were read: provider → table.
+type tableSet map[string]*table
+
+var tables = struct {
+	mu   sync.Mutex
+	read tableSet
+}{read: make(tableSet)}
+
+// ProviderNamed returns the provider of that name.
+func ProviderNamed(name string) (Provider, bool) {
+	if _, err := models.Open(fileOf(name)); err != nil {
+		return Provider{}, false
+	}
+	tables.mu.Lock()
+	defer tables.mu.Unlock()
+	return tables.read.provider(name), true
+}
+
+func fileOf(provider string) string { return "models/" + provider + ".toml" }
+
+// table reads a file, in which an unknown key is an error. It panics, for they come with the
+// program, and a test reads them.
+func (all tableSet) table(name string) *table {
+	if t := all[name]; t != nil {
+		return t
+	}
+	text, err := models.ReadFile(fileOf(name))
+	if err != nil {
+		panic(err)
+	}
+	t := new(table)
+	meta, err := toml.Decode(string(text), t)
+	if err != nil {
+		panic(fmt.Errorf("%s: %w", name, err))
+	}
+	if unknown := meta.Undecoded(); len(unknown) > 0 {
+		panic(fmt.Errorf("%s: unknown key %s", name, unknown[0]))
+	}
+	all[name] = t
+	return t
+}
+
 // provider works out a table.
 func (all tableSet) provider(name string) Provider {
-	t := all[name]
+	t := all.table(name)
 	if t.made != nil {
 		return *t.made
 	}
@@ -253,14 +226,14 @@ func (all tableSet) tools(provider string, references ...string) []string {
 			owner, name = provider, set
 		}
 		before := len(out)
-		for _, rows := range all[owner].rows() {
+		for _, rows := range all.table(owner).rows() {
 			for _, r := range rows {
 				if r.Set == name {
 					out = append(out, r.Names...)
 				}
 			}
 		}
-		out = append(out, all.tools(owner, all[owner].Sets[name]...)...)
+		out = append(out, all.tools(owner, all.table(owner).Sets[name]...)...)
 		if len(out) == before {
 			panic(fmt.Errorf("provider %s: %s: no such set", provider, ref))
 		}
@@ -274,7 +247,7 @@ func (all tableSet) tools(provider string, references ...string) []string {
 func (all tableSet) edges(provider string, r toolRow, class Class) []Edge {
 	whole := all.tools(provider, r.Invalidates...)
 	if len(whole) > 0 && (class == Indeterminate || class == MutatesExternal) {
-		whole = append(whole, all.tools(provider, all[provider].ShownIn...)...)
+		whole = append(whole, all.tools(provider, all.table(provider).ShownIn...)...)
 	}
 	argument := make(map[string]string) // tool → what must be the same
 	for name, refs := range r.Same {
