@@ -202,7 +202,7 @@ func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
 		defer c.s.srv.running.Done()
 		f.own = o
 		flight.Worth(c.seen.timing.Alone())
-		flight.Settle(o.answer.Result, o.answer.Stateless, o.err == nil && shareable(o.answer))
+		flight.Settle(o.answer.Result, o.answer.Stateless, o.complete)
 	}
 	c.send(ctx, shared(f.req, flight), func(o outcome) {
 		if c.class.query.Use.File == "" {
@@ -240,7 +240,7 @@ func (f *fetching) answered(o dedup.Outcome) {
 	c := f.c
 	switch {
 	case o.Err == dedup.ErrJoinTimeout:
-		waited, done := time.Since(c.seen.At), f.done
+		waited, done := time.Since(c.seen.call.At), f.done
 		f.done = func(o outcome) { o.from.joinWait = waited; done(o) }
 		f.alone()
 	case o.Alone:
@@ -252,7 +252,7 @@ func (f *fetching) answered(o dedup.Outcome) {
 		f.done(f.own)
 	default:
 		answer, from := c.stored(o)
-		f.done(outcome{answer: answer, from: from})
+		f.done(outcome{answer: answer, from: from, complete: true})
 	}
 }
 
@@ -283,13 +283,14 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 		return true, nil
 	}
 	c.lease.Start(ctx, c.turn, req, func(answer upstream.Answer, err error) {
+		o := outcome{answer: answer, err: err, verdict: verdict(answer, err)}
 		if slot != nil {
-			v := verdict(answer, err)
-			c.returned(err, v.Limited)
-			slot.Leave(v)
+			c.returned(err, o.verdict.Limited)
+			slot.Leave(o.verdict)
 		}
 		c.settle(write, answer, err)
-		done(outcome{answer: answer, err: err})
+		o.complete = err == nil && c.completeMatters() && complete(answer)
+		done(o)
 	})
 }
 

@@ -95,6 +95,6 @@ func (c *upstreamCall) inlined(ctx context.Context, result []byte, a speculate.A
 	for _, i := range taken {
 		c.s.srv.store.Show(of[i])
 	}
-	c.seen.inlined = len(taken)
+	c.seen.answer.inlined = len(taken)
 	return out
 }

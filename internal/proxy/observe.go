@@ -82,50 +82,63 @@ type source struct {
 
 // observed is a tools/call, or a prefetch, as its observers know it.
 type observed struct {
-	*speculate.Call // what they are told of its arrival
-	number          call.Number
-	prefetch        bool
-	timing          speculate.Timing
-	requests        atomic.Int32        // that went upstream, and were not recorded yet
-	recorded        atomic.Bool         // that it has ended
-	carries         speculate.Trace     // the trace context of its own span; zero: it has none
-	endSpan         func(*record.Event) // nil: it has none
+	call     *speculate.Call // what they are told of its arrival
+	number   call.Number
+	timing   speculate.Timing
+	requests atomic.Int32 // that went upstream, and were not recorded yet
+	recorded atomic.Bool  // that it has ended
+	span     span
+	answer   answerFacts
+	announce bool // its answer may say what is prefetched because of it
+	told     bool // the prefetch worker, of its result
+}
 
-	from     source // of its answer
-	size     int    // bytes of that, before anything was added
-	sum      uint64 // a hash of it; 0: not taken
-	inlined  int    // results of other calls that were added
-	announce bool   // its answer may say what is prefetched because of it
-	told     bool   // the prefetch worker, of its result
+// span is a call's own span in a trace.
+type span struct {
+	carries speculate.Trace     // its trace context; zero: there is none
+	end     func(*record.Event) // nil: there is no span
+}
+
+// answerFacts are what the record says of an answer, before anything was added to it.
+type answerFacts struct {
+	from    source
+	size    int    // bytes
+	sum     uint64 // a hash; 0: not taken
+	inlined int    // results of other calls that were added to it
 }
 
 // watched is the call as the prefetch worker knows it; nil: that does not look at it.
 func (o *observed) watched() *speculate.Call {
-	if o.Call.ID == 0 {
+	if o.call.ID == 0 {
 		return nil
 	}
-	return o.Call
+	return o.call
 }
 
 // wantsResult reports whether the prefetch worker is to be told of the result: of a call
 // that it looks at, and of any that a prefetch was compared with or that waited for one
 // in vain.
 func (o *observed) wantsResult() bool {
-	return !o.told && (o.watched() != nil || o.from.trial != dedup.NotTried || o.from.joinWait > 0)
+	return !o.told && (o.watched() != nil || o.answer.from.trial != dedup.NotTried || o.answer.from.joinWait > 0)
+}
+
+// completeMatters reports whether the store or an observer asks if another call may get
+// the same answer: to find out takes a walk over it.
+func (c *upstreamCall) completeMatters() bool {
+	return c.seen != nil && (c.class.storable() || c.class.kind.Reads() || c.seen.watched() != nil)
 }
 
 // arrived numbers a tools/call, on the reader of its session.
 func (c *upstreamCall) arrived() {
 	s, now := c.s.observed, time.Now()
 	n := s.next()
-	c.seen = &observed{number: n, Call: &speculate.Call{
+	c.seen = &observed{number: n, call: &speculate.Call{
 		Client: &s.Client, Upstream: c.lease.observable, Seq: n.Seq, Trace: carried(c.params), At: now, Turn: s.turns.begin(now), Tool: c.tool,
 	}}
 	if begin := c.policy.Trace; begin != nil {
-		t := &c.seen.carries
-		given := c.seen.Trace
-		if t.Parent, t.State, c.seen.endSpan = begin(given.Parent, given.State, c.tool, now); t.Parent != "" {
-			c.seen.Trace = *t
+		own, given := &c.seen.span, &c.seen.call.Trace
+		if own.carries.Parent, own.carries.State, own.end = begin(given.Parent, given.State, c.tool, now); own.carries.Parent != "" {
+			*given = own.carries
 		}
 	}
 }
@@ -134,7 +147,7 @@ func (c *upstreamCall) arrived() {
 // call only goes on with one that it was told of. mayAnnounce: the client may be told what
 // is prefetched because of the call.
 func (c *upstreamCall) observe(goesOn, mayAnnounce bool) {
-	f := c.seen.Call
+	f := c.seen.call
 	f.Arguments, f.Key, f.Effect, f.Host = argumentsToObserve(&c.class.query.Key, c.params), c.class.query.Key, c.class.effect, c.class.host
 	w, rules := c.s.srv.prefetch, &c.policy.Enrichment
 	switch {
@@ -170,12 +183,13 @@ func carried(params *revision.Params) (t speculate.Trace) {
 // traced are the params of a call with the trace context that goes upstream. o is nil if
 // the call is not observed.
 func (o *observed) traced(params *revision.Params) *revision.Params {
-	if o == nil || o.carries.Parent == "" {
+	if o == nil || o.span.carries.Parent == "" {
 		return params
 	}
-	meta := jsonrpc.Set(params.Meta.Raw(), "traceparent", jsonrpc.AppendString(nil, o.carries.Parent))
-	if o.carries.State != "" {
-		meta = jsonrpc.Set(meta, "tracestate", jsonrpc.AppendString(nil, o.carries.State))
+	t := &o.span.carries
+	meta := jsonrpc.Set(params.Meta.Raw(), "traceparent", jsonrpc.AppendString(nil, t.Parent))
+	if t.State != "" {
+		meta = jsonrpc.Set(meta, "tracestate", jsonrpc.AppendString(nil, t.State))
 	}
 	return indexed(jsonrpc.Set(params.Raw(), "_meta", meta))
 }
@@ -199,17 +213,16 @@ var errUnanswered = errors.New("not answered")
 
 // noteResult keeps what the answer is like, before anything is added to it.
 func (c *upstreamCall) noteResult(o outcome) {
-	r := c.seen
-	if r == nil {
+	if c.seen == nil {
 		return
 	}
-	r.from, r.size, r.sum = o.from, len(o.answer.Result), 0
+	a := &c.seen.answer
+	a.from, a.size, a.sum = o.from, len(o.answer.Result), 0
 	switch {
-	case o.err != nil:
 	case o.from.how != "":
-		r.size = o.from.size
-	case c.class.kind.Reads() && shareable(o.answer):
-		r.sum = sum(o.answer.Result)
+		a.size = o.from.size
+	case c.class.kind.Reads():
+		a.sum = c.s.srv.recorder.sum(o)
 	}
 }
 
@@ -236,9 +249,9 @@ func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
 func (c *upstreamCall) observeForPrefetch(now time.Time, o outcome, reply chan<- speculate.Announcement) bool {
 	r := c.seen
 	r.told = true
-	return c.s.srv.prefetch.Answered(r.Call, speculate.Result{
-		At: now, Complete: r.watched() != nil && o.err == nil && shareable(o.answer), Body: o.answer.Result, Took: r.timing.Took(),
-		Trial: r.from.trial, JoinWait: r.from.joinWait,
+	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
+		At: now, Complete: r.watched() != nil && o.complete, Body: o.answer.Result, Took: r.timing.Took(),
+		Trial: r.answer.from.trial, JoinWait: r.answer.from.joinWait,
 	}, reply)
 }
 

@@ -16,10 +16,12 @@ import (
 
 // outcome is how a call has ended.
 type outcome struct {
-	answer upstream.Answer
-	from   source // of the answer, where it is another's
-	asks   bool   // the answer is questions: the call goes on
-	err    error
+	answer   upstream.Answer
+	from     source        // of the answer, where it is another's
+	verdict  limit.Verdict // on the host that was asked
+	complete bool          // another call may get the same answer, as far as the call asks that
+	asks     bool          // the answer is questions: the call goes on
+	err      error
 }
 
 // ownAnswer is an answer that no server wrote, at least not just now.
@@ -27,9 +29,9 @@ func ownAnswer(result []byte, stateless bool) upstream.Answer {
 	return upstream.Answer{Message: jsonrpc.Message{Result: result}, Stateless: stateless}
 }
 
-// shareable reports whether another call may get the same answer: a result that
+// complete reports whether another call may get the same answer: a result that
 // says neither that it failed nor that more is to come.
-func shareable(answer upstream.Answer) bool {
+func complete(answer upstream.Answer) bool {
 	if answer.Result == nil {
 		return false
 	}
@@ -66,7 +68,7 @@ const shortAnswer = 8 << 10
 func verdict(answer upstream.Answer, err error) limit.Verdict {
 	if answer.Limited {
 		wait, _ := limit.RetryAfter(answer.RetryAfter, time.Now())
-		return limit.Verdict{Limited: true, RetryAfter: wait}
+		return limit.Verdict{Limited: true, RetryAfter: wait, Failed: true}
 	}
 	if err != nil {
 		return limit.Verdict{Failed: true}

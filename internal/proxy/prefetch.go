@@ -166,7 +166,7 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 // client's call waits for it.
 func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *speculate.Begun, why string) {
 	srv, now := o.s.srv, time.Now()
-	seen := &observed{Call: f.Call, number: o.s.observed.next(), prefetch: true, carries: f.Trace}
+	seen := &observed{call: f.Call, number: o.s.observed.next(), span: span{carries: f.Trace}}
 	c := o.call(f.Candidate, seen)
 	c.arrive()
 	defer func() {
@@ -182,7 +182,7 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 		return nil, "not_speculatable"
 	}
 	c.class.query.Use.JoinTimeout = f.JoinTimeout
-	open := &openPrefetch{observed: seen, event: record.Event{
+	open := &openPrefetch{seen: seen, event: record.Event{
 		Kind: record.Prefetch, At: now, Session: seen.number.Session, Seq: seen.number.Seq,
 		Upstream: o.lease.Name(), Tool: clipped(f.Key.Tool), Class: string(c.class.kind), Host: c.class.host, After: f.After,
 		RawArguments: []byte(f.Key.Arguments), PredictedP: f.P, Predicted: estimate(f.Bytes),
@@ -190,11 +190,11 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 	}}
 	open.fetched, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.running.Go(func() {
-			answer, err := o.send(ctx, c, flight, f)
+			end := o.send(ctx, c, flight, f)
 			flight.Worth(c.seen.timing.Alone())
-			flight.Settle(answer.Result, answer.Stateless, err == nil && shareable(answer))
-			open.land(answer, err)
-			srv.prefetch.Recovering(func() { f.Landed(o.landing(answer, err, flight)) })
+			flight.Settle(end.answer.Result, end.answer.Stateless, end.complete)
+			srv.recorder.landed(open, end)
+			srv.prefetch.Recovering(func() { f.Landed(o.landing(end, flight)) })
 		})
 	})
 	if open.fetched == nil {
@@ -205,15 +205,17 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 }
 
 // landing is the end of a prefetch as the worker is told of it.
-func (o *prefetchable) landing(answer upstream.Answer, err error, flight *dedup.Flight) speculate.Landing {
+func (o *prefetchable) landing(end outcome, flight *dedup.Flight) speculate.Landing {
+	answer := end.answer
 	out := speculate.Landing{
-		Body: answer.Result, Good: err == nil && shareable(answer), Displaced: flight.Displaced(), Limited: verdict(answer, err).Limited,
-		Died: answer.Sent && o.lease.member.Spec.URL == "" && unavailable(err),
+		Body: answer.Result, Good: end.complete, Displaced: flight.Displaced(), Limited: end.verdict.Limited,
+		Died: answer.Sent && o.lease.member.Spec.URL == "" && unavailable(end.err),
 	}
 	switch {
+	case end.complete:
 	case answer.Stateless && revision.InputRequired(answer.Result):
 		out.Bar = "it asked the client when it was run early"
-	case err == nil && goesOn(answer.Result):
+	case end.err == nil && goesOn(answer.Result):
 		out.Bar = "it made a task of a call that was run early"
 	}
 	return out
@@ -231,7 +233,7 @@ const aWhile = time.Minute
 
 // send sends the candidate's call c behind every call of a client. It takes no turn:
 // nothing may wait for it, and what it could overtake keeps it from being stored.
-func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) (upstream.Answer, error) {
+func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) outcome {
 	srv, l, client := c.s.srv, o.lease, c.s.client.facts()
 	c.late = l.prefetches.add(c.tool, f.Asked)
 	req := &upstream.Request{
@@ -269,7 +271,7 @@ func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.
 	} else {
 		c.late()
 	}
-	return end.answer, end.err
+	return end
 }
 
 // stands reports whether the prefetch may still be made as its call was begun.

@@ -17,7 +17,6 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
-	"mcpschedd/internal/upstream"
 )
 
 // recorder tells the log of every tools/call, once, when it has been answered or will not
@@ -46,7 +45,7 @@ func (r *recorder) sent(c *upstreamCall, requests int) {
 	o := c.seen
 	o.requests.Add(int32(requests))
 	switch {
-	case o.prefetch:
+	case o.call.Early:
 	case o.recorded.Load():
 		requests = int(o.requests.Swap(0))
 	default:
@@ -55,40 +54,40 @@ func (r *recorder) sent(c *upstreamCall, requests int) {
 	if requests > 0 {
 		r.log.Add(record.Event{
 			Kind: record.Sent, At: time.Now(), Session: o.number.Session, Seq: o.number.Seq,
-			Upstream: c.lease.Name(), Tool: clipped(c.tool), Sent: requests, Prefetched: o.prefetch,
+			Upstream: c.lease.Name(), Tool: clipped(c.tool), Sent: requests, Prefetched: o.call.Early,
 		})
 	}
 }
 
 // answered records how a call has ended. gone: its client does not want the answer any more.
 func (r *recorder) answered(c *upstreamCall, now time.Time, o outcome, gone bool) {
-	s := c.seen
+	s, told, answer := c.seen, c.seen.call, &c.seen.answer
 	e := record.Event{
-		Kind: record.Call, At: s.At, Session: s.number.Session, Seq: s.number.Seq,
-		Upstream: s.Upstream.Name, Tool: clipped(s.Tool), Class: string(c.class.kind), Turn: s.Turn + 1, Host: s.Host,
-		LatencyMS: ms(now.Sub(s.At)), UpstreamMS: ms(s.timing.Took()), Sent: int(s.requests.Swap(0)),
-		Disposition: record.Fetched, Bytes: int64(s.size), Tokens: estimate(s.size), ResultSum: s.sum,
-		Inlined: s.inlined, RawArguments: s.Arguments,
+		Kind: record.Call, At: told.At, Session: s.number.Session, Seq: s.number.Seq,
+		Upstream: told.Upstream.Name, Tool: clipped(told.Tool), Class: string(c.class.kind), Turn: told.Turn + 1, Host: told.Host,
+		LatencyMS: ms(now.Sub(told.At)), UpstreamMS: ms(s.timing.Took()), Sent: int(s.requests.Swap(0)),
+		Disposition: record.Fetched, Bytes: int64(answer.size), Tokens: estimate(answer.size), ResultSum: answer.sum,
+		Inlined: answer.inlined, RawArguments: told.Arguments,
 	}
 	if p := c.part; p != nil {
 		e.Plan, e.Step, e.Needs = p.plan, p.step, p.needs
 	}
-	if s.from.how != "" {
-		s.from.describe(&e, s.number)
+	if answer.from.how != "" {
+		answer.from.describe(&e, s.number)
 	}
 	if gone || o.err != nil {
 		e.Disposition, e.Error = record.Failed, reasonFor(o.err, gone)
 		e.HiddenMS, e.NotResent = 0, 0
 	} else {
-		_, e.IsError = complaint(o.answer)
+		e.IsError = o.verdict.Failed
 	}
 	r.log.Add(e)
 	r.look(now)
-	if s.endSpan != nil {
+	if s.span.end != nil {
 		ended := e // else every event would be on the heap
-		s.endSpan(&ended)
+		s.span.end(&ended)
 	}
-	if first := s.from.first; first != nil {
+	if first := answer.from.first; first != nil {
 		first.Report(s.number) // the line of the prefetch, and its span, come after those of its call
 	}
 }
@@ -117,26 +116,23 @@ func (r *recorder) refused(s *observedSession, tool string) {
 
 // openPrefetch is a prefetch of which it is not known yet what became of it.
 type openPrefetch struct {
-	*observed
+	seen    *observed
 	event   record.Event // as far as it is known
 	fetched *dedup.Prefetch
 	landed  atomic.Bool // its fetch has ended, and with it failed is known
 	failed  bool
 }
 
-// land notes how the fetch has ended.
-func (p *openPrefetch) land(answer upstream.Answer, err error) {
-	p.failed, p.size = err != nil || !shareable(answer), len(answer.Result)
-	if !p.failed {
-		p.sum = sum(answer.Result)
-	}
+// landed notes how the fetch of a prefetch has ended.
+func (r *recorder) landed(p *openPrefetch, o outcome) {
+	p.failed, p.seen.answer.size, p.seen.answer.sum = !o.complete, len(o.answer.Result), r.sum(o)
 	p.landed.Store(true)
 }
 
 // complete completes the event if it is known what became of the prefetch, and its fetch
 // has ended.
 func (p *openPrefetch) complete() bool {
-	e, fate := &p.event, p.fetched.Fate()
+	e, s, fate := &p.event, p.seen, p.fetched.Fate()
 	if fate == call.Pending || !p.landed.Load() {
 		return false
 	}
@@ -148,13 +144,13 @@ func (p *openPrefetch) complete() bool {
 		if !ok {
 			return false // it will be recorded with its call
 		}
-		e.UsedBy, e.BySession = by.Seq, elsewhere(by, p.number)
+		e.UsedBy, e.BySession = by.Seq, elsewhere(by, s.number)
 	}
-	if at := p.timing.At(); !at.IsZero() {
+	if at := s.timing.At(); !at.IsZero() {
 		e.At = at
 	}
-	e.LatencyMS, e.Sent = ms(p.timing.Took()), int(p.requests.Swap(0))
-	e.IsError, e.Bytes, e.Tokens, e.ResultSum = p.failed, int64(p.size), estimate(p.size), p.sum
+	e.LatencyMS, e.Sent = ms(s.timing.Took()), int(s.requests.Swap(0))
+	e.IsError, e.Bytes, e.Tokens, e.ResultSum = p.failed, int64(s.answer.size), estimate(s.answer.size), s.answer.sum
 	return true
 }
 
@@ -278,8 +274,13 @@ func clipped(name string) string {
 	return strings.Clone(name[:end]) // what it was cut from must not be kept with it
 }
 
-// sum is a hash of a result, which the log keys; never 0.
-func sum(result []byte) uint64 { return xxhash.Sum64(result) | 1 }
+// sum is a hash of an answer, which the log keys; 0: none is wanted of it.
+func (r *recorder) sum(o outcome) uint64 {
+	if !o.complete || !r.log.Writes() {
+		return 0
+	}
+	return xxhash.Sum64(o.answer.Result) | 1
+}
 
 // estimate is how many tokens so many bytes are taken for.
 func estimate(size int) int64 { return int64((size + bytesPerToken - 1) / bytesPerToken) }

@@ -116,7 +116,7 @@ func (l *Log) Add(e Event) {
 		e.Top = l.told(e.Top)
 	}
 	l.each(e)
-	if l.queue == nil || l.off.Load() {
+	if !l.Writes() {
 		return
 	}
 	if l.closed.Load() || !l.queue.put(queued{e, l.full.Load()}) {
@@ -131,6 +131,9 @@ func (l *Log) Changed() {
 	default: // it will be anyway, or there is no folder
 	}
 }
+
+// Writes reports whether events are written.
+func (l *Log) Writes() bool { return l.queue != nil && !l.off.Load() }
 
 // Lost is how many lines were not written: the queue was full, there was no room, no
 // permission or no folder, or they were too long.
