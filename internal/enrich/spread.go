@@ -40,6 +40,15 @@ func (s Spread) Overlap(with Spread) time.Duration {
 	return time.Duration(sum)
 }
 
+// Beyond is how much of the time is expected to be left when the other is over that began
+// with it.
+func (s Spread) Beyond(other Spread) time.Duration { return s.Mean() - s.Overlap(other) }
+
+// Plus is the time with so much more; less than none is none.
+func (s Spread) Plus(d time.Duration) Spread {
+	return Spread{max(s.P10+d, 0), max(s.P50+d, 0), max(s.P90+d, 0)}
+}
+
 // hides is how many ms of waiting the call is expected to hide if it is asked for: its
 // latency, or the lead if that is shorter.
 func (c *Candidate) hides(o *Options) float64 {

@@ -17,11 +17,12 @@ const mostRead = 256 << 10
 type Result struct {
 	ID         uint64 // of the call
 	Failed     bool
-	Text       []byte // as [Read] gives it, and may be cut; not kept
-	Structured []byte // likewise
-	Size       int    // bytes of the whole answer
-	At         time.Time
-	Unread     bool // Text and Structured were not looked at
+	Text       []byte    // as [Read] gives it, and may be cut; not kept
+	Structured []byte    // likewise
+	Size       int       // bytes of the whole answer
+	At         time.Time // when the server had answered; zero: it was not asked, or it says nothing of how long that takes
+	Came       time.Time // when the client had the answer; zero: At
+	Unread     bool      // Text and Structured were not looked at
 }
 
 // answer is a result that is looked at: parsed once, for whatever reads it.

@@ -13,6 +13,7 @@ type Candidate struct {
 	Why Why
 
 	Latency, Lead enrich.Spread // of calls of the tool; zero: not known
+	Pause         enrich.Spread // from an answer to the session's next call, whatever that is; zero: not known
 	Bytes         int           // of its answers, 90th percentile; 0: not known
 	Useful        float64       // how often its answers were made use of; 0.5 where that is not known
 
@@ -50,7 +51,7 @@ func (m *Model) target(tool string) *target {
 		t, t.Hearsay && int(known.Labels.now) < m.opt.ShadowLabels, m.Barred(tool) != "",
 		Candidate{
 			Key: call.Key{Tool: tool}, Model: t.Model, Useful: known.useful(),
-			Latency: known.Latency.spread(), Lead: known.Lead.spread(), Bytes: known.Size.bytes(0.9),
+			Latency: known.Latency.spread(), Lead: known.Lead.spread(), Pause: m.learned.pauses.spread(), Bytes: known.Size.bytes(0.9),
 		},
 	}
 }

@@ -37,6 +37,7 @@ type Session struct {
 	carry       map[string]scalar          // name of an argument → its last value
 	touched     *simplelru.LRU[hash, bool] // values that stood in arguments
 	asked       *simplelru.LRU[hash, int]  // call → how often it was made
+	idle        time.Time                  // since when no call was made: the client has had an answer; zero: it is not idle
 	pending     pending                    // candidates that await their label
 }
 
@@ -105,6 +106,10 @@ func (s *Session) Call(c Call) {
 	if s.lone {
 		return
 	}
+	if !s.idle.IsZero() {
+		s.m.learned.pauses.add(c.At.Sub(s.idle).Seconds())
+		s.idle = time.Time{}
+	}
 	if c.Turn != s.turn || !s.begun {
 		s.advance(c)
 	}
@@ -155,6 +160,10 @@ func (s *Session) Result(r Result) {
 	}
 	e := s.open[i]
 	s.open = slices.Delete(s.open, i, i+1)
+	s.idle = r.At
+	if !r.Came.IsZero() {
+		s.idle = r.Came
+	}
 	s.m.measure(e, &r)
 	s.answered(e, r)
 	if s.lone { // it is all that the session knows of

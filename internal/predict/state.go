@@ -28,6 +28,7 @@ type state struct {
 	tools     map[string]*toolStats
 	edges     map[edgeName]*sum // follow-up → labels
 	bars      map[string]string // tool → why it is never run early again
+	pauses    sketch            // s from an answer to the session's next call
 	sessions  int
 }
 
@@ -47,6 +48,7 @@ const version = 5
 type record struct {
 	Version   int             `json:"v,omitempty"`
 	Sessions  int             `json:"sessions,omitempty"`
+	Pauses    *sketch         `json:"pauses,omitempty"`
 	Bar       *savedBar       `json:"bar,omitempty"`
 	Weights   []byte          `json:"weights,omitempty"`
 	Template  *template       `json:"template,omitempty"`
@@ -113,7 +115,7 @@ func (m *state) save(w io.Writer) {
 	for _, tool := range slices.Sorted(maps.Keys(m.bars)) { // first, as a file may be cut off
 		put(record{Bar: &savedBar{tool, m.bars[tool]}})
 	}
-	put(record{Sessions: m.sessions})
+	put(record{Sessions: m.sessions, Pauses: &m.pauses})
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(m.weights.of)), 16*perLine) {
 		var saved []byte
 		for _, f := range some {
@@ -189,6 +191,9 @@ func readRecord(line []byte) (r record, err error) {
 // take puts one record of a state back, within the bounds of a model.
 func (m *state) take(r *record) {
 	m.sessions = max(m.sessions, min(r.Sessions, math.MaxInt32))
+	if r.Pauses != nil {
+		m.pauses = *r.Pauses
+	}
 	m.weights.load(r.Weights)
 	if t := r.Template; t != nil && t.whole() && m.room(m.templates[t.Trigger]) {
 		t.seal()
@@ -260,6 +265,7 @@ func (v *scalar) UnmarshalText(saved []byte) error {
 // plus adds what another process, or this one, learned since its state was loaded.
 func (m *state) plus(o *state) {
 	m.sessions = max(m.sessions, o.sessions)
+	m.pauses.plus(&o.pauses)
 	m.weights.plus(&o.weights)
 	for h, s := range o.sightings {
 		known := m.sightings[h]

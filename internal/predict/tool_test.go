@@ -3,6 +3,7 @@ package predict_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -150,5 +151,43 @@ func TestEdgesMakeRoom(t *testing.T) {
 	p.call("list", `{"n":5}`, items(500))
 	if c := p.find("get", item(500)); c.P < 0.5 || c.Reason == enrich.Shadow {
 		t.Errorf("got %+v, want it to issue", c)
+	}
+}
+
+// How long a client pauses after an answer is learned of whatever it calls next, and an answer
+// that the server did not have to give counts from when the client had it.
+func TestPause(t *testing.T) {
+	o := resolve(t, hub, []valuemodel.Rule{reading("hub/get"), reading("hub/list", follow(t, "get", 0.9, "n", "$result.n"))}, "list", "", "get", "")
+	m := predict.New(predict.Options{Tool: o.tool, Learn: true})
+	at := func(ms int) time.Time { return time.UnixMilli(int64(1e12) + int64(ms)) }
+	pause := func() time.Duration {
+		s := m.Begin(9, false)
+		s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", At: at(0)})
+		s.Result(predict.Result{ID: 1, Text: []byte(`{"n":1}`), At: at(100)})
+		return s.Guesses(at(100))[0].Pause.P50
+	}
+	if got := pause(); got != 0 {
+		t.Errorf("got %v before anything was seen", got)
+	}
+	s := m.Begin(1, false)
+	for i := range 10 {
+		now := 10_000 * i
+		s.Call(predict.Call{ID: uint64(2 * i), Turn: 2*i + 1, Tool: "list", At: at(now)})
+		s.Result(predict.Result{ID: uint64(2 * i), Came: at(now + 7_000)}) // it was joined
+		s.Call(predict.Call{ID: uint64(2*i + 1), Turn: 2*i + 2, Tool: "get", Arguments: `{"n":1}`, At: at(now + 8_000)})
+		s.Result(predict.Result{ID: uint64(2*i + 1), At: at(now + 9_000)})
+	}
+	for _, when := range []string{"now", "kept"} {
+		if got := pause(); got < 800*time.Millisecond || got > 1200*time.Millisecond {
+			t.Errorf("%s: got %v, want about a second", when, got)
+		}
+		kept, err := m.Merge(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m = predict.New(predict.Options{Tool: o.tool, Learn: true})
+		if _, err := m.Merge(kept); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

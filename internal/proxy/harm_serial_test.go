@@ -132,9 +132,9 @@ func (d *ordeal) stumbles(q *queue, g *guest, r *rand.Rand, pages int) (waits []
 	return waits
 }
 
-// Where a server is known to work on one call at a time, and calls come sooner than
-// it has done with a prefetch, there are no prefetches: nine of ten must fit into all but
-// the shortest tenth of the leads.
+// Where a server is known to work on one call at a time, and calls come sooner than it has
+// done with a prefetch, only what is all but sure to be the next call is prefetched: other calls
+// hardly wait.
 func TestHarmSerialHurried(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestHarmSerialHurried(t *testing.T) {
 		began := 0
 		for p := range 30 {
 			if p == known {
-				began = len(early(q.ledger()))
+				began = len(q.ledger())
 			}
 			g.call("list", page(p+1))
 			for i := range perPage {
@@ -166,8 +166,18 @@ func TestHarmSerialHurried(t *testing.T) {
 			}
 			time.Sleep(300 * time.Millisecond)
 		}
-		if n := len(early(q.ledger())) - began; n > 0 {
-			t.Errorf("%d prefetches came, want none: they take 1s, and what follows comes after 300ms", n)
+		ledger := q.ledger()[began:]
+		if len(early(ledger)) == 0 {
+			t.Error("nothing was prefetched")
+		}
+		var others, wait time.Duration
+		for i := range ledger {
+			if v := &ledger[i]; !v.early {
+				others, wait = others+q.takes, wait+waited(ledger, v)
+			}
+		}
+		if wait > others/20 {
+			t.Errorf("other calls, of %v, waited %v for prefetches", others, wait)
 		}
 	})
 }

@@ -216,8 +216,6 @@ func (s *seat) begins(m *made) {
 			answered()
 		})
 	}
-	s.scheduler.Preempt(upstreamID, s.at())
-	s.reap()
 }
 
 // fetch asks the upstream, which takes as long as was recorded.

@@ -43,7 +43,7 @@ func (s *seat) consider(found []predict.Candidate) {
 		s.chooser.Reprice(s.at(), found, s.Pick.MinProbability, func(call.Key) bool { return false })
 		s.reap()
 	}
-	s.chooser.Offer(found, s.Pick.Budget, s)
+	s.chooser.Offer(s.at(), found, s.Pick.Budget, s)
 	s.choose()
 }
 

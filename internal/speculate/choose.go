@@ -18,7 +18,9 @@ type Chooser struct {
 	Parallel bool     // it is taken to work on several calls at once until it is seen not to: it is reached over HTTP
 
 	waiting []waitingCandidate
-	budget  int // tokens that are left of what the last answer may bring
+	found   time.Time // when what waits was found, or what it follows: the last answer came
+	likely  float64   // how many of all that was found then are expected to be called
+	budget  int       // tokens that are left of what the last answer may bring
 }
 
 // waitingCandidate is one that is worth it and lacks only a slot, or time.
@@ -50,15 +52,16 @@ func (c *Chooser) Open() int { return len(c.waiting) }
 
 // Offer has the candidates that follow an answer wait to be chosen, and gives up those
 // that have waited since an earlier one. Their answers may take budget tokens in all.
-func (c *Chooser) Offer(found []predict.Candidate, budget int, w World) {
+func (c *Chooser) Offer(now time.Time, found []predict.Candidate, budget int, w World) {
 	c.GiveUp(w)
-	c.budget = budget
+	c.found, c.likely, c.budget = now, 0, budget
 	c.Add(found)
 }
 
 // Add has more candidates wait, within the same budget.
 func (c *Chooser) Add(found []predict.Candidate) {
 	for i := range found {
+		c.likely += found[i].P
 		c.waiting = append(c.waiting, waitingCandidate{Candidate: found[i], why: enrich.Cap})
 	}
 }
@@ -106,7 +109,7 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w World) (slots int) {
 	verdicts, rooms := make([]Verdict, len(c.waiting)), map[string]room{o.Host: host}
 	all := make([]enrich.Candidate, len(c.waiting))
 	for i := range c.waiting {
-		all[i] = c.weigh(&c.waiting[i].Candidate, &verdicts[i], rooms, &o, w)
+		all[i] = c.weigh(now, &c.waiting[i].Candidate, &verdicts[i], rooms, &o, w)
 	}
 	picked := enrich.Pick(all, o.Options)
 	c.budget -= picked.Tokens
@@ -144,7 +147,7 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w World) (slots int) {
 }
 
 // weigh is a candidate as enrich takes it, with what is known of it at this moment.
-func (c *Chooser) weigh(g *predict.Candidate, v *Verdict, rooms map[string]room, o *ChooseOptions, w World) enrich.Candidate {
+func (c *Chooser) weigh(now time.Time, g *predict.Candidate, v *Verdict, rooms map[string]room, o *ChooseOptions, w World) enrich.Candidate {
 	out := g.Item(g.Key) // of what is not asked about that tells it apart
 	if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
 		return out
@@ -163,7 +166,7 @@ func (c *Chooser) weigh(g *predict.Candidate, v *Verdict, rooms map[string]room,
 		rooms[v.Host] = r
 	}
 	out.Caution, out.FileBytes = r.caution, v.FileBytes
-	if !r.watch && (r.slots == 0 || c.inTheWay(g, o.Think)) {
+	if !r.watch && (r.slots == 0 || c.inTheWay(g, o.Think, now)) {
 		out.Reason = enrich.Throttled
 	}
 	return out
@@ -184,30 +187,34 @@ func (c *Chooser) room(host string) (r room) {
 	return r
 }
 
-// inTheWay reports whether the prefetch is likely to cost the next call more than it
-// saves. At an upstream that works on one call at a time a wrong one that is still under way
-// when the next call comes has that wait for the rest of it; a right one is joined, and costs
-// nothing. An upstream that is known to be serial gets only what is all but sure to be done by
-// then. A process of which nothing is known may be serial; a server of HTTP hardly is.
-func (c *Chooser) inTheWay(g *predict.Candidate, think time.Duration) bool {
+// inTheWay reports whether the prefetch is likely to cost other calls more than it saves. At
+// an upstream that works on one call at a time, one that is not asked for has the session's next
+// call wait, whatever that is, as far as it is not done by then; one that is asked for is
+// joined, and costs nothing. A process of which nothing is known may be serial; a server of HTTP
+// hardly is.
+func (c *Chooser) inTheWay(g *predict.Candidate, think time.Duration, now time.Time) bool {
 	if c.Session == nil {
 		return false
 	}
-	known := c.Session.scheduler.Known(c.Upstream)
-	switch {
-	case known.Is == Serial:
-		return g.Lead.P10 > 0 && g.Latency.P90 > g.Lead.P10
-	case known.Is == Parallel, c.Parallel:
+	known, ahead, real := c.Session.scheduler.outlook(c.Upstream, now)
+	if known.Is == Parallel || known.Is == Unknown && c.Parallel {
 		return false
 	}
-	lead := g.Lead
-	if lead == (enrich.Spread{}) {
-		lead = enrich.Point(cmp.Or(think, usualThink))
+	serial := 1 - known.mean()
+	if known.Is == Serial {
+		serial = 1
 	}
-	saves := g.Latency.Overlap(lead) // nothing, where no call of the tool was seen: it is found out then
-	delays := g.Latency.Mean() - saves
-	costs := (1 - known.mean()) * (1 - g.P) * float64(delays)
-	return costs > float64(leastWait) && costs > g.P*float64(saves)
+	usual := enrich.Point(cmp.Or(think, usualThink))
+	lead, pause := cmp.Or(g.Lead, usual), cmp.Or(g.Pause, usual).Plus(-now.Sub(c.found))
+	if real > 0 { // the model thinks once it has the answer
+		pause = cmp.Or(g.Pause, usual).Plus(real)
+	}
+	saved := g.P * float64(g.Latency.Overlap(lead)) // nothing, where no call of the tool was seen: it is found out then
+	savedInLine := g.P * float64(g.Latency.Overlap(lead.Plus(-ahead)))
+	behind := enrich.Point(ahead)
+	next := g.P / max(1, c.likely) // that it is the next call
+	costs := (1 - next) * float64(g.Latency.Plus(ahead).Beyond(pause)-behind.Beyond(pause))
+	return costs > float64(leastWait) && serial*(costs-savedInLine) > (1-serial)*saved
 }
 
 // usualThink is how long a model is taken to think where that is not known.

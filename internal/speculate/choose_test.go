@@ -96,7 +96,7 @@ func TestChooseGoesOn(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
 	all := nth(t, 6)
 	all[5].P = 0.1
-	c.Offer(all, 1000, w)
+	c.Offer(w.now, all, 1000, w)
 	for round, want := range []struct{ begun, open int }{{3, 2}, {5, 0}} {
 		c.Choose(w.now, usual, w)
 		if len(w.begun) != want.begun || c.Open() != want.open {
@@ -114,7 +114,7 @@ func TestChooseGoesOn(t *testing.T) {
 // The budget of one answer is not granted anew because its candidates take turns.
 func TestChooseBudget(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
-	c.Offer(nth(t, 5), 350, w) // each takes 150: 100 for its answer
+	c.Offer(w.now, nth(t, 5), 350, w) // each takes 150: 100 for its answer
 	for range 5 {
 		c.Choose(w.now, usual, w)
 	}
@@ -142,15 +142,88 @@ func TestChooseTellsWhatWasLacking(t *testing.T) {
 		for i := range all {
 			all[i].P, all[i].Latency = tt.p, enrich.Point(tt.takes)
 		}
-		c.Offer(all, 1000, w)
+		c.Offer(w.now, all, 1000, w)
 		c.Choose(w.now, usual, w)
 		if began := len(w.begun) == 1; began != (tt.why == "") {
 			t.Errorf("%v: begun %v, want declined %q", tt, w.begun, tt.why)
 		}
-		c.Offer(nil, 1000, w)
+		c.Offer(w.now, nil, 1000, w)
 		if got := w.declined[`{"n":1}`]; got != tt.next || c.Open() != 0 {
 			t.Errorf("%v: the second was declined for %q, %d wait; want %q", tt, got, c.Open(), tt.next)
 		}
+	}
+}
+
+// At an upstream that may be serial a wrong prefetch has the session's next call wait, be
+// the candidate's own time to come what it may, and one that is right and not the next call does
+// so too.
+func TestChooseByWhatTheNextCallWaits(t *testing.T) {
+	const s = time.Second
+	for _, tt := range []struct {
+		name         string
+		is           speculate.Concurrency
+		p            []float64
+		takes, pause time.Duration
+		lead         time.Duration
+		begun        int
+	}{
+		{"done before the next call", speculate.Serial, []float64{0.4}, 2 * s, 3 * s, 3 * s, 1},
+		{"a client in haste, and it is sure", speculate.Serial, []float64{0.95}, 3 * s, s / 2, s / 2, 1},
+		{"a client in haste", speculate.Serial, []float64{0.8}, 3 * s, s / 2, s / 2, 0},
+		{"not known to be serial", speculate.Unknown, []float64{0.8}, 3 * s, s / 2, s / 2, 1},
+		{"nor that", speculate.Unknown, []float64{0.6}, 3 * s, s / 2, s / 2, 0},
+		{"it comes late, but another call comes soon", speculate.Serial, []float64{0.35}, 3 * s, s / 2, 20 * s, 0},
+		{"all come, and one of them next", speculate.Serial, []float64{0.95, 0.95, 0.95}, 3 * s, s / 2, s, 0},
+		{"parallel", speculate.Parallel, []float64{0.4, 0.4}, 3 * s, s / 2, s / 2, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, c, w := laid(tt.is)
+			all := nth(t, len(tt.p))
+			for i := range all {
+				all[i].P, all[i].Latency, all[i].Lead, all[i].Pause = tt.p[i], enrich.Point(tt.takes), enrich.Point(tt.lead), enrich.Point(tt.pause)
+			}
+			c.Offer(w.now, all, 1000, w)
+			c.Choose(w.now, usual, w)
+			if len(w.begun) != tt.begun {
+				t.Errorf("begun %v, want %d", w.begun, tt.begun)
+			}
+		})
+	}
+}
+
+// Of an upstream of which it is not known how it works two prefetches tell, so that a second
+// one is begun beside the first if it is known how long they take, and it is worth it even if
+// they are worked on one after the other.
+func TestChooseASecondOne(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		is    speculate.Concurrency
+		known bool
+		p     float64
+		begun int
+	}{
+		{"unknown", speculate.Unknown, true, 0.85, 2},
+		{"unknown, and too unlikely", speculate.Unknown, true, 0.4, 1},
+		{"unknown, and so how long calls take", speculate.Unknown, false, 0.85, 1},
+		{"serial", speculate.Serial, true, 0.85, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, c, w := laid(tt.is)
+			if tt.known {
+				alone(d, "get", 3000)
+			}
+			all := nth(t, 3)
+			for i := range all {
+				all[i].P, all[i].Latency, all[i].Lead, all[i].Pause = tt.p, enrich.Point(3*time.Second), enrich.Point(4*time.Second), enrich.Point(3*time.Second)
+			}
+			c.Offer(w.now, all, 1000, w)
+			for range 3 {
+				c.Choose(w.now, usual, w)
+			}
+			if len(w.begun) != tt.begun {
+				t.Errorf("begun %v, want %d", w.begun, tt.begun)
+			}
+		})
 	}
 }
 
@@ -173,7 +246,7 @@ func TestChooseAtLevelZero(t *testing.T) {
 			all[i].P -= 0.3
 			all[i].Key.Arguments = fmt.Sprintf(`{"turn":%d,"n":%d}`, turn, i)
 		}
-		c.Offer(all, 1000, w)
+		c.Offer(w.now, all, 1000, w)
 		c.Choose(w.now, usual, w)
 		if _, _, watch := w.session.Room(host, upstream); !watch {
 			return
@@ -200,7 +273,7 @@ func TestChooseWatchesForAsLongAsItsAnswerServes(t *testing.T) {
 		m := *all[0].Model
 		m.Cost.Freshness = fresh
 		all[0].Model, all[0].Key.Arguments = &m, fmt.Sprint(i)
-		c.Offer(all, 1000, w)
+		c.Offer(w.now, all, 1000, w)
 		c.Choose(w.now, shadow, w)
 	}
 	w.now = w.now.Add(10 * time.Minute)

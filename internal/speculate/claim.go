@@ -225,34 +225,16 @@ func (c *claim) freeLocked() {
 func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 	d := s.scheduler
 	d.mu.Lock()
-	idle := slices.Clone(s.open)
+	open := slices.Clone(s.open)
 	d.mu.Unlock()
-	d.giveUp(slices.DeleteFunc(idle, func(c *claim) bool { return c.watched() || keep(c.key) }), now, ErrDropped)
-}
-
-// Preempt cancels the prefetches at a serial upstream instance that were not asked for, of
-// whatever session, with ErrPreempted: a real call came there. It is to be called after
-// that call has joined what it can. Where the instance is not known to be serial it does
-// nothing.
-func (d *Scheduler) Preempt(instance uint64, now time.Time) {
-	d.mu.Lock()
-	var there []*claim
-	if i, ok := d.instances.Get(instance); ok && i.known.Is == Serial {
-		there = slices.Clone(i.claims)
-	}
-	d.mu.Unlock()
-	d.giveUp(there, now, ErrPreempted)
-}
-
-// giveUp cancels those of the prefetches that are idle.
-func (d *Scheduler) giveUp(all []*claim, now time.Time, why error) {
+	open = slices.DeleteFunc(open, func(c *claim) bool { return c.watched() || keep(c.key) }) // asked outside the lock
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, c := range all {
+	for _, c := range open {
 		if c.idle() {
 			c.given = true
 			c.instance.cutClaim(c, now)
-			c.cancel(why)
+			c.cancel(ErrDropped)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"mcpschedd/internal/enrich"
 )
 
 // Concurrency is how an upstream works on the calls that it has at the same time.
@@ -148,8 +150,14 @@ func (i *instance) oldest() *Run {
 }
 
 // presume takes as known what was found out elsewhere, unless something has been seen
-// here. Where that was sure, two pieces of evidence turn it; where not, it adds up.
-func (e *evidence) presume(k Known) {
+// here. Where that was sure, two pieces of evidence turn it; where not, it adds up. A usual
+// time counts as one call: calls elsewhere may have waited for others.
+func (e *evidence) presume(k Known, usual map[string]enrich.Spread) {
+	for tool, took := range usual {
+		if !e.tools.Contains(tool) {
+			e.tools.Add(tool, &pace{n: 1, mean: logarithm(took.P50), variance: max(doubt, variance(took))})
+		}
+	}
 	if e.known == (Known{}) {
 		e.known = k
 		if k.Is != Unknown {
@@ -211,6 +219,13 @@ func (e *evidence) usual(tool string) time.Duration {
 		return time.Duration(math.Exp(p.mean) * float64(time.Second))
 	}
 	return 0
+}
+
+// variance is that of the logarithms of times of which eight in ten lie between two
+// percentiles, as far as they are distributed normally.
+func variance(s enrich.Spread) float64 {
+	deviation := (logarithm(s.P90) - logarithm(s.P10)) / 2.56
+	return deviation * deviation
 }
 
 // logarithm is of seconds.

@@ -91,19 +91,19 @@ func TestHarmOfWaiting(t *testing.T) {
 	wantRoom(t, b, host, "1 2 false")
 }
 
-// A serial upstream may go on with a guess that was given up for a real call: what
-// that call took beyond its usual time is counted.
-func TestHarmOfPreempted(t *testing.T) {
+// A serial upstream may go on with a prefetch that was given up: what
+// the next call took beyond its usual time is counted.
+func TestHarmOfGivenUp(t *testing.T) {
 	for _, sent := range []bool{false, true} {
 		for _, over := range []bool{false, true} {
-			preempted(t, sent, over)
+			givenUp(t, sent, over)
 		}
 	}
 }
 
 // So it is before it is known how the upstream works, if nothing spoke for parallel and
 // the wait is clear.
-func TestHarmOfPreemptedNotYetKnown(t *testing.T) {
+func TestHarmOfGivenUpNotYetKnown(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		took, counts int
@@ -130,9 +130,9 @@ func TestHarmOfPreemptedNotYetKnown(t *testing.T) {
 	}
 }
 
-// preempted is such a call, which is sent before or after the guess is given up,
+// givenUp is such a call, which is sent before or after the guess is given up,
 // and the guess ends for us before or after that.
-func preempted(t *testing.T, sent, over bool) {
+func givenUp(t *testing.T, sent, over bool) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
 	teach(d, upstream, speculate.Serial)
@@ -142,8 +142,8 @@ func preempted(t *testing.T, sent, over bool) {
 	if sent {
 		began(d, upstream, 2, "t", false, at(12))
 	}
-	d.Preempt(upstream, start)
-	if !errors.Is(g.ended(), speculate.ErrPreempted) {
+	s.Reprice(start, func(call.Key) bool { return false })
+	if !errors.Is(g.ended(), speculate.ErrDropped) {
 		t.Fatalf("got %v", g.ended())
 	}
 	if over {
@@ -202,7 +202,7 @@ func TestHarmBesideCut(t *testing.T) {
 
 // After a guess that was given up a call may take a little longer than usual: only
 // what is clear is held against the guess. Nor is it harm if another guess waits.
-func TestHarmOfPreemptedUnclear(t *testing.T) {
+func TestHarmOfGivenUpUnclear(t *testing.T) {
 	for _, guess := range []bool{false, true} {
 		d := speculate.New(speculate.Options{})
 		for i, ms := range []int{70, 100, 140, 70, 100, 140} { // now a little less and now a little more
@@ -213,7 +213,7 @@ func TestHarmOfPreemptedUnclear(t *testing.T) {
 		s := d.Session("")
 		begin(t, s, newBet(1))
 		began(d, upstream, 1, "t", true, at(0))
-		d.Preempt(upstream, start)
+		s.Reprice(start, func(call.Key) bool { return false })
 		ended(d, upstream, 1, at(13))
 		began(d, upstream, 2, "t", guess, at(14))
 		if guess {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"mcpschedd/internal/enrich"
 )
 
 // instance is what an upstream instance has under way: one book, from which it is told how
@@ -46,26 +48,64 @@ const (
 
 func newInstance() *instance { return &instance{evidence: newEvidence()} }
 
-// room is how many prefetches may be started: one at a time unless the instance works
-// on several calls at once, beside one that was given up at most, and none behind a real call
-// of a serial one, for then the next real call finds it there.
+// room is how many prefetches may be started at once: one unless the instance works on several
+// calls, beside one that was given up at most. Behind a real call of a serial one there is none,
+// for then the next real call finds it there. Where it is not known how the instance works, a
+// second one may be there whose time is known: what the two take tells.
 func (i *instance) room() int {
 	if i.known.Is == Parallel {
 		return math.MaxInt
 	}
-	free, given := 1-len(i.claims), 0
+	given, there, timed := 0, 0, true
+	for _, c := range i.claims {
+		there++
+		timed = timed && i.usual(c.key.Tool) > 0
+	}
 	for _, r := range i.calls {
 		switch {
-		case !r.until.IsZero() && r.prefetch:
-			given++
-		case r.until.IsZero() && (r.prefetch || i.known.Is == Serial):
-			free = 0
+		case !r.until.IsZero():
+			given += count(r.prefetch)
+		case r.prefetch && !slices.Contains(i.claims, r.claim), !r.prefetch && i.known.Is == Serial:
+			there, timed = there+1, false
 		}
 	}
-	if given > 1 {
-		free = 0
+	if given > 1 || there > 1 || there == 1 && (i.known.Is == Serial || !timed) {
+		return 0
 	}
-	return max(0, free)
+	return 1
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// ahead is for how long a serial instance is at what it has under way, and for how long at real
+// calls.
+func (i *instance) ahead(now time.Time) (all, real time.Duration) {
+	for _, r := range i.calls {
+		left := max(0, r.began.Add(i.usual(r.tool)).Sub(now))
+		if all += left; !r.prefetch {
+			real = all
+		}
+	}
+	for _, c := range i.claims {
+		if !slices.ContainsFunc(i.calls, func(r *Run) bool { return r.claim == c }) { // it is not sent yet
+			all += i.usual(c.key.Tool)
+		}
+	}
+	return all, real
+}
+
+// Outlook is what is known of an instance that a prefetch would be sent to now.
+func (d *Scheduler) outlook(instance uint64, now time.Time) (known Known, all, real time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := d.instanceLocked(instance)
+	all, real = i.ahead(now)
+	return i.known, all, real
 }
 
 // advance counts time up to now.
@@ -203,12 +243,13 @@ func (d *Scheduler) Known(instance uint64) Known {
 }
 
 // Presume says what was known of another instance of the same server, when this one is
-// new. It says nothing once calls here have told.
-func (d *Scheduler) Presume(instance uint64, k Known) {
+// new: how it works, and how long calls of its tools usually take. It says nothing where calls
+// here have told.
+func (d *Scheduler) Presume(instance uint64, k Known, usual map[string]enrich.Spread) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if k != (Known{}) {
-		d.instanceLocked(instance).presume(k)
+	if k != (Known{}) || len(usual) > 0 {
+		d.instanceLocked(instance).presume(k, usual)
 	}
 }
 
@@ -277,9 +318,18 @@ func (w *Worker) Returned(t *Timing, c *Call, o Outcome, now time.Time) {
 // was not answered.
 func (t *Timing) Alone() time.Duration { return time.Duration(t.alone.Load()) }
 
-// LeaseEnded forgets the instance of a lease, if it ends too.
+// LeaseEnded forgets the instance of a lease, if it ends too, but for what it showed of its
+// server.
 func (w *Worker) LeaseEnded(up *Upstream) {
-	if !up.Shared {
+	if !up.Shared && !w.queue.add(task{kept: true, do: func() { w.gone(up) }}) {
 		w.Scheduler.Gone(up.Instance)
 	}
+}
+
+// gone keeps what was seen of an instance that ends, and forgets it.
+func (w *Worker) gone(up *Upstream) {
+	if o := w.upstreams[up.Key]; o != nil {
+		o.concurrency = o.concurrency.or(w.Scheduler.Known(up.Instance))
+	}
+	w.Scheduler.Gone(up.Instance)
 }

@@ -2,7 +2,9 @@ package speculate_test
 
 import (
 	"testing"
+	"time"
 
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/speculate"
 )
 
@@ -29,7 +31,7 @@ func TestPresume(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := speculate.New(speculate.Options{})
-			d.Presume(upstream, speculate.Known{Is: tt.known})
+			d.Presume(upstream, speculate.Known{Is: tt.known}, nil)
 			alone(d, "t", 100)
 			for n, o := range tt.seen {
 				o.play(d, n, "t")
@@ -53,15 +55,15 @@ func repeated(o overlap, times int) (all []overlap) {
 func TestPresumeTooLate(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, upstream, speculate.Serial)
-	d.Presume(upstream, speculate.Known{Is: speculate.Parallel})
+	d.Presume(upstream, speculate.Known{Is: speculate.Parallel}, nil)
 	if got := d.Concurrency(upstream); got != speculate.Serial {
 		t.Errorf("got %v, want what was seen", got)
 	}
 
 	d = speculate.New(speculate.Options{})
 	for range 10 {
-		d.Presume(upstream, speculate.Known{Is: speculate.Parallel})
-		d.Presume(upstream, speculate.Known{Is: speculate.Serial}) // what came first holds
+		d.Presume(upstream, speculate.Known{Is: speculate.Parallel}, nil)
+		d.Presume(upstream, speculate.Known{Is: speculate.Serial}, nil) // what came first holds
 	}
 	alone(d, "t", 100)
 	for n := range 2 {
@@ -81,7 +83,7 @@ func TestEvidenceOfShortSessionsAddsUp(t *testing.T) {
 	var known speculate.Known
 	for session := range 4 {
 		d := speculate.New(speculate.Options{})
-		d.Presume(upstream, known)
+		d.Presume(upstream, known, nil)
 		alone(d, "t", 100)
 		if got, want := d.Concurrency(upstream), speculate.Unknown; session < 2 && got != want {
 			t.Errorf("session %d: got %v, want %v", session, got, want)
@@ -91,6 +93,40 @@ func TestEvidenceOfShortSessionsAddsUp(t *testing.T) {
 	}
 	if known.Is != speculate.Parallel {
 		t.Errorf("got %+v, want parallel", known)
+	}
+}
+
+// How long calls usually take is presumed too, but not over what was seen here, and not so
+// exactly that a little more or less would tell.
+func TestPresumeUsual(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		usual int // ms
+		alone bool
+		seen  overlap
+		want  speculate.Concurrency
+	}{
+		{"nothing", 0, false, overlap{10, 100, 110}, speculate.Unknown},
+		{"it took as long as usual", 100, false, overlap{10, 100, 110}, speculate.Parallel},
+		{"it took as long as usual after the other", 100, false, overlap{10, 100, 200}, speculate.Serial},
+		{"it came when the other was all but done", 100, false, overlap{80, 100, 190}, speculate.Unknown},
+		{"here it takes much less", 1000, true, overlap{10, 100, 110}, speculate.Parallel},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := speculate.New(speculate.Options{})
+			if tt.alone {
+				alone(d, "t", 100)
+			}
+			if tt.usual > 0 {
+				d.Presume(upstream, speculate.Known{}, map[string]enrich.Spread{"t": enrich.Point(time.Duration(tt.usual) * time.Millisecond)})
+			}
+			for n := range 3 {
+				tt.seen.play(d, n, "t")
+			}
+			if got := d.Concurrency(upstream); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
 	}
 }
 

@@ -103,7 +103,6 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 
 func (c *crowd) real(s *speculate.Session, k call.Key, r *rand.Rand) {
 	id := c.ids.Add(1)
-	c.scheduler.Preempt(k.Upstream, time.Now())
 	began(c.scheduler, k.Upstream, id, k.Tool, false, time.Now())
 	s.Asked(time.Now(), k)
 	time.Sleep(time.Duration(r.IntN(50)) * time.Millisecond)

@@ -192,38 +192,3 @@ func TestReprice(t *testing.T) {
 		t.Errorf("got %+v", st) // the slot is free when the call has returned
 	}
 }
-
-func TestPreempt(t *testing.T) {
-	for _, l := range []speculate.Concurrency{speculate.Unknown, speculate.Serial, speculate.Parallel} {
-		t.Run(l.String(), func(t *testing.T) {
-			d := speculate.New(speculate.Options{})
-			if l != speculate.Unknown {
-				teach(d, upstream, l)
-			}
-			a := d.Session("")
-			g := begin(t, a, newBet(1))
-			elsewhere := newBet(2)
-			elsewhere.key.Upstream++
-			begin(t, a, elsewhere)
-			d.Preempt(upstream, start)
-			d.Preempt(upstream, start)
-			d.Preempt(12345, start)
-			want := l == speculate.Serial
-			if got := errors.Is(g.ended(), speculate.ErrPreempted); got != want || elsewhere.ended() != nil {
-				t.Errorf("got %v and %v", g.ended(), elsewhere.ended())
-			}
-		})
-	}
-}
-
-func TestPreemptSparesWhatIsAskedFor(t *testing.T) {
-	d := speculate.New(speculate.Options{})
-	teach(d, upstream, speculate.Serial)
-	s := d.Session("")
-	g := begin(t, s, newBet(1))
-	s.Asked(start, g.key)
-	d.Preempt(upstream, start)
-	if g.ended() != nil {
-		t.Errorf("got %v", g.ended())
-	}
-}

@@ -35,10 +35,9 @@ import (
 // Why the context of a prefetch has ended. That of one whose fate is known ends
 // without any of these reasons.
 var (
-	ErrDeadline  = errors.New("the prefetch took longer than it may")
-	ErrDropped   = errors.New("the prefetch no longer pays")
-	ErrPreempted = errors.New("a real call came to the same serial upstream")
-	ErrEnded     = errors.New("the prefetch's session has ended")
+	ErrDeadline = errors.New("the prefetch took longer than it may")
+	ErrDropped  = errors.New("the prefetch no longer pays")
+	ErrEnded    = errors.New("the prefetch's session has ended")
 )
 
 // Options bound what is under way at once. A field that is not above zero takes

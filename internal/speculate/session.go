@@ -97,7 +97,7 @@ func (w *Worker) called(c *Call) {
 	o := w.upstream(c.Upstream)
 	o.news = true
 	if s.instances[o.at.Instance] == nil { // it is taken to work as the last one did
-		w.Scheduler.Presume(o.at.Instance, o.concurrency)
+		w.Scheduler.Presume(o.at.Instance, o.concurrency, o.usual())
 	}
 	s.instances[o.at.Instance] = o.at
 	arguments := string(c.Arguments) // the model makes them canonical
@@ -107,7 +107,6 @@ func (w *Worker) called(c *Call) {
 	if c.Key.Arguments != "" {
 		s.slots.Asked(c.At, c.Key)
 	}
-	w.Scheduler.Preempt(c.Upstream.Instance, c.At)
 	p := w.pair(s, o)
 	if t := p.came(c.Tool, arguments, c.At); t != nil {
 		p.called[c.ID] = t
@@ -174,6 +173,7 @@ func (w *Worker) answered(a *answer) {
 	if a.Took > 0 && a.Complete { // what was served, or cut short, took as long as no call does
 		r.At = c.At.Add(a.Took)
 	}
+	r.Came = a.At
 	p := w.pair(s, o)
 	p.Result(r)
 	if t := p.called[c.ID]; t != nil {
@@ -228,7 +228,7 @@ func (w *Worker) offer(p *pairState, after int64) []Started {
 	found := p.Guesses(now)
 	w.figures.found(len(found))
 	p.choose.Reprice(now, found, rules.MinProbability, func(k call.Key) bool { return p.chained[k] })
-	p.choose.Offer(found, rules.Budget, p)
+	p.choose.Offer(now, found, rules.Budget, p)
 	p.open(now, after, len(found), rules)
 	return w.decide(p, now)
 }
@@ -248,9 +248,12 @@ func (w *Worker) decide(p *pairState, now time.Time) []Started {
 	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow", Keep: rules.Age(p.at.Exclusive)}
 	o.Keywords, o.Dollars = s.intent, rules.Dollars-s.dollars
 	p.begun = nil
-	slots := p.choose.Choose(now, o, p)
-	if p.decision != nil {
-		p.decision.slots = max(p.decision.slots, slots)
+	for n := -1; n < len(p.begun); { // one more may fit beside what was begun
+		n = len(p.begun)
+		slots := p.choose.Choose(now, o, p)
+		if p.decision != nil {
+			p.decision.slots = max(p.decision.slots, n+slots)
+		}
 	}
 	return p.begun
 }

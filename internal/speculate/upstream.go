@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 )
 
@@ -51,6 +52,17 @@ func (w *Worker) upstream(at *Upstream) *upstreamState {
 		w.publish(o, tool)
 	}
 	return o
+}
+
+// usual is how long calls take, by tool, as far as that was learned.
+func (o *upstreamState) usual() map[string]enrich.Spread {
+	all := make(map[string]enrich.Spread)
+	for _, tool := range o.model.Seen() {
+		if u := o.model.Usual(tool); u.Latency.P50 > 0 {
+			all[tool] = u.Latency
+		}
+	}
+	return all
 }
 
 // inMemory keeps what was learned for as long as the process lives.
