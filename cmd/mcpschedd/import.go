@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/clients"
+	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/state"
 )
 
@@ -33,6 +34,7 @@ in its arguments and its URL, goes into the file of variables. None is printed.`
   mcpschedd import claude           the blocks for the configuration
   mcpschedd import claude --write   do it
   mcpschedd import --permissions    and later: also rewrite Claude Code's rules
+  mcpschedd import --hooks          and later: also have Claude Code report its edits
   mcpschedd import --undo           take mcpschedd out again`,
 		ValidArgs: clients.Names(),
 		RunE: func(c *cobra.Command, words []string) error {
@@ -45,9 +47,11 @@ in its arguments and its URL, goes into the file of variables. None is printed.`
 	c.Flags().BoolVar(&m.write, "write", false, "do it, instead of printing it: add the servers to the\nconfiguration, their variables to env/NAME.env beside it\n(0600), and mcpschedd to the client's file in their place.\nWhat a project has checked in is never changed")
 	c.Flags().BoolVar(&m.undo, "undo", false, "take mcpschedd out again: files are as they were, byte by\nbyte; where one has been changed since, only what import\ndid to it is taken back")
 	c.Flags().BoolVar(&m.permissions, "permissions", false, "with --write, or later: also rewrite Claude Code's own rules,\nhook matchers, agents and commands that name tools of these\nservers (else they are printed). What is denied there is\ndenied by mcpschedd in any case")
+	c.Flags().BoolVar(&m.hooks, "hooks", false, "with --write, or later: also have Claude Code report what it\nedits itself, by hooks in its settings, so that files are\nfetched ahead and never served as they were before")
 	c.Flags().StringSliceVar(&m.trust, "trust", nil, "believe what the servers `NAME,...` say of their own\ntools (all: every one but those of projects)")
 	c.Flags().BoolVar(&m.noStart, "no-start", false, "do not start the servers of which nothing is known, to\nask each what it says of its tools")
 	c.MarkFlagsMutuallyExclusive("write", "undo")
+	c.MarkFlagsMutuallyExclusive("hooks", "undo")
 	return c
 }
 
@@ -57,6 +61,7 @@ type importing struct {
 	config               string
 	all, write, undo     bool
 	permissions, noStart bool
+	hooks                bool
 	trust                []string
 
 	home    string
@@ -76,7 +81,7 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 	switch {
 	case m.undo:
 		return m.takeBack()
-	case m.write || m.permissions:
+	case m.write || m.permissions || m.hooks:
 		return m.change(ctx)
 	case len(m.from) == 0 && !m.all:
 		return m.list(ctx)
@@ -116,6 +121,8 @@ func (m *importing) check() error {
 		return usage("want clients or --all, have both")
 	case m.write && len(m.from) == 0 && !m.all:
 		return usage("--write: want a file, --all, or some of %s", strings.Join(clients.Names(), ", "))
+	case m.hooks && !daemon.Supported:
+		return usage("--hooks: not on %s, where there is no daemon to report to", runtime.GOOS)
 	}
 	return nil
 }

@@ -81,6 +81,8 @@ func (p *importPlan) tellChanged(changes []clients.Change, copies string, next [
 	case len(changes) > 0:
 	case p.m.write:
 		say(p.m.stderr, "nothing to change in %s", config)
+	case p.m.hooks:
+		say(p.m.stderr, "Claude Code reports its edits already")
 	default:
 		say(p.m.stderr, "no rule names a tool of a server that has moved")
 	}
@@ -97,8 +99,13 @@ func (p *importPlan) tellChanged(changes []clients.Change, copies string, next [
 			if len(c.Pointed.Connects) > 0 {
 				say(p.m.stderr, "%s: mcpschedd connects there, where it served", c.File.Path)
 			}
-		case c.Renamed != nil:
-			say(p.m.stderr, "wrote %s", renames(c.File.Path, c.Renamed))
+		case c.Renamed != nil || c.Hooks:
+			if c.Renamed != nil {
+				say(p.m.stderr, "wrote %s", renames(c.File.Path, c.Renamed))
+			}
+			if c.Hooks {
+				say(p.m.stderr, "%s: hooks there report what Claude Code edits itself", c.File.Path)
+			}
 		default:
 			say(p.m.stderr, "wrote %s", c.File.Path)
 		}

@@ -21,7 +21,8 @@ import (
 
 // change adds to the configuration what it lacks and points the clients at mcpschedd, or
 // makes Claude Code's rules name the tools of servers that earlier imports have moved by the
-// names that hold now. What would come of it is checked before any file is changed.
+// names that hold now, or has it report its edits. What would come of it is checked before any
+// file is changed.
 func (m *importing) change(ctx context.Context) error {
 	if len(m.from) == 0 && !m.all {
 		m.from = []string{"claude"} // whose rules they are
@@ -77,14 +78,17 @@ func (p *importPlan) changes(dir state.Dir) (all []clients.Change, next []string
 		for i := range p.servers {
 			p.servers[i].add = false // what has not moved keeps its names
 		}
-		if p.moved, err = clients.Moved(dir); err == nil && len(p.moved) == 0 {
+		if p.moved, err = clients.Moved(dir); err == nil && len(p.moved) == 0 && p.m.permissions {
 			err = hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
 		}
-		if err != nil {
-			return nil, nil, err
+		if err == nil && p.m.permissions {
+			all, err = p.changedRules()
+			next = p.rules()
 		}
-		all, err = p.changedRules()
-		return all, p.rules(), err
+		if err == nil && p.m.hooks {
+			all, err = p.withHooks(all)
+		}
+		return all, next, err
 	}
 	for _, path := range p.m.sources {
 		if why := p.m.reader.Forbidden(path); why != "" {
@@ -102,7 +106,38 @@ func (p *importPlan) changes(dir state.Dir) (all []clients.Change, next []string
 	if next = p.next(); len(pointed) > 0 {
 		next = append(next, "restart the clients: they read their files when they start")
 	}
-	return append(all, pointed...), next, err
+	all = append(all, pointed...)
+	if err == nil && p.m.hooks {
+		all, err = p.withHooks(all)
+	}
+	return all, next, err
+}
+
+// withHooks adds to changes those of Claude Code's settings by which it reports its edits.
+func (p *importPlan) withHooks(all []clients.Change) ([]clients.Change, error) {
+	line, err := p.m.ownLine(p.have.Path)
+	if err != nil {
+		return nil, err
+	}
+	line[1] = "hook"
+	path := clients.HooksFile(p.m.machine())
+	i := slices.IndexFunc(all, func(c clients.Change) bool { return c.File.Path == path })
+	if i < 0 {
+		f, err := state.OpenFile(path)
+		if err != nil {
+			return nil, err
+		}
+		i, all = len(all), append(all, clients.Change{File: f, Text: f.Text})
+	}
+	c := &all[i]
+	was := c.Text
+	if c.Text, err = clients.WithHooks(path, was, clients.HookSettings(line)); err != nil {
+		return nil, fmt.Errorf("nothing was changed: %w", err)
+	}
+	if c.Hooks = !bytes.Equal(c.Text, was); !c.Hooks && len(c.Renamed) == 0 {
+		all = slices.Delete(all, i, i+1)
+	}
+	return all, nil
 }
 
 var inlineUpstreams = regexp.MustCompile(`(?m)^[ \t]*["']?upstreams["']?[ \t]*=`)

@@ -3,6 +3,7 @@ package clients_test
 import (
 	"encoding/json"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"mcpschedd/internal/clients"
@@ -25,5 +26,44 @@ func TestHookSettingsShape(t *testing.T) {
 	want := `[{"hooks":[{"type":"command","command":"'/opt/a b/mcpschedd' 'hook' '--config' '/c.toml' || true","timeout":5}]}]`
 	if err != nil || string(text) != want {
 		t.Errorf("got %s, %v, want %s", text, err, want)
+	}
+}
+
+// The hooks stand behind what is there; taken out again, nothing of them is left, and the rest is
+// as it was to the byte, but for a comma behind the last one.
+func TestHooksGoInAndOut(t *testing.T) {
+	own := clients.HookSettings([]string{"/opt/mcpschedd-small", "hook"})
+	for name, text := range map[string]string{
+		"nothing":           "",
+		"other settings":    "{\n  \"model\": \"x\" // mine\n}\n",
+		"trailing commas":   "{\n  \"model\": \"x\",\n  \"hooks\": {\n    \"Stop\": [\n      {\"hooks\": [{\"type\": \"command\", \"command\": \"say done\"}]}, // loud\n    ],\n  },\n}\n",
+		"hooks of the user": "{\r\n  \"hooks\": {\r\n    \"PreToolUse\": [\r\n      {\"matcher\": \"Bash\", \"hooks\": [{\"type\": \"command\", \"command\": \"mcpschedd-like\"}]}\r\n    ]\r\n  },\r\n  \"z\": 1\r\n}\r\n",
+		"an event without":  `{"hooks": {"Notification": []}}`,
+		"null":              `{"hooks": null}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			with, err := clients.WithHooks("/s.json", []byte(text), own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(with), "mcpschedd-small' 'hook'"); n != len(own) || json.Valid([]byte(text)) && !json.Valid(with) {
+				t.Errorf("got %d hooks, want %d, in\n%s", n, len(own), with)
+			}
+			if again, err := clients.WithHooks("/s.json", with, own); err != nil || string(again) != string(with) {
+				t.Errorf("once more: got\n%s, %v, want\n%s", again, err, with)
+			}
+			without, err := clients.WithHooks("/s.json", with, nil)
+			if err != nil || strings.Contains(string(without), "'hook'") {
+				t.Errorf("without them: got\n%s, %v", without, err)
+			}
+			if want := strings.Replace(text, `"hooks": null`, "", 1); name != "nothing" && string(without) != want && name != "trailing commas" {
+				t.Errorf("without them: got\n%q\nwant\n%q", without, want)
+			}
+		})
+	}
+	for _, bad := range []string{`{"hooks": 1}`, `{"hooks": {"Stop": {}}}`, `{`, `[]`} {
+		if text, err := clients.WithHooks("/s.json", []byte(bad), own); err == nil {
+			t.Errorf("%s: got %s", bad, text)
+		}
 	}
 }

@@ -23,6 +23,7 @@ type Change struct {
 	Text    []byte
 	Pointed *Pointed // of a client's file
 	Renamed []Rename // of a file with rules about tools
+	Hooks   bool     // the file has hooks of mcpschedd then
 }
 
 // Rename is a word that was replaced in a file with rules.
@@ -47,6 +48,7 @@ type saved struct {
 	After   string    `json:"after"`
 	Pointed *Pointed  `json:"pointed,omitempty"`
 	Renamed []Rename  `json:"renamed,omitempty"`
+	Hooks   bool      `json:"hooks,omitempty"`
 	Time    time.Time `json:"time"`
 }
 
@@ -72,7 +74,7 @@ func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (st
 		if err := c.File.Writable(); err != nil {
 			return "", errors.Join(err, os.RemoveAll(folder))
 		}
-		s := &saved{Path: c.File.Path, After: digest(c.Text), Pointed: c.Pointed, Renamed: c.Renamed, Time: now}
+		s := &saved{Path: c.File.Path, After: digest(c.Text), Pointed: c.Pointed, Renamed: c.Renamed, Hooks: c.Hooks, Time: now}
 		if c.File.Exists {
 			s.Kept, s.Before = fmt.Sprintf("%d-%s", i, filepath.Base(c.File.Path)), digest(c.File.Text)
 			if err := keep(filepath.Join(folder, s.Kept), c.File.Text); err != nil {
@@ -240,7 +242,10 @@ func (r *record) undo(only func(path string) bool) ([]Undone, error) {
 }
 
 // isOurs reports whether a file is the configuration, or one of variables.
-func (s *saved) isOurs() bool { return s.Pointed == nil && len(s.Renamed) == 0 }
+func (s *saved) isOurs() bool { return s.Pointed == nil && !s.isSettings() }
+
+// isSettings reports whether a file has rules or hooks of Claude Code.
+func (s *saved) isSettings() bool { return len(s.Renamed) > 0 || s.Hooks }
 
 // waits reports whether a file is not to be taken back yet: it is that of another client, or a
 // client that needs it keeps mcpschedd.
@@ -249,7 +254,7 @@ func (r *record) waits(s *saved, only func(path string) bool) bool {
 		return !only(s.Path)
 	}
 	needs := "" // any client's
-	if len(s.Renamed) > 0 {
+	if s.isSettings() {
 		needs = ".claude.json"
 	}
 	return !slices.ContainsFunc(r.Sources, only) || slices.ContainsFunc(r.Files, func(o *saved) bool {
@@ -289,8 +294,14 @@ func (s *saved) restore(folder string) (string, error) {
 			return "", err
 		}
 		return "has been changed since: only mcpschedd was taken out, and its servers were put back", f.Write(text)
-	case len(s.Renamed) > 0 && f.Exists:
-		return "has been changed since: only the names of tools were put back", f.Write(renamedBack(f.Text, s.Renamed))
+	case s.isSettings() && f.Exists:
+		text := renamedBack(f.Text, s.Renamed)
+		if s.Hooks {
+			if text, err = WithHooks(s.Path, text, nil); err != nil {
+				return "", err
+			}
+		}
+		return "has been changed since: only the names of tools, or the hooks, were taken back", f.Write(text)
 	}
 	return leftAlone, nil
 }
