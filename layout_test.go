@@ -30,7 +30,7 @@ var module = sync.OnceValue(func() string {
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/clients", "internal/config", "internal/daemon", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/jsonrpc", "internal/limit",
+		"internal/clients", "internal/config", "internal/daemon", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/hook", "internal/jsonrpc", "internal/limit",
 		"internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
 		"internal/state", "internal/tune", "internal/upstream", "internal/valuemodel",
 	},
@@ -71,7 +71,8 @@ var allowed = map[string][]string{
 	"internal/revision":   {"internal/jsonrpc"},
 	"internal/jsonrpc":    {},
 	"internal/config":     {"internal/nearest", "internal/tomlblock"},
-	"internal/daemon":     {"internal/jsonrpc"}, // how clients find the process that serves them all, and what they say to each other
+	"internal/daemon":     {"internal/jsonrpc"},                     // how clients find the process that serves them all, and what they say to each other
+	"internal/hook":       {"internal/classify", "internal/daemon"}, // what clients report of themselves, and whether a folder is quiet by it
 	"internal/state":      {},
 	"internal/tomlblock":  {},
 	"internal/toolsearch": {"internal/nearest"}, // which tools a request in plain words may mean

@@ -1,12 +1,13 @@
 // Command mcpschedd-small is what of mcpschedd runs beside every client, and must cost next to
-// nothing: the end of the daemon that a client starts. It is mcpschedd connect in an eighth of
-// the time.
+// nothing: the end of the daemon that a client starts, and the client's hook. It is mcpschedd
+// connect in an eighth of the time, and mcpschedd hook.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -23,8 +24,10 @@ func main() {
 			fmt.Fprintln(os.Stderr, "mcpschedd: error:", err)
 			os.Exit(1)
 		}
+	case len(os.Args) > 1 && os.Args[1] == daemon.HookCommand:
+		hook(os.Args[2:])
 	default:
-		fmt.Fprintln(os.Stderr, "mcpschedd-small: error: want mcpschedd-small connect; the other commands are those of mcpschedd")
+		fmt.Fprintln(os.Stderr, "mcpschedd-small: error: want mcpschedd-small connect or hook; the other commands are those of mcpschedd")
 		os.Exit(2)
 	}
 }
@@ -53,11 +56,36 @@ func connect(args []string) error {
 	return become(program, f.Serve())
 }
 
+// hook is mcpschedd hook.
+func hook(args []string) {
+	daemon.Hook(os.Stdin, func() (daemon.Place, *slog.Logger, error) {
+		f, err := daemon.ParseFlags(args)
+		if err != nil {
+			return daemon.Place{}, nil, err
+		}
+		path, dir, err := state(f.Config)
+		if err != nil {
+			return daemon.Place{}, nil, err
+		}
+		place, log := daemon.HookPlace(dir, path)
+		return place, log, nil
+	})
+}
+
 // options are those of the command line and the configuration.
 func options(f daemon.Flags, program string) (daemon.Options, error) {
-	path, found, err := config.Search(f.Config, os.Getenv)
+	path, dir, err := state(f.Config)
 	if err != nil {
 		return daemon.Options{}, err
+	}
+	return f.Options(dir, path, program)
+}
+
+// state is the configuration that a command line names, and the folder where its state is.
+func state(file string) (path, dir string, err error) {
+	path, found, err := config.Search(file, os.Getenv)
+	if err != nil {
+		return "", "", err
 	}
 	c := config.Default()
 	if found {
@@ -66,12 +94,9 @@ func options(f daemon.Flags, program string) (daemon.Options, error) {
 			c, err = mistakes.Salvage(nil), nil
 		}
 		if err != nil {
-			return daemon.Options{}, err
+			return "", "", err
 		}
 	}
-	dir, err := c.StateDir(os.Getenv)
-	if err != nil {
-		return daemon.Options{}, err
-	}
-	return f.Options(dir, path, program)
+	dir, err = c.StateDir(os.Getenv)
+	return path, dir, err
 }

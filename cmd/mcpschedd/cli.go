@@ -84,7 +84,7 @@ func addCommands(root *cobra.Command, args []string) {
 		}
 	}
 	group(groupSetUp, "Servers:", importCommand(), addCommand(), enableCommand(), disableCommand(), removeCommand(), checkCommand())
-	group(groupRun, "Run:", serveCommand(), callCommand(), demoCommand(), connectCommand(), daemonCommand())
+	group(groupRun, "Run:", serveCommand(), callCommand(), demoCommand(), connectCommand(), hookCommand(), daemonCommand())
 	group(groupLook, "Look:", statsCommand(), dashboardCommand(), explainCommand(), logsCommand(), tuneCommand())
 	root.AddCommand(replayCommand(), versionCommand())
 	root.SetHelpCommand(helpCommand())

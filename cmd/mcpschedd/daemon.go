@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/hook"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/upstream"
@@ -66,9 +68,13 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 		base: base, guard: upstream.NewGuard(base.log), common: proxy.NewCommon(o),
 		rooms: make(map[string]*daemonRoom), idle: time.Duration(base.config.Daemon.Idle),
 	}
+	d.hooks = hook.New(hook.Effects{
+		Begin:   func() hook.Write { return d.common.ChangeLocal() },
+		Changed: d.common.LocalChanged,
+	})
 	ctx, d.end = context.WithCancel(ctx)
 	defer d.end()
-	l, err := daemon.Listen(place, daemon.ListenOptions{Version: version(), Names: d.names, Log: base.log, Wait: predecessor, Serve: d.serve})
+	l, err := daemon.Listen(place, daemon.ListenOptions{Version: version(), Names: d.names, Log: base.log, Wait: predecessor, Serve: d.serve, Hear: d.hooks.Hear})
 	if err != nil {
 		return err
 	}
@@ -94,6 +100,7 @@ type daemonProcess struct {
 	base   *proxyProcess // of which each room is a copy, at its workplace
 	guard  *upstream.Guard
 	common *proxy.Common
+	hooks  *hook.Ledger  // what the clients report of themselves
 	idle   time.Duration // without clients until it ends; 0: never
 	end    context.CancelFunc
 
@@ -125,7 +132,8 @@ func (d *daemonProcess) names(folder string) []string {
 
 // serve serves one client.
 func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
-	r, err := d.enter(ctx, c)
+	folder := realFolder(c.Dir)
+	r, err := d.enter(ctx, c, folder)
 	if err != nil {
 		d.base.log.Error("client not served", "err", err)
 		return
@@ -140,13 +148,20 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 		return
 	}
 	r.srv.Prepare(c.Only)
-	if err := r.srv.ServeAgain(ctx, c.Stream(), c.Only, c.Repeated); err != nil {
+	reporting := &hook.Client{Folder: folder, Session: c.Session, Parent: c.Parent, Again: c.Again}
+	begun := func(prompted func(string)) {
+		reporting.Prompted = prompted
+		d.hooks.Enter(reporting)
+	}
+	defer d.hooks.Leave(reporting)
+	if err := r.srv.ServeConnected(ctx, c.Stream(), proxy.Connected{Only: c.Only, Repeated: c.Repeated, Begun: begun}); err != nil {
 		r.log.Warn("client lost", "err", err)
 	}
 }
 
-// enter returns the room of a client, which is made for the first one.
-func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client) (*daemonRoom, error) {
+// enter returns the room of a client, which is made for the first one. folder is its folder
+// without links.
+func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder string) (*daemonRoom, error) {
 	at := workplace{elsewhere: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), shares: true}
 	key := fingerprint(c.Dir, slices.Sorted(slices.Values(c.Env)))
 	d.mu.Lock()
@@ -159,7 +174,7 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client) (*daemonRoo
 		if err != nil {
 			return nil, err
 		}
-		o.Common = d.common
+		o.Common, o.LocalExclusive = d.common, d.hooks.Exclusive(folder)
 		if r.tracer, err = r.open(ctx, o, d.guard); err != nil {
 			return nil, err
 		}
@@ -175,6 +190,14 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client) (*daemonRoo
 	d.clients++
 	r.clients++
 	return r, nil
+}
+
+// realFolder is a folder's path without links: the same folder has the same one.
+func realFolder(dir string) string {
+	if path, err := filepath.EvalSymlinks(dir); err == nil {
+		return path
+	}
+	return dir
 }
 
 // leave notes that a client has gone. It says whether that was the last one of the room.

@@ -43,7 +43,7 @@ func HookSettings(line []string) map[string][]HookMatcher {
 	for _, event := range []string{"PreToolUse", "PostToolUse", "PostToolUseFailure"} {
 		all[event] = []HookMatcher{{reportedTools, run}}
 	}
-	for _, event := range []string{"UserPromptSubmit", "Stop", "SessionEnd"} {
+	for _, event := range []string{"SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"} {
 		all[event] = []HookMatcher{{Hooks: run}}
 	}
 	return all

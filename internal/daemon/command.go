@@ -65,7 +65,7 @@ func (f Flags) Options(stateDir, config, program string) (Options, error) {
 	o := Options{
 		Place: place, Only: f.Only, Wait: f.Wait,
 		Start: Start{Program: program, Args: []string{"daemon"}, Log: filepath.Join(stateDir, "logs", "daemon.log")},
-		Log:   slog.New(slog.NewTextHandler(&logFile{filepath.Join(stateDir, "logs", "mcpschedd.log")}, nil)).With("connect", os.Getpid()),
+		Log:   slog.New(slog.NewTextHandler(&logFile{filepath.Join(stateDir, "logs", "mcpschedd.log"), os.Stderr}, nil)).With("connect", os.Getpid()),
 	}
 	if _, missing := os.Stat(config); missing == nil { // else the built-in defaults
 		o.Start.Args = append(o.Start.Args, "--config", config)
@@ -73,8 +73,11 @@ func (f Flags) Options(stateDir, config, program string) (Options, error) {
 	return o, err
 }
 
-// logFile is a log of few lines: it is open only while one is written. They go to stderr, too.
-type logFile struct{ path string }
+// logFile is a log of few lines: it is open only while one is written.
+type logFile struct {
+	path string
+	too  io.Writer // the lines go here as well
+}
 
 func (l *logFile) Write(line []byte) (int, error) {
 	_ = os.MkdirAll(filepath.Dir(l.path), 0o700)
@@ -82,5 +85,5 @@ func (l *logFile) Write(line []byte) (int, error) {
 		_, _ = file.Write(line)
 		file.Close()
 	}
-	return os.Stderr.Write(line)
+	return l.too.Write(line)
 }

@@ -96,6 +96,7 @@ type connection struct {
 	away    error // why there is no other one; nil: it is looked for
 	ended   bool  // the client says no more
 	hung    bool  // this end says no more
+	served  bool  // a daemon has had this client
 	open    *conversation
 }
 
@@ -115,7 +116,7 @@ func (c *connection) reach(ctx context.Context) (*link, error) {
 	}
 	c.mu.Lock()
 	c.abandonLocked(mostTries, errEndedEarly)
-	h := hello{Kind: kindSession, Dir: dir, Env: Base(os.Environ()), Only: c.o.Only, Repeated: c.open.ids()}
+	h := hello{Kind: kindSession, Dir: dir, Env: Base(os.Environ()), Only: c.o.Only, Repeated: c.open.ids(), Session: name(os.Getenv("CLAUDE_CODE_SESSION_ID")), Parent: os.Getppid(), Again: c.served}
 	c.mu.Unlock()
 	conn, err := reach(ctx, c.o.Place, c.o.Start, c.o.Wait)
 	if err != nil {
@@ -137,6 +138,9 @@ func (c *connection) reach(ctx context.Context) (*link, error) {
 		conn.Close()
 		return nil, err
 	}
+	c.mu.Lock()
+	c.served = true
+	c.mu.Unlock()
 	pipe := jsonrpc.NewPipe(file)
 	return &link{conn: conn, pipe: pipe, out: jsonrpc.NewWriter(pipe), lines: jsonrpc.NewShortReader(pipe, 0)}, nil
 }

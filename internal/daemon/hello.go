@@ -18,6 +18,8 @@ import (
 //	client  further    those variables
 //	daemon  welcome    once more: the client may send messages
 //
+// A hook says one hello, which is its report, and has been heard when it is welcome.
+//
 // The client sends nothing that was not asked for, so that nothing of its messages is read
 // with these lines.
 const (
@@ -29,6 +31,7 @@ const (
 const (
 	kindSession = "session" // messages of one client
 	kindPing    = "ping"    // lines, each of which is answered by itself
+	kindHook    = "hook"    // nothing more
 )
 
 type hello struct {
@@ -38,6 +41,10 @@ type hello struct {
 	Env      []string          `json:"env"`            // NAME=value
 	Only     string            `json:"only,omitempty"` // the one upstream that the client sees
 	Repeated []json.RawMessage `json:"repeated,omitempty"`
+	Session  string            `json:"session,omitempty"` // as the reports of the client's hook name it
+	Parent   int               `json:"parent,omitempty"`  // the process that the client is
+	Again    bool              `json:"again,omitempty"`   // another daemon served the client before
+	Report   *Report           `json:"report,omitempty"`  // of a hook
 }
 
 type welcome struct {

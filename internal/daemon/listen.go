@@ -38,6 +38,8 @@ type ListenOptions struct {
 	Wait  time.Duration // for a daemon that is ending; 0: not at all
 	// Serve serves one client until it has gone or ctx ends.
 	Serve func(ctx context.Context, c *Client)
+	// Hear takes note of what a client's hook reports, and waits for nothing. nil: nothing does.
+	Hear func(r *Report)
 }
 
 // Client is a client that has said hello.
@@ -46,6 +48,9 @@ type Client struct {
 	Env      []string // NAME=value
 	Only     string   // the one upstream that it sees; "": all
 	Repeated []string // raw ids of its first requests that a daemon before may have had already
+	Session  string   // as the reports of its hook name it; "": not known
+	Parent   int      // the process that it is, unless another one stands between
+	Again    bool     // another daemon served it before
 
 	stream *jsonrpc.Pipe
 }
@@ -125,8 +130,11 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn) {
 		l.o.Log.Warn("client refused", "err", err)
 		return
 	}
-	if h.Kind == kindPing {
+	switch h.Kind {
+	case kindPing:
 		answerPings(ctx, conn, lines)
+		return
+	case kindHook:
 		return
 	}
 	file, err := conn.File()
@@ -135,7 +143,7 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn) {
 		return
 	}
 	conn.Close() // the file is it now
-	c := &Client{Dir: h.Dir, Env: h.Env, Only: h.Only, stream: jsonrpc.NewPipe(file)}
+	c := &Client{Dir: h.Dir, Env: h.Env, Only: h.Only, Session: h.Session, Parent: h.Parent, Again: h.Again, stream: jsonrpc.NewPipe(file)}
 	defer c.stream.Close()
 	for _, id := range h.Repeated {
 		c.Repeated = append(c.Repeated, string(id))
@@ -156,6 +164,8 @@ func (l *Listener) hear(conn *net.UnixConn, lines *bufio.Reader) (h hello, err e
 	switch {
 	case h.Protocol != Protocol:
 		answer.Refused = fmt.Sprintf("want version %d of the protocol, have %d", Protocol, h.Protocol)
+	case h.Kind == kindHook && h.Report != nil && l.o.Hear != nil:
+		l.o.Hear(h.Report)
 	case h.Kind != kindSession && h.Kind != kindPing:
 		answer.Refused = fmt.Sprintf("unknown kind of connection %q", h.Kind)
 	case h.Kind == kindSession && !filepath.IsAbs(h.Dir):

@@ -3,6 +3,9 @@ package dedup
 import (
 	"cmp"
 	"context"
+	"errors"
+	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -166,6 +169,27 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 	}
 	return ""
 }
+
+// Outdate notes that what was fetched early for some scopes is too old for what comes: their
+// client's user may have changed what it says, at a service elsewhere. No call is served it but
+// those that wait for it already, and those of which nothing can change the answer.
+func (s *Store) Outdate(scope func(string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range slices.Clone(s.answers.unasked.entries) {
+		if e.lasts != math.MaxInt64 && scope(e.key.Scope) {
+			s.removeLocked(e, expired)
+		}
+	}
+	for f := range s.flights {
+		if f.prefetch != nil && !f.settled && !f.joined && !f.query.Use.Pure && scope(f.query.Key.Scope) {
+			f.unkept, f.held = expired, false
+			f.abandonLocked(expired, errOutdated)
+		}
+	}
+}
+
+var errOutdated = errors.New("store: it began before its client's user asked for something else")
 
 // swept is how many stored prefetches are looked at whenever a fetch begins.
 const swept = 4

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
 )
@@ -26,6 +27,23 @@ func NewCommon(o Options) *Common {
 
 // Close ends it, after its servers.
 func (c *Common) Close() { c.store.Close() }
+
+// local is the domain of what is on this machine.
+const local = "local"
+
+// ChangeLocal notes that something is about to be changed on this machine without the proxy,
+// be it by a command that may change anything. Until the write ends, at the latest after
+// write_settle, nothing that reads this machine is served from the store. Nor is anything made
+// early for a moment then: what else changes files when one has changed, as formatters do, is
+// at work.
+func (c *Common) ChangeLocal() *dedup.PendingWrite {
+	write := c.store.Arrive(call.Effect{Places: []call.Place{{Domain: local}}, Remote: true})
+	write.Doubt()
+	return write
+}
+
+// LocalChanged notes that anything on this machine may have changed.
+func (c *Common) LocalChanged() { c.store.Bump(call.Place{Domain: local}) }
 
 func (c *Common) add(s *Server) {
 	c.mu.Lock()

@@ -66,7 +66,7 @@ func withDefaults(o Options) Options {
 
 // keptFrom is o with what needs a restart to change as it was in old.
 func (o Options) keptFrom(old Options) Options {
-	o.Log, o.HTTP, o.Version, o.Trace, o.Common = old.Log, old.HTTP, old.Version, old.Trace, old.Common
+	o.Log, o.HTTP, o.Version, o.Trace, o.Common, o.LocalExclusive = old.Log, old.HTTP, old.Version, old.Trace, old.Common, old.LocalExclusive
 	o.NameStyle, o.StartupWait, o.DrainTimeout, o.MaxMessage = old.NameStyle, old.StartupWait, old.DrainTimeout, old.MaxMessage
 	if o.Models == nil {
 		o.Models = old.Models

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"mcpschedd/internal/dedup"
@@ -139,7 +140,7 @@ func (o *prefetchable) forbids(p *policy, c *predict.Candidate, class *callClass
 	switch {
 	case !class.storable():
 		return enrich.NotSpeculatable
-	case !steady(l, m, class):
+	case !p.steady(l, m, class):
 		return enrich.Unsteady
 	case !l.Live(), !l.member.allows(c.Key.Tool), learned.Barred, learned.CrashesServer,
 		m.Speculate == nil, !*m.Speculate, m.Volatile != nil && *m.Volatile, p.Enrichment.Off():
@@ -155,8 +156,9 @@ func (o *prefetchable) forbids(p *policy, c *predict.Candidate, class *callClass
 // steady reports whether what the call reads changes only through this proxy, in ways that
 // are noticed, or at a service elsewhere, where max_age bounds how old an answer may be: on
 // this machine any program may change a file at any time.
-func steady(l *leased, m *valuemodel.Model, class *callClass) bool {
-	return l.member.Exclusive || class.query.Use.File != "" || class.query.Use.Pure || m.Remote
+func (p *policy) steady(l *leased, m *valuemodel.Model, class *callClass) bool {
+	return l.member.Exclusive || class.query.Use.File != "" || class.query.Use.Pure || m.Remote ||
+		p.LocalExclusive != nil && slices.ContainsFunc(m.Domains, func(d valuemodel.Domain) bool { return d.Name == local }) && p.LocalExclusive()
 }
 
 // purposePrefetch is said in the _meta of a request that no client made.

@@ -4,19 +4,45 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/valuemodel"
 )
 
-// ServeAgain is ServeStdio for a client that another process has served until that ended. It
-// may have had those first requests that have one of these raw ids, and their servers too: what
-// might do something twice is answered with that.
-func (s *Server) ServeAgain(ctx context.Context, stream io.ReadWriter, only string, repeated []string) error {
+// Connected is a client that reaches this process through another one.
+type Connected struct {
+	Only     string   // the one upstream that it sees; "": all
+	Repeated []string // raw ids of its first requests that a process before may have had already
+
+	// Begun is told of its session before the first request: prompted notes what the client's
+	// user asks for from now on. nil: nothing is.
+	Begun func(prompted func(words string))
+}
+
+// ServeConnected is ServeStdio for such a client. Of its requests that a process before may have
+// had, and their servers too, what might do something twice is answered with that.
+func (s *Server) ServeConnected(ctx context.Context, stream io.ReadWriter, c Connected) error {
 	o := s.front()
-	o.Repeated = repeated
-	return front.ServeStdio(ctx, stream, stream, only, o)
+	o.Repeated = c.Repeated
+	o.NewSession = func(client front.Client) front.Session {
+		n := s.newSession(client)
+		if c.Begun != nil {
+			c.Begun(n.prompted)
+		}
+		return n
+	}
+	return front.ServeStdio(ctx, stream, stream, c.Only, o)
+}
+
+// prompted notes what the client's user asks for. They may have changed anything elsewhere
+// since what was fetched early, and it says what the model will be after.
+func (s *session) prompted(words string) {
+	s.srv.store.Outdate(func(scope string) bool {
+		return scope == s.identity.scope || strings.HasPrefix(scope, everyone)
+	})
+	s.srv.prefetch.Prompted(&s.srv.policy.Load().Enrichment, &s.observed.Client, words)
 }
 
 var errOutcomeUnknown = errors.New("outcome unknown: the process of mcpschedd that had the call has ended; it was not made again, as it may have been run")

@@ -11,13 +11,14 @@ import (
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
 
 // Of the requests that a process before may have had, those are made again that change
 // nothing, cost nothing and tell no third party; of any other the outcome is unknown, and what
 // it may have changed is reckoned with.
-func TestServeAgain(t *testing.T) {
+func TestServeConnected(t *testing.T) {
 	rule := func(tool string, l valuemodel.Layer) valuemodel.Rule {
 		return valuemodel.Rule{Pattern: "one/" + tool, Source: "test", Layer: l}
 	}
@@ -36,7 +37,7 @@ func TestServeAgain(t *testing.T) {
 	ours, theirs := net.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.ServeAgain(context.Background(), theirs, "", []string{"1", "2", `"3"`, "4", "5", "6"})
+		ended <- s.ServeConnected(context.Background(), theirs, proxy.Connected{Repeated: []string{"1", "2", `"3"`, "4", "5", "6"}})
 	}()
 	go fmt.Fprint(ours, strings.Join([]string{
 		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`,

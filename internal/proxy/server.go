@@ -57,10 +57,11 @@ type Options struct {
 	HTTP         front.HTTPOptions
 	Dial         upstream.DialFunc // reaches servers over HTTP; nil: over the network
 
-	Common *Common               // with the other servers of the process; nil: there is none
-	Models *valuemodel.Models    // the operator's layers; nil: none
-	Dedup  dedup.Options         // bounds of the store
-	Limits map[string]limit.Rule // host → pace; "*" for any other
+	Common         *Common               // with the other servers of the process; nil: there is none
+	LocalExclusive func() bool           // whether at this moment nothing changes what is on this machine but calls through here and what is reported; nil: never
+	Models         *valuemodel.Models    // the operator's layers; nil: none
+	Dedup          dedup.Options         // bounds of the store
+	Limits         map[string]limit.Rule // host → pace; "*" for any other
 
 	Repeat string // "body" (the default), or "reference": a note may stand for what a client already holds
 

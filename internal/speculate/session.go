@@ -18,6 +18,7 @@ type sessionState struct {
 	pairs     map[string]*pairState // Upstream.Key → what it has with that upstream
 	instances map[uint64]*Upstream  // upstream instances it has called
 	intent    []string              // the latest arguments, which say what the model is after
+	prompt    string                // what its user asked for last, which says so too
 	dollars   float64               // what its prefetches cost so far
 }
 
@@ -71,7 +72,16 @@ func (w *Worker) pair(s *sessionState, o *upstreamState) *pairState {
 const (
 	intentCalls = 4
 	intentBytes = 512 // of each
+	promptBytes = 2 << 10
 )
+
+// after is what the model is after.
+func (s *sessionState) after() []string {
+	if s.prompt == "" {
+		return slices.Clone(s.intent)
+	}
+	return append([]string{s.prompt}, s.intent...)
+}
 
 // means adds the words of a call's arguments to what the model is after.
 func (s *sessionState) means(arguments string) {
@@ -185,7 +195,7 @@ func (w *Worker) answered(a *answer) {
 	p.trace = c.Trace
 	begun := w.offer(p, c.Seq)
 	if a.reply != nil {
-		a.reply <- Announcement{begun, slices.Clone(s.intent)}
+		a.reply <- Announcement{begun, s.after()}
 	}
 }
 
@@ -246,7 +256,7 @@ func (w *Worker) decide(p *pairState, now time.Time) []Started {
 	w.Scheduler.Waited(host, w.Waited(host))
 	s.slots.Review(now)
 	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow", Keep: rules.Age(p.at.Exclusive)}
-	o.Keywords, o.Dollars = s.intent, rules.Dollars-s.dollars
+	o.Keywords, o.Dollars = s.after(), rules.Dollars-s.dollars
 	p.begun = nil
 	for n := -1; n < len(p.begun); { // one more may fit beside what was begun
 		n = len(p.begun)

@@ -197,6 +197,20 @@ func (w *Worker) Changed(r *Rules, c *Client, e call.Effect) {
 	}})
 }
 
+// Prompted is told what the user of a session asks for: what the model was after before counts
+// no longer.
+func (w *Worker) Prompted(r *Rules, c *Client, words string) {
+	if r.Off() {
+		return
+	}
+	w.queue.add(task{bytes: len(words), do: func() {
+		w.current = c
+		if s := w.watch(c); s != nil {
+			s.prompt, s.intent = words[:min(len(words), promptBytes)], nil
+		}
+	}})
+}
+
 // Called is told of a call of a client that it wants to look at.
 func (w *Worker) Called(c *Call) {
 	c.ID = w.ids.Add(1)

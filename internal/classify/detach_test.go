@@ -1,0 +1,41 @@
+package classify_test
+
+import (
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/classify"
+)
+
+func TestDetaches(t *testing.T) {
+	for command, want := range map[string]bool{
+		"make":                               false,
+		"make && make test; echo done":       false,
+		"make 2>&1 | tee log":                false,
+		"make &> log":                        false,
+		"git commit -m 'fix & improve'":      false,
+		`curl "http://x/?a=1&b=2"`:           false,
+		"git -C at status":                   false,
+		"docker run --rm x":                  false,
+		"npm run dev &":                      true,
+		"npm run dev > log 2>&1 & sleep 1":   true,
+		"(cd web && npm run dev &)":          true,
+		"f() { npm run dev & }; f":           true,
+		"bash -c 'npm run dev &'":            true,
+		`sudo sh -c "npm run dev & echo $x"`: true,
+		"echo $(server & echo $!)":           true,
+		"nohup server":                       true,
+		"sudo nohup server":                  true,
+		"/usr/bin/setsid server":             true,
+		"tmux new -d server":                 true,
+		"docker compose up -d":               true,
+		"docker run --detach x":              true,
+		"coproc server":                      true,
+		"if true; then":                      true, // cannot be read
+		strings.Repeat("x", 1<<20):           true,
+	} {
+		if got := classify.Detaches(command); got != want {
+			t.Errorf("%.60s: got %v, want %v", command, got, want)
+		}
+	}
+}

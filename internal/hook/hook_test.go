@@ -1,0 +1,208 @@
+package hook_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/hook"
+)
+
+// files are what the ledger's effects are on: how many writes are under way, and how often
+// something may have changed.
+type files struct{ open, changed int }
+
+type write struct {
+	f     *files
+	ended bool
+}
+
+func (w *write) End() {
+	if !w.ended {
+		w.ended = true
+		w.f.open--
+		w.f.changed++
+	}
+}
+
+// desk is a ledger with one client in a folder.
+type desk struct {
+	*hook.Ledger
+	*files
+	t         *testing.T
+	exclusive func() bool
+	prompts   []string
+}
+
+const folder = "/project"
+
+func newDesk(t *testing.T) *desk {
+	f := new(files)
+	d := &desk{files: f, t: t, Ledger: hook.New(hook.Effects{
+		Begin:   func() hook.Write { f.open++; f.changed++; return &write{f: f} },
+		Changed: func() { f.changed++ },
+	})}
+	d.exclusive = d.Exclusive(folder)
+	d.Enter(d.client("a", 0))
+	return d
+}
+
+func (d *desk) client(session string, parent int) *hook.Client {
+	return &hook.Client{Folder: folder, Session: session, Parent: parent, Prompted: func(words string) { d.prompts = append(d.prompts, session+": "+words) }}
+}
+
+// hear hears reports of the session a, unless they name another one.
+func (d *desk) hear(reports ...daemon.Report) {
+	for _, r := range reports {
+		if r.Session == "" && r.Unread == "" {
+			r.Session = "a"
+		}
+		if r.Sent == 0 {
+			r.Sent = time.Now().UnixMilli()
+		}
+		d.Hear(&r)
+	}
+}
+
+func (d *desk) want(exclusive bool, open int, when string) {
+	d.t.Helper()
+	if got := d.exclusive(); got != exclusive || d.open != open {
+		d.t.Errorf("%s: got exclusive %v and %d writes, want %v and %d", when, got, d.open, exclusive, open)
+	}
+}
+
+var (
+	begins = daemon.Report{Event: "SessionStart", Why: "startup"}
+	prompt = daemon.Report{Event: "UserPromptSubmit", Prompt: "mend it"}
+	stop   = daemon.Report{Event: "Stop", Tasks: new(0)}
+)
+
+func pre(tool, use string) daemon.Report {
+	return daemon.Report{Event: "PreToolUse", Tool: tool, Use: use}
+}
+
+func post(tool, use string) daemon.Report {
+	return daemon.Report{Event: "PostToolUse", Tool: tool, Use: use}
+}
+
+func shell(r daemon.Report, command string, background bool) daemon.Report {
+	r.Command, r.Background = command, background
+	return r
+}
+
+func TestLedger(t *testing.T) {
+	twice := func(r daemon.Report) []daemon.Report { return []daemon.Report{r, r} }
+	for name, c := range map[string]struct {
+		reports   []daemon.Report
+		exclusive bool
+		open      int
+	}{
+		"the start was not reported":     {[]daemon.Report{prompt}, false, 0},
+		"nothing reported":               {nil, false, 0},
+		"a session begins":               {[]daemon.Report{{Event: "SessionStart", Why: "startup"}}, false, 0},
+		"a turn":                         {[]daemon.Report{prompt}, true, 0},
+		"a turn has ended":               {[]daemon.Report{prompt, stop}, false, 0},
+		"an edit":                        {[]daemon.Report{prompt, pre("Edit", "1")}, false, 1},
+		"an edit has ended":              {[]daemon.Report{prompt, pre("Edit", "1"), post("Edit", "1")}, true, 0},
+		"an edit has failed":             {[]daemon.Report{prompt, pre("Edit", "1"), {Event: "PostToolUseFailure", Tool: "Edit", Use: "1"}}, true, 0},
+		"one of two has ended":           {[]daemon.Report{prompt, pre("Edit", "1"), pre("Write", "2"), post("Edit", "1")}, false, 1},
+		"a tool that is not known":       {[]daemon.Report{prompt, pre("mcp__other__write", "1")}, false, 1},
+		"a command that reads":           {[]daemon.Report{prompt, shell(pre("Bash", "1"), "ls -l | head", false), shell(post("Bash", "1"), "ls -l | head", false)}, true, 0},
+		"one that may write":             {[]daemon.Report{prompt, shell(pre("Bash", "1"), "make", false)}, false, 1},
+		"one that is not known":          {[]daemon.Report{prompt, shell(pre("Bash", "1"), "", false)}, false, 1},
+		"one in the background":          {[]daemon.Report{prompt, shell(pre("Bash", "1"), "make", true), shell(post("Bash", "1"), "make", true)}, false, 0},
+		"and in the next turn":           {[]daemon.Report{prompt, shell(pre("Bash", "1"), "make", true), shell(post("Bash", "1"), "make", true), {Event: "Stop", Tasks: new(1)}, prompt}, false, 0},
+		"it has ended":                   {[]daemon.Report{prompt, shell(pre("Bash", "1"), "make", true), shell(post("Bash", "1"), "make", true), stop, prompt}, true, 0},
+		"moved into the background":      {[]daemon.Report{prompt, shell(pre("Bash", "1"), "make", false), shell(post("Bash", "1"), "make", true)}, false, 0},
+		"it leaves something running":    {[]daemon.Report{prompt, shell(pre("Bash", "1"), "serve &", false), shell(post("Bash", "1"), "serve &", false), stop, prompt}, false, 0},
+		"an end without a beginning":     {[]daemon.Report{prompt, post("Edit", "1")}, false, 0},
+		"and in the next turn again":     {[]daemon.Report{prompt, post("Edit", "1"), prompt}, true, 0},
+		"another process took over":      {[]daemon.Report{pre("Edit", "1"), post("Edit", "1"), {Event: "PostToolUse", Tool: "Edit", Use: "0"}}, false, 0},
+		"no end":                         {[]daemon.Report{prompt, pre("Edit", "1"), prompt}, false, 1},
+		"no end when the turn has one":   {[]daemon.Report{prompt, pre("Edit", "1"), stop, prompt}, true, 0},
+		"a hook that was set up twice":   {append(append(twice(prompt), twice(pre("Edit", "1"))...), post("Edit", "1")), false, 1},
+		"and its other report":           {append(append(twice(prompt), twice(pre("Edit", "1"))...), twice(post("Edit", "1"))...), true, 0},
+		"a report that cannot be read":   {[]daemon.Report{prompt, {Unread: "no JSON", Session: "a"}}, false, 1},
+		"of which it is not known whose": {[]daemon.Report{prompt, {Unread: "no JSON"}}, false, 1},
+		"a report that came too late":    {[]daemon.Report{prompt, {Event: "PreToolUse", Tool: "Edit", Use: "1", Sent: 1}, post("Edit", "1")}, false, 0},
+		"an event that is not known":     {[]daemon.Report{prompt, {Event: "PreCompact"}}, true, 0},
+		"the session is cleared":         {[]daemon.Report{prompt, {Event: "SessionEnd", Why: "clear"}}, false, 0},
+		"the session has ended":          {[]daemon.Report{prompt, {Event: "SessionEnd", Why: "other"}}, false, 0},
+		"another client's":               {[]daemon.Report{{Event: "UserPromptSubmit", Session: "b"}}, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t)
+				if name != "the start was not reported" {
+					d.hear(begins)
+				}
+				d.hear(c.reports...)
+				d.want(c.exclusive, c.open, "then")
+			})
+		})
+	}
+}
+
+// One that does not report, and one that may be changing something, take the folder from all.
+func TestLedgerOthers(t *testing.T) {
+	d := newDesk(t)
+	d.hear(begins, prompt)
+	d.want(true, 0, "one client in a turn")
+	changed := d.changed
+	other := d.client("b", 0)
+	d.Enter(other)
+	d.want(false, 0, "beside one that does not report")
+	if d.changed == changed {
+		t.Error("what was made early meanwhile is still served")
+	}
+	d.hear(daemon.Report{Event: "SessionStart", Why: "startup", Session: "b", Folder: folder})
+	d.want(true, 0, "beside one that reports and waits")
+	background := shell(pre("Bash", "1"), "make", true)
+	background.Session = "b"
+	d.hear(background)
+	background.Event = "PostToolUse"
+	d.hear(background)
+	d.want(false, 0, "beside a background command of another")
+	d.Leave(other)
+	d.want(false, 0, "which goes on without its client")
+	d.hear(daemon.Report{Event: "SessionEnd", Session: "b", Why: "other"})
+	d.want(true, 0, "and has ended")
+}
+
+// A process keeps its client, whatever its sessions are called; another one with the same
+// session's name is another client.
+func TestLedgerProcess(t *testing.T) {
+	d := newDesk(t)
+	d.Enter(d.client("b", 7))
+	d.hear(begins, prompt, daemon.Report{Event: "SessionStart", Why: "startup", Session: "b", Parent: 7}, daemon.Report{Event: "SessionEnd", Session: "b", Parent: 7, Why: "clear"}, daemon.Report{Event: "UserPromptSubmit", Session: "c", Parent: 7, Prompt: "go"})
+	d.want(true, 0, "a process with another session")
+	if len(d.prompts) != 2 || d.prompts[1] != "b: go" {
+		t.Errorf("got prompts %q, want that of the process with its client", d.prompts)
+	}
+	d.hear(daemon.Report{Event: "PreToolUse", Tool: "Bash", Command: "make", Background: true, Session: "c", Parent: 8})
+	d.want(true, 1, "another process, in another folder")
+}
+
+// However many clients and uses are reported, so many are kept.
+func TestLedgerBounds(t *testing.T) {
+	d := newDesk(t)
+	d.hear(begins, prompt)
+	for i := range 1000 {
+		r := pre("Edit", string(rune('a'+i)))
+		d.hear(r)
+	}
+	for i := range 1000 {
+		d.hear(post("Edit", string(rune('a'+i))))
+	}
+	d.hear(stop, prompt)
+	if !d.exclusive() {
+		t.Error("got no exclusive folder after a turn of many edits")
+	}
+	for i := range 1000 {
+		d.hear(daemon.Report{Event: "UserPromptSubmit", Session: string(rune('a' + i + 1))})
+	}
+	if d.exclusive() {
+		t.Error("got a exclusive folder of a client of which nothing is known any more")
+	}
+}
