@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -28,6 +30,7 @@ import (
 type daemonTest struct {
 	*testing.T
 	file, state string
+	wait        string // for the daemon; "": long
 }
 
 // newDaemonTest writes the configuration, and has its daemon, which no test starts, be gone at
@@ -35,7 +38,7 @@ type daemonTest struct {
 func newDaemonTest(t *testing.T, config string) *daemonTest {
 	t.Helper()
 	dir := t.TempDir()
-	d := &daemonTest{t, filepath.Join(dir, "pipeline_config.toml"), filepath.Join(dir, "mcpschedd")}
+	d := &daemonTest{T: t, file: filepath.Join(dir, "pipeline_config.toml"), state: filepath.Join(dir, "mcpschedd")}
 	if err := os.WriteFile(d.file, []byte(config+"[daemon]\nidle = \"2s\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +73,7 @@ func (d *daemonTest) command(dir, program string, args ...string) *exec.Cmd {
 // connect starts a client's end in a folder, with variables beside the usual ones.
 func (d *daemonTest) connect(dir string, env ...string) *program {
 	d.Helper()
-	cmd := d.command(dir, os.Args[0], "connect", "--wait", "30s")
+	cmd := d.command(dir, os.Args[0], "connect", "--wait", cmp.Or(d.wait, "30s"))
 	cmd.Env = append(cmd.Env, env...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -236,28 +239,53 @@ func (d *daemonTest) processes() (ids []int) {
 // A client that finds no daemon, and cannot start one, is served nevertheless.
 func TestConnectAlone(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	file, state := filepath.Join(dir, "pipeline_config.toml"), filepath.Join(dir, "mcpschedd")
-	if err := os.WriteFile(file, []byte(upstreamConfig(mcptest.Options{Name: "one"})), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(state, "daemon"), nil, 0o600); err != nil { // where its socket would be
-		t.Fatal(err)
-	}
-	d := &daemonTest{t, file, state}
-	p := d.connect(dir)
-	p.ask(t, hello)
-	d.process(p, "pid")
-	p.in.Close()
-	_, _ = io.Copy(io.Discard, p.out)
-	if err := p.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-	if log, err := os.ReadFile(filepath.Join(state, "logs", "mcpschedd.log")); err != nil || !strings.Contains(string(log), "client served without the daemon") {
-		t.Errorf("got the log %q, %v", log, err)
+	for name, spoil := range map[string]func(t *testing.T, state string) error{
+		"a file in place of its folder": func(_ *testing.T, state string) error {
+			return os.WriteFile(filepath.Join(state, "daemon"), nil, 0o600)
+		},
+		"another user's folder": func(_ *testing.T, state string) error {
+			return errors.Join(os.Mkdir(filepath.Join(state, "daemon"), 0o777), os.Chown(filepath.Join(state, "daemon"), 4711, 4711))
+		},
+		"a full disk": func(t *testing.T, state string) error {
+			t.Cleanup(func() { _ = syscall.Unmount(state, syscall.MNT_DETACH) }) // if it is mounted
+			return syscall.Mount("full", state, "tmpfs", 0, "nr_inodes=1")
+		},
+		"another program's socket": func(t *testing.T, state string) error {
+			d := daemonTest{T: t, file: filepath.Join(filepath.Dir(state), "pipeline_config.toml"), state: state}
+			l, err := net.Listen("unix", d.place().Socket)
+			if err == nil {
+				t.Cleanup(func() { l.Close() })
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			d := &daemonTest{T: t, file: filepath.Join(dir, "pipeline_config.toml"), state: filepath.Join(dir, "mcpschedd"), wait: "100ms"}
+			if err := os.WriteFile(d.file, []byte(upstreamConfig(mcptest.Options{Name: "one"})), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(d.state, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := spoil(t, d.state); errors.Is(err, os.ErrPermission) {
+				t.Skip(err)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			p := d.connect(dir)
+			p.ask(t, hello)
+			server, err := strconv.Atoi(d.process(p, "pid"))
+			if err != nil || statusOf(server, "PPid") != strconv.Itoa(p.cmd.Process.Pid) {
+				t.Errorf("got a server of the process %s, %v; want one of its own", statusOf(server, "PPid"), err)
+			}
+			p.in.Close()
+			_, _ = io.Copy(io.Discard, p.out)
+			if err := p.cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -30,13 +30,15 @@ type Options struct {
 	Only  string        // the one upstream that the client sees; "": all
 	Log   *slog.Logger  // of what the client's user should know
 	Wait  time.Duration // for a daemon that starts, and for one that greets; 0: DefaultWait
+
+	PingEvery time.Duration // to a daemon that has a request to answer; 0: 2 s
 }
 
 // Connect carries the messages of one client, on a pair of streams, to the daemon and back. It
 // returns when the client has ended its input and got its last answer, or when ctx ends. Where
 // there is no daemon it is ErrNone, and nothing has been read of in.
 func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
-	o.Wait = cmp.Or(o.Wait, DefaultWait)
+	o.Wait, o.PingEvery = cmp.Or(o.Wait, DefaultWait), cmp.Or(o.PingEvery, pingEvery)
 	c := &connection{o: o, open: newConversation()}
 	c.changed = sync.NewCond(&c.mu)
 	l, err := c.reach(ctx)
@@ -56,9 +58,6 @@ func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error 
 		c.fromClient(ctx, jsonrpc.NewShortReader(in, 0))
 		c.endInput()
 	}()
-	pings := c.watch(ctx)
-	defer pings.Wait()
-	defer cancel()
 	stop := context.AfterFunc(ctx, c.hangUp)
 	defer stop()
 	c.fromDaemon(ctx)
@@ -95,8 +94,9 @@ type connection struct {
 	link    *link // nil: the daemon has gone
 	away    error // why there is no other one; nil: it is looked for
 	ended   bool  // the client says no more
-	hung    bool  // this end says no more
+	hungUp  bool  // this end says no more
 	served  bool  // a daemon has had this client
+	watched bool  // the daemon is pinged, or about to be
 	open    *conversation
 }
 
@@ -106,6 +106,7 @@ type link struct {
 	pipe  *jsonrpc.Pipe
 	out   *jsonrpc.Writer
 	lines *jsonrpc.Reader
+	pings pinging
 }
 
 // reach connects to the daemon, started where there is none, as this client.
@@ -115,7 +116,7 @@ func (c *connection) reach(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	c.mu.Lock()
-	c.abandonLocked(mostTries, errEndedEarly)
+	c.abandonLocked(mostTries, errEnded)
 	h := hello{Kind: kindSession, Dir: dir, Env: Base(os.Environ()), Only: c.o.Only, Repeated: c.open.ids(), Session: name(os.Getenv("CLAUDE_CODE_SESSION_ID")), Parent: os.Getppid(), Again: c.served}
 	c.mu.Unlock()
 	conn, err := reach(ctx, c.o.Place, c.o.Start, c.o.Wait)
@@ -169,7 +170,7 @@ func (c *connection) fromClient(ctx context.Context, lines *jsonrpc.Reader) {
 func (c *connection) say(line []byte) *jsonrpc.Writer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.link == nil && c.away == nil && !c.hung {
+	for c.link == nil && c.away == nil && !c.hungUp {
 		c.changed.Wait()
 	}
 	for m := range messages(line) {
@@ -182,6 +183,9 @@ func (c *connection) say(line []byte) *jsonrpc.Writer {
 	}
 	if c.link == nil {
 		return nil
+	}
+	if !c.open.idle() {
+		c.watchLocked()
 	}
 	_ = c.link.out.Send(line) // what is lost with the daemon is repeated or answered
 	return c.link.out
@@ -209,7 +213,7 @@ func (l *link) endInput() {
 func (c *connection) hangUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.hung = true
+	c.hungUp = true
 	c.changed.Broadcast()
 	if c.link != nil {
 		c.link.close()
@@ -224,8 +228,11 @@ func (c *connection) fromDaemon(ctx context.Context) {
 		l := c.link
 		c.mu.Unlock()
 		began := time.Now()
-		c.pass(ctx, l)
-		if l.close(); c.lost() {
+		if l != nil { // else it was given up at once
+			c.pass(ctx, l)
+			l.close()
+		}
+		if c.lost() {
 			return
 		}
 		if time.Since(began) >= steady {
@@ -242,12 +249,16 @@ func (c *connection) lost() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.link = nil; c.ended {
-		c.abandonLocked(0, errEndedEarly)
+		c.abandonLocked(0, errEnded)
 	}
-	return c.ended || c.hung
+	return c.ended || c.hungUp
 }
 
-var errEndedEarly = errors.New("no other one is asked")
+// errEnded and errHangs are why a request is not asked of another daemon.
+var (
+	errEnded = errors.New("the daemon that had the request has ended")
+	errHangs = errors.New("the daemon that has the request does not answer")
+)
 
 // pass passes on what the daemon says until that has ended.
 func (c *connection) pass(ctx context.Context, l *link) {
@@ -256,7 +267,7 @@ func (c *connection) pass(ctx context.Context, l *link) {
 		if err != nil {
 			return
 		}
-		if !c.heard(line.Line) && c.client.Send(line.Line) != nil {
+		if !c.heard(l, line.Line) && c.client.Send(line.Line) != nil {
 			c.hangUp() // the client has gone
 		}
 		line.Release()
@@ -265,13 +276,16 @@ func (c *connection) pass(ctx context.Context, l *link) {
 }
 
 // heard takes note of what the daemon says. It is true for what is not for the client.
-func (c *connection) heard(line []byte) bool {
+func (c *connection) heard(l *link, line []byte) bool {
 	m, err := jsonrpc.Parse(line)
 	if err != nil {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.link != l { // given up, as it did not answer
+		return true
+	}
 	swallowed := c.open.heard(&m)
 	if swallowed && m.Error != nil {
 		c.o.Log.Warn("the daemon does not take again what another one took", "id", string(m.ID), "err", string(m.Error))
@@ -319,7 +333,7 @@ func (c *connection) resume(l *link) {
 	if c.ended {
 		go l.endInput()
 	}
-	if c.hung {
+	if c.hungUp {
 		l.close()
 	}
 }
@@ -331,9 +345,9 @@ func (c *connection) giveUp(why error) bool {
 	defer c.mu.Unlock()
 	c.away = why
 	c.o.Log.Error("there is no daemon", "err", why)
-	c.abandonLocked(0, why)
+	c.abandonLocked(0, fmt.Errorf("%w: %w", errEnded, why))
 	c.changed.Broadcast()
-	return c.ended || c.hung
+	return c.ended || c.hungUp
 }
 
 // abandonLocked answers what is open that at least so many daemons have had.
@@ -356,5 +370,5 @@ func unanswered(m *jsonrpc.Message, what string, why error) []byte {
 // What is said of such a request.
 const (
 	notMade        = "not done: the daemon cannot be reached"
-	outcomeUnknown = "outcome unknown: the daemon that had the request has ended"
+	outcomeUnknown = "outcome unknown"
 )

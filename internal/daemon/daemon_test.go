@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,14 +82,18 @@ type client struct {
 
 func connect(t *testing.T, p daemon.Place) *client {
 	t.Helper()
+	return connectBy(t, daemon.Options{Place: p})
+}
+
+func connectBy(t *testing.T, o daemon.Options) *client {
+	t.Helper()
+	o.Start = daemon.Start{Program: "/nonexistent", Log: filepath.Join(t.TempDir(), "log")}
+	o.Log, o.Wait = slog.New(slog.DiscardHandler), 100*time.Millisecond
 	in, toConnect := io.Pipe()
 	fromConnect, out := io.Pipe()
 	c := &client{t, toConnect, bufio.NewReader(fromConnect), make(chan error, 1)}
 	go func() {
-		c.ended <- daemon.Connect(t.Context(), in, out, daemon.Options{
-			Place: p, Start: daemon.Start{Program: "/nonexistent", Log: filepath.Join(t.TempDir(), "log")},
-			Log: slog.New(slog.DiscardHandler), Wait: 100 * time.Millisecond,
-		})
+		c.ended <- daemon.Connect(t.Context(), in, out, o)
 		out.Close()
 	}()
 	t.Cleanup(func() { toConnect.Close() })
@@ -227,7 +232,7 @@ func TestAgain(t *testing.T) {
 		if daemons == 0 {
 			c.hears(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q","reason":"the daemon has ended"}}`)
 		} else { // it may be what ends them
-			c.hears(`{"jsonrpc":"2.0","id":"x","result":{"resultType":"complete","content":[{"type":"text","text":"mcpschedd: outcome unknown: the daemon that had the request has ended: no other one is asked"}],"isError":true}}`)
+			c.hears(`{"jsonrpc":"2.0","id":"x","result":{"resultType":"complete","content":[{"type":"text","text":"mcpschedd: outcome unknown: the daemon that had the request has ended"}],"isError":true}}`)
 		}
 		d = s.next(t)
 		d.hears(hello...)
@@ -249,6 +254,78 @@ func TestAgain(t *testing.T) {
 	d.hears(`{"jsonrpc":"2.0","id":10,"method":"ping"}`)
 	d.says(`{"jsonrpc":"2.0","id":10,"result":{}}`)
 	c.hears(`{"jsonrpc":"2.0","id":10,"result":{}}`)
+}
+
+// A daemon that hangs with a request is given up, and the request answered; one that is slow, or
+// has nothing to answer, is not. What is said meanwhile is answered as not done. Once the daemon
+// goes on, the client does.
+func TestHangs(t *testing.T) {
+	p := place(t)
+	l, err := net.Listen("unix", p.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := connectBy(t, daemon.Options{Place: p, PingEvery: 20 * time.Millisecond})
+	first, lines, _ := accepted(t, l)
+	c.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	if _, err := lines.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // the first pings are answered
+		if _, _, kind := accepted(t, l); kind != "ping" {
+			t.Fatalf("got a connection of the kind %q", kind)
+		}
+	}
+	const hangs = "mcpschedd: outcome unknown: the daemon that has the request does not answer"
+	c.hears(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"` + hangs + `"}}`)
+	if _, err := lines.ReadString('\n'); err != io.EOF {
+		t.Errorf("got %v from the connection that was given up, want its end", err)
+	}
+	io.WriteString(first, `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n") // too late
+	c.say(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	if got, err := c.lines.ReadString('\n'); err != nil || !strings.Contains(got, `"id":2`) || !strings.Contains(got, "not done") {
+		t.Errorf("got %s, %v; want it not to be done", got, err)
+	}
+	for kind := ""; kind != "session"; { // those that were given up stand before it
+		first, lines, kind = accepted(t, l)
+	}
+	go func() {
+		for line, err := lines.ReadString('\n'); err == nil; line, err = lines.ReadString('\n') {
+			io.WriteString(first, strings.Replace(line, `"method":"ping"`, `"result":{}`, 1))
+		}
+	}()
+	for answer := ""; !strings.Contains(answer, "result"); {
+		c.say(`{"jsonrpc":"2.0","id":3,"method":"ping"}`)
+		if answer, err = c.lines.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// accepted accepts a connection as a daemon does, and returns what kind it is; "" for one that
+// was given up meanwhile.
+func accepted(t *testing.T, l net.Listener) (conn net.Conn, lines *bufio.Reader, kind string) {
+	t.Helper()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	lines = bufio.NewReader(conn)
+	hello, _ := lines.ReadString('\n')
+	welcome := fmt.Sprintf(`{"mcpschedd":%d}`+"\n", daemon.Protocol)
+	_, err = io.WriteString(conn, welcome)
+	if err != nil || strings.Contains(hello, `"kind":"ping"`) {
+		return conn, lines, "ping"
+	}
+	if _, err := lines.ReadString('\n'); err != nil { // its variables
+		return conn, lines, ""
+	}
+	if _, err := io.WriteString(conn, welcome); err != nil {
+		return conn, lines, ""
+	}
+	return conn, lines, "session"
 }
 
 // Without a daemon, and with one that is none, Connect says so and has read nothing.
@@ -296,6 +373,38 @@ func TestNoDaemon(t *testing.T) {
 			}
 			if in.read {
 				t.Error("the client was read")
+			}
+		})
+	}
+}
+
+// What is started and does not come up as a daemon is ended: it must not take clients later.
+func TestHangsAtItsStart(t *testing.T) {
+	for name, script := range map[string]string{
+		"says nothing":        "exec sleep 3600 3>",
+		"says something else": "echo hello; exec sleep 3600 3>",
+		"closes its output":   "exec sleep 3600 >",
+	} {
+		t.Run(name, func(t *testing.T) {
+			held := filepath.Join(t.TempDir(), "held")
+			if err := syscall.Mkfifo(held, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			// The other end is open for as long as the process lives.
+			process, err := os.OpenFile(held, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer process.Close()
+			err = daemon.Connect(t.Context(), &untouched{}, io.Discard, daemon.Options{
+				Place: place(t), Start: daemon.Start{Program: "sh", Args: []string{"-c", script + held}, Log: filepath.Join(t.TempDir(), "log")},
+				Log: slog.New(slog.DiscardHandler), Wait: 200 * time.Millisecond,
+			})
+			if !errors.Is(err, daemon.ErrNone) {
+				t.Errorf("got %v, want ErrNone", err)
+			}
+			if _, err := io.Copy(io.Discard, process); err != nil {
+				t.Error(err)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ const (
 // Kinds of connections.
 const (
 	kindSession = "session" // messages of one client
-	kindPing    = "ping"    // lines, each of which is answered by itself
+	kindPing    = "ping"    // nothing more: the welcome is the answer
 	kindHook    = "hook"    // nothing more
 )
 

@@ -3,7 +3,6 @@ package daemon
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -88,11 +87,16 @@ func Listen(p Place, o ListenOptions) (*Listener, error) {
 // Run serves clients until ctx ends. It returns when all have been served and finish has
 // returned; then another process may be the daemon.
 func (l *Listener) Run(ctx context.Context, finish func()) error {
+	clients, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer l.lock.Close()
 	defer finish()
 	defer l.work.Wait()
-	defer l.socket.Close() // removes it, before another daemon may make its own
-	stop := context.AfterFunc(ctx, func() { l.socket.Close() })
+	defer end()
+	defer l.socket.Close()                  // removes it, before another daemon may make its own
+	stop := context.AfterFunc(ctx, func() { // a client that is ended must not find this daemon once more
+		l.socket.Close()
+		end()
+	})
 	defer stop()
 	for {
 		conn, err := l.socket.AcceptUnix()
@@ -109,7 +113,7 @@ func (l *Listener) Run(ctx context.Context, finish func()) error {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		l.work.Go(func() { l.serve(ctx, conn) })
+		l.work.Go(func() { l.serve(clients, conn) })
 	}
 }
 
@@ -130,11 +134,7 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn) {
 		l.o.Log.Warn("client refused", "err", err)
 		return
 	}
-	switch h.Kind {
-	case kindPing:
-		answerPings(ctx, conn, lines)
-		return
-	case kindHook:
+	if h.Kind != kindSession { // the welcome has answered it
 		return
 	}
 	file, err := conn.File()
@@ -193,16 +193,4 @@ func (l *Listener) hear(conn *net.UnixConn, lines *bufio.Reader) (h hello, err e
 		}
 	}
 	return h, conn.SetDeadline(time.Time{})
-}
-
-// answerPings answers each line by itself until the client has gone.
-func answerPings(ctx context.Context, conn *net.UnixConn, lines *bufio.Reader) {
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
-	for {
-		var ping json.RawMessage
-		if readLine(lines, &ping) != nil || writeLine(conn, ping) != nil {
-			return
-		}
-	}
 }

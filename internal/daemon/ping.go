@@ -1,67 +1,74 @@
 package daemon
 
-import (
-	"bufio"
-	"context"
-	"encoding/json"
-	"net"
-	"sync"
-	"time"
-)
+import "time"
 
+// A daemon that hangs is found within pingEvery*(mostSilent+1), 10 s, after a request. Pauses
+// are counted rather than time, so that a client's end that is stopped itself, or a computer
+// that sleeps, finds no daemon guilty.
 const (
-	pingEvery = 10 * time.Second // while a request is open
-	pingWait  = 10 * time.Second // for the answer
+	pingEvery  = 2 * time.Second // while a request is open
+	mostSilent = 4               // pauses in which one ping may go without an answer
 )
 
-// watch pings the daemon, on a connection of its own, while it has a request to answer. One
-// that does not answer hangs: the client's connection is ended then, and with it what the
-// daemon has not read.
-func (c *connection) watch(ctx context.Context) *sync.WaitGroup {
-	var work sync.WaitGroup
-	work.Go(func() {
-		tick := time.NewTicker(pingEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-			c.mu.Lock()
-			l, waits := c.link, !c.open.idle()
-			c.mu.Unlock()
-			if l != nil && waits && ping(ctx, c.o.Place) != nil && ctx.Err() == nil {
-				c.o.Log.Error("the daemon does not answer; its connection is ended", "waited", pingWait)
-				l.close()
-			}
+// pinging is what is known of the pings to one daemon. It is guarded by the connection's mutex.
+type pinging struct {
+	open   bool // a ping has no answer yet
+	silent int  // pauses since it was sent
+}
+
+// next decides after a pause what to do: ping, wait for the answer, or give the daemon up.
+func (p *pinging) next() (ping, hangs bool) {
+	if !p.open {
+		*p = pinging{open: true}
+		return true, false
+	}
+	p.silent++
+	return false, p.silent >= mostSilent
+}
+
+// watchLocked looks after the daemon from now on, as there is a request that it must answer.
+func (c *connection) watchLocked() {
+	if !c.watched {
+		c.watched = true
+		time.AfterFunc(c.o.PingEvery, c.look)
+	}
+}
+
+// look looks after the daemon, and goes on with that until no request is open. The connection
+// to one that hangs is ended, and with it what the daemon has not read.
+func (c *connection) look() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.watched = c.link != nil && !c.hungUp && !c.open.idle(); !c.watched {
+		return
+	}
+	l := c.link
+	ping, hangs := l.pings.next()
+	if ping {
+		go c.ping(l)
+	}
+	if hangs {
+		c.o.Log.Error("the daemon does not answer; its connection is ended")
+		c.link, c.watched = nil, false
+		c.abandonLocked(0, errHangs)
+		l.close()
+		return
+	}
+	time.AfterFunc(c.o.PingEvery, c.look)
+}
+
+// ping asks the daemon whether it is there. One that takes no connection has ended, which the
+// link to it shows.
+func (c *connection) ping(l *link) {
+	conn, err := dial(c.o.Place)
+	if err == nil {
+		err = greet(conn, hello{Kind: kindPing}, mostSilent*c.o.PingEvery)
+		conn.Close()
+		if err != nil {
+			return
 		}
-	})
-	return &work
-}
-
-// ping asks the daemon whether it is there.
-func ping(ctx context.Context, p Place) error {
-	conn, err := dial(p)
-	if err != nil {
-		return nil // it has ended, which its connection shows
 	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
-	if err := greet(conn, hello{Kind: kindPing}, pingWait); err != nil {
-		return err
-	}
-	return alive(conn)
-}
-
-func alive(conn *net.UnixConn) error {
-	if err := conn.SetDeadline(time.Now().Add(pingWait)); err != nil {
-		return err
-	}
-	if err := writeLine(conn, "ping"); err != nil {
-		return err
-	}
-	var answer json.RawMessage
-	return readLine(bufio.NewReader(conn), &answer)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l.pings.open = false
 }

@@ -83,10 +83,11 @@ func (s Start) run(ctx context.Context) error {
 	go func() { _, _ = cmd.Process.Wait() }() // it outlives this process; if not, it leaves nothing behind
 	select {
 	case err := <-said:
-		if err != nil {
-			return errors.Join(errors.New("it ended; its log is "+s.Log), err)
+		if err == nil {
+			return nil
 		}
-		return nil
+		_ = cmd.Process.Kill() // it has said something else, if it has not ended
+		return errors.Join(errors.New("it ended; its log is "+s.Log), err)
 	case <-ctx.Done():
 		_ = cmd.Process.Kill() // it holds nothing of a client yet
 		return fmt.Errorf("it does not take clients in time: %w", ctx.Err())
