@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"cmd/mcpschedd": {
 		"internal/clients", "internal/config", "internal/daemon", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/hook", "internal/jsonrpc", "internal/limit",
 		"internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
-		"internal/state", "internal/tune", "internal/upstream", "internal/valuemodel",
+		"internal/state", "internal/tune", "internal/upstream", "internal/valkey", "internal/valuemodel",
 	},
 	"cmd/mcpschedd-small": {"internal/config", "internal/daemon"},
 	"cmd/mcpschedd-guard": {"internal/guard"},
@@ -56,7 +56,8 @@ var allowed = map[string][]string{
 	"internal/schema":     {"internal/jsonrpc"},
 	"internal/deliver":    {"internal/call", "internal/jsonrpc", "internal/valuemodel"},
 	"internal/limit":      {"internal/age"},
-	"internal/classify":   {}, // does this one call only read: command lines, what git is set up to run, SQL statements
+	"internal/valkey":     {"internal/call", "internal/dedup"}, // what several replicas share
+	"internal/classify":   {},                                  // does this one call only read: command lines, what git is set up to run, SQL statements
 	"internal/valuemodel": {"internal/call", "internal/classify", "internal/nearest"},
 	"internal/call":       {},
 	"internal/enrich":     {"internal/call", "internal/schedule", "internal/valuemodel"},

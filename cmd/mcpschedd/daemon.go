@@ -51,7 +51,7 @@ instances = "shared". No others share a process.`,
 
 // runDaemon serves clients until a signal comes, or there has been none for a while.
 func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error {
-	base := &proxyProcess{flags: serveOptions{config: file}}
+	base := &proxyProcess{flags: serveOptions{config: file}, at: ownWorkplace()}
 	if err := base.load(stderr); err != nil {
 		return err
 	}
@@ -64,6 +64,11 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
+	leave, err := shareStore(&o, base.config, base.at)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	d := &daemonProcess{
 		base: base, guard: upstream.NewGuard(base.log), common: proxy.NewCommon(o),
 		rooms: make(map[string]*daemonRoom), idle: time.Duration(base.config.Daemon.Idle),

@@ -101,6 +101,11 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	leave, err := shareStore(&o, s.config, s.at)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	guard := upstream.NewGuard(s.log)
 	tracer, err := s.open(ctx, o, guard)
 	if err != nil {

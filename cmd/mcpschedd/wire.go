@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math"
@@ -22,6 +23,7 @@ import (
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valkey"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -67,6 +69,25 @@ func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) 
 		}
 	}
 	return o
+}
+
+// shareStore has the proxy share its store with other replicas, if the configuration says so.
+// A mistake keeps the process from starting: without the store the others would not learn of
+// its writes. leave is to be called in the end.
+func shareStore(o *proxy.Options, c *config.Config, at workplace) (leave func(), err error) {
+	if c.Dedup.Store == "" {
+		return func() {}, nil
+	}
+	url, err := c.StoreURL(at.lookup)
+	if err != nil {
+		return nil, misused{err}
+	}
+	s, err := valkey.New(valkey.Options{URL: url, WriteSettle: o.Dedup.WriteSettle, Log: o.Log})
+	if err != nil {
+		return nil, hinted{misused{fmt.Errorf("dedup.store: %w", err)}, "such as valkey://user:${VALKEY_PASSWORD}@host:6379"}
+	}
+	o.Dedup.Peers = s
+	return s.Close, nil
 }
 
 // enrichment is the [enrichment] block.

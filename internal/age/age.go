@@ -40,6 +40,9 @@ func (m Moment) Since(earlier Moment) time.Duration {
 	return max(m.awake-earlier.awake, m.wall-earlier.wall)
 }
 
+// Ago is the moment that long before m, by both clocks.
+func (m Moment) Ago(d time.Duration) Moment { return Moment{m.awake - d, m.wall - d} }
+
 // Awake is how long the machine has been at work since an earlier moment, whatever
 // the wall clock says: how long something took, and what must not be over sooner
 // because the wall clock was set forward.

@@ -93,6 +93,7 @@ type Dedup struct {
 	WriteSettle Duration `toml:"write_settle" default:"60s"` // how long a write of unknown outcome is still pending
 	Settle      Duration `toml:"settle" default:"2s"`        // after a remote write in which nothing of its domain is stored
 	Repeat      string   `toml:"repeat" default:"body" enum:"body|reference"`
+	Store       string   `toml:"store"` // URL of the Valkey or Redis server that replicas share; default "": there are none. A change needs a restart
 }
 
 // Plan bounds the plans a client may send.

@@ -253,7 +253,7 @@ func (c *Config) Where(key string) string {
 }
 
 // Diff names the changed keys that only a restart can bring into effect: those
-// of [server] and [http]. Everything else is for a reload.
+// of [server], [http] and [daemon], and dedup.store. Everything else is for a reload.
 func Diff(old, new *Config) (restart []string) {
 	changed := func(section string, x, y any) {
 		a, b := reflect.ValueOf(x), reflect.ValueOf(y)
@@ -266,6 +266,9 @@ func Diff(old, new *Config) (restart []string) {
 	changed("server", old.Server, new.Server)
 	changed("http", old.HTTP, new.HTTP)
 	changed("daemon", old.Daemon, new.Daemon)
+	if old.Dedup.Store != new.Dedup.Store {
+		restart = append(restart, "dedup.store")
+	}
 	slices.Sort(restart)
 	return restart
 }

@@ -81,6 +81,16 @@ func (c *Config) Variables(folder string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
+// StoreURL is dedup.store with its variables filled in. An error names the variable, never a
+// value.
+func (c *Config) StoreURL(env func(string) (string, bool)) (string, error) {
+	url, err := expand(c.Dedup.Store, env)
+	if err != nil {
+		return "", &Unresolved{"dedup.store", err.Error()}
+	}
+	return url, nil
+}
+
 // filled is the upstream with every ${NAME} filled in.
 func (u Upstream) filled(lookup func(string) (string, bool), fail func(key, reason string)) Upstream {
 	return u.each(func(key, s string) string {

@@ -116,6 +116,7 @@ func (s *Store) Bump(places ...call.Place) {
 	defer s.mu.Unlock()
 	for _, p := range places {
 		s.epochs.bump(s.epochs.at(p))
+		s.toldLocked(p)
 	}
 }
 
@@ -124,6 +125,7 @@ func (s *Store) Bump(places ...call.Place) {
 func (s *Store) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.toldLocked(world)
 	s.epochs.bump(&s.epochs.world)
 }
 
@@ -137,5 +139,6 @@ func (s *Store) Reform() {
 	s.reforms++
 	s.epochs.world.pending = s.underWay // those from before the last reform included
 	s.epochs.world.settled = max(s.epochs.world.settled, s.epochs.settled)
+	s.toldLocked(world)
 	s.epochs.bump(&s.epochs.world)
 }

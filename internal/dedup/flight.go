@@ -27,6 +27,7 @@ type Flight struct {
 	promoted chan struct{} // closed when a call has asked for it; nil unless prefetched
 	cancel   context.CancelCauseFunc
 	stop     func() bool // stops watching the context of a prefetch; nil unless prefetched
+	keep     func(*Kept) // has other replicas have the answer; nil: they may not
 
 	// The store's mutex guards these.
 	waiters   []*Waiter

@@ -15,6 +15,9 @@ type PendingWrite struct {
 	until   time.Duration // of a doubtful one: so long after the store was made, awake, it counts as ended
 	timer   *time.Timer   // ends a doubtful one; nil: its outcome was never in doubt
 	over    bool
+
+	announced bool   // to the other replicas; its sender's alone
+	ended     func() // tells them that it is over; nil: they were not told of it
 }
 
 // Arrive notes a call that has come in and goes upstream, one that only reads
@@ -64,6 +67,9 @@ func (p *PendingWrite) endLocked() {
 	if p.timer != nil {
 		p.timer.Stop()
 		delete(s.doubtful, p)
+	}
+	if p.ended != nil {
+		p.ended()
 	}
 	if p.reforms != s.reforms { // the last reform made it pending everywhere
 		s.endWrite(&s.epochs.world)

@@ -12,6 +12,7 @@ import (
 type Query struct {
 	Key       call.Key
 	Places    []call.Place // what its answer depends on; not changed afterwards
+	Shared    string       // under which other replicas may have the answer; "": it is not theirs
 	Use       Use
 	Delivered *Delivered  // of the client that asks; nil: it is not known which one does
 	Number    call.Number // of a call that compares, for [Prefetch.By]; of a prefetch its own
@@ -32,6 +33,9 @@ type Use struct {
 
 	JoinTimeout time.Duration // of a prefetch: how long from its sending a call waits for it, before it is told [ErrJoinTimeout]; 0: for ever
 }
+
+// Lends reports whether an answer that a call asked for may be served to others at all.
+func (u Use) Lends() bool { return (u.Pure || u.Freshness > 0) && u.File == "" }
 
 // tries reports whether the call is not answered by what was prefetched.
 func (q *Query) tries(g *Prefetch) bool {

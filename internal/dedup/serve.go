@@ -18,8 +18,16 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 	if q.Use.File != "" {
 		file = look(q.Use.File) // before sending, and before what is stored is looked at
 	}
+	seen := s.look(ctx, q.Places) // likewise
 	s.mu.Lock()
 	now := s.clock()
+	s.noteLocked(q.Places, &seen)
+	if !seen.clear {
+		f, fetching := s.beginLocked(ctx, &q, file, now)
+		f.unkept = invalidated
+		f.concealLocked()
+		return s.fetchLocked(ctx, f, fetching, q, w, fetch)
+	}
 	e, backedOff := s.storedLocked(&q, file, now)
 	if e != nil && !q.tries(e.prefetch) {
 		o := s.hitLocked(&q, e, backedOff, now)
@@ -27,9 +35,9 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 		w.Done(o)
 		return false
 	}
-	w.query = q
 	on := s.joinableLocked(&q, file, now)
 	if on != nil && !q.tries(on.prefetch) {
+		w.query = q
 		on.joinLocked(ctx, w, now)
 		unsent = on.prefetch != nil && !on.departed
 		s.mu.Unlock()
@@ -38,6 +46,12 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 	tried := s.tryLocked(&q, e, on)
 	f, fetching := s.beginLocked(ctx, &q, file, now)
 	f.trial = tried
+	return s.fetchLocked(ctx, f, fetching, q, w, f.throughPeers(seen, w.Sent, fetch))
+}
+
+// fetchLocked has w wait for a flight that it leads, and calls fetch. It unlocks the store.
+func (s *Store) fetchLocked(ctx context.Context, f *Flight, fetching context.Context, q Query, w *Waiter, fetch func(context.Context, *Flight)) (unsent bool) {
+	w.query = q
 	s.counts.Fetched++
 	f.leader = w
 	f.waitLocked(ctx, w)

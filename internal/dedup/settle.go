@@ -41,6 +41,9 @@ func (f *Flight) Settle(body []byte, stateless, good bool) {
 		l.waste, l.trial = invalidated, NotTried
 	}
 	outcomes := f.conclude(l)
+	if f.keep != nil {
+		f.keep(f.kept(l))
+	}
 	if f.stop != nil {
 		f.stop()
 	}

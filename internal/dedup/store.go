@@ -37,6 +37,7 @@ type Options struct {
 	MaxBytes    int64         // of all answers, with what keeps them; 0: nothing is stored
 	WriteSettle time.Duration // how long a change of unknown outcome is reckoned with; 0: not at all
 	Settle      time.Duration // how long after a remote change answers may still be old ones; 0: none
+	Peers       Peers         // the other replicas; nil: there are none. The store keeps those it was made with
 
 	// Clock says what time it is: its monotonic time never goes back, it does not ask
 	// the store, and may be called on any goroutine. nil: age.Now. The store keeps the
@@ -57,12 +58,15 @@ type Store struct {
 	clock func() age.Moment // called with the mutex held
 	start age.Moment        // when the store was made
 	seed  maphash.Seed      // of the hashes that compare answers
+	peers Peers             // nil: there are none
 
 	mu       sync.Mutex
 	options  Options
 	epochs   epochs
-	table    map[call.Key]*Flight // key → the newest flight, if it may be joined at all
-	flights  map[*Flight]struct{} // all that have not settled
+	tokens   map[call.Place]string     // place → its token at the last look at it
+	told     map[call.Place]age.Moment // place → when something else than a call last said that it may have changed
+	table    map[call.Key]*Flight      // key → the newest flight, if it may be joined at all
+	flights  map[*Flight]struct{}      // all that have not settled
 	answers  answers
 	ids      uint64                     // of the last flight
 	reforms  uint64                     // how often all calls under way became pending writes to everything
@@ -79,15 +83,15 @@ func New(o Options) *Store {
 		clock = age.Now
 	}
 	return &Store{
-		clock: clock, start: clock(), seed: maphash.MakeSeed(), options: o,
-		epochs: newEpochs(), answers: newAnswers(),
+		clock: clock, start: clock(), seed: maphash.MakeSeed(), peers: o.Peers, options: o,
+		epochs: newEpochs(), answers: newAnswers(), tokens: make(map[call.Place]string), told: make(map[call.Place]age.Moment),
 		table:    make(map[call.Key]*Flight),
 		flights:  make(map[*Flight]struct{}),
 		doubtful: make(map[*PendingWrite]struct{}),
 	}
 }
 
-// Configure replaces the options, but for the clock. What no longer fits goes at
+// Configure replaces the options, but for the clock and the peers. What no longer fits goes at
 // once.
 func (s *Store) Configure(o Options) {
 	s.mu.Lock()

@@ -158,8 +158,8 @@ func (c *upstreamCall) fetch(ctx context.Context, req *upstream.Request, done fu
 		return
 	}
 	f := &fetching{c: c, ctx: ctx, req: req, done: done}
-	if c.class.query.Use.File != "" {
-		c.s.running.Go(f.do) // the file may be slow to look at
+	if c.class.query.Use.File != "" || c.s.srv.store.Shares() {
+		c.s.running.Go(f.do) // the file, or what other replicas know, may be slow to look at
 		return
 	}
 	f.do()
@@ -196,8 +196,8 @@ func (f *fetching) do() {
 func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
 	c := f.c
 	f.leads = true
-	c.turn.Hold()          // its client may give up, and others wait for the flight
-	c.s.srv.running.Add(1) // the flight may outlive its session
+	c.turn = c.turn.Again() // held: its client may give up, and others wait for the flight
+	c.s.srv.running.Add(1)  // the flight may outlive its session
 	settle := func(o outcome) {
 		defer c.s.srv.running.Done()
 		f.own = o
@@ -275,7 +275,11 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 		}
 	}
 	req.Reads, req.Host = onlyReads(c.method, c.class.kind), c.class.host
+	ctx, giveUp := c.life(ctx, write)
 	req.Admit = func(ctx context.Context, wait bool) (ok bool, err error) {
+		if told, err := announce(ctx, write, wait, giveUp); !told {
+			return false, err
+		}
 		if slot, err = c.enter(ctx, c, wait); slot == nil {
 			return false, err
 		}
@@ -289,9 +293,34 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 			slot.Leave(o.verdict)
 		}
 		c.settle(write, answer, err)
+		if giveUp != nil {
+			giveUp(nil)
+		}
 		o.complete = err == nil && c.completeMatters() && complete(answer)
 		done(o)
 	})
+}
+
+// life is for how long a request is wanted: where other replicas must be told of its write,
+// only while they see that. giveUp, nil where there are none, ends it.
+func (c *upstreamCall) life(ctx context.Context, write *dedup.PendingWrite) (life context.Context, giveUp context.CancelCauseFunc) {
+	if !c.s.srv.store.Shares() || write.Announced() {
+		return ctx, nil
+	}
+	return context.WithCancelCause(ctx)
+}
+
+// announce tells other replicas of a write, if it has to be, before its request is sent. Where
+// it must not wait, it returns false.
+func announce(ctx context.Context, write *dedup.PendingWrite, wait bool, giveUp func(error)) (told bool, err error) {
+	if giveUp == nil || write.Announced() {
+		return true, nil
+	}
+	if !wait {
+		return false, nil
+	}
+	err = write.Announce(ctx, giveUp)
+	return err == nil, err
 }
 
 // enterFunc finds a call a slot at its host. Where it must not wait and there is none, it

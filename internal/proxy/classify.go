@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"iter"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -46,6 +47,9 @@ func (c *upstreamCall) classify(p *policy) callClass {
 		out.query.Number = c.seen.number
 	}
 	out.query.Use.MaxAge = p.Enrichment.Age(l.member.Exclusive)
+	if c.s.srv.store.Shares() && out.query.Use.Lends() && l.member.Spec.URL != "" && strings.HasPrefix(scope, everyone) {
+		out.query.Shared = strings.Join([]string{l.member.key, scope, c.tool, key.Arguments}, "\x00")
+	}
 	out.query.Use.Trial = untrustedHint(m) && !c.s.srv.prefetch.Tool(l.member.key, c.tool).Proven
 	return out
 }

@@ -1,7 +1,9 @@
 package valuemodel
 
 import (
-	"hash/maphash"
+	"encoding/binary"
+	"hash/fnv"
+	"io"
 	"slices"
 	"strings"
 
@@ -111,16 +113,17 @@ func (s slots) value(args Arguments) (uint64, bool) {
 // slot keeps 0, which stands for a whole domain, out of the hashes.
 func slot(h uint64) uint64 { return max(h, 1) }
 
-// seed is of all hashes: slots mean nothing outside this process.
-var seed = maphash.MakeSeed()
-
-// hash goes on with a hash by texts, so that no two lists run together.
+// hash goes on with a hash by texts, so that no two lists run together. It means the same in
+// every process: replicas tell each other of slots.
 func hash(h uint64, texts ...string) uint64 {
+	sum := fnv.New64a()
 	for _, text := range texts {
-		h = maphash.Comparable(seed, struct {
-			before uint64
-			text   string
-		}{h, text})
+		var head [16]byte
+		binary.BigEndian.PutUint64(head[:8], h)
+		binary.BigEndian.PutUint64(head[8:], uint64(len(text)))
+		sum.Write(head[:])
+		io.WriteString(sum, text)
+		h = sum.Sum64()
 	}
 	return h
 }

@@ -1,0 +1,168 @@
+package dedup
+
+import (
+	"context"
+	"time"
+
+	"mcpschedd/internal/call"
+)
+
+// Peers are the other replicas of this proxy, as a store that all of them reach knows them.
+// Every replica asks it before it answers a call from its own store, tells it of a write
+// before that is sent, and may keep answers in it.
+//
+// Why no replica serves from before another's write: a place has a token that is random and
+// never comes again, and a write replaces the tokens of its places, and leaves a mark there,
+// before it is sent. A replica that looks at a place and finds a mark, or another token than
+// it found last, takes the place for changed. So between two looks that found the same token
+// and no mark no write began, and those that had begun before had ended.
+type Peers interface {
+	// Look returns the token of each place, in their order; "" stands for a place with a
+	// write that is pending. An error says that the tokens cannot be known now.
+	Look(ctx context.Context, places []call.Place) (tokens []string, err error)
+
+	// Announce tells the other replicas of a write to the places, and returns when they will
+	// see it. end says that it has ended, and does not wait. lost is called, at most once,
+	// when they might not see it any longer though it has not ended.
+	Announce(ctx context.Context, places []call.Place, lost func(error)) (end func(), err error)
+
+	// Lead returns an answer that a replica has kept under key and these tokens. While
+	// another one fetches it, Lead waits for that, after it has called waits. If there is
+	// neither, this replica is the one that fetches: keep is to be called, once, with what it
+	// fetched, or with nil where there is nothing that others may have.
+	Lead(ctx context.Context, key string, tokens []string, waits func()) (found *Kept, keep func(*Kept))
+}
+
+// Kept is an answer that replicas share.
+type Kept struct {
+	Body      []byte
+	Stateless bool
+	Age       time.Duration // since its fetch began
+	Lasts     time.Duration // how old it may become; from replicas: 0
+}
+
+// sight is what one look has found.
+type sight struct {
+	looked bool     // there are peers
+	tokens []string // of the query's places
+	clear  bool     // they are known, and no write to one of them is pending
+}
+
+// look asks the peers, if there are any. It waits for them.
+func (s *Store) look(ctx context.Context, places []call.Place) sight {
+	if s.peers == nil {
+		return sight{clear: true}
+	}
+	tokens, err := s.peers.Look(ctx, places)
+	if err != nil {
+		return sight{looked: true}
+	}
+	return sight{looked: true, tokens: tokens, clear: true}
+}
+
+// noteLocked takes those places for changed that the look found so.
+func (s *Store) noteLocked(places []call.Place, seen *sight) {
+	for i, token := range seen.tokens {
+		p := places[i]
+		if p.Domain == "" {
+			p.Slot %= slots
+		}
+		if token == "" {
+			seen.clear = false
+		}
+		if token == "" || s.tokens[p] != token {
+			s.epochs.bump(s.epochs.at(p))
+		}
+		if token == "" {
+			delete(s.tokens, p) // it will have changed when that write has ended
+		} else {
+			s.tokens[p] = token
+		}
+	}
+}
+
+// world is what stands for all places among those that were told of.
+var world call.Place
+
+// toldLocked notes that something else than a call said that a place may have changed: what
+// other replicas fetched before is not taken from them.
+func (s *Store) toldLocked(p call.Place) {
+	if s.peers != nil {
+		s.told[p] = s.clock()
+	}
+}
+
+// Shares reports whether the store asks other replicas before it answers, which takes a
+// round trip.
+func (s *Store) Shares() bool { return s.peers != nil }
+
+// throughPeers returns what fetches the answer of a flight where other replicas may have it.
+func (f *Flight) throughPeers(seen sight, waits func(), fetch func(context.Context, *Flight)) func(context.Context, *Flight) {
+	if !seen.looked || !seen.clear || f.query.Shared == "" {
+		return fetch
+	}
+	return func(ctx context.Context, f *Flight) {
+		found, keep := f.store.peers.Lead(ctx, f.query.Shared, seen.tokens, waits)
+		if found != nil && f.borrow(found) {
+			f.Settle(found.Body, found.Stateless, true)
+			return
+		}
+		f.keep = keep
+		fetch(ctx, f)
+	}
+}
+
+// borrow makes the flight that of another replica, unless its answer is too old, or from
+// before something that this replica alone was told.
+func (f *Flight) borrow(k *Kept) bool {
+	s := f.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock()
+	if !f.query.Use.admits(false, true, k.Age) || k.Age > now.Since(s.told[world]) {
+		return false
+	}
+	for _, p := range f.query.Places {
+		if k.Age > now.Since(s.told[p]) {
+			return false
+		}
+	}
+	f.began, f.leader = now.Ago(k.Age), nil // no call of this replica has fetched it
+	return true
+}
+
+// kept is what other replicas may have of the answer; nil: nothing.
+func (f *Flight) kept(l landing) *Kept {
+	if l.waste != "" || f.prefetch != nil {
+		return nil
+	}
+	return &Kept{Body: l.entry.body, Stateless: l.entry.stateless, Age: f.store.clock().Since(f.began), Lasts: f.query.Use.lasts()}
+}
+
+// Announced reports whether the other replicas know of the write, as far as they must.
+func (p *PendingWrite) Announced() bool {
+	return p.store.peers == nil || !p.effect.Changes() || p.announced
+}
+
+// Announce tells the other replicas of the write, and returns when they will see it. Before
+// that its request must not be sent. lost is called, at most once, when they might not see it
+// any longer: the request is to be given up then.
+func (p *PendingWrite) Announce(ctx context.Context, lost func(error)) error {
+	s := p.store
+	if p.Announced() {
+		return nil
+	}
+	end, err := s.peers.Announce(ctx, p.effect.Places, lost)
+	if err != nil {
+		return err
+	}
+	p.announced = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.over {
+		end()
+		return nil
+	}
+	p.ended = end
+	return nil
+}

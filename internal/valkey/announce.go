@@ -1,0 +1,223 @@
+package valkey
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"mcpschedd/internal/call"
+)
+
+// announcement is a write that the other replicas have been told of.
+//
+// It stands in the server for Lease and WriteSettle after it was last renewed. Whoever announced
+// it gives its request up before Lease is over, and a request that was given up lands within
+// WriteSettle. So it cannot land when it does not stand there any more. That holds while the
+// server's clock is not set forward, and while this process is not stopped between the last
+// look at its own clock and the sending of the request.
+type announcement struct {
+	places []call.Place
+	write  string      // its name among the members of a place
+	lost   func(error) // gives its request up
+	expiry *time.Timer // calls it in time
+
+	mu   sync.Mutex
+	over bool // it has ended, or was lost
+}
+
+// margin is the part of Lease that is left when a request is given up: 1/margin.
+const margin = 5
+
+// Announce tells the other replicas of a write. While the server cannot be reached it tries
+// again, for Lease at most.
+func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(error)) (end func(), err error) {
+	a := &announcement{
+		places: places, lost: lost, write: s.id + "/" + strconv.FormatUint(s.writes.Add(1), 36),
+	}
+	for began := time.Now(); ; {
+		asked := time.Now()
+		if err = s.announce(ctx, a); err == nil {
+			a.expiry = time.AfterFunc(time.Until(asked.Add(s.options.Lease-s.options.Lease/margin)), func() { s.lose(a) })
+			s.mu.Lock()
+			s.open[a] = struct{}{}
+			s.mu.Unlock()
+			return func() { s.end(a) }, nil
+		}
+		if time.Since(began) > s.options.Lease {
+			return nil, fmt.Errorf("not sent, for the other replicas cannot be told of the change: %w", err)
+		}
+		pause := retry
+		if errors.Is(err, errHistory) {
+			pause = 0
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// announceScript gives each place a token of its own, and has a write stand there.
+const announceScript = `
+local t = redis.call('TIME')
+local till = string.format('%d', t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[3])
+for i, place in ipairs(KEYS) do redis.call('HSET', place, 't', ARGV[1] .. i, ARGV[2], till) end
+return 1`
+
+// announce has the write stand in the server, in the history that is current.
+func (s *Store) announce(ctx context.Context, a *announcement) error {
+	got, err := s.exchange(ctx, s.script(announceScript, a, rand.Text(), a.write, s.stands()))
+	if err != nil && !errors.Is(err, errYoung) {
+		return err
+	}
+	return got.results[0].Error()
+}
+
+// stands is for how long, in ms, a write stands in the server.
+func (s *Store) stands() string {
+	return strconv.FormatInt((s.options.Lease + s.options.WriteSettle).Milliseconds(), 10)
+}
+
+// script runs a script on the places of a write.
+func (s *Store) script(script string, a *announcement, args ...string) command {
+	return func(c rueidis.Client, history string) rueidis.Completed {
+		keys := make([]string, len(a.places))
+		for i, p := range a.places {
+			keys[i] = placeKey(history, p)
+		}
+		return c.B().Eval().Script(script).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+	}
+}
+
+// renewScript has a write stand for longer. It returns 0 where it does not stand any more.
+const renewScript = `
+local t = redis.call('TIME')
+local till = string.format('%d', t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[2])
+for _, place in ipairs(KEYS) do
+	if redis.call('HEXISTS', place, ARGV[1]) == 0 then return 0 end
+	redis.call('HSET', place, ARGV[1], till)
+end
+return 1`
+
+// renewAll renews all writes that take long, until ctx ends.
+func (s *Store) renewAll(ctx context.Context) {
+	tick := time.NewTicker(s.options.Lease / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		open := make([]*announcement, 0, len(s.open))
+		for a := range s.open {
+			open = append(open, a)
+		}
+		s.mu.Unlock()
+		if len(open) > 0 {
+			s.renew(ctx, open)
+		}
+	}
+}
+
+// renew renews writes in one exchange. One that does not stand any more is announced again:
+// the server was emptied, or has begun a new history, in which nothing is relied on yet.
+func (s *Store) renew(ctx context.Context, open []*announcement) {
+	commands := make([]command, len(open))
+	for i, a := range open {
+		commands[i] = s.script(renewScript, a, a.write, s.stands())
+	}
+	asked := time.Now()
+	got, err := s.exchange(ctx, commands...)
+	if err != nil && !errors.Is(err, errHistory) {
+		return
+	}
+	for i, a := range open {
+		stands := false
+		if got.results != nil {
+			n, err := got.results[i].AsInt64()
+			stands = err == nil && n == 1
+		}
+		if !stands {
+			asked = time.Now()
+			stands = s.announce(ctx, a) == nil
+		}
+		if stands {
+			a.renewed(asked.Add(s.options.Lease - s.options.Lease/margin))
+		}
+	}
+}
+
+// renewed has the request given up no sooner than at that time.
+func (a *announcement) renewed(limit time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.over {
+		a.expiry.Reset(time.Until(limit))
+	}
+}
+
+// finish reports whether the write had not ended before.
+func (a *announcement) finish() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over {
+		return false
+	}
+	a.over = true
+	a.expiry.Stop()
+	return true
+}
+
+// errLost is why a request was given up.
+var errLost = errors.New("the store of the replicas could not be reached for too long, and the other replicas might not know of the change any more")
+
+// lose gives up the request of a write that could not be renewed.
+func (s *Store) lose(a *announcement) {
+	s.mu.Lock()
+	delete(s.open, a)
+	s.mu.Unlock()
+	a.lost(errLost)
+}
+
+// endScript takes a write away. Where it did not stand any more, something may have been
+// fetched meanwhile that it has changed, so the place gets a new token.
+const endScript = `
+for _, place in ipairs(KEYS) do
+	if redis.call('HDEL', place, ARGV[1]) == 0 then redis.call('HSET', place, 't', ARGV[2]) end
+end
+return 1`
+
+// end says that a write has ended. If the server cannot be told, it stands there until its
+// time is over.
+func (s *Store) end(a *announcement) {
+	if !a.finish() {
+		return
+	}
+	s.mu.Lock()
+	delete(s.open, a)
+	s.mu.Unlock()
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), s.options.Lease)
+		defer cancel()
+		for {
+			_, err := s.exchange(ctx, s.script(endScript, a, a.write, rand.Text()))
+			if err == nil || errors.Is(err, errYoung) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(retry):
+			}
+		}
+	}()
+}

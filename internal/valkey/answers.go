@@ -1,0 +1,178 @@
+package valkey
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash/crc32"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"mcpschedd/internal/dedup"
+)
+
+const (
+	notices    = prefix + "notices" // the channel on which the end of a fetch is told
+	fetching   = 10 * time.Second   // for how long a replica is taken to be fetching
+	longest    = 30 * time.Second   // for how long another one waits for that
+	ask        = 500 * time.Millisecond
+	mostBody   = 1 << 20   // bytes: a longer answer is not shared
+	mostLasts  = time.Hour // an answer is shared no longer
+	headLength = 1 + 1 + 8 + 8 + 4 + sha256.Size
+)
+
+// leadScript returns an answer that was kept under these tokens and how long it stands yet,
+// ms. If there is none, it returns whether this replica is the one that fetches.
+const leadScript = `
+local kept = redis.call('GET', KEYS[1])
+if kept and string.sub(kept, 23, 54) == ARGV[1] then return {kept, redis.call('PTTL', KEYS[1])} end
+if redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then return {1} end
+return {0}`
+
+// Lead returns an answer that a replica has kept under key and these tokens, or makes this
+// replica the one that fetches it.
+func (s *Store) Lead(ctx context.Context, key string, tokens []string, waits func()) (*dedup.Kept, func(*dedup.Kept)) {
+	sum := digest(tokens)
+	name := hex.EncodeToString(sumOf(key))
+	var done <-chan struct{} // nil: it is not waited for
+	for began := time.Now(); time.Since(began) < longest; {
+		got, err := s.exchange(ctx, func(c rueidis.Client, history string) rueidis.Completed {
+			return c.B().Eval().Script(leadScript).Numkeys(2).Key(history+"a:"+name, history+"f:"+name).
+				Arg(string(sum), s.id, strconv.FormatInt(fetching.Milliseconds(), 10)).Build()
+		})
+		if err != nil {
+			return nil, nil
+		}
+		parts, err := got.results[0].ToArray()
+		if err != nil || len(parts) == 0 {
+			return nil, nil
+		}
+		if len(parts) == 2 {
+			text, _ := parts[0].ToString()
+			left, _ := parts[1].AsInt64()
+			found := decode(text, left)
+			if found == nil {
+				return nil, nil
+			}
+			return found, nil
+		}
+		if leads, err := parts[0].AsInt64(); err != nil || leads == 1 {
+			return nil, func(k *dedup.Kept) { go s.keep(name, sum, k) }
+		}
+		if done == nil {
+			done = s.await(name) // and asked once more: it may have ended just now
+			waits()
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-done:
+			done = s.await(name)
+		case <-time.After(ask): // what should tell may have died
+		}
+	}
+	return nil, nil
+}
+
+// await returns what is closed when the fetch of an answer has ended.
+func (s *Store) await(name string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.notice[name]
+	if c == nil {
+		c = make(chan struct{})
+		s.notice[name] = c
+	}
+	return c
+}
+
+// hear takes what is told of fetches that have ended, until ctx ends.
+func (s *Store) hear(ctx context.Context) {
+	for ctx.Err() == nil {
+		if conn := s.conn.Load(); conn != nil {
+			c := *conn
+			_ = c.Receive(ctx, c.B().Subscribe().Channel(notices).Build(), func(m rueidis.PubSubMessage) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if waiting := s.notice[m.Message]; waiting != nil {
+					close(waiting)
+					delete(s.notice, m.Message)
+				}
+			})
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry):
+		}
+	}
+}
+
+// keepScript ends a fetch, and keeps its answer if there is one.
+const keepScript = `
+if ARGV[2] ~= '' then redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
+if redis.call('GET', KEYS[2]) == ARGV[1] then redis.call('DEL', KEYS[2]) end
+redis.call('PUBLISH', ARGV[4], ARGV[5])
+return 1`
+
+// keep has the replicas know what was fetched; nil: nothing that they may have.
+func (s *Store) keep(name string, sum []byte, k *dedup.Kept) {
+	value, stands := "", time.Duration(0)
+	if k != nil && len(k.Body) <= mostBody {
+		if stands = min(k.Lasts, mostLasts) - k.Age; stands >= time.Millisecond {
+			value = encode(k, sum, stands)
+		}
+	}
+	_, _ = s.exchange(context.Background(), func(c rueidis.Client, history string) rueidis.Completed {
+		return c.B().Eval().Script(keepScript).Numkeys(2).Key(history+"a:"+name, history+"f:"+name).
+			Arg(s.id, value, strconv.FormatInt(stands.Milliseconds(), 10), notices, name).Build()
+	})
+}
+
+// encode writes an answer: a version, whether it is stateless, its age and how long it stands
+// (ms), the sum of its body, the digest of its tokens, and the body.
+func encode(k *dedup.Kept, sum []byte, stands time.Duration) string {
+	b := make([]byte, 0, headLength+len(k.Body))
+	b = append(b, 1, 0)
+	if k.Stateless {
+		b[1] = 1
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(k.Age.Milliseconds()))
+	b = binary.BigEndian.AppendUint64(b, uint64(stands.Milliseconds()))
+	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(k.Body))
+	b = append(b, sum...)
+	return string(append(b, k.Body...))
+}
+
+// decode reads an answer that stands for left ms yet; nil if it is none.
+func decode(text string, left int64) *dedup.Kept {
+	if len(text) < headLength || text[0] != 1 || left < 0 {
+		return nil
+	}
+	b := []byte(text)
+	body := b[headLength:]
+	stood := int64(binary.BigEndian.Uint64(b[10:])) - left
+	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(b[18:]) || stood < 0 { // cut short; or the server's clock was set back
+		return nil
+	}
+	age := int64(binary.BigEndian.Uint64(b[2:])) + stood + 2 // two roundings
+	return &dedup.Kept{Body: body, Stateless: b[1] == 1, Age: time.Duration(age) * time.Millisecond}
+}
+
+// digest is what stands for a list of tokens.
+func digest(tokens []string) []byte {
+	h := sha256.New()
+	for _, t := range tokens {
+		h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(t))))
+		h.Write([]byte(t))
+	}
+	return h.Sum(nil)
+}
+
+func sumOf(text string) []byte {
+	sum := sha256.Sum256([]byte(text))
+	return sum[:]
+}

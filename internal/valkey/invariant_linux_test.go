@@ -1,0 +1,262 @@
+package valkey_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/valkey"
+)
+
+const (
+	lease  = time.Second
+	settle = 300 * time.Millisecond
+)
+
+// register is one thing of the world that is read and written. version rises with each write's
+// effect.
+type register struct {
+	place   call.Place
+	version atomic.Int64
+}
+
+// replica is one store with what it shares with others, and the cable between.
+type replica struct {
+	mu    sync.RWMutex // held for writing while it dies
+	peers *valkey.Store
+	store *dedup.Store
+	cable *cable
+}
+
+func (r *replica) live(t *testing.T) {
+	peers, err := valkey.New(valkey.Options{URL: "valkey://" + r.cable.addr(), Lease: lease, WriteSettle: settle, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.peers = peers
+	r.store = dedup.New(dedup.Options{MaxBytes: 1 << 20, WriteSettle: settle, Peers: peers})
+}
+
+// die ends it as a crash does: no write that is pending ends.
+func (r *replica) die() {
+	r.peers.Close()
+	r.store.Close()
+}
+
+// arena is some replicas, a server and a world.
+type arena struct {
+	t        *testing.T
+	server   *store
+	replicas []*replica
+	world    []*register
+	counts   [8]atomic.Int64
+	stale    atomic.Int64
+}
+
+const (
+	hits = iota
+	joins
+	fetches
+	writes
+	refused
+	lost
+	deaths
+	cuts
+)
+
+var names = [...]string{"hits", "joined or borrowed", "fetched", "writes", "writes refused", "writes given up", "deaths", "cuts, stops and kills"}
+
+// read reads a register at a replica. What it gets may be no older than what held when it began.
+func (a *arena) read(r *replica, reg *register, nth int) {
+	r.mu.RLock()
+	store := r.store
+	r.mu.RUnlock()
+	held := reg.version.Load()
+	q := dedup.Query{
+		Key:    call.Key{Upstream: 1, Scope: "*", Tool: "read", Arguments: fmt.Sprint(nth)},
+		Places: []call.Place{reg.place}, Use: dedup.Use{Freshness: time.Minute},
+	}
+	if nth%2 == 0 {
+		q.Shared = fmt.Sprint("read ", nth)
+	}
+	done := make(chan int64, 1)
+	fetched := make(chan []byte, 1)
+	w := &dedup.Waiter{Sent: func() {}, Done: func(o dedup.Outcome) {
+		switch {
+		case o.Err != nil || o.Alone:
+			done <- -1
+		case o.How == dedup.Fetched:
+			a.counts[fetches].Add(1)
+			done <- int64(binary.BigEndian.Uint64(<-fetched))
+		default:
+			if o.How == dedup.Hit {
+				a.counts[hits].Add(1)
+			} else {
+				a.counts[joins].Add(1)
+			}
+			done <- int64(binary.BigEndian.Uint64(o.Body))
+		}
+	}}
+	store.Do(context.Background(), q, w, func(_ context.Context, f *dedup.Flight) {
+		body := binary.BigEndian.AppendUint64(nil, uint64(reg.version.Load()))
+		if rand.IntN(4) == 0 {
+			pause(3)
+		}
+		fetched <- body
+		f.Settle(body, false, true)
+	})
+	if got := <-done; got >= 0 && got < held {
+		a.stale.Add(1)
+		a.t.Errorf("register %d: read version %d, and %d held before", nth, got, held)
+	}
+}
+
+// write writes a register at a replica: its effect comes at some time while its request is
+// under way, or, once that was given up, within settle.
+func (a *arena) write(r *replica, reg *register) {
+	r.mu.RLock()
+	store := r.store
+	r.mu.RUnlock()
+	p := store.Arrive(call.Effect{Places: []call.Place{reg.place}, Remote: true})
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	if err := p.Announce(ctx, cancel); err != nil {
+		a.counts[refused].Add(1)
+		p.End()
+		return
+	}
+	a.counts[writes].Add(1)
+	takes := time.Duration(rand.IntN(5)) * time.Millisecond
+	if rand.IntN(50) == 0 {
+		takes = 2 * lease
+	}
+	select {
+	case <-ctx.Done():
+		a.counts[lost].Add(1)
+		p.Doubt()
+		time.AfterFunc(rand.N(settle/2), func() { reg.version.Add(1) })
+		return
+	case <-time.After(takes):
+	}
+	reg.version.Add(1)
+	if rand.IntN(4) == 0 {
+		pause(2)
+	}
+	p.End()
+}
+
+func pause(mostMS int) { time.Sleep(time.Duration(rand.IntN(mostMS*1000)) * time.Microsecond) }
+
+// trouble makes one fault, and mends it.
+func (a *arena) trouble() {
+	r := a.replicas[rand.IntN(len(a.replicas))]
+	switch rand.IntN(5) {
+	case 0: // one replica is cut off
+		a.counts[cuts].Add(1)
+		r.cable.setCut(true)
+		pause(1500)
+		r.cable.setCut(false)
+	case 1: // the server stops for a while
+		a.counts[cuts].Add(1)
+		a.server.signal(syscall.SIGSTOP)
+		pause(1500)
+		a.server.signal(syscall.SIGCONT)
+	case 2: // the server dies, and another one comes
+		a.counts[cuts].Add(1)
+		a.server.kill()
+		pause(300)
+		a.server.start()
+	case 3, 4: // a replica dies, and another one comes
+		a.counts[deaths].Add(1)
+		r.mu.Lock()
+		r.die()
+		r.live(a.t)
+		r.mu.Unlock()
+	}
+}
+
+// TestInvariant holds three replicas against the promise of a store: no call is given an answer
+// whose fetch was sent before the effect of a write that had begun before the call, whichever
+// replica each of them went to, and whatever happens to replicas, connections and the server.
+func TestInvariant(t *testing.T) {
+	for _, persistence := range []string{"no", "yes"} {
+		t.Run("appendonly "+persistence, func(t *testing.T) {
+			t.Parallel()
+			a := &arena{t: t, server: startServer(t, "--appendonly", persistence, "--appendfsync", "everysec")}
+			for i := range 8 {
+				a.world = append(a.world, &register{place: call.Place{Domain: fmt.Sprintf("host%d", i)}})
+			}
+			a.world[7].place = call.Place{Slot: 12345}
+			for range 3 {
+				r := &replica{cable: newCable(t, a.server.addr)}
+				r.live(t)
+				a.replicas = append(a.replicas, r)
+			}
+			goal, troubles := int64(10_000), 2
+			if os.Getenv("MCPSCHEDD_SOAK") != "" {
+				goal, troubles = 500_000, 150
+			}
+			a.play(goal, troubles)
+			for _, r := range a.replicas {
+				r.die()
+			}
+			var said strings.Builder
+			for i, n := range names {
+				fmt.Fprintf(&said, " %d %s;", a.counts[i].Load(), n)
+			}
+			t.Logf("%d stale;%s", a.stale.Load(), &said)
+			for i, least := range map[int]int64{hits: goal / 50, joins: goal / 2000, fetches: goal / 50, writes: goal / 100} {
+				if got := a.counts[i].Load(); got < least {
+					t.Errorf("this proves little: %d %s, want at least %d", got, names[i], least)
+				}
+			}
+		})
+	}
+}
+
+// play has workers read and write until the goal is reached and all troubles were made.
+func (a *arena) play(goal int64, troubles int) {
+	var operations atomic.Int64
+	var trouble sync.WaitGroup
+	var over atomic.Bool
+	trouble.Go(func() {
+		for range troubles {
+			// what is new is not relied on for lease, settle and a second
+			time.Sleep(lease + settle + 1200*time.Millisecond + rand.N(time.Second))
+			a.trouble()
+		}
+		time.Sleep(lease + settle + 1500*time.Millisecond)
+		over.Store(true)
+	})
+	var workers sync.WaitGroup
+	for i := range 12 {
+		workers.Go(func() {
+			r := a.replicas[i%len(a.replicas)]
+			for !over.Load() || operations.Load() < goal {
+				operations.Add(1)
+				nth := rand.IntN(len(a.world))
+				if rand.IntN(30) == 0 {
+					a.write(r, a.world[nth])
+				} else {
+					a.read(r, a.world[nth], nth)
+				}
+				if rand.IntN(20) == 0 {
+					pause(2)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	trouble.Wait()
+}

@@ -1,0 +1,209 @@
+package valkey
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"mcpschedd/internal/call"
+)
+
+// token is the member of a place that each write replaces.
+const token = "t"
+
+// placeKey is the name of a place.
+func placeKey(history string, p call.Place) string {
+	if p.Domain != "" {
+		return history + "p:" + p.Domain
+	}
+	return history + "p:/" + strconv.FormatUint(p.Slot%slots, 16) // no domain begins so
+}
+
+// slots is among how many the places of edges are shared out: two that meet in one forget
+// more than they must, and the server learns little of what they were made of.
+const slots = 1 << 14
+
+// reply is what one exchange has found.
+type reply struct {
+	results []rueidis.RedisResult // of its commands
+	now     int64                 // ms on the server's clock
+}
+
+// command makes a command for keys of a history.
+type command func(c rueidis.Client, history string) rueidis.Completed
+
+// errHistory says that keys were read that mean nothing any more, or do not yet.
+var errHistory = errors.New("the store of the replicas has just begun a new history")
+
+// exchange sends the commands, and returns what each returned, after it has made sure that
+// they met the history that their keys name: the server takes them in order, and tells its
+// history last. With errYoung the reply is there as well.
+func (s *Store) exchange(ctx context.Context, commands ...command) (out reply, err error) {
+	conn := s.conn.Load()
+	if conn == nil {
+		return out, errDown
+	}
+	c, history := *conn, *s.history.Load()
+	all := make([]rueidis.Completed, 0, len(commands)+3)
+	for _, command := range commands {
+		all = append(all, command(c, history))
+	}
+	all = append(all, c.B().Get().Key(history+"open").Build(), c.B().Time().Build(), c.B().Info().Section("replication").Build())
+	bounded, cancel := context.WithTimeout(ctx, s.patience())
+	defer cancel()
+	results := c.DoMulti(bounded, all...)
+	for _, r := range results {
+		if err := r.NonRedisError(); err != nil {
+			if ctx.Err() == nil {
+				s.fell(err)
+			}
+			return out, fmt.Errorf("%w: %w", errDown, err)
+		}
+	}
+	out.results = results[:len(commands)]
+	out.now, err = s.recognise(bounded, c, history, results[len(commands):])
+	return out, err
+}
+
+// patience is how long the server may take to answer.
+func (s *Store) patience() time.Duration { return min(time.Second, s.options.Lease/5) }
+
+// fell notes that the server does not answer.
+func (s *Store) fell(err error) {
+	if s.down.CompareAndSwap(false, true) {
+		s.options.Log.Warn("the store of the replicas does not answer: nothing is served from it, and no write is sent", "at", s.address(), "err", err)
+	}
+}
+
+// recognise reads which history the server belongs to, and adopts it if it is another one. In
+// one that has just begun nothing is known yet: a write that was announced in the one before,
+// and is pending still, may be announced in no other.
+func (s *Store) recognise(ctx context.Context, c rueidis.Client, history string, tail []rueidis.RedisResult) (now int64, err error) {
+	info, err := tail[2].ToString()
+	if err != nil {
+		return 0, err
+	}
+	if infoField(info, "role") != "master" {
+		return 0, fmt.Errorf("%w: it is no primary", errDown)
+	}
+	id := infoField(info, "master_replid")
+	if id == "" {
+		return 0, fmt.Errorf("%w: it does not tell its replication id", errDown)
+	}
+	if now, err = milliseconds(tail[1]); err != nil {
+		return 0, err
+	}
+	if current := prefix + id + ":"; current != history {
+		s.history.Store(&current)
+		return 0, s.begin(ctx, c, current, now)
+	}
+	since, err := tail[0].AsInt64()
+	if rueidis.IsRedisNil(err) { // it was emptied
+		return 0, s.begin(ctx, c, history, now)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("key %sopen: %w", history, err)
+	}
+	if time.Duration(now-since)*time.Millisecond < s.grace() {
+		return now, errYoung
+	}
+	return now, nil
+}
+
+// begin notes since when a history is known.
+func (s *Store) begin(ctx context.Context, c rueidis.Client, history string, now int64) error {
+	c.Do(ctx, c.B().Set().Key(history+"open").Value(strconv.FormatInt(now, 10)).Nx().Build())
+	return errHistory
+}
+
+// errYoung says that a history has not lasted long enough to be relied on. Writes may be
+// announced in it.
+var errYoung = fmt.Errorf("%w: it is not relied on yet", errHistory)
+
+// grace is for how long a new history is not relied on: any write that was announced in the
+// one before has ended then, has been announced in this one, or cannot land any more.
+func (s *Store) grace() time.Duration { return s.options.Lease + s.options.WriteSettle + time.Second }
+
+// milliseconds reads the answer to TIME.
+func milliseconds(r rueidis.RedisResult) (int64, error) {
+	parts, err := r.AsStrSlice()
+	if err != nil || len(parts) != 2 {
+		return 0, fmt.Errorf("TIME: %v", err)
+	}
+	seconds, err := strconv.ParseInt(parts[0], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	micros, err := strconv.ParseInt(parts[1], 10, 64)
+	return seconds*1000 + micros/1000, err
+}
+
+// Look returns the token of each place; "" where a write to it is pending, or nothing is
+// known of it.
+func (s *Store) Look(ctx context.Context, places []call.Place) ([]string, error) {
+	if s.down.Load() {
+		return nil, errDown
+	}
+	commands := make([]command, len(places))
+	for i, p := range places {
+		commands[i] = func(c rueidis.Client, history string) rueidis.Completed {
+			return c.B().Hgetall().Key(placeKey(history, p)).Build()
+		}
+	}
+	got, err := s.exchange(ctx, commands...)
+	if err != nil {
+		return nil, err
+	}
+	tokens := make([]string, len(places))
+	for i, r := range got.results {
+		members, err := r.AsStrMap()
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("place %s: %w", placeKey("", places[i]), err) // another program's key
+		case len(members) == 0:
+			s.mend(ctx, places[i], plantScript, rand.Text())
+		case len(members) == 1:
+			tokens[i] = members[token]
+		case anyOver(members, got.now):
+			s.mend(ctx, places[i], sweepScript)
+		}
+	}
+	return tokens, nil
+}
+
+// anyOver reports whether a write among the members of a place has not been renewed in time.
+func anyOver(members map[string]string, now int64) bool {
+	for name, value := range members {
+		if until, err := strconv.ParseInt(value, 10, 64); name != token && (err != nil || until <= now) {
+			return true
+		}
+	}
+	return false
+}
+
+// The scripts that mend a place: one gives it a token, the other takes away writes that have
+// not been renewed in time.
+const (
+	plantScript = `return redis.call('HSETNX', KEYS[1], 't', ARGV[1])`
+	sweepScript = `
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local all = redis.call('HGETALL', KEYS[1])
+for i = 1, #all, 2 do
+	local till = tonumber(all[i + 1])
+	if all[i] ~= 't' and (not till or till <= now) then redis.call('HDEL', KEYS[1], all[i]) end
+end
+return 1`
+)
+
+// mend runs a script on a place. The next look finds what it did.
+func (s *Store) mend(ctx context.Context, p call.Place, script string, args ...string) {
+	_, _ = s.exchange(ctx, func(c rueidis.Client, history string) rueidis.Completed {
+		return c.B().Eval().Script(script).Numkeys(1).Key(placeKey(history, p)).Arg(args...).Build()
+	})
+}

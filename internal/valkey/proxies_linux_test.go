@@ -1,0 +1,241 @@
+package valkey_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valkey"
+	"mcpschedd/internal/valuemodel"
+)
+
+// service is an MCP server over HTTP with one value, which is read and written.
+type service struct {
+	url   string
+	value atomic.Int64
+	gets  atomic.Int64
+	puts  atomic.Int64
+	gate  atomic.Pointer[chan struct{}] // get waits for its end; nil: it does not
+}
+
+func newService(t *testing.T) *service {
+	v := new(service)
+	s := server.NewMCPServer("service", "1", server.WithToolCapabilities(true))
+	s.AddTool(mcp.NewTool("get", mcp.WithNumber("n")), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		v.gets.Add(1)
+		value := v.value.Load()
+		if gate := v.gate.Load(); gate != nil {
+			<-*gate
+		}
+		return mcp.NewToolResultText(fmt.Sprint(value)), nil
+	})
+	s.AddTool(mcp.NewTool("put"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		v.puts.Add(1)
+		return mcp.NewToolResultText(fmt.Sprint(v.value.Add(1))), nil
+	})
+	web := httptest.NewServer(server.NewStreamableHTTPServer(s))
+	t.Cleanup(web.Close)
+	v.url = web.URL + "/mcp"
+	return v
+}
+
+const (
+	shortLease  = 500 * time.Millisecond
+	shortSettle = 100 * time.Millisecond
+	patience    = 20 * time.Second
+)
+
+// gateway is one replica of the proxy with a client.
+type gateway struct {
+	t *testing.T
+	c *client.Client
+}
+
+func newGateway(t *testing.T, v *service, store string) *gateway {
+	t.Helper()
+	peers, err := valkey.New(valkey.Options{URL: "redis://" + store, Lease: shortLease, WriteSettle: shortSettle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(peers.Close)
+	models, problems := valuemodel.Compile([]valuemodel.Rule{
+		{Pattern: "service/get", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Freshness: time.Hour}}},
+		{Pattern: "service/put", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}},
+	})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	s := proxy.New(proxy.Options{
+		Models: models, NameStyle: "never", StartupWait: patience,
+		Dedup: dedup.Options{MaxBytes: 1 << 20, WriteSettle: shortSettle, Peers: peers},
+		Upstreams: []proxy.Upstream{{
+			Spec:        upstream.Spec{Name: "service", URL: v.url, Shared: true, StartTimeout: patience},
+			Fingerprint: v.url, SharedIdentity: true, Model: valuemodel.Upstream{Name: "service", URL: v.url},
+		}},
+	}, nil)
+	web := httptest.NewServer(s.Handler())
+	t.Cleanup(web.Close)
+	t.Cleanup(s.Close)
+	c, err := client.NewStreamableHttpClient(web.URL + "/mcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := c.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	begin := mcp.InitializeRequest{}
+	begin.Params.ProtocolVersion = "2025-11-25"
+	begin.Params.ClientInfo = mcp.Implementation{Name: "t", Version: "1"}
+	if _, err := c.Initialize(ctx, begin); err != nil {
+		t.Fatal(err)
+	}
+	return &gateway{t, c}
+}
+
+// call calls a tool; an error is one of the protocol, or what the result says is one.
+func (g *gateway) call(tool string, n int) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	r := mcp.CallToolRequest{}
+	r.Params.Name = tool
+	if tool == "get" {
+		r.Params.Arguments = map[string]any{"n": n}
+	}
+	result, err := g.c.CallTool(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	text := result.Content[0].(mcp.TextContent).Text
+	if result.IsError {
+		return "", fmt.Errorf("%s", text)
+	}
+	return text, nil
+}
+
+func (g *gateway) mustCall(tool string, n int) string {
+	g.t.Helper()
+	text, err := g.call(tool, n)
+	if err != nil {
+		g.t.Fatalf("%s: %v", tool, err)
+	}
+	return text
+}
+
+// sharing returns when the gateway serves from its store.
+func (g *gateway) sharing(v *service) {
+	g.t.Helper()
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(20 * time.Millisecond) {
+		g.mustCall("get", -1)
+		before := v.gets.Load()
+		if g.mustCall("get", -1); v.gets.Load() == before {
+			return
+		}
+	}
+	g.t.Fatal("nothing is served from the store")
+}
+
+func TestProxies(t *testing.T) {
+	t.Parallel()
+	store, v := startServer(t), newService(t)
+	cable := newCable(t, store.addr)
+	a, b, c := newGateway(t, v, store.addr), newGateway(t, v, cable.addr()), newGateway(t, v, store.addr)
+	for _, g := range []*gateway{a, b, c} {
+		g.sharing(v)
+	}
+	before := v.gets.Load()
+	if got := a.mustCall("get", 1); got != "0" {
+		t.Fatalf("got %s, want 0", got)
+	}
+	waitUntil(t, "another replica has the answer", func() bool {
+		return b.mustCall("get", 1) == "0" && c.mustCall("get", 1) == "0" && v.gets.Load() <= before+3
+	})
+	asked := v.gets.Load()
+	b.mustCall("get", 1)
+	c.mustCall("get", 1)
+	if got := v.gets.Load(); got != asked {
+		t.Errorf("asked %d times more for what a replica has", got-asked)
+	}
+
+	c.mustCall("put", 0)
+	for i, g := range []*gateway{a, b, c} {
+		if got := g.mustCall("get", 1); got != "1" {
+			t.Errorf("replica %d after a write by another: got %s, want 1", i, got)
+		}
+	}
+
+	cable.setCut(true)
+	puts := v.puts.Load()
+	if got := b.mustCall("get", 1); got != "1" {
+		t.Errorf("a replica that is cut off: read %s, want 1", got)
+	}
+	if _, err := b.call("put", 0); err == nil || !strings.Contains(err.Error(), "other replicas") {
+		t.Errorf("a write of a replica that is cut off: got %v, want that the others cannot be told", err)
+	}
+	if got := v.puts.Load(); got != puts {
+		t.Errorf("the service got %d writes of a replica that is cut off", got-puts)
+	}
+	a.mustCall("put", 0)
+	if got := b.mustCall("get", 1); got != "2" {
+		t.Errorf("a replica that is cut off, after a write by another: read %s, want 2", got)
+	}
+	cable.setCut(false)
+	waitUntil(t, "writes are sent again", func() bool { _, err := b.call("put", 0); return err == nil })
+	if got := a.mustCall("get", 1); got != "3" {
+		t.Errorf("after a write by a replica that is back: read %s, want 3", got)
+	}
+}
+
+// One replica fetches what several are asked for at once.
+func TestOneFetch(t *testing.T) {
+	t.Parallel()
+	store, v := startServer(t), newService(t)
+	var gateways []*gateway
+	for range 3 {
+		g := newGateway(t, v, store.addr)
+		g.sharing(v)
+		gateways = append(gateways, g)
+	}
+	gate := make(chan struct{})
+	v.gate.Store(&gate)
+	before := v.gets.Load()
+	var calls sync.WaitGroup
+	for _, g := range gateways {
+		calls.Go(func() {
+			if got := g.mustCall("get", 7); got != "0" {
+				t.Errorf("got %s, want 0", got)
+			}
+		})
+	}
+	waitUntil(t, "one asks", func() bool { return v.gets.Load() == before+1 })
+	time.Sleep(100 * time.Millisecond) // for the others to ask as well, if they did
+	v.gate.Store(nil)
+	close(gate)
+	calls.Wait()
+	if got := v.gets.Load() - before; got != 1 {
+		t.Errorf("the service was asked %d times, want once", got)
+	}
+}
+
+func waitUntil(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for began := time.Now(); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > patience {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}

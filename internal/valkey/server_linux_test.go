@@ -1,0 +1,169 @@
+package valkey_test
+
+import (
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// store is a real Valkey or Redis server on this machine.
+type store struct {
+	t    *testing.T
+	args []string
+	addr string
+
+	mu  sync.Mutex
+	cmd *exec.Cmd
+}
+
+// startServer starts one without persistence; more are further arguments.
+func startServer(t *testing.T, more ...string) *store {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	s := &store{t: t, addr: addr, args: append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", t.TempDir(), "--loglevel", "warning"}, more...)}
+	s.start()
+	t.Cleanup(func() { s.kill() })
+	return s
+}
+
+// program is the server's program. Where it must be there, its absence is a failure.
+func program(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"valkey-server", "redis-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("MCPSCHEDD_NEEDS_VALKEY") != "" {
+		t.Fatal("neither valkey-server nor redis-server is installed")
+	}
+	t.Skip("neither valkey-server nor redis-server is installed (apt-get install redis-server)")
+	return ""
+}
+
+// start starts it, and returns when it answers.
+func (s *store) start() {
+	s.t.Helper()
+	path := program(s.t)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cmd = exec.Command(path, s.args...)
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	log, err := os.OpenFile(filepath.Join(s.t.TempDir(), "server.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	for range 500 {
+		if c, err := net.Dial("tcp", s.addr); err == nil {
+			c.Close()
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.t.Error("the server does not listen")
+}
+
+// kill ends it at once.
+func (s *store) kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd != nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+		s.cmd = nil
+	}
+}
+
+// signal sends it a signal.
+func (s *store) signal(sig os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd != nil {
+		_ = s.cmd.Process.Signal(sig)
+	}
+}
+
+// cable is a connection to the server that can be cut: a TCP proxy.
+type cable struct {
+	l    net.Listener
+	to   string
+	mu   sync.Mutex
+	cut  bool
+	ends map[net.Conn]bool
+}
+
+func newCable(t *testing.T, to string) *cable {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cable{l: l, to: to, ends: make(map[net.Conn]bool)}
+	go c.serve()
+	t.Cleanup(func() { l.Close(); c.setCut(true) })
+	return c
+}
+
+func (c *cable) addr() string { return c.l.Addr().String() }
+
+func (c *cable) serve() {
+	for {
+		near, err := c.l.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", c.to)
+		if err != nil || !c.add(near, far) {
+			near.Close()
+			if far != nil {
+				far.Close()
+			}
+			continue
+		}
+		carry := func(to, from net.Conn) { _, _ = io.Copy(to, from); to.Close(); from.Close() }
+		go carry(near, far)
+		go carry(far, near)
+	}
+}
+
+func (c *cable) add(ends ...net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut {
+		return false
+	}
+	for _, e := range ends {
+		c.ends[e] = true
+	}
+	return true
+}
+
+// setCut cuts the cable, or mends it.
+func (c *cable) setCut(cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = cut
+	if cut {
+		for e := range c.ends {
+			e.Close()
+		}
+		clear(c.ends)
+	}
+}

@@ -1,0 +1,209 @@
+// Package valkey lets several replicas of the proxy share what their stores know, through a
+// Valkey or Redis server: which places have changed, which writes are pending, and answers.
+//
+// All of it is read from the primary, at every lookup, and each lookup reads which history the
+// primary belongs to (its replication id, which changes with every failover and restart) and
+// whether that history has lasted long enough. A place is a hash: t, a random token that each
+// write replaces, and for each pending write a member with the time, on the server's clock,
+// until which it is to be reckoned with. What is absent is not known, and means a miss.
+//
+//	mcpschedd:HISTORY:open       when the first replica saw this history, ms on the server's clock
+//	mcpschedd:HISTORY:p:PLACE    a hash: t → token, WRITE → until, ms
+//	mcpschedd:HISTORY:a:KEY      an answer; it expires by itself
+//	mcpschedd:HISTORY:f:KEY      the replica that fetches it; likewise
+package valkey
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Options are how a server is used.
+type Options struct {
+	URL         string        // valkey://, valkeys://, redis:// or rediss://
+	WriteSettle time.Duration // how long after the request was given up a write may still land; the same at all replicas
+	Lease       time.Duration // how long a write stays announced by itself; the same at all replicas; 0: 10 s
+	Log         *slog.Logger
+}
+
+// DefaultLease is that of Options.
+const DefaultLease = 10 * time.Second
+
+const (
+	prefix  = "mcpschedd:"
+	retry   = 250 * time.Millisecond
+	dialing = time.Second // how long connecting may take
+)
+
+// Store is the server as one replica knows it. It implements dedup.Peers.
+type Store struct {
+	options Options
+	client  rueidis.ClientOption
+	id      string // of this replica: names its writes
+	writes  atomic.Uint64
+
+	conn    atomic.Pointer[rueidis.Client] // nil: there is none yet
+	history atomic.Pointer[string]         // what keys begin with; "": not known
+	down    atomic.Bool                    // it did not answer, and is being tried again
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	open   map[*announcement]struct{} // writes that have been announced and have not ended
+	notice map[string]chan struct{}   // key → closed when its fetch by another replica has ended
+}
+
+// errDown says why nothing is asked of the server.
+var errDown = errors.New("the store of the replicas cannot be reached")
+
+// New returns the store, and connects to its server in the background: a replica that cannot
+// reach it works without. An error is one of the URL.
+func New(o Options) (*Store, error) {
+	client, err := clientOption(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if o.Lease == 0 {
+		o.Lease = DefaultLease
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{options: o, client: client, id: rand.Text(), open: make(map[*announcement]struct{}), notice: make(map[string]chan struct{})}
+	s.history.Store(new(string))
+	s.down.Store(true)
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.running.Go(func() { s.stayConnected(ctx) })
+	s.running.Go(func() { s.renewAll(ctx) })
+	s.running.Go(func() { s.hear(ctx) })
+	return s, nil
+}
+
+// Close ends what works in the background, and the connections.
+func (s *Store) Close() {
+	s.stop()
+	s.running.Wait()
+	if conn := s.conn.Load(); conn != nil {
+		(*conn).Close()
+	}
+}
+
+// clientOption checks a URL.
+func clientOption(text string) (rueidis.ClientOption, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return rueidis.ClientOption{}, errors.New("no URL") // its text may hold a password
+	}
+	switch u.Scheme {
+	case "valkey", "valkeys", "redis", "rediss":
+	default:
+		return rueidis.ClientOption{}, fmt.Errorf("scheme %q: expected valkey, valkeys, redis or rediss", u.Scheme)
+	}
+	o, err := rueidis.ParseURL(text)
+	if err != nil {
+		return o, err
+	}
+	if u.Host == "" {
+		return o, errors.New("it names no host")
+	}
+	o.ForceSingleClient = o.Sentinel.MasterSet == "" // a Cluster is refused by what it says of itself
+	o.DisableCache, o.DisableRetry = true, true      // nothing is read but from the primary, now
+	o.PipelineMultiplex = -1                         // one connection
+	o.Dialer.Timeout, o.ConnWriteTimeout = dialing, dialing
+	o.ReadBufferEachConn, o.WriteBufferEachConn = 64<<10, 64<<10
+	o.ClientName = "mcpschedd"
+	return o, nil
+}
+
+// stayConnected connects, and while the server does not answer tries again.
+func (s *Store) stayConnected(ctx context.Context) {
+	for tick := time.NewTicker(retry); ; {
+		if s.down.Load() {
+			if err := s.try(ctx); err == nil {
+				s.down.Store(false)
+				s.options.Log.Info("the replicas share their store", "at", s.address())
+			} else if ctx.Err() == nil {
+				s.options.Log.Debug("the store of the replicas cannot be used", "at", s.address(), "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// address is what messages name the server by.
+func (s *Store) address() string { return strings.Join(s.client.InitAddress, ", ") }
+
+// try connects, if there is no connection yet, and checks what is there.
+func (s *Store) try(ctx context.Context) error {
+	if s.conn.Load() == nil {
+		conn, err := rueidis.NewClient(s.client)
+		if err != nil {
+			return err
+		}
+		if err := s.suits(ctx, conn); err != nil {
+			conn.Close()
+			s.options.Log.Warn("the server cannot be the store of the replicas: nothing is stored, and no write is sent", "at", s.address(), "err", err)
+			return err
+		}
+		s.conn.Store(&conn)
+	}
+	_, err := s.exchange(ctx)
+	if errors.Is(err, errHistory) { // it answers
+		return nil
+	}
+	return err
+}
+
+// suits checks that the server is one that what is said here holds for.
+func (s *Store) suits(ctx context.Context, conn rueidis.Client) error {
+	text, err := conn.Do(ctx, conn.B().Info().Section("everything").Build()).ToString()
+	if err != nil {
+		return err
+	}
+	switch policy := infoField(text, "maxmemory_policy"); {
+	case infoField(text, "cluster_enabled") == "1":
+		return errors.New("it is a Cluster, whose slots move from server to server without notice: use a single primary, or Sentinel")
+	case strings.HasPrefix(policy, "allkeys-"):
+		return fmt.Errorf("maxmemory-policy is %s, which may evict what says that an answer is out of date: set noeviction or volatile-lru", policy)
+	case s.client.Sentinel.MasterSet == "":
+	case !s.fences(ctx, conn):
+		return errors.New("a primary that Sentinel has replaced would go on taking writes: set min-replicas-to-write to 1 or more")
+	}
+	return nil
+}
+
+// fences reports whether a primary that has lost its replicas takes no writes.
+func (s *Store) fences(ctx context.Context, conn rueidis.Client) bool {
+	for _, name := range []string{"min-replicas-to-write", "min-slaves-to-write"} {
+		if got, err := conn.Do(ctx, conn.B().ConfigGet().Parameter(name).Build()).AsStrMap(); err == nil && got[name] != "" {
+			return got[name] != "0"
+		}
+	}
+	return true // it may not be asked: its operator has been told by the documents
+}
+
+// infoField is the value of a field in what INFO says; "" if it is not there.
+func infoField(text, name string) string {
+	_, rest, ok := strings.Cut(text, "\n"+name+":")
+	if !ok {
+		return ""
+	}
+	value, _, _ := strings.Cut(rest, "\r")
+	return value
+}
