@@ -49,7 +49,7 @@ func newScores(p *Player) scores { return scores{p: p, open: make(map[exact]expe
 
 // found notes the candidates that rules allow, though they may only be watched so far. Of
 // what is open already that stays which was first expected of it.
-func (s *scores) found(t *table, all []predict.Candidate) {
+func (s *scores) found(t *playing, all []predict.Candidate) {
 	for c, e := range s.open {
 		if !s.usable(t, e) {
 			s.close(c, e, false)
@@ -65,7 +65,7 @@ func (s *scores) found(t *table, all []predict.Candidate) {
 }
 
 // usable reports whether an answer fetched then could still be used.
-func (s *scores) usable(t *table, e expected) bool {
+func (s *scores) usable(t *playing, e expected) bool {
 	if keep := s.p.o.KeepTurns; keep > 0 {
 		return t.turns-e.turn <= keep
 	}
@@ -73,7 +73,7 @@ func (s *scores) usable(t *table, e expected) bool {
 }
 
 // asked notes a call that was made.
-func (s *scores) asked(t *table, m *made) {
+func (s *scores) asked(t *playing, m *made) {
 	if e, known := s.open[m.exact]; known {
 		s.close(m.exact, e, s.usable(t, e))
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/speculate"
 )
 
 // Sabotage breaks the rules by which the stores of all arms are asked.
@@ -21,6 +22,9 @@ func (p *Player) Watch(arm int, begun func(turns int, tool, arguments string)) {
 
 // Stored are the counts of the store of an arm.
 func (p *Player) Stored(arm int) dedup.Stats { return p.arms[arm].store.Stats() }
+
+// Known is what the scheduler of an arm has found out of how the upstream works.
+func (p *Player) Known(arm int) speculate.Known { return p.arms[arm].scheduler.Known(upstreamID) }
 
 // Times are when the calls of a session begin and end if it is laid out with a
 // latency of one second where none is recorded.

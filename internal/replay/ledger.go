@@ -2,15 +2,23 @@ package replay
 
 import (
 	"math"
+	"time"
 
 	"mcpschedd/internal/call"
 )
 
-// ledger is kept beside the store, and not by it: what was changed when. By it
-// every answer is checked that a store has given. Moments are numbered in the
+// ledger is kept beside the store, and not by it: what was changed when, and what was asked
+// for when. By it every answer is checked that a store has given. Moments are numbered in the
 // order in which they are played.
 type ledger struct {
 	places map[call.Place]*changes
+	sent   map[sending]uint64 // the moments at which real calls were sent
+}
+
+// sending is a fetch: of a call, at a time by the store's clock.
+type sending struct {
+	exact
+	at time.Duration
 }
 
 // changes are those of one place.
@@ -19,7 +27,9 @@ type changes struct {
 	last uint64 // when the last one ended
 }
 
-func newLedger() *ledger { return &ledger{places: make(map[call.Place]*changes)} }
+func newLedger() *ledger {
+	return &ledger{places: make(map[call.Place]*changes), sent: make(map[sending]uint64)}
+}
 
 // arrive notes that a call which may change something has come.
 func (l *ledger) arrive(e call.Effect) {

@@ -138,7 +138,7 @@ func (p *Player) Play(all []*Session) {
 }
 
 func (p *Player) play(s *Session, arms []*arm) {
-	t := newTable(p, s, arms)
+	t := newPlaying(p, s, arms)
 	for i := range s.turns {
 		t.turn(&s.turns[i])
 	}
@@ -159,7 +159,7 @@ func (p *Player) learner() *predict.Model {
 
 // latency is how long a call takes of which that was not recorded.
 func latency(m *made) time.Duration {
-	if l := m.model.Cost.Latency; l > 0 {
+	if l := m.class.model.Cost.Latency; l > 0 {
 		return l
 	}
 	return usualLatency

@@ -38,7 +38,8 @@ func (c *Counts) add(o *Counts) {
 	c.after += o.after
 }
 
-// Figures are counts and what they say.
+// Figures are counts and what they say. They, a Report and a Row are as wide as what `replay`
+// prints of them is: an object of JSON, a line of CSV.
 type Figures struct {
 	Counts
 	IssuedPerCall float64 `json:"issued_per_call"`
@@ -91,7 +92,7 @@ type Row struct {
 func (p *Player) Reports() []*Report {
 	var all []*Report
 	for _, a := range p.arms {
-		r := a.report.report(a.Name)
+		r := a.report.report(a.rules.Name)
 		r.Untimed, r.Think, r.Calibration = p.untimed, p.o.Think.Milliseconds(), p.calibration()
 		all = append(all, r)
 	}

@@ -26,9 +26,9 @@ type turn struct {
 
 // made is a call as it is played.
 type made struct {
-	*Call
 	exact
-	judged
+	recorded   *Call
+	class      *callClass
 	number     int // of the session's calls
 	turn       int
 	offset     time.Duration // since the turn began
@@ -59,12 +59,12 @@ func Sessions(calls []Call) []*Session {
 
 func (s *Session) add(c *Call) {
 	n := len(s.turns)
-	if n == 0 || s.turns[n-1].calls[0].Batch != c.Batch {
+	if n == 0 || s.turns[n-1].calls[0].recorded.Batch != c.Batch {
 		s.turns = append(s.turns, turn{})
 		n++
 	}
 	s.calls++
-	m := &made{Call: c, exact: exact{c.Tool, string(c.Arguments)}, number: s.calls, turn: n - 1}
+	m := &made{recorded: c, exact: exact{c.Tool, string(c.Arguments)}, number: s.calls, turn: n - 1}
 	if canonical, ok := jsonrpc.AppendCanonical(nil, c.Arguments); ok {
 		m.arguments = string(canonical)
 	}
@@ -106,13 +106,13 @@ func (s *Session) lay(think time.Duration, latency func(*made) time.Duration) {
 		ended = nil
 		for _, m := range turn.calls {
 			m.offset = 0
-			if m.Start != nil {
-				m.offset = min(milliseconds(*m.Start-*first), longestGap)
+			if m.recorded.Start != nil {
+				m.offset = min(milliseconds(*m.recorded.Start-*first), longestGap)
 			}
 			m.start = begin + m.offset
-			m.end = m.start + cmp.Or(m.recorded(), latency(m))
-			if now = max(now, m.end); m.End != nil && (ended == nil || *m.End > *ended) {
-				ended = m.End
+			m.end = m.start + cmp.Or(m.recorded.took(), latency(m))
+			if now = max(now, m.end); m.recorded.End != nil && (ended == nil || *m.recorded.End > *ended) {
+				ended = m.recorded.End
 			}
 		}
 	}
@@ -129,19 +129,19 @@ const (
 func earliest(turn []*made) *int64 {
 	var first *int64
 	for _, m := range turn {
-		if m.Start != nil && (first == nil || *m.Start < *first) {
-			first = m.Start
+		if start := m.recorded.Start; start != nil && (first == nil || *start < *first) {
+			first = start
 		}
 	}
 	return first
 }
 
-// recorded is how long a call took; 0 if that was not recorded.
-func (m *made) recorded() time.Duration {
-	if m.Start == nil || m.End == nil {
+// took is how long the call took; 0 if that was not recorded.
+func (c *Call) took() time.Duration {
+	if c.Start == nil || c.End == nil {
 		return 0
 	}
-	return min(max(milliseconds(*m.End-*m.Start), time.Microsecond), longestGap) // no time at all is less than could be told
+	return min(max(milliseconds(*c.End-*c.Start), time.Microsecond), longestGap) // no time at all is less than could be told
 }
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
@@ -154,6 +154,6 @@ func (t *turn) inOrder(instant bool) []*made {
 			return cmp.Compare(a.offset, b.offset)
 		}
 		rank := map[bool]int{true: 1}
-		return cmp.Compare(rank[a.effect.Changes()], rank[b.effect.Changes()])
+		return cmp.Compare(rank[a.class.effect.Changes()], rank[b.class.effect.Changes()])
 	})
 }

@@ -10,37 +10,37 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// table is where one session is played. The learner is told of it as it was recorded.
-type table struct {
+// playing is a session that is played. The learner is told of it as it was recorded.
+type playing struct {
 	p       *Player
 	s       *Session
 	began   time.Time        // when the session began
 	now     time.Duration    // since then, as it was recorded
 	turns   int              // begun
 	learner *predict.Session // nil: no arm wants to know what it expects
-	known   map[exact]*judged
+	classes map[exact]*callClass
 	asked   map[exact]bool // calls that were made
 	scores  scores
-	seats   []*seat
+	arms    []*armSession
 }
 
-func newTable(p *Player, s *Session, arms []*arm) *table {
-	t := &table{p: p, s: s, known: make(map[exact]*judged), asked: make(map[exact]bool), scores: newScores(p)}
+func newPlaying(p *Player, s *Session, arms []*arm) *playing {
+	t := &playing{p: p, s: s, classes: make(map[exact]*callClass), asked: make(map[exact]bool), scores: newScores(p)}
 	for i := range s.turns {
 		for _, m := range s.turns[i].calls {
-			m.judged = *t.judge(m.exact)
-			if len(arms) > 0 && m.recorded() == 0 {
+			m.class = t.class(m.exact)
+			if len(arms) > 0 && m.recorded.took() == 0 {
 				p.untimed++
 			}
 		}
 	}
 	s.lay(p.o.Think, latency)
 	t.began = p.starts(s)
-	if len(arms) == 0 || slices.ContainsFunc(arms, func(a *arm) bool { return a.Source == Forecast }) {
+	if len(arms) == 0 || slices.ContainsFunc(arms, func(a *arm) bool { return a.rules.Source == Forecast }) {
 		t.learner = p.learner().Begin(s.mark, false)
 	}
 	for _, a := range arms {
-		t.seats = append(t.seats, a.seat(t))
+		t.arms = append(t.arms, a.begin(t))
 	}
 	return t
 }
@@ -55,22 +55,21 @@ func (p *Player) starts(s *Session) time.Time {
 	return at
 }
 
-// judge is what is known of a call, which does not change.
-func (t *table) judge(c exact) *judged {
-	j := t.known[c]
-	if j == nil {
-		found := t.p.o.judge(c)
-		j = &found
-		t.known[c] = j
+// class is what is known of a call, which does not change.
+func (t *playing) class(c exact) *callClass {
+	known := t.classes[c]
+	if known == nil {
+		known = new(t.p.o.classify(c))
+		t.classes[c] = known
 	}
-	return j
+	return known
 }
 
 // at is the moment that is played, as the learner is told it.
-func (t *table) at() time.Time { return t.began.Add(t.now) }
+func (t *playing) at() time.Time { return t.began.Add(t.now) }
 
 // turn plays the calls of a turn, then has every arm prefetch the next.
-func (t *table) turn(turn *turn) {
+func (t *playing) turn(turn *turn) {
 	t.turns++
 	for _, m := range turn.inOrder(t.p.o.KeepTurns > 0) {
 		t.now = max(t.now, m.start)
@@ -79,30 +78,30 @@ func (t *table) turn(turn *turn) {
 	for _, m := range slices.SortedStableFunc(slices.Values(turn.calls), func(a, b *made) int { return cmp.Compare(a.end, b.end) }) {
 		t.now = max(t.now, m.end)
 		if t.learner != nil {
-			t.learner.Result(predict.Result{ID: uint64(m.number), Failed: m.Failed, Text: []byte(m.Text), Size: m.Bytes, At: t.at()})
+			t.learner.Result(predict.Result{ID: uint64(m.number), Failed: m.recorded.Failed, Text: []byte(m.recorded.Text), Size: m.recorded.Bytes, At: t.at()})
 		}
 	}
 	var found []predict.Candidate
 	if t.learner != nil {
 		found = t.learner.Guesses(t.at())
-		if len(t.seats) > 0 {
+		if len(t.arms) > 0 {
 			t.scores.found(t, found)
 		}
 	}
-	for _, seat := range t.seats {
-		seat.turn(turn)
-		switch seat.Source {
+	for _, s := range t.arms {
+		s.turn(turn)
+		switch s.arm.rules.Source {
 		case Forecast:
-			seat.consider(t.unasked(found, seat))
+			s.consider(t.unasked(found, s))
 		case Oracle:
-			seat.consider(t.foreknown())
+			s.consider(t.foreknown())
 		}
 	}
 }
 
 // unasked are the candidates without those calls that are there already when they are
 // considered: a client that asks at once is faster than the worker.
-func (t *table) unasked(found []predict.Candidate, of *seat) []predict.Candidate {
+func (t *playing) unasked(found []predict.Candidate, of *armSession) []predict.Candidate {
 	if t.p.o.KeepTurns > 0 || t.turns >= len(t.s.turns) || t.s.turns[t.turns].gap > 0 {
 		return found
 	}
@@ -118,16 +117,16 @@ func (t *table) unasked(found []predict.Candidate, of *seat) []predict.Candidate
 }
 
 // begins is the beginning of a call.
-func (t *table) begins(m *made) {
-	if m.storable() && len(t.seats) > 0 {
+func (t *playing) begins(m *made) {
+	if m.class.storable() && len(t.arms) > 0 {
 		t.scores.asked(t, m)
 	}
 	t.asked[m.exact] = true
 	if t.learner != nil {
-		t.learner.Call(predict.Call{ID: uint64(m.number), Turn: m.turn + 1, Tool: m.Tool, Arguments: m.arguments, At: t.at()})
+		t.learner.Call(predict.Call{ID: uint64(m.number), Turn: m.turn + 1, Tool: m.tool, Arguments: m.arguments, At: t.at()})
 	}
-	if m.effect.Changes() {
-		stale := func(c exact) bool { return touches(m.effect, t.judge(c).query.Places) }
+	if m.class.effect.Changes() {
+		stale := func(c exact) bool { return touches(m.class.effect, t.class(c).query.Places) }
 		t.scores.void(stale)
 		if t.learner != nil {
 			t.learner.Invalidate(func(tool, arguments string) bool { return stale(exact{tool, arguments}) })
@@ -141,16 +140,16 @@ func touches(e call.Effect, places []call.Place) bool {
 }
 
 // foreknown are the reads of the next turn that are no repeats.
-func (t *table) foreknown() []predict.Candidate {
+func (t *playing) foreknown() []predict.Candidate {
 	if t.turns >= len(t.s.turns) {
 		return nil
 	}
 	var all []predict.Candidate
 	next := &t.s.turns[t.turns]
 	for _, m := range next.calls {
-		if m.read && m.storable() && !m.repeat {
+		if m.class.read && m.class.storable() && !m.repeat {
 			all = append(all, predict.Candidate{
-				Key: call.Key{Tool: m.Tool, Arguments: m.arguments}, P: 1, Why: predict.Why{Edge: "oracle"}, Model: m.model, Bytes: m.Bytes,
+				Key: call.Key{Tool: m.tool, Arguments: m.arguments}, P: 1, Why: predict.Why{Edge: "oracle"}, Model: m.class.model, Bytes: m.recorded.Bytes,
 				Latency: enrich.Point(m.end - m.start), Lead: enrich.Point(max(next.gap+m.offset, time.Millisecond)),
 			})
 		}
@@ -159,13 +158,13 @@ func (t *table) foreknown() []predict.Candidate {
 }
 
 // end is the end of the session.
-func (t *table) end() {
+func (t *playing) end() {
 	t.scores.end()
 	if t.learner != nil {
 		t.learner.End()
 	}
-	for _, seat := range t.seats {
-		seat.end()
+	for _, s := range t.arms {
+		s.end()
 	}
 	t.p.wall = t.at()
 }

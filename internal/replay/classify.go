@@ -12,8 +12,8 @@ import (
 // upstreamID stands for the one upstream that has all recorded tools.
 const upstreamID = 1
 
-// judged is what the value model says of a call.
-type judged struct {
+// callClass is what the value model says of a call.
+type callClass struct {
 	model  *valuemodel.Model
 	host   string
 	effect call.Effect
@@ -21,12 +21,12 @@ type judged struct {
 	read   bool        // it counts as a read: its tool as a whole may be run early
 }
 
-// judge says what a call may change, and whether it may be answered by anything
+// classify says what a call may change, and whether it may be answered by anything
 // but its upstream. The file that an answer depends on is not looked at: that of
 // the recording is not here.
-func (o *Options) judge(c exact) judged {
+func (o *Options) classify(c exact) callClass {
 	m := o.Model(c.tool)
-	out := judged{model: m, host: m.Host, read: m.Class.Reads() && m.Speculate != nil && *m.Speculate}
+	out := callClass{model: m, host: m.Host, read: m.Class.Reads() && m.Speculate != nil && *m.Speculate}
 	raw := []byte(c.arguments)
 	index := jsonrpc.NewIndex(raw)
 	args, names := valuemodel.Arguments(nil), iter.Seq[string](nil)
@@ -61,7 +61,7 @@ func (o *Options) judge(c exact) judged {
 }
 
 // storable reports whether anything but the upstream may answer.
-func (j *judged) storable() bool { return j.query.Key.Tool != "" }
+func (c *callClass) storable() bool { return c.query.Key.Tool != "" }
 
 func namesOf(object []byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
