@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -23,12 +24,17 @@ import (
 // predecessor is how long a daemon that is ending may still be the one.
 const predecessor = 1500 * time.Millisecond
 
+// stayEvery is how often a daemon that stays looks whether the one that runs has ended.
+const stayEvery = 10 * time.Second
+
 // mostIdle is how many rooms without clients are kept, so that the next session of a project
 // finds its servers running.
 const mostIdle = 8
 
 func daemonCommand() *cobra.Command {
 	var file string
+	var stay bool
+	var unit string
 	c := &cobra.Command{
 		Use:   "daemon",
 		Short: "Run the process that serves all clients that start mcpschedd connect",
@@ -38,20 +44,38 @@ there is no need to. Without clients it ends after [daemon] idle.
 
 Clients that work in the same folder with the same environment are served together: they
 share the servers that are known to hold nothing of a session, and those with
-instances = "shared". No others share a process.`,
-		Example: `  mcpschedd daemon`,
-		Args:    takes(0, 0, ""),
+instances = "shared". No others share a process.
+
+To have it up always, with systemd or on macOS:
+
+  mcpschedd daemon --unit systemd > ~/.config/systemd/user/mcpschedd.service
+  systemctl --user enable --now mcpschedd
+
+  mcpschedd daemon --unit launchd > ~/Library/LaunchAgents/mcpschedd.plist
+  launchctl bootstrap gui/$UID ~/Library/LaunchAgents/mcpschedd.plist`,
+		Example: `  mcpschedd daemon
+  mcpschedd daemon --unit systemd`,
+		Args: takes(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return runDaemon(c.Context(), file, c.OutOrStdout(), c.ErrOrStderr())
+			if unit != "" {
+				return printUnit(c.OutOrStdout(), unit, file)
+			}
+			return runDaemon(c.Context(), file, stay, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	configFlag(c, &file)
+	c.Flags().BoolVar(&stay, "stay", false, "wait for another one to end, and do not end for want of\nclients")
+	c.Flags().StringVar(&unit, "unit", "", "print the unit by which `SYSTEM`, systemd or launchd, keeps it\nup, and end")
+	completeFlag(c, "unit", "systemd", "launchd")
 	return c
 }
 
 // runDaemon serves clients until a signal comes, or there has been none for a while.
-func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error {
+func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Writer) error {
 	base := &proxyProcess{flags: serveOptions{config: file}, at: ownWorkplace()}
+	if !isTerminal(stderr) {
+		stderr = io.Discard // the log in the state folder has it
+	}
 	if err := base.load(stderr); err != nil {
 		return err
 	}
@@ -71,7 +95,7 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	defer leave()
 	d := &daemonProcess{
 		base: base, guard: upstream.NewGuard(base.log), common: proxy.NewCommon(o),
-		rooms: make(map[string]*daemonRoom), idle: time.Duration(base.config.Daemon.Idle),
+		rooms: make(map[string]*daemonRoom), idle: time.Duration(base.config.Daemon.Idle), stay: stay,
 	}
 	d.hooks = hook.New(hook.Effects{
 		Begin:   func() hook.Write { return d.common.ChangeLocal() },
@@ -79,7 +103,15 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	})
 	ctx, d.end = context.WithCancel(ctx)
 	defer d.end()
-	l, err := daemon.Listen(place, daemon.ListenOptions{Version: version(), Names: d.names, Log: base.log, Wait: predecessor, Serve: d.serve, Hear: d.hooks.Hear})
+	lo := daemon.ListenOptions{Version: version(), Names: d.names, Log: base.log, Wait: predecessor, Serve: d.serve, Hear: d.hooks.Hear}
+	l, err := daemon.Listen(place, lo)
+	for ; stay && errors.Is(err, daemon.ErrRuns); l, err = daemon.Listen(place, lo) {
+		select {
+		case <-time.After(stayEvery):
+		case <-ctx.Done():
+			return nil
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -106,7 +138,8 @@ type daemonProcess struct {
 	guard  *upstream.Guard
 	common *proxy.Common
 	hooks  *hook.Ledger  // what the clients report of themselves
-	idle   time.Duration // without clients until it ends; 0: never
+	idle   time.Duration // without clients until it ends, and a room of it; 0: never
+	stay   bool          // it does not end, but its rooms
 	end    context.CancelFunc
 
 	mu      sync.Mutex
@@ -260,7 +293,7 @@ func (d *daemonProcess) lookIdle() {
 }
 
 func (d *daemonProcess) lookIdleLocked() {
-	if d.clients == 0 && d.idle > 0 && d.ending == nil {
+	if d.clients == 0 && d.idle > 0 && !d.stay && d.ending == nil {
 		d.ending = time.AfterFunc(d.idle, d.endIdle)
 	}
 }

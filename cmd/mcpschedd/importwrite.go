@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -119,7 +118,7 @@ func (p *importPlan) withHooks(all []clients.Change) ([]clients.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	line[1] = "hook"
+	line[1] = daemon.HookCommand
 	path := clients.HooksFile(p.m.machine())
 	i := slices.IndexFunc(all, func(c clients.Change) bool { return c.File.Path == path })
 	if i < 0 {
@@ -247,20 +246,12 @@ func (p *importPlan) changedRules() ([]clients.Change, error) {
 }
 
 // ownLine is the command line by which a client starts mcpschedd: by an absolute path, as
-// programs with windows have another PATH than a terminal, and through the link in PATH
-// where there is one, which outlives an update. The small program, where it stands beside,
-// connects in an eighth of the time.
+// programs with windows have another PATH than a terminal. The small program, where it stands
+// beside, connects in an eighth of the time.
 func (m *importing) ownLine(path string) ([]string, error) {
-	self, err := os.Executable()
+	self, err := installed()
 	if err != nil {
 		return nil, err
-	}
-	if linked, err := exec.LookPath("mcpschedd"); err == nil && filepath.IsAbs(linked) {
-		a, errA := os.Stat(linked)
-		b, errB := os.Stat(self)
-		if errA == nil && errB == nil && os.SameFile(a, b) {
-			self = linked
-		}
 	}
 	if small := filepath.Join(filepath.Dir(self), daemon.Small+filepath.Ext(self)); exists(small) {
 		self = small

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,9 @@ const maxLogFile = 4 << 20
 
 // proxyLog is the log of the proxy itself, in the state folder.
 const proxyLog = "logs/mcpschedd.log"
+
+// daemonOutput is what daemons that clients have started write otherwise.
+const daemonOutput = "logs/daemon.log"
 
 // upstreamLog is what an upstream's processes write to stderr, in the state folder.
 func upstreamLog(name string) string { return "logs/upstream-" + name + ".log" }
@@ -111,7 +115,7 @@ stderr. They are kept in the state folder, in logs.`,
 			if len(words) > 0 {
 				name = upstreamLog(words[0])
 			}
-			return printLog(c.OutOrStdout(), file, name, lines)
+			return printLog(c.OutOrStdout(), c.ErrOrStderr(), file, name, lines)
 		},
 	}
 	configFlag(c, &file)
@@ -120,19 +124,23 @@ stderr. They are kept in the state folder, in logs.`,
 }
 
 // printLog prints the end of the proxy's log, or of an upstream's.
-func printLog(stdout io.Writer, file, name string, lines int) error {
+func printLog(stdout, stderr io.Writer, file, name string, lines int) error {
 	c, _, err := loadServed(file)
 	if err != nil {
 		return err
-	}
-	if name == proxyLog && c.Log.File != "" {
-		return printEnd(stdout, c.Log.File, lines)
 	}
 	dir, err := stateDir(c)
 	if err != nil {
 		return err
 	}
-	return printEnd(stdout, dir.Path(name), lines)
+	path := dir.Path(name)
+	if name == proxyLog {
+		path = cmp.Or(c.Log.File, path)
+		if info, err := os.Stat(dir.Path(daemonOutput)); err == nil && info.Size() > 0 {
+			say(stderr, "note: what daemons wrote besides, such as why one crashed, is in %s", dir.Path(daemonOutput))
+		}
+	}
+	return printEnd(stdout, path, lines)
 }
 
 // printEnd prints the last lines of a log, and of the one before it where that is needed.
@@ -167,7 +175,7 @@ func logNames(dir string) (names []string) {
 		name := strings.TrimSuffix(filepath.Base(file), ".log")
 		if upstream, ok := strings.CutPrefix(name, "upstream-"); ok {
 			names = append(names, "mcpschedd logs "+upstream)
-		} else {
+		} else if filepath.Base(file) != filepath.Base(daemonOutput) {
 			names = append(names, "mcpschedd logs")
 		}
 	}

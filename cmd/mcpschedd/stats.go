@@ -252,13 +252,18 @@ func frame(text string, width, height int) []byte {
 	return append(out, "\x1b[J"...)
 }
 
+// isTerminal says whether people read what is written there as it is.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
 // terminal says whether w is one, and of which size.
 func terminal(w io.Writer) (width, height int, ok bool) {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	if !isTerminal(w) {
 		return 0, 0, false
 	}
-	width, height, err := term.GetSize(int(f.Fd()))
+	width, height, err := term.GetSize(int(w.(*os.File).Fd()))
 	if err != nil || width == 0 || height == 0 { // one that does not say
 		return 80, 24, true
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/config"
 	"mcpschedd/internal/record"
 )
 
@@ -114,9 +115,9 @@ func (r *reading) seen(now time.Time) *seen {
 
 // folder is where the processes of this user write their events and how they stand.
 type folder struct {
-	path       string
-	off        bool // events are not wanted
-	configured bool // there are upstreams
+	path   string
+	off    bool // events are not wanted
+	config *config.Config
 }
 
 func folderOf(configFile string) (folder, error) {
@@ -124,7 +125,7 @@ func folderOf(configFile string) (folder, error) {
 	if err != nil {
 		return folder{}, err
 	}
-	return folder{path: dir.Path(eventsFolder), off: c.Telemetry.Events == "off", configured: len(c.Upstreams) > 0}, nil
+	return folder{path: dir.Path(eventsFolder), off: c.Telemetry.Events == "off", config: c}, nil
 }
 
 // eventsOff says where the figures are that no event tells.
@@ -148,13 +149,17 @@ func (r *reading) follow(d folder) (*seen, error) {
 	if len(s.stats.Running) > 0 {
 		return s, nil
 	}
-	if s.notes = append(s.notes, "No mcpschedd is running."); !idle {
+	running := "No mcpschedd is running."
+	if _, runs := daemonOf(d.config); runs {
+		running = "The daemon runs, and has no client."
+	}
+	if s.notes = append(s.notes, running); !idle {
 		return s, nil
 	}
 	switch {
 	case holds(d.path, ".jsonl"):
 		s.notes = append(s.notes, "What was recorded on other days: mcpschedd stats "+d.path)
-	case d.configured:
+	case len(d.config.Upstreams) > 0:
 		s.notes = append(s.notes, "A client starts it when the client itself starts: mcpschedd connect is to be among its servers.")
 	default:
 		s.notes = append(s.notes, "To begin: mcpschedd import --all --write takes over the servers of your MCP client and puts mcpschedd in their place; mcpschedd demo shows what that saves.")

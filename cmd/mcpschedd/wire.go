@@ -111,7 +111,15 @@ const exclusiveMaxAge = 5 * time.Minute
 
 // wire resolves one upstream.
 func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) proxy.Upstream {
-	r, err := u.Resolve(at.lookup)
+	missing := false
+	r, err := u.Resolve(func(name string) (string, bool) {
+		value, set := at.lookup(name)
+		missing = missing || !set
+		return value, set
+	})
+	if err != nil && missing && at.shares {
+		err = fmt.Errorf("%w; a client brings the variables that the configuration names when it starts: if it has this one now, start it anew", err)
+	}
 	return wireResolved(at, c, u, r, err, dir)
 }
 

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"html"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// units are what keeps the daemon up always, by the system that does: %s is its command line, and
+// what its environment must have.
+var units = map[string]string{
+	"systemd": `[Unit]
+Description=mcpschedd, one MCP proxy for all clients of this user
+
+[Service]
+Type=exec
+ExecStart=%s
+%sRestart=on-failure
+RestartSec=5
+
+[Install]
+WantedBy=default.target
+`,
+	"launchd": `<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0">
+<dict>
+	<key>Label</key>
+	<string>mcpschedd</string>
+	<key>ProgramArguments</key>
+	<array>
+%s	</array>
+	<key>EnvironmentVariables</key>
+	<dict>
+%s	</dict>
+	<key>RunAtLoad</key>
+	<true/>
+	<key>KeepAlive</key>
+	<dict>
+		<key>SuccessfulExit</key>
+		<false/>
+	</dict>
+</dict>
+</plist>
+`,
+}
+
+// systemdWord is a word of a command line in a unit.
+func systemdWord(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(s) + `"`
+}
+
+// printUnit prints the unit for the daemon of a configuration. It names what may differ where a
+// user's session begins: the configuration, and the folders of state and configuration.
+func printUnit(w io.Writer, system, file string) error {
+	unit, known := units[system]
+	if !known {
+		return usage("--unit: want systemd or launchd, have %q", system)
+	}
+	program, err := installed()
+	if err != nil {
+		return err
+	}
+	line := []string{program, "daemon", "--stay"}
+	if file = cmp.Or(file, os.Getenv("MCPSCHEDD_CONFIG")); file != "" {
+		if file, err = filepath.Abs(file); err != nil {
+			return err
+		}
+		line = append(line, "--config", file)
+	}
+	environment := ""
+	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
+		switch value := os.Getenv(name); {
+		case value == "":
+		case system == "systemd":
+			environment += "Environment=" + strings.ReplaceAll(systemdWord(name+"="+value), "$$", "$") + "\n"
+		default:
+			environment += fmt.Sprintf("\t\t<key>%s</key>\n\t\t<string>%s</string>\n", name, html.EscapeString(value))
+		}
+	}
+	command := ""
+	for i, word := range line {
+		if system == "launchd" {
+			command += "\t\t<string>" + html.EscapeString(word) + "</string>\n"
+			continue
+		}
+		if i > 0 {
+			command += " "
+		}
+		command += systemdWord(word)
+	}
+	_, err = fmt.Fprintf(w, unit, command, environment)
+	return err
+}
+
+// installed is the path of this program: through the link in PATH where there is one, which
+// outlives an update.
+func installed() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if linked, err := exec.LookPath("mcpschedd"); err == nil && filepath.IsAbs(linked) {
+		a, errA := os.Stat(linked)
+		b, errB := os.Stat(self)
+		if errA == nil && errB == nil && os.SameFile(a, b) {
+			return linked, nil
+		}
+	}
+	return self, nil
+}
