@@ -153,7 +153,8 @@ func TestDaemonShares(t *testing.T) {
 func TestDaemonKeepsApart(t *testing.T) {
 	t.Parallel()
 	config := upstreamConfig(mcptest.Options{Name: "one"})
-	d := newDaemonTest(t, strings.Replace(config, "env = { ", `env = { TOKEN = "${TOKEN}", `, 1)+"instances = \"shared\"\n")
+	d := newDaemonTest(t, strings.Replace(config, "env = { ", `env = { TOKEN = "${TOKEN}", `, 1)+"instances = \"shared\"\n"+
+		"[tools.\"*/pid\"]\nside_effect_class = \"pure\"\n") // its answer is stored
 	a, b := t.TempDir(), t.TempDir()
 	seen := make(map[string]string) // process → the client whose server it is
 	for _, client := range []struct{ dir, token string }{{a, "token-1"}, {a, "token-2"}, {b, "token-1"}} {
@@ -180,10 +181,42 @@ func TestDaemonKeepsApart(t *testing.T) {
 			t.Errorf("%s: works in %s, %v", name, cwd, err)
 		}
 	}
-	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", d.daemonProcess()))
+	id := d.daemonProcess()
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", id))
 	if err != nil || strings.Contains(string(env), "token-") || strings.Contains(string(env), "secret") {
 		t.Errorf("the daemon runs with %q, %v", env, err)
 	}
+	if on := portsOf(t, id); len(on) != 0 {
+		t.Errorf("the daemon listens on %q, where a page in a browser may reach it", on)
+	}
+}
+
+// portsOf is what a process listens on by TCP.
+func portsOf(t *testing.T, id int) (on []string) {
+	t.Helper()
+	sockets := make(map[string]bool)
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", id))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("got the files %q of the daemon, %v", files, err)
+	}
+	for _, file := range files {
+		target, _ := os.Readlink(file)
+		if inode, ok := strings.CutPrefix(target, "socket:["); ok {
+			sockets[strings.TrimSuffix(inode, "]")] = true
+		}
+	}
+	for _, table := range []string{"tcp", "tcp6"} {
+		lines, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", id, table))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(lines)) {
+			if f := strings.Fields(line); len(f) > 9 && f[3] == "0A" && sockets[f[9]] {
+				on = append(on, f[1])
+			}
+		}
+	}
+	return on
 }
 
 // daemonProcess is the id of the daemon's process.

@@ -183,10 +183,15 @@ func briefly(o proxy.Options, use func(*proxy.Server)) {
 
 // learned is where what is learned of a server is kept: what belongs to the server in one
 // file, so that a new project does not begin with a server that is known already, and the
-// values that its sessions have used in a file of the folder that they work in.
+// values that its sessions have used in a file of the folder that they work in, and of the
+// environment that the server gets there: another account has other values.
 func learned(at workplace, dir state.Dir, name string, r config.Resolved) speculate.Learned {
 	server := "learned/" + name + "-" + fingerprint("server", r.Command, r.Args, r.Cwd, r.URL)[:16]
-	folder := "learned/" + name + "-" + fingerprint(r.Command, r.Args, cmp.Or(r.Cwd, at.dir()), r.URL)[:16]
+	parts := []any{r.Command, r.Args, cmp.Or(r.Cwd, at.dir()), r.URL}
+	if len(r.Env)+len(r.Headers) > 0 {
+		parts = append(parts, map[string]string(r.Env), map[string]string(r.Headers))
+	}
+	folder := "learned/" + name + "-" + fingerprint(parts...)[:16]
 	return func(merge func([]byte) ([]byte, error)) error {
 		return dir.Update(server, func(known []byte) (next []byte, err error) {
 			err = dir.Update(folder, func(values []byte) ([]byte, error) {

@@ -10,16 +10,20 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// What is learned of a server in one folder is known in another, but for the values.
+// What is learned of a server is known in other folders and with other variables, but for the
+// values.
 func TestLearnedByServerAndFolder(t *testing.T) {
 	dir, err := state.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := config.Resolved{Command: "server"}
-	stored := func(folder string, next string) (before string) {
+	stored := func(folder, account, next string) (before string) {
 		t.Helper()
 		t.Chdir(folder)
+		server := config.Resolved{Command: "server"}
+		if account != "" {
+			server.Env = config.Secrets{"ACCOUNT": account}
+		}
 		only := errors.New("only read")
 		err := learned(ownWorkplace(), dir, "x", server)(func(stored []byte) ([]byte, error) {
 			if before = string(stored); next == "" {
@@ -33,13 +37,18 @@ func TestLearnedByServerAndFolder(t *testing.T) {
 		return before
 	}
 	one, other := t.TempDir(), t.TempDir()
-	if got := stored(one, "0 {\"v\":4}\n1 {\"tool\":{}}\n2 {\"constants\":{}}\nconcurrency: serial\n"); got != "" {
+	const state = "0 {\"v\":4}\n1 {\"tool\":{}}\n2 {\"constants\":{}}\nconcurrency: serial\n"
+	if got := stored(one, "", state); got != "" {
 		t.Errorf("at first: got %q", got)
 	}
-	for folder, want := range map[string]bool{one: true, other: false} {
-		got := stored(folder, "")
-		if !strings.Contains(got, "tool") || !strings.HasSuffix(got, "concurrency: serial\n") || strings.Contains(got, "constants") != want {
-			t.Errorf("got %q; want what belongs to the server, and its values: %v", got, want)
+	stored(one, "a", state)
+	for _, test := range []struct {
+		folder, account string
+		want            bool
+	}{{one, "", true}, {other, "", false}, {one, "a", true}, {one, "b", false}, {other, "a", false}} {
+		got := stored(test.folder, test.account, "")
+		if !strings.Contains(got, "tool") || !strings.HasSuffix(got, "concurrency: serial\n") || strings.Contains(got, "constants") != test.want {
+			t.Errorf("%v: got %q; want what belongs to the server, and its values: %v", test, got, test.want)
 		}
 	}
 }
