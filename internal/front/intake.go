@@ -139,7 +139,7 @@ func parse(raw []byte) (*Message, *jsonrpc.Error) {
 		}
 		return &Message{Message: m}, bad
 	}
-	full := &Message{Message: m, Index: revision.NewParams(m.Params)}
+	full := &Message{Message: m, Index: revision.ParamsOf(m.ParamsIndex())}
 	full.Hop = full.Index.Hop()
 	full.Stateless = full.Hop != nil
 	return full, nil

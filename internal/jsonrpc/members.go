@@ -138,6 +138,11 @@ type place struct {
 	value, valueEnd int
 }
 
+// shift moves the place by so many bytes.
+func (p *place) shift(by int) {
+	p.key, p.keyEnd, p.value, p.valueEnd = p.key+by, p.keyEnd+by, p.value+by, p.valueEnd+by
+}
+
 func firstMember(obj []byte) (place, bool) {
 	i := space(obj, 0)
 	if i >= len(obj) || obj[i] != '{' {

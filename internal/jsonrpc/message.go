@@ -20,7 +20,11 @@
 // and revisions, and batches (an array of messages is split with [Elements]).
 package jsonrpc
 
-import "strconv"
+import (
+	"iter"
+	"slices"
+	"strconv"
+)
 
 // Message is one JSON-RPC 2.0 message. Its members are slices of Raw without
 // spare capacity: appending to one never writes into another.
@@ -35,8 +39,37 @@ type Message struct {
 	// borrowed. Parse does not know it.
 	Buffer *Buffer
 
-	resultAt int // where Result begins in Raw
+	resultAt int    // where Result begins in Raw
+	index    *Index // of Params or Result, made in the walk over Raw; nil: they are short
 }
+
+// ParamsIndex is the index of Params.
+func (m *Message) ParamsIndex() Index {
+	if m.indexes(m.Params) {
+		return *m.index
+	}
+	return NewIndex(m.Params)
+}
+
+// ResultMembers yields what [Members] does of Result, without another walk over what is long
+// unless something else has been put in its place.
+func (m *Message) ResultMembers() iter.Seq[Member] {
+	if m.indexes(m.Result) {
+		return m.index.All()
+	}
+	return Members(m.Result)
+}
+
+// ResultGet returns what [Get] does of Result, likewise.
+func (m *Message) ResultGet(name string) []byte {
+	if m.indexes(m.Result) {
+		return m.index.Get(name)
+	}
+	return Get(m.Result, name)
+}
+
+// indexes says whether the index that was made on the way is that of obj.
+func (m *Message) indexes(obj []byte) bool { return m.index != nil && identical(m.index.obj, obj) }
 
 // IsRequest says whether m asks for an answer.
 func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }
@@ -64,7 +97,7 @@ func Parse(raw []byte) (Message, error) {
 	i := space(raw, 0)
 	isObject := i < len(raw) && raw[i] == '{'
 	if isObject {
-		i = scanObject(raw, i, 1, p.member)
+		i = scanObject(raw, i, 1, p.member, p.inner)
 	} else {
 		i = scanValue(raw, i, 1)
 	}
@@ -91,12 +124,43 @@ type parser struct {
 	raw                                        []byte
 	version, id, method, params, result, error []byte
 	resultAt                                   int
-	repeated, repeatedID                       bool // a member is there twice
+	repeated, repeatedID                       bool              // a member is there twice
+	inside                                     [mostInside]place // members of the member that is scanned
+	insides                                    int               // how many it has
+	index                                      *Index            // of the params, or the result
+}
+
+// Of params and results of at least so many bytes, and at most so many members, an index
+// is made on the way: a walk over fewer bytes costs less than that.
+const (
+	leastIndexed = 4 << 10
+	mostInside   = 8
+)
+
+// inner keeps the place of a member of a member.
+func (p *parser) inner(at place) {
+	if p.insides < mostInside {
+		p.inside[p.insides] = at
+	}
+	p.insides++
+}
+
+// indexed makes the index of the object at that place, of which so many members were kept.
+func (p *parser) indexed(at place, members int) {
+	if at.valueEnd-at.value < leastIndexed || members > mostInside {
+		return
+	}
+	p.index = &Index{obj: at.of(p.raw), places: slices.Clone(p.inside[:members])}
+	for i := range p.index.places {
+		p.index.places[i].shift(-at.value)
+	}
 }
 
 // member keeps the member of the envelope that stands there.
 func (p *parser) member(at place) {
 	var member *[]byte
+	inside := p.insides
+	p.insides = 0
 	switch string(at.name(p.raw)) {
 	case "jsonrpc":
 		member = &p.version
@@ -107,9 +171,11 @@ func (p *parser) member(at place) {
 		member = &p.method
 	case "params":
 		member = &p.params
+		p.indexed(at, inside)
 	case "result":
 		member = &p.result
 		p.resultAt = at.value
+		p.indexed(at, inside)
 	case "error":
 		member = &p.error
 	default:
@@ -121,7 +187,7 @@ func (p *parser) member(at place) {
 
 // message returns what was found of the message.
 func (p *parser) message() Message {
-	m := Message{Raw: p.raw, Result: p.result, Error: p.error, resultAt: p.resultAt}
+	m := Message{Raw: p.raw, Result: p.result, Error: p.error, resultAt: p.resultAt, index: p.index}
 	m.Method, _ = String(p.method)
 	if p.params != nil && p.params[0] != 'n' {
 		m.Params = p.params

@@ -3,8 +3,13 @@ package jsonrpc_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -239,4 +244,46 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("got a %q, want one kind", kind)
 		}
 	})
+}
+
+// What is found on the way through a long message is what a walk over its part finds.
+func TestIndexOnTheWay(t *testing.T) {
+	long := `"` + strings.Repeat(`a\"{`, 2000) + `"`
+	var many strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&many, `"m%d": %d, `, i, i)
+	}
+	for _, object := range []string{
+		`{}`, `{"isError":true}`, `{"a":` + long + `}`, `{ "a" : ` + long + ` , "isError" : false }`, `{"_meta":{"a":1,"b":{}},"content":[{"text":` + long + `}],"a":{}}`,
+		`{` + many.String() + `"last":` + long + `}`, `{"a":1,"a":` + long + `}`, `{"\u0061":` + long + `}`,
+	} {
+		for _, text := range []string{
+			`{"jsonrpc":"2.0","id":1,"result":%s}`, `{"jsonrpc":"2.0","before":{"x":1,"y":2},"result": %s ,"id":1,"behind":{"z":3}}`,
+			`{"params":{"x":1},"jsonrpc":"2.0","result":%s,"id":1}`, `{"jsonrpc":"2.0","result":%s,"params":{"x":` + long + `},"id":1}`,
+		} {
+			m, err := jsonrpc.Parse(fmt.Appendf(nil, text, object))
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkMembers(t, m.ResultMembers(), object)
+			if got, want := m.ResultGet("isError"), jsonrpc.Get([]byte(object), "isError"); !bytes.Equal(got, want) {
+				t.Errorf("isError: got %s, want %s", got, want)
+			}
+			m.Result = []byte(`{"other":1}`)
+			checkMembers(t, m.ResultMembers(), `{"other":1}`)
+		}
+		m, err := jsonrpc.Parse(fmt.Appendf(nil, `{"_":{"x":1},"jsonrpc":"2.0","id":1,"params":%s,"method":"m"}`, object))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := m.ParamsIndex()
+		checkMembers(t, x.All(), object)
+	}
+}
+
+func checkMembers(t *testing.T, got iter.Seq[jsonrpc.Member], object string) {
+	t.Helper()
+	if diff := cmp.Diff(slices.Collect(jsonrpc.Members([]byte(object))), slices.Collect(got)); diff != "" {
+		t.Errorf("%.80s: other members (-want +got):\n%s", object, diff)
+	}
 }

@@ -41,7 +41,7 @@ func SalvageID(head []byte) []byte {
 			id = at.of(head)
 			found++
 		}
-	})
+	}, nil)
 	if found != 1 || !beginsID(id[0]) || !Valid(id) {
 		return nil // of two ids it cannot be told which is meant
 	}

@@ -31,7 +31,7 @@ func scanValue(b []byte, i, depth int) int {
 	case '"':
 		return scanString(b, i)
 	case '{':
-		return scanObject(b, i, depth, nil)
+		return scanObject(b, i, depth, nil, nil)
 	case '[':
 		return scanArray(b, i, depth)
 	case 't':
@@ -46,8 +46,8 @@ func scanValue(b []byte, i, depth int) int {
 
 // scanObject reports each member to found, if that is not nil, once the comma or
 // brace behind the member has been seen: in a text that was cut, 12 may be the
-// beginning of 123.
-func scanObject(b []byte, i, depth int, found func(place)) int {
+// beginning of 123. Before that it reports each member of a member to inner.
+func scanObject(b []byte, i, depth int, found, inner func(place)) int {
 	if depth > maxDepth {
 		return ^i
 	}
@@ -68,7 +68,12 @@ func scanObject(b []byte, i, depth int, found func(place)) int {
 			return ^i
 		}
 		p.value = space(b, i+1)
-		if i = scanValue(b, p.value, depth+1); i < 0 {
+		if inner != nil && p.value < len(b) && b[p.value] == '{' {
+			i = scanObject(b, p.value, depth+1, inner, nil)
+		} else {
+			i = scanValue(b, p.value, depth+1)
+		}
+		if i < 0 {
 			return i
 		}
 		p.valueEnd = i

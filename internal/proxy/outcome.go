@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +34,7 @@ func complete(answer upstream.Answer) bool {
 	if answer.Result == nil {
 		return false
 	}
-	for m := range jsonrpc.Members(answer.Result) {
+	for m := range answer.ResultMembers() {
 		switch string(m.Name) {
 		case "isError":
 			if string(m.Value) != "false" {
@@ -86,11 +85,11 @@ func complaint(answer upstream.Answer) (text string, failed bool) {
 	if answer.Error != nil {
 		return message(answer.Error), true
 	}
-	if len(answer.Result) > shortAnswer || !bytes.Contains(answer.Result, []byte(`"isError"`)) || string(jsonrpc.Get(answer.Result, "isError")) != "true" {
+	if len(answer.Result) > shortAnswer || string(answer.ResultGet("isError")) != "true" {
 		return "", false
 	}
 	var lines []string
-	for block := range jsonrpc.Elements(jsonrpc.Get(answer.Result, "content")) {
+	for block := range jsonrpc.Elements(answer.ResultGet("content")) {
 		if line, ok := jsonrpc.String(jsonrpc.Get(block, "text")); ok {
 			lines = append(lines, line)
 		}

@@ -14,8 +14,11 @@ type Params struct {
 }
 
 // NewParams indexes the params of a parsed message; nil are without members.
-func NewParams(raw []byte) Params {
-	p := Params{Index: jsonrpc.NewIndex(raw)}
+func NewParams(raw []byte) Params { return ParamsOf(jsonrpc.NewIndex(raw)) }
+
+// ParamsOf are the params that have that index.
+func ParamsOf(x jsonrpc.Index) Params {
+	p := Params{Index: x}
 	p.Meta = jsonrpc.NewIndex(p.Get("_meta"))
 	return p
 }
