@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -40,11 +39,11 @@ func connect(ctx context.Context, f daemon.Flags, stderr io.Writer) error {
 	if !daemon.Supported {
 		return serveAlone()
 	}
+	become(daemon.Small) // it does the same, in a third of the memory
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	becomeSmall(filepath.Join(filepath.Dir(program), daemon.Small))
 	c, _, err := loadServed(f.Config)
 	if err != nil {
 		return err

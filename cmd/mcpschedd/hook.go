@@ -3,7 +3,6 @@ package main
 import (
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -31,9 +30,7 @@ tool_use_id say what is done, cwd and session_id whose it is.`,
   mcpschedd hook < after-edit.json    the same, with "PostToolUse"`,
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // of a later version
 		Run: func(*cobra.Command, []string) {
-			if program, err := os.Executable(); err == nil {
-				becomeSmall(filepath.Join(filepath.Dir(program), daemon.Small))
-			}
+			become(daemon.Small)
 			daemon.Hook(os.Stdin, func() (daemon.Place, *slog.Logger, error) { return hookPlace(file) })
 		},
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/dashboard"
@@ -60,6 +61,18 @@ func key(dir state.Dir) (key []byte, err error) {
 		return nil, fmt.Errorf("%s: want a key of %d bytes, have %d; without the file a new one is made", dir.Path(hashKey), keyBytes, len(key))
 	}
 	return key, err
+}
+
+// exporter is this program with the libraries of Prometheus and OpenTelemetry, where this one
+// is built without them.
+const exporter = "mcpschedd-export"
+
+// becomeExporter has it take the place of this program where that serves HTTP, and so metrics,
+// or the environment asks for an export.
+func becomeExporter(overHTTP bool) {
+	if !record.Exports && (overHTTP || record.ExportAsked(os.Getenv)) {
+		become(exporter)
+	}
 }
 
 // export begins what the OTEL_* variables ask for. stats is called when the proxy runs.

@@ -1,3 +1,5 @@
+//go:build !noexport
+
 package record
 
 import (

@@ -24,6 +24,13 @@ type Trace func(traceparent, tracestate, tool string, at time.Time) (parent, sta
 // signals are what is exported.
 type signals struct{ traces, metrics bool }
 
+// ExportAsked reports whether the environment asks for an export over OTLP, or for one that
+// cannot be.
+func ExportAsked(env func(string) string) bool {
+	on, problems := askedSignals(env)
+	return on != signals{} || problems != nil
+}
+
 // askedSignals reads what the environment asks for. The rest of the variables (headers,
 // certificates, compression, time-outs, sampler, limits, intervals, resource) is the SDK's
 // to read.

@@ -1,4 +1,4 @@
-//go:build !nootlp
+//go:build !noexport
 
 package record
 

@@ -1,3 +1,5 @@
+//go:build !noexport
+
 package record
 
 import (
@@ -16,6 +18,9 @@ import (
 // Prometheus reads the figures once for each scrape, and counts nothing itself. What is
 // counted by tool has no total of its own: sum() makes it. Quotients and quantiles of the
 // whole time are left out: they are made of what is here, for any span of time.
+
+// Exports says whether this program has the libraries of Prometheus and OpenTelemetry.
+const Exports = true
 
 const (
 	prefix = "mcpschedd_" // of the name of every family of ours

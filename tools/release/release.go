@@ -17,8 +17,19 @@ import (
 
 const program = "mcpschedd"
 
-// beside are the small programs that are started beside it, but on Windows.
-var beside = []string{"mcpschedd-small", "mcpschedd-guard"}
+// executable is a program of a release: a command of the source, built with these tags.
+type executable struct{ name, command, tags string }
+
+// onWindows are the programs there, where none can take another's place.
+var onWindows = []executable{{program + ".exe", program, "grpcnotrace"}}
+
+// elsewhere are those of the other systems. The first has all the libraries that the others have.
+var elsewhere = []executable{
+	{program + "-export", program, "grpcnotrace"},
+	{program, program, "noexport"},
+	{"mcpschedd-small", "mcpschedd-small", ""},
+	{"mcpschedd-guard", "mcpschedd-guard", ""},
+}
 
 // documents are put beside the programs in each archive, where the commit has them.
 var documents = []string{"LICENSE", "README.md", "CHANGELOG.md", "configs/pipeline_config.toml"}
@@ -77,18 +88,18 @@ func pack(source, bin, out, system string, made time.Time) (names []string, err 
 	if !is {
 		return nil, fmt.Errorf("want OS/ARCHITECTURE")
 	}
-	programs := append([]string{program}, beside...)
+	programs := elsewhere
 	if goos == "windows" {
-		programs = []string{program + ".exe"}
+		programs = onWindows
 	}
 	bin = filepath.Join(bin, goos+"_"+goarch)
 	var files []entry
-	for _, name := range programs {
-		to := filepath.Join(bin, name)
-		if err := build(source, to, goos, goarch); err != nil {
+	for _, p := range programs {
+		to := filepath.Join(bin, p.name)
+		if err := p.build(source, to, goos, goarch); err != nil {
 			return nil, err
 		}
-		files = append(files, entry{from: to, name: name, mode: 0o755})
+		files = append(files, entry{from: to, name: p.name, mode: 0o755})
 	}
 	info, err := buildinfo.ReadFile(files[0].from)
 	if err != nil {
@@ -120,12 +131,11 @@ func pack(source, bin, out, system string, made time.Time) (names []string, err 
 	return []string{packed, bill}, written(filepath.Join(out, bill), func(w io.Writer) error { return writeBill(w, info, made) })
 }
 
-// build compiles one command. Whatever of the environment could change the bytes is set.
-func build(source, to, goos, goarch string) error {
+// build compiles a program. Whatever of the environment could change the bytes is set.
+func (p executable) build(source, to, goos, goarch string) error {
 	environment := append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=", "GOWORK=off",
 		"GOEXPERIMENT=", "GOFIPS140=off", "GOAMD64=v1", "GOARM64=v8.0")
-	command := "./cmd/" + strings.TrimSuffix(filepath.Base(to), ".exe")
-	_, err := output(source, environment, "go", "build", "-trimpath", "-buildvcs=true", "-tags=grpcnotrace", "-ldflags=-s -w", "-o", to, command)
+	_, err := output(source, environment, "go", "build", "-trimpath", "-buildvcs=true", "-tags="+p.tags, "-ldflags=-s -w", "-o", to, "./cmd/"+p.command)
 	return err
 }
 

@@ -40,7 +40,7 @@ func TestSameCommitSameBytes(t *testing.T) {
 	if len(a) != 5 {
 		t.Errorf("got %d files, want 5", len(a))
 	}
-	want := []string{"mcpschedd_v0.3.0_linux_amd64/mcpschedd 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-small 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-guard 755", "mcpschedd_v0.3.0_linux_amd64/THIRD-PARTY-LICENSES 644", "mcpschedd_v0.3.0_linux_amd64/LICENSE 644"}
+	want := []string{"mcpschedd_v0.3.0_linux_amd64/mcpschedd-export 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-small 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-guard 755", "mcpschedd_v0.3.0_linux_amd64/THIRD-PARTY-LICENSES 644", "mcpschedd_v0.3.0_linux_amd64/LICENSE 644"}
 	if d := cmp.Diff(want, untarred(t, a["mcpschedd_v0.3.0_linux_amd64.tar.gz"])); d != "" {
 		t.Error(d)
 	}
@@ -106,9 +106,8 @@ func repository(t *testing.T) string {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "go.mod"), "module mcpschedd\n\ngo 1.26.0\n")
 	write(t, filepath.Join(dir, "LICENSE"), "MIT\n")
-	write(t, filepath.Join(dir, "cmd/mcpschedd/main.go"), "package main\n\nfunc main() { panic(\"here\") }\n")
-	for _, name := range beside {
-		write(t, filepath.Join(dir, "cmd", name, "main.go"), "package main\n\nfunc main() {}\n")
+	for _, p := range elsewhere {
+		write(t, filepath.Join(dir, "cmd", p.command, "main.go"), "package main\n\nfunc main() { panic(\"here\") }\n")
 	}
 	command(t, dir, "git", "init", "-q")
 	command(t, dir, "git", "add", ".")

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A program that is built without the exporters gives way to the one with them where it serves
+// HTTP, and says what is missing where that is not there. This links the program, so make soak
+// runs it:
+//
+//	MCPSCHEDD_SOAK=1 go test -run TestExporter ./cmd/mcpschedd
+func TestExporterTakesOver(t *testing.T) {
+	if os.Getenv("MCPSCHEDD_SOAK") == "" {
+		t.Skip("links the program: MCPSCHEDD_SOAK=1 runs it")
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "mcpschedd")
+	if out, err := exec.Command("go", "build", "-tags", "noexport", "-o", program).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got := scrapeOf(t, program); !strings.Contains(got, "noexport") {
+		t.Errorf("alone: got %s, want what is missing", got)
+	}
+	copyFile(t, filepath.Join(dir, exporter), os.Args[0])
+	if got := scrapeOf(t, program); !strings.Contains(got, "mcpschedd_build_info") {
+		t.Errorf("beside %s: got %s, want metrics", exporter, got)
+	}
+}
+
+// scrapeOf is what a program that serves HTTP answers to a scrape.
+func scrapeOf(t *testing.T, program string) string {
+	t.Helper()
+	cmd := exec.Command(program, "serve", "--http", "127.0.0.1:0", "--auth", "none")
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "HOME="+t.TempDir(), "XDG_STATE_HOME=", "XDG_CONFIG_HOME=")
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		at := regexp.MustCompile(`url=(http://\S*)/mcp `).FindStringSubmatch(lines.Text())
+		if at == nil {
+			continue
+		}
+		r, err := http.Get(at[1] + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	t.Fatal("it does not serve HTTP")
+	return ""
+}
