@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"internal/proxy": {
 		"internal/call", "internal/classify", "internal/dedup", "internal/deliver", "internal/enrich", "internal/record", "internal/excerpt", "internal/front",
 		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate",
-		"internal/predict", "internal/upstream", "internal/valuemodel",
+		"internal/predict", "internal/toolsearch", "internal/upstream", "internal/valuemodel",
 	},
 	"internal/age":        {},                                                        // how old something is by both clocks: the one place that minds that a machine sleeps
 	"internal/front":      {"internal/age", "internal/jsonrpc", "internal/revision"}, // the client's side of the wire

@@ -58,6 +58,7 @@ func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) 
 
 		Enrichment: enrichment(&c.Enrichment),
 		Plans:      plans(c),
+		Selection:  selection(at, c, dir),
 
 		ConfigPath: c.Path,
 		Record:     record.Options{Full: c.Telemetry.RecordArguments == "full", Off: c.Telemetry.Events == "off"},
@@ -104,6 +105,21 @@ func enrichment(e *config.Enrichment) speculate.Rules {
 		r.ExclusiveMaxAge = exclusiveMaxAge
 	}
 	return r
+}
+
+// selection is which tools are listed. What searches led to is kept by the folder that they
+// were made in.
+func selection(at workplace, c *config.Config, dir state.Dir) proxy.Selection {
+	s := proxy.Selection{
+		Tools: c.Server.Tools, Over: c.Server.SearchOver, OnlyRead: c.Server.SearchReach == "read_only", Learn: c.Enrichment.Learn,
+	}
+	if len(c.Server.Pinned) > 0 {
+		s.Pins = config.Filter{Allow: c.Server.Pinned}.Allows
+	}
+	if file := "learned/tools-" + fingerprint("tools", at.dir())[:16]; dir != (state.Dir{}) {
+		s.Keep = func(merge func([]byte) ([]byte, error)) error { return dir.Update(file, merge) }
+	}
+	return s
 }
 
 // exclusiveMaxAge is max_age where it is not set and the upstream is exclusive.

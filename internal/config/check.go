@@ -51,6 +51,11 @@ func (f checker) checkServer(c *Config) {
 			f.problem(key, "want a path as it is; variables and ~ are not expanded here")
 		}
 	}
+	for i, pattern := range c.Server.Pinned {
+		if !strings.Contains(pattern, "/") || !validGlob(pattern) {
+			f.problem(element("server.pinned", i), "want upstream/tool or a glob such as \"github/get_*\", have %q", pattern)
+		}
+	}
 	for i, origin := range c.HTTP.AllowedOrigins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != origin {

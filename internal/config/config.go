@@ -47,10 +47,13 @@ type Config struct {
 // Server is how the proxy faces its client. A change needs a restart.
 type Server struct {
 	NameStyle       string   `toml:"name_style" default:"auto" enum:"auto|always|never"` // auto: bare names if exactly one upstream is configured
-	Tools           string   `toml:"tools" default:"all" enum:"all"`
-	StartupWait     Duration `toml:"startup_wait" default:"1.5s"` // how long lists wait for an upstream without a last-known copy
-	StartTimeout    Duration `toml:"start_timeout" default:"30s"` // how long a call waits for a starting upstream
-	DrainTimeout    Duration `toml:"drain_timeout" default:"5s"`  // for running calls after EOF on stdin
+	Tools           string   `toml:"tools" default:"all" enum:"all|search|auto"`         // which are listed
+	SearchOver      int      `toml:"search_over_tokens" default:"10000" min:"0"`         // auto: a list that costs more is searched
+	SearchReach     string   `toml:"search_reach" default:"all" enum:"all|read_only"`    // which of the tools not listed can be called
+	Pinned          []string `toml:"pinned"`                                             // upstream/tool or globs of it: always listed; default none
+	StartupWait     Duration `toml:"startup_wait" default:"1.5s"`                        // how long lists wait for an upstream without a last-known copy
+	StartTimeout    Duration `toml:"start_timeout" default:"30s"`                        // how long a call waits for a starting upstream
+	DrainTimeout    Duration `toml:"drain_timeout" default:"5s"`                         // for running calls after EOF on stdin
 	MaxMessageBytes Bytes    `toml:"max_message_bytes" default:"64MiB" min:"1024"`
 	StateDir        string   `toml:"state_dir"` // absolute; default "": see [StateDir]
 }

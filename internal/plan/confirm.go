@@ -115,6 +115,15 @@ func (p *Plan) Confirmation(risks []Risk) (message string, err error) {
 	return b.String(), nil
 }
 
+// ConfirmCall is what the user is asked of one call outside a plan. It shows all of it.
+func ConfirmCall(tool string, arguments []byte) (message string, err error) {
+	message = fmt.Sprintf("Call %s? It may change something.\nwith %s", visible(tool), legible(arguments))
+	if utf8.RuneCountInString(message) > mostShown {
+		return "", fmt.Errorf("not called: the user has to confirm it, and its arguments take more than %d characters to show, which is more than a user is asked to read", mostShown)
+	}
+	return message, nil
+}
+
 // Unconfirmed is why a plan is not run where the user could not be asked: which steps have
 // to be confirmed, and what would do instead.
 func Unconfirmed(risks []Risk, why string) error {

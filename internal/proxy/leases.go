@@ -178,6 +178,12 @@ func (l *leased) has(tool string) bool {
 	return l.lists(upstream.Tools, tool) && l.member.allows(tool)
 }
 
+// lacks reports whether the tools of the upstream are known, and this is none of them.
+func (l *leased) lacks(tool string) bool {
+	offer := l.Offer()
+	return offer != nil && len(offer.Lists[upstream.Tools]) > 0 && !l.lists(upstream.Tools, tool)
+}
+
 // items are those of a list that a client may see.
 func (l *leased) items(list upstream.List) []upstream.Item {
 	offer := l.Offer()

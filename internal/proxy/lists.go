@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
@@ -22,6 +23,9 @@ type shownLists struct {
 
 	mu    sync.Mutex             // held while a list is joined and compared with what was shown
 	shown [upstream.Lists][]byte // nil: not looked at
+
+	choosing sync.Once
+	choice   atomic.Pointer[choice] // which tools are listed; nil: that was not decided yet, or all are
 }
 
 func newShownLists(s *session) *shownLists {
@@ -87,6 +91,9 @@ func serveList(x *request, l upstream.List) {
 		x.s.srv.running.Go(loadVocabulary) // for which no plan should wait
 	}
 	x.s.awaitOffers(x.ctx)
+	if p := x.s.srv.policy.Load(); l == upstream.Tools && x.s.choose(p).search {
+		x.s.running.Go(func() { x.s.srv.catalog.search.indexFor(x.s) }) // for which no search should wait
+	}
 	items := x.s.showList(l)
 	result := make([]byte, 0, len(items)+96)
 	result = append(append(result, `{"`...), l.Member()...)
@@ -109,8 +116,17 @@ func (s *session) showList(l upstream.List) []byte {
 // nil.
 func joinedList(s *session, list upstream.List) []byte {
 	p := s.srv.policy.Load()
-	own := s.identity.view.ownItems(p, list) // before the others are named: they claim theirs first
-	items := upstreamItems(s, p, list)
+	own := s.ownItems(p, list) // before the others are named: they claim theirs first
+	shown := upstreamItems(s, p, list)
+	items := make([][]byte, 0, len(shown)+len(own))
+	for _, item := range shown {
+		if list == upstream.Tools {
+			item.raw = s.choose(p).listed(p, item)
+		}
+		if item.raw != nil {
+			items = append(items, item.raw)
+		}
+	}
 	if list == upstream.Tools {
 		items = slices.Concat(own, items)
 	} else {
@@ -119,10 +135,16 @@ func joinedList(s *session, list upstream.List) []byte {
 	return bytes.Join(items, []byte(","))
 }
 
+// shownItem is an item of an upstream's list as it is shown.
+type shownItem struct {
+	target
+	raw []byte
+}
+
 // upstreamItems are the items of one list in the order of the upstreams, tools and prompts
 // under the names that they bear here. Of two items with one name the first counts; the
 // other is left out, as is one that bears no name.
-func upstreamItems(s *session, p *policy, list upstream.List) (items [][]byte) {
+func upstreamItems(s *session, p *policy, list upstream.List) (items []shownItem) {
 	seen := make(map[string]bool)
 	for _, l := range s.leases.current() {
 		for _, item := range l.items(list) {
@@ -137,7 +159,7 @@ func upstreamItems(s *session, p *policy, list upstream.List) (items [][]byte) {
 				continue
 			}
 			seen[name] = true
-			items = append(items, raw)
+			items = append(items, shownItem{target{l.Name(), item.Name}, raw})
 		}
 	}
 	return items

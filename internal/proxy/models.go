@@ -28,6 +28,7 @@ type catalog struct {
 	store    *dedup.Store
 	version  atomic.Uint64 // rises when servers have made claims that change models
 	gitLooks gitLooks
+	search   *toolSearch
 
 	mu      sync.RWMutex
 	claims  map[string]*claims // upstream → what its server has said since the program started
@@ -50,7 +51,7 @@ type made struct {
 }
 
 func newCatalog(log *slog.Logger, store *dedup.Store) *catalog {
-	return &catalog{gitLooks: make(gitLooks, mostGitLooks), log: log, store: store, claims: make(map[string]*claims), schemas: make(map[target]compiled)}
+	return &catalog{gitLooks: make(gitLooks, mostGitLooks), search: newToolSearch(log), log: log, store: store, claims: make(map[string]*claims), schemas: make(map[target]compiled)}
 }
 
 // model returns the value model of a tool, or, with no name, of everything else

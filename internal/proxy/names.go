@@ -15,6 +15,9 @@ const separator = "__"
 // target is one tool or prompt of one upstream.
 type target struct{ upstream, name string }
 
+// key names the tool among all that are searched, as the configuration does.
+func (t target) key() string { return t.upstream + "/" + t.name }
+
 // view is what a session sees: all upstreams, or one alone under its own names.
 type view struct {
 	*names

@@ -58,14 +58,14 @@ func (v view) ownResource(uri string) (r ownResource, ok bool) {
 	return ownResource{}, false
 }
 
-// ownItems are what the proxy itself offers of a list, in this view.
-func (v view) ownItems(p *policy, l upstream.List) (items [][]byte) {
-	if !v.offersOwn() {
+// ownItems are what the proxy itself offers of a list, in this session.
+func (s *session) ownItems(p *policy, l upstream.List) (items [][]byte) {
+	if !s.identity.view.offersOwn() {
 		return nil
 	}
 	if l == upstream.Tools {
-		for _, t := range p.own {
-			if v.claim(t.name) { // else an upstream's tool had the name before
+		for _, t := range s.ownTools(p) {
+			if s.identity.view.claim(t.name) { // else an upstream's tool had the name before
 				items = append(items, t.item)
 			}
 		}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"slices"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
@@ -14,6 +15,7 @@ type ownTool struct {
 	name  string
 	item  []byte // as it is listed
 	serve func(x *request, arguments []byte)
+	wraps bool // its arguments name the call that is made in its place
 }
 
 // The names of the proxy's own tools. A named plan is plan__NAME.
@@ -32,14 +34,15 @@ func ownTools(p *Plans) []*ownTool {
 	if p.Mutations == "deny" {
 		runs = `{"readOnlyHint":true,"openWorldHint":true}` // what a step tells third parties of another is confirmed all the same
 	}
-	out := []*ownTool{{planTool, ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs), servePlan}}
+	out := []*ownTool{{name: planTool, item: ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs), serve: servePlan}}
 	if p.KeepFor > 0 {
-		out = append(out, &ownTool{readTool, ownItem(readTool, readDescription, plan.ReadSchema(), nil, reads), serveReadResult})
+		out = append(out, &ownTool{name: readTool, item: ownItem(readTool, readDescription, plan.ReadSchema(), nil, reads), serve: serveReadResult})
 	}
 	for i := range p.Named {
 		n := &p.Named[i]
 		out = append(out, &ownTool{
-			planPrefix + n.Name, ownItem(planPrefix+n.Name, n.Description, n.InputSchema(), plan.OutputSchema(), runs), serveNamed(n),
+			name: planPrefix + n.Name, serve: serveNamed(n),
+			item: ownItem(planPrefix+n.Name, n.Description, n.InputSchema(), plan.OutputSchema(), runs),
 		})
 	}
 	return out
@@ -57,14 +60,23 @@ func ownItem(name, description string, input, output []byte, annotations string)
 	return jsonrpc.Set(item, "annotations", []byte(annotations))
 }
 
-// ownTool is the tool of the proxy's own that bears the name in this view; nil
-// if none does.
-func (v view) ownTool(p *policy, name string) *ownTool {
-	if !v.offersOwn() {
+// ownTools are the tools of the proxy's own that the session is offered, in the order of the
+// list.
+func (s *session) ownTools(p *policy) []*ownTool {
+	switch {
+	case !s.identity.view.offersOwn():
 		return nil
+	case s.choose(p).search:
+		return slices.Concat(p.search, p.own)
 	}
-	for _, t := range p.own {
-		if t.name == name && v.claim(name) {
+	return p.own
+}
+
+// ownTool is the tool of the proxy's own that bears the name in this session; nil
+// if none does.
+func (s *session) ownTool(p *policy, name string) *ownTool {
+	for _, t := range s.ownTools(p) {
+		if t.name == name && s.identity.view.claim(name) {
 			return t
 		}
 	}

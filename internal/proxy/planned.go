@@ -111,39 +111,22 @@ func (r *planRun) confirm() error {
 	if len(risks) == 0 {
 		return nil
 	}
-	if !r.canElicit() {
+	if !r.work.began.canElicit() {
 		return plan.Unconfirmed(risks, "this client cannot be asked (it declares no elicitation by form)")
 	}
 	message, err := r.plan.Confirmation(risks)
 	if err != nil {
 		return err
 	}
-	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
-	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))
-	answer, failed := r.s.askOne(r.work.ctx, r.work.began.way("confirm."), newQuestion("elicitation/create", params))
-	if failed != nil {
-		return fmt.Errorf("the plan was not run: it could not be confirmed: %s", failed.Message)
-	}
-	switch action, _ := jsonrpc.String(jsonrpc.Get(answer, "action")); action {
-	case "accept":
+	switch err := r.work.confirm(message); {
+	case err == nil:
 		r.consent = plan.NewConsent(risks)
 		return nil
-	case "decline":
-		return errors.New("the plan was not run: the user declined it; nothing was called")
+	case errors.Is(err, errUnread):
+		return plan.Unconfirmed(risks, errUnread.Error())
+	default:
+		return fmt.Errorf("the plan was not run: %w", err)
 	}
-	return plan.Unconfirmed(risks, "the client closed the question without an answer") // as one does that runs without a user
-}
-
-// canElicit reports whether the client said that it can ask its user. One that says
-// no more of it than that it can, can by a form.
-func (r *planRun) canElicit() bool {
-	capabilities := r.work.began.hop.Capabilities
-	if !r.work.began.stateless {
-		capabilities = r.s.client.facts().Capabilities
-	}
-	elicitation := object(jsonrpc.Get(capabilities, "elicitation"))
-	onlyURLs := jsonrpc.Get(elicitation, "url") != nil && jsonrpc.Get(elicitation, "form") == nil
-	return elicitation != nil && !onlyURLs
 }
 
 // progress tells the client how far the plan is, if it has a request open and wants to know.

@@ -20,6 +20,7 @@ type policy struct {
 	members []*member  // in configuration order
 	prefix  bool       // names are upstream__tool
 	own     []*ownTool // what the proxy itself offers
+	search  []*ownTool // what it offers beside where tools are searched for; nil: they never are
 	loaded  time.Time
 }
 
@@ -68,6 +69,7 @@ func withDefaults(o Options) Options {
 func (o Options) keptFrom(old Options) Options {
 	o.Log, o.HTTP, o.Version, o.Trace, o.Common, o.LocalExclusive = old.Log, old.HTTP, old.Version, old.Trace, old.Common, old.LocalExclusive
 	o.NameStyle, o.StartupWait, o.DrainTimeout, o.MaxMessage = old.NameStyle, old.StartupWait, old.DrainTimeout, old.MaxMessage
+	o.Selection = old.Selection
 	if o.Models == nil {
 		o.Models = old.Models
 	}
@@ -95,7 +97,7 @@ func buildPolicy(o Options, old *policy, connect connector) *policy {
 		p.members = append(p.members, m)
 	}
 	p.Plans.withDefaults()
-	p.own = ownTools(&p.Plans)
+	p.own, p.search = ownTools(&p.Plans), searchTools(&p.Selection, p.members)
 	return p
 }
 

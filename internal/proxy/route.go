@@ -56,8 +56,17 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 		return err
 	}
 	p := x.s.srv.policy.Load()
+	by := "" // the tool that stands for the one that is called
 	if l == upstream.Tools && x.part == nil {
-		if own := x.s.identity.view.ownTool(p, name); own != nil {
+		switch own := x.s.ownTool(p, name); {
+		case own == nil:
+		case own.wraps:
+			if err := x.unwrap(); err != nil {
+				x.refuseFound(err)
+				return nil
+			}
+			by, name = name, toolName(&x.msg.Index)
+		default:
 			if x.local = func() { serveOwnTool(x, own) }; x.msg.Repeated {
 				x.refuseRepeat()
 			}
@@ -66,24 +75,34 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	}
 	t, lease := x.s.named(p, l, name)
 	switch {
+	case by != "" && (lease == nil || lease.lacks(t.name)):
+		x.refuseFound(fmt.Errorf("unknown tool %q; %s finds those that there are now", name, findTool))
+		return nil
 	case lease == nil && x.msg.Repeated && l == upstream.Tools:
 		x.refuseRepeat()
 		return nil
 	case lease == nil:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
 	}
-	c := newCall(x, p, lease, nil)
-	if t.name != name {
-		c.target = jsonrpc.AppendString(nil, t.name)
+	c := newCall(x, p, lease, renamed(t.name, name))
+	if l != upstream.Tools {
+		x.bind(c)
+		return nil
 	}
-	if l == upstream.Tools {
-		if err := checkHeader(x.msg, lease, t.name); err != nil {
-			return err
-		}
-		c.tool = t.name
+	if err := checkHeader(x.msg, lease, t.name); err != nil {
+		return err
 	}
-	x.bind(c)
+	c.tool = t.name
+	x.routeTool(p, c, by)
 	return nil
+}
+
+// renamed is a name as an upstream has it, raw; nil: as the client has it.
+func renamed(theirs, name string) []byte {
+	if theirs == name {
+		return nil
+	}
+	return jsonrpc.AppendString(nil, theirs)
 }
 
 // checkHeader holds the Mcp-Param-* of a call's HTTP request against the arguments, for

@@ -67,6 +67,7 @@ type Options struct {
 
 	Enrichment speculate.Rules
 	Plans      Plans
+	Selection  Selection
 
 	Trace      record.Trace   // nil: nothing is traced
 	ConfigPath string         // of the configuration; "": the built-in defaults
@@ -218,6 +219,7 @@ func (s *Server) PrepareStop() {
 // Save puts on the disk what was learned and recorded so far.
 func (s *Server) Save() {
 	s.prefetch.Save()
+	s.catalog.search.save(&s.policy.Load().Selection)
 	s.recorder.recordPrefetches(false)
 	s.recorder.log.Flush()
 }
@@ -229,6 +231,7 @@ func (s *Server) SaveAll() {
 		session.endObserved()
 	}
 	s.prefetch.Close()
+	s.catalog.search.save(&s.policy.Load().Selection)
 	s.recorder.close()
 }
 
@@ -249,6 +252,7 @@ func (s *Server) Close() {
 	}
 	ending.Wait()
 	s.prefetch.Close() // nothing begins a prefetch any more
+	s.catalog.search.save(&s.policy.Load().Selection)
 	s.running.Wait()
 	s.recorder.record()
 	s.common.remove(s)

@@ -26,6 +26,7 @@ type Status struct {
 	Upstreams   []UpstreamStatus `json:"upstreams" jsonschema:"How its upstreams stand, in the order of the configuration."`
 	Clients     []ClientStatus   `json:"clients" jsonschema:"Open sessions, by client and folder."`
 	Hosts       []Host           `json:"hosts,omitempty" jsonschema:"What the hosts that it calls allow."`
+	Pinned      []PinnedTool     `json:"pinned,omitempty" jsonschema:"Tools that are listed although tools are searched for, because of how they are used."`
 	Lost        int64            `json:"events_lost,omitempty" jsonschema:"Lines of the record that it could not write."`
 }
 
@@ -46,6 +47,12 @@ type UpstreamStatus struct {
 	Prefetchable int    `json:"prefetchable" jsonschema:"Of those, tools that may be called early."`
 	Why          string `json:"why,omitempty" jsonschema:"Why not more of them are."`
 	Change       string `json:"change,omitempty" jsonschema:"The line of the configuration that would change it, and when it may be written."`
+}
+
+// PinnedTool is a tool that is listed because of how it is used.
+type PinnedTool struct {
+	Tool string `json:"tool" jsonschema:"upstream/tool."`
+	Why  string `json:"why" jsonschema:"What speaks for it."`
 }
 
 // ClientStatus is the open sessions of one client in one folder.

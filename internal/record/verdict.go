@@ -206,7 +206,7 @@ func processLines(running []Status) string {
 	daemons := make(map[int]bool)
 	for i, p := range running {
 		if p.Transport != Daemon {
-			b.WriteString(processLine(p) + clientWords(p.Clients) + "\n")
+			b.WriteString(processLine(p) + clientWords(p.Clients) + "\n" + pinnedWords(p.Pinned))
 			continue
 		}
 		if daemons[p.PID] {
@@ -221,7 +221,7 @@ func processLines(running []Status) string {
 		p.Dir = "" // of its workplaces each has one
 		b.WriteString(processLine(p) + "\n")
 		for _, o := range places {
-			fmt.Fprintf(&b, "    in %s%s\n", Printable(o.Dir), cmp.Or(clientWords(o.Clients), ": no client"))
+			fmt.Fprintf(&b, "    in %s%s\n%s", Printable(o.Dir), cmp.Or(clientWords(o.Clients), ": no client"), pinnedWords(o.Pinned))
 		}
 	}
 	return b.String()
@@ -242,6 +242,15 @@ func processLine(p Status) string {
 		line += fmt.Sprintf(", %d MB", p.MemoryKB>>10)
 	}
 	return line
+}
+
+// pinnedWords says which tools are listed because of how they are used.
+func pinnedWords(all []PinnedTool) string {
+	var b strings.Builder
+	for _, p := range all {
+		fmt.Fprintf(&b, "    lists %s: %s\n", Printable(p.Tool), Printable(p.Why))
+	}
+	return b.String()
 }
 
 // clientWords names clients; "": there are none.

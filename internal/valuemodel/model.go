@@ -137,6 +137,7 @@ type Model struct {
 	BackOff  bool     // the operator set FailFastAfter: a repeated answer may stand in for the next
 
 	Doubt   string // why the table of a provider that the operator's words name does not count for this tool; "": it does
+	Vouched bool   // no word of its server's says what its calls do: the operator does, or the table of a provider that his words name
 	Unaimed bool   // invalidates_only is set and not obeyed: no edge says what else its calls make stale
 
 	Sources map[string]string // field, as the configuration names it → the layer that set it

@@ -141,6 +141,7 @@ func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 	out.merge(base(), sourceDefault)
 	out.InvalidatesOnly, out.Sources["invalidates_only"] = new(false), sourceDefault
 	out.Class, out.Sources["side_effect_class"] = classOf(u, o, tool, h)
+	out.Vouched = o.standing >= recognised && out.Sources["side_effect_class"] != sourceAnnotation
 	if o.standing == recognised {
 		out.Doubt = o.doubt(tool, h)
 	}
@@ -210,12 +211,12 @@ func (m *Model) applyRules(rules []ruling) {
 	for _, r := range rules {
 		l := r.Layer
 		if l.Class != "" {
-			m.Class, m.Sources["side_effect_class"] = l.Class, r.Source
+			m.Class, m.Sources["side_effect_class"], m.Vouched = l.Class, r.Source, true
 			m.Classify = ""
 			delete(m.Sources, "classify")
 		}
 		if l.Classify != "" && (l.Class == "" || l.Class.Reads()) {
-			m.Class, m.Sources["side_effect_class"] = Indeterminate, r.Source
+			m.Class, m.Sources["side_effect_class"], m.Vouched = Indeterminate, r.Source, true
 		}
 		if isTrue(l.Speculate) && isFalse(m.Speculate) && r.exactness <= refused {
 			l.Speculate = nil

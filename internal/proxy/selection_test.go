@@ -1,0 +1,136 @@
+package proxy_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+)
+
+// introduced is a client of a name that has shaken hands.
+func introduced(t *testing.T, p *proxy.Server, name string) *caller {
+	t.Helper()
+	c := attach(t, p, handshake)
+	c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+able+`,"clientInfo":{"name":"`+name+`","version":"1"}}`)
+	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return c
+}
+
+// Where tools are not searched for, lists are as they were to the byte, and servers may have
+// tools of these names.
+func TestSelectionOff(t *testing.T) {
+	names := []string{"find_tools", "call_tool", "call_read_tool", "get"}
+	s := &shop{}
+	_, up := remote(t, mcptest.Options{Name: "shop", Answer: s.answer, Tools: tools(names...)})
+	want := `{"tools":[` + strings.Join(tools(names...), ",") + `]}`
+	for _, selection := range []proxy.Selection{{}, {Tools: "all"}, {Tools: "all", OnlyRead: true, Pins: func(string) bool { return true }}} {
+		o := stored(t, nil, up)
+		o.Selection = selection
+		c := introduced(t, start(t, o), "claude-code")
+		if got := c.request("tools/list", ""); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if got := jsonText(c.call("find_tools", `{"x":1}`)); got != `{"did":{"x":1}}` {
+			t.Errorf("got %s, want the server's answer", got)
+		}
+	}
+}
+
+// Pinned tools are listed, and called under their own names as their client's rules have it.
+func TestSelectionPins(t *testing.T) {
+	p, s := searching(t, handshake, func(o *proxy.Options) {
+		o.Selection.Pins = func(tool string) bool { return tool == "shop/put" }
+	})
+	c := connect(t, p, handshake)
+	if got, want := c.tools(), "find_tools call_read_tool call_tool put"; got != want {
+		t.Errorf("listed: got %s, want %s", got, want)
+	}
+	c.call("put", `{"x":1}`)
+	if got := c.found(`{"query":"put","limit":1}`).names(); got != "put put" {
+		t.Errorf("found %s, want it to be called by its own name", got)
+	}
+	if got, want := s.called(), `put {"x":1}`; got != want {
+		t.Errorf("called %s, want %s", got, want)
+	}
+}
+
+// What most sessions use is listed in the next ones, which the stats say; a session's own list
+// stays.
+func TestSelectionByEvidence(t *testing.T) {
+	var mu sync.Mutex
+	var kept []byte
+	learning := func(o *proxy.Options) {
+		o.Selection.Learn = true
+		o.Selection.Keep = func(merge func([]byte) ([]byte, error)) (err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			kept, err = merge(kept)
+			return err
+		}
+	}
+	for i := range 3 {
+		p, _ := searching(t, handshake, learning)
+		c := connect(t, p, handshake)
+		c.found(`{"query":"look up the zanzibar ledger"}`)
+		c.call("call_read_tool", `{"name":"get","arguments":{"password":"hunter2"}}`)
+		if got, want := c.tools(), "find_tools call_read_tool call_tool"; got != want {
+			t.Errorf("session %d: got %s, want %s", i, got, want)
+		}
+		c.hangUp()
+		p.Close()
+	}
+	if state := string(kept); strings.Contains(state, "zanzibar") || strings.Contains(state, "hunter2") {
+		t.Errorf("kept is %s, want counts only", state)
+	}
+	p, _ := searching(t, handshake, learning)
+	c := connect(t, p, handshake)
+	if got, want := c.tools(), "find_tools call_read_tool call_tool get"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	report := p.Report()
+	if pinned := fmt.Sprint(report.Running[0].Pinned); pinned != "[{shop/get used in 3 of 3 sessions}]" {
+		t.Errorf("got %s, want it with its reason", pinned)
+	}
+	if text := report.Standing(); !strings.Contains(text, "shop/get") {
+		t.Errorf("got %q, want the tool", text)
+	}
+}
+
+// auto: tools are searched for where the list is long and the client does not search itself;
+// one that does has what is pinned at hand.
+func TestSelectionAuto(t *testing.T) {
+	for _, test := range []struct {
+		client   string
+		over     int
+		searched bool
+	}{
+		{"tester", 50, true}, {"tester", 100_000, false}, {"claude-code", 50, false},
+	} {
+		t.Run(fmt.Sprint(test.client, test.over), func(t *testing.T) {
+			p, _ := searching(t, handshake, func(o *proxy.Options) {
+				o.Selection = proxy.Selection{Tools: "auto", Over: test.over, Pins: func(tool string) bool { return tool == "shop/get" }}
+			})
+			c := introduced(t, p, test.client)
+			list := c.request("tools/list", "")
+			if got := strings.Contains(list, `"find_tools"`); got != test.searched {
+				t.Errorf("searched: %v, want %v: %s", got, test.searched, list)
+			}
+			if got := strings.Contains(list, `"put"`); got == test.searched {
+				t.Errorf("all listed: %v, want %v", got, !test.searched)
+			}
+			ready := strings.Count(list, `"_meta":{"anthropic/alwaysLoad":true}`)
+			if want := 1; test.client == "claude-code" && ready != want || test.client != "claude-code" && ready != 0 {
+				t.Errorf("%d tools are loaded always: %s", ready, list)
+			}
+			if !test.searched {
+				if got := jsonText(c.call("call_tool", `{"name":"put"}`)); got != `{"did":{"name":"put"}}` {
+					t.Errorf("call_tool is the server's here, and got %s", got)
+				}
+				c.call("put", "")
+			}
+		})
+	}
+}
