@@ -1,0 +1,45 @@
+package valkey_test
+
+import (
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/mutant"
+)
+
+// mutants are the rules that replicas keep, each taken out by itself.
+var mutants = []mutant.Mutant{
+	{Name: "told before it is sent", Cuts: []mutant.Cut{
+		{In: "valkey", Call: "Store.announce", Under: []string{"Store.Announce"}, Becomes: "error(nil)"},
+	}},
+	{Name: "another token is a change", Cuts: []mutant.Cut{
+		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.noteLocked"}, Becomes: mutant.Nothing},
+	}},
+	{Name: "nothing is shared beside a pending write", Cuts: []mutant.Cut{
+		{In: "dedup", Set: "sight.clear", Under: []string{"Store.noteLocked"}, Becomes: mutant.Nothing},
+	}},
+	{Name: "the tokens of an answer", Cuts: []mutant.Cut{
+		{In: "valkey", Call: "digest", Under: []string{"Store.Lead"}, Becomes: "digest(nil)"},
+	}},
+	{Name: "the history", Cuts: []mutant.Cut{
+		{In: "valkey", Call: "infoField", Under: []string{"Store.recognise"}, Becomes: `map[bool]string{true: "master", false: "same"}[$2 == "role"]`},
+	}},
+	{Name: "a new history is not relied on", Cuts: []mutant.Cut{
+		{In: "valkey", Call: "Store.grace", Becomes: "time.Duration(0)"},
+	}},
+	{Name: "a write is given up in time", Cuts: []mutant.Cut{
+		{In: "valkey", Call: "Store.lose", Becomes: mutant.Nothing},
+	}},
+}
+
+// TestMutants shows that TestInvariant can fail: without any one of the rules it does. That
+// the rules are there is looked at in every run.
+func TestMutants(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) {
+			m.Test, m.Says = "TestInvariant", "stale answer"
+			m.Env = []string{"MCPSCHEDD_SOAK=1"} // it ends at the first fault
+			m.Check(t)
+		})
+	}
+}
