@@ -89,13 +89,13 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	if err != nil {
 		return err
 	}
-	leave, err := shareStore(&o, base.config, base.at)
+	common, end, err := newCommon(o, base.config, base.at)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer end()
 	d := &daemonProcess{
-		base: base, guard: upstream.NewGuard(base.log), common: proxy.NewCommon(o),
+		base: base, guard: upstream.NewGuard(base.log), common: common,
 		rooms: make(map[string]*daemonRoom), idle: time.Duration(base.config.Daemon.Idle), stay: stay,
 	}
 	d.hooks = hook.New(hook.Effects{
@@ -345,6 +345,5 @@ func (d *daemonProcess) close() {
 	}
 	d.mu.Unlock()
 	d.closing.Wait()
-	d.common.Close()
 	d.guard.Close()
 }

@@ -102,11 +102,12 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	leave, err := shareStore(&o, s.config, s.at)
+	common, end, err := newCommon(o, s.config, s.at)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer end()
+	o.Common = common
 	guard := upstream.NewGuard(s.log)
 	tracer, err := s.open(ctx, o, guard)
 	if err != nil {

@@ -72,23 +72,26 @@ func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) 
 	return o
 }
 
-// shareStore has the proxy share its store with other replicas, if the configuration says so.
-// A mistake keeps the process from starting: without the store the others would not learn of
-// its writes. leave is to be called in the end.
-func shareStore(o *proxy.Options, c *config.Config, at workplace) (leave func(), err error) {
+// newCommon makes the store and the limits of a process, which it shares with other replicas
+// where the configuration says so. A mistake there keeps the process from starting: the others
+// would not learn of its writes.
+func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.Common, end func(), err error) {
 	if c.Dedup.Store == "" {
-		return func() {}, nil
+		common = proxy.NewCommon(o)
+		return common, common.Close, nil
 	}
 	url, err := c.StoreURL(at.lookup)
 	if err != nil {
-		return nil, misused{err}
+		return nil, nil, misused{err}
 	}
-	s, err := valkey.New(valkey.Options{URL: url, WriteSettle: o.Dedup.WriteSettle, Log: o.Log})
+	peers, err := valkey.New(valkey.Options{URL: url, WriteSettle: o.Dedup.WriteSettle, Log: o.Log})
 	if err != nil {
-		return nil, hinted{misused{fmt.Errorf("dedup.store: %w", err)}, "such as valkey://user:${VALKEY_PASSWORD}@host:6379"}
+		return nil, nil, hinted{misused{fmt.Errorf("dedup.store: %w", err)}, "such as valkey://user:${VALKEY_PASSWORD}@host:6379"}
 	}
-	o.Dedup.Peers = s
-	return s.Close, nil
+	o.Dedup.Peers = peers
+	common = proxy.NewCommon(o)
+	peers.Count(common.Share)
+	return common, func() { common.Close(); peers.Close() }, nil
 }
 
 // enrichment is the [enrichment] block.

@@ -37,6 +37,16 @@ func (at *host) apply(r Rule) {
 	if r.Burst <= 0 {
 		r.Burst = int(min(max(1, math.Ceil(r.Rate)), math.MaxInt32))
 	}
+	if n := at.all.shares; n > 1 {
+		r.Rate /= float64(n)
+		r.Burst = max(1, r.Burst/n)
+		if r.Concurrency > 0 {
+			r.Concurrency = max(1, r.Concurrency/n)
+		}
+		if r.SpeculativePerHour < math.MaxInt {
+			r.SpeculativePerHour = max(1, r.SpeculativePerHour/n)
+		}
+	}
 	at.rule = r
 	switch {
 	case r.Rate <= 0:

@@ -71,6 +71,7 @@ type Hosts struct {
 	read   age.Moment       // what the clock said last
 	time   time.Time        // and what now made of it
 	rules  map[string]Rule  // host, or "*" for every other → what the user set
+	shares int              // among how many replicas of this process the rules are divided
 	byName map[string]*host // those remembered
 	room   int              // how many there may be before some are forgotten
 }
@@ -78,7 +79,7 @@ type Hosts struct {
 // New returns hosts under these rules: host → rule, "*" for every other host.
 // Hosts are compared as they are written.
 func New(rules map[string]Rule) *Hosts {
-	return &Hosts{clock: age.Now, read: age.Now(), time: time.Now().Round(0), rules: rules, byName: make(map[string]*host), room: keep}
+	return &Hosts{clock: age.Now, read: age.Now(), time: time.Now().Round(0), rules: rules, shares: 1, byName: make(map[string]*host), room: keep}
 }
 
 // now is the time that buckets, cool-downs and quotas go by, and is compared with
@@ -96,6 +97,19 @@ func (h *Hosts) Configure(rules map[string]Rule) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.rules = rules
+	h.applyLocked()
+}
+
+// Share divides the rules, and what holds without one, evenly among n replicas, so that all
+// together keep to them. Each has at least one slot, a burst of one and one prefetch an hour.
+func (h *Hosts) Share(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.shares = max(1, n)
+	h.applyLocked()
+}
+
+func (h *Hosts) applyLocked() {
 	for name, at := range h.byName {
 		at.apply(h.rule(name))
 		at.dispatch(h.now())

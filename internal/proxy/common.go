@@ -25,6 +25,9 @@ func NewCommon(o Options) *Common {
 	return &Common{store: dedup.New(o.Dedup), limits: limit.New(o.Limits)}
 }
 
+// Share divides the limits of hosts among n replicas, of which this process is one.
+func (c *Common) Share(n int) { c.limits.Share(n) }
+
 // Close ends it, after its servers.
 func (c *Common) Close() { c.store.Close() }
 

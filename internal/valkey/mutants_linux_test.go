@@ -22,7 +22,7 @@ var mutants = []mutant.Mutant{
 		{In: "valkey", Call: "digest", Under: []string{"Store.Lead"}, Becomes: "digest(nil)"},
 	}},
 	{Name: "the history", Cuts: []mutant.Cut{
-		{In: "valkey", Call: "infoField", Under: []string{"Store.recognise"}, Becomes: `map[bool]string{true: "master", false: "same"}[$2 == "role"]`},
+		{In: "valkey", Call: "infoField", Under: []string{"Store.recognise"}, Becomes: `func(_, name string) string { return map[bool]string{true: "master", false: "same"}[name == "role"] }($1, $2)`},
 	}},
 	{Name: "a new history is not relied on", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "Store.grace", Becomes: "time.Duration(0)"},

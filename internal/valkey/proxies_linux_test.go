@@ -239,3 +239,29 @@ func waitUntil(t *testing.T, what string, is func() bool) {
 		}
 	}
 }
+
+// Replicas know how many they are, and forget those that have gone.
+func TestCount(t *testing.T) {
+	t.Parallel()
+	at := startServer(t)
+	var counts [3]atomic.Int64
+	var all []*valkey.Store
+	for i := range counts {
+		s, err := valkey.New(valkey.Options{URL: "valkey://" + at.addr, Lease: shortLease, WriteSettle: shortSettle})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Count(func(n int) { counts[i].Store(int64(n)) })
+		all = append(all, s)
+	}
+	waitUntil(t, "each knows of three", func() bool { return counts[0].Load() == 3 && counts[1].Load() == 3 && counts[2].Load() == 3 })
+	all[2].Close()
+	waitUntil(t, "the others know of two", func() bool { return counts[0].Load() == 2 && counts[1].Load() == 2 })
+	at.kill()
+	all[1].Close()
+	time.Sleep(2 * shortLease)
+	if got := counts[0].Load(); got != 2 {
+		t.Errorf("cut off: %d replicas, want the last number, 2", got)
+	}
+	all[0].Close()
+}

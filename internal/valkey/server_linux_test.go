@@ -14,7 +14,7 @@ import (
 
 // store is a real Valkey or Redis server on this machine.
 type store struct {
-	t    *testing.T
+	t    testing.TB
 	args []string
 	addr string
 
@@ -23,7 +23,7 @@ type store struct {
 }
 
 // startServer starts one without persistence; more are further arguments.
-func startServer(t *testing.T, more ...string) *store {
+func startServer(t testing.TB, more ...string) *store {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -39,7 +39,7 @@ func startServer(t *testing.T, more ...string) *store {
 }
 
 // program is the server's program. Where it must be there, its absence is a failure.
-func program(t *testing.T) string {
+func program(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"valkey-server", "redis-server"} {
 		if path, err := exec.LookPath(name); err == nil {

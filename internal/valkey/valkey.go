@@ -11,6 +11,7 @@
 //	mcpschedd:HISTORY:p:PLACE    a hash: t → token, WRITE → until, ms
 //	mcpschedd:HISTORY:a:KEY      an answer; it expires by itself
 //	mcpschedd:HISTORY:f:KEY      the replica that fetches it; likewise
+//	mcpschedd:replicas           those that were there within Lease, by when, ms
 package valkey
 
 import (
@@ -55,6 +56,7 @@ type Store struct {
 	conn    atomic.Pointer[rueidis.Client] // nil: there is none yet
 	history atomic.Pointer[string]         // what keys begin with; "": not known
 	down    atomic.Bool                    // it did not answer, and is being tried again
+	ctx     context.Context                // of what works in the background
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
@@ -82,11 +84,10 @@ func New(o Options) (*Store, error) {
 	s := &Store{options: o, client: client, id: rand.Text(), open: make(map[*announcement]struct{}), notice: make(map[string]chan struct{})}
 	s.history.Store(new(string))
 	s.down.Store(true)
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	s.running.Go(func() { s.stayConnected(ctx) })
-	s.running.Go(func() { s.renewAll(ctx) })
-	s.running.Go(func() { s.hear(ctx) })
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.running.Go(func() { s.stayConnected(s.ctx) })
+	s.running.Go(func() { s.renewAll(s.ctx) })
+	s.running.Go(func() { s.hear(s.ctx) })
 	return s, nil
 }
 
