@@ -11,7 +11,8 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// leased is a session's lease on one upstream.
+// leased is a session's lease on one upstream. It has more than 25 methods because it is all
+// that may be asked of a lease, and of what the upstream offers with the session's view of it.
 type leased struct {
 	*upstream.Lease
 	member     *member

@@ -293,21 +293,6 @@ func joined(f *dedup.Flight) bool {
 	}
 }
 
-// decided records a decision, once it is known what it was worth.
-func (s *Server) decided(d speculate.Decision) {
-	e := record.Event{
-		Kind: record.Choice, At: d.At, Session: d.Session, Upstream: d.Upstream, After: d.After,
-		Candidates: d.Candidates, Issued: d.Issued, Reasons: d.Declined, Unresolved: d.Open, LateCalled: d.LateCalled,
-		BestMS: d.BestMS, AchievedMS: d.AchievedMS,
-	}
-	for _, o := range d.Top {
-		e.Top = append(e.Top, record.Decision{
-			Tool: clipped(o.Tool), P: o.P, Reason: o.Reason, ValueMS: o.ValueMS, Tokens: int64(o.Tokens), Called: o.Called, RawArguments: []byte(o.Arguments),
-		})
-	}
-	s.recorder.log.Add(e)
-}
-
 // configurePrefetch puts other bounds of what runs at once in place.
 func (s *Server) configurePrefetch(r *speculate.Rules) {
 	s.prefetch.Scheduler.Configure(r.Slots())

@@ -231,6 +231,21 @@ func (r *recorder) recordHarm(why string, at time.Time, n int64, waitMS float64)
 	}
 }
 
+// decided records a decision, once it is known what it was worth.
+func (r *recorder) decided(d speculate.Decision) {
+	e := record.Event{
+		Kind: record.Choice, At: d.At, Session: d.Session, Upstream: d.Upstream, After: d.After,
+		Candidates: d.Candidates, Issued: d.Issued, Reasons: d.Declined, Unresolved: d.Open, LateCalled: d.LateCalled,
+		BestMS: d.BestMS, AchievedMS: d.AchievedMS,
+	}
+	for _, o := range d.Top {
+		e.Top = append(e.Top, record.Decision{
+			Tool: clipped(o.Tool), P: o.P, Reason: o.Reason, ValueMS: o.ValueMS, Tokens: int64(o.Tokens), Called: o.Called, RawArguments: []byte(o.Arguments),
+		})
+	}
+	r.log.Add(e)
+}
+
 // close records what is open, and ends the record.
 func (r *recorder) close() {
 	r.recordPrefetches(true)

@@ -89,7 +89,8 @@ type Upstream struct {
 	Learned        speculate.Learned   // where what is learned of its calls is kept; nil: nowhere
 }
 
-// Server is one running proxy.
+// Server is one running proxy. It has more than 25 methods because it is the face of all
+// that a program does with one: serve, apply, report, save, stop.
 type Server struct {
 	log      *slog.Logger
 	policy   livePolicy
@@ -149,7 +150,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 		Log:     o.Log,
 		Rules:   func() *speculate.Rules { return &s.policy.Load().Enrichment },
 		Waited:  s.limits.Harm,
-		Decided: s.decided,
+		Decided: s.recorder.decided,
 		Gone: func(key string) bool {
 			return !slices.ContainsFunc(s.policy.Load().members, func(m *member) bool { return m.key == key })
 		},

@@ -179,31 +179,6 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	return bytes.TrimSuffix(text, newline), err
 }
 
-// encoder writes events as lines, one after the other, into the same memory.
-type encoder struct {
-	text bytes.Buffer
-	json *json.Encoder
-	line line
-}
-
-func newEncoder() *encoder {
-	c := new(encoder)
-	c.json = json.NewEncoder(&c.text)
-	c.json.SetEscapeHTML(false)
-	return c
-}
-
-// encode returns the line of an event, with its end; it is good until the next one.
-func (c *encoder) encode(e *Event) ([]byte, error) {
-	c.line = line{Kind: e.Kind, AtUS: micros(e.At), fields: (*fields)(e)}
-	if e.Arguments != "" {
-		c.line.Arguments = json.RawMessage(e.Arguments)
-	}
-	c.text.Reset()
-	err := c.json.Encode(&c.line)
-	return c.text.Bytes(), err
-}
-
 // UnmarshalJSON reads one line. Members that it does not know are left out, and kinds that
 // it does not know are kept: both come from later programs.
 func (e *Event) UnmarshalJSON(text []byte) error {

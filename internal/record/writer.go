@@ -6,16 +6,12 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"os"
 	"path/filepath"
 	"time"
 
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/state"
 )
 
@@ -28,12 +24,11 @@ const (
 // writer writes the lines of one process into files, one after the other and whole lines
 // only, and its status. One goroutine uses it.
 type writer struct {
-	log   *Log
-	o     Options // bounds, with their defaults
-	begin *Event
-	first []byte // the line that each file begins with
-	mac   hash.Hash
-	json  *encoder
+	log     *Log
+	o       Options // bounds, with their defaults
+	begin   *Event
+	first   []byte // the line that each file begins with
+	encoder *encoder
 
 	lock   processLock
 	next   int // number of the next file
@@ -57,8 +52,9 @@ func newWriter(o Options, begin *Event, l *Log) *writer {
 	}
 	o.RotateBytes, o.RotateAge = cmp.Or(o.RotateBytes, 16<<20), cmp.Or(o.RotateAge, 24*time.Hour)
 	o.KeepBytes, o.KeepAge = cmp.Or(o.KeepBytes, 512<<20), cmp.Or(o.KeepAge, 30*24*time.Hour)
-	w := &writer{log: l, o: o, begin: begin, mac: hmac.New(sha256.New, o.Key), json: newEncoder()}
-	first, _ := w.json.encode(begin) // it is made of strings and numbers
+	w := &writer{log: l, o: o, begin: begin, encoder: newEncoder()}
+	w.encoder.mac, w.encoder.scrub = hmac.New(sha256.New, o.Key), l.scrub
+	first, _ := w.encoder.encode(begin) // it is made of strings and numbers
 	w.first = bytes.Clone(first)
 	return w
 }
@@ -115,8 +111,8 @@ func (w *writer) take() {
 
 // event makes a line of one.
 func (w *writer) event(e *Event, full bool) {
-	w.hash(e, full)
-	text, err := w.json.encode(e)
+	w.encoder.hash(e, full)
+	text, err := w.encoder.encode(e)
 	if err != nil || len(text) > maxLine {
 		w.log.lost.Add(1)
 		return
@@ -238,7 +234,7 @@ func (w *writer) shut() {
 // end writes the last line, if lines are wanted and there are any.
 func (w *writer) end(last *Event) {
 	if w.next > 0 && !w.log.off.Load() {
-		if text, err := w.json.encode(last); err == nil {
+		if text, err := w.encoder.encode(last); err == nil {
 			w.line(text)
 			w.write()
 		}
@@ -278,41 +274,4 @@ func (w *writer) tell() error {
 		w.status = now
 	}
 	return err
-}
-
-// hash makes of an event's raw parts what is written of them. A call without arguments is
-// one with {}.
-func (w *writer) hash(e *Event, full bool) {
-	if e.ResultSum != 0 && e.ResultHash == "" {
-		e.ResultHash = w.keyed(binary.BigEndian.AppendUint64(nil, e.ResultSum))
-	}
-	if e.Kind != Call && e.Kind != Prefetch || e.ArgsHash != "" {
-		return
-	}
-	raw := e.RawArguments
-	if len(raw) == 0 {
-		raw = []byte("{}")
-	}
-	if len(raw) > maxArguments {
-		e.ArgsBytes = int64(len(raw))
-		e.ArgsHash = w.keyed(binary.BigEndian.AppendUint64(raw[:maxArguments:maxArguments], uint64(len(raw))))
-		return
-	}
-	canonical, ok := jsonrpc.AppendCanonical(nil, raw)
-	if !ok { // two servers may read two things in it
-		e.ArgsHash = w.keyed(raw)
-		return
-	}
-	e.ArgsHash = w.keyed(canonical)
-	if full {
-		e.Arguments = string(w.log.scrub(canonical))
-	}
-}
-
-// keyed is the beginning of HMAC-SHA256 in hexadecimal: 64 bits tell apart all that one
-// user ever asks, and without the key nothing can be tried out against them.
-func (w *writer) keyed(b []byte) string {
-	w.mac.Reset()
-	w.mac.Write(b)
-	return hex.EncodeToString(w.mac.Sum(nil)[:8])
 }
