@@ -197,7 +197,7 @@ func (o *observed) traced(params *revision.Params) *revision.Params {
 // sent notes that a tools/call goes to its upstream now.
 func (c *upstreamCall) sent() {
 	if o := c.seen; o != nil {
-		c.s.srv.prefetch.Sent(&o.timing, c.lease.Instance(), c.tool, o.watched(), time.Now())
+		c.s.srv.prefetch.Scheduler.Sent(&o.timing, c.lease.Instance(), c.tool, o.watched(), time.Now())
 	}
 }
 
@@ -205,7 +205,7 @@ func (c *upstreamCall) sent() {
 func (c *upstreamCall) returned(err error, limited bool) {
 	if o := c.seen; o != nil {
 		how := speculate.Outcome{Answered: err == nil, GoesOn: err != nil && !unavailable(err), Limited: limited}
-		c.s.srv.prefetch.Returned(&o.timing, o.watched(), how, time.Now())
+		c.s.srv.prefetch.Scheduler.Returned(&o.timing, o.watched(), how, time.Now())
 	}
 }
 

@@ -57,10 +57,11 @@ func (s *armSession) choose() {
 		s.slots.Review(s.at())
 	}
 	o := speculate.ChooseOptions{Options: s.arm.rules.Pick, Host: s.t.p.o.Model("").Host, Shadow: s.arm.rules.Watch, Keep: s.t.p.o.MaxAge}
-	for begun := -1; s.chooser.Open() > 0 && begun < len(s.prefetches); {
-		begun = len(s.prefetches)
+	for more := s.chooser.Open() > 0; more; {
+		begun := len(s.prefetches)
 		o.Dollars = s.arm.rules.Dollars - s.dollars
 		s.chooser.Choose(s.at(), o, s)
+		more = len(s.prefetches) > begun && s.chooser.More(o.Host)
 	}
 }
 

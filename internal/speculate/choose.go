@@ -50,6 +50,9 @@ type World interface {
 // Open is how many candidates wait.
 func (c *Chooser) Open() int { return len(c.waiting) }
 
+// More reports whether some wait, and there is room for one.
+func (c *Chooser) More(host string) bool { return len(c.waiting) > 0 && c.room(host).slots > 0 }
+
 // Offer has the candidates that follow an answer wait to be chosen, and gives up those
 // that have waited since an earlier one. Their answers may take budget tokens in all.
 func (c *Chooser) Offer(now time.Time, found []predict.Candidate, budget int, w World) {

@@ -41,9 +41,22 @@ type Option struct {
 	Arguments string // canonical
 }
 
+// decisions are those of a session with one upstream of which it is not known yet what they
+// were worth.
+type decisions struct {
+	tell   func(Decision)
+	open   []*decision        // oldest first
+	newest *decision          // nil: the last answer made nothing likely
+	called map[uint64]*option // call under way → the candidate that it was
+}
+
+func newDecisions(tell func(Decision)) decisions {
+	return decisions{tell: tell, called: make(map[uint64]*option)}
+}
+
 // decision is one until that is known.
 type decision struct {
-	Decision
+	what    Decision
 	until   time.Time // nothing called later could have been answered by it, but for candidates with a freshness
 	bounds  enrich.Options
 	slots   int
@@ -52,7 +65,7 @@ type decision struct {
 
 // option is one of its candidates.
 type option struct {
-	Option
+	what  Option
 	begun *Begun        // nil: it was not
 	stale bool          // something changed what it would have answered
 	until time.Time     // until when a call could have been answered by it
@@ -67,39 +80,58 @@ const (
 	keepTop       = 5
 )
 
-// open begins a decision on what an answer makes likely.
-func (p *pairState) open(now time.Time, after int64, n int, r *Rules) {
-	p.decision = nil
-	if n == 0 {
+// begin begins a decision on what an answer makes likely, under these bounds. Answers to its
+// candidates are of use until then.
+func (b *decisions) begin(what Decision, until time.Time, bounds enrich.Options) {
+	b.newest = nil
+	if what.Candidates == 0 {
 		return
 	}
-	p.decision = &decision{
-		Decision: Decision{
-			At: now, Session: p.session.client.Name, Upstream: p.at.Name, After: after, Candidates: n, Declined: make(map[string]int),
-		},
-		until: now.Add(r.Age(p.at.Exclusive)), bounds: r.Pick(),
+	what.Declined = make(map[string]int)
+	b.newest = &decision{what: what, until: until, bounds: bounds}
+	b.open = append(b.open, b.newest)
+}
+
+// found notes that the newest decision has more candidates.
+func (b *decisions) found(candidates int) {
+	if b.newest != nil {
+		b.newest.what.Candidates += candidates
 	}
-	p.decisions = append(p.decisions, p.decision)
+}
+
+// after is the call whose answer the newest decision follows; 0: there is none.
+func (b *decisions) after() int64 {
+	if b.newest == nil {
+		return 0
+	}
+	return b.newest.what.After
+}
+
+// slots notes how many candidates of the newest decision could have been begun.
+func (b *decisions) slots(n int) {
+	if b.newest != nil {
+		b.newest.slots = max(b.newest.slots, n)
+	}
 }
 
 // consider notes what has become of one candidate of the newest decision.
-func (p *pairState) consider(c *predict.Candidate, why enrich.Reason, begun *Begun) {
-	d := p.decision
+func (b *decisions) consider(c *predict.Candidate, why enrich.Reason, begun *Begun) {
+	d := b.newest
 	if d == nil {
 		return
 	}
 	if begun == nil {
-		d.Declined[string(why)]++
+		d.what.Declined[string(why)]++
 	} else {
-		d.Issued++
-		d.slots = max(d.slots, d.Issued)
+		d.what.Issued++
+		d.slots = max(d.slots, d.what.Issued)
 	}
 	if why == enrich.InFlight || why == enrich.Stored { // an earlier decision has it
 		return
 	}
 	o := &option{
-		Option: Option{Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean()), Arguments: c.Key.Arguments},
-		begun:  begun, until: d.until,
+		what:  Option{Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean()), Arguments: c.Key.Arguments},
+		begun: begun, until: d.until,
 	}
 	size := c.Bytes
 	if m := c.Model; m != nil {
@@ -107,12 +139,12 @@ func (p *pairState) consider(c *predict.Candidate, why enrich.Reason, begun *Beg
 			size = int(m.Cost.TypicalKB * 1024)
 		}
 		if m.Cost.Freshness > 0 {
-			o.until = d.At.Add(m.Cost.Freshness)
+			o.until = d.what.At.Add(m.Cost.Freshness)
 		}
 	}
-	o.Tokens = (size + bytesPerToken - 1) / bytesPerToken
+	o.what.Tokens = (size + bytesPerToken - 1) / bytesPerToken
 	if d.bounds.Whole > 0 {
-		o.Tokens = min(o.Tokens, d.bounds.Whole)
+		o.what.Tokens = min(o.what.Tokens, d.bounds.Whole)
 	}
 	if d.options = append(d.options, o); len(d.options) > keepOptions {
 		slices.SortStableFunc(d.options, func(a, b *option) int { return cmp.Compare(b.rank(), a.rank()) })
@@ -125,66 +157,73 @@ const bytesPerToken = 4
 // rank is higher for what is rather kept.
 func (o *option) rank() float64 {
 	if o.begun != nil {
-		return 1 + o.P
+		return 1 + o.what.P
 	}
-	return o.P
+	return o.what.P
 }
 
-// came notes a call: of the decisions that had it as a candidate the one that began it,
-// else the newest, is told. It returns the candidate that it was, which is to hear how long
-// the call took.
-func (p *pairState) came(tool, arguments string, at time.Time) *option {
+// call notes a call: of the decisions that had it as a candidate the one that began it, else
+// the newest, has come true.
+func (b *decisions) call(id uint64, tool, arguments string, at time.Time) {
 	var best *option
-	for _, d := range slices.Backward(p.decisions) {
+	for _, d := range slices.Backward(b.open) {
 		for _, o := range d.options {
-			if o.Tool != tool || o.Arguments != arguments || o.Called || o.stale || at.After(o.until) {
+			if o.what.Tool != tool || o.what.Arguments != arguments || o.what.Called || o.stale || at.After(o.until) {
 				continue
 			}
 			if best == nil || best.begun == nil && o.begun != nil {
 				best = o
-				best.lead = at.Sub(d.At)
+				best.lead = at.Sub(d.what.At)
 			}
 		}
 	}
 	if best != nil {
-		best.Called = true
+		best.what.Called = true
+		b.called[id] = best
 	}
-	return best
 }
 
-// void takes back what a write makes stale.
-func (p *pairState) void(stale func(tool, arguments string) bool) {
-	for _, d := range p.decisions {
+// result notes how long the fetch of a call took; 0: it is not known, or it needed none.
+func (b *decisions) result(id uint64, took time.Duration) {
+	if o := b.called[id]; o != nil {
+		o.took = took
+		delete(b.called, id)
+	}
+}
+
+// invalidate takes back what a write makes stale.
+func (b *decisions) invalidate(stale func(tool, arguments string) bool) {
+	for _, d := range b.open {
 		for _, o := range d.options {
-			o.stale = o.stale || !o.Called && stale(o.Tool, o.Arguments)
+			o.stale = o.stale || !o.what.Called && stale(o.what.Tool, o.what.Arguments)
 		}
 	}
 }
 
-// tell tells of the decisions of which everything is known, the oldest first; of all if the
+// settle tells of the decisions of which everything is known, the oldest first; of all if the
 // session has ended.
-func (p *pairState) tell(now time.Time, all bool) {
+func (b *decisions) settle(now time.Time, all bool) {
 	n := 0
-	for _, d := range p.decisions {
-		if !all && now.Before(d.useful()) && len(p.decisions)-n <= keepDecisions {
+	for _, d := range b.open {
+		if !all && now.Before(d.useful()) && len(b.open)-n <= keepDecisions {
 			break
 		}
-		p.w.Decided(d.told(now))
-		for id, o := range p.called {
+		b.tell(d.told(now))
+		for id, o := range b.called {
 			if slices.Contains(d.options, o) {
-				delete(p.called, id) // its answer was not seen
+				delete(b.called, id) // its answer was not seen
 			}
 		}
 		n++
 	}
-	p.decisions = slices.Delete(p.decisions, 0, n)
+	b.open = slices.Delete(b.open, 0, n)
 }
 
 // useful is until when the candidates may be of use.
 func (d *decision) useful() time.Time {
 	until := d.until
 	for _, o := range d.options {
-		if o.begun != nil && !o.Called && !o.stale {
+		if o.begun != nil && !o.what.Called && !o.stale {
 			until = later(until, o.until)
 		}
 	}
@@ -193,7 +232,7 @@ func (d *decision) useful() time.Time {
 
 // told is the decision as it is known now.
 func (d *decision) told(now time.Time) Decision {
-	out := d.Decision
+	out := d.what
 	out.Open = now.Before(d.until)
 	var seen []enrich.Seen
 	for _, o := range d.options {
@@ -202,20 +241,20 @@ func (d *decision) told(now time.Time) Decision {
 			took = o.begun.Took()
 		}
 		seen = append(seen, enrich.Seen{
-			HidesMS: ms(min(took, o.lead)), Tokens: o.Tokens, Called: o.Called,
-			Issued: o.begun != nil, Barred: o.begun == nil && never(enrich.Reason(o.Reason)),
+			HidesMS: ms(min(took, o.lead)), Tokens: o.what.Tokens, Called: o.what.Called,
+			Issued: o.begun != nil, Barred: o.begun == nil && never(enrich.Reason(o.what.Reason)),
 		})
-		if o.Called && o.begun == nil {
+		if o.what.Called && o.begun == nil {
 			out.LateCalled++
 		}
 	}
 	out.BestMS, out.AchievedMS = enrich.Hindsight(seen, enrich.Bounds{Budget: d.bounds.Budget, Slots: d.slots})
 	out.AchievedMS = min(out.AchievedMS, out.BestMS) // slots that came free later are none of the decision's
 	slices.SortStableFunc(d.options, func(a, b *option) int {
-		return cmp.Or(cmp.Compare(b.P, a.P), strings.Compare(a.Arguments, b.Arguments))
+		return cmp.Or(cmp.Compare(b.what.P, a.what.P), strings.Compare(a.what.Arguments, b.what.Arguments))
 	})
 	for _, o := range d.options[:min(keepTop, len(d.options))] {
-		out.Top = append(out.Top, o.Option)
+		out.Top = append(out.Top, o.what)
 	}
 	return out
 }

@@ -26,9 +26,10 @@ type ToolState struct {
 
 // Tool is what was learned of a tool of the upstream with that key.
 func (w *Worker) Tool(key, name string) ToolState {
-	w.learned.mu.RLock()
-	defer w.learned.mu.RUnlock()
-	return w.learned.of[toolOf{key, name}]
+	t := w.upstreams.tools
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.of[toolOf{key, name}]
 }
 
 // update changes what is known of a tool.
@@ -55,17 +56,17 @@ func (t *learnedTools) forget(gone func(key string) bool) {
 
 // publish makes known what was learned of a tool's calls. What the model has no room for is
 // not known here either.
-func (w *Worker) publish(o *upstreamState, tool string) {
-	if u := o.model.Usual(tool); u.Latency.P50 > 0 {
-		w.learned.update(o.at.Key, tool, func(t *ToolState) { t.Usual = u })
+func (u *upstreams) publish(o *upstreamState, tool string) {
+	if usual := o.model.Usual(tool); usual.Latency.P50 > 0 {
+		u.tools.update(o.at.Key, tool, func(t *ToolState) { t.Usual = usual })
 	}
 }
 
 // prove makes known which tools of an upstream are barred, and which have proven that they
 // only read: those that it lists, and others that something was just learned of.
-func (w *Worker) prove(o *upstreamState, others ...string) {
+func (u *upstreams) prove(o *upstreamState, others ...string) {
 	proven := o.model.Proven()
 	for _, name := range append(o.at.Tools(), others...) {
-		w.learned.update(o.at.Key, name, func(t *ToolState) { t.Barred, t.Proven = o.model.Barred(name) != "", proven(name) })
+		u.tools.update(o.at.Key, name, func(t *ToolState) { t.Barred, t.Proven = o.model.Barred(name) != "", proven(name) })
 	}
 }

@@ -10,10 +10,63 @@ import (
 	"mcpschedd/internal/predict"
 )
 
+// pairState is what a session has with one upstream. It is the world of its chooser.
+type pairState struct {
+	w         *Worker
+	session   *sessionState
+	of        *upstreamState
+	at        *Upstream // as of its last call
+	predict   *predict.Session
+	choose    Chooser           // what its last answer made likely
+	chained   map[call.Key]bool // prefetches under way that follow from a prefetch
+	trace     Trace             // of the call whose answer came last
+	decisions decisions
+	begun     []Started // by the choice that is being made
+}
+
+// offer finds what comes next, and begins what is worth it.
+func (p *pairState) offer(now time.Time, after int64) []Started {
+	rules := p.w.Rules()
+	found := p.predict.Guesses(now)
+	p.w.figures.found(len(found))
+	p.choose.Reprice(now, found, rules.MinProbability, func(k call.Key) bool { return p.chained[k] })
+	p.choose.Offer(now, found, rules.Budget, p)
+	p.decisions.begin(
+		Decision{At: now, Session: p.session.client.Name, Upstream: p.at.Name, After: after, Candidates: len(found)},
+		now.Add(rules.Age(p.at.Exclusive)), rules.Pick(),
+	)
+	return p.decide(now)
+}
+
+// decide picks from what the last answer made likely, and begins it, as long as that leaves
+// room for more. What only lacks a slot waits for the next prefetch of the session to end.
+func (p *pairState) decide(now time.Time) []Started {
+	w, s, rules := p.w, p.session, p.w.Rules()
+	w.current = s.client
+	if rules.Off() {
+		p.choose.GiveUp(p)
+		return nil
+	}
+	host := p.at.Host()
+	w.Scheduler.Waited(host, w.Waited(host))
+	s.slots.Review(now)
+	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow", Keep: rules.Age(p.at.Exclusive)}
+	o.Keywords = s.after()
+	for p.begun = nil; ; {
+		begun := len(p.begun)
+		o.Dollars = rules.Dollars - s.dollars
+		slots := p.choose.Choose(now, o, p)
+		p.decisions.slots(begun + slots)
+		if len(p.begun) == begun || !p.choose.More(host) {
+			return p.begun
+		}
+	}
+}
+
 // MayPrefetch says what stands in the way of a candidate at this moment: its tool may have
 // been barred since it was found, or its model or schema may have changed.
 func (p *pairState) MayPrefetch(c *predict.Candidate) Verdict {
-	if why := p.Session.Again(c); why != "" && why != enrich.Shadow {
+	if why := p.predict.Again(c); why != "" && why != enrich.Shadow {
 		return Verdict{Reason: why}
 	}
 	return p.at.MayPrefetch(c)
@@ -22,7 +75,7 @@ func (p *pairState) MayPrefetch(c *predict.Candidate) Verdict {
 // Declined counts a candidate that is given up.
 func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {
 	p.w.figures.decline(why)
-	p.consider(c, why, nil)
+	p.decisions.consider(c, why, nil)
 }
 
 // Begin begins a prefetch, or says why not. It ends with its session, unless a call of a
@@ -32,12 +85,9 @@ func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	g := *c
 	ended := make(chan struct{})
 	fetch := &Fetch{
-		Candidate: &g, JoinTimeout: joinTimeout(c), Trace: p.trace,
+		Candidate: &g, JoinTimeout: joinTimeout(c), Trace: p.trace, After: p.decisions.after(),
 		Call:  &Call{ID: w.ids.Add(1), Client: s.client, Upstream: up, Tool: c.Key.Tool, Host: v.Host, Early: true},
 		Asked: func(certain bool) { w.asked(s, up, c.Key.Tool, certain) },
-	}
-	if p.decision != nil {
-		fetch.After = p.decision.After
 	}
 	var begun *Begun
 	fetch.Landed = func(l Landing) {
@@ -61,7 +111,7 @@ func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 		p.chained[key] = true
 	}
 	s.dollars += c.Model.Cost.Dollars
-	p.consider(c, "", begun)
+	p.decisions.consider(c, "", begun)
 	p.begun = append(p.begun, Started{Candidate: g, Query: v.Query, Ended: ended})
 	return ""
 }
@@ -87,7 +137,7 @@ func (w *Worker) landed(s *sessionState, up *Upstream, g *predict.Candidate, v *
 	case l.Bar != "":
 		w.bar(s, up, g.Key.Tool, l.Bar)
 	case l.Died:
-		w.queue.add(task{kept: true, do: func() { w.learned.update(up.Key, g.Key.Tool, func(t *ToolState) { t.CrashesServer = true }) }})
+		w.queue.add(task{kept: true, do: func() { w.upstreams.tools.update(up.Key, g.Key.Tool, func(t *ToolState) { t.CrashesServer = true }) }})
 		w.Log.Warn("server ended while a prefetch was with it; its tool is not prefetched any more", "upstream", up.Name, "tool", g.Key.Tool)
 	}
 	var result []byte
@@ -111,10 +161,10 @@ func (w *Worker) asked(s *sessionState, up *Upstream, tool string, certain bool)
 // bar sees to it that a tool is never run early again, on any goroutine.
 func (w *Worker) bar(s *sessionState, up *Upstream, tool, why string) {
 	w.queue.add(task{kept: true, do: func() {
-		o := w.upstream(up)
+		o := w.upstreams.at(up)
 		o.model.Bar(tool, why)
-		w.prove(o, tool)
-		w.keepOne(o) // at once: it must not be lost
+		w.upstreams.prove(o, tool)
+		w.upstreams.keep(o) // at once: it must not be lost
 		w.harm(s, up.Host(), Question, 0)
 		w.Log.Warn("tool barred from being run early", "upstream", up.Name, "tool", tool, "reason", why)
 	}})
@@ -128,19 +178,17 @@ func (w *Worker) onward(s *sessionState, up *Upstream, g *predict.Candidate, key
 		return
 	}
 	w.current = s.client
-	p := w.pair(s, w.upstream(up))
+	p := w.pair(s, w.upstreams.at(up))
 	delete(p.chained, key)
 	if result != nil {
 		r := read(result, size)
 		r.At = now
-		follows := p.Suppose(*g, r, now)
+		follows := p.predict.Suppose(*g, r, now)
 		w.figures.found(len(follows))
 		p.choose.Add(follows)
-		if p.decision != nil {
-			p.decision.Candidates += len(follows)
-		}
+		p.decisions.found(len(follows))
 	}
 	if p.choose.Open() > 0 {
-		w.decide(p, now)
+		p.decide(now)
 	}
 }

@@ -22,22 +22,6 @@ type sessionState struct {
 	dollars   float64               // what its prefetches cost so far
 }
 
-// pairState is what a session has with one upstream. It is the world of its chooser.
-type pairState struct {
-	*predict.Session
-	w       *Worker
-	session *sessionState
-	at      *Upstream         // as of its last call
-	choose  Chooser           // what its last answer made likely
-	chained map[call.Key]bool // prefetches under way that follow from a prefetch
-	trace   Trace             // of the call whose answer came last
-
-	decision  *decision          // the newest; nil: its answer made nothing likely
-	decisions []*decision        // that are not told yet, oldest first
-	called    map[uint64]*option // call under way → the candidate that it was
-	begun     []Started          // by the choice that is being made
-}
-
 // watch finds a session, or begins to watch it; nil if it has ended, or something
 // panicked over it.
 func (w *Worker) watch(c *Client) *sessionState {
@@ -52,13 +36,13 @@ func (w *Worker) watch(c *Client) *sessionState {
 	return s
 }
 
-// pair is what a session has with an upstream.
+// pair is what a session has with an upstream; a new one if the rules have changed.
 func (w *Worker) pair(s *sessionState, o *upstreamState) *pairState {
 	p := s.pairs[o.at.Key]
-	if p == nil {
+	if p == nil || p.of != o {
 		p = &pairState{
-			Session: o.model.Begin(s.client.ID, s.client.Several), // several clients: none can be told from another
-			w:       w, session: s, chained: make(map[call.Key]bool), called: make(map[uint64]*option),
+			w: w, session: s, of: o, predict: o.model.Begin(s.client.ID, s.client.Several), // several clients: none can be told from another
+			chained: make(map[call.Key]bool), decisions: newDecisions(w.Decided),
 		}
 		s.pairs[o.at.Key] = p
 		o.look()
@@ -104,11 +88,8 @@ func (w *Worker) called(c *Call) {
 	if s == nil {
 		return
 	}
-	o := w.upstream(c.Upstream)
-	o.news = true
-	if s.instances[o.at.Instance] == nil { // it is taken to work as the last one did
-		w.Scheduler.Presume(o.at.Instance, o.concurrency, o.usual())
-	}
+	o := w.upstreams.at(c.Upstream)
+	w.upstreams.called(o, o.at.Instance)
 	s.instances[o.at.Instance] = o.at
 	arguments := string(c.Arguments) // the model makes them canonical
 	if c.Arguments == nil {
@@ -118,15 +99,13 @@ func (w *Worker) called(c *Call) {
 		s.slots.Asked(c.At, c.Key)
 	}
 	p := w.pair(s, o)
-	if t := p.came(c.Tool, arguments, c.At); t != nil {
-		p.called[c.ID] = t
-	}
+	p.decisions.call(c.ID, c.Tool, arguments, c.At)
 	s.means(arguments)
-	p.Call(predict.Call{ID: c.ID, Turn: c.Turn, Tool: c.Tool, Arguments: arguments, At: c.At})
+	p.predict.Call(predict.Call{ID: c.ID, Turn: c.Turn, Tool: c.Tool, Arguments: arguments, At: c.At})
 	if c.Effect.Changes() {
 		s.changed(c.Effect)
 	}
-	p.tell(c.At, false)
+	p.decisions.settle(c.At, false)
 }
 
 // changed takes back what was expected of answers that a write makes stale, of whatever
@@ -146,8 +125,8 @@ func (s *sessionState) changed(e call.Effect) {
 func (s *sessionState) invalidate(isStale func(p *pairState, tool, arguments string) bool) {
 	for _, p := range s.pairs {
 		stale := func(tool, arguments string) bool { return isStale(p, tool, arguments) }
-		p.Invalidate(stale)
-		p.void(stale)
+		p.predict.Invalidate(stale)
+		p.decisions.invalidate(stale)
 		s.slots.Void(func(k call.Key) bool { return k.Upstream == p.at.Instance && stale(k.Tool, k.Arguments) })
 	}
 }
@@ -171,13 +150,13 @@ func (w *Worker) answered(a *answer) {
 	s := w.sessions[c.Client]
 	w.compared(c, a.Trial)
 	if a.JoinWait > 0 { // a call waited for a prefetch in vain
-		w.upstream(c.Upstream).model.Harm(c.Tool)
+		w.upstreams.at(c.Upstream).model.Harm(c.Tool)
 		w.harm(s, c.Upstream.Host(), ForegroundWait, a.JoinWait)
 	}
 	if s == nil || c.ID == 0 {
 		return
 	}
-	o := w.upstream(c.Upstream)
+	o := w.upstreams.at(c.Upstream)
 	r := read(a.text, a.length)
 	r.ID, r.Failed = c.ID, !a.Complete
 	if a.Took > 0 && a.Complete { // what was served, or cut short, took as long as no call does
@@ -185,15 +164,12 @@ func (w *Worker) answered(a *answer) {
 	}
 	r.Came = a.At
 	p := w.pair(s, o)
-	p.Result(r)
-	if t := p.called[c.ID]; t != nil {
-		t.took = a.Took
-		delete(p.called, c.ID)
-	}
-	p.tell(a.At, false)
-	w.publish(o, c.Tool)
+	p.predict.Result(r)
+	p.decisions.result(c.ID, a.Took)
+	p.decisions.settle(a.At, false)
+	w.upstreams.publish(o, c.Tool)
 	p.trace = c.Trace
-	begun := w.offer(p, c.Seq)
+	begun := p.offer(time.Now(), c.Seq)
 	if a.reply != nil {
 		a.reply <- Announcement{begun, s.after()}
 	}
@@ -204,13 +180,13 @@ func (w *Worker) compared(c *Call, t dedup.Trial) {
 	if t == dedup.NotTried {
 		return
 	}
-	o := w.upstream(c.Upstream)
+	o := w.upstreams.at(c.Upstream)
 	o.model.Trial(c.Tool, t == dedup.Same)
 	o.news = true
-	w.prove(o, c.Tool)
+	w.upstreams.prove(o, c.Tool)
 	if t == dedup.Differs {
 		w.Log.Warn("tool barred from being run early: asked twice it gave two answers", "upstream", c.Upstream.Name, "tool", c.Tool)
-		w.keepOne(o)
+		w.upstreams.keep(o)
 	}
 }
 
@@ -232,42 +208,6 @@ func read(result []byte, size int) predict.Result {
 	return r
 }
 
-// offer finds what comes next, and begins what is worth it.
-func (w *Worker) offer(p *pairState, after int64) []Started {
-	now, rules := time.Now(), w.Rules()
-	found := p.Guesses(now)
-	w.figures.found(len(found))
-	p.choose.Reprice(now, found, rules.MinProbability, func(k call.Key) bool { return p.chained[k] })
-	p.choose.Offer(now, found, rules.Budget, p)
-	p.open(now, after, len(found), rules)
-	return w.decide(p, now)
-}
-
-// decide picks from what the last answer made likely, and begins it. What only lacks a
-// slot waits for the next prefetch of the session to end.
-func (w *Worker) decide(p *pairState, now time.Time) []Started {
-	s, rules := p.session, w.Rules()
-	w.current = s.client
-	if rules.Off() {
-		p.choose.GiveUp(p)
-		return nil
-	}
-	host := p.at.Host()
-	w.Scheduler.Waited(host, w.Waited(host))
-	s.slots.Review(now)
-	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow", Keep: rules.Age(p.at.Exclusive)}
-	o.Keywords, o.Dollars = s.after(), rules.Dollars-s.dollars
-	p.begun = nil
-	for n := -1; n < len(p.begun); { // one more may fit beside what was begun
-		n = len(p.begun)
-		slots := p.choose.Choose(now, o, p)
-		if p.decision != nil {
-			p.decision.slots = max(p.decision.slots, n+slots)
-		}
-	}
-	return p.begun
-}
-
 // leave forgets a session that has ended.
 func (w *Worker) leave(c *Client) {
 	w.current = c
@@ -279,10 +219,10 @@ func (w *Worker) leave(c *Client) {
 	s.slots.End()
 	for key, p := range s.pairs {
 		p.choose.GiveUp(p)
-		p.tell(time.Now(), true)
-		p.End()
-		if o := w.upstreams[key]; o != nil && time.Since(o.kept) > keepAtMost {
-			w.keepOne(o)
+		p.decisions.settle(time.Now(), true)
+		p.predict.End()
+		if o := w.upstreams.of[key]; o != nil && time.Since(o.kept) > keepAtMost {
+			w.upstreams.keep(o)
 		}
 	}
 	w.unwatch(s)
@@ -292,12 +232,7 @@ func (w *Worker) leave(c *Client) {
 func (w *Worker) unwatch(s *sessionState) {
 	delete(w.sessions, s.client)
 	s.slots.End()
-	for instance, up := range s.instances {
-		if o := w.upstreams[up.Key]; o != nil {
-			o.concurrency = o.concurrency.or(w.Scheduler.Known(instance))
-		}
-		if !up.Shared {
-			w.Scheduler.Gone(instance)
-		}
+	for _, up := range s.instances {
+		w.upstreams.left(up)
 	}
 }

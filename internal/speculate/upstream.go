@@ -3,6 +3,7 @@ package speculate
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -10,48 +11,79 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// upstreamState is what is known of the calls to one upstream. The worker owns it.
-type upstreamState struct {
-	model       *predict.Model
-	made        Rules     // it was made under
-	keep        Learned   // never nil
-	news        bool      // something was seen since it was kept
-	kept        time.Time // when
-	at          *Upstream // the lease of the session that is looked at
-	concurrency Known     // how its instances work on several calls
+// upstreams are what was learned of the upstreams. The worker's goroutine owns them.
+type upstreams struct {
+	log       *slog.Logger
+	rules     func() *Rules
+	scheduler *Scheduler
+	faults    *faults
+	tools     *learnedTools
+	of        map[string]*upstreamState // Upstream.Key →
 }
 
-// upstream returns what is known of an upstream, read from where it is kept when
-// it is first needed.
-func (w *Worker) upstream(at *Upstream) *upstreamState {
-	rules := w.Rules()
-	o := w.upstreams[at.Key]
+// upstreamState is what is known of the calls to one upstream.
+type upstreamState struct {
+	model       *predict.Model
+	made        Rules               // it was made under
+	keep        Learned             // never nil
+	news        bool                // something was seen since it was kept
+	kept        time.Time           // when
+	at          *Upstream           // the lease of the session that is looked at
+	concurrency Known               // how its instances work on several calls
+	instances   map[uint64]struct{} // that sessions have called
+}
+
+// at is what is known of an upstream, read from where it is kept when it is first needed.
+func (u *upstreams) at(up *Upstream) *upstreamState {
+	rules := u.rules()
+	o := u.of[up.Key]
 	if o != nil && o.made == *rules {
-		o.at = at
+		o.at = up
 		return o
 	}
 	old := o
-	o = &upstreamState{made: *rules, keep: at.Learned, at: at}
+	o = &upstreamState{made: *rules, keep: up.Learned, at: up, instances: make(map[uint64]struct{})}
 	if o.keep == nil {
 		o.keep = inMemory()
 	}
 	o.model = predict.New(predict.Options{
-		Tool: func(name string) predict.Tool { return o.at.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(at.Exclusive),
+		Tool: func(name string) predict.Tool { return o.at.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(up.Exclusive),
 	})
-	if old != nil { // its rules have changed; sessions begin anew under the next ones
-		w.keepOne(old)
-		o.concurrency, o.keep = old.concurrency, old.keep
-		for _, s := range w.sessions {
-			delete(s.pairs, at.Key)
-		}
+	if old != nil { // its rules have changed; its sessions begin anew
+		u.keep(old)
+		o.concurrency, o.instances, o.keep = old.concurrency, old.instances, old.keep
 	}
-	w.upstreams[at.Key] = o
-	w.keepOne(o)
-	w.prove(o)
+	u.of[up.Key] = o
+	u.keep(o)
+	u.prove(o)
 	for _, tool := range o.model.Seen() {
-		w.publish(o, tool)
+		u.publish(o, tool)
 	}
 	return o
+}
+
+// called notes a call to an instance. A new one is taken to work as the last one did.
+func (u *upstreams) called(o *upstreamState, instance uint64) {
+	o.news = true
+	if _, known := o.instances[instance]; !known {
+		o.instances[instance] = struct{}{}
+		u.scheduler.Presume(instance, o.concurrency, o.usual())
+	}
+}
+
+// left keeps what was seen of an instance that a session leaves, and forgets it if it ends.
+func (u *upstreams) left(up *Upstream) {
+	o := u.of[up.Key]
+	if o != nil {
+		o.concurrency = o.concurrency.or(u.scheduler.Known(up.Instance))
+	}
+	if up.Shared {
+		return
+	}
+	if o != nil {
+		delete(o.instances, up.Instance)
+	}
+	u.scheduler.Gone(up.Instance)
 }
 
 // usual is how long calls take, by tool, as far as that was learned.
@@ -91,63 +123,54 @@ func (o *upstreamState) look() {
 const keepAtMost = 30 * time.Second
 
 // forget drops what is known of upstreams that are there no more.
-func (w *Worker) forget() {
-	for key, o := range w.upstreams {
-		if w.Gone(key) {
-			w.keepOne(o)
-			delete(w.upstreams, key)
+func (u *upstreams) forget(gone func(key string) bool) {
+	for key, o := range u.of {
+		if gone(key) {
+			u.keep(o)
+			delete(u.of, key)
 			continue
 		}
-		w.prove(o) // the operator may have given their word for a tool
+		u.prove(o) // the operator may have given their word for a tool
 	}
-	w.learned.forget(w.Gone)
+	u.tools.forget(gone)
 }
 
-// keepAll keeps what was learned of every upstream.
-func (w *Worker) keepAll() {
-	for _, o := range w.upstreams {
+// keepNews keeps what was learned of every upstream.
+func (u *upstreams) keepNews() {
+	for _, o := range u.of {
 		if o.news {
-			w.keepOne(o)
+			u.keep(o)
 		}
 	}
 }
 
-// keepOne joins what was learned with what is stored, which other processes may
+// keep joins what was learned of an upstream with what is stored, which other processes may
 // have added to. What cannot be read or written is no reason to stop learning.
-func (w *Worker) keepOne(o *upstreamState) {
+func (u *upstreams) keep(o *upstreamState) {
 	o.news, o.kept = false, time.Now()
 	joined := func() {
 		commit := func() {}
 		err := o.keep(func(stored []byte) (next []byte, err error) {
 			stored, known := cutConcurrency(stored)
-			o.concurrency = w.concurrency(o).or(o.concurrency).or(known)
+			for instance := range o.instances {
+				o.concurrency = u.scheduler.Known(instance).or(o.concurrency)
+			}
+			o.concurrency = o.concurrency.or(known)
 			next, commit, err = o.model.Join(stored)
 			if err != nil {
-				w.Log.Warn("learned state not read in full; what is left of it is used", "upstream", o.at.Name, "err", err)
+				u.log.Warn("learned state not read in full; what is left of it is used", "upstream", o.at.Name, "err", err)
 			}
 			return append(next, concurrencyLine(o.concurrency)...), nil
 		})
 		if err == nil {
 			commit()
 		} else {
-			w.Log.Warn("learned state not kept", "upstream", o.at.Name, "err", err)
+			u.log.Warn("learned state not kept", "upstream", o.at.Name, "err", err)
 		}
 	}
-	if !w.faults.recovering(joined) {
+	if !u.faults.recovering(joined) {
 		o.keep = inMemory() // what was learned, its bars above all, still counts in this process
 	}
-}
-
-// concurrency is how the instances of the upstream that sessions use work on several calls.
-func (w *Worker) concurrency(o *upstreamState) (known Known) {
-	for _, s := range w.sessions {
-		for instance, at := range s.instances {
-			if at.Key == o.at.Key {
-				known = known.or(w.Scheduler.Known(instance))
-			}
-		}
-	}
-	return known
 }
 
 // SplitLearned divides what is kept of an upstream into what belongs to its server, in

@@ -25,11 +25,10 @@ type Worker struct {
 	queue   queue
 	faults  faults
 	figures figures
-	learned learnedTools
 
 	// Of the worker's goroutine.
 	current   *Client // for which it does what it does now; nil: for no one session
-	upstreams map[string]*upstreamState
+	upstreams upstreams
 	sessions  map[*Client]*sessionState // those that made calls
 }
 
@@ -167,10 +166,13 @@ type Result struct {
 func NewWorker(s Setup) *Worker {
 	w := &Worker{
 		Setup: s, Scheduler: New(Options{}), faults: faults{log: s.Log},
-		upstreams: make(map[string]*upstreamState), sessions: make(map[*Client]*sessionState),
+		sessions: make(map[*Client]*sessionState),
+	}
+	w.upstreams = upstreams{
+		log: s.Log, rules: s.Rules, scheduler: w.Scheduler, faults: &w.faults, tools: new(learnedTools), of: make(map[string]*upstreamState),
 	}
 	w.figures.declined = make(map[enrich.Reason]int64)
-	w.queue = newQueue(w.run, w.keepAll)
+	w.queue = newQueue(w.run, w.upstreams.keepNews)
 	return w
 }
 
@@ -246,7 +248,17 @@ func (w *Worker) SessionEnded(c *Client, then func()) {
 }
 
 // UpstreamsChanged has forgotten what is known of upstreams that are there no more.
-func (w *Worker) UpstreamsChanged() { w.queue.add(task{kept: true, do: w.forget}) }
+func (w *Worker) UpstreamsChanged() {
+	w.queue.add(task{kept: true, do: func() { w.upstreams.forget(w.Gone) }})
+}
+
+// LeaseEnded forgets the instance of a lease, if it ends too, but for what it showed of its
+// server.
+func (w *Worker) LeaseEnded(up *Upstream) {
+	if !up.Shared && !w.queue.add(task{kept: true, do: func() { w.upstreams.left(up) }}) {
+		w.Scheduler.Gone(up.Instance)
+	}
+}
 
 // Save keeps what was learned so far, and returns when that is done.
 func (w *Worker) Save() { w.queue.save() }
