@@ -1,6 +1,6 @@
 BIN := bin/mcpschedd
 
-.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude fresh newuser plan live dashboard man lines release module clean
+.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude daemon fresh newuser plan live dashboard man lines release module clean
 
 # Without libc a process takes 1.5 MiB less, without the libraries of Prometheus and
 # OpenTelemetry 5, and with them but without a debugging page of gRPC 3.
@@ -77,6 +77,9 @@ clients: build ## real servers and real clients through the proxy (needs npm)
 
 claude: build ## a real Claude Code calls through the proxy and ends it, 20 times on each transport, and confirms plans (needs npm, 356 MB)
 	sh tools/clients/claude.sh
+
+daemon: build ## ten clients of five real servers, direct, through ten proxies and through one daemon (Linux, and what make clients installs)
+	sh tools/clients/daemon.sh
 
 fresh: build ## writes and reads through the proxy, real servers and Postgres (needs npm)
 	sh tools/fresh/fresh.sh

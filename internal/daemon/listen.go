@@ -24,6 +24,7 @@ type Listener struct {
 	place  Place
 	lock   *flock.Flock
 	socket *net.UnixListener
+	file   os.FileInfo    // of the socket
 	work   sync.WaitGroup // connections that are served
 }
 
@@ -77,11 +78,16 @@ func Listen(p Place, o ListenOptions) (*Listener, error) {
 	if err == nil {
 		err = os.Chmod(p.Socket, 0o600) // no other user can open its folder meanwhile
 	}
+	l := &Listener{o: o, place: p, lock: lock, socket: socket}
+	if err == nil {
+		l.file, err = os.Lstat(p.Socket)
+	}
 	if err != nil {
 		_ = lock.Close()
 		return nil, fmt.Errorf("socket of the daemon: %w", err)
 	}
-	return &Listener{o: o, place: p, lock: lock, socket: socket}, nil
+	socket.SetUnlinkOnClose(false) // closeSocket does
+	return l, nil
 }
 
 // Run serves clients until ctx ends. It returns when all have been served and finish has
@@ -94,7 +100,7 @@ func (l *Listener) Run(ctx context.Context, finish func()) error {
 	defer end()
 	defer l.socket.Close()                  // removes it, before another daemon may make its own
 	stop := context.AfterFunc(ctx, func() { // a client that is ended must not find this daemon once more
-		l.socket.Close()
+		l.closeSocket()
 		end()
 	})
 	defer stop()
@@ -119,8 +125,17 @@ func (l *Listener) Run(ctx context.Context, finish func()) error {
 
 // Close ends a Listener that has not been run.
 func (l *Listener) Close() {
-	l.socket.Close()
+	l.closeSocket()
 	_ = l.lock.Close()
+}
+
+// closeSocket closes the socket and removes it, unless the folder was removed and another daemon
+// has made its own there.
+func (l *Listener) closeSocket() {
+	if now, err := os.Lstat(l.place.Socket); err == nil && os.SameFile(now, l.file) {
+		_ = os.Remove(l.place.Socket)
+	}
+	l.socket.Close()
 }
 
 // serve serves one connection.
