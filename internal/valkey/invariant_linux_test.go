@@ -36,11 +36,12 @@ type replica struct {
 	mu    sync.RWMutex // held for writing while it dies
 	peers *valkey.Store
 	store *dedup.Store
-	cable *cable
+	url   string // of what it shares
+	cable *cable // to that; nil: it is not cut
 }
 
 func (r *replica) live(t *testing.T) {
-	peers, err := valkey.New(valkey.Options{URL: "valkey://" + r.cable.addr(), Lease: lease, WriteSettle: settle, Log: slog.New(slog.DiscardHandler)})
+	peers, err := valkey.New(valkey.Options{URL: r.url, Lease: lease, WriteSettle: settle, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func (r *replica) die() {
 // arena is some replicas, a server and a world.
 type arena struct {
 	t        *testing.T
-	server   *store
+	servers  []*store // one, or those of a group
 	replicas []*replica
 	world    []*register
 	counts   [8]atomic.Int64
@@ -160,23 +161,26 @@ func pause(mostMS int) { time.Sleep(time.Duration(rand.IntN(mostMS*1000)) * time
 
 // trouble makes one fault, and mends it.
 func (a *arena) trouble() {
-	r := a.replicas[rand.IntN(len(a.replicas))]
+	r, server := a.replicas[rand.IntN(len(a.replicas))], a.servers[rand.IntN(len(a.servers))]
 	switch rand.IntN(5) {
 	case 0: // one replica is cut off
+		if r.cable == nil {
+			return
+		}
 		a.counts[cuts].Add(1)
 		r.cable.setCut(true)
 		pause(3000)
 		r.cable.setCut(false)
 	case 1: // the server stops for a while
 		a.counts[cuts].Add(1)
-		a.server.signal(syscall.SIGSTOP)
+		server.signal(syscall.SIGSTOP)
 		pause(1500)
-		a.server.signal(syscall.SIGCONT)
+		server.signal(syscall.SIGCONT)
 	case 2: // the server dies, and another one comes
 		a.counts[cuts].Add(1)
-		a.server.kill()
+		server.kill()
 		pause(300)
-		a.server.start()
+		server.start()
 	case 3, 4: // a replica dies, and another one comes
 		a.counts[deaths].Add(1)
 		r.mu.Lock()
@@ -196,38 +200,56 @@ func TestInvariant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := &arena{t: t, server: startServer(t, persistence...)}
-			for i := range 8 {
-				a.world = append(a.world, &register{place: call.Place{Domain: fmt.Sprintf("host%d", i)}})
-			}
-			a.world[7].place = call.Place{Slot: 12345}
+			at := startServer(t, persistence...)
+			a := &arena{t: t, servers: []*store{at}}
 			for range 3 {
-				r := &replica{cable: newCable(t, a.server.addr)}
-				r.live(t)
-				a.replicas = append(a.replicas, r)
+				c := newCable(t, at.addr)
+				a.replicas = append(a.replicas, &replica{url: "valkey://" + c.addr(), cable: c})
 			}
-			goal, troubles := int64(10_000), 2
-			if os.Getenv("MCPSCHEDD_SOAK") != "" {
-				goal, troubles = 500_000, 150
-			}
-			a.play(goal, troubles)
-			for _, r := range a.replicas {
-				r.die()
-			}
-			var said strings.Builder
-			for i, n := range names {
-				fmt.Fprintf(&said, " %d %s;", a.counts[i].Load(), n)
-			}
-			t.Logf("%d stale;%s", a.stale.Load(), &said)
-			if t.Failed() {
-				return
-			}
-			for i, least := range map[int]int64{hits: goal / 50, joins: goal / 2000, fetches: goal / 50, writes: goal / 100} {
-				if got := a.counts[i].Load(); got < least {
-					t.Errorf("this proves little: %d %s, want at least %d", got, names[i], least)
-				}
-			}
+			a.prove()
 		})
+	}
+	t.Run("a standby takes over", func(t *testing.T) {
+		t.Parallel()
+		g := startGroup(t)
+		a := &arena{t: t, servers: g.members}
+		for range 3 {
+			a.replicas = append(a.replicas, &replica{url: g.url()})
+		}
+		a.prove()
+	})
+}
+
+// prove plays, and looks at what happened.
+func (a *arena) prove() {
+	t := a.t
+	for i := range 8 {
+		a.world = append(a.world, &register{place: call.Place{Domain: fmt.Sprintf("host%d", i)}})
+	}
+	a.world[7].place = call.Place{Slot: 12345}
+	for _, r := range a.replicas {
+		r.live(t)
+	}
+	goal, troubles := int64(10_000), 2
+	if os.Getenv("MCPSCHEDD_SOAK") != "" {
+		goal, troubles = 500_000, 150
+	}
+	a.play(goal, troubles)
+	for _, r := range a.replicas {
+		r.die()
+	}
+	var said strings.Builder
+	for i, n := range names {
+		fmt.Fprintf(&said, " %d %s;", a.counts[i].Load(), n)
+	}
+	t.Logf("%d stale;%s", a.stale.Load(), &said)
+	if t.Failed() {
+		return
+	}
+	for i, least := range map[int]int64{hits: goal / 50, joins: goal / 2000, fetches: goal / 50, writes: goal / 100} {
+		if got := a.counts[i].Load(); got < least {
+			t.Errorf("this proves little: %d %s, want at least %d", got, names[i], least)
+		}
 	}
 }
 

@@ -25,13 +25,7 @@ type store struct {
 // startServer starts one without persistence; more are further arguments.
 func startServer(t testing.TB, more ...string) *store {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(addr)
+	addr, port := freePort(t)
 	s := &store{t: t, addr: addr, args: append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", t.TempDir(), "--loglevel", "warning"}, more...)}
 	s.start()
 	t.Cleanup(func() { s.kill() })
@@ -167,3 +161,44 @@ func (c *cable) setCut(cut bool) {
 		clear(c.ends)
 	}
 }
+
+// freePort is a port of this machine that nothing listens on.
+func freePort(t testing.TB) (addr, port string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ = net.SplitHostPort(l.Addr().String())
+	return l.Addr().String(), port
+}
+
+// group is a primary with two standbys, and the Sentinel that promotes one when it is gone.
+type group struct {
+	members  []*store
+	sentinel *store
+}
+
+func startGroup(t testing.TB) *group {
+	t.Helper()
+	fence := []string{"--min-replicas-to-write", "1", "--min-replicas-max-lag", "1", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
+	g := &group{members: []*store{startServer(t, fence...)}}
+	_, port, _ := net.SplitHostPort(g.members[0].addr)
+	for range 2 {
+		g.members = append(g.members, startServer(t, append(fence, "--replicaof", "127.0.0.1 "+port)...))
+	}
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := "sentinel monitor group 127.0.0.1 " + port + " 1\nsentinel down-after-milliseconds group 300\nsentinel failover-timeout group 2000\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addr, sentinelPort := freePort(t)
+	g.sentinel = &store{t: t, addr: addr, args: []string{config, "--sentinel", "--bind", "127.0.0.1", "--port", sentinelPort}}
+	g.sentinel.start()
+	t.Cleanup(g.sentinel.kill)
+	return g
+}
+
+// url is how replicas of the proxy reach the group.
+func (g *group) url() string { return "valkey://" + g.sentinel.addr + "?master_set=group" }

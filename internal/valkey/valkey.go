@@ -124,6 +124,10 @@ func clientOption(text string) (rueidis.ClientOption, error) {
 	o.Dialer.Timeout, o.ConnWriteTimeout = dialing, dialing
 	o.ReadBufferEachConn, o.WriteBufferEachConn = 64<<10, 64<<10
 	o.ClientName = "mcpschedd"
+	o.Sentinel.Dialer.Timeout = dialing
+	if o.Sentinel.MasterSet != "" {
+		o.Sentinel.TopologyRefreshInterval = time.Second // what Sentinel publishes may be missed
+	}
 	return o, nil
 }
 
