@@ -42,16 +42,27 @@ type caller struct {
 func connect(t *testing.T, s *proxy.Server, era string) *caller {
 	t.Helper()
 	c := attach(t, s, era)
-	if era == handshake {
+	c.introduce()
+	return c
+}
+
+// introduce is how a client begins.
+func (c *caller) introduce() {
+	if c.era == handshake {
 		c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+able+`,"clientInfo":{"name":"tester","version":"1"}}`)
 		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		c.request("tools/list", "")
 	}
-	return c
 }
 
 // attach serves a client that has not said anything yet.
 func attach(t *testing.T, s *proxy.Server, era string) *caller {
+	t.Helper()
+	return attachBy(t, era, func(in io.Reader, out io.Writer) error { return s.ServeStdio(context.Background(), in, out, "") })
+}
+
+// attachBy is attach with what serves the client.
+func attachBy(t *testing.T, era string, serve func(in io.Reader, out io.Writer) error) *caller {
 	t.Helper()
 	in, toProxy, err := os.Pipe()
 	if err != nil {
@@ -68,7 +79,7 @@ func attach(t *testing.T, s *proxy.Server, era string) *caller {
 		notes:   make(chan jsonrpc.Message, 4096),
 	}
 	go func() {
-		c.end <- s.ServeStdio(context.Background(), in, out, "")
+		c.end <- serve(in, out)
 		in.Close()
 		out.Close()
 	}()
