@@ -441,7 +441,8 @@ func TestRefused(t *testing.T) {
 	for _, test := range []struct{ name, hello, want string }{
 		{"another version", `{"mcpschedd":2,"kind":"session","dir":"/"}`, "want version 1 of the protocol, have 2"},
 		{"no version", `{}`, "want version 1 of the protocol, have 0"},
-		{"another kind", `{"mcpschedd":1,"kind":"hook"}`, "unknown kind of connection"},
+		{"a report that is none", `{"mcpschedd":1,"kind":"hook"}`, "unknown kind of connection"},
+		{"another kind", `{"mcpschedd":1,"kind":"x"}`, "unknown kind of connection"},
 		{"no folder", `{"mcpschedd":1,"kind":"session","dir":"a"}`, "want an absolute path"},
 		{"not JSON", `GET / HTTP/1.1`, ""},
 		{"endless", `{"mcpschedd":1,"kind":"session","dir":"/","env":["…"]}`, ""},

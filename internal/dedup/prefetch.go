@@ -182,7 +182,7 @@ func (s *Store) Outdate(scope func(string) bool) {
 		}
 	}
 	for f := range s.flights {
-		if f.prefetch != nil && !f.settled && !f.joined && !f.query.Use.Pure && scope(f.query.Key.Scope) {
+		if f.prefetch != nil && !f.joined && !f.query.Use.Pure && scope(f.query.Key.Scope) {
 			f.unkept, f.held = expired, false
 			f.abandonLocked(expired, errOutdated)
 		}

@@ -31,6 +31,7 @@ func TestWhileLanding(t *testing.T) {
 		}, ""},
 		{"a change", func(_ *testing.T, src *source, _ dedup.Query) { src.store.Bump(host) }, "invalidated"},
 		{"its scope ends", func(_ *testing.T, src *source, _ dedup.Query) { src.store.Drop("session 1") }, "never_asked"},
+		{"its client's user asks for something else", func(_ *testing.T, src *source, _ dedup.Query) { src.store.Outdate(ofSession1) }, "expired"},
 		{"the store is closed", func(_ *testing.T, src *source, _ dedup.Query) { src.store.Close() }, "never_asked"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -45,6 +46,49 @@ func TestWhileLanding(t *testing.T) {
 				t.Errorf("the next call got %s %q", got.How, got.Body)
 			}
 		})
+	}
+}
+
+func ofSession1(scope string) bool { return scope == "session 1" }
+
+// What was fetched early is too old after a prompt, stored or under way, but for calls that
+// wait for it, other sessions, and what nothing can change. What a call had stays.
+func TestOutdate(t *testing.T) {
+	s := newStore(t)
+	src := &source{store: s}
+	tool := func(name string, u dedup.Use) dedup.Query {
+		q := query(u, host)
+		q.Key.Tool = name
+		return q
+	}
+	stored, constant, lasting := tool("stored", never), tool("constant", pure), tool("lasting", dedup.Use{Freshness: time.Hour})
+	other := stored
+	other.Key.Scope = "session 2"
+	for _, q := range []dedup.Query{stored, constant, lasting, other} {
+		src.prefetch(t, q)
+	}
+	src.ask(t, lasting)
+	flying, joined := begin(t, s, tool("flying", never)), begin(t, s, tool("joined", never))
+	caller := wait(t, s, tool("joined", never))
+	s.Outdate(ofSession1)
+	if flying.ctx.Err() == nil || flying.Why() != "expired" || joined.ctx.Err() != nil {
+		t.Errorf("got %v, %q of the one that no call waits for, %v of the other", flying.ctx.Err(), flying.Why(), joined.ctx.Err())
+	}
+	flying.settle()
+	joined.settle()
+	if got := caller.outcome(t); string(got.Body) != "prefetched" {
+		t.Errorf("the call that waits got %q", got.Body)
+	}
+	for name, c := range map[string]struct {
+		q    dedup.Query
+		want dedup.Disposition
+	}{
+		"stored": {stored, dedup.Fetched}, "under way": {tool("flying", never), dedup.Fetched}, "constant": {constant, dedup.Hit},
+		"asked for before": {lasting, dedup.Hit}, "another session's": {other, dedup.Hit},
+	} {
+		if got := src.ask(t, c.q); got.How != c.want {
+			t.Errorf("%s: got %s, want %s", name, got.How, c.want)
+		}
 	}
 }
 

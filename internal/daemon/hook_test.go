@@ -1,0 +1,164 @@
+//go:build unix
+
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"mcpschedd/internal/daemon"
+)
+
+// hears is a daemon in this process that hears reports.
+func hears(t *testing.T, p daemon.Place) <-chan *daemon.Report {
+	t.Helper()
+	heard := make(chan *daemon.Report, 1)
+	l, err := daemon.Listen(p, daemon.ListenOptions{Log: slog.New(slog.DiscardHandler), Hear: func(r *daemon.Report) { heard <- r }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx, func() {}) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return heard
+}
+
+// at is where a hook looks.
+func at(p daemon.Place) func() (daemon.Place, *slog.Logger, error) {
+	return func() (daemon.Place, *slog.Logger, error) { return p, slog.New(slog.DiscardHandler), nil }
+}
+
+// zeros is what has no end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// What a client says reaches the daemon before the hook returns; of what cannot be read it is
+// told that there was something.
+func TestHook(t *testing.T) {
+	t.Setenv("CLAUDE_CODE_SESSION_ID", "s")
+	t.Setenv("CLAUDE_PID", "42")
+	t.Setenv("CLAUDE_PROJECT_DIR", "/project")
+	p := place(t)
+	heard := hears(t, p)
+	long := strings.Repeat("x", 1<<20)
+	for name, c := range map[string]struct {
+		in   io.Reader
+		want daemon.Report
+	}{
+		"an edit": {
+			strings.NewReader(`{"session_id":"t","cwd":"/else","hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"file_path":"/a","new_string":"` + long + `"},"tool_use_id":"u"}`),
+			daemon.Report{Event: "PreToolUse", Session: "t", Tool: "Edit", Use: "u"},
+		},
+		"a command": {
+			strings.NewReader(`{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"make","run_in_background":true},"tool_use_id":"u"}`),
+			daemon.Report{Event: "PreToolUse", Tool: "Bash", Use: "u", Command: "make", Background: true},
+		},
+		"a command of a megabyte": {
+			strings.NewReader(`{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"` + long + `"},"tool_use_id":"u"}`),
+			daemon.Report{Event: "PreToolUse", Tool: "Bash", Use: "u"},
+		},
+		"its end, and it goes on": {
+			strings.NewReader(`{"hook_event_name":"PostToolUse","tool_name":"Bash","tool_input":{"command":"make"},"tool_response":{"backgroundTaskId":"b"},"tool_use_id":"u"}`),
+			daemon.Report{Event: "PostToolUse", Tool: "Bash", Use: "u", Command: "make", Background: true},
+		},
+		"an input that is none": {
+			strings.NewReader(`{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":7,"tool_response":[],"tool_use_id":"u"}`),
+			daemon.Report{Event: "PreToolUse", Tool: "Bash", Use: "u", Background: true},
+		},
+		"without a number": {
+			strings.NewReader(`{"hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"a":1}}`),
+			daemon.Report{Event: "PreToolUse", Tool: "Edit", Use: `Edit{"a":1}`},
+		},
+		"a prompt": {
+			strings.NewReader(`{"hook_event_name":"UserPromptSubmit","prompt":"mend it"}`),
+			daemon.Report{Event: "UserPromptSubmit", Prompt: "mend it"},
+		},
+		"the end of a turn": {
+			strings.NewReader(`{"hook_event_name":"Stop","background_tasks":[{"id":"b"}]}`),
+			daemon.Report{Event: "Stop", Tasks: new(1)},
+		},
+		"an event that is not known, with control characters": {
+			strings.NewReader(`{"hook_event_name":"Od\u0000d\u001b[2J","tool_name":"\u0007\n"}`),
+			daemon.Report{Event: "Od\x00d\x1b[2J", Tool: "\x07\n", Use: "\x07\n", Background: true},
+		},
+		"nothing":      {strings.NewReader(""), daemon.Report{Unread: "hook: unexpected end of JSON input"}},
+		"no JSON":      {strings.NewReader("GET / HTTP/1.1"), daemon.Report{Unread: "hook: invalid character 'G' looking for beginning of value"}},
+		"no event":     {strings.NewReader("{}"), daemon.Report{Unread: "hook: no hook_event_name"}},
+		"another kind": {strings.NewReader(`{"hook_event_name":7}`), daemon.Report{Unread: "hook: json: cannot unmarshal number into Go struct field hookInput.hook_event_name of type string"}},
+		"100 MB":       {io.LimitReader(zeros{}, 100<<20), daemon.Report{Unread: "hook: more than 16777216 bytes"}},
+		"half of it":   {io.MultiReader(strings.NewReader("{"), broken{}), daemon.Report{Unread: "hook: broken"}},
+	} {
+		if c.want.Session == "" {
+			c.want.Session = "s"
+		}
+		c.want.Parent, c.want.Folder = 42, "/project"
+		daemon.Hook(c.in, at(p))
+		select {
+		case got := <-heard:
+			if diff := cmp.Diff(&c.want, got, cmpopts.IgnoreFields(daemon.Report{}, "Sent")); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+		default:
+			t.Errorf("%s: nothing was heard", name)
+		}
+	}
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, errors.New("broken") }
+
+// Where there is no daemon, or none that hears reports, or no place for one, the hook returns,
+// and has read what it was given.
+func TestHookWithoutDaemon(t *testing.T) {
+	p := place(t)
+	old := place(t)
+	listen(t, old)
+	mute := place(t)
+	l, err := net.Listen("unix", mute.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for name, where := range map[string]func() (daemon.Place, *slog.Logger, error){
+		"no daemon":                 at(p),
+		"one of an older version":   at(old),
+		"one that does not answer":  at(mute),
+		"another user's":            at(daemon.Place{Socket: "/proc/1/root"}),
+		"a configuration is broken": func() (daemon.Place, *slog.Logger, error) { return daemon.Place{}, nil, errors.New("no") },
+		"it panics":                 func() (daemon.Place, *slog.Logger, error) { panic("no") },
+	} {
+		in := strings.NewReader(`{"hook_event_name":"Stop"} and more`)
+		daemon.Hook(in, where)
+		if in.Len() > 0 {
+			t.Errorf("%s: %d bytes were not read", name, in.Len())
+		}
+	}
+}
+
+// A hook makes nothing, not even a log of what it finds.
+func TestHookMakesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	p, log := daemon.HookPlace(dir, "/c.toml")
+	daemon.Hook(strings.NewReader(`{"hook_event_name":"Stop"}`), func() (daemon.Place, *slog.Logger, error) { return p, log, nil })
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("it has made the state folder")
+	}
+}
