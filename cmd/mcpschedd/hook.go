@@ -30,7 +30,8 @@ tool_use_id say what is done, cwd and session_id whose it is.`,
   mcpschedd hook < after-edit.json    the same, with "PostToolUse"`,
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // of a later version
 		Run: func(*cobra.Command, []string) {
-			become(daemon.Small)
+			// The small program does not take the place of this one, as it does for connect: one of
+			// another version may not know the command, and its exit code would forbid the edit.
 			daemon.Hook(os.Stdin, func() (daemon.Place, *slog.Logger, error) { return hookPlace(file) })
 		},
 	}

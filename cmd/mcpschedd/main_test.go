@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	mcptest.Main()
 	journalMain()
 	// The program starts itself under other names; here it is this binary.
-	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == "daemon" || os.Args[1] == daemon.Command || os.Args[1] == guard.Command || os.Args[1] == demo.UpstreamCommand) {
+	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == "daemon" || os.Args[1] == daemon.Command || os.Args[1] == daemon.HookCommand || os.Args[1] == guard.Command || os.Args[1] == demo.UpstreamCommand) {
 		main()
 		return
 	}
