@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"sync"
 	"time"
@@ -102,8 +101,7 @@ type connection struct {
 
 // link is the connection to one daemon.
 type link struct {
-	conn  *net.UnixConn // for ending one direction
-	pipe  *jsonrpc.Pipe
+	conn  conn // for ending one direction
 	out   *jsonrpc.Writer
 	lines *jsonrpc.Reader
 	pings pinging
@@ -134,7 +132,7 @@ func (c *connection) reach(ctx context.Context) (*link, error) {
 		conn.Close()
 		return nil, err
 	}
-	file, err := conn.File()
+	stream, err := streamOf(conn)
 	if err != nil {
 		conn.Close()
 		return nil, err
@@ -142,8 +140,7 @@ func (c *connection) reach(ctx context.Context) (*link, error) {
 	c.mu.Lock()
 	c.served = true
 	c.mu.Unlock()
-	pipe := jsonrpc.NewPipe(file)
-	return &link{conn: conn, pipe: pipe, out: jsonrpc.NewWriter(pipe), lines: jsonrpc.NewShortReader(pipe, 0)}, nil
+	return &link{conn: conn, out: jsonrpc.NewWriter(stream), lines: jsonrpc.NewShortReader(stream, 0)}, nil
 }
 
 func (l *link) close() {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"time"
 )
@@ -59,7 +58,7 @@ type further struct {
 }
 
 // greet says hello to a daemon, and returns when it takes messages.
-func greet(conn *net.UnixConn, h hello, within time.Duration) error {
+func greet(conn conn, h hello, within time.Duration) error {
 	if err := checkPeer(conn); err != nil {
 		return err
 	}
@@ -95,25 +94,6 @@ func exchange(conn io.Writer, lines *bufio.Reader, say any) (welcome, error) {
 		return w, fmt.Errorf("daemon: want version %d of the protocol, have %d", Protocol, w.Protocol)
 	}
 	return w, nil
-}
-
-// checkPeer refuses a socket of another user.
-func checkPeer(conn *net.UnixConn) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	uid, peerErr := -1, error(nil)
-	if err := raw.Control(func(fd uintptr) { uid, peerErr = peerOf(int(fd)) }); err != nil {
-		return err
-	}
-	if peerErr != nil {
-		return fmt.Errorf("the user at the other end: %w", peerErr)
-	}
-	if uid != os.Getuid() {
-		return fmt.Errorf("the other end belongs to the user %d, not to %d", uid, os.Getuid())
-	}
-	return nil
 }
 
 func writeLine(w io.Writer, v any) error {

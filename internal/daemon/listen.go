@@ -5,17 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"io"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
-
-	"mcpschedd/internal/jsonrpc"
 )
 
 // Listener is the daemon's end.
@@ -23,8 +20,7 @@ type Listener struct {
 	o      ListenOptions
 	place  Place
 	lock   *flock.Flock
-	socket *net.UnixListener
-	file   os.FileInfo    // of the socket
+	socket net.Listener
 	work   sync.WaitGroup // connections that are served
 }
 
@@ -52,11 +48,11 @@ type Client struct {
 	Parent   int      // the process that it is, unless another one stands between
 	Again    bool     // another daemon served it before
 
-	stream *jsonrpc.Pipe
+	stream io.ReadWriteCloser
 }
 
 // Stream is what the client's messages come from, and where its answers go.
-func (c *Client) Stream() *jsonrpc.Pipe { return c.stream }
+func (c *Client) Stream() io.ReadWriteCloser { return c.stream }
 
 // Listen makes this process the daemon of a place, for as long as it lives or until Close. It
 // is ErrRuns if there is one.
@@ -70,24 +66,12 @@ func Listen(p Place, o ListenOptions) (*Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("lock of the daemon: %w", err)
 	}
-	if err := os.Remove(p.Socket); err != nil && !errors.Is(err, fs.ErrNotExist) { // a crash has left it
-		_ = lock.Close()
-		return nil, err
-	}
-	socket, err := net.ListenUnix("unix", &net.UnixAddr{Name: p.Socket, Net: "unix"})
-	if err == nil {
-		err = os.Chmod(p.Socket, 0o600) // no other user can open its folder meanwhile
-	}
-	l := &Listener{o: o, place: p, lock: lock, socket: socket}
-	if err == nil {
-		l.file, err = os.Lstat(p.Socket)
-	}
+	socket, err := listen(p)
 	if err != nil {
 		_ = lock.Close()
 		return nil, fmt.Errorf("socket of the daemon: %w", err)
 	}
-	socket.SetUnlinkOnClose(false) // closeSocket does
-	return l, nil
+	return &Listener{o: o, place: p, lock: lock, socket: socket}, nil
 }
 
 // Run serves clients until ctx ends. It returns when all have been served and finish has
@@ -100,16 +84,16 @@ func (l *Listener) Run(ctx context.Context, finish func()) error {
 	defer end()
 	defer l.socket.Close()                  // removes it, before another daemon may make its own
 	stop := context.AfterFunc(ctx, func() { // a client that is ended must not find this daemon once more
-		l.closeSocket()
+		l.socket.Close()
 		end()
 	})
 	defer stop()
 	for {
-		conn, err := l.socket.AcceptUnix()
+		accepted, err := l.socket.Accept()
 		switch {
 		case ctx.Err() != nil:
 			if err == nil {
-				conn.Close()
+				accepted.Close()
 			}
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -119,32 +103,26 @@ func (l *Listener) Run(ctx context.Context, finish func()) error {
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
-		l.work.Go(func() { l.serve(clients, conn) })
+		l.work.Go(func() { l.serve(clients, accepted.(conn)) })
 	}
 }
 
 // Close ends a Listener that has not been run.
 func (l *Listener) Close() {
-	l.closeSocket()
+	l.socket.Close()
 	_ = l.lock.Close()
 }
 
-// closeSocket closes the socket and removes it, unless the folder was removed and another daemon
-// has made its own there.
-func (l *Listener) closeSocket() {
-	if now, err := os.Lstat(l.place.Socket); err == nil && os.SameFile(now, l.file) {
-		_ = os.Remove(l.place.Socket)
-	}
-	l.socket.Close()
-}
-
 // serve serves one connection.
-func (l *Listener) serve(ctx context.Context, conn *net.UnixConn) {
+func (l *Listener) serve(ctx context.Context, conn conn) {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) }) // of what has said nothing yet
 	lines := bufio.NewReader(conn)
 	h, err := l.hear(conn, lines)
 	stop()
+	if errors.Is(err, io.EOF) { // it only looked whether there is a daemon
+		return
+	}
 	if err != nil {
 		l.o.Log.Warn("client refused", "err", err)
 		return
@@ -152,13 +130,15 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn) {
 	if h.Kind != kindSession { // the welcome has answered it
 		return
 	}
-	file, err := conn.File()
+	stream, err := streamOf(conn)
 	if err != nil {
 		l.o.Log.Warn("client refused", "err", err)
 		return
 	}
-	conn.Close() // the file is it now
-	c := &Client{Dir: h.Dir, Env: h.Env, Only: h.Only, Session: h.Session, Parent: h.Parent, Again: h.Again, stream: jsonrpc.NewPipe(file)}
+	if stream != io.ReadWriteCloser(conn) {
+		conn.Close() // the stream is it now
+	}
+	c := &Client{Dir: h.Dir, Env: h.Env, Only: h.Only, Session: h.Session, Parent: h.Parent, Again: h.Again, stream: stream}
 	defer c.stream.Close()
 	for _, id := range h.Repeated {
 		c.Repeated = append(c.Repeated, string(id))
@@ -167,7 +147,7 @@ func (l *Listener) serve(ctx context.Context, conn *net.UnixConn) {
 }
 
 // hear hears what a client says before its messages.
-func (l *Listener) hear(conn *net.UnixConn, lines *bufio.Reader) (h hello, err error) {
+func (l *Listener) hear(conn conn, lines *bufio.Reader) (h hello, err error) {
 	if err := checkPeer(conn); err != nil {
 		return h, err
 	}

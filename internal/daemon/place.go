@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
+	"runtime"
 )
-
-// longestSocket (bytes) is how long the path of a socket may be on every system.
-const longestSocket = 103
 
 // Place is where the daemon of one user and one configuration is found.
 type Place struct {
@@ -24,7 +21,10 @@ type Place struct {
 // folder. The folders are made where they are missing.
 func At(stateDir, config string) (Place, error) {
 	p := placeOf(stateDir, config)
-	for _, path := range []string{p.lock, p.Socket} {
+	for _, path := range []string{p.lock, p.Socket} { // a named pipe is in no folder
+		if runtime.GOOS == "windows" && path == p.Socket {
+			continue
+		}
 		if err := makePrivate(filepath.Dir(path)); err != nil {
 			return Place{}, err
 		}
@@ -44,18 +44,8 @@ func Find(stateDir, config string) (p Place, runs bool) {
 }
 
 func placeOf(stateDir, config string) Place {
-	folder := filepath.Join(stateDir, "daemon")
-	name := fmt.Sprintf("%s-%d", hashed(config), Protocol)
-	p := Place{
-		Socket: filepath.Join(folder, name+".sock"),
-		lock:   filepath.Join(folder, name+".lock"), starting: filepath.Join(folder, name+".start"),
-	}
-	if len(p.Socket) > longestSocket {
-		// The folder is the same whatever TMPDIR says, for it may differ between clients.
-		folder = filepath.Join("/tmp", "mcpschedd-"+strconv.Itoa(os.Getuid()))
-		p.Socket = filepath.Join(folder, fmt.Sprintf("%s-%d.sock", hashed(stateDir, config), Protocol))
-	}
-	return p
+	name := filepath.Join(stateDir, "daemon", fmt.Sprintf("%s-%d", hashed(config), Protocol))
+	return Place{Socket: socketOf(stateDir, config), lock: name + ".lock", starting: name + ".start"}
 }
 
 // hashed names what a list of texts is about.

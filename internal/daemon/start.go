@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +24,7 @@ type Start struct {
 }
 
 // reach connects to the daemon of a place, and starts it where there is none.
-func reach(ctx context.Context, p Place, s Start, within time.Duration) (*net.UnixConn, error) {
+func reach(ctx context.Context, p Place, s Start, within time.Duration) (conn, error) {
 	if conn, err := dial(p); err == nil || s.Program == "" {
 		return conn, err
 	}
@@ -45,10 +44,6 @@ func reach(ctx context.Context, p Place, s Start, within time.Duration) (*net.Un
 		return nil, fmt.Errorf("start of the daemon: %w", errors.Join(started, err))
 	}
 	return conn, nil // of one that was started by hand, where ours found that
-}
-
-func dial(p Place) (*net.UnixConn, error) {
-	return net.DialUnix("unix", nil, &net.UnixAddr{Name: p.Socket, Net: "unix"})
 }
 
 // run starts the daemon, and returns once that takes clients or ctx has ended.

@@ -21,7 +21,7 @@ const program = "mcpschedd"
 type executable struct{ name, command, tags string }
 
 // onWindows are the programs there, where none can take another's place.
-var onWindows = []executable{{program + ".exe", program, "grpcnotrace"}}
+var onWindows = []executable{{program + ".exe", program, "grpcnotrace"}, {"mcpschedd-small.exe", "mcpschedd-small", ""}}
 
 // elsewhere are those of the other systems. The first has all the libraries that the others have.
 var elsewhere = []executable{

@@ -45,8 +45,8 @@ func TestSameCommitSameBytes(t *testing.T) {
 		t.Error(d)
 	}
 	zipped, err := zip.NewReader(strings.NewReader(a["mcpschedd_v0.3.0_windows_arm64.zip"]), int64(len(a["mcpschedd_v0.3.0_windows_arm64.zip"])))
-	if err != nil || len(zipped.File) != 3 || zipped.File[0].Name != "mcpschedd_v0.3.0_windows_arm64/mcpschedd.exe" {
-		t.Errorf("got %v, %v, want mcpschedd.exe and the licences", zipped, err)
+	if err != nil || len(zipped.File) != 4 || zipped.File[0].Name != "mcpschedd_v0.3.0_windows_arm64/mcpschedd.exe" || zipped.File[1].Name != "mcpschedd_v0.3.0_windows_arm64/mcpschedd-small.exe" {
+		t.Errorf("got %v, %v, want mcpschedd.exe, the small program and the licences", zipped, err)
 	}
 	var doc bill
 	if err := json.Unmarshal([]byte(a["mcpschedd_v0.3.0_linux_amd64.cdx.json"]), &doc); err != nil {

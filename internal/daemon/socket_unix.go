@@ -1,0 +1,112 @@
+//go:build unix
+
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+// longestSocket (bytes) is how long the path of a socket may be on every system.
+const longestSocket = 103
+
+// conn is one end of a connection.
+type conn = *net.UnixConn
+
+// socketOf is where the daemon of a place listens.
+func socketOf(stateDir, config string) string {
+	path := filepath.Join(stateDir, "daemon", fmt.Sprintf("%s-%d.sock", hashed(config), Protocol))
+	if len(path) > longestSocket {
+		// The folder is the same whatever TMPDIR says, for it may differ between clients.
+		folder := filepath.Join("/tmp", "mcpschedd-"+strconv.Itoa(os.Getuid()))
+		path = filepath.Join(folder, fmt.Sprintf("%s-%d.sock", hashed(stateDir, config), Protocol))
+	}
+	return path
+}
+
+// listen makes the socket of a place, in the place of one that a crash has left.
+func listen(p Place) (net.Listener, error) {
+	if err := os.Remove(p.Socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: p.Socket, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false)
+	s := &socket{UnixListener: listener, path: p.Socket}
+	err = os.Chmod(p.Socket, 0o600) // no other user can open its folder meanwhile
+	if err == nil {
+		s.file, err = os.Lstat(p.Socket)
+	}
+	if err != nil {
+		listener.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// socket removes its file when it is closed, unless the folder was removed and another daemon has
+// made its own there.
+type socket struct {
+	*net.UnixListener
+	path string
+	file os.FileInfo
+}
+
+func (s *socket) Close() error {
+	if now, err := os.Lstat(s.path); err == nil && os.SameFile(now, s.file) {
+		_ = os.Remove(s.path)
+	}
+	return s.UnixListener.Close()
+}
+
+func dial(p Place) (conn, error) {
+	return net.DialUnix("unix", nil, &net.UnixAddr{Name: p.Socket, Net: "unix"})
+}
+
+// streamOf is a connection for messages. It is closed apart from it.
+func streamOf(c conn) (io.ReadWriteCloser, error) {
+	file, err := c.File()
+	if err != nil {
+		return nil, err
+	}
+	return jsonrpc.NewPipe(file), nil
+}
+
+// checkPeer refuses a socket of another user.
+func checkPeer(c conn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	uid, peerErr := -1, error(nil)
+	if err := raw.Control(func(fd uintptr) { uid, peerErr = peerOf(int(fd)) }); err != nil {
+		return err
+	}
+	if peerErr != nil {
+		return fmt.Errorf("the user at the other end: %w", peerErr)
+	}
+	if uid != os.Getuid() {
+		return fmt.Errorf("the other end belongs to the user %d, not to %d", uid, os.Getuid())
+	}
+	return nil
+}
+
+func ownedByUs(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Getuid()
+}
+
+// detach has a command outlive what ends our group or terminal.
+func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
