@@ -43,7 +43,9 @@ func listen(p Place) (net.Listener, error) {
 }
 
 func dial(p Place) (conn, error) {
-	c, err := winio.DialPipeContext(context.Background(), p.Socket)
+	ctx, cancel := context.WithTimeout(context.Background(), DefaultWait) // of a daemon that takes no client now
+	defer cancel()
+	c, err := winio.DialPipeContext(ctx, p.Socket)
 	if err != nil {
 		return nil, err
 	}
