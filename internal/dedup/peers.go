@@ -166,3 +166,11 @@ func (p *PendingWrite) Announce(ctx context.Context, lost func(error)) error {
 	p.ended = end
 	return nil
 }
+
+// AnnounceSoon is Announce for what does not wait for the other replicas: a notification of a
+// client, or a change that is made beside the proxy. It returns at once.
+func (p *PendingWrite) AnnounceSoon() {
+	if !p.Announced() {
+		go p.Announce(context.Background(), func(error) {}) // in vain: they are told of nothing, and no request hangs on it
+	}
+}

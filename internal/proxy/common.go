@@ -41,6 +41,7 @@ const local = "local"
 // at work.
 func (c *Common) ChangeLocal() *dedup.PendingWrite {
 	write := c.store.Arrive(call.Effect{Places: []call.Place{{Domain: local}}, Remote: true})
+	write.AnnounceSoon()
 	write.Doubt()
 	return write
 }

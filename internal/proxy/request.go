@@ -214,7 +214,9 @@ func (s *session) notified(m *front.Message) {
 			c := &upstreamCall{s: s, policy: s.srv.policy.Load(), method: m.Method, lease: l, params: &m.Index}
 			c.arrive()
 			l.Notify(m.Method, m.Params)
-			c.pending.Swap(nil).Doubt() // nothing says when it has been acted upon
+			write := c.pending.Swap(nil)
+			write.AnnounceSoon()
+			write.Doubt() // nothing says when it has been acted upon
 		}
 	}
 }
