@@ -99,7 +99,7 @@ func (x *Index) meanings(word string) (out []meaning) {
 	if known {
 		out = append(out, meaning{id, 1})
 	}
-	for _, other := range synonyms[word] {
+	for _, other := range synonyms()[word] {
 		if id, known := x.ids[other]; known {
 			out = append(out, meaning{id, synonymWorth})
 		}

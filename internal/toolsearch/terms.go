@@ -26,7 +26,7 @@ func terms(text string) (out []string) {
 		letters := []rune(run)
 		switch {
 		case !unspaced(letters[0]):
-			if word := strings.ToLower(run); !stopWords[word] && len(word) <= longestTerm {
+			if word := strings.ToLower(run); !stopWords()[word] && len(word) <= longestTerm {
 				out = append(out, stem(word))
 			}
 		case len(letters) == 1:

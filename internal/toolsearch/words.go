@@ -1,15 +1,21 @@
 package toolsearch
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // stopWords say nothing of what a tool does.
-var stopWords = setOf(`a an and are as at be by can do does for from has have help how i if in into is it its me my no
+var stopWords = sync.OnceValue(func() map[string]bool {
+	return setOf(`a an and are as at be by can do does for from has have help how i if in into is it its me my no
 	not of on one or our please so some than that the their them then there these they this those to up use used uses
 	using was we what when where which who will with you your`)
+})
 
 // synonyms are stems that stand for each other in what people ask for and what servers call
 // it, group by group. They are of verbs and things that many servers have, not of one field.
-var synonyms = groups(`
+var synonyms = sync.OnceValue(func() map[string][]string {
+	return groups(`
 	open read view load
 	write save store append
 	create make generate build produce add
@@ -47,6 +53,7 @@ var synonyms = groups(`
 	weather forecast
 	video youtube
 	restaurant food meal recipe dish`)
+})
 
 func setOf(words string) map[string]bool {
 	set := make(map[string]bool)

@@ -199,6 +199,10 @@ checks "$node" "$cache/sdk-v2.mjs" "sdk v2, stdio" everything__ 2026-07-28 stdio
 checks "$node" "$cache/sdk-v2.mjs" "sdk v2, http" everything__ auto http "$url"
 checks "$node" "$cache/sdk-v2.mjs" "sdk v2, http, handshake" everything__ legacy http "$url"
 
+sed 's/^\[server\]$/&\ntools = "search"/' "$work/proxy/config.toml" >"$work/searched.toml"
+grep -q '^tools = "search"' "$work/searched.toml" || printf '[server]\ntools = "search"\n' >>"$work/searched.toml"
+checks "$node" "$cache/searched.mjs" "$project" "$work/proxy/config.toml" "$work/searched.toml" "$bin"
+
 if [ "${CLAUDE:-}" = 1 ]; then
 	claude=$cache/claude/node_modules/.bin/claude
 	version=2.1.328
