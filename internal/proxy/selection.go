@@ -211,7 +211,7 @@ func (t *toolSearch) merge(o *Selection) {
 func (s *Server) pinnedNow() (out []record.PinnedTool) {
 	all := make(map[string]string)
 	for _, n := range s.sessions.all() {
-		if c := n.lists.choice.Load(); c != nil {
+		if c := n.lists.choice.Load(); c != nil && (c.search || c.ready) {
 			for key, why := range c.pins {
 				all[key] = why
 			}

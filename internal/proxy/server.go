@@ -159,6 +159,9 @@ func New(o Options, guard *upstream.Guard) *Server {
 	s.catalog, s.kept = newCatalog(o.Log, s.store), new(kept)
 	s.policy.Store(buildPolicy(o, nil, s.connect))
 	common.add(s) // as its record is there now
+	if o.Selection.on() {
+		s.running.Go(func() { s.catalog.search.load(&o.Selection) }) // before a session's reader needs it
+	}
 	return s
 }
 

@@ -33,13 +33,13 @@ func (x *Index) Search(query string, limit int, s *Session) []Hit {
 		query = query[:longestText]
 	}
 	words := uniqueTerms(query)
-	learned := s.evidence(x, words)
-	score := x.score(words, learned)
+	learned, known := s.evidence(x, words), make(map[string][]meaning)
+	score := x.score(words, known, learned)
 	if parts := partsOf(query); len(parts) > 1 {
 		scaled(score, highest(score))
 		best := make([]float32, len(x.tools))
 		for _, part := range parts {
-			of := x.score(uniqueTerms(part), learned)
+			of := x.score(uniqueTerms(part), known, learned)
 			scaled(of, highest(of))
 			for i, v := range of {
 				best[i] = max(best[i], v)
@@ -60,11 +60,16 @@ func (x *Index) Search(query string, limit int, s *Session) []Hit {
 	return hits[:min(len(hits), limit)]
 }
 
-// score is how well each tool fits the words.
-func (x *Index) score(words []string, learned *evidence) []float32 {
+// score is how well each tool fits the words. known are meanings of words that were looked up
+// before.
+func (x *Index) score(words []string, known map[string][]meaning, learned *evidence) []float32 {
 	score, of := make([]float32, len(x.tools)), make([]float32, len(x.tools))
 	for _, word := range words {
-		meanings := x.meanings(word)
+		meanings, looked := known[word]
+		if !looked {
+			meanings = x.meanings(word)
+			known[word] = meanings
+		}
 		if len(meanings) == 1 {
 			for _, p := range x.found[meanings[0].term] {
 				score[p.tool] += x.weight[meanings[0].term] * p.much

@@ -75,6 +75,9 @@ func TestClassOfATool(t *testing.T) {
 		if m.Class != tt.want || m.Sources["side_effect_class"] != tt.source {
 			t.Errorf("%s: got %s by %q, want %s by %q", tt.name, m.Class, m.Sources["side_effect_class"], tt.want, tt.source)
 		}
+		if servers := tt.source == "annotation" || tt.source == named; m.Class.Reads() && m.Vouched == servers {
+			t.Errorf("%s: vouched for is %v, where %q says that it reads", tt.name, m.Vouched, tt.source)
+		}
 	}
 }
 

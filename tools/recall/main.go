@@ -18,11 +18,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
+	var err error
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == "serve": // as the servers behind the proxy
+		err = serve(os.Args[2], os.Stdin, os.Stdout)
+	case len(os.Args) == 2:
+		err = run(os.Args[1])
+	default:
 		fmt.Fprintln(os.Stderr, "usage: recall DIR")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1]); err != nil {
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "recall: error: %v\n", err)
 		os.Exit(1)
 	}
@@ -34,5 +40,8 @@ func run(dir string) error {
 		return err
 	}
 	b.printRecall(os.Stdout)
-	return nil
+	fmt.Println()
+	b.printLatency(os.Stdout)
+	fmt.Println()
+	return printTokens(os.Stdout, filepath.Join(dir, "tool-lists"), filepath.Join(dir, "livemcpbench"))
 }

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"mcpschedd/internal/deliver"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/upstream"
+)
+
+// listed is a server with the tools of a file.
+type listed struct{ name, file string }
+
+// printTokens prints what lists cost a model, and what the tools cost that stand for them. dir
+// has a file for each server; benchmark is LiveMCPBench's, of all servers.
+func printTokens(out io.Writer, dir, benchmark string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("%s: no lists", dir)
+	}
+	var all []listed
+	for _, file := range files {
+		all = append(all, listed{serverName(strings.TrimSuffix(filepath.Base(file), ".json")), file})
+	}
+	work, err := os.MkdirTemp("", "recall")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	bench, err := writeLists(work, benchmark)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "tools\ttokens listed\tsearched\tless\t  servers")
+	rows := [][]listed{}
+	for _, one := range all {
+		rows = append(rows, []listed{one})
+	}
+	for _, servers := range append(rows, all, bench) {
+		name := servers[0].name
+		if len(servers) > 1 {
+			name = fmt.Sprintf("%d servers", len(servers))
+		}
+		n, before, err := listTokens(servers, "all")
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		_, after, err := listTokens(servers, "search")
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		fmt.Fprintf(w, "%d\t%d\t%d\t%.1f %%\t  %s\n", n, before, after, 100*(1-float64(after)/float64(before)), name)
+	}
+	return w.Flush()
+}
+
+// listTokens is how many tools a client is shown that are behind a proxy, and how many tokens
+// their list has.
+func listTokens(servers []listed, tools string) (n, tokens int, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, 0, err
+	}
+	o := proxy.Options{StartupWait: time.Minute, Selection: proxy.Selection{Tools: tools}}
+	for _, s := range servers {
+		o.Upstreams = append(o.Upstreams, proxy.Upstream{Fingerprint: s.name, Spec: upstream.Spec{
+			Name: s.name, StartTimeout: time.Minute, MaxMessage: 64 << 20, Command: upstream.Command{Path: self, Args: []string{"serve", s.file}},
+		}})
+	}
+	p := proxy.New(o, nil)
+	defer p.Close()
+	in, toProxy := io.Pipe()
+	fromProxy, out := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := p.ServeStdio(context.Background(), in, out, "")
+		out.Close()
+		done <- err
+	}()
+	go func() {
+		io.WriteString(toProxy, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"recall","version":"1"}}}`+"\n"+
+			`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n")
+	}()
+	defer func() {
+		toProxy.Close()
+		go io.Copy(io.Discard, fromProxy)
+		<-done
+	}()
+	lines := bufio.NewReaderSize(fromProxy, 64<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return 0, 0, err
+		}
+		m, err := jsonrpc.Parse(line)
+		if err != nil || string(m.ID) != "2" {
+			continue
+		}
+		list := jsonrpc.Get(m.Result, "tools")
+		for range jsonrpc.Elements(list) {
+			n++
+		}
+		return n, deliver.Tokens(list), nil
+	}
+}
+
+// writeLists writes a list for each server of LiveMCPBench.
+func writeLists(work, dir string) (all []listed, err error) {
+	var servers []struct {
+		Tools map[string]struct{ Tools json.RawMessage }
+	}
+	if err := readJSON(filepath.Join(dir, "tools.json.gz"), &servers); err != nil {
+		return nil, err
+	}
+	for i, s := range servers {
+		for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
+			file := filepath.Join(work, fmt.Sprintf("%d.json", len(all)))
+			if err := os.WriteFile(file, s.Tools[name].Tools, 0o600); err != nil {
+				return nil, err
+			}
+			all = append(all, listed{serverName(fmt.Sprintf("%s-%d", name, i)), file})
+		}
+	}
+	return all, nil
+}
+
+// serverName is a name that a configuration may give a server.
+func serverName(name string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, name), "-")
+}
+
+// serve is a server on stdio that has the tools of a file and nothing else.
+func serve(file string, in io.Reader, out io.Writer) error {
+	list, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, list); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return nil
+		}
+		m, err := jsonrpc.Parse(line)
+		if err != nil || m.ID == nil {
+			continue
+		}
+		var answer []byte
+		switch m.Method {
+		case "initialize":
+			answer = jsonrpc.AppendResult(nil, m.ID, []byte(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"list","version":"1"}}`))
+		case "tools/list":
+			answer = jsonrpc.AppendResult(nil, m.ID, []byte(`{"tools":`+compact.String()+`}`))
+		default:
+			answer = jsonrpc.AppendError(nil, m.ID, []byte(`{"code":-32601,"message":"no"}`))
+		}
+		if _, err := out.Write(append(answer, '\n')); err != nil {
+			return err
+		}
+	}
+}
