@@ -2,11 +2,11 @@ BIN := bin/mcpschedd
 
 .PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude daemon fresh newuser plan live dashboard man lines release module clean
 
-# Without libc a process takes 1.5 MiB less, without the libraries of Prometheus and
-# OpenTelemetry 5, and with them but without a debugging page of gRPC 3.
-build: ## the programs, in bin/: mcpschedd, the same with exporters that it gives way to where they are asked for, what clients start, and the guard
-	CGO_ENABLED=0 go build -tags noexport -o $(BIN) ./cmd/mcpschedd
-	CGO_ENABLED=0 go build -tags grpcnotrace -o $(BIN)-export ./cmd/mcpschedd
+# Without libc a process takes 1.5 MiB less, without the libraries of Prometheus, OpenTelemetry
+# and Valkey 6, and with them but without a debugging page of gRPC 3.
+build: ## the programs, in bin/: mcpschedd, the same with all libraries that it gives way to where one is needed, what clients start, and the guard
+	CGO_ENABLED=0 go build -tags lean -o $(BIN) ./cmd/mcpschedd
+	CGO_ENABLED=0 go build -tags grpcnotrace -o $(BIN)-full ./cmd/mcpschedd
 	CGO_ENABLED=0 go build -o $(dir $(BIN)) ./cmd/mcpschedd-small ./cmd/mcpschedd-guard
 
 demo: build ## a short agent session, direct and through the proxy

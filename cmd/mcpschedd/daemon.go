@@ -72,7 +72,7 @@ To have it up always, with systemd or on macOS:
 
 // runDaemon serves clients until a signal comes, or there has been none for a while.
 func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Writer) error {
-	becomeExporter(false)
+	becomeExporting(false)
 	base := &proxyProcess{flags: serveOptions{config: file}, at: ownWorkplace()}
 	if !isTerminal(stderr) {
 		stderr = io.Discard // the log in the state folder has it

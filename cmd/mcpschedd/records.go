@@ -63,15 +63,16 @@ func key(dir state.Dir) (key []byte, err error) {
 	return key, err
 }
 
-// exporter is this program with the libraries of Prometheus and OpenTelemetry, where this one
-// is built without them.
-const exporter = "mcpschedd-export"
+// full is this program with all its libraries. One that is built lean gives way to it where it
+// needs one of those that it lacks: of Prometheus, OpenTelemetry and Valkey, which take 6 MiB of
+// each process, used or not.
+const full = "mcpschedd-full"
 
-// becomeExporter has it take the place of this program where that serves HTTP, and so metrics,
-// or the environment asks for an export.
-func becomeExporter(overHTTP bool) {
+// becomeExporting has the full program take the place of this one where that serves HTTP, and so
+// metrics, or the environment asks for an export.
+func becomeExporting(overHTTP bool) {
 	if !record.Exports && (overHTTP || record.ExportAsked(os.Getenv)) {
-		become(exporter)
+		become(full)
 	}
 }
 

@@ -92,7 +92,7 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 	if f.http == "" && term.IsTerminal(int(os.Stdin.Fd())) {
 		say(stderr, "waiting for an MCP client on stdin, which is this terminal; Ctrl-D ends it. mcpschedd import makes a client start it.")
 	}
-	becomeExporter(f.http != "")
+	becomeExporting(f.http != "")
 	s := &proxyProcess{flags: f, at: ownWorkplace()}
 	if err := s.load(stderr); err != nil {
 		return err

@@ -23,7 +23,6 @@ import (
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/state"
 	"mcpschedd/internal/upstream"
-	"mcpschedd/internal/valkey"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -70,28 +69,6 @@ func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) 
 		}
 	}
 	return o
-}
-
-// newCommon makes the store and the limits of a process, which it shares with other replicas
-// where the configuration says so. A mistake there keeps the process from starting: the others
-// would not learn of its writes.
-func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.Common, end func(), err error) {
-	if c.Dedup.Store == "" {
-		common = proxy.NewCommon(o)
-		return common, common.Close, nil
-	}
-	url, err := c.StoreURL(at.lookup)
-	if err != nil {
-		return nil, nil, misused{err}
-	}
-	peers, err := valkey.New(valkey.Options{URL: url, WriteSettle: o.Dedup.WriteSettle, Log: o.Log})
-	if err != nil {
-		return nil, nil, hinted{misused{fmt.Errorf("dedup.store: %w", err)}, "such as valkey://user:${VALKEY_PASSWORD}@host:6379"}
-	}
-	o.Dedup.Peers = peers
-	common = proxy.NewCommon(o)
-	peers.Count(common.Share)
-	return common, func() { common.Close(); peers.Close() }, nil
 }
 
 // enrichment is the [enrichment] block.

@@ -1,4 +1,4 @@
-//go:build !noexport
+//go:build !lean
 
 package record
 

@@ -25,8 +25,8 @@ var onWindows = []executable{{program + ".exe", program, "grpcnotrace"}, {"mcpsc
 
 // elsewhere are those of the other systems. The first has all the libraries that the others have.
 var elsewhere = []executable{
-	{program + "-export", program, "grpcnotrace"},
-	{program, program, "noexport"},
+	{program + "-full", program, "grpcnotrace"},
+	{program, program, "lean"},
 	{"mcpschedd-small", "mcpschedd-small", ""},
 	{"mcpschedd-guard", "mcpschedd-guard", ""},
 }

@@ -40,7 +40,7 @@ func TestSameCommitSameBytes(t *testing.T) {
 	if len(a) != 5 {
 		t.Errorf("got %d files, want 5", len(a))
 	}
-	want := []string{"mcpschedd_v0.3.0_linux_amd64/mcpschedd-export 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-small 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-guard 755", "mcpschedd_v0.3.0_linux_amd64/THIRD-PARTY-LICENSES 644", "mcpschedd_v0.3.0_linux_amd64/LICENSE 644"}
+	want := []string{"mcpschedd_v0.3.0_linux_amd64/mcpschedd-full 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-small 755", "mcpschedd_v0.3.0_linux_amd64/mcpschedd-guard 755", "mcpschedd_v0.3.0_linux_amd64/THIRD-PARTY-LICENSES 644", "mcpschedd_v0.3.0_linux_amd64/LICENSE 644"}
 	if d := cmp.Diff(want, untarred(t, a["mcpschedd_v0.3.0_linux_amd64.tar.gz"])); d != "" {
 		t.Error(d)
 	}

@@ -12,26 +12,25 @@ import (
 	"testing"
 )
 
-// A program that is built without the exporters gives way to the one with them where it serves
-// HTTP, and says what is missing where that is not there. This links the program, so make soak
-// runs it:
+// A lean program gives way to the full one where it serves HTTP, and says what is missing where
+// that is not there. This links the program, so make soak runs it:
 //
-//	MCPSCHEDD_SOAK=1 go test -run TestExporter ./cmd/mcpschedd
-func TestExporterTakesOver(t *testing.T) {
+//	MCPSCHEDD_SOAK=1 go test -run TestFull ./cmd/mcpschedd
+func TestFullTakesOver(t *testing.T) {
 	if os.Getenv("MCPSCHEDD_SOAK") == "" {
 		t.Skip("links the program: MCPSCHEDD_SOAK=1 runs it")
 	}
 	dir := t.TempDir()
 	program := filepath.Join(dir, "mcpschedd")
-	if out, err := exec.Command("go", "build", "-tags", "noexport", "-o", program).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-tags", "lean", "-o", program).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if got := scrapeOf(t, program); !strings.Contains(got, "noexport") {
+	if got := scrapeOf(t, program); !strings.Contains(got, "lean") {
 		t.Errorf("alone: got %s, want what is missing", got)
 	}
-	copyFile(t, filepath.Join(dir, exporter), os.Args[0])
+	copyFile(t, filepath.Join(dir, full), os.Args[0])
 	if got := scrapeOf(t, program); !strings.Contains(got, "mcpschedd_build_info") {
-		t.Errorf("beside %s: got %s, want metrics", exporter, got)
+		t.Errorf("beside %s: got %s, want metrics", full, got)
 	}
 }
 

@@ -1,4 +1,4 @@
-//go:build noexport
+//go:build lean
 
 package record
 
@@ -8,11 +8,10 @@ import (
 	"os"
 )
 
-// Exports says whether this program has the libraries of Prometheus and OpenTelemetry. They take
-// 9 MB of a program, and 5 MiB of each of its processes, used or not.
+// Exports says whether this program has the libraries of Prometheus and OpenTelemetry.
 const Exports = false
 
-const without = "this program was built without it (-tags noexport), and mcpschedd-export is not beside it"
+const without = "this program was built without it (-tags lean), and mcpschedd-full is not beside it"
 
 // Metrics says that there are none.
 func Metrics(func() Stats, string) http.Handler {
