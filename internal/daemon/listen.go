@@ -18,7 +18,6 @@ import (
 // Listener is the daemon's end.
 type Listener struct {
 	o      ListenOptions
-	place  Place
 	lock   *flock.Flock
 	socket net.Listener
 	work   sync.WaitGroup // connections that are served
@@ -71,7 +70,7 @@ func Listen(p Place, o ListenOptions) (*Listener, error) {
 		_ = lock.Close()
 		return nil, fmt.Errorf("socket of the daemon: %w", err)
 	}
-	return &Listener{o: o, place: p, lock: lock, socket: socket}, nil
+	return &Listener{o: o, lock: lock, socket: socket}, nil
 }
 
 // Run serves clients until ctx ends. It returns when all have been served and finish has

@@ -1,8 +1,8 @@
 #!/bin/sh
 # A new user's first day, on an empty home: six real servers that Claude Code is
 # configured with are imported, a real Claude Code with a scripted model and an SDK client
-# work through mcpschedd with no setting but --trust for one server, and --undo gives
-# everything back.
+# work through mcpschedd connect and its daemon with no setting but --trust for one server
+# and the hooks, and --undo gives everything back.
 #
 #   sh tools/newuser/newuser.sh    needs node 20, npm and git (Postgres where it is installed); make builds bin/mcpschedd
 #
@@ -91,15 +91,17 @@ echo "# seven reads of tickets without mcpschedd: $direct ms"
 
 cp "$work/.claude.json" "$work/before.json"
 cp "$work/.claude/settings.json" "$work/before-settings.json"
-echo '# mcpschedd import claude --write --trust tickets'
-(cd "$work/project" && "$bin" import claude --write --trust tickets) || { fail import; exit 1; }
+echo '# mcpschedd import claude --write --hooks --trust tickets'
+(cd "$work/project" && "$bin" import claude --write --hooks --trust tickets) || { fail import; exit 1; }
+verify 'the client connects' grep -q '"command": ".*/mcpschedd-small", "args": \["connect"\]' "$work/.claude.json"
+verify 'its hooks report its edits' grep -q "mcpschedd-small' 'hook'" "$work/.claude/settings.json"
 
 verify 'no secret of the client stands in the configuration' sh -c "! grep -rn 'tk-0123456789abcdef\|pw-9f8e7d6c' '$work'/.config/mcpschedd/*.toml"
 echo '# mcpschedd import --undo'
 (cd "$work/project" && "$bin" import claude --undo)
 verify 'undo: the client file is byte for byte what it was' cmp "$work/.claude.json" "$work/before.json"
 verify 'undo: its settings too' cmp "$work/.claude/settings.json" "$work/before-settings.json"
-(cd "$work/project" && "$bin" import claude --write --trust tickets >/dev/null 2>&1) || fail 'a second import'
+(cd "$work/project" && "$bin" import claude --write --hooks --trust tickets >/dev/null 2>&1) || fail 'a second import'
 echo '# mcpschedd check --connect'
 (cd "$work/project" && "$bin" check --connect) || :
 
@@ -159,6 +161,7 @@ for waited in $(echo "$sessions" | tail -n 3); do
 done
 echo '# mcpschedd stats'
 (cd "$work/project" && "$bin" stats)
+verify 'stats names one process, the daemon' sh -c "[ \"\$('$bin' stats | grep -c '^process ')\" = 1 ] && '$bin' stats | grep -q '^process .*, daemon, '"
 verify 'stats says what was stored and prefetched' sh -c "'$bin' stats --json | node -e 'const t = JSON.parse(require(\"fs\").readFileSync(0)).totals; process.exit(t.served_stored > 0 && t.prefetch.used > 0 ? 0 : 1)'"
 
 echo '# mcpschedd import --undo'
