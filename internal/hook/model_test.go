@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,15 +26,17 @@ type folderWorld struct {
 	ledger    *hook.Ledger
 	exclusive func() bool
 	client    *hook.Client
-	version   int // of the file
+	version   atomic.Int64 // of the file
 	uses      int
-	turn      bool // the model is at work
-	blind     bool // something was changed of which the report is still on its way
-	running   int  // commands in the background
+	turn      bool         // the model is at work
+	blind     bool         // something was changed of which the report is still on its way
+	running   atomic.Int64 // commands in the background
 	beside    *hook.Client
-	served    int // answers that were read ahead
-	told      int // the version when the end of a use was reported last
-	what      []string
+	served    int   // answers that were read ahead
+	told      int64 // the version when the end of a use was reported last
+
+	mu   sync.Mutex
+	what []string // has happened
 }
 
 const settle, writeSettle = 2 * time.Second, 60 * time.Second
@@ -59,6 +63,8 @@ func (w *folderWorld) start() {
 }
 
 func (w *folderWorld) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.what = append(w.what, fmt.Sprintf("%v: ", time.Now().Format("15:04:05.000"))+fmt.Sprintf(format, args...))
 }
 
@@ -70,8 +76,7 @@ func (w *folderWorld) pause(most time.Duration) {
 
 // change changes the file.
 func (w *folderWorld) change(who string) {
-	w.version++
-	w.note("%s writes %d", who, w.version)
+	w.note("%s writes %d", who, w.version.Add(1))
 }
 
 // hear has a report heard, as it is sent now or long ago.
@@ -98,7 +103,7 @@ func (w *folderWorld) fetch(before, after time.Duration) func(context.Context, *
 	return func(_ context.Context, f *dedup.Flight) {
 		go func() {
 			time.Sleep(before)
-			version := w.version
+			version := w.version.Load()
 			time.Sleep(after)
 			f.Settle(fmt.Append(nil, version), false, true)
 		}()
@@ -111,7 +116,8 @@ func (w *folderWorld) span() time.Duration {
 
 // readAhead is the prefetch worker: it looks at the folder before it begins, and when it sends.
 func (w *folderWorld) readAhead() {
-	if !w.exclusive() {
+	exclusive := w.exclusive
+	if !exclusive() {
 		return
 	}
 	w.note("reads ahead")
@@ -119,7 +125,7 @@ func (w *folderWorld) readAhead() {
 	w.store.Prefetch(w.t.Context(), w.query(false), func(ctx context.Context, f *dedup.Flight) {
 		go func() {
 			time.Sleep(wait)
-			if !w.exclusive() {
+			if !exclusive() {
 				f.Settle(nil, false, false)
 				return
 			}
@@ -135,7 +141,7 @@ func (w *folderWorld) read() {
 		return
 	}
 	for _, lasting := range []bool{false, true} {
-		least := w.version
+		least := w.version.Load()
 		if lasting {
 			least = w.told
 		}
@@ -143,7 +149,7 @@ func (w *folderWorld) read() {
 		if o.How == dedup.Fetched {
 			continue
 		}
-		var version int
+		var version int64
 		fmt.Sscan(string(o.Body), &version)
 		w.note("is served %d of %d, lasting %v", version, least, lasting)
 		if version < least {
@@ -209,7 +215,7 @@ func (w *folderWorld) use() {
 	case 0: // it was not permitted, or its end is never said; what it did it has done
 	default:
 		w.hear(say("PostToolUse"), 0)
-		w.told = w.version
+		w.told = w.version.Load()
 	}
 }
 
@@ -232,8 +238,8 @@ func (w *folderWorld) goOn(left bool) {
 	lasts := 10 * time.Minute
 	if !left {
 		lasts = 2 * time.Minute
-		w.running++
-		time.AfterFunc(lasts, func() { w.running-- })
+		w.running.Add(1)
+		time.AfterFunc(lasts, func() { w.running.Add(-1) })
 	}
 	for range lasts / (30 * time.Second) {
 		after := time.Duration(w.r.Int64N(int64(lasts)))
@@ -244,7 +250,7 @@ func (w *folderWorld) goOn(left bool) {
 // endTurn ends the turn, and its user changes files until the next one.
 func (w *folderWorld) endTurn() {
 	if w.r.IntN(4) > 0 { // else it is interrupted
-		w.hear(daemon.Report{Event: "Stop", Tasks: new(w.running)}, 0)
+		w.hear(daemon.Report{Event: "Stop", Tasks: new(int(w.running.Load()))}, 0)
 	}
 	w.turn = false
 	for range w.r.IntN(3) {
