@@ -75,7 +75,7 @@ conformance: build ## the MCP conformance suites through the proxy (needs npm)
 clients: build ## real servers and real clients through the proxy (needs npm)
 	sh tools/clients/clients.sh
 
-claude: build ## a real Claude Code calls through the proxy and ends it, 20 times on each transport, and confirms plans (needs npm, 356 MB)
+claude: build ## a real Claude Code calls through the proxy and ends it, 20 times on each transport and through connect, confirms plans, and all that passes besides calls (needs npm, 356 MB)
 	sh tools/clients/claude.sh
 
 daemon: build ## ten clients of five real servers, direct, through ten proxies and through one daemon (Linux, and what make clients installs)

@@ -3,13 +3,16 @@
 # loopback, and the server behind the proxy heeds neither the end of its input nor
 # SIGTERM. It ends the proxy as it ends every server: SIGINT, SIGTERM 100 ms later,
 # SIGKILL 490 ms after the first. Each end must be clean: no process is left, and what
-# was learned and recorded is on disk.
+# was learned and recorded is on disk. The same through mcpschedd connect, whose daemon goes
+# after a second without clients, and where Claude Code itself is killed, too.
 #
 #   sh tools/clients/claude.sh            needs node 20 and npm (356 MB); make builds bin/mcpschedd
 #   ENDS=3 sh tools/clients/claude.sh     so many ends on each transport, of which every other with a call in flight; default 20
 #
 # Then it runs a plan that may write: in a terminal, where the confirmation is accepted and
 # declined by keys, and headless, where nothing can be asked (needs script, of util-linux).
+# Last, through connect: calls at once, one that is cancelled, a list that changes and a
+# question of the server.
 set -eu
 cd "$(dirname "$0")/../.."
 root=$PWD
@@ -62,6 +65,8 @@ startup_wait = "30s" # each run begins without a last-known copy, on whatever ma
 command = "$(command -v node)"
 args = ["$root/tools/clients/stubborn.mjs"]
 env = { HUNG = "$work/hung" }
+[daemon]
+idle = "1s"
 [tools."stubborn/*"]
 side_effect_class = "read_only"
 X
@@ -107,14 +112,14 @@ kept() {
 	[ "$1" = calls ] || grep -qs '"tool":"hang"' "$work"/state/events/*.jsonl || { echo "the call in flight is not in the record"; return 1; }
 }
 
-# converse MODEL: one run of the client, in which it ends by itself or, with a call in
-# flight, by SIGINT.
+# converse MODEL SIGNAL: one run of the client, in which it ends by itself or, with a call in
+# flight, by the signal.
 converse() {
 	rm -f "$work/hung"
 	client "$1"
 	if [ "$1" = hangs ]; then
 		until_written "$work/hung"
-		kill -INT "$client"
+		kill "-$2" "$client"
 	fi
 	wait "$client" || :
 	grep -q 'echo: hello' "$work/out" || { echo "no answer"; tail -n 5 "$work/out" "$work/err"; return 1; }
@@ -130,7 +135,7 @@ clean=0 n=0
 # ended MODEL WHY: counts one end; WHY is empty if it was clean so far.
 ended() {
 	why=$2
-	for _ in $(seq 10); do # a process that was killed takes a moment to go
+	for _ in $(seq 100); do # a process that was killed takes a moment to go, and a daemon a second
 		rest=$(left)
 		[ -n "$rest" ] || break
 		sleep 0.1
@@ -145,17 +150,36 @@ counted() {
 	clean=0
 }
 
-printf '{"mcpServers":{"prox":{"type":"stdio","command":"%s","args":["serve","--config","%s"]}}}\n' "$bin" "$work/config.toml" >"$work/mcp.json"
-(cd "$work/project" && "$claude" mcp add-json prox "{\"type\":\"stdio\",\"command\":\"$bin\",\"args\":[\"serve\",\"--config\",\"$work/config.toml\"]}" >/dev/null)
-connected stdio
-for n in $(seq "$ends"); do
-	rm -rf "$work/state"
-	kind=calls
-	[ $((n % 2)) = 1 ] || kind=hangs
-	why=$(converse $kind) || why="${why:-the client got nowhere}"
-	ended $kind "$why"
-done
-counted stdio
+# configure PROGRAM COMMAND CONFIG: what the client starts.
+configure() {
+	entry="{\"type\":\"stdio\",\"command\":\"$1\",\"args\":[\"$2\",\"--config\",\"$3\"]}"
+	printf '{"mcpServers":{"prox":%s}}\n' "$entry" >"$work/mcp.json"
+}
+
+# stdio WORD SIGNAL…: ends over what is configured, with a call in flight by the signals in turn.
+stdio() {
+	word=$1
+	shift
+	(cd "$work/project" && { "$claude" mcp remove prox >/dev/null 2>&1 || :; } && "$claude" mcp add-json prox "$entry" >/dev/null)
+	connected "$word"
+	for n in $(seq "$ends"); do
+		rm -rf "$work/state"
+		kind=calls signal=$1
+		if [ $((n % 2)) = 0 ]; then
+			kind=hangs
+			shift
+			set -- "$@" "$signal"
+		fi
+		why=$(converse $kind "$signal") || why="${why:-the client got nowhere}"
+		ended $kind "$why"
+	done
+	counted "$word"
+}
+
+configure "$bin" serve "$work/config.toml"
+stdio stdio INT
+configure "$bin-small" connect "$work/config.toml"
+stdio connect INT KILL
 
 for n in $(seq "$ends"); do
 	rm -rf "$work/state"
@@ -177,7 +201,7 @@ for n in $(seq "$ends"); do
 		(cd "$work/project" && "$claude" mcp remove prox >/dev/null && "$claude" mcp add-json prox "$entry" >/dev/null)
 		connected http
 	fi
-	why=$(converse $kind) || why="${why:-the client got nowhere}"
+	why=$(converse $kind INT) || why="${why:-the client got nowhere}"
 	# As the client ends a server on stdio.
 	kill -INT "$proxy"
 	sleep 0.1
@@ -192,7 +216,7 @@ counted http
 # A plan of two calls of a tool of which nothing says that it only reads.
 sed '/^\[tools/,$d' "$work/config.toml" >"$work/plan.toml"
 printf '[plan]\nenabled = true\n' >>"$work/plan.toml"
-printf '{"mcpServers":{"prox":{"type":"stdio","command":"%s","args":["serve","--config","%s"]}}}\n' "$bin" "$work/plan.toml" >"$work/mcp.json"
+configure "$bin" serve "$work/plan.toml"
 model plans 'mcp__prox__execute_tool_plan={"steps":[{"id":"a","tool":"echo","arguments":{"text":"one"}},{"id":"b","tool":"echo","arguments":{"text":{"$tpl":"${a#} two"}}}]}'
 # What a first start in a terminal would ask.
 printf '{"hasCompletedOnboarding":true,"customApiKeyResponses":{"approved":["none"]},"projects":{"%s":{"hasTrustDialogAccepted":true}}}\n' "$work/project" >"$work/.claude.json"
@@ -207,13 +231,15 @@ until_shown() {
 	exit 1
 }
 
-# confirm KEY…: one run in a terminal, in which the question is answered by keys.
+# confirm MODEL KEY…: one run in a terminal, in which the question is answered by keys.
 confirm() {
+	base=$(cat "$work/$1")
+	shift
 	rm -rf "$work/state" "$work/.claude/projects" "$work/screen"
 	mkfifo "$work/keys"
 	(
 		cd "$work/project"
-		export ANTHROPIC_BASE_URL="$(cat "$work/plans")" ANTHROPIC_API_KEY=none IS_SANDBOX=1 ENABLE_TOOL_SEARCH=false CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 TERM=xterm
+		export ANTHROPIC_BASE_URL="$base" ANTHROPIC_API_KEY=none IS_SANDBOX=1 ENABLE_TOOL_SEARCH=false CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 TERM=xterm
 		exec script -qfec "stty cols 120 rows 40; '$claude' --mcp-config '$work/mcp.json' --strict-mcp-config --allowedTools mcp__prox" "$work/screen" <"$work/keys" >"$work/out" 2>&1
 	) &
 	client=$!
@@ -226,7 +252,7 @@ confirm() {
 		sleep 1 # the screen takes keys a moment after it shows what they are for
 		printf '%b' "$key" >&3
 	done
-	until_shown '"tool_result"' "$work/.claude/projects"
+	until_shown '"text":"done"' "$work/.claude/projects"
 	for _ in 1 2 3; do printf '\003' >&3; sleep 0.3; done
 	exec 3>&-
 	wait "$client" || :
@@ -240,14 +266,34 @@ told() {
 	if echo "$answer" | grep -q "$1" && [ "$made" = "$2" ]; then ok "a plan that may write, $3: $2 calls"; else fail "a plan, $3: $made calls; $answer"; fi
 }
 
-confirm '\r'
+confirm plans '\r'
 told 'echo: echo: one two' 2 'accepted in the terminal'
-confirm '\033[C' '\r'
+confirm plans '\033[C' '\r'
 told 'the user declined it' 0 'declined in the terminal'
 rm -rf "$work/state" "$work/.claude/projects"
 client plans
 wait "$client" || :
 told 'make these calls by themselves' 0 headless
+
+# What passes between the client and the server besides calls, through connect.
+configure "$bin-small" connect "$work/config.toml"
+THINK=1000 model talks mcp__prox__echo 'mcp__prox__together={"text":"one"}' '+mcp__prox__together={"text":"two"}' mcp__prox__hang mcp__prox__grow mcp__prox__late mcp__prox__ask
+export MCP_TOOL_TIMEOUT=10000
+confirm talks '\r'
+unset MCP_TOOL_TIMEOUT
+# heard PATTERN WHAT: the model was told so.
+heard() {
+	if grep -rahF '"tool_result"' "$work/.claude/projects" | grep -q "$1"; then ok "connect: $2"; else fail "connect: $2"; fi
+}
+heard 'together: one' 'calls at once, the first'
+heard 'together: two' 'calls at once, the second'
+heard 'timed out' 'a call without an answer'
+if grep -qs cancelled "$work/hung"; then ok 'connect: the server is told of that'; else fail 'connect: the server is not told of that'; fi
+heard 'late: hello' 'a tool that appears'
+heard 'asked: accept' 'a question of the server'
+n=talk clean=0
+ended talks ''
+[ "$clean" = 1 ] && ok 'connect: nothing is left, and all is kept' || fail 'connect: what is left'
 
 printf '%s ok, %s failed\n' "$passed" "$failed"
 [ "$failed" = 0 ]
