@@ -1,6 +1,8 @@
 package valkey_test
 
 import (
+	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -174,31 +176,23 @@ func freePort(t testing.TB) (addr, port string) {
 	return l.Addr().String(), port
 }
 
-// group is a primary with two standbys, and the Sentinel that promotes one when it is gone.
-type group struct {
-	members  []*store
-	sentinel *store
-}
+// dayLong is longer than any test.
+const dayLong = 24 * time.Hour
 
-func startGroup(t testing.TB) *group {
+// command has the server run one.
+func (s *store) command(t *testing.T, words ...string) {
 	t.Helper()
-	fence := []string{"--min-replicas-to-write", "1", "--min-replicas-max-lag", "1", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
-	g := &group{members: []*store{startServer(t, fence...)}}
-	_, port, _ := net.SplitHostPort(g.members[0].addr)
-	for range 2 {
-		g.members = append(g.members, startServer(t, append(fence, "--replicaof", "127.0.0.1 "+port)...))
-	}
-	config := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := "sentinel monitor group 127.0.0.1 " + port + " 1\nsentinel down-after-milliseconds group 300\nsentinel failover-timeout group 2000\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
 		t.Fatal(err)
 	}
-	addr, sentinelPort := freePort(t)
-	g.sentinel = &store{t: t, addr: addr, args: []string{config, "--sentinel", "--bind", "127.0.0.1", "--port", sentinelPort}}
-	g.sentinel.start()
-	t.Cleanup(g.sentinel.kill)
-	return g
+	defer c.Close()
+	fmt.Fprintf(c, "*%d\r\n", len(words))
+	for _, w := range words {
+		fmt.Fprintf(c, "$%d\r\n%s\r\n", len(w), w)
+	}
+	reply, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil || reply[0] == '-' {
+		t.Fatalf("%s: %s (%v)", words[0], reply, err)
+	}
 }
-
-// url is how replicas of the proxy reach the group.
-func (g *group) url() string { return "valkey://" + g.sentinel.addr + "?master_set=group" }

@@ -118,33 +118,37 @@ func clientOption(text string) (rueidis.ClientOption, error) {
 	if u.Host == "" {
 		return o, errors.New("it names no host")
 	}
-	o.ForceSingleClient = o.Sentinel.MasterSet == "" // a Cluster is refused by what it says of itself
-	o.DisableCache, o.DisableRetry = true, true      // nothing is read but from the primary, now
-	o.PipelineMultiplex = -1                         // one connection
+	if o.Sentinel.MasterSet != "" {
+		return o, errors.New("master_set: a primary that Sentinel has replaced may go on answering, with what was true before: use a single primary")
+	}
+	o.ForceSingleClient = true                  // a Cluster is refused by what it says of itself
+	o.DisableCache, o.DisableRetry = true, true // nothing is read but from the primary, now
+	o.PipelineMultiplex = -1                    // one connection
 	o.Dialer.Timeout, o.ConnWriteTimeout = dialing, dialing
 	o.ReadBufferEachConn, o.WriteBufferEachConn = 64<<10, 64<<10
 	o.ClientName = "mcpschedd"
-	o.Sentinel.Dialer.Timeout = dialing
-	if o.Sentinel.MasterSet != "" {
-		o.Sentinel.TopologyRefreshInterval = time.Second // what Sentinel publishes may be missed
-	}
 	return o, nil
 }
 
 // stayConnected connects, and while the server does not answer tries again.
 func (s *Store) stayConnected(ctx context.Context) {
-	for tick := time.NewTicker(retry); ; {
+	tick := time.NewTicker(retry)
+	defer tick.Stop()
+	for said := ""; ; { // what was wrong is said once
 		if s.down.Load() {
-			if err := s.try(ctx); err == nil {
+			err := s.try(ctx)
+			switch {
+			case err == nil:
 				s.down.Store(false)
+				said = ""
 				s.options.Log.Info("the replicas share their store", "at", s.address())
-			} else if ctx.Err() == nil {
-				s.options.Log.Debug("the store of the replicas cannot be used", "at", s.address(), "err", err)
+			case ctx.Err() == nil && err.Error() != said:
+				said = err.Error()
+				s.options.Log.Warn("the store of the replicas cannot be used: nothing is stored, and no write is sent", "at", s.address(), "err", err)
 			}
 		}
 		select {
 		case <-ctx.Done():
-			tick.Stop()
 			return
 		case <-tick.C:
 		}
@@ -163,7 +167,6 @@ func (s *Store) try(ctx context.Context) error {
 		}
 		if err := s.suits(ctx, conn); err != nil {
 			conn.Close()
-			s.options.Log.Warn("the server cannot be the store of the replicas: nothing is stored, and no write is sent", "at", s.address(), "err", err)
 			return err
 		}
 		s.conn.Store(&conn)
@@ -183,24 +186,11 @@ func (s *Store) suits(ctx context.Context, conn rueidis.Client) error {
 	}
 	switch policy := infoField(text, "maxmemory_policy"); {
 	case infoField(text, "cluster_enabled") == "1":
-		return errors.New("it is a Cluster, whose slots move from server to server without notice: use a single primary, or Sentinel")
+		return errors.New("it is a Cluster, whose slots move from server to server without notice: use a single primary")
 	case strings.HasPrefix(policy, "allkeys-"):
 		return fmt.Errorf("maxmemory-policy is %s, which may evict what says that an answer is out of date: set noeviction or volatile-lru", policy)
-	case s.client.Sentinel.MasterSet == "":
-	case !s.fences(ctx, conn):
-		return errors.New("a primary that Sentinel has replaced would go on taking writes: set min-replicas-to-write to 1 or more")
 	}
 	return nil
-}
-
-// fences reports whether a primary that has lost its replicas takes no writes.
-func (s *Store) fences(ctx context.Context, conn rueidis.Client) bool {
-	for _, name := range []string{"min-replicas-to-write", "min-slaves-to-write"} {
-		if got, err := conn.Do(ctx, conn.B().ConfigGet().Parameter(name).Build()).AsStrMap(); err == nil && got[name] != "" {
-			return got[name] != "0"
-		}
-	}
-	return true // it may not be asked: its operator has been told by the documents
 }
 
 // infoField is the value of a field in what INFO says; "" if it is not there.
