@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -31,13 +32,16 @@ type familyTag struct {
 // label is of a sample; without a value it says what the family has.
 type label struct{ name, value string }
 
-// The lists of metrics: of everything, and of one tool or upstream, or host.
+// The lists of metrics: of everything, and of one tool or upstream, or host. They are made when
+// they are asked for, which a proxy on stdio does not do.
 var (
-	statsMetrics  = metricsOf(reflect.TypeFor[Stats](), "")
-	totalsMetrics = metricsOf(reflect.TypeFor[Totals](), "")
-	partMetrics   = metricsOf(reflect.TypeFor[Part](), "")
-	hostMetrics   = metricsOf(reflect.TypeFor[Host](), "")
+	statsMetrics  = sync.OnceValue(metricsOfType[Stats])
+	totalsMetrics = sync.OnceValue(metricsOfType[Totals])
+	partMetrics   = sync.OnceValue(metricsOfType[Part])
+	hostMetrics   = sync.OnceValue(metricsOfType[Host])
 )
+
+func metricsOfType[T any]() []metric { return metricsOf(reflect.TypeFor[T](), "") }
 
 var quantilesType = reflect.TypeFor[Quantiles]()
 

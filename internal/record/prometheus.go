@@ -45,9 +45,9 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect reads the figures.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
-	out, s := samples{families: familiesOf(statsMetrics, hostMetrics), to: to}, c.stats()
+	out, s := samples{families: familiesOf(statsMetrics(), hostMetrics()), to: to}, c.stats()
 	s.Totals.derive()
-	out.add(statsMetrics, reflect.ValueOf(s), "")
+	out.add(statsMetrics(), reflect.ValueOf(s), "")
 	unknown := s.Totals.Failed // calls for tools that no upstream has
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		p := s.Tools[name]
@@ -57,11 +57,11 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		if !split {
 			upstream, tool = "", name // all beyond the bound
 		}
-		out.add(partMetrics, reflect.ValueOf(p), "tool", label{"upstream", upstream}, label{"tool", tool})
+		out.add(partMetrics(), reflect.ValueOf(p), "tool", label{"upstream", upstream}, label{"tool", tool})
 	}
 	out.number("calls_total", float64(max(unknown, 0)), label{"upstream", ""}, label{"tool", "(unknown)"}, label{"disposition", string(Failed)})
 	for _, name := range slices.Sorted(maps.Keys(s.Hosts)) {
-		out.add(hostMetrics, reflect.ValueOf(s.Hosts[name]), "host", label{"host", name})
+		out.add(hostMetrics(), reflect.ValueOf(s.Hosts[name]), "host", label{"host", name})
 	}
 	out.families["config_last_reload_successful"] = family{help: "Whether the configuration as it is written is in force."}
 	out.number("config_last_reload_successful", float64(one(s.Config.Error == "")))

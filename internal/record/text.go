@@ -50,7 +50,7 @@ func (s *Stats) Line() string {
 // Figures are all of them in words, and a table of the tools.
 func (s *Stats) Figures() string {
 	var b strings.Builder
-	for _, r := range rows(statsMetrics, reflect.ValueOf(*s)) {
+	for _, r := range rows(statsMetrics(), reflect.ValueOf(*s)) {
 		fmt.Fprintf(&b, "%-12s%s\n", r.name, r.text)
 	}
 	return b.String() + "\n" + s.table()
@@ -199,7 +199,7 @@ func WriteCSV(w io.Writer, rows []Row) error {
 		}
 		all := append([]column{
 			{"process", literal(r.Process)}, {"session", literal(r.Session)}, {"client", literal(r.Client)}, {"begin", csvTime(r.Begin)}, {"end", csvTime(r.End)},
-		}, columns(totalsMetrics, reflect.ValueOf(r.Totals))...)
+		}, columns(totalsMetrics(), reflect.ValueOf(r.Totals))...)
 		var head, values []string
 		for _, c := range all {
 			head, values = append(head, c.name), append(values, c.value)

@@ -41,7 +41,7 @@ var Causes = map[string]Word{
 
 // Words are what the dashboard says of what it shows.
 func Words() any {
-	shown := slices.DeleteFunc(slices.Clone(statsMetrics), func(m metric) bool { return m.Help == "" })
+	shown := slices.DeleteFunc(slices.Clone(statsMetrics()), func(m metric) bool { return m.Help == "" })
 	return struct {
 		Metrics []metric        `json:"metrics"`
 		Reasons map[string]Word `json:"reasons"`

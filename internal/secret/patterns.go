@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // pattern is a kind of secret that an expression finds: what has a form rather than a
@@ -22,25 +23,28 @@ const (
 	awsID      = "aws-key" // the rule for what says that a secret is beside it
 )
 
-var patterns = []pattern{
-	{[]string{"eyJ"}, regexp.MustCompile(`(?:^|[^A-Za-z0-9])(eyJ[A-Za-z0-9_-]{7,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]+)*)`), nil, "jwt"},
-	{[]string{"ZXlK"}, regexp.MustCompile(`(?:^|[^A-Za-z0-9])(ZXlK[A-Za-z0-9+/]{20,}|ZXlK[A-Za-z0-9_-]{20,})`), encodedJWT, "jwt"}, // base64 of eyJ
-	{[]string{"Q~"}, regexp.MustCompile(`(?:^|[^A-Za-z0-9])([A-Za-z0-9._~-]{3}[0-9]Q~[A-Za-z0-9._~-]{31,64})`), nil, "azure-secret"},
-	{[]string{".atlasv1."}, regexp.MustCompile(`(?:^|[^A-Za-z0-9])([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{40,})`), nil, "terraform-token"},
-	{[]string{"ATATT3", "ATCTT3"}, regexp.MustCompile(`(?:^|[^A-Za-z0-9])(AT[AC]TT3[A-Za-z0-9_-]{60,}(?:=[0-9A-F]{8})?)`), nil, "atlassian-token"},
-	{[]string{":AA"}, regexp.MustCompile(`:(AA[A-Za-z0-9_-]{33})(?:[^A-Za-z0-9]|$)`), dense, "telegram-token"},
-	{[]string{"earer ", "EARER "}, regexp.MustCompile(`(?i)(?:^|[^a-z0-9])bearer ([a-z0-9_.+/~-]+={0,2})`), looksRandom, "bearer"},
-	{[]string{"asic ", "ASIC "}, regexp.MustCompile(`(?i)(?:^|[^a-z0-9])basic ([a-z0-9+/]+={0,2})`), encodedPassword, "basic"},
-	// A key that is cut goes as far as it may reach.
-	{[]string{armorBegin}, regexp.MustCompile(`-----BEGIN [^-]{0,50}PRIVATE KEY[^-]{0,10}-----(?:(?s:.*?)-----END (?:[^-]{0,50}-----)?|[A-Za-z0-9+/=\\ \t\r\n:,-]*)`), nil, "private-key"},
-	{[]string{"@"}, regexp.MustCompile("://[^:/?#\\\\ \\t\\r\\n\"'`<>\\[]*:([^/?#\\\\ \\t\\r\\n\"'`<>\\[]+)@"), nil, "url-password"},
-	{[]string{"@"}, regexp.MustCompile("://([^:/?#\\\\ \\t\\r\\n\"'`<>\\[]{16,})@"), dense, "url-password"}, // a token in place of a user
-}
+// patterns are compiled when a text is looked at first.
+var patterns = sync.OnceValue(func() []pattern {
+	return []pattern{
+		{[]string{"eyJ"}, regexp.MustCompile(`(?:^|[^A-Za-z0-9])(eyJ[A-Za-z0-9_-]{7,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]+)*)`), nil, "jwt"},
+		{[]string{"ZXlK"}, regexp.MustCompile(`(?:^|[^A-Za-z0-9])(ZXlK[A-Za-z0-9+/]{20,}|ZXlK[A-Za-z0-9_-]{20,})`), encodedJWT, "jwt"}, // base64 of eyJ
+		{[]string{"Q~"}, regexp.MustCompile(`(?:^|[^A-Za-z0-9])([A-Za-z0-9._~-]{3}[0-9]Q~[A-Za-z0-9._~-]{31,64})`), nil, "azure-secret"},
+		{[]string{".atlasv1."}, regexp.MustCompile(`(?:^|[^A-Za-z0-9])([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{40,})`), nil, "terraform-token"},
+		{[]string{"ATATT3", "ATCTT3"}, regexp.MustCompile(`(?:^|[^A-Za-z0-9])(AT[AC]TT3[A-Za-z0-9_-]{60,}(?:=[0-9A-F]{8})?)`), nil, "atlassian-token"},
+		{[]string{":AA"}, regexp.MustCompile(`:(AA[A-Za-z0-9_-]{33})(?:[^A-Za-z0-9]|$)`), dense, "telegram-token"},
+		{[]string{"earer ", "EARER "}, regexp.MustCompile(`(?i)(?:^|[^a-z0-9])bearer ([a-z0-9_.+/~-]+={0,2})`), looksRandom, "bearer"},
+		{[]string{"asic ", "ASIC "}, regexp.MustCompile(`(?i)(?:^|[^a-z0-9])basic ([a-z0-9+/]+={0,2})`), encodedPassword, "basic"},
+		// A key that is cut goes as far as it may reach.
+		{[]string{armorBegin}, regexp.MustCompile(`-----BEGIN [^-]{0,50}PRIVATE KEY[^-]{0,10}-----(?:(?s:.*?)-----END (?:[^-]{0,50}-----)?|[A-Za-z0-9+/=\\ \t\r\n:,-]*)`), nil, "private-key"},
+		{[]string{"@"}, regexp.MustCompile("://[^:/?#\\\\ \\t\\r\\n\"'`<>\\[]*:([^/?#\\\\ \\t\\r\\n\"'`<>\\[]+)@"), nil, "url-password"},
+		{[]string{"@"}, regexp.MustCompile("://([^:/?#\\\\ \\t\\r\\n\"'`<>\\[]{16,})@"), dense, "url-password"}, // a token in place of a user
+	}
+})
 
 // findPatterns finds what has such a form. aws says that the id of an AWS key stands in the
 // text, or around it: 40 characters of base64 are too little to go by otherwise.
 func findPatterns(s string, aws bool) (found []span) {
-	for _, p := range patterns {
+	for _, p := range patterns() {
 		if !slices.ContainsFunc(p.signs, func(sign string) bool { return strings.Contains(s, sign) }) {
 			continue
 		}
