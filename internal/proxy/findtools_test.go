@@ -398,3 +398,26 @@ func TestFoundIsBounded(t *testing.T) {
 		t.Errorf("got %d tools, %d of them whole, want 10 and 2", len(got.Tools), whole)
 	}
 }
+
+// A server with 5,000 tools costs a search and no list.
+func TestFoundAmongThousands(t *testing.T) {
+	var all []string
+	for i := range 5000 {
+		all = append(all, fmt.Sprintf(`{"name":"tool_%d","description":"Do the thing number %d.","inputSchema":{"type":"object"}}`, i, i))
+	}
+	s := &shop{}
+	_, up := remote(t, mcptest.Options{Name: "shop", Tools: all, Answer: s.answer})
+	o := stored(t, []valuemodel.Rule{reading("shop/*", 0)}, up)
+	o.Selection.Tools = "search"
+	c := connect(t, start(t, o), handshake)
+	if list := c.request("tools/list", ""); len(list) > 3000 {
+		t.Errorf("got %d bytes of list", len(list))
+	}
+	if got := c.found(`{"query":"thing number 4711","limit":1}`).names(); got != "tool_4711 call_read_tool" {
+		t.Errorf("found %s", got)
+	}
+	c.call("call_read_tool", `{"name":"tool_4711"}`)
+	if got := s.called(); got != "tool_4711 {}" {
+		t.Errorf("called %s", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -62,6 +63,9 @@ func (s *session) choose(p *policy) *choice {
 		search := s.srv.catalog.search
 		search.load(&p.Selection)
 		for _, pin := range search.learned.Pins(mostPins) {
+			if p.Selection.OnlyRead && !s.vouchedRead(p, pin.Key) {
+				continue // it was called when more could be reached
+			}
 			c.pins[pin.Key] = fmt.Sprintf("used in %d of %d sessions", pin.Sessions, pin.Of)
 		}
 		if p.Selection.Learn && !s.identity.Pool { // what several clients do together is not one task
@@ -70,6 +74,17 @@ func (s *session) choose(p *policy) *choice {
 		s.lists.choice.Store(c)
 	})
 	return s.lists.choice.Load()
+}
+
+// vouchedRead reports whether a tool certainly only reads, whatever its arguments.
+func (s *session) vouchedRead(p *policy, key string) bool {
+	name, tool, _ := strings.Cut(key, "/")
+	l := s.leases.find(name)
+	if l == nil {
+		return false
+	}
+	m := s.srv.catalog.model(p, l, tool)
+	return m.Vouched && m.Class.Reads()
 }
 
 // everything is the choice where nothing is searched.
@@ -212,9 +227,7 @@ func (s *Server) pinnedNow() (out []record.PinnedTool) {
 	all := make(map[string]string)
 	for _, n := range s.sessions.all() {
 		if c := n.lists.choice.Load(); c != nil && (c.search || c.ready) {
-			for key, why := range c.pins {
-				all[key] = why
-			}
+			maps.Copy(all, c.pins)
 		}
 	}
 	for key, why := range all {
