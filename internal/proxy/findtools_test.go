@@ -266,10 +266,15 @@ func TestCallFoundReadOnly(t *testing.T) {
 			t.Errorf("found %s, want no write", got.names())
 		}
 		for tool, arguments := range map[string]string{
-			"call_read_tool": `{"name":"put"}`, "put": `{"x":1}`, "call_tool": `{"name":"put"}`,
+			"call_read_tool": `{"name":"put"}`, "put": `{"x":1}`,
 		} {
 			if text := c.broken(tool, arguments); !strings.Contains(text, "search_reach") {
 				t.Errorf("%s: got %q, want it refused", tool, text)
+			}
+		}
+		for _, tool := range []string{"call_tool", "made_up"} {
+			if text := c.broken(tool, `{"name":"put"}`); !strings.Contains(text, "unknown tool") {
+				t.Errorf("%s: got %q, want that there is none", tool, text)
 			}
 		}
 		c.plan(`{"steps":[{"id":"w","tool":"put"},{"id":"r","tool":"get"}]}`)

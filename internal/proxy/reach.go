@@ -65,9 +65,11 @@ func (x *request) routeTool(p *policy, c *upstreamCall, by string) {
 	listed := !chosen.search || by == "" && chosen.pinned(p, t) != "" // then the client's own rules are about it
 	asks := x.part != nil && !p.Selection.OnlyRead                    // its plan does
 	switch {
-	case listed && x.part == nil, !chosen.search, asks:
+	case listed, asks:
 		chosen.session.Called(t.key())
 		x.bind(c)
+	case c.lease.lacks(c.tool): // one that its server does not show may be anything
+		x.refuseFound(unknownTool(toolName(&x.msg.Index)))
 	case c.certainlyReads():
 		chosen.session.Called(t.key())
 		c.enter = readEnter(c.enter)
@@ -83,6 +85,11 @@ func (x *request) routeTool(p *policy, c *upstreamCall, by string) {
 	default:
 		x.local = func() { serveConfirmed(x, c.lease) }
 	}
+}
+
+// unknownTool is why a call is not made of a tool that there is not, or not any more.
+func unknownTool(name string) error {
+	return fmt.Errorf("unknown tool %q; %s finds those that there are now", name, findTool)
 }
 
 // refuseFound has a call that is not to be made be answered with why.

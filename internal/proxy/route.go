@@ -75,8 +75,8 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	}
 	t, lease := x.s.named(p, l, name)
 	switch {
-	case by != "" && (lease == nil || lease.lacks(t.name)):
-		x.refuseFound(fmt.Errorf("unknown tool %q; %s finds those that there are now", name, findTool))
+	case lease == nil && by != "":
+		x.refuseFound(unknownTool(name))
 		return nil
 	case lease == nil && x.msg.Repeated && l == upstream.Tools:
 		x.refuseRepeat()
