@@ -250,7 +250,7 @@ func (c *upstreamCall) observeForPrefetch(now time.Time, o outcome, reply chan<-
 	r := c.seen
 	r.told = true
 	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
-		At: now, Complete: r.watched() != nil && o.complete, Body: o.answer.Result, Took: r.timing.Took(),
+		At: now, Complete: r.watched() != nil && o.complete, Body: o.answer.Result, Took: r.timing.Took(), Alone: r.timing.Alone(),
 		Trial: r.answer.from.trial, JoinWait: r.answer.from.joinWait,
 	}, reply)
 }

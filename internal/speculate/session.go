@@ -159,8 +159,8 @@ func (w *Worker) answered(a *answer) {
 	o := w.upstreams.at(c.Upstream)
 	r := read(a.text, a.length)
 	r.ID, r.Failed = c.ID, !a.Complete
-	if a.Took > 0 && a.Complete { // what was served, or cut short, took as long as no call does
-		r.At = c.At.Add(a.Took)
+	if took := w.upstreams.took(&a.Result, o.at.Instance); took > 0 && a.Complete { // what was served, or cut short, took as long as no call does
+		r.At = c.At.Add(took)
 	}
 	r.Came = a.At
 	p := w.pair(s, o)

@@ -71,6 +71,15 @@ func (u *upstreams) called(o *upstreamState, instance uint64) {
 	}
 }
 
+// took is how long a call took at its server, without what it waited there for others where
+// calls are known to do so.
+func (u *upstreams) took(r *Result, instance uint64) time.Duration {
+	if r.Alone > 0 && u.scheduler.Known(instance).Is == Serial {
+		return r.Alone
+	}
+	return r.Took
+}
+
 // left keeps what was seen of an instance that a session leaves, and forgets it if it ends.
 func (u *upstreams) left(up *Upstream) {
 	o := u.of[up.Key]

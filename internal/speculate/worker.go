@@ -158,6 +158,7 @@ type Result struct {
 	Complete bool          // another call could be given the same
 	Body     []byte        // lent
 	Took     time.Duration // from its sending to its answer; 0: it was not sent, or not answered
+	Alone    time.Duration // that it would have taken at least had its server had no other call; 0: not known
 	Trial    dedup.Trial   // how it compares with what had been prefetched
 	JoinWait time.Duration // for a prefetch that took too long
 }

@@ -204,3 +204,28 @@ func TestWorkerKeepsConcurrency(t *testing.T) {
 		})
 	}
 }
+
+// What a call waits at a serial server for others is no part of how long calls of its tool take:
+// a prefetch of it would seem to be in the way for longer than it is.
+func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
+	for is, want := range map[speculate.Concurrency]time.Duration{speculate.Serial: time.Second, speculate.Parallel: 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			d, up := newDesk(), at1(newShelf(t))
+			teach(d.Scheduler, up.Instance, is)
+			c := d.client(t, "one")
+			for n := range 3 {
+				one := &speculate.Call{Client: c, Upstream: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
+				d.Called(one)
+				time.Sleep(3 * time.Second)
+				d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`), Took: 3 * time.Second, Alone: time.Second}, nil)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if got := d.Tool("up", "get").Usual.Latency.P50; got < want*8/10 || got > want*12/10 {
+				t.Errorf("%v: got %v, want about %v", is, got, want)
+			}
+			d.SessionEnded(c, func() {})
+			d.Close()
+		})
+	}
+}
