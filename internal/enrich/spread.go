@@ -44,9 +44,9 @@ func (s Spread) Overlap(with Spread) time.Duration {
 // with it.
 func (s Spread) Beyond(other Spread) time.Duration { return s.Mean() - s.Overlap(other) }
 
-// Plus is the time with so much more; less than none is none.
-func (s Spread) Plus(d time.Duration) Spread {
-	return Spread{max(s.P10+d, 0), max(s.P50+d, 0), max(s.P90+d, 0)}
+// Less is what is left of the time after so much of it.
+func (s Spread) Less(d time.Duration) Spread {
+	return Spread{max(s.P10-d, 0), max(s.P50-d, 0), max(s.P90-d, 0)}
 }
 
 // hides is how many ms of waiting the call is expected to hide if it is asked for: its

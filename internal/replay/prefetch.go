@@ -51,18 +51,17 @@ func (s *armSession) consider(found []predict.Candidate) {
 	s.choose()
 }
 
-// choose picks from what waits, and starts it, as long as that leaves room for more.
+// choose picks from what waits, and starts it.
 func (s *armSession) choose() {
+	if s.chooser.Open() == 0 {
+		return
+	}
 	if !s.arm.rules.Free {
 		s.slots.Review(s.at())
 	}
 	o := speculate.ChooseOptions{Options: s.arm.rules.Pick, Host: s.t.p.o.Model("").Host, Shadow: s.arm.rules.Watch, Keep: s.t.p.o.MaxAge}
-	for more := s.chooser.Open() > 0; more; {
-		begun := len(s.prefetches)
-		o.Dollars = s.arm.rules.Dollars - s.dollars
-		s.chooser.Choose(s.at(), o, s)
-		more = len(s.prefetches) > begun && s.chooser.More(o.Host)
-	}
+	o.Dollars = s.arm.rules.Dollars - s.dollars
+	s.chooser.Choose(s.at(), o, s)
 }
 
 // MayPrefetch says what stands in the way of a candidate.

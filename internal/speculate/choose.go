@@ -50,9 +50,6 @@ type World interface {
 // Open is how many candidates wait.
 func (c *Chooser) Open() int { return len(c.waiting) }
 
-// More reports whether some wait, and there is room for one.
-func (c *Chooser) More(host string) bool { return len(c.waiting) > 0 && c.room(host).slots > 0 }
-
 // Offer has the candidates that follow an answer wait to be chosen, and gives up those
 // that have waited since an earlier one. Their answers may take budget tokens in all.
 func (c *Chooser) Offer(now time.Time, found []predict.Candidate, budget int, w World) {
@@ -199,7 +196,7 @@ func (c *Chooser) inTheWay(g *predict.Candidate, think time.Duration, now time.T
 	if c.Session == nil {
 		return false
 	}
-	known, ahead, real := c.Session.scheduler.outlook(c.Upstream, now)
+	known, busy := c.Session.scheduler.outlook(c.Upstream)
 	if known.Is == Parallel || known.Is == Unknown && c.Parallel {
 		return false
 	}
@@ -208,16 +205,14 @@ func (c *Chooser) inTheWay(g *predict.Candidate, think time.Duration, now time.T
 		serial = 1
 	}
 	usual := enrich.Point(cmp.Or(think, usualThink))
-	lead, pause := cmp.Or(g.Lead, usual), cmp.Or(g.Pause, usual).Plus(-now.Sub(c.found))
-	if real > 0 { // the model thinks once it has the answer
-		pause = cmp.Or(g.Pause, usual).Plus(real)
+	lead, pause := cmp.Or(g.Lead, usual), cmp.Or(g.Pause, usual)
+	if !busy { // else the model pauses once that call is answered, and the prefetch begins then
+		pause = pause.Less(now.Sub(c.found))
 	}
-	saved := g.P * float64(g.Latency.Overlap(lead)) // nothing, where no call of the tool was seen: it is found out then
-	savedInLine := g.P * float64(g.Latency.Overlap(lead.Plus(-ahead)))
-	behind := enrich.Point(ahead)
-	next := g.P / max(1, c.likely) // that it is the next call
-	costs := (1 - next) * float64(g.Latency.Plus(ahead).Beyond(pause)-behind.Beyond(pause))
-	return costs > float64(leastWait) && serial*(costs-savedInLine) > (1-serial)*saved
+	saves := g.P * float64(g.Latency.Overlap(lead)) // nothing, where no call of the tool was seen: it is found out then
+	next := g.P / max(1, c.likely)                  // that it is the next call
+	costs := serial * (1 - next) * float64(g.Latency.Beyond(pause))
+	return costs > float64(leastWait) && costs > saves
 }
 
 // usualThink is how long a model is taken to think where that is not known.

@@ -191,42 +191,6 @@ func TestChooseByWhatTheNextCallWaits(t *testing.T) {
 	}
 }
 
-// Of an upstream of which it is not known how it works two prefetches tell, so that a second
-// one is begun beside the first if it is known how long they take, and it is worth it even if
-// they are worked on one after the other.
-func TestChooseASecondOne(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		is    speculate.Concurrency
-		known bool
-		p     float64
-		begun int
-	}{
-		{"unknown", speculate.Unknown, true, 0.85, 2},
-		{"unknown, and too unlikely", speculate.Unknown, true, 0.4, 1},
-		{"unknown, and so how long calls take", speculate.Unknown, false, 0.85, 1},
-		{"serial", speculate.Serial, true, 0.85, 1},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			d, c, w := laid(tt.is)
-			if tt.known {
-				alone(d, "get", 3000)
-			}
-			all := nth(t, 3)
-			for i := range all {
-				all[i].P, all[i].Latency, all[i].Lead, all[i].Pause = tt.p, enrich.Point(3*time.Second), enrich.Point(4*time.Second), enrich.Point(3*time.Second)
-			}
-			c.Offer(w.now, all, 1000, w)
-			for range 3 {
-				c.Choose(w.now, usual, w)
-			}
-			if len(w.begun) != tt.begun {
-				t.Errorf("begun %v, want %d", w.begun, tt.begun)
-			}
-		})
-	}
-}
-
 // At level 0 the candidate is watched that level 1 would begin, and no other: where the
 // likeliest of five is right in six of ten and the others never are, the level comes back.
 func TestChooseAtLevelZero(t *testing.T) {

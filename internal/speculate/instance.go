@@ -47,64 +47,35 @@ const (
 
 func newInstance() *instance { return &instance{evidence: newEvidence()} }
 
-// room is how many prefetches may be started at once: one unless the instance works on several
-// calls, beside one that was given up at most. Behind a real call of a serial one there is none,
-// for then the next real call finds it there. Where it is not known how the instance works, a
-// second one may be there whose time is known: what the two take tells.
+// room is how many prefetches may be started: one at a time unless the instance works
+// on several calls at once, beside one that was given up at most, and none behind a real call
+// of a serial one, for then the next real call finds it there.
 func (i *instance) room() int {
 	if i.known.Is == Parallel {
 		return math.MaxInt
 	}
-	given, there, timed := 0, 0, true
-	for _, c := range i.claims {
-		there++
-		timed = timed && i.usual(c.key.Tool) > 0
-	}
+	free, given := 1-len(i.claims), 0
 	for _, r := range i.calls {
 		switch {
-		case !r.until.IsZero():
-			given += count(r.prefetch)
-		case r.prefetch && !slices.Contains(i.claims, r.claim), !r.prefetch && i.known.Is == Serial:
-			there, timed = there+1, false
+		case !r.until.IsZero() && r.prefetch:
+			given++
+		case r.until.IsZero() && (r.prefetch || i.known.Is == Serial):
+			free = 0
 		}
 	}
-	if given > 1 || there > 1 || there == 1 && (i.known.Is == Serial || !timed) {
-		return 0
+	if given > 1 {
+		free = 0
 	}
-	return 1
+	return max(0, free)
 }
 
-func count(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-// ahead is for how long a serial instance is at what it has under way, and for how long at real
-// calls.
-func (i *instance) ahead(now time.Time) (all, real time.Duration) {
-	for _, r := range i.calls {
-		left := max(0, r.began.Add(i.usual(r.tool)).Sub(now))
-		if all += left; !r.prefetch {
-			real = all
-		}
-	}
-	for _, c := range i.claims {
-		if !slices.ContainsFunc(i.calls, func(r *Run) bool { return r.claim == c }) { // it is not sent yet
-			all += i.usual(c.key.Tool)
-		}
-	}
-	return all, real
-}
-
-// Outlook is what is known of an instance that a prefetch would be sent to now.
-func (d *Scheduler) outlook(instance uint64, now time.Time) (known Known, all, real time.Duration) {
+// outlook is what is known of an instance that a prefetch would be sent to now, and whether
+// it has a real call.
+func (d *Scheduler) outlook(instance uint64) (known Known, busy bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i := d.instanceLocked(instance)
-	all, real = i.ahead(now)
-	return i.known, all, real
+	return i.known, slices.ContainsFunc(i.calls, func(r *Run) bool { return !r.prefetch && r.until.IsZero() })
 }
 
 // advance counts time up to now.

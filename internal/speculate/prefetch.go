@@ -38,8 +38,8 @@ func (p *pairState) offer(now time.Time, after int64) []Started {
 	return p.decide(now)
 }
 
-// decide picks from what the last answer made likely, and begins it, as long as that leaves
-// room for more. What only lacks a slot waits for the next prefetch of the session to end.
+// decide picks from what the last answer made likely, and begins it. What only lacks a slot
+// waits for the next prefetch of the session to end.
 func (p *pairState) decide(now time.Time) []Started {
 	w, s, rules := p.w, p.session, p.w.Rules()
 	w.current = s.client
@@ -51,16 +51,10 @@ func (p *pairState) decide(now time.Time) []Started {
 	w.Scheduler.Waited(host, w.Waited(host))
 	s.slots.Review(now)
 	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow", Keep: rules.Age(p.at.Exclusive)}
-	o.Keywords = s.after()
-	for p.begun = nil; ; {
-		begun := len(p.begun)
-		o.Dollars = rules.Dollars - s.dollars
-		slots := p.choose.Choose(now, o, p)
-		p.decisions.slots(begun + slots)
-		if len(p.begun) == begun || !p.choose.More(host) {
-			return p.begun
-		}
-	}
+	o.Keywords, o.Dollars = s.after(), rules.Dollars-s.dollars
+	p.begun = nil
+	p.decisions.slots(p.choose.Choose(now, o, p))
+	return p.begun
 }
 
 // MayPrefetch says what stands in the way of a candidate at this moment: its tool may have
