@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -85,6 +84,9 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	if err != nil {
 		return err
 	}
+	if stay && !awaitEnd(ctx, base.config) { // before anything of this process counts
+		return nil
+	}
 	o, err := base.options()
 	if err != nil {
 		return err
@@ -104,15 +106,7 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	})
 	ctx, d.end = context.WithCancel(ctx)
 	defer d.end()
-	lo := daemon.ListenOptions{Version: version(), Names: d.names, Log: base.log, Wait: predecessor, Serve: d.serve, Hear: d.hooks.Hear}
-	l, err := daemon.Listen(place, lo)
-	for ; stay && errors.Is(err, daemon.ErrRuns); l, err = daemon.Listen(place, lo) {
-		select {
-		case <-time.After(stayEvery):
-		case <-ctx.Done():
-			return nil
-		}
-	}
+	l, err := daemon.Listen(place, daemon.ListenOptions{Version: version(), Names: d.names, Log: base.log, Wait: predecessor, Serve: d.serve, Hear: d.hooks.Hear})
 	if err != nil {
 		return err
 	}
@@ -129,6 +123,20 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	err = l.Run(ctx, d.close)
 	watching.Wait()
 	return err
+}
+
+// awaitEnd waits until no daemon of a configuration runs. It is false if ctx ends before.
+func awaitEnd(ctx context.Context, c *config.Config) bool {
+	for {
+		if _, runs := daemonOf(c); !runs {
+			return true
+		}
+		select {
+		case <-time.After(stayEvery):
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // daemonProcess is the one process of a user's clients. For each workplace it has a room: what

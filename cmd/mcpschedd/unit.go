@@ -73,14 +73,14 @@ func printUnit(w io.Writer, system, file string) error {
 		}
 		line = append(line, "--config", file)
 	}
-	environment := ""
+	var environment strings.Builder
 	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
 		switch value := os.Getenv(name); {
 		case value == "":
 		case system == "systemd":
-			environment += "Environment=" + strings.ReplaceAll(systemdWord(name+"="+value), "$$", "$") + "\n"
+			environment.WriteString("Environment=" + strings.ReplaceAll(systemdWord(name+"="+value), "$$", "$") + "\n")
 		default:
-			environment += fmt.Sprintf("\t\t<key>%s</key>\n\t\t<string>%s</string>\n", name, html.EscapeString(value))
+			fmt.Fprintf(&environment, "\t\t<key>%s</key>\n\t\t<string>%s</string>\n", name, html.EscapeString(value))
 		}
 	}
 	command := ""
@@ -94,7 +94,7 @@ func printUnit(w io.Writer, system, file string) error {
 		}
 		command += systemdWord(word)
 	}
-	_, err = fmt.Fprintf(w, unit, command, environment)
+	_, err = fmt.Fprintf(w, unit, command, environment.String())
 	return err
 }
 
