@@ -206,11 +206,17 @@ func (c *churn) stop(rng *rand.Rand, id int) {
 
 // server is the process of a server, 0 for none.
 func (c *churn) server(rng *rand.Rand) int {
-	ids := journalServers(filepath.Join(c.dir, journals[rng.IntN(len(journals))]))
-	if len(ids) == 0 {
-		return 0
+	path := filepath.Join(c.dir, journals[rng.IntN(len(journals))])
+	ids := journalServers(path)
+	for len(ids) > 0 {
+		i := rng.IntN(len(ids))
+		if c.owns(ids[i]) {
+			return ids[i]
+		}
+		_ = os.Remove(journalProcess(path, ids[i])) // it was killed
+		ids = slices.Delete(ids, i, i+1)
 	}
-	return ids[rng.IntN(len(ids))]
+	return 0
 }
 
 // signal sends a signal to a process of this test, if it still runs.

@@ -51,10 +51,10 @@ func serveJournal(path string) error {
 		return err
 	}
 	j := &journal{name: filepath.Base(path), in: in, out: out, last: make(map[string]string)}
-	if err := os.WriteFile(fmt.Sprintf("%s.%d.pid", path, os.Getpid()), nil, 0o600); err != nil {
+	if err := os.WriteFile(journalProcess(path, os.Getpid()), nil, 0o600); err != nil {
 		return err
 	}
-	defer os.Remove(fmt.Sprintf("%s.%d.pid", path, os.Getpid()))
+	defer os.Remove(journalProcess(path, os.Getpid()))
 	for lines := jsonrpc.NewReader(os.Stdin, 0); ; {
 		line, err := lines.Next()
 		if err != nil {
@@ -165,6 +165,9 @@ type put struct {
 	key string
 	n   int
 }
+
+// journalProcess is the file that says that a process serves a journal.
+func journalProcess(path string, id int) string { return fmt.Sprintf("%s.%d.pid", path, id) }
 
 // journalServers are the ids of the processes that serve a journal, and of some that did.
 func journalServers(path string) (ids []int) {
