@@ -76,8 +76,12 @@ func (f *features) weigh(c *candidate) {
 		}
 	}
 	k.features = f.ofCandidate(k.features, c)
-	k.logit = f.s.m.learned.weights.logit(k.base, k.features)
-	c.logit = min(k.logit, f.s.m.learned.weights.logit(k.logit, level(k.logit))) // what is picked for being high is too high, if anything
+	values := len(k.features)
+	k.features = ofValues(k.features, c, f.last)
+	w := &f.s.m.learned.weights
+	k.ofValues = w.logit(0, k.features[values:])
+	k.logit = w.logit(k.base, k.features[:values]) + k.ofValues
+	c.logit = min(k.logit, w.logit(k.logit, memory(k.logit, k.ofValues))) // what is picked for being high is too high, if anything
 }
 
 // kind is a candidate's tool, with whether the session made the call before, and the
@@ -102,10 +106,6 @@ func (f *features) kind(c *candidate) hash {
 func (f *features) ofCandidate(out []hash, c *candidate) []hash {
 	g, s := c.best(), f.s
 	tool, kind := seed.str(c.tool), f.kind(c)
-	source := int('t')
-	if g.t.Driver >= 0 {
-		source = int(g.t.Sources[g.t.Driver].Name[0])
-	}
 	size, dist := min(bucket(g.size), 4), distance(s.turn-g.e.turn)
 	named := 0 // whether its value stood in an argument
 	if s.touched.Contains(seed.str(c.value)) {
@@ -113,18 +113,28 @@ func (f *features) ofCandidate(out []hash, c *candidate) []hash {
 	}
 	turns := kind.mix(f.prev).mix(f.last)
 	return append(out,
-		tool.num(min(s.times(c.key), 2)).num(20),
 		kind.num(dist).num(21),
 		turns.num(22),
 		turns.num(f.since).num(named).num(bucket(g.rank)).num(23),
 		tool.mix(f.last).num(24),
 		tool.mix(f.last).mix(f.prev).num(25),
-		c.key.num(26), // successors in earlier sessions
-		c.key.mix(f.last).num(27),
-		tool.str(c.value).num(28),
-		tool.num(source).str(c.value[:folderEnd(c.value)]).num(29),
 		kind.num(size).num(dist).num(named).num(30),
 		kind.num(dist).num(bucket(s.turn)).num(bucket(f.readers)).num(32),
+	)
+}
+
+// ofValues appends the features by which the values of a candidate are remembered: the call,
+// what it came after, its longest value, and the folder of that.
+func ofValues(out []hash, c *candidate, last hash) []hash {
+	tool, source := seed.str(c.tool), int('t')
+	if t := c.best().t; t.Driver >= 0 {
+		source = int(t.Sources[t.Driver].Name[0])
+	}
+	return append(out,
+		c.key.num(26),
+		c.key.mix(last).num(27),
+		tool.str(c.value).num(28),
+		tool.num(source).str(c.value[:folderEnd(c.value)]).num(29),
 	)
 }
 

@@ -15,7 +15,8 @@ type sample struct {
 	edge     edgeName // "" and "" if it is configured
 	base     float64
 	features []hash
-	logit    float64 // what these came to then, before it was calibrated
+	logit    float64 // what these came to then
+	ofValues float64 // and those of them that remember values
 	outcomes []*outcome
 }
 
@@ -124,8 +125,8 @@ func (s *Session) settle(p *foreseen, is func(*sample) (settled, hit bool)) {
 		for _, o := range k.outcomes {
 			o.label(hit)
 		}
-		s.m.learned.weights.learn(k.base, k.features, hit)
-		s.m.learned.weights.learn(k.logit, level(k.logit), hit)
+		s.m.learned.weights.learn(k.base, k.features, hit, rate)
+		s.m.learned.weights.learn(k.logit, memory(k.logit, k.ofValues), hit, memoryRate)
 	}
 	if n > 0 && n == len(p.samples) {
 		s.m.learned.tool(p.tool).Labels.now++

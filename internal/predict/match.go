@@ -79,6 +79,10 @@ func (c *collector) add(g *match, arguments, value string) {
 			one.configured = g
 		}
 	}
+	twice := func(o match) bool { return o.e == g.e && o.rank == g.rank && o.size == g.size }
+	if g.t.follow == nil && slices.ContainsFunc(one.matches, func(o match) bool { return o.t.follow == nil && twice(o) }) {
+		return // a line that is a path stands in two lists, and is evidence once
+	}
 	if len(one.matches) < maxMatches {
 		one.matches = append(one.matches, *g)
 	}

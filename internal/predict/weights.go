@@ -33,6 +33,7 @@ func (h hash) mix(x hash) hash {
 // Parameters of the learner.
 const (
 	rate       = 0.15   // the first steps are the largest
+	memoryRate = 0.5    // of the features of memory, of which a candidate has few
 	damping    = 0.15   // of the first steps
 	remember   = 0.9995 // of the squared gradients after the next: what has changed is still learned after years
 	maxWeight  = 8
@@ -61,8 +62,8 @@ func (m *weights) logit(base float64, features []hash) float64 {
 	return base
 }
 
-// learn moves the weights of the features towards the outcome.
-func (m *weights) learn(base float64, features []hash, hit bool) {
+// learn moves the weights of the features towards the outcome, at a rate.
+func (m *weights) learn(base float64, features []hash, hit bool, rate float64) {
 	g := squash(m.logit(base, features))
 	if hit {
 		g--
@@ -120,15 +121,18 @@ func (m *weights) bound() {
 	}
 }
 
-// level is the feature by which a logit is lowered: the highest probability of some that it
-// reaches; none below the least. Values that came up in one task say less of the next than the
-// labels so far made them seem, so what is learned for a level is how the candidates there
-// came out. Were each level that is reached to learn, a few misses would cost a new upstream
-// half of its prefetches.
-func level(logit float64) (reached []hash) {
-	for i, p := range [...]float64{0.1, 0.3, 0.5, 0.7, 0.9} {
-		if logit >= stretch(p) {
-			reached = []hash{seed.num(3000 + i)}
+// memory are the features by which the logit of a likely candidate is lowered, one for each
+// step of what is remembered of its values. Values that came up in one task say less of the
+// next than the labels so far made them seem, so what is learned for a step is how the
+// candidates that reach it came out. A candidate with new values reaches none: a new upstream
+// loses nothing by it.
+func memory(logit, ofValues float64) (reached []hash) {
+	if logit < stretch(0.1) {
+		return nil
+	}
+	for i, step := range [...]float64{0.25, 0.5, 1, 1.5, 2, 2.5, 3, 4} {
+		if ofValues >= step {
+			reached = append(reached, seed.num(3000+i))
 		}
 	}
 	return reached
