@@ -169,7 +169,11 @@ func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 	until(t, s, "under way", func(proxy.Stats) bool { return asker.calls("ask!") == 1 })
 	close(asker.ask)
 	until(t, s, "asked", func(st proxy.Stats) bool { return st.Prefetch.Scheduler.Harm.Questions == 1 })
-	if m = c.start("tools/call", repliedTo(t, params, m)).wait(); m.Error != nil || !strings.Contains(string(m.Result), "accept") {
+	m = c.start("tools/call", repliedTo(t, params, m)).wait()
+	if strings.Contains(string(m.Result), "input_required") { // the prefetch's question came before the answer
+		m = c.start("tools/call", repliedTo(t, params, m)).wait()
+	}
+	if m.Error != nil || !strings.Contains(string(m.Result), "accept") {
 		t.Errorf("got %s", m.Raw)
 	}
 	c.call("write", `{}`)
