@@ -83,18 +83,18 @@ func printUnit(w io.Writer, system, file string) error {
 			fmt.Fprintf(&environment, "\t\t<key>%s</key>\n\t\t<string>%s</string>\n", name, html.EscapeString(value))
 		}
 	}
-	command := ""
+	var command strings.Builder
 	for i, word := range line {
 		if system == "launchd" {
-			command += "\t\t<string>" + html.EscapeString(word) + "</string>\n"
+			command.WriteString("\t\t<string>" + html.EscapeString(word) + "</string>\n")
 			continue
 		}
 		if i > 0 {
-			command += " "
+			command.WriteString(" ")
 		}
-		command += systemdWord(word)
+		command.WriteString(systemdWord(word))
 	}
-	_, err = fmt.Fprintf(w, unit, command, environment.String())
+	_, err = fmt.Fprintf(w, unit, command.String(), environment.String())
 	return err
 }
 
