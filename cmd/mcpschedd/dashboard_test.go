@@ -15,9 +15,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/record"
 )
 
@@ -110,7 +110,7 @@ func TestDashboardOfRunning(t *testing.T) {
 // A process that began after the dashboard is found, and what it writes is read on.
 func TestDashboardReadsOn(t *testing.T) {
 	home := homely(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		view := viewOfToday(ownFolder(t))
 		if n := view().Stats.Totals.Calls; n != 0 {
 			t.Errorf("nothing runs: got %d calls", n)

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/record"
 )
 
@@ -51,7 +51,7 @@ func pseudoTerminal(t *testing.T, width, height uint16) (terminal, shown *os.Fil
 func TestStatsWatchOnATerminal(t *testing.T) {
 	terminal, shown := pseudoTerminal(t, 20, 10)
 	f := &statsFlags{watch: true}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		same := &seen{period: "today", notes: []string{"No mcpschedd is running."}}
 		l := looks{[]any{same, same}, cancel}

@@ -16,9 +16,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/record"
 )
 
@@ -214,7 +214,7 @@ func TestStatsWatchPrintsWhatChanges(t *testing.T) {
 		{"gone for a while", []any{at(1, 1), gone, gone, at(1, 4), gone, at(2, 6)}, 2, 2, nil},
 	} {
 		for _, asJSON := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				var stdout, stderr bytes.Buffer
@@ -266,7 +266,7 @@ func TestStatsFrame(t *testing.T) {
 // counted as running when it has ended.
 func TestStatsOfARunningProcess(t *testing.T) {
 	home := homely(t)
-	synctest.Test(t, func(t *testing.T) { statsOfARunningProcess(t, home) })
+	bubble.Test(t, func(t *testing.T) { statsOfARunningProcess(t, home) })
 }
 
 func statsOfARunningProcess(t *testing.T, home string) {

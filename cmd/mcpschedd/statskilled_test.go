@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gofrs/flock"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/record"
 )
 
@@ -98,7 +98,7 @@ func TestStatsOfAKilledProcess(t *testing.T) {
 // The dashboard of a process that is killed says so, and closes its sessions.
 func TestDashboardOfAKilledProcess(t *testing.T) {
 	home := homely(t)
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		kill := alive(t, home)
 		view := viewOfToday(ownFolder(t))
 		if v := view(); v.Stats.Open != 1 || len(v.Problems) != 0 {

@@ -2,10 +2,10 @@ package age_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/age"
+	"mcpschedd/internal/bubble"
 )
 
 func TestSince(t *testing.T) {
@@ -27,7 +27,7 @@ func TestSince(t *testing.T) {
 }
 
 func TestNow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		began := age.Now()
 		time.Sleep(time.Minute)
 		if now := age.Now(); now.Since(began) != time.Minute || now.Awake(began) != time.Minute {

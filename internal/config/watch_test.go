@@ -13,6 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/config"
 )
 
@@ -289,7 +290,7 @@ func levels(calls []heard) []string {
 }
 
 func TestWatchReportsEachContentOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		f := follow(t, ctx)
 		bad := "[log]\nlevel = 1\n"
@@ -323,7 +324,7 @@ func TestWatchReportsEachContentOnce(t *testing.T) {
 }
 
 func TestWatchWithoutTheFile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		f := follow(t, ctx)
@@ -343,7 +344,7 @@ func TestWatchWithoutTheFile(t *testing.T) {
 }
 
 func TestWatchWaitsForQuiet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		f := follow(t, ctx)
@@ -370,7 +371,7 @@ func TestWatchWaitsForQuiet(t *testing.T) {
 }
 
 func TestWatchMindsItsOwnFile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		f := follow(t, ctx)
@@ -387,7 +388,7 @@ func TestWatchMindsItsOwnFile(t *testing.T) {
 }
 
 func TestWatchEndsWithItsEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := follow(t, t.Context())
 		close(f.events)
 		if err := <-f.ended; err == nil {

@@ -8,9 +8,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/dashboard"
 )
 
@@ -128,7 +128,7 @@ func TestDoor(t *testing.T) {
 
 // A code is good once and for five minutes; of unused ones the last 16.
 func TestCodes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h, _ := viewed(token)
 		opens := func(what, address string, want int) {
 			t.Helper()

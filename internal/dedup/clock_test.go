@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/age"
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 )
@@ -77,7 +78,7 @@ func TestClockStays(t *testing.T) {
 // What became of a write that nobody knows of is reckoned with until both clocks
 // say that its time is over. Once it stayed for ever if the real one was ahead.
 func TestClockOfDoubt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newRecorded(t)
 		r.store.Arrive(call.Effect{Places: []call.Place{host}}).Doubt()
 		for _, step := range []struct {
@@ -143,7 +144,7 @@ func TestSleep(t *testing.T) {
 // server that slept as well has not gone on, and a wall clock that was set forward
 // says nothing.
 func TestSleepKeepsWritesInTheAir(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newRecorded(t)
 		r.store.Arrive(call.Effect{Places: []call.Place{host}}).Doubt()
 		remoteHost := call.Place{Domain: "remote.example"}

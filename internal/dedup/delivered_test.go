@@ -3,9 +3,9 @@ package dedup_test
 import (
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/dedup"
 )
 
@@ -77,7 +77,7 @@ func TestBackOff(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				src := &source{store: newStore(t), same: "same"}
 				q := query(tt.use, host)
 				q.Delivered = dedup.NewDelivered()

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 )
@@ -126,7 +127,7 @@ func TestFate(t *testing.T) {
 		{"tried", never, func(t *testing.T, w world) { w.settle(); w.ask(t, trying(w.q)) }, call.Compared, "compared"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				src := &source{store: newStore(t)}
 				q := query(tt.use, host)
 				g := begin(t, src.store, q)
@@ -157,7 +158,7 @@ func TestPrefetchCancelled(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newStore(t)
 				g := begin(t, s, query(never, host))
 				act(t, s, g)
@@ -176,7 +177,7 @@ func TestPrefetchCancelled(t *testing.T) {
 
 // What nobody asks for finds its end as other fetches begin, in whatever order.
 func TestSweep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		src := &source{store: newStore(t)}
 		var all []*prefetching
 		for i := range 40 {

@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/dedup"
 )
 
@@ -94,7 +94,7 @@ func TestFile(t *testing.T) {
 		}, nothing, nothing, dedup.Fetched},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newStore(t)
 				path := filepath.Join(t.TempDir(), "file")
 				put(t, path, "old", time.Hour)
@@ -115,7 +115,7 @@ func TestFile(t *testing.T) {
 // A file that is young when it is first looked at may change unseen in its first
 // two seconds, however long the fetch takes.
 func TestFileYoungWhenSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		path := filepath.Join(t.TempDir(), "file")
 		put(t, path, "old", time.Second)
@@ -129,7 +129,7 @@ func TestFileYoungWhenSent(t *testing.T) {
 }
 
 func TestFileJoined(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		path := filepath.Join(t.TempDir(), "file")
 		put(t, path, "old", time.Hour)

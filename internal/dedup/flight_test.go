@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/dedup"
 )
 
@@ -30,7 +31,7 @@ func TestJoined(t *testing.T) {
 		{"volatile", volatile, false, time.Second, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newStore(t)
 				q := query(tt.use, host)
 				if tt.prefetched {
@@ -49,7 +50,7 @@ func TestJoined(t *testing.T) {
 
 // An answer never takes the place of one that was fetched later.
 func TestOlderAnswerLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		use := dedup.Use{Freshness: time.Hour}
 		q := query(use, host)
@@ -92,7 +93,7 @@ func TestTaint(t *testing.T) {
 
 // Nobody joins, and nothing keeps, what has been given up.
 func TestGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		x := wait(t, s, query(pure))
 		x.leave(errLeft)
@@ -111,7 +112,7 @@ func TestGivenUp(t *testing.T) {
 
 // A waiter that has left, or has its answer, hears nothing more.
 func TestNotify(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		x, y, deaf := wait(t, s, query(pure)), wait(t, s, query(pure)), &dedup.Waiter{Done: func(dedup.Outcome) {}}
 		s.Do(t.Context(), query(pure), deaf, nil)
@@ -146,7 +147,7 @@ func TestPrefetch(t *testing.T) {
 		{"settled, its time over", []step{"settle", "over"}, true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newStore(t)
 				g := begin(t, s, query(fresh))
 				if _, ok := g.ctx.Deadline(); ok {

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/dedup"
 )
 
@@ -27,7 +28,7 @@ func TestJoinTimeout(t *testing.T) {
 		{"answered in time", 2 * time.Second, time.Second, 2 * time.Second, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newStore(t)
 				q := query(dedup.Use{Pure: true})
 				ahead := q

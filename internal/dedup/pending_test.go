@@ -2,9 +2,9 @@ package dedup_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 )
@@ -57,7 +57,7 @@ func TestPending(t *testing.T) {
 		{"read in doubt", changes(), (*dedup.PendingWrite).Doubt, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newStore(t)
 				tt.act(s.Arrive(tt.effect))
 				if got := !keeps(t, s, local, edge); got != tt.pending {
@@ -70,7 +70,7 @@ func TestPending(t *testing.T) {
 
 // After a reform whatever was under way, reads too, may change anything.
 func TestReform(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		read, write, gone := s.Arrive(changes()), s.Arrive(changes(local)), s.Arrive(changes(local))
 		gone.End()
@@ -125,7 +125,7 @@ func TestReformSettles(t *testing.T) {
 }
 
 func reformSettles(t *testing.T, reform func(s *dedup.Store)) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		reform(s)
 		if keeps(t, s, edge) {
@@ -141,7 +141,7 @@ func reformSettles(t *testing.T, reform func(s *dedup.Store)) {
 // A store that is closed leaves no timer behind, and nothing that fires changes
 // anything.
 func TestCloseWithDoubt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		p := s.Arrive(changes(local))
 		p.Doubt()

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 )
@@ -189,7 +190,7 @@ func TestPrefetchIsReported(t *testing.T) {
 		{"used late", func(t *testing.T, src *source, q dedup.Query, g *prefetching) { wait(t, src.store, q); g.settle() }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				src := &source{store: newStore(t)}
 				q := query(never, host)
 				q.Number = who(7)
@@ -297,7 +298,7 @@ func TestTook(t *testing.T) {
 		{"not prefetched, in company", func(f *dedup.Flight) { sleep(3 * s); f.Worth(2 * s) }, 2 * s, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				store := newStore(t)
 				q := query(pure, host)
 				var flight *dedup.Flight

@@ -2,9 +2,9 @@ package dedup_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/dedup"
 )
 
@@ -39,7 +39,7 @@ func TestServed(t *testing.T) {
 		{"prefetched and pure", pure, true, []time.Duration{1, time.Hour}, []dedup.Disposition{hit, hit}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				src := &source{store: newStore(t)}
 				q := query(tt.use, host, edge)
 				if tt.prefetched {
@@ -201,7 +201,7 @@ func TestPrefetchRefused(t *testing.T) {
 		}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				src := &source{store: newStore(t)}
 				q := query(tt.use, host)
 				q.Delivered = dedup.NewDelivered()
@@ -219,7 +219,7 @@ func TestPrefetchRefused(t *testing.T) {
 // After a remote write a read may still see the old state: what was fetched then
 // is not kept, whenever it comes.
 func TestSettling(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		src := &source{store: newStore(t)}
 		q := query(pure, host)
 		src.store.Arrive(remote(host)).End()

@@ -2,9 +2,9 @@ package dedup_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 )
@@ -29,7 +29,7 @@ func TestPeek(t *testing.T) {
 		{"its scope has ended", never, func(s *dedup.Store) { s.Drop("session 1") }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newStore(t)
 				q := query(never, host)
 				g := begin(t, s, q)

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 )
@@ -64,7 +65,7 @@ func TestTrial(t *testing.T) {
 		{"in flight, its scope ends", never, false, prefetched, true, func(w world) { w.store.Drop("session 1") }, []string{prefetched, real}, dedup.NotTried, call.Wasted, "never_asked"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newStore(t)
 				q := query(tt.use, host)
 				g := begin(t, s, q)
@@ -102,7 +103,7 @@ func TestTrial(t *testing.T) {
 // A client that asks again and again is not held back with what was only prefetched,
 // nor is that still worth comparing.
 func TestTrialBackedOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		src := &source{store: newStore(t), same: "same"}
 		q := query(dedup.Use{MaxAge: time.Second, Repeats: 1, BackOff: true}, host)
 		q.Delivered = dedup.NewDelivered()

@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/demo"
 )
 
@@ -57,7 +57,7 @@ func inProcess(t *testing.T, speed float64) (do caller, end func()) {
 // The clock in the bubble is exact: every call takes what latency says, and
 // the session stays well under 20 seconds.
 func TestScriptTimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		do, end := inProcess(t, demo.DefaultSpeed)
 		defer end()
 		var s demo.Played
@@ -93,7 +93,7 @@ func TestScriptTimes(t *testing.T) {
 }
 
 func TestScriptCancelledWhileThinking(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		do, end := inProcess(t, 1)
 		defer end()
 		// The fifth turn begins later than that.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
 )
 
@@ -30,7 +31,7 @@ func TestHalfSentBodiesStayWithinTheirRoom(t *testing.T) {
 		{"a small body", 100, 1, 1024},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, ln, stop := servePipes(t, front.Options{MaxMessage: 1 << 20})
 				defer stop()
 				id := c.open()
@@ -99,7 +100,7 @@ func TestSlowBodies(t *testing.T) {
 		{"100 KiB/s", 100 << 10, time.Second, "400 Bad Request"}, // it is no JSON
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				_, ln, stop := servePipes(t, front.Options{})
 				defer stop()
 				const length = 10 << 20

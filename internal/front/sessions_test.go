@@ -10,11 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
 )
 
 func TestIdleSessionEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{HTTP: front.HTTPOptions{SessionIdle: time.Hour}})
 		defer stop()
 		used, unused, streaming := c.open(), c.open(), c.open()
@@ -43,7 +44,7 @@ func TestIdleSessionEnds(t *testing.T) {
 
 // The bubble fails the test if any goroutine is left.
 func TestManySessionsLeaveNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		for i := range 300 {
 			id := c.open()
@@ -61,7 +62,7 @@ func TestManySessionsLeaveNothing(t *testing.T) {
 // What a session has pending decides what it makes room for: a suspended call keeps it
 // whatever happens, a task that runs only from making room.
 func TestPendingSessionsAreKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{HTTP: front.HTTPOptions{SessionIdle: time.Hour, MaxSessions: 12}})
 		defer stop()
 		suspended, working, idle := c.open(), c.open(), c.open()
@@ -125,7 +126,7 @@ func TestRequestsInFlightAreBounded(t *testing.T) {
 
 // A stateless client that goes away withdraws its request, one with a session does not.
 func TestGoingAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		id := c.open()
 		for _, r := range []*http.Request{c.modern("1", "wait", "", ""), c.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"wait"}`, "Mcp-Session-Id", id)} {

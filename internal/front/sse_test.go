@@ -6,11 +6,12 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
 )
 
 func TestLegacySSE(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		defer stop()
 		stream := c.do(c.request(http.MethodGet, "/sse", ""))

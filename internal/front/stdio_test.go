@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
 )
 
@@ -94,7 +95,7 @@ func TestLines(t *testing.T) {
 // A client that does not read gets no notifications beyond the backlog, but its answers;
 // no more of its requests are taken meanwhile.
 func TestStdioBackPressure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newServer()
 		in, toFront := io.Pipe()
 		fromFront, out := io.Pipe()

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
 )
 
@@ -30,7 +31,7 @@ func TestSlowClientIsCutOff(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				c, ln, stop := servePipes(t, front.Options{})
 				defer stop()
 				id := c.open()
@@ -64,7 +65,7 @@ func TestSlowClientIsCutOff(t *testing.T) {
 }
 
 func TestStreamIsKeptAliveAndReplaced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		defer stop()
 		id := c.open()
@@ -96,7 +97,7 @@ func TestStreamIsKeptAliveAndReplaced(t *testing.T) {
 
 // GET streams that are not read are bounded in each session.
 func TestStreamsOfOneSessionAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, ln, stop := servePipes(t, front.Options{})
 		defer stop()
 		id := c.open()
@@ -120,7 +121,7 @@ func TestStreamsOfOneSessionAreBounded(t *testing.T) {
 }
 
 func TestShutdownDoesNotWaitForAClientThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c, ln, stop := servePipes(t, front.Options{})
 		id := c.open()
 		defer ln.write(t, "GET /mcp HTTP/1.1\r\nHost: localhost\r\nMcp-Session-Id: %s\r\n\r\n", id).Close()

@@ -2,9 +2,9 @@ package hook_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/hook"
 )
@@ -132,7 +132,7 @@ func TestLedger(t *testing.T) {
 		"another client's":               {[]daemon.Report{{Event: "UserPromptSubmit", Session: "b"}}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				d := newDesk(t)
 				if name != "the start was not reported" {
 					d.hear(begins)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/dedup"
@@ -309,7 +310,7 @@ func (w *folderWorld) step() {
 func TestModel(t *testing.T) {
 	served := 0
 	for seed := range uint64(400) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := &folderWorld{t: t, r: rand.New(rand.NewPCG(seed, 25))}
 			w.start()
 			if seed%4 > 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -31,7 +32,7 @@ func closed(c <-chan struct{}) bool {
 // A peer that does not read costs its sender memory, never time; when it reads
 // at last, it gets everything in order.
 func TestWriterSlowPeer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		from, to := io.Pipe()
 		w := jsonrpc.NewWriter(to)
 		var want bytes.Buffer
@@ -92,7 +93,7 @@ func TestWriterSlowPeer(t *testing.T) {
 }
 
 func TestWriterCloseWhileBlocked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		_, to := io.Pipe()
 		w := jsonrpc.NewWriter(to)
 		for range 3 {
@@ -126,7 +127,7 @@ func TestWriterCloseWhileBlocked(t *testing.T) {
 
 // Close returns after the last write, however long the peer takes to let it go.
 func TestWriterCloseWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		slow := &slowEnd{end: make(chan struct{})}
 		w := jsonrpc.NewWriter(slow)
 		if err := w.Send([]byte("line")); err != nil {
@@ -162,7 +163,7 @@ func (s *slowEnd) Close() error {
 
 // Short lines that had to wait are joined, in pieces of bounded size.
 func TestWriterJoins(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		peer := &sizes{first: make(chan struct{})}
 		w := jsonrpc.NewWriter(peer)
 		for range 1000 {
@@ -212,7 +213,7 @@ func TestWriterErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := jsonrpc.NewWriter(test.w)
 				for range 3 {
 					if err := w.Send([]byte("line")); err != nil && err != test.want {

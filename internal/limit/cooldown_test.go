@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/limit"
 )
 
@@ -13,7 +14,7 @@ func limited(after time.Duration) limit.Verdict {
 }
 
 func TestRetryAfterStopsGuesses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(nil)
 		enter(t, h, github).Leave(limited(7 * time.Second))
 		for range 7 {
@@ -41,7 +42,7 @@ func TestHalfOpen(t *testing.T) {
 		{"began too early", true, good, limit.ErrCoolingDown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				h := limit.New(nil)
 				enter(t, h, github).Leave(limited(7 * time.Second))
 				if tt.early {
@@ -60,7 +61,7 @@ func TestHalfOpen(t *testing.T) {
 
 // A success says nothing if another call has had a 429 since it began.
 func TestHalfOpenOvertaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(nil)
 		enter(t, h, github).Leave(limited(time.Second))
 		time.Sleep(time.Second)
@@ -88,7 +89,7 @@ func TestCoolDownLength(t *testing.T) {
 		{"negative", []time.Duration{-time.Second}, 30 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				h := limit.New(nil)
 				for _, said := range tt.said {
 					enter(t, h, github).Leave(limited(said))
@@ -104,7 +105,7 @@ func TestCoolDownLength(t *testing.T) {
 // What ten calls hear at once is one piece of news, and a success is the end of
 // it.
 func TestCoolDownDoublesForNewsOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(nil)
 		var slots []*limit.Slot
 		for range 10 {
@@ -125,7 +126,7 @@ func TestCoolDownDoublesForNewsOnly(t *testing.T) {
 }
 
 func TestCoolDownEndsWaitingPrefetches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Concurrency: 2}})
 		first, second := enter(t, h, github), enter(t, h, github)
 		promoted := make(chan struct{})
@@ -153,7 +154,7 @@ func TestCoolDownEndsWaitingPrefetches(t *testing.T) {
 
 // A prefetch that hears a 429 is no better than a real call that does.
 func TestPrefetchLimited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(nil)
 		slot, err := h.Prefetch(t.Context(), github, nil)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/limit"
 )
 
@@ -92,7 +93,7 @@ func TestRealCallsGoFirst(t *testing.T) {
 		{"both", limit.Rule{Rate: 2, Burst: 2, Concurrency: 2}, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				h := limit.New(map[string]limit.Rule{github: tt.rule})
 				order := make(begun, 10)
 				for i := range max(tt.rule.Burst, tt.rule.Concurrency) {
@@ -120,7 +121,7 @@ func TestRealCallsGoFirst(t *testing.T) {
 
 // A token that has just come is for the call that waits, even before that has woken.
 func TestNobodyOvertakes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Rate: 1}})
 		enter(t, h, github)
 		order := make(begun, 3)
@@ -138,7 +139,7 @@ func TestNobodyOvertakes(t *testing.T) {
 }
 
 func TestNothingSet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"other": {Rate: 1}, github: {SpeculativePerHour: 5}})
 		for range 1000 {
 			slot := enter(t, h, github)
@@ -153,7 +154,7 @@ func TestNothingSet(t *testing.T) {
 
 // Without rules four prefetches go at once and 200 begin in an hour.
 func TestCautionWithoutRules(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(nil)
 		order := make(begun, 300)
 		for range 6 {
@@ -247,7 +248,7 @@ func TestSpareShare(t *testing.T) {
 		{limit.Rule{Rate: 0.001, Burst: 6, Concurrency: 2}, 0, 1},
 	} {
 		t.Run(fmt.Sprintf("%+v busy %d", tt.rule, tt.busy), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				h := limit.New(map[string]limit.Rule{"*": tt.rule})
 				for range tt.busy {
 					enter(t, h, github)
@@ -277,7 +278,7 @@ func TestSpareShare(t *testing.T) {
 }
 
 func TestQuotaIsAnyHour(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {SpeculativePerHour: 30}})
 		var began []time.Time
 		for range 10 * 3600 / 17 {
@@ -299,7 +300,7 @@ func TestQuotaIsAnyHour(t *testing.T) {
 }
 
 func TestPromotedNeedsNoQuota(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {SpeculativePerHour: 1, Concurrency: 2}})
 		order := make(begun, 9)
 		order.prefetch(t, h, "prefetch", nil, time.Second)
@@ -314,7 +315,7 @@ func TestPromotedNeedsNoQuota(t *testing.T) {
 }
 
 func TestWaitEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Concurrency: 1}})
 		slot := enter(t, h, github)
 		gone := errors.New("the client has gone")
@@ -342,7 +343,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 }
 
 func TestHarm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Concurrency: 1}})
 		order := make(begun, 9)
 		order.prefetch(t, h, "prefetch", nil, time.Second)

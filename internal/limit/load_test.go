@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/limit"
 )
 
@@ -168,7 +169,7 @@ func TestRandomLoad(t *testing.T) {
 	for i := range runs * len(rules) {
 		rule := rules[i%len(rules)]
 		t.Run(fmt.Sprintf("%d %+v", i, rule), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				rnd := rand.New(rand.NewPCG(uint64(i), 1))
 				h := limit.New(map[string]limit.Rule{github: rule})
 				l := &ledger{t: t, rule: rule, start: time.Now()}
@@ -204,7 +205,7 @@ func TestRandomLoad(t *testing.T) {
 // Under more load than it can bear a host gets exactly what was set, and prefetches
 // nothing.
 func TestPaceIsUsedUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{github: {Rate: 10}})
 		l := &ledger{t: t, rule: limit.Rule{Rate: 10, Burst: 10}, start: time.Now()}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute+time.Millisecond)

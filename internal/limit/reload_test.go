@@ -8,11 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/limit"
 )
 
 func TestReload(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Concurrency: 1, Rate: 0.001, Burst: 10}})
 		order := make(begun, 9)
 		for i := range 4 {
@@ -40,7 +41,7 @@ func TestReload(t *testing.T) {
 
 // Replicas divide the rules, also those for hosts that come later.
 func TestShare(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Rate: 10, Burst: 10, Concurrency: 8}})
 		enter(t, h, "early").Leave(limit.Verdict{})
 		h.Share(4)
@@ -77,7 +78,7 @@ func TestShare(t *testing.T) {
 
 // A faster rate holds for calls that wait already.
 func TestReloadWakes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Rate: 0.001}})
 		enter(t, h, github)
 		began := time.Now()
@@ -97,7 +98,7 @@ func TestReloadWakes(t *testing.T) {
 // Hosts that remember nothing make room; one that cools down stays, and so does
 // a bucket that is not full.
 func TestForgets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{github: {Rate: 0.001, Burst: 1}})
 		enter(t, h, github).Leave(good)
 		enter(t, h, "limited").Leave(limit.Verdict{Limited: true})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/age"
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/limit"
 )
 
@@ -28,7 +29,7 @@ func newLaptop(h *limit.Hosts) *laptop {
 // Hosts do not sleep while a laptop does: their buckets are full in the morning, and
 // their cool-downs and quotas over. No call counts as having waited so long for a slot.
 func TestSleep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{github: {Rate: 0.001, Burst: 3, SpeculativePerHour: 1, Concurrency: 1}})
 		l := newLaptop(h)
 		slot, err := h.Prefetch(t.Context(), github, nil)
@@ -64,7 +65,7 @@ func TestSleep(t *testing.T) {
 
 // A wall clock that is set back holds no call up for longer.
 func TestSetBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{github: {Rate: 1, Burst: 1}})
 		l := newLaptop(h)
 		enter(t, h, github).Leave(good)

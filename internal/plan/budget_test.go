@@ -3,8 +3,8 @@ package plan_test
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/plan"
 )
 
@@ -81,7 +81,7 @@ func TestBudget(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				report, s := run(t, c.limits, `{"steps":[`+c.steps+`]`+c.rest+`}`)
 				if got := fates(report); got != c.want {
 					t.Errorf("got\n%s\nwant\n%s", got, c.want)
@@ -102,7 +102,7 @@ func TestBudget(t *testing.T) {
 // A step that must run does not wait for the end of all others until it is decided
 // whether one that need not has its turn before.
 func TestBudgetKeepsNobodyWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		report, _ := run(t, plan.Limits{}, `{"steps":[{"id":"slow","tool":"large","arguments":{"ms":50}},{"id":"a","tool":"large","optional":true},
 			{"id":"b","tool":"read","depends_on":["a"],"arguments":{"ms":50}}],"budget_tokens":150,"output_steps":["slow","a"]}`)
 		want := "slow ok\na skipped: left out: budget_tokens\nb ok"

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/plan"
 )
@@ -86,7 +86,7 @@ func TestForEach(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				report, s := run(t, plan.Limits{}, `{"steps":[`+c.steps+`]}`)
 				got := strings.Split(withResults(report, "\n"+c.want), "\n")
 				if diff := cmp.Diff(c.want, got[1]); diff != "" {
@@ -124,7 +124,7 @@ func TestForEachSlots(t *testing.T) {
 		{"any", plan.Limits{}, "read", "", 12, 10 * ms},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				report, s := run(t, c.limits, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4,5,6,7,8,9,10,11,12]}},
 					{"id":"e","tool":"`+c.tool+`","for_each":"$ref:list"`+c.most+`,"arguments":{"ms":10}}]}`)
 				if s.most != c.want || report.Makespan != c.makespan {
@@ -137,7 +137,7 @@ func TestForEachSlots(t *testing.T) {
 
 // Items whose arguments cannot be made take no slots from the others.
 func TestForEachGivesSlotsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		report, _ := run(t, plan.Limits{Parallel: 2}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[{"ms":10},{},{"ms":10},{},{"ms":10},{"ms":10}]}},
 			{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip","arguments":{"ms":{"$ref":"item#/ms"}}}]}`)
 		if report.Makespan != 20*ms || report.Steps[1].Calls != 4 {
@@ -148,7 +148,7 @@ func TestForEachGivesSlotsBack(t *testing.T) {
 
 // The items that are left when the plan ends are not forgotten, though none failed.
 func TestForEachCutBetweenItems(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newServers()
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(15*ms, cancel)
@@ -163,7 +163,7 @@ func TestForEachCutBetweenItems(t *testing.T) {
 
 // Blocks come back in the order of the items, not in that of the answers.
 func TestForEachBlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := &plan.Runner{Call: func(ctx context.Context, c plan.Call) plan.Result {
 			time.Sleep(time.Duration(10-c.Item) * ms)
 			return plan.Result{JSON: []byte("[1,2,3]"), Blocks: [][]byte{fmt.Append(nil, c.Item)}}
@@ -178,7 +178,7 @@ func TestForEachBlocks(t *testing.T) {
 
 // What else is ready goes before the next item.
 func TestForEachLetsOthersThrough(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		report, s := run(t, plan.Limits{Parallel: 2}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4,5,6,7,8]}},
 			{"id":"first","tool":"read","arguments":{"ms":15}},
 			{"id":"e","tool":"read","for_each":"$ref:list","arguments":{"ms":10}},
@@ -233,7 +233,7 @@ func raise(most *atomic.Int64, n int64) {
 
 // A step that no other refers to keeps none of its results, however long they are.
 func TestForEachKeepsNothingInVain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		report, s := run(t, plan.Limits{Bytes: 1000}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4,5,6,7,8]}},
 			{"id":"e","tool":"read","for_each":"$ref:list","arguments":{"long":900}},
 			{"id":"d","tool":"read","depends_on":["e"]}],"output_steps":["d"]}`)

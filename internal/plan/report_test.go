@@ -7,11 +7,11 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
@@ -21,7 +21,7 @@ import (
 // answerOf runs a plan and returns what its client gets, and what is kept.
 func answerOf(t *testing.T, text string, tokens, chars int) (answer, kept string) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := parse(t, plan.Limits{}, text)
 		s := newServers()
 		report := (&plan.Runner{Call: s.call}).Run(t.Context(), p)
@@ -203,7 +203,7 @@ func TestFailed(t *testing.T) {
 		{"a condition that does not hold is none", `{"id":"z","tool":"read","arguments":{"give":0}},{"id":"b","tool":"read","when":"$ref:z"},{"id":"c","tool":"read","when":"$ref:b"}`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				report, _ := run(t, plan.Limits{}, `{"steps":[`+c.steps+`],"output_steps":["b"]}`)
 				if got := report.Failed(); got != c.want {
 					t.Errorf("got %t, want %t:\n%s", got, c.want, fates(report))

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/plan"
 )
 
@@ -234,7 +234,7 @@ func TestRunErrors(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				report, _ := run(t, plan.Limits{}, `{"steps":[`+c.steps+`]}`)
 				if diff := cmp.Diff(c.want, withResults(report, c.want)); diff != "" {
 					t.Errorf("-want +got\n%s", diff)

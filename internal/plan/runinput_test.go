@@ -6,10 +6,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/schema"
 )
@@ -51,7 +51,7 @@ func TestRunChecksArguments(t *testing.T) {
 		{"too much to check", many + `{"id":"p","tool":"put","arguments":{"text":"x","rows":"$ref:a"}}`, "p ok"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newServers()
 				p, defects := plan.Parse([]byte(`{"steps":[`+c.steps+`]}`), strict(t, always))
 				if len(defects) > 0 {
@@ -190,7 +190,7 @@ func TestRunCountsTextOnce(t *testing.T) {
 
 // A client that watches a long for_each hears of its items, once a second.
 func TestRunTellsOfItems(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newServers()
 		var told []string
 		r := &plan.Runner{

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/plan"
 )
 
@@ -300,7 +300,7 @@ func slice(few, all int) int {
 func TestRunRandomPlans(t *testing.T) {
 	count := make(map[plan.State]int)
 	for seed := range rounds() {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := &world{Rand: rand.New(rand.NewPCG(uint64(seed), 5)), fails: make(map[string]bool)}
 			p := w.accepted(t)
 			w.chance(p, true)
@@ -333,7 +333,7 @@ func TestRunRandomPlans(t *testing.T) {
 func TestRunIsTheSameInAnyOrder(t *testing.T) {
 	foretold := 0
 	for seed := range rounds() {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			w := &world{Rand: rand.New(rand.NewPCG(uint64(seed), 6)), fails: make(map[string]bool)}
 			p := w.accepted(t)
 			for _, s := range p.Steps {

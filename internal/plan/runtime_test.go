@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/plan"
 )
 
@@ -16,7 +16,7 @@ const ms = time.Millisecond
 
 // A step begins when its last input has arrived, not when all of a wave have.
 func TestRunDataflow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		report, s := run(t, plan.Limits{}, `{"steps":[
 			{"id":"slow","tool":"read","arguments":{"ms":100}},
 			{"id":"quick","tool":"read","arguments":{"ms":10}},
@@ -43,7 +43,7 @@ func TestRunSlots(t *testing.T) {
 		{"of no host", "read", 0, 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var steps []string
 				for i := range 10 {
 					steps = append(steps, `{"id":"s`+string(rune('0'+i))+`","tool":"`+c.tool+`","arguments":{"ms":10}}`)
@@ -58,7 +58,7 @@ func TestRunSlots(t *testing.T) {
 }
 
 func TestRunTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		report, _ := run(t, plan.Limits{}, `{"steps":[
 			{"id":"a","tool":"read","arguments":{"ms":5000},"timeout":"1s"},
 			{"id":"late","tool":"read","arguments":{"ms":2000,"deaf":true,"give":1},"timeout":"1s"},
@@ -101,7 +101,7 @@ func TestRunRetry(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				report, s := run(t, plan.Limits{}, `{"steps":[`+c.steps+`]}`)
 				st := report.Steps[0]
 				if got := fates(report); got != c.want || st.Calls != c.calls || len(s.made) != c.calls || st.Took != c.took {
@@ -136,7 +136,7 @@ func TestRunCancelled(t *testing.T) {
 		{"by its own time", plan.Limits{Timeout: 50 * ms}, nil, "a plan may take 50ms (timeout)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				s := newServers()
 				r := &plan.Runner{Limits: c.limits, Call: s.call}
 				ctx, cancel := context.WithCancelCause(t.Context())
@@ -163,7 +163,7 @@ func TestRunCancelled(t *testing.T) {
 }
 
 func TestRunCancelledBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newServers()
 		r := &plan.Runner{Call: s.call}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -178,7 +178,7 @@ func TestRunCancelledBefore(t *testing.T) {
 
 // What ends with ctx but was answered all the same is no loss.
 func TestRunEndsAsItIsCancelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newServers()
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &plan.Runner{Call: s.call, Progress: func(float64, int, string) { cancel() }}
@@ -190,7 +190,7 @@ func TestRunEndsAsItIsCancelled(t *testing.T) {
 }
 
 func TestRunTells(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := newServers()
 		var ended []int
 		r := &plan.Runner{
@@ -208,7 +208,7 @@ func TestRunTells(t *testing.T) {
 // A call that turns out to change something is not made: it was not confirmed, and it
 // has no place among the writes.
 func TestRunSurprisingWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read","arguments":{"give":"delete"}},
 			{"id":"b","tool":"maybe","arguments":{"x":"$ref:a"}}]}`)
 		p.Steps[1].Writes = false // as if it could not have been told
@@ -224,7 +224,7 @@ func TestRunSurprisingWrite(t *testing.T) {
 // Of two writes that failed, the first in the plan bars what comes after it, be it
 // before the other.
 func TestRunBarsAfterTheFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		report, _ := run(t, plan.Limits{}, `{"steps":[{"id":"w0","tool":"write","arguments":{"ms":5,"fail":"no"}},
 			{"id":"r","tool":"read","arguments":{"ms":20}},{"id":"w1","tool":"write","depends_on":["r"]},
 			{"id":"w2","tool":"write2","arguments":{"ms":10,"fail":"no"}}]}`)
@@ -237,7 +237,7 @@ func TestRunBarsAfterTheFirst(t *testing.T) {
 
 // A write is never made twice, whatever its step says.
 func TestRunWritesOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := parse(t, plan.Limits{}, `{"steps":[{"id":"w","tool":"write","arguments":{"fail":"no"}}]}`)
 		p.Steps[0].Retry = 3
 		s := newServers()
@@ -249,7 +249,7 @@ func TestRunWritesOnce(t *testing.T) {
 
 // What a step gave is data, whatever it looks like: nothing in it is looked up.
 func TestRunResultsAreData(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const sly = `{"x":"$ref:secret","y":{"$ref":"secret#"},"z":{"$tpl":"${secret#}"},"l":[{"$lit":1}]}`
 		p := parse(t, plan.Limits{}, `{"steps":[{"id":"secret","tool":"read"},{"id":"a","tool":"read"},
 			{"id":"b","tool":"read","arguments":{"all":"$ref:a","part":"$ref:a.x"}},
@@ -339,7 +339,7 @@ func TestRunBytes(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				report, s := run(t, plan.Limits{Bytes: 150}, `{"steps":[`+c.steps+`],"output_steps":["d"]}`)
 				if got := fates(report); got != c.want {
 					t.Errorf("got\n%s\nwant\n%s\nafter %s", got, c.want, s.ids())

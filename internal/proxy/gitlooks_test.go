@@ -4,12 +4,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"mcpschedd/internal/bubble"
 )
 
 // A file system that hangs holds up a session's reader for half a second, and at most four
 // goroutines.
 func TestGitLooks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		looks, hang := make(gitLooks, mostGitLooks), make(chan bool)
 		if !looks.soon(func() bool { return true }) || looks.soon(func() bool { return false }) {
 			t.Error("what was seen at once is not what is said")

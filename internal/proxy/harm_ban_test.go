@@ -3,9 +3,9 @@ package proxy_test
 import (
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/proxy"
 )
@@ -70,7 +70,7 @@ func TestHarmBan(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run := func(o proxy.Options) (b *bouncer) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					b = newBouncer(400 * time.Millisecond)
 					d := beset(t, b.foe, o)
 					var guests []*guest
@@ -132,7 +132,7 @@ func TestHarmBanOfMany(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run := func(o proxy.Options) (b *bouncer) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					b = newBouncer(2 * time.Second)
 					beset(t, b.foe, o).enter().bursts(soak(pages))
 				})
@@ -178,7 +178,7 @@ func (g *guest) bursts(pages int) (all []answered) {
 func TestHarmNone(t *testing.T) {
 	t.Parallel()
 	const takes = 2 * time.Second
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
 			v.sleeps(takes)
 			return reply{result: v.told()}

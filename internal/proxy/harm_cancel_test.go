@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/proxy"
 )
 
@@ -25,7 +26,7 @@ func TestHarmCancel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			prefetches := int64(0)
 			for seed := range uint64(soak(1)) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					o := defaults(t, listing(t)...)
 					if name == "one principal" {
 						o = shared(o)
@@ -88,7 +89,7 @@ func (g *guest) wavers(r *rand.Rand, rounds int, within time.Duration) {
 func TestHarmGone(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(soak(10)) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 5))
 			f := newFoe(func(v *visit) reply {
 				v.sleeps(rand.N(4 * time.Second))
@@ -118,7 +119,7 @@ func TestHarmGone(t *testing.T) {
 // A client that does not read what it is sent.
 func TestHarmNeverReads(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
 			v.sleeps(400 * time.Millisecond)
 			return reply{result: v.told()}

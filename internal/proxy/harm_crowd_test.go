@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
@@ -133,7 +134,7 @@ func TestHarmCrowd(t *testing.T) {
 		}, 16},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				f := newFoe(func(v *visit) reply {
 					v.sleeps(700 * time.Millisecond)
 					return reply{result: v.told()}
@@ -164,7 +165,7 @@ func TestHarmCrowd(t *testing.T) {
 // Sessions that have ended take no memory: not what is known of them, nor of what was
 // made early for them.
 func TestHarmCrowdIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
 			v.sleeps(200 * time.Millisecond)
 			return reply{result: v.told()}
@@ -213,7 +214,7 @@ func TestHarmCrowdIsForgotten(t *testing.T) {
 // host to have room too.
 func TestHarmCrowdEnds(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
 			if v.tool == "get" {
 				v.sleeps(1000 * time.Hour)

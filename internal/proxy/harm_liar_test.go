@@ -5,9 +5,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/speculate"
 )
@@ -51,7 +51,7 @@ const session = 3
 // none is ever served.
 func TestHarmLiar(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newLiar(false)
 		d := beset(t, f, trusting(t))
 		answers := d.enter().browses(0, 6, 3*time.Second)
@@ -96,7 +96,7 @@ func unproven(t *testing.T, ledger []visit) {
 // Of many sessions, too.
 func TestHarmLiarAmongMany(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newLiar(false)
 		d := beset(t, f, trusting(t))
 		var all sync.WaitGroup
@@ -121,7 +121,7 @@ func TestHarmLiarAmongMany(t *testing.T) {
 func TestHarmHonest(t *testing.T) {
 	t.Parallel()
 	const comparisons = 5
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newLiar(true)
 		d := beset(t, f, trusting(t))
 		g := d.enter()
@@ -160,7 +160,7 @@ func TestHarmLiarStaysBarred(t *testing.T) {
 		o := trusting(t)
 		o.Upstreams[0].Learned = k.learned
 		for nth := range 3 {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				f := newLiar(false)
 				beset(t, f, o).enter().browses(0, 6, 3*time.Second)
 				switch n := len(early(f.ledger())); {
@@ -174,7 +174,7 @@ func TestHarmLiarStaysBarred(t *testing.T) {
 	})
 	for name, learned := range map[string]speculate.Learned{"after a reload": nil, "after a reload, kept": new(kept).learned} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				o := trusting(t)
 				o.Upstreams[0].Learned = learned
 				f := newLiar(false)

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/limit"
 )
 
@@ -48,7 +48,7 @@ func TestHarmLimited(t *testing.T) {
 		{"in text with a wait", reply{result: complained("429 Too Many Requests, retry after 90 seconds")}, 90 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				bears := &quota{calls: 28} // the client makes 25 at most
 				var f *foe
 				f = newFoe(func(v *visit) reply {
@@ -94,7 +94,7 @@ func TestHarmLimited(t *testing.T) {
 // alone all the same.
 func TestHarmLimitedAtTimes(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var f *foe
 		calls := 0
 		f = newFoe(func(v *visit) reply {
@@ -125,7 +125,7 @@ func TestHarmLimitedAtTimes(t *testing.T) {
 // was to be left alone.
 func TestHarmHalfOpen(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		refuses := true
 		f := newFoe(func(v *visit) reply {
 			if refuses {
@@ -159,7 +159,7 @@ func TestHarmHalfOpen(t *testing.T) {
 func TestHarmQuota(t *testing.T) {
 	t.Parallel()
 	const most = 20
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
 			v.sleeps(400 * time.Millisecond)
 			return reply{result: v.told()}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -29,7 +29,7 @@ func TestHarmQuestion(t *testing.T) {
 	t.Parallel()
 	for name, question := range map[string]string{"elicitation": elicits, "sampling": samples, "roots": roots} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				f := newFoe(func(v *visit) reply {
 					v.sleeps(400 * time.Millisecond)
 					if v.tool == "get" {

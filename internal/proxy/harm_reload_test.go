@@ -3,9 +3,9 @@ package proxy_test
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -37,7 +37,7 @@ func TestHarmSwitchedOff(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"off", "shadow"} {
 		t.Run(mode, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				f := newFoe(func(v *visit) reply {
 					if v.tool == "get" {
 						v.sleeps(5 * time.Second)
@@ -72,7 +72,7 @@ func TestHarmRejudged(t *testing.T) {
 		"it has a price":             {Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Dollars: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				f := newFoe(func(v *visit) reply {
 					if v.tool == "get" {
 						v.sleeps(5 * time.Second)
@@ -104,7 +104,7 @@ func TestHarmRejudged(t *testing.T) {
 // been sent yet.
 func TestHarmPromoted(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
 			if v.early {
 				v.sleeps(1000 * time.Hour)

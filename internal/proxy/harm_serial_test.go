@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/speculate"
 )
@@ -69,7 +70,7 @@ func TestHarmSerial(t *testing.T) {
 	for name, heeds := range map[string]bool{"goes on with what is cancelled": false, "gives up what is cancelled": true} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(slice(2, 200)) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					q := newQueue(takes, heeds)
 					d := beset(t, q.foe, defaults(t, listing(t)...))
 					waits := d.stumbles(q, d.enter(), rand.New(rand.NewPCG(seed, 4)), 30)
@@ -137,7 +138,7 @@ func (d *ordeal) stumbles(q *queue, g *guest, r *rand.Rand, pages int) (waits []
 // hardly wait.
 func TestHarmSerialHurried(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		q := newQueue(time.Second, false)
 		d := beset(t, q.foe, defaults(t, listing(t)...))
 		g := d.enter()

@@ -2,9 +2,9 @@ package proxy_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
@@ -34,7 +34,7 @@ func TestHarmShadow(t *testing.T) {
 		}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				f := newFoe(func(v *visit) reply {
 					v.sleeps(400 * time.Millisecond)
 					return reply{result: v.told()}
@@ -62,7 +62,7 @@ func TestHarmShadow(t *testing.T) {
 // often that was thought of before.
 func TestHarmOneCallIsOneLabel(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(nil, hinted("list", "get", "other")...)
 		d := beset(t, f, trusting(t))
 		g := d.enter()

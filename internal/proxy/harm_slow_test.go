@@ -2,9 +2,9 @@ package proxy_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/proxy"
 )
 
@@ -36,7 +36,7 @@ func (g *guest) browses(from, pages int, think time.Duration) (all []answered) {
 func apart(t *testing.T, o proxy.Options, think time.Duration, serve func(*visit) reply) (on, off []answered, st proxy.Stats) {
 	t.Helper()
 	each := func(o proxy.Options) (all []answered) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			d := beset(t, newFoe(serve), o)
 			all = d.enter().browses(0, soak(8), think)
 			st = d.proxy.Stats()
@@ -83,7 +83,7 @@ func TestHarmSlow(t *testing.T) {
 // Prefetches that hang hold their slots for 30 s and no longer; others begin then.
 func TestHarmHang(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
 			if v.tool == "get" {
 				v.sleeps(1000 * time.Hour)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/speculate"
 )
@@ -71,7 +72,7 @@ func TestHarmUnknown(t *testing.T) {
 			var sum reader
 			for _, takes := range []time.Duration{600 * time.Millisecond, time.Second, 3 * time.Second} {
 				for seed := range uint64(slice(2, 60)) {
-					synctest.Test(t, func(t *testing.T) {
+					bubble.Test(t, func(t *testing.T) {
 						var q *queue
 						var f *foe
 						if q = newQueue(takes, false); tt.serial {
@@ -119,7 +120,7 @@ func TestShortSessionsFindOutTogether(t *testing.T) {
 			o.Upstreams[0].Learned = k.learned
 			is := speculate.Unknown
 			for n := range 8 {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					d := beset(t, serve(), o)
 					g := d.enter()
 					first := g.begin("get", thing(n, 0))

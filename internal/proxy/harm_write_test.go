@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
@@ -30,7 +31,7 @@ func TestHarmNeverWrites(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]int)
 	for seed := range uint64(soak(3)) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 9))
 			f := newFoe(func(v *visit) reply {
 				v.sleeps(300 * time.Millisecond)

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 
 	"pgregory.net/rapid"
+
+	"mcpschedd/internal/bubble"
 )
 
 // TestInvariant holds the proxy against the one promise of its store: no call
@@ -35,7 +36,7 @@ func TestInvariant(t *testing.T) {
 			for range 2 {
 				t.Run("proxy", func(t *testing.T) {
 					t.Parallel()
-					synctest.Test(t, func(t *testing.T) {
+					bubble.Test(t, func(t *testing.T) {
 						a := newArena(t)
 						a.goal = min(goal/2, 10_000)
 						rapid.Check(struct{ testing.TB }{t}, a.check) // a test in a bubble has no deadline

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -233,7 +234,7 @@ func TestReloadWhileCallsAreOpen(t *testing.T) {
 // A burst of changes is one notification now and one when the quiet is over,
 // and none where the bytes are the same.
 func TestListChangedIsCoalesced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		o := proxy.Options{Upstreams: []proxy.Upstream{shelf("a", "t")}}
 		f, server, stop := servePipes(t, o)
 		defer stop()

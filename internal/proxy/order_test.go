@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
@@ -208,7 +209,7 @@ func TestOrder(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				l := lineUp(t, func(o *proxy.Options) {
 					o.Limits = map[string]limit.Rule{"slow": {Rate: 1.0 / 45, Burst: 1}}
 					maps.Copy(o.Limits, orderLimits)
@@ -251,7 +252,7 @@ func TestOrder(t *testing.T) {
 // A call whose client gives up keeps its place for another that waits for the same
 // answer: what is behind it waits on.
 func TestOrderOfAFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		l := lineUp(t, nil, 0, 0)
 		g := l.enter()
 		l.call(g, "paced", true)
@@ -276,7 +277,7 @@ func TestOrderOfAFlight(t *testing.T) {
 // A call that waits for a prefetch keeps its place until that has been sent: what
 // is behind it is not sent before.
 func TestOrderOfAPrefetch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const takes = 10 * time.Second
 		f := newFoe(func(v *visit) reply {
 			if v.arguments == thing(2, 0) {
@@ -332,7 +333,7 @@ func TestOrderOfAPrefetch(t *testing.T) {
 func TestOrderHolds(t *testing.T) {
 	sent, passed, gaveUp := 0, 0, 0
 	for seed := range uint64(slice(5, 2000)) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 13))
 			var starts, timeout time.Duration
 			if r.IntN(3) == 0 {

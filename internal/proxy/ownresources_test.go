@@ -8,11 +8,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
@@ -118,7 +118,7 @@ func TestModelResource(t *testing.T) {
 // A client that subscribes to the stats hears that they have changed, once a second
 // at most, and nothing while nothing happens or once it has had enough.
 func TestStatsSubscription(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(nil), defaults(t))
 		g := d.enter()
 		const updated = "notifications/resources/updated"

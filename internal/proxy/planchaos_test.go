@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
 )
@@ -76,7 +76,7 @@ func TestPlanChaos(t *testing.T) {
 	t.Parallel()
 	var seen tally
 	for seed := range uint64(slice(4, 400)) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			o := planned(t, listing(t)...)
 			o.Enrichment.Mode = "on"
 			o.Plans.Timeout = 2 * time.Minute
@@ -184,7 +184,7 @@ func (d *ordeal) passesBy(r *rand.Rand, seen *tally) {
 // Over HTTP the user is asked on the stream of the plan's own request.
 func TestPlanConfirmedOverHTTP(t *testing.T) {
 	for action, want := range map[string]string{"accept": `"w","status":"ok"`, "decline": "declined it"} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			o := planned(t)
 			o.Plans.Mutations = "confirm"
 			d := beset(t, newFoe(nil), o)
@@ -251,7 +251,7 @@ func TestPlanAsksAfterTheEnd(t *testing.T) {
 	for _, client := range []string{handshake, stateless} {
 		for _, server := range []string{"handshake", "stateless"} {
 			t.Run(client+" client, "+server+" server", func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					o := planned(t)
 					o.DrainTimeout = time.Minute
 					d := beset(t, newFoe(func(v *visit) reply {

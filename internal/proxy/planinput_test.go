@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -195,7 +196,7 @@ func TestPlanClientNeverComesBack(t *testing.T) {
 			},
 		} {
 			t.Run(server+", "+name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					d := beset(t, newFoe(inquisitive).of(server), planned(t))
 					p := d.plans(stateless)
 					params := toolCall("execute_tool_plan", line(`{"steps":[{"id":"w","tool":"write","arguments":{"n":1}},
@@ -231,7 +232,7 @@ func TestPlanClientNeverComesBack(t *testing.T) {
 // A step that waits for its client longer than it may is cancelled upstream too.
 func TestPlanStepWaitsTooLong(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			d := beset(t, newFoe(inquisitive).of(server), planned(t))
 			p := d.plans(stateless)
 			params := toolCall("execute_tool_plan", line(`{"steps":[{"id":"a","tool":"get","arguments":{"x":"ask"},"timeout":"20s"},
@@ -252,7 +253,7 @@ func TestPlanStepWaitsTooLong(t *testing.T) {
 // A plan whose time is over while its client fetches answers brings what there is.
 func TestPlanTakesTooLongToAsk(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			o := planned(t)
 			o.Plans.Timeout = time.Minute
 			d := beset(t, newFoe(inquisitive).of(server), o)
@@ -275,7 +276,7 @@ func TestPlanTakesTooLongToAsk(t *testing.T) {
 // What nothing can be added to is asked at once, however often.
 func TestPlanAsksAtOnce(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			f := newFoe(func(*visit) reply {
 				return reply{asks: elicits + "," + strings.Replace(elicits, "sure?", "really?", 1)}
 			})
@@ -342,7 +343,7 @@ func TestPlanItemsAsk(t *testing.T) {
 // A server asks when no more requests come from its stateless client, which could
 // not answer: an ordinary call is told so, and not answered with nothing.
 func TestQuestionAfterTheEndOfInput(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(func(*visit) reply {
 			time.Sleep(time.Second)
 			return reply{asks: elicits}

@@ -7,10 +7,10 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
@@ -127,7 +127,7 @@ func TestPlanResultsReassembled(t *testing.T) {
 		"lone":   []any{[]any{[]any{long(900)}}},
 		"marks":  strings.Repeat("🙂", slice(3000, 6000)),
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
 			name, _ := jsonrpc.String(jsonrpc.Get([]byte(v.arguments), "x"))
 			value, err := json.Marshal(values[name])
@@ -179,7 +179,7 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 
 // A handle is good for its session, for a while, and until the session ends.
 func TestPlanHandlesEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply { return reply{result: said(strings.Repeat("lorem ipsum ", 4000))} })
 		o := planned(t)
 		o.Plans.Budget, o.Plans.KeepFor = 500, 10*time.Minute
@@ -324,7 +324,7 @@ func TestPlanExcerptsFit(t *testing.T) {
 		"lines": string(jsonrpc.AppendString(nil, strings.Repeat("\n", slice(60_000, 120_000)))), "control": control,
 		"deep": `{"a":` + fields(60, 1) + `,"b":[` + fields(40, 20) + `,` + control[:6*50_000+1] + `"]}`,
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
 			name, _ := jsonrpc.String(jsonrpc.Get([]byte(v.arguments), "x"))
 			return reply{result: `{"content":[],"structuredContent":` + values[name] + `}`}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -39,7 +40,7 @@ func TestPlanClientGone(t *testing.T) {
 // The same over HTTP. A client with a session says that it ends; a stateless one
 // hangs up.
 func TestPlanVisitorGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(slowly), planned(t))
 		v := d.visit()
 		ctx, hangUp := context.WithCancel(t.Context())
@@ -54,7 +55,7 @@ func TestPlanVisitorGone(t *testing.T) {
 		d.over()
 	})
 	for _, server := range []string{"handshake", "stateless"} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			d := beset(t, newFoe(slowly).of(server), planned(t))
 			ctx, hangUp := context.WithCancel(t.Context())
 			go d.ask(ctx, toolCall("execute_tool_plan", line(gone)))
@@ -68,7 +69,7 @@ func TestPlanVisitorGone(t *testing.T) {
 // A client with a session over HTTP whose connection breaks has not cancelled its
 // plan. What has been written can be read when it is back.
 func TestPlanAnswerLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(slowly), planned(t))
 		v := d.visit()
 		ctx, breaks := context.WithCancel(t.Context())

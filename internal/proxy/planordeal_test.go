@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -139,7 +139,7 @@ func calls(ledger []visit) string {
 // besetEach runs a test in a bubble for clients and servers of each era.
 func besetEach(t *testing.T, o func(testing.TB) proxy.Options, serve func(*visit) reply, test func(t *testing.T, d *ordeal, p *planner)) {
 	eachEra(t, func(t *testing.T, client, server string) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			d := beset(t, newFoe(serve).of(server), o(t))
 			test(t, d, d.plans(client))
 		})

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
@@ -99,7 +99,7 @@ func TestPlanReadsItsWrites(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]int)
 	for seed := range uint64(slice(4, 600)) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			l := &ledgered{r: rand.New(rand.NewPCG(seed, 1)), landed: make(map[int]int)}
 			rules := listing(t)
 			rules[0] = reading("foe/get", time.Hour)
@@ -226,7 +226,7 @@ func TestPlanSharesTheStore(t *testing.T) {
 
 // What plans do is learned from as what clients do: how long a tool takes.
 func TestPlanIsLearnedFrom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		o := defaults(t, listing(t)...)
 		o.Plans.Enabled = true
 		d := beset(t, newFoe(slowly), o)

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
@@ -253,7 +254,7 @@ func reporting(rest http.Handler) http.Handler {
 // for a step of a plan as for a call whose client wants to hear of it.
 func TestPlanStepReportsProgress(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			f := newFoe(func(v *visit) reply {
 				if strings.Contains(v.arguments, "quiet") {
 					v.sleeps(800 * time.Millisecond)
@@ -308,7 +309,7 @@ func TestPlanSuspendedWritesNothing(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
 		for name, wait := range map[string]time.Duration{"comes back": time.Minute, "comes back too late": 4 * time.Minute, "never comes back": 11 * time.Minute} {
 			t.Run(server+", "+name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					o := besideBar(t)
 					if name == "comes back too late" {
 						o.Plans.Timeout = 2 * time.Minute
@@ -349,7 +350,7 @@ func TestPlanSuspendedWriteAtItsHost(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
 		for name, rule := range map[string]limit.Rule{"pace": {Rate: 0.1, Burst: 1}, "slots": {Concurrency: 2}} {
 			t.Run(server+", "+name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					o := besideBar(t)
 					o.Limits = map[string]limit.Rule{"bar.test": rule}
 					d := beset(t, newFoe(func(v *visit) reply {
@@ -399,7 +400,7 @@ func TestPlanSuspendedWriteAtItsHost(t *testing.T) {
 func TestPlanOutlivesIdleness(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
 		for _, step := range []string{`{"id":"a","tool":"get","arguments":{"x":"ask"}}`, `{"id":"a","tool":"write"}`} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				o := planned(t)
 				o.HTTP.SessionIdle = time.Minute
 				o.Plans.Mutations = "confirm"
@@ -473,7 +474,7 @@ func TestPlanTakenUpByEqualArguments(t *testing.T) {
 // neither a flight nor its place at the host.
 func TestPlanLeavesNothingAfterRounds(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			f := newFoe(func(v *visit) reply {
 				if !strings.Contains(v.arguments, "ask") {
 					return reply{result: v.told()}
@@ -517,7 +518,7 @@ func TestPlansSuspendedAtMost(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
 		for _, mutations := range []string{"allow", "confirm"} {
 			t.Run(server+", "+mutations, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					o := planned(t)
 					o.Plans.Mutations = mutations
 					d := beset(t, newFoe(inquisitive).of(server), o)

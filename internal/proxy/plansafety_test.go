@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
@@ -226,7 +226,7 @@ func TestPlanServerReplacedWhileAsked(t *testing.T) {
 // plan reads there after it.
 func TestPlanOrdersAlongEdges(t *testing.T) {
 	for _, edge := range []bool{true, false} { // without one they run side by side
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			write := writesAll("foe/write")
 			if edge {
 				write.Layer.Invalidates = []valuemodel.Edge{{Tool: "other/get"}}

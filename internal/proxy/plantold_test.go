@@ -6,9 +6,9 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
@@ -151,7 +151,7 @@ func TestPlanLogsToTheDeaf(t *testing.T) {
 func TestPlanStepsAreNotTouched(t *testing.T) {
 	for _, delivery := range []string{"silent", "hint", "inline"} {
 		t.Run(delivery, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				rules := listing(t)
 				rules[0] = reading("foe/get", time.Hour)
 				o := defaults(t, rules...)

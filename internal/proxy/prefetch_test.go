@@ -6,9 +6,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
@@ -193,7 +193,7 @@ func TestPrefetchedNotBefore(t *testing.T) {
 func TestPrefetchedDelivery(t *testing.T) {
 	for _, delivery := range []string{"hint", "inline"} {
 		t.Run(delivery, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				o := defaults(t, listing(t)...)
 				o.Enrichment.Delivery, o.Enrichment.Wait = delivery, 200*time.Millisecond
 				g := beset(t, newFoe(func(v *visit) reply {

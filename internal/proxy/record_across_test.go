@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/record"
@@ -19,7 +20,7 @@ import (
 // its client first. It is one call in the record all the same, from the prefetch: its line
 // and that of the prefetch name each other.
 func TestPrefetchOfACallThatAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
 			v.sleeps(20 * time.Millisecond) // else there is nothing to gain by a prefetch
 			n := jsonrpc.Get([]byte(v.arguments), "n")

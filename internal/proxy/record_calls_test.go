@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/record"
 )
 
@@ -33,7 +34,7 @@ func (d *ordeal) told(kind record.Kind) []record.Event {
 // A prefetch that may be used for long is: its choice is judged when that time is over,
 // not when one without a freshness would be too old. Once it had achieved nothing.
 func TestChoiceOfWhatStaysFresh(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		const fresh = 10 * time.Minute
 		o := defaults(t, reading("foe/get", fresh), listing(t)[1])
 		d := beset(t, newFoe(func(v *visit) reply {
@@ -68,7 +69,7 @@ func TestChoiceOfWhatStaysFresh(t *testing.T) {
 // Clients and servers make up names: no more than the beginning is recorded, and no
 // half of a letter.
 func TestNamesAreCutInTheRecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		long := "x" + strings.Repeat("é", 200) // byte 128 is in the middle of a letter
 		d := beset(t, newFoe(nil, `{"name":"`+long+`","inputSchema":{"type":"object"}}`), defaults(t))
 		g := d.stranger("")
@@ -110,7 +111,7 @@ func TestRefusedCallsAreRecorded(t *testing.T) {
 		{"a tool that nobody may call", `{"jsonrpc":"2.0","id":904,"method":"tools/call","params":{"name":"write"}}`, "write"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				o := defaults(t, listing(t)...)
 				o.Upstreams[0].Allows = func(tool string) bool { return tool != "write" }
 				d := beset(t, newFoe(func(v *visit) reply {
@@ -147,7 +148,7 @@ func TestRefusedCallsAreRecorded(t *testing.T) {
 func TestHostsAreToldWithoutEnrichment(t *testing.T) {
 	for _, mode := range []string{"off", "on"} {
 		t.Run(mode, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				o := defaults(t, listing(t)...)
 				o.Enrichment.Mode, o.Record.Dir = mode, t.TempDir()
 				d := beset(t, newFoe(nil), o)

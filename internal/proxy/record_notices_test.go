@@ -4,9 +4,9 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -25,7 +25,7 @@ func (w *wire) updates() map[string]int {
 // A client that reads the stats changes them by nothing that is news: a client that reads when
 // it is told so would be told for ever.
 func TestReadingTheStatsIsNoNews(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(nil), defaults(t, listing(t)...))
 		g := d.enter()
 		g.request("resources/subscribe", `{"uri":"mcpschedd://stats"}`)
@@ -73,7 +73,7 @@ func TestListenersOfTheStats(t *testing.T) {
 		{"where one upstream is seen alone", "foe", []string{stats, summary}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				d := beset(t, newFoe(nil), defaults(t, listing(t)...))
 				watcher := d.enter() // without it no client would be told anything
 				watcher.request("resources/subscribe", `{"uri":"`+stats+`"}`)

@@ -2,9 +2,9 @@ package proxy_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/record"
@@ -55,7 +55,7 @@ func TestPlanIsRecordedOnce(t *testing.T) {
 		}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				o := defaults(t, listing(t)...)
 				o.Plans.Enabled = true
 				d := beset(t, newFoe(func(v *visit) reply {

@@ -4,9 +4,9 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
@@ -135,7 +135,7 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 			seeds := uint64(slice(8, 600))
 			for seed := range seeds {
 				run := func(mode string) (calls []record.Event) {
-					synctest.Test(t, func(t *testing.T) {
+					bubble.Test(t, func(t *testing.T) {
 						o := defaults(t, append(listing(t), valuemodel.Rule{Pattern: "foe/long", Source: "test", Layer: test.long})...)
 						if test.limit != (limit.Rule{}) {
 							o.Limits = map[string]limit.Rule{host: test.limit}

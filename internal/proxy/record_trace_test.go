@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
@@ -122,7 +122,7 @@ func TestTraceGoesOnWithAPlan(t *testing.T) {
 // A tracer is told of every call once, of its end once, and then what the record says
 // of it; of no prefetch, nor of what the proxy answers itself.
 func TestTraceIsToldOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var r tracer
 		o := defaults(t, listing(t)...)
 		o.Trace, o.Plans.Enabled = r.begin, true

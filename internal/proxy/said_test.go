@@ -215,7 +215,8 @@ func TestRecognisedToolChangesItsArguments(t *testing.T) {
 		class     valuemodel.Class
 	}{{0, valuemodel.ReadOnly}, {1, valuemodel.Indeterminate}, {0, valuemodel.Indeterminate}} {
 		lists.Store(int64(i))
-		soon(t, "listed anew", func() bool { // at first a session is told what the one before was
+		connect(t, srv, handshake) // stays until the list is read: a survey may end before, content with the last-known one
+		soon(t, "listed anew", func() bool {
 			tool := srv.Survey(t.Context())[0].Tools[0]
 			if len(tool.Hints.Arguments) != want.arguments {
 				return false

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/age"
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -54,7 +55,7 @@ func TestStoredAnswersAgeInSleep(t *testing.T) {
 
 // A session over HTTP that was not used before the night has ended in the morning.
 func TestIdleSessionEndsInSleep(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var l laptop
 		o := proxy.Options{HTTP: front.HTTPOptions{SessionIdle: time.Hour}}
 		o.Dedup.Clock = l.clock

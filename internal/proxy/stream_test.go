@@ -5,16 +5,16 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/proxy"
 )
 
 // No deadline of one read or write may end what takes longer.
 func TestListenLastsAsLongAsItsClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f, _, stop := servePipes(t, proxy.Options{HTTP: front.HTTPOptions{SessionIdle: time.Minute}})
 		defer stop()
 		body, header := modern("5", "subscriptions/listen", "", "")
@@ -36,7 +36,7 @@ func TestListenLastsAsLongAsItsClient(t *testing.T) {
 }
 
 func TestShutdownAnswersOpenStreams(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f, _, stop := servePipes(t, proxy.Options{})
 		id := f.open("/mcp", handshake)
 		stream := f.do(f.request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", id))

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 )
@@ -247,7 +248,7 @@ func TestEveryReplyReachesItsQuestionOnce(t *testing.T) {
 	t.Parallel()
 	var seen tally
 	for seed := range uint64(slice(4, 300)) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			o := planned(t)
 			o.Plans.Parallel = 2
 			server := []string{"handshake", "stateless"}[seed%2]
@@ -304,7 +305,7 @@ func TestQuestionsOfNoCallAreAskedOnce(t *testing.T) {
 	t.Parallel()
 	var seen tally
 	for seed := range uint64(slice(4, 300)) {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			server := mcptest.NewPuppet()
 			f := newFoe(func(v *visit) reply {

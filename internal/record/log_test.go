@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/record"
 )
 
@@ -127,7 +128,7 @@ func TestLog(t *testing.T) {
 
 // Of a process in which nothing happens there is no file.
 func TestNothingHappened(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		l := record.Open(record.Options{Dir: dir})
 		time.Sleep(time.Second)
@@ -143,7 +144,7 @@ func TestNothingHappened(t *testing.T) {
 }
 
 func TestWrittenInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		l := record.Open(record.Options{Dir: dir})
 		defer l.Close()
@@ -265,7 +266,7 @@ func follow(t *testing.T, ctx context.Context, dir string) (all []record.Event) 
 }
 
 func TestRotationByAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		l := record.Open(record.Options{Dir: dir, RotateAge: time.Hour})
 		for n := range 10 {

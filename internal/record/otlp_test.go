@@ -27,9 +27,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/record"
 )
 
@@ -176,7 +176,7 @@ func (hangingFigures) Shutdown(context.Context) error   { return nil }
 
 // A collector that refuses is spoken of once a minute.
 func TestOneWarningAMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log logLines
 		tr, err := record.StartExport(t.Context(), record.OTLPOptions{Log: log.logger()}, failing{"503\n" + strings.Repeat("long page ", 1000)}, nil)
 		if err != nil {
@@ -202,7 +202,7 @@ func TestOneWarningAMinute(t *testing.T) {
 // A collector that hangs holds up neither a call nor, for longer than two seconds, the
 // end.
 func TestHangingCollector(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log logLines
 		tr, err := record.StartExport(t.Context(), record.OTLPOptions{Log: log.logger(), Stats: func() record.Stats { return record.Stats{} }},
 			hanging{}, hangingFigures{})

@@ -8,13 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/record"
 )
 
 // The status of a process is there soon after a change, also with events off, and goes with
 // the process.
 func TestStatus(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "new")
 		var asked, memory atomic.Int64
 		memory.Store(1)

@@ -8,13 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/speculate"
 )
 
 // A call that never returns costs its slot until the deadline.
 func TestHang(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{PerSession: 1})
 		s := d.Session("")
 		b := begin(t, s, newBet(1))
@@ -45,7 +46,7 @@ func TestHang(t *testing.T) {
 
 // The deadline of a guess whose call has returned frees nothing any more.
 func TestDeadlineAfterDone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{PerSession: 1, Deadline: time.Second})
 		s := d.Session("")
 		b := begin(t, s, newBet(1))
@@ -62,7 +63,7 @@ func TestDeadlineAfterDone(t *testing.T) {
 }
 
 func TestDeadlineIsOfTheTimeItBegan(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{Deadline: time.Minute})
 		s := d.Session("")
 		b := begin(t, s, newBet(1))
@@ -79,7 +80,7 @@ func TestDeadlineIsOfTheTimeItBegan(t *testing.T) {
 // A Begin that hangs, and one that ends its goroutine, cost no more than a call
 // that does.
 func TestBeginThatDoesNotReturn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{})
 		s := d.Session("")
 		let := make(chan struct{})
@@ -137,7 +138,7 @@ func TestContextIsDerived(t *testing.T) {
 // End leaves nothing: a timer or goroutine that did would fail the bubble or count
 // as hung.
 func TestEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{})
 		s, other := d.Session(""), d.Session("")
 		stored, flying, hung := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3))

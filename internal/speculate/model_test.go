@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/speculate"
 )
@@ -422,7 +423,7 @@ func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		history := rapid.SliceOfN(rapid.Custom(drawOp), 200, 600).Draw(rt, "history")
 		var blame string
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			o := speculate.Options{PerSession: 3, Total: 5, Deadline: 2 * time.Second}
 			d := &modelDesk{scheduler: newScheduler(o), opt: o, hosts: make(map[string]*modelThrottle), seen: seen}
 			d.play(history)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/speculate"
 )
@@ -26,7 +27,7 @@ type crowd struct {
 // goroutines of their own, hang until they are given up, or panic; harm and
 // reloads from elsewhere. Nothing is left of them.
 func TestManySessions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{scheduler: speculate.New(speculate.Options{Deadline: time.Second})}
 		stop := make(chan struct{})
 		var others, workers sync.WaitGroup
@@ -165,7 +166,7 @@ func TestRateLimitedHost(t *testing.T) {
 
 // A slow upstream holds slots, and no more of them than there are.
 func TestSlowUpstream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{})
 		var all []*speculate.Session
 		for range 200 {
@@ -193,7 +194,7 @@ func TestSlowUpstream(t *testing.T) {
 // A client that cancels everything ends the guesses with it; their slots are free
 // when their calls have returned.
 func TestClientCancels(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{})
 		s := d.Session("")
 		for i := range 50 {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/predict"
@@ -109,7 +110,7 @@ func (d *desk) asks(c *speculate.Client, up *speculate.Upstream, tool, arguments
 // A write that the worker has no time to look at makes stale what was foreseen all the same.
 func TestWorkerHearsOfEveryWrite(t *testing.T) {
 	for _, writes := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			d, s := newDesk(), newShelf(t)
 			c, up := d.client(t, "one"), at1(s)
 			d.asks(c, up, "list", `{"page":1}`)
@@ -143,7 +144,7 @@ func TestWorkerHearsOfEveryWrite(t *testing.T) {
 // What calls at a host have waited for prefetches is held against the host, and not against
 // the session that decides next.
 func TestWorkerBlamesTheHost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		d, s := newDesk(), newShelf(t)
 		ran, other, up := d.client(t, "ran"), d.client(t, "other"), at1(s)
 		d.asks(other, up, "get", `{"n":7}`) // nothing follows
@@ -177,7 +178,7 @@ func TestWorkerBlamesTheHost(t *testing.T) {
 // not wait until that has been found out.
 func TestWorkerKeepsConcurrency(t *testing.T) {
 	for _, is := range []speculate.Concurrency{speculate.Serial, speculate.Parallel} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s, up := newShelf(t), at1(newShelf(t))
 			up.Offered = s
 			var kept []byte
@@ -209,7 +210,7 @@ func TestWorkerKeepsConcurrency(t *testing.T) {
 // a prefetch of it would seem to be in the way for longer than it is.
 func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 	for is, want := range map[speculate.Concurrency]time.Duration{speculate.Serial: time.Second, speculate.Parallel: 3 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			d, up := newDesk(), at1(newShelf(t))
 			teach(d.Scheduler, up.Instance, is)
 			c := d.client(t, "one")

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 )
@@ -103,7 +104,7 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 		}, 0, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				p := mcptest.NewPuppet()
 				handler := p.Streamable()
 				if test.sse {
@@ -142,7 +143,7 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 
 // A server may go on with a request when its response over HTTP has failed.
 func TestFailedResponseMakesMessagesAmbiguous(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()
 		handler := p.Streamable()
 		u, _ := bubbledWith(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -174,7 +175,7 @@ func TestFailedResponseMakesMessagesAmbiguous(t *testing.T) {
 // The timeout of a request does not pass while its server waits for the client: a
 // person may take long. It does for a request that was sent after the question.
 func TestQuestionStopsTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()
 		u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{})
 		answer := make(chan struct{})
@@ -214,7 +215,7 @@ func TestQuestionStopsTimeout(t *testing.T) {
 
 // What is known of requests does not grow with the sessions that there have been.
 func TestEndedSessionsAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()
 		u, _ := bubbledWith(t, p.SSE(), Spec{Shared: true, SSE: true, StartTimeout: time.Minute}, Options{})
 		for i := range 100 {
@@ -240,7 +241,7 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 // Over HTTP a log level is not told before the answer to the last: the order in
 // which requests arrive is not that in which they were sent.
 func TestLevelsAreToldOneAfterTheOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()
 		handler, release := p.Streamable(), make(chan struct{})
 		var came atomic.Int32
@@ -280,7 +281,7 @@ func TestLevelsAreToldOneAfterTheOther(t *testing.T) {
 // A reply that a server does not take makes room for others after a while.
 func TestRepliesThatAreNotTaken(t *testing.T) {
 	for _, sse := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			p := mcptest.NewPuppet()
 			handler := p.Streamable()
 			if sse {

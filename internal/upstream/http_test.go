@@ -19,6 +19,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 )
@@ -114,7 +115,7 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				v := attach(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) { tt.serve(w, id) }}, Spec{MaxMessage: 1000})
 				v.AwaitOffer(t.Context())
 				v.heard.turn()
@@ -131,7 +132,7 @@ func TestAnswers(t *testing.T) {
 // A status is told even if its body never ends.
 func TestErrorBodyWithoutEnd(t *testing.T) {
 	for _, kind := range []string{"application/json", "text/plain"} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			v := attach(t, &site{t: t, call: func(w http.ResponseWriter, r *http.Request, _ string) {
 				reply(w, 500, kind, "to be continued")
 				w.(http.Flusher).Flush()
@@ -146,7 +147,7 @@ func TestErrorBodyWithoutEnd(t *testing.T) {
 
 // What follows notifications/initialized is not sent before the server has taken it.
 func TestNothingOvertakesInitialized(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		handler, held := mcptest.New(mcptest.Options{Name: "web"}).Handler(), make(chan struct{})
 		var came atomic.Int32 // after it
 		v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -196,7 +197,7 @@ func TestInitializedThatIsSlow(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				handler := mcptest.New(mcptest.Options{Name: "web"}).Handler()
 				v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if r.Method == http.MethodPost {
@@ -229,7 +230,7 @@ func TestRedirects(t *testing.T) {
 		"/away": "status 308 Permanent Redirect, redirect to http://other.test not followed",
 		"/loop": "status 308 Permanent Redirect, redirect to http://web.test not followed",
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &site{t: t, call: func(w http.ResponseWriter, r *http.Request, id string) { replyJSON(w, result(id)) }}
 			v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				switch r.URL.Path {
@@ -263,7 +264,7 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 	header := http.Header{"Authorization": {"Bearer " + token}, "X-Api-Key": {key}, "X-Long": {long}}
 	for _, status := range []int{200, 400, 401, 403, 404, 500, 0} {
 		for _, sse := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var serve http.Handler
 				if status != 0 { // else nothing listens
 					serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -290,7 +291,7 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 // When the server wants other credentials, requests that are under way still get their
 // answers for a while.
 func TestFailingLinkWaitsForAnswersUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
 		arrived, refused := make(chan struct{}), make(chan struct{})
 		v := attach(t, &site{t: t, call: func(w http.ResponseWriter, r *http.Request, id string) {
@@ -326,7 +327,7 @@ func TestFailingLinkWaitsForAnswersUnderWay(t *testing.T) {
 // Refused credentials are not asked for again before a person has changed something.
 func TestAuthRequired(t *testing.T) {
 	for _, status := range []int{401, 403} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var requests atomic.Int32
 			v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				requests.Add(1)
@@ -348,7 +349,7 @@ func TestAuthRequired(t *testing.T) {
 
 // Once the server has answered, 403 is about one request only.
 func TestForbiddenLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(403) }}
 		v := attach(t, s, Spec{})
 		for range 2 {
@@ -368,7 +369,7 @@ func TestForbiddenLater(t *testing.T) {
 func TestOlderTransport(t *testing.T) {
 	for _, status := range []int{400, 404, 405} {
 		for _, body := range []string{"", "no such page", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				older := mcptest.NewPuppet().SSE()
 				v := attach(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if r.Method == http.MethodPost && r.URL.Path == "/mcp" {
@@ -386,7 +387,7 @@ func TestOlderTransport(t *testing.T) {
 }
 
 func TestSessionHeaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &site{t: t}
 		s.call = func(w http.ResponseWriter, r *http.Request, id string) {
 			w.Header().Set("Mcp-Session-Id", "s2") // not at the handshake: means nothing
@@ -431,7 +432,7 @@ func TestSessionLost(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var calls atomic.Int32
 				s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) {
 					if calls.Add(1) == 1 {
@@ -455,7 +456,7 @@ func TestSessionLost(t *testing.T) {
 
 // The end of the caller's context drops the response stream.
 func TestCancelDropsTheStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		dropped := make(chan struct{})
 		v := attach(t, &site{t: t, call: func(w http.ResponseWriter, r *http.Request, _ string) {
 			emit(w, "data: "+note+"\n\n")
@@ -482,7 +483,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				u, dials := bubbled(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) { answer(w, id) }}, time.Minute)
 				l := u.Attach(Client{}, Listener{})
 				defer l.Close()

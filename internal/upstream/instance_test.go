@@ -9,13 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/mcptest"
 )
 
 // The first restart comes at once, later ones after growing waits; meanwhile
 // every call is answered without waiting.
 func TestRestartsBackOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		u, dials := bubbled(t, nil, time.Second)
 		l := u.Attach(Client{}, Listener{})
 		defer l.Close()
@@ -50,7 +51,7 @@ func TestRestartsBackOff(t *testing.T) {
 // A call waits for a server that starts, for StartTimeout and no longer, and
 // the waits of calls behind each other do not add up.
 func TestCallsWaitForTheStartTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		server := mcptest.New(mcptest.Options{Name: "web"}).Handler()
 		u, _ := bubbled(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -93,7 +94,7 @@ func TestCallsWaitForTheStartTogether(t *testing.T) {
 // Notifications that a list has changed make it be read once in a quiet
 // period, however many there are.
 func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		server := mcptest.New(mcptest.Options{Name: "web", Tools: []string{`{"name":"one"}`}})
 		u, _ := bubbled(t, server.Handler(), 10*time.Second)
 		var mu sync.Mutex
@@ -147,7 +148,7 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 // Refused credentials end the connection; its listen request, which has no
 // answer to wait for, must not keep the next call from the next connection.
 func TestListenDoesNotHoldAnEndingLink(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		server := mcptest.New(mcptest.Options{Name: "web", Era: "stateless"})
 		u, _ := bubbled(t, server.Handler(), 10*time.Second)
 		l := u.Attach(Client{Version: "2026-07-28"}, Listener{})

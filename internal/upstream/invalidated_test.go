@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 )
@@ -49,7 +50,7 @@ func (d *diary) want(t *testing.T, lines ...string) {
 // it says meanwhile that its tools are others. Its resources may be a neighbour's too.
 func TestInvalidatesNothingBeforeTheFirstRequest(t *testing.T) {
 	for _, version := range []string{"", "2026-07-28"} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			var heard diary
 			server := mcptest.New(mcptest.Options{Name: "web", Era: map[string]string{"": "handshake", "2026-07-28": "stateless"}[version]})
 			u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Invalidated: heard.write})
@@ -73,7 +74,7 @@ func TestInvalidatesNothingBeforeTheFirstRequest(t *testing.T) {
 func TestNotificationsInvalidate(t *testing.T) {
 	for _, era := range []string{"handshake", "stateless"} {
 		t.Run(era, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var heard diary
 				server := mcptest.New(mcptest.Options{Name: "web", Era: era})
 				u, _ := bubbledWith(t, server.Handler(), Spec{StartTimeout: time.Minute}, Options{Invalidated: heard.write})
@@ -115,7 +116,7 @@ func TestNotificationsInvalidate(t *testing.T) {
 // A server that was started anew knows nothing of the session: that is known
 // before the call that found out goes on, and before a session can see the new server.
 func TestLostSessionInvalidates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var lease atomic.Pointer[Lease]
 		var heard diary
 		server := mcptest.New(mcptest.Options{Name: "web"})
@@ -145,7 +146,7 @@ func TestLostSessionInvalidates(t *testing.T) {
 // The same before an answer that was on its way, not only at the end that waits
 // for it.
 func TestLostSessionInvalidatesBeforeTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var heard diary
 		hold := make(chan struct{})
 		server := mcptest.New(mcptest.Options{Name: "web", Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
@@ -182,7 +183,7 @@ func TestLostSessionInvalidatesBeforeTheEnd(t *testing.T) {
 
 // A listen request that ends is a gap, from its end until the next one is heard.
 func TestEndedListenRequestInvalidates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var heard diary
 		server := mcptest.New(mcptest.Options{Name: "web", Era: "stateless"}).Handler()
 		var cut atomic.Pointer[context.CancelFunc]

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 )
@@ -43,7 +44,7 @@ func TestLate(t *testing.T) {
 	} {
 		for how, giveUp := range givenUp {
 			t.Run(outcome.name+" after "+how, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					p := mcptest.NewPuppet()
 					u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{})
 					l := u.Attach(Client{}, Listener{})
@@ -74,7 +75,7 @@ func TestLate(t *testing.T) {
 // What came before the caller gave up is the answer, and not late; the server is not
 // told that it is not wanted any more.
 func TestAnswerInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()
 		u, _ := bubbledWith(t, p.SSE(), Spec{SSE: true, StartTimeout: time.Minute}, Options{})
 		l := u.Attach(Client{}, Listener{})
@@ -119,7 +120,7 @@ func TestAbandonedRequestsAreBounded(t *testing.T) {
 
 // The end of a connection is known before its requests hear of it.
 func TestEndIsKnownFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()
 		handler := p.SSE()
 		var heard diary

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 )
@@ -140,7 +141,7 @@ func TestOrderOfSending(t *testing.T) {
 		seeds = 3000
 	}
 	for seed := range seeds {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 8))
 			up := New(Spec{Name: "journal", StartTimeout: 30 * time.Second}, Options{})
 			in := &instance{up: up, status: newStatus(func() {}, nil)}

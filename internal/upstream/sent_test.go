@@ -10,9 +10,9 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 )
@@ -74,7 +74,7 @@ func TestSent(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				u, _ := bubbled(t, mcptest.New(mcptest.Options{Name: "web"}).Handler(), time.Minute)
 				s := &sending{ctx: t.Context()}
 				transport := u.client.Transport.(*http.Transport)
@@ -101,7 +101,7 @@ func TestSent(t *testing.T) {
 }
 
 func TestNeverThereIsNotSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		u, _ := bubbled(t, nil, time.Second)
 		l := u.Attach(Client{}, Listener{})
 		defer l.Close()
@@ -115,7 +115,7 @@ func TestNeverThereIsNotSent(t *testing.T) {
 }
 
 func TestStillStartingIsNotSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		u, _ := bubbled(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			readMessage(t, r)
 			<-r.Context().Done()
@@ -149,7 +149,7 @@ func TestLimited(t *testing.T) {
 	for _, tt := range tests {
 		for _, era := range []string{"handshake", "stateless"} {
 			t.Run(tt.name+" "+era, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubble.Test(t, func(t *testing.T) {
 					server := mcptest.New(mcptest.Options{Name: "web", Era: era}).Handler()
 					u, _ := bubbled(t, limiting(t, server, tt.status, tt.header, tt.body), time.Minute)
 					client := Client{}
@@ -203,7 +203,7 @@ func limiting(t *testing.T, server http.Handler, status int, retryAfter, object 
 // No two instances have the same number, of whatever upstream; sessions that
 // share one have it in common.
 func TestInstance(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		seen := make(map[uint64]bool)
 		for _, shared := range []bool{false, true, false, true} {
 			u, _ := bubbledWith(t, nil, Spec{StartTimeout: time.Second, Shared: shared}, Options{})

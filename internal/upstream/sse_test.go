@@ -5,7 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
+
+	"mcpschedd/internal/bubble"
 )
 
 // olderServer is a server of the 2024-11-05 transport: call says what comes on its stream for
@@ -114,7 +115,7 @@ func TestSSE(t *testing.T) {
 		{"the end", func(http.ResponseWriter, string) string { return "end" }, "the server ended the stream", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				v := attach(t, newOlder(t, tt.call), Spec{SSE: true, MaxMessage: 5000, Header: http.Header{"Authorization": {"Bearer abcd"}}})
 				v.AwaitOffer(t.Context())
 				v.heard.turn()
@@ -131,7 +132,7 @@ func TestSSE(t *testing.T) {
 
 // The older transport, too, says that it is asked too much in the answer to the POST.
 func TestLimitedOverSSE(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		v := attach(t, newOlder(t, func(w http.ResponseWriter, _ string) string {
 			w.Header().Set("Retry-After", "17")
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -171,7 +172,7 @@ func TestSSEFailures(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				v := attach(t, http.HandlerFunc(tt.get), Spec{SSE: true})
 				if got := v.work(t.Context()); !strings.Contains(got, tt.want) {
 					t.Errorf("got %s, want %s", got, tt.want)

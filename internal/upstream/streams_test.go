@@ -7,14 +7,15 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"mcpschedd/internal/bubble"
 )
 
 // A stream that ends before the answer is taken up again behind its last event,
 // as often as it takes.
 func TestResume(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var id string
 		var tries, polls int
 		s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, request string) {
@@ -65,7 +66,7 @@ func TestResumeHasAnEnd(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				var tries, calls atomic.Int32
 				v := attach(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, _ string) {
 					calls.Add(1)
@@ -95,7 +96,7 @@ func TestResumeHasAnEnd(t *testing.T) {
 }
 
 func TestCancelEndsResuming(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		v := attach(t, &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, _ string) {
 			emit(w, "id: a\nretry: 1\ndata:\n\n")
 		}, other: func(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +113,7 @@ func TestCancelEndsResuming(t *testing.T) {
 
 // The server's own stream is kept open, and what may have been missed is a gap.
 func TestListen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var gets int
 		v := attach(t, &site{t: t, other: func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet {
@@ -152,7 +153,7 @@ func TestListen(t *testing.T) {
 // reason to give the connection up.
 func TestListenWhereThereIsNoStream(t *testing.T) {
 	for _, status := range []int{200, 400, 401, 403, 404, 405, 406, 501} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, id string) { replyJSON(w, result(id)) },
 				other: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) }}
 			v := attach(t, s, Spec{})
@@ -169,7 +170,7 @@ func TestListenWhereThereIsNoStream(t *testing.T) {
 }
 
 func TestListenFindsTheSessionLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var gets atomic.Int32
 		v := attach(t, &site{t: t, other: func(w http.ResponseWriter, r *http.Request) {
 			switch gets.Add(1) {

@@ -7,8 +7,9 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"mcpschedd/internal/bubble"
 )
 
 // talk gives lines to an upstream at once and returns what it writes until its
@@ -51,7 +52,7 @@ func TestUpstreamAnswers(t *testing.T) {
 		{"notification", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, ``},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				if got := talk(t, 0, tc.line); len(got) != 1 || got[0] != tc.want {
 					t.Errorf("got  %s\nwant %s", got, tc.want)
 				}
@@ -63,7 +64,7 @@ func TestUpstreamAnswers(t *testing.T) {
 // The prepared answer is used again: an id shorter than the one before must
 // not leave its rest behind.
 func TestUpstreamSplicesIDsOfAnyLength(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ids := []string{`1000000000`, `7`, `"` + strings.Repeat("k", idRoom-2) + `"`, `22`}
 		var lines []string
 		for _, id := range ids {
@@ -79,7 +80,7 @@ func TestUpstreamSplicesIDsOfAnyLength(t *testing.T) {
 }
 
 func TestUpstreamSleepsConcurrently(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var lines []string
 		for id := range 16 {
 			lines = append(lines, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"sleep","arguments":{"ms":300}}}`, id))
@@ -95,7 +96,7 @@ func TestUpstreamSleepsConcurrently(t *testing.T) {
 }
 
 func TestUpstreamDelaysInitializeOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		in, feed := io.Pipe()
 		from, out := io.Pipe()
 		ended := make(chan error)

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/replay"
 	"mcpschedd/tools/classes"
 )
@@ -155,7 +155,7 @@ func played(t *testing.T, s *session, c cell, early ...string) *play {
 		t.Fatal(err)
 	}
 	p := &play{session: s, calls: make([]made, len(s.Calls))}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		h := &house{dir: dir, takes: c.Takes, serial: c.Serial, rooms: make(map[string]*room)}
 		listed, err := h.listed()
 		if err != nil {
