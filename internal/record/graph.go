@@ -19,7 +19,6 @@ const (
 // that is answered after one of a later turn is left out.
 type graph struct {
 	pairs map[pairKey]*pair
-	other int64 // follow-ups that found no place
 }
 
 type pairKey struct{ from, to *tool }
@@ -52,13 +51,13 @@ func (g *graph) follow(s *session, turn int, of *tool) {
 	}
 }
 
+// pair is one; nil: there is no room for it.
 func (g *graph) pair(from, to *tool) *pair {
 	key := pairKey{from, to}
 	if p, ok := g.pairs[key]; ok {
 		return p
 	}
 	if len(g.pairs) >= mostPairs || from.name == other || to.name == other {
-		g.other++
 		return nil
 	}
 	p := new(pair)

@@ -115,11 +115,8 @@ func (m *metric) inBase(v float64) float64 {
 	return v
 }
 
-// column is a value of a line of CSV, under its name.
-type column struct{ name, value string }
-
-// columns are those of a struct that the metrics are of.
-func columns(metrics []metric, v reflect.Value) (all []column) {
+// columns are the names and the values of a line of CSV, of a struct that the metrics are of.
+func columns(metrics []metric, v reflect.Value) (names, values []string) {
 	for i := range metrics {
 		m := &metrics[i]
 		if m.csv == "" {
@@ -127,14 +124,14 @@ func columns(metrics []metric, v reflect.Value) (all []column) {
 		}
 		switch value := m.of(v).(type) {
 		case Quantiles:
-			all = append(all, column{m.csv + "_p50", decimal(value.P50)}, column{m.csv + "_p90", decimal(value.P90)})
+			names, values = append(names, m.csv+"_p50", m.csv+"_p90"), append(values, decimal(value.P50), decimal(value.P90))
 		case float64:
-			all = append(all, column{m.csv, decimal(value)})
+			names, values = append(names, m.csv), append(values, decimal(value))
 		default:
-			all = append(all, column{m.csv, strconv.FormatInt(int64(number(value)), 10)})
+			names, values = append(names, m.csv), append(values, strconv.FormatInt(int64(number(value)), 10))
 		}
 	}
-	return all
+	return names, values
 }
 
 func decimal(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }

@@ -298,9 +298,6 @@ func (l lines) series(now time.Time) []record.Point {
 			f, p := one.totals(), point(e.At.Add(time.Duration(latency*float64(time.Millisecond))))
 			p.Issued++
 			p.Used += f.Prefetch.Used
-			p.Wasted += one.n(func(e *record.Event) bool { return e.Fate == record.Wasted })
-		case e.Kind == record.Harm && e.Why == "foreground_wait":
-			point(e.At).HarmMS += latency
 		}
 	}
 	var points []record.Point

@@ -4,9 +4,9 @@ import "strings"
 
 // processes are those of which there are events.
 type processes struct {
-	running     map[string]bool
-	n           int   // that there have been
-	first, last int64 // event, in microseconds; 0: none had a time
+	running     map[string]string // process that has not ended → where its client works, where that is known
+	n           int               // that there have been
+	first, last int64             // event, in microseconds; 0: none had a time
 }
 
 // saw takes note of an event.
@@ -17,14 +17,16 @@ func (l *processes) saw(e *Event) {
 		}
 		l.last = max(l.last, at)
 	}
-	if l.running[e.Process] {
-		return
+	if _, known := l.running[e.Process]; !known {
+		if len(l.running) >= mostProcesses { // of those that were killed there may be no end
+			clear(l.running)
+		}
+		l.n++
+		l.running[strings.Clone(e.Process)] = ""
 	}
-	if len(l.running) >= mostProcesses { // of those that were killed there may be no end
-		clear(l.running)
+	if e.Kind == Begin && (e.Transport == "stdio" || e.Transport == Daemon) {
+		l.running[strings.Clone(e.Process)] = e.Dir
 	}
-	l.n++
-	l.running[strings.Clone(e.Process)] = true
 }
 
 // up is for how many seconds there were events, until now if a process runs.

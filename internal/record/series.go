@@ -9,7 +9,7 @@ import (
 // series are sums over time, by when their span began: of 10 seconds for the last half hour,
 // of a minute for the last six hours, of an hour for the last thirty days.
 //
-// A call and a harm count when they began, a prefetch when its fetch had ended.
+// A call counts when it began, a prefetch when its fetch had ended.
 type series map[int64]Point
 
 const (
@@ -40,11 +40,9 @@ func (s *series) put(p Point) {
 	sum.Reads += p.Reads
 	sum.Issued += p.Issued
 	sum.Used += p.Used
-	sum.Wasted += p.Wasted
 	sum.Served += p.Served
 	sum.HiddenMS += p.HiddenMS
 	sum.WaitedMS += p.WaitedMS
-	sum.HarmMS += p.HarmMS
 	(*s)[p.AtUS] = sum
 }
 

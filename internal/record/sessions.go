@@ -1,29 +1,35 @@
 package record
 
 import (
+	"cmp"
 	"slices"
 	"strings"
-	"time"
 )
+
+// Named says which session a name stands for.
+type Named struct {
+	Session string `json:"session"`
+	Client  string `json:"client,omitempty"`   // name and version, as it says
+	Dir     string `json:"dir,omitempty"`      // where it works, where that is known
+	BeginUS int64  `json:"begin_us,omitempty"` // of its line; of its first call where there is none
+}
 
 // Row is the figures of one session.
 type Row struct {
+	Named
 	Process string
-	Session string
-	Client  string    // name and version, as it says
-	Begin   time.Time // of its line; of its first call where there is none
-	End     time.Time // zero: it is open, or its process was killed
+	EndUS   int64 // 0: it is open, or its process was killed
 	Totals
 }
 
 // session is what is kept of one.
 type session struct {
 	sums
-	name, client string
-	process, dir string // dir: where its client works, where that is known
-	begin, end   int64  // microseconds; end is 0 while it is open
-	named        bool   // there was a session line
-	open         *openSession
+	Named
+	process string
+	end     int64 // microseconds; 0 while it is open
+	begun   bool  // there was a session line
+	open    *openSession
 }
 
 // openSession is what is kept of a session only while it lasts.
@@ -40,35 +46,33 @@ type openSession struct {
 type sessions struct {
 	most   int // 0: any number
 	byName map[string]*session
-	dirs   map[string]string // process on stdio → its folder, in which its client works
-	all    []*session        // in the order of their first events
-	open   int               // of those
-	n      int               // that there have been
+	all    []*session // in the order of their first events
+	open   int        // of those
+	n      int        // that there have been
 }
 
-// of finds the session of an event, or makes it; nil: the event has none, or is the end of
-// one that is not kept.
-func (l *sessions) of(e *Event) *session {
+// of finds the session of an event, or makes it, of a client that works in dir; nil: the event
+// has none, or is the end of one that is not kept.
+func (l *sessions) of(e *Event, dir string) *session {
 	s := l.byName[e.Session]
 	if s == nil && (e.Session == "" || e.Kind == End) {
 		return nil
 	}
 	if s == nil {
-		s = l.add(strings.Clone(e.Session), e.Process)
+		s = l.add(&session{Named: Named{Session: strings.Clone(e.Session), Dir: dir}, process: e.Process, open: new(openSession)})
 	}
 	at := micros(e.At)
-	if e.Kind == Session && !s.named {
-		s.named, s.client, s.begin = true, e.Client, at
+	if e.Kind == Session && !s.begun {
+		s.begun, s.Client, s.BeginUS = true, e.Client, at
 	}
-	if !s.named && at > 0 && (s.begin == 0 || at < s.begin) {
-		s.begin = at
+	if !s.begun && at > 0 && (s.BeginUS == 0 || at < s.BeginUS) {
+		s.BeginUS = at
 	}
 	return s
 }
 
-func (l *sessions) add(name, process string) *session {
-	s := &session{name: name, process: process, dir: l.dirs[process], open: new(openSession)}
-	l.byName[name] = s
+func (l *sessions) add(s *session) *session {
+	l.byName[s.Session] = s
 	l.all = append(l.all, s)
 	l.n++
 	l.open++
@@ -85,13 +89,13 @@ func (l *sessions) drop() {
 	if s.open != nil {
 		l.open--
 	}
-	delete(l.byName, s.name)
+	delete(l.byName, s.Session)
 	l.all = slices.Delete(l.all, at, at+1)
 }
 
 func (l *sessions) close(s *session, at int64) {
 	if s.open != nil {
-		s.open, s.end = nil, max(at, s.begin)
+		s.open, s.end = nil, max(at, s.BeginUS)
 		l.open--
 	}
 }
@@ -121,11 +125,8 @@ func (t *Tally) Rows() []Row {
 	defer t.mu.Unlock()
 	rows := make([]Row, 0, len(t.sessions.all))
 	for _, s := range t.sessions.all {
-		rows = append(rows, Row{
-			Process: s.process, Session: s.name, Client: s.client,
-			Begin: timeOf(s.begin), End: timeOf(s.end), Totals: s.totals(),
-		})
+		rows = append(rows, Row{s.Named, s.process, s.end, s.totals()})
 	}
-	slices.SortStableFunc(rows, func(a, b Row) int { return a.Begin.Compare(b.Begin) })
+	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(a.BeginUS, b.BeginUS) })
 	return rows
 }

@@ -44,8 +44,8 @@ type tool struct {
 // ended the oldest go first.
 func New(sessionRows int) *Tally {
 	return &Tally{
-		tools: make(map[toolKey]*tool), upstreams: make(map[string]*sums), processes: processes{running: make(map[string]bool)},
-		sessions: sessions{most: sessionRows, byName: make(map[string]*session), dirs: make(map[string]string)},
+		tools: make(map[toolKey]*tool), upstreams: make(map[string]*sums), processes: processes{running: make(map[string]string)},
+		sessions: sessions{most: sessionRows, byName: make(map[string]*session)},
 		series:   make(series), graph: graph{pairs: make(map[pairKey]*pair)}, recent: newRecent(),
 	}
 }
@@ -72,8 +72,8 @@ func (t *Tally) Count(e *Event) {
 }
 
 func (t *Tally) countLocked(e *Event) {
-	s := t.sessions.of(e)
 	t.processes.saw(e)
+	s := t.sessions.of(e, t.processes.running[e.Process])
 	if wrong := uncountable(e); wrong != "" {
 		*t.recent.problems.next() = cut(wrong, 500)
 		return
@@ -86,7 +86,7 @@ func (t *Tally) countLocked(e *Event) {
 		t.call(e, s, of)
 	case Prefetch:
 		t.graph.prefetched(s.toolOf(e.After), of, used(e))
-		t.series.add(micros(e.At)+int64(e.LatencyMS*1e3), Point{Issued: 1, Used: one(used(e)), Wasted: one(e.Fate == Wasted)})
+		t.series.add(micros(e.At)+int64(e.LatencyMS*1e3), Point{Issued: 1, Used: one(used(e))})
 		show(t.recent.timeline.next(), e)
 	case Choice:
 		c := t.recent.decisions.next()
@@ -96,10 +96,6 @@ func (t *Tally) countLocked(e *Event) {
 		}
 	case Level:
 		show(t.recent.levels.next(), e)
-	case Harm:
-		if e.Why == "foreground_wait" {
-			t.series.add(micros(e.At), Point{HarmMS: e.LatencyMS})
-		}
 	case End:
 		t.end(e, s)
 	}
@@ -136,9 +132,6 @@ func (t *Tally) sum(e *Event, s *session) (of *tool) {
 }
 
 func (t *Tally) begin(e *Event) {
-	if (e.Transport == "stdio" || e.Transport == Daemon) && len(t.sessions.dirs) < mostProcesses {
-		t.sessions.dirs[e.Process] = e.Dir
-	}
 	if at := micros(e.At); at >= t.began {
 		t.began = at
 		t.config = Config{Path: e.Config, LoadedAt: Stamp(e.At)}
@@ -170,7 +163,6 @@ func (t *Tally) end(e *Event, s *session) {
 		return
 	}
 	delete(t.processes.running, e.Process)
-	delete(t.sessions.dirs, e.Process)
 	for _, s := range t.sessions.all {
 		if s.process == e.Process {
 			t.sessions.close(s, at)

@@ -199,8 +199,8 @@ func TestOfWhatAnEventCounts(t *testing.T) {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
 	rows := tally.Rows()
-	if a, b := rows[0], rows[1]; a.Client != "claude-code 2.1" || a.Process != "p" || !a.Begin.Equal(start.Add(time.Second)) || !a.End.Equal(start.Add(9*time.Second)) ||
-		!b.Begin.Equal(start.Add(3*time.Second)) || !b.End.IsZero() || b.TurnsSaved.Plan != 2 || b.Candidates != 3 || b.Harm.Evictions != 1 {
+	if a, b := rows[0], rows[1]; a.Client != "claude-code 2.1" || a.Process != "p" || a.BeginUS != start.Add(time.Second).UnixMicro() || a.EndUS != start.Add(9*time.Second).UnixMicro() ||
+		b.BeginUS != start.Add(3*time.Second).UnixMicro() || b.EndUS != 0 || b.TurnsSaved.Plan != 2 || b.Candidates != 3 || b.Harm.Evictions != 1 {
 		t.Errorf("got rows %+v", rows)
 	}
 	if s.Sessions != 2 || s.Open != 1 || s.Processes != 1 || s.UptimeS != 60 || s.Config.Path != "/etc/pipeline.toml" || s.Config.LoadedAt != "2026-05-01T08:00:00Z" {
@@ -235,7 +235,7 @@ func TestProcessEndsItsSessions(t *testing.T) {
 		record.Event{Kind: record.End, Session: "3"}, // of which nothing else is known
 	)
 	rows := tally.Rows()
-	if len(rows) != 2 || !rows[0].End.Equal(start.Add(time.Hour)) || !rows[1].End.IsZero() {
+	if len(rows) != 2 || rows[0].EndUS != start.Add(time.Hour).UnixMicro() || rows[1].EndUS != 0 {
 		t.Errorf("got rows %+v", rows)
 	}
 	if s := tally.Stats(time.Time{}); s.Sessions != 2 || s.Open != 1 {

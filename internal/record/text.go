@@ -192,24 +192,11 @@ func duration(ms float64) string {
 // are UTC.
 func WriteCSV(w io.Writer, rows []Row) error {
 	out := csv.NewWriter(w)
-	for i := range max(len(rows), 1) {
-		var r Row
-		if i < len(rows) {
-			r = rows[i]
-		}
-		all := append([]column{
-			{"process", literal(r.Process)}, {"session", literal(r.Session)}, {"client", literal(r.Client)}, {"begin", csvTime(r.Begin)}, {"end", csvTime(r.End)},
-		}, columns(totalsMetrics(), reflect.ValueOf(r.Totals))...)
-		var head, values []string
-		for _, c := range all {
-			head, values = append(head, c.name), append(values, c.value)
-		}
-		if i == 0 {
-			out.Write(head) // its errors are kept until the end
-		}
-		if i < len(rows) {
-			out.Write(values)
-		}
+	names, _ := columns(totalsMetrics(), reflect.ValueOf(Totals{}))
+	out.Write(append([]string{"process", "session", "client", "begin", "end"}, names...)) // its errors are kept until the end
+	for _, r := range rows {
+		_, values := columns(totalsMetrics(), reflect.ValueOf(r.Totals))
+		out.Write(append([]string{literal(r.Process), literal(r.Session), literal(r.Client), csvTime(r.BeginUS), csvTime(r.EndUS)}, values...))
 	}
 	out.Flush()
 	return out.Error()
@@ -224,9 +211,9 @@ func literal(name string) string {
 }
 
 // csvTime is a time; "" if it is not known.
-func csvTime(at time.Time) string {
-	if at.IsZero() {
+func csvTime(us int64) string {
+	if us == 0 {
 		return ""
 	}
-	return at.UTC().Format("2006-01-02T15:04:05.000000Z")
+	return timeOf(us).Format("2006-01-02T15:04:05.000000Z")
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"container/ring"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,24 +11,15 @@ import (
 // View is what the dashboard shows: the figures, and what happened lately. All times are
 // microseconds since 1970. Events are without what was asked and answered.
 type View struct {
-	NowUS      int64    `json:"now_us"`
-	Stats      Stats    `json:"stats"`
-	Series     []Point  `json:"series"`      // oldest first; gaps where nothing happened
-	Graph      []Follow `json:"graph"`       // the most frequent first, at most 60
-	GraphOther int64    `json:"graph_other"` // follow-ups between tools that there was no room for
-	Timeline   []Event  `json:"timeline"`    // calls and prefetches, oldest first, at most 400
-	Decisions  []Event  `json:"decisions"`   // choices, newest first, at most 50; tool is that after whose answer it was
-	Levels     []Event  `json:"levels"`      // changes, newest first, at most 50
-	Problems   []string `json:"problems"`    // with what was read: lines that make no sense, or cannot be read
-	Sessions   []Named  `json:"sessions"`    // those that the timeline, the decisions and the levels name
-}
-
-// Named says which session a name stands for.
-type Named struct {
-	Session string `json:"session"`
-	Client  string `json:"client,omitempty"` // name and version, as it says
-	Dir     string `json:"dir,omitempty"`    // where it works, where that is known
-	BeginUS int64  `json:"begin_us,omitempty"`
+	NowUS     int64    `json:"now_us"`
+	Stats     Stats    `json:"stats"`
+	Series    []Point  `json:"series"`    // oldest first; gaps where nothing happened
+	Graph     []Follow `json:"graph"`     // the most frequent first, at most 60
+	Timeline  []Event  `json:"timeline"`  // calls and prefetches, oldest first, at most 400
+	Decisions []Event  `json:"decisions"` // choices, newest first, at most 50; tool is that after whose answer it was
+	Levels    []Event  `json:"levels"`    // changes, newest first, at most 50
+	Problems  []string `json:"problems"`  // with what was read: lines that make no sense, or cannot be read
+	Sessions  []Named  `json:"sessions"`  // those that the timeline, the decisions and the levels name
 }
 
 // Point is one span of time.
@@ -38,11 +30,9 @@ type Point struct {
 	Reads    int64   `json:"reads"`
 	Issued   int64   `json:"issued"` // prefetches that ended in it, their fate being known
 	Used     int64   `json:"used"`   // of those
-	Wasted   int64   `json:"wasted"` // of those
 	Served   int64   `json:"served"` // calls answered by prefetches
 	HiddenMS float64 `json:"hidden_ms"`
 	WaitedMS float64 `json:"waited_ms"`
-	HarmMS   float64 `json:"harm_ms"`
 }
 
 // Follow says how often a tool was called in the turn after one in which another was, in
@@ -67,7 +57,7 @@ func (t *Tally) View(now time.Time) View {
 	}
 	v := View{
 		NowUS: at, Stats: t.statsLocked(now), Series: t.series.points(at),
-		Graph: t.graph.strongest(), GraphOther: t.graph.other,
+		Graph:    t.graph.strongest(),
 		Timeline: t.recent.timeline.all(), Decisions: t.recent.decisions.all(), Levels: t.recent.levels.all(), Problems: t.recent.problems.all(),
 	}
 	slices.SortStableFunc(v.Timeline, func(a, b Event) int { return a.At.Compare(b.At) })
@@ -83,7 +73,7 @@ func (t *Tally) named(lists ...[]Event) []Named {
 	for _, e := range slices.Concat(lists...) {
 		if s := t.sessions.byName[e.Session]; s != nil && !told[e.Session] {
 			told[e.Session] = true
-			all = append(all, Named{Session: e.Session, Client: s.client, Dir: s.dir, BeginUS: s.begin})
+			all = append(all, s.Named)
 		}
 	}
 	return all
@@ -91,38 +81,34 @@ func (t *Tally) named(lists ...[]Event) []Named {
 
 // recent is what happened lately.
 type recent struct {
-	timeline, decisions, levels ring[Event]
-	problems                    ring[string]
+	timeline, decisions, levels latest[Event]
+	problems                    latest[string]
 }
 
 func newRecent() recent {
-	return recent{timeline: ring[Event]{most: 400}, decisions: ring[Event]{most: 50}, levels: ring[Event]{most: 50}, problems: ring[string]{most: 20}}
+	return recent{latest[Event]{ring.New(400)}, latest[Event]{ring.New(50)}, latest[Event]{ring.New(50)}, latest[string]{ring.New(20)}}
 }
 
-// ring keeps the last so many.
-type ring[T any] struct {
-	most int
-	kept []T
-	at   int // that is overwritten next, once there are most
-}
+// latest keeps the last so many.
+type latest[T any] struct{ last *ring.Ring }
 
 // next is the place of one more.
-func (l *ring[T]) next() *T {
-	if l.kept == nil {
-		l.kept = make([]T, 0, l.most) // at once: growing, it would take twice as much for a while
+func (l *latest[T]) next() *T {
+	if l.last = l.last.Next(); l.last.Value == nil {
+		l.last.Value = new(T)
 	}
-	at := len(l.kept)
-	if at < l.most {
-		l.kept = l.kept[:at+1]
-	} else {
-		at, l.at = l.at, (l.at+1)%l.most
-	}
-	return &l.kept[at]
+	return l.last.Value.(*T)
 }
 
 // all are those kept, oldest first.
-func (l *ring[T]) all() []T {
-	return append(append([]T{}, l.kept[l.at:]...), l.kept[:l.at]...)
+func (l *latest[T]) all() []T {
+	all := []T{}
+	l.last.Next().Do(func(kept any) {
+		if kept != nil {
+			all = append(all, *kept.(*T))
+		}
+	})
+	return all
 }
 
 // show makes a copy of an event that can be kept and shown: without what was asked and answered.
