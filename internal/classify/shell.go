@@ -25,24 +25,22 @@ const bareBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 // be classified this way. What the server's user has set up (aliases, PATH,
 // ripgrep's configuration, git's of the folder the server is in) is taken to keep a
 // reading command one, and the output to be no terminal, so that no pager runs.
-func ShellLine(command string) Effect {
+func ShellLine(command string) Level {
 	if len(command) > maxCommand || !plainASCII(command) {
-		return Effect{}
+		return Unknown
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
 	if err != nil || len(file.Stmts) == 0 {
-		return Effect{}
+		return Unknown
 	}
-	l := line{text: command, effect: Effect{Level: Reads}}
+	l, level := line{text: command}, Reads
 	for _, s := range file.Stmts {
-		if !l.statement(s, false) {
-			return Effect{}
-		}
+		level = min(level, l.statement(s, false))
 	}
 	if !l.between(len(command)) {
-		return Effect{}
+		return Unknown
 	}
-	return l.effect
+	return level
 }
 
 // plainASCII refuses new lines, tabs and whatever is not ASCII: shells and
@@ -58,9 +56,8 @@ func plainASCII(s string) bool {
 
 // line is a command line whose statements are being looked at, from left to right.
 type line struct {
-	text   string
-	done   int    // bytes of text that have been accounted for
-	effect Effect // of the statements so far
+	text string
+	done int // bytes of text that have been accounted for
 }
 
 // between reports whether there is nothing but blanks and operators up to the
@@ -69,27 +66,26 @@ func (l *line) between(end int) bool {
 	return end >= l.done && strings.Trim(l.text[l.done:end], " |&;") == ""
 }
 
-// statement says whether a statement reads; fed, whether its standard input is
-// another one's output.
-func (l *line) statement(s *syntax.Stmt, fed bool) bool {
+// statement says what a statement does; fed, whether its standard input is another one's
+// output.
+func (l *line) statement(s *syntax.Stmt, fed bool) Level {
 	if s.Negated || s.Background || s.Coprocess || s.Disown {
-		return false
+		return Unknown
 	}
 	switch cmd := s.Cmd.(type) {
 	case *syntax.BinaryCmd:
-		if len(s.Redirs) > 0 {
-			return false
+		if len(s.Redirs) > 0 || cmd.Op != syntax.AndStmt && cmd.Op != syntax.OrStmt && cmd.Op != syntax.Pipe {
+			return Unknown
 		}
-		switch cmd.Op {
-		case syntax.AndStmt, syntax.OrStmt:
-			return l.statement(cmd.X, fed) && l.statement(cmd.Y, fed)
-		case syntax.Pipe:
-			return l.statement(cmd.X, fed) && l.statement(cmd.Y, true)
-		}
+		return min(l.statement(cmd.X, fed), l.statement(cmd.Y, fed || cmd.Op == syntax.Pipe))
 	case *syntax.CallExpr:
-		return len(cmd.Assigns) == 0 && l.call(cmd.Args, fed) && l.redirections(s.Redirs)
+		level := l.call(cmd.Args, fed)
+		if len(cmd.Assigns) > 0 || !l.redirections(s.Redirs) {
+			return Unknown
+		}
+		return level
 	}
-	return false
+	return Unknown
 }
 
 // redirections lets through those that write to no file: 2>&1, and what goes to /dev/null.
@@ -110,41 +106,34 @@ func (l *line) redirections(all []*syntax.Redirect) bool {
 	return true
 }
 
-func (l *line) call(args []*syntax.Word, fed bool) bool {
+func (l *line) call(args []*syntax.Word, fed bool) Level {
 	words := make([]word, 0, len(args))
 	for _, arg := range args {
 		start, end := int(arg.Pos().Offset()), int(arg.End().Offset())
-		if !l.between(start) {
-			return false
+		w, ok := wordOf(arg)
+		if !ok || !l.between(start) {
+			return Unknown
 		}
 		l.done = end
-		w, ok := wordOf(arg)
-		if !ok {
-			return false
-		}
 		words = append(words, w)
 	}
 	if len(words) == 0 || l.text[args[0].Pos().Offset():args[0].End().Offset()] != words[0].text {
-		return false // a quoted name is one to be wary of
+		return Unknown // a quoted name is one to be wary of
 	}
-	return l.command(words[0].text, words[1:], fed)
+	return runs(words[0].text, words[1:], fed)
 }
 
-// command adds what a command does to what those before it do; false if it is not known.
-func (l *line) command(name string, words []word, fed bool) bool {
+// runs says what a command does.
+func runs(name string, words []word, fed bool) Level {
 	if name == "git" {
-		level, folder := git(words, fed)
-		if level == Quiet && !slices.Contains(l.effect.Repositories, folder) {
-			l.effect.Repositories = append(l.effect.Repositories, folder)
-		}
-		l.effect.Level = min(l.effect.Level, level)
-		return level != Unknown
+		return git(words, fed)
 	}
-	if reads, own := ownRules[name]; own {
-		return reads(words, fed)
-	}
+	own, special := ownRules[name]
 	c, known := commands()[name]
-	return known && c.reads(words, fed)
+	if special && own(words, fed) || !special && known && c.reads(words, fed) {
+		return Reads
+	}
+	return Unknown
 }
 
 // word is an argument as the command gets it.

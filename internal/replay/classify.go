@@ -38,8 +38,7 @@ func (o *Options) classify(c exact) callClass {
 	out.host = m.HostOf(args)
 	class := m.ClassOf(args, names)
 	if !class.Reads() {
-		// The configuration of the recording's repositories is not here: it is taken to be plain.
-		if _, quiet := m.Quiet(args, names); !quiet {
+		if !m.Quiet(args, names) {
 			out.effect = m.Writes(args)
 		}
 		return out
