@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -62,67 +63,30 @@ func (p Proposal) Advised() string {
 // followUp is a follow-up as an inline table.
 func followUp(f *valuemodel.FollowUp) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "{ tool = %s, probability = %s, args = {", quoted(f.Tool), number(f.Probability))
+	fmt.Fprintf(&b, "{ tool = %s, probability = %s, args = {", encoded(f.Tool), number(f.Probability))
 	for i, name := range slices.Sorted(maps.Keys(f.Args)) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(" " + key(name) + " = " + bindingTOML(f.Args[name]))
+		b.WriteString(" " + key(name) + " = " + encoded(f.Args[name]))
 	}
 	fmt.Fprintf(&b, " }, max = %d }", f.Max)
 	return b.String()
 }
 
-func bindingTOML(b valuemodel.Binding) string {
-	raw, err := json.Marshal(b)
-	if err != nil {
-		return `""`
-	}
-	var v any
-	d := json.NewDecoder(strings.NewReader(string(raw)))
+// encoded is a value as TOML has it, on one line, which the encoder writes only of what is in
+// an array of arrays. Numbers stay as they are written in JSON.
+func encoded(v any) string {
+	text, _ := json.Marshal(v) // it was read from JSON
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	if d.Decode(&v) != nil {
-		return `""`
-	}
-	return value(v)
-}
-
-// value is a JSON value as TOML has it.
-func value(v any) string {
-	switch v := v.(type) {
-	case string:
-		return quoted(v)
-	case json.Number:
-		return v.String()
-	case bool:
-		return strconv.FormatBool(v)
-	case []any:
-		parts := make([]string, len(v))
-		for i, e := range v {
-			parts[i] = value(e)
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	case map[string]any:
-		var parts []string
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			parts = append(parts, key(name)+" = "+value(v[name]))
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
-	}
-	return `""`
+	_ = d.Decode(&v)
+	line, _ := toml.Marshal(map[string]any{"v": [][]any{{v}}}) // a configuration holds nothing else, and no null
+	return strings.TrimSuffix(strings.TrimPrefix(string(line), "v = [["), "]]\n")
 }
 
 // key is a name, in quotes where it needs them.
 func key(name string) string { return toml.Key{name}.String() }
-
-// quoted is a text in TOML's basic form, which is JSON's but for one control character.
-func quoted(s string) string {
-	var b strings.Builder
-	out := json.NewEncoder(&b)
-	out.SetEscapeHTML(false)
-	_ = out.Encode(s) // a text always can be
-	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007F`)
-}
 
 // number is a number as TOML has it.
 func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
