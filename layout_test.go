@@ -64,7 +64,7 @@ var allowed = map[string][]string{
 	"internal/enrich":     {"internal/call", "internal/schedule", "internal/valuemodel"},
 	"internal/predict":    {"internal/call", "internal/enrich", "internal/jsonrpc", "internal/schema", "internal/secret", "internal/valuemodel"}, // what was called -> exact calls worth making early
 	"internal/replay": {
-		"internal/age", "internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/speculate",
+		"internal/age", "internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict", "internal/record", "internal/speculate",
 		"internal/valuemodel",
 	},
 	"internal/schedule":   {},

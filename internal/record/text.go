@@ -151,7 +151,7 @@ func aligned(lines [][]any) string {
 func listed(m map[string]int64) string {
 	var parts []string
 	for _, name := range largest(m) {
-		parts = append(parts, fmt.Sprintf("%d %s", m[name], worded(name, Reasons, Causes)))
+		parts = append(parts, fmt.Sprintf("%d %s", m[name], Worded(name)))
 	}
 	if len(parts) == 0 {
 		return "0"

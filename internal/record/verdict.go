@@ -289,7 +289,7 @@ func (s *Stats) whyNothing() string {
 	}
 	var parts []string
 	for _, name := range names[:min(len(names), 2)] {
-		part := fmt.Sprintf("%d %s", f.Declined[name], worded(name, Reasons))
+		part := fmt.Sprintf("%d %s", f.Declined[name], Worded(name))
 		if w, ok := Reasons[name]; ok {
 			part += " (" + w.Meaning + ")"
 		}

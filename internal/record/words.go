@@ -49,9 +49,9 @@ func Words() any {
 	}{shown, Reasons, Causes}
 }
 
-// worded is a key as people read it.
-func worded(key string, words ...map[string]Word) string {
-	for _, table := range words {
+// Worded is a key of one of the tables as people read it.
+func Worded(key string) string {
+	for _, table := range []map[string]Word{Reasons, Causes} {
 		if w, ok := table[key]; ok {
 			return w.Word
 		}

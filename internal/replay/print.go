@@ -9,10 +9,10 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
+
+	"mcpschedd/internal/record"
 )
 
 // WriteCSV writes a line for each session, in the order in which they were played,
@@ -100,7 +100,7 @@ func (r *Report) reasons(w io.Writer) {
 	fmt.Fprintln(w, "\nleft out")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, why := range slices.Sorted(maps.Keys(r.Declined)) {
-		fmt.Fprintf(t, "  %s\t%d\n", why, r.Declined[why])
+		fmt.Fprintf(t, "  %s\t%d\n", record.Worded(string(why)), r.Declined[why])
 	}
 	t.Flush()
 }
@@ -130,17 +130,7 @@ func (r *Report) tools(w io.Writer) {
 	fmt.Fprintln(t, "tool\tcalls\treads\trepeats\tissued\tused\tcoverage\thidden ms")
 	for _, name := range names {
 		f := r.Tools[name]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%.4f\t%d\n", printable(name), f.Calls, f.Reads, f.Repeats, f.Issued, f.Used, f.Coverage, f.Hidden)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%.4f\t%d\n", record.Printable(name), f.Calls, f.Reads, f.Repeats, f.Issued, f.Used, f.Coverage, f.Hidden)
 	}
 	t.Flush()
-}
-
-// printable is a name without what a terminal may obey.
-func printable(name string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, name)
 }

@@ -390,3 +390,19 @@ func TestArmsAlone(t *testing.T) {
 		t.Errorf("got %d and %d issued: the gate makes no difference", both[0].Issued, both[1].Issued)
 	}
 }
+
+// Why candidates were left out is said to people in words, and to programs by its key.
+func TestReasonsInWords(t *testing.T) {
+	r := replay.Report{Declined: map[enrich.Reason]int{enrich.Unsteady: 3, enrich.LowProbability: 2}}
+	var text strings.Builder
+	if _, err := r.WriteTo(&text); err != nil {
+		t.Fatal(err)
+	}
+	want := "\nleft out\n  too unlikely                    2\n  others may change it unnoticed  3\n"
+	if !strings.Contains(text.String(), want) {
+		t.Errorf("got %s, want %s in it", text.String(), want)
+	}
+	if text, _ := json.Marshal(r); !strings.Contains(string(text), `"declined":{"low_probability":2,"unsteady":3}`) {
+		t.Errorf("got %s", text)
+	}
+}
