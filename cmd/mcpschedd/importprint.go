@@ -90,13 +90,13 @@ func (p *importPlan) tellChanged(changes []clients.Change, copies string, next [
 		switch {
 		case c.Pointed != nil:
 			var names []string
-			for _, t := range c.Pointed.Taken {
-				names = append(names, t.Names...)
+			for _, moved := range c.Pointed.Moves {
+				names = append(names, moved.Name)
 			}
 			if len(names) > 0 {
 				say(p.m.stderr, "%s: mcpschedd stands there for %s", c.File.Path, strings.Join(names, ", "))
 			}
-			if len(c.Pointed.Connects) > 0 {
+			if c.Pointed.Connects {
 				say(p.m.stderr, "%s: mcpschedd connects there, where it served", c.File.Path)
 			}
 		case c.Renamed != nil || c.Hooks:

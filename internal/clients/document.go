@@ -12,8 +12,6 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/tailscale/hujson"
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/unicode"
 )
 
 const (
@@ -23,11 +21,11 @@ const (
 
 // document is one file of a client: JSON with comments and trailing commas, or TOML.
 type document struct {
-	path     string
-	encoding encoding.Encoding
-	toml     bool
-	text     []byte       // in UTF-8, without a byte order mark
-	root     hujson.Value // of TOML only the servers
+	path   string
+	toml   bool
+	marked bool         // the file begins with a byte order mark
+	text   []byte       // without that
+	root   hujson.Value // of TOML only the servers
 }
 
 // node is one value of a document.
@@ -51,16 +49,9 @@ func parse(path string, data []byte) (*document, error) {
 	if len(data) > maxSize {
 		return nil, fmt.Errorf("%s: want a file of at most %d MiB", path, maxSize>>20)
 	}
-	d := &document{path: path, toml: strings.HasSuffix(path, ".toml"), encoding: encodingOf(data)}
-	var err error
-	if d.text, err = d.encoding.NewDecoder().Bytes(data); err == nil {
-		var again []byte
-		if again, err = d.encoded(d.text); err == nil && !bytes.Equal(again, data) {
-			err = errors.New("it would be changed")
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: want a file in UTF-8 or UTF-16; nothing is changed in it", path)
+	d := &document{path: path, toml: strings.HasSuffix(path, ".toml")}
+	if d.text, d.marked = bytes.CutPrefix(data, []byte(byteOrderMark)); !utf8.Valid(d.text) {
+		return nil, fmt.Errorf("%s: want a file in UTF-8; nothing is changed in it", path)
 	}
 	if i := tooDeep(d.text); i >= 0 {
 		return nil, fmt.Errorf("%s:%d: want objects and lists at most %d deep", d.path, d.line(i), maxDepth)
@@ -71,20 +62,15 @@ func parse(path string, data []byte) (*document, error) {
 	return d, d.parseJSON()
 }
 
-// encodingOf tells how a file is written by its byte order mark.
-func encodingOf(data []byte) encoding.Encoding {
-	for mark, as := range map[string]encoding.Encoding{
-		"\xff\xfe": unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), "\xfe\xff": unicode.UTF16(unicode.BigEndian, unicode.UseBOM), "\ufeff": unicode.UTF8BOM,
-	} {
-		if bytes.HasPrefix(data, []byte(mark)) {
-			return as
-		}
-	}
-	return encoding.Nop
-}
+const byteOrderMark = "\ufeff"
 
-// encoded is a text as the file is written.
-func (d *document) encoded(text []byte) ([]byte, error) { return d.encoding.NewEncoder().Bytes(text) }
+// bytes is the file as it is written.
+func (d *document) bytes() []byte {
+	if d.marked {
+		return append([]byte(byteOrderMark), d.text...)
+	}
+	return d.text
+}
 
 func (d *document) parseJSON() (err error) {
 	if len(bytes.TrimSpace(d.text)) == 0 {
@@ -269,6 +255,14 @@ func (n node) scalar() (string, bool) {
 		return strconv.FormatBool(v), true
 	}
 	return "", false
+}
+
+// pointer is the JSON pointer along some names.
+func pointer(names []string) (text string) {
+	for _, name := range names {
+		text += "/" + escape(name)
+	}
+	return text
 }
 
 // escape is a name as a part of a JSON pointer.

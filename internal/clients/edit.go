@@ -23,31 +23,43 @@ const (
 
 // rawServer is a server as a file has it.
 type rawServer struct {
+	name   string
 	member hujson.ObjectMember
-	block  string // in TOML
+	blocks string // in TOML
+}
+
+// text is what the file says of the server, without what stands around it.
+func (s rawServer) text() string {
+	if s.blocks != "" {
+		return strings.TrimSpace(s.blocks)
+	}
+	v := hujson.Value{Value: s.member.Value.Value}
+	return string(v.Pack())
+}
+
+// said is all that a table says under the name of a server; "": nothing.
+func said(all []rawServer, name string) (text string) {
+	for _, s := range all {
+		if s.name == name {
+			text += s.text()
+		}
+	}
+	return text
 }
 
 // edited is the file as it is after a change, which the document itself does not see.
 func (d *document) edited(change func(*document) error) ([]byte, error) {
-	was, err := d.encoded(d.text)
-	if err != nil {
-		return nil, err
-	}
-	now, err := parse(d.path, was) // a clone of the tree would lose its trailing commas
+	now, err := parse(d.path, d.bytes()) // a clone of the tree would lose its trailing commas
 	if err != nil {
 		return nil, err
 	}
 	if err := change(now); err != nil {
 		return nil, err
 	}
-	out, err := now.encoded(now.text)
-	if err == nil {
-		_, err = parse(d.path, out)
-	}
-	if err != nil {
+	if _, err = parse(d.path, now.bytes()); err != nil {
 		return nil, fmt.Errorf("nothing was changed, as the change would break it: %w", err)
 	}
-	return out, nil
+	return now.bytes(), nil
 }
 
 // pack makes the text say what the values do.
@@ -60,25 +72,18 @@ func (d *document) swap(table []string, take func(name string) bool, put []rawSe
 	if d.toml {
 		return d.swapBlocks(table, take, put)
 	}
-	at := d.top()
-	for i, name := range table {
-		next, ok := at.child(name)
-		if !ok {
-			if len(put) == 0 {
-				return nil
-			}
-			inner := &hujson.Object{}
-			swapMembers(inner, nil, put)
-			v := hujson.Value{Value: inner}
-			for _, outer := range slices.Backward(table[i+1:]) {
-				v = hujson.Value{Value: &hujson.Object{Members: []hujson.ObjectMember{newMember(outer, v)}}}
-			}
-			// null, as a missing one, is what a table is made of; it goes.
-			take, put = func(n string) bool { return n == name }, []rawServer{{member: newMember(name, v)}}
-			break
+	for i := range table {
+		if _, ok := d.top().child(table[:i+1]...); ok {
+			continue
 		}
-		at = next
+		if len(put) == 0 {
+			return nil
+		}
+		if err := d.patch("add", pointer(table[:i+1]), struct{}{}); err != nil { // also over a null
+			return err
+		}
 	}
+	at, _ := d.top().child(table...)
 	object, ok := at.json.Value.(*hujson.Object)
 	if !ok {
 		return fmt.Errorf("%s: %s: want an object, have %s", at.where(), at.pointer, at.kind())
@@ -88,43 +93,33 @@ func (d *document) swap(table []string, take func(name string) bool, put []rawSe
 	return nil
 }
 
-func newMember(name string, v hujson.Value) hujson.ObjectMember {
-	v.BeforeExtra = hujson.Extra(" ")
-	return hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(name)}, Value: v}
-}
-
+// swapMembers is swap within an object. What stands behind the last member says whether it has
+// a comma.
 func swapMembers(o *hujson.Object, take func(name string) bool, put []rawServer) {
 	indent, comma := hujson.Extra(nil), false
 	if n := len(o.Members); n > 0 {
 		indent, comma = indentation(o.Members[0].Name.BeforeExtra), o.Members[n-1].Value.AfterExtra != nil
 	}
 	var all []hujson.ObjectMember
-	insert := func(before, after hujson.Extra) {
+	insert := func(before hujson.Extra) {
 		for _, p := range put {
-			p.member.Name.BeforeExtra, p.member.Value.AfterExtra = before, after
+			p.member.Name.BeforeExtra, p.member.Value.AfterExtra = before, nil
 			all, before = append(all, p.member), indent
 		}
 		put = nil
 	}
-	var comments hujson.Extra // of servers that went
 	for _, m := range o.Members {
-		m.Name.BeforeExtra = joined(comments, m.Name.BeforeExtra)
-		comments = nil
-		switch {
-		case !take(m.Name.Value.(hujson.Literal).String()):
+		if take(nameOf(m)) {
+			insert(m.Name.BeforeExtra)
+		} else {
 			all = append(all, m)
-		case len(put) > 0:
-			insert(m.Name.BeforeExtra, m.Value.AfterExtra)
-		default:
-			comments = joined(m.Name.BeforeExtra, m.Value.AfterExtra)
 		}
 	}
-	insert(indent, nil)
-	o.AfterExtra = joined(comments, o.AfterExtra)
-	if n := len(all); n > 0 { // what stands behind the last one says whether it has a comma
+	insert(indent)
+	if n := len(all); n > 0 {
 		last := &all[n-1].Value
 		if !comma {
-			o.AfterExtra, last.AfterExtra = joined(last.AfterExtra, o.AfterExtra), nil
+			o.AfterExtra, last.AfterExtra = slices.Concat(last.AfterExtra, o.AfterExtra), nil
 		} else if last.AfterExtra == nil {
 			last.AfterExtra = hujson.Extra{}
 		}
@@ -132,17 +127,7 @@ func swapMembers(o *hujson.Object, take func(name string) bool, put []rawServer)
 	o.Members = all
 }
 
-// joined is what stands between two members, behind comments that are left of what stood before
-// it; without a comment in them they go.
-func joined(comments, next hujson.Extra) hujson.Extra {
-	if !bytes.ContainsRune(comments, '/') {
-		return next
-	}
-	if trimmed := bytes.TrimLeft(next, " \t\r"); bytes.HasPrefix(trimmed, []byte("\n")) {
-		comments = bytes.TrimRight(comments, " \t\r\n")
-	}
-	return slices.Concat(comments, next)
-}
+func nameOf(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
 
 // indentation is the white space before a member, with its end of line.
 func indentation(before hujson.Extra) hujson.Extra {
@@ -156,14 +141,22 @@ func indentation(before hujson.Extra) hujson.Extra {
 	return before[i:]
 }
 
-// pieces are servers of a table as the file has them: to be put back elsewhere.
-func (d *document) pieces(table []string, take func(name string) bool) (all []rawServer) {
+// serverTables are where the file may have servers; the first is that of the client's user.
+func (d *document) serverTables() [][]string {
+	_, main := clientOf(d)
+	all := [][]string{main}
+	for _, p := range d.projects() {
+		all = append(all, []string{"projects", p.name, "mcpServers"})
+	}
+	return all
+}
+
+// servers are those of a table as the file has them.
+func (d *document) servers(table []string) (all []rawServer) {
 	if d.toml {
 		blocks, _ := tomlblock.Of(d.text, table...)
 		for _, b := range blocks {
-			if take(b.Name) {
-				all = append(all, rawServer{block: string(d.text[b.From:b.To])})
-			}
+			all = append(all, rawServer{name: b.Name, blocks: string(d.text[b.From:b.To])})
 		}
 		return all
 	}
@@ -173,9 +166,7 @@ func (d *document) pieces(table []string, take func(name string) bool) (all []ra
 	}
 	if object, ok := at.json.Value.(*hujson.Object); ok {
 		for _, m := range object.Members {
-			if take(m.Name.Value.(hujson.Literal).String()) {
-				all = append(all, rawServer{member: m})
-			}
+			all = append(all, rawServer{name: nameOf(m), member: m})
 		}
 	}
 	return all
@@ -188,7 +179,7 @@ func (d *document) swapBlocks(table []string, take func(string) bool, put []rawS
 	}
 	end, with := tomlblock.LineEnd(d.text), ""
 	for _, p := range put {
-		with += p.block
+		with += p.blocks
 	}
 	var out []byte
 	done := 0
@@ -217,7 +208,7 @@ func (d *document) swapBlocks(table []string, take func(string) bool, put []rawS
 func (d *document) own(shape shape, line, approved []string) rawServer {
 	if d.toml {
 		block := fmt.Sprintf("[%s]\n%s\n%s\n", toml.Key{codexTable, ownName}, assignment("command", line[0]), assignment("args", line[1:]))
-		return rawServer{block: strings.ReplaceAll(block, "\n", tomlblock.LineEnd(d.text))}
+		return rawServer{name: ownName, blocks: strings.ReplaceAll(block, "\n", tomlblock.LineEnd(d.text))}
 	}
 	entry := fmt.Sprintf(`"command": %s, "args": %s`, quote(line[0]), list(line[1:]))
 	switch shape {
@@ -235,32 +226,24 @@ func (d *document) own(shape shape, line, approved []string) rawServer {
 	if err != nil {
 		panic(err) // it is put together from strings
 	}
-	return rawServer{member: newMember(ownName, v)}
+	v.BeforeExtra = hujson.Extra(" ")
+	return rawServer{name: ownName, member: hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(ownName)}, Value: v}}
 }
 
-var servesTOML = regexp.MustCompile(`(\bargs\s*=\s*\[\s*)["']serve["']`)
+// servesWord is where an entry of mcpschedd has the word serve, in JSON or TOML.
+var servesWord = regexp.MustCompile(`(\bargs"?\s*[:=]\s*\[\s*|"command"\s*:\s*\[\s*"[^"]*"\s*,\s*)["']serve["']`)
 
 // connecting is mcpschedd's own entry, which started serve, as it starts connect: by program,
 // if that stands beside the one that it was started by.
 func (s rawServer) connecting(program string) rawServer {
-	if s.block != "" {
-		s.block = servesTOML.ReplaceAllString(s.block, `${1}"connect"`)
+	if s.blocks != "" {
+		s.blocks = servesWord.ReplaceAllString(s.blocks, `${1}"connect"`)
 		return s
 	}
-	done := false
-	for v := range s.member.Value.All() {
-		switch is := v.Value.(type) {
-		case *hujson.Array:
-			for i := range is.Elements {
-				if word, ok := is.Elements[i].Value.(hujson.Literal); ok && !done && word.Kind() == '"' && word.String() == "serve" {
-					is.Elements[i].Value, done = hujson.String("connect"), true
-				}
-			}
-		case hujson.Literal:
-			if is.Kind() == '"' && is.String() != program && filepath.IsAbs(is.String()) && bare(is.String()) == ownName && filepath.Dir(is.String()) == filepath.Dir(program) {
-				v.Value = hujson.String(program)
-			}
-		}
+	text := servesWord.ReplaceAllString(string(s.member.Value.Pack()), `${1}"connect"`)
+	beside := filepath.Join(filepath.Dir(program), ownName+filepath.Ext(program))
+	if v, err := hujson.Parse([]byte(strings.ReplaceAll(text, quote(beside), quote(program)))); err == nil {
+		s.member.Value = v
 	}
 	return s
 }

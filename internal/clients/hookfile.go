@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
+
+	"github.com/tailscale/hujson"
 )
 
 // HooksFile is where Claude Code keeps the hooks of its user, whether it is there or not.
@@ -28,16 +29,23 @@ func WithHooks(path string, text []byte, hooks map[string][]HookMatcher) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	if doc.hasHooks(hooks) {
-		return text, nil
-	}
-	return doc.edited(func(d *document) error {
+	out, err := doc.edited(func(d *document) error {
 		defer d.pack()
 		if err := d.dropHooks(); err != nil {
 			return err
 		}
 		return d.addHooks(hooks)
 	})
+	if err == nil && bytes.Equal(minimal(text), minimal(out)) {
+		return text, nil // they were there already
+	}
+	return out, err
+}
+
+// minimal is JSON without comments and white space.
+func minimal(text []byte) []byte {
+	out, _ := hujson.Minimize(text) // it was parsed
+	return out
 }
 
 // patch changes the document by a JSON patch (RFC 6902), whose comments and white space stay.
@@ -90,24 +98,6 @@ func ownHooks(event member) (own []node) {
 		}
 	}
 	return own
-}
-
-// hasHooks reports whether the hooks of mcpschedd are these.
-func (d *document) hasHooks(want map[string][]HookMatcher) bool {
-	have := make(map[string][]HookMatcher)
-	events, _ := d.hooks()
-	for _, event := range events {
-		for _, n := range ownHooks(event) {
-			v := n.json.Clone()
-			v.Standardize()
-			var one HookMatcher
-			if json.Unmarshal(v.Pack(), &one) != nil {
-				return false
-			}
-			have[event.name] = append(have[event.name], one)
-		}
-	}
-	return len(have) == len(want) && reflect.DeepEqual(have, want)
 }
 
 func (d *document) hooks() (events []member, ok bool) {

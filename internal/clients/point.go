@@ -7,21 +7,12 @@ import (
 	"slices"
 )
 
-// Taken are servers that a client's file had in one table, and has no longer.
-type Taken struct {
-	Table     []string `json:"table"`
-	Names     []string `json:"names"`
-	Upstreams []string `json:"upstreams"` // what each is now
-}
-
 // Pointed is a client's file that has mcpschedd in the place of servers of its own.
 type Pointed struct {
-	Path  string `json:"path"`
-	Text  []byte `json:"-"`
-	Taken []Taken
-	Own   []string // the table that mcpschedd was put into; nil: it was there already
-	// Connects are mcpschedd's own entries that start connect, and started serve.
-	Connects []ownEntry `json:",omitempty"`
+	Path     string
+	Text     []byte
+	Moves    []Move // servers that it has no longer
+	Connects bool   // mcpschedd itself starts connect there, and started serve
 }
 
 // Checked reports whether a file belongs to a project, so that others have it too: it is
@@ -38,38 +29,25 @@ func (r *Reader) Point(called func(Server) string, line []string, approved func(
 		if r.Checked(path) {
 			continue
 		}
-		doc := r.docs[path]
-		client, main := clientOf(doc)
-		p := Pointed{Path: path}
+		doc, p := r.docs[path], Pointed{Path: path}
+		var taken []Origin
 		var free []string
 		for _, s := range r.servers {
-			upstream := called(s)
-			if s.From.File != path || upstream == "" {
-				continue
-			}
-			i := slices.IndexFunc(p.Taken, func(t Taken) bool { return slices.Equal(t.Table, s.From.table) })
-			if i < 0 {
-				i = len(p.Taken)
-				p.Taken = append(p.Taken, Taken{Table: s.From.table})
-			}
-			p.Taken[i].Names, p.Taken[i].Upstreams = append(p.Taken[i].Names, s.From.entry), append(p.Taken[i].Upstreams, upstream)
-			free = append(free, approved(s)...)
-		}
-		there := false
-		for _, own := range r.self {
-			there = there || own.file == path
-			if own.file == path && own.serves {
-				p.Connects = append(p.Connects, own)
+			if upstream := called(s); s.From.File == path && upstream != "" {
+				taken, p.Moves = append(taken, s.From), append(p.Moves, s.move(upstream))
+				free = append(free, approved(s)...)
 			}
 		}
-		if len(p.Taken)+len(p.Connects) == 0 {
+		client, _ := clientOf(doc)
+		own, put := slices.Clone(r.self), []rawServer{doc.own(client.shape, line, free)}
+		if own = slices.DeleteFunc(own, func(o ownEntry) bool { return o.file != path }); len(own) > 0 {
+			put = nil
+		}
+		if p.Connects = slices.ContainsFunc(own, func(o ownEntry) bool { return o.serves }); len(taken) == 0 && !p.Connects {
 			continue
 		}
-		if !there {
-			p.Own = main
-		}
 		var err error
-		if p.Text, err = doc.pointed(p, doc.own(client.shape, line, free), line[0]); err != nil {
+		if p.Text, err = doc.edited(func(d *document) error { return d.point(own, taken, put, line[0]) }); err != nil {
 			return nil, err
 		}
 		all = append(all, p)
@@ -77,77 +55,56 @@ func (r *Reader) Point(called func(Server) string, line []string, approved func(
 	return all, nil
 }
 
-func nothing(string) bool { return false }
-
-func isOwn(name string) bool { return name == ownName }
-
-// pointed is the file with mcpschedd in the place of the servers that are taken.
-func (d *document) pointed(p Pointed, own rawServer, program string) ([]byte, error) {
-	return d.edited(func(d *document) error {
-		for _, own := range p.Connects {
-			for _, piece := range d.pieces(own.Table, own.is) {
-				if err := d.swap(own.Table, own.is, []rawServer{piece.connecting(program)}); err != nil {
-					return err
-				}
+// point has mcpschedd's own entries start connect by program, takes servers out, and puts others
+// among those of the client's user.
+func (d *document) point(own []ownEntry, taken []Origin, put []rawServer, program string) error {
+	for _, o := range own {
+		is := func(name string) bool { return o.serves && name == o.name }
+		for _, s := range d.servers(o.table) {
+			if !is(s.name) {
+				continue
+			}
+			if err := d.swap(o.table, is, []rawServer{s.connecting(program)}); err != nil {
+				return err
 			}
 		}
-		put := []rawServer{own}
-		if p.Own == nil {
+	}
+	for i, table := range d.serverTables() {
+		if i > 0 {
 			put = nil
 		}
-		for _, t := range p.Taken {
-			var here []rawServer
-			if slices.Equal(t.Table, p.Own) {
-				here, put = put, nil
-			}
-			if err := d.swap(t.Table, func(name string) bool { return slices.Contains(t.Names, name) }, here); err != nil {
-				return err
-			}
+		take := func(name string) bool {
+			return slices.ContainsFunc(taken, func(o Origin) bool { return o.entry == name && slices.Equal(o.table, table) })
 		}
-		if len(put) > 0 {
-			return d.swap(p.Own, nothing, put)
+		if err := d.swap(table, take, put); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
-// back is a file, changed since, in which the servers stand again that were taken out of it,
-// and mcpschedd no longer does.
-func (p Pointed) back(now, before []byte) ([]byte, error) {
-	current, err := parse(p.Path, now)
-	if err != nil {
-		return nil, err
-	}
-	was, err := parse(p.Path, before)
-	if err != nil {
-		return nil, err
-	}
-	return current.edited(func(d *document) error {
-		gone := p.Own != nil
-		for _, own := range p.Connects {
-			if len(d.pieces(own.Table, own.is)) == 0 {
-				continue // it has been taken out since
-			}
-			if err := d.swap(own.Table, own.is, was.pieces(own.Table, own.is)); err != nil {
-				return err
-			}
+// back is a client's file as it is now, in which what an import has done to it is undone: the
+// servers stand again that it took out, and its own do not. The file was before, and the import
+// made it so.
+func back(path string, now, before, made []byte) ([]byte, error) {
+	var docs [3]*document
+	for i, text := range [][]byte{now, before, made} {
+		var err error
+		if docs[i], err = parse(path, text); err != nil {
+			return nil, err
 		}
-		for _, t := range p.Taken {
-			there, _ := d.top().child(t.Table...)
-			put := was.pieces(t.Table, func(name string) bool {
-				_, again := there.child(name)
-				return slices.Contains(t.Names, name) && !again
+	}
+	return docs[0].edited(func(d *document) error {
+		for _, table := range docs[1].serverTables() {
+			was, are, there := docs[1].servers(table), docs[2].servers(table), d.servers(table)
+			take := func(name string) bool { is := said(are, name); return is != "" && is != said(was, name) }
+			put := slices.DeleteFunc(slices.Clone(was), func(s rawServer) bool {
+				gone := said(are, s.name) == ""
+				return !gone && !take(s.name) || gone != (said(there, s.name) == "")
 			})
-			take := nothing
-			if gone && slices.Equal(t.Table, p.Own) {
-				take, gone = isOwn, false
-			}
-			if err := d.swap(t.Table, take, put); err != nil {
+			if err := d.swap(table, take, put); err != nil {
 				return err
 			}
-		}
-		if gone {
-			return d.swap(p.Own, isOwn, nil)
 		}
 		return nil
 	})

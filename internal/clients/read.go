@@ -70,14 +70,11 @@ func (r *Reader) Notes() []Note { return r.notes }
 
 // ownEntry is mcpschedd itself, as a file has it among its servers.
 type ownEntry struct {
-	Table []string `json:"table"`
-	Name  string   `json:"name"`
-
+	table  []string
+	name   string
 	file   string
 	serves bool // it starts serve, and could start connect
 }
-
-func (o ownEntry) is(name string) bool { return name == o.Name }
 
 // NoServers is a file without any.
 type NoServers struct{ File string }

@@ -96,19 +96,23 @@ func (r *Reader) Forbidden(path string) string {
 	return ""
 }
 
-// Move is a server of Claude Code that has become an upstream.
+// Move is a server of a client that has become an upstream.
 type Move struct {
-	Name     string // as Claude Code calls it
-	Folder   string // the only one that it is for; "": all
-	Upstream string
+	Name     string `json:"name"`             // as the client calls it
+	Folder   string `json:"folder,omitempty"` // the only one that it is for; "": all
+	Upstream string `json:"upstream"`
 }
 
-// Moves are the servers that become upstreams. called is the upstream; "": it stays.
+func (s Server) move(upstream string) Move {
+	return Move{s.From.entry, strings.Join(s.Block.Folders, ""), upstream}
+}
+
+// Moves are the servers of Claude Code that become upstreams. called is the upstream; "": it stays.
 func (r *Reader) Moves(called func(Server) string) []Move {
 	var all []Move
 	for _, s := range r.servers {
 		if upstream := called(s); upstream != "" && s.From.Client == "claude" {
-			all = append(all, Move{s.From.entry, strings.Join(s.Block.Folders, ""), upstream})
+			all = append(all, s.move(upstream))
 		}
 	}
 	return all
@@ -120,10 +124,6 @@ func (r *Reader) Rewrites(moves []Move, prefix bool) []Rewrite {
 	var all []Rewrite
 	for f, doc := range r.settings() {
 		names := renamer{moves: moves, folder: f.folder, prefix: prefix}
-		was, err := doc.encoded(doc.text)
-		if err != nil {
-			continue // it was read
-		}
 		text, err := doc.edited(func(d *document) error {
 			for _, n := range d.ruleTexts() {
 				if s, _ := n.value().(string); names.replace(s) != s {
@@ -134,7 +134,7 @@ func (r *Reader) Rewrites(moves []Move, prefix bool) []Rewrite {
 			return nil
 		})
 		if err == nil && len(names.renamed) > 0 {
-			all = append(all, Rewrite{f.path, was, text, names.renamed, f.shared || f.path == r.options.managed("managed-settings.json")})
+			all = append(all, Rewrite{f.path, doc.bytes(), text, names.renamed, f.shared || f.path == r.options.managed("managed-settings.json")})
 		}
 	}
 	for _, folder := range r.claudeFolders() {

@@ -42,14 +42,14 @@ type record struct {
 
 // saved is one file of a run. Secret as its content may be, the record has only digests.
 type saved struct {
-	Path    string    `json:"path"`
-	Kept    string    `json:"kept,omitempty"` // name of the copy; "": there was no file
-	Before  string    `json:"before,omitempty"`
-	After   string    `json:"after"`
-	Pointed *Pointed  `json:"pointed,omitempty"`
-	Renamed []Rename  `json:"renamed,omitempty"`
-	Hooks   bool      `json:"hooks,omitempty"`
-	Time    time.Time `json:"time"`
+	Path    string   `json:"path"`
+	Kept    string   `json:"kept,omitempty"` // name of the copy; "": there was no file
+	Before  string   `json:"before,omitempty"`
+	After   string   `json:"after"`
+	Made    string   `json:"made,omitempty"` // of a client's file: name of a copy of what it became
+	Moves   []Move   `json:"moves,omitempty"`
+	Renamed []Rename `json:"renamed,omitempty"`
+	Hooks   bool     `json:"hooks,omitempty"`
 }
 
 const runs = "import" // folder of the state
@@ -74,7 +74,13 @@ func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (st
 		if err := c.File.Writable(); err != nil {
 			return "", errors.Join(err, os.RemoveAll(folder))
 		}
-		s := &saved{Path: c.File.Path, After: digest(c.Text), Pointed: c.Pointed, Renamed: c.Renamed, Hooks: c.Hooks, Time: now}
+		s := &saved{Path: c.File.Path, After: digest(c.Text), Renamed: c.Renamed, Hooks: c.Hooks}
+		if c.Pointed != nil {
+			s.Moves, s.Made = c.Pointed.Moves, fmt.Sprintf("%d-made-%s", i, filepath.Base(c.File.Path))
+			if err := keep(filepath.Join(folder, s.Made), c.Text); err != nil {
+				return "", errors.Join(err, os.RemoveAll(folder))
+			}
+		}
 		if c.File.Exists {
 			s.Kept, s.Before = fmt.Sprintf("%d-%s", i, filepath.Base(c.File.Path)), digest(c.File.Text)
 			if err := keep(filepath.Join(folder, s.Kept), c.File.Text); err != nil {
@@ -164,17 +170,8 @@ func Moved(dir state.Dir) ([]Move, error) {
 	var all []Move
 	for _, r := range records {
 		for _, s := range r.Files {
-			if s.Pointed == nil || filepath.Base(s.Path) != ".claude.json" {
-				continue
-			}
-			for _, t := range s.Pointed.Taken {
-				folder := ""
-				if len(t.Table) == 3 { // projects, FOLDER, mcpServers
-					folder = t.Table[1]
-				}
-				for i, upstream := range t.Upstreams {
-					all = append(all, Move{t.Names[i], folder, upstream})
-				}
+			if filepath.Base(s.Path) == ".claude.json" {
+				all = append(all, s.Moves...)
 			}
 		}
 	}
@@ -242,7 +239,10 @@ func (r *record) undo(only func(path string) bool) ([]Undone, error) {
 }
 
 // isOurs reports whether a file is the configuration, or one of variables.
-func (s *saved) isOurs() bool { return s.Pointed == nil && !s.isSettings() }
+func (s *saved) isOurs() bool { return !s.isClients() && !s.isSettings() }
+
+// isClients reports whether a file is that of a client, which has servers.
+func (s *saved) isClients() bool { return s.Made != "" }
 
 // isSettings reports whether a file has rules or hooks of Claude Code.
 func (s *saved) isSettings() bool { return len(s.Renamed) > 0 || s.Hooks }
@@ -250,7 +250,7 @@ func (s *saved) isSettings() bool { return len(s.Renamed) > 0 || s.Hooks }
 // waits reports whether a file is not to be taken back yet: it is that of another client, or a
 // client that needs it keeps mcpschedd.
 func (r *record) waits(s *saved, only func(path string) bool) bool {
-	if s.Pointed != nil {
+	if s.isClients() {
 		return !only(s.Path)
 	}
 	needs := "" // any client's
@@ -258,7 +258,7 @@ func (r *record) waits(s *saved, only func(path string) bool) bool {
 		needs = ".claude.json"
 	}
 	return !slices.ContainsFunc(r.Sources, only) || slices.ContainsFunc(r.Files, func(o *saved) bool {
-		return o.Pointed != nil && strings.HasSuffix(o.Path, needs) && !only(o.Path)
+		return o.isClients() && strings.HasSuffix(o.Path, needs) && !only(o.Path)
 	})
 }
 
@@ -286,10 +286,14 @@ func (s *saved) restore(folder string) (string, error) {
 		return "removed", f.Remove()
 	case now == s.After:
 		return "as it was before", f.Write(was)
-	case !f.Exists && s.Pointed != nil:
+	case !f.Exists && s.isClients():
 		return "made again, as it was before", f.Write(was)
-	case s.Pointed != nil:
-		text, err := s.Pointed.back(f.Text, was)
+	case s.isClients():
+		made, err := os.ReadFile(filepath.Join(folder, s.Made))
+		if err != nil {
+			return "", err
+		}
+		text, err := back(s.Path, f.Text, was, made)
 		if err != nil {
 			return "", err
 		}
