@@ -12,6 +12,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/tailscale/hujson"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
 )
 
 const (
@@ -21,11 +23,11 @@ const (
 
 // document is one file of a client: JSON with comments and trailing commas, or TOML.
 type document struct {
-	path   string
-	toml   bool
-	marked bool         // the file begins with a byte order mark
-	text   []byte       // without that
-	root   hujson.Value // of TOML only the servers
+	path     string
+	encoding encoding.Encoding
+	toml     bool
+	text     []byte       // in UTF-8, without a byte order mark
+	root     hujson.Value // of TOML only the servers
 }
 
 // node is one value of a document.
@@ -49,9 +51,10 @@ func parse(path string, data []byte) (*document, error) {
 	if len(data) > maxSize {
 		return nil, fmt.Errorf("%s: want a file of at most %d MiB", path, maxSize>>20)
 	}
-	d := &document{path: path, toml: strings.HasSuffix(path, ".toml")}
-	if d.text, d.marked = bytes.CutPrefix(data, []byte(byteOrderMark)); !utf8.Valid(d.text) {
-		return nil, fmt.Errorf("%s: want a file in UTF-8; nothing is changed in it", path)
+	d := &document{path: path, toml: strings.HasSuffix(path, ".toml"), encoding: encodingOf(data)}
+	d.text, _ = d.encoding.NewDecoder().Bytes(data) // what is broken becomes another
+	if !bytes.Equal(d.bytes(), data) {
+		return nil, fmt.Errorf("%s: want a file in UTF-8 or UTF-16; nothing is changed in it", path)
 	}
 	if i := tooDeep(d.text); i >= 0 {
 		return nil, fmt.Errorf("%s:%d: want objects and lists at most %d deep", d.path, d.line(i), maxDepth)
@@ -62,14 +65,22 @@ func parse(path string, data []byte) (*document, error) {
 	return d, d.parseJSON()
 }
 
-const byteOrderMark = "\ufeff"
+// encodingOf tells how a file is written by its byte order mark.
+func encodingOf(data []byte) encoding.Encoding {
+	for mark, as := range map[string]encoding.Encoding{
+		"\xff\xfe": unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), "\xfe\xff": unicode.UTF16(unicode.BigEndian, unicode.UseBOM), "\ufeff": unicode.UTF8BOM,
+	} {
+		if bytes.HasPrefix(data, []byte(mark)) {
+			return as
+		}
+	}
+	return encoding.Nop
+}
 
 // bytes is the file as it is written.
 func (d *document) bytes() []byte {
-	if d.marked {
-		return append([]byte(byteOrderMark), d.text...)
-	}
-	return d.text
+	out, _ := d.encoding.NewEncoder().Bytes(d.text) // what was read can be written
+	return out
 }
 
 func (d *document) parseJSON() (err error) {

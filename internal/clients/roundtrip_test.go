@@ -10,12 +10,25 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/state"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func utf16File(mark string, text string) string {
+	out := []byte(mark)
+	for _, u := range utf16.Encode([]rune(text)) {
+		if mark == "\xff\xfe" {
+			out = append(out, byte(u), byte(u>>8))
+		} else {
+			out = append(out, byte(u>>8), byte(u))
+		}
+	}
+	return string(out)
+}
 
 // oddFiles are files as people and programs leave them; each has a server "s" and some more
 // that are taken, and a word "keep" that stays.
@@ -25,7 +38,7 @@ func oddFiles() map[string]string {
 	all := map[string]string{
 		"plain.json": plain, "one line.json": `{"keep":1,"mcpServers":{` + one + `}}`, "no end of line.json": strings.TrimSpace(plain),
 		"tabs.json": strings.ReplaceAll(plain, "  ", "\t"), "crlf.json": strings.ReplaceAll(plain, "\n", "\r\n"), "cr in places.json": strings.Replace(plain, "\n", "\r\n", 2),
-		"bom.json":                  "\ufeff" + plain,
+		"bom.json": "\ufeff" + plain, "utf-16le.json": utf16File("\xff\xfe", plain+"// 日本 🎉\n"), "utf-16be.json": utf16File("\xfe\xff", plain),
 		"trailing commas.json":      strings.NewReplacer("}\n  },", "},\n  },", "[1, 2]", "[1, 2,],").Replace(plain),
 		"line comments.json":        "// keep\n" + strings.NewReplacer(`"s":`, "// of s\n    \"s\":", "}},\n", "}}, // behind s\n").Replace(plain),
 		"block comments.json":       strings.NewReplacer(`"s":`, `/* a */ "s" /* b */ : /* c */`, "}},", "}} /* d, */ , /* e */").Replace(plain),
@@ -138,6 +151,10 @@ func undo(t *testing.T, dir state.Dir) []clients.Undone {
 	return done
 }
 
+func readable(text string) string {
+	return strings.ReplaceAll(text, "\x00", "") // of UTF-16
+}
+
 // TestImportAndUndo: the file has mcpschedd instead of its servers, all else of it is there,
 // and then it is as it was, byte by byte.
 func TestImportAndUndo(t *testing.T) {
@@ -148,14 +165,14 @@ func TestImportAndUndo(t *testing.T) {
 	for name, text := range files {
 		t.Run(name, func(t *testing.T) {
 			i := importFile(t, name, text)
-			after := i.after
+			after := readable(i.after)
 			if !strings.Contains(after, "keep") || !strings.Contains(after, "mcpschedd") || strings.Contains(after, "hunter2") || strings.Count(after, "mcpschedd\"")+strings.Count(after, "mcpschedd]") == 0 {
 				t.Errorf("got\n%s", after)
 			}
 			if strings.Contains(text, "\r\n") && !strings.Contains(text, "in places") && strings.Count(i.before, "\n")-strings.Count(i.before, "\r\n") == 0 && strings.Count(i.after, "\n") != strings.Count(i.after, "\r\n") {
 				t.Errorf("other ends of lines: %q", i.after)
 			}
-			if _, rest, ok := strings.Cut(text, `"z": [`); ok && !strings.HasSuffix(after, `"z": [`+rest) {
+			if _, rest, ok := strings.Cut(readable(text), `"z": [`); ok && !strings.HasSuffix(after, `"z": [`+rest) {
 				t.Errorf("what stands behind the servers has changed:\n%s", after)
 			}
 			for line := range strings.Lines(after) {
@@ -187,7 +204,7 @@ func TestImportAndUndo(t *testing.T) {
 func TestUndoOfAChangedFile(t *testing.T) {
 	for name, text := range oddFiles() {
 		t.Run(name, func(t *testing.T) {
-			if strings.HasPrefix(name, "ours") {
+			if strings.HasPrefix(name, "utf-16") || strings.HasPrefix(name, "ours") {
 				t.Skip("changed as text below")
 			}
 			i := importFile(t, name, text)
