@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"cmd/mcpschedd-small": {"internal/config", "internal/daemon"},
 	"cmd/mcpschedd-guard": {"internal/guard"},
 	"internal/proxy": {
-		"internal/call", "internal/dedup", "internal/deliver", "internal/enrich", "internal/record", "internal/excerpt", "internal/front",
+		"internal/call", "internal/classify", "internal/dedup", "internal/deliver", "internal/enrich", "internal/record", "internal/excerpt", "internal/front",
 		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate",
 		"internal/predict", "internal/toolsearch", "internal/upstream", "internal/valuemodel",
 	},
@@ -58,7 +58,7 @@ var allowed = map[string][]string{
 	"internal/deliver":    {"internal/call", "internal/jsonrpc", "internal/valuemodel"},
 	"internal/limit":      {"internal/age"},
 	"internal/valkey":     {"internal/call", "internal/dedup"}, // what several replicas share
-	"internal/classify":   {},                                  // does this one call only read: command lines, SQL statements
+	"internal/classify":   {},                                  // does this one call only read: command lines, what git is set up to run, SQL statements
 	"internal/valuemodel": {"internal/call", "internal/classify", "internal/nearest"},
 	"internal/call":       {},
 	"internal/enrich":     {"internal/call", "internal/schedule", "internal/valuemodel"},

@@ -8,7 +8,9 @@
 //	classify.Shell.Of(names, value) // {"command": "git log -3 | head"} → Reads
 //	classify.SQL.Of(names, value)   // {"sql": "SELECT 1; DROP TABLE t"} → Unknown
 //
-// Everything here is a pure function of its arguments.
+// Everything here is a pure function of its arguments. What a call that is quiet asks for
+// besides, that the configuration of a git repository names no programs, its caller finds
+// out: see [Effect].
 package classify
 
 import (
@@ -31,14 +33,24 @@ type Level int
 
 const (
 	Unknown Level = iota // it may change anything
-	Quiet                // it changes nothing that others read, but is not to be run early: git may run programs that a repository names
+	Quiet                // it changes nothing that others read, but is not to be run early
 	Reads                // it changes nothing
 )
+
+// Effect is what one call does.
+type Effect struct {
+	Level Level
+
+	// Repositories are the folders, seen from the one that the tool runs in unless they are
+	// absolute, where git is run; of a quiet call. It is quiet if the git configuration that
+	// holds there names no programs that git would run, and is not known otherwise.
+	Repositories []string
+}
 
 // Of says what a call does. What to run must stand in exactly one argument, and beside it
 // only what is known to change nothing of what it means. names are those of all arguments,
 // value gives the raw JSON of one.
-func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Level {
+func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect {
 	only, folder := "", ""
 	for name := range names {
 		lower := strings.ToLower(name)
@@ -48,26 +60,43 @@ func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Level {
 		case k == Shell && isFolder(lower) && folder == "":
 			folder = name
 		case !k.ignores(lower) && !(isSwitch(name) && string(value(name)) == "false"):
-			return Unknown
+			return Effect{}
 		}
 	}
 	if only == "" {
-		return Unknown
+		return Effect{}
 	}
 	text, ok := Text(value(only))
 	switch {
 	case !ok:
-		return Unknown
+		return Effect{}
 	case k == SQL && Statement(text):
-		return Reads
-	case k == Shell && folder != "" && strings.Contains(text, "git"):
-		// Git obeys the configuration of the repository there, which may have come with files
-		// of others.
-		return min(Quiet, ShellLine(text))
-	case k == Shell:
+		return Effect{Level: Reads}
+	case k == Shell && folder == "":
 		return ShellLine(text)
+	case k == Shell:
+		return inFolder(ShellLine(text), value(folder), text)
 	}
-	return Unknown
+	return Effect{}
+}
+
+// inFolder is what a command line does in a folder that the call names. Git obeys the
+// configuration of the repository there, which may have come with files of others.
+func inFolder(e Effect, folder []byte, line string) Effect {
+	if e.Level == Unknown || !strings.Contains(line, "git") {
+		return e
+	}
+	path, ok := Text(folder)
+	if !ok || strings.HasPrefix(path, "~") {
+		return Effect{}
+	}
+	repositories := []string{path}
+	for _, r := range e.Repositories {
+		if r = within(path, r); r != path {
+			repositories = append(repositories, r)
+		}
+	}
+	return Effect{Level: Quiet, Repositories: repositories}
 }
 
 // runs reports whether an argument is what a tool runs. Other spellings are not:

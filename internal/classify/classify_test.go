@@ -5,31 +5,39 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"mcpschedd/internal/classify"
 )
 
 // What runs git in a folder that the call names obeys the configuration there.
 func TestOfInAFolder(t *testing.T) {
+	quiet := func(folders ...string) classify.Effect {
+		return classify.Effect{Level: classify.Quiet, Repositories: folders}
+	}
 	tests := []struct {
 		args string
-		want classify.Level
+		want classify.Effect
 	}{
-		{`{"command":"ls","cwd":"/x"}`, classify.Reads},
-		{`{"command":"git log","cwd":"/x"}`, classify.Quiet},
-		{`{"command":"git status","workdir":"/x"}`, classify.Quiet},
-		{`{"command":"git -C a status","workdir":"/x"}`, classify.Quiet},
-		{`{"command":"git add .","workdir":"/x"}`, classify.Unknown},
-		{`{"command":"git status","cwd":"/x","workdir":"/y"}`, classify.Unknown},
-		{`{"command":"git status","env":{"GIT_DIR":"x"}}`, classify.Unknown},
-		{`{"command":"git status","timeout":9}`, classify.Quiet},
+		{`{"command":"ls","cwd":"/x"}`, classify.Effect{Level: classify.Reads}},
+		{`{"command":"git log","cwd":"/x"}`, quiet("/x")},
+		{`{"command":"git status","workdir":"/x"}`, quiet("/x")},
+		{`{"command":"git -C a status","workdir":"/x"}`, quiet("/x", "/x/a")},
+		{`{"command":"git -C /a status","workdir":"/x"}`, quiet("/x", "/a")},
+		{`{"command":"git status","cwd":"~/x"}`, classify.Effect{}},
+		{`{"command":"git status","cwd":7}`, classify.Effect{}},
+		{`{"command":"git status","cwd":"/x","workdir":"/y"}`, classify.Effect{}},
+		{`{"command":"git status","env":{"GIT_DIR":"x"}}`, classify.Effect{}},
+		{`{"command":"git status","timeout":9}`, quiet("")},
 	}
 	for _, tt := range tests {
 		var args map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(tt.args), &args); err != nil {
 			t.Fatal(err)
 		}
-		if got := classify.Shell.Of(maps.Keys(args), func(name string) []byte { return args[name] }); got != tt.want {
-			t.Errorf("%s: got level %v, want %v", tt.args, got, tt.want)
+		got := classify.Shell.Of(maps.Keys(args), func(name string) []byte { return args[name] })
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.args, diff)
 		}
 	}
 }
@@ -50,8 +58,8 @@ func TestOfAStatement(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &args); err != nil {
 			t.Fatal(err)
 		}
-		if got := classify.SQL.Of(maps.Keys(args), func(name string) []byte { return args[name] }); got != want {
-			t.Errorf("%s: got level %v, want %v", text, got, want)
+		if got := classify.SQL.Of(maps.Keys(args), func(name string) []byte { return args[name] }); got.Level != want {
+			t.Errorf("%s: got level %v, want %v", text, got.Level, want)
 		}
 	}
 }

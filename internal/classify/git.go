@@ -1,50 +1,60 @@
 package classify
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// git says what a call of git does.
+// git says what a call of git does, and in which folder, seen from the one that it is run in.
 //
 // Git obeys the configuration of the repository it looks at: core.fsmonitor runs a program
 // for whatever reads the index, textconv and diff.external for what shows patches, gpg
 // verifies signatures. So a call reads only if it looks at commits alone, without patches or
 // with those programs refused, in the folder that the server's user chose. Of other calls
-// with listed options it is said that they are quiet: what such a program shows, filters or
-// watches changes no file that is read. git status, a git diff of the work tree and their
+// with listed options it is said that they are quiet, on condition that the repository's
+// configuration names no such program. git status, a git diff of the work tree and their
 // like rewrite the index with what they found of each file's times, and hold its lock
 // meanwhile: that shows to what reads the file .git/index itself, not to git or to readers
 // of any other file.
-func git(words []word, fed bool) Level {
-	effect := Reads
+func git(words []word, fed bool) (effect Level, folder string) {
+	effect = Reads
 	for len(words) > 0 && strings.HasPrefix(words[0].text, "-") {
 		switch words[0].text {
 		case "--no-pager", "--no-optional-locks":
 		case "--version":
 			if len(words) > 1 {
-				return Unknown
+				return Unknown, ""
 			}
-			return effect
+			return effect, folder
 		case "-C":
 			if len(words) < 2 || !words[1].operand() || words[1].glob || words[1].text[0] == '~' {
-				return Unknown
+				return Unknown, ""
 			}
 			// The folder may hold a repository that came with files of others, and has
 			// a configuration of its own.
 			words, effect = words[1:], Quiet
+			folder = within(folder, words[0].text)
 		default:
-			return Unknown
+			return Unknown, ""
 		}
 		words = words[1:]
 	}
 	if len(words) == 0 || slices.ContainsFunc(words, func(w word) bool { return asksGPG(w.text) }) {
-		return Unknown
+		return Unknown, ""
 	}
 	if slices.ContainsFunc(words, func(w word) bool { return asksIndex(w.text) }) {
 		effect = Quiet
 	}
-	return min(effect, gitCommand(words[0].text, words[1:], fed))
+	return min(effect, gitCommand(words[0].text, words[1:], fed)), folder
+}
+
+// within is a path as seen from folder.
+func within(folder, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(folder, path)
 }
 
 // gitCommand says what a command of git does.

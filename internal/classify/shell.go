@@ -25,22 +25,24 @@ const bareBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 // be classified this way. What the server's user has set up (aliases, PATH,
 // ripgrep's configuration, git's of the folder the server is in) is taken to keep a
 // reading command one, and the output to be no terminal, so that no pager runs.
-func ShellLine(command string) Level {
+func ShellLine(command string) Effect {
 	if len(command) > maxCommand || !plainASCII(command) {
-		return Unknown
+		return Effect{}
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
 	if err != nil || len(file.Stmts) == 0 {
-		return Unknown
+		return Effect{}
 	}
-	l, level := line{text: command}, Reads
+	l := line{text: command, effect: Effect{Level: Reads}}
 	for _, s := range file.Stmts {
-		level = min(level, l.statement(s, false))
+		if !l.statement(s, false) {
+			return Effect{}
+		}
 	}
 	if !l.between(len(command)) {
-		return Unknown
+		return Effect{}
 	}
-	return level
+	return l.effect
 }
 
 // plainASCII refuses new lines, tabs and whatever is not ASCII: shells and
@@ -56,8 +58,9 @@ func plainASCII(s string) bool {
 
 // line is a command line whose statements are being looked at, from left to right.
 type line struct {
-	text string
-	done int // bytes of text that have been accounted for
+	text   string
+	done   int    // bytes of text that have been accounted for
+	effect Effect // of the statements so far
 }
 
 // between reports whether there is nothing but blanks and operators up to the
@@ -66,26 +69,27 @@ func (l *line) between(end int) bool {
 	return end >= l.done && strings.Trim(l.text[l.done:end], " |&;") == ""
 }
 
-// statement says what a statement does; fed, whether its standard input is another one's
-// output.
-func (l *line) statement(s *syntax.Stmt, fed bool) Level {
+// statement says whether a statement reads; fed, whether its standard input is
+// another one's output.
+func (l *line) statement(s *syntax.Stmt, fed bool) bool {
 	if s.Negated || s.Background || s.Coprocess || s.Disown {
-		return Unknown
+		return false
 	}
 	switch cmd := s.Cmd.(type) {
 	case *syntax.BinaryCmd:
-		if len(s.Redirs) > 0 || cmd.Op != syntax.AndStmt && cmd.Op != syntax.OrStmt && cmd.Op != syntax.Pipe {
-			return Unknown
+		if len(s.Redirs) > 0 {
+			return false
 		}
-		return min(l.statement(cmd.X, fed), l.statement(cmd.Y, fed || cmd.Op == syntax.Pipe))
+		switch cmd.Op {
+		case syntax.AndStmt, syntax.OrStmt:
+			return l.statement(cmd.X, fed) && l.statement(cmd.Y, fed)
+		case syntax.Pipe:
+			return l.statement(cmd.X, fed) && l.statement(cmd.Y, true)
+		}
 	case *syntax.CallExpr:
-		level := l.call(cmd.Args, fed)
-		if len(cmd.Assigns) > 0 || !l.redirections(s.Redirs) {
-			return Unknown
-		}
-		return level
+		return len(cmd.Assigns) == 0 && l.call(cmd.Args, fed) && l.redirections(s.Redirs)
 	}
-	return Unknown
+	return false
 }
 
 // redirections lets through those that write to no file: 2>&1, and what goes to /dev/null.
@@ -106,34 +110,41 @@ func (l *line) redirections(all []*syntax.Redirect) bool {
 	return true
 }
 
-func (l *line) call(args []*syntax.Word, fed bool) Level {
+func (l *line) call(args []*syntax.Word, fed bool) bool {
 	words := make([]word, 0, len(args))
 	for _, arg := range args {
 		start, end := int(arg.Pos().Offset()), int(arg.End().Offset())
-		w, ok := wordOf(arg)
-		if !ok || !l.between(start) {
-			return Unknown
+		if !l.between(start) {
+			return false
 		}
 		l.done = end
+		w, ok := wordOf(arg)
+		if !ok {
+			return false
+		}
 		words = append(words, w)
 	}
 	if len(words) == 0 || l.text[args[0].Pos().Offset():args[0].End().Offset()] != words[0].text {
-		return Unknown // a quoted name is one to be wary of
+		return false // a quoted name is one to be wary of
 	}
-	return runs(words[0].text, words[1:], fed)
+	return l.command(words[0].text, words[1:], fed)
 }
 
-// runs says what a command does.
-func runs(name string, words []word, fed bool) Level {
+// command adds what a command does to what those before it do; false if it is not known.
+func (l *line) command(name string, words []word, fed bool) bool {
 	if name == "git" {
-		return git(words, fed)
+		level, folder := git(words, fed)
+		if level == Quiet && !slices.Contains(l.effect.Repositories, folder) {
+			l.effect.Repositories = append(l.effect.Repositories, folder)
+		}
+		l.effect.Level = min(l.effect.Level, level)
+		return level != Unknown
 	}
-	own, special := ownRules[name]
+	if reads, own := ownRules[name]; own {
+		return reads(words, fed)
+	}
 	c, known := commands()[name]
-	if special && own(words, fed) || !special && known && c.reads(words, fed) {
-		return Reads
-	}
-	return Unknown
+	return known && c.reads(words, fed)
 }
 
 // word is an argument as the command gets it.

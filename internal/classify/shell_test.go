@@ -1,16 +1,18 @@
 package classify_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"mvdan.cc/sh/v3/syntax"
 
 	"mcpschedd/internal/classify"
 )
 
-func level(line string) classify.Level { return classify.ShellLine(line) }
+func level(line string) classify.Level { return classify.ShellLine(line).Level }
 
 // changingCommands are some that no line may call.
 var changingCommands = []string{"", "rm", "touch", "tee", "xargs", "awk", "curl", "cd", "sh", "eval", "exec", "env", "sudo", "time", "go", "npm"}
@@ -41,11 +43,13 @@ func readingLines() []string {
 }
 
 // quietLines holds command lines that change nothing that others read, and may not be run
-// early.
-func quietLines() []string {
-	return []string{
-		"git -C /a/b status", "git -C src log", "git -C src -C ../b diff | head", "git -C /a -C b log",
-		"git log -3 && git -C /a log && git status", "git status && git -C /a status; git -C /a diff",
+// early: line → the folders whose configuration must name no programs.
+func quietLines() map[string][]string {
+	lines := map[string][]string{
+		"git -C /a/b status": {"/a/b"}, "git -C src log": {"src"}, "git -C src -C ../b diff | head": {"b"}, "git -C /a -C b log": {"/a/b"},
+		"git log -3 && git -C /a log && git status": {"/a", ""}, "git status && git -C /a status; git -C /a diff": {"", "/a"},
+	}
+	for _, line := range []string{
 		"git --no-optional-locks status -sb", "git show", "git show HEAD", "git show --stat", "git show --no-textconv HEAD", "git log -p",
 		"git log --patch", "git log -u", "git log -U3", "git log --no-ext-diff -p", "git log -S x", "git log -Gx", "git log -L1,2:a",
 		"git diff a..b", "git diff --cached", "git diff --no-textconv a..b", "git blame a", "git blame HEAD -- a", "git blame --no-ext-diff --no-textconv a", "git blame --no-ext-diff --no-textconv -- a", "git diff --no-ext-diff --no-textconv --cached",
@@ -53,7 +57,10 @@ func quietLines() []string {
 		"git branch --contains=:a.txt", "git blame --no-ext-diff --no-textconv HEAD.. -- a", "git ls-files -m", "git ls-files -d", "git ls-files -o", "git ls-files --others", "git ls-files --modified", "git status",
 		"git status -s", "git diff", "git diff HEAD", "git diff --stat", "git diff a b", "git diff ../x", "git diff a/../b", "git diff -- a..b",
 		"git diff --no-ext-diff --no-textconv a b", "git diff --no-ext-diff --no-textconv -- a..b",
+	} {
+		lines[line] = []string{""}
 	}
+	return lines
 }
 
 // changingLines holds command lines that are refused: they write, run something, hang,
@@ -106,9 +113,10 @@ func TestShellLine(t *testing.T) {
 			t.Errorf("%q: got a write, want a read", c)
 		}
 	}
-	for _, c := range quietLines() {
-		if got := level(c); got != classify.Quiet {
-			t.Errorf("%q: got level %v, want one that is quiet", c, got)
+	for c, folders := range quietLines() {
+		want := classify.Effect{Level: classify.Quiet, Repositories: folders}
+		if diff := cmp.Diff(want, classify.ShellLine(c)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c, diff)
 		}
 	}
 	for _, c := range changingLines() {
@@ -125,7 +133,7 @@ func TestShellLine(t *testing.T) {
 
 // TestShellLineWithMore adds something that writes to what reads.
 func TestShellLineWithMore(t *testing.T) {
-	for _, c := range append(readingLines(), quietLines()...) {
+	for _, c := range slices.AppendSeq(readingLines(), maps.Keys(quietLines())) {
 		wantWritesWithMore(t, c)
 	}
 }
@@ -146,7 +154,7 @@ func wantWritesWithMore(t *testing.T, c string) {
 }
 
 func FuzzShellLine(f *testing.F) {
-	for _, c := range slices.Concat(readingLines(), changingLines(), quietLines()) {
+	for _, c := range slices.AppendSeq(append(readingLines(), changingLines()...), maps.Keys(quietLines())) {
 		f.Add(c)
 	}
 	f.Fuzz(func(t *testing.T, c string) {

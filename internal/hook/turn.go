@@ -76,7 +76,7 @@ func useOf(r *daemon.Report) use {
 	case "Edit", "Write", "MultiEdit", "NotebookEdit":
 		return use{writes: true}
 	case "Bash":
-		if classify.ShellLine(r.Command) == classify.Reads {
+		if classify.ShellLine(r.Command).Level == classify.Reads {
 			return use{}
 		}
 		return use{writes: true, background: r.Background, detaches: classify.Detaches(r.Command)}

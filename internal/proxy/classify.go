@@ -3,8 +3,10 @@ package proxy
 import (
 	"iter"
 	"strings"
+	"time"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/classify"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -29,7 +31,11 @@ func (c *callClass) storable() bool { return c.query.Key.Scope != "" }
 func (c *upstreamCall) classify(p *policy) callClass {
 	l := c.lease
 	m := c.s.srv.catalog.model(p, l, c.tool)
-	out, storable := classCall(m, c.method, c.params)
+	out, storable := classCall(m, c.method, c.params, func(folders []string) bool {
+		cmd := &l.member.Spec.Command
+		server := classify.Process{Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env}
+		return c.s.srv.catalog.gitLooks.soon(func() bool { return classify.PlainGit(server, folders) })
+	})
 	scope := scopeAt(c.s, l, c.params)
 	if !storable || scope == "" {
 		return out
@@ -48,13 +54,45 @@ func (c *upstreamCall) classify(p *policy) callClass {
 	return out
 }
 
+// gitLooks bounds the looks at git's configuration: a file system may hang, and with it the
+// reader of a session that waits for one.
+type gitLooks chan struct{} // holds as many as are under way
+
+const (
+	mostGitLooks = 4
+	gitLookTime  = 500 * time.Millisecond // how long a reader waits for one
+)
+
+// soon returns what look does, or false where that takes too long.
+func (g gitLooks) soon(look func() bool) bool {
+	select {
+	case g <- struct{}{}:
+	default:
+		return false
+	}
+	seen := make(chan bool, 1)
+	go func() { // it ends when the file system answers
+		defer func() { <-g }()
+		seen <- look()
+	}()
+	late := time.NewTimer(gitLookTime)
+	defer late.Stop()
+	select {
+	case is := <-seen:
+		return is
+	case <-late.C:
+		return false
+	}
+}
+
 // longest is how many bytes of arguments a key may have: a call with more is not
 // one that comes again.
 const longest = 16 << 10
 
 // classCall says what the model of its tool makes of a call. It is storable
-// if its answer depends on nothing but its arguments and what the query says.
-func classCall(m *valuemodel.Model, method string, params *revision.Params) (out callClass, storable bool) {
+// if its answer depends on nothing but its arguments and what the query says. plainGit reports
+// whether git, as the upstream runs it in folders, runs no other program.
+func classCall(m *valuemodel.Model, method string, params *revision.Params, plainGit func(folders []string) bool) (out callClass, storable bool) {
 	out.host = m.Host
 	switch {
 	case method != "tools/call":
@@ -75,7 +113,7 @@ func classCall(m *valuemodel.Model, method string, params *revision.Params) (out
 	}
 	out.host, out.kind = m.HostOf(args), m.ClassOf(args, names)
 	if !out.kind.Reads() {
-		if !m.Quiet(args, names) {
+		if folders, quiet := m.Quiet(args, names); !quiet || !plainGit(folders) {
 			out.effect = m.Writes(args)
 		}
 		return out, false

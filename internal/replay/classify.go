@@ -38,7 +38,8 @@ func (o *Options) classify(c exact) callClass {
 	out.host = m.HostOf(args)
 	class := m.ClassOf(args, names)
 	if !class.Reads() {
-		if !m.Quiet(args, names) {
+		// The configuration of the recording's repositories is not here: it is taken to be plain.
+		if _, quiet := m.Quiet(args, names); !quiet {
 			out.effect = m.Writes(args)
 		}
 		return out

@@ -31,16 +31,22 @@ func (m *Model) ClassOf(args Arguments, names iter.Seq[string]) Class {
 	if m.Classify == "" {
 		return m.Class
 	}
-	if names != nil && m.Classify.Of(names, args.raw) == classify.Reads {
+	if names != nil && m.Classify.Of(names, args.raw).Level == classify.Reads {
 		return ReadOnly
 	}
 	return Indeterminate
 }
 
 // Quiet reports whether a call that is not known to read, and so is not to be run early,
-// changes nothing that others read all the same: git status and its like.
-func (m *Model) Quiet(args Arguments, names iter.Seq[string]) bool {
-	return m.Classify != "" && names != nil && m.Classify.Of(names, args.raw) == classify.Quiet
+// changes nothing that others read all the same: git status and its like, on condition that
+// the git configuration which holds in these folders names no programs. They are seen from
+// the folder that the server was started in.
+func (m *Model) Quiet(args Arguments, names iter.Seq[string]) (folders []string, ok bool) {
+	if m.Classify == "" || names == nil {
+		return nil, false
+	}
+	e := m.Classify.Of(names, args.raw)
+	return e.Repositories, e.Level == classify.Quiet
 }
 
 // HostOf is the host that a call asks, whose limits count.
