@@ -31,18 +31,20 @@ var module = sync.OnceValue(func() string {
 // which the house is built. A package that is not in it may not exist.
 var allowed = map[string][]string{
 	"cmd/mcpschedd": {
-		"internal/clients", "internal/config", "internal/daemon", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/hook", "internal/jsonrpc", "internal/limit",
+		"internal/budget", "internal/clients", "internal/config", "internal/daemon", "internal/dashboard", "internal/dedup", "internal/demo", "internal/record", "internal/front", "internal/guard", "internal/hook", "internal/jsonrpc", "internal/limit",
 		"internal/nearest", "internal/plan", "internal/proxy", "internal/replay", "internal/secret", "internal/speculate",
 		"internal/state", "internal/tune", "internal/upstream", "internal/valkey", "internal/valuemodel",
 	},
 	"cmd/mcpschedd-small": {"internal/config", "internal/daemon"},
 	"cmd/mcpschedd-guard": {"internal/guard"},
 	"internal/proxy": {
+		"internal/budget",
 		"internal/call", "internal/classify", "internal/dedup", "internal/deliver", "internal/enrich", "internal/record", "internal/excerpt", "internal/front",
 		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate",
 		"internal/predict", "internal/toolsearch", "internal/upstream", "internal/valuemodel",
 	},
 	"internal/age":        {},                                                        // how old something is by both clocks: the one place that minds that a machine sleeps
+	"internal/budget":     {"internal/age"},                                          // the tokens of answers, shared out among sessions
 	"internal/front":      {"internal/age", "internal/jsonrpc", "internal/revision"}, // the client's side of the wire
 	"internal/dedup":      {"internal/age", "internal/call"},
 	"internal/speculate":  {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict"},

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/budget"
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/front"
@@ -58,6 +59,7 @@ func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) 
 		Enrichment: enrichment(&c.Enrichment),
 		Plans:      plans(c),
 		Selection:  selection(at, c, dir),
+		Budgets:    budgets(&c.Budgets),
 
 		ConfigPath: c.Path,
 		Record:     record.Options{Full: c.Telemetry.RecordArguments == "full", Off: c.Telemetry.Events == "off"},
@@ -85,6 +87,14 @@ func enrichment(e *config.Enrichment) speculate.Rules {
 		r.ExclusiveMaxAge = exclusiveMaxAge
 	}
 	return r
+}
+
+// budgets is the [budgets] block.
+func budgets(b *config.Budgets) budget.Rules {
+	return budget.Rules{
+		Context: b.ContextTokens, PerTurn: b.PerTurn, Reserve: b.Reserve,
+		Pool: b.PoolTokens, Window: time.Duration(b.Window), Weights: b.Weights,
+	}
 }
 
 // selection is which tools are listed. What searches led to is kept by the folder that they

@@ -24,6 +24,7 @@ type checker struct {
 func (f checker) check(c *Config) {
 	f.checkServer(c)
 	f.checkPrefetchTimeout(&c.Enrichment)
+	f.checkBudgets(&c.Budgets)
 	for _, u := range c.Upstreams {
 		f.upstreams = append(f.upstreams, u.Name)
 		if u.Name == "plan" && (c.Plan.Enabled || len(c.Plans) > 0) {
@@ -78,6 +79,23 @@ func (f checker) checkPrefetchTimeout(e *Enrichment) {
 		f.warn(key, "%d is taken as %d", e.PrefetchTimeoutMS, maxPrefetchWaitMS)
 	}
 	e.PrefetchTimeoutMS = min(e.PrefetchTimeoutMS, maxPrefetchWaitMS)
+}
+
+// mostWeight is more than any client is worth beside others.
+const mostWeight = 1000
+
+func (f checker) checkBudgets(b *Budgets) {
+	for name, weight := range b.Weights {
+		if weight <= 0 || weight > mostWeight {
+			f.problem(join("budgets", "weights", name), "want a number above 0, up to %d, have %v", mostWeight, weight)
+		}
+	}
+	switch {
+	case b.PoolTokens == 0 && len(b.Weights) > 0:
+		f.warn("budgets.weights", "has no effect without pool_tokens")
+	case b.PoolTokens > 0 && b.Window == 0 && !f.failed("budgets.window"):
+		f.problem("budgets.window", `want a time span above 0, such as "5h", with pool_tokens`)
+	}
 }
 
 // validHost takes host names and addresses, with or without a port.

@@ -29,6 +29,7 @@ type Config struct {
 	Daemon        Daemon      `toml:"daemon"`
 	Upstreams     []Upstream  `toml:"upstreams"` // in the order of the file
 	Enrichment    Enrichment  `toml:"enrichment"`
+	Budgets       Budgets     `toml:"budgets"`
 	Dedup         Dedup       `toml:"dedup"`
 	Limits        []Limit     `toml:"limits"` // in the order of the file
 	Plan          Plan        `toml:"plan"`
@@ -88,6 +89,17 @@ type Enrichment struct {
 	ShadowLabels         int      `toml:"shadow_labels" default:"5" min:"0"`       // labels before a learned edge issues
 	MaxDollars           float64  `toml:"max_dollars_per_session" min:"0"`         // 0: no priced tool is prefetched
 	Learn                bool     `toml:"learn" default:"true"`
+}
+
+// Budgets are the tokens that answers of tools may bring into models' contexts. Zero tokens bound
+// nothing.
+type Budgets struct {
+	ContextTokens int                `toml:"context_tokens" min:"0"`                 // tokens of one session
+	PerTurn       int                `toml:"per_turn" min:"0"`                       // tokens of one turn of a model
+	Reserve       float64            `toml:"reserve" default:"0.25" min:"0" max:"1"` // part of each bound that nothing is added to answers from
+	PoolTokens    int                `toml:"pool_tokens" min:"0"`                    // tokens of all sessions of the process in a window
+	Window        Duration           `toml:"window" default:"5h"`
+	Weights       map[string]float64 `toml:"weights"` // client → its part of the pool, or the most that it may declare; any other: 1
 }
 
 // Dedup is the store of answers.

@@ -36,7 +36,12 @@ func (p *Plan) returns(s *Step) bool { return slices.Contains(p.Outputs, s.ID) }
 // has read.
 func (p *Plan) leftOut(l *Limits) []string {
 	why, runs, dear := make([]string, len(p.Steps)), make([]bool, len(p.Steps)), make([]bool, len(p.Steps))
-	fitting := p.fitting(l)
+	dearWhy, fitting := "left out: budget_tokens", []*Step(nil)
+	if l.NoOptional {
+		dearWhy = "left out: the tokens of [budgets] are used up"
+	} else {
+		fitting = p.fitting(l)
+	}
 	for _, s := range p.Steps {
 		if !s.Optional || slices.Contains(fitting, s) {
 			runs[s.Index] = true
@@ -53,7 +58,7 @@ func (p *Plan) leftOut(l *Limits) []string {
 		switch {
 		case runs[i]:
 		case dear[i]:
-			why[i] = "left out: budget_tokens"
+			why[i] = dearWhy
 		default:
 			why[i] = "left out: nothing that comes back needs it"
 		}

@@ -131,6 +131,8 @@ type Limits struct {
 	Reserve  float64       // share of the budget kept for the model's answer
 	Timeout  time.Duration // of a plan; 0: none
 	ReadOnly bool          // a plan with a step that may write is refused
+
+	NoOptional bool // optional steps are not run: what their client may be given is used up
 }
 
 // Brings is how many tokens of a budget may come back: what the model's answer does

@@ -402,6 +402,9 @@ func (x *request) answer(o outcome) {
 		x.write(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.msg.Method, x.stateless)))
 	default:
 		result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.stateless)
+		if !o.asks {
+			result = x.spend(result)
+		}
 		noteTaskAnswer(x, answer)
 		x.write(answer.Reframe(x.msg.ID, result))
 		answer.Buffer.Release() // here and nowhere else: it has been written, and nothing keeps any part of it

@@ -4,17 +4,21 @@ import (
 	"slices"
 	"sync"
 
+	"mcpschedd/internal/budget"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
 )
 
 // Common is what the servers of one process have in common: the store, so that a write through
-// one of them ends the answers of all, and the pace of hosts. No two of them have a session or
+// one of them ends the answers of all, the pace of hosts, and the pool of tokens. No two of them have a session or
 // an instance in common, so no answer of the one is given by another.
 type Common struct {
 	store  *dedup.Store
 	limits *limit.Hosts
+
+	budgets *budget.Pool
+	meter   *meter // of the answers that these count
 
 	mu      sync.Mutex
 	servers []*Server // that have not been closed; the first reports the figures of both
@@ -22,7 +26,10 @@ type Common struct {
 
 // NewCommon makes it, with the bounds and limits of a configuration.
 func NewCommon(o Options) *Common {
-	return &Common{store: dedup.New(o.Dedup), limits: limit.New(o.Limits)}
+	return &Common{
+		store: dedup.New(o.Dedup), limits: limit.New(o.Limits),
+		budgets: budget.NewPool(o.Budgets, nil), meter: &meter{Meter: budget.NewMeter()},
+	}
 }
 
 // Share divides the limits of hosts among n replicas, of which this process is one.

@@ -69,6 +69,10 @@ func hint(result []byte, begun []speculate.Started, called func(tool string) str
 // inlined adds the answers of the prefetches that are near certain, as far as they
 // come in time.
 func (c *upstreamCall) inlined(ctx context.Context, result []byte, a speculate.Announcement, e *speculate.Rules) []byte {
+	tokens := min(e.Budget, c.room(result))
+	if tokens <= 0 {
+		return result
+	}
 	ctx, cancel := context.WithTimeout(ctx, e.Wait) // one deadline, whatever is waited for
 	defer cancel()
 	var add []deliver.Addition
@@ -91,7 +95,7 @@ func (c *upstreamCall) inlined(ctx context.Context, result []byte, a speculate.A
 	if len(add) == 0 {
 		return result
 	}
-	out, taken := deliver.Inline(result, add, e.Budget, a.Intent)
+	out, taken := deliver.Inline(result, add, tokens, a.Intent)
 	for _, i := range taken {
 		c.s.srv.store.Show(of[i])
 	}

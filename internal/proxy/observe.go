@@ -27,6 +27,7 @@ type observedSession struct {
 	speculate.Client
 	numbered atomic.Int64 // calls and prefetches so far
 	turns    turns
+	spending spending
 }
 
 func newObservedSession(ctx context.Context, several bool) *observedSession {
@@ -57,6 +58,13 @@ func (t *turns) begin(now time.Time) (turn int) {
 		t.number++
 		t.heard = time.Time{}
 	}
+	return t.number
+}
+
+// current is the turn that the model is in, as far as its calls tell.
+func (t *turns) current() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	return t.number
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"time"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
@@ -95,6 +96,7 @@ func toolName(params *revision.Params) string {
 
 // serveOwnTool answers a call of one of these tools.
 func serveOwnTool(x *request, own *ownTool) {
+	x.s.observed.turns.begin(time.Now())
 	switch raw := x.msg.Index.Get("arguments"); {
 	case raw == nil || bytes.Equal(raw, []byte("null")):
 		own.serve(x, noArguments)

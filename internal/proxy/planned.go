@@ -39,7 +39,7 @@ func runPlan(x *request, body, params []byte) {
 	case len(defects) > 0:
 		x.finish(failedResult(defects))
 	case p.DryRun:
-		x.finish(structuredResult(p.Outlook(x.s.srv.policy.Load().Plans.Limits).Answer(), nil, false))
+		x.finish(structuredResult(p.Outlook(x.s.planLimits()).Answer(), nil, false))
 	default:
 		r := newPlanRun(x, p)
 		x.s.running.Go(r.run)
@@ -97,7 +97,7 @@ func (r *planRun) run() {
 	if r.refuse = r.confirm(); r.refuse != nil {
 		return
 	}
-	runner := plan.Runner{Limits: r.s.srv.policy.Load().Plans.Limits, Call: r.call, Progress: r.progress, Tokens: tokens}
+	runner := plan.Runner{Limits: r.s.planLimits(), Call: r.call, Progress: r.progress, Tokens: tokens}
 	r.report = runner.Run(r.work.ctx, r.plan)
 	if x, _ := r.work.attended(); x == nil { // its client was asked something, and has not come back
 		r.tell(nil, nil, true)
@@ -195,7 +195,7 @@ func (r *planRun) wrote() bool {
 // answer is what the client gets of a plan that has been run.
 func (r *planRun) answer() (structured []byte, blocks [][]byte) {
 	p := &r.s.srv.policy.Load().Plans
-	return r.report.Answer(r.plan, limits(p.Brings(r.plan.Budget)), func(all []byte) string {
+	return r.report.Answer(r.plan, limits(min(p.Brings(r.plan.Budget), r.s.room().Excerpts)), func(all []byte) string {
 		return r.keep(fmt.Sprintf("plan %d, all results", r.number), all)
 	})
 }

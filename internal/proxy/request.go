@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
@@ -259,6 +260,10 @@ func (x *request) forward(l *leased, method string, params []byte) {
 
 // finish answers with a result of the proxy's own.
 func (x *request) finish(result []byte) {
+	if x.callsOwnTool() {
+		x.s.observed.turns.end(time.Now())
+	}
+	result = x.spend(result)
 	if x.stateless {
 		result = revision.Complete(result, revision.Cacheable(x.msg.Method))
 	}

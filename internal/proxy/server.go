@@ -34,6 +34,7 @@ import (
 	"sync"
 	"time"
 
+	"mcpschedd/internal/budget"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/limit"
@@ -68,6 +69,7 @@ type Options struct {
 	Enrichment speculate.Rules
 	Plans      Plans
 	Selection  Selection
+	Budgets    budget.Rules // of the tokens of answers
 
 	Trace      record.Trace   // nil: nothing is traced
 	ConfigPath string         // of the configuration; "": the built-in defaults

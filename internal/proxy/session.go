@@ -143,6 +143,7 @@ func (s *session) End(why error) {
 		s.srv.store.Drop(s.identity.scope)
 		s.srv.kept.drop(s)
 		s.srv.catalog.search.save(&s.srv.policy.Load().Selection)
+		s.observed.spending.leave()
 		s.endObserved()          // after all its prefetches have ended
 		s.srv.sessions.remove(s) // not before: the server's Close waits for what there is
 	})

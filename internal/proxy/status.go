@@ -29,7 +29,7 @@ func (s *Server) standing(whole bool) record.Status {
 	if p == nil {
 		return out
 	}
-	out.Pinned = s.pinnedNow()
+	out.Pinned, out.Budgets = s.pinnedNow(), s.spendings(whole)
 	config := s.figures.config(p)
 	out.Config, out.ConfigError = config.Path, config.Error
 	for _, m := range p.members {

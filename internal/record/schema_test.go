@@ -101,6 +101,9 @@ func fill(v reflect.Value) {
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		fill(v.Index(0))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
 	case reflect.Interface: // what a field may hold that is not described
 		v.Set(reflect.ValueOf("text"))
 	case reflect.String:

@@ -27,6 +27,7 @@ type Status struct {
 	Clients     []ClientStatus   `json:"clients" jsonschema:"Open sessions, by client and folder."`
 	Hosts       []Host           `json:"hosts,omitempty" jsonschema:"What the hosts that it calls allow."`
 	Pinned      []PinnedTool     `json:"pinned,omitempty" jsonschema:"Tools that are listed although tools are searched for, because of how they are used."`
+	Budgets     *BudgetStatus    `json:"budgets,omitempty" jsonschema:"What answers have used of the budgets of tokens, where there are any."`
 	Lost        int64            `json:"events_lost,omitempty" jsonschema:"Lines of the record that it could not write."`
 }
 
@@ -53,6 +54,27 @@ type UpstreamStatus struct {
 type PinnedTool struct {
 	Tool string `json:"tool" jsonschema:"upstream/tool."`
 	Why  string `json:"why" jsonschema:"What speaks for it."`
+}
+
+// BudgetStatus is what answers have used of the budgets of tokens, all estimated.
+type BudgetStatus struct {
+	Sessions []SessionBudget `json:"sessions" jsonschema:"Open sessions that were given something."`
+	Pool     *PoolBudget     `json:"pool,omitempty" jsonschema:"What all sessions share, where they do; one workplace of a daemon tells it for all."`
+}
+
+// SessionBudget is what one session has used.
+type SessionBudget struct {
+	Session string `json:"session" jsonschema:"Its name in the record."`
+	Client  string `json:"client" jsonschema:"Name and version, as it says."`
+	Used    int64  `json:"used" jsonschema:"Tokens of the answers that it was given."`
+	Left    *int64 `json:"left,omitempty" jsonschema:"Tokens until its nearest bound; absent: nothing bounds it."`
+}
+
+// PoolBudget is what all sessions share in a window.
+type PoolBudget struct {
+	Tokens int64 `json:"tokens" jsonschema:"Tokens of a window."`
+	Used   int64 `json:"used" jsonschema:"Tokens of this window that were given."`
+	LeftS  int64 `json:"left_s" jsonschema:"Seconds that the window has to go."`
 }
 
 // ClientStatus is the open sessions of one client in one folder.

@@ -206,7 +206,7 @@ func processLines(running []Status) string {
 	daemons := make(map[int]bool)
 	for i, p := range running {
 		if p.Transport != Daemon {
-			b.WriteString(processLine(p) + clientWords(p.Clients) + "\n" + pinnedWords(p.Pinned))
+			b.WriteString(processLine(p) + clientWords(p.Clients) + "\n" + pinnedWords(p.Pinned) + p.Budgets.words())
 			continue
 		}
 		if daemons[p.PID] {
@@ -221,7 +221,7 @@ func processLines(running []Status) string {
 		p.Dir = "" // of its workplaces each has one
 		b.WriteString(processLine(p) + "\n")
 		for _, o := range places {
-			fmt.Fprintf(&b, "    in %s%s\n%s", Printable(o.Dir), cmp.Or(clientWords(o.Clients), ": no client"), pinnedWords(o.Pinned))
+			fmt.Fprintf(&b, "    in %s%s\n%s%s", Printable(o.Dir), cmp.Or(clientWords(o.Clients), ": no client"), pinnedWords(o.Pinned), o.Budgets.words())
 		}
 	}
 	return b.String()
@@ -251,6 +251,25 @@ func pinnedWords(all []PinnedTool) string {
 		fmt.Fprintf(&b, "    lists %s: %s\n", Printable(p.Tool), Printable(p.Why))
 	}
 	return b.String()
+}
+
+// words says what is left of the budgets.
+func (b *BudgetStatus) words() string {
+	if b == nil {
+		return ""
+	}
+	var out strings.Builder
+	for _, s := range b.Sessions {
+		fmt.Fprintf(&out, "    %s was given about %d tokens", cmp.Or(Printable(s.Client), "a client"), s.Used)
+		if s.Left != nil {
+			fmt.Fprintf(&out, ", %d are left", *s.Left)
+		}
+		out.WriteString("\n")
+	}
+	if p := b.Pool; p != nil {
+		fmt.Fprintf(&out, "    the pool of %d tokens has %d left for %v\n", p.Tokens, max(0, p.Tokens-p.Used), time.Duration(p.LeftS)*time.Second)
+	}
+	return out.String()
 }
 
 // clientWords names clients; "": there are none.

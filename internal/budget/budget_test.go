@@ -1,0 +1,215 @@
+package budget_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/age"
+	"mcpschedd/internal/budget"
+)
+
+// clock is a time that goes on only where a test has it go on.
+type clock struct{ now time.Duration }
+
+func newClock() *clock { return &clock{1_000_000 * time.Second} }
+
+func (c *clock) read() age.Moment { return age.At(c.now, c.now) }
+
+// agent is one that wants tokens at a steady pace from some part of the window on.
+type agent struct {
+	client  string
+	declare float64
+	wants   float64 // parts of the pool in a whole window
+	from    float64 // part of the window that is over when it begins to want
+}
+
+const (
+	poolTokens = 100_000_000
+	steps      = 1_000
+)
+
+// play has agents use a pool for one window, and returns what part of it each was given.
+func play(t *testing.T, r budget.Rules, agents []agent) []float64 {
+	t.Helper()
+	c := newClock()
+	r.Pool, r.Window = poolTokens, time.Hour
+	p := budget.NewPool(r, c.read)
+	joined, given := make([]*budget.Agent, len(agents)), make([]int, len(agents))
+	for i, a := range agents {
+		joined[i] = p.Join(budget.Session{Client: a.client, Weight: a.declare})
+	}
+	for step := range steps {
+		over := float64(step) / steps
+		for _, i := range rand.Perm(len(agents)) {
+			a := agents[i]
+			if over < a.from {
+				continue
+			}
+			wants := int(a.wants * poolTokens / (1 - a.from) / steps)
+			if got := min(wants, joined[i].Room(1).Left); got > 0 {
+				joined[i].Delivered(1, got)
+				given[i] += got
+			}
+		}
+		c.now += time.Hour/steps - 1
+	}
+	var parts []float64
+	sum := 0
+	for _, g := range given {
+		parts = append(parts, float64(g)/poolTokens)
+		sum += g
+	}
+	if sum > poolTokens {
+		t.Errorf("%d tokens were given of %d", sum, poolTokens)
+	}
+	return parts
+}
+
+func TestFair(t *testing.T) {
+	const greedy = 10
+	weights := budget.Rules{Weights: map[string]float64{"main": 2}}
+	for _, tt := range []struct {
+		name   string
+		agents []agent
+		want   []float64
+	}{
+		{"all want all", []agent{{wants: greedy}, {wants: greedy}, {wants: greedy}, {wants: greedy}}, []float64{.25, .25, .25, .25}},
+		{"by weight", []agent{{client: "main", wants: greedy}, {wants: greedy}, {wants: greedy}}, []float64{.5, .25, .25}},
+		{"what one leaves is lent", []agent{{wants: .1}, {wants: greedy}, {wants: greedy}}, []float64{.1, .45, .45}},
+		{"lent by weight", []agent{{wants: .1}, {client: "main", wants: greedy}, {wants: greedy}}, []float64{.1, .6, .3}},
+		{"a liar", []agent{{declare: 1000, wants: greedy}, {wants: greedy}}, []float64{.5, .5}},
+		{"a modest weight", []agent{{client: "main", declare: 1, wants: greedy}, {wants: greedy}}, []float64{.5, .5}},
+		{"weights that are none", []agent{{declare: math.Inf(1), wants: greedy}, {declare: -3, wants: greedy}, {declare: math.NaN(), wants: greedy}}, []float64{1. / 3, 1. / 3, 1. / 3}},
+		{"all want little", []agent{{wants: .2}, {wants: .3}}, []float64{.2, .3}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := play(t, weights, tt.agents)
+			for i, want := range tt.want {
+				if math.Abs(got[i]-want) > .02*want+.001 {
+					t.Errorf("agent %d: got %.3f of the pool, want %.3f (all: %.3f)", i, got[i], want, got)
+				}
+			}
+		})
+	}
+}
+
+// Every agent keeps its share of the rest of the window, whatever others used before.
+func TestFloor(t *testing.T) {
+	for _, from := range []float64{0, .25, .5, .9} {
+		got := play(t, budget.Rules{}, []agent{{wants: 10}, {wants: 10}, {wants: 10, from: from}})
+		if want := (1 - from) / 3; got[2] < want-.01 {
+			t.Errorf("one that comes after %.2f of the window: got %.3f of the pool, want at least %.3f", from, got[2], want)
+		}
+	}
+}
+
+// Whatever agents do, no more is promised than there is, and no agent loses its floor.
+func TestRandom(t *testing.T) {
+	rules := budget.Rules{Weights: map[string]float64{"0": 5, "1": .5}}
+	for range 50 {
+		var agents []agent
+		for i := range 2 + rand.IntN(6) {
+			agents = append(agents, agent{client: fmt.Sprint(i), declare: 3 * rand.Float64(), wants: 2 * rand.Float64(), from: rand.Float64()})
+		}
+		weight, all := make([]float64, len(agents)), 0.0
+		for i, a := range agents {
+			weight[i] = 1
+			if bound, ok := rules.Weights[a.client]; ok {
+				weight[i] = bound
+			}
+			weight[i] = min(weight[i], a.declare)
+			all += weight[i]
+		}
+		for i, got := range play(t, rules, agents) {
+			a := agents[i]
+			if floor := min(a.wants, (1-a.from)*weight[i]/all); got < .98*floor-.003 {
+				t.Errorf("agent %d: got %.3f of the pool, want at least %.3f", i, got, floor)
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("with %+v", agents)
+		}
+	}
+}
+
+func TestSession(t *testing.T) {
+	p := budget.NewPool(budget.Rules{Context: 10_000, PerTurn: 4000, Reserve: .2}, newClock().read)
+	a := p.Join(budget.Session{})
+	step := func(turn, tokens int, want budget.Room) {
+		t.Helper()
+		a.Delivered(turn, tokens)
+		if got := a.Room(turn); got != want {
+			t.Errorf("after %d tokens of turn %d: got %+v, want %+v", tokens, turn, got, want)
+		}
+	}
+	step(1, 3000, budget.Room{Left: 1000, Extras: 200, Excerpts: 1000, Optional: true}) // of the turn
+	step(2, 1000, budget.Room{Left: 3000, Extras: 2200, Excerpts: 3000, Optional: true})
+	step(3, 3000, budget.Room{Left: 1000, Extras: 200, Excerpts: 1000, Optional: true})
+	step(4, 1500, budget.Room{Left: 1500, Extras: 0, Excerpts: 1500, Optional: true}) // of the session
+	step(5, 1100, budget.Room{Left: 400, Extras: 0, Excerpts: 500, Optional: false})
+	step(6, 9000, budget.Room{Left: 0, Extras: 0, Excerpts: 500, Optional: false}) // what is asked for is delivered
+	a.Correct(5, -9400)
+	if got := a.Room(7).Left; got != 800 {
+		t.Errorf("after a correction: got %d left, want 800", got)
+	}
+	if several := p.Join(budget.Session{Several: true}); several.Room(1) != budget.Unlimited {
+		t.Error("any number of conversations are bounded as one")
+	}
+	free := budget.NewPool(budget.Rules{}, nil).Join(budget.Session{})
+	free.Delivered(1, 1<<40)
+	if free.Room(1) != budget.Unlimited {
+		t.Error("without rules something is bounded")
+	}
+}
+
+// Whatever is delivered to others because they asked for it, an agent keeps its share of the
+// rest of the window.
+func TestFloorUnderDemand(t *testing.T) {
+	c := newClock()
+	p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour}, c.read)
+	greedy, other, modest := p.Join(budget.Session{}), p.Join(budget.Session{}), p.Join(budget.Session{})
+	greedy.Delivered(1, 5000)
+	c.now += 30 * time.Minute
+	if got := modest.Room(1).Left; got < 150 {
+		t.Errorf("got %d left of the second half, want its share of that, 150", got)
+	}
+	if got := greedy.Room(1).Left; got != 0 {
+		t.Errorf("got %d left for the one that has used it all, want 0", got)
+	}
+	other.Leave()
+	if got := modest.Room(1).Left; got < 225 {
+		t.Errorf("got %d left beside one other, want its share, 225", got)
+	}
+}
+
+func TestConfigure(t *testing.T) {
+	p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour}, newClock().read)
+	a, b := p.Join(budget.Session{Client: "main"}), p.Join(budget.Session{})
+	p.Configure(budget.Rules{Pool: 900, Window: time.Hour, Weights: map[string]float64{"main": 2}})
+	if got, other := a.Room(1).Left, b.Room(1).Left; got != 600 || other != 300 {
+		t.Errorf("got shares of %d and %d, want 600 and 300", got, other)
+	}
+}
+
+func TestWindow(t *testing.T) {
+	c := newClock()
+	p := budget.NewPool(budget.Rules{Pool: 100, Window: time.Minute}, c.read)
+	a := p.Join(budget.Session{})
+	a.Delivered(1, 100)
+	if got := a.Room(1).Left; got != 0 {
+		t.Errorf("got %d of a pool that is used up, want 0", got)
+	}
+	b := p.Join(budget.Session{})
+	b.Leave()
+	a.Leave()
+	if got := p.Join(budget.Session{}).Room(1).Left; got != 0 {
+		t.Errorf("one that comes after the one that used it up: got %d, want 0", got)
+	}
+	c.now += 61 * time.Second
+	if got := p.Join(budget.Session{}).Room(1).Left; got != 50 {
+		t.Errorf("in the next window, beside one: got %d, want its share of 50", got)
+	}
+}

@@ -1,0 +1,239 @@
+package proxy
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"mcpschedd/internal/budget"
+	"mcpschedd/internal/deliver"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/plan"
+	"mcpschedd/internal/record"
+)
+
+// What a client asked for is delivered and counted here; what is added to it asks the room
+// that its session has left. Where no budget is configured nothing is counted and no answer is
+// touched.
+
+// metaTokensLeft is how many tokens are left until the nearest bound of the session, estimated.
+const metaTokensLeft = "mcpschedd/tokens_left"
+
+// spending is a session as the budgets know it.
+type spending struct {
+	joining sync.Once
+	agent   atomic.Pointer[budget.Agent] // nil: nothing was counted yet
+}
+
+// join is the session in its pool, from its first answer on: a session that calls nothing keeps
+// no share from others.
+func (s *session) join() *budget.Agent {
+	own := &s.observed.spending
+	own.joining.Do(func() {
+		client := s.client.facts()
+		name, _ := jsonrpc.String(jsonrpc.Get(client.Info, "name"))
+		bid := jsonrpc.Get(jsonrpc.Get(jsonrpc.Get(client.Capabilities, "experimental"), "mcpschedd/budget"), "weight")
+		weight, _ := strconv.ParseFloat(string(bid), 64) // else it declares none
+		own.agent.Store(s.srv.common.budgets.Join(budget.Session{Client: name, Weight: weight, Several: s.identity.Pool}))
+	})
+	return own.agent.Load()
+}
+
+// leave takes the session out of its pool.
+func (o *spending) leave() {
+	if a := o.agent.Load(); a != nil {
+		a.Leave()
+	}
+}
+
+// room is what may be added to what the session's client asks for now.
+func (s *session) room() budget.Room {
+	if !s.srv.policy.Load().Budgets.On() {
+		return budget.Unlimited
+	}
+	return s.join().Room(s.observed.turns.current())
+}
+
+// room is how many tokens may be added to the call's answer.
+func (c *upstreamCall) room(result []byte) int {
+	room := c.s.room().Extras
+	if room == budget.Unbounded {
+		return room
+	}
+	return room - c.s.srv.common.meter.estimate(c.lease.Name()+"/"+c.tool, contentOf(result))
+}
+
+// planLimits bound a plan of the session's.
+func (s *session) planLimits() plan.Limits {
+	l := s.srv.policy.Load().Plans.Limits
+	l.NoOptional = !s.room().Optional
+	return l
+}
+
+// spend counts an answer that is about to be written, and adds to it what is left. The answer
+// to a step goes to its plan, and counts with that.
+func (x *request) spend(result []byte) []byte {
+	if x.part != nil || x.msg.Method != "tools/call" || !x.s.srv.policy.Load().Budgets.On() || isWithdrawn(x.ctx) {
+		return result
+	}
+	agent, turn, c := x.s.join(), x.s.observed.turns.current(), contentOf(result)
+	tokens := x.s.srv.common.meter.estimate(x.calledTool(), c)
+	agent.Delivered(turn, tokens)
+	x.s.srv.common.meter.count(x, c, func(counted int) { agent.Correct(turn, counted-tokens) })
+	room := agent.Room(turn)
+	if room.Left == budget.Unbounded {
+		return result
+	}
+	meta := jsonrpc.Set(object(jsonrpc.Get(result, "_meta")), metaTokensLeft, strconv.AppendInt(nil, int64(room.Left), 10))
+	return jsonrpc.Set(result, "_meta", meta)
+}
+
+// calledTool names the tool that the request calls, for texts of the same kind.
+func (x *request) calledTool() string {
+	if x.call != nil {
+		return x.call.lease.Name() + "/" + x.call.tool
+	}
+	return toolName(&x.msg.Index)
+}
+
+// content is what a model reads of a result.
+type content struct {
+	texts [][]byte // as they are written, in JSON
+	size  int      // bytes of these
+	media int      // images and the like
+}
+
+// contentOf finds the content of a result. Of what is structured there is a text, save where
+// a server leaves that out.
+func contentOf(result []byte) (c content) {
+	add := func(text []byte) { c.texts, c.size = append(c.texts, text), c.size+len(text) }
+	for block := range jsonrpc.Elements(jsonrpc.Get(result, "content")) {
+		inner := jsonrpc.Get(block, "resource")
+		switch text := jsonrpc.Get(block, "text"); {
+		case text != nil:
+			add(text)
+		case jsonrpc.Get(inner, "text") != nil:
+			add(jsonrpc.Get(inner, "text"))
+		case jsonrpc.Get(block, "data") != nil || inner != nil:
+			c.media++
+		default:
+			add(block)
+		}
+	}
+	if structured := jsonrpc.Get(result, "structuredContent"); len(c.texts) == 0 && structured != nil {
+		add(structured)
+	}
+	return c
+}
+
+// mediaTokens is what an image costs at most with several makers of models; a client scales
+// larger ones down.
+const mediaTokens = 1600
+
+// meter estimates the tokens of answers, for all servers of a process. It learns in the
+// background how many bytes a token of each tool's answers has, from samples that it counts.
+type meter struct {
+	*budget.Meter
+	one     sync.Mutex   // held while a sample is counted
+	waiting atomic.Int32 // samples that are there to be counted
+}
+
+// mostWaiting is how many samples wait to be counted; what comes beyond goes by the estimate.
+const mostWaiting = 16
+
+func (m *meter) estimate(tool string, c content) int {
+	return m.Tokens(tool, c.size) + c.media*mediaTokens
+}
+
+// count has a sample of the content counted, which is copied before count returns, and calls
+// correct with what that makes of the whole. The vocabulary is loaded there, where no answer
+// waits.
+func (m *meter) count(x *request, c content, correct func(tokens int)) {
+	if c.size == 0 || m.waiting.Add(1) > mostWaiting {
+		if c.size > 0 {
+			m.waiting.Add(-1)
+		}
+		return
+	}
+	pieces, sampled := c.sample()
+	tool := x.calledTool()
+	x.s.running.Go(func() {
+		defer m.waiting.Add(-1)
+		m.one.Lock()
+		defer m.one.Unlock()
+		tokens := 0
+		for _, piece := range pieces {
+			tokens += deliver.Tokens(written(piece))
+		}
+		m.Counted(tool, sampled, tokens)
+		correct(int(float64(tokens)*float64(c.size)/float64(sampled)+0.5) + c.media*mediaTokens)
+	})
+}
+
+// A sample is the whole of a content that is not long, else pieces from all over it.
+const (
+	sampleBytes  = 16 << 10
+	samplePieces = 16
+)
+
+// sample copies a sample of the texts, and says how many bytes of them it is.
+func (c *content) sample() (pieces [][]byte, size int) {
+	if c.size <= sampleBytes {
+		for _, text := range c.texts {
+			pieces = append(pieces, bytes.Clone(text))
+		}
+		return pieces, c.size
+	}
+	next, every, before := 0, c.size/samplePieces, 0
+	for _, text := range c.texts {
+		for ; next < before+len(text); next += every {
+			from := next - before
+			piece := bytes.Clone(text[from:min(len(text), from+sampleBytes/samplePieces)])
+			pieces, size = append(pieces, piece), size+len(piece)
+		}
+		before += len(text)
+	}
+	return pieces, size
+}
+
+// longestEscape is that of JSON, \uXXXX.
+const longestEscape = 6
+
+// written is the text of a piece of a JSON string, which may begin or end within an escape. What
+// is no part of a string stays as it is.
+func written(piece []byte) []byte {
+	inner := strings.Trim(string(piece), `"`)
+	for cut := range min(len(inner), longestEscape) {
+		if text, ok := jsonrpc.String([]byte(`"` + inner[:len(inner)-cut] + `"`)); ok {
+			return []byte(text)
+		}
+	}
+	return piece
+}
+
+// spendings are how much of the budgets the open sessions have used, and the pool where whole
+// is set; nil: there are no budgets.
+func (s *Server) spendings(whole bool) *record.BudgetStatus {
+	rules := &s.policy.Load().Budgets
+	if !rules.On() {
+		return nil
+	}
+	out := &record.BudgetStatus{Sessions: []record.SessionBudget{}}
+	for _, n := range s.sessions.all() {
+		if a := n.observed.spending.agent.Load(); a != nil {
+			one := record.SessionBudget{Session: n.observed.Name, Client: clientName(n.client.facts().Info), Used: int64(a.Used())}
+			if room := a.Room(n.observed.turns.current()); room.Left != budget.Unbounded {
+				left := int64(room.Left)
+				one.Left = &left
+			}
+			out.Sessions = append(out.Sessions, one)
+		}
+	}
+	if whole && rules.Pool > 0 {
+		used, left := s.common.budgets.Used()
+		out.Pool = &record.PoolBudget{Tokens: int64(rules.Pool), Used: int64(used), LeftS: int64(left.Seconds())}
+	}
+	return out
+}

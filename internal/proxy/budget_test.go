@@ -1,0 +1,259 @@
+package proxy_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/budget"
+	"mcpschedd/internal/deliver"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/proxy"
+)
+
+// spender is a client whose budgets are looked at.
+type spender struct{ *planner }
+
+// enterAs begins a session of a client that calls itself so and declares a weight; "": none.
+func (d *ordeal) enterAs(name, weight string) spender {
+	d.t.Helper()
+	g := d.stranger("")
+	able := "{}"
+	if weight != "" {
+		able = `{"experimental":{"mcpschedd/budget":{"weight":` + weight + `}}}`
+	}
+	g.request("initialize", `{"protocolVersion":"`+handshake+`","capabilities":`+able+`,"clientInfo":{"name":"`+name+`","version":"1"}}`)
+	g.note("notifications/initialized", "{}")
+	g.request("tools/list", "{}")
+	return spender{&planner{g, handshake}}
+}
+
+// left is what a result says is left.
+func left(t *testing.T, result []byte) int {
+	t.Helper()
+	n, err := strconv.Atoi(string(jsonrpc.Get(jsonrpc.Get(result, "_meta"), "mcpschedd/tokens_left")))
+	if err != nil {
+		t.Fatalf("got %.300s, want it to say what is left", result)
+	}
+	return n
+}
+
+// words has the client read a text of so many words, which it must get whole, and returns what
+// is left then.
+func (s spender) words(n int) int {
+	s.t.Helper()
+	a := s.planner.call("get", fmt.Sprintf(`{"words":%d}`, n))
+	if got := strings.Count(string(a.Result), "word "); got != n {
+		s.t.Errorf("got %d words, want all %d", got, n)
+	}
+	return left(s.t, a.Result)
+}
+
+// wordy serves texts of as many words as are asked for, a token each.
+func wordy(v *visit) reply {
+	v.sleeps(100 * time.Millisecond)
+	if n, err := strconv.Atoi(string(jsonrpc.Get([]byte(v.arguments), "words"))); err == nil {
+		return reply{result: said(strings.Repeat("word ", n))}
+	}
+	return reply{result: v.told()}
+}
+
+// budgeted are options with budgets, plans and inlined answers.
+func budgeted(t *testing.T, r budget.Rules) proxy.Options {
+	o := defaults(t, listing(t)...)
+	o.Enrichment.Delivery, o.Enrichment.Wait = "inline", 300*time.Millisecond
+	o.Plans, o.Budgets = proxy.Plans{Enabled: true, Mutations: "allow"}, r
+	return o
+}
+
+// Near the end of a budget first nothing is inlined any more, then plans bring less, then their
+// optional steps are not run; what was asked for comes whole to the end and beyond.
+func TestBudgetSteps(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := beset(t, newFoe(wordy), budgeted(t, budget.Rules{Context: 20_000, Reserve: .25}))
+		c := d.enterAs("guest", "")
+		inlined := func(n int) bool {
+			t.Helper()
+			result := c.planner.call("list", page(n)).Result
+			time.Sleep(time.Second) // a model reads it
+			return strings.Contains(string(result), "mcpschedd/inlined")
+		}
+		run := func() (planAnswer, int) {
+			t.Helper()
+			a := c.planner.call("execute_tool_plan", `{"steps":[
+				{"id":"big","tool":"get","arguments":{"words":5000}},
+				{"id":"extra","tool":"get","arguments":{"n":7},"optional":true}]}`)
+			return readPlan(t, a.Message), left(t, a.Result)
+		}
+		if !inlined(1) {
+			t.Fatal("nothing was inlined with all of the budget left")
+		}
+		plan, _ := run()
+		if len(plan.Left) > 0 || plan.why("extra") != "" {
+			t.Errorf("got %+v, want all of it", plan)
+		}
+		if n := c.words(10_500); n < 3000 || n > 5000 {
+			t.Fatalf("%d tokens are left, want less than the reserve of 5000, and not much less", n)
+		}
+		if inlined(2) {
+			t.Error("something was inlined out of the reserve")
+		}
+		before := left(t, c.planner.call("get", `{"n":1}`).Result)
+		plan, after := run()
+		if spent := before - after; len(plan.Left) == 0 || spent < before/2 || spent > before+200 {
+			t.Errorf("a plan brought %d tokens of %d that were left, and left out %v; want it to bring most of what was left", spent, before, plan.Left)
+		}
+		if plan.Handle == "" || plan.why("extra") != "" {
+			t.Errorf("got %+v, want a handle to the rest, and the optional step", plan)
+		}
+		c.words(3000)
+		plan, _ = run()
+		if why := plan.why("extra"); !strings.Contains(why, "[budgets]") {
+			t.Errorf("the optional step of a plan: got %q, want it left out with its reason", why)
+		}
+		if plan.Outputs["big"] == nil || plan.Handle == "" || len(plan.Outputs["big"]) > 4000 {
+			t.Errorf("got %+v, want a short excerpt of the step that is not optional", plan)
+		}
+		if n := c.words(2000); n != 0 {
+			t.Errorf("%d tokens are left, want none", n)
+		}
+		report := d.proxy.Report()
+		b := report.Running[0].Budgets
+		if len(b.Sessions) != 1 || b.Sessions[0].Used < 20_000 || *b.Sessions[0].Left != 0 || b.Pool != nil {
+			t.Errorf("the stats have %+v", b)
+		}
+		if text := report.Standing(); !strings.Contains(text, "tokens, 0 are left") {
+			t.Errorf("got %q, want it to say what is left", text)
+		}
+	})
+}
+
+// A turn's budget is there again in the next turn.
+func TestBudgetOfATurn(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := beset(t, newFoe(wordy), budgeted(t, budget.Rules{PerTurn: 1000}))
+		c := d.enterAs("guest", "")
+		c.words(100)
+		for range 3 {
+			time.Sleep(time.Second) // a model reads what was answered
+			a, b := c.begin("get", `{"words":300}`), c.begin("get", `{"words":301}`)
+			first, second := left(t, a.wait().Result), left(t, b.wait().Result)
+			if got := min(first, second); got < 350 || got > 450 {
+				t.Errorf("got %d left after two calls at once, want about 400", got)
+			}
+		}
+	})
+}
+
+// What is counted is what an exact tokenizer counts, for texts of all kinds, short and long.
+func TestBudgetCounts(t *testing.T) {
+	texts := map[string]string{"unicode": strings.Repeat("Größe und Maß: 東京 🙂 \"quoted\"\n", 200), "digits": strings.Repeat("0.123456789,", 2000)}
+	for _, name := range []string{"../../README.md", "../../CHANGELOG.md", "../../configs/pipeline_config.toml", "../../go.sum", "call.go", "../record/stats.schema.json", "../valuemodel/summary.json"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(text)
+		texts[name+", the start"] = string(text[:1500])
+	}
+	for name, text := range texts {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				o := withoutPrefetch(defaults(t))
+				o.Budgets = budget.Rules{Context: 1_000_000}
+				d := beset(t, newFoe(func(*visit) reply { return reply{result: said(text)} }), o)
+				c := d.enterAs("guest", "")
+				c.planner.call("get", "{}")
+				synctest.Wait() // what is counted in the background is
+				c.planner.call("get", "{}")
+				used := d.proxy.Report().Running[0].Budgets.Sessions[0].Used // by the estimate, or counted by now
+				want := 2 * deliver.Tokens([]byte(text))
+				if math.Abs(float64(used)/float64(want)-1) > .05 {
+					t.Errorf("got %d tokens, want about %d", used, want)
+				}
+			})
+		})
+	}
+}
+
+// Agents share a pool by weights; one that declares more than it has gains nothing, and what one
+// has used takes nothing from what others are promised.
+func TestBudgetPool(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		o := budgeted(t, budget.Rules{Pool: 100_000, Window: time.Hour, Weights: map[string]float64{"main": 2}})
+		d := beset(t, newFoe(wordy), o)
+		main, liar, modest := d.enterAs("main", ""), d.enterAs("guest", "1000"), d.enterAs("guest", "0.5")
+		near := func(what string, got, want int) {
+			t.Helper()
+			if math.Abs(float64(got-want)) > .02*float64(want)+300 {
+				t.Errorf("%s: got %d left, want about %d", what, got, want)
+			}
+		}
+		for _, c := range []spender{main, liar, modest} {
+			c.words(1)
+		}
+		synctest.Wait()
+		near("of weight 2", main.words(1), 100_000*4/7)
+		near("that declares 1000", liar.words(1), 100_000*2/7)
+		near("that declares 0.5", modest.words(1), 100_000/7)
+		liar.words(60_000) // asked for, so it is delivered
+		near("that asked for more than there is", liar.words(1), 0)
+		near("of weight 2", main.words(1), 100_000*4/7)
+		near("that declares 0.5", modest.words(1), 100_000/7)
+		if p := d.proxy.Report().Running[0].Budgets.Pool; p == nil || p.Tokens != 100_000 || p.Used < 60_000 || p.LeftS > 3600 {
+			t.Errorf("the stats have the pool as %+v", p)
+		}
+	})
+}
+
+// Where no budget is configured no answer is touched; a reload turns them on and off, and the
+// list of tools is the same all the while.
+func TestBudgetReload(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		o := withoutPrefetch(defaults(t))
+		d := beset(t, newFoe(wordy), o)
+		c := d.enterAs("guest", "")
+		list := string(c.request("tools/list", "{}").Result)
+		plain := func() {
+			t.Helper()
+			if got, want := string(c.planner.call("get", `{"words":3}`).Result), said("word word word "); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			if b := d.proxy.Report().Running[0].Budgets; b != nil {
+				t.Errorf("the stats have budgets: %+v", b)
+			}
+		}
+		plain()
+		with := o
+		with.Budgets = budget.Rules{Context: 5000}
+		d.proxy.Apply(with)
+		if n := c.words(1000); n < 3500 || n > 4500 {
+			t.Errorf("got %d left of 5000", n)
+		}
+		if got := string(c.request("tools/list", "{}").Result); got != list {
+			t.Errorf("the list became %s", got)
+		}
+		d.proxy.Apply(o)
+		plain()
+	})
+}
+
+// An image costs what it costs, however many bytes it has.
+func TestBudgetOfImages(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		image := `{"content":[{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("AAAA", 50_000) + `"},{"type":"text","text":"a chart"}]}`
+		o := withoutPrefetch(defaults(t))
+		o.Budgets = budget.Rules{Context: 10_000}
+		d := beset(t, newFoe(func(*visit) reply { return reply{result: image} }), o)
+		c := d.enterAs("guest", "")
+		if n := left(t, c.planner.call("get", "{}").Result); n < 8000 || n > 9000 {
+			t.Errorf("got %d left of 10000 after one image", n)
+		}
+	})
+}
