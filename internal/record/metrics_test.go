@@ -41,8 +41,8 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 		t.Errorf("the dashboard's words: got %s", words)
 	}
 	to := make(chan prometheus.Metric, 100)
-	out := samples{familiesOf(all), to}
-	out.add(all, of, "")
+	out := samples{helpOf(all), to}
+	out.add(all, of)
 	close(to)
 	var found dto.Metric
 	for m := range to {
@@ -58,7 +58,7 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 // What is written in a tag can be read: families and rows that nothing would show are
 // mistakes.
 func TestTags(t *testing.T) {
-	families := familiesOf(statsMetrics(), hostMetrics())
+	help := helpOf(statsMetrics(), hostMetrics())
 	for _, m := range slices.Concat(statsMetrics(), hostMetrics()) {
 		if m.row != "" && !slices.Contains(rowOrder, m.row) {
 			t.Errorf("%s: no row %q", m.Name, m.row)
@@ -68,7 +68,7 @@ func TestTags(t *testing.T) {
 		}
 		for _, tag := range m.prom {
 			for _, l := range tag.labels {
-				if l.value != "" && families[tag.name].help == m.Help {
+				if l.value != "" && help[tag.name] == m.Help {
 					t.Errorf("%s: the family %s is declared nowhere", m.Name, tag.name)
 				}
 			}

@@ -45,9 +45,9 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect reads the figures.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
-	out, s := samples{families: familiesOf(statsMetrics(), hostMetrics()), to: to}, c.stats()
+	out, s := samples{help: helpOf(statsMetrics(), hostMetrics()), to: to}, c.stats()
 	s.Totals.derive()
-	out.add(statsMetrics(), reflect.ValueOf(s), "")
+	out.add(statsMetrics(), reflect.ValueOf(s))
 	unknown := s.Totals.Failed // calls for tools that no upstream has
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		p := s.Tools[name]
@@ -57,40 +57,30 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		if !split {
 			upstream, tool = "", name // all beyond the bound
 		}
-		out.add(partMetrics(), reflect.ValueOf(p), "tool", label{"upstream", upstream}, label{"tool", tool})
+		out.add(partMetrics(), reflect.ValueOf(p), label{"upstream", upstream}, label{"tool", tool})
 	}
 	out.number("calls_total", float64(max(unknown, 0)), label{"upstream", ""}, label{"tool", "(unknown)"}, label{"disposition", string(Failed)})
 	for _, name := range slices.Sorted(maps.Keys(s.Hosts)) {
-		out.add(hostMetrics(), reflect.ValueOf(s.Hosts[name]), "host", label{"host", name})
+		out.add(hostMetrics(), reflect.ValueOf(s.Hosts[name]), label{"host", name})
 	}
-	out.families["config_last_reload_successful"] = family{help: "Whether the configuration as it is written is in force."}
+	out.help["config_last_reload_successful"] = "Whether the configuration as it is written is in force."
 	out.number("config_last_reload_successful", float64(one(s.Config.Error == "")))
-	out.families["build_info"] = family{help: "The program: always 1."}
+	out.help["build_info"] = "The program: always 1."
 	out.number("build_info", 1, label{"version", c.version}, label{"goversion", runtime.Version()})
 }
 
-// family is what samples of one name have in common.
-type family struct{ help, scope string }
-
-// familiesOf are those that metrics name: the first to name one describes it. The scope is
-// that of which it has samples: of each tool, of each host, or else of everything.
-func familiesOf(lists ...[]metric) map[string]family {
-	all := make(map[string]family)
+// helpOf says what the families are that metrics name: the first to name one describes it.
+func helpOf(lists ...[]metric) map[string]string {
+	all := make(map[string]string)
 	for _, m := range slices.Concat(lists...) {
 		for i, tag := range m.prom {
 			if _, known := all[tag.name]; known {
 				continue
 			}
-			f := family{help: m.Help}
+			all[tag.name] = m.Help
 			if i > 0 {
-				f.help = "Number of values of " + m.prom[0].name + "."
+				all[tag.name] = "Number of values of " + m.prom[0].name + "."
 			}
-			for _, l := range tag.labels {
-				if l.name == "tool" || l.name == "host" {
-					f.scope = l.name
-				}
-			}
-			all[tag.name] = f
 		}
 	}
 	return all
@@ -98,49 +88,52 @@ func familiesOf(lists ...[]metric) map[string]family {
 
 // samples are on their way to Prometheus.
 type samples struct {
-	families map[string]family
-	to       chan<- prometheus.Metric
+	help map[string]string // family → what it is
+	to   chan<- prometheus.Metric
 }
 
-// add adds those that a struct has for the families of a scope.
-func (s *samples) add(metrics []metric, of reflect.Value, scope string, given ...label) {
+// add adds those that a struct has, under the labels that all of it has.
+func (s *samples) add(metrics []metric, of reflect.Value, given ...label) {
 	for i := range metrics {
-		m := &metrics[i]
-		for at, tag := range m.prom {
-			if s.families[tag.name].scope == scope {
-				s.sample(m, at, m.of(of), given)
-			}
+		for at := range metrics[i].prom {
+			s.sample(&metrics[i], at, of, given)
 		}
 	}
 }
 
-// sample adds what a metric has for one of its families: of counts by name one for each, under
-// the label without a value. A figure that lacks another label is the sum of what the family
-// counts, and is left out.
-func (s *samples) sample(m *metric, at int, value any, given []label) {
-	tag, open := m.prom[at], ""
-	labels := slices.Clone(given)
-	for _, l := range tag.labels {
-		if l.value != "" {
+// sample adds what a metric has for one of its families, if the family has the labels that are
+// given: of counts by name one for each, under the label that is left open. Any other figure
+// with an open label is the sum of what the family counts, and is left out.
+func (s *samples) sample(m *metric, at int, of reflect.Value, given []label) {
+	family, labels, open := m.prom[at].name, slices.Clone(given), []string(nil)
+	lacks := len(given)
+	for _, l := range m.prom[at].labels {
+		switch {
+		case l.value != "":
 			labels = append(labels, l)
-		} else if !slices.ContainsFunc(given, func(g label) bool { return g.name == l.name }) {
-			open = l.name
+		case slices.ContainsFunc(given, func(g label) bool { return g.name == l.name }):
+			lacks--
+		default:
+			open = append(open, l.name)
 		}
 	}
-	counts, byName := value.(map[string]int64)
+	if lacks > 0 || len(open) > 1 {
+		return
+	}
+	value := m.of(of)
 	q, ofMany := value.(Quantiles)
 	switch {
-	case byName && open != "":
+	case len(open) == 1:
+		counts, _ := value.(map[string]int64)
 		for name, n := range counts {
-			s.number(tag.name, m.inBase(float64(n)), append(slices.Clip(labels), label{open, name})...)
+			s.number(family, m.inBase(float64(n)), append(slices.Clip(labels), label{open[0], name})...)
 		}
-	case open != "":
 	case ofMany && at > 0:
-		s.number(tag.name, float64(q.N), labels...)
+		s.number(family, float64(q.N), labels...)
 	case ofMany && len(m.prom) == 1:
-		s.histogram(tag.name, &q, labels)
+		s.histogram(family, &q, labels)
 	default:
-		s.number(tag.name, m.inBase(number(value)), labels...)
+		s.number(family, m.inBase(number(value)), labels...)
 	}
 }
 
@@ -172,5 +165,5 @@ func (s *samples) described(family string, labels []label) (desc *prometheus.Des
 	for _, l := range labels {
 		names, values = append(names, l.name), append(values, strings.ToValidUTF8(l.value, "\uFFFD"))
 	}
-	return prometheus.NewDesc(prefix+family, s.families[family].help, names, nil), values
+	return prometheus.NewDesc(prefix+family, s.help[family], names, nil), values
 }

@@ -52,10 +52,10 @@ type Config struct {
 // because each is one figure.
 type Part struct {
 	Calls         int64   `json:"calls" jsonschema:"Calls of clients, steps of plans included, by how they came by their answers." csv:"calls" text:"calls: %d" prom:"calls_total{upstream,tool,disposition}"`
-	ServedStored  int64   `json:"served_stored" jsonschema:"Calls answered from the store." csv:"served_stored" text:"calls: %d from the store" prom:"calls_total{disposition=hit}"`
-	Joined        int64   `json:"joined" jsonschema:"Calls answered by a fetch that another call or a prefetch had begun." csv:"joined" text:"calls: %d joined" prom:"calls_total{disposition=joined}"`
-	Fetched       int64   `json:"fetched" jsonschema:"Calls answered by their upstream." csv:"fetched" text:"calls: %d fetched" prom:"calls_total{disposition=fetched}"`
-	Failed        int64   `json:"failed" jsonschema:"Calls that were withdrawn or not answered." csv:"failed" text:"calls: %d failed" prom:"calls_total{disposition=failed}"`
+	ServedStored  int64   `json:"served_stored" jsonschema:"Calls answered from the store." csv:"served_stored" text:"calls: %d from the store" prom:"calls_total{upstream,tool,disposition=hit}"`
+	Joined        int64   `json:"joined" jsonschema:"Calls answered by a fetch that another call or a prefetch had begun." csv:"joined" text:"calls: %d joined" prom:"calls_total{upstream,tool,disposition=joined}"`
+	Fetched       int64   `json:"fetched" jsonschema:"Calls answered by their upstream." csv:"fetched" text:"calls: %d fetched" prom:"calls_total{upstream,tool,disposition=fetched}"`
+	Failed        int64   `json:"failed" jsonschema:"Calls that were withdrawn or not answered." csv:"failed" text:"calls: %d failed" prom:"calls_total{upstream,tool,disposition=failed}"`
 	Errors        int64   `json:"errors" jsonschema:"Calls whose answer is an error." csv:"errors" text:"calls: %d errors" prom:"call_errors_total{upstream,tool}"`
 	Unclassified  int64   `json:"unclassified" jsonschema:"Calls that may write, since nothing says that their tool only reads: never stored, joined or prefetched." csv:"unclassified" prom:"unclassified_calls_total{upstream,tool}"`
 	UpstreamCalls int64   `json:"upstream_calls" jsonschema:"Calls that went to upstreams, prefetches included." csv:"upstream_calls" text:"cost: %d requests to upstreams" prom:"upstream_requests_total{upstream,tool}"`
@@ -64,8 +64,8 @@ type Part struct {
 	Prefetch PrefetchPart `json:"prefetch" jsonschema:"What came of prefetches."`
 
 	HiddenMS         float64 `json:"tool_ms_hidden" jsonschema:"Waiting that calls did not have, by what saved it: prefetch or repeat." unit:"ms" csv:"tool_ms_hidden" text:"waiting: %s hidden" prom:"hidden_seconds_total{upstream,tool,by}"`
-	HiddenByPrefetch float64 `json:"tool_ms_hidden_prefetch" jsonschema:"Waiting saved by prefetches; each counts with its first use only." unit:"ms" csv:"tool_ms_hidden_prefetch" text:"waiting: %s of it by prefetches" prom:"hidden_seconds_total{by=prefetch}"`
-	HiddenByRepeat   float64 `json:"-" unit:"ms" prom:"hidden_seconds_total{by=repeat}"`
+	HiddenByPrefetch float64 `json:"tool_ms_hidden_prefetch" jsonschema:"Waiting saved by prefetches; each counts with its first use only." unit:"ms" csv:"tool_ms_hidden_prefetch" text:"waiting: %s of it by prefetches" prom:"hidden_seconds_total{upstream,tool,by=prefetch}"`
+	HiddenByRepeat   float64 `json:"-" unit:"ms" prom:"hidden_seconds_total{upstream,tool,by=repeat}"`
 	WaitedMS         float64 `json:"tool_ms_waited" jsonschema:"Waiting of calls for their answers, failed ones included." unit:"ms" csv:"tool_ms_waited" text:"waiting: %s waited" prom:"waited_seconds_total{upstream,tool}"`
 	TokensSaved      int64   `json:"context_tokens_saved" jsonschema:"Tokens, estimated, that were not sent to clients a second time, or that plans kept to themselves." csv:"context_tokens_saved" text:"saved: about %d tokens" prom:"tokens_saved_total{upstream,tool}"`
 	TokensToClient   int64   `json:"tokens_to_client" jsonschema:"Tokens of the answers that clients were given, estimated." csv:"tokens_to_client" prom:"tokens_to_client_total{upstream,tool}"`
@@ -81,10 +81,10 @@ type PrefetchPart struct {
 	Dispatched int64            `json:"dispatched" jsonschema:"Prefetches whose request went to the upstream." csv:"dispatched"`
 	Accuracy   float64          `json:"accuracy" jsonschema:"Used, of the prefetches whose fate is known." unit:"share" csv:"accuracy" text:"prefetches: %s used (reference: 60%% or more)"`
 	Used       int64            `json:"used" jsonschema:"Prefetches whose answer a call was given, late ones included." csv:"used"`
-	InTime     int64            `json:"-" prom:"prefetches_total{fate=used}"`
-	Late       int64            `json:"late" jsonschema:"Prefetches whose answer a call was given after it had waited for the rest of the fetch." csv:"late" text:"prefetches: %d of them late" prom:"prefetches_total{fate=late}"`
-	Compared   int64            `json:"compared" jsonschema:"Prefetches whose answer was only compared with what a call fetched for itself." csv:"compared" prom:"prefetches_total{fate=compared}"`
-	Wasted     map[string]int64 `json:"wasted" jsonschema:"Prefetches whose answer no call was given, by cause." csv:"wasted" text:"prefetches: wasted %s" prom:"prefetches_total{fate=wasted,cause}"`
+	InTime     int64            `json:"-" prom:"prefetches_total{upstream,tool,fate=used}"`
+	Late       int64            `json:"late" jsonschema:"Prefetches whose answer a call was given after it had waited for the rest of the fetch." csv:"late" text:"prefetches: %d of them late" prom:"prefetches_total{upstream,tool,fate=late}"`
+	Compared   int64            `json:"compared" jsonschema:"Prefetches whose answer was only compared with what a call fetched for itself." csv:"compared" prom:"prefetches_total{upstream,tool,fate=compared}"`
+	Wasted     map[string]int64 `json:"wasted" jsonschema:"Prefetches whose answer no call was given, by cause." csv:"wasted" text:"prefetches: wasted %s" prom:"prefetches_total{upstream,tool,fate=wasted,cause}"`
 	Open       int64            `json:"open" jsonschema:"Prefetches whose fate is not known yet." text:"prefetches: %d whose fate is not known yet" prom:"prefetches_open"`
 	Timeliness float64          `json:"timeliness" jsonschema:"There when a call came, of those used." unit:"share" csv:"timeliness"`
 }
