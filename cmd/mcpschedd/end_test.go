@@ -69,7 +69,7 @@ func TestStateIsKeptFirst(t *testing.T) {
 	server.Gone()
 	p.cmd.Process.Kill()
 	p.cmd.Wait()
-	if got := found(t, filepath.Join(p.state, "learned")); !strings.Contains(got, `"name":"echo"`) {
+	if got := found(t, filepath.Join(p.state, "learned")); !strings.Contains(got, "\x04echo") {
 		t.Errorf("learned: got %q, want what was seen of echo", got)
 	}
 	if got := found(t, filepath.Join(p.state, "events")); !strings.Contains(got, `"tool":"echo"`) {
@@ -106,7 +106,7 @@ func wantKept(t *testing.T, state string, family []*mcptest.Visitor) {
 			t.Errorf("events: want %s in %s", want, events)
 		}
 	}
-	if got := found(t, filepath.Join(state, "learned")); !strings.Contains(got, `"name":"echo"`) {
+	if got := found(t, filepath.Join(state, "learned")); !strings.Contains(got, "\x04echo") {
 		t.Errorf("learned: got %q, want what was seen of echo", got)
 	}
 }

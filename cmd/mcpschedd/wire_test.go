@@ -37,7 +37,7 @@ func TestLearnedByServerAndFolder(t *testing.T) {
 		return before
 	}
 	one, other := t.TempDir(), t.TempDir()
-	const state = "0 {\"v\":4}\n1 {\"tool\":{}}\n2 {\"constants\":{}}\nconcurrency: serial\n"
+	const state = "0 {\"v\":6}\n1 server tool\n2 values constants\nconcurrency: serial\n"
 	if got := stored(one, "", state); got != "" {
 		t.Errorf("at first: got %q", got)
 	}

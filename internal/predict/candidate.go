@@ -48,7 +48,7 @@ type target struct {
 func (m *Model) target(tool string) *target {
 	t, known := m.opt.Tool(tool), m.learned.known(tool)
 	return &target{
-		t, t.Hearsay && int(known.Labels.now) < m.opt.ShadowLabels, m.Barred(tool) != "",
+		t, t.Hearsay && int(known.Labels.Now) < m.opt.ShadowLabels, m.Barred(tool) != "",
 		Candidate{
 			Key: call.Key{Tool: tool}, Model: t.Model, Useful: known.useful(),
 			Latency: known.Latency.spread(), Lead: known.Lead.spread(), Pause: m.learned.pauses.spread(), Bytes: known.Size.bytes(0.9),

@@ -14,16 +14,16 @@ const (
 
 // topValues are the values that an argument has most often.
 type topValues struct {
-	Values []topValue `json:"values"`
-	Total  sum        `json:"total"` // uses
-	Texts  shape      `json:"texts,omitzero"`
+	Values []topValue
+	Total  sum // uses
+	Texts  shape
 }
 
 // topValue is a value by its hash: nothing here needs to know what it is.
 type topValue struct {
-	Value hash   `json:"h"`
-	N     sum    `json:"n"`
-	In    seenIn `json:"in"`
+	Value hash
+	N     sum
+	In    seenIn
 }
 
 func (m *state) learnConstants(tool string, slots []slot, session uint64) {
@@ -53,7 +53,7 @@ func maySecret(name, value string) bool {
 }
 
 func (t *topValues) learn(v hash, session uint64) {
-	t.Total.now++
+	t.Total.Now++
 	i := slices.IndexFunc(t.Values, func(o topValue) bool { return o.Value == v })
 	switch {
 	case i >= 0:
@@ -63,15 +63,22 @@ func (t *topValues) learn(v hash, session uint64) {
 	default: // it takes the place of the weakest, each loss making the others weaker
 		i = 0
 		for k := range t.Values {
-			t.Values[k].N.now *= 0.98
-			if t.Values[k].N.now < t.Values[i].N.now {
+			t.Values[k].N.Now *= 0.98
+			if t.Values[k].N.Now < t.Values[i].N.Now {
 				i = k
 			}
 		}
 		t.Values[i] = topValue{Value: v}
 	}
-	t.Values[i].N.now++
+	t.Values[i].N.Now++
 	t.Values[i].In.see(session)
+}
+
+func (t *topValues) each(do func(*sum)) {
+	do(&t.Total)
+	for i := range t.Values {
+		do(&t.Values[i].N)
+	}
 }
 
 // plus adds what another process saw.
@@ -108,5 +115,5 @@ func (m *state) fixed(tool string, a slot) bool {
 	}
 	h := a.value.hash()
 	i := slices.IndexFunc(top.Values, func(o topValue) bool { return o.Value == h })
-	return i >= 0 && top.Values[i].In.public() && top.Values[i].N.now*fixedShare >= top.Total.now
+	return i >= 0 && top.Values[i].In.public() && top.Values[i].N.Now*fixedShare >= top.Total.Now
 }

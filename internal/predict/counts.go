@@ -1,58 +1,37 @@
 package predict
 
-import (
-	"encoding/json"
-	"errors"
-	"slices"
-)
-
-// sum is a number that several processes add to: what it is now, and what of it was
-// in the state that was loaded or kept last. A merge adds the difference, so that
+// sum is a number that several processes add to: what it is now, which is kept, and what of
+// it was in the state that was loaded or kept last. A merge adds the difference, so that
 // what has decayed since then stays decayed.
-type sum struct{ now, base float32 }
-
-// plus adds to a stored number what another process did since it loaded it.
-func (s *sum) plus(o sum) { *s = kept(max(0, s.now+o.now-o.base)) }
-
-// kept is a number as it stands in a state.
-func kept(n float32) sum { return sum{n, n} }
-
-// MarshalJSON writes the number as it is now.
-func (s sum) MarshalJSON() ([]byte, error) { return json.Marshal(s.now) }
-
-// UnmarshalJSON reads a number, if it could have been counted.
-func (s *sum) UnmarshalJSON(saved []byte) error {
-	var n float32
-	if err := json.Unmarshal(saved, &n); err != nil {
-		return err
-	}
-	*s = kept(n)
-	if !sound(n) {
-		return errUnsound
-	}
-	return nil
+type sum struct {
+	Now  float32
+	base float32
 }
 
-var errUnsound = errors.New("state: a count that cannot be")
+// plus adds what another process did, or this one, since it loaded the number.
+func (s *sum) plus(o sum) { s.Now = max(0, s.Now+o.Now-o.base) }
 
-// sound reports whether counts are such as could have been counted.
-func sound(counts ...float32) bool {
-	return !slices.ContainsFunc(counts, func(c float32) bool { return !(c >= 0 && c < 1e9) })
-}
+// sound reports whether a number could have been counted.
+func (s *sum) sound() bool { return s.Now >= 0 && s.Now < 1e9 }
 
 // outcome is what came of candidates.
 type outcome struct {
-	Right sum `json:"y"`
-	Of    sum `json:"n"`
+	Right sum
+	Of    sum
 }
 
 // label counts one outcome, the older ones less.
 func (o *outcome) label(hit bool) {
-	o.Right.now *= remember
-	o.Of.now = o.Of.now*remember + 1
+	o.Right.Now *= remember
+	o.Of.Now = o.Of.Now*remember + 1
 	if hit {
-		o.Right.now++
+		o.Right.Now++
 	}
+}
+
+func (o *outcome) each(do func(*sum)) {
+	do(&o.Right)
+	do(&o.Of)
 }
 
 func (o *outcome) plus(other *outcome) {

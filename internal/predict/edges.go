@@ -24,7 +24,7 @@ func (m *state) edge(n edgeName) *sum {
 	}
 	if len(m.edges) >= maxEdges {
 		for few := float32(1); len(m.edges) > maxEdges*3/4; few *= 2 {
-			maps.DeleteFunc(m.edges, func(_ edgeName, e *sum) bool { return e.now <= few })
+			maps.DeleteFunc(m.edges, func(_ edgeName, e *sum) bool { return e.Now <= few })
 		}
 	}
 	e = &sum{}
@@ -35,14 +35,14 @@ func (m *state) edge(n edgeName) *sum {
 // shadow reports whether an edge has still to prove itself.
 func (m *Model) shadow(n edgeName) bool {
 	e := m.learned.edges[n]
-	return e == nil || int(e.now) < m.opt.ShadowLabels
+	return e == nil || int(e.Now) < m.opt.ShadowLabels
 }
 
 // Harm notes that a prefetch of a tool did harm: every edge to it is only watched again.
 func (m *Model) Harm(tool string) {
 	for n, labels := range m.learned.edges {
 		if n.target == tool {
-			labels.now = 0
+			labels.Now = 0
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (m *Model) Weight(trigger, target string) float64 {
 	most := float32(0)
 	for _, t := range m.learned.templates[trigger] {
 		if t.Target == target {
-			most = max(most, t.Support.now)
+			most = max(most, t.Support.Now)
 		}
 	}
 	return float64(most)
@@ -59,7 +59,7 @@ func (s *Session) Open() int { return s.pending.n }
 func Remembered(s *Session) int { return len(s.open) }
 
 // Edge gives an edge a label.
-func (m *Model) Edge(trigger, target string) { m.learned.edge(edgeName{trigger, target}).now++ }
+func (m *Model) Edge(trigger, target string) { m.learned.edge(edgeName{trigger, target}).Now++ }
 
 // Find is what a path leads to in an answer, whether there may be more, and how many
 // nodes were looked at.

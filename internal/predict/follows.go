@@ -48,7 +48,7 @@ func (t *template) counts() []Count {
 	}
 	var out []Count
 	for _, o := range t.Ranks[:most] {
-		out = append(out, Count{float64(o.Right.now), float64(o.Of.now)})
+		out = append(out, Count{float64(o.Right.Now), float64(o.Of.Now)})
 	}
 	return out
 }

@@ -129,9 +129,9 @@ func (s *Session) settle(p *foreseen, is func(*sample) (settled, hit bool)) {
 		s.m.learned.weights.learn(k.logit, memory(k.logit, k.ofValues), hit, memoryRate)
 	}
 	if n > 0 && n == len(p.samples) {
-		s.m.learned.tool(p.tool).Labels.now++
+		s.m.learned.tool(p.tool).Labels.Now++
 		if k := &p.samples[n-1]; k.edge != (edgeName{}) && s.m.opt.Learn {
-			s.m.learned.edge(k.edge).now++
+			s.m.learned.edge(k.edge).Now++
 		}
 	}
 	s.pending.n -= n

@@ -3,6 +3,7 @@ package predict_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,13 +73,8 @@ func TestSharedHistory(t *testing.T) {
 func TestLoneTeachesNothing(t *testing.T) {
 	// without is a state without what is known of tools, and the count of sessions.
 	without := func(state []byte) string {
-		var b strings.Builder
-		for line := range strings.Lines(string(state)) {
-			if _, body, _ := strings.Cut(line, " "); !strings.HasPrefix(body, `{"tool":`) && !strings.HasPrefix(body, `{"sessions":`) {
-				b.WriteString(line)
-			}
-		}
-		return b.String()
+		lines := slices.Collect(strings.Lines(withoutSessions(state)))
+		return strings.Join(lines[:len(lines)-1], "")
 	}
 	play := func(lone bool) string {
 		m := taught(t)

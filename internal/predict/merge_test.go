@@ -125,3 +125,69 @@ func TestMergeOfProcessesThatBeganAtOnce(t *testing.T) {
 		t.Errorf("of a call that comes every second time 16 processes expect %.2f, one %.2f", got, alone)
 	}
 }
+
+// What is learned while a state is read, joined and written is not lost, whether that succeeds
+// or not, whatever another process has kept meanwhile, and however often it happens; and nothing
+// is counted twice.
+func TestMergeBesideLearning(t *testing.T) {
+	alone := model()
+	learn(t, alone, 0, 60)
+	for _, written := range []bool{true, false} {
+		m, other := model(), model()
+		learn(t, m, 0, 10)
+		learn(t, other, 1000, 10)
+		state, _ := other.Merge(nil)
+		for i := range 5 {
+			s := m.Snapshot()
+			learn(t, m, 10+10*i, 5)
+			next, err := s.Join(state)
+			if err != nil {
+				t.Fatal(err)
+			}
+			learn(t, m, 15+10*i, 5)
+			if written {
+				state = next
+			}
+			m.Kept(s, written)
+		}
+		state, _ = m.Merge(state)
+		again, _ := m.Merge(state)
+		next := model()
+		next.Merge(again)
+		for name, m := range map[string]*predict.Model{"in the process": m, "in the next one": next} {
+			if got := m.Weight("list", "get"); got < 68 || got > 70 {
+				t.Errorf("written %v, %s: got a weight of %.2f for 70 calls", written, name, got)
+			}
+			if got, want := nextP(t, m), nextP(t, alone); got < want-0.05 || got > want+0.05 {
+				t.Errorf("written %v, %s: got P %.3f, want about %.3f", written, name, got, want)
+			}
+		}
+	}
+}
+
+// A candidate that was proposed before a merge has its label counted after it.
+func TestLabelAfterMerge(t *testing.T) {
+	m := model()
+	learn(t, m, 0, 10)
+	p := begin(t, m)
+	p.call("list", `{"n":5}`, `{"items":[{"id":"id-77"}]}`)
+	p.find("get", `{"id":"id-77"}`)
+	right := func(state []byte) (n float64) {
+		follows, err := predict.Follows(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range follows {
+			if f.Trigger == "list" && f.Tool == "get" {
+				n += f.Ranks[0].Right
+			}
+		}
+		return n
+	}
+	before, _ := m.Merge(nil)
+	p.call("get", `{"id":"id-77"}`, "x")
+	after, _ := m.Merge(before)
+	if got := right(after) - right(before); got < 0.9 {
+		t.Errorf("got %.2f more that were right, want one", got)
+	}
+}

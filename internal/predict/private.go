@@ -51,9 +51,9 @@ func (i *seenIn) public() bool { return i[publicFrom-1] != 0 }
 // sightings are the sessions that had the value of a template that is not public yet. It
 // is kept as a hash, by which the next session that has the value adds to it.
 type sightings struct {
-	Of   hash   `json:"h"`
-	In   seenIn `json:"in"`
-	Last int    `json:"last"` // number of the session that had it last
+	Of   hash
+	In   seenIn
+	Last int // number of the session that had it last
 }
 
 const maxSightings = 4096

@@ -102,10 +102,10 @@ func traitsOf(t string) (all uint8) {
 // unlike all of them is not made: a matched line is no path, and a tool that was only
 // ever given PDF files is not given an archive.
 type shape struct {
-	Texts      float32 `json:"texts,omitempty"`
-	Traits     uint8   `json:"traits,omitempty"`
-	Longest    int     `json:"longest,omitempty"`
-	Extensions []hash  `json:"extensions,omitempty"`
+	Texts      float32
+	Traits     uint8
+	Longest    int
+	Extensions []hash
 }
 
 const (

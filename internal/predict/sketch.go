@@ -1,10 +1,6 @@
 package predict
 
-import (
-	"cmp"
-	"encoding/json"
-	"math"
-)
+import "math"
 
 const (
 	cells    = 64
@@ -16,8 +12,8 @@ const (
 // sketch keeps the distribution of a quantity in fixed space, right to 16 %, newer
 // values weighing more.
 type sketch struct {
-	cell [cells]sum
-	n    float32
+	Cell [cells]sum
+	n    float32 // in all cells
 }
 
 func (q *sketch) add(x float64) {
@@ -28,10 +24,10 @@ func (q *sketch) add(x float64) {
 	if x > smallest {
 		i = min(cells-1, 1+int(math.Log(x/smallest)/math.Log(cellStep)))
 	}
-	q.cell[i].now++
+	q.Cell[i].Now++
 	if q.n++; q.n >= sketched {
-		for i := range q.cell {
-			q.cell[i].now /= 2
+		for i := range q.Cell {
+			q.Cell[i].Now /= 2
 		}
 		q.n /= 2
 	}
@@ -39,33 +35,24 @@ func (q *sketch) add(x float64) {
 
 // plus adds what another process saw.
 func (q *sketch) plus(o *sketch) {
+	for i, c := range o.Cell {
+		q.Cell[i].plus(c)
+	}
+	q.count()
+}
+
+func (q *sketch) each(do func(*sum)) {
+	for i := range q.Cell {
+		do(&q.Cell[i])
+	}
+}
+
+// count counts what is in the cells.
+func (q *sketch) count() {
 	q.n = 0
-	for i, c := range o.cell {
-		q.cell[i].plus(c)
-		q.n += q.cell[i].now
+	for i := range q.Cell {
+		q.n += q.Cell[i].Now
 	}
-}
-
-// MarshalJSON writes the cells.
-func (q sketch) MarshalJSON() ([]byte, error) {
-	var counts [cells]float32
-	for i, c := range q.cell {
-		counts[i] = c.now
-	}
-	return json.Marshal(counts)
-}
-
-// UnmarshalJSON reads them, if they are such as could have been counted.
-func (q *sketch) UnmarshalJSON(saved []byte) error {
-	var counts [cells]float32
-	if err := json.Unmarshal(saved, &counts); err != nil || !sound(counts[:]...) {
-		return cmp.Or(err, errUnsound)
-	}
-	for i, c := range counts {
-		q.cell[i] = kept(c)
-		q.n += c
-	}
-	return nil
 }
 
 // quantile is the value below which a share p of the samples lie; 0 without any.
@@ -74,8 +61,8 @@ func (q *sketch) quantile(p float64) float64 {
 		return 0
 	}
 	want := p * float64(q.n)
-	for i, c := range q.cell {
-		if want -= float64(c.now); want <= 0 {
+	for i, c := range q.Cell {
+		if want -= float64(c.Now); want <= 0 {
 			if i == 0 {
 				return smallest / 2
 			}

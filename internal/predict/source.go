@@ -27,14 +27,14 @@ const (
 // valueSource says how to find the value of one argument. It holds names and paths,
 // and values only where the same ones were seen often.
 type valueSource struct {
-	From  origin `json:"from"`
-	Name  string `json:"name,omitempty"` // of the argument, or a path of the values of a result
-	Tool  string `json:"tool,omitempty"` // of elsewhere
-	Pick  int    `json:"pick,omitempty"` // of a result
-	Dir   origin `json:"dir,omitempty"`  // constant, argument or result (of an argument, its directory): what stands before the value and a slash; 0: nothing
-	Base  string `json:"base,omitempty"` // the directory, or the name of the argument
-	Plus  string `json:"plus,omitempty"` // a second argument of the trigger, to be added
-	Value scalar `json:"value,omitzero"` // of a constant
+	From  origin
+	Name  string // of the argument, or a path of the values of a result
+	Tool  string // of elsewhere
+	Pick  int    // of a result
+	Dir   origin // constant, argument or result (of an argument, its directory): what stands before the value and a slash; 0: nothing
+	Base  string // the directory, or the name of the argument
+	Plus  string // a second argument of the trigger, to be added
+	Value scalar // of a constant
 }
 
 // key tells sources apart.

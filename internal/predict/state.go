@@ -1,14 +1,7 @@
 package predict
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"hash/crc32"
-	"io"
 	"maps"
-	"math"
 	"slices"
 )
 
@@ -39,227 +32,111 @@ func newState() *state {
 	}
 }
 
-// version is the first record of a state. Another one is not read.
-const version = 5
+// Snapshot is what a model had learned at one moment, on its way to where that is kept.
+type Snapshot struct{ learned, kept *state }
 
-// record is one line of a state: a checksum, a space and this as JSON. Only one
-// member is set. What fewer sessions used than make it public is there as hashes alone,
-// and what looks like a secret is not there at all.
-type record struct {
-	Version   int             `json:"v,omitempty"`
-	Sessions  int             `json:"sessions,omitempty"`
-	Pauses    *sketch         `json:"pauses,omitempty"`
-	Bar       *savedBar       `json:"bar,omitempty"`
-	Weights   []byte          `json:"weights,omitempty"`
-	Template  *template       `json:"template,omitempty"`
-	Sightings []*sightings    `json:"sightings,omitempty"`
-	Constants *savedConstants `json:"constants,omitempty"`
-	Tool      *savedTool      `json:"tool,omitempty"`
-	Edge      *savedEdge      `json:"edge,omitempty"`
+// Snapshot takes one. Until it is taken up again with [Model.Kept] there must be no other.
+func (m *Model) Snapshot() *Snapshot {
+	s := &Snapshot{learned: m.learned.clone()}
+	m.learned.rebase()
+	return s
 }
 
-type (
-	savedBar struct {
-		Tool string `json:"tool"`
-		Why  string `json:"why"`
-	}
-	savedConstants struct {
-		Of  hash       `json:"h"`
-		Top *topValues `json:"top"`
-	}
-	savedTool struct {
-		Name  string     `json:"name"`
-		Stats *toolStats `json:"stats"`
-	}
-	savedEdge struct {
-		Trigger string `json:"trigger"`
-		Target  string `json:"target"`
-		Labels  sum    `json:"labels"`
-	}
-)
-
-// Merge returns the state to be kept: what stored holds and what was learned since
-// the last merge, which is what several processes need to take turns at one file.
-// The model goes on with the result. What of stored cannot be read is left out and
-// reported; it is no reason not to go on.
-func (m *Model) Merge(stored []byte) ([]byte, error) {
-	next, commit, err := m.Join(stored)
-	commit()
+// Join returns the state to be kept: what stored holds and what was learned since the last
+// merge, which is what several processes need to take turns at one file. What of stored cannot
+// be read is left out and reported; it is no reason not to go on. It may run beside the model.
+func (s *Snapshot) Join(stored []byte) (next []byte, err error) {
+	s.kept = newState()
+	err = s.kept.load(stored)
+	s.kept.plus(s.learned)
+	next = s.kept.save()
+	s.kept.rebase()
 	return next, err
 }
 
-// Join is [Model.Merge] where keeping what it returns may fail: the model goes on
-// with that once commit is called, and as if nothing had been joined if it is not.
-// Nothing may be learned in between.
-func (m *Model) Join(stored []byte) (next []byte, commit func(), err error) {
-	base := newState()
-	err = base.load(stored)
-	base.plus(m.learned)
-	var out bytes.Buffer
-	base.save(&out)
-	return out.Bytes(), func() { m.learned = base }, err
+// Kept has the model go on with what was joined, if that is written now, and in any case with
+// what it has learned since the snapshot was taken.
+func (m *Model) Kept(s *Snapshot, written bool) {
+	next := s.learned // still to be kept
+	if written {
+		next = s.kept
+	}
+	next.plus(m.learned)
+	next.adopt(m.learned)
+	m.learned = next
 }
 
-const perLine = 256 // small things in one record
+// Merge is all of it at once: it returns the state to be kept, and the model goes on with that.
+func (m *Model) Merge(stored []byte) ([]byte, error) {
+	s := m.Snapshot()
+	next, err := s.Join(stored)
+	m.Kept(s, true)
+	return next, err
+}
 
-// save writes the state, in an order that does not depend on chance.
-func (m *state) save(w io.Writer) {
-	put := func(r record) {
-		line, err := json.Marshal(r)
-		if err != nil {
-			panic(err) // finite numbers and valid text only
+// clone copies what may change.
+func (m *state) clone() *state {
+	c := *m
+	c.weights.of, c.bars = maps.Clone(m.weights.of), maps.Clone(m.bars)
+	c.templates = make(map[string][]*template, len(m.templates))
+	for trigger, all := range m.templates {
+		for _, t := range all {
+			c.templates[trigger] = append(c.templates[trigger], copied(t))
 		}
-		fmt.Fprintf(w, "%08x %s\n", crc32.ChecksumIEEE(line), line)
 	}
-	put(record{Version: version})
-	for _, tool := range slices.Sorted(maps.Keys(m.bars)) { // first, as a file may be cut off
-		put(record{Bar: &savedBar{tool, m.bars[tool]}})
+	c.sightings, c.tools, c.edges = copies(m.sightings), copies(m.tools), copies(m.edges)
+	c.constants = copies(m.constants)
+	for _, top := range c.constants {
+		top.Values, top.Texts.Extensions = slices.Clone(top.Values), slices.Clone(top.Texts.Extensions)
 	}
-	put(record{Sessions: m.sessions, Pauses: &m.pauses})
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(m.weights.of)), 16*perLine) {
-		var saved []byte
-		for _, f := range some {
-			saved = appendWeight(saved, f, m.weights.of[f])
+	return &c
+}
+
+func copied[V any](v *V) *V {
+	c := *v
+	return &c
+}
+
+func copies[K comparable, V any](all map[K]*V) map[K]*V {
+	out := make(map[K]*V, len(all))
+	for k, v := range all {
+		out[k] = copied(v)
+	}
+	return out
+}
+
+// rebase has what was learned up to now count as kept.
+func (m *state) rebase() {
+	m.weights.rebase()
+	rebase := func(s *sum) { s.base = s.Now }
+	m.pauses.each(rebase)
+	for _, all := range m.templates {
+		for _, t := range all {
+			t.each(rebase)
 		}
-		put(record{Weights: saved})
 	}
-	for _, symbol := range slices.Sorted(maps.Keys(m.templates)) {
-		for _, t := range m.templates[symbol] {
-			if !t.personal && !t.secret() {
-				put(record{Template: t})
+	for _, top := range m.constants {
+		top.each(rebase)
+	}
+	for _, t := range m.tools {
+		t.each(rebase)
+	}
+	for _, labels := range m.edges {
+		rebase(labels)
+	}
+}
+
+// adopt keeps the templates of the model, as samples point to them, with what is now known.
+func (m *state) adopt(old *state) {
+	for trigger, all := range m.templates {
+		for i, t := range all {
+			if at := slices.IndexFunc(old.templates[trigger], func(o *template) bool { return o.id == t.id }); at >= 0 {
+				known := old.templates[trigger][at]
+				*known = *t
+				all[i] = known
 			}
 		}
 	}
-	for some := range slices.Chunk(m.newestSightings(), perLine) {
-		put(record{Sightings: some})
-	}
-	for _, h := range slices.Sorted(maps.Keys(m.constants)) {
-		put(record{Constants: &savedConstants{h, m.constants[h]}})
-	}
-	for _, name := range slices.Sorted(maps.Keys(m.tools)) {
-		put(record{Tool: &savedTool{name, m.tools[name]}})
-	}
-	for _, n := range slices.SortedFunc(maps.Keys(m.edges), compareEdges) {
-		put(record{Edge: &savedEdge{n.trigger, n.target, *m.edges[n]}})
-	}
-}
-
-// secret reports whether what is kept of a template could give a secret away.
-func (t *template) secret() bool {
-	may := func(part string) bool { return maySecret("", part) }
-	t.harmless = t.harmless || !slices.ContainsFunc(t.Pieces, may) && !slices.ContainsFunc(t.Sources, func(s valueSource) bool {
-		return may(s.Name) || may(s.Base) || may(s.Value.text)
-	})
-	return !t.harmless
-}
-
-// load reads what it can of a state: a line that is cut off or does not match its
-// checksum is left out.
-func (m *state) load(stored []byte) error {
-	if len(stored) == 0 {
-		return nil
-	}
-	lines, bad, known := 0, 0, false
-	for line := range bytes.Lines(stored) {
-		lines++
-		r, err := readRecord(bytes.TrimSuffix(line, []byte{'\n'}))
-		switch {
-		case err != nil:
-			bad++
-		case lines == 1 && r.Version != version:
-			return fmt.Errorf("state: version %d, want %d: learning begins anew", r.Version, version)
-		case r.Version == version:
-			known = true
-		case known:
-			m.take(&r)
-		}
-	}
-	if bad > 0 || !known {
-		return fmt.Errorf("state: %d of %d lines cannot be read", bad, lines)
-	}
-	return nil
-}
-
-func readRecord(line []byte) (r record, err error) {
-	sum, body, found := bytes.Cut(line, []byte{' '})
-	if !found || string(sum) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)) {
-		return r, errors.New("state: a line that does not match its checksum")
-	}
-	return r, json.Unmarshal(body, &r)
-}
-
-// take puts one record of a state back, within the bounds of a model.
-func (m *state) take(r *record) {
-	m.sessions = max(m.sessions, min(r.Sessions, math.MaxInt32))
-	if r.Pauses != nil {
-		m.pauses = *r.Pauses
-	}
-	m.weights.load(r.Weights)
-	if t := r.Template; t != nil && t.whole() && m.room(m.templates[t.Trigger]) {
-		t.seal()
-		t.personal = false // else it would not be here
-		m.keep(t)
-	}
-	for _, s := range r.Sightings {
-		if s != nil && len(m.sightings) < maxSightings {
-			s.Last = min(s.Last, math.MaxInt32)
-			m.sightings[s.Of] = s
-		}
-	}
-	if c := r.Constants; c != nil && c.Top != nil && len(m.constants) < maxConstants {
-		c.Top.Values = c.Top.Values[:min(len(c.Top.Values), maxTop)]
-		m.constants[c.Of] = c.Top
-	}
-	if t := r.Tool; t != nil && t.Stats != nil && len(m.tools) < maxTools {
-		m.tools[t.Name] = t.Stats
-	}
-	if e := r.Edge; e != nil && len(m.edges) < maxEdges {
-		m.edges[edgeName{e.Trigger, e.Target}] = &e.Labels
-	}
-	if b := r.Bar; b != nil && b.Why != "" {
-		m.bar(b.Tool, b.Why)
-	}
-}
-
-// whole reports whether the parts of a template that was kept fit each other.
-func (t *template) whole() bool {
-	n := len(t.Sources)
-	if n > maxSlots || len(t.Kinds) != n || len(t.Names) != n || len(t.Pieces) != n+1 || t.Driver >= n || t.Driver < -1 || t.Deepest < 0 || t.Deepest >= maxRank {
-		return false
-	}
-	for i := range t.Sources {
-		s := &t.Sources[i]
-		many := s.Pick == every || s.Pick == beside
-		if many && s.From != fromResult || (s.Pick == every) != (i == t.Driver) || many && t.Driver < 0 || s.Pick > first || s.Pick < beside {
-			return false
-		}
-		if s.From == fromConstant && (s.Value.kind != t.Kinds[i] || !s.Value.valid()) {
-			return false
-		}
-	}
-	return true
-}
-
-// valid reports whether a scalar is one that can be written.
-func (v scalar) valid() bool {
-	switch v.kind {
-	case number:
-		return isNumber(v.text)
-	case word:
-		return v.text == "true" || v.text == "false" || v.text == "null"
-	}
-	return v.kind == text
-}
-
-// MarshalText writes a scalar as its kind and its text.
-func (v scalar) MarshalText() ([]byte, error) { return append([]byte{byte(v.kind)}, v.text...), nil }
-
-// UnmarshalText reads it; what it is, is checked where it is used.
-func (v *scalar) UnmarshalText(saved []byte) error {
-	if len(saved) > 0 {
-		*v = scalar{string(saved[1:]), kind(saved[0])}
-	}
-	return nil
 }
 
 // plus adds what another process, or this one, learned since its state was loaded.
@@ -314,7 +191,7 @@ func (m *state) addTemplate(t *template) {
 		i, known = len(known), m.templates[t.Trigger]
 	}
 	k := known[i]
-	k.harmless = k.harmless || t.harmless
+	k.harmless, k.personal = k.harmless || t.harmless, k.personal && t.personal
 	k.Support.plus(t.Support)
 	for r := range k.Ranks {
 		k.Ranks[r].plus(&t.Ranks[r])

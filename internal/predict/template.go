@@ -10,7 +10,7 @@ import (
 const (
 	maxPerTrigger   = 48
 	leastPerTrigger = 8       // even if there are maxKept
-	maxKept         = 3 << 13 // in all
+	maxKept         = 1 << 13 // in all
 	maxRank         = 24      // of a list
 	minSupport      = 1.5     // calls a template must have explained: two, of late
 )
@@ -18,16 +18,16 @@ const (
 // template is a way in which calls were made: after the trigger came the target,
 // with each argument from its source. What is exported is kept in the state.
 type template struct {
-	Trigger string        `json:"trigger"`
-	Target  string        `json:"target"`
-	Pieces  []string      `json:"pieces"`
-	Kinds   []kind        `json:"kinds"`
-	Names   []hash        `json:"names"` // tool and argument, of each
-	Sources []valueSource `json:"sources"`
-	Driver  int           `json:"driver"`  // the argument that is read off a list, with a candidate for each value; -1
-	Support sum           `json:"support"` // calls it explained, newer ones counting more
-	Ranks   [4]outcome    `json:"ranks"`   // by the place in the list, in the turn after the trigger; the last one is all deeper ones
-	Deepest int           `json:"deepest"` // the highest rank that was right
+	Trigger string
+	Target  string
+	Pieces  []string
+	Kinds   []kind
+	Names   []hash // tool and argument, of each
+	Sources []valueSource
+	Driver  int        // the argument that is read off a list, with a candidate for each value; -1
+	Support sum        // calls it explained, newer ones counting more
+	Ranks   [4]outcome // by the place in the list, in the turn after the trigger; the last one is all deeper ones
+	Deepest int        // the highest rank that was right
 
 	id       hash
 	anchored bool      // an argument comes from the trigger
@@ -78,6 +78,7 @@ func (t *template) fit(e *event, slots []slot) (rank int, ok bool) {
 		}
 	}
 	t.seal()
+	t.personal = t.holdsData()
 	return rank, true
 }
 
@@ -91,7 +92,6 @@ func (t *template) seal() {
 		t.id = t.id.str(t.Sources[i].key()).num(int(t.Kinds[i]))
 	}
 	t.anchored = slices.ContainsFunc(t.Sources, func(s valueSource) bool { return s.From == fromArgument || s.From == fromResult })
-	t.personal = t.holdsData()
 }
 
 // list is the place of the list that drives a template in a call's result, and how
@@ -114,9 +114,9 @@ func (m *state) support(s *Session, t *template, rank int) {
 		return
 	}
 	for _, o := range known {
-		o.Support.now *= remember
+		o.Support.Now *= remember
 		if o.id == t.id {
-			o.Support.now++
+			o.Support.Now++
 			o.Deepest = max(o.Deepest, min(rank, maxRank-1))
 			m.see(o, s)
 			return
@@ -124,7 +124,7 @@ func (m *state) support(s *Session, t *template, rank int) {
 	}
 	t.own()
 	t.Deepest = min(rank, maxRank-1)
-	t.Support.now = max(1, float32(m.see(t, s)))
+	t.Support.Now = max(1, float32(m.see(t, s)))
 	if m.room(known) {
 		m.keep(t)
 		return
@@ -166,17 +166,24 @@ func (t *template) own() {
 	}
 }
 
+func (t *template) each(do func(*sum)) {
+	do(&t.Support)
+	for i := range t.Ranks {
+		t.Ranks[i].each(do)
+	}
+}
+
 // worth is what eviction goes by: what a template explained, and above all how
 // often it was right.
 func (t *template) worth() float32 {
-	if t.Support.now < minSupport {
-		return t.Support.now // it makes no candidates
+	if t.Support.Now < minSupport {
+		return t.Support.Now // it makes no candidates
 	}
 	right := float32(0)
 	for _, o := range t.Ranks {
-		right += o.Right.now
+		right += o.Right.Now
 	}
-	return t.Support.now + 4*right
+	return t.Support.Now + 4*right
 }
 
 // produce makes the candidate of a template after a call, with one value of the

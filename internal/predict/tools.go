@@ -10,12 +10,12 @@ import (
 
 // toolStats is what is known of the calls of one tool.
 type toolStats struct {
-	Latency sketch  `json:"latency"` // s
-	Size    sketch  `json:"size"`    // KB
-	Lead    sketch  `json:"lead"`    // s from when a call could be foreseen to when it was made
-	Useful  outcome `json:"useful"`  // whether a value of the result stood in a later argument
-	Agreed  sum     `json:"agreed"`  // trials
-	Labels  sum     `json:"labels"`  // candidates that have had their label
+	Latency sketch  // s
+	Size    sketch  // KB
+	Lead    sketch  // s from when a call could be foreseen to when it was made
+	Useful  outcome // whether a value of the result stood in a later argument
+	Agreed  sum     // trials
+	Labels  sum     // candidates that have had their label
 }
 
 // tool is what is known of a tool, for adding to it.
@@ -38,6 +38,15 @@ func (m *state) known(name string) *toolStats {
 	return &toolStats{}
 }
 
+func (t *toolStats) each(do func(*sum)) {
+	t.Latency.each(do)
+	t.Size.each(do)
+	t.Lead.each(do)
+	t.Useful.each(do)
+	do(&t.Agreed)
+	do(&t.Labels)
+}
+
 func (t *toolStats) plus(o *toolStats) {
 	t.Latency.plus(&o.Latency)
 	t.Size.plus(&o.Size)
@@ -50,7 +59,7 @@ func (t *toolStats) plus(o *toolStats) {
 // useful is how likely a later argument is read off a result of the tool. It says what a
 // result is worth, not how likely the call is.
 func (t *toolStats) useful() float64 {
-	return (float64(t.Useful.Right.now) + 2) / (float64(t.Useful.Of.now) + 4)
+	return (float64(t.Useful.Right.Now) + 2) / (float64(t.Useful.Of.Now) + 4)
 }
 
 // spread is the percentiles that enrich reckons with, of seconds.
@@ -89,7 +98,7 @@ func (m *Model) Trial(tool string, same bool) {
 		m.Bar(tool, AnswersDiffer)
 		return
 	}
-	m.learned.tool(tool).Agreed.now++
+	m.learned.tool(tool).Agreed.Now++
 }
 
 // Proven returns what reports whether a tool that is known to read by its annotation alone
@@ -99,7 +108,7 @@ func (m *Model) Trial(tool string, same bool) {
 func (m *Model) Proven() func(tool string) bool {
 	all, need := 0, 1
 	for _, t := range m.learned.tools {
-		all += int(t.Agreed.now)
+		all += int(t.Agreed.Now)
 	}
 	for _, why := range m.learned.bars {
 		if why == AnswersDiffer {
@@ -107,7 +116,7 @@ func (m *Model) Proven() func(tool string) bool {
 		}
 	}
 	return func(tool string) bool {
-		return all >= m.opt.ShadowLabels && int(m.learned.known(tool).Agreed.now) >= need && m.Barred(tool) == ""
+		return all >= m.opt.ShadowLabels && int(m.learned.known(tool).Agreed.Now) >= need && m.Barred(tool) == ""
 	}
 }
 

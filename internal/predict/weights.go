@@ -70,8 +70,8 @@ func (m *weights) learn(base float64, features []hash, hit bool, rate float64) {
 	}
 	for _, f := range features {
 		w := m.of[f]
-		w.seen.now = w.seen.now*remember + float32(g*g)
-		step := rate * g / (damping + math.Sqrt(float64(w.seen.now)))
+		w.seen.Now = w.seen.Now*remember + float32(g*g)
+		step := rate * g / (damping + math.Sqrt(float64(w.seen.Now)))
 		w.w = min(max(w.w-float32(step), -maxWeight), maxWeight)
 		m.of[f] = w
 	}
@@ -83,7 +83,6 @@ func (m *weights) plus(o *weights) {
 	for f, w := range o.of {
 		b := m.of[f]
 		b.w = min(max(w.merged(b), -maxWeight), maxWeight)
-		b.base = b.w
 		b.seen.plus(w.seen)
 		m.of[f] = b
 	}
@@ -94,11 +93,18 @@ func (m *weights) plus(o *weights) {
 // since w was loaded. They saw the same world and took the same steps, the largest ones first:
 // the sum of them would be beyond what either saw, so it is their mean, by how much each saw.
 func (w weight) merged(stored weight) float32 {
-	mine, theirs := w.seen.now-w.seen.base, stored.seen.now-w.seen.base
+	mine, theirs := w.seen.Now-w.seen.base, stored.seen.Now-w.seen.base
 	if mine <= 0 || theirs <= 0 {
 		return stored.w + w.w - w.base // only one of them learned, or both have long seen as much as is counted
 	}
 	return (mine*w.w + theirs*stored.w) / (mine + theirs)
+}
+
+// rebase has what was learned up to now count as kept.
+func (m *weights) rebase() {
+	for f, w := range m.of {
+		m.of[f] = weight{w.w, w.w, sum{w.seen.Now, w.seen.Now}}
+	}
 }
 
 // bound forgets the quarter of the weights that say least, if there are too many.
@@ -143,7 +149,7 @@ const weightSize = 16 // bytes of a saved weight: its feature, the weight, what 
 func appendWeight(dst []byte, f hash, w weight) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(f))
 	dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(w.w))
-	return binary.LittleEndian.AppendUint32(dst, math.Float32bits(w.seen.now))
+	return binary.LittleEndian.AppendUint32(dst, math.Float32bits(w.seen.Now))
 }
 
 // load reads weights as they are saved, without those that cannot be.
@@ -151,8 +157,8 @@ func (m *weights) load(saved []byte) {
 	for ; len(saved) >= weightSize && len(m.of) < maxWeights; saved = saved[weightSize:] {
 		w := math.Float32frombits(binary.LittleEndian.Uint32(saved[8:]))
 		seen := math.Float32frombits(binary.LittleEndian.Uint32(saved[12:]))
-		if math.Abs(float64(w)) <= maxWeight && sound(seen) {
-			m.of[hash(binary.LittleEndian.Uint64(saved))] = weight{w, w, kept(seen)}
+		if known := (weight{w, w, sum{seen, seen}}); math.Abs(float64(w)) <= maxWeight && known.seen.sound() {
+			m.of[hash(binary.LittleEndian.Uint64(saved))] = known
 		}
 	}
 }

@@ -133,16 +133,16 @@ func TestPresumeUsual(t *testing.T) {
 // What is kept of an upstream ends with how it works on several calls, which is its server's.
 func TestSplitLearned(t *testing.T) {
 	for _, line := range []string{"", "concurrency: serial\n", "concurrency: parallel\n", "concurrency: 1.90 0.25\n"} {
-		server, values := speculate.SplitLearned([]byte("0 {\"v\":5}\n1 {\"tool\":{}}\n2 {\"constants\":{}}\n" + line))
-		if got, want := string(server), "0 {\"v\":5}\n1 {\"tool\":{}}\n"+line; got != want {
+		server, values := speculate.SplitLearned([]byte("0 {\"v\":6}\n1 server tool\n2 values constants\n" + line))
+		if got, want := string(server), "0 {\"v\":6}\n1 server tool\n"+line; got != want {
 			t.Errorf("got %q of the server, want %q", got, want)
 		}
-		if got, want := string(values), "0 {\"v\":5}\n2 {\"constants\":{}}\n"; got != want {
+		if got, want := string(values), "0 {\"v\":6}\n2 values constants\n"; got != want {
 			t.Errorf("got values %q, want %q", got, want)
 		}
 	}
 	for _, line := range []string{"concurrency: NaN 0\n", "concurrency: -1 2\n", "concurrency: 1e9 0\n", "concurrency: \n", "concurrency: 1"} {
-		if server, _ := speculate.SplitLearned([]byte("0 {\"v\":5}\n" + line)); string(server) != "0 {\"v\":5}\n"+line {
+		if server, _ := speculate.SplitLearned([]byte("0 {\"v\":6}\n" + line)); string(server) != "0 {\"v\":6}\n"+line {
 			t.Errorf("%q: got %q, want the line left to the model, which says that it cannot be read", line, server)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // the first task, works it off in order. What is too much is left out, and counted.
 type queue struct {
 	work func(do func()) // does one task
-	keep func()          // keeps what was learned
+	keep func(wait bool) // keeps what was learned, and may wait for that
 	pace *rate.Limiter
 
 	mu      sync.Mutex
@@ -49,7 +49,7 @@ type Drops struct {
 	Results int64 `json:"results"` // seen, and not read
 }
 
-func newQueue(work func(do func()), keep func()) queue {
+func newQueue(work func(do func()), keep func(wait bool)) queue {
 	return queue{work: work, keep: keep, pace: rate.NewLimiter(callsPerSecond, mostAtOnce), wake: make(chan struct{}, 1)}
 }
 
@@ -129,14 +129,14 @@ func (q *queue) run() {
 			continue
 		}
 		if ended {
-			q.keep()
+			q.keep(true)
 			return
 		}
 		select {
 		case <-q.wake:
 			q.collect()
 		case <-keep.C:
-			q.keep()
+			q.keep(false)
 		}
 	}
 }
@@ -173,7 +173,7 @@ func (q *queue) save() {
 	}
 	saved := make(chan struct{})
 	q.add(task{urgent: true, kept: true, do: func() { // a queue that has ended keeps all by itself
-		q.keep()
+		q.keep(true)
 		close(saved)
 	}})
 	select {

@@ -18,6 +18,7 @@ type upstreams struct {
 	scheduler *Scheduler
 	faults    *faults
 	tools     *learnedTools
+	later     func(do func())           // does something on the worker's goroutine
 	of        map[string]*upstreamState // Upstream.Key →
 }
 
@@ -28,6 +29,8 @@ type upstreamState struct {
 	keep        Learned             // never nil
 	news        bool                // something was seen since it was kept
 	kept        time.Time           // when
+	keeping     chan keeping        // has what came of keeping it, which is under way; nil: it is not
+	again       bool                // once that is done, it is to be kept once more
 	at          *Upstream           // the lease of the session that is looked at
 	concurrency Known               // how its instances work on several calls
 	instances   map[uint64]struct{} // that sessions have called
@@ -50,11 +53,11 @@ func (u *upstreams) at(up *Upstream) *upstreamState {
 		Tool: func(name string) predict.Tool { return o.at.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(up.Exclusive),
 	})
 	if old != nil { // its rules have changed; its sessions begin anew
-		u.keep(old)
+		u.keepNow(old)
 		o.concurrency, o.instances, o.keep = old.concurrency, old.instances, old.keep
 	}
 	u.of[up.Key] = o
-	u.keep(o)
+	u.keepNow(o)
 	u.prove(o)
 	for _, tool := range o.model.Seen() {
 		u.publish(o, tool)
@@ -135,7 +138,7 @@ const keepAtMost = 30 * time.Second
 func (u *upstreams) forget(gone func(key string) bool) {
 	for key, o := range u.of {
 		if gone(key) {
-			u.keep(o)
+			u.keepNow(o)
 			delete(u.of, key)
 			continue
 		}
@@ -144,41 +147,88 @@ func (u *upstreams) forget(gone func(key string) bool) {
 	u.tools.forget(gone)
 }
 
-// keepNews keeps what was learned of every upstream.
-func (u *upstreams) keepNews() {
+// keepNews keeps what was learned of every upstream, and waits for that if it is the last
+// occasion.
+func (u *upstreams) keepNews(wait bool) {
 	for _, o := range u.of {
 		if o.news {
 			u.keep(o)
 		}
 	}
+	for _, o := range u.of {
+		for wait && o.keeping != nil {
+			u.kept(o, <-o.keeping)
+		}
+	}
+}
+
+// keepNow keeps what was learned of an upstream, and waits for that.
+func (u *upstreams) keepNow(o *upstreamState) {
+	u.keep(o)
+	for o.keeping != nil {
+		u.kept(o, <-o.keeping)
+	}
+}
+
+// keeping is what came of keeping what was learned.
+type keeping struct {
+	model       *predict.Snapshot
+	written     bool
+	panicked    bool
+	concurrency Known // what was stored of it
 }
 
 // keep joins what was learned of an upstream with what is stored, which other processes may
-// have added to. What cannot be read or written is no reason to stop learning.
+// have added to. That takes long, so it is done on a goroutine of its own: the worker goes on,
+// and takes up what came of it when that is there. What is learned meanwhile is kept next time.
 func (u *upstreams) keep(o *upstreamState) {
-	o.news, o.kept = false, time.Now()
-	joined := func() {
-		commit := func() {}
-		err := o.keep(func(stored []byte) (next []byte, err error) {
-			stored, known := cutConcurrency(stored)
-			for instance := range o.instances {
-				o.concurrency = u.scheduler.Known(instance).or(o.concurrency)
-			}
-			o.concurrency = o.concurrency.or(known)
-			next, commit, err = o.model.Join(stored)
-			if err != nil {
-				u.log.Warn("learned state not read in full; what is left of it is used", "upstream", o.at.Name, "err", err)
-			}
-			return append(next, concurrencyLine(o.concurrency)...), nil
-		})
-		if err == nil {
-			commit()
-		} else {
-			u.log.Warn("learned state not kept", "upstream", o.at.Name, "err", err)
-		}
+	o.news = true
+	if o.again = o.keeping != nil; o.again {
+		return
 	}
-	if !u.faults.recovering(joined) {
+	o.news, o.kept = false, time.Now()
+	for instance := range o.instances {
+		o.concurrency = u.scheduler.Known(instance).or(o.concurrency)
+	}
+	own, name, store := o.concurrency, o.at.Name, o.keep
+	k := keeping{model: o.model.Snapshot()}
+	done := make(chan keeping, 1)
+	o.keeping = done
+	go func() {
+		k.panicked = !u.faults.recovering(func() {
+			err := store(func(stored []byte) (next []byte, err error) {
+				stored, k.concurrency = cutConcurrency(stored)
+				if next, err = k.model.Join(stored); err != nil {
+					u.log.Warn("learned state not read in full; what is left of it is used", "upstream", name, "err", err)
+				}
+				return append(next, concurrencyLine(own.or(k.concurrency))...), nil
+			})
+			if k.written = err == nil; !k.written {
+				u.log.Warn("learned state not kept", "upstream", name, "err", err)
+			}
+		})
+		done <- k
+		u.later(func() {
+			select {
+			case k := <-done:
+				u.kept(o, k)
+			default: // it was waited for
+			}
+		})
+	}()
+}
+
+// kept takes up what came of keeping what was learned of an upstream. What cannot be read or
+// written is no reason to stop learning.
+func (u *upstreams) kept(o *upstreamState, k keeping) {
+	o.keeping = nil
+	o.concurrency = o.concurrency.or(k.concurrency)
+	o.model.Kept(k.model, k.written)
+	if k.panicked {
 		o.keep = inMemory() // what was learned, its bars above all, still counts in this process
+	}
+	if o.again {
+		u.keep(o)
 	}
 }
 

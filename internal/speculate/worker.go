@@ -171,9 +171,10 @@ func NewWorker(s Setup) *Worker {
 	}
 	w.upstreams = upstreams{
 		log: s.Log, rules: s.Rules, scheduler: w.Scheduler, faults: &w.faults, tools: new(learnedTools), of: make(map[string]*upstreamState),
+		later: func(do func()) { w.queue.add(task{kept: true, do: do}) },
 	}
 	w.figures.declined = make(map[enrich.Reason]int64)
-	w.queue = newQueue(w.run, w.upstreams.keepNews)
+	w.queue = newQueue(w.run, func(wait bool) { w.faults.recovering(func() { w.upstreams.keepNews(wait) }) })
 	return w
 }
 

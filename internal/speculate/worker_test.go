@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -229,4 +230,56 @@ func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 			d.Close()
 		})
 	}
+}
+
+// The worker does not wait for what keeps what was learned: it observes and decides meanwhile,
+// and nothing that it learns then is lost. A tool that is barred meanwhile is kept once more.
+func TestWorkerLearnsWhileItKeeps(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		s := newShelf(t)
+		up, d := at1(s), newDesk()
+		d.rules.Learn = true
+		var kept []byte
+		writes, hold := 0, make(chan struct{})
+		up.Learned = func(merge func([]byte) ([]byte, error)) error {
+			next, err := merge(kept)
+			if writes++; writes > 1 {
+				<-hold
+			}
+			kept = next
+			return err
+		}
+		c := d.client(t, "one")
+		d.asks(c, up, "get", `{"n":7}`)
+		time.Sleep(10 * time.Minute) // now it is kept, and that does not end
+		synctest.Wait()
+		if writes != 2 {
+			t.Fatalf("%d times it was to be kept, want twice", writes)
+		}
+		d.asks(c, up, "list", `{"page":1}`)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s.begun.Load() != 1 {
+			t.Errorf("%d prefetches while it was being kept, want one", s.begun.Load())
+		}
+		differs := &speculate.Call{Client: c, Upstream: up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":1}`), Host: host}
+		d.Called(differs)
+		d.Answered(differs, speculate.Result{At: time.Now(), Complete: true, Trial: dedup.Differs}, nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		close(hold)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		model := predict.New(predict.Options{Tool: func(string) predict.Tool { return predict.Tool{Hearsay: true} }})
+		model.Merge(kept)
+		if writes != 3 || model.Barred("get") == "" {
+			t.Errorf("it was kept %d times, want three; barred: %q", writes, model.Barred("get"))
+		}
+		d.SessionEnded(c, func() {})
+		d.Close()
+		model.Merge(kept)
+		if !slices.Contains(model.Seen(), "list") {
+			t.Errorf("kept of %v, want of list too", model.Seen())
+		}
+	})
 }
