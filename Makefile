@@ -1,6 +1,6 @@
 BIN := bin/mcpschedd
 
-.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude daemon fresh newuser plan live dashboard man lines release module clean
+.PHONY: build demo test test-race test-calm race soak check bench stall conformance clients claude daemon fresh newuser plan live tpsbench dashboard man lines release module clean
 
 # Without libc a process takes 1.5 MiB less, without the libraries of Prometheus, OpenTelemetry
 # and Valkey 6, and with them but without a debugging page of gRPC 3.
@@ -93,6 +93,9 @@ plan: build ## twelve calls as one plan and one by one, real servers and Postgre
 live: build ## recorded sessions against a real server through the proxy: make live TRACE=FILE TRAIN=FILE CLASSES=FILE [CELL=serial/3s]; exit 1 if a target is missed
 	@test -n "$(TRACE)" -a -n "$(TRAIN)" -a -n "$(CLASSES)" || { echo 'usage: make live TRACE=FILE TRAIN=FILE CLASSES=FILE [CELL=WORDS]'; exit 2; }
 	go run -C tools ./live -bin ../$(BIN) -trace $(abspath $(TRACE)) -train $(abspath $(TRAIN)) -classes $(abspath $(CLASSES)) -cell "$(CELL)"
+
+tpsbench: build ## twenty generated tasks of TPS-Bench's kind over real servers by a scripted model: selections, schedules, prefetch (needs npm, rg): make tpsbench [FLAGS="-model NAME -url URL -max-usd 5"]
+	sh tools/tpsbench/tpsbench.sh $(FLAGS)
 
 dashboard: ## the dashboard in a real browser, pictures in results/dashboard (installs chromium where apt-get is)
 	sh tools/dashboard/dashboard.sh

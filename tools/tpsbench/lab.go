@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// cell is a proxy in front of the servers, each process its own, on a folder of its own. The
+// tasks of an arm are done there one after the other, in one session.
+type cell struct {
+	client *client.Client
+	dir    string
+	tools  []Tool
+}
+
+// servers are the upstreams of a configuration of mcpschedd; {{dir}} in it is the folder to
+// work on.
+type servers struct {
+	text     string
+	self     string        // this program
+	distance time.Duration // each server is put at; 0: where it is
+}
+
+// configuration is that of an arm's proxy in a folder.
+func (s servers) configuration(arm Arm, dir string) (string, error) {
+	var parsed struct{ Upstreams map[string]map[string]any }
+	quoted, _ := json.Marshal(dir)
+	if _, err := toml.Decode(strings.ReplaceAll(s.text, directory, string(bytes.Trim(quoted, `"`))), &parsed); err != nil {
+		return "", err
+	}
+	if len(parsed.Upstreams) == 0 {
+		return "", fmt.Errorf("no [upstreams.NAME]")
+	}
+	for _, u := range parsed.Upstreams {
+		command, ok := u["command"].(string)
+		if s.distance > 0 && ok {
+			args, _ := u["args"].([]any)
+			u["command"], u["args"] = s.self, append([]any{"distance", s.distance.String(), command}, args...)
+		}
+	}
+	tools, mode := "all", "off"
+	if arm.Strategy == find {
+		tools = "search"
+	}
+	if arm.Prefetch {
+		mode = "on"
+	}
+	var b strings.Builder
+	err := toml.NewEncoder(&b).Encode(map[string]any{
+		"server":     map[string]any{"state_dir": filepath.Join(dir, ".state"), "name_style": "always", "startup_wait": "60s", "tools": tools},
+		"enrichment": map[string]any{"mode": mode},
+		"plan":       map[string]any{"enabled": arm.Schedule == plan, "mutations": "allow"},
+		"upstreams":  parsed.Upstreams,
+	})
+	return b.String(), err
+}
+
+// openCell starts a proxy for an arm.
+func openCell(ctx context.Context, bin string, s servers, arm Arm, dir string, log io.Writer) (*cell, error) {
+	if err := makeWorld(dir); err != nil {
+		return nil, err
+	}
+	text, err := s.configuration(arm, dir)
+	if err != nil {
+		return nil, err
+	}
+	config := filepath.Join(dir, "config.toml")
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	t := transport.NewStdioWithOptions(bin, nil, []string{"serve", "--config", config}, transport.WithCommandStderrWriter(log))
+	if err := t.Start(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	return connect(ctx, t, dir)
+}
+
+// connect makes a cell of a connection to a proxy.
+func connect(ctx context.Context, t transport.Interface, dir string) (*cell, error) {
+	c := &cell{client: client.NewClient(t, client.WithElicitationHandler(agreeing{}), client.WithProtocolVersion("2025-11-25")), dir: dir}
+	if err := c.start(ctx); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *cell) start(ctx context.Context) error {
+	if err := c.client.Start(ctx); err != nil {
+		return err
+	}
+	hello := mcp.InitializeRequest{}
+	hello.Params.ClientInfo = mcp.Implementation{Name: "tpsbench", Version: "1"}
+	hello.Params.ProtocolVersion = "2025-11-25"
+	if _, err := c.client.Initialize(ctx, hello); err != nil {
+		return err
+	}
+	list, err := c.client.ListTools(ctx, mcp.ListToolsRequest{})
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(list.Tools)
+	if err == nil {
+		err = json.Unmarshal(data, &c.tools)
+	}
+	if err == nil && len(c.tools) == 0 {
+		err = fmt.Errorf("the servers have no tools")
+	}
+	return err
+}
+
+func (c *cell) close() { c.client.Close() }
+
+// agreeing is a user who agrees to every call.
+type agreeing struct{}
+
+func (agreeing) Elicit(context.Context, mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept, Content: map[string]any{}}}, nil
+}
+
+// call is what the model sees of a result: what is structured, if anything is, else its text.
+func (c *cell) call(ctx context.Context, name string, args json.RawMessage) (string, bool, error) {
+	request := mcp.CallToolRequest{}
+	request.Params.Name, request.Params.Arguments = name, args
+	result, err := c.client.CallTool(ctx, request)
+	if err != nil {
+		if ctx.Err() != nil || strings.Contains(err.Error(), "closed") {
+			return "", true, err
+		}
+		return err.Error(), true, nil // the protocol's errors, such as an unknown tool, are the model's to read
+	}
+	if result.StructuredContent != nil && !result.IsError {
+		data, err := json.Marshal(result.StructuredContent)
+		return string(data), false, err
+	}
+	var texts []string
+	for _, content := range result.Content {
+		if text, ok := content.(mcp.TextContent); ok {
+			texts = append(texts, text.Text)
+		}
+	}
+	return cmp.Or(strings.Join(texts, "\n"), "(nothing that is text)"), result.IsError, nil
+}
+
+// stats is what the proxy says of itself since it began.
+func (c *cell) stats(ctx context.Context) (prefetch, error) {
+	request := mcp.ReadResourceRequest{}
+	request.Params.URI = "mcpschedd://stats"
+	result, err := c.client.ReadResource(ctx, request)
+	if err != nil {
+		return prefetch{}, err
+	}
+	var stats struct {
+		Totals struct {
+			Stored   int `json:"served_stored"`
+			Prefetch struct{ Dispatched, Used int }
+		}
+	}
+	for _, content := range result.Contents {
+		if text, ok := content.(mcp.TextResourceContents); ok {
+			err = json.Unmarshal([]byte(text.Text), &stats)
+		}
+	}
+	p := stats.Totals.Prefetch
+	return prefetch{p.Dispatched, p.Used, stats.Totals.Stored}, err
+}
+
+func (p prefetch) minus(before prefetch) prefetch {
+	return prefetch{p.Sent - before.Sent, p.Used - before.Used, p.Stored - before.Stored}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"mcpschedd/internal/deliver"
+)
+
+// Message is one of a conversation, as OpenAI's chat completions and the trainers write it.
+type Message struct {
+	Role    string     `json:"role"`
+	Content string     `json:"content"`
+	Calls   []ToolCall `json:"tool_calls,omitempty"`
+	CallID  string     `json:"tool_call_id,omitempty"` // of a message of role tool: the call that it answers
+}
+
+// ToolCall is a call that a model asks for.
+type ToolCall struct {
+	ID       string `json:"id"`
+	Type     string `json:"type"` // function
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"` // JSON, if the model keeps to its schema
+	} `json:"function"`
+}
+
+// Roles of messages.
+const (
+	system, user, assistant, toolRole = "system", "user", "assistant", "tool"
+)
+
+// Tool is what a model is told of a tool.
+type Tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"inputSchema"`
+}
+
+// What a model is asked for. Endpoints need not know, the scripted model does.
+const (
+	forCalls     = "calls"     // the next step of a task
+	forSelection = "selection" // which tools
+	forScore     = "score"     // judge: how good a selection is
+	forRate      = "rate"      // judge: how much of the task was done
+	forTask      = "task"      // compose a task
+)
+
+// Request is what a model is asked.
+type Request struct {
+	For      string
+	Messages []Message
+	Tools    []Tool
+	Serial   bool // one call a turn
+}
+
+// Reply is what it says, and the tokens that it took.
+type Reply struct {
+	Message Message
+	In, Out int
+}
+
+// Model is an endpoint, or the scripted one.
+type Model func(ctx context.Context, r Request) (Reply, error)
+
+// Price is in dollars per million tokens.
+type Price struct{ In, Out float64 }
+
+func (p Price) of(in, out int) float64 { return (float64(in)*p.In + float64(out)*p.Out) / 1e6 }
+
+var errBudget = errors.New("-max-usd is used up")
+
+// purse is what all models of a run may spend together.
+type purse struct {
+	most float64 // dollars; 0: any
+
+	mu       sync.Mutex
+	spent    float64
+	reserved float64 // for requests under way
+}
+
+// limit makes a model that asks the purse first: a request is not sent if, at its longest
+// answer, it could spend more than is left. An endpoint that takes more than that all the same
+// ends the run with the first such answer.
+func (p *purse) limit(model Model, price Price, longest int) Model {
+	return func(ctx context.Context, r Request) (Reply, error) {
+		expected := price.of(tokens(r.Messages)+tokens(r.Tools), longest)
+		p.mu.Lock()
+		if p.most > 0 && p.spent+p.reserved+expected > p.most {
+			p.mu.Unlock()
+			return Reply{}, errBudget
+		}
+		p.reserved += expected
+		p.mu.Unlock()
+		reply, err := model(ctx, r)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.reserved -= expected
+		if err != nil && ctx.Err() == nil {
+			p.spent += expected / 2 // it may have been charged for; how much nothing says
+		}
+		p.spent += price.of(reply.In, reply.Out)
+		return reply, err
+	}
+}
+
+func (p *purse) total() float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.spent
+}
+
+// tokens is how many tokens a value has as JSON.
+func tokens(v any) int {
+	data, err := json.Marshal(v)
+	if err != nil || string(data) == "null" {
+		return 0
+	}
+	return deliver.Tokens(data)
+}
+
+// catalogue lists tools by name and description.
+func catalogue(tools []Tool) string {
+	var b strings.Builder
+	for _, t := range tools {
+		text, _, _ := strings.Cut(t.Description, "\n")
+		fmt.Fprintf(&b, "- %s: %s\n", t.Name, text)
+	}
+	return b.String()
+}

@@ -1,0 +1,358 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"mcpschedd/internal/toolsearch"
+)
+
+// Arm is a way of doing tasks.
+type Arm struct {
+	Model    string `json:"model"`
+	Strategy string `json:"strategy"` // which tools the model is shown
+	Schedule string `json:"schedule"` // how it may call them
+	Prefetch bool   `json:"prefetch"`
+}
+
+// Strategies and schedules.
+const (
+	none, rule, self, find = "none", "rule", "self", "find"
+	serial, parallel, plan = "serial", "parallel", "plan"
+
+	mostTools = 10 // that may be selected (section 3.2 of the paper)
+
+	findTools = "find_tools"
+	planTool  = "execute_tool_plan"
+)
+
+// ownTools are the proxy's: they stand beside what is selected.
+var ownTools = []string{findTools, "call_read_tool", "call_tool", planTool, "mcpschedd_read_result"}
+
+// Run is a task done one way: one line of a file of runs. All figures come from these lines.
+type Run struct {
+	Arm
+	Task     string    `json:"task"`
+	Level    string    `json:"level"`
+	Chosen   []string  `json:"chosen,omitempty"`
+	Score    *float64  `json:"score,omitempty"` // of the selection, 0 to 100; none where nothing was selected
+	Rate     float64   `json:"rate"`            // of subtasks completed, 0 to 1, as the judge says
+	Judged   int       `json:"judged"`          // subtasks that the judge found
+	In       int       `json:"in"`              // tokens, of the selection too
+	Out      int       `json:"out"`
+	Turns    int       `json:"turns"`   // with calls
+	Cost     float64   `json:"cost"`    // dollars, without the judge's
+	Judging  float64   `json:"judging"` // dollars
+	Total    float64   `json:"total_s"` // from the task to the answer
+	Thinking float64   `json:"model_s"` // of it in the model
+	Waiting  float64   `json:"wait_s"`  // of it waiting for tools: the makespan of the calls
+	Calls    []Called  `json:"calls"`
+	Proxy    prefetch  `json:"proxy"`
+	Parallel float64   `json:"parallelism"` // reward: 1 as few turns as the dependencies allow, 0 one call a turn
+	Messages []Message `json:"messages"`
+	Tools    []Tool    `json:"tools,omitempty"` // that the model was shown, if the runs are for training
+	Error    string    `json:"error,omitempty"` // why it ended early; it is done again when the runs are resumed
+}
+
+// Called is a call that was made.
+type Called struct {
+	ID      string  `json:"id"`
+	Tool    string  `json:"tool"`
+	Subtask string  `json:"subtask,omitempty"` // that it is for, as far as the tool says
+	Plan    bool    `json:"plan,omitempty"`    // a step of a plan
+	Turn    int     `json:"turn"`
+	Took    float64 `json:"took_s"`
+	Failed  bool    `json:"failed,omitempty"`
+}
+
+// prefetch is what the proxy did of itself in a run.
+type prefetch struct {
+	Sent   int `json:"sent"`   // calls ahead
+	Used   int `json:"used"`   // of them asked for, then or later
+	Stored int `json:"stored"` // calls answered from the store
+}
+
+func (a Arm) name() string {
+	return fmt.Sprintf("%s/%s/%s/prefetch-%s", a.Model, a.Strategy, a.Schedule, map[bool]string{false: "off", true: "on"}[a.Prefetch])
+}
+
+// toolCaller calls a tool. What the tool says of a failure is text too; an error is the end of
+// the connection.
+type toolCaller func(ctx context.Context, name string, args json.RawMessage) (text string, failed bool, err error)
+
+// agent does tasks one way.
+type agent struct {
+	Arm
+	tools        []Tool
+	call         toolCaller
+	model, judge Model
+	price        Price
+	judgePrice   Price
+	turns        int // at most
+	slots        int // calls at once
+	keepTools    bool
+}
+
+// do does a task. What goes wrong stands in the run.
+func (a *agent) do(ctx context.Context, t Task) Run {
+	r := Run{Arm: a.Arm, Task: t.ID, Level: t.Level}
+	began := time.Now()
+	err := a.attempt(ctx, t, &r)
+	r.Total = time.Since(began).Seconds()
+	r.Cost = a.price.of(r.In, r.Out)
+	r.match(t)
+	r.Parallel = parallelism(&r, t)
+	if err == nil {
+		err = a.judgeRun(ctx, t, &r)
+	}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	return r
+}
+
+// ask asks the model, and adds up what it takes.
+func (a *agent) ask(ctx context.Context, q Request, r *Run) (Message, error) {
+	began := time.Now()
+	reply, err := a.model(ctx, q)
+	r.Thinking += time.Since(began).Seconds()
+	r.In, r.Out = r.In+reply.In, r.Out+reply.Out
+	return reply.Message, err
+}
+
+func (a *agent) attempt(ctx context.Context, t Task, r *Run) error {
+	shown, err := a.choose(ctx, t, r)
+	if err != nil {
+		return err
+	}
+	if a.keepTools {
+		r.Tools = shown
+	}
+	how := prompts.schedule
+	if a.Schedule == serial {
+		how += prompts.serial
+	} else if a.Schedule == plan {
+		how += prompts.plan
+	}
+	r.Messages = []Message{{Role: system, Content: how}, {Role: user, Content: t.Query}}
+	for {
+		said, err := a.ask(ctx, Request{For: forCalls, Messages: r.Messages, Tools: shown, Serial: a.Schedule == serial}, r)
+		if err != nil {
+			return err
+		}
+		r.Messages = append(r.Messages, said)
+		if len(said.Calls) == 0 {
+			return nil
+		}
+		if r.Turns++; r.Turns > a.turns {
+			return nil // what it has not said by now it has not completed
+		}
+		if err := a.perform(ctx, said.Calls, r); err != nil {
+			return err
+		}
+	}
+}
+
+var barred = regexp.MustCompile(`\|([^|\s]+)\|`)
+
+// choose is the tools that the model is shown.
+func (a *agent) choose(ctx context.Context, t Task, r *Run) ([]Tool, error) {
+	var own, others []Tool
+	for _, tool := range a.tools {
+		if slices.Contains(ownTools, tool.Name) {
+			own = append(own, tool)
+		} else {
+			others = append(others, tool)
+		}
+	}
+	switch a.Strategy {
+	case rule:
+		r.Chosen = mostAlike(others, t.Query)
+	case self:
+		said, err := a.ask(ctx, Request{For: forSelection, Messages: []Message{{Role: user, Content: fmt.Sprintf(prompts.selection, t.Query, catalogue(others), mostTools)}}}, r)
+		if err != nil {
+			return nil, err
+		}
+		r.Chosen = []string{}
+		for _, name := range barred.FindAllStringSubmatch(said.Content, -1) {
+			if len(r.Chosen) < mostTools && !slices.Contains(r.Chosen, name[1]) {
+				r.Chosen = append(r.Chosen, name[1])
+			}
+		}
+	default:
+		return a.tools, nil
+	}
+	return append(own, named(others, r.Chosen)...), nil
+}
+
+func named(tools []Tool, names []string) (out []Tool) {
+	for _, t := range tools {
+		if slices.Contains(names, t.Name) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// mostAlike are the ten tools whose names and descriptions are most like a text, by words.
+func mostAlike(tools []Tool, text string) (names []string) {
+	var all []toolsearch.Tool
+	for _, t := range tools {
+		all = append(all, toolsearch.Tool{Key: t.Name, Name: t.Name, Description: t.Description})
+	}
+	for _, hit := range toolsearch.New(all).Search(text, mostTools, nil) {
+		names = append(names, hit.Key)
+	}
+	return names
+}
+
+// perform makes the calls of a turn, at once where the schedule lets them.
+func (a *agent) perform(ctx context.Context, calls []ToolCall, r *Run) error {
+	slots := a.slots
+	if a.Schedule == serial {
+		slots = 1
+	}
+	free := make(chan struct{}, slots)
+	texts, made, errs := make([]string, len(calls)), make([]Called, len(calls)), make([]error, len(calls))
+	began := time.Now()
+	var all sync.WaitGroup
+	for i, c := range calls {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			texts[i], made[i], errs[i] = a.one(ctx, c)
+		})
+	}
+	all.Wait()
+	r.Waiting += time.Since(began).Seconds()
+	for i, c := range calls {
+		made[i].Turn = r.Turns
+		r.Calls = append(r.Calls, made[i])
+		if c.Function.Name == planTool {
+			r.Calls = append(r.Calls, planSteps(texts[i], c, r.Turns)...)
+		}
+		r.Messages = append(r.Messages, Message{Role: toolRole, CallID: c.ID, Content: texts[i]})
+	}
+	return errors.Join(errs...)
+}
+
+// one makes a call. The tool's name in the record is that of what is called in the end.
+func (a *agent) one(ctx context.Context, c ToolCall) (string, Called, error) {
+	made := Called{ID: c.ID, Tool: c.Function.Name}
+	args := json.RawMessage(c.Function.Arguments)
+	if strings.TrimSpace(c.Function.Arguments) == "" {
+		args = json.RawMessage("{}")
+	}
+	var inner struct{ Name string }
+	if slices.Contains(ownTools, made.Tool) && json.Unmarshal(args, &inner) == nil && inner.Name != "" {
+		made.Tool = inner.Name
+	}
+	if !isObject(args) {
+		made.Failed = true
+		return failure + "the arguments are not a JSON object", made, nil
+	}
+	began := time.Now()
+	text, failed, err := a.call(ctx, c.Function.Name, args)
+	made.Took, made.Failed = time.Since(began).Seconds(), failed
+	if failed && !strings.HasPrefix(text, failure) {
+		text = failure + text
+	}
+	return text, made, err
+}
+
+// planAnswer is what a plan answers.
+type planAnswer struct {
+	Steps []struct {
+		ID, Status, Reason string
+		MS                 float64
+	}
+	Outputs map[string]json.RawMessage
+}
+
+// planSteps are the calls that a plan made.
+func planSteps(answer string, c ToolCall, turn int) (out []Called) {
+	var said planAnswer
+	var asked struct{ Steps []struct{ ID, Tool string } }
+	if json.Unmarshal([]byte(answer), &said) != nil || json.Unmarshal([]byte(c.Function.Arguments), &asked) != nil {
+		return nil
+	}
+	for _, s := range said.Steps {
+		if s.Status == "skipped" {
+			continue
+		}
+		one := Called{ID: s.ID, Plan: true, Turn: turn, Took: s.MS / 1000, Failed: s.Status != "ok"}
+		for _, a := range asked.Steps {
+			if a.ID == s.ID {
+				one.Tool = strings.Replace(a.Tool, "/", "__", 1)
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// judgeRun has the judge say how much of the task was done, and how good the choice of tools.
+func (a *agent) judgeRun(ctx context.Context, t Task, r *Run) error {
+	answer := ""
+	if last := r.Messages[len(r.Messages)-1]; last.Role == assistant && len(last.Calls) == 0 {
+		answer = last.Content
+	}
+	ask := func(what, prompt string) (string, error) {
+		reply, err := a.judge(ctx, Request{For: what, Messages: []Message{{Role: user, Content: prompt}}})
+		r.Judging += a.judgePrice.of(reply.In, reply.Out)
+		return reply.Message.Content, err
+	}
+	said, err := ask(forRate, fmt.Sprintf(prompts.rate, t.Query, answer))
+	if err == nil {
+		r.Rate, r.Judged, err = readRate(said)
+	}
+	if err != nil || r.Chosen == nil {
+		return err
+	}
+	if said, err = ask(forScore, fmt.Sprintf(prompts.score, t.Query, catalogue(named(a.tools, r.Chosen)), catalogue(a.tools))); err != nil {
+		return err
+	}
+	score, err := readScore(said)
+	r.Score = &score
+	return err
+}
+
+var (
+	outOf = regexp.MustCompile(`(?i)completed subtasks:\W*(\d+)\s+out of\s+(\d+)`)
+	rate  = regexp.MustCompile(`(?i)completion rate:\W*(\d+(?:\.\d+)?)\s*\\?%`)
+	total = regexp.MustCompile(`(?i)"total[ _]score"\s*:\s*(-?\d+(?:\.\d+)?)`)
+)
+
+// readRate reads a judge's answer. The counts hold before the percentage, which judges round.
+func readRate(text string) (float64, int, error) {
+	if m := outOf.FindAllStringSubmatch(text, -1); m != nil {
+		done, _ := strconv.Atoi(m[len(m)-1][1])
+		of, _ := strconv.Atoi(m[len(m)-1][2])
+		if done <= of && of > 0 {
+			return float64(done) / float64(of), of, nil
+		}
+	}
+	if m := rate.FindAllStringSubmatch(text, -1); m != nil {
+		if percent, err := strconv.ParseFloat(m[len(m)-1][1], 64); err == nil && percent <= 100 {
+			return percent / 100, 0, nil
+		}
+	}
+	return 0, 0, fmt.Errorf("judge: no completion rate in %.200q", text)
+}
+
+func readScore(text string) (float64, error) {
+	m := total.FindStringSubmatch(text)
+	if m == nil {
+		return 0, fmt.Errorf("judge: no total score in %.200q", text)
+	}
+	score, err := strconv.ParseFloat(m[1], 64)
+	return min(max(score, 0), 100), err
+}

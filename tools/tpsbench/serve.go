@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+// distance is a server at a distance: it starts a command and passes lines through, those to it
+// and those from it each half the time late.
+func distance(ctx context.Context, far time.Duration, command []string, in io.Reader, out io.Writer) error {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stderr = os.Stderr
+	to, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	from, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		late(in, to, far/2)
+		to.Close()
+	}()
+	late(from, out, far/2)
+	return cmd.Wait()
+}
+
+// late copies lines, each so much later than it came, in their order.
+func late(in io.Reader, out io.Writer, by time.Duration) {
+	type line struct {
+		text []byte
+		due  time.Time
+	}
+	lines := make(chan line, 1000)
+	go func() {
+		defer close(lines)
+		for r := bufio.NewReader(in); ; {
+			text, err := r.ReadBytes('\n')
+			if err != nil {
+				return
+			}
+			lines <- line{text, time.Now().Add(by)}
+		}
+	}()
+	broken := false
+	for l := range lines {
+		time.Sleep(time.Until(l.due))
+		if !broken {
+			_, err := out.Write(l.text)
+			broken = err != nil // the rest is read and dropped, so that the reader ends
+		}
+	}
+}
+
+// recorded is a server whose tools are a list's, and whose answers are those of earlier runs,
+// each as late as it was then.
+func recorded(list io.Reader, runs io.Reader, prefix string) (*server.MCPServer, error) {
+	tools, err := readTools(list)
+	if err != nil {
+		return nil, err
+	}
+	type answer struct {
+		text   string
+		failed bool
+		took   time.Duration
+	}
+	answers := make(map[string]answer) // tool and arguments → the last answer
+	all, _, err := readLines[Run](runs, "runs")
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range all {
+		asked, took := make(map[string]string), make(map[string]time.Duration)
+		for _, c := range r.Calls {
+			took[c.ID] = seconds(c.Took)
+		}
+		for _, m := range r.Messages {
+			for _, c := range m.Calls {
+				asked[c.ID] = strings.TrimPrefix(c.Function.Name, prefix) + canonical([]byte(c.Function.Arguments))
+			}
+			if key := asked[m.CallID]; m.Role == toolRole && key != "" {
+				text, failed := strings.CutPrefix(m.Content, failure)
+				answers[key] = answer{text, failed, took[m.CallID]}
+			}
+		}
+	}
+	s := server.NewMCPServer("recorded", "1", server.WithToolCapabilities(false))
+	for _, t := range tools {
+		s.AddTool(mcp.NewToolWithRawSchema(t.Name, t.Description, t.Schema), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			args, _ := json.Marshal(r.Params.Arguments)
+			a, ok := answers[t.Name+canonical(args)]
+			if !ok {
+				return mcp.NewToolResultError("nothing of this was recorded"), nil
+			}
+			select {
+			case <-time.After(a.took):
+			case <-ctx.Done():
+			}
+			if a.failed {
+				return mcp.NewToolResultError(a.text), nil
+			}
+			return mcp.NewToolResultText(a.text), nil
+		})
+	}
+	return s, nil
+}
+
+// canonical is JSON in which equal values are equal texts.
+func canonical(data []byte) string {
+	var v any
+	if json.Unmarshal(data, &v) != nil {
+		return string(data)
+	}
+	out, _ := json.Marshal(v)
+	return string(out)
+}
+
+// readTools reads a list of tools: an answer to tools/list or its array, or the file of
+// LiveMCPBench, which has lists of many servers.
+func readTools(in io.Reader) ([]Tool, error) {
+	data, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	var one struct{ Tools []Tool }
+	if json.Unmarshal(data, &one) == nil && one.Tools != nil {
+		return one.Tools, nil
+	}
+	var many []struct {
+		Tools map[string]struct{ Tools []Tool }
+	}
+	var tools []Tool
+	seen := make(map[string]bool)
+	if json.Unmarshal(data, &many) == nil {
+		for _, s := range many {
+			for _, list := range s.Tools {
+				for _, t := range list.Tools {
+					if !seen[t.Name] {
+						seen[t.Name], tools = true, append(tools, t)
+					}
+				}
+			}
+		}
+	}
+	if len(tools) == 0 && (json.Unmarshal(data, &tools) != nil || len(tools) == 0 || tools[0].Name == "") {
+		return nil, errors.New("want a list of tools")
+	}
+	return tools, nil
+}
+
+// open opens a file, unpacked if its name ends in .gz.
+func open(name string) (io.ReadCloser, error) {
+	f, err := os.Open(name)
+	if err != nil || !strings.HasSuffix(name, ".gz") {
+		return f, err
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{z, f}, nil
+}
