@@ -1,13 +1,14 @@
 package secret
 
 import (
+	"encoding/json"
 	"html"
 	"iter"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf16"
-	"unicode/utf8"
+	"sync"
 )
 
 // view is a text as a reader would decode it, and where each byte of it stands in
@@ -32,6 +33,38 @@ func (v view) sourceEnd(i int) int {
 	return v.source(i)
 }
 
+// escapes are those of a kind, each a way to write one character: of JSON and programs, of
+// URLs, of pages of HTML, of forms.
+var escapes = sync.OnceValue(func() map[string]*regexp.Regexp {
+	return map[string]*regexp.Regexp{
+		`\`: regexp.MustCompile(`\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}|\\u[[:xdigit:]]{4}|\\U[[:xdigit:]]{8}|\\x[[:xdigit:]]{2}|\\[^uUx0-7]`),
+		"%": regexp.MustCompile(`%[[:xdigit:]]{2}`),
+		"&": regexp.MustCompile(`&#?[[:alnum:]]{1,8};`),
+		"+": regexp.MustCompile(`%[[:xdigit:]]{2}|\+`),
+	}
+})
+
+// decode is what an escape stands for, or itself.
+func decode(escape string) string {
+	switch escape[0] {
+	case '+':
+		return " "
+	case '&':
+		return html.UnescapeString(escape)
+	case '%':
+		plain, _ := url.PathUnescape(escape) // two digits always decode
+		return plain
+	}
+	var plain string
+	if json.Unmarshal([]byte(`"`+escape+`"`), &plain) == nil {
+		return plain
+	}
+	if plain, err := strconv.Unquote(`"` + escape + `"`); err == nil {
+		return plain
+	}
+	return escape[1:] // \'
+}
+
 // levels is how often a text may have been escaped: JSON in a JSON string is twice.
 const levels = 2
 
@@ -43,112 +76,50 @@ func (m *Masker) views(s string) iter.Seq[view] {
 		}
 		v := view{text: s}
 		for range levels + 1 {
-			if !yield(v) ||
-				strings.Contains(v.text, "%") && !yield(v.decoded(percent)) ||
-				strings.Contains(v.text, "%25") && !yield(v.decoded(percent).decoded(percent)) ||
-				strings.Contains(v.text, "&") && !yield(v.decoded(entity)) ||
-				m.spaced && strings.Contains(v.text, "+") && !yield(v.decoded(form)) ||
-				!strings.Contains(v.text, `\`) {
+			more := yield(v)
+			for kind, once := range v.decodings(m.spaced) {
+				more = more && yield(once) && (kind != "%" || yield(once.decoded(kind))) // a URL in a URL is twice
+			}
+			if !more || !strings.Contains(v.text, `\`) {
 				return
 			}
-			v = v.decoded(unescape)
+			v = v.decoded(`\`)
 		}
 	}
 }
 
-// decoded is a view decoded once more. one decodes what begins at i, and says how
-// long that is as written; 0: it stands for itself.
-func (v view) decoded(one func(s string, i int) (string, int)) view {
+// decodings are a view with the escapes of one kind decoded, for each that it has.
+func (v view) decodings(spaced bool) map[string]view {
+	all := make(map[string]view)
+	for _, kind := range []string{"%", "&", "+"} {
+		if strings.Contains(v.text, kind) && (kind != "+" || spaced) {
+			all[kind] = v.decoded(kind)
+		}
+	}
+	return all
+}
+
+// decoded is a view with escapes of a kind decoded once more.
+func (v view) decoded(kind string) view {
 	out := view{at: make([]int, 0, len(v.text)+1)}
 	var b strings.Builder
-	for i := 0; i < len(v.text); {
-		plain, n := one(v.text, i)
-		if n == 0 {
-			plain, n = v.text[i:i+1], 1
+	done := 0
+	keep := func(to int) {
+		b.WriteString(v.text[done:to])
+		for ; done < to; done++ {
+			out.at = append(out.at, v.source(done))
 		}
+	}
+	for _, at := range escapes()[kind].FindAllStringIndex(v.text, -1) {
+		keep(at[0])
+		plain := decode(v.text[at[0]:at[1]])
 		b.WriteString(plain)
 		for range len(plain) {
-			out.at = append(out.at, v.source(i))
+			out.at = append(out.at, v.source(at[0]))
 		}
-		i += n
+		done = at[1]
 	}
-	out.at = append(out.at, v.source(len(v.text)))
-	out.text = b.String()
+	keep(len(v.text))
+	out.text, out.at = b.String(), append(out.at, v.source(len(v.text)))
 	return out
-}
-
-// percent decodes %41.
-func percent(s string, i int) (string, int) {
-	if s[i] != '%' || i+3 > len(s) {
-		return "", 0
-	}
-	plain, err := url.PathUnescape(s[i : i+3])
-	if err != nil {
-		return "", 0
-	}
-	return plain, 3
-}
-
-// longestEntity is how many bytes one may have: &#x10ffff; is long, &quot; usual.
-const longestEntity = 10
-
-// entity decodes what pages of HTML have for characters: &amp; and &#43;.
-func entity(s string, i int) (string, int) {
-	if s[i] != '&' {
-		return "", 0
-	}
-	n := strings.IndexByte(s[i:min(len(s), i+longestEntity)], ';') + 1
-	if n == 0 {
-		return "", 0
-	}
-	if plain := html.UnescapeString(s[i : i+n]); plain != s[i:i+n] {
-		return plain, n
-	}
-	return "", 0
-}
-
-// form decodes %41 and + as forms have them.
-func form(s string, i int) (string, int) {
-	if s[i] == '+' {
-		return " ", 1
-	}
-	return percent(s, i)
-}
-
-// unescape decodes what JSON and programs escape: \n, \u00e9, \x41.
-func unescape(s string, i int) (string, int) {
-	if s[i] != '\\' || i+1 == len(s) {
-		return "", 0
-	}
-	if strings.IndexByte(`/'"`, s[i+1]) >= 0 {
-		return s[i+1 : i+2], 2
-	}
-	c, wide, rest, err := strconv.UnquoteChar(s[i:], '"')
-	n := len(s) - i - len(rest)
-	switch {
-	case s[i+1] == 'u' && utf16.IsSurrogate(rune(hexadecimal(s, i+2))): // which that does not take
-		n = len(`\uD83C`)
-		c = utf8.RuneError
-		if low := utf16.DecodeRune(rune(hexadecimal(s, i+2)), rune(hexadecimal(s, i+8))); low != utf8.RuneError && s[i+6:i+8] == `\u` {
-			c, n = low, 2*n
-		}
-		return string(c), n
-	case err != nil || s[i+1] >= '0' && s[i+1] <= '7':
-		return "", 0
-	case !wide:
-		return string([]byte{byte(c)}), n
-	}
-	return string(c), n
-}
-
-// hexadecimal reads four digits; -1: they are none.
-func hexadecimal(s string, i int) int64 {
-	if i+4 > len(s) {
-		return -1
-	}
-	n, err := strconv.ParseUint(s[i:i+4], 16, 16)
-	if err != nil {
-		return -1
-	}
-	return int64(n)
 }
