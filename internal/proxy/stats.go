@@ -71,7 +71,6 @@ func (s *Server) addMoment(out *record.Stats) {
 	now := s.standing(true)
 	now.Lost = s.recorder.log.Lost()
 	out.Stand([]record.Status{now})
-	out.Derive()
 }
 
 // config says which configuration is in force.

@@ -123,14 +123,14 @@ func Stamp(at time.Time) string {
 // Statuses are those of the processes that run, in the order in which they began. What
 // cannot be read is left out: the process is ending, or it is of another version.
 func Statuses(dir string) (all []Status) {
-	names, _ := filepath.Glob(filepath.Join(escapeGlob.Replace(dir), "*"+statusSuffix)) // the pattern is well-formed
-	for _, name := range names {
-		process := strings.TrimSuffix(filepath.Base(name), statusSuffix)
-		info, ok := regular(name)
-		if !ok || info.Size() > maxStatus || !running(dir, process) {
+	entries, _ := os.ReadDir(dir) // where nothing can be listed nothing is told
+	for _, entry := range entries {
+		process, is := strings.CutSuffix(entry.Name(), statusSuffix)
+		path := statusPath(dir, process)
+		if info, ok := regular(path); !is || !ok || info.Size() > maxStatus || !running(dir, process) {
 			continue
 		}
-		text, err := os.ReadFile(name)
+		text, err := os.ReadFile(path)
 		var s Status
 		if err == nil && json.Unmarshal(text, &s) == nil && s.Process == process {
 			all = append(all, s)
@@ -139,5 +139,3 @@ func Statuses(dir string) (all []Status) {
 	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Process, b.Process) })
 	return all
 }
-
-var escapeGlob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
