@@ -29,5 +29,7 @@ func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.C
 	o.Dedup.Peers = peers
 	common = proxy.NewCommon(o)
 	peers.Count(common.Share)
+	peers.Publish(common.Figures)
+	common.ShareFigures(peers.Published)
 	return common, func() { common.Close(); peers.Close() }, nil
 }

@@ -91,6 +91,9 @@ func (d *listening) look(ctx context.Context) (*seen, error) {
 	if v := s.stats.SchemaVersion; v != statsSchema {
 		return nil, fmt.Errorf("%s: figures of version %d; this mcpschedd knows version %d", d.url, v, statsSchema)
 	}
+	if names := s.stats.Replicas; len(names) > 0 {
+		s.notes = append(s.notes, fmt.Sprintf("Figures of %d replicas: %s.", len(names), strings.Join(names, ", ")))
+	}
 	return s, nil
 }
 

@@ -1,13 +1,19 @@
 package proxy
 
 import (
+	"context"
+	"encoding/json"
+	"os"
 	"slices"
+	"strconv"
 	"sync"
+	"time"
 
 	"mcpschedd/internal/budget"
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/record"
 )
 
 // Common is what the servers of one process have in common: the store, so that a write through
@@ -19,6 +25,8 @@ type Common struct {
 
 	budgets *budget.Pool
 	meter   *meter // of the answers that these count
+
+	others func(context.Context) []string // what other replicas published, each [Common.Figures]; nil: there are none
 
 	mu      sync.Mutex
 	servers []*Server // that have not been closed; the first reports the figures of both
@@ -34,6 +42,61 @@ func NewCommon(o Options) *Common {
 
 // Share divides the limits of hosts among n replicas, of which this process is one.
 func (c *Common) Share(n int) { c.limits.Share(n) }
+
+// ShareFigures has what is shown of all replicas say what the others have published. It is
+// called before there is a server.
+func (c *Common) ShareFigures(others func(context.Context) []string) { c.others = others }
+
+// Figures are those of this replica, as JSON for the others; nil: there are none yet.
+func (c *Common) Figures() []byte {
+	c.mu.Lock()
+	servers := slices.Clone(c.servers)
+	c.mu.Unlock()
+	if len(servers) == 0 {
+		return nil
+	}
+	sum := servers[0].Report()
+	for _, s := range servers[1:] {
+		more := s.Report()
+		sum.Add(&more)
+	}
+	sum.Replicas, sum.Engine = []string{replicaName()}, nil
+	text, err := json.Marshal(sum)
+	if err != nil {
+		return nil // figures always marshal
+	}
+	return text
+}
+
+// replicaName is what people know this replica by.
+func replicaName() string {
+	machine, err := os.Hostname()
+	if err != nil {
+		machine = "unknown"
+	}
+	return machine + "/" + strconv.Itoa(os.Getpid())
+}
+
+// addOthers adds what the other replicas have published. What cannot be read, of another
+// version perhaps, is left out.
+func (c *Common) addOthers(out *record.Stats) {
+	if c.others == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), othersWithin)
+	defer cancel()
+	out.Replicas = []string{replicaName()}
+	for _, text := range c.others(ctx) {
+		var more record.Stats
+		if json.Unmarshal([]byte(text), &more) == nil && more.SchemaVersion == out.SchemaVersion {
+			out.Add(&more)
+		}
+	}
+	slices.Sort(out.Replicas)
+}
+
+// othersWithin is how long the figures of the others are waited for.
+const othersWithin = 2 * time.Second
 
 // Close ends it, after its servers.
 func (c *Common) Close() { c.store.Close() }

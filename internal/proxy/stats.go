@@ -54,11 +54,20 @@ func (s *Server) Report() record.Stats {
 	return out
 }
 
-// View is what the dashboard shows.
+// ReportOfAll is Report with the figures of the replicas that share the store.
+func (s *Server) ReportOfAll() record.Stats {
+	out := s.Report()
+	s.common.addOthers(&out)
+	return out
+}
+
+// View is what the dashboard shows: the figures are of all replicas, what happened lately is of
+// this one.
 func (s *Server) View() record.View {
 	s.recorder.record()
 	v := s.figures.tally.View(time.Now())
 	s.addMoment(&v.Stats)
+	s.common.addOthers(&v.Stats)
 	return v
 }
 

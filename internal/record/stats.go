@@ -38,6 +38,7 @@ type Stats struct {
 	Hosts         map[string]Host `json:"hosts" jsonschema:"Name of a host: what it allows at the moment, over the processes that run."`
 	Report        string          `json:"report" jsonschema:"The report line; empty if all its figures are 0."`
 	Running       []Status        `json:"running,omitempty" jsonschema:"How the running processes stand."`
+	Replicas      []string        `json:"replicas,omitempty" jsonschema:"Where several replicas share a store: those that the figures are of, by machine and process. Of several a quantile is the mean of theirs."`
 	Engine        any             `json:"engine,omitempty" jsonschema:"Of a running proxy: the inner state, for finding a fault; not described further, and no part of version 1."`
 }
 

@@ -60,6 +60,7 @@ const (
 // gateway is one replica of the proxy with a client.
 type gateway struct {
 	t *testing.T
+	s *proxy.Server
 	c *client.Client
 }
 
@@ -77,14 +78,20 @@ func newGateway(t *testing.T, v *service, store string) *gateway {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	s := proxy.New(proxy.Options{
+	o := proxy.Options{
 		Models: models, NameStyle: "never", StartupWait: patience,
 		Dedup: dedup.Options{MaxBytes: 1 << 20, WriteSettle: shortSettle, Peers: peers},
 		Upstreams: []proxy.Upstream{{
 			Spec:        upstream.Spec{Name: "service", URL: v.url, Shared: true, StartTimeout: patience},
 			Fingerprint: v.url, SharedIdentity: true, Model: valuemodel.Upstream{Name: "service", URL: v.url},
 		}},
-	}, nil)
+	}
+	o.Common = proxy.NewCommon(o)
+	t.Cleanup(o.Common.Close)
+	peers.Count(o.Common.Share)
+	o.Common.ShareFigures(peers.Published)
+	s := proxy.New(o, nil)
+	peers.Publish(o.Common.Figures)
 	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)
 	t.Cleanup(s.Close)
@@ -104,7 +111,7 @@ func newGateway(t *testing.T, v *service, store string) *gateway {
 	if _, err := c.Initialize(ctx, begin); err != nil {
 		t.Fatal(err)
 	}
-	return &gateway{t, c}
+	return &gateway{t, s, c}
 }
 
 // call calls a tool; an error is one of the protocol, or what the result says is one.
@@ -197,6 +204,20 @@ func TestProxies(t *testing.T) {
 	waitUntil(t, "writes are sent again", func() bool { _, err := b.call("put", 0); return err == nil })
 	if got := a.mustCall("get", 1); got != "3" {
 		t.Errorf("after a write by a replica that is back: read %s, want 3", got)
+	}
+
+	var calls, changes int64
+	for _, g := range []*gateway{a, b, c} {
+		calls += g.s.Report().Totals.Calls
+		changes += g.s.Report().Tools["service/put"].Calls
+	}
+	waitUntil(t, "any replica has the figures of all", func() bool {
+		all := b.s.View().Stats
+		return len(all.Replicas) == 3 && all.Totals.Calls == calls && all.Tools["service/put"].Calls == changes && len(all.Running) == 3 && all.Totals.LatencyMS.N == calls
+	})
+	cable.setCut(true)
+	if alone := b.s.ReportOfAll(); len(alone.Replicas) != 1 || alone.Totals.Calls != b.s.Report().Totals.Calls {
+		t.Errorf("a replica that is cut off has the figures of %q", alone.Replicas)
 	}
 }
 

@@ -12,6 +12,7 @@
 //	mcpschedd:HISTORY:a:KEY      an answer; it expires by itself
 //	mcpschedd:HISTORY:f:KEY      the replica that fetches it; likewise
 //	mcpschedd:replicas           those that were there within Lease, by when, ms
+//	mcpschedd:figures:REPLICA    what it has published; likewise
 package valkey
 
 import (
