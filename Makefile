@@ -19,7 +19,7 @@ demo: build ## a short agent session, direct and through the proxy
 # runs too, uses it for every test. A program under the detector need not wait a second at
 # its end; make check vets the tests. Fewer garbage collections save a fifth of the
 # processor time, which the linker spends too.
-SEQUENTIAL := $(addprefix ./internal/,age budget classify clients deliver enrich excerpt guard mutant nearest predict replay revision schedule schema secret tune valuemodel)
+SEQUENTIAL := $(addprefix ./internal/,age classify clients deliver enrich excerpt guard mutant nearest predict replay revision schedule schema secret tune valuemodel)
 CALM := . ./internal/dashboard ./internal/demo
 MIXED := $(addprefix ./,cmd/mcpschedd internal/dedup internal/jsonrpc internal/plan internal/proxy internal/record internal/speculate)
 ALSO := TestInvariant$$ TestModel$$ TestRunRandomPlans$$ TestScripts/^exits$$ TestScripts/^faults$$ TestScripts/^plans$$ TestScripts/^stdio$$

@@ -93,8 +93,9 @@ type Pool struct {
 	rules  Rules
 	began  age.Moment // of the window
 	agents map[*Agent]struct{}
-	gone   int // tokens that agents which have left used in this window
-	over   int // tokens of this window that were asked for beyond what an agent had left
+	unit   float64 // the share of an agent of weight 1
+	gone   int     // tokens that agents which have left used in this window
+	over   int     // tokens of this window that were asked for beyond what an agent had left
 }
 
 // NewPool returns a pool without agents. now is the clock; nil: [age.Now].
@@ -115,6 +116,7 @@ func (p *Pool) Configure(r Rules) {
 	for a := range p.agents {
 		a.weight = r.weight(a.of)
 	}
+	p.divideLocked()
 	if old.Pool == 0 || old.Window != r.Window {
 		p.beginLocked(p.now())
 	}
@@ -147,8 +149,9 @@ func (p *Pool) Join(s Session) *Agent {
 	defer p.mu.Unlock()
 	a := &Agent{pool: p, of: s, weight: p.rules.weight(s)}
 	p.agents[a] = struct{}{}
+	p.divideLocked()
 	p.advanceLocked() // what is kept for the others gets less
-	a.kept = max(0, min(p.restLocked()*p.unitLocked()*a.weight, p.freeLocked()))
+	a.kept = max(0, min(p.restLocked()*p.unit*a.weight, p.freeLocked()))
 	return a
 }
 
@@ -162,10 +165,18 @@ func (a *Agent) Leave() {
 	}
 	p.advanceLocked()
 	delete(p.agents, a)
+	p.divideLocked()
 	p.gone += a.windowUsed
-	weights := p.weightsLocked()
+	heirs := 0.0 // weights of those with some of their share left
 	for b := range p.agents {
-		b.kept += a.kept * b.weight / weights
+		if p.overLocked(b) < 0 {
+			heirs += b.weight
+		}
+	}
+	for b := range p.agents {
+		if p.overLocked(b) < 0 {
+			b.kept += a.kept * b.weight / heirs
+		}
 	}
 }
 
@@ -240,7 +251,7 @@ func (a *Agent) Room(turn int) Room {
 		bound(left, float64(r.PerTurn))
 	}
 	if a.sharesLocked() {
-		bound(a.leftLocked(), p.unitLocked()*a.weight)
+		bound(a.leftLocked(), p.unit*a.weight)
 	}
 	out.Left, out.Extras = max(0, out.Left), max(0, out.Extras)
 	out.Excerpts, out.Optional = max(leastExcerpt, out.Left), out.Left >= leastExcerpt
@@ -250,9 +261,8 @@ func (a *Agent) Room(turn int) Room {
 // beginLocked begins a window.
 func (p *Pool) beginLocked(at age.Moment) {
 	p.began, p.gone, p.over = at, 0, 0
-	unit := p.unitLocked()
 	for a := range p.agents {
-		a.windowUsed, a.kept = 0, unit*a.weight
+		a.windowUsed, a.kept = 0, p.unit*a.weight
 	}
 }
 
@@ -263,9 +273,9 @@ func (p *Pool) advanceLocked() {
 	if past := now.Since(p.began); p.rules.Window > 0 && past >= p.rules.Window {
 		p.beginLocked(now.Ago(past % p.rules.Window))
 	}
-	rest, unit := p.restLocked(), p.unitLocked()
+	rest := p.restLocked()
 	for a := range p.agents {
-		a.kept = min(a.kept, rest*unit*a.weight)
+		a.kept = min(a.kept, rest*p.unit*a.weight)
 	}
 }
 
@@ -277,15 +287,19 @@ func (p *Pool) restLocked() float64 {
 	return 1 - float64(p.now().Since(p.began))/float64(p.rules.Window)
 }
 
-func (p *Pool) weightsLocked() (sum float64) {
+// divideLocked finds the shares anew, after agents, weights or the pool have changed.
+func (p *Pool) divideLocked() {
+	weights := 0.0
 	for a := range p.agents {
-		sum += a.weight
+		weights += a.weight
 	}
-	return sum
+	p.unit = float64(p.rules.Pool) / weights
 }
 
-// unitLocked is the share of an agent of weight 1.
-func (p *Pool) unitLocked() float64 { return float64(p.rules.Pool) / p.weightsLocked() }
+// overLocked is what an agent has used beyond its share; below 0: that is left of it.
+func (p *Pool) overLocked(a *Agent) float64 {
+	return float64(a.windowUsed) - p.unit*a.weight
+}
 
 func (p *Pool) usedLocked() int {
 	used := p.gone
@@ -320,18 +334,17 @@ const asks = 0.05
 // agent's share.
 func (a *Agent) leftLocked() int {
 	p, now := a.pool, a.pool.now()
-	unit, free := p.unitLocked(), p.freeLocked()
-	over := func(b *Agent) float64 { return float64(b.windowUsed) - unit*b.weight }
-	if over(a) <= -1 { // tokens are whole
-		return int(min(-over(a), free+float64(p.over)+a.kept))
+	free, over := p.freeLocked(), p.overLocked(a)
+	if over <= -1 { // tokens are whole
+		return int(min(-over, free+float64(p.over)+a.kept))
 	}
 	borrowed, borrowers := 0.0, 0.0
 	recent := time.Duration(asks * float64(p.rules.Window))
 	for b := range p.agents {
-		if over(b) > -1 && (b == a || now.Since(b.last) < recent) {
-			borrowed += over(b)
+		if o := p.overLocked(b); o > -1 && (b == a || now.Since(b.last) < recent) {
+			borrowed += o
 			borrowers += b.weight
 		}
 	}
-	return int(min(free, (free+borrowed)*a.weight/borrowers-over(a)))
+	return int(min(free, (free+borrowed)*a.weight/borrowers-over))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ type agent struct {
 	declare float64
 	wants   float64 // parts of the pool in a whole window
 	from    float64 // part of the window that is over when it begins to want
+	until   float64 // and when it ends; 0: never
 }
 
 const (
@@ -45,7 +47,7 @@ func play(t *testing.T, r budget.Rules, agents []agent) []float64 {
 		over := float64(step) / steps
 		for _, i := range rand.Perm(len(agents)) {
 			a := agents[i]
-			if over < a.from {
+			if over < a.from || a.until > 0 && over > a.until {
 				continue
 			}
 			wants := int(a.wants * poolTokens / (1 - a.from) / steps)
@@ -83,6 +85,7 @@ func TestFair(t *testing.T) {
 		{"a liar", []agent{{declare: 1000, wants: greedy}, {wants: greedy}}, []float64{.5, .5}},
 		{"a modest weight", []agent{{client: "main", declare: 1, wants: greedy}, {wants: greedy}}, []float64{.5, .5}},
 		{"weights that are none", []agent{{declare: math.Inf(1), wants: greedy}, {declare: -3, wants: greedy}, {declare: math.NaN(), wants: greedy}}, []float64{1. / 3, 1. / 3, 1. / 3}},
+		{"one that has enough", []agent{{wants: greedy, until: .5}, {wants: greedy}, {}}, []float64{5. / 12, 7. / 12, 0}},
 		{"all want little", []agent{{wants: .2}, {wants: .3}}, []float64{.2, .3}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -155,6 +158,9 @@ func TestSession(t *testing.T) {
 	if got := a.Room(7).Left; got != 800 {
 		t.Errorf("after a correction: got %d left, want 800", got)
 	}
+	if got := a.Room(6).Left; got != 0 {
+		t.Errorf("after a correction of another turn: got %d left of this one, want 0", got)
+	}
 	if several := p.Join(budget.Session{Several: true}); several.Room(1) != budget.Unlimited {
 		t.Error("any number of conversations are bounded as one")
 	}
@@ -185,6 +191,29 @@ func TestFloorUnderDemand(t *testing.T) {
 	}
 }
 
+// One that comes late takes nothing from what is kept for others, and no more is kept for it
+// than there is.
+func TestJoinLate(t *testing.T) {
+	c := newClock()
+	p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour}, c.read)
+	idle, busy := p.Join(budget.Session{}), p.Join(budget.Session{})
+	c.now += 30 * time.Minute
+	for range 10 { // its share, and what is lent
+		busy.Delivered(1, busy.Room(1).Left)
+	}
+	if got := busy.Used(); got != 675 {
+		t.Errorf("got %d used, want its share and half of the other", got)
+	}
+	late := p.Join(budget.Session{})
+	if got, other := idle.Room(1).Left, late.Room(1).Left; got != 150 || other != 75 {
+		t.Errorf("got %d and %d left, want 150 and the 75 that there are", got, other)
+	}
+	late.Leave()
+	if got, other := idle.Room(1).Left, busy.Room(1).Left; got != 225 || other != 0 {
+		t.Errorf("got %d and %d left once the other has gone, want 225 and 0", got, other)
+	}
+}
+
 func TestConfigure(t *testing.T) {
 	p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour}, newClock().read)
 	a, b := p.Join(budget.Session{Client: "main"}), p.Join(budget.Session{})
@@ -209,7 +238,35 @@ func TestWindow(t *testing.T) {
 		t.Errorf("one that comes after the one that used it up: got %d, want 0", got)
 	}
 	c.now += 61 * time.Second
-	if got := p.Join(budget.Session{}).Room(1).Left; got != 50 {
+	b = p.Join(budget.Session{})
+	if got := b.Room(1).Left; got != 50 {
 		t.Errorf("in the next window, beside one: got %d, want its share of 50", got)
 	}
+	b.Delivered(1, 20)
+	c.now += 90 * time.Second
+	if used, left := p.Used(); used != 0 || left != 29*time.Second {
+		t.Errorf("in a later window: got %d used and %v to go, want 0 and 29s", used, left)
+	}
+}
+
+// Agents come, ask and go while others do, and while the rules change.
+func TestConcurrent(t *testing.T) {
+	p := budget.NewPool(budget.Rules{Pool: 1000, Window: time.Nanosecond}, nil)
+	var running sync.WaitGroup
+	for i := range 8 {
+		running.Go(func() {
+			for turn := range 200 {
+				a := p.Join(budget.Session{Weight: float64(i)})
+				a.Delivered(turn, 10)
+				a.Correct(turn, -1)
+				if room := a.Room(turn); room.Left < 0 || room.Left > 1000 {
+					t.Errorf("got %+v of a pool of 1000", room)
+				}
+				p.Configure(budget.Rules{Context: 1000, Pool: 1000, Window: time.Duration(1 + turn%3)})
+				p.Used()
+				a.Leave()
+			}
+		})
+	}
+	running.Wait()
 }

@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"bytes"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -62,7 +60,7 @@ func (c *upstreamCall) room(result []byte) int {
 	if room == budget.Unbounded {
 		return room
 	}
-	return room - c.s.srv.common.meter.estimate(c.lease.Name()+"/"+c.tool, contentOf(result))
+	return room - c.s.srv.common.meter.estimate(c.lease.Name()+"/"+c.tool, deliver.ContentOf(result))
 }
 
 // planLimits bound a plan of the session's.
@@ -78,10 +76,11 @@ func (x *request) spend(result []byte) []byte {
 	if x.part != nil || x.msg.Method != "tools/call" || !x.s.srv.policy.Load().Budgets.On() || isWithdrawn(x.ctx) {
 		return result
 	}
-	agent, turn, c := x.s.join(), x.s.observed.turns.current(), contentOf(result)
-	tokens := x.s.srv.common.meter.estimate(x.calledTool(), c)
+	agent, turn, meter := x.s.join(), x.s.observed.turns.current(), x.s.srv.common.meter
+	tool, c := x.calledTool(), deliver.ContentOf(result)
+	tokens := meter.estimate(tool, c)
 	agent.Delivered(turn, tokens)
-	x.s.srv.common.meter.count(x, c, func(counted int) { agent.Correct(turn, counted-tokens) })
+	meter.count(&x.s.running, tool, c, func(counted int) { agent.Correct(turn, counted-tokens) })
 	room := agent.Room(turn)
 	if room.Left == budget.Unbounded {
 		return result
@@ -98,40 +97,6 @@ func (x *request) calledTool() string {
 	return toolName(&x.msg.Index)
 }
 
-// content is what a model reads of a result.
-type content struct {
-	texts [][]byte // as they are written, in JSON
-	size  int      // bytes of these
-	media int      // images and the like
-}
-
-// contentOf finds the content of a result. Of what is structured there is a text, save where
-// a server leaves that out.
-func contentOf(result []byte) (c content) {
-	add := func(text []byte) { c.texts, c.size = append(c.texts, text), c.size+len(text) }
-	for block := range jsonrpc.Elements(jsonrpc.Get(result, "content")) {
-		inner := jsonrpc.Get(block, "resource")
-		switch text := jsonrpc.Get(block, "text"); {
-		case text != nil:
-			add(text)
-		case jsonrpc.Get(inner, "text") != nil:
-			add(jsonrpc.Get(inner, "text"))
-		case jsonrpc.Get(block, "data") != nil || inner != nil:
-			c.media++
-		default:
-			add(block)
-		}
-	}
-	if structured := jsonrpc.Get(result, "structuredContent"); len(c.texts) == 0 && structured != nil {
-		add(structured)
-	}
-	return c
-}
-
-// mediaTokens is what an image costs at most with several makers of models; a client scales
-// larger ones down.
-const mediaTokens = 1600
-
 // meter estimates the tokens of answers, for all servers of a process. It learns in the
 // background how many bytes a token of each tool's answers has, from samples that it counts.
 type meter struct {
@@ -143,74 +108,30 @@ type meter struct {
 // mostWaiting is how many samples wait to be counted; what comes beyond goes by the estimate.
 const mostWaiting = 16
 
-func (m *meter) estimate(tool string, c content) int {
-	return m.Tokens(tool, c.size) + c.media*mediaTokens
+func (m *meter) estimate(tool string, c deliver.Content) int {
+	return m.Tokens(tool, c.Bytes) + c.Media*deliver.MediaTokens
 }
 
 // count has a sample of the content counted, which is copied before count returns, and calls
 // correct with what that makes of the whole. The vocabulary is loaded there, where no answer
 // waits.
-func (m *meter) count(x *request, c content, correct func(tokens int)) {
-	if c.size == 0 || m.waiting.Add(1) > mostWaiting {
-		if c.size > 0 {
-			m.waiting.Add(-1)
-		}
+func (m *meter) count(running *sync.WaitGroup, tool string, c deliver.Content, correct func(tokens int)) {
+	if c.Bytes == 0 {
 		return
 	}
-	pieces, sampled := c.sample()
-	tool := x.calledTool()
-	x.s.running.Go(func() {
+	if m.waiting.Add(1) > mostWaiting {
+		m.waiting.Add(-1)
+		return
+	}
+	sample := c.Sample()
+	running.Go(func() {
 		defer m.waiting.Add(-1)
 		m.one.Lock()
 		defer m.one.Unlock()
-		tokens := 0
-		for _, piece := range pieces {
-			tokens += deliver.Tokens(written(piece))
-		}
-		m.Counted(tool, sampled, tokens)
-		correct(int(float64(tokens)*float64(c.size)/float64(sampled)+0.5) + c.media*mediaTokens)
+		tokens := sample.Tokens()
+		m.Counted(tool, sample.Bytes, tokens)
+		correct(int(float64(tokens)*float64(c.Bytes)/float64(sample.Bytes)+0.5) + c.Media*deliver.MediaTokens)
 	})
-}
-
-// A sample is the whole of a content that is not long, else pieces from all over it.
-const (
-	sampleBytes  = 16 << 10
-	samplePieces = 16
-)
-
-// sample copies a sample of the texts, and says how many bytes of them it is.
-func (c *content) sample() (pieces [][]byte, size int) {
-	if c.size <= sampleBytes {
-		for _, text := range c.texts {
-			pieces = append(pieces, bytes.Clone(text))
-		}
-		return pieces, c.size
-	}
-	next, every, before := 0, c.size/samplePieces, 0
-	for _, text := range c.texts {
-		for ; next < before+len(text); next += every {
-			from := next - before
-			piece := bytes.Clone(text[from:min(len(text), from+sampleBytes/samplePieces)])
-			pieces, size = append(pieces, piece), size+len(piece)
-		}
-		before += len(text)
-	}
-	return pieces, size
-}
-
-// longestEscape is that of JSON, \uXXXX.
-const longestEscape = 6
-
-// written is the text of a piece of a JSON string, which may begin or end within an escape. What
-// is no part of a string stays as it is.
-func written(piece []byte) []byte {
-	inner := strings.Trim(string(piece), `"`)
-	for cut := range min(len(inner), longestEscape) {
-		if text, ok := jsonrpc.String([]byte(`"` + inner[:len(inner)-cut] + `"`)); ok {
-			return []byte(text)
-		}
-	}
-	return piece
 }
 
 // spendings are how much of the budgets the open sessions have used, and the pool where whole
