@@ -23,8 +23,9 @@ func addCommand() *cobra.Command {
 		Short: "Add a server",
 		Long: `Adds a server to the configuration, at its end. Running processes follow at once.
 
-NAME is for [upstreams.NAME], and stands before the names of its tools. COMMAND and
-ARGs are how the server is started, URL is where it is reached.
+NAME is for [upstreams.NAME], and stands before the names of its tools where there are
+several servers. COMMAND and ARGs are how the server is started, URL is where it is
+reached.
 
 Values of variables and headers, and what looks like a secret in the arguments or the
 URL, go into env/NAME.env beside the configuration, which only you may read.`,

@@ -322,7 +322,7 @@ func (m *importing) takeBack() error {
 		say(m.stderr, "%s: %s", u.Path, u.What)
 	}
 	if err == nil && len(done) == 0 {
-		err = hinted{errors.New("nothing to undo"), "mcpschedd import --write is what is undone"}
+		err = hinted{errors.New("nothing to undo"), "what import --write has done is undone; an entry of mcpschedd that you made yourself is taken out of the client's servers there, as by claude mcp remove mcpschedd"}
 	}
 	return err
 }

@@ -111,11 +111,11 @@ stderr. They are kept in the state folder, in logs.`,
 		Args:              takes(0, 1, ""),
 		ValidArgsFunction: completeUpstreams(&file),
 		RunE: func(c *cobra.Command, words []string) error {
-			name := proxyLog
+			upstream := ""
 			if len(words) > 0 {
-				name = upstreamLog(words[0])
+				upstream = words[0]
 			}
-			return printLog(c.OutOrStdout(), c.ErrOrStderr(), file, name, lines)
+			return printLog(c.OutOrStdout(), c.ErrOrStderr(), file, upstream, lines)
 		},
 	}
 	configFlag(c, &file)
@@ -123,8 +123,8 @@ stderr. They are kept in the state folder, in logs.`,
 	return c
 }
 
-// printLog prints the end of the proxy's log, or of an upstream's.
-func printLog(stdout, stderr io.Writer, file, name string, lines int) error {
+// printLog prints the end of an upstream's log, or with no name of the proxy's.
+func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error {
 	c, _, err := loadServed(file)
 	if err != nil {
 		return err
@@ -133,9 +133,12 @@ func printLog(stdout, stderr io.Writer, file, name string, lines int) error {
 	if err != nil {
 		return err
 	}
-	path := dir.Path(name)
-	if name == proxyLog {
-		path = cmp.Or(c.Log.File, path)
+	path := dir.Path(upstreamLog(upstream))
+	if _, err := upstreamNamed(c, upstream); upstream != "" && err != nil && len(logNames(filepath.Dir(path))) == 0 {
+		return err
+	}
+	if upstream == "" {
+		path = cmp.Or(c.Log.File, dir.Path(proxyLog))
 		if info, err := os.Stat(dir.Path(daemonOutput)); err == nil && info.Size() > 0 {
 			say(stderr, "note: what daemons wrote besides, such as why one crashed, is in %s", dir.Path(daemonOutput))
 		}
