@@ -47,7 +47,7 @@ func (l load) done(begun int, elapsed time.Duration) bool {
 
 func (l load) check(answer []byte) error {
 	if l.length > 0 && len(answer) != l.length {
-		return fmt.Errorf("an answer of %d bytes, want %d: %.200q", len(answer), l.length, answer)
+		return fmt.Errorf("an answer of %d bytes, want %d: %.200q … %q", len(answer), l.length, answer, answer[max(0, len(answer)-100):])
 	}
 	return nil
 }

@@ -42,11 +42,12 @@ func idOf(message []byte) (int64, bool) {
 	return n, len(digits) > 0
 }
 
-// template is a request without its id. In a tool call the id stands in the
-// arguments too: no two calls are equal, so that none can be answered with the result of another.
+// template is a request without its id. A tool call has a number in its arguments that
+// stands in no other call and follows from none (scattered): no call can be answered with
+// the result of another, or with one that was fetched ahead.
 type template struct {
 	middle string // after the id
-	end    string // after the second id; "" where there is none
+	end    string // after the number; "" where there is none
 	text   string // what the answer's text must be, as it stands in JSON; "" is not checked
 }
 
@@ -80,8 +81,22 @@ func (t template) append(b []byte, id int64) []byte {
 	if t.end == "" {
 		return b
 	}
-	b = strconv.AppendInt(b, id, 10)
+	b = strconv.AppendInt(b, scattered(id), 10)
 	return append(b, t.end...)
+}
+
+// scattered is a number of ten digits, another one for each of 2^30 ids in a row. A number
+// that counted up would be foreseen: the proxy takes the sum of two arguments for the
+// offset of the next page, and size calls later the sum of size and n is asked for.
+func scattered(id int64) int64 {
+	const bits = 30
+	const mask = 1<<bits - 1
+	x := uint64(id) & mask
+	for range 2 { // each line is one to one
+		x ^= x >> (bits / 2)
+		x = x * 0x2c1b3c6d & mask
+	}
+	return firstID + int64(x^x>>(bits/2))
 }
 
 // verify decodes one answer in full and compares its text.
