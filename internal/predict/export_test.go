@@ -98,3 +98,6 @@ func Checks(m *Model) int {
 	}
 	return m.checks.known.Len()
 }
+
+// Times is how often a session has made a call.
+func (s *Session) Times(tool, arguments string) int { return s.times(callHash(tool, arguments)) }

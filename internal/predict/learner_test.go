@@ -325,3 +325,28 @@ func TestQuantities(t *testing.T) {
 		t.Errorf("useful: got %.2f for list and %.2f for get, want almost 1 and 0", list, get)
 	}
 }
+
+// What was seen twice is proposed the third time, whichever entry of a result it was.
+func TestRareEdges(t *testing.T) {
+	for nth := range 4 {
+		m := learner(learning{Target: reads})
+		found := func(session int) []string {
+			var out []string
+			for i := range 5 {
+				out = append(out, fmt.Sprintf("doc-%d%d", session, i))
+			}
+			return out
+		}
+		for session := range 3 {
+			p := begin(t, m)
+			all := found(session)
+			p.call("search", fmt.Sprintf(`{"q":"words %d"}`, session), `["`+strings.Join(all, `","`)+`"]`)
+			one := `{"id":"` + all[nth] + `"}`
+			if got := p.find("retrieve", one).P; got > 0 != (session == 2) {
+				t.Errorf("entry %d, seen %d times: got P %.3f", nth, session, got)
+			}
+			p.call("retrieve", one, "x")
+			p.s.End()
+		}
+	}
+}

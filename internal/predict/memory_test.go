@@ -13,7 +13,7 @@ import (
 
 const (
 	worldTools  = 1000
-	memoryBound = 64 << 20
+	memoryBound = 34 << 20
 )
 
 // world makes calls of a thousand tools, a sixth of which follow from the results
@@ -59,7 +59,7 @@ func (w *world) session(m *predict.Model, calls, every int) {
 	s.End()
 }
 
-// A thousand tools and a million calls take less than 64 MB, learned or loaded. Here
+// A thousand tools and a million calls take less than 34 MiB, learned or loaded. Here
 // it is a hundred thousand, enough to fill the larger tables; the million, and
 // what a loaded state takes, are for the soak.
 func TestMemory(t *testing.T) {

@@ -295,3 +295,37 @@ func TestMerge(t *testing.T) {
 		t.Error("a state that is none: got no error")
 	}
 }
+
+// Of a session of any length it is known what was asked of late.
+func TestLongSessionGoesOn(t *testing.T) {
+	p := begin(t, model())
+	for i := range 10_000 {
+		p.s.Call(predict.Call{ID: uint64(i), Turn: i, Tool: "get", Arguments: item(i), At: p.now})
+	}
+	for i, want := range map[int]int{9999: 1, 7000: 1, 0: 0} {
+		if got := p.s.Times("get", item(i)); got != want {
+			t.Errorf("call %d of 10,000: made %d times, want %d", i, got, want)
+		}
+	}
+}
+
+// Arguments and answers that are nested 10,000 deep teach nothing, and a session goes on.
+func TestNestedDeep(t *testing.T) {
+	deep := strings.Repeat(`{"a":[`, 5000) + `"x"` + strings.Repeat(`]}`, 5000)
+	m := model()
+	learn(t, m, 0, 5)
+	p := begin(t, m)
+	p.call("list", deep, deep)
+	p.s.Guesses(p.now)
+	p.call("get", `{"deep":`+deep+`}`, `{"items":`+deep+`}`)
+	p.s.Guesses(p.now)
+	p.call("list", `{"n":5}`, `{"items":[{"id":"id-77777"}]}`)
+	if got := p.find("get", item(77777)).P; got == 0 {
+		t.Error("what was learned before is proposed no more")
+	}
+	p.s.End()
+	state, _ := m.Merge(nil)
+	if _, err := model().Merge(state); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,10 +1,13 @@
 package speculate_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,7 +29,7 @@ type shelf struct {
 	begun  atomic.Int64
 }
 
-func newShelf(t *testing.T) *shelf {
+func newShelf(t testing.TB) *shelf {
 	t.Helper()
 	binding, err := valuemodel.ParseBinding("$args.page")
 	if err != nil {
@@ -79,10 +82,12 @@ type desk struct {
 	calls     int
 }
 
-func newDesk() *desk {
+func newDesk() *desk { return newDeskWith(slog.New(slog.DiscardHandler)) }
+
+func newDeskWith(log *slog.Logger) *desk {
 	d := &desk{rules: speculate.Rules{Mode: "on", MaxAge: time.Hour, Budget: 8000, MinProbability: 0.3, Waste: 50 * time.Millisecond}}
 	d.Worker = speculate.NewWorker(speculate.Setup{
-		Log: slog.New(slog.DiscardHandler), Rules: func() *speculate.Rules { return &d.rules },
+		Log: log, Rules: func() *speculate.Rules { return &d.rules },
 		Waited:  func(string) time.Duration { return d.waited },
 		Decided: func(e speculate.Decision) { d.decisions = append(d.decisions, e) },
 		Gone:    func(string) bool { return false },
@@ -91,7 +96,7 @@ func newDesk() *desk {
 }
 
 // client is a session of the worker's.
-func (d *desk) client(t *testing.T, name string) *speculate.Client {
+func (d *desk) client(t testing.TB, name string) *speculate.Client {
 	return &speculate.Client{Name: name, ID: uint64(len(name)), Context: t.Context()}
 }
 
@@ -280,6 +285,31 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 		model.Merge(kept)
 		if !slices.Contains(model.Seen(), "list") {
 			t.Errorf("kept of %v, want of list too", model.Seen())
+		}
+	})
+}
+
+// A state of an older version is begun anew, which is said once.
+func TestWorkerBeginsAnOlderStateAnew(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		up, d := at1(newShelf(t)), newDeskWith(slog.New(slog.NewTextHandler(&log, nil)))
+		body := `{"v":5}`
+		kept := fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE([]byte(body)), body)
+		up.Learned = func(merge func([]byte) ([]byte, error)) (err error) {
+			kept, err = merge(kept)
+			return err
+		}
+		c := d.client(t, "one")
+		for n := range 3 {
+			d.asks(c, up, "get", fmt.Sprintf(`{"n":%d}`, n))
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+		}
+		d.SessionEnded(c, func() {})
+		d.Close()
+		if got := strings.Count(log.String(), "version 5"); got != 1 {
+			t.Errorf("said %d times, want once:\n%s", got, &log)
 		}
 	})
 }
