@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -20,7 +21,6 @@ type endpoint struct {
 	model   string
 	key     string
 	timeout time.Duration // of each try
-	pause   time.Duration // before the second try, doubled before each further one
 	longest int           // tokens of an answer
 }
 
@@ -35,37 +35,46 @@ const (
 // passing is an error after which the same request may succeed.
 type passing struct {
 	error
-	after time.Duration // the server's wish; 0: none
+	after   time.Duration // the server's wish; 0: none
+	charged bool          // what it would have cost may have been charged all the same
 }
 
-// ask is the endpoint as a Model. What fails in passing (no answer in time, 429, 5xx, rubbish)
-// is tried again, anything else is not.
+// ask is the endpoint as a Model. It asks once.
 func (e *endpoint) ask(ctx context.Context, r Request) (Reply, error) {
 	body, path, read := e.openAIBody(r), "/chat/completions", readOpenAI
 	if e.api == anthropic {
 		body, path, read = e.anthropicBody(r), "/messages", readAnthropic
 	}
-	pause := e.pause
-	for try := 1; ; try++ {
-		data, err := e.post(ctx, path, body)
-		reply := Reply{}
-		if err == nil {
-			if reply, err = read(data); err == nil {
-				reply.count(r)
-				return reply, nil
+	data, err := e.post(ctx, path, body)
+	if err != nil {
+		return Reply{}, err
+	}
+	reply, err := read(data)
+	if err != nil {
+		return Reply{}, passing{error: fmt.Errorf("%s: an answer that cannot be used: %w", e.url, err), charged: true}
+	}
+	reply.count(r)
+	return reply, nil
+}
+
+// patient asks a model again where it fails in passing: no answer in time, 429, 5xx, rubbish.
+// pause is the time before the second try, and doubles.
+func patient(model Model, pause time.Duration) Model {
+	return func(ctx context.Context, r Request) (Reply, error) {
+		pause := pause
+		for try := 1; ; try++ {
+			reply, err := model(ctx, r)
+			var again passing
+			if err == nil || !errors.As(err, &again) || try == tries || ctx.Err() != nil {
+				return reply, err
 			}
-			err = passing{error: fmt.Errorf("%s: an answer that cannot be used: %w", e.url, err)}
+			select {
+			case <-time.After(max(pause, again.after)):
+			case <-ctx.Done():
+				return Reply{}, ctx.Err()
+			}
+			pause *= 2
 		}
-		var again passing
-		if !errors.As(err, &again) || try == tries || ctx.Err() != nil {
-			return Reply{}, err
-		}
-		select {
-		case <-time.After(max(pause, again.after)):
-		case <-ctx.Done():
-			return Reply{}, ctx.Err()
-		}
-		pause *= 2
 	}
 }
 
@@ -89,19 +98,20 @@ func (e *endpoint) post(ctx context.Context, path string, body any) ([]byte, err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, passing{error: err}
+		var reaching *net.OpError
+		return nil, passing{error: err, charged: !errors.As(err, &reaching) || reaching.Op != "dial"}
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer+1))
 	switch {
 	case err != nil:
-		return nil, passing{error: fmt.Errorf("%s: %w", e.url, err)}
+		return nil, passing{error: fmt.Errorf("%s: %w", e.url, err), charged: true}
 	case len(answer) > mostAnswer:
 		return nil, fmt.Errorf("%s: an answer of over %d bytes", e.url, mostAnswer)
 	case resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500:
 		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 		after := min(time.Duration(max(seconds, 0))*time.Second, longestGap)
-		return nil, passing{fmt.Errorf("%s: %s", e.url, resp.Status), after}
+		return nil, passing{fmt.Errorf("%s: %s", e.url, resp.Status), after, false}
 	case resp.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("%s: %s: %.300s", e.url, resp.Status, answer)
 	}

@@ -15,17 +15,18 @@ import (
 
 // experiment is every task done in every arm, as far as it was not done before.
 type experiment struct {
-	tasks   []Task
-	arms    []Arm
-	slots   int
-	turns   int
-	atOnce  int // arms
-	train   bool
-	work    string // folder
-	servers servers
-	bin     string
-	purse   *purse
-	models  func(arm Arm, t Task) (model, judge Model, price, judgePrice Price)
+	tasks    []Task
+	arms     []Arm
+	slots    int
+	turns    int
+	patience time.Duration // with a call
+	atOnce   int           // arms
+	train    bool
+	work     string // folder
+	servers  servers
+	bin      string
+	purse    *purse
+	models   func(arm Arm, t Task) (model, judge Model, price, judgePrice Price)
 
 	progress io.Writer
 	began    time.Time
@@ -34,7 +35,13 @@ type experiment struct {
 	runs *os.File
 	done map[string]Run // key → the last
 	left int
+	bad  int // runs in a row that failed
 }
+
+// mostBad runs in a row that fail end an experiment: the endpoint is down, or nothing like one.
+const mostBad = 8
+
+var errBad = fmt.Errorf("%d runs in a row failed", mostBad)
 
 func (r *Run) key() string { return r.Arm.name() + " " + r.Task }
 
@@ -140,7 +147,7 @@ func (e *experiment) in(ctx context.Context, c *cell, arm Arm, todo []Task) erro
 	for _, t := range todo {
 		t = t.in(c.dir)
 		model, judge, price, judgePrice := e.models(arm, t)
-		a := agent{Arm: arm, tools: c.tools, call: c.call, price: price, judgePrice: judgePrice, turns: e.turns, slots: e.slots, keepTools: e.train}
+		a := agent{Arm: arm, tools: c.tools, call: c.call, price: price, judgePrice: judgePrice, turns: e.turns, patience: e.patience, slots: e.slots, keepTools: e.train}
 		a.model, a.judge = model, judge
 		before, err := c.stats(ctx)
 		if err != nil {
@@ -184,10 +191,15 @@ func (e *experiment) write(r Run) error {
 		}
 	}
 	note := ""
-	if r.Error != "" {
+	if e.bad++; r.Error == "" {
+		e.bad = 0
+	} else {
 		note = ": " + r.Error
 	}
 	fmt.Fprintf(e.progress, "%d done, %d to do, %s, $%.4f: %s%s\n", made, e.left, time.Since(e.began).Round(time.Second), e.purse.total(), r.key(), note)
+	if e.bad >= mostBad {
+		return errBad
+	}
 	return nil
 }
 

@@ -143,9 +143,11 @@ func (m *modelFlags) priceOf(name string) (Price, error) {
 	return p, errors.Join(err, err2)
 }
 
-func (m *modelFlags) endpoint(name string) Model {
-	e := endpoint{url: strings.TrimSuffix(m.url, "/"), api: m.api, model: name, key: m.key, timeout: m.timeout, pause: time.Second, longest: m.longest}
-	return e.ask
+// endpoint is a model that takes what it costs from a purse.
+func (m *modelFlags) endpoint(name string, p *purse) (Model, Price) {
+	price, _ := m.priceOf(name) // checked before
+	e := endpoint{url: strings.TrimSuffix(m.url, "/"), api: m.api, model: name, key: m.key, timeout: m.timeout, longest: m.longest}
+	return patient(p.limit(e.ask, price, m.longest), time.Second), price
 }
 
 func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -158,8 +160,8 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	runs := f.String("runs", "runs.jsonl", "`FILE` of runs; those in it are not made again, but for failed ones")
 	config := f.String("servers", "", "`FILE` with the servers' [upstreams.NAME]")
 	bin := f.String("bin", filepath.Join("..", "bin", "mcpschedd"), "the mcpschedd `PROGRAM`")
-	strategies := f.String("tools", "none,rule,self,find", "which `STRATEGIES` of selection")
-	schedules := f.String("schedules", "serial,parallel,plan", "which `SCHEDULES`")
+	tools := f.String("tools", strings.Join(strategies, ","), "which `STRATEGIES` of selection")
+	order := f.String("schedules", strings.Join(schedules, ","), "which `SCHEDULES`")
 	prefetches := f.String("prefetch", "off,on", "off, on or both")
 	most := f.Float64("max-usd", 0, "spend at most so many `DOLLARS`; 0: any, what is in the file of runs counts too")
 	think := f.Duration("think", 200*time.Millisecond, "`TIME` before the scripted model says anything")
@@ -167,6 +169,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	far := f.Duration("distance", 0, "put each server so far away: `TIME` of a round trip")
 	turns := f.Int("turns", 60, "`N` turns of a task at most")
 	slots := f.Int("slots", 8, "`N` calls at once")
+	patience := f.Duration("call-timeout", 2*time.Minute, "of each call of a tool")
 	atOnce := f.Int("at-once", 2*runtime.NumCPU(), "`N` arms at once")
 	train := f.Bool("train", false, "keep the tools that the model is shown, for trajectories")
 	work := f.String("work", "", "leave configurations, logs and worlds in `DIR`")
@@ -176,12 +179,18 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err := errors.Join(model.check(*most), judge.check(*most)); err != nil {
 		return err
 	}
+	_, scriptedJudge := isScripted(judge.names)
+	for _, name := range model.list() {
+		if _, ok := isScripted(name); scriptedJudge && !ok {
+			return errors.New("-judge-model: the scripted judge reads the answers of the scripted model alone: want another")
+		}
+	}
 	if *turns < 1 || *slots < 1 || *atOnce < 1 {
 		return errors.New("-turns, -slots, -at-once: want 1 or more")
 	}
-	e := experiment{turns: *turns, slots: *slots, atOnce: *atOnce, train: *train, progress: stderr, purse: &purse{most: *most}}
+	e := experiment{turns: *turns, patience: *patience, slots: *slots, atOnce: *atOnce, train: *train, progress: stderr, purse: &purse{most: *most}}
 	var err error
-	if e.arms, err = armsOf(model.list(), *strategies, *schedules, *prefetches); err != nil {
+	if e.arms, err = armsOf(model.list(), *tools, *order, *prefetches); err != nil {
 		return err
 	}
 	if e.tasks, err = readTasks(*tasks); err != nil {
@@ -205,16 +214,17 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	defer e.runs.Close()
 	for _, r := range e.done {
-		e.purse.spent += r.Cost + r.Judging
+		if _, ok := isScripted(r.Model); !ok {
+			e.purse.spent += r.Cost + r.Judging
+		}
 	}
 	e.models = func(arm Arm, t Task) (Model, Model, Price, Price) {
 		one := func(m *modelFlags, name string, think, word time.Duration) (Model, Price) {
-			price, _ := m.priceOf(name) // checked before
 			if skill, ok := isScripted(name); ok {
-				s := script{task: t, skill: skill, think: think, word: word}
-				return s.ask, price
+				price, _ := m.priceOf(name)
+				return (&script{task: t, skill: skill, think: think, word: word}).ask, price
 			}
-			return e.purse.limit(m.endpoint(name), price, m.longest), price
+			return m.endpoint(name, e.purse)
 		}
 		model, price := one(&model, arm.Model, *think, *word)
 		judge, judgePrice := one(&judge, judge.list()[0], 0, 0)
@@ -226,8 +236,8 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) er
 }
 
 // armsOf are all combinations.
-func armsOf(models []string, strategies, schedules, prefetches string) (out []Arm, err error) {
-	list := func(text string, known ...string) []string {
+func armsOf(models []string, tools, order, prefetches string) (out []Arm, err error) {
+	list := func(text string, known []string) []string {
 		names := strings.Split(text, ",")
 		for _, n := range names {
 			if !slices.Contains(known, n) {
@@ -237,9 +247,9 @@ func armsOf(models []string, strategies, schedules, prefetches string) (out []Ar
 		return names
 	}
 	for _, model := range models {
-		for _, strategy := range list(strategies, none, rule, self, find) {
-			for _, schedule := range list(schedules, serial, parallel, plan) {
-				for _, mode := range list(prefetches, "off", "on") {
+		for _, strategy := range list(tools, strategies) {
+			for _, schedule := range list(order, schedules) {
+				for _, mode := range list(prefetches, []string{"off", "on"}) {
 					out = append(out, Arm{model, strategy, schedule, mode == "on"})
 				}
 			}
@@ -297,8 +307,7 @@ func generateCommand(ctx context.Context, args []string, stdout, stderr io.Write
 	if err != nil {
 		return fmt.Errorf("%s: %w", *list, err)
 	}
-	price, _ := model.priceOf(model.names)
-	ask := (&purse{most: *maxUSD}).limit(model.endpoint(model.names), price, model.longest)
+	ask, _ := model.endpoint(model.names, &purse{most: *maxUSD})
 	for i := range *easyOnes + *hardOnes {
 		level := easy
 		if i >= *easyOnes {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -108,25 +110,96 @@ func bound(r *Run, t Task, took map[[2]string]time.Duration, slots int) time.Dur
 	return max(path, sum/time.Duration(max(slots, 1)))
 }
 
-// row is what an arm came to at a level of tasks, as means of its runs.
+// metric is a column of the tables: the mean of it over runs. One that is made of two means
+// divides them, as cost-of-pass does (section 4.2 of the paper).
+type metric struct {
+	name, format string
+	scale        float64
+	of           func(m *measured) (v float64, known bool)
+	by           func(m *measured) float64 // nil: 1
+}
+
+// measured is a run with its bound.
+type measured struct {
+	*Run
+	work  float64 // seconds of all calls
+	calls int
+	bound float64 // seconds, least makespan
+}
+
+func always(of func(m *measured) float64) func(*measured) (float64, bool) {
+	return func(m *measured) (float64, bool) { return of(m), true }
+}
+
+var (
+	completion = metric{"completion", "%.1f %%", 100, always(func(m *measured) float64 { return m.Rate }), nil}
+	inTokens   = metric{"input k", "%.1f", 1e-3, always(func(m *measured) float64 { return float64(m.In) }), nil}
+	outTokens  = metric{"output k", "%.2f", 1e-3, always(func(m *measured) float64 { return float64(m.Out) }), nil}
+	allTokens  = metric{"tokens", "%.1f k", 1e-3, always(func(m *measured) float64 { return float64(m.In + m.Out) }), nil}
+	turnsMade  = metric{"turns", "%.1f", 1, always(func(m *measured) float64 { return float64(m.Turns) }), nil}
+	wholeTime  = metric{"time s", "%.2f", 1, always(func(m *measured) float64 { return m.Total }), nil}
+	waiting    = metric{"waiting s", "%.2f", 1, always(func(m *measured) float64 { return m.Waiting }), nil}
+	costs      = metric{"cost, 0.001 $", "%.2f", 1e3, always(func(m *measured) float64 { return m.Cost }), nil}
+)
+
+// metrics are the columns of a report.
+var metrics = []metric{
+	{"selection", "%.1f", 1, func(m *measured) (float64, bool) {
+		if m.Score == nil {
+			return 0, false
+		}
+		return *m.Score, true
+	}, nil},
+	completion, inTokens, outTokens, turnsMade,
+	{"calls", "%.1f", 1, always(func(m *measured) float64 { return float64(m.calls) }), nil},
+	wholeTime,
+	{"model s", "%.2f", 1, always(func(m *measured) float64 { return m.Thinking }), nil},
+	waiting,
+	{"tools s", "%.2f", 1, always(func(m *measured) float64 { return m.work }), nil},
+	{"at once", "%.2f", 1, always(func(m *measured) float64 { return m.work }), func(m *measured) float64 { return m.Waiting }},
+	{"makespan / bound", "%.2f", 1, always(func(m *measured) float64 { return m.Waiting }), func(m *measured) float64 { return m.bound }},
+	{"parallelism", "%.2f", 1, always(func(m *measured) float64 { return m.Parallel }), nil},
+	{"ahead", "%.1f", 1, always(func(m *measured) float64 { return float64(m.Proxy.Sent) }), nil},
+	{"used", "%.1f", 1, always(func(m *measured) float64 { return float64(m.Proxy.Used) }), nil},
+	{"stored", "%.1f", 1, always(func(m *measured) float64 { return float64(m.Proxy.Stored) }), nil},
+	costs,
+	{"cost-of-pass", "%.2f", 1e3, always(func(m *measured) float64 { return m.Cost }), func(m *measured) float64 { return m.Rate }},
+}
+
+// row is an arm at a level of tasks.
 type row struct {
 	Arm
-	Level                 string
-	Runs, Errors          int
-	Score, Rate           float64
-	scored                int
-	In, Out               float64
-	Turns, Calls          float64
-	Total, Thinking, Wait float64 // seconds
-	Tools                 float64 // seconds of all calls together
-	Cost, Pass            float64 // dollars; what it costs until a task is complete: the mean cost by the mean rate
-	Bound                 float64 // seconds, least makespan
-	Parallel              float64
-	Sent, Used, Answers   float64 // by the proxy: calls ahead, those asked for, answers from its store
+	level  string // "" for all
+	runs   []*measured
+	errors int
+}
+
+// value is a metric of a row, if it is known.
+func (w *row) value(m metric) (float64, bool) {
+	sum, by := 0.0, 0.0
+	for _, r := range w.runs {
+		if v, known := m.of(r); !known {
+			continue
+		} else if sum += v; m.by != nil {
+			by += m.by(r)
+		} else {
+			by++
+		}
+	}
+	return m.scale * sum / by, by > 0
+}
+
+// text is it as it is printed.
+func (w *row) text(m metric) string {
+	v, known := w.value(m)
+	if !known {
+		return "–"
+	}
+	return fmt.Sprintf(m.format, v)
 }
 
 // tally makes the rows of each arm at each level and, with the level "", of all.
-func tally(runs []Run, tasks []Task, slots int) []row {
+func tally(runs []Run, tasks []Task, slots int) []*row {
 	took := lengths(runs)
 	byID := make(map[string]Task)
 	for _, t := range tasks {
@@ -138,66 +211,26 @@ func tally(runs []Run, tasks []Task, slots int) []row {
 	}
 	rows := make(map[key]*row)
 	for i := range runs {
-		for _, level := range []string{runs[i].Level, ""} {
-			k := key{runs[i].Arm, level}
+		m := &measured{Run: &runs[i]}
+		m.bound = bound(m.Run, byID[m.Task], took, slots).Seconds()
+		for _, c := range runs[i].work() {
+			m.work, m.calls = m.work+c.Took, m.calls+1
+		}
+		for _, k := range []key{{m.Arm, m.Level}, {m.Arm, ""}} {
 			if rows[k] == nil {
-				rows[k] = &row{Arm: k.Arm, Level: level}
+				rows[k] = &row{Arm: k.Arm, level: k.level}
 			}
-			rows[k].add(&runs[i], bound(&runs[i], byID[runs[i].Task], took, slots).Seconds())
+			if m.Error != "" {
+				rows[k].errors++
+			} else {
+				rows[k].runs = append(rows[k].runs, m)
+			}
 		}
 	}
-	var out []row
-	for _, r := range rows {
-		r.mean()
-		out = append(out, *r)
-	}
-	slices.SortFunc(out, func(a, b row) int {
-		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Model, b.Model), place(a.Strategy, none, rule, self, find)-place(b.Strategy, none, rule, self, find),
-			place(a.Schedule, serial, parallel, plan)-place(b.Schedule, serial, parallel, plan), cmp.Compare(onOff(a.Prefetch), onOff(b.Prefetch)))
+	return slices.SortedFunc(maps.Values(rows), func(a, b *row) int {
+		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.Model, b.Model), slices.Index(strategies, a.Strategy)-slices.Index(strategies, b.Strategy),
+			slices.Index(schedules, a.Schedule)-slices.Index(schedules, b.Schedule), cmp.Compare(a.prefetches(), b.prefetches()))
 	})
-	return out
-}
-
-func place(name string, all ...string) int { return slices.Index(all, name) }
-
-func onOff(on bool) string {
-	if on {
-		return "on"
-	}
-	return "off"
-}
-
-func (w *row) add(r *Run, bound float64) {
-	if r.Error != "" {
-		w.Errors++
-		return
-	}
-	w.Runs++
-	if r.Score != nil {
-		w.Score, w.scored = w.Score+*r.Score, w.scored+1
-	}
-	calls := r.work()
-	for _, c := range calls {
-		w.Tools += c.Took
-	}
-	for to, v := range map[*float64]float64{
-		&w.Rate: r.Rate, &w.In: float64(r.In), &w.Out: float64(r.Out), &w.Turns: float64(r.Turns), &w.Calls: float64(len(calls)),
-		&w.Total: r.Total, &w.Thinking: r.Thinking, &w.Wait: r.Waiting, &w.Cost: r.Cost, &w.Bound: bound, &w.Parallel: r.Parallel,
-		&w.Sent: float64(r.Proxy.Sent), &w.Used: float64(r.Proxy.Used), &w.Answers: float64(r.Proxy.Stored),
-	} {
-		*to += v
-	}
-}
-
-func (w *row) mean() {
-	n := float64(max(w.Runs, 1))
-	for _, v := range []*float64{&w.Rate, &w.In, &w.Out, &w.Turns, &w.Calls, &w.Total, &w.Thinking, &w.Wait, &w.Tools, &w.Cost, &w.Bound, &w.Parallel, &w.Sent, &w.Used, &w.Answers} {
-		*v /= n
-	}
-	w.Score /= float64(max(w.scored, 1))
-	if w.Rate > 0 {
-		w.Pass = w.Cost / w.Rate
-	}
 }
 
 // spread is the mean and the standard deviation.

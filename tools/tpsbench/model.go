@@ -100,8 +100,8 @@ func (p *purse) limit(model Model, price Price, longest int) Model {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.reserved -= expected
-		if err != nil && ctx.Err() == nil {
-			p.spent += expected / 2 // it may have been charged for; how much nothing says
+		if failed := (passing{}); errors.As(err, &failed) && failed.charged {
+			p.spent += expected
 		}
 		p.spent += price.of(reply.In, reply.Out)
 		return reply, err

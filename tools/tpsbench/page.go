@@ -25,7 +25,7 @@ type chart struct {
 }
 
 const (
-	chartWide, chartHigh = 660.0, 260.0
+	chartWide, chartHigh = 460.0, 240.0
 	left, bottom, top    = 52.0, 46.0, 12.0
 )
 
@@ -87,33 +87,24 @@ func step(most float64) float64 {
 
 // charts are the paper's Figures 2, 4, 5 and 6 drawn of these runs, and what the paper does
 // not have: plans and prefetch.
-func charts(rows []row, runs []Run, tasks []Task) (out []chart) {
+func charts(rows []*row, runs []Run, tasks []Task) (out []chart) {
 	out = append(out, subtasksByServer(tasks))
 	if c := counts(runs, tasks); len(c.points) > 0 {
 		out = append(out, c)
 	}
 	rows = ofLevel(rows, hard)
-	measures := []struct {
-		name, unit string
-		of         func(row) float64
-	}{
-		{"tokens", " k", func(w row) float64 { return (w.In + w.Out) / 1000 }},
-		{"time", " s", func(w row) float64 { return w.Total }},
-		{"completion", " %", func(w row) float64 { return 100 * w.Rate }},
-	}
+	measures := []metric{allTokens, wholeTime, completion}
 	for _, by := range []struct {
 		title string
 		names []string
-		keep  func(row) bool
-		name  func(row) string
+		keep  func(*row) bool
+		name  func(*row) string
 	}{
-		{"Figure 5: selection of tools", []string{none, rule, self, find}, func(w row) bool { return w.Schedule == parallel && !w.Prefetch }, func(w row) string { return w.Strategy }},
-		{"Figure 6: schedules", []string{serial, parallel, plan}, func(w row) bool { return w.Strategy == self && !w.Prefetch }, func(w row) string { return w.Schedule }},
-		{"Prefetch, parallel schedule", []string{"off", "on"}, func(w row) bool { return w.Strategy == self && w.Schedule == parallel }, func(w row) string { return onOff(w.Prefetch) }},
-		{"Prefetch, serial schedule", []string{"off", "on"}, func(w row) bool { return w.Strategy == self && w.Schedule == serial }, func(w row) string { return onOff(w.Prefetch) }},
+		{"Figure 5: selection of tools", strategies, func(w *row) bool { return w.Schedule == parallel && !w.Prefetch }, func(w *row) string { return w.Strategy }},
+		{"Figure 6: schedules", schedules, func(w *row) bool { return w.Strategy == self && !w.Prefetch }, func(w *row) string { return w.Schedule }},
 	} {
 		for _, m := range measures {
-			c := chart{Title: by.title + ", " + m.name, Note: "hard tasks", unit: m.unit, series: by.names}
+			c := chart{Title: by.title + ", " + m.name, Note: "hard tasks", unit: strings.ReplaceAll(m.format[strings.LastIndex(m.format, "f")+1:], "%%", "%"), series: by.names}
 			for _, w := range rows {
 				k := slices.Index(by.names, by.name(w))
 				if !by.keep(w) || k < 0 {
@@ -123,14 +114,28 @@ func charts(rows []row, runs []Run, tasks []Task) (out []chart) {
 				if i < 0 {
 					i, c.groups, c.values = len(c.groups), append(c.groups, w.Model), append(c.values, make([]float64, len(by.names)))
 				}
-				c.values[i][k] = m.of(w)
+				c.values[i][k], _ = w.value(m)
 			}
 			if len(c.values) > 0 {
 				out = append(out, c)
 			}
 		}
 	}
-	return append(out, paperPass())
+	return append(out, prefetched(rows), paperPass())
+}
+
+// prefetched is what prefetches save of the waiting, for each schedule.
+func prefetched(rows []*row) chart {
+	c := chart{Title: "Prefetch, waiting for tools", Note: "hard tasks, tools by self-selection", unit: " s", series: []string{"off", "on"}, groups: schedules, values: make([][]float64, len(schedules))}
+	for i := range schedules {
+		c.values[i] = make([]float64, 2)
+	}
+	for _, w := range rows {
+		if i := slices.Index(schedules, w.Schedule); w.Strategy == self && w.Model == rows[0].Model && i >= 0 {
+			c.values[i][slices.Index(c.series, w.prefetches())], _ = w.value(waiting)
+		}
+	}
+	return c
 }
 
 // subtasksByServer is Figure 2.
@@ -143,7 +148,11 @@ func subtasksByServer(tasks []Task) chart {
 			if i < 0 {
 				i, c.groups, c.values = len(c.groups), append(c.groups, server), append(c.values, []float64{0, 0})
 			}
-			c.values[i][max(place(t.Level, easy, hard), 0)]++
+			if t.Level == easy {
+				c.values[i][0]++
+			} else {
+				c.values[i][1]++
+			}
 		}
 	}
 	if len(c.groups) > 12 { // LiveMCPBench's tools have no server in their names
@@ -167,38 +176,18 @@ func counts(runs []Run, tasks []Task) chart {
 	return c
 }
 
-// paperPass is the cost-of-pass of the paper's Table 2, printed and recomputed.
+// paperPass are the rows of the paper's Table 2 whose cost-of-pass is not that of their own cost
+// and completion.
 func paperPass() chart {
-	c := chart{Title: "The paper's Table 2: cost-of-pass without GPT-4o, 0.001 $", Note: "printed, and by its own cost and completion; easy (e) and hard (h)", series: []string{"printed", "recomputed"}}
+	c := chart{Title: "The paper's Table 2: cost-of-pass, 0.001 $", Note: "rows that do not follow from their own figures", series: []string{"printed", "recomputed"}}
 	for _, f := range published {
-		if _, pass, _, _ := f.recomputed(); f.model != "GPT-4o" {
-			c.groups, c.values = append(c.groups, f.model[:min(len(f.model), 9)]+" "+f.level[:1]), append(c.values, []float64{f.pass, pass})
+		if _, pass, _, holds := f.recomputed(); !holds {
+			c.groups, c.values = append(c.groups, f.model+" "+f.level), append(c.values, []float64{f.pass, pass})
 		}
 	}
 	return c
 }
 
-func printPage(out io.Writer, rows []row, runs []Run, tasks []Task) error {
-	var heads []string
-	for head := range strings.SplitSeq(strings.Trim(strings.SplitN(tableHead, "\n", 2)[0], "| "), " | ") {
-		heads = append(heads, head)
-	}
-	type table struct {
-		Title string
-		Rows  [][]string
-	}
-	var tables []table
-	for _, level := range []string{easy, hard, ""} {
-		t := table{Title: level + " tasks"}
-		if level == "" {
-			t.Title = "all tasks"
-		}
-		for _, w := range ofLevel(rows, level) {
-			t.Rows = append(t.Rows, strings.Split(strings.Trim(w.line(), "| \n"), " | "))
-		}
-		if len(t.Rows) > 0 {
-			tables = append(tables, t)
-		}
-	}
-	return page.Execute(out, map[string]any{"Heads": heads, "Tables": tables, "Charts": charts(rows, runs, tasks)})
+func printPage(out io.Writer, rows []*row, runs []Run, tasks []Task) error {
+	return page.Execute(out, map[string]any{"Legend": legend, "Tables": tables(rows), "Charts": charts(rows, runs, tasks)})
 }

@@ -1,89 +1,93 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
-// heads of the tables of a report, and how a row fills them.
-const (
-	tableHead = "| model | tools | schedule | prefetch | runs | failed | selection | completion | input k | output k | turns | calls | s | model s | waiting s | tools s | at once | makespan / bound | parallelism | ahead, used | stored | cost $ | cost-of-pass $ |\n" +
-		"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
-	savingHead = "| model | tools | schedule | prefetch | turns | input tokens | output tokens | waiting for tools | time | cost | completion |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
-)
-
-func (w *row) line() string {
-	score := "–"
-	if w.scored > 0 {
-		score = fmt.Sprintf("%.1f", w.Score)
-	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %d | %d | %s | %.1f %% | %.1f | %.2f | %.1f | %.1f | %.2f | %.2f | %.2f | %.2f | %s | %s | %.2f | %.1f, %.1f | %.1f | %.5f | %s |\n",
-		w.Model, w.Strategy, w.Schedule, onOff(w.Prefetch), w.Runs, w.Errors, score, 100*w.Rate, w.In/1000, w.Out/1000, w.Turns, w.Calls,
-		w.Total, w.Thinking, w.Wait, w.Tools, ratio(w.Tools, w.Wait), ratio(w.Wait, w.Bound), w.Parallel, w.Sent, w.Used, w.Answers, w.Cost, dollars(w.Pass))
+// table is what both reports show of the tasks of a level.
+type table struct {
+	Title string
+	Heads []string
+	Rows  [][]string
 }
 
-func ratio(a, b float64) string {
-	if b <= 0 {
-		return "–"
-	}
-	return fmt.Sprintf("%.2f", a/b)
-}
-
-// dollars is a cost-of-pass; nothing passed where it is 0.
-func dollars(v float64) string {
-	if v == 0 {
-		return "–"
-	}
-	return fmt.Sprintf("%.5f", v)
-}
-
-// change is how much more or less one figure is than another.
-func change(to, from float64) string {
-	if from == 0 {
-		return "–"
-	}
-	return fmt.Sprintf("%+.0f %%", 100*(to/from-1))
-}
-
-// printReport prints the figures of runs: a table for each level of tasks, and what plans,
-// parallel calls and prefetch save.
-func printReport(out io.Writer, rows []row) {
-	fmt.Fprint(out, "# TPS-Bench over MCP servers\n\nMeans of runs. Tokens include those of the selection; s is from the task to the answer, of it in the model and waiting for\ntools; tools s is how long all calls took together, at once is that by the waiting. The bound is the longest path\nthrough the calls that were made, as long as they take without prefetch. Cost-of-pass is the mean cost by the mean\ncompletion.\n")
+// tables are the figures of each level of tasks, and what plans, parallel calls and prefetch
+// save.
+func tables(rows []*row) (out []table) {
 	for _, level := range []string{easy, hard, ""} {
-		some := ofLevel(rows, level)
-		if len(some) == 0 {
-			continue
+		t := table{Title: cmp.Or(level, "all") + " tasks", Heads: []string{"model", "tools", "schedule", "prefetch", "runs", "failed"}}
+		for _, m := range metrics {
+			t.Heads = append(t.Heads, m.name)
 		}
-		title := level + " tasks"
-		if level == "" {
-			title = "all tasks"
+		for _, w := range ofLevel(rows, level) {
+			line := append(w.names(), fmt.Sprint(len(w.runs)), fmt.Sprint(w.errors))
+			for _, m := range metrics {
+				line = append(line, w.text(m))
+			}
+			t.Rows = append(t.Rows, line)
 		}
-		fmt.Fprintf(out, "\n## %s\n\n%s", title, tableHead)
-		for _, w := range some {
-			fmt.Fprint(out, w.line())
+		if len(t.Rows) > 0 {
+			out = append(out, t)
 		}
 	}
-	fmt.Fprintf(out, "\n## Beside the same tools in a serial schedule without prefetch\n\nAll tasks.\n\n%s", savingHead)
-	all := ofLevel(rows, "")
-	for _, w := range all {
-		i := slices.IndexFunc(all, func(b row) bool {
-			return b.Arm == Arm{w.Model, w.Strategy, serial, false}
-		})
-		if i < 0 || all[i].Arm == w.Arm {
-			continue
-		}
-		b := all[i]
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %+.1f |\n", w.Model, w.Strategy, w.Schedule, onOff(w.Prefetch),
-			change(w.Turns, b.Turns), change(w.In, b.In), change(w.Out, b.Out), change(w.Wait, b.Wait), change(w.Total, b.Total), change(w.Cost, b.Cost), 100*(w.Rate-b.Rate))
-	}
+	return append(out, savings(ofLevel(rows, "")))
 }
 
-func ofLevel(rows []row, level string) (out []row) {
+func (w *row) names() []string { return []string{w.Model, w.Strategy, w.Schedule, w.prefetches()} }
+
+// savings sets each arm beside the one with the same tools, a serial schedule and no prefetch.
+func savings(rows []*row) table {
+	t := table{Title: "all tasks, beside the same tools in a serial schedule without prefetch", Heads: []string{"model", "tools", "schedule", "prefetch"}}
+	compared := []metric{turnsMade, inTokens, outTokens, waiting, wholeTime, costs, completion}
+	for _, m := range compared {
+		t.Heads = append(t.Heads, m.name)
+	}
 	for _, w := range rows {
-		if w.Level == level {
+		i := slices.IndexFunc(rows, func(b *row) bool { return b.Arm == Arm{w.Model, w.Strategy, serial, false} })
+		if i < 0 || rows[i] == w {
+			continue
+		}
+		line := w.names()
+		for _, m := range compared {
+			to, _ := w.value(m)
+			if from, known := rows[i].value(m); known && from != 0 {
+				line = append(line, fmt.Sprintf("%+.0f %%", 100*(to/from-1)))
+			} else {
+				line = append(line, "–")
+			}
+		}
+		t.Rows = append(t.Rows, line)
+	}
+	return t
+}
+
+func ofLevel(rows []*row, level string) (out []*row) {
+	for _, w := range rows {
+		if w.level == level {
 			out = append(out, w)
 		}
 	}
 	return out
+}
+
+const legend = `Means of runs. Tokens include those of the selection. Time is from the task to the answer, of it in the model and waiting for
+tools; tools s is how long all calls took together, at once is that by the waiting. The bound is the longest path
+through the calls that were made, as long as they take without prefetch, or all of them over the slots. Parallelism is 1
+in as few turns as the dependencies allow, 0 with one call a turn. Of prefetches: made ahead, of them used; stored are
+answers from the store. Cost-of-pass is the mean cost by the mean completion, in 0.001 $.
+`
+
+// printReport prints the tables as Markdown.
+func printReport(out io.Writer, rows []*row) {
+	fmt.Fprintf(out, "# TPS-Bench over MCP servers\n\n%s", legend)
+	for _, t := range tables(rows) {
+		fmt.Fprintf(out, "\n## %s\n\n| %s |\n|%s\n", t.Title, strings.Join(t.Heads, " | "), strings.Repeat("---|", len(t.Heads)))
+		for _, line := range t.Rows {
+			fmt.Fprintf(out, "| %s |\n", strings.Join(line, " | "))
+		}
+	}
 }

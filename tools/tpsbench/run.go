@@ -34,6 +34,11 @@ const (
 	planTool  = "execute_tool_plan"
 )
 
+var (
+	strategies = []string{none, rule, self, find}
+	schedules  = []string{serial, parallel, plan}
+)
+
 // ownTools are the proxy's: they stand beside what is selected.
 var ownTools = []string{findTools, "call_read_tool", "call_tool", planTool, "mcpschedd_read_result"}
 
@@ -81,7 +86,14 @@ type prefetch struct {
 }
 
 func (a Arm) name() string {
-	return fmt.Sprintf("%s/%s/%s/prefetch-%s", a.Model, a.Strategy, a.Schedule, map[bool]string{false: "off", true: "on"}[a.Prefetch])
+	return fmt.Sprintf("%s/%s/%s/prefetch-%s", a.Model, a.Strategy, a.Schedule, a.prefetches())
+}
+
+func (a Arm) prefetches() string {
+	if a.Prefetch {
+		return "on"
+	}
+	return "off"
 }
 
 // toolCaller calls a tool. What the tool says of a failure is text too; an error is the end of
@@ -96,8 +108,9 @@ type agent struct {
 	model, judge Model
 	price        Price
 	judgePrice   Price
-	turns        int // at most
-	slots        int // calls at once
+	turns        int           // at most
+	slots        int           // calls at once
+	patience     time.Duration // with a call; 0: none
 	keepTools    bool
 }
 
@@ -246,26 +259,48 @@ func (a *agent) perform(ctx context.Context, calls []ToolCall, r *Run) error {
 
 // one makes a call. The tool's name in the record is that of what is called in the end.
 func (a *agent) one(ctx context.Context, c ToolCall) (string, Called, error) {
-	made := Called{ID: c.ID, Tool: c.Function.Name}
-	args := json.RawMessage(c.Function.Arguments)
-	if strings.TrimSpace(c.Function.Arguments) == "" {
-		args = json.RawMessage("{}")
-	}
-	var inner struct{ Name string }
-	if slices.Contains(ownTools, made.Tool) && json.Unmarshal(args, &inner) == nil && inner.Name != "" {
-		made.Tool = inner.Name
-	}
+	name, _ := c.target()
+	made := Called{ID: c.ID, Tool: name}
+	args := c.arguments()
 	if !isObject(args) {
 		made.Failed = true
 		return failure + "the arguments are not a JSON object", made, nil
 	}
 	began := time.Now()
-	text, failed, err := a.call(ctx, c.Function.Name, args)
+	within := ctx
+	if a.patience > 0 {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, a.patience)
+		defer cancel()
+	}
+	text, failed, err := a.call(within, c.Function.Name, args)
+	if err != nil && within.Err() != nil && ctx.Err() == nil {
+		text, err = "no answer in time", nil
+	}
 	made.Took, made.Failed = time.Since(began).Seconds(), failed
 	if failed && !strings.HasPrefix(text, failure) {
 		text = failure + text
 	}
 	return text, made, err
+}
+
+func (c *ToolCall) arguments() json.RawMessage {
+	if strings.TrimSpace(c.Function.Arguments) == "" {
+		return json.RawMessage("{}")
+	}
+	return json.RawMessage(c.Function.Arguments)
+}
+
+// target is the tool that a call calls in the end, and with what.
+func (c *ToolCall) target() (string, json.RawMessage) {
+	var inner struct {
+		Name      string
+		Arguments json.RawMessage
+	}
+	if slices.Contains(ownTools, c.Function.Name) && json.Unmarshal(c.arguments(), &inner) == nil && inner.Name != "" {
+		return inner.Name, inner.Arguments
+	}
+	return c.Function.Name, c.arguments()
 }
 
 // planAnswer is what a plan answers.

@@ -69,7 +69,7 @@ func late(in io.Reader, out io.Writer, by time.Duration) {
 }
 
 // recorded is a server whose tools are a list's, and whose answers are those of earlier runs,
-// each as late as it was then.
+// each as late as it was then. What a plan called is not among them.
 func recorded(list io.Reader, runs io.Reader, prefix string) (*server.MCPServer, error) {
 	tools, err := readTools(list)
 	if err != nil {
@@ -92,7 +92,8 @@ func recorded(list io.Reader, runs io.Reader, prefix string) (*server.MCPServer,
 		}
 		for _, m := range r.Messages {
 			for _, c := range m.Calls {
-				asked[c.ID] = strings.TrimPrefix(c.Function.Name, prefix) + canonical([]byte(c.Function.Arguments))
+				name, args := c.target()
+				asked[c.ID] = strings.TrimPrefix(name, prefix) + canonical(args)
 			}
 			if key := asked[m.CallID]; m.Role == toolRole && key != "" {
 				text, failed := strings.CutPrefix(m.Content, failure)

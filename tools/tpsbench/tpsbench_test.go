@@ -210,7 +210,7 @@ func chat(t *testing.T, handle func(n int64, w http.ResponseWriter, body map[str
 		}
 	}))
 	t.Cleanup(s.Close)
-	return &endpoint{url: s.URL, api: openAI, model: "m", timeout: 20 * time.Second, pause: time.Millisecond, longest: 100}, &n
+	return &endpoint{url: s.URL, api: openAI, model: "m", timeout: 20 * time.Second, longest: 100}, &n
 }
 
 const fine = `{"choices":[{"message":{"content":"yes"}}],"usage":{"prompt_tokens":7,"completion_tokens":3}}`
@@ -236,7 +236,7 @@ func TestEndpointFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, n := chat(t, func(n int64, w http.ResponseWriter, _ map[string]any) { test.handle(n, w) })
-			reply, err := e.ask(t.Context(), hello)
+			reply, err := patient(e.ask, time.Millisecond)(t.Context(), hello)
 			if n.Load() != test.asked {
 				t.Errorf("got %d requests, want %d", n.Load(), test.asked)
 			}
@@ -251,8 +251,9 @@ func TestEndpointFaults(t *testing.T) {
 	t.Run("stalls", func(t *testing.T) {
 		e, n := chat(t, func(_ int64, w http.ResponseWriter, _ map[string]any) { w.Header().Set("X-Stall", "1") })
 		e.timeout = 5 * time.Millisecond
-		if _, err := e.ask(t.Context(), hello); err == nil || n.Load() > tries {
-			t.Errorf("got error %v after %d requests", err, n.Load())
+		p := &purse{most: 1}
+		if _, err := patient(p.limit(e.ask, Price{1000, 1000}, 100), time.Millisecond)(t.Context(), hello); err == nil || n.Load() > tries || p.total() < tries*0.1 {
+			t.Errorf("got error %v after %d requests and $%.2f, want all tries counted", err, n.Load(), p.total())
 		}
 	})
 	t.Run("negative usage", func(t *testing.T) {
@@ -324,6 +325,32 @@ func TestBadCalls(t *testing.T) {
 	for _, call := range r.Calls {
 		if !call.Failed {
 			t.Errorf("got %+v, want it failed", call)
+		}
+	}
+}
+
+// TestStalledCall: a tool that does not answer ends its call, not the run.
+func TestStalledCall(t *testing.T) {
+	stalled := func(ctx context.Context, _ string, _ json.RawMessage) (string, bool, error) {
+		<-ctx.Done()
+		return "", true, ctx.Err()
+	}
+	s := script{task: task(), skill: well}
+	a := agent{Arm: Arm{Strategy: none, Schedule: parallel}, tools: fake(t).tools, call: stalled, model: s.ask, judge: s.ask, turns: 9, slots: 4, patience: time.Millisecond}
+	a.tools = withoutPlan(a.tools)
+	if r := a.do(t.Context(), task()); r.Error != "" || r.Rate != 0 || len(r.Calls) != 3 {
+		t.Errorf("got rate %.2f, calls %+v, error %q", r.Rate, r.Calls, r.Error)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for _, line := range []string{
+		"run -model x", "run -model scripted:x", "run -model x -url http://127.0.0.1:1/v1", "run -model x -url http://127.0.0.1:1/v1 -api soap",
+		"run -model x -url http://127.0.0.1:1/v1 -max-usd 1 -judge-model y -judge-url http://127.0.0.1:1/v1", "run -tools all", "run -tasks nothing", "run -slots 0",
+		"generate -most 51", "generate -model scripted:well", "convert", "report -runs nothing", "serve", "distance", "nothing", "",
+	} {
+		if err := command(t.Context(), strings.Fields(line), io.Discard, io.Discard); err == nil {
+			t.Errorf("%q: got no error", line)
 		}
 	}
 }
@@ -468,6 +495,17 @@ func TestBudgetEndsRun(t *testing.T) {
 	c := fake(t)
 	e := newExperiment(t, filepath.Join(t.TempDir(), "runs.jsonl"), func(context.Context, Request) (Reply, error) { return Reply{}, errBudget })
 	if err := e.in(t.Context(), c, e.arms[0], e.tasks); err != errBudget || len(e.all()) != 1 {
+		t.Errorf("got %v after %d runs", err, len(e.all()))
+	}
+}
+
+func TestFailuresEndRun(t *testing.T) {
+	c := fake(t)
+	e := newExperiment(t, filepath.Join(t.TempDir(), "runs.jsonl"), func(context.Context, Request) (Reply, error) { return Reply{}, io.EOF })
+	for i := range 2 * mostBad {
+		e.tasks = append(e.tasks, Task{ID: fmt.Sprint(i), Query: "q"})
+	}
+	if err := e.in(t.Context(), c, e.arms[0], e.tasks); err != errBad || len(e.all()) != mostBad {
 		t.Errorf("got %v after %d runs", err, len(e.all()))
 	}
 }
