@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// A lean program gives way to the full one where it serves HTTP, and says what is missing where
-// that is not there. This links the program, so make soak runs it:
+// A lean program gives way to the full one where it serves HTTP or replicas share a store, and
+// says what is missing where that is not there. This links the program, so make soak runs it:
 //
 //	MCPSCHEDD_SOAK=1 go test -run TestFull ./cmd/mcpschedd
 func TestFullTakesOver(t *testing.T) {
@@ -28,10 +28,20 @@ func TestFullTakesOver(t *testing.T) {
 	if got := scrapeOf(t, program); !strings.Contains(got, "lean") {
 		t.Errorf("alone: got %s, want what is missing", got)
 	}
+	file := filepath.Join(t.TempDir(), "replicas.toml")
+	if err := os.WriteFile(file, []byte("[dedup]\nstore = \"redis://127.0.0.1:1\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	alone := exec.Command(program, "serve", "--config", file)
+	alone.Env = append(os.Environ(), "XDG_STATE_HOME="+t.TempDir())
+	if out, err := alone.CombinedOutput(); err == nil || !strings.Contains(string(out), "dedup.store: this program was built without it") {
+		t.Errorf("alone, with a store of replicas: got %v and %s, want what is missing", err, out)
+	}
 	copyFile(t, filepath.Join(dir, full), os.Args[0])
 	if got := scrapeOf(t, program); !strings.Contains(got, "mcpschedd_build_info") {
 		t.Errorf("beside %s: got %s, want metrics", full, got)
 	}
+	replicasShare(t, program)
 }
 
 // scrapeOf is what a program that serves HTTP answers to a scrape.

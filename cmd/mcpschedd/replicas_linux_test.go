@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Replicas of one configuration find each other through its store, whether a client starts the
+// program itself or connects to the daemon.
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	replicasShare(t, os.Args[0])
+}
+
+// replicasShare starts two replicas of a program, one on stdio and a daemon, and returns when
+// their store has counted both.
+func replicasShare(t *testing.T, program string) {
+	t.Helper()
+	addr := startStore(t)
+	d := newDaemonTest(t, "[dedup]\nstore = \"redis://"+addr+"\"\n")
+	for i, words := range [][]string{{"serve"}, {"connect", "--wait", "30s"}} {
+		cmd := d.command(t.TempDir(), program, words...)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			in.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%s: %v", words[0], err)
+			}
+		})
+		want := fmt.Sprintf(":%d", i+1)
+		got := ""
+		for began := time.Now(); got != want; time.Sleep(20 * time.Millisecond) {
+			if time.Since(began) > 20*time.Second {
+				t.Fatalf("%s: the store has counted %q replicas, want %q", words[0], got, want)
+			}
+			got = askStore(addr, "ZCARD mcpschedd:replicas")
+		}
+	}
+}
+
+// startStore starts a server that replicas share, and returns its address.
+func startStore(t *testing.T) string {
+	t.Helper()
+	var path string
+	for _, name := range []string{"valkey-server", "redis-server"} {
+		if found, err := exec.LookPath(name); err == nil && path == "" {
+			path = found
+		}
+	}
+	if path == "" && os.Getenv("MCPSCHEDD_NEEDS_VALKEY") != "" {
+		t.Fatal("neither valkey-server nor redis-server is installed")
+	}
+	if path == "" {
+		t.Skip("neither valkey-server nor redis-server is installed")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(addr)
+	cmd := exec.Command(path, "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", t.TempDir())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for began := time.Now(); askStore(addr, "PING") != "+PONG"; time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > 20*time.Second {
+			t.Fatal("the server does not answer")
+		}
+	}
+	return addr
+}
+
+// askStore is the first line that the server answers to a command; "" if it does not.
+func askStore(addr, command string) string {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	fmt.Fprintf(c, "%s\r\n", command)
+	line, _ := bufio.NewReader(c).ReadString('\n')
+	return strings.TrimSpace(line)
+}
