@@ -91,7 +91,7 @@ func (f *follower) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 
 // rewatch follows the links as they are now.
 func (f *follower) rewatch() error {
-	f.names = append(points(f.path), points(TunedPath(f.path))...)
+	f.names = append(points(f.path, mostLinks), points(TunedPath(f.path), mostLinks)...)
 	return f.watch(f.names)
 }
 
@@ -126,34 +126,21 @@ func (f *follower) look() {
 	}
 }
 
+const mostLinks = 40 // that are followed, as many as Linux follows
+
 // points are the paths whose replacement changes what path reads: the file, its
 // folder, and every symbolic link on the way there.
-func points(path string) []string {
-	var names []string
-	for range 40 { // as many links as Linux follows
-		link := firstLink(path)
-		if link == "" {
-			break
-		}
-		names = append(names, link)
-		target, err := os.Readlink(link)
-		if err != nil {
-			break
-		}
-		path = filepath.Join(absolute(target, filepath.Dir(link)), path[len(link):])
-	}
-	return append(names, path, filepath.Dir(path))
-}
-
-// firstLink is the shortest part of path that is a symbolic link, "" if none is.
-func firstLink(path string) string {
-	link := ""
+func points(path string, links int) []string {
+	link, target := "", "" // the first link on the way
 	for p := path; p != filepath.Dir(p); p = filepath.Dir(p) {
-		if info, err := os.Lstat(p); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			link = p
+		if to, err := os.Readlink(p); err == nil {
+			link, target = p, to
 		}
 	}
-	return link
+	if link == "" || links == 0 {
+		return []string{path, filepath.Dir(path)}
+	}
+	return append(points(filepath.Join(absolute(target, filepath.Dir(link)), path[len(link):]), links-1), link)
 }
 
 // rewatch watches the folders of names: a watch on a file itself would stay with
