@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,7 +13,8 @@ import (
 )
 
 // What people look at, call and change is the running daemon's: its server answers a call, stats
-// names it once with the client of each folder, and its clients follow what is switched off.
+// names it once with the client of each folder, and its clients follow what is switched off and
+// on, added and taken out.
 func TestCommandsReachTheDaemon(t *testing.T) {
 	t.Parallel()
 	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "all"})+"instances = \"shared\"\n"+upstreamConfig(mcptest.Options{Name: "off"}))
@@ -34,16 +38,65 @@ func TestCommandsReachTheDaemon(t *testing.T) {
 	if got := run("logs"); !strings.Contains(got, "serving clients") {
 		t.Errorf("logs: got %s", got)
 	}
-	if got := p.ask(t, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`); !strings.Contains(got, "off__pid") {
-		t.Errorf("before a server is switched off: got %s", got)
+	for _, p := range []*program{p, other} {
+		if got := p.tools(t); !slices.Equal(got, []string{"all__pid", "off__pid"}) {
+			t.Fatalf("before a change: got %q", got)
+		}
 	}
-	run("disable", "off")
-	line, err := p.out.ReadString('\n')
-	if err != nil || !strings.Contains(line, "notifications/tools/list_changed") {
-		t.Errorf("when a server was switched off: got %s, %v", line, err)
+	for _, change := range []struct {
+		args  []string
+		tools []string // of all clients afterwards
+	}{
+		{[]string{"disable", "off"}, []string{"pid"}}, // names of the only server have no prefix
+		{[]string{"enable", "off"}, []string{"all__pid", "off__pid"}},
+		{[]string{"add", "new", "--env", mcptest.Options{Name: "new"}.Env(), "--", os.Args[0]}, []string{"all__pid", "new__pid", "off__pid"}},
+		{[]string{"remove", "new"}, []string{"all__pid", "off__pid"}},
+	} {
+		run(change.args...)
+		for _, p := range []*program{p, other} {
+			p.isTold(t, change.tools)
+		}
+		if change.args[0] == "add" {
+			d.process(p, "new__pid")
+		}
 	}
-	if got := p.ask(t, `{"jsonrpc":"2.0","id":3,"method":"tools/list"}`); !strings.Contains(got, "pid") || strings.Contains(got, "off") {
-		t.Errorf("when a server was switched off: got %s", got)
+}
+
+// isTold waits until the client has heard that its tools change, and then has these.
+func (p *program) isTold(t *testing.T, want []string) {
+	t.Helper()
+	for {
+		p.hears(t, "notifications/tools/list_changed")
+		if slices.Equal(p.tools(t), want) {
+			return
+		}
+	}
+}
+
+// tools are those of a client that tell a process.
+func (p *program) tools(t *testing.T) (names []string) {
+	t.Helper()
+	if _, err := io.WriteString(p.in, `{"jsonrpc":"2.0","id":"list","method":"tools/list"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`"name":"(\w*pid)"`).FindAllStringSubmatch(p.hears(t, `"id":"list"`), -1) {
+		names = append(names, m[1])
+	}
+	slices.Sort(names)
+	return names
+}
+
+// hears is the next line that has a text.
+func (p *program) hears(t *testing.T, text string) string {
+	t.Helper()
+	for {
+		line, err := p.out.ReadString('\n')
+		if err != nil {
+			t.Fatalf("want %s: %v", text, err)
+		}
+		if strings.Contains(line, text) {
+			return line
+		}
 	}
 }
 

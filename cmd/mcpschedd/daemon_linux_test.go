@@ -64,7 +64,7 @@ func (d *daemonTest) place() daemon.Place {
 
 // command is one with this configuration, in a folder.
 func (d *daemonTest) command(dir, program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(program, append(args, "--config", d.file)...)
+	cmd := exec.Command(program, slices.Concat(args[:1], []string{"--config", d.file}, args[1:])...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", "XDG_STATE_HOME="+filepath.Dir(d.state))
 	return cmd
