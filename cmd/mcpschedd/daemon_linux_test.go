@@ -73,7 +73,13 @@ func (d *daemonTest) command(dir, program string, args ...string) *exec.Cmd {
 // connect starts a client's end in a folder, with variables beside the usual ones.
 func (d *daemonTest) connect(dir string, env ...string) *program {
 	d.Helper()
-	cmd := d.command(dir, os.Args[0], "connect", "--wait", cmp.Or(d.wait, "30s"))
+	return d.connectBy(os.Args[0], dir, env...)
+}
+
+// connectBy is connect of a copy of the program.
+func (d *daemonTest) connectBy(path, dir string, env ...string) *program {
+	d.Helper()
+	cmd := d.command(dir, path, "connect", "--wait", cmp.Or(d.wait, "30s"))
 	cmd.Env = append(cmd.Env, env...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -267,6 +273,60 @@ func (d *daemonTest) processes() (ids []int) {
 		}
 	}
 	return ids
+}
+
+// A program whose daemon speaks another version of the protocol starts one beside that of the
+// program before. The clients of each are served by it; the old one ends once its last has gone.
+func TestTwoVersions(t *testing.T) {
+	t.Parallel()
+	beacon, gate := mcptest.NewGate(t), mcptest.NewGate(t)
+	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "one", Beacon: beacon.Addr()})+"instances = \"shared\"\n")
+	dir, path := t.TempDir(), filepath.Join(t.TempDir(), laterProgram)
+	copyFile(t, path, os.Args[0])
+	old := d.connect(dir)
+	old.ask(t, hello)
+	oldServer := d.process(old, "pid")
+	oldGone := beacon.Next().Gone
+	if _, err := io.WriteString(old.in, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"hold","arguments":{"gate":"`+gate.Addr()+`"}}}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	held := gate.Next() // the old daemon has a call while the other one starts
+	later := d.connectBy(path, dir)
+	later.ask(t, hello)
+	server := d.process(later, "pid")
+	if server == oldServer {
+		t.Error("the client of the later program has a server of the old daemon")
+	}
+	d.watch(dir, `(?s)\nprocess \d+ since [^\n]*, daemon, .*\nprocess \d+ since [^\n]*, daemon, `)
+	held.Open()
+	if line := old.hears(t, `"id":2`); !strings.Contains(line, `"result"`) || strings.Contains(line, "isError") {
+		t.Errorf("the old daemon's client got %s", line)
+	}
+	old.in.Close()
+	if err := old.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	oldGone()
+	l, err := daemon.Listen(d.place(), daemon.ListenOptions{Wait: 20 * time.Second})
+	if err != nil {
+		t.Fatalf("the old daemon outlives its clients: %v", err)
+	}
+	l.Close()
+	if again := d.process(later, "pid"); again != server {
+		t.Errorf("the client of the later program got the server %s, and then %s", server, again)
+	}
+	later.in.Close()
+	if err := later.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	beacon.Next().Gone()
+	for range 1000 {
+		if len(d.processes()) == 0 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("the later daemon outlives its clients: %v", d.processes())
 }
 
 // A client that finds no daemon, and cannot start one, is served nevertheless.

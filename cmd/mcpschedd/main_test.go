@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -18,6 +19,9 @@ import (
 func TestMain(m *testing.M) {
 	mcptest.Main()
 	journalMain()
+	if filepath.Base(os.Args[0]) == laterProgram {
+		daemon.Protocol++
+	}
 	// The program starts itself under other names; here it is this binary.
 	if len(os.Args) > 1 && (os.Args[1] == "serve" || os.Args[1] == "daemon" || os.Args[1] == daemon.Command || os.Args[1] == daemon.HookCommand || os.Args[1] == guard.Command || os.Args[1] == demo.UpstreamCommand) {
 		main()
@@ -25,6 +29,10 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(m, map[string]func(){"mcpschedd": main})
 }
+
+// laterProgram is the name under which this binary is one of a later version, whose daemon
+// speaks another version of the protocol.
+const laterProgram = "later"
 
 func TestScripts(t *testing.T) {
 	t.Parallel()

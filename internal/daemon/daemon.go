@@ -19,8 +19,10 @@ package daemon
 import "errors"
 
 // Protocol is the version of what is said before the first message of a client, and of what
-// is expected of the daemon afterwards.
-const Protocol = 1
+// is expected of the daemon afterwards. It is a variable for tests of two versions alone. A
+// later one has to see to it that its hook is heard by daemons of this one, too, while they
+// have clients.
+var Protocol = 1
 
 var (
 	// ErrRuns: another process is the daemon already.
