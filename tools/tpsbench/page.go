@@ -126,12 +126,13 @@ func charts(rows []*row, runs []Run, tasks []Task) (out []chart) {
 
 // prefetched is what prefetches save of the waiting, for each schedule.
 func prefetched(rows []*row) chart {
-	c := chart{Title: "Prefetch, waiting for tools", Note: "hard tasks, tools by self-selection", unit: " s", series: []string{"off", "on"}, groups: schedules, values: make([][]float64, len(schedules))}
+	c := chart{Title: "Prefetch, waiting for tools", Note: "hard tasks, tools by self-selection, the first model that has it on", unit: " s", series: []string{"off", "on"}, groups: schedules, values: make([][]float64, len(schedules))}
 	for i := range schedules {
 		c.values[i] = make([]float64, 2)
 	}
+	with := slices.IndexFunc(rows, func(w *row) bool { return w.Prefetch && w.Strategy == self })
 	for _, w := range rows {
-		if i := slices.Index(schedules, w.Schedule); w.Strategy == self && w.Model == rows[0].Model && i >= 0 {
+		if i := slices.Index(schedules, w.Schedule); with >= 0 && w.Strategy == self && w.Model == rows[with].Model && i >= 0 {
 			c.values[i][slices.Index(c.series, w.prefetches())], _ = w.value(waiting)
 		}
 	}
