@@ -42,7 +42,11 @@ func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(err
 	}
 	for began := time.Now(); ; {
 		asked := time.Now()
-		if err = s.announce(ctx, a); err == nil {
+		var history string
+		if history, err = s.announce(ctx, a); err == nil && !s.mayBegin(history, asked) {
+			err = errEarly
+		}
+		if err == nil {
 			a.expiry = time.AfterFunc(time.Until(asked.Add(s.options.Lease-s.options.Lease/margin)), func() { s.lose(a) })
 			s.mu.Lock()
 			s.open[a] = struct{}{}
@@ -53,7 +57,7 @@ func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(err
 			return nil, fmt.Errorf("not sent, for the other replicas cannot be told of the change: %w", err)
 		}
 		pause := retry
-		if errors.Is(err, errHistory) {
+		if errors.Is(err, errHistory) && s.fence.servers == 0 {
 			pause = 0
 		}
 		select {
@@ -64,6 +68,9 @@ func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(err
 	}
 }
 
+// errEarly says that a primary that was replaced may still answer lookups.
+var errEarly = errors.New("another primary has just taken over")
+
 // announceScript gives each place a token of its own, and has a write stand there.
 const announceScript = `
 local t = redis.call('TIME')
@@ -71,13 +78,14 @@ local till = string.format('%d', t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[3]
 for i, place in ipairs(KEYS) do redis.call('HSET', place, 't', ARGV[1] .. i, ARGV[2], till) end
 return 1`
 
-// announce has the write stand in the server, in the history that is current.
-func (s *Store) announce(ctx context.Context, a *announcement) error {
+// announce has the write stand in the server, in the history that is current and that it
+// returns.
+func (s *Store) announce(ctx context.Context, a *announcement) (history string, err error) {
 	got, err := s.exchange(ctx, s.script(announceScript, a, rand.Text(), a.write, s.stands()))
 	if err != nil && !errors.Is(err, errYoung) {
-		return err
+		return "", err
 	}
-	return got.results[0].Error()
+	return got.history, got.results[0].Error()
 }
 
 // stands is for how long, in ms, a write stands in the server.
@@ -148,7 +156,8 @@ func (s *Store) renew(ctx context.Context, open []*announcement) {
 		}
 		if !stands {
 			asked = time.Now()
-			stands = s.announce(ctx, a) == nil
+			_, err := s.announce(ctx, a)
+			stands = err == nil
 		}
 		if stands {
 			a.renewed(asked.Add(s.options.Lease - s.options.Lease/margin))

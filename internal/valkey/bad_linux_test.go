@@ -20,7 +20,7 @@ func TestBadURL(t *testing.T) {
 		"valkey://":                    "host",
 		"host:6379":                    "scheme",
 		"valkey://host/seven":          "database",
-		"valkey://host?master_set=one": "single primary",
+		"valkey://host?master_set=one": "servers=",
 		"valkey://a:s3cret%zz@host":    "no URL",
 	} {
 		_, err := valkey.New(valkey.Options{URL: url})

@@ -37,7 +37,7 @@ type replica struct {
 	peers *valkey.Store
 	store *dedup.Store
 	url   string // of what it shares
-	cable *cable // to that
+	cable *cable // to that; nil: it is not cut
 }
 
 func (r *replica) live(t *testing.T) {
@@ -58,7 +58,9 @@ func (r *replica) die() {
 // arena is some replicas, a server and a world.
 type arena struct {
 	t        *testing.T
-	server   *store
+	servers  group
+	byHand   bool          // a server takes another's place by the test's hand
+	rest     time.Duration // between two troubles, beside what a new history takes
 	replicas []*replica
 	world    []*register
 	counts   [8]atomic.Int64
@@ -161,23 +163,37 @@ func pause(mostMS int) { time.Sleep(time.Duration(rand.IntN(mostMS*1000)) * time
 
 // trouble makes one fault, and mends it.
 func (a *arena) trouble() {
-	r := a.replicas[rand.IntN(len(a.replicas))]
-	switch rand.IntN(5) {
+	r, server := a.replicas[rand.IntN(len(a.replicas))], a.servers[rand.IntN(len(a.servers))]
+	kinds := 5
+	if a.byHand {
+		kinds = 10
+	}
+	switch rand.IntN(kinds) {
+	default:
+		a.counts[cuts].Add(1)
+		var cables []*cable
+		for _, r := range a.replicas {
+			cables = append(cables, r.cable)
+		}
+		a.servers.promote(cables)
 	case 0: // one replica is cut off
+		if r.cable == nil {
+			return
+		}
 		a.counts[cuts].Add(1)
 		r.cable.setCut(true)
 		pause(3000)
 		r.cable.setCut(false)
 	case 1: // the server stops for a while
 		a.counts[cuts].Add(1)
-		a.server.signal(syscall.SIGSTOP)
+		server.signal(syscall.SIGSTOP)
 		pause(1500)
-		a.server.signal(syscall.SIGCONT)
+		server.signal(syscall.SIGCONT)
 	case 2: // the server dies, and another one comes
 		a.counts[cuts].Add(1)
-		a.server.kill()
+		server.kill()
 		pause(300)
-		a.server.start()
+		server.start()
 	case 3, 4: // a replica dies, and another one comes
 		a.counts[deaths].Add(1)
 		r.mu.Lock()
@@ -198,7 +214,7 @@ func TestInvariant(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			at := startServer(t, persistence...)
-			a := &arena{t: t, server: at}
+			a := &arena{t: t, servers: group{at}}
 			for range 3 {
 				c := newCable(t, at.addr)
 				a.replicas = append(a.replicas, &replica{url: "valkey://" + c.addr(), cable: c})
@@ -206,6 +222,24 @@ func TestInvariant(t *testing.T) {
 			a.prove()
 		})
 	}
+	t.Run("standbys take over", func(t *testing.T) { // each replica learns of it at another time, or not at all
+		t.Parallel()
+		a := &arena{t: t, servers: startGroup(t), byHand: true}
+		for range 3 {
+			c := newCable(t, a.servers[0].addr)
+			a.replicas = append(a.replicas, &replica{url: "valkey://" + c.addr() + "?servers=3", cable: c})
+		}
+		a.prove()
+	})
+	t.Run("Sentinel", func(t *testing.T) {
+		t.Parallel()
+		a := &arena{t: t, servers: startGroup(t), rest: 3 * time.Second}
+		url := a.servers.startSentinel(t)
+		for range 3 {
+			a.replicas = append(a.replicas, &replica{url: url})
+		}
+		a.prove()
+	})
 }
 
 // prove plays, and looks at what happened.
@@ -219,6 +253,9 @@ func (a *arena) prove() {
 		r.live(t)
 	}
 	goal, troubles := int64(10_000), 2
+	if len(a.servers) > 1 {
+		troubles = 1
+	}
 	if os.Getenv("MCPSCHEDD_SOAK") != "" {
 		goal, troubles = 500_000, 150
 	}
@@ -252,10 +289,10 @@ func (a *arena) play(goal int64, troubles int) {
 				break
 			}
 			// what is new is not relied on for lease, settle and a second
-			time.Sleep(lease + settle + 1200*time.Millisecond + rand.N(time.Second))
+			time.Sleep(lease + settle + 1200*time.Millisecond + rand.N(time.Second) + rand.N(a.rest+1))
 			a.trouble()
 		}
-		time.Sleep(lease + settle + 1500*time.Millisecond)
+		time.Sleep(lease + settle + 1500*time.Millisecond + a.rest)
 		over.Store(true)
 	})
 	var workers sync.WaitGroup

@@ -31,11 +31,15 @@ const slots = 1 << 14
 // reply is what one exchange has found.
 type reply struct {
 	results []rueidis.RedisResult // of its commands
+	history string                // that they met
 	now     int64                 // ms on the server's clock
 }
 
 // command makes a command for keys of a history.
 type command func(c rueidis.Client, history string) rueidis.Completed
+
+// errUnconfirmed says that another primary may have taken over.
+var errUnconfirmed = fmt.Errorf("%w: no majority of its servers has confirmed the primary of late", errDown)
 
 // errHistory says that keys were read that mean nothing any more, or do not yet.
 var errHistory = errors.New("the store of the replicas has just begun a new history")
@@ -48,12 +52,16 @@ func (s *Store) exchange(ctx context.Context, commands ...command) (out reply, e
 	if conn == nil {
 		return out, errDown
 	}
-	c, history := *conn, *s.history.Load()
-	all := make([]rueidis.Completed, 0, len(commands)+3)
+	c, history, asked := *conn, *s.history.Load(), time.Now()
+	all := make([]rueidis.Completed, 0, len(commands)+4)
 	for _, command := range commands {
 		all = append(all, command(c, history))
 	}
-	all = append(all, c.B().Get().Key(history+"open").Build(), c.B().Time().Build(), c.B().Info().Section("replication").Build())
+	all = append(all, c.B().Get().Key(history+"open").Build(), c.B().Info().Section("replication").Build())
+	if s.fence.servers > 0 {
+		all = append(all, c.B().Info().Section("stats").Build())
+	}
+	all = append(all, c.B().Time().Build())
 	bounded, cancel := context.WithTimeout(ctx, s.patience())
 	defer cancel()
 	results := c.DoMulti(bounded, all...)
@@ -65,8 +73,11 @@ func (s *Store) exchange(ctx context.Context, commands ...command) (out reply, e
 			return out, fmt.Errorf("%w: %w", errDown, err)
 		}
 	}
-	out.results = results[:len(commands)]
+	out.results, out.history = results[:len(commands)], history
 	out.now, err = s.recognise(bounded, c, history, results[len(commands):])
+	if (err == nil || errors.Is(err, errYoung)) && !s.confirmed(history, asked) {
+		return reply{}, errUnconfirmed
+	}
 	return out, err
 }
 
@@ -84,21 +95,14 @@ func (s *Store) fell(err error) {
 // one that has just begun nothing is known yet: a write that was announced in the one before,
 // and is pending still, may be announced in no other.
 func (s *Store) recognise(ctx context.Context, c rueidis.Client, history string, tail []rueidis.RedisResult) (now int64, err error) {
-	info, err := tail[2].ToString()
+	current, err := s.historyOf(tail[1], tail[2])
 	if err != nil {
 		return 0, err
 	}
-	if infoField(info, "role") != "master" {
-		return 0, fmt.Errorf("%w: it is no primary", errDown)
-	}
-	id := infoField(info, "master_replid")
-	if id == "" {
-		return 0, fmt.Errorf("%w: it does not tell its replication id", errDown)
-	}
-	if now, err = milliseconds(tail[1]); err != nil {
+	if now, err = milliseconds(tail[len(tail)-1]); err != nil {
 		return 0, err
 	}
-	if current := prefix + id + ":"; current != history {
+	if current != history {
 		s.history.Store(&current)
 		return 0, s.begin(ctx, c, current, now)
 	}

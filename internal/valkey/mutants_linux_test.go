@@ -23,10 +23,22 @@ var mutants = []mutant.Mutant{
 		{In: "valkey", Call: "digest", Under: []string{"Store.Lead"}, Becomes: "digest(nil)"},
 	}},
 	{Name: "the history", Test: "TestInvariant/set_back_by_a_restart", Cuts: []mutant.Cut{
-		{In: "valkey", Call: "infoField", Under: []string{"Store.recognise"}, Becomes: `func(_, name string) string { return map[bool]string{true: "master", false: "same"}[name == "role"] }($1, $2)`},
+		{In: "valkey", Call: "infoField", Under: []string{"Store.historyOf"}, Becomes: `func(_, name string) string { return map[bool]string{true: "master", false: "same"}[name == "role"] }($1, $2)`},
 	}},
 	{Name: "a new history is not relied on", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "Store.grace", Becomes: "time.Duration(0)"},
+	}},
+	{Name: "a majority confirms the primary", Test: "TestInvariant/standbys_take_over", Cuts: []mutant.Cut{
+		{In: "valkey", Call: "Store.confirmed", Becomes: mutant.True},
+	}},
+	{Name: "a majority has what was written", Test: "TestInvariant/standbys_take_over", Cuts: []mutant.Cut{
+		{In: "valkey", Call: "fence.needed", Becomes: "int64(0)"},
+	}},
+	{Name: "no write begins while another primary may answer", Test: "TestInvariant/standbys_take_over", Cuts: []mutant.Cut{
+		{In: "valkey", Call: "Store.mayBegin", Becomes: mutant.True},
+	}},
+	{Name: "a history ends when a standby comes", Test: "TestInvariant/standbys_take_over", Cuts: []mutant.Cut{
+		{In: "valkey", Call: "infoField", Under: []string{"Store.historyOf"}, Becomes: `func(text, name string) string { return map[bool]string{true: "same", false: infoField(text, name)}[name[0] == 's'] }($1, $2)`},
 	}},
 	{Name: "a write is given up in time", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "Store.lose", Becomes: mutant.Nothing},

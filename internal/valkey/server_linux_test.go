@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -125,7 +126,7 @@ func (c *cable) serve() {
 		if err != nil {
 			return
 		}
-		far, err := net.Dial("tcp", c.to)
+		far, err := net.Dial("tcp", c.end())
 		if err != nil || !c.add(near, far) {
 			near.Close()
 			if far != nil {
@@ -149,6 +150,22 @@ func (c *cable) add(ends ...net.Conn) bool {
 		c.ends[e] = true
 	}
 	return true
+}
+
+// lead has the cable end at another server.
+func (c *cable) lead(to string) {
+	c.setCut(true)
+	c.mu.Lock()
+	c.to = to
+	c.mu.Unlock()
+	c.setCut(false)
+}
+
+// end is where it leads.
+func (c *cable) end() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.to
 }
 
 // setCut cuts the cable, or mends it.
@@ -182,17 +199,78 @@ const dayLong = 24 * time.Hour
 // command has the server run one.
 func (s *store) command(t *testing.T, words ...string) {
 	t.Helper()
+	if reply, err := s.try(words...); err != nil || reply[0] == '-' {
+		t.Fatalf("%s: %s (%v)", words[0], reply, err)
+	}
+}
+
+// try is command where the server may be gone, or stopped.
+func (s *store) try(words ...string) (reply string, err error) {
 	c, err := net.Dial("tcp", s.addr)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
 	fmt.Fprintf(c, "*%d\r\n", len(words))
 	for _, w := range words {
 		fmt.Fprintf(c, "$%d\r\n%s\r\n", len(w), w)
 	}
-	reply, err := bufio.NewReader(c).ReadString('\n')
-	if err != nil || reply[0] == '-' {
-		t.Fatalf("%s: %s (%v)", words[0], reply, err)
+	return bufio.NewReader(c).ReadString('\n')
+}
+
+// group is a primary with two standbys.
+type group []*store
+
+func startGroup(t testing.TB) group {
+	t.Helper()
+	quick := []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
+	g := group{startServer(t, quick...)}
+	for range 2 {
+		_, port, _ := net.SplitHostPort(g[0].addr)
+		g = append(g, startServer(t, append(quick, "--replicaof", "127.0.0.1 "+port)...))
+	}
+	return g
+}
+
+// startSentinel starts what has a standby take over when the primary is gone, and returns how
+// replicas of the proxy reach it.
+func (g group) startSentinel(t testing.TB) (url string) {
+	t.Helper()
+	_, port, _ := net.SplitHostPort(g[0].addr)
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := "sentinel monitor group 127.0.0.1 " + port + " 1\nsentinel down-after-milliseconds group 300\nsentinel failover-timeout group 2000\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addr, own := freePort(t)
+	s := &store{t: t, addr: addr, args: []string{config, "--sentinel", "--bind", "127.0.0.1", "--port", own}}
+	s.start()
+	t.Cleanup(s.kill)
+	return "valkey://" + addr + "?master_set=group&servers=3"
+}
+
+// promote has a server take over, by no one's leave: the others are told at some time, or not
+// at all, and so are the cables.
+func (g group) promote(cables []*cable) {
+	next := g[rand.IntN(len(g))]
+	host, port, _ := net.SplitHostPort(next.addr)
+	steps := []func(){func() { next.try("REPLICAOF", "NO", "ONE") }}
+	for _, other := range g {
+		if other != next && rand.IntN(3) > 0 {
+			steps = append(steps, func() { other.try("REPLICAOF", host, port) })
+		}
+	}
+	for _, c := range cables {
+		if rand.IntN(2) == 0 {
+			steps = append(steps, func() { c.lead(next.addr) })
+		}
+	}
+	rand.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	for _, step := range steps {
+		step()
+		if rand.IntN(2) == 0 {
+			time.Sleep(rand.N(300 * time.Millisecond))
+		}
 	}
 }

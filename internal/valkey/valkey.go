@@ -11,6 +11,7 @@
 //	mcpschedd:HISTORY:p:PLACE    a hash: t → token, WRITE → until, ms
 //	mcpschedd:HISTORY:a:KEY      an answer; it expires by itself
 //	mcpschedd:HISTORY:f:KEY      the replica that fetches it; likewise
+//	mcpschedd:fence:REPLICA      what this replica wrote last to have the primary confirmed
 //	mcpschedd:replicas           those that were there within Lease, by when, ms
 //	mcpschedd:figures:REPLICA    what it has published; likewise
 package valkey
@@ -22,6 +23,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -61,6 +63,8 @@ type Store struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
+	fence fence // where one server may take the place of another
+
 	mu     sync.Mutex
 	open   map[*announcement]struct{} // writes that have been announced and have not ended
 	notice map[string]chan struct{}   // key → closed when its fetch by another replica has ended
@@ -72,7 +76,7 @@ var errDown = errors.New("the store of the replicas cannot be reached")
 // New returns the store, and connects to its server in the background: a replica that cannot
 // reach it works without. An error is one of the URL.
 func New(o Options) (*Store, error) {
-	client, err := clientOption(o.URL)
+	client, servers, err := clientOption(o.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -83,12 +87,16 @@ func New(o Options) (*Store, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{options: o, client: client, id: rand.Text(), open: make(map[*announcement]struct{}), notice: make(map[string]chan struct{})}
+	s.fence.servers = servers
 	s.history.Store(new(string))
 	s.down.Store(true)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.running.Go(func() { s.stayConnected(s.ctx) })
 	s.running.Go(func() { s.renewAll(s.ctx) })
 	s.running.Go(func() { s.hear(s.ctx) })
+	if servers > 0 {
+		s.running.Go(func() { s.keepConfirming(s.ctx) })
+	}
 	return s, nil
 }
 
@@ -101,34 +109,40 @@ func (s *Store) Close() {
 	}
 }
 
-// clientOption checks a URL.
-func clientOption(text string) (rueidis.ClientOption, error) {
+// clientOption checks a URL. Where one server may take the place of another it also says how
+// many there are, else 0.
+func clientOption(text string) (o rueidis.ClientOption, servers int, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return rueidis.ClientOption{}, errors.New("no URL") // its text may hold a password
+		return o, 0, errors.New("no URL") // its text may hold a password
 	}
 	switch u.Scheme {
 	case "valkey", "valkeys", "redis", "rediss":
 	default:
-		return rueidis.ClientOption{}, fmt.Errorf("scheme %q: expected valkey, valkeys, redis or rediss", u.Scheme)
+		return o, 0, fmt.Errorf("scheme %q: expected valkey, valkeys, redis or rediss", u.Scheme)
 	}
-	o, err := rueidis.ParseURL(text)
-	if err != nil {
-		return o, err
+	if o, err = rueidis.ParseURL(text); err != nil {
+		return o, 0, err
 	}
 	if u.Host == "" {
-		return o, errors.New("it names no host")
+		return o, 0, errors.New("it names no host")
+	}
+	if n := u.Query().Get("servers"); n != "" || o.Sentinel.MasterSet != "" {
+		if servers, err = strconv.Atoi(n); err != nil || servers < 2 {
+			return o, 0, fmt.Errorf("servers=%s: expected how many servers there are, the primary and its standbys, such as 3", n)
+		}
 	}
 	if o.Sentinel.MasterSet != "" {
-		return o, errors.New("master_set: a primary that Sentinel has replaced may go on answering, with what was true before: use a single primary")
+		o.Sentinel.Dialer.Timeout, o.Sentinel.TLSConfig = dialing, o.TLSConfig
+		o.Sentinel.TopologyRefreshInterval = time.Second // what Sentinel publishes may be missed
 	}
-	o.ForceSingleClient = true                  // a Cluster is refused by what it says of itself
-	o.DisableCache, o.DisableRetry = true, true // nothing is read but from the primary, now
-	o.PipelineMultiplex = -1                    // one connection
+	o.ForceSingleClient = o.Sentinel.MasterSet == "" // a Cluster is refused by what it says of itself
+	o.DisableCache, o.DisableRetry = true, true      // nothing is read but from the primary, now
+	o.PipelineMultiplex = -1                         // one connection
 	o.Dialer.Timeout, o.ConnWriteTimeout = dialing, dialing
 	o.ReadBufferEachConn, o.WriteBufferEachConn = 64<<10, 64<<10
 	o.ClientName = "mcpschedd"
-	return o, nil
+	return o, servers, nil
 }
 
 // stayConnected connects, and while the server does not answer tries again.
@@ -173,7 +187,7 @@ func (s *Store) try(ctx context.Context) error {
 		s.conn.Store(&conn)
 	}
 	_, err := s.exchange(ctx)
-	if errors.Is(err, errHistory) { // it answers
+	if errors.Is(err, errHistory) || errors.Is(err, errUnconfirmed) { // it answers
 		return nil
 	}
 	return err
