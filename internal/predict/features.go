@@ -77,7 +77,7 @@ func (f *features) weigh(c *candidate) {
 	}
 	k.features = f.ofCandidate(k.features, c)
 	values := len(k.features)
-	k.features = ofValues(k.features, c, f.last)
+	k.features = ofValues(k.features, c)
 	w := &f.s.m.learned.weights
 	k.ofValues = w.logit(0, k.features[values:])
 	k.logit = w.logit(k.base, k.features[:values]) + k.ofValues
@@ -124,15 +124,14 @@ func (f *features) ofCandidate(out []hash, c *candidate) []hash {
 }
 
 // ofValues appends the features by which the values of a candidate are remembered: the call,
-// what it came after, its longest value, and the folder of that.
-func ofValues(out []hash, c *candidate, last hash) []hash {
+// its longest value, and the folder of that.
+func ofValues(out []hash, c *candidate) []hash {
 	tool, source := seed.str(c.tool), int('t')
 	if t := c.best().t; t.Driver >= 0 {
 		source = int(t.Sources[t.Driver].Name[0])
 	}
 	return append(out,
 		c.key.num(26),
-		c.key.mix(last).num(27),
 		tool.str(c.value).num(28),
 		tool.num(source).str(c.value[:folderEnd(c.value)]).num(29),
 	)
