@@ -11,7 +11,8 @@ import (
 )
 
 // Status is how one process stands. While it runs, a file beside its log says so to other
-// processes, also with events off; it holds no argument, no answer and no secret.
+// processes, also with events off; it holds no argument, no answer and no secret. It has more
+// than 15 fields because it is a file format.
 type Status struct {
 	Process     string           `json:"process" jsonschema:"Its name in the record."`
 	PID         int              `json:"pid" jsonschema:"Of the process."`
