@@ -50,8 +50,8 @@ type Sample struct {
 
 // A sample is the whole of a content that is not long, else pieces from all over it.
 const (
-	sampleBytes  = 16 << 10
-	samplePieces = 16
+	sampleBytes  = 8 << 10
+	samplePieces = 8
 )
 
 // Sample copies a sample of the texts.

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/time/rate"
+
 	"mcpschedd/internal/budget"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
@@ -101,12 +103,11 @@ func (x *request) calledTool() string {
 // background how many bytes a token of each tool's answers has, from samples that it counts.
 type meter struct {
 	*budget.Meter
-	one     sync.Mutex   // held while a sample is counted
-	waiting atomic.Int32 // samples that are there to be counted
+	samples *rate.Limiter // what comes beyond goes by the estimate: to count one takes some ms
+	one     sync.Mutex    // held while one is counted
 }
 
-// mostWaiting is how many samples wait to be counted; what comes beyond goes by the estimate.
-const mostWaiting = 16
+func newMeter() *meter { return &meter{Meter: budget.NewMeter(), samples: rate.NewLimiter(10, 16)} }
 
 func (m *meter) estimate(tool string, c deliver.Content) int {
 	return m.Tokens(tool, c.Bytes) + c.Media*deliver.MediaTokens
@@ -116,16 +117,11 @@ func (m *meter) estimate(tool string, c deliver.Content) int {
 // correct with what that makes of the whole. The vocabulary is loaded there, where no answer
 // waits.
 func (m *meter) count(running *sync.WaitGroup, tool string, c deliver.Content, correct func(tokens int)) {
-	if c.Bytes == 0 {
-		return
-	}
-	if m.waiting.Add(1) > mostWaiting {
-		m.waiting.Add(-1)
+	if c.Bytes == 0 || !m.samples.Allow() {
 		return
 	}
 	sample := c.Sample()
 	running.Go(func() {
-		defer m.waiting.Add(-1)
 		m.one.Lock()
 		defer m.one.Unlock()
 		tokens := sample.Tokens()

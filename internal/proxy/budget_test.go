@@ -212,6 +212,26 @@ func TestBudgetPool(t *testing.T) {
 	})
 }
 
+// The workplaces of a daemon have one pool.
+func TestBudgetOfADaemon(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		o := withoutPrefetch(defaults(t))
+		o.Budgets = budget.Rules{Pool: 10_000, Window: time.Hour}
+		o.Common = proxy.NewCommon(o)
+		here, there := beset(t, newFoe(wordy), o).enterAs("guest", ""), beset(t, newFoe(wordy), o).enterAs("guest", "")
+		here.words(1)
+		there.words(1)
+		synctest.Wait()
+		if got, other := here.words(1), there.words(1); got > 5000 || other > 5000 || got < 4900 || other < 4900 {
+			t.Errorf("got %d and %d left, want half of the pool each", got, other)
+		}
+		time.Sleep(2 * time.Hour)
+		if got := here.words(1); got < 4900 {
+			t.Errorf("got %d left in the next window", got)
+		}
+	})
+}
+
 // Where no budget is configured no answer is touched; a reload turns them on and off, and the
 // list of tools is the same all the while.
 func TestBudgetReload(t *testing.T) {

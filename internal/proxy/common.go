@@ -36,7 +36,7 @@ type Common struct {
 func NewCommon(o Options) *Common {
 	return &Common{
 		store: dedup.New(o.Dedup), limits: limit.New(o.Limits),
-		budgets: budget.NewPool(o.Budgets, nil), meter: &meter{Meter: budget.NewMeter()},
+		budgets: budget.NewPool(o.Budgets, nil), meter: newMeter(),
 	}
 }
 
