@@ -78,12 +78,6 @@ func TestBudgetSteps(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(wordy), budgeted(t, budget.Rules{Context: 20_000, Reserve: .25}))
 		c := d.enterAs("guest", "")
-		inlined := func(n int) bool {
-			t.Helper()
-			result := c.planner.call("list", page(n)).Result
-			time.Sleep(time.Second) // a model reads it
-			return strings.Contains(string(result), "mcpschedd/inlined")
-		}
 		run := func() (planAnswer, int) {
 			t.Helper()
 			a := c.planner.call("execute_tool_plan", `{"steps":[
@@ -91,18 +85,12 @@ func TestBudgetSteps(t *testing.T) {
 				{"id":"extra","tool":"get","arguments":{"n":7},"optional":true}]}`)
 			return readPlan(t, a.Message), left(t, a.Result)
 		}
-		if !inlined(1) {
-			t.Fatal("nothing was inlined with all of the budget left")
-		}
 		plan, _ := run()
 		if len(plan.Left) > 0 || plan.why("extra") != "" {
 			t.Errorf("got %+v, want all of it", plan)
 		}
 		if n := c.words(10_500); n < 3000 || n > 5000 {
 			t.Fatalf("%d tokens are left, want less than the reserve of 5000, and not much less", n)
-		}
-		if inlined(2) {
-			t.Error("something was inlined out of the reserve")
 		}
 		before := left(t, c.planner.call("get", `{"n":1}`).Result)
 		plan, after := run()
@@ -132,6 +120,28 @@ func TestBudgetSteps(t *testing.T) {
 			t.Errorf("got %q, want it to say what is left", text)
 		}
 	})
+}
+
+// Answers are inlined only while there is more left than the reserve.
+func TestBudgetInlining(t *testing.T) {
+	for most, want := range map[int]bool{0: true, 8000: true, 6000: false} {
+		t.Run(fmt.Sprint(most), func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				serve := func(v *visit) reply {
+					v.sleeps(100 * time.Millisecond)
+					if v.tool == "list" { // about 5000 tokens
+						return reply{result: said(`{"things":[{"n":11}],"about":"` + strings.Repeat("word ", 4000) + `"}`)}
+					}
+					return reply{result: v.told()}
+				}
+				c := beset(t, newFoe(serve), budgeted(t, budget.Rules{Context: most, Reserve: .25})).enterAs("guest", "")
+				result := string(c.planner.call("list", page(1)).Result)
+				if got := strings.Contains(result, "mcpschedd/inlined"); got != want {
+					t.Errorf("got %.100s … %s, inlined: %t, want %t", result, result[len(result)-300:], got, want)
+				}
+			})
+		})
+	}
 }
 
 // A turn's budget is there again in the next turn.
@@ -225,8 +235,14 @@ func TestBudgetOfADaemon(t *testing.T) {
 		if got, other := here.words(1), there.words(1); got > 5000 || other > 5000 || got < 4900 || other < 4900 {
 			t.Errorf("got %d and %d left, want half of the pool each", got, other)
 		}
+		there.leave()
+		there.leave = func() {}
+		if got := here.words(1); got < 9900 {
+			t.Errorf("got %d left once the other has gone, want all of it", got)
+		}
+		here.words(9000)
 		time.Sleep(2 * time.Hour)
-		if got := here.words(1); got < 4900 {
+		if got := here.words(1); got < 9900 {
 			t.Errorf("got %d left in the next window", got)
 		}
 	})
