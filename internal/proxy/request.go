@@ -15,7 +15,9 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// request is one request of a client while it is served.
+// request is one request of a client while it is served. It has more than 25 methods because
+// every step of the path of a call, and every other way to answer, is one of its; none of them
+// keeps anything but what stands here.
 type request struct {
 	s         *session
 	msg       *front.Message

@@ -20,7 +20,8 @@ import (
 
 // session is one client: the stdio process, an HTTP session, or, stateless
 // over HTTP, all requests of one principal with the same capabilities. Each of its parts
-// has a mutex and an invariant of its own.
+// has a mutex and an invariant of its own. The methods of the session, more than 25, are what
+// takes several of the parts at once: they hold no state beside them.
 type session struct {
 	srv      *Server
 	identity sessionIdentity

@@ -31,7 +31,8 @@ var (
 
 // conn is one live connection of an instance to its server. Its message method sorts
 // what the server sends: an answer goes to its request, a question of the server to
-// questions, anything else to the instance.
+// questions, anything else to the instance. It has more than 25 methods because links, requests
+// and the handshake all meet here; what each of them keeps is a part with a mutex of its own.
 type conn struct {
 	in      *instance
 	link    link

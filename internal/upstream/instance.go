@@ -3,8 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -52,8 +50,7 @@ type instance struct {
 	status *status
 	asked  atomic.Bool // a lease has sent it a request, so that it may have answers to forget
 
-	mu     sync.Mutex // also guards what the leases want
-	leases []*Lease   // replaced and never changed
+	holders holders
 
 	endsOnDiscover bool // it ended when asked for the stateless revision; run's own
 }
@@ -241,27 +238,6 @@ func (in *instance) close() {
 	<-in.ended
 }
 
-// list returns the leases.
-func (in *instance) list() []*Lease {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.leases
-}
-
-func (in *instance) add(l *Lease) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.leases = append(slices.Clone(in.leases), l)
-}
-
-// remove takes out a lease, and returns how many others there are.
-func (in *instance) remove(l *Lease) (others int) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.leases = slices.DeleteFunc(slices.Clone(in.leases), func(m *Lease) bool { return m == l })
-	return len(in.leases)
-}
-
 // attribute returns the only lease that a message can be for, nil if there are several.
 // p is the request on the stream of which it came; nil: none that is unanswered.
 func (in *instance) attribute(c *conn, p *pending) *Lease {
@@ -271,7 +247,7 @@ func (in *instance) attribute(c *conn, p *pending) *Lease {
 		}
 		return p.lease
 	}
-	leases := in.list()
+	leases := in.holders.list()
 	if len(leases) != 1 || leases[0].mixed && c.requests.ambiguous(leases[0]) {
 		return nil
 	}

@@ -14,13 +14,7 @@ type Lease struct {
 	queue    queue
 	mixed    bool // what the server says may be for others than this lease's client
 	mute     bool // its client gets log messages only with requests that ask for them
-
-	// What the session wants of the server for as long as it lasts, restarts of the
-	// server included; guarded by the instance's mu.
-	uris     map[string]bool // subscribed
-	level    string          // log level its client wants; "": it did not say
-	hasTasks bool            // a task was started, which goes on after its answer
-	closed   bool            // the lease was given back
+	wants    wants
 }
 
 // Name is the upstream's.
@@ -95,11 +89,7 @@ func (l *Lease) Notify(method string, params []byte) {
 // it: the server may send messages about it when the session has ended, or while
 // another client of a pooled session makes a call.
 func (l *Lease) TaskStarted() {
-	l.in.mu.Lock()
-	l.hasTasks = true
-	goesOn := l.closed || l.listener.Pooled
-	l.in.mu.Unlock()
-	if goesOn {
+	if l.in.holders.taskStarted(l) || l.listener.Pooled {
 		l.goesOn()
 	}
 }
@@ -118,11 +108,7 @@ func (l *Lease) goesOn() {
 // told what no session watches any more.
 func (l *Lease) Close() {
 	in := l.in
-	others := in.remove(l)
-	in.mu.Lock()
-	l.closed = true
-	hasTasks := l.hasTasks
-	in.mu.Unlock()
+	others, hasTasks := in.holders.remove(l)
 	if hasTasks {
 		l.goesOn()
 	}

@@ -65,7 +65,7 @@ func (in *instance) wanted() []byte {
 			wanted[l.Capability()+"ListChanged"] = true
 		}
 	}
-	if uris := in.watched(in.list()); len(uris) > 0 {
+	if uris := in.holders.watched(in.holders.list()...); len(uris) > 0 {
 		wanted["resourceSubscriptions"] = slices.Sorted(slices.Values(uris))
 	}
 	if len(wanted) == 0 {

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"mcpschedd/internal/jsonrpc"
@@ -41,7 +40,7 @@ func (in *instance) notify(c *conn, p *pending, method string, params []byte) {
 		return
 	}
 	if method == "notifications/resources/updated" {
-		for _, l := range in.watching(text(jsonrpc.Get(params, "uri"))) {
+		for _, l := range in.holders.watching(text(jsonrpc.Get(params, "uri"))) {
 			l.notify(method, params)
 		}
 		return
@@ -51,20 +50,6 @@ func (in *instance) notify(c *conn, p *pending, method string, params []byte) {
 	} else {
 		in.up.counts.dropped.Add(1)
 	}
-}
-
-// watching returns the leases of the sessions that watch a resource.
-func (in *instance) watching(uri string) []*Lease {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(in.leases), func(l *Lease) bool {
-		for subscribed := range l.uris {
-			if Covers(subscribed, uri) {
-				return false
-			}
-		}
-		return true
-	})
 }
 
 // Covers reports whether an update of uri is one for a client that subscribed to

@@ -120,7 +120,7 @@ func (in *instance) adopt(offer *Offer) {
 	if old == nil {
 		old = &Offer{}
 	}
-	leases := in.list()
+	leases := in.holders.list()
 	for l := range Lists {
 		if sameItems(old.Lists[l], offer.Lists[l]) {
 			continue

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 
@@ -38,9 +37,7 @@ func MostVerbose(levels ...string) (most string) {
 // session wants.
 func (l *Lease) SetLevel(level string) {
 	if KnownLevel(level) {
-		l.in.mu.Lock()
-		l.level = level
-		l.in.mu.Unlock()
+		l.in.holders.setLevel(l, level)
 		l.in.levelChanged()
 	}
 }
@@ -53,9 +50,7 @@ func (l *Lease) Admits(level string, params []byte) bool {
 		return true
 	}
 	if level == "" {
-		l.in.mu.Lock()
-		level = l.level
-		l.in.mu.Unlock()
+		level = l.in.holders.levelOf(l)
 	}
 	if level == "" {
 		if c := l.in.status.live(); c == nil || c.level.last() == "" {
@@ -65,28 +60,6 @@ func (l *Lease) Admits(level string, params []byte) bool {
 	}
 	own := text(jsonrpc.Get(params, "level"))
 	return !KnownLevel(own) || !KnownLevel(level) || mcp.LoggingLevel(own).ShouldSendTo(mcp.LoggingLevel(level))
-}
-
-// level returns the level to send a server, "" to leave it as it is. told says that it
-// was told one before.
-func (in *instance) level(told bool) (wanted string) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for _, l := range in.leases {
-		if l.level != "" {
-			told = true
-			wanted = MostVerbose(wanted, l.level)
-		} else if !l.mute {
-			wanted = MostVerbose(wanted, defaultLevel)
-		}
-	}
-	switch {
-	case !told:
-		return ""
-	case wanted == "":
-		return defaultLevel
-	}
-	return wanted
 }
 
 // sentLevel is the log level that a server was told over one connection.
@@ -119,7 +92,7 @@ func (in *instance) sendLevel(c *conn) {
 	t := &c.level
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	level := in.level(t.level != "")
+	level := in.holders.level(t.level != "")
 	if level == "" || level == t.level || t.telling {
 		return
 	}
@@ -148,19 +121,10 @@ func (l *Lease) Watch(uri string) { l.watch(uri, true, true) }
 // Unwatch ends what Watch asked for.
 func (l *Lease) Unwatch(uri string) { l.watch(uri, false, true) }
 
-// watch notes whether the session watches a resource, and reports whether that makes a
-// difference: to the session, or, where it ends, to any. A stateless server is told by its
+// watch is holders.watch, of which the server is told where it makes a difference. A stateless server is told by its
 // listen request, another one, if asked to, by a request.
 func (l *Lease) watch(uri string, on, request bool) (differs bool) {
-	l.in.mu.Lock()
-	differs = l.uris[uri] != on
-	if on {
-		l.uris[uri] = true
-	} else {
-		delete(l.uris, uri)
-		differs = differs && !slices.ContainsFunc(l.in.leases, func(m *Lease) bool { return m.uris[uri] })
-	}
-	l.in.mu.Unlock()
+	differs = l.in.holders.watch(l, uri, on)
 	switch c := l.in.status.live(); {
 	case c == nil:
 	case c.stateless():
@@ -176,18 +140,7 @@ func (l *Lease) watch(uri string, on, request bool) (differs bool) {
 }
 
 // Watches returns the URIs that the lease subscribed to.
-func (l *Lease) Watches() []string { return l.in.watched([]*Lease{l}) }
-
-// watched returns what the sessions of these leases watch.
-func (in *instance) watched(of []*Lease) []string {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	all := make(map[string]bool)
-	for _, l := range of {
-		maps.Copy(all, l.uris)
-	}
-	return slices.Collect(maps.Keys(all))
-}
+func (l *Lease) Watches() []string { return l.in.holders.watched(l) }
 
 func uriParams(uri string) []byte {
 	return append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
@@ -196,7 +149,7 @@ func uriParams(uri string) []byte {
 // restore tells a new connection's server the log level, and the resources to watch
 // beside those it was told before, and returns all of these.
 func (in *instance) restore(c *conn, told []string) (now []string) {
-	now = in.watched(in.list())
+	now = in.holders.watched(in.holders.list()...)
 	in.sendLevel(c)
 	if c.stateless() {
 		return now // its listen request carries the subscriptions

@@ -113,10 +113,10 @@ func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 		}
 	}
 	l := &Lease{
-		in: in, listener: listener, uris: make(map[string]bool),
+		in: in, listener: listener, wants: wants{uris: make(map[string]bool)},
 		mixed: u.spec.Shared || listener.Pooled, mute: revision.Stateless(client.Version),
 	}
-	in.add(l)
+	in.holders.add(l)
 	in.levelChanged() // the level that another session wants may be too terse for this one
 	return l
 }
@@ -134,7 +134,7 @@ func (u *Upstream) start() *instance {
 // release ends an instance that no session holds any more.
 func (u *Upstream) release(in *instance) {
 	u.mu.Lock()
-	idle := len(in.list()) == 0 && in != u.shared
+	idle := len(in.holders.list()) == 0 && in != u.shared
 	u.mu.Unlock()
 	if !idle {
 		return
