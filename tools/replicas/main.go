@@ -1,0 +1,208 @@
+// Replicas plays the calls of recorded sessions to the stores of several replicas, once each by
+// itself and once sharing through a server, and prints how many calls went upstream, how many got
+// an answer from before a change, and what a call cost:
+//
+//	go run ./replicas valkey://127.0.0.1:6379 TRACE.jsonl.gz...
+//
+// 200 clients take the sessions in turn, each at one of the replicas, and go on by a call each
+// in the order of a shuffle that is always the same. There is no upstream, and no time passes
+// between two calls: an answer is as fresh as what was changed allows. A tool reads if its
+// name says so; any other changes what all answers depend on. The second table is of the reads alone.
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/valkey"
+)
+
+const (
+	clients = 200
+	lease   = 200 * time.Millisecond // short, as a new history waits for it
+	settle  = 10 * time.Millisecond
+)
+
+// recorded is a call of a trace.
+type recorded struct {
+	Session   string          `json:"session"`
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	Bytes     int             `json:"result_bytes"`
+}
+
+var reads = regexp.MustCompile(`^(get|search|list|calculate|think)`)
+
+func main() {
+	if len(os.Args) < 3 {
+		log.Fatal("usage: replicas URL TRACE...")
+	}
+	day := order(read(os.Args[2:]))
+	onlyReads := slices.DeleteFunc(slices.Clone(day), func(t turn) bool { return !reads.MatchString(t.Tool) })
+	for _, calls := range [][]turn{day, onlyReads} {
+		fmt.Printf("%d calls of %d clients\n", len(calls), clients)
+		for _, n := range []int{1, 2, 4, 8} {
+			fmt.Printf("%d replicas: apart %v; shared %v\n", n, play(calls, n, ""), play(calls, n, os.Args[1]))
+		}
+	}
+}
+
+// result is what came of a day.
+type result struct {
+	upstream, stale int
+	each            time.Duration
+}
+
+func (r result) String() string {
+	return fmt.Sprintf("%d upstream, %d stale, %v a call", r.upstream, r.stale, r.each)
+}
+
+// read reads the sessions of traces.
+func read(files []string) [][]recorded {
+	nth := make(map[string]int) // session → its place
+	var sessions [][]recorded
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer f.Close()
+		text, err := gzip.NewReader(f)
+		if err != nil {
+			log.Fatalf("%s: %v", name, err)
+		}
+		lines := bufio.NewScanner(text)
+		lines.Buffer(nil, 64<<20)
+		for lines.Scan() {
+			var c recorded
+			if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+				log.Fatalf("%s: %v", name, err)
+			}
+			if _, known := nth[c.Session]; !known {
+				nth[c.Session] = len(sessions)
+				sessions = append(sessions, nil)
+			}
+			sessions[nth[c.Session]] = append(sessions[nth[c.Session]], c)
+		}
+		if err := lines.Err(); err != nil {
+			log.Fatalf("%s: %v", name, err)
+		}
+	}
+	return sessions
+}
+
+// turn is a call of a client.
+type turn struct {
+	client int
+	recorded
+}
+
+// order shares the sessions out among the clients, and puts their calls in an order.
+func order(sessions [][]recorded) (day []turn) {
+	queues := make([][]recorded, clients)
+	for i := range max(clients, len(sessions)) {
+		queues[i%clients] = append(queues[i%clients], sessions[i%len(sessions)]...)
+	}
+	for random := rand.New(rand.NewPCG(1, 1)); ; {
+		left := false
+		for _, c := range random.Perm(clients) {
+			if len(queues[c]) > 0 {
+				day, left = append(day, turn{c, queues[c][0]}), true
+				queues[c] = queues[c][1:]
+			}
+		}
+		if !left {
+			return day
+		}
+	}
+}
+
+// play has n replicas serve the day. url is of what the replicas share; "": nothing.
+func play(day []turn, n int, url string) (r result) {
+	var stores []*dedup.Store
+	for range n {
+		o := dedup.Options{MaxBytes: 64 << 20, WriteSettle: settle}
+		if url != "" {
+			peers, err := valkey.New(valkey.Options{URL: url, Lease: lease, WriteSettle: settle})
+			if err != nil {
+				log.Fatal(err)
+			}
+			defer peers.Close()
+			o.Peers = peers
+			ready(peers)
+		}
+		s := dedup.New(o)
+		defer s.Close()
+		stores = append(stores, s)
+	}
+	run := fmt.Sprint(n, time.Now().UnixNano()) // no answer of another run is theirs
+	began, version := time.Now(), uint64(0)
+	for _, t := range day {
+		if reads.MatchString(t.Tool) {
+			r.ask(stores[t.client%n], run, t.recorded, version)
+			continue
+		}
+		change(stores[t.client%n])
+		version++
+		r.upstream++
+	}
+	r.each = time.Since(began) / time.Duration(len(day))
+	return r
+}
+
+// ready returns when what the peers say is relied on.
+func ready(peers *valkey.Store) {
+	for range 1000 {
+		tokens, err := peers.Look(context.Background(), []call.Place{{Domain: "host"}})
+		if err == nil && tokens[0] != "" {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	log.Fatal("the server is not relied on")
+}
+
+var places = []call.Place{{Domain: "host"}}
+
+// change makes a call that changes what all answers depend on.
+func change(s *dedup.Store) {
+	write := s.Arrive(call.Effect{Places: places})
+	if err := write.Announce(context.Background(), func(error) {}); err != nil {
+		log.Fatal(err)
+	}
+	write.End()
+}
+
+// ask makes a call that reads. Its answer begins with the version that it is of.
+func (r *result) ask(s *dedup.Store, run string, c recorded, version uint64) {
+	got := make(chan uint64, 1)
+	key := call.Key{Upstream: 1, Scope: "*", Tool: c.Tool, Arguments: string(c.Arguments)}
+	q := dedup.Query{Key: key, Places: places, Use: dedup.Use{Freshness: 24 * time.Hour}, Shared: run + key.Tool + key.Arguments}
+	w := &dedup.Waiter{Sent: func() {}, Done: func(o dedup.Outcome) {
+		if o.How == dedup.Fetched {
+			got <- version
+		} else {
+			got <- binary.BigEndian.Uint64(o.Body)
+		}
+	}}
+	s.Do(context.Background(), q, w, func(_ context.Context, f *dedup.Flight) {
+		r.upstream++
+		body := binary.BigEndian.AppendUint64(make([]byte, 0, c.Bytes+8), version)
+		f.Settle(body[:max(8, c.Bytes)], false, true)
+	})
+	if <-got != version {
+		r.stale++
+	}
+}
