@@ -89,7 +89,7 @@ func state(file string) (path, dir string, err error) {
 	}
 	c := config.Default()
 	if found {
-		c, err = config.Load(path)
+		c, err = config.LoadUntuned(path)                          // what was tuned says nothing of the state folder
 		if mistakes, ok := errors.AsType[*config.Error](err); ok { // the daemon does with them what serve does
 			c, err = mistakes.Salvage(nil), nil
 		}

@@ -28,7 +28,7 @@ import (
 	"time"
 )
 
-const usage = `usage: bench [-mode speed|enrich|record|versions|stall|memory|start|plan] [flags]
+const usage = `usage: bench [-mode speed|enrich|record|versions|stall|memory|start|hook|connect|plan] [flags]
 
   -mode speed    p50, p99, calls per second, CPU per call: direct, relay, proxy
   -mode enrich   the same of the proxy with everything on beside everything off
@@ -37,6 +37,9 @@ const usage = `usage: bench [-mode speed|enrich|record|versions|stall|memory|sta
   -mode stall    20,000 calls of 100 KB, none may take over 5 s
   -mode memory   resident memory with the guard's, idle and after 10,000 calls of 100 KB
   -mode start    from start to the answer to initialize, with a last-known copy
+  -mode hook     a client's hook, from its start to its end, without a daemon and with one
+  -mode connect  calls of 1 KB through connect beside serve, and beside serve with
+                 a relay before it
   -mode plan     a plan of 100 steps beside a client that makes the same calls in
                  the same order, and the memory that 10,000 items of one take
 
@@ -54,7 +57,7 @@ const usage = `usage: bench [-mode speed|enrich|record|versions|stall|memory|sta
 
 // options are the flags of one run.
 type options struct {
-	mode  string // speed, enrich, record, versions, stall, memory, start or plan
+	mode  string // speed, enrich, record, versions, stall, memory, start, hook, connect or plan
 	bin   string // the proxy's file; "" leaves it out
 	old   string // of an earlier build of it, for versions
 	only  string // part of the names of the cells to measure; "" is all
@@ -161,6 +164,8 @@ var modes = map[string]func(context.Context, *lab) error{
 	"stall":    stall,
 	"memory":   memory,
 	"start":    start,
+	"hook":     hook,
+	"connect":  connect,
 	"plan":     plan,
 }
 

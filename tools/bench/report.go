@@ -78,7 +78,7 @@ func newReport(o options) *report {
 }
 
 // bases says what each column that is judged is held against.
-var bases = map[string]string{proxied: relayed, switchedOn: switchedOff, newer: older}
+var bases = map[string]string{proxied: relayed, switchedOn: switchedOff, newer: older, connected: relayServed}
 
 func newRow(c cell, runners []*runner) row {
 	r := row{Cell: c.String(), Upstream: c.upstream, Front: c.front, Size: c.size, Window: c.window}

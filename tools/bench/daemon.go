@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"time"
+)
+
+// What mode connect measures, all in front of the same kind of server.
+const (
+	served      = "serve"       // mcpschedd serve
+	relayServed = "relay+serve" // one bare hop more
+	connected   = "connect"     // mcpschedd-small connect, and the daemon behind it
+)
+
+// brief has the daemon go when the run is over.
+const brief = nothing + "[daemon]\nidle = \"1s\"\n"
+
+// connect measures calls of 1 KB through connect beside serve, and beside serve with a bare
+// relay before it: connect may add what that hop adds.
+func connect(ctx context.Context, l *lab) error {
+	serve, err := l.proxy("connect", brief, l.command(sdkUpstream))
+	if err != nil {
+		return err
+	}
+	var targets []*target
+	defer func() { stopAll(targets) }()
+	for _, way := range []struct {
+		name    string
+		command []string
+	}{
+		{served, serve},
+		{relayServed, l.command("relay", serve...)},
+		{connected, append([]string{l.bin + "-small", "connect"}, serve[2:]...)},
+	} {
+		t, err := l.startStdio(ctx, way.name, way.command)
+		if err != nil {
+			return err
+		}
+		targets = append(targets, t)
+	}
+	row, err := l.measureCell(ctx, cell{sdkUpstream, stdio, sizes[0], 1}, targets)
+	if err != nil {
+		return err
+	}
+	l.report.Cells = append(l.report.Cells, row)
+	l.report.atMost("1 KB p50, connect / serve with a relay before it", row.Latency.Median, 1, "")
+	return nil
+}
+
+// edit is what Claude Code gives its hook before it edits a file.
+const edit = `{"hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{},"tool_use_id":"1","session_id":"bench"}`
+
+// hook measures the process of a client's hook from its start to its end, without a daemon and
+// with one, and beside it the small program when it does nothing at all.
+func hook(ctx context.Context, l *lab) error {
+	serve, err := l.proxy("hook", brief, l.command(sdkUpstream))
+	if err != nil {
+		return err
+	}
+	idle := []string{l.bin + "-small"}
+	report := append([]string{idle[0], "hook"}, serve[2:]...)
+	if err := l.timeHook(ctx, "without a daemon", idle, report, 5); err != nil {
+		return err
+	}
+	t, err := l.startStdio(ctx, connected, append([]string{idle[0], "connect"}, serve[2:]...)) // which starts a daemon
+	if err != nil {
+		return err
+	}
+	defer t.stop()
+	return l.timeHook(ctx, "with a daemon", idle, report, 20)
+}
+
+// timeHook runs two commands in turns, and holds the second one against its target (ms).
+func (l *lab) timeHook(ctx context.Context, where string, idle, report []string, most float64) error {
+	took := make(map[string][]float64)
+	for range pick(l, 1000, 100) {
+		for name, command := range map[string][]string{"nothing": idle, "hook": report} {
+			cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+			cmd.Stdin = bytes.NewReader([]byte(edit))
+			began := time.Now()
+			err := cmd.Run() // without arguments it is a usage error
+			took[name] = append(took[name], float64(time.Since(began))/float64(time.Millisecond))
+			if name == "hook" && err != nil {
+				return fmt.Errorf("%q: %w", command, err)
+			}
+		}
+	}
+	l.report.addFact("a process that does nothing, "+where+", p50", percentile(took["nothing"], 50), "ms")
+	l.report.addFact("a process that does nothing, "+where+", p99", percentile(took["nothing"], 99), "ms")
+	l.report.addFact("hook "+where+", p50", percentile(took["hook"], 50), "ms")
+	l.report.atMost("hook "+where+", p99", percentile(took["hook"], 99), most, "ms")
+	return nil
+}
