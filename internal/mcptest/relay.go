@@ -36,7 +36,7 @@ func (s *Server) Serve(conn net.Conn) {
 	send := func(line []byte) {
 		writing.Lock()
 		defer writing.Unlock()
-		_, _ = conn.Write(append(bytes.Clone(line), '\n')) // nobody may be there any more
+		_, _ = conn.Write(append(bytes.Clone(line), '\n')) // the peer may have gone
 	}
 	client, id := s.session(send), conn.RemoteAddr().String()
 	s.mu.Lock()

@@ -90,7 +90,7 @@ func (s *Server) stdio() error {
 			if s.o.Stays || s.has("deaf") {
 				time.Sleep(limit)
 			}
-			return nil // whatever the error: nobody is there
+			return nil // whatever the error: the client has gone
 		}
 		m, err := jsonrpc.Parse(line)
 		if err != nil {

@@ -69,7 +69,7 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 	case "progress":
 		r.progress(a)
 		return nil, nil
-	case "log": // says something to nobody in particular
+	case "log": // a log message that names no request
 		for i := range max(a.N, 1) {
 			r.log(a.Level, i)
 		}
@@ -114,7 +114,7 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 	return r.echo(), nil
 }
 
-// echo answers with who was asked, and what.
+// echo answers with the name of the server that was asked, and its arguments.
 func (r *request) echo() []byte {
 	text := jsonrpc.AppendString(nil, r.srv.o.Name)
 	return []byte(`{"content":[{"type":"text","text":` + string(text) + `}],"structuredContent":` + string(r.Params) + `}`)

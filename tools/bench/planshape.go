@@ -190,7 +190,7 @@ func (p *planned) ran(steps int) error {
 // runPlan runs the shape as one plan and returns the time from the request to its
 // answer.
 func (c *stdioClient) runPlan(tool string, s shape) (time.Duration, error) {
-	first := c.next // numbers nobody else gives a call
+	first := c.next // numbers that no other call has
 	c.next += int64(s.calls())
 	call, err := planCall(s.steps(tool, first), nil)
 	if err != nil {

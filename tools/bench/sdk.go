@@ -30,7 +30,7 @@ func sdkMain([]string) error {
 }
 
 // serveSDK is the upstream's tools on mcp-go's server, set to as many workers as
-// it can have, because a call that waits for one says nothing of who stands in
+// it can have, because a call that waits for one says nothing of what stands in
 // front. It takes about the time that an answer takes a server in the field.
 func serveSDK(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := server.NewMCPServer("bench", "1", server.WithToolCapabilities(false))

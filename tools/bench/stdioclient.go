@@ -14,7 +14,7 @@ const slots = 1 << 12
 
 // stdioClient drives a server over its pipes from a single goroutine: it reads
 // an answer, notes the time and sends the next request, so what it costs
-// itself is small and the same for whoever is measured.
+// itself is small and the same whatever is measured.
 type stdioClient struct {
 	to    io.WriteCloser
 	from  *os.File

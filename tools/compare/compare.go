@@ -94,7 +94,7 @@ const own = "mcpschedd://"
 // The lists are those of the servers one after the other, less the resources
 // that an earlier one has.
 func (r *report) split(all *facts, answers func(x *row, prefix string) ([]answer, error)) error {
-	for i := range all.Lists { // the proxy's own is nobody's
+	for i := range all.Lists { // what is the proxy's own has no counterpart
 		all.Lists[i] = slices.DeleteFunc(all.Lists[i], func(item json.RawMessage) bool { return strings.HasPrefix(key(i, item), own) })
 	}
 	seen := make(map[string]bool)

@@ -3,7 +3,7 @@
 // all.
 //
 // Its one idea: what passes the proxy must be the same JSON value, with the
-// order of its members, fields nobody has heard of and every digit of its
+// order of its members, fields of no specification and every digit of its
 // numbers. So answers are compared token by token, never as decoded values, and
 // the client that asks uses no MCP library. Behind the joined view the names of
 // tools and prompts carry their server's name in front; nothing else may differ.
