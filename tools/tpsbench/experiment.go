@@ -205,7 +205,7 @@ func (e *experiment) write(r Run) error {
 
 // trajectory is a run as trainers read it: a line of a conversational data set with prompt,
 // completion and tools (TRL), and what veRL's data sets have beside the prompt. The runs of one
-// prompt are a group, within which the advantage is how far a reward is from the mean, in
+// task are a group, within which the advantage is how far a reward is from the mean, in
 // standard deviations.
 type trajectory struct {
 	Prompt     []Message          `json:"prompt"`
@@ -224,8 +224,8 @@ var errNoRuns = errors.New("no runs that ended well")
 
 func writeTrajectories(out io.Writer, runs []Run) error {
 	var all []trajectory
-	groups := make(map[string][]float64) // prompt → rewards
-	group := func(t trajectory) string { return t.Prompt[1].Content }
+	groups := make(map[string][]float64)                                   // task → rewards
+	group := func(t trajectory) string { return t.Extra["task"].(string) } // the text names the folder of its arm
 	for i, r := range runs {
 		if r.Error != "" || len(r.Messages) < 3 {
 			continue
