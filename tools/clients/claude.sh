@@ -108,7 +108,7 @@ kept() {
 	last=$(tail -qn 1 "$work"/state/events/*.jsonl)
 	case $last in '{"kind":"end"'*) ;; *) echo "the record ends with $last"; return 1 ;; esac
 	grep -qs '"tool":"echo"' "$work"/state/events/*.jsonl || { echo "the call is not in the record"; return 1; }
-	grep -qs '"name":"echo"' "$work"/state/learned/* || { echo "nothing was learned of the call"; return 1; }
+	grep -qsaF echo "$work"/state/learned/* || { echo "nothing was learned of the call"; return 1; }
 	[ "$1" = calls ] || grep -qs '"tool":"hang"' "$work"/state/events/*.jsonl || { echo "the call in flight is not in the record"; return 1; }
 }
 
