@@ -12,7 +12,8 @@
 # Then it runs a plan that may write: in a terminal, where the confirmation is accepted and
 # declined by keys, and headless, where nothing can be asked (needs script, of util-linux).
 # Last, through connect: calls at once, one that is cancelled, a list that changes and a
-# question of the server.
+# question of the server; then its hooks: a file is read ahead in a turn that they report, and
+# what a command of Claude Code's own has written is read anew.
 set -eu
 cd "$(dirname "$0")/../.."
 root=$PWD
@@ -88,7 +89,7 @@ client() {
 		cd "$work/project"
 		ANTHROPIC_BASE_URL=$(cat "$work/$1") ANTHROPIC_API_KEY=none IS_SANDBOX=1 ENABLE_TOOL_SEARCH=false \
 			CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1 exec "$claude" -p go --mcp-config "$work/mcp.json" --strict-mcp-config \
-			--allowedTools mcp__prox --output-format stream-json --verbose >"$work/out" 2>"$work/err" </dev/null
+			--allowedTools "mcp__prox${ALSO:-}" --output-format stream-json --verbose >"$work/out" 2>"$work/err" </dev/null
 	) &
 	client=$!
 }
@@ -294,6 +295,54 @@ heard 'asked: accept' 'a question of the server'
 n=talk clean=0
 ended talks ''
 [ "$clean" = 1 ] && ok 'connect: nothing is left, and all is kept' || fail 'connect: what is left'
+
+# A file that will be read is read ahead, as the hooks say that nothing changes it unseen.
+cat "$work/config.toml" - >"$work/hooks.toml" <<X
+[dedup]
+settle = "0s"
+[enrichment]
+waste_ms = 0.001
+[tools."stubborn/read"]
+speculate = true
+cost_model = { latency_ms_p50 = 1000 }
+[[tools."stubborn/find".follow_up]]
+tool = "read"
+probability = 0.99
+args = { path = "\$args.path" }
+X
+# reported EVENT…: hooks report these events while two files are read: one that nothing writes, and
+# one that a command writes after it was read ahead. The second answer is in $second, and how both
+# came about in $how.
+reported() {
+	hooks=
+	for event in "$@"; do
+		hooks="$hooks${hooks:+,}\"$event\":[{\"matcher\":\"^(?!mcp__prox__)\",\"hooks\":[{\"type\":\"command\",\"command\":\"'$bin-small' hook --config '$work/hooks.toml'\"}]}]"
+	done
+	rm -rf "$work/state" "$work/.claude/projects"
+	"$bin" daemon --stay --config "$work/hooks.toml" >"$work/ready" & # else the session may begin before it does
+	daemon=$!
+	running="$running $daemon"
+	until_written "$work/ready"
+	mkdir -p "$work/.claude"
+	printf '{"hooks":{%s}}\n' "$hooks" >"$work/.claude/settings.json"
+	printf one >"$work/project/a"
+	printf one >"$work/project/b"
+	ALSO=,Bash
+	client edits
+	wait "$client" || :
+	ALSO=
+	kill "$daemon"
+	wait "$daemon" || :
+	second=$(grep -aho 'read: [a-z]*' "$work/out" | tail -n 1)
+	how=$(cat "$work"/state/events/*.jsonl | grep '"kind":"call"' | grep '"tool":"read"' | grep -o '"disposition":"[a-z]*"' | tr '\n' ' ')
+}
+configure "$bin-small" connect "$work/hooks.toml"
+a="{\"path\":\"$work/project/a\"}" b="{\"path\":\"$work/project/b\"}"
+THINK=1500 model edits "mcp__prox__find=$a" "mcp__prox__read=$a" "mcp__prox__find=$b" "Bash={\"command\":\"printf two >'$work/project/b'\"}" "mcp__prox__read=$b"
+reported SessionStart UserPromptSubmit PreToolUse PostToolUse Stop SessionEnd
+case $how in '"disposition":"hit" "disposition":"fetched" ') ok 'hooks: a file is read ahead' ;; *) fail "hooks: $how" ;; esac
+[ "$second" = 'read: two' ] && ok 'hooks: what a command has written is read anew' || fail "hooks: got $second after a command wrote two"
+rm "$work/.claude/settings.json"
 
 printf '%s ok, %s failed\n' "$passed" "$failed"
 [ "$failed" = 0 ]

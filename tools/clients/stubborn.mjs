@@ -1,6 +1,7 @@
 // An MCP server on stdio that heeds neither the end of its input nor SIGTERM. Its
 // tool "echo" answers with its text; "hang" never does, and says in the file $HUNG
 // that it has begun and was cancelled; "together" answers once two of its calls are open;
+// "find" answers with a path, and "read" with what stands there;
 // "grow" makes a tool "late" appear; "ask" asks the user, and answers with what was chosen.
 import fs from 'node:fs'
 import readline from 'node:readline'
@@ -10,7 +11,7 @@ process.on('SIGINT', () => {})
 setInterval(() => {}, 1000)
 
 const send = (message) => console.log(JSON.stringify({ jsonrpc: '2.0', ...message }))
-const tool = (name) => ({ name, description: name, inputSchema: { type: 'object', properties: { text: { type: 'string' } } }, annotations: { readOnlyHint: true } })
+const tool = (name) => ({ name, description: name, inputSchema: { type: 'object', properties: { text: { type: 'string' }, path: { type: 'string' } } }, annotations: { readOnlyHint: true } })
 const said = (text) => ({ content: [{ type: 'text', text }] })
 const tools = {
 	echo: (args) => said(`echo: ${args.text}`),
@@ -19,6 +20,8 @@ const tools = {
 		waiting.push({ id, result: said(`together: ${args.text}`) })
 		if (waiting.length >= 2) waiting.splice(0).forEach(send)
 	},
+	find: (args) => said(args.path),
+	read: (args) => said(`read: ${fs.readFileSync(args.path, 'utf8')}`),
 	grow: () => {
 		tools.late ??= (args) => said(`late: ${args.text}`)
 		send({ method: 'notifications/tools/list_changed' })
