@@ -15,8 +15,8 @@
 // A pool is divided by weight. An agent may use its share whenever it likes; what it has not
 // used in the part of the window that is over is lent to agents that have used theirs up, by
 // their weights. So every agent keeps its share of the rest of the window, from when it joins,
-// whatever others use or are given because they asked for it: that is its floor. This is weighted max-min fairness
-// over time (Bertsekas and Gallager, Data Networks, 6.5.2).
+// whatever others use or are given because they asked for it: that is its floor. This is
+// weighted max-min fairness over time (Bertsekas and Gallager, Data Networks, 6.5.2).
 //
 // Shares go by what was delivered, which is counted here, and by weights. An agent that declares
 // a weight can only lower its own: the operator's bound for its client holds above that, 1 where

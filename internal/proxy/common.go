@@ -17,8 +17,8 @@ import (
 )
 
 // Common is what the servers of one process have in common: the store, so that a write through
-// one of them ends the answers of all, the pace of hosts, and the pool of tokens. No two of them have a session or
-// an instance in common, so no answer of the one is given by another.
+// one of them ends the answers of all, the pace of hosts, and the pool of tokens. No two of them
+// have a session or an instance in common, so no answer of the one is given by another.
 type Common struct {
 	store  *dedup.Store
 	limits *limit.Hosts

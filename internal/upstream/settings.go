@@ -121,8 +121,8 @@ func (l *Lease) Watch(uri string) { l.watch(uri, true, true) }
 // Unwatch ends what Watch asked for.
 func (l *Lease) Unwatch(uri string) { l.watch(uri, false, true) }
 
-// watch is holders.watch, of which the server is told where it makes a difference. A stateless server is told by its
-// listen request, another one, if asked to, by a request.
+// watch is holders.watch, of which the server is told where it makes a difference. A stateless
+// server is told by its listen request, another one, if asked to, by a request.
 func (l *Lease) watch(uri string, on, request bool) (differs bool) {
 	differs = l.in.holders.watch(l, uri, on)
 	switch c := l.in.status.live(); {

@@ -12,8 +12,9 @@ import (
 )
 
 // fence says until when a primary is relied on, where Sentinel or another program may have a
-// standby take its place. A primary that was replaced goes on answering, so a majority of the servers has to confirm it: each of them
-// follows one primary at a time. docs/replicas.md has the proof.
+// standby take its place. A primary that was replaced goes on answering, so a majority of the
+// servers has to confirm it: each of them follows one primary at a time. docs/replicas.md has
+// the proof.
 type fence struct {
 	servers int // the primary and its standbys; 0: there is one server, and nothing to confirm
 

@@ -1,4 +1,4 @@
-// Replicas plays the calls of recorded sessions to the stores of several replicas, once each by
+// Command replicas plays the calls of recorded sessions to the stores of several replicas, once each by
 // itself and once sharing through a server, and prints how many calls went upstream, how many got
 // an answer from before a change, and what a call cost:
 //
