@@ -188,6 +188,9 @@ func (p *pending) finish(m jsonrpc.Message, err error) {
 	a.Requests = p.requests
 	switch {
 	case err == nil:
+		if !p.own && !p.c.served.Load() { // read first: a store would take the line from other processors
+			p.c.served.Store(true)
+		}
 		a.Message, a.Stateless = m, p.c.stateless()
 		p.done(a, nil)
 	case p.own:

@@ -40,6 +40,7 @@ type conn struct {
 	done    chan struct{}          // closed once the link has ended
 	version atomic.Pointer[string] // negotiated revision; nil during the handshake
 	garbled atomic.Int64           // lines or events that were no message
+	served  atomic.Bool            // a client's request has been answered
 
 	requests  *requests
 	questions questions

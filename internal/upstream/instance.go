@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// steady is how long a connection must have lived for its end to be
-	// answered by a restart at once instead of a longer wait.
+	// steady is how long a connection that has answered no client must have lived for its
+	// end to be answered by a restart at once instead of a longer wait.
 	steady = 10 * time.Second
 	// handshakeStarts is how many start timeouts a handshake may take before the
 	// process is ended and started anew: a first start may download things.
@@ -82,8 +82,8 @@ func (in *instance) setClient(client Client) {
 	close(in.leased)
 }
 
-// run keeps the instance alive until ctx ends: the first restart comes at
-// once, later ones after a growing wait with jitter.
+// run keeps the instance alive until ctx ends: the first restart after a connection that was
+// of use comes at once, later ones after a growing wait with jitter.
 func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 	defer close(in.ended)
 	defer in.status.set(errGone, nil)
@@ -96,7 +96,8 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 	}
 	pause := restartPause{atOnce: true, grown: backoff.NewExponentialBackOff()}
 	for ctx.Err() == nil {
-		lived, stderr, err := in.once(ctx)
+		c := newConn(in)
+		lived, stderr, err := in.once(ctx, c)
 		if ctx.Err() != nil || in.up.otherTransport(err) {
 			continue
 		}
@@ -105,7 +106,7 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 			return
 		}
 		in.up.counts.restarts.Add(1)
-		in.restart(ctx, pause.after(lived, err), stderr, err)
+		in.restart(ctx, pause.after(lived >= steady || c.served.Load(), err), stderr, err)
 	}
 }
 
@@ -115,9 +116,11 @@ type restartPause struct {
 	grown  *backoff.ExponentialBackOff
 }
 
-// after is the pause after a connection that lived so long, or that could not be made.
-func (p *restartPause) after(lived time.Duration, err error) time.Duration {
-	if lived >= steady {
+// after is the pause after a connection that ended with err, or could not be made. One that
+// was of use is no reason to wait: a server that ends after each answer is started again as
+// often as it is called, which clients bound, and not as fast as it ends.
+func (p *restartPause) after(useful bool, err error) time.Duration {
+	if useful {
 		p.atOnce = true
 		p.grown.Reset()
 	}
@@ -161,10 +164,9 @@ func (in *instance) giveUp(ctx context.Context, err error) {
 // noteEnd notes with what a connection ended, or why it could not be made.
 func (in *instance) noteEnd(err error) { in.up.counts.last.Store(new(in.up.mask.Error(err).Error())) }
 
-// once connects, serves the connection until it ends, and returns why it ended. lived
-// is how long the server could be asked, 0 if never.
-func (in *instance) once(ctx context.Context) (lived time.Duration, stderr []string, ended error) {
-	c := newConn(in)
+// once connects c, serves it until it ends, and returns why it ended. lived is how long the
+// server could be asked, 0 if never.
+func (in *instance) once(ctx context.Context, c *conn) (lived time.Duration, stderr []string, ended error) {
 	if err := in.up.dial(c); err != nil {
 		return 0, nil, &notStarted{err}
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,6 +45,40 @@ func TestRestartsBackOff(t *testing.T) {
 			if wait := at - got[i+1]; wait < 250*time.Millisecond || wait > 2*time.Minute {
 				t.Errorf("got a wait of %v before start %d", wait, i+3)
 			}
+		}
+	})
+}
+
+// A server that ends again and again is started again at once each time that it has answered
+// a client since, and after growing waits if it has not, whatever the proxy itself asked it.
+func TestRestartsAtOnceWhatAnswers(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		server := mcptest.New(mcptest.Options{Name: "web"})
+		var starts, endAfter atomic.Int64
+		u, _ := bubbled(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			server.Handler().ServeHTTP(w, r)
+			if r.Method == http.MethodPost && r.Header.Get("Mcp-Session-Id") == "" && starts.Add(1) <= endAfter.Load() {
+				server.Forget() // the next request, which reads a list, ends the connection
+			}
+		}), time.Second)
+		l := u.Attach(Client{}, Listener{})
+		defer l.Close()
+		began := time.Now()
+		for range 20 {
+			if _, err := callEcho(t.Context(), l); err != nil {
+				t.Fatalf("after %d starts: %v", starts.Load(), err)
+			}
+			server.Forget() // the next call ends the connection
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("20 calls of a server that ended 19 times took %v", took)
+		}
+		starts.Store(0)
+		endAfter.Store(100)
+		callEcho(t.Context(), l)
+		time.Sleep(100 * time.Second)
+		if got := starts.Load(); got < 4 || got > 25 {
+			t.Errorf("got %d starts in 100 s of a server that answered nothing", got)
 		}
 	})
 }
