@@ -74,7 +74,9 @@ func (e *entry) field(m member) {
 	case "includeTools", "enabled_tools":
 		block.AllowTools = append(block.AllowTools, globs(m.strings())...)
 	case "autoApprove", "alwaysAllow":
-		e.server.Approved = append(e.server.Approved, m.strings()...)
+		if len(m.elements()) > 0 {
+			e.texts.vault.note("the client calls some of its tools without asking; mcpschedd's own it asks about")
+		}
 	case "timeout", "tool_timeout_sec", "startup_timeout_sec", "startup_timeout_ms":
 		e.timeout(m)
 	case "oauth", "auth", "headersHelper", "oauth_resource", "scopes":
