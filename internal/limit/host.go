@@ -1,7 +1,9 @@
 package limit
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -210,4 +212,94 @@ func (at *host) wanted() (tokens float64, waits bool) {
 	default:
 		return at.spareTokens(), len(at.prefetches) > 0 && at.hasSpareSlot()
 	}
+}
+
+// How long a host is left alone after a 429.
+const (
+	firstCoolDown   = 30 * time.Second // unless the host says
+	longestUnsaid   = 15 * time.Minute // however often it did not say
+	longestCoolDown = time.Hour        // whatever it says
+)
+
+// coolDown is what the 429s of a host leave behind. Three states: none (the zero
+// time in until), cooling (until lies ahead), half open (it lies behind).
+type coolDown struct {
+	until  time.Time
+	era    uint64        // how many 429s have counted as news
+	unsaid time.Duration // the last cool-down of which the host did not say the length; 0: none since the host was well
+}
+
+// active reports whether prefetches are refused.
+func (c *coolDown) active() bool { return !c.until.IsZero() }
+
+// halfOpen reports whether a real call that begins now is a probe. It asks for
+// the time only if that matters.
+func (c *coolDown) halfOpen(now func() time.Time) bool {
+	return c.active() && !now().Before(c.until)
+}
+
+// begin notes a 429 on a call that began in that era. What several calls hear at
+// once is one piece of news: only a 429 on a call that began after the one before
+// was known makes the cool-down longer than that was. None makes it shorter.
+func (c *coolDown) begin(era uint64, said time.Duration, now time.Time) {
+	wait := min(said, longestCoolDown)
+	if said <= 0 {
+		if era == c.era || c.unsaid == 0 {
+			c.unsaid = min(max(firstCoolDown, 2*c.unsaid), longestUnsaid)
+		}
+		wait = c.unsaid
+	}
+	c.era++
+	if until := now.Add(wait); until.After(c.until) {
+		c.until = until
+	}
+}
+
+// end is a real call's success after the cool-down.
+func (c *coolDown) end() { c.until, c.unsaid = time.Time{}, 0 }
+
+// HostStats is what is known of one host.
+type HostStats struct {
+	Host              string    `json:"host"`
+	InFlight          int       `json:"in_flight"`              // calls begun and not ended, prefetches included
+	Prefetches        int       `json:"prefetches"`             // of those: begun as prefetches
+	Waiting           int       `json:"waiting"`                // real calls, promoted prefetches included
+	WaitingPrefetches int       `json:"waiting_prefetches"`     // the others
+	LastHour          int       `json:"prefetches_last_hour"`   // prefetches begun
+	Limited           int64     `json:"limited"`                // 429s
+	LimitedPrefetches int64     `json:"limited_prefetches"`     // of those: on calls begun as prefetches
+	Waits             int64     `json:"waits"`                  // real calls that had to wait and do no more
+	WaitedMS          int64     `json:"waited_ms"`              // how long, together
+	HarmMS            int64     `json:"harm_ms"`                // of that: for a slot while a prefetch had one
+	CoolingUntil      time.Time `json:"cooling_until,omitzero"` // past: half open
+	Tokens            *float64  `json:"tokens,omitempty"`       // in the bucket; nil: the user set no rate
+}
+
+// Stats tells of every host that is remembered, sorted by name.
+func (h *Hosts) Stats() []HostStats {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	out := make([]HostStats, 0, len(h.byName))
+	for _, at := range h.byName {
+		out = append(out, at.stats(now))
+	}
+	slices.SortFunc(out, func(a, b HostStats) int { return cmp.Compare(a.Host, b.Host) })
+	return out
+}
+
+func (at *host) stats(now time.Time) HostStats {
+	s := at.seen
+	s.Waiting, s.WaitingPrefetches = len(at.calls), len(at.prefetches)
+	s.WaitedMS, s.HarmMS = at.waited.Milliseconds(), at.harm.Milliseconds()
+	if at.cooling.active() {
+		s.CoolingUntil = time.Now().Add(at.cooling.until.Sub(now))
+	}
+	if at.hour != nil {
+		s.LastHour = at.hour.begun(now)
+	}
+	if at.bucket != nil {
+		s.Tokens = new(at.bucket.TokensAt(now))
+	}
+	return s
 }

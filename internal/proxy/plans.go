@@ -2,11 +2,21 @@ package proxy
 
 import (
 	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"mcpschedd/internal/call"
 	"mcpschedd/internal/deliver"
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/excerpt"
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
 )
 
 // Plans says whether clients may send many calls as one, and which plans they
@@ -49,3 +59,153 @@ func tokens(text []byte) int {
 
 // loadVocabulary has the tokenizer ready, which takes some 20 ms and 12 MiB.
 func loadVocabulary() { deliver.Tokens([]byte("now")) }
+
+// planOptions are what a plan of a session is checked against.
+func planOptions(ctx context.Context, s *session, params []byte) plan.Options {
+	f := toolFinder{s, s.srv.policy.Load()}
+	known := make(map[string]*plan.Tool) // of one plan
+	find := func(name string) *plan.Tool {
+		t, ok := known[name]
+		if !ok {
+			t = f.find(ctx, name)
+			known[name] = t
+		}
+		return t
+	}
+	return plan.Options{Limits: f.p.Plans.Limits, Find: find, Names: f.names, Params: params}
+}
+
+// toolFinder finds the tools that a plan may call: those that its session sees by one
+// policy.
+type toolFinder struct {
+	s *session
+	p *policy
+}
+
+// find is what is known of a tool that a plan names, as it is listed or
+// configured; nil: the client could not call it either. A server that is starting is
+// waited for.
+func (f toolFinder) find(ctx context.Context, name string) *plan.Tool {
+	t, l := f.s.named(f.p, upstream.Tools, name)
+	if known := f.describe(ctx, l, t); known != nil {
+		known.Name = name
+		return known
+	}
+	t, l = f.s.configured(name)
+	known := f.describe(ctx, l, t)
+	switch {
+	case known == nil:
+		return nil
+	case l.Offer() != nil:
+		known.Name = f.s.identity.view.nameOf(f.p, upstream.Tools, t)
+	case f.p.prefix: // it is not known whether there is a tool to bear a name
+		known.Name = t.upstream + separator + t.name
+	default:
+		known.Name = t.name
+	}
+	if known.Name == "" {
+		return nil
+	}
+	return known
+}
+
+// describe is what is known of an upstream's tool, but for the name it goes by; nil: it
+// has none such.
+func (f toolFinder) describe(ctx context.Context, l *leased, t target) *plan.Tool {
+	if l == nil {
+		return nil
+	}
+	s, p := f.s, f.p
+	if l.Offer() == nil {
+		l.AwaitOffer(ctx)
+	}
+	m := s.srv.catalog.model(p, l, t.name)
+	model := func() *valuemodel.Model { // of the moment: a reload may have put another server there
+		at := l
+		if now := s.leases.find(t.upstream); now != nil {
+			at = now
+		}
+		return s.srv.catalog.model(s.srv.policy.Load(), at, t.name)
+	}
+	out := &plan.Tool{
+		Configured: t.upstream + "/" + t.name,
+		Host:       m.Host, Capacity: p.rule(m.Host).Concurrency, Value: enrich.ClassWorth(m.ValueClass),
+		Unclassified: m.Unclassified(),
+		Discloses:    func() bool { return model().Disclosure == valuemodel.ThirdParty },
+		Writes:       func(args []byte) bool { return !reading(model(), args) },
+	}
+	if offer := l.Offer(); offer != nil { // else its call will say why there is none
+		item, listed := offer.Find(upstream.Tools, t.name)
+		if !listed {
+			return nil
+		}
+		out.Input, out.Output = s.srv.catalog.schema(l, item).schema, jsonrpc.Get(item.Raw, "outputSchema")
+	}
+	out.Domains = touched(m)
+	expect(out, s.srv.prefetch.Tool(l.member.key, t.name).Usual, m)
+	return out
+}
+
+// configured finds a tool by the name it has in the configuration: upstream/tool.
+func (s *session) configured(name string) (target, *leased) {
+	up, tool, _ := strings.Cut(name, "/")
+	l := s.leases.find(up)
+	if l == nil || !l.member.allows(tool) {
+		return target{}, nil
+	}
+	return target{up, tool}, l
+}
+
+// expect says what a call of a tool is expected to take and to bring: by what was
+// learned, else by its model.
+func expect(t *plan.Tool, u predict.Usual, m *valuemodel.Model) {
+	spread, bytes := enrich.Point(m.Cost.Latency), int(m.Cost.TypicalKB*1024)
+	if u.Latency.P50 > 0 {
+		spread, bytes, t.Probability = u.Latency, u.Bytes, u.Useful
+	}
+	t.Mean, t.P90, t.Tokens = spread.Mean(), spread.P90, bytes/bytesPerToken
+}
+
+// bytesPerToken is taken of answers that are not there to be counted.
+const bytesPerToken = 4
+
+// reading reports whether a call certainly only reads. args nil: not all of them
+// are known.
+func reading(m *valuemodel.Model, args []byte) bool {
+	if m.Classify == "" {
+		return m.Class.Reads() // whatever the arguments
+	}
+	index := jsonrpc.NewIndex(args)
+	if args == nil || !index.Unambiguous() {
+		return m.ClassOf(unknown, nil).Reads()
+	}
+	return m.ClassOf(index.Get, namesOf(&index)).Reads()
+}
+
+// names are the names of all tools that a plan may call.
+func (f toolFinder) names() (out []string) {
+	for _, l := range f.s.leases.current() {
+		for _, item := range l.items(upstream.Tools) {
+			if name := f.s.identity.view.nameOf(f.p, upstream.Tools, target{l.Name(), item.Name}); name != "" {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// touched names all that calls of a tool may read or write, whatever their arguments:
+// its domains, and what the operator's edges add to them.
+func touched(m *valuemodel.Model) []string {
+	var out []string
+	for _, d := range m.Domains {
+		out = append(out, d.Name)
+	}
+	for _, places := range [][]call.Place{m.Reads(unknown), m.Writes(unknown).Places} {
+		for _, p := range places {
+			out = append(out, fmt.Sprint(p))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
