@@ -1,7 +1,6 @@
 package dedup
 
 import (
-	"os"
 	"path/filepath"
 	"time"
 )
@@ -24,12 +23,8 @@ func look(path string) fileState {
 	if !filepath.IsAbs(path) {
 		return fileState{}
 	}
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() { // a folder's times say nothing of the files in it
-		return fileState{}
-	}
-	state, ok := stateOf(info)
-	state.sound = ok && time.Since(info.ModTime()) > racy
+	state, ok := stat(path)
+	state.sound = ok && time.Since(time.Unix(0, state.mtime)) > racy
 	return state
 }
 

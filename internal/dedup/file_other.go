@@ -2,8 +2,6 @@
 
 package dedup
 
-import "io/fs"
-
-// stateOf is never enough here: without an inode and the time of the last change
+// stat is never enough here: without an inode and the time of the last change
 // of any kind, a file that was replaced may look like the old one.
-func stateOf(fs.FileInfo) (state fileState, ok bool) { return fileState{}, false }
+func stat(string) (fileState, bool) { return fileState{}, false }

@@ -2,19 +2,15 @@
 
 package dedup
 
-import (
-	"io/fs"
-	"syscall"
-)
+import "golang.org/x/sys/unix"
 
-// stateOf is what the file system says of a file; ok if that is enough.
-func stateOf(info fs.FileInfo) (state fileState, ok bool) {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
+// stat is what the file system says of a regular file; false for anything else.
+func stat(path string) (fileState, bool) {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG { // a folder's times say nothing of the files in it
 		return fileState{}, false
 	}
 	return fileState{
-		dev: uint64(st.Dev), inode: uint64(st.Ino), size: st.Size,
-		mtime: info.ModTime().UnixNano(), ctime: changed(st),
+		dev: uint64(st.Dev), inode: st.Ino, size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(),
 	}, true
 }
