@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -31,20 +32,23 @@ in its arguments and its URL, goes into the file of variables. None is printed.`
 		Example: `  mcpschedd import                  what there is, and what would be done
   mcpschedd import claude           the blocks for the configuration
   mcpschedd import claude --write   do it
+  mcpschedd import --permissions    and later: also rewrite Claude Code's rules
   mcpschedd import --hooks          and later: also have Claude Code report its edits
   mcpschedd import --undo           take mcpschedd out again`,
 		ValidArgs: clients.Names(),
 		RunE: func(c *cobra.Command, words []string) error {
 			m.from = words
-			return runImport(m, c.OutOrStdout(), c.ErrOrStderr())
+			return runImport(c.Context(), m, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	configFlag(c, &m.config)
 	c.Flags().BoolVar(&m.all, "all", false, "every client that is found")
 	c.Flags().BoolVar(&m.write, "write", false, "do it, instead of printing it: add the servers to the\nconfiguration, their variables to env/NAME.env beside it\n(0600), and mcpschedd to the client's file in their place.\nWhat a project has checked in is never changed")
 	c.Flags().BoolVar(&m.undo, "undo", false, "take mcpschedd out again: files are as they were, byte by\nbyte; where one has been changed since, only what import\ndid to it is taken back")
+	c.Flags().BoolVar(&m.permissions, "permissions", false, "with --write, or later: also rewrite Claude Code's own rules,\nhook matchers, agents and commands that name tools of these\nservers (else they are printed). What is denied there is\ndenied by mcpschedd in any case")
 	c.Flags().BoolVar(&m.hooks, "hooks", false, "with --write, or later: also have Claude Code report what it\nedits itself, by hooks in its settings, so that files are\nfetched ahead and never served as they were before")
 	c.Flags().StringSliceVar(&m.trust, "trust", nil, "believe what the servers `NAME,...` say of their own\ntools (all: every one but those of projects)")
+	c.Flags().BoolVar(&m.noStart, "no-start", false, "do not start the servers of which nothing is known, to\nask each what it says of its tools")
 	c.MarkFlagsMutuallyExclusive("write", "undo")
 	c.MarkFlagsMutuallyExclusive("hooks", "undo")
 	return c
@@ -52,11 +56,12 @@ in its arguments and its URL, goes into the file of variables. None is printed.`
 
 // importing is one run.
 type importing struct {
-	from             []string // clients and files
-	config           string
-	all, write, undo bool
-	hooks            bool
-	trust            []string
+	from                 []string // clients and files
+	config               string
+	all, write, undo     bool
+	permissions, noStart bool
+	hooks                bool
+	trust                []string
 
 	home    string
 	reader  *clients.Reader
@@ -67,7 +72,7 @@ type importing struct {
 }
 
 // runImport prints clients' servers as upstreams, takes them over, or gives them back.
-func runImport(m *importing, stdout, stderr io.Writer) error {
+func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) error {
 	if err := m.check(); err != nil {
 		return err
 	}
@@ -75,10 +80,10 @@ func runImport(m *importing, stdout, stderr io.Writer) error {
 	switch {
 	case m.undo:
 		return m.takeBack()
-	case m.write || m.hooks:
-		return m.change()
+	case m.write || m.permissions || m.hooks:
+		return m.change(ctx)
 	case len(m.from) == 0 && !m.all:
-		return m.list()
+		return m.list(ctx)
 	}
 	if err := m.read(); err != nil {
 		return err
@@ -87,8 +92,12 @@ func runImport(m *importing, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	p.ask(ctx)
 	p.tell()
 	p.tellUnknown()
+	for _, line := range p.rules() {
+		say(m.stderr, "note: %s", line)
+	}
 	if blocks := p.blocks(); len(blocks) > 0 {
 		fmt.Fprintf(stdout, "%s\n%s", m.header(), clients.TOML(blocks, variablesFolder))
 	}

@@ -24,7 +24,9 @@ type importPlan struct {
 	m       *importing
 	have    *config.Config
 	servers []planned
-	kept    []string // notes on servers that the configuration has
+	kept    []string               // notes on servers that the configuration has
+	moved   []clients.Move         // by earlier imports
+	claims  map[string]serverClaim // upstream → what it says, of those that were asked
 }
 
 // planned is what is done with one server.
@@ -46,7 +48,7 @@ func (m *importing) plan() (*importPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &importPlan{m: m, have: have}
+	p := &importPlan{m: m, have: have, claims: make(map[string]serverClaim)}
 	done := make(map[string]planned) // name → what is done with a server that two clients have
 	trusted := make(map[string]bool)
 	for _, s := range m.reader.Servers() {
@@ -200,4 +202,64 @@ func (p *importPlan) called(s clients.Server) string {
 		}
 	}
 	return ""
+}
+
+// prefixed reports whether tools will be called upstream__tool.
+func (p *importPlan) prefixed() bool {
+	enabled := 0
+	for _, u := range p.have.Upstreams {
+		if u.Enabled {
+			enabled++
+		}
+	}
+	for _, s := range p.servers {
+		if s.add && !s.server.Block.Disabled {
+			enabled++
+		}
+	}
+	style := p.have.Server.NameStyle
+	return style == "always" || style != "never" && enabled != 1
+}
+
+// rewrites are the rules of the clients that name tools of servers that are taken.
+func (p *importPlan) rewrites() []clients.Rewrite {
+	return p.m.reader.Rewrites(append(p.m.reader.Moves(p.called), p.moved...), p.prefixed())
+}
+
+// rules say by which names they would hold, and of which tools the client has to be told
+// again that it need not ask.
+func (p *importPlan) rules() []string {
+	var all []string
+	for _, r := range p.rewrites() {
+		if p.m.permissions && !r.Checked {
+			continue
+		}
+		how := "--permissions writes it"
+		if p.m.write {
+			how = "import --permissions writes it"
+		}
+		if r.Checked {
+			how = "to be changed by hand, as the file is shared"
+		}
+		all = append(all, fmt.Sprintf("%s (%s)", renames(r.Path, r.Renamed), how))
+	}
+	for _, s := range p.servers {
+		if names := p.approved(s.server); len(names) > 0 && s.taken() && !p.m.permissions {
+			all = append(all, fmt.Sprintf("%s: %s ran without being asked about, and no longer do: --write --permissions writes \"autoApprove\" for mcpschedd", s.server.Called(), strings.Join(names, ", ")))
+		}
+	}
+	return all
+}
+
+// approved are the tools of a server that its client does not ask about, as they are called
+// from now on.
+func (p *importPlan) approved(s clients.Server) []string {
+	var all []string
+	for _, tool := range s.Approved {
+		if p.prefixed() {
+			tool = p.called(s) + "__" + tool
+		}
+		all = append(all, tool)
+	}
+	return all
 }

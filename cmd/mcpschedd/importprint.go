@@ -1,10 +1,12 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"mcpschedd/internal/clients"
+	"mcpschedd/internal/config"
 	"mcpschedd/internal/state"
 )
 
@@ -33,11 +35,33 @@ func (p *importPlan) tell() {
 // unknown reports whether nothing is known of a server that is taken over.
 func (p planned) unknown() bool { return p.add && !p.server.Block.Trust && known(p.server) == "" }
 
-// tellUnknown names the servers of which nothing is known.
+// claim is what a server says of its tools, and how it is believed; "": it was not asked.
+func (p *importPlan) claim(s planned) string {
+	claim, asked := p.claims[s.server.Name]
+	believe := "--trust " + s.server.Called() + " believes it"
+	if p.m.write {
+		believe = "trust = true in [" + config.Key("upstreams", s.server.Name) + "] believes it"
+	}
+	switch {
+	case !asked:
+		return ""
+	case claim.problem != "":
+		return "could not be asked what its tools do: " + claim.problem
+	case claim.readOnly == 0:
+		return plural(claim.tools, "tool") + ", of none of which it says that it only reads"
+	}
+	return fmt.Sprintf("%s, says that %d only read; %s", plural(claim.tools, "tool"), claim.readOnly, believe)
+}
+
+// tellUnknown prints of each unknown server what it says of its tools.
 func (p *importPlan) tellUnknown() {
 	for _, s := range p.servers {
-		if s.unknown() {
-			say(p.m.stderr, "note: nothing is known of %s, so that its answers are only passed on: mcpschedd check --connect shows what it says of its tools, and names the line that believes it", s.server.Called())
+		claim := p.claim(s)
+		if claim == "" && s.unknown() {
+			claim = "mcpschedd check --connect shows what it says of its tools, and --trust " + s.server.Called() + " believes it"
+		}
+		if claim != "" {
+			say(p.m.stderr, "note: nothing is known of %s, so that its answers are only passed on: %s", s.server.Called(), claim)
 		}
 	}
 }
@@ -57,20 +81,31 @@ func (p *importPlan) tellChanged(changes []clients.Change, copies string, next [
 	case len(changes) > 0:
 	case p.m.write:
 		say(p.m.stderr, "nothing to change in %s", config)
-	default:
+	case p.m.hooks:
 		say(p.m.stderr, "Claude Code reports its edits already")
+	default:
+		say(p.m.stderr, "no rule names a tool of a server that has moved")
 	}
 	for _, c := range changes {
 		switch {
 		case c.Pointed != nil:
-			if names := c.Pointed.Taken; len(names) > 0 {
+			var names []string
+			for _, moved := range c.Pointed.Moves {
+				names = append(names, moved.Name)
+			}
+			if len(names) > 0 {
 				say(p.m.stderr, "%s: mcpschedd stands there for %s", c.File.Path, strings.Join(names, ", "))
 			}
 			if c.Pointed.Connects {
 				say(p.m.stderr, "%s: mcpschedd connects there, where it served", c.File.Path)
 			}
-		case c.Hooks:
-			say(p.m.stderr, "%s: hooks there report what Claude Code edits itself", c.File.Path)
+		case c.Renamed != nil || c.Hooks:
+			if c.Renamed != nil {
+				say(p.m.stderr, "wrote %s", renames(c.File.Path, c.Renamed))
+			}
+			if c.Hooks {
+				say(p.m.stderr, "%s: hooks there report what Claude Code edits itself", c.File.Path)
+			}
 		default:
 			say(p.m.stderr, "wrote %s", c.File.Path)
 		}
@@ -82,4 +117,13 @@ func (p *importPlan) tellChanged(changes []clients.Change, copies string, next [
 		say(p.m.stderr, "next: %s", step)
 	}
 	return nil
+}
+
+// renames says of a file by which names its rules hold.
+func renames(path string, all []clients.Rename) string {
+	var names []string
+	for _, n := range all {
+		names = append(names, n.From+" is now "+n.To)
+	}
+	return path + ": " + strings.Join(names, ", ")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -142,7 +143,7 @@ func (m *importing) readFile(path string) error {
 }
 
 // list prints the clients that are found, and what would be done with each of their servers.
-func (m *importing) list() error {
+func (m *importing) list(ctx context.Context) error {
 	files, err := m.lookFor(clients.All)
 	if err != nil {
 		return err
@@ -156,6 +157,7 @@ func (m *importing) list() error {
 	if err != nil {
 		return err
 	}
+	p.ask(ctx)
 	for _, s := range p.servers { // those of projects stand in files that the client's own names
 		if from := s.server.From; !slices.ContainsFunc(files, func(f clientFile) bool { return f.path == from.File }) {
 			files = append(files, clientFile{title: clients.Named(from.Client)[0].Title, path: from.File})
@@ -201,8 +203,8 @@ func (p *importPlan) list(w io.Writer, file string) {
 		if folders := s.server.Block.Folders; len(folders) > 0 {
 			what += " (for " + strings.Join(folders, ", ") + " alone)"
 		}
-		if s.unknown() {
-			what += "; nothing is known of it"
+		if claim := p.claim(s); claim != "" {
+			what += "; " + claim
 		}
 		fmt.Fprintln(w, clients.OneLine("  "+s.server.Called()+": "+what))
 	}

@@ -3,13 +3,13 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"mcpschedd/internal/clients"
@@ -18,11 +18,13 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// change adds to the configuration what it lacks and points the clients at mcpschedd, or has
-// Claude Code report its edits. What would come of it is checked before any file is changed.
-func (m *importing) change() error {
+// change adds to the configuration what it lacks and points the clients at mcpschedd, or
+// makes Claude Code's rules name the tools of servers that earlier imports have moved by the
+// names that hold now, or has it report its edits. What would come of it is checked before any
+// file is changed.
+func (m *importing) change(ctx context.Context) error {
 	if len(m.from) == 0 && !m.all {
-		m.from = []string{"claude"} // which has the hooks
+		m.from = []string{"claude"} // whose rules they are
 	}
 	have, err := m.configured()
 	if err != nil {
@@ -32,20 +34,30 @@ func (m *importing) change() error {
 	if err != nil {
 		return err
 	}
-	return clients.Locked(dir, func() error { return m.changeLocked(dir) })
+	var p *importPlan
+	err = clients.Locked(dir, func() (err error) {
+		p, err = m.changeLocked(dir)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	p.ask(ctx)
+	p.tellUnknown()
+	return nil
 }
 
-func (m *importing) changeLocked(dir state.Dir) error {
+func (m *importing) changeLocked(dir state.Dir) (*importPlan, error) {
 	if err := m.read(); err != nil {
-		return err
+		return nil, err
 	}
 	p, err := m.plan()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	changes, next, err := p.changes()
+	changes, next, err := p.changes(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if m.write {
 		p.tell()
@@ -53,21 +65,29 @@ func (m *importing) changeLocked(dir state.Dir) error {
 	copies := ""
 	if len(changes) > 0 {
 		if copies, err = clients.Apply(dir, m.sources, changes, time.Now()); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if err := p.tellChanged(changes, copies, next); err != nil {
-		return err
-	}
-	p.tellUnknown()
-	return nil
+	return p, p.tellChanged(changes, copies, next)
 }
 
 // changes are those to all files, and what is left for people to do then.
-func (p *importPlan) changes() (all []clients.Change, next []string, err error) {
+func (p *importPlan) changes(dir state.Dir) (all []clients.Change, next []string, err error) {
 	if !p.m.write {
-		all, err = p.withHooks(nil)
-		return all, nil, err
+		for i := range p.servers {
+			p.servers[i].add = false // what has not moved keeps its names
+		}
+		if p.moved, err = clients.Moved(dir); err == nil && len(p.moved) == 0 && p.m.permissions {
+			err = hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
+		}
+		if err == nil && p.m.permissions {
+			all, err = p.changedRules()
+			next = p.rules()
+		}
+		if err == nil && p.m.hooks {
+			all, err = p.withHooks(all)
+		}
+		return all, next, err
 	}
 	for _, path := range p.m.sources {
 		if why := p.m.reader.Forbidden(path); why != "" {
@@ -113,7 +133,7 @@ func (p *importPlan) withHooks(all []clients.Change) ([]clients.Change, error) {
 	if c.Text, err = clients.WithHooks(path, was, clients.HookSettings(line)); err != nil {
 		return nil, fmt.Errorf("nothing was changed: %w", err)
 	}
-	if c.Hooks = !bytes.Equal(c.Text, was); !c.Hooks {
+	if c.Hooks = !bytes.Equal(c.Text, was); !c.Hooks && len(c.Renamed) == 0 {
 		all = slices.Delete(all, i, i+1)
 	}
 	return all, nil
@@ -185,13 +205,42 @@ func (p *importPlan) pointed() ([]clients.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.m.reader.Point(p.called, line)
+	approved := func(s clients.Server) []string {
+		if p.m.permissions {
+			return p.approved(s)
+		}
+		return nil
+	}
+	all, err := p.m.reader.Point(p.called, line, approved)
 	if err != nil {
 		return nil, err
 	}
 	var changes []clients.Change
 	for _, one := range all {
 		changes = append(changes, clients.Change{File: p.m.files[one.Path], Text: one.Text, Pointed: &one})
+	}
+	if !p.m.permissions {
+		return changes, nil
+	}
+	rules, err := p.changedRules()
+	return append(changes, rules...), err
+}
+
+// changedRules are the changes to Claude Code's files with rules.
+func (p *importPlan) changedRules() ([]clients.Change, error) {
+	var changes []clients.Change
+	for _, r := range p.rewrites() {
+		if r.Checked {
+			continue
+		}
+		f, err := state.OpenFile(r.Path)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(f.Text, r.Was) {
+			return nil, fmt.Errorf("%s: was changed meanwhile; nothing was written", r.Path)
+		}
+		changes = append(changes, clients.Change{File: f, Text: r.Text, Renamed: r.Renamed})
 	}
 	return changes, nil
 }
@@ -221,13 +270,10 @@ func exists(path string) bool {
 
 // next is what is left for people to do.
 func (p *importPlan) next() []string {
-	var all, renamed []string
+	all := p.rules()
 	for _, s := range p.servers {
 		if !s.taken() {
 			continue
-		}
-		if names := s.server.RuleNames(cmp.Or(s.there, s.server.Name)); names != "" {
-			renamed = append(renamed, names)
 		}
 		if advice := p.m.reader.Advice(s.server); advice != "" {
 			all = append(all, advice)
@@ -236,9 +282,6 @@ func (p *importPlan) next() []string {
 		for _, u := range s.server.Variables.Unset {
 			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, filepath.Join(filepath.Dir(p.have.Path), file), u.Why))
 		}
-	}
-	if len(renamed) > 0 {
-		all = append(all, fmt.Sprintf("rules, hooks and agents of Claude Code that name tools: %s (mcp__mcpschedd__TOOL while there is one server); what was denied is denied already", strings.Join(renamed, ", ")))
 	}
 	return all
 }

@@ -80,23 +80,28 @@ func (r *Reader) checkedIn(p member, client *Client) (table, bool) {
 type settingsFile struct {
 	path   string
 	folder string // of the project it counts in; "": all
+	shared bool   // the project has it checked in
 }
 
-// settings are Claude Code's settings that are there: its administrator's, its user's, and those
-// of each project of which the user's own file knows.
-func (r *Reader) settings() map[settingsFile]*document {
-	user := r.options.folder("CLAUDE SETTINGS")
-	folders := map[string]string{user: ""} // of settings → the project's
+// claudeFolders are where Claude Code keeps settings, agents and commands: the user's folder,
+// and that of each project of which the user's own file knows.
+func (r *Reader) claudeFolders() []settingsFile {
+	all := []settingsFile{{path: r.options.folder("CLAUDE SETTINGS")}}
 	for _, doc := range r.docs {
 		for _, p := range doc.projects() {
-			if path := filepath.Join(p.name, ".claude"); path != user {
-				folders[path] = p.name
+			if path := filepath.Join(p.name, ".claude"); path != all[0].path {
+				all = append(all, settingsFile{path, p.name, true})
 			}
 		}
 	}
+	return all
+}
+
+// settings are Claude Code's settings that are there.
+func (r *Reader) settings() map[settingsFile]*document {
 	files := []settingsFile{{path: r.options.managed("managed-settings.json")}}
-	for path, project := range folders {
-		files = append(files, settingsFile{filepath.Join(path, "settings.json"), project}, settingsFile{filepath.Join(path, "settings.local.json"), project})
+	for _, f := range r.claudeFolders() {
+		files = append(files, settingsFile{filepath.Join(f.path, "settings.json"), f.folder, f.shared}, settingsFile{filepath.Join(f.path, "settings.local.json"), f.folder, false})
 	}
 	all := make(map[settingsFile]*document)
 	for _, f := range files {

@@ -205,7 +205,7 @@ func (d *document) swapBlocks(table []string, take func(string) bool, put []rawS
 }
 
 // own is the entry of mcpschedd itself, as a client's file has it.
-func (d *document) own(shape shape, line []string) rawServer {
+func (d *document) own(shape shape, line, approved []string) rawServer {
 	if d.toml {
 		block := fmt.Sprintf("[%s]\n%s\n%s\n", toml.Key{codexTable, ownName}, assignment("command", line[0]), assignment("args", line[1:]))
 		return rawServer{name: ownName, blocks: strings.ReplaceAll(block, "\n", tomlblock.LineEnd(d.text))}
@@ -218,6 +218,9 @@ func (d *document) own(shape shape, line []string) rawServer {
 		entry = `"type": "stdio", ` + entry
 	case zedShape:
 		entry = `"source": "custom", ` + entry + `, "env": {}`
+	}
+	if len(approved) > 0 {
+		entry += `, "autoApprove": ` + list(approved)
 	}
 	v, err := hujson.Parse([]byte("{" + entry + "}"))
 	if err != nil {

@@ -74,9 +74,7 @@ func (e *entry) field(m member) {
 	case "includeTools", "enabled_tools":
 		block.AllowTools = append(block.AllowTools, globs(m.strings())...)
 	case "autoApprove", "alwaysAllow":
-		if len(m.elements()) > 0 {
-			e.texts.vault.note("the client calls some of its tools without asking; mcpschedd's own it asks about")
-		}
+		e.server.Approved = append(e.server.Approved, m.strings()...)
 	case "timeout", "tool_timeout_sec", "startup_timeout_sec", "startup_timeout_ms":
 		e.timeout(m)
 	case "oauth", "auth", "headersHelper", "oauth_resource", "scopes":

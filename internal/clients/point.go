@@ -11,8 +11,8 @@ import (
 type Pointed struct {
 	Path     string
 	Text     []byte
-	Taken    []string // servers that it has no longer
-	Connects bool     // mcpschedd itself starts connect there, and started serve
+	Moves    []Move // servers that it has no longer
+	Connects bool   // mcpschedd itself starts connect there, and started serve
 }
 
 // Checked reports whether a file belongs to a project, so that others have it too: it is
@@ -21,8 +21,9 @@ func (r *Reader) Checked(path string) bool { return r.project(path) != "" }
 
 // Point takes servers out of the files that they were read from, and puts mcpschedd there,
 // which line starts. called is the upstream that a server has become; "": it stays.
-// What starts mcpschedd serve already starts connect then.
-func (r *Reader) Point(called func(Server) string, line []string) ([]Pointed, error) {
+// approved are tools of it that the client need not ask about. What starts mcpschedd serve
+// already starts connect then.
+func (r *Reader) Point(called func(Server) string, line []string, approved func(Server) []string) ([]Pointed, error) {
 	var all []Pointed
 	for _, path := range slices.Sorted(maps.Keys(r.docs)) {
 		if r.Checked(path) {
@@ -30,13 +31,15 @@ func (r *Reader) Point(called func(Server) string, line []string) ([]Pointed, er
 		}
 		doc, p := r.docs[path], Pointed{Path: path}
 		var taken []Origin
+		var free []string
 		for _, s := range r.servers {
-			if s.From.File == path && called(s) != "" {
-				taken, p.Taken = append(taken, s.From), append(p.Taken, s.From.entry)
+			if upstream := called(s); s.From.File == path && upstream != "" {
+				taken, p.Moves = append(taken, s.From), append(p.Moves, s.move(upstream))
+				free = append(free, approved(s)...)
 			}
 		}
 		client, _ := clientOf(doc)
-		own, put := slices.Clone(r.self), []rawServer{doc.own(client.shape, line)}
+		own, put := slices.Clone(r.self), []rawServer{doc.own(client.shape, line, free)}
 		if own = slices.DeleteFunc(own, func(o ownEntry) bool { return o.file != path }); len(own) > 0 {
 			put = nil
 		}

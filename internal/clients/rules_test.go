@@ -76,10 +76,32 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-func TestRuleNames(t *testing.T) {
-	r := ruled(t, map[string]string{"/home/ann/.claude.json": claudeFile})
-	want := "mcp__git_hub__TOOL is mcp__mcpschedd__github__TOOL"
-	if got := r.Servers()[0].RuleNames("github"); got != want {
-		t.Errorf("got %q, want %q", got, want)
+func TestRewrites(t *testing.T) {
+	r := ruled(t, map[string]string{
+		"/home/ann/.claude.json":          claudeFile,
+		"/home/ann/.claude/settings.json": `{"permissions": {"allow": ["mcp__fs__read", "mcp__notes", "mcp__fsx__a"], "ask": ["mcp__git_hub__*"]}}`,
+		"/p/.claude/settings.local.json":  `{"permissions": {"allow": ["mcp__fs", "mcp__notes__a"]}}`,
+		"/p/.claude/settings.json":        `{"hooks": {"PreToolUse": [{"matcher": "mcp__notes__.*|mcp__fs__a"}]}}`,
+	})
+	called := func(s clients.Server) string { return s.Name }
+	want := map[string]string{
+		"/home/ann/.claude/settings.json": `{"permissions": {"allow": ["mcp__mcpschedd__fs__read", "mcp__notes", "mcp__fsx__a"], "ask": ["mcp__mcpschedd__git-hub__*"]}}`,
+		"/p/.claude/settings.local.json":  `{"permissions": {"allow": ["mcp__mcpschedd__fs-2__*", "mcp__mcpschedd__notes__a"]}}`,
+		"/p/.claude/settings.json":        `{"hooks": {"PreToolUse": [{"matcher": "mcp__mcpschedd__notes__.*|mcp__mcpschedd__fs-2__a"}]}}`,
+	}
+	got := make(map[string]string)
+	for _, w := range r.Rewrites(r.Moves(called), true) {
+		got[w.Path] = string(w.Text)
+		if w.Checked != (w.Path == "/p/.claude/settings.json") {
+			t.Errorf("%s: checked in: %v", w.Path, w.Checked)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, w := range r.Rewrites([]clients.Move{{Name: "notes", Folder: "/p", Upstream: "notes"}}, false) {
+		if want := (clients.Rename{From: "mcp__notes__", To: "mcp__mcpschedd__"}); w.Path == "/p/.claude/settings.json" && !slices.Contains(w.Renamed, want) {
+			t.Errorf("got %v", w.Renamed)
+		}
 	}
 }

@@ -19,6 +19,7 @@ type Server struct {
 	Variables Variables
 	Stays     string   // why the client keeps it; "": it does not
 	Notes     []string // what did not come along, or is not what it was
+	Approved  []string // tools that the client calls without asking
 }
 
 // Origin is where a server stands.

@@ -22,7 +22,14 @@ type Change struct {
 	File    *state.File
 	Text    []byte
 	Pointed *Pointed // of a client's file
+	Renamed []Rename // of a file with rules about tools
 	Hooks   bool     // the file has hooks of mcpschedd then
+}
+
+// Rename is a word that was replaced in a file with rules.
+type Rename struct {
+	From string `json:"from"`
+	To   string `json:"to"`
 }
 
 // record is one import, kept as run.json in a folder of its own beside the files as they were.
@@ -35,12 +42,16 @@ type record struct {
 
 // saved is one file of a run. Secret as its content may be, the record has only digests.
 type saved struct {
-	Path   string `json:"path"`
-	Kept   string `json:"kept,omitempty"` // name of the copy; "": there was no file
-	Before string `json:"before,omitempty"`
-	After  string `json:"after"`
-	Made   string `json:"made,omitempty"` // of a client's file: name of a copy of what it became
-	Hooks  bool   `json:"hooks,omitempty"`
+	Path    string   `json:"path"`
+	Kept    string   `json:"kept,omitempty"` // name of the copy; "": there was no file
+	Before  string   `json:"before,omitempty"`
+	After   string   `json:"after"`
+	Made    string   `json:"made,omitempty"` // of a client's file: name of a copy of what it became
+	Moves   []Move   `json:"moves,omitempty"`
+	Renamed []Rename `json:"renamed,omitempty"`
+	Hooks   bool     `json:"hooks,omitempty"`
+
+	Older json.RawMessage `json:"pointed,omitempty"` // of a client's file, from before there was Made
 }
 
 const runs = "import" // folder of the state
@@ -65,9 +76,9 @@ func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (st
 		if err := c.File.Writable(); err != nil {
 			return "", errors.Join(err, os.RemoveAll(folder))
 		}
-		s := &saved{Path: c.File.Path, After: digest(c.Text), Hooks: c.Hooks}
+		s := &saved{Path: c.File.Path, After: digest(c.Text), Renamed: c.Renamed, Hooks: c.Hooks}
 		if c.Pointed != nil {
-			s.Made = fmt.Sprintf("%d-made-%s", i, filepath.Base(c.File.Path))
+			s.Moves, s.Made = c.Pointed.Moves, fmt.Sprintf("%d-made-%s", i, filepath.Base(c.File.Path))
 			if err := keep(filepath.Join(folder, s.Made), c.Text); err != nil {
 				return "", errors.Join(err, os.RemoveAll(folder))
 			}
@@ -155,6 +166,20 @@ func Undo(dir state.Dir, only func(path string) bool) ([]Undone, error) {
 	return all, errors.Join(failed...)
 }
 
+// Moved are the servers of Claude Code that imports have moved.
+func Moved(dir state.Dir) ([]Move, error) {
+	records, err := load(dir)
+	var all []Move
+	for _, r := range records {
+		for _, s := range r.Files {
+			if filepath.Base(s.Path) == ".claude.json" {
+				all = append(all, s.Moves...)
+			}
+		}
+	}
+	return all, err
+}
+
 // load reads the records of all runs that are not undone, the first one first.
 func load(dir state.Dir) ([]*record, error) {
 	entries, err := os.ReadDir(dir.Path(runs))
@@ -216,10 +241,13 @@ func (r *record) undo(only func(path string) bool) ([]Undone, error) {
 }
 
 // isOurs reports whether a file is the configuration, or one of variables.
-func (s *saved) isOurs() bool { return !s.isClients() && !s.Hooks }
+func (s *saved) isOurs() bool { return !s.isClients() && !s.isSettings() }
 
 // isClients reports whether a file is that of a client, which has servers.
-func (s *saved) isClients() bool { return s.Made != "" }
+func (s *saved) isClients() bool { return s.Made != "" || s.Older != nil }
+
+// isSettings reports whether a file has rules or hooks of Claude Code.
+func (s *saved) isSettings() bool { return len(s.Renamed) > 0 || s.Hooks }
 
 // waits reports whether a file is not to be taken back yet: it is that of another client, or a
 // client that needs it keeps mcpschedd.
@@ -228,7 +256,7 @@ func (r *record) waits(s *saved, only func(path string) bool) bool {
 		return !only(s.Path)
 	}
 	needs := "" // any client's
-	if s.Hooks {
+	if s.isSettings() {
 		needs = ".claude.json"
 	}
 	return !slices.ContainsFunc(r.Sources, only) || slices.ContainsFunc(r.Files, func(o *saved) bool {
@@ -262,6 +290,8 @@ func (s *saved) restore(folder string) (string, error) {
 		return "as it was before", f.Write(was)
 	case !f.Exists && s.isClients():
 		return "made again, as it was before", f.Write(was)
+	case s.Older != nil:
+		return "", fmt.Errorf("%s: has been changed since an older mcpschedd took its servers: the file as it was is %s", s.Path, filepath.Join(folder, s.Kept))
 	case s.isClients():
 		made, err := os.ReadFile(filepath.Join(folder, s.Made))
 		if err != nil {
@@ -272,12 +302,14 @@ func (s *saved) restore(folder string) (string, error) {
 			return "", err
 		}
 		return "has been changed since: only mcpschedd was taken out, and its servers were put back", f.Write(text)
-	case s.Hooks && f.Exists:
-		text, err := WithHooks(s.Path, f.Text, nil)
-		if err != nil {
-			return "", err
+	case s.isSettings() && f.Exists:
+		text := renamedBack(f.Text, s.Renamed)
+		if s.Hooks {
+			if text, err = WithHooks(s.Path, text, nil); err != nil {
+				return "", err
+			}
 		}
-		return "has been changed since: only the hooks were taken out", f.Write(text)
+		return "has been changed since: only the names of tools, or the hooks, were taken back", f.Write(text)
 	}
 	return leftAlone, nil
 }

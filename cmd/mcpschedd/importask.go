@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"mcpschedd/internal/clients"
+	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/state"
+)
+
+// serverClaim is what a server of which nothing is known says of its own tools.
+type serverClaim struct {
+	tools    int
+	readOnly int    // of these, those that it says only read
+	problem  string // why it could not be asked
+}
+
+// claimTimeout is how long an unknown server may take to list its tools: a package that was
+// never run may have to be fetched first.
+const claimTimeout = 10 * time.Second
+
+// ask starts the servers of which nothing is known, all at once, asks each for its tools and
+// ends it. A server that no client starts by itself, as it stands in a file that was only
+// named, is not started before it is taken over.
+func (p *importPlan) ask(ctx context.Context) {
+	var servers []clients.Server
+	for _, s := range p.servers {
+		if s.unknown() && !s.server.Block.Disabled && !p.m.noStart && (p.m.write || p.m.kept(s.server.From.File)) {
+			servers = append(servers, s.server)
+		}
+	}
+	if len(servers) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	c := *p.have
+	c.Upstreams = nil
+	o := options(&c, state.Dir{}, slog.New(slog.DiscardHandler))
+	for _, s := range servers {
+		u, values, err := p.upstream(s)
+		if err != nil {
+			p.claims[s.Name] = serverClaim{problem: err.Error()}
+			continue
+		}
+		r, err := resolved(u, values, os.LookupEnv)
+		o.Upstreams = append(o.Upstreams, wireResolved(ownWorkplace(), &c, u, r, err, state.Dir{}))
+	}
+	var found []proxy.Surveyed
+	briefly(o, func(srv *proxy.Server) { found = srv.Survey(ctx) })
+	for _, f := range found {
+		var claim serverClaim
+		if f.Offer == nil {
+			claim.problem, _, _ = strings.Cut(reason(f.Problem), "\n") // without what it wrote to stderr
+		}
+		for _, t := range f.Tools {
+			if t.Hidden {
+				continue
+			}
+			claim.tools++
+			if t.Hints.ReadOnly != nil && *t.Hints.ReadOnly {
+				claim.readOnly++
+			}
+		}
+		p.claims[f.Upstream] = claim
+	}
+}
+
+// kept reports whether a file is one that a client keeps for its user: the client starts the
+// servers in it anyway.
+func (m *importing) kept(path string) bool {
+	return slices.ContainsFunc(clients.All, func(c *clients.Client) bool { return slices.Contains(c.Places(m.machine()), path) })
+}
