@@ -28,10 +28,8 @@ const (
 // and what the session did before count too; nil: neither does. A query that is a tool's name finds that
 // first. One without words finds nothing.
 func (x *Index) Search(query string, limit int, s *Session) []Hit {
-	query = strings.TrimSpace(query)
-	if len(query) > longestText {
-		query = query[:longestText]
-	}
+	named := strings.TrimSpace(query)
+	query = withoutPaths(query)
 	words := uniqueTerms(query)
 	learned, known := s.evidence(x, words), make(map[string][]meaning)
 	score := x.score(words, known, learned)
@@ -49,7 +47,7 @@ func (x *Index) Search(query string, limit int, s *Session) []Hit {
 			score[i] = (1-partWorth)*score[i] + partWorth*best[i]
 		}
 	}
-	x.raiseNamed(score, query)
+	x.raiseNamed(score, named)
 	var hits []Hit
 	for i, v := range score {
 		if v > 0 {

@@ -55,6 +55,8 @@ func TestSearch(t *testing.T) {
 		{"HÖCHSTTEMPERATUR", "wetter/vorhersage"},
 		{"微博 热搜", "trends/weibo"},
 		{"delte a direcotry", "files/delete_directory"},
+		{"open /srv/closed_issues/list.bib", "files/read_file"},
+		{"remove all in /srv/pull_request", "files/delete_directory"},
 		{"read_file", "files/read_file"},
 		{"files/read_file", "files/read_file"},
 		{"Close the issue of the login page, and tell me nothing else", "tracker/close_issue"},
@@ -82,7 +84,7 @@ func TestSearchBadInput(t *testing.T) {
 	x, none := toolsearch.New(tools()), toolsearch.New(nil)
 	for name, query := range map[string]string{
 		"empty": "", "blank": " \n\t", "stop words": "what is the", "signs": "!?*()[]{}\\^$", "not UTF-8": "read \xff\xfe file",
-		"long": strings.Repeat("read a file. ", 8000), "one long word": strings.Repeat("a", 100_000), "long Chinese": strings.Repeat("微博热搜", 20_000),
+		"long": strings.Repeat("read a file. ", 8000), "paths": strings.Repeat("/a.b ", 20_000), "one long word": strings.Repeat("a", 100_000), "long Chinese": strings.Repeat("微博热搜", 20_000),
 		"Arabic": "قراءة ملف", "Thai": "อ่านไฟล์", "Korean": "파일 읽기", "emoji": "📁🔥", "zero": "\x00\x00",
 	} {
 		t.Run(name, func(t *testing.T) {

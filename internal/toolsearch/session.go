@@ -39,7 +39,7 @@ func (s *Session) Searched(text string, found []string) {
 		return
 	}
 	q := query{found: found}
-	for _, word := range uniqueTerms(text) {
+	for _, word := range uniqueTerms(withoutPaths(text)) {
 		if hash := hashOf(word); hash != "" {
 			q.words = append(q.words, hash)
 		}
@@ -111,9 +111,9 @@ func (s *Session) Called(key string) {
 // fit is 10 to 30. They are about what does best on tasks of LiveMCPBench that were not
 // learned from, in coarse steps.
 const (
-	wordWorth   = 2  // of the logarithm of how much likelier a word makes a tool
-	priorWeight = 10 // queries that the tools' share of a word is mixed with
-	usesWorth   = 1  // of the logarithm of how often a tool was called for
+	wordWorth   = 3  // of the logarithm of how much likelier a word makes a tool
+	priorWeight = 30 // queries that the tools' share of a word is mixed with
+	usesWorth   = 2  // of the logarithm of how often a tool was called for
 	withWorth   = 12 // of the share of sessions with a tool called before in which this was called too
 	nextWorth   = 20 // of those in which it came next
 	fewSessions = 2  // added to these sessions, so that one alone says little

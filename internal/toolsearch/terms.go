@@ -52,6 +52,35 @@ func folded(text string) string {
 	return out
 }
 
+// withoutPaths is a query with "file" and its type, or "folder", in the place of each path: what
+// a file is called says nothing of what is to be done with it.
+func withoutPaths(query string) string {
+	query = query[:min(len(query), longestText)]
+	for word := range strings.FieldsSeq(query) {
+		path := strings.Trim(word, "\"'`()[],;:.?!")
+		if kind, isFile := fileType(path); isFile {
+			query = strings.Replace(query, path, "file "+kind, 1)
+		} else if len(path) > 1 && path[0] == '/' {
+			query = strings.Replace(query, path, "folder", 1)
+		}
+	}
+	return query
+}
+
+// fileType is the ending of a file's name, "md" of "notes.md"; a host and a version have none.
+func fileType(path string) (kind string, ok bool) {
+	at := strings.LastIndexByte(path, '.')
+	if kind = path[at+1:]; at < 1 || len(kind) > 5 || strings.Contains(path, "://") || strings.HasPrefix(path, "www.") {
+		return "", false
+	}
+	for _, r := range kind {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return "", false
+		}
+	}
+	return kind, strings.ContainsFunc(kind, unicode.IsLetter)
+}
+
 // runsOf divides a text into runs of letters and digits: at anything else, where a capital
 // follows a small letter or a digit, and where a script without spaces begins or ends.
 func runsOf(text string) (out []string) {
@@ -86,7 +115,7 @@ func stem(word string) string {
 		word = word[:len(word)-3] + "y"
 	case len(word) > 4 && hasAnySuffix(word, "sses", "xes", "ches", "shes", "zes"):
 		word = word[:len(word)-2]
-	case len(word) > 3 && strings.HasSuffix(word, "s") && !hasAnySuffix(word, "ss", "us", "is"):
+	case len(word) > 3 && strings.HasSuffix(word, "s") && !hasAnySuffix(word, "ss", "us", "is") && word != "news":
 		word = word[:len(word)-1]
 	}
 	for _, suffix := range []string{"ing", "ed"} {

