@@ -3,10 +3,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valkey"
 )
 
@@ -30,6 +34,54 @@ func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.C
 	common = proxy.NewCommon(o)
 	peers.Count(common.Share)
 	peers.Publish(common.Figures)
-	common.ShareFigures(peers.Published)
+	peers.Refused(common.Refused)
+	common.ShareWith(proxy.Replicas{
+		Figures: peers.Published, TellRefused: peers.TellRefused,
+		Learned: func(key func() string, own speculate.Learned) speculate.Learned {
+			return keptTogether(peers.Update, key, own)
+		},
+	})
 	return common, func() { common.Close(); peers.Close() }, nil
 }
+
+// keeper replaces what is kept under a name by what next makes of it.
+type keeper func(ctx context.Context, name string, next func(old []byte) ([]byte, error)) error
+
+// keptTogether keeps what belongs to a server with the other replicas under a key, and what its
+// sessions used, with a copy of the rest, where own does. A replica that cannot reach the others
+// begins with that copy; what it learns then is kept when it can.
+func keptTogether(update keeper, key func() string, own speculate.Learned) speculate.Learned {
+	if own == nil {
+		own = speculate.InMemory()
+	}
+	begun := false
+	return func(merge func([]byte) ([]byte, error)) error {
+		return own(func(stored []byte) (next []byte, err error) {
+			as := key()
+			if as == "" {
+				return merge(stored)
+			}
+			copied, values := speculate.SplitLearned(stored)
+			ctx, cancel := context.WithTimeout(context.Background(), othersWithin)
+			defer cancel()
+			err = update(ctx, "learned:"+as, func(theirs []byte) (server []byte, err error) {
+				if theirs == nil {
+					theirs = copied
+				}
+				if next, err = merge(slices.Concat(values, theirs)); err == nil {
+					server, _ = speculate.SplitLearned(next)
+				}
+				return server, err
+			})
+			if err != nil && !begun {
+				next, err = merge(stored)
+			}
+			begun = begun || err == nil
+			return next, err
+		})
+	}
+}
+
+// othersWithin is how long what is kept with other replicas is waited for: less than another
+// process here waits for the file of the copy.
+const othersWithin = time.Second

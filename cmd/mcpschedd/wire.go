@@ -167,6 +167,9 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 		SharedIdentity: u.SharedIdentity,
 		Exclusive:      u.Exclusive,
 	}
+	if c.Dedup.Store != "" {
+		wired.LearnedAs = learnedAs(c, u.Name, r)
+	}
 	if dir == (state.Dir{}) {
 		return wired
 	}
@@ -208,6 +211,21 @@ func learned(at workplace, dir state.Dir, name string, r config.Resolved) specul
 			return next, err
 		})
 	}
+}
+
+// learnedAs is the same where replicas reach a server as the same principal, and have the same
+// rules for tools; "" where that cannot be told.
+func learnedAs(c *config.Config, name string, r config.Resolved) string {
+	tools := slices.Clone(c.Tools)
+	for i := range tools {
+		tools[i].Line = 0 // where a rule stands does not matter
+	}
+	parts := []any{speculate.LearnedVersion, name, r.Command, r.Args, r.Cwd, r.URL}
+	parts = append(parts, map[string]string(r.Env), map[string]string(r.Headers), c.Enrichment, tools)
+	if _, err := json.Marshal(parts); err != nil {
+		return "" // an argument of a follow-up is a number that JSON does not have
+	}
+	return fingerprint(parts...)
 }
 
 // secrets are the values of a server's environment that are never shown: all

@@ -29,6 +29,26 @@ func TestRetryAfterStopsGuesses(t *testing.T) {
 	})
 }
 
+// A 429 that another replica was told of counts as one of this process's own, and is counted
+// there. What several calls hear at once, and what a process on this machine says, is no news to it.
+func TestRefused(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		h, other := limit.New(nil), limit.New(nil)
+		first, second, local := enter(t, h, github), enter(t, h, github), enter(t, h, "upstream:files")
+		if !first.Leave(limited(7*time.Second)) || second.Leave(limited(7*time.Second)) || local.Leave(limited(0)) {
+			t.Error("want the first 429 of the remote host alone to be news")
+		}
+		other.Refused(github, 7*time.Second)
+		wantRefused(t, other, github, limit.ErrCoolingDown)
+		time.Sleep(7 * time.Second)
+		enter(t, other, github).Leave(good)
+		wantRefused(t, other, github, nil)
+		if got := other.Stats()[0].Limited; got != 0 {
+			t.Errorf("counted %d, want none", got)
+		}
+	})
+}
+
 func TestHalfOpen(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

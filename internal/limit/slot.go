@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/age"
@@ -30,8 +31,10 @@ type Verdict struct {
 	Failed     bool          // there was no good answer, for whatever reason
 }
 
-// Leave ends the call. Every slot is left exactly once.
-func (s *Slot) Leave(v Verdict) {
+// Leave ends the call. Every slot is left exactly once. It reports whether the verdict is news
+// to what else calls the host, from another machine: a 429 that the call could not have known
+// of before it began.
+func (s *Slot) Leave(v Verdict) (news bool) {
 	all := s.at.all
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -47,6 +50,7 @@ func (s *Slot) Leave(v Verdict) {
 		if s.prefetch {
 			at.seen.LimitedPrefetches++
 		}
+		news = s.era == at.cooling.era && !strings.HasPrefix(at.seen.Host, localPrefix)
 		at.cooling.begin(s.era, v.RetryAfter, all.now())
 	case s.probe && !v.Failed && s.era == at.cooling.era:
 		at.cooling.end()
@@ -54,6 +58,17 @@ func (s *Slot) Leave(v Verdict) {
 	if len(at.calls) > 0 || len(at.prefetches) > 0 {
 		at.dispatch(all.now())
 	}
+	return news
+}
+
+// Refused notes that a host said 429 to another replica of this process, as at the end of a
+// call of its own; no call is counted.
+func (h *Hosts) Refused(name string, retryAfter time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := h.find(name)
+	at.cooling.begin(at.cooling.era, retryAfter, h.now())
+	at.dispatch(h.now())
 }
 
 // waiter is a call that has not begun yet.

@@ -49,9 +49,6 @@ func Line(bodies ...string) []byte {
 	return b.Bytes()
 }
 
-// Version is that of the state.
-const Version = version
-
 // Open is how many candidates await their label.
 func (s *Session) Open() int { return s.pending.n }
 

@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// version is the first line of a state. Another one is not read.
-const version = 6
+// StateVersion is the first line of a state. Another one is not read.
+const StateVersion = 6
 
 // A state is lines, each with a checksum, so that what is damaged costs no more than the line
 // that it is in: the version, then records. Each says whether it belongs to the server, wherever
@@ -58,7 +58,7 @@ const perLine = 4096 // things in one record
 
 // save writes the state, in an order that does not depend on chance.
 func (m *state) save() []byte {
-	out := appendLine(nil, fmt.Appendf(nil, `{"v":%d}`, version))
+	out := appendLine(nil, fmt.Appendf(nil, `{"v":%d}`, StateVersion))
 	put := func(part string, r record) {
 		var body bytes.Buffer
 		body.WriteString(part + " ")
@@ -181,8 +181,8 @@ func (m *state) load(stored []byte) error {
 		}
 		var is int
 		if _, err := fmt.Sscanf(string(body[:min(len(body), 20)]), `{"v":%d`, &is); err == nil {
-			if is != version {
-				return fmt.Errorf("state: version %d, want %d: learning begins anew", is, version)
+			if is != StateVersion {
+				return fmt.Errorf("state: version %d, want %d: learning begins anew", is, StateVersion)
 			}
 			known = true
 			continue

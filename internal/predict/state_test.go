@@ -125,7 +125,7 @@ func TestOtherVersion(t *testing.T) {
 	old := predict.Line(`{"v":2}`, `{"sessions":9}`, `{"constants":{"h":1,"total":2,"values":[{"h":1,"n":2,"sessions":2,"last":1}]}}`)
 	m := model()
 	next, err := m.Merge(old)
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprint("version 2, want ", predict.Version)) {
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprint("version 2, want ", predict.StateVersion)) {
 		t.Errorf("got error %v, want one that names both versions", err)
 	}
 	learn(t, m, 0, 15)
@@ -215,7 +215,7 @@ func FuzzState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		_, body, _ := strings.Cut(strings.TrimSpace(line), " ")
 		m := model()
-		m.Merge(predict.Line(fmt.Sprintf(`{"v":%d}`, predict.Version), body))
+		m.Merge(predict.Line(fmt.Sprintf(`{"v":%d}`, predict.StateVersion), body))
 		learn(t, m, 0, 2)
 		m.Merge(nil)
 	})

@@ -290,7 +290,7 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 		o := outcome{answer: answer, err: err, verdict: verdict(answer, err)}
 		if slot != nil {
 			c.returned(err, o.verdict.Limited)
-			slot.Leave(o.verdict)
+			c.s.srv.common.left(slot, c.class.host, o.verdict)
 		}
 		c.settle(write, answer, err)
 		if giveUp != nil {

@@ -14,6 +14,7 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/record"
+	"mcpschedd/internal/speculate"
 )
 
 // Common is what the servers of one process have in common: the store, so that a write through
@@ -26,7 +27,7 @@ type Common struct {
 	budgets *budget.Pool
 	meter   *meter // of the answers that these count
 
-	others func(context.Context) []string // what other replicas published, each [Common.Figures]; nil: there are none
+	replicas Replicas
 
 	mu      sync.Mutex
 	servers []*Server // that have not been closed; the first reports the figures of both
@@ -43,9 +44,39 @@ func NewCommon(o Options) *Common {
 // Share divides the limits of hosts among n replicas, of which this process is one.
 func (c *Common) Share(n int) { c.limits.Share(n) }
 
-// ShareFigures has what is shown of all replicas say what the others have published. It is
-// called before there is a server.
-func (c *Common) ShareFigures(others func(context.Context) []string) { c.others = others }
+// Replicas are the other replicas of this process, as far as more than answers is shared with
+// them. What is nil is not.
+type Replicas struct {
+	Figures func(context.Context) []string // what they published, each [Common.Figures]
+
+	// TellRefused tells them that a host said 429. It must not wait.
+	TellRefused func(host string, retryAfter time.Duration)
+
+	// Learned keeps what belongs to a server, which own keeps, with what those have that say the
+	// same key at that moment; "": alone.
+	Learned func(key func() string, own speculate.Learned) speculate.Learned
+}
+
+// ShareWith is called before there is a server.
+func (c *Common) ShareWith(r Replicas) { c.replicas = r }
+
+// left ends a call at a host, and tells the other replicas if it was refused there.
+func (c *Common) left(slot *limit.Slot, host string, v limit.Verdict) {
+	if news := slot.Leave(v); news && c.replicas.TellRefused != nil {
+		c.replicas.TellRefused(host, v.RetryAfter)
+	}
+}
+
+// Refused notes that a host refused a call of another replica as one too many: prefetches leave
+// it alone for as long here, and fewer are made.
+func (c *Common) Refused(host string, retryAfter time.Duration) {
+	c.limits.Refused(host, retryAfter)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.servers {
+		s.prefetch.Scheduler.LimitedElsewhere(host, time.Now())
+	}
+}
 
 // Figures are those of this replica, as JSON for the others; nil: there are none yet.
 func (c *Common) Figures() []byte {
@@ -80,13 +111,13 @@ func replicaName() string {
 // addOthers adds what the other replicas have published. What cannot be read, of another
 // version perhaps, is left out.
 func (c *Common) addOthers(out *record.Stats) {
-	if c.others == nil {
+	if c.replicas.Figures == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), othersWithin)
 	defer cancel()
 	out.Replicas = []string{replicaName()}
-	for _, text := range c.others(ctx) {
+	for _, text := range c.replicas.Figures(ctx) {
 		var more record.Stats
 		if json.Unmarshal([]byte(text), &more) == nil && more.SchemaVersion == out.SchemaVersion {
 			out.Add(&more)

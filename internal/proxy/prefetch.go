@@ -34,8 +34,23 @@ type prefetchable struct {
 func (s *session) observable(l *leased) *speculate.Upstream {
 	return &speculate.Upstream{
 		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Shared: l.Shared(), Remote: l.member.Spec.URL != "", Exclusive: l.member.Exclusive,
-		Learned: l.member.Learned, Offered: &prefetchable{s, l},
+		Learned: s.srv.learned(l.member), Offered: &prefetchable{s, l},
 	}
+}
+
+// learned is where what is learned of an upstream's calls is kept. What is shared with other
+// replicas follows the rules that are in force when it is kept.
+func (s *Server) learned(m *member) speculate.Learned {
+	with := s.common.replicas.Learned
+	if with == nil {
+		return m.Learned
+	}
+	return with(func() string {
+		if now := s.policy.Load().find(m.Spec.Name); now != nil && now.key == m.key {
+			return now.LearnedAs
+		}
+		return m.LearnedAs
+	}, m.Learned)
 }
 
 // Tools are the names of those that are listed.

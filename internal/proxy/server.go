@@ -89,6 +89,7 @@ type Upstream struct {
 	SharedIdentity bool                // with Spec.Shared: all sessions are one principal to it
 	Exclusive      bool                // nothing but calls through this proxy changes what it reads
 	Learned        speculate.Learned   // where what is learned of its calls is kept; nil: nowhere
+	LearnedAs      string              // replicas that say the same keep together what belongs to the server; "": none do
 }
 
 // Server is one running proxy. It has more than 25 methods because it is the face of all

@@ -89,9 +89,24 @@ func (d *Scheduler) Prefetching(hostName string, now time.Time) {
 func (d *Scheduler) Limited(hostName string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h := d.hostLocked(hostName)
-	if !h.sent.IsZero() && now.Sub(h.sent) < aWhile {
+	if h := d.hostLocked(hostName); h.limited(now) {
 		d.harmLocked(h, nil, RateLimited, 0)
 	}
+}
+
+// LimitedElsewhere notes that a host refused a call of another replica, which counts that. The
+// host loses a level here as well if a prefetch was sent there within the last minute.
+func (d *Scheduler) LimitedElsewhere(hostName string, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.hostLocked(hostName); h.limited(now) {
+		d.moveHostLocked(h, RateLimited.String(), (*throttle).harm)
+	}
+}
+
+// limited reports whether a prefetch may be what made the host refuse a call.
+func (h *host) limited(now time.Time) bool {
+	may := !h.sent.IsZero() && now.Sub(h.sent) < aWhile
 	h.sent = time.Time{}
+	return may
 }

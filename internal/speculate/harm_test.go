@@ -50,6 +50,25 @@ func TestHarm(t *testing.T) {
 	}
 }
 
+// A host that refused a call of another replica loses a level here if a prefetch was sent there
+// within the last minute, and the other replica alone counts that.
+func TestLimitedElsewhere(t *testing.T) {
+	d := newScheduler(speculate.Options{})
+	now := time.Now()
+	d.LimitedElsewhere(host, now)
+	wantRoom(t, d.Session(""), host, "3 1 false")
+	d.Prefetching(host, now)
+	d.LimitedElsewhere(host, now.Add(2*time.Minute))
+	wantRoom(t, d.Session(""), host, "3 1 false")
+	d.Prefetching(host, now)
+	d.LimitedElsewhere(host, now.Add(time.Second))
+	d.LimitedElsewhere(host, now.Add(time.Second)) // there was no other prefetch
+	wantRoom(t, d.Session(""), host, "1 2 false")
+	if got := d.Stats().Harm; got != (speculate.HarmStats{}) {
+		t.Errorf("counted %+v, want nothing", got)
+	}
+}
+
 // However many of its tools ask something, a host is not held to account: each of
 // them is barred, and that is no reason to leave the others.
 func TestQuestionsSpareTheHost(t *testing.T) {

@@ -47,7 +47,7 @@ func (u *upstreams) at(up *Upstream) *upstreamState {
 	old := o
 	o = &upstreamState{made: *rules, keep: up.Learned, at: up, instances: make(map[uint64]struct{})}
 	if o.keep == nil {
-		o.keep = inMemory()
+		o.keep = InMemory()
 	}
 	o.model = predict.New(predict.Options{
 		Tool: func(name string) predict.Tool { return o.at.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(up.Exclusive),
@@ -109,11 +109,14 @@ func (o *upstreamState) usual() map[string]enrich.Spread {
 	return all
 }
 
-// inMemory keeps what was learned for as long as the process lives.
-func inMemory() Learned {
+// InMemory keeps what was learned for as long as the process lives.
+func InMemory() Learned {
 	var kept []byte
-	return func(merge func([]byte) ([]byte, error)) (err error) {
-		kept, err = merge(kept)
+	return func(merge func([]byte) ([]byte, error)) error {
+		next, err := merge(kept)
+		if err == nil {
+			kept = next
+		}
 		return err
 	}
 }
@@ -225,12 +228,15 @@ func (u *upstreams) kept(o *upstreamState, k keeping) {
 	o.concurrency = o.concurrency.or(k.concurrency)
 	o.model.Kept(k.model, k.written)
 	if k.panicked {
-		o.keep = inMemory() // what was learned, its bars above all, still counts in this process
+		o.keep = InMemory() // what was learned, its bars above all, still counts in this process
 	}
 	if o.again {
 		u.keep(o)
 	}
 }
+
+// LearnedVersion is that of what is kept. What is of another one is not read.
+const LearnedVersion = predict.StateVersion
 
 // SplitLearned divides what is kept of an upstream into what belongs to its server, in
 // whatever folder it is used, and the values of the sessions of one folder. Behind the values

@@ -90,12 +90,16 @@ func (s *Store) await(name string) <-chan struct{} {
 	return c
 }
 
-// hear takes what is told of fetches that have ended, until ctx ends.
+// hear takes what is told of fetches that have ended, and of hosts, until ctx ends.
 func (s *Store) hear(ctx context.Context) {
 	for ctx.Err() == nil {
 		if conn := s.conn.Load(); conn != nil {
 			c := *conn
-			_ = c.Receive(ctx, c.B().Subscribe().Channel(notices).Build(), func(m rueidis.PubSubMessage) {
+			_ = c.Receive(ctx, c.B().Subscribe().Channel(notices, refusals).Build(), func(m rueidis.PubSubMessage) {
+				if m.Channel == refusals {
+					s.heardRefused(m.Message)
+					return
+				}
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				if waiting := s.notice[m.Message]; waiting != nil {

@@ -1,8 +1,12 @@
 package valkey_test
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -57,11 +61,15 @@ func TestBadServer(t *testing.T) {
 	}
 	t.Cleanup(func() { silent.Close() })
 	for name, tt := range map[string]struct{ url, says string }{
-		"a cluster":        {startServer(t, "--cluster-enabled", "yes").addr, "Cluster"},
-		"one that evicts":  {startServer(t, "--maxmemory-policy", "allkeys-lru").addr, "allkeys-lru"},
-		"a wrong password": {"user:wrong@" + startServer(t, "--requirepass", "right").addr, "WRONGPASS"},
-		"one that hangs":   {silent.Addr().String(), "deadline"},
-		"nothing":          {"127.0.0.1:1", "refused"},
+		"a cluster":                 {startServer(t, "--cluster-enabled", "yes").addr, "Cluster"},
+		"one that evicts":           {startServer(t, "--maxmemory-policy", "allkeys-lru").addr, "allkeys-lru"},
+		"a wrong password":          {"user:wrong@" + startServer(t, "--requirepass", "right").addr, "WRONGPASS"},
+		"an old one":                {startOldServer(t), "version 5.0.7"},
+		"one that lacks commands":   {startServer(t, "--rename-command", "HSETNX", "").addr, "HSETNX"},
+		"one that runs no scripts":  {startServer(t, "--rename-command", "EVAL", "").addr, "EVAL"},
+		"a user that may do little": {"user:right@" + startServer(t, "--user", "user", "on", ">right", "~*", "&*", "+@read", "+info", "+time", "+set").addr, "NOPERM"},
+		"one that hangs":            {silent.Addr().String(), "deadline"},
+		"nothing":                   {"127.0.0.1:1", "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,6 +82,11 @@ func TestBadServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
+			defer func() {
+				if t.Failed() {
+					t.Logf("the log: %s", log)
+				}
+			}()
 			waitUntil(t, "the log says "+tt.says, func() bool { return strings.Contains(log.String(), tt.says) })
 			if _, err := s.Look(t.Context(), []call.Place{{Domain: "host"}}); err == nil {
 				t.Error("it is looked at")
@@ -86,6 +99,53 @@ func TestBadServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// startOldServer starts what answers as an old version does.
+func startOldServer(t *testing.T) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	info := "# Server\r\nredis_version:5.0.7\r\nrole:master\r\nmaster_replid:0123\r\ncluster_enabled:0\r\n"
+	answers := map[string]string{
+		"GET": "$-1\r\n", "CLIENT": "+OK\r\n", "PING": "+PONG\r\n", "TIME": "*2\r\n$1\r\n1\r\n$1\r\n0\r\n", "INFO": fmt.Sprintf("$%d\r\n%s\r\n", len(info), info),
+	}
+	serve := func(c net.Conn) {
+		defer c.Close()
+		for in := bufio.NewReader(c); ; {
+			var parts, length int
+			if _, err := fmt.Fscanf(in, "*%d\r\n", &parts); err != nil {
+				return
+			}
+			var words []string
+			for range parts {
+				if _, err := fmt.Fscanf(in, "$%d\r\n", &length); err != nil {
+					return
+				}
+				word := make([]byte, length+2)
+				if _, err := io.ReadFull(in, word); err != nil {
+					return
+				}
+				words = append(words, string(word[:length]))
+			}
+			if _, err := io.WriteString(c, cmp.Or(answers[words[0]], "-ERR unknown command '"+words[0]+"'\r\n")); err != nil {
+				return
+			}
+		}
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(c)
+		}
+	}()
+	return l.Addr().String()
 }
 
 // What another program has put where ours stands, and values that were cut short, are misses.

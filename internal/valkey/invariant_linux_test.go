@@ -80,6 +80,9 @@ const (
 
 var names = [...]string{"hits", "joined or borrowed", "fetched", "writes", "writes refused", "writes given up", "deaths", "cuts, stops and kills"}
 
+// seldom is a register that is written by a trouble alone.
+const seldom = 8
+
 // read reads a register at a replica. What it gets may be no older than what held when it began.
 func (a *arena) read(r *replica, reg *register, nth int) {
 	r.mu.RLock()
@@ -153,7 +156,10 @@ func (a *arena) write(r *replica, reg *register) {
 	case <-time.After(takes):
 	}
 	reg.version.Add(1)
-	if rand.IntN(4) == 0 {
+	switch { // until its answer is there
+	case takes > lease:
+		pause(50)
+	case rand.IntN(4) == 0:
 		pause(2)
 	}
 	p.End()
@@ -163,10 +169,11 @@ func pause(mostMS int) { time.Sleep(time.Duration(rand.IntN(mostMS*1000)) * time
 
 // trouble makes one fault, and mends it.
 func (a *arena) trouble() {
-	r, server := a.replicas[rand.IntN(len(a.replicas))], a.servers[rand.IntN(len(a.servers))]
-	kinds := 5
+	nth := rand.IntN(len(a.replicas))
+	r, server := a.replicas[nth], a.servers[rand.IntN(len(a.servers))]
+	kinds := 6
 	if a.byHand {
-		kinds = 10
+		kinds = 12
 	}
 	switch rand.IntN(kinds) {
 	default:
@@ -191,16 +198,30 @@ func (a *arena) trouble() {
 		server.signal(syscall.SIGCONT)
 	case 2: // the server dies, and another one comes
 		a.counts[cuts].Add(1)
-		server.kill()
-		pause(300)
-		server.start()
-	case 3, 4: // a replica dies, and another one comes
+		a.restart(server)
+	case 3: // the same, while a replica is cut off that does not learn of a write before
+		if r.cable == nil {
+			return
+		}
+		a.counts[cuts].Add(2)
+		r.cable.setCut(true)
+		a.write(a.replicas[(nth+1)%len(a.replicas)], a.world[seldom])
+		a.restart(server)
+		r.cable.setCut(false)
+	case 4, 5: // a replica dies, and another one comes
 		a.counts[deaths].Add(1)
 		r.mu.Lock()
 		r.die()
 		r.live(a.t)
 		r.mu.Unlock()
 	}
+}
+
+// restart has a server die, and another one come in its place.
+func (a *arena) restart(server *store) {
+	server.kill()
+	pause(300)
+	server.start()
 }
 
 // TestInvariant holds three replicas against the promise of a store: no call is given an answer
@@ -210,10 +231,19 @@ func TestInvariant(t *testing.T) {
 	for name, persistence := range map[string][]string{
 		"emptied by a restart":  nil,
 		"set back by a restart": {"--save", "1 1"}, // to what it held up to a second before
+		"ten minutes ahead":     nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			at := startServer(t, persistence...)
+			if name == "ten minutes ahead" {
+				at.kill()
+				at.ahead()
+				at.start()
+				if text, _ := at.try("EVAL", "return redis.call('TIME')[1] - ARGV[1]", "0", fmt.Sprint(time.Now().Unix())); text < ":590" || text > ":601" {
+					t.Fatalf("the server's clock: got %q, want it ten minutes ahead", text)
+				}
+			}
 			a := &arena{t: t, servers: group{at}}
 			for range 3 {
 				c := newCable(t, at.addr)
@@ -245,7 +275,7 @@ func TestInvariant(t *testing.T) {
 // prove plays, and looks at what happened.
 func (a *arena) prove() {
 	t := a.t
-	for i := range 8 {
+	for i := range 9 {
 		a.world = append(a.world, &register{place: call.Place{Domain: fmt.Sprintf("host%d", i)}})
 	}
 	a.world[7].place = call.Place{Slot: 12345}
@@ -310,7 +340,7 @@ func (a *arena) play(goal int64, troubles int) {
 			for a.stale.Load() == 0 && (!over.Load() || operations.Load() < goal || a.few(goal) != "" && operations.Load() < 20*goal) {
 				operations.Add(1)
 				nth := rand.IntN(len(a.world))
-				if rand.IntN(30) == 0 {
+				if rand.IntN(30) == 0 && nth != seldom {
 					a.write(r, a.world[nth])
 				} else {
 					a.read(r, a.world[nth], nth)

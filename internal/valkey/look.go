@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -103,6 +104,10 @@ func (s *Store) recognise(ctx context.Context, c rueidis.Client, history string,
 		return 0, err
 	}
 	if current != history {
+		if err := s.suits(ctx, c); err != nil {
+			s.down.Store(true) // what is tried again says why
+			return 0, err
+		}
 		s.history.Store(&current)
 		return 0, s.begin(ctx, c, current, now)
 	}
@@ -119,10 +124,41 @@ func (s *Store) recognise(ctx context.Context, c rueidis.Client, history string,
 	return now, nil
 }
 
-// begin notes since when a history is known.
+// begin notes since when a history is known. The replica that does so first cleans up.
 func (s *Store) begin(ctx context.Context, c rueidis.Client, history string, now int64) error {
-	c.Do(ctx, c.B().Set().Key(history+"open").Value(strconv.FormatInt(now, 10)).Nx().Build())
+	if c.Do(ctx, c.B().Set().Key(history+"open").Value(strconv.FormatInt(now, 10)).Nx().Build()).Error() == nil {
+		go s.forgetOlder()
+	}
 	return errHistory
+}
+
+// forgetOlder takes away what stands under earlier histories and does not expire. What a page
+// of keys names was there before the exchange told its history, and a history that has ended
+// never comes back: so what is of another one is of no use to any replica.
+func (s *Store) forgetOlder() {
+	for cursor := uint64(0); ; {
+		var old []string
+		got, err := s.exchange(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
+			return c.B().Scan().Cursor(cursor).Match(prefix + "*").Count(1000).Build()
+		})
+		if err != nil && !errors.Is(err, errYoung) {
+			return
+		}
+		page, err := got.results[0].AsScanEntry()
+		for _, key := range page.Elements {
+			id, of, _ := strings.Cut(strings.TrimPrefix(key, prefix), ":")
+			isHistory := strings.Trim(id, "0123456789abcdef-") == ""
+			if isHistory && (of == "open" || strings.HasPrefix(of, "p:")) && prefix+id+":" != got.history {
+				old = append(old, key)
+			}
+		}
+		if len(old) > 0 {
+			_, _ = s.exchange(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed { return c.B().Unlink().Key(old...).Build() })
+		}
+		if cursor = page.Cursor; err != nil || cursor == 0 {
+			return
+		}
+	}
 }
 
 // errYoung says that a history has not lasted long enough to be relied on. Writes may be

@@ -11,7 +11,28 @@ import (
 // mutants are the rules that replicas keep, each taken out by itself.
 var mutants = []mutant.Mutant{
 	{Name: "told before it is sent", Cuts: []mutant.Cut{
-		{In: "valkey", Call: "Store.announce", Under: []string{"Store.Announce"}, Becomes: "error(nil)"},
+		{In: "valkey", Call: "Store.announce", Under: []string{"Store.Announce"}, Becomes: "*s.history.Load(), error(nil)"},
+	}},
+	{Name: "tokens are read from the primary", Cuts: []mutant.Cut{ // a tracked copy of them will not do
+		{In: "valkey", Call: "clientOption", Under: []string{"New"}, Becomes: `func() (client rueidis.ClientOption, n int, err error) { client, n, err = $&; client.DisableCache = false; return }()`},
+		{In: "valkey", Call: "Store.exchange", Under: []string{"Store.Look"}, Except: []string{"Store.mend", "Store.forgetOlder"}, Becomes: `func() (out reply, err error) {
+			if s.conn.Load() == nil {
+				return out, errDown
+			}
+			c := *s.conn.Load()
+			out.now = time.Now().UnixMilli()
+			for _, p := range places {
+				out.results = append(out.results, c.DoCache(ctx, c.B().Hgetall().Key(placeKey(*s.history.Load(), p)).Cache(), time.Hour))
+				if err := out.results[len(out.results)-1].NonRedisError(); err != nil {
+					return out, err
+				}
+			}
+			return out, nil
+		}()`},
+	}},
+	{Name: "what is absent is not known", Cuts: []mutant.Cut{
+		{In: "valkey", Call: "Store.mend", Under: []string{"Store.Look"}, Becomes: `if len(members) == 0 { tokens[i] = "absent" } else { $& }`},
+		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.noteLocked"}, Becomes: `if token != "absent" { $& }`},
 	}},
 	{Name: "another token is a change", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.noteLocked"}, Becomes: mutant.Nothing},

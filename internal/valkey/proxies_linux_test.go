@@ -45,6 +45,9 @@ func newService(t *testing.T) *service {
 		v.puts.Add(1)
 		return mcp.NewToolResultText(fmt.Sprint(v.value.Add(1))), nil
 	})
+	s.AddTool(mcp.NewTool("busy"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultError("429 Too Many Requests: retry after 60 seconds"), nil
+	})
 	web := httptest.NewServer(server.NewStreamableHTTPServer(s))
 	t.Cleanup(web.Close)
 	v.url = web.URL + "/mcp"
@@ -89,7 +92,8 @@ func newGateway(t *testing.T, v *service, store string) *gateway {
 	o.Common = proxy.NewCommon(o)
 	t.Cleanup(o.Common.Close)
 	peers.Count(o.Common.Share)
-	o.Common.ShareFigures(peers.Published)
+	o.Common.ShareWith(proxy.Replicas{Figures: peers.Published, TellRefused: peers.TellRefused})
+	peers.Refused(o.Common.Refused)
 	s := proxy.New(o, nil)
 	peers.Publish(o.Common.Figures)
 	web := httptest.NewServer(s.Handler())

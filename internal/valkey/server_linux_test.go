@@ -19,6 +19,7 @@ import (
 type store struct {
 	t    testing.TB
 	args []string
+	env  []string // beside the test's own
 	addr string
 
 	mu  sync.Mutex
@@ -33,6 +34,29 @@ func startServer(t testing.TB, more ...string) *store {
 	s.start()
 	t.Cleanup(func() { s.kill() })
 	return s
+}
+
+// ahead has the server's clock be ten minutes ahead from its next start on.
+func (s *store) ahead() {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	code, lib := filepath.Join(dir, "ahead.c"), filepath.Join(dir, "ahead.so")
+	text := `#include <sys/time.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int gettimeofday(struct timeval *restrict t, void *restrict zone) {
+	int r = syscall(SYS_gettimeofday, t, zone);
+	t->tv_sec += 600;
+	return r;
+}
+`
+	if err := os.WriteFile(code, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if out, err := exec.Command("cc", "-shared", "-fPIC", "-o", lib, code).CombinedOutput(); err != nil { // the race detector needs it as well
+		s.t.Fatalf("%v: %s", err, out)
+	}
+	s.env = []string{"LD_PRELOAD=" + lib}
 }
 
 // program is the server's program. Where it must be there, its absence is a failure.
@@ -57,6 +81,7 @@ func (s *store) start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cmd = exec.Command(path, s.args...)
+	s.cmd.Env = append(os.Environ(), s.env...)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	log, err := os.OpenFile(filepath.Join(s.t.TempDir(), "server.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

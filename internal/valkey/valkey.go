@@ -14,9 +14,13 @@
 //	mcpschedd:fence:REPLICA      what this replica wrote last to have the primary confirmed
 //	mcpschedd:replicas           those that were there within Lease, by when, ms
 //	mcpschedd:figures:REPLICA    what it has published; likewise
+//	mcpschedd:kept:NAME          what the replicas keep together
+//
+// What an earlier history has left is taken away when the next one begins.
 package valkey
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -62,6 +66,8 @@ type Store struct {
 	ctx     context.Context                // of what works in the background
 	stop    context.CancelFunc
 	running sync.WaitGroup
+
+	refused atomic.Pointer[func(host string, retryAfter time.Duration)] // is told of hosts that refused another replica; nil: nothing is
 
 	fence fence // where one server may take the place of another
 
@@ -133,6 +139,10 @@ func clientOption(text string) (o rueidis.ClientOption, servers int, err error) 
 		}
 	}
 	if o.Sentinel.MasterSet != "" {
+		if o.TLSConfig != nil {
+			o.TLSConfig.ServerName = "" // each server is to be the one that it is reached as, and not the first Sentinel
+		}
+		o.Sentinel.Username, o.Sentinel.Password = u.Query().Get("sentinel_username"), u.Query().Get("sentinel_password")
 		o.Sentinel.Dialer.Timeout, o.Sentinel.TLSConfig = dialing, o.TLSConfig
 		o.Sentinel.TopologyRefreshInterval = time.Second // what Sentinel publishes may be missed
 	}
@@ -173,15 +183,11 @@ func (s *Store) stayConnected(ctx context.Context) {
 // address is what messages name the server by.
 func (s *Store) address() string { return strings.Join(s.client.InitAddress, ", ") }
 
-// try connects, if there is no connection yet, and checks what is there.
+// try connects, if there is no connection yet, and sees whether the server can be used.
 func (s *Store) try(ctx context.Context) error {
 	if s.conn.Load() == nil {
 		conn, err := rueidis.NewClient(s.client)
 		if err != nil {
-			return err
-		}
-		if err := s.suits(ctx, conn); err != nil {
-			conn.Close()
 			return err
 		}
 		s.conn.Store(&conn)
@@ -193,20 +199,45 @@ func (s *Store) try(ctx context.Context) error {
 	return err
 }
 
-// suits checks that the server is one that what is said here holds for.
+// suits checks that the server is one that what is said here holds for. Each primary is asked
+// when its history is first met.
 func (s *Store) suits(ctx context.Context, conn rueidis.Client) error {
-	text, err := conn.Do(ctx, conn.B().Info().Section("everything").Build()).ToString()
+	text, err := conn.Do(ctx, conn.B().Info().Build()).ToString()
 	if err != nil {
 		return err
 	}
+	version := infoField(text, "redis_version") // Valkey says which it is compatible with
+	major, _, _ := strings.Cut(version, ".")
+	n, _ := strconv.Atoi(major)
 	switch policy := infoField(text, "maxmemory_policy"); {
+	case n < oldest:
+		return fmt.Errorf("it is version %s: expected Valkey, or Redis %d or later", cmp.Or(version, "unknown"), oldest)
 	case infoField(text, "cluster_enabled") == "1":
 		return errors.New("it is a Cluster, whose slots move from server to server without notice: use a single primary")
 	case strings.HasPrefix(policy, "allkeys-"):
 		return fmt.Errorf("maxmemory-policy is %s, which may evict what says that an answer is out of date: set noeviction or volatile-lru", policy)
 	}
+	probe := conn.B().Eval().Script(probeScript).Numkeys(1).Key(prefix + "probe:" + s.id).Arg(notices).Build()
+	if err := conn.Do(ctx, probe).Error(); err != nil {
+		return fmt.Errorf("it does not run what replicas need: %w", err)
+	}
 	return nil
 }
+
+const oldest = 6 // the first version with users, and with replies that tell a map from a list
+
+// probeScript runs the commands of all other scripts, which a server may lack, or its user.
+const probeScript = `
+local k = KEYS[1]
+for _, c in ipairs({
+	{'TIME'}, {'HSETNX', k, 't', '1'}, {'HSET', k, 'w', '1'}, {'HEXISTS', k, 'w'}, {'HGETALL', k}, {'HDEL', k, 'w'}, {'DEL', k},
+	{'SET', k, '1', 'NX', 'PX', '1'}, {'GET', k}, {'PTTL', k}, {'DEL', k}, {'PUBLISH', ARGV[1], ''},
+	{'ZADD', k, 1, 'a'}, {'ZREMRANGEBYSCORE', k, '-inf', 0}, {'ZCARD', k}, {'ZRANGE', k, 0, -1}, {'DEL', k}
+}) do
+	local r = redis.pcall(unpack(c))
+	if type(r) == 'table' and r.err then return redis.error_reply(c[1] .. ': ' .. r.err) end
+end
+return 1`
 
 // infoField is the value of a field in what INFO says; "" if it is not there.
 func infoField(text, name string) string {

@@ -1,0 +1,136 @@
+//go:build !lean
+
+package main
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"mcpschedd/internal/config"
+	"mcpschedd/internal/speculate"
+)
+
+// together is what replicas keep together in a test.
+type together struct {
+	kept map[string][]byte
+	down error // nil: it can be reached
+}
+
+func (s *together) update(_ context.Context, name string, next func([]byte) ([]byte, error)) error {
+	if s.down != nil {
+		return s.down
+	}
+	text, err := next(s.kept[name])
+	if err == nil {
+		s.kept[name] = text
+	}
+	return err
+}
+
+// Replicas with the same rules know what any of them learned of a server, and no values of
+// another one's sessions.
+func TestLearnedByReplicas(t *testing.T) {
+	s := &together{kept: make(map[string][]byte)}
+	replica := func(key string) speculate.Learned {
+		return keptTogether(s.update, func() string { return key }, nil)
+	}
+	// keep adds lines to what a replica keeps, and returns what it is given.
+	keep := func(r speculate.Learned, lines string) (given string) {
+		t.Helper()
+		err := r(func(stored []byte) ([]byte, error) {
+			given = string(stored)
+			if given == "" {
+				stored = []byte("0 {\"v\":6}\n")
+			}
+			return append(stored, lines...), nil
+		})
+		if err != nil && !errors.Is(err, s.down) {
+			t.Fatal(err)
+		}
+		return given
+	}
+	want := func(what, got string, has, hasNot []string) {
+		t.Helper()
+		for _, part := range has {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s: got %q, want %q in it", what, got, part)
+			}
+		}
+		for _, part := range hasNot {
+			if strings.Contains(got, part) {
+				t.Errorf("%s: got %q, want no %q in it", what, got, part)
+			}
+		}
+	}
+	a, b := replica("same"), replica("same")
+	keep(a, "1 server edge\n2 values constant\nconcurrency: serial\n")
+	want("a replica with the same rules", keep(b, "3 server latency\n4 values other\n"), []string{"edge", "serial"}, []string{"constant"})
+	want("the first one again", keep(a, ""), []string{"edge", "latency", "constant"}, []string{"other"})
+	want("one with other rules", keep(replica("differ"), ""), nil, []string{"edge", "latency"})
+	want("one that shares nothing", keep(replica(""), ""), nil, []string{"edge", "latency"})
+	for name, text := range s.kept {
+		want(name, string(text), nil, []string{"constant", "other"})
+	}
+
+	s.down = errors.New("cut off")
+	keep(b, "5 server lost\n")
+	want("a replica that begins while it is cut off", keep(replica("same"), ""), nil, []string{"edge"})
+	s.down, s.kept = nil, make(map[string][]byte)
+	want("a store that was emptied", keep(b, ""), []string{"edge", "latency", "other"}, []string{"lost"})
+	want("the others then", keep(replica("same"), ""), []string{"edge", "latency"}, []string{"other"})
+}
+
+// One that is cut off when it begins goes on with its own copy.
+func TestLearnedByReplicaCutOff(t *testing.T) {
+	s := &together{down: errors.New("cut off")}
+	own := []byte("0 {\"v\":6}\n1 server edge\n")
+	r := keptTogether(s.update, func() string { return "key" }, func(merge func([]byte) ([]byte, error)) (err error) {
+		next, err := merge(own)
+		if err == nil {
+			own = next
+		}
+		return err
+	})
+	merge := func(stored []byte) ([]byte, error) {
+		if !strings.Contains(string(stored), "edge") {
+			t.Errorf("got %q, want the copy", stored)
+		}
+		return append(stored, '+'), nil
+	}
+	if err := r(merge); err != nil || !strings.HasSuffix(string(own), "+") {
+		t.Errorf("at first: %v, kept %q", err, own)
+	}
+	if err := r(merge); !errors.Is(err, s.down) || strings.HasSuffix(string(own), "++") {
+		t.Errorf("later: got %v, kept %q; want it to be kept when the others can be reached", err, own)
+	}
+}
+
+// Replicas share what they learn of a server as one principal, under the same rules.
+func TestLearnedAs(t *testing.T) {
+	server := config.Resolved{URL: "https://wiki.example/mcp", Headers: config.Secrets{"Authorization": "Bearer a"}}
+	rules := func(tools ...config.Tool) *config.Config { return &config.Config{Tools: tools} }
+	as := learnedAs(rules(config.Tool{Name: "wiki/get", Line: 1}), "wiki", server)
+	if got := learnedAs(rules(config.Tool{Name: "wiki/get", Line: 7}), "wiki", server); got != as {
+		t.Error("a line that stands elsewhere makes a difference")
+	}
+	other := server
+	other.Headers = config.Secrets{"Authorization": "Bearer b"}
+	no := false
+	for what, got := range map[string]string{
+		"another tool's rule": learnedAs(rules(config.Tool{Name: "wiki/put"}), "wiki", server),
+		"another rule":        learnedAs(rules(config.Tool{Name: "wiki/get", Speculate: &no}), "wiki", server),
+		"another principal":   learnedAs(rules(config.Tool{Name: "wiki/get"}), "wiki", other),
+		"another name":        learnedAs(rules(config.Tool{Name: "wiki/get"}), "w", server),
+	} {
+		if got == as {
+			t.Errorf("%s makes no difference", what)
+		}
+	}
+	nan := config.Tool{Name: "wiki/get", FollowUp: []config.FollowUp{{Args: map[string]any{"n": math.NaN()}}}}
+	if got := learnedAs(rules(nan), "wiki", server); got != "" {
+		t.Errorf("rules that cannot be compared: got %q", got)
+	}
+}

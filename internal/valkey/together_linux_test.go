@@ -1,0 +1,138 @@
+package valkey_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/valkey"
+)
+
+// shared starts what one more replica shares at a URL, and returns when it can be reached.
+func shared(t *testing.T, url string) *valkey.Store {
+	t.Helper()
+	s, err := valkey.New(valkey.Options{URL: url, Lease: shortLease, WriteSettle: shortSettle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	relied(t, s)
+	return s
+}
+
+// relied returns when what a store says is relied on.
+func relied(t *testing.T, s *valkey.Store) {
+	t.Helper()
+	waitUntil(t, "a token", func() bool {
+		tokens, err := s.Look(t.Context(), []call.Place{{Domain: "host"}})
+		return err == nil && tokens[0] != ""
+	})
+}
+
+// What replicas keep together none of them overwrites unseen.
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	at := startServer(t)
+	cable := newCable(t, at.addr)
+	a, b := shared(t, "valkey://"+at.addr), shared(t, "valkey://"+cable.addr())
+	add := func(old []byte) ([]byte, error) {
+		n, _ := strconv.Atoi(string(old))
+		return strconv.AppendInt(nil, int64(n+1), 10), nil
+	}
+	const each = 30
+	var wait sync.WaitGroup
+	for _, s := range []*valkey.Store{a, b} {
+		wait.Go(func() {
+			for done := 0; done < each; { // what fails because the other one is always faster is tried again
+				if s.Update(t.Context(), "n", add) == nil {
+					done++
+				}
+			}
+		})
+	}
+	wait.Wait()
+	refuse := errors.New("left as it is")
+	got := ""
+	err := a.Update(t.Context(), "n", func(old []byte) ([]byte, error) { got = string(old); return []byte("lost"), refuse })
+	if !errors.Is(err, refuse) || got != strconv.Itoa(2*each) {
+		t.Errorf("got %q (%v), want %d", got, err, 2*each)
+	}
+	if err := a.Update(t.Context(), "n", func(old []byte) ([]byte, error) { got = string(old); return make([]byte, 20<<20), nil }); err == nil || got == "lost" {
+		t.Errorf("what is too long: got %v, after %q", err, got)
+	}
+	cable.setCut(true)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := b.Update(ctx, "n", add); err == nil {
+		t.Error("a replica that is cut off: it is kept")
+	}
+}
+
+// A host that refused a call of one replica is left alone by the prefetches of all.
+func TestRefusedAtOne(t *testing.T) {
+	t.Parallel()
+	store, v := startServer(t), newService(t)
+	a, b := newGateway(t, v, store.addr), newGateway(t, v, store.addr)
+	a.sharing(v)
+	b.sharing(v)
+	cools := func(g *gateway) bool {
+		for _, h := range g.s.Stats().Hosts {
+			if !h.CoolingUntil.IsZero() {
+				return true
+			}
+		}
+		return false
+	}
+	if cools(a) || cools(b) {
+		t.Fatal("a host is left alone before it refused anything")
+	}
+	if _, err := a.call("busy", 0); err == nil {
+		t.Fatal("it was not refused")
+	}
+	waitUntil(t, "both leave the host alone", func() bool { return cools(a) && cools(b) })
+	var times int64
+	for _, g := range []*gateway{a, b} {
+		for _, h := range g.s.Stats().Hosts {
+			times += h.Limited
+		}
+	}
+	if times != 1 {
+		t.Errorf("it is counted %d times, want once", times)
+	}
+}
+
+// What earlier histories have left is taken away, and nothing else.
+func TestOldHistories(t *testing.T) {
+	t.Parallel()
+	at := startServer(t)
+	gone := []string{"mcpschedd:0123:p:host", "mcpschedd:0123-1-1:p:/1f", "mcpschedd:0123:open"}
+	stay := []string{"mcpschedd:0123:a:key", "mcpschedd:kept:p:host:x", "other:0123:p:host", "other:0123:open"}
+	for _, key := range append(gone, stay...) {
+		at.command(t, "SET", key, "x")
+	}
+	shared(t, "valkey://"+at.addr)
+	exists := func(pattern string) bool {
+		reply, err := at.try("EVAL", "return #redis.call('KEYS', ARGV[1])", "0", pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(reply) != ":0"
+	}
+	for _, key := range gone {
+		waitUntil(t, key+" is gone", func() bool { return !exists(key) })
+	}
+	for _, key := range append(stay, "mcpschedd:*:open", "mcpschedd:*:p:host") {
+		if !exists(key) {
+			t.Errorf("%s is gone", key)
+		}
+	}
+	time.Sleep(shortLease)
+	if !exists("mcpschedd:*:p:host") {
+		t.Error("what stands under the history that is current is gone")
+	}
+}
