@@ -20,7 +20,7 @@
 //	Plan           before it runs: what has to be confirmed (confirm), what is to be
 //	               expected (dry), which optional steps run (choose)
 //	Runner.Run     which step begins, and whether it may (run, rules); its calls (call,
-//	               foreach, workers); what they gave, as long as it is needed (results)
+//	               foreach); what they gave, as long as it is needed (results)
 //	Report.Answer  what of it comes back (report)
 //
 // It knows no servers, and not what a call may change: what it must know of a tool is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"mcpschedd/internal/excerpt"
@@ -45,7 +46,7 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 	for x.advance(ctx) {
 		x.answered(ctx, <-x.answers)
 	}
-	x.workers.end()
+	x.calls.Wait()
 	x.close(ctx)
 	x.report.Makespan = time.Since(began)
 	return x.report
@@ -53,7 +54,7 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 
 // execution is a plan that runs. All of it belongs to the goroutine of Run.
 //
-//	queue.Next ──► begin ──► start ──► a worker: perform ──► answers ──► answered ──► end ──► queue.Done
+//	queue.Next ──► begin ──► start ──► a goroutine: perform ──► answers ──► answered ──► end ──► queue.Done
 type execution struct {
 	run     *Runner
 	plan    *Plan
@@ -61,8 +62,8 @@ type execution struct {
 	stages  []*stage // by the steps' indexes
 	queue   *schedule.Queue
 	results *results
-	workers workers
 	answers chan answer
+	calls   sync.WaitGroup
 	open    int // calls under way
 	told    progress
 }
@@ -83,7 +84,7 @@ func (g *stage) done() bool { return g.status.State != "" }
 func newExecution(r *Runner, p *Plan) *execution {
 	x := &execution{
 		run: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Limits.Parallel)), results: newResults(p, r.Limits.Bytes),
-		report: &Report{}, workers: newWorkers(), answers: make(chan answer), told: progress{tell: r.Progress, steps: len(p.Steps)},
+		report: &Report{}, answers: make(chan answer), told: progress{tell: r.Progress, steps: len(p.Steps)},
 	}
 	for i, s := range p.Steps {
 		st := &Status{Step: s, Output: x.results.of[i].output}
@@ -156,7 +157,7 @@ func (x *execution) start(ctx context.Context, g *stage, item int, resolve Resol
 	g.open++
 	x.open++
 	c, output := Call{Step: g.step, Item: item}, g.status.Output
-	x.workers.do(func() {
+	x.calls.Go(func() {
 		a := x.run.perform(ctx, c, resolve)
 		if a.Err == "" && output {
 			a.tokens = x.run.count(a.JSON) // here, where nothing else waits for it
