@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/schema"
 )
 
 // readTool finds what a step calls.
@@ -46,7 +47,7 @@ func own(tool string) bool {
 // check holds each step against its tool, and its references against what they
 // lead to.
 func check(src *source) {
-	c := &checker{src, shapeEffort}
+	c := &checker{src, make(map[string]*schema.Schema)}
 	for _, d := range src.drafts {
 		if d.step.Tool == nil {
 			continue
@@ -67,8 +68,8 @@ func check(src *source) {
 
 // checker holds what steps say against what is known of their tools.
 type checker struct {
-	src  *source
-	left int // see shapes
+	src     *source
+	outputs map[string]*schema.Schema // tool → of its results
 }
 
 // mayWrite reports whether a call of the step may change something. Arguments that

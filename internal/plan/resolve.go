@@ -203,7 +203,7 @@ func (t *Template) CheckConstants(s *schema.Schema) Defects {
 	for i, h := range t.holes {
 		outline = append(append(outline, "null"...), t.text[i+1]...)
 		open = append(open, h.path)
-		if wants := s.Wants(h.path); h.ref == nil && wants != nil && !slices.Contains(wants, "string") {
+		if wants := s.Wants(h.path); h.ref == nil && len(wants) > 0 && !slices.Contains(wants, "string") {
 			wrong = append(wrong, Defect{Pointer: t.at + pointerTo(h.path), Message: fmt.Sprintf(
 				`want %s, and "$tpl" is always a string; {"$ref": "step#/json/pointer"} is what it refers to`, strings.Join(wants, " or "))})
 		}

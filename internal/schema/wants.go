@@ -15,8 +15,9 @@ const AnyElement = "-"
 var typeNames = []string{"null", "boolean", "object", "array", "number", "integer", "string"}
 
 // Wants is the types that a value may have at a place in the arguments, as JSON
-// Schema calls them; nil if any may be there, or it is not known. The path to the
-// place is names and indexes from the outermost value on; [AnyElement] is any index.
+// Schema calls them; nil if any may be there, or it is not known, and none at all if nothing
+// can be there. The path to the place is names and indexes from the outermost value on;
+// [AnyElement], or "*", is any index.
 //
 //	s.Wants([]string{"issue_number"}) // integer
 //
@@ -50,15 +51,17 @@ func typesAt(at *jsonschema.Schema, path []string) (is []string) {
 		is = both(is, typesAt(sub, path))
 	}
 	for _, forms := range [...][]*jsonschema.Schema{at.AnyOf, at.OneOf} {
-		var either []string
-		for i, sub := range forms {
-			if one := typesAt(sub, path); one == nil || i > 0 && either == nil {
+		either := []string{}
+		for _, sub := range forms {
+			if one := typesAt(sub, path); one == nil || either == nil {
 				either = nil
 			} else {
 				either = append(either, one...)
 			}
 		}
-		is = both(is, either)
+		if len(forms) > 0 {
+			is = both(is, either)
+		}
 	}
 	if is == nil || len(both(is, typeNames)) == len(typeNames) {
 		return nil
@@ -89,17 +92,55 @@ func allows(types []string, name string) bool {
 	return slices.Contains(types, name) || name == "integer" && slices.Contains(types, "number")
 }
 
-// innerTypes is what a schema says of a place within its value: in a member that it
-// names, or any element of an array.
+// innerTypes is what a schema says of a place within its value: in a member, or in an element
+// of an array.
 func innerTypes(at *jsonschema.Schema, path []string) []string {
+	may := func(name string) bool { return at.Types == nil || slices.Contains(at.Types.ToStrings(), name) }
+	is := []string{}
+	if at.Bool != nil && !*at.Bool {
+		return is
+	}
+	either := func(more []string) {
+		if more == nil || is == nil {
+			is = nil
+		} else {
+			is = append(is, more...)
+		}
+	}
+	if may("object") {
+		either(memberTypes(at, path))
+	}
+	i, err := strconv.Atoi(path[0])
+	if err != nil || strconv.Itoa(i) != path[0] {
+		i = -1
+	}
+	if may("array") && (i >= 0 || path[0] == AnyElement || path[0] == "*") {
+		either(elementTypes(at, i, path[1:]))
+	}
+	return is
+}
+
+func memberTypes(at *jsonschema.Schema, path []string) []string {
 	if sub := at.Properties[path[0]]; sub != nil {
 		return typesAt(sub, path[1:])
 	}
-	if sub, ok := at.AdditionalProperties.(*jsonschema.Schema); ok && len(at.PatternProperties) == 0 {
-		return typesAt(sub, path[1:])
+	if len(at.PatternProperties) > 0 {
+		return nil
 	}
-	if i, err := strconv.Atoi(path[0]); err == nil && i >= 0 && i < len(at.PrefixItems) {
-		return typesAt(at.PrefixItems[i], path[1:])
+	switch more := at.AdditionalProperties.(type) {
+	case *jsonschema.Schema:
+		return typesAt(more, path[1:])
+	case bool:
+		if !more {
+			return []string{}
+		}
+	}
+	return nil
+}
+
+func elementTypes(at *jsonschema.Schema, i int, path []string) []string {
+	if i >= 0 && i < len(at.PrefixItems) {
+		return typesAt(at.PrefixItems[i], path)
 	}
 	items, ok := at.Items.(*jsonschema.Schema) // before 2020-12
 	if !ok {
@@ -108,5 +149,5 @@ func innerTypes(at *jsonschema.Schema, path []string) []string {
 	if items == nil || len(at.PrefixItems) > 0 {
 		return nil
 	}
-	return typesAt(items, path[1:])
+	return typesAt(items, path)
 }

@@ -37,6 +37,8 @@ func TestWants(t *testing.T) {
 		{"forms of the whole", `{"oneOf":[{"properties":{"a":{"type":"string"}}},{"properties":{"a":{"type":"integer"}}}]}`, "a", "integer string"},
 		{"nothing can be there", `{"properties":{"a":false}}`, "a", ""},
 		{"into a text", `{"properties":{"a":{"type":"string"}}}`, "a b", ""},
+		{"no member or an element", `{"additionalProperties":false}`, "0", ""},
+		{"one form that may, one that cannot", `{"anyOf":[{"type":"null"},{"type":"object","properties":{"a":{"type":"string"}}}]}`, "a", "string"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := strings.Join(compiled(t, c.schema).Wants(strings.Fields(c.path)), " ")
