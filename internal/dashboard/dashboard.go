@@ -88,11 +88,11 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case viewPath:
 		if allows(w, r, http.MethodGet, http.MethodHead) && permits(w, p.guard.admits(r)) {
-			writeJSON(w, r, p.o.shown())
+			writeJSON(w, p.o.shown())
 		}
 	case CodePath: // a cookie is not enough to make a code
 		if allows(w, r, http.MethodPost) && permits(w, p.guard.open || p.guard.bears(r)) {
-			writeJSON(w, r, Link{p.Address()})
+			writeJSON(w, Link{p.Address()})
 		}
 	default:
 		http.NotFound(w, r)
@@ -107,11 +107,11 @@ func (p *Page) servePage(w http.ResponseWriter, r *http.Request) {
 	case query.Has("code") && r.Method == http.MethodGet && (p.guard.codes.redeem(query.Get("code")) || admitted):
 		p.guard.admit(w)
 	case query.Has("code") && r.Method == http.MethodGet:
-		p.used.serve(w, r, http.StatusUnauthorized)
+		p.used.serve(w, http.StatusUnauthorized)
 	case admitted:
-		p.page.serve(w, r, http.StatusOK)
+		p.page.serve(w, http.StatusOK)
 	default:
-		p.closed.serve(w, r, http.StatusUnauthorized)
+		p.closed.serve(w, http.StatusUnauthorized)
 	}
 }
 

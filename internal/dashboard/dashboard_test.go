@@ -1,8 +1,6 @@
 package dashboard_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -155,42 +153,6 @@ func TestSavedAndWrong(t *testing.T) {
 	}
 }
 
-func TestGzip(t *testing.T) {
-	h, _ := viewed("")
-	for _, path := range []string{"/dashboard", "/dashboard/view.json"} {
-		plain := request(h, "GET", path)
-		for _, c := range []struct {
-			accept string
-			zipped bool
-		}{{"gzip", true}, {"br, gzip;q=0.8", true}, {"GZIP", true}, {"", false}, {"br", false}, {"gzip;q=0", false}, {"gzip; q=0.0, br", false}, {"x-gzipped", false}} {
-			got := request(h, "GET", path, "Accept-Encoding", c.accept)
-			body := got.Body.Bytes()
-			if zipped := got.Header().Get("Content-Encoding") == "gzip"; zipped != c.zipped {
-				t.Errorf("%s for %q: got zipped %v, want %v", path, c.accept, zipped, c.zipped)
-				continue
-			}
-			if c.zipped {
-				if len(body)*3 > plain.Body.Len() {
-					t.Errorf("%s: zipped %d bytes of %d", path, len(body), plain.Body.Len())
-				}
-				r, err := gzip.NewReader(bytes.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if body, err = io.ReadAll(r); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if !bytes.Equal(body, plain.Body.Bytes()) {
-				t.Errorf("%s for %q: another answer", path, c.accept)
-			}
-			if got.Header().Get("Vary") != "Accept-Encoding" {
-				t.Errorf("%s: got Vary %q", path, got.Header().Get("Vary"))
-			}
-		}
-	}
-}
-
 // The page runs its own script and asks its own origin; nothing else may happen in it.
 func TestPolicy(t *testing.T) {
 	h, _ := viewed("")
@@ -250,13 +212,9 @@ func TestNoArguments(t *testing.T) {
 
 func BenchmarkView(b *testing.B) {
 	h, _ := viewed("")
-	for _, encoding := range []string{"identity", "gzip"} {
-		b.Run(encoding, func(b *testing.B) {
-			n := 0
-			for b.Loop() {
-				n = request(h, "GET", "/dashboard/view.json", "Accept-Encoding", encoding).Body.Len()
-			}
-			b.ReportMetric(float64(n), "bytes")
-		})
+	n := 0
+	for b.Loop() {
+		n = request(h, "GET", "/dashboard/view.json").Body.Len()
 	}
+	b.ReportMetric(float64(n), "bytes")
 }

@@ -1,8 +1,6 @@
 package dashboard
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -28,8 +26,8 @@ const noContent = "default-src 'none'; frame-ancestors 'none'"
 
 // document is a page as it is sent.
 type document struct {
-	plain, zipped []byte
-	policy        string // what the browser may do with it: run its own script, and ask for its own view
+	text   []byte
+	policy string // what the browser may do with it: run its own script, and ask for its own view
 }
 
 // newPage is the dashboard.
@@ -61,57 +59,29 @@ func newDocument(text, title, script string) *document {
 	if script != "" {
 		policy += "; script-src " + hash(script) + "; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
 	}
-	return &document{plain: []byte(text), zipped: zip([]byte(text), gzip.BestCompression), policy: policy}
+	return &document{[]byte(text), policy}
 }
 
-func (d *document) serve(w http.ResponseWriter, r *http.Request, code int) {
+func (d *document) serve(w http.ResponseWriter, code int) {
 	w.Header().Set("Content-Security-Policy", d.policy)
-	send(w, r, code, "text/html; charset=utf-8", d.plain, func() []byte { return d.zipped })
+	send(w, code, "text/html; charset=utf-8", d.text)
 }
 
 // writeJSON writes what there is to see, or how to get there.
-func writeJSON(w http.ResponseWriter, r *http.Request, v any) {
+func writeJSON(w http.ResponseWriter, v any) {
 	body, err := json.Marshal(v)
 	if err != nil { // a figure that is no number
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	send(w, r, http.StatusOK, "application/json", body, func() []byte { return zip(body, gzip.BestSpeed) })
+	send(w, http.StatusOK, "application/json", body)
 }
 
-// send writes an answer, compressed where the client takes that.
-func send(w http.ResponseWriter, r *http.Request, code int, kind string, plain []byte, zipped func() []byte) {
-	h := w.Header()
-	h.Set("Content-Type", kind)
-	h.Set("Vary", "Accept-Encoding")
-	if takesGzip(r) {
-		h.Set("Content-Encoding", "gzip")
-		plain = zipped()
-	}
-	h.Set("Content-Length", strconv.Itoa(len(plain)))
+func send(w http.ResponseWriter, code int, kind string, body []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	w.Write(plain) // an error is the client's, which has gone
-}
-
-// takesGzip reports whether the client lists gzip and does not refuse it there.
-func takesGzip(r *http.Request) bool {
-	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
-		name, weight, _ := strings.Cut(part, ";")
-		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
-			q, ok := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q=")
-			n, err := strconv.ParseFloat(q, 64)
-			return !ok || err != nil || n > 0
-		}
-	}
-	return false
-}
-
-func zip(data []byte, level int) []byte {
-	var b bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&b, level) // the level is one of its own
-	w.Write(data)                          // to memory
-	w.Close()
-	return b.Bytes()
+	w.Write(body) // an error is the client's, which has gone
 }
 
 // read is one of the embedded files.
