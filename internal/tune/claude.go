@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,7 +30,7 @@ type ClaudeLogs struct {
 
 // Bounds on what is held of a log.
 const (
-	longestClaudeLine = 64 << 20  // bytes; a longer one is passed over
+	longestClaudeLine = 64 << 20  // bytes; a file is not read beyond a longer one
 	longestClaudeText = 256 << 10 // bytes of an answer's text: a screenshot is of no use here
 	heldClaudeText    = 32 << 20  // bytes, of what has been read of a file and not handed on
 	worstClaudeLines  = 5         // bad lines of a file that are told one by one
@@ -107,45 +106,21 @@ func (r *claudeReader) file(ctx context.Context, path string) error {
 	defer f.Close()
 	t := newTranscript(r, path)
 	defer t.end()
-	in := bufio.NewReaderSize(f, 64<<10)
-	var line []byte
-	for number := 1; ctx.Err() == nil; number++ {
-		line, err = claudeLine(in, line[:0])
-		if text := bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\ufeff"))); len(text) > 0 {
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, longestClaudeLine)
+	number := 1
+	for ; lines.Scan() && ctx.Err() == nil; number++ {
+		if text := bytes.TrimSpace(bytes.TrimPrefix(lines.Bytes(), []byte("\ufeff"))); len(text) > 0 {
 			t.line(number, text)
 		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			t.bad(number, plainError(err))
-		}
-		if err != nil && !errors.Is(err, errLongLine) {
-			return nil
-		}
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		t.bad(number, fmt.Sprintf("a line of more than %d MiB: the rest of the file is not read", longestClaudeLine>>20))
+	case err != nil:
+		t.bad(number, plainError(err))
 	}
 	return ctx.Err()
-}
-
-var errLongLine = fmt.Errorf("a line of more than %d MiB", longestClaudeLine>>20)
-
-// claudeLine appends the next line. One that is too long is passed over: the result
-// is empty then.
-func claudeLine(in *bufio.Reader, line []byte) ([]byte, error) {
-	long := false
-	for {
-		part, err := in.ReadSlice('\n')
-		if long = long || len(line)+len(part) > longestClaudeLine; !long {
-			line = append(line, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case long && (err == nil || errors.Is(err, io.EOF)):
-			return line[:0], errLongLine // at the end of the file the next read says so
-		}
-		return line, err
-	}
 }
 
 // proxyName is what the proxy is called in a client's configuration, unless its user

@@ -285,17 +285,17 @@ func TestClaudeBrokenLines(t *testing.T) {
 	}
 }
 
-// A line that is too long is passed over, and counted as one.
+// A file is read up to a line that is too long.
 func TestClaudeLongLine(t *testing.T) {
 	call := use("s", "m", "1", "mcp__github__a", `{}`, "2026-03-01T10:00:00Z")
 	answer := result("s", "1", `"x"`, "2026-03-01T10:00:01Z", false)
 	long := strings.Repeat("x", 64<<20+1)
-	dir, l, calls, bad := logs(t, map[string]string{"s.jsonl": call + long + "\n" + answer + long})
+	dir, l, calls, bad := logs(t, map[string]string{"s.jsonl": call + answer + long + "\n" + call})
 	readLogs(t, dir, l)
 	if len(*calls) != 1 {
 		t.Errorf("got %d calls, want 1", len(*calls))
 	}
-	want := []string{"s.jsonl:2: a line of more than 64 MiB", "s.jsonl:4: a line of more than 64 MiB"}
+	want := []string{"s.jsonl:3: a line of more than 64 MiB: the rest of the file is not read"}
 	if diff := cmp.Diff(want, *bad); diff != "" {
 		t.Errorf("bad lines (-want +got):\n%s", diff)
 	}
