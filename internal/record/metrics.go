@@ -1,14 +1,11 @@
 package record
 
 import (
-	"encoding/json"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // metric is one figure: a field of [Stats] or of what is in it, with what its tags say.
@@ -135,23 +132,3 @@ func columns(metrics []metric, v reflect.Value) (names, values []string) {
 }
 
 func decimal(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
-
-// Schema is the JSON Schema (2020-12) of [Stats].
-func Schema() []byte {
-	s := schemaOf(reflect.TypeFor[Stats]())
-	s.Schema, s.Title = "https://json-schema.org/draft/2020-12/schema", "mcpschedd stats"
-	text, _ := json.MarshalIndent(s, "", "  ") // it is made of strings
-	return text
-}
-
-// schemaOf describes a struct by its tags. No figure is below 0.
-func schemaOf(t reflect.Type) *jsonschema.Schema {
-	whole, any := &jsonschema.Schema{Type: "integer", Minimum: new(float64)}, &jsonschema.Schema{Type: "number", Minimum: new(float64)}
-	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[int](): whole, reflect.TypeFor[int64](): whole, reflect.TypeFor[float64](): any,
-	}})
-	if err != nil {
-		panic(err) // of a field that no JSON has: every test sees it
-	}
-	return s
-}

@@ -24,7 +24,7 @@
 package record
 
 // Stats is what the resource mcpschedd://stats and `mcpschedd stats --json` show; its JSON
-// Schema is [Schema]. Shares are 0 where there is nothing to divide by.
+// Schema is stats.schema.json. Shares are 0 where there is nothing to divide by.
 type Stats struct {
 	SchemaVersion int             `json:"schema_version" jsonschema:"Of this schema. Fields may be added to version 1."`
 	UptimeS       int64           `json:"uptime_s" jsonschema:"Seconds from the first event to the last, or to now while a process runs."`

@@ -151,12 +151,3 @@ func (t *tally) report(name string) *Report {
 	}
 	return r
 }
-
-// Sum is what some sessions come to.
-func Sum(rows []Row) Figures {
-	var all Counts
-	for i := range rows {
-		all.add(&rows[i].Counts)
-	}
-	return all.figures()
-}

@@ -56,12 +56,31 @@ func learning(w io.Writer, o options, set string) error {
 	a, b := one.Reports()[0].Rows, eight.Reports()[0].Rows
 	for from, to := 0, 1; from < len(a); from, to = to, next(to) {
 		to = min(to, len(a))
-		x, y := replay.Sum(a[from:to]), replay.Sum(b[from:to])
+		x, y := sumOf(a[from:to]), sumOf(b[from:to])
 		fmt.Fprintf(w, "%4d - %-4d  %.4f         %.3f     %-6d   %.4f           %.3f     %d\n", from+1, to, x.Coverage, x.Accuracy, x.Issued, y.Coverage, y.Accuracy, y.Issued)
 	}
-	x, y := replay.Sum(a), replay.Sum(b)
+	x, y := sumOf(a), sumOf(b)
 	fmt.Fprintf(w, "all          %.4f         %.3f     %-6d   %.4f           %.3f     %d\n", x.Coverage, x.Accuracy, x.Issued, y.Coverage, y.Accuracy, y.Issued)
 	return nil
+}
+
+// sums are what some sessions come to.
+type sums struct {
+	Coverage, Accuracy float64
+	Issued             int
+}
+
+func sumOf(rows []replay.Row) sums {
+	var all replay.Counts
+	for _, r := range rows {
+		all.Issued += r.Issued
+		all.Used += r.Used
+		all.UsedByRepeats += r.UsedByRepeats
+		all.Reads += r.Reads
+		all.Repeats += r.Repeats
+	}
+	share := func(a, b int) float64 { return float64(a) / float64(max(b, 1)) }
+	return sums{share(all.Used-all.UsedByRepeats, all.Reads-all.Repeats), share(all.Used, all.Issued), all.Issued}
 }
 
 // next is where the next group of sessions ends: the first of 1, 2, 5, 10, 20, 50,
