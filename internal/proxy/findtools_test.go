@@ -31,7 +31,7 @@ type foundTools struct {
 	Tools []struct {
 		Name, Effect, Description string
 		CallWith                  string `json:"call_with"`
-		LeftOut                   string `json:"left_out"`
+		Parameters                string
 		InputSchema               json.RawMessage
 	}
 	Note string
@@ -375,32 +375,40 @@ func TestFoundQuotes(t *testing.T) {
 	o := stored(t, nil, up)
 	o.Selection.Tools = "search"
 	c := connect(t, start(t, o), handshake)
-	if got := c.found(`{"query":"get a page of all tools","limit":10}`); got.Tools[0].Name != "get_page" || len(got.Tools) != 2 || got.Tools[1].Description != evil || !strings.Contains(got.Note, "quoted from the servers") {
+	if got := c.found(`{"query":"get a page of all tools","limit":10}`); got.Tools[0].Name != "get_page" || len(got.Tools) != 2 || !strings.Contains(got.Note, "quoted from the servers") {
 		t.Errorf("got %+v", got)
+	}
+	if got := c.found(`{"query":"helper"}`); len(got.Tools) != 1 || got.Tools[0].Description != evil {
+		t.Errorf("got %+v, want the description as it is", got)
 	}
 }
 
-// Of many tools with long schemas those that come first are told whole.
-func TestFoundIsBounded(t *testing.T) {
-	var all []string
-	for i := range 12 {
-		all = append(all, fmt.Sprintf(`{"name":"get_%d","description":%q,"inputSchema":{"type":"object","description":%q}}`, i, strings.Repeat("Get a thing. ", 500), strings.Repeat("x", 10_000)))
+// The best tool is told whole, the others in a line each: what they take, as they can be called.
+func TestFoundIsShort(t *testing.T) {
+	all := []string{`{"name":"get_a_thing","description":"Get a thing.","inputSchema":{"type":"object","properties":{"x":{"description":"xxx"}}}}`}
+	for i := range 11 {
+		all = append(all, fmt.Sprintf(`{"name":"get_%d","description":%q,"inputSchema":{"type":"object","description":%q,"required":["path","of"],"properties":{
+			"path":{"type":"string"},"limit":{"type":"integer"},"of":{"enum":["a,b",2]},"tags":{"type":"array","items":{"type":"string"}},"odd":true,"any":{"type":["string","null"]}}}}`,
+			i, strings.Repeat("Get a thing. ", 500), strings.Repeat("x", 10_000)))
 	}
 	_, up := remote(t, mcptest.Options{Name: "shop", Tools: all})
 	o := stored(t, nil, up)
 	o.Selection.Tools = "search"
 	c := connect(t, start(t, o), handshake)
-	got, whole := c.found(`{"query":"get a thing","limit":10}`), 0
-	for _, tool := range got.Tools {
-		if tool.LeftOut == "" {
-			whole++
+	got := c.found(`{"query":"get_a_thing","limit":10}`)
+	if len(got.Tools) != 10 || got.Tools[0].Name != "get_a_thing" || len(got.Tools[0].InputSchema) == 0 || got.Tools[0].Parameters != "" {
+		t.Fatalf("got %+v, want ten, the first whole", got)
+	}
+	for _, tool := range got.Tools[1:] {
+		if want := "path: string, limit?: integer, of: 'a,b'|2, tags?: string[], odd?: any, any?: any"; tool.Parameters != want || len(tool.InputSchema) > 0 {
+			t.Errorf("%s: got %q and schema %s, want %q and none", tool.Name, tool.Parameters, tool.InputSchema, want)
 		}
-		if len(tool.Description) > 1100 {
-			t.Errorf("%s: %d bytes of description", tool.Name, len(tool.Description))
+		if len(tool.Description) > 150 || !strings.HasPrefix(tool.Description, "Get a thing.") {
+			t.Errorf("%s: got %q", tool.Name, tool.Description)
 		}
 	}
-	if len(got.Tools) != 10 || whole != 2 {
-		t.Errorf("got %d tools, %d of them whole, want 10 and 2", len(got.Tools), whole)
+	if whole := c.found(`{"query":"get_7","limit":1}`).Tools[0]; whole.Name != "get_7" || len(whole.InputSchema) < 10_000 || len(whole.Description) > 1100 {
+		t.Errorf("got %+v, want its schema whole and its description short", whole)
 	}
 }
 

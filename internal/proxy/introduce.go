@@ -155,10 +155,7 @@ func whyAway(l *leased) string {
 		return ""
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
-	if length(text) > longReason {
-		text = shortened(text, longReason)
-	}
-	return text
+	return shortened(text, longReason)
 }
 
 // longReason (characters) is more than the reasons of this program need.
@@ -221,10 +218,13 @@ func length(text string) (n int) {
 // left stands where a text was shortened.
 const left = " […]"
 
-// shortened is as much of a text as fits into so many characters: whole sentences,
+// shortened is a text, or as much of it as fits into so many characters: whole sentences,
 // or whole words where the first sentence does not fit. It is "" if not even a word
 // does.
 func shortened(text string, most int) string {
+	if length(text) <= most {
+		return text
+	}
 	most -= length(left)
 	for i, r := range text {
 		if most -= utf16.RuneLen(r); most < 0 {

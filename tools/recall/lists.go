@@ -45,35 +45,55 @@ func printTokens(out io.Writer, dir, benchmark string) error {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "tools\ttokens listed\tsearched\tless\t  servers")
+	fmt.Fprintln(w, "tools\ttokens listed\tsearched\tless\tand three searches\t  servers")
 	rows := [][]listed{}
 	for _, one := range all {
 		rows = append(rows, []listed{one})
 	}
+	rows = append(rows, slices.DeleteFunc(slices.Clone(all), func(one listed) bool { // those of tpsbench
+		return !slices.Contains([]string{"filesystem", "memory", "everything", "sequential-thinking", "ripgrep"}, one.name)
+	}))
 	for _, servers := range append(rows, all, bench) {
 		name := servers[0].name
 		if len(servers) > 1 {
 			name = fmt.Sprintf("%d servers", len(servers))
 		}
-		n, before, err := listTokens(servers, "all")
+		list, _, err := shown(servers, "all", nil)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		_, after, err := listTokens(servers, "search")
+		var names []string
+		for tool := range jsonrpc.Elements(list) {
+			name, _ := jsonrpc.String(jsonrpc.Get(tool, "name"))
+			names = append(names, name)
+		}
+		short, answers, err := shown(servers, "search", queries(names))
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		fmt.Fprintf(w, "%d\t%d\t%d\t%.1f %%\t  %s\n", n, before, after, 100*(1-float64(after)/float64(before)), name)
+		before, after, said := deliver.Tokens(list), deliver.Tokens(short), 0
+		for _, answer := range answers {
+			said += deliver.Tokens(answer)
+		}
+		fmt.Fprintf(w, "%d\t%d\t%d\t%.1f %%\t%d\t  %s\n", len(names), before, after, 100*(1-float64(after)/float64(before)), after+3*said/len(answers), name)
 	}
 	return w.Flush()
 }
 
-// listTokens is how many tools a client is shown that are behind a proxy, and how many tokens
-// their list has.
-func listTokens(servers []listed, tools string) (n, tokens int, err error) {
+// queries are searches for up to twenty of the tools: the words of their names, and more.
+func queries(names []string) (out []string) {
+	for i := 0; i < len(names); i += 1 + len(names)/20 {
+		out = append(out, strings.NewReplacer("_", " ", "-", " ").Replace(names[i])+" for what is to be done")
+	}
+	return out
+}
+
+// shown is the list of tools that a client is shown that are behind a proxy, and what
+// find_tools answers it.
+func shown(servers []listed, tools string, queries []string) (list []byte, answers [][]byte, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return 0, 0, err
+		return nil, nil, err
 	}
 	o := proxy.Options{StartupWait: time.Minute, Selection: proxy.Selection{Tools: tools}}
 	for _, s := range servers {
@@ -94,6 +114,10 @@ func listTokens(servers []listed, tools string) (n, tokens int, err error) {
 	go func() {
 		io.WriteString(toProxy, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"recall","version":"1"}}}`+"\n"+
 			`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n")
+		for i, query := range queries {
+			arguments, _ := json.Marshal(map[string]string{"query": query})
+			fmt.Fprintf(toProxy, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"find_tools","arguments":%s}}`+"\n", 3+i, arguments)
+		}
 	}()
 	defer func() {
 		toProxy.Close()
@@ -104,17 +128,23 @@ func listTokens(servers []listed, tools string) (n, tokens int, err error) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return 0, 0, err
+			return nil, nil, err
 		}
 		m, err := jsonrpc.Parse(line)
-		if err != nil || string(m.ID) != "2" {
-			continue
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case string(m.ID) == "2":
+			list = jsonrpc.Get(m.Result, "tools")
+		case len(m.ID) > 0 && string(m.ID) != "1":
+			for block := range jsonrpc.Elements(jsonrpc.Get(m.Result, "content")) {
+				text, _ := jsonrpc.String(jsonrpc.Get(block, "text"))
+				answers = append(answers, []byte(text))
+			}
 		}
-		list := jsonrpc.Get(m.Result, "tools")
-		for range jsonrpc.Elements(list) {
-			n++
+		if list != nil && len(answers) == len(queries) {
+			return list, answers, nil
 		}
-		return n, deliver.Tokens(list), nil
 	}
 }
 
