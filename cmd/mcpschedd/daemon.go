@@ -201,7 +201,7 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 		d.hooks.Enter(reporting)
 	}
 	defer d.hooks.Leave(reporting)
-	if err := r.srv.ServeConnected(ctx, c.Stream(), proxy.Connected{Only: c.Only, Repeated: c.Repeated, Begun: begun}); err != nil {
+	if err := r.srv.ServeConnected(ctx, c.In, c.Out, proxy.Connected{Only: c.Only, Repeated: c.Repeated, Begun: begun}); err != nil {
 		r.log.Warn("client lost", "err", err)
 	}
 }

@@ -101,8 +101,8 @@ type connection struct {
 
 // link is the connection to one daemon.
 type link struct {
-	conn  conn // for ending one direction
-	out   *jsonrpc.Writer
+	stream
+	out   *jsonrpc.Writer // to stream
 	lines *jsonrpc.Reader
 	pings pinging
 }
@@ -121,30 +121,24 @@ func (c *connection) reach(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = greet(conn, h, c.o.Wait); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) { // it was about to end
-		conn.Close()
+	s, err := greetSession(conn, h, c.o.Wait)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) { // it was about to end
 		if conn, err = reach(ctx, c.o.Place, c.o.Start, c.o.Wait); err != nil {
 			return nil, err
 		}
-		err = greet(conn, h, c.o.Wait)
+		s, err = greetSession(conn, h, c.o.Wait)
 	}
 	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	stream, err := streamOf(conn)
-	if err != nil {
-		conn.Close()
 		return nil, err
 	}
 	c.mu.Lock()
 	c.served = true
 	c.mu.Unlock()
-	return &link{conn: conn, out: jsonrpc.NewWriter(stream), lines: jsonrpc.NewShortReader(stream, 0)}, nil
+	return &link{stream: s, out: jsonrpc.NewWriter(s.Out), lines: jsonrpc.NewShortReader(s.In, 0)}, nil
 }
 
 func (l *link) close() {
-	l.conn.Close()
+	l.stream.close()
 	l.out.Close()
 }
 
@@ -202,7 +196,7 @@ func (c *connection) endInput() {
 // endInput tells the daemon that nothing more comes, once it has what came before.
 func (l *link) endInput() {
 	if l.out.Drain(context.Background(), 0) == nil {
-		_ = l.conn.CloseWrite() // else the daemon has gone
+		_ = l.closeWrite() // else the daemon has gone
 	}
 }
 

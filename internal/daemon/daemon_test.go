@@ -125,12 +125,12 @@ type end struct {
 func (s *served) next(t *testing.T) end {
 	t.Helper()
 	c := <-s.clients
-	return end{c, t, bufio.NewReader(c.Stream())}
+	return end{c, t, bufio.NewReader(c.In)}
 }
 
 func (e end) says(line string) {
 	e.t.Helper()
-	if _, err := io.WriteString(e.Stream(), line+"\n"); err != nil {
+	if _, err := io.WriteString(e.Out, line+"\n"); err != nil {
 		e.t.Fatal(err)
 	}
 }
@@ -176,7 +176,7 @@ func TestConnect(t *testing.T) {
 	}
 	d.says(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	c.hears(`{"jsonrpc":"2.0","id":1,"result":{}}`)
-	d.Stream().Close()
+	d.Out.Close()
 	if err := <-c.ended; err != nil {
 		t.Error(err)
 	}
@@ -305,7 +305,7 @@ func TestHangs(t *testing.T) {
 
 // accepted accepts a connection as a daemon does, and returns what kind it is; "" for one that
 // was given up meanwhile.
-func accepted(t *testing.T, l net.Listener) (conn net.Conn, lines *bufio.Reader, kind string) {
+func accepted(t *testing.T, l net.Listener) (out io.Writer, lines *bufio.Reader, kind string) {
 	t.Helper()
 	conn, err := l.Accept()
 	if err != nil {
@@ -322,10 +322,11 @@ func accepted(t *testing.T, l net.Listener) (conn net.Conn, lines *bufio.Reader,
 	if _, err := lines.ReadString('\n'); err != nil { // its variables
 		return conn, lines, ""
 	}
-	if _, err := io.WriteString(conn, welcome); err != nil {
+	in, out, err := daemon.SendStream(conn)
+	if err != nil {
 		return conn, lines, ""
 	}
-	return conn, lines, "session"
+	return out, bufio.NewReader(in), "session"
 }
 
 // Without a daemon, and with one that is none, Connect says so and has read nothing.

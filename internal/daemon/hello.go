@@ -15,7 +15,7 @@ import (
 //	client  hello      version, folder, base variables
 //	daemon  welcome    version, the names of further variables, or why not
 //	client  further    those variables
-//	daemon  welcome    once more: the client may send messages
+//	daemon  an empty line, with which go, on Linux, the ends of two pipes: the messages'
 //
 // A hook says one hello, which is its report, and has been heard when it is welcome.
 //
@@ -57,33 +57,17 @@ type further struct {
 	Env []string `json:"env"`
 }
 
-// greet says hello to a daemon, and returns when it takes messages.
-func greet(conn conn, h hello, within time.Duration) error {
+// greet says hello to a daemon and reads its welcome.
+func greet(conn conn, h hello, within time.Duration) (w welcome, err error) {
 	if err := checkPeer(conn); err != nil {
-		return err
-	}
-	_ = conn.SetDeadline(time.Now().Add(within)) // it is no file
-	lines := bufio.NewReader(conn)
-	h.Protocol = Protocol
-	w, err := exchange(conn, lines, h)
-	if err == nil && h.Kind == kindSession {
-		_, err = exchange(conn, lines, further{named(os.Environ(), w.Names)})
-	}
-	if err == nil && lines.Buffered() > 0 {
-		err = errors.New("the daemon spoke out of turn")
-	}
-	if err != nil {
-		return err
-	}
-	return conn.SetDeadline(time.Time{})
-}
-
-// exchange says something to a daemon and reads its welcome.
-func exchange(conn io.Writer, lines *bufio.Reader, say any) (welcome, error) {
-	var w welcome
-	if err := writeLine(conn, say); err != nil {
 		return w, err
 	}
+	_ = conn.SetDeadline(time.Now().Add(within)) // it is no file
+	h.Protocol = Protocol
+	if err := writeLine(conn, h); err != nil {
+		return w, err
+	}
+	lines := bufio.NewReader(conn)
 	if err := readLine(lines, &w); err != nil {
 		return w, fmt.Errorf("daemon: %w", err)
 	}
@@ -92,8 +76,39 @@ func exchange(conn io.Writer, lines *bufio.Reader, say any) (welcome, error) {
 		return w, fmt.Errorf("daemon: %s", w.Refused)
 	case w.Protocol != Protocol:
 		return w, fmt.Errorf("daemon: want version %d of the protocol, have %d", Protocol, w.Protocol)
+	case lines.Buffered() > 0:
+		return w, errors.New("the daemon spoke out of turn")
 	}
 	return w, nil
+}
+
+// greetSession is greet for a session, and returns what its messages go through. The connection
+// is closed if there is an error.
+func greetSession(conn conn, h hello, within time.Duration) (stream, error) {
+	w, err := greet(conn, h, within)
+	if err == nil {
+		err = writeLine(conn, further{named(os.Environ(), w.Names)})
+	}
+	var s stream
+	if err == nil {
+		s, err = receiveStream(conn)
+	}
+	if err != nil {
+		conn.Close()
+	}
+	_ = conn.SetDeadline(time.Time{}) // it may be closed
+	return s, err
+}
+
+// stream is a connection for messages.
+type stream struct {
+	In  io.ReadCloser
+	Out io.WriteCloser
+}
+
+func (s stream) close() {
+	s.In.Close()
+	s.Out.Close()
 }
 
 func writeLine(w io.Writer, v any) error {

@@ -43,7 +43,8 @@ func tell(p Place, r *Report) error {
 		return nil
 	}
 	defer conn.Close()
-	return greet(conn, hello{Kind: kindHook, Report: r}, HookWait)
+	_, err = greet(conn, hello{Kind: kindHook, Report: r}, HookWait)
+	return err
 }
 
 // HookPlace is where a hook finds the daemon of a configuration file that keeps its state in a

@@ -47,11 +47,8 @@ type Client struct {
 	Parent   int      // the process that it is, unless another one stands between
 	Again    bool     // another daemon served it before
 
-	stream io.ReadWriteCloser
+	stream // what its messages come from, and where its answers go
 }
-
-// Stream is what the client's messages come from, and where its answers go.
-func (c *Client) Stream() io.ReadWriteCloser { return c.stream }
 
 // Listen makes this process the daemon of a place, for as long as it lives or until Close. It
 // is ErrRuns if there is one.
@@ -129,16 +126,13 @@ func (l *Listener) serve(ctx context.Context, conn conn) {
 	if h.Kind != kindSession { // the welcome has answered it
 		return
 	}
-	stream, err := streamOf(conn)
+	s, err := sendStream(conn)
 	if err != nil {
 		l.o.Log.Warn("client refused", "err", err)
 		return
 	}
-	if stream != io.ReadWriteCloser(conn) {
-		conn.Close() // the stream is it now
-	}
-	c := &Client{Dir: h.Dir, Env: h.Env, Only: h.Only, Session: h.Session, Parent: h.Parent, Again: h.Again, stream: stream}
-	defer c.stream.Close()
+	defer s.close()
+	c := &Client{Dir: h.Dir, Env: h.Env, Only: h.Only, Session: h.Session, Parent: h.Parent, Again: h.Again, stream: s}
 	for _, id := range h.Repeated {
 		c.Repeated = append(c.Repeated, string(id))
 	}
@@ -181,9 +175,6 @@ func (l *Listener) hear(conn conn, lines *bufio.Reader) (h hello, err error) {
 		h.Env = append(h.Env, more.Env...)
 		if lines.Buffered() > 0 {
 			return h, errors.New("the client spoke out of turn")
-		}
-		if err := writeLine(conn, welcome{Protocol: Protocol, Version: l.o.Version}); err != nil {
-			return h, err
 		}
 	}
 	return h, conn.SetDeadline(time.Time{})

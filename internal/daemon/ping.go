@@ -62,7 +62,7 @@ func (c *connection) look() {
 func (c *connection) ping(l *link) {
 	conn, err := dial(c.o.Place)
 	if err == nil {
-		err = greet(conn, hello{Kind: kindPing}, mostSilent*c.o.PingEvery)
+		_, err = greet(conn, hello{Kind: kindPing}, mostSilent*c.o.PingEvery)
 		conn.Close()
 		if err != nil {
 			return

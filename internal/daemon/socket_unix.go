@@ -5,7 +5,6 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -13,8 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
-
-	"mcpschedd/internal/jsonrpc"
 )
 
 // longestSocket (bytes) is how long the path of a socket may be on every system.
@@ -73,15 +70,6 @@ func (s *socket) Close() error {
 
 func dial(p Place) (conn, error) {
 	return net.DialUnix("unix", nil, &net.UnixAddr{Name: p.Socket, Net: "unix"})
-}
-
-// streamOf is a connection for messages. It is closed apart from it.
-func streamOf(c conn) (io.ReadWriteCloser, error) {
-	file, err := c.File()
-	if err != nil {
-		return nil, err
-	}
-	return jsonrpc.NewPipe(file), nil
 }
 
 // checkPeer refuses a socket of another user.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -51,9 +50,6 @@ func dial(p Place) (conn, error) {
 	}
 	return c.(conn), nil // of a pipe in message mode
 }
-
-// streamOf is a connection for messages.
-func streamOf(c conn) (io.ReadWriteCloser, error) { return c, nil }
 
 // checkPeer refuses a pipe of another user: only its own can open ours, but any could have made
 // one of that name before.

@@ -23,7 +23,7 @@ type Connected struct {
 
 // ServeConnected is ServeStdio for such a client. Of its requests that a process before may have
 // had, and their servers too, what might do something twice is answered with that.
-func (s *Server) ServeConnected(ctx context.Context, stream io.ReadWriter, c Connected) error {
+func (s *Server) ServeConnected(ctx context.Context, in io.Reader, out io.Writer, c Connected) error {
 	o := s.front()
 	o.Repeated = c.Repeated
 	o.NewSession = func(client front.Client) front.Session {
@@ -33,7 +33,7 @@ func (s *Server) ServeConnected(ctx context.Context, stream io.ReadWriter, c Con
 		}
 		return n
 	}
-	return front.ServeStdio(ctx, stream, stream, c.Only, o)
+	return front.ServeStdio(ctx, in, out, c.Only, o)
 }
 
 // prompted notes what the client's user asks for. They may have changed anything elsewhere

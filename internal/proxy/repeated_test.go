@@ -37,7 +37,7 @@ func TestServeConnected(t *testing.T) {
 	ours, theirs := net.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.ServeConnected(context.Background(), theirs, proxy.Connected{Repeated: []string{"1", "2", `"3"`, "4", "5", "6"}})
+		ended <- s.ServeConnected(context.Background(), theirs, theirs, proxy.Connected{Repeated: []string{"1", "2", `"3"`, "4", "5", "6"}})
 	}()
 	go fmt.Fprint(ours, strings.Join([]string{
 		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`,

@@ -60,11 +60,7 @@ func TestReportedPrompt(t *testing.T) {
 	for range 2 {
 		begun := make(chan func(string), 1)
 		c := attachBy(t, handshake, func(in io.Reader, out io.Writer) error {
-			stream := struct {
-				io.Reader
-				io.Writer
-			}{in, out}
-			return s.ServeConnected(context.Background(), stream, proxy.Connected{Begun: func(prompted func(string)) { begun <- prompted }})
+			return s.ServeConnected(context.Background(), in, out, proxy.Connected{Begun: func(prompted func(string)) { begun <- prompted }})
 		})
 		c.introduce()
 		c.call("list", `{}`)
