@@ -19,8 +19,8 @@ import (
 // It stands in the server for Lease and WriteSettle after it was last renewed. Whoever announced
 // it gives its request up before Lease is over, and a request that was given up lands within
 // WriteSettle. So it cannot land when it does not stand there any more. That holds while the
-// server's clock is not set forward, and while this process is not stopped between the last
-// look at its own clock and the sending of the request.
+// server's clock is not set forward, and this process is not stopped for longer than the part
+// of Lease that is left when it gives a request up.
 type announcement struct {
 	places []call.Place
 	write  string      // its name among the members of a place

@@ -22,6 +22,7 @@ import (
 const (
 	lease  = time.Second
 	settle = 300 * time.Millisecond
+	young  = lease + settle + 1200*time.Millisecond // longer than a new history is not relied on
 )
 
 // register is one thing of the world that is read and written. version rises with each write's
@@ -79,9 +80,6 @@ const (
 )
 
 var names = [...]string{"hits", "joined or borrowed", "fetched", "writes", "writes refused", "writes given up", "deaths", "cuts, stops and kills"}
-
-// seldom is a register that is written by a trouble alone.
-const seldom = 8
 
 // read reads a register at a replica. What it gets may be no older than what held when it began.
 func (a *arena) read(r *replica, reg *register, nth int) {
@@ -199,15 +197,24 @@ func (a *arena) trouble() {
 	case 2: // the server dies, and another one comes
 		a.counts[cuts].Add(1)
 		a.restart(server)
-	case 3: // the same, while a replica is cut off that does not learn of a write before
+	case 3: // the same, while a replica is cut off that has an answer from before a write
 		if r.cable == nil {
 			return
 		}
 		a.counts[cuts].Add(2)
+		seldom := len(a.world) - 1
+		look := func() {
+			for range 5 {
+				a.read(r, a.world[seldom], seldom)
+			}
+		}
+		look()
 		r.cable.setCut(true)
 		a.write(a.replicas[(nth+1)%len(a.replicas)], a.world[seldom])
 		a.restart(server)
 		r.cable.setCut(false)
+		time.Sleep(young)
+		look()
 	case 4, 5: // a replica dies, and another one comes
 		a.counts[deaths].Add(1)
 		r.mu.Lock()
@@ -326,8 +333,7 @@ func (a *arena) play(goal int64, troubles int) {
 			if a.stale.Load() > 0 {
 				break
 			}
-			// what is new is not relied on for lease, settle and a second
-			time.Sleep(lease + settle + 1200*time.Millisecond + rand.N(time.Second) + rand.N(a.rest+1))
+			time.Sleep(young + rand.N(time.Second) + rand.N(a.rest+1))
 			a.trouble()
 		}
 		time.Sleep(lease + settle + 1500*time.Millisecond + a.rest)
@@ -339,8 +345,8 @@ func (a *arena) play(goal int64, troubles int) {
 			r := a.replicas[i%len(a.replicas)]
 			for a.stale.Load() == 0 && (!over.Load() || operations.Load() < goal || a.few(goal) != "" && operations.Load() < 20*goal) {
 				operations.Add(1)
-				nth := rand.IntN(len(a.world))
-				if rand.IntN(30) == 0 && nth != seldom {
+				nth := rand.IntN(len(a.world) - 1) // the last is a trouble's alone
+				if rand.IntN(30) == 0 {
 					a.write(r, a.world[nth])
 				} else {
 					a.read(r, a.world[nth], nth)

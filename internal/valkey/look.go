@@ -76,7 +76,10 @@ func (s *Store) exchange(ctx context.Context, commands ...command) (out reply, e
 	}
 	out.results, out.history = results[:len(commands)], history
 	out.now, err = s.recognise(bounded, c, history, results[len(commands):])
-	if (err == nil || errors.Is(err, errYoung)) && !s.confirmed(history, asked) {
+	switch {
+	case err != nil && !errors.Is(err, errYoung): // what was done, and found, belongs to no history that is
+		return reply{}, err
+	case !s.confirmed(history, asked):
 		return reply{}, errUnconfirmed
 	}
 	return out, err

@@ -1,0 +1,49 @@
+package valkey_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/valkey"
+)
+
+// A write that is pending when another history begins is announced there by the first renewal
+// that meets it: what still stands under the old one is no mark that any lookup reads.
+func TestRenewInAnotherHistory(t *testing.T) {
+	t.Parallel()
+	at := startServer(t, "--enable-debug-command", "yes")
+	const slow = 8 * time.Second // the next renewal is two seconds later
+	s, err := valkey.New(valkey.Options{URL: "valkey://" + at.addr, Lease: slow, WriteSettle: shortSettle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	var end func()
+	waitUntil(t, "a write begins", func() bool {
+		end, err = s.Announce(t.Context(), []call.Place{{Domain: "host"}}, func(error) {})
+		return err == nil
+	})
+	defer end()
+	count := func(pattern string) string {
+		reply, err := at.try("EVAL", "return #redis.call('KEYS', ARGV[1])", "0", pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(reply)
+	}
+	at.command(t, "EVAL", "for _, k in ipairs(redis.call('KEYS', '*:open')) do redis.call('DEL', k) end return 1", "0")
+	at.command(t, "DEBUG", "CHANGE-REPL-ID")
+	waitUntil(t, "the new history is met", func() bool { return count("*:open") == ":1" })
+	met := time.Now()
+	waitUntil(t, "the write stands there", func() bool {
+		reply, err := at.try("EVAL", `
+local open = redis.call('KEYS', '*:open')[1]
+return redis.call('HLEN', string.sub(open, 1, -5) .. 'p:host')`, "0")
+		return err == nil && strings.TrimSpace(reply) == ":2"
+	})
+	if took := time.Since(met); took > slow/8 {
+		t.Errorf("it took %v, want it at once", took)
+	}
+}
