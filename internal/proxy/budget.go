@@ -75,11 +75,19 @@ func (s *session) planLimits() plan.Limits {
 // spend counts an answer that is about to be written, and adds to it what is left. The answer
 // to a step goes to its plan, and counts with that.
 func (x *request) spend(result []byte) []byte {
-	if x.part != nil || x.msg.Method != "tools/call" || !x.s.srv.policy.Load().Budgets.On() || isWithdrawn(x.ctx) {
+	of := result
+	switch x.msg.Method {
+	case "tools/call", "tasks/result":
+	case "tasks/get":
+		of = jsonrpc.Get(result, "result") // where it has ended, and the result is told at once
+	default:
+		return result
+	}
+	if x.part != nil || of == nil || !x.s.srv.policy.Load().Budgets.On() || isWithdrawn(x.ctx) {
 		return result
 	}
 	agent, turn, meter := x.s.join(), x.s.observed.turns.current(), x.s.srv.common.meter
-	tool, c := x.calledTool(), deliver.ContentOf(result)
+	tool, c := x.calledTool(), deliver.ContentOf(of)
 	tokens := meter.estimate(tool, c)
 	agent.Delivered(turn, tokens)
 	meter.count(&x.s.running, tool, c, func(counted int) { agent.Correct(turn, counted-tokens) })

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"mcpschedd/internal/budget"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 )
 
@@ -292,4 +294,32 @@ func TestBudgetOfImages(t *testing.T) {
 			t.Errorf("got %d left of 10000 after one image", n)
 		}
 	})
+}
+
+// The result of a task counts when it is told, and its beginning and its status do not.
+func TestBudgetOfTasks(t *testing.T) {
+	result := said(strings.Repeat("word ", 1000))
+	_, up := remote(t, mcptest.Options{Name: "fake", Answer: func(_ context.Context, m jsonrpc.Message) []byte {
+		switch m.Method {
+		case "tools/call":
+			return []byte(`{"task":{"taskId":"a","status":"working","createdAt":"2026-05-01T12:00:00Z"}}`)
+		case "tasks/get":
+			return []byte(`{"taskId":"a","status":"working"}`)
+		case "tasks/result":
+			return []byte(result)
+		}
+		return nil
+	}})
+	o := stored(t, nil, up)
+	o.Budgets = budget.Rules{Context: 10_000}
+	c := connect(t, start(t, o), handshake)
+	if got := left(t, []byte(c.request("tools/call", `{"name":"echo","task":{}}`))); got != 10_000 {
+		t.Errorf("got %d left when the task has begun, want all", got)
+	}
+	if got := c.request("tasks/get", `{"taskId":"a"}`); strings.Contains(got, "tokens_left") {
+		t.Errorf("got %s, want nothing of the budget with a status", got)
+	}
+	if got := left(t, []byte(c.request("tasks/result", `{"taskId":"a"}`))); got < 8500 || got > 9300 {
+		t.Errorf("got %d left after the result, want about 9000", got)
+	}
 }

@@ -58,8 +58,8 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 // What is written in a tag can be read: families and rows that nothing would show are
 // mistakes.
 func TestTags(t *testing.T) {
-	help := helpOf(statsMetrics(), hostMetrics())
-	for _, m := range slices.Concat(statsMetrics(), hostMetrics()) {
+	help := helpOf(statsMetrics(), hostMetrics(), poolMetrics())
+	for _, m := range slices.Concat(statsMetrics(), hostMetrics(), poolMetrics()) {
 		if m.row != "" && !slices.Contains(rowOrder, m.row) {
 			t.Errorf("%s: no row %q", m.Name, m.row)
 		}

@@ -45,7 +45,7 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect reads the figures.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
-	out, s := samples{help: helpOf(statsMetrics(), hostMetrics()), to: to}, c.stats()
+	out, s := samples{help: helpOf(statsMetrics(), hostMetrics(), poolMetrics()), to: to}, c.stats()
 	s.Totals.derive()
 	out.add(statsMetrics(), reflect.ValueOf(s))
 	unknown := s.Totals.Failed // calls for tools that no upstream has
@@ -62,6 +62,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	out.number("calls_total", float64(max(unknown, 0)), label{"upstream", ""}, label{"tool", "(unknown)"}, label{"disposition", string(Failed)})
 	for _, name := range slices.Sorted(maps.Keys(s.Hosts)) {
 		out.add(hostMetrics(), reflect.ValueOf(s.Hosts[name]), label{"host", name})
+	}
+	if pool := s.pool(); pool.Tokens > 0 {
+		out.add(poolMetrics(), reflect.ValueOf(pool))
 	}
 	out.help["config_last_reload_successful"] = "Whether the configuration as it is written is in force."
 	out.number("config_last_reload_successful", float64(one(s.Config.Error == "")))

@@ -122,7 +122,8 @@ func scrapedOf(t *record.Tally) scraped {
 	at := time.Date(2026, 5, 1, 13, 0, 0, 0, time.UTC)
 	return scraped{Version: "1.2.3", Stats: func() record.Stats {
 		s := t.Stats(at)
-		s.Stand([]record.Status{{Hosts: []record.Host{{Host: "api.github.com", Level: 2, Limited: 3, HarmMS: 1500, CoolingMS: 7000}}}})
+		budget := &record.BudgetStatus{Pool: &record.PoolBudget{Tokens: 500, Used: 70}}
+		s.Stand([]record.Status{{Hosts: []record.Host{{Host: "api.github.com", Level: 2, Limited: 3, HarmMS: 1500, CoolingMS: 7000}}, Budgets: budget}, {Budgets: budget}})
 		return s
 	}}
 }
@@ -155,6 +156,8 @@ func TestAgainstStats(t *testing.T) {
 	same("mcpschedd_prefetches_total", float64(s.Totals.Prefetch.Late), "fate", "late")
 	same("mcpschedd_prefetches_total", float64(s.Totals.Prefetch.Wasted["expired"]), "fate", "wasted", "cause", "expired")
 	same("mcpschedd_declined_total", 3)
+	same("mcpschedd_budget_pool_tokens", 1000)
+	same("mcpschedd_budget_pool_used_tokens", 140)
 	same("mcpschedd_declined_total", 2, "reason", "budget")
 	same("mcpschedd_declined_called_total", 1)
 	same("mcpschedd_regret_seconds_total", 0.04)

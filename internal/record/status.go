@@ -73,8 +73,8 @@ type SessionBudget struct {
 
 // PoolBudget is what all sessions share in a window.
 type PoolBudget struct {
-	Tokens int64 `json:"tokens" jsonschema:"Tokens of a window."`
-	Used   int64 `json:"used" jsonschema:"Tokens of this window that were given."`
+	Tokens int64 `json:"tokens" jsonschema:"Tokens of a window." prom:"budget_pool_tokens"`
+	Used   int64 `json:"used" jsonschema:"Tokens of this window that were given." prom:"budget_pool_used_tokens"`
 	LeftS  int64 `json:"left_s" jsonschema:"Seconds that the window has to go."`
 }
 
@@ -104,6 +104,16 @@ func (s *Stats) Stand(running []Status) {
 			}
 		}
 	}
+}
+
+// pool adds up the pools of the running processes.
+func (s *Stats) pool() (sum PoolBudget) {
+	for _, p := range s.Running {
+		if p.Budgets != nil && p.Budgets.Pool != nil {
+			sum.Tokens, sum.Used = sum.Tokens+p.Budgets.Pool.Tokens, sum.Used+p.Budgets.Pool.Used
+		}
+	}
+	return sum
 }
 
 const (

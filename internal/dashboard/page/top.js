@@ -116,6 +116,17 @@ const drawServers = table($("servers"), {
   ],
 });
 
+// given is what the sessions of a client were given of their budget, and what the one with the
+// least has left.
+function given({ client, budgets }) {
+  const own = ((budgets && budgets.sessions) || []).filter((s) => s.client === client);
+  const left = own.map((s) => s.left).filter((n) => n !== undefined);
+  return own.length === 0 ? "–" : joined(count(own.reduce((sum, s) => sum + s.used, 0)), left.length > 0 && count(Math.min(...left)));
+}
+
+// poolWords says what is left of the pool that the sessions of a process share.
+const poolWords = ({ pool }) => (pool ? `Of a pool of ${plural(pool.tokens, "token")}, ${count(Math.max(0, pool.tokens - pool.used))} are left for ${took(pool.left_s * 1000)}.` : "");
+
 const drawClients = table($("clients"), {
   caption: "Open sessions by client and folder", key: (c) => [c.pid, c.client, c.dir].join("\n"), noun: "clients", most: 10,
   columns: [
@@ -123,6 +134,7 @@ const drawClients = table($("clients"), {
     { title: "Folder", class: "text", cell: (c) => (c.dir ? named(c.dir, 200) : "not known") },
     { title: "Process", cell: (c) => `${c.pid}, ${clean(c.transport || "stdio", 10)}, since ${moment(c.since)}` },
     { title: "Sessions", num: true, cell: (c) => count(c.sessions) },
+    { title: "Tokens given, left", num: true, cell: given },
     { title: "Memory", num: true, cell: (c) => memory(c.memory_kb) },
   ],
 });
@@ -131,6 +143,7 @@ function showServers(v) {
   const running = v.stats.running || [];
   $("servers-section").hidden = Boolean(v.recorded); // how servers stood is not recorded
   $("clients-part").hidden = running.length === 0;
+  say($("pool"), running.map((p) => poolWords(p.budgets || {})).filter(Boolean).join(" "));
   drawServers(servers(running), empty("No server.", running.length > 0
     ? "The configuration has none: mcpschedd import takes over those of your client, mcpschedd add adds one."
     : "They are shown while a mcpschedd runs, which your client starts."));
