@@ -23,6 +23,7 @@ type journal struct {
 	in, out *os.File
 	half    []byte            // the beginning of a line that is not written to its end
 	last    map[string]string // key → its last number
+	watched map[string]bool   // resources that were subscribed to
 	buf     [1 << 14]byte
 }
 
@@ -50,7 +51,7 @@ func serveJournal(path string) error {
 	if err != nil {
 		return err
 	}
-	j := &journal{name: filepath.Base(path), in: in, out: out, last: make(map[string]string)}
+	j := &journal{name: filepath.Base(path), in: in, out: out, last: make(map[string]string), watched: make(map[string]bool)}
 	if err := os.WriteFile(journalProcess(path, os.Getpid()), nil, 0o600); err != nil {
 		return err
 	}
@@ -86,9 +87,11 @@ func (j *journal) answer(m *jsonrpc.Message) []byte {
 	case "resources/templates/list":
 		return jsonrpc.AppendResult(nil, m.ID, fmt.Appendf(nil, `{"resourceTemplates":[{"uriTemplate":"%s:///{key}","name":"last"}]}`, j.name))
 	case "resources/subscribe":
-		if uri, _ := jsonrpc.String(jsonrpc.Get(m.Params, "uri")); !strings.HasPrefix(uri, j.name+":") {
+		uri, _ := jsonrpc.String(jsonrpc.Get(m.Params, "uri"))
+		if !strings.HasPrefix(uri, j.name+":") {
 			return jsonrpc.AppendError(nil, m.ID, []byte(`{"code":-32002,"message":"Resource not found"}`))
 		}
+		j.watched[uri] = true
 		return jsonrpc.AppendResult(nil, m.ID, []byte("{}"))
 	case "ping":
 		return jsonrpc.AppendResult(nil, m.ID, []byte("{}"))
@@ -108,7 +111,9 @@ func (j *journal) call(id []byte, tool, key, n string) (out []byte) {
 		if _, err := io.WriteString(j.out, key+" "+n+"\n"); err != nil {
 			return jsonrpc.AppendError(nil, id, []byte(`{"code":-32603,"message":"not written"}`))
 		}
-		out = append(jsonrpc.AppendNotification(nil, "notifications/resources/updated", fmt.Appendf(nil, `{"uri":"%s:///%s"}`, j.name, key)), '\n')
+		if uri := j.name + ":///" + key; j.watched[uri] {
+			out = append(jsonrpc.AppendNotification(nil, "notifications/resources/updated", fmt.Appendf(nil, `{"uri":%q}`, uri)), '\n')
+		}
 	case "get":
 		if err := j.catchUp(); err != nil {
 			return jsonrpc.AppendError(nil, id, []byte(`{"code":-32603,"message":"not read"}`))
