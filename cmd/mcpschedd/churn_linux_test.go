@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"mcpschedd/internal/daemon"
 )
 
 // churn is ten clients of one daemon while processes of all kinds are killed and stopped. What
@@ -235,11 +233,7 @@ func usedBy(id int) used {
 
 // wantNothingLeft waits for the end of the daemon and of what it has started.
 func (c *churn) wantNothingLeft() {
-	l, err := daemon.Listen(c.place(), daemon.ListenOptions{Wait: 30 * time.Second})
-	if err != nil {
-		c.Fatalf("the daemon outlives its clients: %v", err)
-	}
-	l.Close()
+	c.wantEnded()
 	for range 100 {
 		if len(c.processes()) == 0 {
 			return

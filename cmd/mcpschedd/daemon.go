@@ -120,9 +120,9 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	watching.Go(heap.settle)
 	stop := context.AfterFunc(ctx, d.prepareStop)
 	defer stop()
-	err = l.Run(ctx, d.close)
+	l.Run(ctx, d.close)
 	watching.Wait()
-	return err
+	return nil
 }
 
 // awaitEnd waits until no daemon of a configuration runs. It is false if ctx ends before.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -43,14 +44,22 @@ func newDaemonTest(t *testing.T, config string) *daemonTest {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		l, err := daemon.Listen(d.place(), daemon.ListenOptions{Wait: 20 * time.Second})
-		if err != nil {
-			t.Errorf("the daemon outlives its clients: %v", err)
-			return
-		}
-		l.Close()
+		d.wantEnded()
 	})
 	return d
+}
+
+// wantEnded waits for the end of the daemon, in the place of which another one could run then.
+func (d *daemonTest) wantEnded() {
+	d.Helper()
+	l, err := daemon.Listen(d.place(), daemon.ListenOptions{Wait: 30 * time.Second})
+	if err != nil {
+		d.Errorf("the daemon outlives its clients: %v", err)
+		return
+	}
+	at, end := context.WithCancel(d.Context())
+	end()
+	l.Run(at, func() {})
 }
 
 func (d *daemonTest) place() daemon.Place {
@@ -307,11 +316,7 @@ func TestTwoVersions(t *testing.T) {
 		t.Error(err)
 	}
 	oldGone()
-	l, err := daemon.Listen(d.place(), daemon.ListenOptions{Wait: 20 * time.Second})
-	if err != nil {
-		t.Fatalf("the old daemon outlives its clients: %v", err)
-	}
-	l.Close()
+	d.wantEnded()
 	if again := d.process(later, "pid"); again != server {
 		t.Errorf("the client of the later program got the server %s, and then %s", server, again)
 	}

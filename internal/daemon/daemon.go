@@ -6,7 +6,7 @@
 // and then passes lines on, both ways:
 //
 //	place, err := daemon.At(stateDir, config)
-//	err = daemon.Connect(ctx, os.Stdin, os.Stdout, daemon.Options{Place: place, Program: program})
+//	err = daemon.Connect(ctx, os.Stdin, os.Stdout, daemon.Options{Place: place, Start: start})
 //
 // The daemon's end is a [Listener]. A lock, not the socket, says that a daemon runs: its holder
 // may remove what a crash has left. Which version of the protocol between the two ends is

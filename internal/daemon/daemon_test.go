@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -59,14 +60,11 @@ func listen(t *testing.T, p daemon.Place, names ...string) *served {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- l.Run(ctx, func() {}) }()
+	var running sync.WaitGroup
+	running.Go(func() { l.Run(ctx, func() {}) })
 	s.stop = func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		ended <- nil
+		running.Wait()
 	}
 	t.Cleanup(s.stop)
 	return s

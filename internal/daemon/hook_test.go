@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,13 +29,11 @@ func hears(t *testing.T, p daemon.Place) <-chan *daemon.Report {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- l.Run(ctx, func() {}) }()
+	var running sync.WaitGroup
+	running.Go(func() { l.Run(ctx, func() {}) })
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		running.Wait()
 	})
 	return heard
 }

@@ -50,8 +50,8 @@ type Client struct {
 	stream // what its messages come from, and where its answers go
 }
 
-// Listen makes this process the daemon of a place, for as long as it lives or until Close. It
-// is ErrRuns if there is one.
+// Listen makes this process the daemon of a place, for as long as it lives or until Run has
+// returned. It is ErrRuns if there is one.
 func Listen(p Place, o ListenOptions) (*Listener, error) {
 	lock := flock.New(p.lock, flock.SetPermissions(0o600))
 	ctx, cancel := context.WithTimeout(context.Background(), max(o.Wait, 100*time.Millisecond))
@@ -72,7 +72,7 @@ func Listen(p Place, o ListenOptions) (*Listener, error) {
 
 // Run serves clients until ctx ends. It returns when all have been served and finish has
 // returned; then another process may be the daemon.
-func (l *Listener) Run(ctx context.Context, finish func()) error {
+func (l *Listener) Run(ctx context.Context, finish func()) {
 	clients, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer l.lock.Close()
 	defer finish()
@@ -91,9 +91,7 @@ func (l *Listener) Run(ctx context.Context, finish func()) error {
 			if err == nil {
 				accepted.Close()
 			}
-			return nil
-		case errors.Is(err, net.ErrClosed):
-			return err
+			return
 		case err != nil: // no descriptor is free: some will be
 			l.o.Log.Warn("client not accepted", "err", err)
 			time.Sleep(100 * time.Millisecond)
@@ -103,16 +101,11 @@ func (l *Listener) Run(ctx context.Context, finish func()) error {
 	}
 }
 
-// Close ends a Listener that has not been run.
-func (l *Listener) Close() {
-	l.socket.Close()
-	_ = l.lock.Close()
-}
-
 // serve serves one connection.
 func (l *Listener) serve(ctx context.Context, conn conn) {
 	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) }) // of what has said nothing yet
+	_ = conn.SetDeadline(time.Now().Add(greeting)) // it is no file; before ctx, which shortens it, may have ended
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
 	lines := bufio.NewReader(conn)
 	h, err := l.hear(conn, lines)
 	stop()
@@ -144,7 +137,6 @@ func (l *Listener) hear(conn conn, lines *bufio.Reader) (h hello, err error) {
 	if err := checkPeer(conn); err != nil {
 		return h, err
 	}
-	_ = conn.SetDeadline(time.Now().Add(greeting)) // it is no file
 	if err := readLine(lines, &h); err != nil {
 		return h, err
 	}

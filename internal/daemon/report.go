@@ -30,7 +30,7 @@ type Report struct {
 	Why    string `json:"why,omitempty"` // a session has begun or ended
 
 	Sent   int64  `json:"sent"`             // milliseconds since 1970
-	Unread string `json:"unread,omitempty"` // why no more is known than whose it is
+	Unread string `json:"unread,omitempty"` // why no more of the event is known than its session
 }
 
 // Bounds of what a client says, in bytes.
