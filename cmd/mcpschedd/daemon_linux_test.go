@@ -32,10 +32,11 @@ type daemonTest struct {
 	*testing.T
 	file, state string
 	wait        string // for the daemon; "": long
+	executable  string // of the clients, and so of the daemon and its guard; "": the test's
 }
 
 // newDaemonTest writes the configuration, and has its daemon, which no test starts, be gone at
-// the test's end.
+// the test's end, without a panic or a race in what the runtime has written of it.
 func newDaemonTest(t *testing.T, config string) *daemonTest {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,6 +46,10 @@ func newDaemonTest(t *testing.T, config string) *daemonTest {
 	}
 	t.Cleanup(func() {
 		d.wantEnded()
+		log, _ := os.ReadFile(filepath.Join(d.state, "logs", "daemon.log")) // without a daemon there is none
+		if regexp.MustCompile(`(?m)^(panic|fatal error|WARNING: DATA RACE)`).Match(log) {
+			t.Errorf("the daemon wrote %s", log)
+		}
 	})
 	return d
 }
@@ -82,7 +87,7 @@ func (d *daemonTest) command(dir, program string, args ...string) *exec.Cmd {
 // connect starts a client's end in a folder, with variables beside the usual ones.
 func (d *daemonTest) connect(dir string, env ...string) *program {
 	d.Helper()
-	return d.connectBy(os.Args[0], dir, env...)
+	return d.connectBy(cmp.Or(d.executable, os.Args[0]), dir, env...)
 }
 
 // connectBy is connect of a copy of the program.
@@ -264,10 +269,14 @@ func (d *daemonTest) daemonID() int {
 }
 
 // owns reports whether a process comes of this test: all have its state folder in their
-// environment.
+// environment but the guards, which have none, and are known by a program of the test's own.
 func (d *daemonTest) owns(id int) bool {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", id))
-	return err == nil && bytes.Contains(env, []byte("XDG_STATE_HOME="+filepath.Dir(d.state)+"\x00"))
+	if err == nil && bytes.Contains(env, []byte("XDG_STATE_HOME="+filepath.Dir(d.state)+"\x00")) {
+		return true
+	}
+	program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", id))
+	return err == nil && program == d.executable
 }
 
 // processes are those that come of this test.
