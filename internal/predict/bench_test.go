@@ -2,6 +2,7 @@ package predict_test
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -120,25 +121,43 @@ func BenchmarkCandidates(b *testing.B) {
 	}
 }
 
-// All that a model keeps of a thousand tools: what the worker waits for, before and after, and
-// what is done beside it, which is to stay at or below 100 ms.
+// All that a model keeps of a thousand tools, after a session more: what the worker waits for,
+// before and after, and what is done beside it, which is to stay at or below 100 ms. Beside
+// another process what is stored is the other's by then.
 func BenchmarkMerge(b *testing.B) {
-	m, w := model(), newWorld()
-	for range 120 {
-		w.session(m, 150, 3)
+	for _, beside := range []bool{false, true} {
+		b.Run(map[bool]string{false: "alone", true: "beside another"}[beside], func(b *testing.B) {
+			m, w := model(), newWorld()
+			for range 120 {
+				w.session(m, 150, 3)
+			}
+			state, _ := m.Merge(nil)
+			other := model()
+			other.Merge(state)
+			b.SetBytes(int64(len(state)))
+			var snapshot, join, kept stopwatch
+			for b.Loop() {
+				b.StopTimer()
+				w.session(m, 150, 3)
+				if beside {
+					w.session(other, 150, 3)
+					state, _ = other.Merge(state)
+				}
+				runtime.GC()
+				b.StartTimer()
+				var s *predict.Snapshot
+				snapshot.time(func() { s = m.Snapshot() })
+				join.time(func() {
+					state, _ = s.Join(state)
+					s.Written()
+				})
+				kept.time(func() { m.Kept(s) })
+			}
+			snapshot.report(b, "ns/snapshot")
+			join.report(b, "ns/join")
+			kept.report(b, "ns/kept")
+		})
 	}
-	state, _ := m.Merge(nil)
-	b.SetBytes(int64(len(state)))
-	var snapshot, join, kept stopwatch
-	for b.Loop() {
-		var s *predict.Snapshot
-		snapshot.time(func() { s = m.Snapshot() })
-		join.time(func() { s.Join(state) })
-		kept.time(func() { m.Kept(s, true) })
-	}
-	snapshot.report(b, "ns/snapshot")
-	join.report(b, "ns/join")
-	kept.report(b, "ns/kept")
 }
 
 func BenchmarkResultAndGuesses(b *testing.B) {

@@ -1,6 +1,7 @@
 package predict_test
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 	"time"
@@ -147,8 +148,9 @@ func TestMergeBesideLearning(t *testing.T) {
 			learn(t, m, 15+10*i, 5)
 			if written {
 				state = next
+				s.Written()
 			}
-			m.Kept(s, written)
+			m.Kept(s)
 		}
 		state, _ = m.Merge(state)
 		again, _ := m.Merge(state)
@@ -161,6 +163,72 @@ func TestMergeBesideLearning(t *testing.T) {
 			if got, want := nextP(t, m), nextP(t, alone); got < want-0.05 || got > want+0.05 {
 				t.Errorf("written %v, %s: got P %.3f, want about %.3f", written, name, got, want)
 			}
+		}
+	}
+}
+
+// Processes that take turns at one state lose nothing and count nothing twice, whichever of
+// them wrote last, and whether one of them then reads what it wrote itself.
+func TestMergeInTurns(t *testing.T) {
+	models := []*predict.Model{model(), model()}
+	var state []byte
+	for i, at := range []int{0, 0, 1, 0, 0, 0, 1, 1, 0, 1} {
+		learn(t, models[at], 10*i, 10)
+		state, _ = models[at].Merge(state)
+	}
+	next := model()
+	next.Merge(state)
+	if got := next.Weight("list", "get"); got < 97 || got > 100 {
+		t.Errorf("got a weight of %.2f for 100 calls", got)
+	}
+	alone := model()
+	learn(t, alone, 0, 100)
+	if got, want := nextP(t, next), nextP(t, alone); got < want-0.05 || got > want+0.05 {
+		t.Errorf("got P %.3f, want about %.3f", got, want)
+	}
+}
+
+// A state that is gone or that was changed in any line is read: what this process kept there is
+// not kept for it.
+func TestMergeWithAStateThatIsNotOurs(t *testing.T) {
+	m := model()
+	learn(t, m, 0, 10)
+	m.Merge(nil)
+	m.Merge(nil)
+	if got := m.Weight("list", "get"); got > 0 {
+		t.Errorf("got a weight of %.2f of what was forgotten", got)
+	}
+	state, _ := m.Merge(nil)
+	learn(t, m, 10, 10)
+	state, _ = m.Merge(state)
+	broken := bytes.Replace(state, []byte("list"), []byte("lost"), 1)
+	if _, err := m.Merge(broken); err == nil {
+		t.Error("a line that was damaged is not missed")
+	}
+}
+
+// What one session alone knows is in no state, and is not forgotten because the rest is kept,
+// whether or not another process keeps its part meanwhile.
+func TestMergeKeepsWhatOneSessionKnows(t *testing.T) {
+	for _, beside := range []bool{false, true} {
+		m, other := model(), model()
+		p := begin(t, m)
+		file := func(i int) string { return fmt.Sprintf("src/file-%d.go", i) }
+		read := func(i int) string { return fmt.Sprintf(`{"path":"/home/ann/work/%s"}`, file(i)) }
+		var state []byte
+		for i := range 6 {
+			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), file(i)+"\n")
+			p.s.Guesses(p.now)
+			p.call("read", read(i), "x")
+			state, _ = m.Merge(state)
+			if beside {
+				learn(t, other, 10*i, 1)
+				state, _ = other.Merge(state)
+			}
+		}
+		p.call("list", `{"n":5}`, file(77)+"\n")
+		if got := p.find("read", read(77)).P; got < 0.1 {
+			t.Errorf("beside another process %v: got P %.3f of what the session did six times", beside, got)
 		}
 	}
 }

@@ -55,6 +55,7 @@ type Model struct {
 	opt      Options
 	upstream string // its name, as the calls have it
 	learned  *state
+	kept     mark // of the state that it was last kept as
 	follows  map[*valuemodel.Model][]*followUp
 	checks   checks
 	matches  []match // what candidates are made of, kept for its memory

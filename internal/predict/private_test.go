@@ -113,7 +113,10 @@ func TestPrivateStaysPrivate(t *testing.T) {
 				at := rapid.IntRange(0, len(models)-1).Draw(t, "process")
 				if under, is := merging[at]; is {
 					delete(merging, at)
-					models[at].Kept(under.snapshot, under.written)
+					if under.written {
+						under.snapshot.Written()
+					}
+					models[at].Kept(under.snapshot)
 					return
 				}
 				snapshot := models[at].Snapshot()

@@ -10,6 +10,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // StateVersion is the first line of a state. Another one is not read.
@@ -56,9 +58,11 @@ type (
 
 const perLine = 4096 // things in one record
 
+var firstLine = appendLine(nil, fmt.Appendf(nil, `{"v":%d}`, StateVersion))
+
 // save writes the state, in an order that does not depend on chance.
 func (m *state) save() []byte {
-	out := appendLine(nil, fmt.Appendf(nil, `{"v":%d}`, StateVersion))
+	out := slices.Clone(firstLine)
 	put := func(part string, r record) {
 		var body bytes.Buffer
 		body.WriteString(part + " ")
@@ -107,6 +111,19 @@ func (m *state) save() []byte {
 	}
 	put(serverPart, record{Tools: tools})
 	return out
+}
+
+// mark tells states apart by their records, in whatever order those are. The version, which
+// stands in each part that a state is divided into, does not count.
+type mark uint64
+
+func markOf(stored []byte) (m mark) {
+	for line := range bytes.Lines(stored) {
+		if !bytes.Equal(line, firstLine) {
+			m += mark(xxhash.Sum64(line))
+		}
+	}
+	return m
 }
 
 func appendLine(out, body []byte) []byte {

@@ -33,44 +33,56 @@ func newState() *state {
 }
 
 // Snapshot is what a model had learned at one moment, on its way to where that is kept.
-type Snapshot struct{ learned, kept *state }
+type Snapshot struct {
+	learned, kept *state
+	was, is       mark // of what was last kept, and of what is to be kept now
+}
 
 // Snapshot takes one. Until it is taken up again with [Model.Kept] there must be no other.
 func (m *Model) Snapshot() *Snapshot {
-	s := &Snapshot{learned: m.learned.clone()}
+	s := &Snapshot{learned: m.learned.clone(), was: m.kept}
 	m.learned.rebase()
 	return s
 }
 
 // Join returns the state to be kept: what stored holds and what was learned since the last
-// merge, which is what several processes need to take turns at one file. What of stored cannot
-// be read is left out and reported; it is no reason not to go on. It may run beside the model.
+// merge, which is what several processes need to take turns at one file. Where stored is what
+// this process kept last, that is what it has learned, and stored is not decoded. What of it
+// cannot be read is left out and reported; it is no reason not to go on. It may run beside the
+// model, and so may [Snapshot.Written].
 func (s *Snapshot) Join(stored []byte) (next []byte, err error) {
-	s.kept = newState()
-	err = s.kept.load(stored)
-	s.kept.plus(s.learned)
-	next = s.kept.save()
-	s.kept.rebase()
+	all := s.learned
+	if markOf(stored) != s.was {
+		all = newState()
+		err = all.load(stored)
+		all.plus(s.learned)
+	}
+	next = all.save()
+	s.kept, s.is = all, markOf(next)
 	return next, err
+}
+
+// Written says that what was joined is written.
+func (s *Snapshot) Written() {
+	s.kept.rebase()
+	s.learned, s.was = s.kept, s.is
 }
 
 // Kept has the model go on with what was joined, if that is written now, and in any case with
 // what it has learned since the snapshot was taken.
-func (m *Model) Kept(s *Snapshot, written bool) {
-	next := s.learned // still to be kept
-	if written {
-		next = s.kept
-	}
+func (m *Model) Kept(s *Snapshot) {
+	next := s.learned // still to be kept, unless it is written
 	next.plus(m.learned)
 	next.adopt(m.learned)
-	m.learned = next
+	m.learned, m.kept = next, s.was
 }
 
 // Merge is all of it at once: it returns the state to be kept, and the model goes on with that.
 func (m *Model) Merge(stored []byte) ([]byte, error) {
 	s := m.Snapshot()
 	next, err := s.Join(stored)
-	m.Kept(s, true)
+	s.Written()
+	m.Kept(s)
 	return next, err
 }
 
@@ -183,11 +195,17 @@ func (m *state) addTemplate(t *template) {
 			return
 		}
 		fresh := *t
-		fresh.Support, fresh.Ranks = sum{}, [4]outcome{}
+		saved := !t.personal && !t.secret()
+		if saved { // then what was kept of it was forgotten
+			fresh.Support, fresh.Ranks = sum{}, [4]outcome{}
+		}
 		if seen := m.sightings[t.id]; seen != nil && seen.In.public() {
 			fresh.personal = false
 		}
 		m.keep(&fresh)
+		if !saved {
+			return
+		}
 		i, known = len(known), m.templates[t.Trigger]
 	}
 	k := known[i]

@@ -81,6 +81,9 @@ func (m *weights) learn(base float64, features []hash, hit bool, rate float64) {
 // plus adds what another process learned.
 func (m *weights) plus(o *weights) {
 	for f, w := range o.of {
+		if w.w == w.base && w.seen.Now == w.seen.base {
+			continue
+		}
 		b := m.of[f]
 		b.w = min(max(w.merged(b), -maxWeight), maxWeight)
 		b.seen.plus(w.seen)

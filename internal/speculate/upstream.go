@@ -176,7 +176,6 @@ func (u *upstreams) keepNow(o *upstreamState) {
 // keeping is what came of keeping what was learned.
 type keeping struct {
 	model       *predict.Snapshot
-	written     bool
 	panicked    bool
 	concurrency Known // what was stored of it
 }
@@ -206,9 +205,11 @@ func (u *upstreams) keep(o *upstreamState) {
 				}
 				return append(next, concurrencyLine(own.or(k.concurrency))...), nil
 			})
-			if k.written = err == nil; !k.written {
+			if err != nil {
 				u.log.Warn("learned state not kept", "upstream", name, "err", err)
+				return
 			}
+			k.model.Written()
 		})
 		done <- k
 		u.later(func() {
@@ -226,7 +227,7 @@ func (u *upstreams) keep(o *upstreamState) {
 func (u *upstreams) kept(o *upstreamState, k keeping) {
 	o.keeping = nil
 	o.concurrency = o.concurrency.or(k.concurrency)
-	o.model.Kept(k.model, k.written)
+	o.model.Kept(k.model)
 	if k.panicked {
 		o.keep = InMemory() // what was learned, its bars above all, still counts in this process
 	}
