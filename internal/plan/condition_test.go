@@ -107,7 +107,7 @@ func TestConditionDefects(t *testing.T) {
 	for _, c := range []struct{ name, raw, want string }{
 		{"a constant", `true`, `/when: ` + wantCond + `, have a boolean`},
 		{"a text", `"a.ok"`, `/when: ` + wantRef + `, have "a.ok"`},
-		{"a slip in a reference", `"$ref:a[0]"`, `/when: "$ref:a[0]": a reference has to be the whole text: "$ref:step.field" or {"$ref": "a#/0"}; within text write {"$tpl": "… ${a#/0} …"}; {"$lit": "…"} leaves a text as it is`},
+		{"a slip in a reference", `"$ref:a[0]"`, `/when: "$ref:a[0]": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}; {"$lit": "…"} leaves a text as it is`},
 		{"an object with a reference of another form", `{"$ref":"a"}`, `/when: ` + wantRef + `, have an object`},
 		{"nothing in it", `{}`, "/when: " + wantCond},
 		{"no JSON", `{`, `/when: no valid JSON`},
@@ -121,7 +121,7 @@ func TestConditionDefects(t *testing.T) {
 		{"no order", `{"ref":"$ref:a","op":"lt","value":null}`, `/when/value: lt: want a number or a string, have null`},
 		{"exists with a number", `{"ref":"$ref:a","op":"exists","value":1}`, `/when/value: exists: want true, false or nothing, have a number`},
 		{"two references", `{"ref":"$ref:a","op":"eq","value":"$ref:b"}`, `/when/value: want a value without references`},
-		{"a slip in the value", `{"ref":"$ref:a","op":"eq","value":"x $ref:b"}`, `/when/value: "x $ref:b": a reference has to be the whole text: "$ref:step.field" or {"$ref": "b#"}; within text write {"$tpl": "… ${b#} …"}; {"$lit": "…"} leaves a text as it is`},
+		{"a slip in the value", `{"ref":"$ref:a","op":"eq","value":"x $ref:b"}`, `/when/value: "x $ref:b": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}; {"$lit": "…"} leaves a text as it is`},
 		{"all at once", `{"ref":1,"op":"x","value":"$ref:b","y":1}`, `/when/ref: ` + wantRef + ", have 1\n/when/op: want one of eq, ne, lt, gt, in, exists\n/when/value: want a value without references\n" +
 			`/when: "y": not known; want "ref", "op" and "value"`},
 	} {

@@ -29,10 +29,9 @@ var (
 	guideForm = regexp.MustCompile(`^\$(?:ref:|result_)([A-Za-z0-9_-]+)((?:\.[^.\s\[\]$#]+)*)$`)
 	// marked is what begins a reference of the guide, wherever it stands.
 	marked = regexp.MustCompile(`\$(?:ref:|result_[A-Za-z0-9_-])`)
-	// loose are the forms of other notations that are written in either language.
-	loose     = regexp.MustCompile(`\$(?:ref:|result_)([A-Za-z0-9_-]*)((?:[#./\[][^\s"'$,;]*)?)`)
-	looseRef  = regexp.MustCompile(`^(?:\$\{|[#/$.]*)(?:steps[./])?([A-Za-z0-9_-]+)((?s:[#./\[}].*)?)$`)
-	looseText = regexp.MustCompile(`\$\{([A-Za-z0-9_-]+)(#[^}]*)(\}?)`)
+	// looseRef and looseText are the forms of other notations, and of $tpl outside of one.
+	looseRef  = regexp.MustCompile(`^(?:\$\{|[#/$.]*)(?:steps[./])?([A-Za-z0-9_-]+)(?:[#./\[}](?s:.*))?$`)
+	looseText = regexp.MustCompile(`\$\{([A-Za-z0-9_-]+)#`)
 )
 
 const (
@@ -92,12 +91,7 @@ func (p *templateParser) guideRef(text string) *Ref {
 // notWhole says what to do about a reference of the guide that is not the whole of its
 // text, or has another notation's path behind it.
 func notWhole(text string) string {
-	target := "step#/field"
-	if m := loose.FindStringSubmatch(text); m != nil && m[1] != "" {
-		target = meantTarget(m[1], m[2])
-	}
-	return fmt.Sprintf(`%s: a reference has to be the whole text: "$ref:step.field" or {"$ref": "%s"}; within text write {"$tpl": "… ${%[2]s} …"}%s`,
-		quoted(text), target, textAsIs)
+	return quoted(text) + `: a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + textAsIs
 }
 
 // ref is a reference to a step.
@@ -149,55 +143,30 @@ func (p *templateParser) refObject(raw []byte) *Ref {
 
 // looseRef refuses the text of a "$ref" that was meant to be a reference.
 func (p *templateParser) looseRef(text string) {
-	m := looseRef.FindStringSubmatch(text)
-	if strings.HasPrefix(text, "$ref:") {
-		m = loose.FindStringSubmatch(text)
-	} else if m != nil && !p.knows(m[1]) {
-		return
+	id := "step"
+	if !strings.HasPrefix(text, "$ref:") {
+		m := looseRef.FindStringSubmatch(text)
+		if m == nil || !p.knows(m[1]) {
+			return
+		}
+		id = m[1]
 	}
-	if m != nil {
-		p.defect(fmt.Sprintf(`%s: no reference as it stands: want {"$ref": %s}%s`, quoted(text), quoted(meantTarget(m[1], m[2])), objectAsIs))
-	}
+	p.defect(fmt.Sprintf(`%s: no reference as it stands: want {"$ref": "%s#/json/pointer"}%s`, quoted(text), id, objectAsIs))
 }
 
-// looseText is the reference that a plain text holds in the notation of "$tpl", and
-// whether there is nothing else in the text. A shell's ${name#prefix} is one only if name
-// is a step's.
-func (p *templateParser) looseText(text string) (target string, whole bool) {
-	if !strings.Contains(text, "${") {
-		return "", false
-	}
+// looseText is the step that a plain text refers to in the notation of "$tpl"; "": to none. A
+// shell's ${name#prefix} is a reference only if name is a step's.
+func (p *templateParser) looseText(text string) (id string) {
 	for _, m := range looseText.FindAllStringSubmatch(text, -1) {
 		if p.knows(m[1]) {
-			if m[3] == "" {
-				m[2] = "" // it may go on for ever
-			}
-			return meantTarget(m[1], m[2]), m[0] == text && m[3] != ""
+			return m[1]
 		}
 	}
-	return "", false
+	return ""
 }
 
 // knows reports whether a reference can lead there.
 func (p *templateParser) knows(id string) bool { return p.known != nil && id != "" && p.known(id) }
-
-// meantTarget is a step and where in its result a path in any notation may lead:
-// ".items[0]" to /items/0.
-func meantTarget(id, path string) string {
-	path = strings.TrimSuffix(path, "}")
-	if pointer, ok := strings.CutPrefix(path, "#"); ok && jsonrpc.ValidPointer(pointer) {
-		return cut(id+path, shownTarget)
-	}
-	path = cut(path, shownTarget)
-	var target strings.Builder
-	target.WriteString(id + "#")
-	for _, name := range strings.FieldsFunc(path, func(c rune) bool { return strings.ContainsRune(`#./[]}'"`, c) }) {
-		target.WriteString("/" + jsonrpc.PointerToken(name))
-	}
-	return target.String()
-}
-
-const shownTarget = 80 // characters of the form that is told
 
 // quoted is a piece of what a client wrote, of a bounded length and in one line.
 func quoted(text string) string {

@@ -15,41 +15,45 @@ func TestSlipsAreDefects(t *testing.T) {
 		aText   = `; {"$lit": "…"} leaves a text as it is`
 		anObjct = `; {"$lit": {…}} leaves an object as it is`
 	)
-	object := func(wrote, meant string) [2]string {
-		return [2]string{`{"$ref":"` + wrote + `"}`, fmt.Sprintf(`%q: no reference as it stands: want {"$ref": %q}`, wrote, meant) + anObjct}
+	object := func(wrote, step string) [2]string {
+		return [2]string{`{"$ref":"` + wrote + `"}`, fmt.Sprintf(`%q: no reference as it stands: want {"$ref": "%s#/json/pointer"}`, wrote, step) + anObjct}
 	}
+	const (
+		within = `: a text with references in it is {"$tpl": "… ${a#/json/pointer} …"}, a value {"$ref": "a#/json/pointer"}` + aText
+		whole  = `: a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + aText
+	)
 	for _, c := range [][2]string{
-		object("a", "a#"),
-		object("a#total", "a#/total"),
-		object("a.x", "a#/x"),
-		object("a.items[0].n", "a#/items/0/n"),
-		object("a/x", "a#/x"),
-		object("a[0]", "a#/0"),
-		object("a#.x", "a#/x"),
-		object("a#/~2", "a#/~02"),
-		object("#/a", "a#"),
-		object("#/a/x", "a#/x"),
-		object("/a/x", "a#/x"),
-		object("#/steps/a/x", "a#/x"),
-		object("steps.a.x", "a#/x"),
-		object("$.a.x", "a#/x"),
-		object("${a#/x}", "a#/x"),
-		object("later.x", "later#/x"), // though it is not read yet
-		{`{"$ref":"a","default":1}`, `"a": no reference as it stands: want {"$ref": "a#"}` + anObjct},
+		object("a", "a"),
+		object("a#total", "a"),
+		object("a.x", "a"),
+		object("a.items[0].n", "a"),
+		object("a/x", "a"),
+		object("a[0]", "a"),
+		object("a#.x", "a"),
+		object("a#/~2", "a"),
+		object("#/a", "a"),
+		object("#/a/x", "a"),
+		object("/a/x", "a"),
+		object("#/steps/a/x", "a"),
+		object("steps.a.x", "a"),
+		object("$.a.x", "a"),
+		object("${a#/x}", "a"),
+		object("later.x", "later"), // though it is not read yet
+		{`{"$ref":"a","default":1}`, `"a": no reference as it stands: want {"$ref": "a#/json/pointer"}` + anObjct},
 		{`{"$ref":"a#/x","title":"t"}`, `"a#/x": no reference, as "title" stands beside it: only "default" may` + anObjct},
-		{`{"$ref":"$ref:a"}`, `"$ref:a": no reference as it stands: want {"$ref": "a#"}; {"$lit": {…}} leaves an object as it is`},
-		{`"$ref:a#/x"`, `"$ref:a#/x": a reference has to be the whole text: "$ref:step.field" or {"$ref": "a#/x"}; within text write {"$tpl": "… ${a#/x} …"}` + aText},
-		{`"$ref:a/x/0"`, `"$ref:a/x/0": a reference has to be the whole text: "$ref:step.field" or {"$ref": "a#/x/0"}; within text write {"$tpl": "… ${a#/x/0} …"}` + aText},
-		{`"id ${a#/total}"`, `"id ${a#/total}": a text with references in it is {"$tpl": "… ${a#/total} …"}` + aText},
-		{`"${a#/total}"`, `"${a#/total}": no reference as it stands: want {"$ref": "a#/total"}, or {"$tpl": "${a#/total}"} for a text` + aText},
-		{`"\u0024{a#/total}"`, `"${a#/total}": no reference as it stands: want {"$ref": "a#/total"}, or {"$tpl": "${a#/total}"} for a text` + aText},
-		{`"x ${a#}"`, `"x ${a#}": a text with references in it is {"$tpl": "… ${a#} …"}` + aText},
-		{`"x ${a#total}"`, `"x ${a#total}": a text with references in it is {"$tpl": "… ${a#/total} …"}` + aText},
-		{`"${HOME} ${b#x} ${a#/x}"`, `"${HOME} ${b#x} ${a#/x}": a text with references in it is {"$tpl": "… ${a#/x} …"}` + aText},
-		{`"${a#/x and on"`, `"${a#/x and on": a text with references in it is {"$tpl": "… ${a#} …"}` + aText},
-		{`"$${a#/x}"`, `"$${a#/x}": a text with references in it is {"$tpl": "… ${a#/x} …"}` + aText},
+		{`{"$ref":"$ref:a"}`, `"$ref:a": no reference as it stands: want {"$ref": "step#/json/pointer"}` + anObjct},
+		{`"$ref:a#/x"`, `"$ref:a#/x"` + whole},
+		{`"$ref:a/x/0"`, `"$ref:a/x/0"` + whole},
+		{`"id ${a#/total}"`, `"id ${a#/total}"` + within},
+		{`"${a#/total}"`, `"${a#/total}"` + within},
+		{`"\u0024{a#/total}"`, `"${a#/total}"` + within},
+		{`"x ${a#}"`, `"x ${a#}"` + within},
+		{`"x ${a#total}"`, `"x ${a#total}"` + within},
+		{`"${HOME} ${b#x} ${a#/x}"`, `"${HOME} ${b#x} ${a#/x}"` + within},
+		{`"${a#/x and on"`, `"${a#/x and on"` + within},
+		{`"$${a#/x}"`, `"$${a#/x}"` + within},
 		{`{"${a#/x}":1}`, `"${a#/x}": the name of a member cannot be a reference` + anObjct},
-		{`[{"deep":["x",{"$ref":"a"}]}]`, `"a": no reference as it stands: want {"$ref": "a#"}` + anObjct},
+		{`[{"deep":["x",{"$ref":"a"}]}]`, `"a": no reference as it stands: want {"$ref": "a#/json/pointer"}` + anObjct},
 	} {
 		p, defects := plan.Parse([]byte(steps(`{"id":"a","tool":"a"}`, `{"id":"put","tool":"a","arguments":{"text":`+c[0]+`}}`, `{"id":"later","tool":"a"}`)), parsing(t))
 		if p != nil || len(defects) != 1 || defects[0].Message != c[1] || defects[0].Step != "put" || !strings.HasPrefix(defects[0].Pointer, "/steps/1/arguments/text") {
@@ -91,9 +95,9 @@ func TestSlipsInScope(t *testing.T) {
 	}
 	_, defects := plan.Parse([]byte(steps(`{"id":"a","tool":"a"}`, `{"id":"b","tool":"a","for_each":{"$ref":"a.items"},"when":{"ref":{"$ref":"a"},"op":"eq","value":"${a#/x}"}}`)), parsing(t))
 	told(t, defects, []string{
-		`step "b" at /steps/1/when/ref: "a": no reference as it stands: want {"$ref": "a#"}; {"$lit": {…}} leaves an object as it is`,
-		`step "b" at /steps/1/when/value: "${a#/x}": no reference as it stands: want {"$ref": "a#/x"}, or {"$tpl": "${a#/x}"} for a text; {"$lit": "…"} leaves a text as it is`,
-		`step "b" at /steps/1/for_each: "a.items": no reference as it stands: want {"$ref": "a#/items"}; {"$lit": {…}} leaves an object as it is`,
+		`step "b" at /steps/1/when/ref: "a": no reference as it stands: want {"$ref": "a#/json/pointer"}; {"$lit": {…}} leaves an object as it is`,
+		`step "b" at /steps/1/when/value: "${a#/x}": a text with references in it is {"$tpl": "… ${a#/json/pointer} …"}, a value {"$ref": "a#/json/pointer"}; {"$lit": "…"} leaves a text as it is`,
+		`step "b" at /steps/1/for_each: "a.items": no reference as it stands: want {"$ref": "a#/json/pointer"}; {"$lit": {…}} leaves an object as it is`,
 	})
 }
 

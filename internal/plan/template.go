@@ -154,10 +154,8 @@ func (p *templateParser) string(raw []byte) {
 	case at > 0:
 		p.defect(notWhole(text))
 	default:
-		if target, whole := p.looseText(text); whole {
-			p.defect(fmt.Sprintf(`%s: no reference as it stands: want {"$ref": %s}, or {"$tpl": %s} for a text%s`, quoted(text), quoted(target), quoted("${"+target+"}"), textAsIs))
-		} else if target != "" {
-			p.defect(fmt.Sprintf(`%s: a text with references in it is {"$tpl": "… ${%s} …"}%s`, quoted(text), target, textAsIs))
+		if id := p.looseText(text); id != "" {
+			p.defect(fmt.Sprintf(`%s: a text with references in it is {"$tpl": "… ${%s#/json/pointer} …"}, a value {"$ref": "%[2]s#/json/pointer"}%[3]s`, quoted(text), id, textAsIs))
 		}
 	}
 	p.out = append(p.out, raw...)
@@ -195,7 +193,7 @@ func (p *templateParser) object(raw []byte) {
 	first := true
 	for m := range jsonrpc.Members(raw) {
 		name := string(m.Name)
-		if target, _ := p.looseText(name); target != "" || mark(name) == 0 {
+		if p.looseText(name) != "" || mark(name) == 0 {
 			p.defect(quoted(name) + ": the name of a member cannot be a reference" + objectAsIs)
 		}
 		if !first {

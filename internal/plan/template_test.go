@@ -122,10 +122,10 @@ func TestTemplate(t *testing.T) {
 func TestTemplateDefects(t *testing.T) {
 	const aLiteral = `; {"$lit": "…"} leaves a text as it is`
 	for _, c := range []struct{ name, raw, want string }{
-		{"within a text", `{"q": "see $ref:a.x.y."}`, `/t/q: "see $ref:a.x.y.": a reference has to be the whole text: "$ref:step.field" or {"$ref": "a#/x/y"}; within text write {"$tpl": "… ${a#/x/y} …"}` + aLiteral},
-		{"a result within a text", `["echo $result_dir/x"]`, `/t/0: "echo $result_dir/x": a reference has to be the whole text: "$ref:step.field" or {"$ref": "dir#/x"}; within text write {"$tpl": "… ${dir#/x} …"}` + aLiteral},
+		{"within a text", `{"q": "see $ref:a.x.y."}`, `/t/q: "see $ref:a.x.y.": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + aLiteral},
+		{"a result within a text", `["echo $result_dir/x"]`, `/t/0: "echo $result_dir/x": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + aLiteral},
 		{"a mark without an id", `["use $ref: to refer"]`, `/t/0: "use $ref: to refer": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + aLiteral},
-		{"white space before it", `[" $ref:a"]`, `/t/0: " $ref:a": a reference has to be the whole text: "$ref:step.field" or {"$ref": "a#"}; within text write {"$tpl": "… ${a#} …"}` + aLiteral},
+		{"white space before it", `[" $ref:a"]`, `/t/0: " $ref:a": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + aLiteral},
 		{"in a name", `{"$ref:a": 1, "$result_1": 2, "$result_": 3}`,
 			`/t: "$ref:a": the name of a member cannot be a reference; {"$lit": {…}} leaves an object as it is` + "\n" +
 				`/t: "$result_1": the name of a member cannot be a reference; {"$lit": {…}} leaves an object as it is`},
@@ -135,7 +135,7 @@ func TestTemplateDefects(t *testing.T) {
 		{"a text with the guide's path", `{"$tpl": "a ${b.x} c"}`, `/t/$tpl: "${b.x}": want ${step#/json/pointer}; "$${" puts "${" into the text`},
 		{"a text with a step", `{"$tpl": "a ${b} c ${} ${ b# }"}`, `/t/$tpl: "${b}": want ${step#/json/pointer}; "$${" puts "${" into the text` + "\n" +
 			`/t/$tpl: "${}": want ${step#/json/pointer}; "$${" puts "${" into the text` + "\n" + `/t/$tpl: "${ b# }": want ${step#/json/pointer}; "$${" puts "${" into the text`},
-		{"a text with the guide's form", `{"$tpl": "a $ref:b.x c"}`, `/t/$tpl: "$ref:b.x c": a reference has to be the whole text: "$ref:step.field" or {"$ref": "b#/x"}; within text write {"$tpl": "… ${b#/x} …"}` + aLiteral},
+		{"a text with the guide's form", `{"$tpl": "a $ref:b.x c"}`, `/t/$tpl: "$ref:b.x c": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + aLiteral},
 		{"a text with no pointer", `{"$tpl": "${b#x}"}`, `/t/$tpl: "${b#x}": want ${step#/json/pointer}; "$${" puts "${" into the text`},
 		{"a text and more", `{"$tpl": "x", "default": 1}`, `/t: "$tpl" has to be the only member of its object`},
 		{"a literal and more", `{"$lit": "x", "y": 1}`, `/t: "$lit" has to be the only member of its object`},
@@ -144,7 +144,7 @@ func TestTemplateDefects(t *testing.T) {
 		{"a member twice in a literal", `{"x": {"$lit": [{"a": 1, "a": 2}]}}`, `/t/x/$lit/0: "a": is there twice`},
 		{"no JSON", `{"a": }`, `/t: no valid JSON`},
 		{"nothing", ``, `/t: no valid JSON`},
-		{"two forms in one", `{"x": {"$ref": "$ref:a"}}`, `/t/x: "$ref:a": no reference as it stands: want {"$ref": "a#"}; {"$lit": {…}} leaves an object as it is`},
+		{"two forms in one", `{"x": {"$ref": "$ref:a"}}`, `/t/x: "$ref:a": no reference as it stands: want {"$ref": "step#/json/pointer"}; {"$lit": {…}} leaves an object as it is`},
 		{"deep", strings.Repeat("[", 65) + strings.Repeat("]", 65), `/t` + strings.Repeat("/0", 64) + `: nested deeper than 64 values`},
 		{"deep, with a reference", strings.Repeat("[", 65) + `"$ref:a"` + strings.Repeat("]", 65), `/t` + strings.Repeat("/0", 64) + `: nested deeper than 64 values`},
 		{"deep in a literal", strings.Repeat("[", 33) + `{"$lit":` + strings.Repeat("[", 33) + strings.Repeat("]", 33) + "}" + strings.Repeat("]", 33), `/t` + strings.Repeat("/0", 33) + "/$lit" + strings.Repeat("/0", 30) + `: nested deeper than 64 values`},
