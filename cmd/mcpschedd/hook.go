@@ -24,7 +24,7 @@ that process does not run, the client goes on.
 
 Any other client that can run a command round an edit may report by the same words:
 hook_event_name is PreToolUse before, and PostToolUse afterwards; tool_name and
-tool_use_id say what is done, cwd and session_id whose it is.`,
+tool_use_id say what is done, cwd and session_id where.`,
 		Example: `  mcpschedd hook < before-edit.json   {"hook_event_name": "PreToolUse", "tool_name":
                                       "Edit", "tool_use_id": "1", "cwd": "/project"}
   mcpschedd hook < after-edit.json    the same, with "PostToolUse"`,

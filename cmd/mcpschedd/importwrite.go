@@ -24,7 +24,7 @@ import (
 // file is changed.
 func (m *importing) change(ctx context.Context) error {
 	if len(m.from) == 0 && !m.all {
-		m.from = []string{"claude"} // whose rules they are
+		m.from = []string{"claude"} // the rules are Claude Code's
 	}
 	have, err := m.configured()
 	if err != nil {

@@ -50,7 +50,7 @@ type misused struct{ error }
 
 func (m misused) Unwrap() error { return m.error }
 
-// hinted is an error with a next step for the person who reads it. Its kind is that
+// hinted is an error with a next step that is printed below it. Its kind is that
 // of the error.
 type hinted struct {
 	error

@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// printJSON prints a value for programs, and for people who look at what those get.
+// printJSON prints a value as programs read it, indented.
 func printJSON(w io.Writer, v any) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -17,7 +17,7 @@ func printJSON(w io.Writer, v any) error {
 	return out.Encode(v)
 }
 
-// say prints a line about the work on stderr, whose foreign words may do nothing to a terminal.
+// say prints a line about the work on stderr, without control characters of a terminal.
 func say(w io.Writer, format string, args ...any) {
 	fmt.Fprintf(w, "mcpschedd: %s\n", record.Printable(fmt.Sprintf(format, args...)))
 }

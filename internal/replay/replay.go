@@ -50,8 +50,8 @@ type Options struct {
 	// session has asked before there is no guess.
 	KeepTurns int
 
-	// Learner is whose forecast a session is played with, by its number from 0; nil:
-	// one for all sessions. Ended is called after each session; nil: nobody is told.
+	// Learner gives the learner that a session is played with, by its number from 0; nil:
+	// one for all sessions. Ended, unless nil, is called after each session.
 	Learner func(session int) *predict.Model
 	Ended   func(session int)
 }
@@ -149,7 +149,7 @@ func (p *Player) play(s *Session, arms []*arm) {
 	p.sessions++
 }
 
-// learner is whose forecast the next session is played with.
+// learner is the one that the next session is played with.
 func (p *Player) learner() *predict.Model {
 	if p.o.Learner != nil {
 		return p.o.Learner(p.sessions)
