@@ -336,38 +336,6 @@ func TestApplyLeavesAlone(t *testing.T) {
 	})
 }
 
-// TestUndoOfAnOlderImport: of one that an older version has made the copies are kept, where the
-// file has changed since.
-func TestUndoOfAnOlderImport(t *testing.T) {
-	const text = `{"keep":1,"mcpServers":{"s":{"command":"x"}}}`
-	i := importFile(t, "mcp.json", text)
-	run, err := filepath.Glob(i.dir.Path("import/*/run.json"))
-	if err != nil || len(run) != 1 {
-		t.Fatal(run, err)
-	}
-	older := strings.Replace(content(t, run[0]), `"made": "0-made-mcp.json"`, `"pointed": {"path": "x"}`, 1)
-	changed := strings.Replace(i.after, "keep", "kept", 1)
-	for path, text := range map[string]string{run[0]: older, i.path: changed} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	copied := filepath.Join(filepath.Dir(run[0]), "0-mcp.json")
-	if _, err := clients.Undo(i.dir, func(string) bool { return true }); err == nil || !strings.Contains(err.Error(), copied) {
-		t.Errorf("got %v, want where the copy is", err)
-	}
-	if content(t, copied) != text || content(t, i.path) != changed {
-		t.Error("the copy or the file has changed")
-	}
-	if err := os.WriteFile(i.path, []byte(i.after), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	undo(t, i.dir)
-	if got := content(t, i.path); got != text {
-		t.Errorf("got %s", got)
-	}
-}
-
 // TestUndoOfOneClient: of two imports one is taken back, with what is ours alone.
 func TestUndoOfOneClient(t *testing.T) {
 	home := t.TempDir()

@@ -50,8 +50,6 @@ type saved struct {
 	Moves   []Move   `json:"moves,omitempty"`
 	Renamed []Rename `json:"renamed,omitempty"`
 	Hooks   bool     `json:"hooks,omitempty"`
-
-	Older json.RawMessage `json:"pointed,omitempty"` // of a client's file, from before there was Made
 }
 
 const runs = "import" // folder of the state
@@ -244,7 +242,7 @@ func (r *record) undo(only func(path string) bool) ([]Undone, error) {
 func (s *saved) isOurs() bool { return !s.isClients() && !s.isSettings() }
 
 // isClients reports whether a file is that of a client, which has servers.
-func (s *saved) isClients() bool { return s.Made != "" || s.Older != nil }
+func (s *saved) isClients() bool { return s.Made != "" }
 
 // isSettings reports whether a file has rules or hooks of Claude Code.
 func (s *saved) isSettings() bool { return len(s.Renamed) > 0 || s.Hooks }
@@ -290,8 +288,6 @@ func (s *saved) restore(folder string) (string, error) {
 		return "as it was before", f.Write(was)
 	case !f.Exists && s.isClients():
 		return "made again, as it was before", f.Write(was)
-	case s.Older != nil:
-		return "", fmt.Errorf("%s: has been changed since an older mcpschedd took its servers: the file as it was is %s", s.Path, filepath.Join(folder, s.Kept))
 	case s.isClients():
 		made, err := os.ReadFile(filepath.Join(folder, s.Made))
 		if err != nil {

@@ -133,20 +133,13 @@ func (f checker) checkLimit(key string, l Limit) {
 	}
 }
 
+// checkPlan looks at the name and the parameters. The steps are package plan's to check.
 func (f checker) checkPlan(key string, p NamedPlan) {
 	if p.Name == "" || strings.Trim(p.Name, nameLetters+"_") != "" {
 		f.problem(key, "want a name of letters, digits, - and _, have %q", p.Name)
 	}
 	for name, schema := range p.Parameters {
 		f.checkSchema(join(key, "parameters", name), schema)
-	}
-	if len(p.Steps) == 0 && !f.failed(join(key, "steps")) {
-		f.problem(join(key, "steps"), "want at least one step")
-	}
-	for i, step := range p.Steps {
-		if _, ok := step.(map[string]any); !ok && step != nil { // nil: already has a problem
-			f.problem(element(join(key, "steps"), i), "want a table with id, tool and arguments, have %s", show(step))
-		}
 	}
 }
 

@@ -51,7 +51,7 @@ func ReadTrace(name string, r io.Reader) ([]Call, error) {
 		in = bufio.NewReader(z)
 	}
 	var calls []Call
-	var turns order
+	newest := make(map[string]int) // session → its last batch
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, longestLine)
 	number := 1
@@ -61,12 +61,13 @@ func ReadTrace(name string, r io.Reader) ([]Call, error) {
 			continue
 		}
 		c, err := parse(line)
-		if err == nil {
-			err = turns.check(&c)
+		if batch, begun := newest[c.Session]; err == nil && begun && c.Batch < batch {
+			err = fmt.Errorf("batch: want at least %d, the one before in session %q, have %d", batch, c.Session, c.Batch)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
+		newest[c.Session] = c.Batch
 		calls = append(calls, c)
 	}
 	err := lines.Err()
@@ -127,20 +128,4 @@ func wanted(e *json.UnmarshalTypeError) string {
 		return "true or false"
 	}
 	return "a " + e.Type.Kind().String()
-}
-
-// order checks that the calls of each session come in order.
-type order struct {
-	batch map[string]int // session → its newest batch
-}
-
-func (o *order) check(c *Call) error {
-	if o.batch == nil {
-		o.batch = make(map[string]int)
-	}
-	if newest, begun := o.batch[c.Session]; begun && c.Batch < newest {
-		return fmt.Errorf("batch: want at least %d, the one before in session %q, have %d", newest, c.Session, c.Batch)
-	}
-	o.batch[c.Session] = c.Batch
-	return nil
 }
