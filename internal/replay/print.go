@@ -2,7 +2,6 @@ package replay
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -11,8 +10,6 @@ import (
 	"strconv"
 	"text/tabwriter"
 	"time"
-
-	"mcpschedd/internal/record"
 )
 
 // WriteCSV writes a line for each session, in the order in which they were played,
@@ -64,73 +61,20 @@ func columns(f *Figures) []column {
 	}
 }
 
-// WriteTo writes a summary for people.
+// WriteTo writes the sums for people, by their names in the JSON, which has those of each tool too.
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	out := new(bytes.Buffer)
-	fmt.Fprintf(out, "%d sessions, %d calls, %d reads of which %d are repeats; policy %s\n", r.Sessions, r.Calls, r.Reads, r.Repeats, r.Name)
+	fmt.Fprintf(out, "policy %s, %d sessions\n", r.Name, r.Sessions)
 	if r.Untimed > 0 {
 		fmt.Fprintf(out, "of %d calls it is not recorded how long they took: as long as their models say; the model thinks %v where that is not recorded\n", r.Untimed, time.Duration(r.Think)*time.Millisecond)
 	}
-	fmt.Fprintln(out)
-	r.figures(out)
-	r.reasons(out)
-	r.deciles(out)
-	r.tools(out)
-	return out.WriteTo(w)
-}
-
-func (r *Report) figures(w io.Writer) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-	row("issued", "%d, %.4f per call", r.Issued, r.IssuedPerCall)
-	row("used", "%d, of which %d were still under way", r.Used, r.Late)
-	row("accuracy", "%.3f of what was issued", r.Accuracy)
-	row("coverage", "%.4f of the reads that are no repeats", r.Coverage)
-	row("repeats served", "%d of %d", r.RepeatsServed, r.Repeats)
-	row("amplification", "%.3f upstream calls per call", r.Amplification)
-	row("waiting", "%d ms before, %d ms after: %d ms hidden", r.WaitBefore, r.WaitAfter, r.Hidden)
-	row("stale served", "%d", r.Stale)
-	t.Flush()
-}
-
-func (r *Report) reasons(w io.Writer) {
-	if len(r.Declined) == 0 {
-		return
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, c := range columns(&r.Figures) {
+		fmt.Fprintf(t, "%s\t%s\n", c.name, c.value)
 	}
-	fmt.Fprintln(w, "\nleft out")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, why := range slices.Sorted(maps.Keys(r.Declined)) {
-		fmt.Fprintf(t, "  %s\t%d\n", record.Worded(string(why)), r.Declined[why])
+		fmt.Fprintf(t, "declined.%s\t%d\n", why, r.Declined[why])
 	}
-	t.Flush()
-}
-
-func (r *Report) deciles(w io.Writer) {
-	if !slices.ContainsFunc(r.Calibration, func(d Decile) bool { return d.N > 0 }) {
-		return
-	}
-	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "probability\tcalls\texpected\tobserved")
-	for _, d := range r.Calibration {
-		if d.N > 0 {
-			fmt.Fprintf(t, "from %.1f\t%d\t%.3f\t%.3f\n", d.From, d.N, d.Expected, d.Observed)
-		}
-	}
-	t.Flush()
-}
-
-// tools are those that were called or guessed at, the most called first.
-func (r *Report) tools(w io.Writer) {
-	names := slices.SortedFunc(maps.Keys(r.Tools), func(a, b string) int {
-		return cmp.Or(cmp.Compare(r.Tools[b].Calls, r.Tools[a].Calls), cmp.Compare(a, b))
-	})
-	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "tool\tcalls\treads\trepeats\tissued\tused\tcoverage\thidden ms")
-	for _, name := range names {
-		f := r.Tools[name]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%.4f\t%d\n", record.Printable(name), f.Calls, f.Reads, f.Repeats, f.Issued, f.Used, f.Coverage, f.Hidden)
-	}
-	t.Flush()
+	t.Flush() // to memory
+	return out.WriteTo(w)
 }
