@@ -62,6 +62,32 @@ func (x *Index) Get(name string) []byte {
 	return nil
 }
 
+// Set is [Set] for the object, without a walk over it.
+func (x *Index) Set(name string, value []byte) []byte {
+	if i := space(x.obj, 0); i >= len(x.obj) || x.obj[i] != '{' {
+		x = &Index{obj: []byte("{}")}
+	}
+	found := false
+	out, rest := x.rewrite(len(name)+len(value)+len(`,"":`), func(m Member) []byte {
+		switch {
+		case string(m.Name) != name:
+			return m.Value
+		case found:
+			return nil
+		}
+		found = true
+		return value
+	})
+	if !found {
+		if len(x.places) > 0 {
+			out = append(out, ',')
+		}
+		out = append(AppendString(out, name), ':')
+		out = append(out, value...)
+	}
+	return append(out, rest...)
+}
+
 // Sole returns the value of the member called name if no server can take another
 // member for it. One that is also called name, be it in other letters, is a rival,
 // whether it stands beside the member or in its place: many servers ignore case,

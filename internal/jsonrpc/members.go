@@ -59,28 +59,8 @@ func Get(obj []byte, name string) []byte {
 // as they were, except that a repetition of the member goes. obj must be valid
 // JSON; what is no object (nil, null) counts as an empty one.
 func Set(obj []byte, name string, value []byte) []byte {
-	if i := space(obj, 0); i >= len(obj) || obj[i] != '{' {
-		obj = []byte("{}")
-	}
-	found := false
-	out, rest := rewrite(obj, len(name)+len(value)+len(`,"":`), func(m Member) []byte {
-		switch {
-		case string(m.Name) != name:
-			return m.Value
-		case found:
-			return nil
-		}
-		found = true
-		return value
-	})
-	if !found {
-		if _, ok := firstMember(obj); ok {
-			out = append(out, ',')
-		}
-		out = append(AppendString(out, name), ':')
-		out = append(out, value...)
-	}
-	return append(out, rest...)
+	x := NewIndex(obj)
+	return x.Set(name, value)
 }
 
 // Delete returns obj without the members of which the unescaped name matches, and obj
@@ -104,17 +84,19 @@ func Delete(obj []byte, match func(name []byte) bool) []byte {
 // for its members; a member for which that is nil is left out. All other bytes are
 // as they were.
 func Rewrite(obj []byte, value func(Member) []byte) []byte {
-	out, rest := rewrite(obj, 0, value)
+	x := NewIndex(obj)
+	out, rest := x.rewrite(0, value)
 	return append(out, rest...)
 }
 
 // rewrite is [Rewrite] up to the closing brace, with which the rest begins. The
 // copy has room for more bytes than that.
-func rewrite(obj []byte, more int, value func(Member) []byte) (out, rest []byte) {
+func (x *Index) rewrite(more int, value func(Member) []byte) (out, rest []byte) {
+	obj := x.obj
 	at := space(obj, 0) // the brace or comma before a member
 	out = append(make([]byte, 0, len(obj)+more), obj[:at+1]...)
 	kept := 0
-	for p, ok := firstMember(obj); ok; p, ok = nextMember(obj, p) {
+	for _, p := range x.places {
 		behind := space(obj, p.valueEnd)
 		if v := value(p.member(obj)); v != nil {
 			if kept++; kept > 1 {

@@ -277,8 +277,8 @@ func space(b []byte, i int) int {
 // The skip functions are for what has been scanned before: they look for ends
 // only. On anything else they stay within b, and mean nothing.
 //
-// Measured: a member with 100 KB of text is passed in 2 µs, scanned in 32; a stored
-// answer is walked over four times.
+// Measured: a member with 100 KB of text is passed in 2 µs, scanned in 32, as one is in
+// the walk over a stored answer.
 
 // skipValue returns the place behind the value that begins at b[i], and i if
 // none does.

@@ -143,18 +143,23 @@ func withBackOff(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
 // withMeta is a result whose _meta says how it came, how old it is (nil: it is new), and
 // for how long polling brings nothing new (0: it may at once).
 func withMeta(result []byte, how string, age *time.Duration, backOff time.Duration) []byte {
-	meta := jsonrpc.Set(jsonrpc.Get(result, "_meta"), metaDisposition, jsonrpc.AppendString(nil, how))
+	said := jsonrpc.AppendString([]byte(`{"`+metaDisposition+`":`), how)
 	if age != nil {
-		meta = jsonrpc.Set(meta, metaAge, milliseconds(*age))
+		said = strconv.AppendInt(append(said, `,"`+metaAge+`":`...), age.Milliseconds(), 10)
 	}
 	if backOff > 0 {
-		meta = jsonrpc.Set(meta, metaBackOff, milliseconds(backOff))
+		said = strconv.AppendInt(append(said, `,"`+metaBackOff+`":`...), backOff.Milliseconds(), 10)
 	}
-	return jsonrpc.Set(result, "_meta", meta)
-}
-
-func milliseconds(d time.Duration) []byte {
-	return strconv.AppendInt(nil, d.Milliseconds(), 10)
+	said = append(said, '}')
+	members := jsonrpc.NewIndex(result)
+	meta := members.Get("_meta")
+	if meta == nil {
+		return members.Set("_meta", said)
+	}
+	for m := range jsonrpc.Members(said) {
+		meta = jsonrpc.Set(meta, string(m.Name), m.Value)
+	}
+	return members.Set("_meta", meta)
 }
 
 // reference is the note that stands for an answer the client already holds.
