@@ -49,8 +49,8 @@ func (o *spending) leave() {
 }
 
 // room is what may be added to what the session's client asks for now.
-func (s *session) room() budget.Room {
-	if !s.srv.policy.Load().Budgets.On() {
+func (s *session) room(p *policy) budget.Room {
+	if !p.Budgets.On() {
 		return budget.Unlimited
 	}
 	return s.join().Room(s.observed.turns.current())
@@ -58,7 +58,7 @@ func (s *session) room() budget.Room {
 
 // room is how many tokens may be added to the call's answer.
 func (c *upstreamCall) room(result []byte) int {
-	room := c.s.room().Extras
+	room := c.s.room(c.policy).Extras
 	if room == budget.Unbounded {
 		return room
 	}
@@ -67,8 +67,9 @@ func (c *upstreamCall) room(result []byte) int {
 
 // planLimits bound a plan of the session's.
 func (s *session) planLimits() plan.Limits {
-	l := s.srv.policy.Load().Plans.Limits
-	l.NoOptional = !s.room().Optional
+	p := s.srv.policy.Load()
+	l := p.Plans.Limits
+	l.NoOptional = !s.room(p).Optional
 	return l
 }
 
@@ -83,7 +84,7 @@ func (x *request) spend(result []byte) []byte {
 	default:
 		return result
 	}
-	if x.part != nil || of == nil || !x.s.srv.policy.Load().Budgets.On() || isWithdrawn(x.ctx) {
+	if x.part != nil || of == nil || !x.policy.Budgets.On() || isWithdrawn(x.ctx) {
 		return result
 	}
 	agent, turn, meter := x.s.join(), x.s.observed.turns.current(), x.s.srv.common.meter
@@ -95,8 +96,9 @@ func (x *request) spend(result []byte) []byte {
 	if room.Left == budget.Unbounded {
 		return result
 	}
-	meta := jsonrpc.Set(object(jsonrpc.Get(result, "_meta")), metaTokensLeft, strconv.AppendInt(nil, int64(room.Left), 10))
-	return jsonrpc.Set(result, "_meta", meta)
+	members := jsonrpc.NewIndex(result)
+	meta := jsonrpc.Set(object(members.Get("_meta")), metaTokensLeft, strconv.AppendInt(nil, int64(room.Left), 10))
+	return members.Set("_meta", meta)
 }
 
 // calledTool names the tool that the request calls, for texts of the same kind.

@@ -50,9 +50,9 @@ type upstreamCall struct {
 
 // newCall is a call of the request's to an upstream, by the policy that it was routed by.
 // target, raw, is what it names there, where the client has another name for that; else nil.
-func newCall(x *request, p *policy, l *leased, target []byte) *upstreamCall {
+func newCall(x *request, l *leased, target []byte) *upstreamCall {
 	c := &upstreamCall{
-		s: x.s, policy: p, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, part: x.part, enter: enterHost,
+		s: x.s, policy: x.policy, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, part: x.part, enter: enterHost,
 	}
 	if x.part != nil && x.part.gate != nil {
 		c.enter = x.part.gate.enter
@@ -83,9 +83,9 @@ func (x *request) bind(c *upstreamCall) {
 
 // arrive classifies the call by the policy that it was routed by, and notes with the store what
 // it may change: on the reader of its session, before the next message is read, and once
-// more before it is made again. If the policy has changed meanwhile, that is done over:
-// the write registers before the policy is read again, so one of the two always sees the
-// other.
+// more before it is made again. The policy is then read once more, only to compare: if it
+// has changed meanwhile, all is done over by the new one. As the write registers before
+// that, either the change finds the write pending, or the call finds the change.
 func (c *upstreamCall) arrive() {
 	srv := c.s.srv
 	for {
@@ -136,13 +136,12 @@ func (x *request) ask(done func(outcome)) {
 
 // upstreamRequest is what the upstream is asked.
 func (x *request) upstreamRequest() *upstream.Request {
-	x.token = x.msg.Index.Token()
 	l := x.call.lease
 	req := &upstream.Request{
 		Method: x.msg.Method, Index: x.call.seen.traced(x.call.params), Target: x.call.target, Hop: x.hop,
 		Notify:  func(method string, params []byte) { x.forward(l, method, params) },
 		Timeout: l.member.Timeout,
-		Token:   x.token != nil || x.part != nil && l.member.Timeout > 0, // progress restarts it
+		Token:   x.msg.Index.Token() != nil || x.part != nil && l.member.Timeout > 0, // progress restarts it
 	}
 	if !x.stateless {
 		req.Ask = x.askClient

@@ -81,7 +81,6 @@ func newPlanRun(x *request, p *plan.Plan) *planRun {
 		s: x.s, plan: p, number: int(x.s.plans.Add(1)), tool: toolName(&x.msg.Index),
 		servers: make(map[string]string),
 	}
-	x.token = x.msg.Index.Token()
 	for _, name := range []string{"traceparent", "tracestate"} {
 		if value := x.msg.Index.Meta.Get(name); value != nil {
 			r.meta = jsonrpc.Set(r.meta, name, value)
@@ -138,7 +137,7 @@ func (r *planRun) confirm() error {
 // progress tells the client how far the plan is, if it has a request open and wants to know.
 func (r *planRun) progress(done float64, of int, what string) {
 	x, _ := r.work.attended()
-	if x == nil || x.token == nil {
+	if x == nil || x.msg.Index.Token() == nil {
 		return
 	}
 	params := fmt.Appendf(nil, `{"progress":%s,"total":%d,"message":`, strconv.FormatFloat(done, 'f', -1, 64), of)
@@ -200,8 +199,8 @@ func (r *planRun) wrote() bool {
 
 // answer is what the client gets of a plan that has been run.
 func (r *planRun) answer() (structured []byte, blocks [][]byte) {
-	p := &r.s.srv.policy.Load().Plans
-	return r.report.Answer(r.plan, limits(min(p.Brings(r.plan.Budget), r.s.room().Excerpts)), func(all []byte) string {
+	p := r.s.srv.policy.Load()
+	return r.report.Answer(r.plan, limits(min(p.Plans.Brings(r.plan.Budget), r.s.room(p).Excerpts)), func(all []byte) string {
 		return r.keep(fmt.Sprintf("plan %d, all results", r.number), all)
 	})
 }

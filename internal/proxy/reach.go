@@ -55,7 +55,8 @@ func (x *request) replaceParams(params []byte) {
 
 // routeTool routes a call of a tool, which may not be listed. by is the own tool that it was
 // called with; "": none.
-func (x *request) routeTool(p *policy, c *upstreamCall, by string) {
+func (x *request) routeTool(c *upstreamCall, by string) {
+	p := x.policy
 	chosen := x.s.choose(p)
 	if chosen == &everything {
 		x.bind(c)
@@ -70,7 +71,7 @@ func (x *request) routeTool(p *policy, c *upstreamCall, by string) {
 		x.bind(c)
 	case c.lease.lacks(c.tool): // one that its server does not show may be anything
 		x.refuseFound(unknownTool(toolName(&x.msg.Index)))
-	case c.certainlyReads():
+	case c.certainlyReads(p):
 		chosen.session.Called(t.key())
 		c.enter = readEnter(c.enter)
 		x.bind(c)
@@ -100,8 +101,8 @@ func (x *request) refuseFound(why error) {
 
 // certainlyReads reports whether the call only reads, by the word of the operator or of a
 // table that his words name. What a server says of itself does not count.
-func (c *upstreamCall) certainlyReads() bool {
-	m := c.s.srv.catalog.model(c.s.srv.policy.Load(), c.lease, c.tool)
+func (c *upstreamCall) certainlyReads(p *policy) bool {
+	m := c.s.srv.catalog.model(p, c.lease, c.tool)
 	raw, _ := arguments(c.params)
 	return m.Vouched && reading(m, raw)
 }
@@ -110,7 +111,7 @@ func (c *upstreamCall) certainlyReads() bool {
 // others by the time it is sent.
 func readEnter(enter enterFunc) enterFunc {
 	return func(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
-		if !c.certainlyReads() {
+		if !c.certainlyReads(c.s.srv.policy.Load()) {
 			return nil, errors.New("not called: it does not certainly only read any more")
 		}
 		return enter(ctx, c, wait)
@@ -164,15 +165,15 @@ func serveConfirmed(x *request, l *leased) {
 // callConfirmed makes the call that the user has agreed to, of the server that he was asked
 // about.
 func (x *request) callConfirmed(asked *leased, done func(outcome)) {
-	p := x.s.srv.policy.Load()
-	t, l := x.s.named(p, upstream.Tools, toolName(&x.msg.Index))
+	x.policy = x.s.srv.policy.Load() // the user took time to agree
+	t, l := x.s.named(x.policy, upstream.Tools, toolName(&x.msg.Index))
 	if l == nil || l.member.key != asked.member.key {
 		x.finish(failedResult(errors.New("not called: another server has taken the place of the one that the user was asked about")))
 		return
 	}
-	c := newCall(x, p, l, renamed(t.name, toolName(&x.msg.Index)))
+	c := newCall(x, l, renamed(t.name, toolName(&x.msg.Index)))
 	c.tool = t.name
-	x.s.choose(p).session.Called(t.key())
+	x.s.choose(x.policy).session.Called(t.key())
 	x.bind(c)
 	o := waitFor(x.serveCall)
 	if o.err == nil && !o.asks && o.answer.Stateless && revision.InputRequired(o.answer.Result) {

@@ -28,11 +28,11 @@ type request struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 
-	local func()        // answers it, and may wait; nil: its call does, and waits for nothing
-	call  *upstreamCall // what is asked of an upstream for it; nil: nothing, or nothing yet
-	work  *work         // what it began or takes up, or the plan that it is a step of; nil: it ends with its answer
-	part  *planPart     // of a plan; nil: it is a client's own request
-	token []byte        // of its progress, raw; nil: it has none, or it was not looked for yet
+	policy *policy       // by which it is routed; its call may have to be classified by the next one
+	local  func()        // answers it, and may wait; nil: its call does, and waits for nothing
+	call   *upstreamCall // what is asked of an upstream for it; nil: nothing, or nothing yet
+	work   *work         // what it began or takes up, or the plan that it is a step of; nil: it ends with its answer
+	part   *planPart     // of a plan; nil: it is a client's own request
 
 	mu       sync.Mutex  // held while something is said about the request
 	answered atomic.Bool // nothing more may be said: its client may know that before the request has left
@@ -236,10 +236,11 @@ func (s *session) withdraw(id []byte, why error) {
 func (x *request) forward(l *leased, method string, params []byte) {
 	switch method {
 	case "notifications/progress":
-		if x.token == nil {
+		token := x.msg.Index.Token()
+		if token == nil {
 			return
 		}
-		params = jsonrpc.Set(params, "progressToken", x.token)
+		params = jsonrpc.Set(params, "progressToken", token)
 	case "notifications/message":
 		level := "" // what the session last set
 		if x.stateless {

@@ -19,6 +19,7 @@ import (
 // the request's turn. It runs on the reader, so that requests leave in the order they
 // came in.
 func (x *request) route() *jsonrpc.Error {
+	x.policy = x.s.srv.policy.Load()
 	switch method := x.msg.Method; method {
 	case "tools/call":
 		return x.routeName(upstream.Tools)
@@ -55,8 +56,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	if err != nil {
 		return err
 	}
-	p := x.s.srv.policy.Load()
-	by := "" // the tool that stands for the one that is called
+	p, by := x.policy, "" // the tool that stands for the one that is called
 	if l == upstream.Tools && x.part == nil {
 		switch own := x.s.ownTool(p, name); {
 		case own == nil:
@@ -84,7 +84,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	case lease == nil:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
 	}
-	c := newCall(x, p, lease, renamed(t.name, name))
+	c := newCall(x, lease, renamed(t.name, name))
 	if l != upstream.Tools {
 		x.bind(c)
 		return nil
@@ -93,7 +93,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 		return err
 	}
 	c.tool = t.name
-	x.routeTool(p, c, by)
+	x.routeTool(c, by)
 	return nil
 }
 
@@ -155,7 +155,7 @@ func (x *request) locate() *jsonrpc.Error {
 	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
 		found, err = x.s.tasks.holders(x.msg.Method, x.msg.Index.Get("taskId"), leases)
 	case "completion/complete":
-		if found, target, err = completers(x.s, leases, x.msg.Index.Get("ref")); err == nil && len(found) == 0 { // it is declared whether or not any server can
+		if found, target, err = completers(x, leases, x.msg.Index.Get("ref")); err == nil && len(found) == 0 { // it is declared whether or not any server can
 			x.local = func() { x.finish([]byte(`{"completion":{"values":[]}}`)) }
 			return nil
 		}
@@ -170,7 +170,7 @@ func (x *request) locate() *jsonrpc.Error {
 	case len(found) == 0:
 		return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + ": no upstream offers this"}
 	case len(found) == 1:
-		x.bind(newCall(x, x.s.srv.policy.Load(), found[0], target))
+		x.bind(newCall(x, found[0], target))
 	default:
 		x.local = func() { serveEach(x, found, target) }
 	}
@@ -179,13 +179,13 @@ func (x *request) locate() *jsonrpc.Error {
 
 // completers returns the upstreams that may complete a reference, and the reference as
 // its upstream knows it, nil if it is as written; none if none can complete anything.
-func completers(s *session, leases []*leased, ref []byte) (found []*leased, renamed []byte, err *jsonrpc.Error) {
+func completers(x *request, leases []*leased, ref []byte) (found []*leased, renamed []byte, err *jsonrpc.Error) {
 	completing := where(leases, func(l *leased) bool { return l.Offer() != nil && l.Offer().Has("completions") })
 	if len(completing) == 0 {
 		return nil, nil, nil
 	}
 	if name, ok := jsonrpc.String(jsonrpc.Get(ref, "name")); ok {
-		t, l := s.named(s.srv.policy.Load(), upstream.Prompts, name)
+		t, l := x.s.named(x.policy, upstream.Prompts, name)
 		if l == nil {
 			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.ref: unknown prompt %q", name)}
 		}
@@ -229,7 +229,7 @@ func serveEach(x *request, candidates []*leased, target []byte) {
 
 // askOf makes the request of one upstream of several.
 func (x *request) askOf(l *leased, target []byte) outcome {
-	x.bind(newCall(x, x.s.srv.policy.Load(), l, target))
+	x.bind(newCall(x, l, target))
 	defer x.call.turn.Leave()
 	return waitFor(x.ask)
 }

@@ -81,7 +81,6 @@ func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
 	if !ok || !x.stateless {
 		return nil, nil
 	}
-	x.token = x.msg.Index.Token()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.byHandle[handle]
