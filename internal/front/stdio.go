@@ -106,7 +106,7 @@ func (l *lines) read(r *jsonrpc.Reader) error {
 			return err
 		}
 		l.take(line, l.to, l.serving.Go)
-		if err := l.to.Drain(l.Context(), backlog); err != nil && l.Context().Err() != nil {
+		if l.to.Queued() > backlog && l.to.Drain(l.Context(), backlog) != nil && l.Context().Err() != nil {
 			return nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,7 +36,7 @@ type Writer struct {
 	buffer []byte        // what a caller writes by itself; its own while it is busy
 	queue  []*Buffer     // pieces that wait: a long line, or short ones joined, with their line ends
 	pool   pool          // of pieces
-	queued int           // bytes that wait or are being written by the goroutine
+	queued atomic.Int64  // bytes that wait or are being written by the goroutine; changed with the mutex held
 	fewer  chan struct{} // closed when queued has become less; nil: nothing waits for it
 	err    error         // why nothing is written any more
 	ended  chan struct{} // closed with err
@@ -99,7 +100,7 @@ func (w *Writer) Send(line []byte) error {
 		if w.err != nil {
 			return w.err
 		}
-		w.queued += len(line) + 1 - n
+		w.queued.Add(int64(len(line) + 1 - n))
 		w.queue = slices.Insert(w.queue, 0, w.piece(line[n:])) // before the lines that were sent meanwhile
 	}
 	w.drainLocked()
@@ -124,7 +125,7 @@ func (w *Writer) sendDirect(line []byte) (n int, err error) {
 
 // queueLocked puts a copy of line at the end of what waits.
 func (w *Writer) queueLocked(line []byte) {
-	w.queued += len(line) + 1
+	w.queued.Add(int64(len(line) + 1))
 	if last := len(w.queue) - 1; last >= 0 && len(w.queue[last].Line)+len(line) < joinSize {
 		piece := w.queue[last]
 		piece.Line = append(append(piece.Line, line...), '\n')
@@ -167,7 +168,7 @@ func (w *Writer) drain() {
 		case err != nil:
 			w.endLocked(err)
 		case w.err == nil:
-			w.queued -= n
+			w.queued.Add(int64(-n))
 			w.wakeLocked()
 		}
 	}
@@ -180,7 +181,8 @@ func (w *Writer) endLocked(err error) {
 		w.err = err
 		close(w.ended)
 	}
-	w.queue, w.queued = nil, 0
+	w.queue = nil
+	w.queued.Store(0)
 	w.wakeLocked()
 }
 
@@ -192,11 +194,7 @@ func (w *Writer) wakeLocked() {
 }
 
 // Queued returns how many bytes wait for the peer to read.
-func (w *Writer) Queued() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.queued
-}
+func (w *Writer) Queued() int { return int(w.queued.Load()) }
 
 // Drain waits until no more than limit bytes are queued; with a limit of 0, until
 // everything that was sent is written. The error is ctx's, or the one that ended
@@ -205,7 +203,7 @@ func (w *Writer) Queued() int {
 func (w *Writer) Drain(ctx context.Context, limit int) error {
 	for {
 		w.mu.Lock()
-		err, wait := w.err, w.err == nil && w.queued > limit
+		err, wait := w.err, w.err == nil && w.Queued() > limit
 		if wait && w.fewer == nil {
 			w.fewer = make(chan struct{})
 		}

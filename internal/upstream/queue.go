@@ -3,6 +3,7 @@ package upstream
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // queue keeps the requests of one session to one server in the order in which
@@ -27,7 +28,7 @@ type place struct {
 	yields bool          // of a read: it waits for the limit of its host
 	turned chan struct{} // closed when its turn has come; nil: nothing waits for that
 	held   bool          // only the request that is sent in it gives it up
-	left   bool          // the request has been sent, or will not be
+	left   atomic.Bool   // the request has been sent, or will not be; set with the mutex held
 }
 
 func (q *queue) take() Turn {
@@ -81,7 +82,7 @@ func (t Turn) update(change func(*place)) {
 // may be, unless its turn is lost again by then: ask once more.
 func (t Turn) ask(req *Request) (turned <-chan struct{}) {
 	t.update(func(p *place) {
-		if p.left {
+		if p.left.Load() {
 			return // it is sent once more
 		}
 		p.reads, p.host = req.Reads, req.Host // others may pass it now
@@ -122,7 +123,7 @@ func (t Turn) Hold() {
 // Turn it is the zero Turn.
 func (t Turn) Again() Turn {
 	left := false
-	t.update(func(p *place) { left, p.held = p.left, true })
+	t.update(func(p *place) { left, p.held = p.left.Load(), true })
 	if left {
 		return t.queue.take()
 	}
@@ -133,11 +134,15 @@ func (t Turn) Again() Turn {
 // on the zero Turn.
 func (t Turn) Leave() { t.leave(false) }
 
-// leave gives up the place, one that is held only for the request that is sent in it.
+// leave gives up the place, one that is held only for the request that is sent in it. The
+// end of a call leaves the place that its sending has left.
 func (t Turn) leave(sent bool) {
+	if t.place == nil || t.left.Load() {
+		return
+	}
 	t.update(func(p *place) {
-		if !p.left && (sent || !p.held) {
-			p.left = true
+		if !p.left.Load() && (sent || !p.held) {
+			p.left.Store(true)
 			p.queue.places = slices.DeleteFunc(p.queue.places, func(other *place) bool { return other == p })
 		}
 	})
