@@ -28,7 +28,8 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Options is what a server is. It travels to a child as JSON.
+// Options is what a server is, and as wide as that: each field is one way to be. It travels
+// to a child as JSON.
 type Options struct {
 	Name         string            // default "fake"
 	Era          string            // "handshake" (the default), "stateless" or "both"
@@ -119,7 +120,8 @@ func (s *Server) session(out func([]byte)) *session {
 	return &session{srv: s, out: out, asked: make(map[string]chan jsonrpc.Message), open: make(map[string]context.CancelFunc)}
 }
 
-// request is one request while it is served.
+// request is one request while it is served. It has more than 15 fields and 25 methods with
+// those of its session and its message.
 type request struct {
 	*session
 	jsonrpc.Message

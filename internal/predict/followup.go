@@ -23,7 +23,8 @@ const (
 )
 
 // followUp is what makes a template a configured one: it begins at the configured
-// probability instead of the usual one, and finds its values by bindings.
+// probability instead of the usual one, and finds its values by bindings. With the fields of
+// the template it has more than 15.
 type followUp struct {
 	template
 	edge    string

@@ -22,7 +22,8 @@ const (
 	maxName    = 512 // bytes of the name of a tool: a longer one is counted and nothing else
 )
 
-// Session is one conversation with the upstream.
+// Session is one conversation with the upstream. It has more than 25 methods because what
+// learns from a conversation and what predicts in it go by the same events.
 type Session struct {
 	m           *Model
 	id          uint64 // in all processes

@@ -14,7 +14,7 @@ type Named struct {
 	BeginUS int64  `json:"begin_us,omitempty"` // of its line; of its first call where there is none
 }
 
-// Row is the figures of one session.
+// Row is the figures of one session. It has more than 15 fields with those of its totals.
 type Row struct {
 	Named
 	Process string

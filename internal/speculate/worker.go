@@ -16,7 +16,8 @@ import (
 
 // Worker observes the calls of sessions and decides which to make early. Nothing on the
 // path of a call waits for it: what it is told it queues, and one goroutine works that
-// off, in the order in which it came.
+// off, in the order in which it came. It has more than 25 methods: each thing that it may be told
+// is one to queue it and one to work it off.
 type Worker struct {
 	Setup
 	Scheduler *Scheduler
@@ -290,6 +291,7 @@ type Started struct {
 }
 
 // Fetch is what is asked of an upstream: a candidate's call, and what is to be heard of it.
+// It has more than 15 fields with those of its candidate.
 type Fetch struct {
 	*predict.Candidate
 	Call        *Call         // as the worker knows it

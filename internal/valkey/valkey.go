@@ -53,7 +53,9 @@ const (
 	dialing = time.Second // how long connecting may take
 )
 
-// Store is the server as one replica knows it. It implements dedup.Peers.
+// Store is the server as one replica knows it. It implements dedup.Peers. It has more than 25
+// methods because tokens, writes, answers and the fence stand and fall with one connection
+// and one history.
 type Store struct {
 	options Options
 	client  rueidis.ClientOption

@@ -25,7 +25,8 @@ import (
 var models embed.FS
 
 // table is a file: a provider as it is written down. A name that begins with @ stands for
-// the tools of a set, "@set" of the same file or "@provider.set" of another.
+// the tools of a set, "@set" of the same file or "@provider.set" of another. It has a field
+// for each key of the file.
 type table struct {
 	Provider
 	Packages []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
@@ -46,7 +47,8 @@ type table struct {
 	made *Provider // what it comes to, once that is worked out: others that include it share its edges
 }
 
-// toolRow says of several tools the same: a layer, and what it is written down with.
+// toolRow says of several tools the same: a layer, and what it is written down with. It has
+// a field for each key of such a row.
 type toolRow struct {
 	Layer
 	Names       []string
