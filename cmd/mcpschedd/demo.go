@@ -25,7 +25,7 @@ about 17 seconds, and needs no network and no configuration.`,
 		Args: takes(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Stdout = c.OutOrStdout()
-			if isTerminal(c.ErrOrStderr()) {
+			if _, _, ok := terminal(c.ErrOrStderr()); ok {
 				o.Terminal = c.ErrOrStderr()
 			}
 			if show {

@@ -125,7 +125,7 @@ func (f *statsFlags) source(stdout, stderr io.Writer) (func(context.Context) (*s
 	if err != nil {
 		return nil, err
 	}
-	if isTerminal(stdout) && f.watch {
+	if _, _, ok := terminal(stdout); ok && f.watch {
 		stderr = io.Discard // it would stand in the picture
 	}
 	r := newReading(today(), stderr)
@@ -221,8 +221,8 @@ func (f *statsFlags) keepLooking(ctx context.Context, look func(context.Context)
 // show prints what is seen now, and returns what must be another for it to be printed again:
 // neither the time nor what hosts allow at the moment.
 func (f *statsFlags) show(w io.Writer, s *seen, last string) (now string, err error) {
-	if isTerminal(w) && f.as != "json" {
-		_, err := io.WriteString(w, clearScreen+f.text(s))
+	if width, height, ok := terminal(w); ok && f.as != "json" {
+		_, err := w.Write(frame(f.text(s), width, height))
 		return "", err
 	}
 	figures, _ := json.Marshal(s.stats.Totals) // figures always marshal
@@ -240,13 +240,34 @@ func (f *statsFlags) show(w io.Writer, s *seen, last string) (now string, err er
 	return now, err
 }
 
-// clearScreen goes to the upper left corner of a terminal that is empty.
-const clearScreen = "\x1b[H\x1b[2J"
+// frame is a text as it fills a terminal of that size, whatever stood there before, from the
+// upper left corner. The last line stays empty, for the cursor.
+func frame(text string, width, height int) []byte {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	out := []byte("\x1b[H")
+	for _, line := range lines[:min(len(lines), max(height-1, 1))] {
+		letters := []rune(line)
+		out = append(out, string(letters[:min(len(letters), max(width, 1))])+"\x1b[K\n"...)
+	}
+	return append(out, "\x1b[J"...)
+}
 
 // isTerminal says whether people read what is written there as it is.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// terminal says whether w is one, and of which size.
+func terminal(w io.Writer) (width, height int, ok bool) {
+	if !isTerminal(w) {
+		return 0, 0, false
+	}
+	width, height, err := term.GetSize(int(w.(*os.File).Fd()))
+	if err != nil || width == 0 || height == 0 { // one that does not say
+		return 80, 24, true
+	}
+	return width, height, true
 }
 
 // moment is how a time is shown to people.

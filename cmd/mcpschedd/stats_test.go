@@ -246,6 +246,22 @@ func TestStatsWatchPrintsWhatChanges(t *testing.T) {
 	}
 }
 
+func TestStatsFrame(t *testing.T) {
+	for _, tt := range []struct {
+		width, height int
+		want          string
+	}{
+		{40, 9, "Saved nothing.|übér|last"}, {6, 9, "Saved |übér|last"}, {40, 3, "Saved nothing.|übér"}, {0, 0, "S"},
+	} {
+		text := string(frame("Saved nothing.\nübér\nlast\n", tt.width, tt.height))
+		text, ok := strings.CutPrefix(text, "\x1b[H")
+		text, fine := strings.CutSuffix(text, "\x1b[K\n\x1b[J")
+		if got := strings.ReplaceAll(text, "\x1b[K\n", "|"); !ok || !fine || got != tt.want {
+			t.Errorf("%d by %d: got %q, want %q", tt.width, tt.height, text, tt.want)
+		}
+	}
+}
+
 // A process that runs is found by its status and by what it writes, watched, and no longer
 // counted as running when it has ended.
 func TestStatsOfARunningProcess(t *testing.T) {

@@ -105,15 +105,25 @@ answers were the same to the byte.
 	return err
 }
 
+// What a bar is made of, and how long it is at most.
+const (
+	waited, saved = '█', '░'
+	barWidth      = 20
+)
+
 // writeRows prints a line per call, and one per sum.
 func (r *report) writeRows(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "turn\tcall\t  direct\tmcpschedd\tanswered")
+	longest := 0.1
 	for _, c := range r.Rows {
-		fmt.Fprintf(t, "%4d\t%s\t%5.0f ms\t%6.0f ms\t%s\n", c.Turn, c.short(42), c.DirectMS, c.ThroughMS, how(c.Answered))
+		longest = max(longest, c.DirectMS, c.ThroughMS)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "turn\tcall\t  direct\tmcpschedd\tanswered\t%c waited, %c saved\n", waited, saved)
+	for _, c := range r.Rows {
+		fmt.Fprintf(t, "%4d\t%s\t%5.0f ms\t%6.0f ms\t%s\t%s\n", c.Turn, c.short(42), c.DirectMS, c.ThroughMS, how(c.Answered), bar(c.DirectMS, c.ThroughMS, longest))
 	}
 	sum := func(name string, direct, through float64) {
-		fmt.Fprintf(t, "\t%s\t%5.0f ms\t%6.0f ms\t%s\n", name, direct, through, change(direct, through))
+		fmt.Fprintf(t, "\t%s\t%5.0f ms\t%6.0f ms\t%s\t\n", name, direct, through, change(direct, through))
 	}
 	sum("all calls that only read", r.Direct.ReadMS, r.Through.ReadMS)
 	sum("all turns, each its slowest call", r.Direct.WaitedMS, r.Through.WaitedMS)
@@ -127,6 +137,13 @@ func how(disposition string) string {
 		return "stored"
 	}
 	return disposition
+}
+
+// bar is a wait through mcpschedd, and behind it what more the direct one was.
+func bar(directMS, throughMS, longest float64) string {
+	cells := func(ms float64) int { return int(math.Round(barWidth * ms / longest)) }
+	n := cells(throughMS)
+	return strings.Repeat(string(waited), n) + strings.Repeat(string(saved), max(0, cells(directMS)-n))
 }
 
 // seconds is a time as one says it.

@@ -55,9 +55,9 @@ time, straight to two MCP servers and through mcpschedd to two of the same. Thin
 (2-6 s), tool times (0.1-0.9 s) and what mcpschedd is told of them are divided by 4. All
 answers were the same to the byte.
 
-turn  call                                          direct  mcpschedd  answered
-   1  list_issues label="bug" state="open"           95 ms     101 ms  fetched
-   1  read_file path="a/long/long/long/long/lon…    100 ms       0 ms  stored
+turn  call                                          direct  mcpschedd  answered   █ waited, ░ saved
+   1  list_issues label="bug" state="open"           95 ms     101 ms  fetched    ████████████████████
+   1  read_file path="a/long/long/long/long/lon…    100 ms       0 ms  stored     ░░░░░░░░░░░░░░░░░░░░
       all calls that only read                      195 ms     101 ms  48 % less
       all turns, each its slowest call              100 ms     101 ms  1 % more
       to start, once                                 20 ms      30 ms  50 % more
