@@ -1,8 +1,14 @@
 package valkey_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,11 +17,57 @@ import (
 	"mcpschedd/internal/valkey"
 )
 
-// BenchmarkHit answers a call of 1 KB from a store that shares with others, and from one that
-// does not: by one caller, and by 32 at once.
-func BenchmarkHit(b *testing.B) {
+// info is a number that a server says of itself.
+func (s *store) info(b *testing.B, field string) float64 {
+	b.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "INFO everything\r\nQUIT\r\n")
+	text, _ := io.ReadAll(bufio.NewReader(c))
+	_, rest, _ := strings.Cut(string(text), "\n"+field+":")
+	value, _, _ := strings.Cut(rest, "\r")
+	n, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		b.Fatalf("%s: %v", field, err)
+	}
+	return n
+}
+
+// costs runs calls, and reports what the server had to do for each.
+func (s *store) costs(b *testing.B, run func()) {
+	fields := []string{"used_cpu_user", "used_cpu_sys", "total_commands_processed"}
+	var before [3]float64
+	for i, f := range fields {
+		before[i] = s.info(b, f)
+	}
+	run()
+	each := func(i int) float64 { return (s.info(b, fields[i]) - before[i]) / float64(b.N) }
+	b.ReportMetric((each(0)+each(1))*1e6, "server-us/op")
+	b.ReportMetric(each(2), "commands/op")
+}
+
+// caller makes calls of 1 KB to a store.
+func caller(s *dedup.Store) func(arguments string) (how dedup.Disposition) {
+	return func(arguments string) dedup.Disposition {
+		q := dedup.Query{
+			Key:    call.Key{Upstream: 1, Scope: "*", Tool: "read", Arguments: arguments},
+			Places: []call.Place{{Domain: "host"}}, Use: dedup.Use{Freshness: time.Hour}, Shared: "read" + arguments,
+		}
+		done := make(chan dedup.Outcome, 1)
+		s.Do(context.Background(), q, &dedup.Waiter{Sent: func() {}, Done: func(o dedup.Outcome) { done <- o }}, func(_ context.Context, f *dedup.Flight) {
+			f.Settle(make([]byte, 1<<10), false, true)
+		})
+		return (<-done).How
+	}
+}
+
+// stores are one that shares with others through a server, and one that does not.
+func stores(b *testing.B, each func(b *testing.B, shared bool, at *store, do func(string) dedup.Disposition)) {
 	at := startServer(b)
-	peers, err := valkey.New(valkey.Options{URL: "valkey://" + at.addr, Lease: 100 * time.Millisecond, WriteSettle: time.Millisecond})
+	peers, err := valkey.New(valkey.Options{URL: "valkey://" + at.addr, Lease: 2 * time.Second, WriteSettle: time.Millisecond})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -27,37 +79,60 @@ func BenchmarkHit(b *testing.B) {
 		}
 		s := dedup.New(o)
 		defer s.Close()
-		q := dedup.Query{
-			Key:    call.Key{Upstream: 1, Scope: "*", Tool: "read", Arguments: "{}"},
-			Places: []call.Place{{Domain: "host"}}, Use: dedup.Use{Freshness: time.Hour},
-		}
-		fetched := 0
-		do := func() (hit bool) {
-			done := make(chan dedup.Outcome, 1)
-			s.Do(context.Background(), q, &dedup.Waiter{Sent: func() {}, Done: func(o dedup.Outcome) { done <- o }}, func(_ context.Context, f *dedup.Flight) {
-				fetched++
-				f.Settle(make([]byte, 1<<10), false, true)
-			})
-			return (<-done).How == dedup.Hit
-		}
-		for !do() {
+		do := caller(s)
+		for do("{}") != dedup.Hit {
 			time.Sleep(10 * time.Millisecond)
 		}
-		for _, callers := range []int{1, 32} {
-			b.Run(fmt.Sprintf("shared=%v/callers=%d", shared, callers), func(b *testing.B) {
-				b.SetParallelism(max(1, callers/2)) // of two processors
-				if callers == 1 {
-					for b.Loop() {
-						do()
+		each(b, shared, at, do)
+	}
+}
+
+// BenchmarkHit answers a call of 1 KB from a store that shares with others, and from one that
+// does not: by one caller, and by 32 at once.
+func BenchmarkHit(b *testing.B) {
+	stores(b, func(b *testing.B, shared bool, at *store, do func(string) dedup.Disposition) {
+		b.Run(fmt.Sprintf("shared=%v/callers=1", shared), func(b *testing.B) {
+			at.costs(b, func() {
+				var took []time.Duration
+				for b.Loop() {
+					began := time.Now()
+					if do("{}") == dedup.Hit {
+						took = append(took, time.Since(began))
 					}
-					return
 				}
+				if len(took) < b.N {
+					b.Errorf("%d of %d calls were hits", len(took), b.N)
+				}
+				slices.Sort(took)
+				b.ReportMetric(float64(took[len(took)/2])/1e3, "p50-us")
+			})
+		})
+		b.Run(fmt.Sprintf("shared=%v/callers=32", shared), func(b *testing.B) {
+			at.costs(b, func() {
+				b.SetParallelism(16) // of two processors
 				b.RunParallel(func(pb *testing.PB) {
 					for pb.Next() {
-						do()
+						do("{}")
 					}
 				})
 			})
-		}
-	}
+		})
+	})
+}
+
+// BenchmarkMiss fetches an answer of 1 KB that no replica has, at once, and keeps it.
+func BenchmarkMiss(b *testing.B) {
+	nth := 0
+	stores(b, func(b *testing.B, shared bool, at *store, do func(string) dedup.Disposition) {
+		b.Run(fmt.Sprintf("shared=%v", shared), func(b *testing.B) {
+			memory := at.info(b, "used_memory")
+			at.costs(b, func() {
+				for b.Loop() {
+					nth++
+					do(strconv.Itoa(nth))
+				}
+			})
+			b.ReportMetric((at.info(b, "used_memory")-memory)/float64(b.N), "server-B/op")
+		})
+	})
 }

@@ -211,6 +211,7 @@ func (a *arena) trouble() {
 		look()
 		r.cable.setCut(true)
 		a.write(a.replicas[(nth+1)%len(a.replicas)], a.world[seldom])
+		time.Sleep(settle) // the server knows of its end, which would else be told its successor
 		a.restart(server)
 		r.cable.setCut(false)
 		time.Sleep(young)

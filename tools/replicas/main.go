@@ -1,6 +1,6 @@
 // Command replicas plays the calls of recorded sessions to the stores of several replicas, once each by
 // itself and once sharing through a server, and prints how many calls went upstream, how many got
-// an answer from before a change, and what a call cost:
+// an answer from before a change, and what a call cost, the server too:
 //
 //	go run ./replicas valkey://127.0.0.1:6379 TRACE.jsonl.gz...
 //
@@ -19,9 +19,13 @@ import (
 	"fmt"
 	"log"
 	"math/rand/v2"
+	"net"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -31,7 +35,7 @@ import (
 
 const (
 	clients = 200
-	lease   = 200 * time.Millisecond // short, as a new history waits for it
+	lease   = 2 * time.Second // how long a new history is waited for, about
 	settle  = 10 * time.Millisecond
 )
 
@@ -63,10 +67,43 @@ func main() {
 type result struct {
 	upstream, stale int
 	each            time.Duration
+	server          work // of each call
 }
 
 func (r result) String() string {
-	return fmt.Sprintf("%d upstream, %d stale, %v a call", r.upstream, r.stale, r.each)
+	text := fmt.Sprintf("%d upstream, %d stale, %v a call", r.upstream, r.stale, r.each)
+	if r.server.commands > 0 {
+		text += fmt.Sprintf(" (server: %.1f commands, %.0f µs of processor)", r.server.commands, r.server.seconds*1e6)
+	}
+	return text
+}
+
+// work is what a server has done.
+type work struct{ commands, seconds float64 }
+
+// workOf asks a server that needs no password.
+func workOf(address string) (w work) {
+	u, err := url.Parse(address)
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "INFO everything\r\nQUIT\r\n")
+	for lines := bufio.NewScanner(c); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		n, _ := strconv.ParseFloat(value, 64)
+		switch name {
+		case "total_commands_processed":
+			w.commands = n
+		case "used_cpu_user", "used_cpu_sys":
+			w.seconds += n
+		}
+	}
+	return w
 }
 
 // read reads the sessions of traces.
@@ -129,13 +166,13 @@ func order(sessions [][]recorded) (day []turn) {
 	}
 }
 
-// play has n replicas serve the day. url is of what the replicas share; "": nothing.
-func play(day []turn, n int, url string) (r result) {
+// play has n replicas serve the day. at is the URL of what the replicas share; "": nothing.
+func play(day []turn, n int, at string) (r result) {
 	var stores []*dedup.Store
 	for range n {
 		o := dedup.Options{MaxBytes: 64 << 20, WriteSettle: settle}
-		if url != "" {
-			peers, err := valkey.New(valkey.Options{URL: url, Lease: lease, WriteSettle: settle})
+		if at != "" {
+			peers, err := valkey.New(valkey.Options{URL: at, Lease: lease, WriteSettle: settle})
 			if err != nil {
 				log.Fatal(err)
 			}
@@ -148,6 +185,10 @@ func play(day []turn, n int, url string) (r result) {
 		stores = append(stores, s)
 	}
 	run := fmt.Sprint(n, time.Now().UnixNano()) // no answer of another run is theirs
+	var before work
+	if at != "" {
+		before = workOf(at)
+	}
 	began, version := time.Now(), uint64(0)
 	for _, t := range day {
 		if reads.MatchString(t.Tool) {
@@ -159,6 +200,10 @@ func play(day []turn, n int, url string) (r result) {
 		r.upstream++
 	}
 	r.each = time.Since(began) / time.Duration(len(day))
+	if at != "" {
+		calls, after := float64(len(day)), workOf(at)
+		r.server = work{(after.commands - before.commands) / calls, (after.seconds - before.seconds) / calls}
+	}
 	return r
 }
 
