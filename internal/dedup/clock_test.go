@@ -55,8 +55,8 @@ func TestClockSettles(t *testing.T) {
 	g := begin(t, r.store, q)
 	r.add(300 * time.Millisecond)
 	g.settle()
-	if got := r.ask(t, q); got.Hidden != 300*time.Millisecond || got.BackOff != time.Second {
-		t.Errorf("got %+v, want 300 ms hidden and a back-off of 1 s", got)
+	if got := r.ask(t, q); got.Took != 300*time.Millisecond || got.BackOff != time.Second {
+		t.Errorf("got %+v, want a fetch of 300 ms and a back-off of 1 s", got)
 	}
 	r.add(time.Second)
 	if got := r.ask(t, q); got.How != dedup.Fetched {

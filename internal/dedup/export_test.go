@@ -43,15 +43,15 @@ func (s *Store) Check() error {
 	case scoped != int64(s.answers.entries.Len()):
 		return fmt.Errorf("%d entries in scopes, %d in the store", scoped, s.answers.entries.Len())
 	}
-	for i, e := range s.answers.unasked.entries {
-		if e.nth != i || e.used || e.prefetch.Fate() != call.Pending {
-			return fmt.Errorf("the prefetch %+v, %+v, is number %d of those not asked for", e.key, e, i)
+	for _, e := range s.answers.unasked {
+		if e.used || e.prefetch.Fate() != call.Pending {
+			return fmt.Errorf("the prefetch %+v, %+v, is one of those not asked for", e.key, e)
 		}
 		if in, ok := s.answers.entries.Peek(e.key); !ok || in != e {
 			return fmt.Errorf("the prefetch %+v is not stored, and not asked for", e.key)
 		}
 	}
-	if n := int64(len(s.answers.unasked.entries)); n != unasked {
+	if n := int64(len(s.answers.unasked)); n != unasked {
 		return fmt.Errorf("%d prefetches stored that nobody has asked for, %d known", unasked, n)
 	}
 	p := s.counts.Prefetch
@@ -92,7 +92,7 @@ func (s *Store) CheckFates(all []*Prefetch) error {
 		wasted.add(cause(g.Why()))
 	}
 	p := s.counts.Prefetch
-	switch open := s.flyingLocked() + int64(len(s.answers.unasked.entries)); {
+	switch open := s.flyingLocked() + int64(len(s.answers.unasked)); {
 	case fates[call.Ready]+fates[call.Late] != p.Used || fates[call.Late] != p.Late:
 		return fmt.Errorf("fates %v, counted %+v", fates, p)
 	case wasted != p.Wasted || sum(wasted) != fates[call.Wasted]+fates[call.Compared]:
@@ -122,7 +122,7 @@ func (s *Store) Open(scope string) (n int) {
 			n++
 		}
 	}
-	for _, e := range s.answers.unasked.entries {
+	for _, e := range s.answers.unasked {
 		if e.key.Scope == scope {
 			n++
 		}

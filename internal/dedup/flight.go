@@ -112,7 +112,6 @@ func (f *Flight) askedLocked(now age.Moment) time.Duration {
 func (f *Flight) joinLocked(ctx context.Context, w *Waiter, now age.Moment) {
 	f.waitLocked(ctx, w)
 	f.boundLocked(w, now)
-	w.joined = now
 	if f.prefetch != nil && !f.joined {
 		close(f.promoted)
 		f.first = now

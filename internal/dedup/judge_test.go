@@ -46,7 +46,6 @@ func (w *world) judge(o op, own *fetch, got dedup.Outcome, least []int, came tim
 	w.mu.Lock()
 	x := w.fetches[nth]
 	x.servedLocked(got, came)
-	w.hidden += got.Hidden
 	w.mu.Unlock()
 	w.judgeShared(o, x, got, least, came)
 }
@@ -70,6 +69,8 @@ func (w *world) judgeShared(o op, x *fetch, got dedup.Outcome, least []int, came
 		w.blame("%#v got what may not be shared: %#v", o, x.op)
 	case got.Prefetched != x.prefetched || x.prefetched && use.Volatile:
 		w.blame("%#v got, prefetched %v, fetch %#v", o, got.Prefetched, x.op)
+	case got.How == dedup.Hit && got.Took != x.took:
+		w.blame("%#v is told that the fetch took %v, want %v", o, got.Took, x.took)
 	case got.How == dedup.Hit && got.Age != age:
 		w.blame("%#v is told an age of %v, want %v", o, got.Age, age)
 	case use.Pure || got.BackedOff && use.BackOff:
@@ -97,7 +98,6 @@ func overtaken(saw, least []int) bool {
 // servedLocked notes a call that got what another one, or nobody, had asked for.
 func (x *fetch) servedLocked(got dedup.Outcome, came time.Time) {
 	x.served++
-	x.hidden += got.Hidden
 	switch {
 	case got.How == dedup.Hit:
 		x.hits++
@@ -134,12 +134,11 @@ func (w *world) judgeFates() {
 			continue
 		}
 		var want call.Fate
-		var hidden time.Duration
 		switch got := x.prefetch.Fate(); {
 		case x.served == x.hits && x.hits > 0:
-			want, hidden = call.Ready, x.took
+			want = call.Ready
 		case x.served > 0: // some have waited for it, and they got it first
-			want, hidden = call.Late, max(0, x.asked.Sub(x.sent))
+			want = call.Late
 		case got == call.Pending:
 			want = call.Pending // that there is such a prefetch is counted
 		case x.prefetch.Why() == "compared":
@@ -147,9 +146,9 @@ func (w *world) judgeFates() {
 		default:
 			want = call.Wasted
 		}
-		if got := x.prefetch.Fate(); got != want || x.hidden != hidden {
-			w.blamed = append(w.blamed, fmt.Sprintf("wrong fate: got %d, %q, and %v hidden, want %d and %v: fetch %#v, served %d times",
-				got, x.prefetch.Why(), x.hidden, want, hidden, x.op, x.served))
+		if got := x.prefetch.Fate(); got != want {
+			w.blamed = append(w.blamed, fmt.Sprintf("wrong fate: got %d, %q, want %d: fetch %#v, served %d times",
+				got, x.prefetch.Why(), want, x.op, x.served))
 		}
 		w.sums["fate "+[]string{"pending", "ready", "late", "wasted", "compared"}[want]+" "+x.prefetch.Why()]++
 	}

@@ -77,7 +77,6 @@ type world struct {
 	numbers [4]int   // place → how often it has changed
 	fetches []*fetch // in the order they began
 	blamed  []string
-	hidden  time.Duration  // what the calls were told
 	left    string         // what there is at the end and should not be
 	sums    map[string]int // what happened → how often
 }
@@ -97,9 +96,8 @@ type fetch struct {
 
 	// Of a prefetch.
 	prefetch *dedup.Prefetch
-	hits     int           // of those served
-	asked    time.Time     // when the first came that waited and got it
-	hidden   time.Duration // what the calls were told
+	hits     int       // of those served
+	asked    time.Time // when the first came that waited and got it
 }
 
 func newWorld(t *testing.T) *world {
@@ -168,9 +166,6 @@ func (w *world) end() {
 	}
 	w.sums["prefetch used"] += int(got.Prefetch.Used)
 	w.sums["backed off"] += int(got.BackedOff)
-	if ms := float64(w.hidden) / float64(time.Millisecond); got.Prefetch.HiddenMS != ms {
-		w.blame("%v ms are counted as hidden, the calls were told of %v", got.Prefetch.HiddenMS, ms)
-	}
 	w.judgeFates()
 	w.store.Close()
 	for _, g := range w.prefetches {

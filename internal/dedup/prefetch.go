@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
@@ -61,16 +60,15 @@ func (p *Prefetch) By() (by call.Number, ok bool) {
 
 // usedLocked notes the first use of a prefetch with the outcome of the call that it is.
 // It does nothing if there was another, or nothing was prefetched.
-func (s *Store) usedLocked(o *Outcome, p *Prefetch, as call.Fate, hidden time.Duration) {
+func (s *Store) usedLocked(o *Outcome, p *Prefetch, as call.Fate) {
 	if p == nil || p.Fate() != call.Pending {
 		return
 	}
-	o.Hidden, o.First = hidden, p
+	o.First = p
 	s.counts.Prefetch.Used++
 	if as == call.Late {
 		s.counts.Prefetch.Late++
 	}
-	s.counts.Prefetch.HiddenMS += float64(hidden) / float64(time.Millisecond)
 	p.fate.Store(int32(as))
 }
 
@@ -176,7 +174,7 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 func (s *Store) Outdate(scope func(string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range slices.Clone(s.answers.unasked.entries) {
+	for _, e := range slices.Clone(s.answers.unasked) {
 		if e.lasts != math.MaxInt64 && scope(e.key.Scope) {
 			s.removeLocked(e, expired)
 		}
@@ -197,18 +195,18 @@ const swept = 4
 // sweepLocked forgets some prefetches that can never be served any more. No call may
 // ever ask for them, but they take room, and their fate is counted.
 func (s *Store) sweepLocked(now age.Moment) {
-	u := &s.answers.unasked
-	for range min(swept, len(u.entries)) {
-		if u.next >= len(u.entries) {
-			u.next = 0
+	a := &s.answers
+	for range min(swept, len(a.unasked)) {
+		if a.swept >= len(a.unasked) {
+			a.swept = 0
 		}
-		switch e := u.entries[u.next]; {
+		switch e := a.unasked[a.swept]; {
 		case !s.epochs.current(e.epoch, e.places, nil): // nor will it be again
 			s.removeLocked(e, invalidated)
 		case now.Since(e.began) > e.lasts:
 			s.removeLocked(e, expired)
 		default:
-			u.next++
+			a.swept++
 		}
 	}
 }

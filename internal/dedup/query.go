@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
 )
 
@@ -104,7 +103,6 @@ type Outcome struct {
 	Prefetched bool          // it was fetched, or began to be, before a call asked
 	BackedOff  bool          // too old to be served, but to a client that keeps asking
 	Age        time.Duration // since the fetch began
-	Hidden     time.Duration // what the call did not have to wait; only for the first that is given what was prefetched
 	Took       time.Duration // of a hit or joined: how long the fetch took, from its sending, or would have alone
 	First      *Prefetch     // of a hit or joined: what was prefetched, if the call is the first that is given it
 	Trial      Trial         // of a call that fetched: how its answer compares with what had been prefetched
@@ -122,6 +120,5 @@ type Waiter struct {
 
 	query  Query
 	flight *Flight     // what it waits for; nil: nothing, or no longer. The store's mutex guards it
-	joined age.Moment  // when, if it waits for another one's fetch
 	stop   func() bool // stops watching its context and its join timeout
 }

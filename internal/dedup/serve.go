@@ -106,8 +106,8 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Ou
 		s.counts.BackedOff++
 	}
 	if !e.asked() {
-		s.answers.unasked.remove(e)
-		s.usedLocked(&o, e.prefetch, call.Ready, e.took)
+		s.answers.ask(e)
+		s.usedLocked(&o, e.prefetch, call.Ready)
 	}
 	e.used = true
 	o.Same, o.BackOff = q.Delivered.given(&s.epochs, q, e, backedOff, now)

@@ -114,7 +114,7 @@ func (f *Flight) conclude(l landing) []Outcome {
 		outcomes[i] = f.outcomeLocked(w, l, now)
 	}
 	if f.prefetch != nil && l.share { // they wait in the order they came
-		s.usedLocked(&outcomes[0], f.prefetch, call.Late, max(0, l.waiters[0].joined.Awake(f.sent)))
+		s.usedLocked(&outcomes[0], f.prefetch, call.Late)
 	}
 	if l.waste == "" {
 		l.waste = f.keepLocked(l)

@@ -39,12 +39,6 @@ type PrefetchStats struct {
 	Late      int64 `json:"late"`      // of those: asked for before they were there
 	Displaced int64 `json:"displaced"` // answers to real calls that were evicted for a prefetch
 	Wasted    Waste `json:"wasted"`
-
-	// HiddenMS is what calls did not have to wait, in milliseconds: for a prefetch that
-	// was there when it was first asked for, how long its fetch took; for a late one,
-	// how long that had been under way. Each prefetch counts once, by its first use.
-	// It is not shown: the record counts no time in which others were with the server.
-	HiddenMS float64 `json:"-"`
 }
 
 // Waste is why prefetches were of no use.

@@ -26,6 +26,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -212,7 +213,6 @@ type entry struct {
 	stateless bool
 	prefetch  *Prefetch     // a prefetch brought it; nil: a call did
 	lasts     time.Duration // of a prefetch: no call is served it when it is older
-	nth       int           // of a prefetch no call has asked for: its place among them
 	used      bool          // a call has asked for it
 }
 
@@ -225,8 +225,9 @@ func (e *entry) asked() bool { return e.prefetch == nil || e.used }
 type answers struct {
 	entries *simplelru.LRU[call.Key, *entry]
 	scopes  map[string]map[*entry]struct{} // scope → its entries
-	unasked unasked
-	bytes   int64 // what the entries cost together
+	unasked []*entry                       // prefetched, and no call has asked for it; in the order they came
+	swept   int                            // the one of them to look at next
+	bytes   int64                          // what the entries cost together
 }
 
 func newAnswers() answers {
@@ -246,7 +247,7 @@ func (a *answers) add(e *entry) {
 	}
 	a.scopes[e.key.Scope][e] = struct{}{}
 	if !e.asked() {
-		a.unasked.add(e)
+		a.unasked = append(a.unasked, e)
 	}
 }
 
@@ -258,28 +259,16 @@ func (a *answers) remove(e *entry) {
 	if len(of) == 0 {
 		delete(a.scopes, e.key.Scope)
 	}
-	if !e.asked() {
-		a.unasked.remove(e)
+	a.ask(e)
+}
+
+// ask takes an entry out of those that no call has asked for.
+func (a *answers) ask(e *entry) {
+	if e.asked() {
+		return
 	}
-}
-
-// unasked are the stored prefetches that no call has asked for, in no order.
-type unasked struct {
-	entries []*entry
-	next    int // the one to look at next
-}
-
-func (u *unasked) add(e *entry) {
-	e.nth = len(u.entries)
-	u.entries = append(u.entries, e)
-}
-
-func (u *unasked) remove(e *entry) {
-	end := len(u.entries) - 1
-	last := u.entries[end]
-	u.entries[e.nth], last.nth = last, e.nth
-	u.entries[end] = nil
-	u.entries = u.entries[:end]
+	i := slices.Index(a.unasked, e)
+	a.unasked = slices.Delete(a.unasked, i, i+1)
 }
 
 // Peek returns the answer that would be served to q now, without serving it: it
