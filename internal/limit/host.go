@@ -25,7 +25,7 @@ type host struct {
 	timer *time.Timer // dispatches when the token that is waited for has come; nil: none ever was
 
 	cooling coolDown
-	hour    *hour // the prefetches of the last hour; nil: there were none
+	begun   []time.Time // when prefetches began, those of the last hour and perhaps older ones
 }
 
 // apply puts a rule in place.
@@ -82,7 +82,7 @@ func (at *host) idle() bool {
 // remembers reports whether forgetting the host would allow what is not allowed
 // now.
 func (at *host) remembers() bool {
-	return at.cooling.active() || at.hour != nil && at.hour.begun(at.all.now()) > 0 ||
+	return at.cooling.active() || at.lastHour(at.all.now()) > 0 ||
 		at.bucket != nil && at.bucket.TokensAt(at.all.now()) < float64(at.rule.Burst)
 }
 
@@ -101,11 +101,18 @@ func (at *host) takeSpare(now time.Time) bool {
 	if !at.hasSpareSlot() || at.bucket != nil && (at.bucket.TokensAt(now) < at.spareTokens() || !at.bucket.AllowN(now, 1)) {
 		return false
 	}
-	if at.hour == nil {
-		at.hour = newHour(now)
-	}
-	at.hour.add(now)
+	at.begun = append(at.begun, now)
 	return true
+}
+
+// lastHour is how many prefetches began within the hour before now.
+func (at *host) lastHour(now time.Time) int {
+	old := 0
+	for old < len(at.begun) && now.Sub(at.begun[old]) >= time.Hour {
+		old++
+	}
+	at.begun = at.begun[old:]
+	return len(at.begun)
 }
 
 // hasSpareSlot reports whether a prefetch may take a slot: the share of all of them
@@ -169,7 +176,7 @@ func (at *host) refusal(now time.Time) error {
 	switch {
 	case at.cooling.active():
 		return ErrCoolingDown
-	case at.hour != nil && at.hour.begun(now) >= at.rule.SpeculativePerHour:
+	case at.lastHour(now) >= at.rule.SpeculativePerHour:
 		return ErrQuota
 	}
 	return nil
@@ -291,12 +298,9 @@ func (h *Hosts) Stats() []HostStats {
 func (at *host) stats(now time.Time) HostStats {
 	s := at.seen
 	s.Waiting, s.WaitingPrefetches = len(at.calls), len(at.prefetches)
-	s.WaitedMS, s.HarmMS = at.waited.Milliseconds(), at.harm.Milliseconds()
+	s.LastHour, s.WaitedMS, s.HarmMS = at.lastHour(now), at.waited.Milliseconds(), at.harm.Milliseconds()
 	if at.cooling.active() {
 		s.CoolingUntil = time.Now().Add(at.cooling.until.Sub(now))
-	}
-	if at.hour != nil {
-		s.LastHour = at.hour.begun(now)
 	}
 	if at.bucket != nil {
 		s.Tokens = new(at.bucket.TokensAt(now))
