@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"log/slog"
@@ -159,7 +158,7 @@ func (t *toolSearch) indexFor(s *session) *toolsearch.Index {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.index != nil && slices.EqualFunc(of, t.of, serverOffer.same) {
+	if t.index != nil && slices.Equal(of, t.of) {
 		return t.index
 	}
 	var tools []toolsearch.Tool
@@ -170,15 +169,6 @@ func (t *toolSearch) indexFor(s *session) *toolsearch.Index {
 	}
 	t.of, t.index = of, toolsearch.New(tools)
 	return t.index
-}
-
-// same reports whether two servers offer the same tools.
-func (o serverOffer) same(other serverOffer) bool {
-	if o.name != other.name || o.allow != other.allow || o.offer == other.offer || o.offer == nil || other.offer == nil {
-		return o == other
-	}
-	return o.offer.Instructions == other.offer.Instructions && bytes.Equal(o.offer.Server, other.offer.Server) &&
-		slices.EqualFunc(o.offer.Lists[upstream.Tools], other.offer.Lists[upstream.Tools], func(a, b upstream.Item) bool { return bytes.Equal(a.Raw, b.Raw) })
 }
 
 // searched is what of a listed tool is searched.
