@@ -11,8 +11,7 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// remembered is how many answers, and how many tools, a client is known to have
-// had.
+// remembered is how many calls a client is known to have had answers to.
 const remembered = 1024
 
 // The shortest and the longest back-off, where no freshness says how long.
@@ -21,91 +20,68 @@ const (
 	maxBackOff = time.Minute
 )
 
-// Delivered is what one client was given: the last answers, and for each tool how
-// often in a row it was the same. A nil one remembers nothing. It belongs to one
-// store.
+// Delivered is what one client was given: the last answer to each of its last calls, and how
+// often in a row it was the same. A nil one remembers nothing. It belongs to one store.
 type Delivered struct {
 	seed maphash.Seed // of the hashes that stand for keys: an answer is known by its flight
 
 	mu       sync.Mutex // taken after the store's
-	receipts *simplelru.LRU[uint64, receipt]
-	streaks  *simplelru.LRU[tool, streak]
+	receipts *simplelru.LRU[uint64, *receipt]
 }
 
-// receipt is one answer that the client has.
+// receipt is what the client was given for one call.
 type receipt struct {
-	id         uint64 // the answer's
+	id         uint64 // of the last answer
 	epoch      uint64
 	places     []call.Place
 	referenced bool // the last time it was only referred to
-}
 
-type tool struct {
-	upstream uint64
-	name     string
-}
-
-// streak is one answer to one call, again and again.
-type streak struct {
-	key    uint64 // hash of the call's
-	hash   uint64 // of the answer
-	id     uint64 // of the last
-	epoch  uint64
-	places []call.Place
-	count  int
-	since  age.Moment    // when the first was given
-	from   age.Moment    // when the wait for something new began
-	wait   time.Duration // how long that is
+	// Where the call's repeats are counted.
+	hash  uint64        // of the last answer
+	count int           // how often in a row it was the same
+	since age.Moment    // when the first was given
+	from  age.Moment    // when the wait for something new began
+	wait  time.Duration // how long that is
 }
 
 // NewDelivered returns the table of a client that was given nothing yet.
 func NewDelivered() *Delivered {
-	d := &Delivered{seed: maphash.MakeSeed()}
-	var err error
-	if d.receipts, err = simplelru.NewLRU[uint64, receipt](remembered, nil); err != nil {
+	receipts, err := simplelru.NewLRU[uint64, *receipt](remembered, nil)
+	if err != nil {
 		panic(err) // only a size that is not positive is refused
 	}
-	if d.streaks, err = simplelru.NewLRU[tool, streak](remembered, nil); err != nil {
-		panic(err)
+	return &Delivered{seed: maphash.MakeSeed(), receipts: receipts}
+}
+
+// with calls f, under the mutex, with what the client was given for a call, if it was given
+// anything.
+func (d *Delivered) with(key call.Key, f func(r *receipt)) {
+	if d == nil {
+		return
 	}
-	return d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r, ok := d.receipts.Peek(maphash.Comparable(d.seed, key)); ok {
+		f(r)
+	}
 }
 
 // Referenced notes that the client was not sent the answer but told that it has
 // it. The next time it gets the answer.
 func (d *Delivered) Referenced(key call.Key) {
-	if d == nil {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	k := maphash.Comparable(d.seed, key)
-	if r, ok := d.receipts.Peek(k); ok {
-		r.referenced = true
-		d.receipts.Add(k, r)
-	}
+	d.with(key, func(r *receipt) { r.referenced = true })
 }
 
 // Lost notes that an answer did not reach the client.
 func (d *Delivered) Lost(key call.Key) {
-	if d == nil {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.receipts.Remove(maphash.Comparable(d.seed, key))
+	d.with(key, func(r *receipt) { *r = receipt{} })
 }
 
 // has reports whether the client was given an answer to q since something last
 // changed.
-func (d *Delivered) has(e *epochs, q *Query) bool {
-	if d == nil {
-		return false
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	r, ok := d.receipts.Peek(maphash.Comparable(d.seed, q.Key))
-	return ok && e.current(r.epoch, r.places, q.Places)
+func (d *Delivered) has(e *epochs, q *Query) (has bool) {
+	d.with(q.Key, func(r *receipt) { has = r.id != 0 && e.current(r.epoch, r.places, q.Places) })
+	return has
 }
 
 // given notes that the client is given an answer. It returns whether it has it,
@@ -117,64 +93,48 @@ func (d *Delivered) given(e *epochs, q *Query, a *entry, backedOff bool, now age
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k := maphash.Comparable(d.seed, q.Key)
-	r, ok := d.receipts.Peek(k)
-	same = ok && r.id == a.id && !r.referenced
-	d.receipts.Add(k, receipt{id: a.id, epoch: a.epoch, places: a.places})
-	if q.Use.Repeats == 0 {
-		return same, 0
+	r, ok := d.receipts.Get(k)
+	if !ok {
+		r = new(receipt)
+		d.receipts.Add(k, r)
 	}
-	t := toolOf(q)
-	s, _ := d.streaks.Get(t)
-	if !backedOff { // what was served to make it wait says nothing new
-		s.add(e, q, k, a, now)
-		d.streaks.Add(t, s)
+	same = r.id == a.id && !r.referenced
+	if q.Use.Repeats > 0 && !backedOff { // what was served to make it wait says nothing new
+		r.repeat(e, q, a, now)
 	}
-	return same, s.backOff(q, now)
+	r.id, r.epoch, r.places, r.referenced = a.id, a.epoch, a.places, false
+	return same, r.backOff(q, now)
 }
 
-// failed notes that the client is given no answer: that ends a streak.
+// failed notes that the client is given no answer: it gets none in a row any more.
 func (d *Delivered) failed(q *Query) {
-	if d == nil || q.Use.Repeats == 0 {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.streaks.Remove(toolOf(q))
+	d.with(q.Key, func(r *receipt) { r.count = 0 })
 }
 
 // holdsBack reports whether the client is to wait before it may fetch again: it
 // keeps asking, and that answer is what it got the last time.
-func (d *Delivered) holdsBack(q *Query, id uint64, now age.Moment) bool {
-	if d == nil {
-		return false
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s, ok := d.streaks.Get(toolOf(q))
-	return ok && s.id == id && s.backOff(q, now) > 0
+func (d *Delivered) holdsBack(q *Query, id uint64, now age.Moment) (holds bool) {
+	d.with(q.Key, func(r *receipt) { holds = r.id == id && r.backOff(q, now) > 0 })
+	return holds
 }
 
-func toolOf(q *Query) tool { return tool{q.Key.Upstream, q.Key.Tool} }
-
-// add counts an answer to the call with that hash. A streak begins anew with
-// another call, another answer, or after a change.
-func (s *streak) add(e *epochs, q *Query, key uint64, a *entry, now age.Moment) {
-	if s.count == 0 || s.key != key || s.hash != a.hash || !e.current(s.epoch, s.places, a.places) {
-		*s = streak{key: key, hash: a.hash, since: now}
+// repeat counts an answer. Another one, and any after a change, is the first in a row.
+func (r *receipt) repeat(e *epochs, q *Query, a *entry, now age.Moment) {
+	if r.count == 0 || r.hash != a.hash || !e.current(r.epoch, r.places, a.places) {
+		r.count, r.hash, r.since = 0, a.hash, now
 	}
-	s.count++
-	s.id, s.epoch, s.places = a.id, a.epoch, a.places
+	r.count++
 	if q.Use.Freshness > 0 {
-		s.from, s.wait = a.began, q.Use.Freshness
+		r.from, r.wait = a.began, q.Use.Freshness
 		return
 	}
-	s.from, s.wait = now, min(max(now.Since(s.since), minBackOff), maxBackOff) // twice as long each time
+	r.from, r.wait = now, min(max(now.Since(r.since), minBackOff), maxBackOff) // twice as long each time
 }
 
 // backOff is how long nothing new is to be expected.
-func (s *streak) backOff(q *Query, now age.Moment) time.Duration {
-	if s.count < q.Use.Repeats {
+func (r *receipt) backOff(q *Query, now age.Moment) time.Duration {
+	if q.Use.Repeats == 0 || r.count < q.Use.Repeats {
 		return 0
 	}
-	return max(0, s.wait-now.Since(s.from))
+	return max(0, r.wait-now.Since(r.from))
 }

@@ -52,7 +52,7 @@ func TestBackOff(t *testing.T) {
 				wait(t, src.store, *q).flight.Settle([]byte("same"), false, false)
 			}, fetched(0)})},
 		{"other arguments", holding, append(three[:3:3],
-			step{func(t *testing.T, src *source, q *dedup.Query) { src.ask(t, other(*q)) }, fetched(0)})},
+			step{func(t *testing.T, src *source, q *dedup.Query) { src.ask(t, other(*q)) }, held(2 * s)})},
 		{"another tool", holding, append(three[:3:3],
 			step{func(t *testing.T, src *source, q *dedup.Query) {
 				list := *q

@@ -214,8 +214,8 @@ func TestBackOff(t *testing.T) {
 		t.Errorf("got %s and %s, want fetched and hit", a, b)
 	}
 	c.call("echo", `{"other":true}`)
-	if how := disposition(t, c.call("echo", `{}`)); how != "fetched" {
-		t.Errorf("after other arguments: got %s, want fetched", how)
+	if how := disposition(t, c.call("echo", `{}`)); how != "hit" {
+		t.Errorf("after other arguments: got %s, want hit", how)
 	}
 	c.call("big", `{"n":3}`)
 	c.call("big", `{"n":3}`)
