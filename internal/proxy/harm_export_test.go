@@ -27,7 +27,7 @@ func Kept(s *Server) map[string]int {
 	for _, n := range sessions {
 		kept["requests"] += n.requests.count()
 		for _, l := range n.leases.current() {
-			kept["prefetches with an upstream"] += len(l.prefetches.oneOfEach())
+			kept["prefetches with an upstream"] += len(l.prefetches.list())
 		}
 	}
 	return kept

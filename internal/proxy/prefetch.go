@@ -253,7 +253,7 @@ const aWhile = time.Minute
 // nothing may wait for it, and what it could overtake keeps it from being stored.
 func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) outcome {
 	srv, l, client := c.s.srv, o.lease, c.s.client.facts()
-	c.late = l.prefetches.add(c.tool, f.Asked)
+	c.late = l.prefetches.add(f)
 	req := &upstream.Request{
 		Method: "tools/call", Index: c.seen.traced(indexed(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
 		Token: true, Alone: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
@@ -321,54 +321,41 @@ func (s *Server) configurePrefetch(r *speculate.Rules) {
 // server over stdio does not say which call a question or a log message of its is about.
 type prefetches struct {
 	mu  sync.Mutex
-	all []*underwayPrefetch
-}
-
-// underwayPrefetch is one of them.
-type underwayPrefetch struct {
-	tool  string
-	asked func(certain bool) // is to hear that its server asks the client something
+	all []*speculate.Fetch
 }
 
 // add notes a prefetch until the function it returns is called.
-func (p *prefetches) add(tool string, asked func(certain bool)) (remove func()) {
-	one := &underwayPrefetch{tool, asked}
+func (p *prefetches) add(f *speculate.Fetch) (remove func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.all = append(p.all, one)
+	p.all = append(p.all, f)
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.all = slices.DeleteFunc(p.all, func(o *underwayPrefetch) bool { return o == one })
+		p.all = slices.DeleteFunc(p.all, func(o *speculate.Fetch) bool { return o == f })
 	}
 }
 
-// oneOfEach returns one prefetch of each tool that has some.
-func (p *prefetches) oneOfEach() (one []*underwayPrefetch) {
+func (p *prefetches) list() []*speculate.Fetch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range p.all {
-		if !slices.ContainsFunc(one, func(o *underwayPrefetch) bool { return o.tool == c.tool }) {
-			one = append(one, c)
-		}
-	}
-	return one
+	return slices.Clone(p.all)
 }
 
 // asksForPrefetch reports whether a question that its transport ties to no request can
 // only be about a prefetch. It is not passed on then, and the tool is not prefetched
 // any more. A question for the roots is about the session, not about a call.
 func (s *session) asksForPrefetch(l *leased, method string) bool {
-	there := l.prefetches.oneOfEach()
+	there := l.prefetches.list()
 	if len(there) == 0 || method == "roots/list" {
 		return false
 	}
 	if s.asking(l) { // it may be about the client's own call; the store drops the prefetches
-		there[0].asked(false)
+		there[0].Asked(false)
 		return false
 	}
-	for _, c := range there {
-		c.asked(true)
+	for _, f := range there {
+		f.Asked(true)
 	}
 	return true
 }

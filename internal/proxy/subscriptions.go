@@ -89,7 +89,7 @@ func (s *subscriptions) begin(l *listening, in *session) {
 			continue
 		}
 		for _, lease := range holders(in.leases.current(), uri) {
-			lease.Watch(uri)
+			lease.Watch(uri, true)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (s *subscriptions) end(l *listening, in *session) {
 			continue
 		}
 		for _, lease := range watching(in.leases.current(), uri) {
-			lease.Unwatch(uri)
+			lease.Unwatch(uri, true)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (s *subscriptions) handOver(old, next *leased) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, uri := range old.Watches() {
-		next.Watch(uri)
+		next.Watch(uri, true)
 	}
 }
 
@@ -173,9 +173,9 @@ func subscribe(x *request, req *upstream.Request, done func(outcome)) {
 	uri, _ := jsonrpc.String(x.msg.Index.Get("uri"))
 	begins, needed := x.msg.Method == "resources/subscribe", true
 	if begins {
-		x.call.lease.Subscribe(uri) // before it is sent: an update may precede the answer
+		x.call.lease.Watch(uri, false) // before it is sent: an update may precede the answer
 	} else {
-		needed = x.call.lease.Unsubscribe(uri)
+		needed = x.call.lease.Unwatch(uri, false)
 	}
 	if !needed || x.call.lease.Stateless() {
 		done(empty)
@@ -186,7 +186,7 @@ func subscribe(x *request, req *upstream.Request, done func(outcome)) {
 		case o.err == nil && o.answer.Stateless, begins && unavailable(o.err): // a server is told what its leases want once it runs
 			o = empty
 		case begins && (o.err != nil || o.answer.Error != nil):
-			x.call.lease.Unsubscribe(uri)
+			x.call.lease.Unwatch(uri, false)
 		}
 		done(o)
 	})
@@ -200,7 +200,7 @@ func (s *session) relay(l *leased, method string, params []byte) {
 		s.tasks.noteStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	case "notifications/message":
 		switch {
-		case len(l.prefetches.oneOfEach()) > 0 && !s.asking(l): // of a prefetch, which has no client
+		case len(l.prefetches.list()) > 0 && !s.asking(l): // of a prefetch, which has no client
 			return
 		case handshake && !l.Admits("", params):
 			return

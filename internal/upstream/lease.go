@@ -120,7 +120,7 @@ func (l *Lease) Close() {
 	}
 	if others > 0 {
 		for _, uri := range l.Watches() {
-			l.Unwatch(uri)
+			l.Unwatch(uri, true)
 		}
 	}
 	in.up.release(in)

@@ -107,22 +107,16 @@ func (in *instance) sendLevel(c *conn) {
 	})
 }
 
-// Subscribe asks for updates of a resource, now and after a restart.
-func (l *Lease) Subscribe(uri string) { l.watch(uri, true, false) }
+// Watch asks for updates of a resource, now and after a restart. request says that the server
+// is sent a request about it, if its revision has one: else the caller sends that.
+func (l *Lease) Watch(uri string, request bool) { l.watch(uri, true, request) }
 
-// Unsubscribe ends what Subscribe asked for and reports whether the server
-// need not send updates any more.
-func (l *Lease) Unsubscribe(uri string) (last bool) { return l.watch(uri, false, false) }
+// Unwatch ends what Watch asked for, and reports whether the server need not send updates any
+// more.
+func (l *Lease) Unwatch(uri string, request bool) (last bool) { return l.watch(uri, false, request) }
 
-// Watch is Subscribe for a caller that does not send the server a request about it
-// itself: Watch does, if the server's revision has one.
-func (l *Lease) Watch(uri string) { l.watch(uri, true, true) }
-
-// Unwatch ends what Watch asked for.
-func (l *Lease) Unwatch(uri string) { l.watch(uri, false, true) }
-
-// watch is holders.watch, of which the server is told where it makes a difference. A stateless
-// server is told by its listen request, another one, if asked to, by a request.
+// watch is holders.watch, of which the server is told where it makes a difference: a stateless
+// one by its listen request, another one by a request.
 func (l *Lease) watch(uri string, on, request bool) (differs bool) {
 	differs = l.in.holders.watch(l, uri, on)
 	switch c := l.in.status.live(); {
