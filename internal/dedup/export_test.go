@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"fmt"
+	"maps"
 
 	"mcpschedd/internal/call"
 )
@@ -62,8 +63,11 @@ func (s *Store) Check() error {
 	return nil
 }
 
-func sum(w Waste) int64 {
-	return w.Expired + w.Invalidated + w.NeverAsked + w.Evicted + w.Error + w.Dropped + w.Compared
+func sum(wasted map[string]int64) (n int64) {
+	for _, of := range wasted {
+		n += of
+	}
+	return n
 }
 
 // flyingLocked counts the prefetches in flight that are not lost yet.
@@ -82,20 +86,22 @@ func (s *Store) CheckFates(all []*Prefetch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var fates [call.Compared + 1]int64
-	var wasted Waste
+	wasted := make(map[string]int64)
 	for _, g := range all {
 		fates[g.Fate()]++
 		lost := g.Fate() == call.Wasted || g.Fate() == call.Compared
 		if lost != (g.Why() != "") || (g.Fate() == call.Compared) != (g.Why() == string(compared)) {
 			return fmt.Errorf("a prefetch of fate %d, because %q", g.Fate(), g.Why())
 		}
-		wasted.add(cause(g.Why()))
+		if lost {
+			wasted[g.Why()]++
+		}
 	}
 	p := s.counts.Prefetch
 	switch open := s.flyingLocked() + int64(len(s.answers.unasked)); {
 	case fates[call.Ready]+fates[call.Late] != p.Used || fates[call.Late] != p.Late:
 		return fmt.Errorf("fates %v, counted %+v", fates, p)
-	case wasted != p.Wasted || sum(wasted) != fates[call.Wasted]+fates[call.Compared]:
+	case !maps.Equal(wasted, p.Wasted) || sum(wasted) != fates[call.Wasted]+fates[call.Compared]:
 		return fmt.Errorf("wasted because of %+v, counted %+v", wasted, p.Wasted)
 	case fates[call.Pending] != open:
 		return fmt.Errorf("%d pending, %d in flight or stored", fates[call.Pending], open)

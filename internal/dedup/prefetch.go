@@ -27,7 +27,7 @@ type Prefetch struct {
 // Fate is what became of it so far. It takes no lock.
 func (p *Prefetch) Fate() call.Fate { return call.Fate(p.fate.Load()) }
 
-// Why is the reason why no call got it, in the words of [Waste]; "" if one did, or none
+// Why is the reason why no call got it, in the words of [PrefetchStats]; "" if one did, or none
 // has so far.
 func (p *Prefetch) Why() string {
 	switch p.Fate() {
@@ -85,7 +85,7 @@ func (s *Store) wastedLocked(p *Prefetch, why cause) {
 	if p == nil || p.Fate() != call.Pending {
 		return
 	}
-	s.counts.Prefetch.Wasted.add(why)
+	s.counts.Prefetch.Wasted[string(why)]++
 	p.why = why
 	fate := call.Wasted
 	if why == compared {

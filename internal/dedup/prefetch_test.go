@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -112,7 +113,7 @@ func TestRefusesChangesNothing(t *testing.T) {
 	if got := s.Refuses(other(q)); got != "" {
 		t.Errorf("got %q, want nothing against it: what is stored is no longer good", got)
 	}
-	if got := s.Stats(); got != before {
+	if got := s.Stats(); !reflect.DeepEqual(got, before) {
 		t.Errorf("got %+v, was %+v", got, before)
 	}
 }
@@ -166,7 +167,7 @@ func TestFetchPanics(t *testing.T) {
 	if len(got) != 1 || got[0].How != dedup.Fetched {
 		t.Errorf("the call got %+v, want one answer", got)
 	}
-	if got := s.Stats(); got.Flights != 0 || got.Prefetch.Wasted.Error != 1 {
+	if got := s.Stats(); got.Flights != 0 || got.Prefetch.Wasted["error"] != 1 {
 		t.Errorf("got %+v, want no flight left and one prefetch wasted", got)
 	}
 }

@@ -1,6 +1,7 @@
 package dedup_test
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestPeek(t *testing.T) {
 				if ok != tt.want || ok && string(body) != "prefetched" {
 					t.Errorf("got %q, %v, want %v", body, ok, tt.want)
 				}
-				if g.Fate() != fate || s.Stats() != before {
+				if g.Fate() != fate || !reflect.DeepEqual(s.Stats(), before) {
 					t.Errorf("got fate %d and %+v, was %d and %+v", g.Fate(), s.Stats(), fate, before)
 				}
 			})

@@ -1,5 +1,7 @@
 package dedup
 
+import "maps"
+
 // cause is why an answer is not stored, or no longer.
 type cause string
 
@@ -34,41 +36,11 @@ type counts struct {
 // ones, those in flight that are still wanted, and those stored that no call has
 // asked for yet.
 type PrefetchStats struct {
-	Issued    int64 `json:"issued"`
-	Used      int64 `json:"used"`      // answers that at least one call got
-	Late      int64 `json:"late"`      // of those: asked for before they were there
-	Displaced int64 `json:"displaced"` // answers to real calls that were evicted for a prefetch
-	Wasted    Waste `json:"wasted"`
-}
-
-// Waste is why prefetches were of no use.
-type Waste struct {
-	Expired     int64 `json:"expired"`     // too old before a call asked
-	Invalidated int64 `json:"invalidated"` // something changed first
-	NeverAsked  int64 `json:"never_asked"` // until the session's end
-	Evicted     int64 `json:"evicted"`     // for want of room
-	Error       int64 `json:"error"`       // no answer that may be shared
-	Dropped     int64 `json:"dropped"`     // given up before the answer came
-	Compared    int64 `json:"compared"`    // only tried: see Use.Trial
-}
-
-func (w *Waste) add(why cause) {
-	switch why {
-	case expired:
-		w.Expired++
-	case invalidated:
-		w.Invalidated++
-	case neverAsked:
-		w.NeverAsked++
-	case evicted:
-		w.Evicted++
-	case failed:
-		w.Error++
-	case dropped:
-		w.Dropped++
-	case compared:
-		w.Compared++
-	}
+	Issued    int64            `json:"issued"`
+	Used      int64            `json:"used"`      // answers that at least one call got
+	Late      int64            `json:"late"`      // of those: asked for before they were there
+	Displaced int64            `json:"displaced"` // answers to real calls that were evicted for a prefetch
+	Wasted    map[string]int64 `json:"wasted"`    // cause → prefetches that no call got; compared ones were only tried
 }
 
 // Stats is what the store holds, and what happened since it was made: a flat record, for
@@ -86,8 +58,10 @@ type Stats struct {
 func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	counts := s.counts
+	counts.Prefetch.Wasted = maps.Clone(counts.Prefetch.Wasted)
 	return Stats{
-		counts: s.counts, Entries: s.answers.entries.Len(), Bytes: s.answers.bytes,
+		counts: counts, Entries: s.answers.entries.Len(), Bytes: s.answers.bytes,
 		Flights: len(s.flights), UnderWay: s.underWay, Doubtful: len(s.doubtful),
 	}
 }

@@ -92,6 +92,7 @@ func New(o Options) *Store {
 		table:    make(map[call.Key]*Flight),
 		flights:  make(map[*Flight]struct{}),
 		doubtful: make(map[*PendingWrite]struct{}),
+		counts:   counts{Prefetch: PrefetchStats{Wasted: make(map[string]int64)}},
 	}
 }
 

@@ -65,7 +65,7 @@ func TestHarmLiar(t *testing.T) {
 			t.Errorf("%d prefetches were made, want at least one and no more than a session may begin at once", n)
 		}
 		st := d.proxy.Stats().Prefetch
-		if st.Wasted.Compared == 0 || st.Used != 0 || st.Declined["not_speculatable"] == 0 {
+		if st.Wasted["compared"] == 0 || st.Used != 0 || st.Declined["not_speculatable"] == 0 {
 			t.Errorf("got %+v, want prefetches that were compared, none used, and later ones declined", st)
 		}
 	})
@@ -127,13 +127,13 @@ func TestHarmHonest(t *testing.T) {
 		g := d.enter()
 		for p := range 6 {
 			for i, a := range g.browses(p, 1, 3*time.Second) {
-				if a.how() == "hit" && d.proxy.Stats().Prefetch.Wasted.Compared != comparisons {
-					t.Errorf("page %d, call %d was served after %d comparisons", p, i, d.proxy.Stats().Prefetch.Wasted.Compared)
+				if a.how() == "hit" && d.proxy.Stats().Prefetch.Wasted["compared"] != comparisons {
+					t.Errorf("page %d, call %d was served after %d comparisons", p, i, d.proxy.Stats().Prefetch.Wasted["compared"])
 				}
 			}
 		}
-		if st := d.proxy.Stats().Prefetch; st.Used == 0 || st.Wasted.Compared != comparisons {
-			t.Errorf("%d prefetches used and %d compared, want some and %d", st.Used, st.Wasted.Compared, comparisons)
+		if st := d.proxy.Stats().Prefetch; st.Used == 0 || st.Wasted["compared"] != comparisons {
+			t.Errorf("%d prefetches used and %d compared, want some and %d", st.Used, st.Wasted["compared"], comparisons)
 		}
 	})
 }

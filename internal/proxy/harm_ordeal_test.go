@@ -105,8 +105,10 @@ func (d *ordeal) look() {
 			d.t.Errorf("left at a host: %+v", h)
 		}
 	}
-	w := s.Prefetch.Wasted
-	wasted := w.Expired + w.Invalidated + w.NeverAsked + w.Evicted + w.Error + w.Dropped + w.Compared
+	var wasted int64
+	for _, n := range s.Prefetch.Wasted {
+		wasted += n
+	}
 	if left := s.Prefetch.Issued - s.Prefetch.Used - wasted; left < 0 || left > int64(s.Store.Entries) { // those of one principal stay
 		d.t.Errorf("%d prefetches were issued, %d used and %d wasted, %d answers are stored", s.Prefetch.Issued, s.Prefetch.Used, wasted, s.Store.Entries)
 	}

@@ -45,8 +45,8 @@ func TestHarmQuestion(t *testing.T) {
 					t.Errorf("the client was asked %v for a prefetch", asked)
 				}
 				st := d.proxy.Stats().Prefetch
-				if made := len(early(f.ledger())); made == 0 || made > session || st.Scheduler.Harm.Questions != int64(made) || st.Wasted.Error != int64(made) {
-					t.Errorf("%d prefetches were made, %d questions are counted, %d prefetches dropped for them", made, st.Scheduler.Harm.Questions, st.Wasted.Error)
+				if made := len(early(f.ledger())); made == 0 || made > session || st.Scheduler.Harm.Questions != int64(made) || st.Wasted["error"] != int64(made) {
+					t.Errorf("%d prefetches were made, %d questions are counted, %d prefetches dropped for them", made, st.Scheduler.Harm.Questions, st.Wasted["error"])
 				}
 				if a := g.call("get", thing(1, 0)); a.how() != "fetched" || len(g.questions()) != 1 {
 					t.Errorf("got %s, the client was asked %v", a.how(), g.questions())
@@ -77,7 +77,7 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 			c.reply(func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) })
 			c.call("list", `{}`)
 			until(t, s, "dropped", func(st proxy.Stats) bool {
-				return st.Prefetch.Wasted.Error == 1 && st.Prefetch.Scheduler.Harm.Questions == 1 && st.Store.Flights == 0
+				return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Scheduler.Harm.Questions == 1 && st.Store.Flights == 0
 			})
 			if n := c.asked(); n > 0 {
 				t.Errorf("the client was asked %d times for a prefetch", n)
@@ -110,7 +110,7 @@ func TestHarmQuestionBesideACall(t *testing.T) {
 	until(t, s, "sent", func(proxy.Stats) bool { return asker.calls("slow") == 1 })
 	close(asker.ask)
 	until(t, s, "dropped", func(st proxy.Stats) bool {
-		return st.Prefetch.Wasted.Error == 1 && st.Prefetch.Scheduler.Harm.Questions == 1
+		return st.Prefetch.Wasted["error"] == 1 && st.Prefetch.Scheduler.Harm.Questions == 1
 	})
 	close(asker.slow)
 	if m := own.wait(); m.Error != nil || !strings.Contains(string(m.Result), "done") {
@@ -193,7 +193,7 @@ func TestHarmQuestionOfASharedProcess(t *testing.T) {
 	c, other := connect(t, s, handshake), connect(t, s, handshake)
 	other.call("write", `{}`)
 	c.call("list", `{}`)
-	until(t, s, "dropped", func(st proxy.Stats) bool { return st.Prefetch.Wasted.Error == 1 && st.Store.Flights == 0 })
+	until(t, s, "dropped", func(st proxy.Stats) bool { return st.Prefetch.Wasted["error"] == 1 && st.Store.Flights == 0 })
 	other.call("write", `{}`)
 	other.call("list", `{}`)
 	until(t, s, "decided", func(st proxy.Stats) bool {

@@ -101,8 +101,8 @@ func TestHarmHang(t *testing.T) {
 			time.Sleep(15*time.Second + 100*time.Millisecond)
 		}
 		st := d.proxy.Stats()
-		if st.Prefetch.Scheduler.UnderWay != 0 || st.Store.Flights != 0 || st.Prefetch.Wasted.Dropped != perPage {
-			t.Errorf("%d slots are taken, %d flights, %d prefetches dropped, want 0, 0 and %d", st.Prefetch.Scheduler.UnderWay, st.Store.Flights, st.Prefetch.Wasted.Dropped, perPage)
+		if st.Prefetch.Scheduler.UnderWay != 0 || st.Store.Flights != 0 || st.Prefetch.Wasted["dropped"] != perPage {
+			t.Errorf("%d slots are taken, %d flights, %d prefetches dropped, want 0, 0 and %d", st.Prefetch.Scheduler.UnderWay, st.Store.Flights, st.Prefetch.Wasted["dropped"], perPage)
 		}
 		for _, v := range early(f.ledger()) {
 			if stayed := v.went.Sub(v.came); stayed > 30*time.Second {

@@ -129,8 +129,10 @@ func (a *arena) settle() {
 	if s.Entries != 0 || s.Bytes != 0 || s.Flights != 0 || s.UnderWay != 0 {
 		a.t.Errorf("the closed store holds %d answers of %d bytes, %d flights, %d passages", s.Entries, s.Bytes, s.Flights, s.UnderWay)
 	}
-	w := s.Prefetch.Wasted
-	wasted := w.Expired + w.Invalidated + w.NeverAsked + w.Evicted + w.Error + w.Dropped + w.Compared
+	var wasted int64
+	for _, n := range s.Prefetch.Wasted {
+		wasted += n
+	}
 	if s.Prefetch.Issued != int64(a.of("prefetch")) || s.Prefetch.Issued != s.Prefetch.Used+wasted {
 		a.t.Errorf("%d prefetches: the store counts %d issued, %d used and %d wasted", a.of("prefetch"), s.Prefetch.Issued, s.Prefetch.Used, wasted)
 	}
