@@ -116,7 +116,7 @@ func (s *Store) Bump(places ...call.Place) {
 	defer s.mu.Unlock()
 	for _, p := range places {
 		s.epochs.bump(s.epochs.at(p))
-		s.toldLocked(p)
+		s.noteChangedLocked(p)
 	}
 }
 
@@ -125,20 +125,20 @@ func (s *Store) Bump(places ...call.Place) {
 func (s *Store) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.toldLocked(world)
+	s.noteChangedLocked(world)
 	s.epochs.bump(&s.epochs.world)
 }
 
-// Reform notes that calls are classified by other rules from now on: what any of
+// Reclassify notes that calls are classified by other rules from now on: what any of
 // them reads or changes may have another name. Nothing from before is good any
 // more, and every call that has not ended counts, until it does, as a write
 // of everything.
-func (s *Store) Reform() {
+func (s *Store) Reclassify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reforms++
-	s.epochs.world.pending = s.underWay // those from before the last reform included
+	s.reclassified++
+	s.epochs.world.pending = s.underWay // those from before the last time included
 	s.epochs.world.settled = max(s.epochs.world.settled, s.epochs.settled)
-	s.toldLocked(world)
+	s.noteChangedLocked(world)
 	s.epochs.bump(&s.epochs.world)
 }

@@ -11,7 +11,7 @@ import (
 const Slots = slots
 
 // Look is the state of a file, to be compared.
-func Look(path string) any { return look(path) }
+func Look(path string) any { return statFile(path) }
 
 // Check counts everything again, and returns what does not agree.
 func (s *Store) Check() error {
@@ -112,10 +112,10 @@ func (s *Store) CheckFates(all []*Prefetch) error {
 // SettleAround is Settle with a good answer, and something that happens while that
 // is being copied.
 func (f *Flight) SettleAround(body []byte, act func()) {
-	l, _ := f.land(false, true)
+	l, _ := f.beginSettling(false, true)
 	l.entry.body = body
 	act()
-	f.conclude(l)
+	f.finishSettling(l)
 }
 
 // Open counts the prefetches of a scope that nobody has asked for, or waits for any

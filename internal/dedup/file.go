@@ -17,9 +17,9 @@ type fileState struct {
 	mtime, ctime int64 // ns
 }
 
-// look returns the state of the file at an absolute path. It does I/O, so it is
+// statFile returns the state of the file at an absolute path. It does I/O, so it is
 // never called under the store's mutex.
-func look(path string) fileState {
+func statFile(path string) fileState {
 	if !filepath.IsAbs(path) {
 		return fileState{}
 	}

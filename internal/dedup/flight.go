@@ -36,11 +36,11 @@ type Flight struct {
 	joined    bool          // a call has asked for the prefetch
 	first     age.Moment    // when
 	sent      age.Moment    // when its fetch really began, as far as it was said
-	departed  bool          // that was said
+	isSent    bool          // that was said
 	worth     time.Duration // what waiting for it would have cost, as far as it was said; 0: as long as it took
 	tainted   bool          // the answer is one client's own
 	abandoned bool          // no call wanted it any more
-	unkept    cause         // why nothing of it is stored; "": it may be
+	notKept   cause         // why nothing of it is stored; "": it may be
 	settled   bool
 	trial     trial
 }
@@ -53,9 +53,9 @@ func (s *Store) beginLocked(ctx context.Context, q *Query, file fileState, now a
 	}
 	switch {
 	case s.closed:
-		f.unkept = neverAsked
+		f.notKept = neverAsked
 	case s.epochs.settling(q.Places, now.Awake(s.start)):
-		f.unkept = invalidated
+		f.notKept = invalidated
 	}
 	s.sweepLocked(now)
 	fetching, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -83,8 +83,8 @@ func (f *Flight) fetch(ctx context.Context, fetch func(ctx context.Context, f *F
 	begun = true
 }
 
-// concealLocked sees to it that no call joins any more.
-func (f *Flight) concealLocked() {
+// unlistLocked sees to it that no call joins any more.
+func (f *Flight) unlistLocked() {
 	if f.store.table[f.query.Key] == f {
 		delete(f.store.table, f.query.Key)
 	}
@@ -148,7 +148,7 @@ func (f *Flight) letGo(why error) {
 
 // endLocked is the end of the scope the answer is for: calls that wait still get it.
 func (f *Flight) endLocked(why error) {
-	f.unkept, f.held = neverAsked, false // the end of a scope
+	f.notKept, f.held = neverAsked, false // the end of a scope
 	f.abandonLocked(neverAsked, why)
 }
 
@@ -165,7 +165,7 @@ func (f *Flight) replacedLocked(by *Query) {
 	if !f.store.epochs.current(f.epoch, f.query.Places, by.Places) {
 		why = invalidated
 	}
-	f.unkept, f.held = why, false
+	f.notKept, f.held = why, false
 	f.abandonLocked(why, errReplaced)
 }
 
@@ -176,7 +176,7 @@ func (f *Flight) abandonLocked(why cause, err error) {
 		return
 	}
 	f.abandoned = true
-	f.concealLocked()
+	f.unlistLocked()
 	f.store.wastedLocked(f.prefetch, why) // of what was in flight
 	f.cancel(err)                         // under the mutex: what it calls runs in goroutines of its own
 }
@@ -186,8 +186,8 @@ func (f *Flight) abandonLocked(why cause, err error) {
 func (f *Flight) Sent() {
 	f.store.mu.Lock()
 	var waiters []*Waiter
-	if !f.departed {
-		f.departed, f.sent = true, f.store.clock()
+	if !f.isSent {
+		f.isSent, f.sent = true, f.store.clock()
 		waiters = slices.Clone(f.waiters)
 	}
 	f.store.mu.Unlock()
@@ -233,7 +233,7 @@ func (f *Flight) Taint() {
 	f.store.mu.Lock()
 	alone := f.taintLocked()
 	f.store.mu.Unlock()
-	f.sendAway(alone)
+	f.fetchAlone(alone)
 }
 
 // Taint does so for every flight to that instance of an upstream.
@@ -257,7 +257,7 @@ func (f *Flight) taintLocked() (joined []*Waiter) {
 		return nil
 	}
 	f.tainted = true
-	f.concealLocked()
+	f.unlistLocked()
 	for _, w := range f.waiters {
 		if w != f.leader {
 			w.flight = nil
@@ -273,8 +273,8 @@ func (f *Flight) taintLocked() (joined []*Waiter) {
 
 var errTainted = errors.New("store: the server asked its client, and no call that may have the answer waits")
 
-// sendAway lets those that joined fetch alone.
-func (f *Flight) sendAway(joined []*Waiter) {
+// fetchAlone lets those that joined fetch alone.
+func (f *Flight) fetchAlone(joined []*Waiter) {
 	for _, w := range joined {
 		w.stop()
 		w.Done(Outcome{How: Joined, Alone: true, Prefetched: f.prefetch != nil})
@@ -312,7 +312,7 @@ func (f *Flight) boundLocked(w *Waiter, now age.Moment) {
 // joinLeftLocked is how long a call waits for the prefetch still. The time runs from
 // its sending: while it waits for its host, the call would wait by itself too.
 func (f *Flight) joinLeftLocked(now age.Moment) time.Duration {
-	if !f.departed {
+	if !f.isSent {
 		return f.query.Use.JoinTimeout
 	}
 	return f.query.Use.JoinTimeout - now.Since(f.sent)

@@ -215,7 +215,7 @@ func (w *world) change(o op) {
 				return
 			}
 		case "misjudged":
-			w.store.Reform()
+			w.store.Reclassify()
 		}
 		time.Sleep(o.before)
 		w.land(o)

@@ -31,7 +31,7 @@ var mutants = []mutant.Mutant{
 		{In: "dedup", Call: "Store.storedLocked", Under: []string{"Store.Do"}, Becomes: `func() (*entry, bool) { ($1).Key.Scope = "*"; return $& }()`},
 	}},
 	{Name: "reform", Cuts: []mutant.Cut{
-		{In: "dedup", Set: "mark.pending", Under: []string{"Store.Reform"}, Becomes: mutant.Nothing},
+		{In: "dedup", Set: "mark.pending", Under: []string{"Store.Reclassify"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "unknown outcome", Cuts: []mutant.Cut{
 		{In: "dedup", Read: "Options.WriteSettle", Under: []string{"PendingWrite.Doubt"}, Becomes: "($& / 2)"},

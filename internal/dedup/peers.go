@@ -41,27 +41,27 @@ type Kept struct {
 	Lasts     time.Duration // how old it may become; from replicas: 0
 }
 
-// sight is what one look has found.
-type sight struct {
-	looked bool     // there are peers
+// peerView is what one look has found.
+type peerView struct {
+	asked  bool     // there are peers
 	tokens []string // of the query's places
 	clear  bool     // they are known, and no write to one of them is pending
 }
 
-// look asks the peers, if there are any. It waits for them.
-func (s *Store) look(ctx context.Context, places []call.Place) sight {
+// askPeers asks the peers, if there are any. It waits for them.
+func (s *Store) askPeers(ctx context.Context, places []call.Place) peerView {
 	if s.peers == nil {
-		return sight{clear: true}
+		return peerView{clear: true}
 	}
 	tokens, err := s.peers.Look(ctx, places)
 	if err != nil {
-		return sight{looked: true}
+		return peerView{asked: true}
 	}
-	return sight{looked: true, tokens: tokens, clear: true}
+	return peerView{asked: true, tokens: tokens, clear: true}
 }
 
-// noteLocked takes those places for changed that the look found so.
-func (s *Store) noteLocked(places []call.Place, seen *sight) {
+// applyLocked takes those places for changed that the look found so.
+func (s *Store) applyLocked(places []call.Place, seen *peerView) {
 	for i, token := range seen.tokens {
 		p := places[i]
 		if p.Domain == "" {
@@ -84,11 +84,11 @@ func (s *Store) noteLocked(places []call.Place, seen *sight) {
 // world is what stands for all places among those that were told of.
 var world call.Place
 
-// toldLocked notes that something else than a call said that a place may have changed: what
+// noteChangedLocked notes that something else than a call said that a place may have changed: what
 // other replicas fetched before is not taken from them.
-func (s *Store) toldLocked(p call.Place) {
+func (s *Store) noteChangedLocked(p call.Place) {
 	if s.peers != nil {
-		s.told[p] = s.clock()
+		s.changedAt[p] = s.clock()
 	}
 }
 
@@ -97,8 +97,8 @@ func (s *Store) toldLocked(p call.Place) {
 func (s *Store) Shares() bool { return s.peers != nil }
 
 // throughPeers returns what fetches the answer of a flight where other replicas may have it.
-func (f *Flight) throughPeers(seen sight, waits func(), fetch func(context.Context, *Flight)) func(context.Context, *Flight) {
-	if !seen.looked || !seen.clear || f.query.Shared == "" {
+func (f *Flight) throughPeers(seen peerView, waits func(), fetch func(context.Context, *Flight)) func(context.Context, *Flight) {
+	if !seen.asked || !seen.clear || f.query.Shared == "" {
 		return fetch
 	}
 	return func(ctx context.Context, f *Flight) {
@@ -119,11 +119,11 @@ func (f *Flight) borrow(k *Kept) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	if !f.query.Use.admits(false, true, k.Age) || k.Age > now.Since(s.told[world]) {
+	if !f.query.Use.admits(false, true, k.Age) || k.Age > now.Since(s.changedAt[world]) {
 		return false
 	}
 	for _, p := range f.query.Places {
-		if k.Age > now.Since(s.told[p]) {
+		if k.Age > now.Since(s.changedAt[p]) {
 			return false
 		}
 	}
@@ -132,7 +132,7 @@ func (f *Flight) borrow(k *Kept) bool {
 }
 
 // kept is what other replicas may have of the answer; nil: nothing.
-func (f *Flight) kept(l landing) *Kept {
+func (f *Flight) kept(l settlement) *Kept {
 	if l.waste != "" || f.prefetch != nil {
 		return nil
 	}

@@ -9,12 +9,12 @@ import (
 // PendingWrite is one call on its way to its upstream, from its arrival until its
 // outcome is known.
 type PendingWrite struct {
-	store   *Store
-	effect  call.Effect
-	reforms uint64        // how many there had been when it arrived
-	until   time.Duration // of a doubtful one: so long after the store was made, awake, it counts as ended
-	timer   *time.Timer   // ends a doubtful one; nil: its outcome was never in doubt
-	over    bool
+	store        *Store
+	effect       call.Effect
+	reclassified uint64        // how many there had been when it arrived
+	until        time.Duration // of a doubtful one: so long after the store was made, awake, it counts as ended
+	timer        *time.Timer   // ends a doubtful one; nil: its outcome was never in doubt
+	over         bool
 
 	announced bool   // to the other replicas; its sender's alone
 	ended     func() // tells them that it is over; nil: they were not told of it
@@ -27,7 +27,7 @@ func (s *Store) Arrive(e call.Effect) *PendingWrite {
 	p := &PendingWrite{store: s, effect: e}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.reforms = s.reforms
+	p.reclassified = s.reclassified
 	s.underWay++
 	for _, place := range e.Places {
 		s.startWrite(s.epochs.at(place)) // the change at arrival
@@ -71,7 +71,7 @@ func (p *PendingWrite) endLocked() {
 	if p.ended != nil {
 		p.ended()
 	}
-	if p.reforms != s.reforms { // the last reform made it pending everywhere
+	if p.reclassified != s.reclassified { // the last reclassification made it pending everywhere
 		s.endWrite(&s.epochs.world)
 		s.epochs.world.settled = s.awakeLocked() + s.options.Settle // it may be a remote one by the new rules
 	}

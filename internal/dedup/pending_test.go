@@ -74,7 +74,7 @@ func TestReform(t *testing.T) {
 		s := newStore(t)
 		read, write, gone := s.Arrive(changes()), s.Arrive(changes(local)), s.Arrive(changes(local))
 		gone.End()
-		s.Reform()
+		s.Reclassify()
 		later := s.Arrive(changes(host))
 		for _, step := range []struct {
 			name string
@@ -84,7 +84,7 @@ func TestReform(t *testing.T) {
 			{"reformed", func() {}, false},
 			{"one that had ended ends again", gone.End, false},
 			{"the read has ended", read.End, false},
-			{"reformed again", s.Reform, false},
+			{"reformed again", s.Reclassify, false},
 			{"the write is in doubt", write.Doubt, false},
 			{"the later one has ended", later.End, false},
 			{"the time of the write is over", func() { time.Sleep(writeSettle + 1) }, false},
@@ -107,17 +107,17 @@ func TestReformSettles(t *testing.T) {
 	for name, reform := range map[string]func(s *dedup.Store){
 		"a remote write": func(s *dedup.Store) {
 			write := s.Arrive(remote(host))
-			s.Reform()
+			s.Reclassify()
 			write.End()
 		},
 		"what is one by the new rules": func(s *dedup.Store) {
 			read := s.Arrive(changes())
-			s.Reform()
+			s.Reclassify()
 			read.End()
 		},
 		"a remote write that has ended": func(s *dedup.Store) {
 			s.Arrive(remote(host)).End()
-			s.Reform()
+			s.Reclassify()
 		},
 	} {
 		t.Run(name, func(t *testing.T) { reformSettles(t, reform) })

@@ -101,7 +101,7 @@ func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Co
 	var file fileState
 	var looked *fileState
 	if q.Use.File != "" {
-		file = look(q.Use.File)
+		file = statFile(q.Use.File)
 		looked = &file
 	}
 	f, fetching, why := s.beginPrefetch(ctx, &q, file, looked)
@@ -155,7 +155,7 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 	}
 	if e, ok := s.answers.entries.Peek(q.Key); ok {
 		same := file == nil || file.matches(e.file)
-		if serves, _, _ := s.weighLocked(q, e, same, now); serves {
+		if serves, _, _ := s.servableLocked(q, e, same, now); serves {
 			return "stored"
 		}
 	}
@@ -181,7 +181,7 @@ func (s *Store) Outdate(scope func(string) bool) {
 	}
 	for f := range s.flights {
 		if f.prefetch != nil && !f.joined && !f.query.Use.Pure && scope(f.query.Key.Scope) {
-			f.unkept, f.held = expired, false
+			f.notKept, f.held = expired, false
 			f.abandonLocked(expired, errOutdated)
 		}
 	}

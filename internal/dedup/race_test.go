@@ -90,7 +90,7 @@ func (c *crowd) write(i, n int) {
 	c.prefetch(c.query(i, "b"), c.fetch(i))
 	switch n % 50 {
 	case 0:
-		c.store.Reform()
+		c.store.Reclassify()
 	case 1:
 		c.store.Drop("a")
 	case 2:

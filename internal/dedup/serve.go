@@ -16,16 +16,16 @@ import (
 func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx context.Context, f *Flight)) (unsent bool) {
 	var file fileState
 	if q.Use.File != "" {
-		file = look(q.Use.File) // before sending, and before what is stored is looked at
+		file = statFile(q.Use.File) // before sending, and before what is stored is looked at
 	}
-	seen := s.look(ctx, q.Places) // likewise
+	seen := s.askPeers(ctx, q.Places) // likewise
 	s.mu.Lock()
 	now := s.clock()
-	s.noteLocked(q.Places, &seen)
+	s.applyLocked(q.Places, &seen)
 	if !seen.clear {
 		f, fetching := s.beginLocked(ctx, &q, file, now)
-		f.unkept = invalidated
-		f.concealLocked()
+		f.notKept = invalidated
+		f.unlistLocked()
 		return s.fetchLocked(ctx, f, fetching, q, w, fetch)
 	}
 	e, backedOff := s.storedLocked(&q, file, now)
@@ -39,7 +39,7 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 	if on != nil && !q.tries(on.prefetch) {
 		w.query = q
 		on.joinLocked(ctx, w, now)
-		unsent = on.prefetch != nil && !on.departed
+		unsent = on.prefetch != nil && !on.isSent
 		s.mu.Unlock()
 		return unsent
 	}
@@ -68,7 +68,7 @@ func (s *Store) storedLocked(q *Query, file fileState, now age.Moment) (e *entry
 	if !ok {
 		return nil, false
 	}
-	serves, backedOff, never := s.weighLocked(q, e, q.Use.File == "" || file.matches(e.file), now)
+	serves, backedOff, never := s.servableLocked(q, e, q.Use.File == "" || file.matches(e.file), now)
 	if never != "" {
 		s.removeLocked(e, never)
 	}
@@ -78,10 +78,10 @@ func (s *Store) storedLocked(q *Query, file fileState, now age.Moment) (e *entry
 	return e, backedOff
 }
 
-// weighLocked reports whether a stored answer may stand for a new one, whether it
+// servableLocked reports whether a stored answer may stand for a new one, whether it
 // may only because the client is to back off, and why it never will again. same
 // says that the file is what it was.
-func (s *Store) weighLocked(q *Query, e *entry, same bool, now age.Moment) (serves, backedOff bool, never cause) {
+func (s *Store) servableLocked(q *Query, e *entry, same bool, now age.Moment) (serves, backedOff bool, never cause) {
 	current := s.epochs.current(e.epoch, e.places, q.Places) // the check when served
 	switch {
 	case !current || !same:

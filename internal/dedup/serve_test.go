@@ -104,7 +104,7 @@ func TestInvalidated(t *testing.T) {
 		{"another domain", func(s *dedup.Store) { s.Bump(local) }, dedup.Hit},
 		{"another slot", func(s *dedup.Store) { s.Bump(slot(8)) }, dedup.Hit},
 		{"slot that shares the mark", func(s *dedup.Store) { s.Bump(slot(7 + dedup.Slots)) }, dedup.Fetched},
-		{"reform", (*dedup.Store).Reform, dedup.Fetched},
+		{"reform", (*dedup.Store).Reclassify, dedup.Fetched},
 		{"everything forgotten", (*dedup.Store).Forget, dedup.Fetched},
 		{"write that ended", func(s *dedup.Store) { s.Arrive(changes(host)).End() }, dedup.Fetched},
 		{"pending write", func(s *dedup.Store) { s.Arrive(changes(edge)) }, dedup.Fetched},
@@ -184,7 +184,7 @@ func TestPrefetchRefused(t *testing.T) {
 		{"pending write", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Arrive(changes(host)) }, "in_the_air"},
 		{"reform while something is under way", never, func(_ *testing.T, src *source, _ dedup.Query) {
 			src.store.Arrive(changes())
-			src.store.Reform()
+			src.store.Reclassify()
 		}, "in_the_air"},
 		{"local write ended", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Arrive(changes(host)).End() }, ""},
 		{"remote write ended", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Arrive(remote(host)).End() }, "settling"},

@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// landing is what becomes of an answer.
-type landing struct {
+// settlement is what becomes of an answer.
+type settlement struct {
 	entry      *entry
 	size       int       // bytes of the answer
 	waiters    []*Waiter // those that get it; they no longer wait
@@ -27,7 +27,7 @@ type landing struct {
 // answer came. A second time it does nothing.
 func (f *Flight) Settle(body []byte, stateless, good bool) {
 	s := f.store
-	l, ok := f.land(stateless, good)
+	l, ok := f.beginSettling(stateless, good)
 	if !ok {
 		return
 	}
@@ -38,10 +38,10 @@ func (f *Flight) Settle(body []byte, stateless, good bool) {
 		l.entry.hash = maphash.Bytes(s.seed, body)
 	}
 	l.size, l.trial = len(body), f.query.Use.compare(l.prefetched, body)
-	if f.query.Use.File != "" && (l.waste == "" || l.trial != NotTried) && !look(f.query.Use.File).matches(f.file) {
+	if f.query.Use.File != "" && (l.waste == "" || l.trial != NotTried) && !statFile(f.query.Use.File).matches(f.file) {
 		l.waste, l.trial = invalidated, NotTried
 	}
-	outcomes := f.conclude(l)
+	outcomes := f.finishSettling(l)
 	if f.keep != nil {
 		f.keep(f.kept(l))
 	}
@@ -54,8 +54,8 @@ func (f *Flight) Settle(body []byte, stateless, good bool) {
 	}
 }
 
-// land ends the waiting: no call can join or leave the flight any more.
-func (f *Flight) land(stateless, good bool) (l landing, ok bool) {
+// beginSettling ends the waiting: no call can join or leave the flight any more.
+func (f *Flight) beginSettling(stateless, good bool) (l settlement, ok bool) {
 	s := f.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +89,8 @@ func (f *Flight) unfitLocked(e *entry, good bool) cause {
 		return dropped
 	case !good || f.tainted:
 		return failed
-	case f.unkept != "":
-		return f.unkept
+	case f.notKept != "":
+		return f.notKept
 	case !s.epochs.current(f.epoch, f.query.Places, nil):
 		return invalidated
 	case u.File != "" && !f.file.sound:
@@ -101,13 +101,13 @@ func (f *Flight) unfitLocked(e *entry, good bool) cause {
 	return ""
 }
 
-// conclude stores what is to be kept and says what each waiter gets.
-func (f *Flight) conclude(l landing) []Outcome {
+// finishSettling stores what is to be kept and says what each waiter gets.
+func (f *Flight) finishSettling(l settlement) []Outcome {
 	s := f.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.flights, f) // not before: what ends all flights of a scope must find it
-	f.concealLocked()    // nor before: what takes its place must
+	f.unlistLocked()     // nor before: what takes its place must
 	now := s.clock()
 	outcomes := make([]Outcome, len(l.waiters))
 	for i, w := range l.waiters {
@@ -126,7 +126,7 @@ func (f *Flight) conclude(l landing) []Outcome {
 }
 
 // keepLocked stores the answer, or says why not.
-func (f *Flight) keepLocked(l landing) cause {
+func (f *Flight) keepLocked(l settlement) cause {
 	if waste := f.unfitLocked(l.entry, l.good); waste != "" { // the check when stored
 		return waste
 	}
@@ -138,7 +138,7 @@ func (f *Flight) keepLocked(l landing) cause {
 }
 
 // outcomeLocked is what one waiter gets.
-func (f *Flight) outcomeLocked(w *Waiter, l landing, now age.Moment) Outcome {
+func (f *Flight) outcomeLocked(w *Waiter, l settlement, now age.Moment) Outcome {
 	counts := &f.store.counts
 	o := Outcome{How: Joined, Prefetched: f.prefetch != nil, Age: now.Since(f.began)}
 	switch {
@@ -221,7 +221,7 @@ func (u *Use) compare(prefetched *entry, body []byte) Trial {
 
 // tellsLocked reports whether a comparison means anything: nothing has changed
 // since the prefetch began, and what is compared is of a size that can be stored.
-func (f *Flight) tellsLocked(l landing) bool {
+func (f *Flight) tellsLocked(l settlement) bool {
 	s := f.store
 	current := s.epochs.current(l.prefetched.epoch, l.prefetched.places, f.query.Places) // the check when compared
 	return current && cost(l.size, f.query.Key) <= s.options.MaxBytes/maxShare

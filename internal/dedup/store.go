@@ -64,20 +64,20 @@ type Store struct {
 	seed  maphash.Seed      // of the hashes that compare answers
 	peers Peers             // nil: there are none
 
-	mu       sync.Mutex
-	options  Options
-	epochs   epochs
-	tokens   map[call.Place]string     // place → its token at the last look at it
-	told     map[call.Place]age.Moment // place → when something else than a call last said that it may have changed
-	table    map[call.Key]*Flight      // key → the newest flight, if it may be joined at all
-	flights  map[*Flight]struct{}      // all that have not settled
-	answers  answers
-	ids      uint64                     // of the last flight
-	reforms  uint64                     // how often all calls under way became pending writes to everything
-	underWay int                        // calls of unknown outcome so far
-	doubtful map[*PendingWrite]struct{} // those of unknown outcome
-	closed   bool
-	counts   counts
+	mu           sync.Mutex
+	options      Options
+	epochs       epochs
+	tokens       map[call.Place]string     // place → its token at the last look at it
+	changedAt    map[call.Place]age.Moment // place → when something else than a call last said that it may have changed
+	table        map[call.Key]*Flight      // key → the newest flight, if it may be joined at all
+	flights      map[*Flight]struct{}      // all that have not settled
+	answers      answers
+	ids          uint64                     // of the last flight
+	reclassified uint64                     // how often all calls under way became pending writes to everything
+	underWay     int                        // calls of unknown outcome so far
+	doubtful     map[*PendingWrite]struct{} // those of unknown outcome
+	closed       bool
+	counts       counts
 }
 
 // New returns an empty store.
@@ -88,7 +88,7 @@ func New(o Options) *Store {
 	}
 	return &Store{
 		clock: clock, start: clock(), seed: maphash.MakeSeed(), peers: o.Peers, options: o,
-		epochs: newEpochs(), answers: newAnswers(), tokens: make(map[call.Place]string), told: make(map[call.Place]age.Moment),
+		epochs: newEpochs(), answers: newAnswers(), tokens: make(map[call.Place]string), changedAt: make(map[call.Place]age.Moment),
 		table:    make(map[call.Key]*Flight),
 		flights:  make(map[*Flight]struct{}),
 		doubtful: make(map[*PendingWrite]struct{}),
@@ -285,7 +285,7 @@ func (s *Store) Peek(q Query) (body []byte, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	if serves, backedOff, _ := s.weighLocked(&q, e, true, s.clock()); !serves || backedOff {
+	if serves, backedOff, _ := s.servableLocked(&q, e, true, s.clock()); !serves || backedOff {
 		return nil, false
 	}
 	return e.body, true

@@ -103,7 +103,7 @@ func (c *catalog) remodelLocked(p *policy, t target, u valuemodel.Upstream, m ma
 	case changed, !reflect.DeepEqual(now, before) && mayNowWrite(resolve(before), m.model):
 		maps.DeleteFunc(c.made, func(other target, _ made) bool { return other.upstream == t.upstream })
 		c.version.Add(1)
-		c.store.Reform() // after the version: a write classified before it rose stays pending from now on
+		c.store.Reclassify() // after the version: a write classified before it rose stays pending from now on
 	case m.item == nil && t.name != "": // what no server lists, a client may have made up
 	default:
 		if len(c.made) >= modelsKept {

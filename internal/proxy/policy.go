@@ -150,7 +150,7 @@ func (s *Server) Apply(o Options) {
 	next := buildPolicy(o.keptFrom(old.Options), old, s.connect)
 	s.policy.Store(next)
 	if !next.sameRules(old) {
-		s.store.Reform() // after it can be seen: a write classified before stays pending from now on
+		s.store.Reclassify() // after it can be seen: a write classified before stays pending from now on
 	}
 	s.configure(next)
 	var ending sync.WaitGroup
