@@ -140,7 +140,7 @@ func (c *conn) notification(m jsonrpc.Message, p *pending) {
 	case m.Method == Resources.Changed():
 		c.in.up.o.Invalidated("list_changed")
 	case strings.HasSuffix(m.Method, "/list_changed"):
-		c.in.restated("list_changed")
+		c.in.noteInvalidated("list_changed")
 	case p != nil && p.req.Notify != nil:
 		p.req.Notify(m.Method, m.Params)
 		return
@@ -218,7 +218,7 @@ func (c *conn) closed(err error) {
 	if err == nil {
 		err = errEnded
 	}
-	c.in.restated("exit")
+	c.in.noteInvalidated("exit")
 	c.mu.Lock()
 	c.err = err
 	c.mu.Unlock()

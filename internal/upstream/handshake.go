@@ -114,15 +114,15 @@ func (c *conn) discover(ctx context.Context, client Client) (offer *Offer, err e
 	if !slices.Contains(versions, revision.Latest) {
 		return nil, fmt.Errorf("server/discover: speaks %q, none of which is known here", versions)
 	}
-	return offerIn(result, revision.Latest, revision.ServerInfo(result))
+	return readOffer(result, revision.Latest, revision.ServerInfo(result))
 }
 
 // maxCapabilities (bytes) bounds the capabilities of a server: they are joined with
 // those of the others, member by member.
 const maxCapabilities = 64 << 10
 
-// offerIn reads what a server says of itself, lists aside.
-func offerIn(result []byte, version string, server []byte) (*Offer, error) {
+// readOffer reads what a server says of itself, lists aside.
+func readOffer(result []byte, version string, server []byte) (*Offer, error) {
 	capabilities := jsonrpc.Get(result, "capabilities")
 	if len(capabilities) > maxCapabilities {
 		return nil, fmt.Errorf("capabilities: want at most %d bytes, have %d", maxCapabilities, len(capabilities))
@@ -144,7 +144,7 @@ func (c *conn) initialize(ctx context.Context, client Client) (*Offer, error) {
 	}
 	c.setRevision(version)
 	c.initialized(ctx)
-	return offerIn(result, version, jsonrpc.Get(result, "serverInfo"))
+	return readOffer(result, version, jsonrpc.Get(result, "serverInfo"))
 }
 
 // initializedWait is how long the server may take over notifications/initialized.

@@ -213,7 +213,7 @@ func (l *httpLink) report(ctx context.Context, p *post, err error) {
 func (l *httpLink) do(ctx context.Context, id int64, method, address string, body []byte, headers ...http.Header) (*http.Response, error) {
 	client := l.c.in.up.client
 	if id == 0 {
-		client = l.c.in.up.aside
+		client = l.c.in.up.sideClient
 	}
 	var content io.Reader
 	if body != nil {
@@ -221,7 +221,7 @@ func (l *httpLink) do(ctx context.Context, id int64, method, address string, bod
 	}
 	req, err := http.NewRequestWithContext(ctx, method, address, content)
 	if err != nil {
-		return nil, bare(err)
+		return nil, withoutURL(err)
 	}
 	req.Header.Set("User-Agent", "mcpschedd")
 	for _, header := range append([]http.Header{l.spec.Header}, headers...) {
@@ -233,11 +233,11 @@ func (l *httpLink) do(ctx context.Context, id int64, method, address string, bod
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := client.Do(req)
-	return resp, bare(err)
+	return resp, withoutURL(err)
 }
 
-// bare removes the URL from an error of net/http: its query may hold a key.
-func bare(err error) error {
+// withoutURL removes the URL from an error of net/http: its query may hold a key.
+func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
 	}
@@ -295,12 +295,12 @@ func older(err error) bool {
 // final reports whether a GET would fail again the next time.
 func final(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
-	return errors.Is(err, errSessionLost) || ok && !again(e.status)
+	return errors.Is(err, errSessionLost) || ok && !retryable(e.status)
 }
 
-// again reports whether a request that a server refuses with that status may succeed
+// retryable reports whether a request that a server refuses with that status may succeed
 // later.
-func again(status int) bool {
+func retryable(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
@@ -308,9 +308,9 @@ func again(status int) bool {
 	return status >= 500 && status != http.StatusNotImplemented
 }
 
-// useless describes an answer that is not what was wanted. Our secrets are masked where
+// badResponse describes an answer that is not what was wanted. Our secrets are masked where
 // the server repeats them.
-func (l *httpLink) useless(resp *http.Response, why string, body []byte) *statusError {
+func (l *httpLink) badResponse(resp *http.Response, why string, body []byte) *statusError {
 	text := fmt.Sprintf("status %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	if to, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
 		text += fmt.Sprintf(", redirect to %s://%s not followed", to.Scheme, to.Host)
@@ -318,7 +318,7 @@ func (l *httpLink) useless(resp *http.Response, why string, body []byte) *status
 	if why != "" {
 		text += ", " + why
 	}
-	if shown := l.shown(body); shown != "" {
+	if shown := l.excerpt(body); shown != "" {
 		text += ": " + shown
 	}
 	return &statusError{status: resp.StatusCode, text: text}
@@ -328,15 +328,15 @@ func (l *httpLink) useless(resp *http.Response, why string, body []byte) *status
 func (l *httpLink) denied(resp *http.Response, body []byte) *statusError {
 	why := "the server wants other credentials"
 	if challenge := resp.Header.Values("Www-Authenticate"); len(challenge) > 0 {
-		why += " (WWW-Authenticate: " + l.shown([]byte(strings.Join(challenge, ", "))) + ")"
+		why += " (WWW-Authenticate: " + l.excerpt([]byte(strings.Join(challenge, ", "))) + ")"
 	}
-	e := l.useless(resp, why, body)
+	e := l.badResponse(resp, why, body)
 	e.denied = true
 	return e
 }
 
-// shown makes the beginning of a server's text fit for an error.
-func (l *httpLink) shown(body []byte) string {
+// excerpt makes the beginning of a server's text fit for an error.
+func (l *httpLink) excerpt(body []byte) string {
 	l.mu.Lock()
 	session := l.session
 	l.mu.Unlock()
@@ -354,8 +354,8 @@ func (l *httpLink) noteLimited(id int64, resp *http.Response) {
 	}
 }
 
-// head reads the beginning of a body that is not worth waiting for.
-func head(resp *http.Response) []byte {
+// readHead reads the beginning of a body that is not worth waiting for.
+func readHead(resp *http.Response) []byte {
 	late := time.AfterFunc(headTimeout, func() { resp.Body.Close() })
 	defer late.Stop()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, headBytes)) // what came before an error is shown

@@ -220,15 +220,15 @@ func (in *instance) handshake(ctx context.Context, c *conn) error {
 		}
 		in.refresh(l)
 	}
-	in.restated("handshake") // before a session can see that there is another server
+	in.noteInvalidated("handshake") // before a session can see that there is another server
 	in.adopt(offer)
 	return nil
 }
 
-// restated tells that the server may answer otherwise than before, unless it has been asked
+// noteInvalidated tells that the server may answer otherwise than before, unless it has been asked
 // nothing: then there is nothing to forget, and servers that start slowly, one after the
 // other, would each end what their neighbours have answered meanwhile.
-func (in *instance) restated(cause string) {
+func (in *instance) noteInvalidated(cause string) {
 	if in.asked.Load() {
 		in.up.o.Invalidated(cause)
 	}
@@ -238,20 +238,4 @@ func (in *instance) restated(cause string) {
 func (in *instance) close() {
 	in.cancel()
 	<-in.ended
-}
-
-// attribute returns the only lease that a message can be for, nil if there are several.
-// p is the request on the stream of which it came; nil: none that is unanswered.
-func (in *instance) attribute(c *conn, p *pending) *Lease {
-	if p != nil && p.lease != nil {
-		if p.lease.listener.Pooled {
-			return nil // it is for one of its clients
-		}
-		return p.lease
-	}
-	leases := in.holders.list()
-	if len(leases) != 1 || leases[0].mixed && c.requests.ambiguous(leases[0]) {
-		return nil
-	}
-	return leases[0]
 }

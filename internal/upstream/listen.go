@@ -85,7 +85,7 @@ func (n *listening) request(params []byte, sent func()) *Request {
 		Method: "subscriptions/listen", Params: params, Hop: in.client.hop(), Sent: sent,
 		Notify: func(method string, params []byte) {
 			if method == "notifications/subscriptions/acknowledged" {
-				in.restated("gap") // only from here on is nothing missed
+				in.noteInvalidated("gap") // only from here on is nothing missed
 				return
 			}
 			in.notify(n.c, nil, method, params)

@@ -42,7 +42,7 @@ func (l *sse) stream(ctx context.Context) error {
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
 		return l.denied(resp, nil)
 	case resp.StatusCode != http.StatusOK || kind != "text/event-stream":
-		return l.useless(resp, fmt.Sprintf("no event stream, content type %q", kind), nil)
+		return l.badResponse(resp, fmt.Sprintf("no event stream, content type %q", kind), nil)
 	}
 	var misplaced error // the endpoint is not where it may be
 	_, err = l.read(resp.Body, new(cursor), func(m jsonrpc.Message, head []byte, bad error) {
@@ -107,7 +107,7 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 	}
 	defer resp.Body.Close()
 	l.noteLimited(p.id, resp)
-	body := head(resp)
+	body := readHead(resp)
 	switch {
 	case resp.StatusCode/100 == 2:
 		return nil
@@ -118,5 +118,5 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 		l.c.message(m, 0)
 		return nil
 	}
-	return l.useless(resp, "", body)
+	return l.badResponse(resp, "", body)
 }

@@ -49,7 +49,7 @@ func (l *streamable) close() {
 				return // the server is not there
 			}
 			resp.Body.Close()
-			if !again(resp.StatusCode) || sleep(ctx, deleteAgain) != nil {
+			if !retryable(resp.StatusCode) || sleep(ctx, deleteAgain) != nil {
 				return
 			}
 		}
@@ -96,7 +96,7 @@ func (l *streamable) exchange(ctx context.Context, p *post) error {
 	switch kind := mediaType(resp); {
 	case p.id == 0:
 		if kind != "text/event-stream" {
-			head(resp) // so that the connection can be used again
+			readHead(resp) // so that the connection can be used again
 		}
 		return nil
 	case kind == "text/event-stream":
@@ -104,7 +104,7 @@ func (l *streamable) exchange(ctx context.Context, p *post) error {
 	case kind == "application/json":
 		return l.single(p, resp)
 	default:
-		return l.useless(resp, fmt.Sprintf("no answer, content type %q", kind), head(resp))
+		return l.badResponse(resp, fmt.Sprintf("no answer, content type %q", kind), readHead(resp))
 	}
 }
 
@@ -112,7 +112,7 @@ func (l *streamable) exchange(ctx context.Context, p *post) error {
 func (l *streamable) single(p *post, resp *http.Response) error {
 	body, err := readBody(resp, l.spec.MaxMessage)
 	if err != nil {
-		return l.useless(resp, fmt.Sprintf("body broken off after %d bytes: %v", len(body), err), body)
+		return l.badResponse(resp, fmt.Sprintf("body broken off after %d bytes: %v", len(body), err), body)
 	}
 	jsonrpc.Flatten(body)
 	why := "not the answer to this request"
@@ -125,7 +125,7 @@ func (l *streamable) single(p *post, resp *http.Response) error {
 		l.deliver(p, m)
 	}
 	if !p.answered {
-		return l.useless(resp, why, body)
+		return l.badResponse(resp, why, body)
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (l *streamable) refused(p *post, resp *http.Response) error {
 	if status == http.StatusNotFound && p.session != "" {
 		return errSessionLost
 	}
-	body := head(resp)
+	body := readHead(resp)
 	m := l.c.errorIn(resp, body)
 	own := m.Error != nil && p.named(m.ID)
 	nameless := m.Error != nil && (m.ID == nil || string(m.ID) == "null")
@@ -163,7 +163,7 @@ func (l *streamable) refused(p *post, resp *http.Response) error {
 		m, _ = jsonrpc.Parse(jsonrpc.AppendError(nil, strconv.AppendInt(nil, p.id, 10), m.Error))
 		own = true
 	case !own && first && (status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed):
-		e := l.useless(resp, "", body)
+		e := l.badResponse(resp, "", body)
 		e.older = true
 		return e
 	}
@@ -172,7 +172,7 @@ func (l *streamable) refused(p *post, resp *http.Response) error {
 		l.deliver(p, m)
 		return nil
 	}
-	return l.useless(resp, "", body)
+	return l.badResponse(resp, "", body)
 }
 
 // errorIn returns the error response that a body holds, an empty message if there is none.
@@ -354,5 +354,5 @@ func (l *streamable) get(ctx context.Context, lastID string) (io.ReadCloser, err
 	case status == http.StatusUnauthorized:
 		return nil, l.denied(resp, nil)
 	}
-	return nil, l.useless(resp, fmt.Sprintf("content type %q", kind), nil)
+	return nil, l.badResponse(resp, fmt.Sprintf("content type %q", kind), nil)
 }

@@ -40,10 +40,10 @@ type Upstream struct {
 	// server's own stream. net/http gives a connection to the next request before the last one
 	// knows of an answer without a body; if that one is cancelled at this moment, the next one
 	// fails with the reason of the other. Requests have answers with a body.
-	client, aside *http.Client
-	sse           atomic.Bool // it speaks only the HTTP+SSE transport of 2024-11-05
-	known         known
-	counts        counts
+	client, sideClient *http.Client
+	sse                atomic.Bool // it speaks only the HTTP+SSE transport of 2024-11-05
+	known              known
+	counts             counts
 
 	mu        sync.Mutex
 	closed    bool
@@ -75,7 +75,7 @@ func New(spec Spec, o Options) *Upstream {
 		u.spec.MaxMessage = defaultMaxMessage
 	}
 	if spec.URL != "" {
-		u.client, u.aside = newClient(o.Dial), newClient(o.Dial)
+		u.client, u.sideClient = newClient(o.Dial), newClient(o.Dial)
 		u.sse.Store(spec.SSE)
 	}
 	switch kept, err := o.Store.load(); {
@@ -159,7 +159,7 @@ func (u *Upstream) Close() {
 	wg.Wait()
 	if u.client != nil {
 		u.client.CloseIdleConnections()
-		u.aside.CloseIdleConnections()
+		u.sideClient.CloseIdleConnections()
 	}
 }
 

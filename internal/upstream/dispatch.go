@@ -52,6 +52,22 @@ func (in *instance) notify(c *conn, p *pending, method string, params []byte) {
 	}
 }
 
+// attribute returns the only lease that a message can be for, nil if there are several.
+// p is the request on the stream of which it came; nil: none that is unanswered.
+func (in *instance) attribute(c *conn, p *pending) *Lease {
+	if p != nil && p.lease != nil {
+		if p.lease.listener.Pooled {
+			return nil // it is for one of its clients
+		}
+		return p.lease
+	}
+	leases := in.holders.list()
+	if len(leases) != 1 || leases[0].mixed && c.requests.ambiguous(leases[0]) {
+		return nil
+	}
+	return leases[0]
+}
+
 // Covers reports whether an update of uri is one for a client that subscribed to
 // another: the same, or one above it.
 func Covers(subscribed, uri string) bool {
