@@ -75,7 +75,7 @@ func TestClockStays(t *testing.T) {
 	}
 }
 
-// What became of a write that nobody knows of is reckoned with until both clocks
+// What became of a write of unknown outcome is reckoned with until both clocks
 // say that its time is over. Once it stayed for ever if the real one was ahead.
 func TestClockOfDoubt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

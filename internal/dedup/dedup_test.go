@@ -77,7 +77,7 @@ func (src *source) ask(t testing.TB, q dedup.Query) dedup.Outcome {
 	return got[0]
 }
 
-// prefetch fetches the answer before anybody asks, and returns why not.
+// prefetch fetches the answer before a call asks, and returns why not.
 func (src *source) prefetch(t testing.TB, q dedup.Query) string {
 	t.Helper()
 	g, why := src.store.Prefetch(t.Context(), q, func(_ context.Context, f *dedup.Flight) {

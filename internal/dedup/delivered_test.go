@@ -62,7 +62,7 @@ func TestBackOff(t *testing.T) {
 			}, held(s)})},
 		{"another client", holding, append(three[:3:3],
 			step{func(_ *testing.T, _ *source, q *dedup.Query) { q.Delivered = dedup.NewDelivered() }, fetched(0)})},
-		{"a client nobody knows", holding, append(three[:3:3],
+		{"a client that is not known", holding, append(three[:3:3],
 			step{func(_ *testing.T, _ *source, q *dedup.Query) { q.Delivered = nil }, fetched(0)})},
 		{"another client fetched since", holding, append(three[:3:3],
 			step{func(t *testing.T, src *source, q *dedup.Query) {
@@ -117,7 +117,7 @@ func TestSame(t *testing.T) {
 	want("another client's first", false)
 	q.Delivered = nil
 	q.Delivered.Referenced(q.Key)
-	want("nobody's", false)
+	want("without a client", false)
 	q.Delivered = mine
 	want("once more", true)
 }

@@ -53,7 +53,7 @@ func (s *Store) Check() error {
 		}
 	}
 	if n := int64(len(s.answers.unasked)); n != unasked {
-		return fmt.Errorf("%d prefetches stored that nobody has asked for, %d known", unasked, n)
+		return fmt.Errorf("%d prefetches stored that no call has asked for, %d known", unasked, n)
 	}
 	p := s.counts.Prefetch
 	flying := s.flyingLocked()
@@ -118,7 +118,7 @@ func (f *Flight) SettleAround(body []byte, act func()) {
 	f.finishSettling(l)
 }
 
-// Open counts the prefetches of a scope that nobody has asked for, or waits for any
+// Open counts the prefetches of a scope that no call has asked for, or waits for any
 // more, and that nothing has become of.
 func (s *Store) Open(scope string) (n int) {
 	s.mu.Lock()

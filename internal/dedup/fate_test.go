@@ -101,7 +101,7 @@ func TestFate(t *testing.T) {
 		{"its time over, and settled", never, func(_ *testing.T, w world) { w.over(); synctest.Wait(); w.settle() }, wasted, "dropped"},
 		{"failed", never, func(_ *testing.T, w world) { w.flight.Settle([]byte("error"), false, false) }, wasted, "error"},
 		{"the server asks", never, func(_ *testing.T, w world) { w.flight.Taint() }, wasted, "error"},
-		{"the server asks somebody", never, func(t *testing.T, w world) { wait(t, w.store, w.q); w.store.Taint(1) }, wasted, "error"},
+		{"the server asks its client", never, func(t *testing.T, w world) { wait(t, w.store, w.q); w.store.Taint(1) }, wasted, "error"},
 		{"a change, and not looked at", never, func(_ *testing.T, w world) { w.store.Bump(host) }, pending, ""},
 		{"a change in flight", never, func(_ *testing.T, w world) { w.store.Bump(host); w.settle() }, wasted, "invalidated"},
 		{"a change in flight, then asked for", never, func(t *testing.T, w world) { w.store.Bump(host); w.ask(t, w.q) }, wasted, "invalidated"},
@@ -145,7 +145,7 @@ func TestFate(t *testing.T) {
 	}
 }
 
-// A prefetch that nobody can use any more does not wait for its server: it is
+// A prefetch that no call can use any more does not wait for its server: it is
 // cancelled at once.
 func TestPrefetchCancelled(t *testing.T) {
 	for name, act := range map[string]func(t *testing.T, s *dedup.Store, g *prefetching){
@@ -175,7 +175,7 @@ func TestPrefetchCancelled(t *testing.T) {
 	}
 }
 
-// What nobody asks for finds its end as other fetches begin, in whatever order.
+// What no call asks for finds its end as other fetches begin, in whatever order.
 func TestSweep(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		src := &source{store: newStore(t)}

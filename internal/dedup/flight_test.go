@@ -91,7 +91,7 @@ func TestTaint(t *testing.T) {
 	}
 }
 
-// Nobody joins, and nothing keeps, what has been given up.
+// No call joins, and nothing keeps, what has been given up.
 func TestGivenUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -128,7 +128,7 @@ func TestNotify(t *testing.T) {
 	})
 }
 
-// TestPrefetch: a prefetch lives while its own context does or somebody waits.
+// TestPrefetch: a prefetch lives while its own context does or a call waits.
 func TestPrefetch(t *testing.T) {
 	type step = string
 	for _, tt := range []struct {
@@ -151,7 +151,7 @@ func TestPrefetch(t *testing.T) {
 				s := newStore(t)
 				g := begin(t, s, query(fresh))
 				if _, ok := g.ctx.Deadline(); ok {
-					t.Error("the fetch has the prefetch's deadline, whoever waits")
+					t.Error("the fetch has the prefetch's deadline, whichever call waits")
 				}
 				var x *waiting
 				for _, step := range tt.steps {

@@ -50,7 +50,7 @@ func (w *world) judge(o op, own *fetch, got dedup.Outcome, least []int, came tim
 	w.judgeShared(o, x, got, least, came)
 }
 
-// judgeShared judges an answer that another call, or nobody, had asked for.
+// judgeShared judges an answer that another call, or none, had asked for.
 func (w *world) judgeShared(o op, x *fetch, got dedup.Outcome, least []int, came time.Time) {
 	use := modelUses[o.use]
 	age := came.Sub(x.began)
@@ -95,7 +95,7 @@ func overtaken(saw, least []int) bool {
 	return false
 }
 
-// servedLocked notes a call that got what another one, or nobody, had asked for.
+// servedLocked notes a call that got what another one, or none, had asked for.
 func (x *fetch) servedLocked(got dedup.Outcome, came time.Time) {
 	x.served++
 	switch {
@@ -125,7 +125,7 @@ func (w *world) judgeTrial(own *fetch, got dedup.Trial) {
 	}
 }
 
-// judgeFates holds what is said of all prefetches against who got them.
+// judgeFates holds what is said of all prefetches against the calls that got them.
 func (w *world) judgeFates() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

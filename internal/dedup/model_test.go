@@ -130,7 +130,7 @@ func (w *world) run(history []op) {
 		case "prefetch":
 			w.prefetch(o)
 		case "elsewhere":
-			w.mu.Lock() // nobody can tell the change from the word of it
+			w.mu.Lock() // the change and the word of it are one step
 			w.landLocked(o)
 			w.store.Bump(o.effect().Places...)
 			w.mu.Unlock()
@@ -142,7 +142,7 @@ func (w *world) run(history []op) {
 		case "resize":
 			w.store.Configure(dedup.Options{MaxBytes: int64(o.size), WriteSettle: modelWriteSettle})
 		case "question":
-			w.store.Taint(2) // of another upstream: nobody's
+			w.store.Taint(2) // of another upstream: it concerns no flight
 		default:
 			w.change(o)
 		}
@@ -209,7 +209,7 @@ func (w *world) change(o op) {
 		case "doubt":
 			time.Sleep(o.doubt)
 			p.Doubt()
-			if !o.late { // within the time, and nobody ever hears of it
+			if !o.late { // within the time, and no answer says so
 				time.Sleep(modelWriteSettle - 1 - o.before)
 				w.land(o)
 				return

@@ -79,7 +79,7 @@ func TestReform(t *testing.T) {
 		for _, step := range []struct {
 			name string
 			act  func()
-			want bool // a place that nobody named is kept
+			want bool // a place that no call named is kept
 		}{
 			{"reformed", func() {}, false},
 			{"one that had ended ends again", gone.End, false},

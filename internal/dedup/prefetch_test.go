@@ -145,7 +145,7 @@ func TestRefusesLooksAtNoFile(t *testing.T) {
 	}
 }
 
-// A fetch that panics before it has begun leaves nobody waiting. A prefetch that did
+// A fetch that panics before it has begun leaves no call waiting. A prefetch that did
 // was in flight for ever, and the call that joined it had no answer.
 func TestFetchPanics(t *testing.T) {
 	s := newStore(t)
@@ -172,12 +172,12 @@ func TestFetchPanics(t *testing.T) {
 	}
 }
 
-// who is a call or a prefetch of the record.
-func who(seq int64) call.Number { return call.Number{Session: "1f00c2", Seq: seq} }
+// numbered is a call or a prefetch of the record.
+func numbered(seq int64) call.Number { return call.Number{Session: "1f00c2", Seq: seq} }
 
 // A prefetch has the number of the query that it was begun with. The call that got it is
-// the one that the record says it was, once that says so: who asked may be another than
-// who was answered in the end.
+// the one that the record says it was, once that says so: the call that asked may be another
+// than the one that was answered in the end.
 func TestPrefetchIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -194,20 +194,20 @@ func TestPrefetchIsReported(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				src := &source{store: newStore(t)}
 				q := query(never, host)
-				q.Number = who(7)
+				q.Number = numbered(7)
 				g := begin(t, src.store, q)
-				q.Number = who(8) // of the call
+				q.Number = numbered(8) // of the call
 				tt.act(t, src, q, g)
 				synctest.Wait()
-				if got := g.Number(); got != who(7) {
+				if got := g.Number(); got != numbered(7) {
 					t.Errorf("got number %+v, want that of its own query", got)
 				}
 				if by, ok := g.By(); ok {
-					t.Errorf("got by %+v, and nobody has said so", by)
+					t.Errorf("got by %+v, and the record has not said so", by)
 				}
-				g.Report(who(9))
+				g.Report(numbered(9))
 				by, ok := g.By()
-				if ok != tt.want || ok && by != who(9) {
+				if ok != tt.want || ok && by != numbered(9) {
 					t.Errorf("reported: got by %+v, %v, want the call that was reported: %v", by, ok, tt.want)
 				}
 			})
@@ -221,26 +221,26 @@ func TestPrefetchIsComparedBy(t *testing.T) {
 	for _, stored := range []bool{true, false} {
 		src := &source{store: newStore(t)}
 		q := trying(query(never, host))
-		q.Number = who(1)
+		q.Number = numbered(1)
 		g := begin(t, src.store, q)
 		if stored {
 			g.settle()
 		}
 		for seq := int64(2); seq < 4; seq++ {
-			q.Number = who(seq)
+			q.Number = numbered(seq)
 			if o := src.ask(t, q); o.How != dedup.Fetched || o.First != nil {
 				t.Fatalf("stored %v: got %s, first %v, want fetched for itself", stored, o.How, o.First)
 			}
 		}
-		g.Report(who(3))
-		if by, ok := g.By(); !ok || by != who(2) || g.Fate() != call.Compared {
+		g.Report(numbered(3))
+		if by, ok := g.By(); !ok || by != numbered(2) || g.Fate() != call.Compared {
 			t.Errorf("stored %v: got fate %d by %+v, %v, want compared by call 2", stored, g.Fate(), by, ok)
 		}
 	}
 }
 
 // The same where they come at the same time, while the answer does. A call may then
-// fetch for itself in the place of the prefetch, which nobody uses.
+// fetch for itself in the place of the prefetch, which no call uses.
 func TestFirstUseOfMany(t *testing.T) {
 	s := newStore(t)
 	used := 0
@@ -278,7 +278,7 @@ func TestFirstUseOfMany(t *testing.T) {
 	}
 }
 
-// TestTook is how long a fetch took, as it is told to whoever gets its answer: from its
+// TestTook is how long a fetch took, as it is told to each call that gets its answer: from its
 // sending, and no longer than it would have taken alone, where that was said.
 func TestTook(t *testing.T) {
 	const s = time.Second

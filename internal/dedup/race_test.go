@@ -114,7 +114,7 @@ func (c *crowd) prefetch(q dedup.Query, fetch func(context.Context, *dedup.Fligh
 	}
 	c.fetches.Go(func() {
 		if why, fate := g.Why(), g.Fate(); why != "" && fate != call.Wasted && fate != call.Compared {
-			c.t.Errorf("nobody got it because of %q, and then somebody did", why)
+			c.t.Errorf("no call got it because of %q, and then one did", why)
 		}
 	})
 	c.mu.Lock()

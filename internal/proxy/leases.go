@@ -113,7 +113,10 @@ func (s *session) replaceLeases() (old, next []*leased) {
 		return nil, nil
 	}
 	old, next = s.leases.current(), []*leased{}
-	for _, m := range s.srv.policy.Load().seenIn(s.identity.view) {
+	for _, m := range s.srv.policy.Load().members {
+		if only := s.identity.view.only; only != "" && only != m.Spec.Name {
+			continue
+		}
 		l := s.attach(m, leaseWhere(old, func(l *leased) bool { return l.member.up == m.up }))
 		l.observable = s.observable(l)
 		next = append(next, l)

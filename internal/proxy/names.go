@@ -24,9 +24,6 @@ type view struct {
 	only string // the one upstream; "": all
 }
 
-// sees reports whether the view holds an upstream.
-func (v view) sees(name string) bool { return v.only == "" || v.only == name }
-
 // offersOwn reports whether the proxy's own tools and resources are seen.
 func (v view) offersOwn() bool { return v.only == "" }
 

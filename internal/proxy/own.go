@@ -11,7 +11,6 @@ import (
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
-	"mcpschedd/internal/record"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
@@ -158,13 +157,13 @@ type ownResource struct {
 func ownResources() []ownResource {
 	return []ownResource{
 		{statsURI, upstream.Resources, `{"uri":"` + statsURI + `","name":"mcpschedd stats","description":"What the proxy did in this process: calls, what was answered ahead, waiting hidden, harm, limits. Can be subscribed to.","mimeType":"application/json"}`,
-			"application/json", readStats},
+			"application/json", func(s *session, _ string) (string, error) { return indented(s.srv.Report()) }},
 		{summaryURI, upstream.Resources, `{"uri":"` + summaryURI + `","name":"mcpschedd stats, in short","description":"The same in words: what was saved, how the servers stand, and a table.","mimeType":"text/plain"}`,
 			"text/plain", readSummary},
 		{modelsURI, upstream.Templates, `{"uriTemplate":"` + modelsURI + `{+tool}","name":"mcpschedd value model","description":"What the proxy knows of a tool (upstream/tool, or the name it is called by), and which layer says so.","mimeType":"application/json"}`,
 			"application/json", readModel},
 		{plan.GuideURI, upstream.Resources, `{"uri":"` + plan.GuideURI + `","name":"mcpschedd plans","description":"The whole format of execute_tool_plan.","mimeType":"text/markdown"}`,
-			"text/markdown", readGuide},
+			"text/markdown", func(*session, string) (string, error) { return plan.Guide, nil }},
 	}
 }
 
@@ -225,17 +224,11 @@ func serveOwnResource(x *request, uri string) {
 	x.finish(append(out, "}]}"...))
 }
 
-// readStats is record.Stats as JSON.
-func readStats(s *session, _ string) (string, error) { return indented(s.srv.Report()) }
-
-// readSummary is the same in words.
+// readSummary is record.Stats in words.
 func readSummary(s *session, _ string) (string, error) {
 	report := s.srv.Report()
 	return report.Saved("") + "\n" + report.Standing() + "\n" + report.Figures(), nil
 }
-
-// readGuide is the format of plans.
-func readGuide(*session, string) (string, error) { return plan.Guide, nil }
 
 var errNoModel = errors.New("want " + modelsURI + "upstream/tool; no tool is named so")
 
@@ -260,9 +253,6 @@ func indented(v any) (string, error) {
 
 // statsInterval is the least time between two notices that the stats have changed.
 const statsInterval = time.Second
-
-// changesStats reports whether an event changes the stats: reading the resource does not.
-func changesStats(e *record.Event) bool { return e.Kind != record.Begin }
 
 // announceStats tells the clients that subscribed to the stats that they have changed.
 func announceStats(sessions []*session) {

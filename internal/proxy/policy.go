@@ -119,11 +119,6 @@ func (p *policy) find(name string) *member {
 	return p.members[i]
 }
 
-// seenIn are the upstreams that a view shows.
-func (p *policy) seenIn(v view) []*member {
-	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool { return !v.sees(m.Spec.Name) })
-}
-
 // without are the upstreams of p that next does not take over.
 func (p *policy) without(next *policy) []*member {
 	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
@@ -313,7 +312,7 @@ func joined(f *dedup.Flight) bool {
 func (s *Server) configurePrefetch(r *speculate.Rules) {
 	s.prefetch.Scheduler.Configure(r.Slots())
 	if r.Delivery == "inline" {
-		s.running.Go(func() { deliver.Tokens([]byte("now")) }) // loads the vocabulary, for which no answer should wait
+		s.running.Go(loadVocabulary) // for which no answer should wait
 	}
 }
 

@@ -46,7 +46,7 @@ func newFigures(s *Server, begin record.Event) *figures {
 // add takes in an event of the record.
 func (f *figures) add(e *record.Event) {
 	f.tally.Count(e)
-	if changesStats(e) {
+	if e.Kind != record.Begin { // with which the record begins
 		f.notices.trigger()
 	}
 }

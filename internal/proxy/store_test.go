@@ -182,7 +182,7 @@ func TestJoined(t *testing.T) {
 		t.Errorf("got %d calls upstream, want 1", n)
 	}
 	if cancelled := strings.Contains(strings.Join(server.Seen(), "\n"), "notifications/cancelled"); cancelled {
-		t.Error("the call was cancelled while somebody waited for it")
+		t.Error("the call was cancelled while a call waited for it")
 	}
 }
 
