@@ -162,10 +162,19 @@ func TestDaemonShares(t *testing.T) {
 	for range clients + 1 {
 		beacon.Next().Gone()
 	}
-	log, err := os.ReadFile(filepath.Join(d.state, "logs", "mcpschedd.log"))
-	if n := strings.Count(string(log), "serving clients"); err != nil || n != 1 {
-		t.Errorf("got %d daemons, %v; want one:\n%s", n, err, log)
+	if log := d.log(); strings.Count(log, "serving clients") != 1 {
+		t.Errorf("want one daemon, got\n%s", log)
 	}
+}
+
+// log is what the daemons have logged.
+func (d *daemonTest) log() string {
+	d.Helper()
+	log, err := os.ReadFile(filepath.Join(d.state, "logs", "mcpschedd.log"))
+	if err != nil {
+		d.Fatal(err)
+	}
+	return string(log)
 }
 
 // Clients of other folders, or with other values of what the configuration names, share no

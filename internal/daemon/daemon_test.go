@@ -301,8 +301,26 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// accepted accepts a connection as a daemon does, and returns what kind it is; "" for one that
-// was given up meanwhile.
+// A daemon of another version of the program is used, whatever else it says, as long as it
+// speaks the same version of the protocol.
+func TestOtherProgramVersion(t *testing.T) {
+	p := place(t)
+	l, err := net.Listen("unix", p.Socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := connect(t, p)
+	out, _, kind := accepted(t, l)
+	if kind != "session" {
+		t.Fatalf("got a connection of the kind %q, want a session", kind)
+	}
+	io.WriteString(out, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\n")
+	c.hears(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+}
+
+// accepted accepts a connection as a daemon of a later program does, and returns what kind it
+// is; "" for one that was given up meanwhile.
 func accepted(t *testing.T, l net.Listener) (out io.Writer, lines *bufio.Reader, kind string) {
 	t.Helper()
 	conn, err := l.Accept()
@@ -312,7 +330,7 @@ func accepted(t *testing.T, l net.Listener) (out io.Writer, lines *bufio.Reader,
 	t.Cleanup(func() { conn.Close() })
 	lines = bufio.NewReader(conn)
 	hello, _ := lines.ReadString('\n')
-	welcome := fmt.Sprintf(`{"mcpschedd":%d}`+"\n", daemon.Protocol)
+	welcome := fmt.Sprintf(`{"mcpschedd":%d,"version":"99.0.0","later":{}}`+"\n", daemon.Protocol)
 	_, err = io.WriteString(conn, welcome)
 	if err != nil || strings.Contains(hello, `"kind":"ping"`) {
 		return conn, lines, "ping"

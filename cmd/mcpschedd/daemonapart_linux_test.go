@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/mcptest"
+)
+
+// What sessions of one folder and environment have used is learned for those alone: it is never
+// asked of the server of another folder or account, and what is kept of it is in another file.
+func TestDaemonLearnsApart(t *testing.T) {
+	t.Parallel()
+	config := upstreamConfig(mcptest.Options{Name: "one"})
+	d := newDaemonTest(t, strings.Replace(config, "env = { ", `env = { TOKEN = "${TOKEN}", `, 1)+
+		"instances = \"shared\"\n[tools.\"*\"]\nside_effect_class = \"read_only\"\n")
+	type client struct{ dir, token, value string }
+	a, b := t.TempDir(), t.TempDir()
+	clients := []client{{a, "1", "birch"}, {a, "2", "cedar"}, {b, "1", "maple"}}
+	session := func(c client) {
+		p := d.connect(c.dir, "TOKEN="+c.token)
+		p.ask(t, hello)
+		p.ask(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pid"}}`)
+		time.Sleep(20 * time.Millisecond) // no less than a model takes to read that
+		p.ask(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"uri":%q}}}`, c.value))
+		seen := p.ask(t, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"seen"}}`)
+		for _, other := range clients {
+			if strings.Contains(seen, other.value) && other != c {
+				t.Errorf("%v: its server was asked for %s", c, other.value)
+			}
+		}
+		p.in.Close()
+		if err := p.cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	for range 40 { // a value is kept once several sessions have used it as a constant
+		var round sync.WaitGroup
+		for _, c := range clients {
+			round.Go(func() { session(c) })
+		}
+		round.Wait()
+		kept := make(map[string][]string) // value → the files that it is in
+		for name, text := range d.learned() {
+			for _, c := range clients {
+				if strings.Contains(text, c.value) {
+					kept[c.value] = append(kept[c.value], name)
+				}
+			}
+		}
+		if t.Failed() {
+			return
+		}
+		if len(kept) < len(clients) {
+			continue
+		}
+		files := slices.Concat(kept["birch"], kept["cedar"], kept["maple"])
+		slices.Sort(files)
+		if len(files) != len(clients) || len(slices.Compact(slices.Clone(files))) != len(clients) {
+			t.Errorf("got the values in %v, want each in a file of its own", kept)
+		}
+		return
+	}
+	t.Error("the values are not learned")
+}
+
+// learned is what is kept of what was learned, by file.
+func (d *daemonTest) learned() map[string]string {
+	d.Helper()
+	names, err := filepath.Glob(filepath.Join(d.state, "learned", "*-????????????????")) // no lock, and none half written
+	if err != nil {
+		d.Fatal(err)
+	}
+	all := make(map[string]string)
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			d.Fatal(err)
+		}
+		all[filepath.Base(name)] = string(text)
+	}
+	return all
+}
+
+// A shared server is offered nothing that its sessions could be asked for, from the first of
+// them on, and what it asks all the same is refused; one of the session's own is offered all.
+func TestDaemonSharedServerAsksNothing(t *testing.T) {
+	t.Parallel()
+	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "own"})+
+		upstreamConfig(mcptest.Options{Name: "all"})+"instances = \"shared\"\n")
+	offers := []string{`"roots":{"listChanged":true}`, `"sampling":{}`, `"elicitation":{}`}
+	able := strings.Replace(hello, `"capabilities":{}`, `"capabilities":{`+strings.Join(offers, ",")+`}`, 1)
+	dir := t.TempDir()
+	for session := range 2 {
+		p := d.connect(dir)
+		p.ask(t, able)
+		for _, of := range []string{"all", "own"} {
+			seen := p.ask(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+of+`__seen"}}`)
+			for _, offer := range offers {
+				if got := strings.Contains(seen, offer); got != (of == "own") {
+					t.Errorf("session %d, the server %s is offered %s: %v, in %s", session, of, offer, got, seen)
+				}
+			}
+		}
+		for _, method := range []string{"roots/list", "sampling/createMessage", "elicitation/create"} {
+			answer := p.ask(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"all__ask","arguments":{"asks":[{"method":"`+method+`"}]}}}`)
+			if !strings.Contains(answer, `"id":2`) || !strings.Contains(answer, "-32601") {
+				t.Errorf("session %d: the shared server asked %s, and the client got %s", session, method, answer)
+			}
+		}
+		defer p.in.Close() // the second session comes beside the first
+	}
+}
+
+// A program that is another one than the daemon's, as after an update, uses that daemon.
+func TestDaemonOfAnotherProgramIsUsed(t *testing.T) {
+	t.Parallel()
+	d := newDaemonTest(t, upstreamConfig(mcptest.Options{Name: "one"})+"instances = \"shared\"\n")
+	dir, updated := t.TempDir(), filepath.Join(t.TempDir(), "mcpschedd")
+	copyFile(t, updated, os.Args[0])
+	old := d.connect(dir)
+	old.ask(t, hello)
+	p := d.connectBy(updated, dir)
+	p.ask(t, hello)
+	if got, want := d.process(p, "pid"), d.process(old, "pid"); got != want {
+		t.Errorf("got the server %s, want that of the other program's client, %s", got, want)
+	}
+	if n := strings.Count(d.log(), "serving clients"); n != 1 {
+		t.Errorf("got %d daemons, want one", n)
+	}
+}
