@@ -11,7 +11,7 @@ import (
 // sendStream makes the two pipes of a client's messages, sends the client its ends of them, and
 // closes the connection. A socket would carry the messages as well, but Linux wakes its writer
 // each time that the reader has read. Measured: through the socket the p50 at 1 KB of connect is
-// 1.08 times as long (1.04 to 1.16 in three runs), and it takes 1.3 times the processor time.
+// 1.08 times as long (1.04 to 1.15 in three runs), and it takes 1.3 times the processor time.
 //
 // The daemon makes them, as a program that shares an end of ours could make that block.
 func sendStream(c conn) (stream, error) {
