@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/toolsearch"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -101,6 +102,10 @@ func serveFind(x *request, arguments []byte) {
 	p := x.s.srv.policy.Load()
 	chosen := x.s.choose(p)
 	hits := x.s.srv.catalog.search.indexFor(x.s).Search(query, mostSearched, chosen.session)
+	if t, known := x.s.identity.view.resolve(p, upstream.Tools, query); known { // a name as an answer has it
+		hits = slices.DeleteFunc(hits, func(h toolsearch.Hit) bool { return h.Key == t.key() })
+		hits = slices.Insert(hits, 0, toolsearch.Hit{Key: t.key()})
+	}
 	out := struct {
 		Tools []foundTool `json:"tools"`
 		Note  string      `json:"note"`

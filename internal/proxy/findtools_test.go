@@ -344,6 +344,20 @@ func TestFoundNames(t *testing.T) {
 	}
 }
 
+// A name that an answer has finds its tool, also where others have the name at their servers.
+func TestFoundByShownName(t *testing.T) {
+	_, a := remote(t, mcptest.Options{Name: "files", Tools: tools("search", "search_files")})
+	_, b := remote(t, mcptest.Options{Name: "web", Tools: tools("search")})
+	o := stored(t, nil, a, b)
+	o.Selection.Tools = "search"
+	c := connect(t, start(t, o), handshake)
+	for _, name := range []string{"files__search", "web__search", "files__search_files"} {
+		if got := c.found(`{"query":"` + name + `","limit":1}`).Tools; len(got) != 1 || got[0].Name != name {
+			t.Errorf("%s: found %+v", name, got)
+		}
+	}
+}
+
 // A tool that its server has taken away since it was found is not called, and what is there
 // now is found.
 func TestFoundToolDisappears(t *testing.T) {
