@@ -1,14 +1,9 @@
 package secret
 
 import (
-	"cmp"
 	"encoding/base64"
-	"html"
-	"net/url"
 	"slices"
 	"strings"
-
-	"mcpschedd/internal/jsonrpc"
 )
 
 const (
@@ -20,15 +15,15 @@ const (
 )
 
 // Masker takes known values out of texts, and then what looks like a secret by
-// itself. It finds a value as it is, and as JSON, HTML, a URL (once or twice) and base64
-// write it. A nil Masker knows no values. It is never changed, so that any number of
+// itself. It finds a value as it is, percent-encoded (once or twice), escaped as in
+// JSON or HTML, and in base64. A nil Masker knows no values. It is never changed, so that any number of
 // goroutines may use it.
 //
 //	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x")
-//	m.Text("login: correct%20horse, staple-3") // login: [secret: configured], [secret: configured]
+//	m.Text(`login: "correct\u0020horse", staple-3`) // login: "[secret: configured]", [secret: configured]
 type Masker struct {
-	forms   []string // what is looked for, the longest first
-	replace *strings.Replacer
+	values []string // what is looked for
+	spaced bool     // one of them has a space in it
 }
 
 // NewMasker returns a masker of those values that are long enough. Of a value of
@@ -42,36 +37,24 @@ func NewMasker(values ...string) *Masker {
 			m.add(strings.TrimSpace(known))
 		}
 	}
-	slices.SortFunc(m.forms, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
-	m.forms = slices.Compact(m.forms)
-	var pairs []string
-	for _, form := range m.forms {
-		pairs = append(pairs, form, mark(configured))
-	}
-	m.replace = strings.NewReplacer(pairs...)
+	slices.Sort(m.values)
+	m.values = slices.Compact(m.values)
 	return m
 }
 
-// add adds the forms in which a value may be written.
 func (m *Masker) add(value string) {
 	if len(value) < least {
 		return
 	}
-	query, path, json := url.QueryEscape(value), url.PathEscape(value), escaped(value)
-	m.forms = append(m.forms, value, query, path, url.QueryEscape(query), url.QueryEscape(path), json, escaped(json), html.EscapeString(value))
+	m.values = append(m.values, value)
+	m.spaced = m.spaced || strings.Contains(value, " ")
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 { // bytes in the group of three that the value begins in
 			if in := within(encoding, value, before); len(in) >= least {
-				m.forms = append(m.forms, in)
+				m.values = append(m.values, in)
 			}
 		}
 	}
-}
-
-// escaped is a text as it stands in a JSON string.
-func escaped(s string) string {
-	text := jsonrpc.AppendString(nil, s)
-	return string(text[1 : len(text)-1])
 }
 
 // within is what base64 makes of a value in the midst of other bytes: those
@@ -85,25 +68,19 @@ func within(encoding *base64.Encoding, value string, before int) string {
 
 // Text returns s without the values and without what looks like a secret: each is
 // replaced by "[secret: RULE]".
-func (m *Masker) Text(s string) string {
-	if m != nil {
-		s = m.replace.Replace(s)
-	}
-	return Text(s)
-}
+func (m *Masker) Text(s string) string { return Text(m.exact(s)) }
 
 // Unfinished is Text for a text whose end may be missing: what may be the beginning
 // of a value at its end goes as well.
 func (m *Masker) Unfinished(s string) string {
-	if m == nil {
-		return Text(s)
-	}
 	cut := len(s)
-	for _, form := range m.forms {
-		for n := min(len(form)-1, len(s)); n >= leastBegin; n-- {
-			if strings.HasSuffix(s, form[:n]) {
-				cut = min(cut, len(s)-n)
-				break
+	for v := range m.views(s) {
+		for _, value := range m.values {
+			for n := min(len(value)-1, len(v.text)); n >= leastBegin; n-- {
+				if strings.HasSuffix(v.text, value[:n]) {
+					cut = min(cut, v.source(len(v.text)-n))
+					break
+				}
 			}
 		}
 	}
@@ -129,6 +106,24 @@ func (m *Masker) Head(text []byte, n int) string {
 		s = strings.ToValidUTF8(s[:n], "") + "…"
 	}
 	return s
+}
+
+// exact returns s with the values replaced.
+func (m *Masker) exact(s string) string {
+	var found []span
+	for v := range m.views(s) {
+		for _, value := range m.values {
+			for from := 0; ; from++ {
+				n := strings.Index(v.text[from:], value)
+				if n < 0 {
+					break
+				}
+				from += n
+				found = append(found, span{from: v.source(from), to: v.sourceEnd(from + len(value)), rule: configured})
+			}
+		}
+	}
+	return replace(s, apart(found))
 }
 
 // Error returns err, or one that wraps it and says the same without secrets.
