@@ -1,11 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,9 +75,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	u, hints := proxy.Said(at.Model, at.offer, tool)
 	verdict := o.Models.Verdict(u, tool, hints, use(c, at.Upstream))
 	m := o.Models.Resolve(u, tool, hints)
-	for field, source := range m.Sources {
-		m.Sources[field] = cmp.Or(c.Where(source), source) // the key of an upstream
-	}
+	m.Sources = exact(c, m.Sources)
 	if f.json {
 		members, err := withVerdict(m, verdict)
 		if err != nil {
@@ -127,4 +127,43 @@ func withVerdict(m *valuemodel.Model, v valuemodel.Verdict) (members map[string]
 	}
 	members["verdict"], err = json.Marshal(v)
 	return members, err
+}
+
+// exact says for each field that the configuration sets at which line it does: what a model
+// knows is where the block begins.
+func exact(c *config.Config, sources map[string]string) map[string]string {
+	said, _ := rules(c)
+	out := maps.Clone(sources)
+	for field, source := range sources {
+		if at := c.Where(source); at != "" { // the key of an upstream
+			out[field] = at
+		}
+		for i, t := range c.Tools {
+			block := config.Key("tools", t.Name)
+			if at := c.Where(fieldKey(block, said[i].Layer, field)); at != "" && c.Where(block) == source {
+				out[field] = at
+			}
+		}
+	}
+	return out
+}
+
+// fieldKey is the configuration key of a field that the block sets.
+func fieldKey(block string, l valuemodel.Layer, field string) string {
+	// Of several that say the same of one the last counts.
+	for i, e := range slices.Backward(l.Invalidates) {
+		if e.Key() == field {
+			return fmt.Sprintf("%s.invalidates[%d]", block, i)
+		}
+	}
+	for i, f := range slices.Backward(l.FollowUps) {
+		if f.Key() == field {
+			return fmt.Sprintf("%s.follow_up[%d]", block, i)
+		}
+	}
+	kind, name, _ := strings.Cut(field, ".")
+	if name == "" {
+		return block + "." + kind
+	}
+	return block + "." + config.Key(kind, name)
 }

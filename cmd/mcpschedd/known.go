@@ -102,7 +102,7 @@ func lastKnowns(upstreams []proxy.Upstream) []lastKnown {
 }
 
 // find says which tool is meant by "upstream/tool", by "upstream__tool" as clients see it, or
-// by a name that one upstream alone has.
+// by a name that one upstream alone has or may have.
 func find(all []lastKnown, name string) (lastKnown, string, error) {
 	for _, separator := range []string{"/", "__"} {
 		owner, tool, _ := strings.Cut(name, separator)
@@ -115,11 +115,16 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 		}
 		return all[i], tool, nil
 	}
-	of := slices.DeleteFunc(slices.Clone(all), func(k lastKnown) bool { return !k.has(name) && (len(all) > 1 || k.offer != nil) })
-	switch len(of) {
-	case 0:
-		return lastKnown{}, "", unknownTool(all, name, fmt.Errorf("no upstream is known to have a tool %q", name))
-	case 1:
+	of := slices.DeleteFunc(slices.Clone(all), func(k lastKnown) bool { return !k.has(name) })
+	if len(of) == 0 && !namesUpstream(all, name) {
+		of = slices.DeleteFunc(slices.Clone(all), func(k lastKnown) bool { return k.offer != nil })
+	}
+	switch {
+	case len(of) > 1 && !slices.ContainsFunc(of, func(k lastKnown) bool { return k.offer != nil }):
+		return lastKnown{}, "", unknownTool(all, name, fmt.Errorf("it is not known yet whose tool %q is", name))
+	case len(of) == 0:
+		return lastKnown{}, "", unknownTool(all, name, fmt.Errorf("no upstream has a tool %q", name))
+	case len(of) == 1:
 		return of[0], name, nil
 	}
 	var names []string
@@ -127,6 +132,13 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 		names = append(names, k.name()+"/"+name)
 	}
 	return lastKnown{}, "", hinted{misused{fmt.Errorf("%q may be a tool of several upstreams", name)}, "name one: " + strings.Join(names, ", ")}
+}
+
+// namesUpstream reports whether a name begins with what is rather a slip in the name of an
+// upstream than a tool's own name.
+func namesUpstream(all []lastKnown, name string) bool {
+	owner, _, divided := strings.Cut(name, "__")
+	return strings.Contains(name, "/") || divided && nearest.New(upstreamNames(all)).To(owner) != ""
 }
 
 func upstreamNames(all []lastKnown) []string {
