@@ -3,6 +3,7 @@ package proxy
 import (
 	"iter"
 	"strings"
+	"time"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/classify"
@@ -33,7 +34,7 @@ func (c *upstreamCall) classify(p *policy) callClass {
 	out, storable := classCall(m, c.method, c.params, func(folders []string) bool {
 		cmd := &l.member.Spec.Command
 		server := classify.Process{Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env}
-		return classify.PlainGit(server, folders)
+		return c.s.srv.catalog.gitLooks.soon(func() bool { return classify.PlainGit(server, folders) })
 	})
 	scope := scopeAt(c.s, l, c.params)
 	if !storable || scope == "" {
@@ -51,6 +52,37 @@ func (c *upstreamCall) classify(p *policy) callClass {
 	}
 	out.query.Use.Trial = untrustedHint(m) && !c.s.srv.prefetch.Tool(l.member.key, c.tool).Proven
 	return out
+}
+
+// gitLooks bounds the looks at git's configuration: a file system may hang, and with it the
+// reader of a session that waits for one.
+type gitLooks chan struct{} // holds as many as are under way
+
+const (
+	mostGitLooks = 4
+	gitLookTime  = 500 * time.Millisecond // how long a reader waits for one
+)
+
+// soon returns what look does, or false where that takes too long.
+func (g gitLooks) soon(look func() bool) bool {
+	select {
+	case g <- struct{}{}:
+	default:
+		return false
+	}
+	seen := make(chan bool, 1)
+	go func() { // it ends when the file system answers
+		defer func() { <-g }()
+		seen <- look()
+	}()
+	late := time.NewTimer(gitLookTime)
+	defer late.Stop()
+	select {
+	case is := <-seen:
+		return is
+	case <-late.C:
+		return false
+	}
 }
 
 // longest is how many bytes of arguments a key may have: a call with more is not

@@ -26,10 +26,11 @@ const modelsKept = 8192
 // force and by what their servers claim, and their input schemas. Upstreams bear their
 // names of member.key here: another command under the same name is another server.
 type catalog struct {
-	log     *slog.Logger
-	store   *dedup.Store
-	version atomic.Uint64 // rises when servers have made claims that change models
-	search  *toolSearch
+	log      *slog.Logger
+	store    *dedup.Store
+	version  atomic.Uint64 // rises when servers have made claims that change models
+	gitLooks gitLooks
+	search   *toolSearch
 
 	mu      sync.RWMutex
 	claims  map[string]*claims // upstream → what its server has said since the program started
@@ -52,7 +53,7 @@ type made struct {
 }
 
 func newCatalog(log *slog.Logger, store *dedup.Store) *catalog {
-	return &catalog{search: newToolSearch(log), log: log, store: store, claims: make(map[string]*claims), schemas: make(map[target]compiled)}
+	return &catalog{gitLooks: make(gitLooks, mostGitLooks), search: newToolSearch(log), log: log, store: store, claims: make(map[string]*claims), schemas: make(map[target]compiled)}
 }
 
 // model returns the value model of a tool, or, with no name, of everything else
