@@ -5,7 +5,10 @@ package daemon
 import (
 	"io"
 	"net"
+	"time"
 )
+
+func init() { hookLife = time.Hour }
 
 // SendStream goes on with a client that has said all before its messages.
 func SendStream(c net.Conn) (in io.ReadCloser, out io.WriteCloser, err error) {

@@ -11,12 +11,13 @@ import (
 // HookCommand is the word by which a client's hook starts Hook, in either program.
 const HookCommand = "hook"
 
-const (
-	// HookWait is how long a daemon may take to take note of a report. One that is older when
-	// it is heard came too late for what it reports.
-	HookWait = 500 * time.Millisecond
-	hookLife = 2 * time.Second // after which the client's edit waits no longer, whatever hangs
-)
+// HookWait is how long a daemon may take to take note of a report. One that is older when
+// it is heard came too late for what it reports.
+const HookWait = 500 * time.Millisecond
+
+// hookLife is after how long the client's edit waits no longer, whatever hangs. Tests, whose
+// process must not end, set it higher.
+var hookLife = 2 * time.Second
 
 // Hook tells the daemon, if there is one, what a client says on the hook's stdin, and returns
 // when that has taken note. Whatever fails, the client is not told: its edit must go on. where

@@ -32,13 +32,13 @@ var mutants = []mutant.Mutant{
 	}},
 	{Name: "what is absent is not known", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "Store.mend", Under: []string{"Store.Look"}, Becomes: `if len(members) == 0 { tokens[i] = "absent" } else { $& }`},
-		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.noteLocked"}, Becomes: `if token != "absent" { $& }`},
+		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.applyLocked"}, Becomes: `if token != "absent" { $& }`},
 	}},
 	{Name: "another token is a change", Cuts: []mutant.Cut{
-		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.noteLocked"}, Becomes: mutant.Nothing},
+		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.applyLocked"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "nothing is shared beside a pending write", Cuts: []mutant.Cut{
-		{In: "dedup", Set: "sight.clear", Under: []string{"Store.noteLocked"}, Becomes: mutant.Nothing},
+		{In: "dedup", Set: "peerView.clear", Under: []string{"Store.applyLocked"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "the tokens of an answer", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "digest", Under: []string{"Store.Lead"}, Becomes: "digest(nil)"},

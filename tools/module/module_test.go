@@ -125,9 +125,11 @@ func output(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
+	var stderr strings.Builder // go says there what it downloads
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s %q: %v: %s", name, args, err, out)
+		t.Fatalf("%s %q: %v: %s%s", name, args, err, out, &stderr)
 	}
 	return strings.TrimSpace(string(out))
 }
