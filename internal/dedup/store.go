@@ -214,6 +214,7 @@ type entry struct {
 	stateless bool
 	prefetch  *Prefetch     // a prefetch brought it; nil: a call did
 	lasts     time.Duration // of a prefetch: no call is served it when it is older
+	nth       int           // of a prefetch no call has asked for: its place among those
 	used      bool          // a call has asked for it
 }
 
@@ -226,7 +227,7 @@ func (e *entry) asked() bool { return e.prefetch == nil || e.used }
 type answers struct {
 	entries *simplelru.LRU[call.Key, *entry]
 	scopes  map[string]map[*entry]struct{} // scope → its entries
-	unasked []*entry                       // prefetched, and no call has asked for it; in the order they came
+	unasked []*entry                       // prefetched, and no call has asked for it; in no order
 	swept   int                            // the one of them to look at next
 	bytes   int64                          // what the entries cost together
 }
@@ -248,6 +249,7 @@ func (a *answers) add(e *entry) {
 	}
 	a.scopes[e.key.Scope][e] = struct{}{}
 	if !e.asked() {
+		e.nth = len(a.unasked)
 		a.unasked = append(a.unasked, e)
 	}
 }
@@ -263,13 +265,15 @@ func (a *answers) remove(e *entry) {
 	a.ask(e)
 }
 
-// ask takes an entry out of those that no call has asked for.
+// ask takes an entry out of those that no call has asked for. The last one takes its place, so
+// that it costs as much however many there are.
 func (a *answers) ask(e *entry) {
 	if e.asked() {
 		return
 	}
-	i := slices.Index(a.unasked, e)
-	a.unasked = slices.Delete(a.unasked, i, i+1)
+	end := len(a.unasked) - 1
+	a.unasked[e.nth], a.unasked[end].nth = a.unasked[end], e.nth
+	a.unasked = slices.Delete(a.unasked, end, end+1)
 }
 
 // Peek returns the answer that would be served to q now, without serving it: it

@@ -29,8 +29,8 @@ type familyTag struct {
 // label is of a sample; without a value it says what the family has.
 type label struct{ name, value string }
 
-// The lists of metrics: of everything, and of one tool or upstream, or host, or the pool. They are made when
-// they are asked for, which a proxy on stdio does not do.
+// The lists of metrics: of everything, and of one tool or upstream, or host, or the pool. They
+// are made when they are asked for, which a proxy on stdio does not do.
 var (
 	statsMetrics  = sync.OnceValue(metricsOfType[Stats])
 	totalsMetrics = sync.OnceValue(metricsOfType[Totals])

@@ -104,7 +104,8 @@ func (d *Scheduler) LimitedElsewhere(hostName string, now time.Time) {
 	}
 }
 
-// limited reports whether a prefetch may be what made the host refuse a call.
+// limited reports whether a prefetch may be what made the host refuse a call: each does so
+// once at most.
 func (h *host) limited(now time.Time) bool {
 	may := !h.sent.IsZero() && now.Sub(h.sent) < aWhile
 	h.sent = time.Time{}
