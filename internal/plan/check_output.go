@@ -25,9 +25,33 @@ func (c *checker) lacks(d *draft, ref *Ref, array bool) string {
 	switch wants := c.output(d).Wants(path); {
 	case wants == nil:
 	case len(wants) == 0:
-		return "has nothing at " + quoted(ref.Pointer)
+		return "has nothing at " + quoted(ref.Pointer) + meantMember(d.step.Tool.Output, path)
 	case array && !slices.Contains(wants, "array"):
 		return "has no array there"
+	}
+	return ""
+}
+
+// meantMember is the end of a message about a path that leads to nothing: which name in it may
+// have been another. It knows members and elements, not references and combinations.
+func meantMember(output []byte, path []string) string {
+	for _, name := range path {
+		if items := jsonrpc.Get(output, "items"); items != nil {
+			if _, ok := itemIndex(name); !ok && name != "*" {
+				return "; there is an array: want an index or * in place of " + quoted(name)
+			}
+			output = items
+			continue
+		}
+		members := jsonrpc.Get(output, "properties")
+		if output = jsonrpc.Get(members, name); output != nil {
+			continue
+		}
+		var known []string
+		for m := range jsonrpc.Members(members) {
+			known = append(known, string(m.Name))
+		}
+		return newNames(known).meant(name)
 	}
 	return ""
 }

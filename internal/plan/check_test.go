@@ -130,9 +130,9 @@ func TestDefects(t *testing.T) {
 			[]string{`step "x" at /steps/0: cycle: x -> y -> x, each waits for the next`, `step "v" at /steps/2: cycle: v -> w -> v, each waits for the next`},
 		},
 
-		{"a member the result never has", steps(list, `{"id":"t","tool":"a","arguments":{"x":{"$ref":"list#/item"}}}`), []string{`step "t" at /steps/1/arguments/x: the result of "list" has nothing at "/item"`}},
-		{"a field the result never has", steps(list, `{"id":"t","tool":"a","arguments":{"x":"$ref:list.items.0.nummer"}}`), []string{`step "t" at /steps/1/arguments/x: the result of "list" has nothing at "/items/0/nummer"`}},
-		{"a member of an array", steps(list, `{"id":"t","tool":"a","arguments":{"x":{"$ref":"list#/items/number"}}}`), []string{`step "t" at /steps/1/arguments/x: the result of "list" has nothing at "/items/number"`}},
+		{"a member the result never has", steps(list, `{"id":"t","tool":"a","arguments":{"x":{"$ref":"list#/item"}}}`), []string{`step "t" at /steps/1/arguments/x: the result of "list" has nothing at "/item"; did you mean "items"?`}},
+		{"a field the result never has", steps(list, `{"id":"t","tool":"a","arguments":{"x":"$ref:list.items.0.nummer"}}`), []string{`step "t" at /steps/1/arguments/x: the result of "list" has nothing at "/items/0/nummer"; did you mean "number"?`}},
+		{"a member of an array", steps(list, `{"id":"t","tool":"a","arguments":{"x":{"$ref":"list#/items/number"}}}`), []string{`step "t" at /steps/1/arguments/x: the result of "list" has nothing at "/items/number"; there is an array: want an index or * in place of "number"`}},
 		{"within a number of the result", steps(list, `{"id":"t","tool":"a","arguments":{"x":{"$tpl":"n: ${list#/total/x}"}}}`), []string{`step "t" at /steps/1/arguments/x/$tpl: the result of "list" has nothing at "/total/x"`}},
 		{"for_each of a number", steps(list, `{"id":"t","tool":"a","for_each":{"$ref":"list#/total"}}`), []string{`step "t" at /steps/1/for_each: the result of "list" has no array there`}},
 		{"a member of all items", steps(a, loop, `{"id":"t","tool":"a","arguments":{"x":"$ref:loop.total"}}`), []string{`step "t" at /steps/2/arguments/x: the result of "loop" is an array: want an index or * in place of "total"`}},
