@@ -16,8 +16,8 @@ import (
 
 // announcement is a write that the other replicas have been told of.
 //
-// It stands in the server for Lease and WriteSettle after it was last renewed. Whoever announced
-// it gives its request up before Lease is over, and a request that was given up lands within
+// It stands in the server for Lease and WriteSettle after it was last renewed. The replica that
+// announced it gives its request up before Lease is over, and one that was given up lands within
 // WriteSettle. So it cannot land when it does not stand there any more. That holds while the
 // server's clock is not set forward, and this process is not stopped for longer than the part
 // of Lease that is left when it gives a request up.
