@@ -65,7 +65,7 @@ func (s *Store) exchange(ctx context.Context, commands ...command) (out reply, e
 	all = append(all, c.B().Time().Build())
 	bounded, cancel := context.WithTimeout(ctx, s.patience())
 	defer cancel()
-	results := c.DoMulti(bounded, all...)
+	results := s.send(bounded, c, all)
 	for _, r := range results {
 		if err := r.NonRedisError(); err != nil {
 			if ctx.Err() == nil {
@@ -83,6 +83,19 @@ func (s *Store) exchange(ctx context.Context, commands ...command) (out reply, e
 		return reply{}, errUnconfirmed
 	}
 	return out, err
+}
+
+// send sends commands on one connection. Many callers share one, whose goroutines write and read
+// for all of them; a single caller has another one to itself, as waking those goroutines would
+// take as long as the server does.
+func (s *Store) send(ctx context.Context, c rueidis.Client, all []rueidis.Completed) []rueidis.RedisResult {
+	defer s.asking.Add(-1)
+	if s.asking.Add(1) > 1 {
+		return c.DoMulti(ctx, all...)
+	}
+	own, release := c.Dedicate()
+	defer release()
+	return own.DoMulti(ctx, all...)
 }
 
 // patience is how long the server may take to answer.

@@ -61,6 +61,7 @@ type Store struct {
 	client  rueidis.ClientOption
 	id      string // of this replica: names its writes
 	writes  atomic.Uint64
+	asking  atomic.Int32 // exchanges under way
 
 	conn    atomic.Pointer[rueidis.Client] // nil: there is none yet
 	history atomic.Pointer[string]         // what keys begin with; "": not known
@@ -150,7 +151,7 @@ func clientOption(text string) (o rueidis.ClientOption, servers int, err error) 
 	}
 	o.ForceSingleClient = o.Sentinel.MasterSet == "" // a Cluster is refused by what it says of itself
 	o.DisableCache, o.DisableRetry = true, true      // nothing is read but from the primary, now
-	o.PipelineMultiplex = -1                         // one connection
+	o.PipelineMultiplex = -1                         // one connection for all that ask at once
 	o.Dialer.Timeout, o.ConnWriteTimeout = dialing, dialing
 	o.ReadBufferEachConn, o.WriteBufferEachConn = 64<<10, 64<<10
 	o.ClientName = "mcpschedd"
