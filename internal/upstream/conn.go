@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,7 +107,7 @@ func (c *conn) message(m jsonrpc.Message, stream int64) {
 	case m.Method == "notifications/cancelled":
 		c.withdrawn(m.Params)
 	default:
-		c.notification(m, c.requests.find(stream))
+		c.notification(c.requests.find(stream), m.Method, m.Params)
 	}
 }
 
@@ -128,24 +127,6 @@ func (c *conn) response(m jsonrpc.Message) {
 		err = fmt.Errorf("%s: the result is no object", p.req.Method)
 	}
 	p.finish(m, err)
-}
-
-// notification passes on a notification. p is the request on the stream of which it
-// came, nil if there is none; what is about the server's lists and resources is not for
-// the request, but says that what the server answers may have changed.
-func (c *conn) notification(m jsonrpc.Message, p *pending) {
-	switch {
-	case m.Method == "notifications/resources/updated":
-		c.in.up.o.Invalidated("resources/updated")
-	case m.Method == Resources.Changed():
-		c.in.up.o.Invalidated("list_changed")
-	case strings.HasSuffix(m.Method, "/list_changed"):
-		c.in.noteInvalidated("list_changed")
-	case p != nil && p.req.Notify != nil:
-		p.req.Notify(m.Method, m.Params)
-		return
-	}
-	c.in.notify(c, p, m.Method, m.Params)
 }
 
 // progress passes a progress notification to the request that has its token as its id.

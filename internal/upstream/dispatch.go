@@ -28,27 +28,38 @@ type Listener struct {
 // askFunc puts a question of a server to a client and waits for the answer.
 type askFunc = func(ctx context.Context, method string, params []byte) (result []byte, err *jsonrpc.Error)
 
-// notify passes on a notification that is not for one request, to the sessions that it
-// is for. p is the request on the stream of which it came; nil: none.
-func (in *instance) notify(c *conn, p *pending, method string, params []byte) {
-	if strings.HasSuffix(method, "/list_changed") {
+// notification passes on a notification. p is the request on the stream of which it
+// came, nil if there is none. What is about the server's lists and resources is not for
+// the request, but says that what the server answers may have changed.
+func (c *conn) notification(p *pending, method string, params []byte) {
+	in := c.in
+	switch {
+	case method == "notifications/resources/updated":
+		in.up.o.Invalidated("resources/updated")
+		for _, l := range in.holders.watching(text(jsonrpc.Get(params, "uri"))) {
+			l.notify(method, params)
+		}
+	case strings.HasSuffix(method, "/list_changed"):
+		if method == Resources.Changed() {
+			in.up.o.Invalidated("list_changed")
+		} else {
+			in.noteInvalidated("list_changed")
+		}
 		for l := range Lists {
 			if l.Changed() == method {
 				in.refresh(l)
 			}
 		}
-		return
-	}
-	if method == "notifications/resources/updated" {
-		for _, l := range in.holders.watching(text(jsonrpc.Get(params, "uri"))) {
+	case method == "notifications/subscriptions/acknowledged":
+		in.noteInvalidated("gap") // only from here on is nothing missed
+	case p != nil && p.req.Notify != nil:
+		p.req.Notify(method, params)
+	default:
+		if l := in.attribute(c, p); l != nil {
 			l.notify(method, params)
+		} else {
+			in.up.counts.dropped.Add(1)
 		}
-		return
-	}
-	if l := in.attribute(c, p); l != nil {
-		l.notify(method, params)
-	} else {
-		in.up.counts.dropped.Add(1)
 	}
 }
 

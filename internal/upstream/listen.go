@@ -78,28 +78,13 @@ func (in *instance) wanted() []byte {
 	return params
 }
 
-// request is the listen request for what params name.
-func (n *listening) request(params []byte, sent func()) *Request {
-	in := n.c.in
-	return &Request{
-		Method: "subscriptions/listen", Params: params, Hop: in.client.hop(), Sent: sent,
-		Notify: func(method string, params []byte) {
-			if method == "notifications/subscriptions/acknowledged" {
-				in.noteInvalidated("gap") // only from here on is nothing missed
-				return
-			}
-			in.notify(n.c, nil, method, params)
-		},
-	}
-}
-
 // keep makes the listen request, and again whenever it ends, after a growing wait, until
 // ctx or the connection does, or the server will not have it. What happened between
 // two streams may have been missed. sent is called when the first has been sent, or was not.
 func (n *listening) keep(ctx context.Context, params []byte, sent func()) {
 	defer sent()
 	up := n.c.in.up
-	req := n.request(params, sent)
+	req := &Request{Method: "subscriptions/listen", Params: params, Hop: n.c.in.client.hop(), Sent: sent}
 	pause := backoff.NewExponentialBackOff()
 	for refused := 0; refused < listenRefusals; {
 		began := time.Now()

@@ -112,15 +112,9 @@ func (t Turn) Follow(host string) {
 	t.update(func(p *place) { p.reads, p.host, p.yields = true, host, true })
 }
 
-// Hold keeps the place for the request even if its caller gives up: Leave does nothing
-// any more.
-func (t Turn) Hold() {
-	t.update(func(p *place) { p.held = true })
-}
-
 // Again returns the turn in which a request is sent after all that was to be answered
-// by another one: its own, held, if it still has that, else a new one. For the zero
-// Turn it is the zero Turn.
+// by another one: its own, if it still has that, which [Turn.Leave] does not give up any
+// more, else a new one. For the zero Turn it is the zero Turn.
 func (t Turn) Again() Turn {
 	left := false
 	t.update(func(p *place) { left, p.held = p.left.Load(), true })
