@@ -161,7 +161,7 @@ func (c *Condition) compare(have []byte) (bool, error) {
 
 // something says whether a value is neither null nor false, nor zero or empty.
 func something(value []byte) bool {
-	switch string(appendCompact(nil, value)) {
+	switch string(compact(value)) {
 	case "null", "false", `""`, "{}", "[]":
 		return false
 	}

@@ -136,7 +136,7 @@ func (p *templateParser) refObject(raw []byte) *Ref {
 	}
 	r := p.ref(id, pointer)
 	if standin := jsonrpc.Get(raw, "default"); r != nil && standin != nil {
-		r.Default = appendCompact(nil, standin)
+		r.Default = compact(standin)
 	}
 	return r
 }

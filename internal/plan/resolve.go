@@ -225,7 +225,7 @@ func (t *Template) CheckConstants(s *schema.Schema) Defects {
 // The elements of an array are places of their own. A text that was read as JSON, for
 // references to lead into it, goes in as it was where only a text may stand.
 func coerce(v Value, want *schema.Schema, path []string) []byte {
-	value := appendCompact(nil, v.JSON)
+	value := compact(v.JSON)
 	wants := want.Wants(path)
 	if wants == nil || len(value) == 0 {
 		return value
@@ -286,5 +286,5 @@ func asText(v Value) []byte {
 	if string(v.JSON) == "null" {
 		return nil
 	}
-	return appendCompact(nil, v.JSON)
+	return compact(v.JSON)
 }

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -175,7 +177,7 @@ func (p *templateParser) object(raw []byte) {
 		p.defect(fmt.Sprintf("%q has to be the only member of its object", form))
 		return
 	case form == "$lit":
-		p.out = appendCompact(p.out, jsonrpc.Get(raw, "$lit"))
+		p.out = append(p.out, compact(jsonrpc.Get(raw, "$lit"))...)
 		return
 	case form == "$tpl":
 		p.within("$tpl", func() { p.tpl(jsonrpc.Get(raw, "$tpl")) })
@@ -325,22 +327,11 @@ func pointerTo(path []string) string {
 	return pointer.String()
 }
 
-// appendCompact appends a valid JSON value without the white space in it.
-func appendCompact(dst, raw []byte) []byte {
-	dst = slices.Grow(dst, len(raw))
-	done := 0 // raw[:done] is in dst
-	for i := 0; i < len(raw); i++ {
-		switch raw[i] {
-		case ' ', '\t', '\r', '\n':
-			dst = append(dst, raw[done:i]...)
-			done = i + 1
-		case '"':
-			for i++; i < len(raw) && raw[i] != '"'; i++ {
-				if raw[i] == '\\' {
-					i++
-				}
-			}
-		}
+// compact is a valid JSON value without the white space in it.
+func compact(raw []byte) []byte {
+	var out bytes.Buffer
+	if json.Compact(&out, raw) != nil {
+		return raw // nested deeper than encoding/json reads
 	}
-	return append(dst, raw[done:]...)
+	return out.Bytes()
 }
