@@ -21,6 +21,17 @@ func Members(obj []byte) iter.Seq[Member] {
 	}
 }
 
+// Names yields the names of the members of obj, as [Members] does.
+func Names(obj []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for m := range Members(obj) {
+			if !yield(string(m.Name)) {
+				return
+			}
+		}
+	}
+}
+
 // Elements yields the elements of arr in order, without surrounding white space;
 // none if arr is no array. arr must be valid JSON.
 func Elements(arr []byte) iter.Seq[[]byte] {

@@ -47,11 +47,7 @@ func meantMember(output []byte, path []string) string {
 		if output = jsonrpc.Get(members, name); output != nil {
 			continue
 		}
-		var known []string
-		for m := range jsonrpc.Members(members) {
-			known = append(known, string(m.Name))
-		}
-		return newNames(known).meant(name)
+		return newNames(slices.Collect(jsonrpc.Names(members))).meant(name)
 	}
 	return ""
 }

@@ -81,11 +81,7 @@ func (src *source) checkParam(s scope, at place) {
 	value := jsonrpc.At(all, s.ref.Pointer)
 	switch whole := jsonrpc.Get(all, path[0]); {
 	case whole == nil:
-		var names []string
-		for m := range jsonrpc.Members(all) {
-			names = append(names, string(m.Name))
-		}
-		at.say("unknown parameter %s%s", quoted(path[0]), src.meant(path[0], newNames(names)))
+		at.say("unknown parameter %s%s", quoted(path[0]), src.meant(path[0], newNames(slices.Collect(jsonrpc.Names(all)))))
 	case string(whole) == "null" || slices.Contains(path, "*"):
 	case value == nil && !s.ref.Null:
 		at.say("there is nothing at %s in the parameter %s", s.ref.Pointer[len("/")+len(name):], quoted(path[0]))

@@ -2,7 +2,6 @@ package predict
 
 import (
 	"errors"
-	"iter"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
@@ -92,7 +91,7 @@ func (c *checks) of(t Tool, arguments string) (why enrich.Reason, spent bool) {
 	raw := []byte(arguments)
 	if t.Model.Classify != "" {
 		get := func(name string) []byte { return jsonrpc.Get(raw, name) }
-		if !t.Model.ClassOf(get, memberNames(raw)).Reads() {
+		if !t.Model.ClassOf(get, jsonrpc.Names(raw)).Reads() {
 			why = enrich.NotSpeculatable
 		}
 	}
@@ -105,14 +104,4 @@ func (c *checks) of(t Tool, arguments string) (why enrich.Reason, spent bool) {
 		c.known.Add(k, why)
 	}
 	return why, spent
-}
-
-func memberNames(object []byte) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for m := range jsonrpc.Members(object) {
-			if !yield(string(m.Name)) {
-				return
-			}
-		}
-	}
 }

@@ -33,7 +33,7 @@ func (o *Options) classify(c exact) callClass {
 	plain := index.Unambiguous() // else servers may disagree on what it says
 	if plain {
 		args = index.Get
-		names = namesOf(raw)
+		names = jsonrpc.Names(raw)
 	}
 	out.host = m.HostOf(args)
 	class := m.ClassOf(args, names)
@@ -62,13 +62,3 @@ func (o *Options) classify(c exact) callClass {
 
 // storable reports whether anything but the upstream may answer.
 func (c *callClass) storable() bool { return c.query.Key.Tool != "" }
-
-func namesOf(object []byte) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for m := range jsonrpc.Members(object) {
-			if !yield(string(m.Name)) {
-				return
-			}
-		}
-	}
-}
