@@ -35,13 +35,14 @@ type upstreamCall struct {
 	target []byte        // raw, of what it names, where its upstream has another name for that than the client; else nil
 	params *revision.Params
 
-	policy   *policy     // by which it was routed and is classified: the one snapshot for all of it
-	class    callClass   // what that says of it
-	seen     *observed   // nil: it is no tools/call
-	part     *planPart   // the step of a plan that it is; nil: of none
-	enter    enterFunc   // finds it a slot at its host
-	answered atomic.Bool // by its upstream, which does not work on it any more
-	late     func()      // of a prefetch: called when its server has answered after all; nil: of none
+	policy   *policy       // by which it was routed and is classified: the one snapshot for all of it
+	class    callClass     // what that says of it
+	seen     *observed     // nil: it is no tools/call
+	part     *planPart     // the step of a plan that it is; nil: of none
+	gate     gate          // asked before it is sent; nil: it may be
+	early    *dedup.Flight // of a prefetch; nil: it is a client's
+	answered atomic.Bool   // by its upstream, which does not work on it any more
+	late     func()        // of a prefetch: called when its server has answered after all; nil: of none
 
 	// pending is what the call may change, as the store knows it: from its arrival until
 	// it is sent, which takes it over, or will not be. nil: it has been taken over.
@@ -52,10 +53,10 @@ type upstreamCall struct {
 // target, raw, is what it names there, where the client has another name for that; else nil.
 func newCall(x *request, l *leased, target []byte) *upstreamCall {
 	c := &upstreamCall{
-		s: x.s, policy: x.policy, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, part: x.part, enter: enterHost,
+		s: x.s, policy: x.policy, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, part: x.part,
 	}
-	if x.part != nil && x.part.gate != nil {
-		c.enter = x.part.gate.enter
+	if x.part != nil {
+		c.gate = x.part.gate
 	}
 	return c
 }
@@ -279,7 +280,7 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 		if told, err := announce(ctx, write, wait, giveUp); !told {
 			return false, err
 		}
-		if slot, err = c.enter(ctx, c, wait); slot == nil {
+		if slot, err = c.enter(ctx, wait); slot == nil {
 			return false, err
 		}
 		c.sent()
@@ -322,17 +323,46 @@ func announce(ctx context.Context, write *dedup.PendingWrite, wait bool, giveUp 
 	return err == nil, err
 }
 
-// enterFunc finds a call a slot at its host. Where it must not wait and there is none, it
-// returns nil.
-type enterFunc = func(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error)
+// gate is asked whether a call may be sent, when there is a slot for it: it may have
+// waited long for that. It returns why not, or a channel that is closed when it is to be
+// asked again; nil: the call may be sent now.
+type gate func() (again <-chan struct{}, err error)
 
-// enterHost finds a client's call a slot.
-func enterHost(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
-	limits, host := c.s.srv.limits, c.class.host
-	if wait {
-		return limits.Enter(ctx, host)
+// enter finds the call a slot at its host with which its gate lets it pass. Where it must not
+// wait and there is none, it returns nil.
+func (c *upstreamCall) enter(ctx context.Context, wait bool) (*limit.Slot, error) {
+	for {
+		slot, err := c.findSlot(ctx, wait)
+		if slot == nil || c.gate == nil {
+			return slot, err
+		}
+		again, err := c.gate()
+		if again == nil && err == nil {
+			return slot, nil
+		}
+		slot.Leave(notSent) // which others need meanwhile
+		if err != nil || !wait {
+			return nil, err
+		}
+		select {
+		case <-again:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
-	slot, _ := limits.TryEnter(host)
+}
+
+// findSlot finds the call a slot, a prefetch behind every call of a client.
+func (c *upstreamCall) findSlot(ctx context.Context, wait bool) (slot *limit.Slot, err error) {
+	limits, host := c.s.srv.limits, c.class.host
+	switch {
+	case c.early != nil && wait:
+		return limits.Prefetch(ctx, host, c.early.Promoted())
+	case wait:
+		return limits.Enter(ctx, host)
+	case c.early == nil:
+		slot, _ = limits.TryEnter(host)
+	}
 	return slot, nil
 }
 

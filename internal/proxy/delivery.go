@@ -164,6 +164,5 @@ func withMeta(result []byte, how string, age *time.Duration, backOff time.Durati
 
 // reference is the note that stands for an answer the client already holds.
 func reference(age time.Duration) []byte {
-	text := fmt.Sprintf("[Unchanged: byte for byte the answer this same call was given before, fetched %d s ago. Call again to get it in full.]", int(age.Seconds()))
-	return append(jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), text), `}]}`...)
+	return textResult(fmt.Sprintf("[Unchanged: byte for byte the answer this same call was given before, fetched %d s ago. Call again to get it in full.]", int(age.Seconds())))
 }

@@ -1,8 +1,8 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -28,7 +28,8 @@ func introduce(x *request) {
 		say("serverInfo", info)
 	} else {
 		say("resultType", []byte(`"complete"`))
-		say("supportedVersions", supportedVersions())
+		versions, _ := json.Marshal(revision.SupportedVersions()) // strings always marshal
+		say("supportedVersions", versions)
 		say("_meta", jsonrpc.Set(nil, "io.modelcontextprotocol/serverInfo", info))
 	}
 	var own []byte
@@ -40,14 +41,6 @@ func introduce(x *request) {
 		say("instructions", jsonrpc.AppendString(nil, text))
 	}
 	x.finish(out)
-}
-
-func supportedVersions() []byte {
-	var quoted [][]byte
-	for _, v := range revision.SupportedVersions() {
-		quoted = append(quoted, jsonrpc.AppendString(nil, v))
-	}
-	return slices.Concat([]byte("["), bytes.Join(quoted, []byte(",")), []byte("]"))
 }
 
 // emptyCapabilities are those that can be honoured by a server that has nothing: lists

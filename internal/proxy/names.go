@@ -89,14 +89,9 @@ func (n *names) bindLocked(l upstream.List, t target, candidates []string) strin
 // claim gives a name to a tool of the proxy's own, and reports whether that bears
 // it: not if an upstream's tool had it before.
 func (n *names) claim(name string) bool {
-	own := target{"", name}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	t, taken := n.bound[upstream.Tools][name]
-	if !taken {
-		n.bound[upstream.Tools][name] = own
-	}
-	return !taken || t == own
+	return n.bindLocked(upstream.Tools, target{"", name}, []string{name}) != ""
 }
 
 // resolve says what a name of a request stands for. known is false where

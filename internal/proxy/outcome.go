@@ -140,5 +140,5 @@ func (x *request) failed(err error) {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()})
 		return
 	}
-	x.finish(append(jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), err.Error()), `}],"isError":true}`...))
+	x.finish(failedResult(err))
 }

@@ -12,7 +12,6 @@ import (
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/limit"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/revision"
@@ -244,35 +243,6 @@ func (p *planPart) prefix() string {
 		return "q"
 	}
 	return p.step + "."
-}
-
-// gate is asked whether a call may be sent, when there is a slot for it: it may have
-// waited long for that. It returns why not, or a channel that is closed when it is to be
-// asked again; nil: the call may be sent now.
-type gate func() (again <-chan struct{}, err error)
-
-// enter finds the call a slot with which the gate lets it pass.
-func (g gate) enter(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
-	for wait {
-		slot, err := enterHost(ctx, c, true)
-		if err != nil {
-			return nil, err
-		}
-		again, err := g()
-		if again == nil && err == nil {
-			return slot, nil
-		}
-		slot.Leave(notSent) // which others need meanwhile
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case <-again:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-	return nil, nil
 }
 
 // call makes one call of a plan, the way a client's call is made: it is a request

@@ -12,7 +12,6 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/limit"
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/revision"
@@ -263,24 +262,17 @@ func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.
 			return nil, cannotBeAsked("a prefetch")
 		},
 	}
-	c.enter = func(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
-		if !wait {
-			return nil, nil
-		}
-		slot, err := srv.limits.Prefetch(ctx, c.class.host, flight.Promoted())
-		if err != nil {
-			return nil, err
-		}
+	c.early = flight
+	c.gate = func() (again <-chan struct{}, err error) {
 		stands := false
 		srv.prefetch.Recovering(func() { stands = joined(flight) || o.stands(c, f.Candidate) })
-		if !stands {
-			slot.Leave(notSent)
-			return nil, errForbidden
-		}
-		if joined(flight) {
+		switch {
+		case !stands:
+			err = errForbidden
+		case joined(flight):
 			req.Index = c.seen.traced(c.params) // a client has made the call meanwhile
 		}
-		return slot, nil
+		return nil, err
 	}
 	end := waitFor(func(done func(outcome)) { c.send(ctx, req, done) })
 	if end.err != nil && end.answer.Sent && l.Live() {

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"strings"
 
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/limit"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
@@ -73,7 +71,7 @@ func (x *request) routeTool(c *upstreamCall, by string) {
 		x.refuseFound(unknownTool(toolName(&x.msg.Index)))
 	case c.certainlyReads(p):
 		chosen.session.Called(t.key())
-		c.enter = readEnter(c.enter)
+		c.gate = c.stillReads(c.gate)
 		x.bind(c)
 	case p.Selection.OnlyRead:
 		x.refuseFound(fmt.Errorf("not called: %q does not certainly only read, and [server].search_reach allows nothing else", c.tool))
@@ -107,14 +105,17 @@ func (c *upstreamCall) certainlyReads(p *policy) bool {
 	return m.Vouched && reading(m, raw)
 }
 
-// readEnter is enter for a call that was let through because it only reads. The rules may be
-// others by the time it is sent.
-func readEnter(enter enterFunc) enterFunc {
-	return func(ctx context.Context, c *upstreamCall, wait bool) (*limit.Slot, error) {
-		if !c.certainlyReads(c.s.srv.policy.Load()) {
+// stillReads is the gate of a call that was let through because it only reads, before the one it
+// has: the rules may be others by the time it is sent. then nil: it has none.
+func (c *upstreamCall) stillReads(then gate) gate {
+	return func() (again <-chan struct{}, err error) {
+		switch {
+		case !c.certainlyReads(c.s.srv.policy.Load()):
 			return nil, errors.New("not called: it does not certainly only read any more")
+		case then == nil:
+			return nil, nil
 		}
-		return enter(ctx, c, wait)
+		return then()
 	}
 }
 
