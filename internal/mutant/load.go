@@ -1,21 +1,24 @@
 package mutant
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"go/ast"
-	"go/build"
+	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
+	"io"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 )
 
-// code is a package whose types are known, as far as its own module says them.
+// code is a package whose types are known.
 type code struct {
 	name    string // below internal
 	fset    *token.FileSet
@@ -30,7 +33,6 @@ type code struct {
 type source struct {
 	path string
 	code []byte
-	ast  *ast.File
 }
 
 // loaded are the packages that mutants have been looked for in.
@@ -38,56 +40,76 @@ var loaded sync.Map // package → func() (*code, error)
 
 // load type-checks a package below internal, once.
 func load(name string) (*code, error) {
-	once, _ := loaded.LoadOrStore(name, sync.OnceValues(func() (*code, error) {
-		root, module, err := home()
-		if err != nil {
-			return nil, err
-		}
-		return check(root, module, name)
-	}))
+	once, _ := loaded.LoadOrStore(name, sync.OnceValues(func() (*code, error) { return check(name) }))
 	return once.(func() (*code, error))()
 }
 
-// home is the folder of the module that the test runs in, and its name.
-func home() (dir, module string, err error) {
-	if dir, err = os.Getwd(); err != nil {
-		return "", "", err
-	}
-	for ; ; dir = filepath.Dir(dir) {
-		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil {
-			module, _, _ = strings.Cut(strings.TrimPrefix(string(text), "module "), "\n")
-			return dir, strings.TrimSpace(module), nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", "", fmt.Errorf("no go.mod above the test: %w", err)
-		}
-	}
+// listed is a package as go list tells of it.
+type listed struct {
+	ImportPath, Dir, Export string
+	GoFiles                 []string
+	DepOnly                 bool
+	Module                  *struct{ Main bool }
 }
 
-// check reads a package and says what its names stand for.
-func check(root, module, name string) (*code, error) {
-	c := &code{
-		name: name, fset: token.NewFileSet(), bodies: make(map[*types.Func]*ast.FuncDecl), fields: make(map[*types.Var]string),
-		info: types.Info{
-			Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object),
-		},
+// list has the go command compile a package of the module that the test runs in, and all that it
+// imports. It returns the package and the others, by their import paths.
+func list(name string) (p listed, imported map[string]listed, err error) {
+	module, err := exec.Command("go", "list", "-m").Output()
+	if err != nil {
+		return p, nil, fmt.Errorf("go list -m: %w", err)
 	}
-	dir := filepath.Join(root, "internal", filepath.FromSlash(name))
-	var err error
-	if c.sources, err = parse(c.fset, dir); err != nil {
+	out, err := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles,DepOnly,Module",
+		path.Join(strings.TrimSpace(string(module)), "internal", name)).Output()
+	if err != nil {
+		return p, nil, fmt.Errorf("go list %s: %w", name, err)
+	}
+	imported = make(map[string]listed)
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+		var one listed
+		if err := d.Decode(&one); err != nil {
+			return p, nil, err
+		}
+		if imported[one.ImportPath] = one; !one.DepOnly {
+			p = one
+		}
+	}
+	return p, imported, nil
+}
+
+// check reads a package, without its tests, and says what its names stand for.
+func check(name string) (*code, error) {
+	listed, imported, err := list(name)
+	if err != nil {
 		return nil, err
 	}
-	imports := &imports{root: root, module: module, fset: c.fset, known: make(map[string]*types.Package)}
-	c.pkg = checkFiles(path.Join(module, "internal", name), c.fset, c.sources, imports, &c.info)
-	imports.known[c.pkg.Path()] = c.pkg
-	for _, p := range imports.known {
-		if p.Path() == module || strings.HasPrefix(p.Path(), module+"/") {
+	c := &code{
+		name: name, fset: token.NewFileSet(), bodies: make(map[*types.Func]*ast.FuncDecl), fields: make(map[*types.Var]string),
+		info: types.Info{Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object)},
+	}
+	var files []*ast.File
+	for _, file := range listed.GoFiles {
+		src := &source{path: filepath.Join(listed.Dir, file)}
+		if src.code, err = os.ReadFile(src.path); err != nil {
+			return nil, err
+		}
+		parsed, err := parser.ParseFile(c.fset, src.path, src.code, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		c.sources, files = append(c.sources, src), append(files, parsed)
+	}
+	conf := types.Config{Importer: importer.ForCompiler(c.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(imported[path].Export) })}
+	if c.pkg, err = conf.Check(listed.ImportPath, c.fset, files, &c.info); err != nil {
+		return nil, err
+	}
+	for _, p := range append(c.pkg.Imports(), c.pkg) {
+		if of := imported[p.Path()]; of.Module != nil && of.Module.Main {
 			c.noteFields(p)
 		}
 	}
-	for _, src := range c.sources {
-		for _, d := range src.ast.Decls {
+	for _, file := range files {
+		for _, d := range file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
 				c.bodies[c.info.Defs[f.Name].(*types.Func)] = f
 			}
@@ -107,72 +129,4 @@ func (c *code) noteFields(p *types.Package) {
 			c.fields[f] = name
 		}
 	}
-}
-
-// parse reads the files of a folder that are built here, without its tests.
-func parse(fset *token.FileSet, dir string) ([]*source, error) {
-	built, err := build.ImportDir(dir, 0)
-	if err != nil {
-		return nil, err
-	}
-	var all []*source
-	for _, name := range built.GoFiles {
-		src := &source{path: filepath.Join(dir, name)}
-		if src.code, err = os.ReadFile(src.path); err != nil {
-			return nil, err
-		}
-		if src.ast, err = parser.ParseFile(fset, src.path, src.code, parser.SkipObjectResolution); err != nil {
-			return nil, err
-		}
-		all = append(all, src)
-	}
-	return all, nil
-}
-
-// checkFiles type-checks files. That much is unknown of what they import is no error.
-func checkFiles(name string, fset *token.FileSet, sources []*source, from types.Importer, info *types.Info) *types.Package {
-	conf := types.Config{Importer: from, IgnoreFuncBodies: info == nil, FakeImportC: true, Error: func(error) {}}
-	var files []*ast.File
-	for _, s := range sources {
-		files = append(files, s.ast)
-	}
-	pkg, _ := conf.Check(name, fset, files, info)
-	pkg.MarkComplete()
-	return pkg
-}
-
-// imports reads the packages of the module, and of the standard library those that pass
-// our own types on; nothing is known of any other.
-type imports struct {
-	root, module string
-	fset         *token.FileSet
-	known        map[string]*types.Package
-}
-
-// passing are the packages of the standard library whose functions and types pass on
-// the types of their callers.
-var passing = []string{"cmp", "iter", "maps", "slices", "sync", "sync/atomic"}
-
-func (i *imports) Import(name string) (*types.Package, error) {
-	if p := i.known[name]; p != nil {
-		return p, nil
-	}
-	p := types.NewPackage(name, path.Base(name))
-	p.MarkComplete()
-	i.known[name] = p
-	dir := ""
-	if below, ours := strings.CutPrefix(name, i.module+"/"); ours {
-		dir = filepath.Join(i.root, filepath.FromSlash(below))
-	} else if slices.Contains(passing, name) {
-		dir = filepath.Join(build.Default.GOROOT, "src", filepath.FromSlash(name))
-	}
-	if dir == "" {
-		return p, nil
-	}
-	sources, err := parse(i.fset, dir)
-	if err != nil {
-		return nil, err
-	}
-	i.known[name] = checkFiles(name, i.fset, sources, i, nil)
-	return i.known[name], nil
 }

@@ -10,10 +10,6 @@
 //		Name: "second bump", Test: "TestModel", Says: "stale answer",
 //		Cuts: []mutant.Cut{{In: "dedup", Call: "epochs.bump", Under: []string{"PendingWrite.End"}, Becomes: mutant.Nothing}},
 //	}
-//
-// The code is type-checked without the bodies of what it imports, and without most of
-// the standard library: an expression that hangs on those has no type here, and no
-// rule is found by it.
 package mutant
 
 import (
