@@ -126,12 +126,12 @@ func (x *request) ask(done func(outcome)) {
 	switch {
 	case subscribes(x.msg.Method):
 		x.s.running.Go(func() { subscribe(x, req, done) })
-	case !x.stateless || c.lease.Stateless() || !interruptible(x.msg.Method): // of one era, or nothing can be asked
-		c.fetch(x.ctx, req, func(o outcome) { x.complete(req, o, done) })
+	case !x.stateless || c.lease.Stateless() && !x.confirmed || !interruptible(x.msg.Method): // of one era, or nothing can be asked
+		c.fetch(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, done) })
 	case x.part == nil:
 		x.s.running.Go(func() { beginAcross(x, req).attend(x, done) })
 	default: // its plan outlives it
-		x.fetchAcross(x.ctx, req, func(o outcome) { x.complete(req, o, done) })
+		x.fetchAcross(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, done) })
 	}
 }
 
@@ -390,13 +390,13 @@ func (c *upstreamCall) settle(write *dedup.PendingWrite, answer upstream.Answer,
 }
 
 // complete calls done with an outcome once there is nothing left to ask the client.
-func (x *request) complete(req *upstream.Request, o outcome, done func(outcome)) {
-	if o.err != nil || !o.answer.Stateless || x.stateless && x.part == nil || !revision.InputRequired(o.answer.Result) {
+func (x *request) complete(ctx context.Context, req *upstream.Request, o outcome, done func(outcome)) {
+	if o.err != nil || !o.answer.Stateless || x.stateless && x.work == nil || !revision.InputRequired(o.answer.Result) {
 		done(o)
 		return
 	}
 	questions := o.answer.Result // a function that kept all of o would put every outcome on the heap
-	x.s.running.Go(func() { done(fulfil(x, req, questions)) })
+	x.s.running.Go(func() { done(fulfil(ctx, x, req, questions)) })
 }
 
 // deliver calls done with an outcome and what enrichment adds to its answer.

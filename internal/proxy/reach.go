@@ -122,10 +122,6 @@ func (c *upstreamCall) stillReads(then gate) gate {
 // serveConfirmed makes a call once the user has agreed to it.
 func serveConfirmed(x *request, l *leased) {
 	s := x.s
-	if s.suspended.takeConsent(x) {
-		x.callConfirmed(l, x.answer)
-		return
-	}
 	if x.resume(x.answer) {
 		return
 	}
@@ -175,12 +171,9 @@ func (x *request) callConfirmed(asked *leased, done func(outcome)) {
 	c := newCall(x, l, renamed(t.name, toolName(&x.msg.Index)))
 	c.tool = t.name
 	x.s.choose(x.policy).session.Called(t.key())
+	x.confirmed = true
 	x.bind(c)
-	o := waitFor(x.serveCall)
-	if o.err == nil && !o.asks && o.answer.Stateless && revision.InputRequired(o.answer.Result) {
-		x.s.suspended.keepConsent(x)
-	}
-	done(o)
+	done(waitFor(x.serveCall))
 }
 
 // without are params without some members.

@@ -34,6 +34,8 @@ type request struct {
 	work   *work         // what it began or takes up, or the plan that it is a step of; nil: it ends with its answer
 	part   *planPart     // of a plan; nil: it is a client's own request
 
+	confirmed bool // its user has agreed to its call, and is not asked again when it goes on
+
 	mu       sync.Mutex  // held while something is said about the request
 	answered atomic.Bool // nothing more may be said: its client may know that before the request has left
 }

@@ -26,14 +26,14 @@ func interruptible(method string) bool {
 
 // fulfil puts the questions of a stateless server's result to the client and makes the
 // call again with the answers, until the result is complete.
-func fulfil(x *request, req *upstream.Request, result []byte) outcome {
+func fulfil(ctx context.Context, x *request, req *upstream.Request, result []byte) outcome {
 	x.part.noteDoubt() // it may have begun before it asked
 	params := req.Index.Raw()
 	if params == nil {
 		params = []byte("{}")
 	}
 	for range maxRounds {
-		responses, err := responses(x, jsonrpc.Get(result, "inputRequests"))
+		responses, err := responses(ctx, x, jsonrpc.Get(result, "inputRequests"))
 		if err != nil {
 			return outcome{err: err}
 		}
@@ -49,7 +49,7 @@ func fulfil(x *request, req *upstream.Request, result []byte) outcome {
 			x.call.turn = x.call.lease.Turn()
 		}
 		x.call.arrive()
-		o := waitFor(func(done func(outcome)) { x.call.send(x.ctx, &next, done) })
+		o := waitFor(func(done func(outcome)) { x.call.send(ctx, &next, done) })
 		if o.err != nil || o.answer.Error != nil || !revision.InputRequired(o.answer.Result) {
 			return o
 		}
@@ -64,7 +64,7 @@ func askedTooOften(l *leased) *jsonrpc.Error {
 
 // responses are the client's answers to inputRequests, by the same keys; nil if nothing
 // is asked.
-func responses(x *request, inputRequests []byte) ([]byte, *jsonrpc.Error) {
+func responses(ctx context.Context, x *request, inputRequests []byte) ([]byte, *jsonrpc.Error) {
 	var keys []string
 	var questions []*question
 	for m := range jsonrpc.Members(inputRequests) {
@@ -75,7 +75,7 @@ func responses(x *request, inputRequests []byte) ([]byte, *jsonrpc.Error) {
 	if questions == nil {
 		return nil, nil
 	}
-	answers, err := x.s.ask(x.ctx, x.way(x.part.prefix()), questions...)
+	answers, err := x.s.ask(ctx, x.way(x.part.prefix()), questions...)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +86,9 @@ func responses(x *request, inputRequests []byte) ([]byte, *jsonrpc.Error) {
 	return out, nil
 }
 
-// beginAcross begins a stateless client's call to a server of the handshake era, as a work
-// that the request may attend: it outlives that if the server has questions.
+// beginAcross begins a stateless client's call to a server of the handshake era, or one that its
+// user has confirmed, as a work that the request may attend: it outlives that if the server has
+// questions.
 func beginAcross(x *request, req *upstream.Request) *work {
 	call, began := x.call, x.ctx
 	var ended outcome
@@ -101,10 +102,12 @@ func beginAcross(x *request, req *upstream.Request) *work {
 	}
 	x.s.running.Add(1)
 	x.fetchAcross(w.ctx, req, func(o outcome) {
-		defer x.s.running.Done()
-		call.release()
-		ended = o
-		close(w.done)
+		x.complete(w.ctx, req, o, func(o outcome) {
+			defer x.s.running.Done()
+			call.release()
+			ended = o
+			close(w.done)
+		})
 	})
 	return w
 }

@@ -39,7 +39,6 @@ type suspended struct {
 	byHandle map[string]*work       // handle → the work that it takes up
 	calling  map[*request]struct{}  // with a call under way to a server of the handshake era, which may ask; some have been answered with questions
 	stray    map[*question]struct{} // questions that belong to no call and that no work asks
-	agreed   []string               // calls that a user has agreed to, and that their stateless server has answered with questions, the oldest first
 }
 
 func newSuspended(start func(func())) suspended {
@@ -181,38 +180,6 @@ func (s *suspended) level(l *upstream.Lease) string {
 		levels = append(levels, x.hop.LogLevel)
 	}
 	return upstream.MostVerbose(levels...)
-}
-
-// mostAgreed is for how many calls of a session consent is kept.
-const mostAgreed = 64
-
-// keepConsent keeps the user's consent to the call of a request: its client makes it again with
-// answers for its server, and the user is not asked twice.
-func (s *suspended) keepConsent(x *request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.agreed) == mostAgreed {
-		s.agreed = slices.Delete(s.agreed, 0, 1)
-	}
-	s.agreed = append(s.agreed, agreement(x))
-}
-
-// takeConsent reports whether a request goes on with a call that was agreed to, and uses the
-// consent up.
-func (s *suspended) takeConsent(x *request) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.Index(s.agreed, agreement(x))
-	if i < 0 || x.msg.Index.Get("requestState") == nil {
-		return false
-	}
-	s.agreed = slices.Delete(s.agreed, i, i+1)
-	return true
-}
-
-// agreement names what was agreed to: a tool with its arguments.
-func agreement(x *request) string {
-	return toolName(&x.msg.Index) + "\x00" + string(canonicalArguments(&x.msg.Index))
 }
 
 // only is the work that has calls under way to l; nil if there is none, or several.
