@@ -16,9 +16,10 @@ import (
 
 // Binding says where the value of a follow-up's argument comes from.
 type Binding struct {
-	From  From
-	Path  []Step // from the whole arguments, result or text down
-	Value any    // of a constant: what encoding/json makes of JSON, or integers
+	From    From
+	Path    []Step // from the whole arguments, result or text down
+	Value   any    // of a constant: what encoding/json makes of JSON, or integers
+	Written any    // what [ParseBinding] read it from
 }
 
 // From is what a binding reads.
@@ -55,17 +56,16 @@ func ParseBinding(value any) (Binding, error) {
 	s, ok := value.(string)
 	switch {
 	case !ok:
-		err := fixed(value)
-		return Binding{Value: value}, err
+		return Binding{Value: value, Written: value}, fixed(value)
 	case strings.HasPrefix(s, "$$"):
-		return Binding{Value: s[1:]}, nil
+		return Binding{Value: s[1:], Written: s}, nil
 	case !reference(s):
-		return Binding{Value: s}, nil
+		return Binding{Value: s, Written: s}, nil
 	}
 	for _, from := range []From{Args, Result, Text} {
 		if rest, ok := strings.CutPrefix(s, "$"+string(from)); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
 			path, err := stepsOf(s, len(s)-len(rest))
-			return Binding{From: from, Path: path}, err
+			return Binding{From: from, Path: path, Written: s}, err
 		}
 	}
 	return Binding{}, fmt.Errorf("binding %q: want $args, $result or $text, or $$ for a $ that is meant", s)
@@ -146,57 +146,18 @@ func stepsOf(text string, from int) (path []Step, err error) {
 
 // String is the binding as the configuration has it.
 func (b Binding) String() string {
-	if s, ok := b.written().(string); ok {
+	if s, ok := b.Written.(string); ok {
 		return s
 	}
-	text, err := json.Marshal(b.Value)
+	text, err := json.Marshal(b.Written)
 	if err != nil {
-		return fmt.Sprint(b.Value)
+		return fmt.Sprint(b.Written)
 	}
 	return string(text)
 }
 
 // MarshalJSON gives what the configuration has.
-func (b Binding) MarshalJSON() ([]byte, error) { return json.Marshal(b.written()) }
+func (b Binding) MarshalJSON() ([]byte, error) { return json.Marshal(b.Written) }
 
-// written is what [ParseBinding] reads the binding from.
-func (b Binding) written() any {
-	if b.From == Constant {
-		if s, ok := b.Value.(string); ok && (reference(s) || strings.HasPrefix(s, "$$")) {
-			return "$" + s
-		}
-		return b.Value
-	}
-	var out strings.Builder
-	out.WriteString("$" + string(b.From))
-	for _, s := range b.Path {
-		out.WriteString(s.String())
-	}
-	return out.String()
-}
-
-// String is the step as it stands in a reference.
-func (s Step) String() string {
-	deep, dot := "", "."
-	if s.Deep {
-		deep, dot = "..", ".."
-	}
-	switch {
-	case s.All && s.Most > 0:
-		return "[*<=" + strconv.Itoa(s.Most) + "]"
-	case s.All:
-		return "[*]"
-	case s.Name == "":
-		return "[" + strconv.Itoa(s.Index) + "]"
-	case !strings.ContainsAny(s.Name, ".[]"):
-		return dot + s.Name
-	}
-	quoted, err := json.Marshal(s.Name)
-	if err != nil {
-		panic(err) // a string always marshals
-	}
-	return deep + "[" + string(quoted) + "]"
-}
-
-// same reports whether two bindings say the same.
+// same reports whether two bindings are written alike.
 func (b Binding) same(c Binding) bool { return reflect.DeepEqual(b, c) }

@@ -12,18 +12,24 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-func explained(t *testing.T) *valuemodel.Model {
+func bound(t *testing.T, value string) valuemodel.Binding {
 	t.Helper()
-	number, err := valuemodel.ParseBinding("$result.items[*].number")
+	b, err := valuemodel.ParseBinding(value)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return b
+}
+
+func explained(t *testing.T) *valuemodel.Model {
+	t.Helper()
+	number, literal := bound(t, "$result.items[*].number"), bound(t, "$$args")
 	return resolve(t, valuemodel.Upstream{Name: "hub", URL: "https://hub.example"}, "list", valuemodel.Hints{}, rule("hub/list", "tuned", valuemodel.Layer{ValueClass: valuemodel.Critical}),
 		rule("hub/*", "c.toml:3", valuemodel.Layer{
 			Class: valuemodel.ReadOnly, FailFastAfter: 4,
 			Cost:        valuemodel.Cost{Freshness: time.Minute, Latency: 1500 * time.Microsecond},
 			Invalidates: []valuemodel.Edge{{Tool: "get", Match: []string{"id"}}, {Tool: "see"}},
-			FollowUps:   []valuemodel.FollowUp{{Tool: "get", Probability: 0.4, Args: map[string]valuemodel.Binding{"n": number, "lit": {Value: "$args"}}, Max: 3}},
+			FollowUps:   []valuemodel.FollowUp{{Tool: "get", Probability: 0.4, Args: map[string]valuemodel.Binding{"n": number, "lit": literal}, Max: 3}},
 			FieldGroups: map[string]valuemodel.FieldGroup{"debug": {Fields: []string{"url", "*_url"}, EstimatedValue: new(0.1), DefaultInclude: new(false)}},
 		}))
 }
@@ -150,7 +156,7 @@ func TestEveryFieldIsShown(t *testing.T) {
 // follow-up names its own source.
 func TestWhatDoesNotCountIsNotShown(t *testing.T) {
 	next := func(arg string) []valuemodel.FollowUp {
-		return []valuemodel.FollowUp{{Tool: "see", Probability: 1, Args: map[string]valuemodel.Binding{"id": {Value: arg}}}}
+		return []valuemodel.FollowUp{{Tool: "see", Probability: 1, Args: map[string]valuemodel.Binding{"id": bound(t, arg)}}}
 	}
 	m := resolve(t, valuemodel.Upstream{Name: "hub"}, "run", valuemodel.Hints{},
 		rule("*", "c:1", valuemodel.Layer{Classify: valuemodel.Shell, Invalidates: []valuemodel.Edge{{Tool: "see"}}, FollowUps: next("a")}),
