@@ -35,57 +35,55 @@ var operations = []string{"eq", "ne", "lt", "gt", "in", "exists"}
 
 const wantCondition = `want a reference, or {"ref": a reference, "op": "eq", "ne", "lt", "gt", "in" or "exists", "value": …}`
 
-// parseCondition reads what a step says under "when". at is the JSON pointer of it in
-// the plan; known says what references can lead to (nil: nothing is known).
-func parseCondition(raw []byte, at string, known func(id string) bool) (*Condition, Defects) {
-	raw = trimmed(raw)
-	switch {
-	case raw[0] == '"' || jsonrpc.Get(raw, "$ref") != nil:
-		r, defects := parseRef(raw, at, known)
-		if defects != nil {
-			return nil, defects
-		}
-		return &Condition{ref: r}, nil
-	case raw[0] != '{':
-		return nil, Defects{{Pointer: at, Message: wantCondition + ", have " + kindOf(raw)}}
-	}
+// parseCondition reads what a step says under "when"; nil if something is wrong with it.
+// known says what references can lead to (nil: nothing is known).
+func parseCondition(v node, known func(id string) bool) *Condition {
+	v.raw = trimmed(v.raw)
 	c := &Condition{}
-	var defects, wrong Defects
-	say := func(below, message string) { defects = append(defects, Defect{Pointer: at + below, Message: message}) }
+	switch {
+	case v.raw[0] == '"' || jsonrpc.Get(v.raw, "$ref") != nil:
+		if c.ref = parseRef(v, known); c.ref == nil {
+			return nil
+		}
+		return c
+	case v.raw[0] != '{':
+		v.say("%s, have %s", wantCondition, kindOf(v.raw))
+		return nil
+	}
+	before := len(v.problems.all)
 	given := make(map[string]bool)
-	for m := range jsonrpc.Members(raw) {
+	for m := range jsonrpc.Members(v.raw) {
 		name := string(m.Name)
 		given[name] = true
+		at := node{v.below(name), m.Value}
 		switch name {
 		case "ref":
-			c.ref, wrong = parseRef(m.Value, at+"/ref", known)
-			defects = append(defects, wrong...)
+			c.ref = parseRef(at, known)
 		case "op":
 			if c.op, _ = jsonrpc.String(m.Value); !slices.Contains(operations, c.op) {
-				say("/op", "want one of "+strings.Join(operations, ", "))
+				at.say("want one of %s", strings.Join(operations, ", "))
 			}
 		case "value": // a literal in the forms of arguments, or a reference would be compared as the text it is written with
-			t, wrong := parseTemplate(m.Value, at+"/value", known)
-			defects = append(defects, wrong...)
-			if t != nil {
+			if t := parseTemplate(at, known); t != nil {
 				if c.value = t.Constant(); c.value == nil {
-					say("/value", "want a value without references")
+					at.say("want a value without references")
 				}
 			}
 		default:
-			say("", quoted(name)+`: not known; want "ref", "op" and "value"`)
+			v.say(`%s: not known; want "ref", "op" and "value"`, quoted(name))
 		}
 	}
 	if !given["ref"] || !given["op"] {
-		say("", wantCondition)
+		v.say(wantCondition)
 	}
-	if len(defects) > 0 {
-		return nil, defects
+	if len(v.problems.all) > before || c.ref == nil {
+		return nil
 	}
 	if message := c.wrongValue(); message != "" {
-		return nil, Defects{{Pointer: at + "/value", Message: c.op + ": " + message}}
+		v.below("value").say("%s: %s", c.op, message)
+		return nil
 	}
-	return c, nil
+	return c
 }
 
 func (c *Condition) wrongValue() string {
@@ -104,9 +102,6 @@ func (c *Condition) wrongValue() string {
 	}
 	return ""
 }
-
-// Refs are the references in it.
-func (c *Condition) Refs() []*Ref { return []*Ref{c.ref} }
 
 // Holds reports whether the step runs. It is an error if two values cannot be
 // compared.

@@ -40,17 +40,18 @@ const (
 	objectAsIs = `; {"$lit": {…}} leaves an object as it is`
 )
 
-// parseRef reads a value that has to be a reference as a whole. at is the JSON pointer of
-// the value in the plan; known says what references can lead to (nil: nothing is known).
-func parseRef(raw []byte, at string, known func(id string) bool) (*Ref, Defects) {
-	t, defects := parseTemplate(raw, at, known)
+// parseRef reads a value that has to be a reference as a whole; nil if it is none. known
+// says what references can lead to (nil: nothing is known).
+func parseRef(v node, known func(id string) bool) *Ref {
+	t := parseTemplate(v, known)
 	switch {
-	case defects != nil:
-		return nil, defects
+	case t == nil:
+		return nil
 	case len(t.holes) == 1 && t.holes[0].ref != nil && len(t.text[0])+len(t.text[1]) == 0:
-		return t.holes[0].ref, nil
+		return t.holes[0].ref
 	}
-	return nil, Defects{{Pointer: at, Message: wantRef + ", have " + shown(raw)}}
+	v.say("%s, have %s", wantRef, shown(v.raw))
+	return nil
 }
 
 // longestMark is how long a mark is at most.
@@ -72,7 +73,7 @@ func mark(text string) int {
 func (p *templateParser) guideRef(text string) *Ref {
 	m := guideForm.FindStringSubmatch(text)
 	if m == nil {
-		p.defect(notWhole(text))
+		p.notWhole(text)
 		return nil
 	}
 	var pointer strings.Builder
@@ -90,14 +91,14 @@ func (p *templateParser) guideRef(text string) *Ref {
 
 // notWhole says what to do about a reference of the guide that is not the whole of its
 // text, or has another notation's path behind it.
-func notWhole(text string) string {
-	return quoted(text) + `: a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + textAsIs
+func (p *templateParser) notWhole(text string) {
+	p.defect(`%s: a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}%s`, quoted(text), textAsIs)
 }
 
 // ref is a reference to a step.
 func (p *templateParser) ref(id, pointer string) *Ref {
 	if strings.Count(pointer, "/") > maxTokens {
-		p.defect(fmt.Sprintf("%s: leads into more than %d values", quoted(id+"#"+pointer), maxTokens))
+		p.defect("%s: leads into more than %d values", quoted(id+"#"+pointer), maxTokens)
 		return nil
 	}
 	return &Ref{Step: id, Pointer: pointer, At: p.pointer()}
@@ -125,7 +126,7 @@ func (p *templateParser) refObject(raw []byte) *Ref {
 	for m := range jsonrpc.Members(raw) {
 		if name := string(m.Name); name != "$ref" && name != "default" {
 			if ok && p.knows(id) {
-				p.defect(fmt.Sprintf(`%s: no reference, as %s stands beside it: only "default" may%s`, quoted(text), quoted(name), objectAsIs))
+				p.defect(`%s: no reference, as %s stands beside it: only "default" may%s`, quoted(text), quoted(name), objectAsIs)
 			}
 			return nil
 		}
@@ -151,7 +152,7 @@ func (p *templateParser) looseRef(text string) {
 		}
 		id = m[1]
 	}
-	p.defect(fmt.Sprintf(`%s: no reference as it stands: want {"$ref": "%s#/json/pointer"}%s`, quoted(text), id, objectAsIs))
+	p.defect(`%s: no reference as it stands: want {"$ref": "%s#/json/pointer"}%s`, quoted(text), id, objectAsIs)
 }
 
 // looseText is the step that a plain text refers to in the notation of "$tpl"; "": to none. A

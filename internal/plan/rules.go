@@ -62,7 +62,7 @@ func (s *Step) refs() []*Ref {
 		all = append(all, s.Arguments.Refs()...)
 	}
 	if s.When != nil {
-		all = append(all, s.When.Refs()...)
+		all = append(all, s.When.ref)
 	}
 	if s.ForEach != nil {
 		all = append(all, s.ForEach.Items)

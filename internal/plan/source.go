@@ -118,20 +118,12 @@ func (p place) at(pointer string) place {
 
 // say notes what is wrong there.
 func (p place) say(format string, args ...any) {
-	p.note(Defect{Pointer: p.pointer, Message: fmt.Sprintf(format, args...)})
-}
-
-// note notes defects of the step, and reports whether there are any.
-func (p place) note(defects ...Defect) bool {
-	for _, one := range defects {
-		if len(p.problems.all) > mostDefects {
-			break // to look for more would only take memory
-		}
-		at := problem{one, -1}
-		if p.step != nil {
-			at.Step, at.step = p.step.ID, p.step.Index
-		}
-		p.problems.all = append(p.problems.all, at)
+	if len(p.problems.all) > mostDefects {
+		return // to look for more would only take memory
 	}
-	return len(defects) > 0
+	one := problem{Defect{Pointer: p.pointer, Message: fmt.Sprintf(format, args...)}, -1}
+	if p.step != nil {
+		one.Step, one.step = p.step.ID, p.step.Index
+	}
+	p.problems.all = append(p.problems.all, one)
 }

@@ -31,10 +31,8 @@ func (src *source) readStep(d *draft) {
 	src.readTool(d, m.get("tool"))
 	src.arguments(d, m.get("arguments"))
 	if v := m.get("when"); v.raw != nil {
-		c, defects := parseCondition(v.raw, v.pointer, src.knows(d))
-		if !v.note(defects...) {
-			d.step.When = c
-			d.scopes = append(d.scopes, scope{ref: c.ref})
+		if d.step.When = parseCondition(v, src.knows(d)); d.step.When != nil {
+			d.scopes = append(d.scopes, scope{ref: d.step.When.ref})
 		}
 	}
 	src.loop(d, m)
@@ -66,10 +64,8 @@ func (src *source) arguments(d *draft, v node) {
 	case isText && ambiguous(raw, v.place):
 		return
 	}
-	t, defects := parseTemplate(raw, v.pointer, src.knows(d))
-	if !v.note(defects...) {
-		d.step.Arguments = t
-		for _, ref := range t.Refs() {
+	if d.step.Arguments = parseTemplate(node{v.place, raw}, src.knows(d)); d.step.Arguments != nil {
+		for _, ref := range d.step.Arguments.Refs() {
 			d.scopes = append(d.scopes, scope{ref: ref, item: true})
 		}
 	}
@@ -90,8 +86,7 @@ func (src *source) loop(d *draft, m members) {
 		most = usualItems
 	}
 	v := m.get("for_each")
-	ref, defects := parseRef(v.raw, v.pointer, src.knows(d))
-	if !v.note(defects...) {
+	if ref := parseRef(v, src.knows(d)); ref != nil {
 		d.step.ForEach = &ForEach{ref, most, parallel}
 		d.scopes = append(d.scopes, scope{ref: ref, loop: true})
 	}

@@ -3,7 +3,6 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,24 +45,23 @@ type piece struct {
 const (
 	maxNesting = 64    // of objects and arrays in a plan: as much as a key of the store may have
 	maxRefs    = 1_000 // of a template
-	maxDefects = 100   // that are told of a template
 )
 
-// parseTemplate reads a JSON value with references. at is the JSON pointer of the
-// value in the plan; known says what references can lead to (nil: nothing is known),
-// and so what was meant to be one. The value has been found unambiguous before.
-func parseTemplate(raw []byte, at string, known func(id string) bool) (*Template, Defects) {
-	p := templateParser{known: known, t: Template{at: at}}
-	p.value(trimmed(raw))
+// parseTemplate reads a JSON value with references; nil if something is wrong with it.
+// known says what references can lead to (nil: nothing is known), and so what was meant to
+// be one. The value has been found unambiguous before.
+func parseTemplate(v node, known func(id string) bool) *Template {
+	p := templateParser{place: v.place, known: known, t: Template{at: v.pointer}}
+	p.value(trimmed(v.raw))
 	if len(p.t.refs) > maxRefs {
 		p.path = nil
-		p.defect(fmt.Sprintf("more than %d references", maxRefs))
+		p.defect("more than %d references", maxRefs)
 	}
-	if len(p.defects) > 0 {
-		return nil, p.defects
+	if p.wrong > 0 {
+		return nil
 	}
 	p.t.text = append(p.t.text, p.out)
-	return &p.t, nil
+	return &p.t
 }
 
 // Refs are the references in their order; what is referred to twice is there twice.
@@ -80,26 +78,24 @@ func (t *Template) Constant() []byte {
 
 // templateParser walks a value, and collects the text and the holes.
 type templateParser struct {
-	known   func(id string) bool // what a reference can lead to; nil: nothing
-	t       Template
-	out     []byte   // text since the last hole
-	path    []string // to the value at hand
-	defects Defects
+	place place                // of the value
+	known func(id string) bool // what a reference can lead to; nil: nothing
+	t     Template
+	out   []byte   // text since the last hole
+	path  []string // to the value at hand
+	wrong int      // defects of it
 }
 
 func (p *templateParser) pointer() string { return p.t.at + pointerTo(p.path) }
 
-func (p *templateParser) defect(message string) {
-	if len(p.defects) < maxDefects {
-		p.defects = append(p.defects, Defect{Pointer: p.pointer(), Message: message})
-	}
+func (p *templateParser) defect(format string, args ...any) {
+	p.wrong++
+	p.place.at(p.pointer()).say(format, args...)
 }
 
 // enough reports whether there is too much to make a template of: to read on would
 // only take memory.
-func (p *templateParser) enough() bool {
-	return len(p.t.refs) > maxRefs || len(p.defects) >= maxDefects
-}
+func (p *templateParser) enough() bool { return len(p.t.refs) > maxRefs }
 
 func (p *templateParser) value(raw []byte) {
 	switch raw[0] {
@@ -154,10 +150,10 @@ func (p *templateParser) string(raw []byte) {
 		}
 		return
 	case at > 0:
-		p.defect(notWhole(text))
+		p.notWhole(text)
 	default:
 		if id := p.looseText(text); id != "" {
-			p.defect(fmt.Sprintf(`%s: a text with references in it is {"$tpl": "… ${%s#/json/pointer} …"}, a value {"$ref": "%[2]s#/json/pointer"}%[3]s`, quoted(text), id, textAsIs))
+			p.defect(`%s: a text with references in it is {"$tpl": "… ${%s#/json/pointer} …"}, a value {"$ref": "%[2]s#/json/pointer"}%[3]s`, quoted(text), id, textAsIs)
 		}
 	}
 	p.out = append(p.out, raw...)
@@ -174,7 +170,7 @@ func (p *templateParser) object(raw []byte) {
 	}
 	switch {
 	case form != "" && form != "$ref" && members > 1:
-		p.defect(fmt.Sprintf("%q has to be the only member of its object", form))
+		p.defect("%q has to be the only member of its object", form)
 		return
 	case form == "$lit":
 		p.out = append(p.out, compact(jsonrpc.Get(raw, "$lit"))...)
@@ -183,11 +179,11 @@ func (p *templateParser) object(raw []byte) {
 		p.within("$tpl", func() { p.tpl(jsonrpc.Get(raw, "$tpl")) })
 		return
 	case form == "$ref":
-		before := len(p.defects)
+		before := p.wrong
 		if r := p.refObject(raw); r != nil {
 			p.hole(hole{ref: r}, r)
 			return
-		} else if len(p.defects) > before {
+		} else if p.wrong > before {
 			return
 		}
 	}
@@ -196,7 +192,7 @@ func (p *templateParser) object(raw []byte) {
 	for m := range jsonrpc.Members(raw) {
 		name := string(m.Name)
 		if p.looseText(name) != "" || mark(name) == 0 {
-			p.defect(quoted(name) + ": the name of a member cannot be a reference" + objectAsIs)
+			p.defect("%s: the name of a member cannot be a reference%s", quoted(name), objectAsIs)
 		}
 		if !first {
 			p.out = append(p.out, ',')
@@ -217,13 +213,13 @@ func (p *templateParser) object(raw []byte) {
 func (p *templateParser) tpl(raw []byte) {
 	text, ok := jsonrpc.String(raw)
 	if !ok {
-		p.defect("want a string, have " + kindOf(raw))
+		p.defect("want a string, have %s", kindOf(raw))
 		return
 	}
 	h := hole{}
 	var refs []*Ref
 	plain := ""
-	for text != "" && len(refs) <= maxRefs && !p.enough() {
+	for text != "" && len(refs) <= maxRefs {
 		before, rest, _ := strings.Cut(text, "$")
 		plain += before
 		if before == text {
@@ -234,7 +230,7 @@ func (p *templateParser) tpl(raw []byte) {
 		guides := mark("$"+text[:min(len(text), longestMark)]) == 0
 		switch {
 		case guides && dollars == 1:
-			p.defect(notWhole("$" + text))
+			p.notWhole("$" + text)
 			return
 		case guides:
 			plain += strings.Repeat("$", dollars-1)
@@ -269,7 +265,7 @@ func (p *templateParser) braces(text string) (r *Ref, rest string) {
 	if id, pointer, ok := cutTarget(inner); ok && closed {
 		return p.ref(id, pointer), rest
 	}
-	p.defect(quoted("$"+text[:len(text)-len(rest)]) + `: want ${step#/json/pointer}; "$${" puts "${" into the text`)
+	p.defect(`%s: want ${step#/json/pointer}; "$${" puts "${" into the text`, quoted("$"+text[:len(text)-len(rest)]))
 	return nil, rest
 }
 

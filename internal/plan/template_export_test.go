@@ -17,15 +17,15 @@ func ParseCondition(raw []byte, at string) (*Condition, Defects) {
 }
 
 // unambiguously reads a part of a plan as Parse does.
-func unambiguously[T any](raw []byte, at string, parse func([]byte, string, func(string) bool) (*T, Defects)) (*T, Defects) {
+func unambiguously[T any](raw []byte, at string, parse func(node, func(string) bool) *T) (of *T, wrong Defects) {
 	if !jsonrpc.Valid(raw) {
 		return nil, Defects{{Pointer: at, Message: "no valid JSON"}}
 	}
-	wrong := &problems{}
-	if ambiguous(trimmed(raw), place{problems: wrong, pointer: at}) {
-		return nil, wrong.told()
+	v := node{place{problems: &problems{}, pointer: at}, raw}
+	if !ambiguous(trimmed(raw), v.place) {
+		of = parse(v, nil)
 	}
-	return parse(raw, at, nil)
+	return of, v.problems.told()
 }
 
 // Fill resolves the references of a template in the values of their steps.

@@ -161,8 +161,8 @@ func TestTemplateDefects(t *testing.T) {
 			}
 		})
 	}
-	if _, defects := plan.ParseTemplate([]byte(`[`+strings.Repeat(`"x $ref:a",`, 1000)+`0]`), ""); len(defects) != 100 {
-		t.Errorf("got %d defects, want the first hundred", len(defects))
+	if _, defects := plan.ParseTemplate([]byte(`[`+strings.Repeat(`"x $ref:a",`, 3000)+`0]`), ""); len(defects) != 1001 {
+		t.Errorf("got %d defects, want the first thousand, and that there are more", len(defects))
 	}
 	if tpl := template(t, strings.Repeat("[", 64)+`"$ref:a"`+strings.Repeat("]", 64)); len(tpl.Refs()) != 1 {
 		t.Error("64 values deep is not deep enough")
