@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/schema"
 )
 
 // readTool finds what a step calls.
@@ -46,14 +45,13 @@ func own(tool string) bool {
 
 // check holds each step against its tool, and its references against what they
 // lead to.
-func check(src *source) {
-	c := &checker{src, make(map[string]*schema.Schema)}
+func (src *source) check() {
 	for _, d := range src.drafts {
 		if d.step.Tool == nil {
 			continue
 		}
 		if d.step.Writes = d.mayWrite(); d.step.Writes {
-			c.refuseWrite(d)
+			src.refuseWrite(d)
 		}
 		if d.step.Arguments != nil {
 			for _, one := range d.step.Arguments.CheckConstants(d.step.Tool.Input) {
@@ -61,15 +59,9 @@ func check(src *source) {
 			}
 		}
 		for _, s := range d.scopes {
-			c.target(d, s)
+			src.checkTarget(d, s)
 		}
 	}
-}
-
-// checker holds what steps say against what is known of their tools.
-type checker struct {
-	src     *source
-	outputs map[string]*schema.Schema // tool → of its results
 }
 
 // mayWrite reports whether a call of the step may change something. Arguments that
@@ -86,14 +78,14 @@ func (d *draft) mayWrite() bool {
 }
 
 // refuseWrite names what a step that may change something cannot have.
-func (c *checker) refuseWrite(d *draft) {
+func (src *source) refuseWrite(d *draft) {
 	if d.step.Retry > 0 {
 		d.place.below("retry").say("%s may change something: such a call is not made again", quoted(d.called))
 	}
 	if d.step.Optional {
 		d.place.below("optional").say("%s may change something: only reads are optional", quoted(d.called))
 	}
-	if c.src.options.ReadOnly {
+	if src.options.ReadOnly {
 		why := "may change something"
 		if d.step.Tool.Unclassified {
 			why = "is unclassified, so it may change something"
@@ -102,14 +94,14 @@ func (c *checker) refuseWrite(d *draft) {
 	}
 }
 
-// target refuses a reference to what can never be in the result of a step.
+// checkTarget refuses a reference to what can never be in the result of a step.
 // One with a default says itself that it may be missing.
-func (c *checker) target(d *draft, s scope) {
-	to := c.src.byID[s.ref.Step]
-	if to == nil || to == d || to.step.Tool == nil || s.ref.Default != nil || c.src.loops && (s.ref.Step == item || s.ref.Step == index) {
+func (src *source) checkTarget(d *draft, s scope) {
+	to := src.byID[s.ref.Step]
+	if to == nil || to == d || to.step.Tool == nil || s.ref.Default != nil || src.loops && (s.ref.Step == item || s.ref.Step == index) {
 		return
 	}
-	why := c.lacks(to, s.ref, s.loop)
+	why := src.lacks(to, s.ref, s.loop)
 	if why == "" || to.step.OnError == Default && jsonrpc.At(to.step.Default, s.ref.Pointer) != nil {
 		return
 	}

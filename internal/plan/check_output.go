@@ -10,7 +10,7 @@ import (
 
 // lacks says why the result of a step has nothing at the pointer of a reference, or
 // nothing that can be an array; "" if it may.
-func (c *checker) lacks(d *draft, ref *Ref, array bool) string {
+func (src *source) lacks(d *draft, ref *Ref, array bool) string {
 	path := slices.Collect(jsonrpc.PointerTokens(ref.Pointer))
 	array = array && !slices.Contains(path, "*")
 	if d.loops {
@@ -22,7 +22,7 @@ func (c *checker) lacks(d *draft, ref *Ref, array bool) string {
 		}
 		path = path[1:]
 	}
-	switch wants := c.output(d).Wants(path); {
+	switch wants := src.output(d).Wants(path); {
 	case wants == nil:
 	case len(wants) == 0:
 		return "has nothing at " + quoted(ref.Pointer) + meantMember(d.step.Tool.Output, path)
@@ -53,11 +53,11 @@ func meantMember(output []byte, path []string) string {
 }
 
 // output is the schema of a step's result. One that cannot be read says nothing.
-func (c *checker) output(d *draft) *schema.Schema {
-	s, known := c.outputs[d.called]
+func (src *source) output(d *draft) *schema.Schema {
+	s, known := src.results[d.called]
 	if !known {
 		s, _ = schema.Compile(d.step.Tool.Output)
-		c.outputs[d.called] = s
+		src.results[d.called] = s
 	}
 	return s
 }

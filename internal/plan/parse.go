@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/schema"
 )
 
 var planMembers = newNames([]string{"steps", "output_steps", "budget_tokens", "dry_run"})
@@ -17,7 +18,7 @@ var planMembers = newNames([]string{"steps", "output_steps", "budget_tokens", "d
 // What is null counts as not given. A budget above the limit is cut to it. A limit
 // of 0 is none. Neither raw nor the parameters are kept.
 func Parse(raw []byte, o Options) (*Plan, Defects) {
-	src := &source{options: o, problems: &problems{}, byID: make(map[string]*draft)}
+	src := &source{options: o, problems: &problems{}, byID: make(map[string]*draft), results: make(map[string]*schema.Schema)}
 	whole, ok := src.document(raw)
 	if !ok {
 		return nil, src.problems.told()
@@ -28,7 +29,7 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 	src.readSteps(node{whole.below("steps"), whole.values["steps"]})
 	p.Outputs = src.outputs(whole.get("output_steps"))
 	graph := link(src)
-	check(src)
+	src.check()
 	graph.order(o.Depth)
 	if len(src.problems.all) > 0 {
 		return nil, src.problems.told()

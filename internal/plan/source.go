@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/schema"
 )
 
 // source is a plan while it is read: its steps as they are written, and what is wrong with
@@ -13,10 +14,11 @@ type source struct {
 	options  Options
 	problems *problems
 	drafts   []*draft
-	byID     map[string]*draft // the first of each id
-	ids      *names            // of the steps
-	tools    *names            // nil: not asked for yet
-	loops    bool              // some step has for_each
+	byID     map[string]*draft         // the first of each id
+	ids      *names                    // of the steps
+	tools    *names                    // nil: not asked for yet
+	results  map[string]*schema.Schema // tool → of its results, as far as it was asked for
+	loops    bool                      // some step has for_each
 }
 
 // draft is a step while its plan is read.
