@@ -268,18 +268,12 @@ func (l lines) rows() map[string]record.Totals {
 func (l lines) series(now time.Time) []record.Point {
 	at := make(map[int64]*record.Point) // begin → sums
 	point := func(t time.Time) *record.Point {
-		span := time.Hour
-		if !t.Before(now.Add(-30 * time.Minute).Truncate(time.Minute)) {
-			span = 10 * time.Second
-		} else if !t.Before(now.Add(-6 * time.Hour).Truncate(time.Hour)) {
-			span = time.Minute
-		}
-		begin := t.Truncate(span).UnixMicro()
+		begin := t.Truncate(time.Minute).UnixMicro()
 		if begin > now.UnixMicro() {
 			return new(record.Point) // which is not shown yet
 		}
 		if at[begin] == nil {
-			at[begin] = &record.Point{AtUS: begin, SpanS: int(span / time.Second)}
+			at[begin] = &record.Point{AtUS: begin, SpanS: 60}
 		}
 		return at[begin]
 	}

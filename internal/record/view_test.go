@@ -134,39 +134,23 @@ func TestGraphOfAGuessLongAfter(t *testing.T) {
 	}
 }
 
-// Over weeks nothing is counted twice or left out where a length of spans gives way to the
-// next, and at any time only what is not too old is shown.
+// Over weeks the newest minutes are kept, and none is counted twice or left out.
 func TestSeries(t *testing.T) {
 	tally := record.New(0)
 	const every = 7 * time.Minute
-	for at := start; at.Before(start.Add(40 * 24 * time.Hour)); at = at.Add(every) {
-		tally.Add(&record.Event{Kind: record.Call, Process: "p", Upstream: "u", Tool: "t", At: at, Disposition: record.Fetched, LatencyMS: 2})
-	}
 	now := start.Add(40 * 24 * time.Hour)
-	for _, ago := range []time.Duration{0, 13 * time.Minute, 59 * time.Minute, 11 * time.Hour} {
-		seen, now := now, now.Add(ago)
-		var calls int64
-		last := int64(0)
-		spans := make(map[int]int)
-		points := tally.View(now).Series
-		for _, p := range points {
-			if p.AtUS < last {
-				t.Fatalf("%v later: a span begins at %d, before the one before has ended at %d", ago, p.AtUS, last)
-			}
-			last = p.AtUS + int64(p.SpanS)*1e6
-			calls += p.Calls
-			spans[p.SpanS]++
-			age := now.Sub(time.UnixMicro(p.AtUS))
-			if p.SpanS == 10 && age > 31*time.Minute || p.SpanS == 60 && (age > 7*time.Hour || age < 30*time.Minute) || p.SpanS == 3600 && (age < 6*time.Hour || age > 30*24*time.Hour) {
-				t.Errorf("%v later: a span of %d s is %v old", ago, p.SpanS, age)
-			}
+	for at := start; at.Before(now); at = at.Add(every) {
+		for range 2 {
+			tally.Add(&record.Event{Kind: record.Call, Process: "p", Upstream: "u", Tool: "t", At: at, Disposition: record.Fetched, LatencyMS: 2})
 		}
-		first := time.UnixMicro(points[0].AtUS)
-		if want := int64(seen.Sub(first)/every) - 1; calls < want || calls > want+2 {
-			t.Errorf("%v later: got %d calls since %v, want about %d", ago, calls, first, want)
-		}
-		if spans[3600] < 700 || ago == 0 && (spans[10] < 4 || spans[60] < 40) {
-			t.Errorf("%v later: got spans %v", ago, spans)
+	}
+	points := tally.View(now).Series
+	if len(points) != 1440 || now.Sub(time.UnixMicro(points[1439].AtUS)) > every+time.Minute {
+		t.Fatalf("got %d minutes, the last of them %v", len(points), points[len(points)-1])
+	}
+	for i, p := range points {
+		if p.Calls != 2 || p.SpanS != 60 || i > 0 && p.AtUS-points[i-1].AtUS != every.Microseconds() {
+			t.Fatalf("minute %d: got %+v", i, p)
 		}
 	}
 }
