@@ -64,17 +64,17 @@ func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults count, and no upstream is configured; %s\n", path, toBegin)
 		return err
 	}
-	report := config.Check(path, os.LookupEnv, toolProblems)
-	if _, err := report.WriteTo(stdout); err != nil {
+	c, text := config.Check(path, os.LookupEnv, toolProblems)
+	if _, err := io.WriteString(stdout, text); err != nil {
 		return err
 	}
-	if !report.OK() {
+	if c == nil {
 		return hinted{misused{errors.New("the configuration cannot be used")}, "each line above names file, line and key"}
 	}
 	if !f.connect {
 		return nil
 	}
-	return survey(ctx, report.Config, f.all, stdout)
+	return survey(ctx, c, f.all, stdout)
 }
 
 // survey starts every upstream, and prints what each offers and what is done with it; with all

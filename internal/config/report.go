@@ -1,41 +1,49 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 )
 
-// Report is what can be said of a file without starting anything.
-type Report struct {
-	Config   *Config   // nil if the file cannot be used
-	Problems []Problem // what makes it unusable
-	Warnings []Problem // what is read otherwise than written
-	Disabled []Problem // upstreams that cannot run here, for want of a variable or a file
-	Err      error     // the file itself could not be read
-}
-
-// Check loads a file and resolves its upstreams with env, which is
-// [os.LookupEnv] outside tests.
-func Check(path string, env func(string) (string, bool), further ...Further) *Report {
+// Check loads a file and resolves its upstreams with env, which is [os.LookupEnv] outside
+// tests. What it finds is a line each, problems first, with a summary of a file that can be
+// used; the configuration of one that cannot is nil. Nothing is started.
+func Check(path string, env func(string) (string, bool), further ...Further) (*Config, string) {
 	c, err := Load(path, further...)
-	if broken, ok := errors.AsType[*Error](err); ok {
-		return &Report{Problems: broken.Problems}
-	}
 	if err != nil {
-		return &Report{Err: err}
+		return nil, err.Error() + "\n"
 	}
-	r := &Report{Config: c, Warnings: c.Warnings}
+	warnings, verdict := c.Warnings, "ok"
+	var disabled []Problem
+	off := 0
 	for _, u := range c.Upstreams {
 		if !u.Enabled {
 			continue
 		}
 		resolved, err := u.Resolve(env)
-		r.Warnings = append(r.Warnings, c.unresolved(resolved.Note)...)
-		r.Disabled = append(r.Disabled, c.unresolved(err)...)
+		warnings = append(warnings, c.unresolved(resolved.Note)...)
+		if err != nil {
+			disabled = append(disabled, c.unresolved(err)...)
+			off++
+		}
 	}
-	return r
+	switch {
+	case off > 0:
+		verdict = fmt.Sprintf("can be used, but %d of %d upstreams cannot run here", off, len(c.Upstreams))
+	case len(warnings) > 0:
+		verdict = "can be used, with warnings"
+	}
+	var b strings.Builder
+	for _, p := range warnings {
+		p.Message = "warning: " + p.Message
+		fmt.Fprintln(&b, p)
+	}
+	for _, p := range disabled {
+		p.Message = "this upstream is disabled: " + p.Message
+		fmt.Fprintln(&b, p)
+	}
+	fmt.Fprintf(&b, "%s: %s (upstreams: %d, limits: %d, plans: %d, tools: %d)\n", c.Path, verdict, len(c.Upstreams), len(c.Limits), len(c.Plans), len(c.Tools))
+	return c, b.String()
 }
 
 // unresolved are the joined [Unresolved] of an error, with their places.
@@ -49,49 +57,4 @@ func (c *Config) unresolved(err error) (all []Problem) {
 		}
 	}
 	return all
-}
-
-// OK says whether the file can be used, warnings or not.
-func (r *Report) OK() bool { return r.Config != nil }
-
-// verdict is "ok", or what is not.
-func (r *Report) verdict() string {
-	off := make(map[string]bool)
-	for _, p := range r.Disabled {
-		for _, u := range r.Config.Upstreams {
-			if within(p.Key, join("upstreams", u.Name)) {
-				off[u.Name] = true
-			}
-		}
-	}
-	switch {
-	case len(off) > 0:
-		return fmt.Sprintf("can be used, but %d of %d upstreams cannot run here", len(off), len(r.Config.Upstreams))
-	case len(r.Warnings) > 0:
-		return "can be used, with warnings"
-	}
-	return "ok"
-}
-
-// WriteTo prints one finding a line, problems first, and a summary if the file
-// can be used.
-func (r *Report) WriteTo(w io.Writer) (int64, error) {
-	var b strings.Builder
-	write := func(what string, all []Problem) {
-		for _, p := range all {
-			p.Message = what + p.Message
-			fmt.Fprintln(&b, p)
-		}
-	}
-	if r.Err != nil {
-		fmt.Fprintln(&b, r.Err)
-	}
-	write("", r.Problems)
-	write("warning: ", r.Warnings)
-	write("this upstream is disabled: ", r.Disabled)
-	if c := r.Config; c != nil {
-		fmt.Fprintf(&b, "%s: %s (upstreams: %d, limits: %d, plans: %d, tools: %d)\n", c.Path, r.verdict(), len(c.Upstreams), len(c.Limits), len(c.Plans), len(c.Tools))
-	}
-	n, err := io.WriteString(w, b.String())
-	return int64(n), err
 }
