@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"slices"
@@ -53,7 +52,7 @@ comments, with --diff and --write on stderr.`,
 		c.Flags().BoolFunc(name, help, func(string) error { f.action = name; return nil })
 	}
 	action("diff", "what would change in tuned.toml")
-	action("write", "write it whole, beside the configuration, and keep the file\nas it was as tuned.toml.bak-TIME")
+	action("write", "write it whole, beside the configuration, and keep the file\nas it was as tuned.toml.bak")
 	action("undo", "take back the last --write")
 	c.MarkFlagsMutuallyExclusive("diff", "write", "undo")
 	return c
@@ -227,30 +226,53 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 	if _, err := stdout.Write(state.Diff(path, file.Text, text)); err != nil || !write {
 		return err
 	}
-	backup, err := file.Replace(text, time.Now())
-	if err != nil {
+	if err := keepTuned(file); err != nil {
+		return err
+	}
+	if err := file.Write(text); err != nil {
 		return err
 	}
 	say(t.stderr, "wrote %s", path)
-	if backup != "" {
-		say(t.stderr, "as it was: %s", backup)
+	return nil
+}
+
+// backupEnding is the ending of the file that keeps tuned.toml as it was before the last --write.
+const backupEnding = ".bak"
+
+// keepTuned keeps tuned.toml as it is; what was kept before goes.
+func keepTuned(file *state.File) error {
+	kept, err := state.OpenFile(file.Path + backupEnding)
+	switch {
+	case err != nil:
+		return err
+	case file.Exists:
+		return kept.Write(file.Text)
+	case kept.Exists:
+		return kept.Remove()
 	}
 	return nil
 }
 
+// undoTuned makes tuned.toml what it was before the last --write.
 func undoTuned(path string, stderr io.Writer) error {
-	backup, err := state.Undo(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: there is nothing to undo", path)
-	case err != nil:
+	kept, errKept := state.OpenFile(path + backupEnding)
+	file, err := state.OpenFile(path)
+	if err = errors.Join(errKept, err); err != nil {
 		return err
-	case backup == "":
-		say(stderr, "removed %s", path)
-	default:
-		say(stderr, "%s is as it was in %s", path, backup)
 	}
-	return nil
+	done := "removed " + path
+	switch {
+	case kept.Exists:
+		done, err = path+" is as it was before", errors.Join(file.Write(kept.Text), kept.Remove())
+	case file.Exists:
+		err = file.Remove()
+	default:
+		err = fmt.Errorf("%s: there is nothing to undo", path)
+	}
+	if err == nil {
+		say(stderr, "%s", done)
+	}
+	return err
 }
 
 // holdsSecret reports whether a value of an argument, as JSON, may be a secret.

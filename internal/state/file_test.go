@@ -6,12 +6,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"mcpschedd/internal/state"
 )
-
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func put(t *testing.T, name, text string, mode os.FileMode) string {
 	t.Helper()
@@ -58,24 +55,19 @@ func open(t *testing.T, name string) *state.File {
 	return f
 }
 
-func TestReplace(t *testing.T) {
+func TestFileWrite(t *testing.T) {
 	dir := t.TempDir()
 	name := put(t, filepath.Join(dir, "c.toml"), "old", 0o640)
-	for i, want := range []string{".bak-20260301T120000", ".bak-20260301T120000-2"} {
-		backup, err := open(t, name).Replace([]byte("new"+strings.Repeat("!", i)), noon)
-		if err != nil || backup != name+want {
-			t.Errorf("kept as %q, %v; want %q", backup, err, name+want)
-		}
+	if err := open(t, name).Write([]byte("new")); err != nil {
+		t.Fatal(err)
 	}
-	holds(t, name, "new!", 0o640)
-	holds(t, name+".bak-20260301T120000", "old", 0o600)
-	holds(t, name+".bak-20260301T120000-2", "new", 0o600)
-	if got := names(t, dir); strings.Contains(got, "tmp") {
+	holds(t, name, "new", 0o640)
+	if got := names(t, dir); got != "c.toml" {
 		t.Errorf("left behind: %s", got)
 	}
 }
 
-func TestReplaceFollowsALink(t *testing.T) {
+func TestFileWriteFollowsALink(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "dotfiles"), 0o700); err != nil {
 		t.Fatal(err)
@@ -85,9 +77,8 @@ func TestReplaceFollowsALink(t *testing.T) {
 	if err := os.Symlink(filepath.Join("dotfiles", "c.toml"), link); err != nil {
 		t.Skip(err)
 	}
-	backup, err := open(t, link).Replace([]byte("new"), noon)
-	if err != nil || filepath.Dir(backup) != filepath.Dir(target) {
-		t.Errorf("kept as %q, %v", backup, err)
+	if err := open(t, link).Write([]byte("new")); err != nil {
+		t.Error(err)
 	}
 	holds(t, target, "new", 0o600)
 	if s, err := os.Lstat(link); err != nil || s.Mode()&os.ModeSymlink == 0 {
@@ -101,14 +92,14 @@ func TestReplaceFollowsALink(t *testing.T) {
 	}
 }
 
-func TestReplaceMakesTheFile(t *testing.T) {
+func TestFileWriteMakesIt(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a", "b", "c.toml")
 	f := open(t, name)
 	if f.Text != nil {
 		t.Errorf("a missing file holds %q", f.Text)
 	}
-	if backup, err := f.Replace([]byte("new"), noon); err != nil || backup != "" {
-		t.Errorf("kept as %q, %v", backup, err)
+	if err := f.Write([]byte("new")); err != nil {
+		t.Error(err)
 	}
 	holds(t, name, "new", 0o600)
 	if got := names(t, filepath.Dir(name)); got != "c.toml" {
@@ -116,11 +107,11 @@ func TestReplaceMakesTheFile(t *testing.T) {
 	}
 }
 
-func TestReplaceLeavesAlone(t *testing.T) {
+func TestFileWriteLeavesAlone(t *testing.T) {
 	t.Run("what is read-only", func(t *testing.T) {
 		dir := t.TempDir()
 		name := put(t, filepath.Join(dir, "c.toml"), "old", 0o444)
-		if _, err := open(t, name).Replace([]byte("new"), noon); err == nil || !strings.Contains(err.Error(), "read-only") {
+		if err := open(t, name).Write([]byte("new")); err == nil || !strings.Contains(err.Error(), "read-only") {
 			t.Errorf("got %v", err)
 		}
 		holds(t, name, "old", 0o444)
@@ -133,7 +124,7 @@ func TestReplaceLeavesAlone(t *testing.T) {
 		name := put(t, filepath.Join(dir, "c.toml"), "old", 0o600)
 		f := open(t, name)
 		put(t, name, "mine", 0o600)
-		if _, err := f.Replace([]byte("new"), noon); err == nil || !strings.Contains(err.Error(), "meanwhile") {
+		if err := f.Write([]byte("new")); err == nil || !strings.Contains(err.Error(), "meanwhile") {
 			t.Errorf("got %v", err)
 		}
 		holds(t, name, "mine", 0o600)
@@ -145,7 +136,7 @@ func TestReplaceLeavesAlone(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "c.toml")
 		f := open(t, name)
 		put(t, name, "mine", 0o600)
-		if _, err := f.Replace([]byte("new"), noon); err == nil {
+		if err := f.Write([]byte("new")); err == nil {
 			t.Error("no error")
 		}
 		holds(t, name, "mine", 0o600)
@@ -158,7 +149,7 @@ func TestReplaceLeavesAlone(t *testing.T) {
 }
 
 // Whoever reads meanwhile sees the old text or the new one, whole.
-func TestReplaceAtOnceWithReaders(t *testing.T) {
+func TestFileWriteAtOnceWithReaders(t *testing.T) {
 	name := put(t, filepath.Join(t.TempDir(), "c.toml"), strings.Repeat("a", 1<<16), 0o600)
 	done := make(chan struct{})
 	var readers sync.WaitGroup
@@ -177,7 +168,7 @@ func TestReplaceAtOnceWithReaders(t *testing.T) {
 		}
 	})
 	for i := range 50 {
-		if _, err := open(t, name).Replace([]byte(strings.Repeat(string(rune('b'+i%20)), 1<<16)), noon.Add(time.Duration(i)*time.Second)); err != nil {
+		if err := open(t, name).Write([]byte(strings.Repeat(string(rune('b'+i%20)), 1<<16))); err != nil {
 			t.Error(err)
 		}
 	}

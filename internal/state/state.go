@@ -37,19 +37,10 @@ func (d Dir) Write(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // 0600
+	made, err := beside(path, data, func(*os.File) error { return nil })
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the first error says it all
-	}
-	return err
+	defer os.Remove(made) // it is gone if all went well
+	return os.Rename(made, path)
 }
