@@ -37,15 +37,12 @@ func TestLearnedByReplicas(t *testing.T) {
 	replica := func(key string) speculate.Learned {
 		return keptTogether(s.update, func() string { return key }, nil)
 	}
-	// keep adds lines to what a replica keeps, and returns what it is given.
-	keep := func(r speculate.Learned, lines string) (given string) {
+	// keep adds to what a replica keeps of the server, and of values, and returns what it is given.
+	keep := func(r speculate.Learned, server, values string) (given string) {
 		t.Helper()
-		err := r(func(stored []byte) ([]byte, error) {
-			given = string(stored)
-			if given == "" {
-				stored = []byte("0 {\"v\":6}\n")
-			}
-			return append(stored, lines...), nil
+		err := r(func(stored speculate.State) (speculate.State, error) {
+			given = string(stored.Server) + string(stored.Values)
+			return speculate.State{Server: append(stored.Server, server...), Values: append(stored.Values, values...)}, nil
 		})
 		if err != nil && !errors.Is(err, s.down) {
 			t.Fatal(err)
@@ -66,45 +63,45 @@ func TestLearnedByReplicas(t *testing.T) {
 		}
 	}
 	a, b := replica("same"), replica("same")
-	keep(a, "1 server edge\n2 values constant\nconcurrency: serial\n")
-	want("a replica with the same rules", keep(b, "3 server latency\n4 values other\n"), []string{"edge", "serial"}, []string{"constant"})
-	want("the first one again", keep(a, ""), []string{"edge", "latency", "constant"}, []string{"other"})
-	want("one with other rules", keep(replica("differ"), ""), nil, []string{"edge", "latency"})
-	want("one that shares nothing", keep(replica(""), ""), nil, []string{"edge", "latency"})
+	keep(a, "edge ", "constant ")
+	want("a replica with the same rules", keep(b, "latency ", "other "), []string{"edge"}, []string{"constant"})
+	want("the first one again", keep(a, "", ""), []string{"edge", "latency", "constant"}, []string{"other"})
+	want("one with other rules", keep(replica("differ"), "", ""), nil, []string{"edge", "latency"})
+	want("one that shares nothing", keep(replica(""), "", ""), nil, []string{"edge", "latency"})
 	for name, text := range s.kept {
 		want(name, string(text), nil, []string{"constant", "other"})
 	}
 
 	s.down = errors.New("cut off")
-	keep(b, "5 server lost\n")
-	want("a replica that begins while it is cut off", keep(replica("same"), ""), nil, []string{"edge"})
+	keep(b, "lost ", "")
+	want("a replica that begins while it is cut off", keep(replica("same"), "", ""), nil, []string{"edge"})
 	s.down, s.kept = nil, make(map[string][]byte)
-	want("a store that was emptied", keep(b, ""), []string{"edge", "latency", "other"}, []string{"lost"})
-	want("the others then", keep(replica("same"), ""), []string{"edge", "latency"}, []string{"other"})
+	want("a store that was emptied", keep(b, "", ""), []string{"edge", "latency", "other"}, []string{"lost"})
+	want("the others then", keep(replica("same"), "", ""), []string{"edge", "latency"}, []string{"other"})
 }
 
 // One that is cut off when it begins goes on with its own copy.
 func TestLearnedByReplicaCutOff(t *testing.T) {
 	s := &together{down: errors.New("cut off")}
-	own := []byte("0 {\"v\":6}\n1 server edge\n")
-	r := keptTogether(s.update, func() string { return "key" }, func(merge func([]byte) ([]byte, error)) (err error) {
+	own := speculate.State{Server: []byte("edge")}
+	r := keptTogether(s.update, func() string { return "key" }, func(merge func(speculate.State) (speculate.State, error)) (err error) {
 		next, err := merge(own)
 		if err == nil {
 			own = next
 		}
 		return err
 	})
-	merge := func(stored []byte) ([]byte, error) {
-		if !strings.Contains(string(stored), "edge") {
-			t.Errorf("got %q, want the copy", stored)
+	merge := func(stored speculate.State) (speculate.State, error) {
+		if !strings.Contains(string(stored.Server), "edge") {
+			t.Errorf("got %q, want the copy", stored.Server)
 		}
-		return append(stored, '+'), nil
+		return speculate.State{Server: append(stored.Server, '+')}, nil
 	}
-	if err := r(merge); err != nil || !strings.HasSuffix(string(own), "+") {
-		t.Errorf("at first: %v, kept %q", err, own)
+	if err := r(merge); err != nil || string(own.Server) != "edge+" {
+		t.Errorf("at first: %v, kept %q", err, own.Server)
 	}
-	if err := r(merge); !errors.Is(err, s.down) || strings.HasSuffix(string(own), "++") {
-		t.Errorf("later: got %v, kept %q; want it to be kept when the others can be reached", err, own)
+	if err := r(merge); !errors.Is(err, s.down) || string(own.Server) != "edge+" {
+		t.Errorf("later: got %v, kept %q; want it to be kept when the others can be reached", err, own.Server)
 	}
 }
 

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"mcpschedd/internal/config"
@@ -55,23 +54,20 @@ func keptTogether(update keeper, key func() string, own speculate.Learned) specu
 		own = speculate.InMemory()
 	}
 	begun := false
-	return func(merge func([]byte) ([]byte, error)) error {
-		return own(func(stored []byte) (next []byte, err error) {
+	return func(merge func(speculate.State) (speculate.State, error)) error {
+		return own(func(stored speculate.State) (next speculate.State, err error) {
 			as := key()
 			if as == "" {
 				return merge(stored)
 			}
-			copied, values := speculate.SplitLearned(stored)
 			ctx, cancel := context.WithTimeout(context.Background(), othersWithin)
 			defer cancel()
-			err = update(ctx, "learned:"+as, func(theirs []byte) (server []byte, err error) {
+			err = update(ctx, "learned:"+as, func(theirs []byte) ([]byte, error) {
 				if theirs == nil {
-					theirs = copied
+					theirs = stored.Server
 				}
-				if next, err = merge(slices.Concat(values, theirs)); err == nil {
-					server, _ = speculate.SplitLearned(next)
-				}
-				return server, err
+				next, err = merge(speculate.State{Server: theirs, Values: stored.Values})
+				return next.Server, err
 			})
 			if err != nil && !begun {
 				next, err = merge(stored)

@@ -15,6 +15,7 @@ import (
 
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/replay"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/tune"
 )
 
@@ -106,11 +107,11 @@ func (t *tuning) readLearned(k lastKnown) error {
 	if _, err := os.Stat(t.dir.Path("learned")); err != nil {
 		return nil // to look for more would make the folder
 	}
-	err := k.Learned(func(state []byte) ([]byte, error) {
-		if len(state) == 0 {
-			return nil, errOnlyRead
+	err := k.Learned(func(learned speculate.State) (speculate.State, error) {
+		if len(learned.Server) == 0 {
+			return learned, errOnlyRead
 		}
-		return nil, cmp.Or(t.tuner.Learned(k.name(), state), errOnlyRead)
+		return learned, cmp.Or(t.tuner.Learned(k.name(), learned), errOnlyRead)
 	})
 	if errors.Is(err, errOnlyRead) {
 		return nil

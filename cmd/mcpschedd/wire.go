@@ -201,14 +201,15 @@ func learned(at workplace, dir state.Dir, name string, r config.Resolved) specul
 		parts = append(parts, map[string]string(r.Env), map[string]string(r.Headers))
 	}
 	folder := "learned/" + name + "-" + fingerprint(parts...)[:16]
-	return func(merge func([]byte) ([]byte, error)) error {
-		return dir.Update(server, func(known []byte) (next []byte, err error) {
-			err = dir.Update(folder, func(values []byte) ([]byte, error) {
-				state, err := merge(append(values, known...))
-				next, values = speculate.SplitLearned(state)
-				return values, err
+	return func(merge func(speculate.State) (speculate.State, error)) error {
+		return dir.Update(server, func(known []byte) ([]byte, error) {
+			next := speculate.State{Server: known}
+			err := dir.Update(folder, func(values []byte) (_ []byte, err error) {
+				next.Values = values
+				next, err = merge(next)
+				return next.Values, err
 			})
-			return next, err
+			return next.Server, err
 		})
 	}
 }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/state"
 )
 
@@ -17,7 +17,7 @@ func TestLearnedByServerAndFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored := func(folder, account, next string) (before string) {
+	stored := func(folder, account string, next speculate.State) (before speculate.State) {
 		t.Helper()
 		t.Chdir(folder)
 		server := config.Resolved{Command: "server"}
@@ -25,11 +25,11 @@ func TestLearnedByServerAndFolder(t *testing.T) {
 			server.Env = config.Secrets{"ACCOUNT": account}
 		}
 		only := errors.New("only read")
-		err := learned(ownWorkplace(), dir, "x", server)(func(stored []byte) ([]byte, error) {
-			if before = string(stored); next == "" {
-				return nil, only
+		err := learned(ownWorkplace(), dir, "x", server)(func(stored speculate.State) (speculate.State, error) {
+			if before = stored; next.Server == nil {
+				return next, only
 			}
-			return []byte(next), nil
+			return next, nil
 		})
 		if err != nil && !errors.Is(err, only) {
 			t.Fatal(err)
@@ -37,8 +37,8 @@ func TestLearnedByServerAndFolder(t *testing.T) {
 		return before
 	}
 	one, other := t.TempDir(), t.TempDir()
-	const state = "0 {\"v\":6}\n1 server tool\n2 values constants\nconcurrency: serial\n"
-	if got := stored(one, "", state); got != "" {
+	state := speculate.State{Server: []byte("tool"), Values: []byte("constants")}
+	if got := stored(one, "", state); len(got.Server)+len(got.Values) > 0 {
 		t.Errorf("at first: got %q", got)
 	}
 	stored(one, "a", state)
@@ -46,8 +46,8 @@ func TestLearnedByServerAndFolder(t *testing.T) {
 		folder, account string
 		want            bool
 	}{{one, "", true}, {other, "", false}, {one, "a", true}, {one, "b", false}, {other, "a", false}} {
-		got := stored(test.folder, test.account, "")
-		if !strings.Contains(got, "tool") || !strings.HasSuffix(got, "concurrency: serial\n") || strings.Contains(got, "constants") != test.want {
+		got := stored(test.folder, test.account, speculate.State{})
+		if string(got.Server) != "tool" || (string(got.Values) == "constants") != test.want {
 			t.Errorf("%v: got %q; want what belongs to the server, and its values: %v", test, got, test.want)
 		}
 	}

@@ -131,10 +131,10 @@ func BenchmarkMerge(b *testing.B) {
 			for range 120 {
 				w.session(m, 150, 3)
 			}
-			state, _ := m.Merge(nil)
+			state, _ := m.Merge(predict.State{})
 			other := model()
 			other.Merge(state)
-			b.SetBytes(int64(len(state)))
+			b.SetBytes(int64(len(state.Server) + len(state.Values)))
 			var snapshot, join, kept stopwatch
 			for b.Loop() {
 				b.StopTimer()

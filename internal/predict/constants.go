@@ -15,15 +15,15 @@ const (
 // topValues are the values that an argument has most often.
 type topValues struct {
 	Values []topValue
-	Total  sum // uses
+	total  sum // uses
 	Texts  shape
 }
 
 // topValue is a value by its hash: nothing here needs to know what it is.
 type topValue struct {
 	Value hash
-	N     sum
 	In    seenIn
+	n     sum
 }
 
 func (m *state) learnConstants(tool string, slots []slot, session uint64) {
@@ -53,7 +53,7 @@ func maySecret(name, value string) bool {
 }
 
 func (t *topValues) learn(v hash, session uint64) {
-	t.Total.Now++
+	t.total.Now++
 	i := slices.IndexFunc(t.Values, func(o topValue) bool { return o.Value == v })
 	switch {
 	case i >= 0:
@@ -63,27 +63,27 @@ func (t *topValues) learn(v hash, session uint64) {
 	default: // it takes the place of the weakest, each loss making the others weaker
 		i = 0
 		for k := range t.Values {
-			t.Values[k].N.Now *= 0.98
-			if t.Values[k].N.Now < t.Values[i].N.Now {
+			t.Values[k].n.Now *= 0.98
+			if t.Values[k].n.Now < t.Values[i].n.Now {
 				i = k
 			}
 		}
 		t.Values[i] = topValue{Value: v}
 	}
-	t.Values[i].N.Now++
+	t.Values[i].n.Now++
 	t.Values[i].In.see(session)
 }
 
 func (t *topValues) each(do func(*sum)) {
-	do(&t.Total)
+	do(&t.total)
 	for i := range t.Values {
-		do(&t.Values[i].N)
+		do(&t.Values[i].n)
 	}
 }
 
 // plus adds what another process saw.
 func (t *topValues) plus(o *topValues) {
-	t.Total.plus(o.Total)
+	t.total.plus(o.total)
 	t.Texts.plus(&o.Texts)
 	for _, v := range o.Values {
 		i := slices.IndexFunc(t.Values, func(w topValue) bool { return w.Value == v.Value })
@@ -92,7 +92,7 @@ func (t *topValues) plus(o *topValues) {
 			t.Values = append(t.Values, topValue{Value: v.Value})
 		}
 		if i >= 0 {
-			t.Values[i].N.plus(v.N)
+			t.Values[i].n.plus(v.n)
 			t.Values[i].In.join(v.In)
 		}
 	}
@@ -115,5 +115,5 @@ func (m *state) fixed(tool string, a slot) bool {
 	}
 	h := a.value.hash()
 	i := slices.IndexFunc(top.Values, func(o topValue) bool { return o.Value == h })
-	return i >= 0 && top.Values[i].In.public() && top.Values[i].N.Now*fixedShare >= top.Total.Now
+	return i >= 0 && top.Values[i].In.public() && top.Values[i].n.Now*fixedShare >= top.total.Now
 }

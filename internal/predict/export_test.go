@@ -1,9 +1,10 @@
 package predict
 
 import (
-	"bytes"
-	"fmt"
-	"hash/crc32"
+	"encoding/binary"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/valuemodel"
@@ -34,19 +35,29 @@ func (m *Model) Weight(trigger, target string) float64 {
 	most := float32(0)
 	for _, t := range m.learned.templates[trigger] {
 		if t.Target == target {
-			most = max(most, t.Support.Now)
+			most = max(most, t.support.Now)
 		}
 	}
 	return float64(most)
 }
 
-// Line is a state of some records.
-func Line(bodies ...string) []byte {
-	var b bytes.Buffer
-	for _, body := range bodies {
-		fmt.Fprintf(&b, "%08x %s\n", crc32.ChecksumIEEE([]byte(body)), body)
+// Unsealed is what stands in a part of a state behind its checksum.
+func Unsealed(part []byte) []byte { return part[len(firstLine)+8:] }
+
+// Sealed puts a right checksum before it.
+func Sealed(body []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(slices.Clip(firstLine), xxhash.Sum64(body)), body...)
+}
+
+// WithoutTools is a state without what is known of tools, and the count of sessions.
+func WithoutTools(s State) State {
+	m := newState()
+	if err := m.load(s); err != nil {
+		panic(err)
 	}
-	return b.Bytes()
+	clear(m.tools)
+	m.sessions = 0
+	return m.save()
 }
 
 // Open is how many candidates await their label.

@@ -72,7 +72,7 @@ func (f *features) weigh(c *candidate) {
 			k.features = append(k.features[:from], k.features[from+1:]...) // the bias once
 		}
 		if !again && g.e.turn == f.s.turn {
-			k.outcomes = append(k.outcomes, &g.t.Ranks[min(g.rank, len(g.t.Ranks)-1)])
+			k.outcomes = append(k.outcomes, &g.t.ranks[min(g.rank, len(g.t.ranks)-1)])
 		}
 	}
 	k.features = f.ofCandidate(k.features, c)

@@ -26,7 +26,7 @@ type Count struct {
 // Follows are the follow-ups that a state holds, as far as they can be said in the
 // words of the configuration: that knows no last element, no joined paths,
 // no values of earlier calls and of texts, and no failed calls.
-func Follows(stored []byte) ([]Follow, error) {
+func Follows(stored State) ([]Follow, error) {
 	m := newState()
 	err := m.load(stored)
 	var out []Follow
@@ -44,10 +44,10 @@ func Follows(stored []byte) ([]Follow, error) {
 func (t *template) counts() []Count {
 	most := 1
 	if t.Driver >= 0 {
-		most = min(t.Deepest+1, len(t.Ranks))
+		most = min(t.Deepest+1, len(t.ranks))
 	}
 	var out []Count
-	for _, o := range t.Ranks[:most] {
+	for _, o := range t.ranks[:most] {
 		out = append(out, Count{float64(o.Right.Now), float64(o.Of.Now)})
 	}
 	return out

@@ -62,7 +62,7 @@ func FuzzSession(f *testing.F) {
 			}
 		}
 		p.s.End()
-		if _, err := p.f.Merge(nil); err != nil {
+		if _, err := p.f.Merge(predict.State{}); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -13,7 +13,7 @@ import (
 func TestFollows(t *testing.T) {
 	m := model()
 	learn(t, m, 0, 20)
-	state, err := m.Merge(nil)
+	state, err := m.Merge(predict.State{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestFollows(t *testing.T) {
 	if !found {
 		t.Errorf("got %v, want get of each of the list", follows)
 	}
-	if _, err := predict.Follows([]byte("junk\n")); err == nil {
+	if _, err := predict.Follows(predict.State{Server: []byte("junk\n")}); err == nil {
 		t.Error("junk: got no error")
 	}
 }
@@ -50,7 +50,7 @@ func TestFollowsLeavesOut(t *testing.T) {
 		p.call("read", fmt.Sprintf(`{"offset":%d,"limit":20,"path":"/home/u/%d.txt"}`, 100*i+120, i), "text")
 		p.s.End()
 	}
-	state, _ := m.Merge(nil)
+	state, _ := m.Merge(predict.State{})
 	follows, err := predict.Follows(state)
 	if err != nil {
 		t.Fatal(err)

@@ -1,10 +1,7 @@
 package predict_test
 
 import (
-	"bytes"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -36,9 +33,9 @@ func item(i int) string  { return fmt.Sprintf(`{"id":"id-%d"}`, i) }
 func owner(i int) string { return fmt.Sprintf(`{"owner":"ann-%d"}`, i) }
 
 // state is all that a model would keep.
-func state(t testing.TB, m *predict.Model) []byte {
+func state(t testing.TB, m *predict.Model) predict.State {
 	t.Helper()
-	b, err := m.Merge(nil)
+	b, err := m.Merge(predict.State{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,12 +68,7 @@ func TestSharedHistory(t *testing.T) {
 // A lone session teaches sizes and latencies and nothing else: its calls follow
 // each other by chance.
 func TestLoneTeachesNothing(t *testing.T) {
-	// without is a state without what is known of tools, and the count of sessions.
-	without := func(state []byte) string {
-		lines := slices.Collect(strings.Lines(withoutSessions(state)))
-		return strings.Join(lines[:len(lines)-1], "")
-	}
-	play := func(lone bool) string {
+	play := func(lone bool) predict.State {
 		m := taught(t)
 		p := &historyPlayer{m: m, s: m.Begin(1<<32, lone), now: time.Unix(1e9, 0)}
 		for i := range 20 {
@@ -85,10 +77,10 @@ func TestLoneTeachesNothing(t *testing.T) {
 			p.call("other", item(i), "x")
 		}
 		p.s.End()
-		return without(state(t, m))
+		return predict.WithoutTools(state(t, m))
 	}
-	before := without(state(t, taught(t)))
-	if play(false) == before {
+	before := predict.WithoutTools(state(t, taught(t)))
+	if cmp.Diff(before, play(false)) == "" {
 		t.Fatal("a session that is not lone taught nothing") // so that the next comparison says something
 	}
 	if d := cmp.Diff(before, play(true)); d != "" {
@@ -99,7 +91,7 @@ func TestLoneTeachesNothing(t *testing.T) {
 // What is supposed leaves no trace: not in the model, and not in the session, which
 // goes on as one that supposed nothing.
 func TestSupposeChangesNothing(t *testing.T) {
-	play := func(supposing bool) (thought []predict.Candidate, after []byte) {
+	play := func(supposing bool) (thought []predict.Candidate, after predict.State) {
 		m := taught(t)
 		p := begin(t, m)
 		for i := range 6 {
@@ -125,7 +117,7 @@ func TestSupposeChangesNothing(t *testing.T) {
 	if d := cmp.Diff(thought, supposing, model); d != "" {
 		t.Errorf("the session thinks otherwise: %s", d)
 	}
-	if !bytes.Equal(after, afterwards) {
+	if cmp.Diff(after, afterwards) != "" {
 		t.Error("the model learned otherwise")
 	}
 }

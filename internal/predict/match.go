@@ -138,7 +138,7 @@ func (f *features) learned(e *event, out []match) []match {
 	m := f.s.m
 	var space [matchFeatures]hash
 	for _, t := range m.learned.templates[e.symbol] {
-		if t.Support.Now < minSupport || e.turn != f.s.turn && !t.anchored || !m.learned.mayFollow(t, f.s.id) || !enrich.Speculatable(f.target(t.Target).Model) {
+		if t.support.Now < minSupport || e.turn != f.s.turn && !t.anchored || !m.learned.mayFollow(t, f.s.id) || !enrich.Speculatable(f.target(t.Target).Model) {
 			continue
 		}
 		list, size := t.list(e)

@@ -86,7 +86,7 @@ func TestMemory(t *testing.T) {
 	if m.Stats().Dropped == 0 {
 		t.Errorf("the weights are not full: %+v", m.Stats())
 	}
-	kept, _ := m.Merge(nil)
+	kept, _ := m.Merge(predict.State{})
 	runtime.KeepAlive(m)
 	loaded := model()
 	before = used()
@@ -94,7 +94,7 @@ func TestMemory(t *testing.T) {
 		t.Error(err)
 	}
 	got = used() - before
-	t.Logf("a state of %.1f MB: %.1f MB, %+v", float64(len(kept))/(1<<20), float64(got)/(1<<20), loaded.Stats())
+	t.Logf("a state of %.1f MB: %.1f MB, %+v", float64(len(kept.Server)+len(kept.Values))/(1<<20), float64(got)/(1<<20), loaded.Stats())
 	if got > memoryBound {
 		t.Errorf("loaded: got %d bytes, want at most %d", got, memoryBound)
 	}

@@ -14,7 +14,7 @@ import (
 func TestMergeDoesNotRestoreThePast(t *testing.T) {
 	play := func(every int) float64 {
 		m := model()
-		var state []byte
+		var state predict.State
 		for i := range 2000 {
 			p := begin(t, m)
 			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), `{"items":[`+item(i)+`]}`)
@@ -42,7 +42,7 @@ func TestMergeDoesNotRestoreThePast(t *testing.T) {
 // changed is learned at the same pace after years.
 func TestCountsAreBounded(t *testing.T) {
 	m := configured(t, 0.5)
-	var state []byte
+	var state predict.State
 	change := func(i int, comes bool) float64 {
 		p := begin(t, m)
 		list(p, 100*i, 1)
@@ -116,7 +116,7 @@ func TestMergeOfProcessesThatBeganAtOnce(t *testing.T) {
 		return p.find("get", item(7777)).P
 	}
 	alone := expects(learn(0))
-	var state []byte
+	var state predict.State
 	for i := range 16 {
 		state, _ = learn(10 * i).Merge(state)
 	}
@@ -137,7 +137,7 @@ func TestMergeBesideLearning(t *testing.T) {
 		m, other := model(), model()
 		learn(t, m, 0, 10)
 		learn(t, other, 1000, 10)
-		state, _ := other.Merge(nil)
+		state, _ := other.Merge(predict.State{})
 		for i := range 5 {
 			s := m.Snapshot()
 			learn(t, m, 10+10*i, 5)
@@ -171,7 +171,7 @@ func TestMergeBesideLearning(t *testing.T) {
 // them wrote last, and whether one of them then reads what it wrote itself.
 func TestMergeInTurns(t *testing.T) {
 	models := []*predict.Model{model(), model()}
-	var state []byte
+	var state predict.State
 	for i, at := range []int{0, 0, 1, 0, 0, 0, 1, 1, 0, 1} {
 		learn(t, models[at], 10*i, 10)
 		state, _ = models[at].Merge(state)
@@ -188,22 +188,22 @@ func TestMergeInTurns(t *testing.T) {
 	}
 }
 
-// A state that is gone or that was changed in any line is read: what this process kept there is
+// A state that is gone or that was changed in any byte is read: what this process kept there is
 // not kept for it.
 func TestMergeWithAStateThatIsNotOurs(t *testing.T) {
 	m := model()
 	learn(t, m, 0, 10)
-	m.Merge(nil)
-	m.Merge(nil)
+	m.Merge(predict.State{})
+	m.Merge(predict.State{})
 	if got := m.Weight("list", "get"); got > 0 {
 		t.Errorf("got a weight of %.2f of what was forgotten", got)
 	}
-	state, _ := m.Merge(nil)
+	state, _ := m.Merge(predict.State{})
 	learn(t, m, 10, 10)
 	state, _ = m.Merge(state)
-	broken := bytes.Replace(state, []byte("list"), []byte("lost"), 1)
-	if _, err := m.Merge(broken); err == nil {
-		t.Error("a line that was damaged is not missed")
+	state.Server = bytes.Replace(state.Server, []byte("list"), []byte("lost"), 1)
+	if _, err := m.Merge(state); err == nil {
+		t.Error("a part that was damaged is not missed")
 	}
 }
 
@@ -215,7 +215,7 @@ func TestMergeKeepsWhatOneSessionKnows(t *testing.T) {
 		p := begin(t, m)
 		file := func(i int) string { return fmt.Sprintf("src/file-%d.go", i) }
 		read := func(i int) string { return fmt.Sprintf(`{"path":"/home/ann/work/%s"}`, file(i)) }
-		var state []byte
+		var state predict.State
 		for i := range 6 {
 			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), file(i)+"\n")
 			p.s.Guesses(p.now)
@@ -240,7 +240,7 @@ func TestLabelAfterMerge(t *testing.T) {
 	p := begin(t, m)
 	p.call("list", `{"n":5}`, `{"items":[{"id":"id-77"}]}`)
 	p.find("get", `{"id":"id-77"}`)
-	right := func(state []byte) (n float64) {
+	right := func(state predict.State) (n float64) {
 		follows, err := predict.Follows(state)
 		if err != nil {
 			t.Fatal(err)
@@ -252,7 +252,7 @@ func TestLabelAfterMerge(t *testing.T) {
 		}
 		return n
 	}
-	before, _ := m.Merge(nil)
+	before, _ := m.Merge(predict.State{})
 	p.call("get", `{"id":"id-77"}`, "x")
 	after, _ := m.Merge(before)
 	if got := right(after) - right(before); got < 0.9 {

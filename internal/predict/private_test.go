@@ -81,7 +81,7 @@ func TestPrivateStaysPrivate(t *testing.T) {
 		models := []*predict.Model{model(), model(), model()}
 		players := make(map[[2]uint64]*historyPlayer) // process and session → its end of it
 		merging := make(map[int]merge)
-		var state []byte
+		var state predict.State
 		n := 0
 		check := func(p *historyPlayer, id uint64) {
 			candidates := append(p.s.Guesses(p.now), suppose(p, "list", fmt.Sprintf(`{"n":%d}`, n), `{"id":"id-77"}`)...)
@@ -124,8 +124,8 @@ func TestPrivateStaysPrivate(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if told := s.told(string(next), 0); len(told) > 0 {
-					t.Fatalf("the state holds %v, of %v:\n%s", told, s.usedBy[told[0]], next)
+				if told := s.told(held(next), 0); len(told) > 0 {
+					t.Fatalf("the state holds %v, of %v:\n%q", told, s.usedBy[told[0]], held(next))
 				}
 				written := rapid.IntRange(0, 4).Draw(t, "written") > 0
 				if written {
@@ -161,14 +161,14 @@ func TestPrivateStaysPrivate(t *testing.T) {
 // What three sessions used is told to a fourth, whichever processes they were in.
 func TestPublicTravels(t *testing.T) {
 	for kind, use := range kinds {
-		var state []byte
+		var state predict.State
 		for id := range uint64(public + 1) {
 			m := model()
 			if _, err := m.Merge(state); err != nil {
 				t.Fatal(err)
 			}
 			p := &historyPlayer{m: m, s: m.Begin(id+1, false), now: began}
-			if told := strings.Contains(string(state), value(kind, 0)); told != (id == public) {
+			if told := strings.Contains(held(state), value(kind, 0)); told != (id == public) {
 				t.Errorf("kind %d: after %d sessions it stands in the state: %v", kind, id, told)
 			}
 			if id < public {

@@ -3,152 +3,147 @@ package predict
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"encoding/gob"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
 )
 
-// StateVersion is the first line of a state. Another one is not read.
-const StateVersion = 6
+// StateVersion is that of a state. Another one is not read.
+const StateVersion = 7
 
-// A state is lines, each with a checksum, so that what is damaged costs no more than the line
-// that it is in: the version, then records. Each says whether it belongs to the server, wherever
-// it is used, or holds values that its sessions used, which belong to the folder they worked in.
-const (
-	serverPart = "server"
-	valuesPart = "values"
-)
+// State is what was learned, as it is kept: what belongs to the server, wherever it is used, and
+// the values that its sessions used, which belong to the folder they worked in. What fewer
+// sessions used than make it public is there as hashes alone, and what looks like a secret is
+// not there at all.
+type State struct{ Server, Values []byte }
 
-// record is what one line holds: a part of what was learned, as gob with its line breaks
-// escaped, as JSON takes five times as long. What fewer sessions used than make it public is
-// there as hashes alone, and what looks like a secret is not there at all.
-type record struct {
-	Sessions  int
-	Pauses    *sketch
-	Bars      []savedBar
-	Weights   []byte
-	Templates []*template
-	Sightings []*sightings
-	Constants []savedConstants
-	Tools     []savedTool
-	Edges     []savedEdge
+// serverPart is what the server's part holds. Numbers are all that was counted: gob takes ten
+// times as long to write a number of its own.
+type serverPart struct {
+	Sessions    int
+	Concurrency Concurrency
+	Bars        [][2]string // tool and why
+	Weights     []byte
+	Templates   []*template
+	Edges       [][2]string // trigger and target
+	Tools       []string
+	Numbers     []byte
+
+	pauses *sketch
+	edges  []*sum
+	tools  []*toolStats
 }
 
-type (
-	savedBar       struct{ Tool, Why string }
-	savedConstants struct {
-		Of  hash
-		Top *topValues
+func (p *serverPart) each(do func(*sum)) {
+	p.pauses.each(do)
+	for _, t := range p.Templates {
+		t.each(do)
 	}
-	savedTool struct {
-		Name  string
-		Stats *toolStats
+	for _, labels := range p.edges {
+		do(labels)
 	}
-	savedEdge struct {
-		Trigger, Target string
-		Labels          sum
+	for _, t := range p.tools {
+		t.each(do)
 	}
-)
+}
 
-const perLine = 4096 // things in one record
+// valuesPart is what the other one holds.
+type valuesPart struct {
+	Templates []*template
+	Sightings []*sightings
+	Arguments []hash // of constants
+	Constants []*topValues
+	Numbers   []byte
+}
 
-var firstLine = appendLine(nil, fmt.Appendf(nil, `{"v":%d}`, StateVersion))
+func (p *valuesPart) each(do func(*sum)) {
+	for _, t := range p.Templates {
+		t.each(do)
+	}
+	for _, top := range p.Constants {
+		top.each(do)
+	}
+}
 
 // save writes the state, in an order that does not depend on chance.
-func (m *state) save() []byte {
-	out := slices.Clone(firstLine)
-	put := func(part string, r record) {
-		var body bytes.Buffer
-		body.WriteString(part + " ")
-		if err := gob.NewEncoder(&body).Encode(r); err != nil {
-			panic(err) // numbers and texts can be written
-		}
-		out = appendLine(out, escape(body.Bytes()))
-	}
-	var bars []savedBar
-	for _, tool := range slices.Sorted(maps.Keys(m.bars)) {
-		bars = append(bars, savedBar{tool, m.bars[tool]})
-	}
-	put(serverPart, record{Sessions: m.sessions, Pauses: &m.pauses, Bars: bars}) // first, as a file may be cut off
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(m.weights.of)), 4*perLine) {
-		saved := make([]byte, 0, len(some)*weightSize)
-		for _, f := range some {
-			saved = appendWeight(saved, f, m.weights.of[f])
-		}
-		put(serverPart, record{Weights: saved})
-	}
+func (m *state) save() State {
 	own, with := m.shareable()
-	for some := range slices.Chunk(own, perLine) {
-		put(serverPart, record{Templates: some})
+	s := serverPart{Sessions: m.sessions, Concurrency: m.concurrency, Templates: own, pauses: &m.pauses}
+	for _, tool := range slices.Sorted(maps.Keys(m.bars)) {
+		s.Bars = append(s.Bars, [2]string{tool, m.bars[tool]})
 	}
-	for some := range slices.Chunk(with, perLine) {
-		put(valuesPart, record{Templates: some})
+	s.Weights = make([]byte, 0, len(m.weights.of)*weightSize)
+	for _, f := range slices.Sorted(maps.Keys(m.weights.of)) {
+		s.Weights = appendWeight(s.Weights, f, m.weights.of[f])
 	}
-	for some := range slices.Chunk(m.newestSightings(), perLine) {
-		put(valuesPart, record{Sightings: some})
-	}
-	for some := range slices.Chunk(slices.Sorted(maps.Keys(m.constants)), perLine) {
-		var r record
-		for _, h := range some {
-			r.Constants = append(r.Constants, savedConstants{h, m.constants[h]})
-		}
-		put(valuesPart, r)
-	}
-	var edges []savedEdge
 	for _, n := range slices.SortedFunc(maps.Keys(m.edges), compareEdges) {
-		edges = append(edges, savedEdge{n.trigger, n.target, *m.edges[n]})
+		s.Edges, s.edges = append(s.Edges, [2]string{n.trigger, n.target}), append(s.edges, m.edges[n])
 	}
-	put(serverPart, record{Edges: edges})
-	var tools []savedTool
 	for _, name := range slices.Sorted(maps.Keys(m.tools)) {
-		tools = append(tools, savedTool{name, m.tools[name]})
+		s.Tools, s.tools = append(s.Tools, name), append(s.tools, m.tools[name])
 	}
-	put(serverPart, record{Tools: tools})
+	s.Numbers = numbers(s.each)
+	v := valuesPart{Templates: with, Sightings: m.newestSightings()}
+	for _, h := range slices.Sorted(maps.Keys(m.constants)) {
+		v.Arguments, v.Constants = append(v.Arguments, h), append(v.Constants, m.constants[h])
+	}
+	v.Numbers = numbers(v.each)
+	return State{sealed(s), sealed(v)}
+}
+
+// numbers writes numbers. Most are small and whole or 0, which takes a byte.
+func numbers(each func(func(*sum))) (out []byte) {
+	each(func(s *sum) { out = binary.AppendUvarint(out, uint64(bits.ReverseBytes32(math.Float32bits(s.Now)))) })
 	return out
 }
 
-// mark tells states apart by their records, in whatever order those are. The version, which
-// stands in each part that a state is divided into, does not count.
-type mark uint64
+var errDamaged = errors.New("state: damaged: learning begins anew")
 
-func markOf(stored []byte) (m mark) {
-	for line := range bytes.Lines(stored) {
-		if !bytes.Equal(line, firstLine) {
-			m += mark(xxhash.Sum64(line))
-		}
+// count reads numbers, which then count as kept.
+func count(saved []byte, each func(func(*sum))) error {
+	sound := true
+	each(func(s *sum) {
+		x, n := binary.Uvarint(saved)
+		s.Now = math.Float32frombits(bits.ReverseBytes32(uint32(x)))
+		s.base = s.Now
+		sound = sound && n > 0 && s.sound()
+		saved = saved[max(n, 0):]
+	})
+	if !sound || len(saved) > 0 {
+		return errDamaged
 	}
-	return m
+	return nil
 }
 
-func appendLine(out, body []byte) []byte {
-	return append(append(fmt.Appendf(out, "%08x ", crc32.ChecksumIEEE(body)), body...), '\n')
-}
+var firstLine = fmt.Appendf(nil, "learned %d\n", StateVersion)
 
-// escape takes the line breaks out of a body.
-func escape(body []byte) []byte {
-	return bytes.ReplaceAll(bytes.ReplaceAll(body, []byte(`\`), []byte(`\\`)), []byte("\n"), []byte(`\n`))
-}
-
-func unescape(body []byte) []byte {
-	out := make([]byte, 0, len(body))
-	for {
-		at := bytes.IndexByte(body, '\\')
-		if at < 0 || at+1 == len(body) {
-			return append(out, body...)
-		}
-		c := body[at+1]
-		if c == 'n' {
-			c = '\n'
-		}
-		out = append(append(out, body[:at]...), c)
-		body = body[at+2:]
+// sealed is a part of a state behind its version and its checksum.
+func sealed(part any) []byte {
+	var body bytes.Buffer
+	if err := gob.NewEncoder(&body).Encode(part); err != nil {
+		panic(err) // numbers and texts can be written
 	}
+	out := binary.BigEndian.AppendUint64(slices.Clip(firstLine), xxhash.Sum64(body.Bytes()))
+	return append(out, body.Bytes()...)
+}
+
+// open reads what sealed has written.
+func open(kept []byte, part any) error {
+	sum, known := bytes.CutPrefix(kept, firstLine)
+	switch {
+	case !known:
+		return fmt.Errorf("state: want version %d: learning begins anew", StateVersion)
+	case len(sum) < 8 || xxhash.Sum64(sum[8:]) != binary.BigEndian.Uint64(sum):
+		return errDamaged
+	}
+	return gob.NewDecoder(bytes.NewReader(sum[8:])).Decode(part)
 }
 
 // shareable are the templates that may be kept: those that belong to the server, and those
@@ -182,131 +177,103 @@ func (t *template) secret() bool {
 	return !t.harmless
 }
 
-// load reads what it can of a state: a line that is cut off or does not match its
-// checksum is left out.
-func (m *state) load(stored []byte) error {
-	if len(stored) == 0 {
-		return nil
+// load reads a state. A part that is damaged or of another version is left out.
+func (m *state) load(stored State) error {
+	var server, values error
+	if len(stored.Server) > 0 {
+		server = m.loadServer(stored.Server)
 	}
-	lines, bad, known := 0, 0, false
-	for line := range bytes.Lines(stored) {
-		lines++
-		body, err := checked(line)
-		if err != nil {
-			bad++
-			continue
-		}
-		var is int
-		if _, err := fmt.Sscanf(string(body[:min(len(body), 20)]), `{"v":%d`, &is); err == nil {
-			if is != StateVersion {
-				return fmt.Errorf("state: version %d, want %d: learning begins anew", is, StateVersion)
-			}
-			known = true
-			continue
-		}
-		if !known {
-			continue
-		}
-		if r, err := readRecord(body); err == nil {
-			m.take(r)
-		} else {
-			bad++
-		}
+	if len(stored.Values) > 0 {
+		values = m.loadValues(stored.Values)
 	}
-	if bad > 0 || !known {
-		return fmt.Errorf("state: %d of %d lines cannot be read", bad, lines)
+	return errors.Join(server, values)
+}
+
+func (m *state) loadServer(kept []byte) error {
+	p := serverPart{pauses: &sketch{}}
+	if err := open(kept, &p); err != nil {
+		return err
+	}
+	if len(p.Edges) > maxEdges || len(p.Tools) > maxTools || len(p.Bars) > maxBars {
+		return errDamaged
+	}
+	for range p.Edges {
+		p.edges = append(p.edges, &sum{})
+	}
+	for range p.Tools {
+		p.tools = append(p.tools, &toolStats{})
+	}
+	if err := cmp.Or(whole(p.Templates), count(p.Numbers, p.each)); err != nil {
+		return err
+	}
+	m.sessions, m.concurrency, m.pauses = min(max(p.Sessions, 0), math.MaxInt32), p.Concurrency, *p.pauses
+	m.pauses.count()
+	for _, b := range p.Bars {
+		m.bar(b[0], b[1])
+	}
+	m.weights.load(p.Weights)
+	m.keepAll(p.Templates)
+	for i, n := range p.Edges {
+		m.edges[edgeName{n[0], n[1]}] = p.edges[i]
+	}
+	for i, name := range p.Tools {
+		t := p.tools[i]
+		for _, q := range []*sketch{&t.Latency, &t.Size, &t.Lead} {
+			q.count()
+		}
+		m.tools[name] = t
 	}
 	return nil
 }
 
-// checked is the body of a line.
-func checked(line []byte) ([]byte, error) {
-	sum, body, found := bytes.Cut(bytes.TrimSuffix(line, []byte{'\n'}), []byte{' '})
-	if !found || string(sum) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)) {
-		return nil, errors.New("state: a line that does not match its checksum")
+func (m *state) loadValues(kept []byte) error {
+	var p valuesPart
+	if err := open(kept, &p); err != nil {
+		return err
 	}
-	return body, nil
+	if len(p.Sightings) > maxSightings || len(p.Constants) > maxConstants || len(p.Arguments) != len(p.Constants) {
+		return errDamaged
+	}
+	if err := cmp.Or(whole(p.Templates), count(p.Numbers, p.each)); err != nil {
+		return err
+	}
+	m.keepAll(p.Templates)
+	for _, s := range p.Sightings {
+		m.sightings[s.Of] = s
+	}
+	for i, h := range p.Arguments {
+		m.constants[h] = p.Constants[i]
+	}
+	return nil
 }
 
-func readRecord(body []byte) (*record, error) {
-	_, saved, _ := bytes.Cut(body, []byte{' '})
-	r := new(record)
-	return r, gob.NewDecoder(bytes.NewReader(unescape(saved))).Decode(r)
-}
-
-// take puts one record of a state back, within the bounds of a model. What could not have been
-// counted is left out.
-func (m *state) take(r *record) {
-	m.sessions = max(m.sessions, min(r.Sessions, math.MaxInt32))
-	if r.Pauses != nil && kept(r.Pauses.each) {
-		m.pauses = *r.Pauses
-		m.pauses.count()
-	}
-	for _, b := range r.Bars {
-		m.bar(b.Tool, cmp.Or(b.Why, "barred"))
-	}
-	m.weights.load(r.Weights)
-	for _, t := range r.Templates {
-		if t.whole() && kept(t.each) && m.room(m.templates[t.Trigger]) {
+// keepAll puts templates back, as far as there is room.
+func (m *state) keepAll(all []*template) {
+	for _, t := range all {
+		if m.room(m.templates[t.Trigger]) {
 			t.seal()
 			m.keep(t)
 		}
 	}
-	for _, s := range r.Sightings {
-		if len(m.sightings) < maxSightings {
-			s.Last = min(s.Last, math.MaxInt32)
-			m.sightings[s.Of] = s
+}
+
+// whole says what is wrong if the parts of a template that was kept do not fit each other.
+func whole(all []*template) error {
+	for _, t := range all {
+		n := len(t.Sources)
+		if n > maxSlots || len(t.Kinds) != n || len(t.Names) != n || len(t.Pieces) != n+1 || t.Driver >= n || t.Driver < -1 || t.Deepest < 0 || t.Deepest >= maxRank {
+			return errDamaged
 		}
-	}
-	for _, c := range r.Constants {
-		if c.Top != nil && kept(c.Top.each) && len(m.constants) < maxConstants {
-			c.Top.Values = c.Top.Values[:min(len(c.Top.Values), maxTop)]
-			m.constants[c.Of] = c.Top
-		}
-	}
-	for _, t := range r.Tools {
-		if t.Stats != nil && kept(t.Stats.each) && len(m.tools) < maxTools {
-			for _, q := range []*sketch{&t.Stats.Latency, &t.Stats.Size, &t.Stats.Lead} {
-				q.count()
+		for i := range t.Sources {
+			s := &t.Sources[i]
+			many := s.Pick == every || s.Pick == beside
+			if many && s.From != fromResult || (s.Pick == every) != (i == t.Driver) || many && t.Driver < 0 || s.Pick > first || s.Pick < beside ||
+				s.From == fromConstant && (s.Value.kind != t.Kinds[i] || !s.Value.valid()) {
+				return errDamaged
 			}
-			m.tools[t.Name] = t.Stats
 		}
 	}
-	for _, e := range r.Edges {
-		if e.Labels.sound() && len(m.edges) < maxEdges {
-			e.Labels.base = e.Labels.Now
-			m.edges[edgeName{e.Trigger, e.Target}] = &e.Labels
-		}
-	}
-}
-
-// kept has numbers count as kept, and reports whether they could have been counted.
-func kept(each func(func(*sum))) bool {
-	all := true
-	each(func(s *sum) {
-		s.base = s.Now
-		all = all && s.sound()
-	})
-	return all
-}
-
-// whole reports whether the parts of a template that was kept fit each other.
-func (t *template) whole() bool {
-	n := len(t.Sources)
-	if n > maxSlots || len(t.Kinds) != n || len(t.Names) != n || len(t.Pieces) != n+1 || t.Driver >= n || t.Driver < -1 || t.Deepest < 0 || t.Deepest >= maxRank {
-		return false
-	}
-	for i := range t.Sources {
-		s := &t.Sources[i]
-		many := s.Pick == every || s.Pick == beside
-		if many && s.From != fromResult || (s.Pick == every) != (i == t.Driver) || many && t.Driver < 0 || s.Pick > first || s.Pick < beside {
-			return false
-		}
-		if s.From == fromConstant && (s.Value.kind != t.Kinds[i] || !s.Value.valid()) {
-			return false
-		}
-	}
-	return true
+	return nil
 }
 
 // valid reports whether a scalar is one that can be written.

@@ -1,7 +1,6 @@
 package predict_test
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,7 +49,7 @@ func TestSuppose(t *testing.T) {
 
 // To suppose leaves no trace: the session goes on as one that did not.
 func TestSupposeLeavesNoTrace(t *testing.T) {
-	run := func(suppose bool) (learned []byte, foreseen string) {
+	run := func(suppose bool) (learned predict.State, foreseen string) {
 		p := play(predict.New(predict.Options{Tool: chain(t).tool, Learn: true, ShadowLabels: 1}))
 		for i := range 6 {
 			p.call("list", `{}`, fmt.Sprintf(`[{"n":%d},{"n":%d}]`, i, i+100))
@@ -66,7 +65,7 @@ func TestSupposeLeavesNoTrace(t *testing.T) {
 			foreseen += fmt.Sprintln(g.Key.Tool, g.Key.Arguments, g.P, g.Reason)
 		}
 		p.s.End()
-		state, err := p.f.Merge(nil)
+		state, err := p.f.Merge(predict.State{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +73,7 @@ func TestSupposeLeavesNoTrace(t *testing.T) {
 	}
 	with, foreseenWith := run(true)
 	without, foreseenWithout := run(false)
-	if !bytes.Equal(with, without) {
+	if cmp.Diff(with, without) != "" {
 		t.Error("the learned states differ")
 	}
 	if diff := cmp.Diff(foreseenWithout, foreseenWith); diff != "" {
@@ -276,7 +275,7 @@ func TestMerge(t *testing.T) {
 	}
 	p.s.End()
 	p.f.Bar("get_all", "it asked")
-	state, err := p.f.Merge(nil)
+	state, err := p.f.Merge(predict.State{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +290,7 @@ func TestMerge(t *testing.T) {
 	if got := q.f.Barred("get_all"); got != "it asked" {
 		t.Errorf("barred: got %q, want why", got)
 	}
-	if _, err := q.f.Merge([]byte("not a state")); err == nil {
+	if _, err := q.f.Merge(predict.State{Server: []byte("not a state")}); err == nil {
 		t.Error("a state that is none: got no error")
 	}
 }
@@ -324,7 +323,7 @@ func TestNestedDeep(t *testing.T) {
 		t.Error("what was learned before is proposed no more")
 	}
 	p.s.End()
-	state, _ := m.Merge(nil)
+	state, _ := m.Merge(predict.State{})
 	if _, err := model().Merge(state); err != nil {
 		t.Error(err)
 	}

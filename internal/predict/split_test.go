@@ -46,15 +46,14 @@ func TestSplit(t *testing.T) {
 	for i := range 20 {
 		use(first, uint64(i+1), "ocean", 100+7*i)
 	}
-	state, err := first.Merge(nil)
+	state, err := first.Merge(predict.State{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, values := predict.Split(state)
-	if bytes.Contains(server, []byte("ocean")) || !bytes.Contains(values, []byte("ocean")) {
-		t.Errorf("the values stand in the wrong part:\n%s\n%s", server, values)
+	if bytes.Contains(state.Server, []byte("ocean")) || !bytes.Contains(state.Values, []byte("ocean")) {
+		t.Errorf("the values stand in the wrong part:\n%q\n%q", state.Server, state.Values)
 	}
-	likely := func(state []byte) (p float64, takes time.Duration) {
+	likely := func(state predict.State) (p float64, takes time.Duration) {
 		m := model()
 		if _, err := m.Merge(state); err != nil {
 			t.Fatal(err)
@@ -66,14 +65,14 @@ func TestSplit(t *testing.T) {
 		}
 		return p, m.Usual("list").Latency.P50
 	}
-	p, takes := likely(server)
+	p, takes := likely(predict.State{Server: state.Server})
 	if p < 0.3 || takes == 0 {
 		t.Errorf("in another folder: got P %.2f, %v a call; want both known", p, takes)
 	}
-	if whole, _ := likely(append(values, server...)); whole < 0.3 {
+	if whole, _ := likely(state); whole < 0.3 {
 		t.Errorf("both parts: got P %.2f", whole)
 	}
-	if cold, _ := likely(nil); cold > 0.1 {
+	if cold, _ := likely(predict.State{}); cold > 0.1 {
 		t.Errorf("the test proves nothing: nothing is known, and P is %.2f", cold)
 	}
 }

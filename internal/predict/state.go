@@ -3,6 +3,8 @@ package predict
 import (
 	"maps"
 	"slices"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Bounds on a model.
@@ -23,7 +25,24 @@ type state struct {
 	bars      map[string]string // tool → why it is never run early again
 	pauses    sketch            // s from an answer to the session's next call
 	sessions  int
+
+	concurrency Concurrency
 }
+
+// Concurrency is the evidence of how the server works on several calls: pieces that say side by
+// side, and pieces that say one after the other. Of several processes the most counts.
+type Concurrency struct{ Parallel, Serial float64 }
+
+// Concurrency is what is known of that.
+func (m *Model) Concurrency() Concurrency { return m.learned.concurrency }
+
+// Works notes how the server works on several calls.
+func (m *Model) Works(c Concurrency) { m.learned.concurrency = c }
+
+// mark tells states apart.
+type mark [2]uint64
+
+func markOf(stored State) mark { return mark{xxhash.Sum64(stored.Server), xxhash.Sum64(stored.Values)} }
 
 func newState() *state {
 	return &state{
@@ -50,7 +69,7 @@ func (m *Model) Snapshot() *Snapshot {
 // this process kept last, that is what it has learned, and stored is not decoded. What of it
 // cannot be read is left out and reported; it is no reason not to go on. It may run beside the
 // model, and so may [Snapshot.Written].
-func (s *Snapshot) Join(stored []byte) (next []byte, err error) {
+func (s *Snapshot) Join(stored State) (next State, err error) {
 	all := s.learned
 	if markOf(stored) != s.was {
 		all = newState()
@@ -78,7 +97,7 @@ func (m *Model) Kept(s *Snapshot) {
 }
 
 // Merge is all of it at once: it returns the state to be kept, and the model goes on with that.
-func (m *Model) Merge(stored []byte) ([]byte, error) {
+func (m *Model) Merge(stored State) (State, error) {
 	s := m.Snapshot()
 	next, err := s.Join(stored)
 	s.Written()
@@ -154,6 +173,9 @@ func (m *state) adopt(old *state) {
 // plus adds what another process, or this one, learned since its state was loaded.
 func (m *state) plus(o *state) {
 	m.sessions = max(m.sessions, o.sessions)
+	if c := m.concurrency; o.concurrency.Parallel+o.concurrency.Serial >= c.Parallel+c.Serial {
+		m.concurrency = o.concurrency
+	}
 	m.pauses.plus(&o.pauses)
 	m.weights.plus(&o.weights)
 	for h, s := range o.sightings {
@@ -197,7 +219,7 @@ func (m *state) addTemplate(t *template) {
 		fresh := *t
 		saved := !t.personal && !t.secret()
 		if saved { // then what was kept of it was forgotten
-			fresh.Support, fresh.Ranks = sum{}, [4]outcome{}
+			fresh.support, fresh.ranks = sum{}, [4]outcome{}
 		}
 		if seen := m.sightings[t.id]; seen != nil && seen.In.public() {
 			fresh.personal = false
@@ -210,9 +232,9 @@ func (m *state) addTemplate(t *template) {
 	}
 	k := known[i]
 	k.harmless, k.personal = k.harmless || t.harmless, k.personal && t.personal
-	k.Support.plus(t.Support)
-	for r := range k.Ranks {
-		k.Ranks[r].plus(&t.Ranks[r])
+	k.support.plus(t.support)
+	for r := range k.ranks {
+		k.ranks[r].plus(&t.ranks[r])
 	}
 	k.Deepest = max(k.Deepest, t.Deepest)
 }

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"mcpschedd/internal/predict"
 )
@@ -34,7 +35,7 @@ func model() *predict.Model { return learner(learning{Target: reads}) }
 func TestStateGoesOn(t *testing.T) {
 	m := model()
 	learn(t, m, 0, 20)
-	state, err := m.Merge(nil)
+	state, err := m.Merge(predict.State{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func TestStateGoesOn(t *testing.T) {
 
 // One session a process, as clients start them.
 func TestLearnsAcrossProcesses(t *testing.T) {
-	var state []byte
+	var state predict.State
 	for i := range 20 {
 		m := model()
 		if _, err := m.Merge(state); err != nil {
@@ -69,7 +70,7 @@ func TestLearnsAcrossProcesses(t *testing.T) {
 func TestMergeLosesNoCounts(t *testing.T) {
 	start := model()
 	learn(t, start, 0, 5)
-	state, _ := start.Merge(nil)
+	state, _ := start.Merge(predict.State{})
 	var all []*predict.Model
 	for range 8 {
 		m := model()
@@ -97,36 +98,33 @@ func stride() int {
 	return 17
 }
 
-// withoutSessions is a state without its second line, which counts the sessions.
-func withoutSessions(state []byte) string {
-	lines := slices.Collect(strings.Lines(string(state)))
-	return strings.Join(slices.Delete(lines, 1, 2), "")
-}
+// held is all that a state says.
+func held(s predict.State) string { return string(s.Server) + string(s.Values) }
 
 // The same calls make the same state to the byte: nothing depends on the order of
 // maps.
 func TestStateIsReproducible(t *testing.T) {
-	play := func() []byte {
+	play := func() predict.State {
 		m := model()
 		learn(t, m, 0, 30)
-		first, _ := m.Merge(nil)
+		first, _ := m.Merge(predict.State{})
 		learn(t, m, 100, 30)
 		second, _ := m.Merge(first)
 		return second
 	}
-	if !bytes.Equal(play(), play()) {
+	if cmp.Diff(play(), play()) != "" {
 		t.Error("got two states")
 	}
 }
 
-// A state of another version is named with the one that is wanted, and learning
+// A state of another version is said not to be of the one that is wanted, and learning
 // begins anew.
 func TestOtherVersion(t *testing.T) {
-	old := predict.Line(`{"v":2}`, `{"sessions":9}`, `{"constants":{"h":1,"total":2,"values":[{"h":1,"n":2,"sessions":2,"last":1}]}}`)
+	old := predict.State{Server: []byte("learned 6\n12345678"), Values: []byte(`00000000 {"v":6}` + "\n")}
 	m := model()
 	next, err := m.Merge(old)
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprint("version 2, want ", predict.StateVersion)) {
-		t.Errorf("got error %v, want one that names both versions", err)
+	if err == nil || strings.Count(err.Error(), fmt.Sprint("want version ", predict.StateVersion)) != 2 {
+		t.Errorf("got error %v, want one of each part that names the version", err)
 	}
 	learn(t, m, 0, 15)
 	if next, err = m.Merge(next); err != nil {
@@ -139,47 +137,44 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// Whatever is cut off, the whole lines before it are read, and the result is sound.
-func TestStateCutOff(t *testing.T) {
+// damage says what a state whose parts were damaged is read as, and checks that what is made of
+// it is sound.
+func damage(t *testing.T, what string, s predict.State) *predict.Model {
+	t.Helper()
+	m := model()
+	after, err := m.Merge(s)
+	if err == nil {
+		t.Fatalf("%s: not noticed", what)
+	}
+	if _, err := model().Merge(after); err != nil {
+		t.Fatalf("%s: what was made of it: %v", what, err)
+	}
+	return m
+}
+
+// A part that is cut off, or of which a byte has changed, is begun anew, and the other one is
+// read.
+func TestDamagedState(t *testing.T) {
 	m := model()
 	learn(t, m, 0, 4)
 	m.Bar("put", "because")
-	state, _ := m.Merge(nil)
-	whole := bytes.IndexByte(state, '\n') + 1
-	whole += bytes.IndexByte(state[whole:], '\n') // the bar's line
-	for n := 0; n < len(state); n += stride() {
-		m := model()
-		after, err := m.Merge(state[:n])
-		if atLine := n == 0 || state[n-1] == '\n' || state[n] == '\n'; (err != nil) == atLine {
-			t.Fatalf("cut off at %d: got error %v", n, err)
-		}
-		if n >= whole && m.Barred("put") == "" {
-			t.Fatalf("cut off at %d: the bar is lost", n)
-		}
-		if n%(16*stride()) == 0 {
-			if _, err := model().Merge(after); err != nil {
-				t.Fatalf("cut off at %d: what was made of it: %v", n, err)
-			}
+	whole := state(t, m)
+	change := func(part []byte, n int) []byte {
+		part = bytes.Clone(part)
+		part[n] ^= byte(1 + n%255)
+		return part
+	}
+	for n := 1; n < len(whole.Server); n += stride() {
+		for how, server := range map[string][]byte{"cut off": whole.Server[:n], "changed": change(whole.Server, n)} {
+			damage(t, fmt.Sprintf("server's part %s at %d", how, n), predict.State{Server: server, Values: whole.Values})
 		}
 	}
-}
-
-// One changed byte costs the line it is in, or two if it made one of them, and
-// never goes unnoticed.
-func TestStateByteChanged(t *testing.T) {
-	m := model()
-	learn(t, m, 0, 4)
-	state, _ := m.Merge(nil)
-	first := bytes.IndexByte(state, '\n')
-	for n := 0; n < len(state); n += stride() {
-		broken := bytes.Clone(state)
-		broken[n] ^= byte(1 + n%255)
-		m := model()
-		if _, err := m.Merge(broken); err == nil {
-			t.Fatalf("byte %d: %q for %q was not noticed", n, broken[n], state[n])
-		}
-		if n > first && m.Stats().Weights+m.Stats().Templates == 0 {
-			t.Fatalf("byte %d: nothing was read", n)
+	for n := 1; n < len(whole.Values); n += stride() {
+		for how, values := range map[string][]byte{"cut off": whole.Values[:n], "changed": change(whole.Values, n)} {
+			what := fmt.Sprintf("values %s at %d", how, n)
+			if damage(t, what, predict.State{Server: whole.Server, Values: values}).Barred("put") == "" {
+				t.Fatalf("%s: the bar is lost", what)
+			}
 		}
 	}
 }
@@ -196,45 +191,39 @@ func TestStateHoldsNoSecrets(t *testing.T) {
 		p.call("once", fmt.Sprintf(`{"name":"private-%d"}`, i), "y")
 		p.s.End()
 	}
-	state, _ := m.Merge(nil)
+	state, _ := m.Merge(predict.State{})
 	for _, s := range []string{"hunter22", "ghp_", "value-of-a-result", "private-", "supposed"} {
-		if strings.Contains(string(state), s) {
+		if strings.Contains(held(state), s) {
 			t.Errorf("the state holds %q", s)
 		}
 	}
 }
 
+// Any bytes behind a right checksum.
 func FuzzState(f *testing.F) {
 	m := model()
 	learn(f, m, 0, 3)
 	m.Bar("put", "because")
-	state, _ := m.Merge(nil)
-	for line := range strings.Lines(string(state)) {
-		f.Add(line)
-	}
-	f.Fuzz(func(t *testing.T, line string) {
-		_, body, _ := strings.Cut(strings.TrimSpace(line), " ")
+	whole := state(f, m)
+	f.Add(predict.Unsealed(whole.Server), predict.Unsealed(whole.Values))
+	f.Fuzz(func(t *testing.T, server, values []byte) {
 		m := model()
-		m.Merge(predict.Line(fmt.Sprintf(`{"v":%d}`, predict.StateVersion), body))
+		m.Merge(predict.State{Server: predict.Sealed(server), Values: predict.Sealed(values)})
 		learn(t, m, 0, 2)
-		m.Merge(nil)
+		m.Merge(predict.State{})
 	})
 }
 
-// Any bytes in the place of a state.
+// Any bytes in the place of a part.
 func FuzzStateBytes(f *testing.F) {
 	m := model()
 	learn(f, m, 0, 2)
-	state, _ := m.Merge(nil)
-	f.Add(state, 0, byte(0))
-	f.Add(state[:len(state)/2], 100, byte(7))
-	f.Fuzz(func(t *testing.T, state []byte, at int, flip byte) {
-		state = bytes.Clone(state)
-		if len(state) > 0 {
-			state[uint(at)%uint(len(state))] ^= flip
-		}
+	whole := state(f, m)
+	f.Add(whole.Server, whole.Values)
+	f.Add(whole.Server[:len(whole.Server)/2], whole.Server)
+	f.Fuzz(func(t *testing.T, server, values []byte) {
 		m := model()
-		after, _ := m.Merge(state)
+		after, _ := m.Merge(predict.State{Server: server, Values: values})
 		learn(t, m, 0, 2)
 		if _, err := model().Merge(after); err != nil {
 			t.Errorf("what was made of it: %v", err)

@@ -24,11 +24,11 @@ type template struct {
 	Kinds   []kind
 	Names   []hash // tool and argument, of each
 	Sources []valueSource
-	Driver  int        // the argument that is read off a list, with a candidate for each value; -1
-	Support sum        // calls it explained, newer ones counting more
-	Ranks   [4]outcome // by the place in the list, in the turn after the trigger; the last one is all deeper ones
-	Deepest int        // the highest rank that was right
+	Driver  int // the argument that is read off a list, with a candidate for each value; -1
+	Deepest int // the highest rank that was right
 
+	support  sum        // calls it explained, newer ones counting more
+	ranks    [4]outcome // by the place in the list, in the turn after the trigger; the last one is all deeper ones
 	id       hash
 	anchored bool      // an argument comes from the trigger
 	personal bool      // it holds a value that is not public yet
@@ -114,9 +114,9 @@ func (m *state) support(s *Session, t *template, rank int) {
 		return
 	}
 	for _, o := range known {
-		o.Support.Now *= remember
+		o.support.Now *= remember
 		if o.id == t.id {
-			o.Support.Now++
+			o.support.Now++
 			o.Deepest = max(o.Deepest, min(rank, maxRank-1))
 			m.see(o, s)
 			return
@@ -124,7 +124,7 @@ func (m *state) support(s *Session, t *template, rank int) {
 	}
 	t.own()
 	t.Deepest = min(rank, maxRank-1)
-	t.Support.Now = max(1, float32(m.see(t, s)))
+	t.support.Now = max(1, float32(m.see(t, s)))
 	if m.room(known) {
 		m.keep(t)
 		return
@@ -167,23 +167,23 @@ func (t *template) own() {
 }
 
 func (t *template) each(do func(*sum)) {
-	do(&t.Support)
-	for i := range t.Ranks {
-		t.Ranks[i].each(do)
+	do(&t.support)
+	for i := range t.ranks {
+		t.ranks[i].each(do)
 	}
 }
 
 // worth is what eviction goes by: what a template explained, and above all how
 // often it was right.
 func (t *template) worth() float32 {
-	if t.Support.Now < minSupport {
-		return t.Support.Now // it makes no candidates
+	if t.support.Now < minSupport {
+		return t.support.Now // it makes no candidates
 	}
 	right := float32(0)
-	for _, o := range t.Ranks {
+	for _, o := range t.ranks {
 		right += o.Right.Now
 	}
-	return t.Support.Now + 4*right
+	return t.support.Now + 4*right
 }
 
 // produce makes the candidate of a template after a call, with one value of the

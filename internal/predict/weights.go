@@ -157,6 +157,7 @@ func appendWeight(dst []byte, f hash, w weight) []byte {
 
 // load reads weights as they are saved, without those that cannot be.
 func (m *weights) load(saved []byte) {
+	m.of = make(map[hash]weight, len(saved)/weightSize)
 	for ; len(saved) >= weightSize && len(m.of) < maxWeights; saved = saved[weightSize:] {
 		w := math.Float32frombits(binary.LittleEndian.Uint32(saved[8:]))
 		seen := math.Float32frombits(binary.LittleEndian.Uint32(saved[12:]))

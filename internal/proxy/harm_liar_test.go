@@ -141,10 +141,10 @@ func TestHarmHonest(t *testing.T) {
 // kept is where what is learned outlives a proxy.
 type kept struct {
 	mu    sync.Mutex
-	state []byte
+	state speculate.State
 }
 
-func (k *kept) learned(merge func([]byte) ([]byte, error)) error {
+func (k *kept) learned(merge func(speculate.State) (speculate.State, error)) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	next, err := merge(k.state)

@@ -11,6 +11,7 @@ import (
 
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/speculate"
 )
 
 // within reports whether a function is among those that have called this one.
@@ -111,8 +112,8 @@ func TestPanicInKeeping(t *testing.T) {
 	o := prefetching(t, mcptest.Options{Name: "one"})
 	var log lines
 	o.Log = slog.New(slog.NewTextHandler(&log, nil))
-	o.Upstreams[0].Learned = func(merge func([]byte) ([]byte, error)) error {
-		if _, err := merge(nil); err != nil {
+	o.Upstreams[0].Learned = func(merge func(speculate.State) (speculate.State, error)) error {
+		if _, err := merge(speculate.State{}); err != nil {
 			return err
 		}
 		panic("a fault of prediction")

@@ -242,11 +242,11 @@ func TestPrefetchedChain(t *testing.T) {
 
 // What was learned in one process is known in the next one.
 func TestPrefetchedLearned(t *testing.T) {
-	var kept []byte
+	var kept speculate.State
 	session := func(nth int) string {
 		o := prefetching(t, mcptest.Options{Name: "one"}, valuemodel.Rule{Pattern: "one/list", Source: "test", Layer: valuemodel.Layer{FollowUps: []valuemodel.FollowUp{}}})
 		o.Models, _ = valuemodel.Compile([]valuemodel.Rule{reading("one/echo", 0), reading("one/list", 0)})
-		o.Upstreams[0].Learned = func(merge func([]byte) ([]byte, error)) error {
+		o.Upstreams[0].Learned = func(merge func(speculate.State) (speculate.State, error)) error {
 			next, err := merge(kept)
 			kept = next
 			return err

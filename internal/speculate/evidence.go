@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/predict"
 )
 
 // Concurrency is how an upstream works on the calls that it has at the same time.
@@ -40,10 +41,19 @@ func believed(is Concurrency) Known {
 	return Known{}
 }
 
-// or is the one of two that has more evidence.
-func (k Known) or(o Known) Known {
-	if o.Parallel+o.Serial > k.Parallel+k.Serial {
-		return o
+// kept is what the next instance is to know of it.
+func (k Known) kept() predict.Concurrency {
+	if k.Is != Unknown {
+		k = believed(k.Is)
+	}
+	return predict.Concurrency{Parallel: k.Parallel, Serial: k.Serial}
+}
+
+// asKept is what was kept. What could not have been counted says nothing.
+func asKept(c predict.Concurrency) (k Known) {
+	if c.Parallel >= 0 && c.Serial >= 0 && c.Parallel+c.Serial <= mostEvidence {
+		k.Parallel, k.Serial = c.Parallel, c.Serial
+		k.decide()
 	}
 	return k
 }
@@ -178,11 +188,18 @@ func (e *evidence) note(said Concurrency) {
 	} else {
 		k.Parallel++
 	}
+	if k.decide(); 1-k.mean() >= sure {
+		e.overtaken = false
+	}
+}
+
+// decide says what an instance is by the evidence.
+func (k *Known) decide() {
 	switch p := k.mean(); {
 	case p >= sure:
 		k.Is = Parallel
 	case 1-p >= sure:
-		k.Is, e.overtaken = Serial, false
+		k.Is = Serial
 	case k.Is == Parallel && p < unsure, k.Is == Serial && 1-p < unsure:
 		k.Is = Unknown
 	}

@@ -1,5 +1,7 @@
 package speculate
 
+import "mcpschedd/internal/predict"
+
 // Throttle lets tests drive a throttle alone.
 type Throttle struct{ t throttle }
 
@@ -17,3 +19,6 @@ func (d *Scheduler) Followed(instance uint64) int {
 	defer d.mu.Unlock()
 	return len(d.instanceLocked(instance).calls)
 }
+
+func Kept(k Known) predict.Concurrency   { return k.kept() }
+func AsKept(c predict.Concurrency) Known { return asKept(c) }

@@ -1,10 +1,12 @@
 package speculate_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
 	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/speculate"
 )
 
@@ -130,20 +132,20 @@ func TestPresumeUsual(t *testing.T) {
 	}
 }
 
-// What is kept of an upstream ends with how it works on several calls, which is its server's.
-func TestSplitLearned(t *testing.T) {
-	for _, line := range []string{"", "concurrency: serial\n", "concurrency: parallel\n", "concurrency: 1.90 0.25\n"} {
-		server, values := speculate.SplitLearned([]byte("0 {\"v\":6}\n1 server tool\n2 values constants\n" + line))
-		if got, want := string(server), "0 {\"v\":6}\n1 server tool\n"+line; got != want {
-			t.Errorf("got %q of the server, want %q", got, want)
-		}
-		if got, want := string(values), "0 {\"v\":6}\n2 values constants\n"; got != want {
-			t.Errorf("got values %q, want %q", got, want)
+// How a server works on several calls is kept as it was found, but for what is no evidence.
+func TestConcurrencyIsKept(t *testing.T) {
+	for _, is := range []speculate.Known{{}, {Is: speculate.Serial, Serial: 3}, {Is: speculate.Parallel, Parallel: 3}, {Parallel: 1.9, Serial: 0.25}} {
+		if got := speculate.AsKept(speculate.Kept(is)); got != is {
+			t.Errorf("got %+v, want %+v", got, is)
 		}
 	}
-	for _, line := range []string{"concurrency: NaN 0\n", "concurrency: -1 2\n", "concurrency: 1e9 0\n", "concurrency: \n", "concurrency: 1"} {
-		if server, _ := speculate.SplitLearned([]byte("0 {\"v\":6}\n" + line)); string(server) != "0 {\"v\":6}\n"+line {
-			t.Errorf("%q: got %q, want the line left to the model, which says that it cannot be read", line, server)
+	sure := speculate.Known{Is: speculate.Serial, Parallel: 1, Serial: 8}
+	if got := speculate.AsKept(speculate.Kept(sure)); got.Is != speculate.Serial || got.Serial > 3 {
+		t.Errorf("got %+v: what was sure is to be turned by two pieces of evidence", got)
+	}
+	for _, c := range []predict.Concurrency{{Parallel: math.NaN()}, {Parallel: -1, Serial: 2}, {Parallel: 1e9}, {Serial: math.Inf(1)}} {
+		if got := speculate.AsKept(c); got != (speculate.Known{}) {
+			t.Errorf("%+v: got %+v, want nothing known", c, got)
 		}
 	}
 }

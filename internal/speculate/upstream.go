@@ -1,10 +1,7 @@
 package speculate
 
 import (
-	"bytes"
-	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"mcpschedd/internal/enrich"
@@ -24,16 +21,15 @@ type upstreams struct {
 
 // upstreamState is what is known of the calls to one upstream.
 type upstreamState struct {
-	model       *predict.Model
-	made        Rules               // it was made under
-	keep        Learned             // never nil
-	news        bool                // something was seen since it was kept
-	kept        time.Time           // when
-	keeping     chan keeping        // has what came of keeping it, which is under way; nil: it is not
-	again       bool                // once that is done, it is to be kept once more
-	at          *Upstream           // the lease of the session that is looked at
-	concurrency Known               // how its instances work on several calls
-	instances   map[uint64]struct{} // that sessions have called
+	model     *predict.Model
+	made      Rules               // it was made under
+	keep      Learned             // never nil
+	news      bool                // something was seen since it was kept
+	kept      time.Time           // when
+	keeping   chan keeping        // has what came of keeping it, which is under way; nil: it is not
+	again     bool                // once that is done, it is to be kept once more
+	at        *Upstream           // the lease of the session that is looked at
+	instances map[uint64]struct{} // that sessions have called
 }
 
 // at is what is known of an upstream, read from where it is kept when it is first needed.
@@ -54,7 +50,8 @@ func (u *upstreams) at(up *Upstream) *upstreamState {
 	})
 	if old != nil { // its rules have changed; its sessions begin anew
 		u.keepNow(old)
-		o.concurrency, o.instances, o.keep = old.concurrency, old.instances, old.keep
+		o.instances, o.keep = old.instances, old.keep
+		o.model.Works(old.model.Concurrency())
 	}
 	u.of[up.Key] = o
 	u.keepNow(o)
@@ -70,7 +67,7 @@ func (u *upstreams) called(o *upstreamState, instance uint64) {
 	o.news = true
 	if _, known := o.instances[instance]; !known {
 		o.instances[instance] = struct{}{}
-		u.scheduler.Presume(instance, o.concurrency, o.usual())
+		u.scheduler.Presume(instance, asKept(o.model.Concurrency()), o.usual())
 	}
 }
 
@@ -87,7 +84,7 @@ func (u *upstreams) took(r *Result, instance uint64) time.Duration {
 func (u *upstreams) left(up *Upstream) {
 	o := u.of[up.Key]
 	if o != nil {
-		o.concurrency = o.concurrency.or(u.scheduler.Known(up.Instance))
+		o.saw(u.scheduler.Known(up.Instance))
 	}
 	if up.Shared {
 		return
@@ -109,10 +106,17 @@ func (o *upstreamState) usual() map[string]enrich.Spread {
 	return all
 }
 
+// saw notes how an instance works on several calls, if that is better known than before.
+func (o *upstreamState) saw(k Known) {
+	if has := o.model.Concurrency(); k.Parallel+k.Serial >= has.Parallel+has.Serial {
+		o.model.Works(k.kept())
+	}
+}
+
 // InMemory keeps what was learned for as long as the process lives.
 func InMemory() Learned {
-	var kept []byte
-	return func(merge func([]byte) ([]byte, error)) error {
+	var kept State
+	return func(merge func(State) (State, error)) error {
 		next, err := merge(kept)
 		if err == nil {
 			kept = next
@@ -175,9 +179,8 @@ func (u *upstreams) keepNow(o *upstreamState) {
 
 // keeping is what came of keeping what was learned.
 type keeping struct {
-	model       *predict.Snapshot
-	panicked    bool
-	concurrency Known // what was stored of it
+	model    *predict.Snapshot
+	panicked bool
 }
 
 // keep joins what was learned of an upstream with what is stored, which other processes may
@@ -190,20 +193,20 @@ func (u *upstreams) keep(o *upstreamState) {
 	}
 	o.news, o.kept = false, time.Now()
 	for instance := range o.instances {
-		o.concurrency = u.scheduler.Known(instance).or(o.concurrency)
+		o.saw(u.scheduler.Known(instance))
 	}
-	own, name, store := o.concurrency, o.at.Name, o.keep
+	name, store := o.at.Name, o.keep
 	k := keeping{model: o.model.Snapshot()}
 	done := make(chan keeping, 1)
 	o.keeping = done
 	go func() {
 		k.panicked = !u.faults.recovering(func() {
-			err := store(func(stored []byte) (next []byte, err error) {
-				stored, k.concurrency = cutConcurrency(stored)
-				if next, err = k.model.Join(stored); err != nil {
+			err := store(func(stored State) (State, error) {
+				next, err := k.model.Join(stored)
+				if err != nil {
 					u.log.Warn("learned state not read in full; what is left of it is used", "upstream", name, "err", err)
 				}
-				return append(next, concurrencyLine(own.or(k.concurrency))...), nil
+				return next, nil
 			})
 			if err != nil {
 				u.log.Warn("learned state not kept", "upstream", name, "err", err)
@@ -226,7 +229,6 @@ func (u *upstreams) keep(o *upstreamState) {
 // written is no reason to stop learning.
 func (u *upstreams) kept(o *upstreamState, k keeping) {
 	o.keeping = nil
-	o.concurrency = o.concurrency.or(k.concurrency)
 	o.model.Kept(k.model)
 	if k.panicked {
 		o.keep = InMemory() // what was learned, its bars above all, still counts in this process
@@ -236,44 +238,8 @@ func (u *upstreams) kept(o *upstreamState, k keeping) {
 	}
 }
 
-// LearnedVersion is that of what is kept. What is of another one is not read.
+// State is what is kept of an upstream, and LearnedVersion its version: what is of another one
+// is not read.
+type State = predict.State
+
 const LearnedVersion = predict.StateVersion
-
-// SplitLearned divides what is kept of an upstream into what belongs to its server, in
-// whatever folder it is used, and the values of the sessions of one folder. Behind the values
-// the server's part is the whole again.
-func SplitLearned(state []byte) (server, values []byte) {
-	state, is := cutConcurrency(state)
-	server, values = predict.Split(state)
-	return append(server, concurrencyLine(is)...), values
-}
-
-// concurrencyLine is the last line of what is kept of an upstream, behind what the model
-// keeps: what is sure in a word, else the evidence so far; nil: there is nothing to say.
-func concurrencyLine(k Known) []byte {
-	switch {
-	case k.Is != Unknown:
-		return []byte("concurrency: " + k.Is.String() + "\n")
-	case k.Parallel+k.Serial > 0:
-		return fmt.Appendf(nil, "concurrency: %.2f %.2f\n", k.Parallel, k.Serial)
-	}
-	return nil
-}
-
-// cutConcurrency takes that line off.
-func cutConcurrency(stored []byte) (rest []byte, k Known) {
-	at := bytes.LastIndexByte(bytes.TrimSuffix(stored, []byte{'\n'}), '\n') + 1
-	said, is := strings.CutPrefix(string(stored[at:]), "concurrency: ")
-	switch {
-	case !is:
-		return stored, Known{}
-	case said == "serial\n":
-		return stored[:at], believed(Serial)
-	case said == "parallel\n":
-		return stored[:at], believed(Parallel)
-	}
-	if _, err := fmt.Sscanf(said, "%g %g\n", &k.Parallel, &k.Serial); err != nil || !(k.Parallel >= 0 && k.Serial >= 0 && k.Parallel+k.Serial <= mostEvidence) {
-		return stored, Known{} // no line of this: the model says that it cannot read it
-	}
-	return stored[:at], k
-}

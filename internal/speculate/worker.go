@@ -82,7 +82,7 @@ type Offered interface {
 
 // Learned keeps what was learned of an upstream: merge is given what is stored
 // and returns what is to be stored instead; other processes wait meanwhile.
-type Learned func(merge func(stored []byte) ([]byte, error)) error
+type Learned func(merge func(stored State) (State, error)) error
 
 // Rules say what is prefetched. With the zero value nothing is, and nothing is learned.
 type Rules struct {

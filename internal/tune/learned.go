@@ -89,7 +89,7 @@ func (t *Tuner) Calls(calls []replay.Call) {
 // Learned adds what was learned of an upstream live, as its state file has it, to what
 // recorded calls of it have taught. The state itself is left as it is, and what of it
 // cannot be read is left out.
-func (t *Tuner) Learned(upstream string, state []byte) error {
+func (t *Tuner) Learned(upstream string, state predict.State) error {
 	merged, unread := t.player(upstream).learner.Merge(state)
 	learned, err := predict.Follows(merged)
 	for _, f := range learned {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
 )
@@ -36,7 +37,7 @@ type Line struct {
 // Propose says what comes of all that was added.
 func (t *Tuner) Propose() Proposal {
 	for upstream := range maps.Clone(t.players) { // of recorded calls alone
-		_ = t.Learned(upstream, nil) // an empty state has no mistakes
+		_ = t.Learned(upstream, predict.State{}) // an empty state has no mistakes
 	}
 	names := slices.Collect(maps.Keys(t.tools))
 	names = slices.AppendSeq(names, maps.Keys(t.follows))

@@ -204,7 +204,7 @@ func TestAnyEvents(t *testing.T) {
 }
 
 // play teaches a learner that the first item of a list is got.
-func play(t *testing.T) []byte {
+func play(t *testing.T) predict.State {
 	known := map[string]predict.Tool{
 		"list": {Model: &valuemodel.Model{Upstream: "hub", Tool: "list"}},
 		"get":  {Model: &valuemodel.Model{Upstream: "hub", Tool: "get"}},
@@ -220,7 +220,7 @@ func play(t *testing.T) []byte {
 		s.Call(predict.Call{ID: 2, Turn: 2, Tool: "get", Arguments: fmt.Sprintf(`{"number":%d,"owner":"o%d"}`, 1000+i, i), At: at})
 		s.End()
 	}
-	state, err := m.Merge(nil)
+	state, err := m.Merge(predict.State{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestLearned(t *testing.T) {
 			if err := tuner.Learned("hub", state); err != nil {
 				t.Fatal(err)
 			}
-			if err := tuner.Learned("hub", []byte("junk")); err == nil {
+			if err := tuner.Learned("hub", predict.State{Server: []byte("junk")}); err == nil {
 				t.Error("junk is taken for a state")
 			}
 			p := tuner.Propose()

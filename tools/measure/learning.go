@@ -35,7 +35,7 @@ func learning(w io.Writer, o options, set string) error {
 	one := replay.New(s.options(model), arm)
 	one.Play(all)
 
-	var state []byte
+	var state predict.State
 	var learners []*predict.Model
 	shared := s.options(model)
 	shared.Learner = func(session int) *predict.Model { return learners[session%processes] }

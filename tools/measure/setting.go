@@ -144,7 +144,7 @@ func (s setting) play(o options, model func(string) *valuemodel.Model, learn boo
 		train = nil
 	}
 	if o.restart {
-		var state []byte
+		var state predict.State
 		var process *predict.Model
 		options.Learner = func(int) *predict.Model {
 			process = p.Forecast()
@@ -160,7 +160,7 @@ func (s setting) play(o options, model func(string) *valuemodel.Model, learn boo
 }
 
 // trained is the state after the training part.
-func (s setting) trained(model func(string) *valuemodel.Model, train []replay.Call) []byte {
+func (s setting) trained(model func(string) *valuemodel.Model, train []replay.Call) predict.State {
 	o := s.options(model)
 	var p *replay.Player
 	var learner *predict.Model
@@ -172,7 +172,7 @@ func (s setting) trained(model func(string) *valuemodel.Model, train []replay.Ca
 	}
 	p = replay.New(o)
 	p.Train(replay.Sessions(train))
-	state, _ := learner.Merge(nil)
+	state, _ := learner.Merge(predict.State{})
 	return state
 }
 
