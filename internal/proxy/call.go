@@ -240,19 +240,17 @@ func (f *fetching) answered(o dedup.Outcome) {
 	c := f.c
 	switch {
 	case o.Err == dedup.ErrJoinTimeout:
-		waited, done := time.Since(c.seen.call.At), f.done
-		f.done = func(o outcome) { o.from.joinWait = waited; done(o) }
+		c.seen.answer.joinWait = time.Since(c.seen.call.At)
 		f.alone()
 	case o.Alone:
 		f.alone()
 	case o.Err != nil:
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
-		f.own.answer, f.own.from.trial = withBackOff(f.own.answer, o), o.Trial
+		f.own.answer, c.seen.answer.from.Trial = withBackOff(f.own.answer, o), o.Trial
 		f.done(f.own)
 	default:
-		answer, from := c.stored(o)
-		f.done(outcome{answer: answer, from: from, complete: true})
+		f.done(outcome{answer: c.stored(o), complete: true})
 	}
 }
 

@@ -115,20 +115,18 @@ const (
 )
 
 // stored is the answer that came from the store or another call's flight.
-func (c *upstreamCall) stored(o dedup.Outcome) (upstream.Answer, source) {
-	from := source{
-		how: o.How, prefetched: o.Prefetched, backedOff: o.BackedOff, age: o.Age, took: o.Took, first: o.First, size: len(o.Body),
-	}
+func (c *upstreamCall) stored(o dedup.Outcome) upstream.Answer {
 	how, body := string(o.How), o.Body
+	c.seen.answer.from = o
 	// A note may stand for what the client already holds if the operator wants it, one
 	// id stands for one conversation, and no schema is promised.
 	refers := o.Same && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.part == nil && !c.lease.structured(c.tool)
 	if refers {
 		c.s.identity.delivered.Referenced(c.class.query.Key)
 		how, body = "reference", reference(o.Age)
-		from.spared = max(0, len(o.Body)-len(body))
+		c.seen.answer.spared = max(0, len(o.Body)-len(body))
 	}
-	return ownAnswer(withMeta(body, how, &o.Age, o.BackOff), o.Stateless), from
+	return ownAnswer(withMeta(body, how, &o.Age, o.BackOff), o.Stateless)
 }
 
 // withBackOff is an answer that was fetched, as the server wrote it unless there

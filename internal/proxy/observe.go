@@ -74,20 +74,6 @@ func (t *turns) end(now time.Time) {
 	t.heard = now
 }
 
-// source is the store, or another call's flight, as where an answer came from.
-type source struct {
-	how        dedup.Disposition // "": it was fetched for this call, or there is none
-	prefetched bool
-	backedOff  bool
-	age, took  time.Duration   // since the fetch behind it began; how long that took
-	first      *dedup.Prefetch // of which it is the first use; nil: of none
-	size       int             // bytes of it
-	spared     int             // bytes of it that a reference stood for
-
-	trial    dedup.Trial   // of one that was fetched: how it compares with what had been prefetched
-	joinWait time.Duration // for a prefetch that took too long, before the call was made by itself
-}
-
 // observed is a tools/call, or a prefetch, as its observers know it.
 type observed struct {
 	call     *speculate.Call // what they are told of its arrival
@@ -109,10 +95,13 @@ type span struct {
 
 // answerFacts are what the record says of an answer, before anything was added to it.
 type answerFacts struct {
-	from    source
-	size    int    // bytes
-	sum     uint64 // a hash; 0: not taken
-	inlined int    // results of other calls that were added to it
+	from    dedup.Outcome // of the store, where the answer was not fetched for this call; else its Trial alone
+	size    int           // bytes
+	spared  int           // bytes of it that a reference stood for
+	sum     uint64        // a hash; 0: not taken
+	inlined int           // results of other calls that were added to it
+
+	joinWait time.Duration // for a prefetch that took too long, before the call was made by itself
 }
 
 // watched is the call as the prefetch worker knows it; nil: that does not look at it.
@@ -127,7 +116,7 @@ func (o *observed) watched() *speculate.Call {
 // that it looks at, and of any that a prefetch was compared with or that waited for one
 // in vain.
 func (o *observed) wantsResult() bool {
-	return !o.told && (o.watched() != nil || o.answer.from.trial != dedup.NotTried || o.answer.from.joinWait > 0)
+	return !o.told && (o.watched() != nil || o.answer.from.Trial != dedup.NotTried || o.answer.joinWait > 0)
 }
 
 // completeMatters reports whether the store or an observer asks if another call may get
@@ -225,10 +214,10 @@ func (c *upstreamCall) noteResult(o outcome) {
 		return
 	}
 	a := &c.seen.answer
-	a.from, a.size, a.sum = o.from, len(o.answer.Result), 0
+	a.size, a.sum = len(o.answer.Result), 0
 	switch {
-	case o.from.how != "":
-		a.size = o.from.size
+	case a.from.How != "":
+		a.size = len(a.from.Body)
 	case c.class.kind.Reads():
 		a.sum = c.s.srv.recorder.sum(o)
 	}
@@ -259,7 +248,7 @@ func (c *upstreamCall) observeForPrefetch(now time.Time, o outcome, reply chan<-
 	r.told = true
 	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
 		At: now, Complete: r.watched() != nil && o.complete, Body: o.answer.Result, Took: r.timing.Took(), Alone: r.timing.Alone(),
-		Trial: r.answer.from.trial, JoinWait: r.answer.from.joinWait,
+		Trial: r.answer.from.Trial, JoinWait: r.answer.joinWait,
 	}, reply)
 }
 

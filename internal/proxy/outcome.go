@@ -16,7 +16,6 @@ import (
 // outcome is how a call has ended.
 type outcome struct {
 	answer   upstream.Answer
-	from     source        // of the answer, where it is another's
 	verdict  limit.Verdict // on the host that was asked
 	complete bool          // another call may get the same answer, as far as the call asks that
 	asks     bool          // the answer is questions: the call goes on

@@ -62,43 +62,36 @@ func loadVocabulary() { deliver.Tokens([]byte("now")) }
 
 // planOptions are what a plan of a session is checked against.
 func planOptions(ctx context.Context, s *session, params []byte) plan.Options {
-	f := toolFinder{s, s.srv.policy.Load()}
+	p := s.srv.policy.Load()
 	known := make(map[string]*plan.Tool) // of one plan
 	find := func(name string) *plan.Tool {
 		t, ok := known[name]
 		if !ok {
-			t = f.find(ctx, name)
+			t = s.planTool(ctx, p, name)
 			known[name] = t
 		}
 		return t
 	}
-	return plan.Options{Limits: f.p.Plans.Limits, Find: find, Names: f.names, Params: params}
+	return plan.Options{Limits: p.Plans.Limits, Find: find, Names: func() []string { return s.toolNames(p) }, Params: params}
 }
 
-// toolFinder finds the tools that a plan may call: those that its session sees by one
-// policy.
-type toolFinder struct {
-	s *session
-	p *policy
-}
-
-// find is what is known of a tool that a plan names, as it is listed or
+// planTool is what is known of a tool that a plan names, as it is listed or
 // configured; nil: the client could not call it either. A server that is starting is
 // waited for.
-func (f toolFinder) find(ctx context.Context, name string) *plan.Tool {
-	t, l := f.s.named(f.p, upstream.Tools, name)
-	if known := f.describe(ctx, l, t); known != nil {
+func (s *session) planTool(ctx context.Context, p *policy, name string) *plan.Tool {
+	t, l := s.named(p, upstream.Tools, name)
+	if known := s.modelled(ctx, p, l, t); known != nil {
 		known.Name = name
 		return known
 	}
-	t, l = f.s.configured(name)
-	known := f.describe(ctx, l, t)
+	t, l = s.configured(name)
+	known := s.modelled(ctx, p, l, t)
 	switch {
 	case known == nil:
 		return nil
 	case l.Offer() != nil:
-		known.Name = f.s.identity.view.nameOf(f.p, upstream.Tools, t)
-	case f.p.prefix: // it is not known whether there is a tool to bear a name
+		known.Name = s.identity.view.nameOf(p, upstream.Tools, t)
+	case p.prefix: // it is not known whether there is a tool to bear a name
 		known.Name = t.upstream + separator + t.name
 	default:
 		known.Name = t.name
@@ -109,13 +102,12 @@ func (f toolFinder) find(ctx context.Context, name string) *plan.Tool {
 	return known
 }
 
-// describe is what is known of an upstream's tool, but for the name it goes by; nil: it
+// modelled is what is known of an upstream's tool, but for the name it goes by; nil: it
 // has none such.
-func (f toolFinder) describe(ctx context.Context, l *leased, t target) *plan.Tool {
+func (s *session) modelled(ctx context.Context, p *policy, l *leased, t target) *plan.Tool {
 	if l == nil {
 		return nil
 	}
-	s, p := f.s, f.p
 	if l.Offer() == nil {
 		l.AwaitOffer(ctx)
 	}
@@ -182,11 +174,11 @@ func reading(m *valuemodel.Model, args []byte) bool {
 	return m.ClassOf(index.Get, namesOf(&index)).Reads()
 }
 
-// names are the names of all tools that a plan may call.
-func (f toolFinder) names() (out []string) {
-	for _, l := range f.s.leases.current() {
+// toolNames are the names of all tools that a plan may call.
+func (s *session) toolNames(p *policy) (out []string) {
+	for _, l := range s.leases.current() {
 		for _, item := range l.items(upstream.Tools) {
-			if name := f.s.identity.view.nameOf(f.p, upstream.Tools, target{l.Name(), item.Name}); name != "" {
+			if name := s.identity.view.nameOf(p, upstream.Tools, target{l.Name(), item.Name}); name != "" {
 				out = append(out, name)
 			}
 		}

@@ -72,8 +72,8 @@ func (r *recorder) answered(c *upstreamCall, now time.Time, o outcome, gone bool
 	if p := c.part; p != nil {
 		e.Plan, e.Step, e.Needs = p.plan, p.step, p.needs
 	}
-	if answer.from.how != "" {
-		answer.from.describe(&e, s.number)
+	if answer.from.How != "" {
+		answer.describe(&e, s.number)
 	}
 	if gone || o.err != nil {
 		e.Disposition, e.Error = record.Failed, reasonFor(o.err, gone)
@@ -87,20 +87,21 @@ func (r *recorder) answered(c *upstreamCall, now time.Time, o outcome, gone bool
 		ended := e // else every event would be on the heap
 		s.span.end(&ended)
 	}
-	if first := answer.from.first; first != nil {
+	if first := answer.from.First; first != nil {
 		first.Report(s.number) // the line of the prefetch, and its span, come after those of its call
 	}
 }
 
 // describe says in a call's event where its answer came from.
-func (from *source) describe(e *record.Event, number call.Number) {
-	e.Disposition = record.Disposition(from.how)
-	e.Prefetched, e.BackedOff, e.AgeMS = from.prefetched, from.backedOff, ms(from.age)
-	e.HiddenMS = max(0, ms(from.took)-e.LatencyMS)
-	e.Reference, e.NotResent = from.spared > 0, int64(from.spared)
-	if from.first != nil {
-		e.UseOf = from.first.Number().Seq
-		e.UseOfSession = elsewhere(from.first.Number(), number)
+func (a *answerFacts) describe(e *record.Event, number call.Number) {
+	from := &a.from
+	e.Disposition = record.Disposition(from.How)
+	e.Prefetched, e.BackedOff, e.AgeMS = from.Prefetched, from.BackedOff, ms(from.Age)
+	e.HiddenMS = max(0, ms(from.Took)-e.LatencyMS)
+	e.Reference, e.NotResent = a.spared > 0, int64(a.spared)
+	if from.First != nil {
+		e.UseOf = from.First.Number().Seq
+		e.UseOfSession = elsewhere(from.First.Number(), number)
 	}
 }
 

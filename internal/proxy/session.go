@@ -66,17 +66,17 @@ func newIdentity(c front.Client, v view) sessionIdentity {
 type life struct {
 	cancel   context.CancelCauseFunc // ends the session's context
 	opening  sync.Once
-	draining chan struct{} // closed when no more requests come: what waits for nothing but changes ends
-	drain    func()        // closes draining
+	draining context.Context // ends when no more requests come: what waits for nothing but changes ends
+	drain    func()          // ends it
 	ending   sync.Once
 }
 
 func (s *Server) newSession(c front.Client) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	draining := make(chan struct{})
+	draining, drain := context.WithCancel(ctx)
 	n := &session{
 		srv: s, identity: newIdentity(c, view{s.names, c.Only}), ctx: ctx,
-		life: life{cancel: cancel, draining: draining, drain: sync.OnceFunc(func() { close(draining) })},
+		life: life{cancel: cancel, draining: draining, drain: drain},
 	}
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.lists = newShownLists(n)
@@ -127,7 +127,6 @@ func (s *session) Drain(ctx context.Context, d time.Duration) error {
 func (s *session) End(why error) {
 	s.life.ending.Do(func() {
 		s.requests.close()
-		s.life.drain()
 		s.life.cancel(why)
 		s.lists.stop()
 		s.suspended.end(why)
