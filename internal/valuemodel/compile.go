@@ -25,33 +25,31 @@ type Problem struct {
 
 // Models are the operator's layers, ready to be merged with the others.
 type Models struct {
-	rules    []Rule
-	patterns []pattern        // one for each rule
-	exact    map[string][]int // pattern without wildcards → its rules, in order
-	globs    []int            // the other rules, the one that gives way first
-	tuned    map[string][]int // pattern of a tuned rule → its rules, in order
-	edges    func() edges     // of every rule and every provider; worked out when first asked for
+	rules   []Rule
+	ordered []ruling     // the rules, the one that gives way first
+	edges   func() edges // of every rule and every provider; worked out when first asked for
+}
+
+// ruling is a rule, and the tools that it is about.
+type ruling struct {
+	Rule
+	pattern
 }
 
 // Compile makes models of the operator's rules, in the order of their file. What
 // cannot be meant is listed; the models should then not be used.
 func Compile(rules []Rule) (*Models, []Problem) {
-	m := &Models{rules: slices.Clone(rules), exact: make(map[string][]int), tuned: make(map[string][]int)}
+	m := &Models{rules: slices.Clone(rules)}
 	var problems []Problem
 	for i, r := range rules {
 		p := parsePattern(r.Pattern)
-		m.patterns = append(m.patterns, p)
-		switch {
-		case r.Tuned:
-			m.tuned[r.Pattern] = append(m.tuned[r.Pattern], i)
-		case p.exact:
-			m.exact[r.Pattern] = append(m.exact[r.Pattern], i)
-		default:
-			m.globs = append(m.globs, i)
-		}
 		problems = append(problems, check(i, p, r)...)
+		if r.Tuned {
+			p.exact, p.literals = false, beforeAll
+		}
+		m.ordered = append(m.ordered, ruling{r, p})
 	}
-	slices.SortStableFunc(m.globs, func(a, b int) int { return precedence(m.patterns[a], m.patterns[b]) })
+	slices.SortStableFunc(m.ordered, func(a, b ruling) int { return precedence(a.pattern, b.pattern) })
 	m.edges = sync.OnceValue(func() edges { return index(allEdges(m.rules)) })
 	return m, problems
 }
@@ -99,30 +97,14 @@ func check(i int, p pattern, r Rule) []Problem {
 	return found
 }
 
-// ruling is a rule about a tool.
-type ruling struct {
-	Rule
-	exactness int // how exactly it names the tool, as [pattern.exactness] has it
-}
-
 // rulesOf returns the rules about a tool, the one that gives way first.
-func (m *Models) rulesOf(upstream, tool string) []ruling {
-	var out []ruling
-	add := func(which []int) {
-		for _, i := range which {
-			if p := m.patterns[i]; m.rules[i].Tuned {
-				out = append(out, ruling{m.rules[i], aGlob})
-			} else if p.matches(upstream, tool) {
-				out = append(out, ruling{m.rules[i], p.exactness()})
-			}
+func (m *Models) rulesOf(upstream, tool string) (about []ruling) {
+	for _, r := range m.ordered {
+		if r.matches(upstream, tool) {
+			about = append(about, r)
 		}
 	}
-	add(m.tuned[tool])
-	add(m.tuned[upstream+"/"+tool])
-	add(m.globs)
-	add(m.exact[tool])
-	add(m.exact[upstream+"/"+tool])
-	return out
+	return about
 }
 
 // Same reports whether both rule alike on what calls do and what they make

@@ -12,18 +12,19 @@ import (
 func (m *Models) Unmatched(tools []string) []Problem {
 	var problems []Problem
 	for i, r := range m.rules {
+		about := parsePattern(r.Pattern)
 		report := func(key string, p pattern, written string) {
 			if text := missing(tools, p, written); text != "" {
 				problems = append(problems, Problem{Rule: i, Key: key, Pattern: written, Text: text})
 			}
 		}
-		report("", m.patterns[i], r.Pattern)
+		report("", about, r.Pattern)
 		for n, e := range r.Layer.Invalidates {
 			report(fmt.Sprintf("invalidates[%d]", n), parsePattern(e.Tool), e.Tool)
 		}
 		for n, f := range r.Layer.FollowUps {
 			name := f.Tool
-			if of := m.patterns[i].upstream; !strings.Contains(name, "/") && !strings.ContainsAny(of, `*?[\`) {
+			if of := about.upstream; !strings.Contains(name, "/") && !strings.ContainsAny(of, `*?[\`) {
 				name = of + "/" + name // a bare name is of the same upstream
 			}
 			report(fmt.Sprintf("follow_up[%d].tool", n), parsePattern(name), name)

@@ -13,7 +13,7 @@ type pattern struct {
 	upstream, tool string // globs with their slashes as NUL; upstream "*" for a bare name
 	exact          bool   // no wildcard in it
 	bare           bool   // of any upstream
-	literals       int    // bytes that are no wildcards
+	literals       int    // bytes that are no wildcards; of a rule that was measured [beforeAll]
 }
 
 func parsePattern(text string) pattern {
@@ -38,7 +38,7 @@ func (p pattern) valid() bool {
 }
 
 func (p pattern) matches(upstream, tool string) bool {
-	return glob(p.upstream, upstream) && glob(p.tool, unslashed(tool))
+	return glob(p.tool, unslashed(tool)) && glob(p.upstream, upstream)
 }
 
 func glob(pattern, name string) bool {
@@ -74,6 +74,9 @@ func (p pattern) exactness() int {
 	}
 	return aGlob
 }
+
+// beforeAll has what was measured give way to every glob.
+const beforeAll = -2
 
 // spelt counts what a glob spells out; the bare "*" is less than any.
 func (p pattern) spelt() int {

@@ -218,11 +218,11 @@ func (m *Model) applyRules(rules []ruling) {
 		if l.Classify != "" && (l.Class == "" || l.Class.Reads()) {
 			m.Class, m.Sources["side_effect_class"], m.Vouched = Indeterminate, r.Source, true
 		}
-		if isTrue(l.Speculate) && isFalse(m.Speculate) && r.exactness <= refused {
+		if isTrue(l.Speculate) && isFalse(m.Speculate) && r.exactness() <= refused {
 			l.Speculate = nil
 		}
 		if isFalse(l.Speculate) {
-			refused = r.exactness
+			refused = r.exactness()
 		}
 		m.merge(l, r.Source)
 		put(m, "invalidates_only", r.Source, &m.InvalidatesOnly, l.InvalidatesOnly)
