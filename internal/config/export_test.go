@@ -34,7 +34,7 @@ func Schema() []string {
 
 // Follow is Watch on events of the test's making.
 func Follow(ctx context.Context, c *Config, events <-chan fsnotify.Event, errs <-chan error, changed func(*Config, error), further ...Further) error {
-	f := &follower{path: c.Path, last: c.Digest, changed: changed, further: further, watch: func([]string) error { return nil }}
+	f := &follower{path: c.Path, last: c.Digest, changed: changed, further: further, rewatch: func() error { return nil }}
 	return f.run(ctx, events, errs)
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -36,23 +35,21 @@ func Watch(ctx context.Context, c *Config, changed func(*Config, error), further
 		return fmt.Errorf("watch: %w", err)
 	}
 	defer w.Close()
-	f := &follower{path: c.Path, last: c.Digest, changed: changed, further: further, watch: func(names []string) error {
-		return rewatch(w, names)
-	}}
+	f := &follower{path: c.Path, last: c.Digest, changed: changed, further: further, rewatch: func() error { return watchFolders(w, c.Path) }}
 	return f.run(ctx, w.Events, w.Errors)
 }
 
 // follower turns events of the file system into configurations.
 type follower struct {
 	path    string
-	last    [32]byte                   // digest of the contents last seen; zero: no file
-	changed func(*Config, error)       // told about new content
-	further []Further                  // as for Parse
-	watch   func(names []string) error // watches these paths and nothing else
-	names   []string                   // the paths watched
+	last    [32]byte             // digest of the contents last seen; zero: no file
+	changed func(*Config, error) // told about new content
+	further []Further            // as for Parse
+	rewatch func() error         // watches the folders that matter now
 }
 
-// run reads the file whenever events of its paths have come to rest.
+// run reads the file whenever events of its folders have come to rest: which of them concern
+// it is not told apart, as the same content is not reported again.
 func (f *follower) run(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error) error {
 	if err := f.rewatch(); err != nil {
 		return err
@@ -70,13 +67,11 @@ func (f *follower) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 		select {
 		case <-ctx.Done():
 			return nil
-		case e, ok := <-events:
+		case _, ok := <-events:
 			if !ok {
 				return errors.New("watch: ended by the system")
 			}
-			if slices.Contains(f.names, e.Name) {
-				touch()
-			}
+			touch()
 		case _, ok := <-errs:
 			if !ok {
 				return errors.New("watch: ended by the system")
@@ -87,12 +82,6 @@ func (f *follower) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 			f.look()
 		}
 	}
-}
-
-// rewatch follows the links as they are now.
-func (f *follower) rewatch() error {
-	f.names = append(points(f.path, mostLinks), points(TunedPath(f.path), mostLinks)...)
-	return f.watch(f.names)
 }
 
 // look reads the file and reports what is new.
@@ -126,43 +115,32 @@ func (f *follower) look() {
 	}
 }
 
-const mostLinks = 40 // that are followed, as many as Linux follows
-
-// points are the paths whose replacement changes what path reads: the file, its
-// folder, and every symbolic link on the way there.
-func points(path string, links int) []string {
-	link, target := "", "" // the first link on the way
-	for p := path; p != filepath.Dir(p); p = filepath.Dir(p) {
-		if to, err := os.Readlink(p); err == nil {
-			link, target = p, to
+// watchFolders watches the folders of the file, of the tuned.toml beside it and of what either
+// links to, and the one above, in which its own may be replaced: a watch on a file itself would
+// stay with the old one when an editor renames a new one over it. A folder that is missing is
+// waited for in the one above it; its error counts if nothing can be watched.
+func watchFolders(w *fsnotify.Watcher, path string) (missing error) {
+	folders := []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))}
+	for _, link := range []string{path, TunedPath(path)} {
+		if file, err := filepath.EvalSymlinks(link); err == nil {
+			folders = append(folders, filepath.Dir(file))
 		}
 	}
-	if link == "" || links == 0 {
-		return []string{path, filepath.Dir(path)}
-	}
-	return append(points(filepath.Join(absolute(target, filepath.Dir(link)), path[len(link):]), links-1), link)
-}
-
-// rewatch watches the folders of names: a watch on a file itself would stay with
-// the old one when an editor renames a new one over it. A folder that is missing
-// is waited for in the one above it; its error counts if nothing can be watched.
-func rewatch(w *fsnotify.Watcher, names []string) error {
-	var folders []string
-	var missing error
-	for _, name := range names {
+	watched := false
+	for _, folder := range folders {
 		// Adding again is how a folder that was replaced is found.
-		if err := w.Add(filepath.Dir(name)); err != nil {
-			missing = fmt.Errorf("watch %s: %w", filepath.Dir(name), err)
-			continue
+		if err := w.Add(folder); err != nil {
+			missing = fmt.Errorf("watch %s: %w", folder, err)
+		} else {
+			watched = true
 		}
-		folders = append(folders, filepath.Dir(name))
 	}
 	for _, old := range w.WatchList() {
 		if !slices.Contains(folders, old) {
 			_ = w.Remove(old) // gone already, most likely
 		}
 	}
-	if len(folders) > 0 {
+	if watched {
 		return nil
 	}
 	return missing
