@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"text/tabwriter"
@@ -16,49 +17,32 @@ import (
 // and one for all of them.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
-	var head []string
-	total := columns(&r.Figures)
-	for _, c := range total {
-		head = append(head, c.name)
-	}
+	head, total := columns(&r.Figures)
 	out.Write(append([]string{"session"}, head...)) // its errors are kept until the end
 	for i := range r.Rows {
-		out.Write(append([]string{r.Rows[i].Session}, values(columns(&r.Rows[i].Figures))...))
+		_, values := columns(&r.Rows[i].Figures)
+		out.Write(append([]string{r.Rows[i].Session}, values...))
 	}
-	out.Write(append([]string{"total"}, values(total)...))
+	out.Write(append([]string{"total"}, total...))
 	out.Flush()
 	return out.Error()
 }
 
-// column is a value of a line, by its name in the JSON.
-type column struct{ name, value string }
-
-func values(columns []column) []string {
-	var all []string
-	for _, c := range columns {
-		all = append(all, c.value)
+// columns are the figures by their names in the JSON, and what they are.
+func columns(f *Figures) (names, values []string) {
+	of := reflect.ValueOf(*f)
+	for _, field := range reflect.VisibleFields(of.Type()) {
+		name := field.Tag.Get("json")
+		if name == "" {
+			continue
+		}
+		text := fmt.Sprint(of.FieldByIndex(field.Index))
+		if field.Type.Kind() == reflect.Float64 {
+			text = strconv.FormatFloat(of.FieldByIndex(field.Index).Float(), 'f', 4, 64)
+		}
+		names, values = append(names, name), append(values, text)
 	}
-	return all
-}
-
-func columns(f *Figures) []column {
-	share := func(x float64) string { return strconv.FormatFloat(x, 'f', 4, 64) }
-	return []column{
-		{"calls", strconv.Itoa(f.Calls)},
-		{"reads", strconv.Itoa(f.Reads)},
-		{"repeats", strconv.Itoa(f.Repeats)},
-		{"issued", strconv.Itoa(f.Issued)},
-		{"issued_per_call", share(f.IssuedPerCall)},
-		{"used", strconv.Itoa(f.Used)},
-		{"accuracy", share(f.Accuracy)},
-		{"coverage", share(f.Coverage)},
-		{"repeats_served", strconv.Itoa(f.RepeatsServed)},
-		{"amplification", share(f.Amplification)},
-		{"wait_ms_before", strconv.FormatInt(f.WaitBefore, 10)},
-		{"wait_ms_after", strconv.FormatInt(f.WaitAfter, 10)},
-		{"hidden_ms", strconv.FormatInt(f.Hidden, 10)},
-		{"stale_served", strconv.Itoa(f.Stale)},
-	}
+	return names, values
 }
 
 // WriteTo writes the sums for people, by their names in the JSON, which has those of each tool too.
@@ -69,8 +53,9 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 		fmt.Fprintf(out, "of %d calls it is not recorded how long they took: as long as their models say; the model thinks %v where that is not recorded\n", r.Untimed, time.Duration(r.Think)*time.Millisecond)
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, c := range columns(&r.Figures) {
-		fmt.Fprintf(t, "%s\t%s\n", c.name, c.value)
+	names, values := columns(&r.Figures)
+	for i, name := range names {
+		fmt.Fprintf(t, "%s\t%s\n", name, values[i])
 	}
 	for _, why := range slices.Sorted(maps.Keys(r.Declined)) {
 		fmt.Fprintf(t, "declined.%s\t%d\n", why, r.Declined[why])
