@@ -24,7 +24,7 @@ func say(w io.Writer, format string, args ...any) {
 
 const (
 	progressEvery = 2 * time.Second // how often a long run says how far it is
-	toldProblems  = 50              // how many are told one by one
+	toldProblems  = 10              // how many are told one by one
 )
 
 // teller says how a long run goes.

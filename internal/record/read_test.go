@@ -80,16 +80,15 @@ func TestReadBadInput(t *testing.T) {
 			name + ":1: written in version 7 of the format; this program reads up to version 1"}},
 		{"a later version among others", `{"kind":"begin","v":7}` + "\n" + call(1) + beginning + call(2), []int64{2}, []string{
 			name + ":1: written in version 7 of the format; this program reads up to version 1"}},
-		{"many bad lines", beginning + strings.Repeat("bad\n", 9) + call(1), []int64{1}, []string{
-			name + ":2: not JSON", name + ":3: not JSON", name + ":4: not JSON", name + ":5: not JSON", name + ":6: not JSON",
-			name + ": and 4 more lines that cannot be read"}},
+		{"some bad lines", beginning + strings.Repeat("bad\n", 3) + call(1), []int64{1}, []string{
+			name + ":2: not JSON", name + ":3: not JSON", name + ":4: not JSON"}},
 		{"bad lines before the first good one", "bad\n" + call(1) + call(2), []int64{1, 2}, []string{name + ":1: not JSON"}},
-		{"a configuration", "[server]\nname_style = \"auto\"\n\n" + strings.Repeat("a = 1\n", 1000), nil, []string{
-			name + ":1: not JSON", name + ":2: not JSON", name + ":4: not JSON", name + ":5: not JSON", name + ":6: not JSON", name + ": and 997 more lines that cannot be read"}},
+		{"a configuration", "[server]\nname_style = \"auto\"\n\n" + "a = 1\n", nil, []string{
+			name + ":1: not JSON", name + ":2: not JSON", name + ":4: not JSON"}},
 		{"another record", strings.Repeat(`{"session":"s","seq":1}`+"\n", 3), nil, []string{
 			name + ":1: not an event: it has no kind", name + ":2: not an event: it has no kind", name + ":3: not an event: it has no kind"}},
-		{"a binary", strings.Repeat("\x7fELF\x00\xff\n\x01", 300_000), nil, []string{
-			name + ":1: not JSON", name + ":2: not JSON", name + ":3: not JSON", name + ":4: not JSON", name + ":5: not JSON", name + ": and 299996 more lines that cannot be read"}},
+		{"a binary", strings.Repeat("\x7fELF\x00\xff\n\x01", 2), nil, []string{
+			name + ":1: not JSON", name + ":2: not JSON", name + ":3: the last line is cut short"}},
 		{"one endless line", strings.Repeat("x", 5<<20), nil, []string{name + ":1: a line of more than 1048576 bytes"}},
 		{"compressed, cut short", zipped(beginning + strings.Repeat(call(1), 1))[:60], nil, []string{name + ":2: cannot be read further: unexpected EOF"}},
 		{"compressed, and something else", zipped(beginning+call(1)) + "something else", []int64{1}, []string{name + ":3: cannot be read further: gzip: invalid header"}},

@@ -13,9 +13,6 @@ import (
 	"strconv"
 )
 
-// maxProblems is how many bad lines of one file are told of one by one.
-const maxProblems = 5
-
 // source is one file as it is read, at once or bit by bit.
 type source struct {
 	file    string
@@ -23,13 +20,12 @@ type source struct {
 	each    func(*Event)
 	bad     func(Problem)
 
-	offset   int64 // behind the last line that was read
-	line     int   // its number
-	inLong   bool  // offset is inside a line that is too long
-	newer    bool  // the lines are of a version that cannot be read
-	ended    bool  // there will be no more
-	problems int
-	event    Event // used again for each line
+	offset int64 // behind the last line that was read
+	line   int   // its number
+	inLong bool  // offset is inside a line that is too long
+	newer  bool  // the lines are of a version that cannot be read
+	ended  bool  // there will be no more
+	event  Event // used again for each line
 }
 
 // read reads a file from where the last read of it ended. The error is that it could not be
@@ -61,9 +57,6 @@ func (s *source) read(ctx context.Context, f File, buf *bufio.Reader) error {
 	if err := s.lines(ctx, from); err != nil {
 		s.line++
 		s.problem("cannot be read further: " + cause(err))
-	}
-	if n := s.problems - maxProblems; n > 0 && s.ended {
-		s.bad(Problem{s.file, 0, fmt.Sprintf("and %d more lines that cannot be read", n)})
 	}
 	return nil
 }
@@ -134,8 +127,4 @@ func (s *source) begin(version int) {
 	}
 }
 
-func (s *source) problem(text string) {
-	if s.problems++; s.problems <= maxProblems {
-		s.bad(Problem{s.file, s.line, text})
-	}
-}
+func (s *source) problem(text string) { s.bad(Problem{s.file, s.line, text}) }

@@ -33,7 +33,6 @@ const (
 	longestClaudeLine = 64 << 20  // bytes; a file is not read beyond a longer one
 	longestClaudeText = 256 << 10 // bytes of an answer's text: a screenshot is of no use here
 	heldClaudeText    = 32 << 20  // bytes, of what has been read of a file and not handed on
-	worstClaudeLines  = 5         // bad lines of a file that are told one by one
 	seenClaudeCalls   = 1 << 17   // ids of calls that are known again: a resumed session repeats them
 	mostLeftOut       = 1000      // reasons that are told apart
 )
@@ -116,9 +115,9 @@ func (r *claudeReader) file(ctx context.Context, path string) error {
 	}
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		t.bad(number, fmt.Sprintf("a line of more than %d MiB: the rest of the file is not read", longestClaudeLine>>20))
+		r.Bad(path, number, fmt.Sprintf("a line of more than %d MiB: the rest of the file is not read", longestClaudeLine>>20))
 	case err != nil:
-		t.bad(number, plainError(err))
+		r.Bad(path, number, plainError(err))
 	}
 	return ctx.Err()
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -113,25 +112,17 @@ type transcript struct {
 	held  int            // bytes of their texts and arguments
 	turns map[string]int // session and message id → number of the turn
 	order int
-	wrong int
 }
 
 func newTranscript(r *claudeReader, path string) *transcript {
 	return &transcript{r: r, path: path, open: make(map[string]*replay.Call), turns: make(map[string]int)}
 }
 
-// bad tells of a line, the first few of a file one by one.
-func (t *transcript) bad(line int, why string) {
-	if t.wrong++; t.wrong <= worstClaudeLines {
-		t.r.Bad(t.path, line, why)
-	}
-}
-
 // line takes one line. Most hold neither a call nor the answer to one that is
 // waited for, and are not decoded.
 func (t *transcript) line(number int, line []byte) {
 	if line[0] != '{' || line[len(line)-1] != '}' {
-		t.bad(number, "want one JSON object: the line is cut, or the file is none of a client's sessions")
+		t.r.Bad(t.path, number, "want one JSON object: the line is cut, or the file is none of a client's sessions")
 		return
 	}
 	if !bytes.Contains(line, []byte(`"tool_use"`)) && (len(t.open) == 0 || !bytes.Contains(line, []byte(`"tool_result"`))) {
@@ -139,12 +130,12 @@ func (t *transcript) line(number int, line []byte) {
 	}
 	var m claudeMessage
 	if err := json.Unmarshal(line, &m); err != nil {
-		t.bad(number, "want a message of a session: "+err.Error())
+		t.r.Bad(t.path, number, "want a message of a session: "+err.Error())
 		return
 	}
 	blocks, _, err := blocksOf(m.Message.Content)
 	if err != nil {
-		t.bad(number, "message.content: "+err.Error())
+		t.r.Bad(t.path, number, "message.content: "+err.Error())
 	}
 	at := claudeTime(m.Timestamp)
 	for i := range blocks {
@@ -255,7 +246,4 @@ func (t *transcript) hand() {
 func (t *transcript) end() {
 	t.r.leave("without an answer", len(t.open))
 	t.hand()
-	if more := t.wrong - worstClaudeLines; more > 0 {
-		t.r.Bad(t.path, 0, fmt.Sprintf("and %d more lines like these", more))
-	}
 }
