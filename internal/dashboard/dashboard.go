@@ -16,8 +16,6 @@ package dashboard
 
 import (
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"mcpschedd/internal/record"
@@ -45,6 +43,7 @@ type Page struct {
 	o                  Options
 	guard              *guard
 	page, closed, used *document
+	routes             http.ServeMux
 }
 
 // Address is the path and query that open the page in a browser, once and within
@@ -72,31 +71,28 @@ func Handler(o Options) *Page {
 	if o.Title == "" {
 		o.Title = "mcpschedd"
 	}
-	return &Page{
+	p := &Page{
 		o: o, guard: newGuard(o.Token), page: newPage(o.Title),
 		closed: newNotice(o.Title, "This page opens by an address with a code in it, which works once."),
 		used:   newNotice(o.Title, "This code has been used, or is too old."),
 	}
+	p.routes.HandleFunc("GET "+pagePath, p.servePage)
+	p.routes.HandleFunc("GET "+viewPath, func(w http.ResponseWriter, r *http.Request) {
+		if permits(w, p.guard.admits(r)) {
+			writeJSON(w, p.o.shown())
+		}
+	})
+	p.routes.HandleFunc("POST "+CodePath, func(w http.ResponseWriter, r *http.Request) {
+		if permits(w, p.guard.open || p.guard.bears(r)) { // a cookie is not enough to make a code
+			writeJSON(w, Link{p.Address()})
+		}
+	})
+	return p
 }
 
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header())
-	switch r.URL.Path {
-	case pagePath:
-		if allows(w, r, http.MethodGet, http.MethodHead) {
-			p.servePage(w, r)
-		}
-	case viewPath:
-		if allows(w, r, http.MethodGet, http.MethodHead) && permits(w, p.guard.admits(r)) {
-			writeJSON(w, p.o.shown())
-		}
-	case CodePath: // a cookie is not enough to make a code
-		if allows(w, r, http.MethodPost) && permits(w, p.guard.open || p.guard.bears(r)) {
-			writeJSON(w, Link{p.Address()})
-		}
-	default:
-		http.NotFound(w, r)
-	}
+	p.routes.ServeHTTP(w, r)
 }
 
 // servePage shows the page to a browser that is admitted. One that brings a code is, once; a
@@ -113,17 +109,6 @@ func (p *Page) servePage(w http.ResponseWriter, r *http.Request) {
 	default:
 		p.closed.serve(w, http.StatusUnauthorized)
 	}
-}
-
-// allows refuses every method but some.
-func allows(w http.ResponseWriter, r *http.Request, methods ...string) bool {
-	if slices.Contains(methods, r.Method) {
-		return true
-	}
-	allowed := strings.Join(methods, ", ")
-	w.Header().Set("Allow", allowed)
-	http.Error(w, "only "+allowed, http.StatusMethodNotAllowed)
-	return false
 }
 
 // permits refuses a request that does not bear what it must.
