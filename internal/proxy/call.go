@@ -273,10 +273,18 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 		}
 	}
 	req.Reads, req.Host = onlyReads(c.method, c.class.kind), c.class.host
-	ctx, giveUp := c.life(ctx, write)
+	var giveUp context.CancelCauseFunc // nil: no other replica has to see its write
+	if !write.Announced() {
+		ctx, giveUp = context.WithCancelCause(ctx)
+	}
 	req.Admit = func(ctx context.Context, wait bool) (ok bool, err error) {
-		if told, err := announce(ctx, write, wait, giveUp); !told {
-			return false, err
+		if !write.Announced() {
+			if !wait {
+				return false, nil
+			}
+			if err := write.Announce(ctx, giveUp); err != nil {
+				return false, err
+			}
 		}
 		if slot, err = c.enter(ctx, wait); slot == nil {
 			return false, err
@@ -297,28 +305,6 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 		o.complete = err == nil && c.completeMatters() && complete(answer)
 		done(o)
 	})
-}
-
-// life is for how long a request is wanted: where other replicas must be told of its write,
-// only while they see that. giveUp, nil where there are none, ends it.
-func (c *upstreamCall) life(ctx context.Context, write *dedup.PendingWrite) (life context.Context, giveUp context.CancelCauseFunc) {
-	if !c.s.srv.store.Shares() || write.Announced() {
-		return ctx, nil
-	}
-	return context.WithCancelCause(ctx)
-}
-
-// announce tells other replicas of a write, if it has to be, before its request is sent. Where
-// it must not wait, it returns false.
-func announce(ctx context.Context, write *dedup.PendingWrite, wait bool, giveUp func(error)) (told bool, err error) {
-	if giveUp == nil || write.Announced() {
-		return true, nil
-	}
-	if !wait {
-		return false, nil
-	}
-	err = write.Announce(ctx, giveUp)
-	return err == nil, err
 }
 
 // gate is asked whether a call may be sent, when there is a slot for it: it may have
