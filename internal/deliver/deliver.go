@@ -2,8 +2,8 @@
 // tool a line that names the calls that are on their way, or the answers themselves.
 //
 // The one idea: a result is bytes with one place where something may be added, the
-// end of its content, and every other byte stays. A reader that takes the added
-// blocks out again holds what the server said.
+// end of its content, and every other member stays as it is written. A reader that
+// takes the added blocks out again holds what the server said.
 //
 //	if !deliver.Plain(result) { … }   // not to be touched, nor to be added anywhere
 //	result = deliver.Hint(result, []string{deliver.Name("Read", args)})

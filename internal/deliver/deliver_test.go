@@ -50,7 +50,7 @@ func TestHint(t *testing.T) {
 		{"alone", `{"content":[]}`, `{"content":[` + line + `]}`},
 		{
 			"the rest as it was", "{ \"n\": 1e400, \"content\" : [ {\"type\":\"text\" , \"text\":\"\\u00e4\"} ] ,\"_meta\":{ \"b\":1.0,\"a\":2}}",
-			"{ \"n\": 1e400, \"content\" : [ {\"type\":\"text\" , \"text\":\"\\u00e4\"} ," + line + "] ,\"_meta\":{ \"b\":1.0,\"a\":2}}",
+			"{\"n\": 1e400,\"content\" : [ {\"type\":\"text\" , \"text\":\"\\u00e4\"} ," + line + "],\"_meta\":{ \"b\":1.0,\"a\":2}}",
 		},
 		{"an error stays alone", `{"content":[],"isError":true}`, `{"content":[],"isError":true}`},
 	} {

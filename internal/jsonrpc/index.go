@@ -64,11 +64,8 @@ func (x *Index) Get(name string) []byte {
 
 // Set is [Set] for the object, without a walk over it.
 func (x *Index) Set(name string, value []byte) []byte {
-	if i := space(x.obj, 0); i >= len(x.obj) || x.obj[i] != '{' {
-		x = &Index{obj: []byte("{}")}
-	}
 	found := false
-	out, rest := x.rewrite(len(name)+len(value)+len(`,"":`), func(m Member) []byte {
+	out := x.rewrite(len(name)+len(value)+len(`{,"":}`), func(m Member) []byte {
 		switch {
 		case string(m.Name) != name:
 			return m.Value
@@ -79,13 +76,9 @@ func (x *Index) Set(name string, value []byte) []byte {
 		return value
 	})
 	if !found {
-		if len(x.places) > 0 {
-			out = append(out, ',')
-		}
-		out = append(AppendString(out, name), ':')
-		out = append(out, value...)
+		out = AppendMember(out, name, value)
 	}
-	return append(out, rest...)
+	return append(out, '}')
 }
 
 // Sole returns the value of the member called name if no server can take another

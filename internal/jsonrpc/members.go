@@ -66,17 +66,18 @@ func Get(obj []byte, name string) []byte {
 }
 
 // Set returns a copy of obj in which the member called name has the value, which
-// must be valid JSON: in its old place, else as the last one. All other bytes are
-// as they were, except that a repetition of the member goes. obj must be valid
-// JSON; what is no object (nil, null) counts as an empty one.
+// must be valid JSON: in its old place, else as the last one. All other members are
+// written as they were, but a repetition of this one goes, and so does white space
+// between members. obj must be valid JSON; what is no object (nil, null) counts as
+// an empty one.
 func Set(obj []byte, name string, value []byte) []byte {
 	x := NewIndex(obj)
 	return x.Set(name, value)
 }
 
 // Delete returns obj without the members of which the unescaped name matches, and obj
-// itself if there are none. Other members keep their bytes. obj must be valid
-// JSON.
+// itself if there are none. Other members are written as they were. obj must be
+// valid JSON.
 func Delete(obj []byte, match func(name []byte) bool) []byte {
 	for m := range Members(obj) {
 		if match(m.Name) {
@@ -92,37 +93,40 @@ func Delete(obj []byte, match func(name []byte) bool) []byte {
 }
 
 // Rewrite returns a copy of obj, a valid object, with the values that are returned
-// for its members; a member for which that is nil is left out. All other bytes are
-// as they were.
+// for its members; a member for which that is nil is left out. White space between
+// members goes.
 func Rewrite(obj []byte, value func(Member) []byte) []byte {
 	x := NewIndex(obj)
-	out, rest := x.rewrite(0, value)
-	return append(out, rest...)
+	return append(x.rewrite(0, value), '}')
 }
 
-// rewrite is [Rewrite] up to the closing brace, with which the rest begins. The
-// copy has room for more bytes than that.
-func (x *Index) rewrite(more int, value func(Member) []byte) (out, rest []byte) {
-	obj := x.obj
-	at := space(obj, 0) // the brace or comma before a member
-	out = append(make([]byte, 0, len(obj)+more), obj[:at+1]...)
-	kept := 0
+// rewrite is [Rewrite] up to the closing brace, with room for more bytes.
+func (x *Index) rewrite(more int, value func(Member) []byte) []byte {
+	out := append(make([]byte, 0, len(x.obj)+more), '{')
 	for _, p := range x.places {
-		behind := space(obj, p.valueEnd)
-		if v := value(p.member(obj)); v != nil {
-			if kept++; kept > 1 {
-				out = append(out, ',')
-			}
-			out = append(out, obj[at+1:p.value]...)
-			out = append(out, v...)
-			out = append(out, obj[p.valueEnd:behind]...)
+		if v := value(p.member(x.obj)); v != nil {
+			out = append(append(comma(out), x.obj[p.key:p.value]...), v...)
 		}
-		at = behind
 	}
-	if at < len(obj) && obj[at] == '{' {
-		at++ // there was no member
+	return out
+}
+
+// AppendMember appends a member to dst, an object without its closing brace.
+func AppendMember(dst []byte, name string, value []byte) []byte {
+	dst = append(AppendString(comma(dst), name), ':')
+	return append(dst, value...)
+}
+
+// Append appends the member, as it is written, to dst, an object without its closing brace.
+func (m Member) Append(dst []byte) []byte { return append(comma(dst), m.Raw...) }
+
+// comma separates the next member of dst, an object without its closing brace, from the
+// last one.
+func comma(dst []byte) []byte {
+	if dst[len(dst)-1] == '{' {
+		return dst
 	}
-	return out, obj[at:]
+	return append(dst, ',')
 }
 
 // place says where a member stands in its object.

@@ -27,18 +27,16 @@ func TestMembersStopEarly(t *testing.T) {
 	}
 }
 
-// What is not changed keeps its bytes and the white space around it.
-func TestSetAndDeleteKeepSpace(t *testing.T) {
+// What is no object counts as an empty one, and what Delete leaves as it is is not copied.
+func TestSetAndDelete(t *testing.T) {
 	for _, c := range []struct{ obj, set, deleted string }{
 		{"", `{"a":9}`, ""},
 		{"null", `{"a":9}`, "null"},
 		{"[1]", `{"a":9}`, "[1]"},
-		{" { } ", ` {"a":9 } `, " { } "},
-		{` { "a" : "x" } `, ` { "a" : 9 } `, " {} "},
-		{"{\n  \"b\": 1\n}\n", "{\n  \"b\": 1\n,\"a\":9}\n", "{\n  \"b\": 1\n}\n"},
-		{`{ "a":1, "b":2 }`, `{ "a":9, "b":2 }`, `{ "b":2 }`},
-		{`{ "b":2 , "\u0061":1 }`, `{ "b":2 , "\u0061":9 }`, `{ "b":2 }`},
-		{`{"a":1, "b":2, "a":3 , "a":4, "c":5}`, `{"a":9, "b":2, "c":5}`, `{ "b":2, "c":5}`},
+		{" { } ", `{"a":9}`, " { } "},
+		{"{\n  \"b\": 1\n}\n", `{"b": 1,"a":9}`, "{\n  \"b\": 1\n}\n"},
+		{`{ "b":2 , "\u0061":1 }`, `{"b":2,"\u0061":9}`, `{"b":2}`},
+		{`{"a":1, "b":2, "a":3 , "a":4, "c":5}`, `{"a":9,"b":2,"c":5}`, `{"b":2,"c":5}`},
 	} {
 		obj := []byte(c.obj)
 		if got := jsonrpc.Set(obj, "a", []byte("9")); string(got) != c.set {

@@ -29,18 +29,18 @@ func (p *Params) Translate(c Change) []byte {
 		switch name := string(m.Name); {
 		case name == "_meta", lacking && name == "arguments":
 		case c.Target != nil && name == c.Member:
-			out = appendMember(out, c.Member, c.Target)
+			out = jsonrpc.AppendMember(out, c.Member, c.Target)
 		default:
-			out = append(append(out, m.Raw...), ',')
+			out = m.Append(out)
 		}
 	}
 	if lacking {
-		out = appendMember(out, "arguments", []byte("{}"))
+		out = jsonrpc.AppendMember(out, "arguments", []byte("{}"))
 	}
 	if meta != nil {
-		out = appendMember(out, "_meta", meta)
+		out = jsonrpc.AppendMember(out, "_meta", meta)
 	}
-	return closeObject(out)
+	return append(out, '}')
 }
 
 // Translate is [Params.Translate] for params that are asked nothing else.
@@ -54,11 +54,11 @@ func nextMeta(meta *jsonrpc.Index, c Change) []byte {
 	out := []byte{'{'}
 	for m := range meta.All() {
 		if !OfHop(m.Name) && string(m.Name) != keyToken {
-			out = append(append(out, m.Raw...), ',')
+			out = m.Append(out)
 		}
 	}
 	if c.Token != nil {
-		out = appendMember(out, keyToken, c.Token)
+		out = jsonrpc.AppendMember(out, keyToken, c.Token)
 	}
 	if c.Hop != nil {
 		out = appendHop(out, c.Hop)
@@ -66,38 +66,24 @@ func nextMeta(meta *jsonrpc.Index, c Change) []byte {
 	if len(out) == len("{") {
 		return nil
 	}
-	return closeObject(out)
+	return append(out, '}')
 }
 
 // appendHop appends the members that tell a stateless server of its client.
 func appendHop(out []byte, h *Hop) []byte {
-	out = appendMember(out, keyVersion, jsonrpc.AppendString(nil, h.Version))
+	out = jsonrpc.AppendMember(out, keyVersion, jsonrpc.AppendString(nil, h.Version))
 	if h.Info != nil {
-		out = appendMember(out, keyInfo, h.Info)
+		out = jsonrpc.AppendMember(out, keyInfo, h.Info)
 	}
 	capabilities := []byte(h.Capabilities)
 	if capabilities == nil {
 		capabilities = []byte("{}")
 	}
-	out = appendMember(out, keyCapabilities, capabilities)
+	out = jsonrpc.AppendMember(out, keyCapabilities, capabilities)
 	if h.LogLevel != "" {
-		out = appendMember(out, keyLogLevel, jsonrpc.AppendString(nil, h.LogLevel))
+		out = jsonrpc.AppendMember(out, keyLogLevel, jsonrpc.AppendString(nil, h.LogLevel))
 	}
 	return out
-}
-
-func appendMember(out []byte, name string, value []byte) []byte {
-	out = append(jsonrpc.AppendString(out, name), ':')
-	return append(append(out, value...), ',')
-}
-
-// closeObject ends an object, of which each member stands with a comma behind.
-func closeObject(out []byte) []byte {
-	if out[len(out)-1] == ',' {
-		out[len(out)-1] = '}'
-		return out
-	}
-	return append(out, '}')
 }
 
 // Result carries a result from one hop to the next. With both hops of the
@@ -150,23 +136,23 @@ func Complete(result []byte, cacheable bool) []byte {
 	out := []byte{'{'}
 	kind := members.Get("resultType")
 	if kind == nil {
-		out = append(out, `"resultType":"complete",`...)
+		out = jsonrpc.AppendMember(out, "resultType", []byte(`"complete"`))
 	}
 	if cacheable && (kind == nil || string(kind) == `"complete"`) {
 		if members.Get("ttlMs") == nil {
-			out = append(out, `"ttlMs":0,`...)
+			out = jsonrpc.AppendMember(out, "ttlMs", []byte("0"))
 		}
 		if members.Get("cacheScope") == nil {
-			out = append(out, `"cacheScope":"private",`...)
+			out = jsonrpc.AppendMember(out, "cacheScope", []byte(`"private"`))
 		}
 	}
 	if len(out) == len("{") {
 		return result
 	}
 	if members.Len() == 0 {
-		return closeObject(out)
+		return append(out, '}')
 	}
-	return append(out, bytes.TrimLeft(body[1:], " \t\r\n")...)
+	return append(append(out, ','), bytes.TrimLeft(body[1:], " \t\r\n")...)
 }
 
 // InputRequired reports whether a result of a stateless server asks for input
