@@ -11,37 +11,24 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-const (
-	countedBytes = 1 << 20 // up to here every token is counted
-	pieceBytes   = 512     // given to the tokenizer at a time
-)
+const pieceBytes = 512 // given to the tokenizer at a time
 
 // vocabulary is o200k_base: what current models of several makers come closest to,
 // where their own is not published. It is not loaded before something is counted.
 var vocabulary = sync.OnceValue(codec.NewO200kBase)
 
 // Tokens is the number of tokens of a text (o200k_base), give or take one or two for each
-// half KiB; beyond 1 MiB it is an estimate from every second, third or later half KiB.
-// Special tokens count as the text they are written in.
+// half KiB. Special tokens count as the text they are written in.
 //
 // It counts piece by piece because the tokenizer's time grows with the square of a
 // run of blank lines, of which 100 KB take it a quarter of a minute.
-func Tokens(text []byte) int {
-	every := 1 + (len(text)-1)/countedBytes
-	sum, counted := 0, 0
-	rest := string(text)
-	for i := 0; len(rest) > 0; i++ {
+func Tokens(text []byte) (sum int) {
+	for rest := string(text); len(rest) > 0; {
 		end := pieceEnd(rest)
-		if i%every == 0 {
-			sum += count(rest[:end])
-			counted += end
-		}
+		sum += count(rest[:end])
 		rest = rest[end:]
 	}
-	if every == 1 {
-		return sum
-	}
-	return int(float64(sum) * float64(len(text)) / float64(counted))
+	return sum
 }
 
 func count(piece string) int {
