@@ -134,9 +134,6 @@ func (in *intake) refuse(m *Message, bad *jsonrpc.Error, out Outlet) {
 func parse(raw []byte) (*Message, *jsonrpc.Error) {
 	m, err := jsonrpc.Parse(raw)
 	if bad, ok := errors.AsType[*jsonrpc.Error](err); ok {
-		if m.ID == nil && bad.Code == jsonrpc.CodeParse {
-			m.ID = jsonrpc.SalvageID(raw)
-		}
 		return &Message{Message: m}, bad
 	}
 	full := &Message{Message: m, Index: revision.ParamsOf(m.ParamsIndex())}

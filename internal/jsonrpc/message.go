@@ -89,9 +89,9 @@ func (m *Message) IsResponse() bool {
 // An error is always a *[Error] to answer with: [CodeParse] if raw is not JSON,
 // [CodeInvalidRequest] if it is not a JSON-RPC 2.0 message (an array is none),
 // [CodeInvalidParams] if the params of a call are no object. The Message then
-// holds what was found up to there, so that the ID can be answered and a broken
-// response (not to be answered at all) told from a broken request. Where
-// raw is not JSON and the ID nil, [SalvageID] may still find it.
+// holds what was found up to there, and an ID from behind that where it can be told, so
+// that the ID can be answered and a broken response (not to be answered at all) told
+// from a broken request.
 func Parse(raw []byte) (Message, error) {
 	p := parser{raw: raw}
 	i := space(raw, 0)
@@ -109,6 +109,9 @@ func Parse(raw []byte) (Message, error) {
 	m := p.message()
 	switch {
 	case i < 0:
+		if m.ID == nil {
+			m.ID = salvageID(raw)
+		}
 		return m, &Error{Code: CodeParse, Message: "parse error: not JSON at byte " + strconv.Itoa(^i)}
 	case !isObject:
 		return m, invalid("a message is an object")

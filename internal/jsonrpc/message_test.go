@@ -40,7 +40,7 @@ var envelopes = []struct {
 	{"depth 10000", deep(10000), 0, "1", "response"},
 	{"depth 10001", deep(10001), -32700, "1", ""},
 	{"bad UTF-8 in the id", "{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}", -32700, "-", ""},
-	{"bad UTF-8 before the id", "{\"jsonrpc\":\"2.0\",\"method\":\"\xc3\",\"id\":1}", -32700, "-", ""},
+	{"bad UTF-8 before the id", "{\"jsonrpc\":\"2.0\",\"method\":\"\xc3\",\"id\":1}", -32700, `1`, ""},
 	{"empty", ``, -32700, "-", ""},
 	{"white space only", "  ", -32700, "-", ""},
 	{"rubbish", `hello`, -32700, "-", ""},

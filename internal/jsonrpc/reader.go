@@ -144,7 +144,7 @@ type LineTooLong struct {
 // ID finds the id of a message that is too long, nil if it cannot be told. Some
 // write it first, some last.
 func (e *LineTooLong) ID() []byte {
-	if id := SalvageID(e.Head); id != nil {
+	if id := salvageID(e.Head); id != nil {
 		return id
 	}
 	return lastID(e.Tail)

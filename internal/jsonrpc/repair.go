@@ -22,52 +22,29 @@ func Repair(b []byte) []byte {
 	return repaired
 }
 
-// SalvageID finds the id in head, the beginning of a message that is broken, cut
+// salvageID finds the id in head, the beginning of a message that is broken, cut
 // or too long; nil if it cannot be told. It is never that of a nested object.
 //
-// The structure must be sound up to the comma or brace behind the id, but strings
-// may hold anything: what breaks a message is most often a tool's text with wrong
-// UTF-8, a raw tab or a bad escape in it.
-func SalvageID(head []byte) []byte {
-	text := neutral(head)
-	i := space(text, 0)
-	if i == len(text) || text[i] != '{' {
+// What breaks a message is most often a tool's text with wrong UTF-8, a raw tab or a bad
+// escape in it, so strings may hold anything.
+func salvageID(head []byte) []byte {
+	var id []byte
+	for p, ok := firstMember(head); ok; p, ok = nextMember(head, p) {
+		behind := space(head, p.valueEnd)
+		if behind == len(head) || head[behind] != ',' && head[behind] != '}' {
+			break // 12 may be the beginning of 123
+		}
+		if p.named(head, "id") {
+			if id != nil {
+				return nil // of two ids it cannot be told which is meant
+			}
+			id = p.of(head)
+		}
+	}
+	if id == nil || !beginsID(id[0]) || !Valid(id) {
 		return nil
 	}
-	var id []byte
-	found := 0
-	scanObject(text, i, 1, func(at place) {
-		if string(at.name(text)) == "id" {
-			id = at.of(head)
-			found++
-		}
-	}, nil)
-	if found != 1 || !beginsID(id[0]) || !Valid(id) {
-		return nil // of two ids it cannot be told which is meant
-	}
 	return id
-}
-
-// neutral returns a copy of b in which strings are valid, byte for byte in the same
-// places: escapes and whatever is not printable ASCII have become question marks,
-// and white space spaces.
-func neutral(b []byte) []byte {
-	b = bytes.Clone(b)
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case c == '\\':
-			b[i] = '?'
-			if i+1 < len(b) {
-				i++
-				b[i] = '?'
-			}
-		case c == '\t' || c == '\n' || c == '\r':
-			b[i] = ' '
-		case c < 0x20 || c >= 0x80:
-			b[i] = '?'
-		}
-	}
-	return b
 }
 
 // lastID finds the id in the end of a message of which it is the last member, nil if it

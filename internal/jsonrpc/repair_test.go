@@ -90,6 +90,9 @@ func whatwg(b []byte) (out []byte) {
 	return out
 }
 
+// salvaged is the id that is found in the beginning of a message.
+func salvaged(head []byte) []byte { return (&jsonrpc.LineTooLong{Head: head}).ID() }
+
 func TestSalvageID(t *testing.T) {
 	tests := []struct{ name, head, want string }{
 		{"empty", ``, ""},
@@ -105,7 +108,8 @@ func TestSalvageID(t *testing.T) {
 		{"bad escapes in a text", `{"result":{"path":"C:\dir\u12\"\\"},"id":1}`, "1"},
 		{"bad escape in a key", `{"a\q":1,"id":1}`, "1"},
 		{"broken id", "{\"id\":\"\xff\",\"result\":{}}", ""},
-		{"quote in a text", `{"result":{"text":"he said "id":5,"},"id":1}`, ""},
+		{"quotes in a text", `{"result":{"text":"he said "id":5,"},"id":1}`, "1"},
+		{"quote in a text", `{"result":{"text":"he said ",id":5},"id":1}`, ""},
 		{"missing comma", `{"a":1 "id":1}`, ""},
 		{"not closed", `{"result":{"a":[1,2},"id":1}`, ""},
 		{"broken behind", `{"id":1,"result":{"a":[1,2}}`, "1"},
@@ -116,9 +120,12 @@ func TestSalvageID(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := jsonrpc.SalvageID([]byte(test.head))
+			got := salvaged([]byte(test.head))
 			if string(got) != test.want || (got == nil) != (test.want == "") {
 				t.Errorf("got %q, want %q", got, test.want)
+			}
+			if m, err := jsonrpc.Parse([]byte(test.head)); err != nil && string(m.ID) != test.want {
+				t.Errorf("parsed: got %q, want %q", m.ID, test.want)
 			}
 		})
 	}
@@ -131,11 +138,11 @@ func FuzzSalvageID(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte, cut int) {
 		m, err := jsonrpc.Parse(raw)
 		cut = max(0, min(cut, len(raw)))
-		got := jsonrpc.SalvageID(raw[:cut])
+		got := salvaged(raw[:cut])
 		if err == nil && got != nil && !bytes.Equal(got, m.ID) {
 			t.Fatalf("%q: got %s, want %s", raw[:cut], got, m.ID)
 		}
-		if whole := jsonrpc.SalvageID(raw); err == nil && string(m.ID) != "null" &&
+		if whole := salvaged(raw); err == nil && string(m.ID) != "null" &&
 			!strings.Contains(string(raw), `\`) && !bytes.Equal(whole, m.ID) {
 			t.Fatalf("%q: got %s, want %s", raw, whole, m.ID)
 		}

@@ -269,10 +269,7 @@ func messagesOf(line []byte) []jsonrpc.Message {
 	}
 	var out []jsonrpc.Message
 	for _, raw := range raws {
-		m, err := jsonrpc.Parse(raw)
-		if m.ID == nil && err != nil {
-			m.ID = jsonrpc.SalvageID(raw)
-		}
+		m, _ := jsonrpc.Parse(raw) // of what is broken the id counts too
 		if m.ID != nil {
 			out = append(out, m)
 		}

@@ -127,7 +127,7 @@ func (l *httpLink) read(body io.ReadCloser, at *cursor, take func(m jsonrpc.Mess
 	for stream := newEventStream(body, l.spec.MaxMessage); ; events++ {
 		ev, err := stream.next()
 		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
-			take(jsonrpc.Message{}, long.Head, err)
+			take(jsonrpc.Message{ID: long.ID()}, long.Head, err)
 			continue
 		}
 		if err != nil {

@@ -87,11 +87,7 @@ func answers(m jsonrpc.Message, head []byte, framed bool) int64 {
 	if m.Method != "" || !found && !framed || bytes.Contains(before, []byte(`"method"`)) {
 		return 0
 	}
-	raw := m.ID
-	if raw == nil {
-		raw = jsonrpc.SalvageID(head)
-	}
-	id, err := strconv.ParseInt(string(raw), 10, 64)
+	id, err := strconv.ParseInt(string(m.ID), 10, 64)
 	if err != nil {
 		return 0
 	}
