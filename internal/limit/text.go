@@ -122,29 +122,23 @@ func refuses(body any, depth int) bool {
 		return depth > 0 && len(body) > 0 && refuses(body[0], depth-1)
 	case map[string]any:
 		for name, value := range body {
-			if refusesBy(strings.ToLower(name), value, depth) {
-				return true
+			switch word, _ := value.(string); strings.ToLower(name) {
+			case "status", "statuscode", "status_code", "httpstatus", "http_status", "code", "ecode", "type", "reason":
+				if value == 429.0 || slices.Contains(codes, strings.ToLower(word)) {
+					return true
+				}
+			case "message", "err", "detail", "title", "error_description", "errormessage", "error", "errors", "extensions", "errormessages":
+				if depth > 0 && refuses(value, depth-1) {
+					return true
+				}
 			}
 		}
 	}
 	return false
 }
 
-func refusesBy(name string, value any, depth int) bool {
-	word, _ := value.(string)
-	switch name {
-	case "status", "statuscode", "status_code", "httpstatus", "http_status", "code", "ecode", "type", "reason":
-		return value == 429.0 || word == "429" || word == "429 TOO_MANY_REQUESTS" || slices.Contains(codes, strings.ToLower(word))
-	case "message", "err", "detail", "title", "error_description", "errormessage":
-		return complaint().MatchString(word)
-	case "error", "errors", "extensions", "errormessages":
-		return depth > 0 && refuses(value, depth-1)
-	}
-	return false
-}
-
 var codes = []string{
-	"rate_limited", "ratelimited", "too_many_requests", "toomanyrequests", "rate_limit_exceeded",
+	"429", "429 too_many_requests", "rate_limited", "ratelimited", "too_many_requests", "toomanyrequests", "rate_limit_exceeded",
 	"rate_limit_error", "ratelimitexceeded", "app_002", "rate_limit_reached",
 }
 
