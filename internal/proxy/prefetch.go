@@ -105,9 +105,13 @@ func untrustedHint(m *valuemodel.Model) bool {
 // alike reports whether two results say the same, whatever else they carry.
 func alike(a, b []byte) bool {
 	for _, member := range []string{"content", "structuredContent", "isError"} {
-		x, ok := jsonrpc.AppendCanonical(nil, jsonrpc.Get(a, member))
-		y, same := jsonrpc.AppendCanonical(nil, jsonrpc.Get(b, member))
-		if ok != same || !bytes.Equal(x, y) {
+		x, y := jsonrpc.Get(a, member), jsonrpc.Get(b, member)
+		if bytes.Equal(x, y) {
+			continue
+		}
+		x, ok := jsonrpc.AppendCanonical(nil, x)
+		y, same := jsonrpc.AppendCanonical(nil, y)
+		if !ok || !same || !bytes.Equal(x, y) {
 			return false
 		}
 	}
