@@ -26,9 +26,8 @@ type Provider struct {
 
 // Mode is what a server's tools do otherwise where it is started with a flag.
 type Mode struct {
-	Flags         []string // "--flag", "--flag=value" or "NAME=value" of the environment; any one of them
-	ReadOnly      []string `toml:"read_only"` // tools that only read then
-	Indeterminate []string // tools of which nothing is known then
+	Flags    []string // "--flag", "--flag=value" or "NAME=value" of the environment; any one of them
+	ReadOnly []string `toml:"read_only"` // tools that only read then
 }
 
 // NoProvider, as the operator's word, says that neither the operator's other words nor the
@@ -59,8 +58,8 @@ func providerOfServer(name string) (Provider, bool) {
 	return ProviderNamed(summarised().Servers[strings.ToLower(name)])
 }
 
-// layer is what p says of a tool of a server that is started with these flags.
-func (p Provider) layer(tool string, flags []string) Layer {
+// layer is what p says of a tool of a server that is started so.
+func (p Provider) layer(tool string, started Recognised) Layer {
 	if tool == "" {
 		return Layer{}
 	}
@@ -69,13 +68,7 @@ func (p Provider) layer(tool string, flags []string) Layer {
 		l = p.Tools["*"]
 	}
 	for _, m := range p.Modes {
-		if !slices.ContainsFunc(m.Flags, func(flag string) bool { return slices.Contains(flags, flag) }) {
-			continue
-		}
-		switch {
-		case slices.Contains(m.Indeterminate, tool):
-			l.Class, l.Classify = Indeterminate, ""
-		case slices.Contains(m.ReadOnly, tool):
+		if started.has(m.Flags) && slices.Contains(m.ReadOnly, tool) {
 			l.Class, l.Classify = ReadOnly, ""
 		}
 	}

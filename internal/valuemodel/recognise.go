@@ -38,18 +38,21 @@ type Recognised struct {
 // known. The import of client files asks it too.
 func Recognise(s Settings) Recognised {
 	r := Recognised{Flags: s.knownFlags()}
-	ref := s.reference()
+	ref, rest := s.reference()
 	provider, known := summarised().References[ref]
-	if requires := summarised().Requires[provider]; !known || len(requires) > 0 && !slices.ContainsFunc(requires, r.has) {
+	if requires := summarised().Requires[provider]; !known || len(requires) > 0 && !r.has(requires) {
 		return r
 	}
 	kind, name, _ := strings.Cut(ref, ":")
 	r.Provider, r.By, r.Bare = provider, kinds[kind]+" "+name, kind == program
-	r.Shareable = s.shareable()
+	r.Shareable = summarised().Shareable[ref].allows(s, rest)
 	return r
 }
 
-func (r Recognised) has(flag string) bool { return slices.Contains(r.Flags, flag) }
+// has reports whether one of these flags is among the words.
+func (r Recognised) has(flags []string) bool {
+	return slices.ContainsFunc(flags, func(flag string) bool { return slices.Contains(r.Flags, flag) })
+}
 
 // What kind of thing a reference names; it stands before the name, as in "npm:@acme/tickets".
 const (
@@ -66,20 +69,21 @@ var kinds = map[string]string{
 	npm: "npm package", pypi: "PyPI package", image: "image", module: "Go package", program: "program", host: "host", linked: "node_modules/.bin",
 }
 
-// reference is what the settings name, as "kind:name"; "" if that cannot be told.
-func (s Settings) reference() string {
+// reference is what the settings name, as "kind:name", and the arguments behind it; "" if that
+// cannot be told.
+func (s Settings) reference() (ref string, rest []string) {
 	if s.URL != "" {
-		return hostReference(s.URL)
+		return hostReference(s.URL), nil
 	}
-	ref, rest := launched(append([]string{s.Command}, s.Args...))
+	ref, rest = launched(append([]string{s.Command}, s.Args...))
 	if ref != npm+":mcp-remote" { // a bridge to the server whose URL follows
-		return ref
+		return ref, rest
 	}
 	i := slices.IndexFunc(rest, func(arg string) bool { return strings.Contains(arg, "://") })
 	if i < 0 {
-		return ""
+		return "", nil
 	}
-	return hostReference(rest[i])
+	return hostReference(rest[i]), nil
 }
 
 func hostReference(url string) string {

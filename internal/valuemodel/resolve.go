@@ -47,8 +47,8 @@ const (
 type origin struct {
 	Provider
 	standing standing
-	source   string   // as Sources names it
-	flags    []string // that the server is started with
+	source   string     // as Sources names it
+	started  Recognised // how its server is
 }
 
 func originOf(u Upstream) origin {
@@ -58,12 +58,12 @@ func originOf(u Upstream) origin {
 		case !known: // NoProvider too
 			return origin{}
 		case p.Name == clientTools:
-			return origin{p, stated, sourceDefault + " (" + p.Name + ")", nil}
+			return origin{p, stated, sourceDefault + " (" + p.Name + ")", Recognised{}}
 		}
-		return origin{p, stated, "provider " + p.Name, u.Recognised.Flags}
+		return origin{p, stated, "provider " + p.Name, u.Recognised}
 	}
 	by := func(p Provider, s standing, words string) origin {
-		return origin{p, s, "provider " + p.Name + " (" + words + ")", u.Recognised.Flags}
+		return origin{p, s, "provider " + p.Name + " (" + words + ")", u.Recognised}
 	}
 	own := claimed
 	if u.Trust {
@@ -97,7 +97,7 @@ func (o origin) loosens(tool string, h Hints) bool {
 // trusted, is taken for costs and edges, which loosen nothing, but does not tell calls
 // apart, say when an answer may be kept, or choose the limits that count.
 func (o origin) layer(tool string, h Hints) Layer {
-	l := o.Provider.layer(tool, o.flags)
+	l := o.Provider.layer(tool, o.started)
 	if o.standing != none && o.Stateful {
 		l.Speculate, l.Classify = new(false), ""
 	}
@@ -155,7 +155,7 @@ func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 
 // classOf says what a tool does, before the operator's rules.
 func classOf(u Upstream, o origin, tool string, h Hints) (Class, string) {
-	says := o.Provider.layer(tool, o.flags).Class
+	says := o.Provider.layer(tool, o.started).Class
 	if o.standing != none && o.Stateful && tool != "" {
 		says = stricter(says, Indeterminate)
 	}

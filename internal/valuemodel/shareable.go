@@ -14,19 +14,11 @@ type Sharing struct {
 	Folders  bool   // only if the command line names folders: else they are those of its client
 }
 
-// shareable reports whether the words start such a server.
-func (s Settings) shareable() bool {
-	if s.URL != "" {
-		return false // there is no process
-	}
-	ref, rest := launched(append([]string{s.Command}, s.Args...))
-	terms, known := summarised().Shareable[ref]
+// allows reports whether a server that is started so is one: of a package that is none of them
+// there are no terms.
+func (t Sharing) allows(s Settings, rest []string) bool {
 	words := slices.Concat(s.Args, slices.Collect(maps.Keys(s.Env)))
-	switch {
-	case !known:
-		return false
-	case terms.Unless != "" && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(strings.ToLower(word), terms.Unless) }):
-		return false
-	}
-	return !terms.Folders || slices.ContainsFunc(rest, func(arg string) bool { return !strings.HasPrefix(arg, "-") })
+	return len(t.Packages) > 0 &&
+		!(t.Unless != "" && slices.ContainsFunc(words, func(word string) bool { return strings.Contains(strings.ToLower(word), t.Unless) })) &&
+		(!t.Folders || slices.ContainsFunc(rest, func(arg string) bool { return !strings.HasPrefix(arg, "-") }))
 }
