@@ -23,6 +23,7 @@ type command struct {
 	Pattern  []string
 	Lists    []string
 	Literal  bool
+	Words    bool
 
 	// Of git's commands.
 	Shared  []string
@@ -126,7 +127,7 @@ func (c command) sort(words []word) (a arguments, ok bool) {
 			return a, false
 		}
 		option := c.short
-		if strings.HasPrefix(w.text, "--") {
+		if c.Words || strings.HasPrefix(w.text, "--") {
 			option = c.long
 		}
 		names, needsValue, ok := option(w.text)
@@ -167,7 +168,7 @@ func (c command) short(text string) (names []string, needsValue, ok bool) {
 }
 
 func (c command) long(text string) (names []string, needsValue, ok bool) {
-	name, value, given := strings.Cut(text[len("--"):], "=")
+	name, value, given := strings.Cut(strings.TrimPrefix(text[1:], "-"), "=")
 	for listed := range strings.FieldsSeq(c.Long) {
 		bare := strings.TrimRight(listed, "=?")
 		if bare != name {

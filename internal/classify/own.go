@@ -17,7 +17,6 @@ var ownRules = map[string]func(words []word, fed bool) bool{
 		return last >= 0 && words[last].text == "]" && test(words[:last], fed)
 	},
 	"date": date,
-	"find": find,
 	"sed":  sed,
 }
 
@@ -68,39 +67,6 @@ func date(words []word, _ bool) bool {
 	}
 	return formats <= 1
 }
-
-// find knows predicates that test and print.
-func find(words []word, _ bool) bool {
-	for len(words) > 0 && (words[0].text == "-H" || words[0].text == "-L" || words[0].text == "-P") {
-		words = words[1:]
-	}
-	for len(words) > 0 && words[0].operand() && words[0].text != "(" && words[0].text != "!" {
-		words = words[1:]
-	}
-	for len(words) > 0 {
-		w := words[0]
-		words = words[1:]
-		switch w.text {
-		case "(", ")", "!", "-a", "-o", "-and", "-or", "-not", "-print", "-print0", "-ls", "-prune", "-quit", "-true", "-false",
-			"-empty", "-depth", "-xdev", "-mount", "-follow", "-daystart", "-readable", "-writable", "-executable":
-		case "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-lname", "-regex", "-iregex", "-regextype",
-			"-type", "-xtype", "-size", "-perm", "-user", "-group", "-links", "-inum", "-maxdepth", "-mindepth",
-			"-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin", "-newer", "-newermt", "-printf":
-			if len(words) == 0 || words[0].glob || !findValue().MatchString(words[0].text) {
-				return false
-			}
-			words = words[1:]
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// findValue is a value that is no predicate: -7 is one for -mtime.
-var findValue = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([^-]|-[0-9]+[a-zA-Z]?$)`)
-})
 
 // sed knows sed -n '10,20p' and nothing else: sed's other commands write
 // files (w) and run programs (e).
