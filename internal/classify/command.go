@@ -70,7 +70,6 @@ func commandsOf(text string) map[string]command {
 type arguments struct {
 	options  []string // without dashes and values
 	operands []word
-	before   int // operands in front of --
 }
 
 func (a arguments) has(names ...string) bool {
@@ -116,7 +115,6 @@ func (c command) sort(words []word) (a arguments, ok bool) {
 		words = words[1:]
 		switch {
 		case w.text == "--":
-			a.before = len(a.operands)
 			a.operands = append(a.operands, words...)
 			// Some versions of sort look for -o behind it as well.
 			return a, !slices.ContainsFunc(words, func(w word) bool { return !w.operand() })
@@ -142,7 +140,6 @@ func (c command) sort(words []word) (a arguments, ok bool) {
 			words = words[1:]
 		}
 	}
-	a.before = len(a.operands)
 	return a, true
 }
 

@@ -10,13 +10,12 @@ import (
 //
 // Git obeys the configuration of the repository it looks at: core.fsmonitor runs a program
 // for whatever reads the index, textconv and diff.external for what shows patches, gpg
-// verifies signatures. So a call reads only if it looks at commits alone, without patches or
-// with those programs refused, in the folder that the server's user chose. Of other calls
-// with listed options it is said that they are quiet, on condition that the repository's
-// configuration names no such program. git status, a git diff of the work tree and their
-// like rewrite the index with what they found of each file's times, and hold its lock
-// meanwhile: that shows to what reads the file .git/index itself, not to git or to readers
-// of any other file.
+// verifies signatures. So a call reads only if it looks at commits alone, without patches, in
+// the folder that the server's user chose. Of other calls with listed options it is said that
+// they are quiet, on condition that the repository's configuration names no such program. git
+// status, a git diff of the work tree and their like rewrite the index with what they found of
+// each file's times, and hold its lock meanwhile: that shows to what reads the file .git/index
+// itself, not to git or to readers of any other file.
 func git(words []word, fed bool) (effect Level, folder string) {
 	effect = Reads
 	for len(words) > 0 && strings.HasPrefix(words[0].text, "-") {
@@ -74,50 +73,13 @@ func gitCommand(name string, words []word, fed bool) Level {
 	if !known || !ok || !c.allows(a, fed) || len(c.Creates) > 0 && len(a.operands) > 0 && !a.has(c.Creates...) {
 		return Unknown
 	}
-	switch name {
-	case "shortlog": // with paths alone it reads a log from the standard input
-		if !fed && (a.before == 0 || a.operands[0].text != "HEAD") {
-			return Unknown
-		}
-	case "config": // with another operand it sets one
-		if !(a.has("get", "get-all") && len(a.operands) == 1 || a.has("l", "list") && len(a.operands) == 0) {
-			return Unknown
-		}
+	if name == "config" && !(a.has("get", "get-all") && len(a.operands) == 1 || a.has("l", "list") && len(a.operands) == 0) {
+		return Unknown // with another operand it sets one
 	}
-	if c.early(a) {
+	if c.Early == "always" || c.Early == "no patches" && !a.has("p", "u", "U", "S", "G", "L", "m", "c", "patch", "unified", "word-diff") {
 		return Reads
 	}
 	return Quiet
-}
-
-// early says whether a call looks at commits alone, and runs no program for it.
-func (c command) early(a arguments) bool {
-	plain := a.has("no-textconv") && a.has("no-ext-diff")
-	switch c.Early {
-	case "always":
-		return true
-	case "no patches":
-		return plain || !a.has("p", "u", "U", "S", "G", "L", "m", "c", "patch", "unified", "word-diff")
-	case "plain patches":
-		return plain
-	case "commits":
-		return plain && !a.has("cached", "staged") && slices.ContainsFunc(a.operands[:a.before], rangeOfCommits)
-	case "file of a commit":
-		// Without a commit to begin with, blame looks at the file as it is, through the
-		// filters that are set up.
-		if !plain || a.before != 1 || len(a.operands) != 2 {
-			return false
-		}
-		commit := a.operands[0].text
-		return commit[0] != '^' && !strings.Contains(commit, "..")
-	}
-	return false
-}
-
-// rangeOfCommits reports whether an operand is certainly two commits, and no path.
-func rangeOfCommits(w word) bool {
-	from, to, ok := strings.Cut(w.text, "..")
-	return ok && !w.glob && from != "" && !strings.HasSuffix(from, "/") && to != "" && to[0] != '/'
 }
 
 // asksIndex reports whether a word names what is in the index, :a.txt or :2:a.txt,

@@ -32,10 +32,9 @@ func readingLines() []string {
 		"date", "date -u +%F", "date '+%Y-%m-%d'", "date --date=yesterday +%F", "uname -a", "whoami", "id -u", "hostname", "printenv PATH",
 		"which git", "type ls", "command -v git", "true", "test -f a.txt", "[ -f a.txt ] && echo yes || echo no", "[ ! -d x ]", "test a = b",
 		"md5sum a.txt", "xxd a.txt", "jq . a.json", "jq -r '.a | select(.b > 1)' a.json", "cat a.json | jq -r .a", "python3 --version",
-		"git log --oneline -5", "git log -3 | head -20", "git log --format='%h %s' -- src", "git log --stat", "git log -p --no-textconv --no-ext-diff",
-		"git show --no-ext-diff --no-textconv HEAD~1", "git show --no-ext-diff --no-textconv HEAD:a.txt",
-		"git diff --no-ext-diff --no-textconv HEAD~1..HEAD", "git diff --no-ext-diff --no-textconv --stat main...dev -- a.txt", "git --no-optional-locks --no-pager log", "git --no-pager log",
-		"git rev-parse HEAD", "git rev-parse --abbrev-ref HEAD", "git ls-tree HEAD", "git cat-file -p HEAD", "git blame --no-ext-diff --no-textconv HEAD -- a.txt", "git shortlog -sn HEAD", "git log | git shortlog", "git branch", "git branch -a",
+		"git log --oneline -5", "git log -3 | head -20", "git log --format='%h %s' -- src", "git log --stat",
+		"git --no-optional-locks --no-pager log", "git --no-pager log",
+		"git rev-parse HEAD", "git rev-parse --abbrev-ref HEAD", "git ls-tree HEAD", "git cat-file -p HEAD", "git branch", "git branch -a",
 		"git branch --show-current", "git branch --list 'x*'", "git branch --merged main", "git tag", "git tag -l 'v*'", "git remote -v", "git remote get-url origin",
 		"git describe --tags", "git reflog", "git reflog show HEAD", "git config --get user.name", "git config --list", "git stash list", "git cat-file -p HEAD:a.txt",
 		"cat a.json | jq -n input", "ls 2>&1", "ls x 2>/dev/null", "ls >/dev/null 2>&1", "test -f a > /dev/null && echo yes", "git log 2>/dev/null | head", "grep -rn foo src 2>&1 | head -5; ls 1>/dev/null", "ls src/*/a.go", "ls sr*", "cat ./src/a?.go",
@@ -56,7 +55,8 @@ func quietLines() map[string][]string {
 		"git diff --staged --no-ext-diff --no-textconv -- src", "git ls-files", "git ls-files -s", "git show --no-ext-diff --no-textconv :a.txt", "git cat-file -p :a.txt", "git rev-parse :2:a.txt", "git log HEAD..:a.txt", "git log -- ':(attr:x)a.txt'",
 		"git branch --contains=:a.txt", "git blame --no-ext-diff --no-textconv HEAD.. -- a", "git ls-files -m", "git ls-files -d", "git ls-files -o", "git ls-files --others", "git ls-files --modified", "git status",
 		"git status -s", "git diff", "git diff HEAD", "git diff --stat", "git diff a b", "git diff ../x", "git diff a/../b", "git diff -- a..b",
-		"git diff --no-ext-diff --no-textconv a b", "git diff --no-ext-diff --no-textconv -- a..b",
+		"git diff --no-ext-diff --no-textconv a b", "git diff --no-ext-diff --no-textconv -- a..b", "git log -p --no-textconv --no-ext-diff",
+		"git show --no-ext-diff --no-textconv HEAD~1", "git diff --no-ext-diff --no-textconv HEAD~1..HEAD", "git blame --no-ext-diff --no-textconv HEAD -- a.txt",
 	} {
 		lines[line] = []string{""}
 	}
@@ -83,7 +83,7 @@ func changingLines() []string {
 		// Devices, and the server's own standard input.
 		"cat /dev/tty", "cat ../../dev/tty", "cat //host/x", `cat '\\host\x'`, "cat /proc/kmsg", "cat /x/../dev/tty", "grep x /dev/tty", "grep -f/dev/tty x y", "grep --file=/dev/tty x", "cat dev/tty", "cat /sys/x",
 		"cat /de?/stdin", "cat /d*/stdin", "cat /p*c/kmsg", "cat ../../../../de?/stdin", "cat d*/tty", "cat ./d*/tty", "cat /x/../d*/tty", "cat a*/../../tty", "grep x --file=/de?/tty y", "cat /*", "ls ~/../../de*/tty", "cat /DEV/tty",
-		"cat", "cat -", "jq -n input", "jq -n '[inputs]'", "jq --null-input .", "git shortlog -- src", "git shortlog src", "git shortlog -s -- HEAD", "grep foo", "grep -r foo", "grep -R foo .", "wc -l", "sort", "head", "tr a b", "jq .", "rg foo", "sed -n 1p", "cat && ls", "git shortlog", "ls | cat && cat",
+		"cat", "cat -", "jq -n input", "jq -n '[inputs]'", "jq --null-input .", "grep foo", "grep -r foo", "grep -R foo .", "wc -l", "sort", "head", "tr a b", "jq .", "rg foo", "sed -n 1p", "cat && ls", "git shortlog -sn HEAD", "ls | cat && cat",
 		// Options.
 		"tail -f x", "tail -5f x", "tail -F x", "tail +5f x", "tail --follow x", "tail --retry x", "sort -o x x", "sort -ox x", "sort -no x x", "sort x -o x", "sort --output=x x", "sort --out x x", "sort --compress-program=x x", "sort -T x y", "sort -S 5 x", "sort --files0-from=x", "sort '-o' x y",
 		"sort -k -ox x", "sort -- a -o b", "sort -k1 -- -ob", "uniq a b", "uniq -- a b", "xxd a b", "xxd -r a b", "tree -o x", "tree -R -L 1", "file -C", "file -Cm x", "file --compile", "file -z x", "file -p x", "printf -v x y", "printf '%d' 'x[1]'", "printf %d x=1", "printf", "test -v x", "test x -eq 1", "[ x -eq 1 ]", "[ -f x", "test -f", "[ ]",
