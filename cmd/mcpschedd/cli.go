@@ -83,7 +83,11 @@ func addCommands(root *cobra.Command, args []string) {
 			root.AddCommand(c)
 		}
 	}
-	group(groupSetUp, "Servers:", importCommand(), addCommand(), enableCommand(), disableCommand(), removeCommand(), checkCommand())
+	group(groupSetUp, "Servers:", importCommand(), addCommand(),
+		editCommand("enable", "Switch a server on", "Sets enabled = true in the block [upstreams.NAME]."),
+		editCommand("disable", "Switch a server off", "Sets enabled = false in the block [upstreams.NAME]: the server ends, and its tools go."),
+		editCommand("remove", "Take a server out of the configuration", "Takes the block [upstreams.NAME] out of the configuration, and prints it."),
+		checkCommand())
 	group(groupRun, "Run:", serveCommand(), callCommand(), demoCommand(), connectCommand(), hookCommand(), daemonCommand())
 	group(groupLook, "Look:", statsCommand(), dashboardCommand(), explainCommand(), logsCommand(), tuneCommand())
 	root.AddCommand(replayCommand(), versionCommand())

@@ -9,7 +9,7 @@ import (
 // completions are what a shell offers for a word.
 type completions = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
 
-// completeUpstreams offers the upstreams of the configuration for the first word.
+// completeUpstreams offers the upstreams of the configuration for the first word, or for a flag.
 func completeUpstreams(file *string) completions {
 	return func(_ *cobra.Command, words []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var names []cobra.Completion
@@ -44,15 +44,7 @@ func completeTools(file *string) completions {
 	}
 }
 
-// completeUpstreamFlag offers the upstreams for the value of a flag.
-func completeUpstreamFlag(c *cobra.Command, flag string, file *string) {
-	upstreams := completeUpstreams(file)
-	_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return upstreams(c, nil, word)
-	})
-}
-
-// completeFlag offers values of a flag.
-func completeFlag(c *cobra.Command, flag string, values ...cobra.Completion) {
-	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+// oneOf offers these values of a flag.
+func oneOf(values ...cobra.Completion) completions {
+	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }

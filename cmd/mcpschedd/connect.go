@@ -28,7 +28,7 @@ Where that process does not come up in time, this command serves its client by i
 	configFlag(c, &f.Config)
 	c.Flags().StringVar(&f.Only, "only", "", "the upstream `NAME` alone, under its own tool names")
 	c.Flags().DurationVar(&f.Wait, "wait", daemon.DefaultWait, "how long that process may take to start: `TIME`")
-	completeUpstreamFlag(c, "only", &f.Config)
+	_ = c.RegisterFlagCompletionFunc("only", completeUpstreams(&f.Config)) // the flag is there
 	return c
 }
 

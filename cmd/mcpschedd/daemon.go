@@ -65,7 +65,7 @@ To have it up always, with systemd or on macOS:
 	configFlag(c, &file)
 	c.Flags().BoolVar(&stay, "stay", false, "wait for another one to end, and do not end for want of\nclients")
 	c.Flags().StringVar(&unit, "unit", "", "print the unit by which `SYSTEM`, systemd or launchd, keeps it\nup, and end")
-	completeFlag(c, "unit", "systemd", "launchd")
+	_ = c.RegisterFlagCompletionFunc("unit", oneOf("systemd", "launchd")) // the flag is there
 	return c
 }
 
@@ -112,9 +112,11 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	}
 	base.log.Info("serving clients", "socket", place.Socket)
 	fmt.Fprintln(stdout, daemon.Ready)
-	d.lookIdle()
+	d.mu.Lock()
+	d.lookIdleLocked()
+	d.mu.Unlock()
 	var watching sync.WaitGroup
-	watching.Go(func() { base.watchFor(ctx, d.adopt) })
+	watching.Go(func() { base.watch(ctx, d.adopt) })
 	heap := new(proxyProcess) // not base, of which rooms are made meanwhile
 	defer runtime.KeepAlive(heap)
 	watching.Go(heap.settle)
@@ -294,13 +296,7 @@ func (r *daemonRoom) close() {
 	r.tracer.Close(context.Background())
 }
 
-// lookIdle has the process end after a while, if there are no clients.
-func (d *daemonProcess) lookIdle() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lookIdleLocked()
-}
-
+// lookIdleLocked has the process end after a while, if there are no clients.
 func (d *daemonProcess) lookIdleLocked() {
 	if d.clients == 0 && d.idle > 0 && !d.stay && d.ending == nil {
 		d.ending = time.AfterFunc(d.idle, d.endIdle)

@@ -10,18 +10,6 @@ import (
 	"mcpschedd/internal/state"
 )
 
-func enableCommand() *cobra.Command {
-	return editCommand("enable", "Switch a server on", "Sets enabled = true in the block [upstreams.NAME].")
-}
-
-func disableCommand() *cobra.Command {
-	return editCommand("disable", "Switch a server off", "Sets enabled = false in the block [upstreams.NAME]: the server ends, and its tools go.")
-}
-
-func removeCommand() *cobra.Command {
-	return editCommand("remove", "Take a server out of the configuration", "Takes the block [upstreams.NAME] out of the configuration, and prints it.")
-}
-
 // editCommand is a command that changes one upstream in the configuration.
 func editCommand(name, short, long string) *cobra.Command {
 	var file string

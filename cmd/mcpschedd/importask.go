@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -9,16 +10,10 @@ import (
 	"time"
 
 	"mcpschedd/internal/clients"
+	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 )
-
-// serverClaim is what a server of which nothing is known says of its own tools.
-type serverClaim struct {
-	tools    int
-	readOnly int    // of these, those that it says only read
-	problem  string // why it could not be asked
-}
 
 // claimTimeout is how long an unknown server may take to list its tools: a package that was
 // never run may have to be fetched first.
@@ -45,7 +40,7 @@ func (p *importPlan) ask(ctx context.Context) {
 	for _, s := range servers {
 		u, values, err := p.upstream(s)
 		if err != nil {
-			p.claims[s.Name] = serverClaim{problem: err.Error()}
+			p.claims[s.Name] = notAsked + err.Error()
 			continue
 		}
 		r, err := resolved(u, values, os.LookupEnv)
@@ -54,21 +49,36 @@ func (p *importPlan) ask(ctx context.Context) {
 	var found []proxy.Surveyed
 	briefly(o, func(srv *proxy.Server) { found = srv.Survey(ctx) })
 	for _, f := range found {
-		var claim serverClaim
-		if f.Offer == nil {
-			claim.problem, _, _ = strings.Cut(reason(f.Problem), "\n") // without what it wrote to stderr
-		}
+		tools, readOnly := 0, 0
 		for _, t := range f.Tools {
 			if t.Hidden {
 				continue
 			}
-			claim.tools++
+			tools++
 			if t.Hints.ReadOnly != nil && *t.Hints.ReadOnly {
-				claim.readOnly++
+				readOnly++
 			}
 		}
-		p.claims[f.Upstream] = claim
+		text := plural(tools, "tool") + ", of none of which it says that it only reads"
+		switch {
+		case f.Offer == nil:
+			text, _, _ = strings.Cut(notAsked+reason(f.Problem), "\n") // without what it wrote to stderr
+		case readOnly > 0:
+			text = fmt.Sprintf("%s, says that %d only read; %s believes it", plural(tools, "tool"), readOnly, p.believing(f.Upstream))
+		}
+		p.claims[f.Upstream] = text
 	}
+}
+
+const notAsked = "could not be asked what its tools do: "
+
+// believing is what has a server believed, by the name of its upstream.
+func (p *importPlan) believing(name string) string {
+	if p.m.write {
+		return "trust = true in [" + config.Key("upstreams", name) + "]"
+	}
+	i := slices.IndexFunc(p.servers, func(s planned) bool { return s.server.Name == name })
+	return "--trust " + p.servers[i].server.Called()
 }
 
 // kept reports whether a file is one that a client keeps for its user: the client starts the

@@ -24,9 +24,8 @@ type importPlan struct {
 	m       *importing
 	have    *config.Config
 	servers []planned
-	kept    []string               // notes on servers that the configuration has
-	moved   []clients.Move         // by earlier imports
-	claims  map[string]serverClaim // upstream → what it says, of those that were asked
+	moved   []clients.Move    // by earlier imports
+	claims  map[string]string // upstream → what it says of its tools, of those that were asked
 }
 
 // planned is what is done with one server.
@@ -48,7 +47,7 @@ func (m *importing) plan() (*importPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &importPlan{m: m, have: have, claims: make(map[string]serverClaim)}
+	p := &importPlan{m: m, have: have, claims: make(map[string]string)}
 	done := make(map[string]planned) // name → what is done with a server that two clients have
 	trusted := make(map[string]bool)
 	for _, s := range m.reader.Servers() {
@@ -96,11 +95,6 @@ func (p *importPlan) compare(one *planned) {
 			return
 		}
 		one.there = u.Name
-		if u.Name == s.Name {
-			p.kept = append(p.kept, fmt.Sprintf("upstreams.%s is there already", u.Name))
-		} else {
-			p.kept = append(p.kept, fmt.Sprintf("%s is there already, as upstreams.%s", s.Name, u.Name))
-		}
 		return
 	}
 	if one.add = !p.has(s.Name); !one.add {

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"mcpschedd/internal/clients"
-	"mcpschedd/internal/config"
 	"mcpschedd/internal/state"
 )
 
@@ -20,12 +18,12 @@ func (p *importPlan) tell() {
 		say(p.m.stderr, "%s: %s", kind, n)
 	}
 	for _, s := range p.servers {
-		if s.stays != "" {
+		switch {
+		case s.stays != "":
 			say(p.m.stderr, "note: %s stays with its client: %s", s.server.Called(), s.stays)
+		case s.there != "" && p.has(s.there):
+			say(p.m.stderr, "note: %s is there already, as upstreams.%s", s.server.Called(), s.there)
 		}
-	}
-	for _, k := range p.kept {
-		say(p.m.stderr, "note: %s", k)
 	}
 	if !slices.ContainsFunc(p.servers, planned.taken) {
 		say(p.m.stderr, "nothing to import")
@@ -35,28 +33,10 @@ func (p *importPlan) tell() {
 // unknown reports whether nothing is known of a server that is taken over.
 func (p planned) unknown() bool { return p.add && !p.server.Block.Trust && known(p.server) == "" }
 
-// claim is what a server says of its tools, and how it is believed; "": it was not asked.
-func (p *importPlan) claim(s planned) string {
-	claim, asked := p.claims[s.server.Name]
-	believe := "--trust " + s.server.Called() + " believes it"
-	if p.m.write {
-		believe = "trust = true in [" + config.Key("upstreams", s.server.Name) + "] believes it"
-	}
-	switch {
-	case !asked:
-		return ""
-	case claim.problem != "":
-		return "could not be asked what its tools do: " + claim.problem
-	case claim.readOnly == 0:
-		return plural(claim.tools, "tool") + ", of none of which it says that it only reads"
-	}
-	return fmt.Sprintf("%s, says that %d only read; %s", plural(claim.tools, "tool"), claim.readOnly, believe)
-}
-
 // tellUnknown prints of each unknown server what it says of its tools.
 func (p *importPlan) tellUnknown() {
 	for _, s := range p.servers {
-		claim := p.claim(s)
+		claim := p.claims[s.server.Name]
 		if claim == "" && s.unknown() {
 			claim = "mcpschedd check --connect shows what it says of its tools, and --trust " + s.server.Called() + " believes it"
 		}

@@ -203,7 +203,7 @@ func (p *importPlan) list(w io.Writer, file string) {
 		if folders := s.server.Block.Folders; len(folders) > 0 {
 			what += " (for " + strings.Join(folders, ", ") + " alone)"
 		}
-		if claim := p.claim(s); claim != "" {
+		if claim := p.claims[s.server.Name]; claim != "" {
 			what += "; " + claim
 		}
 		fmt.Fprintln(w, clients.OneLine("  "+s.server.Called()+": "+what))

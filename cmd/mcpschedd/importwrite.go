@@ -253,7 +253,8 @@ func (m *importing) ownLine(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if small := filepath.Join(filepath.Dir(self), daemon.Small+filepath.Ext(self)); exists(small) {
+	small := filepath.Join(filepath.Dir(self), daemon.Small+filepath.Ext(self))
+	if _, err := os.Stat(small); err == nil {
 		self = small
 	}
 	line := []string{self, daemon.Command}
@@ -261,11 +262,6 @@ func (m *importing) ownLine(path string) ([]string, error) {
 		line = append(line, "--config", path)
 	}
 	return line, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // next is what is left for people to do.

@@ -10,11 +10,9 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// watch applies every new content of the configuration file while ctx lasts.
-func (s *proxyProcess) watch(ctx context.Context) { s.watchFor(ctx, s.adopt) }
-
-// watchFor is watch with what is done with a configuration, or with what is wrong with one.
-func (s *proxyProcess) watchFor(ctx context.Context, adopt func(*config.Config, error)) {
+// watch has every new content of the configuration file adopted while ctx lasts, or what is
+// wrong with one told.
+func (s *proxyProcess) watch(ctx context.Context, adopt func(*config.Config, error)) {
 	if s.written.Path == "" {
 		return
 	}

@@ -52,7 +52,8 @@ func TestReloadOfTheLog(t *testing.T) {
 	defer srv.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	watching.Go(func() { (&proxyProcess{written: c, log: log, output: output, srv: srv}).watch(ctx) })
+	s := &proxyProcess{written: c, log: log, output: output, srv: srv}
+	watching.Go(func() { s.watch(ctx, s.adopt) })
 	defer watching.Wait()
 	defer cancel()
 	wantOnStderr := func(want string) {
@@ -112,7 +113,8 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer output.Close()
-	watching.Go(func() { (&proxyProcess{written: c, log: logger, output: output, srv: srv}).watch(ctx) })
+	p := &proxyProcess{written: c, log: logger, output: output, srv: srv}
+	watching.Go(func() { p.watch(ctx, p.adopt) })
 	defer watching.Wait()
 	defer cancel()
 	next := func() string {

@@ -42,7 +42,7 @@ model says.`,
 	c.Flags().BoolVar(&f.json, "json", false, "print figures as JSON")
 	c.Flags().BoolVar(&f.csv, "csv", false, "print a line for each session and a total")
 	c.MarkFlagsMutuallyExclusive("json", "csv")
-	completeFlag(c, "policy", replayPolicies()...)
+	_ = c.RegisterFlagCompletionFunc("policy", oneOf(replayPolicies()...)) // the flag is there
 	return c
 }
 
@@ -62,7 +62,7 @@ func runReplay(ctx context.Context, f *replayFlags, stdout, stderr io.Writer) er
 	if err := f.check(); err != nil {
 		return err
 	}
-	t, err := settingsOf(f)
+	options, arm, err := settingsOf(f)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func runReplay(ctx context.Context, f *replayFlags, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
-	p := replay.New(t.options, t.arm)
+	p := replay.New(options, arm)
 	tell := newTeller(stderr)
 	for i, s := range append(slices.Clip(train), trace...) {
 		if i < len(train) {

@@ -20,15 +20,9 @@ func recordedTools() valuemodel.Upstream {
 	return valuemodel.Upstream{Name: "trace", Provider: "claude-code", Domain: "trace"}
 }
 
-// settings are what a replay is told.
-type settings struct {
-	options replay.Options
-	arm     replay.Arm
-}
-
-// settingsOf turns the command line and the configurations into settings: the files, or the one that
+// settingsOf turns the command line and the configurations into what a replay is told: the files, or the one that
 // is used without any, then what was set by itself, each over those before it.
-func settingsOf(f *replayFlags) (settings, error) {
+func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 	c := config.Default()
 	var said []valuemodel.Rule
 	files := f.configs
@@ -46,28 +40,27 @@ func settingsOf(f *replayFlags) (settings, error) {
 		if err := over(loadBy(file, func(path string, further ...config.Further) (*config.Config, error) {
 			return config.LoadOver(c, path, further...)
 		})); err != nil {
-			return settings{}, err
+			return o, a, err
 		}
 	}
 	for _, set := range f.sets {
 		if err := over(setting(c, set)); err != nil {
-			return settings{}, usage("--set: %v", err)
+			return o, a, usage("--set: %v", err)
 		}
 	}
 	models, problems := valuemodel.Compile(said)
 	if len(problems) > 0 {
-		return settings{}, errors.New(problems[0].Text)
+		return o, a, errors.New(problems[0].Text)
 	}
 	e := &c.Enrichment
-	out := settings{arm: arm(f, e, &c.Dedup)}
-	out.options = replay.Options{
+	o = replay.Options{
 		Model: func(tool string) *valuemodel.Model {
 			return models.Resolve(recordedTools(), tool, valuemodel.Hints{})
 		},
 		Learn: e.Learn && f.policy != "static", ShadowLabels: e.ShadowLabels, MaxAge: time.Duration(e.MaxAge),
 		KeepTurns: f.keepTurns, Think: f.think,
 	}
-	return out, nil
+	return o, arm(f, e, &c.Dedup), nil
 }
 
 // arm is what is guessed, and by what rules.

@@ -53,8 +53,8 @@ of clients: /mcp and /mcp/NAME (streamable HTTP), /sse (the older transport), /d
 	c.Flags().StringVar(&o.http, "http", "", "serve HTTP on `ADDR`, such as 127.0.0.1:7777, instead of stdio")
 	c.Flags().StringVar(&o.auth, "auth", "", "`MODE` is token (default): clients send the generated bearer\ntoken, whose file is logged at start; or none: loopback\naddresses only")
 	c.Flags().StringVar(&o.only, "only", "", "on stdio: the upstream `NAME` alone, under its own tool names")
-	completeFlag(c, "auth", "token", "none")
-	completeUpstreamFlag(c, "only", &o.config)
+	_ = c.RegisterFlagCompletionFunc("auth", oneOf("token", "none")) // the flag is there
+	_ = c.RegisterFlagCompletionFunc("only", completeUpstreams(&o.config))
 	return c
 }
 
@@ -193,7 +193,7 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() { s.watch(ctx) })
+	watching.Go(func() { s.watch(ctx, s.adopt) })
 	watching.Go(s.settle)
 	defer watching.Wait()
 	defer cancel()
@@ -202,7 +202,8 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 		mount(s.srv, o.HTTP.Token)
 		return s.overHTTP(ctx)
 	}
-	return s.onStdio(ctx)
+	s.srv.Prepare(s.flags.only)
+	return s.srv.ServeStdio(ctx, os.Stdin, os.Stdout, s.flags.only)
 }
 
 // settle does what the first answer of a client need not wait for.
@@ -251,11 +252,6 @@ func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, ru
 	case <-late.C:
 	}
 	return nil
-}
-
-func (s *proxyProcess) onStdio(ctx context.Context) error {
-	s.srv.Prepare(s.flags.only)
-	return s.srv.ServeStdio(ctx, os.Stdin, os.Stdout, s.flags.only)
 }
 
 func (s *proxyProcess) overHTTP(ctx context.Context) error {

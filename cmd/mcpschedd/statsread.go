@@ -24,11 +24,7 @@ type reading struct {
 	teller
 }
 
-// Of a reading.
-const (
-	askTheClock = 1 << 12 // events
-	mostRows    = 1 << 14 // sessions that are kept apart
-)
+const mostRows = 1 << 14 // sessions that are kept apart
 
 // newReading begins to read; with io.Discard problems are only counted.
 func newReading(since time.Time, stderr io.Writer) *reading {
@@ -45,9 +41,7 @@ func (r *reading) add(e *record.Event) {
 	} else {
 		r.events++
 	}
-	if r.events%askTheClock == 0 {
-		r.progress("%d events", r.events)
-	}
+	r.progress("%d events", r.events)
 	if !e.At.IsZero() && (r.first.IsZero() || e.At.Before(r.first)) {
 		r.first = e.At
 	}

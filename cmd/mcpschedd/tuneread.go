@@ -123,9 +123,8 @@ func (t *tuning) readLearned(k lastKnown) error {
 func (t *tuning) readEvents(ctx context.Context, names []string) error {
 	lines := 0
 	return record.Read(ctx, names, func(e *record.Event) {
-		if lines++; lines%4096 == 0 {
-			t.progress("%d events", lines)
-		}
+		lines++
+		t.progress("%d events", lines)
 		if e.Kind == record.Call {
 			t.calls++
 		}
