@@ -74,7 +74,7 @@ func newInstance(up *Upstream, after <-chan struct{}) *instance {
 // setClient says which client the instance is for, once: what was last offered to such a
 // client is offered to this one until the server has said what it has now.
 func (in *instance) setClient(client Client) {
-	if known := in.up.known.to(client); known != nil {
+	if known := in.up.known.to(client.key()); known != nil {
 		in.offer.Store(known)
 		in.status.change(func(s *state) { s.listed = true })
 	}
@@ -94,7 +94,7 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 			return
 		}
 	}
-	pause := restartPause{atOnce: true, grown: backoff.NewExponentialBackOff()}
+	pause, atOnce := backoff.NewExponentialBackOff(), true
 	for ctx.Err() == nil {
 		c := newConn(in)
 		lived, stderr, err := in.once(ctx, c)
@@ -105,44 +105,31 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 			in.giveUp(ctx, err)
 			return
 		}
+		// A server that ends after each answer is started again as often as it is called, which
+		// clients bound, and not as fast as it ends.
+		if lived >= steady || c.served.Load() {
+			atOnce = true
+			pause.Reset()
+		}
+		var wait time.Duration
+		if _, unstarted := errors.AsType[*notStarted](err); atOnce && !unstarted {
+			atOnce = false
+		} else {
+			wait = pause.NextBackOff()
+		}
 		in.up.counts.restarts.Add(1)
-		in.restart(ctx, pause.after(lived >= steady || c.served.Load(), err), stderr, err)
+		in.restart(ctx, wait, stderr, err)
 	}
-}
-
-// restartPause is how long an instance waits before it starts its server again.
-type restartPause struct {
-	atOnce bool // the next restart does not wait
-	grown  *backoff.ExponentialBackOff
-}
-
-// after is the pause after a connection that ended with err, or could not be made. One that
-// was of use is no reason to wait: a server that ends after each answer is started again as
-// often as it is called, which clients bound, and not as fast as it ends.
-func (p *restartPause) after(useful bool, err error) time.Duration {
-	if useful {
-		p.atOnce = true
-		p.grown.Reset()
-	}
-	if _, unstarted := errors.AsType[*notStarted](err); p.atOnce && !unstarted {
-		p.atOnce = false
-		return 0
-	}
-	return p.grown.NextBackOff()
 }
 
 // restart waits before the server is started again, and says so.
 func (in *instance) restart(ctx context.Context, wait time.Duration, stderr []string, err error) {
 	in.noteEnd(err)
 	log := in.up.log.With("upstream", in.up.spec.Name)
-	_, unstarted := errors.AsType[*notStarted](err)
-	switch {
-	case unstarted:
+	if _, unstarted := errors.AsType[*notStarted](err); unstarted {
 		log.Error("upstream cannot be started; waiting before the next try", "err", err, "dur", wait, "path", in.up.spec.Command.searchPath())
-	case wait == 0:
-		log.Warn("upstream ended; starting it again", "err", err)
-	default:
-		log.Warn("upstream ended again; waiting before the next start", "err", err, "dur", wait)
+	} else {
+		log.Warn("upstream ended; starting it again", "err", err, "dur", wait)
 	}
 	if wait > 0 {
 		in.status.set(err, stderr)

@@ -248,13 +248,11 @@ func (k *known) list() []knownOffer {
 
 func (k *known) set(offers []knownOffer) { k.offers.Store(&offers) }
 
-// to returns the offer last made to such a client, nil if none is known.
-func (k *known) to(client Client) *Offer { return offerTo(k.list(), client.key()) }
-
-func offerTo(offers []knownOffer, client string) *Offer {
-	for _, k := range offers {
-		if k.Client == client {
-			return k.Offer
+// to returns the offer last made to a client of that key, nil if none is known.
+func (k *known) to(client string) *Offer {
+	for _, o := range k.list() {
+		if o.Client == client {
+			return o.Offer
 		}
 	}
 	return nil
@@ -270,7 +268,7 @@ func (k *known) remember(client Client, offer *Offer) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	made := knownOffer{client.key(), offer}
-	if reflect.DeepEqual(offerTo(k.list(), made.Client), offer) {
+	if reflect.DeepEqual(k.to(made.Client), offer) {
 		return nil
 	}
 	k.set(withOffer(k.list(), made))

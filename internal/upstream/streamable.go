@@ -17,10 +17,7 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-const (
-	deleteTimeout = 2 * time.Second        // for the DELETE that ends a session
-	deleteAgain   = 200 * time.Millisecond // before it is sent again to a server that could not take it
-)
+const deleteTimeout = 2 * time.Second // for the DELETE that ends a session
 
 // streamable is a link over streamable HTTP in both its eras: with a session
 // (2025-03-26 to 2025-11-25), and stateless (2026-07-28). Each message is a
@@ -41,17 +38,13 @@ func (l *streamable) send(ctx context.Context, m outgoing) error {
 func (l *streamable) close() {
 	l.finish(func() {
 		header := l.headers(false, "application/json")
+		if header.Get(mcp.HeaderSessionID) == "" {
+			return
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
 		defer cancel()
-		for header.Get(mcp.HeaderSessionID) != "" {
-			resp, err := l.do(ctx, 0, http.MethodDelete, l.spec.URL, nil, header)
-			if err != nil {
-				return // the server is not there
-			}
+		if resp, err := l.do(ctx, 0, http.MethodDelete, l.spec.URL, nil, header); err == nil { // else the server is not there
 			resp.Body.Close()
-			if !retryable(resp.StatusCode) || sleep(ctx, deleteAgain) != nil {
-				return
-			}
 		}
 	})
 }

@@ -16,6 +16,7 @@
 package upstream
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -33,7 +34,7 @@ import (
 // Upstream is one configured server.
 type Upstream struct {
 	spec Spec
-	o    Options        // Invalidated, Asked and Changed are never nil
+	o    Options        // Invalidated, WriteSettle, Asked and Changed are never nil
 	log  *slog.Logger   // Options.Log, masked
 	mask *secret.Masker // for all errors and log lines about it
 	// Of a server over HTTP: for requests, and for notifications, ends of sessions and the
@@ -62,6 +63,9 @@ func New(spec Spec, o Options) *Upstream {
 	}
 	if o.Changed == nil {
 		o.Changed = func() {}
+	}
+	if o.WriteSettle == nil {
+		o.WriteSettle = func() time.Duration { return 0 }
 	}
 	if o.Asked == nil {
 		o.Asked = func(uint64, string) {}
@@ -172,14 +176,7 @@ func (u *Upstream) remember(client Client, offer *Offer) {
 }
 
 // writeSettle is Options.WriteSettle.
-func (u *Upstream) writeSettle() time.Duration {
-	if u.o.WriteSettle != nil {
-		if d := u.o.WriteSettle(); d > 0 {
-			return d
-		}
-	}
-	return writeSettle
-}
+func (u *Upstream) writeSettle() time.Duration { return cmp.Or(u.o.WriteSettle(), writeSettle) }
 
 // noteRepair counts a message that was repaired.
 func (u *Upstream) noteRepair() {
