@@ -24,6 +24,8 @@ type host struct {
 
 	timer *time.Timer // dispatches when the token that is waited for has come; nil: none ever was
 
+	granted grants // by what replicas share
+
 	cooling coolDown
 	begun   []time.Time // when prefetches began, those of the last hour and perhaps older ones
 }
@@ -39,15 +41,12 @@ func (at *host) apply(r Rule) {
 	if r.Burst <= 0 {
 		r.Burst = int(min(max(1, math.Ceil(r.Rate)), math.MaxInt32))
 	}
-	if n := at.all.shares; n > 1 {
-		r.Rate /= float64(n)
-		r.Burst = max(1, r.Burst/n)
-		if r.Concurrency > 0 {
-			r.Concurrency = max(1, r.Concurrency/n)
-		}
-		if r.SpeculativePerHour < math.MaxInt {
-			r.SpeculativePerHour = max(1, r.SpeculativePerHour/n)
-		}
+	n := at.all.shares
+	if r.Concurrency > 0 {
+		r.Concurrency = max(1, r.Concurrency/n)
+	}
+	if at.all.apart {
+		r.Rate, r.Burst = r.Rate/float64(n), max(1, r.Burst/n)
 	}
 	at.rule = r
 	switch {
@@ -55,6 +54,9 @@ func (at *host) apply(r Rule) {
 		at.bucket = nil
 	case at.bucket == nil:
 		at.bucket = rate.NewLimiter(rate.Limit(r.Rate), r.Burst)
+		if at.all.apart {
+			at.bucket.AllowN(at.all.now(), r.Burst) // what there was others may have taken
+		}
 	default:
 		now := at.all.now()
 		at.bucket.SetLimitAt(now, rate.Limit(r.Rate))
@@ -89,7 +91,15 @@ func (at *host) remembers() bool {
 // take takes what a real call needs, if it is there. A token that is taken is
 // gone, so the slot is looked at first.
 func (at *host) take(now time.Time) bool {
-	return at.hasSlot() && (at.bucket == nil || at.bucket.AllowN(now, 1))
+	switch {
+	case !at.hasSlot():
+		return false
+	case at.bucket == nil:
+		return true
+	case at.all.asks():
+		return at.granted.take(now)
+	}
+	return at.bucket.AllowN(now, 1)
 }
 
 func (at *host) hasSlot() bool {
@@ -98,7 +108,15 @@ func (at *host) hasSlot() bool {
 
 // takeSpare takes what a prefetch needs, if that is spare.
 func (at *host) takeSpare(now time.Time) bool {
-	if !at.hasSpareSlot() || at.bucket != nil && (at.bucket.TokensAt(now) < at.spareTokens() || !at.bucket.AllowN(now, 1)) {
+	switch {
+	case !at.hasSpareSlot():
+		return false
+	case at.all.asks() && at.counted():
+		if !at.granted.permit {
+			return false
+		}
+		at.granted.permit = false
+	case at.bucket != nil && (at.bucket.TokensAt(now) < at.spareTokens() || !at.bucket.AllowN(now, 1)):
 		return false
 	}
 	at.begun = append(at.begun, now)
@@ -168,6 +186,7 @@ func (at *host) dispatch(now time.Time) {
 		}
 		w.end(at.enter(true), nil)
 	}
+	at.granted.drop(now)
 	at.arm(now)
 }
 
@@ -176,16 +195,19 @@ func (at *host) refusal(now time.Time) error {
 	switch {
 	case at.cooling.active():
 		return ErrCoolingDown
-	case at.lastHour(now) >= at.rule.SpeculativePerHour:
+	case at.all.asks():
+		if now.Before(at.granted.quota) {
+			return ErrQuota
+		}
+	case at.all.apart && at.rule.SpeculativePerHour < math.MaxInt, at.lastHour(now) >= at.rule.SpeculativePerHour:
 		return ErrQuota
 	}
 	return nil
 }
 
-// arm sets the timer for the token that the first in line waits for. A call that waits
-// for a slot is let in when one is left.
+// arm sets the timer for the token that the first in line waits for. A call that waits for a slot is let in when one is left.
 func (at *host) arm(now time.Time) {
-	want, waits := at.wanted()
+	wait, waits := at.lack(now)
 	if at.timer == nil {
 		at.timer = time.AfterFunc(longestSleep, at.tokenCame)
 	}
@@ -195,30 +217,35 @@ func (at *host) arm(now time.Time) {
 	}
 	// A nanosecond more, for it was rounded down; and a lack of years is looked at
 	// again after one of them.
-	lack := (want - at.bucket.TokensAt(now)) / at.rule.Rate * float64(time.Second)
-	at.timer.Reset(time.Duration(min(max(lack, 0), float64(longestSleep))) + 1)
+	at.timer.Reset(min(max(wait, 0), longestSleep) + 1)
 }
 
 func (at *host) tokenCame() {
 	at.all.mu.Lock()
 	defer at.all.mu.Unlock()
+	at.askShared()
 	at.dispatch(at.all.now())
 }
 
 // longestSleep is how long the timer runs at most.
 const longestSleep = 365 * 24 * time.Hour
 
-// wanted is how many tokens there must be for the next to begin, if tokens are
-// what it waits for.
-func (at *host) wanted() (tokens float64, waits bool) {
+// lack is how long it takes until there is the token that the next waits for, or may be asked
+// for, if that is what it waits for.
+func (at *host) lack(now time.Time) (wait time.Duration, waits bool) {
+	want := 1.0
 	switch {
+	case at.all.asks():
+		return at.untilGranted(now)
 	case at.bucket == nil:
 		return 0, false
 	case len(at.calls) > 0:
-		return 1, at.hasSlot()
+		waits = at.hasSlot()
 	default:
-		return at.spareTokens(), len(at.prefetches) > 0 && at.hasSpareSlot()
+		want, waits = at.spareTokens(), len(at.prefetches) > 0 && at.hasSpareSlot()
 	}
+	lack := (want - at.bucket.TokensAt(now)) / at.rule.Rate * float64(time.Second)
+	return time.Duration(min(max(lack, 0), float64(longestSleep))), waits
 }
 
 // How long a host is left alone after a 429.
@@ -304,6 +331,9 @@ func (at *host) stats(now time.Time) HostStats {
 	}
 	if at.bucket != nil {
 		s.Tokens = new(at.bucket.TokensAt(now))
+		if at.all.asks() {
+			*s.Tokens = at.granted.left
+		}
 	}
 	return s
 }

@@ -21,7 +21,8 @@
 // so that what finds out whether the host answers again is never a prefetch.
 //
 // It starts no goroutine: a caller waits on its own, and one timer a host says when the
-// next token has come. It retries nothing, and does not judge how useful prefetches are.
+// next token has come, or asks what replicas share for one. It retries nothing, and does not
+// judge how useful prefetches are.
 package limit
 
 import (
@@ -71,7 +72,9 @@ type Hosts struct {
 	read   age.Moment       // what the clock said last
 	time   time.Time        // and what now made of it
 	rules  map[string]Rule  // host, or "*" for every other → what the user set
-	shares int              // among how many replicas of this process the rules are divided
+	shared Shared           // nil: there is one replica
+	apart  bool             // what is shared cannot be reached
+	shares int              // among how many replicas what is not shared is divided
 	byName map[string]*host // those remembered
 	room   int              // how many there may be before some are forgotten
 }
@@ -97,15 +100,6 @@ func (h *Hosts) Configure(rules map[string]Rule) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.rules = rules
-	h.applyLocked()
-}
-
-// Share divides the rules, and what holds without one, evenly among n replicas, so that all
-// together keep to them. Each has at least one slot, a burst of one and one prefetch an hour.
-func (h *Hosts) Share(n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.shares = max(1, n)
 	h.applyLocked()
 }
 

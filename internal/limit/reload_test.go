@@ -39,43 +39,6 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// Replicas divide the rules, also those for hosts that come later.
-func TestShare(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		h := limit.New(map[string]limit.Rule{"*": {Rate: 10, Burst: 10, Concurrency: 8}})
-		enter(t, h, "early").Leave(limit.Verdict{})
-		h.Share(4)
-		for _, host := range []string{"early", "late"} {
-			time.Sleep(time.Minute) // full again
-			began := time.Now()
-			for range 2 + 10 { // a burst of 2, then 2.5 a second
-				slot, err := h.Enter(t.Context(), host)
-				if err != nil {
-					t.Fatal(err)
-				}
-				slot.Leave(limit.Verdict{})
-			}
-			time.Sleep(time.Minute)
-			if took := (time.Since(began) - time.Minute).Round(time.Millisecond); took != 4*time.Second {
-				t.Errorf("%s: 12 calls took %v, want 4s", host, took)
-			}
-			one, two := enter(t, h, host), enter(t, h, host)
-			if _, ok := h.TryEnter(host); ok {
-				t.Errorf("%s: a third call at once, want 8/4 = 2", host)
-			}
-			one.Leave(limit.Verdict{})
-			two.Leave(limit.Verdict{})
-		}
-		h.Share(1)
-		time.Sleep(time.Minute)
-		for i := range 8 {
-			if _, ok := h.TryEnter("late"); !ok {
-				t.Errorf("alone again: call %d waits, want 8 at once", i+1)
-			}
-		}
-	})
-}
-
 // A faster rate holds for calls that wait already.
 func TestReloadWakes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -41,13 +41,15 @@ func NewCommon(o Options) *Common {
 	}
 }
 
-// Share divides the limits of hosts among n replicas, of which this process is one.
-func (c *Common) Share(n int) { c.limits.Share(n) }
+// Share says how many replicas there are, this process included, and whether it is apart: what
+// they share cannot be reached.
+func (c *Common) Share(n int, apart bool) { c.limits.Share(n, apart) }
 
 // Replicas are the other replicas of this process, as far as more than answers is shared with
 // them. What is nil is not.
 type Replicas struct {
 	Figures func(context.Context) []string // what they published, each [Common.Figures]
+	Limits  limit.Shared                   // their pace and quotas
 
 	// TellRefused tells them that a host said 429. It must not wait.
 	TellRefused func(host string, retryAfter time.Duration)
@@ -58,7 +60,10 @@ type Replicas struct {
 }
 
 // ShareWith is called before there is a server.
-func (c *Common) ShareWith(r Replicas) { c.replicas = r }
+func (c *Common) ShareWith(r Replicas) {
+	c.replicas = r
+	c.limits.ShareBy(r.Limits)
+}
 
 // left ends a call at a host, and tells the other replicas if it was refused there.
 func (c *Common) left(slot *limit.Slot, host string, v limit.Verdict) {

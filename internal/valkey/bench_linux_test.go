@@ -14,6 +14,7 @@ import (
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/limit"
 	"mcpschedd/internal/valkey"
 )
 
@@ -134,6 +135,39 @@ func BenchmarkHit(b *testing.B) {
 						do("{}")
 					}
 				})
+			})
+		})
+	})
+}
+
+// BenchmarkPace has a call begin at a host whose pace is shared, and leaves at once: one caller,
+// and 32 at once.
+func BenchmarkPace(b *testing.B) {
+	at := startServer(b)
+	s, err := valkey.New(valkey.Options{URL: "valkey://" + at.addr, Lease: 2 * time.Second})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	h := limit.New(map[string]limit.Rule{"*": {Rate: 1e9}})
+	h.ShareBy(s.Take)
+	s.Count(h.Share)
+	call := func() {
+		slot, err := h.Enter(b.Context(), "host")
+		if err != nil {
+			b.Fatal(err)
+		}
+		slot.Leave(limit.Verdict{})
+	}
+	call()
+	b.Run("callers=1", func(b *testing.B) { at.costs(b, func() { median(b, call) }) })
+	b.Run("callers=32", func(b *testing.B) {
+		at.costs(b, func() {
+			b.SetParallelism(16) // of two processors
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					call()
+				}
 			})
 		})
 	})

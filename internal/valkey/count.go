@@ -1,31 +1,52 @@
 package valkey
 
 import (
+	"context"
+	"encoding/hex"
+	"errors"
 	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"mcpschedd/internal/limit"
 )
 
-// countScript notes that a replica is there, forgets those that were not for a while, and
-// returns how many there are.
+// lost is for how many Leases a replica that is not there any more is reckoned with: the part of
+// the pace and slots of hosts that it goes on with when it is cut off is left to it.
+const lost = 6
+
+// countScript notes that a replica is there, forgets those that have been lost for long, and
+// returns how many there are. It also notes when one comes back, which has used its part meanwhile.
 const countScript = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local all = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
+for i = 1, #all, 2 do
+	if all[i] == ARGV[1] and now - all[i + 1] > tonumber(ARGV[2]) then redis.call('SET', KEYS[2], now) end
+end
 redis.call('ZADD', KEYS[1], now, ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[3])
 return redis.call('ZCARD', KEYS[1])`
 
-// Count calls changed with the number of replicas, this one included, when it is first known
-// and whenever it is another one. While the server cannot be reached the last number stays.
-func (s *Store) Count(changed func(n int)) {
+// Count calls changed with the number of replicas, this one included, when it is first known and
+// whenever it is another one. While the server cannot be reached the last number stays; once this
+// replica has been lost to the others it is apart.
+func (s *Store) Count(changed func(n int, apart bool)) {
 	s.running.Go(func() {
 		tick := time.NewTicker(s.options.Lease / 4)
 		defer tick.Stop()
-		for last := 0; ; {
-			if n, ok := s.replicas(); ok && n != last {
-				last = n
-				changed(n)
+		last, wasApart, seen := 0, false, time.Now()
+		for {
+			n, ok := s.replicas()
+			if ok {
+				seen = time.Now()
+			} else {
+				n = last
+			}
+			if apart := time.Since(seen) > s.options.Lease+s.options.Lease/margin; n != last || apart != wasApart {
+				last, wasApart = n, apart
+				changed(max(1, n), apart)
 			}
 			select {
 			case <-s.ctx.Done():
@@ -38,12 +59,101 @@ func (s *Store) Count(changed func(n int)) {
 
 // replicas says that this replica is there, and how many there are.
 func (s *Store) replicas() (n int, ok bool) {
+	forgotten := strconv.FormatInt(lost*s.options.Lease.Milliseconds(), 10)
 	got, _ := s.exchange(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
-		return c.B().Eval().Script(countScript).Numkeys(1).Key(prefix+"replicas").Arg(s.id, strconv.FormatInt(s.options.Lease.Milliseconds(), 10)).Build()
+		return c.B().Eval().Script(countScript).Numkeys(2).Key(replicas, back).
+			Arg(s.id, s.present(), forgotten).Build()
 	})
 	if got.results == nil { // a new history may be relied on for this
 		return 0, false
 	}
 	count, err := got.results[0].AsInt64()
 	return int(count), err == nil
+}
+
+// present is how long after it was counted, in ms, a replica is taken to be there.
+func (s *Store) present() string { return strconv.FormatInt(s.options.Lease.Milliseconds(), 10) }
+
+// leave says that this replica is there no more.
+func (s *Store) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), leaving)
+	defer cancel()
+	_, _ = s.exchange(ctx, func(c rueidis.Client, _ string) rueidis.Completed {
+		return c.B().Zadd().Key(replicas).ScoreMember().ScoreMember(0, s.id).Build()
+	}, func(c rueidis.Client, _ string) rueidis.Completed {
+		return c.B().Zremrangebyscore().Key(replicas).Min("-inf").Max("0").Build()
+	})
+}
+
+const (
+	replicas = prefix + "replicas"
+	back     = prefix + "back"
+	leaving  = 100 * time.Millisecond // how long the server may take to hear that a replica ends
+)
+
+// takeScript gives tokens of a host's bucket, or lets a prefetch begin. A bucket that is not
+// there has been filling since the history began. Of the rate and the burst a part is left to
+// replicas that are lost; when one has come back the bucket is empty. Prefetches are counted by
+// the minute in which they began, until 60 more are over.
+const takeScript = `
+local rate, burst, calls, spare, hour, ahead = unpack(ARGV)
+local t = redis.call('TIME')
+local now = t[1] * 1000 + t[2] / 1000
+local all, there = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), 0
+for i = 2, #all, 2 do if now - all[i] <= tonumber(ARGV[7]) then there = there + 1 end end
+if there == 0 then return redis.error_reply('no replica has been counted') end
+there = there / (#all / 2)
+
+local minute, begun, counts = math.floor(now / 60000), 0, ''
+if tonumber(hour) > 0 then
+	local first, this = nil, 1
+	for m, n in string.gmatch(redis.call('GET', KEYS[5]) or '', '(%d+):(%d+)') do
+		if minute - m <= 60 then begun, first = begun + n, first or m end
+		if tonumber(m) == minute then this = n + 1 elseif minute - m <= 60 then counts = counts .. m .. ':' .. n .. ' ' end
+	end
+	if begun >= tonumber(hour) then return {0, '0', math.ceil((first + 61) * 60000 - now)} end
+	counts = counts .. string.format('%.0f:%.0f', minute, this)
+end
+
+local given, left = 1, 0
+if tonumber(rate) > 0 then
+	local at, tokens = string.match(redis.call('GET', KEYS[4]) or '', '(%S+) (%S+)')
+	at, tokens = tonumber(at or redis.call('GET', KEYS[3])), tonumber(tokens or 0)
+	local came = tonumber(redis.call('GET', KEYS[2]) or 0)
+	if came >= at then at, tokens = came, 0 end
+	tokens = math.min(math.max(1, burst * there), tokens + math.max(0, now - at) * rate / 1000 * there)
+	if tonumber(calls) > 0 then given = math.max(0, math.min(calls, math.floor(tokens + rate * ahead)))
+	elseif tokens < tonumber(spare) then given = 0 end
+	left = tokens - given
+	local full = math.min(3e10, (burst - left) / rate * 1000 * #all) + 60000
+	redis.call('SET', KEYS[4], string.format('%.3f %.9f', now, left), 'PX', string.format('%.0f', full))
+end
+if given > 0 and tonumber(hour) > 0 then
+	redis.call('SET', KEYS[5], counts, 'PX', 3720000)
+end
+return {given, string.format('%.9f', left), 0}`
+
+// Take is a [limit.Shared].
+func (s *Store) Take(a limit.Ask) (g limit.Granted, err error) {
+	host := hex.EncodeToString(sumOf(a.Host))
+	number := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+	got, err := s.exchange(s.ctx, func(c rueidis.Client, history string) rueidis.Completed {
+		return c.B().Eval().Script(takeScript).Numkeys(5).Key(replicas, back, history+"open", history+"l:"+host, history+"h:"+host).
+			Arg(number(a.Rate), strconv.Itoa(a.Burst), strconv.Itoa(a.Calls), number(a.Spare), strconv.Itoa(a.Hour),
+				number(limit.Ahead.Seconds()), s.present()).Build()
+	})
+	if got.results == nil { // a new history may be relied on for this
+		return g, err
+	}
+	parts, err := got.results[0].ToArray()
+	if err != nil {
+		return g, err
+	}
+	if len(parts) != 3 {
+		return g, errors.New("tokens: expected three numbers")
+	}
+	given, err1 := parts[0].AsInt64()
+	left, err2 := parts[1].AsFloat64()
+	quota, err3 := parts[2].AsInt64()
+	return limit.Granted{Tokens: int(given), Left: left, Quota: time.Duration(quota) * time.Millisecond}, errors.Join(err1, err2, err3)
 }

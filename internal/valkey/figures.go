@@ -44,7 +44,7 @@ return all`
 // While the server cannot be reached there is none.
 func (s *Store) Published(ctx context.Context) []string {
 	got, _ := s.exchange(ctx, func(c rueidis.Client, _ string) rueidis.Completed {
-		return c.B().Eval().Script(publishedScript).Numkeys(1).Key(prefix+"replicas").Arg(s.id, prefix+"figures:").Build()
+		return c.B().Eval().Script(publishedScript).Numkeys(1).Key(replicas).Arg(s.id, prefix+"figures:").Build()
 	})
 	if got.results == nil { // a new history may be relied on for this
 		return nil

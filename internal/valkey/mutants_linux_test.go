@@ -61,17 +61,24 @@ var mutants = []mutant.Mutant{
 	{Name: "a history ends when a standby comes", Test: "TestInvariant/standbys_take_over", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "infoField", Under: []string{"Store.historyOf"}, Becomes: `func(text, name string) string { return map[bool]string{true: "same", false: infoField(text, name)}[name[0] == 's'] }($1, $2)`},
 	}},
+	{Name: "a part is left to a replica that is lost", Test: "TestPaceOfAll", Says: "too many have begun", Cuts: []mutant.Cut{
+		{In: "valkey", Call: "Store.present", Under: []string{"Store.Take"}, Becomes: `"1e15"`},
+	}},
+	{Name: "what replicas share is counted", Test: "TestQuotaOfAll", Says: "prefetches began", Cuts: []mutant.Cut{
+		{In: "limit", Call: "Hosts.asks", Under: []string{"host.takeSpare", "host.refusal"}, Becomes: mutant.False},
+	}},
 	{Name: "a write is given up in time", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "Store.lose", Becomes: mutant.Nothing},
 	}},
 }
 
-// TestMutants shows that TestInvariant can fail: without any one of the rules it does. That
+// TestMutants shows that the tests can fail: without any one of the rules TestInvariant does, or
+// the test that is named. That
 // the rules are there is looked at in every run.
 func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) {
-			m.Test, m.Says = cmp.Or(m.Test, "TestInvariant/emptied_by_a_restart"), "stale answer"
+			m.Test, m.Says = cmp.Or(m.Test, "TestInvariant/emptied_by_a_restart"), cmp.Or(m.Says, "stale answer")
 			m.Env = []string{"MCPSCHEDD_SOAK=1"} // it ends at the first fault
 			m.Check(t)
 		})

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/limit"
 	"mcpschedd/internal/valkey"
 )
 
@@ -64,9 +65,12 @@ func use(t *testing.T, s *valkey.Store) {
 		t.Errorf("what is kept together: %v", err)
 	}
 	counted := make(chan int, 10)
-	s.Count(func(n int) { counted <- n })
+	s.Count(func(n int, _ bool) { counted <- n })
 	if got := <-counted; got != 1 {
 		t.Errorf("counted %d replicas, want 1", got)
+	}
+	if got, err := s.Take(limit.Ask{Host: "host", Rate: 1, Burst: 2, Spare: 1, Hour: 3}); err != nil || got.Quota != 0 {
+		t.Errorf("a prefetch: got %+v (%v), want that there is a quota", got, err)
 	}
 	s.Publish(func() []byte { return []byte("figures") })
 }
@@ -81,7 +85,7 @@ func TestDocumentedUser(t *testing.T) {
 	a.Refused(func(host string, _ time.Duration) { heard <- host })
 	use(t, a)
 	b = shared(t, "valkey://"+name+":s3cret@"+at.addr)
-	b.Count(func(int) {})
+	b.Count(func(int, bool) {})
 	waitUntil(t, "the figures of the other", func() bool { return len(b.Published(t.Context())) == 1 })
 	waitUntil(t, "what the other tells", func() bool {
 		b.TellRefused("host", time.Second)

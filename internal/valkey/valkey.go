@@ -12,7 +12,10 @@
 //	mcpschedd:HISTORY:a:KEY      an answer; it expires by itself
 //	mcpschedd:HISTORY:f:KEY      the replica that fetches it; likewise
 //	mcpschedd:fence:REPLICA      what this replica wrote last to have the primary confirmed
-//	mcpschedd:replicas           those that were there within Lease, by when, ms
+//	mcpschedd:HISTORY:l:HOST     the bucket of a host: when it was looked at, ms, and its tokens then
+//	mcpschedd:HISTORY:h:HOST     the prefetches of a host: minute:number, those of the last hour
+//	mcpschedd:replicas           those that were there of late, by when, ms
+//	mcpschedd:back               when one of them came back that had been lost, ms
 //	mcpschedd:figures:REPLICA    what it has published; likewise
 //	mcpschedd:kept:NAME          what the replicas keep together
 //
@@ -113,6 +116,9 @@ func New(o Options) (*Store, error) {
 func (s *Store) Close() {
 	s.stop()
 	s.running.Wait()
+	if !s.down.Load() {
+		s.leave()
+	}
 	if conn := s.conn.Load(); conn != nil {
 		(*conn).Close()
 	}

@@ -1,0 +1,163 @@
+package valkey_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/limit"
+	"mcpschedd/internal/valkey"
+)
+
+// pacer is a replica, as far as it keeps to the limits of a host.
+type pacer struct {
+	*limit.Hosts
+	cable *cable
+	apart atomic.Bool
+
+	mu    sync.Mutex
+	began []time.Time // calls
+}
+
+const limitedHost = "api.example.com"
+
+// pacers are n replicas under a rule, of which each has a cable of its own.
+func pacers(t *testing.T, n int, at *store, rule limit.Rule) []*pacer {
+	var all []*pacer
+	var known atomic.Int64
+	for range n {
+		p := &pacer{Hosts: limit.New(map[string]limit.Rule{"*": rule}), cable: newCable(t, at.addr)}
+		s, err := valkey.New(valkey.Options{URL: "valkey://" + p.cable.addr(), Lease: shortLease, WriteSettle: shortSettle})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		p.ShareBy(s.Take)
+		s.Count(func(n int, apart bool) {
+			p.Share(n, apart)
+			p.apart.Store(apart)
+			known.Store(max(known.Load(), int64(n)))
+		})
+		all = append(all, p)
+	}
+	waitUntil(t, "all are counted", func() bool { return known.Load() >= int64(n) })
+	return all
+}
+
+// saturate has more calls wait than can begin, until ctx ends.
+func (p *pacer) saturate(ctx context.Context, calls *sync.WaitGroup) {
+	for range 30 {
+		calls.Go(func() {
+			for {
+				slot, err := p.Enter(ctx, limitedHost)
+				if err != nil {
+					return
+				}
+				p.mu.Lock()
+				p.began = append(p.began, time.Now())
+				p.mu.Unlock()
+				slot.Leave(limit.Verdict{})
+			}
+		})
+	}
+}
+
+// A replica alone gets the whole rate of a host, others that are idle none of it.
+func TestPaceOfOne(t *testing.T) {
+	t.Parallel()
+	rule := limit.Rule{Rate: 100, Burst: 100}
+	all := pacers(t, 3, startServer(t), rule)
+	const long = 3 * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	var calls sync.WaitGroup
+	all[1].saturate(ctx, &calls)
+	calls.Wait()
+	if got, want := len(all[1].began), rule.Rate*long.Seconds(); float64(got) < 0.9*want {
+		t.Errorf("%d calls began, want about %v", got, want)
+	}
+}
+
+// Busy replicas keep to the rate of a host together, also while one is cut off, and that one
+// goes on.
+func TestPaceOfAll(t *testing.T) {
+	t.Parallel()
+	rule := limit.Rule{Rate: 200, Burst: 30}
+	all := pacers(t, 3, startServer(t), rule)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var calls sync.WaitGroup
+	for _, p := range all {
+		p.saturate(ctx, &calls)
+	}
+	for _, p := range []*pacer{all[rand.IntN(3)], all[rand.IntN(3)]} {
+		time.Sleep(rand.N(500 * time.Millisecond))
+		p.cable.setCut(true)
+		waitUntil(t, "it is apart", p.apart.Load)
+		p.mu.Lock()
+		before := len(p.began)
+		p.mu.Unlock()
+		time.Sleep(lostFor)
+		p.mu.Lock()
+		got, want := float64(len(p.began)-before), rule.Rate*lostFor.Seconds()/3
+		p.mu.Unlock()
+		if got < want/2 {
+			t.Errorf("a replica that is cut off begins %v calls, want about %v", got, want)
+		}
+		p.cable.setCut(false)
+		waitUntil(t, "it is back", func() bool { return !p.apart.Load() })
+	}
+	time.Sleep(500 * time.Millisecond)
+	cancel()
+	calls.Wait()
+	var began []time.Time
+	for _, p := range all {
+		began = append(began, p.began...)
+	}
+	slices.SortFunc(began, time.Time.Compare)
+	const late = 500 * time.Millisecond // a machine under load lets a call begin that late
+	full := float64(rule.Burst) + rule.Rate*late.Seconds()
+	left, last := full, began[0]
+	for i, at := range began {
+		left = min(full, left+rule.Rate*at.Sub(last).Seconds()) - 1
+		if last = at; left < 0 {
+			t.Fatalf("call %d of %d: too many have begun, by %v", i, len(began), -left)
+		}
+	}
+	if span := began[len(began)-1].Sub(began[0]); float64(len(began)) < rule.Rate*span.Seconds()/2 {
+		t.Errorf("%d calls within %v", len(began), span)
+	}
+}
+
+const lostFor = 2 * time.Second // less than a replica is reckoned with
+
+// As many prefetches as may begin in an hour do so at all replicas together, also when all
+// replicas have been started anew.
+func TestQuotaOfAll(t *testing.T) {
+	t.Parallel()
+	at := startServer(t)
+	var began atomic.Int64
+	for range 2 {
+		var tries sync.WaitGroup
+		for _, p := range pacers(t, 3, at, limit.Rule{SpeculativePerHour: 10, Rate: 1e6, Burst: 1e6}) {
+			for range 6 {
+				tries.Go(func() {
+					if slot, err := p.Prefetch(t.Context(), limitedHost, nil); err == nil {
+						began.Add(1)
+						slot.Leave(limit.Verdict{})
+					} else if err != limit.ErrQuota {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		tries.Wait()
+		if got := began.Load(); got != 10 {
+			t.Errorf("%d prefetches began, want 10", got)
+		}
+	}
+}
