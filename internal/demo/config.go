@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"mcpschedd/internal/jsonrpc"
 )
 
 // Config is the configuration of the proxy, in times of life: what its user would have to
@@ -25,9 +27,9 @@ func (o Options) configuration(dir string) []byte {
 		life, _ := strconv.ParseFloat(value, 64) // the pattern is of numbers
 		return fmt.Sprintf("%s = %f", key, life/o.Speed)
 	})
-	server := fmt.Sprintf("command = %s\nenv = { %s = %q }", compact(o.Executable), speedVariable, o.speed())
+	server := fmt.Sprintf("command = %s\nenv = { %s = %q }", jsonrpc.Marshal(o.Executable), speedVariable, o.speed())
 	text = strings.ReplaceAll(text, `command = "mcpschedd"`, server)
-	return fmt.Appendf(nil, "[server]\nstate_dir = %s\n\n%s", compact(dir), text)
+	return fmt.Appendf(nil, "[server]\nstate_dir = %s\n\n%s", jsonrpc.Marshal(dir), text)
 }
 
 func (o Options) speed() string { return strconv.FormatFloat(o.Speed, 'g', -1, 64) }

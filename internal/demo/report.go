@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/record"
 )
 
@@ -56,7 +57,7 @@ func newReport(direct, through played, speed float64) (*report, error) {
 	}
 	for i, d := range direct.Answers {
 		t := through.Answers[i]
-		if d.Server != t.Server || d.Tool != t.Tool || !bytes.Equal(compact(d.Args), compact(t.Args)) || d.Text != t.Text {
+		if d.Server != t.Server || d.Tool != t.Tool || !bytes.Equal(jsonrpc.Marshal(d.Args), jsonrpc.Marshal(t.Args)) || d.Text != t.Text {
 			return nil, fmt.Errorf("call %d, %s: direct and mcpschedd differ", i+1, d.short(70))
 		}
 		c := row{

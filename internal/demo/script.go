@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"mcpschedd/internal/jsonrpc"
 )
 
 // call is one tool call of the agent.
@@ -23,7 +25,7 @@ type call struct {
 func (c call) short(width int) string {
 	parts := []string{c.Tool}
 	for _, name := range slices.Sorted(maps.Keys(c.Args)) {
-		parts = append(parts, fmt.Sprintf("%s=%s", name, compact(c.Args[name])))
+		parts = append(parts, fmt.Sprintf("%s=%s", name, jsonrpc.Marshal(c.Args[name])))
 	}
 	text := strings.Join(parts, " ")
 	if s := []rune(text); len(s) > width {

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"mcpschedd/internal/jsonrpc"
 )
 
 const (
@@ -78,7 +79,7 @@ func newUpstream(name string, speed float64) (*server.MCPServer, error) {
 			if err == nil {
 				var result any
 				if result, err = w.do(toolName, args); err == nil {
-					return mcp.NewToolResultText(string(compact(result))), nil
+					return mcp.NewToolResultText(string(jsonrpc.Marshal(result))), nil
 				}
 			}
 			return mcp.NewToolResultError(err.Error()), nil
@@ -96,7 +97,7 @@ func newUpstream(name string, speed float64) (*server.MCPServer, error) {
 func (w *world) latency(tool string, args map[string]any) time.Duration {
 	h := fnv.New64a()
 	h.Write([]byte(tool))
-	h.Write(compact(args)) // keys come sorted
+	h.Write(jsonrpc.Marshal(args)) // keys come sorted
 	jitter := float64(h.Sum64()%1001)/1000 - 0.5
 	return time.Duration(w.Tools[tool].MS*(1+jitter/2)+0.5) * time.Millisecond
 }
@@ -116,16 +117,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// compact is v as JSON on one line, with < and > as they are: source code is full of them.
-// v is always one of our own types, or came as JSON.
-func compact(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic(err)
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

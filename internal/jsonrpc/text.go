@@ -34,11 +34,19 @@ func AppendString(dst []byte, s string) []byte {
 	if plain(s) {
 		return append(append(append(dst, '"'), s...), '"')
 	}
+	return append(dst, Marshal(string([]rune(s)))...) // which has U+FFFD where s is invalid
+}
+
+// Marshal is v as JSON on one line, with <, > and & as they are. It panics if there is no
+// JSON of v, which there is of strings, numbers, and structs, maps and slices of them.
+func Marshal(v any) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(string([]rune(s))) // which has U+FFFD where s is invalid; a string can be encoded
-	return append(dst, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...)
+	if err := enc.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
 // plain reports whether a string is written as it is: most names are.

@@ -67,7 +67,7 @@ func (d Defects) Error() string {
 // oneLine is text without line ends or anything else that does not print.
 func oneLine(text string, most int) string {
 	var line strings.Builder
-	for _, c := range cut(text, most) {
+	for _, c := range excerpt.Shorten(text, most) {
 		if unicode.IsPrint(c) {
 			line.WriteRune(c)
 			continue
@@ -76,14 +76,6 @@ func oneLine(text string, most int) string {
 		line.WriteString(q[1 : len(q)-1])
 	}
 	return line.String()
-}
-
-// cut is the beginning of text, with a mark where something is missing.
-func cut(text string, most int) string {
-	if short := excerpt.Shorten(text, most+1); short != text {
-		return short
-	}
-	return text
 }
 
 // kindOf is what a JSON value is, with its article.

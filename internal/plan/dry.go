@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/schedule"
 )
 
@@ -109,7 +110,7 @@ func (p *Plan) Outlook(l Limits) *Outlook {
 
 // Answer is what the client gets of a plan that is only to be looked at.
 func (o *Outlook) Answer() []byte {
-	return marshal(map[string]any{"steps": []any{}, "outputs": map[string]any{}, "plan": o})
+	return jsonrpc.Marshal(map[string]any{"steps": []any{}, "outputs": map[string]any{}, "plan": o})
 }
 
 // leaders are the ids of what a step waits for; of those whose writes or reads it only

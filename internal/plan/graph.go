@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/schedule"
 )
@@ -137,7 +138,7 @@ func (g *graph) sayCircle(circle []int) {
 func (g *graph) chain(steps []int) string {
 	var ids []string
 	for _, i := range steps {
-		ids = append(ids, cut(g.steps[i].step.ID, shownName))
+		ids = append(ids, excerpt.Shorten(g.steps[i].step.ID, shownName))
 	}
 	const ends = 10 // shown of a long one, at either end
 	if len(ids) > 2*ends+1 {

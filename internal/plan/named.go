@@ -23,7 +23,7 @@ type Named struct {
 func (n *Named) Body() []byte {
 	body := jsonrpc.Set(nil, "steps", n.Steps)
 	if n.Outputs != nil {
-		body = jsonrpc.Set(body, "output_steps", marshal(n.Outputs))
+		body = jsonrpc.Set(body, "output_steps", jsonrpc.Marshal(n.Outputs))
 	}
 	if n.Budget > 0 {
 		body = jsonrpc.Set(body, "budget_tokens", strconv.AppendInt(nil, int64(n.Budget), 10))
@@ -41,7 +41,7 @@ func (n *Named) InputSchema() []byte {
 		}
 	}
 	out := jsonrpc.Set([]byte(`{"type":"object"}`), "properties", n.parameters())
-	out = jsonrpc.Set(out, "required", marshal(required))
+	out = jsonrpc.Set(out, "required", jsonrpc.Marshal(required))
 	return jsonrpc.Set(out, "additionalProperties", []byte("false"))
 }
 

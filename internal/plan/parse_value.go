@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -146,7 +147,7 @@ func shown(raw []byte) string {
 		return quoted(text)
 	}
 	if len(raw) > 0 && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') {
-		return cut(string(raw), shownName)
+		return excerpt.Shorten(string(raw), shownName)
 	}
 	return kindOf(raw)
 }

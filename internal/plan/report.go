@@ -1,9 +1,7 @@
 package plan
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"math"
 	"slices"
 	"unicode/utf8"
@@ -204,7 +202,7 @@ func (a *reply) assemble(rows, outputs []byte, left []excerpt.Left) []byte {
 		if *a.handle != "" {
 			text = jsonrpc.AppendString(append(text, `,"handle":`...), *a.handle)
 		}
-		text = append(append(text, `,"left_out":`...), marshal(summary(left))...)
+		text = append(append(text, `,"left_out":`...), jsonrpc.Marshal(summary(left))...)
 	}
 	if a.report.Ended != "" {
 		text = jsonrpc.AppendString(append(text, `,"ended":`...), a.report.Ended)
@@ -274,20 +272,9 @@ func (r *Report) rows(d detail, most int) []byte {
 		}
 		told = append(told, one)
 	}
-	head := marshal(struct {
+	head := jsonrpc.Marshal(struct {
 		Steps []row `json:"steps"`
 		Left  int   `json:"steps_left_out,omitempty"`
 	}{told, len(r.Steps) - len(told)})
 	return head[:len(head)-1]
-}
-
-// marshal is JSON of a value, with nothing escaped that need not be.
-func marshal(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic(err) // numbers, strings and slices of them always marshal
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -109,7 +109,7 @@ func classCall(m *valuemodel.Model, method string, params *revision.Params, plai
 	index := jsonrpc.NewIndex(raw)
 	args, names := unknown, iter.Seq[string](nil)
 	if index.Unambiguous() { // else servers may disagree on what it says
-		args, names = index.Get, namesOf(&index)
+		args, names = index.Get, jsonrpc.Names(raw)
 	}
 	out.host, out.kind = m.HostOf(args), m.ClassOf(args, names)
 	if !out.kind.Reads() {
@@ -143,17 +143,6 @@ func deliveredTo(s *session, part *planPart) *dedup.Delivered {
 		return nil
 	}
 	return s.identity.delivered
-}
-
-// namesOf yields the names of an object's members.
-func namesOf(object *jsonrpc.Index) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for m := range object.All() {
-			if !yield(string(m.Name)) {
-				return
-			}
-		}
-	}
 }
 
 // scopeAt says to which sessions the answers of an upstream belong: to this one only, or to

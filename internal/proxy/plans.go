@@ -171,7 +171,7 @@ func reading(m *valuemodel.Model, args []byte) bool {
 	if args == nil || !index.Unambiguous() {
 		return m.ClassOf(unknown, nil).Reads()
 	}
-	return m.ClassOf(index.Get, namesOf(&index)).Reads()
+	return m.ClassOf(index.Get, jsonrpc.Names(args)).Reads()
 }
 
 // toolNames are the names of all tools that a plan may call.

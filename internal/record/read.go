@@ -59,7 +59,7 @@ func Read(ctx context.Context, names []string, each func(*Event), bad func(Probl
 	for _, name := range names {
 		more, err := named(name)
 		if err != nil {
-			tell(Problem{File: name, Text: cause(err)})
+			tell(Problem{File: name, Text: Cause(err)})
 		}
 		files = append(files, more...)
 	}
@@ -125,7 +125,7 @@ func (t *Tail) read(ctx context.Context, files []File, each func(*Event), bad fu
 		s.ended = !f.Running
 		s.each, s.bad = func(e *Event) { t.saw(e); each(e) }, bad
 		if err := s.read(ctx, f, t.buf); err != nil {
-			p := Problem{File: f.Path, Text: cause(err)}
+			p := Problem{File: f.Path, Text: Cause(err)}
 			unopened = append(unopened, p)
 			bad(p)
 		}
@@ -153,8 +153,8 @@ func (t *Tail) saw(e *Event) {
 	}
 }
 
-// cause is what went wrong with a file that is named elsewhere.
-func cause(err error) string {
+// Cause is what went wrong with a file that is named elsewhere.
+func Cause(err error) string {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err.Error()
 	}

@@ -56,7 +56,7 @@ func (s *source) read(ctx context.Context, f File, buf *bufio.Reader) error {
 	}
 	if err := s.lines(ctx, from); err != nil {
 		s.line++
-		s.problem("cannot be read further: " + cause(err))
+		s.problem("cannot be read further: " + Cause(err))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/replay"
 )
 
@@ -57,7 +58,7 @@ func (l ClaudeLogs) Read(ctx context.Context, dir string) (leftOut map[string]in
 		case err != nil && path == dir:
 			return err
 		case err != nil:
-			l.Bad(path, 0, plainError(err))
+			l.Bad(path, 0, record.Cause(err))
 			return nil
 		case path == dir && !d.IsDir():
 			return fmt.Errorf("%s: want a folder", dir)
@@ -67,14 +68,6 @@ func (l ClaudeLogs) Read(ctx context.Context, dir string) (leftOut map[string]in
 		return r.file(ctx, path)
 	})
 	return r.leftOut, err
-}
-
-// plainError is what went wrong with a file, without its name.
-func plainError(err error) string {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err.Error()
-	}
-	return err.Error()
 }
 
 // claudeReader reads one file after the other.
@@ -99,7 +92,7 @@ func (r *claudeReader) file(ctx context.Context, path string) error {
 	r.Reading(path)
 	f, err := os.Open(path)
 	if err != nil {
-		r.Bad(path, 0, plainError(err))
+		r.Bad(path, 0, record.Cause(err))
 		return nil
 	}
 	defer f.Close()
@@ -117,7 +110,7 @@ func (r *claudeReader) file(ctx context.Context, path string) error {
 	case errors.Is(err, bufio.ErrTooLong):
 		r.Bad(path, number, fmt.Sprintf("a line of more than %d MiB: the rest of the file is not read", longestClaudeLine>>20))
 	case err != nil:
-		r.Bad(path, number, plainError(err))
+		r.Bad(path, number, record.Cause(err))
 	}
 	return ctx.Err()
 }
