@@ -22,21 +22,20 @@
 package tune
 
 import (
-	"cmp"
 	"strings"
 	"time"
 
 	"mcpschedd/internal/valuemodel"
 )
 
-// Options say how a tuner works.
+// Options say how a tuner works. Each is required.
 type Options struct {
 	Model          func(tool string) *valuemodel.Model // "upstream/tool" → what is known of it without tuned.toml; never nil
-	Missing        func(tool string) bool              // "upstream/tool" → its upstream is known to have no such tool; nil: of none
-	Secret         func(argument, value string) bool   // whether a constant of that argument, as JSON, may be a secret; nil: none is
-	MinProbability float64                             // that a follow-up needs; default 0.3
-	Waste          time.Duration                       // hidden waiting that makes up for one wasted prefetch; default 50ms
-	MaxAge         time.Duration                       // how long a prefetched answer may be used; default 30s
+	Missing        func(tool string) bool              // "upstream/tool" → its upstream is known to have no such tool
+	Secret         func(argument, value string) bool   // whether a constant of that argument, as JSON, may be a secret
+	MinProbability float64                             // that a follow-up needs
+	Waste          time.Duration                       // hidden waiting that makes up for one wasted prefetch
+	MaxAge         time.Duration                       // how long a prefetched answer may be used
 }
 
 // least is how often a thing was seen that is proposed.
@@ -56,15 +55,6 @@ type Tuner struct {
 
 // New makes a tuner that has seen nothing.
 func New(o Options) *Tuner {
-	o.MinProbability = cmp.Or(o.MinProbability, 0.3)
-	o.Waste = cmp.Or(o.Waste, 50*time.Millisecond)
-	o.MaxAge = cmp.Or(o.MaxAge, 30*time.Second)
-	if o.Missing == nil {
-		o.Missing = func(string) bool { return false }
-	}
-	if o.Secret == nil {
-		o.Secret = func(string, string) bool { return false }
-	}
 	return &Tuner{
 		o: o, tools: make(map[string]*tool), answers: make(map[[2]string]answer), wrote: make(map[string]time.Time),
 		players: make(map[string]*player), follows: make(map[string][]follow), models: make(map[string]*valuemodel.Model),

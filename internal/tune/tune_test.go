@@ -35,10 +35,14 @@ func options(t testing.TB, rules ...valuemodel.Rule) tune.Options {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	return tune.Options{Model: func(tool string) *valuemodel.Model {
-		upstream, name, _ := strings.Cut(tool, "/")
-		return models.Resolve(valuemodel.Upstream{Name: upstream}, name, valuemodel.Hints{})
-	}}
+	return tune.Options{
+		Model: func(tool string) *valuemodel.Model {
+			upstream, name, _ := strings.Cut(tool, "/")
+			return models.Resolve(valuemodel.Upstream{Name: upstream}, name, valuemodel.Hints{})
+		},
+		Missing: func(string) bool { return false }, Secret: func(string, string) bool { return false },
+		MinProbability: 0.3, Waste: 50 * time.Millisecond, MaxAge: 30 * time.Second,
+	}
 }
 
 // read is an answered call of hub/get, so many seconds after the beginning.
