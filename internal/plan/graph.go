@@ -26,6 +26,7 @@ func link(src *source) *graph {
 	g := &graph{steps: src.drafts, waits: make([][]int, n), must: make([][]int, n)}
 	for i, d := range g.steps {
 		for _, s := range d.scopes {
+			d.step.refs = append(d.step.refs, s.ref)
 			if to := src.target(d, s); to != nil {
 				d.step.Needs = append(d.step.Needs, to.step.Index)
 				if s.ref.Default == nil {

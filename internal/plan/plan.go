@@ -74,6 +74,7 @@ type Step struct {
 	Worth     Worth
 	MaxTokens int    // of its result in what comes back; 0: what the budget leaves
 	written   []byte // as in the plan
+	refs      []*Ref // of its arguments, condition and items
 }
 
 // ForEach says that a step is called once for each item of an array.

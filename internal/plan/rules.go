@@ -52,20 +52,5 @@ func (s *Step) stopsWrites() bool { return s.Writes && s.OnError != Continue }
 // doesWithout reports whether all that a step refers to in the result of another may
 // be missing.
 func (s *Step) doesWithout(d *Step) bool {
-	return !slices.ContainsFunc(s.refs(), func(r *Ref) bool { return r.Step == d.ID && r.Default == nil })
-}
-
-// refs are all references of a step.
-func (s *Step) refs() []*Ref {
-	var all []*Ref
-	if s.Arguments != nil {
-		all = append(all, s.Arguments.Refs()...)
-	}
-	if s.When != nil {
-		all = append(all, s.When.ref)
-	}
-	if s.ForEach != nil {
-		all = append(all, s.ForEach.Items)
-	}
-	return all
+	return !slices.ContainsFunc(s.refs, func(r *Ref) bool { return r.Step == d.ID && r.Default == nil })
 }
