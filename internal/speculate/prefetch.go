@@ -104,6 +104,9 @@ func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	if c.Why.Depth > 0 {
 		p.chained[key] = true
 	}
+	if up.Tool(c.Key.Tool).Hearsay && !w.Tool(up.Key, c.Key.Tool).Proven {
+		w.upstreams.keep(p.of) // another process may have tried it meanwhile: then this is no trial any more
+	}
 	s.dollars += c.Model.Cost.Dollars
 	p.decisions.consider(c, "", begun)
 	p.begun = append(p.begun, Started{Candidate: g, Query: v.Query, Ended: ended})

@@ -182,11 +182,10 @@ func (w *Worker) compared(c *Call, t dedup.Trial) {
 	}
 	o := w.upstreams.at(c.Upstream)
 	o.model.Trial(c.Tool, t == dedup.Same)
-	o.news = true
 	w.upstreams.prove(o, c.Tool)
+	w.upstreams.keep(o) // at once: other processes need not try what this one has
 	if t == dedup.Differs {
 		w.Log.Warn("tool barred from being run early: asked twice it gave two answers", "upstream", c.Upstream.Name, "tool", c.Tool)
-		w.upstreams.keep(o)
 	}
 }
 

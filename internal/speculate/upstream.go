@@ -230,6 +230,7 @@ func (u *upstreams) keep(o *upstreamState) {
 func (u *upstreams) kept(o *upstreamState, k keeping) {
 	o.keeping = nil
 	o.model.Kept(k.model)
+	u.prove(o)
 	if k.panicked {
 		o.keep = InMemory() // what was learned, its bars above all, still counts in this process
 	}

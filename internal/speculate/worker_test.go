@@ -26,6 +26,8 @@ type shelf struct {
 	hold   chan struct{} // nil: the worker is not held up when it asks for a tool
 	takes  time.Duration
 	begun  atomic.Int64
+
+	hearsay bool // that its tools only read is known from their annotations alone
 }
 
 func newShelf(t testing.TB) *shelf {
@@ -59,7 +61,7 @@ func (s *shelf) Tool(name string) predict.Tool {
 	if s.hold != nil {
 		<-s.hold
 	}
-	return predict.Tool{Model: s.models[name]}
+	return predict.Tool{Model: s.models[name], Hearsay: s.hearsay}
 }
 
 func (s *shelf) MayPrefetch(c *predict.Candidate) speculate.Verdict {
@@ -284,6 +286,58 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 		model.Merge(kept)
 		if !slices.Contains(model.Seen(), "list") {
 			t.Errorf("kept of %v, want of list too", model.Seen())
+		}
+	})
+}
+
+// What one process has tried the others that run at the same time need not: each trial is kept
+// when it ends, and what is kept is read when one begins.
+func TestWorkersShareTrials(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		var kept speculate.State
+		type process struct {
+			*desk
+			up *speculate.Upstream
+			c  *speculate.Client
+		}
+		begin := func() process {
+			s := newShelf(t)
+			s.hearsay = true
+			p := process{newDesk(), at1(s), nil}
+			p.rules.Learn, p.rules.ShadowLabels = true, 1
+			p.up.Learned = func(merge func(speculate.State) (speculate.State, error)) (err error) {
+				kept, err = merge(kept)
+				return err
+			}
+			p.c = p.client(t, "one")
+			for _, page := range []string{"1", "2"} { // the first candidate is only watched
+				p.asks(p.c, p.up, "list", `{"page":`+page+`}`)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if page == "1" {
+					p.asks(p.c, p.up, "get", `{"n":1}`)
+					time.Sleep(time.Second)
+				}
+			}
+			return p
+		}
+		one, other := begin(), begin()
+		if one.Tool("up", "get").Proven || other.Tool("up", "get").Proven {
+			t.Fatal("it is proven before it was tried")
+		}
+		tried := &speculate.Call{Client: one.c, Upstream: one.up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":2}`), Host: host}
+		one.Called(tried)
+		one.Answered(tried, speculate.Result{At: time.Now(), Complete: true, Trial: dedup.Same}, nil)
+		time.Sleep(time.Second)
+		other.asks(other.c, other.up, "list", `{"page":3}`)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for name, p := range map[string]process{"that tried it": one, "beside it": other} {
+			if !p.Tool("up", "get").Proven {
+				t.Errorf("the process %s does not know that it is proven", name)
+			}
+			p.SessionEnded(p.c, func() {})
+			p.Close()
 		}
 	})
 }
