@@ -97,50 +97,26 @@ func (a *answer) said() *document {
 // At most 256 KB of text are read. Of what is no result it reads nothing.
 func Read(result []byte, cut bool) (text, structured []byte) {
 	if cut {
-		return readCut(result[:min(len(result), 4*mostRead)])
+		result = result[:min(len(result), 4*mostRead)]
 	}
-	for m := range jsonrpc.Members(result) { // one walk: to pass a long text is most of the work
-		switch string(m.Name) {
-		case "content":
-			for block := range jsonrpc.Elements(m.Value) {
-				if string(jsonrpc.Get(block, "type")) == `"text"` && len(text) < mostRead {
-					text = appendBlock(text, jsonrpc.Get(block, "text"))
-				}
-			}
-		case "structuredContent":
-			if len(m.Value) > 0 && (m.Value[0] == '{' || m.Value[0] == '[') {
-				structured = m.Value
-			}
-		}
-	}
-	if structured != nil && beginsJSON(text) {
-		text = nil
-	}
-	return text, structured
-}
-
-// readCut reads the beginning of a result. The last text may be the beginning of one, and
-// so may the structured content.
-func readCut(beginning []byte) (text, structured []byte) {
-	d := parse(beginning)
-	if len(d.nodes) == 0 {
-		return nil, nil
-	}
+	d := parse(result)
 	content := d.member(0, "content")
 	for id := range d.nodes {
-		n := &d.nodes[id]
-		if content < 0 || n.parent != content {
+		if content < 0 || d.nodes[id].parent != content || len(text) >= mostRead {
 			continue
 		}
 		if kind := d.member(int32(id), "type"); kind < 0 || string(d.raw(kind)) != `"text"` {
 			continue
 		}
-		if at := d.member(int32(id), "text"); at >= 0 && len(text) < mostRead {
+		if at := d.member(int32(id), "text"); at >= 0 {
 			text = appendBlock(text, d.raw(at))
 		}
 	}
 	if at := d.member(0, "structuredContent"); at >= 0 && (d.nodes[at].kind == object || d.nodes[at].kind == array) {
 		structured = d.raw(at)
+	}
+	if !cut && structured != nil && beginsJSON(text) {
+		text = nil
 	}
 	return text, structured
 }
