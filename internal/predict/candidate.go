@@ -3,22 +3,16 @@ package predict
 import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/valuemodel"
 )
 
-// Candidate is an exact call that may come next.
+// Candidate is an exact call that may come next. Its key is its tool and canonical arguments (""
+// if they were not worked out, as no rule would allow them): of which upstream and in which scope
+// is for the caller to say. P is that this very call is made while its answer may stand in for it,
+// and Reason why it may not be made, as far as it can be told here.
 type Candidate struct {
-	Key call.Key // its tool and canonical arguments ("" if they were not worked out, as no rule would allow them); of which upstream and in which scope is for the caller to say
-	P   float64  // that this very call is made while its answer may stand in for it
-	Why Why
-
-	Latency, Lead enrich.Spread // of calls of the tool; zero: not known
-	Pause         enrich.Spread // from an answer to the session's next call, whatever that is; zero: not known
-	Bytes         int           // of its answers, 90th percentile; 0: not known
-	Useful        float64       // how often its answers were made use of; 0.5 where that is not known
-
-	Model  *valuemodel.Model
-	Reason enrich.Reason // why it may not be made, as far as it can be told here; "" if it may
+	enrich.Candidate
+	Why   Why
+	Pause enrich.Spread // from an answer to the session's next call, whatever that is; zero: not known
 }
 
 // Why is what makes a candidate likely.
@@ -28,13 +22,6 @@ type Why struct {
 	Rank       int    // in the list that its arguments come from
 	Depth      int    // 0: it follows a call that was made; 1: one that is only a candidate
 	Free       bool   // no argument was read off a result or learned
-}
-
-// Item is the candidate as enrich takes it.
-func (c *Candidate) Item(key call.Key) enrich.Candidate {
-	return enrich.Candidate{
-		Key: key, Model: c.Model, P: c.P, Useful: c.Useful, Latency: c.Latency, Lead: c.Lead, Bytes: c.Bytes, Reason: c.Reason,
-	}
 }
 
 // target is what all candidates of a tool have in common.
@@ -49,10 +36,10 @@ func (m *Model) target(tool string) *target {
 	t, known := m.opt.Tool(tool), m.learned.known(tool)
 	return &target{
 		t, t.Hearsay && int(known.Labels.Now) < m.opt.ShadowLabels, m.Barred(tool) != "",
-		Candidate{
+		Candidate{Candidate: enrich.Candidate{
 			Key: call.Key{Tool: tool}, Model: t.Model, Useful: known.useful(),
-			Latency: known.Latency.spread(), Lead: known.Lead.spread(), Pause: m.learned.pauses.spread(), Bytes: known.Size.bytes(0.9),
-		},
+			Latency: known.Latency.spread(), Lead: known.Lead.spread(), Bytes: known.Size.bytes(0.9),
+		}, Pause: m.learned.pauses.spread()},
 	}
 }
 
@@ -74,7 +61,7 @@ func (f *features) public(c *candidate) Candidate {
 	} else {
 		g = &c.matches[0]
 		out.Why = Why{Edge: edgeLabel(g.e.symbol, c.tool), Rank: g.rank}
-		shadow = shadow || m.shadow(c.sample.edge)
+		shadow = shadow || m.shadow(c.sample.from)
 	}
 	if out.Reason == "" {
 		out.Reason = m.reason(&out, t)

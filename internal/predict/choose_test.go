@@ -21,7 +21,7 @@ func choose(guesses []predict.Candidate, ask func(g *predict.Candidate) around, 
 	for i := range guesses {
 		g := &guesses[i]
 		// A call that is not asked about is told apart by what it is alone.
-		all[i] = g.Item(g.Key)
+		all[i] = g.Candidate
 		if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
 			continue
 		}

@@ -1,48 +1,24 @@
 package predict
 
-import (
-	"cmp"
-	"maps"
-)
-
-const maxEdges = 8192
-
-// edgeName is a trigger and a target. Each edge counts the labels of what it led to; it
-// issues once it has had Options.ShadowLabels of them.
-type edgeName struct{ trigger, target string }
-
-func compareEdges(a, b edgeName) int {
-	return cmp.Or(cmp.Compare(a.trigger, b.trigger), cmp.Compare(a.target, b.target))
-}
-
-// edge is the labels of an edge, for adding to them. If there are too many edges, those
-// with the fewest labels are forgotten.
-func (m *state) edge(n edgeName) *sum {
-	e := m.edges[n]
-	if e != nil {
-		return e
-	}
-	if len(m.edges) >= maxEdges {
-		for few := float32(1); len(m.edges) > maxEdges*3/4; few *= 2 {
-			maps.DeleteFunc(m.edges, func(_ edgeName, e *sum) bool { return e.Now <= few })
+// shadow reports whether the edge that a template is of, from its trigger to its target, has
+// still to prove itself: it issues once its templates have had Options.ShadowLabels labels.
+func (m *Model) shadow(t *template) bool {
+	labels := float32(0)
+	for _, o := range m.learned.templates[t.Trigger] {
+		if o.Target == t.Target {
+			labels += o.labels.Now
 		}
 	}
-	e = &sum{}
-	m.edges[n] = e
-	return e
-}
-
-// shadow reports whether an edge has still to prove itself.
-func (m *Model) shadow(n edgeName) bool {
-	e := m.learned.edges[n]
-	return e == nil || int(e.Now) < m.opt.ShadowLabels
+	return int(labels) < m.opt.ShadowLabels
 }
 
 // Harm notes that a prefetch of a tool did harm: every edge to it is only watched again.
 func (m *Model) Harm(tool string) {
-	for n, labels := range m.learned.edges {
-		if n.target == tool {
-			labels.Now = 0
+	for _, all := range m.learned.templates {
+		for _, t := range all {
+			if t.Target == tool {
+				t.labels.Now = 0
+			}
 		}
 	}
 }

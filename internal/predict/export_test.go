@@ -60,14 +60,16 @@ func WithoutTools(s State) State {
 	return m.save()
 }
 
+// Learned is how many templates and weights there are.
+func (m *Model) Learned() (templates, weights int) {
+	return m.learned.kept, len(m.learned.weights.of)
+}
+
 // Open is how many candidates await their label.
 func (s *Session) Open() int { return s.pending.n }
 
 // Remembered is how many calls a session waits for an answer to.
 func Remembered(s *Session) int { return len(s.open) }
-
-// Edge gives an edge a label.
-func (m *Model) Edge(trigger, target string) { m.learned.edge(edgeName{trigger, target}).Now++ }
 
 // Find is what a path leads to in an answer, whether there may be more, and how many
 // nodes were looked at.
@@ -94,6 +96,8 @@ const (
 	MaxFound  = maxFound
 	MaxEffort = maxEffort
 	MostRead  = mostRead
+
+	MaxWeights = maxWeights
 )
 
 // EffortLeft is what is left of the effort for the checks of the last answer.

@@ -62,7 +62,7 @@ func (f *features) weigh(c *candidate) {
 		k.base = c.configured.base()
 	} else {
 		k.base = c.matches[0].base()
-		k.edge = edgeName{c.matches[0].e.symbol, c.tool}
+		k.from = c.matches[0].t
 	}
 	again := f.s.times(c.key) > 0
 	for i := range c.matches {

@@ -12,7 +12,7 @@ const (
 type sample struct {
 	turn     int
 	at       time.Time
-	edge     edgeName // "" and "" if it is configured
+	from     *template // nil if it is configured
 	base     float64
 	features []hash
 	logit    float64 // what these came to then
@@ -130,8 +130,8 @@ func (s *Session) settle(p *foreseen, is func(*sample) (settled, hit bool)) {
 	}
 	if n > 0 && n == len(p.samples) {
 		s.m.learned.tool(p.tool).Labels.Now++
-		if k := &p.samples[n-1]; k.edge != (edgeName{}) && s.m.opt.Learn {
-			s.m.learned.edge(k.edge).Now++
+		if t := p.samples[n-1].from; t != nil && s.m.opt.Learn {
+			t.labels.Now++
 		}
 	}
 	s.pending.n -= n

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 )
 
@@ -113,7 +114,7 @@ func TestSupposeChangesNothing(t *testing.T) {
 	}
 	thought, after := play(false)
 	supposing, afterwards := play(true)
-	model := cmpopts.IgnoreFields(predict.Candidate{}, "Model")
+	model := cmpopts.IgnoreFields(enrich.Candidate{}, "Model")
 	if d := cmp.Diff(thought, supposing, model); d != "" {
 		t.Errorf("the session thinks otherwise: %s", d)
 	}
@@ -149,7 +150,7 @@ func TestHistorySupposes(t *testing.T) {
 
 // suppose is what would follow if a certain call were answered so.
 func suppose(p *historyPlayer, tool, arguments, answer string) []predict.Candidate {
-	c := predict.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}, P: 1}
+	c := predict.Candidate{Candidate: enrich.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}, P: 1}}
 	return p.s.Suppose(c, predict.Result{Text: []byte(answer)}, p.now)
 }
 
@@ -217,7 +218,7 @@ func FuzzHistory(f *testing.F) {
 						t.Fatalf("got %+v", c)
 					}
 				}
-				s.Suppose(predict.Candidate{Key: call.Key{Tool: "get", Arguments: item(n)}}, predict.Result{Text: []byte(items(n))}, now)
+				s.Suppose(predict.Candidate{Candidate: enrich.Candidate{Key: call.Key{Tool: "get", Arguments: item(n)}}}, predict.Result{Text: []byte(items(n))}, now)
 			case 7:
 				if n > 12 {
 					s.End()

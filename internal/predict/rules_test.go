@@ -208,7 +208,9 @@ func TestWithoutLearning(t *testing.T) {
 func TestChooseAsks(t *testing.T) {
 	model := &valuemodel.Model{Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Speculate: new(true)}}
 	guess := func(n string, p float64, r enrich.Reason) predict.Candidate {
-		return predict.Candidate{Key: call.Key{Tool: "get", Arguments: n}, P: p, Reason: r, Model: model, Latency: enrich.Point(1e9), Why: predict.Why{Edge: "list → get"}}
+		return predict.Candidate{Why: predict.Why{Edge: "list → get"}, Candidate: enrich.Candidate{
+			Key: call.Key{Tool: "get", Arguments: n}, P: p, Reason: r, Model: model, Latency: enrich.Point(1e9),
+		}}
 	}
 	guesses := []predict.Candidate{
 		guess("likely", 0.9, ""), guess("unlikely", 0.1, ""), guess("forbidden", 0.9, enrich.Origin),

@@ -32,12 +32,10 @@ type serverPart struct {
 	Bars        [][2]string // tool and why
 	Weights     []byte
 	Templates   []*template
-	Edges       [][2]string // trigger and target
 	Tools       []string
 	Numbers     []byte
 
 	pauses *sketch
-	edges  []*sum
 	tools  []*toolStats
 }
 
@@ -45,9 +43,6 @@ func (p *serverPart) each(do func(*sum)) {
 	p.pauses.each(do)
 	for _, t := range p.Templates {
 		t.each(do)
-	}
-	for _, labels := range p.edges {
-		do(labels)
 	}
 	for _, t := range p.tools {
 		t.each(do)
@@ -82,9 +77,6 @@ func (m *state) save() State {
 	s.Weights = make([]byte, 0, len(m.weights.of)*weightSize)
 	for _, f := range slices.Sorted(maps.Keys(m.weights.of)) {
 		s.Weights = appendWeight(s.Weights, f, m.weights.of[f])
-	}
-	for _, n := range slices.SortedFunc(maps.Keys(m.edges), compareEdges) {
-		s.Edges, s.edges = append(s.Edges, [2]string{n.trigger, n.target}), append(s.edges, m.edges[n])
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.tools)) {
 		s.Tools, s.tools = append(s.Tools, name), append(s.tools, m.tools[name])
@@ -194,11 +186,8 @@ func (m *state) loadServer(kept []byte) error {
 	if err := open(kept, &p); err != nil {
 		return err
 	}
-	if len(p.Edges) > maxEdges || len(p.Tools) > maxTools || len(p.Bars) > maxBars {
+	if len(p.Tools) > maxTools || len(p.Bars) > maxBars {
 		return errDamaged
-	}
-	for range p.Edges {
-		p.edges = append(p.edges, &sum{})
 	}
 	for range p.Tools {
 		p.tools = append(p.tools, &toolStats{})
@@ -213,9 +202,6 @@ func (m *state) loadServer(kept []byte) error {
 	}
 	m.weights.load(p.Weights)
 	m.keepAll(p.Templates)
-	for i, n := range p.Edges {
-		m.edges[edgeName{n[0], n[1]}] = p.edges[i]
-	}
 	for i, name := range p.Tools {
 		t := p.tools[i]
 		for _, q := range []*sketch{&t.Latency, &t.Size, &t.Lead} {

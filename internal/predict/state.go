@@ -21,7 +21,6 @@ type state struct {
 	sightings map[hash]*sightings    // template that is not public → the sessions that had its values
 	constants map[hash]*topValues    // tool and argument → its values
 	tools     map[string]*toolStats
-	edges     map[edgeName]*sum // follow-up → labels
 	bars      map[string]string // tool → why it is never run early again
 	pauses    sketch            // s from an answer to the session's next call
 	sessions  int
@@ -47,7 +46,7 @@ func markOf(stored State) mark { return mark{xxhash.Sum64(stored.Server), xxhash
 func newState() *state {
 	return &state{
 		weights: weights{of: map[hash]weight{}}, templates: map[string][]*template{}, sightings: map[hash]*sightings{},
-		constants: map[hash]*topValues{}, tools: map[string]*toolStats{}, edges: map[edgeName]*sum{}, bars: map[string]string{},
+		constants: map[hash]*topValues{}, tools: map[string]*toolStats{}, bars: map[string]string{},
 	}
 }
 
@@ -115,7 +114,7 @@ func (m *state) clone() *state {
 			c.templates[trigger] = append(c.templates[trigger], copied(t))
 		}
 	}
-	c.sightings, c.tools, c.edges = copies(m.sightings), copies(m.tools), copies(m.edges)
+	c.sightings, c.tools = copies(m.sightings), copies(m.tools)
 	c.constants = copies(m.constants)
 	for _, top := range c.constants {
 		top.Values, top.Texts.Extensions = slices.Clone(top.Values), slices.Clone(top.Texts.Extensions)
@@ -151,9 +150,6 @@ func (m *state) rebase() {
 	}
 	for _, t := range m.tools {
 		t.each(rebase)
-	}
-	for _, labels := range m.edges {
-		rebase(labels)
 	}
 }
 
@@ -201,9 +197,6 @@ func (m *state) plus(o *state) {
 	for name, t := range o.tools {
 		m.tool(name).plus(t)
 	}
-	for n, labels := range o.edges {
-		m.edge(n).plus(*labels)
-	}
 	for tool, why := range o.bars {
 		m.bar(tool, why)
 	}
@@ -219,7 +212,7 @@ func (m *state) addTemplate(t *template) {
 		fresh := *t
 		saved := !t.personal && !t.secret()
 		if saved { // then what was kept of it was forgotten
-			fresh.support, fresh.ranks = sum{}, [4]outcome{}
+			fresh.support, fresh.labels, fresh.ranks = sum{}, sum{}, [4]outcome{}
 		}
 		if seen := m.sightings[t.id]; seen != nil && seen.In.public() {
 			fresh.personal = false
@@ -233,6 +226,7 @@ func (m *state) addTemplate(t *template) {
 	k := known[i]
 	k.harmless, k.personal = k.harmless || t.harmless, k.personal && t.personal
 	k.support.plus(t.support)
+	k.labels.plus(t.labels)
 	for r := range k.ranks {
 		k.ranks[r].plus(&t.ranks[r])
 	}

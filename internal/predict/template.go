@@ -28,6 +28,7 @@ type template struct {
 	Deepest int // the highest rank that was right
 
 	support  sum        // calls it explained, newer ones counting more
+	labels   sum        // of calls that it made a candidate
 	ranks    [4]outcome // by the place in the list, in the turn after the trigger; the last one is all deeper ones
 	id       hash
 	anchored bool      // an argument comes from the trigger
@@ -168,6 +169,7 @@ func (t *template) own() {
 
 func (t *template) each(do func(*sum)) {
 	do(&t.support)
+	do(&t.labels)
 	for i := range t.ranks {
 		t.ranks[i].each(do)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/valuemodel"
 )
@@ -134,26 +133,6 @@ func TestBarsAreNotForgotten(t *testing.T) {
 		if m.Barred(tool) == "" {
 			t.Errorf("%s is not barred", tool)
 		}
-	}
-}
-
-// More edges than are kept: new ones still come to issue.
-func TestEdgesMakeRoom(t *testing.T) {
-	m := learner(learning{Target: reads})
-	for i := range 9000 {
-		m.Edge(fmt.Sprintf("trigger%d", i), "get")
-	}
-	for i := range 12 {
-		p := begin(t, m)
-		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), items(i))
-		p.find("get", item(i))
-		p.call("get", item(i), "x")
-		p.s.End()
-	}
-	p := begin(t, m)
-	p.call("list", `{"n":5}`, items(500))
-	if c := p.find("get", item(500)); c.P < 0.5 || c.Reason == enrich.Shadow {
-		t.Errorf("got %+v, want it to issue", c)
 	}
 }
 

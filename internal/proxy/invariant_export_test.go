@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 	"mcpschedd/internal/speculate"
 )
@@ -24,7 +25,7 @@ func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why
 		return false, "away"
 	}
 	f, why := l.observable.Fetch(n.ctx, &speculate.Fetch{
-		Candidate: &predict.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}, Why: predict.Why{Free: true}},
+		Candidate: &predict.Candidate{Candidate: enrich.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}}, Why: predict.Why{Free: true}},
 		Call:      new(speculate.Call), Asked: func(bool) {}, Landed: func(speculate.Landing) {},
 	})
 	return f != nil, why

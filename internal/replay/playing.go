@@ -148,10 +148,10 @@ func (t *playing) foreknown() []predict.Candidate {
 	next := &t.s.turns[t.turns]
 	for _, m := range next.calls {
 		if m.class.read && m.class.storable() && !m.repeat {
-			all = append(all, predict.Candidate{
-				Key: call.Key{Tool: m.tool, Arguments: m.arguments}, P: 1, Why: predict.Why{Edge: "oracle"}, Model: m.class.model, Bytes: m.recorded.Bytes,
+			all = append(all, predict.Candidate{Why: predict.Why{Edge: "oracle"}, Candidate: enrich.Candidate{
+				Key: call.Key{Tool: m.tool, Arguments: m.arguments}, P: 1, Model: m.class.model, Bytes: m.recorded.Bytes,
 				Latency: enrich.Point(m.end - m.start), Lead: enrich.Point(max(next.gap+m.offset, time.Millisecond)),
-			})
+			}})
 		}
 	}
 	return all

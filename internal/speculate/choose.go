@@ -148,7 +148,7 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w World) (slots int) {
 
 // weigh is a candidate as enrich takes it, with what is known of it at this moment.
 func (c *Chooser) weigh(now time.Time, g *predict.Candidate, v *Verdict, rooms map[string]room, o *ChooseOptions, w World) enrich.Candidate {
-	out := g.Item(g.Key) // of what is not asked about that tells it apart
+	out := g.Candidate // its key is what tells it apart, if it is not asked about
 	if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
 		return out
 	}

@@ -78,10 +78,10 @@ func nth(t *testing.T, n int) (all []predict.Candidate) {
 	}
 	m := models.Resolve(valuemodel.Upstream{Name: "up"}, "get", valuemodel.Hints{})
 	for i := range n {
-		all = append(all, predict.Candidate{
+		all = append(all, predict.Candidate{Candidate: enrich.Candidate{
 			Key: call.Key{Tool: "get", Arguments: fmt.Sprintf(`{"n":%d}`, i)}, P: 0.9 - float64(i)/100, Model: m, Bytes: 400,
 			Latency: enrich.Point(time.Second), Lead: enrich.Point(2 * time.Second),
-		})
+		}})
 	}
 	return all
 }
