@@ -135,7 +135,7 @@ func (s *Session) follow(e *event, a *answer) {
 // stands nearest to it, in the same element, if that is one thing.
 func (m *Model) calls(f *followUp, e *event, a *answer, to Tool) (calls []string, of int) {
 	if len(f.args) == 0 {
-		if why, _ := m.checks.of(to, "{}"); to.Schema == nil || why != "" {
+		if to.Schema == nil || m.checks.of(to, "{}") != "" {
 			return nil, 0 // it says how often the tool follows, not with what
 		}
 	}
@@ -146,7 +146,6 @@ func (m *Model) calls(f *followUp, e *event, a *answer, to Tool) (calls []string
 			continue
 		}
 		if lists[i] = a.find(e, b); len(lists[i].nodes) == 0 {
-			m.stats.Binding++
 			return nil, 0
 		}
 		if b.fans > 0 && (driver < 0 || b.fans > f.args[driver].fans) {
@@ -158,11 +157,7 @@ func (m *Model) calls(f *followUp, e *event, a *answer, to Tool) (calls []string
 		rows = len(lists[driver].nodes)
 	}
 	for n := 0; n < rows && len(calls) < f.max; n++ {
-		arguments, ok := f.write(lists, driver, n, to)
-		switch {
-		case !ok:
-			m.stats.Binding++
-		case !slices.Contains(calls, arguments):
+		if arguments, ok := f.write(lists, driver, n, to); ok && !slices.Contains(calls, arguments) {
 			calls = append(calls, arguments)
 		}
 	}

@@ -59,21 +59,6 @@ type Model struct {
 	follows  map[*valuemodel.Model][]*followUp
 	checks   checks
 	matches  []match // what candidates are made of, kept for its memory
-	stats    Stats
-}
-
-// Stats are counts of what a model did.
-type Stats struct {
-	Calls     int `json:"calls"`     // that were observed
-	Cut       int `json:"cut"`       // answers of which something was left out
-	Unread    int `json:"unread"`    // answers of which the text was not read
-	Binding   int `json:"binding"`   // calls of configured follow-ups that a value was missing for, or not alone, or that cannot be written
-	Ambiguous int `json:"ambiguous"` // calls that were made, with arguments that two servers may read as two things
-	Forgotten int `json:"forgotten"` // calls without an answer in time
-	Unchecked int `json:"unchecked"` // candidates that were taken for unfit, as to check all those of one answer would have taken too long
-	Templates int `json:"templates"` // that are known
-	Weights   int `json:"weights"`   // that are known
-	Dropped   int `json:"dropped"`   // weights that were forgotten
 }
 
 // New makes a model that has seen nothing.
@@ -88,13 +73,6 @@ func New(o Options) *Model {
 		o.Turns = maxTurns
 	}
 	return &Model{opt: o, learned: newState()}
-}
-
-// Stats copies the counts out.
-func (m *Model) Stats() Stats {
-	s := m.stats
-	s.Templates, s.Weights, s.Dropped = m.learned.kept, len(m.learned.weights.of), m.learned.weights.dropped
-	return s
 }
 
 // maxAge is how long an answer of a tool may stand in for a later call.

@@ -22,11 +22,7 @@ func (m *Model) reason(c *Candidate, t *target) enrich.Reason {
 	case t.Model.Disclosure != valuemodel.SameService && !c.Why.Free:
 		return enrich.Disclosure
 	}
-	why, spent := m.checks.of(t.Tool, c.Key.Arguments)
-	if spent {
-		m.stats.Unchecked++
-	}
-	return why
+	return m.checks.of(t.Tool, c.Key.Arguments)
 }
 
 // Again is why a candidate that has waited may not be made any more, as far as it can be
@@ -75,20 +71,20 @@ const maxEffort = 2 * schema.MaxEffort
 // begin begins with another answer.
 func (c *checks) begin() { c.left = maxEffort }
 
-// of is what the arguments of a call say against it. spent says that there was no effort
-// left to look at them: with the next answer there may be.
-func (c *checks) of(t Tool, arguments string) (why enrich.Reason, spent bool) {
+// of is what the arguments of a call say against it. Where there is no effort left to look at
+// them, they are taken for unfit: with the next answer there may be.
+func (c *checks) of(t Tool, arguments string) (why enrich.Reason) {
 	if t.Schema == nil && t.Model.Classify == "" {
-		return "", false
+		return ""
 	}
 	if c.known == nil {
 		c.known, _ = simplelru.NewLRU[check, enrich.Reason](maxChecks, nil) // an error: no size
 	}
 	k := check{t.Model, t.Schema, arguments}
 	if why, known := c.known.Get(k); known {
-		return why, false
+		return why
 	}
-	raw := []byte(arguments)
+	raw, spent := []byte(arguments), false
 	if t.Model.Classify != "" {
 		get := func(name string) []byte { return jsonrpc.Get(raw, name) }
 		if !t.Model.ClassOf(get, jsonrpc.Names(raw)).Reads() {
@@ -103,5 +99,5 @@ func (c *checks) of(t Tool, arguments string) (why enrich.Reason, spent bool) {
 	if !spent && len(arguments) <= maxCheck {
 		c.known.Add(k, why)
 	}
-	return why, spent
+	return why
 }

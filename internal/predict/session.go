@@ -82,15 +82,12 @@ type Call struct {
 
 // Call learns from a call that was made.
 func (s *Session) Call(c Call) {
-	s.m.stats.Calls++
 	if len(c.Tool) > maxName {
 		return
 	}
-	arguments, canonical := []byte("{}"), true
+	arguments := []byte("{}")
 	if c.Arguments != "" {
-		if arguments, canonical = jsonrpc.AppendCanonical(nil, []byte(c.Arguments)); !canonical {
-			s.m.stats.Ambiguous++ // two servers may read it as two things: all there is to learn is that the tool was called
-		}
+		arguments, _ = jsonrpc.AppendCanonical(nil, []byte(c.Arguments)) // none if two servers may read them as two things: all there is to learn is that the tool was called
 	}
 	if t := s.m.opt.Tool(c.Tool).Model; t != nil {
 		s.m.upstream = t.Upstream
@@ -130,7 +127,6 @@ func (s *Session) Call(c Call) {
 // await remembers a call until its answer comes.
 func (s *Session) await(e *event) {
 	if s.open = append(s.open, e); len(s.open) > maxOpen {
-		s.m.stats.Forgotten++
 		s.open = slices.Delete(s.open, 0, 1)
 	}
 }
@@ -192,7 +188,6 @@ func (m *Model) measure(e *event, r *Result) {
 func (s *Session) answered(e *event, r Result) {
 	e.values = &values{}
 	if r.Unread {
-		s.m.stats.Unread++
 		r.Text, r.Structured = nil, nil
 	}
 	if s.m.opt.Learn || len(s.m.followUps(e.tool)) > 0 {
@@ -204,9 +199,6 @@ func (s *Session) answered(e *event, r Result) {
 			s.m.checks.begin()
 			s.follow(e, a)
 		}
-	}
-	if e.values.cut {
-		s.m.stats.Cut++
 	}
 	if r.Failed {
 		e.symbol += "!"

@@ -23,7 +23,6 @@ type values struct {
 	paths map[string]int    // path → place in lists
 	spots map[string][]spot // value → where it stands
 	count int               // rows in all lists
-	cut   bool              // something was left out
 }
 
 // valueList is the values under one path, such as $.items[*].id or a kind of text.
@@ -48,7 +47,6 @@ type spot struct {
 // and of its text.
 func (a *answer) extract() *values {
 	v := &values{paths: map[string]int{}, spots: map[string][]spot{}}
-	v.cut = len(a.Structured) > mostRead || len(a.Text) > mostRead
 	for _, d := range []*document{a.structured, a.text} {
 		if beginsJSON(d.in) && (len(d.nodes) > 1 || d.at == len(d.in)) {
 			v.addDocument(d)
@@ -76,7 +74,6 @@ func beginsJSON(b []byte) bool {
 // elements of an array, .* for a member with a name that looks like data, and .{key} for such
 // names themselves.
 func (v *values) addDocument(d *document) {
-	v.cut = v.cut || d.cut
 	type step struct {
 		parent int32
 		name   string
@@ -119,7 +116,6 @@ func (v *values) list(path string) int {
 		return i
 	}
 	if len(v.lists) >= maxPaths || len(path) > maxPathBytes {
-		v.cut = true
 		return -1
 	}
 	path = strings.Clone(path)
@@ -135,7 +131,6 @@ func (v *values) add(at int, value scalar, group int32) {
 	}
 	l := &v.lists[at]
 	if v.count >= maxValues || len(l.rows) >= maxRows {
-		v.cut = true
 		return
 	}
 	places, known := v.spots[value.text]

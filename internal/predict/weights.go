@@ -50,8 +50,7 @@ type weight struct {
 // of its own, the slower the more it has learned: FTRL-proximal (McMahan et al. 2013)
 // without its L1 term, by which no weight would be zero here, comes to this.
 type weights struct {
-	of      map[hash]weight
-	dropped int // weights that were forgotten
+	of map[hash]weight
 }
 
 // logit is what the features come to, from a base on.
@@ -126,7 +125,6 @@ func (m *weights) bound() {
 	slices.SortFunc(all, func(a, b one) int { return cmp.Or(cmp.Compare(a.says, b.says), cmp.Compare(a.f, b.f)) })
 	for _, o := range all[:len(all)-maxWeights*3/4] {
 		delete(m.of, o.f)
-		m.dropped++
 	}
 }
 
