@@ -8,7 +8,7 @@ func LineOf(s *Server, name string) speculate.Concurrency {
 	sessions := s.sessions.all()
 	for _, n := range sessions {
 		if l := n.leases.find(name); l != nil {
-			return s.prefetch.Scheduler.Concurrency(l.Instance())
+			return s.prefetch.Scheduler.Known(l.Instance()).Is
 		}
 	}
 	return speculate.Unknown
@@ -19,7 +19,7 @@ func LineOf(s *Server, name string) speculate.Concurrency {
 func Kept(s *Server) map[string]int {
 	h := s.prefetch.Held()
 	kept := map[string]int{
-		"watched sessions": h.Sessions, "prefetches that wait for a slot": h.Waiting, "prefetches that follow from prefetches": h.Chained,
+		"watched sessions": h.Sessions, "prefetches that wait for a slot": h.Waiting,
 		"bytes in the queue": h.Bytes,
 	}
 	sessions := s.sessions.all()

@@ -44,7 +44,7 @@ func (m *made) body() []byte { return []byte(m.recorded.Text) }
 // chooses.
 func (s *armSession) consider(found []predict.Candidate) {
 	if !s.arm.rules.Free {
-		s.chooser.Reprice(s.at(), found, s.arm.rules.Pick.MinProbability, func(call.Key) bool { return false })
+		s.chooser.Reprice(s.at(), found, s.arm.rules.Pick.MinProbability)
 		s.reap()
 	}
 	s.chooser.Offer(s.at(), found, s.arm.rules.Pick.Budget, s)

@@ -76,8 +76,8 @@ func (c *Chooser) GiveUp(w World) {
 
 // Reprice cancels the prefetches under way that are not worth finishing by what is
 // likely now: at least half as likely as would be needed to begin them, for a part of what
-// they cost is spent. Those that keep says of stay.
-func (c *Chooser) Reprice(now time.Time, found []predict.Candidate, minProbability float64, keep func(call.Key) bool) {
+// they cost is spent.
+func (c *Chooser) Reprice(now time.Time, found []predict.Candidate, minProbability float64) {
 	type exact struct{ tool, arguments string }
 	likely := make(map[exact]bool)
 	for i := range found {
@@ -86,7 +86,7 @@ func (c *Chooser) Reprice(now time.Time, found []predict.Candidate, minProbabili
 		}
 	}
 	c.Session.Reprice(now, func(k call.Key) bool {
-		return k.Upstream != c.Upstream || likely[exact{k.Tool, k.Arguments}] || keep(k)
+		return k.Upstream != c.Upstream || likely[exact{k.Tool, k.Arguments}]
 	})
 }
 

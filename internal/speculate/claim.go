@@ -24,6 +24,7 @@ type Session struct {
 type claim struct {
 	session  *Session
 	key      call.Key
+	chained  bool // it follows from a prefetch
 	host     *host
 	instance *instance // nil: it is only watched
 	eras     eras      // in which it was begun
@@ -90,8 +91,9 @@ func (s *Session) roomLocked(h *host) int {
 
 // Prefetch is a call to run early.
 type Prefetch struct {
-	Key  call.Key
-	Host string // whose throttle counts
+	Key     call.Key
+	Host    string // whose throttle counts
+	Chained bool   // it follows from a prefetch, so that no answer says how likely it still is
 
 	// Begin makes the call and returns soon. fate says, whenever asked, what has
 	// become of it; refused, if not "", that nothing was begun and why. The context
@@ -105,7 +107,7 @@ type Prefetch struct {
 // is started or another prefetch must end first, "cap", "panic", or what Begin said.
 func (s *Session) Start(ctx context.Context, g Prefetch) (refused string) {
 	own, cancel := context.WithCancelCause(ctx)
-	c := &claim{session: s, key: g.Key, cancel: cancel}
+	c := &claim{session: s, key: g.Key, chained: g.Chained, cancel: cancel}
 	if refused = s.claim(c, g.Host); refused == "" {
 		var fate func() call.Fate
 		fate, refused = begin(own, g.Begin)
@@ -221,13 +223,13 @@ func (c *claim) freeLocked() {
 }
 
 // Reprice cancels the prefetches under way that were not asked for and that are not
-// kept, with ErrDropped.
+// kept, with ErrDropped. Those that follow from a prefetch stay.
 func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 	d := s.scheduler
 	d.mu.Lock()
 	open := slices.Clone(s.open)
 	d.mu.Unlock()
-	open = slices.DeleteFunc(open, func(c *claim) bool { return c.watched() || keep(c.key) }) // asked outside the lock
+	open = slices.DeleteFunc(open, func(c *claim) bool { return c.watched() || c.chained || keep(c.key) }) // asked outside the lock
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range open {

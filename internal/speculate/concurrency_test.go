@@ -54,7 +54,7 @@ func TestConcurrency(t *testing.T) {
 				}
 				tt.run(calls)
 				d := speculate.New(speculate.Options{})
-				watchConcurrency(d, calls, upstream, func(*work) { seen[d.Concurrency(upstream)]++ })
+				watchConcurrency(d, calls, upstream, func(*work) { seen[d.Known(upstream).Is]++ })
 			}
 			share := func(l speculate.Concurrency) float64 { return float64(seen[l]) / float64(seen[0]+seen[1]+seen[2]) }
 			if got := share(tt.is); got < tt.least {
@@ -76,7 +76,7 @@ func TestConcurrencyNeither(t *testing.T) {
 		calls := traffic(rand.New(rand.NewPCG(seed, 1)), 200, 0.25)
 		two(calls)
 		d := speculate.New(speculate.Options{})
-		watchConcurrency(d, calls, upstream, func(*work) { seen[d.Concurrency(upstream)]++ })
+		watchConcurrency(d, calls, upstream, func(*work) { seen[d.Known(upstream).Is]++ })
 	}
 	if got := float64(seen[speculate.Parallel]) / float64(seen[0]+seen[1]+seen[2]); got > 0.3 {
 		t.Errorf("taken to be parallel after %.2f of the calls", got)
@@ -96,7 +96,7 @@ func TestConcurrencyChanges(t *testing.T) {
 	watchConcurrency(d, calls[:3*third], upstream, func(*work) {
 		n++
 		want := []speculate.Concurrency{speculate.Serial, speculate.Parallel, speculate.Serial}[(n-1)/third]
-		if got := d.Concurrency(upstream); n%third == third-1 && got != want {
+		if got := d.Known(upstream).Is; n%third == third-1 && got != want {
 			t.Errorf("after %d calls: got %v, want %v", n, got, want)
 		}
 	})
@@ -146,7 +146,7 @@ func TestConcurrencySaysNothing(t *testing.T) {
 			for n := range 4 {
 				o.play(d, n, second)
 			}
-			if got := d.Concurrency(upstream); (got == speculate.Unknown) == (second == "t") {
+			if got := d.Known(upstream).Is; (got == speculate.Unknown) == (second == "t") {
 				t.Errorf("%s, %v: got %v", second, o, got)
 			}
 		}
@@ -167,7 +167,7 @@ func TestAbandoned(t *testing.T) {
 	for n := range 3 {
 		overlap{10, 190, 200}.play(d, 1+n, "t") // would be parallel, if 190 were usual
 	}
-	if got := d.Concurrency(upstream); got != speculate.Unknown {
+	if got := d.Known(upstream).Is; got != speculate.Unknown {
 		t.Errorf("got %v", got)
 	}
 }
@@ -188,7 +188,7 @@ func TestAbandonedGone(t *testing.T) {
 		ended(d, upstream, 2, now.Add(100*time.Millisecond))
 		ended(d, upstream, 3, now.Add(200*time.Millisecond))
 	}
-	if got := d.Concurrency(upstream); got != speculate.Serial {
+	if got := d.Known(upstream).Is; got != speculate.Serial {
 		t.Errorf("got %v", got)
 	}
 }
@@ -199,7 +199,7 @@ func TestGone(t *testing.T) {
 	began(d, upstream, 5, "t", false, at(0))
 	d.Gone(upstream)
 	ended(d, upstream, 5, at(1))
-	if got := d.Concurrency(upstream); got != speculate.Unknown {
+	if got := d.Known(upstream).Is; got != speculate.Unknown {
 		t.Errorf("got %v", got)
 	}
 }
@@ -219,7 +219,7 @@ func teach(d *speculate.Scheduler, upstream uint64, l speculate.Concurrency) {
 		}
 		ended(d, upstream, id+1, at(o.ended2))
 	}
-	if got := d.Concurrency(upstream); got != l {
+	if got := d.Known(upstream).Is; got != l {
 		panic(fmt.Sprintf("taught to be %v, is taken for %v", l, got))
 	}
 }

@@ -50,7 +50,6 @@ func (f *figures) decline(why enrich.Reason) {
 type Held struct {
 	Sessions  int // watched
 	Waiting   int // candidates that wait for a slot
-	Chained   int // prefetches under way that follow from a prefetch
 	Bytes     int // in the queue
 	Instances int // of which it is kept what they have under way
 }
@@ -65,7 +64,6 @@ func (w *Worker) Held() (h Held) {
 		for _, s := range w.sessions {
 			for _, p := range s.pairs {
 				h.Waiting += p.choose.Open()
-				h.Chained += len(p.chained)
 			}
 		}
 	}})

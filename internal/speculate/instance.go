@@ -197,12 +197,8 @@ func (r *Run) Ended(now time.Time) (alone time.Duration) {
 	return now.Sub(later(r.began, r.ended))
 }
 
-// Concurrency says how an upstream instance works on calls that it has at the same time, as
-// far as that is known.
-func (d *Scheduler) Concurrency(instance uint64) Concurrency { return d.Known(instance).Is }
-
-// Known is that with the evidence for it: as far as nothing was seen an instance may as
-// well be serial as not.
+// Known is how an upstream instance works on calls that it has at the same time, with the evidence
+// for it: as far as nothing was seen it may as well be serial as not.
 func (d *Scheduler) Known(instance uint64) Known {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -59,7 +59,7 @@ func TestConcurrencyHarm(t *testing.T) {
 				wrong++
 				t.Logf("noise %v: got %.3f ms, want %.3f", noise, got, want)
 			}
-			known = d.Concurrency(upstream) == speculate.Serial
+			known = d.Known(upstream).Is == speculate.Serial
 		})
 		if harmed < 20 || noise == 0 && missed > 0 || missed > harmed/10 || wrong > 0 {
 			t.Errorf("noise %v: %d waits were counted, %d were not, and %d not as they were", noise, harmed, missed, wrong)

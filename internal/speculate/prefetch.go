@@ -17,9 +17,8 @@ type pairState struct {
 	of        *upstreamState
 	at        *Upstream // as of its last call
 	predict   *predict.Session
-	choose    Chooser           // what its last answer made likely
-	chained   map[call.Key]bool // prefetches under way that follow from a prefetch
-	trace     Trace             // of the call whose answer came last
+	choose    Chooser // what its last answer made likely
+	trace     Trace   // of the call whose answer came last
 	decisions decisions
 	begun     []Started // by the choice that is being made
 }
@@ -29,7 +28,7 @@ func (p *pairState) offer(now time.Time, after int64) []Started {
 	rules := p.w.Rules()
 	found := p.predict.Guesses(now)
 	p.w.figures.found(len(found))
-	p.choose.Reprice(now, found, rules.MinProbability, func(k call.Key) bool { return p.chained[k] })
+	p.choose.Reprice(now, found, rules.MinProbability)
 	p.choose.Offer(now, found, rules.Budget, p)
 	p.decisions.begin(
 		Decision{At: now, Session: p.session.client.Name, Upstream: p.at.Name, After: after, Candidates: len(found)},
@@ -90,7 +89,7 @@ func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 		w.landed(s, up, &g, v, l)
 	}
 	refused = s.slots.Start(s.client.Context, Prefetch{
-		Key: key, Host: v.Host,
+		Key: key, Host: v.Host, Chained: c.Why.Depth > 0,
 		Begin: func(ctx context.Context) (fate func() call.Fate, why string) {
 			if begun, why = up.Fetch(ctx, fetch); begun == nil {
 				return nil, why
@@ -100,9 +99,6 @@ func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	})
 	if refused != "" {
 		return refused
-	}
-	if c.Why.Depth > 0 {
-		p.chained[key] = true
 	}
 	if up.Tool(c.Key.Tool).Hearsay && !w.Tool(up.Key, c.Key.Tool).Proven {
 		w.upstreams.keep(p.of) // another process may have tried it meanwhile: then this is no trial any more
@@ -142,7 +138,7 @@ func (w *Worker) landed(s *sessionState, up *Upstream, g *predict.Candidate, v *
 	if n := min(size, mostRead); g.Why.Depth == 0 && l.Good && w.queue.hasRoom(n) {
 		result = bytes.Clone(l.Body[:n])
 	}
-	w.queue.add(task{bytes: len(result), do: func() { w.onward(s, up, g, v.Query.Key, result, size) }})
+	w.queue.add(task{bytes: len(result), do: func() { w.onward(s, up, g, result, size) }})
 }
 
 // asked notes that the server of a prefetch asks the client something, on any goroutine.
@@ -169,14 +165,13 @@ func (w *Worker) bar(s *sessionState, up *Upstream, tool, why string) {
 
 // onward goes on once a prefetch is back: with what waits for its slot, and what
 // follows from its answer, if that is to be looked at.
-func (w *Worker) onward(s *sessionState, up *Upstream, g *predict.Candidate, key call.Key, result []byte, size int) {
+func (w *Worker) onward(s *sessionState, up *Upstream, g *predict.Candidate, result []byte, size int) {
 	now := time.Now()
 	if w.sessions[s.client] != s { // its session has ended
 		return
 	}
 	w.current = s.client
 	p := w.pair(s, w.upstreams.at(up))
-	delete(p.chained, key)
 	if result != nil {
 		r := read(result, size)
 		r.At = now

@@ -38,7 +38,7 @@ func TestPresume(t *testing.T) {
 			for n, o := range tt.seen {
 				o.play(d, n, "t")
 			}
-			if got := d.Concurrency(upstream); got != tt.want {
+			if got := d.Known(upstream).Is; got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 			wantRoom(t, d.Session(""), host, tt.at)
@@ -58,7 +58,7 @@ func TestPresumeTooLate(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, upstream, speculate.Serial)
 	d.Presume(upstream, speculate.Known{Is: speculate.Parallel}, nil)
-	if got := d.Concurrency(upstream); got != speculate.Serial {
+	if got := d.Known(upstream).Is; got != speculate.Serial {
 		t.Errorf("got %v, want what was seen", got)
 	}
 
@@ -71,11 +71,11 @@ func TestPresumeTooLate(t *testing.T) {
 	for n := range 2 {
 		overlap{10, 100, 200}.play(d, n, "t")
 	}
-	if got := d.Concurrency(upstream); got != speculate.Unknown {
+	if got := d.Known(upstream).Is; got != speculate.Unknown {
 		t.Errorf("got %v, want unknown after two that say otherwise", got)
 	}
 	d.Gone(upstream)
-	if got := d.Concurrency(upstream); got != speculate.Unknown {
+	if got := d.Known(upstream).Is; got != speculate.Unknown {
 		t.Errorf("got %v of one that is gone", got)
 	}
 }
@@ -87,7 +87,7 @@ func TestEvidenceOfShortSessionsAddsUp(t *testing.T) {
 		d := speculate.New(speculate.Options{})
 		d.Presume(upstream, known, nil)
 		alone(d, "t", 100)
-		if got, want := d.Concurrency(upstream), speculate.Unknown; session < 2 && got != want {
+		if got, want := d.Known(upstream).Is, speculate.Unknown; session < 2 && got != want {
 			t.Errorf("session %d: got %v, want %v", session, got, want)
 		}
 		overlap{10, 100, 110}.play(d, 1, "t")
@@ -125,7 +125,7 @@ func TestPresumeUsual(t *testing.T) {
 			for n := range 3 {
 				tt.seen.play(d, n, "t")
 			}
-			if got := d.Concurrency(upstream); got != tt.want {
+			if got := d.Known(upstream).Is; got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})

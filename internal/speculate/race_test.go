@@ -61,7 +61,7 @@ func (c *crowd) meddle(stop chan struct{}) {
 		c.scheduler.Configure(speculate.Options{Deadline: time.Second, Total: 16 + i%16})
 		c.scheduler.Stats()
 		c.scheduler.Changes()
-		c.scheduler.Concurrency(uint64(i % 3))
+		c.scheduler.Known(uint64(i % 3))
 		if i%50 == 0 {
 			c.scheduler.Harm(fmt.Sprint(i%40), nil, speculate.RateLimited, 0)
 			c.scheduler.Gone(uint64(i % 3))

@@ -42,7 +42,7 @@ func (w *Worker) pair(s *sessionState, o *upstreamState) *pairState {
 	if p == nil || p.of != o {
 		p = &pairState{
 			w: w, session: s, of: o, predict: o.model.Begin(s.client.ID, s.client.Several), // several clients: none can be told from another
-			chained: make(map[call.Key]bool), decisions: newDecisions(w.Decided),
+			decisions: newDecisions(w.Decided),
 		}
 		s.pairs[o.at.Key] = p
 		o.look()

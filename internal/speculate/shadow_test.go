@@ -89,7 +89,7 @@ func TestConcurrencyShadowed(t *testing.T) {
 							counted += got - before
 						}
 						before = got
-						if after++; serial && d.Concurrency(upstream) == speculate.Parallel {
+						if after++; serial && d.Known(upstream).Is == speculate.Parallel {
 							wrong++
 						}
 					})

@@ -202,7 +202,7 @@ func TestWorkerKeepsConcurrency(t *testing.T) {
 				synctest.Wait()
 				if process == 0 {
 					teach(d.Scheduler, up.Instance, is)
-				} else if got := d.Scheduler.Concurrency(up.Instance); got != is {
+				} else if got := d.Scheduler.Known(up.Instance).Is; got != is {
 					t.Errorf("got %v, want %v", got, is)
 				}
 				d.SessionEnded(c, func() {})
