@@ -2,6 +2,7 @@ package classify
 
 import (
 	_ "embed"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -176,3 +177,17 @@ func (c command) long(text string) (names []string, needsValue, ok bool) {
 	}
 	return nil, false, false
 }
+
+// sed knows sed -n '10,20p' and nothing else: sed's other commands write
+// files (w) and run programs (e).
+func sed(words []word, fed bool) bool {
+	if len(words) < 2 || words[0].text != "-n" || words[1].glob || !sedScript().MatchString(words[1].text) {
+		return false
+	}
+	files := words[2:]
+	return (fed || len(files) > 0) && !slices.ContainsFunc(files, func(w word) bool { return !w.operand() })
+}
+
+var sedScript = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]+|\$)(,([0-9]+|\$))?p(;([0-9]+|\$)(,([0-9]+|\$))?[pq])*$`)
+})

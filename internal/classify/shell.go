@@ -140,8 +140,8 @@ func (l *line) command(name string, words []word, fed bool) bool {
 		l.effect.Level = min(l.effect.Level, level)
 		return level != Unknown
 	}
-	if reads, own := ownRules[name]; own {
-		return reads(words, fed)
+	if name == "sed" {
+		return sed(words, fed)
 	}
 	c, known := commands()[name]
 	return known && c.reads(words, fed)
@@ -177,7 +177,7 @@ func wordOf(arg *syntax.Word) (w word, ok bool) {
 }
 
 // bareWords are the arguments that are no more than punctuation.
-var bareWords = []string{"[", "]", "!", `\(`, `\)`, `\!`}
+var bareWords = []string{"!", `\(`, `\)`, `\!`}
 
 func partOf(part syntax.WordPart) (text string, glob, ok bool) {
 	switch p := part.(type) {
