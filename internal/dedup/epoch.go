@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"slices"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -57,6 +58,12 @@ func (e *epochs) bump(m *mark) {
 	m.epoch = e.now
 }
 
+// endWrite notes that a write to what the mark stands for has ended.
+func (e *epochs) endWrite(m *mark) {
+	m.pending--
+	e.bump(m) // the change at the end
+}
+
 // since reports whether nothing that the mark stands for can have changed since
 // the counter had that value.
 func (m *mark) since(epoch uint64) bool {
@@ -70,43 +77,28 @@ func (m *mark) since(epoch uint64) bool {
 // good, as far as it depends on the world and the places. It takes two lists,
 // for the call that asks may depend on other places than the one that fetched.
 func (e *epochs) current(epoch uint64, fetched, asked []call.Place) bool {
-	return e.world.since(epoch) && e.unchanged(epoch, fetched) && e.unchanged(epoch, asked)
-}
-
-func (e *epochs) unchanged(epoch uint64, places []call.Place) bool {
-	for _, p := range places {
-		if m := e.of(p); m != nil && !m.since(epoch) {
-			return false
-		}
-	}
-	return true
+	changed := func(m *mark) bool { return !m.since(epoch) }
+	return !e.any(fetched, changed) && !e.any(asked, changed)
 }
 
 // settling reports whether a remote change of one of the places may still not
 // show, so long after the store was made.
 func (e *epochs) settling(places []call.Place, awake time.Duration) bool {
-	if awake < e.world.settled {
-		return true
-	}
-	for _, p := range places {
-		if m := e.of(p); m != nil && awake < m.settled {
-			return true
-		}
-	}
-	return false
+	return e.any(places, func(m *mark) bool { return awake < m.settled })
 }
 
 // hasPending reports whether a write to one of the places is pending.
 func (e *epochs) hasPending(places []call.Place) bool {
-	if e.world.pending != 0 {
-		return true
-	}
-	for _, p := range places {
-		if m := e.of(p); m != nil && m.pending != 0 {
-			return true
-		}
-	}
-	return false
+	return e.any(places, func(m *mark) bool { return m.pending != 0 })
+}
+
+// any reports whether something is so of the world or of one of the places; it is not of one that
+// nothing has ever changed.
+func (e *epochs) any(places []call.Place, is func(m *mark) bool) bool {
+	return is(&e.world) || slices.ContainsFunc(places, func(p call.Place) bool {
+		m := e.of(p)
+		return m != nil && is(m)
+	})
 }
 
 // Bump notes that something else than a call through here may have changed what

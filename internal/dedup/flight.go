@@ -230,10 +230,27 @@ func (f *Flight) Notify(method string, params []byte) {
 // client's own. Calls that have joined fetch alone, none joins any more, and nothing
 // is stored. A prefetch is given up.
 func (f *Flight) Taint() {
+	var alone []*Waiter
 	f.store.mu.Lock()
-	alone := f.taintLocked()
+	if !f.settled && !f.tainted {
+		f.tainted = true
+		f.unlistLocked()
+		f.waiters = slices.DeleteFunc(f.waiters, func(w *Waiter) bool {
+			if w != f.leader {
+				w.flight = nil
+				alone = append(alone, w)
+			}
+			return w != f.leader
+		})
+		f.store.counts.Alone += int64(len(alone))
+		f.held = false
+		f.abandonLocked(failed, errTainted)
+	}
 	f.store.mu.Unlock()
-	f.fetchAlone(alone)
+	for _, w := range alone {
+		w.stop()
+		w.Done(Outcome{How: Joined, Alone: true, Prefetched: f.prefetch != nil})
+	}
 }
 
 // Taint does so for every flight to that instance of an upstream.
@@ -251,35 +268,7 @@ func (s *Store) Taint(upstream uint64) {
 	}
 }
 
-// taintLocked returns those that joined. They no longer wait.
-func (f *Flight) taintLocked() (joined []*Waiter) {
-	if f.settled || f.tainted {
-		return nil
-	}
-	f.tainted = true
-	f.unlistLocked()
-	for _, w := range f.waiters {
-		if w != f.leader {
-			w.flight = nil
-			joined = append(joined, w)
-		}
-	}
-	f.waiters = slices.DeleteFunc(f.waiters, func(w *Waiter) bool { return w != f.leader })
-	f.store.counts.Alone += int64(len(joined))
-	f.held = false
-	f.abandonLocked(failed, errTainted)
-	return joined
-}
-
 var errTainted = errors.New("store: the server asked its client, and no call that may have the answer waits")
-
-// fetchAlone lets those that joined fetch alone.
-func (f *Flight) fetchAlone(joined []*Waiter) {
-	for _, w := range joined {
-		w.stop()
-		w.Done(Outcome{How: Joined, Alone: true, Prefetched: f.prefetch != nil})
-	}
-}
 
 // ErrJoinTimeout tells a waiter that the prefetch it joined takes longer than a call
 // by itself would: the server may have lost the prefetch, and does not owe it what it

@@ -30,22 +30,11 @@ func (s *Store) Arrive(e call.Effect) *PendingWrite {
 	p.reclassified = s.reclassified
 	s.underWay++
 	for _, place := range e.Places {
-		s.startWrite(s.epochs.at(place)) // the change at arrival
+		m := s.epochs.at(place)
+		m.pending++ // that alone keeps back what was fetched before; the bump does so too
+		s.epochs.bump(m)
 	}
 	return p
-}
-
-// startWrite notes that a write to what the mark stands for is pending. That alone
-// keeps back what was fetched before; the bump does so too.
-func (s *Store) startWrite(m *mark) {
-	m.pending++
-	s.epochs.bump(m)
-}
-
-// endWrite notes that it has ended.
-func (s *Store) endWrite(m *mark) {
-	m.pending--
-	s.epochs.bump(m) // the change at the end
 }
 
 // End notes that the outcome is known, whatever it is. What the call may change
@@ -71,25 +60,18 @@ func (p *PendingWrite) endLocked() {
 	if p.ended != nil {
 		p.ended()
 	}
-	if p.reclassified != s.reclassified { // the last reclassification made it pending everywhere
-		s.endWrite(&s.epochs.world)
-		s.epochs.world.settled = s.awakeLocked() + s.options.Settle // it may be a remote one by the new rules
-	}
-	if len(p.effect.Places) > 0 {
-		p.endWritesLocked()
-	}
-}
-
-// endWritesLocked ends the writes to all its places.
-func (p *PendingWrite) endWritesLocked() {
-	s := p.store
+	reclassified := p.reclassified != s.reclassified // the last reclassification made it pending everywhere
 	var settled time.Duration
-	if p.effect.Remote {
+	if p.effect.Remote || reclassified { // it may be a remote one by the new rules
 		settled = s.awakeLocked() + s.options.Settle
+	}
+	if reclassified {
+		s.epochs.endWrite(&s.epochs.world)
+		s.epochs.world.settled = settled
 	}
 	for _, place := range p.effect.Places {
 		m := s.epochs.at(place)
-		s.endWrite(m)
+		s.epochs.endWrite(m)
 		m.settled = max(m.settled, settled)
 	}
 	s.epochs.settled = max(s.epochs.settled, settled)
