@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -135,118 +134,6 @@ func (c *lined) sentAfter() string {
 		return "never"
 	}
 	return c.came.Sub(c.arrived).Round(time.Millisecond).String()
-}
-
-// What each of a few calls waits for, and what it does not.
-func TestOrder(t *testing.T) {
-	const read, write = true, false
-	type step struct {
-		at     time.Duration
-		host   string
-		reads  bool
-		cancel time.Duration // after which it is; 0: never
-		sent   string        // after which time; "never"
-		text   string        // in an answer that says that it failed
-	}
-	for _, tt := range []struct {
-		name    string
-		starts  time.Duration
-		timeout time.Duration
-		steps   []step
-	}{
-		{name: "reads for other hosts pass reads that are limited", steps: []step{
-			{host: "paced", reads: read, sent: "0s"},
-			{at: 1 * time.Second, host: "paced", reads: read, sent: "5s"},
-			{at: 2 * time.Second, host: "paced", reads: read, sent: "10s"},
-			{at: 3 * time.Second, host: "free", reads: read, sent: "0s"},
-			{at: 4 * time.Second, host: "brisk", reads: read, sent: "0s"},
-			{at: 4500 * time.Millisecond, host: "brisk", reads: read, sent: "1.5s"},
-			{at: 5 * time.Second, host: "free", reads: read, sent: "0s"},
-		}},
-		{name: "nothing passes a write that is limited", steps: []step{
-			{host: "slow", reads: read, sent: "0s"},
-			{host: "slow", reads: write, sent: "45s"},
-			{at: 1 * time.Second, host: "free", reads: read, sent: "44s"},
-			{at: 2 * time.Second, host: "free", reads: write, sent: "43s"},
-		}},
-		{name: "a write passes nothing", steps: []step{
-			{host: "slow", reads: read, sent: "0s"},
-			{host: "slow", reads: read, sent: "45s"},
-			{at: 1 * time.Second, host: "free", reads: write, sent: "44s"},
-			{at: 2 * time.Second, host: "free", reads: read, sent: "43s"},
-		}},
-		{name: "a read that is cancelled gives up its place", steps: []step{
-			{host: "slow", reads: read, sent: "0s"},
-			{host: "slow", reads: read, cancel: 10 * time.Second, sent: "never"},
-			{at: 1 * time.Second, host: "free", reads: write, sent: "9s"},
-		}},
-		{name: "a write that is cancelled gives up its place", steps: []step{
-			{host: "slow", reads: read, sent: "0s"},
-			{host: "slow", reads: write, cancel: 10 * time.Second, sent: "never"},
-			{at: 1 * time.Second, host: "free", reads: write, cancel: 3 * time.Second, sent: "never"},
-			{at: 2 * time.Second, host: "free", reads: read, sent: "8s"},
-		}},
-		{name: "a server that starts is waited for by each for as long", starts: 40 * time.Second, steps: []step{
-			{at: 2 * time.Second, host: "free", reads: write, sent: "never", text: "still starting after 30s"},
-			{at: 5 * time.Second, host: "free", reads: read, sent: "never", text: "still starting after 30s"},
-			{at: 12 * time.Second, host: "free", reads: write, sent: "28s"},
-			{at: 13 * time.Second, host: "free", reads: read, sent: "27s"},
-		}},
-		{name: "the wait for one's turn is none for the server", starts: 20 * time.Second, steps: []step{
-			{at: 2 * time.Second, host: "slow", reads: read, sent: "18s"},
-			{at: 3 * time.Second, host: "slow", reads: write, sent: "1m2s"},
-			{at: 4 * time.Second, host: "free", reads: read, sent: "1m1s"},
-		}},
-		{name: "its own time counts while a call waits", timeout: 20 * time.Second, steps: []step{
-			{host: "slow", reads: read, sent: "0s"},
-			{host: "slow", reads: write, sent: "never", text: "not sent within 20s"},
-			{at: 5 * time.Second, host: "free", reads: read, sent: "15s"},
-		}},
-		{name: "its own time counts from when the server is there", starts: 25 * time.Second, timeout: 20 * time.Second, steps: []step{
-			{at: 2 * time.Second, host: "slow", reads: read, sent: "23s"},
-			{at: 3 * time.Second, host: "slow", reads: write, sent: "never", text: "not sent within 20s"},
-			{at: 30 * time.Second, host: "free", reads: read, sent: "15s"},
-		}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				l := lineUp(t, func(o *proxy.Options) {
-					o.Limits = map[string]limit.Rule{"slow": {Rate: 1.0 / 45, Burst: 1}}
-					maps.Copy(o.Limits, orderLimits)
-					models, problems := valuemodel.Compile([]valuemodel.Rule{
-						{Pattern: "foe/*_read", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly}},
-						{Pattern: "foe/*_write", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}},
-						{Pattern: "foe/slow_*", Source: "test", Layer: valuemodel.Layer{Host: "slow"}},
-						{Pattern: "foe/free_*", Source: "test", Layer: valuemodel.Layer{Host: "free"}},
-						{Pattern: "foe/paced_*", Source: "test", Layer: valuemodel.Layer{Host: "paced"}},
-						{Pattern: "foe/brisk_*", Source: "test", Layer: valuemodel.Layer{Host: "brisk"}},
-					})
-					if len(problems) > 0 {
-						t.Fatal(problems)
-					}
-					o.Models = models
-					o.Upstreams[0].Timeout = tt.timeout
-				}, tt.starts, 0)
-				began := time.Now()
-				g := l.enter()
-				for _, s := range tt.steps {
-					time.Sleep(time.Until(began.Add(s.at)))
-					c := l.call(g, s.host, s.reads)
-					synctest.Wait()
-					if s.cancel > 0 {
-						time.AfterFunc(s.cancel, c.call.cancel)
-					}
-				}
-				time.Sleep(5 * time.Minute)
-				for i, c := range l.calls() {
-					want := tt.steps[i]
-					if c.sentAfter() != want.sent || !strings.Contains(c.text, want.text) || (c.text == "") != (want.text == "") {
-						t.Errorf("call %d of %s: sent after %s, answered %q; want after %s, %q", i, c.host, c.sentAfter(), c.text, want.sent, want.text)
-					}
-				}
-			})
-		})
-	}
 }
 
 // A call whose client gives up keeps its place for another that waits for the same
