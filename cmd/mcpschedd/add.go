@@ -98,7 +98,7 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 			return err
 		}
 	}
-	p.tellAdded(p.servers[0].server)
+	p.tellAdded(*p.servers[0].server)
 	if file.Exists {
 		return nil
 	}

@@ -26,7 +26,7 @@ func (p *importPlan) ask(ctx context.Context) {
 	var servers []clients.Server
 	for _, s := range p.servers {
 		if s.unknown() && !s.server.Block.Disabled && !p.m.noStart && (p.m.write || p.m.kept(s.server.From.File)) {
-			servers = append(servers, s.server)
+			servers = append(servers, *s.server)
 		}
 	}
 	if len(servers) == 0 {

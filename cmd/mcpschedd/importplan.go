@@ -30,14 +30,14 @@ type importPlan struct {
 
 // planned is what is done with one server.
 type planned struct {
-	server clients.Server
+	server *clients.Server
 	add    bool   // it goes into the configuration
-	there  string // the upstream that it is already; "": none
+	there  string // the upstream that it is already, or as another of the servers; "": none
 	stays  string // why it stays with its client
 }
 
 // taken reports whether mcpschedd has the server, so that its client need not.
-func (p planned) taken() bool { return p.stays == "" && (p.add || p.there != "") }
+func (p planned) taken() bool { return p.server.Upstream != "" }
 
 // plan decides what is done with the servers that were read. One is there already only if
 // all that it is reached by is the same: command or url, arguments, environment and headers
@@ -50,7 +50,9 @@ func (m *importing) plan() (*importPlan, error) {
 	p := &importPlan{m: m, have: have, claims: make(map[string]string)}
 	done := make(map[string]planned) // name → what is done with a server that two clients have
 	trusted := make(map[string]bool)
-	for _, s := range m.reader.Servers() {
+	servers := m.reader.Servers()
+	for i := range servers {
+		s := &servers[i]
 		for _, name := range m.trust {
 			if name == s.Name || name == s.Called() || name == "all" && s.From.Scope != "project" {
 				s.Block.Trust, trusted[name] = true, true
@@ -58,9 +60,12 @@ func (m *importing) plan() (*importPlan, error) {
 		}
 		one := planned{server: s, stays: s.Stays}
 		if first, twice := done[s.Name]; twice {
-			one.there, one.stays = s.Name, first.stays
+			one.there, one.stays = first.server.Upstream, first.stays
 		} else if one.stays == "" {
 			p.compare(&one)
+		}
+		if one.add || one.there != "" {
+			s.Upstream = cmp.Or(one.there, s.Name)
 		}
 		done[s.Name] = one
 		p.servers = append(p.servers, one)
@@ -68,6 +73,13 @@ func (m *importing) plan() (*importPlan, error) {
 	for _, name := range m.trust {
 		if !trusted[name] && name != "all" {
 			return nil, usage("--trust: no server %q is read", name)
+		}
+	}
+	for _, s := range p.servers { // as its tools are called from now on
+		for i, tool := range s.server.Approved {
+			if s.taken() && p.prefixed() {
+				s.server.Approved[i] = s.server.Upstream + "__" + tool
+			}
 		}
 	}
 	return p, nil
@@ -85,7 +97,7 @@ func known(s clients.Server) string {
 
 // compare looks for a server among the upstreams that there are.
 func (p *importPlan) compare(one *planned) {
-	s := &one.server
+	s := one.server
 	for _, u := range p.have.Upstreams {
 		if !p.same(u, *s) {
 			continue
@@ -182,20 +194,10 @@ func (p *importPlan) blocks() []clients.Server {
 	var all []clients.Server
 	for _, s := range p.servers {
 		if s.add {
-			all = append(all, s.server)
+			all = append(all, *s.server)
 		}
 	}
 	return all
-}
-
-// called is the upstream that a server is; "": it stays with its client.
-func (p *importPlan) called(s clients.Server) string {
-	for _, one := range p.servers {
-		if one.server.Name == s.Name && one.server.From.File == s.From.File && one.server.From.Pointer == s.From.Pointer && one.taken() {
-			return cmp.Or(one.there, s.Name)
-		}
-	}
-	return ""
 }
 
 // prefixed reports whether tools will be called upstream__tool.
@@ -217,7 +219,7 @@ func (p *importPlan) prefixed() bool {
 
 // rewrites are the rules of the clients that name tools of servers that are taken.
 func (p *importPlan) rewrites() []clients.Rewrite {
-	return p.m.reader.Rewrites(append(p.m.reader.Moves(p.called), p.moved...), p.prefixed())
+	return p.m.reader.Rewrites(p.moved, p.prefixed())
 }
 
 // rules say by which names they would hold, and of which tools the client has to be told
@@ -238,22 +240,9 @@ func (p *importPlan) rules() []string {
 		all = append(all, fmt.Sprintf("%s (%s)", renames(r.Path, r.Renamed), how))
 	}
 	for _, s := range p.servers {
-		if names := p.approved(s.server); len(names) > 0 && s.taken() && !p.m.permissions {
+		if names := s.server.Approved; len(names) > 0 && s.taken() && !p.m.permissions {
 			all = append(all, fmt.Sprintf("%s: %s ran without being asked about, and no longer do: --write --permissions writes \"autoApprove\" for mcpschedd", s.server.Called(), strings.Join(names, ", ")))
 		}
-	}
-	return all
-}
-
-// approved are the tools of a server that its client does not ask about, as they are called
-// from now on.
-func (p *importPlan) approved(s clients.Server) []string {
-	var all []string
-	for _, tool := range s.Approved {
-		if p.prefixed() {
-			tool = p.called(s) + "__" + tool
-		}
-		all = append(all, tool)
 	}
 	return all
 }

@@ -31,7 +31,7 @@ func (p *importPlan) tell() {
 }
 
 // unknown reports whether nothing is known of a server that is taken over.
-func (p planned) unknown() bool { return p.add && !p.server.Block.Trust && known(p.server) == "" }
+func (p planned) unknown() bool { return p.add && !p.server.Block.Trust && known(*p.server) == "" }
 
 // tellUnknown prints of each unknown server what it says of its tools.
 func (p *importPlan) tellUnknown() {

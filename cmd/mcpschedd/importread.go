@@ -189,7 +189,7 @@ func (p *importPlan) list(w io.Writer, file string) {
 			continue
 		}
 		what := "would be taken over"
-		if provider := known(s.server); provider != "" {
+		if provider := known(*s.server); provider != "" {
 			what += ", and is known (" + provider + ")"
 		}
 		switch {

@@ -75,7 +75,9 @@ func (m *importing) changeLocked(dir state.Dir) (*importPlan, error) {
 func (p *importPlan) changes(dir state.Dir) (all []clients.Change, next []string, err error) {
 	if !p.m.write {
 		for i := range p.servers {
-			p.servers[i].add = false // what has not moved keeps its names
+			if s := &p.servers[i]; !p.has(s.server.Upstream) { // what has not moved keeps its names
+				s.add, s.server.Upstream = false, ""
+			}
 		}
 		if p.moved, err = clients.Moved(dir); err == nil && len(p.moved) == 0 && p.m.permissions {
 			err = hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
@@ -205,13 +207,7 @@ func (p *importPlan) pointed() ([]clients.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	approved := func(s clients.Server) []string {
-		if p.m.permissions {
-			return p.approved(s)
-		}
-		return nil
-	}
-	all, err := p.m.reader.Point(p.called, line, approved)
+	all, err := p.m.reader.Point(line, p.m.permissions)
 	if err != nil {
 		return nil, err
 	}
@@ -271,7 +267,7 @@ func (p *importPlan) next() []string {
 		if !s.taken() {
 			continue
 		}
-		if advice := p.m.reader.Advice(s.server); advice != "" {
+		if advice := p.m.reader.Advice(*s.server); advice != "" {
 			all = append(all, advice)
 		}
 		file, _ := s.server.VariablesFile(variablesFolder)

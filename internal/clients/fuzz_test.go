@@ -42,7 +42,8 @@ func FuzzRead(f *testing.F) {
 		if _, err := config.Parse("/x/pipeline_config.toml", bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))); err != nil {
 			t.Fatalf("with other line ends: %v", err)
 		}
-		pointed, err := r.Point(taken, []string{"/bin/mcpschedd", "connect"}, func(s clients.Server) []string { return s.Approved })
+		take(r)
+		pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"}, true)
 		if err != nil {
 			t.Fatalf("%v", err)
 		}

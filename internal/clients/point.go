@@ -19,11 +19,11 @@ type Pointed struct {
 // never changed.
 func (r *Reader) Checked(path string) bool { return r.project(path) != "" }
 
-// Point takes servers out of the files that they were read from, and puts mcpschedd there,
-// which line starts. called is the upstream that a server has become; "": it stays.
-// approved are tools of it that the client need not ask about. What starts mcpschedd serve
-// already starts connect then.
-func (r *Reader) Point(called func(Server) string, line []string, approved func(Server) []string) ([]Pointed, error) {
+// Point takes the servers that become upstreams out of the files that they were read from, and
+// puts mcpschedd there, which line starts. With approve the client need not ask about the tools
+// of mcpschedd that it did not ask about as theirs. What starts mcpschedd serve already starts
+// connect then.
+func (r *Reader) Point(line []string, approve bool) ([]Pointed, error) {
 	var all []Pointed
 	for _, path := range slices.Sorted(maps.Keys(r.docs)) {
 		if r.Checked(path) {
@@ -33,10 +33,12 @@ func (r *Reader) Point(called func(Server) string, line []string, approved func(
 		var taken []Origin
 		var free []string
 		for _, s := range r.servers {
-			if upstream := called(s); s.From.File == path && upstream != "" {
-				taken, p.Moves = append(taken, s.From), append(p.Moves, s.move(upstream))
-				free = append(free, approved(s)...)
+			if s.From.File == path && s.Upstream != "" {
+				taken, p.Moves, free = append(taken, s.From), append(p.Moves, s.move()), append(free, s.Approved...)
 			}
+		}
+		if !approve {
+			free = nil
 		}
 		client, _ := clientOf(doc)
 		own, put := slices.Clone(r.self), []rawServer{doc.own(client.shape, line, free)}

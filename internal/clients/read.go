@@ -62,7 +62,7 @@ func NewReader(o Options) *Reader {
 }
 
 // Servers are those that were read. One that another file has as well, word for word, is
-// among them under the same name.
+// among them under the same name. What the caller changes in them counts for all that follows.
 func (r *Reader) Servers() []Server { return r.servers }
 
 // Notes are what is to be said of what was left out.

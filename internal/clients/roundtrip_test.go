@@ -117,7 +117,8 @@ func changes(t *testing.T, home, path string) []clients.Change {
 	if err := r.Read(path, f.Text); err != nil {
 		t.Fatal(err)
 	}
-	pointed, err := r.Point(taken, []string{"/opt/a b/mcpschedd-small", "connect"}, func(s clients.Server) []string { return s.Approved })
+	take(r)
+	pointed, err := r.Point([]string{"/opt/a b/mcpschedd-small", "connect"}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -431,12 +432,14 @@ func TestImportsAtOnce(t *testing.T) {
 	}
 }
 
-// taken are all servers that do not stay with their client.
-func taken(s clients.Server) string {
-	if s.Stays != "" {
-		return ""
+// take makes upstreams of all servers that do not stay with their client.
+func take(r *clients.Reader) {
+	all := r.Servers()
+	for i := range all {
+		if all[i].Stays == "" {
+			all[i].Upstream = all[i].Name
+		}
 	}
-	return s.Name
 }
 
 // TestServeBecomesConnect: an entry of mcpschedd that starts serve starts connect, and all else

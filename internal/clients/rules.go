@@ -103,24 +103,21 @@ type Move struct {
 	Upstream string `json:"upstream"`
 }
 
-func (s Server) move(upstream string) Move {
-	return Move{s.From.entry, strings.Join(s.Block.Folders, ""), upstream}
+func (s Server) move() Move {
+	return Move{s.From.entry, strings.Join(s.Block.Folders, ""), s.Upstream}
 }
 
-// Moves are the servers of Claude Code that become upstreams. called is the upstream; "": it stays.
-func (r *Reader) Moves(called func(Server) string) []Move {
-	var all []Move
+// Rewrites are the files whose rules, hooks, agents and commands name tools of servers of Claude
+// Code that become upstreams, or have by earlier moves. With prefix these are called
+// upstream__tool.
+func (r *Reader) Rewrites(earlier []Move, prefix bool) []Rewrite {
+	var moves []Move
 	for _, s := range r.servers {
-		if upstream := called(s); upstream != "" && s.From.Client == "claude" {
-			all = append(all, s.move(upstream))
+		if s.Upstream != "" && s.From.Client == "claude" {
+			moves = append(moves, s.move())
 		}
 	}
-	return all
-}
-
-// Rewrites are the files whose rules, hooks, agents and commands name tools of servers that
-// have moved. With prefix these are called upstream__tool.
-func (r *Reader) Rewrites(moves []Move, prefix bool) []Rewrite {
+	moves = append(moves, earlier...)
 	var all []Rewrite
 	for f, doc := range r.settings() {
 		names := renamer{moves: moves, folder: f.folder, prefix: prefix}

@@ -83,14 +83,14 @@ func TestRewrites(t *testing.T) {
 		"/p/.claude/settings.local.json":  `{"permissions": {"allow": ["mcp__fs", "mcp__notes__a"]}}`,
 		"/p/.claude/settings.json":        `{"hooks": {"PreToolUse": [{"matcher": "mcp__notes__.*|mcp__fs__a"}]}}`,
 	})
-	called := func(s clients.Server) string { return s.Name }
+	take(r)
 	want := map[string]string{
 		"/home/ann/.claude/settings.json": `{"permissions": {"allow": ["mcp__mcpschedd__fs__read", "mcp__notes", "mcp__fsx__a"], "ask": ["mcp__mcpschedd__git-hub__*"]}}`,
 		"/p/.claude/settings.local.json":  `{"permissions": {"allow": ["mcp__mcpschedd__fs-2__*", "mcp__mcpschedd__notes__a"]}}`,
 		"/p/.claude/settings.json":        `{"hooks": {"PreToolUse": [{"matcher": "mcp__mcpschedd__notes__.*|mcp__mcpschedd__fs-2__a"}]}}`,
 	}
 	got := make(map[string]string)
-	for _, w := range r.Rewrites(r.Moves(called), true) {
+	for _, w := range r.Rewrites(nil, true) {
 		got[w.Path] = string(w.Text)
 		if w.Checked != (w.Path == "/p/.claude/settings.json") {
 			t.Errorf("%s: checked in: %v", w.Path, w.Checked)

@@ -20,6 +20,7 @@ type Server struct {
 	Stays     string   // why the client keeps it; "": it does not
 	Notes     []string // what did not come along, or is not what it was
 	Approved  []string // tools that the client calls without asking
+	Upstream  string   // that it becomes, which is the caller's to say; "": it stays with its client
 }
 
 // Origin is where a server stands.
