@@ -109,10 +109,7 @@ func TestLearnedByReplicaCutOff(t *testing.T) {
 func TestLearnedAs(t *testing.T) {
 	server := config.Resolved{URL: "https://wiki.example/mcp", Headers: config.Secrets{"Authorization": "Bearer a"}}
 	rules := func(tools ...config.Tool) *config.Config { return &config.Config{Tools: tools} }
-	as := learnedAs(rules(config.Tool{Name: "wiki/get", Line: 1}), "wiki", server)
-	if got := learnedAs(rules(config.Tool{Name: "wiki/get", Line: 7}), "wiki", server); got != as {
-		t.Error("a line that stands elsewhere makes a difference")
-	}
+	as := learnedAs(rules(config.Tool{Name: "wiki/get"}), "wiki", server)
 	other := server
 	other.Headers = config.Secrets{"Authorization": "Bearer b"}
 	no := false

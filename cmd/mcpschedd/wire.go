@@ -217,12 +217,8 @@ func learned(at workplace, dir state.Dir, name string, r config.Resolved) specul
 // learnedAs is the same where replicas reach a server as the same principal, and have the same
 // rules for tools; "" where that cannot be told.
 func learnedAs(c *config.Config, name string, r config.Resolved) string {
-	tools := slices.Clone(c.Tools)
-	for i := range tools {
-		tools[i].Line = 0 // where a rule stands does not matter
-	}
 	parts := []any{speculate.LearnedVersion, name, r.Command, r.Args, r.Cwd, r.URL}
-	parts = append(parts, map[string]string(r.Env), map[string]string(r.Headers), c.Enrichment, tools)
+	parts = append(parts, map[string]string(r.Env), map[string]string(r.Headers), c.Enrichment, c.Tools)
 	if _, err := json.Marshal(parts); err != nil {
 		return "" // an argument of a follow-up is a number that JSON does not have
 	}

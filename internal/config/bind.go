@@ -208,7 +208,9 @@ func (b binder) named(key string, v any, dst reflect.Value) {
 		item := reflect.New(dst.Type().Elem()).Elem()
 		fill(item)
 		item.FieldByName("Name").SetString(name)
-		item.FieldByName("Line").SetInt(int64(line(name)))
+		if at := item.FieldByName("Line"); at.IsValid() {
+			at.SetInt(int64(line(name)))
+		}
 		b.structure(join(key, name), tree[name], item)
 		dst.Set(reflect.Append(dst, item))
 	}

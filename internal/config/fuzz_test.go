@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"mcpschedd/internal/config"
@@ -85,9 +84,7 @@ func moved(t *testing.T, data []byte, c *config.Config, problems []config.Proble
 	if c == nil {
 		return
 	}
-	if diff := cmp.Diff(c, below, source,
-		cmpopts.IgnoreFields(config.Upstream{}, "Line"), cmpopts.IgnoreFields(config.Tool{}, "Line"),
-		cmpopts.IgnoreFields(config.Limit{}, "Line"), cmpopts.IgnoreFields(config.NamedPlan{}, "Line")); diff != "" {
+	if diff := cmp.Diff(c, below, source); diff != "" {
 		t.Errorf("a line further down:\n%s", diff)
 	}
 	for key, line := range c.Positions {
@@ -107,8 +104,8 @@ func promises(t *testing.T, c *config.Config) {
 		if u.Name == "" || strings.Contains(u.Name, "__") || strings.Trim(u.Name, "_") != u.Name || (u.Command == "") == (u.URL == "") || u.Instances == "" {
 			t.Errorf("got the upstream %+v", u)
 		}
-		if u.Line < 1 || u.Timeout < 0 {
-			t.Errorf("%s: got line %d, timeout %v", u.Name, u.Line, u.Timeout)
+		if c.Positions[config.Key("upstreams", u.Name)] < 1 || u.Timeout < 0 {
+			t.Errorf("%s: got no line, or timeout %v", u.Name, u.Timeout)
 		}
 	}
 	for _, p := range []float64{c.Enrichment.MinProbability, c.Enrichment.InlineMinProbability, c.Plan.Reserve} {

@@ -109,13 +109,13 @@ func TestEverythingStated(t *testing.T) {
 	_, examples := shipped(t)
 	c := parse(t, examples)
 	wantUpstreams := []config.Upstream{{
-		Name: "github", Line: c.Upstreams[0].Line, Dir: "/etc/mcp",
+		Name: "github", Dir: "/etc/mcp",
 		Command: "github-mcp-server", Args: []string{"stdio", "--read-only"},
 		Env:     config.Secrets{"GITHUB_PERSONAL_ACCESS_TOKEN": "${GITHUB_TOKEN}"},
 		Enabled: true, Remote: new(false), Folders: []string{}, Instances: "session",
 		Tools: config.Filter{Allow: []string{"*"}, Deny: []string{"delete_*"}},
 	}, {
-		Name: "wiki", Line: c.Upstreams[1].Line, Dir: "/etc/mcp",
+		Name: "wiki", Dir: "/etc/mcp",
 		URL: "https://wiki.example/mcp", Headers: config.Secrets{"Authorization": "Bearer ${WIKI_TOKEN}"},
 		Enabled: true, Instances: "shared",
 		Tools: config.Filter{Allow: []string{"*"}},
@@ -123,12 +123,12 @@ func TestEverythingStated(t *testing.T) {
 	if diff := cmp.Diff(wantUpstreams, c.Upstreams); diff != "" {
 		t.Errorf("upstreams (-want +got):\n%s", diff)
 	}
-	wantLimits := []config.Limit{{Name: "api.github.com", Line: c.Limits[0].Line, Rate: 10, Burst: 20, Concurrency: 4, SpeculativeShare: 0.5, SpeculativePerHour: 200}}
+	wantLimits := []config.Limit{{Name: "api.github.com", Rate: 10, Burst: 20, Concurrency: 4, SpeculativeShare: 0.5, SpeculativePerHour: 200}}
 	if diff := cmp.Diff(wantLimits, c.Limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 	wantTools := []config.Tool{{
-		Name: "github/list_issues", Line: c.Tools[0].Line,
+		Name:       "github/list_issues",
 		ValueClass: "supporting", SideEffectClass: "read_only", RateLimitHost: "api.github.com",
 		Speculate: new(true), Disclosure: "same_service", Volatile: new(false), FailFastAfterN: 3,
 		Invalidates:     []config.Invalidation{{Tool: "search_issues"}, {Tool: "get_issue", Match: []string{"owner", "repo", "issue_number"}}},
@@ -178,7 +178,7 @@ func TestEarlierFormat(t *testing.T) {
 	}, {
 		Name: "*", ValueClass: "supporting",
 	}}
-	if diff := cmp.Diff(want, c, source, cmpopts.IgnoreFields(config.Tool{}, "Line")); diff != "" {
+	if diff := cmp.Diff(want, c, source); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	var got []string
@@ -228,7 +228,7 @@ tools.allow = []
 	if diff := cmp.Diff([]string{"z", "a", "m"}, names); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
-	if u := c.Upstreams[1]; u.Instances != "session" || u.Enabled || u.Line != 4 || u.Tools.Allows("x") || !u.Tools.Allows("y") {
+	if u := c.Upstreams[1]; u.Instances != "session" || u.Enabled || c.Positions["upstreams.a"] != 4 || u.Tools.Allows("x") || !u.Tools.Allows("y") {
 		t.Errorf("got %+v, want a disabled session upstream of line 4 without the tool x", u)
 	}
 	if c.Upstreams[2].Tools.Allows("x") {

@@ -5,7 +5,6 @@ package config
 // "", 0 and nil mean not set, so that a lower layer shows through.
 type Tool struct {
 	Name string // "upstream/tool", a glob of that form, or a bare name: of any upstream
-	Line int    // of the block's first key or header
 
 	ValueClass      string                `toml:"value_class" enum:"|critical|supporting|optional|audit_only"`
 	SideEffectClass string                `toml:"side_effect_class" enum:"|pure|read_only|mutates_local|mutates_external|indeterminate"`
@@ -64,7 +63,6 @@ type Validate struct {
 // Limit is the pace of one host. Zero means not set.
 type Limit struct {
 	Name string // the host, or "*" for every other one
-	Line int    // of the block's first key or header
 
 	Rate               float64 `toml:"rate" min:"0"`                      // calls per second
 	Burst              int     `toml:"burst" min:"0"`                     // calls; not set: the rate, at least 1
@@ -76,7 +74,6 @@ type Limit struct {
 // NamedPlan is a plan that is listed as the tool plan__NAME.
 type NamedPlan struct {
 	Name string // letters, digits, - and _
-	Line int    // of the block's first key or header
 
 	Description string         `toml:"description"`
 	Parameters  map[string]any `toml:"parameters"`            // parameter → JSON Schema

@@ -16,7 +16,6 @@ import (
 // them.
 type Upstream struct {
 	Name string // letters, digits, - and single _ inside, so that upstream__tool has one reading
-	Line int    // of the block's first key or header
 	Dir  string // the file's folder, from which relative paths start
 
 	Mistake error // what is wrong with the block of a file that is served all the same
