@@ -21,29 +21,21 @@ type Client struct {
 }
 
 func (c Client) hop() *revision.Hop {
-	return &revision.Hop{Version: revision.Latest, Info: c.info(), Capabilities: c.capabilities()}
+	return &revision.Hop{Version: revision.Latest, Info: c.Info, Capabilities: c.Capabilities}
 }
+
+// noCapabilities are those of a client that cannot be asked for anything.
+var noCapabilities = json.RawMessage("{}")
 
 // forServer is what a server is told of a client.
 func (s *Spec) forServer(c Client) Client {
-	if s.Unasking {
-		c.Capabilities = nil
+	if c.Info == nil {
+		c.Info = json.RawMessage(`{"name":"mcpschedd","version":"0"}`)
+	}
+	if c.Capabilities == nil || s.Unasking {
+		c.Capabilities = noCapabilities
 	}
 	return c
-}
-
-func (c Client) info() json.RawMessage {
-	if c.Info != nil {
-		return c.Info
-	}
-	return json.RawMessage(`{"name":"mcpschedd","version":"0"}`)
-}
-
-func (c Client) capabilities() json.RawMessage {
-	if c.Capabilities != nil {
-		return c.Capabilities
-	}
-	return json.RawMessage(`{}`)
 }
 
 // discoverTimeout bounds the probe for a stateless server: an older one may
@@ -133,7 +125,7 @@ func readOffer(result []byte, version string, server []byte) (*Offer, error) {
 // initialize opens a session with a server of the handshake era.
 func (c *conn) initialize(ctx context.Context, client Client) (*Offer, error) {
 	version := revision.Negotiate(client.Version)
-	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, version, client.capabilities(), client.info())
+	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, version, client.Capabilities, client.Info)
 	result, err := c.ask(ctx, &Request{Method: "initialize", Params: params})
 	if err != nil {
 		return nil, err

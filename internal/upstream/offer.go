@@ -286,9 +286,8 @@ func (k *known) remember(client Client, offer *Offer) error {
 
 // key names the offers to clients that can do the same.
 func (c Client) key() string {
-	raw := c.capabilities()
-	if canonical, ok := jsonrpc.AppendCanonical(nil, raw); ok {
-		raw = canonical
+	if canonical, ok := jsonrpc.AppendCanonical(nil, c.Capabilities); ok {
+		return string(canonical)
 	}
-	return string(raw)
+	return string(c.Capabilities)
 }

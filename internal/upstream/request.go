@@ -76,7 +76,7 @@ func (c *conn) frame(id int64, req *Request) outgoing {
 		}
 		hop.Version = version
 		if c.in.up.spec.Unasking {
-			hop.Capabilities = Client{}.capabilities()
+			hop.Capabilities = noCapabilities
 		}
 		change.Hop = &hop
 	}
