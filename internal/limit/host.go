@@ -36,7 +36,10 @@ func (at *host) apply(r Rule) {
 		r.SpeculativeShare = defaultShare
 	}
 	if r.SpeculativePerHour <= 0 {
-		r.SpeculativePerHour = perHour(at.seen.Host)
+		r.SpeculativePerHour = defaultPerHour
+		if strings.HasPrefix(at.seen.Host, localPrefix) {
+			r.SpeculativePerHour = math.MaxInt
+		}
 	}
 	if r.Burst <= 0 {
 		r.Burst = int(min(max(1, math.Ceil(r.Rate)), math.MaxInt32))
@@ -62,15 +65,6 @@ func (at *host) apply(r Rule) {
 		at.bucket.SetLimitAt(now, rate.Limit(r.Rate))
 		at.bucket.SetBurstAt(now, r.Burst)
 	}
-}
-
-// perHour is how many prefetches may begin within any hour where the user set no
-// number.
-func perHour(name string) int {
-	if strings.HasPrefix(name, localPrefix) {
-		return math.MaxInt
-	}
-	return defaultPerHour
 }
 
 // free reports whether the user set nothing that a real call could wait for.

@@ -98,10 +98,11 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 	for ctx.Err() == nil {
 		c := newConn(in)
 		lived, stderr, err := in.once(ctx, c)
-		if ctx.Err() != nil || in.up.otherTransport(err) {
+		// The older one of HTTP's two transports is tried at once, and from then on used.
+		if ctx.Err() != nil || older(err) && in.up.sse.CompareAndSwap(false, true) {
 			continue
 		}
-		if lived == 0 && in.up.permanent(err) {
+		if lived == 0 && (denied(err) || in.up.spec.Unusable != nil) {
 			in.giveUp(ctx, err)
 			return
 		}

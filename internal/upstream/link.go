@@ -41,7 +41,9 @@ func (c *conn) parse(raw []byte) (m jsonrpc.Message, text []byte, err error) {
 		return m, raw, nil
 	}
 	if repaired := jsonrpc.Repair(raw); repaired != nil && jsonrpc.Valid(repaired) {
-		c.in.up.noteRepair()
+		if c.in.up.counts.repaired.Add(1) == 1 {
+			c.in.up.log.Warn("upstream sends what is not UTF-8: it is read with U+FFFD in its place", "upstream", c.in.up.spec.Name)
+		}
 		m, err = jsonrpc.Parse(repaired)
 		return m, repaired, err
 	}

@@ -48,7 +48,10 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 			}
 		}
 		in.status.change(func(s *state) { s.listed = true })
-		in.up.remember(in.client, in.offer.Load())
+		if err := in.up.known.remember(in.client, in.offer.Load()); err != nil {
+			in.up.log.Warn("last-known copy not kept", "upstream", in.up.spec.Name, "err", err)
+		}
+		in.up.o.Changed()
 		select {
 		case <-time.After(listInterval):
 		case <-c.done:

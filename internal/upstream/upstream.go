@@ -167,23 +167,8 @@ func (u *Upstream) Close() {
 	}
 }
 
-// remember keeps an offer for the next instance and the next run.
-func (u *Upstream) remember(client Client, offer *Offer) {
-	if err := u.known.remember(client, offer); err != nil {
-		u.log.Warn("last-known copy not kept", "upstream", u.spec.Name, "err", err)
-	}
-	u.o.Changed()
-}
-
 // writeSettle is Options.WriteSettle.
 func (u *Upstream) writeSettle() time.Duration { return cmp.Or(u.o.WriteSettle(), writeSettle) }
-
-// noteRepair counts a message that was repaired.
-func (u *Upstream) noteRepair() {
-	if u.counts.repaired.Add(1) == 1 {
-		u.log.Warn("upstream sends what is not UTF-8: it is read with U+FFFD in its place", "upstream", u.spec.Name)
-	}
-}
 
 // dial starts the link of c.
 func (u *Upstream) dial(c *conn) error {
@@ -203,16 +188,6 @@ func (u *Upstream) dial(c *conn) error {
 	l.open()
 	return nil
 }
-
-// otherTransport reports whether err means that the server speaks the older one of
-// HTTP's two transports only, which is used from now on.
-func (u *Upstream) otherTransport(err error) bool {
-	return older(err) && u.sse.CompareAndSwap(false, true)
-}
-
-// permanent reports whether trying again is useless, because a person must change
-// something first.
-func (u *Upstream) permanent(err error) bool { return denied(err) || u.spec.Unusable != nil }
 
 // Spec is one upstream as configured, everything resolved.
 type Spec struct {
