@@ -135,6 +135,9 @@ type parser struct {
 
 // Of params and results of at least so many bytes, and at most so many members, an index
 // is made on the way: a walk over fewer bytes costs less than that.
+//
+// Measured: another walk over text of 100 KB takes 4 µs, but over 1 MB of JSON that is
+// quoted in a text 6.3 ms, where all of Parse takes 4.4.
 const (
 	leastIndexed = 4 << 10
 	mostInside   = 8

@@ -270,7 +270,7 @@ func (x *request) finish(result []byte) {
 	}
 	result = x.spend(result)
 	if x.stateless {
-		result = revision.Complete(result, revision.Cacheable(x.msg.Method))
+		result = revision.Complete(result, x.msg.Method)
 	}
 	x.write(jsonrpc.AppendResult(make([]byte, 0, len(result)+len(x.msg.ID)+40), x.msg.ID, result))
 }

@@ -2,6 +2,7 @@ package revision
 
 import (
 	"bytes"
+	"slices"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -96,7 +97,7 @@ func Result(result []byte, method string, fromStateless, toStateless bool) []byt
 		}
 	}
 	if toStateless {
-		result = Complete(result, Cacheable(method))
+		result = Complete(result, method)
 	}
 	return result
 }
@@ -115,19 +116,13 @@ func withoutServer(result []byte) []byte {
 	return jsonrpc.Set(result, "_meta", kept)
 }
 
-// Cacheable reports whether the stateless revision demands caching hints on
-// complete results of method.
-func Cacheable(method string) bool {
-	switch method {
-	case "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read":
-		return true
-	}
-	return false
-}
+// cacheable are the methods on whose complete results the stateless revision demands
+// caching hints.
+var cacheable = []string{"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
 
 // Complete adds what every result of a stateless revision must carry and the
-// result lacks: its type and, if cacheable, hints that promise nothing.
-func Complete(result []byte, cacheable bool) []byte {
+// result lacks: its type and, where they are demanded, hints that promise nothing.
+func Complete(result []byte, method string) []byte {
 	body := bytes.TrimLeft(result, " \t\r\n")
 	if len(body) == 0 || body[0] != '{' {
 		return result // no object, so no result of MCP; not ours to mend
@@ -138,7 +133,7 @@ func Complete(result []byte, cacheable bool) []byte {
 	if kind == nil {
 		out = jsonrpc.AppendMember(out, "resultType", []byte(`"complete"`))
 	}
-	if cacheable && (kind == nil || string(kind) == `"complete"`) {
+	if slices.Contains(cacheable, method) && (kind == nil || string(kind) == `"complete"`) {
 		if members.Get("ttlMs") == nil {
 			out = jsonrpc.AppendMember(out, "ttlMs", []byte("0"))
 		}
