@@ -117,16 +117,15 @@ func (c *connection) reach(ctx context.Context) (*link, error) {
 	c.abandonLocked(mostTries, errEnded)
 	h := hello{Kind: kindSession, Dir: dir, Env: Base(os.Environ()), Only: c.o.Only, Repeated: c.open.ids(), Session: name(os.Getenv("CLAUDE_CODE_SESSION_ID")), Parent: os.Getppid(), Again: c.served}
 	c.mu.Unlock()
-	conn, err := reach(ctx, c.o.Place, c.o.Start, c.o.Wait)
-	if err != nil {
-		return nil, err
-	}
-	s, err := greetSession(conn, h, c.o.Wait)
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) { // it was about to end
-		if conn, err = reach(ctx, c.o.Place, c.o.Start, c.o.Wait); err != nil {
-			return nil, err
+	var s stream
+	for range 2 { // the first one may have been about to end
+		conn, missing := reach(ctx, c.o.Place, c.o.Start, c.o.Wait)
+		if missing != nil {
+			return nil, missing
 		}
-		s, err = greetSession(conn, h, c.o.Wait)
+		if s, err = greetSession(conn, h, c.o.Wait); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
 	}
 	if err != nil {
 		return nil, err

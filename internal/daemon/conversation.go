@@ -11,11 +11,16 @@ import (
 // conversation is what another daemon has to know of a client: what it has said of itself,
 // what it watches, and its requests that have no answer yet.
 type conversation struct {
-	requests []request         // without an answer, in the order in which they came
-	asked    map[string]bool   // raw ids of the daemon's requests without an answer
-	replayed map[string]bool   // raw ids whose answers the client has had already
-	setUp    map[string][]byte // what it was about → the message that said it last
-	order    []string          // of setUp
+	requests []request       // without an answer, in the order in which they came
+	asked    map[string]bool // raw ids of the daemon's requests without an answer
+	replayed map[string]bool // raw ids whose answers the client has had already
+	setUp    []setUp         // in the order in which each was said first
+}
+
+// setUp is a message that another daemon has to hear first.
+type setUp struct {
+	about string // of two that are about the same the later one holds
+	line  []byte
 }
 
 // request is one without an answer.
@@ -29,7 +34,7 @@ type request struct {
 const mostTries = 2
 
 func newConversation() *conversation {
-	return &conversation{asked: make(map[string]bool), replayed: make(map[string]bool), setUp: make(map[string][]byte)}
+	return &conversation{asked: make(map[string]bool), replayed: make(map[string]bool)}
 }
 
 // said takes note of a message of the client.
@@ -65,15 +70,15 @@ func setting(m *jsonrpc.Message) (about string, is bool) {
 func uri(m *jsonrpc.Message) string { return string(jsonrpc.Get(m.Params, "uri")) }
 
 func (c *conversation) set(about string, line []byte) {
-	if _, known := c.setUp[about]; !known {
-		c.order = append(c.order, about)
+	if i := slices.IndexFunc(c.setUp, func(s setUp) bool { return s.about == about }); i >= 0 {
+		c.setUp[i].line = line
+		return
 	}
-	c.setUp[about] = line
+	c.setUp = append(c.setUp, setUp{about, line})
 }
 
 func (c *conversation) unset(about string) {
-	delete(c.setUp, about)
-	c.order = slices.DeleteFunc(c.order, func(other string) bool { return other == about })
+	c.setUp = slices.DeleteFunc(c.setUp, func(s setUp) bool { return s.about == about })
 }
 
 // heard takes note of a message of the daemon. It is true for an answer that the client has
@@ -128,13 +133,12 @@ func (c *conversation) questions() (ids []string) {
 // client has had, but for those that it still waits for.
 func (c *conversation) replay() (lines [][]byte) {
 	clear(c.replayed)
-	for _, about := range c.order {
-		line := c.setUp[about]
-		m, err := jsonrpc.Parse(line)
+	for _, s := range c.setUp {
+		m, err := jsonrpc.Parse(s.line)
 		if err == nil && m.IsRequest() && !slices.ContainsFunc(c.requests, func(r request) bool { return string(r.ID) == string(m.ID) }) {
 			c.replayed[string(m.ID)] = true
 		}
-		lines = append(lines, line)
+		lines = append(lines, s.line)
 	}
 	for i := range c.requests {
 		if r := &c.requests[i]; !r.setsUp {
