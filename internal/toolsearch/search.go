@@ -25,10 +25,8 @@ const (
 )
 
 // Search returns the tools that the query may mean, the likeliest first. What was learned
-// and what the session did before count too; nil: neither does. A query that is a tool's name finds that
-// first. One without words finds nothing.
+// and what the session did before count too; nil: neither does. One without words finds nothing.
 func (x *Index) Search(query string, limit int, s *Session) []Hit {
-	named := strings.TrimSpace(query)
 	query = withoutPaths(query)
 	words := uniqueTerms(query)
 	learned, known := s.evidence(x, words), make(map[string][]meaning)
@@ -47,7 +45,6 @@ func (x *Index) Search(query string, limit int, s *Session) []Hit {
 			score[i] = (1-partWorth)*score[i] + partWorth*best[i]
 		}
 	}
-	x.raiseNamed(score, named)
 	var hits []Hit
 	for i, v := range score {
 		if v > 0 {
@@ -143,20 +140,6 @@ func (x *Index) addServers(score []float32) {
 	for i := range score {
 		if top := best[x.server[i]]; score[i] > 0 {
 			score[i] += serverWorth * (top[0] + top[1] + top[2]) / 3
-		}
-	}
-}
-
-// raiseNamed puts the tools first that the query names, as their servers do or by their keys.
-func (x *Index) raiseNamed(score []float32, query string) {
-	if query == "" {
-		return
-	}
-	top := highest(score)
-	for i := range x.tools {
-		t := &x.tools[i]
-		if strings.EqualFold(query, t.Name) || strings.EqualFold(query, t.Key) {
-			score[i] += top + 1
 		}
 	}
 }
