@@ -177,7 +177,7 @@ func (l Limit) Fit(size int, build func(chars int) []byte) (best []byte) {
 			tight = spare < have/8
 		}
 		if l.Tokens > 0 && spare >= 0 {
-			tokens := max(l.count(text), 1)
+			tokens := max(l.Counted(text), 1)
 			spare = min(spare, (l.Tokens-tokens)*have/tokens)
 			tight = tight || float64(tokens) > tightness*float64(l.Tokens)
 		}
@@ -196,7 +196,8 @@ func (l Limit) Fit(size int, build func(chars int) []byte) (best []byte) {
 	return best
 }
 
-func (l Limit) count(text []byte) int {
+// Counted is the number of tokens of a text.
+func (l Limit) Counted(text []byte) int {
 	if l.Count == nil {
 		return len(text) / 4
 	}

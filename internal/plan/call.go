@@ -132,11 +132,3 @@ func (g *stage) note(a answer) {
 	}
 	st.Took = g.last.Sub(g.first)
 }
-
-// count is the number of tokens of a text.
-func (r *Runner) count(text []byte) int {
-	if r.Tokens == nil {
-		return len(text) / 4
-	}
-	return r.Tokens(text)
-}

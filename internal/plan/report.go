@@ -50,16 +50,13 @@ func (r *Report) Failed() bool {
 // the order asked for, each step's behind a text that names it. They are not
 // counted.
 func (r *Report) Answer(p *Plan, limit excerpt.Limit, keep Keeper) (structured []byte, blocks [][]byte) {
-	if limit.Count == nil {
-		limit.Count = func(text []byte) int { return len(text) / 4 }
-	}
 	a := &reply{report: r, keep: keep}
 	for _, id := range p.Outputs {
 		st := r.Steps[p.index(id)]
 		if st.State != OK {
 			continue
 		}
-		a.add(st, limit.Count)
+		a.add(st, limit.Counted)
 		if len(st.Result.Blocks) > 0 {
 			owner := append(jsonrpc.AppendString([]byte(`{"type":"text","text":`), "step "+id+":"), '}')
 			blocks = append(append(blocks, owner), st.Result.Blocks...)
@@ -168,7 +165,7 @@ func (a *reply) whole(limit excerpt.Limit) []byte {
 	}
 	// A token has a byte at least. To count those of a plan of a hundred short calls takes as
 	// long as a fifth of all else it does.
-	if limit.Tokens > 0 && a.tokens+len(beside) > limit.Tokens && a.tokens+limit.Count(beside) > limit.Tokens {
+	if limit.Tokens > 0 && a.tokens+len(beside) > limit.Tokens && a.tokens+limit.Counted(beside) > limit.Tokens {
 		return nil
 	}
 	return a.assemble(rows, a.given, a.left)
@@ -182,7 +179,7 @@ func (a *reply) rows(limit excerpt.Limit, size int) (rows []byte) {
 	steps, tokens, chars := len(a.report.Steps), 0, 0
 	for _, d := range details {
 		rows = a.report.rows(d, steps)
-		tokens, chars = limit.Count(rows), utf8.RuneCount(rows)
+		tokens, chars = limit.Counted(rows), utf8.RuneCount(rows)
 		if tokens <= max(mostTokens/3, mostTokens-a.tokens) && chars <= max(mostChars/3, mostChars-size) {
 			return rows
 		}

@@ -160,7 +160,7 @@ func (x *execution) start(ctx context.Context, g *stage, item int, resolve Resol
 	x.calls.Go(func() {
 		a := x.run.perform(ctx, c, resolve)
 		if a.Err == "" && output {
-			a.tokens = x.run.count(a.JSON) // here, where nothing else waits for it
+			a.tokens = excerpt.Limit{Count: x.run.Tokens}.Counted(a.JSON) // here, where nothing else waits for it
 		}
 		x.answers <- a
 	})
