@@ -78,7 +78,7 @@ func becomeExporting(overHTTP bool) {
 
 // export begins what the OTEL_* variables ask for. stats is called when the proxy runs.
 func export(ctx context.Context, log *slog.Logger, o *proxy.Options, srv func() *proxy.Server) (*record.OTLP, error) {
-	t, err := record.StartOTLP(ctx, record.OTLPOptions{Version: version(), Log: log, Stats: func() record.Stats { return srv().Report() }})
+	t, err := record.StartOTLP(ctx, record.OTLPOptions{Env: os.Getenv, Version: version(), Log: log, Stats: func() record.Stats { return srv().Report() }})
 	if t == nil {
 		return nil, err
 	}

@@ -10,10 +10,10 @@ import (
 
 // OTLPOptions are what is told to an OpenTelemetry collector.
 type OTLPOptions struct {
-	Env     func(string) string // says which signals are on; default os.Getenv. The SDK itself reads the environment of the process
+	Env     func(string) string // says which signals are on. The SDK itself reads the environment of the process
 	Version string              // the program's
 	Stats   func() Stats        // read once for each export of metrics; nil: there are none
-	Log     *slog.Logger        // default: none
+	Log     *slog.Logger
 }
 
 // Trace is given a tools/call when it arrives, with the W3C trace context of its request

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -73,12 +72,6 @@ type spanKey struct {
 // asked for and cannot be done is warned of, and left out. It does not try to reach the
 // collector.
 func StartOTLP(ctx context.Context, o OTLPOptions) (*OTLP, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	if o.Env == nil {
-		o.Env = os.Getenv
-	}
 	on, problems := askedSignals(o.Env)
 	for _, p := range problems {
 		o.Log.Warn("not exported over OTLP", "why", p)

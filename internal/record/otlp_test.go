@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -567,6 +568,7 @@ func collect(t *testing.T, o record.OTLPOptions, env ...string) (*record.OTLP, *
 	for i := 0; i < len(env); i += 2 {
 		t.Setenv(env[i], env[i+1])
 	}
+	o.Env, o.Log = os.Getenv, slog.New(slog.DiscardHandler)
 	tr, err := record.StartOTLP(t.Context(), o)
 	if err != nil || tr == nil {
 		t.Fatalf("got %v, %v", tr, err)
@@ -744,7 +746,7 @@ func TestCollectorRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var log logLines
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.server())
-			tr, err := record.StartOTLP(t.Context(), record.OTLPOptions{Log: log.logger(), Stats: figuresOf})
+			tr, err := record.StartOTLP(t.Context(), record.OTLPOptions{Env: os.Getenv, Log: log.logger(), Stats: figuresOf})
 			if err != nil {
 				t.Fatal(err)
 			}
