@@ -85,7 +85,7 @@ func fits(t *testing.T, raw []byte, arguments string, want bool) {
 	if err != nil {
 		t.Fatalf("%s: %v", raw, err)
 	}
-	if err := s.Check([]byte(arguments)); (err == nil) != want {
-		t.Errorf("%.200s: got %v, want that it fits: %v", arguments, err, want)
+	if wrong := s.Faults([]byte(arguments), nil); (wrong == nil) != want {
+		t.Errorf("%.200s: got %v, want that it fits: %v", arguments, wrong, want)
 	}
 }

@@ -94,8 +94,8 @@ func (n *Named) Check(l Limits) []Problem {
 	if _, err := schema.Compile(n.InputSchema()); err != nil {
 		out = append(out, Problem{".parameters", err.Error()})
 	} else if s, err := schema.Compile(jsonrpc.Set([]byte(`{"type":"object"}`), "properties", n.parameters())); err == nil {
-		if err := s.Check(defaults); err != nil {
-			out = append(out, Problem{".parameters", "default of " + err.Error()})
+		for _, f := range s.Faults(defaults, nil) {
+			out = append(out, Problem{".parameters", "default of " + f.Error()})
 		}
 	}
 	_, defects := Parse(n.Body(), Options{

@@ -10,7 +10,7 @@
 // refused; the largest has 6 KB and counts 401 with references written out.
 //
 //	s, err := schema.Compile(tool["inputSchema"]) // err: do not prefetch this tool
-//	err = s.Check([]byte(`{"owner": "o", "issue_number": "7"}`))
+//	err = s.CheckWithin([]byte(`{"owner": "o", "issue_number": "7"}`), &effort)
 //	// issue_number: want integer, have string
 //
 // It leaves out "format", which JSON Schema calls an annotation and no two
@@ -130,7 +130,7 @@ func unharmed(err *error) {
 	}
 }
 
-// MaxEffort is the work that one [Schema.Check] may take: the values in the schema, its
+// MaxEffort is the work that one [Schema.CheckWithin] may take: the values in the schema, its
 // references written out, times the values in the arguments and each 64 bytes of them.
 // It takes about 20 ms at most, and one of a hundred of that where the arguments fit.
 const MaxEffort = 20_000
@@ -141,17 +141,10 @@ const maxPlanEffort = 50 * MaxEffort
 // ErrSpent says that arguments were not checked, as there is not enough effort left.
 var ErrSpent = errors.New("arguments: not checked: no effort left for it")
 
-// Check reports the first thing that is wrong with arguments, a JSON object, in
-// one line that names the member; nil if nothing is. Values are not repeated in
-// it. Numbers count as written. Arguments that would take more than [MaxEffort] to
-// check are an error too, which is no [*Fault].
-func (s *Schema) Check(arguments []byte) error {
-	left := MaxEffort
-	return s.CheckWithin(arguments, &left)
-}
-
-// CheckWithin does what Check does with the effort that is left, and takes off what
-// it needs. Where that is not enough it is [ErrSpent].
+// CheckWithin reports the first thing that is wrong with arguments, a JSON object, in one
+// line that names the member; nil if nothing is. Values are not repeated in it, and numbers
+// count as written. It takes what it needs off the effort that is left; where that is not
+// enough the error is [ErrSpent], and also no [*Fault] where it would be over [MaxEffort].
 func (s *Schema) CheckWithin(arguments []byte, left *int) error {
 	value, effort, err := s.read(arguments)
 	switch {
@@ -169,7 +162,7 @@ func (s *Schema) CheckWithin(arguments []byte, left *int) error {
 	return nil
 }
 
-// Faults is all that is wrong with arguments, where [Schema.Check] reports the first
+// Faults is all that is wrong with arguments, where [Schema.CheckWithin] reports the first
 // thing: at most 20 of them, in the order of their places. In arguments that it cannot
 // read within its bounds it finds nothing wrong.
 //
