@@ -51,30 +51,20 @@ func Printable(text string) string {
 // could be opened.
 func Read(ctx context.Context, names []string, each func(*Event), bad func(Problem)) error {
 	var files []File
-	var failed []error
-	tell := func(p Problem) {
-		failed = append(failed, p)
-		bad(p)
-	}
 	for _, name := range names {
 		more, err := named(name)
 		if err != nil {
-			tell(Problem{File: name, Text: Cause(err)})
+			bad(Problem{File: name, Text: Cause(err)})
 		}
 		files = append(files, more...)
 	}
 	inOrder(files)
 	files = slices.CompactFunc(files, func(a, b File) bool { return filepath.Clean(a.Path) == filepath.Clean(b.Path) })
-	unopened := NewTail("", time.Time{}).read(ctx, files, each, bad)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case len(unopened) < len(files):
-		return nil
-	case len(names) == 0:
-		return errors.New("record: nothing to read")
+	opened := NewTail("", time.Time{}).read(ctx, files, each, bad)
+	if ctx.Err() == nil && opened == 0 {
+		return errors.New(strings.Join(names, ", ") + ": nothing that can be read")
 	}
-	return errors.Join(append(failed, unopened...)...)
+	return ctx.Err()
 }
 
 // Tail reads what the processes of a folder have written, and go on to write, bit by bit.
@@ -106,8 +96,8 @@ func (t *Tail) Poll(each func(*Event), bad func(Problem)) error {
 	return err
 }
 
-// read reads on in those files. It returns why some could not be opened.
-func (t *Tail) read(ctx context.Context, files []File, each func(*Event), bad func(Problem)) (unopened []error) {
+// read reads on in those files. It returns how many could be opened.
+func (t *Tail) read(ctx context.Context, files []File, each func(*Event), bad func(Problem)) (opened int) {
 	there := make(map[string]bool, len(files))
 	for _, f := range files {
 		plain := strings.TrimSuffix(f.Path, ".gz")
@@ -125,12 +115,12 @@ func (t *Tail) read(ctx context.Context, files []File, each func(*Event), bad fu
 		s.ended = !f.Running
 		s.each, s.bad = func(e *Event) { t.saw(e); each(e) }, bad
 		if err := s.read(ctx, f, t.buf); err != nil {
-			p := Problem{File: f.Path, Text: Cause(err)}
-			unopened = append(unopened, p)
-			bad(p)
+			bad(Problem{File: f.Path, Text: Cause(err)})
+		} else {
+			opened++
 		}
 		if ctx.Err() != nil {
-			return unopened
+			return opened
 		}
 	}
 	for _, process := range slices.Sorted(maps.Keys(t.alive)) {
@@ -141,7 +131,7 @@ func (t *Tail) read(ctx context.Context, files []File, each func(*Event), bad fu
 		}
 	}
 	maps.DeleteFunc(t.sources, func(path string, _ *source) bool { return !there[path] })
-	return unopened
+	return opened
 }
 
 // saw takes note of an event on its way.

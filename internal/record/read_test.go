@@ -138,9 +138,9 @@ func TestReadNames(t *testing.T) {
 		{"twice", []string{part(0), dir + "/./" + filepath.Base(part(0))}, []int64{1}, nil, ""},
 		{"in the order of the processes", []string{other, part(1), first, part(0)}, []int64{11, 1, 2, 31}, nil, ""},
 		{"one is missing", []string{missing, part(0)}, []int64{1}, []string{"missing: no such file or directory"}, ""},
-		{"all are missing", []string{missing}, nil, []string{"missing: no such file or directory"}, missing + ": no such file or directory"},
-		{"an empty folder", []string{empty}, nil, []string{"empty: no *.jsonl in this folder"}, empty + ": no *.jsonl in this folder"},
-		{"none", nil, nil, nil, "nothing to read"},
+		{"all are missing", []string{missing}, nil, []string{"missing: no such file or directory"}, missing + ": nothing that can be read"},
+		{"an empty folder", []string{empty}, nil, []string{"empty: no *.jsonl in this folder"}, empty + ": nothing that can be read"},
+		{"none", nil, nil, nil, "nothing that can be read"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seqs, problems, err := outcome(t, dir, c.names...)
