@@ -3,7 +3,7 @@ package main
 import (
 	"io"
 	"log/slog"
-	"sync"
+	"sync/atomic"
 
 	"mcpschedd/internal/config"
 )
@@ -15,9 +15,7 @@ type logOutput struct {
 	level  slog.LevelVar
 	own    *logFile // beside stderr
 	stderr io.Writer
-
-	mu   sync.Mutex // guards what follows; held while a record is written
-	file *logFile   // nil: stderr and own
+	file   atomic.Pointer[logFile] // nil: stderr and own
 }
 
 // openLog begins the log. Its output is to be closed.
@@ -42,20 +40,22 @@ func (o *logOutput) apply(l config.Log) error {
 			return err
 		}
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.closeLocked()
-	o.file = file
+	o.turn(file)
 	o.level.Set(level)
 	return nil
 }
 
+// turn makes the next record go to a file, or to stderr for nil.
+func (o *logOutput) turn(file *logFile) {
+	if old := o.file.Swap(file); old != nil {
+		old.Close() // a record that is being written just now may open it once more
+	}
+}
+
 // Write takes one record.
 func (o *logOutput) Write(record []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.file != nil {
-		return o.file.Write(record)
+	if file := o.file.Load(); file != nil {
+		return file.Write(record)
 	}
 	_, _ = o.own.Write(record) // it takes all
 	return o.stderr.Write(record)
@@ -63,15 +63,6 @@ func (o *logOutput) Write(record []byte) (int, error) {
 
 // Close closes the files; what is logged later goes to stderr.
 func (o *logOutput) Close() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.closeLocked()
+	o.turn(nil)
 	o.own.Close()
-}
-
-func (o *logOutput) closeLocked() {
-	if o.file != nil {
-		o.file.Close()
-	}
-	o.file = nil
 }

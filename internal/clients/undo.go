@@ -116,14 +116,13 @@ func newFolder(dir state.Dir, now time.Time) (string, error) {
 	}
 }
 
-// keep writes a file (0600) and waits until it is on the disk.
+// keep writes a file, a new one with 0600, and waits until it is on the disk.
 func keep(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := state.OpenFile(path)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	return errors.Join(err, f.Sync(), f.Close())
+	return f.Write(data)
 }
 
 func digest(data []byte) string {
@@ -136,11 +135,7 @@ func (r *record) save() error {
 	if err != nil {
 		return err
 	}
-	f, err := state.OpenFile(filepath.Join(r.folder, "run.json"))
-	if err != nil {
-		return err
-	}
-	return f.Write(append(data, '\n'))
+	return keep(filepath.Join(r.folder, "run.json"), append(data, '\n'))
 }
 
 // Undone is what an undo did with one file, or did not do.
