@@ -22,15 +22,24 @@ type Peers interface {
 	Look(ctx context.Context, places []call.Place) (tokens []string, err error)
 
 	// Announce tells the other replicas of a write to the places, and returns when they will
-	// see it. end says that it has ended, and does not wait. lost is called, at most once,
-	// when they might not see it any longer though it has not ended.
-	Announce(ctx context.Context, places []call.Place, lost func(error)) (end func(), err error)
+	// see it. lost is called, at most once, when they might not see it any longer though it
+	// has not ended.
+	Announce(ctx context.Context, places []call.Place, lost func(error)) (Announced, error)
 
 	// Lead returns an answer that a replica has kept under key and these tokens. While
 	// another one fetches it, Lead waits for that, after it has called waits. If there is
 	// neither, this replica is the one that fetches: keep is to be called, once, with what it
 	// fetched, or with nil where there is nothing that others may have.
 	Lead(ctx context.Context, key string, tokens []string, waits func()) (found *Kept, keep func(*Kept))
+}
+
+// Announced is a write that the other replicas were told of.
+type Announced interface {
+	// Fence says why the request of the write must not be sent now; nil: it may. A process
+	// that was stopped, or slept, is told so before lost is called.
+	Fence() error
+	// End says that it has ended, and does not wait.
+	End()
 }
 
 // Kept is an answer that replicas share.
@@ -141,7 +150,7 @@ func (f *Flight) kept(l settlement) *Kept {
 
 // Announced reports whether the other replicas know of the write, as far as they must.
 func (p *PendingWrite) Announced() bool {
-	return p.store.peers == nil || !p.effect.Changes() || p.announced
+	return p.store.peers == nil || !p.effect.Changes() || p.told != nil
 }
 
 // Announce tells the other replicas of the write, and returns when they will see it. Before
@@ -152,20 +161,22 @@ func (p *PendingWrite) Announce(ctx context.Context, lost func(error)) error {
 	if p.Announced() {
 		return nil
 	}
-	end, err := s.peers.Announce(ctx, p.effect.Places, lost)
+	told, err := s.peers.Announce(ctx, p.effect.Places, lost)
 	if err != nil {
 		return err
 	}
-	p.announced = true
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p.told = told
 	if p.over {
-		end()
-		return nil
+		told.End()
 	}
-	p.ended = end
 	return nil
 }
+
+// Fence says why the request of the write must not be sent now; nil: it may. It is asked
+// after Announce, at the last moment before the server has the request.
+func (p *PendingWrite) Fence() error { return p.told.Fence() }
 
 // AnnounceSoon is Announce for what does not wait for the other replicas: a notification of a
 // client, or a change that is made beside the proxy. It returns at once.

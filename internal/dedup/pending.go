@@ -16,8 +16,7 @@ type PendingWrite struct {
 	timer        *time.Timer   // ends a doubtful one; nil: its outcome was never in doubt
 	over         bool
 
-	announced bool   // to the other replicas; its sender's alone
-	ended     func() // tells them that it is over; nil: they were not told of it
+	told Announced // to the other replicas; nil: it was not. Set by its sender alone
 }
 
 // Arrive notes a call that has come in and goes upstream, one that only reads
@@ -57,8 +56,8 @@ func (p *PendingWrite) endLocked() {
 		p.timer.Stop()
 		delete(s.doubtful, p)
 	}
-	if p.ended != nil {
-		p.ended()
+	if p.told != nil {
+		p.told.End()
 	}
 	reclassified := p.reclassified != s.reclassified // the last reclassification made it pending everywhere
 	var settled time.Duration

@@ -276,6 +276,7 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 	var giveUp context.CancelCauseFunc // nil: no other replica has to see its write
 	if !write.Announced() {
 		ctx, giveUp = context.WithCancelCause(ctx)
+		req.Fence = write.Fence
 	}
 	req.Admit = func(ctx context.Context, wait bool) (ok bool, err error) {
 		if !write.Announced() {

@@ -157,7 +157,7 @@ func (c *conn) start(p *pending) error {
 	c.requests.take(p.id, 0)
 	p.release(err)
 	switch {
-	case errors.Is(err, errNotReading):
+	case errors.Is(err, errNotReading), neverRun(err):
 		return err
 	case p.ctx.Err() != nil:
 		return context.Cause(p.ctx)

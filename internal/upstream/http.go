@@ -208,20 +208,26 @@ func (l *httpLink) report(ctx context.Context, p *post, err error) {
 	}
 }
 
-// do makes one HTTP request, with the message of that id; 0: with none, or with one that
-// has no answer. Later headers win over earlier ones.
-func (l *httpLink) do(ctx context.Context, id int64, method, address string, body []byte, headers ...http.Header) (*http.Response, error) {
+// do makes one HTTP request, with a message; without a line: with none. Later headers win
+// over earlier ones.
+func (l *httpLink) do(ctx context.Context, m outgoing, method, address string, headers ...http.Header) (*http.Response, error) {
 	client := l.c.in.up.client
-	if id == 0 {
+	if m.id == 0 {
 		client = l.c.in.up.sideClient
 	}
 	var content io.Reader
-	if body != nil {
-		content = bytes.NewReader(body)
+	if m.line != nil {
+		content = bytes.NewReader(m.line)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, address, content)
 	if err != nil {
 		return nil, withoutURL(err)
+	}
+	if m.fence != nil {
+		req.GetBody = func() (io.ReadCloser, error) {
+			return io.NopCloser(&fenced{bytes.NewReader(m.line), m.fence}), nil
+		}
+		req.Body, _ = req.GetBody()
 	}
 	req.Header.Set("User-Agent", "mcpschedd")
 	for _, header := range append([]http.Header{l.spec.Header}, headers...) {
@@ -229,11 +235,27 @@ func (l *httpLink) do(ctx context.Context, id int64, method, address string, bod
 			req.Header[http.CanonicalHeaderKey(name)] = values
 		}
 	}
-	if body != nil {
+	if m.line != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := client.Do(req)
 	return resp, withoutURL(err)
+}
+
+// fenced is the body of a request that is kept back where its fence says so: it is read
+// after its connection is there and its headers have been written.
+type fenced struct {
+	rest  *bytes.Reader
+	fence func() error
+}
+
+func (f *fenced) Read(b []byte) (int, error) {
+	if f.rest.Len() > 0 {
+		if err := f.fence(); err != nil {
+			return 0, &unsentError{err}
+		}
+	}
+	return f.rest.Read(b)
 }
 
 // withoutURL removes the URL from an error of net/http: its query may hold a key.
@@ -258,7 +280,7 @@ var (
 	errLinkClosed = errors.New("link closed")
 )
 
-// unsentError says that nothing of a message has left for the server.
+// unsentError says that nothing of a message has left for the server, or not all of it.
 type unsentError struct{ error }
 
 func (e *unsentError) Unwrap() error { return e.error }

@@ -26,11 +26,12 @@ type link interface {
 
 // outgoing is one message on its way to a server.
 type outgoing struct {
-	line   []byte      // the message, without line end; not changed or kept by the sender afterwards
-	taken  func()      // called once if send succeeds: when the server has taken it, or will not; nil: not of interest
-	id     int64       // the request's id; 0 for a notification or an answer
-	alone  bool        // Request.Alone
-	header http.Header // further HTTP headers (Mcp-Method, Mcp-Name, Mcp-Param-*); nil outside revision 2026-07-28 over HTTP
+	line   []byte       // the message, without line end; not changed or kept by the sender afterwards
+	taken  func()       // called once if send succeeds: when the server has taken it, or will not; nil: not of interest
+	id     int64        // the request's id; 0 for a notification or an answer
+	alone  bool         // Request.Alone
+	fence  func() error // Request.Fence
+	header http.Header  // further HTTP headers (Mcp-Method, Mcp-Name, Mcp-Param-*); nil outside revision 2026-07-28 over HTTP
 }
 
 // parse reads a message of a server. Where it is not UTF-8, because it holds a text in

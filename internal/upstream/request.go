@@ -31,6 +31,10 @@ type Request struct {
 	// again with wait, and returns once the request may be sent, or with an error;
 	// meanwhile reads for other hosts may pass a read. Nil: the request may be sent.
 	Admit func(ctx context.Context, wait bool) (ok bool, err error)
+	// Fence is asked at the last moment, when the bytes that the server needs to run the
+	// request are handed to it, once for each sending or more often. With an error the
+	// server does not get them, and the request fails with it. Nil: it is not kept back.
+	Fence func() error
 	// Sent is called when the request has been handed to the server, before the next one
 	// in its queue is, once for each sending; nil: not of interest.
 	Sent func()
@@ -86,7 +90,7 @@ func (c *conn) frame(id int64, req *Request) outgoing {
 		index = &own
 	}
 	params := index.Translate(change)
-	out := outgoing{id: id, alone: req.Alone}
+	out := outgoing{id: id, alone: req.Alone, fence: req.Fence}
 	if c.http && stateless {
 		out.header = headers(c.in.offer.Load(), version, req.Method, params)
 	}

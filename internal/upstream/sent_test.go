@@ -64,6 +64,11 @@ func TestSent(t *testing.T) {
 			time.AfterFunc(time.Minute, s.lease.Turn().Leave)
 			s.givenUpAfter(time.Second)
 		}, true, false, 0},
+		{"kept back", func(s *sending) {
+			s.tool("echo", "{}")
+			s.req.Fence = func() error { return errors.New("too late") }
+		}, true, false, 0},
+		{"not kept back", func(s *sending) { s.tool("echo", "{}"); s.req.Fence = func() error { return nil } }, false, true, 1},
 		{"closed before", func(s *sending) { s.tool("echo", "{}"); s.lease.in.up.Close() }, true, false, 0},
 		{"an unknown session again", func(s *sending) { s.tool("status", `{"status":404}`) }, true, false, 2},
 		{"no connection", func(s *sending) {

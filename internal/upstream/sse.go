@@ -33,7 +33,7 @@ func (l *sse) close() { l.finish(func() {}) }
 
 // stream reads the stream to its end and returns why it ended.
 func (l *sse) stream(ctx context.Context) error {
-	resp, err := l.do(ctx, 0, http.MethodGet, l.spec.URL, nil, http.Header{"Accept": {"text/event-stream"}})
+	resp, err := l.do(ctx, outgoing{}, http.MethodGet, l.spec.URL, http.Header{"Accept": {"text/event-stream"}})
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 		// connection along, which another request may have by then.
 		p.release()
 	}
-	resp, err := l.do(ctx, p.id, http.MethodPost, l.endpoint, p.line, http.Header{"Accept": {"application/json"}})
+	resp, err := l.do(ctx, p.outgoing, http.MethodPost, l.endpoint, http.Header{"Accept": {"application/json"}})
 	if err != nil {
 		return err
 	}

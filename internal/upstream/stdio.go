@@ -91,6 +91,11 @@ func (p *process) send(_ context.Context, m outgoing) error {
 	if unread := p.out.Queued(); unread > unreadLimit {
 		return fmt.Errorf("%w: %d bytes wait for it", errNotReading, unread)
 	}
+	if m.fence != nil {
+		if err := m.fence(); err != nil {
+			return &unsentError{err}
+		}
+	}
 	err := p.out.Send(m.line)
 	if err == nil && m.taken != nil {
 		m.taken()

@@ -358,6 +358,14 @@ func TestSentToAProcess(t *testing.T) {
 		t.Errorf("got sent %v beside %v", answer.Sent, err)
 	}
 	v.heard.want(t, "list_changed") // it came before the answer
+	late := *change
+	late.Fence = func() error { return errors.New("too late") }
+	if answer, err := v.Call(t.Context(), v.Turn(), &late); err == nil || answer.Sent {
+		t.Errorf("kept back: got sent %v beside %v", answer.Sent, err)
+	}
+	if got := v.heard.turn(); len(got) != 0 {
+		t.Errorf("kept back: got %q", got)
+	}
 	die := &Request{Method: "tools/call", Params: []byte(`{"name":"die","arguments":{}}`)}
 	if answer, err := v.Call(t.Context(), v.Turn(), die); !errors.Is(err, errEnded) || !answer.Sent {
 		t.Errorf("got sent %v beside %v", answer.Sent, err)

@@ -43,7 +43,7 @@ func (l *streamable) close() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
 		defer cancel()
-		if resp, err := l.do(ctx, 0, http.MethodDelete, l.spec.URL, nil, header); err == nil { // else the server is not there
+		if resp, err := l.do(ctx, outgoing{}, http.MethodDelete, l.spec.URL, header); err == nil { // else the server is not there
 			resp.Body.Close()
 		}
 	})
@@ -71,7 +71,7 @@ func (l *streamable) exchange(ctx context.Context, p *post) error {
 	version := header.Get(mcp.HeaderProtocolVersion)
 	p.stateless = p.header != nil || revision.Stateless(version)
 	p.session = header.Get(mcp.HeaderSessionID)
-	resp, err := l.do(ctx, p.id, http.MethodPost, l.spec.URL, p.line, header, p.header)
+	resp, err := l.do(ctx, p.outgoing, http.MethodPost, l.spec.URL, header, p.header)
 	if err != nil {
 		return err
 	}
@@ -332,7 +332,7 @@ func (l *streamable) get(ctx context.Context, lastID string) (io.ReadCloser, err
 	if lastID != "" {
 		header.Set(mcp.HeaderLastEventID, lastID)
 	}
-	resp, err := l.do(ctx, 0, http.MethodGet, l.spec.URL, nil, header)
+	resp, err := l.do(ctx, outgoing{}, http.MethodGet, l.spec.URL, header)
 	if err != nil {
 		return nil, err
 	}

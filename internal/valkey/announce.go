@@ -11,7 +11,9 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
 )
 
 // announcement is a write that the other replicas have been told of.
@@ -19,39 +21,45 @@ import (
 // It stands in the server for Lease and WriteSettle after it was last renewed. The replica that
 // announced it gives its request up before Lease is over, and one that was given up lands within
 // WriteSettle. So it cannot land when it does not stand there any more. That holds while the
-// server's clock is not set forward, and this process is not stopped for longer than the part
-// of Lease that is left when it gives a request up.
+// server's clock is not set forward. A process that was stopped finds at the fence that it is
+// too late to send the request; docs/replicas.md says what is left of such a stop.
 type announcement struct {
+	s      *Store
 	places []call.Place
 	write  string      // its name among the members of a place
 	lost   func(error) // gives its request up
 	expiry *time.Timer // calls it in time
 
-	mu   sync.Mutex
-	over bool // it has ended, or was lost
+	mu    sync.Mutex
+	asked age.Moment // when it was last renewed, no later than the server did
+	over  bool       // it has ended, or was lost
 }
 
 // margin is the part of Lease that is left when a request is given up: 1/margin.
 const margin = 5
 
+// holds is for how long a request goes on after its write was last renewed.
+func (s *Store) holds() time.Duration { return s.options.Lease - s.options.Lease/margin }
+
 // Announce tells the other replicas of a write. While the server cannot be reached it tries
 // again, for Lease at most.
-func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(error)) (end func(), err error) {
+func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(error)) (told dedup.Announced, err error) {
 	a := &announcement{
-		places: places, lost: lost, write: s.id + "/" + strconv.FormatUint(s.writes.Add(1), 36),
+		s: s, places: places, lost: lost, write: s.id + "/" + strconv.FormatUint(s.writes.Add(1), 36),
 	}
 	for began := time.Now(); ; {
 		asked := time.Now()
+		a.asked = age.Now()
 		var history string
 		if history, err = s.announce(ctx, a); err == nil && !s.mayBegin(history, asked) {
 			err = errEarly
 		}
 		if err == nil {
-			a.expiry = time.AfterFunc(time.Until(asked.Add(s.options.Lease-s.options.Lease/margin)), func() { s.lose(a) })
+			a.expiry = time.AfterFunc(time.Until(asked.Add(s.holds())), func() { s.lose(a) })
 			s.mu.Lock()
 			s.open[a] = struct{}{}
 			s.mu.Unlock()
-			return func() { s.end(a) }, nil
+			return a, nil
 		}
 		if time.Since(began) > s.options.Lease {
 			return nil, fmt.Errorf("not sent, for the other replicas cannot be told of the change: %w", err)
@@ -143,7 +151,7 @@ func (s *Store) renew(ctx context.Context, open []*announcement) {
 	for i, a := range open {
 		commands[i] = s.script(renewScript, a, a.write, s.stands())
 	}
-	asked := time.Now()
+	asked := age.Now()
 	got, err := s.exchange(ctx, commands...)
 	if err != nil && !errors.Is(err, errHistory) {
 		return
@@ -155,24 +163,40 @@ func (s *Store) renew(ctx context.Context, open []*announcement) {
 			stands = err == nil && n == 1
 		}
 		if !stands {
-			asked = time.Now()
+			asked = age.Now()
 			_, err := s.announce(ctx, a)
 			stands = err == nil
 		}
 		if stands {
-			a.renewed(asked.Add(s.options.Lease - s.options.Lease/margin))
+			a.renewed(asked)
 		}
 	}
 }
 
-// renewed has the request given up no sooner than at that time.
-func (a *announcement) renewed(limit time.Time) {
+// renewed has the request given up no sooner than holds after a moment. A renewal that comes
+// too late is none: lookups may have been answered in between, by another primary too.
+func (a *announcement) renewed(asked age.Moment) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.over {
-		a.expiry.Reset(time.Until(limit))
+	if !a.over && asked.Since(a.asked) < a.s.holds() {
+		a.asked = asked
+		a.expiry.Reset(a.s.holds() - age.Now().Since(asked))
 	}
 }
+
+// Fence says why the request must not be sent now. It goes by both clocks, and not by the timer,
+// which is late where the process was stopped, or its machine slept.
+func (a *announcement) Fence() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over || age.Now().Since(a.asked) >= a.s.holds() {
+		return errLate
+	}
+	return nil
+}
+
+// errLate is why a request is not sent.
+var errLate = errors.New("not sent, for the other replicas have not been told of the change again for too long")
 
 // finish reports whether the write had not ended before.
 func (a *announcement) finish() bool {
@@ -187,7 +211,7 @@ func (a *announcement) finish() bool {
 }
 
 // errLost is why a request was given up.
-var errLost = errors.New("the store of the replicas could not be reached for too long, and the other replicas might not know of the change any more")
+var errLost = errors.New("given up, whether it was run or not: the store of the replicas could not be reached for too long, and the other replicas might not know of the change any more")
 
 // lose gives up the request of a write that could not be renewed.
 func (s *Store) lose(a *announcement) {
@@ -205,9 +229,10 @@ for _, place in ipairs(KEYS) do
 end
 return 1`
 
-// end says that a write has ended. If the server cannot be told, it stands there until its
+// End says that the write has ended. If the server cannot be told, it stands there until its
 // time is over.
-func (s *Store) end(a *announcement) {
+func (a *announcement) End() {
+	s := a.s
 	if !a.finish() {
 		return
 	}

@@ -295,7 +295,7 @@ func (a *arena) prove() {
 		troubles = 1
 	}
 	if os.Getenv("MCPSCHEDD_SOAK") != "" {
-		goal, troubles = 500_000, 150
+		goal, troubles = 500_000, 100 // about eight minutes, whatever the machine: troubles take their time
 	}
 	a.play(goal, troubles)
 	for _, r := range a.replicas {

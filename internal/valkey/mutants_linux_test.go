@@ -67,6 +67,13 @@ var mutants = []mutant.Mutant{
 	{Name: "what replicas share is counted", Test: "TestQuotaOfAll", Says: "prefetches began", Cuts: []mutant.Cut{
 		{In: "limit", Call: "Hosts.asks", Under: []string{"host.takeSpare", "host.refusal"}, Becomes: mutant.False},
 	}},
+	{Name: "a write that comes too late is not sent", Test: "TestProcesses", Cuts: []mutant.Cut{
+		{In: "valkey", Read: "announcement.over", Under: []string{"announcement.Fence"}, Becomes: mutant.False},
+		{In: "valkey", Call: "Store.holds", Under: []string{"announcement.Fence"}, Becomes: "24 * time.Hour"},
+	}},
+	{Name: "the principal is in the key", Test: "TestProcesses", Says: "another principal", Cuts: []mutant.Cut{
+		{In: "proxy", Set: "dedup.Query.Shared", Becomes: `out.query.Shared = strings.Join([]string{scope, c.tool, key.Arguments}, "\x00")`},
+	}},
 	{Name: "a write is given up in time", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "Store.lose", Becomes: mutant.Nothing},
 	}},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/valkey"
 )
 
@@ -20,12 +21,12 @@ func TestRenewInAnotherHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	var end func()
+	var write dedup.Announced
 	waitUntil(t, "a write begins", func() bool {
-		end, err = s.Announce(t.Context(), []call.Place{{Domain: "host"}}, func(error) {})
+		write, err = s.Announce(t.Context(), []call.Place{{Domain: "host"}}, func(error) {})
 		return err == nil
 	})
-	defer end()
+	defer write.End()
 	count := func(pattern string) string {
 		reply, err := at.try("EVAL", "return #redis.call('KEYS', ARGV[1])", "0", pattern)
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/valkey"
 )
@@ -43,13 +44,13 @@ func use(t *testing.T, s *valkey.Store) {
 	t.Helper()
 	places := []call.Place{{Domain: "host"}, {Slot: 7}}
 	relied(t, s)
-	var end func()
+	var write dedup.Announced
 	waitUntil(t, "a write begins", func() (begun bool) {
 		var err error
-		end, err = s.Announce(t.Context(), places, func(error) {})
+		write, err = s.Announce(t.Context(), places, func(error) {})
 		return err == nil
 	})
-	end()
+	write.End()
 	var tokens []string
 	waitUntil(t, "the write has ended", func() bool {
 		var err error
