@@ -136,7 +136,7 @@ func parse(raw []byte) (*Message, *jsonrpc.Error) {
 	if bad, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return &Message{Message: m}, bad
 	}
-	full := &Message{Message: m, Index: revision.ParamsOf(m.ParamsIndex())}
+	full := &Message{Message: m, Index: revision.ParamsOf(m.Index(m.Params))}
 	full.Hop = full.Index.Hop()
 	full.Stateless = full.Hop != nil
 	return full, nil

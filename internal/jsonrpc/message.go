@@ -21,7 +21,6 @@
 package jsonrpc
 
 import (
-	"iter"
 	"slices"
 	"strconv"
 )
@@ -43,33 +42,14 @@ type Message struct {
 	index    *Index // of Params or Result, made in the walk over Raw; nil: they are short
 }
 
-// ParamsIndex is the index of Params.
-func (m *Message) ParamsIndex() Index {
-	if m.indexes(m.Params) {
+// Index is that of a part of m, Params or Result: without another walk over what is long,
+// unless something else has been put in its place.
+func (m *Message) Index(part []byte) Index {
+	if m.index != nil && identical(m.index.obj, part) {
 		return *m.index
 	}
-	return NewIndex(m.Params)
+	return NewIndex(part)
 }
-
-// ResultMembers yields what [Members] does of Result, without another walk over what is long
-// unless something else has been put in its place.
-func (m *Message) ResultMembers() iter.Seq[Member] {
-	if m.indexes(m.Result) {
-		return m.index.All()
-	}
-	return Members(m.Result)
-}
-
-// ResultGet returns what [Get] does of Result, likewise.
-func (m *Message) ResultGet(name string) []byte {
-	if m.indexes(m.Result) {
-		return m.index.Get(name)
-	}
-	return Get(m.Result, name)
-}
-
-// indexes says whether the index that was made on the way is that of obj.
-func (m *Message) indexes(obj []byte) bool { return m.index != nil && identical(m.index.obj, obj) }
 
 // IsRequest says whether m asks for an answer.
 func (m *Message) IsRequest() bool { return m.Method != "" && m.ID != nil }

@@ -265,18 +265,16 @@ func TestIndexOnTheWay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkMembers(t, m.ResultMembers(), object)
-			if got, want := m.ResultGet("isError"), jsonrpc.Get([]byte(object), "isError"); !bytes.Equal(got, want) {
-				t.Errorf("isError: got %s, want %s", got, want)
-			}
-			m.Result = []byte(`{"other":1}`)
-			checkMembers(t, m.ResultMembers(), `{"other":1}`)
+			x := m.Index(m.Result)
+			checkMembers(t, x.All(), object)
+			x = m.Index([]byte(`{"other":1}`))
+			checkMembers(t, x.All(), `{"other":1}`)
 		}
 		m, err := jsonrpc.Parse(fmt.Appendf(nil, `{"_":{"x":1},"jsonrpc":"2.0","id":1,"params":%s,"method":"m"}`, object))
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := m.ParamsIndex()
+		x := m.Index(m.Params)
 		checkMembers(t, x.All(), object)
 	}
 }

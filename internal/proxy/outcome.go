@@ -33,7 +33,8 @@ func complete(answer upstream.Answer) bool {
 	if answer.Result == nil {
 		return false
 	}
-	for m := range answer.ResultMembers() {
+	members := answer.Index(answer.Result)
+	for m := range members.All() {
 		switch string(m.Name) {
 		case "isError":
 			if string(m.Value) != "false" {
@@ -60,7 +61,7 @@ func unavailable(err error) bool {
 // shortAnswer (bytes) is how long an answer may be to be read for an error: one
 // in which a server says that it was refused is never long, and a long one should
 // not be searched for that.
-const shortAnswer = 8 << 10
+const shortAnswer = 4 << 10
 
 // verdict is what an outcome tells of the host that was asked.
 func verdict(answer upstream.Answer, err error) limit.Verdict {
@@ -84,11 +85,11 @@ func complaint(answer upstream.Answer) (text string, failed bool) {
 	if answer.Error != nil {
 		return message(answer.Error), true
 	}
-	if len(answer.Result) > shortAnswer || string(answer.ResultGet("isError")) != "true" {
+	if len(answer.Result) > shortAnswer || string(jsonrpc.Get(answer.Result, "isError")) != "true" {
 		return "", false
 	}
 	var lines []string
-	for block := range jsonrpc.Elements(answer.ResultGet("content")) {
+	for block := range jsonrpc.Elements(jsonrpc.Get(answer.Result, "content")) {
 		if line, ok := jsonrpc.String(jsonrpc.Get(block, "text")); ok {
 			lines = append(lines, line)
 		}
