@@ -51,7 +51,9 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 			}
 		}
 	case method == "notifications/subscriptions/acknowledged":
-		in.noteInvalidated("gap") // only from here on is nothing missed
+		if p != nil { // over HTTP, where only from here on nothing is missed
+			in.noteInvalidated("gap")
+		}
 	case p != nil && p.req.Notify != nil:
 		p.req.Notify(method, params)
 	default:
