@@ -155,9 +155,9 @@ func (r *planRun) finish(x *request, _ func(outcome)) {
 	x.finish(structuredResult(structured, blocks, r.report.Failed()))
 	switch {
 	case x.ctx.Err() != nil:
-		r.keepAnswer("which was cancelled", structured)
+		r.keep("which was cancelled", structured)
 	case x.s.identity.ID != "" && r.wrote(): // a client that has lost its connection comes back, and asks
-		r.keepAnswer("whose answer may have been lost", structured)
+		r.keep("whose answer may have been lost", structured)
 	}
 }
 
@@ -165,7 +165,7 @@ func (r *planRun) finish(x *request, _ func(outcome)) {
 func (r *planRun) abandoned(error) {
 	if r.report != nil {
 		structured, _ := r.answer()
-		r.keepAnswer("which was cancelled", structured)
+		r.keep("which was cancelled", structured)
 	}
 }
 
@@ -200,22 +200,19 @@ func (r *planRun) wrote() bool {
 func (r *planRun) answer() (structured []byte, blocks [][]byte) {
 	p := r.s.srv.policy.Load()
 	return r.report.Answer(r.plan, limits(min(p.Plans.Brings(r.plan.Budget), r.s.room(p).Excerpts)), func(all []byte) string {
-		return r.keep(fmt.Sprintf("plan %d, all results", r.number), all)
+		return r.keep("all results", all)
 	})
 }
 
-// keepAnswer keeps an answer that the client may not have read.
-func (r *planRun) keepAnswer(why string, structured []byte) {
-	r.keep(fmt.Sprintf("plan %d, %s", r.number, why), structured)
-}
-
-func (r *planRun) keep(of string, value []byte) (handle string) {
+// keep keeps results, or an answer that the client may not have read, and returns the handle;
+// "": they are not kept.
+func (r *planRun) keep(what string, value []byte) (handle string) {
 	srv := r.s.srv
 	span := srv.policy.Load().Plans.KeepFor
 	if span < 0 {
 		return ""
 	}
-	return srv.kept.add(r.s, of, value, time.Now(), span)
+	return srv.kept.add(r.s, fmt.Sprintf("plan %d, %s", r.number, what), value, time.Now(), span)
 }
 
 // planPart says which call of a plan a request is.

@@ -137,10 +137,13 @@ func (p *policy) rule(host string) limit.Rule {
 
 // Apply replaces the configuration: upstreams that are no longer in it end,
 // new ones start, and every session is sent what changed. Server and HTTP
-// settings need a restart and are left as they were.
+// settings need a restart and are left as they were. After Close it does nothing.
 func (s *Server) Apply(o Options) {
 	s.policy.replacing.Lock()
 	defer s.policy.replacing.Unlock()
+	if s.sessions.isClosed() {
+		return
+	}
 	old := s.policy.Load()
 	next := buildPolicy(o.keptFrom(old.Options), old, s.connect)
 	s.policy.Store(next)
@@ -151,11 +154,6 @@ func (s *Server) Apply(o Options) {
 	var ending sync.WaitGroup
 	for _, m := range old.without(next) {
 		ending.Go(m.close)
-	}
-	if s.sessions.isClosed() {
-		for _, m := range next.members {
-			m.up.Close()
-		}
 	}
 	for _, session := range s.sessions.all() {
 		session.adoptPolicy()
