@@ -93,29 +93,6 @@ func unproven(t *testing.T, ledger []visit) {
 	}
 }
 
-// Of many sessions, too.
-func TestHarmLiarAmongMany(t *testing.T) {
-	t.Parallel()
-	bubble.Test(t, func(t *testing.T) {
-		f := newLiar(false)
-		d := beset(t, f, trusting(t))
-		var all sync.WaitGroup
-		for i := range 8 {
-			g := d.enter()
-			all.Go(func() {
-				time.Sleep(time.Duration(i) * 7 * time.Millisecond)
-				for _, a := range g.browses(1000*i, 4, 3*time.Second) {
-					if a.how() != "fetched" {
-						t.Errorf("session %d: got %s", i, a.how())
-					}
-				}
-			})
-		}
-		all.Wait()
-		unproven(t, f.ledger())
-	})
-}
-
 // A tool that does what its server says is served from the comparison on that makes
 // as many as it needs, and no sooner.
 func TestHarmHonest(t *testing.T) {

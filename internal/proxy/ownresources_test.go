@@ -160,19 +160,6 @@ func TestStatsSubscription(t *testing.T) {
 	})
 }
 
-// A stateless client hears it on its stream.
-func TestStatsListened(t *testing.T) {
-	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "one"}), child(t, mcptest.Options{Name: "two"}))), stateless)
-	listen := c.start("subscriptions/listen", `{"notifications":{"resourceSubscriptions":["mcpschedd://stats","mcpschedd://stats"]}}`)
-	checkSubscription(t, c.next("notifications/subscriptions/acknowledged"), listen)
-	c.call("one__echo", `{}`)
-	m := c.next("notifications/resources/updated")
-	checkSubscription(t, m, listen)
-	if uri, _ := jsonrpc.String(jsonrpc.Get(m.Params, "uri")); uri != "mcpschedd://stats" {
-		t.Errorf("got %s", m.Raw)
-	}
-}
-
 // What is served beside MCP needs the token as everything does, unless it asks for it
 // itself; then no other path gets through with it.
 func TestPages(t *testing.T) {

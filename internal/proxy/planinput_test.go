@@ -318,28 +318,6 @@ func TestPlanConfirmedByForm(t *testing.T) {
 	}
 }
 
-// The calls of one step that is made for each item ask each for itself.
-func TestPlanItemsAsk(t *testing.T) {
-	eachEra(t, func(t *testing.T, client, server string) {
-		p, q := inquiring(t, server, "http", nil)
-		c := attach(t, p, client)
-		c.reply(tagged("me"))
-		a := readPlan(t, c.ableTo(able, "execute_tool_plan", `{"steps":[{"id":"l","tool":"find","arguments":{"all":[1,2,3,4]}},`+
-			`{"id":"e","tool":"ask","for_each":{"$ref":"l#/all"},"arguments":{"rounds":2,"asks":[{"method":"elicitation/create","params":{"message":"?","tag":{"$ref":"item#"}}}]}}]}`))
-		var want []string
-		for i := range 4 {
-			one := fmt.Sprintf(`{"who":"me","method":"elicitation/create","tag":%d}`, i+1)
-			want = append(want, "["+one+","+one+"]")
-		}
-		if got := string(a.Outputs["e"]); got != "["+strings.Join(want, ",")+"]" {
-			t.Errorf("got %s, %+v", got, a.Steps)
-		}
-		if q.calls("ask") != 4 || q.calls("find") != 1 {
-			t.Errorf("the server was called %v", q.count)
-		}
-	})
-}
-
 // A server asks when no more requests come from its stateless client, which could
 // not answer: an ordinary call is told so, and not answered with nothing.
 func TestQuestionAfterTheEndOfInput(t *testing.T) {

@@ -183,23 +183,6 @@ func TestPlanRuns(t *testing.T) {
 	})
 }
 
-func TestPlanIsListedOnlyIfEnabled(t *testing.T) {
-	own := []string{"execute_tool_plan", "mcpschedd_read_result", "plan__morning"}
-	for _, enabled := range []bool{false, true} {
-		p, _, _ := planning(t, handshake, func(o *proxy.Options) {
-			o.Plans.Enabled = enabled
-			o.Plans.Named = []plan.Named{{Name: "morning", Steps: []byte(`[{"id":"a","tool":"find"}]`)}}
-		})
-		c := connect(t, p, handshake)
-		list := c.request("tools/list", "")
-		for _, name := range own {
-			if got := strings.Contains(list, `"`+name+`"`); got != enabled {
-				t.Errorf("enabled %v: %s is listed: %v", enabled, name, got)
-			}
-		}
-	}
-}
-
 // The proxy's own tools stand in every context that a model reads.
 func TestPlanToolsCostLittle(t *testing.T) {
 	p, _, _ := planning(t, handshake, nil)
