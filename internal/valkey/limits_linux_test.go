@@ -161,3 +161,29 @@ func TestQuotaOfAll(t *testing.T) {
 		}
 	}
 }
+
+// A bucket is empty when its server has begun anew, and when a replica has come back that used
+// its part of the rate meanwhile.
+func TestEmptyBucket(t *testing.T) {
+	t.Parallel()
+	at := startServer(t)
+	s := shared(t, "valkey://"+at.addr)
+	s.Count(func(int, bool) {})
+	gives := func(when string, least, most int) {
+		t.Helper()
+		got, err := limit.Granted{}, error(nil)
+		waitUntil(t, "it is counted", func() bool {
+			got, err = s.Take(limit.Ask{Host: limitedHost, Rate: 0.1, Burst: 50, Calls: 50})
+			return err == nil
+		})
+		if got.Tokens < least || got.Tokens > most {
+			t.Errorf("%s: %d tokens, want %d to %d", when, got.Tokens, least, most)
+		}
+	}
+	gives("at first", 0, 10)
+	at.command(t, "EVAL", "for _, k in ipairs(redis.call('KEYS', '*:l:*')) do redis.call('DEL', k) end for _, k in ipairs(redis.call('KEYS', '*:open')) do redis.call('SET', k, 1) end return 1", "0")
+	at.command(t, "SET", "mcpschedd:back", "1")
+	gives("long after", 50, 50)
+	at.command(t, "EVAL", "for _, k in ipairs(redis.call('KEYS', '*:l:*')) do redis.call('SET', k, '1 50') end return redis.call('SET', 'mcpschedd:back', redis.call('TIME')[1] * 1000)", "0")
+	gives("when a replica has come back", 0, 10)
+}
