@@ -95,7 +95,7 @@ func (p *templateParser) defect(format string, args ...any) {
 
 // enough reports whether there is too much to make a template of: to read on would
 // only take memory.
-func (p *templateParser) enough() bool { return len(p.t.refs) > maxRefs }
+func (p *templateParser) enough() bool { return len(p.t.refs) > maxRefs || p.wrong > mostDefects }
 
 func (p *templateParser) value(raw []byte) {
 	switch raw[0] {
@@ -219,7 +219,7 @@ func (p *templateParser) tpl(raw []byte) {
 	h := hole{}
 	var refs []*Ref
 	plain := ""
-	for text != "" && len(refs) <= maxRefs {
+	for text != "" && len(refs) <= maxRefs && !p.enough() {
 		before, rest, _ := strings.Cut(text, "$")
 		plain += before
 		if before == text {
