@@ -141,9 +141,8 @@ func (x *execution) endItems(g *stage) {
 		for _, blocks := range it.blocks {
 			res.Blocks = append(res.Blocks, blocks...)
 		}
-		x.results.set(g.step, Value{JSON: res.JSON})
+		g.status.Result = res
 		if g.status.Output {
-			g.status.Result = res
 			g.status.Tokens = it.tokens + 1 // no less than counted as one text
 		}
 	}

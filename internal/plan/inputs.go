@@ -18,7 +18,7 @@ func (x *execution) look(r *Ref) (Value, error) {
 	}
 	switch st := x.report.Steps[i]; {
 	case st.State == OK:
-		return x.results.of[i].value, nil
+		return Value{st.Result.JSON, st.Result.Text}, nil
 	case st.Void:
 	case st.Step.OnError == Default:
 		return Value{JSON: st.Step.Default}, nil

@@ -183,7 +183,7 @@ type Status struct {
 	Calls  int           // made for it
 	Source string        // of its answer; of several: the one they have in common, else ""
 	Doubt  bool          // it may have changed something unseen
-	Result Result        // kept only if it comes back; JSON of a step with ForEach: an array
+	Result Result        // kept as long as a step or the client needs it; JSON of a step with ForEach: an array
 	Void   bool          // skipped though nothing failed: a condition or the budget kept it, or one whose result it needs, from running
 	Output bool          // its result comes back
 }

@@ -2,25 +2,26 @@ package plan
 
 import "fmt"
 
-// results are what the steps of a plan gave, as long as a step or the client needs it,
-// and the bytes that they hold. They belong to the goroutine of Run.
+// results say how long what the steps of a plan gave stays in their report, which is as long
+// as a step or the client needs it, and the bytes that it holds. They belong to the
+// goroutine of Run.
 type results struct {
-	most int // bytes that all of them may hold; 0: any number
-	held int // bytes that they do
-	of   []result
+	report *Report
+	most   int // bytes that all of them may hold; 0: any number
+	held   int // bytes that they do
+	of     []result
 }
 
-// result is what one step gave, by its index.
+// result is that of one step, by its index.
 type result struct {
-	value  Value
 	bytes  int  // that it holds
 	output bool // the client will get it
 	users  int  // steps that refer to it and have not ended
 	spent  bool // the step itself needs no results of others any longer
 }
 
-func newResults(p *Plan, most int) *results {
-	r := &results{most: most, of: make([]result, len(p.Steps))}
+func newResults(p *Plan, report *Report, most int) *results {
+	r := &results{report: report, most: most, of: make([]result, len(p.Steps))}
 	for _, id := range p.Outputs {
 		r.of[p.index(id)].output = true
 	}
@@ -54,9 +55,6 @@ func (r *results) hold(s *Step, size int, blocks [][]byte) error {
 	return nil
 }
 
-// set keeps a value, of which the bytes have been counted.
-func (r *results) set(s *Step, v Value) { r.of[s.Index].value = v }
-
 // spend notes that a step no longer needs what it refers to.
 func (r *results) spend(s *Step) {
 	if r.of[s.Index].spent {
@@ -74,5 +72,5 @@ func (r *results) spend(s *Step) {
 // release forgets a result.
 func (r *results) release(i int) {
 	r.held -= r.of[i].bytes
-	r.of[i].bytes, r.of[i].value = 0, Value{}
+	r.of[i].bytes, r.report.Steps[i].Result = 0, Result{}
 }

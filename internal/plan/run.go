@@ -83,9 +83,10 @@ func (g *stage) done() bool { return g.status.State != "" }
 
 func newExecution(r *Runner, p *Plan) *execution {
 	x := &execution{
-		run: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Limits.Parallel)), results: newResults(p, r.Limits.Bytes),
+		run: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Limits.Parallel)),
 		report: &Report{}, answers: make(chan answer), told: progress{tell: r.Progress, steps: len(p.Steps)},
 	}
+	x.results = newResults(p, x.report, r.Limits.Bytes)
 	for i, s := range p.Steps {
 		st := &Status{Step: s, Output: x.results.of[i].output}
 		x.report.Steps = append(x.report.Steps, st)
@@ -205,10 +206,9 @@ func (x *execution) keep(g *stage, a answer) error {
 	if err := x.results.hold(g.step, size, a.Blocks); err != nil {
 		return err
 	}
-	x.results.set(g.step, Value{JSON: a.JSON, Text: a.Text})
-	if g.status.Output {
-		a.Text = "" // references alone read it
-		g.status.Result, g.status.Tokens = a.Result, a.tokens
+	g.status.Result, g.status.Tokens = a.Result, a.tokens
+	if !g.status.Output {
+		g.status.Result.Blocks = nil // which were not counted
 	}
 	return nil
 }
@@ -224,7 +224,6 @@ func (x *execution) end(g *stage, state State, reason string) {
 	g.status.State, g.status.Reason = state, excerpt.Shorten(reason, maxReason)
 	if state != OK {
 		x.results.release(g.step.Index)
-		g.status.Result = Result{}
 	}
 	g.items = nil
 	x.queue.Done(g.step.Index)
