@@ -33,7 +33,7 @@ func (h hash) mix(x hash) hash {
 // Parameters of the learner.
 const (
 	rate       = 0.15   // the first steps are the largest
-	memoryRate = 0.5    // of the features of memory, of which a candidate has few
+	memoryRate = 0.12   // of the features of memory: each stands for many values, so no single label moves it far
 	damping    = 0.15   // of the first steps
 	remember   = 0.9995 // of the squared gradients after the next: what has changed is still learned after years
 	maxWeight  = 8
