@@ -66,15 +66,14 @@ func (m *model) slot(i int) bool {
 
 func (m *model) fits(i int) bool { return m.ready(i) && m.slot(i) }
 
-// path is the longest one from a task's beginning to the end of all; none leads
-// over a task that has ended.
+// path is the longest one from a task's beginning to the end of all.
 func (m *model) path(i int, known map[int]time.Duration) time.Duration {
 	if d, ok := known[i]; ok {
 		return d
 	}
 	most := time.Duration(0)
 	for k := range m.tasks {
-		if slices.Contains(m.tasks[k].After, i) && !m.ended[k] {
+		if slices.Contains(m.tasks[k].After, i) {
 			most = max(most, m.path(k, known))
 		}
 	}
@@ -89,8 +88,7 @@ func (m *model) next() int {
 		if !m.fits(i) {
 			continue
 		}
-		if next < 0 || m.path(i, known) > m.path(next, known) ||
-			m.path(i, known) == m.path(next, known) && m.tasks[i].P90 > m.tasks[next].P90 {
+		if next < 0 || m.path(i, known) > m.path(next, known) {
 			next = i
 		}
 	}

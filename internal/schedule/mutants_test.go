@@ -24,9 +24,6 @@ var mutants = []mutant.Mutant{
 	{Name: "slots", Test: "TestQueueAgainstModel", Says: "next", Cuts: []mutant.Cut{
 		{In: "schedule", Compare: "Queue.free", Under: []string{"Queue.hasSlot"}, Becomes: mutant.True},
 	}},
-	{Name: "skipped tasks", Test: "TestQueueAgainstModel", Says: "next", Cuts: []mutant.Cut{
-		{In: "schedule", Set: "Queue.stale", Under: []string{"Queue.Done"}, Becomes: mutant.Nothing},
-	}},
 	{Name: "ready goes first", Test: "TestQueueAgainstModel", Says: "more of", Cuts: []mutant.Cut{
 		{In: "schedule", Call: "Queue.first", Under: []string{"Queue.More"}, Becomes: "-1"},
 	}},

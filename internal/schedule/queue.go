@@ -12,17 +12,15 @@ import (
 // Next looks at each task that is ready, which is quick enough for the hundreds of
 // tasks that a plan may have.
 type Queue struct {
-	dag
-	tasks   []Task
-	lengths []time.Duration
-	paths   []time.Duration // the longest path from the beginning of each to the end
-	stale   bool            // a task was skipped: paths over it lead nowhere
-	state   []state
-	waits   []int // task → edges to tasks that have not ended
-	holds   []int // task → slots
-	ready   []int // tasks that wait for nothing, in any order
-	free    int   // slots
-	hosts   map[string]int
+	tasks []Task
+	next  [][]int         // task → those that wait for it
+	paths []time.Duration // the longest path from the beginning of each to the end, skipped tasks included
+	state []state
+	waits []int // task → edges to tasks that have not ended
+	holds []int // task → slots
+	ready []int // tasks that wait for nothing, in any order
+	free  int   // slots
+	hosts map[string]int
 }
 
 // state is how far a task is.
@@ -38,9 +36,9 @@ const (
 // NewQueue makes a queue of all tasks. What is on a cycle, or after one, never
 // becomes ready: see [Cycle].
 func NewQueue(tasks []Task, s Slots) *Queue {
-	n := len(tasks)
+	n, d := len(tasks), dagOf(tasks)
 	q := &Queue{
-		dag: dagOf(tasks), tasks: tasks, lengths: Expected(tasks), state: make([]state, n),
+		tasks: tasks, next: d.next, paths: d.paths(Expected(tasks)), state: make([]state, n),
 		waits: make([]int, n), holds: make([]int, n), free: s.Total, hosts: make(map[string]int),
 	}
 	if s.Total <= 0 {
@@ -51,7 +49,6 @@ func NewQueue(tasks []Task, s Slots) *Queue {
 			q.hosts[host] = slots
 		}
 	}
-	q.paths = q.dag.paths(q.lengths)
 	for i := range tasks {
 		if q.waits[i] = len(tasks[i].After); q.waits[i] == 0 {
 			q.release(i)
@@ -76,11 +73,6 @@ func (q *Queue) Next() (task int, ok bool) {
 
 // first is the place in ready of what Next gives; -1 if it gives nothing.
 func (q *Queue) first() int {
-	if q.stale {
-		q.stale = false
-		q.order = slices.DeleteFunc(q.order, func(i int) bool { return q.state[i] == ended })
-		q.paths = q.dag.paths(q.lengths)
-	}
 	best := -1
 	for at, i := range q.ready {
 		if q.hasSlot(i) && (best < 0 || q.before(i, q.ready[best])) {
@@ -90,16 +82,10 @@ func (q *Queue) first() int {
 	return best
 }
 
-// before says which of two tasks goes first: the one with more after it, then the
-// one that may take longer, then the one that was named first.
+// before says which of two tasks goes first: the one with more after it, then the one that was
+// named first.
 func (q *Queue) before(a, b int) bool {
-	switch {
-	case q.paths[a] != q.paths[b]:
-		return q.paths[a] > q.paths[b]
-	case q.tasks[a].P90 != q.tasks[b].P90:
-		return q.tasks[a].P90 > q.tasks[b].P90
-	}
-	return a < b
+	return q.paths[a] > q.paths[b] || q.paths[a] == q.paths[b] && a < b
 }
 
 func (q *Queue) hasSlot(task int) bool {
@@ -145,10 +131,7 @@ func (q *Queue) Done(task int) {
 	}
 	q.state[task] = ended
 	q.take(task, -q.holds[task])
-	switch was {
-	case waiting:
-		q.stale = true
-	case ready:
+	if was == ready {
 		at := slices.Index(q.ready, task)
 		q.ready = slices.Delete(q.ready, at, at+1)
 	}
