@@ -84,7 +84,6 @@ type Options struct {
 	Dollars        float64       // US dollars that may still be spent
 	Keywords       []string      // of the model's intent
 	Think          time.Duration // lead where none is known; default 3s
-	BytesPerToken  float64       // of an answer; default 4
 }
 
 // Selection is what becomes of the candidates. One for the same call as another is

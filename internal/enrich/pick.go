@@ -15,9 +15,6 @@ func Pick(candidates []Candidate, o Options) Selection {
 	if o.Think <= 0 {
 		o.Think = 3 * time.Second
 	}
-	if !(o.BytesPerToken > 0) {
-		o.BytesPerToken = 4
-	}
 	o.Dollars = max(o.Dollars, 0)
 	p := &picking{o: &o, bets: distinct(candidates)}
 	p.gate()

@@ -51,9 +51,10 @@ func boost(m *valuemodel.Model, intent valuemodel.Intent) float64 {
 }
 
 const (
-	callTokens = 50  // of a call itself, beside its answer
-	spread     = 2.0 // 90th percentile of an answer's size over its median, where only the median is known
-	mostTokens = 1e9 // of one call
+	callTokens    = 50 // of a call itself, beside its answer
+	bytesPerToken = 4
+	spread        = 2.0 // 90th percentile of an answer's size over its median, where only the median is known
+	mostTokens    = 1e9 // of one call
 )
 
 // tokens is what the call's answer is expected to take: by its 90th percentile,
@@ -78,7 +79,7 @@ func (c *Candidate) tokens(o *Options) int {
 	if most > 0 {
 		bytes = min(bytes, most)
 	}
-	tokens := callTokens + int(min(bytes/o.BytesPerToken, mostTokens))
+	tokens := callTokens + int(min(bytes/bytesPerToken, mostTokens))
 	if o.Whole > 0 {
 		return min(tokens, o.Whole)
 	}

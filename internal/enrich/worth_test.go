@@ -135,22 +135,20 @@ func TestTokens(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*candidate)
-		ratio  float64 // bytes per token
 		want   int
 	}{
-		{"the 90th percentile, not the median", cost(1, 0, 8000, 0), 0, 2050},
-		{"twice the median where that is all", cost(2, 0, 0, 0), 0, 50 + 1024},
-		{"the most where that is all", cost(0, 8, 0, 0), 0, 50 + 2048},
-		{"nothing is known", cost(0, 0, 0, 0), 0, 50},
-		{"a file is as large as it is", cost(1, 0, 8000, 400), 0, 150},
-		{"and no larger than what is let through", cost(1, 8, 8000, 1<<20), 0, 50 + 2048},
-		{"nor is anything else", cost(1, 4, 8000, 0), 0, 50 + 1024},
-		{"a learned ratio", cost(1, 0, 8000, 0), 3.2, 2550},
-		{"beyond all measure", cost(math.Inf(1), 0, 0, 0), 0, 50 + 1e9},
+		{"the 90th percentile, not the median", cost(1, 0, 8000, 0), 2050},
+		{"twice the median where that is all", cost(2, 0, 0, 0), 50 + 1024},
+		{"the most where that is all", cost(0, 8, 0, 0), 50 + 2048},
+		{"nothing is known", cost(0, 0, 0, 0), 50},
+		{"a file is as large as it is", cost(1, 0, 8000, 400), 150},
+		{"and no larger than what is let through", cost(1, 8, 8000, 1<<20), 50 + 2048},
+		{"nor is anything else", cost(1, 4, 8000, 0), 50 + 1024},
+		{"beyond all measure", cost(math.Inf(1), 0, 0, 0), 50 + 1e9},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := alone(t, guess("a", 0.9, tt.change), func(o *enrich.Options) { o.BytesPerToken = tt.ratio })
+			got := alone(t, guess("a", 0.9, tt.change), nil)
 			if got.Tokens != tt.want {
 				t.Errorf("got %d, want %d", got.Tokens, tt.want)
 			}
