@@ -107,23 +107,6 @@ func (m *Models) rulesOf(upstream, tool string) (about []ruling) {
 	return about
 }
 
-// Same reports whether both rule alike on what calls do and what they make
-// stale: answers stored under one may then be served under the other.
-func (m *Models) Same(n *Models) bool {
-	return reflect.DeepEqual(m.decisions(), n.decisions())
-}
-
-// decisions are the rules cut down to what decides class, domain and edges.
-func (m *Models) decisions() []Rule {
-	var out []Rule
-	for _, r := range m.rules {
-		l := Layer{
-			Class: r.Layer.Class, Classify: r.Layer.Classify,
-			Invalidates: r.Layer.Invalidates, InvalidatesOnly: r.Layer.InvalidatesOnly,
-		}
-		if !reflect.DeepEqual(l, Layer{}) {
-			out = append(out, Rule{Pattern: r.Pattern, Layer: l})
-		}
-	}
-	return out
-}
+// Same reports whether both have the same rules at the same places: answers stored under one may
+// then be served under the other.
+func (m *Models) Same(n *Models) bool { return reflect.DeepEqual(m.rules, n.rules) }

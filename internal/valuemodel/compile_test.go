@@ -87,9 +87,8 @@ func TestSame(t *testing.T) {
 		want  bool
 	}{
 		{"the same", base, true},
-		{"moved", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[0].Source = "c:9"; return r }), true},
-		{"a hint", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[0].Layer.FailFastAfter = 4; return r }), true},
-		{"one more that decides nothing", append(base[:2:2], rule("c", "", valuemodel.Layer{ValueClass: valuemodel.Critical})), true},
+		{"moved", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[0].Source = "c:9"; return r }), false},
+		{"a hint", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[0].Layer.FailFastAfter = 4; return r }), false},
 		{"a class", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[0].Layer.Class = valuemodel.Pure; return r }), false},
 		{"classify", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[0].Layer.Classify = valuemodel.SQL; return r }), false},
 		{"an edge", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[1].Layer.Invalidates = nil; return r }), false},
