@@ -102,7 +102,7 @@ func serveFind(x *request, arguments []byte) {
 	p := x.s.srv.policy.Load()
 	chosen := x.s.choose(p)
 	hits := x.s.srv.catalog.search.indexFor(x.s).Search(query, mostSearched, chosen.session)
-	if t, known := x.s.identity.view.resolve(p, upstream.Tools, query); known { // a name as an answer has it
+	if t, l := x.s.named(p, upstream.Tools, query); l != nil { // a name as an answer has it, or its server
 		hits = slices.DeleteFunc(hits, func(h toolsearch.Hit) bool { return h.Key == t.key() })
 		hits = slices.Insert(hits, 0, toolsearch.Hit{Key: t.key()})
 	}
