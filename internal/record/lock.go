@@ -83,11 +83,12 @@ func running(dir, process string) bool {
 	return err == nil && !free
 }
 
-// sweep removes what a process that was killed left beside its log.
+// sweep removes what a process that was killed left beside its log. It does so under the lock,
+// made anew if it is gone: else it could remove the lock that a process which begins has just
+// taken.
 func sweep(dir, process string) {
-	lock := flock.New(lockPath(dir, process), flock.SetFlag(os.O_RDWR))
-	mine, err := lock.TryLock()
-	if mine && isAt(lock, lock.Path()) || errors.Is(err, os.ErrNotExist) { // a process that is only slow makes it again
+	lock := flock.New(lockPath(dir, process), flock.SetPermissions(0o600))
+	if mine, _ := lock.TryLock(); mine && isAt(lock, lock.Path()) {
 		_ = os.Remove(filepath.Join(dir, process+statusSuffix))
 		_ = os.Remove(lock.Path())
 	}

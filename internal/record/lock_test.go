@@ -1,0 +1,43 @@
+package record
+
+import (
+	"sync"
+	"testing"
+)
+
+// A process that begins, or ends, while others tidy up is seen to run for as long as it holds
+// its lock.
+func TestSweepLeavesTheRunning(t *testing.T) {
+	dir, process := t.TempDir(), "20260101T000000-1-0000abcd"
+	over := make(chan struct{})
+	var tidying sync.WaitGroup
+	for range 3 {
+		tidying.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if !running(dir, process) {
+					sweep(dir, process)
+				}
+			}
+		})
+	}
+	for i := range 500 {
+		var lock processLock
+		if err := lock.hold(dir, process); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			if !running(dir, process) {
+				t.Errorf("time %d: the process holds its lock, and counts as ended", i)
+				break
+			}
+		}
+		lock.release()
+	}
+	close(over)
+	tidying.Wait()
+}
