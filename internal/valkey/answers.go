@@ -91,23 +91,20 @@ func (s *Store) await(name string) <-chan struct{} {
 }
 
 // hear takes what is told of fetches that have ended, and of hosts, until ctx ends.
-func (s *Store) hear(ctx context.Context) {
+func (s *Store) hear(ctx context.Context, c rueidis.Client) {
 	for ctx.Err() == nil {
-		if conn := s.conn.Load(); conn != nil {
-			c := *conn
-			_ = c.Receive(ctx, c.B().Subscribe().Channel(notices, refusals).Build(), func(m rueidis.PubSubMessage) {
-				if m.Channel == refusals {
-					s.heardRefused(m.Message)
-					return
-				}
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				if waiting := s.notice[m.Message]; waiting != nil {
-					close(waiting)
-					delete(s.notice, m.Message)
-				}
-			})
-		}
+		_ = c.Receive(ctx, c.B().Subscribe().Channel(notices, refusals).Build(), func(m rueidis.PubSubMessage) {
+			if m.Channel == refusals {
+				s.heardRefused(m.Message)
+				return
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if waiting := s.notice[m.Message]; waiting != nil {
+				close(waiting)
+				delete(s.notice, m.Message)
+			}
+		})
 		select {
 		case <-ctx.Done():
 		case <-time.After(retry):

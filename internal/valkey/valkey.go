@@ -105,7 +105,6 @@ func New(o Options) (*Store, error) {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.running.Go(func() { s.stayConnected(s.ctx) })
 	s.running.Go(func() { s.renewAll(s.ctx) })
-	s.running.Go(func() { s.hear(s.ctx) })
 	if servers > 0 {
 		s.running.Go(func() { s.keepConfirming(s.ctx) })
 	}
@@ -200,6 +199,7 @@ func (s *Store) try(ctx context.Context) error {
 			return err
 		}
 		s.conn.Store(&conn)
+		s.running.Go(func() { s.hear(ctx, conn) })
 	}
 	_, err := s.exchange(ctx)
 	if errors.Is(err, errHistory) || errors.Is(err, errUnconfirmed) { // it answers
