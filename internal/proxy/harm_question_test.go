@@ -64,6 +64,27 @@ func TestHarmQuestion(t *testing.T) {
 	}
 }
 
+// A tool that asks is barred at once: what still waits for a place is not sent to it either.
+func TestHarmQuestionBarsWhatWaits(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		f := newFoe(func(v *visit) reply {
+			if v.tool == "get" {
+				v.sleeps(5 * time.Second)
+				return reply{asks: elicits}
+			}
+			return reply{result: v.told()}
+		})
+		d := beset(t, f, defaults(t, listing(t)...))
+		hung(d)
+		before := early(f.ledger())
+		time.Sleep(time.Minute)
+		if all := early(f.ledger()); len(before) == 0 || len(all) > len(before) {
+			t.Errorf("%d prefetches were under way, and %d were sent after the first had asked", len(before), len(all)-len(before))
+		}
+	})
+}
+
 // Over stdio a server does not say for which call it asks. If nothing but prefetches is
 // under way it is for one of them.
 func TestHarmQuestionOfAProcess(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 )
 
 // learnedTools is what the worker has learned of tools, as far as others go by it: the path
-// of a call, plans, the record. The worker changes it; it may be asked on any goroutine.
+// of a call, plans, the record. It may be changed and asked on any goroutine.
 type learnedTools struct {
 	mu sync.RWMutex
 	of map[toolOf]ToolState
@@ -67,6 +67,9 @@ func (u *upstreams) publish(o *upstreamState, tool string) {
 func (u *upstreams) prove(o *upstreamState, others ...string) {
 	proven := o.model.Proven()
 	for _, name := range append(o.at.Tools(), others...) {
-		u.tools.update(o.at.Key, name, func(t *ToolState) { t.Barred, t.Proven = o.model.Barred(name) != "", proven(name) })
+		u.tools.update(o.at.Key, name, func(t *ToolState) {
+			t.Barred = t.Barred || o.model.Barred(name) != "" // it may be about to be told to the model
+			t.Proven = proven(name) && !t.Barred
+		})
 	}
 }

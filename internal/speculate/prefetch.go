@@ -85,7 +85,6 @@ func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	var begun *Begun
 	fetch.Landed = func(l Landing) {
 		defer close(ended)
-		s.slots.Done(key)
 		w.landed(s, up, &g, v, l)
 	}
 	refused = s.slots.Start(s.client.Context, Prefetch{
@@ -130,9 +129,10 @@ func (w *Worker) landed(s *sessionState, up *Upstream, g *predict.Candidate, v *
 	case l.Bar != "":
 		w.bar(s, up, g.Key.Tool, l.Bar)
 	case l.Died:
-		w.queue.add(task{kept: true, do: func() { w.upstreams.tools.update(up.Key, g.Key.Tool, func(t *ToolState) { t.CrashesServer = true }) }})
+		w.upstreams.tools.update(up.Key, g.Key.Tool, func(t *ToolState) { t.CrashesServer = true })
 		w.Log.Warn("server ended while a prefetch was with it; its tool is not prefetched any more", "upstream", up.Name, "tool", g.Key.Tool)
 	}
+	s.slots.Done(v.Query.Key) // after that: what waits for its slot may be of the same tool
 	var result []byte
 	size := len(l.Body)
 	if n := min(size, mostRead); g.Why.Depth == 0 && l.Good && w.queue.hasRoom(n) {
@@ -151,8 +151,10 @@ func (w *Worker) asked(s *sessionState, up *Upstream, tool string, certain bool)
 	w.queue.add(task{kept: true, do: func() { w.harm(s, up.Host(), Question, 0) }})
 }
 
-// bar sees to it that a tool is never run early again, on any goroutine.
+// bar sees to it that a tool is never run early again, on any goroutine: from now on, as what waits
+// for a place may be sent at any moment.
 func (w *Worker) bar(s *sessionState, up *Upstream, tool, why string) {
+	w.upstreams.tools.update(up.Key, tool, func(t *ToolState) { t.Barred = true })
 	w.queue.add(task{kept: true, do: func() {
 		o := w.upstreams.at(up)
 		o.model.Bar(tool, why)
