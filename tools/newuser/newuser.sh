@@ -23,7 +23,7 @@ work=$(mktemp -d)
 chmod 755 "$work"
 running= database=
 finish() {
-	for pid in $running; do kill "$pid" 2>/dev/null || :; done
+	for pid in $running $(pgrep -f "daemon --config $work/" || :); do kill "$pid" 2>/dev/null || :; done # the daemon would stay for ten minutes
 	if [ -n "$database" ]; then
 		kill -INT "$database" 2>/dev/null || :
 		wait "$database" 2>/dev/null || :
