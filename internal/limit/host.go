@@ -199,7 +199,8 @@ func (at *host) refusal(now time.Time) error {
 	return nil
 }
 
-// arm sets the timer for the token that the first in line waits for. A call that waits for a slot is let in when one is left.
+// arm sets the timer for the token that the first in line waits for. A call that waits
+// for a slot is let in when one is left.
 func (at *host) arm(now time.Time) {
 	wait, waits := at.lack(now)
 	if at.timer == nil {

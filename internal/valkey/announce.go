@@ -65,7 +65,7 @@ func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(err
 			return nil, fmt.Errorf("not sent, for the other replicas cannot be told of the change: %w", err)
 		}
 		pause := retry
-		if errors.Is(err, errHistory) && s.fence.servers == 0 {
+		if errors.Is(err, errHistory) && s.confirmation.servers == 0 {
 			pause = 0
 		}
 		select {

@@ -59,7 +59,7 @@ func (s *Store) exchange(ctx context.Context, commands ...command) (out reply, e
 		all = append(all, command(c, history))
 	}
 	all = append(all, c.B().Get().Key(history+"open").Build(), c.B().Info().Section("replication").Build())
-	if s.fence.servers > 0 {
+	if s.confirmation.servers > 0 {
 		all = append(all, c.B().Info().Section("stats").Build())
 	}
 	all = append(all, c.B().Time().Build())

@@ -53,7 +53,7 @@ var mutants = []mutant.Mutant{
 		{In: "valkey", Call: "Store.confirmed", Becomes: mutant.True},
 	}},
 	{Name: "a majority has what was written", Test: "TestInvariant/standbys_take_over", Cuts: []mutant.Cut{
-		{In: "valkey", Call: "fence.needed", Becomes: "int64(0)"},
+		{In: "valkey", Call: "confirmation.needed", Becomes: "int64(0)"},
 	}},
 	{Name: "no write begins while another primary may answer", Test: "TestInvariant/standbys_take_over", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "Store.mayBegin", Becomes: mutant.True},

@@ -11,7 +11,7 @@
 //	mcpschedd:HISTORY:p:PLACE    a hash: t → token, WRITE → until, ms
 //	mcpschedd:HISTORY:a:KEY      an answer; it expires by itself
 //	mcpschedd:HISTORY:f:KEY      the replica that fetches it; likewise
-//	mcpschedd:fence:REPLICA      what this replica wrote last to have the primary confirmed
+//	mcpschedd:confirm:REPLICA    what this replica wrote last to have the primary confirmed
 //	mcpschedd:HISTORY:l:HOST     the bucket of a host: when it was looked at, ms, and its tokens then
 //	mcpschedd:HISTORY:h:HOST     the prefetches of a host: minute:number, those of the last hour
 //	mcpschedd:replicas           those that were there of late, by when, ms
@@ -57,7 +57,7 @@ const (
 )
 
 // Store is the server as one replica knows it. It implements dedup.Peers. It has more than 25
-// methods because tokens, writes, answers and the fence stand and fall with one connection
+// methods because tokens, writes, answers and the confirmation stand and fall with one connection
 // and one history.
 type Store struct {
 	options Options
@@ -75,7 +75,7 @@ type Store struct {
 
 	refused atomic.Pointer[func(host string, retryAfter time.Duration)] // is told of hosts that refused another replica; nil: nothing is
 
-	fence fence // where one server may take the place of another
+	confirmation confirmation // where one server may take the place of another
 
 	mu     sync.Mutex
 	open   map[*announcement]struct{} // writes that have been announced and have not ended
@@ -99,7 +99,7 @@ func New(o Options) (*Store, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{options: o, client: client, id: rand.Text(), open: make(map[*announcement]struct{}), notice: make(map[string]chan struct{})}
-	s.fence.servers = servers
+	s.confirmation.servers = servers
 	s.history.Store(new(string))
 	s.down.Store(true)
 	s.ctx, s.stop = context.WithCancel(context.Background())

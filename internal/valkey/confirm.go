@@ -11,11 +11,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// fence says until when a primary is relied on, where Sentinel or another program may have a
+// confirmation says until when a primary is relied on, where Sentinel or another program may have a
 // standby take its place. A primary that was replaced goes on answering, so a majority of the
 // servers has to confirm it: each of them follows one primary at a time. docs/replicas.md has
 // the proof.
-type fence struct {
+type confirmation struct {
 	servers int // the primary and its standbys; 0: there is one server, and nothing to confirm
 
 	mu      sync.Mutex
@@ -35,28 +35,28 @@ func (s *Store) hold() time.Duration { return 2 * s.valid() }
 
 // confirmed reports whether a history had been confirmed when something was asked in it.
 func (s *Store) confirmed(history string, asked time.Time) bool {
-	f := &s.fence
-	if f.servers == 0 {
+	c := &s.confirmation
+	if c.servers == 0 {
 		return true
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.history == history && asked.Sub(f.last) <= s.valid()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.history == history && asked.Sub(c.last) <= s.valid()
 }
 
 // mayBegin reports whether a write may begin that was announced in a history.
 func (s *Store) mayBegin(history string, asked time.Time) bool {
-	f := &s.fence
-	if f.servers == 0 {
+	c := &s.confirmation
+	if c.servers == 0 {
 		return true
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.history == history && asked.Sub(f.first) >= s.hold()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.history == history && asked.Sub(c.first) >= s.hold()
 }
 
 // needed is how many standbys make a majority with the primary.
-func (f *fence) needed() int64 { return int64(f.servers / 2) }
+func (c *confirmation) needed() int64 { return int64(c.servers / 2) }
 
 // keepConfirming has the primary confirmed again and again, until ctx ends.
 func (s *Store) keepConfirming(ctx context.Context) {
@@ -69,7 +69,7 @@ func (s *Store) keepConfirming(ctx context.Context) {
 			switch history, err := s.confirm(ctx, *conn); {
 			case err == nil:
 				said = ""
-				s.fence.note(history, began)
+				s.confirmation.note(history, began)
 			case ctx.Err() == nil && err.Error() != said:
 				said = err.Error()
 				s.options.Log.Warn("the primary of the replicas' store is not confirmed by a majority of its servers: nothing is served from it, and no write is sent", "at", s.address(), "err", err)
@@ -84,13 +84,13 @@ func (s *Store) keepConfirming(ctx context.Context) {
 }
 
 // note notes a confirmation that began at a time.
-func (f *fence) note(history string, began time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.history != history {
-		f.history, f.first = history, time.Now()
+func (c *confirmation) note(history string, began time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.history != history {
+		c.history, c.first = history, time.Now()
 	}
-	f.last = began
+	c.last = began
 }
 
 // confirm writes something, and waits until as many standbys have it as make a majority with
@@ -105,8 +105,8 @@ func (s *Store) confirm(ctx context.Context, conn rueidis.Client) (history strin
 		return []rueidis.Completed{c.B().Info().Section("replication").Build(), c.B().Info().Section("stats").Build()}
 	}
 	all := append(about(),
-		c.B().Set().Key(prefix+"fence:"+s.id).Value(rand.Text()).PxMilliseconds(s.options.Lease.Milliseconds()).Build(),
-		c.B().Wait().Numreplicas(s.fence.needed()).Timeout(max(1, s.valid().Milliseconds()/2)).Build())
+		c.B().Set().Key(prefix+"confirm:"+s.id).Value(rand.Text()).PxMilliseconds(s.options.Lease.Milliseconds()).Build(),
+		c.B().Wait().Numreplicas(s.confirmation.needed()).Timeout(max(1, s.valid().Milliseconds()/2)).Build())
 	results := c.DoMulti(ctx, append(all, about()...)...)
 	for _, r := range results {
 		if err := r.Error(); err != nil {
@@ -125,8 +125,8 @@ func (s *Store) confirm(ctx context.Context, conn rueidis.Client) (history strin
 	switch {
 	case err != nil:
 		return "", err
-	case have < s.fence.needed():
-		return "", fmt.Errorf("%d standbys have what was written last, and %d are needed", have, s.fence.needed())
+	case have < s.confirmation.needed():
+		return "", fmt.Errorf("%d standbys have what was written last, and %d are needed", have, s.confirmation.needed())
 	case before != after:
 		return "", errHistory
 	}
@@ -148,11 +148,11 @@ func (s *Store) historyOf(replication, stats rueidis.RedisResult) (string, error
 	if id == "" {
 		return "", fmt.Errorf("%w: it does not tell its replication id", errDown)
 	}
-	if s.fence.servers == 0 {
+	if s.confirmation.servers == 0 {
 		return prefix + id + ":", nil
 	}
-	if n, err := strconv.Atoi(infoField(text, "connected_slaves")); err != nil || n >= s.fence.servers {
-		return "", fmt.Errorf("%w: it has %d standbys, and %d servers were said to be all", errDown, n, s.fence.servers)
+	if n, err := strconv.Atoi(infoField(text, "connected_slaves")); err != nil || n >= s.confirmation.servers {
+		return "", fmt.Errorf("%w: it has %d standbys, and %d servers were said to be all", errDown, n, s.confirmation.servers)
 	}
 	if text, err = stats.ToString(); err != nil {
 		return "", err
