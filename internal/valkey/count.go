@@ -93,8 +93,9 @@ const (
 
 // takeScript gives tokens of a host's bucket, or lets a prefetch begin. A bucket that is not
 // there has been filling since the history began. Of the rate and the burst a part is left to
-// replicas that are lost; when one has come back the bucket is empty. Prefetches are counted by
-// the minute in which they began, until 60 more are over.
+// replicas that are lost; when one has come back the bucket is empty, but
+// what was given out ahead is still owed. Prefetches are counted by the minute in which they
+// began, until 60 more are over.
 const takeScript = `
 local rate, burst, calls, spare, hour, ahead = unpack(ARGV)
 local t = redis.call('TIME')
@@ -120,7 +121,7 @@ if tonumber(rate) > 0 then
 	local at, tokens = string.match(redis.call('GET', KEYS[4]) or '', '(%S+) (%S+)')
 	at, tokens = tonumber(at or redis.call('GET', KEYS[3])), tonumber(tokens or 0)
 	local came = tonumber(redis.call('GET', KEYS[2]) or 0)
-	if came >= at then at, tokens = came, 0 end
+	if came >= at then at, tokens = came, math.min(0, tokens + (came - at) * rate / 1000 * there) end
 	tokens = math.min(math.max(1, burst * there), tokens + math.max(0, now - at) * rate / 1000 * there)
 	if tonumber(calls) > 0 then given = math.max(0, math.min(calls, math.floor(tokens + rate * ahead)))
 	elseif tokens < tonumber(spare) then given = 0 end
