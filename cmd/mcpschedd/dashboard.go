@@ -180,7 +180,7 @@ func viewOfToday(d folder) func() record.View {
 			}
 		}
 		v := r.tally.View(time.Now())
-		v.Stats.Stand(running)
+		v.Stats.SetRunning(running)
 		return v
 	}
 }

@@ -71,7 +71,7 @@ const full = "mcpschedd-full"
 // becomeExporting has the full program take the place of this one where that serves HTTP, and so
 // metrics, or the environment asks for an export.
 func becomeExporting(overHTTP bool) {
-	if !record.Exports && (overHTTP || record.ExportAsked(os.Getenv)) {
+	if !record.Exports && (overHTTP || record.ExportRequested(os.Getenv)) {
 		become(full)
 	}
 }

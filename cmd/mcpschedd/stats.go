@@ -68,7 +68,7 @@ type seen struct {
 	notes  []string
 	silent bool // there are no figures, and the notes say why
 	stats  record.Stats
-	rows   func() []record.Row // of sessions; nil: they are not known
+	rows   func() []record.SessionRow // of sessions; nil: they are not known
 }
 
 // runStats prints what was done and saved.
@@ -156,7 +156,7 @@ func (f *statsFlags) print(w io.Writer, s *seen) error {
 	case "csv":
 		return record.WriteCSV(w, s.rows())
 	case "line":
-		_, err := fmt.Fprintln(w, s.stats.Line())
+		_, err := fmt.Fprintln(w, s.stats.ReportLine())
 		return err
 	}
 	_, err := io.WriteString(w, f.text(s))
@@ -169,12 +169,12 @@ func (f *statsFlags) text(s *seen) string {
 	if !s.silent {
 		b.WriteString(s.stats.Saved(s.period) + "\n")
 	}
-	b.WriteString(s.stats.Standing())
+	b.WriteString(s.stats.StatusText())
 	for _, note := range s.notes {
 		b.WriteString(record.Printable(note) + "\n")
 	}
 	if f.as == "verbose" {
-		if line := s.stats.Line(); line != "" {
+		if line := s.stats.ReportLine(); line != "" {
 			b.WriteString("\n" + line + "\n")
 		}
 		b.WriteString("\n" + s.stats.Figures())

@@ -93,7 +93,7 @@ func TestStatsOfADaemon(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	t.Setenv("MCPSCHEDD_CONFIG", "")
 	t.Setenv("MCPSCHEDD_TOKEN", "right token of them all")
-	ours, err := json.Marshal(record.New(0).Stats(time.Now()))
+	ours, err := json.Marshal(record.NewTally(0).Stats(time.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}

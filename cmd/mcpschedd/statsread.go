@@ -28,7 +28,7 @@ const mostRows = 1 << 14 // sessions that are kept apart
 
 // newReading begins to read; with io.Discard problems are only counted.
 func newReading(since time.Time, stderr io.Writer) *reading {
-	return &reading{tally: record.New(mostRows), since: since, teller: newTeller(stderr)}
+	return &reading{tally: record.NewTally(mostRows), since: since, teller: newTeller(stderr)}
 }
 
 // add takes an event.
@@ -97,7 +97,7 @@ func (r *reading) files(ctx context.Context, names []string) (*seen, error) {
 func (r *reading) seen(now time.Time) *seen {
 	return &seen{
 		stats: r.tally.Stats(now), notes: r.notes(),
-		rows: func() []record.Row {
+		rows: func() []record.SessionRow {
 			rows := r.tally.Rows()
 			if left := r.tally.Stats(now).Sessions - len(rows); left > 0 {
 				r.warn("%d sessions are left out, those that ended first; fewer files have them", left)
@@ -135,7 +135,7 @@ func (r *reading) follow(d folder) (*seen, error) {
 	}
 	s := r.seen(time.Now())
 	s.period = "today"
-	s.stats.Stand(record.Statuses(d.path))
+	s.stats.SetRunning(record.ReadStatuses(d.path))
 	idle := s.stats.Totals.Calls+s.stats.Totals.Plans == 0
 	if s.silent = idle && d.off; d.off {
 		s.notes = append(s.notes, eventsOff)

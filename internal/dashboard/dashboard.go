@@ -123,9 +123,9 @@ func permits(w http.ResponseWriter, bears bool) bool {
 // shown is a view as the page is given it, with what is said of it in the words of the record.
 type shown struct {
 	record.View
-	Saved    string         `json:"saved"`
-	Wrong    []record.Wrong `json:"wrong"`
-	Recorded *span          `json:"recorded,omitempty"` // nil: it goes on
+	Saved    string           `json:"saved"`
+	Wrong    []record.Warning `json:"wrong"`
+	Recorded *span            `json:"recorded,omitempty"` // nil: it goes on
 }
 
 // span is one of time, in microseconds since 1970.
@@ -136,13 +136,13 @@ type span struct {
 
 func (o *Options) shown() shown {
 	s := shown{View: o.View()}
-	s.Saved, s.Wrong = s.Stats.Saved(o.Since), s.Stats.Wrong()
+	s.Saved, s.Wrong = s.Stats.Saved(o.Since), s.Stats.Warnings()
 	switch {
 	case !o.To.IsZero():
 		s.Recorded = &span{o.From.UnixMicro(), o.To.UnixMicro()}
 	case len(s.Stats.Running) == 0:
-		none := record.Wrong{What: "No mcpschedd is running: your client starts it once it is configured to.", Mend: "mcpschedd import"}
-		s.Wrong = append([]record.Wrong{none}, s.Wrong...)
+		none := record.Warning{Message: "No mcpschedd is running: your client starts it once it is configured to.", Fix: "mcpschedd import"}
+		s.Wrong = append([]record.Warning{none}, s.Wrong...)
 	}
 	return s
 }

@@ -24,7 +24,7 @@ const secret = "hunter2-in-the-arguments"
 
 // viewed is a handler over a busy hour, and the view it shows.
 func viewed(token string) (*dashboard.Page, record.View) {
-	tally, now := record.New(0), time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
+	tally, now := record.NewTally(0), time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
 	for i := range 300 {
 		at := now.Add(time.Duration(i-300) * 10 * time.Second)
 		for _, e := range []record.Event{
@@ -138,14 +138,14 @@ func TestSavedAndWrong(t *testing.T) {
 		h := dashboard.Handler(dashboard.Options{View: func() record.View { return v }, Since: "today", To: c.to})
 		var got struct {
 			Saved string
-			Wrong []record.Wrong
+			Wrong []record.Warning
 		}
 		if err := json.Unmarshal(request(h, "GET", "/dashboard/view.json").Body.Bytes(), &got); err != nil {
 			t.Fatal(err)
 		}
 		mend := ""
 		if len(got.Wrong) > 0 {
-			mend = got.Wrong[0].Mend
+			mend = got.Wrong[0].Fix
 		}
 		if got.Saved != "Saved 2.0 s of 2.0 s waiting today." || mend != c.want {
 			t.Errorf("%s: got %q, %+v; want what mends it to be %q", name, got.Saved, got.Wrong, c.want)

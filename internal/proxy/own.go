@@ -227,7 +227,7 @@ func serveOwnResource(x *request, uri string) {
 // readSummary is record.Stats in words.
 func readSummary(s *session, _ string) (string, error) {
 	report := s.srv.Report()
-	return report.Saved("") + "\n" + report.Standing() + "\n" + report.Figures(), nil
+	return report.Saved("") + "\n" + report.StatusText() + "\n" + report.Figures(), nil
 }
 
 var errNoModel = errors.New("want " + modelsURI + "upstream/tool; no tool is named so")

@@ -157,7 +157,7 @@ func TestHostsAreToldWithoutEnrichment(t *testing.T) {
 					g.call("list", page(1))
 					time.Sleep(time.Second)
 				}
-				all := record.Statuses(o.Record.Dir)
+				all := record.ReadStatuses(o.Record.Dir)
 				if len(all) != 1 || !slices.ContainsFunc(all[0].Hosts, func(h record.Host) bool { return h.Host == host }) {
 					t.Errorf("got %+v, want one with %s", all, host)
 				}

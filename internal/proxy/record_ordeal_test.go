@@ -28,7 +28,7 @@ func (a *account) kept(o proxy.Options) proxy.Options {
 	if o.Record.Each != nil {
 		return o
 	}
-	a.tally = record.New(0)
+	a.tally = record.NewTally(0)
 	o.Record.Each = func(e record.Event) {
 		a.mu.Lock()
 		defer a.mu.Unlock()

@@ -94,7 +94,7 @@ func TestSelectionByEvidence(t *testing.T) {
 	if pinned := fmt.Sprint(report.Running[0].Pinned); pinned != "[{shop/get used in 3 of 3 sessions}]" {
 		t.Errorf("got %s, want it with its reason", pinned)
 	}
-	if text := report.Standing(); !strings.Contains(text, "shop/get") {
+	if text := report.StatusText(); !strings.Contains(text, "shop/get") {
 		t.Errorf("got %q, want the tool", text)
 	}
 }

@@ -38,7 +38,7 @@ const sessionsKept = 256
 
 func newFigures(s *Server, begin record.Event) *figures {
 	f := &figures{begin: begin, began: time.Now()}
-	f.tally = record.New(sessionsKept)
+	f.tally = record.NewTally(sessionsKept)
 	f.notices.interval, f.notices.call = statsInterval, func() { announceStats(s.sessions.all()) }
 	return f
 }
@@ -85,7 +85,7 @@ func (s *Server) addMoment(out *record.Stats) {
 	out.Engine = s.Stats()
 	now := s.standing(true)
 	now.Lost = s.recorder.log.Lost()
-	out.Stand([]record.Status{now})
+	out.SetRunning([]record.Status{now})
 }
 
 // config says which configuration is in force.
@@ -189,7 +189,7 @@ func (s *Server) standing(whole bool) record.Status {
 	out.Config, out.ConfigError = config.Path, config.Error
 	for _, m := range p.members {
 		u, at := m.reach(p), m.up.Standing()
-		u.Name, u.State, u.Since, u.Restarts = m.Spec.Name, at.State, record.Stamp(at.Since), at.Restarts
+		u.Name, u.State, u.Since, u.Restarts = m.Spec.Name, at.State, record.FormatTime(at.Since), at.Restarts
 		if at.State != "ready" {
 			u.Error = at.Error
 		}

@@ -10,7 +10,7 @@ import (
 
 // Whatever names come, so many are told apart; the rest counts together, and in totals.
 func TestBounds(t *testing.T) {
-	tally := record.New(100)
+	tally := record.NewTally(100)
 	const n = 10_000
 	for i := range n {
 		e := record.Event{
@@ -40,7 +40,7 @@ func TestBounds(t *testing.T) {
 // Of the sessions the oldest that ended go first, and none that is open as long as one has
 // ended.
 func TestSessionsThatGo(t *testing.T) {
-	tally := record.New(3)
+	tally := record.NewTally(3)
 	add := func(kind record.Kind, session string) {
 		tally.Add(&record.Event{Kind: kind, Session: session, Process: "p", At: start, Disposition: record.Fetched, Upstream: "u", Tool: "t"})
 	}
@@ -89,7 +89,7 @@ func TestMemory(t *testing.T) {
 // It does not grow with the number of events.
 func TestMemoryDoesNotGrow(t *testing.T) {
 	before := heap()
-	tally := record.New(50)
+	tally := record.NewTally(50)
 	next := day(400_000)
 	var after [2]int64
 	for i := range 400_000 {

@@ -24,7 +24,7 @@ type OTLP struct{}
 
 // StartOTLP warns if the environment asks for what this program was built without.
 func StartOTLP(_ context.Context, o OTLPOptions) (*OTLP, error) {
-	if ExportAsked(o.Env) {
+	if ExportRequested(o.Env) {
 		o.Log.Warn("not exported over OTLP", "why", without)
 	}
 	return nil, nil

@@ -26,7 +26,7 @@ func FuzzAdd(f *testing.F) {
 	}
 	schema := compiled(f)
 	f.Fuzz(func(t *testing.T, text []byte, at int64) {
-		tally := record.New(2)
+		tally := record.NewTally(2)
 		for dec := json.NewDecoder(bytes.NewReader(text)); ; {
 			var e record.Event
 			if dec.Decode(&e) != nil {
@@ -47,7 +47,7 @@ func FuzzAdd(f *testing.F) {
 		if f := s.Totals; f.Calls != f.ServedStored+f.Joined+f.Fetched+f.Failed || f.HiddenByPrefetch > f.HiddenMS {
 			t.Errorf("got %+v", f)
 		}
-		_ = s.Figures() + s.Standing() + s.Saved("")
+		_ = s.Figures() + s.StatusText() + s.Saved("")
 		record.WriteCSV(io.Discard, tally.Rows())
 	})
 }

@@ -77,15 +77,15 @@ func (g *graph) prefetched(from, to *tool, used bool) {
 }
 
 // strongest are the most frequent follow-ups.
-func (g *graph) strongest() []Follow {
-	all := make([]Follow, 0, len(g.pairs))
+func (g *graph) strongest() []FollowUp {
+	all := make([]FollowUp, 0, len(g.pairs))
 	for key, p := range g.pairs {
-		all = append(all, Follow{
+		all = append(all, FollowUp{
 			From: key.from.name, To: key.to.name, N: p.n, P: ratio(p.n, key.from.followed),
 			Issued: p.issued, Used: p.used, Accuracy: ratio(p.used, p.issued),
 		})
 	}
-	slices.SortFunc(all, func(a, b Follow) int {
+	slices.SortFunc(all, func(a, b FollowUp) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Issued, a.Issued), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 	})
 	return all[:min(len(all), mostFollows)]

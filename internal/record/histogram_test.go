@@ -12,7 +12,7 @@ import (
 
 // latent is a tally of calls that took so many milliseconds.
 func latent(all ...float64) *record.Tally {
-	t := record.New(0)
+	t := record.NewTally(0)
 	for i, v := range all {
 		t.Add(&record.Event{Kind: record.Call, Upstream: "u", Tool: "t", Seq: int64(i + 1), Disposition: record.Fetched, LatencyMS: v})
 	}

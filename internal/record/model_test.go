@@ -21,7 +21,7 @@ import (
 func TestFiguresOfRandomLines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		all := make(lines, rapid.IntRange(0, 120).Draw(rt, "lines"))
-		tally := record.New(0)
+		tally := record.NewTally(0)
 		for i := range all {
 			all[i] = drawLine(rt)
 			tally.Add(&all[i])
@@ -302,12 +302,12 @@ func (l lines) series(now time.Time) []record.Point {
 }
 
 // graph is which tool came after which.
-func (l lines) graph() []record.Follow {
+func (l lines) graph() []record.FollowUp {
 	type pair struct{ from, to string }
-	found, followed := make(map[pair]*record.Follow), make(map[string]int64)
-	edge := func(from, to string) *record.Follow {
+	found, followed := make(map[pair]*record.FollowUp), make(map[string]int64)
+	edge := func(from, to string) *record.FollowUp {
 		if found[pair{from, to}] == nil {
-			found[pair{from, to}] = &record.Follow{From: from, To: to}
+			found[pair{from, to}] = &record.FollowUp{From: from, To: to}
 		}
 		return found[pair{from, to}]
 	}
@@ -339,12 +339,12 @@ func (l lines) graph() []record.Follow {
 			}
 		}
 	}
-	var all []record.Follow
+	var all []record.FollowUp
 	for _, f := range found {
 		f.P, f.Accuracy = over(float64(f.N), float64(followed[f.From])), over(float64(f.Used), float64(f.Issued))
 		all = append(all, *f)
 	}
-	slices.SortFunc(all, func(a, b record.Follow) int {
+	slices.SortFunc(all, func(a, b record.FollowUp) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Issued, a.Issued), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 	})
 	return all[:min(len(all), 60)]

@@ -24,9 +24,9 @@ type Trace func(traceparent, tracestate, tool string, at time.Time) (parent, sta
 // signals are what is exported.
 type signals struct{ traces, metrics bool }
 
-// ExportAsked reports whether the environment asks for an export over OTLP, or for one that
+// ExportRequested reports whether the environment asks for an export over OTLP, or for one that
 // cannot be.
-func ExportAsked(env func(string) string) bool {
+func ExportRequested(env func(string) string) bool {
 	on, problems := askedSignals(env)
 	return on != signals{} || problems != nil
 }

@@ -92,7 +92,7 @@ func sum(families map[string]*dto.MetricFamily, name string, labels ...string) (
 
 // lived is a tally with one of everything.
 func lived() *record.Tally {
-	t := record.New(0)
+	t := record.NewTally(0)
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	seq := int64(0)
 	add := func(e record.Event) {
@@ -123,7 +123,7 @@ func scrapedOf(t *record.Tally) scraped {
 	return scraped{Version: "1.2.3", Stats: func() record.Stats {
 		s := t.Stats(at)
 		budget := &record.BudgetStatus{Pool: &record.PoolBudget{Tokens: 500, Used: 70}}
-		s.Stand([]record.Status{{Hosts: []record.Host{{Host: "api.github.com", Level: 2, Limited: 3, HarmMS: 1500, CoolingMS: 7000}}, Budgets: budget}, {Budgets: budget}})
+		s.SetRunning([]record.Status{{Hosts: []record.Host{{Host: "api.github.com", Level: 2, Limited: 3, HarmMS: 1500, CoolingMS: 7000}}, Budgets: budget}, {Budgets: budget}})
 		return s
 	}}
 }
@@ -292,7 +292,7 @@ func TestEmpty(t *testing.T) {
 }
 
 func BenchmarkScrape(b *testing.B) {
-	tally := record.New(0)
+	tally := record.NewTally(0)
 	for i := range 1_000 {
 		tally.Add(&record.Event{Kind: record.Call, At: time.Now(), Session: "s", Seq: int64(i + 1), Upstream: "u", Tool: fmt.Sprint("tool", i), Disposition: record.Fetched, LatencyMS: 12, Sent: 1})
 	}

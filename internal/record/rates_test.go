@@ -14,7 +14,7 @@ import (
 // from the fields of the JSON by their names, as the comment of Line says.
 func TestRatesFromRawLines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		tally := record.New(0)
+		tally := record.NewTally(0)
 		var hits, prefetches, late, declined, overruns, sizes, turns float64
 		for range rapid.IntRange(0, 60).Draw(rt, "lines") {
 			e := drawLine(rt)

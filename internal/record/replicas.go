@@ -11,7 +11,7 @@ func (s *Stats) Add(other *Stats) {
 	addUp(reflect.ValueOf(&s.Totals).Elem(), reflect.ValueOf(&other.Totals).Elem())
 	addParts(&s.Upstreams, other.Upstreams)
 	addParts(&s.Tools, other.Tools)
-	s.Stand(append(s.Running, other.Running...))
+	s.SetRunning(append(s.Running, other.Running...))
 	s.Derive()
 }
 

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Named says which session a name stands for.
-type Named struct {
+// SessionInfo says which session a name stands for.
+type SessionInfo struct {
 	Session string `json:"session"`
 	Client  string `json:"client,omitempty"`   // name and version, as it says
 	Dir     string `json:"dir,omitempty"`      // where it works, where that is known
 	BeginUS int64  `json:"begin_us,omitempty"` // of its line; of its first call where there is none
 }
 
-// Row is the figures of one session. It has more than 15 fields with those of its totals.
-type Row struct {
-	Named
+// SessionRow is the figures of one session. It has more than 15 fields with those of its totals.
+type SessionRow struct {
+	SessionInfo
 	Process string
 	EndUS   int64 // 0: it is open, or its process was killed
 	Totals
@@ -25,7 +25,7 @@ type Row struct {
 // session is what is kept of one.
 type session struct {
 	sums
-	Named
+	SessionInfo
 	process string
 	end     int64 // microseconds; 0 while it is open
 	begun   bool  // there was a session line
@@ -59,7 +59,7 @@ func (l *sessions) of(e *Event, dir string) *session {
 		return nil
 	}
 	if s == nil {
-		s = l.add(&session{Named: Named{Session: strings.Clone(e.Session), Dir: dir}, process: e.Process, open: new(openSession)})
+		s = l.add(&session{SessionInfo: SessionInfo{Session: strings.Clone(e.Session), Dir: dir}, process: e.Process, open: new(openSession)})
 	}
 	at := micros(e.At)
 	if e.Kind == Session && !s.begun {
@@ -120,13 +120,13 @@ func (s *session) toolOf(seq int64) *tool {
 }
 
 // Rows are the figures of each session, in the order in which they began.
-func (t *Tally) Rows() []Row {
+func (t *Tally) Rows() []SessionRow {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	rows := make([]Row, 0, len(t.sessions.all))
+	rows := make([]SessionRow, 0, len(t.sessions.all))
 	for _, s := range t.sessions.all {
-		rows = append(rows, Row{s.Named, s.process, s.end, s.totals()})
+		rows = append(rows, SessionRow{s.SessionInfo, s.process, s.end, s.totals()})
 	}
-	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(a.BeginUS, b.BeginUS) })
+	slices.SortStableFunc(rows, func(a, b SessionRow) int { return cmp.Compare(a.BeginUS, b.BeginUS) })
 	return rows
 }

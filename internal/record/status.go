@@ -85,9 +85,9 @@ type ClientStatus struct {
 	Sessions int    `json:"sessions" jsonschema:"How many are open."`
 }
 
-// Stand adds how the running processes stand, the lines that they lost, and what hosts allow
+// SetRunning adds how the running processes stand, the lines that they lost, and what hosts allow
 // over all of them: what they do there adds up, and of limits and levels the narrowest holds.
-func (s *Stats) Stand(running []Status) {
+func (s *Stats) SetRunning(running []Status) {
 	s.Running, s.Hosts, s.Totals.EventsLost = running, make(map[string]Host), 0
 	for _, p := range running {
 		s.Totals.EventsLost += p.Lost
@@ -123,17 +123,17 @@ const (
 
 func statusPath(dir, process string) string { return filepath.Join(dir, process+statusSuffix) }
 
-// Stamp is a time as a status has it; "" where it is not known.
-func Stamp(at time.Time) string {
+// FormatTime is a time as a status has it; "" where it is not known.
+func FormatTime(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
 	return at.UTC().Format(time.RFC3339)
 }
 
-// Statuses are those of the processes that run, in the order in which they began. What
+// ReadStatuses are those of the processes that run, in the order in which they began. What
 // cannot be read is left out: the process is ending, or it is of another version.
-func Statuses(dir string) (all []Status) {
+func ReadStatuses(dir string) (all []Status) {
 	entries, _ := os.ReadDir(dir) // where nothing can be listed nothing is told
 	for _, entry := range entries {
 		process, is := strings.CutSuffix(entry.Name(), statusSuffix)

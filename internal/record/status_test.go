@@ -27,7 +27,7 @@ func TestStatus(t *testing.T) {
 			t.Helper()
 			time.Sleep(time.Second)
 			synctest.Wait()
-			all := record.Statuses(dir)
+			all := record.ReadStatuses(dir)
 			if len(all) != 1 {
 				t.Fatalf("got %+v, want one status", all)
 			}
@@ -79,12 +79,12 @@ func TestStatusOfAKilledProcess(t *testing.T) {
 	process := must(record.Files(dir))[0].Process
 	file := write(t, filepath.Join(dir, process+".status.json"), `{"process":"`+process+`","pid":1}`)
 	bare := write(t, filepath.Join(dir, "20260101T000000-1-0000abcd.status.json"), `{"process":"20260101T000000-1-0000abcd"}`) // without a lock
-	if all := record.Statuses(dir); len(all) != 1 || all[0].PID != 1 {
+	if all := record.ReadStatuses(dir); len(all) != 1 || all[0].PID != 1 {
 		t.Errorf("while it runs: got %+v", all)
 	}
 	_ = child.Process.Kill()
 	_ = child.Wait()
-	if all := record.Statuses(dir); len(all) != 0 {
+	if all := record.ReadStatuses(dir); len(all) != 0 {
 		t.Errorf("when it was killed: got %+v, want none", all)
 	}
 	l := record.Open(record.Options{Dir: dir, Off: true, Status: func() record.Status { return record.Status{} }})

@@ -192,7 +192,7 @@ func (s *sums) part() Part {
 // Derive works out what follows from other figures, when those were changed.
 func (s *Stats) Derive() {
 	s.Totals.derive()
-	s.Report = s.Line()
+	s.Report = s.ReportLine()
 }
 
 func (f *Totals) derive() {

@@ -40,9 +40,9 @@ type tool struct {
 	followed int64  // turns with a call of it that another one followed
 }
 
-// New makes a Tally of nothing. It keeps rows of so many sessions, 0: of all; of those that
+// NewTally makes a Tally of nothing. It keeps rows of so many sessions, 0: of all; of those that
 // ended the oldest go first.
-func New(sessionRows int) *Tally {
+func NewTally(sessionRows int) *Tally {
 	return &Tally{
 		tools: make(map[toolKey]*tool), upstreams: make(map[string]*sums), processes: processes{running: make(map[string]string)},
 		sessions: sessions{most: sessionRows, byName: make(map[string]*session)},
@@ -134,7 +134,7 @@ func (t *Tally) sum(e *Event, s *session) (of *tool) {
 func (t *Tally) begin(e *Event) {
 	if at := micros(e.At); at >= t.began {
 		t.began = at
-		t.config = Config{Path: e.Config, LoadedAt: Stamp(e.At)}
+		t.config = Config{Path: e.Config, LoadedAt: FormatTime(e.At)}
 	}
 }
 
@@ -205,7 +205,7 @@ func (t *Tally) statsLocked(now time.Time) Stats {
 	for _, of := range t.tools {
 		s.Tools[of.name] = of.part()
 	}
-	s.Report = s.Line()
+	s.Report = s.ReportLine()
 	return s
 }
 

@@ -17,7 +17,7 @@ var start = time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)
 // tallied adds events, to each of which it gives what it lacks: a process, a session, a
 // tool, a time and a number.
 func tallied(all ...record.Event) *record.Tally {
-	t := record.New(0)
+	t := record.NewTally(0)
 	for i := range all {
 		e := lively(all[i], i)
 		t.Add(&e)
@@ -246,7 +246,7 @@ func TestProcessEndsItsSessions(t *testing.T) {
 // What the processes that run say of a host, and of lines that they lost, is put together.
 func TestStand(t *testing.T) {
 	s := tallied().Stats(time.Time{})
-	s.Stand([]record.Status{
+	s.SetRunning([]record.Status{
 		{Lost: 3, Hosts: []record.Host{{Host: "api.github.com", Level: 3, InFlight: 4, Limited: 2, HarmMS: 30, Rate: 5, Tokens: 2}}},
 		{Lost: 4, Hosts: []record.Host{{Host: "api.github.com", Level: 1, InFlight: 1, Limited: 4, HarmMS: 5, Rate: 5, Tokens: 1}, {Host: "new.example", Level: 3}}},
 	})
@@ -256,7 +256,7 @@ func TestStand(t *testing.T) {
 	if diff := cmp.Diff(want, s.Hosts); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
-	if wrong := s.Wrong(); s.Totals.EventsLost != 7 || len(wrong) != 1 || !strings.HasPrefix(wrong[0].What, "7 lines of the record") {
+	if wrong := s.Warnings(); s.Totals.EventsLost != 7 || len(wrong) != 1 || !strings.HasPrefix(wrong[0].Message, "7 lines of the record") {
 		t.Errorf("got %d lost, %+v", s.Totals.EventsLost, wrong)
 	}
 }
@@ -272,7 +272,7 @@ func TestConfigOfTheLast(t *testing.T) {
 }
 
 func TestProblems(t *testing.T) {
-	tally := record.New(0)
+	tally := record.NewTally(0)
 	for range 30 {
 		tally.Problem(strings.Repeat("x", 10_000))
 	}
@@ -285,7 +285,7 @@ func TestProblems(t *testing.T) {
 }
 
 func TestManyAtOnce(t *testing.T) {
-	tally := record.New(10)
+	tally := record.NewTally(10)
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {

@@ -53,7 +53,7 @@ func day(n int) func(i int) *record.Event {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	t := record.New(1000)
+	t := record.NewTally(1000)
 	next, i := day(1e6), 0
 	b.ReportAllocs()
 	for b.Loop() {
@@ -66,7 +66,7 @@ func BenchmarkAdd(b *testing.B) {
 func BenchmarkMillion(b *testing.B) {
 	for b.Loop() {
 		before := heap()
-		t := record.New(0)
+		t := record.NewTally(0)
 		next := day(1e6)
 		for i := range int(1e6) {
 			t.Add(next(i))
@@ -87,7 +87,7 @@ func BenchmarkStats(b *testing.B) {
 }
 
 func manyTools(tools, calls int) *record.Tally {
-	t := record.New(0)
+	t := record.NewTally(0)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range tools * calls {
 		t.Add(&record.Event{

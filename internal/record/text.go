@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// Line is the report line: what came of prefetches and predictions, and what was saved; ""
+// ReportLine is the report line: what came of prefetches and predictions, and what was saved; ""
 // if nothing was done. race_win is the share of the prefetches used whose answer was there
 // when a call came, waste that of all of which none was given the answer. Of served,
 // prefetch are the first uses of prefetches and repeat all other calls that were not sent
@@ -26,7 +26,7 @@ import (
 //	decline_recall_loss jq -s '[.[]|select(.kind=="choice")]|(map(.late_called//0)|add)/(map(.declined//{}|add//0)|add)'
 //	cost_overrun        jq -s '[.[]|select(.tokens>0 and .predicted_tokens>0 and (.kind=="prefetch" or .kind=="call" and (.use_of//0)==0))]|(map(select(.tokens>=1.3*.predicted_tokens))|length)/length'
 //	turns_saved         jq -s '[.[]|select(.kind=="plan" and (.cancelled|not))|.depth//0|if .>1 then .-1 else 0 end]|add'
-func (s *Stats) Line() string {
+func (s *Stats) ReportLine() string {
 	f, p := &s.Totals, &s.Totals.Prefetch
 	declines, wasted, turns := sumOf(f.Declined), sumOf(p.Wasted), f.TurnsSaved.Plan
 	if cmp.Or(p.Issued, declines, f.Predictions, turns, f.Repeats, f.BackOffs, int64(f.HiddenMS+0.5), f.TokensSaved) == 0 {
@@ -190,7 +190,7 @@ func duration(ms float64) string {
 // WriteCSV writes a head, and a line for each session. Names are without control
 // characters, and one that a spreadsheet would take for a formula begins with a '; times
 // are UTC.
-func WriteCSV(w io.Writer, rows []Row) error {
+func WriteCSV(w io.Writer, rows []SessionRow) error {
 	out := csv.NewWriter(w)
 	names, _ := columns(totalsMetrics(), reflect.ValueOf(Totals{}))
 	out.Write(append([]string{"process", "session", "client", "begin", "end"}, names...)) // its errors are kept until the end

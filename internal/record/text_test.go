@@ -34,12 +34,12 @@ const busyLine = "prefetch_hit=33.3% decline_recall_loss=20.0% cost_overrun=100.
 
 func TestLine(t *testing.T) {
 	s := busy().Stats(time.Time{})
-	if s.Line() != busyLine || s.Report != busyLine {
-		t.Errorf("got  %s\nwant %s", s.Line(), busyLine)
+	if s.ReportLine() != busyLine || s.Report != busyLine {
+		t.Errorf("got  %s\nwant %s", s.ReportLine(), busyLine)
 	}
 	s = tallied(record.Event{Kind: record.Call, Disposition: record.Fetched, Sent: 1, LatencyMS: 50}).Stats(time.Time{})
-	if s.Line() != "" {
-		t.Errorf("nothing was done: got %q", s.Line())
+	if s.ReportLine() != "" {
+		t.Errorf("nothing was done: got %q", s.ReportLine())
 	}
 }
 
@@ -89,7 +89,7 @@ func hostile(r *rand.Rand) string {
 // What strangers name does not reach a terminal as they wrote it.
 func TestHostileNames(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
-	tally := record.New(0)
+	tally := record.NewTally(0)
 	for i := range 2000 {
 		e := record.Event{
 			Kind:    []record.Kind{record.Session, record.Call, record.Prefetch, record.Choice, record.Level, record.Harm}[r.IntN(6)],

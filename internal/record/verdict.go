@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Standing says what keeps servers from saving more, and how each upstream of the running
+// StatusText says what keeps servers from saving more, and how each upstream of the running
 // processes stands. It is empty where there is nothing to say.
-func (s *Stats) Standing() string {
+func (s *Stats) StatusText() string {
 	var b strings.Builder
-	for _, w := range s.Wrong() {
-		b.WriteString(w.What + "\n")
+	for _, w := range s.Warnings() {
+		b.WriteString(w.Message + "\n")
 	}
 	if merged := merge(s.Running); len(merged) > 0 {
 		b.WriteString("\n" + upstreamTable(merged))
@@ -24,28 +24,28 @@ func (s *Stats) Standing() string {
 	return b.String()
 }
 
-// Wrong is one thing that keeps servers from working, or from saving more.
-type Wrong struct {
-	What string `json:"what"`
-	Mend string `json:"mend,omitempty"` // the line that mends it: a command, or one of the configuration
+// Warning is one thing that keeps servers from working, or from saving more.
+type Warning struct {
+	Message string `json:"what"`
+	Fix     string `json:"mend,omitempty"` // the line that mends it: a command, or one of the configuration
 }
 
-// Wrong is what is wrong with the running processes, the worst first; what is wrong with what
+// Warnings returns what is wrong with the running processes, the worst first; what is wrong with what
 // was read is in [View.Problems].
-func (s *Stats) Wrong() []Wrong {
-	all := []Wrong{}
+func (s *Stats) Warnings() []Warning {
+	all := []Warning{}
 	for _, p := range s.Running {
 		if p.ConfigError != "" {
-			all = append(all, Wrong{"The configuration as it is written is not in force: " + Printable(p.ConfigError), "mcpschedd check"})
+			all = append(all, Warning{"The configuration as it is written is not in force: " + Printable(p.ConfigError), "mcpschedd check"})
 			break
 		}
 	}
 	all = append(all, passing(merge(s.Running))...)
 	if n := s.Totals.EventsLost; n > 0 {
-		all = append(all, Wrong{What: fmt.Sprintf("%d lines of the record could not be written; the figures of their process count what they tell of.", n)})
+		all = append(all, Warning{Message: fmt.Sprintf("%d lines of the record could not be written; the figures of their process count what they tell of.", n)})
 	}
 	if why := s.whyNothing(); why != "" {
-		all = append(all, Wrong{What: why})
+		all = append(all, Warning{Message: why})
 	}
 	return all
 }
@@ -115,7 +115,7 @@ func merge(running []Status) (all []mergedStatus) {
 }
 
 // passing says which servers cannot be used now, and which only pass through, by the reason.
-func passing(all []mergedStatus) (wrong []Wrong) {
+func passing(all []mergedStatus) (wrong []Warning) {
 	type group struct {
 		reason, verb, mend string
 		servers            []string
@@ -152,7 +152,7 @@ func passing(all []mergedStatus) (wrong []Wrong) {
 		if n == 1 {
 			g.verb = strings.Replace(g.verb, "pass ", "passes ", 1)
 		}
-		wrong = append(wrong, Wrong{fmt.Sprintf("%d of %d servers %s%s: %s.", n, len(servers), g.verb, g.reason, strings.Join(g.servers, ", ")), g.mend})
+		wrong = append(wrong, Warning{fmt.Sprintf("%d of %d servers %s%s: %s.", n, len(servers), g.verb, g.reason, strings.Join(g.servers, ", ")), g.mend})
 	}
 	return wrong
 }

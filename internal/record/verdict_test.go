@@ -54,7 +54,7 @@ process 3, daemon, configuration built in, 30 MB
     in /b: y
     in /c: no client
 `
-	if got := s.Standing(); got != want {
+	if got := s.StatusText(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -66,7 +66,7 @@ func TestWhyNone(t *testing.T) {
 			more = append(more, record.Event{Kind: record.Call, Session: "a", Seq: int64(i + 1), Upstream: "files", Tool: "read", Disposition: record.Fetched, Class: class})
 		}
 		s := tallied(more...).Stats(time.Time{})
-		return s.Standing()
+		return s.StatusText()
 	}
 	reads := func(n int, more ...record.Event) string { return calls("read_only", n, more...) }
 	declined := record.Event{Kind: record.Choice, Session: "a", Candidates: 9, Reasons: map[string]int{"unsteady": 6, "gate": 2, "cap": 1}}
@@ -111,15 +111,15 @@ func TestWrong(t *testing.T) {
 		{ConfigError: "line 3", Upstreams: []record.UpstreamStatus{{Name: "pg", State: "down", Error: "no such file"}, {Name: "a", State: "ready", Tools: 3, Why: "nothing is known", Change: "trust = true"}}},
 		{Upstreams: []record.UpstreamStatus{{Name: "pg", State: "down", Error: "exit status 1"}, {Name: "git", State: "ready", Tools: 3, Cacheable: 2}}},
 	}}
-	want := []record.Wrong{
-		{What: "The configuration as it is written is not in force: line 3", Mend: "mcpschedd check"},
-		{What: "1 of 3 servers cannot be used now: pg.", Mend: "mcpschedd logs pg"},
-		{What: "1 of 3 servers passes through: nothing is known: a.", Mend: "trust = true"},
+	want := []record.Warning{
+		{Message: "The configuration as it is written is not in force: line 3", Fix: "mcpschedd check"},
+		{Message: "1 of 3 servers cannot be used now: pg.", Fix: "mcpschedd logs pg"},
+		{Message: "1 of 3 servers passes through: nothing is known: a.", Fix: "trust = true"},
 	}
-	if diff := gocmp.Diff(want, s.Wrong()); diff != "" {
+	if diff := gocmp.Diff(want, s.Warnings()); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
-	if got := (&record.Stats{}).Wrong(); len(got) > 0 {
+	if got := (&record.Stats{}).Warnings(); len(got) > 0 {
 		t.Errorf("nothing is wrong: got %v", got)
 	}
 }

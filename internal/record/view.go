@@ -11,15 +11,15 @@ import (
 // View is what the dashboard shows: the figures, and what happened lately. All times are
 // microseconds since 1970. Events are without what was asked and answered.
 type View struct {
-	NowUS     int64    `json:"now_us"`
-	Stats     Stats    `json:"stats"`
-	Series    []Point  `json:"series"`    // oldest first; gaps where nothing happened
-	Graph     []Follow `json:"graph"`     // the most frequent first, at most 60
-	Timeline  []Event  `json:"timeline"`  // calls and prefetches, oldest first, at most 400
-	Decisions []Event  `json:"decisions"` // choices, newest first, at most 50; tool is that after whose answer it was
-	Levels    []Event  `json:"levels"`    // changes, newest first, at most 50
-	Problems  []string `json:"problems"`  // with what was read: lines that make no sense, or cannot be read
-	Sessions  []Named  `json:"sessions"`  // those that the timeline, the decisions and the levels name
+	NowUS     int64         `json:"now_us"`
+	Stats     Stats         `json:"stats"`
+	Series    []Point       `json:"series"`    // oldest first; gaps where nothing happened
+	Graph     []FollowUp    `json:"graph"`     // the most frequent first, at most 60
+	Timeline  []Event       `json:"timeline"`  // calls and prefetches, oldest first, at most 400
+	Decisions []Event       `json:"decisions"` // choices, newest first, at most 50; tool is that after whose answer it was
+	Levels    []Event       `json:"levels"`    // changes, newest first, at most 50
+	Problems  []string      `json:"problems"`  // with what was read: lines that make no sense, or cannot be read
+	Sessions  []SessionInfo `json:"sessions"`  // those that the timeline, the decisions and the levels name
 }
 
 // Point is one span of time.
@@ -35,9 +35,9 @@ type Point struct {
 	WaitedMS float64 `json:"waited_ms"`
 }
 
-// Follow says how often a tool was called in the turn after one in which another was, in
+// FollowUp says how often a tool was called in the turn after one in which another was, in
 // the same session; where turns are not known each call is a turn.
-type Follow struct {
+type FollowUp struct {
 	From     string  `json:"from"` // upstream/tool
 	To       string  `json:"to"`
 	N        int64   `json:"n"`
@@ -68,12 +68,12 @@ func (t *Tally) View(now time.Time) View {
 }
 
 // named are the sessions of events, as far as they are kept.
-func (t *Tally) named(lists ...[]Event) []Named {
-	all, told := []Named{}, make(map[string]bool)
+func (t *Tally) named(lists ...[]Event) []SessionInfo {
+	all, told := []SessionInfo{}, make(map[string]bool)
 	for _, e := range slices.Concat(lists...) {
 		if s := t.sessions.byName[e.Session]; s != nil && !told[e.Session] {
 			told[e.Session] = true
-			all = append(all, s.Named)
+			all = append(all, s.SessionInfo)
 		}
 	}
 	return all

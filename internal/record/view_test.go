@@ -31,7 +31,7 @@ func TestTimeline(t *testing.T) {
 }
 
 func TestOnlyTheLastAreKept(t *testing.T) {
-	tally := record.New(0)
+	tally := record.NewTally(0)
 	for i := range 500 {
 		at := start.Add(time.Duration(i) * time.Second)
 		tally.Add(&record.Event{Kind: record.Call, Session: "s", Seq: int64(i + 1), Upstream: "u", Tool: "t", At: at, Disposition: record.Fetched})
@@ -55,7 +55,7 @@ func TestOnlyTheLastAreKept(t *testing.T) {
 
 // An event may be used again after it was added.
 func TestAddKeepsNothing(t *testing.T) {
-	tally := record.New(0)
+	tally := record.NewTally(0)
 	e := record.Event{Kind: record.Choice, Session: "s", At: start, Reasons: map[string]int{"gate": 1}, Top: []record.Decision{{Tool: "a"}}}
 	tally.Add(&e)
 	e.Reasons["gate"], e.Top[0].Tool = 7, "b"
@@ -112,7 +112,7 @@ func TestGraphOfGuesses(t *testing.T) {
 	wasted, unknown := guess, guess
 	wasted.Fate, wasted.Seq, unknown.After = record.Wasted, 3, 99
 	got := tallied(call, guess, wasted, unknown).View(start).Graph
-	want := []record.Follow{{From: "u/list", To: "u/get", Issued: 2, Used: 1, Accuracy: 0.5}}
+	want := []record.FollowUp{{From: "u/list", To: "u/get", Issued: 2, Used: 1, Accuracy: 0.5}}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
@@ -136,7 +136,7 @@ func TestGraphOfAGuessLongAfter(t *testing.T) {
 
 // Over weeks the newest minutes are kept, and none is counted twice or left out.
 func TestSeries(t *testing.T) {
-	tally := record.New(0)
+	tally := record.NewTally(0)
 	const every = 7 * time.Minute
 	now := start.Add(40 * 24 * time.Hour)
 	for at := start; at.Before(now); at = at.Add(every) {
@@ -157,7 +157,7 @@ func TestSeries(t *testing.T) {
 
 // A clock that was wrong once does not cost the rest of the series, nor the process.
 func TestWrongClocks(t *testing.T) {
-	tally := record.New(0)
+	tally := record.NewTally(0)
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.UnixMicro(-5), time.UnixMicro(1<<63 - 1), time.UnixMicro(-1 << 63), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), start} {
 		tally.Add(&record.Event{Kind: record.Call, Process: "p", Session: "s", Upstream: "u", Tool: "t", At: at, Disposition: record.Hit, LatencyMS: 1e300, HiddenMS: 1e300})
 		tally.Add(&record.Event{Kind: record.Prefetch, Process: "q", Session: "s", Upstream: "u", Tool: "t", At: at, Fate: record.Used})
@@ -188,7 +188,7 @@ func TestNoArguments(t *testing.T) {
 
 // A session is named by its client and where that works, which on stdio is the process's folder.
 func TestNamedSessions(t *testing.T) {
-	tally := record.New(0)
+	tally := record.NewTally(0)
 	for _, e := range []record.Event{
 		{Kind: record.Begin, Process: "p", At: start, Transport: "stdio", Dir: "/home/me/api"},
 		{Kind: record.Begin, Process: "q", At: start, Transport: "http", Dir: "/"},
@@ -200,7 +200,7 @@ func TestNamedSessions(t *testing.T) {
 	} {
 		tally.Add(&e)
 	}
-	want := []record.Named{
+	want := []record.SessionInfo{
 		{Session: "a", Client: "claude 2", Dir: "/home/me/api", BeginUS: start.Add(time.Second).UnixMicro()},
 		{Session: "b", Client: "cursor 1", BeginUS: start.Add(2 * time.Second).UnixMicro()},
 	}

@@ -255,7 +255,7 @@ func (w *writer) tell() error {
 		retain(w.o.Dir, w.o.KeepBytes, w.o.KeepAge)
 	}
 	s, path := w.o.Status(), statusPath(w.o.Dir, w.begin.Process)
-	s.Process, s.PID, s.Since = w.begin.Process, w.begin.PID, Stamp(w.begin.At)
+	s.Process, s.PID, s.Since = w.begin.Process, w.begin.PID, FormatTime(w.begin.At)
 	s.Program, s.Transport, s.Dir, s.Lost = w.begin.Program, w.begin.Transport, w.begin.Dir, w.log.Lost()
 	now, err := json.Marshal(&s)
 	if err != nil {
@@ -264,7 +264,7 @@ func (w *writer) tell() error {
 	if _, err := os.Stat(path); err == nil && bytes.Equal(now, w.status) {
 		return nil
 	}
-	s.Updated = Stamp(time.Now())
+	s.Updated = FormatTime(time.Now())
 	text, _ := json.Marshal(&s) // as before
 	dir, err := state.Open(w.o.Dir)
 	if err == nil {

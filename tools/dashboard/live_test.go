@@ -32,7 +32,7 @@ func TestFigures(t *testing.T) {
 	now := time.Now()
 	tally := busy(now)
 	v := tally.View(now)
-	v.Stats.Stand(running(now))
+	v.Stats.SetRunning(running(now))
 	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return v }, Since: "today"}))
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
 	p.until(isLive)
@@ -49,8 +49,8 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	wrong := ask[[][]string](p, `Array.from(document.querySelectorAll("#wrong li"), (li) => Array.from(li.children, (c) => c.textContent))`)
-	if len(wrong) != 1 || len(wrong[0]) != 2 || wrong[0][0] != v.Stats.Wrong()[0].What || wrong[0][1] != v.Stats.Wrong()[0].Mend {
-		t.Errorf("got %q, want what is wrong and what mends it: %q", wrong, v.Stats.Wrong())
+	if len(wrong) != 1 || len(wrong[0]) != 2 || wrong[0][0] != v.Stats.Warnings()[0].Message || wrong[0][1] != v.Stats.Warnings()[0].Fix {
+		t.Errorf("got %q, want what is wrong and what mends it: %q", wrong, v.Stats.Warnings())
 	}
 	servers := ask[[]string](p, `Array.from(document.querySelectorAll("#servers tbody tr"), (tr) => tr.textContent)`)
 	if len(servers) != 4 || !strings.HasPrefix(servers[1], "filesready since ") || !strings.Contains(servers[1], ", 1 restart14") || !strings.Contains(servers[1], "exclusive = true in [upstreams.files]") {
@@ -81,10 +81,10 @@ func TestFigures(t *testing.T) {
 // What followed once, or hardly ever, is in the table and not in the picture.
 func TestWeakEdges(t *testing.T) {
 	t.Parallel()
-	edges := []record.Follow{
+	edges := []record.FollowUp{
 		{From: "a/list", To: "a/get", N: 50, P: .5}, {From: "a/list", To: "a/rare", N: 3, P: .004}, {From: "a/get", To: "a/once", N: 1, P: 1},
 	}
-	v := record.New(0).View(time.Now())
+	v := record.NewTally(0).View(time.Now())
 	v.Graph = edges
 	var now atomic.Pointer[record.View]
 	now.Store(&v)
@@ -96,7 +96,7 @@ func TestWeakEdges(t *testing.T) {
 		t.Error("one edge: got a picture beside the table")
 	}
 	w := v
-	w.Graph = append([]record.Follow{{From: "a/get", To: "a/put", N: 40, P: .4}, {From: "a/put", To: "a/list", N: 30, P: .3}}, edges...)
+	w.Graph = append([]record.FollowUp{{From: "a/get", To: "a/put", N: 40, P: .4}, {From: "a/put", To: "a/list", N: 30, P: .3}}, edges...)
 	now.Store(&w)
 	p.until(`document.querySelectorAll("#graph path.edge-line").length > 0`)
 	if got := ask[string](p, `Array.from(document.querySelectorAll("#graph text"), (e) => e.textContent).sort().join()`); got != "30 %,40 %,50 %,a/get,a/list,a/put" {
@@ -107,7 +107,7 @@ func TestWeakEdges(t *testing.T) {
 	}
 	p.sound()
 	over := v // the middle of one edge is behind a node
-	over.Graph = []record.Follow{{From: "a", To: "b", N: 9, P: .9}, {From: "b", To: "c", N: 8, P: .8}, {From: "a", To: "c", N: 7, P: .1}}
+	over.Graph = []record.FollowUp{{From: "a", To: "b", N: 9, P: .9}, {From: "b", To: "c", N: 8, P: .8}, {From: "a", To: "c", N: 7, P: .1}}
 	now.Store(&over)
 	p.until(`document.querySelectorAll("#graph path.edge-line").length === 3`)
 	p.sound()
@@ -159,7 +159,7 @@ var hostile = []string{
 
 // enemies is a view in which everything that has a name has one of those.
 func enemies(now time.Time) record.View {
-	t := record.New(0)
+	t := record.NewTally(0)
 	playSessions(2, now.Add(-10*time.Minute), now, 5, t.Add)
 	v := t.View(now)
 	name := func(i int) string { return hostile[i%len(hostile)] }
@@ -194,7 +194,7 @@ func enemies(now time.Time) record.View {
 	}
 	processes := running(now)
 	processes[0].Hosts = hosts
-	v.Stats.Stand(processes)
+	v.Stats.SetRunning(processes)
 	for i := range hostile {
 		v.Stats.Running[0].Upstreams = append(v.Stats.Running[0].Upstreams, record.UpstreamStatus{Name: name(i), State: "down", Error: name(i + 1), Since: name(i + 2)}, record.UpstreamStatus{Name: name(i), State: name(i), Why: name(i + 3), Change: name(i + 4), Tools: 1})
 		v.Stats.Running[0].Clients = append(v.Stats.Running[0].Clients, record.ClientStatus{Client: name(i), Dir: name(i + 7), Sessions: i})

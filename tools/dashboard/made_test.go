@@ -53,14 +53,14 @@ var habits = []habit{
 
 // busy is a tally of the half hour before now.
 func busy(now time.Time) *record.Tally {
-	t := record.New(0)
+	t := record.NewTally(0)
 	playSessions(1, now.Add(-34*time.Minute), now, 14, t.Add)
 	return t
 }
 
 // oneTool is a tally of a session that only ever called one tool.
 func oneTool(now time.Time) *record.Tally {
-	t := record.New(0)
+	t := record.NewTally(0)
 	begin := now.Add(-9 * time.Minute)
 	tell := func(e record.Event) { e.Process, e.Session = "p", "1f00c2"; t.Add(&e) }
 	t.Add(&record.Event{Kind: record.Begin, At: begin, Process: "p", V: record.Version, Transport: "stdio", Dir: "/home/ada/work/api"})
@@ -303,7 +303,7 @@ func (s *agent) begin(tool int, p float64) {
 // running is how processes stand that did what [busy] tells: two clients in two folders, and
 // servers in every state. down is the server that is.
 func running(now time.Time) []record.Status {
-	at := func(minutes int) string { return record.Stamp(now.Add(time.Duration(-minutes) * time.Minute)) }
+	at := func(minutes int) string { return record.FormatTime(now.Add(time.Duration(-minutes) * time.Minute)) }
 	return []record.Status{{
 		Process: "20260102T080000-4711-beef", PID: 4711, Since: at(34), Transport: "stdio", Dir: "/home/ada/work/api", MemoryKB: 24 << 10,
 		Config: "/home/ada/.config/mcpschedd/pipeline_config.toml",
