@@ -9,18 +9,17 @@ import (
 	"unicode/utf8"
 )
 
-// canonicalDepth is how deep objects and arrays may nest in a canonical text.
+// canonicalDepth is the deepest nesting of objects and arrays in a canonical text.
 const canonicalDepth = 64
 
-// AppendCanonical appends a JSON value in the one way in which all texts of the
-// same value are written: members sorted by their names, no white space, strings
-// with the fewest escapes. Numbers stay as written: to read 2^53 and 2^53+1 is to
-// take them for the same, and what a server takes for the same is not known.
+// AppendCanonical appends the canonical text of a JSON value: members sorted by name,
+// no white space, strings with the fewest escapes. Numbers stay as written: decoding
+// would make 2^53 and 2^53+1 equal, and a server may distinguish them.
 //
-// It is false, and dst as it was, for what two servers may read as two values: a
-// name that is twice in one object, be it in other letters (many take those for
-// the same, and the last one counts), what may be half a surrogate pair; and for what is
-// no valid JSON or nested deeper than 64.
+// It returns dst unchanged and false for a value that two servers may read differently:
+// an object with a repeated name, also one in another case (many servers ignore case and
+// take the last one), or a string with half a surrogate pair. It also returns false if
+// the value is not valid JSON or is nested deeper than 64.
 func AppendCanonical(dst, value []byte) ([]byte, bool) {
 	if !Valid(value) {
 		return dst, false
@@ -32,8 +31,8 @@ func AppendCanonical(dst, value []byte) ([]byte, bool) {
 	return dst, false
 }
 
-// canonicalValue appends the canonical text of a value without white space around
-// it, false if it has none. depth is that of a container that begins here.
+// canonicalValue appends the canonical text of a value that has no white space around
+// it; false if there is none. depth is the nesting depth of the value if it is a container.
 func canonicalValue(dst, value []byte, depth int) ([]byte, bool) {
 	switch c := value[0]; {
 	case c == '"':
@@ -68,9 +67,9 @@ func canonicalObject(dst, object []byte, depth int) (_ []byte, ok bool) {
 	if !index.Unambiguous() {
 		return dst, false
 	}
-	slices.SortFunc(index.places, func(a, b place) int { return bytes.Compare(a.name(object), b.name(object)) })
+	slices.SortFunc(index.spans, func(a, b span) int { return bytes.Compare(a.name(object), b.name(object)) })
 	dst = append(dst, '{')
-	for i, p := range index.places {
+	for i, p := range index.spans {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -84,10 +83,10 @@ func canonicalObject(dst, object []byte, depth int) (_ []byte, ok bool) {
 	return append(dst, '}'), true
 }
 
-// canonicalString appends a string as [AppendString] writes it, false if it may hold half
-// a surrogate pair.
+// canonicalString appends a string as [AppendString] writes it; false if it may contain
+// half a surrogate pair.
 func canonicalString(dst, s []byte) ([]byte, bool) {
-	const first = 0xe2 // byte of U+2028 and U+2029, which may be written in two ways
+	const first = 0xe2 // first byte of U+2028 and U+2029, which AppendString escapes
 	if !escaped(s) && bytes.IndexByte(s, first) < 0 {
 		return append(dst, s...), true
 	}
@@ -95,7 +94,7 @@ func canonicalString(dst, s []byte) ([]byte, bool) {
 	return AppendString(dst, text), !strings.ContainsRune(text, utf8.RuneError)
 }
 
-// compareFolded compares two names as if letters had no case.
+// compareFolded compares two names, ignoring case.
 func compareFolded(a, b []byte) int {
 	for len(a) > 0 && len(b) > 0 {
 		r, n := utf8.DecodeRune(a)
@@ -110,7 +109,7 @@ func compareFolded(a, b []byte) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// folded returns the one of all cases of a letter that stands for them.
+// folded returns the case-folded form of r.
 func folded(r rune) rune {
 	switch {
 	case 'A' <= r && r <= 'Z':

@@ -5,20 +5,20 @@ import (
 	"strconv"
 )
 
-// The codes of errors that JSON-RPC 2.0 defines.
+// Error codes defined by JSON-RPC 2.0.
 const (
 	CodeParse          = -32700 // not JSON
-	CodeInvalidRequest = -32600 // JSON, but no message
+	CodeInvalidRequest = -32600 // JSON, but not a message
 	CodeMethodNotFound = -32601
 	CodeInvalidParams  = -32602
 	CodeInternal       = -32603
 )
 
-// Error is the error of an error response.
+// Error is the error object of a response.
 type Error struct {
 	Code    int
 	Message string
-	Data    []byte // raw JSON; nil if there is none
+	Data    []byte // raw JSON; nil if absent
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (%d)", e.Message, e.Code) }
@@ -40,7 +40,7 @@ func invalid(cause string) *Error {
 	return &Error{Code: CodeInvalidRequest, Message: "invalid request: " + cause}
 }
 
-// AppendRequest appends a request without a line end; nil params are left out.
+// AppendRequest appends a request without a line end. Nil params are omitted.
 func AppendRequest(dst, id []byte, method string, params []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	dst = append(dst, id...)
@@ -48,8 +48,8 @@ func AppendRequest(dst, id []byte, method string, params []byte) []byte {
 	return appendCall(dst, method, params)
 }
 
-// AppendNotification appends a notification without a line end; nil params are
-// left out.
+// AppendNotification appends a notification without a line end. Nil params are
+// omitted.
 func AppendNotification(dst []byte, method string, params []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0",`...)
 	return appendCall(dst, method, params)
@@ -66,7 +66,7 @@ func appendCall(dst []byte, method string, params []byte) []byte {
 }
 
 // AppendResult appends the response to the request id without a line end. A nil
-// result is {}, MCP's empty one.
+// result becomes {}, MCP's empty result.
 func AppendResult(dst, id, result []byte) []byte {
 	dst = appendResultHead(dst, id)
 	if result == nil {
@@ -82,9 +82,8 @@ func appendResultHead(dst, id []byte) []byte {
 	return append(dst, `,"result":`...)
 }
 
-// AppendError appends the error response to the request id without a line end;
-// nil stands for an id that could not be read. errObject is what [Error.Append]
-// or an upstream wrote.
+// AppendError appends the error response to the request id without a line end. A nil
+// id, for a request with an unreadable id, becomes null. errObject is a raw JSON object.
 func AppendError(dst, id, errObject []byte) []byte {
 	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
 	if id == nil {

@@ -5,45 +5,44 @@ import (
 	"slices"
 )
 
-// fewMembers is for how many members an [Index] makes room at first: as many as the params
-// of most calls have.
+// fewMembers is the initial capacity of an [Index]: the params of most calls have no
+// more members.
 const fewMembers = 4
 
-// Index is the members of one object, found in a single walk over its bytes. All
-// that is asked of it later costs a look at the names, not at the values: so what
-// is asked several questions, like the params of a call, is indexed once and the
-// index passed on, by its address.
+// Index holds the positions of the members of one object, found in a single walk over
+// its bytes. Lookups then compare names and never walk over values. The params of a call
+// are therefore indexed once, and a pointer to the index is passed on.
 //
-// Values are slices of the object, which must not change meanwhile. The zero Index
-// is that of an object without members.
+// Values are slices of the object, which must not be modified. The zero Index has no
+// members.
 type Index struct {
-	obj    []byte
-	places []place // of the members, in order
+	obj   []byte
+	spans []span // of the members, in order
 }
 
 // NewIndex indexes obj, which must be valid JSON, such as a part of a parsed
-// [Message]. What is no object (nil, null) has no members.
+// [Message]. A nil obj, or a value that is not an object, has no members.
 func NewIndex(obj []byte) Index {
 	x := Index{obj: obj}
 	for p, ok := firstMember(obj); ok; p, ok = nextMember(obj, p) {
-		if x.places == nil {
-			x.places = make([]place, 0, fewMembers)
+		if x.spans == nil {
+			x.spans = make([]span, 0, fewMembers)
 		}
-		x.places = append(x.places, p)
+		x.spans = append(x.spans, p)
 	}
 	return x
 }
 
-// Raw returns the object as it was given to [NewIndex].
+// Raw returns the object that was indexed.
 func (x *Index) Raw() []byte { return x.obj }
 
-// Len is the number of members, repeated ones counted each time.
-func (x *Index) Len() int { return len(x.places) }
+// Len returns the number of members; repeated members count separately.
+func (x *Index) Len() int { return len(x.spans) }
 
-// All yields the members in the order in which they are written, like [Members].
+// All yields the members in order, like [Members].
 func (x *Index) All() iter.Seq[Member] {
 	return func(yield func(Member) bool) {
-		for _, p := range x.places {
+		for _, p := range x.spans {
 			if !yield(p.member(x.obj)) {
 				return
 			}
@@ -54,7 +53,7 @@ func (x *Index) All() iter.Seq[Member] {
 // Get returns the value of the first member called name, nil if there is none,
 // like [Get].
 func (x *Index) Get(name string) []byte {
-	for _, p := range x.places {
+	for _, p := range x.spans {
 		if p.named(x.obj, name) {
 			return p.of(x.obj)
 		}
@@ -62,7 +61,7 @@ func (x *Index) Get(name string) []byte {
 	return nil
 }
 
-// Set is [Set] for the object, without a walk over it.
+// Set is like the function [Set] for the indexed object, without another walk.
 func (x *Index) Set(name string, value []byte) []byte {
 	found := false
 	out := x.rewrite(len(name)+len(value)+len(`{,"":}`), func(m Member) []byte {
@@ -81,13 +80,12 @@ func (x *Index) Set(name string, value []byte) []byte {
 	return append(out, '}')
 }
 
-// Sole returns the value of the member called name if no server can take another
-// member for it. One that is also called name, be it in other letters, is a rival,
-// whether it stands beside the member or in its place: many servers ignore case,
-// and of two members most take the last. rival is the name of the first of them; nil
-// if there is none.
+// Sole returns the value of the member called name if no server can mistake another
+// member for it. A second member with that name, or any member with that name in
+// another case, is a rival: many servers ignore case, and of two equal names most take
+// the last. If there is a rival, Sole returns a nil value and the rival's name.
 func (x *Index) Sole(name string) (value, rival []byte) {
-	for _, p := range x.places {
+	for _, p := range x.spans {
 		switch is := p.named(x.obj, name); {
 		case is && value == nil:
 			value = p.of(x.obj)
@@ -98,12 +96,12 @@ func (x *Index) Sole(name string) (value, rival []byte) {
 	return value, nil
 }
 
-// Unambiguous reports whether every server reads the same members: no name is
-// there twice, whatever the case of its letters. Values are not looked at.
+// Unambiguous reports whether all member names differ, ignoring case, so that every
+// server reads the same members. It does not look into values.
 func (x *Index) Unambiguous() bool {
-	var few [4 * fewMembers][]byte
-	names := few[:0]
-	for _, p := range x.places {
+	var buf [4 * fewMembers][]byte
+	names := buf[:0]
+	for _, p := range x.spans {
 		names = append(names, p.name(x.obj))
 	}
 	slices.SortFunc(names, compareFolded)

@@ -4,12 +4,12 @@ import "iter"
 
 // Member is one member of an object.
 type Member struct {
-	Name  []byte // the key, unescaped; a slice of the object unless it had escapes
-	Value []byte // the value, without surrounding white space
+	Name  []byte // unescaped key; a slice of the object unless the key has escapes
+	Value []byte // without surrounding white space
 	Raw   []byte // `"key": value` as written
 }
 
-// Members yields the members of obj in order; none if obj is no object. obj must
+// Members yields the members of obj in order; none if obj is not an object. obj must
 // be valid JSON, such as a part of a parsed [Message].
 func Members(obj []byte) iter.Seq[Member] {
 	return func(yield func(Member) bool) {
@@ -21,7 +21,7 @@ func Members(obj []byte) iter.Seq[Member] {
 	}
 }
 
-// Names yields the names of the members of obj, as [Members] does.
+// Names yields the names of the members of obj, like [Members].
 func Names(obj []byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for m := range Members(obj) {
@@ -33,7 +33,7 @@ func Names(obj []byte) iter.Seq[string] {
 }
 
 // Elements yields the elements of arr in order, without surrounding white space;
-// none if arr is no array. arr must be valid JSON.
+// none if arr is not an array. arr must be valid JSON.
 func Elements(arr []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		i := space(arr, 0)
@@ -53,9 +53,9 @@ func Elements(arr []byte) iter.Seq[[]byte] {
 	}
 }
 
-// Get returns the value of the first member of obj that is called name; nil if
-// there is none or obj is no object. obj must be valid JSON. An [Index] answers
-// several questions about the same object in one walk.
+// Get returns the value of the first member of obj called name, or nil if there is
+// none or obj is not an object. obj must be valid JSON. Several lookups in one object
+// are cheaper with an [Index].
 func Get(obj []byte, name string) []byte {
 	for p, ok := firstMember(obj); ok; p, ok = nextMember(obj, p) {
 		if p.named(obj, name) {
@@ -65,19 +65,17 @@ func Get(obj []byte, name string) []byte {
 	return nil
 }
 
-// Set returns a copy of obj in which the member called name has the value, which
-// must be valid JSON: in its old place, else as the last one. All other members are
-// written as they were, but a repetition of this one goes, and so does white space
-// between members. obj must be valid JSON; what is no object (nil, null) counts as
-// an empty one.
+// Set returns a copy of obj in which the member called name has the given value, which
+// must be valid JSON. A new member is added at the end. Other members keep their text
+// and order; repetitions of name and white space between members are removed. obj must
+// be valid JSON; nil, or a value that is not an object, counts as an empty object.
 func Set(obj []byte, name string, value []byte) []byte {
 	x := NewIndex(obj)
 	return x.Set(name, value)
 }
 
-// Delete returns obj without the members of which the unescaped name matches, and obj
-// itself if there are none. Other members are written as they were. obj must be
-// valid JSON.
+// Delete returns obj without the members whose unescaped name matches, or obj itself if
+// there are none. Other members keep their text. obj must be valid JSON.
 func Delete(obj []byte, match func(name []byte) bool) []byte {
 	for m := range Members(obj) {
 		if match(m.Name) {
@@ -92,18 +90,18 @@ func Delete(obj []byte, match func(name []byte) bool) []byte {
 	return obj
 }
 
-// Rewrite returns a copy of obj, a valid object, with the values that are returned
-// for its members; a member for which that is nil is left out. White space between
-// members goes.
+// Rewrite returns a copy of obj, a valid object, in which each member has the value
+// that the function returns for it. A member with a nil value is omitted. White space
+// between members is removed.
 func Rewrite(obj []byte, value func(Member) []byte) []byte {
 	x := NewIndex(obj)
 	return append(x.rewrite(0, value), '}')
 }
 
-// rewrite is [Rewrite] up to the closing brace, with room for more bytes.
+// rewrite is [Rewrite] without the closing brace, with spare capacity for more bytes.
 func (x *Index) rewrite(more int, value func(Member) []byte) []byte {
 	out := append(make([]byte, 0, len(x.obj)+more), '{')
-	for _, p := range x.places {
+	for _, p := range x.spans {
 		if v := value(p.member(x.obj)); v != nil {
 			out = append(append(comma(out), x.obj[p.key:p.value]...), v...)
 		}
@@ -117,11 +115,11 @@ func AppendMember(dst []byte, name string, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// Append appends the member, as it is written, to dst, an object without its closing brace.
+// Append appends the member's text to dst, an object without its closing brace.
 func (m Member) Append(dst []byte) []byte { return append(comma(dst), m.Raw...) }
 
-// comma separates the next member of dst, an object without its closing brace, from the
-// last one.
+// comma appends a comma to dst, an object without its closing brace, unless dst has no
+// members.
 func comma(dst []byte) []byte {
 	if dst[len(dst)-1] == '{' {
 		return dst
@@ -129,36 +127,36 @@ func comma(dst []byte) []byte {
 	return append(dst, ',')
 }
 
-// place says where a member stands in its object.
-type place struct {
+// span is the position of a member in its object, in bytes.
+type span struct {
 	key, keyEnd     int // with the quotes
 	value, valueEnd int
 }
 
-// shift moves the place by so many bytes.
-func (p *place) shift(by int) {
+// shift moves the span by that many bytes.
+func (p *span) shift(by int) {
 	p.key, p.keyEnd, p.value, p.valueEnd = p.key+by, p.keyEnd+by, p.value+by, p.valueEnd+by
 }
 
-func firstMember(obj []byte) (place, bool) {
+func firstMember(obj []byte) (span, bool) {
 	i := space(obj, 0)
 	if i >= len(obj) || obj[i] != '{' {
-		return place{}, false
+		return span{}, false
 	}
 	return memberAt(obj, space(obj, i+1))
 }
 
-func nextMember(obj []byte, p place) (place, bool) {
+func nextMember(obj []byte, p span) (span, bool) {
 	i := space(obj, p.valueEnd)
 	if i >= len(obj) || obj[i] != ',' {
-		return place{}, false
+		return span{}, false
 	}
 	return memberAt(obj, space(obj, i+1))
 }
 
-// memberAt finds the member that begins with a key at obj[i]; false if there is none.
-func memberAt(obj []byte, i int) (place, bool) {
-	p := place{key: i}
+// memberAt returns the member with a key at obj[i]; false if there is none.
+func memberAt(obj []byte, i int) (span, bool) {
+	p := span{key: i}
 	if i >= len(obj) || obj[i] != '"' {
 		return p, false
 	}
@@ -172,15 +170,15 @@ func memberAt(obj []byte, i int) (place, bool) {
 	return p, p.valueEnd > p.value
 }
 
-func (p place) member(obj []byte) Member {
+func (p span) member(obj []byte) Member {
 	return Member{Name: p.name(obj), Value: p.of(obj), Raw: obj[p.key:p.valueEnd:p.valueEnd]}
 }
 
 // of returns the value.
-func (p place) of(obj []byte) []byte { return obj[p.value:p.valueEnd:p.valueEnd] }
+func (p span) of(obj []byte) []byte { return obj[p.value:p.valueEnd:p.valueEnd] }
 
 // name returns the unescaped key.
-func (p place) name(obj []byte) []byte {
+func (p span) name(obj []byte) []byte {
 	raw := obj[p.key:p.keyEnd:p.keyEnd]
 	if escaped(raw) {
 		return []byte(unquote(raw))
@@ -188,4 +186,4 @@ func (p place) name(obj []byte) []byte {
 	return raw[1 : len(raw)-1]
 }
 
-func (p place) named(obj []byte, name string) bool { return string(p.name(obj)) == name }
+func (p span) named(obj []byte, name string) bool { return string(p.name(obj)) == name }

@@ -10,37 +10,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pipe is our end of a pipe that no other process has a hold on, so that none can
-// make it block. It is read, and a [Writer] writes it, by system calls that Go's
-// scheduler is not told of: telling it wakes the thread that watches over system
-// calls, which costs a small message more than all that is done with it here.
+// Pipe is an end of a pipe that no other process shares, so that no other process can
+// make it block. Read and a [Writer] use raw system calls, of which Go's scheduler is
+// not notified: the notification wakes the sysmon thread, which costs a small message
+// more than all other work on it.
 //
-// The scheduler cannot take the processor from such a call, so it must never wait.
-// The file's Fd must not be called, which would make it block.
+// The scheduler cannot preempt a raw system call, so it must never block. The file's
+// Fd must not be called, since that makes the file block.
 //
-// Measured: by calls that the scheduler knows, the p50 at 1 KB is 1.10 times as long
-// (quartiles 1.04 and 1.22), 1.06 times if only the writes are such.
+// Measured: with ordinary system calls the p50 at 1 KB is 1.10 times as long
+// (quartiles 1.04 and 1.22), 1.06 times if only the writes are ordinary.
 type Pipe struct {
 	*os.File
-	in *direct // nil: read as a file
+	in *direct // nil if the file is read in the ordinary way
 }
 
-// NewPipe returns file as a Pipe. What cannot be read without waiting remains an
-// ordinary file.
+// NewPipe returns file as a Pipe. A file that cannot be read without blocking is read
+// in the ordinary way.
 func NewPipe(file *os.File) *Pipe {
 	p := &Pipe{File: file}
-	if !checking {
+	if !raceEnabled {
 		p.in = newDirect(file, rawCall(syscall.SYS_READ), true)
 	}
 	return p
 }
 
-// reopen opens the pipe that file is one end of once more, which makes an end that
-// is ours alone of one that others may share, such as a standard stream. nil if
-// file is no pipe, or cannot be opened again.
+// reopen opens the same end of file's pipe again, as a descriptor that no other process
+// shares; a standard stream is often shared. It returns nil if file is not a pipe or
+// cannot be reopened.
 func reopen(file *os.File) *Pipe {
 	info, err := file.Stat()
-	if err != nil || info.Mode()&os.ModeNamedPipe == 0 || checking {
+	if err != nil || info.Mode()&os.ModeNamedPipe == 0 || raceEnabled {
 		return nil
 	}
 	conn, err := file.SyscallConn()
@@ -75,18 +75,18 @@ func (p *Pipe) Read(b []byte) (int, error) {
 	}
 }
 
-// direct reads or writes a file by system calls that do not wait. One goroutine
-// uses it at a time.
+// direct reads or writes a file with non-blocking system calls. It is not safe for
+// concurrent use.
 type direct struct {
 	conn    syscall.RawConn
 	call    func(fd uintptr, p []byte) (int, error) // the system call
-	reads   bool                                    // else it writes
-	attempt func(fd uintptr) bool                   // made once: a closure for each call would be an allocation for each message
-	rest    []byte                                  // not yet read into, or not yet written
+	reads   bool                                    // false if it writes
+	attempt func(fd uintptr) bool                   // the method value try, which would be an allocation for each message
+	rest    []byte                                  // unread or unwritten part of the caller's slice
 	err     error                                   // of the last attempt
 }
 
-// newDirect returns nil if the runtime does not wait for file, or its calls may.
+// newDirect returns nil if the runtime cannot poll file, or its system calls may block.
 func newDirect(file *os.File, call func(fd uintptr, p []byte) (int, error), reads bool) *direct {
 	if !pollable(file) {
 		return nil
@@ -95,14 +95,14 @@ func newDirect(file *os.File, call func(fd uintptr, p []byte) (int, error), read
 	if err != nil {
 		return nil
 	}
-	// A file that the runtime can wait for blocks nevertheless after a call of
-	// its Fd, or if another process that shares it has said so.
+	// A file that the runtime can poll may still be in blocking mode, after a call of
+	// its Fd or because another process that shares it has set that mode.
 	flags := 0
 	controlErr := conn.Control(func(fd uintptr) {
-		// In a pipe of the usual 64 KiB a longer line takes a change between the
-		// processes for each, and the queue. Where the user may have no more (Linux
-		// grants 64 MiB for all pipes), it stays as it is. Measured: without it the p50
-		// at 100 KB is 1.24 times as long (1.11 and 1.41).
+		// With the default pipe size of 64 KiB, a longer line takes a context switch for
+		// each 64 KiB, and the queue. If the user's limit is reached (64 MiB for all
+		// pipes on Linux), the size stays as it is. Measured: without this the p50 at
+		// 100 KB is 1.24 times as long (1.11 and 1.41).
 		_, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, readSize)
 		flags, err = unix.FcntlInt(fd, unix.F_GETFL, 0)
 	})
@@ -114,22 +114,21 @@ func newDirect(file *os.File, call func(fd uintptr, p []byte) (int, error), read
 	return d
 }
 
-// newDirectWriter returns nil if file can only be written by waiting for the peer.
-// alone says that no other process has a hold on it.
-func newDirectWriter(file *os.File, alone bool) *direct {
+// newDirectWriter returns nil if writes to file may block. exclusive means that no
+// other process shares the file.
+func newDirectWriter(file *os.File, exclusive bool) *direct {
 	call := func(fd uintptr, p []byte) (int, error) { return syscall.Write(int(fd), p) }
-	if alone && !checking {
+	if exclusive && !raceEnabled {
 		call = rawCall(syscall.SYS_WRITE)
 	}
 	return newDirect(file, call, false)
 }
 
-// interruptible says whether closing file ends a write that waits for the peer;
-// d is its direct.
+// interruptible reports whether closing file unblocks a write to it; d is its direct.
 func interruptible(_ *os.File, d *direct) bool { return d != nil }
 
-// do reads into p, waiting until there is something to read, or writes as much
-// of p as the file takes without waiting.
+// do reads into p, and blocks until there is something to read; or it writes as much
+// of p as the file accepts without blocking.
 func (d *direct) do(p []byte) (int, error) {
 	d.rest, d.err = p, nil
 	var err error
@@ -146,7 +145,8 @@ func (d *direct) do(p []byte) (int, error) {
 	return n, err
 }
 
-// try is false where the runtime is to wait until there is something to read.
+// try makes the system call. It returns false if the runtime must wait until the file
+// is readable, as [syscall.RawConn] specifies.
 func (d *direct) try(fd uintptr) bool {
 	for len(d.rest) > 0 {
 		n, err := d.call(fd, d.rest)
@@ -166,7 +166,7 @@ func (d *direct) try(fd uintptr) bool {
 	return true
 }
 
-// rawCall is the system call of that number, without the scheduler's knowledge.
+// rawCall returns the system call with that number, made without notifying the scheduler.
 func rawCall(number uintptr) func(fd uintptr, p []byte) (int, error) {
 	return func(fd uintptr, p []byte) (int, error) {
 		n, _, errno := syscall.RawSyscall(number, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))

@@ -4,22 +4,22 @@ package jsonrpc
 
 import "os"
 
-// Pipe is our end of a pipe that no other process has a hold on. Only Linux makes
-// use of that.
+// Pipe is an end of a pipe that no other process shares. Only on Linux does it differ
+// from a file.
 type Pipe struct{ *os.File }
 
 // NewPipe returns file as a Pipe.
 func NewPipe(file *os.File) *Pipe { return &Pipe{file} }
 
-// reopen would open a pipe once more; nil, it cannot.
+// reopen returns nil: only Linux can reopen a pipe.
 func reopen(*os.File) *Pipe { return nil }
 
-// direct is only for Linux: elsewhere all goes through the Writer's goroutine.
+// direct exists only on Linux; elsewhere the Writer's goroutine makes all writes.
 type direct struct{}
 
 func newDirectWriter(*os.File, bool) *direct { return nil }
 
-// interruptible says whether closing file ends a write that waits for the peer.
+// interruptible reports whether closing file unblocks a write to it.
 func interruptible(file *os.File, _ *direct) bool { return pollable(file) }
 
 func (*direct) do([]byte) (int, error) { return 0, nil }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// At is the value that a JSON pointer (RFC 6901) leads to, as it was written; nil
-// if there is none. "" is the whole value.
+// At returns the raw value that a JSON pointer (RFC 6901) refers to, or nil if there
+// is none. The pointer "" refers to the whole value.
 func At(value []byte, pointer string) []byte {
 	for token := range PointerTokens(pointer) {
 		switch {
@@ -25,8 +25,8 @@ func At(value []byte, pointer string) []byte {
 	return value
 }
 
-// element is the item of an array at the index that a token of a pointer is: digits
-// without a zero in front.
+// element returns the element of an array at the index that a pointer's token gives, in
+// decimal digits without leading zeros; nil if there is none.
 func element(array []byte, token string) []byte {
 	index, err := strconv.ParseUint(token, 10, 31)
 	if err != nil || strconv.FormatUint(index, 10) != token {
@@ -70,7 +70,7 @@ func ValidPointer(text string) bool {
 	return true
 }
 
-// PointerToken escapes the name of a member, or an index, for a pointer.
+// PointerToken escapes a member's name or an index for use in a pointer.
 func PointerToken(name string) string { return escaper.Replace(name) }
 
 var (

@@ -2,4 +2,4 @@
 
 package jsonrpc
 
-const checking = false
+const raceEnabled = false

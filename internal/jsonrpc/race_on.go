@@ -2,7 +2,6 @@
 
 package jsonrpc
 
-// checking is on under the race detector, and so in all tests. What has been
-// released is overwritten then, so that a reader of it is found out, and pipes are
-// read and written by system calls that the detector knows.
-const checking = true
+// raceEnabled is set under the race detector. Released buffers are then overwritten, to
+// expose a use after release, and pipes use system calls that the detector instruments.
+const raceEnabled = true

@@ -9,41 +9,40 @@ import (
 )
 
 const (
-	readSize = 256 << 10 // bytes read at a time; what a pipe to or from a process of ours holds on Linux
-	longSize = 64 << 10  // bytes read at a time once a line was long
-	keepSize = 2 << 20   // bytes; the largest buffer that is made ready for a long line
-	headSize = 4 << 10   // bytes of the beginning of a line that is too long
-	tailSize = 256       // bytes of its end
+	readSize = 256 << 10 // bytes per read; also the size of pipes to our processes on Linux
+	longSize = 64 << 10  // bytes per read of a short reader after its first long line
+	keepSize = 2 << 20   // bytes; largest buffer that is allocated in advance for a long line
+	headSize = 4 << 10   // bytes kept of the beginning of a line that is too long
+	tailSize = 256       // bytes kept of its end
 )
 
-// Reader splits a byte stream into lines, one message a line. A line ends in LF
-// or CRLF; empty ones are skipped.
+// Reader splits a byte stream into lines, one message per line. A line ends in LF
+// or CRLF.
 type Reader struct {
 	in   *bufio.Reader
-	max  int   // bytes of a line without its end
-	long int   // bytes of the last line of more than readSize, up to keepSize
-	pool *pool // of lines; nil: each has memory of its own
-	err  error // why there are no more lines
+	max  int   // bytes of a line without its end; zero means no limit
+	long int   // bytes of the last line of more than readSize, at most keepSize
+	pool *pool // nil if every line is newly allocated
+	err  error // why the stream ended
 }
 
-// NewReader returns a Reader of the lines in r of up to max bytes; zero is no
+// NewReader returns a Reader of the lines in r of up to max bytes; zero means no
 // limit.
 func NewReader(r io.Reader, max int) *Reader {
 	return &Reader{in: bufio.NewReaderSize(r, readSize), max: max, pool: new(pool)}
 }
 
-// NewShortReader is [NewReader] for a stream of few lines: it reads little at a time, and
-// a line is kept or left to the garbage collector.
+// NewShortReader is like [NewReader] for a stream of few lines: it has a small read
+// buffer and does not pool lines.
 func NewShortReader(r io.Reader, max int) *Reader {
 	return &Reader{in: bufio.NewReader(r), max: max}
 }
 
-// Next returns the next line without its end; the slice is the caller's to keep.
+// Next returns a copy of the next line that is not empty, without its end.
 //
-// After the last whole line it returns io.EOF, or io.ErrUnexpectedEOF if the
-// stream ended inside a line, which is dropped. A line beyond the limit
-// is a *[LineTooLong] once it has gone by, whatever its length; the next call goes
-// on behind it.
+// After the last complete line it returns io.EOF, or io.ErrUnexpectedEOF if the
+// stream ended inside a line, which is dropped. If a line exceeds the limit, Next
+// skips all of it and returns a *[LineTooLong]; the next call returns the line after it.
 func (r *Reader) Next() ([]byte, error) {
 	b, err := r.Borrow()
 	if err != nil {
@@ -54,8 +53,8 @@ func (r *Reader) Next() ([]byte, error) {
 	return line, nil
 }
 
-// Borrow is [Reader.Next] for a caller that gives the line back with
-// [Buffer.Release].
+// Borrow is like [Reader.Next] but returns the line in a pooled buffer, which the
+// caller releases with [Buffer.Release].
 func (r *Reader) Borrow() (*Buffer, error) {
 	for {
 		b, err := r.Line()
@@ -66,7 +65,7 @@ func (r *Reader) Borrow() (*Buffer, error) {
 	}
 }
 
-// Line is [Reader.Borrow] for a caller that wants empty lines too.
+// Line is like [Reader.Borrow] but returns empty lines too.
 func (r *Reader) Line() (*Buffer, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -76,11 +75,11 @@ func (r *Reader) Line() (*Buffer, error) {
 		chunk, err := r.in.ReadSlice('\n')
 		room := len(chunk)
 		if b == nil && err == bufio.ErrBufferFull {
-			room = max(room, r.long) // long lines are often alike
+			room = max(room, r.long) // long lines are often of similar length
 		}
 		b = r.pool.grow(b, room)
 		b.Line = append(b.Line, chunk...)
-		line := withoutEnd(b.Line)
+		line := trimEOL(b.Line)
 		switch {
 		case r.max > 0 && len(line) > r.max:
 			long := r.tooLong(bytes.TrimSuffix(b.Line, []byte("\n")), err)
@@ -97,25 +96,26 @@ func (r *Reader) Line() (*Buffer, error) {
 			b.Release()
 			return nil, r.err
 		case r.in.Size() < longSize:
-			r.in = bufio.NewReaderSize(r.in, longSize) // the other has nothing left
+			r.in = bufio.NewReaderSize(r.in, longSize) // the old buffer is empty
 		}
 	}
 }
 
-// withoutEnd returns line without the LF or CRLF that it ends in.
-func withoutEnd(line []byte) []byte {
+// trimEOL returns line without its trailing LF or CRLF.
+func trimEOL(line []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 }
 
-// end notes the error that ended the stream, inside a line or not.
+// end records the error that ended the stream; inside reports whether it ended inside
+// a line.
 func (r *Reader) end(err error, inside bool) {
 	if r.err = err; err == io.EOF && inside {
 		r.err = io.ErrUnexpectedEOF
 	}
 }
 
-// tooLong reads to the end of the line that begins so. err is nil if that is all
-// of it.
+// tooLong skips the rest of a line that begins with the given bytes. err is the result
+// of their read, nil if the line is complete.
 func (r *Reader) tooLong(line []byte, err error) *LineTooLong {
 	long := &LineTooLong{Limit: r.max, Head: bytes.Clone(line[:min(len(line), headSize)])}
 	tail := bytes.Clone(last(line))
@@ -128,26 +128,26 @@ func (r *Reader) tooLong(line []byte, err error) *LineTooLong {
 		r.end(err, true)
 		return long
 	}
-	long.Tail = withoutEnd(tail)
+	long.Tail = trimEOL(tail)
 	return long
 }
 
 func last(b []byte) []byte { return b[max(0, len(b)-tailSize):] }
 
-// LineTooLong is the error of a line beyond the limit.
+// LineTooLong is the error for a line that exceeds the limit.
 type LineTooLong struct {
 	Limit int    // bytes
-	Head  []byte // the first 4 KiB of the line
-	Tail  []byte // its last 256 bytes or few less; none of a line that the stream's end cut short
+	Head  []byte // first 4 KiB of the line
+	Tail  []byte // last 256 bytes, less the line end; nil if the stream ended inside the line
 }
 
-// ID finds the id of a message that is too long, nil if it cannot be told. Some
-// write it first, some last.
+// ID returns the id of the message in the line, or nil if it is neither in Head nor the
+// last member in Tail.
 func (e *LineTooLong) ID() []byte {
 	if id := salvageID(e.Head); id != nil {
 		return id
 	}
-	return lastID(e.Tail)
+	return trailingID(e.Tail)
 }
 
 func (e *LineTooLong) Error() string {

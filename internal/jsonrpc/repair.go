@@ -7,36 +7,37 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// Repair returns b with U+FFFD in place of every sequence of bytes that is no UTF-8,
-// nil if there is none. It replaces as browsers, Node and Python do (the WHATWG
-// decoder), so that a text reads as it would without us. What remains is the same
-// JSON: a byte that means something to JSON is never part of such a sequence.
+// Repair returns b with U+FFFD in place of every invalid UTF-8 sequence, or nil if b is
+// valid. It replaces as the WHATWG decoder of browsers, Node and Python does, so that a
+// client reads the same text as without the proxy. The JSON structure stays the same: an
+// invalid sequence never contains a byte that is significant in JSON.
 func Repair(b []byte) []byte {
 	if utf8.Valid(b) {
 		return nil
 	}
 	repaired, err := unicode.UTF8.NewDecoder().Bytes(b)
 	if err != nil {
-		return nil // it never fails, whatever it reads
+		return nil // unreachable: the decoder never fails
 	}
 	return repaired
 }
 
-// salvageID finds the id in head, the beginning of a message that is broken, cut
-// or too long; nil if it cannot be told. It is never that of a nested object.
+// salvageID returns the id in head, the beginning of a message that is malformed,
+// truncated or too long; nil if it cannot be determined. It never returns the id of a
+// nested object.
 //
-// What breaks a message is most often a tool's text with wrong UTF-8, a raw tab or a bad
-// escape in it, so strings may hold anything.
+// Most malformed messages have invalid UTF-8, a raw tab or a bad escape in a tool's
+// text, so salvageID accepts any bytes in strings.
 func salvageID(head []byte) []byte {
 	var id []byte
 	for p, ok := firstMember(head); ok; p, ok = nextMember(head, p) {
-		behind := space(head, p.valueEnd)
-		if behind == len(head) || head[behind] != ',' && head[behind] != '}' {
-			break // 12 may be the beginning of 123
+		next := space(head, p.valueEnd)
+		if next == len(head) || head[next] != ',' && head[next] != '}' {
+			break // in a truncated text, 12 may be the beginning of 123
 		}
 		if p.named(head, "id") {
 			if id != nil {
-				return nil // of two ids it cannot be told which is meant
+				return nil // a repeated id is ambiguous
 			}
 			id = p.of(head)
 		}
@@ -47,10 +48,9 @@ func salvageID(head []byte) []byte {
 	return id
 }
 
-// lastID finds the id in the end of a message of which it is the last member, nil if it
-// cannot be told. What stands right before the last brace belongs to no nested
-// object.
-func lastID(tail []byte) []byte {
+// trailingID returns the id in the tail of a message if id is the last member, else nil.
+// The member right before the last brace cannot belong to a nested object.
+func trailingID(tail []byte) []byte {
 	body, ok := bytes.CutSuffix(bytes.TrimRight(tail, " \t\r"), []byte("}"))
 	at := bytes.LastIndex(body, []byte(`"id"`))
 	if !ok || at < 0 {

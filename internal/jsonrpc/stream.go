@@ -5,10 +5,10 @@ import (
 	"os"
 )
 
-// OpenStream returns a standard stream as one that no goroutine holds a thread for, to be
-// closed apart from file. Other processes may share that: a pipe is opened once more where
-// the system can, so that nothing they do makes it block. A terminal, or a file on disk, is
-// returned as it is.
+// OpenStream returns a standard stream as a stream that the runtime polls, so that no
+// goroutine blocks a thread on it. The stream and file are closed separately. Other
+// processes may share file, so a pipe is reopened where the system can: they cannot then
+// make it block. A terminal or a file on disk is returned as it is.
 func OpenStream(file *os.File) (io.ReadWriteCloser, error) {
 	if own := reopen(file); own != nil {
 		return own, nil

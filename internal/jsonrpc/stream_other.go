@@ -4,5 +4,5 @@ package jsonrpc
 
 import "os"
 
-// nonblocking returns f as it is: only Unix has descriptors that the runtime polls.
+// nonblocking returns f: the runtime polls descriptors only on Unix.
 func nonblocking(f *os.File) (*os.File, error) { return f, nil }

@@ -8,10 +8,10 @@ import (
 	"syscall"
 )
 
-// nonblocking returns f as a descriptor that the runtime polls. A goroutine in
-// a blocking read can hold up a stop of the world for a minute (Go 1.26), and
-// a blocking write would hold up its sender. A terminal or a file is left
-// alone: others share its flags, and it is no client.
+// nonblocking returns f as a descriptor that the runtime polls. A goroutine in a
+// blocking read can delay the garbage collector's stop-the-world by a minute (Go 1.26),
+// and a blocking write would delay its sender. A terminal or a file on disk is returned
+// unchanged: other processes share its flags, and it is not a client.
 func nonblocking(f *os.File) (*os.File, error) {
 	info, err := f.Stat()
 	if err != nil {

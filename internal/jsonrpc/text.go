@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// String decodes a JSON string as written, with its quotes; false if v is none.
-// Half a surrogate pair becomes U+FFFD.
+// String decodes v, a JSON string with its quotes; false if v is not a string. Half a
+// surrogate pair becomes U+FFFD.
 func String(v []byte) (string, bool) {
 	if len(v) == 0 || v[0] != '"' || scanString(v, 0) != len(v) {
 		return "", false
@@ -14,31 +14,31 @@ func String(v []byte) (string, bool) {
 	return unquote(v), true
 }
 
-// unquote is what v, a valid string, stands for.
+// unquote decodes v, a valid JSON string.
 func unquote(v []byte) string {
 	if !escaped(v) {
 		return string(v[1 : len(v)-1])
 	}
 	var text string
-	_ = json.Unmarshal(v, &text) // it is valid
+	_ = json.Unmarshal(v, &text) // cannot fail: v is valid
 	return text
 }
 
-// escaped reports whether a string holds escapes.
+// escaped reports whether a JSON string contains escapes.
 func escaped(v []byte) bool { return bytes.IndexByte(v, '\\') >= 0 }
 
-// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD; HTML is
-// left alone. U+2028 and U+2029 are escaped, because Node's readline takes them
-// for line ends.
+// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD. HTML is not
+// escaped. U+2028 and U+2029 are escaped, because Node's readline treats them as line
+// ends.
 func AppendString(dst []byte, s string) []byte {
 	if plain(s) {
 		return append(append(append(dst, '"'), s...), '"')
 	}
-	return append(dst, Marshal(string([]rune(s)))...) // which has U+FFFD where s is invalid
+	return append(dst, Marshal(string([]rune(s)))...) // []rune has U+FFFD where s is invalid
 }
 
-// Marshal is v as JSON on one line, with <, > and & as they are. It panics if there is no
-// JSON of v, which there is of strings, numbers, and structs, maps and slices of them.
+// Marshal returns v as JSON on one line, without HTML escapes. It panics if v cannot be
+// marshaled; strings, finite numbers, and structs, slices and string-keyed maps of them can.
 func Marshal(v any) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -49,7 +49,7 @@ func Marshal(v any) []byte {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
 
-// plain reports whether a string is written as it is: most names are.
+// plain reports whether s needs no escapes, as most names do not.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c >= 0x80 || c == '"' || c == '\\' {
@@ -59,8 +59,8 @@ func plain(s string) bool {
 	return true
 }
 
-// Flatten makes one line of b, a parsed message, in place: CR and LF become
-// spaces. In valid JSON they are white space between tokens and nothing else.
+// Flatten turns b, valid JSON, into one line in place by replacing CR and LF with
+// spaces. In valid JSON they occur only as white space between tokens.
 func Flatten(b []byte) {
 	for _, c := range []byte("\r\n") {
 		for rest := b; ; {

@@ -10,41 +10,41 @@ import (
 	"time"
 )
 
-// joinSize (bytes) is how much short lines are joined to before they are written,
-// and the length beyond which a line is not copied for the sake of its line end.
-const joinSize = 32 << 10
+// batchSize (bytes) is the size up to which short queued lines are joined into one
+// write, and the length above which a line is not copied to append its line end.
+const batchSize = 32 << 10
 
-// Writer writes lines to a peer in the order of Send, from any goroutine, and
-// never makes its callers wait for a peer that does not read.
+// Writer writes lines to a peer in the order of Send, from any goroutine. Its callers
+// never block on a peer that does not read.
 //
-// Where nothing is queued, Send writes by itself if it can do so without blocking
-// (pipes and sockets on Linux): the common message costs one system call and no
-// change of goroutine. What the peer does not take at once is left to a goroutine
-// that lives as long as something is queued. The queue has no limit of its own:
-// see [Writer.Drain]. Measured: with all left to the goroutine the p50 at 1 KB is
-// 1.15 times as long (quartiles 1.07 and 1.24), a call takes twice the processor time,
-// and with 32 at once there are 0.92 times the calls per second.
+// If nothing is queued and w can be written without blocking (pipes and sockets on
+// Linux), Send writes the line itself, so that the common message costs one system call
+// and no goroutine switch. A goroutine writes the rest that the peer does not accept at
+// once, and exits when the queue is empty. The queue is unbounded: see [Writer.Drain].
+// Measured: with all writes in the goroutine the p50 at 1 KB is 1.15 times as long
+// (quartiles 1.07 and 1.24), a call takes twice the CPU time, and 32 concurrent callers
+// make 0.92 times the calls per second.
 type Writer struct {
 	w      io.Writer
 	direct *direct      // nil if w cannot be written without blocking
 	close  func() error // closes w, once
-	stuck  bool         // closing w does not end a write that waits for the peer
+	stuck  bool         // closing w does not unblock a write
 	run    sync.WaitGroup
 
 	mu     sync.Mutex
-	busy   bool          // a caller or the goroutine writes to w
-	buffer []byte        // what a caller writes by itself; its own while it is busy
-	queue  []*Buffer     // pieces that wait: a long line, or short ones joined, with their line ends
+	busy   bool          // a caller or the goroutine is writing to w
+	buffer []byte        // scratch space of the caller that writes; guarded by busy
+	queue  []*Buffer     // pieces to write: a long line, or short lines joined, with line ends
 	pool   pool          // of pieces
-	queued atomic.Int64  // bytes that wait or are being written by the goroutine; changed with the mutex held
-	fewer  chan struct{} // closed when queued has become less; nil: nothing waits for it
-	err    error         // why nothing is written any more
-	ended  chan struct{} // closed with err
+	queued atomic.Int64  // bytes in queue or being written by the goroutine; changed with mu held
+	fewer  chan struct{} // closed when queued decreases; nil if no Drain waits
+	err    error         // why the Writer ended
+	ended  chan struct{} // closed when err is set
 }
 
-// NewWriter returns a Writer to w. It owns w from now on: w is not written to by
-// others, and Close closes it if it is an [io.Closer]. A file's Fd must not be called
-// any more, since that could make its writes block.
+// NewWriter returns a Writer to w and takes ownership of w: no other code may write to
+// it, and Close closes it if it is an [io.Closer]. A file's Fd must not be called
+// afterwards, since that could make its writes block.
 func NewWriter(w io.Writer) *Writer {
 	out := &Writer{w: w, ended: make(chan struct{})}
 	out.close = sync.OnceValue(func() error {
@@ -54,27 +54,27 @@ func NewWriter(w io.Writer) *Writer {
 		return nil
 	})
 	file, _ := w.(*os.File)
-	pipe, alone := w.(*Pipe)
-	if alone {
+	pipe, exclusive := w.(*Pipe)
+	if exclusive {
 		file = pipe.File
 	}
 	if file != nil {
-		out.direct = newDirectWriter(file, alone)
+		out.direct = newDirectWriter(file, exclusive)
 		out.stuck = !interruptible(file, out.direct)
 	}
 	return out
 }
 
-// pollable says whether the runtime waits for the file instead of a thread in a
-// system call: only then does it have deadlines.
+// pollable reports whether the runtime polls the file, so that I/O on it does not block
+// a thread. Only such files support deadlines.
 func pollable(file *os.File) bool { return file.SetWriteDeadline(time.Time{}) == nil }
 
-// Send writes line, which must hold no LF, and a line end. The line is the
-// caller's again when Send returns: what the peer does not take is copied.
+// Send writes line, which must not contain LF, and a line end. Send does not retain
+// line: it copies the part that the peer does not accept at once.
 //
-// The error is the one that ended the Writer, [os.ErrClosed] after Close; the
-// peer has not got the whole line then. Without an error the line may still be
-// lost with the peer.
+// On error, the peer has not received the whole line. The error is the one that ended
+// the Writer, [os.ErrClosed] after Close. A nil error does not mean that the peer has
+// received the line.
 func (w *Writer) Send(line []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,7 +96,7 @@ func (w *Writer) Send(line []byte) error {
 	if err != nil {
 		w.endLocked(err)
 	}
-	if n <= len(line) { // something of it is left
+	if n <= len(line) { // a part was not written
 		if w.err != nil {
 			return w.err
 		}
@@ -107,10 +107,10 @@ func (w *Writer) Send(line []byte) error {
 	return nil
 }
 
-// sendDirect writes as much of line and its line end as w takes at once.
+// sendDirect writes as much of line and its line end as w accepts without blocking.
 func (w *Writer) sendDirect(line []byte) (n int, err error) {
 	w.buffer = w.buffer[:0]
-	if len(line) > joinSize {
+	if len(line) > batchSize {
 		// A second system call is cheaper than a copy.
 		if n, err = w.direct.do(line); n < len(line) || err != nil {
 			return n, err
@@ -123,10 +123,10 @@ func (w *Writer) sendDirect(line []byte) (n int, err error) {
 	return n + more, err
 }
 
-// queueLocked puts a copy of line at the end of what waits.
+// queueLocked appends a copy of line to the queue.
 func (w *Writer) queueLocked(line []byte) {
 	w.queued.Add(int64(len(line) + 1))
-	if last := len(w.queue) - 1; last >= 0 && len(w.queue[last].Line)+len(line) < joinSize {
+	if last := len(w.queue) - 1; last >= 0 && len(w.queue[last].Line)+len(line) < batchSize {
 		piece := w.queue[last]
 		piece.Line = append(append(piece.Line, line...), '\n')
 		return
@@ -134,14 +134,14 @@ func (w *Writer) queueLocked(line []byte) {
 	w.queue = append(w.queue, w.piece(line))
 }
 
-// piece is a copy of line and a line end, with room for short lines behind it.
+// piece returns a copy of line with a line end, and room for short lines after it.
 func (w *Writer) piece(line []byte) *Buffer {
-	b := w.pool.get(max(len(line)+1, joinSize))
+	b := w.pool.get(max(len(line)+1, batchSize))
 	b.Line = append(append(b.Line, line...), '\n')
 	return b
 }
 
-// drainLocked has a goroutine write what is queued.
+// drainLocked starts the goroutine that writes the queue, unless a write is under way.
 func (w *Writer) drainLocked() {
 	if !w.busy && len(w.queue) > 0 {
 		w.busy = true
@@ -149,7 +149,7 @@ func (w *Writer) drainLocked() {
 	}
 }
 
-// drain writes until nothing is queued, or the Writer has ended.
+// drain writes until the queue is empty or the Writer has ended.
 func (w *Writer) drain() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,7 +175,7 @@ func (w *Writer) drain() {
 	w.busy = false
 }
 
-// endLocked drops what is queued; nothing is written any more.
+// endLocked records why the Writer ended and drops the queue.
 func (w *Writer) endLocked(err error) {
 	if w.err == nil {
 		w.err = err
@@ -186,6 +186,7 @@ func (w *Writer) endLocked(err error) {
 	w.wakeLocked()
 }
 
+// wakeLocked wakes all goroutines in Drain.
 func (w *Writer) wakeLocked() {
 	if w.fewer != nil {
 		close(w.fewer)
@@ -193,13 +194,13 @@ func (w *Writer) wakeLocked() {
 	}
 }
 
-// Queued returns how many bytes wait for the peer to read.
+// Queued returns the number of bytes that the peer has not accepted yet.
 func (w *Writer) Queued() int { return int(w.queued.Load()) }
 
-// Drain waits until no more than limit bytes are queued; with a limit of 0, until
-// everything that was sent is written. The error is ctx's, or the one that ended
-// the Writer. A reader of the peer's requests drains before each of them, so that
-// no more is taken from a peer that asks without reading.
+// Drain blocks until at most limit bytes are queued; with a limit of 0, until
+// everything sent is written. It returns ctx's error or the one that ended the Writer.
+// The goroutine that reads the peer's requests calls Drain before each, so that a peer
+// which sends requests without reading responses is not served further.
 func (w *Writer) Drain(ctx context.Context, limit int) error {
 	for {
 		w.mu.Lock()
@@ -220,17 +221,17 @@ func (w *Writer) Drain(ctx context.Context, limit int) error {
 	}
 }
 
-// Ended returns a channel that is closed when nothing is written any more: the
-// peer has closed its end, or Close was called.
+// Ended returns a channel that is closed when the Writer ends: a write failed, as when
+// the peer has closed its end, or Close was called.
 func (w *Writer) Ended() <-chan struct{} { return w.ended }
 
-// Close drops what is queued, closes the underlying writer if it is an
-// [io.Closer], which also ends a write that waits for the peer, and returns when
-// the Writer's goroutine has ended. The peer may be left with half a line: Drain
-// first, with a deadline. Close may be called more than once.
+// Close drops the queue, closes the underlying writer if it is an [io.Closer], which
+// also unblocks a write, and returns when the Writer's goroutine has exited. The peer
+// may have received half a line: call Drain first, with a deadline. Close may be called
+// more than once.
 //
-// It does not wait for a write to a file that cannot be interrupted, such as a
-// terminal or a pipe in blocking mode.
+// Close does not wait for a write that cannot be interrupted, such as one to a terminal
+// or to a pipe in blocking mode.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	w.endLocked(os.ErrClosed)
