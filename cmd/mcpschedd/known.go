@@ -94,7 +94,7 @@ func lastKnowns(upstreams []proxy.Upstream) []lastKnown {
 	all := make([]lastKnown, len(upstreams))
 	for i, u := range upstreams {
 		all[i].Upstream = u
-		if offer, err := u.Store.Known(); err == nil {
+		if offer, err := u.Store.LastOffer(); err == nil {
 			all[i].offer = offer
 		}
 	}

@@ -145,7 +145,7 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 	}
 	if r.URL == "" {
 		spec.Shared = spec.Shared || at.shares && recognised.Shareable && c.Positions[config.Key("upstreams", u.Name, "instances")] == 0
-		spec.Unasking = spec.Shared && at.shares // its clients differ in what they can be asked
+		spec.NoCapabilities = spec.Shared && at.shares // its clients differ in what they can be asked
 		spec.Command = upstream.Command{Path: r.Command, Args: r.Args, Dir: cmp.Or(r.Cwd, at.elsewhere), Env: at.environment(r.Env)}
 	} else {
 		spec.Header = make(http.Header)

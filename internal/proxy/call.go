@@ -181,14 +181,14 @@ type fetching struct {
 func (f *fetching) do() {
 	c := f.c
 	turn := c.turn // it may have another by the time that the store returns
-	w := &dedup.Waiter{Notify: f.forward, Sent: turn.Leave, Done: f.answered}
+	w := &dedup.Waiter{Notify: f.forward, Sent: turn.Release, Done: f.answered}
 	unsent := c.s.srv.store.Do(f.ctx, c.class.query, w, f.lead)
 	switch {
 	case f.leads:
 	case unsent:
 		turn.Follow(c.class.host)
 	default:
-		turn.Leave()
+		turn.Release()
 	}
 }
 
@@ -196,8 +196,8 @@ func (f *fetching) do() {
 func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
 	c := f.c
 	f.leads = true
-	c.turn = c.turn.Again() // held: its client may give up, and others wait for the flight
-	c.s.srv.running.Add(1)  // the flight may outlive its session
+	c.turn = c.turn.Reclaim() // held: its client may give up, and others wait for the flight
+	c.s.srv.running.Add(1)    // the flight may outlive its session
 	settle := func(o outcome) {
 		defer c.s.srv.running.Done()
 		f.own = o
@@ -256,7 +256,7 @@ func (f *fetching) answered(o dedup.Outcome) {
 
 // alone makes the call that another was to answer.
 func (f *fetching) alone() {
-	f.c.turn = f.c.turn.Again()
+	f.c.turn = f.c.turn.Reclaim()
 	f.c.send(f.ctx, f.req, f.done)
 }
 
@@ -357,8 +357,8 @@ var notSent = limit.Verdict{Failed: true}
 // settle ends a pending write with what is known of the outcome: what was not answered
 // may still be run, and a task goes on after the answer that names it.
 func (c *upstreamCall) settle(write *dedup.PendingWrite, answer upstream.Answer, err error) {
-	if c.seen != nil && answer.Requests > 0 {
-		c.s.srv.recorder.sent(c, answer.Requests)
+	if c.seen != nil && answer.Sends > 0 {
+		c.s.srv.recorder.sent(c, answer.Sends)
 	}
 	if err != nil && answer.Sent && !answer.Limited {
 		write.Doubt()
@@ -429,7 +429,7 @@ func (x *request) answer(o outcome) {
 // changed if it had been sent is not pending any more.
 func (c *upstreamCall) release() {
 	c.drop()
-	c.turn.Leave()
+	c.turn.Release()
 }
 
 // drop ends the pending write of a call that was not sent.

@@ -38,7 +38,7 @@ func TestUnasking(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {
 		for _, theirs := range []string{"handshake", "stateless"} {
 			up := child(t, mcptest.Options{Name: "one", Era: theirs})
-			up.Spec.Shared, up.Spec.Unasking = true, true
+			up.Spec.Shared, up.Spec.NoCapabilities = true, true
 			c := connect(t, start(t, options(up)), era)
 			c.call("echo", `{}`)
 			if seen := c.call("seen", ""); strings.Contains(seen, "elicitation") || strings.Contains(seen, "roots") {
@@ -47,7 +47,7 @@ func TestUnasking(t *testing.T) {
 		}
 	}
 	up := child(t, mcptest.Options{Name: "one"})
-	up.Spec.Shared, up.Spec.Unasking = true, true
+	up.Spec.Shared, up.Spec.NoCapabilities = true, true
 	c := connect(t, start(t, options(up)), handshake)
 	if told := c.call("ask", `{"asks":[{"method":"roots/list"}]}`); !strings.Contains(told, "-32601") {
 		t.Errorf("got %s from a server that asked, want its question refused", told)

@@ -258,7 +258,7 @@ func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.
 	c.late = l.prefetches.add(f)
 	req := &upstream.Request{
 		Method: "tools/call", Index: c.seen.traced(indexed(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
-		Token: true, Alone: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
+		Token: true, Isolated: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
 		Hop: &revision.Hop{Version: revision.Latest, Info: client.Info, Capabilities: client.Capabilities},
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			flight.Taint()

@@ -230,7 +230,7 @@ func serveEach(x *request, candidates []*leased, target []byte) {
 // askOf makes the request of one upstream of several.
 func (x *request) askOf(l *leased, target []byte) outcome {
 	x.bind(newCall(x, l, target))
-	defer x.call.turn.Leave()
+	defer x.call.turn.Release()
 	return waitFor(x.ask)
 }
 

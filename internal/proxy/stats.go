@@ -188,7 +188,7 @@ func (s *Server) standing(whole bool) record.Status {
 	config := s.figures.config(p)
 	out.Config, out.ConfigError = config.Path, config.Error
 	for _, m := range p.members {
-		u, at := m.reach(p), m.up.Standing()
+		u, at := m.reach(p), m.up.Health()
 		u.Name, u.State, u.Since, u.Restarts = m.Spec.Name, at.State, record.FormatTime(at.Since), at.Restarts
 		if at.State != "ready" {
 			u.Error = at.Error
@@ -228,7 +228,7 @@ func (s *Server) clients() []record.ClientStatus {
 // reach is what the tools of an upstream allow. It is remembered, for hundreds of tools take
 // a while.
 func (m *member) reach(p *policy) record.UpstreamStatus {
-	offer := m.up.Offered()
+	offer := m.up.LastOffer()
 	if known := m.reached.Load(); known != nil && known.offer == offer {
 		return known.UpstreamStatus
 	}

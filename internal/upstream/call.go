@@ -53,7 +53,7 @@ func (p *pending) wait() {
 		err = p.admit(until)
 	}
 	if err != nil {
-		p.fail(Answer{Requests: p.requests}, err)
+		p.fail(Answer{Sends: p.requests}, err)
 		return
 	}
 	c.send(p)
@@ -124,7 +124,7 @@ func (c *conn) send(p *pending) {
 		p.handed() // HTTP keeps no order between requests
 	}
 	if err := c.start(p); err != nil {
-		go p.failed(Answer{Requests: p.requests}, err)
+		go p.failed(Answer{Sends: p.requests}, err)
 	}
 }
 
@@ -170,7 +170,7 @@ func (p *pending) handed() {
 	if p.req.Sent != nil {
 		p.req.Sent()
 	}
-	p.turn.leave(true)
+	p.turn.release(true)
 }
 
 // finish tells the outcome of a request that waits for its answer no more: the answer, or
@@ -185,7 +185,7 @@ func (p *pending) finish(m jsonrpc.Message, err error) {
 	if a.Sent || errors.Is(err, errSessionLost) { // then it was read, though not run
 		p.requests++
 	}
-	a.Requests = p.requests
+	a.Sends = p.requests
 	switch {
 	case err == nil:
 		if !p.own && !p.c.served.Load() { // read first: a store would take the line from other processors
@@ -208,7 +208,7 @@ func (p *pending) failed(a Answer, err error) {
 		return
 	}
 	notRun := errors.Is(err, errClosed) || errors.Is(err, errSessionLost)
-	if !notRun || p.tries == sendings || p.req.Alone {
+	if !notRun || p.tries == sendings || p.req.Isolated {
 		var stderr []string
 		if p.c.ended() { // else one request failed, over HTTP
 			stderr = p.c.stderr()
@@ -230,6 +230,6 @@ func (p *pending) failed(a Answer, err error) {
 
 // fail tells that the request has failed, and gives up its place.
 func (p *pending) fail(a Answer, err error) {
-	p.turn.leave(true)
+	p.turn.release(true)
 	p.done(a, err)
 }

@@ -104,7 +104,7 @@ func (l *Lease) notify(method string, params []byte) {
 // request that the question is about, can change which one it is.
 func (in *instance) asker(c *conn, p *pending, method string) askFunc {
 	var ask askFunc
-	if l := in.attribute(c, p); l != nil && l.listener.Ask != nil && !in.up.spec.Unasking {
+	if l := in.attribute(c, p); l != nil && l.listener.Ask != nil && !in.up.spec.NoCapabilities {
 		ask = l.listener.Ask(method)
 	}
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {

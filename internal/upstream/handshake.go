@@ -32,7 +32,7 @@ func (s *Spec) forServer(c Client) Client {
 	if c.Info == nil {
 		c.Info = json.RawMessage(`{"name":"mcpschedd","version":"0"}`)
 	}
-	if c.Capabilities == nil || s.Unasking {
+	if c.Capabilities == nil || s.NoCapabilities {
 		c.Capabilities = noCapabilities
 	}
 	return c

@@ -159,7 +159,7 @@ type Store struct {
 
 // Known reads the offer that was kept last, whichever client it was made to; the
 // error wraps fs.ErrNotExist if none is kept.
-func (s Store) Known() (*Offer, error) {
+func (s Store) LastOffer() (*Offer, error) {
 	offers, err := s.load()
 	if err != nil {
 		return nil, err

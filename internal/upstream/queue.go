@@ -112,10 +112,10 @@ func (t Turn) Follow(host string) {
 	t.update(func(p *place) { p.reads, p.host, p.yields = true, host, true })
 }
 
-// Again returns the turn in which a request is sent after all that was to be answered
-// by another one: its own, if it still has that, which [Turn.Leave] does not give up any
+// Reclaim returns the turn in which a request is sent after all that was to be answered
+// by another one: its own, if it still has that, which [Turn.Release] does not give up any
 // more, else a new one. For the zero Turn it is the zero Turn.
-func (t Turn) Again() Turn {
+func (t Turn) Reclaim() Turn {
 	left := false
 	t.update(func(p *place) { left, p.held = p.left.Load(), true })
 	if left {
@@ -124,13 +124,13 @@ func (t Turn) Again() Turn {
 	return t
 }
 
-// Leave gives up the place, if no request is sent in it. It may be called again, and
+// Release gives up the place, if no request is sent in it. It may be called again, and
 // on the zero Turn.
-func (t Turn) Leave() { t.leave(false) }
+func (t Turn) Release() { t.release(false) }
 
 // leave gives up the place, one that is held only for the request that is sent in it. The
 // end of a call leaves the place that its sending has left.
-func (t Turn) leave(sent bool) {
+func (t Turn) release(sent bool) {
 	if t.place == nil || t.left.Load() {
 		return
 	}

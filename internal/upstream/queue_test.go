@@ -245,13 +245,13 @@ func TestTurns(t *testing.T) {
 	if may(third.ask(read("b"))) {
 		t.Error("a read passes one that waits for its host no more")
 	}
-	third.Leave()
-	first.Leave()
-	first.Leave()
+	third.Release()
+	first.Release()
+	first.Release()
 	if !may(second.ask(read("a"))) || may(fourth.ask(write)) {
 		t.Error("not the second is next")
 	}
-	second.Leave()
+	second.Release()
 	if !may(fourth.ask(write)) || !may(Turn{}.ask(write)) {
 		t.Error("the last has to wait, or what has no place in line")
 	}
@@ -268,20 +268,20 @@ func TestFollow(t *testing.T) {
 	if now(second.ask(read)) || !now(third.ask(&Request{Reads: true, Host: "b"})) {
 		t.Error("reads of another host, and only those, are to be sent meanwhile")
 	}
-	third.Leave()
-	again := first.Again()
-	first.Leave() // what it waited for is sent too late
+	third.Release()
+	again := first.Reclaim()
+	first.Release() // what it waited for is sent too late
 	if again != first || now(second.ask(read)) || !now(again.ask(read)) {
 		t.Error("it has lost its place")
 	}
-	again.leave(true)
+	again.release(true)
 	second.Follow("a")
-	second.Leave()
+	second.Release()
 	behind := q.take()
-	if again = second.Again(); again == second || !now(behind.ask(read)) || now(again.ask(read)) {
+	if again = second.Reclaim(); again == second || !now(behind.ask(read)) || now(again.ask(read)) {
 		t.Error("what has left its place is not the last in line")
 	}
-	if (Turn{}).Again() != (Turn{}) {
+	if (Turn{}).Reclaim() != (Turn{}) {
 		t.Error("what stands in no line has a place")
 	}
 }

@@ -40,7 +40,7 @@ type Request struct {
 	Sent func()
 	// Alone says that a refusal concerns this request only: it does not count as one of
 	// the credentials or of the session, and the request is not sent again.
-	Alone bool
+	Isolated bool
 	// Timeout without an answer, restarted by progress; 0 is none. It also bounds the
 	// wait of a request with a turn to be sent to a server that is there, and counts
 	// anew from when it is.
@@ -58,7 +58,7 @@ type Answer struct {
 	jsonrpc.Message        // as it came, with a Result or an Error; a caller that writes it on may give its Buffer back
 	Stateless       bool   // it came over a hop of the stateless era
 	Sent            bool   // the server may have been handed the request
-	Requests        int    // how often it went out: again where it certainly had not been run
+	Sends           int    // how often it went out: again where it certainly had not been run
 	Limited         bool   // the server refused it by HTTP status, as one request too many
 	RetryAfter      string // if Limited: the raw Retry-After header; "" without one
 }
@@ -79,7 +79,7 @@ func (c *conn) frame(id int64, req *Request) outgoing {
 			hop = *req.Hop
 		}
 		hop.Version = version
-		if c.in.up.spec.Unasking {
+		if c.in.up.spec.NoCapabilities {
 			hop.Capabilities = noCapabilities
 		}
 		change.Hop = &hop
@@ -90,7 +90,7 @@ func (c *conn) frame(id int64, req *Request) outgoing {
 		index = &own
 	}
 	params := index.Translate(change)
-	out := outgoing{id: id, alone: req.Alone, fence: req.Fence}
+	out := outgoing{id: id, alone: req.Isolated, fence: req.Fence}
 	if c.http && stateless {
 		out.header = headers(c.in.offer.Load(), version, req.Method, params)
 	}

@@ -61,7 +61,7 @@ func TestSent(t *testing.T) {
 		{"given up before", func(s *sending) { s.tool("echo", "{}"); s.givenUpAfter(0) }, true, false, 0},
 		{"given up before its turn", func(s *sending) {
 			s.tool("echo", "{}")
-			time.AfterFunc(time.Minute, s.lease.Turn().Leave)
+			time.AfterFunc(time.Minute, s.lease.Turn().Release)
 			s.givenUpAfter(time.Second)
 		}, true, false, 0},
 		{"kept back", func(s *sending) {
@@ -97,8 +97,8 @@ func TestSent(t *testing.T) {
 				tt.prepare(s)
 				answer, err := s.lease.Call(s.ctx, s.lease.Turn(), s.req)
 				time.Sleep(time.Hour) // what waited for a turn goes, too
-				if (err != nil) != tt.fails || answer.Sent != tt.want || answer.Requests != tt.times {
-					t.Errorf("got sent %v, %d times, beside %v, want %v, %d times", answer.Sent, answer.Requests, err, tt.want, tt.times)
+				if (err != nil) != tt.fails || answer.Sent != tt.want || answer.Sends != tt.times {
+					t.Errorf("got sent %v, %d times, beside %v, want %v, %d times", answer.Sent, answer.Sends, err, tt.want, tt.times)
 				}
 			})
 		})

@@ -114,8 +114,8 @@ func (u *Upstream) unavailable(why error, stderr []string) error {
 	return &Unavailable{Upstream: u.spec.Name, Cause: u.mask.Error(why), Stderr: stderr}
 }
 
-// Standing is how an upstream stands, over all of its instances.
-type Standing struct {
+// Health is how an upstream stands, over all of its instances.
+type Health struct {
 	State     string    // idle: nothing is started; starting, ready or down
 	Since     time.Time // when that began; zero: it was never started
 	Error     string    // with which the last connection ended, or could not be made; "": none did
@@ -135,7 +135,7 @@ type Stats struct {
 type counts struct {
 	dropped, refused, unanswered, repaired atomic.Int64 // see Stats
 	restarts                               atomic.Int64
-	last                                   atomic.Pointer[string] // Standing.Error
+	last                                   atomic.Pointer[string] // Health.Error
 }
 
 // Stats tells what happened so far.
@@ -144,10 +144,10 @@ func (u *Upstream) Stats() Stats {
 	return Stats{Dropped: c.dropped.Load(), Refused: c.refused.Load(), Unanswered: c.unanswered.Load(), Repaired: c.repaired.Load()}
 }
 
-// Standing tells how the upstream stands now. One ready instance is enough for ready, as
+// Health returns how the upstream stands now. One ready instance is enough for ready, as
 // most sessions have one of their own.
-func (u *Upstream) Standing() Standing {
-	out := Standing{State: "idle", Restarts: u.counts.restarts.Load()}
+func (u *Upstream) Health() Health {
+	out := Health{State: "idle", Restarts: u.counts.restarts.Load()}
 	if last := u.counts.last.Load(); last != nil {
 		out.Error = *last
 	}
@@ -177,7 +177,7 @@ func (u *Upstream) Standing() Standing {
 }
 
 // Offered is what the server offered last, to any client; nil: it is not known.
-func (u *Upstream) Offered() *Offer {
+func (u *Upstream) LastOffer() *Offer {
 	if offers := u.known.list(); len(offers) > 0 {
 		return offers[0].Offer
 	}

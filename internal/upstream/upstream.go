@@ -191,17 +191,17 @@ func (u *Upstream) dial(c *conn) error {
 
 // Spec is one upstream as configured, everything resolved.
 type Spec struct {
-	Name         string
-	Command      Command       // a process; its Path is empty for a server over HTTP
-	URL          string        // a server over HTTP; "" for a process
-	Header       http.Header   // sent with every HTTP request; never shown
-	SSE          bool          // speak the HTTP+SSE transport of 2024-11-05 without trying the newer
-	Shared       bool          // one instance for all sessions
-	Unasking     bool          // of a shared one: it is told of nothing that its client could be asked for, as its sessions differ in that
-	StartTimeout time.Duration // how long a call waits for a starting server
-	MaxMessage   int           // bytes of one message from the server; 0 is 64 MiB
-	Secrets      []string      // values of its environment that must never be shown, like those in Header and URL
-	Unusable     error         // why it cannot be started at all (an unset variable); nil if it can
+	Name           string
+	Command        Command       // a process; its Path is empty for a server over HTTP
+	URL            string        // a server over HTTP; "" for a process
+	Header         http.Header   // sent with every HTTP request; never shown
+	SSE            bool          // speak the HTTP+SSE transport of 2024-11-05 without trying the newer
+	Shared         bool          // one instance for all sessions
+	NoCapabilities bool          // of a shared one: it is told of nothing that its client could be asked for, as its sessions differ in that
+	StartTimeout   time.Duration // how long a call waits for a starting server
+	MaxMessage     int           // bytes of one message from the server; 0 is 64 MiB
+	Secrets        []string      // values of its environment that must never be shown, like those in Header and URL
+	Unusable       error         // why it cannot be started at all (an unset variable); nil if it can
 }
 
 const defaultMaxMessage = 64 << 20 // bytes
@@ -235,7 +235,7 @@ type Options struct {
 	// Asked is called when an instance's server asks its client something, before the
 	// client is asked; the server does not say for which call. As Invalidated.
 	Asked func(instance uint64, method string)
-	// Changed is called when [Upstream.Standing] or what the server offers may have
+	// Changed is called when [Upstream.Health] or what the server offers may have
 	// changed. As Invalidated.
 	Changed func()
 }

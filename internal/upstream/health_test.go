@@ -8,7 +8,7 @@ import (
 )
 
 // What cannot be started is down, and says why; what was not asked for is idle.
-func TestStanding(t *testing.T) {
+func TestHealth(t *testing.T) {
 	changed := make(chan struct{}, 64)
 	up := upstream.New(upstream.Spec{Name: "pg", Command: upstream.Command{Path: "/no/such/sk-live-0123456789abcdef"}, Secrets: []string{"sk-live-0123456789abcdef"}}, upstream.Options{
 		Changed: func() {
@@ -19,14 +19,14 @@ func TestStanding(t *testing.T) {
 		},
 	})
 	defer up.Close()
-	if got := up.Standing(); got.State != "idle" || !got.Since.IsZero() || got.Restarts != 0 {
+	if got := up.Health(); got.State != "idle" || !got.Since.IsZero() || got.Restarts != 0 {
 		t.Errorf("before a session: got %+v", got)
 	}
 	up.Prepare()
-	for got := up.Standing(); got.State != "down" || got.Restarts == 0; got = up.Standing() {
+	for got := up.Health(); got.State != "down" || got.Restarts == 0; got = up.Health() {
 		<-changed
 	}
-	got := up.Standing()
+	got := up.Health()
 	if got.Since.IsZero() || got.Restarts == 0 || got.Error == "" || strings.Contains(got.Error, "sk-live-0123456789abcdef") {
 		t.Errorf("after it: got %+v", got)
 	}
