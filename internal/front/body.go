@@ -12,72 +12,71 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Of the bodies of requests.
+// Limits of request bodies, in bytes.
 const (
-	bodiesLeast  = 16 << 20 // bytes of all in memory; four of the largest messages, if that is more
-	bodyCost     = 16 << 10 // what each counts at least: connection, buffers and goroutine
-	bodyRate     = 64 << 10 // bytes a second that each keeps up on the average, after the first ioTimeout
-	firstBuffer  = 64 << 10 // of one that says its length; buffers grow fourfold as bytes arrive
-	unsaidBuffer = 8 << 10  // of one that does not
+	minBodies     = 16 << 20 // of all bodies in memory, or four times MaxMessage if that is more
+	bodyCost      = 16 << 10 // least that a body counts: its connection, buffers and goroutine
+	bodyRate      = 64 << 10 // per second, least average rate after the first ioTimeout
+	firstBuffer   = 64 << 10 // initial buffer; buffers grow fourfold as bytes arrive
+	chunkedBuffer = 8 << 10  // initial buffer of a body without Content-Length
 )
 
-// bodies are those of all requests that are in memory.
+// bodies limits the memory of all request bodies, in bytes.
 type bodies struct {
-	held    atomic.Int64 // bytes
-	most    int64        // bytes
-	longest int          // bytes of one
+	held     atomic.Int64
+	maxTotal int64 // limit of held
+	maxSize  int   // limit of one body
 }
 
-// body is that of one request. Its buffer counts until it is released, which is
-// when the request has been served: many clients that send slowly, or the calls of
-// which take long, cannot fill the memory.
+// body is the body of one request. Its buffer counts until it is released, after the
+// request has been served, so that many slow clients or long calls cannot exhaust memory.
 type body struct {
-	of   *bodies
+	all  *bodies
 	data []byte
-	held int64 // of the bytes of all bodies
+	held int64 // bytes counted in all.held
 
-	readers atomic.Int32 // that still need data, besides the first
+	readers atomic.Int32 // readers of data besides the first
 }
 
-// read reads the whole body of a request; the caller releases it. Where it cannot,
-// it answers the request itself.
-func (of *bodies) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
-	b := &body{of: of}
+// read reads the whole body of a request; the caller must release it. On error it answers
+// the request and returns false.
+func (all *bodies) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
+	b := &body{all: all}
 	status, bad := b.fill(w, r)
 	if bad == nil {
 		return b, true
 	}
 	b.release()
 	if status == http.StatusServiceUnavailable || status == http.StatusRequestTimeout {
-		w.Header().Set("Connection", "close") // else net/http reads on for a while
+		w.Header().Set("Connection", "close") // otherwise net/http reads the rest of the body
 	}
 	refuse(w, status, nil, bad)
 	return nil, false
 }
 
-// fill reads the body, in all no slower than bodyRate, or says why not. net/http lifts
-// the deadline with the end of the body.
+// fill reads the body, or returns an error, also if the client sends more slowly than
+// bodyRate. net/http clears the read deadline at the end of the body.
 func (b *body) fill(w http.ResponseWriter, r *http.Request) (status int, bad *jsonrpc.Error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return http.StatusUnsupportedMediaType, refusal("Content-Type: want application/json")
 	}
-	limit := b.of.longest
-	most, size := int(min(r.ContentLength, int64(limit)+1)), firstBuffer
+	limit := b.all.maxSize
+	length, size := int(min(r.ContentLength, int64(limit)+1)), firstBuffer
 	switch {
-	case most < 0:
-		most, size = limit+1, unsaidBuffer
-	case most > limit:
+	case length < 0:
+		length, size = limit+1, chunkedBuffer
+	case length > limit:
 		return tooLong(limit)
 	}
-	began, bounded := time.Now(), false
-	for len(b.data) < most {
-		if len(b.data) > 0 && !bounded { // most bodies come in one piece, which is bounded with the head of the request
+	start, bounded := time.Now(), false
+	for len(b.data) < length {
+		if len(b.data) > 0 && !bounded { // most bodies arrive in the first read, which Server.ReadTimeout bounds
 			bounded = true
-			slowest := ioTimeout + time.Duration(most)*time.Second/bodyRate
-			_ = http.NewResponseController(w).SetReadDeadline(began.Add(slowest)) // an error: of a test
+			timeout := ioTimeout + time.Duration(length)*time.Second/bodyRate
+			_ = http.NewResponseController(w).SetReadDeadline(start.Add(timeout)) // fails only on a test's recorder
 		}
 		if len(b.data) == cap(b.data) {
-			if !b.grow(min(size, most)) {
+			if !b.grow(min(size, length)) {
 				return http.StatusServiceUnavailable, manyBytes
 			}
 			size *= 4
@@ -90,19 +89,19 @@ func (b *body) fill(w http.ResponseWriter, r *http.Request) (status int, bad *js
 		case err == io.EOF:
 			return 0, nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return http.StatusRequestTimeout, refusal("the body did not arrive")
+			return http.StatusRequestTimeout, refusal("timed out reading the body")
 		case err != nil:
-			return http.StatusBadRequest, refusal("the body: " + err.Error())
+			return http.StatusBadRequest, refusal("reading the body: " + err.Error())
 		}
 	}
 	return 0, nil
 }
 
-// grow makes the buffer larger; false: the bodies in memory are too many for that.
+// grow enlarges the buffer, or returns false if the limit of all bodies is reached.
 func (b *body) grow(size int) bool {
 	held := max(int64(size), bodyCost)
-	if b.of.held.Add(held-b.held) > b.of.most {
-		b.of.held.Add(b.held - held)
+	if b.all.held.Add(held-b.held) > b.all.maxTotal {
+		b.all.held.Add(b.held - held)
 		return false
 	}
 	b.held = held
@@ -110,10 +109,10 @@ func (b *body) grow(size int) bool {
 	return true
 }
 
-// release is the end of one reader.
+// release ends one reader's use of the body; the last one frees its share of the limit.
 func (b *body) release() {
 	if b.readers.Add(-1) < 0 {
-		b.of.held.Add(-b.held)
+		b.all.held.Add(-b.held)
 	}
 }
 
@@ -121,7 +120,7 @@ func tooLong(limit int) (status int, bad *jsonrpc.Error) {
 	return http.StatusRequestEntityTooLarge, refusal((&jsonrpc.LineTooLong{Limit: limit}).Error())
 }
 
-// refusal says what is wrong with a request.
+// refusal returns an error for an invalid request.
 func refusal(message string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: message}
 }

@@ -40,7 +40,7 @@ func TestHalfSentBodiesStayWithinTheirRoom(t *testing.T) {
 				}
 				synctest.Wait()
 				status, answer := c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
-				if status != http.StatusServiceUnavailable || code(t, answer) != -32603 || !strings.Contains(answer, "bytes of requests") {
+				if status != http.StatusServiceUnavailable || code(t, answer) != -32603 || !strings.Contains(answer, "request bodies") {
 					t.Errorf("got %d %s, want 503 with the reason", status, answer)
 				}
 				time.Sleep(2 * time.Minute) // they have been given up

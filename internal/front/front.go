@@ -1,18 +1,17 @@
-// Package front is the client's side of the wire: stdio, streamable HTTP, the SSE
+// Package front implements the client-facing transports: stdio, streamable HTTP, the SSE
 // transport of 2024-11-05, and stateless HTTP.
 //
-// The one idea: a transport decides where the bytes of a message come from, where an
-// answer goes, and how much of either one client may have. What a message means is
-// for its [Session], of which [Options.NewSession] begins one for each client:
+// A transport reads messages, writes responses, and bounds the resources of each client.
+// It passes each message to the client's [Session], which [Options.NewSession] creates:
 //
 //	web := front.NewHTTP(front.Options{NewSession: begin})
 //	err := web.Serve(ctx, listener)
 //
-// A message is parsed here once and passed on as bytes with an index of its params.
-// What is no message is refused here. The guard, which looks at Host, Origin and the
-// token, and all bounds on sessions, streams, requests and bodies stand here too.
+// The package parses each message once and passes it on as bytes with an index of its
+// params. It rejects malformed messages, checks Host, Origin and token, and limits
+// sessions, streams, requests and bodies.
 //
-// It leaves out upstreams, names, calls and stored answers.
+// It does not know upstream servers, tool names, calls or the cache.
 package front
 
 import (
@@ -28,16 +27,16 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// Options is what a front is told. Zero values mean the defaults named.
+// Options configures a transport.
 type Options struct {
-	NewSession   func(Client) Session       // begins a session for a client
-	Has          func(upstream string) bool // whether /mcp/NAME exists; nil: none does
+	NewSession   func(Client) Session       // creates the session of a client
+	Has          func(upstream string) bool // reports whether /mcp/NAME exists; nil means never
 	Pages        []Page                     // served beside MCP
-	MaxMessage   int                        // bytes of one message; 0: 64 MiB
-	DrainTimeout time.Duration              // how long requests may go on after stdin has ended
-	Repeated     []string                   // on stdio: raw ids of requests that another process may have had already
-	Log          *slog.Logger               // nil: discards
-	Clock        func() age.Moment          // what idleness goes by; nil: age.Now
+	MaxMessage   int                        // bytes of one message; zero means 64 MiB
+	DrainTimeout time.Duration              // limit for open requests after stdin ends
+	Repeated     []string                   // stdio: raw ids of requests that another process may have received already
+	Log          *slog.Logger               // nil means discard
+	Clock        func() age.Moment          // measures idle time; nil means age.Now
 	HTTP         HTTPOptions
 }
 
@@ -53,77 +52,77 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Client is what the wire knows of a client before its first message.
+// Client describes a client before its first message.
 type Client struct {
-	Only      string // the one upstream that it sees, under its own names; "": all
-	ID        string // by which the client finds its session again on another connection; "": it cannot
-	Pool      bool   // it is any number of stateless clients that can do the same: their ids may clash
-	Anonymous bool   // no credentials tell that the clients of a pool are one principal
-	Unblocked bool   // Answer never waits for it: any goroutine may call it, a server's reader too
-	Out       Outlet // for what belongs to no request; nil: the client listens to nothing else
+	Only        string // only upstream server in its view, under that server's own names; "" means all
+	ID          string // session id by which other connections find the session; "" if there is none
+	Pool        bool   // any number of stateless clients with the same capabilities; their request ids may collide
+	Anonymous   bool   // the clients of a pool may be different principals: no token is required
+	NonBlocking bool   // Out.Answer never blocks, so that a server's reader goroutine may call it
+	Out         Outlet // for messages that belong to no request; nil if the client cannot receive any
 }
 
-// Outlet is where messages to a client go: its stdout, the response to one POST, or
-// a stream that it keeps open.
+// Outlet carries messages to a client: its stdout, the response to one POST, or a
+// stream that the client keeps open.
 type Outlet interface {
-	// Send writes a message that is not the answer to the request at hand. It never
-	// waits for the client.
+	// Send writes a message other than the response to the current request. It never
+	// blocks on the client.
 	Send(line []byte) error
-	// Answer writes the answer, which may end the outlet. It does not keep line.
+	// Answer writes the response, which may end the outlet. It does not retain line.
 	Answer(line []byte) error
 }
 
-// Session is what serves one client.
+// Session serves one client.
 type Session interface {
-	// Accept takes one message, on the goroutine that reads the client's messages:
-	// what must keep their order is done before it returns. A request is served by
-	// running the function that it returns, which writes the answer to out and
-	// gives up when ctx ends; nil means that there is nothing left to do.
+	// Accept processes one message on the goroutine that reads the client's messages.
+	// All work that depends on message order is done when Accept returns. The
+	// returned function serves a request: it writes the response to out, and stops
+	// when ctx ends. It is nil if no work is left.
 	Accept(ctx context.Context, m *Message, out Outlet) (serve func())
-	// Refuse answers a message that cannot be accepted, of which as much is known
-	// as could be read. A broken answer to a question of the proxy's ends that.
+	// Refuse answers a message that cannot be accepted; m has the parts that could be
+	// parsed. A malformed response to a request of the proxy ends that request.
 	Refuse(m *Message, why *jsonrpc.Error, out Outlet)
-	// Pending reports what goes on while no request is open: a call that is
-	// suspended until its client answers, a task that runs. It does not wait.
+	// Pending reports work that continues without an open request: a call suspended
+	// until its client answers, or a running task. It does not block.
 	Pending() (suspended, task bool)
-	// Drain waits until every request has been served, at most d or until ctx ends.
-	// No more will come.
+	// Drain blocks until every request has been served, d has passed or ctx ends. No
+	// message may be accepted afterwards.
 	Drain(ctx context.Context, d time.Duration) error
-	// End ends the session, and returns when all that was accepted has been served.
+	// End ends the session and returns when all accepted requests have been served.
 	End(why error)
-	// Context ends with the session.
+	// Context is done when the session ends.
 	Context() context.Context
 }
 
 // Message is one message of a client.
 type Message struct {
 	jsonrpc.Message
-	Index     revision.Params // of its params
-	Stateless bool            // it says itself what revision and client it is of
-	Hop       *revision.Hop   // what it says of them; nil: it is not stateless
-	Repeated  bool            // another process may have had it, and may have done what it asks for
-	Header    http.Header     // of its HTTP request, where that speaks of the arguments; nil: it does not
+	Index     revision.Params // of the params
+	Stateless bool            // the message carries its protocol version and client information
+	Hop       *revision.Hop   // protocol version and client information; nil unless Stateless
+	Repeated  bool            // another process may have received the request and carried it out
+	Header    http.Header     // HTTP header of a stateless request, which may repeat arguments; else nil
 }
 
-// Page is what HTTP serves beside MCP.
+// Page is an HTTP handler served beside MCP.
 type Page struct {
 	Pattern string // of [http.ServeMux]
 	Handler http.Handler
-	Asks    bool // for the token itself, as browsers need it
+	OwnAuth bool // Handler checks the token itself, as a page for browsers must
 }
 
-// Why a session ends.
+// Reasons why a session ends.
 var (
 	ErrEnded    = errors.New("session ended")
 	ErrShutdown = errors.New("mcpschedd is shutting down")
-	errIdle     = errors.New("session unused for too long")
-	errEvicted  = errors.New("session ended for a new one; it was unused for longest")
+	errIdle     = errors.New("session was idle for too long")
+	errEvicted  = errors.New("session ended to make room for a new one; it was idle for longest")
 )
 
-// backlog is how many bytes may wait for a client that does not read before
-// no more of its requests are taken.
+// backlog is the number of unread bytes above which no more requests are accepted from
+// a client.
 const backlog = 8 << 20
 
-// shutdownFlush is how long a client may take to read what it is told at a signal.
-// Claude Code kills 490 ms after its first.
+// shutdownFlush is how long a client may take to read its last messages after a signal.
+// Claude Code sends SIGKILL 490 ms after its first signal.
 const shutdownFlush = 100 * time.Millisecond

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// guard passes to next what comes neither from a web page that reaches for a local
-// server nor from a client without the token: the host that a request names is ours,
-// the page it comes from is allowed, and it bears the token, unless its page asks for
-// that itself.
-func (o *HTTPOptions) guard(next http.Handler, asks func(*http.Request) bool) http.Handler {
+// guard returns a handler that protects next against web pages which attack a local
+// server, and against clients without the token. It passes a request to next if its Host
+// is one of ours, its Origin is allowed and it has the token. ownAuth reports whether the
+// request is for a page that checks the token itself.
+func (o *HTTPOptions) guard(next http.Handler, ownAuth func(*http.Request) bool) http.Handler {
 	want := sha256.Sum256([]byte(o.Token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/healthz" {
@@ -31,15 +31,15 @@ func (o *HTTPOptions) guard(next http.Handler, asks func(*http.Request) bool) ht
 				http.Error(w, "this origin is not allowed; allowed_origins in [http] lists those that are", http.StatusForbidden)
 				return
 			}
-			if share(w.Header(), r) {
+			if setCORS(w.Header(), r) {
 				w.WriteHeader(http.StatusNoContent)
 				return
 			}
-		} else if foreignPage(r) && !asks(r) {
-			http.Error(w, "a page of another origin may not ask for this", http.StatusForbidden)
+		} else if crossSite(r) && !ownAuth(r) {
+			http.Error(w, "requests from pages of another origin are not allowed", http.StatusForbidden)
 			return
 		}
-		if o.Token != "" && !carries(r.Header.Get("Authorization"), want) && !asks(r) {
+		if o.Token != "" && !hasToken(r.Header.Get("Authorization"), want) && !ownAuth(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "a bearer token is required", http.StatusUnauthorized)
 			return
@@ -48,11 +48,11 @@ func (o *HTTPOptions) guard(next http.Handler, asks func(*http.Request) bool) ht
 	})
 }
 
-// ownHost reports whether the Host header is one by which this server can be
-// reached knowingly. A name that an attacker's DNS points here is none. On a
-// listener of every address every address passes: behind a port mapping the
-// connection does not show the one that the client used, and no DNS can make an
-// address point elsewhere.
+// ownHost reports whether the Host header names this server: loopback, a configured
+// host, or the address of the connection. Any other name is rejected, because an
+// attacker's DNS can point it here (DNS rebinding). A listener on all addresses accepts
+// every address: behind a port mapping the connection does not show the address that the
+// client used, and an address cannot be rebound by DNS.
 func (o *HTTPOptions) ownHost(r *http.Request) bool {
 	host := hostOf(r.Host)
 	if Loopback(host) || slices.ContainsFunc(o.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
@@ -73,13 +73,14 @@ func (o *HTTPOptions) ownHost(r *http.Request) bool {
 	return err == nil && own.Addr().Unmap() == asked.Unmap()
 }
 
-// unspecified reports whether host stands for every address of the machine.
+// unspecified reports whether host is 0.0.0.0 or ::, all addresses of the machine.
 func unspecified(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsUnspecified()
 }
 
-// hostOf cuts the port, and the brackets of an IPv6 address, off an authority.
+// hostOf returns the host of an authority, without the port and the brackets of an IPv6
+// address.
 func hostOf(authority string) string {
 	if host, _, err := net.SplitHostPort(authority); err == nil {
 		return host
@@ -87,8 +88,8 @@ func hostOf(authority string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(authority, "["), "]")
 }
 
-// Loopback reports whether a host, with a port or without, is this machine by a name or an
-// address that no DNS can make another's.
+// Loopback reports whether an authority, with or without a port, is localhost or a
+// loopback address.
 func Loopback(authority string) bool {
 	host := hostOf(authority)
 	if strings.EqualFold(host, "localhost") {
@@ -98,10 +99,9 @@ func Loopback(authority string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// allowsOrigin reports whether a page from origin may talk to this server: one
-// that is configured, or one this server itself gave out. Another page of this
-// machine may if it has the token to show; where no token is asked for, a page
-// of any local port could call tools.
+// allowsOrigin reports whether a page from origin may send requests: origin is
+// configured, or it is this server's own. If a token is required, any origin on loopback
+// may as well; without a token, a page from any local port could call tools.
 func (o *HTTPOptions) allowsOrigin(origin, host string) bool {
 	if slices.Contains(o.AllowedOrigins, origin) {
 		return true
@@ -111,22 +111,22 @@ func (o *HTTPOptions) allowsOrigin(origin, host string) bool {
 		return false
 	}
 	if o.Token == "" {
-		return u.Scheme == "http" && strings.EqualFold(u.Host, host) // https is served by another
+		return u.Scheme == "http" && strings.EqualFold(u.Host, host) // this server does not serve https
 	}
 	return strings.EqualFold(u.Host, host) || Loopback(u.Hostname())
 }
 
-// foreignPage reports whether a browser says of a request without an Origin that a page
-// of another origin had it made: images, scripts, frames and links need no permission,
-// and a GET of /sse begins a session. Old browsers do not say it.
-func foreignPage(r *http.Request) bool {
+// crossSite reports whether a browser marks a request without Origin as made by a page
+// of another origin. Images, scripts, frames and links need no CORS permission, and a GET
+// of /sse would start a session. Old browsers do not send the header.
+func crossSite(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site != "" && site != "same-origin" && site != "none"
 }
 
-// share says in h that the page may read the response, and reports whether the
-// request is only the browser's question whether it may ask.
-func share(h http.Header, r *http.Request) (preflight bool) {
+// setCORS sets headers that let the page read the response, and reports whether the
+// request is a preflight.
+func setCORS(h http.Header, r *http.Request) (preflight bool) {
 	h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 	h.Add("Vary", "Origin")
 	h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate")
@@ -134,15 +134,15 @@ func share(h http.Header, r *http.Request) (preflight bool) {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
-	// As asked: Mcp-Param-* cannot be listed, and the origin is trusted.
+	// All requested headers: Mcp-Param-* cannot be listed, and the origin is trusted.
 	h.Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
 	h.Set("Access-Control-Max-Age", "600")
 	return true
 }
 
-// carries reports whether the Authorization header holds the token with this
-// hash. Hashes are compared so that neither time nor length tells anything.
-func carries(authorization string, want [sha256.Size]byte) bool {
+// hasToken reports whether the Authorization header has the token with the given hash.
+// It compares hashes so that timing reveals neither content nor length of the token.
+func hasToken(authorization string, want [sha256.Size]byte) bool {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return false

@@ -18,14 +18,14 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// HTTPOptions are the rules by which the server is reached over HTTP. Nothing of an HTTP
-// request but its body travels to an upstream.
+// HTTPOptions configures HTTP. Only the body of an HTTP request is forwarded to an
+// upstream server.
 type HTTPOptions struct {
-	Token          string        // every request but /healthz must bear it; "": none need
-	Hosts          []string      // names in Host that are ours, besides those of loopback and the address itself; "0.0.0.0" or "::": every address is
-	AllowedOrigins []string      // web origins as browsers write them, besides the server's own and, with a token, those of this machine
-	SessionIdle    time.Duration // an unused session ends after it; 0: 30 minutes
-	MaxSessions    int           // those that are still ending included; a quarter of it per principal; 0: 256
+	Token          string        // bearer token required by all paths except /healthz; "" means none
+	Hosts          []string      // values of Host accepted besides loopback and the local address; "0.0.0.0" or "::" accepts every address
+	AllowedOrigins []string      // web origins allowed besides the server's own and, with a token, those on loopback
+	SessionIdle    time.Duration // idle time after which a session ends; zero means 30 minutes
+	MaxSessions    int           // limit of sessions, including those still ending; a quarter of it per principal; zero means 256
 }
 
 const (
@@ -33,17 +33,17 @@ const (
 	headerVersion = mcp.HeaderProtocolVersion
 )
 
-// Answers to a connection before there is a session to answer.
+// Errors for requests that are refused before they reach a session.
 var (
 	notAcceptable = refusal("Accept: want both application/json and text/event-stream for POST, text/event-stream for GET")
-	noSession     = refusal("session unknown or ended; begin anew with initialize")
+	noSession     = refusal("unknown or ended session; start a new one with initialize")
 	notJSON       = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "parse error: not JSON"}
 	shuttingDown  = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: ErrShutdown.Error()}
-	allBusy       = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "every session there may be is in use; end one, or raise max_sessions in [http]"}
+	allBusy       = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "all sessions are in use; end one, or raise max_sessions in [http]"}
 	stillEnding   = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many sessions are still ending; try again soon"}
 	manyStreams   = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "this session has too many open streams"}
 	notRead       = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errNotReading.Error()}
-	manyBytes     = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many bytes of requests are in memory; try again soon"}
+	manyBytes     = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "request bodies use too much memory; try again soon"}
 )
 
 // HTTP serves MCP over HTTP in every revision:
@@ -51,9 +51,9 @@ var (
 //	/mcp              all upstreams, streamable HTTP and stateless
 //	/mcp/NAME         one upstream under its own names
 //	/sse, /message    the transport of 2024-11-05
-//	/healthz          says "ok", without a token
+//	/healthz          returns "ok" without a token
 //
-// Its sessions end when they have been idle, or with it.
+// Sessions end when they have been idle for SessionIdle, and when Serve ends.
 type HTTP struct {
 	Options
 	handler  http.Handler
@@ -61,13 +61,13 @@ type HTTP struct {
 	bodies   bodies
 }
 
-// NewHTTP makes a front that serves what it is asked.
+// NewHTTP returns an HTTP transport with the given options.
 func NewHTTP(o Options) *HTTP {
 	h := &HTTP{Options: o.withDefaults()}
 	h.HTTP.SessionIdle = cmp.Or(h.HTTP.SessionIdle, defaultIdle)
 	h.HTTP.MaxSessions = cmp.Or(h.HTTP.MaxSessions, defaultSessions)
-	h.sessions.Options, h.sessions.found = &h.Options, make(map[sessionKey]*httpSession)
-	h.bodies.most, h.bodies.longest = max(bodiesLeast, 4*int64(h.MaxMessage)), h.MaxMessage
+	h.sessions.Options, h.sessions.byKey = &h.Options, make(map[sessionKey]*httpSession)
+	h.bodies.maxTotal, h.bodies.maxSize = max(minBodies, 4*int64(h.MaxMessage)), h.MaxMessage
 	h.handler = h.routes()
 	return h
 }
@@ -90,18 +90,18 @@ func (h *HTTP) routes() http.Handler {
 	mux.HandleFunc("/mcp/{name}", func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("name")
 		if !h.Has(name) {
-			refuse(w, http.StatusNotFound, nil, refusal("no upstream is named "+name))
+			refuse(w, http.StatusNotFound, nil, refusal("no upstream named "+name))
 			return
 		}
 		h.endpoint(w, r, name)
 	})
 	return h.HTTP.guard(mux, func(r *http.Request) bool {
 		_, pattern := mux.Handler(r)
-		return slices.ContainsFunc(h.Pages, func(p Page) bool { return p.Asks && p.Pattern == pattern })
+		return slices.ContainsFunc(h.Pages, func(p Page) bool { return p.OwnAuth && p.Pattern == pattern })
 	})
 }
 
-// endpoint serves one MCP endpoint. GET and DELETE exist in sessions only.
+// endpoint serves one MCP endpoint. GET and DELETE require a session.
 func (h *HTTP) endpoint(w http.ResponseWriter, r *http.Request, only string) {
 	inSession := r.Header.Get(headerSession) != ""
 	switch {
@@ -128,14 +128,14 @@ func (h *HTTP) deleteSession(w http.ResponseWriter, r *http.Request, only string
 	finish(w, http.StatusNoContent)
 }
 
-// Serve serves HTTP on ln until ctx ends; then every session ends, open requests
-// and streams get their last answer, and ln is closed.
+// Serve serves HTTP on ln until ctx ends. It then ends every session, gives open
+// requests and streams shutdownFlush to write their last messages, and closes ln.
 func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       ioTimeout, // of the first piece of a body, or of one that is not wanted
-		WriteTimeout:      ioTimeout, // of what is not written by this package
+		ReadTimeout:       ioTimeout, // for the first read of a body; see body.fill
+		WriteTimeout:      ioTimeout, // for responses of other packages; see renew
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(h.Log.Handler(), slog.LevelDebug),
@@ -164,8 +164,8 @@ func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	return err
 }
 
-// accepts reports whether the Accept header allows a media type. None allows
-// all.
+// accepts reports whether the Accept header allows a media type. An absent header
+// allows all.
 func accepts(h http.Header, want string) bool {
 	family, _, _ := strings.Cut(want, "/")
 	all := strings.Join(h["Accept"], ",")

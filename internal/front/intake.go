@@ -13,28 +13,28 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// Bounds on requests in flight over HTTP. Stateless clients that can do the same
-// count as one session.
+// Limits of requests in flight over HTTP. Stateless clients with the same capabilities
+// share one session.
 const (
-	mostRequests = 512  // of one session
-	mostOfAll    = 2048 // of all sessions
+	maxSessionRequests = 512  // of one session
+	maxRequests        = 2048 // of all sessions
 )
 
-var manyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d in a session and %d in all", mostRequests, mostOfAll)}
+var manyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d in a session and %d in all", maxSessionRequests, maxRequests)}
 
-// intake hands the messages of one client to its session.
+// intake parses and counts the messages of one client and passes them to its session.
 type intake struct {
 	Session
 	log     *slog.Logger
-	batches atomic.Bool   // the client's revision has arrays of messages
+	batches atomic.Bool   // the client's revision has batches
 	open    atomic.Int64  // requests being served
-	all     *atomic.Int64 // those of all sessions; nil: they are not bounded
+	all     *atomic.Int64 // requests being served of all sessions; nil means no limit
 
-	repeated map[string]bool // raw ids of requests to come that another process may have had; the reader's own
+	repeated map[string]bool // raw ids not yet seen of Options.Repeated; used by the reader goroutine only
 }
 
-// take takes a message as it came, or each of a batch; run has a request served.
-// Requests go on when their client goes away.
+// take processes one message or a batch. It passes run a function that serves a request.
+// Requests continue after their client disconnects.
 func (in *intake) take(data []byte, out Outlet, run func(serve func())) {
 	if data[0] != '[' || !in.batches.Load() || !jsonrpc.Valid(data) {
 		in.takeOne(data, out, run)
@@ -52,7 +52,7 @@ func (in *intake) take(data []byte, out Outlet, run func(serve func())) {
 
 var emptyBatch = refusal("empty batch")
 
-// takeOne takes one message. An array is none: a batch holds no others.
+// takeOne processes one message. An array is refused, since batches do not nest.
 func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
 	m, bad := parse(raw)
 	if bad != nil {
@@ -74,14 +74,13 @@ func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
 	}
 }
 
-// accept lets the session take a message, if no more requests than there may be are
-// in flight.
+// accept passes a message to the session, unless it is a request over the limits.
 func (in *intake) accept(ctx context.Context, m *Message, out Outlet) func() {
 	if !m.IsRequest() {
 		return in.Accept(ctx, m, out)
 	}
 	if m.Method == "initialize" {
-		if bad := checkSize(m.Index.Get("clientInfo"), m.Index.Get("capabilities")); bad != nil {
+		if bad := checkClientSize(m.Index.Get("clientInfo"), m.Index.Get("capabilities")); bad != nil {
 			in.Refuse(m, bad, out)
 			return nil
 		}
@@ -106,13 +105,13 @@ func (in *intake) accept(ctx context.Context, m *Message, out Outlet) func() {
 	}
 }
 
-// reserve counts a request, unless too many are in flight.
+// reserve counts a request, or returns false if too many are in flight.
 func (in *intake) reserve() bool {
-	if in.open.Add(1) > mostRequests {
+	if in.open.Add(1) > maxSessionRequests {
 		in.open.Add(-1)
 		return false
 	}
-	if in.all.Add(1) > mostOfAll {
+	if in.all.Add(1) > maxRequests {
 		in.release()
 		return false
 	}
@@ -124,13 +123,13 @@ func (in *intake) release() {
 	in.all.Add(-1)
 }
 
-// refuse answers what is no message.
+// refuse logs and answers a malformed message.
 func (in *intake) refuse(m *Message, bad *jsonrpc.Error, out Outlet) {
 	in.log.Warn("client message refused", "err", bad.Message)
 	in.Refuse(m, bad, out)
 }
 
-// parse reads one message. Of what is none it returns what could be read.
+// parse parses one message. On error the message has the parts that could be parsed.
 func parse(raw []byte) (*Message, *jsonrpc.Error) {
 	m, err := jsonrpc.Parse(raw)
 	if bad, ok := errors.AsType[*jsonrpc.Error](err); ok {
@@ -142,19 +141,19 @@ func parse(raw []byte) (*Message, *jsonrpc.Error) {
 	return full, nil
 }
 
-// mostOfClient is how many bytes a client may say of itself: they are kept as
-// long as its session, and told to its upstreams.
-const mostOfClient = 2 << 20
+// maxClientInfo limits clientInfo and capabilities together, in bytes: they are kept for
+// the life of the session and sent to its upstream servers.
+const maxClientInfo = 2 << 20
 
-// checkSize refuses a client that says more of itself than is kept.
-func checkSize(info, capabilities []byte) *jsonrpc.Error {
-	if len(info)+len(capabilities) <= mostOfClient {
+// checkClientSize returns an error if clientInfo and capabilities are too long.
+func checkClientSize(info, capabilities []byte) *jsonrpc.Error {
+	if len(info)+len(capabilities) <= maxClientInfo {
 		return nil
 	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "clientInfo and capabilities: want at most 2 MiB"}
 }
 
-// checkHop refuses what a stateless request must not be.
+// checkHop checks a stateless request's version, capabilities and method.
 func (m *Message) checkHop() *jsonrpc.Error {
 	if !revision.Supported(m.Hop.Version) || !revision.Stateless(m.Hop.Version) {
 		return unsupported(m.Hop.Version)
@@ -162,7 +161,7 @@ func (m *Message) checkHop() *jsonrpc.Error {
 	if !bytes.HasPrefix(m.Hop.Capabilities, []byte("{")) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params._meta: io.modelcontextprotocol/clientCapabilities: want an object"}
 	}
-	if bad := checkSize(m.Hop.Info, m.Hop.Capabilities); bad != nil {
+	if bad := checkClientSize(m.Hop.Info, m.Hop.Capabilities); bad != nil {
 		return bad
 	}
 	switch m.Method {
@@ -175,7 +174,7 @@ func (m *Message) checkHop() *jsonrpc.Error {
 func unsupported(version string) *jsonrpc.Error {
 	data, err := json.Marshal(map[string]any{"supported": revision.SupportedVersions(), "requested": version})
 	if err != nil {
-		data = nil // strings always marshal
+		data = nil // unreachable: strings always marshal
 	}
 	return &jsonrpc.Error{Code: revision.CodeUnsupportedVersion, Message: "Unsupported protocol version", Data: data}
 }

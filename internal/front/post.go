@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// post serves POST to an MCP endpoint. Which era a message belongs to shows in
-// the message, or in the header that must say the same.
+// post serves POST to an MCP endpoint. A message is stateless if its _meta or the
+// MCP-Protocol-Version header has a stateless revision.
 func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 	if !accepts(r.Header, "application/json") || !accepts(r.Header, "text/event-stream") {
 		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
@@ -46,8 +46,8 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 	}
 }
 
-// initialize begins a session. If its client has gone before it could learn the
-// session's id, the session ends at once.
+// initialize starts a session. If the response cannot be written, the client does not
+// have the session's id, so the session ends at once.
 func (h *HTTP) initialize(w http.ResponseWriter, m *Message, only string) {
 	s, bad := h.sessions.begin(streamable, only)
 	if bad != nil {
@@ -61,8 +61,8 @@ func (h *HTTP) initialize(w http.ResponseWriter, m *Message, only string) {
 	}
 }
 
-// inSession serves a message of the handshake era. A client that goes away has
-// not cancelled its request: the call goes on, and its answer is lost.
+// inSession serves a message of the handshake era. A disconnect does not cancel the
+// request: the call continues and its response is lost.
 func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, only string) {
 	s := h.enterSession(w, r, m.ID, only)
 	if s == nil {
@@ -74,14 +74,15 @@ func (h *HTTP) inSession(w http.ResponseWriter, r *http.Request, m *Message, onl
 		finish(w, http.StatusAccepted)
 		return
 	}
-	_ = s.serve(context.Background(), w, m) // logged where it was written
+	_ = s.serve(context.Background(), w, m) // the session logs the error
 }
 
-// enterSession finds the session a request names, or refuses the request.
+// enterSession returns the session that the request names, and enters it. If there is
+// none, it refuses the request and returns nil.
 func (h *HTTP) enterSession(w http.ResponseWriter, r *http.Request, id []byte, only string) *httpSession {
 	name := r.Header.Get(headerSession)
 	if name == "" {
-		refuse(w, http.StatusBadRequest, id, refusal(headerSession+": missing; a session begins with initialize"))
+		refuse(w, http.StatusBadRequest, id, refusal(headerSession+": missing; start a session with initialize"))
 		return nil
 	}
 	s := h.sessions.find(streamable, name, only)
@@ -91,8 +92,8 @@ func (h *HTTP) enterSession(w http.ResponseWriter, r *http.Request, id []byte, o
 	return s
 }
 
-// serve runs one request on this goroutine and returns how its answer was
-// delivered.
+// serve serves one request on the caller's goroutine and returns the error of writing
+// its response.
 func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Message) error {
 	out := &response{w: w, log: s.log, id: m.ID, stateless: m.Stateless}
 	defer out.finish()
@@ -102,8 +103,8 @@ func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Messa
 	return out.failed
 }
 
-// batch serves an array of messages, which only sessions of one revision may
-// send. The answers go out on one stream, each as soon as it is there.
+// batch serves an array of messages, which only one revision allows. The responses are
+// sent on one stream, each as soon as it is ready.
 func (h *HTTP) batch(w http.ResponseWriter, r *http.Request, data []byte, only string) {
 	if !jsonrpc.Valid(data) {
 		refuse(w, http.StatusBadRequest, nil, notJSON)
@@ -116,7 +117,7 @@ func (h *HTTP) batch(w http.ResponseWriter, r *http.Request, data []byte, only s
 	}
 	defer s.leave()
 	if !s.batches.Load() {
-		refuse(w, http.StatusBadRequest, nil, refusal("a message is an object; batches belong to "+revision.Batches))
+		refuse(w, http.StatusBadRequest, nil, refusal("want one message, an object; only "+revision.Batches+" has batches"))
 		return
 	}
 	out := &response{w: w, log: s.log}

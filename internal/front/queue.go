@@ -11,13 +11,13 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// mostUnread is how many bytes may wait for a client that has no stream open before
-// further notifications are dropped. Messages with an id are never dropped: an answer is
-// waited for, by the client or from it.
-const mostUnread = 1 << 20
+// maxUnread is the number of queued bytes above which notifications are dropped for a
+// client without an open stream. Requests and responses are never dropped silently: one
+// side waits for each.
+const maxUnread = 1 << 20
 
-// keepAlive is how long a stream may be silent: less than what proxies on the
-// way, and clients, take for a dead connection.
+// keepAlive is the interval of comments on a silent stream. It is shorter than the idle
+// timeouts of proxies and clients.
 const keepAlive = 15 * time.Second
 
 var (
@@ -25,43 +25,43 @@ var (
 	errNotReading  = errors.New("the client does not read")
 )
 
-// queue is an outlet: its messages wait until a stream to the client takes
-// them. Send never waits for the client: it is called by the reader of an
-// upstream that may serve others too.
+// queue is an outlet that holds messages until a stream to the client writes them. Send
+// never blocks on the client: the reader goroutine of a server that other clients share
+// calls it.
 type queue struct {
 	log  *slog.Logger
-	wake chan struct{} // capacity 1: there may be something new to write
+	wake chan struct{} // capacity 1; receives when there may be a new message
 
 	mu       sync.Mutex
 	lines    [][]byte
 	size     int           // bytes of lines
-	dropping bool          // notifications were dropped since a stream last took a message
-	closed   bool          // nothing more is taken; what waits may still be written
-	pumping  chan struct{} // closed when another stream takes over; nil: none is open
+	dropping bool          // notifications were dropped since a stream last wrote a message
+	closed   bool          // no more messages are accepted; the queued ones may still be written
+	pumping  chan struct{} // closed when another stream takes over; nil if no stream is open
 }
 
 func newQueue(log *slog.Logger) *queue {
 	return &queue{log: log, wake: make(chan struct{}, 1)}
 }
 
-// Send puts a message at the end, unless too much waits already.
+// Send appends a message, or returns an error if the queue is full or closed.
 func (q *queue) Send(line []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	note, read, most := jsonrpc.Get(line, "id") == nil, q.pumping != nil, backlog
-	if note && !read {
-		most = mostUnread
+	notification, streaming, limit := jsonrpc.Get(line, "id") == nil, q.pumping != nil, backlog
+	if notification && !streaming {
+		limit = maxUnread
 	}
 	switch {
 	case q.closed:
 		return errStreamEnded
-	case q.size > most && note:
+	case q.size > limit && notification:
 		if !q.dropping {
 			q.log.Warn("client reads too slowly: notifications are dropped", "waiting", len(q.lines))
 		}
 		q.dropping = true
 		return errNotReading
-	case q.size > most && !read:
+	case q.size > limit && !streaming:
 		return errNotReading
 	}
 	q.lines = append(q.lines, line)
@@ -70,7 +70,7 @@ func (q *queue) Send(line []byte) error {
 	return nil
 }
 
-// Answer makes a queue an outlet for answers too.
+// Answer appends a copy of a response.
 func (q *queue) Answer(line []byte) error { return q.Send(bytes.Clone(line)) }
 
 func (q *queue) signal() {
@@ -80,8 +80,8 @@ func (q *queue) signal() {
 	}
 }
 
-// next takes the first message; nil: there is none. ended says that none will come
-// any more.
+// next removes and returns the first message, or nil if the queue is empty. ended
+// reports that the queue is empty and closed.
 func (q *queue) next() (line []byte, ended bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -95,7 +95,7 @@ func (q *queue) next() (line []byte, ended bool) {
 	return line, false
 }
 
-// putBack returns a message that could not be written, for the next stream.
+// putBack puts a message that could not be written back at the front.
 func (q *queue) putBack(line []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,7 +103,7 @@ func (q *queue) putBack(line []byte) {
 	q.size += len(line)
 }
 
-// close takes no more messages; a stream ends once it has written the rest.
+// close stops accepting messages. An open stream ends when it has written the rest.
 func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true
@@ -111,21 +111,21 @@ func (q *queue) close() {
 	q.signal()
 }
 
-// full reports whether as many bytes wait as may.
+// full reports whether more than backlog bytes are queued.
 func (q *queue) full() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.size > backlog
 }
 
-// pump writes messages to e until the queue has been closed and is empty
-// (nil), gone is closed, another pump takes over (nil), or writing fails.
-func (q *queue) pump(e events, gone <-chan struct{}) error {
+// pump writes messages to e until the queue is closed and empty, disconnected is closed
+// or another pump takes over, and returns nil then. It returns the error of a write.
+func (q *queue) pump(e events, disconnected <-chan struct{}) error {
 	replaced := q.takeOver()
-	defer q.release(replaced)
+	defer q.endPump(replaced)
 	for {
 		select {
-		case <-replaced: // what waits is for the other
+		case <-replaced: // the other pump writes the rest
 			return nil
 		default:
 		}
@@ -148,13 +148,14 @@ func (q *queue) pump(e events, gone <-chan struct{}) error {
 			}
 		case <-replaced:
 			return nil
-		case <-gone:
+		case <-disconnected:
 			return nil
 		}
 	}
 }
 
-// takeOver ends the pump there is, and returns what tells the new one of its own end.
+// takeOver stops the current pump, if any, and registers the caller as the new one. The
+// returned channel is closed when another pump takes over.
 func (q *queue) takeOver() (replaced chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -165,8 +166,9 @@ func (q *queue) takeOver() (replaced chan struct{}) {
 	return q.pumping
 }
 
-// release ends a pump's hold; a wake-up it may have taken goes to the next.
-func (q *queue) release(mine chan struct{}) {
+// endPump unregisters a pump. It signals the next pump, since the old one may have
+// consumed a wake-up.
+func (q *queue) endPump(mine chan struct{}) {
 	q.mu.Lock()
 	if q.pumping == mine {
 		q.pumping = nil

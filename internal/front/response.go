@@ -14,26 +14,26 @@ import (
 
 var errAnswered = errors.New("the request has been answered")
 
-// response is the outlet of one POST, with one request or with a batch. It becomes a
-// stream of events with the first message that precedes the answer; an answer alone is
-// one JSON body.
+// response is the outlet of one POST with one request or a batch. It becomes an event
+// stream with the first message that is sent before the response; a response without one
+// is sent as a JSON body.
 type response struct {
 	w         http.ResponseWriter
 	log       *slog.Logger
-	id        []byte // raw, of the request; nil: a batch
-	stateless bool   // the HTTP status tells some errors
-	failed    error  // why the answer could not be written; for the goroutine that calls Answer
+	id        []byte // raw id of the request; nil for a batch
+	stateless bool   // some errors have an HTTP status of their own
+	failed    error  // error of writing the response; used by the goroutine that calls Answer
 
 	mu     sync.Mutex
-	over   bool   // answered, or the handler returns: nothing more is taken
-	stream *queue // nil: no stream yet
+	closed bool   // answered, or the handler is returning: no more messages are accepted
+	stream *queue // nil until the response becomes a stream
 	pumped sync.WaitGroup
 }
 
 func (r *response) Send(line []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.over {
+	if r.closed {
 		return errAnswered
 	}
 	if r.stream == nil {
@@ -43,7 +43,7 @@ func (r *response) Send(line []byte) error {
 	return r.stream.Send(line)
 }
 
-// pump writes the stream; it ends when the stream is closed or the client gone.
+// pump writes the stream until it is closed or the client disconnects.
 func (r *response) pump() {
 	e, err := openEvents(r.w)
 	if err == nil {
@@ -56,15 +56,15 @@ func (r *response) pump() {
 }
 
 func (r *response) Answer(line []byte) error {
-	if r.id == nil { // the answers to others of the batch still follow
+	if r.id == nil { // other responses of the batch may follow
 		return r.Send(bytes.Clone(line))
 	}
 	r.mu.Lock()
-	if r.over {
+	if r.closed {
 		r.mu.Unlock()
 		return errAnswered
 	}
-	r.over = true
+	r.closed = true
 	if r.stream != nil {
 		defer r.mu.Unlock()
 		r.failed = r.stream.Send(bytes.Clone(line))
@@ -75,12 +75,12 @@ func (r *response) Answer(line []byte) error {
 	return r.failed
 }
 
-// finish returns when nothing will touch the response any more. A request that
-// was cancelled ends as a stream without an answer; a batch may want none.
+// finish closes the response and returns when all writes to it have ended. A cancelled
+// request gets an empty event stream, and a batch without responses gets 202 Accepted.
 func (r *response) finish() {
 	r.mu.Lock()
-	answered, stream := r.over, r.stream
-	r.over = true
+	answered, stream := r.closed, r.stream
+	r.closed = true
 	r.mu.Unlock()
 	switch {
 	case stream != nil:
@@ -96,7 +96,7 @@ func (r *response) finish() {
 	}
 }
 
-// status is the HTTP status of an answer.
+// status returns the HTTP status for a response.
 func (r *response) status(line []byte) int {
 	const head = len(`{"jsonrpc":"2.0","id":`)
 	if !r.stateless || !bytes.HasPrefix(line[min(head+len(r.id), len(line)):], []byte(`,"error":`)) {

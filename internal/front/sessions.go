@@ -11,62 +11,61 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Of sessions over HTTP.
+// Defaults of [HTTPOptions].
 const (
 	defaultIdle     = 30 * time.Minute
 	defaultSessions = 256
 )
 
-// transport is the way a session's messages travel.
+// transport is the transport of a session.
 type transport string
 
 const (
 	streamable transport = "streamable" // 2025-03-26 to 2025-11-25: Mcp-Session-Id
 	legacySSE  transport = "sse"        // 2024-11-05: /sse and /message
-	pooled     transport = "pool"       // stateless requests that say the same of their clients
+	pooled     transport = "pool"       // stateless requests of clients with the same capabilities
 )
 
-// sessionKey is by what requests find a session.
+// sessionKey identifies a session.
 type sessionKey struct {
 	transport transport
-	only      string // its view
-	name      string // its id, or what the clients of a pool say of themselves
+	only      string // see Client.Only
+	name      string // session id, or the capabilities of the clients of a pool
 }
 
-// httpSession is a session that requests find by an id, or by what they say of
-// their client. One in which nothing has been open for a while is idle: it may make room
-// for another, and ends in the end.
+// httpSession is a session over HTTP. It is idle while no request or stream is open. An
+// idle session may be evicted for a new one, and ends after SessionIdle.
 type httpSession struct {
 	intake
 	all     *sessions
 	key     sessionKey
-	stream  *queue         // what belongs to no request; nil of a pool
+	stream  *queue         // messages that belong to no request; nil for a pool
 	streams atomic.Int64   // open GET streams
-	serving sync.WaitGroup // requests, the answers to which go out on stream
+	serving sync.WaitGroup // requests of the SSE transport
 
 	// Guarded by all.mu.
-	open  int         // requests and streams
-	left  age.Moment  // when open fell to 0
-	over  bool        // the session has ended, or is about to
-	timer *time.Timer // ends the session when it has been idle for long
+	open      int         // requests and streams
+	idleSince age.Moment  // when open became 0
+	ending    bool        // the session has ended or is about to
+	timer     *time.Timer // ends the session after SessionIdle
 }
 
-// sessions are those over HTTP. Each ends when it has been idle for a while, or the
-// longest of all when there is no room for a new one. One token guards the whole
-// server, so every holder of an id is the same principal; without a token all clients
-// are.
+// sessions holds all sessions over HTTP. A session ends when it has been idle for
+// SessionIdle; the one idle for longest ends when there is no room for a new one. One
+// token guards the whole server, so all clients are the same principal, as they are
+// without a token.
 type sessions struct {
 	*Options
-	requests atomic.Int64 // in flight, of all
+	requests atomic.Int64 // in flight, of all sessions
 
-	mu       sync.Mutex // its holder may ask a session what is pending
+	mu       sync.Mutex // may be held while Session.Pending is called
 	closed   bool
-	found    map[sessionKey]*httpSession // those that requests find
-	alive    int                         // those included that are ending
-	evicting sync.WaitGroup              // the ends of those that made room for others
+	byKey    map[sessionKey]*httpSession // sessions that requests may enter
+	alive    int                         // sessions, including those that are ending
+	evicting sync.WaitGroup              // ends of evicted sessions
 }
 
-// begin makes a session, entered by the caller.
+// begin creates a session and enters it.
 func (all *sessions) begin(t transport, only string) (*httpSession, *jsonrpc.Error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -74,35 +73,34 @@ func (all *sessions) begin(t transport, only string) (*httpSession, *jsonrpc.Err
 	return all.addLocked(&httpSession{key: sessionKey{t, only, id}, stream: stream}, Client{Only: only, ID: id, Out: stream})
 }
 
-// pool returns the session shared by all stateless requests of clients that can
-// do the same, and enters it. Capabilities are compared as values: white space and
-// the order of members tell no two clients apart. What has no canonical form is
-// compared as it is written.
+// pool enters the session shared by all stateless clients with the given capabilities,
+// and creates it if there is none. Capabilities are compared in canonical form, so that
+// white space and the order of members do not matter, or as text if they have none.
 func (all *sessions) pool(capabilities []byte, only string) (*httpSession, *jsonrpc.Error) {
-	if can, ok := jsonrpc.AppendCanonical(nil, capabilities); ok {
-		capabilities = can
+	if canonical, ok := jsonrpc.AppendCanonical(nil, capabilities); ok {
+		capabilities = canonical
 	}
 	key := sessionKey{pooled, only, string(capabilities)}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if s := all.found[key]; s != nil && s.enterLocked() {
+	if s := all.byKey[key]; s != nil && s.enterLocked() {
 		return s, nil
 	}
 	return all.addLocked(&httpSession{key: key}, Client{Only: only, Pool: true, Anonymous: all.HTTP.Token == ""})
 }
 
-// find returns the session of that id and enters it; nil if there is none.
+// find enters the session with the given id, or returns nil if there is none.
 func (all *sessions) find(t transport, id, only string) *httpSession {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if s := all.found[sessionKey{t, only, id}]; s != nil && s.enterLocked() {
+	if s := all.byKey[sessionKey{t, only, id}]; s != nil && s.enterLocked() {
 		return s
 	}
 	return nil
 }
 
-// addLocked begins the session of s, if there is room for it, and lets requests
-// find it until it ends.
+// addLocked starts the session of s if there is room for it, and registers it until it
+// ends.
 func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc.Error) {
 	if bad := all.makeRoomLocked(); bad != nil {
 		return nil, bad
@@ -114,21 +112,21 @@ func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc
 	}
 	s.intake, s.all, s.open = intake{log: all.Log, all: &all.requests, Session: n}, all, 1
 	s.timer = time.AfterFunc(all.HTTP.SessionIdle, s.expire)
-	all.found[s.key] = s
+	all.byKey[s.key] = s
 	all.alive++
 	context.AfterFunc(n.Context(), s.remove)
 	return s, nil
 }
 
-// makeRoomLocked ends the session that has been idle for longest if its
-// principal has as many as it may. Sessions that are still ending have processes
-// too, so they count, but not against the principal's share. One with a task that runs
-// makes no room, although nothing of it is open between two questions about the task.
+// makeRoomLocked evicts the session that has been idle for longest if the principal has
+// reached its share of MaxSessions. Sessions that are still ending have processes too,
+// so they count towards MaxSessions, but not towards the share. A session with a running
+// task is not evicted, although it has no open request between two polls of the task.
 func (all *sessions) makeRoomLocked() *jsonrpc.Error {
 	open, longest := 0, time.Duration(-1)
 	var oldest *httpSession
-	for _, s := range all.found {
-		if s.over || s.Context().Err() != nil {
+	for _, s := range all.byKey {
+		if s.ending || s.Context().Err() != nil {
 			continue
 		}
 		open++
@@ -144,7 +142,7 @@ func (all *sessions) makeRoomLocked() *jsonrpc.Error {
 	case full && oldest == nil:
 		return allBusy
 	case full:
-		oldest.over = true
+		oldest.ending = true
 		all.evicting.Go(func() { oldest.End(errEvicted) })
 		all.Log.Info("longest idle session ended for a new one", "sessions", open)
 	}
@@ -154,12 +152,13 @@ func (all *sessions) makeRoomLocked() *jsonrpc.Error {
 	return nil
 }
 
-// end ends every session; each then answers what is still open.
+// end ends every session, which answers its open requests, and returns when all have
+// ended.
 func (all *sessions) end(why error) {
 	all.mu.Lock()
 	all.closed = true
 	var ending sync.WaitGroup
-	for _, s := range all.found {
+	for _, s := range all.byKey {
 		ending.Go(func() { s.End(why) })
 	}
 	all.mu.Unlock()
@@ -167,10 +166,11 @@ func (all *sessions) end(why error) {
 	all.evicting.Wait()
 }
 
-// enterLocked keeps the session from ending as idle until leave; false: it has ended.
-// Timers stop while the machine sleeps, so the age is looked at here as well.
+// enterLocked keeps the session from becoming idle until leave is called, or returns
+// false if the session has ended. Timers stop while the machine sleeps, so enterLocked
+// checks the idle time as well.
 func (s *httpSession) enterLocked() bool {
-	if s.over || s.Context().Err() != nil {
+	if s.ending || s.Context().Err() != nil {
 		return false
 	}
 	if idle, _ := s.idleLocked(); idle >= s.all.HTTP.SessionIdle {
@@ -181,37 +181,37 @@ func (s *httpSession) enterLocked() bool {
 	return true
 }
 
-// leave is the end of a request or stream.
+// leave ends a request or stream that entered the session.
 func (s *httpSession) leave() {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
 	if s.open--; s.open == 0 {
-		s.left = s.all.Clock()
+		s.idleSince = s.all.Clock()
 	}
 }
 
-// idleLocked is how long nothing has been open; false: something is. A call that waits
-// for its client's answers is open too.
+// idleLocked returns how long the session has been idle, or false if it is not. A
+// session with a suspended call is not idle.
 func (s *httpSession) idleLocked() (time.Duration, bool) {
 	if suspended, _ := s.Pending(); s.open > 0 || suspended {
 		return 0, false
 	}
-	return s.all.Clock().Since(s.left), true
+	return s.all.Clock().Since(s.idleSince), true
 }
 
-// expire ends the session if it has been idle for long enough.
+// expire ends the session if it has been idle for SessionIdle.
 func (s *httpSession) expire() {
 	if s.expired() {
 		s.End(errIdle)
 	}
 }
 
-// expired lets no request into a session that has been idle for long enough; any other
-// is looked at again when it may have been.
+// expired reports whether the session has been idle for SessionIdle, and if so lets no
+// more requests enter. Otherwise it resets the timer.
 func (s *httpSession) expired() bool {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
-	if s.over { // its timer, set again, would keep it for ever
+	if s.ending { // resetting the timer would retain the session
 		return false
 	}
 	idle, _ := s.idleLocked()
@@ -219,24 +219,25 @@ func (s *httpSession) expired() bool {
 		s.timer.Reset(wait)
 		return false
 	}
-	s.over = true
+	s.ending = true
 	return true
 }
 
-// remove lets no request into a session that ends, and counts it until it has ended.
+// remove unregisters a session whose context is done. The session counts as alive until
+// it has ended.
 func (s *httpSession) remove() {
 	all := s.all
 	all.mu.Lock()
-	s.over = true
+	s.ending = true
 	s.timer.Stop()
-	if all.found[s.key] == s {
-		delete(all.found, s.key)
+	if all.byKey[s.key] == s {
+		delete(all.byKey, s.key)
 	}
 	all.mu.Unlock()
 	if s.stream != nil {
 		s.stream.close()
 	}
-	s.End(ErrEnded) // which has begun, and is waited for
+	s.End(ErrEnded) // has begun already; this waits for it
 	all.mu.Lock()
 	all.alive--
 	all.mu.Unlock()

@@ -10,14 +10,13 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// stateless serves a message of the stateless era. Its client's going away
-// cancels it.
+// stateless serves a message of the stateless era. A disconnect cancels the request.
 func (h *HTTP) stateless(w http.ResponseWriter, r *http.Request, m *Message, only string) {
 	switch {
 	case m.IsResponse():
 		refuse(w, http.StatusBadRequest, nil, refusal("responses are not sent in "+revision.Latest))
 		return
-	case m.IsNotification(): // the revision has none over HTTP: cancelling is hanging up
+	case m.IsNotification(): // the revision has none over HTTP: a disconnect cancels
 		finish(w, http.StatusAccepted)
 		return
 	}
@@ -36,11 +35,11 @@ func (h *HTTP) stateless(w http.ResponseWriter, r *http.Request, m *Message, onl
 	}
 	defer s.leave()
 	m.Header = r.Header
-	_ = s.serve(r.Context(), w, m) // logged where it was written
+	_ = s.serve(r.Context(), w, m) // the session logs the error
 }
 
-// checkHeaders holds the headers of a stateless request against its body, so
-// that what reads only the one is not told something else than what reads both.
+// checkHeaders checks that the headers of a stateless request agree with its body, so
+// that an intermediary which reads only the headers is not misled.
 func checkHeaders(h http.Header, m *Message) *jsonrpc.Error {
 	if m.Hop == nil || m.Hop.Version == "" {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params._meta: io.modelcontextprotocol/protocolVersion: missing"}
@@ -54,20 +53,20 @@ func checkHeaders(h http.Header, m *Message) *jsonrpc.Error {
 	if bad := m.checkHop(); bad != nil {
 		return bad
 	}
-	if err := mcp.ValidateStandardHeaders(h.Get, m.Hop.Version, mcp.MCPMethod(m.Method), named(m)); err != nil {
+	if err := mcp.ValidateStandardHeaders(h.Get, m.Hop.Version, mcp.MCPMethod(m.Method), nameParams(m)); err != nil {
 		return Mismatch(err.Error())
 	}
 	return nil
 }
 
-// Mismatch refuses a request of which header and body do not agree.
+// Mismatch returns the error for a request whose headers and body do not agree.
 func Mismatch(what string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: revision.CodeHeaderMismatch, Message: "Header mismatch: " + what}
 }
 
-// named is what of the params Mcp-Name can be about; the rest, which may be
-// large, is not decoded for it.
-func named(m *Message) []byte {
+// nameParams returns an object with the member of the params that the Mcp-Name header
+// repeats. The other members, which may be large, need not be decoded for the check.
+func nameParams(m *Message) []byte {
 	member := "name"
 	if m.Method == "resources/read" {
 		member = "uri"

@@ -10,11 +10,10 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// lineOutlet sends messages as lines.
+// lineOutlet writes messages as lines.
 type lineOutlet struct{ *jsonrpc.Writer }
 
-// Send gives up a notification where the client is so far behind with reading that
-// more would only cost memory.
+// Send drops a notification if more than backlog bytes are unread, to bound memory.
 func (o lineOutlet) Send(line []byte) error {
 	if o.Queued() > backlog && jsonrpc.Get(line, "id") == nil {
 		return errNotReading
@@ -24,9 +23,8 @@ func (o lineOutlet) Send(line []byte) error {
 
 func (o lineOutlet) Answer(line []byte) error { return o.Writer.Send(line) }
 
-// ServeStdio serves one client on a pair of streams until in ends, then lets
-// open requests finish for DrainTimeout, or until ctx ends. only limits the view
-// to one upstream under its own names; "" shows all.
+// ServeStdio serves one client on a pair of streams until in or ctx ends. When in ends,
+// open requests have DrainTimeout to finish. only is [Client.Only].
 func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o Options) error {
 	o = o.withDefaults()
 	if file, ok := in.(*os.File); ok {
@@ -53,7 +51,7 @@ func ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string, o
 // serveLines serves the client that writes the lines of in and reads what w writes.
 func serveLines(ctx context.Context, in *jsonrpc.Reader, w *jsonrpc.Writer, only string, o Options) error {
 	l := &lines{to: lineOutlet{w}}
-	l.intake = intake{log: o.Log, Session: o.NewSession(Client{Only: only, Unblocked: true, Out: l.to}), repeated: make(map[string]bool)}
+	l.intake = intake{log: o.Log, Session: o.NewSession(Client{Only: only, NonBlocking: true, Out: l.to}), repeated: make(map[string]bool)}
 	for _, id := range o.Repeated {
 		l.repeated[id] = true
 	}
@@ -89,7 +87,7 @@ type lines struct {
 	serving sync.WaitGroup
 }
 
-// read takes messages until the stream ends.
+// read processes messages until the stream ends.
 func (l *lines) read(r *jsonrpc.Reader) error {
 	for {
 		line, err := r.Next()
@@ -112,5 +110,5 @@ func (l *lines) read(r *jsonrpc.Reader) error {
 	}
 }
 
-// unread is a message of which at most the id is known.
+// unread returns a message that could not be read, with its id if known.
 func unread(id []byte) *Message { return &Message{Message: jsonrpc.Message{ID: id}} }

@@ -7,13 +7,13 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// mostStreams bounds the GET streams of one session: one is in use, the others are being
+// maxStreams limits the GET streams of one session: one is in use, the others are being
 // replaced.
-const mostStreams = 16
+const maxStreams = 16
 
-// getStream serves GET: what the session says that belongs to no request. A
-// second stream takes over from the first, which the client may have lost long
-// before this end can know.
+// getStream serves GET: a stream of the messages that belong to no request. A second
+// stream takes over from the first, whose connection the client may have lost long
+// before the proxy notices.
 func (h *HTTP) getStream(w http.ResponseWriter, r *http.Request, only string) {
 	if !accepts(r.Header, "text/event-stream") {
 		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
@@ -25,16 +25,16 @@ func (h *HTTP) getStream(w http.ResponseWriter, r *http.Request, only string) {
 	}
 	defer s.leave()
 	defer s.streams.Add(-1)
-	if s.streams.Add(1) > mostStreams {
+	if s.streams.Add(1) > maxStreams {
 		refuse(w, http.StatusTooManyRequests, nil, manyStreams)
 		return
 	}
 	s.listen(w, r, "")
 }
 
-// listen writes what the session says that belongs to no request, until the client
-// goes, another stream takes over or the session ends. The first event may say where
-// the client's messages go.
+// listen writes the session's messages that belong to no request, until the client
+// disconnects, another stream takes over or the session ends. If endpoint is not empty,
+// the first event announces it as the URL for the client's messages.
 func (s *httpSession) listen(w http.ResponseWriter, r *http.Request, endpoint string) {
 	e, err := openEvents(w)
 	if err == nil && endpoint != "" {
@@ -48,8 +48,8 @@ func (s *httpSession) listen(w http.ResponseWriter, r *http.Request, endpoint st
 	}
 }
 
-// openSSE serves GET /sse, the transport of 2024-11-05: the session lasts as
-// long as this stream, which carries every message to the client.
+// openSSE serves GET /sse, the transport of 2024-11-05. The stream carries all messages
+// to the client, and the session ends with it.
 func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request) {
 	if !accepts(r.Header, "text/event-stream") {
 		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
@@ -66,7 +66,7 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request) {
 	s.listen(w, r, "/message?sessionId="+s.key.name)
 }
 
-// postSSE serves POST /message: the answer goes out on the session's stream.
+// postSSE serves POST /message. The response is sent on the session's stream.
 func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 	s := h.sessions.find(legacySSE, r.URL.Query().Get("sessionId"), "")
 	if s == nil {

@@ -9,20 +9,20 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// ioTimeout is how long one read or write on a client's connection may take. It
-// is renewed with each: a call may be long, a silent peer may not.
+// ioTimeout is the time limit of one read or write on a client's connection. A call may
+// take longer, but an unresponsive peer may not.
 const ioTimeout = 30 * time.Second
 
-// chunk is how much is written under one deadline.
+// chunk is the number of bytes written under one deadline.
 const chunk = 1 << 20
 
-// renew bounds the next write. A connection without deadlines is one of a test.
+// renew sets the deadline of the next write. Only a test's recorder has no deadlines.
 func renew(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(ioTimeout))
 }
 
-// writeAll writes b piece by piece, so that a client which reads slowly but
-// steadily gets all of a large message.
+// writeAll writes b in chunks, so that a client which reads slowly but steadily receives
+// all of a large message.
 func writeAll(w http.ResponseWriter, b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), chunk)
@@ -35,29 +35,28 @@ func writeAll(w http.ResponseWriter, b []byte) error {
 	return nil
 }
 
-// finish answers with a status alone.
+// finish writes a status without a body.
 func finish(w http.ResponseWriter, status int) {
 	renew(w)
 	w.WriteHeader(status)
 }
 
-// writeJSON answers with one JSON body.
+// writeJSON writes a JSON body.
 func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status) // goes out with the body
+	w.WriteHeader(status) // sent together with the body
 	return writeAll(w, body)
 }
 
-// refuse answers with a JSON-RPC error. That it could not be written concerns only
-// the client, which has gone.
+// refuse writes a JSON-RPC error. It ignores a failed write: the client has
+// disconnected.
 func refuse(w http.ResponseWriter, status int, id []byte, bad *jsonrpc.Error) {
 	_ = writeJSON(w, status, jsonrpc.AppendError(nil, id, bad.Append(nil)))
 }
 
-// events writes server-sent events. A message is handed to the connection as
-// it is; only what frames it is copied.
+// events writes server-sent events. Messages are written without a copy.
 type events struct{ w http.ResponseWriter }
 
 // openEvents sends the head of the response.
@@ -65,12 +64,12 @@ func openEvents(w http.ResponseWriter) (events, error) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	h.Set("X-Accel-Buffering", "no") // keeps nginx from buffering events
 	w.WriteHeader(http.StatusOK)
 	return events{w}, events{w}.flush()
 }
 
-// write writes an event; flush sends it.
+// write writes an event, which may be buffered until flush is called.
 func (e events) write(kind string, data []byte) error {
 	renew(e.w)
 	if _, err := io.WriteString(e.w, "event: "+kind+"\ndata: "); err != nil {
@@ -83,7 +82,7 @@ func (e events) write(kind string, data []byte) error {
 	return err
 }
 
-// comment sends what every client ignores.
+// comment sends an SSE comment, which clients ignore.
 func (e events) comment() error {
 	renew(e.w)
 	if _, err := io.WriteString(e.w, ":\n\n"); err != nil {

@@ -76,7 +76,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 		x.fail(err)
 		return nil
 	}
-	if !s.identity.Unblocked || x.local != nil {
+	if !s.identity.NonBlocking || x.local != nil {
 		return func() {
 			if ctx.Done() != nil { // else the request outlives its connection
 				stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has gone"}) })

@@ -189,7 +189,7 @@ func (s *Server) Handler() http.Handler { return front.NewHTTP(s.front()) }
 // it needs the token, unless the handler asks for that itself; Host and Origin are
 // checked in any case. It is to be called before the server serves.
 func (s *Server) Mount(pattern string, h http.Handler, asks bool) {
-	s.figures.pages = append(s.figures.pages, front.Page{Pattern: pattern, Handler: h, Asks: asks})
+	s.figures.pages = append(s.figures.pages, front.Page{Pattern: pattern, Handler: h, OwnAuth: asks})
 }
 
 // front configures the client's side of the wire.
