@@ -1,6 +1,6 @@
-// Command mcpschedd-guard ends the upstream processes of a proxy which can no longer do so
-// itself. Each running proxy has one beside it, which holds half the memory that it would as
-// a part of mcpschedd-small; see package guard.
+// Command mcpschedd-guard ends the servers of a proxy that has exited without doing so.
+// Each running proxy starts one. It uses half the memory that mcpschedd-small would use as
+// the guard; see package guard.
 package main
 
 import (

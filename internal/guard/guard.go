@@ -1,13 +1,12 @@
-// Package guard is the process that ends the upstream processes of a proxy which
-// can no longer do so itself. It lives as long as the proxy and does nothing
-// meanwhile, so it imports next to nothing: what a package costs in memory by being
-// linked, each running proxy would pay twice.
+// Package guard implements the process that ends the servers' process groups after the
+// proxy has exited without doing so. The guard is idle while the proxy runs, and each
+// proxy has one, so the package imports little to keep its memory small.
 package guard
 
-// Command is the hidden first argument with which a program is started as the
-// guard; it must call [Run] on its stdin then, before anything else.
+// Command is the hidden first argument that makes a program the guard: the program must
+// then call [Run] with its stdin before anything else.
 const Command = "guard"
 
-// Program is the name of the program that is only the guard: it stands beside the
-// proxy's own, which takes its place where it is missing.
+// Program is the name of the guard's executable, in the directory of the proxy's. If it is
+// missing, the proxy's executable is used with [Command].
 const Program = "mcpschedd-guard"

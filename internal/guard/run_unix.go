@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	grace = time.Second           // from SIGTERM to SIGKILL for what the proxy left
-	poll  = 10 * time.Millisecond // how often the guard looks whether it is gone
+	grace = time.Second           // from SIGTERM to SIGKILL
+	poll  = 10 * time.Millisecond // interval of checks whether the groups have exited
 )
 
-// Run reads lines "+PGID" and "-PGID" until they end, and ends the process groups
-// that are left then.
+// Run reads lines "+PGID" and "-PGID", which register and unregister process groups, until
+// r ends. It then ends the registered groups.
 func Run(r io.Reader) {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	groups := make(map[int]struct{})
@@ -33,8 +33,8 @@ func Run(r io.Reader) {
 	signalGroups(groups, syscall.SIGKILL)
 }
 
-// apply adds or removes the group of one line. 0 and 1 are none: to signal -0 or -1
-// is to signal the guard's own group, or every process.
+// apply registers or unregisters the group in one line. It ignores 0 and 1: a signal to
+// -0 or -1 goes to the guard's own group or to every process.
 func apply(groups map[int]struct{}, line string) {
 	n, err := strconv.Atoi(line)
 	switch {
@@ -46,7 +46,7 @@ func apply(groups map[int]struct{}, line string) {
 	}
 }
 
-// signalGroups sends sig to groups and takes out those that are gone.
+// signalGroups sends sig to each group and removes the groups that have exited.
 func signalGroups(groups map[int]struct{}, sig syscall.Signal) {
 	for pgid := range groups {
 		if err := syscall.Kill(-pgid, sig); errors.Is(err, syscall.ESRCH) {

@@ -2,5 +2,5 @@ package guard
 
 import "io"
 
-// Run returns at once: the job object of each process does the work.
+// Run returns immediately: on Windows each server has a job object that ends it.
 func Run(io.Reader) {}

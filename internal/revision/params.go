@@ -6,25 +6,25 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Params are the params of one request, with their _meta: each an index that is
-// made once and then serves all that is asked of the request.
+// Params holds indexes of the params of one request and of their _meta, so that several
+// lookups need one walk.
 type Params struct {
 	jsonrpc.Index               // of the params
-	Meta          jsonrpc.Index // of their _meta; without members if they have none
+	Meta          jsonrpc.Index // of their _meta; empty if absent
 }
 
-// NewParams indexes the params of a parsed message; nil are without members.
+// NewParams indexes the params of a parsed message; nil params are empty.
 func NewParams(raw []byte) Params { return ParamsOf(jsonrpc.NewIndex(raw)) }
 
-// ParamsOf are the params that have that index.
+// ParamsOf returns the params with index x.
 func ParamsOf(x jsonrpc.Index) Params {
 	p := Params{Index: x}
 	p.Meta = jsonrpc.NewIndex(p.Get("_meta"))
 	return p
 }
 
-// Hop is what the request says of its client, nil where it names no protocol version: the
-// request belongs to the handshake era.
+// Hop returns the request's description of its client, or nil if the request has no
+// protocol version and so belongs to the handshake era.
 func (p *Params) Hop() *Hop {
 	version, ok := jsonrpc.String(p.Meta.Get(keyVersion))
 	if !ok {
@@ -44,5 +44,5 @@ func (p *Params) Hop() *Hop {
 	return hop
 }
 
-// Token is the raw progress token of the request, nil if it has none.
+// Token returns the raw progress token of the request, or nil if it has none.
 func (p *Params) Token() []byte { return p.Meta.Get(keyToken) }

@@ -1,18 +1,16 @@
-// Package revision owns what differs between the revisions of MCP: which of
-// them open with a handshake and which carry everything in each request, which
-// keys of _meta belong to one hop, and how parameters and results are carried
-// from a hop of one era to a hop of the other.
+// Package revision implements the differences between the revisions of MCP: which
+// revisions start with a handshake and which are stateless, which keys of _meta belong to
+// one hop (a client's or a server's connection to the proxy), and how params and results
+// are translated between the eras.
 //
-// The idea: a message is changed only where its two hops differ, by cutting
-// and joining bytes; what is not named here travels as it came. Everything is
-// a pure function. What is asked of the params of one request at several places is
-// asked of [Params], which walks over their bytes once:
+// A translation copies bytes and changes only the parts in which the two hops differ. All
+// functions are pure. [Params] indexes the params of a request once for several lookups:
 //
 //	params := revision.NewParams(m.Params)
 //	hop := params.Hop()
 //	next := params.Translate(revision.Change{Member: "name", Target: tool, Token: id, Hop: hop})
 //
-// It knows neither connections nor sessions.
+// The package does not know connections or sessions.
 package revision
 
 import (
@@ -25,29 +23,29 @@ import (
 )
 
 const (
-	// Latest is the newest revision; it is stateless: no handshake, the
-	// version and capabilities stand in every request.
+	// Latest is the newest revision. It is stateless: there is no handshake, and every
+	// request has the version and capabilities.
 	Latest = mcp.ProtocolVersion20260728
-	// LatestHandshake is the newest revision that opens with initialize.
+	// LatestHandshake is the newest revision that starts with initialize.
 	LatestHandshake = mcp.ProtocolVersion20251125
-	// Batches is the only revision in which a message may be an array.
+	// Batches is the only revision that allows batches.
 	Batches = mcp.ProtocolVersion20250326
 )
 
 // Stateless reports whether version belongs to the era without a handshake.
 func Stateless(version string) bool { return mcp.IsModernProtocol(version) }
 
-// Supported reports whether version is one this proxy speaks.
+// Supported reports whether the proxy supports version.
 func Supported(version string) bool { return slices.Contains(mcp.ValidProtocolVersions, version) }
 
-// SupportedVersions lists what this proxy speaks, newest first.
+// SupportedVersions returns the supported versions, newest first.
 func SupportedVersions() []string { return slices.Clone(mcp.ValidProtocolVersions) }
 
-// Negotiate answers the version of an initialize request: the one asked for if
-// it is known and opens with a handshake, else the newest that does.
-func Negotiate(asked string) string {
-	if Supported(asked) && !Stateless(asked) {
-		return asked
+// Negotiate returns the version for the response to initialize: the requested one if it
+// is supported and has a handshake, else [LatestHandshake].
+func Negotiate(requested string) string {
+	if Supported(requested) && !Stateless(requested) {
+		return requested
 	}
 	return LatestHandshake
 }
@@ -55,29 +53,29 @@ func Negotiate(asked string) string {
 // Error codes of the specification that JSON-RPC itself does not define.
 const (
 	CodeHeaderMismatch     = -32020 // 2026-07-28: an HTTP header contradicts the body
-	CodeMissingCapability  = -32021 // 2026-07-28: the client did not declare what the request needs
+	CodeMissingCapability  = -32021 // 2026-07-28: the client lacks a capability that the request needs
 	CodeUnsupportedVersion = -32022 // 2026-07-28: data.supported lists the versions
 	CodeResourceNotFound   = -32002 // up to 2025-11-25; CodeInvalidParams since
 )
 
-// Modern reports whether code is one of the errors by which a server shows
-// that it speaks a stateless revision.
+// Modern reports whether code is an error that only servers of stateless revisions
+// return.
 func Modern(code int) bool {
 	return code == CodeHeaderMismatch || code == CodeMissingCapability || code == CodeUnsupportedVersion
 }
 
-// Hop is what the client of one hop says of itself in every stateless request.
+// Hop is the description of the client in the _meta of every stateless request.
 type Hop struct {
 	Version      string
-	Info         json.RawMessage // clientInfo; nil: not said
-	Capabilities json.RawMessage // clientCapabilities; nil: not said, which a server must refuse
-	LogLevel     string          // "" : no log messages wanted
+	Info         json.RawMessage // clientInfo; nil if absent
+	Capabilities json.RawMessage // clientCapabilities; nil if absent, which a server must refuse
+	LogLevel     string          // "" if the client wants no log messages
 }
 
 const prefix = "io.modelcontextprotocol/"
 
-// The keys of _meta that belong to one hop. Others under the same prefix
-// (related-task, extensions) travel.
+// Keys of _meta that belong to one hop. Other keys with the same prefix (related-task,
+// extensions) are forwarded.
 const (
 	keyVersion      = prefix + "protocolVersion"
 	keyInfo         = prefix + "clientInfo"
@@ -97,8 +95,8 @@ func OfHop(name []byte) bool {
 	return false
 }
 
-// Subscription returns the raw id of the listen request that a notification
-// belongs to, nil if it names none.
+// Subscription returns the raw id of the listen request that a notification belongs to,
+// or nil if it has none.
 func Subscription(params []byte) []byte {
 	return jsonrpc.Get(jsonrpc.Get(params, "_meta"), keySubscription)
 }
@@ -112,8 +110,8 @@ func WithSubscription(params, id []byte) []byte {
 	return jsonrpc.Set(params, "_meta", jsonrpc.Set(meta, keySubscription, id))
 }
 
-// ServerInfo returns what the server of a stateless hop says of itself in a
-// result's _meta, nil if nothing.
+// ServerInfo returns the raw serverInfo in the _meta of a stateless server's result, or
+// nil if absent.
 func ServerInfo(result []byte) []byte {
 	return jsonrpc.Get(jsonrpc.Get(result, "_meta"), keyServerInfo)
 }

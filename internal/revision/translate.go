@@ -7,35 +7,35 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Change says how a request's params differ on the next hop.
+// Change describes how a request's params differ on the next hop.
 type Change struct {
-	Member    string // the member that names the target ("name", "uri"); "": none is renamed
-	Target    []byte // its new value, raw JSON; nil: as it was
-	Token     []byte // the progress token of the next hop, raw; nil: none is wanted
-	Hop       *Hop   // what a stateless server is told of the client; nil: the server has had a handshake
-	Arguments bool   // an absent or null "arguments" becomes {}
+	Member    string // member with the name of the target ("name", "uri"); "" if it is unchanged
+	Target    []byte // new raw value of Member; nil if it is unchanged
+	Token     []byte // raw progress token of the next hop; nil if no progress is wanted
+	Hop       *Hop   // description of the client for a stateless server; nil for one with a handshake
+	Arguments bool   // replace absent or null "arguments" with {}
 }
 
-// Translate returns the params as the next hop wants them: the bytes that they were
-// made from, where there is nothing to change.
+// Translate returns the params for the next hop. It returns the original bytes if nothing
+// changes.
 func (p *Params) Translate(c Change) []byte {
-	given := p.Get("arguments")
-	lacking := c.Arguments && (given == nil || string(given) == "null")
-	if c.Token == nil && c.Hop == nil && c.Target == nil && !lacking && p.Get("_meta") == nil {
+	arguments := p.Get("arguments")
+	missing := c.Arguments && (arguments == nil || string(arguments) == "null")
+	if c.Token == nil && c.Hop == nil && c.Target == nil && !missing && p.Get("_meta") == nil {
 		return p.Raw()
 	}
 	meta := nextMeta(&p.Meta, c)
 	out := append(make([]byte, 0, len(p.Raw())+len(meta)+len(c.Target)+32), '{')
 	for m := range p.All() {
 		switch name := string(m.Name); {
-		case name == "_meta", lacking && name == "arguments":
+		case name == "_meta", missing && name == "arguments":
 		case c.Target != nil && name == c.Member:
 			out = jsonrpc.AppendMember(out, c.Member, c.Target)
 		default:
 			out = m.Append(out)
 		}
 	}
-	if lacking {
+	if missing {
 		out = jsonrpc.AppendMember(out, "arguments", []byte("{}"))
 	}
 	if meta != nil {
@@ -44,13 +44,13 @@ func (p *Params) Translate(c Change) []byte {
 	return append(out, '}')
 }
 
-// Translate is [Params.Translate] for params that are asked nothing else.
+// Translate is [Params.Translate] for raw params.
 func Translate(params []byte, c Change) []byte {
 	p := NewParams(params)
 	return p.Translate(c)
 }
 
-// nextMeta returns the next hop's _meta, nil if it would be empty.
+// nextMeta returns the _meta for the next hop, or nil if it would be empty.
 func nextMeta(meta *jsonrpc.Index, c Change) []byte {
 	out := []byte{'{'}
 	for m := range meta.All() {
@@ -70,7 +70,7 @@ func nextMeta(meta *jsonrpc.Index, c Change) []byte {
 	return append(out, '}')
 }
 
-// appendHop appends the members that tell a stateless server of its client.
+// appendHop appends the members of _meta that describe the client to a stateless server.
 func appendHop(out []byte, h *Hop) []byte {
 	out = jsonrpc.AppendMember(out, keyVersion, jsonrpc.AppendString(nil, h.Version))
 	if h.Info != nil {
@@ -87,8 +87,8 @@ func appendHop(out []byte, h *Hop) []byte {
 	return out
 }
 
-// Result carries a result from one hop to the next. With both hops of the
-// handshake era it is returned untouched and unread.
+// Result translates a result from one hop to the next. Between two hops of the handshake
+// era it returns the result without reading it.
 func Result(result []byte, method string, fromStateless, toStateless bool) []byte {
 	if fromStateless {
 		result = withoutServer(result)
@@ -102,8 +102,8 @@ func Result(result []byte, method string, fromStateless, toStateless bool) []byt
 	return result
 }
 
-// withoutServer cuts what the server says of itself out of a result's _meta:
-// on the next hop the server is this proxy.
+// withoutServer removes serverInfo and other keys of the hop from a result's _meta: on the
+// next hop the server is this proxy.
 func withoutServer(result []byte) []byte {
 	meta := jsonrpc.Get(result, "_meta")
 	if !bytes.Contains(meta, []byte(keyServerInfo)) {
@@ -116,16 +116,16 @@ func withoutServer(result []byte) []byte {
 	return jsonrpc.Set(result, "_meta", kept)
 }
 
-// cacheable are the methods on whose complete results the stateless revision demands
-// caching hints.
+// cacheable holds the methods whose complete results must have caching hints in the
+// stateless revision.
 var cacheable = []string{"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
 
-// Complete adds what every result of a stateless revision must carry and the
-// result lacks: its type and, where they are demanded, hints that promise nothing.
+// Complete adds the members that a stateless revision requires of a result, if they are
+// missing: resultType and, for cacheable methods, hints that allow no caching.
 func Complete(result []byte, method string) []byte {
 	body := bytes.TrimLeft(result, " \t\r\n")
 	if len(body) == 0 || body[0] != '{' {
-		return result // no object, so no result of MCP; not ours to mend
+		return result // not an object, so not a valid result of MCP
 	}
 	members := jsonrpc.NewIndex(body)
 	out := []byte{'{'}
@@ -156,8 +156,8 @@ func InputRequired(result []byte) bool {
 	return string(jsonrpc.Get(result, "resultType")) == `"input_required"`
 }
 
-// Error carries a raw error object to the next hop: the stateless revision
-// withdrew the code for a resource that was not found.
+// Error translates a raw error object for the next hop: the stateless revision has no
+// code for a resource that was not found.
 func Error(object []byte, method string, toStateless bool) []byte {
 	if toStateless && method == "resources/read" && string(jsonrpc.Get(object, "code")) == "-32002" {
 		return jsonrpc.Set(object, "code", []byte("-32602"))
