@@ -16,8 +16,8 @@ import "time"
 
 // Moment is what both clocks said.
 type Moment struct {
-	awake time.Duration // the monotonic clock, since some start
-	wall  time.Duration // the wall clock, since 1970
+	monotonic time.Duration // the monotonic clock, since some start
+	wall      time.Duration // the wall clock, since 1970
 }
 
 // start is what the monotonic clock counts from, for its readings have no number of
@@ -37,13 +37,13 @@ func At(awake, wall time.Duration) Moment { return Moment{awake, wall} }
 // Since is how old something of an earlier moment is: by the clock that says more.
 // It decides what is too old to be served, and how long a host was left alone.
 func (m Moment) Since(earlier Moment) time.Duration {
-	return max(m.awake-earlier.awake, m.wall-earlier.wall)
+	return max(m.monotonic-earlier.monotonic, m.wall-earlier.wall)
 }
 
 // Ago is the moment that long before m, by both clocks.
-func (m Moment) Ago(d time.Duration) Moment { return Moment{m.awake - d, m.wall - d} }
+func (m Moment) Ago(d time.Duration) Moment { return Moment{m.monotonic - d, m.wall - d} }
 
-// Awake is how long the machine has been at work since an earlier moment, whatever
+// Monotonic is how long the machine has been at work since an earlier moment, whatever
 // the wall clock says: how long something took, and what must not be over sooner
 // because the wall clock was set forward.
-func (m Moment) Awake(earlier Moment) time.Duration { return m.awake - earlier.awake }
+func (m Moment) Monotonic(earlier Moment) time.Duration { return m.monotonic - earlier.monotonic }

@@ -20,7 +20,7 @@ func TestSince(t *testing.T) {
 		{"the wall clock was set back", age.At(2*time.Hour, 12*time.Hour), time.Hour, time.Hour},
 		{"the same moment", evening, 0, 0},
 	} {
-		if since, awake := tt.morning.Since(evening), tt.morning.Awake(evening); since != tt.since || awake != tt.awake {
+		if since, awake := tt.morning.Since(evening), tt.morning.Monotonic(evening); since != tt.since || awake != tt.awake {
 			t.Errorf("%s: got %v, %v awake, want %v, %v", tt.name, since, awake, tt.since, tt.awake)
 		}
 	}
@@ -30,12 +30,12 @@ func TestNow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		began := age.Now()
 		time.Sleep(time.Minute)
-		if now := age.Now(); now.Since(began) != time.Minute || now.Awake(began) != time.Minute {
-			t.Errorf("got %v, %v awake, want a minute", now.Since(began), now.Awake(began))
+		if now := age.Now(); now.Since(began) != time.Minute || now.Monotonic(began) != time.Minute {
+			t.Errorf("got %v, %v awake, want a minute", now.Since(began), now.Monotonic(began))
 		}
 	})
 	began := age.Now()
-	if now := age.Now(); now.Awake(began) < 0 || now.Since(began) < now.Awake(began) {
-		t.Errorf("got %v, %v awake", now.Since(began), now.Awake(began))
+	if now := age.Now(); now.Monotonic(began) < 0 || now.Since(began) < now.Monotonic(began) {
+		t.Errorf("got %v, %v awake", now.Since(began), now.Monotonic(began))
 	}
 }

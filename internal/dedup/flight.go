@@ -54,7 +54,7 @@ func (s *Store) beginLocked(ctx context.Context, q *Query, file fileState, now a
 	switch {
 	case s.closed:
 		f.notKept = neverAsked
-	case s.epochs.settling(q.Places, now.Awake(s.start)):
+	case s.epochs.settling(q.Places, now.Monotonic(s.start)):
 		f.notKept = invalidated
 	}
 	s.sweepLocked(now)

@@ -79,7 +79,7 @@ func (p *PendingWrite) endLocked() {
 // awakeLocked is how long the machine has been at work since the store was made.
 // What holds answers back because a change may still land goes by it: the server may
 // have slept as well, and the wall clock may be set forward.
-func (s *Store) awakeLocked() time.Duration { return s.clock().Awake(s.start) }
+func (s *Store) awakeLocked() time.Duration { return s.clock().Monotonic(s.start) }
 
 // Doubt notes that the outcome is not known: the call was cancelled, timed out,
 // lost its connection, or goes on as a task. It stays pending until End, or

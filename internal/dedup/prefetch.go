@@ -150,7 +150,7 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 		return "file"
 	case s.epochs.hasPending(q.Places):
 		return "in_the_air"
-	case s.epochs.settling(q.Places, now.Awake(s.start)):
+	case s.epochs.settling(q.Places, now.Monotonic(s.start)):
 		return "settling"
 	}
 	if e, ok := s.answers.entries.Peek(q.Key); ok {

@@ -70,7 +70,7 @@ func (f *Flight) beginSettling(stateless, good bool) (l settlement, ok bool) {
 	l.good = good
 	l.share = good && slices.ContainsFunc(l.waiters, func(w *Waiter) bool { return w != f.leader })
 	l.entry = &entry{
-		id: f.id, key: f.query.Key, places: f.query.Places, epoch: f.epoch, began: f.began, took: s.clock().Awake(f.sent),
+		id: f.id, key: f.query.Key, places: f.query.Places, epoch: f.epoch, began: f.began, took: s.clock().Monotonic(f.sent),
 		file: f.file, stateless: stateless, prefetch: f.prefetch, lasts: f.query.Use.lasts(), used: l.share || f.leader != nil,
 	}
 	if f.worth > 0 {

@@ -110,7 +110,7 @@ func (w *waiter) leave() {
 
 // end tells the waiter how its wait ended. The caller has just asked for the time.
 func (w *waiter) end(slot *Slot, err error) {
-	if took := w.at.all.read.Awake(w.since); w.queue == &w.at.calls && took > 0 {
+	if took := w.at.all.read.Monotonic(w.since); w.queue == &w.at.calls && took > 0 {
 		w.at.seen.Waits++
 		w.at.waited += took
 		if w.harm {

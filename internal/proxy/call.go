@@ -37,12 +37,12 @@ type upstreamCall struct {
 
 	policy   *policy       // by which it was routed and is classified: the one snapshot for all of it
 	class    callClass     // what that says of it
-	seen     *observed     // nil: it is no tools/call
+	observed *observation  // nil: it is no tools/call
 	part     *planPart     // the step of a plan that it is; nil: of none
 	gate     gate          // asked before it is sent; nil: it may be
-	early    *dedup.Flight // of a prefetch; nil: it is a client's
+	prefetch *dedup.Flight // of a prefetch; nil: it is a client's
 	answered atomic.Bool   // by its upstream, which does not work on it any more
-	late     func()        // of a prefetch: called when its server has answered after all; nil: of none
+	onLate   func()        // of a prefetch: called when its server has answered after all; nil: of none
 
 	// pending is what the call may change, as the store knows it: from its arrival until
 	// it is sent, which takes it over, or will not be. nil: it has been taken over.
@@ -70,24 +70,24 @@ func (x *request) bind(c *upstreamCall) {
 		c.turn = c.lease.Turn()
 	}
 	if c.tool != "" {
-		c.arrived()
+		c.beginObservation()
 	}
 	x.s.requests.bind(x, c)
-	c.arrive()
+	c.register()
 	if c.tool != "" {
-		c.observe(x.stateless && x.msg.Index.Get("requestState") != nil, !x.stateless)
+		c.observeArrival(x.stateless && x.msg.Index.Get("requestState") != nil, !x.stateless)
 	}
 	if x.part == nil && x.msg.Repeated && !c.repeatable() {
 		x.refuseRepeat()
 	}
 }
 
-// arrive classifies the call by the policy that it was routed by, and notes with the store what
+// register classifies the call by the policy that it was routed by, and notes with the store what
 // it may change: on the reader of its session, before the next message is read, and once
 // more before it is made again. The policy is then read once more, only to compare: if it
 // has changed meanwhile, all is done over by the new one. As the write registers before
 // that, either the change finds the write pending, or the call finds the change.
-func (c *upstreamCall) arrive() {
+func (c *upstreamCall) register() {
 	srv := c.s.srv
 	for {
 		version := srv.catalog.version.Load()
@@ -129,7 +129,7 @@ func (x *request) ask(done func(outcome)) {
 	case !x.stateless || c.lease.Stateless() && !x.confirmed || !interruptible(x.msg.Method): // of one era, or nothing can be asked
 		c.fetch(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, done) })
 	case x.part == nil:
-		x.s.running.Go(func() { beginAcross(x, req).attend(x, done) })
+		x.s.running.Go(func() { beginAcross(x, req).serve(x, done) })
 	default: // its plan outlives it
 		x.fetchAcross(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, done) })
 	}
@@ -139,7 +139,7 @@ func (x *request) ask(done func(outcome)) {
 func (x *request) upstreamRequest() *upstream.Request {
 	l := x.call.lease
 	req := &upstream.Request{
-		Method: x.msg.Method, Index: x.call.seen.traced(x.call.params), Target: x.call.target, Hop: x.hop,
+		Method: x.msg.Method, Index: x.call.observed.withTrace(x.call.params), Target: x.call.target, Hop: x.hop,
 		Notify:  func(method string, params []byte) { x.forward(l, method, params) },
 		Timeout: l.member.Timeout,
 		Token:   x.msg.Index.Token() != nil || x.part != nil && l.member.Timeout > 0, // progress restarts it
@@ -157,31 +157,31 @@ func (c *upstreamCall) fetch(ctx context.Context, req *upstream.Request, done fu
 		c.send(ctx, req, done)
 		return
 	}
-	f := &fetching{c: c, ctx: ctx, req: req, done: done}
+	f := &lookup{c: c, ctx: ctx, req: req, done: done}
 	if c.class.query.Use.File != "" || c.s.srv.store.Shares() {
-		c.s.running.Go(f.do) // the file, or what other replicas know, may be slow to look at
+		c.s.running.Go(f.run) // the file, or what other replicas know, may be slow to look at
 		return
 	}
-	f.do()
+	f.run()
 }
 
-// fetching is a call that the store may answer.
-type fetching struct {
+// lookup is a call that the store may answer.
+type lookup struct {
 	c    *upstreamCall
 	ctx  context.Context
 	req  *upstream.Request
 	done func(outcome)
 
-	leads bool    // it has begun a flight
-	own   outcome // of that
+	leads   bool    // it has begun a flight
+	fetched outcome // of that
 }
 
-// do asks the store. Where nothing of the call goes upstream its place is free, save
+// run asks the store. Where nothing of the call goes upstream its place is free, save
 // that what waits for a prefetch keeps it until that has been sent.
-func (f *fetching) do() {
+func (f *lookup) run() {
 	c := f.c
 	turn := c.turn // it may have another by the time that the store returns
-	w := &dedup.Waiter{Notify: f.forward, Sent: turn.Release, Done: f.answered}
+	w := &dedup.Waiter{Notify: f.notify, Sent: turn.Release, Done: f.finish}
 	unsent := c.s.srv.store.Do(f.ctx, c.class.query, w, f.lead)
 	switch {
 	case f.leads:
@@ -193,18 +193,18 @@ func (f *fetching) do() {
 }
 
 // lead fetches the answer for every call that waits for it.
-func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
+func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 	c := f.c
 	f.leads = true
 	c.turn = c.turn.Reclaim() // held: its client may give up, and others wait for the flight
 	c.s.srv.running.Add(1)    // the flight may outlive its session
 	settle := func(o outcome) {
 		defer c.s.srv.running.Done()
-		f.own = o
-		flight.Worth(c.seen.timing.Alone())
-		flight.Settle(o.answer.Result, o.answer.Stateless, o.complete)
+		f.fetched = o
+		flight.Worth(c.observed.timing.Alone())
+		flight.Settle(o.answer.Result, o.answer.Stateless, o.cacheable)
 	}
-	c.send(ctx, shared(f.req, flight), func(o outcome) {
+	c.send(ctx, flightRequest(f.req, flight), func(o outcome) {
 		if c.class.query.Use.File == "" {
 			settle(o)
 		} else {
@@ -213,9 +213,9 @@ func (f *fetching) lead(ctx context.Context, flight *dedup.Flight) {
 	})
 }
 
-// shared is the request as the flight makes it: notifications go to every call that waits,
+// flightRequest is the request as the flight makes it: notifications go to every call that waits,
 // and a question to this client makes the answer this client's own.
-func shared(req *upstream.Request, f *dedup.Flight) *upstream.Request {
+func flightRequest(req *upstream.Request, f *dedup.Flight) *upstream.Request {
 	lead := *req
 	lead.Notify = f.Notify
 	if req.Ask != nil {
@@ -227,35 +227,35 @@ func shared(req *upstream.Request, f *dedup.Flight) *upstream.Request {
 	return &lead
 }
 
-// forward passes on a notification of the flight. Progress is for every call that waits,
+// notify passes on a notification of the flight. Progress is for every call that waits,
 // logs are for the client of the call that the server works on.
-func (f *fetching) forward(method string, params []byte) {
+func (f *lookup) notify(method string, params []byte) {
 	if f.leads || method == "notifications/progress" {
 		f.req.Notify(method, params)
 	}
 }
 
-// answered is what the store has for the call.
-func (f *fetching) answered(o dedup.Outcome) {
+// finish is what the store has for the call.
+func (f *lookup) finish(o dedup.Outcome) {
 	c := f.c
 	switch {
 	case o.Err == dedup.ErrJoinTimeout:
-		c.seen.answer.joinWait = time.Since(c.seen.call.At)
-		f.alone()
+		c.observed.answer.joinWait = time.Since(c.observed.call.At)
+		f.sendDirect()
 	case o.Alone:
-		f.alone()
+		f.sendDirect()
 	case o.Err != nil:
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
-		f.own.answer, c.seen.answer.from.Trial = withBackOff(f.own.answer, o), o.Trial
-		f.done(f.own)
+		f.fetched.answer, c.observed.answer.from.Trial = withBackOff(f.fetched.answer, o), o.Trial
+		f.done(f.fetched)
 	default:
-		f.done(outcome{answer: c.stored(o), complete: true})
+		f.done(outcome{answer: c.storedAnswer(o), cacheable: true})
 	}
 }
 
-// alone makes the call that another was to answer.
-func (f *fetching) alone() {
+// sendDirect makes the call that another was to answer.
+func (f *lookup) sendDirect() {
 	f.c.turn = f.c.turn.Reclaim()
 	f.c.send(f.ctx, f.req, f.done)
 }
@@ -265,11 +265,11 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 	write, slot := c.pending.Swap(nil), (*limit.Slot)(nil)
 	req.Late = func() {
 		write.End()
-		if c.seen != nil {
-			c.seen.timing.Late()
+		if c.observed != nil {
+			c.observed.timing.Late()
 		}
-		if c.late != nil {
-			c.late()
+		if c.onLate != nil {
+			c.onLate()
 		}
 	}
 	req.Reads, req.Host = onlyReads(c.method, c.class.kind), c.class.host
@@ -287,23 +287,23 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 				return false, err
 			}
 		}
-		if slot, err = c.enter(ctx, wait); slot == nil {
+		if slot, err = c.acquireSlot(ctx, wait); slot == nil {
 			return false, err
 		}
-		c.sent()
+		c.observeSent()
 		return true, nil
 	}
 	c.lease.Start(ctx, c.turn, req, func(answer upstream.Answer, err error) {
 		o := outcome{answer: answer, err: err, verdict: verdict(answer, err)}
 		if slot != nil {
-			c.returned(err, o.verdict.Limited)
-			c.s.srv.common.left(slot, c.class.host, o.verdict)
+			c.observeReturned(err, o.verdict.Limited)
+			c.s.srv.common.releaseSlot(slot, c.class.host, o.verdict)
 		}
-		c.settle(write, answer, err)
+		c.endWrite(write, answer, err)
 		if giveUp != nil {
 			giveUp(nil)
 		}
-		o.complete = err == nil && c.completeMatters() && complete(answer)
+		o.cacheable = err == nil && c.needsCacheable() && cacheable(answer)
 		done(o)
 	})
 }
@@ -313,11 +313,11 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 // asked again; nil: the call may be sent now.
 type gate func() (again <-chan struct{}, err error)
 
-// enter finds the call a slot at its host with which its gate lets it pass. Where it must not
+// acquireSlot finds the call a slot at its host with which its gate lets it pass. Where it must not
 // wait and there is none, it returns nil.
-func (c *upstreamCall) enter(ctx context.Context, wait bool) (*limit.Slot, error) {
+func (c *upstreamCall) acquireSlot(ctx context.Context, wait bool) (*limit.Slot, error) {
 	for {
-		slot, err := c.findSlot(ctx, wait)
+		slot, err := c.hostSlot(ctx, wait)
 		if slot == nil || c.gate == nil {
 			return slot, err
 		}
@@ -337,15 +337,15 @@ func (c *upstreamCall) enter(ctx context.Context, wait bool) (*limit.Slot, error
 	}
 }
 
-// findSlot finds the call a slot, a prefetch behind every call of a client.
-func (c *upstreamCall) findSlot(ctx context.Context, wait bool) (slot *limit.Slot, err error) {
+// hostSlot finds the call a slot, a prefetch behind every call of a client.
+func (c *upstreamCall) hostSlot(ctx context.Context, wait bool) (slot *limit.Slot, err error) {
 	limits, host := c.s.srv.limits, c.class.host
 	switch {
-	case c.early != nil && wait:
-		return limits.Prefetch(ctx, host, c.early.Promoted())
+	case c.prefetch != nil && wait:
+		return limits.Prefetch(ctx, host, c.prefetch.Promoted())
 	case wait:
 		return limits.Enter(ctx, host)
-	case c.early == nil:
+	case c.prefetch == nil:
 		slot, _ = limits.TryEnter(host)
 	}
 	return slot, nil
@@ -354,11 +354,11 @@ func (c *upstreamCall) findSlot(ctx context.Context, wait bool) (slot *limit.Slo
 // notSent is the verdict on a request that was not sent: its host has not been tried.
 var notSent = limit.Verdict{Failed: true}
 
-// settle ends a pending write with what is known of the outcome: what was not answered
+// endWrite ends a pending write with what is known of the outcome: what was not answered
 // may still be run, and a task goes on after the answer that names it.
-func (c *upstreamCall) settle(write *dedup.PendingWrite, answer upstream.Answer, err error) {
-	if c.seen != nil && answer.Sends > 0 {
-		c.s.srv.recorder.sent(c, answer.Sends)
+func (c *upstreamCall) endWrite(write *dedup.PendingWrite, answer upstream.Answer, err error) {
+	if c.observed != nil && answer.Sends > 0 {
+		c.s.srv.recorder.recordSent(c, answer.Sends)
 	}
 	if err != nil && answer.Sent && !answer.Limited {
 		write.Doubt()
@@ -391,16 +391,16 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 		done(o)
 		return
 	}
-	if !o.asks { // else its server still works on it
+	if !o.inputRequired { // else its server still works on it
 		c.answered.Store(true)
 		c.noteResult(o)
 	}
-	if c.seen == nil || !c.seen.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
+	if c.observed == nil || !c.observed.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
 		done(o)
 		return
 	}
 	kept := o // a function that kept o itself would put every outcome on the heap
-	x.s.running.Go(func() { done(c.accompanied(x.ctx, kept)) })
+	x.s.running.Go(func() { done(c.enrich(x.ctx, kept)) })
 }
 
 // answer writes what came back.
@@ -416,7 +416,7 @@ func (x *request) answer(o outcome) {
 		x.write(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.msg.Method, x.stateless)))
 	default:
 		result := revision.Result(answer.Result, x.msg.Method, answer.Stateless, x.stateless)
-		if !o.asks {
+		if !o.inputRequired {
 			result = x.spend(result)
 		}
 		noteTaskAnswer(x, answer)
@@ -428,12 +428,12 @@ func (x *request) answer(o outcome) {
 // release ends a call that goes no further: its place is free, and what it might have
 // changed if it had been sent is not pending any more.
 func (c *upstreamCall) release() {
-	c.drop()
+	c.dropWrite()
 	c.turn.Release()
 }
 
-// drop ends the pending write of a call that was not sent.
-func (c *upstreamCall) drop() {
+// dropWrite ends the pending write of a call that was not sent.
+func (c *upstreamCall) dropWrite() {
 	if write := c.pending.Swap(nil); write != nil {
 		write.End()
 	}

@@ -31,20 +31,20 @@ func (c *callClass) storable() bool { return c.query.Key.Scope != "" }
 func (c *upstreamCall) classify(p *policy) callClass {
 	l := c.lease
 	m := c.s.srv.catalog.model(p, l, c.tool)
-	out, storable := classCall(m, c.method, c.params, func(folders []string) bool {
+	out, storable := classifyCall(m, c.method, c.params, func(folders []string) bool {
 		cmd := &l.member.Spec.Command
 		server := classify.Process{Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env}
-		return c.s.srv.catalog.gitLooks.soon(func() bool { return classify.PlainGit(server, folders) })
+		return c.s.srv.catalog.gitChecks.run(func() bool { return classify.PlainGit(server, folders) })
 	})
-	scope := scopeAt(c.s, l, c.params)
+	scope := scopeOf(c.s, l, c.params)
 	if !storable || scope == "" {
 		return out
 	}
 	key := &out.query.Key
 	key.Upstream, key.Scope, key.Tool = l.Instance(), scope, c.tool
 	out.query.Delivered = deliveredTo(c.s, c.part)
-	if c.seen != nil {
-		out.query.Number = c.seen.number
+	if c.observed != nil {
+		out.query.Number = c.observed.number
 	}
 	out.query.Use.MaxAge = p.Enrichment.Age(l.member.Exclusive)
 	if c.s.srv.store.Shares() && out.query.Use.Lends() && l.member.Spec.URL != "" && strings.HasPrefix(scope, everyone) {
@@ -54,17 +54,17 @@ func (c *upstreamCall) classify(p *policy) callClass {
 	return out
 }
 
-// gitLooks bounds the looks at git's configuration: a file system may hang, and with it the
+// gitChecks bounds the looks at git's configuration: a file system may hang, and with it the
 // reader of a session that waits for one.
-type gitLooks chan struct{} // holds as many as are under way
+type gitChecks chan struct{} // holds as many as are under way
 
 const (
-	mostGitLooks = 4
-	gitLookTime  = 500 * time.Millisecond // how long a reader waits for one
+	maxGitChecks    = 4
+	gitCheckTimeout = 500 * time.Millisecond // how long a reader waits for one
 )
 
-// soon returns what look does, or false where that takes too long.
-func (g gitLooks) soon(look func() bool) bool {
+// run returns what look does, or false where that takes too long.
+func (g gitChecks) run(look func() bool) bool {
 	select {
 	case g <- struct{}{}:
 	default:
@@ -75,7 +75,7 @@ func (g gitLooks) soon(look func() bool) bool {
 		defer func() { <-g }()
 		seen <- look()
 	}()
-	late := time.NewTimer(gitLookTime)
+	late := time.NewTimer(gitCheckTimeout)
 	defer late.Stop()
 	select {
 	case is := <-seen:
@@ -85,29 +85,29 @@ func (g gitLooks) soon(look func() bool) bool {
 	}
 }
 
-// longest is how many bytes of arguments a key may have: a call with more is not
+// maxArguments is how many bytes of arguments a key may have: a call with more is not
 // one that comes again.
-const longest = 16 << 10
+const maxArguments = 16 << 10
 
-// classCall says what the model of its tool makes of a call. It is storable
+// classifyCall says what the model of its tool makes of a call. It is storable
 // if its answer depends on nothing but its arguments and what the query says. plainGit reports
 // whether git, as the upstream runs it in folders, runs no other program.
-func classCall(m *valuemodel.Model, method string, params *revision.Params, plainGit func(folders []string) bool) (out callClass, storable bool) {
+func classifyCall(m *valuemodel.Model, method string, params *revision.Params, plainGit func(folders []string) bool) (out callClass, storable bool) {
 	out.host = m.Host
 	switch {
 	case method != "tools/call":
 		if !reads(method) { // one that does more than read is a write to all of an upstream
-			out.effect = m.Writes(unknown)
+			out.effect = m.Writes(unknownArguments)
 		}
 		return out, false
 	case !m.Asks(): // a write, whatever its arguments
-		out.effect, out.kind, out.task = m.Writes(unknown), m.Class, params.Get("task") != nil
+		out.effect, out.kind, out.task = m.Writes(unknownArguments), m.Class, params.Get("task") != nil
 		return out, false
 	}
 	out.task = params.Get("task") != nil
 	raw, plain := arguments(params)
 	index := jsonrpc.NewIndex(raw)
-	args, names := unknown, iter.Seq[string](nil)
+	args, names := unknownArguments, iter.Seq[string](nil)
 	if index.Unambiguous() { // else servers may disagree on what it says
 		args, names = index.Get, jsonrpc.Names(raw)
 	}
@@ -119,7 +119,7 @@ func classCall(m *valuemodel.Model, method string, params *revision.Params, plai
 		return out, false
 	}
 	file, whole := m.File(args)
-	if !plain || !whole || len(raw) > longest {
+	if !plain || !whole || len(raw) > maxArguments {
 		return out, false
 	}
 	canonical, ok := jsonrpc.AppendCanonical(nil, raw)
@@ -145,9 +145,9 @@ func deliveredTo(s *session, part *planPart) *dedup.Delivered {
 	return s.identity.delivered
 }
 
-// scopeAt says to which sessions the answers of an upstream belong: to this one only, or to
+// scopeOf says to which sessions the answers of an upstream belong: to this one only, or to
 // all where the upstream takes them for one principal. "": they are not stored.
-func scopeAt(s *session, l *leased, params *revision.Params) string {
+func scopeOf(s *session, l *leased, params *revision.Params) string {
 	if !l.member.SharedIdentity || !l.Shared() {
 		return s.identity.scope
 	}
@@ -165,11 +165,11 @@ func scopeAt(s *session, l *leased, params *revision.Params) string {
 // principal. No session has it.
 const everyone = "*"
 
-// unknown are arguments of which nothing is known.
-func unknown(string) []byte { return nil }
+// unknownArguments are arguments of which nothing is known.
+func unknownArguments(string) []byte { return nil }
 
-// indexed are params that were not read with a message.
-func indexed(params []byte) *revision.Params {
+// parsedParams are params that were not read with a message.
+func parsedParams(params []byte) *revision.Params {
 	p := revision.NewParams(params)
 	return &p
 }

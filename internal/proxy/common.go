@@ -65,8 +65,8 @@ func (c *Common) ShareWith(r Replicas) {
 	c.limits.ShareBy(r.Limits)
 }
 
-// left ends a call at a host, and tells the other replicas if it was refused there.
-func (c *Common) left(slot *limit.Slot, host string, v limit.Verdict) {
+// releaseSlot ends a call at a host, and tells the other replicas if it was refused there.
+func (c *Common) releaseSlot(slot *limit.Slot, host string, v limit.Verdict) {
 	if news := slot.Leave(v); news && c.replicas.TellRefused != nil {
 		c.replicas.TellRefused(host, v.RetryAfter)
 	}
@@ -113,13 +113,13 @@ func replicaName() string {
 	return machine + "/" + strconv.Itoa(os.Getpid())
 }
 
-// addOthers adds what the other replicas have published. What cannot be read, of another
+// addReplicas adds what the other replicas have published. What cannot be read, of another
 // version perhaps, is left out.
-func (c *Common) addOthers(out *record.Stats) {
+func (c *Common) addReplicas(out *record.Stats) {
 	if c.replicas.Figures == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), othersWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), replicasTimeout)
 	defer cancel()
 	out.Replicas = []string{replicaName()}
 	for _, text := range c.replicas.Figures(ctx) {
@@ -131,8 +131,8 @@ func (c *Common) addOthers(out *record.Stats) {
 	slices.Sort(out.Replicas)
 }
 
-// othersWithin is how long the figures of the others are waited for.
-const othersWithin = 2 * time.Second
+// replicasTimeout is how long the figures of the others are waited for.
+const replicasTimeout = 2 * time.Second
 
 // Close ends it, after its servers.
 func (c *Common) Close() { c.store.Close() }
@@ -170,8 +170,8 @@ func (c *Common) remove(s *Server) {
 	}
 }
 
-// reportedBy says whether a server reports the figures: what several reported would be added up.
-func (c *Common) reportedBy(s *Server) bool {
+// reports says whether a server reports the figures: what several reported would be added up.
+func (c *Common) reports(s *Server) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.servers) > 0 && c.servers[0] == s

@@ -13,13 +13,13 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// decisionTime is how long an answer waits for the choice of what is run early, where it
+// decisionTimeout is how long an answer waits for the choice of what is run early, where it
 // is to say so. What it names must really have begun.
-const decisionTime = 50 * time.Millisecond
+const decisionTimeout = 50 * time.Millisecond
 
-// announces reports whether the answer to a client of the handshake era may say what is
+// mayAnnounce reports whether the answer to a client of the handshake era may say what is
 // run early because of it: then it is not written by the goroutine that brings it.
-func (c *upstreamCall) announces() bool {
+func (c *upstreamCall) mayAnnounce() bool {
 	e := &c.policy.Enrichment
 	return deliveredTo(c.s, c.part) != nil && e.Mode == "on" &&
 		(e.Delivery == "hint" || e.Delivery == "inline") && !c.lease.structured(c.tool)
@@ -30,14 +30,14 @@ func (c *upstreamCall) shownName(tool string) string {
 	return c.s.identity.view.nameOf(c.policy, upstream.Tools, target{c.lease.Name(), tool})
 }
 
-// accompanied is the answer with what delivery adds to it: a line that names the
+// enrich is the answer with what delivery adds to it: a line that names the
 // calls that have been begun, or their answers.
-func (c *upstreamCall) accompanied(ctx context.Context, o outcome) outcome {
+func (c *upstreamCall) enrich(ctx context.Context, o outcome) outcome {
 	e := &c.policy.Enrichment
-	deciding, cancel := context.WithTimeout(ctx, decisionTime)
+	deciding, cancel := context.WithTimeout(ctx, decisionTimeout)
 	defer cancel()
 	reply := make(chan speculate.Announcement, 1)
-	if !c.seen.wantsResult() || !c.observeForPrefetch(time.Now(), o, reply) {
+	if !c.observed.wantsResult() || !c.notifyWorker(time.Now(), o, reply) {
 		return o
 	}
 	var a speculate.Announcement
@@ -49,7 +49,7 @@ func (c *upstreamCall) accompanied(ctx context.Context, o outcome) outcome {
 	if e.Delivery == "hint" {
 		o.answer.Result = hint(o.answer.Result, a.Begun, c.shownName)
 	} else {
-		o.answer.Result = c.inlined(ctx, o.answer.Result, a, e)
+		o.answer.Result = c.inline(ctx, o.answer.Result, a, e)
 	}
 	return o
 }
@@ -69,9 +69,9 @@ func hint(result []byte, begun []speculate.Started, called func(tool string) str
 	return deliver.Hint(result, names)
 }
 
-// inlined adds the answers of the prefetches that are near certain, as far as they
+// inline adds the answers of the prefetches that are near certain, as far as they
 // come in time.
-func (c *upstreamCall) inlined(ctx context.Context, result []byte, a speculate.Announcement, e *speculate.Rules) []byte {
+func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Announcement, e *speculate.Rules) []byte {
 	tokens := min(e.Budget, c.room(result))
 	if tokens <= 0 {
 		return result
@@ -102,7 +102,7 @@ func (c *upstreamCall) inlined(ctx context.Context, result []byte, a speculate.A
 	for _, i := range taken {
 		c.s.srv.store.Show(of[i])
 	}
-	c.seen.answer.inlined = len(taken)
+	c.observed.answer.inlined = len(taken)
 	return out
 }
 
@@ -114,17 +114,17 @@ const (
 	metaBackOff     = "mcpschedd/backoff_ms"  // until a call like this one may bring something new
 )
 
-// stored is the answer that came from the store or another call's flight.
-func (c *upstreamCall) stored(o dedup.Outcome) upstream.Answer {
+// storedAnswer is the answer that came from the store or another call's flight.
+func (c *upstreamCall) storedAnswer(o dedup.Outcome) upstream.Answer {
 	how, body := string(o.How), o.Body
-	c.seen.answer.from = o
+	c.observed.answer.from = o
 	// A note may stand for what the client already holds if the operator wants it, one
 	// id stands for one conversation, and no schema is promised.
 	refers := o.Same && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.part == nil && !c.lease.structured(c.tool)
 	if refers {
 		c.s.identity.delivered.Referenced(c.class.query.Key)
 		how, body = "reference", reference(o.Age)
-		c.seen.answer.spared = max(0, len(o.Body)-len(body))
+		c.observed.answer.spared = max(0, len(o.Body)-len(body))
 	}
 	return ownAnswer(withMeta(body, how, &o.Age, o.BackOff), o.Stateless)
 }

@@ -11,8 +11,8 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// shared makes the foe's connection one, and all sessions one principal.
-func shared(o proxy.Options) proxy.Options {
+// flightRequest makes the foe's connection one, and all sessions one principal.
+func flightRequest(o proxy.Options) proxy.Options {
 	o.Upstreams[0].Spec.Shared, o.Upstreams[0].SharedIdentity = true, true
 	return o
 }
@@ -29,7 +29,7 @@ func TestHarmCancel(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
 					o := defaults(t, listing(t)...)
 					if name == "one principal" {
-						o = shared(o)
+						o = flightRequest(o)
 					}
 					f := newFoe(func(v *visit) reply {
 						v.sleeps(takes)

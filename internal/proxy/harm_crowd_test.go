@@ -127,7 +127,7 @@ func TestHarmCrowd(t *testing.T) {
 			o.Upstreams[0].Spec.Shared = true
 			return o
 		}, 4},
-		{"one principal", slice(60, 100), shared, 4},
+		{"one principal", slice(60, 100), flightRequest, 4},
 		{"each with a connection of its own, to a host that bears a thousand calls", slice(30, 50), func(o proxy.Options) proxy.Options {
 			o.Limits = map[string]limit.Rule{host: {Concurrency: 1000, SpeculativePerHour: 100_000}}
 			return o

@@ -39,24 +39,24 @@ func (ls *leases) current() []*leased {
 
 // find returns the lease on the upstream so named, nil if there is none.
 func (ls *leases) find(name string) *leased {
-	return leaseWhere(ls.current(), func(l *leased) bool { return l.member.Spec.Name == name })
+	return findLease(ls.current(), func(l *leased) bool { return l.member.Spec.Name == name })
 }
 
-// on returns the lease on an instance, nil if there is none.
-func (ls *leases) on(instance uint64) *leased {
-	return leaseWhere(ls.current(), func(l *leased) bool { return l.Instance() == instance })
+// byInstance returns the lease on an instance, nil if there is none.
+func (ls *leases) byInstance(instance uint64) *leased {
+	return findLease(ls.current(), func(l *leased) bool { return l.Instance() == instance })
 }
 
-// leaseWhere returns the first of the leases that fits, nil if none does.
-func leaseWhere(all []*leased, fits func(*leased) bool) *leased {
+// findLease returns the first of the leases that fits, nil if none does.
+func findLease(all []*leased, fits func(*leased) bool) *leased {
 	if i := slices.IndexFunc(all, fits); i >= 0 {
 		return all[i]
 	}
 	return nil
 }
 
-// where are the leases that fit.
-func where(leases []*leased, fits func(*leased) bool) (found []*leased) {
+// filterLeases are the leases that fit.
+func filterLeases(leases []*leased, fits func(*leased) bool) (found []*leased) {
 	for _, l := range leases {
 		if fits(l) {
 			found = append(found, l)
@@ -117,7 +117,7 @@ func (s *session) replaceLeases() (old, next []*leased) {
 		if only := s.identity.view.only; only != "" && only != m.Spec.Name {
 			continue
 		}
-		l := s.attach(m, leaseWhere(old, func(l *leased) bool { return l.member.up == m.up }))
+		l := s.attach(m, findLease(old, func(l *leased) bool { return l.member.up == m.up }))
 		l.observable = s.observable(l)
 		next = append(next, l)
 	}

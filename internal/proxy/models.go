@@ -18,56 +18,56 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// modelsKept bounds how many models, and how many schemas, are kept: of tools that a
+// maxModels bounds how many models, and how many schemas, are kept: of tools that a
 // server lists, for clients may call what none has.
-const modelsKept = 8192
+const maxModels = 8192
 
 // catalog is what is known of the upstreams' tools: their value models, by the policy in
 // force and by what their servers claim, and their input schemas. Upstreams bear their
 // names of member.key here: another command under the same name is another server.
 type catalog struct {
-	log      *slog.Logger
-	store    *dedup.Store
-	version  atomic.Uint64 // rises when servers have made claims that change models
-	gitLooks gitLooks
-	search   *toolSearch
+	log       *slog.Logger
+	store     *dedup.Store
+	version   atomic.Uint64 // rises when servers have made claims that change models
+	gitChecks gitChecks
+	search    *toolSearch
 
 	mu      sync.RWMutex
-	claims  map[string]*claims // upstream → what its server has said since the program started
-	of      *policy            // that made goes by
-	made    map[target]made    // with no name: of the upstream itself
-	schemas map[target]compiled
+	claims  map[string]*claims     // upstream → what its server has said since the program started
+	policy  *policy                // that made goes by
+	models  map[target]cachedModel // with no name: of the upstream itself
+	schemas map[target]compiledSchema
 }
 
-// compiled is the input schema of a tool as it was listed.
-type compiled struct {
+// compiledSchema is the input schema of a tool as it was listed.
+type compiledSchema struct {
 	item   []byte
 	schema *schema.Schema
 	err    error // it cannot be read
 }
 
 // made is a model, and what a server had said when it was made.
-type made struct {
+type cachedModel struct {
 	server, item []byte
 	model        *valuemodel.Model
 }
 
 func newCatalog(log *slog.Logger, store *dedup.Store) *catalog {
-	return &catalog{gitLooks: make(gitLooks, mostGitLooks), search: newToolSearch(log), log: log, store: store, claims: make(map[string]*claims), schemas: make(map[target]compiled)}
+	return &catalog{gitChecks: make(gitChecks, maxGitChecks), search: newToolSearch(log), log: log, store: store, claims: make(map[string]*claims), schemas: make(map[target]compiledSchema)}
 }
 
 // model returns the value model of a tool, or, with no name, of everything else
 // the upstream is asked.
 func (c *catalog) model(p *policy, l *leased, tool string) *valuemodel.Model {
-	var now made
+	var now cachedModel
 	if offer := l.Offer(); offer != nil {
 		item, _ := offer.Find(upstream.Tools, tool)
 		now.server, now.item = offer.Server, item.Raw
 	}
 	t := target{l.member.key, tool}
 	c.mu.RLock()
-	m, ok := c.made[t]
-	ok = ok && c.of == p && bytes.Equal(m.item, now.item) && bytes.Equal(m.server, now.server)
+	m, ok := c.models[t]
+	ok = ok && c.policy == p && bytes.Equal(m.item, now.item) && bytes.Equal(m.server, now.server)
 	c.mu.RUnlock()
 	if ok {
 		return m.model
@@ -78,13 +78,13 @@ func (c *catalog) model(p *policy, l *leased, tool string) *valuemodel.Model {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.remodelLocked(p, t, u, now)
+	return c.rebuildLocked(p, t, u, now)
 }
 
-// remodelLocked makes a model anew, by all that its server has said. Where that decides
+// rebuildLocked makes a model anew, by all that its server has said. Where that decides
 // otherwise than before, nothing answered or begun until now may stand in for a
 // call any more.
-func (c *catalog) remodelLocked(p *policy, t target, u valuemodel.Upstream, m made) *valuemodel.Model {
+func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m cachedModel) *valuemodel.Model {
 	said := c.claims[t.upstream]
 	if said == nil {
 		said = newClaims()
@@ -97,20 +97,20 @@ func (c *catalog) remodelLocked(p *policy, t target, u valuemodel.Upstream, m ma
 		return p.Models.Resolve(u, t.name, h)
 	}
 	m.model = resolve(now)
-	if c.of != p {
-		c.of, c.made = p, make(map[target]made)
+	if c.policy != p {
+		c.policy, c.models = p, make(map[target]cachedModel)
 	}
 	switch {
 	case changed, !reflect.DeepEqual(now, before) && mayNowWrite(resolve(before), m.model):
-		maps.DeleteFunc(c.made, func(other target, _ made) bool { return other.upstream == t.upstream })
+		maps.DeleteFunc(c.models, func(other target, _ cachedModel) bool { return other.upstream == t.upstream })
 		c.version.Add(1)
 		c.store.Reclassify() // after the version: a write classified before it rose stays pending from now on
 	case m.item == nil && t.name != "": // what no server lists, a client may have made up
 	default:
-		if len(c.made) >= modelsKept {
-			clear(c.made)
+		if len(c.models) >= maxModels {
+			clear(c.models)
 		}
-		c.made[t] = m
+		c.models[t] = m
 	}
 	return m.model
 }
@@ -142,7 +142,7 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 }
 
 // schema is the input schema of a listed tool.
-func (c *catalog) schema(l *leased, item upstream.Item) compiled {
+func (c *catalog) schema(l *leased, item upstream.Item) compiledSchema {
 	t := target{l.member.key, item.Name}
 	c.mu.RLock()
 	s, known := c.schemas[t]
@@ -150,13 +150,13 @@ func (c *catalog) schema(l *leased, item upstream.Item) compiled {
 	if known && bytes.Equal(s.item, item.Raw) {
 		return s
 	}
-	s = compiled{item: item.Raw}
+	s = compiledSchema{item: item.Raw}
 	if s.schema, s.err = schema.Compile(jsonrpc.Get(item.Raw, "inputSchema")); s.err != nil {
 		c.log.Info("tool neither run early nor checked in plans: its input schema cannot be read", "upstream", l.Name(), "tool", item.Name, "err", s.err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.schemas) >= modelsKept {
+	if len(c.schemas) >= maxModels {
 		clear(c.schemas)
 	}
 	c.schemas[t] = s
@@ -172,7 +172,7 @@ type claims struct {
 	classified bool                        // something was classified before it had
 	renamed    bool                        // it later called itself something else
 	hints      map[string]valuemodel.Hints // tool → the most restrictive there were
-	room       int                         // bytes that the names in hints take, at most mostNames
+	size       int                         // bytes that the names in hints take, at most mostNames
 }
 
 func newClaims() *claims { return &claims{hints: make(map[string]valuemodel.Hints)} }
@@ -211,27 +211,27 @@ func (u *claims) noteTool(tool string, item []byte) (before, now valuemodel.Hint
 	if item == nil {
 		return before, before
 	}
-	now = hints(item)
-	size := len(tool) + bindingOf + len(strings.Join(now.Arguments, " "))
+	now = toolHints(item)
+	size := len(tool) + bindingSize + len(strings.Join(now.Arguments, " "))
 	switch {
 	case known:
-		now = tighter(before, now)
-	case u.room+size > mostNames:
+		now = stricter(before, now)
+	case u.size+size > maxNameBytes:
 		now.ReadOnly = new(false) // there is no memory for what it says later: so it is taken at its worst
 		return before, now
 	default:
-		u.room += size
+		u.size += size
 	}
 	u.hints[tool] = now
 	return before, now
 }
 
-// hints reads a tool's annotations.
-func hints(item []byte) valuemodel.Hints {
+// toolHints reads a tool's annotations.
+func toolHints(item []byte) valuemodel.Hints {
 	annotations := jsonrpc.Get(item, "annotations")
 	return valuemodel.Hints{
-		ReadOnly:    truth(jsonrpc.Get(annotations, "readOnlyHint")),
-		Destructive: truth(jsonrpc.Get(annotations, "destructiveHint")),
+		ReadOnly:    optionalBool(jsonrpc.Get(annotations, "readOnlyHint")),
+		Destructive: optionalBool(jsonrpc.Get(annotations, "destructiveHint")),
 		Arguments:   argumentNames(jsonrpc.Get(item, "inputSchema")),
 	}
 }
@@ -254,7 +254,7 @@ func argumentNames(schema []byte) []string {
 	return slices.Compact(names)
 }
 
-func truth(raw []byte) *bool {
+func optionalBool(raw []byte) *bool {
 	switch string(raw) {
 	case "true":
 		return new(true)
@@ -264,8 +264,8 @@ func truth(raw []byte) *bool {
 	return nil
 }
 
-// tighter returns the more restrictive of what was said before and is said now.
-func tighter(before, now valuemodel.Hints) valuemodel.Hints {
+// stricter returns the more restrictive of what was said before and is said now.
+func stricter(before, now valuemodel.Hints) valuemodel.Hints {
 	out := now
 	if before.ReadOnly == nil || !*before.ReadOnly {
 		out.ReadOnly = before.ReadOnly

@@ -41,10 +41,10 @@ var mutants = []mutant.Mutant{
 		{In: "proxy", Call: "dedup.PendingWrite.Doubt", Except: []string{"tasks"}, Becomes: "$x.End()"},
 	}},
 	{Name: "second look at the policy", Test: "TestReloadWhileACallArrives", Cuts: []mutant.Cut{
-		{In: "proxy", Compare: "upstreamCall.policy", Under: []string{"upstreamCall.arrive"}, Becomes: mutant.True},
+		{In: "proxy", Compare: "upstreamCall.policy", Under: []string{"upstreamCall.register"}, Becomes: mutant.True},
 	}},
 	{Name: "model of the policy in force", Test: "TestReloadUnderLoad", Says: "when the reloads are over", Cuts: []mutant.Cut{
-		{In: "proxy", Compare: "catalog.of", Under: []string{"catalog.model"}, Becomes: mutant.True},
+		{In: "proxy", Compare: "catalog.policy", Under: []string{"catalog.model"}, Becomes: mutant.True},
 	}},
 	{Name: "task under way", Cuts: []mutant.Cut{
 		{In: "proxy", Call: "dedup.PendingWrite.Doubt", Under: []string{"tasks"}, Becomes: "$x.End()"},

@@ -34,16 +34,16 @@ func (v view) offersOwn() bool { return v.only == "" }
 type names struct {
 	mu    sync.RWMutex
 	bound [upstream.Lists]map[string]target // name shown → what it stands for
-	room  map[string]int                    // upstream → bytes that its names take
+	size  map[string]int                    // upstream → bytes that its names take
 }
 
 const (
-	mostNames = 2 << 20 // bytes that the names of one upstream take: some 10,000 usual ones
-	bindingOf = 128     // bytes that a binding is taken to need beside the names in it
+	maxNameBytes = 2 << 20 // bytes that the names of one upstream take: some 10,000 usual ones
+	bindingSize  = 128     // bytes that a binding is taken to need beside the names in it
 )
 
 func newNames() *names {
-	n := &names{room: make(map[string]int)}
+	n := &names{size: make(map[string]int)}
 	for l := range n.bound {
 		n.bound[l] = make(map[string]target)
 	}
@@ -75,10 +75,10 @@ func (n *names) bindLocked(l upstream.List, t target, candidates []string) strin
 		switch other, taken := n.bound[l][name]; {
 		case taken && other != t:
 			continue
-		case !taken && n.room[t.upstream] > mostNames:
+		case !taken && n.size[t.upstream] > maxNameBytes:
 			return ""
 		case !taken:
-			n.room[t.upstream] += len(name) + len(t.name) + bindingOf
+			n.size[t.upstream] += len(name) + len(t.name) + bindingSize
 			n.bound[l][name] = t
 		}
 		return name
@@ -123,7 +123,7 @@ func (s *session) named(p *policy, list upstream.List, name string) (target, *le
 	t, known := s.identity.view.resolve(p, list, name)
 	if !known { // then the first upstream that lists it
 		t = target{}
-		if first := leaseWhere(s.leases.current(), func(l *leased) bool { return l.lists(list, name) }); first != nil {
+		if first := findLease(s.leases.current(), func(l *leased) bool { return l.lists(list, name) }); first != nil {
 			t = target{first.Name(), name}
 		}
 	}

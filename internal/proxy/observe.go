@@ -42,21 +42,21 @@ func (s *observedSession) next() call.Number {
 // turns tells the calls that a model made at once from those it made one after
 // the other: it has read no answer that had not come when it called.
 type turns struct {
-	mu     sync.Mutex
-	number int
-	heard  time.Time // of the last answer since the turn began; zero: there was none
+	mu         sync.Mutex
+	number     int
+	lastAnswer time.Time // of the last answer since the turn began; zero: there was none
 }
 
-// readingTime is what no model needs less of to read an answer and call again. A
+// minReadingTime is what no model needs less of to read an answer and call again. A
 // client that calls sooner sends out what was decided at once.
-const readingTime = 5 * time.Millisecond
+const minReadingTime = 5 * time.Millisecond
 
 func (t *turns) begin(now time.Time) (turn int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.heard.IsZero() && now.Sub(t.heard) > readingTime {
+	if !t.lastAnswer.IsZero() && now.Sub(t.lastAnswer) > minReadingTime {
 		t.number++
-		t.heard = time.Time{}
+		t.lastAnswer = time.Time{}
 	}
 	return t.number
 }
@@ -71,11 +71,11 @@ func (t *turns) current() int {
 func (t *turns) end(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.heard = now
+	t.lastAnswer = now
 }
 
-// observed is a tools/call, or a prefetch, as its observers know it.
-type observed struct {
+// observation is a tools/call, or a prefetch, as its observers know it.
+type observation struct {
 	call     *speculate.Call // what they are told of its arrival
 	number   call.Number
 	timing   speculate.Timing
@@ -84,12 +84,12 @@ type observed struct {
 	span     span
 	answer   answerFacts
 	announce bool // its answer may say what is prefetched because of it
-	told     bool // the prefetch worker, of its result
+	notified bool // the prefetch worker, of its result
 }
 
 // span is a call's own span in a trace.
 type span struct {
-	carries speculate.Trace     // its trace context; zero: there is none
+	context speculate.Trace     // its trace context; zero: there is none
 	end     func(*record.Event) // nil: there is no span
 }
 
@@ -98,14 +98,14 @@ type answerFacts struct {
 	from    dedup.Outcome // of the store, where the answer was not fetched for this call; else its Trial alone
 	size    int           // bytes
 	spared  int           // bytes of it that a reference stood for
-	sum     uint64        // a hash; 0: not taken
+	hash    uint64        // a hash; 0: not taken
 	inlined int           // results of other calls that were added to it
 
 	joinWait time.Duration // for a prefetch that took too long, before the call was made by itself
 }
 
 // watched is the call as the prefetch worker knows it; nil: that does not look at it.
-func (o *observed) watched() *speculate.Call {
+func (o *observation) watched() *speculate.Call {
 	if o.call.ID == 0 {
 		return nil
 	}
@@ -115,37 +115,37 @@ func (o *observed) watched() *speculate.Call {
 // wantsResult reports whether the prefetch worker is to be told of the result: of a call
 // that it looks at, and of any that a prefetch was compared with or that waited for one
 // in vain.
-func (o *observed) wantsResult() bool {
-	return !o.told && (o.watched() != nil || o.answer.from.Trial != dedup.NotTried || o.answer.joinWait > 0)
+func (o *observation) wantsResult() bool {
+	return !o.notified && (o.watched() != nil || o.answer.from.Trial != dedup.NotTried || o.answer.joinWait > 0)
 }
 
-// completeMatters reports whether the store or an observer asks if another call may get
+// needsCacheable reports whether the store or an observer asks if another call may get
 // the same answer: to find out takes a walk over it.
-func (c *upstreamCall) completeMatters() bool {
-	return c.seen != nil && (c.class.storable() || c.class.kind.Reads() || c.seen.watched() != nil)
+func (c *upstreamCall) needsCacheable() bool {
+	return c.observed != nil && (c.class.storable() || c.class.kind.Reads() || c.observed.watched() != nil)
 }
 
-// arrived numbers a tools/call, on the reader of its session.
-func (c *upstreamCall) arrived() {
+// beginObservation numbers a tools/call, on the reader of its session.
+func (c *upstreamCall) beginObservation() {
 	s, now := c.s.observed, time.Now()
 	n := s.next()
-	c.seen = &observed{number: n, call: &speculate.Call{
-		Client: &s.Client, Upstream: c.lease.observable, Seq: n.Seq, Trace: carried(c.params), At: now, Turn: s.turns.begin(now), Tool: c.tool,
+	c.observed = &observation{number: n, call: &speculate.Call{
+		Client: &s.Client, Upstream: c.lease.observable, Seq: n.Seq, Trace: traceContext(c.params), At: now, Turn: s.turns.begin(now), Tool: c.tool,
 	}}
 	if begin := c.policy.Trace; begin != nil {
-		own, given := &c.seen.span, &c.seen.call.Trace
-		if own.carries.Parent, own.carries.State, own.end = begin(given.Parent, given.State, c.tool, now); own.carries.Parent != "" {
-			*given = own.carries
+		own, given := &c.observed.span, &c.observed.call.Trace
+		if own.context.Parent, own.context.State, own.end = begin(given.Parent, given.State, c.tool, now); own.context.Parent != "" {
+			*given = own.context
 		}
 	}
 }
 
-// observe adds what the call's class says of it, and tells the prefetch worker, unless the
+// observeArrival adds what the call's class says of it, and tells the prefetch worker, unless the
 // call only goes on with one that it was told of. mayAnnounce: the client may be told what
 // is prefetched because of the call.
-func (c *upstreamCall) observe(goesOn, mayAnnounce bool) {
-	f := c.seen.call
-	f.Arguments, f.Key, f.Effect, f.Host = argumentsToObserve(&c.class.query.Key, c.params), c.class.query.Key, c.class.effect, c.class.host
+func (c *upstreamCall) observeArrival(goesOn, mayAnnounce bool) {
+	f := c.observed.call
+	f.Arguments, f.Key, f.Effect, f.Host = observedArguments(&c.class.query.Key, c.params), c.class.query.Key, c.class.effect, c.class.host
 	w, rules := c.s.srv.prefetch, &c.policy.Enrichment
 	switch {
 	case goesOn:
@@ -153,54 +153,54 @@ func (c *upstreamCall) observe(goesOn, mayAnnounce bool) {
 		w.Changed(rules, f.Client, f.Effect)
 	default:
 		w.Called(f)
-		c.seen.announce = mayAnnounce && c.announces()
+		c.observed.announce = mayAnnounce && c.mayAnnounce()
 	}
 }
 
-// argumentsToObserve are the arguments of a call, canonical if it has a key, but for
+// observedArguments are the arguments of a call, canonical if it has a key, but for
 // longer ones than a key may have.
-func argumentsToObserve(key *call.Key, params *revision.Params) []byte {
+func observedArguments(key *call.Key, params *revision.Params) []byte {
 	if key.Arguments != "" {
 		return []byte(key.Arguments)
 	}
 	raw, _ := arguments(params)
-	if len(raw) > longest {
+	if len(raw) > maxArguments {
 		return nil
 	}
 	return bytes.Clone(raw)
 }
 
-// carried is the trace context that a client has given a call.
-func carried(params *revision.Params) (t speculate.Trace) {
+// traceContext is the trace context that a client has given a call.
+func traceContext(params *revision.Params) (t speculate.Trace) {
 	t.Parent, _ = jsonrpc.String(params.Meta.Get("traceparent"))
 	t.State, _ = jsonrpc.String(params.Meta.Get("tracestate"))
 	return t
 }
 
-// traced are the params of a call with the trace context that goes upstream. o is nil if
+// withTrace are the params of a call with the trace context that goes upstream. o is nil if
 // the call is not observed.
-func (o *observed) traced(params *revision.Params) *revision.Params {
-	if o == nil || o.span.carries.Parent == "" {
+func (o *observation) withTrace(params *revision.Params) *revision.Params {
+	if o == nil || o.span.context.Parent == "" {
 		return params
 	}
-	t := &o.span.carries
+	t := &o.span.context
 	meta := jsonrpc.Set(params.Meta.Raw(), "traceparent", jsonrpc.AppendString(nil, t.Parent))
 	if t.State != "" {
 		meta = jsonrpc.Set(meta, "tracestate", jsonrpc.AppendString(nil, t.State))
 	}
-	return indexed(jsonrpc.Set(params.Raw(), "_meta", meta))
+	return parsedParams(jsonrpc.Set(params.Raw(), "_meta", meta))
 }
 
-// sent notes that a tools/call goes to its upstream now.
-func (c *upstreamCall) sent() {
-	if o := c.seen; o != nil {
+// observeSent notes that a tools/call goes to its upstream now.
+func (c *upstreamCall) observeSent() {
+	if o := c.observed; o != nil {
 		c.s.srv.prefetch.Scheduler.Sent(&o.timing, c.lease.Instance(), c.tool, o.watched(), time.Now())
 	}
 }
 
-// returned notes that the call has come back.
-func (c *upstreamCall) returned(err error, limited bool) {
-	if o := c.seen; o != nil {
+// observeReturned notes that the call has come back.
+func (c *upstreamCall) observeReturned(err error, limited bool) {
+	if o := c.observed; o != nil {
 		how := speculate.Outcome{Answered: err == nil, GoesOn: err != nil && !unavailable(err), Limited: limited}
 		c.s.srv.prefetch.Scheduler.Returned(&o.timing, o.watched(), how, time.Now())
 	}
@@ -210,16 +210,16 @@ var errUnanswered = errors.New("not answered")
 
 // noteResult keeps what the answer is like, before anything is added to it.
 func (c *upstreamCall) noteResult(o outcome) {
-	if c.seen == nil {
+	if c.observed == nil {
 		return
 	}
-	a := &c.seen.answer
-	a.size, a.sum = len(o.answer.Result), 0
+	a := &c.observed.answer
+	a.size, a.hash = len(o.answer.Result), 0
 	switch {
 	case a.from.How != "":
 		a.size = len(a.from.Body)
 	case c.class.kind.Reads():
-		a.sum = c.s.srv.recorder.sum(o)
+		a.hash = c.s.srv.recorder.resultHash(o)
 	}
 }
 
@@ -228,26 +228,26 @@ func (c *upstreamCall) noteResult(o outcome) {
 // the request that is answered. A call whose client was asked something on the way is
 // one, from the arrival of the request that began it.
 func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
-	if c.seen == nil {
+	if c.observed == nil {
 		return
 	}
 	now := time.Now()
-	if !o.asks && !c.seen.recorded.Swap(true) {
+	if !o.inputRequired && !c.observed.recorded.Swap(true) {
 		c.s.observed.turns.end(now)
-		c.s.srv.recorder.answered(c, now, o, ctx.Err() != nil)
+		c.s.srv.recorder.recordCall(c, now, o, ctx.Err() != nil)
 	}
-	if c.seen.wantsResult() {
-		c.observeForPrefetch(now, o, nil)
+	if c.observed.wantsResult() {
+		c.notifyWorker(now, o, nil)
 	}
 }
 
-// observeForPrefetch tells the prefetch worker, before anything is added to the answer.
+// notifyWorker tells the prefetch worker, before anything is added to the answer.
 // reply is to hear what it begins then; nil: nothing waits for that.
-func (c *upstreamCall) observeForPrefetch(now time.Time, o outcome, reply chan<- speculate.Announcement) bool {
-	r := c.seen
-	r.told = true
+func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- speculate.Announcement) bool {
+	r := c.observed
+	r.notified = true
 	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
-		At: now, Complete: r.watched() != nil && o.complete, Body: o.answer.Result, Took: r.timing.Took(), Alone: r.timing.Alone(),
+		At: now, Complete: r.watched() != nil && o.cacheable, Body: o.answer.Result, Took: r.timing.Took(), Alone: r.timing.Alone(),
 		Trial: r.answer.from.Trial, JoinWait: r.answer.joinWait,
 	}, reply)
 }
@@ -256,6 +256,6 @@ func (c *upstreamCall) observeForPrefetch(now time.Time, o outcome, reply chan<-
 func recordRefusal(s *session, m *front.Message) {
 	if m.Method == "tools/call" {
 		name, _ := jsonrpc.String(m.Index.Get("name"))
-		s.srv.recorder.refused(s.observed, name)
+		s.srv.recorder.recordRefused(s.observed, name)
 	}
 }

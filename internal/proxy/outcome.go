@@ -15,11 +15,11 @@ import (
 
 // outcome is how a call has ended.
 type outcome struct {
-	answer   upstream.Answer
-	verdict  limit.Verdict // on the host that was asked
-	complete bool          // another call may get the same answer, as far as the call asks that
-	asks     bool          // the answer is questions: the call goes on
-	err      error
+	answer        upstream.Answer
+	verdict       limit.Verdict // on the host that was asked
+	cacheable     bool          // another call may get the same answer, as far as the call asks that
+	inputRequired bool          // the answer is questions: the call goes on
+	err           error
 }
 
 // ownAnswer is an answer that no server wrote, at least not just now.
@@ -27,9 +27,9 @@ func ownAnswer(result []byte, stateless bool) upstream.Answer {
 	return upstream.Answer{Message: jsonrpc.Message{Result: result}, Stateless: stateless}
 }
 
-// complete reports whether another call may get the same answer: a result that
+// cacheable reports whether another call may get the same answer: a result that
 // says neither that it failed nor that more is to come.
-func complete(answer upstream.Answer) bool {
+func cacheable(answer upstream.Answer) bool {
 	if answer.Result == nil {
 		return false
 	}
@@ -58,10 +58,10 @@ func unavailable(err error) bool {
 	return away
 }
 
-// shortAnswer (bytes) is how long an answer may be to be read for an error: one
+// maxErrorAnswer (bytes) is how long an answer may be to be read for an error: one
 // in which a server says that it was refused is never long, and a long one should
 // not be searched for that.
-const shortAnswer = 4 << 10
+const maxErrorAnswer = 4 << 10
 
 // verdict is what an outcome tells of the host that was asked.
 func verdict(answer upstream.Answer, err error) limit.Verdict {
@@ -72,7 +72,7 @@ func verdict(answer upstream.Answer, err error) limit.Verdict {
 	if err != nil {
 		return limit.Verdict{Failed: true}
 	}
-	text, failed := complaint(answer)
+	text, failed := errorText(answer)
 	if !failed {
 		return limit.Verdict{}
 	}
@@ -80,12 +80,12 @@ func verdict(answer upstream.Answer, err error) limit.Verdict {
 	return limit.Verdict{Limited: limited, RetryAfter: wait, Failed: true}
 }
 
-// complaint returns what a server says of a call that failed.
-func complaint(answer upstream.Answer) (text string, failed bool) {
+// errorText returns what a server says of a call that failed.
+func errorText(answer upstream.Answer) (text string, failed bool) {
 	if answer.Error != nil {
 		return message(answer.Error), true
 	}
-	if len(answer.Result) > shortAnswer || string(jsonrpc.Get(answer.Result, "isError")) != "true" {
+	if len(answer.Result) > maxErrorAnswer || string(jsonrpc.Get(answer.Result, "isError")) != "true" {
 		return "", false
 	}
 	var lines []string
@@ -97,8 +97,8 @@ func complaint(answer upstream.Answer) (text string, failed bool) {
 	return strings.Join(lines, "\n"), true
 }
 
-// reasonFor says in a word why a call was not answered.
-func reasonFor(err error, gone bool) string {
+// failureReason says in a word why a call was not answered.
+func failureReason(err error, gone bool) string {
 	if gone {
 		return "cancelled"
 	}

@@ -48,7 +48,7 @@ func runPlan(x *request, body, params []byte) {
 	default:
 		r := newPlanRun(x, p)
 		x.s.running.Go(r.run)
-		r.work.attend(x, x.answer)
+		r.work.serve(x, x.answer)
 	}
 }
 
@@ -103,7 +103,7 @@ func (r *planRun) run() {
 	}
 	runner := plan.Runner{Limits: r.s.planLimits(), Call: r.call, Progress: r.progress, Tokens: tokens}
 	r.report = runner.Run(r.work.ctx, r.plan)
-	if x, _ := r.work.attended(); x == nil { // its client was asked something, and has not come back
+	if x, _ := r.work.currentRequest(); x == nil { // its client was asked something, and has not come back
 		r.tell(nil, nil, true)
 	}
 }
@@ -115,7 +115,7 @@ func (r *planRun) confirm() error {
 	if len(risks) == 0 {
 		return nil
 	}
-	if !r.work.began.canElicit() {
+	if !r.work.first.canElicit() {
 		return plan.Unconfirmed(risks, "this client cannot be asked (it declares no elicitation by form)")
 	}
 	message, err := r.plan.Confirmation(risks)
@@ -135,7 +135,7 @@ func (r *planRun) confirm() error {
 
 // progress tells the client how far the plan is, if it has a request open and wants to know.
 func (r *planRun) progress(done float64, of int, what string) {
-	x, _ := r.work.attended()
+	x, _ := r.work.currentRequest()
 	if x == nil || x.msg.Index.Token() == nil {
 		return
 	}
@@ -263,12 +263,12 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 			Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: revision.NewParams(params),
 		},
 		key: fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // no id of a client's looks like that
-		to:  to, stateless: r.work.began.stateless, hop: r.work.began.hop,
+		out: to, stateless: r.work.first.stateless, hop: r.work.first.hop,
 		work: r.work, part: &planPart{plan: r.number, step: c.Step.ID, needs: r.plan.Feeds(c.Step)},
 	}
 	if c.Step.Writes || told != nil {
 		x.part.gate = func() (again <-chan struct{}, err error) {
-			if _, back := r.work.attended(); back != nil { // its client has no request open, which it could withdraw
+			if _, back := r.work.currentRequest(); back != nil { // its client has no request open, which it could withdraw
 				return back, nil
 			}
 			return nil, r.may(c, r.plan.Discloses(c.Step))
@@ -323,7 +323,7 @@ func (o *stepOutlet) result(ctx context.Context, doubt bool) plan.Result {
 	case m.Error != nil:
 		return plan.Result{Err: message(m.Error), Doubt: doubt}
 	}
-	if goesOn(m.Result) {
+	if isTask(m.Result) {
 		return plan.Result{Err: "the call goes on as a task, which a plan does not wait for", Doubt: true}
 	}
 	out := plan.ResultOf(m.Result)
@@ -344,11 +344,11 @@ type stepOutlet struct {
 var errNoRequest = errors.New("the client has no request open for its plan")
 
 func (o *stepOutlet) Send(line []byte) error {
-	x, _ := o.work.attended()
+	x, _ := o.work.currentRequest()
 	if x == nil || x.answered.Load() {
 		return errNoRequest
 	}
-	return x.to.Send(line)
+	return x.out.Send(line)
 }
 
 func (o *stepOutlet) Answer(line []byte) error {

@@ -169,7 +169,7 @@ func reading(m *valuemodel.Model, args []byte) bool {
 	}
 	index := jsonrpc.NewIndex(args)
 	if args == nil || !index.Unambiguous() {
-		return m.ClassOf(unknown, nil).Reads()
+		return m.ClassOf(unknownArguments, nil).Reads()
 	}
 	return m.ClassOf(index.Get, jsonrpc.Names(args)).Reads()
 }
@@ -193,7 +193,7 @@ func touched(m *valuemodel.Model) []string {
 	for _, d := range m.Domains {
 		out = append(out, d.Name)
 	}
-	for _, places := range [][]call.Place{m.Reads(unknown), m.Writes(unknown).Places} {
+	for _, places := range [][]call.Place{m.Reads(unknownArguments), m.Writes(unknownArguments).Places} {
 		for _, p := range places {
 			out = append(out, fmt.Sprint(p))
 		}

@@ -36,7 +36,7 @@ type member struct {
 	up                *upstream.Upstream
 	gone              chan struct{}                  // closed when up has been closed
 	nothingToPrefetch atomic.Pointer[upstream.Offer] // in which nothing may ever be run early; nil: not looked at
-	reached           atomic.Pointer[reached]        // what its tools allow; nil: not looked at
+	status            atomic.Pointer[cachedStatus]   // what its tools allow; nil: not looked at
 	key               string                         // its name and how it is reached: another command under the same name is another server
 }
 
@@ -65,8 +65,8 @@ func withDefaults(o Options) Options {
 	return o
 }
 
-// keptFrom is o with what needs a restart to change as it was in old.
-func (o Options) keptFrom(old Options) Options {
+// withRestartSettings is o with what needs a restart to change as it was in old.
+func (o Options) withRestartSettings(old Options) Options {
 	o.Log, o.HTTP, o.Version, o.Trace, o.Common, o.LocalExclusive = old.Log, old.HTTP, old.Version, old.Trace, old.Common, old.LocalExclusive
 	o.NameStyle, o.StartupWait, o.DrainTimeout, o.MaxMessage = old.NameStyle, old.StartupWait, old.DrainTimeout, old.MaxMessage
 	o.Selection = old.Selection
@@ -119,8 +119,8 @@ func (p *policy) find(name string) *member {
 	return p.members[i]
 }
 
-// without are the upstreams of p that next does not take over.
-func (p *policy) without(next *policy) []*member {
+// removedIn are the upstreams of p that next does not take over.
+func (p *policy) removedIn(next *policy) []*member {
 	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool {
 		now := next.find(m.Spec.Name)
 		return now != nil && now.up == m.up
@@ -145,14 +145,14 @@ func (s *Server) Apply(o Options) {
 		return
 	}
 	old := s.policy.Load()
-	next := buildPolicy(o.keptFrom(old.Options), old, s.connect)
+	next := buildPolicy(o.withRestartSettings(old.Options), old, s.connect)
 	s.policy.Store(next)
 	if !next.sameRules(old) {
 		s.store.Reclassify() // after it can be seen: a write classified before stays pending from now on
 	}
 	s.configure(next)
 	var ending sync.WaitGroup
-	for _, m := range old.without(next) {
+	for _, m := range old.removedIn(next) {
 		ending.Go(m.close)
 	}
 	for _, session := range s.sessions.all() {

@@ -118,10 +118,10 @@ func alike(a, b []byte) bool {
 	return true
 }
 
-// call is a candidate's call, as it is observed; nil: it is not made yet.
-func (o *prefetchable) call(c *predict.Candidate, as *observed) *upstreamCall {
+// newCall is a candidate's call, as it is observed; nil: it is not made yet.
+func (o *prefetchable) newCall(c *predict.Candidate, as *observation) *upstreamCall {
 	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.Key.Tool)), "arguments", []byte(c.Key.Arguments))
-	return &upstreamCall{s: o.s, policy: o.s.srv.policy.Load(), method: "tools/call", lease: o.lease, tool: c.Key.Tool, params: indexed(params), seen: as}
+	return &upstreamCall{s: o.s, policy: o.s.srv.policy.Load(), method: "tools/call", lease: o.lease, tool: c.Key.Tool, params: parsedParams(params), observed: as}
 }
 
 // MayPrefetch classifies a candidate, and says why it may not be made early at this
@@ -129,8 +129,8 @@ func (o *prefetchable) call(c *predict.Candidate, as *observed) *upstreamCall {
 func (o *prefetchable) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 	srv := o.s.srv
 	p := srv.policy.Load()
-	class := o.call(c, nil).classify(p)
-	v := speculate.Verdict{Query: class.query, Host: class.host, Reason: o.forbids(p, c, &class)}
+	class := o.newCall(c, nil).classify(p)
+	v := speculate.Verdict{Query: class.query, Host: class.host, Reason: o.refusal(p, c, &class)}
 	if v.Reason != "" {
 		return v
 	}
@@ -149,10 +149,10 @@ func (o *prefetchable) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 	return v
 }
 
-// forbids says why a candidate may not be made early, whatever it is worth. It is asked
+// refusal says why a candidate may not be made early, whatever it is worth. It is asked
 // when candidates are weighed, when one is made, and once more when it has waited for
 // its host, for the rules may have changed.
-func (o *prefetchable) forbids(p *policy, c *predict.Candidate, class *callClass) enrich.Reason {
+func (o *prefetchable) refusal(p *policy, c *predict.Candidate, class *callClass) enrich.Reason {
 	l := o.lease
 	m, learned := o.s.srv.catalog.model(p, l, c.Key.Tool), o.s.srv.prefetch.Tool(l.member.key, c.Key.Tool)
 	switch {
@@ -186,41 +186,41 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 // client's call waits for it.
 func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *speculate.Begun, why string) {
 	srv, now := o.s.srv, time.Now()
-	seen := &observed{call: f.Call, number: o.s.observed.next(), span: span{carries: f.Trace}}
-	c := o.call(f.Candidate, seen)
-	c.arrive()
+	seen := &observation{call: f.Call, number: o.s.observed.next(), span: span{context: f.Trace}}
+	c := o.newCall(f.Candidate, seen)
+	c.register()
 	defer func() {
 		if begun == nil { // be it because something panicked
-			c.drop()
+			c.dropWrite()
 		}
 	}()
 	p := srv.policy.Load()
 	if srv.limits.MayPrefetch(c.class.host) != nil {
 		return nil, "rate_limited"
 	}
-	if p.Enrichment.Mode != "on" || o.forbids(p, f.Candidate, &c.class) != "" {
+	if p.Enrichment.Mode != "on" || o.refusal(p, f.Candidate, &c.class) != "" {
 		return nil, "not_speculatable"
 	}
 	c.class.query.Use.JoinTimeout = f.JoinTimeout
-	open := &openPrefetch{seen: seen, event: record.Event{
+	open := &openPrefetch{observed: seen, event: record.Event{
 		Kind: record.Prefetch, At: now, Session: seen.number.Session, Seq: seen.number.Seq,
-		Upstream: o.lease.Name(), Tool: clipped(f.Key.Tool), Class: string(c.class.kind), Host: c.class.host, After: f.After,
-		RawArguments: []byte(f.Key.Arguments), PredictedP: f.P, Predicted: estimate(f.Bytes),
+		Upstream: o.lease.Name(), Tool: clipName(f.Key.Tool), Class: string(c.class.kind), Host: c.class.host, After: f.After,
+		RawArguments: []byte(f.Key.Arguments), PredictedP: f.P, Predicted: estimateTokens(f.Bytes),
 		Edge: f.Why.Edge, Configured: f.Why.Configured,
 	}}
 	open.fetched, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.running.Go(func() {
 			end := o.send(ctx, c, flight, f)
-			flight.Worth(c.seen.timing.Alone())
-			flight.Settle(end.answer.Result, end.answer.Stateless, end.complete)
-			srv.recorder.landed(open, end)
+			flight.Worth(c.observed.timing.Alone())
+			flight.Settle(end.answer.Result, end.answer.Stateless, end.cacheable)
+			srv.recorder.prefetchEnded(open, end)
 			srv.prefetch.Recovering(func() { f.Landed(o.landing(end, flight)) })
 		})
 	})
 	if open.fetched == nil {
 		return nil, why
 	}
-	srv.recorder.began(open)
+	srv.recorder.prefetchBegan(open)
 	return &speculate.Begun{Fate: open.fetched.Fate, Took: seen.timing.Took}, ""
 }
 
@@ -228,36 +228,36 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 func (o *prefetchable) landing(end outcome, flight *dedup.Flight) speculate.Landing {
 	answer := end.answer
 	out := speculate.Landing{
-		Body: answer.Result, Good: end.complete, Displaced: flight.Displaced(), Limited: end.verdict.Limited,
+		Body: answer.Result, Good: end.cacheable, Displaced: flight.Displaced(), Limited: end.verdict.Limited,
 		Died: answer.Sent && o.lease.member.Spec.URL == "" && unavailable(end.err),
 	}
 	switch {
-	case end.complete:
+	case end.cacheable:
 	case answer.Stateless && revision.InputRequired(answer.Result):
 		out.Bar = "it asked the client when it was run early"
-	case end.err == nil && goesOn(answer.Result):
+	case end.err == nil && isTask(answer.Result):
 		out.Bar = "it made a task of a call that was run early"
 	}
 	return out
 }
 
-// goesOn reports whether a result says that the call goes on as a task.
-func goesOn(result []byte) bool {
+// isTask reports whether a result says that the call goes on as a task.
+func isTask(result []byte) bool {
 	return jsonrpc.Get(result, "task") != nil || string(jsonrpc.Get(result, "resultType")) == `"task"`
 }
 
 var errForbidden = errors.New("the call may no longer be made early")
 
-// aWhile is for how long the server of a prefetch that was given up may still be at it.
-const aWhile = time.Minute
+// lateReplyTimeout is for how long the server of a prefetch that was given up may still be at it.
+const lateReplyTimeout = time.Minute
 
 // send sends the candidate's call c behind every call of a client. It takes no turn:
 // nothing may wait for it, and what it could overtake keeps it from being stored.
 func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) outcome {
 	srv, l, client := c.s.srv, o.lease, c.s.client.facts()
-	c.late = l.prefetches.add(f)
+	c.onLate = l.prefetches.add(f)
 	req := &upstream.Request{
-		Method: "tools/call", Index: c.seen.traced(indexed(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
+		Method: "tools/call", Index: c.observed.withTrace(parsedParams(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
 		Token: true, Isolated: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
 		Hop: &revision.Hop{Version: revision.Latest, Info: client.Info, Capabilities: client.Capabilities},
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
@@ -266,36 +266,36 @@ func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.
 			return nil, cannotBeAsked("a prefetch")
 		},
 	}
-	c.early = flight
+	c.prefetch = flight
 	c.gate = func() (again <-chan struct{}, err error) {
 		stands := false
-		srv.prefetch.Recovering(func() { stands = joined(flight) || o.stands(c, f.Candidate) })
+		srv.prefetch.Recovering(func() { stands = promoted(flight) || o.stillAllowed(c, f.Candidate) })
 		switch {
 		case !stands:
 			err = errForbidden
-		case joined(flight):
-			req.Index = c.seen.traced(c.params) // a client has made the call meanwhile
+		case promoted(flight):
+			req.Index = c.observed.withTrace(c.params) // a client has made the call meanwhile
 		}
 		return nil, err
 	}
 	end := waitFor(func(done func(outcome)) { c.send(ctx, req, done) })
 	if end.err != nil && end.answer.Sent && l.Live() {
-		time.AfterFunc(aWhile, c.late) // its server may still be at it
+		time.AfterFunc(lateReplyTimeout, c.onLate) // its server may still be at it
 	} else {
-		c.late()
+		c.onLate()
 	}
 	return end
 }
 
-// stands reports whether the prefetch may still be made as its call was begun.
-func (o *prefetchable) stands(begun *upstreamCall, c *predict.Candidate) bool {
+// stillAllowed reports whether the prefetch may still be made as its call was begun.
+func (o *prefetchable) stillAllowed(begun *upstreamCall, c *predict.Candidate) bool {
 	p := o.s.srv.policy.Load()
-	now := o.call(c, begun.seen).classify(p)
-	return now.query.Key == begun.class.query.Key && p.Enrichment.Mode == "on" && o.forbids(p, c, &now) == ""
+	now := o.newCall(c, begun.observed).classify(p)
+	return now.query.Key == begun.class.query.Key && p.Enrichment.Mode == "on" && o.refusal(p, c, &now) == ""
 }
 
-// joined reports whether a client has made the call that is being fetched early.
-func joined(f *dedup.Flight) bool {
+// promoted reports whether a client has made the call that is being fetched early.
+func promoted(f *dedup.Flight) bool {
 	select {
 	case <-f.Promoted():
 		return true
@@ -337,15 +337,15 @@ func (p *prefetches) list() []*speculate.Fetch {
 	return slices.Clone(p.all)
 }
 
-// asksForPrefetch reports whether a question that its transport ties to no request can
+// isPrefetchQuestion reports whether a question that its transport ties to no request can
 // only be about a prefetch. It is not passed on then, and the tool is not prefetched
 // any more. A question for the roots is about the session, not about a call.
-func (s *session) asksForPrefetch(l *leased, method string) bool {
+func (s *session) isPrefetchQuestion(l *leased, method string) bool {
 	there := l.prefetches.list()
 	if len(there) == 0 || method == "roots/list" {
 		return false
 	}
-	if s.asking(l) { // it may be about the client's own call; the store drops the prefetches
+	if s.hasOpenCall(l) { // it may be about the client's own call; the store drops the prefetches
 		there[0].Asked(false)
 		return false
 	}
@@ -359,26 +359,26 @@ func (s *session) asksForPrefetch(l *leased, method string) bool {
 // say what it is about: no answer under way there may be another client's. Of a server
 // that several sessions share no client is asked; if only prefetches are with it, it is
 // about one of those.
-func (s *Server) asks(instance uint64, method string) {
+func (s *Server) serverAsked(instance uint64, method string) {
 	s.store.Taint(instance)
 	prefetching := make(map[*session]*leased)
 	for _, n := range s.sessions.all() {
-		l := n.leases.on(instance)
+		l := n.leases.byInstance(instance)
 		if l == nil {
 			continue
 		}
-		if !l.Shared() || method == "roots/list" || n.asking(l) {
+		if !l.Shared() || method == "roots/list" || n.hasOpenCall(l) {
 			return
 		}
 		prefetching[n] = l
 	}
 	for n, l := range prefetching {
-		n.asksForPrefetch(l, method)
+		n.isPrefetchQuestion(l, method)
 	}
 }
 
 // asking reports whether the session has a call of its own with that upstream, be it that
 // the client fetches replies for it.
-func (s *session) asking(l *leased) bool {
+func (s *session) hasOpenCall(l *leased) bool {
 	return len(s.requests.at(l, true)) > 0 || len(s.suspended.at(l.Lease)) > 0
 }

@@ -80,7 +80,7 @@ func (x *request) way(prefix string) way {
 	if x.stateless {
 		return byAnswer{&x.s.suspended, x.work, prefix}
 	}
-	return byRequest{&x.s.questions, x.to}
+	return byRequest{&x.s.questions, x.out}
 }
 
 // askClient puts a server's question, asked while it works on this request, to its client.
@@ -96,14 +96,14 @@ func (x *request) askClient(ctx context.Context, method string, params []byte) (
 func (s *session) askerFor(l *leased) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 	only := s.suspended.only(l.Lease) // later it may be another client's
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-		if s.asksForPrefetch(l, method) {
+		if s.isPrefetchQuestion(l, method) {
 			return nil, cannotBeAsked("a prefetch")
 		}
 		q := newQuestion(method, params)
 		if s.client.facts().handshake() {
 			on := byRequest{&s.questions, nil}
 			if x := s.requests.only(l); x != nil {
-				on.to = x.to
+				on.to = x.out
 			}
 			return s.askOne(ctx, on, q)
 		}
@@ -288,7 +288,7 @@ var errDeclined = errors.New("the user declined it; nothing was called")
 func (w *work) confirm(message string) error {
 	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
 	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))
-	answer, failed := w.began.s.askOne(w.ctx, w.began.way("confirm."), newQuestion("elicitation/create", params))
+	answer, failed := w.first.s.askOne(w.ctx, w.first.way("confirm."), newQuestion("elicitation/create", params))
 	if failed != nil {
 		return fmt.Errorf("it could not be confirmed: %s", failed.Message)
 	}

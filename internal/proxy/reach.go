@@ -19,8 +19,8 @@ func (x *request) unwrap() error {
 	if twice != nil {
 		return fmt.Errorf("params.%s: stands beside, or in place of, params.arguments", twice)
 	}
-	outer := indexed(given)
-	name, refused := routing(outer, "name")
+	outer := parsedParams(given)
+	name, refused := routingMember(outer, "name")
 	if refused != nil {
 		return errors.New(strings.Replace(refused.Message, "params.", "arguments.", 1))
 	}
@@ -93,7 +93,7 @@ func unknownTool(name string) error {
 
 // refuseFound has a call that is not to be made be answered with why.
 func (x *request) refuseFound(why error) {
-	x.s.srv.recorder.refused(x.s.observed, toolName(&x.msg.Index))
+	x.s.srv.recorder.recordRefused(x.s.observed, toolName(&x.msg.Index))
 	x.local = func() { x.finish(failedResult(why)) }
 }
 
@@ -126,7 +126,7 @@ func serveConfirmed(x *request, l *leased) {
 		return
 	}
 	refuse := func(x *request, why error) {
-		s.srv.recorder.refused(s.observed, toolName(&x.msg.Index))
+		s.srv.recorder.recordRefused(s.observed, toolName(&x.msg.Index))
 		x.finish(failedResult(why))
 	}
 	name := toolName(&x.msg.Index)
@@ -156,7 +156,7 @@ func serveConfirmed(x *request, l *leased) {
 		defer close(w.done)
 		err = w.confirm(message)
 	})
-	w.attend(x, x.answer)
+	w.serve(x, x.answer)
 }
 
 // callConfirmed makes the call that the user has agreed to, of the server that he was asked
@@ -168,7 +168,7 @@ func (x *request) callConfirmed(asked *leased, done func(outcome)) {
 		x.finish(failedResult(errors.New("not called: another server has taken the place of the one that the user was asked about")))
 		return
 	}
-	c := newCall(x, l, renamed(t.name, toolName(&x.msg.Index)))
+	c := newCall(x, l, rawName(t.name, toolName(&x.msg.Index)))
 	c.tool = t.name
 	x.s.choose(x.policy).session.Called(t.key())
 	x.confirmed = true

@@ -23,26 +23,26 @@ import (
 // be; of every prefetch, once, when it is known what became of it; and of what no single
 // call shows: levels and harm. All figures are added up from that.
 type recorder struct {
-	srv    *Server
-	log    *record.Log
-	looked atomic.Int64 // when what has changed was last looked for, in Unix ns
+	srv          *Server
+	log          *record.Log
+	lastRecorded atomic.Int64 // when what has changed was last looked for, in Unix ns
 
-	mu    sync.Mutex
-	open  []*openPrefetch     // in the order in which they began
-	stood time.Time           // when the status was last written anew because of calls
-	harm  speculate.HarmStats // as recorded
+	mu         sync.Mutex
+	open       []*openPrefetch     // in the order in which they began
+	lastStatus time.Time           // when the status was last written anew because of calls
+	harm       speculate.HarmStats // as recorded
 }
 
 // How often what has changed is recorded, at most, while calls come.
 const (
-	lookEvery  = time.Second
-	standEvery = 10 * time.Second // what hosts allow, which is part of the status
+	recordInterval = time.Second
+	statusInterval = 10 * time.Second // what hosts allow, which is part of the status
 )
 
 // sent counts requests that really went to an upstream. They are recorded with their
 // call, or by themselves if that has been recorded, or will be long after: a prefetch.
-func (r *recorder) sent(c *upstreamCall, requests int) {
-	o := c.seen
+func (r *recorder) recordSent(c *upstreamCall, requests int) {
+	o := c.observed
 	o.requests.Add(int32(requests))
 	switch {
 	case o.call.Early:
@@ -54,19 +54,19 @@ func (r *recorder) sent(c *upstreamCall, requests int) {
 	if requests > 0 {
 		r.log.Add(record.Event{
 			Kind: record.Sent, At: time.Now(), Session: o.number.Session, Seq: o.number.Seq,
-			Upstream: c.lease.Name(), Tool: clipped(c.tool), Sent: requests, Prefetched: o.call.Early,
+			Upstream: c.lease.Name(), Tool: clipName(c.tool), Sent: requests, Prefetched: o.call.Early,
 		})
 	}
 }
 
 // answered records how a call has ended. gone: its client does not want the answer any more.
-func (r *recorder) answered(c *upstreamCall, now time.Time, o outcome, gone bool) {
-	s, told, answer := c.seen, c.seen.call, &c.seen.answer
+func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, gone bool) {
+	s, told, answer := c.observed, c.observed.call, &c.observed.answer
 	e := record.Event{
 		Kind: record.Call, At: told.At, Session: s.number.Session, Seq: s.number.Seq,
-		Upstream: told.Upstream.Name, Tool: clipped(told.Tool), Class: string(c.class.kind), Turn: told.Turn + 1, Host: told.Host,
+		Upstream: told.Upstream.Name, Tool: clipName(told.Tool), Class: string(c.class.kind), Turn: told.Turn + 1, Host: told.Host,
 		LatencyMS: ms(now.Sub(told.At)), UpstreamMS: ms(s.timing.Took()), Sent: int(s.requests.Swap(0)),
-		Disposition: record.Fetched, Bytes: int64(answer.size), Tokens: estimate(answer.size), ResultSum: answer.sum,
+		Disposition: record.Fetched, Bytes: int64(answer.size), Tokens: estimateTokens(answer.size), ResultSum: answer.hash,
 		Inlined: answer.inlined, RawArguments: told.Arguments,
 	}
 	if p := c.part; p != nil {
@@ -76,13 +76,13 @@ func (r *recorder) answered(c *upstreamCall, now time.Time, o outcome, gone bool
 		answer.describe(&e, s.number)
 	}
 	if gone || o.err != nil {
-		e.Disposition, e.Error = record.Failed, reasonFor(o.err, gone)
+		e.Disposition, e.Error = record.Failed, failureReason(o.err, gone)
 		e.HiddenMS, e.NotResent = 0, 0
 	} else {
 		e.IsError = o.verdict.Failed
 	}
 	r.log.Add(e)
-	r.look(now)
+	r.recordSoon(now)
 	if s.span.end != nil {
 		ended := e // else every event would be on the heap
 		s.span.end(&ended)
@@ -101,40 +101,40 @@ func (a *answerFacts) describe(e *record.Event, number call.Number) {
 	e.Reference, e.NotResent = a.spared > 0, int64(a.spared)
 	if from.First != nil {
 		e.UseOf = from.First.Number().Seq
-		e.UseOfSession = elsewhere(from.First.Number(), number)
+		e.UseOfSession = otherSession(from.First.Number(), number)
 	}
 }
 
-// refused records a tools/call that no upstream was asked: of what none has, or not put
+// recordRefused records a tools/call that no upstream was asked: of what none has, or not put
 // as it should be.
-func (r *recorder) refused(s *observedSession, tool string) {
+func (r *recorder) recordRefused(s *observedSession, tool string) {
 	n := s.next()
 	r.log.Add(record.Event{
 		Kind: record.Call, At: time.Now(), Session: n.Session, Seq: n.Seq,
-		Tool: clipped(tool), Disposition: record.Failed, Error: "refused",
+		Tool: clipName(tool), Disposition: record.Failed, Error: "refused",
 	})
 }
 
 // openPrefetch is a prefetch of which it is not known yet what became of it.
 type openPrefetch struct {
-	seen    *observed
-	event   record.Event // as far as it is known
-	fetched *dedup.Prefetch
-	landed  atomic.Bool // its fetch has ended, and with it failed is known
-	failed  bool
+	observed *observation
+	event    record.Event // as far as it is known
+	fetched  *dedup.Prefetch
+	ended    atomic.Bool // its fetch has ended, and with it failed is known
+	failed   bool
 }
 
-// landed notes how the fetch of a prefetch has ended.
-func (r *recorder) landed(p *openPrefetch, o outcome) {
-	p.failed, p.seen.answer.size, p.seen.answer.sum = !o.complete, len(o.answer.Result), r.sum(o)
-	p.landed.Store(true)
+// prefetchEnded notes how the fetch of a prefetch has ended.
+func (r *recorder) prefetchEnded(p *openPrefetch, o outcome) {
+	p.failed, p.observed.answer.size, p.observed.answer.hash = !o.cacheable, len(o.answer.Result), r.resultHash(o)
+	p.ended.Store(true)
 }
 
 // complete completes the event if it is known what became of the prefetch, and its fetch
 // has ended.
 func (p *openPrefetch) complete() bool {
-	e, s, fate := &p.event, p.seen, p.fetched.Fate()
-	if fate == call.Pending || !p.landed.Load() {
+	e, s, fate := &p.event, p.observed, p.fetched.Fate()
+	if fate == call.Pending || !p.ended.Load() {
 		return false
 	}
 	e.Fate = map[call.Fate]record.Fate{call.Ready: record.Used, call.Late: record.Late, call.Compared: record.Compared, call.Wasted: record.Wasted}[fate]
@@ -145,25 +145,25 @@ func (p *openPrefetch) complete() bool {
 		if !ok {
 			return false // it will be recorded with its call
 		}
-		e.UsedBy, e.BySession = by.Seq, elsewhere(by, s.number)
+		e.UsedBy, e.BySession = by.Seq, otherSession(by, s.number)
 	}
 	if at := s.timing.At(); !at.IsZero() {
 		e.At = at
 	}
 	e.LatencyMS, e.Sent = ms(s.timing.Took()), int(s.requests.Swap(0))
-	e.IsError, e.Bytes, e.Tokens, e.ResultSum = p.failed, int64(s.answer.size), estimate(s.answer.size), s.answer.sum
+	e.IsError, e.Bytes, e.Tokens, e.ResultSum = p.failed, int64(s.answer.size), estimateTokens(s.answer.size), s.answer.hash
 	return true
 }
 
-// mostOpen is of how many prefetches it may be unknown at once what became of them; the
+// maxOpenPrefetches is of how many prefetches it may be unknown at once what became of them; the
 // oldest beyond it count as wasted.
-const mostOpen = 1 << 14
+const maxOpenPrefetches = 1 << 14
 
-// began has a prefetch recorded once it is known what became of it.
-func (r *recorder) began(p *openPrefetch) {
+// prefetchBegan has a prefetch recorded once it is known what became of it.
+func (r *recorder) prefetchBegan(p *openPrefetch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.open = append(r.open, p); len(r.open) > mostOpen {
+	if r.open = append(r.open, p); len(r.open) > maxOpenPrefetches {
 		r.recordPrefetchesLocked(false)
 	}
 }
@@ -177,7 +177,7 @@ func (r *recorder) recordPrefetches(last bool) {
 }
 
 func (r *recorder) recordPrefetchesLocked(last bool) {
-	beyond := len(r.open) - mostOpen
+	beyond := len(r.open) - maxOpenPrefetches
 	r.open = slices.DeleteFunc(r.open, func(p *openPrefetch) bool {
 		over := last || beyond > 0
 		beyond--
@@ -192,11 +192,11 @@ func (r *recorder) recordPrefetchesLocked(last bool) {
 	})
 }
 
-// look has what has changed recorded, if that was not done just now. It is called with
+// recordSoon has what has changed recorded, if that was not done just now. It is called with
 // every call, and waits for nothing.
-func (r *recorder) look(now time.Time) {
-	last := r.looked.Load()
-	if now.UnixNano()-last >= int64(lookEvery) && r.looked.CompareAndSwap(last, now.UnixNano()) {
+func (r *recorder) recordSoon(now time.Time) {
+	last := r.lastRecorded.Load()
+	if now.UnixNano()-last >= int64(recordInterval) && r.lastRecorded.CompareAndSwap(last, now.UnixNano()) {
 		r.srv.running.Go(r.record)
 	}
 }
@@ -219,8 +219,8 @@ func (r *recorder) record() {
 	r.recordHarm("eviction", now, harm.Evictions-r.harm.Evictions, 0)
 	r.recordHarm("question", now, harm.Questions-r.harm.Questions, 0)
 	r.harm = harm
-	if now.Sub(r.stood) >= standEvery {
-		r.stood = now
+	if now.Sub(r.lastStatus) >= statusInterval {
+		r.lastStatus = now
 		r.log.Changed()
 	}
 }
@@ -232,8 +232,8 @@ func (r *recorder) recordHarm(why string, at time.Time, n int64, waitMS float64)
 	}
 }
 
-// decided records a decision, once it is known what it was worth.
-func (r *recorder) decided(d speculate.Decision) {
+// recordDecision records a decision, once it is known what it was worth.
+func (r *recorder) recordDecision(d speculate.Decision) {
 	e := record.Event{
 		Kind: record.Choice, At: d.At, Session: d.Session, Upstream: d.Upstream, After: d.After,
 		Candidates: d.Candidates, Issued: d.Issued, Reasons: d.Declined, Unresolved: d.Open, LateCalled: d.LateCalled,
@@ -241,7 +241,7 @@ func (r *recorder) decided(d speculate.Decision) {
 	}
 	for _, o := range d.Top {
 		e.Top = append(e.Top, record.Decision{
-			Tool: clipped(o.Tool), P: o.P, Reason: o.Reason, ValueMS: o.ValueMS, Tokens: int64(o.Tokens), Called: o.Called, RawArguments: []byte(o.Arguments),
+			Tool: clipName(o.Tool), P: o.P, Reason: o.Reason, ValueMS: o.ValueMS, Tokens: int64(o.Tokens), Called: o.Called, RawArguments: []byte(o.Arguments),
 		})
 	}
 	r.log.Add(e)
@@ -253,8 +253,8 @@ func (r *recorder) close() {
 	r.log.Close()
 }
 
-// elsewhere is the session of a number, unless it is that of the other.
-func elsewhere(n, here call.Number) string {
+// otherSession is the session of a number, unless it is that of the other.
+func otherSession(n, here call.Number) string {
 	if n.Session == here.Session {
 		return ""
 	}
@@ -272,33 +272,33 @@ func recordID() string {
 func clientName(info []byte) string {
 	name, _ := jsonrpc.String(jsonrpc.Get(info, "name"))
 	version, _ := jsonrpc.String(jsonrpc.Get(info, "version"))
-	return clipped(strings.TrimSpace(name + " " + version))
+	return clipName(strings.TrimSpace(name + " " + version))
 }
 
-// longestName (bytes) is how much of a name is recorded: clients and servers make them up.
-const longestName = 128
+// maxRecordedName (bytes) is how much of a name is recorded: clients and servers make them up.
+const maxRecordedName = 128
 
-// clipped is a name as it is recorded.
-func clipped(name string) string {
-	if len(name) <= longestName {
+// clipName is a name as it is recorded.
+func clipName(name string) string {
+	if len(name) <= maxRecordedName {
 		return name
 	}
-	end := longestName
+	end := maxRecordedName
 	for end > 0 && !utf8.RuneStart(name[end]) {
 		end--
 	}
 	return strings.Clone(name[:end]) // what it was cut from must not be kept with it
 }
 
-// sum is a hash of an answer, which the log keys; 0: none is wanted of it.
-func (r *recorder) sum(o outcome) uint64 {
-	if !o.complete || !r.log.Writes() {
+// resultHash is a hash of an answer, which the log keys; 0: none is wanted of it.
+func (r *recorder) resultHash(o outcome) uint64 {
+	if !o.cacheable || !r.log.Writes() {
 		return 0
 	}
 	return xxhash.Sum64(o.answer.Result) | 1
 }
 
-// estimate is how many tokens so many bytes are taken for.
-func estimate(size int) int64 { return int64((size + bytesPerToken - 1) / bytesPerToken) }
+// estimateTokens is how many tokens so many bytes are taken for.
+func estimateTokens(size int) int64 { return int64((size + bytesPerToken - 1) / bytesPerToken) }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

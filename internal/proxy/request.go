@@ -22,7 +22,7 @@ type request struct {
 	s         *session
 	msg       *front.Message
 	key       string // its raw id, made unique where ids of several clients may clash
-	to        front.Outlet
+	out       front.Outlet
 	stateless bool          // the request carries its revision and capabilities itself
 	hop       *revision.Hop // what it says of its client; of the handshake where it says nothing
 	ctx       context.Context
@@ -60,11 +60,11 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 		s.questions.answered(m.Message)
 		return nil
 	case m.IsNotification():
-		s.notified(m)
+		s.handleNotification(m)
 		return nil
 	}
 	x := &request{
-		s: s, msg: m, key: string(m.ID), to: to,
+		s: s, msg: m, key: string(m.ID), out: to,
 		hop: m.Hop, stateless: m.Stateless,
 	}
 	base := s.ctx
@@ -104,7 +104,7 @@ func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 		return
 	}
 	recordRefusal(s, m)
-	x := &request{s: s, msg: m, to: out}
+	x := &request{s: s, msg: m, out: out}
 	x.fail(why)
 }
 
@@ -202,8 +202,8 @@ func setLevel(s *session, params *revision.Params) *jsonrpc.Error {
 	return nil
 }
 
-// notified takes a notification of the client.
-func (s *session) notified(m *front.Message) {
+// handleNotification takes a notification of the client.
+func (s *session) handleNotification(m *front.Message) {
 	switch m.Method {
 	case "notifications/cancelled":
 		reason, _ := jsonrpc.String(m.Index.Get("reason"))
@@ -217,7 +217,7 @@ func (s *session) notified(m *front.Message) {
 	default: // roots/list_changed, what later revisions add
 		for _, l := range s.leases.current() {
 			c := &upstreamCall{s: s, policy: s.srv.policy.Load(), method: m.Method, lease: l, params: &m.Index}
-			c.arrive()
+			c.register()
 			l.Notify(m.Method, m.Params)
 			write := c.pending.Swap(nil)
 			write.AnnounceSoon()
@@ -259,7 +259,7 @@ func (x *request) forward(l *leased, method string, params []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.answered.Load() && x.ctx.Err() == nil {
-		sendNotification(x.s.srv.log, x.to, method, params)
+		sendNotification(x.s.srv.log, x.out, method, params)
 	}
 }
 
@@ -296,7 +296,7 @@ func (x *request) write(line []byte) {
 	x.answered.Store(true)
 	x.mu.Unlock()
 	x.s.requests.forget(x) // before the client can read the answer
-	if err := x.to.Answer(line); err != nil {
+	if err := x.out.Answer(line); err != nil {
 		noteLost(x.call)
 		x.s.srv.log.Debug("answer not delivered", "method", x.msg.Method, "err", err)
 	}

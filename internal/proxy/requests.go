@@ -16,7 +16,7 @@ type requests struct {
 
 	mu     sync.Mutex
 	open   map[string]*request // request.key → the request
-	nth    uint64              // requests so far, of clients whose ids may clash
+	seq    uint64              // requests so far, of clients whose ids may clash
 	closed bool                // no more are taken
 }
 
@@ -26,8 +26,8 @@ func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if unique {
-		r.nth++
-		x.key = fmt.Sprintf("%s %d", x.key, r.nth)
+		r.seq++
+		x.key = fmt.Sprintf("%s %d", x.key, r.seq)
 	}
 	switch other := r.open[x.key]; {
 	case other != nil && !isWithdrawn(other.ctx):

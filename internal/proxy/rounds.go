@@ -48,7 +48,7 @@ func fulfil(ctx context.Context, x *request, req *upstream.Request, result []byt
 		if x.part == nil {
 			x.call.turn = x.call.lease.Turn()
 		}
-		x.call.arrive()
+		x.call.register()
 		o := waitFor(func(done func(outcome)) { x.call.send(ctx, &next, done) })
 		if o.err != nil || o.answer.Error != nil || !revision.InputRequired(o.answer.Result) {
 			return o
@@ -96,7 +96,7 @@ func beginAcross(x *request, req *upstream.Request) *work {
 		func(_ *request, done func(outcome)) { done(ended) },
 		func(why error) { call.observeResult(began, outcome{err: why}) })
 	req.Notify = func(method string, params []byte) {
-		if at, _ := w.attended(); at != nil {
+		if at, _ := w.currentRequest(); at != nil {
 			at.forward(call.lease, method, params)
 		}
 	}
@@ -153,7 +153,7 @@ func (x *request) resume(done func(outcome)) bool {
 		if own != nil { // in its place it goes on with the call that was suspended
 			own.release()
 		}
-		w.attend(x, done)
+		w.serve(x, done)
 	default:
 		return false
 	}

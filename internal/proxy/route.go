@@ -52,7 +52,7 @@ func (x *request) route() *jsonrpc.Error {
 
 // routeName routes by params.name.
 func (x *request) routeName(l upstream.List) *jsonrpc.Error {
-	name, err := routing(&x.msg.Index, "name")
+	name, err := routingMember(&x.msg.Index, "name")
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	case lease == nil:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
 	}
-	c := newCall(x, lease, renamed(t.name, name))
+	c := newCall(x, lease, rawName(t.name, name))
 	if l != upstream.Tools {
 		x.bind(c)
 		return nil
@@ -97,8 +97,8 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	return nil
 }
 
-// renamed is a name as an upstream has it, raw; nil: as the client has it.
-func renamed(theirs, name string) []byte {
+// rawName is a name as an upstream has it, raw; nil: as the client has it.
+func rawName(theirs, name string) []byte {
 	if theirs == name {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (x *request) locate() *jsonrpc.Error {
 	switch x.msg.Method {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
 		var uri string
-		if uri, err = routing(&x.msg.Index, "uri"); err != nil {
+		if uri, err = routingMember(&x.msg.Index, "uri"); err != nil {
 			break
 		}
 		if _, own := x.s.identity.view.ownResource(uri); own {
@@ -172,7 +172,7 @@ func (x *request) locate() *jsonrpc.Error {
 	case len(found) == 1:
 		x.bind(newCall(x, found[0], target))
 	default:
-		x.local = func() { serveEach(x, found, target) }
+		x.local = func() { tryEach(x, found, target) }
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func (x *request) locate() *jsonrpc.Error {
 // completers returns the upstreams that may complete a reference, and the reference as
 // its upstream knows it, nil if it is as written; none if none can complete anything.
 func completers(x *request, leases []*leased, ref []byte) (found []*leased, renamed []byte, err *jsonrpc.Error) {
-	completing := where(leases, func(l *leased) bool { return l.Offer() != nil && l.Offer().Has("completions") })
+	completing := filterLeases(leases, func(l *leased) bool { return l.Offer() != nil && l.Offer().Has("completions") })
 	if len(completing) == 0 {
 		return nil, nil, nil
 	}
@@ -192,30 +192,30 @@ func completers(x *request, leases []*leased, ref []byte) (found []*leased, rena
 		if t.name != name {
 			renamed = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
 		}
-		return where(completing, func(c *leased) bool { return c.Lease == l.Lease }), renamed, nil
+		return filterLeases(completing, func(c *leased) bool { return c.Lease == l.Lease }), renamed, nil
 	}
 	uri, ok := jsonrpc.String(jsonrpc.Get(ref, "uri"))
 	if !ok {
 		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"}
 	}
-	if with := leaseWhere(completing, func(l *leased) bool { return l.lists(upstream.Templates, uri) }); with != nil {
+	if with := findLease(completing, func(l *leased) bool { return l.lists(upstream.Templates, uri) }); with != nil {
 		return []*leased{with}, nil, nil
 	}
-	return where(holders(leases, uri), func(l *leased) bool { return slices.Contains(completing, l) }), nil, nil
+	return filterLeases(holders(leases, uri), func(l *leased) bool { return slices.Contains(completing, l) }), nil, nil
 }
 
-// serveEach asks one upstream after the other until one knows the answer, those first
+// tryEach asks one upstream after the other until one knows the answer, those first
 // that can be asked at once. Only requests that change nothing are asked so. Where none
 // knows it, a server's own error says more than that another could not be reached.
-func serveEach(x *request, candidates []*leased, target []byte) {
+func tryEach(x *request, candidates []*leased, target []byte) {
 	if x.resume(x.answer) {
 		return
 	}
-	live := where(candidates, func(l *leased) bool { return l.Live() })
-	candidates = append(live, where(candidates, func(l *leased) bool { return !slices.Contains(live, l) })...)
+	live := filterLeases(candidates, func(l *leased) bool { return l.Live() })
+	candidates = append(live, filterLeases(candidates, func(l *leased) bool { return !slices.Contains(live, l) })...)
 	var best outcome
 	for _, l := range candidates {
-		o := x.askOf(l, target)
+		o := x.askUpstream(l, target)
 		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
 			best = o
 			break
@@ -227,8 +227,8 @@ func serveEach(x *request, candidates []*leased, target []byte) {
 	x.answer(best)
 }
 
-// askOf makes the request of one upstream of several.
-func (x *request) askOf(l *leased, target []byte) outcome {
+// askUpstream makes the request of one upstream of several.
+func (x *request) askUpstream(l *leased, target []byte) outcome {
 	x.bind(newCall(x, l, target))
 	defer x.call.turn.Release()
 	return waitFor(x.ask)
@@ -241,15 +241,15 @@ func holders(leases []*leased, uri string) []*leased {
 	if len(leases) == 1 {
 		return leases
 	}
-	if l := leaseWhere(leases, func(l *leased) bool { return l.lists(upstream.Resources, uri) }); l != nil {
+	if l := findLease(leases, func(l *leased) bool { return l.lists(upstream.Resources, uri) }); l != nil {
 		return []*leased{l}
 	}
-	if l := leaseWhere(leases, func(l *leased) bool {
+	if l := findLease(leases, func(l *leased) bool {
 		return slices.ContainsFunc(l.items(upstream.Templates), func(i upstream.Item) bool { return fitsTemplate(i.Name, uri) })
 	}); l != nil {
 		return []*leased{l}
 	}
-	return where(leases, func(l *leased) bool { return l.mayHave("resources") })
+	return filterLeases(leases, func(l *leased) bool { return l.mayHave("resources") })
 }
 
 func fitsTemplate(template, uri string) bool {
@@ -260,9 +260,9 @@ func fitsTemplate(template, uri string) bool {
 	return err == nil && t.Match(uri) != nil
 }
 
-// routing reads the member that routes a request. One that is written twice, or once
+// routingMember reads the member that routes a request. One that is written twice, or once
 // more in other letters, is refused: the server might read the other.
-func routing(params *revision.Params, member string) (string, *jsonrpc.Error) {
+func routingMember(params *revision.Params, member string) (string, *jsonrpc.Error) {
 	value, rival := params.Sole(member)
 	text, ok := jsonrpc.String(value)
 	switch {

@@ -130,7 +130,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 		up = upstream.New(u.Spec, upstream.Options{
 			Log: o.Log, Guard: guard, StopFast: stopping, Store: u.Store, Stderr: u.Stderr, Dial: o.Dial, After: after,
 			Invalidated: func(string) { s.catalog.invalidate(s.policy.Load(), up, u.Spec.Name) },
-			Asked:       s.asks,
+			Asked:       s.serverAsked,
 			Changed:     func() { s.recorder.log.Changed() },
 			WriteSettle: func() time.Duration { return s.policy.Load().Dedup.WriteSettle },
 		})
@@ -153,7 +153,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 		Log:     o.Log,
 		Rules:   func() *speculate.Rules { return &s.policy.Load().Enrichment },
 		Waited:  s.limits.Harm,
-		Decided: s.recorder.decided,
+		Decided: s.recorder.recordDecision,
 		Gone: func(key string) bool {
 			return !slices.ContainsFunc(s.policy.Load().members, func(m *member) bool { return m.key == key })
 		},
@@ -235,7 +235,7 @@ func (s *Server) Save() {
 // recorded is on disk when it returns, and nothing more will be.
 func (s *Server) SaveAll() {
 	for _, session := range s.sessions.all() {
-		session.endObserved()
+		session.endObservation()
 	}
 	s.prefetch.Close()
 	s.catalog.search.save(&s.policy.Load().Selection)

@@ -144,14 +144,14 @@ func (s *session) End(why error) {
 		s.srv.kept.drop(s)
 		s.srv.catalog.search.save(&s.srv.policy.Load().Selection)
 		s.observed.spending.leave()
-		s.endObserved()          // after all its prefetches have ended
+		s.endObservation()       // after all its prefetches have ended
 		s.srv.sessions.remove(s) // not before: the server's Close waits for what there is
 	})
 }
 
-// endObserved lets the observers know that the session has ended, and records that after all
+// endObservation lets the observers know that the session has ended, and records that after all
 // that came of its prefetches.
-func (s *session) endObserved() {
+func (s *session) endObservation() {
 	s.srv.prefetch.SessionEnded(&s.observed.Client, func() {
 		s.srv.recorder.record() // before the session's end stands there
 		if !s.client.facts().opened.IsZero() {

@@ -56,14 +56,14 @@ func (f *figures) add(e *record.Event) {
 func (s *Server) Report() record.Stats {
 	s.recorder.record()
 	out := s.figures.tally.Stats(time.Now())
-	s.addMoment(&out)
+	s.addCurrent(&out)
 	return out
 }
 
 // ReportOfAll is Report with the figures of the replicas that share the store.
 func (s *Server) ReportOfAll() record.Stats {
 	out := s.Report()
-	s.common.addOthers(&out)
+	s.common.addReplicas(&out)
 	return out
 }
 
@@ -72,18 +72,18 @@ func (s *Server) ReportOfAll() record.Stats {
 func (s *Server) View() record.View {
 	s.recorder.record()
 	v := s.figures.tally.View(time.Now())
-	s.addMoment(&v.Stats)
-	s.common.addOthers(&v.Stats)
+	s.addCurrent(&v.Stats)
+	s.common.addReplicas(&v.Stats)
 	return v
 }
 
-// addMoment adds what stands at the moment.
-func (s *Server) addMoment(out *record.Stats) {
+// addCurrent adds what stands at the moment.
+func (s *Server) addCurrent(out *record.Stats) {
 	out.UptimeS = int64(time.Since(s.figures.began).Seconds())
 	out.Open = len(s.sessions.all())
 	out.Config = s.figures.config(s.policy.Load())
 	out.Engine = s.Stats()
-	now := s.standing(true)
+	now := s.currentStatus(true)
 	now.Lost = s.recorder.log.Lost()
 	out.SetRunning([]record.Status{now})
 }
@@ -171,11 +171,11 @@ func (s *Server) hosts() []record.Host {
 
 // status says how the proxy stands, for the record, of which there is one for each server of a
 // process.
-func (s *Server) status() record.Status { return s.standing(s.common.reportedBy(s)) }
+func (s *Server) status() record.Status { return s.currentStatus(s.common.reports(s)) }
 
-// standing is that, with what is the process's, memory and what hosts allow, if that is wanted.
+// currentStatus is that, with what is the process's, memory and what hosts allow, if that is wanted.
 // It may be asked before the server is made.
-func (s *Server) standing(whole bool) record.Status {
+func (s *Server) currentStatus(whole bool) record.Status {
 	out := record.Status{Upstreams: []record.UpstreamStatus{}, Clients: s.clients()}
 	if whole {
 		out.MemoryKB = residentKB(os.Getpid())
@@ -188,7 +188,7 @@ func (s *Server) standing(whole bool) record.Status {
 	config := s.figures.config(p)
 	out.Config, out.ConfigError = config.Path, config.Error
 	for _, m := range p.members {
-		u, at := m.reach(p), m.up.Health()
+		u, at := m.toolStatus(p), m.up.Health()
 		u.Name, u.State, u.Since, u.Restarts = m.Spec.Name, at.State, record.FormatTime(at.Since), at.Restarts
 		if at.State != "ready" {
 			u.Error = at.Error
@@ -225,27 +225,27 @@ func (s *Server) clients() []record.ClientStatus {
 	return out
 }
 
-// reach is what the tools of an upstream allow. It is remembered, for hundreds of tools take
+// toolStatus is what the tools of an upstream allow. It is remembered, for hundreds of tools take
 // a while.
-func (m *member) reach(p *policy) record.UpstreamStatus {
+func (m *member) toolStatus(p *policy) record.UpstreamStatus {
 	offer := m.up.LastOffer()
-	if known := m.reached.Load(); known != nil && known.offer == offer {
+	if known := m.status.Load(); known != nil && known.offer == offer {
 		return known.UpstreamStatus
 	}
-	now := &reached{offer, reachOf(p, m.Upstream, offer)}
-	m.reached.Store(now)
+	now := &cachedStatus{offer, newToolStatus(p, m.Upstream, offer)}
+	m.status.Store(now)
 	return now.UpstreamStatus
 }
 
 // reached is what the tools of an upstream allow, by an offer.
-type reached struct {
+type cachedStatus struct {
 	offer *upstream.Offer
 	record.UpstreamStatus
 }
 
-// reachOf counts the tools whose answers may be stored, and that may be called early, and
+// newToolStatus counts the tools whose answers may be stored, and that may be called early, and
 // finds the one line of the configuration that gains most where some may not.
-func reachOf(p *policy, u Upstream, offer *upstream.Offer) record.UpstreamStatus {
+func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.UpstreamStatus {
 	if offer == nil {
 		return record.UpstreamStatus{Why: "its tools are not known yet: no session has used it"}
 	}

@@ -75,7 +75,7 @@ func (l *listening) send(method string, params []byte) {
 	l.x.mu.Lock()
 	defer l.x.mu.Unlock()
 	if !l.x.answered.Load() {
-		sendNotification(l.x.s.srv.log, l.x.to, method, revision.WithSubscription(params, l.x.msg.ID))
+		sendNotification(l.x.s.srv.log, l.x.out, method, revision.WithSubscription(params, l.x.msg.ID))
 	}
 }
 
@@ -120,7 +120,7 @@ func (s *subscriptions) handOver(old, next *leased) {
 
 // watching are the leases that are subscribed to a resource.
 func watching(leases []*leased, uri string) []*leased {
-	return where(leases, func(l *leased) bool { return slices.Contains(l.Watches(), uri) })
+	return filterLeases(leases, func(l *leased) bool { return slices.Contains(l.Watches(), uri) })
 }
 
 // watchOwn notes whether the client subscribes to a resource of the proxy's own.
@@ -200,7 +200,7 @@ func (s *session) relay(l *leased, method string, params []byte) {
 		s.tasks.noteStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	case "notifications/message":
 		switch {
-		case len(l.prefetches.list()) > 0 && !s.asking(l): // of a prefetch, which has no client
+		case len(l.prefetches.list()) > 0 && !s.hasOpenCall(l): // of a prefetch, which has no client
 			return
 		case handshake && !l.Admits("", params):
 			return

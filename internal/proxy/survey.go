@@ -60,7 +60,7 @@ func (s *Server) Survey(ctx context.Context) []Surveyed {
 	for i, l := range leases {
 		if all[i].Offer != nil {
 			all[i].Tools = surveyTools(n, l, all[i].Offer)
-			all[i].Status = reachOf(s.policy.Load(), l.member.Upstream, all[i].Offer)
+			all[i].Status = newToolStatus(s.policy.Load(), l.member.Upstream, all[i].Offer)
 		}
 	}
 	return all
@@ -94,14 +94,14 @@ func Said(u valuemodel.Upstream, offer *upstream.Offer, tool string) (valuemodel
 	}
 	u.Server, _ = jsonrpc.String(jsonrpc.Get(offer.Server, "name"))
 	item, _ := offer.Find(upstream.Tools, tool)
-	return u, hints(item.Raw)
+	return u, toolHints(item.Raw)
 }
 
 // surveyTools are an upstream's tools as clients would see them.
 func surveyTools(n *session, l *leased, offer *upstream.Offer) (all []SurveyedTool) {
 	p := n.srv.policy.Load()
 	for _, item := range offer.Lists[upstream.Tools] {
-		t := SurveyedTool{Model: n.srv.catalog.model(p, l, item.Name), Hints: hints(item.Raw), Hidden: !l.member.allows(item.Name)}
+		t := SurveyedTool{Model: n.srv.catalog.model(p, l, item.Name), Hints: toolHints(item.Raw), Hidden: !l.member.allows(item.Name)}
 		if !t.Hidden {
 			t.Listed = n.identity.view.nameOf(p, upstream.Tools, target{l.Name(), item.Name})
 			t.Warning = nameWarning(item.Name, t.Listed)

@@ -88,16 +88,16 @@ func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
 		return nil, nil
 	case w == nil:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: unknown, or used before"}
-	case !repeats(x, w.began):
+	case !repeats(x, w.first):
 		s.abandonLocked(handle, errors.New("its handle came with another request"))
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: of another request"}
 	}
 	delete(s.byHandle, handle)
 	w.expiry.Stop()
-	x.s.requests.bind(x, w.began.call)
+	x.s.requests.bind(x, w.first.call)
 	x.work, w.request = w, x
-	close(w.back)
-	w.back = nil
+	close(w.resumed)
+	w.resumed = nil
 	replies := x.msg.Index.Get("inputResponses")
 	for key, q := range w.open {
 		if result := jsonrpc.Get(replies, key); result != nil {
@@ -105,7 +105,7 @@ func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
 			delete(w.open, key)
 		}
 	}
-	w.askLocked() // again what is missing
+	w.requestInputLocked() // again what is missing
 	s.placeLocked()
 	return w, nil
 }
@@ -208,7 +208,7 @@ func (s byAnswer) put(_ context.Context, questions []*question) *jsonrpc.Error {
 		s.placeLocked()
 		return nil
 	}
-	return s.work.takeLocked(s.prefix, questions)
+	return s.work.addQuestionsLocked(s.prefix, questions)
 }
 
 func (s byAnswer) withdraw(questions []*question) {
@@ -231,7 +231,7 @@ func (s *suspended) placeLocked() {
 				continue
 			}
 			delete(s.stray, q)
-			if err := x.work.takeLocked(x.call.lease.Name()+".", []*question{q}); err != nil {
+			if err := x.work.addQuestionsLocked(x.call.lease.Name()+".", []*question{q}); err != nil {
 				q.reply <- reply{err: err}
 			}
 			break

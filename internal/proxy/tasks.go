@@ -58,10 +58,10 @@ func (t *tasks) holders(method string, rawID []byte, leases []*leased) ([]*lease
 	t.mu.Lock()
 	task, known := t.known[id]
 	t.mu.Unlock()
-	if l := leaseWhere(leases, func(l *leased) bool { return l.Instance() == task.instance }); known && l != nil {
+	if l := findLease(leases, func(l *leased) bool { return l.Instance() == task.instance }); known && l != nil {
 		return []*leased{l}, nil
 	}
-	found := where(leases, func(l *leased) bool { return l.mayHave("tasks") })
+	found := filterLeases(leases, func(l *leased) bool { return l.mayHave("tasks") })
 	if changes := method == "tasks/cancel" || method == "tasks/update"; changes && len(found) > 1 {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId: no task of this session"}
 	}
@@ -133,8 +133,8 @@ func noteTaskAnswer(x *request, answer upstream.Answer) {
 // serveTaskList joins the tasks of every upstream that has some.
 func serveTaskList(x *request) {
 	var all [][]byte
-	for _, l := range where(x.s.leases.current(), func(l *leased) bool { return l.Live() && l.mayHave("tasks") }) { // one that is starting has none yet
-		if o := x.askOf(l, nil); o.err == nil && o.answer.Error == nil {
+	for _, l := range filterLeases(x.s.leases.current(), func(l *leased) bool { return l.Live() && l.mayHave("tasks") }) { // one that is starting has none yet
+		if o := x.askUpstream(l, nil); o.err == nil && o.answer.Error == nil {
 			all = slices.AppendSeq(all, jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")))
 		}
 	}

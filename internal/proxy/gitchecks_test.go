@@ -12,18 +12,18 @@ import (
 // goroutines.
 func TestGitLooks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		looks, hang := make(gitLooks, mostGitLooks), make(chan bool)
-		if !looks.soon(func() bool { return true }) || looks.soon(func() bool { return false }) {
+		looks, hang := make(gitChecks, maxGitChecks), make(chan bool)
+		if !looks.run(func() bool { return true }) || looks.run(func() bool { return false }) {
 			t.Error("what was seen at once is not what is said")
 		}
 		synctest.Wait()
-		for i := range mostGitLooks + 1 {
+		for i := range maxGitChecks + 1 {
 			began := time.Now()
-			if looks.soon(func() bool { return <-hang }) {
+			if looks.run(func() bool { return <-hang }) {
 				t.Error("git is taken for plain though its configuration was not seen")
 			}
-			want := gitLookTime
-			if i == mostGitLooks {
+			want := gitCheckTimeout
+			if i == maxGitChecks {
 				want = 0
 			}
 			if took := time.Since(began); took != want {
@@ -32,7 +32,7 @@ func TestGitLooks(t *testing.T) {
 		}
 		close(hang)
 		synctest.Wait()
-		if !looks.soon(func() bool { return true }) {
+		if !looks.run(func() bool { return true }) {
 			t.Error("looks that have ended still count")
 		}
 	})
