@@ -32,14 +32,14 @@ func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.C
 	o.Dedup.Peers = peers
 	common = proxy.NewCommon(o)
 	peers.Publish(common.Figures)
-	peers.Refused(common.Refused)
+	peers.OnRefused(common.Refused)
 	common.ShareWith(proxy.Replicas{
-		Figures: peers.Published, Limits: peers.Take, TellRefused: peers.TellRefused,
+		Figures: peers.Published, Limits: peers.Take, TellRefused: peers.PublishRefused,
 		Learned: func(key func() string, own speculate.Learned) speculate.Learned {
 			return keptTogether(peers.Update, key, own)
 		},
 	})
-	peers.Count(common.Share)
+	peers.WatchCount(common.Share)
 	return common, func() { common.Close(); peers.Close() }, nil
 }
 

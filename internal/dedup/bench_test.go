@@ -60,9 +60,9 @@ func heap() int64 {
 }
 
 // A call that only reads passes on every call there is.
-func TestArriveAllocates(t *testing.T) {
+func TestRegisterWriteAllocates(t *testing.T) {
 	s := newStore(t)
-	if got := testing.AllocsPerRun(100, func() { s.Arrive(call.Effect{}).End() }); got > 1 {
+	if got := testing.AllocsPerRun(100, func() { s.RegisterWrite(call.Effect{}).End() }); got > 1 {
 		t.Errorf("%v allocations, want at most 1", got)
 	}
 }
@@ -73,7 +73,7 @@ func BenchmarkArriveEnd(b *testing.B) {
 			s := newStore(b)
 			b.ReportAllocs()
 			for b.Loop() {
-				s.Arrive(e).End()
+				s.RegisterWrite(e).End()
 			}
 		})
 	}
@@ -99,7 +99,7 @@ func BenchmarkHit(b *testing.B) {
 }
 
 func BenchmarkFetch(b *testing.B) {
-	for name, use := range map[string]dedup.Use{"stored": pure, "not_stored": {}} {
+	for name, use := range map[string]dedup.Reuse{"stored": pure, "not_stored": {}} {
 		b.Run(name, func(b *testing.B) {
 			s := newStore(b)
 			q := query(use, host, edge)
@@ -108,7 +108,7 @@ func BenchmarkFetch(b *testing.B) {
 			ctx := b.Context()
 			b.ReportAllocs()
 			for b.Loop() {
-				s.Bump(host)
+				s.Invalidate(host)
 				w := &dedup.Waiter{Done: func(dedup.Outcome) {}}
 				s.Do(ctx, q, w, func(_ context.Context, f *dedup.Flight) { f.Settle(body, false, true) })
 			}
@@ -143,14 +143,14 @@ func BenchmarkSize(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("insert/entries=%d", n), func(b *testing.B) {
 			q, ctx := numbered(n/3), b.Context()
-			q.Use = dedup.Use{Freshness: time.Nanosecond} // stored, and too old at once
+			q.Reuse = dedup.Reuse{Freshness: time.Nanosecond} // stored, and too old at once
 			for b.Loop() {
 				s.Do(ctx, q, &dedup.Waiter{Done: w.Done}, fetch)
 			}
 		})
 		b.Run(fmt.Sprintf("bump/entries=%d", n), func(b *testing.B) {
 			for b.Loop() {
-				s.Bump(host, edge)
+				s.Invalidate(host, edge)
 			}
 		})
 	}

@@ -45,12 +45,12 @@ func newRecorded(t *testing.T) *recorded {
 // A remote write settles by that clock, and a back-off ends by it.
 func TestClockSettles(t *testing.T) {
 	r := newRecorded(t)
-	r.store.Arrive(remote(host)).End()
-	if got := r.store.Refuses(query(never, host)); got != "settling" {
+	r.store.RegisterWrite(remote(host)).End()
+	if got := r.store.PrefetchRefusal(query(never, host)); got != "settling" {
 		t.Errorf("got %q, want settling", got)
 	}
 	r.add(settle)
-	q := query(dedup.Use{MaxAge: time.Second, Repeats: 1, BackOff: true}, host)
+	q := query(dedup.Reuse{MaxAge: time.Second, Repeats: 1, BackOff: true}, host)
 	q.Delivered, r.same = dedup.NewDelivered(), "same"
 	g := begin(t, r.store, q)
 	r.add(300 * time.Millisecond)
@@ -80,7 +80,7 @@ func TestClockStays(t *testing.T) {
 func TestClockOfDoubt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := newRecorded(t)
-		r.store.Arrive(call.Effect{Places: []call.Place{host}}).Doubt()
+		r.store.RegisterWrite(call.Effect{Places: []call.Place{host}}).Doubt()
 		for _, step := range []struct {
 			recorded, real time.Duration
 			pending        bool
@@ -105,7 +105,7 @@ func TestSleep(t *testing.T) {
 	prefetchFlight := func(t *testing.T, r *recorded, q dedup.Query) { begin(t, r.store, q) }
 	for _, tt := range []struct {
 		name        string
-		use         dedup.Use
+		use         dedup.Reuse
 		act         func(t *testing.T, r *recorded, q dedup.Query)
 		awake, wall time.Duration // that pass
 		want        dedup.Disposition
@@ -146,9 +146,9 @@ func TestSleep(t *testing.T) {
 func TestSleepKeepsWritesInTheAir(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := newRecorded(t)
-		r.store.Arrive(call.Effect{Places: []call.Place{host}}).Doubt()
+		r.store.RegisterWrite(call.Effect{Places: []call.Place{host}}).Doubt()
 		remoteHost := call.Place{Domain: "remote.example"}
-		r.store.Arrive(remote(remoteHost)).End()
+		r.store.RegisterWrite(remote(remoteHost)).End()
 		for _, step := range []struct {
 			awake, asleep time.Duration
 			pending       bool
@@ -164,7 +164,7 @@ func TestSleepKeepsWritesInTheAir(t *testing.T) {
 			if got := r.store.Pending() > 0; got != step.pending {
 				t.Errorf("%v awake and %v asleep later: pending: %v, want %v", step.awake, step.asleep, got, step.pending)
 			}
-			if got := r.store.Refuses(query(never, remoteHost)); got != step.why {
+			if got := r.store.PrefetchRefusal(query(never, remoteHost)); got != step.why {
 				t.Errorf("%v awake and %v asleep later: got %q, want %q", step.awake, step.asleep, got, step.why)
 			}
 		}

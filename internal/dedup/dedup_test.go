@@ -35,10 +35,10 @@ func newStore(t testing.TB) *dedup.Store {
 	return s
 }
 
-func query(u dedup.Use, places ...call.Place) dedup.Query {
+func query(u dedup.Reuse, places ...call.Place) dedup.Query {
 	return dedup.Query{
 		Key:    call.Key{Upstream: 1, Scope: "session 1", Tool: "read", Arguments: `{"path":"a"}`},
-		Places: places, Use: u,
+		Places: places, Reuse: u,
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // remembered is how many calls a client is known to have had answers to.
-const remembered = 1024
+const maxReceipts = 1024
 
 // The shortest and the longest back-off, where no freshness says how long.
 const (
@@ -37,16 +37,16 @@ type receipt struct {
 	referenced bool // the last time it was only referred to
 
 	// Where the call's repeats are counted.
-	hash  uint64        // of the last answer
-	count int           // how often in a row it was the same
-	since age.Moment    // when the first was given
-	from  age.Moment    // when the wait for something new began
-	wait  time.Duration // how long that is
+	hash     uint64        // of the last answer
+	count    int           // how often in a row it was the same
+	firstAt  age.Moment    // when the first was given
+	waitFrom age.Moment    // when the wait for something new began
+	wait     time.Duration // how long that is
 }
 
 // NewDelivered returns the table of a client that was given nothing yet.
 func NewDelivered() *Delivered {
-	receipts, err := simplelru.NewLRU[uint64, *receipt](remembered, nil)
+	receipts, err := simplelru.NewLRU[uint64, *receipt](maxReceipts, nil)
 	if err != nil {
 		panic(err) // only a size that is not positive is refused
 	}
@@ -79,14 +79,14 @@ func (d *Delivered) Lost(key call.Key) {
 
 // has reports whether the client was given an answer to q since something last
 // changed.
-func (d *Delivered) has(e *epochs, q *Query) (has bool) {
+func (d *Delivered) hasCurrent(e *epochs, q *Query) (has bool) {
 	d.with(q.Key, func(r *receipt) { has = r.id != 0 && e.current(r.epoch, r.places, q.Places) })
 	return has
 }
 
 // given notes that the client is given an answer. It returns whether it has it,
 // and for how long nothing new is to be expected.
-func (d *Delivered) given(e *epochs, q *Query, a *entry, backedOff bool, now age.Moment) (same bool, backOff time.Duration) {
+func (d *Delivered) record(e *epochs, q *Query, a *entry, backedOff bool, now age.Moment) (same bool, backOff time.Duration) {
 	if d == nil {
 		return false, 0
 	}
@@ -99,7 +99,7 @@ func (d *Delivered) given(e *epochs, q *Query, a *entry, backedOff bool, now age
 		d.receipts.Add(k, r)
 	}
 	same = r.id == a.id && !r.referenced
-	if q.Use.Repeats > 0 && !backedOff { // what was served to make it wait says nothing new
+	if q.Reuse.Repeats > 0 && !backedOff { // what was served to make it wait says nothing new
 		r.repeat(e, q, a, now)
 	}
 	r.id, r.epoch, r.places, r.referenced = a.id, a.epoch, a.places, false
@@ -107,7 +107,7 @@ func (d *Delivered) given(e *epochs, q *Query, a *entry, backedOff bool, now age
 }
 
 // failed notes that the client is given no answer: it gets none in a row any more.
-func (d *Delivered) failed(q *Query) {
+func (d *Delivered) recordFailure(q *Query) {
 	d.with(q.Key, func(r *receipt) { r.count = 0 })
 }
 
@@ -121,20 +121,20 @@ func (d *Delivered) holdsBack(q *Query, id uint64, now age.Moment) (holds bool) 
 // repeat counts an answer. Another one, and any after a change, is the first in a row.
 func (r *receipt) repeat(e *epochs, q *Query, a *entry, now age.Moment) {
 	if r.count == 0 || r.hash != a.hash || !e.current(r.epoch, r.places, a.places) {
-		r.count, r.hash, r.since = 0, a.hash, now
+		r.count, r.hash, r.firstAt = 0, a.hash, now
 	}
 	r.count++
-	if q.Use.Freshness > 0 {
-		r.from, r.wait = a.began, q.Use.Freshness
+	if q.Reuse.Freshness > 0 {
+		r.waitFrom, r.wait = a.began, q.Reuse.Freshness
 		return
 	}
-	r.from, r.wait = now, min(max(now.Since(r.since), minBackOff), maxBackOff) // twice as long each time
+	r.waitFrom, r.wait = now, min(max(now.Since(r.firstAt), minBackOff), maxBackOff) // twice as long each time
 }
 
 // backOff is how long nothing new is to be expected.
 func (r *receipt) backOff(q *Query, now age.Moment) time.Duration {
-	if q.Use.Repeats == 0 || r.count < q.Use.Repeats {
+	if q.Reuse.Repeats == 0 || r.count < q.Reuse.Repeats {
 		return 0
 	}
-	return max(0, r.wait-now.Since(r.from))
+	return max(0, r.wait-now.Since(r.waitFrom))
 }

@@ -21,7 +21,7 @@ func TestBackOff(t *testing.T) {
 	const s = time.Second
 	fetched := func(hint time.Duration) polled { return polled{dedup.Fetched, hint, false} }
 	held := func(hint time.Duration) polled { return polled{dedup.Hit, hint, true} }
-	hinting, holding := dedup.Use{Repeats: 3}, dedup.Use{Repeats: 3, BackOff: true}
+	hinting, holding := dedup.Reuse{Repeats: 3}, dedup.Reuse{Repeats: 3, BackOff: true}
 	sleep := func(d time.Duration) func(*testing.T, *source, *dedup.Query) {
 		return func(*testing.T, *source, *dedup.Query) { time.Sleep(d) }
 	}
@@ -32,10 +32,10 @@ func TestBackOff(t *testing.T) {
 	three := []step{{sleep(0), fetched(0)}, {sleep(s), fetched(0)}, {sleep(s), fetched(2 * s)}}
 	for _, tt := range []struct {
 		name  string
-		use   dedup.Use
+		use   dedup.Reuse
 		steps []step
 	}{
-		{"no repeats counted", dedup.Use{}, []step{{sleep(0), fetched(0)}, {sleep(s), fetched(0)}, {sleep(s), fetched(0)}}},
+		{"no repeats counted", dedup.Reuse{}, []step{{sleep(0), fetched(0)}, {sleep(s), fetched(0)}, {sleep(s), fetched(0)}}},
 		{"only hinted", hinting, append(three[:3:3], step{sleep(s), fetched(3 * s)})},
 		{"at least a second", hinting, []step{{sleep(0), fetched(0)}, {sleep(0), fetched(0)}, {sleep(0), fetched(s)}}},
 		{"at most a minute", hinting, append(three[:3:3], step{sleep(time.Hour), fetched(time.Minute)})},
@@ -43,7 +43,7 @@ func TestBackOff(t *testing.T) {
 		{"held back until the time has passed, then longer", holding, append(three[:3:3],
 			step{sleep(s), held(s)}, step{sleep(s), fetched(4 * s)}, step{sleep(3 * s), held(s)}, step{sleep(s), fetched(8 * s)})},
 		{"changed by a write", holding, append(three[:3:3],
-			step{func(_ *testing.T, src *source, _ *dedup.Query) { src.store.Bump(host) }, fetched(0)})},
+			step{func(_ *testing.T, src *source, _ *dedup.Query) { src.store.Invalidate(host) }, fetched(0)})},
 		{"another answer", holding, append(three[:3:3],
 			step{func(_ *testing.T, src *source, _ *dedup.Query) { time.Sleep(2 * s); src.same = "else" }, fetched(0)})},
 		{"an answer that failed", holding, append(three[:3:3],
@@ -70,7 +70,7 @@ func TestBackOff(t *testing.T) {
 				theirs.Delivered = dedup.NewDelivered()
 				src.ask(t, theirs)
 			}, fetched(2 * s)})},
-		{"hits count", dedup.Use{Freshness: time.Minute, Repeats: 3}, []step{
+		{"hits count", dedup.Reuse{Freshness: time.Minute, Repeats: 3}, []step{
 			{sleep(0), fetched(0)},
 			{sleep(s), polled{how: dedup.Hit}},
 			{sleep(s), polled{how: dedup.Hit, backOff: 58 * s}},
@@ -93,15 +93,15 @@ func TestBackOff(t *testing.T) {
 	}
 }
 
-func TestSame(t *testing.T) {
+func TestRepeated(t *testing.T) {
 	s := newStore(t)
 	src := &source{store: s}
 	q := query(pure, host)
 	q.Delivered = dedup.NewDelivered()
 	want := func(what string, same bool) {
 		t.Helper()
-		if got := src.ask(t, q); got.Same != same {
-			t.Errorf("%s: same %v, want %v", what, got.Same, same)
+		if got := src.ask(t, q); got.Repeated != same {
+			t.Errorf("%s: same %v, want %v", what, got.Repeated, same)
 		}
 	}
 	want("the first", false)
@@ -110,7 +110,7 @@ func TestSame(t *testing.T) {
 	q.Delivered.Referenced(q.Key)
 	want("after a reference", false)
 	want("after the body", true)
-	s.Bump(host)
+	s.Invalidate(host)
 	want("after a change", false)
 	mine := q.Delivered
 	q.Delivered = dedup.NewDelivered()
@@ -134,11 +134,11 @@ func TestDeliveredBounded(t *testing.T) {
 	for i := range 1025 {
 		src.ask(t, nth(i))
 	}
-	if got := src.ask(t, nth(1)); !got.Same {
+	if got := src.ask(t, nth(1)); !got.Repeated {
 		t.Error("the second of 1,025 answers is forgotten")
 	}
-	if got := src.ask(t, nth(0)); got.How != dedup.Hit || got.Same {
-		t.Errorf("got %s, same %v, want a hit on an answer not remembered", got.How, got.Same)
+	if got := src.ask(t, nth(0)); got.How != dedup.Hit || got.Repeated {
+		t.Errorf("got %s, same %v, want a hit on an answer not remembered", got.How, got.Repeated)
 	}
 }
 
@@ -149,10 +149,10 @@ func TestLost(t *testing.T) {
 	q.Delivered = dedup.NewDelivered()
 	src.ask(t, q)
 	q.Delivered.Lost(q.Key)
-	if src.ask(t, q).Same {
+	if src.ask(t, q).Repeated {
 		t.Error("the client is said to hold what it never got")
 	}
-	if !src.ask(t, q).Same {
+	if !src.ask(t, q).Repeated {
 		t.Error("the client holds what it got then")
 	}
 }

@@ -13,18 +13,18 @@ const slots = 1 << 14
 
 // mark is what is known of the changes of one place.
 type mark struct {
-	epoch   uint64        // the counter when it may last have changed
-	pending int           // writes to it that are
-	settled time.Duration // so long after the store was made, awake: until then a remote one may not show
+	epoch       uint64        // the counter when it may last have changed
+	pending     int           // writes to it that are
+	settleUntil time.Duration // so long after the store was made, awake: until then a remote one may not show
 }
 
 // epochs says when what may last have changed. The store's mutex guards it.
 type epochs struct {
-	now     uint64           // the counter: it only rises
-	settled time.Duration    // the latest of all marks
-	world   mark             // everything there is, also what was never heard of
-	domains map[string]*mark // domain → mark, once something has changed it
-	slots   []mark           // by the place's slot
+	now         uint64           // the counter: it only rises
+	settleUntil time.Duration    // the latest of all marks
+	global      mark             // everything there is, also what was never heard of
+	domains     map[string]*mark // domain → mark, once something has changed it
+	slots       []mark           // by the place's slot
 }
 
 func newEpochs() epochs {
@@ -66,7 +66,7 @@ func (e *epochs) endWrite(m *mark) {
 
 // since reports whether nothing that the mark stands for can have changed since
 // the counter had that value.
-func (m *mark) since(epoch uint64) bool {
+func (m *mark) unchangedSince(epoch uint64) bool {
 	if m.pending != 0 { // a pending write may take effect at any moment, and may have done so
 		return false
 	}
@@ -77,14 +77,14 @@ func (m *mark) since(epoch uint64) bool {
 // good, as far as it depends on the world and the places. It takes two lists,
 // for the call that asks may depend on other places than the one that fetched.
 func (e *epochs) current(epoch uint64, fetched, asked []call.Place) bool {
-	changed := func(m *mark) bool { return !m.since(epoch) }
+	changed := func(m *mark) bool { return !m.unchangedSince(epoch) }
 	return !e.any(fetched, changed) && !e.any(asked, changed)
 }
 
 // settling reports whether a remote change of one of the places may still not
 // show, so long after the store was made.
 func (e *epochs) settling(places []call.Place, awake time.Duration) bool {
-	return e.any(places, func(m *mark) bool { return awake < m.settled })
+	return e.any(places, func(m *mark) bool { return awake < m.settleUntil })
 }
 
 // hasPending reports whether a write to one of the places is pending.
@@ -95,7 +95,7 @@ func (e *epochs) hasPending(places []call.Place) bool {
 // any reports whether something is so of the world or of one of the places; it is not of one that
 // nothing has ever changed.
 func (e *epochs) any(places []call.Place, is func(m *mark) bool) bool {
-	return is(&e.world) || slices.ContainsFunc(places, func(p call.Place) bool {
+	return is(&e.global) || slices.ContainsFunc(places, func(p call.Place) bool {
 		m := e.of(p)
 		return m != nil && is(m)
 	})
@@ -103,7 +103,7 @@ func (e *epochs) any(places []call.Place, is func(m *mark) bool) bool {
 
 // Bump notes that something else than a call through here may have changed what
 // the places hold.
-func (s *Store) Bump(places ...call.Place) {
+func (s *Store) Invalidate(places ...call.Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range places {
@@ -114,11 +114,11 @@ func (s *Store) Bump(places ...call.Place) {
 
 // Forget notes that anything may have changed: nothing from before is good any
 // more.
-func (s *Store) Forget() {
+func (s *Store) InvalidateAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.noteChangedLocked(world)
-	s.epochs.bump(&s.epochs.world)
+	s.noteChangedLocked(allPlaces)
+	s.epochs.bump(&s.epochs.global)
 }
 
 // Reclassify notes that calls are classified by other rules from now on: what any of
@@ -129,8 +129,8 @@ func (s *Store) Reclassify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reclassified++
-	s.epochs.world.pending = s.underWay // those from before the last time included
-	s.epochs.world.settled = max(s.epochs.world.settled, s.epochs.settled)
-	s.noteChangedLocked(world)
-	s.epochs.bump(&s.epochs.world)
+	s.epochs.global.pending = s.underWay // those from before the last time included
+	s.epochs.global.settleUntil = max(s.epochs.global.settleUntil, s.epochs.settleUntil)
+	s.noteChangedLocked(allPlaces)
+	s.epochs.bump(&s.epochs.global)
 }

@@ -140,7 +140,7 @@ func (s *Store) Open(scope string) (n int) {
 func (s *Store) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sum := s.epochs.world.pending
+	sum := s.epochs.global.pending
 	for _, m := range s.epochs.domains {
 		sum += m.pending
 	}

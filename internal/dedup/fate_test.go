@@ -49,7 +49,7 @@ func TestFate(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		use  dedup.Use
+		use  dedup.Reuse
 		act  func(t *testing.T, w world)
 		want call.Fate
 		why  string
@@ -61,7 +61,7 @@ func TestFate(t *testing.T) {
 		{"asked for, then invalid", fresh, func(t *testing.T, w world) {
 			w.settle()
 			w.ask(t, w.q)
-			w.store.Bump(host)
+			w.store.Invalidate(host)
 			w.ask(t, w.q)
 		}, ready, ""},
 		{"joined", never, func(t *testing.T, w world) { wait(t, w.store, w.q) }, pending, ""},
@@ -73,12 +73,12 @@ func TestFate(t *testing.T) {
 		}, late, ""},
 		{"joined, then a change", never, func(t *testing.T, w world) {
 			wait(t, w.store, w.q)
-			w.store.Bump(host)
+			w.store.Invalidate(host)
 			w.settle()
 		}, late, ""},
 		{"joined, and its scope ends", never, func(t *testing.T, w world) {
 			wait(t, w.store, w.q)
-			w.store.Drop("session 1")
+			w.store.DropScope("session 1")
 			w.settle()
 		}, late, ""},
 		{"joined and left", never, left, pending, ""},
@@ -90,7 +90,7 @@ func TestFate(t *testing.T) {
 		{"joined and left, its time over", never, func(t *testing.T, w world) { left(t, w); w.over() }, wasted, "dropped"},
 		{"joined, its scope ends, and left", never, func(t *testing.T, w world) {
 			x := wait(t, w.store, w.q)
-			w.store.Drop("session 1")
+			w.store.DropScope("session 1")
 			x.leave(errLeft)
 		}, wasted, "dropped"},
 		{"joined and failed", never, func(t *testing.T, w world) {
@@ -102,13 +102,13 @@ func TestFate(t *testing.T) {
 		{"failed", never, func(_ *testing.T, w world) { w.flight.Settle([]byte("error"), false, false) }, wasted, "error"},
 		{"the server asks", never, func(_ *testing.T, w world) { w.flight.Taint() }, wasted, "error"},
 		{"the server asks its client", never, func(t *testing.T, w world) { wait(t, w.store, w.q); w.store.Taint(1) }, wasted, "error"},
-		{"a change, and not looked at", never, func(_ *testing.T, w world) { w.store.Bump(host) }, pending, ""},
-		{"a change in flight", never, func(_ *testing.T, w world) { w.store.Bump(host); w.settle() }, wasted, "invalidated"},
-		{"a change in flight, then asked for", never, func(t *testing.T, w world) { w.store.Bump(host); w.ask(t, w.q) }, wasted, "invalidated"},
-		{"a change in flight, then prefetched", never, func(t *testing.T, w world) { w.store.Bump(host); w.prefetch(t, w.q) }, wasted, "invalidated"},
-		{"a change, then asked for", never, func(t *testing.T, w world) { w.settle(); w.store.Bump(host); w.ask(t, w.q) }, wasted, "invalidated"},
-		{"a change, then prefetched", never, func(t *testing.T, w world) { w.settle(); w.store.Bump(host); w.prefetch(t, w.q) }, wasted, "invalidated"},
-		{"a change, then anything else", never, func(t *testing.T, w world) { w.settle(); w.store.Bump(host); w.ask(t, other(w.q)) }, wasted, "invalidated"},
+		{"a change, and not looked at", never, func(_ *testing.T, w world) { w.store.Invalidate(host) }, pending, ""},
+		{"a change in flight", never, func(_ *testing.T, w world) { w.store.Invalidate(host); w.settle() }, wasted, "invalidated"},
+		{"a change in flight, then asked for", never, func(t *testing.T, w world) { w.store.Invalidate(host); w.ask(t, w.q) }, wasted, "invalidated"},
+		{"a change in flight, then prefetched", never, func(t *testing.T, w world) { w.store.Invalidate(host); w.prefetch(t, w.q) }, wasted, "invalidated"},
+		{"a change, then asked for", never, func(t *testing.T, w world) { w.settle(); w.store.Invalidate(host); w.ask(t, w.q) }, wasted, "invalidated"},
+		{"a change, then prefetched", never, func(t *testing.T, w world) { w.settle(); w.store.Invalidate(host); w.prefetch(t, w.q) }, wasted, "invalidated"},
+		{"a change, then anything else", never, func(t *testing.T, w world) { w.settle(); w.store.Invalidate(host); w.ask(t, other(w.q)) }, wasted, "invalidated"},
 		{"too slow", never, func(_ *testing.T, w world) { time.Sleep(time.Minute); w.settle() }, wasted, "expired"},
 		{"too slow, and asked for", never, func(t *testing.T, w world) { time.Sleep(time.Minute); w.ask(t, w.q) }, wasted, "expired"},
 		{"asked for too late", never, func(t *testing.T, w world) { w.settle(); time.Sleep(time.Minute); w.ask(t, w.q) }, wasted, "expired"},
@@ -119,9 +119,9 @@ func TestFate(t *testing.T) {
 			wait(t, w.store, w.q)
 			w.flight.Settle(make([]byte, 1<<18), false, true)
 		}, late, ""},
-		{"its scope ends", never, func(_ *testing.T, w world) { w.store.Drop("session 1") }, wasted, "never_asked"},
-		{"stored, and its scope ends", never, func(_ *testing.T, w world) { w.settle(); w.store.Drop("session 1") }, wasted, "never_asked"},
-		{"another scope ends", never, func(_ *testing.T, w world) { w.store.Drop("session 2") }, pending, ""},
+		{"its scope ends", never, func(_ *testing.T, w world) { w.store.DropScope("session 1") }, wasted, "never_asked"},
+		{"stored, and its scope ends", never, func(_ *testing.T, w world) { w.settle(); w.store.DropScope("session 1") }, wasted, "never_asked"},
+		{"another scope ends", never, func(_ *testing.T, w world) { w.store.DropScope("session 2") }, pending, ""},
 		{"the store is closed", never, func(_ *testing.T, w world) { w.store.Close() }, wasted, "never_asked"},
 		{"stored, and the store closed", never, func(_ *testing.T, w world) { w.settle(); w.store.Close() }, wasted, "never_asked"},
 		{"tried", never, func(t *testing.T, w world) { w.settle(); w.ask(t, trying(w.q)) }, call.Compared, "compared"},
@@ -151,9 +151,9 @@ func TestPrefetchCancelled(t *testing.T) {
 	for name, act := range map[string]func(t *testing.T, s *dedup.Store, g *prefetching){
 		"its time is over": func(_ *testing.T, _ *dedup.Store, g *prefetching) { g.over() },
 		"the server asks":  func(_ *testing.T, s *dedup.Store, _ *prefetching) { s.Taint(1) },
-		"its scope ends":   func(_ *testing.T, s *dedup.Store, _ *prefetching) { s.Drop("session 1") },
+		"its scope ends":   func(_ *testing.T, s *dedup.Store, _ *prefetching) { s.DropScope("session 1") },
 		"a change, and a call in its place": func(t *testing.T, s *dedup.Store, _ *prefetching) {
-			s.Bump(host)
+			s.Invalidate(host)
 			(&source{store: s}).ask(t, query(never, host))
 		},
 	} {
@@ -181,12 +181,12 @@ func TestSweep(t *testing.T) {
 		src := &source{store: newStore(t)}
 		var all []*prefetching
 		for i := range 40 {
-			q := query([]dedup.Use{never, pure, fresh}[i%3], []call.Place{host, local}[i%2])
+			q := query([]dedup.Reuse{never, pure, fresh}[i%3], []call.Place{host, local}[i%2])
 			q.Key.Arguments = fmt.Sprint(i)
 			all = append(all, begin(t, src.store, q))
 			all[i].settle()
 		}
-		src.store.Bump(local)
+		src.store.Invalidate(local)
 		time.Sleep(time.Minute)
 		for range 20 { // each looks at four
 			src.ask(t, query(never))

@@ -7,11 +7,11 @@ import (
 
 // racy is how young a file's last change may be for its times to tell a later
 // one: some file systems count in steps of two seconds.
-const racy = 2 * time.Second
+const racyWindow = 2 * time.Second
 
 // fileState tells whether a file has changed.
 type fileState struct {
-	sound        bool   // it could be looked at, and a later change will show
+	stable       bool   // it could be looked at, and a later change will show
 	dev, inode   uint64 // which file it is
 	size         int64
 	mtime, ctime int64 // ns
@@ -24,9 +24,9 @@ func statFile(path string) fileState {
 		return fileState{}
 	}
 	state, ok := stat(path)
-	state.sound = ok && time.Since(time.Unix(0, state.mtime)) > racy
+	state.stable = ok && time.Since(time.Unix(0, state.mtime)) > racyWindow
 	return state
 }
 
 // matches reports whether the file is what it was.
-func (f fileState) matches(old fileState) bool { return f.sound && f == old }
+func (f fileState) matches(old fileState) bool { return f.stable && f == old }

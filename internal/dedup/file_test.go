@@ -13,23 +13,23 @@ import (
 )
 
 // A file that has changed tells why two answers differ: nothing is said of that.
-func TestTrialOfFile(t *testing.T) {
+func TestComparisonOfFile(t *testing.T) {
 	for _, tt := range []struct {
 		name                     string
 		prefetched, asked, ended string // what the file holds then
-		want                     dedup.Trial
+		want                     dedup.Comparison
 	}{
 		{"unchanged", "one", "one", "one", dedup.Differs},
-		{"changed before the call", "one", "another", "another", dedup.NotTried},
-		{"changed while the call was under way", "one", "one", "another", dedup.NotTried},
+		{"changed before the call", "one", "another", "another", dedup.NotCompared},
+		{"changed while the call was under way", "one", "one", "another", dedup.NotCompared},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStore(t)
 			q := query(never)
-			q.Use.File = filepath.Join(t.TempDir(), "file")
+			q.Reuse.File = filepath.Join(t.TempDir(), "file")
 			holds := func(text string) {
-				if old, err := os.ReadFile(q.Use.File); err != nil || string(old) != text {
-					put(t, q.Use.File, text, time.Hour)
+				if old, err := os.ReadFile(q.Reuse.File); err != nil || string(old) != text {
+					put(t, q.Reuse.File, text, time.Hour)
 				}
 			}
 			holds(tt.prefetched)
@@ -38,8 +38,8 @@ func TestTrialOfFile(t *testing.T) {
 			x := wait(t, s, trying(q))
 			holds(tt.ended)
 			x.flight.Settle([]byte("real"), false, true)
-			if got := x.outcome(t); got.Trial != tt.want {
-				t.Errorf("got a trial of %d, want %d", got.Trial, tt.want)
+			if got := x.outcome(t); got.Comparison != tt.want {
+				t.Errorf("got a trial of %d, want %d", got.Comparison, tt.want)
 			}
 		})
 	}
@@ -98,7 +98,7 @@ func TestFile(t *testing.T) {
 				s := newStore(t)
 				path := filepath.Join(t.TempDir(), "file")
 				put(t, path, "old", time.Hour)
-				q := query(dedup.Use{Pure: true, File: path})
+				q := query(dedup.Reuse{Pure: true, File: path})
 				tt.first(t, path)
 				x := wait(t, s, q)
 				tt.during(t, path)
@@ -119,7 +119,7 @@ func TestFileYoungWhenSent(t *testing.T) {
 		s := newStore(t)
 		path := filepath.Join(t.TempDir(), "file")
 		put(t, path, "old", time.Second)
-		x := wait(t, s, query(dedup.Use{Pure: true, File: path}))
+		x := wait(t, s, query(dedup.Reuse{Pure: true, File: path}))
 		time.Sleep(time.Hour)
 		x.flight.Settle([]byte("answer"), false, true)
 		if got := s.Stats().Entries; got != 0 {
@@ -133,7 +133,7 @@ func TestFileJoined(t *testing.T) {
 		s := newStore(t)
 		path := filepath.Join(t.TempDir(), "file")
 		put(t, path, "old", time.Hour)
-		q := query(dedup.Use{Pure: true, File: path})
+		q := query(dedup.Reuse{Pure: true, File: path})
 		wait(t, s, q)
 		if wait(t, s, q).flight != nil {
 			t.Error("not joined though the file is what it was")
@@ -148,7 +148,7 @@ func TestFileJoined(t *testing.T) {
 func TestFileRefused(t *testing.T) {
 	src := &source{store: newStore(t)}
 	for _, path := range []string{"relative", "/", filepath.Join(t.TempDir(), "none")} {
-		if got := src.prefetch(t, query(dedup.Use{Pure: true, File: path})); got != "file" {
+		if got := src.prefetch(t, query(dedup.Reuse{Pure: true, File: path})); got != "file" {
 			t.Errorf("%s: got %q, want file", path, got)
 		}
 	}

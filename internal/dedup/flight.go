@@ -26,30 +26,30 @@ type Flight struct {
 	prefetch *Prefetch     // of a prefetch; nil: a call began it
 	promoted chan struct{} // closed when a call has asked for it; nil unless prefetched
 	cancel   context.CancelCauseFunc
-	stop     func() bool // stops watching the context of a prefetch; nil unless prefetched
-	keep     func(*Kept) // has other replicas have the answer; nil: they may not
+	stop     func() bool         // stops watching the context of a prefetch; nil unless prefetched
+	share    func(*SharedAnswer) // has other replicas have the answer; nil: they may not
 
 	// The store's mutex guards these.
 	waiters   []*Waiter
 	leader    *Waiter       // the one that fetches; nil if prefetched
 	held      bool          // the prefetch may go on though no call waits
 	joined    bool          // a call has asked for the prefetch
-	first     age.Moment    // when
+	joinedAt  age.Moment    // when
 	sent      age.Moment    // when its fetch really began, as far as it was said
 	isSent    bool          // that was said
-	worth     time.Duration // what waiting for it would have cost, as far as it was said; 0: as long as it took
+	unloaded  time.Duration // what waiting for it would have cost, as far as it was said; 0: as long as it took
 	tainted   bool          // the answer is one client's own
 	abandoned bool          // no call wanted it any more
 	notKept   cause         // why nothing of it is stored; "": it may be
 	settled   bool
-	trial     trial
+	comparing comparing
 }
 
 // beginLocked begins a flight, with the context to fetch under.
 func (s *Store) beginLocked(ctx context.Context, q *Query, file fileState, now age.Moment) (*Flight, context.Context) {
-	s.ids++
+	s.lastID++
 	f := &Flight{
-		store: s, id: s.ids, query: *q, file: file, epoch: s.epochs.now, began: now, sent: now,
+		store: s, id: s.lastID, query: *q, file: file, epoch: s.epochs.now, began: now, sent: now,
 	}
 	switch {
 	case s.closed:
@@ -103,7 +103,7 @@ func (f *Flight) askedLocked(now age.Moment) time.Duration {
 	case f.prefetch == nil:
 		return now.Since(f.began)
 	case f.joined:
-		return now.Since(f.first)
+		return now.Since(f.joinedAt)
 	}
 	return -1
 }
@@ -111,10 +111,10 @@ func (f *Flight) askedLocked(now age.Moment) time.Duration {
 // joinLocked is waitLocked for a call that did not begin the flight.
 func (f *Flight) joinLocked(ctx context.Context, w *Waiter, now age.Moment) {
 	f.waitLocked(ctx, w)
-	f.boundLocked(w, now)
+	f.limitJoinLocked(w, now)
 	if f.prefetch != nil && !f.joined {
 		close(f.promoted)
-		f.first = now
+		f.joinedAt = now
 	}
 	f.joined = true
 }
@@ -139,7 +139,7 @@ func (f *Flight) leave(w *Waiter, why error) {
 }
 
 // letGo is the end of a prefetch's own time.
-func (f *Flight) letGo(why error) {
+func (f *Flight) releaseHold(why error) {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
 	f.held = false
@@ -158,7 +158,7 @@ var errReplaced = errors.New("store: a newer fetch has taken its place")
 // begun a fetch in the place of: no later one could, nor may it be served what is
 // older than what that call is given.
 func (f *Flight) replacedLocked(by *Query) {
-	if f.prefetch == nil || f.trial.beside {
+	if f.prefetch == nil || f.comparing.compareOnly {
 		return
 	}
 	why := expired
@@ -200,10 +200,10 @@ func (f *Flight) Sent() {
 
 // Worth says, before the flight is settled, how long the fetch would have taken had
 // the server had no other call, if that is known to be less than it took.
-func (f *Flight) Worth(d time.Duration) {
+func (f *Flight) SetUnloadedLatency(d time.Duration) {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
-	f.worth = d
+	f.unloaded = d
 }
 
 // Promoted is closed when a call asks for what was prefetched. It is nil where a call
@@ -249,7 +249,7 @@ func (f *Flight) Taint() {
 	f.store.mu.Unlock()
 	for _, w := range alone {
 		w.stop()
-		w.Done(Outcome{How: Joined, Alone: true, Prefetched: f.prefetch != nil})
+		w.Done(Outcome{How: Joined, Refetch: true, Prefetched: f.prefetch != nil})
 	}
 }
 
@@ -277,8 +277,8 @@ var ErrJoinTimeout = errors.New("store: the prefetch takes too long")
 
 // boundLocked has w, which has joined a prefetch, wait no longer for it than its join
 // timeout.
-func (f *Flight) boundLocked(w *Waiter, now age.Moment) {
-	if f.prefetch == nil || f.query.Use.JoinTimeout <= 0 {
+func (f *Flight) limitJoinLocked(w *Waiter, now age.Moment) {
+	if f.prefetch == nil || f.query.Reuse.JoinTimeout <= 0 {
 		return
 	}
 	stop, late := w.stop, (*time.Timer)(nil)
@@ -302,7 +302,7 @@ func (f *Flight) boundLocked(w *Waiter, now age.Moment) {
 // its sending: while it waits for its host, the call would wait by itself too.
 func (f *Flight) joinLeftLocked(now age.Moment) time.Duration {
 	if !f.isSent {
-		return f.query.Use.JoinTimeout
+		return f.query.Reuse.JoinTimeout
 	}
-	return f.query.Use.JoinTimeout - now.Since(f.sent)
+	return f.query.Reuse.JoinTimeout - now.Since(f.sent)
 }

@@ -13,7 +13,7 @@ import (
 func TestJoined(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
-		use        dedup.Use
+		use        dedup.Reuse
 		prefetched bool
 		after      time.Duration
 		want       bool
@@ -52,11 +52,11 @@ func TestJoined(t *testing.T) {
 func TestOlderAnswerLater(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
-		use := dedup.Use{Freshness: time.Hour}
+		use := dedup.Reuse{Freshness: time.Hour}
 		q := query(use, host)
 		first := wait(t, s, q)
 		short := q
-		short.Use.Freshness = time.Second // after a reload
+		short.Reuse.Freshness = time.Second // after a reload
 		time.Sleep(2 * time.Second)
 		second := wait(t, s, short)
 		second.flight.Settle([]byte("second"), false, true)
@@ -76,7 +76,7 @@ func TestTaint(t *testing.T) {
 			s := newStore(t)
 			x, y := wait(t, s, query(pure)), wait(t, s, query(pure))
 			taint(s, x.flight)
-			if got := y.outcome(t); !got.Alone {
+			if got := y.outcome(t); !got.Refetch {
 				t.Errorf("the joiner got %+v, want to fetch alone", got)
 			}
 			x.flight.Settle([]byte("mine"), false, true)
@@ -195,7 +195,7 @@ func TestClose(t *testing.T) {
 		t.Error("the flight goes on")
 	}
 	x.flight.Settle(nil, false, false)
-	if got := y.outcome(t); !got.Alone {
+	if got := y.outcome(t); !got.Refetch {
 		t.Errorf("the joiner got %+v, want to fetch alone", got)
 	}
 	src := &source{store: s}

@@ -43,7 +43,7 @@ var modelPlaces = []call.Place{host, local, edge, slot(8)}
 var keys = [][]int{{0}, {1}, {0, 1}, {2}, {0, 2}, {1, 2, 3}}
 
 // modelUses are how long answers may stand in for new ones.
-var modelUses = []dedup.Use{
+var modelUses = []dedup.Reuse{
 	{MaxAge: 300 * time.Millisecond},
 	{Freshness: 200 * time.Millisecond},
 	{Pure: true},

@@ -30,9 +30,9 @@ func TestJoinTimeout(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				s := newStore(t)
-				q := query(dedup.Use{Pure: true})
+				q := query(dedup.Reuse{Pure: true})
 				ahead := q
-				ahead.Use.JoinTimeout = timeout
+				ahead.Reuse.JoinTimeout = timeout
 				var flight *dedup.Flight
 				if _, why := s.Prefetch(t.Context(), ahead, func(_ context.Context, f *dedup.Flight) { flight = f }); why != "" {
 					t.Fatal(why)

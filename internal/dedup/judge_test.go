@@ -25,7 +25,7 @@ func (w *world) judge(o op, own *fetch, got dedup.Outcome, least []int, came tim
 			w.blame("%#v stayed and got %v", o, got.Err)
 		}
 		return
-	case got.Alone:
+	case got.Refetch:
 		w.count("alone")
 		return
 	case got.How == dedup.Fetched:
@@ -34,7 +34,7 @@ func (w *world) judge(o op, own *fetch, got dedup.Outcome, least []int, came tim
 			w.blame("%#v got %+v; its fetch was cancelled: %v", o, got, cancelled)
 			return
 		}
-		w.judgeTrial(own, got.Trial)
+		w.judgeTrial(own, got.Comparison)
 		return
 	}
 	w.count(string(got.How))
@@ -108,14 +108,14 @@ func (x *fetch) servedLocked(got dedup.Outcome, came time.Time) {
 
 // judgeTrial holds what a call found in comparing against what is true: all
 // answers differ, and if the world does too, nothing may be said of that.
-func (w *world) judgeTrial(own *fetch, got dedup.Trial) {
+func (w *world) judgeTrial(own *fetch, got dedup.Comparison) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	like := func(x *fetch) bool {
 		return x.prefetched && x.good && x.op.scope == own.op.scope && x.op.key == own.op.key && slices.Equal(x.saw, own.saw)
 	}
 	switch {
-	case got == dedup.NotTried:
+	case got == dedup.NotCompared:
 	case !own.op.trial || got != dedup.Differs:
 		w.blamed = append(w.blamed, fmt.Sprintf("%#v is told %d of a comparison", own.op, got))
 	case !slices.ContainsFunc(w.fetches, like):

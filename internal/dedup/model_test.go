@@ -132,10 +132,10 @@ func (w *world) run(history []op) {
 		case "elsewhere":
 			w.mu.Lock() // the change and the word of it are one step
 			w.landLocked(o)
-			w.store.Bump(o.effect().Places...)
+			w.store.Invalidate(o.effect().Places...)
 			w.mu.Unlock()
 		case "drop":
-			w.store.Drop(o.scope)
+			w.store.DropScope(o.scope)
 			if n := w.store.Open(o.scope); n > 0 {
 				w.blame("open ends: scope %q has ended, and %d prefetches have no fate", o.scope, n)
 			}
@@ -203,7 +203,7 @@ func (w *world) change(o op) {
 	if o.what == "misjudged" {
 		effect = call.Effect{} // by the rules that held when it came
 	}
-	p := w.store.Arrive(effect)
+	p := w.store.RegisterWrite(effect)
 	w.work.Go(func() {
 		switch o.what {
 		case "doubt":
@@ -231,7 +231,7 @@ func (w *world) read(o op) {
 	if o.cancel > 0 {
 		defer time.AfterFunc(o.cancel, func() { cancel(errLeft) }).Stop()
 	}
-	write := w.store.Arrive(call.Effect{})
+	write := w.store.RegisterWrite(call.Effect{})
 	defer write.End()
 	w.mu.Lock()
 	least := w.lookLocked(o)
@@ -263,7 +263,7 @@ func (w *world) prefetch(o op) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	time.AfterFunc(cmp.Or(o.cancel, time.Second), func() { cancel(errLeft) })
 	q := w.query(o)
-	refuses := w.store.Refuses(q)
+	refuses := w.store.PrefetchRefusal(q)
 	var own *fetch
 	g, why := w.store.Prefetch(ctx, q, func(ctx context.Context, f *dedup.Flight) { own = w.fetch(ctx, o, f, true) })
 	if (g != nil) != (why == "") || (g != nil) != (own != nil) {
@@ -281,10 +281,10 @@ func (w *world) prefetch(o op) {
 
 func (w *world) query(o op) dedup.Query {
 	q := dedup.Query{
-		Key: call.Key{Upstream: 1, Scope: o.scope, Tool: fmt.Sprint("tool ", o.key), Arguments: "{}"},
-		Use: modelUses[o.use], Delivered: w.delivered[o.scope],
+		Key:   call.Key{Upstream: 1, Scope: o.scope, Tool: fmt.Sprint("tool ", o.key), Arguments: "{}"},
+		Reuse: modelUses[o.use], Delivered: w.delivered[o.scope],
 	}
-	q.Use.Trial = o.trial
+	q.Reuse.CompareOnly = o.trial
 	for _, p := range keys[o.key] {
 		q.Places = append(q.Places, modelPlaces[p])
 	}

@@ -12,14 +12,14 @@ import (
 // them TestModel says that an answer is stale, or what the mutant says.
 var mutants = []mutant.Mutant{
 	{Name: "change at arrival", Cuts: []mutant.Cut{
-		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.Arrive"}, Becomes: mutant.Nothing},
-		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.since"}, Becomes: mutant.False},
+		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.RegisterWrite"}, Becomes: mutant.Nothing},
+		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.unchangedSince"}, Becomes: mutant.False},
 	}},
 	{Name: "change at the end", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"PendingWrite.End"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "pending write", Cuts: []mutant.Cut{
-		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.since"}, Becomes: mutant.False},
+		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.unchangedSince"}, Becomes: mutant.False},
 	}},
 	{Name: "check when served", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.current", With: "entry.epoch", Under: []string{"Store.Do"}, Becomes: mutant.True},
@@ -37,10 +37,10 @@ var mutants = []mutant.Mutant{
 		{In: "dedup", Read: "Options.WriteSettle", Under: []string{"PendingWrite.Doubt"}, Becomes: "($& / 2)"},
 	}},
 	{Name: "trial not served", Says: "a trial is served", Cuts: []mutant.Cut{
-		{In: "dedup", Read: "Use.Trial", Becomes: mutant.False},
+		{In: "dedup", Read: "Reuse.CompareOnly", Becomes: mutant.False},
 	}},
 	{Name: "trial of what has not changed", Says: "a false accusation", Cuts: []mutant.Cut{
-		{In: "dedup", Call: "epochs.current", Under: []string{"Flight.tellsLocked"}, Becomes: mutant.True},
+		{In: "dedup", Call: "epochs.current", Under: []string{"Flight.conclusiveLocked"}, Becomes: mutant.True},
 	}},
 	{Name: "invalidated is wasted", Says: "wrong fate", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "Store.wastedLocked", With: "entry.prefetch", Becomes: "if $2 == invalidated { $x.usedLocked(&Outcome{}, $1, call.Ready) }; $&"},

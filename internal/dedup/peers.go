@@ -19,22 +19,22 @@ import (
 type Peers interface {
 	// Look returns the token of each place, in their order; "" stands for a place with a
 	// write that is pending. An error says that the tokens cannot be known now.
-	Look(ctx context.Context, places []call.Place) (tokens []string, err error)
+	Lookup(ctx context.Context, places []call.Place) (tokens []string, err error)
 
 	// Announce tells the other replicas of a write to the places, and returns when they will
 	// see it. lost is called, at most once, when they might not see it any longer though it
 	// has not ended.
-	Announce(ctx context.Context, places []call.Place, lost func(error)) (Announced, error)
+	Announce(ctx context.Context, places []call.Place, lost func(error)) (Announcement, error)
 
 	// Lead returns an answer that a replica has kept under key and these tokens. While
 	// another one fetches it, Lead waits for that, after it has called waits. If there is
 	// neither, this replica is the one that fetches: keep is to be called, once, with what it
 	// fetched, or with nil where there is nothing that others may have.
-	Lead(ctx context.Context, key string, tokens []string, waits func()) (found *Kept, keep func(*Kept))
+	Lead(ctx context.Context, key string, tokens []string, waits func()) (found *SharedAnswer, keep func(*SharedAnswer))
 }
 
 // Announced is a write that the other replicas were told of.
-type Announced interface {
+type Announcement interface {
 	// Fence says why the request of the write must not be sent now; nil: it may. A process
 	// that was stopped, or slept, is told so before lost is called.
 	Fence() error
@@ -43,11 +43,11 @@ type Announced interface {
 }
 
 // Kept is an answer that replicas share.
-type Kept struct {
+type SharedAnswer struct {
 	Body      []byte
 	Stateless bool
 	Age       time.Duration // since its fetch began
-	Lasts     time.Duration // how old it may become; from replicas: 0
+	MaxAge    time.Duration // how old it may become; from replicas: 0
 }
 
 // peerView is what one look has found.
@@ -62,7 +62,7 @@ func (s *Store) askPeers(ctx context.Context, places []call.Place) peerView {
 	if s.peers == nil {
 		return peerView{clear: true}
 	}
-	tokens, err := s.peers.Look(ctx, places)
+	tokens, err := s.peers.Lookup(ctx, places)
 	if err != nil {
 		return peerView{asked: true}
 	}
@@ -91,7 +91,7 @@ func (s *Store) applyLocked(places []call.Place, seen *peerView) {
 }
 
 // world is what stands for all places among those that were told of.
-var world call.Place
+var allPlaces call.Place
 
 // noteChangedLocked notes that something else than a call said that a place may have changed: what
 // other replicas fetched before is not taken from them.
@@ -103,32 +103,32 @@ func (s *Store) noteChangedLocked(p call.Place) {
 
 // Shares reports whether the store asks other replicas before it answers, which takes a
 // round trip.
-func (s *Store) Shares() bool { return s.peers != nil }
+func (s *Store) HasPeers() bool { return s.peers != nil }
 
 // throughPeers returns what fetches the answer of a flight where other replicas may have it.
 func (f *Flight) throughPeers(seen peerView, waits func(), fetch func(context.Context, *Flight)) func(context.Context, *Flight) {
-	if !seen.asked || !seen.clear || f.query.Shared == "" {
+	if !seen.asked || !seen.clear || f.query.SharedKey == "" {
 		return fetch
 	}
 	return func(ctx context.Context, f *Flight) {
-		found, keep := f.store.peers.Lead(ctx, f.query.Shared, seen.tokens, waits)
-		if found != nil && f.borrow(found) {
+		found, keep := f.store.peers.Lead(ctx, f.query.SharedKey, seen.tokens, waits)
+		if found != nil && f.adopt(found) {
 			f.Settle(found.Body, found.Stateless, true)
 			return
 		}
-		f.keep = keep
+		f.share = keep
 		fetch(ctx, f)
 	}
 }
 
 // borrow makes the flight that of another replica, unless its answer is too old, or from
 // before something that this replica alone was told.
-func (f *Flight) borrow(k *Kept) bool {
+func (f *Flight) adopt(k *SharedAnswer) bool {
 	s := f.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	if !f.query.Use.admits(false, true, k.Age) || k.Age > now.Since(s.changedAt[world]) {
+	if !f.query.Reuse.admits(false, true, k.Age) || k.Age > now.Since(s.changedAt[allPlaces]) {
 		return false
 	}
 	for _, p := range f.query.Places {
@@ -141,16 +141,16 @@ func (f *Flight) borrow(k *Kept) bool {
 }
 
 // kept is what other replicas may have of the answer; nil: nothing.
-func (f *Flight) kept(l settlement) *Kept {
+func (f *Flight) sharedAnswer(l settlement) *SharedAnswer {
 	if l.waste != "" || f.prefetch != nil {
 		return nil
 	}
-	return &Kept{Body: l.entry.body, Stateless: l.entry.stateless, Age: f.store.clock().Since(f.began), Lasts: f.query.Use.lasts()}
+	return &SharedAnswer{Body: l.entry.body, Stateless: l.entry.stateless, Age: f.store.clock().Since(f.began), MaxAge: f.query.Reuse.ageLimit()}
 }
 
 // Announced reports whether the other replicas know of the write, as far as they must.
 func (p *PendingWrite) Announced() bool {
-	return p.store.peers == nil || !p.effect.Changes() || p.told != nil
+	return p.store.peers == nil || !p.effect.Changes() || p.announced != nil
 }
 
 // Announce tells the other replicas of the write, and returns when they will see it. Before
@@ -161,26 +161,26 @@ func (p *PendingWrite) Announce(ctx context.Context, lost func(error)) error {
 	if p.Announced() {
 		return nil
 	}
-	told, err := s.peers.Announce(ctx, p.effect.Places, lost)
+	announced, err := s.peers.Announce(ctx, p.effect.Places, lost)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.told = told
-	if p.over {
-		told.End()
+	p.announced = announced
+	if p.ended {
+		announced.End()
 	}
 	return nil
 }
 
 // Fence says why the request of the write must not be sent now; nil: it may. It is asked
 // after Announce, at the last moment before the server has the request.
-func (p *PendingWrite) Fence() error { return p.told.Fence() }
+func (p *PendingWrite) Fence() error { return p.announced.Fence() }
 
 // AnnounceSoon is Announce for what does not wait for the other replicas: a notification of a
 // client, or a change that is made beside the proxy. It returns at once.
-func (p *PendingWrite) AnnounceSoon() {
+func (p *PendingWrite) AnnounceAsync() {
 	if !p.Announced() {
 		go p.Announce(context.Background(), func(error) {}) // in vain: they are told of nothing, and no request hangs on it
 	}

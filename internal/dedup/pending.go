@@ -12,17 +12,17 @@ type PendingWrite struct {
 	store        *Store
 	effect       call.Effect
 	reclassified uint64        // how many there had been when it arrived
-	until        time.Duration // of a doubtful one: so long after the store was made, awake, it counts as ended
+	expires      time.Duration // of a doubtful one: so long after the store was made, awake, it counts as ended
 	timer        *time.Timer   // ends a doubtful one; nil: its outcome was never in doubt
-	over         bool
+	ended        bool
 
-	told Announced // to the other replicas; nil: it was not. Set by its sender alone
+	announced Announcement // to the other replicas; nil: it was not. Set by its sender alone
 }
 
 // Arrive notes a call that has come in and goes upstream, one that only reads
 // too: rules that come later may say otherwise. Before Arrive returns, what the
 // call may change has changed and is pending.
-func (s *Store) Arrive(e call.Effect) *PendingWrite {
+func (s *Store) RegisterWrite(e call.Effect) *PendingWrite {
 	p := &PendingWrite{store: s, effect: e}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,34 +46,34 @@ func (p *PendingWrite) End() {
 }
 
 func (p *PendingWrite) endLocked() {
-	if p.over {
+	if p.ended {
 		return
 	}
 	s := p.store
-	p.over = true
+	p.ended = true
 	s.underWay--
 	if p.timer != nil {
 		p.timer.Stop()
 		delete(s.doubtful, p)
 	}
-	if p.told != nil {
-		p.told.End()
+	if p.announced != nil {
+		p.announced.End()
 	}
 	reclassified := p.reclassified != s.reclassified // the last reclassification made it pending everywhere
-	var settled time.Duration
+	var settleUntil time.Duration
 	if p.effect.Remote || reclassified { // it may be a remote one by the new rules
-		settled = s.awakeLocked() + s.options.Settle
+		settleUntil = s.awakeLocked() + s.options.Settle
 	}
 	if reclassified {
-		s.epochs.endWrite(&s.epochs.world)
-		s.epochs.world.settled = settled
+		s.epochs.endWrite(&s.epochs.global)
+		s.epochs.global.settleUntil = settleUntil
 	}
 	for _, place := range p.effect.Places {
 		m := s.epochs.at(place)
 		s.epochs.endWrite(m)
-		m.settled = max(m.settled, settled)
+		m.settleUntil = max(m.settleUntil, settleUntil)
 	}
-	s.epochs.settled = max(s.epochs.settled, settled)
+	s.epochs.settleUntil = max(s.epochs.settleUntil, settleUntil)
 }
 
 // awakeLocked is how long the machine has been at work since the store was made.
@@ -88,11 +88,11 @@ func (p *PendingWrite) Doubt() {
 	s := p.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.over || s.closed {
+	if p.ended || s.closed {
 		return
 	}
 	wait := s.options.WriteSettle
-	p.until = s.awakeLocked() + wait
+	p.expires = s.awakeLocked() + wait
 	if p.timer != nil {
 		p.timer.Reset(wait)
 		return
@@ -107,10 +107,10 @@ func (p *PendingWrite) expire() {
 	s := p.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || p.over {
+	if s.closed || p.ended {
 		return
 	}
-	if left := p.until - s.awakeLocked(); left > 0 {
+	if left := p.expires - s.awakeLocked(); left > 0 {
 		p.timer.Reset(left)
 		return
 	}

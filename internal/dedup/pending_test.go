@@ -59,7 +59,7 @@ func TestPending(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				s := newStore(t)
-				tt.act(s.Arrive(tt.effect))
+				tt.act(s.RegisterWrite(tt.effect))
 				if got := !keeps(t, s, local, edge); got != tt.pending {
 					t.Errorf("pending: %v, want %v", got, tt.pending)
 				}
@@ -69,13 +69,13 @@ func TestPending(t *testing.T) {
 }
 
 // After a reform whatever was under way, reads too, may change anything.
-func TestReform(t *testing.T) {
+func TestReclassify(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
-		read, write, gone := s.Arrive(changes()), s.Arrive(changes(local)), s.Arrive(changes(local))
+		read, write, gone := s.RegisterWrite(changes()), s.RegisterWrite(changes(local)), s.RegisterWrite(changes(local))
 		gone.End()
 		s.Reclassify()
-		later := s.Arrive(changes(host))
+		later := s.RegisterWrite(changes(host))
 		for _, step := range []struct {
 			name string
 			act  func()
@@ -103,20 +103,20 @@ func TestReform(t *testing.T) {
 
 // What was under way at a reform, or had not settled, settles under whatever names
 // its places have now.
-func TestReformSettles(t *testing.T) {
+func TestReclassifySettles(t *testing.T) {
 	for name, reform := range map[string]func(s *dedup.Store){
 		"a remote write": func(s *dedup.Store) {
-			write := s.Arrive(remote(host))
+			write := s.RegisterWrite(remote(host))
 			s.Reclassify()
 			write.End()
 		},
 		"what is one by the new rules": func(s *dedup.Store) {
-			read := s.Arrive(changes())
+			read := s.RegisterWrite(changes())
 			s.Reclassify()
 			read.End()
 		},
 		"a remote write that has ended": func(s *dedup.Store) {
-			s.Arrive(remote(host)).End()
+			s.RegisterWrite(remote(host)).End()
 			s.Reclassify()
 		},
 	} {
@@ -143,7 +143,7 @@ func reformSettles(t *testing.T, reform func(s *dedup.Store)) {
 func TestCloseWithDoubt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
-		p := s.Arrive(changes(local))
+		p := s.RegisterWrite(changes(local))
 		p.Doubt()
 		s.Close()
 		p.Doubt()

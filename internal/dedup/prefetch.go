@@ -64,7 +64,7 @@ func (s *Store) usedLocked(o *Outcome, p *Prefetch, as call.Fate) {
 	if p == nil || p.Fate() != call.Pending {
 		return
 	}
-	o.First = p
+	o.FirstUseOf = p
 	s.counts.Prefetch.Used++
 	if as == call.Late {
 		s.counts.Prefetch.Late++
@@ -100,8 +100,8 @@ func (s *Store) wastedLocked(p *Prefetch, why cause) {
 func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Context, f *Flight)) (p *Prefetch, why string) {
 	var file fileState
 	var looked *fileState
-	if q.Use.File != "" {
-		file = statFile(q.Use.File)
+	if q.Reuse.File != "" {
+		file = statFile(q.Reuse.File)
 		looked = &file
 	}
 	f, fetching, why := s.beginPrefetch(ctx, &q, file, looked)
@@ -124,13 +124,13 @@ func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState, loo
 	f, fetching = s.beginLocked(ctx, q, file, now)
 	s.counts.Prefetch.Issued++
 	f.prefetch, f.held, f.promoted = &Prefetch{number: q.Number}, true, make(chan struct{})
-	f.stop = context.AfterFunc(ctx, func() { f.letGo(context.Cause(ctx)) })
+	f.stop = context.AfterFunc(ctx, func() { f.releaseHold(context.Cause(ctx)) })
 	return f, fetching, ""
 }
 
 // Refuses says what Prefetch would refuse q with; "" if it would not. It changes
 // nothing, and looks at no file: that counts as unchanged.
-func (s *Store) Refuses(q Query) string {
+func (s *Store) PrefetchRefusal(q Query) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refusalLocked(&q, nil, s.clock())
@@ -142,11 +142,11 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 	switch {
 	case s.closed:
 		return "closed"
-	case q.Use.Volatile:
+	case q.Reuse.Volatile:
 		return "volatile"
-	case !q.Use.admits(true, false, 0):
+	case !q.Reuse.admits(true, false, 0):
 		return "max_age"
-	case file != nil && !file.sound:
+	case file != nil && !file.stable:
 		return "file"
 	case s.epochs.hasPending(q.Places):
 		return "in_the_air"
@@ -162,7 +162,7 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 	if f := s.table[q.Key]; f != nil && s.epochs.current(f.epoch, f.query.Places, q.Places) {
 		return "in_flight"
 	}
-	if !q.Use.Pure && q.Use.Freshness == 0 && q.Delivered.has(&s.epochs, q) {
+	if !q.Reuse.Pure && q.Reuse.Freshness == 0 && q.Delivered.hasCurrent(&s.epochs, q) {
 		return "delivered"
 	}
 	return ""
@@ -171,16 +171,16 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 // Outdate notes that what was fetched early for some scopes is too old for what comes: their
 // client's user may have changed what it says, at a service elsewhere. No call is served it but
 // those that wait for it already, and those of which nothing can change the answer.
-func (s *Store) Outdate(scope func(string) bool) {
+func (s *Store) ExpirePrefetches(scope func(string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range slices.Clone(s.answers.unasked) {
-		if e.lasts != math.MaxInt64 && scope(e.key.Scope) {
+		if e.ageLimit != math.MaxInt64 && scope(e.key.Scope) {
 			s.removeLocked(e, expired)
 		}
 	}
 	for f := range s.flights {
-		if f.prefetch != nil && !f.joined && !f.query.Use.Pure && scope(f.query.Key.Scope) {
+		if f.prefetch != nil && !f.joined && !f.query.Reuse.Pure && scope(f.query.Key.Scope) {
 			f.notKept, f.held = expired, false
 			f.abandonLocked(expired, errOutdated)
 		}
@@ -190,23 +190,23 @@ func (s *Store) Outdate(scope func(string) bool) {
 var errOutdated = errors.New("store: it began before its client's user asked for something else")
 
 // swept is how many stored prefetches are looked at whenever a fetch begins.
-const swept = 4
+const sweepBatch = 4
 
 // sweepLocked forgets some prefetches that can never be served any more. No call may
 // ever ask for them, but they take room, and their fate is counted.
 func (s *Store) sweepLocked(now age.Moment) {
 	a := &s.answers
-	for range min(swept, len(a.unasked)) {
-		if a.swept >= len(a.unasked) {
-			a.swept = 0
+	for range min(sweepBatch, len(a.unasked)) {
+		if a.sweepIndex >= len(a.unasked) {
+			a.sweepIndex = 0
 		}
-		switch e := a.unasked[a.swept]; {
+		switch e := a.unasked[a.sweepIndex]; {
 		case !s.epochs.current(e.epoch, e.places, nil): // nor will it be again
 			s.removeLocked(e, invalidated)
-		case now.Since(e.began) > e.lasts:
+		case now.Since(e.began) > e.ageLimit:
 			s.removeLocked(e, expired)
 		default:
-			a.swept++
+			a.sweepIndex++
 		}
 	}
 }

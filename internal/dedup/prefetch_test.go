@@ -31,9 +31,9 @@ func TestWhileLanding(t *testing.T) {
 				t.Errorf("another prefetch is refused with %q, want in_flight", got)
 			}
 		}, ""},
-		{"a change", func(_ *testing.T, src *source, _ dedup.Query) { src.store.Bump(host) }, "invalidated"},
-		{"its scope ends", func(_ *testing.T, src *source, _ dedup.Query) { src.store.Drop("session 1") }, "never_asked"},
-		{"its client's user asks for something else", func(_ *testing.T, src *source, _ dedup.Query) { src.store.Outdate(ofSession1) }, "expired"},
+		{"a change", func(_ *testing.T, src *source, _ dedup.Query) { src.store.Invalidate(host) }, "invalidated"},
+		{"its scope ends", func(_ *testing.T, src *source, _ dedup.Query) { src.store.DropScope("session 1") }, "never_asked"},
+		{"its client's user asks for something else", func(_ *testing.T, src *source, _ dedup.Query) { src.store.ExpirePrefetches(ofSession1) }, "expired"},
 		{"the store is closed", func(_ *testing.T, src *source, _ dedup.Query) { src.store.Close() }, "never_asked"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -55,15 +55,15 @@ func ofSession1(scope string) bool { return scope == "session 1" }
 
 // What was fetched early is too old after a prompt, stored or under way, but for calls that
 // wait for it, other sessions, and what nothing can change. What a call had stays.
-func TestOutdate(t *testing.T) {
+func TestExpirePrefetches(t *testing.T) {
 	s := newStore(t)
 	src := &source{store: s}
-	tool := func(name string, u dedup.Use) dedup.Query {
+	tool := func(name string, u dedup.Reuse) dedup.Query {
 		q := query(u, host)
 		q.Key.Tool = name
 		return q
 	}
-	stored, constant, lasting := tool("stored", never), tool("constant", pure), tool("lasting", dedup.Use{Freshness: time.Hour})
+	stored, constant, lasting := tool("stored", never), tool("constant", pure), tool("lasting", dedup.Reuse{Freshness: time.Hour})
 	other := stored
 	other.Key.Scope = "session 2"
 	for _, q := range []dedup.Query{stored, constant, lasting, other} {
@@ -72,7 +72,7 @@ func TestOutdate(t *testing.T) {
 	src.ask(t, lasting)
 	flying, joined := begin(t, s, tool("flying", never)), begin(t, s, tool("joined", never))
 	caller := wait(t, s, tool("joined", never))
-	s.Outdate(ofSession1)
+	s.ExpirePrefetches(ofSession1)
 	if flying.ctx.Err() == nil || flying.Why() != "expired" || joined.ctx.Err() != nil {
 		t.Errorf("got %v, %q of the one that no call waits for, %v of the other", flying.ctx.Err(), flying.Why(), joined.ctx.Err())
 	}
@@ -95,22 +95,22 @@ func TestOutdate(t *testing.T) {
 }
 
 // Asking whether a prefetch would be refused forgets no answer, and keeps none longer.
-func TestRefusesChangesNothing(t *testing.T) {
+func TestRefusalChangesNothing(t *testing.T) {
 	s := newStore(t)
 	src := &source{store: s}
 	q := query(pure, host)
 	src.ask(t, q)
 	src.ask(t, other(q))
-	if got := s.Refuses(q); got != "stored" {
+	if got := s.PrefetchRefusal(q); got != "stored" {
 		t.Errorf("got %q, want stored", got)
 	}
 	s.Configure(dedup.Options{MaxBytes: s.Stats().Bytes - 1})
 	if got := src.ask(t, other(q)); got.How != dedup.Hit {
 		t.Errorf("got %s: what was only asked about was kept before what was asked for later", got.How)
 	}
-	s.Bump(host)
+	s.Invalidate(host)
 	before := s.Stats()
-	if got := s.Refuses(other(q)); got != "" {
+	if got := s.PrefetchRefusal(other(q)); got != "" {
 		t.Errorf("got %q, want nothing against it: what is stored is no longer good", got)
 	}
 	if got := s.Stats(); !reflect.DeepEqual(got, before) {
@@ -119,28 +119,28 @@ func TestRefusesChangesNothing(t *testing.T) {
 }
 
 // A file is looked at when a prefetch begins, not when the candidates are sorted.
-func TestRefusesLooksAtNoFile(t *testing.T) {
+func TestRefusalLooksAtNoFile(t *testing.T) {
 	src := &source{store: newStore(t)}
 	q := query(pure)
-	q.Use.File = filepath.Join(t.TempDir(), "file")
-	if got := src.store.Refuses(q); got != "" {
+	q.Reuse.File = filepath.Join(t.TempDir(), "file")
+	if got := src.store.PrefetchRefusal(q); got != "" {
 		t.Errorf("got %q, want nothing known against it", got)
 	}
 	if got := src.prefetch(t, q); got != "file" {
 		t.Errorf("got %q, want refused: there is no file", got)
 	}
-	if err := os.WriteFile(q.Use.File, []byte("one"), 0o600); err != nil {
+	if err := os.WriteFile(q.Reuse.File, []byte("one"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(q.Use.File, old, old); err != nil {
+	if err := os.Chtimes(q.Reuse.File, old, old); err != nil {
 		t.Fatal(err)
 	}
 	src.ask(t, q)
-	if err := os.Remove(q.Use.File); err != nil {
+	if err := os.Remove(q.Reuse.File); err != nil {
 		t.Fatal(err)
 	}
-	if got := src.store.Refuses(q); got != "stored" {
+	if got := src.store.PrefetchRefusal(q); got != "stored" {
 		t.Errorf("got %q, want stored", got)
 	}
 }
@@ -228,8 +228,8 @@ func TestPrefetchIsComparedBy(t *testing.T) {
 		}
 		for seq := int64(2); seq < 4; seq++ {
 			q.Number = numbered(seq)
-			if o := src.ask(t, q); o.How != dedup.Fetched || o.First != nil {
-				t.Fatalf("stored %v: got %s, first %v, want fetched for itself", stored, o.How, o.First)
+			if o := src.ask(t, q); o.How != dedup.Fetched || o.FirstUseOf != nil {
+				t.Fatalf("stored %v: got %s, first %v, want fetched for itself", stored, o.How, o.FirstUseOf)
 			}
 		}
 		g.Report(numbered(3))
@@ -256,9 +256,9 @@ func TestFirstUseOfMany(t *testing.T) {
 				told := make(chan dedup.Outcome, 1)
 				w := &dedup.Waiter{Done: func(o dedup.Outcome) { told <- o }}
 				s.Do(t.Context(), q, w, func(_ context.Context, f *dedup.Flight) { f.Settle([]byte("own"), false, true) })
-				if o := <-told; o.First == g.Prefetch {
+				if o := <-told; o.FirstUseOf == g.Prefetch {
 					first.Add(1)
-				} else if o.First != nil {
+				} else if o.FirstUseOf != nil {
 					t.Error("the first use of another prefetch")
 				}
 			})
@@ -291,12 +291,12 @@ func TestTook(t *testing.T) {
 	}{
 		{"at once", func(*dedup.Flight) { sleep(3 * s) }, 3 * s, true},
 		{"sent later", func(f *dedup.Flight) { sleep(2 * s); f.Sent(); sleep(s) }, s, true},
-		{"in company", func(f *dedup.Flight) { sleep(3 * s); f.Worth(s) }, s, true},
-		{"sent later, and in company", func(f *dedup.Flight) { sleep(2 * s); f.Sent(); sleep(3 * s); f.Worth(2 * s) }, 2 * s, true},
-		{"worth more than it took", func(f *dedup.Flight) { sleep(3 * s); f.Worth(time.Minute) }, 3 * s, true},
-		{"worth is not known", func(f *dedup.Flight) { sleep(3 * s); f.Worth(0) }, 3 * s, true},
+		{"in company", func(f *dedup.Flight) { sleep(3 * s); f.SetUnloadedLatency(s) }, s, true},
+		{"sent later, and in company", func(f *dedup.Flight) { sleep(2 * s); f.Sent(); sleep(3 * s); f.SetUnloadedLatency(2 * s) }, 2 * s, true},
+		{"worth more than it took", func(f *dedup.Flight) { sleep(3 * s); f.SetUnloadedLatency(time.Minute) }, 3 * s, true},
+		{"worth is not known", func(f *dedup.Flight) { sleep(3 * s); f.SetUnloadedLatency(0) }, 3 * s, true},
 		{"not prefetched", func(*dedup.Flight) { sleep(3 * s) }, 3 * s, false},
-		{"not prefetched, in company", func(f *dedup.Flight) { sleep(3 * s); f.Worth(2 * s) }, 2 * s, false},
+		{"not prefetched, in company", func(f *dedup.Flight) { sleep(3 * s); f.SetUnloadedLatency(2 * s) }, 2 * s, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {

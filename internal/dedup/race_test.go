@@ -61,7 +61,7 @@ func TestConcurrent(t *testing.T) {
 }
 
 func (c *crowd) query(i int, scope string) dedup.Query {
-	q := query([]dedup.Use{fresh, pure}[i], crowdPlaces[i])
+	q := query([]dedup.Reuse{fresh, pure}[i], crowdPlaces[i])
 	q.Key.Scope, q.Key.Tool = scope, fmt.Sprint(i)
 	return q
 }
@@ -81,7 +81,7 @@ func (c *crowd) fetch(i int) func(context.Context, *dedup.Flight) {
 // write changes a number, prefetches that it is asked for, and now and then does
 // something else.
 func (c *crowd) write(i, n int) {
-	p := c.store.Arrive(changes(crowdPlaces[i]))
+	p := c.store.RegisterWrite(changes(crowdPlaces[i]))
 	c.numbers[i].Add(1)
 	if n%3 == 0 {
 		p.Doubt()
@@ -92,7 +92,7 @@ func (c *crowd) write(i, n int) {
 	case 0:
 		c.store.Reclassify()
 	case 1:
-		c.store.Drop("a")
+		c.store.DropScope("a")
 	case 2:
 		c.store.Taint(1)
 	case 3:
@@ -101,13 +101,13 @@ func (c *crowd) write(i, n int) {
 		c.store.Stats()
 	}
 	for range 200 { // so that something is kept between two writes
-		c.store.Bump(local)
+		c.store.Invalidate(local)
 	}
 }
 
 // prefetch begins one, and asks on another goroutine what becomes of it.
 func (c *crowd) prefetch(q dedup.Query, fetch func(context.Context, *dedup.Flight)) {
-	c.store.Refuses(q)
+	c.store.PrefetchRefusal(q)
 	g, _ := c.store.Prefetch(c.t.Context(), q, fetch)
 	if g == nil {
 		return
@@ -126,7 +126,7 @@ func (c *crowd) prefetch(q dedup.Query, fetch func(context.Context, *dedup.Fligh
 func (c *crowd) read(i int, scope string, d *dedup.Delivered) {
 	q := c.query(i, scope)
 	q.Delivered = d
-	q.Use.Trial = rand.IntN(4) == 0
+	q.Reuse.CompareOnly = rand.IntN(4) == 0
 	ctx, cancel := context.WithCancelCause(c.t.Context())
 	defer cancel(nil)
 	least := c.numbers[i].Load()
@@ -143,7 +143,7 @@ func (c *crowd) read(i int, scope string, d *dedup.Delivered) {
 	if o.Body == nil {
 		return
 	}
-	if q.Use.Trial && o.Prefetched {
+	if q.Reuse.CompareOnly && o.Prefetched {
 		c.t.Error("a trial is served")
 	}
 	c.shared.Add(1)

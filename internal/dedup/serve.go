@@ -15,8 +15,8 @@ import (
 // sent yet.
 func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx context.Context, f *Flight)) (unsent bool) {
 	var file fileState
-	if q.Use.File != "" {
-		file = statFile(q.Use.File) // before sending, and before what is stored is looked at
+	if q.Reuse.File != "" {
+		file = statFile(q.Reuse.File) // before sending, and before what is stored is looked at
 	}
 	seen := s.askPeers(ctx, q.Places) // likewise
 	s.mu.Lock()
@@ -29,23 +29,23 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 		return s.fetchLocked(ctx, f, fetching, q, w, fetch)
 	}
 	e, backedOff := s.storedLocked(&q, file, now)
-	if e != nil && !q.tries(e.prefetch) {
+	if e != nil && !q.comparesOnly(e.prefetch) {
 		o := s.hitLocked(&q, e, backedOff, now)
 		s.mu.Unlock()
 		w.Done(o)
 		return false
 	}
 	on := s.joinableLocked(&q, file, now)
-	if on != nil && !q.tries(on.prefetch) {
+	if on != nil && !q.comparesOnly(on.prefetch) {
 		w.query = q
 		on.joinLocked(ctx, w, now)
 		unsent = on.prefetch != nil && !on.isSent
 		s.mu.Unlock()
 		return unsent
 	}
-	tried := s.tryLocked(&q, e, on)
+	comparing := s.startComparisonLocked(&q, e, on)
 	f, fetching := s.beginLocked(ctx, &q, file, now)
-	f.trial = tried
+	f.comparing = comparing
 	return s.fetchLocked(ctx, f, fetching, q, w, f.throughPeers(seen, w.Sent, fetch))
 }
 
@@ -68,7 +68,7 @@ func (s *Store) storedLocked(q *Query, file fileState, now age.Moment) (e *entry
 	if !ok {
 		return nil, false
 	}
-	serves, backedOff, never := s.servableLocked(q, e, q.Use.File == "" || file.matches(e.file), now)
+	serves, backedOff, never := s.servableLocked(q, e, q.Reuse.File == "" || file.matches(e.file), now)
 	if never != "" {
 		s.removeLocked(e, never)
 	}
@@ -86,9 +86,9 @@ func (s *Store) servableLocked(q *Query, e *entry, same bool, now age.Moment) (s
 	switch {
 	case !current || !same:
 		return false, false, invalidated
-	case q.Use.admits(e.prefetch != nil, e.used, now.Since(e.began)):
+	case q.Reuse.admits(e.prefetch != nil, e.used, now.Since(e.began)):
 		return true, false, ""
-	case !q.Use.backsOff() || q.tries(e.prefetch):
+	case !q.Reuse.backsOff() || q.comparesOnly(e.prefetch):
 		return false, false, expired
 	}
 	backedOff = q.Delivered.holdsBack(q, e.id, now)
@@ -106,12 +106,12 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Ou
 		s.counts.BackedOff++
 	}
 	if !e.asked() {
-		s.answers.ask(e)
+		s.answers.markAsked(e)
 		s.usedLocked(&o, e.prefetch, call.Ready)
 	}
 	e.used = true
-	o.Same, o.BackOff = q.Delivered.given(&s.epochs, q, e, backedOff, now)
-	if !q.Use.admits(e.prefetch != nil, e.used, o.Age) && !q.Use.backsOff() {
+	o.Repeated, o.BackOff = q.Delivered.record(&s.epochs, q, e, backedOff, now)
+	if !q.Reuse.admits(e.prefetch != nil, e.used, o.Age) && !q.Reuse.backsOff() {
 		s.removeLocked(e, consumed)
 	}
 	return o
@@ -125,9 +125,9 @@ func (s *Store) joinableLocked(q *Query, file fileState, now age.Moment) *Flight
 	}
 	current := s.epochs.current(f.epoch, f.query.Places, q.Places) // the check when joined
 	switch {
-	case !current || q.Use.File != "" && !file.matches(f.file):
+	case !current || q.Reuse.File != "" && !file.matches(f.file):
 		return nil
-	case !q.Use.joins(f.prefetch != nil, now.Since(f.began), f.askedLocked(now)):
+	case !q.Reuse.mayJoin(f.prefetch != nil, now.Since(f.began), f.askedLocked(now)):
 		return nil
 	}
 	return f

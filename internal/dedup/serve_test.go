@@ -10,10 +10,10 @@ import (
 
 // uses are what the rules are about.
 var (
-	never    = dedup.Use{MaxAge: 10 * time.Second}
-	fresh    = dedup.Use{Freshness: 5 * time.Second, MaxAge: 10 * time.Second}
-	pure     = dedup.Use{Pure: true}
-	volatile = dedup.Use{Freshness: 5 * time.Second, MaxAge: 10 * time.Second, Volatile: true}
+	never    = dedup.Reuse{MaxAge: 10 * time.Second}
+	fresh    = dedup.Reuse{Freshness: 5 * time.Second, MaxAge: 10 * time.Second}
+	pure     = dedup.Reuse{Pure: true}
+	volatile = dedup.Reuse{Freshness: 5 * time.Second, MaxAge: 10 * time.Second, Volatile: true}
 )
 
 // TestServed makes a call or a prefetch, and then calls at the given times after it.
@@ -21,7 +21,7 @@ func TestServed(t *testing.T) {
 	const hit, fetched = dedup.Hit, dedup.Fetched
 	for _, tt := range []struct {
 		name       string
-		use        dedup.Use
+		use        dedup.Reuse
 		prefetched bool
 		after      []time.Duration
 		want       []dedup.Disposition
@@ -69,7 +69,7 @@ func TestServed(t *testing.T) {
 func TestNotStored(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		use  dedup.Use
+		use  dedup.Reuse
 		good bool
 		body int
 	}{
@@ -98,20 +98,20 @@ func TestInvalidated(t *testing.T) {
 		want   dedup.Disposition
 	}{
 		{"nothing", func(*dedup.Store) {}, dedup.Hit},
-		{"domain", func(s *dedup.Store) { s.Bump(host) }, dedup.Fetched},
-		{"edge", func(s *dedup.Store) { s.Bump(edge) }, dedup.Fetched},
-		{"several", func(s *dedup.Store) { s.Bump(local, edge) }, dedup.Fetched},
-		{"another domain", func(s *dedup.Store) { s.Bump(local) }, dedup.Hit},
-		{"another slot", func(s *dedup.Store) { s.Bump(slot(8)) }, dedup.Hit},
-		{"slot that shares the mark", func(s *dedup.Store) { s.Bump(slot(7 + dedup.Slots)) }, dedup.Fetched},
+		{"domain", func(s *dedup.Store) { s.Invalidate(host) }, dedup.Fetched},
+		{"edge", func(s *dedup.Store) { s.Invalidate(edge) }, dedup.Fetched},
+		{"several", func(s *dedup.Store) { s.Invalidate(local, edge) }, dedup.Fetched},
+		{"another domain", func(s *dedup.Store) { s.Invalidate(local) }, dedup.Hit},
+		{"another slot", func(s *dedup.Store) { s.Invalidate(slot(8)) }, dedup.Hit},
+		{"slot that shares the mark", func(s *dedup.Store) { s.Invalidate(slot(7 + dedup.Slots)) }, dedup.Fetched},
 		{"reform", (*dedup.Store).Reclassify, dedup.Fetched},
-		{"everything forgotten", (*dedup.Store).Forget, dedup.Fetched},
-		{"write that ended", func(s *dedup.Store) { s.Arrive(changes(host)).End() }, dedup.Fetched},
-		{"pending write", func(s *dedup.Store) { s.Arrive(changes(edge)) }, dedup.Fetched},
-		{"write elsewhere", func(s *dedup.Store) { s.Arrive(changes(local)) }, dedup.Hit},
-		{"read", func(s *dedup.Store) { s.Arrive(changes()).End() }, dedup.Hit},
-		{"scope dropped", func(s *dedup.Store) { s.Drop("session 1") }, dedup.Fetched},
-		{"another scope dropped", func(s *dedup.Store) { s.Drop("session 2") }, dedup.Hit},
+		{"everything forgotten", (*dedup.Store).InvalidateAll, dedup.Fetched},
+		{"write that ended", func(s *dedup.Store) { s.RegisterWrite(changes(host)).End() }, dedup.Fetched},
+		{"pending write", func(s *dedup.Store) { s.RegisterWrite(changes(edge)) }, dedup.Fetched},
+		{"write elsewhere", func(s *dedup.Store) { s.RegisterWrite(changes(local)) }, dedup.Hit},
+		{"read", func(s *dedup.Store) { s.RegisterWrite(changes()).End() }, dedup.Hit},
+		{"scope dropped", func(s *dedup.Store) { s.DropScope("session 1") }, dedup.Fetched},
+		{"another scope dropped", func(s *dedup.Store) { s.DropScope("session 2") }, dedup.Hit},
 		{"shrunk", func(s *dedup.Store) { s.Configure(dedup.Options{MaxBytes: 100}) }, dedup.Fetched},
 		{"closed", (*dedup.Store).Close, dedup.Fetched},
 	} {
@@ -131,12 +131,12 @@ func TestInvalidated(t *testing.T) {
 func TestPlacesOfBoth(t *testing.T) {
 	src := &source{store: newStore(t)}
 	src.ask(t, query(pure, host))
-	src.store.Bump(local)
+	src.store.Invalidate(local)
 	if got := src.ask(t, query(pure, host, local)); got.How != dedup.Fetched {
 		t.Errorf("got %s, want fetched: the domain has changed since", got.How)
 	}
 	x := wait(t, src.store, other(query(pure, host)))
-	src.store.Bump(edge)
+	src.store.Invalidate(edge)
 	if y := wait(t, src.store, other(query(pure, host, edge))); y.flight == nil {
 		t.Error("joined a flight from before the change")
 	}
@@ -151,7 +151,7 @@ func TestOutcomeOfHit(t *testing.T) {
 	body[0] = 'X' // only borrowed
 	x.flight.Settle([]byte("another"), false, true)
 	got := wait(t, s, query(pure)).outcome(t)
-	if string(got.Body) != "answer" || !got.Stateless || got.Err != nil || got.Alone {
+	if string(got.Body) != "answer" || !got.Stateless || got.Err != nil || got.Refetch {
 		t.Errorf("got %+v %q, want the stored answer", got, got.Body)
 	}
 	if own := x.outcome(t); own.How != dedup.Fetched || own.Body != nil {
@@ -162,13 +162,13 @@ func TestOutcomeOfHit(t *testing.T) {
 func TestPrefetchRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		use    dedup.Use
+		use    dedup.Reuse
 		before func(t *testing.T, src *source, q dedup.Query)
 		want   string
 	}{
 		{"nothing known", never, nil, ""},
 		{"volatile", volatile, nil, "volatile"},
-		{"of no use", dedup.Use{}, nil, "max_age"},
+		{"of no use", dedup.Reuse{}, nil, "max_age"},
 		{"closed", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Close() }, "closed"},
 		{"stored", fresh, func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q) }, "stored"},
 		{"prefetched", never, func(t *testing.T, src *source, q dedup.Query) { src.prefetch(t, q) }, "stored"},
@@ -179,22 +179,22 @@ func TestPrefetchRefused(t *testing.T) {
 		{"in flight", never, func(t *testing.T, src *source, q dedup.Query) { wait(t, src.store, q) }, "in_flight"},
 		{"in flight from before a change", never, func(t *testing.T, src *source, q dedup.Query) {
 			wait(t, src.store, q)
-			src.store.Bump(host)
+			src.store.Invalidate(host)
 		}, ""},
-		{"pending write", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Arrive(changes(host)) }, "in_the_air"},
+		{"pending write", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.RegisterWrite(changes(host)) }, "in_the_air"},
 		{"reform while something is under way", never, func(_ *testing.T, src *source, _ dedup.Query) {
-			src.store.Arrive(changes())
+			src.store.RegisterWrite(changes())
 			src.store.Reclassify()
 		}, "in_the_air"},
-		{"local write ended", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Arrive(changes(host)).End() }, ""},
-		{"remote write ended", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.Arrive(remote(host)).End() }, "settling"},
+		{"local write ended", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.RegisterWrite(changes(host)).End() }, ""},
+		{"remote write ended", never, func(_ *testing.T, src *source, _ dedup.Query) { src.store.RegisterWrite(remote(host)).End() }, "settling"},
 		{"remote write long ended", never, func(_ *testing.T, src *source, _ dedup.Query) {
-			src.store.Arrive(remote(host)).End()
+			src.store.RegisterWrite(remote(host)).End()
 			time.Sleep(settle)
 		}, ""},
 		{"delivered", never, func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q) }, "delivered"},
 		{"delivered from a prefetch", never, func(t *testing.T, src *source, q dedup.Query) { src.prefetch(t, q); src.ask(t, q) }, "delivered"},
-		{"delivered before a change", never, func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q); src.store.Bump(host) }, ""},
+		{"delivered before a change", never, func(t *testing.T, src *source, q dedup.Query) { src.ask(t, q); src.store.Invalidate(host) }, ""},
 		{"delivered and no longer fresh", fresh, func(t *testing.T, src *source, q dedup.Query) {
 			src.ask(t, q)
 			time.Sleep(time.Minute)
@@ -222,7 +222,7 @@ func TestSettling(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		src := &source{store: newStore(t)}
 		q := query(pure, host)
-		src.store.Arrive(remote(host)).End()
+		src.store.RegisterWrite(remote(host)).End()
 		time.Sleep(settle - 1)
 		early := wait(t, src.store, q)
 		time.Sleep(time.Hour)

@@ -13,13 +13,13 @@ import (
 // settlement is what becomes of an answer.
 type settlement struct {
 	entry      *entry
-	size       int       // bytes of the answer
-	waiters    []*Waiter // those that get it; they no longer wait
-	good       bool      // complete and no error
-	share      bool      // those that joined get it too
-	waste      cause     // why it is not stored; "": it is
-	prefetched *entry    // what it is compared with; nil: nothing
-	trial      Trial     // how
+	size       int        // bytes of the answer
+	waiters    []*Waiter  // those that get it; they no longer wait
+	good       bool       // complete and no error
+	share      bool       // those that joined get it too
+	waste      cause      // why it is not stored; "": it is
+	compareTo  *entry     // what it is compared with; nil: nothing
+	comparison Comparison // how
 }
 
 // Settle ends the flight with its answer, which is good if another call may get
@@ -34,16 +34,16 @@ func (f *Flight) Settle(body []byte, stateless, good bool) {
 	if l.share || l.waste == "" {
 		l.entry.body = bytes.Clone(body) // before a waiter is told, and gives back what is borrowed
 	}
-	if good && f.query.Use.Repeats > 0 {
+	if good && f.query.Reuse.Repeats > 0 {
 		l.entry.hash = maphash.Bytes(s.seed, body)
 	}
-	l.size, l.trial = len(body), f.query.Use.compare(l.prefetched, body)
-	if f.query.Use.File != "" && (l.waste == "" || l.trial != NotTried) && !statFile(f.query.Use.File).matches(f.file) {
-		l.waste, l.trial = invalidated, NotTried
+	l.size, l.comparison = len(body), f.query.Reuse.compare(l.compareTo, body)
+	if f.query.Reuse.File != "" && (l.waste == "" || l.comparison != NotCompared) && !statFile(f.query.Reuse.File).matches(f.file) {
+		l.waste, l.comparison = invalidated, NotCompared
 	}
 	outcomes := f.finishSettling(l)
-	if f.keep != nil {
-		f.keep(f.kept(l))
+	if f.share != nil {
+		f.share(f.sharedAnswer(l))
 	}
 	if f.stop != nil {
 		f.stop()
@@ -71,19 +71,19 @@ func (f *Flight) beginSettling(stateless, good bool) (l settlement, ok bool) {
 	l.share = good && slices.ContainsFunc(l.waiters, func(w *Waiter) bool { return w != f.leader })
 	l.entry = &entry{
 		id: f.id, key: f.query.Key, places: f.query.Places, epoch: f.epoch, began: f.began, took: s.clock().Monotonic(f.sent),
-		file: f.file, stateless: stateless, prefetch: f.prefetch, lasts: f.query.Use.lasts(), used: l.share || f.leader != nil,
+		file: f.file, stateless: stateless, prefetch: f.prefetch, ageLimit: f.query.Reuse.ageLimit(), used: l.share || f.leader != nil,
 	}
-	if f.worth > 0 {
-		l.entry.took = min(l.entry.took, f.worth)
+	if f.unloaded > 0 {
+		l.entry.took = min(l.entry.took, f.unloaded)
 	}
-	l.prefetched = f.triedLocked()
+	l.compareTo = f.comparandLocked()
 	l.waste = f.unfitLocked(l.entry, good)
 	return l, true
 }
 
 // unfitLocked says why the answer is not stored; "" if it may be.
 func (f *Flight) unfitLocked(e *entry, good bool) cause {
-	s, u := f.store, f.query.Use
+	s, u := f.store, f.query.Reuse
 	switch {
 	case f.abandoned:
 		return dropped
@@ -93,7 +93,7 @@ func (f *Flight) unfitLocked(e *entry, good bool) cause {
 		return f.notKept
 	case !s.epochs.current(f.epoch, f.query.Places, nil):
 		return invalidated
-	case u.File != "" && !f.file.sound:
+	case u.File != "" && !f.file.stable:
 		return invalidated
 	case !u.admits(e.prefetch != nil, e.used, s.clock().Since(f.began)) && !u.backsOff():
 		return expired
@@ -117,7 +117,7 @@ func (f *Flight) finishSettling(l settlement) []Outcome {
 		s.usedLocked(&outcomes[0], f.prefetch, call.Late)
 	}
 	if l.waste == "" {
-		l.waste = f.keepLocked(l)
+		l.waste = f.storeLocked(l)
 	}
 	if l.waste != "" {
 		s.wastedLocked(f.prefetch, l.waste)
@@ -126,12 +126,12 @@ func (f *Flight) finishSettling(l settlement) []Outcome {
 }
 
 // keepLocked stores the answer, or says why not.
-func (f *Flight) keepLocked(l settlement) cause {
+func (f *Flight) storeLocked(l settlement) cause {
 	if waste := f.unfitLocked(l.entry, l.good); waste != "" { // the check when stored
 		return waste
 	}
-	if f.trial.beside {
-		f.trial.result = l.entry
+	if f.comparing.compareOnly {
+		f.comparing.result = l.entry
 		return compared
 	}
 	return f.store.insertLocked(l.entry)
@@ -144,76 +144,76 @@ func (f *Flight) outcomeLocked(w *Waiter, l settlement, now age.Moment) Outcome 
 	switch {
 	case w == f.leader:
 		o.How = Fetched
-		if l.trial != NotTried && f.tellsLocked(l) {
-			o.Trial = l.trial
+		if l.comparison != NotCompared && f.conclusiveLocked(l) {
+			o.Comparison = l.comparison
 		}
 	case !l.share:
 		counts.Alone++
-		o.Alone = true
+		o.Refetch = true
 		return o
 	default:
 		counts.Joined++
 		o.Body, o.Stateless, o.Took = l.entry.body, l.entry.stateless, l.entry.took
 	}
 	if !l.good {
-		w.query.Delivered.failed(&w.query)
+		w.query.Delivered.recordFailure(&w.query)
 		return o
 	}
-	_, o.BackOff = w.query.Delivered.given(&f.store.epochs, &w.query, l.entry, false, now)
+	_, o.BackOff = w.query.Delivered.record(&f.store.epochs, &w.query, l.entry, false, now)
 	return o
 }
 
 // Trial is what a call that fetched for itself found of what had been prefetched.
-type Trial int
+type Comparison int
 
 const (
-	NotTried Trial = iota // there was nothing to compare, or something may have changed meanwhile
-	Same                  // byte for byte, or by Use.Alike
-	Differs               // though nothing that is known of has changed
+	NotCompared Comparison = iota // there was nothing to compare, or something may have changed meanwhile
+	Same                          // byte for byte, or by Use.Alike
+	Differs                       // though nothing that is known of has changed
 )
 
 // trial is a flight's part in a comparison. The store's mutex guards it.
-type trial struct {
-	stored *entry  // of a real call: what had been prefetched, and was stored
-	flight *Flight // of a real call: the prefetch that was under way when it came
-	beside bool    // of a prefetch: such a call has come; the answer is for it alone
-	result *entry  // of a prefetch: that answer, if it came to be
+type comparing struct {
+	stored      *entry  // of a real call: what had been prefetched, and was stored
+	flight      *Flight // of a real call: the prefetch that was under way when it came
+	compareOnly bool    // of a prefetch: such a call has come; the answer is for it alone
+	result      *entry  // of a prefetch: that answer, if it came to be
 }
 
-var errTried = errors.New("store: the call it was to be compared with has its answer")
+var errCompared = errors.New("store: the call it was to be compared with has its answer")
 
 // tryLocked makes a call fetch for itself what had been prefetched: e is stored, or
 // the flight on is under way, or neither is. What is compared serves no call.
-func (s *Store) tryLocked(q *Query, e *entry, on *Flight) trial {
+func (s *Store) startComparisonLocked(q *Query, e *entry, on *Flight) comparing {
 	if e != nil {
 		e.prefetch.comparedBy(q.Number)
 		s.removeLocked(e, compared)
 	}
 	if on != nil {
 		on.prefetch.comparedBy(q.Number)
-		on.trial.beside = true
+		on.comparing.compareOnly = true
 	}
-	return trial{stored: e, flight: on}
+	return comparing{stored: e, flight: on}
 }
 
 // triedLocked is what a real call's answer is to be compared with; nil: nothing.
 // The prefetch that is still under way then comes too late for it.
-func (f *Flight) triedLocked() *entry {
-	on := f.trial.flight
+func (f *Flight) comparandLocked() *entry {
+	on := f.comparing.flight
 	if on == nil {
-		return f.trial.stored
+		return f.comparing.stored
 	}
 	on.held = false
-	on.abandonLocked(compared, errTried)
-	return on.trial.result
+	on.abandonLocked(compared, errCompared)
+	return on.comparing.result
 }
 
 // compare holds the answer of a real call against what had been prefetched.
-func (u *Use) compare(prefetched *entry, body []byte) Trial {
+func (u *Reuse) compare(prefetched *entry, body []byte) Comparison {
 	switch {
 	case prefetched == nil || body == nil:
-		return NotTried
-	case bytes.Equal(prefetched.body, body), u.Alike != nil && u.Alike(prefetched.body, body):
+		return NotCompared
+	case bytes.Equal(prefetched.body, body), u.Equal != nil && u.Equal(prefetched.body, body):
 		return Same
 	}
 	return Differs
@@ -221,8 +221,8 @@ func (u *Use) compare(prefetched *entry, body []byte) Trial {
 
 // tellsLocked reports whether a comparison means anything: nothing has changed
 // since the prefetch began, and what is compared is of a size that can be stored.
-func (f *Flight) tellsLocked(l settlement) bool {
+func (f *Flight) conclusiveLocked(l settlement) bool {
 	s := f.store
-	current := s.epochs.current(l.prefetched.epoch, l.prefetched.places, f.query.Places) // the check when compared
+	current := s.epochs.current(l.compareTo.epoch, l.compareTo.places, f.query.Places) // the check when compared
 	return current && cost(l.size, f.query.Key) <= s.options.MaxBytes/maxShare
 }

@@ -17,17 +17,17 @@ func TestPeek(t *testing.T) {
 	volatileNow.Volatile = true
 	for _, tt := range []struct {
 		name   string
-		use    dedup.Use // of the call that looks
+		use    dedup.Reuse // of the call that looks
 		change func(s *dedup.Store)
 		want   bool
 	}{
 		{"prefetched", never, func(*dedup.Store) {}, true},
 		{"too old", never, func(*dedup.Store) { time.Sleep(time.Minute) }, false},
-		{"changed", never, func(s *dedup.Store) { s.Bump(host) }, false},
-		{"to be tried", trying(query(never)).Use, func(*dedup.Store) {}, false},
+		{"changed", never, func(s *dedup.Store) { s.Invalidate(host) }, false},
+		{"to be tried", trying(query(never)).Reuse, func(*dedup.Store) {}, false},
 		{"volatile by now", volatileNow, func(*dedup.Store) {}, false},
-		{"only good for one who is to wait", dedup.Use{Repeats: 1, BackOff: true}, func(*dedup.Store) {}, false},
-		{"its scope has ended", never, func(s *dedup.Store) { s.Drop("session 1") }, false},
+		{"only good for one who is to wait", dedup.Reuse{Repeats: 1, BackOff: true}, func(*dedup.Store) {}, false},
+		{"its scope has ended", never, func(s *dedup.Store) { s.DropScope("session 1") }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestPeek(t *testing.T) {
 				g.settle()
 				tt.change(s)
 				fate, before := g.Fate(), s.Stats()
-				q.Use = tt.use
+				q.Reuse = tt.use
 				body, ok := s.Peek(q)
 				if ok != tt.want || ok && string(body) != "prefetched" {
 					t.Errorf("got %q, %v, want %v", body, ok, tt.want)
@@ -52,18 +52,18 @@ func TestPeek(t *testing.T) {
 
 // What was shown in part is not fetched ahead again, and when it is asked for no
 // reference stands for it.
-func TestShow(t *testing.T) {
+func TestMarkShown(t *testing.T) {
 	src := &source{store: newStore(t)}
 	q := query(never, host)
 	q.Delivered = dedup.NewDelivered()
 	g := begin(t, src.store, q)
-	src.store.Show(q) // there is nothing to show yet
+	src.store.MarkShown(q) // there is nothing to show yet
 	g.settle()
-	src.store.Show(q)
-	if got := src.ask(t, q); got.How != dedup.Hit || got.Same || g.Fate() != call.Ready {
+	src.store.MarkShown(q)
+	if got := src.ask(t, q); got.How != dedup.Hit || got.Repeated || g.Fate() != call.Ready {
 		t.Errorf("got %+v, and fate %d, want the stored answer in full", got, g.Fate())
 	}
-	if got := src.store.Refuses(q); got != "delivered" {
+	if got := src.store.PrefetchRefusal(q); got != "delivered" {
 		t.Errorf("refused with %q, want delivered", got)
 	}
 }
@@ -73,9 +73,9 @@ func TestShownNotFetchedAgain(t *testing.T) {
 	q := query(never, host)
 	q.Delivered = dedup.NewDelivered()
 	src.prefetch(t, q)
-	src.store.Show(q)
-	src.store.Drop("session 1")
-	if got := src.store.Refuses(q); got != "delivered" {
+	src.store.MarkShown(q)
+	src.store.DropScope("session 1")
+	if got := src.store.PrefetchRefusal(q); got != "delivered" {
 		t.Errorf("refused with %q, want delivered", got)
 	}
 }

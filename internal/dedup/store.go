@@ -19,7 +19,7 @@
 //
 // It knows no tools, no values and no JSON: what a call is, what it depends on
 // and how long its answer is good come with the call. What is changed elsewhere
-// it cannot see; age, the look at a file and [Store.Bump] bound that.
+// it cannot see; age, the look at a file and [Store.Invalidate] bound that.
 package dedup
 
 import (
@@ -72,7 +72,7 @@ type Store struct {
 	table        map[call.Key]*Flight      // key → the newest flight, if it may be joined at all
 	flights      map[*Flight]struct{}      // all that have not settled
 	answers      answers
-	ids          uint64                     // of the last flight
+	lastID       uint64                     // of the last flight
 	reclassified uint64                     // how often all calls under way became pending writes to everything
 	underWay     int                        // calls of unknown outcome so far
 	doubtful     map[*PendingWrite]struct{} // those of unknown outcome
@@ -125,11 +125,11 @@ func (s *Store) Close() {
 	}
 }
 
-var errEnded = errors.New("store: its scope has ended")
+var errScopeEnded = errors.New("store: its scope has ended")
 
 // Drop forgets the answers of a scope that has ended, and keeps none that is
 // still on its way. A prefetch that no call waits for is cancelled.
-func (s *Store) Drop(scope string) {
+func (s *Store) DropScope(scope string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for e := range s.answers.scopes[scope] {
@@ -137,7 +137,7 @@ func (s *Store) Drop(scope string) {
 	}
 	for f := range s.flights {
 		if f.query.Key.Scope == scope {
-			f.endLocked(errEnded)
+			f.endLocked(errScopeEnded)
 		}
 	}
 }
@@ -201,21 +201,21 @@ func cost(body int, k call.Key) int64 { return int64(body+len(k.Arguments)) + ov
 
 // entry is an answer.
 type entry struct {
-	id        uint64 // of the flight that brought it: a later one is larger
-	key       call.Key
-	places    []call.Place
-	epoch     uint64 // the counter when the fetch began
-	began     age.Moment
-	took      time.Duration // the fetch
-	file      fileState
-	body      []byte
-	hash      uint64 // of the body; 0 unless repeats are counted
-	size      int64  // what it costs
-	stateless bool
-	prefetch  *Prefetch     // a prefetch brought it; nil: a call did
-	lasts     time.Duration // of a prefetch: no call is served it when it is older
-	nth       int           // of a prefetch no call has asked for: its place among those
-	used      bool          // a call has asked for it
+	id           uint64 // of the flight that brought it: a later one is larger
+	key          call.Key
+	places       []call.Place
+	epoch        uint64 // the counter when the fetch began
+	began        age.Moment
+	took         time.Duration // the fetch
+	file         fileState
+	body         []byte
+	hash         uint64 // of the body; 0 unless repeats are counted
+	size         int64  // what it costs
+	stateless    bool
+	prefetch     *Prefetch     // a prefetch brought it; nil: a call did
+	ageLimit     time.Duration // of a prefetch: no call is served it when it is older
+	unaskedIndex int           // of a prefetch no call has asked for: its place among those
+	used         bool          // a call has asked for it
 }
 
 // asked reports whether a call has asked for the answer, or began its fetch.
@@ -225,11 +225,11 @@ func (e *entry) asked() bool { return e.prefetch == nil || e.used }
 // that no call has asked for. Every entry is in the first two. The store's mutex
 // guards them.
 type answers struct {
-	entries *simplelru.LRU[call.Key, *entry]
-	scopes  map[string]map[*entry]struct{} // scope → its entries
-	unasked []*entry                       // prefetched, and no call has asked for it; in no order
-	swept   int                            // the one of them to look at next
-	bytes   int64                          // what the entries cost together
+	entries    *simplelru.LRU[call.Key, *entry]
+	scopes     map[string]map[*entry]struct{} // scope → its entries
+	unasked    []*entry                       // prefetched, and no call has asked for it; in no order
+	sweepIndex int                            // the one of them to look at next
+	bytes      int64                          // what the entries cost together
 }
 
 func newAnswers() answers {
@@ -249,7 +249,7 @@ func (a *answers) add(e *entry) {
 	}
 	a.scopes[e.key.Scope][e] = struct{}{}
 	if !e.asked() {
-		e.nth = len(a.unasked)
+		e.unaskedIndex = len(a.unasked)
 		a.unasked = append(a.unasked, e)
 	}
 }
@@ -262,17 +262,17 @@ func (a *answers) remove(e *entry) {
 	if len(of) == 0 {
 		delete(a.scopes, e.key.Scope)
 	}
-	a.ask(e)
+	a.markAsked(e)
 }
 
 // ask takes an entry out of those that no call has asked for. The last one takes its place, so
 // that it costs as much however many there are.
-func (a *answers) ask(e *entry) {
+func (a *answers) markAsked(e *entry) {
 	if e.asked() {
 		return
 	}
 	end := len(a.unasked) - 1
-	a.unasked[e.nth], a.unasked[end].nth = a.unasked[end], e.nth
+	a.unasked[e.unaskedIndex], a.unasked[end].unaskedIndex = a.unasked[end], e.unaskedIndex
 	a.unasked = slices.Delete(a.unasked, end, end+1)
 }
 
@@ -280,7 +280,7 @@ func (a *answers) ask(e *entry) {
 // counts as neither asked for nor used. False if there is none. It is not to be
 // changed.
 func (s *Store) Peek(q Query) (body []byte, ok bool) {
-	if q.Use.File != "" || q.Use.Trial {
+	if q.Reuse.File != "" || q.Reuse.CompareOnly {
 		return nil, false // it would have to be looked at, or compared
 	}
 	s.mu.Lock()
@@ -298,11 +298,11 @@ func (s *Store) Peek(q Query) (body []byte, ok bool) {
 // Show notes that the client of q has been shown that answer beside another one, in
 // part or in another form: it is not fetched ahead again, and asked for it is given
 // in full.
-func (s *Store) Show(q Query) {
+func (s *Store) MarkShown(q Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e, ok := s.answers.entries.Peek(q.Key); ok {
-		q.Delivered.given(&s.epochs, &q, e, false, s.clock())
+		q.Delivered.record(&s.epochs, &q, e, false, s.clock())
 		q.Delivered.Referenced(q.Key)
 	}
 }

@@ -49,11 +49,11 @@ func (w *folderWorld) start() {
 	store := w.store
 	w.ledger = hook.New(hook.Effects{
 		Begin: func() hook.Write {
-			p := store.Arrive(call.Effect{Places: []call.Place{local}, Remote: true})
+			p := store.RegisterWrite(call.Effect{Places: []call.Place{local}, Remote: true})
 			p.Doubt()
 			return p
 		},
-		Changed: func() { store.Bump(local) },
+		Changed: func() { store.Invalidate(local) },
 	})
 	w.exclusive = w.ledger.Exclusive(folder)
 	w.client = &hook.Client{Folder: folder, Session: "a", Again: w.client != nil, Prompted: func(string) {}}
@@ -91,10 +91,10 @@ func (w *folderWorld) hear(r daemon.Report, ago time.Duration) {
 func (w *folderWorld) query(lasting bool) dedup.Query {
 	q := dedup.Query{
 		Key: call.Key{Upstream: 1, Scope: "s", Tool: fmt.Sprint("read ", lasting), Arguments: "{}"}, Places: []call.Place{{Domain: "local"}},
-		Use: dedup.Use{MaxAge: 30 * time.Second},
+		Reuse: dedup.Reuse{MaxAge: 30 * time.Second},
 	}
 	if lasting {
-		q.Use.Freshness = 2 * time.Minute
+		q.Reuse.Freshness = 2 * time.Minute
 	}
 	return q
 }

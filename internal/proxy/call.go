@@ -92,7 +92,7 @@ func (c *upstreamCall) register() {
 	for {
 		version := srv.catalog.version.Load()
 		c.class = c.classify(c.policy)
-		write := srv.store.Arrive(c.class.effect)
+		write := srv.store.RegisterWrite(c.class.effect)
 		now := srv.policy.Load()
 		if now == c.policy && version == srv.catalog.version.Load() {
 			c.pending.Store(write)
@@ -158,7 +158,7 @@ func (c *upstreamCall) fetch(ctx context.Context, req *upstream.Request, done fu
 		return
 	}
 	f := &lookup{c: c, ctx: ctx, req: req, done: done}
-	if c.class.query.Use.File != "" || c.s.srv.store.Shares() {
+	if c.class.query.Reuse.File != "" || c.s.srv.store.HasPeers() {
 		c.s.running.Go(f.run) // the file, or what other replicas know, may be slow to look at
 		return
 	}
@@ -201,11 +201,11 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 	settle := func(o outcome) {
 		defer c.s.srv.running.Done()
 		f.fetched = o
-		flight.Worth(c.observed.timing.Alone())
+		flight.SetUnloadedLatency(c.observed.timing.Alone())
 		flight.Settle(o.answer.Result, o.answer.Stateless, o.cacheable)
 	}
 	c.send(ctx, flightRequest(f.req, flight), func(o outcome) {
-		if c.class.query.Use.File == "" {
+		if c.class.query.Reuse.File == "" {
 			settle(o)
 		} else {
 			c.s.srv.running.Go(func() { settle(o) }) // which looks at the file once more
@@ -242,12 +242,12 @@ func (f *lookup) finish(o dedup.Outcome) {
 	case o.Err == dedup.ErrJoinTimeout:
 		c.observed.answer.joinWait = time.Since(c.observed.call.At)
 		f.sendDirect()
-	case o.Alone:
+	case o.Refetch:
 		f.sendDirect()
 	case o.Err != nil:
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
-		f.fetched.answer, c.observed.answer.from.Trial = withBackOff(f.fetched.answer, o), o.Trial
+		f.fetched.answer, c.observed.answer.from.Comparison = withBackOff(f.fetched.answer, o), o.Comparison
 		f.done(f.fetched)
 	default:
 		f.done(outcome{answer: c.storedAnswer(o), cacheable: true})

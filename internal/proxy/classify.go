@@ -46,11 +46,11 @@ func (c *upstreamCall) classify(p *policy) callClass {
 	if c.observed != nil {
 		out.query.Number = c.observed.number
 	}
-	out.query.Use.MaxAge = p.Enrichment.Age(l.member.Exclusive)
-	if c.s.srv.store.Shares() && out.query.Use.Lends() && l.member.Spec.URL != "" && strings.HasPrefix(scope, everyone) {
-		out.query.Shared = strings.Join([]string{l.member.key, scope, c.tool, key.Arguments}, "\x00")
+	out.query.Reuse.MaxAge = p.Enrichment.Age(l.member.Exclusive)
+	if c.s.srv.store.HasPeers() && out.query.Reuse.Shareable() && l.member.Spec.URL != "" && strings.HasPrefix(scope, everyone) {
+		out.query.SharedKey = strings.Join([]string{l.member.key, scope, c.tool, key.Arguments}, "\x00")
 	}
-	out.query.Use.Trial = untrustedHint(m) && !c.s.srv.prefetch.Tool(l.member.key, c.tool).Proven
+	out.query.Reuse.CompareOnly = untrustedHint(m) && !c.s.srv.prefetch.Tool(l.member.key, c.tool).Proven
 	return out
 }
 
@@ -128,9 +128,9 @@ func classifyCall(m *valuemodel.Model, method string, params *revision.Params, p
 	}
 	out.query = dedup.Query{
 		Key: call.Key{Arguments: string(canonical)}, Places: m.Reads(args),
-		Use: dedup.Use{
+		Reuse: dedup.Reuse{
 			Pure: out.kind == valuemodel.Pure, Freshness: m.Cost.Freshness,
-			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff, Alike: alike,
+			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff, Equal: alike,
 		},
 	}
 	return out, true

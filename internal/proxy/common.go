@@ -146,14 +146,14 @@ const local = "local"
 // early for a moment then: what else changes files when one has changed, as formatters do, is
 // at work.
 func (c *Common) ChangeLocal() *dedup.PendingWrite {
-	write := c.store.Arrive(call.Effect{Places: []call.Place{{Domain: local}}, Remote: true})
-	write.AnnounceSoon()
+	write := c.store.RegisterWrite(call.Effect{Places: []call.Place{{Domain: local}}, Remote: true})
+	write.AnnounceAsync()
 	write.Doubt()
 	return write
 }
 
 // LocalChanged notes that anything on this machine may have changed.
-func (c *Common) LocalChanged() { c.store.Bump(call.Place{Domain: local}) }
+func (c *Common) LocalChanged() { c.store.Invalidate(call.Place{Domain: local}) }
 
 func (c *Common) add(s *Server) {
 	c.mu.Lock()

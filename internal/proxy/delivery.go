@@ -59,7 +59,7 @@ func (c *upstreamCall) enrich(ctx context.Context, o outcome) outcome {
 func hint(result []byte, begun []speculate.Started, called func(tool string) string) []byte {
 	var names []string
 	for _, b := range begun {
-		if tool := called(b.Key.Tool); tool != "" && !b.Query.Use.Trial { // what is tried is not served
+		if tool := called(b.Key.Tool); tool != "" && !b.Query.Reuse.CompareOnly { // what is tried is not served
 			names = append(names, deliver.Name(tool, []byte(b.Key.Arguments)))
 		}
 	}
@@ -83,7 +83,7 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.An
 	for i := range a.Begun {
 		b := &a.Begun[i]
 		tool := c.shownName(b.Key.Tool)
-		if u := &b.Query.Use; b.P < e.InlineFrom || tool == "" || u.Trial || u.File != "" || c.lease.structured(b.Key.Tool) {
+		if u := &b.Query.Reuse; b.P < e.InlineFrom || tool == "" || u.CompareOnly || u.File != "" || c.lease.structured(b.Key.Tool) {
 			continue
 		}
 		select {
@@ -100,7 +100,7 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.An
 	}
 	out, taken := deliver.Inline(result, add, tokens, a.Intent)
 	for _, i := range taken {
-		c.s.srv.store.Show(of[i])
+		c.s.srv.store.MarkShown(of[i])
 	}
 	c.observed.answer.inlined = len(taken)
 	return out
@@ -120,7 +120,7 @@ func (c *upstreamCall) storedAnswer(o dedup.Outcome) upstream.Answer {
 	c.observed.answer.from = o
 	// A note may stand for what the client already holds if the operator wants it, one
 	// id stands for one conversation, and no schema is promised.
-	refers := o.Same && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.part == nil && !c.lease.structured(c.tool)
+	refers := o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.part == nil && !c.lease.structured(c.tool)
 	if refers {
 		c.s.identity.delivered.Referenced(c.class.query.Key)
 		how, body = "reference", reference(o.Age)

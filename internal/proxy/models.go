@@ -129,7 +129,7 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 	}
 	m := p.find(name)
 	if m == nil || m.up != up {
-		c.store.Forget() // the upstream is being replaced, and its domains are no longer known
+		c.store.InvalidateAll() // the upstream is being replaced, and its domains are no longer known
 		return
 	}
 	u := m.Model
@@ -137,7 +137,7 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 	u.Server = c.claims[m.key].name()
 	c.mu.RUnlock()
 	for _, d := range p.Models.Resolve(u, "", valuemodel.Hints{}).Domains {
-		c.store.Bump(call.Place{Domain: d.Name})
+		c.store.Invalidate(call.Place{Domain: d.Name})
 	}
 }
 

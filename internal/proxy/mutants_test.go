@@ -16,17 +16,17 @@ var mutants = []mutant.Mutant{
 	// is not served; nor would that be without the bump at the end. Without both, a write
 	// does not show before its end.
 	{Name: "bump at arrival", Cuts: []mutant.Cut{
-		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.Arrive"}, Becomes: mutant.Nothing},
-		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.since"}, Becomes: mutant.False},
+		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.RegisterWrite"}, Becomes: mutant.Nothing},
+		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.unchangedSince"}, Becomes: mutant.False},
 	}},
 	{Name: "bump at the end", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"PendingWrite.End"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "pending mark", Cuts: []mutant.Cut{
-		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.since"}, Becomes: mutant.False},
+		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.unchangedSince"}, Becomes: mutant.False},
 	}},
 	{Name: "pending until its outcome", Cuts: []mutant.Cut{
-		{In: "proxy", Call: "dedup.Store.Arrive", Becomes: "func() *dedup.PendingWrite { w := $&; w.End(); return w }()"},
+		{In: "proxy", Call: "dedup.Store.RegisterWrite", Becomes: "func() *dedup.PendingWrite { w := $&; w.End(); return w }()"},
 	}},
 	{Name: "check when served", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.current", With: "entry.epoch", Under: []string{"Store.Do"}, Becomes: mutant.True},

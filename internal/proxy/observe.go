@@ -116,7 +116,7 @@ func (o *observation) watched() *speculate.Call {
 // that it looks at, and of any that a prefetch was compared with or that waited for one
 // in vain.
 func (o *observation) wantsResult() bool {
-	return !o.notified && (o.watched() != nil || o.answer.from.Trial != dedup.NotTried || o.answer.joinWait > 0)
+	return !o.notified && (o.watched() != nil || o.answer.from.Comparison != dedup.NotCompared || o.answer.joinWait > 0)
 }
 
 // needsCacheable reports whether the store or an observer asks if another call may get
@@ -248,7 +248,7 @@ func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- specu
 	r.notified = true
 	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
 		At: now, Complete: r.watched() != nil && o.cacheable, Body: o.answer.Result, Took: r.timing.Took(), Alone: r.timing.Alone(),
-		Trial: r.answer.from.Trial, JoinWait: r.answer.joinWait,
+		Trial: r.answer.from.Comparison, JoinWait: r.answer.joinWait,
 	}, reply)
 }
 

@@ -134,15 +134,15 @@ func (o *prefetchable) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 	if v.Reason != "" {
 		return v
 	}
-	switch refused := srv.store.Refuses(class.query); {
+	switch refused := srv.store.PrefetchRefusal(class.query); {
 	case refused == "stored" || refused == "delivered":
 		v.Reason = enrich.Stored
 	case refused != "":
 		v.Reason = enrich.Reason(refused) // in_flight is the same in both
 	case srv.limits.MayPrefetch(class.host) != nil:
 		v.Reason = enrich.RateLimited
-	case class.query.Use.File != "":
-		if info, err := os.Stat(class.query.Use.File); err == nil {
+	case class.query.Reuse.File != "":
+		if info, err := os.Stat(class.query.Reuse.File); err == nil {
 			v.FileBytes = int(info.Size())
 		}
 	}
@@ -175,7 +175,7 @@ func (o *prefetchable) refusal(p *policy, c *predict.Candidate, class *callClass
 // are noticed, or at a service elsewhere, where max_age bounds how old an answer may be: on
 // this machine any program may change a file at any time.
 func (p *policy) steady(l *leased, m *valuemodel.Model, class *callClass) bool {
-	return l.member.Exclusive || class.query.Use.File != "" || class.query.Use.Pure || m.Remote ||
+	return l.member.Exclusive || class.query.Reuse.File != "" || class.query.Reuse.Pure || m.Remote ||
 		p.LocalExclusive != nil && slices.ContainsFunc(m.Domains, func(d valuemodel.Domain) bool { return d.Name == local }) && p.LocalExclusive()
 }
 
@@ -201,7 +201,7 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 	if p.Enrichment.Mode != "on" || o.refusal(p, f.Candidate, &c.class) != "" {
 		return nil, "not_speculatable"
 	}
-	c.class.query.Use.JoinTimeout = f.JoinTimeout
+	c.class.query.Reuse.JoinTimeout = f.JoinTimeout
 	open := &openPrefetch{observed: seen, event: record.Event{
 		Kind: record.Prefetch, At: now, Session: seen.number.Session, Seq: seen.number.Seq,
 		Upstream: o.lease.Name(), Tool: clipName(f.Key.Tool), Class: string(c.class.kind), Host: c.class.host, After: f.After,
@@ -211,7 +211,7 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 	open.fetched, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.running.Go(func() {
 			end := o.send(ctx, c, flight, f)
-			flight.Worth(c.observed.timing.Alone())
+			flight.SetUnloadedLatency(c.observed.timing.Alone())
 			flight.Settle(end.answer.Result, end.answer.Stateless, end.cacheable)
 			srv.recorder.prefetchEnded(open, end)
 			srv.prefetch.Recovering(func() { f.Landed(o.landing(end, flight)) })

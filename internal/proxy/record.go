@@ -87,7 +87,7 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, gone bo
 		ended := e // else every event would be on the heap
 		s.span.end(&ended)
 	}
-	if first := answer.from.First; first != nil {
+	if first := answer.from.FirstUseOf; first != nil {
 		first.Report(s.number) // the line of the prefetch, and its span, come after those of its call
 	}
 }
@@ -99,9 +99,9 @@ func (a *answerFacts) describe(e *record.Event, number call.Number) {
 	e.Prefetched, e.BackedOff, e.AgeMS = from.Prefetched, from.BackedOff, ms(from.Age)
 	e.HiddenMS = max(0, ms(from.Took)-e.LatencyMS)
 	e.Reference, e.NotResent = a.spared > 0, int64(a.spared)
-	if from.First != nil {
-		e.UseOf = from.First.Number().Seq
-		e.UseOfSession = otherSession(from.First.Number(), number)
+	if from.FirstUseOf != nil {
+		e.UseOf = from.FirstUseOf.Number().Seq
+		e.UseOfSession = otherSession(from.FirstUseOf.Number(), number)
 	}
 }
 

@@ -39,7 +39,7 @@ func (s *Server) ServeConnected(ctx context.Context, in io.Reader, out io.Writer
 // prompted notes what the client's user asks for. They may have changed anything elsewhere
 // since what was fetched early, and it says what the model will be after.
 func (s *session) prompted(words string) {
-	s.srv.store.Outdate(func(scope string) bool {
+	s.srv.store.ExpirePrefetches(func(scope string) bool {
 		return scope == s.identity.scope || strings.HasPrefix(scope, everyone)
 	})
 	s.srv.prefetch.Prompted(&s.srv.policy.Load().Enrichment, &s.observed.Client, words)

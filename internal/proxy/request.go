@@ -220,7 +220,7 @@ func (s *session) handleNotification(m *front.Message) {
 			c.register()
 			l.Notify(m.Method, m.Params)
 			write := c.pending.Swap(nil)
-			write.AnnounceSoon()
+			write.AnnounceAsync()
 			write.Doubt() // nothing says when it has been acted upon
 		}
 	}

@@ -109,7 +109,7 @@ func (s *armSession) write(e call.Effect) (settle func()) {
 		return func() {}
 	}
 	s.ledger.arrive(e)
-	pending := s.arm.store.Arrive(e)
+	pending := s.arm.store.RegisterWrite(e)
 	s.slots.Void(func(k call.Key) bool { return touches(e, s.t.class(exact{k.Tool, k.Arguments}).query.Places) })
 	return func() {
 		s.ledger.end(e, s.clock.tick)
@@ -134,7 +134,7 @@ func (s *armSession) ask(m *made, q dedup.Query, c *Counts, sound uint64, answer
 		waits = false
 		switch {
 		case o.Err != nil: // the session has ended
-		case o.Alone: // what it has joined came to nothing
+		case o.Refetch: // what it has joined came to nothing
 			s.fetch(m, c, answered)
 		default:
 			if o.How != dedup.Fetched {
@@ -184,7 +184,7 @@ func (s *armSession) end() {
 	s.slots.Review(s.at())
 	s.slots.End()
 	s.leave()
-	s.arm.store.Drop(s.scope)
+	s.arm.store.DropScope(s.scope)
 	for _, g := range slices.Clone(s.prefetches) {
 		s.giveUp(g)
 	}

@@ -49,13 +49,13 @@ func (o *Options) classify(c exact) callClass {
 	}
 	out.query = dedup.Query{
 		Key: call.Key{Upstream: upstreamID, Tool: c.tool, Arguments: c.arguments}, Places: m.Reads(args),
-		Use: dedup.Use{
+		Reuse: dedup.Reuse{
 			Pure: class == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: o.maxAge(),
 			Volatile: m.Volatile != nil && *m.Volatile, Repeats: m.FailFastAfter, BackOff: m.BackOff,
 		},
 	}
 	if o.KeepTurns > 0 { // the store's clock then counts turns, in which no freshness is told
-		out.query.Use.Freshness = 0
+		out.query.Reuse.Freshness = 0
 	}
 	return out
 }

@@ -78,7 +78,7 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Verdict {
 		v.Reason = enrich.NotSpeculatable
 		return v
 	}
-	switch why := s.arm.store.Refuses(v.Query); {
+	switch why := s.arm.store.PrefetchRefusal(v.Query); {
 	case why == "stored" || why == "delivered", s.t.p.o.KeepTurns > 0 && s.t.asked[c]:
 		v.Reason = enrich.Stored
 	case why != "":

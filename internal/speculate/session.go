@@ -176,8 +176,8 @@ func (w *Worker) answered(a *answer) {
 }
 
 // compared takes note of how the answer to a call compares with what was prefetched.
-func (w *Worker) compared(c *Call, t dedup.Trial) {
-	if t == dedup.NotTried {
+func (w *Worker) compared(c *Call, t dedup.Comparison) {
+	if t == dedup.NotCompared {
 		return
 	}
 	o := w.upstreams.at(c.Upstream)

@@ -156,12 +156,12 @@ type Call struct {
 // Result is the end of a call.
 type Result struct {
 	At       time.Time
-	Complete bool          // another call could be given the same
-	Body     []byte        // lent
-	Took     time.Duration // from its sending to its answer; 0: it was not sent, or not answered
-	Alone    time.Duration // that it would have taken at least had its server had no other call; 0: not known
-	Trial    dedup.Trial   // how it compares with what had been prefetched
-	JoinWait time.Duration // for a prefetch that took too long
+	Complete bool             // another call could be given the same
+	Body     []byte           // lent
+	Took     time.Duration    // from its sending to its answer; 0: it was not sent, or not answered
+	Alone    time.Duration    // that it would have taken at least had its server had no other call; 0: not known
+	Trial    dedup.Comparison // how it compares with what had been prefetched
+	JoinWait time.Duration    // for a prefetch that took too long
 }
 
 // NewWorker makes a worker, whose goroutine begins with the first thing it is told.
@@ -233,7 +233,7 @@ func (w *Worker) Answered(c *Call, r Result, reply chan<- Announcement) bool {
 		a.text = bytes.Clone(r.Body[:n])
 	}
 	return w.queue.add(task{
-		bytes: len(a.text), urgent: reply != nil, kept: r.Trial != dedup.NotTried || r.JoinWait > 0,
+		bytes: len(a.text), urgent: reply != nil, kept: r.Trial != dedup.NotCompared || r.JoinWait > 0,
 		do: func() { w.answered(&a) },
 	})
 }

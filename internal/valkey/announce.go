@@ -27,44 +27,44 @@ type announcement struct {
 	s      *Store
 	places []call.Place
 	write  string      // its name among the members of a place
-	lost   func(error) // gives its request up
+	giveUp func(error) // gives its request up
 	expiry *time.Timer // calls it in time
 
-	mu    sync.Mutex
-	asked age.Moment // when it was last renewed, no later than the server did
-	over  bool       // it has ended, or was lost
+	mu        sync.Mutex
+	renewedAt age.Moment // when it was last renewed, no later than the server did
+	ended     bool       // it has ended, or was lost
 }
 
 // margin is the part of Lease that is left when a request is given up: 1/margin.
 const margin = 5
 
 // holds is for how long a request goes on after its write was last renewed.
-func (s *Store) holds() time.Duration { return s.options.Lease - s.options.Lease/margin }
+func (s *Store) holdTime() time.Duration { return s.options.Lease - s.options.Lease/margin }
 
 // Announce tells the other replicas of a write. While the server cannot be reached it tries
 // again, for Lease at most.
-func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(error)) (told dedup.Announced, err error) {
+func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(error)) (told dedup.Announcement, err error) {
 	a := &announcement{
-		s: s, places: places, lost: lost, write: s.id + "/" + strconv.FormatUint(s.writes.Add(1), 36),
+		s: s, places: places, giveUp: lost, write: s.id + "/" + strconv.FormatUint(s.writes.Add(1), 36),
 	}
 	for began := time.Now(); ; {
 		asked := time.Now()
-		a.asked = age.Now()
+		a.renewedAt = age.Now()
 		var history string
 		if history, err = s.announce(ctx, a); err == nil && !s.mayBegin(history, asked) {
 			err = errEarly
 		}
 		if err == nil {
-			a.expiry = time.AfterFunc(time.Until(asked.Add(s.holds())), func() { s.lose(a) })
+			a.expiry = time.AfterFunc(time.Until(asked.Add(s.holdTime())), func() { s.giveUp(a) })
 			s.mu.Lock()
-			s.open[a] = struct{}{}
+			s.openWrites[a] = struct{}{}
 			s.mu.Unlock()
 			return a, nil
 		}
 		if time.Since(began) > s.options.Lease {
 			return nil, fmt.Errorf("not sent, for the other replicas cannot be told of the change: %w", err)
 		}
-		pause := retry
+		pause := retryDelay
 		if errors.Is(err, errHistory) && s.confirmation.servers == 0 {
 			pause = 0
 		}
@@ -89,7 +89,7 @@ return 1`
 // announce has the write stand in the server, in the history that is current and that it
 // returns.
 func (s *Store) announce(ctx context.Context, a *announcement) (history string, err error) {
-	got, err := s.exchange(ctx, s.script(announceScript, a, rand.Text(), a.write, s.stands()))
+	got, err := s.roundTrip(ctx, s.script(announceScript, a, rand.Text(), a.write, s.markTTL()))
 	if err != nil && !errors.Is(err, errYoung) {
 		return "", err
 	}
@@ -97,7 +97,7 @@ func (s *Store) announce(ctx context.Context, a *announcement) (history string, 
 }
 
 // stands is for how long, in ms, a write stands in the server.
-func (s *Store) stands() string {
+func (s *Store) markTTL() string {
 	return strconv.FormatInt((s.options.Lease + s.options.WriteSettle).Milliseconds(), 10)
 }
 
@@ -133,8 +133,8 @@ func (s *Store) renewAll(ctx context.Context) {
 		case <-tick.C:
 		}
 		s.mu.Lock()
-		open := make([]*announcement, 0, len(s.open))
-		for a := range s.open {
+		open := make([]*announcement, 0, len(s.openWrites))
+		for a := range s.openWrites {
 			open = append(open, a)
 		}
 		s.mu.Unlock()
@@ -149,10 +149,10 @@ func (s *Store) renewAll(ctx context.Context) {
 func (s *Store) renew(ctx context.Context, open []*announcement) {
 	commands := make([]command, len(open))
 	for i, a := range open {
-		commands[i] = s.script(renewScript, a, a.write, s.stands())
+		commands[i] = s.script(renewScript, a, a.write, s.markTTL())
 	}
 	asked := age.Now()
-	got, err := s.exchange(ctx, commands...)
+	got, err := s.roundTrip(ctx, commands...)
 	if err != nil && !errors.Is(err, errHistory) {
 		return
 	}
@@ -178,9 +178,9 @@ func (s *Store) renew(ctx context.Context, open []*announcement) {
 func (a *announcement) renewed(asked age.Moment) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.over && asked.Since(a.asked) < a.s.holds() {
-		a.asked = asked
-		a.expiry.Reset(a.s.holds() - age.Now().Since(asked))
+	if !a.ended && asked.Since(a.renewedAt) < a.s.holdTime() {
+		a.renewedAt = asked
+		a.expiry.Reset(a.s.holdTime() - age.Now().Since(asked))
 	}
 }
 
@@ -189,7 +189,7 @@ func (a *announcement) renewed(asked age.Moment) {
 func (a *announcement) Fence() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over || age.Now().Since(a.asked) >= a.s.holds() {
+	if a.ended || age.Now().Since(a.renewedAt) >= a.s.holdTime() {
 		return errLate
 	}
 	return nil
@@ -199,13 +199,13 @@ func (a *announcement) Fence() error {
 var errLate = errors.New("not sent, for the other replicas have not been told of the change again for too long")
 
 // finish reports whether the write had not ended before.
-func (a *announcement) finish() bool {
+func (a *announcement) markEnded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.over {
+	if a.ended {
 		return false
 	}
-	a.over = true
+	a.ended = true
 	a.expiry.Stop()
 	return true
 }
@@ -214,11 +214,11 @@ func (a *announcement) finish() bool {
 var errLost = errors.New("given up, whether it was run or not: the store of the replicas could not be reached for too long, and the other replicas might not know of the change any more")
 
 // lose gives up the request of a write that could not be renewed.
-func (s *Store) lose(a *announcement) {
+func (s *Store) giveUp(a *announcement) {
 	s.mu.Lock()
-	delete(s.open, a)
+	delete(s.openWrites, a)
 	s.mu.Unlock()
-	a.lost(errLost)
+	a.giveUp(errLost)
 }
 
 // endScript takes a write away. Where it did not stand any more, something may have been
@@ -233,24 +233,24 @@ return 1`
 // time is over.
 func (a *announcement) End() {
 	s := a.s
-	if !a.finish() {
+	if !a.markEnded() {
 		return
 	}
 	s.mu.Lock()
-	delete(s.open, a)
+	delete(s.openWrites, a)
 	s.mu.Unlock()
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), s.options.Lease)
 		defer cancel()
 		for {
-			_, err := s.exchange(ctx, s.script(endScript, a, a.write, rand.Text()))
+			_, err := s.roundTrip(ctx, s.script(endScript, a, a.write, rand.Text()))
 			if err == nil || errors.Is(err, errYoung) {
 				return
 			}
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(retry):
+			case <-time.After(retryDelay):
 			}
 		}
 	}()

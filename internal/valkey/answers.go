@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	notices    = prefix + "notices" // the channel on which the end of a fetch is told
-	fetching   = 10 * time.Second   // for how long a replica is taken to be fetching
-	longest    = 30 * time.Second   // for how long another one waits for that
-	ask        = 500 * time.Millisecond
-	mostBody   = 1 << 20   // bytes: a longer answer is not shared
-	mostLasts  = time.Hour // an answer is shared no longer
-	headLength = 1 + 1 + 8 + 8 + 4 + sha256.Size
+	fetchEndChannel = prefix + "notices" // the channel on which the end of a fetch is told
+	fetchLease      = 10 * time.Second   // for how long a replica is taken to be fetching
+	maxLeadWait     = 30 * time.Second   // for how long another one waits for that
+	pollInterval    = 500 * time.Millisecond
+	maxBody         = 1 << 20   // bytes: a longer answer is not shared
+	maxSharedAge    = time.Hour // an answer is shared no longer
+	headLength      = 1 + 1 + 8 + 8 + 4 + sha256.Size
 )
 
 // leadScript returns an answer that was kept under these tokens and how long it stands yet,
@@ -34,14 +34,14 @@ return {0}`
 
 // Lead returns an answer that a replica has kept under key and these tokens, or makes this
 // replica the one that fetches it.
-func (s *Store) Lead(ctx context.Context, key string, tokens []string, waits func()) (*dedup.Kept, func(*dedup.Kept)) {
-	sum := digest(tokens)
-	name := hex.EncodeToString(sumOf(key))
+func (s *Store) Lead(ctx context.Context, key string, tokens []string, waits func()) (*dedup.SharedAnswer, func(*dedup.SharedAnswer)) {
+	sum := tokensDigest(tokens)
+	name := hex.EncodeToString(sha256Sum(key))
 	var done <-chan struct{} // nil: it is not waited for
-	for began := time.Now(); time.Since(began) < longest; {
-		got, err := s.exchange(ctx, func(c rueidis.Client, history string) rueidis.Completed {
+	for began := time.Now(); time.Since(began) < maxLeadWait; {
+		got, err := s.roundTrip(ctx, func(c rueidis.Client, history string) rueidis.Completed {
 			return c.B().Eval().Script(leadScript).Numkeys(2).Key(history+"a:"+name, history+"f:"+name).
-				Arg(string(sum), s.id, strconv.FormatInt(fetching.Milliseconds(), 10)).Build()
+				Arg(string(sum), s.id, strconv.FormatInt(fetchLease.Milliseconds(), 10)).Build()
 		})
 		if err != nil {
 			return nil, nil
@@ -60,7 +60,7 @@ func (s *Store) Lead(ctx context.Context, key string, tokens []string, waits fun
 			return found, nil
 		}
 		if leads, err := parts[0].AsInt64(); err != nil || leads == 1 {
-			return nil, func(k *dedup.Kept) { go s.keep(name, sum, k) }
+			return nil, func(k *dedup.SharedAnswer) { go s.publishAnswer(name, sum, k) }
 		}
 		if done == nil {
 			done = s.await(name) // and asked once more: it may have ended just now
@@ -72,7 +72,7 @@ func (s *Store) Lead(ctx context.Context, key string, tokens []string, waits fun
 			return nil, nil
 		case <-done:
 			done = s.await(name)
-		case <-time.After(ask): // what should tell may have died
+		case <-time.After(pollInterval): // what should tell may have died
 		}
 	}
 	return nil, nil
@@ -82,32 +82,32 @@ func (s *Store) Lead(ctx context.Context, key string, tokens []string, waits fun
 func (s *Store) await(name string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.notice[name]
+	c := s.fetchEnded[name]
 	if c == nil {
 		c = make(chan struct{})
-		s.notice[name] = c
+		s.fetchEnded[name] = c
 	}
 	return c
 }
 
 // hear takes what is told of fetches that have ended, and of hosts, until ctx ends.
-func (s *Store) hear(ctx context.Context, c rueidis.Client) {
+func (s *Store) subscribe(ctx context.Context, c rueidis.Client) {
 	for ctx.Err() == nil {
-		_ = c.Receive(ctx, c.B().Subscribe().Channel(notices, refusals).Build(), func(m rueidis.PubSubMessage) {
-			if m.Channel == refusals {
-				s.heardRefused(m.Message)
+		_ = c.Receive(ctx, c.B().Subscribe().Channel(fetchEndChannel, refusedChannel).Build(), func(m rueidis.PubSubMessage) {
+			if m.Channel == refusedChannel {
+				s.receiveRefused(m.Message)
 				return
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if waiting := s.notice[m.Message]; waiting != nil {
+			if waiting := s.fetchEnded[m.Message]; waiting != nil {
 				close(waiting)
-				delete(s.notice, m.Message)
+				delete(s.fetchEnded, m.Message)
 			}
 		})
 		select {
 		case <-ctx.Done():
-		case <-time.After(retry):
+		case <-time.After(retryDelay):
 		}
 	}
 }
@@ -120,22 +120,22 @@ redis.call('PUBLISH', ARGV[4], ARGV[5])
 return 1`
 
 // keep has the replicas know what was fetched; nil: nothing that they may have.
-func (s *Store) keep(name string, sum []byte, k *dedup.Kept) {
+func (s *Store) publishAnswer(name string, sum []byte, k *dedup.SharedAnswer) {
 	value, stands := "", time.Duration(0)
-	if k != nil && len(k.Body) <= mostBody {
-		if stands = min(k.Lasts, mostLasts) - k.Age; stands >= time.Millisecond {
+	if k != nil && len(k.Body) <= maxBody {
+		if stands = min(k.MaxAge, maxSharedAge) - k.Age; stands >= time.Millisecond {
 			value = encode(k, sum, stands)
 		}
 	}
-	_, _ = s.exchange(context.Background(), func(c rueidis.Client, history string) rueidis.Completed {
+	_, _ = s.roundTrip(context.Background(), func(c rueidis.Client, history string) rueidis.Completed {
 		return c.B().Eval().Script(keepScript).Numkeys(2).Key(history+"a:"+name, history+"f:"+name).
-			Arg(s.id, value, strconv.FormatInt(stands.Milliseconds(), 10), notices, name).Build()
+			Arg(s.id, value, strconv.FormatInt(stands.Milliseconds(), 10), fetchEndChannel, name).Build()
 	})
 }
 
 // encode writes an answer: a version, whether it is stateless, its age and how long it stands
 // (ms), the sum of its body, the digest of its tokens, and the body.
-func encode(k *dedup.Kept, sum []byte, stands time.Duration) string {
+func encode(k *dedup.SharedAnswer, sum []byte, stands time.Duration) string {
 	b := make([]byte, 0, headLength+len(k.Body))
 	b = append(b, 1, 0)
 	if k.Stateless {
@@ -149,7 +149,7 @@ func encode(k *dedup.Kept, sum []byte, stands time.Duration) string {
 }
 
 // decode reads an answer that stands for left ms yet; nil if it is none.
-func decode(text string, left int64) *dedup.Kept {
+func decode(text string, left int64) *dedup.SharedAnswer {
 	if len(text) < headLength || text[0] != 1 || left < 0 {
 		return nil
 	}
@@ -160,11 +160,11 @@ func decode(text string, left int64) *dedup.Kept {
 		return nil
 	}
 	age := int64(binary.BigEndian.Uint64(b[2:])) + stood + 2 // two roundings
-	return &dedup.Kept{Body: body, Stateless: b[1] == 1, Age: time.Duration(age) * time.Millisecond}
+	return &dedup.SharedAnswer{Body: body, Stateless: b[1] == 1, Age: time.Duration(age) * time.Millisecond}
 }
 
 // digest is what stands for a list of tokens.
-func digest(tokens []string) []byte {
+func tokensDigest(tokens []string) []byte {
 	h := sha256.New()
 	for _, t := range tokens {
 		h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(t))))
@@ -173,7 +173,7 @@ func digest(tokens []string) []byte {
 	return h.Sum(nil)
 }
 
-func sumOf(text string) []byte {
+func sha256Sum(text string) []byte {
 	sum := sha256.Sum256([]byte(text))
 	return sum[:]
 }

@@ -88,7 +88,7 @@ func TestBadServer(t *testing.T) {
 				}
 			}()
 			waitUntil(t, "the log says "+tt.says, func() bool { return strings.Contains(log.String(), tt.says) })
-			if _, err := s.Look(t.Context(), []call.Place{{Domain: "host"}}); err == nil {
+			if _, err := s.Lookup(t.Context(), []call.Place{{Domain: "host"}}); err == nil {
 				t.Error("it is looked at")
 			}
 			if _, err := s.Announce(t.Context(), []call.Place{{Domain: "host"}}, func(error) {}); err == nil {
@@ -160,13 +160,13 @@ func TestBadValues(t *testing.T) {
 	places := []call.Place{{Domain: "host"}}
 	var tokens []string
 	waitUntil(t, "a token", func() bool {
-		tokens, err = s.Look(t.Context(), places)
+		tokens, err = s.Lookup(t.Context(), places)
 		return err == nil && tokens[0] != ""
 	})
 	body := []byte(strings.Repeat("body ", 100))
 	_, keep := s.Lead(t.Context(), "key", tokens, func() {})
-	keep(&dedup.Kept{Body: body, Lasts: dayLong})
-	kept := func() *dedup.Kept {
+	keep(&dedup.SharedAnswer{Body: body, MaxAge: dayLong})
+	kept := func() *dedup.SharedAnswer {
 		found, keep := s.Lead(t.Context(), "key", tokens, func() {})
 		if keep != nil {
 			keep(nil)
@@ -188,11 +188,11 @@ func TestBadValues(t *testing.T) {
 		t.Error("an answer that was cut short is found")
 	}
 	at.command(t, "EVAL", "for _, k in ipairs(redis.call('KEYS', '*:p:*')) do redis.call('DEL', k) redis.call('SET', k, 'other') end return 1", "0")
-	if tokens, err := s.Look(t.Context(), places); err == nil {
+	if tokens, err := s.Lookup(t.Context(), places); err == nil {
 		t.Errorf("a place that another program has overwritten: got tokens %q", tokens)
 	}
 	at.command(t, "FLUSHALL")
-	if tokens, err := s.Look(context.Background(), places); err == nil {
+	if tokens, err := s.Lookup(context.Background(), places); err == nil {
 		t.Errorf("a server that was emptied: got tokens %q", tokens)
 	}
 }

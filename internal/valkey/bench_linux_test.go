@@ -55,7 +55,7 @@ func caller(s *dedup.Store) func(arguments string) (how dedup.Disposition) {
 	return func(arguments string) dedup.Disposition {
 		q := dedup.Query{
 			Key:    call.Key{Upstream: 1, Scope: "*", Tool: "read", Arguments: arguments},
-			Places: []call.Place{{Domain: "host"}}, Use: dedup.Use{Freshness: time.Hour}, Shared: "read" + arguments,
+			Places: []call.Place{{Domain: "host"}}, Reuse: dedup.Reuse{Freshness: time.Hour}, SharedKey: "read" + arguments,
 		}
 		done := make(chan dedup.Outcome, 1)
 		s.Do(context.Background(), q, &dedup.Waiter{Sent: func() {}, Done: func(o dedup.Outcome) { done <- o }}, func(_ context.Context, f *dedup.Flight) {
@@ -151,7 +151,7 @@ func BenchmarkPace(b *testing.B) {
 	defer s.Close()
 	h := limit.New(map[string]limit.Rule{"*": {Rate: 1e9}})
 	h.ShareBy(s.Take)
-	s.Count(h.Share)
+	s.WatchCount(h.Share)
 	call := func() {
 		slot, err := h.Enter(b.Context(), "host")
 		if err != nil {

@@ -27,11 +27,11 @@ type confirmation struct {
 // valid is for how long a confirmation holds: what was asked of the primary later than that
 // after it is not relied on. It is less than the part of Lease that is left when a request is
 // given up.
-func (s *Store) valid() time.Duration { return s.options.Lease / 8 }
+func (s *Store) confirmationTTL() time.Duration { return s.options.Lease / 8 }
 
 // hold is for how long no write begins in a new history: all lookups that an earlier one
 // answered began before. Twice as long as a confirmation holds, as two clocks are compared.
-func (s *Store) hold() time.Duration { return 2 * s.valid() }
+func (s *Store) writeDelay() time.Duration { return 2 * s.confirmationTTL() }
 
 // confirmed reports whether a history had been confirmed when something was asked in it.
 func (s *Store) confirmed(history string, asked time.Time) bool {
@@ -41,7 +41,7 @@ func (s *Store) confirmed(history string, asked time.Time) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.history == history && asked.Sub(c.last) <= s.valid()
+	return c.history == history && asked.Sub(c.last) <= s.confirmationTTL()
 }
 
 // mayBegin reports whether a write may begin that was announced in a history.
@@ -52,15 +52,15 @@ func (s *Store) mayBegin(history string, asked time.Time) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.history == history && asked.Sub(c.first) >= s.hold()
+	return c.history == history && asked.Sub(c.first) >= s.writeDelay()
 }
 
 // needed is how many standbys make a majority with the primary.
-func (c *confirmation) needed() int64 { return int64(c.servers / 2) }
+func (c *confirmation) standbysNeeded() int64 { return int64(c.servers / 2) }
 
 // keepConfirming has the primary confirmed again and again, until ctx ends.
 func (s *Store) keepConfirming(ctx context.Context) {
-	tick := time.NewTicker(s.valid() / 4)
+	tick := time.NewTicker(s.confirmationTTL() / 4)
 	defer tick.Stop()
 	said := ""
 	for {
@@ -69,7 +69,7 @@ func (s *Store) keepConfirming(ctx context.Context) {
 			switch history, err := s.confirm(ctx, *conn); {
 			case err == nil:
 				said = ""
-				s.confirmation.note(history, began)
+				s.confirmation.record(history, began)
 			case ctx.Err() == nil && err.Error() != said:
 				said = err.Error()
 				s.options.Log.Warn("the primary of the replicas' store is not confirmed by a majority of its servers: nothing is served from it, and no write is sent", "at", s.address(), "err", err)
@@ -84,7 +84,7 @@ func (s *Store) keepConfirming(ctx context.Context) {
 }
 
 // note notes a confirmation that began at a time.
-func (c *confirmation) note(history string, began time.Time) {
+func (c *confirmation) record(history string, began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.history != history {
@@ -97,7 +97,7 @@ func (c *confirmation) note(history string, began time.Time) {
 // the primary. It returns the history in which they did: none of them came to this primary
 // after that history had begun, so they have followed no other since.
 func (s *Store) confirm(ctx context.Context, conn rueidis.Client) (history string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.valid())
+	ctx, cancel := context.WithTimeout(ctx, s.confirmationTTL())
 	defer cancel()
 	c, release := conn.Dedicate() // waiting keeps others from using a connection
 	defer release()
@@ -106,7 +106,7 @@ func (s *Store) confirm(ctx context.Context, conn rueidis.Client) (history strin
 	}
 	all := append(about(),
 		c.B().Set().Key(prefix+"confirm:"+s.id).Value(rand.Text()).PxMilliseconds(s.options.Lease.Milliseconds()).Build(),
-		c.B().Wait().Numreplicas(s.confirmation.needed()).Timeout(max(1, s.valid().Milliseconds()/2)).Build())
+		c.B().Wait().Numreplicas(s.confirmation.standbysNeeded()).Timeout(max(1, s.confirmationTTL().Milliseconds()/2)).Build())
 	results := c.DoMulti(ctx, append(all, about()...)...)
 	for _, r := range results {
 		if err := r.Error(); err != nil {
@@ -125,8 +125,8 @@ func (s *Store) confirm(ctx context.Context, conn rueidis.Client) (history strin
 	switch {
 	case err != nil:
 		return "", err
-	case have < s.confirmation.needed():
-		return "", fmt.Errorf("%d standbys have what was written last, and %d are needed", have, s.confirmation.needed())
+	case have < s.confirmation.standbysNeeded():
+		return "", fmt.Errorf("%d standbys have what was written last, and %d are needed", have, s.confirmation.standbysNeeded())
 	case before != after:
 		return "", errHistory
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // mostFigures is how long (bytes) a text may be that a replica publishes.
-const mostFigures = 4 << 20
+const maxFigures = 4 << 20
 
 // Publish has the other replicas know what figures returns, anew four times within Lease. What
 // is longer than 4 MiB stays unknown.
@@ -17,8 +17,8 @@ func (s *Store) Publish(figures func() []byte) {
 		tick := time.NewTicker(s.options.Lease / 4)
 		defer tick.Stop()
 		for {
-			if text := figures(); len(text) > 0 && len(text) <= mostFigures {
-				_, _ = s.exchange(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
+			if text := figures(); len(text) > 0 && len(text) <= maxFigures {
+				_, _ = s.roundTrip(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
 					return c.B().Set().Key(prefix + "figures:" + s.id).Value(rueidis.BinaryString(text)).PxMilliseconds(s.options.Lease.Milliseconds()).Build()
 				})
 			}
@@ -43,8 +43,8 @@ return all`
 // Published is what the other replicas have published, of those that [Store.Count] has counted.
 // While the server cannot be reached there is none.
 func (s *Store) Published(ctx context.Context) []string {
-	got, _ := s.exchange(ctx, func(c rueidis.Client, _ string) rueidis.Completed {
-		return c.B().Eval().Script(publishedScript).Numkeys(1).Key(replicas).Arg(s.id, prefix+"figures:").Build()
+	got, _ := s.roundTrip(ctx, func(c rueidis.Client, _ string) rueidis.Completed {
+		return c.B().Eval().Script(publishedScript).Numkeys(1).Key(replicasKey).Arg(s.id, prefix+"figures:").Build()
 	})
 	if got.results == nil { // a new history may be relied on for this
 		return nil

@@ -89,16 +89,16 @@ func (a *arena) read(r *replica, reg *register, nth int) {
 	held := reg.version.Load()
 	q := dedup.Query{
 		Key:    call.Key{Upstream: 1, Scope: "*", Tool: "read", Arguments: fmt.Sprint(nth)},
-		Places: []call.Place{reg.place}, Use: dedup.Use{Freshness: time.Minute},
+		Places: []call.Place{reg.place}, Reuse: dedup.Reuse{Freshness: time.Minute},
 	}
 	if nth%2 == 0 {
-		q.Shared = fmt.Sprint("read ", nth)
+		q.SharedKey = fmt.Sprint("read ", nth)
 	}
 	done := make(chan int64, 1)
 	fetched := make(chan []byte, 1)
 	w := &dedup.Waiter{Sent: func() {}, Done: func(o dedup.Outcome) {
 		switch {
-		case o.Err != nil || o.Alone:
+		case o.Err != nil || o.Refetch:
 			done <- -1
 		case o.How == dedup.Fetched:
 			a.counts[fetches].Add(1)
@@ -132,7 +132,7 @@ func (a *arena) write(r *replica, reg *register) {
 	r.mu.RLock()
 	store := r.store
 	r.mu.RUnlock()
-	p := store.Arrive(call.Effect{Places: []call.Place{reg.place}, Remote: true})
+	p := store.RegisterWrite(call.Effect{Places: []call.Place{reg.place}, Remote: true})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	if err := p.Announce(ctx, cancel); err != nil {

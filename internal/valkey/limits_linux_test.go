@@ -35,7 +35,7 @@ func pacers(t *testing.T, n int, at *store, rule limit.Rule) []*pacer {
 		}
 		t.Cleanup(s.Close)
 		p.ShareBy(s.Take)
-		s.Count(func(n int, apart bool) {
+		s.WatchCount(func(n int, apart bool) {
 			p.Share(n, apart)
 			p.apart.Store(apart)
 			p.known.Store(int64(n))
@@ -155,7 +155,7 @@ func TestEmptyBucket(t *testing.T) {
 	t.Parallel()
 	at := startServer(t)
 	s := shared(t, "valkey://"+at.addr)
-	s.Count(func(int, bool) {})
+	s.WatchCount(func(int, bool) {})
 	gives := func(when string, least, most int) {
 		t.Helper()
 		got, err := limit.Granted{}, error(nil)

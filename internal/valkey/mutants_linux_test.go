@@ -15,7 +15,7 @@ var mutants = []mutant.Mutant{
 	}},
 	{Name: "tokens are read from the primary", Cuts: []mutant.Cut{ // a tracked copy of them will not do
 		{In: "valkey", Call: "clientOption", Under: []string{"New"}, Becomes: `func() (client rueidis.ClientOption, n int, err error) { client, n, err = $&; client.DisableCache = false; return }()`},
-		{In: "valkey", Call: "Store.exchange", Under: []string{"Store.Look"}, Except: []string{"Store.mend", "Store.forgetOlder"}, Becomes: `func() (out reply, err error) {
+		{In: "valkey", Call: "Store.roundTrip", Under: []string{"Store.Lookup"}, Except: []string{"Store.runOnPlace", "Store.deleteOldHistories"}, Becomes: `func() (out reply, err error) {
 			if s.conn.Load() == nil {
 				return out, errDown
 			}
@@ -31,7 +31,7 @@ var mutants = []mutant.Mutant{
 		}()`},
 	}},
 	{Name: "what is absent is not known", Cuts: []mutant.Cut{
-		{In: "valkey", Call: "Store.mend", Under: []string{"Store.Look"}, Becomes: `if len(members) == 0 { tokens[i] = "absent" } else { $& }`},
+		{In: "valkey", Call: "Store.runOnPlace", Under: []string{"Store.Lookup"}, Becomes: `if len(members) == 0 { tokens[i] = "absent" } else { $& }`},
 		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.applyLocked"}, Becomes: `if token != "absent" { $& }`},
 	}},
 	{Name: "another token is a change", Cuts: []mutant.Cut{
@@ -41,7 +41,7 @@ var mutants = []mutant.Mutant{
 		{In: "dedup", Set: "peerView.clear", Under: []string{"Store.applyLocked"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "the tokens of an answer", Cuts: []mutant.Cut{
-		{In: "valkey", Call: "digest", Under: []string{"Store.Lead"}, Becomes: "digest(nil)"},
+		{In: "valkey", Call: "tokensDigest", Under: []string{"Store.Lead"}, Becomes: "tokensDigest(nil)"},
 	}},
 	{Name: "the history", Test: "TestInvariant/set_back_by_a_restart", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "infoField", Under: []string{"Store.historyOf"}, Becomes: `func(_, name string) string { return map[bool]string{true: "master", false: "same"}[name == "role"] }($1, $2)`},
@@ -53,7 +53,7 @@ var mutants = []mutant.Mutant{
 		{In: "valkey", Call: "Store.confirmed", Becomes: mutant.True},
 	}},
 	{Name: "a majority has what was written", Test: "TestInvariant/standbys_take_over", Cuts: []mutant.Cut{
-		{In: "valkey", Call: "confirmation.needed", Becomes: "int64(0)"},
+		{In: "valkey", Call: "confirmation.standbysNeeded", Becomes: "int64(0)"},
 	}},
 	{Name: "no write begins while another primary may answer", Test: "TestInvariant/standbys_take_over", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "Store.mayBegin", Becomes: mutant.True},
@@ -62,20 +62,20 @@ var mutants = []mutant.Mutant{
 		{In: "valkey", Call: "infoField", Under: []string{"Store.historyOf"}, Becomes: `func(text, name string) string { return map[bool]string{true: "same", false: infoField(text, name)}[name[0] == 's'] }($1, $2)`},
 	}},
 	{Name: "a part is left to a replica that is lost", Test: "TestPaceOfAll", Says: "too many have begun", Cuts: []mutant.Cut{
-		{In: "valkey", Call: "Store.present", Under: []string{"Store.Take"}, Becomes: `"1e15"`},
+		{In: "valkey", Call: "Store.presenceTTL", Under: []string{"Store.Take"}, Becomes: `"1e15"`},
 	}},
 	{Name: "what replicas share is counted", Test: "TestQuotaOfAll", Says: "prefetches began", Cuts: []mutant.Cut{
 		{In: "limit", Call: "Hosts.asks", Under: []string{"host.takeSpare", "host.refusal"}, Becomes: mutant.False},
 	}},
 	{Name: "a write that comes too late is not sent", Test: "TestProcesses", Cuts: []mutant.Cut{
-		{In: "valkey", Read: "announcement.over", Under: []string{"announcement.Fence"}, Becomes: mutant.False},
-		{In: "valkey", Call: "Store.holds", Under: []string{"announcement.Fence"}, Becomes: "24 * time.Hour"},
+		{In: "valkey", Read: "announcement.ended", Under: []string{"announcement.Fence"}, Becomes: mutant.False},
+		{In: "valkey", Call: "Store.holdTime", Under: []string{"announcement.Fence"}, Becomes: "24 * time.Hour"},
 	}},
 	{Name: "the principal is in the key", Test: "TestProcesses", Says: "another principal", Cuts: []mutant.Cut{
-		{In: "proxy", Set: "dedup.Query.Shared", Becomes: `out.query.Shared = strings.Join([]string{scope, c.tool, key.Arguments}, "\x00")`},
+		{In: "proxy", Set: "dedup.Query.SharedKey", Becomes: `out.query.SharedKey = strings.Join([]string{scope, c.tool, key.Arguments}, "\x00")`},
 	}},
 	{Name: "a write is given up in time", Cuts: []mutant.Cut{
-		{In: "valkey", Call: "Store.lose", Becomes: mutant.Nothing},
+		{In: "valkey", Call: "Store.giveUp", Becomes: mutant.Nothing},
 	}},
 }
 

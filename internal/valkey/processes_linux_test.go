@@ -93,7 +93,7 @@ func serveReplica(which string) error {
 	}
 	o.Models = models
 	o.Common = proxy.NewCommon(o)
-	peers.Count(o.Common.Share)
+	peers.WatchCount(o.Common.Share)
 	s := proxy.New(o, nil)
 	listener, err := net.FileListener(os.NewFile(3, "listener"))
 	if err != nil {
@@ -109,13 +109,13 @@ type stopping struct {
 	asked chan os.Signal
 }
 
-func (s *stopping) Announce(ctx context.Context, places []call.Place, lost func(error)) (dedup.Announced, error) {
+func (s *stopping) Announce(ctx context.Context, places []call.Place, lost func(error)) (dedup.Announcement, error) {
 	told, err := s.Store.Announce(ctx, places, lost)
 	return stoppingWrite{told, s.asked}, err
 }
 
 type stoppingWrite struct {
-	dedup.Announced
+	dedup.Announcement
 	asked chan os.Signal
 }
 
@@ -127,7 +127,7 @@ func (w stoppingWrite) Fence() error {
 		runtime.UnlockOSThread()
 	default:
 	}
-	return w.Announced.Fence()
+	return w.Announcement.Fence()
 }
 
 // value is one of the service's.

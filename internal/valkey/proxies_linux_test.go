@@ -99,9 +99,9 @@ func newGateway(t *testing.T, v *service, store string) *gateway {
 	}
 	o.Common = proxy.NewCommon(o)
 	t.Cleanup(o.Common.Close)
-	o.Common.ShareWith(proxy.Replicas{Figures: peers.Published, Limits: peers.Take, TellRefused: peers.TellRefused})
-	peers.Count(o.Common.Share)
-	peers.Refused(o.Common.Refused)
+	o.Common.ShareWith(proxy.Replicas{Figures: peers.Published, Limits: peers.Take, TellRefused: peers.PublishRefused})
+	peers.WatchCount(o.Common.Share)
+	peers.OnRefused(o.Common.Refused)
 	s := proxy.New(o, nil)
 	peers.Publish(o.Common.Figures)
 	web := httptest.NewServer(s.Handler())
@@ -358,7 +358,7 @@ func TestCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Count(func(n int, _ bool) { counts[i].Store(int64(n)) })
+		s.WatchCount(func(n int, _ bool) { counts[i].Store(int64(n)) })
 		all = append(all, s)
 	}
 	waitUntil(t, "each knows of three", func() bool { return counts[0].Load() == 3 && counts[1].Load() == 3 && counts[2].Load() == 3 })

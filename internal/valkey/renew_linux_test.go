@@ -21,7 +21,7 @@ func TestRenewInAnotherHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	var write dedup.Announced
+	var write dedup.Announcement
 	waitUntil(t, "a write begins", func() bool {
 		write, err = s.Announce(t.Context(), []call.Place{{Domain: "host"}}, func(error) {})
 		return err == nil

@@ -44,7 +44,7 @@ func use(t *testing.T, s *valkey.Store) {
 	t.Helper()
 	places := []call.Place{{Domain: "host"}, {Slot: 7}}
 	relied(t, s)
-	var write dedup.Announced
+	var write dedup.Announcement
 	waitUntil(t, "a write begins", func() (begun bool) {
 		var err error
 		write, err = s.Announce(t.Context(), places, func(error) {})
@@ -54,7 +54,7 @@ func use(t *testing.T, s *valkey.Store) {
 	var tokens []string
 	waitUntil(t, "the write has ended", func() bool {
 		var err error
-		tokens, err = s.Look(t.Context(), places)
+		tokens, err = s.Lookup(t.Context(), places)
 		return err == nil && tokens[0] != "" && tokens[1] != ""
 	})
 	_, keep := s.Lead(t.Context(), "key", tokens, func() {})
@@ -66,7 +66,7 @@ func use(t *testing.T, s *valkey.Store) {
 		t.Errorf("what is kept together: %v", err)
 	}
 	counted := make(chan int, 10)
-	s.Count(func(n int, _ bool) { counted <- n })
+	s.WatchCount(func(n int, _ bool) { counted <- n })
 	if got := <-counted; got != 1 {
 		t.Errorf("counted %d replicas, want 1", got)
 	}
@@ -83,13 +83,13 @@ func TestDocumentedUser(t *testing.T) {
 	at := startServer(t, acl...)
 	a, b := shared(t, "valkey://"+name+":s3cret@"+at.addr), (*valkey.Store)(nil)
 	heard := make(chan string, 10)
-	a.Refused(func(host string, _ time.Duration) { heard <- host })
+	a.OnRefused(func(host string, _ time.Duration) { heard <- host })
 	use(t, a)
 	b = shared(t, "valkey://"+name+":s3cret@"+at.addr)
-	b.Count(func(int, bool) {})
+	b.WatchCount(func(int, bool) {})
 	waitUntil(t, "the figures of the other", func() bool { return len(b.Published(t.Context())) == 1 })
 	waitUntil(t, "what the other tells", func() bool {
-		b.TellRefused("host", time.Second)
+		b.PublishRefused("host", time.Second)
 		select {
 		case host := <-heard:
 			return host == "host"
@@ -207,6 +207,6 @@ func TestSentinelSecure(t *testing.T) {
 	}()
 	use(t, s)
 	g[0].kill()
-	waitUntil(t, "its loss is seen", func() bool { _, err := s.Look(t.Context(), []call.Place{{Domain: "host"}}); return err != nil })
+	waitUntil(t, "its loss is seen", func() bool { _, err := s.Lookup(t.Context(), []call.Place{{Domain: "host"}}); return err != nil })
 	relied(t, s)
 }

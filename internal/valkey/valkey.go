@@ -51,20 +51,20 @@ type Options struct {
 const DefaultLease = 10 * time.Second
 
 const (
-	prefix  = "mcpschedd:"
-	retry   = 250 * time.Millisecond
-	dialing = time.Second // how long connecting may take
+	prefix      = "mcpschedd:"
+	retryDelay  = 250 * time.Millisecond
+	dialTimeout = time.Second // how long connecting may take
 )
 
 // Store is the server as one replica knows it. It implements dedup.Peers. It has more than 25
 // methods because tokens, writes, answers and the confirmation stand and fall with one connection
 // and one history.
 type Store struct {
-	options Options
-	client  rueidis.ClientOption
-	id      string // of this replica: names its writes
-	writes  atomic.Uint64
-	asking  atomic.Int32 // exchanges under way
+	options  Options
+	client   rueidis.ClientOption
+	id       string // of this replica: names its writes
+	writes   atomic.Uint64
+	inFlight atomic.Int32 // exchanges under way
 
 	conn    atomic.Pointer[rueidis.Client] // nil: there is none yet
 	history atomic.Pointer[string]         // what keys begin with; "": not known
@@ -73,13 +73,13 @@ type Store struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	refused atomic.Pointer[func(host string, retryAfter time.Duration)] // is told of hosts that refused another replica; nil: nothing is
+	onRefused atomic.Pointer[func(host string, retryAfter time.Duration)] // is told of hosts that refused another replica; nil: nothing is
 
 	confirmation confirmation // where one server may take the place of another
 
-	mu     sync.Mutex
-	open   map[*announcement]struct{} // writes that have been announced and have not ended
-	notice map[string]chan struct{}   // key → closed when its fetch by another replica has ended
+	mu         sync.Mutex
+	openWrites map[*announcement]struct{} // writes that have been announced and have not ended
+	fetchEnded map[string]chan struct{}   // key → closed when its fetch by another replica has ended
 }
 
 // errDown says why nothing is asked of the server.
@@ -98,7 +98,7 @@ func New(o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{options: o, client: client, id: rand.Text(), open: make(map[*announcement]struct{}), notice: make(map[string]chan struct{})}
+	s := &Store{options: o, client: client, id: rand.Text(), openWrites: make(map[*announcement]struct{}), fetchEnded: make(map[string]chan struct{})}
 	s.confirmation.servers = servers
 	s.history.Store(new(string))
 	s.down.Store(true)
@@ -151,13 +151,13 @@ func clientOption(text string) (o rueidis.ClientOption, servers int, err error) 
 			o.TLSConfig.ServerName = "" // each server is to be the one that it is reached as, and not the first Sentinel
 		}
 		o.Sentinel.Username, o.Sentinel.Password = u.Query().Get("sentinel_username"), u.Query().Get("sentinel_password")
-		o.Sentinel.Dialer.Timeout, o.Sentinel.TLSConfig = dialing, o.TLSConfig
+		o.Sentinel.Dialer.Timeout, o.Sentinel.TLSConfig = dialTimeout, o.TLSConfig
 		o.Sentinel.TopologyRefreshInterval = time.Second // what Sentinel publishes may be missed
 	}
 	o.ForceSingleClient = o.Sentinel.MasterSet == "" // a Cluster is refused by what it says of itself
 	o.DisableCache, o.DisableRetry = true, true      // nothing is read but from the primary, now
 	o.PipelineMultiplex = -1                         // one connection for all that ask at once
-	o.Dialer.Timeout, o.ConnWriteTimeout = dialing, dialing
+	o.Dialer.Timeout, o.ConnWriteTimeout = dialTimeout, dialTimeout
 	o.ReadBufferEachConn, o.WriteBufferEachConn = 64<<10, 64<<10
 	o.ClientName = "mcpschedd"
 	return o, servers, nil
@@ -165,11 +165,11 @@ func clientOption(text string) (o rueidis.ClientOption, servers int, err error) 
 
 // stayConnected connects, and while the server does not answer tries again.
 func (s *Store) stayConnected(ctx context.Context) {
-	tick := time.NewTicker(retry)
+	tick := time.NewTicker(retryDelay)
 	defer tick.Stop()
 	for said := ""; ; { // what was wrong is said once
 		if s.down.Load() {
-			err := s.try(ctx)
+			err := s.connect(ctx)
 			switch {
 			case err == nil:
 				s.down.Store(false)
@@ -192,16 +192,16 @@ func (s *Store) stayConnected(ctx context.Context) {
 func (s *Store) address() string { return strings.Join(s.client.InitAddress, ", ") }
 
 // try connects, if there is no connection yet, and sees whether the server can be used.
-func (s *Store) try(ctx context.Context) error {
+func (s *Store) connect(ctx context.Context) error {
 	if s.conn.Load() == nil {
 		conn, err := rueidis.NewClient(s.client)
 		if err != nil {
 			return err
 		}
 		s.conn.Store(&conn)
-		s.running.Go(func() { s.hear(ctx, conn) })
+		s.running.Go(func() { s.subscribe(ctx, conn) })
 	}
-	_, err := s.exchange(ctx)
+	_, err := s.roundTrip(ctx)
 	if errors.Is(err, errHistory) || errors.Is(err, errUnconfirmed) { // it answers
 		return nil
 	}
@@ -210,7 +210,7 @@ func (s *Store) try(ctx context.Context) error {
 
 // suits checks that the server is one that what is said here holds for. Each primary is asked
 // when its history is first met.
-func (s *Store) suits(ctx context.Context, conn rueidis.Client) error {
+func (s *Store) checkServer(ctx context.Context, conn rueidis.Client) error {
 	text, err := conn.Do(ctx, conn.B().Info().Build()).ToString()
 	if err != nil {
 		return err
@@ -219,21 +219,21 @@ func (s *Store) suits(ctx context.Context, conn rueidis.Client) error {
 	major, _, _ := strings.Cut(version, ".")
 	n, _ := strconv.Atoi(major)
 	switch policy := infoField(text, "maxmemory_policy"); {
-	case n < oldest:
-		return fmt.Errorf("it is version %s: expected Valkey, or Redis %d or later", cmp.Or(version, "unknown"), oldest)
+	case n < minVersion:
+		return fmt.Errorf("it is version %s: expected Valkey, or Redis %d or later", cmp.Or(version, "unknown"), minVersion)
 	case infoField(text, "cluster_enabled") == "1":
 		return errors.New("it is a Cluster, whose slots move from server to server without notice: use a single primary")
 	case strings.HasPrefix(policy, "allkeys-"):
 		return fmt.Errorf("maxmemory-policy is %s, which may evict what says that an answer is out of date: set noeviction or volatile-lru", policy)
 	}
-	probe := conn.B().Eval().Script(probeScript).Numkeys(1).Key(prefix + "probe:" + s.id).Arg(notices).Build()
+	probe := conn.B().Eval().Script(probeScript).Numkeys(1).Key(prefix + "probe:" + s.id).Arg(fetchEndChannel).Build()
 	if err := conn.Do(ctx, probe).Error(); err != nil {
 		return fmt.Errorf("it does not run what replicas need: %w", err)
 	}
 	return nil
 }
 
-const oldest = 6 // the first version with users, and with replies that tell a map from a list
+const minVersion = 6 // the first version with users, and with replies that tell a map from a list
 
 // probeScript runs the commands of all other scripts, which a server may lack, or its user.
 const probeScript = `

@@ -210,7 +210,7 @@ func play(day []turn, n int, at string) (r result) {
 // ready returns when what the peers say is relied on.
 func ready(peers *valkey.Store) {
 	for range 1000 {
-		tokens, err := peers.Look(context.Background(), []call.Place{{Domain: "host"}})
+		tokens, err := peers.Lookup(context.Background(), []call.Place{{Domain: "host"}})
 		if err == nil && tokens[0] != "" {
 			return
 		}
@@ -223,7 +223,7 @@ var places = []call.Place{{Domain: "host"}}
 
 // change makes a call that changes what all answers depend on.
 func change(s *dedup.Store) {
-	write := s.Arrive(call.Effect{Places: places})
+	write := s.RegisterWrite(call.Effect{Places: places})
 	if err := write.Announce(context.Background(), func(error) {}); err != nil {
 		log.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func change(s *dedup.Store) {
 func (r *result) ask(s *dedup.Store, run string, c recorded, version uint64) {
 	got := make(chan uint64, 1)
 	key := call.Key{Upstream: 1, Scope: "*", Tool: c.Tool, Arguments: string(c.Arguments)}
-	q := dedup.Query{Key: key, Places: places, Use: dedup.Use{Freshness: 24 * time.Hour}, Shared: run + key.Tool + key.Arguments}
+	q := dedup.Query{Key: key, Places: places, Reuse: dedup.Reuse{Freshness: 24 * time.Hour}, SharedKey: run + key.Tool + key.Arguments}
 	w := &dedup.Waiter{Sent: func() {}, Done: func(o dedup.Outcome) {
 		if o.How == dedup.Fetched {
 			got <- version

@@ -29,7 +29,7 @@ func shared(t *testing.T, url string) *valkey.Store {
 func relied(t *testing.T, s *valkey.Store) {
 	t.Helper()
 	waitUntil(t, "a token", func() bool {
-		tokens, err := s.Look(t.Context(), []call.Place{{Domain: "host"}})
+		tokens, err := s.Lookup(t.Context(), []call.Place{{Domain: "host"}})
 		return err == nil && tokens[0] != ""
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 // lost is for how many Leases a replica that is not there any more is reckoned with: the part of
 // the pace and slots of hosts that it goes on with when it is cut off is left to it.
-const lost = 6
+const lostLeases = 6
 
 // countScript notes that a replica is there, forgets those that have been lost for long, and
 // returns how many there are. It also notes when one comes back, which has used its part meanwhile.
@@ -32,13 +32,13 @@ return redis.call('ZCARD', KEYS[1])`
 // Count calls changed with the number of replicas, this one included, when it is first known and
 // whenever it is another one. While the server cannot be reached the last number stays; once this
 // replica has been lost to the others it is apart.
-func (s *Store) Count(changed func(n int, apart bool)) {
+func (s *Store) WatchCount(changed func(n int, apart bool)) {
 	s.running.Go(func() {
 		tick := time.NewTicker(s.options.Lease / 4)
 		defer tick.Stop()
 		last, wasApart, seen := 0, false, time.Now()
 		for {
-			n, ok := s.replicas()
+			n, ok := s.countReplicas()
 			if ok {
 				seen = time.Now()
 			} else {
@@ -58,11 +58,11 @@ func (s *Store) Count(changed func(n int, apart bool)) {
 }
 
 // replicas says that this replica is there, and how many there are.
-func (s *Store) replicas() (n int, ok bool) {
-	forgotten := strconv.FormatInt(lost*s.options.Lease.Milliseconds(), 10)
-	got, _ := s.exchange(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
-		return c.B().Eval().Script(countScript).Numkeys(2).Key(replicas, back).
-			Arg(s.id, s.present(), forgotten).Build()
+func (s *Store) countReplicas() (n int, ok bool) {
+	forgotten := strconv.FormatInt(lostLeases*s.options.Lease.Milliseconds(), 10)
+	got, _ := s.roundTrip(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
+		return c.B().Eval().Script(countScript).Numkeys(2).Key(replicasKey, returnedKey).
+			Arg(s.id, s.presenceTTL(), forgotten).Build()
 	})
 	if got.results == nil { // a new history may be relied on for this
 		return 0, false
@@ -72,23 +72,23 @@ func (s *Store) replicas() (n int, ok bool) {
 }
 
 // present is how long after it was counted, in ms, a replica is taken to be there.
-func (s *Store) present() string { return strconv.FormatInt(s.options.Lease.Milliseconds(), 10) }
+func (s *Store) presenceTTL() string { return strconv.FormatInt(s.options.Lease.Milliseconds(), 10) }
 
 // leave says that this replica is there no more.
 func (s *Store) leave() {
-	ctx, cancel := context.WithTimeout(context.Background(), leaving)
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	_, _ = s.exchange(ctx, func(c rueidis.Client, _ string) rueidis.Completed {
-		return c.B().Zadd().Key(replicas).ScoreMember().ScoreMember(0, s.id).Build()
+	_, _ = s.roundTrip(ctx, func(c rueidis.Client, _ string) rueidis.Completed {
+		return c.B().Zadd().Key(replicasKey).ScoreMember().ScoreMember(0, s.id).Build()
 	}, func(c rueidis.Client, _ string) rueidis.Completed {
-		return c.B().Zremrangebyscore().Key(replicas).Min("-inf").Max("0").Build()
+		return c.B().Zremrangebyscore().Key(replicasKey).Min("-inf").Max("0").Build()
 	})
 }
 
 const (
-	replicas = prefix + "replicas"
-	back     = prefix + "back"
-	leaving  = 100 * time.Millisecond // how long the server may take to hear that a replica ends
+	replicasKey  = prefix + "replicas"
+	returnedKey  = prefix + "back"
+	leaveTimeout = 100 * time.Millisecond // how long the server may take to hear that a replica ends
 )
 
 // takeScript gives tokens of a host's bucket, or lets a prefetch begin. A bucket that is not
@@ -136,12 +136,12 @@ return {given, string.format('%.9f', left), 0}`
 
 // Take is a [limit.Shared].
 func (s *Store) Take(a limit.Ask) (g limit.Granted, err error) {
-	host := hex.EncodeToString(sumOf(a.Host))
+	host := hex.EncodeToString(sha256Sum(a.Host))
 	number := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
-	got, err := s.exchange(s.ctx, func(c rueidis.Client, history string) rueidis.Completed {
-		return c.B().Eval().Script(takeScript).Numkeys(5).Key(replicas, back, history+"open", history+"l:"+host, history+"h:"+host).
+	got, err := s.roundTrip(s.ctx, func(c rueidis.Client, history string) rueidis.Completed {
+		return c.B().Eval().Script(takeScript).Numkeys(5).Key(replicasKey, returnedKey, history+"open", history+"l:"+host, history+"h:"+host).
 			Arg(number(a.Rate), strconv.Itoa(a.Burst), strconv.Itoa(a.Calls), number(a.Spare), strconv.Itoa(a.Hour),
-				number(limit.Ahead.Seconds()), s.present()).Build()
+				number(limit.Ahead.Seconds()), s.presenceTTL()).Build()
 	})
 	if got.results == nil { // a new history may be relied on for this
 		return g, err

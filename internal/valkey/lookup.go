@@ -48,7 +48,7 @@ var errHistory = errors.New("the store of the replicas has just begun a new hist
 // exchange sends the commands, and returns what each returned, after it has made sure that
 // they met the history that their keys name: the server takes them in order, and tells its
 // history last. With errYoung the reply is there as well.
-func (s *Store) exchange(ctx context.Context, commands ...command) (out reply, err error) {
+func (s *Store) roundTrip(ctx context.Context, commands ...command) (out reply, err error) {
 	conn := s.conn.Load()
 	if conn == nil {
 		return out, errDown
@@ -63,19 +63,19 @@ func (s *Store) exchange(ctx context.Context, commands ...command) (out reply, e
 		all = append(all, c.B().Info().Section("stats").Build())
 	}
 	all = append(all, c.B().Time().Build())
-	bounded, cancel := context.WithTimeout(ctx, s.patience())
+	bounded, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
 	results := s.send(bounded, c, all)
 	for _, r := range results {
 		if err := r.NonRedisError(); err != nil {
 			if ctx.Err() == nil {
-				s.fell(err)
+				s.markDown(err)
 			}
 			return out, fmt.Errorf("%w: %w", errDown, err)
 		}
 	}
 	out.results, out.history = results[:len(commands)], history
-	out.now, err = s.recognise(bounded, c, history, results[len(commands):])
+	out.now, err = s.checkHistory(bounded, c, history, results[len(commands):])
 	switch {
 	case err != nil && !errors.Is(err, errYoung): // what was done, and found, belongs to no history that is
 		return reply{}, err
@@ -89,8 +89,8 @@ func (s *Store) exchange(ctx context.Context, commands ...command) (out reply, e
 // for all of them; a single caller has another one to itself, as waking those goroutines would
 // take as long as the server does.
 func (s *Store) send(ctx context.Context, c rueidis.Client, all []rueidis.Completed) []rueidis.RedisResult {
-	defer s.asking.Add(-1)
-	if s.asking.Add(1) > 1 {
+	defer s.inFlight.Add(-1)
+	if s.inFlight.Add(1) > 1 {
 		return c.DoMulti(ctx, all...)
 	}
 	own, release := c.Dedicate()
@@ -99,10 +99,10 @@ func (s *Store) send(ctx context.Context, c rueidis.Client, all []rueidis.Comple
 }
 
 // patience is how long the server may take to answer.
-func (s *Store) patience() time.Duration { return min(time.Second, s.options.Lease/5) }
+func (s *Store) timeout() time.Duration { return min(time.Second, s.options.Lease/5) }
 
 // fell notes that the server does not answer.
-func (s *Store) fell(err error) {
+func (s *Store) markDown(err error) {
 	if s.down.CompareAndSwap(false, true) {
 		s.options.Log.Warn("the store of the replicas does not answer: nothing is served from it, and no write is sent", "at", s.address(), "err", err)
 	}
@@ -111,7 +111,7 @@ func (s *Store) fell(err error) {
 // recognise reads which history the server belongs to, and adopts it if it is another one. In
 // one that has just begun nothing is known yet: a write that was announced in the one before,
 // and is pending still, may be announced in no other.
-func (s *Store) recognise(ctx context.Context, c rueidis.Client, history string, tail []rueidis.RedisResult) (now int64, err error) {
+func (s *Store) checkHistory(ctx context.Context, c rueidis.Client, history string, tail []rueidis.RedisResult) (now int64, err error) {
 	current, err := s.historyOf(tail[1], tail[2])
 	if err != nil {
 		return 0, err
@@ -120,16 +120,16 @@ func (s *Store) recognise(ctx context.Context, c rueidis.Client, history string,
 		return 0, err
 	}
 	if current != history {
-		if err := s.suits(ctx, c); err != nil {
+		if err := s.checkServer(ctx, c); err != nil {
 			s.down.Store(true) // what is tried again says why
 			return 0, err
 		}
 		s.history.Store(&current)
-		return 0, s.begin(ctx, c, current, now)
+		return 0, s.openHistory(ctx, c, current, now)
 	}
 	since, err := tail[0].AsInt64()
 	if rueidis.IsRedisNil(err) { // it was emptied
-		return 0, s.begin(ctx, c, history, now)
+		return 0, s.openHistory(ctx, c, history, now)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("key %sopen: %w", history, err)
@@ -141,9 +141,9 @@ func (s *Store) recognise(ctx context.Context, c rueidis.Client, history string,
 }
 
 // begin notes since when a history is known. The replica that does so first cleans up.
-func (s *Store) begin(ctx context.Context, c rueidis.Client, history string, now int64) error {
+func (s *Store) openHistory(ctx context.Context, c rueidis.Client, history string, now int64) error {
 	if c.Do(ctx, c.B().Set().Key(history+"open").Value(strconv.FormatInt(now, 10)).Nx().Build()).Error() == nil {
-		go s.forgetOlder()
+		go s.deleteOldHistories()
 	}
 	return errHistory
 }
@@ -151,10 +151,10 @@ func (s *Store) begin(ctx context.Context, c rueidis.Client, history string, now
 // forgetOlder takes away what stands under earlier histories and does not expire. What a page
 // of keys names was there before the exchange told its history, and a history that has ended
 // never comes back: so what is of another one is of no use to any replica.
-func (s *Store) forgetOlder() {
+func (s *Store) deleteOldHistories() {
 	for cursor := uint64(0); ; {
 		var old []string
-		got, err := s.exchange(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
+		got, err := s.roundTrip(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
 			return c.B().Scan().Cursor(cursor).Match(prefix + "*").Count(1000).Build()
 		})
 		if err != nil && !errors.Is(err, errYoung) {
@@ -169,7 +169,7 @@ func (s *Store) forgetOlder() {
 			}
 		}
 		if len(old) > 0 {
-			_, _ = s.exchange(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed { return c.B().Unlink().Key(old...).Build() })
+			_, _ = s.roundTrip(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed { return c.B().Unlink().Key(old...).Build() })
 		}
 		if cursor = page.Cursor; err != nil || cursor == 0 {
 			return
@@ -201,7 +201,7 @@ func milliseconds(r rueidis.RedisResult) (int64, error) {
 
 // Look returns the token of each place; "" where a write to it is pending, or nothing is
 // known of it.
-func (s *Store) Look(ctx context.Context, places []call.Place) ([]string, error) {
+func (s *Store) Lookup(ctx context.Context, places []call.Place) ([]string, error) {
 	if s.down.Load() {
 		return nil, errDown
 	}
@@ -211,7 +211,7 @@ func (s *Store) Look(ctx context.Context, places []call.Place) ([]string, error)
 			return c.B().Hgetall().Key(placeKey(history, p)).Build()
 		}
 	}
-	got, err := s.exchange(ctx, commands...)
+	got, err := s.roundTrip(ctx, commands...)
 	if err != nil {
 		return nil, err
 	}
@@ -222,18 +222,18 @@ func (s *Store) Look(ctx context.Context, places []call.Place) ([]string, error)
 		case err != nil:
 			return nil, fmt.Errorf("place %s: %w", placeKey("", places[i]), err) // another program's key
 		case len(members) == 0:
-			s.mend(ctx, places[i], plantScript, rand.Text())
+			s.runOnPlace(ctx, places[i], plantScript, rand.Text())
 		case len(members) == 1:
 			tokens[i] = members[token]
-		case anyOver(members, got.now):
-			s.mend(ctx, places[i], sweepScript)
+		case anyExpired(members, got.now):
+			s.runOnPlace(ctx, places[i], sweepScript)
 		}
 	}
 	return tokens, nil
 }
 
 // anyOver reports whether a write among the members of a place has not been renewed in time.
-func anyOver(members map[string]string, now int64) bool {
+func anyExpired(members map[string]string, now int64) bool {
 	for name, value := range members {
 		if until, err := strconv.ParseInt(value, 10, 64); name != token && (err != nil || until <= now) {
 			return true
@@ -258,8 +258,8 @@ return 1`
 )
 
 // mend runs a script on a place. The next look finds what it did.
-func (s *Store) mend(ctx context.Context, p call.Place, script string, args ...string) {
-	_, _ = s.exchange(ctx, func(c rueidis.Client, history string) rueidis.Completed {
+func (s *Store) runOnPlace(ctx context.Context, p call.Place, script string, args ...string) {
+	_, _ = s.roundTrip(ctx, func(c rueidis.Client, history string) rueidis.Completed {
 		return c.B().Eval().Script(script).Numkeys(1).Key(placeKey(history, p)).Arg(args...).Build()
 	})
 }

@@ -12,38 +12,40 @@ import (
 )
 
 // refusals is the channel on which replicas tell each other of hosts that said 429.
-const refusals = prefix + "refusals"
+const refusedChannel = prefix + "refusals"
 
 // TellRefused tells the other replicas that a host refused a call of this one as one too many,
 // and for how long it wants to be left alone (0: it did not say). It does not wait, and what
 // does not reach them is lost.
-func (s *Store) TellRefused(host string, retryAfter time.Duration) {
+func (s *Store) PublishRefused(host string, retryAfter time.Duration) {
 	message := s.id + " " + strconv.FormatInt(retryAfter.Milliseconds(), 10) + " " + host
-	go s.exchange(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
-		return c.B().Publish().Channel(refusals).Message(message).Build()
+	go s.roundTrip(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
+		return c.B().Publish().Channel(refusedChannel).Message(message).Build()
 	})
 }
 
 // Refused has a function called with what other replicas tell of with [Store.TellRefused]. It
 // must not wait.
-func (s *Store) Refused(heard func(host string, retryAfter time.Duration)) { s.refused.Store(&heard) }
+func (s *Store) OnRefused(heard func(host string, retryAfter time.Duration)) {
+	s.onRefused.Store(&heard)
+}
 
 // heardRefused takes what a replica has told.
-func (s *Store) heardRefused(message string) {
+func (s *Store) receiveRefused(message string) {
 	parts := strings.SplitN(message, " ", 3)
 	if len(parts) < 3 || parts[0] == s.id {
 		return
 	}
-	heard := s.refused.Load()
+	heard := s.onRefused.Load()
 	if ms, err := strconv.ParseInt(parts[1], 10, 64); err == nil && heard != nil {
 		(*heard)(parts[2], time.Duration(ms)*time.Millisecond)
 	}
 }
 
 const (
-	mostKept   = 16 << 20            // bytes of what the replicas keep together under one name
-	keptUnused = 30 * 24 * time.Hour // until it is forgotten
-	keptTries  = 5                   // when another replica was faster
+	maxUpdateSize = 16 << 20            // bytes of what the replicas keep together under one name
+	updateTTL     = 30 * 24 * time.Hour // until it is forgotten
+	updateTries   = 5                   // when another replica was faster
 )
 
 // Update replaces what the replicas keep under a name by what next makes of it (nil where
@@ -58,7 +60,7 @@ func (s *Store) Update(ctx context.Context, name string, next func(old []byte) (
 	key := prefix + "kept:" + name
 	return (*conn).Dedicated(func(c rueidis.DedicatedClient) error {
 		defer c.Do(ctx, c.B().Unwatch().Build())
-		for range keptTries {
+		for range updateTries {
 			if err := c.Do(ctx, c.B().Watch().Key(key).Build()).Error(); err != nil {
 				return err
 			}
@@ -67,13 +69,13 @@ func (s *Store) Update(ctx context.Context, name string, next func(old []byte) (
 				return err
 			}
 			text, err := next(old)
-			if err == nil && len(text) > mostKept {
-				err = fmt.Errorf("%d bytes are too many for the store of the replicas: expected at most %d", len(text), mostKept)
+			if err == nil && len(text) > maxUpdateSize {
+				err = fmt.Errorf("%d bytes are too many for the store of the replicas: expected at most %d", len(text), maxUpdateSize)
 			}
 			if err != nil {
 				return err
 			}
-			set := c.B().Set().Key(key).Value(rueidis.BinaryString(text)).Px(keptUnused).Build()
+			set := c.B().Set().Key(key).Value(rueidis.BinaryString(text)).Px(updateTTL).Build()
 			done := c.DoMulti(ctx, c.B().Multi().Build(), set, c.B().Exec().Build())
 			if err := done[2].Error(); !rueidis.IsRedisNil(err) { // else another replica was faster
 				return err

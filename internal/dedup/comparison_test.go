@@ -11,13 +11,13 @@ import (
 )
 
 func trying(q dedup.Query) dedup.Query {
-	q.Use.Trial = true
+	q.Reuse.CompareOnly = true
 	return q
 }
 
-// TestTrial makes a prefetch and a call that tries it, and lets both be answered in
+// TestComparison makes a prefetch and a call that tries it, and lets both be answered in
 // the order given. The call is never served.
-func TestTrial(t *testing.T) {
+func TestComparison(t *testing.T) {
 	const real, prefetched = "real", "prefetched"
 	type world struct {
 		store    *dedup.Store
@@ -25,16 +25,16 @@ func TestTrial(t *testing.T) {
 		call     *waiting
 	}
 	none := func(world) {}
-	bump := func(w world) { w.store.Bump(host) }
+	bump := func(w world) { w.store.Invalidate(host) }
 	for _, tt := range []struct {
 		name   string
-		use    dedup.Use
+		use    dedup.Reuse
 		stored bool   // the prefetch is there when the call comes
 		body   string // of the call's own answer
 		good   bool   // it may be shared
 		before func(w world)
 		order  []string // who is answered
-		want   dedup.Trial
+		want   dedup.Comparison
 		fate   call.Fate
 		why    string
 	}{
@@ -44,25 +44,25 @@ func TestTrial(t *testing.T) {
 		{"no more than its beginning", never, true, "prefetch", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
 		{"empty", never, true, "", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
 		{"an error", never, true, "no such row", false, none, []string{real}, dedup.Differs, call.Compared, "compared"},
-		{"too large", never, true, string(make([]byte, 1<<18)), true, none, []string{real}, dedup.NotTried, call.Compared, "compared"},
+		{"too large", never, true, string(make([]byte, 1<<18)), true, none, []string{real}, dedup.NotCompared, call.Compared, "compared"},
 		{"fresh", fresh, true, prefetched, true, none, []string{real}, dedup.Same, call.Compared, "compared"},
 		{"pure", pure, true, "else", true, none, []string{real}, dedup.Differs, call.Compared, "compared"},
-		{"something changed", never, true, "else", true, bump, []string{real}, dedup.NotTried, call.Compared, "compared"},
-		{"a pending write", never, true, "else", true, func(w world) { w.store.Arrive(changes(host)) }, []string{real}, dedup.NotTried, call.Compared, "compared"},
-		{"something else changed", never, true, prefetched, true, func(w world) { w.store.Bump(local) }, []string{real}, dedup.Same, call.Compared, "compared"},
+		{"something changed", never, true, "else", true, bump, []string{real}, dedup.NotCompared, call.Compared, "compared"},
+		{"a pending write", never, true, "else", true, func(w world) { w.store.RegisterWrite(changes(host)) }, []string{real}, dedup.NotCompared, call.Compared, "compared"},
+		{"something else changed", never, true, prefetched, true, func(w world) { w.store.Invalidate(local) }, []string{real}, dedup.Same, call.Compared, "compared"},
 		{"in flight, answered first", never, false, prefetched, true, none, []string{prefetched, real}, dedup.Same, call.Compared, "compared"},
 		{"in flight, and another answer", never, false, "else", true, none, []string{prefetched, real}, dedup.Differs, call.Compared, "compared"},
-		{"in flight, too slow", never, false, prefetched, true, none, []string{real, prefetched}, dedup.NotTried, call.Compared, "compared"},
-		{"in flight, something changed", never, false, "else", true, bump, []string{prefetched, real}, dedup.NotTried, call.Wasted, "invalidated"},
+		{"in flight, too slow", never, false, prefetched, true, none, []string{real, prefetched}, dedup.NotCompared, call.Compared, "compared"},
+		{"in flight, something changed", never, false, "else", true, bump, []string{prefetched, real}, dedup.NotCompared, call.Wasted, "invalidated"},
 		{"in flight, and it failed", never, false, prefetched, true, func(w world) {
 			w.prefetch.flight.Settle([]byte(prefetched), false, false)
-		}, []string{real}, dedup.NotTried, call.Wasted, "error"},
-		{"in flight, and the server asked", never, false, prefetched, true, func(w world) { w.prefetch.flight.Taint() }, []string{prefetched, real}, dedup.NotTried, call.Wasted, "error"},
+		}, []string{real}, dedup.NotCompared, call.Wasted, "error"},
+		{"in flight, and the server asked", never, false, prefetched, true, func(w world) { w.prefetch.flight.Taint() }, []string{prefetched, real}, dedup.NotCompared, call.Wasted, "error"},
 		{"in flight, its time over", never, false, prefetched, true, func(w world) {
 			w.prefetch.over()
 			synctest.Wait()
-		}, []string{prefetched, real}, dedup.NotTried, call.Wasted, "dropped"},
-		{"in flight, its scope ends", never, false, prefetched, true, func(w world) { w.store.Drop("session 1") }, []string{prefetched, real}, dedup.NotTried, call.Wasted, "never_asked"},
+		}, []string{prefetched, real}, dedup.NotCompared, call.Wasted, "dropped"},
+		{"in flight, its scope ends", never, false, prefetched, true, func(w world) { w.store.DropScope("session 1") }, []string{prefetched, real}, dedup.NotCompared, call.Wasted, "never_asked"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestTrial(t *testing.T) {
 					x.flight.Settle([]byte(tt.body), false, tt.good)
 				}
 				got := x.outcome(t)
-				if got.How != dedup.Fetched || got.Prefetched || got.Trial != tt.want {
+				if got.How != dedup.Fetched || got.Prefetched || got.Comparison != tt.want {
 					t.Errorf("got %+v, want fetched, and a trial of %d", got, tt.want)
 				}
 				if g.Fate() != tt.fate || g.Why() != tt.why {
@@ -102,10 +102,10 @@ func TestTrial(t *testing.T) {
 
 // A client that asks again and again is not held back with what was only prefetched,
 // nor is that still worth comparing.
-func TestTrialBackedOff(t *testing.T) {
+func TestComparisonBackedOff(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		src := &source{store: newStore(t), same: "same"}
-		q := query(dedup.Use{MaxAge: time.Second, Repeats: 1, BackOff: true}, host)
+		q := query(dedup.Reuse{MaxAge: time.Second, Repeats: 1, BackOff: true}, host)
 		q.Delivered = dedup.NewDelivered()
 		src.prefetch(t, q)
 		if got := src.ask(t, q); got.How != dedup.Hit || !got.Prefetched {
@@ -114,7 +114,7 @@ func TestTrialBackedOff(t *testing.T) {
 		if got := src.ask(t, q); !got.BackedOff {
 			t.Fatalf("got %+v, want to be held back", got)
 		}
-		if got := src.ask(t, trying(q)); got.How != dedup.Fetched || got.Trial != dedup.NotTried {
+		if got := src.ask(t, trying(q)); got.How != dedup.Fetched || got.Comparison != dedup.NotCompared {
 			t.Errorf("got %+v, want fetched, and nothing compared with what is too old", got)
 		}
 	})
