@@ -13,44 +13,45 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// The path of a call stands here from its arrival to its answer:
+// This file holds the path of a call from its arrival to its answer:
 //
-//	the client's reader:  bind ──► arrive
+//	the client's reader:  bind ──► register
 //	any goroutine:        serveCall ──► ask ──► fetch ──► the store: an answer, or another call's flight
 //	                                     │        └─────► send: the turn, the server, the host's slot
-//	                      answer ◄── deliver ◄── complete ◄── settle ◄──┘
+//	                      answer ◄── deliver ◄── complete ◄── endWrite ◄──┘
 //
-// No step waits on the goroutine that takes it: each is given a function that goes on with
-// the outcome. That saves a small call the switches to a goroutine that waits and back,
-// which is most of what it costs.
+// No step blocks its goroutine: each takes a callback that continues with the outcome.
+// For a small call this saves the switch to a waiting goroutine and back, which is most
+// of its cost.
 
-// upstreamCall is one request for an upstream as the policy sees it: what it may change,
-// and whether anything but the upstream may answer it.
+// upstreamCall is one request to an upstream, classified by the policy: which places it
+// may change, and whether the store may answer it.
 type upstreamCall struct {
 	s      *session
 	lease  *leased
-	turn   upstream.Turn // its place in the order of sending; a prefetch and a step of a plan have none
-	method string        // tools/call, or another
-	tool   string        // of a tools/call, as its upstream names it
-	target []byte        // raw, of what it names, where its upstream has another name for that than the client; else nil
+	turn   upstream.Turn // position in the order of sending; zero for a prefetch and a step of a plan
+	method string        // JSON-RPC method
+	tool   string        // tool name at the upstream; "" unless the method is tools/call
+	target []byte        // raw JSON name of the target at the upstream; nil if the client uses the same name
 	params *revision.Params
 
-	policy   *policy       // by which it was routed and is classified: the one snapshot for all of it
-	class    callClass     // what that says of it
-	observed *observation  // nil: it is no tools/call
-	part     *planPart     // the step of a plan that it is; nil: of none
-	gate     gate          // asked before it is sent; nil: it may be
-	prefetch *dedup.Flight // of a prefetch; nil: it is a client's
-	answered atomic.Bool   // by its upstream, which does not work on it any more
-	onLate   func()        // of a prefetch: called when its server has answered after all; nil: of none
+	policy   *policy       // snapshot that routed the request and classifies the call
+	class    callClass     // classification by that policy
+	observed *observation  // nil unless the request is a tools/call
+	part     *planPart     // step of a plan that makes this call; nil if a client does
+	gate     gate          // checked before the call is sent; nil if it may always be sent
+	prefetch *dedup.Flight // flight of a prefetch; nil for a client's call
+	answered atomic.Bool   // set when the upstream has answered and no longer works on the call
+	onLate   func()        // called when the server answers a prefetch that was given up; nil for other calls
 
-	// pending is what the call may change, as the store knows it: from its arrival until
-	// it is sent, which takes it over, or will not be. nil: it has been taken over.
+	// pending is the store's record of the places that the call may change. It is set on
+	// arrival and cleared when the call is sent, as send then owns it, or dropped.
 	pending atomic.Pointer[dedup.PendingWrite]
 }
 
-// newCall is a call of the request's to an upstream, by the policy that it was routed by.
-// target, raw, is what it names there, where the client has another name for that; else nil.
+// newCall returns the request's call to an upstream, under the policy that routed the
+// request. target is the raw JSON name at the upstream, or nil if the client uses the
+// same name.
 func newCall(x *request, l *leased, target []byte) *upstreamCall {
 	c := &upstreamCall{
 		s: x.s, policy: x.policy, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, part: x.part,
@@ -61,10 +62,9 @@ func newCall(x *request, l *leased, target []byte) *upstreamCall {
 	return c
 }
 
-// bind has the request make a call, takes its turn, notes what it may change, and lets the
-// observers know of a tools/call. A step of a plan has no turn: it begins when what it needs
-// is there, and must not keep the session's other calls waiting while its host has no slot
-// for it.
+// bind assigns the call to the request, takes its turn, registers its write and notifies
+// the observers of a tools/call. A step of a plan takes no turn: it starts when its inputs
+// are ready, and must not delay the session's other calls while its host has no free slot.
 func (x *request) bind(c *upstreamCall) {
 	if x.part == nil {
 		c.turn = c.lease.Turn()
@@ -82,11 +82,11 @@ func (x *request) bind(c *upstreamCall) {
 	}
 }
 
-// register classifies the call by the policy that it was routed by, and notes with the store what
-// it may change: on the reader of its session, before the next message is read, and once
-// more before it is made again. The policy is then read once more, only to compare: if it
-// has changed meanwhile, all is done over by the new one. As the write registers before
-// that, either the change finds the write pending, or the call finds the change.
+// register classifies the call by its policy and registers its write with the store. It
+// runs on the session's reader before the next message is read, and again each time the
+// call is repeated. It then loads the policy a second time and starts over if the policy
+// has changed. As the write registers before that load, either the reload sees the pending
+// write or the call sees the reload.
 func (c *upstreamCall) register() {
 	srv := c.s.srv
 	for {
@@ -103,8 +103,8 @@ func (c *upstreamCall) register() {
 	}
 }
 
-// serveCall carries the request to its upstream. It returns at once, and done is called
-// with the outcome, once, by the goroutine that has it.
+// serveCall sends the request to its upstream. It returns at once; done is called once
+// with the outcome, on any goroutine.
 func (x *request) serveCall(done func(outcome)) {
 	deliver := func(o outcome) { x.deliver(o, done) }
 	if !x.stateless || x.msg.Index.Get("requestState") == nil {
@@ -118,31 +118,31 @@ func (x *request) serveCall(done func(outcome)) {
 	})
 }
 
-// ask makes the request of its upstream. Where client and server are of different eras,
-// questions stand between the call and its answer: a server of the handshake era asks by
-// requests, a stateless one by a result.
+// ask makes the upstream request. If client and server are of different eras, the server's
+// questions are translated on the way: a server of the handshake era asks by requests, a
+// stateless server by a result.
 func (x *request) ask(done func(outcome)) {
 	c, req := x.call, x.upstreamRequest()
 	switch {
 	case subscribes(x.msg.Method):
 		x.s.running.Go(func() { subscribe(x, req, done) })
-	case !x.stateless || c.lease.Stateless() && !x.confirmed || !interruptible(x.msg.Method): // of one era, or nothing can be asked
+	case !x.stateless || c.lease.Stateless() && !x.confirmed || !interruptible(x.msg.Method): // never suspended
 		c.fetch(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, done) })
 	case x.part == nil:
 		x.s.running.Go(func() { beginAcross(x, req).serve(x, done) })
-	default: // its plan outlives it
+	default: // a step of a plan; the plan outlives the request
 		x.fetchAcross(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, done) })
 	}
 }
 
-// upstreamRequest is what the upstream is asked.
+// upstreamRequest returns the request to send to the upstream.
 func (x *request) upstreamRequest() *upstream.Request {
 	l := x.call.lease
 	req := &upstream.Request{
 		Method: x.msg.Method, Index: x.call.observed.withTrace(x.call.params), Target: x.call.target, Hop: x.hop,
 		Notify:  func(method string, params []byte) { x.forward(l, method, params) },
 		Timeout: l.member.Timeout,
-		Token:   x.msg.Index.Token() != nil || x.part != nil && l.member.Timeout > 0, // progress restarts it
+		Token:   x.msg.Index.Token() != nil || x.part != nil && l.member.Timeout > 0, // progress restarts the timeout
 	}
 	if !x.stateless {
 		req.Ask = x.askClient
@@ -150,7 +150,7 @@ func (x *request) upstreamRequest() *upstream.Request {
 	return req
 }
 
-// fetch answers the call from the store, from another call's flight, or by its upstream.
+// fetch answers the call from the store, from another call's flight, or from its upstream.
 // It calls done once.
 func (c *upstreamCall) fetch(ctx context.Context, req *upstream.Request, done func(outcome)) {
 	if !c.class.storable() {
@@ -159,7 +159,7 @@ func (c *upstreamCall) fetch(ctx context.Context, req *upstream.Request, done fu
 	}
 	f := &lookup{c: c, ctx: ctx, req: req, done: done}
 	if c.class.query.Reuse.File != "" || c.s.srv.store.HasPeers() {
-		c.s.running.Go(f.run) // the file, or what other replicas know, may be slow to look at
+		c.s.running.Go(f.run) // reading the file's state, or asking other replicas, may block
 		return
 	}
 	f.run()
@@ -172,15 +172,15 @@ type lookup struct {
 	req  *upstream.Request
 	done func(outcome)
 
-	leads   bool    // it has begun a flight
-	fetched outcome // of that
+	leads   bool    // the call began the flight
+	fetched outcome // outcome of that flight
 }
 
-// run asks the store. Where nothing of the call goes upstream its place is free, save
-// that what waits for a prefetch keeps it until that has been sent.
+// run asks the store. A call that needs no upstream request gives up its turn at once. One
+// that joined a prefetch keeps its turn until the prefetch has been sent.
 func (f *lookup) run() {
 	c := f.c
-	turn := c.turn // it may have another by the time that the store returns
+	turn := c.turn // lead may replace c.turn before Do returns
 	w := &dedup.Waiter{Notify: f.notify, Sent: turn.Release, Done: f.finish}
 	unsent := c.s.srv.store.Do(f.ctx, c.class.query, w, f.lead)
 	switch {
@@ -192,11 +192,11 @@ func (f *lookup) run() {
 	}
 }
 
-// lead fetches the answer for every call that waits for it.
+// lead fetches the answer for all calls that wait for the flight.
 func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 	c := f.c
 	f.leads = true
-	c.turn = c.turn.Reclaim() // held: its client may give up, and others wait for the flight
+	c.turn = c.turn.Reclaim() // keeps the turn if this client gives up while others wait for the flight
 	c.s.srv.running.Add(1)    // the flight may outlive its session
 	settle := func(o outcome) {
 		defer c.s.srv.running.Done()
@@ -208,13 +208,14 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 		if c.class.query.Reuse.File == "" {
 			settle(o)
 		} else {
-			c.s.srv.running.Go(func() { settle(o) }) // which looks at the file once more
+			c.s.srv.running.Go(func() { settle(o) }) // reads the file's state again
 		}
 	})
 }
 
-// flightRequest is the request as the flight makes it: notifications go to every call that waits,
-// and a question to this client makes the answer this client's own.
+// flightRequest returns the request that a flight makes for req. Notifications go to every
+// waiting call. A question to this client taints the flight: the answer is for this client
+// alone.
 func flightRequest(req *upstream.Request, f *dedup.Flight) *upstream.Request {
 	lead := *req
 	lead.Notify = f.Notify
@@ -227,15 +228,15 @@ func flightRequest(req *upstream.Request, f *dedup.Flight) *upstream.Request {
 	return &lead
 }
 
-// notify passes on a notification of the flight. Progress is for every call that waits,
-// logs are for the client of the call that the server works on.
+// notify forwards a notification of the flight: progress to every waiting call, log
+// messages only to the client whose call the server is running.
 func (f *lookup) notify(method string, params []byte) {
 	if f.leads || method == "notifications/progress" {
 		f.req.Notify(method, params)
 	}
 }
 
-// finish is what the store has for the call.
+// finish handles the store's outcome.
 func (f *lookup) finish(o dedup.Outcome) {
 	c := f.c
 	switch {
@@ -254,13 +255,13 @@ func (f *lookup) finish(o dedup.Outcome) {
 	}
 }
 
-// sendDirect makes the call that another was to answer.
+// sendDirect sends the call itself because the answer of the flight it joined cannot be used.
 func (f *lookup) sendDirect() {
 	f.c.turn = f.c.turn.Reclaim()
 	f.c.send(f.ctx, f.req, f.done)
 }
 
-// send hands the request to its upstream in its turn, within the limits of its host.
+// send sends the request to its upstream, in its turn and within the limits of its host.
 func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done func(outcome)) {
 	write, slot := c.pending.Swap(nil), (*limit.Slot)(nil)
 	req.Late = func() {
@@ -273,7 +274,7 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 		}
 	}
 	req.Reads, req.Host = onlyReads(c.method, c.class.kind), c.class.host
-	var giveUp context.CancelCauseFunc // nil: no other replica has to see its write
+	var giveUp context.CancelCauseFunc // nil if no other replica has to see the write
 	if !write.Announced() {
 		ctx, giveUp = context.WithCancelCause(ctx)
 		req.Fence = write.Fence
@@ -308,36 +309,36 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 	})
 }
 
-// gate is asked whether a call may be sent, when there is a slot for it: it may have
-// waited long for that. It returns why not, or a channel that is closed when it is to be
-// asked again; nil: the call may be sent now.
-type gate func() (again <-chan struct{}, err error)
+// A gate is called when a call has acquired a slot, possibly after a long wait, and decides
+// whether the call may still be sent. It returns an error if not, or a channel whose closing
+// means that the gate should be called again. Two nils mean that the call may be sent now.
+type gate func() (retry <-chan struct{}, err error)
 
-// acquireSlot finds the call a slot at its host with which its gate lets it pass. Where it must not
-// wait and there is none, it returns nil.
+// acquireSlot acquires a slot at the call's host and passes the gate. If wait is false and
+// the call cannot be sent at once, it returns nil.
 func (c *upstreamCall) acquireSlot(ctx context.Context, wait bool) (*limit.Slot, error) {
 	for {
 		slot, err := c.hostSlot(ctx, wait)
 		if slot == nil || c.gate == nil {
 			return slot, err
 		}
-		again, err := c.gate()
-		if again == nil && err == nil {
+		retry, err := c.gate()
+		if retry == nil && err == nil {
 			return slot, nil
 		}
-		slot.Leave(notSent) // which others need meanwhile
+		slot.Leave(notSent) // others need the slot meanwhile
 		if err != nil || !wait {
 			return nil, err
 		}
 		select {
-		case <-again:
+		case <-retry:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// hostSlot finds the call a slot, a prefetch behind every call of a client.
+// hostSlot acquires a slot at the call's host. Prefetches queue behind clients' calls.
 func (c *upstreamCall) hostSlot(ctx context.Context, wait bool) (slot *limit.Slot, err error) {
 	limits, host := c.s.srv.limits, c.class.host
 	switch {
@@ -351,11 +352,11 @@ func (c *upstreamCall) hostSlot(ctx context.Context, wait bool) (slot *limit.Slo
 	return slot, nil
 }
 
-// notSent is the verdict on a request that was not sent: its host has not been tried.
+// notSent is the verdict on a request that was not sent, which says nothing about its host.
 var notSent = limit.Verdict{Failed: true}
 
-// endWrite ends a pending write with what is known of the outcome: what was not answered
-// may still be run, and a task goes on after the answer that names it.
+// endWrite ends a pending write, or marks its outcome as unknown: the server may still run
+// a request that it has not answered, and a task continues after the answer that names it.
 func (c *upstreamCall) endWrite(write *dedup.PendingWrite, answer upstream.Answer, err error) {
 	if c.observed != nil && answer.Sends > 0 {
 		c.s.srv.recorder.recordSent(c, answer.Sends)
@@ -374,24 +375,24 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, answer upstream.Answe
 	write.End()
 }
 
-// complete calls done with an outcome once there is nothing left to ask the client.
+// complete calls done with the outcome, after the client has answered any questions in it.
 func (x *request) complete(ctx context.Context, req *upstream.Request, o outcome, done func(outcome)) {
 	if o.err != nil || !o.answer.Stateless || x.stateless && x.work == nil || !revision.InputRequired(o.answer.Result) {
 		done(o)
 		return
 	}
-	questions := o.answer.Result // a function that kept all of o would put every outcome on the heap
+	questions := o.answer.Result // capturing o itself would move every outcome to the heap
 	x.s.running.Go(func() { done(fulfil(ctx, x, req, questions)) })
 }
 
-// deliver calls done with an outcome and what enrichment adds to its answer.
+// deliver calls done with the outcome, enriched if hints or inlined answers are on.
 func (x *request) deliver(o outcome, done func(outcome)) {
 	c := x.call
-	if c == nil { // its suspended work could not be resumed
+	if c == nil { // the suspended work could not be resumed
 		done(o)
 		return
 	}
-	if !o.inputRequired { // else its server still works on it
+	if !o.inputRequired { // else the server still works on the call
 		c.answered.Store(true)
 		c.noteResult(o)
 	}
@@ -399,11 +400,11 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 		done(o)
 		return
 	}
-	kept := o // a function that kept o itself would put every outcome on the heap
+	kept := o // capturing o itself would move every outcome to the heap
 	x.s.running.Go(func() { done(c.enrich(x.ctx, kept)) })
 }
 
-// answer writes what came back.
+// answer writes the outcome to the client.
 func (x *request) answer(o outcome) {
 	answer, err := o.answer, o.err
 	if x.call != nil {
@@ -421,12 +422,11 @@ func (x *request) answer(o outcome) {
 		}
 		noteTaskAnswer(x, answer)
 		x.write(answer.Reframe(x.msg.ID, result))
-		answer.Buffer.Release() // here and nowhere else: it has been written, and nothing keeps any part of it
+		answer.Buffer.Release() // safe only here: the answer has been written and nothing retains it
 	}
 }
 
-// release ends a call that goes no further: its place is free, and what it might have
-// changed if it had been sent is not pending any more.
+// release gives up the turn and the pending write of a call that goes no further.
 func (c *upstreamCall) release() {
 	c.dropWrite()
 	c.turn.Release()

@@ -13,21 +13,21 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// callClass is what a policy says of a call.
+// callClass is the classification of a call by a policy.
 type callClass struct {
 	effect call.Effect
-	query  dedup.Query      // with an empty scope only the upstream may answer
-	host   string           // whose limits count
-	kind   valuemodel.Class // of this very call; "": it is no tools/call
-	task   bool             // it asks to be run as a task
+	query  dedup.Query      // an empty scope means that only the upstream may answer
+	host   string           // host whose limits apply
+	kind   valuemodel.Class // class of this call, arguments included; "" unless it is a tools/call
+	task   bool             // the client asks to run the call as a task
 }
 
-// storable reports whether the answer may be stored or shared, and come from
-// the store or from another call's flight.
+// storable reports whether the answer may be stored or shared, and may come from the store or
+// another call's flight.
 func (c *callClass) storable() bool { return c.query.Key.Scope != "" }
 
-// classify says what a call may change, and whether anything but its upstream may answer
-// it. What is noted of the session, and of the tool, is added to the pure part.
+// classify classifies the call under p. It adds to classifyCall's result what depends on the
+// session and on what was learned of the tool.
 func (c *upstreamCall) classify(p *policy) callClass {
 	l := c.lease
 	m := c.s.srv.catalog.model(p, l, c.tool)
@@ -54,26 +54,26 @@ func (c *upstreamCall) classify(p *policy) callClass {
 	return out
 }
 
-// gitChecks bounds the looks at git's configuration: a file system may hang, and with it the
-// reader of a session that waits for one.
-type gitChecks chan struct{} // holds as many as are under way
+// gitChecks bounds the concurrent checks of git's configuration. A file system may hang, and
+// a session's reader waits for the check.
+type gitChecks chan struct{} // one element for each check that is running
 
 const (
 	maxGitChecks    = 4
-	gitCheckTimeout = 500 * time.Millisecond // how long a reader waits for one
+	gitCheckTimeout = 500 * time.Millisecond // how long a reader waits for a check
 )
 
-// run returns what look does, or false where that takes too long.
-func (g gitChecks) run(look func() bool) bool {
+// run returns the result of check, or false if too many checks are running or check takes too long.
+func (g gitChecks) run(check func() bool) bool {
 	select {
 	case g <- struct{}{}:
 	default:
 		return false
 	}
 	seen := make(chan bool, 1)
-	go func() { // it ends when the file system answers
+	go func() { // ends when the file system answers
 		defer func() { <-g }()
-		seen <- look()
+		seen <- check()
 	}()
 	late := time.NewTimer(gitCheckTimeout)
 	defer late.Stop()
@@ -85,18 +85,18 @@ func (g gitChecks) run(look func() bool) bool {
 	}
 }
 
-// maxArguments is how many bytes of arguments a key may have: a call with more is not
-// one that comes again.
+// maxArguments is the maximum size of a key's arguments in bytes. Calls with longer ones
+// rarely repeat.
 const maxArguments = 16 << 10
 
-// classifyCall says what the model of its tool makes of a call. It is storable
-// if its answer depends on nothing but its arguments and what the query says. plainGit reports
-// whether git, as the upstream runs it in folders, runs no other program.
+// classifyCall classifies a call by the model of its tool. The call is storable if its answer
+// depends only on its arguments and on what the query names. plainGit reports whether git, as
+// the upstream runs it in folders, runs no other program.
 func classifyCall(m *valuemodel.Model, method string, params *revision.Params, plainGit func(folders []string) bool) (out callClass, storable bool) {
 	out.host = m.Host
 	switch {
 	case method != "tools/call":
-		if !reads(method) { // one that does more than read is a write to all of an upstream
+		if !reads(method) { // any other method counts as a write to the whole upstream
 			out.effect = m.Writes(unknownArguments)
 		}
 		return out, false
@@ -108,7 +108,7 @@ func classifyCall(m *valuemodel.Model, method string, params *revision.Params, p
 	raw, plain := arguments(params)
 	index := jsonrpc.NewIndex(raw)
 	args, names := unknownArguments, iter.Seq[string](nil)
-	if index.Unambiguous() { // else servers may disagree on what it says
+	if index.Unambiguous() { // else servers may disagree about the arguments
 		args, names = index.Get, jsonrpc.Names(raw)
 	}
 	out.host, out.kind = m.HostOf(args), m.ClassOf(args, names)
@@ -136,8 +136,8 @@ func classifyCall(m *valuemodel.Model, method string, params *revision.Params, p
 	return out, true
 }
 
-// deliveredTo is where what a session's client is given is noted; nil: it is not given the
-// answer as it is, but what the plan that the call is part of makes of it.
+// deliveredTo returns the record of the answers that a session's client has received. It is
+// nil for a step of a plan, because the client receives the plan's result instead.
 func deliveredTo(s *session, part *planPart) *dedup.Delivered {
 	if part != nil {
 		return nil
@@ -145,8 +145,8 @@ func deliveredTo(s *session, part *planPart) *dedup.Delivered {
 	return s.identity.delivered
 }
 
-// scopeOf says to which sessions the answers of an upstream belong: to this one only, or to
-// all where the upstream takes them for one principal. "": they are not stored.
+// scopeOf returns the scope of an upstream's answers: the session, or everyone if the upstream
+// treats all sessions as one principal. "" means that answers are not stored.
 func scopeOf(s *session, l *leased, params *revision.Params) string {
 	if !l.member.SharedIdentity || !l.Shared() {
 		return s.identity.scope
@@ -158,25 +158,25 @@ func scopeOf(s *session, l *leased, params *revision.Params) string {
 	if hop == nil {
 		hop = s.client.facts().hop
 	}
-	return everyone + string(hop.Capabilities) // such a server is told with each call what its client can do
+	return everyone + string(hop.Capabilities) // such a server receives the client's capabilities with each call
 }
 
-// everyone is the scope of an upstream that takes all sessions for one
-// principal. No session has it.
+// everyone is the scope of an upstream that treats all sessions as one principal. No session
+// has this scope.
 const everyone = "*"
 
-// unknownArguments are arguments of which nothing is known.
+// unknownArguments looks up an argument of a call whose arguments are not known.
 func unknownArguments(string) []byte { return nil }
 
-// parsedParams are params that were not read with a message.
+// parsedParams parses params that did not come with a message.
 func parsedParams(params []byte) *revision.Params {
 	p := revision.NewParams(params)
 	return &p
 }
 
-// arguments returns the raw arguments of a tools/call, "{}" if it has none or
-// servers may disagree on which they are, and whether it is plain: says nothing
-// else that an answer may depend on.
+// arguments returns the raw arguments of a tools/call, or "{}" if there are none or servers
+// may disagree about them. plain reports whether the params hold nothing else that an answer
+// may depend on.
 func arguments(params *revision.Params) (raw []byte, plain bool) {
 	if !params.Unambiguous() {
 		return noArguments, false
@@ -198,8 +198,7 @@ func arguments(params *revision.Params) (raw []byte, plain bool) {
 
 var noArguments = []byte("{}")
 
-// ignorable reports whether a request's _meta says nothing that its answer may
-// depend on.
+// ignorable reports whether nothing in a request's _meta can affect its answer.
 func ignorable(meta *jsonrpc.Index) bool {
 	for m := range meta.All() {
 		switch string(m.Name) {
@@ -213,8 +212,8 @@ func ignorable(meta *jsonrpc.Index) bool {
 	return true
 }
 
-// onlyReads reports whether a call changes nothing that another of its session may depend
-// on. kind is that of a tools/call.
+// onlyReads reports whether a call changes nothing that another call of its session may
+// depend on. kind is the class of a tools/call.
 func onlyReads(method string, kind valuemodel.Class) bool {
 	if method == "tools/call" {
 		return kind.Reads()
@@ -222,8 +221,8 @@ func onlyReads(method string, kind valuemodel.Class) bool {
 	return reads(method)
 }
 
-// reads reports whether a request of that method certainly changes nothing that
-// a tool's answer may depend on.
+// reads reports whether a request with that method never changes anything that a tool's
+// answer may depend on.
 func reads(method string) bool {
 	switch method {
 	case "ping", "initialize", "server/discover", "subscriptions/listen", "logging/setLevel", "completion/complete",

@@ -15,32 +15,32 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// request is one request of a client while it is served. It has more than 25 methods because
-// every step of the path of a call, and every other way to answer, is one of its; none of them
-// keeps anything but what stands here.
+// request is one client request while it is served. It has more than 25 methods because each
+// step of the path of a call, and each other way to answer, is a method of it; none of them
+// keeps state elsewhere.
 type request struct {
 	s         *session
 	msg       *front.Message
-	key       string // its raw id, made unique where ids of several clients may clash
+	key       string // raw id, made unique if several clients may use the same id
 	out       front.Outlet
 	stateless bool          // the request carries its revision and capabilities itself
-	hop       *revision.Hop // what it says of its client; of the handshake where it says nothing
+	hop       *revision.Hop // client facts to send upstream; from the handshake if the request carries none
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 
-	policy *policy       // by which it is routed; its call may have to be classified by the next one
-	local  func()        // answers it, and may wait; nil: its call does, and waits for nothing
-	call   *upstreamCall // what is asked of an upstream for it; nil: nothing, or nothing yet
-	work   *work         // what it began or takes up, or the plan that it is a step of; nil: it ends with its answer
-	part   *planPart     // of a plan; nil: it is a client's own request
+	policy *policy       // snapshot that routes the request; its call may be classified by a later one
+	local  func()        // answers the request and may block; nil if the call answers it
+	call   *upstreamCall // upstream call; nil until bound, or if there is none
+	work   *work         // work that the request began, resumed or is a step of; nil if it cannot be suspended
+	part   *planPart     // step of a plan; nil for a client's own request
 
-	confirmed bool // its user has agreed to its call, and is not asked again when it goes on
+	confirmed bool // the user has confirmed the call; resuming it must not ask again
 
-	mu       sync.Mutex  // held while something is said about the request
-	answered atomic.Bool // nothing more may be said: its client may know that before the request has left
+	mu       sync.Mutex  // held while a notification is sent, so that none follows the answer
+	answered atomic.Bool // set before the answer is written, as the client may read it before the write returns
 }
 
-// withdrawn is the cause of a request that its client no longer wants answered.
+// withdrawn is the cancellation cause of a request that the client cancelled.
 type withdrawn struct{ reason string }
 
 func (w withdrawn) Error() string {
@@ -50,10 +50,9 @@ func (w withdrawn) Error() string {
 	return w.reason
 }
 
-// Accept takes one message from the client, on its reader: what must keep the
-// order of arrival is done before it returns. A request is served by running
-// the function returned, which writes the answer to to; nil means there is
-// nothing left to do.
+// Accept takes one message from the client. It runs on the client's reader and does
+// everything that depends on the order of arrival before it returns. It returns a function
+// that serves the request and may block, or nil if nothing is left to do.
 func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet) (serve func()) {
 	switch {
 	case m.IsResponse():
@@ -69,7 +68,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	}
 	base := s.ctx
 	if m.Method == "subscriptions/listen" {
-		base = context.Background() // it watches the session's end itself, and answers then
+		base = context.Background() // serveListen watches for the session's end itself, and answers then
 	}
 	if err := x.admit(base); err != nil {
 		recordRefusal(s, m)
@@ -86,7 +85,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 			x.serve()
 		}
 	}
-	s.running.Add(1) // the request may end while call still begins it
+	s.running.Add(1) // the request may end before serveCall returns
 	defer s.running.Done()
 	x.serveCall(func(o outcome) {
 		defer x.leave()
@@ -95,8 +94,8 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	return nil
 }
 
-// Refuse answers a message that cannot be accepted. Where it was, or
-// may have been, the answer to a question of a server's, that fails, and the client gets no answer.
+// Refuse answers a message that cannot be accepted. If the message is, or may be, the
+// response to a server's question, Refuse fails the question and sends the client nothing.
 func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet) {
 	if m.Method == "" && (m.Result != nil || m.Error != nil || s.questions.awaits(m.ID)) {
 		s.srv.log.Warn("client answer not understood", "err", why.Message)
@@ -108,8 +107,8 @@ func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 	x.fail(why)
 }
 
-// admit checks the request against its session, opens the session with the
-// first one, and takes the request's place in the order of its upstream.
+// admit opens the session if this is its first request, registers the request, and routes
+// it, which takes its turn at its upstream.
 func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 	s := x.s
 	if x.stateless {
@@ -118,7 +117,7 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 		openHandshake(s, &x.msg.Index)
 	} else if x.msg.Method != "ping" {
 		s.open(upstream.Client{})
-		s.questions.setReady() // a client that makes requests takes messages too
+		s.questions.setReady() // a client that makes requests can also receive messages
 	}
 	if !x.stateless {
 		x.hop = s.client.facts().hop
@@ -139,7 +138,7 @@ func (x *request) admit(ctx context.Context) *jsonrpc.Error {
 func openHandshake(s *session, params *revision.Params) {
 	asked, _ := jsonrpc.String(params.Get("protocolVersion"))
 	version := revision.Negotiate(asked)
-	s.client.update(func(f *clientFacts) { f.negotiated = version }) // before the upstreams start: they may speak at once
+	s.client.update(func(f *clientFacts) { f.negotiated = version }) // before open, as upstreams may send messages as soon as they start
 	s.open(upstream.Client{
 		Version:      version,
 		Info:         object(params.Get("clientInfo")),
@@ -155,24 +154,24 @@ func object(raw []byte) json.RawMessage {
 	return json.RawMessage(raw)
 }
 
-// leave ends the request. Its call ends with it, unless it is a work that goes on.
+// leave ends the request, and its call unless the call continues as suspended work.
 func (x *request) leave() {
 	if c := x.call; c != nil && (x.work == nil || x.part != nil) {
 		c.release()
-		c.observeResult(x.ctx, outcome{err: errUnanswered}) // unless it was answered
+		c.observeResult(x.ctx, outcome{err: errUnanswered}) // no effect if the call was answered
 	}
 	x.cancel(nil)
 	x.s.requests.done(x)
 }
 
-// isWithdrawn reports whether the client of a request wants no answer any more: none will
-// come. ctx is that of the request.
+// isWithdrawn reports whether the client cancelled the request with context ctx. Such a
+// request gets no answer.
 func isWithdrawn(ctx context.Context) bool {
 	_, gone := errors.AsType[withdrawn](context.Cause(ctx))
 	return gone
 }
 
-// serve answers the request, on a goroutine that may wait.
+// serve answers the request. It may block.
 func (x *request) serve() {
 	if x.local != nil {
 		x.local()
@@ -181,15 +180,15 @@ func (x *request) serve() {
 	x.answer(waitFor(x.serveCall))
 }
 
-// waitFor begins something, and waits until it is done.
+// waitFor calls begin and returns the outcome that begin passes to done.
 func waitFor(begin func(done func(outcome))) outcome {
 	done := make(chan outcome, 1)
 	begin(func(o outcome) { done <- o })
 	return <-done
 }
 
-// setLevel passes the log level to every upstream that logs, on the reader:
-// what the client calls next must be run with it.
+// setLevel sets the log level at every upstream that logs. It runs on the client's reader,
+// so the level applies to the client's next call.
 func setLevel(s *session, params *revision.Params) *jsonrpc.Error {
 	level, ok := jsonrpc.String(params.Get("level"))
 	if !ok || !upstream.KnownLevel(level) {
@@ -202,7 +201,7 @@ func setLevel(s *session, params *revision.Params) *jsonrpc.Error {
 	return nil
 }
 
-// handleNotification takes a notification of the client.
+// handleNotification handles a notification from the client.
 func (s *session) handleNotification(m *front.Message) {
 	switch m.Method {
 	case "notifications/cancelled":
@@ -210,31 +209,31 @@ func (s *session) handleNotification(m *front.Message) {
 		s.withdraw(m.Index.Get("requestId"), withdrawn{reason})
 	case "notifications/initialized":
 		s.questions.setReady()
-	case "notifications/progress": // of a question; its token is one upstream's own
+	case "notifications/progress": // about a server's question; the token belongs to one upstream
 		if leases := s.leases.current(); len(leases) == 1 {
 			leases[0].Notify(m.Method, m.Params)
 		}
-	default: // roots/list_changed, what later revisions add
+	default: // roots/list_changed, and methods of later revisions
 		for _, l := range s.leases.current() {
 			c := &upstreamCall{s: s, policy: s.srv.policy.Load(), method: m.Method, lease: l, params: &m.Index}
 			c.register()
 			l.Notify(m.Method, m.Params)
 			write := c.pending.Swap(nil)
 			write.AnnounceAsync()
-			write.Doubt() // nothing says when it has been acted upon
+			write.Doubt() // nothing reports when the upstream has acted on it
 		}
 	}
 }
 
-// withdraw cancels the request of that raw id; the client wants no answer.
+// withdraw cancels the request with the given raw id, unless it is initialize.
 func (s *session) withdraw(id []byte, why error) {
 	if x := s.requests.find(string(id)); x != nil && x.msg.Method != "initialize" {
 		x.cancel(why)
 	}
 }
 
-// forward passes on a notification of the upstream of a lease that works on the request,
-// until the request has been answered. The request may have another call by now.
+// forward sends a notification from l's upstream to the client, until the request has been
+// answered. The request may have a call at another upstream by now.
 func (x *request) forward(l *leased, method string, params []byte) {
 	switch method {
 	case "notifications/progress":
@@ -244,7 +243,7 @@ func (x *request) forward(l *leased, method string, params []byte) {
 		}
 		params = jsonrpc.Set(params, "progressToken", token)
 	case "notifications/message":
-		level := "" // what the session last set
+		level := "" // the level the session set
 		if x.stateless {
 			if level = x.hop.LogLevel; level == "" {
 				return
@@ -263,7 +262,7 @@ func (x *request) forward(l *leased, method string, params []byte) {
 	}
 }
 
-// finish answers with a result of the proxy's own.
+// finish answers with one of the proxy's own results.
 func (x *request) finish(result []byte) {
 	if x.callsOwnTool() {
 		x.s.observed.turns.end(time.Now())
@@ -275,12 +274,12 @@ func (x *request) finish(result []byte) {
 	x.write(jsonrpc.AppendResult(make([]byte, 0, len(result)+len(x.msg.ID)+40), x.msg.ID, result))
 }
 
-// fail answers with an error of the proxy's own.
+// fail answers with one of the proxy's own errors.
 func (x *request) fail(err *jsonrpc.Error) {
 	x.write(jsonrpc.AppendError(nil, x.msg.ID, err.Append(nil)))
 }
 
-// noteLost notes that the client did not get the answer of a call; nil: it made none.
+// noteLost records that the client did not receive the answer of c, which may be nil.
 func noteLost(c *upstreamCall) {
 	if c != nil && c.class.storable() {
 		c.s.identity.delivered.Lost(c.class.query.Key)
@@ -295,7 +294,7 @@ func (x *request) write(line []byte) {
 	x.mu.Lock()
 	x.answered.Store(true)
 	x.mu.Unlock()
-	x.s.requests.forget(x) // before the client can read the answer
+	x.s.requests.forget(x) // the client may reuse the id as soon as it has read the answer
 	if err := x.out.Answer(line); err != nil {
 		noteLost(x.call)
 		x.s.srv.log.Debug("answer not delivered", "method", x.msg.Method, "err", err)

@@ -9,19 +9,19 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// requests are the requests of a session that are being served. Each has a key that
-// no other has as long as its client may wait for its answer.
+// requests is the set of a session's requests that are being served. Each has a key that no
+// other request has while its client may wait for the answer.
 type requests struct {
-	serving *sync.WaitGroup // the session's: it ends after its requests
+	serving *sync.WaitGroup // the session's, which waits for its requests
 
 	mu     sync.Mutex
 	open   map[string]*request // request.key → the request
-	seq    uint64              // requests so far, of clients whose ids may clash
-	closed bool                // no more are taken
+	seq    uint64              // number of requests with unique keys
+	closed bool                // no more requests may be added
 }
 
-// add takes in a request, or says why not. unique: its id may be another client's
-// too.
+// add adds a request, or returns why it cannot. If unique is set, another client may use the
+// same id, and the key is made unique.
 func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,39 +40,39 @@ func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 	return nil
 }
 
-// forget lets the client use the request's id again.
+// forget removes a request, so that the client may reuse its id.
 func (r *requests) forget(x *request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.open[x.key] == x { // else another request has its id by now
+	if r.open[x.key] == x { // else another request has the id by now
 		delete(r.open, x.key)
 	}
 }
 
-// done is the end of a request that add took in.
+// done ends a request that was added.
 func (r *requests) done(x *request) {
-	if !x.answered.Load() { // else it was forgotten before its answer
+	if !x.answered.Load() { // else write has called forget
 		r.forget(x)
 	}
 	r.serving.Done()
 }
 
-// find returns the request with a key, nil if there is none.
+// find returns the request with the given key, or nil.
 func (r *requests) find(key string) *request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.open[key]
 }
 
-// bind says what is asked of an upstream for a request.
+// bind sets the upstream call of a request.
 func (r *requests) bind(x *request, c *upstreamCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	x.call = c
 }
 
-// at returns the requests for an upstream that have no answer yet; awaited: only those of
-// which the upstream is at a call.
+// at returns the unanswered requests with a call at l. If awaited is set, it returns only
+// those whose call the upstream still works on.
 func (r *requests) at(l *leased, awaited bool) (found []*request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,8 +84,8 @@ func (r *requests) at(l *leased, awaited bool) (found []*request) {
 	return found
 }
 
-// only returns the only open request for an upstream, any of them if they are all of
-// one plan; nil if there are none or several.
+// only returns the only open request at l, or any of them if all belong to one plan. It
+// returns nil if there are none or several.
 func (r *requests) only(l *leased) *request {
 	all := r.at(l, false)
 	if len(all) == 0 || slices.ContainsFunc(all[1:], func(x *request) bool { return !x.part.samePlan(all[0].part) }) {
@@ -94,7 +94,7 @@ func (r *requests) only(l *leased) *request {
 	return all[0]
 }
 
-// close takes no more requests.
+// close closes the set to new requests.
 func (r *requests) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,27 +1,26 @@
-// Package proxy faces the client: it speaks MCP on stdio and HTTP in both
-// eras, joins what the upstreams offer into one server, and carries every
-// request to the one it is for.
+// Package proxy is the side of mcpschedd that faces the client. It speaks MCP over stdio and
+// HTTP in both eras, merges the upstreams into one server, and routes each request to its
+// upstream.
 //
-// The idea: a message is bytes. One shallow scan finds where it goes; what is
-// not needed for that is copied, never decoded.
+// A message stays bytes: one shallow scan finds what routing needs, and everything else is
+// copied without being decoded.
 //
 //	srv := proxy.New(options)
 //	err := srv.ServeStdio(ctx, os.Stdin, os.Stdout)
 //
-// What there is, and what has it:
+// The types and what they own:
 //
 //	Server ── policy: the configuration in force, its upstreams, the proxy's own tools
-//	 │  ├──── names that tools bear for life · catalog of value models and schemas
+//	 │  ├──── names of tools · catalog of value models and schemas
 //	 │  ├──── store of answers · limits of hosts · prefetch worker · record · results of plans
-//	 └─ session ── what its client says of itself · leases on upstreams · lists as shown
+//	 └─ session ── facts about its client · leases on upstreams · lists as last shown
 //	     ├─ subscriptions · tasks
-//	     ├─ requests ── request ── upstreamCall, what a server is asked for it
-//	     ├─ questions that its client was sent as requests
-//	     └─ suspended ── work, a call or a plan, for which the client fetches replies
+//	     ├─ requests ── request ── upstreamCall
+//	     ├─ questions sent to the client as requests
+//	     └─ suspended ── work: a call or a plan that waits for the client's replies
 //
-// The path of a call stands top to bottom in call.go; what answers a request is decided in
-// route.go. The package starts no processes and keeps no connections: that is package
-// upstream.
+// The path of a call is in call.go, from top to bottom; routing is in route.go. Package
+// upstream starts the processes and holds the connections.
 package proxy
 
 import (
@@ -44,66 +43,66 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Options is all that a server is configured by, and as wide as that. Zero values mean
-// the defaults named.
+// Options configures a server. It has as many fields as the configuration has settings. The
+// zero value of each field selects the default named.
 type Options struct {
-	Version      string        // of this program; "" as "dev"
-	Upstreams    []Upstream    // in the order in which lists are joined
-	Elsewhere    int           // configured upstreams that are not among Upstreams, as they are for other folders
+	Version      string        // of this program; default "dev"
+	Upstreams    []Upstream    // in the order in which lists are merged
+	Elsewhere    int           // number of configured upstreams left out because they are for other directories
 	NameStyle    string        // "auto" (the default), "always" or "never"
-	StartupWait  time.Duration // how long lists wait for an upstream never seen before
-	DrainTimeout time.Duration // how long calls may go on after the client has closed its end
-	MaxMessage   int           // bytes of one message; 0: 64 MiB
-	Log          *slog.Logger  // nil: discards
+	StartupWait  time.Duration // how long lists wait for an upstream without a saved offer
+	DrainTimeout time.Duration // how long calls may continue after the client has closed its end
+	MaxMessage   int           // bytes in a message; default 64 MiB
+	Log          *slog.Logger  // default: discard
 	HTTP         front.HTTPOptions
-	Dial         upstream.DialFunc // reaches servers over HTTP; nil: over the network
+	Dial         upstream.DialFunc // connects to servers over HTTP; default: the network
 
-	Common         *Common               // with the other servers of the process; nil: there is none
-	LocalExclusive func() bool           // whether at this moment nothing changes what is on this machine but calls through here and what is reported; nil: never
-	Models         *valuemodel.Models    // the operator's layers; nil: none
+	Common         *Common               // shared with the other servers of the process; nil if there are none
+	LocalExclusive func() bool           // reports whether all changes on this machine go through the process or are reported to it; nil means never
+	Models         *valuemodel.Models    // the operator's layers; nil if there are none
 	Dedup          dedup.Options         // bounds of the store
 	Limits         map[string]limit.Rule // host → pace; "*" for any other
 
-	Repeat string // "body" (the default), or "reference": a note may stand for what a client already holds
+	Repeat string // "body" (the default), or "reference": a note may replace an answer the client already has
 
 	Enrichment speculate.Rules
 	Plans      Plans
 	Selection  Selection
-	Budgets    budget.Rules // of the tokens of answers
+	Budgets    budget.Rules // token budgets of answers
 
-	Trace      record.Trace   // nil: nothing is traced
-	ConfigPath string         // of the configuration; "": the built-in defaults
-	Record     record.Options // where the record is kept
+	Trace      record.Trace   // starts a span for a call; nil disables tracing
+	ConfigPath string         // path of the configuration; "" if built-in defaults are used
+	Record     record.Options // how the event log is kept
 }
 
-// Upstream is one configured server and what the proxy does with it.
+// Upstream is one configured server with its settings.
 type Upstream struct {
 	Spec        upstream.Spec
 	Store       upstream.Store
-	Stderr      io.Writer              // where its processes' lines on stderr are logged; nil: nowhere
-	Fingerprint string                 // changes whenever the connection would have to be made anew
-	Timeout     time.Duration          // per call without progress; 0: none
-	Allows      func(tool string) bool // which tools may be seen and called; nil: all
+	Stderr      io.Writer              // log of its processes' stderr; nil discards
+	Fingerprint string                 // changes whenever a new connection is needed
+	Timeout     time.Duration          // for a call without progress; zero means no timeout
+	Allows      func(tool string) bool // reports whether a tool may be listed and called; nil allows all
 
-	Model          valuemodel.Upstream // what the operator says of it; Name as in Spec, Server unset
-	SharedIdentity bool                // with Spec.Shared: all sessions are one principal to it
-	Exclusive      bool                // nothing but calls through this proxy changes what it reads
-	Learned        speculate.Learned   // where what is learned of its calls is kept; nil: nowhere
-	LearnedAs      string              // replicas that say the same keep together what belongs to the server; "": none do
+	Model          valuemodel.Upstream // the operator's settings; Name as in Spec, Server unset
+	SharedIdentity bool                // with Spec.Shared: the server sees all sessions as one principal
+	Exclusive      bool                // only calls through this proxy change what its tools read
+	Learned        speculate.Learned   // storage for learned state; nil if it is not saved
+	LearnedAs      string              // replicas with the same key share what is learned of the server; "" shares nothing
 }
 
-// Server is one running proxy. It has more than 25 methods because it is the face of all
-// that a program does with one: serve, apply, report, save, stop.
+// Server is one running proxy. It has more than 25 methods because it is the whole API of
+// the package: serve, apply, report, save, stop.
 type Server struct {
 	log      *slog.Logger
 	policy   livePolicy
 	connect  connector
-	stopFast func() // has processes end as fast as they can, those that end later too
+	stopFast func() // makes upstream processes end quickly from now on
 
 	sessions sessions
 	names    *names
 	common   *Common
-	store    *dedup.Store // of common, as limits
+	store    *dedup.Store // store and limits are those of common
 	limits   *limit.Hosts
 	catalog  *catalog
 	recorder recorder
@@ -111,11 +110,10 @@ type Server struct {
 	running  sync.WaitGroup // flights, which belong to no session
 
 	prefetch *speculate.Worker
-	kept     *kept // results of plans, for reading what did not come back
+	kept     *kept // results of plans, for mcpschedd_read_result
 }
 
-// New makes a server; upstream processes start when a session needs them, or
-// with Prepare.
+// New returns a server. Upstream processes start when a session needs them, or with Prepare.
 func New(o Options, guard *upstream.Guard) *Server {
 	o = withDefaults(o)
 	stopping, common := make(chan struct{}), o.Common
@@ -161,38 +159,37 @@ func New(o Options, guard *upstream.Guard) *Server {
 	s.configurePrefetch(&o.Enrichment)
 	s.catalog, s.kept = newCatalog(o.Log, s.store), new(kept)
 	s.policy.Store(buildPolicy(o, nil, s.connect))
-	common.add(s) // as its record is there now
+	common.add(s) // needs the recorder
 	if o.Selection.on() {
-		s.running.Go(func() { s.catalog.search.load(&o.Selection) }) // before a session's reader needs it
+		s.running.Go(func() { s.catalog.search.load(&o.Selection) }) // before a session's reader needs the index
 	}
 	return s
 }
 
-// ServeStdio serves one client on a pair of streams until in ends, then lets
-// open calls finish for DrainTimeout, or until ctx ends. only limits the view
-// to one upstream under its own names; "" shows all.
+// ServeStdio serves one client on a pair of streams until in ends. Open calls may then
+// finish for up to DrainTimeout, or until ctx is done. If only is not "", the client sees
+// that upstream alone, under its own tool names.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer, only string) error {
 	return front.ServeStdio(ctx, in, out, only, s.front())
 }
 
-// ServeListener serves HTTP on ln until ctx ends; then every session ends, open
-// requests and streams get their last answer, and ln is closed.
+// ServeListener serves HTTP on ln until ctx is done. It then ends every session, sends open
+// requests and streams their last answer, and closes ln.
 func (s *Server) ServeListener(ctx context.Context, ln net.Listener) error {
 	return front.NewHTTP(s.front()).Serve(ctx, ln)
 }
 
-// Handler serves MCP over HTTP, see [front.HTTP]. Its sessions end when they have
-// been idle, or with the server.
+// Handler returns a handler that serves MCP over HTTP, see [front.HTTP]. Its sessions end
+// when they are idle for too long, or with the server.
 func (s *Server) Handler() http.Handler { return front.NewHTTP(s.front()) }
 
-// Mount serves something beside MCP, at a pattern of [http.ServeMux]. Like everything
-// it needs the token, unless the handler asks for that itself; Host and Origin are
-// checked in any case. It is to be called before the server serves.
+// Mount serves h beside MCP at a [http.ServeMux] pattern. If asks is set, h checks the token
+// itself. Host and Origin are always checked. Mount must be called before the server serves.
 func (s *Server) Mount(pattern string, h http.Handler, asks bool) {
 	s.figures.pages = append(s.figures.pages, front.Page{Pattern: pattern, Handler: h, OwnAuth: asks})
 }
 
-// front configures the client's side of the wire.
+// front returns the options of the client-facing transports.
 func (s *Server) front() front.Options {
 	p := s.policy.Load()
 	return front.Options{
@@ -201,8 +198,7 @@ func (s *Server) front() front.Options {
 	}
 }
 
-// Prepare starts the upstreams ahead of the first session. only limits it to
-// one; "" starts all.
+// Prepare starts the upstreams before the first session, or one upstream if only is not "".
 func (s *Server) Prepare(only string) {
 	for _, m := range s.policy.Load().members {
 		if only == "" || only == m.Spec.Name {
@@ -211,19 +207,18 @@ func (s *Server) Prepare(only string) {
 	}
 }
 
-// Has reports whether an upstream of that name is configured.
+// Has reports whether an upstream with that name is configured.
 func (s *Server) Has(name string) bool { return s.policy.Load().find(name) != nil }
 
-// PrepareStop is what a signal asks for: what was learned and recorded so far is on disk
-// when it returns, unless the disk does not answer, and the ends of processes, under
-// way or to come, take no longer than they must. It ends nothing itself, and may be
-// called again.
+// PrepareStop prepares for a shutdown after a signal: it saves learned state and the event
+// log, and makes upstream processes end as quickly as possible from now on. It ends nothing
+// itself and may be called more than once.
 func (s *Server) PrepareStop() {
 	s.stopFast()
 	s.Save()
 }
 
-// Save puts on the disk what was learned and recorded so far.
+// Save writes learned state and the event log to disk.
 func (s *Server) Save() {
 	s.prefetch.Save()
 	s.catalog.search.save(&s.policy.Load().Selection)
@@ -231,8 +226,8 @@ func (s *Server) Save() {
 	s.recorder.log.Flush()
 }
 
-// SaveAll is for a program that can wait no longer for Close: what was learned and
-// recorded is on disk when it returns, and nothing more will be.
+// SaveAll saves learned state and the event log for a program that cannot wait for Close.
+// Nothing is recorded afterwards.
 func (s *Server) SaveAll() {
 	for _, session := range s.sessions.all() {
 		session.endObservation()
@@ -242,8 +237,8 @@ func (s *Server) SaveAll() {
 	s.recorder.close()
 }
 
-// Close ends every session and upstream, and returns when their processes and
-// goroutines have ended.
+// Close ends every session and upstream. It returns when their processes and goroutines have
+// ended.
 func (s *Server) Close() {
 	var ending sync.WaitGroup
 	for _, session := range s.sessions.close() {
@@ -258,7 +253,7 @@ func (s *Server) Close() {
 		s.common.Close()
 	}
 	ending.Wait()
-	s.prefetch.Close() // nothing begins a prefetch any more
+	s.prefetch.Close() // no more prefetches can begin
 	s.catalog.search.save(&s.policy.Load().Selection)
 	s.running.Wait()
 	s.recorder.record()

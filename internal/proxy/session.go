@@ -18,16 +18,16 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// session is one client: the stdio process, an HTTP session, or, stateless
-// over HTTP, all requests of one principal with the same capabilities. Each of its parts
-// has a mutex and an invariant of its own. The methods of the session, more than 25, are what
-// takes several of the parts at once: they hold no state beside them.
+// session is one client: the stdio process, an HTTP session, or, in stateless HTTP, all
+// requests of one principal with the same capabilities. Each part has its own mutex and
+// invariant. The session has more than 25 methods: those that need several parts at once.
+// They hold no other state.
 type session struct {
 	srv      *Server
 	identity sessionIdentity
-	ctx      context.Context // ends with the session
+	ctx      context.Context // cancelled when the session ends
 	life     life
-	running  sync.WaitGroup // requests being served, and what the session itself started
+	running  sync.WaitGroup // requests being served and goroutines that the session started
 
 	client        clientState
 	leases        leases
@@ -37,37 +37,37 @@ type session struct {
 	requests      requests
 	questions     clientQuestions
 	suspended     suspended
-	plans         atomic.Int32 // begun so far
+	plans         atomic.Int32 // number of plans started
 
-	observed *observedSession // as the record and the prefetcher know it
+	observed *observedSession // the session as the recorder and the prefetch worker see it
 }
 
-// sessionIdentity is what is fixed of a session when it begins.
+// sessionIdentity is the part of a session that is fixed when it begins.
 type sessionIdentity struct {
 	front.Client
 	view      view
-	scope     string           // of the answers it may be given from the store; "": none is stored
-	delivered *dedup.Delivered // what the client was given; nil: it is several
+	scope     string           // scope of its answers in the store; "" if none may be stored
+	delivered *dedup.Delivered // answers that the client has received; nil if the session has several clients
 }
 
 func newIdentity(c front.Client, v view) sessionIdentity {
 	i := sessionIdentity{Client: c, view: v, scope: "session " + rand.Text(), delivered: dedup.NewDelivered()}
 	if c.Pool {
-		i.delivered = nil // its requests come from any number of conversations
+		i.delivered = nil // the requests come from any number of conversations
 		if c.Anonymous {
-			i.scope = "" // and from any number of people
+			i.scope = "" // and from any number of users
 		}
 	}
 	return i
 }
 
-// life is the course of a session: it opens with its client's first request, takes
+// life is the life cycle of a session: it opens with the client's first request, accepts
 // requests until it drains, and ends once.
 type life struct {
-	cancel   context.CancelCauseFunc // ends the session's context
+	cancel   context.CancelCauseFunc // cancels the session's context
 	opening  sync.Once
-	draining context.Context // ends when no more requests come: what waits for nothing but changes ends
-	drain    func()          // ends it
+	draining context.Context // done when no more requests come; ends requests that only wait for changes
+	drain    func()          // cancels draining
 	ending   sync.Once
 }
 
@@ -89,10 +89,10 @@ func (s *Server) newSession(c front.Client) *session {
 	return n
 }
 
-// open leases the upstreams for a client that has introduced itself, once. A
-// handshake later only notes what the client says anew.
+// open leases the upstreams for the client, once. A later handshake only updates what is
+// known of the client.
 func (s *session) open(client upstream.Client) {
-	client.Info, client.Capabilities = bytes.Clone(client.Info), bytes.Clone(client.Capabilities) // not the whole body of the request
+	client.Info, client.Capabilities = bytes.Clone(client.Info), bytes.Clone(client.Capabilities) // do not retain the request's body
 	s.life.opening.Do(func() {
 		s.client.update(func(f *clientFacts) { f.Client, f.opened = client, time.Now() })
 		s.srv.recorder.log.Add(record.Event{Kind: record.Session, At: time.Now(), Session: s.observed.Name, Client: clientName(client.Info)})
@@ -103,7 +103,7 @@ func (s *session) open(client upstream.Client) {
 	}
 }
 
-// Drain waits until no request is being served, at most d or until ctx ends.
+// Drain waits until all requests have been served, for at most d or until ctx is done.
 func (s *session) Drain(ctx context.Context, d time.Duration) error {
 	s.life.drain()
 	s.suspended.end(front.ErrEnded)
@@ -122,8 +122,8 @@ func (s *session) Drain(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// End ends the session, for a reason that its open requests are answered with: what it waits for
-// is cancelled, its leases are given back. It returns when its goroutines have ended.
+// End ends the session: it cancels open requests with the cause why, closes the leases, and
+// returns when the session's goroutines have ended.
 func (s *session) End(why error) {
 	s.life.ending.Do(func() {
 		s.requests.close()
@@ -145,47 +145,46 @@ func (s *session) End(why error) {
 		s.srv.catalog.search.save(&s.srv.policy.Load().Selection)
 		s.observed.spending.leave()
 		s.endObservation()       // after all its prefetches have ended
-		s.srv.sessions.remove(s) // not before: the server's Close waits for what there is
+		s.srv.sessions.remove(s) // last, as Server.Close waits only for the sessions in the set
 	})
 }
 
-// endObservation lets the observers know that the session has ended, and records that after all
-// that came of its prefetches.
+// endObservation notifies the prefetch worker that the session has ended. When all its
+// prefetches have been recorded, it records the end of the session.
 func (s *session) endObservation() {
 	s.srv.prefetch.SessionEnded(&s.observed.Client, func() {
-		s.srv.recorder.record() // before the session's end stands there
+		s.srv.recorder.record() // prefetches come before the session's end
 		if !s.client.facts().opened.IsZero() {
 			s.srv.recorder.log.Add(record.Event{Kind: record.End, At: time.Now(), Session: s.observed.Name})
 		}
 	})
 }
 
-// Context ends with the session.
+// Context returns a context that is cancelled when the session ends.
 func (s *session) Context() context.Context { return s.ctx }
 
-// Pending reports whether a call or a plan waits for the client's answer, and whether
-// a task runs.
+// Pending reports whether a call or a plan is suspended until the client answers, and
+// whether a task is running.
 func (s *session) Pending() (suspended, task bool) {
 	return s.suspended.any(), s.tasks.running()
 }
 
-// clientState owns what a session's client has said of itself.
+// clientState holds what a session's client has declared about itself.
 type clientState struct {
 	mu    sync.Mutex                  // held while known is replaced
-	known atomic.Pointer[clientFacts] // nil: nothing yet
+	known atomic.Pointer[clientFacts] // nil if the client has declared nothing yet
 }
 
-// clientFacts are what a client has said of itself so far. They are not changed once
-// they can be seen.
+// clientFacts is an immutable snapshot of what a client has declared about itself.
 type clientFacts struct {
 	upstream.Client
-	opened     time.Time     // when the session was opened for it; zero: not yet
-	negotiated string        // the revision agreed on in a handshake; "" before it, and in the stateless era
-	level      string        // the log level it wants; "": it did not say
-	hop        *revision.Hop // what that says for a request that does not say it itself
+	opened     time.Time     // when the session opened; zero if it has not
+	negotiated string        // revision agreed on in a handshake; "" before it, and in the stateless era
+	level      string        // log level; "" if the client has not set one
+	hop        *revision.Hop // these facts, for requests that do not carry their own
 }
 
-// facts is what is known now.
+// facts returns the current snapshot.
 func (c *clientState) facts() *clientFacts {
 	if f := c.known.Load(); f != nil {
 		return f
@@ -193,7 +192,7 @@ func (c *clientState) facts() *clientFacts {
 	return &clientFacts{hop: &revision.Hop{Version: revision.Latest}}
 }
 
-// update changes what is known.
+// update replaces the snapshot with a changed copy.
 func (c *clientState) update(change func(*clientFacts)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,18 +202,18 @@ func (c *clientState) update(change func(*clientFacts)) {
 	c.known.Store(&next)
 }
 
-// handshake reports whether the client has opened the session with a handshake: one that
-// has not, or has not yet, is sent nothing but what its requests ask for.
+// handshake reports whether the client opened the session with a handshake. Other clients
+// are sent nothing but what their requests ask for.
 func (f *clientFacts) handshake() bool { return f.negotiated != "" }
 
-// sessions are those of a server that have not ended.
+// sessions is the set of a server's open sessions.
 type sessions struct {
 	mu     sync.Mutex
-	closed bool // no more are taken
+	closed bool // no more sessions may be added
 	open   map[*session]struct{}
 }
 
-// add takes in a session; false: no more are taken.
+// add adds a session. It returns false if the set is closed.
 func (s *sessions) add(n *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,21 +227,21 @@ func (s *sessions) add(n *session) bool {
 	return true
 }
 
-// remove drops a session that has ended.
+// remove removes a session that has ended.
 func (s *sessions) remove(n *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, n)
 }
 
-// all returns the sessions there are.
+// all returns the open sessions.
 func (s *sessions) all() []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.open))
 }
 
-// close lets no more sessions begin, and returns those there are.
+// close closes the set to new sessions and returns the open ones.
 func (s *sessions) close() []*session {
 	s.mu.Lock()
 	s.closed = true
