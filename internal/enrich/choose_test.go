@@ -13,7 +13,7 @@ func both(a, b func(*candidate)) func(*candidate) {
 }
 
 func lasting(d time.Duration) func(*candidate) {
-	return func(c *candidate) { c.Latency = enrich.Point(d) }
+	return func(c *candidate) { c.Latency = enrich.Fixed(d) }
 }
 
 func sized(tokens int) func(*candidate) {
@@ -28,7 +28,7 @@ func TestSlotsArePartOfTheChoice(t *testing.T) {
 	for i := range 20 {
 		all = append(all, guess("small", 0.9, both(sized(60), func(c *candidate) {
 			c.Key.Arguments = string(rune('a' + i))
-			c.Latency = enrich.Point(100 * time.Millisecond)
+			c.Latency = enrich.Fixed(100 * time.Millisecond)
 		})))
 	}
 	s := enrich.Pick(all, options(nil))

@@ -2,40 +2,39 @@ package enrich
 
 import "mcpschedd/internal/schedule"
 
-// Seen is a candidate of a choice once it is known what became of it.
-type Seen struct {
-	HidesMS float64 // what making it early would have hidden, or has: its latency, or the lead if that was shorter. Below 0, or no number: 0
-	Tokens  int     // that its answer took, or was expected to take; below 0: 0
-	Called  bool    // it was asked for while its answer could still stand in
-	Issued  bool    // it was begun
-	Barred  bool    // some rule forbids it whatever it is worth, so that no choice could have had it
+// Outcome is what became of one candidate of a selection.
+type Outcome struct {
+	HiddenMS float64 // time that its prefetch hid, or would have hidden: the shorter of latency and lead; negative and NaN count as 0
+	Tokens   int     // actual or expected size of its result; negative counts as 0
+	Called   bool    // the client made the call while the result could be served
+	Issued   bool    // the prefetch was started
+	Barred   bool    // a rule forbids it, so that no selection could contain it
 }
 
-// Bounds are those that a choice was made under.
+// Bounds are the limits under which a selection was made.
 type Bounds struct {
-	Budget int // tokens; 0: only what takes none
-	Slots  int // calls that could be started; 0: none
+	Budget int // tokens; zero admits only free candidates
+	Slots  int // calls that could start
 }
 
-const mostHidden = 1e99 // ms; beyond that sums are no longer items that schedule takes
+const maxHiddenMS = 1e99 // bounds sums to values that package schedule accepts
 
-// Hindsight is what the best choice would have hidden under the same bounds, and
-// what the one that was made has hidden, both in ms. The difference is the regret
-// of not having known: a waste costs the choice that was made the slot and the
-// tokens that it took, and the best one nothing, for it makes none.
+// Hindsight returns the time that the best selection under the same bounds would have
+// hidden, and the time that the actual one hid, both in ms. Their difference is the
+// regret. Wasted prefetches took slots and tokens from the actual selection; the best
+// selection has none.
 //
-// The best is that of all sets that keep the bounds, to within rounding (see
-// [schedule.Select]), and not less than the achieved if what was issued keeps them
-// too. What was issued beyond the bounds, or although it is barred, counts for the
-// achieved all the same, which may then be more than the best.
-func Hindsight(all []Seen, b Bounds) (bestMS, achievedMS float64) {
-	var items []schedule.Item // calls that a choice could have had
+// The best selection is exact to within rounding (see [schedule.Select]). It hides at
+// least as much as the actual one, unless that one exceeded the bounds or started a barred
+// candidate: its hidden time counts in full even then.
+func Hindsight(all []Outcome, b Bounds) (bestMS, achievedMS float64) {
+	var items []schedule.Item // candidates that a selection could contain
 	keeps, slots, tokens := true, b.Slots, b.Budget
 	for _, c := range all {
-		if !c.Called || !(c.HidesMS > 0) {
+		if !c.Called || !(c.HiddenMS > 0) {
 			continue
 		}
-		hides, cost := min(c.HidesMS, mostHidden), max(c.Tokens, 0)
+		hides, cost := min(c.HiddenMS, maxHiddenMS), max(c.Tokens, 0)
 		if !c.Barred {
 			items = append(items, schedule.Item{Value: hides, Cost: cost})
 		}
@@ -50,7 +49,7 @@ func Hindsight(all []Seen, b Bounds) (bestMS, achievedMS float64) {
 		bestMS = schedule.Select(items, schedule.Limits{Budget: b.Budget, Count: b.Slots}).Value
 	}
 	if keeps {
-		bestMS = max(bestMS, achievedMS) // the search is exact to within rounding, and up to its cap
+		bestMS = max(bestMS, achievedMS) // Select is exact only to within rounding and up to its size limit
 	}
 	return bestMS, achievedMS
 }

@@ -12,76 +12,76 @@ import (
 
 // Pick chooses the candidates to start.
 func Pick(candidates []Candidate, o Options) Selection {
-	if o.Think <= 0 {
-		o.Think = 3 * time.Second
+	if o.DefaultLead <= 0 {
+		o.DefaultLead = 3 * time.Second
 	}
 	o.Dollars = max(o.Dollars, 0)
-	p := &picking{o: &o, bets: distinct(candidates)}
+	p := &picker{o: &o, scored: deduplicate(candidates)}
 	p.gate()
-	p.ration()
+	p.spendDollars()
 	return p.choose()
 }
 
-// picking is one run of [Pick]. Each step declines some of the candidates and leaves
-// the rest to the next.
-type picking struct {
-	o    *Options
-	bets []bet // in the order of the candidates
+// picker is one run of [Pick]. Each step declines some of the candidates and passes
+// the rest to the next step.
+type picker struct {
+	o      *Options
+	scored []scored // by index
 }
 
-// bet is a candidate and what making the call is expected to bring.
-type bet struct {
+// scored is a candidate with its expected gain and cost.
+type scored struct {
 	c      *Candidate
 	index  int
-	reason Reason  // "" while it may be chosen
-	value  float64 // ms of waiting that it is expected to hide, times what they are worth
+	reason Reason  // "" unless declined
+	value  float64 // see Choice.Value
 	tokens int
 }
 
-// distinct are the candidates, one for each call: a call that one edge only watches
-// may be made for the sake of another.
-func distinct(candidates []Candidate) []bet {
+// deduplicate keeps one candidate per call. Several edges may predict the same call, and
+// an edge that only observes must not keep another one from prefetching it.
+func deduplicate(candidates []Candidate) []scored {
 	kept := make(map[call.Key]int, len(candidates))
 	for i := range candidates {
 		c := &candidates[i]
-		if k, seen := kept[c.Key]; !seen || c.better(&candidates[k]) {
+		if k, seen := kept[c.Key]; !seen || c.preferredTo(&candidates[k]) {
 			kept[c.Key] = i
 		}
 	}
-	bets := make([]bet, 0, len(kept))
+	all := make([]scored, 0, len(kept))
 	for i := range candidates {
 		if c := &candidates[i]; kept[c.Key] == i {
-			bets = append(bets, bet{c: c, index: i})
+			all = append(all, scored{c: c, index: i})
 		}
 	}
-	return bets
+	return all
 }
 
-// better reports whether a candidate should stand for a call rather than the one
-// before it.
-func (c *Candidate) better(other *Candidate) bool {
+// preferredTo reports whether c, rather than other, should represent their common call.
+func (c *Candidate) preferredTo(other *Candidate) bool {
 	if (c.Reason == "") != (other.Reason == "") {
 		return c.Reason == ""
 	}
 	return c.P > other.P
 }
 
-// gate declines what may not be chosen or does not pay, and weighs the rest.
-func (p *picking) gate() {
+// gate declines the candidates that must not be chosen or that do not pay, and scores
+// the rest.
+func (p *picker) gate() {
 	intent := valuemodel.IntentOf(p.o.Keywords)
 	boosts := make(map[*valuemodel.Model]float64)
-	for i := range p.bets {
-		b := &p.bets[i]
-		if b.reason = b.c.unfit(p.o); b.reason != "" {
+	for i := range p.scored {
+		b := &p.scored[i]
+		if b.reason = b.c.refusal(p.o); b.reason != "" {
 			continue
 		}
 		times, known := boosts[b.c.Model]
 		if !known {
-			times = boost(b.c.Model, intent)
+			times = intentBoost(b.c.Model, intent)
 			boosts[b.c.Model] = times
 		}
-		likely, hides := min(b.c.P, 1), b.c.hides(p.o)
-		net := likely*hides - (1-likely)*b.c.wastes(p.o)
+		likely, hides := min(b.c.P, 1), b.c.hiddenMS(p.o)
+		net := likely*hides - (1-likely)*b.c.wasteMS(p.o)
 		switch {
 		case !(net > 0):
 			b.reason = Gate
@@ -90,14 +90,14 @@ func (p *picking) gate() {
 		}
 		b.value = net
 		if !p.o.Silent {
-			b.value = likely * hides * b.c.worth(times)
+			b.value = likely * hides * b.c.weight(times)
 		}
 		b.tokens = b.c.tokens(p.o)
 	}
 }
 
-// unfit is why a candidate cannot be chosen, whatever it is worth.
-func (c *Candidate) unfit(o *Options) Reason {
+// refusal returns why a candidate must not be chosen, whatever its gain; "" if it may be.
+func (c *Candidate) refusal(o *Options) Reason {
 	switch {
 	case c.Reason != "" && c.Reason != Shadow:
 		return c.Reason
@@ -111,8 +111,8 @@ func (c *Candidate) unfit(o *Options) Reason {
 	return ""
 }
 
-// Speculatable reports whether a model allows prefetches; a nil one does not. What
-// depends on the arguments of a call (classify) is not looked at.
+// Speculatable reports whether a model allows prefetches; a nil model does not. If the
+// class depends on a call's arguments (Model.Classify), the caller has to check those.
 func Speculatable(m *valuemodel.Model) bool {
 	return m != nil &&
 		m.Speculate != nil && *m.Speculate &&
@@ -120,22 +120,23 @@ func Speculatable(m *valuemodel.Model) bool {
 		(m.Class.Reads() || m.Classify != "")
 }
 
-// open are the bets that are not declined, in the order of the candidates.
-func (p *picking) open() []*bet {
-	var open []*bet
-	for i := range p.bets {
-		if p.bets[i].reason == "" {
-			open = append(open, &p.bets[i])
+// remaining returns the candidates that are not declined, by index.
+func (p *picker) remaining() []*scored {
+	var open []*scored
+	for i := range p.scored {
+		if p.scored[i].reason == "" {
+			open = append(open, &p.scored[i])
 		}
 	}
 	return open
 }
 
-func byValue(a, b *bet) int { return cmp.Compare(b.value, a.value) }
+func byValue(a, b *scored) int { return cmp.Compare(b.value, a.value) }
 
-// ration holds the best of what is left to the dollars there are.
-func (p *picking) ration() {
-	left, open := p.o.Dollars, p.open()
+// spendDollars admits candidates in descending order of value, and declines each that
+// costs more dollars than are left.
+func (p *picker) spendDollars() {
+	left, open := p.o.Dollars, p.remaining()
 	slices.SortStableFunc(open, byValue)
 	for _, b := range open {
 		dollars := max(b.c.Model.Cost.Dollars, 0)
@@ -147,9 +148,9 @@ func (p *picking) ration() {
 	}
 }
 
-// choose spends the budget on what is left.
-func (p *picking) choose() Selection {
-	open := p.open()
+// choose selects among the remaining candidates within the budget and the slots.
+func (p *picker) choose() Selection {
+	open := p.remaining()
 	items := make([]schedule.Item, len(open))
 	for i, b := range open {
 		items[i] = schedule.Item{Value: b.value, Cost: b.tokens}
@@ -165,7 +166,7 @@ func (p *picking) choose() Selection {
 		}
 	}
 	s := Selection{Tokens: chosen.Cost}
-	best := make([]*bet, len(chosen.Items))
+	best := make([]*scored, len(chosen.Items))
 	for n, i := range chosen.Items {
 		best[n] = open[i]
 		open[i].reason = ""
@@ -174,8 +175,8 @@ func (p *picking) choose() Selection {
 	for _, b := range best {
 		s.Choices = append(s.Choices, Choice{Candidate: b.index, Value: b.value, Tokens: b.tokens})
 	}
-	for i := range p.bets {
-		if b := &p.bets[i]; b.reason != "" {
+	for i := range p.scored {
+		if b := &p.scored[i]; b.reason != "" {
 			s.Declined = append(s.Declined, Decline{b.index, b.reason})
 		}
 	}

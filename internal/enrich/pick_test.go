@@ -108,7 +108,7 @@ func TestPick(t *testing.T) {
 		}, nil, []string{"0 rate_limited", "1 throttled", "2 stored", "3 in_flight", "4 schema", "5 origin", "6 disclosure", "7 stored"}},
 		{"shadow only where all else allows", candidates{
 			guess("a", 0.9, because(enrich.Shadow)), guess("b", 0.1, because(enrich.Shadow)),
-			guess("c", 0.9, func(c *candidate) { c.Reason, c.Latency = enrich.Shadow, enrich.Point(time.Millisecond) }), guess("d", 0.5, nil),
+			guess("c", 0.9, func(c *candidate) { c.Reason, c.Latency = enrich.Shadow, enrich.Fixed(time.Millisecond) }), guess("d", 0.5, nil),
 		}, nil, []string{"3", "0 shadow", "1 low_probability", "2 gate"}},
 	}
 	for _, tt := range tests {
@@ -150,7 +150,7 @@ func TestPickMergesTheSameCall(t *testing.T) {
 // more than 50 ms.
 func TestGate(t *testing.T) {
 	within := func(latency, lead time.Duration) func(*candidate) {
-		return func(c *candidate) { c.Latency, c.Lead = enrich.Point(latency), enrich.Point(lead) }
+		return func(c *candidate) { c.Latency, c.Lead = enrich.Fixed(latency), enrich.Fixed(lead) }
 	}
 	tests := []struct {
 		name   string
@@ -169,7 +169,7 @@ func TestGate(t *testing.T) {
 		{"more than certain is certain", 7, within(time.Millisecond, time.Second), "0"},
 		{"a careful host", 0.5, func(c *candidate) {
 			within(60*time.Millisecond, time.Second)(c)
-			c.Caution = 2
+			c.WasteFactor = 2
 		}, "0 gate"},
 	}
 	for _, tt := range tests {
@@ -212,7 +212,7 @@ func TestGatePricesDollars(t *testing.T) {
 func TestSlowToolsAreBetterTargets(t *testing.T) {
 	slow := func(latency time.Duration) func(*candidate) {
 		return func(c *candidate) {
-			c.Latency, c.Lead = enrich.Point(latency), enrich.Point(20*time.Second)
+			c.Latency, c.Lead = enrich.Fixed(latency), enrich.Fixed(20*time.Second)
 		}
 	}
 	s := enrich.Pick(candidates{guess("a", 0.5, slow(200*time.Millisecond)), guess("b", 0.5, slow(10*time.Second))}, options(nil))
@@ -226,8 +226,8 @@ func TestSlowToolsAreBetterTargets(t *testing.T) {
 // nor of the medians.
 func TestHiddenTimeIsExpectedOverBothSpreads(t *testing.T) {
 	c := guess("a", 1, func(c *candidate) {
-		c.Latency = enrich.Spread{P10: 100 * time.Millisecond, P50: 400 * time.Millisecond, P90: 2 * time.Second}
-		c.Lead = enrich.Spread{P10: 200 * time.Millisecond, P50: time.Second, P90: 10 * time.Second}
+		c.Latency = enrich.Percentiles{P10: 100 * time.Millisecond, P50: 400 * time.Millisecond, P90: 2 * time.Second}
+		c.Lead = enrich.Percentiles{P10: 200 * time.Millisecond, P50: time.Second, P90: 10 * time.Second}
 	})
 	// lead 200: .3·100+.4·200+.3·200 = 170; lead 1000: .3·100+.4·400+.3·1000 = 490; lead 10000: 790
 	want := 0.3*170 + 0.4*490 + 0.3*790
@@ -237,9 +237,9 @@ func TestHiddenTimeIsExpectedOverBothSpreads(t *testing.T) {
 }
 
 func TestLeadDefaultsToThink(t *testing.T) {
-	slow := guess("a", 1, func(c *candidate) { c.Latency = enrich.Point(time.Hour) })
+	slow := guess("a", 1, func(c *candidate) { c.Latency = enrich.Fixed(time.Hour) })
 	for think, want := range map[time.Duration]float64{0: 3000, time.Second: 1000} {
-		s := enrich.Pick(candidates{slow}, options(func(o *enrich.Options) { o.Think = think }))
+		s := enrich.Pick(candidates{slow}, options(func(o *enrich.Options) { o.DefaultLead = think }))
 		if got := s.Choices[0].Value; math.Abs(got-want) > 1e-6 {
 			t.Errorf("think %v: got %v, want %v", think, got, want)
 		}

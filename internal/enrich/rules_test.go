@@ -96,7 +96,7 @@ func drawCandidates(r *rand.Rand, n int) candidates {
 	for i := range all {
 		which := r.IntN(len(models))
 		c := guess(fmt.Sprint(which), r.Float64()*1.1, nil)
-		c.Key.Arguments, c.Model, c.Useful = fmt.Sprint(r.IntN(20)), models[which], r.Float64()
+		c.Key.Arguments, c.Model, c.Usefulness = fmt.Sprint(r.IntN(20)), models[which], r.Float64()
 		if r.IntN(6) == 0 {
 			c.Reason = []enrich.Reason{enrich.Stored, enrich.Shadow, enrich.RateLimited}[r.IntN(3)]
 		}
@@ -132,7 +132,7 @@ func many(n int) candidates {
 		all[i].Key.Arguments = fmt.Sprintf(`{"owner":"octo","repo":"hello","issue_number":%d}`, i)
 		all[i].Model, all[i].Bytes = models[which], 400+r.IntN(8000)
 		ms := time.Duration(100+r.IntN(900)) * time.Millisecond
-		all[i].Latency, all[i].Lead = enrich.Spread{P10: ms / 2, P50: ms, P90: 3 * ms}, enrich.Spread{P10: time.Second, P50: 3 * time.Second, P90: 20 * time.Second}
+		all[i].Latency, all[i].Lead = enrich.Percentiles{P10: ms / 2, P50: ms, P90: 3 * ms}, enrich.Percentiles{P10: time.Second, P50: 3 * time.Second, P90: 20 * time.Second}
 	}
 	return all
 }

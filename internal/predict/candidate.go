@@ -12,7 +12,7 @@ import (
 type Candidate struct {
 	enrich.Candidate
 	Why   Why
-	Pause enrich.Spread // from an answer to the session's next call, whatever that is; zero: not known
+	Pause enrich.Percentiles // from an answer to the session's next call, whatever that is; zero: not known
 }
 
 // Why is what makes a candidate likely.
@@ -37,7 +37,7 @@ func (m *Model) target(tool string) *target {
 	return &target{
 		t, t.Hearsay && int(known.Labels.Now) < m.opt.ShadowLabels, m.Barred(tool) != "",
 		Candidate{Candidate: enrich.Candidate{
-			Key: call.Key{Tool: tool}, Model: t.Model, Useful: known.useful(),
+			Key: call.Key{Tool: tool}, Model: t.Model, Usefulness: known.useful(),
 			Latency: known.Latency.spread(), Lead: known.Lead.spread(), Bytes: known.Size.bytes(0.9),
 		}, Pause: m.learned.pauses.spread()},
 	}

@@ -32,7 +32,7 @@ func choose(guesses []predict.Candidate, ask func(g *predict.Candidate) around, 
 		if w.Reason != "" {
 			c.Reason = w.Reason
 		}
-		c.Caution, c.FileBytes = w.Caution, w.FileBytes
+		c.WasteFactor, c.FileBytes = w.Caution, w.FileBytes
 	}
 	s = enrich.Pick(all, o)
 	for _, c := range s.Choices {

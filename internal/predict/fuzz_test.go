@@ -51,7 +51,7 @@ func FuzzSession(f *testing.F) {
 					}
 				}
 			}
-			chosen, _ := choose(guesses, anything, enrich.Options{Budget: math.MaxInt32, Slots: 1000, Think: time.Second})
+			chosen, _ := choose(guesses, anything, enrich.Options{Budget: math.MaxInt32, Slots: 1000, DefaultLead: time.Second})
 			for _, g := range chosen {
 				if g.Reason != "" {
 					t.Fatalf("chosen: %+v", g)

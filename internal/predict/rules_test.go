@@ -209,7 +209,7 @@ func TestChooseAsks(t *testing.T) {
 	model := &valuemodel.Model{Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Speculate: new(true)}}
 	guess := func(n string, p float64, r enrich.Reason) predict.Candidate {
 		return predict.Candidate{Why: predict.Why{Edge: "list → get"}, Candidate: enrich.Candidate{
-			Key: call.Key{Tool: "get", Arguments: n}, P: p, Reason: r, Model: model, Latency: enrich.Point(1e9),
+			Key: call.Key{Tool: "get", Arguments: n}, P: p, Reason: r, Model: model, Latency: enrich.Fixed(1e9),
 		}}
 	}
 	guesses := []predict.Candidate{

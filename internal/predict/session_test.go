@@ -275,7 +275,7 @@ func TestMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.call("list", `{}`, `{"n":"item-99"}`)
-	if g := find(q.guesses(), "get", `{"n":"item-99"}`); g.Key.Tool == "" || g.Reason != "" || g.Latency == (enrich.Spread{}) || g.Lead == (enrich.Spread{}) || g.Bytes == 0 {
+	if g := find(q.guesses(), "get", `{"n":"item-99"}`); g.Key.Tool == "" || g.Reason != "" || g.Latency == (enrich.Percentiles{}) || g.Lead == (enrich.Percentiles{}) || g.Bytes == 0 {
 		t.Errorf("got %+v, want a guess with what was learned of its latency, lead and size", g)
 	}
 	if got := q.f.Barred("get_all"); got != "it asked" {

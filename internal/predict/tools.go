@@ -63,9 +63,9 @@ func (t *toolStats) useful() float64 {
 }
 
 // spread is the percentiles that enrich reckons with, of seconds.
-func (q *sketch) spread() enrich.Spread {
+func (q *sketch) spread() enrich.Percentiles {
 	at := func(p float64) time.Duration { return time.Duration(q.quantile(p) * float64(time.Second)) }
-	return enrich.Spread{P10: at(0.1), P50: at(0.5), P90: at(0.9)}
+	return enrich.Percentiles{P10: at(0.1), P50: at(0.5), P90: at(0.9)}
 }
 
 // bytes is a percentile of sizes.
@@ -73,9 +73,9 @@ func (q *sketch) bytes(p float64) int { return int(q.quantile(p) * 1024) }
 
 // Usual is what calls of a tool were seen to take and to bring.
 type Usual struct {
-	Latency enrich.Spread // zero: not known
-	Bytes   int           // of an answer, median; 0: not known
-	Useful  float64       // share of answers that something was read off later; 0.5 where it is not known
+	Latency enrich.Percentiles // zero: not known
+	Bytes   int                // of an answer, median; 0: not known
+	Useful  float64            // share of answers that something was read off later; 0.5 where it is not known
 }
 
 // Usual is what is known of the calls of a tool.

@@ -121,7 +121,7 @@ func (s *session) modelled(ctx context.Context, p *policy, l *leased, t target) 
 	}
 	out := &plan.Tool{
 		Configured: t.upstream + "/" + t.name,
-		Host:       m.Host, Capacity: p.rule(m.Host).Concurrency, Value: enrich.ClassWorth(m.ValueClass),
+		Host:       m.Host, Capacity: p.rule(m.Host).Concurrency, Value: enrich.ClassWeight(m.ValueClass),
 		Unclassified: m.Unclassified(),
 		Discloses:    func() bool { return model().Disclosure == valuemodel.ThirdParty },
 		Writes:       func(args []byte) bool { return !reading(model(), args) },
@@ -151,7 +151,7 @@ func (s *session) configured(name string) (target, *leased) {
 // expect says what a call of a tool is expected to take and to bring: by what was
 // learned, else by its model.
 func expect(t *plan.Tool, u predict.Usual, m *valuemodel.Model) {
-	spread, bytes := enrich.Point(m.Cost.Latency), int(m.Cost.TypicalKB*1024)
+	spread, bytes := enrich.Fixed(m.Cost.Latency), int(m.Cost.TypicalKB*1024)
 	if u.Latency.P50 > 0 {
 		spread, bytes, t.Probability = u.Latency, u.Bytes, u.Useful
 	}

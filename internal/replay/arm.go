@@ -57,8 +57,8 @@ type arm struct {
 
 func newArm(p *Player, rules Arm) *arm {
 	a := &arm{rules: rules, p: p, deadline: cmp.Or(max(rules.Slots.Deadline, 0), longest), report: newTally()}
-	a.rules.Pick.Think = p.o.Think
-	a.rules.Pick.Whole = rules.Pick.Budget / cmp.Or(max(rules.Slots.PerSession, 0), 3) // as live
+	a.rules.Pick.DefaultLead = p.o.Think
+	a.rules.Pick.MaxTokens = rules.Pick.Budget / cmp.Or(max(rules.Slots.PerSession, 0), 3) // as live
 	store := rules.Store
 	store.Clock = func() age.Moment { return age.At(a.now, a.now) }
 	if p.o.KeepTurns > 0 {

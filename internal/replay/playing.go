@@ -150,7 +150,7 @@ func (t *playing) foreknown() []predict.Candidate {
 		if m.class.read && m.class.storable() && !m.repeat {
 			all = append(all, predict.Candidate{Why: predict.Why{Edge: "oracle"}, Candidate: enrich.Candidate{
 				Key: call.Key{Tool: m.tool, Arguments: m.arguments}, P: 1, Model: m.class.model, Bytes: m.recorded.Bytes,
-				Latency: enrich.Point(m.end - m.start), Lead: enrich.Point(max(next.gap+m.offset, time.Millisecond)),
+				Latency: enrich.Fixed(m.end - m.start), Lead: enrich.Fixed(max(next.gap+m.offset, time.Millisecond)),
 			}})
 		}
 	}

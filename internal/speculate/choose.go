@@ -165,8 +165,8 @@ func (c *Chooser) weigh(now time.Time, g *predict.Candidate, v *Verdict, rooms m
 		r = c.room(v.Host)
 		rooms[v.Host] = r
 	}
-	out.Caution, out.FileBytes = r.caution, v.FileBytes
-	if !r.watch && (r.slots == 0 || c.inTheWay(g, o.Think, now)) {
+	out.WasteFactor, out.FileBytes = r.caution, v.FileBytes
+	if !r.watch && (r.slots == 0 || c.inTheWay(g, o.DefaultLead, now)) {
 		out.Reason = enrich.Throttled
 	}
 	return out
@@ -204,14 +204,14 @@ func (c *Chooser) inTheWay(g *predict.Candidate, think time.Duration, now time.T
 	if known.Is == Serial {
 		serial = 1
 	}
-	usual := enrich.Point(cmp.Or(think, usualThink))
+	usual := enrich.Fixed(cmp.Or(think, usualThink))
 	lead, pause := cmp.Or(g.Lead, usual), cmp.Or(g.Pause, usual)
 	if !busy { // else the model pauses once that call is answered, and the prefetch begins then
-		pause = pause.Less(now.Sub(c.found))
+		pause = pause.Minus(now.Sub(c.found))
 	}
 	saves := g.P * float64(g.Latency.Overlap(lead)) // nothing, where no call of the tool was seen: it is found out then
 	next := g.P / max(1, c.likely)                  // that it is the next call
-	costs := serial * (1 - next) * float64(g.Latency.Beyond(pause))
+	costs := serial * (1 - next) * float64(g.Latency.Excess(pause))
 	return costs > float64(leastWait) && costs > saves
 }
 

@@ -80,14 +80,14 @@ func nth(t *testing.T, n int) (all []predict.Candidate) {
 	for i := range n {
 		all = append(all, predict.Candidate{Candidate: enrich.Candidate{
 			Key: call.Key{Tool: "get", Arguments: fmt.Sprintf(`{"n":%d}`, i)}, P: 0.9 - float64(i)/100, Model: m, Bytes: 400,
-			Latency: enrich.Point(time.Second), Lead: enrich.Point(2 * time.Second),
+			Latency: enrich.Fixed(time.Second), Lead: enrich.Fixed(2 * time.Second),
 		}})
 	}
 	return all
 }
 
 var usual = speculate.ChooseOptions{
-	Options: enrich.Options{MinProbability: 0.3, Waste: 50 * time.Millisecond, Think: time.Second, Silent: true}, Host: host, Keep: time.Minute,
+	Options: enrich.Options{MinProbability: 0.3, Waste: 50 * time.Millisecond, DefaultLead: time.Second, Silent: true}, Host: host, Keep: time.Minute,
 }
 
 // What lacks a slot waits for one, and each candidate is begun once; the likeliest first, and
@@ -140,7 +140,7 @@ func TestChooseTellsWhatWasLacking(t *testing.T) {
 		d.Configure(speculate.Options{PerSession: 1})
 		all := nth(t, 2)
 		for i := range all {
-			all[i].P, all[i].Latency = tt.p, enrich.Point(tt.takes)
+			all[i].P, all[i].Latency = tt.p, enrich.Fixed(tt.takes)
 		}
 		c.Offer(w.now, all, 1000, w)
 		c.Choose(w.now, usual, w)
@@ -180,7 +180,7 @@ func TestChooseByWhatTheNextCallWaits(t *testing.T) {
 			_, c, w := laid(tt.is)
 			all := nth(t, len(tt.p))
 			for i := range all {
-				all[i].P, all[i].Latency, all[i].Lead, all[i].Pause = tt.p[i], enrich.Point(tt.takes), enrich.Point(tt.lead), enrich.Point(tt.pause)
+				all[i].P, all[i].Latency, all[i].Lead, all[i].Pause = tt.p[i], enrich.Fixed(tt.takes), enrich.Fixed(tt.lead), enrich.Fixed(tt.pause)
 			}
 			c.Offer(w.now, all, 1000, w)
 			c.Choose(w.now, usual, w)

@@ -143,8 +143,8 @@ func (b *decisions) consider(c *predict.Candidate, why enrich.Reason, begun *Beg
 		}
 	}
 	o.what.Tokens = (size + bytesPerToken - 1) / bytesPerToken
-	if d.bounds.Whole > 0 {
-		o.what.Tokens = min(o.what.Tokens, d.bounds.Whole)
+	if d.bounds.MaxTokens > 0 {
+		o.what.Tokens = min(o.what.Tokens, d.bounds.MaxTokens)
 	}
 	if d.options = append(d.options, o); len(d.options) > keepOptions {
 		slices.SortStableFunc(d.options, func(a, b *option) int { return cmp.Compare(b.rank(), a.rank()) })
@@ -234,14 +234,14 @@ func (d *decision) useful() time.Time {
 func (d *decision) told(now time.Time) Decision {
 	out := d.what
 	out.Open = now.Before(d.until)
-	var seen []enrich.Seen
+	var seen []enrich.Outcome
 	for _, o := range d.options {
 		took := o.took
 		if o.begun != nil {
 			took = o.begun.Took()
 		}
-		seen = append(seen, enrich.Seen{
-			HidesMS: ms(min(took, o.lead)), Tokens: o.what.Tokens, Called: o.what.Called,
+		seen = append(seen, enrich.Outcome{
+			HiddenMS: ms(min(took, o.lead)), Tokens: o.what.Tokens, Called: o.what.Called,
 			Issued: o.begun != nil, Barred: o.begun == nil && never(enrich.Reason(o.what.Reason)),
 		})
 		if o.what.Called && o.begun == nil {

@@ -162,7 +162,7 @@ func (i *instance) oldest() *Run {
 // presume takes as known what was found out elsewhere, unless something has been seen
 // here. Where that was sure, two pieces of evidence turn it; where not, it adds up. A usual
 // time counts as one call: calls elsewhere may have waited for others.
-func (e *evidence) presume(k Known, usual map[string]enrich.Spread) {
+func (e *evidence) presume(k Known, usual map[string]enrich.Percentiles) {
 	for tool, took := range usual {
 		if !e.tools.Contains(tool) {
 			e.tools.Add(tool, &pace{n: 1, mean: logarithm(took.P50), variance: max(doubt, variance(took))})
@@ -240,7 +240,7 @@ func (e *evidence) usual(tool string) time.Duration {
 
 // variance is that of the logarithms of times of which eight in ten lie between two
 // percentiles, as far as they are distributed normally.
-func variance(s enrich.Spread) float64 {
+func variance(s enrich.Percentiles) float64 {
 	deviation := (logarithm(s.P90) - logarithm(s.P10)) / 2.56
 	return deviation * deviation
 }

@@ -211,7 +211,7 @@ func (d *Scheduler) Known(instance uint64) Known {
 // Presume says what was known of another instance of the same server, when this one is
 // new: how it works, and how long calls of its tools usually take. It says nothing where calls
 // here have told.
-func (d *Scheduler) Presume(instance uint64, k Known, usual map[string]enrich.Spread) {
+func (d *Scheduler) Presume(instance uint64, k Known, usual map[string]enrich.Percentiles) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if k != (Known{}) || len(usual) > 0 {

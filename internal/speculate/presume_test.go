@@ -120,7 +120,7 @@ func TestPresumeUsual(t *testing.T) {
 				alone(d, "t", 100)
 			}
 			if tt.usual > 0 {
-				d.Presume(upstream, speculate.Known{}, map[string]enrich.Spread{"t": enrich.Point(time.Duration(tt.usual) * time.Millisecond)})
+				d.Presume(upstream, speculate.Known{}, map[string]enrich.Percentiles{"t": enrich.Fixed(time.Duration(tt.usual) * time.Millisecond)})
 			}
 			for n := range 3 {
 				tt.seen.play(d, n, "t")

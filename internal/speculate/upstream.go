@@ -96,8 +96,8 @@ func (u *upstreams) left(up *Upstream) {
 }
 
 // usual is how long calls take, by tool, as far as that was learned.
-func (o *upstreamState) usual() map[string]enrich.Spread {
-	all := make(map[string]enrich.Spread)
+func (o *upstreamState) usual() map[string]enrich.Percentiles {
+	all := make(map[string]enrich.Percentiles)
 	for _, tool := range o.model.Seen() {
 		if u := o.model.Usual(tool); u.Latency.P50 > 0 {
 			all[tool] = u.Latency

@@ -128,7 +128,7 @@ func (r *Rules) Pick() enrich.Options {
 	o := enrich.Options{Budget: r.Budget, MinProbability: r.MinProbability, Waste: r.Waste, SecondWorth: r.SecondWorth}
 	if r.Delivery != "inline" {
 		o.Silent = true
-		o.Whole = r.Budget / cmp.Or(max(r.PerSession, 0), 3)
+		o.MaxTokens = r.Budget / cmp.Or(max(r.PerSession, 0), 3)
 	}
 	return o
 }

@@ -53,7 +53,7 @@ func asConfigured() setting {
 	return setting{
 		name: "the defaults", classes: "classes.toml", gates: []float64{0.9, 0.7, 0.5, usualGate, 0.2, 0.1, 0.05, 0.01},
 		arm: replay.Arm{
-			Pick:  enrich.Options{Budget: 8000, Whole: 8000, Silent: true, Waste: 50 * time.Millisecond, SecondWorth: 0.01},
+			Pick:  enrich.Options{Budget: 8000, MaxTokens: 8000, Silent: true, Waste: 50 * time.Millisecond, SecondWorth: 0.01},
 			Store: store(),
 		},
 	}

@@ -28,7 +28,7 @@ func TestValue(t *testing.T) {
 	class := func(v valuemodel.ValueClass) func(*candidate) {
 		return func(c *candidate) { c.Model = reading(func(m *model) { m.ValueClass = v }) }
 	}
-	useful := func(u float64) func(*candidate) { return func(c *candidate) { c.Useful = u } }
+	useful := func(u float64) func(*candidate) { return func(c *candidate) { c.Usefulness = u } }
 	tests := []struct {
 		name   string
 		change func(*candidate)
@@ -68,7 +68,7 @@ func TestSilent(t *testing.T) {
 // Usefulness is not probability (erratum 9): it decides between bets and never
 // whether to bet.
 func TestErratum9UseDoesNotGate(t *testing.T) {
-	useless := guess("a", 0.5, func(c *candidate) { c.Useful = 0.01 })
+	useless := guess("a", 0.5, func(c *candidate) { c.Usefulness = 0.01 })
 	expect(t, enrich.Pick(candidates{useless}, options(nil)), "0")
 	expect(t, enrich.Pick(candidates{useless, guess("b", 0.5, nil)}, options(func(o *enrich.Options) { o.Slots = 1 })), "1", "0 cap")
 }
@@ -160,7 +160,7 @@ func TestTokens(t *testing.T) {
 func TestWhole(t *testing.T) {
 	large := candidates{guess("large", 0.9, func(c *enrich.Candidate) { c.Bytes = 1 << 20 })}
 	pick := func(budget, whole int) enrich.Selection {
-		return enrich.Pick(large, options(func(o *enrich.Options) { o.Budget, o.Whole = budget, whole }))
+		return enrich.Pick(large, options(func(o *enrich.Options) { o.Budget, o.MaxTokens = budget, whole }))
 	}
 	expect(t, pick(1000, 0), "0 budget")
 	expect(t, pick(1000, 1000), "0")
