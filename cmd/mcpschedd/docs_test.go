@@ -267,7 +267,7 @@ func TestDocumentsDesign(t *testing.T) {
 // A user is told of everything in the log that says something of the machine.
 func TestDocumentsSayWhatALineHolds(t *testing.T) {
 	for file, section := range map[string][2]string{
-		top + "/docs/record.md":               {"## What a line holds", "\n## "},
+		top + "/docs/record.md":               {"## What a line contains", "\n## "},
 		top + "/configs/pipeline_config.toml": {"[telemetry]", "record_arguments"},
 	} {
 		text, err := os.ReadFile(file)

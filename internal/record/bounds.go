@@ -7,78 +7,78 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds. Events come from files, and names from clients and servers, which may invent
-// any number of them, of any length.
+// Bounds on what a tally keeps. Events come from files, and names come from clients and
+// servers, which may send any number of names of any length.
 const (
-	mostTools     = 4096
-	mostUpstreams = 256
-	mostProcesses = 1024 // that have not ended
-	mostReasons   = 64   // reasons and causes of each kind
-	longest       = 256  // bytes of a name, and of a tool with its upstream
-	mostCounted   = 1 << 40
-	mostAmount    = 1e12 // 30 years of milliseconds
+	maxTools     = 4096
+	maxUpstreams = 256
+	maxProcesses = 1024 // running at the same time
+	maxReasons   = 64   // keys of each map of counts
+	maxName      = 256  // bytes of a name, or of a tool's name together with its upstream's
+	maxCount     = 1 << 40
+	maxAmount    = 1e12 // about 30 years in milliseconds
 )
 
-// other is what counts together for what is beyond the bounds.
+// other is the name under which everything beyond a bound is counted.
 const other = "(other)"
 
-// within is a name under which something is counted: itself, or other beyond the bound.
-func within[T any](m map[string]T, most int, name string) string {
+// boundedKey returns the key of m for name: name itself, or other if m has no room for it.
+func boundedKey[T any](m map[string]T, most int, name string) string {
 	if _, known := m[name]; known {
 		return name
 	}
 	if len(m) >= most {
 		return other
 	}
-	return strings.Clone(name) // it may be part of a message
+	return strings.Clone(name) // name may be a substring of a whole message
 }
 
-// bump adds to a count by name.
-func bump(m *map[string]int64, name string, n int64) {
+// addCount adds n to the count of a name, and makes the map if it is nil.
+func addCount(m *map[string]int64, name string, n int64) {
 	if n <= 0 {
 		return
 	}
 	if *m == nil {
 		*m = make(map[string]int64)
 	}
-	(*m)[within(*m, mostReasons, cut(name, longest))] += min(n, mostCounted)
+	(*m)[boundedKey(*m, maxReasons, truncate(name, maxName))] += min(n, maxCount)
 }
 
-// tidy puts right what could not be added up or shown: numbers are at least 0 and not endless,
-// times have a year of four digits, names are UTF-8 of bounded length.
-func tidy(v reflect.Value) {
+// sanitize clamps a value so that it can be added up and displayed: numbers are finite and at
+// least 0, years have four digits, strings are valid UTF-8 of bounded length.
+func sanitize(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
 		if text := v.String(); text != "" {
-			v.SetString(cut(text, longest))
+			v.SetString(truncate(text, maxName))
 		}
 	case reflect.Int, reflect.Int64:
-		v.SetInt(min(max(v.Int(), 0), mostCounted))
+		v.SetInt(min(max(v.Int(), 0), maxCount))
 	case reflect.Float64:
-		v.SetFloat(min(positive(v.Float()), mostAmount))
+		v.SetFloat(min(nonNegative(v.Float()), maxAmount))
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
 			at := v.Addr().Interface().(*time.Time)
-			*at = timeOf(micros(*at))
+			*at = fromMicros(micros(*at))
 			return
 		}
-		fields := v.NumField() // v.Fields takes three times as long, and memory
+		fields := v.NumField() // v.Fields takes three times as long, and allocates
 		for i := range fields {
-			tidy(v.Field(i))
+			sanitize(v.Field(i))
 		}
 	}
 }
 
-// positive is a number, or 0 if it is none above that.
-func positive(x float64) float64 {
+// nonNegative returns x, or 0 if x is negative or not a number.
+func nonNegative(x float64) float64 {
 	if x > 0 {
 		return x
 	}
 	return 0
 }
 
-// cut is at most n bytes of a text, in whole characters.
-func cut(text string, n int) string {
+// truncate returns at most n bytes of a text, as valid UTF-8.
+func truncate(text string, n int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= n {
 		return text
@@ -89,13 +89,13 @@ func cut(text string, n int) string {
 	return text[:n]
 }
 
-// second is one in microseconds, and lastMoment the end of the year 9999.
+// second and lastMoment, the end of the year 9999, are in microseconds.
 const (
 	second     = 1_000_000
 	lastMoment = 253402300799 * second
 )
 
-// micros is a time in microseconds since 1970, at most the year 9999; 0: not known.
+// micros returns a time in microseconds since 1970, clamped to the year 9999; 0 if it is not known.
 func micros(at time.Time) int64 {
 	switch s := at.Unix(); {
 	case s < 0:
@@ -106,8 +106,8 @@ func micros(at time.Time) int64 {
 	return at.UnixMicro()
 }
 
-// timeOf is a time of microseconds since 1970, zero if it is not known.
-func timeOf(at int64) time.Time {
+// fromMicros returns the time for microseconds since 1970; 0 stands for the zero time.
+func fromMicros(at int64) time.Time {
 	if at == 0 {
 		return time.Time{}
 	}

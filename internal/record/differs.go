@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// told are the candidates of a choice, with what tells those of one tool apart.
-func (l *Log) told(top []Decision) []Decision {
+// withDiffers returns a copy of a choice's candidates with Differs set: the arguments in which
+// candidates of the same tool differ.
+func (l *Log) withDiffers(top []Decision) []Decision {
 	top = slices.Clone(top)
 	arguments := make([]map[string]json.RawMessage, len(top))
 	for i := range top {
@@ -18,7 +19,7 @@ func (l *Log) told(top []Decision) []Decision {
 			raw = l.scrub(raw)
 		}
 		if len(raw) <= maxArguments {
-			_ = json.Unmarshal(raw, &arguments[i]) // what is none has no names
+			_ = json.Unmarshal(raw, &arguments[i]) // anything but an object has no names
 		}
 		top[i].RawArguments = nil
 	}
@@ -31,12 +32,12 @@ func (l *Log) told(top []Decision) []Decision {
 			}
 			switch {
 			case differs && l.full.Load():
-				parts = append(parts, name+" = "+cut(string(arguments[i][name]), 60))
+				parts = append(parts, name+" = "+truncate(string(arguments[i][name]), 60))
 			case differs:
 				parts = append(parts, name)
 			}
 		}
-		top[i].Differs = cut(strings.Join(parts, ", "), longest)
+		top[i].Differs = truncate(strings.Join(parts, ", "), maxName)
 	}
 	return top
 }

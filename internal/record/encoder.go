@@ -10,13 +10,13 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// encoder makes lines of events, one after the other, in the same memory.
+// encoder encodes events as lines of the log, reusing one buffer.
 type encoder struct {
-	mac   hash.Hash           // keyed; as scrub, only of a log
-	scrub func([]byte) []byte // takes secrets out of arguments
+	mac   hash.Hash           // keyed; nil, like scrub, unless the encoder belongs to a log
+	scrub func([]byte) []byte // removes secrets from arguments
 	text  bytes.Buffer
-	json  *json.Encoder // to text
-	line  line          // that is made
+	json  *json.Encoder // writes to text
+	line  line          // the line being encoded
 }
 
 func newEncoder() *encoder {
@@ -26,7 +26,7 @@ func newEncoder() *encoder {
 	return c
 }
 
-// encode returns the line of an event, with its end; it is good until the next one.
+// encode returns the line of an event, including the newline. It is valid until the next call.
 func (c *encoder) encode(e *Event) ([]byte, error) {
 	c.line = line{Kind: e.Kind, AtUS: micros(e.At), fields: (*fields)(e)}
 	if e.Arguments != "" {
@@ -37,8 +37,8 @@ func (c *encoder) encode(e *Event) ([]byte, error) {
 	return c.text.Bytes(), err
 }
 
-// hash makes of an event's raw parts what is written of them. A call without arguments is
-// one with {}.
+// hash fills in the hashes, and the arguments if they are recorded in full, from the event's
+// raw fields. Missing arguments count as {}.
 func (c *encoder) hash(e *Event, full bool) {
 	if e.ResultSum != 0 && e.ResultHash == "" {
 		e.ResultHash = c.keyed(binary.BigEndian.AppendUint64(nil, e.ResultSum))
@@ -56,7 +56,7 @@ func (c *encoder) hash(e *Event, full bool) {
 		return
 	}
 	canonical, ok := jsonrpc.AppendCanonical(nil, raw)
-	if !ok { // two servers may read two things in it
+	if !ok { // the arguments are ambiguous, so only the same bytes are the same arguments
 		e.ArgsHash = c.keyed(raw)
 		return
 	}
@@ -66,8 +66,8 @@ func (c *encoder) hash(e *Event, full bool) {
 	}
 }
 
-// keyed is the beginning of HMAC-SHA256 in hexadecimal: 64 bits tell apart all that one
-// user ever asks, and without the key nothing can be tried out against them.
+// keyed returns the first 64 bits of HMAC-SHA256 in hexadecimal: enough that the calls of one
+// user do not collide. Without the key, guessed arguments cannot be tested against a hash.
 func (c *encoder) keyed(b []byte) string {
 	c.mac.Reset()
 	c.mac.Write(b)

@@ -9,127 +9,127 @@ import (
 	"time"
 )
 
-// Version is that of the format of the log. Files of this version are read; lines of a
-// newer one are a [Problem] that names both.
+// Version is the version of the log format. A file of a newer version is not read but reported
+// as a [Problem].
 const Version = 1
 
-// Kind says what a line tells of.
+// Kind is the kind of an event.
 type Kind string
 
 // The kinds of lines.
 const (
-	Begin    Kind = "begin"    // a process: the first line of each file
+	Begin    Kind = "begin"    // a process started; the first line of each of its files
 	Session  Kind = "session"  // a client's session begins
-	Call     Kind = "call"     // a call of a client, or of a plan's step, when it has been answered
-	Prefetch Kind = "prefetch" // a prefetch, when its fate is known
-	Sent     Kind = "sent"     // requests that went upstream after the line of their call; or (Prefetched) of a prefetch whose own line comes later
-	Choice   Kind = "choice"   // a choice among candidates, when it is known which of them were called
-	Plan     Kind = "plan"     // a plan, when it has ended
-	Level    Kind = "level"    // the prefetch level of a host or a session has changed
-	Harm     Kind = "harm"     // what a prefetch did to others: Why is foreground_wait (LatencyMS), rate_limited, eviction or question
-	End      Kind = "end"      // of a session, or, without one, of the process
+	Call     Kind = "call"     // a call of a client or of a plan's step, written when it is answered
+	Prefetch Kind = "prefetch" // a prefetch, written when its fate is known
+	Sent     Kind = "sent"     // upstream requests sent after the line of their call, or, if Prefetched, by a prefetch whose own line comes later
+	Choice   Kind = "choice"   // a choice among candidates, written when it is known which of them were called
+	Plan     Kind = "plan"     // a plan, written when it has ended
+	Level    Kind = "level"    // a change of the prefetch level of a host or a session
+	Harm     Kind = "harm"     // harm that a prefetch did: Why is foreground_wait (LatencyMS), rate_limited, eviction or question
+	End      Kind = "end"      // the end of a session, or of the process if Session is empty
 )
 
-// Disposition is how a call came by its answer.
+// Disposition says where the answer to a call came from.
 type Disposition string
 
 // The dispositions. Every call has exactly one.
 const (
 	Hit     Disposition = "hit"     // from the store
-	Joined  Disposition = "joined"  // from a fetch that another call, or a prefetch, had begun
-	Fetched Disposition = "fetched" // by its upstream
-	Failed  Disposition = "failed"  // not at all: it was withdrawn, or its upstream could not be asked
+	Joined  Disposition = "joined"  // from a fetch that another call or a prefetch had started
+	Fetched Disposition = "fetched" // from a fetch of its own
+	Failed  Disposition = "failed"  // no answer: the call was cancelled, or its upstream was unavailable
 )
 
-// Fate is what became of a prefetch.
+// Fate is the outcome of a prefetch.
 type Fate string
 
 // The fates. Every prefetch has exactly one.
 const (
-	Used     Fate = "used"     // a call was given its answer, which was there
-	Late     Fate = "late"     // a call was given its answer, and had to wait for the rest of the fetch
-	Wasted   Fate = "wasted"   // no call was: Cause says why
-	Compared Fate = "compared" // a call fetched for itself, and the two answers were compared
+	Used     Fate = "used"     // a call was answered with it at once
+	Late     Fate = "late"     // a call was answered with it, after waiting for the rest of the fetch
+	Wasted   Fate = "wasted"   // no call used its answer; Cause says why
+	Compared Fate = "compared" // its answer was only compared with the one that a call fetched itself
 )
 
-// Event is one line of the log. It has more than 15 fields because it is a file format:
-// one flat object for all kinds can be filtered with jq and read back by every version.
-// Which fields are set depends on the kind; what is zero is not written. A span tag is the
-// name of what a span says of it, where that is another; "-": nothing.
+// Event is one line of the log. It has more than 15 fields because it is a file format: one
+// flat object for all kinds can be filtered with jq and read back by every version. Which
+// fields are set depends on the kind; zero fields are not written. A span tag names the
+// attribute of an OpenTelemetry span if it differs from the JSON name; "-" means no attribute.
 type Event struct {
 	Kind    Kind      `json:"kind" span:"-"`
-	At      time.Time `json:"-"`                          // written as ts_us, microseconds since 1970: when it began; of choice and level, when it was made
-	Process string    `json:"-"`                          // names the process: from the file's name, when read
-	Session string    `json:"session,omitempty" span:"-"` // unique among processes
-	Seq     int64     `json:"seq,omitempty"`              // of call and prefetch: counted from 1 in the session, both together
+	At      time.Time `json:"-"`                          // start time, or of choice and level the time of the decision; written as ts_us, microseconds since 1970
+	Process string    `json:"-"`                          // name of the process; not written but taken from the file's name
+	Session string    `json:"session,omitempty" span:"-"` // unique among all processes
+	Seq     int64     `json:"seq,omitempty"`              // number of a call or prefetch: one sequence for both, from 1 in each session
 
 	// Of call and prefetch.
 	Upstream   string  `json:"upstream,omitempty"`
-	Tool       string  `json:"tool,omitempty" span:"-"`       // as its upstream names it
-	ArgsHash   string  `json:"args_hash,omitempty" span:"-"`  // 16 hex digits of the canonical arguments, keyed per installation
-	Arguments  string  `json:"-"`                             // written as arguments, a JSON object, where they are recorded in full: canonical, secrets taken out
-	ArgsBytes  int64   `json:"args_bytes,omitempty" span:"-"` // length of arguments over 64 KiB: only their beginning is hashed, and they are not recorded
-	Class      string  `json:"class,omitempty"`               // the call's own side effect class
+	Tool       string  `json:"tool,omitempty" span:"-"`       // name of the tool at its upstream
+	ArgsHash   string  `json:"args_hash,omitempty" span:"-"`  // keyed hash of the canonical arguments, 16 hex digits; the key is per installation
+	Arguments  string  `json:"-"`                             // canonical JSON object without secrets, written as arguments; empty unless arguments are recorded in full
+	ArgsBytes  int64   `json:"args_bytes,omitempty" span:"-"` // length of arguments over 64 KiB, of which only the first 64 KiB are hashed and none recorded
+	Class      string  `json:"class,omitempty"`               // side effect class of this call
 	ResultHash string  `json:"result_hash,omitempty" span:"-"`
-	LatencyMS  float64 `json:"latency_ms,omitempty" span:"-"`           // call: from its arrival to its answer; prefetch: of its fetch; plan: of the whole
-	UpstreamMS float64 `json:"upstream_ms,omitempty"`                   // call: of the fetch that it sent itself; 0: it sent none that was answered
-	Bytes      int64   `json:"bytes,omitempty" span:"result_bytes"`     // of the result, as the upstream gave it
+	LatencyMS  float64 `json:"latency_ms,omitempty" span:"-"`           // duration of a call from arrival to answer, of a prefetch's fetch, or of a whole plan
+	UpstreamMS float64 `json:"upstream_ms,omitempty"`                   // duration of the call's own fetch; zero if there was none, or it was not answered
+	Bytes      int64   `json:"bytes,omitempty" span:"result_bytes"`     // size of the upstream's result
 	Tokens     int64   `json:"tokens,omitempty" span:"result_tokens"`   // estimated from the bytes
-	IsError    bool    `json:"is_error,omitempty"`                      // the answer is an error, or says isError
-	Error      string  `json:"error,omitempty"`                         // of failed: cancelled, timeout, unavailable, refused or unanswered; of is_error: empty
-	Sent       int     `json:"sent,omitempty" span:"upstream_requests"` // tools/call requests that went to the upstream for it; those of a prefetch are in a line of kind sent before
-	Host       string  `json:"host,omitempty"`                          // the host whose limits counted
+	IsError    bool    `json:"is_error,omitempty"`                      // the answer is an error, or has isError set
+	Error      string  `json:"error,omitempty"`                         // for failed calls: cancelled, timeout, unavailable, refused or unanswered; empty with is_error
+	Sent       int     `json:"sent,omitempty" span:"upstream_requests"` // tools/call requests sent upstream; a prefetch's also stand in an earlier line of kind sent
+	Host       string  `json:"host,omitempty"`                          // the host whose limits applied
 
 	// Of call.
 	Disposition  Disposition `json:"disposition,omitempty"`
-	Turn         int         `json:"turn,omitempty"`                               // of the model, counted from 1 in its session: calls of one turn were made together; 0: not known
-	Plan         int         `json:"plan,omitempty"`                               // of a step, and of plan: counted from 1 in its session
-	Step         string      `json:"step,omitempty"`                               // its id in the plan
-	Needs        []string    `json:"needs,omitempty"`                              // of a step: ids of the steps whose results it used, or waited for
-	Prefetched   bool        `json:"prefetched,omitempty"`                         // its answer was fetched, or begun to be, before the call
-	UseOf        int64       `json:"use_of,omitempty"`                             // the prefetch (Seq) of which it is the first use
-	UseOfSession string      `json:"use_of_session,omitempty" span:"-"`            // the session of that prefetch, where it is another one
-	HiddenMS     float64     `json:"hidden_ms,omitempty"`                          // of hit and joined: what the fetch behind the answer took, less what the call waited
-	AgeMS        float64     `json:"age_ms,omitempty"`                             // of hit and joined: since that fetch began
-	PredictedP   float64     `json:"predicted_p,omitempty"`                        // of prefetch: how likely it was
-	Predicted    int64       `json:"predicted_tokens,omitempty"`                   // tokens that the answer was expected to have
-	Reference    bool        `json:"reference,omitempty"`                          // a note that the client already holds the answer stood for it
-	NotResent    int64       `json:"not_resent,omitempty" span:"bytes_not_resent"` // bytes of the answer that were not sent, because of that
-	Inlined      int         `json:"inlined,omitempty"`                            // further answers that were added to this one
-	BackedOff    bool        `json:"backed_off,omitempty"`                         // answered with an older error than usual, because the client keeps asking
+	Turn         int         `json:"turn,omitempty"`                               // turn of the model, from 1 in each session: the calls of one turn were made together; 0 if not known
+	Plan         int         `json:"plan,omitempty"`                               // number of the plan, for a plan and its steps, from 1 in each session
+	Step         string      `json:"step,omitempty"`                               // id of the step in the plan
+	Needs        []string    `json:"needs,omitempty"`                              // ids of the steps whose results this step used or waited for
+	Prefetched   bool        `json:"prefetched,omitempty"`                         // the fetch of the answer had started before the call
+	UseOf        int64       `json:"use_of,omitempty"`                             // Seq of the prefetch that this call was the first to use
+	UseOfSession string      `json:"use_of_session,omitempty" span:"-"`            // session of that prefetch, if it is another session
+	HiddenMS     float64     `json:"hidden_ms,omitempty"`                          // for hit and joined: duration of the fetch behind the answer, less the call's own wait
+	AgeMS        float64     `json:"age_ms,omitempty"`                             // for hit and joined: time since that fetch started
+	PredictedP   float64     `json:"predicted_p,omitempty"`                        // for prefetch: predicted probability of the call
+	Predicted    int64       `json:"predicted_tokens,omitempty"`                   // predicted tokens of the answer
+	Reference    bool        `json:"reference,omitempty"`                          // the answer was replaced by a note that the client already has it
+	NotResent    int64       `json:"not_resent,omitempty" span:"bytes_not_resent"` // bytes that the note saved
+	Inlined      int         `json:"inlined,omitempty"`                            // number of other answers added to this one
+	BackedOff    bool        `json:"backed_off,omitempty"`                         // answered with an older error than usual, because the client keeps repeating the call
 
 	// Of prefetch.
 	Fate       Fate   `json:"fate,omitempty"`
-	Cause      string `json:"cause,omitempty"`                      // of wasted: a key of [Causes]
-	UsedBy     int64  `json:"used_by_seq,omitempty" span:"used_by"` // of used, late and compared: the call (Seq)
-	BySession  string `json:"used_by,omitempty" span:"-"`           // the session of that call, where it is another one
-	After      int64  `json:"after,omitempty" span:"-"`             // of prefetch and choice: the call (Seq) whose answer made it likely; 0: not known
-	Edge       string `json:"edge,omitempty"`                       // how it was derived, in words: what follows what, and where its arguments come from
-	Configured bool   `json:"configured,omitempty"`                 // by a follow_up of the configuration or of a built-in model; else learned
+	Cause      string `json:"cause,omitempty"`                      // for wasted: a key of [Causes]
+	UsedBy     int64  `json:"used_by_seq,omitempty" span:"used_by"` // for used, late and compared: Seq of the call
+	BySession  string `json:"used_by,omitempty" span:"-"`           // session of that call, if it is another session
+	After      int64  `json:"after,omitempty" span:"-"`             // for prefetch and choice: Seq of the call whose answer triggered it; 0 if not known
+	Edge       string `json:"edge,omitempty"`                       // derivation in words: which tool follows which, and where the arguments come from
+	Configured bool   `json:"configured,omitempty"`                 // derived from a follow_up of the configuration or of a built-in model; otherwise learned
 
 	// Of choice.
 	Candidates int            `json:"candidates,omitempty"`
-	Issued     int            `json:"issued,omitempty"`      // candidates that were fetched
-	Reasons    map[string]int `json:"declined,omitempty"`    // a key of [Reasons] → how many candidates were not
-	Top        []Decision     `json:"top,omitempty"`         // the likeliest candidates, at most five
-	BestMS     float64        `json:"best_ms,omitempty"`     // what the best choice under the same bounds would have hidden, as is known now
-	AchievedMS float64        `json:"achieved_ms,omitempty"` // what the choice that was made has hidden of that
-	LateCalled int            `json:"late_called,omitempty"` // candidates that were declined, and called all the same
-	Unresolved bool           `json:"unresolved,omitempty"`  // the session ended first: the three above count what was known by then
+	Issued     int            `json:"issued,omitempty"`      // candidates that were prefetched
+	Reasons    map[string]int `json:"declined,omitempty"`    // key of [Reasons] → number of candidates declined for it
+	Top        []Decision     `json:"top,omitempty"`         // the most probable candidates, at most five
+	BestMS     float64        `json:"best_ms,omitempty"`     // latency that the best choice under the same limits would have hidden, in hindsight
+	AchievedMS float64        `json:"achieved_ms,omitempty"` // latency that the actual choice has hidden
+	LateCalled int            `json:"late_called,omitempty"` // candidates that were declined and then called
+	Unresolved bool           `json:"unresolved,omitempty"`  // the session ended early: the three fields above count only what was known by then
 
 	// Of plan.
-	Steps     int   `json:"steps,omitempty"` // calls that its steps made, failed ones included
+	Steps     int   `json:"steps,omitempty"` // calls made by its steps, including failed ones
 	StepsBad  int   `json:"steps_failed,omitempty"`
-	Depth     int   `json:"depth,omitempty"`     // calls in its longest chain: a client without plans needs at least as many turns
-	BytesIn   int64 `json:"bytes_in,omitempty"`  // of the results of its steps
-	BytesOut  int64 `json:"bytes_out,omitempty"` // of its answer
+	Depth     int   `json:"depth,omitempty"`     // calls in its longest chain: a client without plans needs at least that many turns
+	BytesIn   int64 `json:"bytes_in,omitempty"`  // size of its steps' results
+	BytesOut  int64 `json:"bytes_out,omitempty"` // size of its answer
 	Cancelled bool  `json:"cancelled,omitempty"`
 
-	// Of level and harm. A level without Host is the session's.
+	// Of level and harm. A level without Host belongs to the session.
 	From  int    `json:"from,omitempty"` // 0 to 4; see package speculate
 	To    int    `json:"to,omitempty"`
 	Why   string `json:"why,omitempty"`
-	Count int64  `json:"n,omitempty"` // of harm: how often
+	Count int64  `json:"n,omitempty"` // of harm: number of times
 
 	// Of begin and session.
 	V         int      `json:"v,omitempty"` // of begin: the Version of the file
@@ -140,32 +140,32 @@ type Event struct {
 	Transport string   `json:"transport,omitempty"` // of begin: stdio, http or daemon
 	Dir       string   `json:"dir,omitempty"`       // of begin: the working directory
 	Upstreams []string `json:"upstreams,omitempty"`
-	Client    string   `json:"client,omitempty"` // of session: name and version, as the client says
-	Killed    bool     `json:"-"`                // of end: the process did not say so; never written
+	Client    string   `json:"client,omitempty"` // of session: name and version that the client reports
+	Killed    bool     `json:"-"`                // of end: the process ended without writing this event; never written
 
-	// Given to [Log.Add], and never written: what ArgsHash, Arguments and ResultHash are
-	// made of. The log keeps RawArguments and changes none of it.
+	// Input of [Log.Add] for ArgsHash, Arguments and ResultHash; never written. The log keeps
+	// a reference to RawArguments and does not modify it.
 	RawArguments []byte `json:"-"`
-	ResultSum    uint64 `json:"-"` // hash of a result's bytes, which need not be keyed; 0: there is none
+	ResultSum    uint64 `json:"-"` // hash of the result's bytes, need not be keyed; 0 if there is no result
 }
 
 // Decision is one candidate of a choice.
 type Decision struct {
 	Tool    string  `json:"tool"`
 	P       float64 `json:"p"`
-	Reason  string  `json:"reason,omitempty"`   // why it was declined; "": it was fetched
-	ValueMS float64 `json:"value_ms,omitempty"` // what it was expected to hide if it was called
-	Tokens  int64   `json:"tokens,omitempty"`   // that its answer was expected to have
-	Called  bool    `json:"called,omitempty"`   // a call for it came in time
-	Differs string  `json:"differs,omitempty"`  // the arguments in which it differs from others of its tool: their names, and their values where arguments are recorded in full
+	Reason  string  `json:"reason,omitempty"`   // why it was declined; empty if it was prefetched
+	ValueMS float64 `json:"value_ms,omitempty"` // latency that it was expected to hide if it was called
+	Tokens  int64   `json:"tokens,omitempty"`   // predicted tokens of its answer
+	Called  bool    `json:"called,omitempty"`   // it was called in time
+	Differs string  `json:"differs,omitempty"`  // arguments in which it differs from other candidates of its tool: names, and values if arguments are recorded in full
 
-	RawArguments []byte `json:"-"` // given to [Log.Add], and never written
+	RawArguments []byte `json:"-"` // input of [Log.Add]; never written
 }
 
-// fields are an event without its methods, so that encoding/json uses the tags above.
+// fields is an Event without its methods, so that encoding/json uses the tags above.
 type fields Event
 
-// line is an event as it is written: the members of the two are one object.
+// line is the JSON object of an event: its own members and those of the embedded fields.
 type line struct {
 	Kind Kind  `json:"kind"`
 	AtUS int64 `json:"ts_us,omitempty"`
@@ -173,14 +173,14 @@ type line struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
-// MarshalJSON writes an event as one line, without its end.
+// MarshalJSON returns the event as one line, without the newline.
 func (e Event) MarshalJSON() ([]byte, error) {
 	text, err := newEncoder().encode(&e)
 	return bytes.TrimSuffix(text, newline), err
 }
 
-// UnmarshalJSON reads one line. Members that it does not know are left out, and kinds that
-// it does not know are kept: both come from later programs.
+// UnmarshalJSON parses one line. It ignores unknown members and keeps unknown kinds, as later
+// versions of the program may add both.
 func (e *Event) UnmarshalJSON(text []byte) error {
 	*e = Event{}
 	l := line{fields: (*fields)(e)}

@@ -7,22 +7,22 @@ import (
 	"net/http"
 )
 
-// Exports says whether this program has the libraries of Prometheus and OpenTelemetry.
+// Exports reports whether this program is linked with Prometheus and OpenTelemetry.
 const Exports = false
 
 const without = "this program was built without it (-tags lean), and mcpschedd-full is not beside it"
 
-// Metrics says that there are none.
+// Metrics returns a handler that answers 501, since Prometheus is not linked.
 func Metrics(func() Stats, string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "Prometheus: "+without, http.StatusNotImplemented)
 	})
 }
 
-// OTLP is not part of this program.
+// OTLP does nothing in this build.
 type OTLP struct{}
 
-// StartOTLP warns if the environment asks for what this program was built without.
+// StartOTLP logs a warning if the environment requests an export.
 func StartOTLP(_ context.Context, o OTLPOptions) (*OTLP, error) {
 	if ExportRequested(o.Env) {
 		o.Log.Warn("not exported over OTLP", "why", without)
@@ -30,7 +30,7 @@ func StartOTLP(_ context.Context, o OTLPOptions) (*OTLP, error) {
 	return nil, nil
 }
 
-// Trace is nil: nothing is traced.
+// Trace returns nil: nothing is traced.
 func (t *OTLP) Trace() Trace { return nil }
 
 // Prefetch does nothing.

@@ -13,25 +13,25 @@ import (
 	"time"
 )
 
-// stamp is how the time at which a process began stands in its name, in UTC.
+// stamp is the layout of the start time (UTC) in the name of a process.
 const stamp = "20060102T150405"
 
-// ours is how the files of a folder are called: parts of logs, locks and statuses.
-var ours = regexp.MustCompile(`^(\d{8}T\d{6}-\d+-[0-9a-f]{4,8})\.(?:(\d{3,9})\.jsonl(?:\.gz)?|lock|status\.json)$`)
+// processFile matches the names of the files that a process writes: log parts, lock and status.
+var processFile = regexp.MustCompile(`^(\d{8}T\d{6}-\d+-[0-9a-f]{4,8})\.(?:(\d{3,9})\.jsonl(?:\.gz)?|lock|status\.json)$`)
 
-// File is one part of what a process has written.
+// File is one part of the log of a process.
 type File struct {
 	Path     string
-	Process  string    // in another's file: the file's own name
+	Process  string    // name of the process; the base name of a file that is not named by processFile
 	Part     int       // from 0
 	Running  bool      // the process has not ended
 	Size     int64     // bytes
-	Modified time.Time // written to last
+	Modified time.Time // time of the last write
 }
 
-// Files lists the *.jsonl and *.jsonl.gz in a folder: of the process that began first, first,
-// and in the order in which they were written. Only regular files, and links to them, are
-// listed. A folder that does not exist holds none.
+// Files lists the *.jsonl and *.jsonl.gz files of a folder, by the start of their process and
+// then by part. It lists only regular files and links to them, and none if the folder does
+// not exist.
 func Files(dir string) (files []File, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,47 +39,46 @@ func Files(dir string) (files []File, err error) {
 	}
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
-		if info, ok := regular(path); ok && strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".jsonl") {
-			files = append(files, single(path, info))
+		if info, ok := statRegular(path); ok && strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".jsonl") {
+			files = append(files, newFile(path, info))
 		}
 	}
-	inOrder(files)
-	files = slices.CompactFunc(files, func(a, b File) bool { // a copy that gzip made, beside its original
+	sortFiles(files)
+	files = slices.CompactFunc(files, func(a, b File) bool { // a .gz beside its original
 		return a.Process == b.Process && a.Part == b.Part
 	})
 	return files, err
 }
 
-// single is one file; its process and part are in its name, if that is one of ours.
-func single(path string, info os.FileInfo) File {
+// newFile returns the File at path, with the process and part that its name states.
+func newFile(path string, info os.FileInfo) File {
 	f := File{Path: path, Process: filepath.Base(path), Size: info.Size(), Modified: info.ModTime()}
-	if m := ours.FindStringSubmatch(f.Process); m != nil && m[2] != "" {
+	if m := processFile.FindStringSubmatch(f.Process); m != nil && m[2] != "" {
 		f.Process = m[1]
 		f.Part, _ = strconv.Atoi(m[2])
-		f.Running = running(filepath.Dir(path), f.Process)
+		f.Running = isRunning(filepath.Dir(path), f.Process)
 	}
 	return f
 }
 
-// regular is what is known of a path that is a file, or a link to one: a pipe may have no
-// end.
-func regular(path string) (os.FileInfo, bool) {
+// statRegular reports whether a path is a regular file or a link to one. A pipe might never end.
+func statRegular(path string) (os.FileInfo, bool) {
 	info, err := os.Stat(path)
 	return info, err == nil && info.Mode().IsRegular()
 }
 
-// retain removes what is too old, and the oldest of what is too much. The last part of a
-// process that runs is being written to: it stays, and does not count. While all of them
-// seem too old, the clock may have jumped, and none goes for its age.
-func retain(dir string, keepBytes int64, keepAge time.Duration) {
-	entries, _ := os.ReadDir(dir) // what cannot be listed cannot be removed
+// removeOld removes files older than keepAge, and the oldest files beyond keepBytes. The last
+// part of a running process is still being written: it is kept and does not count. If all
+// files seem too old, the clock may have jumped, and none is removed for its age.
+func removeOld(dir string, keepBytes int64, keepAge time.Duration) {
+	entries, _ := os.ReadDir(dir) // without a list there is nothing to remove
 	for _, entry := range entries {
-		if m := ours.FindStringSubmatch(entry.Name()); m != nil && m[2] == "" && !running(dir, m[1]) {
-			sweep(dir, m[1])
+		if m := processFile.FindStringSubmatch(entry.Name()); m != nil && m[2] == "" && !isRunning(dir, m[1]) {
+			removeLeftovers(dir, m[1])
 		}
 	}
 	files, _ := Files(dir)
-	files = slices.DeleteFunc(files, func(f File) bool { return !ours.MatchString(filepath.Base(f.Path)) })
+	files = slices.DeleteFunc(files, func(f File) bool { return !processFile.MatchString(filepath.Base(f.Path)) })
 	var done []File
 	for i, f := range files {
 		last := i+1 == len(files) || files[i+1].Process != f.Process
@@ -93,13 +92,13 @@ func retain(dir string, keepBytes int64, keepAge time.Duration) {
 	var kept int64
 	for _, f := range done {
 		if kept += f.Size; kept > keepBytes || aged && tooOld(f) {
-			_ = os.Remove(f.Path) // another process may have been faster
+			_ = os.Remove(f.Path) // another process may have removed it already
 		}
 	}
 }
 
-// named returns the files that a name stands for.
-func named(name string) ([]File, error) {
+// filesNamed returns the files that a name of [Read] stands for.
+func filesNamed(name string) ([]File, error) {
 	if name == "-" {
 		return []File{{Path: name, Process: name}}, nil
 	}
@@ -108,7 +107,7 @@ func named(name string) ([]File, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return []File{single(name, info)}, nil
+		return []File{newFile(name, info)}, nil
 	}
 	all, err := Files(name)
 	if err == nil && len(all) == 0 {
@@ -117,8 +116,8 @@ func named(name string) ([]File, error) {
 	return all, err
 }
 
-// inOrder sorts files by process and part.
-func inOrder(files []File) {
+// sortFiles sorts files by process and part.
+func sortFiles(files []File) {
 	slices.SortStableFunc(files, func(a, b File) int {
 		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Part, b.Part), cmp.Compare(a.Path, b.Path))
 	})

@@ -5,18 +5,17 @@ import (
 	"slices"
 )
 
-// The bounds of the graph.
+// Bounds of the graph.
 const (
-	mostPairs    = 4096
-	mostTogether = 16 // tools called in one turn that are told apart
-	mostFollows  = 60 // shown
+	maxPairs        = 4096
+	maxToolsPerTurn = 16 // distinct tools of one turn that are counted
+	maxFollowUps    = 60 // shown
 )
 
-// graph says which tool is called after which. Each tool called in a turn follows
-// each tool called in the turn before, in the same session, once however often either
-// was called; where turns are not known each call is a turn. Steps of plans follow
-// nothing: their order was the model's before the first of them was answered. A call
-// that is answered after one of a later turn is left out.
+// graph counts which tool is called after which. Each tool of a turn follows each tool of the
+// previous turn of the session once, however often either was called; where turns are not
+// known, each call is a turn. Steps of plans are not counted: the model fixed their order
+// before the first was answered. Neither is a call that is answered after a call of a later turn.
 type graph struct {
 	pairs map[pairKey]*pair
 }
@@ -25,39 +24,40 @@ type pairKey struct{ from, to *tool }
 
 type pair struct{ n, issued, used int64 }
 
-// follow takes note of a call.
-func (g *graph) follow(s *session, turn int, of *tool) {
+// addCall counts a call.
+func (g *graph) addCall(s *session, turn int, of *tool) {
 	o := s.open
 	if o == nil || turn > 0 && turn < o.turn {
 		return
 	}
 	if turn <= 0 || turn != o.turn {
-		o.now, o.then = o.then[:0], o.now
+		o.current, o.previous = o.previous[:0], o.current
 	}
 	o.turn = max(turn, 0)
-	if len(o.now) == 0 {
-		for _, from := range o.then {
+	if len(o.current) == 0 {
+		for _, from := range o.previous {
 			from.followed++
 		}
 	}
-	if len(o.now) >= mostTogether || slices.Contains(o.now, of) {
+	if len(o.current) >= maxToolsPerTurn || slices.Contains(o.current, of) {
 		return
 	}
-	o.now = append(o.now, of)
-	for _, from := range o.then {
+	o.current = append(o.current, of)
+	for _, from := range o.previous {
 		if p := g.pair(from, of); p != nil {
 			p.n++
 		}
 	}
 }
 
-// pair is one; nil: there is no room for it.
+// pair returns the counts of a pair of tools, or nil if the pair or one of its tools is beyond
+// the bound.
 func (g *graph) pair(from, to *tool) *pair {
 	key := pairKey{from, to}
 	if p, ok := g.pairs[key]; ok {
 		return p
 	}
-	if len(g.pairs) >= mostPairs || from.name == other || to.name == other {
+	if len(g.pairs) >= maxPairs || from.name == other || to.name == other {
 		return nil
 	}
 	p := new(pair)
@@ -65,19 +65,19 @@ func (g *graph) pair(from, to *tool) *pair {
 	return p
 }
 
-// prefetched takes note of a prefetch of one tool after a call of another; nil: not known.
-func (g *graph) prefetched(from, to *tool, used bool) {
+// addPrefetch counts a prefetch of a tool after a call of another, which is nil if not known.
+func (g *graph) addPrefetch(from, to *tool, used bool) {
 	if from == nil {
 		return
 	}
 	if p := g.pair(from, to); p != nil {
 		p.issued++
-		p.used += one(used)
+		p.used += boolToInt(used)
 	}
 }
 
-// strongest are the most frequent follow-ups.
-func (g *graph) strongest() []FollowUp {
+// mostFrequent returns the most frequent pairs, at most maxFollowUps.
+func (g *graph) mostFrequent() []FollowUp {
 	all := make([]FollowUp, 0, len(g.pairs))
 	for key, p := range g.pairs {
 		all = append(all, FollowUp{
@@ -88,5 +88,5 @@ func (g *graph) strongest() []FollowUp {
 	slices.SortFunc(all, func(a, b FollowUp) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Issued, a.Issued), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 	})
-	return all[:min(len(all), mostFollows)]
+	return all[:min(len(all), maxFollowUps)]
 }

@@ -6,18 +6,18 @@ import (
 	"sort"
 )
 
-// Histogram counts values by size. Number, sum and largest are exact; a quantile is wrong by
-// an eighth at most. The zero value is ready.
+// Histogram counts values by size. Count, sum and maximum are exact; a quantile is off by an
+// eighth at most. The zero value is ready to use.
 type Histogram struct {
 	N      int64
 	Sum    float64
-	least  float64
+	min    float64
 	max    float64
-	counts []uint32 // of values up to each of the edges and above the one before; nil: of none
+	counts []uint32 // counts[i] is the number of values in (edges[i-1], edges[i]]; nil if there are none
 }
 
-// edges are round and a quarter apart at most, from a microsecond to hours in milliseconds,
-// and from a byte to gigabytes in KiB.
+// edges are round numbers at most a quarter apart. In milliseconds they cover a microsecond to
+// hours, in KiB a byte to gigabytes.
 var edges = func() (all []float64) {
 	for power := -3; power <= 6; power++ {
 		for _, digits := range []float64{1, 1.25, 1.5, 1.75, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9} {
@@ -27,19 +27,19 @@ var edges = func() (all []float64) {
 	return all
 }()
 
-// Add counts a value; what is negative or no number counts as 0, and what is endless as much.
+// Add counts a value. Negative values and NaN count as 0, infinity as maxAmount.
 func (h *Histogram) Add(v float64) {
-	v = min(positive(v), mostAmount)
+	v = min(nonNegative(v), maxAmount)
 	if h.counts == nil {
-		h.counts, h.least = make([]uint32, len(edges)+1), v
+		h.counts, h.min = make([]uint32, len(edges)+1), v
 	}
 	h.N++
 	h.Sum += v
-	h.least, h.max = min(h.least, v), max(h.max, v)
+	h.min, h.max = min(h.min, v), max(h.max, v)
 	h.counts[sort.SearchFloat64s(edges, v)]++
 }
 
-// At is the value below which a share of the values are; 0 without values.
+// At returns the quantile for a share between 0 and 1, or 0 if there are no values.
 func (h *Histogram) At(share float64) float64 {
 	rank, before := math.Ceil(share*float64(h.N)), 0.0
 	for i, n := range h.counts {
@@ -54,21 +54,21 @@ func (h *Histogram) At(share float64) float64 {
 		if i > 0 {
 			low = edges[i-1]
 		}
-		return max(h.least, min(h.max, low+(edges[i]-low)*(rank-before)/float64(n)))
+		return max(h.min, min(h.max, low+(edges[i]-low)*(rank-before)/float64(n)))
 	}
 	return 0
 }
 
-// bounds are the edges (ms) that Prometheus is given: a stored answer takes microseconds, a
-// slow tool minutes.
-var bounds = []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 300e3}
+// prometheusBuckets are the bucket bounds (ms) of Prometheus histograms: a stored answer takes
+// microseconds, a slow tool minutes.
+var prometheusBuckets = []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 300e3}
 
 func (h *Histogram) quantiles() Quantiles {
 	q := Quantiles{N: h.N, Sum: h.Sum, P50: h.At(0.5), P90: h.At(0.9), P99: h.At(0.99), Max: h.max}
 	upTo := int64(0)
 	for i, n := range h.counts {
 		upTo += int64(n)
-		if i < len(edges) && slices.Contains(bounds, edges[i]) {
+		if i < len(edges) && slices.Contains(prometheusBuckets, edges[i]) {
 			q.Buckets = append(q.Buckets, upTo)
 		}
 	}

@@ -19,19 +19,19 @@ func TestSweepLeavesTheRunning(t *testing.T) {
 					return
 				default:
 				}
-				if !running(dir, process) {
-					sweep(dir, process)
+				if !isRunning(dir, process) {
+					removeLeftovers(dir, process)
 				}
 			}
 		})
 	}
 	for i := range 500 {
 		var lock processLock
-		if err := lock.hold(dir, process); err != nil {
+		if err := lock.acquire(dir, process); err != nil {
 			t.Fatal(err)
 		}
 		for range 20 {
-			if !running(dir, process) {
+			if !isRunning(dir, process) {
 				t.Errorf("time %d: the process holds its lock, and counts as ended", i)
 				break
 			}

@@ -11,65 +11,65 @@ import (
 	"time"
 )
 
-// Options say what is done with events. The zero value writes nothing.
+// Options configure a [Log]. The zero value writes nothing.
 type Options struct {
-	Dir   string                        // folder of the logs; "": nothing is written
-	Full  bool                          // arguments are recorded in full beside their hashes
-	Off   bool                          // nothing is written until [Log.Reconfigure] says otherwise
-	Key   []byte                        // of the hashes; none: one that is forgotten with the process
-	Scrub func(arguments []byte) []byte // takes secrets out of what is recorded in full, a JSON object to a JSON object; nil: as they are
-	Begin Event                         // the first line of each file; of Kind, V, PID and At what is zero is filled in
-	// Status says how the process stands; of what is in Begin it may leave out all. It is
-	// asked by the writer's goroutine, soon after [Log.Changed]. nil: no status is written.
+	Dir   string                        // folder of the logs; nothing is written if it is empty
+	Full  bool                          // record arguments in full beside their hashes
+	Off   bool                          // write no events until [Log.Reconfigure] turns them on
+	Key   []byte                        // HMAC key of the hashes; default: a random key for this process
+	Scrub func(arguments []byte) []byte // removes secrets from a JSON object that is recorded in full; nil changes nothing
+	Begin Event                         // first line of each file; Kind and V are set, PID and At if they are zero
+	// Status returns the status of the process, except for the fields that Begin has. The
+	// writer goroutine calls it soon after [Log.Changed]. If it is nil, no status is written.
 	Status func() Status
-	Log    *slog.Logger // default: none
+	Log    *slog.Logger // default: discards
 
-	// Each is given every event, written or not, on the goroutine that adds it; several
-	// goroutines may at once. The event has no hashes yet.
+	// Each is called with every event, written or not, on the goroutine that adds it, and so
+	// concurrently. The event has no hashes yet.
 	Each func(Event)
 
-	RotateBytes int64         // how large a part of the log may grow; default 16 MiB
-	RotateAge   time.Duration // and how old; default 24 h
-	KeepBytes   int64         // of all files in the folder that are not being written; the oldest go first; default 512 MiB
-	KeepAge     time.Duration // of each of them, unless all of them seem older; default 30 days
+	RotateBytes int64         // maximum size of a file; default 16 MiB
+	RotateAge   time.Duration // maximum age of the file being written; default 24 h
+	KeepBytes   int64         // total size of files no longer written, beyond which the oldest are removed; default 512 MiB
+	KeepAge     time.Duration // age at which such a file is removed, unless all seem older; default 30 days
 
-	create func(path string) (*os.File, error) // of tests
+	create func(path string) (*os.File, error) // creates a file; tests replace it
 }
 
 const (
-	maxQueued    = 1 << 13  // events that wait to be written; more are lost
-	maxWaiting   = 8 << 20  // bytes of arguments that they have, likewise
-	batch        = 1 << 8   // events, or KiB of arguments, are not left to wait for more
-	maxLine      = 1 << 20  // bytes of a line
-	maxArguments = 64 << 10 // bytes of arguments that are hashed and recorded
+	maxQueued          = 1 << 13  // events in the writer's queue; more are lost
+	maxQueuedArguments = 8 << 20  // bytes of their arguments, likewise
+	batch              = 1 << 8   // queued events, or KiB of their arguments, that are written without further delay
+	maxLine            = 1 << 20  // bytes of a line
+	maxArguments       = 64 << 10 // bytes of arguments that are hashed and recorded
 )
 
-// Log hands events to Each, and to one goroutine that writes them. Its methods may be
-// called from any goroutine; [Log.Add] never waits for the disk.
+// Log passes events to Options.Each and to one goroutine that writes them. Its methods are safe
+// for concurrent use; [Log.Add] never waits for the disk.
 type Log struct {
-	process  string
-	each     func(Event)
-	logger   *slog.Logger
-	queue    *queue        // to the writer; nil: there is no folder
-	asks     chan ask      // likewise
-	changed  chan struct{} // capacity 1; the status is another
-	lost     atomic.Int64
-	off      atomic.Bool
-	full     atomic.Bool
-	closed   atomic.Bool
-	close    sync.Once
-	patience time.Duration // how long Flush and Close wait for the disk
-	scrub    func([]byte) []byte
+	process string
+	each    func(Event)
+	logger  *slog.Logger
+	queue   *queue            // to the writer; nil without a folder
+	flushes chan flushRequest // nil without a folder
+	changed chan struct{}     // capacity 1; signals a changed status; nil without a folder
+	lost    atomic.Int64
+	off     atomic.Bool
+	full    atomic.Bool
+	closed  atomic.Bool
+	close   sync.Once
+	timeout time.Duration // how long Flush and Close wait for the disk
+	scrub   func([]byte) []byte
 }
 
-// ask has the writer write what came before.
-type ask struct {
-	last *Event        // the log ends, with this line; nil: it goes on
-	done chan struct{} // closed when all before is written, or cannot be
+// flushRequest asks the writer to write all events queued before it.
+type flushRequest struct {
+	last *Event        // last line of the log, after which the writer stops; nil for a flush
+	done chan struct{} // closed when all events are written or lost
 }
 
-// Open begins the log of this process. It never fails: what cannot be written is one
-// warning and a count. There is no file before the first event.
+// Open starts the log of this process. It never fails: lines that cannot be written are
+// counted, and one warning is logged. The first event creates the file.
 func Open(o Options) *Log {
 	begin := o.Begin
 	begin.Kind, begin.V = Begin, Version
@@ -83,7 +83,7 @@ func Open(o Options) *Log {
 	if o.Scrub == nil {
 		o.Scrub = func(arguments []byte) []byte { return arguments }
 	}
-	l := &Log{process: begin.Process, each: o.Each, logger: o.Log, patience: 5 * time.Second, scrub: o.Scrub}
+	l := &Log{process: begin.Process, each: o.Each, logger: o.Log, timeout: 5 * time.Second, scrub: o.Scrub}
 	if l.each == nil {
 		l.each = func(Event) {}
 	}
@@ -94,26 +94,25 @@ func Open(o Options) *Log {
 	l.full.Store(o.Full)
 	l.each(begin)
 	if o.Dir != "" {
-		l.queue, l.asks, l.changed = newQueue(), make(chan ask), make(chan struct{}, 1)
+		l.queue, l.flushes, l.changed = newQueue(), make(chan flushRequest), make(chan struct{}, 1)
 		go newWriter(o, &begin, l).run()
 	}
 	return l
 }
 
-// processName names a process. Processes in containers may have the same id, hence the
-// random part.
+// processName returns a name for a process. It has a random part, since processes in different
+// containers may have the same PID.
 func processName(began time.Time, pid int) string {
 	var random [4]byte
 	rand.Read(random[:])
 	return began.UTC().Format(stamp) + "-" + strconv.Itoa(pid) + "-" + hex.EncodeToString(random[:])
 }
 
-// Add records an event. If the queue to the writer is full, the line is lost and
-// counted.
+// Add records an event. If the writer's queue is full, the line is lost and counted.
 func (l *Log) Add(e Event) {
 	e.Process = l.process
 	if e.Kind == Choice {
-		e.Top = l.told(e.Top)
+		e.Top = l.withDiffers(e.Top)
 	}
 	l.each(e)
 	if !l.Writes() {
@@ -124,52 +123,51 @@ func (l *Log) Add(e Event) {
 	}
 }
 
-// Changed has the status written anew, soon. It waits for nothing.
+// Changed makes the writer rewrite the status soon. It does not block.
 func (l *Log) Changed() {
 	select {
 	case l.changed <- struct{}{}:
-	default: // it will be anyway, or there is no folder
+	default: // a rewrite is pending, or there is no writer
 	}
 }
 
 // Writes reports whether events are written.
 func (l *Log) Writes() bool { return l.queue != nil && !l.off.Load() }
 
-// Lost is how many lines were not written: the queue was full, there was no room, no
-// permission or no folder, or they were too long.
+// Lost returns the number of lines that were not written: the queue was full, the line was too
+// long, or the disk or folder did not accept it.
 func (l *Log) Lost() int64 { return l.lost.Load() }
 
-// Reconfigure changes what is recorded from now on: arguments in full, and anything at
-// all. What is not to be recorded is not lost.
+// Reconfigure sets whether events are written from now on, and whether with full arguments.
+// Events added while writing is off do not count as lost.
 func (l *Log) Reconfigure(full, on bool) {
 	l.full.Store(full)
 	l.off.Store(!on)
 }
 
-// Flush returns when all that was added before is written, or cannot be. It waits no more
-// than five seconds for the disk.
-func (l *Log) Flush() { l.ask(nil) }
+// Flush waits until all events added before are written or lost, for five seconds at most.
+func (l *Log) Flush() { l.flush(nil) }
 
-// Close writes what was added before, and ends the log. Events that are added later are
-// given to Each and not written.
+// Close writes the events added before and ends the log. It waits for five seconds at most.
+// Events added later are passed to Each but count as lost.
 func (l *Log) Close() {
 	l.close.Do(func() {
 		end := Event{Kind: End, At: time.Now(), Process: l.process}
 		l.each(end)
 		l.closed.Store(true)
-		l.ask(&end)
+		l.flush(&end)
 	})
 }
 
-// ask has the writer write what came before, and waits until that is done.
-func (l *Log) ask(last *Event) {
+// flush sends a flushRequest and waits until it is done.
+func (l *Log) flush(last *Event) {
 	if l.queue == nil || last == nil && l.closed.Load() {
 		return
 	}
-	timeout := time.After(l.patience)
-	a := ask{last, make(chan struct{})}
+	timeout := time.After(l.timeout)
+	a := flushRequest{last, make(chan struct{})}
 	select {
-	case l.asks <- a:
+	case l.flushes <- a:
 		select {
 		case <-a.done:
 			return
@@ -177,5 +175,5 @@ func (l *Log) ask(last *Event) {
 		}
 	case <-timeout:
 	}
-	l.logger.Warn("record: writing takes too long", "waited", l.patience)
+	l.logger.Warn("record: writing takes too long", "waited", l.timeout)
 }

@@ -8,29 +8,28 @@ import (
 	"sync"
 )
 
-// metric is one figure: a field of [Stats] or of what is in it, with what its tags say.
+// metric describes a field of [Stats], or of a struct in it, by its tags.
 type metric struct {
-	Name string `json:"name"` // as in the JSON, such as totals.prefetch.issued
+	Name string `json:"name"` // path in the JSON, such as totals.prefetch.issued
 	Help string `json:"help"`
 	Unit string `json:"unit,omitempty"` // ms, KiB or share
 
 	csv         string
-	row, format string // of the summary
+	row, format string // of the text tag: row of the summary, and format of its part
 	prom        []familyTag
 	index       []int // of the field
 }
 
-// familyTag is one of a prom tag: a family that a field is counted in.
+// familyTag is one metric family of a prom tag.
 type familyTag struct {
 	name   string
 	labels []label
 }
 
-// label is of a sample; without a value it says what the family has.
+// label is a Prometheus label. In a familyTag, an empty value means that each sample sets it.
 type label struct{ name, value string }
 
-// The lists of metrics: of everything, and of one tool or upstream, or host, or the pool. They
-// are made when they are asked for, which a proxy on stdio does not do.
+// The metrics of each type. They are built on first use, as a proxy on stdio may never need them.
 var (
 	statsMetrics  = sync.OnceValue(metricsOfType[Stats])
 	totalsMetrics = sync.OnceValue(metricsOfType[Totals])
@@ -43,16 +42,15 @@ func metricsOfType[T any]() []metric { return metricsOf(reflect.TypeFor[T](), ""
 
 var quantilesType = reflect.TypeFor[Quantiles]()
 
-// metricsOf lists the fields of a type that have a json name or a prom tag, those of structs in
-// it behind the struct's own.
+// metricsOf lists the fields of a struct type, each nested struct followed by its own fields.
 func metricsOf(t reflect.Type, path string) (all []metric) {
 	for _, f := range reflect.VisibleFields(t) {
 		if f.Anonymous {
-			continue // its fields come by themselves
+			continue // VisibleFields lists its fields too
 		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Type.Kind() == reflect.Slice {
-			continue // how processes stand is no figure
+			continue // lists such as the running processes are not metrics
 		}
 		m := metric{Name: path + name, Help: f.Tag.Get("jsonschema"), Unit: f.Tag.Get("unit"), csv: f.Tag.Get("csv"), index: f.Index}
 		m.row, m.format, _ = strings.Cut(f.Tag.Get("text"), ": ")
@@ -70,7 +68,7 @@ func metricsOf(t reflect.Type, path string) (all []metric) {
 	return all
 }
 
-// parseFamily reads one such as calls_total{upstream,tool,disposition=hit}.
+// parseFamily parses a family such as calls_total{upstream,tool,disposition=hit}.
 func parseFamily(tag string) (f familyTag) {
 	name, labels, _ := strings.Cut(strings.TrimSuffix(tag, "}"), "{")
 	f.name = name
@@ -81,11 +79,10 @@ func parseFamily(tag string) (f familyTag) {
 	return f
 }
 
-// of is the metric's value in a struct of its type.
+// of returns the metric's value in a struct of its type.
 func (m *metric) of(v reflect.Value) any { return v.FieldByIndex(m.index).Interface() }
 
-// number is a value as one number: of counts by name their sum, of quantiles that of all
-// values.
+// number converts a value to one number. Counts by name and quantiles become their sum.
 func number(value any) float64 {
 	switch v := value.(type) {
 	case int:
@@ -102,7 +99,7 @@ func number(value any) float64 {
 	return 0
 }
 
-// inBase is a number in the unit that Prometheus has for it: seconds or bytes.
+// inBase converts a number to Prometheus' base units, seconds and bytes.
 func (m *metric) inBase(v float64) float64 {
 	switch m.Unit {
 	case "ms":
@@ -113,7 +110,7 @@ func (m *metric) inBase(v float64) float64 {
 	return v
 }
 
-// columns are the names and the values of a line of CSV, of a struct that the metrics are of.
+// columns returns the column names and the values of a line of CSV.
 func columns(metrics []metric, v reflect.Value) (names, values []string) {
 	for i := range metrics {
 		m := &metrics[i]

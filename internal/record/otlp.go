@@ -8,39 +8,38 @@ import (
 	"time"
 )
 
-// OTLPOptions are what is told to an OpenTelemetry collector.
+// OTLPOptions configure the export to an OpenTelemetry collector.
 type OTLPOptions struct {
-	Env     func(string) string // says which signals are on. The SDK itself reads the environment of the process
-	Version string              // the program's
-	Stats   func() Stats        // read once for each export of metrics; nil: there are none
+	Env     func(string) string // looks up the variables that turn signals on; the SDK reads the others from the process environment
+	Version string              // version of the program
+	Stats   func() Stats        // called once for each export of metrics; nil exports none of its figures
 	Log     *slog.Logger
 }
 
-// Trace is given a tools/call when it arrives, with the W3C trace context of its request
-// ("": it has none). It returns that of the request upstream ("": what the client sent goes
-// on), and a function for the event of the call's end, or nil.
+// Trace starts the trace of a tools/call when it arrives, given the W3C trace context of its
+// request, if any. It returns the trace context for the upstream request, empty if the client's
+// own is passed on, and a function to call with the event of the call's end, or nil.
 type Trace func(traceparent, tracestate, tool string, at time.Time) (parent, state string, end func(*Event))
 
-// signals are what is exported.
+// signals says which OpenTelemetry signals are exported.
 type signals struct{ traces, metrics bool }
 
-// ExportRequested reports whether the environment asks for an export over OTLP, or for one that
-// cannot be.
+// ExportRequested reports whether the environment requests an OTLP export, supported or not.
 func ExportRequested(env func(string) string) bool {
-	on, problems := askedSignals(env)
+	on, problems := parseSignals(env)
 	return on != signals{} || problems != nil
 }
 
-// askedSignals reads what the environment asks for. The rest of the variables (headers,
-// certificates, compression, time-outs, sampler, limits, intervals, resource) is the SDK's
-// to read.
-func askedSignals(env func(string) string) (on signals, problems []string) {
+// parseSignals returns the signals that the environment turns on, and the requests that cannot
+// be met. The SDK reads the other variables (headers, certificates, compression, time-outs,
+// sampler, limits, intervals, resource).
+func parseSignals(env func(string) string) (on signals, problems []string) {
 	if strings.EqualFold(env("OTEL_SDK_DISABLED"), "true") {
 		return signals{}, nil
 	}
 	var traces, metrics string
-	on.traces, traces = askedSignal(env, "TRACES")
-	on.metrics, metrics = askedSignal(env, "METRICS")
+	on.traces, traces = parseSignal(env, "TRACES")
+	on.metrics, metrics = parseSignal(env, "METRICS")
 	if traces != "" {
 		problems = append(problems, "traces: "+traces)
 	}
@@ -50,8 +49,8 @@ func askedSignals(env func(string) string) (on signals, problems []string) {
 	return on, problems
 }
 
-// askedSignal reads whether one is asked for, and why it cannot be exported.
-func askedSignal(env func(string) string, name string) (on bool, problem string) {
+// parseSignal reports whether a signal is to be exported, or why it cannot be.
+func parseSignal(env func(string) string, name string) (on bool, problem string) {
 	key, endpoint := firstSet(env, "OTEL_EXPORTER_OTLP_"+name+"_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 	exporter := "OTEL_" + name + "_EXPORTER"
 	switch value := env(exporter); {
@@ -61,7 +60,7 @@ func askedSignal(env func(string) string, name string) (on bool, problem string)
 		return false, fmt.Sprintf("%s: want otlp or none, have %q", exporter, value)
 	}
 	if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return false, key + ": want a URL such as http://127.0.0.1:4318" // without what it is: a password may be part of it
+		return false, key + ": want a URL such as http://127.0.0.1:4318" // the value is left out, as it may contain a password
 	}
 	switch key, protocol := firstSet(env, "OTEL_EXPORTER_OTLP_"+name+"_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol {
 	case "", "http/protobuf", "http/json":
@@ -71,7 +70,7 @@ func askedSignal(env func(string) string, name string) (on bool, problem string)
 	}
 }
 
-// firstSet returns the first of these variables that is set, and its value.
+// firstSet returns the first of the variables that is set, and its value.
 func firstSet(env func(string) string, keys ...string) (key, value string) {
 	for _, key := range keys {
 		if value := strings.TrimSpace(env(key)); value != "" {

@@ -95,7 +95,7 @@ func TestAsked(t *testing.T) {
 		{name: "not a URL", env: []string{endpoint, "http://user:secret@[x"}, problems: []string{endpoint, endpoint}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			traces, metrics, problems := record.AskedSignals(environment(c.env...))
+			traces, metrics, problems := record.ParseSignals(environment(c.env...))
 			if traces != c.traces || metrics != c.metrics || len(problems) != len(c.problems) {
 				t.Fatalf("got traces %v, metrics %v, %q; want %v, %v, %q", traces, metrics, problems, c.traces, c.metrics, c.problems)
 			}

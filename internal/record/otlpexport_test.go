@@ -18,8 +18,8 @@ func StartExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 	return startExport(ctx, o, spans, figures)
 }
 
-// AskedSignals is what is read of the environment.
-func AskedSignals(env func(string) string) (traces, metrics bool, problems []string) {
-	on, problems := askedSignals(env)
+// ParseSignals calls parseSignals.
+func ParseSignals(env func(string) string) (traces, metrics bool, problems []string) {
+	on, problems := parseSignals(env)
 	return on.traces, on.metrics, problems
 }

@@ -2,15 +2,15 @@ package record
 
 import "strings"
 
-// processes are those of which there are events.
+// processes tracks the processes that the events belong to.
 type processes struct {
-	running     map[string]string // process that has not ended → where its client works, where that is known
-	n           int               // that there have been
-	first, last int64             // event, in microseconds; 0: none had a time
+	running     map[string]string // process that has not ended → working directory of its client, if known
+	n           int               // processes so far, ended ones included
+	first, last int64             // times of the first and last event, in microseconds; 0 if none had a time
 }
 
-// saw takes note of an event.
-func (l *processes) saw(e *Event) {
+// observe takes note of an event's process and time.
+func (l *processes) observe(e *Event) {
 	if at := micros(e.At); at > 0 {
 		if l.first == 0 || at < l.first {
 			l.first = at
@@ -18,7 +18,7 @@ func (l *processes) saw(e *Event) {
 		l.last = max(l.last, at)
 	}
 	if _, known := l.running[e.Process]; !known {
-		if len(l.running) >= mostProcesses { // of those that were killed there may be no end
+		if len(l.running) >= maxProcesses { // killed processes may have no end event
 			clear(l.running)
 		}
 		l.n++
@@ -29,8 +29,8 @@ func (l *processes) saw(e *Event) {
 	}
 }
 
-// up is for how many seconds there were events, until now if a process runs.
-func (l *processes) up(now int64) int64 {
+// uptime returns the seconds from the first event to the last, or to now if a process runs.
+func (l *processes) uptime(now int64) int64 {
 	last := l.last
 	if len(l.running) > 0 {
 		last = max(last, now)

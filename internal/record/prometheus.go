@@ -15,35 +15,35 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Prometheus reads the figures once for each scrape, and counts nothing itself. What is
-// counted by tool has no total of its own: sum() makes it. Quotients and quantiles of the
-// whole time are left out: they are made of what is here, for any span of time.
+// Each scrape reads the figures of [Stats] once; nothing is counted a second time. Metrics with
+// a tool label have no separate total, as sum() computes it. Ratios and quantiles over the whole
+// time are left out, as queries can compute them for any period.
 
-// Exports says whether this program has the libraries of Prometheus and OpenTelemetry.
+// Exports reports whether this program is linked with Prometheus and OpenTelemetry.
 const Exports = true
 
 const (
-	prefix = "mcpschedd_" // of the name of every family of ours
-	atOnce = 4            // scrapes that are answered at the same time; more get 503
+	prefix     = "mcpschedd_" // of each family's name
+	maxScrapes = 4            // concurrent scrapes; more are answered 503
 )
 
-// Metrics serves the figures, and some of the process, to Prometheus.
+// Metrics returns a handler that serves the figures, and those of the Go process, to Prometheus.
 func Metrics(stats func() Stats, version string) http.Handler {
 	all := prometheus.NewRegistry()
 	all.MustRegister(&collector{stats, version}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return promhttp.HandlerFor(all, promhttp.HandlerOpts{MaxRequestsInFlight: atOnce})
+	return promhttp.HandlerFor(all, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 }
 
-// collector makes samples of the figures.
+// collector is a prometheus.Collector of the figures.
 type collector struct {
 	stats   func() Stats
 	version string
 }
 
-// Describe says nothing: tools and hosts come and go.
+// Describe sends nothing, as the label values are not known in advance.
 func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect reads the figures.
+// Collect sends the current figures.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	out, s := samples{help: helpOf(statsMetrics(), hostMetrics(), poolMetrics()), to: to}, c.stats()
 	s.Totals.derive()
@@ -55,7 +55,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		unknown -= p.Failed
 		upstream, tool, split := strings.Cut(name, "/")
 		if !split {
-			upstream, tool = "", name // all beyond the bound
+			upstream, tool = "", name // the tools beyond the bound
 		}
 		out.add(partMetrics(), reflect.ValueOf(p), label{"upstream", upstream}, label{"tool", tool})
 	}
@@ -66,13 +66,13 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	if pool := s.pool(); pool.Tokens > 0 {
 		out.add(poolMetrics(), reflect.ValueOf(pool))
 	}
-	out.help["config_last_reload_successful"] = "Whether the configuration as it is written is in force."
-	out.number("config_last_reload_successful", float64(one(s.Config.Error == "")))
+	out.help["config_last_reload_successful"] = "Whether the current configuration file is in force."
+	out.number("config_last_reload_successful", float64(boolToInt(s.Config.Error == "")))
 	out.help["build_info"] = "The program: always 1."
 	out.number("build_info", 1, label{"version", c.version}, label{"goversion", runtime.Version()})
 }
 
-// helpOf says what the families are that metrics name: the first to name one describes it.
+// helpOf returns the help text of each family: that of the first metric with the family.
 func helpOf(lists ...[]metric) map[string]string {
 	all := make(map[string]string)
 	for _, m := range slices.Concat(lists...) {
@@ -89,13 +89,13 @@ func helpOf(lists ...[]metric) map[string]string {
 	return all
 }
 
-// samples are on their way to Prometheus.
+// samples sends samples to Prometheus.
 type samples struct {
-	help map[string]string // family → what it is
+	help map[string]string // family → help text
 	to   chan<- prometheus.Metric
 }
 
-// add adds those that a struct has, under the labels that all of it has.
+// add sends the samples of a struct's metrics, each with the given labels.
 func (s *samples) add(metrics []metric, of reflect.Value, given ...label) {
 	for i := range metrics {
 		for at := range metrics[i].prom {
@@ -104,9 +104,9 @@ func (s *samples) add(metrics []metric, of reflect.Value, given ...label) {
 	}
 }
 
-// sample adds what a metric has for one of its families, if the family has the labels that are
-// given: of counts by name one for each, under the label that is left open. Any other figure
-// with an open label is the sum of what the family counts, and is left out.
+// sample sends a metric's value for one of its families, if the family has all given labels.
+// Counts by name become one sample each, under the label without a value. Any other metric with
+// such a label is the total of the family, and is left out.
 func (s *samples) sample(m *metric, at int, of reflect.Value, given []label) {
 	family, labels, open := m.prom[at].name, slices.Clone(given), []string(nil)
 	lacks := len(given)
@@ -140,30 +140,30 @@ func (s *samples) sample(m *metric, at int, of reflect.Value, given []label) {
 	}
 }
 
-// number adds one sample. A family that ends in _total only rises.
+// number sends one sample: a counter if the family's name ends in _total, otherwise a gauge.
 func (s *samples) number(family string, value float64, labels ...label) {
 	kind := prometheus.GaugeValue
 	if strings.HasSuffix(family, "_total") {
 		kind = prometheus.CounterValue
 	}
-	desc, values := s.described(family, labels)
+	desc, values := s.describe(family, labels)
 	s.to <- prometheus.MustNewConstMetric(desc, kind, value, values...)
 }
 
-// histogram adds how many values of ms there are up to each of the bounds.
+// histogram sends a histogram of durations, converted from ms to seconds.
 func (s *samples) histogram(family string, q *Quantiles, labels []label) {
 	if q.N == 0 {
 		return
 	}
 	buckets := make(map[float64]uint64)
 	for i, n := range q.Buckets {
-		buckets[bounds[i]/1000] = uint64(n)
+		buckets[prometheusBuckets[i]/1000] = uint64(n)
 	}
-	desc, values := s.described(family, labels)
+	desc, values := s.describe(family, labels)
 	s.to <- prometheus.MustNewConstHistogram(desc, uint64(q.N), q.Sum/1000, buckets, values...)
 }
 
-func (s *samples) described(family string, labels []label) (desc *prometheus.Desc, values []string) {
+func (s *samples) describe(family string, labels []label) (desc *prometheus.Desc, values []string) {
 	var names []string
 	for _, l := range labels {
 		names, values = append(names, l.name), append(values, strings.ToValidUTF8(l.value, "\uFFFD"))

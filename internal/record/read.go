@@ -14,11 +14,11 @@ import (
 	"unicode"
 )
 
-// Problem is something in a file that could not be read. Files are not trusted: their
-// names and contents may hold what a terminal obeys, which Error leaves out.
+// Problem is a part of a file that could not be read. Names and contents of files are not
+// trusted, so Error replaces characters that could control a terminal.
 type Problem struct {
 	File string
-	Line int // from 1; 0: the file as a whole
+	Line int // from 1; 0 means the file as a whole
 	Text string
 }
 
@@ -30,8 +30,8 @@ func (p Problem) Error() string {
 	return Printable(at + ": " + p.Text)
 }
 
-// Printable is a text of a stranger without what a terminal may obey: what cannot be
-// printed, or turns the direction of writing.
+// Printable returns an untrusted text with '?' for each character that is not printable, such
+// as those that control a terminal or change the direction of writing.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -41,24 +41,23 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Read reads files, plain or gzipped: "-" is the standard input, and a folder stands for
-// the *.jsonl and *.jsonl.gz in it. Processes come in the order of their names, and the
-// parts of each in theirs. A pipe or a device is read if it is named itself.
+// Read reads files, plain or gzipped. The name "-" is standard input, and a folder stands for
+// its *.jsonl and *.jsonl.gz files. Files are read by process name and part. A pipe or a device
+// is read only if it is named itself.
 //
-// The event is each's until it returns; it may be kept as a copy. Of a process that neither
-// runs nor says that it ended, an end is made up, with Killed. What cannot be read is told to
-// bad, and the rest is read all the same: the error is ctx's, or says that none of the names
-// could be opened.
+// The event passed to each is valid until each returns. For a process that neither runs nor
+// wrote its end, Read adds an End event with Killed set. It passes what cannot be read to bad
+// and continues. The error is that of ctx, or says that none of the names could be opened.
 func Read(ctx context.Context, names []string, each func(*Event), bad func(Problem)) error {
 	var files []File
 	for _, name := range names {
-		more, err := named(name)
+		more, err := filesNamed(name)
 		if err != nil {
 			bad(Problem{File: name, Text: Cause(err)})
 		}
 		files = append(files, more...)
 	}
-	inOrder(files)
+	sortFiles(files)
 	files = slices.CompactFunc(files, func(a, b File) bool { return filepath.Clean(a.Path) == filepath.Clean(b.Path) })
 	opened := NewTail("", time.Time{}).read(ctx, files, each, bad)
 	if ctx.Err() == nil && opened == 0 {
@@ -67,27 +66,27 @@ func Read(ctx context.Context, names []string, each func(*Event), bad func(Probl
 	return ctx.Err()
 }
 
-// Tail reads what the processes of a folder have written, and go on to write, bit by bit.
+// Tail follows the logs of the processes of a folder.
 type Tail struct {
 	dir     string
 	since   time.Time
-	sources map[string]*source   // path, without .gz → how far it was read
-	alive   map[string]time.Time // process that has not said that it ends → its last event
+	sources map[string]*source   // path without .gz → read position
+	live    map[string]time.Time // process without an end event → time of its last event
 	buf     *bufio.Reader
 }
 
-// mostAlive are remembered.
-const mostAlive = 1024
+// maxLive is the maximum number of processes in Tail.live.
+const maxLive = 1024
 
-// NewTail returns a Tail of a folder, which need not exist yet. Files of processes that have
-// ended and were last written to before since are left out.
+// NewTail returns a Tail of a folder, which need not exist yet. It skips files of ended
+// processes that were last written before since.
 func NewTail(dir string, since time.Time) *Tail {
-	return &Tail{dir: dir, since: since, sources: make(map[string]*source), alive: make(map[string]time.Time), buf: bufio.NewReaderSize(nil, maxLine)}
+	return &Tail{dir: dir, since: since, sources: make(map[string]*source), live: make(map[string]time.Time), buf: bufio.NewReaderSize(nil, maxLine)}
 }
 
-// Poll reads what was written since the last Poll; the first one reads all. A line that is
-// being written waits for the next time. Of each and bad see [Read]. The error is that the
-// folder cannot be listed.
+// Poll reads the lines written since the last Poll, or all lines the first time. An incomplete
+// last line is left to the next Poll. For each and bad see [Read]. Poll returns an error only
+// if the folder cannot be listed.
 func (t *Tail) Poll(each func(*Event), bad func(Problem)) error {
 	files, err := Files(t.dir)
 	if err == nil {
@@ -96,7 +95,7 @@ func (t *Tail) Poll(each func(*Event), bad func(Problem)) error {
 	return err
 }
 
-// read reads on in those files. It returns how many could be opened.
+// read continues to read the files, and returns how many of them could be opened.
 func (t *Tail) read(ctx context.Context, files []File, each func(*Event), bad func(Problem)) (opened int) {
 	there := make(map[string]bool, len(files))
 	for _, f := range files {
@@ -109,11 +108,11 @@ func (t *Tail) read(ctx context.Context, files []File, each func(*Event), bad fu
 		case s == nil:
 			s = &source{file: f.Path, process: f.Process}
 			t.sources[plain] = s
-		case s.ended || f.Path != s.file || f.Running && f.Size <= s.offset: // what is compressed while it is followed was whole before
+		case s.ended || f.Path != s.file || f.Running && f.Size <= s.offset: // only a complete file is ever compressed
 			continue
 		}
 		s.ended = !f.Running
-		s.each, s.bad = func(e *Event) { t.saw(e); each(e) }, bad
+		s.each, s.bad = func(e *Event) { t.observe(e); each(e) }, bad
 		if err := s.read(ctx, f, t.buf); err != nil {
 			bad(Problem{File: f.Path, Text: Cause(err)})
 		} else {
@@ -123,10 +122,10 @@ func (t *Tail) read(ctx context.Context, files []File, each func(*Event), bad fu
 			return opened
 		}
 	}
-	for _, process := range slices.Sorted(maps.Keys(t.alive)) {
+	for _, process := range slices.Sorted(maps.Keys(t.live)) {
 		if !slices.ContainsFunc(files, func(f File) bool { return f.Running && f.Process == process }) {
-			last := t.alive[process]
-			delete(t.alive, process)
+			last := t.live[process]
+			delete(t.live, process)
 			each(&Event{Kind: End, At: last, Process: process, Killed: true})
 		}
 	}
@@ -134,16 +133,16 @@ func (t *Tail) read(ctx context.Context, files []File, each func(*Event), bad fu
 	return opened
 }
 
-// saw takes note of an event on its way.
-func (t *Tail) saw(e *Event) {
-	if last, known := t.alive[e.Process]; e.Kind == End && e.Session == "" {
-		delete(t.alive, e.Process)
-	} else if e.At.After(last) && (known || len(t.alive) < mostAlive) || !known && len(t.alive) < mostAlive {
-		t.alive[strings.Clone(e.Process)] = e.At
+// observe tracks which processes have not ended.
+func (t *Tail) observe(e *Event) {
+	if last, known := t.live[e.Process]; e.Kind == End && e.Session == "" {
+		delete(t.live, e.Process)
+	} else if e.At.After(last) && (known || len(t.live) < maxLive) || !known && len(t.live) < maxLive {
+		t.live[strings.Clone(e.Process)] = e.At
 	}
 }
 
-// Cause is what went wrong with a file that is named elsewhere.
+// Cause returns the message of an error without the path, for messages that name the file.
 func Cause(err error) string {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err.Error()

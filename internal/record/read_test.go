@@ -90,8 +90,8 @@ func TestReadBadInput(t *testing.T) {
 		{"a binary", strings.Repeat("\x7fELF\x00\xff\n\x01", 2), nil, []string{
 			name + ":1: not JSON", name + ":2: not JSON", name + ":3: the last line is cut short"}},
 		{"one endless line", strings.Repeat("x", 5<<20), nil, []string{name + ":1: a line of more than 1048576 bytes"}},
-		{"compressed, cut short", zipped(beginning + strings.Repeat(call(1), 1))[:60], nil, []string{name + ":2: cannot be read further: unexpected EOF"}},
-		{"compressed, and something else", zipped(beginning+call(1)) + "something else", []int64{1}, []string{name + ":3: cannot be read further: gzip: invalid header"}},
+		{"compressed, cut short", zipped(beginning + strings.Repeat(call(1), 1))[:60], nil, []string{name + ":2: cannot read further: unexpected EOF"}},
+		{"compressed, and something else", zipped(beginning+call(1)) + "something else", []int64{1}, []string{name + ":3: cannot read further: gzip: invalid header"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

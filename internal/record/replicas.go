@@ -2,34 +2,34 @@ package record
 
 import "reflect"
 
-// Add adds the figures of another replica: both have counted events of their own. Of time
-// without a sum, such as since when it runs, the longer one stays.
+// Add adds the figures of another replica, which has counted other events. The longer uptime
+// is kept.
 func (s *Stats) Add(other *Stats) {
 	s.UptimeS = max(s.UptimeS, other.UptimeS)
 	s.Processes, s.Sessions, s.Open = s.Processes+other.Processes, s.Sessions+other.Sessions, s.Open+other.Open
 	s.Replicas = append(s.Replicas, other.Replicas...)
-	addUp(reflect.ValueOf(&s.Totals).Elem(), reflect.ValueOf(&other.Totals).Elem())
+	addFields(reflect.ValueOf(&s.Totals).Elem(), reflect.ValueOf(&other.Totals).Elem())
 	addParts(&s.Upstreams, other.Upstreams)
 	addParts(&s.Tools, other.Tools)
 	s.SetRunning(append(s.Running, other.Running...))
 	s.Derive()
 }
 
-// addParts adds what is known of each by its name.
+// addParts adds parts by name.
 func addParts(to *map[string]Part, more map[string]Part) {
 	if *to == nil {
 		*to = make(map[string]Part)
 	}
 	for name, part := range more {
 		sum := (*to)[name]
-		addUp(reflect.ValueOf(&sum).Elem(), reflect.ValueOf(&part).Elem())
+		addFields(reflect.ValueOf(&sum).Elem(), reflect.ValueOf(&part).Elem())
 		sum.derive()
 		(*to)[name] = sum
 	}
 }
 
-// addUp adds figures field by field. What is a ratio has to be worked out anew.
-func addUp(to, more reflect.Value) {
+// addFields adds numbers field by field. The caller must derive ratios again.
+func addFields(to, more reflect.Value) {
 	switch to.Kind() {
 	case reflect.Struct:
 		if q, ok := to.Addr().Interface().(*Quantiles); ok {
@@ -37,7 +37,7 @@ func addUp(to, more reflect.Value) {
 			return
 		}
 		for i := range to.NumField() {
-			addUp(to.Field(i), more.Field(i))
+			addFields(to.Field(i), more.Field(i))
 		}
 	case reflect.Int, reflect.Int64:
 		to.SetInt(to.Int() + more.Int())
@@ -51,7 +51,7 @@ func addUp(to, more reflect.Value) {
 				if before := sums.MapIndex(of.Key()); before.IsValid() {
 					sum.Set(before)
 				}
-				addUp(sum, of.Value())
+				addFields(sum, of.Value())
 				sums.SetMapIndex(of.Key(), sum)
 			}
 		}
@@ -59,8 +59,8 @@ func addUp(to, more reflect.Value) {
 	}
 }
 
-// add adds values of which only this is known: a quantile becomes the mean of both, weighted
-// by how many values each is of.
+// add merges quantiles without their values: each becomes the mean of both, weighted by the
+// number of values.
 func (q *Quantiles) add(more Quantiles) {
 	n := q.N + more.N
 	mean := func(a, b float64) float64 {

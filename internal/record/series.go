@@ -5,29 +5,28 @@ import (
 	"slices"
 )
 
-// series are sums over time, by when their minute began.
-//
-// A call counts when it began, a prefetch when its fetch had ended.
+// series holds sums by minute; the key is the start of the minute. A call counts in the minute
+// in which it started, a prefetch in the one in which its fetch ended.
 type series map[int64]Point
 
 const (
-	spanS      = 60   // seconds
-	mostPoints = 1440 // a day, if something happens each minute; the newest are shown
+	pointSeconds = 60
+	maxPoints    = 1440 // a day if something happens every minute; the newest are returned
 )
 
-// add counts what is in p at a time; 0: not known, so it counts nowhere.
+// add adds p to the minute of a time. A time of 0 is not known, and p is dropped.
 func (s series) add(at int64, p Point) {
 	if at <= 0 {
 		return
 	}
-	at -= at % (spanS * second)
-	if len(s) > 2*mostPoints {
-		for _, old := range slices.Sorted(maps.Keys(s))[:mostPoints] {
+	at -= at % (pointSeconds * second)
+	if len(s) > 2*maxPoints {
+		for _, old := range slices.Sorted(maps.Keys(s))[:maxPoints] {
 			delete(s, old)
 		}
 	}
 	sum := s[at]
-	sum.AtUS, sum.SpanS = at, spanS
+	sum.AtUS, sum.SpanS = at, pointSeconds
 	sum.Calls += p.Calls
 	sum.Reads += p.Reads
 	sum.Issued += p.Issued
@@ -38,8 +37,7 @@ func (s series) add(at int64, p Point) {
 	s[at] = sum
 }
 
-// points are the minutes up to now, oldest first. What is later may be of a clock that was
-// wrong.
+// points returns the minutes up to now, oldest first. Later ones may come from a wrong clock.
 func (s series) points(now int64) []Point {
 	points := []Point{}
 	for _, at := range slices.Sorted(maps.Keys(s)) {
@@ -47,5 +45,5 @@ func (s series) points(now int64) []Point {
 			points = append(points, s[at])
 		}
 	}
-	return points[max(0, len(points)-mostPoints):]
+	return points[max(0, len(points)-maxPoints):]
 }

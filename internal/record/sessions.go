@@ -6,54 +6,54 @@ import (
 	"strings"
 )
 
-// SessionInfo says which session a name stands for.
+// SessionInfo describes a session.
 type SessionInfo struct {
 	Session string `json:"session"`
-	Client  string `json:"client,omitempty"`   // name and version, as it says
-	Dir     string `json:"dir,omitempty"`      // where it works, where that is known
-	BeginUS int64  `json:"begin_us,omitempty"` // of its line; of its first call where there is none
+	Client  string `json:"client,omitempty"`   // name and version that the client reports
+	Dir     string `json:"dir,omitempty"`      // working directory, if known
+	BeginUS int64  `json:"begin_us,omitempty"` // time of its session event, or of its first event if there is none
 }
 
-// SessionRow is the figures of one session. It has more than 15 fields with those of its totals.
+// SessionRow is the figures of one session. It has more than 15 fields because it embeds [Totals].
 type SessionRow struct {
 	SessionInfo
 	Process string
-	EndUS   int64 // 0: it is open, or its process was killed
+	EndUS   int64 // 0 while the session is open
 	Totals
 }
 
-// session is what is kept of one.
+// session is the state of one session.
 type session struct {
 	sums
 	SessionInfo
 	process string
 	end     int64 // microseconds; 0 while it is open
-	begun   bool  // there was a session line
+	begun   bool  // its session event was seen
 	open    *openSession
 }
 
-// openSession is what is kept of a session only while it lasts.
+// openSession is the state that is needed only until the session ends.
 type openSession struct {
-	turn      int     // of the last call
-	now, then []*tool // tools called in that turn, and in the one before; each once
-	calls     [256]struct {
+	turn              int     // turn of the last call
+	current, previous []*tool // distinct tools called in that turn, and in the turn before
+	calls             [256]struct {
 		seq int64
 		of  *tool
-	} // the last ones, by the end of their number
+	} // most recent calls; the index is seq modulo the length
 }
 
-// sessions are those of which rows are kept.
+// sessions holds the sessions for which rows are kept.
 type sessions struct {
-	most   int // 0: any number
+	most   int // maximum length of all; 0 means no limit
 	byName map[string]*session
 	all    []*session // in the order of their first events
-	open   int        // of those
-	n      int        // that there have been
+	open   int        // number of those that have not ended
+	n      int        // sessions so far, evicted ones included
 }
 
-// of finds the session of an event, or makes it, of a client that works in dir; nil: the event
-// has none, or is the end of one that is not kept.
-func (l *sessions) of(e *Event, dir string) *session {
+// get returns the session of an event, and creates it with the client's directory if necessary.
+// It returns nil if the event has no session, or ends a session that is not kept.
+func (l *sessions) get(e *Event, dir string) *session {
 	s := l.byName[e.Session]
 	if s == nil && (e.Session == "" || e.Kind == End) {
 		return nil
@@ -77,13 +77,13 @@ func (l *sessions) add(s *session) *session {
 	l.n++
 	l.open++
 	if l.most > 0 && len(l.all) > l.most {
-		l.drop()
+		l.evict()
 	}
 	return s
 }
 
-// drop lets go of the first session that has ended, or of the first one if none has.
-func (l *sessions) drop() {
+// evict removes the first session that has ended, or the first session if none has.
+func (l *sessions) evict() {
 	at := max(slices.IndexFunc(l.all, func(s *session) bool { return s.open == nil }), 0)
 	s := l.all[at]
 	if s.open != nil {
@@ -100,16 +100,16 @@ func (l *sessions) close(s *session, at int64) {
 	}
 }
 
-// answered remembers which tool a call was of.
-func (s *session) answered(seq int64, of *tool) {
+// addCall remembers the tool of a call.
+func (s *session) addCall(seq int64, of *tool) {
 	if s.open != nil {
 		c := &s.open.calls[seq%int64(len(s.open.calls))]
 		c.seq, c.of = seq, of
 	}
 }
 
-// toolOf is the tool of a call, by its number; nil: not known, or not any more.
-func (s *session) toolOf(seq int64) *tool {
+// toolOfCall returns the tool of a recent call, or nil if it is not known.
+func (s *session) toolOfCall(seq int64) *tool {
 	if s == nil || s.open == nil || seq == 0 {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (s *session) toolOf(seq int64) *tool {
 	return nil
 }
 
-// Rows are the figures of each session, in the order in which they began.
+// Rows returns the figures of each session, ordered by start.
 func (t *Tally) Rows() []SessionRow {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,23 +13,23 @@ import (
 	"strconv"
 )
 
-// source is one file as it is read, at once or bit by bit.
+// source reads one file, at once or as it grows.
 type source struct {
 	file    string
-	process string // not one of ours: each Begin in it names one
+	process string // in a file not named like a process's log, each Begin event sets it
 	each    func(*Event)
 	bad     func(Problem)
 
-	offset int64 // behind the last line that was read
-	line   int   // its number
-	inLong bool  // offset is inside a line that is too long
-	newer  bool  // the lines are of a version that cannot be read
-	ended  bool  // there will be no more
-	event  Event // used again for each line
+	offset int64 // end of the last line that was read
+	line   int   // number of that line
+	inLong bool  // offset is within a line that is too long
+	newer  bool  // the lines are of an unsupported version
+	ended  bool  // nothing more will be written
+	event  Event // reused for each line
 }
 
-// read reads a file from where the last read of it ended. The error is that it could not be
-// opened.
+// read reads the file from the end of the last read. It returns an error only if the file
+// cannot be opened.
 func (s *source) read(ctx context.Context, f File, buf *bufio.Reader) error {
 	in := os.Stdin
 	if f.Path == "-" {
@@ -56,13 +56,13 @@ func (s *source) read(ctx context.Context, f File, buf *bufio.Reader) error {
 	}
 	if err := s.lines(ctx, from); err != nil {
 		s.line++
-		s.problem("cannot be read further: " + Cause(err))
+		s.problem("cannot read further: " + Cause(err))
 	}
 	return nil
 }
 
-// lines reads those that are there. The rest behind the last line end is one too if the
-// file has ended; else it may still be written.
+// lines reads all complete lines. Text after the last newline counts as a line only if the
+// file has ended, as it may still be being written.
 func (s *source) lines(ctx context.Context, r *bufio.Reader) error {
 	for ctx.Err() == nil {
 		b, err := r.ReadSlice('\n')
@@ -74,7 +74,7 @@ func (s *source) lines(ctx context.Context, r *bufio.Reader) error {
 			return nil
 		}
 		s.offset += int64(len(b))
-		if s.inLong { // this is more of it
+		if s.inLong { // b continues the long line
 			s.inLong = long
 			continue
 		}
@@ -90,8 +90,8 @@ func (s *source) lines(ctx context.Context, r *bufio.Reader) error {
 	return nil
 }
 
-// parse reads a line and passes its event on. In what announces itself as a later version
-// anything may have changed.
+// parse parses a line and passes its event to each. It recognizes a Begin event even if the
+// rest does not parse, as a later version may have changed anything else.
 func (s *source) parse(b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -117,12 +117,12 @@ func (s *source) parse(b []byte) error {
 	return nil
 }
 
-// begin looks at the first line of a part.
+// begin handles the first line of a file, or of one of several logs joined in a file.
 func (s *source) begin(version int) {
 	if s.newer = version > Version; s.newer {
 		s.problem(fmt.Sprintf("written in version %d of the format; this program reads up to version %d", version, Version))
 	}
-	if !ours.MatchString(s.process + ".lock") { // several that were put together, perhaps
+	if !processFile.MatchString(s.process + ".lock") { // the file may be several logs joined
 		s.process = s.event.At.UTC().Format(stamp) + "-" + strconv.Itoa(s.event.PID)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Names of the semantic conventions for MCP and generative AI, which are still in
-// development: so they stand here, and not in a version of a package.
+// Names of the semantic conventions for MCP and generative AI. These are still in development,
+// so the names are defined here and not taken from a version of a package.
 const (
 	methodName    = attribute.Key("mcp.method.name")
 	sessionID     = attribute.Key("mcp.session.id")
@@ -26,10 +26,10 @@ const (
 	errorType     = attribute.Key("error.type")
 
 	method   = "tools/call"
-	toolFail = "tool_error" // the answer says isError
+	toolFail = "tool_error" // the answer has isError set
 )
 
-// Trace traces calls; nil if nothing is exported.
+// Trace returns the function that traces calls, or nil if nothing is exported.
 func (t *OTLP) Trace() Trace {
 	if t == nil {
 		return nil
@@ -37,10 +37,10 @@ func (t *OTLP) Trace() Trace {
 	return t.trace
 }
 
-// trace begins the span of one tools/call. The client's trace context becomes its parent;
-// what is not well-formed (W3C Trace Context) counts as not given.
+// trace starts the span of one tools/call. The client's trace context becomes its parent; one
+// that is not well-formed (W3C Trace Context) is ignored.
 func (t *OTLP) trace(traceparent, tracestate, tool string, at time.Time) (parent, state string, end func(*Event)) {
-	tool = cut(tool, longest)
+	tool = truncate(tool, maxName)
 	if t.tracer == nil {
 		return "", "", func(e *Event) { t.measure(e, nil, tool) }
 	}
@@ -48,14 +48,14 @@ func (t *OTLP) trace(traceparent, tracestate, tool string, at time.Time) (parent
 	if traceparent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent, "tracestate": tracestate})
 	}
-	_, span := t.tracer.Start(ctx, method+" "+tool, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(at), called(tool))
+	_, span := t.tracer.Start(ctx, method+" "+tool, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(at), toolAttributes(tool))
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), span), carrier)
 	return carrier["traceparent"], span.SpanContext().TraceState().String(), func(e *Event) { t.end(span, e, tool) }
 }
 
-// called says that a span is a call of a tool.
-func called(tool string) trace.SpanStartEventOption {
+// toolAttributes returns the attributes of a tool call's span.
+func toolAttributes(tool string) trace.SpanStartEventOption {
 	return trace.WithAttributes(methodName.String(method), operationName.String("execute_tool"), toolName.String(tool))
 }
 
@@ -64,25 +64,25 @@ func (t *OTLP) end(span trace.Span, e *Event, tool string) {
 	t.measure(e, span, tool)
 	if span.IsRecording() {
 		if e.Upstream == "" && e.Kind == Call {
-			span.SetName(method) // no such tool: the name may be anything
+			span.SetName(method) // no such tool, so the client chose the name freely
 		}
 		span.SetAttributes(attributes(e)...)
-		mark(span, failure(e))
+		markError(span, failure(e))
 	}
 	if e.Seq != 0 {
 		t.spans.Add(spanKey{e.Session, e.Seq}, span.SpanContext())
 	}
-	span.End(trace.WithTimestamp(ended(e)))
+	span.End(trace.WithTimestamp(endTime(e)))
 }
 
-// Prefetch exports a prefetch whose fate is known, after the calls that it belongs to have
-// ended.
+// Prefetch exports a prefetch whose fate is known. The spans of the calls that it refers to
+// must have ended.
 func (t *OTLP) Prefetch(e *Event) {
 	if t == nil || t.tracer == nil {
 		return
 	}
-	tool := cut(e.Tool, longest)
-	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(e.At), called(tool),
+	tool := truncate(e.Tool, maxName)
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(e.At), toolAttributes(tool),
 		trace.WithAttributes(attribute.Bool("mcpschedd.prefetch", true))}
 	by := spanKey{e.Session, e.UsedBy}
 	if e.BySession != "" {
@@ -96,13 +96,13 @@ func (t *OTLP) Prefetch(e *Event) {
 	if span.IsRecording() {
 		span.SetAttributes(attributes(e)...)
 		if e.IsError || e.Cause == "error" {
-			mark(span, toolFail)
+			markError(span, toolFail)
 		}
 	}
-	span.End(trace.WithTimestamp(ended(e)))
+	span.End(trace.WithTimestamp(endTime(e)))
 }
 
-// measure counts a request that was answered, which a plan's step is not.
+// measure records the duration of a client's request. A step of a plan is not one.
 func (t *OTLP) measure(e *Event, span trace.Span, tool string) {
 	if t.duration == nil || e.Step != "" {
 		return
@@ -116,18 +116,18 @@ func (t *OTLP) measure(e *Event, span trace.Span, tool string) {
 	}
 	ctx := context.Background()
 	if span != nil {
-		ctx = trace.ContextWithSpan(ctx, span) // as an example of how long it takes
+		ctx = trace.ContextWithSpan(ctx, span) // attaches the span as an exemplar
 	}
 	t.duration.Record(ctx, e.LatencyMS/1000, otelmetric.WithAttributes(of...))
 }
 
-// ended is when an event was over.
-func ended(e *Event) time.Time {
+// endTime returns when the call or prefetch of an event ended.
+func endTime(e *Event) time.Time {
 	return e.At.Add(time.Duration(e.LatencyMS * float64(time.Millisecond)))
 }
 
-// failure returns the kind of error that a call ended with. A call that its client withdrew
-// is none.
+// failure returns the error type of a call, or "" if it did not fail. A call that its client
+// cancelled did not fail.
 func failure(e *Event) string {
 	switch {
 	case e.IsError:
@@ -135,20 +135,20 @@ func failure(e *Event) string {
 	case e.Disposition != Failed || e.Error == "cancelled":
 		return ""
 	case e.Error == "":
-		return "_OTHER" // the conventions' word for it
+		return "_OTHER" // fallback value of the semantic conventions
 	}
-	return cut(e.Error, longest)
+	return truncate(e.Error, maxName)
 }
 
-func mark(span trace.Span, failure string) {
+func markError(span trace.Span, failure string) {
 	if failure != "" {
 		span.SetAttributes(errorType.String(failure))
 		span.SetStatus(codes.Error, "")
 	}
 }
 
-// spanFields are the fields of an event that a span has, as attributes that are named as in a
-// line of the log, unless a span tag says otherwise; "-": it has none.
+// spanFields maps the index of an Event field to its span attribute. The attribute has the
+// field's JSON name, or that of the span tag; "-" means no attribute.
 var spanFields = func() map[int]attribute.Key {
 	all := make(map[int]attribute.Key)
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Event]()) {
@@ -160,14 +160,14 @@ var spanFields = func() map[int]attribute.Key {
 	return all
 }()
 
-// attributes describe a call, a prefetch or a plan; what is zero is left out, as in the
-// event.
+// attributes returns the attributes of a call, prefetch or plan. As in the log, zero fields are
+// left out.
 func attributes(e *Event) (all []attribute.KeyValue) {
 	if e.Session != "" {
-		all = append(all, sessionID.String(cut(e.Session, longest)))
+		all = append(all, sessionID.String(truncate(e.Session, maxName)))
 	}
 	if e.Upstream != "" {
-		all = append(all, attribute.String("mcpschedd.tool", cut(e.Upstream+"/"+e.Tool, longest)))
+		all = append(all, attribute.String("mcpschedd.tool", truncate(e.Upstream+"/"+e.Tool, maxName)))
 	}
 	of := reflect.ValueOf(e).Elem()
 	for i, key := range spanFields {
@@ -180,7 +180,7 @@ func attributes(e *Event) (all []attribute.KeyValue) {
 		case v.Kind() == reflect.Bool:
 			all = append(all, key.Bool(true))
 		case v.Kind() == reflect.String:
-			all = append(all, key.String(cut(v.String(), longest)))
+			all = append(all, key.String(truncate(v.String(), maxName)))
 		}
 	}
 	return all

@@ -10,83 +10,84 @@ import (
 	"time"
 )
 
-// Status is how one process stands. While it runs, a file beside its log says so to other
-// processes, also with events off; it holds no argument, no answer and no secret. It has more
-// than 15 fields because it is a file format.
+// Status is the status of one process. While the process runs, it keeps its status in a file
+// beside its log for other processes to read, even with events off. The file contains no
+// arguments, answers or secrets. The type has more than 15 fields because it is a file format.
 type Status struct {
-	Process     string           `json:"process" jsonschema:"Its name in the record."`
-	PID         int              `json:"pid" jsonschema:"Of the process."`
-	Since       string           `json:"since" jsonschema:"When it began (RFC 3339)."`
-	Updated     string           `json:"updated" jsonschema:"When this was written (RFC 3339)."`
-	Program     string           `json:"program" jsonschema:"Its version."`
-	Transport   string           `json:"transport" jsonschema:"stdio, http, or daemon: one of its workplaces."`
-	Dir         string           `json:"dir" jsonschema:"Its working directory."`
-	Config      string           `json:"config" jsonschema:"Path of the configuration; empty: the built-in defaults."`
-	ConfigError string           `json:"config_error,omitempty" jsonschema:"Why a newer one is not in force."`
-	MemoryKB    int64            `json:"memory_kb,omitempty" jsonschema:"Resident memory in KiB, where the system tells; one workplace of a daemon tells it for all."`
-	Upstreams   []UpstreamStatus `json:"upstreams" jsonschema:"How its upstreams stand, in the order of the configuration."`
+	Process     string           `json:"process" jsonschema:"Name of the process in the record."`
+	PID         int              `json:"pid" jsonschema:"Process ID."`
+	Since       string           `json:"since" jsonschema:"Start time (RFC 3339)."`
+	Updated     string           `json:"updated" jsonschema:"Time of writing (RFC 3339)."`
+	Program     string           `json:"program" jsonschema:"Version of the program."`
+	Transport   string           `json:"transport" jsonschema:"stdio, http, or daemon for one workplace of the daemon."`
+	Dir         string           `json:"dir" jsonschema:"Working directory."`
+	Config      string           `json:"config" jsonschema:"Path of the configuration; empty if the built-in defaults are used."`
+	ConfigError string           `json:"config_error,omitempty" jsonschema:"Why a newer configuration is not in force."`
+	MemoryKB    int64            `json:"memory_kb,omitempty" jsonschema:"Resident memory in KiB, if available; of a daemon only one workplace has it."`
+	Upstreams   []UpstreamStatus `json:"upstreams" jsonschema:"Status of its upstreams, in the order of the configuration."`
 	Clients     []ClientStatus   `json:"clients" jsonschema:"Open sessions, by client and folder."`
-	Hosts       []Host           `json:"hosts,omitempty" jsonschema:"What the hosts that it calls allow."`
-	Pinned      []PinnedTool     `json:"pinned,omitempty" jsonschema:"Tools that are listed although tools are searched for, because of how they are used."`
-	Budgets     *BudgetStatus    `json:"budgets,omitempty" jsonschema:"What answers have used of the budgets of tokens, where there are any."`
-	Lost        int64            `json:"events_lost,omitempty" jsonschema:"Lines of the record that it could not write."`
+	Hosts       []Host           `json:"hosts,omitempty" jsonschema:"Limits and prefetching of the hosts that it calls."`
+	Pinned      []PinnedTool     `json:"pinned,omitempty" jsonschema:"With tool search on: tools that are listed all the same because of how they are used."`
+	Budgets     *BudgetStatus    `json:"budgets,omitempty" jsonschema:"Use of the token budgets, if there are any."`
+	Lost        int64            `json:"events_lost,omitempty" jsonschema:"Lines of the record that could not be written."`
 }
 
-// Daemon is the transport of clients that start connect: of what one process serves, each
-// workplace has a status of its own.
+// Daemon is the transport in the status of a daemon. Each workplace of a daemon has a status
+// of its own.
 const Daemon = "daemon"
 
-// UpstreamStatus is how an upstream stands.
+// UpstreamStatus is the status of an upstream.
 type UpstreamStatus struct {
-	Name         string `json:"name" jsonschema:"As the configuration names it."`
+	Name         string `json:"name" jsonschema:"Name in the configuration."`
 	State        string `json:"state" jsonschema:"idle (no session needs it), starting, ready or down."`
-	Since        string `json:"since,omitempty" jsonschema:"When that began (RFC 3339)."`
-	Error        string `json:"error,omitempty" jsonschema:"What ended its last connection, or kept one from being made."`
-	Restarts     int64  `json:"restarts,omitempty" jsonschema:"How often it was started again."`
-	MemoryKB     int64  `json:"memory_kb,omitempty" jsonschema:"Resident memory of its processes in KiB, where the system tells."`
+	Since        string `json:"since,omitempty" jsonschema:"Time since which it is in that state (RFC 3339)."`
+	Error        string `json:"error,omitempty" jsonschema:"Why its last connection ended or could not be made."`
+	Restarts     int64  `json:"restarts,omitempty" jsonschema:"Number of restarts."`
+	MemoryKB     int64  `json:"memory_kb,omitempty" jsonschema:"Resident memory of its processes in KiB, if available."`
 	Tools        int    `json:"tools" jsonschema:"Tools that it offers to clients."`
 	Cacheable    int    `json:"cacheable" jsonschema:"Of those, tools whose answers may be stored."`
-	Prefetchable int    `json:"prefetchable" jsonschema:"Of those, tools that may be called early."`
-	Why          string `json:"why,omitempty" jsonschema:"Why not more of them are."`
-	Change       string `json:"change,omitempty" jsonschema:"The line of the configuration that would change it, and when it may be written."`
+	Prefetchable int    `json:"prefetchable" jsonschema:"Of those, tools that may be prefetched."`
+	Why          string `json:"why,omitempty" jsonschema:"Why not more of them are cacheable or prefetchable."`
+	Change       string `json:"change,omitempty" jsonschema:"Configuration line that would change it, and the condition for adding it."`
 }
 
-// PinnedTool is a tool that is listed because of how it is used.
+// PinnedTool is a tool that is listed because of how it is used, although tool search is on.
 type PinnedTool struct {
 	Tool string `json:"tool" jsonschema:"upstream/tool."`
-	Why  string `json:"why" jsonschema:"What speaks for it."`
+	Why  string `json:"why" jsonschema:"Reason for listing it."`
 }
 
-// BudgetStatus is what answers have used of the budgets of tokens, all estimated.
+// BudgetStatus is the use of the token budgets. All numbers are estimates.
 type BudgetStatus struct {
-	Sessions []SessionBudget `json:"sessions" jsonschema:"Open sessions that were given something."`
-	Pool     *PoolBudget     `json:"pool,omitempty" jsonschema:"What all sessions share, where they do; one workplace of a daemon tells it for all."`
+	Sessions []SessionBudget `json:"sessions" jsonschema:"Open sessions that have used tokens."`
+	Pool     *PoolBudget     `json:"pool,omitempty" jsonschema:"Budget that all sessions share, if there is one; of a daemon only one workplace has it."`
 }
 
-// SessionBudget is what one session has used.
+// SessionBudget is the token use of one session.
 type SessionBudget struct {
-	Session string `json:"session" jsonschema:"Its name in the record."`
-	Client  string `json:"client" jsonschema:"Name and version, as it says."`
-	Used    int64  `json:"used" jsonschema:"Tokens of the answers that it was given."`
-	Left    *int64 `json:"left,omitempty" jsonschema:"Tokens until its nearest bound; absent: nothing bounds it."`
+	Session string `json:"session" jsonschema:"Name of the session in the record."`
+	Client  string `json:"client" jsonschema:"Name and version that the client reports."`
+	Used    int64  `json:"used" jsonschema:"Tokens of the answers sent to it."`
+	Left    *int64 `json:"left,omitempty" jsonschema:"Tokens left until its nearest limit; absent if it has no limit."`
 }
 
-// PoolBudget is what all sessions share in a window.
+// PoolBudget is the token budget that all sessions share in a time window.
 type PoolBudget struct {
-	Tokens int64 `json:"tokens" jsonschema:"Tokens of a window." prom:"budget_pool_tokens"`
-	Used   int64 `json:"used" jsonschema:"Tokens of this window that were given." prom:"budget_pool_used_tokens"`
-	LeftS  int64 `json:"left_s" jsonschema:"Seconds that the window has to go."`
+	Tokens int64 `json:"tokens" jsonschema:"Tokens per window." prom:"budget_pool_tokens"`
+	Used   int64 `json:"used" jsonschema:"Tokens used in this window." prom:"budget_pool_used_tokens"`
+	LeftS  int64 `json:"left_s" jsonschema:"Seconds until the window ends."`
 }
 
-// ClientStatus is the open sessions of one client in one folder.
+// ClientStatus counts the open sessions of one client in one folder.
 type ClientStatus struct {
-	Client   string `json:"client" jsonschema:"Name and version, as it says."`
-	Dir      string `json:"dir,omitempty" jsonschema:"Where it works, where that is known."`
-	Sessions int    `json:"sessions" jsonschema:"How many are open."`
+	Client   string `json:"client" jsonschema:"Name and version that the client reports."`
+	Dir      string `json:"dir,omitempty" jsonschema:"Working directory, if known."`
+	Sessions int    `json:"sessions" jsonschema:"Number of open sessions."`
 }
 
-// SetRunning adds how the running processes stand, the lines that they lost, and what hosts allow
-// over all of them: what they do there adds up, and of limits and levels the narrowest holds.
+// SetRunning sets the running processes, and computes from them EventsLost and Hosts. For a
+// host, counts of the processes add up; level and tokens are the smallest, and the configured
+// limits and the cool-down the largest.
 func (s *Stats) SetRunning(running []Status) {
 	s.Running, s.Hosts, s.Totals.EventsLost = running, make(map[string]Host), 0
 	for _, p := range running {
@@ -106,7 +107,7 @@ func (s *Stats) SetRunning(running []Status) {
 	}
 }
 
-// pool adds up the pools of the running processes.
+// pool returns the sum of the running processes' pools.
 func (s *Stats) pool() (sum PoolBudget) {
 	for _, p := range s.Running {
 		if p.Budgets != nil && p.Budgets.Pool != nil {
@@ -118,12 +119,12 @@ func (s *Stats) pool() (sum PoolBudget) {
 
 const (
 	statusSuffix = ".status.json"
-	maxStatus    = 4 << 20 // bytes of a file that is read
+	maxStatus    = 4 << 20 // bytes; larger files are ignored
 )
 
 func statusPath(dir, process string) string { return filepath.Join(dir, process+statusSuffix) }
 
-// FormatTime is a time as a status has it; "" where it is not known.
+// FormatTime formats a time for a Status (RFC 3339, UTC). The zero time becomes "".
 func FormatTime(at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -131,14 +132,14 @@ func FormatTime(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// ReadStatuses are those of the processes that run, in the order in which they began. What
-// cannot be read is left out: the process is ending, or it is of another version.
+// ReadStatuses returns the statuses of the running processes, ordered by start. It skips files
+// that it cannot read: the process is ending, or is of another version.
 func ReadStatuses(dir string) (all []Status) {
-	entries, _ := os.ReadDir(dir) // where nothing can be listed nothing is told
+	entries, _ := os.ReadDir(dir) // an unreadable folder counts as empty
 	for _, entry := range entries {
 		process, is := strings.CutSuffix(entry.Name(), statusSuffix)
 		path := statusPath(dir, process)
-		if info, ok := regular(path); !is || !ok || info.Size() > maxStatus || !running(dir, process) {
+		if info, ok := statRegular(path); !is || !ok || info.Size() > maxStatus || !isRunning(dir, process) {
 			continue
 		}
 		text, err := os.ReadFile(path)

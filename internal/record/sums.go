@@ -1,28 +1,29 @@
 package record
 
 import (
+	"cmp"
 	"maps"
 	"math"
 )
 
-// sums are what is counted of everything, and of one upstream, tool or session. What
-// follows from them, and needs a ratio, is worked out when they are read.
+// sums accumulates the figures of all events, or of one upstream, tool or session. Ratios are
+// derived when the figures are read.
 type sums struct {
-	sum Totals // its Part has sums only
+	sum Totals // only sums and counts, nothing derived
 
-	open                   int64   // requests of prefetches whose own line has not come yet
-	saved, toClient        float64 // tokens that were not, and that were, sent to clients
+	open                   int64   // requests of prefetches without an event of their own yet
+	saved, toClient        float64 // tokens saved, and tokens sent to clients
 	latency, fetch, result Histogram
 }
 
-// add counts an event. A call without an upstream, for a tool that none has, has failed.
+// add counts an event.
 func (s *sums) add(e *Event) {
 	switch e.Kind {
 	case Call:
 		s.call(e)
 	case Prefetch:
 		s.prefetch(e)
-	case Sent: // a prefetch's requests are in its own line too, which comes later, or never if the process was killed
+	case Sent: // the later event of a prefetch repeats its requests, but a killed process never writes it
 		if e.Prefetched {
 			s.open += int64(e.Sent)
 		} else {
@@ -59,13 +60,13 @@ func (s *sums) call(e *Event) {
 			f.Repeats++
 		}
 	}
-	f.Errors += one(e.IsError)
+	f.Errors += boolToInt(e.IsError)
 	f.UpstreamCalls += int64(e.Sent)
 	f.WaitedMS += e.LatencyMS
-	f.Reads += one(reads(e))
-	f.Unclassified += one(e.Class == "indeterminate")
-	f.BackOffs += one(e.BackedOff)
-	f.References += one(e.Reference)
+	f.Reads += boolToInt(reads(e))
+	f.Unclassified += boolToInt(e.Class == "indeterminate")
+	f.BackOffs += boolToInt(e.BackedOff)
+	f.References += boolToInt(e.Reference)
 	f.Inlined += int64(e.Inlined)
 	s.latency.Add(e.LatencyMS)
 	if e.UpstreamMS > 0 {
@@ -81,7 +82,7 @@ func (s *sums) call(e *Event) {
 func (s *sums) prefetch(e *Event) {
 	p := &s.sum.Prefetch
 	p.Issued++
-	p.Dispatched += one(e.Sent > 0)
+	p.Dispatched += boolToInt(e.Sent > 0)
 	switch e.Fate {
 	case Used:
 		p.Used++
@@ -91,11 +92,11 @@ func (s *sums) prefetch(e *Event) {
 	case Compared:
 		p.Compared++
 	case Wasted:
-		bump(&p.Wasted, wasteCause(e), 1)
+		addCount(&p.Wasted, cmp.Or(e.Cause, "unknown"), 1)
 	}
 	s.sum.UpstreamCalls += int64(e.Sent)
 	s.open -= int64(e.Sent)
-	if e.LatencyMS > 0 && e.Cause != "dropped" { // a dropped one was cut short
+	if e.LatencyMS > 0 && e.Cause != "dropped" { // a dropped fetch was cut short
 		s.fetch.Add(e.LatencyMS)
 	}
 	s.size(e)
@@ -104,14 +105,14 @@ func (s *sums) prefetch(e *Event) {
 func (s *sums) choice(e *Event) {
 	s.sum.Candidates += int64(e.Candidates)
 	for reason, n := range e.Reasons {
-		bump(&s.sum.Declined, reason, int64(n))
+		addCount(&s.sum.Declined, reason, int64(n))
 	}
 	s.sum.LateInvoked += int64(e.LateCalled)
 	s.sum.BestMS += e.BestMS
-	s.sum.RegretMS += positive(e.BestMS - e.AchievedMS)
+	s.sum.RegretMS += nonNegative(e.BestMS - e.AchievedMS)
 }
 
-// plan counts a plan. A cancelled one saved nothing: its answer was not read.
+// plan counts a plan. A cancelled plan saved nothing, as its answer was not read.
 func (s *sums) plan(e *Event) {
 	s.sum.Plans++
 	s.sum.PlanSteps += int64(e.Steps)
@@ -137,20 +138,20 @@ func (h *HarmPart) add(e *Event) {
 	}
 }
 
-// bytesPerToken is what an answer has of which only the bytes are known.
+// bytesPerToken is the estimate for answers whose tokens were not counted.
 const bytesPerToken = 4
 
-// size compares a prediction with what came: of a prefetch and of the call that was its first
-// use once, with the prefetch.
+// size compares the predicted with the actual size. A prefetch and the call that used it first
+// count once, with the prefetch.
 func (s *sums) size(e *Event) {
 	if e.Predicted > 0 && e.Tokens > 0 && (e.Kind == Prefetch || e.UseOf == 0) {
 		s.sum.Predictions++
-		s.sum.CostOverruns += one(10*e.Tokens >= 13*e.Predicted)
+		s.sum.CostOverruns += boolToInt(10*e.Tokens >= 13*e.Predicted)
 	}
 }
 
-// tokens counts what went to the client, and what did not. The answer of a plan's step
-// goes to the plan.
+// tokens counts the tokens sent to the client and those saved. The answer of a plan's step goes
+// to the plan and not to the client.
 func (s *sums) tokens(e *Event) {
 	bytes, tokens, kept := float64(e.Bytes), float64(e.Tokens), float64(e.NotResent)
 	sent := max(0, bytes-kept)
@@ -165,11 +166,11 @@ func (s *sums) tokens(e *Event) {
 	s.toClient += sent * perByte
 }
 
-// totals is a copy with everything that follows from the sums.
+// totals returns a copy of the sums with all derived figures.
 func (s *sums) totals() Totals {
 	f := s.sum
 	f.Part = s.part()
-	f.Declined = cloned(f.Declined)
+	f.Declined = cloneCounts(f.Declined)
 	f.derive()
 	return f
 }
@@ -179,7 +180,7 @@ func (s *sums) part() Part {
 	open := max(0, s.open)
 	p.UpstreamCalls += open
 	p.Prefetch.Issued, p.Prefetch.Open = p.Prefetch.Issued+open, open
-	p.Prefetch.Wasted = cloned(p.Prefetch.Wasted)
+	p.Prefetch.Wasted = cloneCounts(p.Prefetch.Wasted)
 	p.TokensSaved = int64(math.Round(s.saved))
 	p.TokensToClient = int64(math.Round(s.toClient))
 	p.LatencyMS = s.latency.quantiles()
@@ -189,7 +190,7 @@ func (s *sums) part() Part {
 	return p
 }
 
-// Derive works out what follows from other figures, when those were changed.
+// Derive recomputes the derived figures and the report line after other figures were changed.
 func (s *Stats) Derive() {
 	s.Totals.derive()
 	s.Report = s.ReportLine()
@@ -210,14 +211,14 @@ func (p *Part) derive() {
 	p.Prefetch.Timeliness = ratio(p.Prefetch.InTime, p.Prefetch.Used)
 }
 
-func cloned(m map[string]int64) map[string]int64 {
+func cloneCounts(m map[string]int64) map[string]int64 {
 	if m == nil {
 		return map[string]int64{} // so that JSON has {} and not null
 	}
 	return maps.Clone(m)
 }
 
-// ratio is a/b, 0 if there is nothing to divide by.
+// ratio returns a/b, or 0 if b is 0.
 func ratio(a, b int64) float64 {
 	if b == 0 {
 		return 0
@@ -225,24 +226,17 @@ func ratio(a, b int64) float64 {
 	return float64(a) / float64(b)
 }
 
-func one(yes bool) int64 {
+func boolToInt(yes bool) int64 {
 	if yes {
 		return 1
 	}
 	return 0
 }
 
-// served reports whether a call was answered without its upstream.
+// served reports whether a call was answered without a fetch of its own.
 func served(e *Event) bool { return e.Disposition == Hit || e.Disposition == Joined }
 
-// used reports whether a call was given the answer of a prefetch.
+// used reports whether a call used the answer of a prefetch.
 func used(e *Event) bool { return e.Fate == Used || e.Fate == Late }
 
 func reads(e *Event) bool { return e.Class == "pure" || e.Class == "read_only" }
-
-func wasteCause(e *Event) string {
-	if e.Cause == "" {
-		return "unknown"
-	}
-	return e.Cause
-}

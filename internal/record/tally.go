@@ -9,39 +9,38 @@ import (
 	"time"
 )
 
-// Tally adds events up. It may be used by several goroutines, and keeps nothing of an event
-// but strings.
+// Tally adds up events. It is safe for concurrent use, and keeps no reference to an event other
+// than its strings.
 //
-// Hidden waiting is what the lines of calls answered from the store or from a flight say.
-// That of the first use of a prefetch (UseOf) is the prefetch's; of any other it is a
-// repeat's.
+// Hidden time is the sum of HiddenMS over calls answered from the store or from a flight. It is
+// attributed to a prefetch if the call is its first use (UseOf), otherwise to a repeat.
 type Tally struct {
 	mu        sync.Mutex
-	event     Event // the one that Add puts right
+	event     Event // scratch space of Add
 	total     sums
 	tools     map[toolKey]*tool
 	upstreams map[string]*sums
 	processes processes
 	sessions  sessions
 	config    Config
-	began     int64 // when the process began that Config is of
+	began     int64 // start of the process that config belongs to
 	series    series
 	graph     graph
 	recent    recent
 }
 
-// toolKey names a tool.
+// toolKey identifies a tool.
 type toolKey struct{ upstream, tool string }
 
-// tool is what is counted of one.
+// tool is the figures of one tool.
 type tool struct {
 	sums
 	name     string // upstream/tool
-	followed int64  // turns with a call of it that another one followed
+	followed int64  // turns with a call of the tool that were followed by another turn
 }
 
-// NewTally makes a Tally of nothing. It keeps rows of so many sessions, 0: of all; of those that
-// ended the oldest go first.
+// NewTally returns an empty Tally. It keeps the rows of at most sessionRows sessions, 0 meaning
+// no limit, and evicts the oldest session that has ended first.
 func NewTally(sessionRows int) *Tally {
 	return &Tally{
 		tools: make(map[toolKey]*tool), upstreams: make(map[string]*sums), processes: processes{running: make(map[string]string)},
@@ -50,14 +49,14 @@ func NewTally(sessionRows int) *Tally {
 	}
 }
 
-// Add counts an event that was read. Numbers, times and names are put right, not believed,
+// Add counts an event that was read from a file. It clamps untrusted numbers, times and names,
 // which takes half a microsecond.
 func (t *Tally) Add(event *Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := &t.event
 	*e = *event
-	tidy(reflect.ValueOf(e).Elem())
+	sanitize(reflect.ValueOf(e).Elem())
 	if e.Kind == Call && e.Upstream == "" && e.Disposition != Failed {
 		e.Disposition = Failed // no upstream has the tool
 	}
@@ -72,10 +71,10 @@ func (t *Tally) Count(e *Event) {
 }
 
 func (t *Tally) countLocked(e *Event) {
-	t.processes.saw(e)
-	s := t.sessions.of(e, t.processes.running[e.Process])
-	if wrong := uncountable(e); wrong != "" {
-		*t.recent.problems.next() = cut(wrong, 500)
+	t.processes.observe(e)
+	s := t.sessions.get(e, t.processes.running[e.Process])
+	if wrong := invalid(e); wrong != "" {
+		*t.recent.problems.next() = truncate(wrong, 500)
 		return
 	}
 	of := t.sum(e, s)
@@ -85,34 +84,34 @@ func (t *Tally) countLocked(e *Event) {
 	case Call:
 		t.call(e, s, of)
 	case Prefetch:
-		t.graph.prefetched(s.toolOf(e.After), of, used(e))
-		t.series.add(micros(e.At)+int64(e.LatencyMS*1e3), Point{Issued: 1, Used: one(used(e))})
-		show(t.recent.timeline.next(), e)
+		t.graph.addPrefetch(s.toolOfCall(e.After), of, used(e))
+		t.series.add(micros(e.At)+int64(e.LatencyMS*1e3), Point{Issued: 1, Used: boolToInt(used(e))})
+		copyForDisplay(t.recent.timeline.next(), e)
 	case Choice:
 		c := t.recent.decisions.next()
-		show(c, e)
-		if c.Tool = ""; s.toolOf(e.After) != nil {
-			c.Tool = s.toolOf(e.After).name
+		copyForDisplay(c, e)
+		if c.Tool = ""; s.toolOfCall(e.After) != nil {
+			c.Tool = s.toolOfCall(e.After).name
 		}
 	case Level:
-		show(t.recent.levels.next(), e)
+		copyForDisplay(t.recent.levels.next(), e)
 	case End:
 		t.end(e, s)
 	}
 }
 
-// uncountable says why an event cannot be counted; "": it can.
-func uncountable(e *Event) string {
+// invalid returns the reason why an event cannot be counted, or "".
+func invalid(e *Event) string {
 	switch {
 	case e.Kind == Call && !slices.Contains([]Disposition{Hit, Joined, Fetched, Failed}, e.Disposition):
-		return fmt.Sprintf("a call of session %s says that it came by its answer as %q: not counted", e.Session, e.Disposition)
+		return fmt.Sprintf("session %s: a call with the unknown disposition %q is not counted", e.Session, e.Disposition)
 	case e.Kind == Prefetch && !slices.Contains([]Fate{Used, Late, Wasted, Compared}, e.Fate):
-		return fmt.Sprintf("a prefetch of session %s says that it became %q: not counted", e.Session, e.Fate)
+		return fmt.Sprintf("session %s: a prefetch with the unknown fate %q is not counted", e.Session, e.Fate)
 	}
 	return ""
 }
 
-// sum adds an event to all sums that it belongs to. It returns its tool; nil: it has none.
+// sum adds an event to all sums that it belongs to. It returns the event's tool, or nil.
 func (t *Tally) sum(e *Event, s *session) (of *tool) {
 	t.total.add(e)
 	if s != nil {
@@ -140,20 +139,20 @@ func (t *Tally) begin(e *Event) {
 
 func (t *Tally) call(e *Event, s *session, of *tool) {
 	if s != nil && of != nil {
-		s.answered(e.Seq, of)
+		s.addCall(e.Seq, of)
 		if e.Plan == 0 {
-			t.graph.follow(s, e.Turn, of)
+			t.graph.addCall(s, e.Turn, of)
 		}
 	}
-	p := Point{Calls: 1, Reads: one(reads(e)), WaitedMS: e.LatencyMS}
+	p := Point{Calls: 1, Reads: boolToInt(reads(e)), WaitedMS: e.LatencyMS}
 	if served(e) {
-		p.HiddenMS, p.Served = e.HiddenMS, one(e.UseOf > 0)
+		p.HiddenMS, p.Served = e.HiddenMS, boolToInt(e.UseOf > 0)
 	}
 	t.series.add(micros(e.At), p)
-	show(t.recent.timeline.next(), e)
+	copyForDisplay(t.recent.timeline.next(), e)
 }
 
-// end ends a session, or a process with all that it had open.
+// end ends a session, or a process with all its open sessions.
 func (t *Tally) end(e *Event, s *session) {
 	at := micros(e.At)
 	if s != nil {
@@ -170,16 +169,16 @@ func (t *Tally) end(e *Event, s *session) {
 	}
 }
 
-// Problem adds something that is wrong with the record itself, such as a line that cannot
-// be read. The last 20 are shown.
+// Problem adds a problem with the record itself, such as a line that cannot be read. The last
+// 20 are kept.
 func (t *Tally) Problem(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	*t.recent.problems.next() = cut(text, 500)
+	*t.recent.problems.next() = truncate(text, 500)
 }
 
-// Stats are the figures so far. Processes that have not ended count as running until now;
-// for recorded events now is the zero time, and they ended with their last one.
+// Stats returns the figures so far. Processes without an end event count as running until now.
+// For recorded events pass the zero time: such processes then ended with the last event.
 func (t *Tally) Stats(now time.Time) Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,7 +188,7 @@ func (t *Tally) Stats(now time.Time) Stats {
 func (t *Tally) statsLocked(now time.Time) Stats {
 	s := Stats{
 		SchemaVersion: 1,
-		UptimeS:       t.processes.up(micros(now)),
+		UptimeS:       t.processes.uptime(micros(now)),
 		Processes:     t.processes.n,
 		Sessions:      t.sessions.n,
 		Open:          t.sessions.open,
@@ -209,14 +208,15 @@ func (t *Tally) statsLocked(now time.Time) Stats {
 	return s
 }
 
-// tool finds a tool, or makes it; beyond the bound it is the other.
+// tool returns the figures of a tool, and creates them if necessary. Tools beyond the bound
+// share one.
 func (t *Tally) tool(upstream, name string) *tool {
-	key := toolKey{cut(upstream, longest/2), cut(name, longest/2)}
+	key := toolKey{truncate(upstream, maxName/2), truncate(name, maxName/2)}
 	if of := t.tools[key]; of != nil {
 		return of
 	}
-	key = toolKey{strings.Clone(key.upstream), strings.Clone(key.tool)} // they may be part of a message
-	if len(t.tools) >= mostTools {
+	key = toolKey{strings.Clone(key.upstream), strings.Clone(key.tool)} // they may be substrings of a whole message
+	if len(t.tools) >= maxTools {
 		key = toolKey{"", other}
 	}
 	of := t.tools[key]
@@ -227,9 +227,10 @@ func (t *Tally) tool(upstream, name string) *tool {
 	return of
 }
 
-// upstream finds the sums of one, or makes them; beyond the bound those of the others.
+// upstream returns the sums of an upstream, and creates them if necessary. Upstreams beyond the
+// bound share one.
 func (t *Tally) upstream(name string) *sums {
-	name = within(t.upstreams, mostUpstreams, name)
+	name = boundedKey(t.upstreams, maxUpstreams, name)
 	if t.upstreams[name] == nil {
 		t.upstreams[name] = new(sums)
 	}

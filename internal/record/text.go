@@ -14,13 +14,12 @@ import (
 	"unicode/utf8"
 )
 
-// ReportLine is the report line: what came of prefetches and predictions, and what was saved; ""
-// if nothing was done. race_win is the share of the prefetches used whose answer was there
-// when a call came, waste that of all of which none was given the answer. Of served,
-// prefetch are the first uses of prefetches and repeat all other calls that were not sent
-// to their upstream.
+// ReportLine returns the outcomes of prefetches and predictions and the savings in one line, or
+// "" if there are none. race_win is the share of used prefetches whose answer was complete when
+// the call came, waste the share of prefetches that no call used. In served, prefetch counts
+// the first uses of prefetches and repeat all other calls that were not sent upstream.
 //
-// Its rates can be worked out again from the lines of the log. With jq:
+// The rates can be recomputed from the log with jq:
 //
 //	prefetch_hit        jq -s '[.[]|select(.kind=="prefetch")]|(map(select(.fate=="used" or .fate=="late"))|length)/length'
 //	decline_recall_loss jq -s '[.[]|select(.kind=="choice")]|(map(.late_called//0)|add)/(map(.declined//{}|add//0)|add)'
@@ -47,7 +46,7 @@ func (s *Stats) ReportLine() string {
 	}, " ")
 }
 
-// Figures are all of them in words, and a table of the tools.
+// Figures returns all figures as text, and a table of the tools.
 func (s *Stats) Figures() string {
 	var b strings.Builder
 	for _, r := range rows(statsMetrics(), reflect.ValueOf(*s)) {
@@ -56,15 +55,14 @@ func (s *Stats) Figures() string {
 	return b.String() + "\n" + s.table()
 }
 
-// row is a line of the figures: what it is about, and what there is to say of that.
+// row is a line of Figures.
 type row struct{ name, text string }
 
-// rowOrder is that of the figures: what was saved comes first, then what that cost, then how
-// it came about.
+// rowOrder is the order of the rows: savings first, then costs, then details.
 var rowOrder = []string{"waiting", "saved", "cost", "calls", "sessions", "lost", "prefetches", "declined", "sizes", "regret"}
 
-// rows are the figures in words. A row without any is left out; of the others figures that
-// are zero are, but for the first.
+// rows formats the figures. It leaves out rows in which all figures are zero, and in the other
+// rows the zero figures after the first.
 func rows(metrics []metric, v reflect.Value) (all []row) {
 	said := make(map[string][]string)
 	some := make(map[string]bool)
@@ -92,7 +90,7 @@ func rows(metrics []metric, v reflect.Value) (all []row) {
 	return all
 }
 
-// shown is a value as its format takes it.
+// shown converts a value to the operand of its format.
 func (m *metric) shown(value any) any {
 	counts, byName := value.(map[string]int64)
 	switch {
@@ -106,10 +104,10 @@ func (m *metric) shown(value any) any {
 	return value
 }
 
-// mostRows of tools are shown.
-const mostRows = 10
+// maxToolRows is the maximum number of tools in the table.
+const maxToolRows = 10
 
-// table is that of the tools with most waiting, hidden or not.
+// table returns a table of the tools with the most waiting time, hidden or not.
 func (s *Stats) table() string {
 	names := slices.SortedFunc(maps.Keys(s.Tools), func(a, b string) int {
 		x, y := s.Tools[a], s.Tools[b]
@@ -119,18 +117,18 @@ func (s *Stats) table() string {
 		return ""
 	}
 	lines := [][]any{{"tool", "calls", "hidden", "waited", "prefetches", "used", "p50", "p90"}}
-	for _, name := range names[:min(len(names), mostRows)] {
+	for _, name := range names[:min(len(names), maxToolRows)] {
 		p := s.Tools[name]
 		lines = append(lines, []any{Printable(name), p.Calls, duration(p.HiddenMS), duration(p.WaitedMS), p.Prefetch.Issued, p.Prefetch.Used, duration(p.LatencyMS.P50), duration(p.LatencyMS.P90)})
 	}
 	text := aligned(lines)
-	if more := len(names) - mostRows; more > 0 {
+	if more := len(names) - maxToolRows; more > 0 {
 		text += fmt.Sprintf("and %d more\n", more)
 	}
 	return text
 }
 
-// aligned is a table with its columns below each other.
+// aligned formats a table with aligned columns.
 func aligned(lines [][]any) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -143,15 +141,15 @@ func aligned(lines [][]any) string {
 		}
 		fmt.Fprint(w, "\n")
 	}
-	w.Flush() // to memory
+	w.Flush() // writing to memory does not fail
 	return b.String()
 }
 
-// listed are counts by name, the largest first, behind their sum.
+// listed formats the sum of counts, and the counts in descending order.
 func listed(m map[string]int64) string {
 	var parts []string
 	for _, name := range largest(m) {
-		parts = append(parts, fmt.Sprintf("%d %s", m[name], Worded(name)))
+		parts = append(parts, fmt.Sprintf("%d %s", m[name], displayName(name)))
 	}
 	if len(parts) == 0 {
 		return "0"
@@ -159,7 +157,7 @@ func listed(m map[string]int64) string {
 	return fmt.Sprintf("%d (%s)", sumOf(m), strings.Join(parts, ", "))
 }
 
-// largest are the names of counts, that of the largest first.
+// largest returns the names of counts in descending order of the count.
 func largest(m map[string]int64) []string {
 	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
 		return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b))
@@ -173,7 +171,7 @@ func sumOf(m map[string]int64) (sum int64) {
 	return sum
 }
 
-// duration is a time of milliseconds, to three digits or so.
+// duration formats milliseconds with about three digits.
 func duration(ms float64) string {
 	d := time.Duration(ms * float64(time.Millisecond))
 	switch {
@@ -187,33 +185,33 @@ func duration(ms float64) string {
 	return d.Round(10 * time.Microsecond).String()
 }
 
-// WriteCSV writes a head, and a line for each session. Names are without control
-// characters, and one that a spreadsheet would take for a formula begins with a '; times
-// are UTC.
+// WriteCSV writes a header and a line for each session. Control characters in names are
+// replaced, and a name that a spreadsheet would take for a formula gets a leading '. Times are
+// UTC.
 func WriteCSV(w io.Writer, rows []SessionRow) error {
 	out := csv.NewWriter(w)
 	names, _ := columns(totalsMetrics(), reflect.ValueOf(Totals{}))
-	out.Write(append([]string{"process", "session", "client", "begin", "end"}, names...)) // its errors are kept until the end
+	out.Write(append([]string{"process", "session", "client", "begin", "end"}, names...)) // Error below returns the first error
 	for _, r := range rows {
 		_, values := columns(totalsMetrics(), reflect.ValueOf(r.Totals))
-		out.Write(append([]string{literal(r.Process), literal(r.Session), literal(r.Client), csvTime(r.BeginUS), csvTime(r.EndUS)}, values...))
+		out.Write(append([]string{csvText(r.Process), csvText(r.Session), csvText(r.Client), csvTime(r.BeginUS), csvTime(r.EndUS)}, values...))
 	}
 	out.Flush()
 	return out.Error()
 }
 
-// literal is a name that a stranger gave, as no more than text.
-func literal(name string) string {
+// csvText makes an untrusted name safe to open in a spreadsheet.
+func csvText(name string) string {
 	if first, _ := utf8.DecodeRuneInString(strings.TrimLeft(name, " ")); strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
 		return "'" + Printable(name)
 	}
 	return Printable(name)
 }
 
-// csvTime is a time; "" if it is not known.
+// csvTime formats microseconds since 1970; 0, not known, becomes "".
 func csvTime(us int64) string {
 	if us == 0 {
 		return ""
 	}
-	return timeOf(us).Format("2006-01-02T15:04:05.000000Z")
+	return fromMicros(us).Format("2006-01-02T15:04:05.000000Z")
 }

@@ -50,10 +50,10 @@ saved       about 2900 tokens, 2 turns of the model
 cost        3 requests to upstreams, 1.00 per call, 20ms that calls waited for prefetches
 calls       3, 2 from the store, 1 fetched
 sessions    1, 1 open
-prefetches  3, 33% used (reference: 60% or more), wasted 2 (1 ended before it was done, 1 never called for)
-declined    5 (3 would not pay, 2 too many tokens), 20% called all the same (reference: 10% or less)
+prefetches  3, 33% used (reference: 60% or more), wasted 2 (1 cancelled, 1 never called)
+declined    5 (3 not worth it, 2 too many tokens), 20% called anyway (reference: 10% or less)
 sizes       1 predicted, 100% overrun (reference: 15% or less)
-regret      1.1s less hidden than by the best choices, which would have hidden 2s
+regret      1.1s less hidden than with the best choices, which would have hidden 2s
 
 tool              calls  hidden  waited  prefetches  used  p50    p90
 github/get_issue  2      900ms   1.1s    3           1     100ms  1s

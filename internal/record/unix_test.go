@@ -110,7 +110,7 @@ func TestDiskHangs(t *testing.T) {
 		return pipe, err
 	})
 	l := record.Open(o)
-	l.WaitNoLonger(10 * time.Millisecond)
+	l.SetTimeout(10 * time.Millisecond)
 	edge := strings.Repeat("x", 400)
 	for seq := range int64(calls) { // ends, though nothing is read
 		l.Add(record.Event{Kind: record.Call, Session: "s", Seq: seq + 1, Edge: edge})
@@ -136,7 +136,7 @@ func TestDiskHangs(t *testing.T) {
 		}
 		lines <- n
 	}()
-	l.WaitNoLonger(time.Minute)
+	l.SetTimeout(time.Minute)
 	l.Close()
 	if got := <-lines; int64(got)+l.Lost() != calls+2 {
 		t.Errorf("got %d lines and %d lost, want %d together", got, l.Lost(), calls+2)

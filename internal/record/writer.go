@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	writeEvery = 250 * time.Millisecond // how long a line, or a change of the status, waits for others
-	retryAfter = time.Minute            // nothing is written for so long after an error
-	bufferSize = 64 << 10               // lines that are written at once
+	writeEvery = 250 * time.Millisecond // delay in which lines and changes of the status are batched
+	retryAfter = time.Minute            // pause in writing after an error
+	bufferSize = 64 << 10               // bytes of lines that are buffered
 )
 
-// writer writes the lines of one process into files, one after the other and whole lines
-// only, and its status. One goroutine uses it.
+// writer writes the log files and the status of one process. It writes whole lines only. It is
+// used by one goroutine.
 type writer struct {
 	log     *Log
-	o       Options // bounds, with their defaults
+	o       Options // with defaults filled in
 	begin   *Event
-	first   []byte // the line that each file begins with
+	first   []byte // first line of each file
 	encoder *encoder
 
-	lock   processLock
-	next   int // number of the next file
-	f      *os.File
-	size   int64     // of f
-	since  time.Time // f was opened
-	taken  []queued  // from the queue last
-	lines  []byte    // that wait to be written
-	retry  time.Time // nothing is tried before; zero: there was no error
-	stale  bool      // the status may be another
-	status []byte    // as it was written last, but for the time
+	lock          processLock
+	next          int // number of the next file
+	f             *os.File
+	size          int64     // of f
+	opened        time.Time // f was opened
+	taken         []queued  // from the queue last
+	lines         []byte    // not written yet
+	retryAt       time.Time // time of the next attempt after an error; zero if there was none
+	statusChanged bool      // since it was last written
+	status        []byte    // last one written, without its time
 }
 
 func newWriter(o Options, begin *Event, l *Log) *writer {
@@ -54,7 +54,7 @@ func newWriter(o Options, begin *Event, l *Log) *writer {
 	o.KeepBytes, o.KeepAge = cmp.Or(o.KeepBytes, 512<<20), cmp.Or(o.KeepAge, 30*24*time.Hour)
 	w := &writer{log: l, o: o, begin: begin, encoder: newEncoder()}
 	w.encoder.mac, w.encoder.scrub = hmac.New(sha256.New, o.Key), l.scrub
-	first, _ := w.encoder.encode(begin) // it is made of strings and numbers
+	first, _ := w.encoder.encode(begin) // strings and numbers always encode
 	w.first = bytes.Clone(first)
 	return w
 }
@@ -63,25 +63,25 @@ func create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// run writes until the log is closed. What is to be written waits a moment for more.
+// run writes until the log is closed. It batches the lines of each writeEvery.
 func (w *writer) run() {
 	w.flush()
-	w.changed()
+	w.markStatus()
 	due := time.After(writeEvery)
 	for {
 		select {
 		case <-w.log.queue.wake:
-			if w.log.queue.crowded() {
+			if w.log.queue.batchReady() {
 				w.take()
 			}
 		case <-w.log.changed:
-			w.changed()
+			w.markStatus()
 		case <-due:
 			due = nil
 			w.take()
 			w.flush()
 			continue
-		case a := <-w.log.asks:
+		case a := <-w.log.flushes:
 			w.take()
 			w.flush()
 			if a.last != nil {
@@ -98,18 +98,18 @@ func (w *writer) run() {
 	}
 }
 
-func (w *writer) changed() { w.stale = w.o.Status != nil }
+func (w *writer) markStatus() { w.statusChanged = w.o.Status != nil }
 
-// take makes lines of the events that wait.
+// take encodes the queued events.
 func (w *writer) take() {
 	w.taken = w.log.queue.take(w.taken)
 	for i := range w.taken {
 		w.event(&w.taken[i].event, w.taken[i].full)
 	}
-	clear(w.taken) // what they refer to
+	clear(w.taken) // release what they refer to
 }
 
-// event makes a line of one.
+// event encodes an event and buffers its line.
 func (w *writer) event(e *Event, full bool) {
 	w.encoder.hash(e, full)
 	text, err := w.encoder.encode(e)
@@ -120,32 +120,33 @@ func (w *writer) event(e *Event, full bool) {
 	w.line(text)
 }
 
-// line adds one, with its end, to what is written next. A file ends before it grows too large.
+// line buffers a line, which ends in a newline. It first writes the buffer if it is full, and
+// closes the file if that would grow too large.
 func (w *writer) line(text []byte) {
 	size := max(w.size, int64(len(w.first)))
 	if full := size+int64(len(w.lines)+len(text)) > w.o.RotateBytes; full || len(w.lines)+len(text) > bufferSize {
 		w.write()
 		if full && w.size > int64(len(w.first)) {
-			w.shut()
+			w.closeFile()
 		}
 	}
 	w.lines = append(w.lines, text...)
 }
 
-// flush writes what waits.
+// flush writes the buffered lines, and the status if it has changed.
 func (w *writer) flush() {
 	if len(w.lines) > 0 {
 		w.write()
 	}
-	if w.stale {
-		w.stale = false
-		if err := w.tell(); err != nil { // the same as that of the lines, or soon
+	if w.statusChanged {
+		w.statusChanged = false
+		if err := w.writeStatus(); err != nil { // writing lines fails for the same reason, and warns
 			w.log.logger.Debug("record: status not written", "dir", w.o.Dir, "err", err)
 		}
 	}
 }
 
-// write writes the lines that wait.
+// write writes the buffered lines.
 func (w *writer) write() {
 	lines := w.lines
 	w.lines = w.lines[:0]
@@ -159,7 +160,7 @@ func (w *writer) write() {
 	n, err := w.f.Write(lines)
 	if err != nil {
 		whole := bytes.LastIndexByte(lines[:n], '\n') + 1
-		_ = w.f.Truncate(w.size + int64(whole)) // a reader would find the last line cut short
+		_ = w.f.Truncate(w.size + int64(whole)) // remove the incomplete last line
 		w.log.lost.Add(int64(bytes.Count(lines[whole:], newline)))
 		w.fail(err)
 		n = whole
@@ -167,43 +168,44 @@ func (w *writer) write() {
 	w.size += int64(n)
 }
 
-// ready makes sure that there is a file to write to, where readers look for it: the folder
-// may have been tidied away.
+// ready reports whether there is a file to write to, and opens one if necessary. It checks that
+// the open file is still at its path, since the folder may have been removed.
 func (w *writer) ready() bool {
-	if w.f != nil && time.Since(w.since) < w.o.RotateAge && isAt(w.f, w.f.Name()) && w.lock.hold(w.o.Dir, w.begin.Process) == nil {
+	if w.f != nil && time.Since(w.opened) < w.o.RotateAge && isFileAt(w.f, w.f.Name()) && w.lock.acquire(w.o.Dir, w.begin.Process) == nil {
 		return true
 	}
-	w.shut()
-	if time.Now().Before(w.retry) {
+	w.closeFile()
+	if time.Now().Before(w.retryAt) {
 		return false
 	}
 	if err := w.open(); err != nil {
 		w.fail(err)
 		return false
 	}
-	w.retry = time.Time{}
+	w.retryAt = time.Time{}
 	return true
 }
 
-// fail warns once of what is wrong, and has it tried again later.
+// fail closes the file until retryAfter has passed. It logs only the first of several errors in
+// a row.
 func (w *writer) fail(err error) {
-	w.shut()
-	if w.retry.IsZero() {
+	w.closeFile()
+	if w.retryAt.IsZero() {
 		w.log.logger.Warn("record: not written", "dir", w.o.Dir, "err", err, "again_in", retryAfter)
 	}
-	w.retry = time.Now().Add(retryAfter)
+	w.retryAt = time.Now().Add(retryAfter)
 }
 
-// claim makes the folder and takes the lock. The lock is there before any file is: a file
-// without one is that of a process that has ended.
+// claim creates the folder and takes the lock. This comes before any file is created, as a file
+// without a lock counts as that of an ended process.
 func (w *writer) claim() error {
 	if err := os.MkdirAll(w.o.Dir, 0o700); err != nil {
 		return err
 	}
-	return w.lock.hold(w.o.Dir, w.begin.Process)
+	return w.lock.acquire(w.o.Dir, w.begin.Process)
 }
 
-// open begins the next file.
+// open creates the next file.
 func (w *writer) open() error {
 	if err := w.claim(); err != nil {
 		return err
@@ -214,24 +216,24 @@ func (w *writer) open() error {
 	}
 	w.next++
 	if _, err := f.Write(w.first); err != nil {
-		_ = f.Close() // the first error says it all
+		_ = f.Close() // the error of the write is returned
 		_ = os.Remove(f.Name())
 		return err
 	}
-	w.f, w.size, w.since = f, int64(len(w.first)), time.Now()
-	retain(w.o.Dir, w.o.KeepBytes, w.o.KeepAge)
+	w.f, w.size, w.opened = f, int64(len(w.first)), time.Now()
+	removeOld(w.o.Dir, w.o.KeepBytes, w.o.KeepAge)
 	return nil
 }
 
-// shut closes the file.
-func (w *writer) shut() {
+// closeFile closes the file, if one is open.
+func (w *writer) closeFile() {
 	if w.f != nil {
-		_ = w.f.Close() // each write has reported its own errors
+		_ = w.f.Close() // errors of writes were handled before
 		w.f, w.size = nil, 0
 	}
 }
 
-// end writes the last line, if lines are wanted and there are any.
+// end writes the last line if events are on and there is a file, and removes status and lock.
 func (w *writer) end(last *Event) {
 	if w.next > 0 && !w.log.off.Load() {
 		if text, err := w.encoder.encode(last); err == nil {
@@ -240,19 +242,19 @@ func (w *writer) end(last *Event) {
 		}
 	}
 	if w.status != nil {
-		_ = os.Remove(statusPath(w.o.Dir, w.begin.Process)) // without its lock it counts for nothing
+		_ = os.Remove(statusPath(w.o.Dir, w.begin.Process)) // on failure it is ignored for want of a lock
 	}
-	w.shut()
+	w.closeFile()
 	w.lock.release()
 }
 
-// tell writes the status, whole, if it says something new.
-func (w *writer) tell() error {
+// writeStatus writes the status file if the status has changed.
+func (w *writer) writeStatus() error {
 	if err := w.claim(); err != nil {
 		return err
 	}
 	if w.status == nil {
-		retain(w.o.Dir, w.o.KeepBytes, w.o.KeepAge)
+		removeOld(w.o.Dir, w.o.KeepBytes, w.o.KeepAge)
 	}
 	s, path := w.o.Status(), statusPath(w.o.Dir, w.begin.Process)
 	s.Process, s.PID, s.Since = w.begin.Process, w.begin.PID, FormatTime(w.begin.At)
@@ -265,7 +267,7 @@ func (w *writer) tell() error {
 		return nil
 	}
 	s.Updated = FormatTime(time.Now())
-	text, _ := json.Marshal(&s) // as before
+	text, _ := json.Marshal(&s) // cannot fail, like the first
 	dir, err := state.Open(w.o.Dir)
 	if err == nil {
 		err = dir.Write(filepath.Base(path), text)

@@ -67,7 +67,7 @@ func TestWhyNothingIsFetchedAhead(t *testing.T) {
 	p.until(isLive)
 	p.until(`document.getElementById("wrong").innerText.includes("no call was thought of")`)
 	tell(record.Event{Kind: record.Choice, After: 1, Candidates: 5, Reasons: map[string]int{"unsteady": 3, "gate": 2}})
-	p.until(`document.getElementById("wrong").innerText.includes("of 5 candidates 3 others may change it unnoticed")`)
+	p.until(`document.getElementById("wrong").innerText.includes("of 5 candidates 3 may change unnoticed")`)
 	p.sound()
 	tell(record.Event{Kind: record.Sent, Seq: 22, Upstream: "files", Tool: "read", Sent: 1, Prefetched: true})
 	p.until(`!document.getElementById("wrong").innerText.includes("Nothing was prefetched")`)

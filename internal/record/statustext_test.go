@@ -37,7 +37,7 @@ func TestStanding(t *testing.T) {
 		{PID: 3, Transport: record.Daemon, Dir: "/b", MemoryKB: 30 << 10, Clients: []record.ClientStatus{{Client: "y", Sessions: 1}}},
 		{PID: 3, Transport: record.Daemon, Dir: "/c"},
 	}}
-	want := `The configuration as it is written is not in force: line 3
+	want := `The current configuration file is not in force: line 3
 1 of 4 servers cannot be used now: pg.
 2 of 4 servers pass through: nothing is known of their tools: a, b.
 
@@ -73,10 +73,10 @@ func TestWhyNone(t *testing.T) {
 	for _, tt := range []struct {
 		name, text, want string
 	}{
-		{"reasons", reads(21, declined), "Nothing was prefetched: of 9 candidates 6 others may change it unnoticed (what they read may change without the proxy noticing: set remote = true for the upstream if it asks a service elsewhere, exclusive = true if nothing else changes it, or validate for tools that read a file); 2 would not pay (waste would weigh more than what they hide: waste_ms and second_worth_usd say what it weighs).\n"},
+		{"reasons", reads(21, declined), "Nothing was prefetched: of 9 candidates 6 may change unnoticed (the data that they read may change without the proxy noticing: set remote = true for the upstream if it asks a service elsewhere, exclusive = true if nothing else changes it, or validate for tools that read a file); 2 not worth it (the expected waste outweighs the expected saving: waste_ms and second_worth_usd set the weight).\n"},
 		{"an unknown reason", reads(21, record.Event{Kind: record.Choice, Session: "a", Reasons: map[string]int{"mood\x1b": 1}}), "Nothing was prefetched: of 1 candidates 1 mood?.\n"},
-		{"nothing thought of", reads(21), "Nothing was prefetched: no call was thought of; nothing has been seen to follow, or [enrichment] mode is \"off\".\n"},
-		{"an upstream without a model", calls("indeterminate", 48), "Nothing was prefetched: of 48 calls nothing says that their tools only read, so they are neither stored nor prefetched: mcpschedd check --connect -v prints the lines to paste.\n"},
+		{"nothing thought of", reads(21), "Nothing was prefetched: no call was predicted; no follow-up has been seen, or [enrichment] mode is \"off\".\n"},
+		{"an upstream without a model", calls("indeterminate", 48), "Nothing was prefetched: 48 calls were to tools that are not known to only read, so they are neither stored nor prefetched: mcpschedd check --connect -v prints the lines to paste.\n"},
 		{"too few reads to say", reads(20, declined), ""},
 	} {
 		if tt.text != tt.want {
@@ -93,10 +93,10 @@ func TestUnderWay(t *testing.T) {
 		all  []record.Event
 		want string
 	}{
-		{[]record.Event{call, sent}, "prefetches  1, 1 whose fate is not known yet\n"},
-		{[]record.Event{sent}, "prefetches  1, 1 whose fate is not known yet\n"},
-		{[]record.Event{call, sent, {Kind: record.Prefetch, Session: "a", Seq: 3, Fate: record.Wasted, Cause: "expired"}}, "prefetches  2, wasted 1 (1 too old when a call came), 1 whose fate is not known yet\n"},
-		{[]record.Event{call, sent, {Kind: record.End, Session: "a"}}, "prefetches  1, 1 whose fate is not known yet\n"},
+		{[]record.Event{call, sent}, "prefetches  1, 1 still open\n"},
+		{[]record.Event{sent}, "prefetches  1, 1 still open\n"},
+		{[]record.Event{call, sent, {Kind: record.Prefetch, Session: "a", Seq: 3, Fate: record.Wasted, Cause: "expired"}}, "prefetches  2, wasted 1 (1 too old when a call came), 1 still open\n"},
+		{[]record.Event{call, sent, {Kind: record.End, Session: "a"}}, "prefetches  1, 1 still open\n"},
 	} {
 		s := tallied(tt.all...).Stats(time.Time{})
 		if got := s.Figures(); !strings.Contains(got, tt.want) {
@@ -112,7 +112,7 @@ func TestWrong(t *testing.T) {
 		{Upstreams: []record.UpstreamStatus{{Name: "pg", State: "down", Error: "exit status 1"}, {Name: "git", State: "ready", Tools: 3, Cacheable: 2}}},
 	}}
 	want := []record.Warning{
-		{Message: "The configuration as it is written is not in force: line 3", Fix: "mcpschedd check"},
+		{Message: "The current configuration file is not in force: line 3", Fix: "mcpschedd check"},
 		{Message: "1 of 3 servers cannot be used now: pg.", Fix: "mcpschedd logs pg"},
 		{Message: "1 of 3 servers passes through: nothing is known: a.", Fix: "trust = true"},
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// StatusText says what keeps servers from saving more, and how each upstream of the running
-// processes stands. It is empty where there is nothing to say.
+// StatusText returns the warnings and the status of each upstream and running process, or "" if
+// there are none.
 func (s *Stats) StatusText() string {
 	var b strings.Builder
 	for _, w := range s.Warnings() {
@@ -24,33 +24,33 @@ func (s *Stats) StatusText() string {
 	return b.String()
 }
 
-// Warning is one thing that keeps servers from working, or from saving more.
+// Warning is a reason why a server does not work, or why nothing is saved.
 type Warning struct {
 	Message string `json:"what"`
-	Fix     string `json:"mend,omitempty"` // the line that mends it: a command, or one of the configuration
+	Fix     string `json:"mend,omitempty"` // command or configuration line that fixes it
 }
 
-// Warnings returns what is wrong with the running processes, the worst first; what is wrong with what
-// was read is in [View.Problems].
+// Warnings returns the warnings about the running processes, the most severe first. Problems
+// with the record itself are in [View.Problems].
 func (s *Stats) Warnings() []Warning {
 	all := []Warning{}
 	for _, p := range s.Running {
 		if p.ConfigError != "" {
-			all = append(all, Warning{"The configuration as it is written is not in force: " + Printable(p.ConfigError), "mcpschedd check"})
+			all = append(all, Warning{"The current configuration file is not in force: " + Printable(p.ConfigError), "mcpschedd check"})
 			break
 		}
 	}
-	all = append(all, passing(merge(s.Running))...)
+	all = append(all, serverWarnings(merge(s.Running))...)
 	if n := s.Totals.EventsLost; n > 0 {
-		all = append(all, Warning{Message: fmt.Sprintf("%d lines of the record could not be written; the figures of their process count what they tell of.", n)})
+		all = append(all, Warning{Message: fmt.Sprintf("%d lines of the record could not be written; the figures of the running process include them.", n)})
 	}
-	if why := s.whyNothing(); why != "" {
+	if why := s.whyNoPrefetch(); why != "" {
 		all = append(all, Warning{Message: why})
 	}
 	return all
 }
 
-// Saved is what was saved, in a sentence; period says when, such as "today".
+// Saved returns the savings in a sentence that ends in period, such as "today".
 func (s *Stats) Saved(period string) string {
 	f := &s.Totals
 	if period != "" {
@@ -61,9 +61,9 @@ func (s *Stats) Saved(period string) string {
 	}
 	what := "nothing"
 	if f.HiddenMS >= 1 {
-		what = roughly(f.HiddenMS)
+		what = roundDuration(f.HiddenMS)
 	}
-	text := fmt.Sprintf("Saved %s of %s waiting", what, roughly(f.HiddenMS+f.WaitedMS))
+	text := fmt.Sprintf("Saved %s of %s waiting", what, roundDuration(f.HiddenMS+f.WaitedMS))
 	if n := f.TurnsSaved.Plan; n == 1 {
 		text += " and 1 turn"
 	} else if n > 1 {
@@ -72,8 +72,8 @@ func (s *Stats) Saved(period string) string {
 	return text + period + "."
 }
 
-// roughly is a time of milliseconds as one says it.
-func roughly(ms float64) string {
+// roundDuration formats milliseconds with one or two digits of precision.
+func roundDuration(ms float64) string {
 	switch {
 	case ms < 1000:
 		return fmt.Sprintf("%.0f ms", ms)
@@ -85,14 +85,14 @@ func roughly(ms float64) string {
 	return fmt.Sprintf("%.0f min", ms/60_000)
 }
 
-// mergedStatus is one upstream over several processes, and workplaces of the daemon, that have
-// it in the same state.
+// mergedStatus is the status of an upstream that is in the same state in several processes or
+// workplaces of the daemon.
 type mergedStatus struct {
 	UpstreamStatus
 	places int
 }
 
-// merge puts upstreams of the same name and state together.
+// merge combines upstreams of the same name and state.
 func merge(running []Status) (all []mergedStatus) {
 	for _, p := range running {
 		for _, u := range p.Upstreams {
@@ -114,8 +114,9 @@ func merge(running []Status) (all []mergedStatus) {
 	return all
 }
 
-// passing says which servers cannot be used now, and which only pass through, by the reason.
-func passing(all []mergedStatus) (wrong []Warning) {
+// serverWarnings returns the servers that are down and those without cacheable tools, grouped
+// by reason.
+func serverWarnings(all []mergedStatus) (wrong []Warning) {
 	type group struct {
 		reason, verb, mend string
 		servers            []string
@@ -157,7 +158,8 @@ func passing(all []mergedStatus) (wrong []Warning) {
 	return wrong
 }
 
-// upstreamTable is a line for each upstream, and below it what would change what it says.
+// upstreamTable returns a line for each upstream, followed by the configuration line that would
+// make more tools cacheable.
 func upstreamTable(all []mergedStatus) string {
 	var cells [][]any
 	for _, u := range all {
@@ -183,12 +185,12 @@ func upstreamTable(all []mergedStatus) string {
 	}
 	lines := strings.SplitAfter(aligned(cells), "\n")
 	var b strings.Builder
-	told := make(map[string]bool)
+	explained := make(map[string]bool)
 	for i, u := range all {
 		b.WriteString(strings.TrimRight(lines[i], " \n") + "\n")
 		down := u.State != "ready" && u.Error != ""
-		if u.Why != "" && !told[u.Name] && !(down && u.Tools == 0) {
-			told[u.Name] = true
+		if u.Why != "" && !explained[u.Name] && !(down && u.Tools == 0) {
+			explained[u.Name] = true
 			fmt.Fprintf(&b, "    %s", Printable(u.Why))
 			if u.Change != "" {
 				fmt.Fprintf(&b, "; to change that: %s", Printable(u.Change))
@@ -199,8 +201,8 @@ func upstreamTable(all []mergedStatus) string {
 	return b.String()
 }
 
-// processLines says which processes run, and for which clients: the daemon once, with a line for
-// each workplace.
+// processLines returns a line for each running process and its clients. A daemon has one line,
+// and one for each of its workplaces.
 func processLines(running []Status) string {
 	var b strings.Builder
 	daemons := make(map[int]bool)
@@ -218,7 +220,7 @@ func processLines(running []Status) string {
 		for _, o := range places {
 			p.MemoryKB = max(p.MemoryKB, o.MemoryKB)
 		}
-		p.Dir = "" // of its workplaces each has one
+		p.Dir = "" // each workplace has its own
 		b.WriteString(processLine(p) + "\n")
 		for _, o := range places {
 			fmt.Fprintf(&b, "    in %s%s\n%s%s", Printable(o.Dir), cmp.Or(clientWords(o.Clients), ": no client"), pinnedWords(o.Pinned), o.Budgets.words())
@@ -227,7 +229,7 @@ func processLines(running []Status) string {
 	return b.String()
 }
 
-// processLine is a process without its clients.
+// processLine describes a process without its clients.
 func processLine(p Status) string {
 	since := ""
 	if at, err := time.Parse(time.RFC3339, p.Since); err == nil {
@@ -244,7 +246,7 @@ func processLine(p Status) string {
 	return line
 }
 
-// pinnedWords says which tools are listed because of how they are used.
+// pinnedWords returns a line for each pinned tool.
 func pinnedWords(all []PinnedTool) string {
 	var b strings.Builder
 	for _, p := range all {
@@ -253,14 +255,14 @@ func pinnedWords(all []PinnedTool) string {
 	return b.String()
 }
 
-// words says what is left of the budgets.
+// words describes what is left of the budgets.
 func (b *BudgetStatus) words() string {
 	if b == nil {
 		return ""
 	}
 	var out strings.Builder
 	for _, s := range b.Sessions {
-		fmt.Fprintf(&out, "    %s was given about %d tokens", cmp.Or(Printable(s.Client), "a client"), s.Used)
+		fmt.Fprintf(&out, "    %s has used about %d tokens", cmp.Or(Printable(s.Client), "a client"), s.Used)
 		if s.Left != nil {
 			fmt.Fprintf(&out, ", %d are left", *s.Left)
 		}
@@ -272,7 +274,7 @@ func (b *BudgetStatus) words() string {
 	return out.String()
 }
 
-// clientWords names clients; "": there are none.
+// clientWords lists the clients, or returns "" if there are none.
 func clientWords(all []ClientStatus) string {
 	var names []string
 	for _, c := range all {
@@ -288,27 +290,27 @@ func clientWords(all []ClientStatus) string {
 	return ": " + strings.Join(names, ", ")
 }
 
-// callsToSay is how many calls there must be until it is worth a line that none of them was
-// answered ahead.
-const callsToSay = 20
+// minCallsToReport is the number of calls above which the absence of prefetches is reported.
+const minCallsToReport = 20
 
-// whyNothing says why no prefetch was made; "": some were, or there were few calls.
-func (s *Stats) whyNothing() string {
+// whyNoPrefetch returns the reason why nothing was prefetched, or "" if something was, or if
+// there were few calls.
+func (s *Stats) whyNoPrefetch() string {
 	f := &s.Totals
 	names := largest(f.Declined)
 	switch {
 	case f.Prefetch.Issued > 0:
 		return ""
-	case f.Unclassified > callsToSay && f.Unclassified > f.Reads:
-		return fmt.Sprintf("Nothing was prefetched: of %d calls nothing says that their tools only read, so they are neither stored nor prefetched: mcpschedd check --connect -v prints the lines to paste.", f.Unclassified)
-	case f.Reads <= callsToSay:
+	case f.Unclassified > minCallsToReport && f.Unclassified > f.Reads:
+		return fmt.Sprintf("Nothing was prefetched: %d calls were to tools that are not known to only read, so they are neither stored nor prefetched: mcpschedd check --connect -v prints the lines to paste.", f.Unclassified)
+	case f.Reads <= minCallsToReport:
 		return ""
 	case len(names) == 0:
-		return `Nothing was prefetched: no call was thought of; nothing has been seen to follow, or [enrichment] mode is "off".`
+		return `Nothing was prefetched: no call was predicted; no follow-up has been seen, or [enrichment] mode is "off".`
 	}
 	var parts []string
 	for _, name := range names[:min(len(names), 2)] {
-		part := fmt.Sprintf("%d %s", f.Declined[name], Worded(name))
+		part := fmt.Sprintf("%d %s", f.Declined[name], displayName(name))
 		if w, ok := Reasons[name]; ok {
 			part += " (" + w.Meaning + ")"
 		}

@@ -27,52 +27,52 @@ import (
 )
 
 const (
-	serviceName  = "mcpschedd"     // unless OTEL_SERVICE_NAME is set
-	closingTime  = 2 * time.Second // how long the last export may take
-	warnEvery    = time.Minute
-	longestError = 400  // bytes that are logged: a collector may answer with any page
-	keptSpans    = 4096 // of calls that ended last, for prefetches that belong to them
-	durationName = "mcp.server.operation.duration"
-	durationHelp = "How long requests took from their arrival to their answer."
+	serviceName   = "mcpschedd"     // unless OTEL_SERVICE_NAME is set
+	closeTimeout  = 2 * time.Second // for the last export
+	warnEvery     = time.Minute
+	maxErrorBytes = 400  // of an error that is logged: a collector may answer with a whole page
+	maxSpans      = 4096 // most recent calls that a prefetch's span can refer to
+	durationName  = "mcp.server.operation.duration"
+	durationHelp  = "How long requests took from their arrival to their answer."
 )
 
-// durationBounds (s) are those that the conventions recommend.
+// durationBounds (s) are the buckets that the semantic conventions recommend.
 var durationBounds = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300}
 
-// OTLP exports calls as spans, and the figures as metrics, to an OpenTelemetry collector: by
-// the official SDK, switched on and set by the standard variables alone. A nil one does
-// nothing.
+// OTLP exports calls as spans and the figures of [Stats] as metrics to an OpenTelemetry
+// collector. It uses the official SDK and is configured by the standard environment variables
+// alone. A nil *OTLP does nothing.
 //
-// A span of kind SERVER is one tools/call of a client, one of kind CLIENT is a prefetch: it
-// is exported when its fate is known, as a child of the call whose answer made it likely,
-// and linked to the call that was given its answer. Names follow the semantic conventions
-// for MCP and generative AI where they have one, and begin with mcpschedd elsewhere.
+// A span of kind SERVER is one tools/call of a client. A span of kind CLIENT is a prefetch: it
+// is exported when its fate is known, as a child of the call whose answer triggered it, and
+// linked to the call that used its answer. Names follow the semantic conventions for MCP and
+// generative AI where these define one, and begin with mcpschedd elsewhere.
 //
-// A collector that is away, slow or refuses costs a call nothing: spans wait in a queue of
-// bounded length, what does not fit is dropped, and the log hears of it once a minute at
-// most. Arguments and results never leave in a span. gRPC and baggage are left out.
+// A collector that is unreachable, slow or refuses spans delays no call: spans wait in a
+// bounded queue, further spans are dropped, and a warning is logged at most once a minute.
+// Spans never contain arguments or results. gRPC and baggage are not supported.
 type OTLP struct {
-	tracer   trace.Tracer                           // nil: no traces
-	duration otelmetric.Float64Histogram            // nil: no metrics
-	spans    *lru.Cache[spanKey, trace.SpanContext] // of the last calls
+	tracer   trace.Tracer                           // nil if traces are off
+	duration otelmetric.Float64Histogram            // nil if metrics are off
+	spans    *lru.Cache[spanKey, trace.SpanContext] // most recent calls
 	shutdown []func(context.Context) error
-	patience time.Duration // how long Close waits for the last export
+	timeout  time.Duration // how long Close waits for the last export
 	once     sync.Once
 	warn     func(error)
 }
 
-// spanKey names a call.
+// spanKey identifies a call.
 type spanKey struct {
 	session string
 	seq     int64
 }
 
-// StartOTLP begins to export what the variables ask for: OTEL_EXPORTER_OTLP_ENDPOINT, or
-// that of a signal alone, must be set. It returns nil, nil if nothing is asked for. What is
-// asked for and cannot be done is warned of, and left out. It does not try to reach the
+// StartOTLP starts the exports that the environment requests: OTEL_EXPORTER_OTLP_ENDPOINT, or
+// the endpoint of a single signal, must be set. It returns nil, nil if no export is requested.
+// It logs a warning for each request that cannot be met, and does not try to reach the
 // collector.
 func StartOTLP(ctx context.Context, o OTLPOptions) (*OTLP, error) {
-	on, problems := askedSignals(o.Env)
+	on, problems := parseSignals(o.Env)
 	for _, p := range problems {
 		o.Log.Warn("not exported over OTLP", "why", p)
 	}
@@ -94,11 +94,11 @@ func StartOTLP(ctx context.Context, o OTLPOptions) (*OTLP, error) {
 	return startExport(ctx, o, spans, figures)
 }
 
-// startExport begins to export to these; a nil one is for a signal that is off.
+// startExport starts the export to the given exporters; nil for a signal that is off.
 func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) (*OTLP, error) {
-	t := &OTLP{patience: closingTime, warn: warner(o.Log)}
-	t.spans, _ = lru.New[spanKey, trace.SpanContext](keptSpans) // it fails for a size below 1
-	// By themselves both would write to stderr, in a form of their own.
+	t := &OTLP{timeout: closeTimeout, warn: warner(o.Log)}
+	t.spans, _ = lru.New[spanKey, trace.SpanContext](maxSpans) // it fails for a size below 1
+	// By default both write to stderr in a format of their own.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.warn))
 	otel.SetLogger(logr.FromSlogHandler(o.Log.Handler()))
 	of, err := resource.New(ctx,
@@ -106,10 +106,10 @@ func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 		resource.WithAttributes(
 			attribute.String("service.name", serviceName),
 			attribute.String("service.version", o.Version),
-			attribute.String("service.instance.id", rand.Text()), // without it the counters of several processes would be taken for one
+			attribute.String("service.instance.id", rand.Text()), // keeps the counters of several processes apart
 		),
-		resource.WithFromEnv()) // last, so that it wins
-	if err != nil { // a part of the resource is missing, and the rest holds
+		resource.WithFromEnv()) // last, so that it takes precedence
+	if err != nil { // the resource is incomplete but usable
 		t.warn(err)
 	}
 	if spans != nil {
@@ -136,14 +136,14 @@ func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 	return t, nil
 }
 
-// Close exports what is left and ends the exports, within two seconds, also if ctx has
-// ended. A second one does nothing.
+// Close sends the remaining data and stops the exports, within two seconds, even if ctx is
+// done. Further calls do nothing.
 func (t *OTLP) Close(ctx context.Context) {
 	if t == nil {
 		return
 	}
 	t.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.timeout)
 		defer cancel()
 		var all sync.WaitGroup
 		for _, shutdown := range t.shutdown {
@@ -157,10 +157,10 @@ func (t *OTLP) Close(ctx context.Context) {
 	})
 }
 
-// warner says that something goes wrong, once a minute at most.
+// warner returns a function that logs errors, at most one a minute.
 func warner(log *slog.Logger) func(error) {
 	now := rate.Sometimes{First: 1, Interval: warnEvery}
 	return func(err error) {
-		now.Do(func() { log.Warn("not exported over OTLP", "err", cut(err.Error(), longestError)) })
+		now.Do(func() { log.Warn("not exported over OTLP", "err", truncate(err.Error(), maxErrorBytes)) })
 	}
 }
