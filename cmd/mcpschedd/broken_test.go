@@ -21,7 +21,7 @@ var brokenServers = map[string]string{
 	"unset":   "environment variable MCPSCHEDD_NO_SUCH_VARIABLE is not set",
 	"missing": `command "no-such-command" not found in PATH`,
 	"crash":   "exited with status 4",
-	"rubbish": "it writes what is no MCP message, and does not answer",
+	"rubbish": "it does not answer, and writes something that is not an MCP message",
 }
 
 var soundServers = []string{"one", "two", "three", "four", "five"}

@@ -50,7 +50,7 @@ var mutants = []mutant.Mutant{
 		{In: "proxy", Call: "dedup.PendingWrite.Doubt", Under: []string{"tasks"}, Becomes: "$x.End()"},
 	}},
 	{Name: "order of sending", Test: "TestOrderHolds", Says: " passed ", Cuts: []mutant.Cut{
-		{In: "upstream", Call: "Turn.ask", Becomes: "func() <-chan struct{} { _ = $&; return nil }()"},
+		{In: "upstream", Call: "Turn.ready", Becomes: "func() <-chan struct{} { _ = $&; return nil }()"},
 	}},
 	{Name: "id freed before the answer", Test: "TestIDUsedAgainOverHTTP", Says: "the id is not free", Cuts: []mutant.Cut{
 		{In: "proxy", Call: "requests.forget", Except: []string{"requests"}, Becomes: mutant.Nothing},

@@ -299,14 +299,14 @@ func TestRepliesThatAreNotTaken(t *testing.T) {
 				synctest.Wait()
 			}
 			ping(1000)
-			if n := len(p.Replies); n != mostReplies || u.Stats().Unanswered != 1000-mostReplies {
+			if n := len(p.Replies); n != maxPings || u.Stats().Unanswered != 1000-maxPings {
 				t.Errorf("%d replies came at once, %d were dropped", n, u.Stats().Unanswered)
 			}
-			time.Sleep(replyTime)
+			time.Sleep(replyTimeout)
 			synctest.Wait()
 			ping(1)
-			if n := len(p.Replies); n != mostReplies+1 {
-				t.Errorf("%d replies came, want %d", n, mostReplies+1)
+			if n := len(p.Replies); n != maxPings+1 {
+				t.Errorf("%d replies came, want %d", n, maxPings+1)
 			}
 			release()
 			a.Close()

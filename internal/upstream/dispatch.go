@@ -8,35 +8,34 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// Listener gets what a server sends beside answers. Its functions are called
-// from the connection's reader and must not block it. Nil functions do nothing; a nil
-// Ask refuses.
+// Listener receives a server's notifications and requests. Its functions are called on the
+// connection's reader and must not block. A nil function does nothing; a nil Ask refuses every
+// request.
 type Listener struct {
 	Notify func(method string, params []byte)
-	// Ask finds out, on the reader, which client a question is for that has just
-	// come. The func that it returns asks that client; it is called on a goroutine of
-	// its own and may wait.
+	// Ask is called on the reader when the server sends a request. It selects the client that
+	// will answer, and returns a func that sends the request to that client. The func is called
+	// on another goroutine and may block.
 	Ask func(method string) askFunc
 	// Changed is called when a list of the offer has changed.
 	Changed func(l List)
-	// Pooled says that the session's requests come from clients that know nothing of
-	// each other. While one of them has given up a request, a message that may be about
-	// it is given to none of them.
+	// Pooled means that the session's requests come from unrelated clients. While one of them has
+	// an abandoned request, messages that may be about it go to none of them.
 	Pooled bool
 }
 
-// askFunc puts a question of a server to a client and waits for the answer.
+// askFunc sends a server's request to a client and waits for the answer.
 type askFunc = func(ctx context.Context, method string, params []byte) (result []byte, err *jsonrpc.Error)
 
-// notification passes on a notification. p is the request on the stream of which it
-// came, nil if there is none. What is about the server's lists and resources is not for
-// the request, but says that what the server answers may have changed.
+// notification dispatches a notification. p is the request whose response stream carried it, or
+// nil. Changes of lists and resources invalidate answers and go to all sessions concerned, not to
+// the request.
 func (c *conn) notification(p *pending, method string, params []byte) {
 	in := c.in
 	switch {
 	case method == "notifications/resources/updated":
 		in.up.o.Invalidated("resources/updated")
-		for _, l := range in.holders.watching(text(jsonrpc.Get(params, "uri"))) {
+		for _, l := range in.leases.watching(text(jsonrpc.Get(params, "uri"))) {
 			l.notify(method, params)
 		}
 	case strings.HasSuffix(method, "/list_changed"):
@@ -47,11 +46,11 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 		}
 		for l := range Lists {
 			if l.Changed() == method {
-				in.refresh(l)
+				in.markStale(l)
 			}
 		}
 	case method == "notifications/subscriptions/acknowledged":
-		if p != nil { // over HTTP, where only from here on nothing is missed
+		if p != nil { // over HTTP, changes before this acknowledgement may have been missed
 			in.noteInvalidated("gap")
 		}
 	case p != nil && p.req.Notify != nil:
@@ -65,30 +64,30 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 	}
 }
 
-// attribute returns the only lease that a message can be for, nil if there are several.
-// p is the request on the stream of which it came; nil: none that is unanswered.
+// attribute returns the only lease that a message can be for, or nil if there are several. p is
+// the unanswered request whose response stream carried the message, or nil.
 func (in *instance) attribute(c *conn, p *pending) *Lease {
 	if p != nil && p.lease != nil {
 		if p.lease.listener.Pooled {
-			return nil // it is for one of its clients
+			return nil // one of several clients
 		}
 		return p.lease
 	}
-	leases := in.holders.list()
-	if len(leases) != 1 || leases[0].mixed && c.requests.ambiguous(leases[0]) {
+	leases := in.leases.list()
+	if len(leases) != 1 || leases[0].multiplexed && c.requests.ambiguous(leases[0]) {
 		return nil
 	}
 	return leases[0]
 }
 
-// Covers reports whether an update of uri is one for a client that subscribed to
-// another: the same, or one above it.
+// Covers reports whether an update of uri concerns a client subscribed to subscribed, which is
+// the same URI or a parent of it.
 func Covers(subscribed, uri string) bool {
 	return subscribed == uri || strings.HasPrefix(uri, strings.TrimSuffix(subscribed, "/")+"/")
 }
 
-// notify tells the lease's client, without the id of our listen request, which means
-// nothing to it.
+// notify sends a notification to the lease's client, without the id of the proxy's listen
+// request.
 func (l *Lease) notify(method string, params []byte) {
 	if l.listener.Notify == nil {
 		return
@@ -99,9 +98,9 @@ func (l *Lease) notify(method string, params []byte) {
 	l.listener.Notify(method, params)
 }
 
-// asker returns the func that asks the only session that a question can be for. The
-// session is found on the reader, before a later message, such as the answer to the
-// request that the question is about, can change which one it is.
+// asker returns the func that answers a server's request. It selects the session now, on the
+// reader, because a later message such as the answer to the request that caused the question can
+// change which session is the only candidate.
 func (in *instance) asker(c *conn, p *pending, method string) askFunc {
 	var ask askFunc
 	if l := in.attribute(c, p); l != nil && l.listener.Ask != nil && !in.up.spec.NoCapabilities {
@@ -111,7 +110,7 @@ func (in *instance) asker(c *conn, p *pending, method string) askFunc {
 		in.up.o.Asked(in.id, method)
 		if ask == nil {
 			in.up.counts.refused.Add(1)
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": this server is shared by several sessions, and which of them is meant cannot be told"}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": this server is shared by several sessions, and the one that is meant cannot be determined"}
 		}
 		return ask(ctx, method, params)
 	}

@@ -11,38 +11,38 @@ import (
 )
 
 const (
-	streamFields = 4 << 10   // bytes of a line beside the data of an event
-	longestWait  = time.Hour // a retry field beyond it counts as this
+	streamFields  = 4 << 10   // bytes of a line besides its data
+	maxRetryField = time.Hour // larger retry fields are reduced to this
 )
 
-// event is one block of a text/event-stream: what stands before an empty line.
+// event is one event of a text/event-stream.
 type event struct {
-	kind  string        // the event field; "message" if there is none
+	kind  string        // the event field; "message" by default
 	id    string        // the id field, if hasID
-	hasID bool          // without it the last id stays as it was
-	retry time.Duration // the retry field; negative if there is none
-	data  []byte        // the data lines, joined by LF; the receiver's to keep; empty in a block without data
+	hasID bool          // false leaves the last event id unchanged
+	retry time.Duration // the retry field; negative if absent
+	data  []byte        // data lines joined by LF, owned by the receiver; empty without data
 }
 
-// eventStream splits a text/event-stream into events. A line ends in LF or CRLF; a CR
-// alone, which the standard allows and no server writes, ends none.
+// eventStream parses a text/event-stream. Lines end in LF or CRLF. A single CR, which the
+// standard allows and no known server sends, does not end a line.
 type eventStream struct {
 	lines *jsonrpc.Reader
 	max   int  // bytes of data in one event
-	begun bool // the first line, before which a byte order mark may stand, is past
+	begun bool // the first line, which may begin with a byte order mark, was read
 }
 
 func newEventStream(r io.Reader, max int) *eventStream {
 	return &eventStream{lines: jsonrpc.NewShortReader(r, max+streamFields), max: max}
 }
 
-// next returns the next block that has a field. Its error is the reader's (a
-// block cut off by the end is dropped, as the standard wants), or a
-// *[jsonrpc.LineTooLong], after which next goes on behind the long block.
+// next returns the next event that has a field. Its error is the reader's, or a
+// *[jsonrpc.LineTooLong] for an event that is too long, after which next may be called again. An
+// event cut off by the end of the stream is dropped, as the standard requires.
 func (s *eventStream) next() (event, error) {
 	ev := event{kind: "message", retry: -1}
-	some := false                 // the block has a field
-	var long *jsonrpc.LineTooLong // nil: the block is not too long
+	some := false                 // the event has a field
+	var long *jsonrpc.LineTooLong // nil unless the event is too long
 	for {
 		b, err := s.lines.Line()
 		cut, _ := errors.AsType[*jsonrpc.LineTooLong](err)
@@ -61,7 +61,7 @@ func (s *eventStream) next() (event, error) {
 			s.begun = true
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 		}
-		if long == nil && len(line) > 0 { // of a long block only the end matters
+		if long == nil && len(line) > 0 { // the rest of a long event is skipped
 			some = ev.field(line) || some
 			if cut != nil || len(ev.data) > s.max {
 				long = &jsonrpc.LineTooLong{Limit: s.max, Head: bytes.Clone(ev.data[:min(len(ev.data), streamFields)])}
@@ -77,15 +77,14 @@ func (s *eventStream) next() (event, error) {
 	}
 }
 
-// field takes one line of a block; false for a comment, and for what the standard
-// does not know.
+// field parses one line of an event. It returns false for comments and unknown fields.
 func (ev *event) field(line []byte) bool {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
 	case "data":
 		if ev.data == nil {
-			ev.data = value // a line of a short reader is ours
+			ev.data = value // lines of a short reader may be kept
 		} else {
 			ev.data = append(append(ev.data, '\n'), value...)
 		}
@@ -103,25 +102,24 @@ func (ev *event) field(line []byte) bool {
 		if err != nil && !errors.Is(err, strconv.ErrRange) {
 			return false
 		}
-		ev.retry = time.Duration(min(ms, uint64(longestWait.Milliseconds()))) * time.Millisecond
+		ev.retry = time.Duration(min(ms, uint64(maxRetryField.Milliseconds()))) * time.Millisecond
 	default:
 		return false
 	}
 	return true
 }
 
-// cursor is where a stream can be taken up again.
+// cursor is the position from which a stream can be resumed.
 type cursor struct {
-	id       string        // the last event id; "" as long as there was none
+	id       string        // the last event id; empty if there was none
 	retry    time.Duration // the wait before the next connection
-	failures int           // in a row; each makes the wait longer
+	failures int           // consecutive failures; each doubles the wait
 }
 
-// read passes on one connection's part of a stream, and returns the number of its
-// events and why it ended, io.EOF if the server did. take is given each message, or the
-// beginning of what is none and the error. at is where the stream can be taken up again.
-// Events of another kind are for other, the error of which ends the reading; nil: they
-// are dropped.
+// read reads a stream until it ends, and returns the number of events and the reason, io.EOF if
+// the server ended it. It updates at with each event. take receives each message, or the
+// beginning of an invalid one with an error. other receives events of other kinds and stops the
+// reading if it returns an error; a nil other ignores them.
 func (l *httpLink) read(body io.ReadCloser, at *cursor, take func(m jsonrpc.Message, head []byte, err error), other func(event) error) (events int, err error) {
 	defer body.Close()
 	for stream := newEventStream(body, l.spec.MaxMessage); ; events++ {

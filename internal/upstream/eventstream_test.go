@@ -216,8 +216,8 @@ func wantEvents(in string) (want []block) {
 		case name == "id" && !strings.Contains(value, "\x00"):
 			now.ID, now.HasID = value, true
 		case name == "retry" && value != "" && strings.Trim(value, "0123456789") == "":
-			now.Retry = longestWait
-			if ms, err := strconv.Atoi(value); err == nil && ms < int(longestWait.Milliseconds()) {
+			now.Retry = maxRetryField
+			if ms, err := strconv.Atoi(value); err == nil && ms < int(maxRetryField.Milliseconds()) {
 				now.Retry = time.Duration(ms) * time.Millisecond
 			}
 		default:

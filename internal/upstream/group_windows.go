@@ -8,20 +8,19 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// group is a job object. The system ends all that is in it when its last handle
-// is closed: when the proxy dies, too.
+// group is a job object. The system ends its processes when its last handle is closed, which
+// includes the end of the proxy.
 type group struct {
 	leader *os.Process
-	job    windows.Handle // 0: there is none, the leader alone is ended
+	job    windows.Handle // 0 if there is none, so that only the leader is killed
 }
 
-// groupAttr keeps the console's Ctrl-C from a process.
+// groupAttr shields a process from the console's Ctrl-C.
 func groupAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// newGroup puts a process into a job of its own. What it has started in the
-// moment before stays outside.
+// newGroup assigns a process to a new job. Children started before that are outside the job.
 func newGroup(leader *os.Process) *group {
 	g := &group{leader: leader}
 	job, err := windows.CreateJobObject(nil, nil)
@@ -55,7 +54,7 @@ func assign(job windows.Handle, p *os.Process) error {
 	return err
 }
 
-// terminate reaches what shares the proxy's console.
+// terminate works only for processes that share the proxy's console.
 func (g *group) terminate() {
 	_ = windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(g.leader.Pid))
 }

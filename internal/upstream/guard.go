@@ -17,18 +17,14 @@ import (
 )
 
 const (
-	guardStarts = 2                // one restart: a guard that dies again would go on dying
-	guardWrite  = 10 * time.Second // how long a guard that does not read holds up the start of a process
+	guardStarts = 2                // one restart: a guard that fails twice would keep failing
+	guardWrite  = 10 * time.Second // how long a guard that does not read may delay the start of a process
 )
 
-// Guard ends the processes that the proxy started when it can no longer do so
-// itself, since it was killed. It is a child process, of package guard, that is told
-// of every process group over a pipe: when the pipe ends, the proxy has died. Linux can
-// send a signal at the death of the parent, but that comes when a thread of it ends, and
-// does not reach grandchildren.
-//
-// The guard process starts with the first process it is to guard, beside it. A
-// nil Guard guards nothing.
+// Guard kills the server processes when the proxy was killed and could not do so itself. It is a
+// child process running package guard, which receives every process group over a pipe. The end of
+// the pipe means that the proxy has exited. Linux can signal a child at the death of its parent,
+// but it does so when the parent's thread ends, and not for grandchildren.
 type Guard struct {
 	log  *slog.Logger
 	work sync.WaitGroup
@@ -36,16 +32,16 @@ type Guard struct {
 	mu     sync.Mutex
 	closed bool
 	starts int
-	pipe   *os.File         // to the present guard process; nil: there is none
+	pipe   *os.File         // to the running guard process; nil if there is none
 	groups map[int]struct{} // process group ids
 }
 
-// NewGuard returns a Guard without its process, which starts later.
+// NewGuard returns a Guard whose process has not started yet.
 func NewGuard(log *slog.Logger) *Guard {
 	return &Guard{log: log, groups: make(map[int]struct{})}
 }
 
-// Close ends the guard process, and with it whatever is still guarded.
+// Close ends the guard process, which kills all groups that are still guarded.
 func (g *Guard) Close() {
 	if g == nil {
 		return
@@ -59,7 +55,7 @@ func (g *Guard) Close() {
 	g.work.Wait()
 }
 
-// add has a process group ended with the proxy.
+// add guards a process group.
 func (g *Guard) add(pgid int) {
 	if g == nil {
 		return
@@ -77,7 +73,7 @@ func (g *Guard) add(pgid int) {
 	}
 }
 
-// remove forgets a process group. It must come before the id is free for others.
+// remove stops guarding a process group. It must be called before the id can be reused.
 func (g *Guard) remove(pgid int) {
 	if g == nil {
 		return
@@ -90,8 +86,8 @@ func (g *Guard) remove(pgid int) {
 	}
 }
 
-// startLocked tells a new guard process of all groups and has it started. What
-// the pipe holds by then reaches the guard even if the proxy dies meanwhile.
+// startLocked starts a guard process. All groups are written to the pipe first, so that the guard
+// receives them even if the proxy is killed meanwhile.
 func (g *Guard) startLocked() {
 	g.starts++
 	r, w, err := os.Pipe()
@@ -103,12 +99,12 @@ func (g *Guard) startLocked() {
 	for pgid := range g.groups {
 		g.writeLocked("+%d\n", pgid)
 	}
-	again := g.starts > 1
-	g.work.Go(func() { g.run(r, again) })
+	fallback := g.starts > 1
+	g.work.Go(func() { g.run(r, fallback) })
 }
 
-// writeLocked writes one line to the guard process; the pipe's buffer takes it
-// even while that is starting.
+// writeLocked writes one line to the guard process. While the process is starting, the pipe
+// buffers the line.
 func (g *Guard) writeLocked(format string, pgid int) {
 	if g.pipe == nil {
 		return
@@ -116,12 +112,12 @@ func (g *Guard) writeLocked(format string, pgid int) {
 	_ = g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
 	if _, err := fmt.Fprintf(g.pipe, format, pgid); errors.Is(err, os.ErrDeadlineExceeded) {
 		g.log.Error("guard does not read: a killed proxy may leave processes behind", "err", err)
-	} // run sees it if the guard has ended
+	} // run handles a guard that has exited
 }
 
-// run is the life of one guard process, which reads r.
-func (g *Guard) run(r *os.File, again bool) {
-	err := runGuardProcess(r, again)
+// run runs one guard process, which reads r, and restarts it once.
+func (g *Guard) run(r *os.File, fallback bool) {
+	err := runGuardProcess(r, fallback)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pipe.Close()
@@ -136,20 +132,20 @@ func (g *Guard) run(r *os.File, again bool) {
 	}
 }
 
-// runGuardProcess starts the guard process and waits for its end. again: one has ended
-// before its time, so this one is the proxy's own program: the one beside it may be damaged,
-// or of another version.
-func runGuardProcess(stdin *os.File, again bool) error {
+// runGuardProcess starts a guard process and waits for it to exit. With fallback, it uses the
+// proxy's own executable, because the separate guard program failed: it may be damaged or of
+// another version.
+func runGuardProcess(stdin *os.File, fallback bool) error {
 	defer stdin.Close()
 	if len(os.Args) > 1 && os.Args[1] == guard.Command {
-		return errors.New("a guard has no guard")
+		return errors.New("a guard process is not guarded")
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	cmd := guardProcess(filepath.Join(filepath.Dir(self), guard.Program), stdin)
-	if again || cmd.Start() != nil { // it is not there, or not for this system
+	if fallback || cmd.Start() != nil { // missing, or built for another system
 		cmd = guardProcess(self, stdin)
 		err = cmd.Start()
 	}
@@ -162,8 +158,8 @@ func runGuardProcess(stdin *os.File, again bool) error {
 
 func guardProcess(program string, stdin *os.File) *exec.Cmd {
 	cmd := exec.Command(program, guard.Command)
-	cmd.Dir, cmd.Env = "/", []string{} // it needs neither our folder nor our secrets
+	cmd.Dir, cmd.Env = "/", []string{} // needs neither our working directory nor our secrets
 	cmd.Stdin = stdin
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it outlives what ends our group or terminal
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // survives signals to our process group and terminal
 	return cmd
 }

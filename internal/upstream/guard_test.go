@@ -147,7 +147,7 @@ func TestGuardCloseEndsWhatIsLeft(t *testing.T) {
 	p := run(t, roleCommand("echo"), Options{Guard: guard}).process(t)
 	guard.Close()
 	<-p.done
-	if got := ended(p.state).Error(); got != "killed by signal 15 (terminated)" {
+	if got := exitError(p.state).Error(); got != "killed by signal 15 (terminated)" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -2,7 +2,7 @@ package upstream
 
 import "log/slog"
 
-// Guard does nothing here: the job object of each process does its work.
+// Guard does nothing on Windows: job objects end the processes.
 type Guard struct{}
 
 // NewGuard returns a Guard.

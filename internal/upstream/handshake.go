@@ -12,22 +12,22 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// Client is what a client says of itself when it connects. A server is told
-// the same, so that it sees the client and not the proxy.
+// Client describes a client. It is passed to the server, so that the server sees the client and
+// not the proxy.
 type Client struct {
-	Version      string          // the revision it speaks; "" as the newest with a handshake
-	Info         json.RawMessage // clientInfo; nil: this proxy's own
-	Capabilities json.RawMessage // nil: none
+	Version      string          // protocol revision; empty means the newest one with a handshake
+	Info         json.RawMessage // clientInfo; nil means that of the proxy
+	Capabilities json.RawMessage // nil means none
 }
 
 func (c Client) hop() *revision.Hop {
 	return &revision.Hop{Version: revision.Latest, Info: c.Info, Capabilities: c.Capabilities}
 }
 
-// noCapabilities are those of a client that cannot be asked for anything.
+// noCapabilities are the capabilities of a client that accepts no requests.
 var noCapabilities = json.RawMessage("{}")
 
-// forServer is what a server is told of a client.
+// forServer returns the client description to send to the server.
 func (s *Spec) forServer(c Client) Client {
 	if c.Info == nil {
 		c.Info = json.RawMessage(`{"name":"mcpschedd","version":"0"}`)
@@ -38,16 +38,16 @@ func (s *Spec) forServer(c Client) Client {
 	return c
 }
 
-// discoverTimeout bounds the probe for a stateless server: an older one may
-// ignore what comes before its handshake.
+// discoverTimeout limits server/discover: an older server may ignore requests before its
+// handshake.
 const discoverTimeout = 5 * time.Second
 
-// negotiate agrees on a revision with the server and returns what it says of
-// itself, lists aside. If the server has revisions of both eras, one of the client's
-// era is chosen, so that nothing needs translating. legacy says that the server is
-// known to have no stateless revision, or to end when asked for it.
+// negotiate agrees on a revision and returns the server's description without its lists. If the
+// server supports both eras, the client's era is used, so that messages need no translation.
+// legacy means that the server is known to have no stateless revision, or to exit on
+// server/discover.
 func (c *conn) negotiate(ctx context.Context, client Client, legacy bool) (*Offer, error) {
-	var probe error // why discover failed; nil if it was not tried
+	var probe error // why server/discover failed; nil if not tried
 	if revision.Stateless(client.Version) && !legacy {
 		quick, cancel := context.WithTimeout(ctx, discoverTimeout)
 		defer cancel()
@@ -65,29 +65,28 @@ func (c *conn) negotiate(ctx context.Context, client Client, legacy bool) (*Offe
 	if !refused(err) || refused(probe) {
 		return nil, errors.Join(err, probe)
 	}
-	if offer, again := c.discover(ctx, client); again == nil {
-		return offer, nil // it has no handshake, and was slow to say so
+	if offer, retryErr := c.discover(ctx, client); retryErr == nil {
+		return offer, nil // it has no handshake, and the probe timed out
 	}
 	return nil, errors.Join(err, probe)
 }
 
-// refused reports whether the server answered, with an error.
+// refused reports whether the server answered with a JSON-RPC error.
 func refused(err error) bool {
 	_, ok := errors.AsType[*jsonrpc.Error](err)
 	return ok
 }
 
-// fatal reports whether an error of the probe ends the handshake: the connection has
-// ended, the server wants other credentials, or it is stateless and speaks none of our
-// revisions.
+// fatal reports whether an error of the probe ends the handshake: the connection has ended, the
+// server rejects the credentials, or it is stateless but shares no revision with us.
 func fatal(err error) bool {
 	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return revision.Modern(answer.Code)
 	}
-	return denied(err) || !older(err) && (errors.Is(err, errClosed) || errors.Is(err, errEnded))
+	return denied(err) || !mayBeSSE(err) && (errors.Is(err, errClosed) || errors.Is(err, errEnded))
 }
 
-// discover asks a server of the stateless era what it is.
+// discover sends server/discover, the handshake of the stateless era.
 func (c *conn) discover(ctx context.Context, client Client) (offer *Offer, err error) {
 	c.setRevision(revision.Latest)
 	defer func() {
@@ -109,11 +108,11 @@ func (c *conn) discover(ctx context.Context, client Client) (offer *Offer, err e
 	return readOffer(result, revision.Latest, revision.ServerInfo(result))
 }
 
-// maxCapabilities (bytes) bounds the capabilities of a server: they are joined with
-// those of the others, member by member.
+// maxCapabilities limits the bytes of a server's capabilities, because they are merged member by
+// member with those of other servers.
 const maxCapabilities = 64 << 10
 
-// readOffer reads what a server says of itself, lists aside.
+// readOffer parses a server's description, without its lists.
 func readOffer(result []byte, version string, server []byte) (*Offer, error) {
 	capabilities := jsonrpc.Get(result, "capabilities")
 	if len(capabilities) > maxCapabilities {
@@ -122,7 +121,7 @@ func readOffer(result []byte, version string, server []byte) (*Offer, error) {
 	return &Offer{Version: version, Server: server, Capabilities: capabilities, Instructions: text(jsonrpc.Get(result, "instructions"))}, nil
 }
 
-// initialize opens a session with a server of the handshake era.
+// initialize performs the handshake of the older era.
 func (c *conn) initialize(ctx context.Context, client Client) (*Offer, error) {
 	version := revision.Negotiate(client.Version)
 	params := fmt.Appendf(nil, `{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}`, version, client.Capabilities, client.Info)
@@ -139,30 +138,30 @@ func (c *conn) initialize(ctx context.Context, client Client) (*Offer, error) {
 	return readOffer(result, version, jsonrpc.Get(result, "serverInfo"))
 }
 
-// initializedWait is how long the server may take over notifications/initialized.
+// initializedWait is how long to wait for the delivery of notifications/initialized.
 const initializedWait = 5 * time.Second
 
-// initialized tells the server that the handshake is over. Over HTTP nothing must
-// overtake that, so it waits until the server has taken it, but not for ever: a server
-// that holds the response back may still answer other messages.
+// initialized sends notifications/initialized. Over HTTP it waits for delivery, as no request may
+// overtake the notification. The wait is bounded, because a server that holds back the response
+// may still answer other messages.
 func (c *conn) initialized(ctx context.Context) {
-	taken := make(chan struct{})
+	done := make(chan struct{})
 	line := jsonrpc.AppendNotification(nil, "notifications/initialized", nil)
-	// A server that takes longer than the handshake waits may go on.
-	if c.link.send(context.Background(), outgoing{line: line, taken: func() { close(taken) }}) != nil {
-		return // the connection has ended, which the next request finds
+	// Not ctx: a slow delivery may outlast the handshake.
+	if c.link.send(context.Background(), outgoing{line: line, done: func() { close(done) }}) != nil {
+		return // the connection has ended; the next request fails
 	}
 	select {
-	case <-taken:
+	case <-done:
 	case <-time.After(initializedWait):
 	case <-ctx.Done():
 	}
 }
 
-// readError reads a raw error object, for errors that stay inside the proxy.
+// readError decodes a raw error object, for errors that the proxy handles itself.
 func readError(object []byte) *jsonrpc.Error {
 	var code int
-	_ = json.Unmarshal(jsonrpc.Get(object, "code"), &code) // no number: 0
+	_ = json.Unmarshal(jsonrpc.Get(object, "code"), &code) // 0 if it is not a number
 	return &jsonrpc.Error{Code: code, Message: text(jsonrpc.Get(object, "message")), Data: jsonrpc.Get(object, "data")}
 }
 

@@ -22,16 +22,16 @@ import (
 
 const (
 	dialTimeout  = 10 * time.Second
-	lateAnswers  = time.Second // how long a link that fails waits for answers that are on their way
-	lingerTime   = time.Second // for a stream to end after its answer, so that its connection can be used again
+	answerGrace  = time.Second // how long a failing link waits for responses in flight
+	streamLinger = time.Second // for a stream to end after its answer, so that its connection can be reused
 	maxRedirects = 10
 )
 
-// DialFunc makes the connections to a server over HTTP, see [http.Transport].
+// DialFunc dials a server over HTTP, see [http.Transport].
 type DialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// newClient returns a client that all HTTP links of an upstream share. It has no
-// timeout for answers: a call may take hours.
+// newClient returns an HTTP client for all links of an upstream. It has no response timeout,
+// because a call may take hours.
 func newClient(dial DialFunc) *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	if dial != nil {
@@ -44,34 +44,34 @@ func newClient(dial DialFunc) *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: sameOriginOnly}
 }
 
-// httpLink is what the two HTTP transports share: the life of a link with all
-// that goes on in it, and how a request is made. Each message is an exchange
-// of its own; the link ends when the last of them has.
+// httpLink is the common part of the two HTTP transports: the lifetime of a link and its
+// exchanges, and how a request is made. Each message is an exchange of its own. The link ends
+// when the last exchange has ended.
 type httpLink struct {
 	c    *conn
 	spec *Spec
 	done chan struct{} // closed when all exchanges have ended
 
-	posts      context.Context // of messages with their answers
-	cutOff     context.CancelCauseFunc
-	streams    context.Context // of the server's own streams: nothing is lost when they are cut off
-	cutStreams context.CancelFunc
+	posts         context.Context // parent context of messages and their answers
+	cancelPosts   context.CancelCauseFunc
+	streams       context.Context // parent context of the server's own streams, which can be cut off without loss
+	cancelStreams context.CancelFunc
 
 	mu      sync.Mutex
-	err     error          // why the link ends; nil while it lives
-	session string         // Mcp-Session-Id; "" without a session
-	work    sync.WaitGroup // one for each exchange, started under mu
+	err     error          // why the link ends; nil while it is open
+	session string         // Mcp-Session-Id; empty without a session
+	work    sync.WaitGroup // the exchanges; started with mu held
 }
 
 func newHTTPLink(c *conn) *httpLink {
 	l := &httpLink{c: c, spec: &c.in.up.spec, done: make(chan struct{})}
-	l.posts, l.cutOff = context.WithCancelCause(context.Background())
-	l.streams, l.cutStreams = context.WithCancel(l.posts)
+	l.posts, l.cancelPosts = context.WithCancelCause(context.Background())
+	l.streams, l.cancelStreams = context.WithCancel(l.posts)
 	return l
 }
 
-// sameOriginOnly keeps credentials and messages from other servers, and a POST
-// from turning into a GET without its message.
+// sameOriginOnly prevents a redirect from sending credentials and messages to another server, and
+// from changing a POST into a GET without a body.
 func sameOriginOnly(req *http.Request, via []*http.Request) error {
 	if !sameOrigin(req.URL, via[0].URL) || req.Method != via[0].Method || len(via) > maxRedirects {
 		return http.ErrUseLastResponse
@@ -84,8 +84,8 @@ func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && cmp.Or(a.Port(), usual) == cmp.Or(b.Port(), usual)
 }
 
-// start runs f on a goroutine of its own.
-func (l *httpLink) start(f func()) error {
+// spawn runs f on a new goroutine, or returns an error if the link has ended.
+func (l *httpLink) spawn(f func()) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
@@ -95,12 +95,11 @@ func (l *httpLink) start(f func()) error {
 	return nil
 }
 
-// end accepts nothing more, and ends the link once all exchanges have ended: streams
-// at once, messages after a grace period in which their answers may still come.
-// last runs meanwhile.
-func (l *httpLink) end(why error, grace time.Duration, last func()) {
+// end closes the link: it accepts no further messages, cancels the streams, and waits up to grace
+// for the exchanges. It calls meanwhile before it waits.
+func (l *httpLink) end(why error, grace time.Duration, meanwhile func()) {
 	if errors.Is(why, errSessionLost) {
-		l.c.in.up.o.Invalidated("session") // before anything that follows from that
+		l.c.in.up.o.Invalidated("session") // before any consequence of the loss
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,67 +107,66 @@ func (l *httpLink) end(why error, grace time.Duration, last func()) {
 		return
 	}
 	l.err = why
-	l.cutStreams()
+	l.cancelStreams()
 	go func() {
-		late := time.AfterFunc(grace, l.cut)
-		last()
+		timer := time.AfterFunc(grace, l.cancelAll)
+		meanwhile()
 		l.work.Wait()
-		late.Stop()
-		l.cut()
+		timer.Stop()
+		l.cancelAll()
 		l.c.closed(why)
 		close(l.done)
 	}()
 }
 
-// cut ends what still runs on a link that ends.
-func (l *httpLink) cut() {
+// cancelAll cancels all exchanges of a link that is closing.
+func (l *httpLink) cancelAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// %v: the link's error may say that a request was not run, but one that is cut off
-	// may have been.
-	l.cutOff(fmt.Errorf("cut off before its answer: %v", l.err))
+	// %v, not %w: the link's error may mean "not run", but a cancelled request may have run.
+	l.cancelPosts(fmt.Errorf("cut off before its answer: %v", l.err))
 }
 
-// finish ends the link from our side and returns when it has ended.
-func (l *httpLink) finish(last func()) {
-	l.end(errLinkClosed, 0, last)
-	l.cut() // a link that was ending already gets no more grace
+// finish closes the link without a grace period and returns when it has ended.
+func (l *httpLink) finish(meanwhile func()) {
+	l.end(errLinkClosed, 0, meanwhile)
+	l.cancelAll() // also if the link was already closing, with a grace period
 	<-l.done
 }
 
-// post is one message on its way over HTTP.
+// post is one message sent over HTTP.
 type post struct {
 	outgoing
-	cancel   context.CancelCauseFunc
-	release  func() bool // ends the watch over the context that it was sent with
-	linger   *time.Timer // ends the exchange some time after the answer; nil before
-	answered bool
-	left     atomic.Bool // some of it may have left for the server
+	cancel    context.CancelCauseFunc
+	release   func() bool // stops watching the sender's context
+	linger    *time.Timer // ends the exchange some time after the answer; nil before the answer
+	answered  bool
+	maybeSent atomic.Bool // part of it may have been written to the connection
 
-	// Of streamable HTTP.
+	// Only for streamable HTTP.
 	stateless bool
-	session   string // as sent; "" without
-	unread    error  // an event was too long: the answer may have been in it
+	session   string // session id as sent; empty if none
+	tooLong   error  // an event that was too long and may have been the answer
 }
 
-// launch starts the exchange of one message and reports how it failed.
+// launch starts the exchange of one message on a new goroutine, and reports its failure.
 func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context.Context, *post) error) error {
-	of := l.posts
+	parent := l.posts
 	if m.header.Get(mcp.HeaderMethod) == "subscriptions/listen" {
-		of = l.streams
+		parent = l.streams
 	}
-	return l.start(func() {
-		if m.taken != nil {
-			defer m.taken()
+	return l.spawn(func() {
+		if m.done != nil {
+			defer m.done()
 		}
-		life, cancel := context.WithCancelCause(of)
+		life, cancel := context.WithCancelCause(parent)
 		defer cancel(nil)
 		p := &post{outgoing: m, cancel: cancel}
 		p.release = context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 		defer p.release()
 		if m.id != 0 {
 			life = httptrace.WithClientTrace(life, &httptrace.ClientTrace{
-				GotConn: func(httptrace.GotConnInfo) { p.left.Store(true) },
+				GotConn: func(httptrace.GotConnInfo) { p.maybeSent.Store(true) },
 			})
 		}
 		if err := exchange(life, p); err != nil && !p.answered {
@@ -180,36 +178,35 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 	})
 }
 
-// ended notes that the request has its answer: the context that it was sent with says
-// nothing any more, and a stream has a little time to end.
-func (p *post) ended() {
+// markAnswered records that the request was answered. From then on the sender's context is
+// ignored, and the stream has a short time to end.
+func (p *post) markAnswered() {
 	p.answered = true
 	p.release()
-	p.linger = time.AfterFunc(lingerTime, func() { p.cancel(nil) })
+	p.linger = time.AfterFunc(streamLinger, func() { p.cancel(nil) })
 }
 
-// report says that a message failed, and ends the link if all others must too.
+// report fails the request of a failed message, and closes the link if all others must fail.
 func (l *httpLink) report(ctx context.Context, p *post, err error) {
-	ends := !p.alone && (denied(err) || errors.Is(err, errSessionLost))
+	ends := !p.isolated && (denied(err) || errors.Is(err, errSessionLost))
 	cut := ctx.Err() != nil && !ends
 	if cut {
 		err = context.Cause(ctx)
 	}
 	if ends {
-		l.end(err, lateAnswers, func() {}) // which waits for this to return
+		l.end(err, answerGrace, func() {}) // waits for this exchange to return
 	}
 	switch {
-	case p.id != 0 && !p.left.Load():
-		l.c.lost(p.id, &unsentError{err})
+	case p.id != 0 && !p.maybeSent.Load():
+		l.c.failRequest(p.id, &unsentError{err})
 	case p.id != 0:
-		l.c.lost(p.id, err)
+		l.c.failRequest(p.id, err)
 	case !cut && !ends:
-		l.c.garbage(nil, fmt.Errorf("message not taken: %w", err))
+		l.c.logInvalid(nil, fmt.Errorf("message not accepted: %w", err))
 	}
 }
 
-// do makes one HTTP request, with a message; without a line: with none. Later headers win
-// over earlier ones.
+// do makes one HTTP request. Without a line it has no body. Later headers override earlier ones.
 func (l *httpLink) do(ctx context.Context, m outgoing, method, address string, headers ...http.Header) (*http.Response, error) {
 	client := l.c.in.up.client
 	if m.id == 0 {
@@ -242,8 +239,8 @@ func (l *httpLink) do(ctx context.Context, m outgoing, method, address string, h
 	return resp, withoutURL(err)
 }
 
-// fenced is the body of a request that is kept back where its fence says so: it is read
-// after its connection is there and its headers have been written.
+// fenced is a request body that calls a fence before each read. net/http reads it when the
+// connection is established and the headers are written.
 type fenced struct {
 	rest  *bytes.Reader
 	fence func() error
@@ -258,7 +255,7 @@ func (f *fenced) Read(b []byte) (int, error) {
 	return f.rest.Read(b)
 }
 
-// withoutURL removes the URL from an error of net/http: its query may hold a key.
+// withoutURL removes the URL from a net/http error: its query may contain a secret.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
@@ -267,61 +264,59 @@ func withoutURL(err error) error {
 }
 
 const (
-	headBytes   = 64 << 10        // bytes read of the body of a status that is an error
-	headTimeout = 2 * time.Second // for reading them
-	shownBytes  = 200             // bytes of it in the error
+	headBytes   = 64 << 10        // bytes read of the body of an error response
+	headTimeout = 2 * time.Second // time for reading them
+	shownBytes  = 200             // bytes of the body shown in the error
 )
 
 var (
-	// errSessionLost: the server no longer knows the session. A request lost
-	// with it has not been run.
+	// errSessionLost means that the server no longer knows the session. Requests that fail with
+	// it did not run.
 	errSessionLost = errors.New("session lost: the server no longer knows it")
-	// errLinkClosed: our own side ended the link.
+	// errLinkClosed means that the proxy closed the link.
 	errLinkClosed = errors.New("link closed")
 )
 
-// unsentError says that nothing of a message has left for the server, or not all of it.
+// unsentError means that a message was not sent, or not completely.
 type unsentError struct{ error }
 
 func (e *unsentError) Unwrap() error { return e.error }
 
-// neverRun reports whether a request that was lost with that error has certainly not
-// been run by the server.
+// neverRun reports whether the server certainly did not run a request that failed with err.
 func neverRun(err error) bool {
 	_, unsent := errors.AsType[*unsentError](err)
 	return unsent || errors.Is(err, errSessionLost)
 }
 
-// statusError is an HTTP answer that is of no use.
+// statusError is an unexpected HTTP response.
 type statusError struct {
-	status int
-	text   string // what was seen
-	denied bool   // the server wants other credentials
-	older  bool   // the endpoint does not take a first message of streamable HTTP; it may speak the older HTTP+SSE
+	status   int
+	text     string // the description
+	denied   bool   // the server rejects the credentials
+	mayBeSSE bool   // the endpoint rejects streamable HTTP and may support HTTP+SSE
 }
 
 func (e *statusError) Error() string { return e.text }
 
-// denied reports whether the server wants other credentials.
+// denied reports whether the server rejects the credentials.
 func denied(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
 	return ok && e.denied
 }
 
-// older reports whether the server may speak the older one of HTTP's two transports only.
-func older(err error) bool {
+// mayBeSSE reports whether the server may support only HTTP+SSE.
+func mayBeSSE(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
-	return ok && e.older
+	return ok && e.mayBeSSE
 }
 
-// final reports whether a GET would fail again the next time.
+// final reports whether a GET would fail again if retried.
 func final(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
 	return errors.Is(err, errSessionLost) || ok && !retryable(e.status)
 }
 
-// retryable reports whether a request that a server refuses with that status may succeed
-// later.
+// retryable reports whether a request refused with this status may succeed later.
 func retryable(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -330,8 +325,8 @@ func retryable(status int) bool {
 	return status >= 500 && status != http.StatusNotImplemented
 }
 
-// badResponse describes an answer that is not what was wanted. Our secrets are masked where
-// the server repeats them.
+// badResponse returns an error for an unexpected response. Secrets that the server echoes are
+// masked.
 func (l *httpLink) badResponse(resp *http.Response, why string, body []byte) *statusError {
 	text := fmt.Sprintf("status %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	if to, err := resp.Location(); err == nil && resp.StatusCode/100 == 3 {
@@ -346,7 +341,7 @@ func (l *httpLink) badResponse(resp *http.Response, why string, body []byte) *st
 	return &statusError{status: resp.StatusCode, text: text}
 }
 
-// denied describes an answer that asks for credentials.
+// denied returns an error for a response that rejects the credentials.
 func (l *httpLink) denied(resp *http.Response, body []byte) *statusError {
 	why := "the server wants other credentials"
 	if challenge := resp.Header.Values("Www-Authenticate"); len(challenge) > 0 {
@@ -357,7 +352,7 @@ func (l *httpLink) denied(resp *http.Response, body []byte) *statusError {
 	return e
 }
 
-// excerpt makes the beginning of a server's text fit for an error.
+// excerpt returns the beginning of a server's text with secrets masked.
 func (l *httpLink) excerpt(body []byte) string {
 	l.mu.Lock()
 	session := l.session
@@ -368,27 +363,28 @@ func (l *httpLink) excerpt(body []byte) string {
 	return l.c.in.up.mask.Head(body, shownBytes)
 }
 
-// noteLimited tells of an answer that refuses request id, if any, as one too many.
+// noteLimited records a rate limit response to request id, if id is not 0.
 func (l *httpLink) noteLimited(id int64, resp *http.Response) {
 	after := resp.Header.Get("Retry-After")
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && after != "" {
-		l.c.requests.limited(id, after)
+		l.c.requests.setLimited(id, after)
 	}
 }
 
-// readHead reads the beginning of a body that is not worth waiting for.
+// readHead reads the beginning of a body, for at most headTimeout.
 func readHead(resp *http.Response) []byte {
-	late := time.AfterFunc(headTimeout, func() { resp.Body.Close() })
-	defer late.Stop()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, headBytes)) // what came before an error is shown
+	timer := time.AfterFunc(headTimeout, func() { resp.Body.Close() })
+	defer timer.Stop()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, headBytes)) // the part before an error is still shown
 	return body
 }
 
-// readBody reads a body of up to limit bytes, and of a longer one the beginning.
+// readBody reads a body of up to limit bytes. For a longer one it returns the beginning and an
+// error.
 func readBody(resp *http.Response, limit int) ([]byte, error) {
 	var body bytes.Buffer
 	if size := min(resp.ContentLength, int64(limit)); size > 0 {
-		body.Grow(int(size) + bytes.MinRead) // it is read without growing
+		body.Grow(int(size) + bytes.MinRead) // avoids growing while reading
 	}
 	_, err := body.ReadFrom(io.LimitReader(resp.Body, int64(limit)+1))
 	if err == nil && body.Len() > limit {
@@ -397,8 +393,8 @@ func readBody(resp *http.Response, limit int) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// mediaType returns the content type without its parameters.
+// mediaType returns the content type without parameters.
 func mediaType(resp *http.Response) string {
-	t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // "" or what could be read of it
+	t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // on an error, empty or the readable part
 	return t
 }

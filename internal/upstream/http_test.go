@@ -471,7 +471,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		"JSON": func(w http.ResponseWriter, id string) { replyJSON(w, result(id)) },
 		"stream": func(w http.ResponseWriter, id string) {
 			emit(w, "data: "+result(id)+"\n\n")
-			time.Sleep(lingerTime / 2) // the end of the stream comes after the caller has gone
+			time.Sleep(streamLinger / 2) // the end of the stream comes after the caller has gone
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -485,7 +485,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 						t.Fatal(err)
 					}
 					cancel()
-					time.Sleep(lingerTime)
+					time.Sleep(streamLinger)
 				}
 				if n := len(dials()); n > 3 {
 					t.Errorf("got %d connections for 20 calls one after another", n)

@@ -12,53 +12,53 @@ import (
 )
 
 const (
-	// steady is how long a connection that has answered no client must have lived for its
-	// end to be answered by a restart at once instead of a longer wait.
-	steady = 10 * time.Second
-	// handshakeStarts is how many start timeouts a handshake may take before the
-	// process is ended and started anew: a first start may download things.
+	// stableAfter is how long a connection that answered no client must have lasted for its end
+	// to be followed by an immediate restart.
+	stableAfter = 10 * time.Second
+	// handshakeStarts is the handshake timeout in multiples of the start timeout: a first start
+	// may download packages. After it the process is killed and restarted.
 	handshakeStarts = 4
 )
 
-// errGone: the upstream was closed, or taken out of the configuration.
-var errGone = errors.New("no longer configured")
+// errRemoved means that the upstream was closed or removed from the configuration.
+var errRemoved = errors.New("no longer configured")
 
-// instances counts those of the process, for their ids. It is the one variable of
-// this package because the ids must differ between upstreams, too.
+// instances is the last instance id. It is package state because ids are unique across upstreams.
 var instances atomic.Uint64
 
-// notStarted says that there is no process, or no way to one, that could have ended.
-type notStarted struct{ error }
+// dialError means that no process or connection could be started.
+type dialError struct{ error }
 
-func (e *notStarted) Unwrap() error { return e.error }
+func (e *dialError) Unwrap() error { return e.error }
 
-// instance is one process or HTTP connection of an upstream and its
-// successors: run starts it, shakes hands, and starts it again when it ends.
-// It serves one session, or, shared, all that hold a lease on it.
+// instance keeps one process or HTTP connection of an upstream running: run starts it, performs
+// the handshake, and restarts it when it ends. An instance serves one session, or all sessions if
+// the upstream is shared.
 type instance struct {
-	id     uint64 // never given again
+	id     uint64 // never reused
 	up     *Upstream
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when run has returned
-	leased chan struct{} // closed by setClient
-	client Client        // set before that
+	leased chan struct{} // closed by setClient, after client is set
+	client Client        // the client that the server is told about
 
-	offer atomic.Pointer[Offer] // what its server offers; nil: it is not known
-	stale [Lists]atomic.Bool    // lists to be read again
-	wake  chan struct{}         // capacity 1; a list went stale
+	offer atomic.Pointer[Offer] // the server's offer; nil if not known yet
+	stale [Lists]atomic.Bool    // lists that must be read again
+	wake  chan struct{}         // capacity 1; signals that a list is stale
 
 	status *status
-	asked  atomic.Bool // a lease has sent it a request, so that it may have answers to forget
+	used   atomic.Bool // a lease has sent a request, so there may be answers to invalidate
 
-	holders holders
+	leases leaseSet
 
-	endsOnDiscover bool // it ended when asked for the stateless revision; run's own
+	endsOnDiscover bool // the server exited on server/discover; used by run only
 }
 
-// newInstance starts an instance, once after is closed; nil is closed.
+// newInstance returns an instance that starts once after is closed. A nil after does not delay
+// the start.
 func newInstance(up *Upstream, after <-chan struct{}) *instance {
 	ctx, cancel := context.WithCancel(context.Background())
-	var missing error // the first session is told at once of a program that is not there
+	var missing error // reported at once, so that the first session does not wait for a missing program
 	if up.spec.Command.Path != "" {
 		_, missing = up.spec.Command.resolve()
 	}
@@ -71,10 +71,10 @@ func newInstance(up *Upstream, after <-chan struct{}) *instance {
 	return in
 }
 
-// setClient says which client the instance is for, once: what was last offered to such a
-// client is offered to this one until the server has said what it has now.
+// setClient sets the client of the instance. It must be called exactly once. The offer that the
+// server last made to such a client is used until the server's own lists have been read.
 func (in *instance) setClient(client Client) {
-	if known := in.up.known.to(client.key()); known != nil {
+	if known := in.up.known.forClient(client.key()); known != nil {
 		in.offer.Store(known)
 		in.status.change(func(s *state) { s.listed = true })
 	}
@@ -82,11 +82,12 @@ func (in *instance) setClient(client Client) {
 	close(in.leased)
 }
 
-// run keeps the instance alive until ctx ends: the first restart after a connection that was
-// of use comes at once, later ones after a growing wait with jitter.
+// run restarts the connection until ctx ends. The first restart is immediate, as is the first
+// after a stable connection or one that answered a client. Other restarts wait with exponential
+// backoff and jitter.
 func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 	defer close(in.ended)
-	defer in.status.set(errGone, nil)
+	defer in.status.set(errRemoved, nil)
 	if after != nil {
 		select {
 		case <-after:
@@ -97,23 +98,23 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 	pause, atOnce := backoff.NewExponentialBackOff(), true
 	for ctx.Err() == nil {
 		c := newConn(in)
-		lived, stderr, err := in.once(ctx, c)
-		// The older one of HTTP's two transports is tried at once, and from then on used.
-		if ctx.Err() != nil || older(err) && in.up.sse.CompareAndSwap(false, true) {
+		lived, stderr, err := in.serve(ctx, c)
+		// Fall back to HTTP+SSE at once, and keep using it.
+		if ctx.Err() != nil || mayBeSSE(err) && in.up.sse.CompareAndSwap(false, true) {
 			continue
 		}
 		if lived == 0 && (denied(err) || in.up.spec.Unusable != nil) {
 			in.giveUp(ctx, err)
 			return
 		}
-		// A server that ends after each answer is started again as often as it is called, which
-		// clients bound, and not as fast as it ends.
-		if lived >= steady || c.served.Load() {
+		// A server that exits after every answer is restarted once per call. Clients bound the
+		// rate of calls, so this cannot become a busy loop.
+		if lived >= stableAfter || c.served.Load() {
 			atOnce = true
 			pause.Reset()
 		}
 		var wait time.Duration
-		if _, unstarted := errors.AsType[*notStarted](err); atOnce && !unstarted {
+		if _, unstarted := errors.AsType[*dialError](err); atOnce && !unstarted {
 			atOnce = false
 		} else {
 			wait = pause.NextBackOff()
@@ -123,11 +124,11 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 	}
 }
 
-// restart waits before the server is started again, and says so.
+// restart logs why the server ended, and waits before the next start.
 func (in *instance) restart(ctx context.Context, wait time.Duration, stderr []string, err error) {
 	in.noteEnd(err)
 	log := in.up.log.With("upstream", in.up.spec.Name)
-	if _, unstarted := errors.AsType[*notStarted](err); unstarted {
+	if _, unstarted := errors.AsType[*dialError](err); unstarted {
 		log.Error("upstream cannot be started; waiting before the next try", "err", err, "dur", wait, "path", in.up.spec.Command.searchPath())
 	} else {
 		log.Warn("upstream ended; starting it again", "err", err, "dur", wait)
@@ -141,7 +142,7 @@ func (in *instance) restart(ctx context.Context, wait time.Duration, stderr []st
 	in.status.set(nil, stderr)
 }
 
-// giveUp waits for the end: a person must change something first.
+// giveUp blocks until ctx ends: the server cannot work until its configuration changes.
 func (in *instance) giveUp(ctx context.Context, err error) {
 	in.noteEnd(err)
 	in.up.log.Error("upstream cannot be used", "upstream", in.up.spec.Name, "err", err)
@@ -149,16 +150,16 @@ func (in *instance) giveUp(ctx context.Context, err error) {
 	<-ctx.Done()
 }
 
-// noteEnd notes with what a connection ended, or why it could not be made.
+// noteEnd records why a connection ended or could not be made.
 func (in *instance) noteEnd(err error) { in.up.counts.last.Store(new(in.up.mask.Error(err).Error())) }
 
-// once connects c, serves it until it ends, and returns why it ended. lived is how long the
-// server could be asked, 0 if never.
-func (in *instance) once(ctx context.Context, c *conn) (lived time.Duration, stderr []string, ended error) {
+// serve connects c, serves it until it ends, and returns why it ended. lived is how long the
+// server could receive requests, or zero if it never could.
+func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, stderr []string, ended error) {
 	if err := in.up.dial(c); err != nil {
-		return 0, nil, &notStarted{err}
+		return 0, nil, &dialError{err}
 	}
-	defer func() { stderr = c.stderr() }() // after close, when all of it has been read
+	defer func() { stderr = c.stderr() }() // after close, so that all of stderr has been read
 	defer c.close()
 	select {
 	case <-in.leased:
@@ -169,14 +170,14 @@ func (in *instance) once(ctx context.Context, c *conn) (lived time.Duration, std
 	}
 	if err := in.handshake(ctx, c); errors.Is(err, errClosed) {
 		<-c.done
-		return 0, nil, c.err // what ended it says more
+		return 0, nil, c.err // c.err has the reason
 	} else if err != nil {
 		return 0, nil, err
 	}
 	began := time.Now()
-	told := in.restore(c, nil) // before any call that waits for the connection
+	sent := in.restore(c, nil) // before any waiting call is sent
 	in.status.connected(c)
-	in.restore(c, told) // what changed in between
+	in.restore(c, sent) // settings that changed meanwhile
 	in.listen(c)        // before the lists are read, so that no change is missed
 	in.serveLists(ctx, c)
 	in.status.disconnected(c)
@@ -186,15 +187,15 @@ func (in *instance) once(ctx context.Context, c *conn) (lived time.Duration, std
 	return time.Since(began), nil, ended
 }
 
-// handshake shakes hands and takes over what the server says of itself; its lists
-// are the last-known ones until they have been read.
+// handshake performs the handshake and sets the new offer. Lists keep their last-known items
+// until they have been read.
 func (in *instance) handshake(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeStarts*in.up.spec.StartTimeout)
 	defer cancel()
 	legacy := in.endsOnDiscover || in.up.known.legacy()
 	offer, err := c.negotiate(ctx, in.client, legacy)
 	if err != nil {
-		if c.ended() { // perhaps because of the stateless revision: the next handshake is the older one
+		if c.ended() { // perhaps caused by server/discover: use initialize next time
 			in.endsOnDiscover = !legacy && revision.Stateless(in.client.Version) && !c.http
 		}
 		return err
@@ -206,23 +207,23 @@ func (in *instance) handshake(ctx context.Context, c *conn) error {
 		if !offer.Has(l.Capability()) {
 			offer.Lists[l] = nil
 		}
-		in.refresh(l)
+		in.markStale(l)
 	}
-	in.noteInvalidated("handshake") // before a session can see that there is another server
-	in.adopt(offer)
+	in.noteInvalidated("handshake") // before a session can observe the new connection
+	in.setOffer(offer)
 	return nil
 }
 
-// noteInvalidated tells that the server may answer otherwise than before, unless it has been asked
-// nothing: then there is nothing to forget, and servers that start slowly, one after the
-// other, would each end what their neighbours have answered meanwhile.
+// noteInvalidated reports that the server's answers may have changed. It does nothing before the
+// first request: no answer can be stale then, and a slow start-up must not invalidate answers of
+// other servers.
 func (in *instance) noteInvalidated(cause string) {
-	if in.asked.Load() {
+	if in.used.Load() {
 		in.up.o.Invalidated(cause)
 	}
 }
 
-// close ends the instance and returns when its process and goroutines have.
+// close stops the instance and returns when its process and goroutines have ended.
 func (in *instance) close() {
 	in.cancel()
 	<-in.ended

@@ -104,15 +104,15 @@ func TestAnswerInTime(t *testing.T) {
 func TestAbandonedRequestsAreBounded(t *testing.T) {
 	r := newRequests()
 	late := make(map[int64]bool)
-	for range abandonedKept + 1 {
+	for range maxAbandoned + 1 {
 		p := new(pending)
 		p.req = &Request{Late: func() { late[p.id] = true }}
 		if !r.add(p) || !r.abandon(p, time.Minute, true) {
 			t.Fatal("not abandoned")
 		}
 	}
-	for id := range int64(abandonedKept + 1) {
-		if r.late(id + 1); late[id+1] == (id == 0) {
+	for id := range int64(maxAbandoned + 1) {
+		if r.lateAnswer(id + 1); late[id+1] == (id == 0) {
 			t.Fatalf("of request %d: called late: %v, want that the oldest is forgotten", id+1, late[id+1])
 		}
 	}

@@ -10,28 +10,28 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// Lease is one session's hold on an instance of an upstream.
+// Lease is a session's access to an instance of an upstream.
 type Lease struct {
-	in       *instance
-	listener Listener
-	queue    queue
-	mixed    bool // what the server says may be for others than this lease's client
-	mute     bool // its client gets log messages only with requests that ask for them
-	wants    wants
+	in             *instance
+	listener       Listener
+	queue          queue
+	multiplexed    bool // a message from the server may be for another client
+	logsPerRequest bool // log messages are sent only for requests that enable them
+	state          leaseState
 }
 
-// Name is the upstream's.
+// Name returns the name of the upstream.
 func (l *Lease) Name() string { return l.in.up.spec.Name }
 
-// Offer is what the server was last known to have; nil if it never answered.
+// Offer returns the last-known offer of the server, or nil if there is none.
 func (l *Lease) Offer() *Offer { return l.in.offer.Load() }
 
-// AwaitOffer waits until there are lists to offer, last-known ones or those of the
-// server, or it is known to be away, or ctx has ended.
+// AwaitOffer blocks until lists are available, either last-known or current, or the server is
+// down, or ctx ends.
 func (l *Lease) AwaitOffer(ctx context.Context) {
 	for {
 		at := l.in.status.now()
-		if at.away != nil || at.listed {
+		if at.down != nil || at.listed {
 			return
 		}
 		select {
@@ -42,18 +42,18 @@ func (l *Lease) AwaitOffer(ctx context.Context) {
 	}
 }
 
-// Instance identifies what the lease is on. No other instance of any upstream
-// ever has the same number, the first of which is 1; a restart keeps it.
+// Instance returns the id of the leased instance. Ids are unique across upstreams and start at 1.
+// A restart does not change the id.
 func (l *Lease) Instance() uint64 { return l.in.id }
 
-// Shared reports whether all sessions have the same instance.
+// Shared reports whether all sessions share one instance.
 func (l *Lease) Shared() bool { return l.in.up.spec.Shared }
 
-// Live reports whether the server can be asked at once.
+// Live reports whether the server has a live connection.
 func (l *Lease) Live() bool { return l.in.status.live() != nil }
 
-// Stateless reports whether the live connection, or else the last one, speaks
-// a stateless revision.
+// Stateless reports whether the live connection, or else the last one, negotiated a stateless
+// revision.
 func (l *Lease) Stateless() bool {
 	if c := l.in.status.live(); c != nil {
 		return c.stateless()
@@ -62,58 +62,57 @@ func (l *Lease) Stateless() bool {
 	return offer != nil && revision.Stateless(offer.Version)
 }
 
-// Problem says why the server cannot be asked now, nil if it can or is starting.
+// Problem returns the reason why the server is down, or nil if it is live or starting.
 func (l *Lease) Problem() error {
 	at := l.in.status.now()
-	if at.away == nil {
+	if at.down == nil {
 		return nil
 	}
-	return l.in.up.unavailable(at.away, at.stderr)
+	return l.in.up.unavailable(at.down, at.stderr)
 }
 
-// Garbled says of a server that is starting that it has written what is no MCP message;
-// nil: it has not.
-func (l *Lease) Garbled() error { return l.in.status.now().garble() }
+// Garbled returns an error if the server is still starting and has written output that is not
+// MCP.
+func (l *Lease) Garbled() error { return l.in.status.now().garbledErr() }
 
-// Turn takes the next place in the order in which this session's requests are
-// sent to this server. It is taken before the next message of the session is
-// read, and must be handed to Start.
+// Turn returns the next place in the queue of the session's requests to this server. It must be
+// called before the next message of the session is read, and its result passed to Start.
 func (l *Lease) Turn() Turn { return l.queue.take() }
 
-// Notify sends a notification to the server if it is there.
+// Notify sends a notification to the server if there is a live connection.
 func (l *Lease) Notify(method string, params []byte) {
 	if c := l.in.status.live(); c != nil && !c.stateless() {
-		c.requests.note(l, func(a *activity) { a.tail = time.Now().Add(trailing) }) // the server may say something about it
+		c.requests.note(l, func(a *activity) { a.trailingUntil = time.Now().Add(trailing) }) // the server may send messages about it
 		c.notify(method, params)
 	}
 }
 
-// TaskStarted notes that a task of the session goes on after the answer that started
-// it: the server may send messages about it when the session has ended, or while
-// another client of a pooled session makes a call.
+// TaskStarted records that a task continues after the response that started it. The server may
+// send messages about the task after the session has ended, or while another client of a pooled
+// session makes a call.
 func (l *Lease) TaskStarted() {
-	if l.in.holders.taskStarted(l) || l.listener.Pooled {
-		l.goesOn()
+	if l.in.leases.taskStarted(l) || l.listener.Pooled {
+		l.noteUnfinished()
 	}
 }
 
-// goesOn notes that the server goes on with a task of the session.
-func (l *Lease) goesOn() {
+// noteUnfinished records that the server is still working on a task of the session.
+func (l *Lease) noteUnfinished() {
 	if c := l.in.status.live(); c != nil {
 		c.requests.note(l, func(a *activity) {
 			a.unfinished++
-			a.until = time.Now().Add(l.in.up.writeSettle())
+			a.unfinishedUntil = time.Now().Add(l.in.up.writeSettle())
 		})
 	}
 }
 
-// Close gives the lease back; a private instance ends with it, a shared one is
-// told what no session watches any more.
+// Close releases the lease. A private instance ends with it. A shared one is unsubscribed from
+// resources that no other session watches.
 func (l *Lease) Close() {
 	in := l.in
-	others, hasTasks := in.holders.remove(l)
+	others, hasTasks := in.leases.remove(l)
 	if hasTasks {
-		l.goesOn()
+		l.noteUnfinished()
 	}
 	if in.up.spec.Shared {
 		in.levelChanged()
@@ -126,81 +125,81 @@ func (l *Lease) Close() {
 	in.up.release(in)
 }
 
-// holders are the leases on one instance, and what their sessions want of its server for as
-// long as they last, restarts of the server included. Its mutex guards the wants of every
-// lease, so that what the server is to be told is found from all of them at one moment.
-type holders struct {
+// leaseSet is the set of leases on one instance, with the server settings of their sessions,
+// which outlive restarts of the server. Its mutex guards the state of every lease, so that the
+// combined settings are computed from one snapshot.
+type leaseSet struct {
 	mu  sync.Mutex
-	all []*Lease // replaced and never changed
+	all []*Lease // copy on write
 }
 
-// wants is what the session of one lease wants, guarded by the mutex of its holders.
-type wants struct {
-	uris     map[string]bool // subscribed
-	level    string          // log level its client wants; "": it did not say
-	hasTasks bool            // a task was started, which goes on after its answer
-	closed   bool            // the lease was given back
+// leaseState is the state of one lease, guarded by the mutex of the leaseSet.
+type leaseState struct {
+	uris     map[string]bool // subscribed resources
+	level    string          // log level requested by the client; empty if none
+	hasTasks bool            // a task continues after its response
+	closed   bool            // the lease was released
 }
 
 // list returns the leases.
-func (h *holders) list() []*Lease {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.all
+func (s *leaseSet) list() []*Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all
 }
 
-func (h *holders) add(l *Lease) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.all = append(slices.Clone(h.all), l)
+func (s *leaseSet) add(l *Lease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(slices.Clone(s.all), l)
 }
 
-// remove takes out a lease that is given back, and returns how many others there are, and
-// whether tasks of its session go on.
-func (h *holders) remove(l *Lease) (others int, hasTasks bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.all = slices.DeleteFunc(slices.Clone(h.all), func(m *Lease) bool { return m == l })
-	l.wants.closed = true
-	return len(h.all), l.wants.hasTasks
+// remove removes a released lease and returns the number of remaining leases and whether the
+// session has unfinished tasks.
+func (s *leaseSet) remove(l *Lease) (others int, hasTasks bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = slices.DeleteFunc(slices.Clone(s.all), func(m *Lease) bool { return m == l })
+	l.state.closed = true
+	return len(s.all), l.state.hasTasks
 }
 
-// taskStarted notes that a session has a task, and reports whether its lease was given back.
-func (h *holders) taskStarted(l *Lease) (closed bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l.wants.hasTasks = true
-	return l.wants.closed
+// taskStarted records that a session has a task, and reports whether its lease was released.
+func (s *leaseSet) taskStarted(l *Lease) (closed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.state.hasTasks = true
+	return l.state.closed
 }
 
-func (h *holders) setLevel(l *Lease, level string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l.wants.level = level
+func (s *leaseSet) setLevel(l *Lease, level string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.state.level = level
 }
 
-// levelOf is the log level that a session wants; "": it did not say.
-func (h *holders) levelOf(l *Lease) string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return l.wants.level
+// levelOf returns the log level that a session requested, or "".
+func (s *leaseSet) levelOf(l *Lease) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return l.state.level
 }
 
-// level returns the level to send a server, "" to leave it as it is. told says that it
-// was told one before.
-func (h *holders) level(told bool) (wanted string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, l := range h.all {
-		if level := l.wants.level; level != "" {
-			told = true
+// level returns the log level to send to the server, or "" to leave it unchanged. sent reports
+// whether a level was sent before.
+func (s *leaseSet) level(sent bool) (wanted string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.all {
+		if level := l.state.level; level != "" {
+			sent = true
 			wanted = MostVerbose(wanted, level)
-		} else if !l.mute {
+		} else if !l.logsPerRequest {
 			wanted = MostVerbose(wanted, defaultLevel)
 		}
 	}
 	switch {
-	case !told:
+	case !sent:
 		return ""
 	case wanted == "":
 		return defaultLevel
@@ -208,12 +207,12 @@ func (h *holders) level(told bool) (wanted string) {
 	return wanted
 }
 
-// watch notes whether a session watches a resource, and reports whether that makes a
-// difference: to the session, or, where it ends, to any.
-func (h *holders) watch(l *Lease, uri string, on bool) (differs bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	uris := l.wants.uris
+// watch sets whether a session watches a resource. When a watch starts, it reports whether that
+// is a change for the session; when one ends, whether no other session watches the resource.
+func (s *leaseSet) watch(l *Lease, uri string, on bool) (differs bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	uris := l.state.uris
 	if uris[uri] == on {
 		return false
 	}
@@ -222,26 +221,26 @@ func (h *holders) watch(l *Lease, uri string, on bool) (differs bool) {
 		return true
 	}
 	delete(uris, uri)
-	return !slices.ContainsFunc(h.all, func(m *Lease) bool { return m.wants.uris[uri] })
+	return !slices.ContainsFunc(s.all, func(m *Lease) bool { return m.state.uris[uri] })
 }
 
-// watched returns what the sessions of these leases watch.
-func (h *holders) watched(of ...*Lease) []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// watched returns the resources watched by the sessions of the given leases.
+func (s *leaseSet) watched(of ...*Lease) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	all := make(map[string]bool)
 	for _, l := range of {
-		maps.Copy(all, l.wants.uris)
+		maps.Copy(all, l.state.uris)
 	}
 	return slices.Collect(maps.Keys(all))
 }
 
 // watching returns the leases of the sessions that watch a resource.
-func (h *holders) watching(uri string) []*Lease {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(h.all), func(l *Lease) bool {
-		for subscribed := range l.wants.uris {
+func (s *leaseSet) watching(uri string) []*Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.all), func(l *Lease) bool {
+		for subscribed := range l.state.uris {
 			if Covers(subscribed, uri) {
 				return false
 			}

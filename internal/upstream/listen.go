@@ -13,20 +13,20 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// listenRefusals is how often in a row a server may refuse the listen request
-// before it is not made again.
-const listenRefusals = 5
+// maxListenRefusals is the number of consecutive refusals after which the listen request is not
+// retried.
+const maxListenRefusals = 5
 
-// listening is the request by which a stateless server is asked for what changes.
-type listening struct {
+// listenRequest manages the subscriptions/listen request to a stateless server.
+type listenRequest struct {
 	c    *conn
-	mu   sync.Mutex         // held while the request is replaced: of two changes the later must win
-	stop context.CancelFunc // ends the open one; nil: none
+	mu   sync.Mutex         // held while the request is replaced, so that the latest change wins
+	stop context.CancelFunc // cancels the current request; nil if there is none
 }
 
-// listen opens what brings changes beside answers: for a stateless server a
-// subscriptions/listen request, again whenever what is subscribed changes; for
-// an older one over HTTP its GET stream.
+// listen opens the stream of change notifications: a subscriptions/listen request to a stateless
+// server, replaced whenever the subscriptions change, or the GET stream of an older server over
+// HTTP.
 func (in *instance) listen(c *conn) {
 	if c.stateless() {
 		c.listening.replace()
@@ -35,17 +35,17 @@ func (in *instance) listen(c *conn) {
 	}
 }
 
-// replace makes the listen request for what is wanted now. The new one is sent before
-// the old one ends, so that nothing is missed between them.
-func (n *listening) replace() {
+// replace sends a listen request with the current params. It sends the new request before it
+// cancels the old one, so that no change is missed.
+func (n *listenRequest) replace() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	old := n.stop
 	n.stop = nil
-	if params := n.c.in.wanted(); params != nil {
+	if params := n.c.in.listenParams(); params != nil {
 		ctx, stop := context.WithCancel(context.Background())
 		sent := make(chan struct{})
-		if n.c.spawn(func() { n.keep(ctx, params, sync.OnceFunc(func() { close(sent) })) }) {
+		if n.c.spawn(func() { n.run(ctx, params, sync.OnceFunc(func() { close(sent) })) }) {
 			<-sent
 		}
 		n.stop = stop
@@ -55,9 +55,9 @@ func (n *listening) replace() {
 	}
 }
 
-// wanted returns the params of a listen request, nil if there is nothing to listen
-// for: it would end at once, and be made again and again.
-func (in *instance) wanted() []byte {
+// listenParams returns the params of the listen request, or nil if there is nothing to listen
+// for: the server would end such a request at once.
+func (in *instance) listenParams() []byte {
 	wanted := make(map[string]any)
 	offer := in.offer.Load()
 	for _, l := range []List{Tools, Prompts, Resources} {
@@ -65,7 +65,7 @@ func (in *instance) wanted() []byte {
 			wanted[l.Capability()+"ListChanged"] = true
 		}
 	}
-	if uris := in.holders.watched(in.holders.list()...); len(uris) > 0 {
+	if uris := in.leases.watched(in.leases.list()...); len(uris) > 0 {
 		wanted["resourceSubscriptions"] = slices.Sorted(slices.Values(uris))
 	}
 	if len(wanted) == 0 {
@@ -73,35 +73,35 @@ func (in *instance) wanted() []byte {
 	}
 	params, err := json.Marshal(map[string]any{"notifications": wanted})
 	if err != nil {
-		return nil // names can be written
+		return nil // cannot fail
 	}
 	return params
 }
 
-// keep makes the listen request, and again whenever it ends, after a growing wait, until
-// ctx or the connection does, or the server will not have it. What happened between
-// two streams may have been missed. sent is called when the first has been sent, or was not.
-func (n *listening) keep(ctx context.Context, params []byte, sent func()) {
+// run sends the listen request, and repeats it with exponential backoff whenever it ends, until
+// ctx or the connection ends or the server refuses it. Changes between two streams may be missed.
+// sent is called when the first request was sent or failed.
+func (n *listenRequest) run(ctx context.Context, params []byte, sent func()) {
 	defer sent()
 	up := n.c.in.up
 	req := &Request{Method: "subscriptions/listen", Params: params, Hop: n.c.in.client.hop(), Sent: sent}
 	pause := backoff.NewExponentialBackOff()
-	for refused := 0; refused < listenRefusals; {
+	for refused := 0; refused < maxListenRefusals; {
 		began := time.Now()
 		_, err := n.c.ask(ctx, req)
-		sent() // or it was not, and will not be
-		answer, no := errors.AsType[*jsonrpc.Error](err)
-		if ctx.Err() != nil || no && answer.Code == jsonrpc.CodeMethodNotFound {
+		sent() // in case it failed before it was sent
+		answer, refusal := errors.AsType[*jsonrpc.Error](err)
+		if ctx.Err() != nil || refusal && answer.Code == jsonrpc.CodeMethodNotFound {
 			return
 		}
 		up.log.Debug("listen request ended", "upstream", up.spec.Name, "err", err)
-		if no {
+		if refusal {
 			refused++
 		} else {
 			refused = 0
 			up.o.Invalidated("gap")
 		}
-		if time.Since(began) >= steady {
+		if time.Since(began) >= stableAfter {
 			pause.Reset()
 		}
 		select {

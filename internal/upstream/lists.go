@@ -10,27 +10,25 @@ import (
 )
 
 const (
-	// listInterval is the least time between two readings of an upstream's lists.
+	// listInterval is the minimum time between two reads of an upstream's lists.
 	listInterval = 500 * time.Millisecond
-	// readAgain is the pause before a list that could not be read is tried
-	// again.
-	readAgain = 10 * time.Second
-	// maxPages bounds how many pages of one list are read.
+	// listRetryDelay is the time before a list that could not be read is read again.
+	listRetryDelay = 10 * time.Second
+	// maxPages limits the pages of one list.
 	maxPages = 1000
 )
 
-// refresh marks a list as stale.
-func (in *instance) refresh(l List) {
+// markStale marks a list as stale and wakes serveLists.
+func (in *instance) markStale(l List) {
 	in.stale[l].Store(true)
 	select {
 	case in.wake <- struct{}{}:
-	default: // it will wake anyway
+	default: // a wake-up is already pending
 	}
 }
 
-// serveLists reads lists again when they went stale, at most once in listInterval,
-// until the connection or ctx ends. Each is offered as soon as it is there, so
-// that one that hangs keeps none of the others.
+// serveLists reads stale lists, at most once per listInterval, until the connection or ctx ends.
+// It publishes each list as soon as it is read, so that a slow one does not delay the others.
 func (in *instance) serveLists(ctx context.Context, c *conn) {
 	for {
 		select {
@@ -44,7 +42,7 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 			if in.stale[l].Swap(false) {
 				next := *in.offer.Load()
 				next.Lists[l] = in.readList(ctx, c, l)
-				in.adopt(&next)
+				in.setOffer(&next)
 			}
 		}
 		in.status.change(func(s *state) { s.listed = true })
@@ -62,8 +60,8 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 	}
 }
 
-// readList returns one list of the server. What cannot be read stays as it was and
-// is tried again later; a list that the server does not know is empty.
+// readList returns one list of the server. If reading fails, it returns the old list and retries
+// later. A list that the server does not support is empty.
 func (in *instance) readList(ctx context.Context, c *conn, l List) []Item {
 	old := in.offer.Load()
 	if !old.Has(l.Capability()) {
@@ -73,15 +71,15 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) []Item {
 	defer cancel()
 	read, err := in.readPages(bounded, c, l)
 	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answer.Code == jsonrpc.CodeMethodNotFound {
-		return nil // many servers have resources and no templates
+		return nil // many servers have resources but no templates
 	}
 	if err != nil {
 		select {
 		case <-c.done:
-		case <-ctx.Done(): // it is being ended
+		case <-ctx.Done(): // the instance is closing
 		default:
-			in.up.log.Warn("list not read; the last-known one stands", "upstream", in.up.spec.Name, "list", l.Method(), "err", err)
-			time.AfterFunc(readAgain, func() { in.refresh(l) })
+			in.up.log.Warn("list not read; the last-known one stays in use", "upstream", in.up.spec.Name, "list", l.Method(), "err", err)
+			time.AfterFunc(listRetryDelay, func() { in.markStale(l) })
 		}
 		return old.Lists[l]
 	}
@@ -116,14 +114,14 @@ func (in *instance) readPages(ctx context.Context, c *conn, l List) (all []Item,
 	return nil, fmt.Errorf("%s: more than %d pages", l.Method(), maxPages)
 }
 
-// adopt makes offer the current one and tells the sessions which lists are no
-// longer the same to the byte.
-func (in *instance) adopt(offer *Offer) {
+// setOffer replaces the offer and notifies the sessions of each list that is not byte for byte
+// the same.
+func (in *instance) setOffer(offer *Offer) {
 	old := in.offer.Swap(offer)
 	if old == nil {
 		old = &Offer{}
 	}
-	leases := in.holders.list()
+	leases := in.leases.list()
 	for l := range Lists {
 		if sameItems(old.Lists[l], offer.Lists[l]) {
 			continue

@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// List is one of the four lists a server may offer.
+// List is one of the four lists that a server may offer.
 type List int
 
 const (
@@ -23,12 +23,11 @@ const (
 	Prompts
 	Resources
 	Templates
-	Lists // how many there are
+	Lists // number of lists
 )
 
-// listNames are the request that reads each list, the member of its answer that holds
-// it, the member of an item that names that, and the server capability without which
-// there is no such list.
+// listNames has, for each list: the method that reads it, the member of the result that holds it,
+// the member of an item that identifies the item, and the required server capability.
 var listNames = [Lists]struct{ method, member, key, capability string }{
 	{"tools/list", "tools", "name", "tools"},
 	{"prompts/list", "prompts", "name", "prompts"},
@@ -36,20 +35,20 @@ var listNames = [Lists]struct{ method, member, key, capability string }{
 	{"resources/templates/list", "resourceTemplates", "uriTemplate", "resources"},
 }
 
-// Method is the request that reads the list.
+// Method returns the method that reads the list.
 func (l List) Method() string { return listNames[l].method }
 
-// Member is the member of the answer that holds the list.
+// Member returns the member of the result that holds the list.
 func (l List) Member() string { return listNames[l].member }
 
-// Key is the member of an item that names it.
+// Key returns the member that identifies an item.
 func (l List) Key() string { return listNames[l].key }
 
-// Capability is the server capability without which there is no such list.
+// Capability returns the server capability that the list requires.
 func (l List) Capability() string { return listNames[l].capability }
 
-// Changed is the notification that says the list has changed. Resources and
-// their templates share one.
+// Changed returns the notification method for changes of the list. Resources and templates share
+// one.
 func (l List) Changed() string {
 	return "notifications/" + l.Capability() + "/list_changed"
 }
@@ -57,26 +56,26 @@ func (l List) Changed() string {
 // Item is one entry of a list.
 type Item struct {
 	Name string `json:"name"` // its name, URI or URI template
-	Raw  []byte `json:"raw"`  // as the server wrote it, to the byte: a changed one voids a model's prompt cache
+	Raw  []byte `json:"raw"`  // the unmodified bytes: any change would invalidate a model's prompt cache
 }
 
-// Offer is what a server says of itself: what it can do and what it has. It
-// is immutable; the last one is kept on disk and offered at once next time.
+// Offer is a server's description of itself and its lists. It is immutable. The last one is kept
+// on disk and used at the next start until the server has answered.
 type Offer struct {
-	Version      string          `json:"version"`          // the revision it was spoken to in
-	Legacy       bool            `json:"legacy,omitempty"` // it is known to have no stateless revision
-	Server       json.RawMessage `json:"server,omitempty"` // serverInfo; nil: not said
+	Version      string          `json:"version"`          // the negotiated revision
+	Legacy       bool            `json:"legacy,omitempty"` // the server is known to have no stateless revision
+	Server       json.RawMessage `json:"server,omitempty"` // serverInfo; nil if not sent
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
 	Instructions string          `json:"instructions"`
 	Lists        [Lists][]Item   `json:"lists"`
 }
 
-// Has reports whether the server declared capability.
+// Has reports whether the server declared the capability.
 func (o *Offer) Has(capability string) bool {
 	return jsonrpc.Get(o.Capabilities, capability) != nil
 }
 
-// Find returns the item of list l so named, the last one if a server lists it twice.
+// Find returns the item of list l with this name, the last one if there are several.
 func (o *Offer) Find(l List, name string) (Item, bool) {
 	for _, item := range slices.Backward(o.Lists[l]) {
 		if item.Name == name {
@@ -90,8 +89,8 @@ func sameItems(a, b []Item) bool {
 	return slices.EqualFunc(a, b, func(x, y Item) bool { return bytes.Equal(x.Raw, y.Raw) })
 }
 
-// items cuts a raw array into the items of list l. Items without a name are left out:
-// they cannot be asked for.
+// items splits a raw array into items. Items without a name are dropped: no request could name
+// them.
 func items(l List, array []byte) []Item {
 	var out []Item
 	for raw := range jsonrpc.Elements(array) {
@@ -102,8 +101,8 @@ func items(l List, array []byte) []Item {
 	return out
 }
 
-// paramHeaders returns the Mcp-Param-* headers that the tool's schema asks for
-// (revision 2026-07-28 over HTTP), nil for most tools.
+// paramHeaders returns the Mcp-Param-* headers that the tool's schema requires in revision
+// 2026-07-28 over HTTP, nil for most tools.
 func (o *Offer) paramHeaders(params []byte) map[string]string {
 	item, ok := o.Find(Tools, text(jsonrpc.Get(params, "name")))
 	if !ok || !item.annotatesHeaders() {
@@ -118,7 +117,7 @@ func (o *Offer) paramHeaders(params []byte) map[string]string {
 
 func (i Item) annotatesHeaders() bool { return bytes.Contains(i.Raw, []byte("x-mcp-header")) }
 
-// tool decodes the item far enough for mcp-go's header rules.
+// tool decodes the parts of the item that mcp-go's header rules need.
 func (i Item) tool() (*mcp.Tool, error) {
 	var tool mcp.Tool
 	if err := json.Unmarshal(i.Raw, &tool); err != nil {
@@ -128,9 +127,8 @@ func (i Item) tool() (*mcp.Tool, error) {
 	return &tool, nil
 }
 
-// withoutInvalidHeaders leaves out the tools with x-mcp-header annotations that
-// are invalid, as the specification demands of clients over HTTP, and says
-// which and why.
+// withoutInvalidHeaders removes the tools with invalid x-mcp-header annotations, as the
+// specification requires of HTTP clients, and returns the reasons.
 func withoutInvalidHeaders(tools []Item) (kept []Item, refused []string) {
 	for _, item := range tools {
 		if item.annotatesHeaders() {
@@ -148,17 +146,16 @@ func withoutInvalidHeaders(tools []Item) (kept []Item, refused []string) {
 	return kept, refused
 }
 
-// Store keeps what a server offered between runs. Nil functions keep nothing.
+// Store persists the offers of a server between runs. Nil functions persist nothing.
 type Store struct {
 	Load func() ([]byte, error)
-	// Save replaces what is kept by what next makes of it, which may have changed since
-	// it was loaded, because other processes save too. next is given nil if there is
-	// nothing.
+	// Save replaces the stored data by the result of next. next receives the current data, which
+	// another process may have changed since Load, or nil if there is none.
 	Save func(next func(old []byte) ([]byte, error)) error
 }
 
-// Known reads the offer that was kept last, whichever client it was made to; the
-// error wraps fs.ErrNotExist if none is kept.
+// LastOffer reads the most recently stored offer, made to any client. The error wraps
+// fs.ErrNotExist if none is stored.
 func (s Store) LastOffer() (*Offer, error) {
 	offers, err := s.load()
 	if err != nil {
@@ -167,7 +164,7 @@ func (s Store) LastOffer() (*Offer, error) {
 	return offers[0].Offer, nil
 }
 
-// load reads what is kept: at least one offer.
+// load reads the stored offers and returns at least one, or an error.
 func (s Store) load() ([]knownOffer, error) {
 	if s.Load == nil {
 		return nil, fs.ErrNotExist
@@ -184,31 +181,29 @@ func (s Store) load() ([]knownOffer, error) {
 }
 
 const (
-	knownFormat = 3 // the version of the file that keeps offers
-	// mostKnown is for how many kinds of clients the offer of one server is kept; the
+	knownFormat = 3 // version of the file format
+	// maxKnown is the number of offers stored per server, one per set of client capabilities; the
 	// oldest is dropped first.
-	mostKnown = 8
-	// mostCapabilities (bytes) is how long a client's capabilities may be for the offer
-	// made to it to be kept.
-	mostCapabilities = 4 << 10
+	maxKnown = 8
+	// maxKnownCapabilities (bytes) limits the client capabilities of a stored offer.
+	maxKnownCapabilities = 4 << 10
 )
 
-// knownFile is what the store holds, the latest offer first.
+// knownFile is the format of the stored data, with the latest offer first.
 type knownFile struct {
 	Format int          `json:"format"`
 	Copies []knownOffer `json:"copies"`
 }
 
-// knownOffer is what a server last offered to the clients with one set of
-// capabilities: servers offer other tools to a client that can be asked for samples,
-// input or roots.
+// knownOffer is the last offer that a server made to clients with one set of capabilities:
+// servers may offer other tools to a client that supports sampling, elicitation or roots.
 type knownOffer struct {
-	Client string `json:"client"` // its capabilities, in the canonical text
+	Client string `json:"client"` // its capabilities as canonical JSON
 	Offer  *Offer `json:"offer"`
 }
 
-// decodeKnown reads a store. A file of another format, or one cut short by a crash, is
-// an error, and is replaced by the next save.
+// decodeKnown decodes stored data. Data of another format, or cut off by a crash, is an error and
+// is overwritten by the next save.
 func decodeKnown(data []byte) ([]knownOffer, error) {
 	var file knownFile
 	if err := json.Unmarshal(data, &file); err != nil {
@@ -220,22 +215,21 @@ func decodeKnown(data []byte) ([]knownOffer, error) {
 	return slices.DeleteFunc(file.Copies, func(k knownOffer) bool { return k.Offer == nil }), nil
 }
 
-// withOffer returns the offers with this one first.
+// withOffer returns the offers with first in front, replacing the one for the same client.
 func withOffer(offers []knownOffer, first knownOffer) []knownOffer {
 	out := []knownOffer{first}
 	for _, k := range offers {
-		if k.Client != first.Client && len(out) < mostKnown {
+		if k.Client != first.Client && len(out) < maxKnown {
 			out = append(out, k)
 		}
 	}
 	return out
 }
 
-// known is what a server has offered so far, to clients of this process and of
-// earlier ones.
+// known holds the offers of a server from this process and earlier ones.
 type known struct {
 	store   Store
-	offers  atomic.Pointer[[]knownOffer] // the latest first; never changed
+	offers  atomic.Pointer[[]knownOffer] // latest first; copy on write
 	writing sync.Mutex                   // held while an offer is added and saved
 }
 
@@ -248,8 +242,8 @@ func (k *known) list() []knownOffer {
 
 func (k *known) set(offers []knownOffer) { k.offers.Store(&offers) }
 
-// to returns the offer last made to a client of that key, nil if none is known.
-func (k *known) to(client string) *Offer {
+// forClient returns the offer last made to a client with this key, or nil.
+func (k *known) forClient(client string) *Offer {
 	for _, o := range k.list() {
 		if o.Client == client {
 			return o.Offer
@@ -263,28 +257,28 @@ func (k *known) legacy() bool {
 	return slices.ContainsFunc(k.list(), func(o knownOffer) bool { return o.Offer.Legacy })
 }
 
-// remember keeps an offer for the next instance and the next run.
+// remember stores an offer for later instances and processes.
 func (k *known) remember(client Client, offer *Offer) error {
 	k.writing.Lock()
 	defer k.writing.Unlock()
 	made := knownOffer{client.key(), offer}
-	if reflect.DeepEqual(k.to(made.Client), offer) {
+	if reflect.DeepEqual(k.forClient(made.Client), offer) {
 		return nil
 	}
 	k.set(withOffer(k.list(), made))
-	if k.store.Save == nil || len(made.Client) > mostCapabilities {
+	if k.store.Save == nil || len(made.Client) > maxKnownCapabilities {
 		return nil
 	}
 	return k.store.Save(func(old []byte) ([]byte, error) {
 		offers, err := decodeKnown(old)
 		if err != nil {
-			offers = nil // there were none, or none that can be read
+			offers = nil // none stored, or not readable
 		}
 		return json.Marshal(knownFile{knownFormat, withOffer(offers, made)})
 	})
 }
 
-// key names the offers to clients that can do the same.
+// key returns the key of the offers to clients with the same capabilities.
 func (c Client) key() string {
 	if canonical, ok := jsonrpc.AppendCanonical(nil, c.Capabilities); ok {
 		return string(canonical)

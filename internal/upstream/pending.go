@@ -11,61 +11,60 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// pending is a request that has no outcome yet. Sent again, it is another pending, so that
-// what still belongs to the earlier sending (its timer, the end of its context) cannot
-// touch the later one. It has more than 15 fields because it is all that there is of a
-// request: two types would be two allocations for each call.
+// pending is a request that has no outcome yet. Each attempt has a pending of its own, so that
+// the timer and the context watch of an earlier attempt cannot affect a later one. It has more
+// than 15 fields because a second type would cost each call a second allocation.
 type pending struct {
-	lease *Lease // what the server says about it is for this session; nil: for none
-	own   bool   // the proxy's own: it waits for nothing, and is not sent again
-	ctx   context.Context
-	turn  Turn
-	req   *Request
-	done  func(Answer, error) // called once
+	lease    *Lease // session for messages about the request; nil for none
+	internal bool   // made by the proxy itself: sent at once and never retried
+	ctx      context.Context
+	turn     Turn
+	req      *Request
+	done     func(Answer, error) // called once
 
-	admitted bool // by Request.Admit, which is asked once
-	tries    int  // how often it was handed to a connection
-	requests int  // how often it went out
+	admitted bool // Request.Admit has succeeded; not called again
+	attempts int  // number of times it was passed to a connection
+	sends    int  // number of times it was sent to the server
 
-	// Of its sending, see conn.send.
-	c       *conn
-	id      int64
-	timer   *time.Timer             // nil without a timeout
-	drop    context.CancelCauseFunc // over HTTP, with a timeout: ends the exchange; else nil
-	sending sync.Mutex              // held while the request is sent: its outcome is told after that
-	unwatch func() bool             // ends the watch over its context; nil: it was not sent. Guarded by sending
+	// Set by conn.trySend.
+	c              *conn
+	id             int64
+	timer          *time.Timer             // nil without a timeout
+	cancelExchange context.CancelCauseFunc // ends the HTTP exchange; nil without a timeout
+	sending        sync.Mutex              // held while sending, so that the outcome is reported afterwards
+	stopWatch      func() bool             // stops watching ctx; nil if not sent; guarded by sending
 
-	// Guarded by requests.mu while the request waits for its answer.
-	activity   *activity // where it is counted; nil: nowhere
-	limited    bool      // the answer's HTTP status said so
-	retryAfter string    // the header beside it
+	// Guarded by requests.mu while the request is in its table.
+	activity   *activity // the counts that include it; may be nil
+	limited    bool      // the HTTP status was a rate limit
+	retryAfter string    // the Retry-After header, if limited
 }
 
-// wasSent waits until the request has been sent, and reports whether it was.
+// wasSent waits until the attempt to send has finished, and reports whether it succeeded.
 func (p *pending) wasSent() bool {
 	p.sending.Lock()
 	defer p.sending.Unlock()
-	return p.unwatch != nil
+	return p.stopWatch != nil
 }
 
-// release frees what a request holds that waits no more.
+// release frees the timer and the HTTP exchange of the request.
 func (p *pending) release(why error) {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	if p.drop != nil {
-		p.drop(why)
+	if p.cancelExchange != nil {
+		p.cancelExchange(why)
 	}
 }
 
-// giveUp ends a request that has no answer yet.
+// giveUp cancels a request that has no answer yet.
 func (p *pending) giveUp(why error) {
 	c := p.c
-	dropped := c.http && c.stateless() // ending its exchange cancels it
+	dropped := c.http && c.stateless() // closing the exchange cancels it
 	if !p.wasSent() || !c.requests.abandon(p, c.in.up.writeSettle(), !dropped) {
 		return
 	}
-	if !dropped && p.req.Method != "initialize" && p.req.Method != "server/discover" { // older servers choke on it
+	if !dropped && p.req.Method != "initialize" && p.req.Method != "server/discover" { // older servers fail on this notification
 		params := strconv.AppendInt([]byte(`{"requestId":`), p.id, 10)
 		params = jsonrpc.AppendString(append(params, `,"reason":`...), why.Error())
 		c.notify("notifications/cancelled", append(params, '}'))
@@ -73,8 +72,8 @@ func (p *pending) giveUp(why error) {
 	p.finish(jsonrpc.Message{}, why)
 }
 
-// expired gives up a request when its timeout has passed, unless the server waits for
-// its client: a person may take as long as they like.
+// expired cancels a request when its timeout has passed, unless the server is waiting for an
+// answer of its client: a person may take any time.
 func (p *pending) expired() {
 	switch {
 	case !p.wasSent():
@@ -85,47 +84,46 @@ func (p *pending) expired() {
 	}
 }
 
-// errStarting: the server did not get ready in time.
+// errStarting means that the server was not ready in time.
 var errStarting = errors.New("still starting")
 
-// bound is how long a request may wait to be sent.
-type bound struct {
-	deadline time.Time // zero: for ever
-	late     error     // how it fails after that
+// waitLimit limits how long a request waits to be sent.
+type waitLimit struct {
+	deadline time.Time // zero means no limit
+	err      error     // the error after the deadline
 }
 
-// context is ctx until the deadline.
-func (b bound) context(ctx context.Context) (context.Context, context.CancelFunc) {
+// context returns ctx with the deadline applied.
+func (b waitLimit) context(ctx context.Context) (context.Context, context.CancelFunc) {
 	if b.deadline.IsZero() {
 		return context.WithCancel(ctx)
 	}
-	return context.WithDeadlineCause(ctx, b.deadline, b.late)
+	return context.WithDeadlineCause(ctx, b.deadline, b.err)
 }
 
-// bound is that of a request that waits since then. It waits at most the
-// start timeout for a server that is starting, and at most its own timeout for its
-// turn at one that is there. Either counts from when the request came, or from when
-// the server began to start or got ready if that was later: so the waits of requests
-// behind each other do not add up, and a wait for the turn is none for the server.
-func (p *pending) bound(then time.Time, at *state) bound {
-	up, own := p.lease.in.up, p.req.Timeout
+// waitLimit returns the limit for a request that has waited since the given time: the start
+// timeout while the server is starting, and the request's own timeout while it waits for its turn
+// at a live server. Either counts from the request's arrival or from the server's last change of
+// state, whichever is later. So the waits of queued requests do not add up.
+func (p *pending) waitLimit(since time.Time, at *state) waitLimit {
+	up, timeout := p.lease.in.up, p.req.Timeout
 	switch {
 	case at.live == nil && up.spec.StartTimeout > 0:
-		late := fmt.Errorf("%w after %v", errStarting, up.spec.StartTimeout)
-		if why := at.garble(); why != nil {
-			late = fmt.Errorf("%w: %w", late, why)
+		err := fmt.Errorf("%w after %v", errStarting, up.spec.StartTimeout)
+		if why := at.garbledErr(); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
 		}
-		return bound{then.Add(up.spec.StartTimeout), up.unavailable(late, at.stderr)}
-	case at.live != nil && own > 0 && p.turn != Turn{}: // what stands in no queue waits as long as its caller says
-		return bound{then.Add(own), fmt.Errorf("not sent within %v: the limit of its host, or of that of an earlier call, did not let it", own)}
+		return waitLimit{since.Add(up.spec.StartTimeout), up.unavailable(err, at.stderr)}
+	case at.live != nil && timeout > 0 && p.turn != Turn{}: // without a turn the caller's ctx limits the wait
+		return waitLimit{since.Add(timeout), fmt.Errorf("not sent within %v: the limit of its host, or of that of an earlier call, did not let it", timeout)}
 	}
-	return bound{}
+	return waitLimit{}
 }
 
-// ask sends a request of the proxy's own and waits for its result.
+// ask sends an internal request and waits for its result.
 func (c *conn) ask(ctx context.Context, req *Request) (result []byte, err error) {
 	done := make(chan struct{})
-	c.send(&pending{own: true, ctx: ctx, req: req, done: func(a Answer, e error) {
+	c.send(&pending{internal: true, ctx: ctx, req: req, done: func(a Answer, e error) {
 		result, err = a.result(e)
 		close(done)
 	}})
@@ -136,8 +134,7 @@ func (c *conn) ask(ctx context.Context, req *Request) (result []byte, err error)
 	return result, nil
 }
 
-// result is what the server answered to a request of the proxy's own, which failed with
-// err; its error is one, too.
+// result returns the result of an internal request. A JSON-RPC error is returned as an error.
 func (a Answer) result(err error) ([]byte, error) {
 	if err == nil && a.Error != nil {
 		err = readError(a.Error)
@@ -145,7 +142,7 @@ func (a Answer) result(err error) ([]byte, error) {
 	return a.Result, err
 }
 
-// notify sends a notification, unless the server is gone.
+// notify sends a notification if the connection is open.
 func (c *conn) notify(method string, params []byte) {
 	line := jsonrpc.AppendNotification(nil, method, params)
 	if err := c.link.send(context.Background(), outgoing{line: line}); err != nil {

@@ -8,37 +8,36 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Over HTTP each answer to a server is a POST, and a server may ask, or ping, faster than
-// it takes them.
+// Each reply over HTTP is a POST. A server may send requests and pings faster than it accepts the
+// replies, so both are limited.
 const (
-	mostQuestions = 64               // of one server that it has no answer to, or has not taken the answer to; more get none
-	mostReplies   = 96               // likewise with pings, which are answered beside questions that wait for a person
-	replyTime     = 30 * time.Second // for an answer to be taken
+	maxQuestions = 64               // requests of one connection without a delivered reply; further ones are dropped
+	maxPings     = 96               // the limit for pings, which are answered even while requests wait for a person
+	replyTimeout = 30 * time.Second // for delivering a reply
 )
 
-// questions is the table of the server's requests over one connection that have no
-// answer yet.
+// questions is the table of the server's unanswered requests on one connection.
 type questions struct {
 	c *conn
 
-	mu     sync.Mutex
-	closed bool
-	open   map[string]question // raw id of the server's → the question
-	sent   int                 // answers that the server has not taken so far
+	mu       sync.Mutex
+	closed   bool
+	open     map[string]question // raw id → the request
+	replying int                 // replies that are not delivered yet
 }
 
 type question struct {
 	cancel context.CancelFunc
-	after  int64 // the id of our last request before it came: later ones have nothing to do with it; 0: it has to do with none
+	after  int64 // id of our last request at the time: later ones cannot be the cause; 0 for a ping
 }
 
-// take answers a request of the server on a goroutine of its own. p is our request
-// on the stream of which it came, nil if there is none. It leaves the request unanswered
-// if there are too many, or one of its id: a refusal would answer that one.
-func (q *questions) take(m jsonrpc.Message, p *pending) {
-	ask, after, most := pong, int64(0), mostReplies
+// accept answers a request of the server on a new goroutine. p is our request whose response
+// stream carried it, or nil. It drops the request if there are too many, or one with the same id:
+// an error response would answer that one.
+func (q *questions) accept(m jsonrpc.Message, p *pending) {
+	ask, newestRequest, limit := pong, int64(0), maxPings
 	if m.Method != "ping" {
-		after, most = q.c.requests.lastID(), mostQuestions
+		newestRequest, limit = q.c.requests.lastID(), maxQuestions
 		if p != nil && p.req.Ask != nil {
 			ask = p.req.Ask
 		} else {
@@ -46,7 +45,7 @@ func (q *questions) take(m jsonrpc.Message, p *pending) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if !q.add(string(m.ID), question{cancel, after}, most) {
+	if !q.add(string(m.ID), question{cancel, newestRequest}, limit) {
 		cancel()
 		q.c.in.up.counts.unanswered.Add(1)
 		return
@@ -60,52 +59,51 @@ func (q *questions) take(m jsonrpc.Message, p *pending) {
 // pong answers a ping.
 func pong(context.Context, string, []byte) ([]byte, *jsonrpc.Error) { return []byte("{}"), nil }
 
-// answer finds out the answer to a question and sends it; one that was withdrawn wants
-// none.
+// answer obtains the reply and sends it, unless the server has cancelled its request.
 func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) {
-	result, bad := ask(ctx, m.Method, m.Params)
+	result, rpcErr := ask(ctx, m.Method, m.Params)
 	q.mu.Lock()
 	delete(q.open, string(m.ID))
-	q.sent++
+	q.replying++
 	q.mu.Unlock()
 	if ctx.Err() != nil {
-		q.taken()
+		q.replied()
 		return
 	}
 	line := jsonrpc.AppendResult(nil, m.ID, result)
-	if bad != nil {
-		line = jsonrpc.AppendError(nil, m.ID, bad.Append(nil))
+	if rpcErr != nil {
+		line = jsonrpc.AppendError(nil, m.ID, rpcErr.Append(nil))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), replyTime)
-	taken := func() {
+	ctx, cancel := context.WithTimeout(context.Background(), replyTimeout)
+	done := func() {
 		cancel()
-		q.taken()
+		q.replied()
 	}
-	if err := q.c.link.send(ctx, outgoing{line: line, taken: taken}); err != nil {
-		taken()
+	if err := q.c.link.send(ctx, outgoing{line: line, done: done}); err != nil {
+		done()
 		q.c.in.up.log.Debug("answer not sent", "upstream", q.c.in.up.spec.Name, "err", err)
 	}
 }
 
-// add notes a question, unless there is one of that id, or as many as there may be.
-func (q *questions) add(id string, asked question, most int) bool {
+// add registers a request. It returns false if the id is in use or limit is reached.
+func (q *questions) add(id string, asked question, limit int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, known := q.open[id]; known || q.closed || len(q.open)+q.sent >= most {
+	if _, known := q.open[id]; known || q.closed || len(q.open)+q.replying >= limit {
 		return false
 	}
 	q.open[id] = asked
 	return true
 }
 
-func (q *questions) taken() {
+func (q *questions) replied() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.sent--
+	q.replying--
 }
 
-// withdraw ends a question; false if there is none of that id.
-func (q *questions) withdraw(id string) bool {
+// cancel cancels a request of the server. It returns false if there is none with this id.
+func (q *questions) cancel(id string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	open, ok := q.open[id]
@@ -115,8 +113,8 @@ func (q *questions) withdraw(id string) bool {
 	return ok
 }
 
-// mayConcern reports whether the server waits for the answer to a question that it
-// may have asked because of our request of that id.
+// mayConcern reports whether the server is waiting for a reply that may be needed for our request
+// with this id.
 func (q *questions) mayConcern(request int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -128,7 +126,7 @@ func (q *questions) mayConcern(request int64) bool {
 	return false
 }
 
-// close ends all questions, after which there are no others.
+// close cancels all requests of the server and drops later ones.
 func (q *questions) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

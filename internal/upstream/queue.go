@@ -6,29 +6,28 @@ import (
 	"sync/atomic"
 )
 
-// queue keeps the requests of one session to one server in the order in which
-// they arrived, whatever each of them waits for before it can be sent. A request
-// is sent once all before it have been, with one exception: while a read waits
-// for the limit of its host, reads for other hosts may go first. A write passes
-// nothing, and nothing passes a write.
+// queue orders the requests of one session to one server by arrival, whatever each of them waits
+// for. A request is sent once all earlier ones have been sent, with one exception: while a read
+// waits for the limit of its host, reads for other hosts may pass it. A write never passes a
+// request and is never passed.
 type queue struct {
 	mu     sync.Mutex
-	places []*place // of requests that have not been sent, in order of arrival
+	places []*place // unsent requests in order of arrival
 }
 
-// Turn is the place of one request in the queue of its session. The zero Turn is in
-// no queue: it waits for no request, and none waits for it.
+// Turn is the place of one request in the queue of its session. The zero Turn is in no queue: it
+// neither waits for other requests nor delays them.
 type Turn struct{ *place }
 
-// place is an entry of a queue, the mutex of which guards it.
+// place is a queue entry, guarded by the mutex of the queue.
 type place struct {
-	queue  *queue
-	reads  bool          // the request is known to be a read; before it is known, nothing passes it
-	host   string        // of a read: the host it counts for
-	yields bool          // of a read: it waits for the limit of its host
-	turned chan struct{} // closed when its turn has come; nil: nothing waits for that
-	held   bool          // only the request that is sent in it gives it up
-	left   atomic.Bool   // the request has been sent, or will not be; set with the mutex held
+	queue    *queue
+	reads    bool          // known to be a read; until that is known, nothing passes it
+	host     string        // for a read: the host whose limit applies
+	yielding bool          // for a read: waiting for the limit of its host
+	wake     chan struct{} // closed when the request may be sent; nil if nothing waits
+	held     bool          // released only when its request is sent
+	released atomic.Bool   // the request was sent or dropped; written with the mutex held
 }
 
 func (q *queue) take() Turn {
@@ -39,35 +38,35 @@ func (q *queue) take() Turn {
 	return Turn{p}
 }
 
-// next yields the places that have their turn, in order.
-func (q *queue) next(yield func(*place) bool) {
-	var limited []string // hosts with a read further ahead that waits for their limit
+// eligible yields the places whose requests may be sent now, in order.
+func (q *queue) eligible(yield func(*place) bool) {
+	var limited []string // hosts that an earlier read waits for
 	for i, p := range q.places {
 		if i > 0 && !p.reads {
 			return
 		}
 		if slices.Contains(limited, p.host) {
-			continue // behind a read of the same host, which is to be sent first
+			continue // an earlier read of this host must go first
 		}
-		if !yield(p) || !p.yields {
+		if !yield(p) || !p.yielding {
 			return
 		}
 		limited = append(limited, p.host)
 	}
 }
 
-// turnLocked wakes the waiting requests that may be sent now.
-func (q *queue) turnLocked() {
-	for p := range q.next {
-		if p.turned != nil {
-			close(p.turned)
-			p.turned = nil
+// wakeLocked wakes the waiting requests that may be sent now.
+func (q *queue) wakeLocked() {
+	for p := range q.eligible {
+		if p.wake != nil {
+			close(p.wake)
+			p.wake = nil
 		}
 	}
 }
 
-// update changes what the queue knows of the request, which may let others go; it
-// does nothing to the zero Turn.
+// update changes the place and wakes requests that may be sent as a result. It does nothing for
+// the zero Turn.
 func (t Turn) update(change func(*place)) {
 	if t.place == nil {
 		return
@@ -75,68 +74,67 @@ func (t Turn) update(change func(*place)) {
 	t.queue.mu.Lock()
 	defer t.queue.mu.Unlock()
 	change(t.place)
-	t.queue.turnLocked()
+	t.queue.wakeLocked()
 }
 
-// ask returns nil if req may be sent now, else a channel that is closed when it
-// may be, unless its turn is lost again by then: ask once more.
-func (t Turn) ask(req *Request) (turned <-chan struct{}) {
+// ready returns nil if req may be sent now. Otherwise it returns a channel that is closed when
+// req may be sent; the caller must then call ready again, as the turn may be lost meanwhile.
+func (t Turn) ready(req *Request) (ready <-chan struct{}) {
 	t.update(func(p *place) {
-		if p.left.Load() {
-			return // it is sent once more
+		if p.released.Load() {
+			return // a retry
 		}
-		p.reads, p.host = req.Reads, req.Host // others may pass it now
-		for other := range p.queue.next {
+		p.reads, p.host = req.Reads, req.Host // others may now pass it
+		for other := range p.queue.eligible {
 			if other == p {
 				return
 			}
 		}
-		if p.turned == nil {
-			p.turned = make(chan struct{})
+		if p.wake == nil {
+			p.wake = make(chan struct{})
 		}
-		turned = p.turned
+		ready = p.wake
 	})
-	return turned
+	return ready
 }
 
-// waits notes whether the request, which has its turn, waits for the limit of its
-// host. If it is a read, reads for other hosts are sent meanwhile.
-func (t Turn) waits(yields bool) {
-	t.update(func(p *place) { p.yields = yields && p.reads })
+// yield sets whether the request, which has its turn, waits for the limit of its host. While a
+// read waits, reads for other hosts are sent.
+func (t Turn) yield(yields bool) {
+	t.update(func(p *place) { p.yielding = yields && p.reads })
 }
 
-// Follow says that the request, a read, waits for the answer to another one, which is
-// in no queue and waits for the limit of a host. Its place is kept until that one has
-// been sent; reads for other hosts are sent meanwhile.
+// Follow marks the request as a read that waits for the answer to a prefetch, which is in no
+// queue and waits for the limit of host. The place is kept until the prefetch has been sent;
+// meanwhile reads for other hosts may pass.
 func (t Turn) Follow(host string) {
-	t.update(func(p *place) { p.reads, p.host, p.yields = true, host, true })
+	t.update(func(p *place) { p.reads, p.host, p.yielding = true, host, true })
 }
 
-// Reclaim returns the turn in which a request is sent after all that was to be answered
-// by another one: its own, if it still has that, which [Turn.Release] does not give up any
-// more, else a new one. For the zero Turn it is the zero Turn.
+// Reclaim returns the turn for a request that must be sent after all, although another request's
+// answer was expected to serve it: its own turn if it still has that, or else a new one.
+// [Turn.Release] no longer releases a reclaimed turn. The zero Turn returns itself.
 func (t Turn) Reclaim() Turn {
-	left := false
-	t.update(func(p *place) { left, p.held = p.left.Load(), true })
-	if left {
+	released := false
+	t.update(func(p *place) { released, p.held = p.released.Load(), true })
+	if released {
 		return t.queue.take()
 	}
 	return t
 }
 
-// Release gives up the place, if no request is sent in it. It may be called again, and
-// on the zero Turn.
+// Release releases the place unless it was reclaimed. It may be called repeatedly, and on the
+// zero Turn.
 func (t Turn) Release() { t.release(false) }
 
-// leave gives up the place, one that is held only for the request that is sent in it. The
-// end of a call leaves the place that its sending has left.
+// release releases the place. A held place is released only if sent is true.
 func (t Turn) release(sent bool) {
-	if t.place == nil || t.left.Load() {
+	if t.place == nil || t.released.Load() {
 		return
 	}
 	t.update(func(p *place) {
-		if !p.left.Load() && (sent || !p.held) {
-			p.left.Store(true)
+		if !p.released.Load() && (sent || !p.held) {
+			p.released.Store(true)
 			p.queue.places = slices.DeleteFunc(p.queue.places, func(other *place) bool { return other == p })
 		}
 	})

@@ -95,7 +95,7 @@ func (j *journal) lives(r *rand.Rand, lives int) {
 		k.close()
 		in.status.disconnected(c)
 	}
-	in.status.set(errGone, nil)
+	in.status.set(errRemoved, nil)
 }
 
 // placed is a request of the session.
@@ -224,35 +224,35 @@ func TestTurns(t *testing.T) {
 			return turned == nil
 		}
 	}
-	if !may(first.ask(read("a"))) {
+	if !may(first.ready(read("a"))) {
 		t.Error("the first has to wait")
 	}
-	first.waits(true)
-	turned := third.ask(read("b"))
+	first.yield(true)
+	turned := third.ready(read("b"))
 	if may(turned) {
 		t.Error("a read passes what is not known")
 	}
-	if may(second.ask(read("a"))) {
+	if may(second.ready(read("a"))) {
 		t.Error("a read passes another of its host")
 	}
-	if !may(turned) || !may(third.ask(read("b"))) {
+	if !may(turned) || !may(third.ready(read("b"))) {
 		t.Error("a read does not pass two of a host that is limited")
 	}
-	if may(fourth.ask(write)) {
+	if may(fourth.ready(write)) {
 		t.Error("a write passes reads")
 	}
-	first.waits(false)
-	if may(third.ask(read("b"))) {
+	first.yield(false)
+	if may(third.ready(read("b"))) {
 		t.Error("a read passes one that waits for its host no more")
 	}
 	third.Release()
 	first.Release()
 	first.Release()
-	if !may(second.ask(read("a"))) || may(fourth.ask(write)) {
+	if !may(second.ready(read("a"))) || may(fourth.ready(write)) {
 		t.Error("not the second is next")
 	}
 	second.Release()
-	if !may(fourth.ask(write)) || !may(Turn{}.ask(write)) {
+	if !may(fourth.ready(write)) || !may(Turn{}.ready(write)) {
 		t.Error("the last has to wait, or what has no place in line")
 	}
 }
@@ -265,20 +265,20 @@ func TestFollow(t *testing.T) {
 	read := &Request{Reads: true, Host: "a"}
 	first, second, third := q.take(), q.take(), q.take()
 	first.Follow("a")
-	if now(second.ask(read)) || !now(third.ask(&Request{Reads: true, Host: "b"})) {
+	if now(second.ready(read)) || !now(third.ready(&Request{Reads: true, Host: "b"})) {
 		t.Error("reads of another host, and only those, are to be sent meanwhile")
 	}
 	third.Release()
 	again := first.Reclaim()
 	first.Release() // what it waited for is sent too late
-	if again != first || now(second.ask(read)) || !now(again.ask(read)) {
+	if again != first || now(second.ready(read)) || !now(again.ready(read)) {
 		t.Error("it has lost its place")
 	}
 	again.release(true)
 	second.Follow("a")
 	second.Release()
 	behind := q.take()
-	if again = second.Reclaim(); again == second || !now(behind.ask(read)) || now(again.ask(read)) {
+	if again = second.Reclaim(); again == second || !now(behind.ready(read)) || now(again.ready(read)) {
 		t.Error("what has left its place is not the last in line")
 	}
 	if (Turn{}).Reclaim() != (Turn{}) {

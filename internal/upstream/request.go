@@ -12,58 +12,56 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// Request is one request of a client on its way to a server.
+// Request is one request to a server.
 type Request struct {
 	Method string
-	Params []byte               // as the client wrote them; not needed beside Index
-	Index  *revision.Params     // of the params, where they have been read already; nil: they have not
-	Target []byte               // raw JSON; replaces the member that names the target; nil leaves it
-	Hop    *revision.Hop        // what the client says of itself, for a stateless server; nil: nothing
-	Token  bool                 // progress is wanted
-	Notify func(string, []byte) // gets the notifications that came on this request's stream, and its progress; nil: none
-	Ask    askFunc              // answers the questions that came on this request's stream; nil: Listener.Ask does
-	// Reads says that the request changes nothing, and Host names the host the limit of
-	// which it needs: reads for one host may be sent while those for another wait.
+	Params []byte               // as the client wrote them; unused if Index is set
+	Index  *revision.Params     // parsed params; nil if not parsed yet
+	Target []byte               // raw JSON that replaces the routing member of params; nil leaves it
+	Hop    *revision.Hop        // the client's description for a stateless server; may be nil
+	Token  bool                 // request progress notifications
+	Notify func(string, []byte) // receives progress and the notifications on this request's stream; may be nil
+	Ask    askFunc              // answers server requests on this request's stream; nil means Listener.Ask
+	// Reads means that the request has no side effects. Host is the host whose limit applies.
+	// Reads for one host may be sent while those for another host wait.
 	Reads bool
 	Host  string
-	// Admit is asked whether the request may be sent, once its turn has come and its
-	// server is there. Without wait it must answer at once. If it says no, it is called
-	// again with wait, and returns once the request may be sent, or with an error;
-	// meanwhile reads for other hosts may pass a read. Nil: the request may be sent.
+	// Admit is called when the request has its turn and a live server, and reports whether it may
+	// be sent. With wait false it must not block. If it returns false, it is called again with
+	// wait true, and blocks until the request may be sent or fails. Meanwhile reads for other
+	// hosts may pass a read. Nil admits every request.
 	Admit func(ctx context.Context, wait bool) (ok bool, err error)
-	// Fence is asked at the last moment, when the bytes that the server needs to run the
-	// request are handed to it, once for each sending or more often. With an error the
-	// server does not get them, and the request fails with it. Nil: it is not kept back.
+	// Fence is called immediately before the request's bytes are written, at least once per
+	// attempt. If it returns an error, the bytes are not written and the request fails with that
+	// error. Nil means no fence.
 	Fence func() error
-	// Sent is called when the request has been handed to the server, before the next one
-	// in its queue is, once for each sending; nil: not of interest.
+	// Sent is called once per attempt when the request has been passed to the server, before the
+	// next request in the queue is sent. It may be nil.
 	Sent func()
-	// Alone says that a refusal concerns this request only: it does not count as one of
-	// the credentials or of the session, and the request is not sent again.
+	// Isolated means that a rejection concerns only this request: it does not invalidate the
+	// credentials or the session, and the request is not retried.
 	Isolated bool
-	// Timeout without an answer, restarted by progress; 0 is none. It also bounds the
-	// wait of a request with a turn to be sent to a server that is there, and counts
-	// anew from when it is.
+	// Timeout limits the wait for an answer and is restarted by progress; zero means none. It
+	// also limits, separately, the wait for a turn at a live server.
 	Timeout time.Duration
-	// Late is called once, on the reader, when the answer comes after all to a request
-	// that was given up, because its context has ended or its time was up. That may be
-	// before the caller is told of the end. It is never called where no answer can come
-	// any more: the connection has ended, or the response over HTTP was dropped. Nil: not
-	// of interest.
+	// Late is called once, on the reader, if an answer arrives after the request was cancelled or
+	// timed out. It may be called before the caller is notified of that. It is not called if no
+	// answer can arrive because the connection ended or the HTTP response was closed. It may be
+	// nil.
 	Late func()
 }
 
-// Answer is what a server answered to a request. Beside an error, the message is empty.
+// Answer is a server's answer to a request. If the request failed, the message is empty.
 type Answer struct {
-	jsonrpc.Message        // as it came, with a Result or an Error; a caller that writes it on may give its Buffer back
-	Stateless       bool   // it came over a hop of the stateless era
-	Sent            bool   // the server may have been handed the request
-	Sends           int    // how often it went out: again where it certainly had not been run
-	Limited         bool   // the server refused it by HTTP status, as one request too many
-	RetryAfter      string // if Limited: the raw Retry-After header; "" without one
+	jsonrpc.Message        // unmodified, with a Result or an Error; the caller may release its Buffer
+	Stateless       bool   // the connection has a stateless revision
+	Sent            bool   // the server may have received the request
+	Sends           int    // number of times it was sent to the server
+	Limited         bool   // the HTTP status was a rate limit (429, or 503 with Retry-After)
+	RetryAfter      string // the Retry-After header if Limited; may be empty
 }
 
-// frame writes the request as this server wants it.
+// frame encodes the request for the revision of the connection.
 func (c *conn) frame(id int64, req *Request) outgoing {
 	var number [20]byte
 	raw := strconv.AppendInt(number[:0], id, 10)
@@ -90,7 +88,7 @@ func (c *conn) frame(id int64, req *Request) outgoing {
 		index = &own
 	}
 	params := index.Translate(change)
-	out := outgoing{id: id, alone: req.Isolated, fence: req.Fence}
+	out := outgoing{id: id, isolated: req.Isolated, fence: req.Fence}
 	if c.http && stateless {
 		out.header = headers(c.in.offer.Load(), version, req.Method, params)
 	}
@@ -98,7 +96,7 @@ func (c *conn) frame(id int64, req *Request) outgoing {
 	return out
 }
 
-// targetMember names the member of a method's params that routes it.
+// targetMember returns the member of a method's params that routes the request, or "".
 func targetMember(method string) string {
 	switch method {
 	case "tools/call", "prompts/get":
@@ -111,7 +109,7 @@ func targetMember(method string) string {
 	return ""
 }
 
-// headers are those of one request of the stateless era.
+// headers returns the HTTP headers of one request of the stateless era.
 func headers(offer *Offer, version, method string, params []byte) http.Header {
 	header := make(http.Header)
 	for k, v := range mcp.StandardHeaders(version, mcp.MCPMethod(method), params) {

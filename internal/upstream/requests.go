@@ -8,73 +8,73 @@ import (
 )
 
 const (
-	// abandonedKept is how many requests of one connection are remembered that were
-	// given up; the oldest go first.
-	abandonedKept = 4096
-	// writeSettle is Options.WriteSettle where it is not set.
+	// maxAbandoned is how many cancelled requests a connection remembers; the oldest are evicted.
+	maxAbandoned = 4096
+	// writeSettle is the default of Options.WriteSettle.
 	writeSettle = time.Minute
-	// trailing is how long after an answer more may come about its request: a
-	// server logs what it has done, and over HTTP another stream may be slower.
-	// It must be longer than lingerTime.
+	// trailing is how long after an answer the server may still send messages about its request:
+	// a server may log afterwards, and over HTTP another stream may be slower. It must exceed
+	// streamLinger.
 	trailing = 2 * time.Second
 )
 
-// requests is the table of what one connection has under way: the requests that have no
-// answer yet, and the last ones that were given up, because their answers may still come.
-// A request is taken out exactly once, and what takes it out tells its outcome.
+// requests is the table of one connection's requests: the ones without an answer, and the most
+// recently cancelled ones, whose answers may still arrive. Each request is removed exactly once,
+// and the remover reports its outcome.
 //
-// Most messages of a server do not name the request they belong to: over stdio and
-// HTTP+SSE only progress does, over streamable HTTP the messages on the server's own
-// stream do not. On a connection that serves several sessions such a message may be
-// about any request that the server could still be working on. So the table also counts
-// what each of them has under way, and such a message is given to a session only if no
-// other has anything.
+// Most messages from a server do not name a request: over stdio and HTTP+SSE only progress does,
+// and over streamable HTTP messages on the server's own stream do not. On a connection that
+// several sessions share, such a message may concern any request that the server could still be
+// working on. So the table also counts the activity of each lease, and the message goes to a
+// session only if no other has any activity.
 type requests struct {
 	mu        sync.Mutex
 	closed    bool
-	last      int64 // the id of the last request
+	newest    int64 // the highest id so far
 	waiting   map[int64]*pending
 	abandoned *simplelru.LRU[int64, abandoned]
-	activity  map[*Lease]*activity // of leases that share the connection
+	activity  map[*Lease]*activity // only leases that share the connection
 }
 
-// abandoned is a request that was given up.
+// abandoned is a cancelled request.
 type abandoned struct {
 	late     func()    // Request.Late; may be nil
 	activity *activity // may be nil
 }
 
-// activity is what one lease has under way.
+// activity counts one lease's work at the server.
 type activity struct {
-	open       int       // requests that have no answer yet
-	unfinished int       // requests given up, without answer so far, and tasks
-	until      time.Time // when those given up stop counting
-	tail       time.Time // until then more may come about a request that was answered
+	inFlight        int       // requests without an answer
+	unfinished      int       // cancelled requests without an answer, and tasks
+	unfinishedUntil time.Time // when unfinished stops counting
+	trailingUntil   time.Time // until then messages about answered requests may arrive
 }
 
 func newRequests() *requests {
-	lru, _ := simplelru.NewLRU[int64, abandoned](abandonedKept, nil) // an error: no size
+	lru, _ := simplelru.NewLRU[int64, abandoned](maxAbandoned, nil) // fails only for a size below 1
 	return &requests{waiting: make(map[int64]*pending), abandoned: lru, activity: make(map[*Lease]*activity)}
 }
 
-// busy reports whether the server may still speak about a request of the lease.
+// busy reports whether the server may still send messages about a request of the lease.
 func (a *activity) busy(now time.Time) bool {
-	return a.open > 0 || a.goesOn(now) || now.Before(a.tail)
+	return a.inFlight > 0 || a.hasUnfinished(now) || now.Before(a.trailingUntil)
 }
 
-// goesOn reports whether the server may still work on a request given up.
-func (a *activity) goesOn(now time.Time) bool { return a.unfinished > 0 && now.Before(a.until) }
+// hasUnfinished reports whether the server may still be working on a cancelled request or a task.
+func (a *activity) hasUnfinished(now time.Time) bool {
+	return a.unfinished > 0 && now.Before(a.unfinishedUntil)
+}
 
-// of returns the activity of a lease; nil if it shares the connection with no other, so
-// that every message of the server is for its session anyway. mu is held.
-func (r *requests) of(l *Lease) *activity {
-	if l == nil || !l.mixed {
+// activityLocked returns the activity of a lease, or nil if the lease does not share the
+// connection.
+func (r *requests) activityLocked(l *Lease) *activity {
+	if l == nil || !l.multiplexed {
 		return nil
 	}
 	a := r.activity[l]
 	if a == nil {
 		now := time.Now()
-		for other, old := range r.activity { // leases come and go
+		for other, old := range r.activity { // remove idle leases
 			if !old.busy(now) {
 				delete(r.activity, other)
 			}
@@ -85,54 +85,54 @@ func (r *requests) of(l *Lease) *activity {
 	return a
 }
 
-// note changes the activity of a lease, if it has one.
+// note updates the activity of a lease, if it has one.
 func (r *requests) note(l *Lease, change func(*activity)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a := r.of(l); a != nil {
+	if a := r.activityLocked(l); a != nil {
 		change(a)
 	}
 }
 
-// ambiguous reports whether a message may be about a request of another lease, or,
-// where the clients behind the lease know nothing of each other, about one that
-// its client has given up.
+// ambiguous reports whether a message may be about a request of another lease, or, for a pooled
+// lease, about a request that one of its clients has cancelled.
 func (r *requests) ambiguous(l *Lease) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	for other, a := range r.activity {
-		if other == l && l.listener.Pooled && a.goesOn(now) || other != l && a.busy(now) {
+		if other == l && l.listener.Pooled && a.hasUnfinished(now) || other != l && a.busy(now) {
 			return true
 		}
 	}
 	return false
 }
 
-// add numbers a request, which waits from now on; false if the connection has ended.
+// add assigns an id to a request and adds it to the table. It returns false if the connection has
+// ended.
 func (r *requests) add(p *pending) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return false
 	}
-	r.last++
-	p.id = r.last
+	r.newest++
+	p.id = r.newest
 	r.waiting[p.id] = p
-	if p.activity = r.of(p.lease); p.activity != nil {
-		p.activity.open++
+	if p.activity = r.activityLocked(p.lease); p.activity != nil {
+		p.activity.inFlight++
 	}
 	return true
 }
 
-// lastID is the id of the last request that was made.
+// lastID returns the id of the most recent request.
 func (r *requests) lastID() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.last
+	return r.newest
 }
 
-// find returns the request that waits under id, nil if none does.
+// find returns the pending request with this id, or nil.
 func (r *requests) find(id int64) *pending {
 	if id == 0 {
 		return nil
@@ -142,33 +142,33 @@ func (r *requests) find(id int64) *pending {
 	return r.waiting[id]
 }
 
-// take is find for a request that waits no more. goesOn says for how long the server may
-// go on with it all the same; 0: it does not.
-func (r *requests) take(id int64, goesOn time.Duration) *pending {
+// remove removes and returns the pending request with this id, or nil. unfinishedFor is how long
+// the server may continue to work on the request, or zero.
+func (r *requests) remove(id int64, unfinishedFor time.Duration) *pending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.takeLocked(id, goesOn)
+	return r.removeLocked(id, unfinishedFor)
 }
 
-func (r *requests) takeLocked(id int64, goesOn time.Duration) *pending {
+func (r *requests) removeLocked(id int64, unfinishedFor time.Duration) *pending {
 	p := r.waiting[id]
 	if p == nil {
 		return nil
 	}
 	delete(r.waiting, id)
 	if a := p.activity; a != nil {
-		a.open--
-		a.tail = time.Now().Add(trailing)
-		if goesOn > 0 {
+		a.inFlight--
+		a.trailingUntil = time.Now().Add(trailing)
+		if unfinishedFor > 0 {
 			a.unfinished++
-			a.until = time.Now().Add(goesOn)
+			a.unfinishedUntil = time.Now().Add(unfinishedFor)
 		}
 	}
 	return p
 }
 
-// limited notes on a request what its HTTP status said.
-func (r *requests) limited(id int64, retryAfter string) {
+// setLimited records that the HTTP status of a request was a rate limit.
+func (r *requests) setLimited(id int64, retryAfter string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p := r.waiting[id]; p != nil {
@@ -176,29 +176,28 @@ func (r *requests) limited(id int64, retryAfter string) {
 	}
 }
 
-// abandon takes out a request that is given up, and remembers what its answer means
-// if that may still come. It is false if the request waits no more: its outcome is
-// on the way.
-func (r *requests) abandon(p *pending, goesOn time.Duration, mayCome bool) bool {
+// abandon removes a request that is cancelled, and remembers it if an answer may still arrive. It
+// returns false if the request already has an outcome.
+func (r *requests) abandon(p *pending, unfinishedFor time.Duration, mayAnswer bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.takeLocked(p.id, goesOn) == nil {
+	if r.removeLocked(p.id, unfinishedFor) == nil {
 		return false
 	}
-	if mayCome && (p.req.Late != nil || p.activity != nil) {
+	if mayAnswer && (p.req.Late != nil || p.activity != nil) {
 		r.abandoned.Add(p.id, abandoned{p.req.Late, p.activity})
 	}
 	return true
 }
 
-// late takes the answer to a request that was given up.
-func (r *requests) late(id int64) {
+// lateAnswer handles the answer to a cancelled request.
+func (r *requests) lateAnswer(id int64) {
 	r.mu.Lock()
 	a, _ := r.abandoned.Peek(id)
 	r.abandoned.Remove(id)
 	if a.activity != nil {
 		a.activity.unfinished--
-		a.activity.tail = time.Now().Add(trailing)
+		a.activity.trailingUntil = time.Now().Add(trailing)
 	}
 	r.mu.Unlock()
 	if a.late != nil {
@@ -206,7 +205,7 @@ func (r *requests) late(id int64) {
 	}
 }
 
-// close takes out all requests, after which there are no others.
+// close removes and returns all pending requests, and rejects later ones.
 func (r *requests) close() (waiting map[int64]*pending) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,27 +11,26 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// sse is a link over the HTTP+SSE transport of revision 2024-11-05: one stream
-// brings everything from the server, and its first event names the URL to post
-// messages to. The link ends with the stream. It does not know which requests have no
-// answer by then: it reports those as lost of which the POST was cut off, even if the answer
-// had come, and conn.closed ends the others.
+// sse is a link over the HTTP+SSE transport of revision 2024-11-05: one stream carries all
+// messages from the server, and its first event names the URL for POSTs. The link ends with the
+// stream. It does not know which requests are unanswered: it fails requests whose POST was cut
+// off, even if the answer has arrived, and conn.closed fails the others.
 type sse struct {
 	*httpLink
 	ready    chan struct{} // closed once endpoint is known
-	endpoint string        // absolute URL
+	endpoint string        // absolute URL; set before ready is closed
 }
 
 func newSSE(c *conn) *sse { return &sse{httpLink: newHTTPLink(c), ready: make(chan struct{})} }
 
-// open starts to read the stream.
+// open starts reading the stream.
 func (l *sse) open() {
-	_ = l.start(func() { l.end(l.stream(l.streams), 0, func() {}) }) // a new link has not ended
+	_ = l.spawn(func() { l.end(l.stream(l.streams), 0, func() {}) }) // cannot fail on a new link
 }
 
 func (l *sse) close() { l.finish(func() {}) }
 
-// stream reads the stream to its end and returns why it ended.
+// stream reads the stream until it ends, and returns the reason.
 func (l *sse) stream(ctx context.Context) error {
 	resp, err := l.do(ctx, outgoing{}, http.MethodGet, l.spec.URL, http.Header{"Accept": {"text/event-stream"}})
 	if err != nil {
@@ -44,10 +43,10 @@ func (l *sse) stream(ctx context.Context) error {
 	case resp.StatusCode != http.StatusOK || kind != "text/event-stream":
 		return l.badResponse(resp, fmt.Sprintf("no event stream, content type %q", kind), nil)
 	}
-	var misplaced error // the endpoint is not where it may be
+	var misplaced error // the endpoint event was rejected
 	_, err = l.read(resp.Body, new(cursor), func(m jsonrpc.Message, head []byte, bad error) {
 		if bad != nil {
-			l.c.unreadable(answers(m, head, true), head, bad)
+			l.c.unreadable(answeredID(m, head, true), head, bad)
 		} else {
 			l.c.message(m, 0)
 		}
@@ -66,15 +65,15 @@ func (l *sse) stream(ctx context.Context) error {
 	return fmt.Errorf("stream broke: %w", err)
 }
 
-// setEndpoint takes the first endpoint event. An endpoint of another origin is refused: it
-// would get our credentials.
+// setEndpoint handles the first endpoint event. An endpoint with another origin is rejected,
+// because it would receive our credentials.
 func (l *sse) setEndpoint(base *url.URL, reference string) error {
 	if l.endpoint != "" {
 		return nil
 	}
 	to, err := base.Parse(reference)
 	if err != nil {
-		return errors.New("endpoint event: no URL") // err holds it, and it names the session
+		return errors.New("endpoint event: no URL") // err would show the URL, which contains the session id
 	}
 	if !sameOrigin(to, base) {
 		return fmt.Errorf("endpoint event: %s://%s is not the origin of the stream", to.Scheme, to.Host)
@@ -89,7 +88,7 @@ func (l *sse) send(ctx context.Context, m outgoing) error {
 	return l.launch(ctx, m, l.exchange)
 }
 
-// exchange posts a message; its answer comes on the stream.
+// exchange posts a message. The answer arrives on the stream.
 func (l *sse) exchange(ctx context.Context, p *post) error {
 	select {
 	case <-l.ready:
@@ -97,8 +96,8 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 		return context.Cause(ctx)
 	}
 	if p.id != 0 {
-		// The caller goes when its answer has come on the stream, and must not take the
-		// connection along, which another request may have by then.
+		// The caller may return as soon as the answer arrives on the stream. Its context must not
+		// cancel the POST then: another request may already use the connection.
 		p.release()
 	}
 	resp, err := l.do(ctx, p.outgoing, http.MethodPost, l.endpoint, http.Header{"Accept": {"application/json"}})
@@ -114,7 +113,7 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 	case resp.StatusCode == http.StatusUnauthorized:
 		return l.denied(resp, body)
 	}
-	if m, _, err := l.c.parse(body); err == nil && m.Error != nil && p.named(m.ID) {
+	if m, _, err := l.c.parse(body); err == nil && m.Error != nil && p.isAnswer(m.ID) {
 		l.c.message(m, 0)
 		return nil
 	}

@@ -9,54 +9,55 @@ import (
 	"time"
 )
 
-// state is where an instance stands. It is immutable but for its channel.
+// state is the state of an instance. It is immutable except for its channel.
 type state struct {
-	live    *conn         // nil: there is no live connection
-	away    error         // without one: why the server cannot be asked; nil while it starts
-	stderr  []string      // what it last said there
-	since   time.Time     // when this began; zero: with the instance
-	listed  bool          // the offer is a last-known one, or every list has been asked for
-	garbled bool          // it has written what is no MCP message
-	changed chan struct{} // closed when there is another state
+	live    *conn         // nil if there is no live connection
+	down    error         // why the server is down; nil if live or starting
+	stderr  []string      // last lines of the process's stderr
+	since   time.Time     // start of this state; zero for the initial state
+	listed  bool          // the offer is a last-known one, or every list was requested
+	garbled bool          // the server has written something that is not an MCP message
+	changed chan struct{} // closed when the state is replaced
 }
 
-// errGarbled says of a server that is starting that it does not speak MCP.
-var errGarbled = errors.New("it writes what is no MCP message, and does not answer")
+// errGarbled means that a starting server does not speak MCP.
+var errGarbled = errors.New("it does not answer, and writes something that is not an MCP message")
 
-// garble is errGarbled of a server that is starting and has written what is no MCP message.
-func (at *state) garble() error {
-	if at.garbled && at.live == nil && at.away == nil {
+// garbledErr returns errGarbled if the server is starting and has written something that is not
+// an MCP message.
+func (at *state) garbledErr() error {
+	if at.garbled && at.live == nil && at.down == nil {
 		return errGarbled
 	}
 	return nil
 }
 
-func (at *state) become(live *conn, away error, stderr []string) {
-	at.live, at.away, at.stderr, at.since = live, away, stderr, time.Now()
+func (at *state) set(live *conn, away error, stderr []string) {
+	at.live, at.down, at.stderr, at.since = live, away, stderr, time.Now()
 }
 
-// status holds the state of an instance for all that wait for another.
+// status holds the state of an instance and notifies waiters of changes.
 type status struct {
-	moved    func() // called when the state has changed
+	onChange func() // called after each change
 	current  atomic.Pointer[state]
 	changing sync.Mutex
 }
 
-// newStatus is the status of an instance that starts, or cannot be asked from the beginning.
+// newStatus returns the status of an instance that is starting, or down if down is not nil.
 func newStatus(moved func(), away error) *status {
 	first := &state{changed: make(chan struct{})}
 	if away != nil {
-		first.become(nil, away, nil)
+		first.set(nil, away, nil)
 	}
-	s := &status{moved: moved}
+	s := &status{onChange: moved}
 	s.current.Store(first)
 	return s
 }
 
-// now returns the state.
+// now returns the current state.
 func (s *status) now() *state { return s.current.Load() }
 
-// live returns the live connection, nil if there is none.
+// live returns the live connection, or nil.
 func (s *status) live() *conn { return s.now().live }
 
 func (s *status) change(f func(*state)) {
@@ -68,35 +69,34 @@ func (s *status) change(f func(*state)) {
 	s.current.Store(&next)
 	close(old.changed)
 	s.changing.Unlock()
-	s.moved()
+	s.onChange()
 }
 
-// set notes that there is no live connection, and why the server cannot be asked; nil:
-// it starts.
+// set records that there is no live connection. The server is down if down is not nil, and
+// starting otherwise.
 func (s *status) set(away error, stderr []string) {
-	s.change(func(at *state) { at.become(nil, away, stderr) })
+	s.change(func(at *state) { at.set(nil, away, stderr) })
 }
 
 func (s *status) connected(c *conn) {
-	s.change(func(at *state) { at.become(c, nil, nil) })
+	s.change(func(at *state) { at.set(c, nil, nil) })
 }
 
-// disconnected notes that connection c is not live any more: from now on the
-// instance starts, until set says otherwise.
+// disconnected records that c is no longer live, so the instance is starting again.
 func (s *status) disconnected(c *conn) {
 	s.change(func(at *state) {
 		if at.live == c {
-			at.become(nil, nil, nil)
+			at.set(nil, nil, nil)
 		}
 	})
 }
 
-// Unavailable says why a server cannot be asked now, without its secrets: it is
-// shown to the model.
+// Unavailable is the error for a server that is down. Its text is shown to the model and contains
+// no secrets.
 type Unavailable struct {
 	Upstream string
 	Cause    error
-	Stderr   []string // its last lines; nil for a server over HTTP
+	Stderr   []string // last lines of stderr; nil over HTTP
 }
 
 func (u *Unavailable) Error() string {
@@ -109,43 +109,42 @@ func (u *Unavailable) Error() string {
 
 func (u *Unavailable) Unwrap() error { return u.Cause }
 
-// unavailable is an *Unavailable of this upstream.
+// unavailable returns an *Unavailable for this upstream.
 func (u *Upstream) unavailable(why error, stderr []string) error {
 	return &Unavailable{Upstream: u.spec.Name, Cause: u.mask.Error(why), Stderr: stderr}
 }
 
-// Health is how an upstream stands, over all of its instances.
+// Health is the state of an upstream across all of its instances.
 type Health struct {
-	State     string    // idle: nothing is started; starting, ready or down
-	Since     time.Time // when that began; zero: it was never started
-	Error     string    // with which the last connection ended, or could not be made; "": none did
+	State     string    // idle (nothing started), starting, ready or down
+	Since     time.Time // start of that state; zero if never started
+	Error     string    // why the last connection ended or failed; empty if none has
 	Restarts  int64
-	Processes []int // ids of those that run for it
+	Processes []int // ids of the running processes
 }
 
-// Stats is what happened at one upstream so far.
+// Stats are the counters of one upstream.
 type Stats struct {
-	Dropped    int64 `json:"notifications_dropped"` // it could not be told for which session they were
-	Refused    int64 `json:"questions_refused"`     // likewise
-	Unanswered int64 `json:"replies_dropped"`       // to pings and questions, of which too many came
-	Repaired   int64 `json:"messages_repaired"`     // U+FFFD stands where they were not UTF-8
+	Dropped    int64 `json:"notifications_dropped"` // notifications without a single possible session
+	Refused    int64 `json:"questions_refused"`     // requests from the server without a single possible session
+	Unanswered int64 `json:"replies_dropped"`       // replies not sent because there were too many requests from the server
+	Repaired   int64 `json:"messages_repaired"`     // messages in which invalid UTF-8 was replaced by U+FFFD
 }
 
-// counts is what happened at an upstream so far.
+// counts are the counters behind Stats and Health.
 type counts struct {
 	dropped, refused, unanswered, repaired atomic.Int64 // see Stats
 	restarts                               atomic.Int64
 	last                                   atomic.Pointer[string] // Health.Error
 }
 
-// Stats tells what happened so far.
+// Stats returns the counters.
 func (u *Upstream) Stats() Stats {
 	c := &u.counts
 	return Stats{Dropped: c.dropped.Load(), Refused: c.refused.Load(), Unanswered: c.unanswered.Load(), Repaired: c.repaired.Load()}
 }
 
-// Health returns how the upstream stands now. One ready instance is enough for ready, as
-// most sessions have one of their own.
+// Health returns the current state, the best of all instances.
 func (u *Upstream) Health() Health {
 	out := Health{State: "idle", Restarts: u.counts.restarts.Load()}
 	if last := u.counts.last.Load(); last != nil {
@@ -163,9 +162,9 @@ func (u *Upstream) Health() Health {
 			if p, ok := at.live.link.(*process); ok {
 				out.Processes = append(out.Processes, p.leader.Pid)
 			}
-		case at.away != nil:
+		case at.down != nil:
 			state = "down"
-			out.Error = u.mask.Error(at.away).Error()
+			out.Error = u.mask.Error(at.down).Error()
 		case at.garbled:
 			out.Error = errGarbled.Error()
 		}
@@ -176,7 +175,7 @@ func (u *Upstream) Health() Health {
 	return out
 }
 
-// Offered is what the server offered last, to any client; nil: it is not known.
+// LastOffer returns the server's latest offer to any client, or nil.
 func (u *Upstream) LastOffer() *Offer {
 	if offers := u.known.list(); len(offers) > 0 {
 		return offers[0].Offer

@@ -11,25 +11,24 @@ import (
 
 const (
 	tailLines = 50
-	tailWidth = 1 << 10 // bytes of a line that are shown; one more is kept to know that there was more
+	tailWidth = 1 << 10 // bytes shown of a line; one more is stored to detect longer lines
 )
 
-// tail keeps the last lines that are written to it. The zero tail is empty. Lines are
-// kept as they came, and secrets are masked only when the lines are asked for, which is
-// rare.
+// tail is a writer that keeps the last lines. Its zero value is empty. Secrets are masked when
+// lines are read, which is rare.
 type tail struct {
-	mu    sync.Mutex
-	lines [][]byte // the oldest first
-	part  []byte   // the line that has not ended yet
-	armor secret.Armor
-	each  func(line []byte) // told of every line once it has ended; nil: nothing is
+	mu     sync.Mutex
+	lines  [][]byte // oldest first
+	part   []byte   // the unfinished line
+	armor  secret.Armor
+	onLine func(line []byte) // called for every finished line; may be nil
 }
 
 func (t *tail) Write(b []byte) (int, error) {
 	var ended [][]byte
 	defer func() {
 		for _, line := range ended {
-			t.each(line)
+			t.onLine(line)
 		}
 	}()
 	t.mu.Lock()
@@ -45,7 +44,7 @@ func (t *tail) Write(b []byte) (int, error) {
 				t.lines = slices.Delete(t.lines, 0, 1)
 			}
 			t.lines = append(t.lines, bytes.Clone(t.part))
-			if t.each != nil {
+			if t.onLine != nil {
 				ended = append(ended, t.lines[len(t.lines)-1])
 			}
 		}
@@ -54,8 +53,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// list returns the lines without secrets, the oldest first. The last line need not
-// have an end: a crash may cut it short.
+// list returns the lines with secrets masked, oldest first. The last line may be unfinished.
 func (t *tail) list(mask *secret.Masker) (list []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,9 +66,9 @@ func (t *tail) list(mask *secret.Masker) (list []string) {
 	return list[max(0, len(list)-tailLines):]
 }
 
-// masked is a line without secrets. If the line has no end, a beginning of a secret is
-// masked too. If it was cut off, its last word is dropped as well, because half a secret
-// may not look like one.
+// masked returns a line with secrets masked. In an unfinished line the beginning of a secret is
+// masked too. In a line that is cut off the last word is dropped, because half a secret may not
+// look like one.
 func masked(line []byte, ended bool, mask *secret.Masker) (text string) {
 	switch kept := bytes.TrimRight(line, " \t\r"); {
 	case len(line) > tailWidth:

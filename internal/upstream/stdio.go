@@ -21,63 +21,60 @@ import (
 )
 
 const (
-	// stopGrace is how long a process may take to end by itself once its input has ended,
-	// and again after SIGTERM.
+	// stopGrace is the time a process has to exit after its stdin was closed, and again after
+	// SIGTERM.
 	stopGrace = 500 * time.Millisecond
-	// lastGrace takes the place of either grace, and of outputDrain, when the end must not
-	// take its time.
-	lastGrace = 100 * time.Millisecond
-	// outputDrain is how long the output of a process is read that has ended: a grandchild
-	// can hold the pipe open for ever.
+	// fastGrace replaces stopGrace and outputDrain once StopFast is closed.
+	fastGrace = 100 * time.Millisecond
+	// outputDrain is how long the output of a process is read after its exit: a grandchild may
+	// hold the pipe open for ever.
 	outputDrain = 300 * time.Millisecond
-	// unreadLimit (bytes) is how much may wait for a process that does not read
-	// before nothing more is taken for it: it must not cost the others memory.
+	// unreadLimit (bytes) limits the memory for messages to a process that does not read them.
 	unreadLimit = 64 << 20
 )
 
 var (
-	// errNotReading refuses more for a process that has left too much unread.
+	// errNotReading rejects messages to a process that has left too much unread.
 	errNotReading = errors.New("it does not read its input")
-	// errStopped ends the calls that a process still had when it was told to end.
+	// errStopped fails the pending calls of a process that the proxy stops.
 	errStopped = errors.New("ended by the proxy")
 )
 
-// process is a link to a child process: a message is a line on its stdin or stdout. With
-// what it has started it forms a group that ends as one: when the process exits, when it
-// closes its output, or when it is stopped.
+// process is a link to a child process: each message is a line on its stdin or stdout. Its
+// process group is killed when the process exits, closes its output or stdin, or is stopped.
 type process struct {
 	c        *conn
 	leader   *os.Process
 	group    *group
-	out      *jsonrpc.Writer // to its stdin
+	out      *jsonrpc.Writer // to stdin
 	stdout   *jsonrpc.Pipe
-	errs     *os.File
-	last     tail // of its stderr
+	stderr   *os.File
+	tail     tail // last lines of stderr
 	stopping context.Context
-	stop     context.CancelFunc // asks for the end
+	stop     context.CancelFunc // cancels stopping
 
-	exited chan struct{}    // closed when the leader has exited and its group was ended
-	state  *os.ProcessState // set before that
-	done   chan struct{}    // closed when nothing of it is left
+	exited chan struct{}    // closed when the leader has exited and its group was killed
+	state  *os.ProcessState // set before exited is closed
+	done   chan struct{}    // closed when the process and its goroutines have ended
 }
 
-// startProcess starts the command of c's upstream as the link of c. An error means that
-// c is not told of anything.
+// startProcess starts the upstream's command as the link of c. If it returns an error, it does
+// not call c.
 func startProcess(c *conn) error {
 	leader, stdin, stdout, stderr, err := c.in.up.spec.Command.start()
 	if err != nil {
 		return err
 	}
-	c.in.up.o.Guard.add(leader.Pid) // first: the proxy may be killed at any time
+	c.in.up.o.Guard.add(leader.Pid) // first, as the proxy may be killed at any time
 	p := &process{
 		c: c, leader: leader, group: newGroup(leader),
 		out:    jsonrpc.NewWriter(jsonrpc.NewPipe(stdin)),
-		stdout: jsonrpc.NewPipe(stdout), errs: stderr,
+		stdout: jsonrpc.NewPipe(stdout), stderr: stderr,
 		exited: make(chan struct{}), done: make(chan struct{}),
 	}
 	p.stopping, p.stop = context.WithCancel(context.Background())
 	if to := c.in.up.o.Stderr; to != nil {
-		p.last.each = func(line []byte) {
+		p.tail.onLine = func(line []byte) {
 			_, _ = fmt.Fprintf(to, "%s [%d] %s\n", time.Now().UTC().Format(time.RFC3339), leader.Pid, masked(line, true, c.in.up.mask))
 		}
 	}
@@ -86,7 +83,7 @@ func startProcess(c *conn) error {
 	return nil
 }
 
-// send writes m to the process, or queues what it does not take at once.
+// send writes m to the process, or queues what the pipe does not accept at once.
 func (p *process) send(_ context.Context, m outgoing) error {
 	if unread := p.out.Queued(); unread > unreadLimit {
 		return fmt.Errorf("%w: %d bytes wait for it", errNotReading, unread)
@@ -97,74 +94,73 @@ func (p *process) send(_ context.Context, m outgoing) error {
 		}
 	}
 	err := p.out.Send(m.line)
-	if err == nil && m.taken != nil {
-		m.taken()
+	if err == nil && m.done != nil {
+		m.done()
 	}
 	return err
 }
 
-// close ends the process, in order, and returns when nothing of it is left. It
-// must not be called from the reader.
+// close stops the process and returns when it has ended. It must not be called from the reader.
 func (p *process) close() {
 	p.stop()
 	<-p.done
 }
 
-// run sees the process through to its end.
+// run waits for the end of the process and cleans up.
 func (p *process) run() {
 	defer close(p.done)
 	var work sync.WaitGroup
-	silent := make(chan struct{})
+	outputClosed := make(chan struct{})
 	work.Go(p.reap)
-	work.Go(func() { _, _ = io.Copy(&p.last, p.errs) }) // what ends it ends the process, too
+	work.Go(func() { _, _ = io.Copy(&p.tail, p.stderr) }) // an error means that the process ends
 	work.Go(func() {
 		p.read()
-		close(silent)
+		close(outputClosed)
 	})
 
-	var why error // nil: what its exit says
+	var why error // nil means its exit status
 	select {
 	case <-p.exited:
-	case <-silent:
+	case <-outputClosed:
 		why = errors.New("closed its output")
-	case <-p.out.Ended(): // no call would reach it any more
+	case <-p.out.Ended(): // no call could reach it
 		why = errors.New("closed its input")
 	case <-p.stopping.Done():
 		why = errStopped
 	}
-	if !p.end() && why != errStopped {
+	if !p.shutdown() && why != errStopped {
 		why = nil
 	}
-	for _, pipe := range []*os.File{p.stdout.File, p.errs} { // without deadlines, on Windows, the end of the group closes them
-		_ = pipe.SetReadDeadline(time.Now().Add(p.hurried(outputDrain)))
+	for _, pipe := range []*os.File{p.stdout.File, p.stderr} { // Windows has no deadlines for pipes; killing the group closes them
+		_ = pipe.SetReadDeadline(time.Now().Add(p.drainTime(outputDrain)))
 		defer pipe.Close()
 	}
 	work.Wait()
 	p.group.close()
 	if why == nil {
-		why = ended(p.state)
+		why = exitError(p.state)
 	}
 	p.c.closed(why)
 }
 
-// end brings the process to its end if it has not ended yet: first its input
-// ends, then it is asked, then it is forced. It says whether the first was not
-// enough.
-func (p *process) end() (forced bool) {
+// shutdown closes stdin, then terminates the group, then kills it, until the process has exited.
+// It reports whether closing stdin was not enough.
+func (p *process) shutdown() (forced bool) {
 	p.out.Close()
-	if p.exits() {
+	if p.waitExit() {
 		return false
 	}
 	p.group.terminate()
-	if !p.exits() {
+	if !p.waitExit() {
 		p.group.kill()
 	}
 	<-p.exited
 	return true
 }
 
-// exits waits until the process has exited, for at most its grace.
-func (p *process) exits() bool {
+// waitExit waits for the process to exit, for at most the grace period, and reports whether it
+// has.
+func (p *process) waitExit() bool {
 	grace := cmp.Or(p.c.in.up.spec.Command.grace, stopGrace)
 	select {
 	case <-p.exited:
@@ -176,23 +172,23 @@ func (p *process) exits() bool {
 	select {
 	case <-p.exited:
 		return true
-	case <-time.After(min(grace, lastGrace)):
+	case <-time.After(min(grace, fastGrace)):
 		return false
 	}
 }
 
-// hurried is a wait at the end of a process, shorter where that must not take its time.
-func (p *process) hurried(wait time.Duration) time.Duration {
+// drainTime returns wait, or fastGrace once StopFast is closed.
+func (p *process) drainTime(wait time.Duration) time.Duration {
 	select {
 	case <-p.c.in.up.o.StopFast:
-		return min(wait, lastGrace)
+		return min(wait, fastGrace)
 	default:
 		return wait
 	}
 }
 
-// reap waits for the process to exit and ends what it leaves behind. Its id, which is its
-// group's, is free for others by then, but is not used again so soon.
+// reap waits for the process to exit and kills the rest of its group. The group id is free by
+// then, but systems do not reuse ids so soon.
 func (p *process) reap() {
 	p.state, _ = p.leader.Wait()
 	p.group.kill()
@@ -200,8 +196,8 @@ func (p *process) reap() {
 	close(p.exited)
 }
 
-// ended says how a process ended by itself.
-func ended(state *os.ProcessState) error {
+// exitError describes how a process exited.
+func exitError(state *os.ProcessState) error {
 	if state == nil {
 		return errors.New("ended in an unknown way")
 	}
@@ -211,13 +207,13 @@ func ended(state *os.ProcessState) error {
 	return fmt.Errorf("exited with status %d", state.ExitCode())
 }
 
-// read hands every line of stdout to the connection, until it ends.
+// read passes each line of stdout to the connection until stdout ends.
 func (p *process) read() {
 	lines := jsonrpc.NewReader(p.stdout, p.c.in.up.spec.MaxMessage)
 	for {
 		line, err := lines.Borrow()
 		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
-			p.c.unreadable(answers(jsonrpc.Message{ID: long.ID()}, long.Head, false), long.Head, err)
+			p.c.unreadable(answeredID(jsonrpc.Message{ID: long.ID()}, long.Head, false), long.Head, err)
 			continue
 		}
 		if err != nil {
@@ -227,34 +223,33 @@ func (p *process) read() {
 	}
 }
 
-// line takes one line from the process. The messages of a batch share its memory, so that
-// it is not given back.
+// line handles one line from the process. The messages of a batch share the line's memory, so it
+// is not returned to the pool.
 func (c *conn) line(from *jsonrpc.Buffer) {
 	batch := bytes.HasPrefix(bytes.TrimLeft(from.Line, " \t\r"), []byte("["))
 	for m, err := range c.messages(from.Line) {
 		if err != nil {
-			c.unreadable(answers(m, from.Line, false), from.Line, err)
+			c.unreadable(answeredID(m, from.Line, false), from.Line, err)
 			continue
 		}
 		if !batch {
-			m.Buffer = from // of a message that was repaired, too: it lies elsewhere, but is read no more
+			m.Buffer = from // a repaired message has its own memory, but the line is no longer needed
 		}
 		c.message(m, 0)
 	}
 }
 
-// Command is how a server process is started.
+// Command is the command line of a server process.
 type Command struct {
-	Path string   // a name to find in the PATH of Env, or a path; a relative one starts at Dir
-	Args []string // without the name of the command
-	Dir  string   // "": the proxy's own
-	Env  []string // complete: nothing is inherited
+	Path string   // a name in the PATH of Env, or a path, relative to Dir
+	Args []string // without the command name
+	Dir  string   // empty means that of the proxy
+	Env  []string // complete; nothing is inherited
 
-	grace time.Duration // of tests, in place of stopGrace
+	grace time.Duration // set by tests instead of stopGrace
 }
 
-// start starts the command in a process group of its own, and returns our ends of its
-// pipes.
+// start starts the command in a new process group, and returns our ends of its pipes.
 func (c Command) start() (p *os.Process, stdin, stdout, stderr *os.File, err error) {
 	path, err := c.resolve()
 	if err != nil {
@@ -262,7 +257,7 @@ func (c Command) start() (p *os.Process, stdin, stdout, stderr *os.File, err err
 	}
 	cmd := &exec.Cmd{
 		Path: path, Args: append([]string{c.Path}, c.Args...), Dir: c.Dir,
-		Env:         append([]string{}, c.Env...), // nil would inherit ours
+		Env:         append([]string{}, c.Env...), // nil would inherit our environment
 		SysProcAttr: groupAttr(),
 	}
 	in, inErr := cmd.StdinPipe()
@@ -277,11 +272,11 @@ func (c Command) start() (p *os.Process, stdin, stdout, stderr *os.File, err err
 	return cmd.Process, in.(*os.File), out.(*os.File), errs.(*os.File), nil
 }
 
-// resolve finds the file to execute as exec.LookPath does, but in the PATH that the
-// process gets. It skips relative entries of PATH, as exec.LookPath does.
+// resolve finds the executable as exec.LookPath does, but in the PATH of Env. Like exec.LookPath
+// it skips relative entries of PATH.
 func (c Command) resolve() (string, error) {
 	if info, err := os.Stat(c.Dir); c.Dir != "" && (err != nil || !info.IsDir()) {
-		return "", fmt.Errorf("working directory %q: %w", c.Dir, cause(err, "not a directory"))
+		return "", fmt.Errorf("working directory %q: %w", c.Dir, rootCause(err, "not a directory"))
 	}
 	if c.Path == "" {
 		return "", errors.New("no command")
@@ -297,7 +292,7 @@ func (c Command) resolve() (string, error) {
 	return "", fmt.Errorf("command %q not found in PATH", c.Path)
 }
 
-// resolvePath is resolve for a command that is a path.
+// resolvePath resolves a command that is a path.
 func (c Command) resolvePath() (string, error) {
 	path := c.Path
 	if !filepath.IsAbs(path) {
@@ -308,12 +303,12 @@ func (c Command) resolvePath() (string, error) {
 		path, err = exec.LookPath(path)
 	}
 	if err != nil {
-		return "", fmt.Errorf("command %q: %w", c.Path, cause(err, ""))
+		return "", fmt.Errorf("command %q: %w", c.Path, rootCause(err, ""))
 	}
 	return path, nil
 }
 
-// searchPath returns the PATH in Env; of several the last counts, as for exec.
+// searchPath returns the last PATH in Env, as exec does.
 func (c Command) searchPath() (path string) {
 	for _, variable := range c.Env {
 		name, value, _ := strings.Cut(variable, "=")
@@ -324,18 +319,18 @@ func (c Command) searchPath() (path string) {
 	return path
 }
 
-// startError says why a command that was found could not be started. The system
-// reports "no such file" for a script if its interpreter is missing.
+// startError explains why a command that exists could not be started. The system reports "no such
+// file" for a script whose interpreter is missing.
 func (c Command) startError(path string, err error) error {
 	if _, statErr := os.Stat(path); statErr == nil && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("command %q: what is to run %s (its #! line or its loader) does not exist", c.Path, path)
+		return fmt.Errorf("command %q: the interpreter or loader of %s does not exist", c.Path, path)
 	}
 	return fmt.Errorf("command %q: %w", c.Path, err)
 }
 
-// cause is err without the system call and the path, which the message names already;
-// what it says itself if it is nil.
-func cause(err error, otherwise string) error {
+// rootCause returns err without the system call and the path, which the message already names.
+// For a nil err it returns otherwise as an error.
+func rootCause(err error, otherwise string) error {
 	if err == nil {
 		return errors.New(otherwise)
 	}

@@ -40,7 +40,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 		"not executable":       {Command{Path: plain}, `command "` + plain + `": permission denied`},
 		"relative":             {Command{Path: "./none", Dir: dir}, `command "./none": no such file or directory`},
 		"a folder":             {Command{Path: dir}, `command "` + dir + `": is a directory`},
-		"no interpreter":       {Command{Path: "orphan", Env: path}, `command "orphan": what is to run ` + orphan + ` (its #! line or its loader) does not exist`},
+		"no interpreter":       {Command{Path: "orphan", Env: path}, `command "orphan": the interpreter or loader of ` + orphan + ` does not exist`},
 		"no folder":            {Command{Path: "sh", Dir: dir + "/none", Env: path}, `working directory "` + dir + `/none": no such file or directory`},
 		"folder is a file":     {Command{Path: "sh", Dir: plain, Env: path}, `working directory "` + plain + `": not a directory`},
 	}

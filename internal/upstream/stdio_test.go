@@ -210,7 +210,7 @@ func TestProcessAnswers(t *testing.T) {
 		t.Errorf("got %d bytes, %v, want %d", len(answer.Result), err, len(large))
 	}
 	v.Close()
-	if got := v.work(t.Context()); got != errGone.Error() {
+	if got := v.work(t.Context()); got != errRemoved.Error() {
 		t.Errorf("after the end: got %s", got)
 	}
 }

@@ -17,15 +17,14 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-const deleteTimeout = 2 * time.Second // for the DELETE that ends a session
+const deleteTimeout = 2 * time.Second // for the DELETE request that ends a session
 
-// streamable is a link over streamable HTTP in both its eras: with a session
-// (2025-03-26 to 2025-11-25), and stateless (2026-07-28). Each message is a
-// POST of its own, and the response one message or a stream of them. Every
-// request that send accepted ends in its answer or in conn.lost.
+// streamable is a link over streamable HTTP of both eras: with a session (2025-03-26 to
+// 2025-11-25), and stateless (2026-07-28). Each message is a POST, and the response is one
+// message or a stream. Every request that send accepts ends in an answer or in conn.failRequest.
 type streamable struct {
 	*httpLink
-	spoken atomic.Bool // the server has answered a POST as streamable HTTP does
+	confirmed atomic.Bool // the server has answered a POST as streamable HTTP requires
 }
 
 func newStreamable(c *conn) *streamable { return &streamable{httpLink: newHTTPLink(c)} }
@@ -34,7 +33,7 @@ func (l *streamable) send(ctx context.Context, m outgoing) error {
 	return l.launch(ctx, m, l.exchange)
 }
 
-// close ends the session too, if there is one.
+// close also ends the HTTP session, if there is one.
 func (l *streamable) close() {
 	l.finish(func() {
 		header := l.headers(false, "application/json")
@@ -43,14 +42,13 @@ func (l *streamable) close() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
 		defer cancel()
-		if resp, err := l.do(ctx, outgoing{}, http.MethodDelete, l.spec.URL, header); err == nil { // else the server is not there
+		if resp, err := l.do(ctx, outgoing{}, http.MethodDelete, l.spec.URL, header); err == nil { // on an error the server is gone
 			resp.Body.Close()
 		}
 	})
 }
 
-// headers returns the protocol's own headers. A stateless request has no
-// session.
+// headers returns the protocol's headers. A stateless request has no session.
 func (l *streamable) headers(stateless bool, accept string) http.Header {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +63,7 @@ func (l *streamable) headers(stateless bool, accept string) http.Header {
 	return header
 }
 
-// exchange sends a message and passes on what comes back for it.
+// exchange posts a message and handles the response.
 func (l *streamable) exchange(ctx context.Context, p *post) error {
 	header := l.headers(p.header != nil, "application/json, text/event-stream")
 	version := header.Get(mcp.HeaderProtocolVersion)
@@ -80,8 +78,8 @@ func (l *streamable) exchange(ctx context.Context, p *post) error {
 		l.noteLimited(p.id, resp)
 		return l.refused(p, resp)
 	}
-	l.spoken.Store(true)
-	if session := resp.Header.Get(mcp.HeaderSessionID); session != "" && version == "" && p.id != 0 { // only the handshake gives one
+	l.confirmed.Store(true)
+	if session := resp.Header.Get(mcp.HeaderSessionID); session != "" && version == "" && p.id != 0 { // only the handshake creates a session
 		l.mu.Lock()
 		l.session = session
 		l.mu.Unlock()
@@ -89,20 +87,20 @@ func (l *streamable) exchange(ctx context.Context, p *post) error {
 	switch kind := mediaType(resp); {
 	case p.id == 0:
 		if kind != "text/event-stream" {
-			readHead(resp) // so that the connection can be used again
+			readHead(resp) // so that the connection can be reused
 		}
 		return nil
 	case kind == "text/event-stream":
-		return l.follow(ctx, p, resp.Body)
+		return l.readStream(ctx, p, resp.Body)
 	case kind == "application/json":
-		return l.single(p, resp)
+		return l.readJSON(p, resp)
 	default:
 		return l.badResponse(resp, fmt.Sprintf("no answer, content type %q", kind), readHead(resp))
 	}
 }
 
-// single passes on what a JSON body holds.
-func (l *streamable) single(p *post, resp *http.Response) error {
+// readJSON handles a JSON response body.
+func (l *streamable) readJSON(p *post, resp *http.Response) error {
 	body, err := readBody(resp, l.spec.MaxMessage)
 	if err != nil {
 		return l.badResponse(resp, fmt.Sprintf("body broken off after %d bytes: %v", len(body), err), body)
@@ -112,7 +110,7 @@ func (l *streamable) single(p *post, resp *http.Response) error {
 	for m, bad := range l.c.messages(body) {
 		if bad != nil {
 			why = bad.Error()
-			l.c.garbage(body, bad)
+			l.c.logInvalid(body, bad)
 			continue
 		}
 		l.deliver(p, m)
@@ -124,19 +122,19 @@ func (l *streamable) single(p *post, resp *http.Response) error {
 }
 
 func (l *streamable) deliver(p *post, m jsonrpc.Message) {
-	if m.IsResponse() && p.named(m.ID) {
-		p.ended()
+	if m.IsResponse() && p.isAnswer(m.ID) {
+		p.markAnswered()
 	}
 	l.c.message(m, p.id)
 }
 
-// named reports whether a raw id is that of the request.
-func (p *post) named(raw []byte) bool {
+// isAnswer reports whether a raw id is that of the request.
+func (p *post) isAnswer(raw []byte) bool {
 	var number [20]byte
 	return p.id != 0 && string(raw) == string(strconv.AppendInt(number[:0], p.id, 10))
 }
 
-// refused makes the best of an error status: the body may be an error response.
+// refused handles an error status, the body of which may be an error response.
 func (l *streamable) refused(p *post, resp *http.Response) error {
 	status := resp.StatusCode
 	if status == http.StatusNotFound && p.session != "" {
@@ -144,31 +142,31 @@ func (l *streamable) refused(p *post, resp *http.Response) error {
 	}
 	body := readHead(resp)
 	m := l.c.errorIn(resp, body)
-	own := m.Error != nil && p.named(m.ID)
+	own := m.Error != nil && p.isAnswer(m.ID)
 	nameless := m.Error != nil && (m.ID == nil || string(m.ID) == "null")
-	switch first := !l.spoken.Load(); {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden && first && !own: // later it is about one request
+	switch first := !l.confirmed.Load(); {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden && first && !own: // later, 403 concerns one request only
 		return l.denied(resp, body)
 	case nameless && status == http.StatusBadRequest && p.session != "" && aboutSession(m.Error):
 		return errSessionLost
 	case nameless && p.id != 0 && (!first || revision.Modern(readError(m.Error).Code)):
-		// The server did not get as far as the id, but what it says is about this request.
+		// The server failed before it read the id, but its error concerns this request.
 		m, _ = jsonrpc.Parse(jsonrpc.AppendError(nil, strconv.AppendInt(nil, p.id, 10), m.Error))
 		own = true
 	case !own && first && (status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed):
 		e := l.badResponse(resp, "", body)
-		e.older = true
+		e.mayBeSSE = true
 		return e
 	}
 	if own {
-		l.spoken.Store(true)
+		l.confirmed.Store(true)
 		l.deliver(p, m)
 		return nil
 	}
 	return l.badResponse(resp, "", body)
 }
 
-// errorIn returns the error response that a body holds, an empty message if there is none.
+// errorIn returns the error response in a body, or an empty message.
 func (c *conn) errorIn(resp *http.Response, body []byte) jsonrpc.Message {
 	if mediaType(resp) == "application/json" {
 		jsonrpc.Flatten(body)
@@ -179,23 +177,22 @@ func (c *conn) errorIn(resp *http.Response, body []byte) jsonrpc.Message {
 	return jsonrpc.Message{}
 }
 
-// aboutSession recognizes what the reference servers say with status 400, not
-// 404, when they were started anew: "No valid session ID provided".
+// aboutSession recognizes the error "No valid session ID provided", which the reference servers
+// send with status 400 instead of 404 after a restart.
 func aboutSession(object []byte) bool {
 	return bytes.Contains(bytes.ToLower([]byte(text(jsonrpc.Get(object, "message")))), []byte("session"))
 }
 
-// The streams of streamable HTTP: that of a request, and the one on which a server with
-// a session speaks of its own accord. Either is taken up again where it broke.
+// Both streams of streamable HTTP, a request's and the server's own, are resumed when they break.
 const (
-	firstRetry  = time.Second      // before a broken stream is taken up again, unless the server says otherwise
-	slowestWait = 30 * time.Second // the longest of the growing waits
-	resumeTries = 5                // failures in a row after which a request's stream is lost
+	firstRetry   = time.Second      // before a broken stream is resumed, unless the server sets another value
+	maxRetryWait = 30 * time.Second // maximum of the growing waits
+	maxResumes   = 5                // consecutive failures after which a request's stream is lost
 )
 
-// wait waits before the stream is taken up again.
+// wait blocks until the stream may be resumed.
 func (at *cursor) wait(ctx context.Context) error {
-	return sleep(ctx, max(min(at.retry<<min(at.failures, 5), slowestWait), at.retry))
+	return sleep(ctx, max(min(at.retry<<min(at.failures, 5), maxRetryWait), at.retry))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -207,16 +204,15 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// follow passes on the stream that answers a request. With a session it takes
-// it up again where it broke, as often as the server wants: some close their
-// connections on purpose and are to be polled.
-func (l *streamable) follow(ctx context.Context, p *post, body io.ReadCloser) error {
+// readStream reads the stream that answers a request. With a session it resumes a broken stream
+// as often as the server closes it: some servers close streams on purpose and expect polling.
+func (l *streamable) readStream(ctx context.Context, p *post, body io.ReadCloser) error {
 	at := cursor{retry: firstRetry}
 	for {
-		_, err := l.read(body, &at, func(m jsonrpc.Message, head []byte, bad error) { l.take(p, m, head, bad) }, nil)
+		_, err := l.read(body, &at, func(m jsonrpc.Message, head []byte, bad error) { l.receive(p, m, head, bad) }, nil)
 		switch {
-		case p.unread != nil:
-			err = fmt.Errorf("stream ended before its answer: %w", p.unread)
+		case p.tooLong != nil:
+			err = fmt.Errorf("stream ended before its answer: %w", p.tooLong)
 		case err == io.EOF:
 			err = errors.New("stream ended before its answer")
 		default:
@@ -225,7 +221,7 @@ func (l *streamable) follow(ctx context.Context, p *post, body io.ReadCloser) er
 		if p.answered || ctx.Err() != nil || p.stateless {
 			return err
 		}
-		if at.id == "" || p.unread != nil {
+		if at.id == "" || p.tooLong != nil {
 			l.c.gap()
 			return err
 		}
@@ -238,22 +234,22 @@ func (l *streamable) follow(ctx context.Context, p *post, body io.ReadCloser) er
 	}
 }
 
-// take takes a message from the stream of a request, or what is none.
-func (l *streamable) take(p *post, m jsonrpc.Message, head []byte, err error) {
+// receive handles a message from a request's stream, or an invalid one.
+func (l *streamable) receive(p *post, m jsonrpc.Message, head []byte, err error) {
 	if err == nil {
 		l.deliver(p, m)
 		return
 	}
-	id := answers(m, head, true)
+	id := answeredID(m, head, true)
 	if id == p.id {
-		p.ended()
+		p.markAnswered()
 	} else if _, long := errors.AsType[*jsonrpc.LineTooLong](err); long {
-		p.unread = err
+		p.tooLong = err
 	}
 	l.c.unreadable(id, head, err)
 }
 
-// resume opens the rest of a request's stream.
+// resume reopens a request's stream after its last event.
 func (l *streamable) resume(ctx context.Context, at *cursor) (io.ReadCloser, error) {
 	for at.failures = 0; ; {
 		if err := at.wait(ctx); err != nil {
@@ -264,20 +260,20 @@ func (l *streamable) resume(ctx context.Context, at *cursor) (io.ReadCloser, err
 			return body, nil
 		}
 		if errors.Is(err, errSessionLost) {
-			l.end(err, lateAnswers, func() {})
-			return nil, errors.New(err.Error()) // this request has been sent, and may have been run
+			l.end(err, answerGrace, func() {})
+			return nil, errors.New(err.Error()) // not errSessionLost itself: this request may have run
 		}
-		if at.failures++; final(err) || at.failures == resumeTries {
+		if at.failures++; final(err) || at.failures == maxResumes {
 			return nil, err
 		}
 	}
 }
 
-// listen opens the stream on which a server with a session speaks of its own
-// accord, and keeps it open. Many servers have none. What they said while it was not
-// open may be lost: that is a gap, unless the stream goes on behind its last event.
+// listen keeps the server's own GET stream open. Many servers have none. Messages sent while the
+// stream was closed may be lost: that is a gap, unless the stream is resumed after its last
+// event.
 func (l *streamable) listen() {
-	_ = l.start(func() { // an error: the link has ended
+	_ = l.spawn(func() { // an error means that the link has ended
 		ctx, at := l.streams, cursor{retry: firstRetry}
 		for opened := false; ; {
 			body, err := l.get(ctx, at.id)
@@ -287,20 +283,20 @@ func (l *streamable) listen() {
 			switch {
 			case err == nil:
 				opened = true
-				if l.pass(body, &at); at.id == "" && ctx.Err() == nil {
+				if l.readEvents(body, &at); at.id == "" && ctx.Err() == nil {
 					l.c.gap()
 				}
 			case !final(err):
 				at.failures++
 			case opened && (denied(err) || errors.Is(err, errSessionLost)):
-				l.end(err, lateAnswers, func() {})
+				l.end(err, answerGrace, func() {})
 				return
 			case !opened || at.id == "":
-				// At first it may only mean that there is no such stream, whatever the
-				// status, 404 and 401 included. The next POST tells.
+				// The first failure may only mean that there is no such stream, whatever the
+				// status, 404 and 401 included. The next POST will show.
 				return
 			default:
-				at.id = "" // it may be the id that the server does not know
+				at.id = "" // the server may not know this id
 			}
 			if at.wait(ctx) != nil {
 				return
@@ -309,24 +305,24 @@ func (l *streamable) listen() {
 	})
 }
 
-// pass passes on the server's own stream until it ends.
-func (l *streamable) pass(body io.ReadCloser, at *cursor) {
+// readEvents reads the server's own stream until it ends.
+func (l *streamable) readEvents(body io.ReadCloser, at *cursor) {
 	began := time.Now()
 	events, _ := l.read(body, at, func(m jsonrpc.Message, head []byte, err error) {
 		if err != nil {
-			l.c.garbage(head, err)
+			l.c.logInvalid(head, err)
 		} else {
 			l.c.message(m, 0)
 		}
 	}, nil)
-	if events > 0 || time.Since(began) > slowestWait {
+	if events > 0 || time.Since(began) > maxRetryWait {
 		at.failures = 0
 	} else {
 		at.failures++
 	}
 }
 
-// get opens a stream of the server's own, or the rest of one that broke.
+// get opens the server's own stream, or resumes a stream after the event lastID.
 func (l *streamable) get(ctx context.Context, lastID string) (io.ReadCloser, error) {
 	header := l.headers(false, "text/event-stream")
 	if lastID != "" {

@@ -35,7 +35,7 @@ func TestResume(t *testing.T) {
 				if r.Header.Get("Mcp-Session-Id") != "s1" || r.Header.Get("Accept") != "text/event-stream" {
 					t.Errorf("got %s with %v", r.Method, r.Header)
 				}
-				if tries++; tries < resumeTries {
+				if tries++; tries < maxResumes {
 					w.WriteHeader(503) // for now
 					return
 				}
@@ -60,7 +60,7 @@ func TestResumeHasAnEnd(t *testing.T) {
 	}{
 		{"unknown event", func(w http.ResponseWriter) { w.WriteHeader(400) }, "was not resumed: status 400", 1, false},
 		{"no stream", func(w http.ResponseWriter) { replyJSON(w, "{}") }, "was not resumed: status 200", 1, false},
-		{"out of order", func(w http.ResponseWriter) { w.WriteHeader(502) }, "was not resumed: status 502", resumeTries, false},
+		{"out of order", func(w http.ResponseWriter) { w.WriteHeader(502) }, "was not resumed: status 502", maxResumes, false},
 		{"session lost", func(w http.ResponseWriter) { w.WriteHeader(404) }, "session lost", 1, true},
 		{"credentials", func(w http.ResponseWriter) { w.WriteHeader(401) }, "status 401", 1, true},
 	}

@@ -1,18 +1,17 @@
-// Package upstream owns the connections to the MCP servers behind the proxy:
-// starting them, shaking hands, keeping what they offer, sending requests, and
-// starting them again when they end.
+// Package upstream manages the connections to the MCP servers behind the proxy: it starts a
+// server, performs the handshake, caches the server's lists, sends requests, and restarts the
+// server when it exits.
 //
-// The idea: a session holds a lease on an instance of each upstream. The
-// instance owns one connection at a time and outlives it; a request goes out
-// over whichever connection is live, and comes back as the bytes the server
-// wrote.
+// Each session holds a lease on one instance of each upstream. An instance owns one connection at
+// a time and outlives it. A request goes out over the live connection, and the answer is returned
+// as the bytes that the server wrote.
 //
 //	up := upstream.New(spec, upstream.Options{Log: log})
 //	lease := up.Attach(client, listener)
 //	answer, err := lease.Call(ctx, lease.Turn(), &upstream.Request{Method: "tools/call", Params: params})
 //
-// It knows nothing of names, models, stores of answers or plans; it only says
-// when what a server answers may have changed.
+// The package does not deal with tool names, models, cached answers or plans. It only reports
+// when answers of a server may have changed.
 package upstream
 
 import (
@@ -34,26 +33,27 @@ import (
 // Upstream is one configured server.
 type Upstream struct {
 	spec Spec
-	o    Options        // Invalidated, WriteSettle, Asked and Changed are never nil
-	log  *slog.Logger   // Options.Log, masked
-	mask *secret.Masker // for all errors and log lines about it
-	// Of a server over HTTP: for requests, and for notifications, ends of sessions and the
-	// server's own stream. net/http gives a connection to the next request before the last one
-	// knows of an answer without a body; if that one is cancelled at this moment, the next one
-	// fails with the reason of the other. Requests have answers with a body.
+	o    Options        // Invalidated, WriteSettle, Asked and Changed are not nil
+	log  *slog.Logger   // Options.Log with secrets masked
+	mask *secret.Masker // masks secrets in errors and log lines
+	// For a server over HTTP: client sends requests; sideClient sends notifications, session
+	// DELETEs and the server's own stream. net/http may reuse a connection before it has finished
+	// with the previous response if that response had no body. If the earlier request is
+	// cancelled at that moment, the later one fails with the earlier one's error. Responses to
+	// requests have a body, so requests use a client of their own.
 	client, sideClient *http.Client
-	sse                atomic.Bool // it speaks only the HTTP+SSE transport of 2024-11-05
+	sse                atomic.Bool // use only the HTTP+SSE transport of 2024-11-05
 	known              known
 	counts             counts
 
 	mu        sync.Mutex
 	closed    bool
-	prepared  *instance              // started before any session
-	shared    *instance              // Spec.Shared only
-	instances map[*instance]struct{} // all that run
+	prepared  *instance              // started before any session has attached
+	shared    *instance              // nil unless Spec.Shared
+	instances map[*instance]struct{} // every running instance
 }
 
-// New makes an upstream and reads its last-known offer. Nothing is started.
+// New returns an upstream with its last-known offer loaded. It starts nothing.
 func New(spec Spec, o Options) *Upstream {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -93,7 +93,7 @@ func New(spec Spec, o Options) *Upstream {
 	return u
 }
 
-// Prepare starts an instance ahead of the session that will lease it, if that needs one.
+// Prepare starts an instance in advance for the next session, if that session will need one.
 func (u *Upstream) Prepare() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -102,8 +102,7 @@ func (u *Upstream) Prepare() {
 	}
 }
 
-// Attach gives a session its lease: on an instance of its own, or on the one
-// that all share.
+// Attach returns a lease for a session: on an instance of its own, or on the shared one.
 func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -119,15 +118,15 @@ func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 		}
 	}
 	l := &Lease{
-		in: in, listener: listener, wants: wants{uris: make(map[string]bool)},
-		mixed: u.spec.Shared || listener.Pooled, mute: revision.Stateless(client.Version),
+		in: in, listener: listener, state: leaseState{uris: make(map[string]bool)},
+		multiplexed: u.spec.Shared || listener.Pooled, logsPerRequest: revision.Stateless(client.Version),
 	}
-	in.holders.add(l)
-	in.levelChanged() // the level that another session wants may be too terse for this one
+	in.leases.add(l)
+	in.levelChanged() // another session's level may be too terse for this session
 	return l
 }
 
-// start runs a new instance. u.mu is held.
+// start starts a new instance. u.mu must be held.
 func (u *Upstream) start() *instance {
 	in := newInstance(u, u.o.After)
 	if u.closed {
@@ -137,21 +136,21 @@ func (u *Upstream) start() *instance {
 	return in
 }
 
-// release ends an instance that no session holds any more.
+// release closes an instance that has no leases.
 func (u *Upstream) release(in *instance) {
 	u.mu.Lock()
-	idle := len(in.holders.list()) == 0 && in != u.shared
+	idle := len(in.leases.list()) == 0 && in != u.shared
 	u.mu.Unlock()
 	if !idle {
 		return
 	}
 	in.close()
 	u.mu.Lock()
-	delete(u.instances, in) // not before: Close waits for all in it
+	delete(u.instances, in) // last, because Close waits for every instance in the map
 	u.mu.Unlock()
 }
 
-// Close ends every instance and returns when their processes are gone.
+// Close closes every instance and returns when their processes have exited.
 func (u *Upstream) Close() {
 	u.mu.Lock()
 	u.closed = true
@@ -167,10 +166,10 @@ func (u *Upstream) Close() {
 	}
 }
 
-// writeSettle is Options.WriteSettle.
+// writeSettle returns Options.WriteSettle, or its default.
 func (u *Upstream) writeSettle() time.Duration { return cmp.Or(u.o.WriteSettle(), writeSettle) }
 
-// dial starts the link of c.
+// dial starts c's link.
 func (u *Upstream) dial(c *conn) error {
 	switch {
 	case u.spec.Unusable != nil:
@@ -189,62 +188,62 @@ func (u *Upstream) dial(c *conn) error {
 	return nil
 }
 
-// Spec is one upstream as configured, everything resolved.
+// Spec is the configuration of one upstream with all variables resolved.
 type Spec struct {
 	Name           string
-	Command        Command       // a process; its Path is empty for a server over HTTP
-	URL            string        // a server over HTTP; "" for a process
-	Header         http.Header   // sent with every HTTP request; never shown
-	SSE            bool          // speak the HTTP+SSE transport of 2024-11-05 without trying the newer
-	Shared         bool          // one instance for all sessions
-	NoCapabilities bool          // of a shared one: it is told of nothing that its client could be asked for, as its sessions differ in that
-	StartTimeout   time.Duration // how long a call waits for a starting server
-	MaxMessage     int           // bytes of one message from the server; 0 is 64 MiB
-	Secrets        []string      // values of its environment that must never be shown, like those in Header and URL
-	Unusable       error         // why it cannot be started at all (an unset variable); nil if it can
+	Command        Command       // for a process; Path is empty for a server over HTTP
+	URL            string        // for a server over HTTP; empty for a process
+	Header         http.Header   // sent with every HTTP request; secret
+	SSE            bool          // use HTTP+SSE of 2024-11-05 without trying streamable HTTP
+	Shared         bool          // one instance serves all sessions
+	NoCapabilities bool          // declare no client capabilities, because sessions on the shared instance differ in theirs
+	StartTimeout   time.Duration // how long a call waits for a server that is starting
+	MaxMessage     int           // bytes in one message from the server; zero means 64 MiB
+	Secrets        []string      // environment values to mask, in addition to Header and URL
+	Unusable       error         // why it can never be started (e.g. an unset variable), or nil
 }
 
 const defaultMaxMessage = 64 << 20 // bytes
 
-// Options is what an upstream needs besides its Spec. Nil and zero work.
+// Options configures an upstream. The zero value works.
 type Options struct {
 	Log   *slog.Logger
-	Guard *Guard // of its processes
+	Guard *Guard // kills the processes if the proxy is killed
 	Store Store
-	// Stderr gets what its processes write there, a line a write, without secrets; nil:
-	// only the last lines are kept, for errors.
+	// Stderr receives the stderr of the processes with secrets masked, one line per write. If
+	// nil, only the last lines are kept, for error messages.
 	Stderr io.Writer
-	Dial   DialFunc // of a server over HTTP; nil: over the network
-	// After is closed once its predecessor of the same name has ended. Nothing is
-	// started before that: two servers of one name may want the same port or lock.
+	Dial   DialFunc // for a server over HTTP; nil means a net.Dialer
+	// After is closed once the previous upstream of the same name has ended. Nothing starts
+	// before that, as both servers may need the same port or lock. Nil means there was none.
 	After <-chan struct{}
-	// StopFast is closed when processes must end quickly: each is asked once, with a
-	// short grace.
+	// StopFast is closed when processes must stop quickly: the grace periods before SIGTERM and
+	// SIGKILL become short. Nil means never.
 	StopFast <-chan struct{}
-	// Invalidated is called when what the server answers may have changed by something
-	// else than a request sent through here: before anything that comes later on
-	// the same connection is acted on, and before a session can see it. The cause
-	// is "handshake", "exit", "session" (lost, over HTTP), "gap" (in a stream),
-	// "list_changed" or "resources/updated". What concerns a server alone, a handshake, an
-	// exit and changed tools or prompts, is none before the first request to it. It is
-	// called from any goroutine and must not block.
+	// Invalidated is called when the server's answers may have changed for a reason other than a
+	// request sent through this package. It is called before any later message on the connection
+	// is handled and before a session can observe the change. The cause is "handshake", "exit",
+	// "session" (an HTTP session was lost), "gap" (a stream was interrupted), "list_changed" or
+	// "resources/updated". A handshake, an exit and changed tools or prompts are not reported
+	// before the first request to the server. Invalidated is called from any goroutine and must
+	// not block.
 	Invalidated func(cause string)
-	// WriteSettle is for how long after a request was given up, or its session has
-	// ended, the server may still send messages about it; nil and 0: a minute.
+	// WriteSettle returns how long the server may still send messages about a request after the
+	// request was given up or its session ended. Nil or zero means one minute.
 	WriteSettle func() time.Duration
-	// Asked is called when an instance's server asks its client something, before the
-	// client is asked; the server does not say for which call. As Invalidated.
+	// Asked is called when a server sends its client a request, before the client receives it.
+	// The server does not say which call caused it. Asked must not block.
 	Asked func(instance uint64, method string)
-	// Changed is called when [Upstream.Health] or what the server offers may have
-	// changed. As Invalidated.
+	// Changed is called when [Upstream.Health] or the server's lists may have changed. It must
+	// not block.
 	Changed func()
 }
 
-// masker knows what of the server's configuration may be secret.
+// masker returns a masker for the secrets in the server's configuration.
 func (s *Spec) masker() *secret.Masker {
 	values := append(secret.In(strings.Join(s.Command.Args, " ")), s.Secrets...)
 	before := ""
-	for _, arg := range s.Command.Args { // a value that no line of a shell has as one word, too
+	for _, arg := range s.Command.Args { // values that are one argument here but not one shell word
 		for _, found := range secret.Find(arg, before) {
 			if found.Name != "" {
 				values = append(values, arg[found.From:found.To])

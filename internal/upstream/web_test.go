@@ -177,7 +177,7 @@ func (g garbageLog) Enabled(context.Context, slog.Level) bool { return true }
 func (g garbageLog) WithAttrs([]slog.Attr) slog.Handler       { return g }
 func (g garbageLog) WithGroup(string) slog.Handler            { return g }
 func (g garbageLog) Handle(_ context.Context, r slog.Record) error {
-	if strings.Contains(r.Message, "no MCP message") {
+	if strings.Contains(r.Message, "not an MCP message") {
 		r.Attrs(func(a slog.Attr) bool {
 			if a.Key == "err" {
 				g.heard.write("garbage: " + a.Value.String())
