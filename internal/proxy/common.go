@@ -17,23 +17,23 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// Common is what the servers of one process have in common: the store, so that a write through
-// one of them ends the answers of all, the pace of hosts, and the pool of tokens. No two of them
-// have a session or an instance in common, so no answer of the one is given by another.
+// Common holds what the servers of one process share: the store, so that a write through one
+// server invalidates the answers of all; the limits of hosts; and the pool of tokens. Two
+// servers never share a session or an instance, so neither serves the other's answers.
 type Common struct {
 	store  *dedup.Store
 	limits *limit.Hosts
 
 	budgets *budget.Pool
-	meter   *meter // of the answers that these count
+	meter   *meter // counts the tokens of answers against budgets
 
 	replicas Replicas
 
 	mu      sync.Mutex
-	servers []*Server // that have not been closed; the first reports the figures of both
+	servers []*Server // open servers; the first one reports the process's memory, hosts and budgets
 }
 
-// NewCommon makes it, with the bounds and limits of a configuration.
+// NewCommon returns a Common with the bounds and limits of o.
 func NewCommon(o Options) *Common {
 	return &Common{
 		store: dedup.New(o.Dedup), limits: limit.New(o.Limits),
@@ -41,39 +41,39 @@ func NewCommon(o Options) *Common {
 	}
 }
 
-// Share says how many replicas there are, this process included, and whether it is apart: what
-// they share cannot be reached.
-func (c *Common) Share(n int, apart bool) { c.limits.Share(n, apart) }
+// Share sets the number of replicas, this process included. partitioned means that this
+// process cannot reach their shared state.
+func (c *Common) Share(n int, partitioned bool) { c.limits.Share(n, partitioned) }
 
-// Replicas are the other replicas of this process, as far as more than answers is shared with
-// them. What is nil is not.
+// Replicas connects this process to its replicas. Nil fields disable the feature.
 type Replicas struct {
-	Figures func(context.Context) []string // what they published, each [Common.Figures]
-	Limits  limit.Shared                   // their pace and quotas
+	Figures func(context.Context) []string // published figures of the other replicas, each from [Common.Figures]
+	Limits  limit.Shared                   // shared rate limits and quotas
 
-	// TellRefused tells them that a host said 429. It must not wait.
+	// TellRefused notifies the other replicas of a host's 429 response. It must not block.
 	TellRefused func(host string, retryAfter time.Duration)
 
-	// Learned keeps what belongs to a server, which own keeps, with what those have that say the
-	// same key at that moment; "": alone.
+	// Learned combines own, the storage of one server's learned state, with that of the
+	// replicas that return the same key at that moment. For the key "" it is own alone.
 	Learned func(key func() string, own speculate.Learned) speculate.Learned
 }
 
-// ShareWith is called before there is a server.
+// ShareWith connects c to the replicas. It must be called before the first server is created.
 func (c *Common) ShareWith(r Replicas) {
 	c.replicas = r
 	c.limits.ShareBy(r.Limits)
 }
 
-// releaseSlot ends a call at a host, and tells the other replicas if it was refused there.
+// releaseSlot releases a slot and notifies the other replicas if the host refused the call.
 func (c *Common) releaseSlot(slot *limit.Slot, host string, v limit.Verdict) {
 	if news := slot.Leave(v); news && c.replicas.TellRefused != nil {
 		c.replicas.TellRefused(host, v.RetryAfter)
 	}
 }
 
-// Refused notes that a host refused a call of another replica as one too many: prefetches leave
-// it alone for as long here, and fewer are made.
+// Refused records that a host refused a call of another replica with a 429. It stops
+// prefetches to the host for retryAfter, and lowers the host's level if this process prefetched
+// from it within the last minute.
 func (c *Common) Refused(host string, retryAfter time.Duration) {
 	c.limits.Refused(host, retryAfter)
 	c.mu.Lock()
@@ -83,7 +83,8 @@ func (c *Common) Refused(host string, retryAfter time.Duration) {
 	}
 }
 
-// Figures are those of this replica, as JSON for the others; nil: there are none yet.
+// Figures returns the figures of this replica as JSON for the other replicas, or nil if no
+// server is open.
 func (c *Common) Figures() []byte {
 	c.mu.Lock()
 	servers := slices.Clone(c.servers)
@@ -99,12 +100,12 @@ func (c *Common) Figures() []byte {
 	sum.Replicas, sum.Engine = []string{replicaName()}, nil
 	text, err := json.Marshal(sum)
 	if err != nil {
-		return nil // figures always marshal
+		return nil // figures can always be marshalled
 	}
 	return text
 }
 
-// replicaName is what people know this replica by.
+// replicaName returns the name that reports show for this replica: host name and process id.
 func replicaName() string {
 	machine, err := os.Hostname()
 	if err != nil {
@@ -113,8 +114,8 @@ func replicaName() string {
 	return machine + "/" + strconv.Itoa(os.Getpid())
 }
 
-// addReplicas adds what the other replicas have published. What cannot be read, of another
-// version perhaps, is left out.
+// addReplicas adds the figures that the other replicas have published. It skips figures that
+// it cannot parse and those of another schema version.
 func (c *Common) addReplicas(out *record.Stats) {
 	if c.replicas.Figures == nil {
 		return
@@ -131,20 +132,19 @@ func (c *Common) addReplicas(out *record.Stats) {
 	slices.Sort(out.Replicas)
 }
 
-// replicasTimeout is how long the figures of the others are waited for.
+// replicasTimeout bounds the wait for the other replicas' figures.
 const replicasTimeout = 2 * time.Second
 
-// Close ends it, after its servers.
+// Close closes the store. The servers must have been closed.
 func (c *Common) Close() { c.store.Close() }
 
-// local is the domain of what is on this machine.
+// local is the domain of everything on this machine.
 const local = "local"
 
-// ChangeLocal notes that something is about to be changed on this machine without the proxy,
-// be it by a command that may change anything. Until the write ends, at the latest after
-// write_settle, nothing that reads this machine is served from the store. Nor is anything made
-// early for a moment then: what else changes files when one has changed, as formatters do, is
-// at work.
+// ChangeLocal registers a write of anything on this machine by a program other than the
+// proxy. Until the write ends, at the latest after write_settle, no answer that reads this
+// machine is served from the store. Nothing is prefetched for a moment either, because other
+// programs, such as formatters, may follow a change with changes of their own.
 func (c *Common) ChangeLocal() *dedup.PendingWrite {
 	write := c.store.RegisterWrite(call.Effect{Places: []call.Place{{Domain: local}}, Remote: true})
 	write.AnnounceAsync()
@@ -152,7 +152,7 @@ func (c *Common) ChangeLocal() *dedup.PendingWrite {
 	return write
 }
 
-// LocalChanged notes that anything on this machine may have changed.
+// LocalChanged invalidates the answers that read anything on this machine.
 func (c *Common) LocalChanged() { c.store.Invalidate(call.Place{Domain: local}) }
 
 func (c *Common) add(s *Server) {
@@ -166,11 +166,12 @@ func (c *Common) remove(s *Server) {
 	defer c.mu.Unlock()
 	c.servers = slices.DeleteFunc(c.servers, func(other *Server) bool { return other == s })
 	if len(c.servers) > 0 {
-		c.servers[0].recorder.log.Changed() // it may report the figures of both from now on
+		c.servers[0].recorder.log.Changed() // it may report for the process from now on
 	}
 }
 
-// reports says whether a server reports the figures: what several reported would be added up.
+// reports reports whether s is the server that reports for the process: reports are summed, so
+// only one may.
 func (c *Common) reports(s *Server) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,25 +13,25 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// decisionTimeout is how long an answer waits for the choice of what is run early, where it
-// is to say so. What it names must really have begun.
+// decisionTimeout is how long an answer waits for the prefetch worker's choice when it is to
+// name the prefetches. Only prefetches that have begun may be named.
 const decisionTimeout = 50 * time.Millisecond
 
-// mayAnnounce reports whether the answer to a client of the handshake era may say what is
-// run early because of it: then it is not written by the goroutine that brings it.
+// mayAnnounce reports whether the answer to a client of the handshake era may name the
+// prefetches that the call causes. Such an answer is not written by the server's reader.
 func (c *upstreamCall) mayAnnounce() bool {
 	e := &c.policy.Enrichment
 	return deliveredTo(c.s, c.part) != nil && e.Mode == "on" &&
 		(e.Delivery == "hint" || e.Delivery == "inline") && !c.lease.structured(c.tool)
 }
 
-// shownName is the name by which the client calls a tool of the same upstream.
+// shownName returns the client's name for a tool of the same upstream.
 func (c *upstreamCall) shownName(tool string) string {
 	return c.s.identity.view.nameOf(c.policy, upstream.Tools, target{c.lease.Name(), tool})
 }
 
-// enrich is the answer with what delivery adds to it: a line that names the
-// calls that have been begun, or their answers.
+// enrich adds to the answer a line that names the prefetches that have begun, or their
+// results.
 func (c *upstreamCall) enrich(ctx context.Context, o outcome) outcome {
 	e := &c.policy.Enrichment
 	deciding, cancel := context.WithTimeout(ctx, decisionTimeout)
@@ -54,12 +54,12 @@ func (c *upstreamCall) enrich(ctx context.Context, o outcome) outcome {
 	return o
 }
 
-// hint is the result with the names of the calls that were begun. called gives the name by
-// which the client calls a tool, "" if it cannot.
+// hint adds the names of the prefetches that have begun to result. called returns the
+// client's name for a tool, or "" if the client cannot call it.
 func hint(result []byte, begun []speculate.Started, called func(tool string) string) []byte {
 	var names []string
 	for _, b := range begun {
-		if tool := called(b.Key.Tool); tool != "" && !b.Query.Reuse.CompareOnly { // what is tried is not served
+		if tool := called(b.Key.Tool); tool != "" && !b.Query.Reuse.CompareOnly { // else the prefetch is not served
 			names = append(names, deliver.Name(tool, []byte(b.Key.Arguments)))
 		}
 	}
@@ -69,14 +69,13 @@ func hint(result []byte, begun []speculate.Started, called func(tool string) str
 	return deliver.Hint(result, names)
 }
 
-// inline adds the answers of the prefetches that are near certain, as far as they
-// come in time.
+// inline adds the results of near-certain prefetches that arrive within the wait time.
 func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.Announcement, e *speculate.Rules) []byte {
 	tokens := min(e.Budget, c.room(result))
 	if tokens <= 0 {
 		return result
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.Wait) // one deadline, whatever is waited for
+	ctx, cancel := context.WithTimeout(ctx, e.Wait) // one deadline for all of them
 	defer cancel()
 	var add []deliver.Addition
 	var of []dedup.Query
@@ -88,7 +87,7 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.An
 		}
 		select {
 		case <-b.Ended:
-		case <-ctx.Done(): // what is there is there
+		case <-ctx.Done(): // use what has arrived
 		}
 		if body, ok := c.s.srv.store.Peek(b.Query); ok {
 			add = append(add, deliver.Addition{Tool: tool, Arguments: b.Key.Arguments, Result: body, Model: b.Model})
@@ -106,20 +105,20 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.An
 	return out
 }
 
-// An answer that the proxy served or touched says so in its _meta. Nothing else
-// in it changes, save where references are on.
+// The _meta keys of answers that the proxy served from the store or changed. Nothing else in
+// an answer changes, unless references are on.
 const (
 	metaDisposition = "mcpschedd/disposition" // hit, joined, fetched or reference
-	metaAge         = "mcpschedd/age_ms"      // since the fetch began
-	metaBackOff     = "mcpschedd/backoff_ms"  // until a call like this one may bring something new
+	metaAge         = "mcpschedd/age_ms"      // milliseconds since the fetch began
+	metaBackOff     = "mcpschedd/backoff_ms"  // milliseconds until a new result may be expected
 )
 
-// storedAnswer is the answer that came from the store or another call's flight.
+// storedAnswer returns the answer that came from the store or from another call's flight.
 func (c *upstreamCall) storedAnswer(o dedup.Outcome) upstream.Answer {
 	how, body := string(o.How), o.Body
 	c.observed.answer.from = o
-	// A note may stand for what the client already holds if the operator wants it, one
-	// id stands for one conversation, and no schema is promised.
+	// A note may replace an answer that the client has if the operator turned references on,
+	// the session serves one conversation, and the tool declares no output schema.
 	refers := o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.part == nil && !c.lease.structured(c.tool)
 	if refers {
 		c.s.identity.delivered.Referenced(c.class.query.Key)
@@ -129,8 +128,7 @@ func (c *upstreamCall) storedAnswer(o dedup.Outcome) upstream.Answer {
 	return ownAnswer(withMeta(body, how, &o.Age, o.BackOff), o.Stateless)
 }
 
-// withBackOff is an answer that was fetched, as the server wrote it unless there
-// is something to say of it.
+// withBackOff adds the back-off hint, if there is one, to a fetched answer.
 func withBackOff(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
 	if o.BackOff > 0 && answer.Result != nil {
 		answer.Result = withMeta(answer.Result, string(o.How), nil, o.BackOff)
@@ -138,8 +136,8 @@ func withBackOff(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
 	return answer
 }
 
-// withMeta is a result whose _meta says how it came, how old it is (nil: it is new), and
-// for how long polling brings nothing new (0: it may at once).
+// withMeta sets the _meta keys of result: the disposition; the age, unless nil; and the
+// back-off, unless zero.
 func withMeta(result []byte, how string, age *time.Duration, backOff time.Duration) []byte {
 	said := jsonrpc.AppendString([]byte(`{"`+metaDisposition+`":`), how)
 	if age != nil {
@@ -160,7 +158,7 @@ func withMeta(result []byte, how string, age *time.Duration, backOff time.Durati
 	return members.Set("_meta", meta)
 }
 
-// reference is the note that stands for an answer the client already holds.
+// reference returns the note that replaces an answer the client already has.
 func reference(age time.Duration) []byte {
 	return textResult(fmt.Sprintf("[Unchanged: byte for byte the answer this same call was given before, fetched %d s ago. Call again to get it in full.]", int(age.Seconds())))
 }

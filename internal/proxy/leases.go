@@ -11,25 +11,25 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// leased is a session's lease on one upstream. It has more than 25 methods because it is all
-// that may be asked of a lease, and of what the upstream offers with the session's view of it.
+// leased is a session's lease on one upstream. It has more than 25 methods: those of the
+// lease, and those that look up the upstream's offer as the session sees it.
 type leased struct {
 	*upstream.Lease
 	member     *member
 	prefetches *prefetches
-	observable *speculate.Upstream // as the prefetch worker knows it
+	observable *speculate.Upstream // the lease as the prefetch worker sees it
 }
 
-// leases owns a session's leases on the upstreams that it sees. They are replaced as a
-// whole when the session opens and when a new policy comes into force.
+// leases holds a session's leases. They are replaced as a whole when the session opens and
+// when a new policy takes effect.
 type leases struct {
 	mu     sync.Mutex // held while now is replaced
 	closed bool
-	now    atomic.Pointer[[]*leased] // nil: none were taken yet
+	now    atomic.Pointer[[]*leased] // nil until the session opens
 }
 
-// current returns the leases in the order of the configuration. The slice is not changed
-// afterwards.
+// current returns the leases in the order of the configuration. Callers must not change the
+// slice.
 func (ls *leases) current() []*leased {
 	if now := ls.now.Load(); now != nil {
 		return *now
@@ -37,17 +37,17 @@ func (ls *leases) current() []*leased {
 	return nil
 }
 
-// find returns the lease on the upstream so named, nil if there is none.
+// find returns the lease on the named upstream, or nil.
 func (ls *leases) find(name string) *leased {
 	return findLease(ls.current(), func(l *leased) bool { return l.member.Spec.Name == name })
 }
 
-// byInstance returns the lease on an instance, nil if there is none.
+// byInstance returns the lease on an instance, or nil.
 func (ls *leases) byInstance(instance uint64) *leased {
 	return findLease(ls.current(), func(l *leased) bool { return l.Instance() == instance })
 }
 
-// findLease returns the first of the leases that fits, nil if none does.
+// findLease returns the first lease for which fits returns true, or nil.
 func findLease(all []*leased, fits func(*leased) bool) *leased {
 	if i := slices.IndexFunc(all, fits); i >= 0 {
 		return all[i]
@@ -55,7 +55,7 @@ func findLease(all []*leased, fits func(*leased) bool) *leased {
 	return nil
 }
 
-// filterLeases are the leases that fit.
+// filterLeases returns the leases for which fits returns true.
 func filterLeases(leases []*leased, fits func(*leased) bool) (found []*leased) {
 	for _, l := range leases {
 		if fits(l) {
@@ -65,8 +65,7 @@ func filterLeases(leases []*leased, fits func(*leased) bool) (found []*leased) {
 	return found
 }
 
-// close lets no more leases be taken, and returns those there were for the caller to
-// give back.
+// close prevents further leases and returns the current ones for the caller to close.
 func (ls *leases) close() []*leased {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -76,13 +75,13 @@ func (ls *leases) close() []*leased {
 	return last
 }
 
-// adoptPolicy makes the session's leases those of the current policy.
+// adoptPolicy replaces the session's leases with those of the current policy.
 func (s *session) adoptPolicy() {
 	if s.client.facts().opened.IsZero() {
 		return
 	}
 	old, next := s.replaceLeases()
-	if level := s.client.facts().level; level != "" { // one that is set from now on reaches the leases by itself
+	if level := s.client.facts().level; level != "" { // setLevel passes later levels to the leases itself
 		for _, l := range next {
 			l.SetLevel(level)
 		}
@@ -96,16 +95,16 @@ func (s *session) adoptPolicy() {
 			l.Close()
 		}
 	}
-	if old != nil { // else nothing was shown yet
+	if old != nil { // else no list has been shown yet
 		for l := range upstream.Lists {
 			s.lists.changed(l)
 		}
 	}
 }
 
-// replaceLeases takes leases on the upstreams of the current policy: one on an upstream
-// that had one is kept. It returns the leases from before (nil: never any) and from now
-// on, neither once the leases have been closed.
+// replaceLeases takes leases on the upstreams of the current policy and keeps those that the
+// session has. It returns the old leases, nil if there were none, and the new ones. After
+// close it returns nil, nil.
 func (s *session) replaceLeases() (old, next []*leased) {
 	s.leases.mu.Lock()
 	defer s.leases.mu.Unlock()
@@ -125,7 +124,8 @@ func (s *session) replaceLeases() (old, next []*leased) {
 	return old, next
 }
 
-// attach leases one upstream, unless there is a lease on it already.
+// attach returns the session's lease on m: already, updated for m, or a new one if already is
+// nil.
 func (s *session) attach(m *member, already *leased) *leased {
 	if already != nil {
 		kept := *already
@@ -133,7 +133,7 @@ func (s *session) attach(m *member, already *leased) *leased {
 		return &kept
 	}
 	l := &leased{member: m, prefetches: new(prefetches)}
-	attached := make(chan struct{}) // a server may speak before its lease is known here
+	attached := make(chan struct{}) // a server may send messages before its lease is assigned
 	defer close(attached)
 	l.Lease = m.up.Attach(s.client.facts().Client, upstream.Listener{
 		Notify: func(method string, params []byte) {
@@ -150,8 +150,8 @@ func (s *session) attach(m *member, already *leased) *leased {
 	return l
 }
 
-// awaitOffers waits until each upstream that was never seen before has said what it
-// offers, at most until startup_wait after the session opened.
+// awaitOffers waits until every upstream without a saved offer has made one, at most until
+// startup_wait after the session opened.
 func (s *session) awaitOffers(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, s.client.facts().opened.Add(s.srv.policy.Load().StartupWait))
 	defer cancel()
@@ -160,9 +160,9 @@ func (s *session) awaitOffers(ctx context.Context) {
 	}
 }
 
-// What the upstream of a lease offers. Nothing is known of one that was never connected.
+// The methods below look up the upstream's offer. It is empty until a first connection.
 
-// find returns the item of that name in a list of the upstream.
+// find returns the item with the given name in a list of the upstream.
 func (l *leased) find(list upstream.List, name string) (upstream.Item, bool) {
 	offer := l.Offer()
 	if offer == nil {
@@ -171,24 +171,24 @@ func (l *leased) find(list upstream.List, name string) (upstream.Item, bool) {
 	return offer.Find(list, name)
 }
 
-// lists reports whether the upstream lists an item of that name.
+// lists reports whether the upstream lists an item with that name.
 func (l *leased) lists(list upstream.List, name string) bool {
 	_, ok := l.find(list, name)
 	return ok
 }
 
-// has reports whether the upstream is known to have a tool that its session may call.
+// has reports whether the upstream lists a tool that the session may call.
 func (l *leased) has(tool string) bool {
 	return l.lists(upstream.Tools, tool) && l.member.allows(tool)
 }
 
-// lacks reports whether the tools of the upstream are known, and this is none of them.
+// lacks reports whether the upstream's tools are known and do not include tool.
 func (l *leased) lacks(tool string) bool {
 	offer := l.Offer()
 	return offer != nil && len(offer.Lists[upstream.Tools]) > 0 && !l.lists(upstream.Tools, tool)
 }
 
-// items are those of a list that a client may see.
+// items returns the items of a list that the client may see.
 func (l *leased) items(list upstream.List) []upstream.Item {
 	offer := l.Offer()
 	if offer == nil {
@@ -201,18 +201,18 @@ func (l *leased) items(list upstream.List) []upstream.Item {
 	return items
 }
 
-// structured reports whether a tool promises a schema that its answers have:
-// nothing is ever added to one of those, nor taken from it.
+// structured reports whether a tool declares an output schema, or is not known. Nothing is
+// added to or removed from the answers of such a tool.
 func (l *leased) structured(tool string) bool {
 	item, ok := l.find(upstream.Tools, tool)
 	return !ok || jsonrpc.Get(item.Raw, "outputSchema") != nil
 }
 
-// extension is the prefix of MCP's own extensions among the capabilities.
+// extension is the prefix of MCP's own extensions in the capabilities.
 const extension = "io.modelcontextprotocol/"
 
-// mayHave reports whether the server declared a capability, as part of the protocol or as
-// an extension, or is not known yet.
+// mayHave reports whether the server declares a capability, in the protocol or as an
+// extension, or is not known yet.
 func (l *leased) mayHave(capability string) bool {
 	offer := l.Offer()
 	return offer == nil || offer.Has(capability) || jsonrpc.Get(jsonrpc.Get(offer.Capabilities, "extensions"), extension+capability) != nil

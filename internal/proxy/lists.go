@@ -11,21 +11,21 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// listInterval is the least time between two list_changed of one kind: each voids a
-// model's prompt cache.
+// listInterval is the minimum time between two list_changed notifications of one kind, as
+// each invalidates the model's prompt cache.
 const listInterval = 500 * time.Millisecond
 
-// shownLists owns the joined lists as the client of a session last saw them, and when a
-// list_changed is sent.
+// shownLists holds the merged lists as the client last saw them, and throttles list_changed
+// notifications.
 type shownLists struct {
-	join    func(upstream.List) []byte // a list as the client is to see it now
-	changes map[string]*throttle       // method of list_changed → what sends it
+	join    func(upstream.List) []byte // returns a merged list as the client should see it now
+	changes map[string]*throttle       // list_changed method → its throttle
 
-	mu    sync.Mutex             // held while a list is joined and compared with what was shown
-	shown [upstream.Lists][]byte // nil: not looked at
+	mu    sync.Mutex             // held while a list is merged and compared with the last one shown
+	shown [upstream.Lists][]byte // nil if not shown yet
 
 	choosing sync.Once
-	choice   atomic.Pointer[choice] // which tools are listed; nil: that was not decided yet, or all are
+	choice   atomic.Pointer[choice] // which tools are listed; nil if not decided yet, or all are
 }
 
 func newShownLists(s *session) *shownLists {
@@ -42,18 +42,18 @@ func newShownLists(s *session) *shownLists {
 	return lists
 }
 
-// changed notes that an upstream's list is not what it was.
+// changed reports a change of an upstream's list.
 func (s *shownLists) changed(l upstream.List) { s.changes[l.Changed()].trigger() }
 
-// stop ends the notices.
+// stop stops the notifications.
 func (s *shownLists) stop() {
 	for _, t := range s.changes {
 		t.stop()
 	}
 }
 
-// show is a list as it is now, and whether it was seen before and is not the same to the
-// byte.
+// show returns the current list. changed reports whether a list was shown before and differed
+// in any byte.
 func (s *shownLists) show(l upstream.List) (now []byte, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,8 +67,8 @@ func (s *shownLists) showLocked(l upstream.List) (now []byte, changed bool) {
 	return now, changed
 }
 
-// refresh reports whether any list that was seen before, of those that a list_changed
-// method stands for, is not the same now.
+// refresh reports whether any list that was shown before, among those that the list_changed
+// method covers, has changed.
 func (s *shownLists) refresh(method string) (any bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,18 +81,18 @@ func (s *shownLists) refresh(method string) (any bool) {
 	return any
 }
 
-// serveList answers one of the four list requests.
+// serveList answers a list request.
 func serveList(x *request, l upstream.List) {
 	if cursor := x.msg.Index.Get("cursor"); cursor != nil && string(cursor) != "null" {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists are given in one page"})
 		return
 	}
 	if p := x.s.srv.policy.Load(); l == upstream.Tools && len(p.own) > 0 && x.s.identity.view.offersOwn() {
-		x.s.srv.running.Go(loadVocabulary) // for which no plan should wait
+		x.s.srv.running.Go(loadVocabulary) // so that no plan has to wait for it
 	}
 	x.s.awaitOffers(x.ctx)
 	if p := x.s.srv.policy.Load(); l == upstream.Tools && x.s.choose(p).search {
-		x.s.running.Go(func() { x.s.srv.catalog.search.indexFor(x.s) }) // for which no search should wait
+		x.s.running.Go(func() { x.s.srv.catalog.search.indexFor(x.s) }) // so that no search has to wait for it
 	}
 	items := x.s.showList(l)
 	result := make([]byte, 0, len(items)+96)
@@ -101,8 +101,8 @@ func serveList(x *request, l upstream.List) {
 	x.finish(result)
 }
 
-// showList is a list as it is now. The listen requests of clients that the session is
-// shared with get a list_changed if they may have seen another.
+// showList returns the current list. If it has changed, the listen requests of all clients
+// that share the session are sent a list_changed.
 func (s *session) showList(l upstream.List) []byte {
 	items, changed := s.lists.show(l)
 	if changed {
@@ -111,12 +111,11 @@ func (s *session) showList(l upstream.List) []byte {
 	return items
 }
 
-// joinedList is one list as the client is to see it now, as the inside of an array: what all
-// upstreams offer, in configuration order, and what the proxy itself offers. It is never
-// nil.
+// joinedList returns the elements of one merged list, without brackets: the items of all
+// upstreams, in the order of the configuration, and the proxy's own. It is never nil.
 func joinedList(s *session, list upstream.List) []byte {
 	p := s.srv.policy.Load()
-	own := s.ownItems(p, list) // before the others are named: they claim theirs first
+	own := s.ownItems(p, list) // first, so that the proxy's tools claim their names before the upstreams' do
 	shown := upstreamItems(s, p, list)
 	items := make([][]byte, 0, len(shown)+len(own))
 	for _, item := range shown {
@@ -135,15 +134,15 @@ func joinedList(s *session, list upstream.List) []byte {
 	return bytes.Join(items, []byte(","))
 }
 
-// shownItem is an item of an upstream's list as it is shown.
+// shownItem is an item of an upstream's list in the form shown to the client.
 type shownItem struct {
 	target
 	raw []byte
 }
 
-// upstreamItems are the items of one list in the order of the upstreams, tools and prompts
-// under the names that they bear here. Of two items with one name the first counts; the
-// other is left out, as is one that bears no name.
+// upstreamItems returns the items of one list in the order of the upstreams, tools and prompts
+// under their shown names. Of two items with one name it keeps the first. It leaves out items
+// that have no name.
 func upstreamItems(s *session, p *policy, list upstream.List) (items []shownItem) {
 	seen := make(map[string]bool)
 	for _, l := range s.leases.current() {
@@ -165,20 +164,20 @@ func upstreamItems(s *session, p *policy, list upstream.List) (items []shownItem
 	return items
 }
 
-// throttle calls a function when it is triggered: at once after a pause, else an interval
-// after the first trigger since the last call.
+// throttle limits how often a function is called: the first trigger after a pause calls it at
+// once, later ones after the interval.
 type throttle struct {
 	interval time.Duration
 	call     func()
 
 	mu      sync.Mutex
-	timer   *time.Timer // makes the call that is due; nil: none is
-	last    time.Time   // of the last call
+	timer   *time.Timer // makes the call that is due; nil if none is
+	last    time.Time   // time of the last call
 	stopped bool
-	calls   sync.WaitGroup // due or under way
+	calls   sync.WaitGroup // calls that are due or running
 }
 
-// trigger has the function called, unless a call is due already.
+// trigger schedules a call unless one is due already.
 func (t *throttle) trigger() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -204,7 +203,7 @@ func (t *throttle) fire() {
 	}
 }
 
-// stop has the function called no more, and waits for a call under way.
+// stop prevents further calls and waits for a running one.
 func (t *throttle) stop() {
 	t.mu.Lock()
 	t.stopped = true

@@ -18,35 +18,35 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// maxModels bounds how many models, and how many schemas, are kept: of tools that a
-// server lists, for clients may call what none has.
+// maxModels bounds the number of cached models and of cached schemas. Only tools that a server
+// lists are cached, as clients may call any name.
 const maxModels = 8192
 
-// catalog is what is known of the upstreams' tools: their value models, by the policy in
-// force and by what their servers claim, and their input schemas. Upstreams bear their
-// names of member.key here: another command under the same name is another server.
+// catalog caches the value models of the upstreams' tools, which follow from the policy and
+// from the servers' claims, and their input schemas. The upstream of a target is a member.key
+// here: another command under the same name is another server.
 type catalog struct {
 	log       *slog.Logger
 	store     *dedup.Store
-	version   atomic.Uint64 // rises when servers have made claims that change models
+	version   atomic.Uint64 // incremented when a server's claims change models
 	gitChecks gitChecks
 	search    *toolSearch
 
 	mu      sync.RWMutex
-	claims  map[string]*claims     // upstream → what its server has said since the program started
-	policy  *policy                // that made goes by
-	models  map[target]cachedModel // with no name: of the upstream itself
+	claims  map[string]*claims     // upstream → claims of its server since the program started
+	policy  *policy                // policy that models were built from
+	models  map[target]cachedModel // the empty tool name stands for the upstream's other methods
 	schemas map[target]compiledSchema
 }
 
-// compiledSchema is the input schema of a tool as it was listed.
+// compiledSchema is the input schema of a listed tool.
 type compiledSchema struct {
 	item   []byte
 	schema *schema.Schema
-	err    error // it cannot be read
+	err    error // the schema is not supported
 }
 
-// made is a model, and what a server had said when it was made.
+// cachedModel is a model with the server info and the tool it was built from.
 type cachedModel struct {
 	server, item []byte
 	model        *valuemodel.Model
@@ -56,8 +56,7 @@ func newCatalog(log *slog.Logger, store *dedup.Store) *catalog {
 	return &catalog{gitChecks: make(gitChecks, maxGitChecks), search: newToolSearch(log), log: log, store: store, claims: make(map[string]*claims), schemas: make(map[target]compiledSchema)}
 }
 
-// model returns the value model of a tool, or, with no name, of everything else
-// the upstream is asked.
+// model returns the value model of a tool or, if tool is "", of the upstream's other methods.
 func (c *catalog) model(p *policy, l *leased, tool string) *valuemodel.Model {
 	var now cachedModel
 	if offer := l.Offer(); offer != nil {
@@ -81,9 +80,8 @@ func (c *catalog) model(p *policy, l *leased, tool string) *valuemodel.Model {
 	return c.rebuildLocked(p, t, u, now)
 }
 
-// rebuildLocked makes a model anew, by all that its server has said. Where that decides
-// otherwise than before, nothing answered or begun until now may stand in for a
-// call any more.
+// rebuildLocked builds a model from everything its server has claimed. If the claims change how
+// calls are classified, it invalidates all answers and flights.
 func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m cachedModel) *valuemodel.Model {
 	said := c.claims[t.upstream]
 	if said == nil {
@@ -104,8 +102,8 @@ func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m ca
 	case changed, !reflect.DeepEqual(now, before) && mayNowWrite(resolve(before), m.model):
 		maps.DeleteFunc(c.models, func(other target, _ cachedModel) bool { return other.upstream == t.upstream })
 		c.version.Add(1)
-		c.store.Reclassify() // after the version: a write classified before it rose stays pending from now on
-	case m.item == nil && t.name != "": // what no server lists, a client may have made up
+		c.store.Reclassify() // after the version: a write classified before the increment stays pending from now on
+	case m.item == nil && t.name != "": // no server lists this name, so a client may have made it up
 	default:
 		if len(c.models) >= maxModels {
 			clear(c.models)
@@ -115,21 +113,21 @@ func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m ca
 	return m.model
 }
 
-// mayNowWrite reports whether some call that only reads by the one model may write by
-// the next.
+// mayNowWrite reports whether a call that is a read by the old model may be a write by the
+// next one.
 func mayNowWrite(old, next *valuemodel.Model) bool {
 	return old.Class.Reads() && !next.Class.Reads() || old.Classify != "" && next.Classify == "" && !next.Class.Reads()
 }
 
-// invalidate forgets what an upstream answered so far: what it holds may have
-// changed without a call through here.
+// invalidate invalidates an upstream's answers, after its data may have changed by something
+// other than a call.
 func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 	if p == nil {
-		return // it is being made; there is nothing to forget
+		return // the policy is being built; nothing is stored yet
 	}
 	m := p.find(name)
 	if m == nil || m.up != up {
-		c.store.InvalidateAll() // the upstream is being replaced, and its domains are no longer known
+		c.store.InvalidateAll() // the upstream is being replaced, so its domains are unknown
 		return
 	}
 	u := m.Model
@@ -141,7 +139,7 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 	}
 }
 
-// schema is the input schema of a listed tool.
+// schema returns the compiled input schema of a listed tool.
 func (c *catalog) schema(l *leased, item upstream.Item) compiledSchema {
 	t := target{l.member.key, item.Name}
 	c.mu.RLock()
@@ -163,21 +161,21 @@ func (c *catalog) schema(l *leased, item upstream.Item) compiledSchema {
 	return s
 }
 
-// claims are what one upstream's server has said of itself and its tools since the
-// program started. What loosens a model later is not believed: a server could
-// change its mind after it has been looked at.
+// claims records what one upstream's server has claimed about itself and its tools since the
+// program started. A later claim never loosens a model: a server could change its claims after
+// an operator has reviewed it.
 type claims struct {
-	server     string                      // what it first called itself
-	named      bool                        // it has called itself something
-	classified bool                        // something was classified before it had
-	renamed    bool                        // it later called itself something else
-	hints      map[string]valuemodel.Hints // tool → the most restrictive there were
-	size       int                         // bytes that the names in hints take, at most mostNames
+	server     string                      // first name that the server gave itself
+	named      bool                        // the server has given its name
+	classified bool                        // something was classified before the server gave its name
+	renamed    bool                        // the server has changed its name
+	hints      map[string]valuemodel.Hints // tool → most restrictive hints so far
+	size       int                         // bytes of the names in hints, at most maxNameBytes
 }
 
 func newClaims() *claims { return &claims{hints: make(map[string]valuemodel.Hints)} }
 
-// name is what the server calls itself; "" if nothing is known, or it was renamed.
+// name returns the server's name, or "" if it is unknown or has changed.
 func (u *claims) name() string {
 	if u == nil || u.renamed {
 		return ""
@@ -185,8 +183,7 @@ func (u *claims) name() string {
 	return u.server
 }
 
-// noteServer adds what the server says of itself, and reports whether that changes what
-// was gone by until now.
+// noteServer records the server info and reports whether models built before may be wrong now.
 func (u *claims) noteServer(server []byte) (changed bool) {
 	if server == nil {
 		u.classified = true
@@ -196,7 +193,7 @@ func (u *claims) noteServer(server []byte) (changed bool) {
 	switch {
 	case !u.named:
 		u.server, u.named = name, true
-		return u.classified // else there is nothing that could have been classified otherwise
+		return u.classified // else nothing was classified without the name
 	case u.server != name && !u.renamed:
 		u.renamed = true
 		return true
@@ -204,8 +201,7 @@ func (u *claims) noteServer(server []byte) (changed bool) {
 	return false
 }
 
-// noteTool adds what the server says of a tool, and returns what counted until now and
-// what does from now on.
+// noteTool records a tool's claims and returns the hints in force before and from now on.
 func (u *claims) noteTool(tool string, item []byte) (before, now valuemodel.Hints) {
 	before, known := u.hints[tool]
 	if item == nil {
@@ -217,7 +213,7 @@ func (u *claims) noteTool(tool string, item []byte) (before, now valuemodel.Hint
 	case known:
 		now = stricter(before, now)
 	case u.size+size > maxNameBytes:
-		now.ReadOnly = new(false) // there is no memory for what it says later: so it is taken at its worst
+		now.ReadOnly = new(false) // no memory to record later claims, so assume the worst
 		return before, now
 	default:
 		u.size += size
@@ -226,7 +222,7 @@ func (u *claims) noteTool(tool string, item []byte) (before, now valuemodel.Hint
 	return before, now
 }
 
-// toolHints reads a tool's annotations.
+// toolHints parses a tool's annotations.
 func toolHints(item []byte) valuemodel.Hints {
 	annotations := jsonrpc.Get(item, "annotations")
 	return valuemodel.Hints{
@@ -236,8 +232,8 @@ func toolHints(item []byte) valuemodel.Hints {
 	}
 }
 
-// argumentNames are the arguments of a tool by its input schema, in order; nil if the schema
-// may take others than it names.
+// argumentNames returns the sorted arguments in a tool's input schema, or nil if the schema may
+// accept others.
 func argumentNames(schema []byte) []string {
 	names := []string{}
 	for m := range jsonrpc.Members(schema) {
@@ -264,7 +260,7 @@ func optionalBool(raw []byte) *bool {
 	return nil
 }
 
-// stricter returns the more restrictive of what was said before and is said now.
+// stricter returns the more restrictive of two hints.
 func stricter(before, now valuemodel.Hints) valuemodel.Hints {
 	out := now
 	if before.ReadOnly == nil || !*before.ReadOnly {

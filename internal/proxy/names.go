@@ -7,39 +7,40 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// separator stands between an upstream's name and its tool's. Upstream names
-// hold no "__" and neither begin nor end with "_", so the first one in a name
-// always ends the upstream's: two tools never share a name.
+// separator joins an upstream's name and a tool's name. Names of upstreams contain no "__" and
+// neither begin nor end with "_", so the first separator ends the upstream's name and two
+// tools never share a joined name.
 const separator = "__"
 
-// target is one tool or prompt of one upstream.
+// target is a tool or prompt of an upstream.
 type target struct{ upstream, name string }
 
-// key names the tool among all that are searched, as the configuration does.
+// key returns the tool's name in the configuration and in the search index.
 func (t target) key() string { return t.upstream + "/" + t.name }
 
-// view is what a session sees: all upstreams, or one alone under its own names.
+// view is the part of the server that a session sees: all upstreams, or one upstream under its
+// own names.
 type view struct {
 	*names
-	only string // the one upstream; "": all
+	only string // the one upstream; "" means all
 }
 
-// offersOwn reports whether the proxy's own tools and resources are seen.
+// offersOwn reports whether the session sees the proxy's own tools and resources.
 func (v view) offersOwn() bool { return v.only == "" }
 
-// names are the names that tools and prompts bear to the sessions that see all upstreams.
-// A name once shown is never given to another tool while the process lives. So that a
-// server whose names keep changing does not fill the memory, no new one of an upstream is
-// listed once its names take a certain room.
+// names maps the shown names of tools and prompts to upstreams, for sessions that see all
+// upstreams. A name is never reassigned to another tool while the process lives. The names of
+// each upstream are bounded, so that a server that keeps changing its names cannot exhaust
+// memory.
 type names struct {
 	mu    sync.RWMutex
-	bound [upstream.Lists]map[string]target // name shown → what it stands for
-	size  map[string]int                    // upstream → bytes that its names take
+	bound [upstream.Lists]map[string]target // shown name → target
+	size  map[string]int                    // upstream → bytes of its names
 }
 
 const (
-	maxNameBytes = 2 << 20 // bytes that the names of one upstream take: some 10,000 usual ones
-	bindingSize  = 128     // bytes that a binding is taken to need beside the names in it
+	maxNameBytes = 2 << 20 // maximum bytes of an upstream's names: about 10,000 typical ones
+	bindingSize  = 128     // assumed bytes of a binding besides its names
 )
 
 func newNames() *names {
@@ -50,14 +51,13 @@ func newNames() *names {
 	return n
 }
 
-// nameOf returns the name under which an item is listed, and binds it. It is ""
-// for one that can bear no name: style "never", and another upstream has it, or the
-// upstream has had too many names.
+// nameOf returns the shown name of an item and binds it. It returns "" if the item can have no
+// name: another upstream has it under style "never", or the upstream has too many names.
 func (v view) nameOf(p *policy, l upstream.List, t target) string {
 	if v.only != "" {
 		return t.name
 	}
-	var candidates []string // the preferred one first
+	var candidates []string // in order of preference
 	if !p.prefix {
 		candidates = append(candidates, t.name)
 	}
@@ -69,7 +69,7 @@ func (v view) nameOf(p *policy, l upstream.List, t target) string {
 	return v.bindLocked(l, t, candidates)
 }
 
-// bindLocked binds an item to the first of the names that is its own or free.
+// bindLocked binds an item to the first candidate that is free or its own.
 func (n *names) bindLocked(l upstream.List, t target, candidates []string) string {
 	for _, name := range candidates {
 		switch other, taken := n.bound[l][name]; {
@@ -86,18 +86,17 @@ func (n *names) bindLocked(l upstream.List, t target, candidates []string) strin
 	return ""
 }
 
-// claim gives a name to a tool of the proxy's own, and reports whether that bears
-// it: not if an upstream's tool had it before.
+// claim binds a name to one of the proxy's own tools. It returns false if an upstream's tool
+// has the name.
 func (n *names) claim(name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.bindLocked(upstream.Tools, target{"", name}, []string{name}) != ""
 }
 
-// resolve says what a name of a request stands for. known is false where
-// neither the name nor the lists say so; the caller then looks at what the
-// upstreams offer. A name that was bound to an upstream no longer there stays
-// bound: it must not reach another one's tool.
+// resolve returns the target of a name in a request. If known is false, the caller searches
+// the upstreams' lists. The name of an upstream that has been removed stays bound, so that it
+// cannot reach another upstream's tool.
 func (v view) resolve(p *policy, l upstream.List, name string) (t target, known bool) {
 	if v.only != "" {
 		return target{v.only, name}, true
@@ -117,11 +116,10 @@ func (v view) resolve(p *policy, l upstream.List, name string) (t target, known 
 	return target{}, false
 }
 
-// named finds what a tool or prompt of that name stands for; nil: nothing that the
-// session may use.
+// named resolves the name of a tool or prompt. The lease is nil if the session may not use it.
 func (s *session) named(p *policy, list upstream.List, name string) (target, *leased) {
 	t, known := s.identity.view.resolve(p, list, name)
-	if !known { // then the first upstream that lists it
+	if !known { // use the first upstream that lists it
 		t = target{}
 		if first := findLease(s.leases.current(), func(l *leased) bool { return l.lists(list, name) }); first != nil {
 			t = target{first.Name(), name}

@@ -13,22 +13,22 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// outcome is how a call has ended.
+// outcome is the result of a call.
 type outcome struct {
 	answer        upstream.Answer
-	verdict       limit.Verdict // on the host that was asked
-	cacheable     bool          // another call may get the same answer, as far as the call asks that
-	inputRequired bool          // the answer is questions: the call goes on
+	verdict       limit.Verdict // on the host
+	cacheable     bool          // another call may be given the answer; only set if needsCacheable
+	inputRequired bool          // the answer asks the client for input and the call continues
 	err           error
 }
 
-// ownAnswer is an answer that no server wrote, at least not just now.
+// ownAnswer returns an answer that did not come from a server's response to this call.
 func ownAnswer(result []byte, stateless bool) upstream.Answer {
 	return upstream.Answer{Message: jsonrpc.Message{Result: result}, Stateless: stateless}
 }
 
-// cacheable reports whether another call may get the same answer: a result that
-// says neither that it failed nor that more is to come.
+// cacheable reports whether another call may be given the answer: a result that is not an
+// error, not a question and not a task.
 func cacheable(answer upstream.Answer) bool {
 	if answer.Result == nil {
 		return false
@@ -51,19 +51,18 @@ func cacheable(answer upstream.Answer) bool {
 	return true
 }
 
-// unavailable reports whether a call failed because its server was not there, or is not
-// any more: else that may still be at it, although the proxy waits no longer.
+// unavailable reports whether err means that the server was not connected or has gone.
+// Otherwise the server may still be running the call.
 func unavailable(err error) bool {
 	_, away := errors.AsType[*upstream.Unavailable](err)
 	return away
 }
 
-// maxErrorAnswer (bytes) is how long an answer may be to be read for an error: one
-// in which a server says that it was refused is never long, and a long one should
-// not be searched for that.
+// maxErrorAnswer is the maximum size in bytes of an answer that is searched for the text of a
+// rate limit. Servers report that in short answers; searching long ones would be slow.
 const maxErrorAnswer = 4 << 10
 
-// verdict is what an outcome tells of the host that was asked.
+// verdict returns what an outcome means for the limits of its host.
 func verdict(answer upstream.Answer, err error) limit.Verdict {
 	if answer.Limited {
 		wait, _ := limit.RetryAfter(answer.RetryAfter, time.Now())
@@ -80,7 +79,7 @@ func verdict(answer upstream.Answer, err error) limit.Verdict {
 	return limit.Verdict{Limited: limited, RetryAfter: wait, Failed: true}
 }
 
-// errorText returns what a server says of a call that failed.
+// errorText returns the server's error message, if the call failed.
 func errorText(answer upstream.Answer) (text string, failed bool) {
 	if answer.Error != nil {
 		return message(answer.Error), true
@@ -97,7 +96,7 @@ func errorText(answer upstream.Answer) (text string, failed bool) {
 	return strings.Join(lines, "\n"), true
 }
 
-// failureReason says in a word why a call was not answered.
+// failureReason returns the event log's word for why a call was not answered.
 func failureReason(err error, gone bool) string {
 	if gone {
 		return "cancelled"
@@ -116,11 +115,10 @@ func failureReason(err error, gone bool) string {
 	return "unanswered"
 }
 
-// failed turns an error of ours into what MCP has for it: a tool that could
-// not be run is a result with isError, so that the model reads why; anything
-// else is a JSON-RPC error.
+// failed answers with an error of the proxy or the transport. For a tools/call the answer is a
+// result with isError, so that the model reads the reason; otherwise it is a JSON-RPC error.
 func (x *request) failed(err error) {
-	// Not one that err wraps: that was said to the proxy, or of a server's line.
+	// Only err itself: an error that err wraps was meant for the proxy, or is about a server's line.
 	if refused, ok := err.(*jsonrpc.Error); ok {
 		x.fail(refused)
 		return
@@ -133,7 +131,7 @@ func (x *request) failed(err error) {
 	}
 	level := slog.LevelWarn
 	if x.ctx.Err() != nil {
-		level = slog.LevelDebug // the client's own wish
+		level = slog.LevelDebug // the client cancelled
 	}
 	x.s.srv.log.Log(x.ctx, level, "call not answered by its upstream", "upstream", x.call.lease.Name(), "method", x.msg.Method, "err", err)
 	if x.msg.Method != "tools/call" {

@@ -13,21 +13,21 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// policy is what one configuration says, and the upstreams it names. It is as wide as the
-// configuration, of which nothing changes: it is replaced whole.
+// policy is one version of the configuration with its upstreams. It has as many fields as the
+// configuration. It is immutable; a reload replaces it as a whole.
 type policy struct {
 	Options
-	members []*member  // in configuration order
-	prefix  bool       // names are upstream__tool
-	own     []*ownTool // what the proxy itself offers
-	search  []*ownTool // what it offers beside where tools are searched for; nil: they never are
+	members []*member  // in the order of the configuration
+	prefix  bool       // shown names are upstream__tool
+	own     []*ownTool // the proxy's own tools
+	search  []*ownTool // tools offered in addition if tools are searched for; nil if they never are
 	loaded  time.Time
 }
 
-// livePolicy is the policy that is in force.
+// livePolicy holds the policy in force.
 type livePolicy struct {
 	atomic.Pointer[policy]
-	replacing sync.Mutex // held while a new one is put in its place
+	replacing sync.Mutex // held while the policy is replaced
 }
 
 // member is one upstream of a policy.
@@ -35,9 +35,9 @@ type member struct {
 	Upstream
 	up                *upstream.Upstream
 	gone              chan struct{}                  // closed when up has been closed
-	nothingToPrefetch atomic.Pointer[upstream.Offer] // in which nothing may ever be run early; nil: not looked at
-	status            atomic.Pointer[cachedStatus]   // what its tools allow; nil: not looked at
-	key               string                         // its name and how it is reached: another command under the same name is another server
+	nothingToPrefetch atomic.Pointer[upstream.Offer] // offer in which no tool may ever be prefetched; nil if none is known
+	status            atomic.Pointer[cachedStatus]   // summary of the tools in an offer; nil if not computed
+	key               string                         // name and fingerprint: another command under the same name is another server
 }
 
 func (m *member) close() {
@@ -45,8 +45,7 @@ func (m *member) close() {
 	close(m.gone)
 }
 
-// allows reports whether the operator lets a tool of this upstream be seen and
-// called.
+// allows reports whether the configuration lets a tool of this upstream be listed and called.
 func (m *member) allows(tool string) bool { return m.Allows == nil || m.Allows(tool) }
 
 func withDefaults(o Options) Options {
@@ -65,7 +64,7 @@ func withDefaults(o Options) Options {
 	return o
 }
 
-// withRestartSettings is o with what needs a restart to change as it was in old.
+// withRestartSettings returns o with the settings that need a restart taken from old.
 func (o Options) withRestartSettings(old Options) Options {
 	o.Log, o.HTTP, o.Version, o.Trace, o.Common, o.LocalExclusive = old.Log, old.HTTP, old.Version, old.Trace, old.Common, old.LocalExclusive
 	o.NameStyle, o.StartupWait, o.DrainTimeout, o.MaxMessage = old.NameStyle, old.StartupWait, old.DrainTimeout, old.MaxMessage
@@ -76,12 +75,12 @@ func (o Options) withRestartSettings(old Options) Options {
 	return o
 }
 
-// connector makes the connections to an upstream, which begin after a channel has been
-// closed; nil: at once.
+// connector creates the upstream of u. Connections begin when after is closed, or at once if
+// after is nil.
 type connector func(u Upstream, after <-chan struct{}) *upstream.Upstream
 
-// buildPolicy makes the policy of o. It takes over from old the upstreams that are the
-// same; of one that is not, the old connection ends before the new one begins.
+// buildPolicy builds the policy of o. It keeps upstreams of old that have not changed. The old
+// connections of an upstream that has changed end before the new ones begin.
 func buildPolicy(o Options, old *policy, connect connector) *policy {
 	p := &policy{Options: o, loaded: time.Now(), prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams)+o.Elsewhere != 1}
 	for _, u := range o.Upstreams {
@@ -101,13 +100,13 @@ func buildPolicy(o Options, old *policy, connect connector) *policy {
 	return p
 }
 
-// sameRules reports whether two policies agree on what every call may change and
-// what its answer depends on. Freshness and costs may differ.
+// sameRules reports whether two policies have the same rules for the same upstreams, and so
+// classify every call alike.
 func (p *policy) sameRules(old *policy) bool {
 	return p.Models.Same(old.Models) && slices.EqualFunc(p.members, old.members, func(a, b *member) bool { return reflect.DeepEqual(a.Model, b.Model) })
 }
 
-// find is the upstream so named, nil if there is none.
+// find returns the named upstream, or nil.
 func (p *policy) find(name string) *member {
 	if p == nil {
 		return nil
@@ -119,7 +118,7 @@ func (p *policy) find(name string) *member {
 	return p.members[i]
 }
 
-// removedIn are the upstreams of p that next does not take over.
+// removedIn returns the upstreams of p that next does not keep.
 func (p *policy) removedIn(next *policy) []*member {
 	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool {
 		now := next.find(m.Spec.Name)
@@ -127,7 +126,7 @@ func (p *policy) removedIn(next *policy) []*member {
 	})
 }
 
-// rule is what the operator says of a host.
+// rule returns the configured limits of a host.
 func (p *policy) rule(host string) limit.Rule {
 	if r, ok := p.Limits[host]; ok {
 		return r
@@ -135,9 +134,9 @@ func (p *policy) rule(host string) limit.Rule {
 	return p.Limits["*"]
 }
 
-// Apply replaces the configuration: upstreams that are no longer in it end,
-// new ones start, and every session is sent what changed. Server and HTTP
-// settings need a restart and are left as they were. After Close it does nothing.
+// Apply replaces the configuration. It starts new upstreams, closes removed ones, and notifies
+// every session of changed lists. Settings of the server and of HTTP need a restart and keep
+// their values. After Close, Apply does nothing.
 func (s *Server) Apply(o Options) {
 	s.policy.replacing.Lock()
 	defer s.policy.replacing.Unlock()
@@ -148,7 +147,7 @@ func (s *Server) Apply(o Options) {
 	next := buildPolicy(o.withRestartSettings(old.Options), old, s.connect)
 	s.policy.Store(next)
 	if !next.sameRules(old) {
-		s.store.Reclassify() // after it can be seen: a write classified before stays pending from now on
+		s.store.Reclassify() // after the new policy is visible: writes classified before stay pending from now on
 	}
 	s.configure(next)
 	var ending sync.WaitGroup
@@ -162,7 +161,7 @@ func (s *Server) Apply(o Options) {
 	s.prefetch.UpstreamsChanged()
 }
 
-// configure hands the parts of a new policy to what keeps a copy of them.
+// configure applies a new policy to the components that keep copies of their settings.
 func (s *Server) configure(p *policy) {
 	s.recorder.log.Reconfigure(p.Record.Full, !p.Record.Off)
 	s.store.Configure(p.Dedup)
