@@ -1,16 +1,15 @@
-// Package classify says what a single call of a tool does that runs a command line or an
-// SQL statement: whether it certainly only reads.
+// Package classify decides whether one call of a tool that runs a command line or an SQL
+// statement is certain to be read-only.
 //
-// The one idea: whatever is not known to read is not let through. A shell and a database
-// have many ways to write, so there is no list of those; there are lists of commands with
-// their options, and of functions, that read:
+// It works by allow lists. A shell and a database have too many ways to write to list
+// them, so the package lists commands with their options, and functions, that only read,
+// and rejects everything else:
 //
 //	classify.Shell.Of(names, value) // {"command": "git log -3 | head"} → Reads
 //	classify.SQL.Of(names, value)   // {"sql": "SELECT 1; DROP TABLE t"} → Unknown
 //
-// Everything here is a pure function of its arguments. What a call that is quiet asks for
-// besides, that the configuration of a git repository names no programs, its caller finds
-// out: see [Effect].
+// All functions but [PlainGit] are pure. A call that is Quiet also requires that the
+// configuration of a git repository names no programs; the caller checks that, see [Effect].
 package classify
 
 import (
@@ -20,7 +19,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is what a tool runs. "" is not set.
+// Kind is the kind of code that a tool runs; "" if it is not set.
 type Kind string
 
 const (
@@ -28,38 +27,38 @@ const (
 	SQL   Kind = "sql"   // a statement
 )
 
-// Level is what is known of a call.
+// Level is how harmless a call is known to be.
 type Level int
 
 const (
-	Unknown Level = iota // it may change anything
-	Quiet                // it changes nothing that others read, but is not to be run early
-	Reads                // it changes nothing
+	Unknown Level = iota // may change anything
+	Quiet                // changes nothing that others read, but must not be prefetched
+	Reads                // changes nothing
 )
 
-// Effect is what one call does.
+// Effect is the effect of one call.
 type Effect struct {
 	Level Level
 
-	// Repositories are the folders, seen from the one that the tool runs in unless they are
-	// absolute, where git is run; of a quiet call. It is quiet if the git configuration that
-	// holds there names no programs that git would run, and is not known otherwise.
+	// Repositories are the directories in which a Quiet call runs git, absolute or relative
+	// to the tool's working directory. If the git configuration of one of them names a
+	// program that git would run, the call is Unknown instead.
 	Repositories []string
 }
 
-// Of says what a call does. What to run must stand in exactly one argument, and beside it
-// only what is known to change nothing of what it means. names are those of all arguments,
-// value gives the raw JSON of one.
+// Of classifies a call. Exactly one argument must contain the code, and all others must be
+// known not to change its meaning. names are the names of all arguments; value returns the
+// raw JSON of one.
 func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect {
 	only, folder := "", ""
 	for name := range names {
 		lower := strings.ToLower(name)
 		switch {
-		case k.runs(name) && only == "":
+		case k.isCode(name) && only == "":
 			only = name
 		case k == Shell && isFolder(lower) && folder == "":
 			folder = name
-		case !k.ignores(lower) && !(isSwitch(name) && string(value(name)) == "false"):
+		case !k.isHarmless(lower) && !(isSwitch(name) && string(value(name)) == "false"):
 			return Effect{}
 		}
 	}
@@ -80,8 +79,8 @@ func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect 
 	return Effect{}
 }
 
-// inFolder is what a command line does in a folder that the call names. Git obeys the
-// configuration of the repository there, which may have come with files of others.
+// inFolder adjusts the effect of a command line to the directory that the call names. Git
+// obeys the configuration of the repository there, which may have come from someone else.
 func inFolder(e Effect, folder []byte, line string) Effect {
 	if e.Level == Unknown || !strings.Contains(line, "git") {
 		return e
@@ -92,16 +91,16 @@ func inFolder(e Effect, folder []byte, line string) Effect {
 	}
 	repositories := []string{path}
 	for _, r := range e.Repositories {
-		if r = within(path, r); r != path {
+		if r = resolve(path, r); r != path {
 			repositories = append(repositories, r)
 		}
 	}
 	return Effect{Level: Quiet, Repositories: repositories}
 }
 
-// runs reports whether an argument is what a tool runs. Other spellings are not:
-// servers differ on whether they are heard.
-func (k Kind) runs(name string) bool {
+// isCode reports whether an argument contains the code. Other spellings do not count, as
+// servers differ on whether they accept them.
+func (k Kind) isCode(name string) bool {
 	switch name {
 	case "command", "cmd", "script", "commands", "code", "commandLine", "command_line":
 		return k == Shell
@@ -111,10 +110,9 @@ func (k Kind) runs(name string) bool {
 	return false
 }
 
-// ignores reports whether an argument, in lower case, bounds or describes a call
-// and no more. One that is not listed may name what runs before or after, where
-// the output goes, or as which user.
-func (k Kind) ignores(name string) bool {
+// isHarmless reports whether an argument, in lower case, only limits or describes a call.
+// An unlisted one may name a command to run before or after, an output file or a user.
+func (k Kind) isHarmless(name string) bool {
 	switch name {
 	case "timeout", "timeout_ms", "timeoutms", "timeout_seconds", "timeout_s", "description", "explanation":
 		return true
@@ -126,12 +124,12 @@ func (k Kind) ignores(name string) bool {
 	return false
 }
 
-// isSwitch reports whether an argument makes another call of one only where it is true.
+// isSwitch reports whether an argument has no effect if it is false.
 func isSwitch(name string) bool {
 	return name == "run_in_background" || name == "background" || name == "analyze"
 }
 
-// isFolder reports whether an argument, in lower case, is the folder to run in.
+// isFolder reports whether an argument, in lower case, is the working directory.
 func isFolder(name string) bool {
 	switch name {
 	case "cwd", "workdir", "working_dir", "workingdir", "working_directory", "workingdirectory":
@@ -140,8 +138,8 @@ func isFolder(name string) bool {
 	return false
 }
 
-// Text is the string that raw JSON holds; false if it holds none, or one that
-// cannot be written in UTF-8, so that the server may read another.
+// Text decodes a raw JSON string. It returns false for any other JSON value, and for a
+// string that is not valid UTF-8, which the server may decode differently.
 func Text(raw []byte) (string, bool) {
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", false

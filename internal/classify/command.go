@@ -10,8 +10,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// command is a command that only reads as long as it has no other options than these:
-// an entry of commands.toml, or of git.toml, which say what each field means.
+// command is an entry of commands.toml or git.toml: a command that only reads as long as
+// it has no options other than these. The two files document the fields.
 type command struct {
 	Names    []string
 	Flags    string
@@ -26,13 +26,13 @@ type command struct {
 	Literal  bool
 	Words    bool
 
-	// Of git's commands.
+	// Only for git commands.
 	Shared  []string
 	Early   string
 	Creates []string
 }
 
-// table is one of the files of commands.
+// table is the content of commands.toml or git.toml.
 type table struct {
 	Command []command
 	Shared  map[string]string // name → long options
@@ -49,11 +49,11 @@ var (
 	gitCommands = sync.OnceValue(func() map[string]command { return commandsOf(gitTOML) })
 )
 
-// commandsOf reads a table, which came with the program, into name → command.
+// commandsOf decodes an embedded table into a map from names to commands.
 func commandsOf(text string) map[string]command {
 	var t table
 	if _, err := toml.Decode(text, &t); err != nil {
-		panic(err) // a test reads both
+		panic(err) // a test decodes both
 	}
 	byName := make(map[string]command)
 	for _, c := range t.Command {
@@ -67,28 +67,29 @@ func commandsOf(text string) map[string]command {
 	return byName
 }
 
-// arguments are a command's words, sorted.
-type arguments struct {
+// args are the parsed arguments of a command.
+type args struct {
 	options  []string // without dashes and values
 	operands []word
 }
 
-func (a arguments) has(names ...string) bool {
+func (a args) has(names ...string) bool {
 	return slices.ContainsFunc(a.options, func(o string) bool { return slices.Contains(names, o) })
 }
 
-// reads says whether the command reads when it is called with these words; fed, whether
+// reads reports whether the command, called with these words, only reads. fed means that
 // its standard input is another command's output.
 func (c command) reads(words []word, fed bool) bool {
 	if c.Literal {
 		return true
 	}
-	a, ok := c.sort(words)
+	a, ok := c.parse(words)
 	return ok && c.allows(a, fed)
 }
 
-// allows says whether a call with these arguments, whose options are all listed, reads.
-func (c command) allows(a arguments, fed bool) bool {
+// allows reports whether a call with these arguments, whose options are all listed, only
+// reads.
+func (c command) allows(a args, fed bool) bool {
 	files := c.Files
 	switch {
 	case c.Operands != nil && len(a.operands) > *c.Operands, c.Fed && !fed, len(c.Needs) > 0 && !a.has(c.Needs...):
@@ -102,22 +103,22 @@ func (c command) allows(a arguments, fed bool) bool {
 		return false
 	}
 	return !slices.ContainsFunc(a.operands, func(w word) bool {
-		// The number of operands counts where it is limited, and - is the
-		// standard input, which may be that of the server.
+		// A glob may expand to any number of operands. "-" is the standard input,
+		// which without a pipe may be that of the server.
 		return w.glob && c.Operands != nil || w.text == "-" && !fed
 	})
 }
 
-// sort tells options from operands; ok is false if one is not listed. An option
-// may stand behind an operand, as for GNU's commands; for others it is a file.
-func (c command) sort(words []word) (a arguments, ok bool) {
+// parse separates options from operands; ok is false if an option is not listed. Like GNU
+// commands, it accepts options after operands; other commands would open them as files.
+func (c command) parse(words []word) (a args, ok bool) {
 	for len(words) > 0 {
 		w := words[0]
 		words = words[1:]
 		switch {
 		case w.text == "--":
 			a.operands = append(a.operands, words...)
-			// Some versions of sort look for -o behind it as well.
+			// Some versions of sort accept -o even after "--".
 			return a, !slices.ContainsFunc(words, func(w word) bool { return !w.operand() })
 		case w.text == "-" || w.operand():
 			a.operands = append(a.operands, w)
@@ -144,8 +145,8 @@ func (c command) sort(words []word) (a arguments, ok bool) {
 	return a, true
 }
 
-// optionValue reports whether a word is a value for all versions of a command:
-// one that knows the option without a value must not find an option there.
+// optionValue reports whether every version of a command takes the word for a value: a
+// version whose option has no value must not take the word for another option.
 func optionValue(s string) bool {
 	return s == "" || s[0] != '-' || len(s) > 1 && onlyOf(s[1:], "0123456789")
 }
@@ -178,8 +179,8 @@ func (c command) long(text string) (names []string, needsValue, ok bool) {
 	return nil, false, false
 }
 
-// sed knows sed -n '10,20p' and nothing else: sed's other commands write
-// files (w) and run programs (e).
+// sed accepts only forms such as sed -n '10,20p': other sed commands write files (w) or run
+// programs (e).
 func sed(words []word, fed bool) bool {
 	if len(words) < 2 || words[0].text != "-n" || words[1].glob || !sedScript().MatchString(words[1].text) {
 		return false

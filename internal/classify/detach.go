@@ -8,15 +8,15 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// detachers are commands that leave something running.
-var detachers = []string{"nohup", "setsid", "daemonize", "start-stop-daemon", "systemd-run", "tmux", "screen", "at", "batch", "pm2"}
+// backgroundCommands start processes that outlive the command line.
+var backgroundCommands = []string{"nohup", "setsid", "daemonize", "start-stop-daemon", "systemd-run", "tmux", "screen", "at", "batch", "pm2"}
 
-// shells are commands that run what one of their words says.
-var shells = []string{"sh", "bash", "zsh", "dash", "fish", "eval", "su", "sudo", "env", "xargs", "timeout", "time", "command", "exec"}
+// wrappers are commands that run a command given in their arguments.
+var wrappers = []string{"sh", "bash", "zsh", "dash", "fish", "eval", "su", "sudo", "env", "xargs", "timeout", "time", "command", "exec"}
 
-// Detaches reports whether a command line may leave something running that goes on when it
-// has ended, as `make watch &` does. A command that makes itself a daemon unasked is not
-// found out. A line that cannot be read may.
+// Detaches reports whether a command line may leave a process running after it ends, as
+// `make watch &` does. It does not detect commands that daemonize without an option for it.
+// For a line that does not parse it returns true.
 func Detaches(command string) bool {
 	if len(command) > maxCommand {
 		return true
@@ -40,20 +40,20 @@ func Detaches(command string) bool {
 	return found
 }
 
-// callDetaches is Detaches for one simple command.
+// callDetaches reports the same for one simple command.
 func callDetaches(args []*syntax.Word) bool {
 	words := make([]string, len(args))
 	for i, arg := range args {
-		words[i] = written(arg)
+		words[i] = literal(arg)
 	}
 	for i, word := range words {
 		name := path.Base(word)
 		switch {
 		case word == "--detach" || word == "--daemon" || word == "--background":
 			return true
-		case i == 0 && slices.Contains(detachers, name), i > 0 && slices.Contains(shells, path.Base(words[0])) && slices.Contains(detachers, name):
+		case i == 0 && slices.Contains(backgroundCommands, name), i > 0 && slices.Contains(wrappers, path.Base(words[0])) && slices.Contains(backgroundCommands, name):
 			return true
-		case i > 0 && slices.Contains(shells, path.Base(words[0])) && strings.ContainsAny(word, " &;|") && Detaches(word):
+		case i > 0 && slices.Contains(wrappers, path.Base(words[0])) && strings.ContainsAny(word, " &;|") && Detaches(word):
 			return true
 		case i == 0 && (name == "docker" || name == "podman" || name == "docker-compose") && slices.Contains(words, "-d"):
 			return true
@@ -62,8 +62,8 @@ func callDetaches(args []*syntax.Word) bool {
 	return false
 }
 
-// written is a word without its quotes; what is only known when it runs is left out.
-func written(w *syntax.Word) string {
+// literal returns a word without its quotes and without its expansions.
+func literal(w *syntax.Word) string {
 	var text strings.Builder
 	syntax.Walk(w, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -72,7 +72,7 @@ func written(w *syntax.Word) string {
 		case *syntax.SglQuoted:
 			text.WriteString(n.Value)
 		case *syntax.CmdSubst, *syntax.ProcSubst:
-			return false // walked over as statements
+			return false // the caller walks its statements
 		}
 		return true
 	})

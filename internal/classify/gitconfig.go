@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Process is how a server was started: by that it is known what git obeys when the server
-// runs it.
+// Process describes how a server was started. It determines which configuration git reads
+// when the server runs it.
 type Process struct {
 	Path string
 	Args []string // without the name of the program
@@ -19,20 +19,20 @@ type Process struct {
 	Env  []string // complete
 }
 
-// PlainGit reports whether git, run by a server in these folders, runs no program that was
-// set up for it: none for fsmonitor, textconv, diffs, filters, hooks or signatures. Folders
-// are seen from the one that the server was started in: what is set up where a shell has
-// gone since is taken for its user's own.
+// PlainGit reports whether git, run by the server in these directories, runs no configured
+// program for fsmonitor, textconv, diffs, filters, hooks or signatures. Relative directories
+// are relative to the server's initial working directory. If its shell has changed directory
+// since, PlainGit trusts the configuration there as the user's own.
 //
-// It looks for the words of such settings in the configuration that holds there, and assumes
-// the worst where that takes more: included files, work trees, submodules, another machine.
-// Attributes only choose among the programs that a configuration names. It reads files, and
-// takes as long as the file system does.
+// PlainGit searches the effective configuration files for such settings. It returns false if
+// they do not suffice: with included files, linked work trees, submodules, or a server on
+// another machine. Attributes only choose among programs that the configuration names. It
+// blocks on file system reads.
 func PlainGit(server Process, folders []string) bool {
 	return server.plain() && !slices.ContainsFunc(folders, func(folder string) bool { return !plainRepository(server.Dir, folder) })
 }
 
-// plain reports whether the configuration of the system and of the user names no program.
+// plain reports whether the system's and the user's configuration name no program.
 func (p Process) plain() bool {
 	words := strings.Join(append([]string{p.Path}, p.Args...), " ")
 	if p.Path == "" || runtime.GOOS == "windows" || otherMachine().MatchString(words) {
@@ -60,7 +60,7 @@ func (p Process) plain() bool {
 	return home != "" && !slices.ContainsFunc(files, namesProgram)
 }
 
-// plainRepository reports whether a repository has none of that.
+// plainRepository reports whether the repository has no such programs, hooks or submodules.
 func plainRepository(base, folder string) bool {
 	repository, ok := repositoryOf(base, folder)
 	if !ok || namesProgram(filepath.Join(repository, "config")) || namesProgram(filepath.Join(repository, "config.worktree")) {
@@ -74,12 +74,13 @@ func plainRepository(base, folder string) bool {
 	return true
 }
 
-// otherMachine finds the commands that run a server where it sees other files.
+// otherMachine matches commands that run a server with a different view of the file system.
 var otherMachine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\b(docker|podman|nerdctl|kubectl|ssh|wsl|sudo|chroot|bwrap|nsenter)\b`)
 })
 
-// repositoryOf is the .git folder that git finds from a folder, itself seen from base.
+// repositoryOf returns the .git directory that git finds from folder, which may be relative
+// to base.
 func repositoryOf(base, folder string) (path string, ok bool) {
 	if !filepath.IsAbs(folder) {
 		folder = filepath.Join(base, folder)
@@ -99,7 +100,7 @@ func repositoryOf(base, folder string) (path string, ok bool) {
 		case !os.IsNotExist(err):
 			return "", false
 		}
-		if _, err := os.Lstat(filepath.Join(folder, "HEAD")); err == nil { // it may be bare
+		if _, err := os.Lstat(filepath.Join(folder, "HEAD")); err == nil { // possibly a bare repository
 			return "", false
 		}
 		parent := filepath.Dir(folder)
@@ -110,11 +111,11 @@ func repositoryOf(base, folder string) (path string, ok bool) {
 	}
 }
 
-// maxGitConfig is the longest file of git's configuration that is looked at, in bytes.
+// maxGitConfig is the size, in bytes, of the largest git configuration file that is read.
 const maxGitConfig = 64 << 10
 
-// namesProgram reports whether a file of git's configuration may have git run a program, or
-// fetch; not if it does not exist.
+// namesProgram reports whether a git configuration file may make git run a program or
+// fetch. It returns false if the file does not exist.
 func namesProgram(file string) bool {
 	info, err := os.Stat(file)
 	if os.IsNotExist(err) {
@@ -127,7 +128,7 @@ func namesProgram(file string) bool {
 	return err != nil || gitProgram().Match(text)
 }
 
-// gitProgram finds the settings that name programs, or other files of configuration.
+// gitProgram matches settings that name programs or other configuration files.
 var gitProgram = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)fsmonitor|textconv|external|filter|hook|program|command|showsignature|include|promisor|partialclone|trace2`)
 })

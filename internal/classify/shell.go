@@ -8,23 +8,22 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxCommand is the longest command line that is looked at, in bytes.
+// maxCommand is the length, in bytes, of the longest command line that is parsed.
 const maxCommand = 8 << 10
 
-// bareBytes may stand in a word outside quotes. sh, bash, dash, zsh and fish take
-// every one of them for itself, but for the globs * and ? and a leading ~.
-const bareBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:@%+~*?"
+// unquotedBytes may appear in a word outside quotes. sh, bash, dash, zsh and fish take each
+// of them literally, except the globs * and ? and a leading ~.
+const unquotedBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:@%+~*?"
 
-// ShellLine says what a command line does, wherever and whenever it is run: of
-// `git log -3 | head -20` it is known that it reads, of `sort -o x x` it is not. Whatever
-// is not known is refused: let through are simple commands of a table, with the options
-// listed there, joined by | && || and ;.
+// ShellLine classifies a command line: `git log -3 | head -20` reads, `sort -o x x` is
+// Unknown. It accepts only simple commands of a table, with the options listed there,
+// joined by |, &&, || and ;.
 //
-// The text is taken for a line of a POSIX-like shell or fish. cmd.exe and
-// PowerShell read quotes differently, so a server that uses one of them must not
-// be classified this way. What the server's user has set up (aliases, PATH,
-// ripgrep's configuration, git's of the folder the server is in) is taken to keep a
-// reading command one, and the output to be no terminal, so that no pager runs.
+// ShellLine parses for a POSIX-like shell or fish. cmd.exe and PowerShell quote differently,
+// so servers that use one of them must not be classified this way. It assumes that the
+// user's own setup (aliases, PATH, the configuration of ripgrep, that of git in the server's
+// directory) keeps reading commands read-only, and that the output is not a terminal, so that
+// no pager runs.
 func ShellLine(command string) Effect {
 	if len(command) > maxCommand || !plainASCII(command) {
 		return Effect{}
@@ -39,14 +38,14 @@ func ShellLine(command string) Effect {
 			return Effect{}
 		}
 	}
-	if !l.between(len(command)) {
+	if !l.onlyOperators(len(command)) {
 		return Effect{}
 	}
 	return l.effect
 }
 
-// plainASCII refuses new lines, tabs and whatever is not ASCII: shells and
-// terminals differ over them.
+// plainASCII reports whether s has no control and no non-ASCII characters, which shells
+// and terminals treat differently.
 func plainASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -56,21 +55,21 @@ func plainASCII(s string) bool {
 	return true
 }
 
-// line is a command line whose statements are being looked at, from left to right.
+// line classifies the statements of a command line from left to right.
 type line struct {
 	text   string
-	done   int    // bytes of text that have been accounted for
+	parsed int    // bytes of text classified so far
 	effect Effect // of the statements so far
 }
 
-// between reports whether there is nothing but blanks and operators up to the
-// byte at end. A comment, which some shells take for words, is something.
-func (l *line) between(end int) bool {
-	return end >= l.done && strings.Trim(l.text[l.done:end], " |&;") == ""
+// onlyOperators reports whether the text from parsed to end has only blanks and operators.
+// A comment counts as more, as some shells take its text for words.
+func (l *line) onlyOperators(end int) bool {
+	return end >= l.parsed && strings.Trim(l.text[l.parsed:end], " |&;") == ""
 }
 
-// statement says whether a statement reads; fed, whether its standard input is
-// another one's output.
+// statement reports whether a statement is accepted. fed means that its standard input is
+// another statement's output.
 func (l *line) statement(s *syntax.Stmt, fed bool) bool {
 	if s.Negated || s.Background || s.Coprocess || s.Disown {
 		return false
@@ -92,8 +91,8 @@ func (l *line) statement(s *syntax.Stmt, fed bool) bool {
 	return false
 }
 
-// redirections lets through those that write to no file: 2>&1, and what goes to /dev/null.
-// They must stand behind the words.
+// redirections reports whether all redirections are 2>&1 or go to /dev/null. They must
+// follow the words of the command.
 func (l *line) redirections(all []*syntax.Redirect) bool {
 	for _, r := range all {
 		from := "1"
@@ -102,10 +101,10 @@ func (l *line) redirections(all []*syntax.Redirect) bool {
 		}
 		joins := r.Op == syntax.DplOut && from == "2" && r.Word.Lit() == "1"
 		drops := r.Op == syntax.RdrOut && (from == "1" || from == "2") && r.Word.Lit() == "/dev/null"
-		if !joins && !drops || !l.between(int(r.Pos().Offset())) {
+		if !joins && !drops || !l.onlyOperators(int(r.Pos().Offset())) {
 			return false
 		}
-		l.done = int(r.End().Offset())
+		l.parsed = int(r.End().Offset())
 	}
 	return true
 }
@@ -114,10 +113,10 @@ func (l *line) call(args []*syntax.Word, fed bool) bool {
 	words := make([]word, 0, len(args))
 	for _, arg := range args {
 		start, end := int(arg.Pos().Offset()), int(arg.End().Offset())
-		if !l.between(start) {
+		if !l.onlyOperators(start) {
 			return false
 		}
-		l.done = end
+		l.parsed = end
 		w, ok := wordOf(arg)
 		if !ok {
 			return false
@@ -125,12 +124,12 @@ func (l *line) call(args []*syntax.Word, fed bool) bool {
 		words = append(words, w)
 	}
 	if len(words) == 0 || l.text[args[0].Pos().Offset():args[0].End().Offset()] != words[0].text {
-		return false // a quoted name is one to be wary of
+		return false // the command name must not be quoted
 	}
 	return l.command(words[0].text, words[1:], fed)
 }
 
-// command adds what a command does to what those before it do; false if it is not known.
+// command adds the effect of a command to that of the line; false if it is unknown.
 func (l *line) command(name string, words []word, fed bool) bool {
 	if name == "git" {
 		level, folder := git(words, fed)
@@ -147,22 +146,22 @@ func (l *line) command(name string, words []word, fed bool) bool {
 	return known && c.reads(words, fed)
 }
 
-// word is an argument as the command gets it.
+// word is an argument as the command receives it.
 type word struct {
 	text string
-	glob bool // the shell may put any number of file names in its place, even none
+	glob bool // the shell may expand it to any number of file names
 }
 
-// operand reports whether a word is no option whatever the shell makes of it.
+// operand reports whether no expansion of the word can be an option.
 func (w word) operand() bool { return w.text[0] != '-' && w.text[0] != '+' }
 
-// wordOf gives the text of a word; ok is false if a shell may make something of
-// it that its text does not say.
+// wordOf returns the text of a word; ok is false if a shell may expand it to something
+// else, except for harmless globs.
 func wordOf(arg *syntax.Word) (w word, ok bool) {
 	for _, part := range arg.Parts {
 		text, glob, ok := partOf(part)
 		if !ok {
-			if len(arg.Parts) > 1 || !slices.Contains(bareWords, arg.Lit()) {
+			if len(arg.Parts) > 1 || !slices.Contains(punctuation, arg.Lit()) {
 				return w, false
 			}
 			return word{text: strings.TrimPrefix(arg.Lit(), `\`)}, true
@@ -173,18 +172,18 @@ func wordOf(arg *syntax.Word) (w word, ok bool) {
 		w.text += text
 		w.glob = w.glob || glob
 	}
-	return w, w.text != "" && !deviceIn(w.text) && !(w.glob && strays(w.text))
+	return w, w.text != "" && !deviceIn(w.text) && !(w.glob && escapes(w.text))
 }
 
-// bareWords are the arguments that are no more than punctuation.
-var bareWords = []string{"!", `\(`, `\)`, `\!`}
+// punctuation lists arguments that have special characters outside quotes and are allowed.
+var punctuation = []string{"!", `\(`, `\)`, `\!`}
 
 func partOf(part syntax.WordPart) (text string, glob, ok bool) {
 	switch p := part.(type) {
 	case *syntax.Lit:
-		return p.Value, strings.ContainsAny(p.Value, "*?"), onlyOf(p.Value, bareBytes)
+		return p.Value, strings.ContainsAny(p.Value, "*?"), onlyOf(p.Value, unquotedBytes)
 	case *syntax.SglQuoted:
-		// fish takes \' for a quote that does not end the string.
+		// In fish, \' does not end the string.
 		return p.Value, false, !p.Dollar && !strings.HasSuffix(p.Value, `\`)
 	case *syntax.DblQuoted:
 		if p.Dollar || len(p.Parts) > 1 {
@@ -197,7 +196,7 @@ func partOf(part syntax.WordPart) (text string, glob, ok bool) {
 		if !ok {
 			return "", false, false
 		}
-		return lit.Value, false, plainQuoted(lit.Value)
+		return lit.Value, false, literalQuoted(lit.Value)
 	}
 	return "", false, false
 }
@@ -211,9 +210,9 @@ func onlyOf(s, bytes string) bool {
 	return true
 }
 
-// plainQuoted reports whether the text between double quotes means itself. A
-// backslash does before a letter, as in the patterns of grep.
-func plainQuoted(s string) bool {
+// literalQuoted reports whether shells take the text between double quotes literally. A
+// backslash before a letter, as in grep patterns, is literal.
+func literalQuoted(s string) bool {
 	if strings.ContainsAny(s, "$`!\"") {
 		return false
 	}
@@ -225,9 +224,8 @@ func plainQuoted(s string) bool {
 	return true
 }
 
-// harmlessGlob reports whether what starts with prefix and goes on as the name of
-// some file cannot be an option that the prefix does not name: a file may be
-// called -delete.
+// harmlessGlob reports whether a glob after prefix cannot expand to an option that the
+// prefix does not name: a file may be called -delete.
 func harmlessGlob(prefix string) bool {
 	if prefix == "" || prefix[0] == '+' {
 		return false
@@ -235,18 +233,18 @@ func harmlessGlob(prefix string) bool {
 	return prefix[0] != '-' || strings.HasPrefix(prefix, "--") && strings.Contains(prefix, "=")
 }
 
-// strays reports whether a glob may lead where its text does not show: /de?/tty is
-// a device, and behind .. any folder may be the one at the top.
-func strays(glob string) bool {
-	if _, value, ok := strings.Cut(glob, "="); ok && strays(value) {
+// escapes reports whether a glob may expand to a path that its text does not show: /de?/tty
+// is a device, and a path with .. may reach the root.
+func escapes(glob string) bool {
+	if _, value, ok := strings.Cut(glob, "="); ok && escapes(value) {
 		return true
 	}
 	first, rest, deep := strings.Cut(strings.TrimPrefix(path.Clean(glob), "/"), "/")
 	return strings.Contains(glob, "..") || strings.ContainsAny(first, "*?") && (deep && rest != "" || glob[0] == '/')
 }
 
-// deviceIn reports whether a word, or the value of the option it is, names a
-// device, where reading may change something, or another machine's file.
+// deviceIn reports whether a word, or the value of an option in it, names a device, which
+// reading may change, or a file on another machine.
 func deviceIn(word string) bool {
 	if device(word) {
 		return true
@@ -258,7 +256,7 @@ func deviceIn(word string) bool {
 }
 
 func device(name string) bool {
-	name = strings.ToLower(name) // as some file systems take it
+	name = strings.ToLower(name) // some file systems ignore case
 	if strings.HasPrefix(name, "//") || strings.HasPrefix(name, `\\`) {
 		return true
 	}

@@ -11,14 +11,15 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// Statement says whether an SQL statement certainly changes nothing: a single
-// SELECT, with or without WITH, its EXPLAIN, or a look at the schema. Databases
-// differ, so what any of PostgreSQL, MySQL, SQLite, SQL Server and their like
-// could take for something else is refused: a backslash in a string, a comment
-// that may run, a function that is not a listed builtin.
+// Statement reports whether an SQL statement is certain to be read-only: a single SELECT,
+// with or without WITH, its EXPLAIN, or a query of the schema. It rejects whatever
+// PostgreSQL, MySQL, SQLite, SQL Server or similar databases could interpret differently:
+// a backslash in a string, a comment that may be executed, a function that is not a listed
+// builtin.
 //
-// What a statement cannot show is taken to read as well: functions behind views,
-// operators, casts and virtual columns, and Oracle's calls without parentheses.
+// It assumes that effects which a statement does not show are read-only too: functions
+// called by views, operators, casts and virtual columns, and Oracle's calls without
+// parentheses.
 func Statement(text string) bool {
 	t, ok := tokensOf(text)
 	if last := len(t) - 1; ok && last >= 0 && t[last].is(";") {
@@ -29,21 +30,21 @@ func Statement(text string) bool {
 	}
 	switch first := t[0]; {
 	case first.is("SELECT"), first.is("WITH"):
-		return t.query(0)
+		return t.isQuery(0)
 	case first.is("EXPLAIN"):
 		at := 1
 		if t.at(1).is("QUERY") && t.at(2).is("PLAN") {
 			at = 3
 		}
-		return t.query(at)
+		return t.isQuery(at)
 	}
-	return t.showsSchema()
+	return t.isSchemaQuery()
 }
 
 //go:embed sql.toml
 var sqlTOML string
 
-// sqlWords are the lists of sql.toml, which says what they are.
+// sqlWords are the lists of sql.toml, which documents them.
 type sqlWords struct {
 	writes, groups, functions map[string]bool
 	schema                    *regexp.Regexp
@@ -55,7 +56,7 @@ var words = sync.OnceValue(func() sqlWords {
 		Schema                    []string
 	}
 	if _, err := toml.Decode(sqlTOML, &table); err != nil {
-		panic(err) // a test reads it
+		panic(err) // a test decodes it
 	}
 	set := func(text string) map[string]bool {
 		in := make(map[string]bool)
@@ -69,7 +70,7 @@ var words = sync.OnceValue(func() sqlWords {
 	return sqlWords{set(table.Writes), set(table.Groups), set(table.Functions), regexp.MustCompile(`^(?:` + forms + `)$`)}
 })
 
-// maxStatement is the longest statement that is looked at, in bytes.
+// maxStatement is the length, in bytes, of the longest statement that is parsed.
 const maxStatement = 16 << 10
 
 type tokenKind int
@@ -78,21 +79,21 @@ const (
 	blank   tokenKind = iota
 	sqlWord           // a keyword or a plain name
 	quoted            // a quoted name; a string in MySQL
-	bracket           // a name for some databases, a subscript for others
+	bracket           // a name in some databases, a subscript in others
 	sqlText           // a string
 	number            // or a parameter such as $1
 	punct
 	operator
 )
 
-// tokenForms has a group for each kind of token, in order, of those that mean the same
-// everywhere. MySQL subtracts where no blank follows two dashes; comments that do not begin
-// with one are run by MySQL or obeyed by Oracle, and nested ones end sooner for some than
-// for others. A backslash hides a quote in some databases only. A quoted name is a string in
-// MySQL, and live text, of a single word, where backticks are no quotes. $$ and $a$ quote a
-// string in PostgreSQL. Operators of an extension may do anything.
+// tokenForms has a group for each kind of token, in order, and matches only tokens that
+// mean the same in all databases. Two dashes without a blank are two minus signs in MySQL.
+// MySQL executes some comments that do not begin with a blank, Oracle obeys some, and nested
+// comments end at different places. A backslash escapes a quote only in some databases. A
+// quoted name is a string in MySQL, and a backquoted name is a plain word where backquotes do
+// not quote. $$ and $a$ quote strings in PostgreSQL. Operators of extensions may do anything.
 var tokenForms = sync.OnceValue(func() *regexp.Regexp {
-	const char = `\x00-\x1f\x7f-\x{9f}\x{2028}\x{2029}` // what no text holds
+	const char = `\x00-\x1f\x7f-\x{9f}\x{2028}\x{2029}` // never accepted
 	return regexp.MustCompile(`^(?:` + strings.Join([]string{
 		`([ \t\n]|\r\n|--(?: [^` + char + `]*)?(?:\n|$)|/\*(?:[ \n](?:[^*/` + char + `]|\n)*)?\*/)`,
 		`([A-Za-z_][A-Za-z0-9_]*)`,
@@ -110,7 +111,7 @@ type token struct {
 	text string // upper case
 }
 
-// is reports whether the token is this keyword, in upper case, or punctuation.
+// is reports whether the token is the given keyword, in upper case, or punctuation.
 func (t token) is(text string) bool {
 	return (t.kind == sqlWord || t.kind == punct) && t.text == text
 }
@@ -123,9 +124,10 @@ func (t token) named() bool {
 // tokens is a statement without its trailing semicolon.
 type tokens []token
 
-// tokensOf cuts a statement; ok is false if databases would cut it differently.
+// tokensOf splits a statement into tokens; ok is false if databases would split it
+// differently.
 func tokensOf(s string) (all tokens, ok bool) {
-	// BigQuery knows strings in triple quotes.
+	// BigQuery has strings in triple quotes.
 	if len(s) > maxStatement || !utf8.ValidString(s) || strings.Contains(s, "'''") || strings.Contains(s, `"""`) {
 		return nil, false
 	}
@@ -141,7 +143,7 @@ func tokensOf(s string) (all tokens, ok bool) {
 		}
 		text := strings.ToUpper(s[:at[1]])
 		comment := strings.HasPrefix(s, "--") || strings.HasPrefix(s, "/*")
-		if comment && kind != blank || touches(before, kind) || kind == bracket && words().writes[strings.Trim(text, "[]")] {
+		if comment && kind != blank || ambiguous(before, kind) || kind == bracket && words().writes[strings.Trim(text, "[]")] {
 			return nil, false
 		}
 		if kind != blank {
@@ -152,14 +154,14 @@ func tokensOf(s string) (all tokens, ok bool) {
 	return all, true
 }
 
-// touches reports whether two tokens of these kinds with nothing between them may mean
-// something else: E” and N” change what is in a string, and <- may be an operator.
-func touches(a, b tokenKind) bool {
+// ambiguous reports whether adjacent tokens of these kinds may have another meaning: E” and
+// N” change how a string is decoded, and <- may be an operator.
+func ambiguous(a, b tokenKind) bool {
 	text := func(k tokenKind) bool { return k == sqlWord || k == quoted || k == sqlText || k == number }
 	return text(a) && text(b) || a == operator && b == operator
 }
 
-// at gives the zero token, which is nothing, outside the statement.
+// at returns the i-th token, or the zero token if there is none.
 func (t tokens) at(i int) token {
 	if i < 0 || i >= len(t) {
 		return token{}
@@ -167,10 +169,10 @@ func (t tokens) at(i int) token {
 	return t[i]
 }
 
-// query says whether there is a reading query from the i-th token to the end. What a WITH
-// names is looked at word by word as the rest is; only what it is for must be found: a
-// SELECT outside of all parentheses.
-func (t tokens) query(i int) bool {
+// isQuery reports whether the tokens from the i-th on are a read-only query. The body of a
+// WITH clause is checked token by token like the rest, so isQuery only has to find the main
+// SELECT, which is outside all parentheses.
+func (t tokens) isQuery(i int) bool {
 	depth, selects := 0, false
 	for j, tok := range t {
 		switch {
@@ -188,27 +190,27 @@ func (t tokens) query(i int) bool {
 	return selects && depth == 0
 }
 
-// harmless says whether the i-th token of a query is.
+// harmless reports whether the i-th token may appear in a read-only query.
 func (t tokens) harmless(i int) bool {
 	switch tok := t[i]; {
 	case tok.is(";"):
 		return false // another statement
 	case tok.is("("):
-		return t.opens(i)
+		return t.mayOpen(i)
 	case tok.is("REPLACE"):
 		return t.at(i + 1).is("(") // the function, not the statement
 	case tok.kind == sqlWord:
 		return !words().writes[tok.text]
 	case tok.kind == sqlText:
-		// DuckDB reads files and addresses called so.
+		// DuckDB reads files and URLs named by such strings.
 		return !t.at(i-1).is("FROM") && !t.at(i-1).is("JOIN")
 	}
 	return true
 }
 
-// opens says whether a parenthesis may follow what is in front of it: it groups,
-// or holds the arguments of a builtin.
-func (t tokens) opens(i int) bool {
+// mayOpen reports whether the parenthesis at i only groups, or contains the arguments of
+// a builtin.
+func (t tokens) mayOpen(i int) bool {
 	before, earlier := t.at(i-1), t.at(i-2)
 	switch before.kind {
 	case quoted, bracket, sqlText, number:
@@ -224,22 +226,21 @@ func (t tokens) opens(i int) bool {
 	case "SETS":
 		return earlier.is("GROUPING")
 	case "MATERIALIZED":
-		return (earlier.is("AS") || earlier.is("NOT")) && t.reading(i+1)
+		return (earlier.is("AS") || earlier.is("NOT")) && t.startsQuery(i+1)
 	case "AS":
-		return t.reading(i + 1)
+		return t.startsQuery(i + 1)
 	}
 	return !earlier.is(".") && (words().groups[before.text] || words().functions[before.text])
 }
 
-// reading reports whether the i-th token begins what AS may name: a query or a
-// window.
-func (t tokens) reading(i int) bool {
+// startsQuery reports whether the i-th token begins a query or a window definition.
+func (t tokens) startsQuery(i int) bool {
 	return slices.ContainsFunc([]string{"SELECT", "WITH", "VALUES", "PARTITION", "ORDER"}, t.at(i).is)
 }
 
-// showsSchema reports whether the statement has one of the forms that show the schema, with
-// no word in it that writes but those the form has.
-func (t tokens) showsSchema() bool {
+// isSchemaQuery reports whether the statement matches one of the forms that show the schema,
+// and has no keyword of a write beyond those of the form.
+func (t tokens) isSchemaQuery() bool {
 	text := make([]string, len(t))
 	for i, tok := range t {
 		switch {
