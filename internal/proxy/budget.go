@@ -14,41 +14,42 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// What a client asked for is delivered and counted here; what is added to it asks the room
-// that its session has left. Where no budget is configured nothing is counted and no answer is
-// touched.
+// Results that a client requested are always delivered, and their tokens are counted here.
+// Everything that the proxy adds to a result is limited by the session's budget.Room. Without
+// a configured budget nothing is counted and results are not changed.
 
-// metaTokensLeft is how many tokens are left until the nearest bound of the session, estimated.
+// metaTokensLeft is the key in _meta of the estimated tokens left in the session's tightest
+// budget.
 const metaTokensLeft = "mcpschedd/tokens_left"
 
-// spending is a session as the budgets know it.
+// spending is a session's membership in the budget pool.
 type spending struct {
 	joining sync.Once
-	agent   atomic.Pointer[budget.Agent] // nil: nothing was counted yet
+	agent   atomic.Pointer[budget.Agent] // nil until the first result is counted
 }
 
-// join is the session in its pool, from its first answer on: a session that calls nothing keeps
-// no share from others.
+// join returns the session's agent in the budget pool. The session joins the pool with its
+// first result, so that sessions without calls take no share.
 func (s *session) join() *budget.Agent {
 	own := &s.observed.spending
 	own.joining.Do(func() {
 		client := s.client.facts()
 		name, _ := jsonrpc.String(jsonrpc.Get(client.Info, "name"))
 		bid := jsonrpc.Get(jsonrpc.Get(jsonrpc.Get(client.Capabilities, "experimental"), "mcpschedd/budget"), "weight")
-		weight, _ := strconv.ParseFloat(string(bid), 64) // else it declares none
+		weight, _ := strconv.ParseFloat(string(bid), 64) // an invalid weight counts as none
 		own.agent.Store(s.srv.common.budgets.Join(budget.Session{Client: name, Weight: weight, Several: s.identity.Pool}))
 	})
 	return own.agent.Load()
 }
 
-// leave takes the session out of its pool.
+// leave removes the session from its pool.
 func (o *spending) leave() {
 	if a := o.agent.Load(); a != nil {
 		a.Leave()
 	}
 }
 
-// room is what may be added to what the session's client asks for now.
+// room returns the limits of what the proxy may add to the session's results now.
 func (s *session) room(p *policy) budget.Room {
 	if !p.Budgets.On() {
 		return budget.Unlimited
@@ -56,7 +57,7 @@ func (s *session) room(p *policy) budget.Room {
 	return s.join().Room(s.observed.turns.current())
 }
 
-// room is how many tokens may be added to the call's answer.
+// room returns the number of tokens that may be added to the call's result.
 func (c *upstreamCall) room(result []byte) int {
 	room := c.s.room(c.policy).Extras
 	if room == budget.Unbounded {
@@ -65,7 +66,7 @@ func (c *upstreamCall) room(result []byte) int {
 	return room - c.s.srv.common.meter.estimate(c.lease.Name()+"/"+c.tool, deliver.ContentOf(result))
 }
 
-// planLimits bound a plan of the session's.
+// planLimits returns the limits of a plan of the session.
 func (s *session) planLimits() plan.Limits {
 	p := s.srv.policy.Load()
 	l := p.Plans.Limits
@@ -73,25 +74,26 @@ func (s *session) planLimits() plan.Limits {
 	return l
 }
 
-// spend counts an answer that is about to be written, and adds to it what is left. The answer
-// to a step goes to its plan, and counts with that.
+// spend counts the tokens of a result that is about to be written, and returns it with the
+// tokens left in its _meta. It does not count the result of a plan's step: the plan's own
+// result counts.
 func (x *request) spend(result []byte) []byte {
-	of := result
+	counted := result
 	switch x.msg.Method {
 	case "tools/call", "tasks/result":
 	case "tasks/get":
-		of = jsonrpc.Get(result, "result") // where it has ended, and the result is told at once
+		counted = jsonrpc.Get(result, "result") // present if the task has ended
 	default:
 		return result
 	}
-	if x.part != nil || of == nil || !x.policy.Budgets.On() || isWithdrawn(x.ctx) {
+	if x.part != nil || counted == nil || !x.policy.Budgets.On() || isWithdrawn(x.ctx) {
 		return result
 	}
 	agent, turn, meter := x.s.join(), x.s.observed.turns.current(), x.s.srv.common.meter
-	tool, c := x.calledTool(), deliver.ContentOf(of)
+	tool, c := x.calledTool(), deliver.ContentOf(counted)
 	tokens := meter.estimate(tool, c)
 	agent.Delivered(turn, tokens)
-	meter.count(&x.s.running, tool, c, func(counted int) { agent.Correct(turn, counted-tokens) })
+	meter.count(&x.s.running, tool, c, func(exact int) { agent.Correct(turn, exact-tokens) })
 	room := agent.Room(turn)
 	if room.Left == budget.Unbounded {
 		return result
@@ -101,7 +103,8 @@ func (x *request) spend(result []byte) []byte {
 	return members.Set("_meta", meta)
 }
 
-// calledTool names the tool that the request calls, for texts of the same kind.
+// calledTool returns the name under which the meter learns the token ratio of the request's
+// results.
 func (x *request) calledTool() string {
 	if x.call != nil {
 		return x.call.lease.Name() + "/" + x.call.tool
@@ -109,12 +112,12 @@ func (x *request) calledTool() string {
 	return toolName(&x.msg.Index)
 }
 
-// meter estimates the tokens of answers, for all servers of a process. It learns in the
-// background how many bytes a token of each tool's answers has, from samples that it counts.
+// meter estimates the tokens of results, for all proxy.Servers of a process. In the background
+// it counts the tokens of samples, to learn the bytes per token of each tool's results.
 type meter struct {
 	*budget.Meter
-	samples *rate.Limiter // what comes beyond goes by the estimate: to count one takes some ms
-	one     sync.Mutex    // held while one is counted
+	samples  *rate.Limiter // limits samples, since counting one takes milliseconds
+	counting sync.Mutex    // held while a sample is counted
 }
 
 func newMeter() *meter { return &meter{Meter: budget.NewMeter(), samples: rate.NewLimiter(10, 16)} }
@@ -123,26 +126,26 @@ func (m *meter) estimate(tool string, c deliver.Content) int {
 	return m.Tokens(tool, c.Bytes) + c.Media*deliver.MediaTokens
 }
 
-// count has a sample of the content counted, which is copied before count returns, and calls
-// correct with what that makes of the whole. The vocabulary is loaded there, where no answer
-// waits.
+// count starts counting the tokens of a sample of the content, and later calls correct with
+// the resulting number for the whole content. The sample is copied before count returns. The
+// tokenizer's vocabulary is loaded in that goroutine, so that no result waits for it.
 func (m *meter) count(running *sync.WaitGroup, tool string, c deliver.Content, correct func(tokens int)) {
 	if c.Bytes == 0 || !m.samples.Allow() {
 		return
 	}
 	sample := c.Sample()
 	running.Go(func() {
-		m.one.Lock()
-		defer m.one.Unlock()
+		m.counting.Lock()
+		defer m.counting.Unlock()
 		tokens := sample.Tokens()
 		m.Counted(tool, sample.Bytes, tokens)
 		correct(int(float64(tokens)*float64(c.Bytes)/float64(sample.Bytes)+0.5) + c.Media*deliver.MediaTokens)
 	})
 }
 
-// spendings are how much of the budgets the open sessions have used, and the pool where whole
-// is set; nil: there are no budgets.
-func (s *Server) spendings(whole bool) *record.BudgetStatus {
+// budgetStatus returns how much of the budgets the open sessions have used, and the use of the
+// pool if withPool is set. It returns nil if there are no budgets.
+func (s *Server) budgetStatus(withPool bool) *record.BudgetStatus {
 	rules := &s.policy.Load().Budgets
 	if !rules.On() {
 		return nil
@@ -158,7 +161,7 @@ func (s *Server) spendings(whole bool) *record.BudgetStatus {
 			out.Sessions = append(out.Sessions, one)
 		}
 	}
-	if whole && rules.Pool > 0 {
+	if withPool && rules.Pool > 0 {
 		used, left := s.common.budgets.Used()
 		out.Pool = &record.PoolBudget{Tokens: int64(rules.Pool), Used: int64(used), LeftS: int64(left.Seconds())}
 	}

@@ -15,50 +15,49 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// introduce answers a client's first request, initialize or server/discover, with what the
-// upstreams and the proxy say of themselves. It waits for none: servers that are not known
-// yet are waited for with the lists.
+// introduce serves initialize and server/discover with the joined capabilities and
+// instructions of the servers and the proxy. It does not wait for servers that are starting:
+// the client's requests for lists do.
 func introduce(x *request) {
 	s, leases := x.s, x.s.leases.current()
 	var out []byte
-	say := func(member string, value []byte) { out = jsonrpc.Set(out, member, value) }
+	set := func(member string, value []byte) { out = jsonrpc.Set(out, member, value) }
 	info := append(jsonrpc.AppendString([]byte(`{"name":"mcpschedd","version":`), s.srv.policy.Load().Version), '}')
 	if x.msg.Method == "initialize" {
-		say("protocolVersion", jsonrpc.AppendString(nil, s.client.facts().negotiated))
-		say("serverInfo", info)
+		set("protocolVersion", jsonrpc.AppendString(nil, s.client.facts().negotiated))
+		set("serverInfo", info)
 	} else {
-		say("resultType", []byte(`"complete"`))
+		set("resultType", []byte(`"complete"`))
 		versions, _ := json.Marshal(revision.SupportedVersions()) // strings always marshal
-		say("supportedVersions", versions)
-		say("_meta", jsonrpc.Set(nil, "io.modelcontextprotocol/serverInfo", info))
+		set("supportedVersions", versions)
+		set("_meta", jsonrpc.Set(nil, "io.modelcontextprotocol/serverInfo", info))
 	}
 	var own []byte
 	if s.identity.view.offersOwn() {
 		own = emptyCapabilities
 	}
-	say("capabilities", joinCapabilities(own, leases))
+	set("capabilities", joinCapabilities(own, leases))
 	if text := instructionsFor(s, leases, x.hop.Info); text != "" {
-		say("instructions", jsonrpc.AppendString(nil, text))
+		set("instructions", jsonrpc.AppendString(nil, text))
 	}
 	x.finish(out)
 }
 
-// emptyCapabilities are those that can be honoured by a server that has nothing: lists
-// without items, completion without values, a log without messages.
+// emptyCapabilities holds the capabilities that a server without any items can honour: empty
+// lists, completion without values, a log without messages.
 var emptyCapabilities = []byte(`{"prompts":{},"resources":{"subscribe":true},"logging":{},"completions":{}}`)
 
-// joinCapabilities adds what the upstreams can do to what the proxy can. A client asks
-// once and does not ask for what is not declared, but a server may come later, or have
-// more than it last had: so one that is not known yet counts as having all that can be
-// honoured empty.
+// joinCapabilities adds the servers' capabilities to the proxy's own. A client reads them once
+// and never uses an undeclared capability, so a server whose offer is not known yet counts as
+// having all emptyCapabilities.
 func joinCapabilities(own []byte, leases []*leased) []byte {
 	out := own
 	for _, l := range leases {
-		its := emptyCapabilities
+		capabilities := emptyCapabilities
 		if offer := l.Offer(); offer != nil {
-			its = offer.Capabilities
+			capabilities = offer.Capabilities
 		}
-		for m := range jsonrpc.Members(its) {
+		for m := range jsonrpc.Members(capabilities) {
 			name := string(m.Name)
 			out = jsonrpc.Set(out, name, joinValues(jsonrpc.Get(out, name), m.Value))
 		}
@@ -71,8 +70,8 @@ func joinCapabilities(own []byte, leases []*leased) []byte {
 	return jsonrpc.Set(out, "tools", []byte(`{"listChanged":true}`))
 }
 
-// joinValues joins two values of one capability: objects member by member, true
-// over false, else the first.
+// joinValues joins two values of one capability: objects member by member, else the first
+// unless it is absent or false.
 func joinValues(a, b []byte) []byte {
 	switch {
 	case a == nil || string(a) == "false":
@@ -87,13 +86,13 @@ func joinValues(a, b []byte) []byte {
 	return a
 }
 
-// instruction is what one upstream, or the proxy, says to the model.
-type instruction struct{ by, text string }
+// instruction holds the instructions to the model of one server or of the proxy.
+type instruction struct{ from, text string }
 
-// instructionsFor are those of the proxy and of the upstreams that are known, as a client
-// is to see them; info is its clientInfo.
+// instructionsFor returns the instructions of the proxy and of all servers with a known offer,
+// joined for the client with the given clientInfo.
 func instructionsFor(s *session, leases []*leased, info []byte) string {
-	all := troubles(s.srv, leases)
+	all := problems(s.srv, leases)
 	headed := len(all)+len(leases) > 1
 	for _, l := range leases {
 		if offer := l.Offer(); offer != nil && offer.Instructions != "" {
@@ -101,25 +100,24 @@ func instructionsFor(s *session, leases []*leased, info []byte) string {
 		}
 	}
 	name, _ := jsonrpc.String(jsonrpc.Get(info, "name"))
-	return joinInstructions(all, headed, allowances[name])
+	return joinInstructions(all, headed, maxInstructions[name])
 }
 
-// troubles is what the model is told of what does not work, so that it can tell its user: what
-// is wrong with the configuration, and which upstreams cannot be asked. It comes first, for
-// what is beyond an allowance is cut off.
-func troubles(s *Server, leases []*leased) []instruction {
+// problems returns instructions that report the configuration's errors and unavailable servers
+// to the model, so that it can tell its user. They come first, since clients cut off the end.
+func problems(s *Server, leases []*leased) []instruction {
 	var lines []string
 	if err := s.figures.rejected.Load(); err != nil {
-		lines = append(lines, "The configuration has mistakes, and what they concern is off:\n"+summary(*err))
+		lines = append(lines, "The configuration has mistakes, and the blocks with them are off:\n"+summary(*err))
 	}
-	var away []string
+	var unavailable []string
 	for _, l := range leases {
-		if why := whyAway(l); why != "" {
-			away = append(away, l.Name()+" ("+why+")")
+		if reason := unavailableReason(l); reason != "" {
+			unavailable = append(unavailable, l.Name()+" ("+reason+")")
 		}
 	}
-	if len(away) > 0 {
-		lines = append(lines, "Not available now: "+strings.Join(away, ", ")+".")
+	if len(unavailable) > 0 {
+		lines = append(lines, "Not available now: "+strings.Join(unavailable, ", ")+".")
 	}
 	if len(lines) == 0 {
 		return nil
@@ -127,7 +125,7 @@ func troubles(s *Server, leases []*leased) []instruction {
 	return []instruction{{"mcpschedd", strings.Join(lines, "\n") + "\nTell the user if it concerns the task."}}
 }
 
-// summary is an error in a few lines.
+// summary returns an error's text in a few lines.
 func summary(err error) string {
 	if short, ok := errors.AsType[interface {
 		error
@@ -138,57 +136,57 @@ func summary(err error) string {
 	return err.Error()
 }
 
-// whyAway is why an upstream cannot be asked, on one line; "" if it can or is starting as it should.
-func whyAway(l *leased) string {
+// unavailableReason returns on one line why a server is unavailable, or "" if it is running or
+// starting normally.
+func unavailableReason(l *leased) string {
 	err := cmp.Or(l.Problem(), l.member.Spec.Unusable, l.Garbled())
-	if away, ok := errors.AsType[*upstream.Unavailable](err); ok {
-		err = away.Cause
+	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); ok {
+		err = unavailable.Cause
 	}
 	if err == nil {
 		return ""
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
-	return shortened(text, longReason)
+	return shortened(text, maxReason)
 }
 
-// longReason (characters) is more than the reasons of this program need.
-const longReason = 200
+// maxReason limits a reason, in characters. Reasons of this program are shorter.
+const maxReason = 200
 
-// allowances are how many characters of a server's instructions a client shows to
-// its model, by the client's name, where that is known; what is beyond is cut off without
-// a word.
-var allowances = map[string]int{
+// maxInstructions is the number of characters of instructions that a client passes to its
+// model, by the name in clientInfo. Such clients silently cut off the rest.
+var maxInstructions = map[string]int{
 	"claude-code": 4096, // 2.1.328
 }
 
-// joinInstructions joins the texts, each under its upstream's name if headed. Where
-// they exceed the allowance they share it evenly, and what the short ones leave goes
-// to the long ones.
-func joinInstructions(all []instruction, headed bool, allowance int) string {
-	const between = "\n\n"
+// joinInstructions joins the texts, each under its server's name if headed is set. If they
+// exceed limit, it is divided evenly, and the shares that short texts do not use go to the
+// long ones. A limit of zero means none.
+func joinInstructions(all []instruction, headed bool, limit int) string {
+	const paragraph = "\n\n"
 	heads, sizes := make([]string, len(all)), make([]int, len(all))
 	for i, in := range all {
 		if headed {
-			heads[i] = "# " + in.by + "\n"
+			heads[i] = "# " + in.from + "\n"
 		}
-		sizes[i] = length(heads[i]) + length(in.text) + len(between)
+		sizes[i] = length(heads[i]) + length(in.text) + len(paragraph)
 	}
-	share := fairShare(sizes, allowance+len(between))
+	share := fairShare(sizes, limit+len(paragraph))
 	var parts []string
 	for i, in := range all {
 		text := in.text
-		if allowance > 0 && sizes[i] > share {
-			text = shortened(text, share-length(heads[i])-len(between))
+		if limit > 0 && sizes[i] > share {
+			text = shortened(text, share-length(heads[i])-len(paragraph))
 		}
 		if text != "" {
 			parts = append(parts, heads[i]+text)
 		}
 	}
-	return strings.Join(parts, between)
+	return strings.Join(parts, paragraph)
 }
 
-// fairShare is the most that each may get of total if all get the same, or what they
-// want if that is less.
+// fairShare returns the max-min fair share of total: the limit for each of wants with which
+// all together use at most total.
 func fairShare(wants []int, total int) (share int) {
 	for i, want := range slices.Sorted(slices.Values(wants)) {
 		if share = total / (len(wants) - i); want > share {
@@ -199,8 +197,8 @@ func fairShare(wants []int, total int) (share int) {
 	return share
 }
 
-// length is how many characters a text has as JavaScript counts them, which most
-// clients are written in.
+// length returns the number of UTF-16 code units of a text: most clients are written in
+// JavaScript, which counts these.
 func length(text string) (n int) {
 	for _, r := range text {
 		n += utf16.RuneLen(r)
@@ -208,19 +206,18 @@ func length(text string) (n int) {
 	return n
 }
 
-// left stands where a text was shortened.
-const left = " […]"
+// ellipsis marks the end of a shortened text.
+const ellipsis = " […]"
 
-// shortened is a text, or as much of it as fits into so many characters: whole sentences,
-// or whole words where the first sentence does not fit. It is "" if not even a word
-// does.
-func shortened(text string, most int) string {
-	if length(text) <= most {
+// shortened returns text cut to limit characters after a whole sentence, or after a whole word
+// if the first sentence does not fit. It returns "" if not even a word fits.
+func shortened(text string, limit int) string {
+	if length(text) <= limit {
 		return text
 	}
-	most -= length(left)
+	limit -= length(ellipsis)
 	for i, r := range text {
-		if most -= utf16.RuneLen(r); most < 0 {
+		if limit -= utf16.RuneLen(r); limit < 0 {
 			text = text[:i]
 			break
 		}
@@ -233,5 +230,5 @@ func shortened(text string, most int) string {
 		return ""
 	}
 	_, size := utf8.DecodeRuneInString(text[end:])
-	return strings.TrimSpace(text[:end+size]) + left
+	return strings.TrimSpace(text[:end+size]) + ellipsis
 }

@@ -15,12 +15,12 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// ownTool is a tool of the proxy's own.
+// ownTool is one of the proxy's own tools.
 type ownTool struct {
-	name  string
-	item  []byte // as it is listed
-	serve func(x *request, arguments []byte)
-	wraps bool // its arguments name the call that is made in its place
+	name    string
+	item    []byte // entry in tools/list
+	serve   func(x *request, arguments []byte)
+	wrapper bool // the arguments describe the call to make instead; serve is nil
 }
 
 // The names of the proxy's own tools. A named plan is plan__NAME.
@@ -30,14 +30,14 @@ const (
 	planPrefix = "plan" + separator
 )
 
-// ownTools are those that a policy offers, in the order of the list.
+// ownTools returns the plan tools that a policy offers, in the order of the list.
 func ownTools(p *Plans) []*ownTool {
 	if !p.Enabled {
 		return nil
 	}
 	reads, runs := `{"readOnlyHint":true,"openWorldHint":false}`, `{"readOnlyHint":false,"destructiveHint":true}`
 	if p.Mutations == "deny" {
-		runs = `{"readOnlyHint":true,"openWorldHint":true}` // what a step tells third parties of another is confirmed all the same
+		runs = `{"readOnlyHint":true,"openWorldHint":true}` // steps that disclose data to third parties are confirmed nevertheless
 	}
 	out := []*ownTool{{name: planTool, item: ownItem(planTool, plan.Description(p.Limits), plan.InputSchema(), plan.OutputSchema(), runs), serve: servePlan}}
 	if p.KeepFor > 0 {
@@ -53,7 +53,7 @@ func ownTools(p *Plans) []*ownTool {
 	return out
 }
 
-const readDescription = "Read what an answer of execute_tool_plan left out: its handle, and pointer and offset as left_out has them. Without a handle: what is kept."
+const readDescription = "Read the parts that a result of execute_tool_plan left out: pass its handle, and pointer and offset from left_out. Without a handle, lists the results that can be read."
 
 func ownItem(name, description string, input, output []byte, annotations string) []byte {
 	item := jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, name))
@@ -65,8 +65,7 @@ func ownItem(name, description string, input, output []byte, annotations string)
 	return jsonrpc.Set(item, "annotations", []byte(annotations))
 }
 
-// ownTools are the tools of the proxy's own that the session is offered, in the order of the
-// list.
+// ownTools returns the proxy's own tools that the session is offered, in the order of the list.
 func (s *session) ownTools(p *policy) []*ownTool {
 	switch {
 	case !s.identity.view.offersOwn():
@@ -77,8 +76,7 @@ func (s *session) ownTools(p *policy) []*ownTool {
 	return p.own
 }
 
-// ownTool is the tool of the proxy's own that bears the name in this session; nil
-// if none does.
+// ownTool returns the proxy's own tool with the given name in this session, or nil.
 func (s *session) ownTool(p *policy, name string) *ownTool {
 	for _, t := range s.ownTools(p) {
 		if t.name == name && s.identity.view.claim(name) {
@@ -88,17 +86,17 @@ func (s *session) ownTool(p *policy, name string) *ownTool {
 	return nil
 }
 
-// callsOwnTool reports whether the request calls a tool of the proxy's own: then nothing
-// is asked of an upstream for the request itself.
+// callsOwnTool reports whether the request calls one of the proxy's own tools, so that the
+// request itself is not forwarded to a server.
 func (x *request) callsOwnTool() bool { return x.msg.Method == "tools/call" && x.call == nil }
 
-// toolName is the name of the tool that is called, as the client writes it.
+// toolName returns the name of the called tool as the client wrote it.
 func toolName(params *revision.Params) string {
 	name, _ := jsonrpc.String(params.Get("name"))
 	return name
 }
 
-// serveOwnTool answers a call of one of these tools.
+// serveOwnTool serves a call of one of the proxy's own tools.
 func serveOwnTool(x *request, own *ownTool) {
 	x.s.observed.turns.begin(time.Now())
 	switch raw := x.msg.Index.Get("arguments"); {
@@ -111,18 +109,18 @@ func serveOwnTool(x *request, own *ownTool) {
 	}
 }
 
-// textResult is a result that is a text.
+// textResult returns a tool result with one text block.
 func textResult(text string) []byte {
 	return append(jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), text), `}]}`...)
 }
 
-// failedResult is one that says why there is none.
+// failedResult returns a tool result with isError set and the error's text.
 func failedResult(err error) []byte {
 	return jsonrpc.Set(textResult(err.Error()), "isError", []byte("true"))
 }
 
-// structuredResult is one that has a structure, with its text for clients that read no
-// other.
+// structuredResult returns a tool result with structuredContent, and the same JSON as a text
+// block for clients that read only text.
 func structuredResult(structured []byte, blocks [][]byte, failed bool) []byte {
 	out := jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), string(structured))
 	out = append(out, '}')
@@ -136,38 +134,38 @@ func structuredResult(structured []byte, blocks [][]byte, failed bool) []byte {
 	return append(out, '}')
 }
 
-// The proxy tells of itself in resources. They are offered beside those of the
-// upstreams, not where a session sees one upstream alone.
+// The proxy's own resources. They are offered in sessions that see all servers, not in those
+// that see only one.
 const (
 	statsURI   = "mcpschedd://stats"
 	summaryURI = "mcpschedd://stats/summary"
 	modelsURI  = "mcpschedd://models/" // followed by upstream/tool
 )
 
-// ownResource is a resource of the proxy's own, or a template of some.
+// ownResource is one of the proxy's own resources or resource templates.
 type ownResource struct {
-	uri      string // of a template: what its resources' begin with
+	uri      string // for a template, the prefix of its resources' URIs
 	list     upstream.List
-	item     string // as it is listed
+	item     string // entry in the list
 	mimeType string
 	read     func(s *session, uri string) (string, error)
 }
 
-// ownResources are those there are.
+// ownResources returns all of the proxy's own resources.
 func ownResources() []ownResource {
 	return []ownResource{
-		{statsURI, upstream.Resources, `{"uri":"` + statsURI + `","name":"mcpschedd stats","description":"What the proxy did in this process: calls, what was answered ahead, waiting hidden, harm, limits. Can be subscribed to.","mimeType":"application/json"}`,
+		{statsURI, upstream.Resources, `{"uri":"` + statsURI + `","name":"mcpschedd stats","description":"Statistics of this process: calls, results served from prefetches, hidden time, harm, limits. Can be subscribed to.","mimeType":"application/json"}`,
 			"application/json", func(s *session, _ string) (string, error) { return indented(s.srv.Report()) }},
-		{summaryURI, upstream.Resources, `{"uri":"` + summaryURI + `","name":"mcpschedd stats, in short","description":"The same in words: what was saved, how the servers stand, and a table.","mimeType":"text/plain"}`,
+		{summaryURI, upstream.Resources, `{"uri":"` + summaryURI + `","name":"mcpschedd stats summary","description":"The same as text: time saved, status of the servers, and a table.","mimeType":"text/plain"}`,
 			"text/plain", readSummary},
-		{modelsURI, upstream.Templates, `{"uriTemplate":"` + modelsURI + `{+tool}","name":"mcpschedd value model","description":"What the proxy knows of a tool (upstream/tool, or the name it is called by), and which layer says so.","mimeType":"application/json"}`,
+		{modelsURI, upstream.Templates, `{"uriTemplate":"` + modelsURI + `{+tool}","name":"mcpschedd value model","description":"The proxy's model of a tool (upstream/tool, or the tool's listed name), with the layer that set each field.","mimeType":"application/json"}`,
 			"application/json", readModel},
-		{plan.GuideURI, upstream.Resources, `{"uri":"` + plan.GuideURI + `","name":"mcpschedd plans","description":"The whole format of execute_tool_plan.","mimeType":"text/markdown"}`,
+		{plan.GuideURI, upstream.Resources, `{"uri":"` + plan.GuideURI + `","name":"mcpschedd plans","description":"The complete format of execute_tool_plan.","mimeType":"text/markdown"}`,
 			"text/markdown", func(*session, string) (string, error) { return plan.Guide, nil }},
 	}
 }
 
-// ownResource finds the resource of the proxy's own that a URI names in this view.
+// ownResource returns the proxy's own resource with the given URI in this view.
 func (v view) ownResource(uri string) (r ownResource, ok bool) {
 	if !v.offersOwn() {
 		return ownResource{}, false
@@ -180,14 +178,14 @@ func (v view) ownResource(uri string) (r ownResource, ok bool) {
 	return ownResource{}, false
 }
 
-// ownItems are what the proxy itself offers of a list, in this session.
+// ownItems returns the proxy's own items of a list in this session.
 func (s *session) ownItems(p *policy, l upstream.List) (items [][]byte) {
 	if !s.identity.view.offersOwn() {
 		return nil
 	}
 	if l == upstream.Tools {
 		for _, t := range s.ownTools(p) {
-			if s.identity.view.claim(t.name) { // else an upstream's tool had the name before
+			if s.identity.view.claim(t.name) { // false if a server's tool took the name first
 				items = append(items, t.item)
 			}
 		}
@@ -200,7 +198,7 @@ func (s *session) ownItems(p *policy, l upstream.List) (items [][]byte) {
 	return items
 }
 
-// serveOwnResource answers a request about a resource of the proxy's own.
+// serveOwnResource serves a request for one of the proxy's own resources.
 func serveOwnResource(x *request, uri string) {
 	switch x.msg.Method {
 	case "resources/subscribe", "resources/unsubscribe":
@@ -224,15 +222,15 @@ func serveOwnResource(x *request, uri string) {
 	x.finish(append(out, "}]}"...))
 }
 
-// readSummary is record.Stats in words.
+// readSummary returns the server's statistics as text.
 func readSummary(s *session, _ string) (string, error) {
 	report := s.srv.Report()
 	return report.Saved("") + "\n" + report.StatusText() + "\n" + report.Figures(), nil
 }
 
-var errNoModel = errors.New("want " + modelsURI + "upstream/tool; no tool is named so")
+var errNoModel = errors.New("no such tool; want " + modelsURI + "upstream/tool")
 
-// readModel is what is known of a tool, and which layer says so.
+// readModel returns the model of a tool as JSON, with the layer that set each field.
 func readModel(s *session, uri string) (string, error) {
 	name, err := url.PathUnescape(strings.TrimPrefix(uri, modelsURI))
 	p := s.srv.policy.Load()
@@ -251,10 +249,10 @@ func indented(v any) (string, error) {
 	return string(text), err
 }
 
-// statsInterval is the least time between two notices that the stats have changed.
+// statsInterval is the minimum interval of notifications that the stats have changed.
 const statsInterval = time.Second
 
-// announceStats tells the clients that subscribed to the stats that they have changed.
+// announceStats notifies the clients subscribed to the stats that they have changed.
 func announceStats(sessions []*session) {
 	const updated = "notifications/resources/updated"
 	for _, uri := range []string{statsURI, summaryURI} {
@@ -263,7 +261,7 @@ func announceStats(sessions []*session) {
 			if !session.identity.view.offersOwn() {
 				continue
 			}
-			session.subscriptions.publish(updated, params, func(l *listening) bool { return slices.Contains(l.uris, uri) })
+			session.subscriptions.publish(updated, params, func(l *listener) bool { return slices.Contains(l.uris, uri) })
 			if session.subscriptions.watchesOwn(uri) {
 				session.notify(updated, params)
 			}

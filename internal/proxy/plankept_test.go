@@ -206,10 +206,10 @@ func TestPlanHandlesEnd(t *testing.T) {
 			t.Errorf("got %s", text)
 		}
 		time.Sleep(2 * time.Second)
-		if text := p.read(h); !strings.Contains(text, "unknown, or kept no longer (10m0s, [plan].handle_ttl)") {
+		if text := p.read(h); !strings.Contains(text, "unknown or expired (10m0s, [plan].handle_ttl)") {
 			t.Errorf("after it: got %s", text)
 		}
-		if text := p.read("{}"); text != "Nothing is kept." {
+		if text := p.read("{}"); text != "No results to read." {
 			t.Errorf("got %s", text)
 		}
 		handle()

@@ -56,7 +56,7 @@ func (x *request) replaceParams(params []byte) {
 func (x *request) routeTool(c *upstreamCall, by string) {
 	p := x.policy
 	chosen := x.s.choose(p)
-	if chosen == &everything {
+	if chosen == &allTools {
 		x.bind(c)
 		return
 	}

@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// serveReadResult answers a call of mcpschedd_read_result.
+// serveReadResult serves a call of mcpschedd_read_result.
 func serveReadResult(x *request, arguments []byte) {
 	result, err := readResult(x, arguments)
 	if err != nil {
@@ -25,7 +25,7 @@ func serveReadResult(x *request, arguments []byte) {
 }
 
 func readResult(x *request, arguments []byte) ([]byte, error) {
-	q, err := readExcerpt(arguments)
+	q, err := parseReadQuery(arguments)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func readResult(x *request, arguments []byte) ([]byte, error) {
 	}
 	r := kept.find(x.s, q.handle, time.Now())
 	if r == nil {
-		return nil, fmt.Errorf("handle %q: unknown, or kept no longer (%v, [plan].handle_ttl)", q.handle, plans.KeepFor)
+		return nil, fmt.Errorf("handle %q: unknown or expired (%v, [plan].handle_ttl)", q.handle, plans.KeepFor)
 	}
 	out, err := r.read(q, limits(plans.Brings(plans.Budget)))
 	if err != nil {
@@ -47,16 +47,16 @@ func readResult(x *request, arguments []byte) ([]byte, error) {
 	return structuredResult(out, nil, false), nil
 }
 
-// excerptOf is what is asked of a result that is kept.
-type excerptOf struct {
+// readQuery holds the arguments of mcpschedd_read_result.
+type readQuery struct {
 	handle  string
 	pointer string
-	offset  int // items, fields or bytes of text before it; below 0: not asked for
+	offset  int // items, fields or bytes of text to skip; negative if absent
 }
 
-// readExcerpt reads the arguments of mcpschedd_read_result.
-func readExcerpt(raw []byte) (excerptOf, error) {
-	q := excerptOf{offset: -1}
+// parseReadQuery parses the arguments of mcpschedd_read_result.
+func parseReadQuery(raw []byte) (readQuery, error) {
+	q := readQuery{offset: -1}
 	var ok bool
 	for m := range jsonrpc.Members(raw) {
 		switch name := string(m.Name); name {
@@ -81,9 +81,8 @@ func readExcerpt(raw []byte) (excerptOf, error) {
 	return q, nil
 }
 
-// read gives the part that is asked for, or as much of it as fits, together with what it
-// says of the rest.
-func (r *keptResult) read(q excerptOf, limit excerpt.Limit) ([]byte, error) {
+// read returns the requested part, or as much of it as fits with pointers to the rest.
+func (r *keptResult) read(q readQuery, limit excerpt.Limit) ([]byte, error) {
 	value := jsonrpc.At(r.value, q.pointer)
 	text, isText := jsonrpc.String(value)
 	switch {
@@ -107,7 +106,7 @@ func (r *keptResult) read(q excerptOf, limit excerpt.Limit) ([]byte, error) {
 	}), nil
 }
 
-// fitted is what fits, or else the least there is.
+// fitted returns the longest output of build that fits the limit, or build(0) if none fits.
 func fitted(limit excerpt.Limit, size int, build func(chars int) []byte) []byte {
 	if out := limit.Fit(size, build); out != nil {
 		return out
@@ -115,12 +114,12 @@ func fitted(limit excerpt.Limit, size int, build func(chars int) []byte) []byte 
 	return build(0)
 }
 
-// part is an excerpt of the value that is asked for, and what it leaves out.
-func (r *keptResult) part(q excerptOf, object bool, chars int) []byte {
+// part returns an excerpt of the requested value, with pointers to the parts left out.
+func (r *keptResult) part(q readQuery, object bool, chars int) []byte {
 	part, left := excerpt.Read(r.value, q.pointer, q.offset, chars)
 	out := jsonrpc.Set(nil, "value", part)
 	for _, l := range left {
-		if l.Pointer == q.pointer && !object { // what is left out of an object may have gaps
+		if l.Pointer == q.pointer && !object { // an object may have gaps, so an offset cannot describe the rest
 			out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(l.From), 10))
 		}
 	}
@@ -129,71 +128,69 @@ func (r *keptResult) part(q excerptOf, object bool, chars int) []byte {
 	}
 	list, err := json.Marshal(left)
 	if err != nil {
-		panic(err) // numbers and strings always marshal
+		panic(err) // unreachable: numbers and strings always marshal
 	}
 	return jsonrpc.Set(out, "left_out", list)
 }
 
-// What is kept of the results of plans, so that what did not fit into an answer
-// can be read. The oldest go first.
+// Limits of the results of plans that are kept for mcpschedd_read_result.
 const (
-	mostKept    = 128 << 20 // bytes
-	mostKeptOne = 32 << 20  // of one result
-	mostListed  = 100       // results that a list names: a client reads it all
+	maxKept       = 128 << 20 // bytes; the oldest results are evicted
+	maxKeptResult = 32 << 20  // bytes of one result
+	maxListed     = 100       // results in a list, which a model reads as a whole
 )
 
-// kept are results of plans that can be read for a while, with their handle and in the
-// session that the plan was of.
+// kept holds results of plans, which their session can read by handle until they expire.
 type kept struct {
 	mu  sync.Mutex
 	all []*keptResult // oldest first
 }
 
-// keptResult is one of them.
+// keptResult is a kept result of a plan.
 type keptResult struct {
 	session *session
 	handle  string
-	of      string // what it is the result of
+	label   string // plan and kind of the result
 	value   []byte // JSON
-	at      time.Time
-	until   time.Time
+	added   time.Time
+	expires time.Time
 }
 
 func (r *keptResult) bytes() int { return len(r.value) + 256 }
 
-// add keeps a result and returns its handle, of at least 128 random bits; "" if it
-// is too large to be kept.
-func (k *kept) add(s *session, of string, value []byte, now time.Time, span time.Duration) string {
-	r := &keptResult{session: s, handle: rand.Text(), of: of, value: value, at: now, until: now.Add(span)}
-	if len(value) > mostKeptOne {
+// add keeps a result for ttl and returns its handle of at least 128 random bits, or "" if the
+// result is too large.
+func (k *kept) add(s *session, label string, value []byte, now time.Time, ttl time.Duration) string {
+	r := &keptResult{session: s, handle: rand.Text(), label: label, value: value, added: now, expires: now.Add(ttl)}
+	if len(value) > maxKeptResult {
 		return ""
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	room := mostKept - r.bytes()
-	for i, old := range slices.Backward(k.all) { // the latest stay
+	room := maxKept - r.bytes()
+	for i, old := range slices.Backward(k.all) {
 		if room -= old.bytes(); room < 0 {
 			k.all = slices.Delete(k.all, 0, i+1)
 			break
 		}
 	}
-	k.all = append(slices.DeleteFunc(k.all, func(old *keptResult) bool { return now.After(old.until) }), r)
+	k.all = append(slices.DeleteFunc(k.all, func(old *keptResult) bool { return now.After(old.expires) }), r)
 	return r.handle
 }
 
-// of are the results of a session that can be read now, the latest first.
+// of returns the unexpired results of a session, latest first.
 func (k *kept) of(s *session, now time.Time) (results []*keptResult) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, r := range slices.Backward(k.all) {
-		if r.session == s && !now.After(r.until) {
+		if r.session == s && !now.After(r.expires) {
 			results = append(results, r)
 		}
 	}
 	return results
 }
 
-// find returns what a handle of the session stands for; nil: nothing any more.
+// find returns the session's unexpired result with the given handle, or nil.
 func (k *kept) find(s *session, handle string, now time.Time) *keptResult {
 	for _, r := range k.of(s, now) {
 		if r.handle == handle {
@@ -203,24 +200,24 @@ func (k *kept) find(s *session, handle string, now time.Time) *keptResult {
 	return nil
 }
 
-// drop forgets what is kept for a session that has ended.
+// drop removes the results of a session that has ended.
 func (k *kept) drop(s *session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.all = slices.DeleteFunc(k.all, func(r *keptResult) bool { return r.session == s })
 }
 
-// list says what is kept for a session, the latest first.
+// list returns a text that lists the results of a session, latest first.
 func (k *kept) list(s *session, now time.Time) string {
 	results := k.of(s, now)
 	if len(results) == 0 {
-		return "Nothing is kept."
+		return "No results to read."
 	}
 	var b strings.Builder
-	for _, r := range results[:min(len(results), mostListed)] {
-		fmt.Fprintf(&b, "%s  %s, %d bytes, %v ago, kept for another %v\n", r.handle, r.of, len(r.value), now.Sub(r.at).Round(time.Second), r.until.Sub(now).Round(time.Second))
+	for _, r := range results[:min(len(results), maxListed)] {
+		fmt.Fprintf(&b, "%s  %s, %d bytes, %v ago, expires in %v\n", r.handle, r.label, len(r.value), now.Sub(r.added).Round(time.Second), r.expires.Sub(now).Round(time.Second))
 	}
-	if more := len(results) - mostListed; more > 0 {
+	if more := len(results) - maxListed; more > 0 {
 		fmt.Fprintf(&b, "and %d more\n", more)
 	}
 	return b.String()

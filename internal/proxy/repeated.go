@@ -11,18 +11,18 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Connected is a client that reaches this process through another one.
+// Connected describes a client that is connected through another process.
 type Connected struct {
-	Only     string   // the one upstream that it sees; "": all
-	Repeated []string // raw ids of its first requests that a process before may have had already
+	Only     string   // only server that the client sees; "" means all
+	Repeated []string // raw ids of first requests that an earlier process may have received already
 
-	// Begun is told of its session before the first request: prompted notes what the client's
-	// user asks for from now on. nil: nothing is.
+	// Begun, if not nil, is called with the new session before its first request. The
+	// connecting process calls prompted with each prompt of the client's user.
 	Begun func(prompted func(words string))
 }
 
-// ServeConnected is ServeStdio for such a client. Of its requests that a process before may have
-// had, and their servers too, what might do something twice is answered with that.
+// ServeConnected is like [Server.ServeStdio] for such a client. If a request in Repeated may
+// have an effect when it runs twice, the response is an error instead.
 func (s *Server) ServeConnected(ctx context.Context, in io.Reader, out io.Writer, c Connected) error {
 	o := s.front()
 	o.Repeated = c.Repeated
@@ -36,8 +36,9 @@ func (s *Server) ServeConnected(ctx context.Context, in io.Reader, out io.Writer
 	return front.ServeStdio(ctx, in, out, c.Only, o)
 }
 
-// prompted notes what the client's user asks for. They may have changed anything elsewhere
-// since what was fetched early, and it says what the model will be after.
+// prompted handles a prompt of the client's user. The user may have changed data outside the
+// proxy since results were prefetched, so those are invalidated. The words of the prompt help
+// to predict calls.
 func (s *session) prompted(words string) {
 	s.srv.store.ExpirePrefetches(func(scope string) bool {
 		return scope == s.identity.scope || strings.HasPrefix(scope, everyone)
@@ -45,10 +46,10 @@ func (s *session) prompted(words string) {
 	s.srv.prefetch.Prompted(&s.srv.policy.Load().Enrichment, &s.observed.Client, words)
 }
 
-var errOutcomeUnknown = errors.New("outcome unknown: the process of mcpschedd that had the call has ended; it was not made again, as it may have been run")
+var errOutcomeUnknown = errors.New("outcome unknown: the mcpschedd process that received the call has ended; the call was not repeated, since it may have run")
 
-// repeatable reports whether the call may be made although it may have been made: it asks for
-// nothing but what may be asked at any time, costs nothing, and tells no third party anything.
+// repeatable reports whether the call may run a second time: it only reads, costs nothing and
+// discloses nothing to third parties.
 func (c *upstreamCall) repeatable() bool {
 	if c.method != "tools/call" {
 		return reads(c.method)
@@ -60,8 +61,8 @@ func (c *upstreamCall) repeatable() bool {
 		(!untrustedHint(m) || learned.Proven) && !learned.Barred && !learned.CrashesServer
 }
 
-// refuseRepeat has a request be answered with its outcome being unknown. What its call may
-// have changed, if it has one, is reckoned with as if it were under way.
+// refuseRepeat makes the request's response an error: its outcome is unknown. The write of its
+// call, if any, is treated as still pending.
 func (x *request) refuseRepeat() {
 	if x.call == nil {
 		x.local = func() { x.finish(failedResult(errOutcomeUnknown)) }

@@ -60,7 +60,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	if l == upstream.Tools && x.part == nil {
 		switch own := x.s.ownTool(p, name); {
 		case own == nil:
-		case own.wraps:
+		case own.wrapper:
 			if err := x.unwrap(); err != nil {
 				x.refuseFound(err)
 				return nil

@@ -15,59 +15,59 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// Selection says which tools a client is shown. The zero value shows all.
+// Selection configures which tools are listed to a client. The zero value lists all.
 type Selection struct {
-	Tools    string // "all" (the default), "search": pinned ones, the others are searched for; "auto": as the client and the list are
-	Over     int    // auto: tokens that a list may have before it is searched
-	OnlyRead bool   // what is searched for is reached only where it certainly reads
+	Tools    string // "all" (the default), "search" (list only pinned tools), or "auto" (depends on the client and the list)
+	Over     int    // auto: tokens of a list above which it is searched
+	OnlyRead bool   // tools that are not listed can be called only if the call is certainly read-only
 
-	Pins  func(tool string) bool                                // upstream/tool that the operator has listed in any case; nil: none
-	Learn bool                                                  // what searches lead to is learned
-	Keep  func(merge func(stored []byte) ([]byte, error)) error // where that is kept; nil: nowhere
+	Pins  func(tool string) bool                                // reports whether the operator pins upstream/tool; nil means none
+	Learn bool                                                  // learn from searches
+	Keep  func(merge func(stored []byte) ([]byte, error)) error // persists what was learned; nil means nowhere
 }
 
 // on reports whether any client may have to search.
 func (o *Selection) on() bool { return o.Tools == "search" || o.Tools == "auto" }
 
-// mostPins is how many tools are listed because they are used so often.
-const mostPins = 8
+// maxPins is the number of tools that are listed because they are used often.
+const maxPins = 8
 
-// searching are the clients that search their tools themselves, by their names in clientInfo:
-// what is listed costs their model a name until it is looked for.
-var searching = map[string]bool{
+// searchingClients holds the clients, by the name in clientInfo, that search the list of tools
+// themselves: a listed tool costs their model only its name until a search finds it.
+var searchingClients = map[string]bool{
 	"claude-code": true, // 2.1.328: names only, and ToolSearch; it reads anthropic/alwaysLoad
 }
 
-// alwaysLoad is the member of a tool's _meta by which a client that searches has it ready.
+// alwaysLoad is the member of a tool's _meta that makes a searching client load it at once.
 const alwaysLoad = "anthropic/alwaysLoad"
 
-// choice is which tools the list of a session holds. It is made once, with what is known then,
-// and stays: whatever changes a list voids the prompt cache of its client's model.
+// choice determines the listed tools of a session. It is made once and never changes, since a
+// change of the list invalidates the prompt cache of the client's model.
 type choice struct {
 	search  bool                // only own tools and pins are listed
-	ready   bool                // pins are marked for a client that searches by itself
-	pins    map[string]string   // upstream/tool → why
-	session *toolsearch.Session // nil: nothing is learned of the session
+	preload bool                // pins are marked with alwaysLoad for a searching client
+	pins    map[string]string   // upstream/tool → reason
+	session *toolsearch.Session // nil if nothing is learned from the session
 }
 
-// choose is the choice for the session.
+// choose returns the session's choice, and makes it in the first call.
 func (s *session) choose(p *policy) *choice {
 	if len(p.search) == 0 || !s.identity.view.offersOwn() {
-		return &everything
+		return &allTools
 	}
 	s.lists.choosing.Do(func() {
 		name, _ := jsonrpc.String(jsonrpc.Get(s.client.facts().Info, "name"))
-		c := &choice{pins: make(map[string]string), ready: searching[name]}
-		c.search = p.Selection.Tools == "search" || !searching[name] && s.listTokens() > p.Selection.Over
+		c := &choice{pins: make(map[string]string), preload: searchingClients[name]}
+		c.search = p.Selection.Tools == "search" || !searchingClients[name] && s.listTokens() > p.Selection.Over
 		search := s.srv.catalog.search
 		search.load(&p.Selection)
-		for _, pin := range search.learned.Pins(mostPins) {
+		for _, pin := range search.learned.Pins(maxPins) {
 			if p.Selection.OnlyRead && !s.vouchedRead(p, pin.Key) {
-				continue // it was called when more could be reached
+				continue // its calls were learned without OnlyRead
 			}
 			c.pins[pin.Key] = fmt.Sprintf("used in %d of %d sessions", pin.Sessions, pin.Of)
 		}
-		if p.Selection.Learn && !s.identity.Pool { // what several clients do together is not one task
+		if p.Selection.Learn && !s.identity.Pool { // the calls of a pool belong to many tasks
 			c.session = search.learned.Begin()
 		}
 		s.lists.choice.Store(c)
@@ -75,7 +75,7 @@ func (s *session) choose(p *policy) *choice {
 	return s.lists.choice.Load()
 }
 
-// vouchedRead reports whether a tool certainly only reads, whatever its arguments.
+// vouchedRead reports whether every call of a tool is certainly read-only.
 func (s *session) vouchedRead(p *policy, key string) bool {
 	name, tool, _ := strings.Cut(key, "/")
 	l := s.leases.find(name)
@@ -86,10 +86,10 @@ func (s *session) vouchedRead(p *policy, key string) bool {
 	return m.Vouched && m.Class.Reads()
 }
 
-// everything is the choice where nothing is searched.
-var everything choice
+// allTools is the choice that lists all tools.
+var allTools choice
 
-// listTokens estimates what the whole list costs a model.
+// listTokens estimates the tokens of the whole list.
 func (s *session) listTokens() (n int) {
 	for _, l := range s.leases.current() {
 		for _, item := range l.items(upstream.Tools) {
@@ -99,7 +99,7 @@ func (s *session) listTokens() (n int) {
 	return n / bytesPerToken
 }
 
-// pinned is why a tool is listed although tools are searched for; "": it is not.
+// pinned returns why a tool is always listed, or "" if it is not pinned.
 func (c *choice) pinned(p *policy, t target) string {
 	if p.Selection.Pins != nil && p.Selection.Pins(t.key()) {
 		return "pinned in the configuration"
@@ -107,39 +107,39 @@ func (c *choice) pinned(p *policy, t target) string {
 	return c.pins[t.key()]
 }
 
-// listed is a tool as it stands in the list; nil: it does not.
+// listed returns a tool's entry in the list, or nil if it is not listed.
 func (c *choice) listed(p *policy, item shownItem) []byte {
-	if !c.search && !c.ready {
+	if !c.search && !c.preload {
 		return item.raw
 	}
 	switch why := c.pinned(p, item.target); {
 	case why == "" && c.search:
 		return nil
-	case why != "" && c.ready:
-		return loadedAlways(item.raw)
+	case why != "" && c.preload:
+		return withAlwaysLoad(item.raw)
 	}
 	return item.raw
 }
 
-// loadedAlways is a tool that a client which searches by itself has ready at once.
-func loadedAlways(raw []byte) []byte {
+// withAlwaysLoad returns a tool's entry with alwaysLoad set in its _meta.
+func withAlwaysLoad(raw []byte) []byte {
 	meta := object(jsonrpc.Get(raw, "_meta"))
 	return jsonrpc.Set(raw, "_meta", jsonrpc.Set(meta, alwaysLoad, []byte("true")))
 }
 
-// toolSearch owns the index of the tools, which is made in the background and made anew when
-// servers offer others, and what was learned of searches.
+// toolSearch holds the index of the tools, which is rebuilt when the servers' offers change,
+// and what was learned from searches.
 type toolSearch struct {
 	log     *slog.Logger
 	learned *toolsearch.Learned
 	loading sync.Once
 
-	mu    sync.Mutex // held while an index is made
-	of    []serverOffer
-	index *toolsearch.Index
+	mu     sync.Mutex // held while an index is built
+	offers []serverOffer
+	index  *toolsearch.Index // of offers
 }
 
-// serverOffer is what a server offers, as far as it is searched.
+// serverOffer identifies the tools of one server in an index.
 type serverOffer struct {
 	name  string
 	allow *member
@@ -150,29 +150,29 @@ func newToolSearch(log *slog.Logger) *toolSearch {
 	return &toolSearch{log: log, learned: toolsearch.NewLearned()}
 }
 
-// indexFor is the index of the tools that a session sees.
+// indexFor returns the index of the tools that a session sees.
 func (t *toolSearch) indexFor(s *session) *toolsearch.Index {
-	var of []serverOffer
+	var offers []serverOffer
 	for _, l := range s.leases.current() {
-		of = append(of, serverOffer{l.Name(), l.member, l.Offer()})
+		offers = append(offers, serverOffer{l.Name(), l.member, l.Offer()})
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.index != nil && slices.Equal(of, t.of) {
+	if t.index != nil && slices.Equal(offers, t.offers) {
 		return t.index
 	}
 	var tools []toolsearch.Tool
 	for _, l := range s.leases.current() {
 		for _, item := range l.items(upstream.Tools) {
-			tools = append(tools, searched(l, item))
+			tools = append(tools, searchDocument(l, item))
 		}
 	}
-	t.of, t.index = of, toolsearch.New(tools)
+	t.offers, t.index = offers, toolsearch.New(tools)
 	return t.index
 }
 
-// searched is what of a listed tool is searched.
-func searched(l *leased, item upstream.Item) toolsearch.Tool {
+// searchDocument returns the searched texts of a tool.
+func searchDocument(l *leased, item upstream.Item) toolsearch.Tool {
 	text := func(object []byte, member string) string {
 		value, _ := jsonrpc.String(jsonrpc.Get(object, member))
 		return value
@@ -191,12 +191,12 @@ func searched(l *leased, item upstream.Item) toolsearch.Tool {
 	return out
 }
 
-// load reads what was learned before, once.
+// load loads the persisted state in the first call.
 func (t *toolSearch) load(o *Selection) {
 	t.loading.Do(func() { t.merge(o) })
 }
 
-// save keeps what was learned since the last time.
+// save persists what was learned since the last call.
 func (t *toolSearch) save(o *Selection) {
 	if t.learned.Dirty() {
 		t.merge(o)
@@ -208,15 +208,15 @@ func (t *toolSearch) merge(o *Selection) {
 		return
 	}
 	if err := o.Keep(t.learned.Merge); err != nil {
-		t.log.Warn("what was learned of searches for tools is not kept", "err", err)
+		t.log.Warn("state learned from tool searches not saved", "err", err)
 	}
 }
 
-// pinnedNow are the tools that the sessions now open have listed by evidence, and why.
+// pinnedNow returns the tools that open sessions list because they are used often.
 func (s *Server) pinnedNow() (out []record.PinnedTool) {
 	all := make(map[string]string)
 	for _, n := range s.sessions.all() {
-		if c := n.lists.choice.Load(); c != nil && (c.search || c.ready) {
+		if c := n.lists.choice.Load(); c != nil && (c.search || c.preload) {
 			maps.Copy(all, c.pins)
 		}
 	}

@@ -184,7 +184,7 @@ func (s *Server) currentStatus(whole bool) record.Status {
 	if p == nil {
 		return out
 	}
-	out.Pinned, out.Budgets = s.pinnedNow(), s.spendings(whole)
+	out.Pinned, out.Budgets = s.pinnedNow(), s.budgetStatus(whole)
 	config := s.figures.config(p)
 	out.Config, out.ConfigError = config.Path, config.Error
 	for _, m := range p.members {

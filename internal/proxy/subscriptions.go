@@ -16,12 +16,12 @@ import (
 // The upstreams' resources that it subscribed to in that era are kept with the leases.
 type subscriptions struct {
 	mu   sync.Mutex // held while watches of the upstreams change, too
-	open []*listening
+	open []*listener
 	own  map[string]bool // resources of the proxy's own
 }
 
-// listening is an open subscriptions/listen request of a stateless client.
-type listening struct {
+// listener is an open subscriptions/listen request of a stateless client.
+type listener struct {
 	x       *request
 	changes []string // methods of list_changed that it asked for
 	uris    []string // resources that it asked for
@@ -34,7 +34,7 @@ func serveListen(x *request) {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "subscriptions/listen: not part of this revision"})
 		return
 	}
-	l, honoured := newListening(x, x.msg.Index.Get("notifications"))
+	l, honoured := newListener(x, x.msg.Index.Get("notifications"))
 	l.send("notifications/subscriptions/acknowledged", jsonrpc.Set(nil, "notifications", honoured))
 	x.s.subscriptions.begin(l, x.s)
 	select {
@@ -47,10 +47,10 @@ func serveListen(x *request) {
 	}
 }
 
-// newListening reads what a listen request subscribes to, and returns the part that is
+// newListener reads what a listen request subscribes to, and returns the part that is
 // understood. Of the lists among it, it gets a list_changed when they are not what they are now.
-func newListening(x *request, notifications []byte) (l *listening, honoured []byte) {
-	l, honoured = &listening{x: x}, []byte("{}")
+func newListener(x *request, notifications []byte) (l *listener, honoured []byte) {
+	l, honoured = &listener{x: x}, []byte("{}")
 	for list := range upstream.Lists {
 		member := list.Capability() + "ListChanged"
 		if string(jsonrpc.Get(notifications, member)) == "true" {
@@ -71,7 +71,7 @@ func newListening(x *request, notifications []byte) (l *listening, honoured []by
 }
 
 // send sends a notification on the stream, nothing once that has ended.
-func (l *listening) send(method string, params []byte) {
+func (l *listener) send(method string, params []byte) {
 	l.x.mu.Lock()
 	defer l.x.mu.Unlock()
 	if !l.x.answered.Load() {
@@ -80,7 +80,7 @@ func (l *listening) send(method string, params []byte) {
 }
 
 // begin has the upstreams that may hold the resources of a listen request watch them.
-func (s *subscriptions) begin(l *listening, in *session) {
+func (s *subscriptions) begin(l *listener, in *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open = append(s.open, l)
@@ -95,12 +95,12 @@ func (s *subscriptions) begin(l *listening, in *session) {
 }
 
 // end ends that, where no other listen request asked for the same.
-func (s *subscriptions) end(l *listening, in *session) {
+func (s *subscriptions) end(l *listener, in *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.open = slices.DeleteFunc(s.open, func(o *listening) bool { return o == l })
+	s.open = slices.DeleteFunc(s.open, func(o *listener) bool { return o == l })
 	for _, uri := range l.uris {
-		if slices.ContainsFunc(s.open, func(o *listening) bool { return slices.Contains(o.uris, uri) }) {
+		if slices.ContainsFunc(s.open, func(o *listener) bool { return slices.Contains(o.uris, uri) }) {
 			continue
 		}
 		for _, lease := range watching(in.leases.current(), uri) {
@@ -142,7 +142,7 @@ func (s *subscriptions) watchesOwn(uri string) bool {
 
 // publish sends a notification to every open listen request that wants it, and reports
 // whether there was one.
-func (s *subscriptions) publish(method string, params []byte, wants func(*listening) bool) (sent bool) {
+func (s *subscriptions) publish(method string, params []byte, wants func(*listener) bool) (sent bool) {
 	s.mu.Lock()
 	open := slices.Clone(s.open)
 	s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *subscriptions) publish(method string, params []byte, wants func(*listen
 
 // publishChange sends a list_changed to the listen requests that asked for it.
 func (s *subscriptions) publishChange(method string) {
-	s.publish(method, nil, func(l *listening) bool { return slices.Contains(l.changes, method) })
+	s.publish(method, nil, func(l *listener) bool { return slices.Contains(l.changes, method) })
 }
 
 // subscribes reports whether a request changes its session's subscriptions.
@@ -214,7 +214,7 @@ func (s *session) relay(l *leased, method string, params []byte) {
 	case "notifications/resources/updated":
 		uri, _ := jsonrpc.String(jsonrpc.Get(params, "uri"))
 		covers := func(wanted string) bool { return upstream.Covers(wanted, uri) }
-		if s.subscriptions.publish(method, params, func(l *listening) bool { return slices.ContainsFunc(l.uris, covers) }) {
+		if s.subscriptions.publish(method, params, func(l *listener) bool { return slices.ContainsFunc(l.uris, covers) }) {
 			return
 		}
 	}
