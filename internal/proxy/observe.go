@@ -18,14 +18,14 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// Two observe the path of a call, and are told plain values: the recorder of every call,
-// when it has its result; the prefetch worker of a call that it wants to look at, when it
-// has arrived, was sent and has its result. Neither holds the call up.
+// Two observers follow the path of a call. The recorder is notified of every call's result. The
+// prefetch worker is notified of the calls it is interested in: when they arrive, are sent and
+// have a result. Both receive plain values and never delay the call.
 
-// observedSession is a session as its observers know it.
+// observedSession is a session as its observers see it.
 type observedSession struct {
 	speculate.Client
-	numbered atomic.Int64 // calls and prefetches so far
+	numbered atomic.Int64 // number of calls and prefetches so far
 	turns    turns
 	spending spending
 }
@@ -34,21 +34,21 @@ func newObservedSession(ctx context.Context, several bool) *observedSession {
 	return &observedSession{Client: speculate.Client{Name: recordID(), ID: rand.Uint64(), Several: several, Context: ctx}}
 }
 
-// next numbers a call or a prefetch of the session.
+// next returns the number of the next call or prefetch.
 func (s *observedSession) next() call.Number {
 	return call.Number{Session: s.Name, Seq: s.numbered.Add(1)}
 }
 
-// turns tells the calls that a model made at once from those it made one after
-// the other: it has read no answer that had not come when it called.
+// turns divides a session's calls into the model's turns. Calls of one turn were decided
+// together: the model had read none of their answers.
 type turns struct {
 	mu         sync.Mutex
 	number     int
-	lastAnswer time.Time // of the last answer since the turn began; zero: there was none
+	lastAnswer time.Time // time of the last answer in the turn; zero if there was none
 }
 
-// minReadingTime is what no model needs less of to read an answer and call again. A
-// client that calls sooner sends out what was decided at once.
+// minReadingTime is the least time in which a model can read an answer and decide on another
+// call. A call that follows an answer sooner belongs to the same turn.
 const minReadingTime = 5 * time.Millisecond
 
 func (t *turns) begin(now time.Time) (turn int) {
@@ -61,7 +61,7 @@ func (t *turns) begin(now time.Time) (turn int) {
 	return t.number
 }
 
-// current is the turn that the model is in, as far as its calls tell.
+// current returns the number of the current turn, judged by the calls so far.
 func (t *turns) current() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,37 +74,37 @@ func (t *turns) end(now time.Time) {
 	t.lastAnswer = now
 }
 
-// observation is a tools/call, or a prefetch, as its observers know it.
+// observation is a tools/call or a prefetch as its observers see it.
 type observation struct {
-	call     *speculate.Call // what they are told of its arrival
+	call     *speculate.Call // facts about its arrival
 	number   call.Number
 	timing   speculate.Timing
-	requests atomic.Int32 // that went upstream, and were not recorded yet
-	recorded atomic.Bool  // that it has ended
+	requests atomic.Int32 // requests sent upstream but not recorded yet
+	recorded atomic.Bool  // its end has been recorded
 	span     span
 	answer   answerFacts
-	announce bool // its answer may say what is prefetched because of it
-	notified bool // the prefetch worker, of its result
+	announce bool // its answer may name the prefetches that it causes
+	notified bool // the prefetch worker has been notified of its result
 }
 
-// span is a call's own span in a trace.
+// span is a call's span in a trace.
 type span struct {
-	context speculate.Trace     // its trace context; zero: there is none
-	end     func(*record.Event) // nil: there is no span
+	context speculate.Trace     // trace context sent upstream; zero if there is none
+	end     func(*record.Event) // nil if there is no span
 }
 
-// answerFacts are what the record says of an answer, before anything was added to it.
+// answerFacts describes an answer before enrichment.
 type answerFacts struct {
-	from    dedup.Outcome // of the store, where the answer was not fetched for this call; else its Trial alone
+	from    dedup.Outcome // where the answer came from; only Comparison is set if this call fetched it
 	size    int           // bytes
-	spared  int           // bytes of it that a reference stood for
-	hash    uint64        // a hash; 0: not taken
-	inlined int           // results of other calls that were added to it
+	spared  int           // bytes saved by sending a reference instead
+	hash    uint64        // zero if not computed
+	inlined int           // number of other calls' results added to the answer
 
-	joinWait time.Duration // for a prefetch that took too long, before the call was made by itself
+	joinWait time.Duration // time waited for a prefetch that took too long, before the call was sent itself
 }
 
-// watched is the call as the prefetch worker knows it; nil: that does not look at it.
+// watched returns the call for the prefetch worker, or nil if the worker ignores it.
 func (o *observation) watched() *speculate.Call {
 	if o.call.ID == 0 {
 		return nil
@@ -112,20 +112,19 @@ func (o *observation) watched() *speculate.Call {
 	return o.call
 }
 
-// wantsResult reports whether the prefetch worker is to be told of the result: of a call
-// that it looks at, and of any that a prefetch was compared with or that waited for one
-// in vain.
+// wantsResult reports whether the prefetch worker must be notified of the result: it watches the
+// call, a prefetch was compared with the answer, or the call waited for a prefetch in vain.
 func (o *observation) wantsResult() bool {
 	return !o.notified && (o.watched() != nil || o.answer.from.Comparison != dedup.NotCompared || o.answer.joinWait > 0)
 }
 
-// needsCacheable reports whether the store or an observer asks if another call may get
-// the same answer: to find out takes a walk over it.
+// needsCacheable reports whether the store or an observer needs outcome.cacheable, which takes a
+// scan of the answer.
 func (c *upstreamCall) needsCacheable() bool {
 	return c.observed != nil && (c.class.storable() || c.class.kind.Reads() || c.observed.watched() != nil)
 }
 
-// beginObservation numbers a tools/call, on the reader of its session.
+// beginObservation numbers a tools/call. It runs on the session's reader.
 func (c *upstreamCall) beginObservation() {
 	s, now := c.s.observed, time.Now()
 	n := s.next()
@@ -140,9 +139,9 @@ func (c *upstreamCall) beginObservation() {
 	}
 }
 
-// observeArrival adds what the call's class says of it, and tells the prefetch worker, unless the
-// call only goes on with one that it was told of. mayAnnounce: the client may be told what
-// is prefetched because of the call.
+// observeArrival records the call's classification and notifies the prefetch worker, unless the
+// call resumes an earlier one (goesOn). mayAnnounce reports whether the answer may name the
+// prefetches that the call causes.
 func (c *upstreamCall) observeArrival(goesOn, mayAnnounce bool) {
 	f := c.observed.call
 	f.Arguments, f.Key, f.Effect, f.Host = observedArguments(&c.class.query.Key, c.params), c.class.query.Key, c.class.effect, c.class.host
@@ -157,8 +156,8 @@ func (c *upstreamCall) observeArrival(goesOn, mayAnnounce bool) {
 	}
 }
 
-// observedArguments are the arguments of a call, canonical if it has a key, but for
-// longer ones than a key may have.
+// observedArguments returns a call's arguments, in canonical form if it has a key, or nil if
+// they are longer than maxArguments.
 func observedArguments(key *call.Key, params *revision.Params) []byte {
 	if key.Arguments != "" {
 		return []byte(key.Arguments)
@@ -170,15 +169,14 @@ func observedArguments(key *call.Key, params *revision.Params) []byte {
 	return bytes.Clone(raw)
 }
 
-// traceContext is the trace context that a client has given a call.
+// traceContext returns the trace context in a call's _meta.
 func traceContext(params *revision.Params) (t speculate.Trace) {
 	t.Parent, _ = jsonrpc.String(params.Meta.Get("traceparent"))
 	t.State, _ = jsonrpc.String(params.Meta.Get("tracestate"))
 	return t
 }
 
-// withTrace are the params of a call with the trace context that goes upstream. o is nil if
-// the call is not observed.
+// withTrace returns params with the trace context of the call's span. o may be nil.
 func (o *observation) withTrace(params *revision.Params) *revision.Params {
 	if o == nil || o.span.context.Parent == "" {
 		return params
@@ -191,14 +189,14 @@ func (o *observation) withTrace(params *revision.Params) *revision.Params {
 	return parsedParams(jsonrpc.Set(params.Raw(), "_meta", meta))
 }
 
-// observeSent notes that a tools/call goes to its upstream now.
+// observeSent records that a tools/call is being sent to its upstream.
 func (c *upstreamCall) observeSent() {
 	if o := c.observed; o != nil {
 		c.s.srv.prefetch.Scheduler.Sent(&o.timing, c.lease.Instance(), c.tool, o.watched(), time.Now())
 	}
 }
 
-// observeReturned notes that the call has come back.
+// observeReturned records that the call has returned.
 func (c *upstreamCall) observeReturned(err error, limited bool) {
 	if o := c.observed; o != nil {
 		how := speculate.Outcome{Answered: err == nil, GoesOn: err != nil && !unavailable(err), Limited: limited}
@@ -208,7 +206,7 @@ func (c *upstreamCall) observeReturned(err error, limited bool) {
 
 var errUnanswered = errors.New("not answered")
 
-// noteResult keeps what the answer is like, before anything is added to it.
+// noteResult records the size and the hash of the answer before enrichment.
 func (c *upstreamCall) noteResult(o outcome) {
 	if c.observed == nil {
 		return
@@ -223,10 +221,9 @@ func (c *upstreamCall) noteResult(o outcome) {
 	}
 }
 
-// observeResult tells the observers how the call ended, once, unless it goes on after
-// this answer: then only the prefetch worker, which has no use for the rest. ctx is that of
-// the request that is answered. A call whose client was asked something on the way is
-// one, from the arrival of the request that began it.
+// observeResult notifies the observers of the end of a call, once. If the call continues after
+// this answer, only the prefetch worker is notified. A call that was suspended counts as one
+// call from the arrival of its first request. ctx is the context of the answered request.
 func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
 	if c.observed == nil {
 		return
@@ -241,8 +238,8 @@ func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
 	}
 }
 
-// notifyWorker tells the prefetch worker, before anything is added to the answer.
-// reply is to hear what it begins then; nil: nothing waits for that.
+// notifyWorker notifies the prefetch worker of the result before enrichment. The worker sends the
+// prefetches that it begins to reply, unless reply is nil.
 func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- speculate.Announcement) bool {
 	r := c.observed
 	r.notified = true
@@ -252,7 +249,7 @@ func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- specu
 	}, reply)
 }
 
-// recordRefusal records a message that was not taken up, if it is a tools/call.
+// recordRefusal records a message that was refused, if it is a tools/call.
 func recordRefusal(s *session, m *front.Message) {
 	if m.Method == "tools/call" {
 		name, _ := jsonrpc.String(m.Index.Get("name"))

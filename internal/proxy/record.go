@@ -19,28 +19,28 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// recorder tells the log of every tools/call, once, when it has been answered or will not
-// be; of every prefetch, once, when it is known what became of it; and of what no single
-// call shows: levels and harm. All figures are added up from that.
+// recorder writes to the event log: every tools/call once, when it has been answered or has
+// failed; every prefetch once, when its fate is known; and changes of prefetch levels and harm.
+// All figures are sums over these events.
 type recorder struct {
 	srv          *Server
 	log          *record.Log
-	lastRecorded atomic.Int64 // when what has changed was last looked for, in Unix ns
+	lastRecorded atomic.Int64 // Unix time in ns of the last check for changes
 
 	mu         sync.Mutex
 	open       []*openPrefetch     // in the order in which they began
-	lastStatus time.Time           // when the status was last written anew because of calls
-	harm       speculate.HarmStats // as recorded
+	lastStatus time.Time           // when a call last triggered a new status
+	harm       speculate.HarmStats // totals that have been recorded
 }
 
-// How often what has changed is recorded, at most, while calls come.
+// Minimum intervals between records that calls trigger.
 const (
 	recordInterval = time.Second
-	statusInterval = 10 * time.Second // what hosts allow, which is part of the status
+	statusInterval = 10 * time.Second // the status contains the state of hosts
 )
 
-// sent counts requests that really went to an upstream. They are recorded with their
-// call, or by themselves if that has been recorded, or will be long after: a prefetch.
+// recordSent counts requests that were sent upstream. They are recorded with their call, or on
+// their own if the call has been recorded already or is a prefetch, which is recorded late.
 func (r *recorder) recordSent(c *upstreamCall, requests int) {
 	o := c.observed
 	o.requests.Add(int32(requests))
@@ -59,15 +59,15 @@ func (r *recorder) recordSent(c *upstreamCall, requests int) {
 	}
 }
 
-// answered records how a call has ended. gone: its client does not want the answer any more.
+// recordCall records the end of a call. gone reports whether the client cancelled it.
 func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, gone bool) {
-	s, told, answer := c.observed, c.observed.call, &c.observed.answer
+	s, arrival, answer := c.observed, c.observed.call, &c.observed.answer
 	e := record.Event{
-		Kind: record.Call, At: told.At, Session: s.number.Session, Seq: s.number.Seq,
-		Upstream: told.Upstream.Name, Tool: clipName(told.Tool), Class: string(c.class.kind), Turn: told.Turn + 1, Host: told.Host,
-		LatencyMS: ms(now.Sub(told.At)), UpstreamMS: ms(s.timing.Took()), Sent: int(s.requests.Swap(0)),
+		Kind: record.Call, At: arrival.At, Session: s.number.Session, Seq: s.number.Seq,
+		Upstream: arrival.Upstream.Name, Tool: clipName(arrival.Tool), Class: string(c.class.kind), Turn: arrival.Turn + 1, Host: arrival.Host,
+		LatencyMS: ms(now.Sub(arrival.At)), UpstreamMS: ms(s.timing.Took()), Sent: int(s.requests.Swap(0)),
 		Disposition: record.Fetched, Bytes: int64(answer.size), Tokens: estimateTokens(answer.size), ResultSum: answer.hash,
-		Inlined: answer.inlined, RawArguments: told.Arguments,
+		Inlined: answer.inlined, RawArguments: arrival.Arguments,
 	}
 	if p := c.part; p != nil {
 		e.Plan, e.Step, e.Needs = p.plan, p.step, p.needs
@@ -84,15 +84,15 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, gone bo
 	r.log.Add(e)
 	r.recordSoon(now)
 	if s.span.end != nil {
-		ended := e // else every event would be on the heap
+		ended := e // capturing e itself would move every event to the heap
 		s.span.end(&ended)
 	}
 	if first := answer.from.FirstUseOf; first != nil {
-		first.Report(s.number) // the line of the prefetch, and its span, come after those of its call
+		first.Report(s.number) // so that the event and span of the prefetch follow those of the call
 	}
 }
 
-// describe says in a call's event where its answer came from.
+// describe adds to a call's event where its answer came from.
 func (a *answerFacts) describe(e *record.Event, number call.Number) {
 	from := &a.from
 	e.Disposition = record.Disposition(from.How)
@@ -105,8 +105,8 @@ func (a *answerFacts) describe(e *record.Event, number call.Number) {
 	}
 }
 
-// recordRefused records a tools/call that no upstream was asked: of what none has, or not put
-// as it should be.
+// recordRefused records a tools/call that was refused without asking an upstream: its tool does
+// not exist, or its params are not valid.
 func (r *recorder) recordRefused(s *observedSession, tool string) {
 	n := s.next()
 	r.log.Add(record.Event{
@@ -115,22 +115,22 @@ func (r *recorder) recordRefused(s *observedSession, tool string) {
 	})
 }
 
-// openPrefetch is a prefetch of which it is not known yet what became of it.
+// openPrefetch is a prefetch that has not been recorded yet.
 type openPrefetch struct {
 	observed *observation
-	event    record.Event // as far as it is known
+	event    record.Event // fields known so far
 	fetched  *dedup.Prefetch
-	ended    atomic.Bool // its fetch has ended, and with it failed is known
+	ended    atomic.Bool // its fetch has ended, and failed is set
 	failed   bool
 }
 
-// prefetchEnded notes how the fetch of a prefetch has ended.
+// prefetchEnded records the end of a prefetch's fetch in p.
 func (r *recorder) prefetchEnded(p *openPrefetch, o outcome) {
 	p.failed, p.observed.answer.size, p.observed.answer.hash = !o.cacheable, len(o.answer.Result), r.resultHash(o)
 	p.ended.Store(true)
 }
 
-// complete completes the event if it is known what became of the prefetch, and its fetch
+// complete fills in the event and returns true if the prefetch's fate is known and its fetch
 // has ended.
 func (p *openPrefetch) complete() bool {
 	e, s, fate := &p.event, p.observed, p.fetched.Fate()
@@ -143,7 +143,7 @@ func (p *openPrefetch) complete() bool {
 	} else {
 		by, ok := p.fetched.By()
 		if !ok {
-			return false // it will be recorded with its call
+			return false // recorded later, after its call
 		}
 		e.UsedBy, e.BySession = by.Seq, otherSession(by, s.number)
 	}
@@ -155,11 +155,11 @@ func (p *openPrefetch) complete() bool {
 	return true
 }
 
-// maxOpenPrefetches is of how many prefetches it may be unknown at once what became of them; the
-// oldest beyond it count as wasted.
+// maxOpenPrefetches bounds the prefetches that have not been recorded. The oldest ones beyond it
+// are recorded as wasted.
 const maxOpenPrefetches = 1 << 14
 
-// prefetchBegan has a prefetch recorded once it is known what became of it.
+// prefetchBegan adds a prefetch, to be recorded when its fate is known.
 func (r *recorder) prefetchBegan(p *openPrefetch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,8 +168,8 @@ func (r *recorder) prefetchBegan(p *openPrefetch) {
 	}
 }
 
-// recordPrefetches records the prefetches of which it is known by now what became of them,
-// and the last time as wasted those of which it is not.
+// recordPrefetches records the prefetches whose fate is known. If last is set, it records all
+// others as wasted.
 func (r *recorder) recordPrefetches(last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,8 +192,8 @@ func (r *recorder) recordPrefetchesLocked(last bool) {
 	})
 }
 
-// recordSoon has what has changed recorded, if that was not done just now. It is called with
-// every call, and waits for nothing.
+// recordSoon starts record in the background, at most once per recordInterval. Every call
+// triggers it; it does not block.
 func (r *recorder) recordSoon(now time.Time) {
 	last := r.lastRecorded.Load()
 	if now.UnixNano()-last >= int64(recordInterval) && r.lastRecorded.CompareAndSwap(last, now.UnixNano()) {
@@ -201,7 +201,7 @@ func (r *recorder) recordSoon(now time.Time) {
 	}
 }
 
-// record records what has changed since it last did: prefetches, levels and harm.
+// record records prefetches, levels and harm since it was last called.
 func (r *recorder) record() {
 	now, scheduler := time.Now(), r.srv.prefetch.Scheduler
 	r.mu.Lock()
@@ -225,14 +225,14 @@ func (r *recorder) record() {
 	}
 }
 
-// recordHarm records that harm was done n times, or that calls had to wait because of it.
+// recordHarm records n instances of harm, or waitMS milliseconds that calls waited because of it.
 func (r *recorder) recordHarm(why string, at time.Time, n int64, waitMS float64) {
 	if n > 0 || waitMS > 0 {
 		r.log.Add(record.Event{Kind: record.Harm, At: at, Why: why, LatencyMS: waitMS, Count: max(n, 1)})
 	}
 }
 
-// recordDecision records a decision, once it is known what it was worth.
+// recordDecision records a prefetch decision once its value is known.
 func (r *recorder) recordDecision(d speculate.Decision) {
 	e := record.Event{
 		Kind: record.Choice, At: d.At, Session: d.Session, Upstream: d.Upstream, After: d.After,
@@ -247,13 +247,13 @@ func (r *recorder) recordDecision(d speculate.Decision) {
 	r.log.Add(e)
 }
 
-// close records what is open, and ends the record.
+// close records all open prefetches and closes the log.
 func (r *recorder) close() {
 	r.recordPrefetches(true)
 	r.log.Close()
 }
 
-// otherSession is the session of a number, unless it is that of the other.
+// otherSession returns the session of n, or "" if it is the session of here.
 func otherSession(n, here call.Number) string {
 	if n.Session == here.Session {
 		return ""
@@ -261,24 +261,24 @@ func otherSession(n, here call.Number) string {
 	return n.Session
 }
 
-// recordID names a session in the record.
+// recordID returns a random id for a session in the event log.
 func recordID() string {
 	var id [6]byte
 	rand.Read(id[:])
 	return hex.EncodeToString(id[:])
 }
 
-// clientName is what a client calls itself: name and version.
+// clientName returns a client's name and version.
 func clientName(info []byte) string {
 	name, _ := jsonrpc.String(jsonrpc.Get(info, "name"))
 	version, _ := jsonrpc.String(jsonrpc.Get(info, "version"))
 	return clipName(strings.TrimSpace(name + " " + version))
 }
 
-// maxRecordedName (bytes) is how much of a name is recorded: clients and servers make them up.
+// maxRecordedName is how many bytes of a name are recorded. Clients and servers choose names.
 const maxRecordedName = 128
 
-// clipName is a name as it is recorded.
+// clipName truncates a name for the event log.
 func clipName(name string) string {
 	if len(name) <= maxRecordedName {
 		return name
@@ -287,10 +287,10 @@ func clipName(name string) string {
 	for end > 0 && !utf8.RuneStart(name[end]) {
 		end--
 	}
-	return strings.Clone(name[:end]) // what it was cut from must not be kept with it
+	return strings.Clone(name[:end]) // do not retain the whole name
 }
 
-// resultHash is a hash of an answer, which the log keys; 0: none is wanted of it.
+// resultHash returns a hash of an answer, which the log keys, or 0 if none is recorded.
 func (r *recorder) resultHash(o outcome) uint64 {
 	if !o.cacheable || !r.log.Writes() {
 		return 0
@@ -298,7 +298,7 @@ func (r *recorder) resultHash(o outcome) uint64 {
 	return xxhash.Sum64(o.answer.Result) | 1
 }
 
-// estimateTokens is how many tokens so many bytes are taken for.
+// estimateTokens estimates the number of tokens in size bytes.
 func estimateTokens(size int) int64 { return int64((size + bytesPerToken - 1) / bytesPerToken) }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -15,9 +15,9 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// route says what answers a request: the proxy itself, or an upstream, where it takes
-// the request's turn. It runs on the reader, so that requests leave in the order they
-// came in.
+// route decides what answers a request: the proxy itself or an upstream. It runs on the
+// client's reader and takes the turn at the upstream, so that requests are sent in the order
+// of arrival.
 func (x *request) route() *jsonrpc.Error {
 	x.policy = x.s.srv.policy.Load()
 	switch method := x.msg.Method; method {
@@ -50,13 +50,13 @@ func (x *request) route() *jsonrpc.Error {
 	return nil
 }
 
-// routeName routes by params.name.
+// routeName routes a request by params.name.
 func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	name, err := routingMember(&x.msg.Index, "name")
 	if err != nil {
 		return err
 	}
-	p, by := x.policy, "" // the tool that stands for the one that is called
+	p, by := x.policy, "" // name of the proxy's tool that wraps the called tool; "" if none does
 	if l == upstream.Tools && x.part == nil {
 		switch own := x.s.ownTool(p, name); {
 		case own == nil:
@@ -97,7 +97,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	return nil
 }
 
-// rawName is a name as an upstream has it, raw; nil: as the client has it.
+// rawName returns theirs, the upstream's name, as JSON, or nil if the client uses the same name.
 func rawName(theirs, name string) []byte {
 	if theirs == name {
 		return nil
@@ -105,8 +105,8 @@ func rawName(theirs, name string) []byte {
 	return jsonrpc.AppendString(nil, theirs)
 }
 
-// checkHeader holds the Mcp-Param-* of a call's HTTP request against the arguments, for
-// a tool whose schema asks for such headers. One that is not known yet asks for none.
+// checkHeader compares the Mcp-Param-* headers of a call over HTTP with its arguments, if the
+// tool's schema declares such headers. A tool that is not known yet declares none.
 func checkHeader(m *front.Message, l *leased, tool string) *jsonrpc.Error {
 	if m.Header == nil {
 		return nil
@@ -129,12 +129,12 @@ func checkHeader(m *front.Message, l *leased, tool string) *jsonrpc.Error {
 	return nil
 }
 
-// locate finds the upstream of a request that is routed by something else than a
-// tool's or prompt's name, or those of which one may know what it asks for.
+// locate routes a request that does not name a tool or a prompt. If several upstreams may be
+// able to answer, the request tries each.
 func (x *request) locate() *jsonrpc.Error {
 	leases := x.s.leases.current()
 	var found []*leased
-	var target []byte // as the upstream knows it, where that differs
+	var target []byte // raw reference at the upstream; nil if it does not differ
 	var err *jsonrpc.Error
 	switch x.msg.Method {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
@@ -155,7 +155,7 @@ func (x *request) locate() *jsonrpc.Error {
 	case "tasks/get", "tasks/result", "tasks/cancel", "tasks/update":
 		found, err = x.s.tasks.holders(x.msg.Method, x.msg.Index.Get("taskId"), leases)
 	case "completion/complete":
-		if found, target, err = completers(x, leases, x.msg.Index.Get("ref")); err == nil && len(found) == 0 { // it is declared whether or not any server can
+		if found, target, err = completers(x, leases, x.msg.Index.Get("ref")); err == nil && len(found) == 0 { // completions are declared even if no upstream has them
 			x.local = func() { x.finish([]byte(`{"completion":{"values":[]}}`)) }
 			return nil
 		}
@@ -177,8 +177,9 @@ func (x *request) locate() *jsonrpc.Error {
 	return nil
 }
 
-// completers returns the upstreams that may complete a reference, and the reference as
-// its upstream knows it, nil if it is as written; none if none can complete anything.
+// completers returns the upstreams that may complete ref. renamed is ref with the upstream's
+// name for a prompt, or nil if that does not differ. found is empty if no upstream has
+// completions.
 func completers(x *request, leases []*leased, ref []byte) (found []*leased, renamed []byte, err *jsonrpc.Error) {
 	completing := filterLeases(leases, func(l *leased) bool { return l.Offer() != nil && l.Offer().Has("completions") })
 	if len(completing) == 0 {
@@ -204,9 +205,9 @@ func completers(x *request, leases []*leased, ref []byte) (found []*leased, rena
 	return filterLeases(holders(leases, uri), func(l *leased) bool { return slices.Contains(completing, l) }), nil, nil
 }
 
-// tryEach asks one upstream after the other until one knows the answer, those first
-// that can be asked at once. Only requests that change nothing are asked so. Where none
-// knows it, a server's own error says more than that another could not be reached.
+// tryEach sends the request to one upstream after the other until one succeeds, to connected
+// upstreams first. It is used only for requests that change nothing. If all fail, it prefers an
+// error from a server to a failure to reach one.
 func tryEach(x *request, candidates []*leased, target []byte) {
 	if x.resume(x.answer) {
 		return
@@ -227,16 +228,15 @@ func tryEach(x *request, candidates []*leased, target []byte) {
 	x.answer(best)
 }
 
-// askUpstream makes the request of one upstream of several.
+// askUpstream sends the request to one of several upstreams.
 func (x *request) askUpstream(l *leased, target []byte) outcome {
 	x.bind(newCall(x, l, target))
 	defer x.call.turn.Release()
 	return waitFor(x.ask)
 }
 
-// holders returns the leases on upstreams that may hold a resource: on the one that lists
-// it, else on the one that has a template it fits, else on all with resources, to be asked
-// in turn.
+// holders returns the leases on upstreams that may hold a resource: the one that lists it,
+// else the one with a matching template, else all that may have resources.
 func holders(leases []*leased, uri string) []*leased {
 	if len(leases) == 1 {
 		return leases
@@ -260,8 +260,8 @@ func fitsTemplate(template, uri string) bool {
 	return err == nil && t.Match(uri) != nil
 }
 
-// routingMember reads the member that routes a request. One that is written twice, or once
-// more in other letters, is refused: the server might read the other.
+// routingMember returns the string member that routes a request. It refuses params that contain
+// the member twice or in another letter case, as the server might read the other one.
 func routingMember(params *revision.Params, member string) (string, *jsonrpc.Error) {
 	value, rival := params.Sole(member)
 	text, ok := jsonrpc.String(value)

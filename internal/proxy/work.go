@@ -12,28 +12,28 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// work is a call or a plan that its client may have to be asked about. It outlives the
-// request that began it if the client is stateless: it is suspended until the client
-// has fetched the answers.
+// work is a call or a plan that may need input from its client. With a stateless client it
+// outlives the request that began it: it is suspended until the client repeats the request
+// with its replies.
 type work struct {
 	owner       *suspended
-	first       *request // the first request; each later one repeats it
+	first       *request // each later request repeats it
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
 	inputNeeded chan struct{}                        // capacity 1: the client has to be asked
-	done        chan struct{}                        // closed at the end
-	finish      func(x *request, done func(outcome)) // called at the end: a call calls done with its outcome, a plan answers the request
-	abandoned   func(why error)                      // called at the end in place of finish, if there is no request
+	done        chan struct{}                        // closed when the work has ended
+	finish      func(x *request, done func(outcome)) // called at the end: a call passes its outcome to done, a plan answers the request
+	abandoned   func(why error)                      // called at the end instead of finish if there is no request
 
-	// Guarded by of.mu.
-	request   *request             // the request that is to be answered; nil: the client fetches replies
-	resumed   chan struct{}        // closed when it is back with them; nil: it is there
-	expiry    *time.Timer          // abandons the work meanwhile
-	open      map[string]*question // key in inputRequests → a question without an answer
-	questions int                  // questions so far
+	// Guarded by owner.mu.
+	request   *request             // request to answer; nil while the client fetches replies
+	resumed   chan struct{}        // closed when the client resumes the work; nil unless suspended
+	expiry    *time.Timer          // abandons the suspended work
+	open      map[string]*question // key in inputRequests → unanswered question
+	questions int                  // number of questions so far
 }
 
-// newWork makes a work of the request. It has ended when done is closed.
+// newWork returns a work for the request. The caller closes done when the work has ended.
 func newWork(x *request, finish func(*request, func(outcome)), abandoned func(error)) *work {
 	w := &work{
 		owner: &x.s.suspended, finish: finish, abandoned: abandoned, first: x, request: x,
@@ -46,17 +46,17 @@ func newWork(x *request, finish func(*request, func(outcome)), abandoned func(er
 
 func (w *work) isPlan() bool { return w.first.callsOwnTool() }
 
-// currentRequest is the request that the work is done for at this moment. If it is nil the
-// client fetches replies, and back is closed when it is there again.
-func (w *work) currentRequest() (x *request, back <-chan struct{}) {
+// currentRequest returns the request to answer. If it is nil, the work is suspended, and
+// resumed is closed when the client resumes it.
+func (w *work) currentRequest() (x *request, resumed <-chan struct{}) {
 	w.owner.mu.Lock()
 	defer w.owner.mu.Unlock()
 	return w.request, w.resumed
 }
 
-// serve serves x, the request that the work is done for, until the work has to ask its
-// client or has ended. In the first case it suspends the work and calls done with the
-// questions, in the second with the outcome. If x is withdrawn, so is the work.
+// serve serves x, the current request, until the work needs input or ends. When it needs
+// input, serve suspends the work and calls done with the questions. When it ends, serve calls
+// finish. If the client cancels x, the work is cancelled too.
 func (w *work) serve(x *request, done func(outcome)) {
 	withdrawn := x.ctx.Done()
 	for {
@@ -85,8 +85,8 @@ func (w *work) serve(x *request, done func(outcome)) {
 	}
 }
 
-// suspend keeps the work for the client's next request, and returns the result that asks
-// what is open. It is nil if nothing is; the error says why the work cannot be suspended.
+// suspend suspends the work until the client's next request and returns the result that asks
+// the open questions, or nil if there are none. The error says why it cannot be suspended.
 func (w *work) suspend() (asks []byte, err error) {
 	s := w.owner
 	s.mu.Lock()
@@ -108,14 +108,14 @@ func (w *work) suspend() (asks []byte, err error) {
 		s.abandonLocked(handle, fmt.Errorf("the client did not answer within %v", suspendedFor))
 	})
 	select {
-	case <-w.inputNeeded: // all that is open is asked now
+	case <-w.inputNeeded: // the result asks all open questions
 	default:
 	}
 	return inputRequired(handle, w.open), nil
 }
 
-// close releases the questions of a work that has ended. Those that belong to no call
-// are told why they were not answered, or, if why is nil, wait for other work.
+// close releases the open questions of a work that has ended. Questions that belong to no call
+// fail with why or, if why is nil, wait for other work.
 func (w *work) close(why error) {
 	w.owner.mu.Lock()
 	defer w.owner.mu.Unlock()
@@ -134,7 +134,7 @@ func (w *work) close(why error) {
 	w.owner.placeLocked()
 }
 
-// addQuestionsLocked opens the questions of one call, or says why not.
+// addQuestionsLocked adds the questions of one call, or returns why they cannot be asked.
 func (w *work) addQuestionsLocked(prefix string, questions []*question) *jsonrpc.Error {
 	if w.open == nil {
 		return errQuestionWithdrawn // the work has ended
@@ -153,7 +153,7 @@ func (w *work) addQuestionsLocked(prefix string, questions []*question) *jsonrpc
 	return nil
 }
 
-// requestInputLocked has the client asked if there is something to ask and a request to answer.
+// requestInputLocked signals inputNeeded if there is a question to ask and a request to answer.
 func (w *work) requestInputLocked() {
 	if w.request == nil || len(w.open) == 0 {
 		return
@@ -164,8 +164,8 @@ func (w *work) requestInputLocked() {
 	}
 }
 
-// repeats reports whether x is y made again: for the same tool, prompt or resource, and,
-// where that is a plan's, with the same arguments, however they are formatted.
+// repeats reports whether x repeats y: the same tool, prompt or resource and, if that is one of
+// the proxy's tools, equal arguments after canonicalization.
 func repeats(x, y *request) bool {
 	for _, member := range []string{"name", "uri"} {
 		if !bytes.Equal(x.msg.Index.Get(member), y.msg.Index.Get(member)) {
