@@ -57,7 +57,7 @@ func connect(args []string) error {
 		stop()
 		o.Log.Warn("client served without the daemon", "err", err)
 	}
-	return become(program, f.Serve())
+	return become(program, f.ServeArgs())
 }
 
 // hook is mcpschedd hook.

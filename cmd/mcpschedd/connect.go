@@ -36,7 +36,7 @@ Where that process does not come up in time, this command serves its client by i
 // none.
 func connect(ctx context.Context, f daemon.Flags, stderr io.Writer) error {
 	serveAlone := func() error { return serve(ctx, serveOptions{config: f.Config, only: f.Only}, stderr) }
-	become(daemon.Small) // it does the same, in a third of the memory
+	become(daemon.SmallProgram) // it does the same, in a third of the memory
 	program, err := os.Executable()
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 		return err
 	}
 	defer base.output.Close()
-	place, err := daemon.At(base.dir.Path(""), base.config.Path)
+	place, err := daemon.NewPlace(base.dir.Path(""), base.config.Path)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	})
 	ctx, d.end = context.WithCancel(ctx)
 	defer d.end()
-	l, err := daemon.Listen(place, daemon.ListenOptions{Version: version(), Names: d.names, Log: base.log, Wait: predecessor, Serve: d.serve, Hear: d.hooks.Hear})
+	l, err := daemon.Listen(place, daemon.ListenOptions{Version: version(), EnvNames: d.names, Log: base.log, Wait: predecessor, Serve: d.serve, OnReport: d.hooks.Hear})
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 		return
 	}
 	r.srv.Prepare(c.Only)
-	reporting := &hook.Client{Folder: folder, Session: c.Session, Parent: c.Parent, Again: c.Again}
+	reporting := &hook.Client{Folder: folder, Session: c.Session, Parent: c.Parent, Again: c.Reconnected}
 	begun := func(prompted func(string)) {
 		reporting.Prompted = prompted
 		d.hooks.Enter(reporting)

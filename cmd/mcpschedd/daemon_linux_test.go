@@ -69,7 +69,7 @@ func (d *daemonTest) wantEnded() {
 
 func (d *daemonTest) place() daemon.Place {
 	d.Helper()
-	p, err := daemon.At(d.state, d.file)
+	p, err := daemon.NewPlace(d.state, d.file)
 	if err != nil {
 		d.Fatal(err)
 	}

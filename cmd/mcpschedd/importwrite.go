@@ -249,7 +249,7 @@ func (m *importing) ownLine(path string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	small := filepath.Join(filepath.Dir(self), daemon.Small+filepath.Ext(self))
+	small := filepath.Join(filepath.Dir(self), daemon.SmallProgram+filepath.Ext(self))
 	if _, err := os.Stat(small); err == nil {
 		self = small
 	}

@@ -13,9 +13,9 @@ import (
 // Program is what a small program that has Connect starts for all else, from its own folder.
 const Program = "mcpschedd"
 
-// Small is a program that has Connect alone, and that in an eighth of the time. It stands beside
+// SmallProgram is a program that has Connect alone, and that in an eighth of the time. It stands beside
 // Program, whose own connect gives way to it.
-const Small = "mcpschedd-small"
+const SmallProgram = "mcpschedd-small"
 
 // Command is the word by which a client starts Connect, in either program.
 const Command = "connect"
@@ -47,7 +47,7 @@ func ParseFlags(args []string) (f Flags, err error) {
 }
 
 // Serve is the command line of mcpschedd that serves the client without a daemon.
-func (f Flags) Serve() []string {
+func (f Flags) ServeArgs() []string {
 	args := []string{"serve"}
 	if f.Config != "" {
 		args = append(args, "--config", f.Config)
@@ -61,7 +61,7 @@ func (f Flags) Serve() []string {
 // Options are those for a configuration file, "" for the built-in defaults, and the state
 // folder that goes with it; program is the one that is the daemon.
 func (f Flags) Options(stateDir, config, program string) (Options, error) {
-	place, err := At(stateDir, config)
+	place, err := NewPlace(stateDir, config)
 	o := Options{
 		Place: place, Only: f.Only, Wait: f.Wait,
 		Start: Start{Program: program, Args: []string{"daemon"}, Log: filepath.Join(stateDir, "logs", "daemon.log")},

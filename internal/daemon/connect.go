@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	backlog   = 8 << 20                // bytes that may wait for the daemon or the client before no more is read of the other
-	lastWords = 2 * time.Second        // for the client to read what is left when the daemon has ended
-	steady    = 10 * time.Second       // how long a daemon must have lived for its end to be answered by another one at once
-	leastWait = 250 * time.Millisecond // between tries to reach a daemon, from the second one on
-	mostWait  = 10 * time.Second
+	maxBacklog    = 8 << 20                // bytes that may wait for the daemon or the client before no more is read of the other
+	drainTimeout  = 2 * time.Second        // for the client to read what is left when the daemon has ended
+	stableAfter   = 10 * time.Second       // how long a daemon must have lived for its end to be answered by another one at once
+	minRetryDelay = 250 * time.Millisecond // between tries to reach a daemon, from the second one on
+	maxRetryDelay = 10 * time.Second
 )
 
 // Options say which daemon a client wants.
@@ -35,14 +35,14 @@ type Options struct {
 
 // Connect carries the messages of one client, on a pair of streams, to the daemon and back. It
 // returns when the client has ended its input and got its last answer, or when ctx ends. Where
-// there is no daemon it is ErrNone, and nothing has been read of in.
+// there is no daemon it is ErrNoDaemon, and nothing has been read of in.
 func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	o.Wait, o.PingEvery = cmp.Or(o.Wait, DefaultWait), cmp.Or(o.PingEvery, pingEvery)
-	c := &connection{o: o, open: newConversation()}
+	c := &connection{o: o, conversation: newConversation()}
 	c.changed = sync.NewCond(&c.mu)
-	l, err := c.reach(ctx)
+	l, err := c.connect(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrNone, err)
+		return fmt.Errorf("%w: %w", ErrNoDaemon, err)
 	}
 	c.link = l
 	if in, out, err = streams(in, out); err != nil {
@@ -54,13 +54,13 @@ func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error 
 	c.client = jsonrpc.NewWriter(out)
 	defer c.client.Close()
 	go func() { // ends with the process, as its read does
-		c.fromClient(ctx, jsonrpc.NewShortReader(in, 0))
+		c.readClient(ctx, jsonrpc.NewShortReader(in, 0))
 		c.endInput()
 	}()
-	stop := context.AfterFunc(ctx, c.hangUp)
+	stop := context.AfterFunc(ctx, c.close)
 	defer stop()
-	c.fromDaemon(ctx)
-	last, end := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	c.readDaemon(ctx)
+	last, end := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer end()
 	_ = c.client.Drain(last, 0) // a client that does not read gets no more
 	return nil
@@ -88,15 +88,15 @@ type connection struct {
 	o      Options
 	client *jsonrpc.Writer
 
-	mu      sync.Mutex
-	changed *sync.Cond
-	link    *link // nil: the daemon has gone
-	away    error // why there is no other one; nil: it is looked for
-	ended   bool  // the client says no more
-	hungUp  bool  // this end says no more
-	served  bool  // a daemon has had this client
-	watched bool  // the daemon is pinged, or about to be
-	open    *conversation
+	mu           sync.Mutex
+	changed      *sync.Cond
+	link         *link // nil: the daemon has gone
+	unavailable  error // why there is no other one; nil: it is looked for
+	inputEnded   bool  // the client says no more
+	closed       bool  // this end says no more
+	reconnecting bool  // a daemon has had this client
+	watching     bool  // the daemon is pinged, or about to be
+	conversation *conversation
 }
 
 // link is the connection to one daemon.
@@ -104,22 +104,22 @@ type link struct {
 	stream
 	out   *jsonrpc.Writer // to stream
 	lines *jsonrpc.Reader
-	pings pinging
+	pings pingState
 }
 
 // reach connects to the daemon, started where there is none, as this client.
-func (c *connection) reach(ctx context.Context) (*link, error) {
+func (c *connection) connect(ctx context.Context) (*link, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
-	c.abandonLocked(mostTries, errEnded)
-	h := hello{Kind: kindSession, Dir: dir, Env: Base(os.Environ()), Only: c.o.Only, Repeated: c.open.ids(), Session: name(os.Getenv("CLAUDE_CODE_SESSION_ID")), Parent: os.Getppid(), Again: c.served}
+	c.abandonLocked(maxTries, errEnded)
+	h := hello{Kind: kindSession, Dir: dir, Env: Base(os.Environ()), Only: c.o.Only, Repeated: c.conversation.ids(), Session: name(os.Getenv("CLAUDE_CODE_SESSION_ID")), Parent: os.Getppid(), Reconnected: c.reconnecting}
 	c.mu.Unlock()
 	var s stream
 	for range 2 { // the first one may have been about to end
-		conn, missing := reach(ctx, c.o.Place, c.o.Start, c.o.Wait)
+		conn, missing := dialOrStart(ctx, c.o.Place, c.o.Start, c.o.Wait)
 		if missing != nil {
 			return nil, missing
 		}
@@ -131,7 +131,7 @@ func (c *connection) reach(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	c.mu.Lock()
-	c.served = true
+	c.reconnecting = true
 	c.mu.Unlock()
 	return &link{stream: s, out: jsonrpc.NewWriter(s.Out), lines: jsonrpc.NewShortReader(s.In, 0)}, nil
 }
@@ -142,40 +142,40 @@ func (l *link) close() {
 }
 
 // fromClient passes on what the client says.
-func (c *connection) fromClient(ctx context.Context, lines *jsonrpc.Reader) {
+func (c *connection) readClient(ctx context.Context, lines *jsonrpc.Reader) {
 	for {
 		line, err := lines.Next()
 		if err != nil {
 			return
 		}
-		to := c.say(line)
+		to := c.send(line)
 		if to != nil {
-			_ = to.Drain(ctx, backlog) // it ends with the link
+			_ = to.Drain(ctx, maxBacklog) // it ends with the link
 		}
 	}
 }
 
 // say sends one message to the daemon, and returns where it went. While there is no daemon it
 // waits for one; nil: there is none, and a request was answered with that.
-func (c *connection) say(line []byte) *jsonrpc.Writer {
+func (c *connection) send(line []byte) *jsonrpc.Writer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.link == nil && c.away == nil && !c.hungUp {
+	for c.link == nil && c.unavailable == nil && !c.closed {
 		c.changed.Wait()
 	}
 	for m := range messages(line) {
 		switch {
 		case c.link != nil:
-			c.open.said(m)
+			c.conversation.sent(m)
 		case m.IsRequest():
-			_ = c.client.Send(unanswered(m, notMade, c.away)) // the client may have gone
+			_ = c.client.Send(errorResponse(m, notSent, c.unavailable)) // the client may have gone
 		}
 	}
 	if c.link == nil {
 		return nil
 	}
-	if !c.open.idle() {
-		c.watchLocked()
+	if !c.conversation.idle() {
+		c.startPingsLocked()
 	}
 	_ = c.link.out.Send(line) // what is lost with the daemon is repeated or answered
 	return c.link.out
@@ -185,7 +185,7 @@ func (c *connection) say(line []byte) *jsonrpc.Writer {
 func (c *connection) endInput() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ended = true
+	c.inputEnded = true
 	c.changed.Broadcast()
 	if c.link != nil {
 		go c.link.endInput()
@@ -200,10 +200,10 @@ func (l *link) endInput() {
 }
 
 // hangUp ends the connection from this end.
-func (c *connection) hangUp() {
+func (c *connection) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.hungUp = true
+	c.closed = true
 	c.changed.Broadcast()
 	if c.link != nil {
 		c.link.close()
@@ -211,7 +211,7 @@ func (c *connection) hangUp() {
 }
 
 // fromDaemon passes on what the daemon says, and what the next one says when that has ended.
-func (c *connection) fromDaemon(ctx context.Context) {
+func (c *connection) readDaemon(ctx context.Context) {
 	var wait time.Duration // before the next daemon is looked for
 	for {
 		c.mu.Lock()
@@ -219,54 +219,54 @@ func (c *connection) fromDaemon(ctx context.Context) {
 		c.mu.Unlock()
 		began := time.Now()
 		if l != nil { // else it was given up at once
-			c.pass(ctx, l)
+			c.forward(ctx, l)
 			l.close()
 		}
-		if c.lost() {
+		if c.daemonEnded() {
 			return
 		}
-		if time.Since(began) >= steady {
+		if time.Since(began) >= stableAfter {
 			wait = 0
 		}
-		if wait = c.again(ctx, wait); wait < 0 {
+		if wait = c.reconnect(ctx, wait); wait < 0 {
 			return
 		}
 	}
 }
 
 // lost notes that the daemon has ended. It says whether no other one is needed.
-func (c *connection) lost() bool {
+func (c *connection) daemonEnded() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link = nil; c.ended {
+	if c.link = nil; c.inputEnded {
 		c.abandonLocked(0, errEnded)
 	}
-	return c.ended || c.hungUp
+	return c.inputEnded || c.closed
 }
 
-// errEnded and errHangs are why a request is not asked of another daemon.
+// errEnded and errHung are why a request is not asked of another daemon.
 var (
 	errEnded = errors.New("the daemon that had the request has ended")
-	errHangs = errors.New("the daemon that has the request does not answer")
+	errHung  = errors.New("the daemon that has the request does not answer")
 )
 
 // pass passes on what the daemon says until that has ended.
-func (c *connection) pass(ctx context.Context, l *link) {
+func (c *connection) forward(ctx context.Context, l *link) {
 	for {
 		line, err := l.lines.Borrow()
 		if err != nil {
 			return
 		}
-		if !c.heard(l, line.Line) && c.client.Send(line.Line) != nil {
-			c.hangUp() // the client has gone
+		if !c.received(l, line.Line) && c.client.Send(line.Line) != nil {
+			c.close() // the client has gone
 		}
 		line.Release()
-		_ = c.client.Drain(ctx, backlog) // the client may have gone
+		_ = c.client.Drain(ctx, maxBacklog) // the client may have gone
 	}
 }
 
 // heard takes note of what the daemon says. It is true for what is not for the client.
-func (c *connection) heard(l *link, line []byte) bool {
+func (c *connection) received(l *link, line []byte) bool {
 	m, err := jsonrpc.Parse(line)
 	if err != nil {
 		return false
@@ -276,7 +276,7 @@ func (c *connection) heard(l *link, line []byte) bool {
 	if c.link != l { // given up, as it did not answer
 		return true
 	}
-	swallowed := c.open.heard(&m)
+	swallowed := c.conversation.received(&m)
 	if swallowed && m.Error != nil {
 		c.o.Log.Warn("the daemon does not take again what another one took", "id", string(m.ID), "err", string(m.Error))
 	}
@@ -286,7 +286,7 @@ func (c *connection) heard(l *link, line []byte) bool {
 // again finds a daemon after one has ended, after a wait, and returns the wait before the
 // next one. What cannot be asked of any is answered. It is negative when there is nothing left
 // to do.
-func (c *connection) again(ctx context.Context, wait time.Duration) time.Duration {
+func (c *connection) reconnect(ctx context.Context, wait time.Duration) time.Duration {
 	c.o.Log.Warn("the daemon has ended; looking for another one", "wait", wait)
 	for {
 		select {
@@ -294,13 +294,13 @@ func (c *connection) again(ctx context.Context, wait time.Duration) time.Duratio
 		case <-ctx.Done():
 			return -1
 		}
-		wait = min(max(2*wait, leastWait), mostWait)
-		l, err := c.reach(ctx)
+		wait = min(max(2*wait, minRetryDelay), maxRetryDelay)
+		l, err := c.connect(ctx)
 		if err == nil {
 			c.resume(l)
 			return wait
 		}
-		if c.giveUp(err) {
+		if c.fail(err) {
 			return -1
 		}
 	}
@@ -311,45 +311,45 @@ func (c *connection) again(ctx context.Context, wait time.Duration) time.Duratio
 func (c *connection) resume(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, question := range c.open.questions() {
+	for _, question := range c.conversation.takeQuestions() {
 		params := []byte(`{"requestId":` + question + `,"reason":"the daemon has ended"}`)
 		_ = c.client.Send(jsonrpc.AppendNotification(nil, "notifications/cancelled", params)) // it may have gone
 	}
-	for _, line := range c.open.replay() {
+	for _, line := range c.conversation.replay() {
 		_ = l.out.Send(line) // if it ends as well, it is found out by reading
 	}
-	c.link, c.away = l, nil
+	c.link, c.unavailable = l, nil
 	c.changed.Broadcast()
-	if c.ended {
+	if c.inputEnded {
 		go l.endInput()
 	}
-	if c.hungUp {
+	if c.closed {
 		l.close()
 	}
 }
 
 // giveUp answers all that is open, as there is no daemon to ask. It says whether no other one
 // is needed.
-func (c *connection) giveUp(why error) bool {
+func (c *connection) fail(why error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.away = why
+	c.unavailable = why
 	c.o.Log.Error("there is no daemon", "err", why)
 	c.abandonLocked(0, fmt.Errorf("%w: %w", errEnded, why))
 	c.changed.Broadcast()
-	return c.ended || c.hungUp
+	return c.inputEnded || c.closed
 }
 
 // abandonLocked answers what is open that at least so many daemons have had.
 func (c *connection) abandonLocked(tries int, why error) {
-	for _, m := range c.open.abandon(tries) {
-		_ = c.client.Send(unanswered(&m, outcomeUnknown, why)) // it may have gone
+	for _, m := range c.conversation.abandon(tries) {
+		_ = c.client.Send(errorResponse(&m, outcomeUnknown, why)) // it may have gone
 	}
 }
 
 // unanswered answers a request that no daemon has answered: a tool's call by a result, so that
 // the model reads why.
-func unanswered(m *jsonrpc.Message, what string, why error) []byte {
+func errorResponse(m *jsonrpc.Message, what string, why error) []byte {
 	text := jsonrpc.AppendString(nil, "mcpschedd: "+what+": "+why.Error())
 	if m.Method == "tools/call" {
 		return jsonrpc.AppendResult(nil, m.ID, fmt.Appendf(nil, `{"resultType":"complete","content":[{"type":"text","text":%s}],"isError":true}`, text))
@@ -359,6 +359,6 @@ func unanswered(m *jsonrpc.Message, what string, why error) []byte {
 
 // What is said of such a request.
 const (
-	notMade        = "not done: the daemon cannot be reached"
+	notSent        = "not done: the daemon cannot be reached"
 	outcomeUnknown = "outcome unknown"
 )

@@ -11,53 +11,53 @@ import (
 // conversation is what another daemon has to know of a client: what it has said of itself,
 // what it watches, and its requests that have no answer yet.
 type conversation struct {
-	requests []request       // without an answer, in the order in which they came
-	asked    map[string]bool // raw ids of the daemon's requests without an answer
-	replayed map[string]bool // raw ids whose answers the client has had already
-	setUp    []setUp         // in the order in which each was said first
+	requests  []request       // without an answer, in the order in which they came
+	questions map[string]bool // raw ids of the daemon's requests without an answer
+	replayed  map[string]bool // raw ids whose answers the client has had already
+	setup     []setupMessage  // in the order in which each was said first
 }
 
 // setUp is a message that another daemon has to hear first.
-type setUp struct {
-	about string // of two that are about the same the later one holds
-	line  []byte
+type setupMessage struct {
+	key  string // of two that are about the same the later one holds
+	line []byte
 }
 
 // request is one without an answer.
 type request struct {
 	jsonrpc.Message
-	setsUp bool // it is one of setUp, too
-	tries  int  // daemons that have had it
+	isSetup bool // it is one of setUp, too
+	tries   int  // daemons that have had it
 }
 
-// mostTries is how many daemons may have a request: it may be what ends them.
-const mostTries = 2
+// maxTries is how many daemons may have a request: it may be what ends them.
+const maxTries = 2
 
 func newConversation() *conversation {
-	return &conversation{asked: make(map[string]bool), replayed: make(map[string]bool)}
+	return &conversation{questions: make(map[string]bool), replayed: make(map[string]bool)}
 }
 
 // said takes note of a message of the client.
-func (c *conversation) said(m *jsonrpc.Message) {
-	about, sets := setting(m)
+func (c *conversation) sent(m *jsonrpc.Message) {
+	key, isSetup := setupKey(m)
 	switch {
-	case sets:
-		c.set(about, m.Raw)
+	case isSetup:
+		c.set(key, m.Raw)
 	case m.Method == "resources/unsubscribe":
 		c.unset("resources/subscribe " + uri(m))
 	}
 	switch {
 	case m.IsResponse():
-		delete(c.asked, string(m.ID))
+		delete(c.questions, string(m.ID))
 	case m.IsRequest():
-		c.requests = append(c.requests, request{*m, sets, 1})
+		c.requests = append(c.requests, request{*m, isSetup, 1})
 	case m.Method == "notifications/cancelled":
 		c.answered(jsonrpc.Get(m.Params, "requestId"))
 	}
 }
 
 // setting says what a message is about that another daemon has to hear first.
-func setting(m *jsonrpc.Message) (about string, is bool) {
+func setupKey(m *jsonrpc.Message) (key string, is bool) {
 	switch m.Method {
 	case "initialize", "notifications/initialized", "logging/setLevel":
 		return m.Method, true
@@ -69,21 +69,21 @@ func setting(m *jsonrpc.Message) (about string, is bool) {
 
 func uri(m *jsonrpc.Message) string { return string(jsonrpc.Get(m.Params, "uri")) }
 
-func (c *conversation) set(about string, line []byte) {
-	if i := slices.IndexFunc(c.setUp, func(s setUp) bool { return s.about == about }); i >= 0 {
-		c.setUp[i].line = line
+func (c *conversation) set(key string, line []byte) {
+	if i := slices.IndexFunc(c.setup, func(s setupMessage) bool { return s.key == key }); i >= 0 {
+		c.setup[i].line = line
 		return
 	}
-	c.setUp = append(c.setUp, setUp{about, line})
+	c.setup = append(c.setup, setupMessage{key, line})
 }
 
-func (c *conversation) unset(about string) {
-	c.setUp = slices.DeleteFunc(c.setUp, func(s setUp) bool { return s.about == about })
+func (c *conversation) unset(key string) {
+	c.setup = slices.DeleteFunc(c.setup, func(s setupMessage) bool { return s.key == key })
 }
 
 // heard takes note of a message of the daemon. It is true for an answer that the client has
 // had already.
-func (c *conversation) heard(m *jsonrpc.Message) (swallowed bool) {
+func (c *conversation) received(m *jsonrpc.Message) (swallowed bool) {
 	switch {
 	case m.IsResponse():
 		id := string(m.ID)
@@ -93,9 +93,9 @@ func (c *conversation) heard(m *jsonrpc.Message) (swallowed bool) {
 		}
 		c.answered(m.ID)
 	case m.IsRequest():
-		c.asked[string(m.ID)] = true
+		c.questions[string(m.ID)] = true
 	case m.Method == "notifications/cancelled":
-		delete(c.asked, string(jsonrpc.Get(m.Params, "requestId")))
+		delete(c.questions, string(jsonrpc.Get(m.Params, "requestId")))
 	}
 	return false
 }
@@ -113,7 +113,7 @@ func (c *conversation) idle() bool { return len(c.requests) == 0 }
 // ids are those of the requests that another daemon may have had.
 func (c *conversation) ids() (ids []json.RawMessage) {
 	for _, r := range c.requests {
-		if !r.setsUp {
+		if !r.isSetup {
 			ids = append(ids, json.RawMessage(r.ID))
 		}
 	}
@@ -121,11 +121,11 @@ func (c *conversation) ids() (ids []json.RawMessage) {
 }
 
 // questions are the raw ids of what a daemon that has ended has asked; they are asked no more.
-func (c *conversation) questions() (ids []string) {
-	for id := range c.asked {
+func (c *conversation) takeQuestions() (ids []string) {
+	for id := range c.questions {
 		ids = append(ids, id)
 	}
-	clear(c.asked)
+	clear(c.questions)
 	return ids
 }
 
@@ -133,7 +133,7 @@ func (c *conversation) questions() (ids []string) {
 // client has had, but for those that it still waits for.
 func (c *conversation) replay() (lines [][]byte) {
 	clear(c.replayed)
-	for _, s := range c.setUp {
+	for _, s := range c.setup {
 		m, err := jsonrpc.Parse(s.line)
 		if err == nil && m.IsRequest() && !slices.ContainsFunc(c.requests, func(r request) bool { return string(r.ID) == string(m.ID) }) {
 			c.replayed[string(m.ID)] = true
@@ -141,7 +141,7 @@ func (c *conversation) replay() (lines [][]byte) {
 		lines = append(lines, s.line)
 	}
 	for i := range c.requests {
-		if r := &c.requests[i]; !r.setsUp {
+		if r := &c.requests[i]; !r.isSetup {
 			r.tries++
 			lines = append(lines, r.Raw)
 		}

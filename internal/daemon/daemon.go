@@ -5,7 +5,7 @@
 // socket that is named after the configuration, says where it works and by which variables,
 // and then passes lines on, both ways:
 //
-//	place, err := daemon.At(stateDir, config)
+//	place, err := daemon.NewPlace(stateDir, config)
 //	err = daemon.Connect(ctx, os.Stdin, os.Stdout, daemon.Options{Place: place, Start: start})
 //
 // The daemon's end is a [Listener]. A lock, not the socket, says that a daemon runs: its holder
@@ -25,8 +25,8 @@ import "errors"
 var Protocol = 1
 
 var (
-	// ErrRuns: another process is the daemon already.
-	ErrRuns = errors.New("the daemon runs already")
-	// ErrNone: there is no daemon, and none could be started. Nothing of the client was read.
-	ErrNone = errors.New("no daemon")
+	// ErrRunning: another process is the daemon already.
+	ErrRunning = errors.New("the daemon runs already")
+	// ErrNoDaemon: there is no daemon, and none could be started. Nothing of the client was read.
+	ErrNoDaemon = errors.New("no daemon")
 )

@@ -36,7 +36,7 @@ func place(t *testing.T) daemon.Place {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	p, err := daemon.At(dir, "/c.toml")
+	p, err := daemon.NewPlace(dir, "/c.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func listen(t *testing.T, p daemon.Place, names ...string) *served {
 	t.Helper()
 	s := &served{place: p, clients: make(chan *daemon.Client)}
 	l, err := daemon.Listen(p, daemon.ListenOptions{
-		Version: "test", Names: func(string) []string { return names }, Log: slog.New(slog.DiscardHandler),
+		Version: "test", EnvNames: func(string) []string { return names }, Log: slog.New(slog.DiscardHandler),
 		Serve: func(ctx context.Context, c *daemon.Client) {
 			select {
 			case s.clients <- c:
@@ -385,8 +385,8 @@ func TestNoDaemon(t *testing.T) {
 				Place: p, Start: daemon.Start{Program: "/nonexistent", Log: filepath.Join(t.TempDir(), "log")},
 				Log: slog.New(slog.DiscardHandler), Wait: 50 * time.Millisecond,
 			})
-			if !errors.Is(err, daemon.ErrNone) {
-				t.Errorf("got %v, want ErrNone", err)
+			if !errors.Is(err, daemon.ErrNoDaemon) {
+				t.Errorf("got %v, want ErrNoDaemon", err)
 			}
 			if in.read {
 				t.Error("the client was read")
@@ -417,8 +417,8 @@ func TestHangsAtItsStart(t *testing.T) {
 				Place: place(t), Start: daemon.Start{Program: "sh", Args: []string{"-c", script + held}, Log: filepath.Join(t.TempDir(), "log")},
 				Log: slog.New(slog.DiscardHandler), Wait: 200 * time.Millisecond,
 			})
-			if !errors.Is(err, daemon.ErrNone) {
-				t.Errorf("got %v, want ErrNone", err)
+			if !errors.Is(err, daemon.ErrNoDaemon) {
+				t.Errorf("got %v, want ErrNoDaemon", err)
 			}
 			if _, err := io.Copy(io.Discard, process); err != nil {
 				t.Error(err)
@@ -476,8 +476,8 @@ func TestRefused(t *testing.T) {
 // being it.
 func TestListen(t *testing.T) {
 	s := listen(t, place(t))
-	if _, err := daemon.Listen(s.place, daemon.ListenOptions{}); !errors.Is(err, daemon.ErrRuns) {
-		t.Errorf("got %v, want ErrRuns", err)
+	if _, err := daemon.Listen(s.place, daemon.ListenOptions{}); !errors.Is(err, daemon.ErrRunning) {
+		t.Errorf("got %v, want ErrRunning", err)
 	}
 	if info, err := os.Stat(s.place.Socket); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v; want mode 0600", info.Mode(), err)
@@ -501,7 +501,7 @@ func TestListen(t *testing.T) {
 func TestFolderRemoved(t *testing.T) {
 	dir := t.TempDir()
 	at := func() daemon.Place {
-		p, err := daemon.At(dir, "/c.toml")
+		p, err := daemon.NewPlace(dir, "/c.toml")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -520,7 +520,7 @@ func TestFolderRemoved(t *testing.T) {
 func TestAt(t *testing.T) {
 	dir := t.TempDir()
 	long := filepath.Join(dir, strings.Repeat("long/", 30))
-	a, err := daemon.At(long, "/a.toml")
+	a, err := daemon.NewPlace(long, "/a.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -529,7 +529,7 @@ func TestAt(t *testing.T) {
 	}
 	seen := map[string]bool{a.Socket: true}
 	for _, test := range [][2]string{{long, "/b.toml"}, {long + "er", "/a.toml"}, {dir, "/a.toml"}, {dir, ""}} {
-		p, err := daemon.At(test[0], test[1])
+		p, err := daemon.NewPlace(test[0], test[1])
 		if err != nil || seen[p.Socket] {
 			t.Errorf("%q: got %s, %v; want a socket of its own", test, p.Socket, err)
 		}
@@ -539,7 +539,7 @@ func TestAt(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(wide, "daemon"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := daemon.At(wide, ""); err != nil {
+	if _, err := daemon.NewPlace(wide, ""); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(filepath.Join(wide, "daemon")); err != nil || info.Mode().Perm() != 0o700 {
@@ -558,7 +558,7 @@ func TestAt(t *testing.T) {
 			t.Logf("%s: %v", name, err) // only root can give a folder away
 			continue
 		}
-		if _, err := daemon.At(other, ""); err == nil {
+		if _, err := daemon.NewPlace(other, ""); err == nil {
 			t.Errorf("%s: got no error, want one", name)
 		}
 	}

@@ -19,25 +19,25 @@ var base = strings.Fields(`PATH HOME USER LOGNAME SHELL TERM LANG LANGUAGE TZ TM
 
 // Base are those variables of an environment that every server gets.
 func Base(environ []string) []string {
-	return filtered(environ, func(name string) bool { return slices.Contains(base, name) || strings.HasPrefix(name, "LC_") })
+	return filter(environ, func(name string) bool { return slices.Contains(base, name) || strings.HasPrefix(name, "LC_") })
 }
 
-// runtimeOwn are those that Go itself reads.
-var runtimeOwn = []string{"GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG", "GOTRACEBACK", "GORACE"}
+// goVariables are those that Go itself reads.
+var goVariables = []string{"GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG", "GOTRACEBACK", "GORACE"}
 
-// daemonOwn are those that the daemon itself runs by: no server gets them from it.
-func daemonOwn(environ []string) []string {
-	return append(Base(environ), filtered(environ, func(name string) bool {
-		return slices.Contains(runtimeOwn, name) || strings.HasPrefix(name, "OTEL_")
+// daemonEnv are those that the daemon itself runs by: no server gets them from it.
+func daemonEnv(environ []string) []string {
+	return append(Base(environ), filter(environ, func(name string) bool {
+		return slices.Contains(goVariables, name) || strings.HasPrefix(name, "OTEL_")
 	})...)
 }
 
 // named are the variables of these names.
-func named(environ, names []string) []string {
-	return filtered(environ, func(name string) bool { return slices.Contains(names, name) })
+func selectNames(environ, names []string) []string {
+	return filter(environ, func(name string) bool { return slices.Contains(names, name) })
 }
 
-func filtered(environ []string, keep func(name string) bool) []string {
+func filter(environ []string, keep func(name string) bool) []string {
 	out := []string{}
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func init() { hookLife = time.Hour }
+func init() { hookDeadline = time.Hour }
 
 // SendStream goes on with a client that has said all before its messages.
 func SendStream(c net.Conn) (in io.ReadCloser, out io.WriteCloser, err error) {

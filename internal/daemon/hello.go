@@ -22,8 +22,8 @@ import (
 // The client sends nothing that was not asked for, so that nothing of its messages is read
 // with these lines.
 const (
-	greeting  = 2 * time.Second // for all of it, at the daemon's end
-	mostHello = 1 << 20         // bytes of a line
+	greetTimeout = 2 * time.Second // for all of it, at the daemon's end
+	maxHello     = 1 << 20         // bytes of a line
 )
 
 // Kinds of connections.
@@ -34,16 +34,16 @@ const (
 )
 
 type hello struct {
-	Protocol int               `json:"mcpschedd"`
-	Kind     string            `json:"kind"`
-	Dir      string            `json:"dir"`
-	Env      []string          `json:"env"`            // NAME=value
-	Only     string            `json:"only,omitempty"` // the one upstream that the client sees
-	Repeated []json.RawMessage `json:"repeated,omitempty"`
-	Session  string            `json:"session,omitempty"` // as the reports of the client's hook name it
-	Parent   int               `json:"parent,omitempty"`  // the process that the client is
-	Again    bool              `json:"again,omitempty"`   // another daemon served the client before
-	Report   *Report           `json:"report,omitempty"`  // of a hook
+	Protocol    int               `json:"mcpschedd"`
+	Kind        string            `json:"kind"`
+	Dir         string            `json:"dir"`
+	Env         []string          `json:"env"`            // NAME=value
+	Only        string            `json:"only,omitempty"` // the one upstream that the client sees
+	Repeated    []json.RawMessage `json:"repeated,omitempty"`
+	Session     string            `json:"session,omitempty"` // as the reports of the client's hook name it
+	Parent      int               `json:"parent,omitempty"`  // the process that the client is
+	Reconnected bool              `json:"again,omitempty"`   // another daemon served the client before
+	Report      *Report           `json:"report,omitempty"`  // of a hook
 }
 
 type welcome struct {
@@ -53,7 +53,7 @@ type welcome struct {
 	Refused  string   `json:"refused,omitempty"`
 }
 
-type further struct {
+type extraEnv struct {
 	Env []string `json:"env"`
 }
 
@@ -87,7 +87,7 @@ func greet(conn conn, h hello, within time.Duration) (w welcome, err error) {
 func greetSession(conn conn, h hello, within time.Duration) (stream, error) {
 	w, err := greet(conn, h, within)
 	if err == nil {
-		err = writeLine(conn, further{named(os.Environ(), w.Names)})
+		err = writeLine(conn, extraEnv{selectNames(os.Environ(), w.Names)})
 	}
 	var s stream
 	if err == nil {
@@ -125,8 +125,8 @@ func readLine(r *bufio.Reader, v any) error {
 	var line []byte
 	for {
 		part, err := r.ReadSlice('\n')
-		if line = append(line, part...); len(line) > mostHello {
-			return fmt.Errorf("a line of more than %d bytes before the first message", mostHello)
+		if line = append(line, part...); len(line) > maxHello {
+			return fmt.Errorf("a line of more than %d bytes before the first message", maxHello)
 		}
 		switch {
 		case err == nil:

@@ -11,25 +11,25 @@ import (
 // HookCommand is the word by which a client's hook starts Hook, in either program.
 const HookCommand = "hook"
 
-// HookWait is how long a daemon may take to take note of a report. One that is older when
+// HookTimeout is how long a daemon may take to take note of a report. One that is older when
 // it is heard came too late for what it reports.
-const HookWait = 500 * time.Millisecond
+const HookTimeout = 500 * time.Millisecond
 
-// hookLife is after how long the client's edit waits no longer, whatever hangs. Tests, whose
+// hookDeadline is after how long the client's edit waits no longer, whatever hangs. Tests, whose
 // process must not end, set it higher.
-var hookLife = 2 * time.Second
+var hookDeadline = 2 * time.Second
 
 // Hook tells the daemon, if there is one, what a client says on the hook's stdin, and returns
 // when that has taken note. Whatever fails, the client is not told: its edit must go on. where
 // finds the daemon's place, and its log.
 func Hook(in io.Reader, where func() (Place, *slog.Logger, error)) {
 	defer func() { _ = recover() }() // it would end the process with the code that forbids an edit
-	late := time.AfterFunc(hookLife, func() { os.Exit(0) })
+	late := time.AfterFunc(hookDeadline, func() { os.Exit(0) })
 	defer late.Stop()
 	r := ReadReport(in, os.Getenv)
 	place, log, err := where()
 	if err == nil {
-		err = tell(place, r)
+		err = sendReport(place, r)
 	}
 	if err != nil && log != nil {
 		log.Warn("what the client reports was not told", "event", r.Event, "err", err)
@@ -38,13 +38,13 @@ func Hook(in io.Reader, where func() (Place, *slog.Logger, error)) {
 }
 
 // tell tells the daemon; nil too where there is none.
-func tell(p Place, r *Report) error {
+func sendReport(p Place, r *Report) error {
 	conn, err := dial(p)
 	if err != nil {
 		return nil
 	}
 	defer conn.Close()
-	_, err = greet(conn, hello{Kind: kindHook, Report: r}, HookWait)
+	_, err = greet(conn, hello{Kind: kindHook, Report: r}, HookTimeout)
 	return err
 }
 

@@ -24,7 +24,7 @@ import (
 func hears(t *testing.T, p daemon.Place) <-chan *daemon.Report {
 	t.Helper()
 	heard := make(chan *daemon.Report, 1)
-	l, err := daemon.Listen(p, daemon.ListenOptions{Log: slog.New(slog.DiscardHandler), Hear: func(r *daemon.Report) { heard <- r }})
+	l, err := daemon.Listen(p, daemon.ListenOptions{Log: slog.New(slog.DiscardHandler), OnReport: func(r *daemon.Report) { heard <- r }})
 	if err != nil {
 		t.Fatal(err)
 	}

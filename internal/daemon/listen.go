@@ -28,37 +28,37 @@ type ListenOptions struct {
 	Version string // of its program
 	// Names are those of the variables that a client brings that works in a folder, besides
 	// those that all bring.
-	Names func(dir string) []string
-	Log   *slog.Logger
-	Wait  time.Duration // for a daemon that is ending; 0: not at all
+	EnvNames func(dir string) []string
+	Log      *slog.Logger
+	Wait     time.Duration // for a daemon that is ending; 0: not at all
 	// Serve serves one client until it has gone or ctx ends.
 	Serve func(ctx context.Context, c *Client)
 	// Hear takes note of what a client's hook reports, and waits for nothing. nil: nothing does.
-	Hear func(r *Report)
+	OnReport func(r *Report)
 }
 
 // Client is a client that has said hello.
 type Client struct {
-	Dir      string   // where it works; absolute
-	Env      []string // NAME=value
-	Only     string   // the one upstream that it sees; "": all
-	Repeated []string // raw ids of its first requests that a daemon before may have had already
-	Session  string   // as the reports of its hook name it; "": not known
-	Parent   int      // the process that it is, unless another one stands between
-	Again    bool     // another daemon served it before
+	Dir         string   // where it works; absolute
+	Env         []string // NAME=value
+	Only        string   // the one upstream that it sees; "": all
+	Repeated    []string // raw ids of its first requests that a daemon before may have had already
+	Session     string   // as the reports of its hook name it; "": not known
+	Parent      int      // the process that it is, unless another one stands between
+	Reconnected bool     // another daemon served it before
 
 	stream // what its messages come from, and where its answers go
 }
 
 // Listen makes this process the daemon of a place, for as long as it lives or until Run has
-// returned. It is ErrRuns if there is one.
+// returned. It is ErrRunning if there is one.
 func Listen(p Place, o ListenOptions) (*Listener, error) {
 	lock := flock.New(p.lock, flock.SetPermissions(0o600))
 	ctx, cancel := context.WithTimeout(context.Background(), max(o.Wait, 100*time.Millisecond))
 	defer cancel()
 	switch held, err := lock.TryLockContext(ctx, 10*time.Millisecond); {
 	case errors.Is(err, context.DeadlineExceeded) || err == nil && !held:
-		return nil, ErrRuns
+		return nil, ErrRunning
 	case err != nil:
 		return nil, fmt.Errorf("lock of the daemon: %w", err)
 	}
@@ -104,10 +104,10 @@ func (l *Listener) Run(ctx context.Context, finish func()) {
 // serve serves one connection.
 func (l *Listener) serve(ctx context.Context, conn conn) {
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(greeting)) // it is no file; before ctx, which shortens it, may have ended
+	_ = conn.SetDeadline(time.Now().Add(greetTimeout)) // it is no file; before ctx, which shortens it, may have ended
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
 	lines := bufio.NewReader(conn)
-	h, err := l.hear(conn, lines)
+	h, err := l.handshake(conn, lines)
 	stop()
 	if errors.Is(err, io.EOF) { // it only looked whether there is a daemon
 		return
@@ -125,7 +125,7 @@ func (l *Listener) serve(ctx context.Context, conn conn) {
 		return
 	}
 	defer s.close()
-	c := &Client{Dir: h.Dir, Env: h.Env, Only: h.Only, Session: h.Session, Parent: h.Parent, Again: h.Again, stream: s}
+	c := &Client{Dir: h.Dir, Env: h.Env, Only: h.Only, Session: h.Session, Parent: h.Parent, Reconnected: h.Reconnected, stream: s}
 	for _, id := range h.Repeated {
 		c.Repeated = append(c.Repeated, string(id))
 	}
@@ -133,7 +133,7 @@ func (l *Listener) serve(ctx context.Context, conn conn) {
 }
 
 // hear hears what a client says before its messages.
-func (l *Listener) hear(conn conn, lines *bufio.Reader) (h hello, err error) {
+func (l *Listener) handshake(conn conn, lines *bufio.Reader) (h hello, err error) {
 	if err := checkPeer(conn); err != nil {
 		return h, err
 	}
@@ -144,14 +144,14 @@ func (l *Listener) hear(conn conn, lines *bufio.Reader) (h hello, err error) {
 	switch {
 	case h.Protocol != Protocol:
 		answer.Refused = fmt.Sprintf("want version %d of the protocol, have %d", Protocol, h.Protocol)
-	case h.Kind == kindHook && h.Report != nil && l.o.Hear != nil:
-		l.o.Hear(h.Report)
+	case h.Kind == kindHook && h.Report != nil && l.o.OnReport != nil:
+		l.o.OnReport(h.Report)
 	case h.Kind != kindSession && h.Kind != kindPing:
 		answer.Refused = fmt.Sprintf("unknown kind of connection %q", h.Kind)
 	case h.Kind == kindSession && !filepath.IsAbs(h.Dir):
 		answer.Refused = fmt.Sprintf("want an absolute path of a folder, have %q", h.Dir)
 	case h.Kind == kindSession:
-		answer.Names = l.o.Names(h.Dir)
+		answer.Names = l.o.EnvNames(h.Dir)
 	}
 	if err := writeLine(conn, answer); err != nil {
 		return h, err
@@ -160,7 +160,7 @@ func (l *Listener) hear(conn conn, lines *bufio.Reader) (h hello, err error) {
 		return h, errors.New(answer.Refused)
 	}
 	if h.Kind == kindSession {
-		var more further
+		var more extraEnv
 		if err := readLine(lines, &more); err != nil {
 			return h, err
 		}

@@ -72,7 +72,7 @@ func TestOtherUser(t *testing.T) {
 	defer theirs.Close()
 	in := &untouched{}
 	err = daemon.Connect(t.Context(), in, io.Discard, daemon.Options{Place: s.place, Log: slog.New(slog.DiscardHandler)})
-	if !errors.Is(err, daemon.ErrNone) || !strings.Contains(err.Error(), "belongs to the user 4711") || in.read {
+	if !errors.Is(err, daemon.ErrNoDaemon) || !strings.Contains(err.Error(), "belongs to the user 4711") || in.read {
 		t.Errorf("got %v, want a daemon of another user to be none", err)
 	}
 }

@@ -2,44 +2,44 @@ package daemon
 
 import "time"
 
-// A daemon that hangs is found within pingEvery*(mostSilent+1), 10 s, after a request. Pauses
+// A daemon that hangs is found within pingEvery*(maxSilent+1), 10 s, after a request. Pauses
 // are counted rather than time, so that a client's end that is stopped itself, or a computer
 // that sleeps, finds no daemon guilty.
 const (
-	pingEvery  = 2 * time.Second // while a request is open
-	mostSilent = 4               // pauses in which one ping may go without an answer
+	pingEvery = 2 * time.Second // while a request is open
+	maxSilent = 4               // pauses in which one ping may go without an answer
 )
 
-// pinging is what is known of the pings to one daemon. It is guarded by the connection's mutex.
-type pinging struct {
+// pingState is what is known of the pings to one daemon. It is guarded by the connection's mutex.
+type pingState struct {
 	open   bool // a ping has no answer yet
 	silent int  // pauses since it was sent
 }
 
 // next decides after a pause what to do: ping, wait for the answer, or give the daemon up.
-func (p *pinging) next() (ping, hangs bool) {
+func (p *pingState) next() (ping, hangs bool) {
 	if !p.open {
-		*p = pinging{open: true}
+		*p = pingState{open: true}
 		return true, false
 	}
 	p.silent++
-	return false, p.silent >= mostSilent
+	return false, p.silent >= maxSilent
 }
 
-// watchLocked looks after the daemon from now on, as there is a request that it must answer.
-func (c *connection) watchLocked() {
-	if !c.watched {
-		c.watched = true
-		time.AfterFunc(c.o.PingEvery, c.look)
+// startPingsLocked looks after the daemon from now on, as there is a request that it must answer.
+func (c *connection) startPingsLocked() {
+	if !c.watching {
+		c.watching = true
+		time.AfterFunc(c.o.PingEvery, c.checkDaemon)
 	}
 }
 
 // look looks after the daemon, and goes on with that until no request is open. The connection
 // to one that hangs is ended, and with it what the daemon has not read.
-func (c *connection) look() {
+func (c *connection) checkDaemon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.watched = c.link != nil && !c.hungUp && !c.open.idle(); !c.watched {
+	if c.watching = c.link != nil && !c.closed && !c.conversation.idle(); !c.watching {
 		return
 	}
 	l := c.link
@@ -49,12 +49,12 @@ func (c *connection) look() {
 	}
 	if hangs {
 		c.o.Log.Error("the daemon does not answer; its connection is ended")
-		c.link, c.watched = nil, false
-		c.abandonLocked(0, errHangs)
+		c.link, c.watching = nil, false
+		c.abandonLocked(0, errHung)
 		l.close()
 		return
 	}
-	time.AfterFunc(c.o.PingEvery, c.look)
+	time.AfterFunc(c.o.PingEvery, c.checkDaemon)
 }
 
 // ping asks the daemon whether it is there. One that takes no connection has ended, which the
@@ -62,7 +62,7 @@ func (c *connection) look() {
 func (c *connection) ping(l *link) {
 	conn, err := dial(c.o.Place)
 	if err == nil {
-		_, err = greet(conn, hello{Kind: kindPing}, mostSilent*c.o.PingEvery)
+		_, err = greet(conn, hello{Kind: kindPing}, maxSilent*c.o.PingEvery)
 		conn.Close()
 		if err != nil {
 			return

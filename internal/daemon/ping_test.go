@@ -4,12 +4,12 @@ import "testing"
 
 // A daemon is given up by the pauses in which one ping has no answer, not by their number in all.
 func TestPinging(t *testing.T) {
-	var p pinging
+	var p pingState
 	for range 3 {
 		if ping, hangs := p.next(); !ping || hangs {
 			t.Fatalf("got %v, %v; want a ping", ping, hangs)
 		}
-		for range mostSilent - 1 {
+		for range maxSilent - 1 {
 			if ping, hangs := p.next(); ping || hangs {
 				t.Fatalf("got %v, %v; want it to wait for the answer", ping, hangs)
 			}
@@ -19,7 +19,7 @@ func TestPinging(t *testing.T) {
 	p.next()
 	for pause := 1; ; pause++ {
 		ping, hangs := p.next()
-		if ping || hangs != (pause == mostSilent) {
+		if ping || hangs != (pause == maxSilent) {
 			t.Fatalf("pause %d: got %v, %v", pause, ping, hangs)
 		}
 		if hangs {

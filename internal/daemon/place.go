@@ -19,7 +19,7 @@ type Place struct {
 
 // At is the place for a configuration, "" for the built-in defaults, that keeps its state in a
 // folder. The folders are made where they are missing.
-func At(stateDir, config string) (Place, error) {
+func NewPlace(stateDir, config string) (Place, error) {
 	p := placeOf(stateDir, config)
 	for _, path := range []string{p.lock, p.Socket} { // a named pipe is in no folder
 		if runtime.GOOS == "windows" && path == p.Socket {
@@ -44,12 +44,12 @@ func Find(stateDir, config string) (p Place, runs bool) {
 }
 
 func placeOf(stateDir, config string) Place {
-	name := filepath.Join(stateDir, "daemon", fmt.Sprintf("%s-%d", hashed(config), Protocol))
+	name := filepath.Join(stateDir, "daemon", fmt.Sprintf("%s-%d", hashOf(config), Protocol))
 	return Place{Socket: socketOf(stateDir, config), lock: name + ".lock", starting: name + ".start"}
 }
 
 // hashed names what a list of texts is about.
-func hashed(texts ...string) string {
+func hashOf(texts ...string) string {
 	h := sha256.New()
 	for _, text := range texts {
 		fmt.Fprintf(h, "%d:%s", len(text), text)

@@ -35,10 +35,10 @@ type Report struct {
 
 // Bounds of what a client says, in bytes.
 const (
-	mostInput   = 16 << 20 // a file that is written comes with it
-	mostCommand = 32 << 10
-	mostPrompt  = 4 << 10
-	mostName    = 256
+	maxInput   = 16 << 20 // a file that is written comes with it
+	maxCommand = 32 << 10
+	maxPrompt  = 4 << 10
+	maxName    = 256
 )
 
 // hookInput is what Claude Code gives a hook on its stdin.
@@ -58,76 +58,76 @@ type hookInput struct {
 
 // ReadReport reads what a client gives its hook. getenv is the hook's environment. What cannot
 // be read is a report too: that something may have changed.
-func ReadReport(in io.Reader, getenv func(string) string) *Report {
+func ReadReport(stdin io.Reader, getenv func(string) string) *Report {
 	r := &Report{Session: name(getenv("CLAUDE_CODE_SESSION_ID")), Folder: getenv("CLAUDE_PROJECT_DIR"), Sent: time.Now().UnixMilli()}
 	r.Parent, _ = strconv.Atoi(getenv("CLAUDE_PID")) // else it is not known
-	text, err := io.ReadAll(io.LimitReader(in, mostInput+1))
-	var said hookInput
+	text, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
+	var in hookInput
 	switch {
-	case err == nil && len(text) > mostInput:
-		err = fmt.Errorf("more than %d bytes", mostInput)
+	case err == nil && len(text) > maxInput:
+		err = fmt.Errorf("more than %d bytes", maxInput)
 	case err == nil:
-		err = json.Unmarshal(text, &said)
+		err = json.Unmarshal(text, &in)
 	}
-	if err == nil && said.Event == "" {
+	if err == nil && in.Event == "" {
 		err = errors.New("no hook_event_name")
 	}
 	if err != nil {
-		r.Unread = clip("hook: "+err.Error(), mostName)
+		r.Unread = clip("hook: "+err.Error(), maxName)
 		return r
 	}
-	r.fill(&said)
+	r.fill(&in)
 	return r
 }
 
-func (r *Report) fill(said *hookInput) {
-	r.Event, r.Tool, r.Prompt = name(said.Event), name(said.Tool), clip(said.Prompt, mostPrompt)
-	if said.Session != "" {
-		r.Session = name(said.Session)
+func (r *Report) fill(in *hookInput) {
+	r.Event, r.Tool, r.Prompt = name(in.Event), name(in.Tool), clip(in.Prompt, maxPrompt)
+	if in.Session != "" {
+		r.Session = name(in.Session)
 	}
 	if r.Folder == "" {
-		r.Folder = said.Dir
+		r.Folder = in.Dir
 	}
 	if real, err := filepath.EvalSymlinks(r.Folder); err == nil {
 		r.Folder = real
 	}
-	if r.Why = name(said.Source); r.Why == "" {
-		r.Why = name(said.Reason)
+	if r.Why = name(in.Source); r.Why == "" {
+		r.Why = name(in.Reason)
 	}
-	if said.Background != nil {
-		r.Tasks = new(len(*said.Background))
+	if in.Background != nil {
+		r.Tasks = new(len(*in.Background))
 	}
 	if r.Tool != "" {
-		r.use(said)
+		r.setUse(in)
 	}
 }
 
 // use says which use of a tool is meant, and what it may do.
-func (r *Report) use(said *hookInput) {
-	if r.Use = said.Use; r.Use == "" {
-		r.Use = said.Tool + string(said.Input) // two at once that do the same are told apart by their number alone
+func (r *Report) setUse(in *hookInput) {
+	if r.Use = in.Use; r.Use == "" {
+		r.Use = in.Tool + string(in.Input) // two at once that do the same are told apart by their number alone
 	}
 	r.Use = name(r.Use)
 	var input struct {
 		Command    string `json:"command"`
 		Background bool   `json:"run_in_background"`
 	}
-	if err := json.Unmarshal(said.Input, &input); err != nil {
+	if err := json.Unmarshal(in.Input, &input); err != nil {
 		r.Background = true // in doubt
 	}
-	if len(input.Command) <= mostCommand {
+	if len(input.Command) <= maxCommand {
 		r.Command = input.Command
 	}
 	var response struct {
 		Task string `json:"backgroundTaskId"`
 	}
-	_ = json.Unmarshal(said.Response, &response) // what is no object names no task
+	_ = json.Unmarshal(in.Response, &response) // what is no object names no task
 	r.Background = r.Background || input.Background || response.Task != ""
 }
 
 // name is a name as it is sent: one that is too long to be one by its hash.
 func name(s string) string {
-	if len(s) <= mostName {
+	if len(s) <= maxName {
 		return s
 	}
 	sum := sha256.Sum256([]byte(s))

@@ -14,19 +14,19 @@ import (
 	"syscall"
 )
 
-// longestSocket (bytes) is how long the path of a socket may be on every system.
-const longestSocket = 103
+// maxSocketPath (bytes) is how long the path of a socket may be on every system.
+const maxSocketPath = 103
 
 // conn is one end of a connection.
 type conn = *net.UnixConn
 
 // socketOf is where the daemon of a place listens.
 func socketOf(stateDir, config string) string {
-	path := filepath.Join(stateDir, "daemon", fmt.Sprintf("%s-%d.sock", hashed(config), Protocol))
-	if len(path) > longestSocket {
+	path := filepath.Join(stateDir, "daemon", fmt.Sprintf("%s-%d.sock", hashOf(config), Protocol))
+	if len(path) > maxSocketPath {
 		// The folder is the same whatever TMPDIR says, for it may differ between clients.
 		folder := filepath.Join("/tmp", "mcpschedd-"+strconv.Itoa(os.Getuid()))
-		path = filepath.Join(folder, fmt.Sprintf("%s-%d.sock", hashed(stateDir, config), Protocol))
+		path = filepath.Join(folder, fmt.Sprintf("%s-%d.sock", hashOf(stateDir, config), Protocol))
 	}
 	return path
 }

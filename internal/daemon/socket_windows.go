@@ -24,7 +24,7 @@ const pipeBuffer = 64 << 10
 
 // socketOf is the named pipe on which the daemon of a place listens.
 func socketOf(stateDir, config string) string {
-	return fmt.Sprintf(`\\.\pipe\mcpschedd-%s-%d`, hashed(stateDir, config), Protocol)
+	return fmt.Sprintf(`\\.\pipe\mcpschedd-%s-%d`, hashOf(stateDir, config), Protocol)
 }
 
 // listen makes the named pipe of a place, which none but its user may open. It is an error if

@@ -23,8 +23,8 @@ type Start struct {
 	Log     string // the file to which its stdout and stderr go
 }
 
-// reach connects to the daemon of a place, and starts it where there is none.
-func reach(ctx context.Context, p Place, s Start, within time.Duration) (conn, error) {
+// dialOrStart connects to the daemon of a place, and starts it where there is none.
+func dialOrStart(ctx context.Context, p Place, s Start, within time.Duration) (conn, error) {
 	if conn, err := dial(p); err == nil || s.Program == "" {
 		return conn, err
 	}
@@ -57,7 +57,7 @@ func (s Start) run(ctx context.Context) error {
 	}
 	defer log.Close()
 	cmd := exec.Command(s.Program, s.Args...)
-	cmd.Dir, cmd.Env, cmd.Stderr = "/", daemonOwn(os.Environ()), log
+	cmd.Dir, cmd.Env, cmd.Stderr = "/", daemonEnv(os.Environ()), log
 	detach(cmd)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -66,22 +66,22 @@ func (s Start) run(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	said := make(chan error, 1)
+	firstLine := make(chan error, 1)
 	go func() {
 		line, err := bufio.NewReader(out).ReadString('\n')
 		if err == nil && line != Ready+"\n" {
-			err = fmt.Errorf("it said %q", line)
+			err = fmt.Errorf("it firstLine %q", line)
 		}
 		out.Close()
-		said <- err
+		firstLine <- err
 	}()
 	go func() { _, _ = cmd.Process.Wait() }() // it outlives this process; if not, it leaves nothing behind
 	select {
-	case err := <-said:
+	case err := <-firstLine:
 		if err == nil {
 			return nil
 		}
-		_ = cmd.Process.Kill() // it has said something else, if it has not ended
+		_ = cmd.Process.Kill() // it has firstLine something else, if it has not ended
 		return errors.Join(errors.New("it ended; its log is "+s.Log), err)
 	case <-ctx.Done():
 		_ = cmd.Process.Kill() // it holds nothing of a client yet

@@ -113,7 +113,7 @@ func (l *Ledger) Leave(c *Client) {
 
 // Hear takes note of a report.
 func (l *Ledger) Hear(r *daemon.Report) {
-	late := time.Since(time.UnixMilli(r.Sent)).Abs() > daemon.HookWait
+	late := time.Since(time.UnixMilli(r.Sent)).Abs() > daemon.HookTimeout
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r.Session == "" && r.Parent == 0 && r.Folder == "" { // any client's
