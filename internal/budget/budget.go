@@ -40,7 +40,7 @@ const Unbounded = math.MaxInt
 
 // leastExcerpt is how many tokens a plan may always bring back: what it read was asked for.
 // With less than that left, its optional steps are not run.
-const leastExcerpt = 500
+const minExcerpt = 500
 
 // Rules are how much may be delivered. Zero values bound nothing.
 type Rules struct {
@@ -53,7 +53,7 @@ type Rules struct {
 }
 
 // On reports whether there is anything to count for.
-func (r *Rules) On() bool { return r.Context > 0 || r.PerTurn > 0 || r.Pool > 0 }
+func (r *Rules) Enabled() bool { return r.Context > 0 || r.PerTurn > 0 || r.Pool > 0 }
 
 // weight is that of an agent.
 func (r *Rules) weight(s Session) float64 {
@@ -69,9 +69,9 @@ func (r *Rules) weight(s Session) float64 {
 
 // Session is what is known of an agent when it joins.
 type Session struct {
-	Client  string  // as it calls itself
-	Weight  float64 // that it declares; 0: none
-	Several bool    // it is any number of conversations: they have no context and no turn in common
+	Client      string  // as it calls itself
+	Weight      float64 // that it declares; 0: none
+	Multiplexed bool    // it is any number of conversations: they have no context and no turn in common
 }
 
 // Room is what may still be added in a turn.
@@ -89,13 +89,13 @@ var Unlimited = Room{Unbounded, Unbounded, Unbounded, true}
 type Pool struct {
 	now func() age.Moment
 
-	mu     sync.Mutex
-	rules  Rules
-	began  age.Moment // of the window
-	agents map[*Agent]struct{}
-	unit   float64 // the share of an agent of weight 1
-	gone   int     // tokens that agents which have left used in this window
-	over   int     // tokens of this window that were asked for beyond what an agent had left
+	mu             sync.Mutex
+	rules          Rules
+	began          age.Moment // of the window
+	agents         map[*Agent]struct{}
+	sharePerWeight float64 // the share of an agent of weight 1
+	departedUsed   int     // tokens that agents which have left used in this window
+	excess         int     // tokens of this window that were asked for beyond what an agent had left
 }
 
 // NewPool returns a pool without agents. now is the clock; nil: [age.Now].
@@ -114,7 +114,7 @@ func (p *Pool) Configure(r Rules) {
 	old := p.rules
 	p.rules = r
 	for a := range p.agents {
-		a.weight = r.weight(a.of)
+		a.weight = r.weight(a.session)
 	}
 	p.divideLocked()
 	if old.Pool == 0 || old.Window != r.Window {
@@ -132,26 +132,26 @@ func (p *Pool) Used() (tokens int, left time.Duration) {
 
 // Agent is one session. Its fields are its pool's to guard.
 type Agent struct {
-	pool   *Pool
-	of     Session
-	weight float64
+	pool    *Pool
+	session Session
+	weight  float64
 
 	used, turn, turnUsed int // tokens: in all, of which turn the next is, and in that
 
-	windowUsed int        // tokens of the pool's window
-	kept       float64    // tokens of the pool that no other agent may use
-	last       age.Moment // it was given something
+	windowUsed   int        // tokens of the pool's window
+	reserved     float64    // tokens of the pool that no other agent may use
+	lastDelivery age.Moment // it was given something
 }
 
 // Join adds an agent.
 func (p *Pool) Join(s Session) *Agent {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a := &Agent{pool: p, of: s, weight: p.rules.weight(s)}
+	a := &Agent{pool: p, session: s, weight: p.rules.weight(s)}
 	p.agents[a] = struct{}{}
 	p.divideLocked()
 	p.advanceLocked() // what is kept for the others gets less
-	a.kept = max(0, min(p.restLocked()*p.unit*a.weight, p.freeLocked()))
+	a.reserved = max(0, min(p.remainingLocked()*p.sharePerWeight*a.weight, p.freeLocked()))
 	return a
 }
 
@@ -166,16 +166,16 @@ func (a *Agent) Leave() {
 	p.advanceLocked()
 	delete(p.agents, a)
 	p.divideLocked()
-	p.gone += a.windowUsed
+	p.departedUsed += a.windowUsed
 	heirs := 0.0 // weights of those with some of their share left
 	for b := range p.agents {
-		if p.overLocked(b) < 0 {
+		if p.excessLocked(b) < 0 {
 			heirs += b.weight
 		}
 	}
 	for b := range p.agents {
-		if p.overLocked(b) < 0 {
-			b.kept += a.kept * b.weight / heirs
+		if p.excessLocked(b) < 0 {
+			b.reserved += a.reserved * b.weight / heirs
 		}
 	}
 }
@@ -189,17 +189,17 @@ func (a *Agent) Delivered(turn, tokens int) {
 	if turn != a.turn {
 		a.turn, a.turnUsed = turn, 0
 	}
-	if a.sharesLocked() {
-		p.over += max(0, tokens-max(0, a.leftLocked()))
+	if a.pooledLocked() {
+		p.excess += max(0, tokens-max(0, a.leftLocked()))
 	}
 	a.addLocked(tokens)
 	a.turnUsed += tokens
-	a.last = p.now()
+	a.lastDelivery = p.now()
 }
 
 // Correct notes that what was delivered in a turn had so many tokens more than was noted then,
 // or less.
-func (a *Agent) Correct(turn, tokens int) {
+func (a *Agent) Adjust(turn, tokens int) {
 	p := a.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,12 +213,12 @@ func (a *Agent) Correct(turn, tokens int) {
 func (a *Agent) addLocked(tokens int) {
 	a.used = max(0, a.used+tokens)
 	if _, joined := a.pool.agents[a]; !joined {
-		a.pool.gone = max(0, a.pool.gone+tokens)
+		a.pool.departedUsed = max(0, a.pool.departedUsed+tokens)
 		return
 	}
 	a.windowUsed = max(0, a.windowUsed+tokens)
 	if tokens > 0 {
-		a.kept = max(0, a.kept-float64(tokens))
+		a.reserved = max(0, a.reserved-float64(tokens))
 	}
 }
 
@@ -240,29 +240,29 @@ func (a *Agent) Room(turn int) Room {
 		out.Left = min(out.Left, left)
 		out.Extras = min(out.Extras, left-int(of*r.Reserve))
 	}
-	if r.Context > 0 && !a.of.Several {
+	if r.Context > 0 && !a.session.Multiplexed {
 		bound(r.Context-a.used, float64(r.Context))
 	}
-	if r.PerTurn > 0 && !a.of.Several {
+	if r.PerTurn > 0 && !a.session.Multiplexed {
 		left := r.PerTurn
 		if turn == a.turn {
 			left -= a.turnUsed
 		}
 		bound(left, float64(r.PerTurn))
 	}
-	if a.sharesLocked() {
-		bound(a.leftLocked(), p.unit*a.weight)
+	if a.pooledLocked() {
+		bound(a.leftLocked(), p.sharePerWeight*a.weight)
 	}
 	out.Left, out.Extras = max(0, out.Left), max(0, out.Extras)
-	out.Excerpts, out.Optional = max(leastExcerpt, out.Left), out.Left >= leastExcerpt
+	out.Excerpts, out.Optional = max(minExcerpt, out.Left), out.Left >= minExcerpt
 	return out
 }
 
 // beginLocked begins a window.
 func (p *Pool) beginLocked(at age.Moment) {
-	p.began, p.gone, p.over = at, 0, 0
+	p.began, p.departedUsed, p.excess = at, 0, 0
 	for a := range p.agents {
-		a.windowUsed, a.kept = 0, p.unit*a.weight
+		a.windowUsed, a.reserved = 0, p.sharePerWeight*a.weight
 	}
 }
 
@@ -273,14 +273,14 @@ func (p *Pool) advanceLocked() {
 	if past := now.Since(p.began); p.rules.Window > 0 && past >= p.rules.Window {
 		p.beginLocked(now.Ago(past % p.rules.Window))
 	}
-	rest := p.restLocked()
+	rest := p.remainingLocked()
 	for a := range p.agents {
-		a.kept = min(a.kept, rest*p.unit*a.weight)
+		a.reserved = min(a.reserved, rest*p.sharePerWeight*a.weight)
 	}
 }
 
 // restLocked is the part of the window that is not over.
-func (p *Pool) restLocked() float64 {
+func (p *Pool) remainingLocked() float64 {
 	if p.rules.Window <= 0 {
 		return 1
 	}
@@ -293,16 +293,16 @@ func (p *Pool) divideLocked() {
 	for a := range p.agents {
 		weights += a.weight
 	}
-	p.unit = float64(p.rules.Pool) / weights
+	p.sharePerWeight = float64(p.rules.Pool) / weights
 }
 
 // overLocked is what an agent has used beyond its share; below 0: that is left of it.
-func (p *Pool) overLocked(a *Agent) float64 {
-	return float64(a.windowUsed) - p.unit*a.weight
+func (p *Pool) excessLocked(a *Agent) float64 {
+	return float64(a.windowUsed) - p.sharePerWeight*a.weight
 }
 
 func (p *Pool) usedLocked() int {
-	used := p.gone
+	used := p.departedUsed
 	for a := range p.agents {
 		used += a.windowUsed
 	}
@@ -313,20 +313,20 @@ func (p *Pool) usedLocked() int {
 func (p *Pool) freeLocked() float64 {
 	free := float64(p.rules.Pool - p.usedLocked())
 	for a := range p.agents {
-		free -= a.kept
+		free -= a.reserved
 	}
 	return free
 }
 
 // sharesLocked reports whether there is a pool, and the agent is in it.
-func (a *Agent) sharesLocked() bool {
+func (a *Agent) pooledLocked() bool {
 	_, joined := a.pool.agents[a]
 	return joined && a.pool.rules.Pool > 0
 }
 
 // asks is the part of a window for which an agent that was given something counts as one that
 // wants more.
-const asks = 0.05
+const activeFraction = 0.05
 
 // leftLocked is what the agent may still use of the pool: what is left of its share, and, once
 // that is used up, its part of what is lent. Neither takes from what is kept for others. What
@@ -334,14 +334,14 @@ const asks = 0.05
 // agent's share.
 func (a *Agent) leftLocked() int {
 	p, now := a.pool, a.pool.now()
-	free, over := p.freeLocked(), p.overLocked(a)
+	free, over := p.freeLocked(), p.excessLocked(a)
 	if over <= -1 { // tokens are whole
-		return int(min(-over, free+float64(p.over)+a.kept))
+		return int(min(-over, free+float64(p.excess)+a.reserved))
 	}
 	borrowed, borrowers := 0.0, 0.0
-	recent := time.Duration(asks * float64(p.rules.Window))
+	recent := time.Duration(activeFraction * float64(p.rules.Window))
 	for b := range p.agents {
-		if o := p.overLocked(b); o > -1 && (b == a || now.Since(b.last) < recent) {
+		if o := p.excessLocked(b); o > -1 && (b == a || now.Since(b.lastDelivery) < recent) {
 			borrowed += o
 			borrowers += b.weight
 		}

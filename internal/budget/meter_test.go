@@ -16,19 +16,19 @@ func TestMeter(t *testing.T) {
 		}
 	}
 	want("code", 401, 101) // nothing was counted yet
-	m.Counted("code", 300, 100)
-	m.Counted("code", 0, 7)
+	m.Observe("code", 300, 100)
+	m.Observe("code", 0, 7)
 	want("code", 900, 300)
 	want("prose", 900, 300) // as any other
-	m.Counted("prose", 900, 100)
+	m.Observe("prose", 900, 100)
 	want("prose", 900, 100)
 	want("code", 900, 300)
 	for range 10 { // a tool that begins to answer in another language
-		m.Counted("code", 1<<20, 1<<19)
+		m.Observe("code", 1<<20, 1<<19)
 	}
 	want("code", 1000, 500)
 	for i := range 5000 { // more than are told apart
-		m.Counted(fmt.Sprint(i), 100, 100)
+		m.Observe(fmt.Sprint(i), 100, 100)
 	}
 	want("prose", 900, m.Tokens("new", 900))
 }

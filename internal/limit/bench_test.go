@@ -18,7 +18,7 @@ func BenchmarkTryEnter(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				slot, _ := h.TryEnter(names[i%hosts])
-				slot.Leave(limit.Verdict{})
+				slot.Leave(limit.Outcome{})
 			}
 		})
 	}

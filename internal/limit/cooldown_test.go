@@ -9,8 +9,8 @@ import (
 	"mcpschedd/internal/limit"
 )
 
-func limited(after time.Duration) limit.Verdict {
-	return limit.Verdict{Limited: true, RetryAfter: after, Failed: true}
+func limited(after time.Duration) limit.Outcome {
+	return limit.Outcome{Limited: true, RetryAfter: after, Failed: true}
 }
 
 func TestRetryAfterStopsGuesses(t *testing.T) {
@@ -53,11 +53,11 @@ func TestHalfOpen(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		early bool // the call began before the cool-down's end
-		end   limit.Verdict
+		end   limit.Outcome
 		want  error
 	}{
 		{"success", false, good, nil},
-		{"failure", false, limit.Verdict{Failed: true}, limit.ErrCoolingDown},
+		{"failure", false, limit.Outcome{Failed: true}, limit.ErrCoolingDown},
 		{"another 429", false, limited(0), limit.ErrCoolingDown},
 		{"began too early", true, good, limit.ErrCoolingDown},
 	} {

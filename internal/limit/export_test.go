@@ -6,5 +6,5 @@ import "mcpschedd/internal/age"
 func (h *Hosts) SetClock(clock func() age.Moment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.clock, h.read = clock, clock()
+	h.clock, h.lastRead = clock, clock()
 }

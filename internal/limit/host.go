@@ -12,188 +12,188 @@ import (
 
 // host is what is known of one host. The mutex of all guards it.
 type host struct {
-	all    *Hosts
+	hosts  *Hosts
 	rule   Rule
 	bucket *rate.Limiter // nil: the user set no rate
 
 	calls      []*waiter     // real calls that wait, in the order they came
 	prefetches []*waiter     // prefetches, likewise
-	seen       HostStats     // what is counted at once: calls in flight, 429s, waits
+	counters   HostStats     // what is counted at once: calls in flight, 429s, waits
 	waited     time.Duration // of all real calls that had to wait
 	harm       time.Duration // of that: for a slot while a prefetch had one
 
 	timer *time.Timer // dispatches when the token that is waited for has come; nil: none ever was
 
-	granted grants // by what replicas share
+	grants grants // by what replicas share
 
-	cooling coolDown
-	begun   []time.Time // when prefetches began, those of the last hour and perhaps older ones
+	cooling        coolDown
+	prefetchStarts []time.Time // when prefetches began, those of the last hour and perhaps older ones
 }
 
 // apply puts a rule in place.
-func (at *host) apply(r Rule) {
+func (h *host) apply(r Rule) {
 	if r.SpeculativeShare <= 0 {
 		r.SpeculativeShare = defaultShare
 	}
 	if r.SpeculativePerHour <= 0 {
 		r.SpeculativePerHour = defaultPerHour
-		if strings.HasPrefix(at.seen.Host, localPrefix) {
+		if strings.HasPrefix(h.counters.Host, localPrefix) {
 			r.SpeculativePerHour = math.MaxInt
 		}
 	}
 	if r.Burst <= 0 {
 		r.Burst = int(min(max(1, math.Ceil(r.Rate)), math.MaxInt32))
 	}
-	n := at.all.shares
+	n := h.hosts.replicas
 	if r.Concurrency > 0 {
 		r.Concurrency = max(1, r.Concurrency/n)
 	}
-	if at.all.apart {
+	if h.hosts.partitioned {
 		r.Rate, r.Burst = r.Rate/float64(n), max(1, r.Burst/n)
 	}
-	at.rule = r
+	h.rule = r
 	switch {
 	case r.Rate <= 0:
-		at.bucket = nil
-	case at.bucket == nil:
-		at.bucket = rate.NewLimiter(rate.Limit(r.Rate), r.Burst)
-		if at.all.apart {
-			at.bucket.AllowN(at.all.now(), r.Burst) // what there was others may have taken
+		h.bucket = nil
+	case h.bucket == nil:
+		h.bucket = rate.NewLimiter(rate.Limit(r.Rate), r.Burst)
+		if h.hosts.partitioned {
+			h.bucket.AllowN(h.hosts.now(), r.Burst) // what there was others may have taken
 		}
 	default:
-		now := at.all.now()
-		at.bucket.SetLimitAt(now, rate.Limit(r.Rate))
-		at.bucket.SetBurstAt(now, r.Burst)
+		now := h.hosts.now()
+		h.bucket.SetLimitAt(now, rate.Limit(r.Rate))
+		h.bucket.SetBurstAt(now, r.Burst)
 	}
 }
 
 // free reports whether the user set nothing that a real call could wait for.
-func (at *host) free() bool { return at.bucket == nil && at.rule.Concurrency <= 0 }
+func (h *host) unlimited() bool { return h.bucket == nil && h.rule.Concurrency <= 0 }
 
 // idle reports whether no call uses the host or waits for it.
-func (at *host) idle() bool {
-	return at.seen.InFlight == 0 && len(at.calls) == 0 && len(at.prefetches) == 0
+func (h *host) idle() bool {
+	return h.counters.InFlight == 0 && len(h.calls) == 0 && len(h.prefetches) == 0
 }
 
 // remembers reports whether forgetting the host would allow what is not allowed
 // now.
-func (at *host) remembers() bool {
-	return at.cooling.active() || at.lastHour(at.all.now()) > 0 ||
-		at.bucket != nil && at.bucket.TokensAt(at.all.now()) < float64(at.rule.Burst)
+func (h *host) hasState() bool {
+	return h.cooling.active() || h.lastHour(h.hosts.now()) > 0 ||
+		h.bucket != nil && h.bucket.TokensAt(h.hosts.now()) < float64(h.rule.Burst)
 }
 
 // take takes what a real call needs, if it is there. A token that is taken is
 // gone, so the slot is looked at first.
-func (at *host) take(now time.Time) bool {
+func (h *host) take(now time.Time) bool {
 	switch {
-	case !at.hasSlot():
+	case !h.hasSlot():
 		return false
-	case at.bucket == nil:
+	case h.bucket == nil:
 		return true
-	case at.all.asks():
-		return at.granted.take(now)
+	case h.hosts.usesShared():
+		return h.grants.take(now)
 	}
-	return at.bucket.AllowN(now, 1)
+	return h.bucket.AllowN(now, 1)
 }
 
-func (at *host) hasSlot() bool {
-	return at.rule.Concurrency <= 0 || at.seen.InFlight < at.rule.Concurrency
+func (h *host) hasSlot() bool {
+	return h.rule.Concurrency <= 0 || h.counters.InFlight < h.rule.Concurrency
 }
 
 // takeSpare takes what a prefetch needs, if that is spare.
-func (at *host) takeSpare(now time.Time) bool {
+func (h *host) takeSpare(now time.Time) bool {
 	switch {
-	case !at.hasSpareSlot():
+	case !h.hasSpareSlot():
 		return false
-	case at.all.asks() && at.counted():
-		if !at.granted.permit {
+	case h.hosts.usesShared() && h.usesSharedQuota():
+		if !h.grants.permit {
 			return false
 		}
-		at.granted.permit = false
-	case at.bucket != nil && (at.bucket.TokensAt(now) < at.spareTokens() || !at.bucket.AllowN(now, 1)):
+		h.grants.permit = false
+	case h.bucket != nil && (h.bucket.TokensAt(now) < h.spareTokens() || !h.bucket.AllowN(now, 1)):
 		return false
 	}
-	at.begun = append(at.begun, now)
+	h.prefetchStarts = append(h.prefetchStarts, now)
 	return true
 }
 
 // lastHour is how many prefetches began within the hour before now.
-func (at *host) lastHour(now time.Time) int {
+func (h *host) lastHour(now time.Time) int {
 	old := 0
-	for old < len(at.begun) && now.Sub(at.begun[old]) >= time.Hour {
+	for old < len(h.prefetchStarts) && now.Sub(h.prefetchStarts[old]) >= time.Hour {
 		old++
 	}
-	at.begun = at.begun[old:]
-	return len(at.begun)
+	h.prefetchStarts = h.prefetchStarts[old:]
+	return len(h.prefetchStarts)
 }
 
 // hasSpareSlot reports whether a prefetch may take a slot: the share of all of them
 // stays free. But a host that is wholly idle takes one prefetch, else a single slot
 // would mean that there are none.
-func (at *host) hasSpareSlot() bool {
-	slots := at.rule.Concurrency
+func (h *host) hasSpareSlot() bool {
+	slots := h.rule.Concurrency
 	if slots <= 0 {
-		return at.seen.Prefetches < defaultPrefetches
+		return h.counters.Prefetches < defaultPrefetches
 	}
-	stay := min(math.Ceil(at.rule.SpeculativeShare*float64(slots)), float64(slots-1))
-	return float64(slots-at.seen.InFlight-1) >= stay
+	stay := min(math.Ceil(h.rule.SpeculativeShare*float64(slots)), float64(slots-1))
+	return float64(slots-h.counters.InFlight-1) >= stay
 }
 
 // spareTokens is how many tokens there must be for a prefetch to take one: its own
 // and the share of the bucket; a full bucket has one to spare in any case.
-func (at *host) spareTokens() float64 {
-	burst := float64(at.rule.Burst)
-	return min(1+at.rule.SpeculativeShare*burst, burst)
+func (h *host) spareTokens() float64 {
+	burst := float64(h.rule.Burst)
+	return min(1+h.rule.SpeculativeShare*burst, burst)
 }
 
 // tryEnter lets a real call begin if it need not wait, or returns nil.
-func (at *host) tryEnter() *Slot {
-	if at.free() || len(at.calls) == 0 && at.take(at.all.now()) {
-		return at.enter(false)
+func (h *host) tryEnter() *Slot {
+	if h.unlimited() || len(h.calls) == 0 && h.take(h.hosts.now()) {
+		return h.enter(false)
 	}
 	return nil
 }
 
 // enter counts a call that begins.
-func (at *host) enter(prefetch bool) *Slot {
-	at.seen.InFlight++
+func (h *host) enter(prefetch bool) *Slot {
+	h.counters.InFlight++
 	if prefetch { // also if it is promoted later
-		at.seen.Prefetches++
+		h.counters.Prefetches++
 	}
-	return &Slot{at: at, prefetch: prefetch, era: at.cooling.era, probe: at.cooling.halfOpen(at.all.now)}
+	return &Slot{host: h, prefetch: prefetch, generation: h.cooling.generation, probe: h.cooling.halfOpen(h.hosts.now)}
 }
 
 // dispatch lets calls begin that can, real ones first, and sees to it that it is called
 // again for those that cannot.
-func (at *host) dispatch(now time.Time) {
-	for len(at.calls) > 0 && (at.free() || at.take(now)) {
-		at.calls[0].end(at.enter(false), nil)
+func (h *host) dispatch(now time.Time) {
+	for len(h.calls) > 0 && (h.unlimited() || h.take(now)) {
+		h.calls[0].end(h.enter(false), nil)
 	}
-	for len(at.prefetches) > 0 {
-		w := at.prefetches[0]
-		if err := at.refusal(now); err != nil {
+	for len(h.prefetches) > 0 {
+		w := h.prefetches[0]
+		if err := h.refusal(now); err != nil {
 			w.end(nil, err)
 			continue
 		}
-		if len(at.calls) > 0 || !at.takeSpare(now) {
+		if len(h.calls) > 0 || !h.takeSpare(now) {
 			break
 		}
-		w.end(at.enter(true), nil)
+		w.end(h.enter(true), nil)
 	}
-	at.granted.drop(now)
-	at.arm(now)
+	h.grants.dropUnused(now)
+	h.arm(now)
 }
 
 // refusal is why a prefetch cannot begin now, however long it waits.
-func (at *host) refusal(now time.Time) error {
+func (h *host) refusal(now time.Time) error {
 	switch {
-	case at.cooling.active():
+	case h.cooling.active():
 		return ErrCoolingDown
-	case at.all.asks():
-		if now.Before(at.granted.quota) {
+	case h.hosts.usesShared():
+		if now.Before(h.grants.quota) {
 			return ErrQuota
 		}
-	case at.all.apart && at.rule.SpeculativePerHour < math.MaxInt, at.lastHour(now) >= at.rule.SpeculativePerHour:
+	case h.hosts.partitioned && h.rule.SpeculativePerHour < math.MaxInt, h.lastHour(now) >= h.rule.SpeculativePerHour:
 		return ErrQuota
 	}
 	return nil
@@ -201,61 +201,61 @@ func (at *host) refusal(now time.Time) error {
 
 // arm sets the timer for the token that the first in line waits for. A call that waits
 // for a slot is let in when one is left.
-func (at *host) arm(now time.Time) {
-	wait, waits := at.lack(now)
-	if at.timer == nil {
-		at.timer = time.AfterFunc(longestSleep, at.tokenCame)
+func (h *host) arm(now time.Time) {
+	wait, waits := h.untilToken(now)
+	if h.timer == nil {
+		h.timer = time.AfterFunc(maxTimer, h.timerFired)
 	}
 	if !waits {
-		at.timer.Stop()
+		h.timer.Stop()
 		return
 	}
 	// A nanosecond more, for it was rounded down; and a lack of years is looked at
 	// again after one of them.
-	at.timer.Reset(min(max(wait, 0), longestSleep) + 1)
+	h.timer.Reset(min(max(wait, 0), maxTimer) + 1)
 }
 
-func (at *host) tokenCame() {
-	at.all.mu.Lock()
-	defer at.all.mu.Unlock()
-	at.askShared()
-	at.dispatch(at.all.now())
+func (h *host) timerFired() {
+	h.hosts.mu.Lock()
+	defer h.hosts.mu.Unlock()
+	h.askShared()
+	h.dispatch(h.hosts.now())
 }
 
 // longestSleep is how long the timer runs at most.
-const longestSleep = 365 * 24 * time.Hour
+const maxTimer = 365 * 24 * time.Hour
 
 // lack is how long it takes until there is the token that the next waits for, or may be asked
 // for, if that is what it waits for.
-func (at *host) lack(now time.Time) (wait time.Duration, waits bool) {
+func (h *host) untilToken(now time.Time) (wait time.Duration, waits bool) {
 	want := 1.0
 	switch {
-	case at.all.asks():
-		return at.untilGranted(now)
-	case at.bucket == nil:
+	case h.hosts.usesShared():
+		return h.untilGranted(now)
+	case h.bucket == nil:
 		return 0, false
-	case len(at.calls) > 0:
-		waits = at.hasSlot()
+	case len(h.calls) > 0:
+		waits = h.hasSlot()
 	default:
-		want, waits = at.spareTokens(), len(at.prefetches) > 0 && at.hasSpareSlot()
+		want, waits = h.spareTokens(), len(h.prefetches) > 0 && h.hasSpareSlot()
 	}
-	lack := (want - at.bucket.TokensAt(now)) / at.rule.Rate * float64(time.Second)
-	return time.Duration(min(max(lack, 0), float64(longestSleep))), waits
+	lack := (want - h.bucket.TokensAt(now)) / h.rule.Rate * float64(time.Second)
+	return time.Duration(min(max(lack, 0), float64(maxTimer))), waits
 }
 
 // How long a host is left alone after a 429.
 const (
-	firstCoolDown   = 30 * time.Second // unless the host says
-	longestUnsaid   = 15 * time.Minute // however often it did not say
-	longestCoolDown = time.Hour        // whatever it says
+	firstCoolDown = 30 * time.Second // unless the host says
+	maxBackOff    = 15 * time.Minute // however often it did not say
+	maxCoolDown   = time.Hour        // whatever it says
 )
 
 // coolDown is what the 429s of a host leave behind. Three states: none (the zero
 // time in until), cooling (until lies ahead), half open (it lies behind).
 type coolDown struct {
-	until  time.Time
-	era    uint64        // how many 429s have counted as news
-	unsaid time.Duration // the last cool-down of which the host did not say the length; 0: none since the host was well
+	until       time.Time
+	generation  uint64        // how many 429s have counted as news
+	lastBackOff time.Duration // the last cool-down of which the host did not say the length; 0: none since the host was well
 }
 
 // active reports whether prefetches are refused.
@@ -270,22 +270,22 @@ func (c *coolDown) halfOpen(now func() time.Time) bool {
 // begin notes a 429 on a call that began in that era. What several calls hear at
 // once is one piece of news: only a 429 on a call that began after the one before
 // was known makes the cool-down longer than that was. None makes it shorter.
-func (c *coolDown) begin(era uint64, said time.Duration, now time.Time) {
-	wait := min(said, longestCoolDown)
-	if said <= 0 {
-		if era == c.era || c.unsaid == 0 {
-			c.unsaid = min(max(firstCoolDown, 2*c.unsaid), longestUnsaid)
+func (c *coolDown) begin(generation uint64, retryAfter time.Duration, now time.Time) {
+	wait := min(retryAfter, maxCoolDown)
+	if retryAfter <= 0 {
+		if generation == c.generation || c.lastBackOff == 0 {
+			c.lastBackOff = min(max(firstCoolDown, 2*c.lastBackOff), maxBackOff)
 		}
-		wait = c.unsaid
+		wait = c.lastBackOff
 	}
-	c.era++
+	c.generation++
 	if until := now.Add(wait); until.After(c.until) {
 		c.until = until
 	}
 }
 
 // end is a real call's success after the cool-down.
-func (c *coolDown) end() { c.until, c.unsaid = time.Time{}, 0 }
+func (c *coolDown) end() { c.until, c.lastBackOff = time.Time{}, 0 }
 
 // HostStats is what is known of one host.
 type HostStats struct {
@@ -305,29 +305,29 @@ type HostStats struct {
 }
 
 // Stats tells of every host that is remembered, sorted by name.
-func (h *Hosts) Stats() []HostStats {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.now()
-	out := make([]HostStats, 0, len(h.byName))
-	for _, at := range h.byName {
-		out = append(out, at.stats(now))
+func (hs *Hosts) Stats() []HostStats {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	now := hs.now()
+	out := make([]HostStats, 0, len(hs.byName))
+	for _, h := range hs.byName {
+		out = append(out, h.stats(now))
 	}
 	slices.SortFunc(out, func(a, b HostStats) int { return cmp.Compare(a.Host, b.Host) })
 	return out
 }
 
-func (at *host) stats(now time.Time) HostStats {
-	s := at.seen
-	s.Waiting, s.WaitingPrefetches = len(at.calls), len(at.prefetches)
-	s.LastHour, s.WaitedMS, s.HarmMS = at.lastHour(now), at.waited.Milliseconds(), at.harm.Milliseconds()
-	if at.cooling.active() {
-		s.CoolingUntil = time.Now().Add(at.cooling.until.Sub(now))
+func (h *host) stats(now time.Time) HostStats {
+	s := h.counters
+	s.Waiting, s.WaitingPrefetches = len(h.calls), len(h.prefetches)
+	s.LastHour, s.WaitedMS, s.HarmMS = h.lastHour(now), h.waited.Milliseconds(), h.harm.Milliseconds()
+	if h.cooling.active() {
+		s.CoolingUntil = time.Now().Add(h.cooling.until.Sub(now))
 	}
-	if at.bucket != nil {
-		s.Tokens = new(at.bucket.TokensAt(now))
-		if at.all.asks() {
-			*s.Tokens = at.granted.left
+	if h.bucket != nil {
+		s.Tokens = new(h.bucket.TokensAt(now))
+		if h.hosts.usesShared() {
+			*s.Tokens = h.grants.left
 		}
 	}
 	return s

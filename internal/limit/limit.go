@@ -59,80 +59,80 @@ const (
 // How many hosts are remembered. Arguments name hosts, so there may be any
 // number of them.
 const (
-	keep     = 1024     // more only while all of them are in use or remember something
-	keepMost = 4 * keep // more only while all of them are in use
-	between  = keep / 4 // new hosts between two looks at all of them
+	maxKept    = 1024        // more only while all of them are in use or remember something
+	maxIdle    = 4 * maxKept // more only while all of them are in use
+	sweepEvery = maxKept / 4 // new hosts between two looks at all of them
 )
 
 // Hosts is the pace of every host.
 type Hosts struct {
 	clock func() age.Moment
 
-	mu     sync.Mutex
-	read   age.Moment       // what the clock said last
-	time   time.Time        // and what now made of it
-	rules  map[string]Rule  // host, or "*" for every other → what the user set
-	shared Shared           // nil: there is one replica
-	apart  bool             // what is shared cannot be reached
-	shares int              // among how many replicas what is not shared is divided
-	byName map[string]*host // those remembered
-	room   int              // how many there may be before some are forgotten
+	mu          sync.Mutex
+	lastRead    age.Moment       // what the clock said last
+	lastNow     time.Time        // and what now made of it
+	rules       map[string]Rule  // host, or "*" for every other → what the user set
+	shared      SharedLimits     // nil: there is one replica
+	partitioned bool             // what is shared cannot be reached
+	replicas    int              // among how many replicas what is not shared is divided
+	byName      map[string]*host // those remembered
+	sweepAt     int              // how many there may be before some are forgotten
 }
 
 // New returns hosts under these rules: host → rule, "*" for every other host.
 // Hosts are compared as they are written.
 func New(rules map[string]Rule) *Hosts {
-	return &Hosts{clock: age.Now, read: age.Now(), time: time.Now().Round(0), rules: rules, shares: 1, byName: make(map[string]*host), room: keep}
+	return &Hosts{clock: age.Now, lastRead: age.Now(), lastNow: time.Now().Round(0), rules: rules, replicas: 1, byName: make(map[string]*host), sweepAt: maxKept}
 }
 
 // now is the time that buckets, cool-downs and quotas go by, and is compared with
 // nothing else. Hosts do not sleep when this machine does: between any two looks it
 // goes on by the larger of what both clocks say, and so never back.
-func (h *Hosts) now() time.Time {
-	m := h.clock()
-	h.time, h.read = h.time.Add(m.Since(h.read)), m
-	return h.time
+func (hs *Hosts) now() time.Time {
+	m := hs.clock()
+	hs.lastNow, hs.lastRead = hs.lastNow.Add(m.Since(hs.lastRead)), m
+	return hs.lastNow
 }
 
 // Configure puts other rules in place. Buckets keep their tokens and calls their
 // slots; a call that waits does so under the new rules.
-func (h *Hosts) Configure(rules map[string]Rule) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.rules = rules
-	h.applyLocked()
+func (hs *Hosts) Configure(rules map[string]Rule) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	hs.rules = rules
+	hs.applyLocked()
 }
 
-func (h *Hosts) applyLocked() {
-	for name, at := range h.byName {
-		at.apply(h.rule(name))
-		at.dispatch(h.now())
+func (hs *Hosts) applyLocked() {
+	for name, h := range hs.byName {
+		h.apply(hs.rule(name))
+		h.dispatch(hs.now())
 	}
 }
 
 // TryEnter lets a real call begin if it need not wait: always, where the user set
 // no rate and no concurrency.
-func (h *Hosts) TryEnter(name string) (*Slot, bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	slot := h.find(name).tryEnter()
+func (hs *Hosts) TryEnter(name string) (*Slot, bool) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	slot := hs.find(name).tryEnter()
 	return slot, slot != nil
 }
 
 // Enter lets a real call begin when it is its turn. The error is ctx's cause.
-func (h *Hosts) Enter(ctx context.Context, name string) (*Slot, error) {
+func (hs *Hosts) Enter(ctx context.Context, name string) (*Slot, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	h.mu.Lock()
-	at := h.find(name)
-	if slot := at.tryEnter(); slot != nil {
-		h.mu.Unlock()
+	hs.mu.Lock()
+	h := hs.find(name)
+	if slot := h.tryEnter(); slot != nil {
+		hs.mu.Unlock()
 		return slot, nil
 	}
-	w := at.queue(false)
-	h.mu.Unlock()
-	return h.wait(ctx, w, nil)
+	w := h.queue(false)
+	hs.mu.Unlock()
+	return hs.wait(ctx, w, nil)
 }
 
 // Prefetch lets a prefetch begin once the spare share is free and no real call waits.
@@ -140,42 +140,42 @@ func (h *Hosts) Enter(ctx context.Context, name string) (*Slot, error) {
 // promoted is closed (nil never is) it is as good as a real call: it joins the
 // end of their queue, needs no quota and minds no cool-down. Any other error is
 // ctx's cause.
-func (h *Hosts) Prefetch(ctx context.Context, name string, promoted <-chan struct{}) (*Slot, error) {
+func (hs *Hosts) Prefetch(ctx context.Context, name string, promoted <-chan struct{}) (*Slot, error) {
 	if isClosed(promoted) {
-		return h.Enter(ctx, name)
+		return hs.Enter(ctx, name)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	h.mu.Lock()
-	w := h.find(name).queue(true)
-	h.mu.Unlock()
-	slot, err := h.wait(ctx, w, promoted)
+	hs.mu.Lock()
+	w := hs.find(name).queue(true)
+	hs.mu.Unlock()
+	slot, err := hs.wait(ctx, w, promoted)
 	if slot == nil && ctx.Err() == nil && isClosed(promoted) {
-		return h.Enter(ctx, name) // refused as the prefetch that it was no longer
+		return hs.Enter(ctx, name) // refused as the prefetch that it was no longer
 	}
 	return slot, err
 }
 
 // MayPrefetch is the error with which Prefetch would refuse a prefetch at once. It takes
 // nothing.
-func (h *Hosts) MayPrefetch(name string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	at := h.byName[name]
-	if at == nil {
+func (hs *Hosts) MayPrefetch(name string) error {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	h := hs.byName[name]
+	if h == nil {
 		return nil
 	}
-	return at.refusal(h.now())
+	return h.refusal(hs.now())
 }
 
 // Harm is how long real calls to the host have waited so far, together, for slots
 // while prefetches had some.
-func (h *Hosts) Harm(name string) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if at := h.byName[name]; at != nil {
-		return at.harm
+func (hs *Hosts) Harm(name string) time.Duration {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	if h := hs.byName[name]; h != nil {
+		return h.harm
 	}
 	return 0
 }
@@ -189,33 +189,33 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-func (h *Hosts) rule(name string) Rule {
-	if r, ok := h.rules[name]; ok {
+func (hs *Hosts) rule(name string) Rule {
+	if r, ok := hs.rules[name]; ok {
 		return r
 	}
-	return h.rules["*"]
+	return hs.rules["*"]
 }
 
 // find returns the host, which is remembered from now on.
-func (h *Hosts) find(name string) *host {
-	if at := h.byName[name]; at != nil {
-		return at
+func (hs *Hosts) find(name string) *host {
+	if h := hs.byName[name]; h != nil {
+		return h
 	}
-	if len(h.byName) >= h.room {
-		h.forget()
+	if len(hs.byName) >= hs.sweepAt {
+		hs.evict()
 	}
-	at := &host{all: h, seen: HostStats{Host: name}}
-	at.apply(h.rule(name))
-	h.byName[name] = at
-	return at
+	h := &host{hosts: hs, counters: HostStats{Host: name}}
+	h.apply(hs.rule(name))
+	hs.byName[name] = h
+	return h
 }
 
 // forget makes room: first of the hosts that are idle and remember nothing, then, where
 // there are too many that do, of all that are idle.
-func (h *Hosts) forget() {
-	maps.DeleteFunc(h.byName, func(_ string, at *host) bool { return at.idle() && !at.remembers() })
-	if len(h.byName) >= keepMost {
-		maps.DeleteFunc(h.byName, func(_ string, at *host) bool { return at.idle() })
+func (hs *Hosts) evict() {
+	maps.DeleteFunc(hs.byName, func(_ string, h *host) bool { return h.idle() && !h.hasState() })
+	if len(hs.byName) >= maxIdle {
+		maps.DeleteFunc(hs.byName, func(_ string, h *host) bool { return h.idle() })
 	}
-	h.room = max(keep, len(h.byName)+between)
+	hs.sweepAt = max(maxKept, len(hs.byName)+sweepEvery)
 }

@@ -17,7 +17,7 @@ import (
 
 const github = "api.github.com"
 
-var good = limit.Verdict{}
+var good = limit.Outcome{}
 
 // begun says in which order calls began.
 type begun chan string
@@ -143,7 +143,7 @@ func TestNothingSet(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"other": {Rate: 1}, github: {SpeculativePerHour: 5}})
 		for range 1000 {
 			slot := enter(t, h, github)
-			slot.Leave(limit.Verdict{Limited: true, RetryAfter: time.Hour})
+			slot.Leave(limit.Outcome{Limited: true, RetryAfter: time.Hour})
 			enter(t, h, github)
 		}
 		if got := h.Stats()[0]; got.InFlight != 1000 || got.Limited != 1000 || got.Tokens != nil {

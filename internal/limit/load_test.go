@@ -52,7 +52,7 @@ func (l *ledger) enters(from time.Duration, real, entered bool) {
 	}
 }
 
-func (l *ledger) leaves(slot *limit.Slot, v limit.Verdict) {
+func (l *ledger) leaves(slot *limit.Slot, v limit.Outcome) {
 	l.mu.Lock()
 	l.inFlight--
 	l.mu.Unlock()
@@ -106,7 +106,7 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 	hold := time.Duration(rnd.Int64N(int64(time.Second)))
 	kind := rnd.IntN(4)
 	promotion := time.Duration(rnd.Int64N(int64(4 * time.Second)))
-	verdict := limit.Verdict{Limited: rnd.IntN(40) == 0, RetryAfter: time.Second, Failed: rnd.IntN(4) == 0}
+	verdict := limit.Outcome{Limited: rnd.IntN(40) == 0, RetryAfter: time.Second, Failed: rnd.IntN(4) == 0}
 
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
@@ -218,7 +218,7 @@ func TestPaceIsUsedUp(t *testing.T) {
 					slot, err := h.Enter(ctx, github)
 					l.enters(from, true, err == nil)
 					if err == nil {
-						l.leaves(slot, limit.Verdict{})
+						l.leaves(slot, limit.Outcome{})
 					}
 				}
 			})

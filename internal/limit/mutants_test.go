@@ -29,10 +29,10 @@ var mutants = []mutant.Mutant{
 		{In: "limit", Call: "grants.take", Under: []string{"host.take"}, Becomes: mutant.True},
 	}},
 	{Name: "a replica apart begins with none", Test: "TestReplicasKeepToRule", Says: "too many have begun", Cuts: []mutant.Cut{
-		{In: "limit", Set: "host.bucket", Under: []string{"Hosts.Share"}, Except: []string{"host.apply"}, Becomes: mutant.Nothing},
+		{In: "limit", Set: "host.bucket", Under: []string{"Hosts.SetReplicas"}, Except: []string{"host.apply"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "a replica apart has its part", Test: "TestReplicasKeepToRule", Says: "too many have begun", Cuts: []mutant.Cut{
-		{In: "limit", Read: "Hosts.apart", Under: []string{"host.apply"}, Becomes: mutant.False},
+		{In: "limit", Read: "Hosts.partitioned", Under: []string{"host.apply"}, Becomes: mutant.False},
 	}},
 	{Name: "cool-down", Says: "a prefetch waits for a host that cools down", Cuts: []mutant.Cut{
 		{In: "limit", Call: "host.refusal", Under: []string{"host.dispatch"}, Becomes: "error(nil)"},

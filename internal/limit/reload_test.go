@@ -64,7 +64,7 @@ func TestForgets(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{github: {Rate: 0.001, Burst: 1}})
 		enter(t, h, github).Leave(good)
-		enter(t, h, "limited").Leave(limit.Verdict{Limited: true})
+		enter(t, h, "limited").Leave(limit.Outcome{Limited: true})
 		busy := enter(t, h, "busy")
 		for i := range 20000 {
 			enter(t, h, fmt.Sprint("host ", i)).Leave(good)
@@ -78,7 +78,7 @@ func TestForgets(t *testing.T) {
 		}
 		busy.Leave(good)
 		for i := range 20000 {
-			enter(t, h, fmt.Sprint("limited ", i)).Leave(limit.Verdict{Limited: true})
+			enter(t, h, fmt.Sprint("limited ", i)).Leave(limit.Outcome{Limited: true})
 		}
 		if got := len(h.Stats()); got > 4096+256 {
 			t.Errorf("got %d hosts, want some 4096", got)

@@ -51,27 +51,27 @@ func (b *bucket) part(n int) {
 	b.settle()
 }
 
-func (b *bucket) grant(a limit.Ask) (g limit.Granted) {
+func (b *bucket) grant(a limit.TokenRequest) (g limit.Grant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.settle()
-	if a.Hour > 0 {
+	if a.MaxPerHour > 0 {
 		b.began = slices.DeleteFunc(b.began, func(t time.Time) bool { return now.Sub(t) >= time.Hour })
-		if len(b.began) >= a.Hour {
-			return limit.Granted{Quota: b.began[0].Add(time.Hour).Sub(now)}
+		if len(b.began) >= a.MaxPerHour {
+			return limit.Grant{QuotaWait: b.began[0].Add(time.Hour).Sub(now)}
 		}
 	}
 	switch {
 	case a.Calls > 0:
-		g.Tokens = max(0, min(a.Calls, int(math.Floor(b.tokens+a.Rate*limit.Ahead.Seconds()))))
-	case a.Rate == 0 || b.tokens >= a.Spare:
+		g.Tokens = max(0, min(a.Calls, int(math.Floor(b.tokens+a.Rate*limit.MaxAhead.Seconds()))))
+	case a.Rate == 0 || b.tokens >= a.MinTokens:
 		g.Tokens = 1
 	}
 	if a.Rate > 0 {
 		b.tokens -= float64(g.Tokens)
 		g.Left = b.tokens
 	}
-	if a.Hour > 0 && g.Tokens > 0 {
+	if a.MaxPerHour > 0 && g.Tokens > 0 {
 		b.began = append(b.began, now)
 	}
 	return g
@@ -94,16 +94,16 @@ func share(t *testing.T, n int, seed uint64, rule limit.Rule) []*sharing {
 	all := make([]*sharing, n)
 	for i := range all {
 		s := &sharing{Hosts: limit.New(map[string]limit.Rule{github: rule}), book: &ledger{t: t, start: time.Now()}, bucket: b, rnd: rand.New(rand.NewPCG(seed, uint64(i)))}
-		s.ShareBy(func(a limit.Ask) (g limit.Granted, err error) {
+		s.SetShared(func(a limit.TokenRequest) (g limit.Grant, err error) {
 			if s.lost() {
 				return g, errCut
 			}
 			if g = b.grant(a); s.lost() {
-				return limit.Granted{}, errCut
+				return limit.Grant{}, errCut
 			}
 			return g, nil
 		})
-		s.Share(n, false)
+		s.SetReplicas(n, false)
 		all[i] = s
 	}
 	return all
@@ -135,13 +135,13 @@ func (s *sharing) cutFor(d time.Duration) {
 	time.Sleep(lease)
 	s.bucket.part(1)
 	time.Sleep(lease / 5)
-	s.Share(n, true)
+	s.SetReplicas(n, true)
 	time.Sleep(d - lease - lease/5)
 	set(false)
 	s.lost()
 	s.bucket.part(-1)
 	s.lost()
-	s.Share(n, false)
+	s.SetReplicas(n, false)
 }
 
 // keeps fails if more calls of all replicas began within any time than the rule allows, and
@@ -219,7 +219,7 @@ func (s *sharing) saturate(ctx context.Context, calls *sync.WaitGroup) {
 				slot, err := s.Enter(ctx, github)
 				s.book.enters(from, true, err == nil)
 				if err == nil {
-					s.book.leaves(slot, limit.Verdict{})
+					s.book.leaves(slot, limit.Outcome{})
 				}
 			}
 		})
@@ -279,7 +279,7 @@ func TestReplicasShareQuota(t *testing.T) {
 		enter(t, all[2].Hosts, github).Leave(good)
 		time.Sleep(time.Hour)
 		wantRefused(t, all[0].Hosts, github, nil)
-		all[0].Share(3, true)
+		all[0].SetReplicas(3, true)
 		wantRefused(t, all[0].Hosts, github, limit.ErrQuota)
 		wantRefused(t, all[0].Hosts, "upstream:files", nil)
 	})
@@ -289,11 +289,11 @@ func TestReplicasShareQuota(t *testing.T) {
 func TestReplicasWithoutRate(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"slots": {Concurrency: 8}})
-		h.ShareBy(func(a limit.Ask) (limit.Granted, error) {
+		h.SetShared(func(a limit.TokenRequest) (limit.Grant, error) {
 			t.Errorf("%+v is asked for", a)
-			return limit.Granted{}, errCut
+			return limit.Grant{}, errCut
 		})
-		h.Share(4, false)
+		h.SetReplicas(4, false)
 		for i := range 3 {
 			if _, ok := h.TryEnter("slots"); ok != (i < 2) {
 				t.Errorf("call %d at once begins: %v, want 8/4 = 2", i+1, ok)

@@ -18,14 +18,14 @@ var (
 
 // Slot is a call that has begun.
 type Slot struct {
-	at       *host // nil: it has left
-	prefetch bool
-	era      uint64 // how many 429s of the host were known when it began
-	probe    bool   // it is a real call that began half open
+	host       *host // nil: it has left
+	prefetch   bool
+	generation uint64 // how many 429s of the host were known when it began
+	probe      bool   // it is a real call that began half open
 }
 
 // Verdict is what the outcome of a call tells of its host.
-type Verdict struct {
+type Outcome struct {
 	Limited    bool          // the host said 429, in whatever way
 	RetryAfter time.Duration // how long it wants to be left alone; 0: it did not say
 	Failed     bool          // there was no good answer, for whatever reason
@@ -34,46 +34,46 @@ type Verdict struct {
 // Leave ends the call. Every slot is left exactly once. It reports whether the verdict is news
 // to what else calls the host, from another machine: a 429 that the call could not have known
 // of before it began.
-func (s *Slot) Leave(v Verdict) (news bool) {
-	all := s.at.all
+func (s *Slot) Leave(v Outcome) (news bool) {
+	all := s.host.hosts
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	at := s.at
-	s.at = nil // a second Leave is a fault of the caller, and is seen at once
-	at.seen.InFlight--
+	h := s.host
+	s.host = nil // a second Leave is a fault of the caller, and is seen at once
+	h.counters.InFlight--
 	if s.prefetch {
-		at.seen.Prefetches--
+		h.counters.Prefetches--
 	}
 	switch {
 	case v.Limited:
-		at.seen.Limited++
+		h.counters.Limited++
 		if s.prefetch {
-			at.seen.LimitedPrefetches++
+			h.counters.LimitedPrefetches++
 		}
-		news = s.era == at.cooling.era && !strings.HasPrefix(at.seen.Host, localPrefix)
-		at.cooling.begin(s.era, v.RetryAfter, all.now())
-	case s.probe && !v.Failed && s.era == at.cooling.era:
-		at.cooling.end()
+		news = s.generation == h.cooling.generation && !strings.HasPrefix(h.counters.Host, localPrefix)
+		h.cooling.begin(s.generation, v.RetryAfter, all.now())
+	case s.probe && !v.Failed && s.generation == h.cooling.generation:
+		h.cooling.end()
 	}
-	if len(at.calls) > 0 || len(at.prefetches) > 0 {
-		at.dispatch(all.now())
+	if len(h.calls) > 0 || len(h.prefetches) > 0 {
+		h.dispatch(all.now())
 	}
 	return news
 }
 
 // Refused notes that a host said 429 to another replica of this process, as at the end of a
 // call of its own; no call is counted.
-func (h *Hosts) Refused(name string, retryAfter time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	at := h.find(name)
-	at.cooling.begin(at.cooling.era, retryAfter, h.now())
-	at.dispatch(h.now())
+func (hs *Hosts) Refused(name string, retryAfter time.Duration) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	h := hs.find(name)
+	h.cooling.begin(h.cooling.generation, retryAfter, hs.now())
+	h.dispatch(hs.now())
 }
 
 // waiter is a call that has not begun yet.
 type waiter struct {
-	at    *host
+	host  *host
 	queue *[]*waiter // at.calls or at.prefetches; nil: it waits no longer
 	since age.Moment // when it joined that queue
 	harm  bool       // a prefetch held a slot that it wanted then
@@ -85,21 +85,21 @@ type waiter struct {
 
 // queue lets a call wait at the end of its queue, unless it can begin or is
 // refused at once.
-func (at *host) queue(prefetch bool) *waiter {
-	w := &waiter{at: at, done: make(chan struct{})}
+func (h *host) queue(prefetch bool) *waiter {
+	w := &waiter{host: h, done: make(chan struct{})}
 	if prefetch {
-		w.join(&at.prefetches)
+		w.join(&h.prefetches)
 	} else {
-		w.join(&at.calls)
+		w.join(&h.calls)
 	}
 	return w
 }
 
 func (w *waiter) join(queue *[]*waiter) {
-	now := w.at.all.now()
-	w.since, w.harm = w.at.all.read, w.at.seen.Prefetches > 0 && !w.at.hasSlot()
+	now := w.host.hosts.now()
+	w.since, w.harm = w.host.hosts.lastRead, w.host.counters.Prefetches > 0 && !w.host.hasSlot()
 	w.queue, *queue = queue, append(*queue, w)
-	w.at.dispatch(now)
+	w.host.dispatch(now)
 }
 
 func (w *waiter) leave() {
@@ -110,11 +110,11 @@ func (w *waiter) leave() {
 
 // end tells the waiter how its wait ended. The caller has just asked for the time.
 func (w *waiter) end(slot *Slot, err error) {
-	if took := w.at.all.read.Monotonic(w.since); w.queue == &w.at.calls && took > 0 {
-		w.at.seen.Waits++
-		w.at.waited += took
+	if took := w.host.hosts.lastRead.Monotonic(w.since); w.queue == &w.host.calls && took > 0 {
+		w.host.counters.Waits++
+		w.host.waited += took
 		if w.harm {
-			w.at.harm += took
+			w.host.harm += took
 		}
 	}
 	w.leave()
@@ -124,38 +124,38 @@ func (w *waiter) end(slot *Slot, err error) {
 
 // wait returns how the waiter's wait ended. A slot that came together with the
 // end of ctx is returned: its token is taken.
-func (h *Hosts) wait(ctx context.Context, w *waiter, promoted <-chan struct{}) (*Slot, error) {
+func (hs *Hosts) wait(ctx context.Context, w *waiter, promoted <-chan struct{}) (*Slot, error) {
 	for {
 		select {
 		case <-w.done:
 			return w.slot, w.err
 		case <-ctx.Done():
-			h.giveUp(w, context.Cause(ctx))
+			hs.cancel(w, context.Cause(ctx))
 			return w.slot, w.err
 		case <-promoted:
-			h.promote(w)
+			hs.promote(w)
 			promoted = nil
 		}
 	}
 }
 
 // promote moves a prefetch to the end of the real calls.
-func (h *Hosts) promote(w *waiter) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (hs *Hosts) promote(w *waiter) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
 	if w.queue != nil {
 		w.leave()
-		w.join(&w.at.calls)
+		w.join(&w.host.calls)
 	}
 }
 
 // giveUp ends a wait when its caller has gone. Those behind may now be first.
-func (h *Hosts) giveUp(w *waiter, cause error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (hs *Hosts) cancel(w *waiter, cause error) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
 	if w.queue != nil {
-		now := h.now()
+		now := hs.now()
 		w.end(nil, cause)
-		w.at.dispatch(now)
+		w.host.dispatch(now)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // longestText (bytes) is how long a text may be to be taken for a server's
 // complaint. What is longer quotes something.
-const longestText = 2 << 10
+const maxText = 2 << 10
 
 // Limited reports whether the text of a failed tool call says that the server's
 // own back end refused it with a 429, and how long that wants to be left alone; 0
@@ -22,21 +22,21 @@ const longestText = 2 << 10
 // that announce an error: one inside a sentence, a path or a title is about
 // something else.
 func Limited(text string) (time.Duration, bool) {
-	if len(text) > longestText {
+	if len(text) > maxText {
 		return 0, false
 	}
 	rest := strings.TrimSpace(text)
 	for range 6 { // "MCP error -32603: Error: failed to list issues: GET https://…: 403 Forbidden: …"
-		if complaint().MatchString(rest) || complains(rest) {
-			return waitIn(text), true
+		if refusalText().MatchString(rest) || isRefusalJSON(rest) {
+			return parseWait(text), true
 		}
-		opening := announcement().FindString(rest)
+		opening := errorPrefix().FindString(rest)
 		if opening == "" {
 			break
 		}
 		rest = rest[len(opening):]
 		if overHTTP().MatchString(opening) && status429().MatchString(rest) {
-			return waitIn(text), true
+			return parseWait(text), true
 		}
 	}
 	return 0, false
@@ -44,12 +44,12 @@ func Limited(text string) (time.Duration, bool) {
 
 // compiled compiles an expression when it is first asked for: most processes never
 // are, and these cost a megabyte.
-func compiled(expression string) func() *regexp.Regexp {
+func lazyRegexp(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
 // announcement is one opening that only says that something went wrong.
-var announcement = compiled(`(?i)^(?:` + strings.Join([]string{
+var errorPrefix = lazyRegexp(`(?i)^(?:` + strings.Join([]string{
 	`(?:\[(?:error|warning)\]|❌|⚠️|✗)`,
 	`(?:[a-z_]+\.)*[a-z_]*(?:error|exception)(?: -?[0-9]{1,6})?:`, // AxiosError: github.RateLimitError:
 	`mcp error -?[0-9]{1,6}:`,
@@ -70,24 +70,24 @@ const (
 
 // After an announcement that speaks of HTTP or an API a mere 429 is a status.
 var (
-	overHTTP  = compiled(`(?i)\b(?:https?|api|request|mcp)\b|httperror`)
-	status429 = compiled(`(?i)^\(?429` + after429)
+	overHTTP  = lazyRegexp(`(?i)\b(?:https?|api|request|mcp)\b|httperror`)
+	status429 = lazyRegexp(`(?i)^\(?429` + clauseEnd429)
 )
 
 // complaint is a text that opens with the refusal itself. What follows must end
 // the clause, or go on as such texts do.
-var complaint = compiled(`(?i)^(?:` + strings.Join([]string{
-	limitOf + `rate[ -]limit(?:s|ing)? (?:was |has been |already )?(?:exceeded|reached|hit)` + after,
+var refusalText = lazyRegexp(`(?i)^(?:` + strings.Join([]string{
+	limitWords + `rate[ -]limit(?:s|ing)? (?:was |has been |already )?(?:exceeded|reached|hit)` + clauseEnd,
 	`api rate limit of [0-9]+ still exceeded until `,
-	`(?:you have|you've|your [a-z ]{1,40} has) (?:exceeded|reached|hit|triggered) (?:a|an|the|your|our)(?: api| request| abuse)?(?: secondary)? (?:rate limit|detection mechanism)` + after,
-	`(?:you are|you're|request was|you have been|this request was) (?:being )?rate[ -]limited` + after,
-	`rate[ -]limited` + after,
-	`(?:429 ?[:,-]? ?)?\(?too many requests\)?` + after,
+	`(?:you have|you've|your [a-z ]{1,40} has) (?:exceeded|reached|hit|triggered) (?:a|an|the|your|our)(?: api| request| abuse)?(?: secondary)? (?:rate limit|detection mechanism)` + clauseEnd,
+	`(?:you are|you're|request was|you have been|this request was) (?:being )?rate[ -]limited` + clauseEnd,
+	`rate[ -]limited` + clauseEnd,
+	`(?:429 ?[:,-]? ?)?\(?too many requests\)?` + clauseEnd,
 	`429 client error`,
-	`(?:http(?:/[0-9.]+)?|status)(?: error| status| response)?(?: code)?:? ?\(?429` + after429,
+	`(?:http(?:/[0-9.]+)?|status)(?: error| status| response)?(?: code)?:? ?\(?429` + clauseEnd429,
 	`(?:error(?: code)?|mcp error):? \(?429\)?(?:[:,]? ?-? ?(?:[\w-]+ ){0,4}(?:too many requests|rate limit)|$)`,
-	`(?:the )?(?:[a-z][\w.-]{0,24} ){0,4}(?:failed|responded|returned|received|replied|unexpected)(?: an?| with| the| error| http| unexpected| response){0,4}(?: status(?: code)?| code| http| error):? ?\(?429` + after429,
-	`(?:the )?(?:[a-z][\w.-]{0,24} )?api (?:responded with|returned) \(?429` + after429,
+	`(?:the )?(?:[a-z][\w.-]{0,24} ){0,4}(?:failed|responded|returned|received|replied|unexpected)(?: an?| with| the| error| http| unexpected| response){0,4}(?: status(?: code)?| code| http| error):? ?\(?429` + clauseEnd429,
+	`(?:the )?(?:[a-z][\w.-]{0,24} )?api (?:responded with|returned) \(?429` + clauseEnd429,
 	`(?:rate_limited|ratelimited|too_many_requests|rate_limit_exceeded|rate_limit_error|app_002)(?:$|[:,;)]| [-({])`,
 	`rate ?limit ?(?:error|exception): (?:429|rate|too many|please|retry|try|you)`,
 	`retry later[.!]?$`,
@@ -96,39 +96,39 @@ var complaint = compiled(`(?i)^(?:` + strings.Join([]string{
 }, "|") + `)`)
 
 const (
-	after    = `(?:$|[,:;!)…\n]|\.(?:$|[.\s])|\.? [-–—({\[]| (?:for|on|by|until|please|retry|retrying|try|and|when|while|to) )`
-	after429 = `(?:$|[,:;!)}"'\n]|\.(?:$|\s)| [-–—]| ?[({\[]| (?:too many requests|client error|for url|from) ?)`
+	clauseEnd    = `(?:$|[,:;!)…\n]|\.(?:$|[.\s])|\.? [-–—({\[]| (?:for|on|by|until|please|retry|retrying|try|and|when|while|to) )`
+	clauseEnd429 = `(?:$|[,:;!)}"'\n]|\.(?:$|\s)| [-–—]| ?[({\[]| (?:too many requests|client error|for url|from) ?)`
 
 	// What the limit is one of. Any other words before it may be a title's.
-	limitOf = `(?:(?:the|your|our|api|rest|graphql|search|requests?|mcp|server|tool|token|user|account|organization|workspace|global|primary|secondary|hourly|daily|concurrent|github|gitlab|jira|notion|slack|linear|openai) ){0,4}`
+	limitWords = `(?:(?:the|your|our|api|rest|graphql|search|requests?|mcp|server|tool|token|user|account|organization|workspace|global|primary|secondary|hourly|daily|concurrent|github|gitlab|jira|notion|slack|linear|openai) ){0,4}`
 )
 
 // complains reports whether the text is a JSON object that is such a refusal.
-func complains(text string) bool {
+func isRefusalJSON(text string) bool {
 	if !strings.HasPrefix(text, "{") {
 		return false
 	}
 	var body any
-	return json.Unmarshal([]byte(text), &body) == nil && refuses(body, 4)
+	return json.Unmarshal([]byte(text), &body) == nil && isRefusal(body, 4)
 }
 
 // refuses reports whether a decoded error says so by its status, its code or its
 // message. It looks only into members that hold errors.
-func refuses(body any, depth int) bool {
+func isRefusal(body any, depth int) bool {
 	switch body := body.(type) {
 	case string:
-		return complaint().MatchString(body)
+		return refusalText().MatchString(body)
 	case []any:
-		return depth > 0 && len(body) > 0 && refuses(body[0], depth-1)
+		return depth > 0 && len(body) > 0 && isRefusal(body[0], depth-1)
 	case map[string]any:
 		for name, value := range body {
 			switch word, _ := value.(string); strings.ToLower(name) {
 			case "status", "statuscode", "status_code", "httpstatus", "http_status", "code", "ecode", "type", "reason":
-				if value == 429.0 || slices.Contains(codes, strings.ToLower(word)) {
+				if value == 429.0 || slices.Contains(refusalCodes, strings.ToLower(word)) {
 					return true
 				}
 			case "message", "err", "detail", "title", "error_description", "errormessage", "error", "errors", "extensions", "errormessages":
-				if depth > 0 && refuses(value, depth-1) {
+				if depth > 0 && isRefusal(value, depth-1) {
 					return true
 				}
 			}
@@ -137,23 +137,23 @@ func refuses(body any, depth int) bool {
 	return false
 }
 
-var codes = []string{
+var refusalCodes = []string{
 	"429", "429 too_many_requests", "rate_limited", "ratelimited", "too_many_requests", "toomanyrequests", "rate_limit_exceeded",
 	"rate_limit_error", "ratelimitexceeded", "app_002", "rate_limit_reached",
 }
 
 // hint is where a complaint says how long to wait: a duration as Go writes it, or
 // a number and perhaps its unit. What ends in another number is a point in time.
-var hint = compiled(`(?i)(?:retry[-_ ]?after|retry your request after|(?:retry|retrying|rate reset|resets?) in|try again (?:in|after)|wait(?: for)?)["']?[:=]? *["']?` +
+var waitPattern = lazyRegexp(`(?i)(?:retry[-_ ]?after|retry your request after|(?:retry|retrying|rate reset|resets?) in|try again (?:in|after)|wait(?: for)?)["']?[:=]? *["']?` +
 	`(?:((?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:h|ms?|s))+)\b|([0-9]{1,9}(?:\.[0-9]{1,9})?) *([a-z]*)([:/-]?[0-9])?)`)
 
 // farOff is a wait so long that it is a point in time.
-const farOff = 30 * 24 * time.Hour
+const maxPlausibleWait = 30 * 24 * time.Hour
 
 // waitIn returns how long the text says to wait, at most an hour; 0 if it says
 // nothing of the kind.
-func waitIn(text string) time.Duration {
-	m := hint().FindStringSubmatch(text)
+func parseWait(text string) time.Duration {
+	m := waitPattern().FindStringSubmatch(text)
 	if m == nil || m[4] != "" {
 		return 0
 	}
@@ -162,10 +162,10 @@ func waitIn(text string) time.Duration {
 		written = m[2] + unit(strings.ToLower(m[3]))
 	}
 	wait, err := time.ParseDuration(written)
-	if err != nil || wait > farOff {
+	if err != nil || wait > maxPlausibleWait {
 		return 0
 	}
-	return min(wait, longestCoolDown)
+	return min(wait, maxCoolDown)
 }
 
 // unit is the unit that a word names. Any other word is the next one of the
@@ -189,11 +189,11 @@ func unit(word string) string {
 func RetryAfter(header string, now time.Time) (time.Duration, bool) {
 	header = strings.Trim(header, " \t")
 	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(min(seconds, uint64(longestCoolDown/time.Second))) * time.Second, true
+		return time.Duration(min(seconds, uint64(maxCoolDown/time.Second))) * time.Second, true
 	}
 	at, err := http.ParseTime(header)
 	if err != nil {
 		return 0, false
 	}
-	return min(max(at.Sub(now), 0), longestCoolDown), true
+	return min(max(at.Sub(now), 0), maxCoolDown), true
 }

@@ -69,13 +69,13 @@ func (x *execution) slot(g *stage) bool {
 	if most := g.step.ForEach.Parallel; g.step.Writes || most > 0 && g.open >= most {
 		return false
 	}
-	return x.queue.More(g.step.Index)
+	return x.queue.AcquireExtra(g.step.Index)
 }
 
 // itemAnswered takes in the answer of an item.
 func (x *execution) itemAnswered(ctx context.Context, g *stage, a answer) {
 	if g.open > 0 {
-		x.queue.Less(g.step.Index)
+		x.queue.ReleaseExtra(g.step.Index)
 	}
 	it := g.items
 	it.done++

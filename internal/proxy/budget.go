@@ -37,7 +37,7 @@ func (s *session) join() *budget.Agent {
 		name, _ := jsonrpc.String(jsonrpc.Get(client.Info, "name"))
 		bid := jsonrpc.Get(jsonrpc.Get(jsonrpc.Get(client.Capabilities, "experimental"), "mcpschedd/budget"), "weight")
 		weight, _ := strconv.ParseFloat(string(bid), 64) // an invalid weight counts as none
-		own.agent.Store(s.srv.common.budgets.Join(budget.Session{Client: name, Weight: weight, Several: s.identity.Pool}))
+		own.agent.Store(s.srv.common.budgets.Join(budget.Session{Client: name, Weight: weight, Multiplexed: s.identity.Pool}))
 	})
 	return own.agent.Load()
 }
@@ -51,7 +51,7 @@ func (o *spending) leave() {
 
 // room returns the limits of what the proxy may add to the session's results now.
 func (s *session) room(p *policy) budget.Room {
-	if !p.Budgets.On() {
+	if !p.Budgets.Enabled() {
 		return budget.Unlimited
 	}
 	return s.join().Room(s.observed.turns.current())
@@ -86,14 +86,14 @@ func (x *request) spend(result []byte) []byte {
 	default:
 		return result
 	}
-	if x.part != nil || counted == nil || !x.policy.Budgets.On() || isWithdrawn(x.ctx) {
+	if x.part != nil || counted == nil || !x.policy.Budgets.Enabled() || isWithdrawn(x.ctx) {
 		return result
 	}
 	agent, turn, meter := x.s.join(), x.s.observed.turns.current(), x.s.srv.common.meter
 	tool, c := x.calledTool(), deliver.ContentOf(counted)
 	tokens := meter.estimate(tool, c)
 	agent.Delivered(turn, tokens)
-	meter.count(&x.s.running, tool, c, func(exact int) { agent.Correct(turn, exact-tokens) })
+	meter.count(&x.s.running, tool, c, func(exact int) { agent.Adjust(turn, exact-tokens) })
 	room := agent.Room(turn)
 	if room.Left == budget.Unbounded {
 		return result
@@ -138,7 +138,7 @@ func (m *meter) count(running *sync.WaitGroup, tool string, c deliver.Content, c
 		m.counting.Lock()
 		defer m.counting.Unlock()
 		tokens := sample.Tokens()
-		m.Counted(tool, sample.Bytes, tokens)
+		m.Observe(tool, sample.Bytes, tokens)
 		correct(int(float64(tokens)*float64(c.Bytes)/float64(sample.Bytes)+0.5) + c.Media*deliver.MediaTokens)
 	})
 }
@@ -147,7 +147,7 @@ func (m *meter) count(running *sync.WaitGroup, tool string, c deliver.Content, c
 // pool if withPool is set. It returns nil if there are no budgets.
 func (s *Server) budgetStatus(withPool bool) *record.BudgetStatus {
 	rules := &s.policy.Load().Budgets
-	if !rules.On() {
+	if !rules.Enabled() {
 		return nil
 	}
 	out := &record.BudgetStatus{Sessions: []record.SessionBudget{}}

@@ -353,7 +353,7 @@ func (c *upstreamCall) hostSlot(ctx context.Context, wait bool) (slot *limit.Slo
 }
 
 // notSent is the verdict on a request that was not sent, which says nothing about its host.
-var notSent = limit.Verdict{Failed: true}
+var notSent = limit.Outcome{Failed: true}
 
 // endWrite ends a pending write, or marks its outcome as unknown: the server may still run
 // a request that it has not answered, and a task continues after the answer that names it.

@@ -43,12 +43,12 @@ func NewCommon(o Options) *Common {
 
 // Share sets the number of replicas, this process included. partitioned means that this
 // process cannot reach their shared state.
-func (c *Common) Share(n int, partitioned bool) { c.limits.Share(n, partitioned) }
+func (c *Common) Share(n int, partitioned bool) { c.limits.SetReplicas(n, partitioned) }
 
 // Replicas connects this process to its replicas. Nil fields disable the feature.
 type Replicas struct {
 	Figures func(context.Context) []string // published figures of the other replicas, each from [Common.Figures]
-	Limits  limit.Shared                   // shared rate limits and quotas
+	Limits  limit.SharedLimits             // shared rate limits and quotas
 
 	// TellRefused notifies the other replicas of a host's 429 response. It must not block.
 	TellRefused func(host string, retryAfter time.Duration)
@@ -61,11 +61,11 @@ type Replicas struct {
 // ShareWith connects c to the replicas. It must be called before the first server is created.
 func (c *Common) ShareWith(r Replicas) {
 	c.replicas = r
-	c.limits.ShareBy(r.Limits)
+	c.limits.SetShared(r.Limits)
 }
 
 // releaseSlot releases a slot and notifies the other replicas if the host refused the call.
-func (c *Common) releaseSlot(slot *limit.Slot, host string, v limit.Verdict) {
+func (c *Common) releaseSlot(slot *limit.Slot, host string, v limit.Outcome) {
 	if news := slot.Leave(v); news && c.replicas.TellRefused != nil {
 		c.replicas.TellRefused(host, v.RetryAfter)
 	}

@@ -16,7 +16,7 @@ import (
 // outcome is the result of a call.
 type outcome struct {
 	answer        upstream.Answer
-	verdict       limit.Verdict // on the host
+	verdict       limit.Outcome // on the host
 	cacheable     bool          // another call may be given the answer; only set if needsCacheable
 	inputRequired bool          // the answer asks the client for input and the call continues
 	err           error
@@ -63,20 +63,20 @@ func unavailable(err error) bool {
 const maxErrorAnswer = 4 << 10
 
 // verdict returns what an outcome means for the limits of its host.
-func verdict(answer upstream.Answer, err error) limit.Verdict {
+func verdict(answer upstream.Answer, err error) limit.Outcome {
 	if answer.Limited {
 		wait, _ := limit.RetryAfter(answer.RetryAfter, time.Now())
-		return limit.Verdict{Limited: true, RetryAfter: wait, Failed: true}
+		return limit.Outcome{Limited: true, RetryAfter: wait, Failed: true}
 	}
 	if err != nil {
-		return limit.Verdict{Failed: true}
+		return limit.Outcome{Failed: true}
 	}
 	text, failed := errorText(answer)
 	if !failed {
-		return limit.Verdict{}
+		return limit.Outcome{}
 	}
 	wait, limited := limit.Limited(text)
-	return limit.Verdict{Limited: limited, RetryAfter: wait, Failed: true}
+	return limit.Outcome{Limited: limited, RetryAfter: wait, Failed: true}
 }
 
 // errorText returns the server's error message, if the call failed.

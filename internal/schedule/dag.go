@@ -7,26 +7,26 @@ import (
 
 // dag is the edges from each task to those that wait for it, and an order of the tasks.
 type dag struct {
-	next  [][]int // task → those that wait for it, as often as they name it
-	order []int   // tasks, each after all that it waits for; without what is on a cycle or behind one
+	successors [][]int // task → those that wait for it, as often as they name it
+	order      []int   // tasks, each after all that it waits for; without what is on a cycle or behind one
 }
 
 // newDAG makes the dag of tasks of which i waits for after[i], in time proportional to
 // the tasks and their edges (Kahn 1962).
 func newDAG(after [][]int) dag {
-	d := dag{next: make([][]int, len(after)), order: make([]int, 0, len(after))}
-	waits := make([]int, len(after))
+	d := dag{successors: make([][]int, len(after)), order: make([]int, 0, len(after))}
+	unmet := make([]int, len(after))
 	for i := range after {
 		for _, k := range after[i] {
-			d.next[k] = append(d.next[k], i)
+			d.successors[k] = append(d.successors[k], i)
 		}
-		if waits[i] = len(after[i]); waits[i] == 0 {
+		if unmet[i] = len(after[i]); unmet[i] == 0 {
 			d.order = append(d.order, i)
 		}
 	}
 	for at := 0; at < len(d.order); at++ {
-		for _, k := range d.next[d.order[at]] {
-			if waits[k]--; waits[k] == 0 {
+		for _, k := range d.successors[d.order[at]] {
+			if unmet[k]--; unmet[k] == 0 {
 				d.order = append(d.order, k)
 			}
 		}
@@ -55,14 +55,14 @@ func Cycle(after [][]int) []int {
 		return nil
 	}
 	var path []int
-	place := make([]int, len(after)) // task → its place in path, from 1 on
-	for place[at] == 0 {
+	position := make([]int, len(after)) // task → its place in path, from 1 on
+	for position[at] == 0 {
 		path = append(path, at)
-		place[at] = len(path)
+		position[at] = len(path)
 		// A task without a place in the order waits for another such task.
 		at = after[at][slices.IndexFunc(after[at], func(k int) bool { return !ordered[k] })]
 	}
-	return path[place[at]-1:]
+	return path[position[at]-1:]
 }
 
 // paths are how long the longest path from the beginning of each task to the end
@@ -71,8 +71,8 @@ func (d *dag) paths(lengths []time.Duration) []time.Duration {
 	paths := make([]time.Duration, len(lengths))
 	for _, i := range slices.Backward(d.order) {
 		paths[i] = lengths[i]
-		if k := longest(paths, d.next[i]); k >= 0 {
-			paths[i] = plus(lengths[i], paths[k])
+		if k := longest(paths, d.successors[i]); k >= 0 {
+			paths[i] = addSaturating(lengths[i], paths[k])
 		}
 	}
 	return paths
@@ -95,7 +95,7 @@ func longest(paths []time.Duration, of []int) int {
 func CriticalPath(tasks []Task) (length time.Duration, chain []int) {
 	d := dagOf(tasks)
 	paths := d.paths(Expected(tasks))
-	for at := longest(paths, d.order); at >= 0; at = longest(paths, d.next[at]) {
+	for at := longest(paths, d.order); at >= 0; at = longest(paths, d.successors[at]) {
 		length = max(length, paths[at])
 		chain = append(chain, at)
 	}

@@ -193,7 +193,7 @@ func (h *history) next() {
 func (h *history) more() {
 	task := h.one()
 	want := h.m.holds[task] > 0 && h.m.slot(task) && h.m.next() < 0
-	if got := h.q.More(task); got != want {
+	if got := h.q.AcquireExtra(task); got != want {
 		h.t.Fatalf("more of %d: got %v, want %v", task, got, want)
 	}
 	if want {
@@ -206,7 +206,7 @@ func (h *history) more() {
 
 func (h *history) less() {
 	task := h.one()
-	h.q.Less(task)
+	h.q.ReleaseExtra(task)
 	if h.m.holds[task] > 1 {
 		h.m.holds[task]--
 		h.it.less++

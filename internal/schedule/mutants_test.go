@@ -13,10 +13,10 @@ var mutants = []mutant.Mutant{
 		{In: "schedule", Read: "Item.Needs", Under: []string{"search.include"}, Becomes: "($&)[:0]"},
 	}},
 	{Name: "what needs it", Test: "TestSelectAgainstEveryChoice", Says: "want", Cuts: []mutant.Cut{
-		{In: "schedule", Read: "search.users", Under: []string{"search.excludeWorse"}, Becomes: "make([][]int, len($&))"},
+		{In: "schedule", Read: "search.dependents", Under: []string{"search.excludeWorse"}, Becomes: "make([][]int, len($&))"},
 	}},
 	{Name: "number", Test: "TestSelectAgainstEveryChoice", Says: "no choice", Cuts: []mutant.Cut{
-		{In: "schedule", Compare: "node.count", Under: []string{"search.include"}, Becomes: mutant.False},
+		{In: "schedule", Compare: "node.countLeft", Under: []string{"search.include"}, Becomes: mutant.False},
 	}},
 	{Name: "best single", Test: "TestSelectAgainstEveryChoice", Says: "want at least", Cuts: []mutant.Cut{
 		{In: "schedule", Call: "search.greedy", Under: []string{"search.seed"}, Becomes: mutant.Nothing},
@@ -25,7 +25,7 @@ var mutants = []mutant.Mutant{
 		{In: "schedule", Compare: "Queue.free", Under: []string{"Queue.hasSlot"}, Becomes: mutant.True},
 	}},
 	{Name: "ready goes first", Test: "TestQueueAgainstModel", Says: "more of", Cuts: []mutant.Cut{
-		{In: "schedule", Call: "Queue.first", Under: []string{"Queue.More"}, Becomes: "-1"},
+		{In: "schedule", Call: "Queue.first", Under: []string{"Queue.AcquireExtra"}, Becomes: "-1"},
 	}},
 }
 

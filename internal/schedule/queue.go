@@ -12,15 +12,15 @@ import (
 // Next looks at each task that is ready, which is quick enough for the hundreds of
 // tasks that a plan may have.
 type Queue struct {
-	tasks []Task
-	next  [][]int         // task → those that wait for it
-	paths []time.Duration // the longest path from the beginning of each to the end, skipped tasks included
-	state []state
-	waits []int // task → edges to tasks that have not ended
-	holds []int // task → slots
-	ready []int // tasks that wait for nothing, in any order
-	free  int   // slots
-	hosts map[string]int
+	tasks      []Task
+	successors [][]int         // task → those that wait for it
+	paths      []time.Duration // the longest path from the beginning of each to the end, skipped tasks included
+	state      []state
+	unmet      []int // task → edges to tasks that have not ended
+	held       []int // task → slots
+	ready      []int // tasks that wait for nothing, in any order
+	free       int   // slots
+	hosts      map[string]int
 }
 
 // state is how far a task is.
@@ -38,8 +38,8 @@ const (
 func NewQueue(tasks []Task, s Slots) *Queue {
 	n, d := len(tasks), dagOf(tasks)
 	q := &Queue{
-		tasks: tasks, next: d.next, paths: d.paths(Expected(tasks)), state: make([]state, n),
-		waits: make([]int, n), holds: make([]int, n), free: s.Total, hosts: make(map[string]int),
+		tasks: tasks, successors: d.successors, paths: d.paths(Expected(tasks)), state: make([]state, n),
+		unmet: make([]int, n), held: make([]int, n), free: s.Total, hosts: make(map[string]int),
 	}
 	if s.Total <= 0 {
 		q.free = math.MaxInt
@@ -50,8 +50,8 @@ func NewQueue(tasks []Task, s Slots) *Queue {
 		}
 	}
 	for i := range tasks {
-		if q.waits[i] = len(tasks[i].After); q.waits[i] == 0 {
-			q.release(i)
+		if q.unmet[i] = len(tasks[i].After); q.unmet[i] == 0 {
+			q.markReady(i)
 		}
 	}
 	return q
@@ -95,7 +95,7 @@ func (q *Queue) hasSlot(task int) bool {
 
 // take takes slots for a task, or gives them back if they are below zero.
 func (q *Queue) take(task, slots int) {
-	q.holds[task] += slots
+	q.held[task] += slots
 	q.free -= slots
 	if _, bounded := q.hosts[q.tasks[task].Host]; bounded {
 		q.hosts[q.tasks[task].Host] -= slots
@@ -105,7 +105,7 @@ func (q *Queue) take(task, slots int) {
 // More takes one more slot for a running task, as for several calls of one step at
 // once. It is false if none is free for it, and while Next has anything to give: a
 // ready task goes first.
-func (q *Queue) More(task int) bool {
+func (q *Queue) AcquireExtra(task int) bool {
 	if q.state[task] != running || !q.hasSlot(task) || q.first() >= 0 {
 		return false
 	}
@@ -115,8 +115,8 @@ func (q *Queue) More(task int) bool {
 
 // Less gives back one of the slots of a running task that has several; the last
 // one goes with Done.
-func (q *Queue) Less(task int) {
-	if q.holds[task] > 1 {
+func (q *Queue) ReleaseExtra(task int) {
+	if q.held[task] > 1 {
 		q.take(task, -1)
 	}
 }
@@ -130,19 +130,19 @@ func (q *Queue) Done(task int) {
 		return
 	}
 	q.state[task] = ended
-	q.take(task, -q.holds[task])
+	q.take(task, -q.held[task])
 	if was == ready {
 		at := slices.Index(q.ready, task)
 		q.ready = slices.Delete(q.ready, at, at+1)
 	}
-	for _, k := range q.next[task] {
-		if q.waits[k]--; q.waits[k] == 0 && q.state[k] == waiting {
-			q.release(k)
+	for _, k := range q.successors[task] {
+		if q.unmet[k]--; q.unmet[k] == 0 && q.state[k] == waiting {
+			q.markReady(k)
 		}
 	}
 }
 
-func (q *Queue) release(task int) {
+func (q *Queue) markReady(task int) {
 	q.state[task] = ready
 	q.ready = append(q.ready, task)
 }

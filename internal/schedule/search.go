@@ -13,26 +13,26 @@ const rounding = 1e-12
 // which it is undone.
 type search struct {
 	node
-	items  []Item
-	limits Limits
-	users  [][]int // item → those that need it directly
-	order  []int   // items that may be chosen, by falling density
-	dear   []int   // the same by falling value; nil unless their number is limited
+	items          []Item
+	limits         Limits
+	dependents     [][]int // item → those that need it directly
+	order          []int   // items that may be chosen, by falling density
+	byFallingValue []int   // the same by falling value; nil unless their number is limited
 
 	decided []decision // by item
 	trail   []int      // items that are decided, in that order
 
-	best   []int   // items of the best choice
-	goal   float64 // what has to be passed: the value of the best choice
-	nodes  int
-	capped bool
+	best      []int   // items of the best choice
+	bestValue float64 // what has to be passed: the value of the best choice
+	nodes     int
+	capped    bool
 }
 
 // node is what a partial choice is worth and leaves.
 type node struct {
-	value float64
-	left  int // of the budget
-	count int // items that may still be chosen
+	value      float64
+	budgetLeft int // of the budget
+	countLeft  int // items that may still be chosen
 }
 
 type decision int8
@@ -44,21 +44,21 @@ const (
 )
 
 func newSearch(items []Item, l Limits) *search {
-	s := &search{items: items, limits: l, node: node{left: l.Budget, count: l.Count}, decided: make([]decision, len(items))}
+	s := &search{items: items, limits: l, node: node{budgetLeft: l.Budget, countLeft: l.Count}, decided: make([]decision, len(items))}
 	needs := make([][]int, len(items))
 	for i := range items {
-		if needs[i] = items[i].Needs; !sound(items, i) {
+		if needs[i] = items[i].Needs; !valid(items, i) {
 			needs[i] = []int{i} // so that it is in no order, nor is anything that needs it
 		}
 	}
 	d := newDAG(needs)
-	s.users = d.next
+	s.dependents = d.successors
 	for i := range items {
 		s.decided[i] = out
 	}
 	for _, i := range d.order {
 		s.decided[i] = open
-		if _, _, fits := s.adds(i); fits {
+		if _, _, fits := s.gain(i); fits {
 			s.order = append(s.order, i)
 		} else {
 			s.decided[i] = out
@@ -68,8 +68,8 @@ func newSearch(items []Item, l Limits) *search {
 		return cmp.Or(cmp.Compare(items[b].density(), items[a].density()), cmp.Compare(items[b].Value, items[a].Value), a-b)
 	})
 	if l.Count < len(s.order) {
-		s.dear = slices.Clone(s.order)
-		slices.SortStableFunc(s.dear, func(a, b int) int { return cmp.Compare(items[b].Value, items[a].Value) })
+		s.byFallingValue = slices.Clone(s.order)
+		slices.SortStableFunc(s.byFallingValue, func(a, b int) int { return cmp.Compare(items[b].Value, items[a].Value) })
 	}
 	return s
 }
@@ -92,9 +92,9 @@ func (s *search) include(i int) bool {
 	}
 	s.decide(i, in)
 	s.value += s.items[i].Value
-	s.left -= s.items[i].Cost
-	s.count--
-	if s.left < 0 || s.count < 0 {
+	s.budgetLeft -= s.items[i].Cost
+	s.countLeft--
+	if s.budgetLeft < 0 || s.countLeft < 0 {
 		return false
 	}
 	for _, k := range s.items[i].Needs {
@@ -111,7 +111,7 @@ func (s *search) exclude(i int) {
 		return
 	}
 	s.decide(i, out)
-	for _, k := range s.users[i] {
+	for _, k := range s.dependents[i] {
 		s.exclude(k)
 	}
 }
@@ -130,20 +130,20 @@ func (s *search) undo(n node, trail int) {
 }
 
 // adds is what including an item adds to value and cost, and whether that fits.
-func (s *search) adds(i int) (value float64, cost int, fits bool) {
+func (s *search) gain(i int) (value float64, cost int, fits bool) {
 	n, trail := s.node, len(s.trail)
 	fits = s.include(i)
-	value, cost = s.value-n.value, n.left-s.left
+	value, cost = s.value-n.value, n.budgetLeft-s.budgetLeft
 	s.undo(n, trail)
 	return value, cost, fits
 }
 
 // keep notes a choice that is the best so far.
-func (s *search) keep() {
-	if s.value <= s.goal {
+func (s *search) recordBest() {
+	if s.value <= s.bestValue {
 		return
 	}
-	s.goal, s.best = s.value, s.best[:0]
+	s.bestValue, s.best = s.value, s.best[:0]
 	for _, i := range s.trail {
 		if s.decided[i] == in {
 			s.best = append(s.best, i)
@@ -155,12 +155,12 @@ func (s *search) keep() {
 // keep out a large one, so one of them begins with the best single closure.
 func (s *search) seed() {
 	s.greedy(nil, byDensity)
-	if s.dear != nil {
+	if s.byFallingValue != nil {
 		s.greedy(nil, byValue) // where the number binds and not the budget, density misleads
 	}
 	dearest, most := -1, 0.0
 	for _, i := range s.order {
-		if value, _, fits := s.adds(i); fits && value > most {
+		if value, _, fits := s.gain(i); fits && value > most {
 			dearest, most = i, value
 		}
 	}
@@ -187,7 +187,7 @@ func (s *search) greedy(start []int, rank func(value float64, cost int) (over, u
 			if s.decided[i] != open {
 				continue
 			}
-			value, cost, fits := s.adds(i)
+			value, cost, fits := s.gain(i)
 			if !fits {
 				s.exclude(i) // nor will it fit later: what is included of its closure is paid for
 				continue
@@ -200,7 +200,7 @@ func (s *search) greedy(start []int, rank func(value float64, cost int) (over, u
 			s.include(next)
 		}
 	}
-	s.keep()
+	s.recordBest()
 	s.undo(n, trail)
 }
 
@@ -223,7 +223,7 @@ func (s *search) branch(at int) {
 		}
 		without := len(s.trail)
 		if s.include(i) {
-			s.keep()
+			s.recordBest()
 			s.branch(at + 1)
 		}
 		s.undo(n, without)
@@ -239,7 +239,7 @@ func (s *search) excludeWorse(at int) {
 	a := &s.items[s.order[at]]
 	for _, k := range s.order[at+1:] {
 		b := &s.items[k]
-		if s.decided[k] == open && a.Cost <= b.Cost && a.Value >= b.Value && len(s.users[k]) == 0 &&
+		if s.decided[k] == open && a.Cost <= b.Cost && a.Value >= b.Value && len(s.dependents[k]) == 0 &&
 			(len(a.Needs) == 0 || slices.Equal(a.Needs, b.Needs)) {
 			s.decide(k, out)
 		}
@@ -250,12 +250,12 @@ func (s *search) excludeWorse(at int) {
 // beyond the goal: by the densest that fill the budget, the last one in part, and by
 // the most valuable that may still be chosen, whatever they cost.
 func (s *search) promising(at int) bool {
-	goal := s.goal * (1 + rounding)
-	return s.fill(at) > goal && (s.dear == nil || s.number() > goal)
+	goal := s.bestValue * (1 + rounding)
+	return s.budgetBound(at) > goal && (s.byFallingValue == nil || s.countBound() > goal)
 }
 
-func (s *search) fill(at int) float64 {
-	value, left := s.value, s.left
+func (s *search) budgetBound(at int) float64 {
+	value, left := s.value, s.budgetLeft
 	for _, i := range s.order[at:] {
 		if s.decided[i] != open {
 			continue
@@ -270,9 +270,9 @@ func (s *search) fill(at int) float64 {
 	return value
 }
 
-func (s *search) number() float64 {
-	value, count := s.value, s.count
-	for _, i := range s.dear {
+func (s *search) countBound() float64 {
+	value, count := s.value, s.countLeft
+	for _, i := range s.byFallingValue {
 		if s.decided[i] == open && count > 0 {
 			value += s.items[i].Value
 			count--

@@ -15,7 +15,7 @@ type Item struct {
 }
 
 // mostValue bounds an item's value, so that sums and products stay finite.
-const mostValue = 1e100
+const maxValue = 1e100
 
 // Limits bound a choice. The zero value admits what is free, in any number.
 type Limits struct {
@@ -58,8 +58,8 @@ func Select(items []Item, l Limits) Choice {
 }
 
 // sound reports whether an item, apart from what it needs, can be chosen.
-func sound(items []Item, i int) bool {
+func valid(items []Item, i int) bool {
 	it := &items[i]
-	return it.Value >= 0 && it.Value <= mostValue && it.Cost >= 0 &&
+	return it.Value >= 0 && it.Value <= maxValue && it.Cost >= 0 &&
 		!slices.ContainsFunc(it.Needs, func(k int) bool { return k < 0 || k >= len(items) })
 }

@@ -25,7 +25,7 @@ func Simulate(tasks []Task, took []time.Duration, s Slots) Timeline {
 	var running []int
 	for {
 		for task, ok := q.Next(); ok; task, ok = q.Next() {
-			t.Start[task], t.End[task] = t.Makespan, plus(t.Makespan, max(took[task], 0))
+			t.Start[task], t.End[task] = t.Makespan, addSaturating(t.Makespan, max(took[task], 0))
 			running = append(running, task)
 		}
 		if len(running) == 0 {

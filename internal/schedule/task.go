@@ -36,20 +36,20 @@ func Expected(tasks []Task) []time.Duration {
 			known++
 		}
 	}
-	usual := time.Second
+	fallback := time.Second
 	if known > 0 {
-		usual = max(time.Duration(min(sum/float64(known), math.MaxInt64/2)), 1)
+		fallback = max(time.Duration(min(sum/float64(known), math.MaxInt64/2)), 1)
 	}
 	for i := range lengths {
 		if lengths[i] == 0 {
-			lengths[i] = usual
+			lengths[i] = fallback
 		}
 	}
 	return lengths
 }
 
 // plus adds durations of 0 and more; a sum beyond the largest duration is the largest.
-func plus(a, b time.Duration) time.Duration {
+func addSaturating(a, b time.Duration) time.Duration {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}

@@ -58,15 +58,15 @@ func (f *File) Write(text []byte) error {
 			return err
 		}
 	}
-	made, err := beside(f.target, text, func(t *os.File) error { return errors.Join(t.Chmod(f.mode), t.Sync()) })
+	temp, err := writeTemp(f.target, text, func(t *os.File) error { return errors.Join(t.Chmod(f.mode), t.Sync()) })
 	if err != nil {
 		return err
 	}
-	defer os.Remove(made) // it is gone if all went well
+	defer os.Remove(temp) // it is gone if all went well
 	if err := f.unchanged(); err != nil {
 		return err
 	}
-	return os.Rename(made, f.target)
+	return os.Rename(temp, f.target)
 }
 
 // Writable says why a file cannot be written; nil: nothing speaks against it.
@@ -79,7 +79,7 @@ func (f *File) Writable() error {
 
 // beside writes a text to a new file (0600) in the folder of another, and returns its path.
 // What is left to do before it is closed is done by finish.
-func beside(path string, text []byte, finish func(*os.File) error) (string, error) {
+func writeTemp(path string, text []byte, finish func(*os.File) error) (string, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return "", err

@@ -37,10 +37,10 @@ func (d Dir) Write(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	made, err := beside(path, data, func(*os.File) error { return nil })
+	temp, err := writeTemp(path, data, func(*os.File) error { return nil })
 	if err != nil {
 		return err
 	}
-	defer os.Remove(made) // it is gone if all went well
-	return os.Rename(made, path)
+	defer os.Remove(temp) // it is gone if all went well
+	return os.Rename(temp, path)
 }

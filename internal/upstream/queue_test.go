@@ -124,7 +124,7 @@ func (j *journal) send(ctx context.Context, hosts *limit.Hosts, number int, p *p
 		defer j.work.Done()
 		p.err = err
 		if slot != nil {
-			slot.Leave(limit.Verdict{})
+			slot.Leave(limit.Outcome{})
 		}
 	})
 }
@@ -199,7 +199,7 @@ func TestOrderOfSending(t *testing.T) {
 					t.Errorf("seed %d: the slot of %s is not free", seed, name)
 				}
 				if free {
-					slot.Leave(limit.Verdict{})
+					slot.Leave(limit.Outcome{})
 				}
 			}
 		})

@@ -150,14 +150,14 @@ func BenchmarkPace(b *testing.B) {
 	}
 	defer s.Close()
 	h := limit.New(map[string]limit.Rule{"*": {Rate: 1e9}})
-	h.ShareBy(s.Take)
-	s.WatchCount(h.Share)
+	h.SetShared(s.Take)
+	s.WatchCount(h.SetReplicas)
 	call := func() {
 		slot, err := h.Enter(b.Context(), "host")
 		if err != nil {
 			b.Fatal(err)
 		}
-		slot.Leave(limit.Verdict{})
+		slot.Leave(limit.Outcome{})
 	}
 	call()
 	b.Run("callers=1", func(b *testing.B) { at.costs(b, func() { median(b, call) }) })

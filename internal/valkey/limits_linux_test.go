@@ -34,9 +34,9 @@ func pacers(t *testing.T, n int, at *store, rule limit.Rule) []*pacer {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Close)
-		p.ShareBy(s.Take)
+		p.SetShared(s.Take)
 		s.WatchCount(func(n int, apart bool) {
-			p.Share(n, apart)
+			p.SetReplicas(n, apart)
 			p.apart.Store(apart)
 			p.known.Store(int64(n))
 		})
@@ -58,7 +58,7 @@ func (p *pacer) saturate(ctx context.Context, calls *sync.WaitGroup) {
 					return
 				}
 				p.began.Add(1)
-				slot.Leave(limit.Verdict{})
+				slot.Leave(limit.Outcome{})
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func TestPaceOfAll(t *testing.T) {
 	// A call begins no earlier than its token comes, however busy the machine is. One that is back
 	// goes on with its part until it hears so.
 	const hears = 500 * time.Millisecond
-	most := float64(rule.Burst) + rule.Rate*(time.Since(start)+limit.Ahead+2*hears/3).Seconds()
+	most := float64(rule.Burst) + rule.Rate*(time.Since(start)+limit.MaxAhead+2*hears/3).Seconds()
 	total := all[0].began.Load() + all[1].began.Load() + all[2].began.Load()
 	if float64(total) > most {
 		t.Errorf("too many have begun: %d calls, want at most %v", total, most)
@@ -135,7 +135,7 @@ func TestQuotaOfAll(t *testing.T) {
 				tries.Go(func() {
 					if slot, err := p.Prefetch(t.Context(), limitedHost, nil); err == nil {
 						began.Add(1)
-						slot.Leave(limit.Verdict{})
+						slot.Leave(limit.Outcome{})
 					} else if err != limit.ErrQuota {
 						t.Error(err)
 					}
@@ -158,9 +158,9 @@ func TestEmptyBucket(t *testing.T) {
 	s.WatchCount(func(int, bool) {})
 	gives := func(when string, least, most int) {
 		t.Helper()
-		got, err := limit.Granted{}, error(nil)
+		got, err := limit.Grant{}, error(nil)
 		waitUntil(t, "it is counted", func() bool {
-			got, err = s.Take(limit.Ask{Host: limitedHost, Rate: 0.1, Burst: 50, Calls: 50})
+			got, err = s.Take(limit.TokenRequest{Host: limitedHost, Rate: 0.1, Burst: 50, Calls: 50})
 			return err == nil
 		})
 		if got.Tokens < least || got.Tokens > most {

@@ -65,7 +65,7 @@ var mutants = []mutant.Mutant{
 		{In: "valkey", Call: "Store.presenceTTL", Under: []string{"Store.Take"}, Becomes: `"1e15"`},
 	}},
 	{Name: "what replicas share is counted", Test: "TestQuotaOfAll", Says: "prefetches began", Cuts: []mutant.Cut{
-		{In: "limit", Call: "Hosts.asks", Under: []string{"host.takeSpare", "host.refusal"}, Becomes: mutant.False},
+		{In: "limit", Call: "Hosts.usesShared", Under: []string{"host.takeSpare", "host.refusal"}, Becomes: mutant.False},
 	}},
 	{Name: "a write that comes too late is not sent", Test: "TestProcesses", Cuts: []mutant.Cut{
 		{In: "valkey", Read: "announcement.ended", Under: []string{"announcement.Fence"}, Becomes: mutant.False},

@@ -135,13 +135,13 @@ end
 return {given, string.format('%.9f', left), 0}`
 
 // Take is a [limit.Shared].
-func (s *Store) Take(a limit.Ask) (g limit.Granted, err error) {
+func (s *Store) Take(a limit.TokenRequest) (g limit.Grant, err error) {
 	host := hex.EncodeToString(sha256Sum(a.Host))
 	number := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 	got, err := s.roundTrip(s.ctx, func(c rueidis.Client, history string) rueidis.Completed {
 		return c.B().Eval().Script(takeScript).Numkeys(5).Key(replicasKey, returnedKey, history+"open", history+"l:"+host, history+"h:"+host).
-			Arg(number(a.Rate), strconv.Itoa(a.Burst), strconv.Itoa(a.Calls), number(a.Spare), strconv.Itoa(a.Hour),
-				number(limit.Ahead.Seconds()), s.presenceTTL()).Build()
+			Arg(number(a.Rate), strconv.Itoa(a.Burst), strconv.Itoa(a.Calls), number(a.MinTokens), strconv.Itoa(a.MaxPerHour),
+				number(limit.MaxAhead.Seconds()), s.presenceTTL()).Build()
 	})
 	if got.results == nil { // a new history may be relied on for this
 		return g, err
@@ -156,5 +156,5 @@ func (s *Store) Take(a limit.Ask) (g limit.Granted, err error) {
 	given, err1 := parts[0].AsInt64()
 	left, err2 := parts[1].AsFloat64()
 	quota, err3 := parts[2].AsInt64()
-	return limit.Granted{Tokens: int(given), Left: left, Quota: time.Duration(quota) * time.Millisecond}, errors.Join(err1, err2, err3)
+	return limit.Grant{Tokens: int(given), Left: left, QuotaWait: time.Duration(quota) * time.Millisecond}, errors.Join(err1, err2, err3)
 }

@@ -70,7 +70,7 @@ func use(t *testing.T, s *valkey.Store) {
 	if got := <-counted; got != 1 {
 		t.Errorf("counted %d replicas, want 1", got)
 	}
-	if got, err := s.Take(limit.Ask{Host: "host", Rate: 1, Burst: 2, Spare: 1, Hour: 3}); err != nil || got.Quota != 0 {
+	if got, err := s.Take(limit.TokenRequest{Host: "host", Rate: 1, Burst: 2, MinTokens: 1, MaxPerHour: 3}); err != nil || got.QuotaWait != 0 {
 		t.Errorf("a prefetch: got %+v (%v), want that there is a quota", got, err)
 	}
 	s.Publish(func() []byte { return []byte("figures") })
