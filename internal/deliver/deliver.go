@@ -1,18 +1,16 @@
-// Package deliver shows the model what was prefetched: it adds to the result of a
-// tool a line that names the calls that are on their way, or the answers themselves.
+// Package deliver adds prefetched calls to the result of a tool: a line that names the calls
+// under way, or their answers.
 //
-// The one idea: a result is bytes with one place where something may be added, the
-// end of its content, and every other member stays as it is written. A reader that
-// takes the added blocks out again holds what the server said.
+// It only appends to the content array and leaves all other bytes of the result unchanged. A
+// reader that removes the added blocks has the server's original result.
 //
-//	if !deliver.Plain(result) { … }   // not to be touched, nor to be added anywhere
+//	if !deliver.Plain(result) { … }   // neither changed nor added to another
 //	result = deliver.Hint(result, []string{deliver.Name("Read", args)})
 //	result, added = deliver.Inline(result, answers, 8000, keywords)
 //
-// Everything here is a pure function of its arguments; the first count of tokens
-// loads a vocabulary. It leaves out which answers are worth adding (enrich), whether
-// the client may get them (proxy: never for a tool with an output schema), and
-// keeping what was delivered (dedup).
+// All functions are pure, except that the first count of tokens loads a vocabulary. The package
+// does not decide which answers are worth adding (enrich) or whether the client may receive them
+// (proxy: never for a tool with an output schema), and does not store them (dedup).
 package deliver
 
 import (
@@ -22,13 +20,13 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Plain reports whether a result, a valid JSON text, may be added to, and added to
-// another: it is the complete answer of a tool that did not fail, for the model
-// alone. What is structured is read by programs, which expect what they know.
+// Plain reports whether a result, a valid JSON text, may be extended or added to another: a
+// complete, successful answer for the model only. Structured content is excluded because programs
+// read it and expect its schema.
 func Plain(result []byte) bool {
 	members := jsonrpc.NewIndex(result)
 	if !members.Unambiguous() || members.Get("structuredContent") != nil || members.Get("task") != nil {
-		return false // of an ambiguous one two readers may see two contents
+		return false // readers may disagree about duplicate members
 	}
 	if failed := members.Get("isError"); failed != nil && string(failed) != "false" {
 		return false
@@ -41,9 +39,8 @@ func Plain(result []byte) bool {
 	return bytes.HasPrefix(members.Get("content"), []byte("["))
 }
 
-// Hint adds a line to a result, a valid JSON text, that names calls which are being
-// prefetched, as [Name] writes them. Without names, and if the result is not
-// plain, it is returned as it is.
+// Hint appends a line to a result, a valid JSON text, that lists the calls being prefetched, in
+// the form of [Name]. It returns the result unchanged if there are none or it is not plain.
 func Hint(result []byte, names []string) []byte {
 	if len(names) == 0 || !Plain(result) {
 		return result
@@ -54,11 +51,11 @@ func Hint(result []byte, names []string) []byte {
 	return appendContent(result, append(block, '}'))
 }
 
-// appendContent adds blocks, JSON values with commas between them, at the end of
-// the content of a plain result.
+// appendContent appends blocks, JSON values separated by commas, to the content of a plain
+// result.
 func appendContent(result, blocks []byte) []byte {
 	content := jsonrpc.Get(result, "content")
-	end := len(content) - 1 // the bracket
+	end := len(content) - 1 // without the closing bracket
 	longer := make([]byte, 0, len(content)+1+len(blocks))
 	longer = append(longer, content[:end]...)
 	if len(bytes.TrimSpace(content[1:end])) > 0 {

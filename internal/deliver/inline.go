@@ -12,30 +12,29 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Addition is an answer that was prefetched and may be shown.
+// Addition is a prefetched answer that may be added.
 type Addition struct {
-	Tool      string            // the tool's name as the client knows it
-	Arguments string            // of the call: a JSON object; "" is an empty one
-	Result    []byte            // what the server answered: a valid JSON text
-	Model     *valuemodel.Model // what is known of the tool; nil: nothing
+	Tool      string            // the tool's name at the client
+	Arguments string            // a JSON object; "" means an empty one
+	Result    []byte            // the server's answer: a valid JSON text
+	Model     *valuemodel.Model // the tool's model; may be nil
 }
 
 const (
-	// bytesPerToken is more than any text worth reading has: what is longer than the
-	// budget times this does not fit, and is not counted to find out.
+	// bytesPerToken exceeds that of any useful text: a longer text is over the budget and need
+	// not be counted.
 	bytesPerToken = 16
-	maxHeading    = 240     // bytes of a call in the line above its answer
-	maxAnswer     = 4 << 20 // bytes of an answer that is looked at
+	maxHeading    = 240     // maximum bytes of a call's name in the heading
+	maxAnswer     = 4 << 20 // maximum bytes of an answer
 )
 
-// Inline adds answers to a result, each as text blocks of its own under a line that
-// says which call it answers, and tells which of them are in out, by their indexes.
-// They are taken in the order given as long as their tokens stay within the budget;
-// one that does not fit is left out, and so is one that holds anything but text. An
-// answer in JSON is shown without the fields that the tool's model leaves out by
-// default, except those of a group that one of the keywords names.
+// Inline appends answers to a result, each as text blocks under a heading that names its call,
+// and returns the indexes of the added ones. It adds them in order while their tokens fit the
+// budget, and skips an answer that does not fit or contains anything but text. Fields that the
+// tool's model omits by default are removed from JSON answers, except for groups that a keyword
+// names.
 //
-// If nothing fits, and if the result is not plain, out is the result as it is.
+// If nothing is added or the result is not plain, out is the unchanged result.
 func Inline(result []byte, add []Addition, budget int, keywords []string) (out []byte, added []int) {
 	if len(add) == 0 || budget <= 0 || !Plain(result) {
 		return result, nil
@@ -49,7 +48,7 @@ func Inline(result []byte, add []Addition, budget int, keywords []string) (out [
 			continue
 		}
 		texts := a.texts(arguments, intent)
-		tokens, ok := within(texts, budget)
+		tokens, ok := countWithin(texts, budget)
 		if !ok {
 			continue
 		}
@@ -65,8 +64,8 @@ func Inline(result []byte, add []Addition, budget int, keywords []string) (out [
 	return appendContent(result, blocks), added
 }
 
-// oneLine returns arguments as a line, as a message has to be; false if they are
-// no object.
+// oneLine returns arguments without line ends, which a message must not contain. It returns false
+// if they are not a JSON object.
 func oneLine(arguments string) ([]byte, bool) {
 	if arguments == "" {
 		arguments = "{}"
@@ -79,9 +78,9 @@ func oneLine(arguments string) ([]byte, bool) {
 	return line, true
 }
 
-// within counts the tokens of texts; false if there are none, or more than the
-// budget.
-func within(texts []string, budget int) (tokens int, ok bool) {
+// countWithin counts the tokens of texts. It returns false if there are no texts or too many
+// tokens.
+func countWithin(texts []string, budget int) (tokens int, ok bool) {
 	for _, text := range texts {
 		if len(text)/bytesPerToken > budget-tokens {
 			return 0, false
@@ -93,8 +92,8 @@ func within(texts []string, budget int) (tokens int, ok bool) {
 	return tokens, len(texts) > 0
 }
 
-// texts is what of an answer is shown: a text for each of its blocks, the first of
-// them under the heading; none if something in it is not for the model to read.
+// texts returns the text of each block of an answer, the first with a heading, or nil if the
+// answer contains anything that is not text for the model.
 func (a *Addition) texts(arguments []byte, intent valuemodel.Intent) (texts []string) {
 	if len(a.Result) > maxAnswer || !Plain(a.Result) {
 		return nil
@@ -112,7 +111,7 @@ func (a *Addition) texts(arguments []byte, intent valuemodel.Intent) (texts []st
 		return nil
 	}
 	if a.Model != nil {
-		texts = capped(texts, a.Model.Cost.MaxKB)
+		texts = capSize(texts, a.Model.Cost.MaxKB)
 	}
 	heading := "[answer to " + name(a.Tool, arguments, maxHeading) + ", fetched ahead"
 	if len(fields.dropped) > 0 {
@@ -122,7 +121,7 @@ func (a *Addition) texts(arguments []byte, intent valuemodel.Intent) (texts []st
 	return texts
 }
 
-// forModel reports whether a block is not kept from the model by its audience.
+// forModel reports whether the audience of a block includes the model.
 func forModel(block []byte) bool {
 	audience := jsonrpc.Get(jsonrpc.Get(block, "annotations"), "audience")
 	if audience == nil {
@@ -144,9 +143,8 @@ func (a *Addition) appendBlock(blocks, arguments []byte, text string) []byte {
 		jsonrpc.AppendString(nil, text), jsonrpc.AppendString(nil, a.Tool), arguments)
 }
 
-// capped cuts texts behind the given number of KiB of all of them together, 0 for
-// no limit, and says so in a last line.
-func capped(texts []string, kb float64) []string {
+// capSize truncates texts to kb KiB in total and says so in a last line. Zero means no limit.
+func capSize(texts []string, kb float64) []string {
 	left, size := int(min(kb, 1<<20)*1024), 0
 	for _, text := range texts {
 		size += len(text)
@@ -165,24 +163,22 @@ func capped(texts []string, kb float64) []string {
 	return texts
 }
 
-// maxTrimDepth is how many levels of objects and arrays are looked at: each is read
-// once more by the level around it.
+// maxTrimDepth limits the levels of nesting: each is scanned again by the level around it.
 const maxTrimDepth = 32
 
-// trimmer leaves fields out of answers in JSON.
+// trimmer removes fields from JSON answers.
 //
-// A pattern is a field's name or a glob of one; with dots it names a field in a
-// field. It means every field that ends so, however deep and in how many arrays:
-// "user.login" is also items[3].user.login. A field that is also in a group that
-// is shown stays.
+// A pattern is a field name or a glob; with dots it names nested fields. It matches every field
+// with this path suffix at any depth and in any array: "user.login" also matches
+// items[3].user.login. A field that is also in an included group is kept.
 type trimmer struct {
-	drop, keep [][]string // patterns, by the names between their dots
-	dropped    []string   // patterns that met a field
-	cut        bool       // a field of the present text has been left out
+	drop, keep [][]string // patterns, split at dots
+	dropped    []string   // patterns that matched
+	cut        bool       // a field of the current text was removed
 }
 
-// newTrimmer leaves out the groups of fields that are not included by default, except
-// those that the intent brings in.
+// newTrimmer returns a trimmer for the field groups that the model omits by default and the
+// intent does not name.
 func newTrimmer(m *valuemodel.Model, intent valuemodel.Intent) *trimmer {
 	t := &trimmer{}
 	if m == nil {
@@ -205,8 +201,8 @@ func newTrimmer(m *valuemodel.Model, intent valuemodel.Intent) *trimmer {
 	return t
 }
 
-// trim returns text without the fields that are left out. Other members keep their
-// bytes and their order. What is no JSON object or array is returned as it is.
+// trim returns text without the dropped fields. The remaining bytes keep their order and form.
+// Text that is not a JSON object or array is returned unchanged.
 func (t *trimmer) trim(text string) string {
 	b := bytes.TrimSpace([]byte(text))
 	if len(t.drop) == 0 || len(b) == 0 || b[0] != '{' && b[0] != '[' || !jsonrpc.Valid(b) {
@@ -219,8 +215,7 @@ func (t *trimmer) trim(text string) string {
 	return text
 }
 
-// value returns a JSON value that the names lead to, without what is left out of
-// as many levels as there are left.
+// value returns the JSON value at path names, trimmed down to the given number of levels.
 func (t *trimmer) value(b []byte, names []string, levels int) []byte {
 	switch {
 	case levels == 0:
@@ -242,7 +237,7 @@ func (t *trimmer) value(b []byte, names []string, levels int) []byte {
 	return b
 }
 
-// drops reports whether the field that the names lead to is left out.
+// drops reports whether the field at path names is dropped.
 func (t *trimmer) drops(names []string) bool {
 	match := func(pattern []string) bool { return endsIn(names, pattern) }
 	i := slices.IndexFunc(t.drop, match)
@@ -261,7 +256,7 @@ func endsIn(names, pattern []string) bool {
 		return false
 	}
 	for i, name := range names[len(names)-len(pattern):] {
-		// path.Match stops * at slashes, which mean nothing in a name
+		// in path.Match, * does not match a slash
 		ok, err := path.Match(strings.ReplaceAll(pattern[i], "/", "\x00"), strings.ReplaceAll(name, "/", "\x00"))
 		if !ok || err != nil {
 			return false

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	maxName = 80      // bytes of a call's name
-	maxRead = 4 << 10 // bytes of arguments that are looked at
+	maxName = 80      // maximum bytes of a call's name
+	maxScan = 4 << 10 // maximum bytes of arguments scanned
 )
 
-// Name writes a call in few words for the model: the tool, and in parentheses the
-// value of its only argument, or name=value for each of several. It has at most 80
-// bytes and one line; of longer arguments the beginning and the end are left.
+// Name describes a call for the model in one line of at most 80 bytes: the tool, and in
+// parentheses the value of its only argument, or name=value for each of several. The middle of
+// longer arguments is elided.
 //
-// Values come from what servers said, so a name must not be able to end the
-// sentence it stands in, nor to hide anything: brackets, quotes, backticks, HTML's &,
-// controls, marks of direction and whatever else is invisible are left out.
+// Argument values come from servers. A name must not be able to end the sentence around it or to
+// hide text, so brackets, quotes, backticks, '&' of HTML, control and bidirectional characters
+// and other invisible characters are removed.
 func Name(tool string, arguments []byte) string { return name(tool, arguments, maxName) }
 
 func name(tool string, arguments []byte, most int) string {
-	tool = harmless(tool, most/2)
+	tool = sanitize(tool, most/2)
 	var parts []string
 	all := jsonrpc.NewIndex(arguments)
 	for m := range all.All() {
@@ -33,11 +33,10 @@ func name(tool string, arguments []byte, most int) string {
 		}
 		parts = append(parts, part)
 	}
-	return tool + "(" + harmless(strings.Join(parts, ", "), most-len(tool)-len("()")) + ")"
+	return tool + "(" + sanitize(strings.Join(parts, ", "), most-len(tool)-len("()")) + ")"
 }
 
-// text is what a value says: a string without its quotes, anything else as it is
-// written.
+// text returns a string without its quotes, and any other value as written.
 func text(value []byte) string {
 	if s, ok := jsonrpc.String(value); ok {
 		return s
@@ -45,17 +44,17 @@ func text(value []byte) string {
 	return string(value)
 }
 
-// harmless leaves of a server's text only what is neither markup nor easily
-// overlooked, in one line of at most the given number of bytes.
-func harmless(s string, most int) string {
+// sanitize removes markup and invisible characters from a server's text and returns one line of
+// at most the given number of bytes.
+func sanitize(s string, most int) string {
 	var b strings.Builder
 	gap := false
-	for _, r := range s[:min(len(s), maxRead)] {
+	for _, r := range s[:min(len(s), maxScan)] {
 		switch {
 		case unicode.IsSpace(r):
 			gap = b.Len() > 0
 			continue
-		case !shown(r):
+		case !allowed(r):
 			continue
 		case gap:
 			b.WriteByte(' ')
@@ -63,23 +62,23 @@ func harmless(s string, most int) string {
 		}
 		b.WriteRune(r)
 	}
-	return middleCut(b.String(), most)
+	return elideMiddle(b.String(), most)
 }
 
-// shown reports whether a character may stand in a name.
-func shown(r rune) bool {
+// allowed reports whether a name may contain the character.
+func allowed(r rune) bool {
 	switch {
 	case r < utf8.RuneSelf:
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(`_-./:,;=+%@?~^$*#\\`, r)
 	case unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point):
-		return false // letters and marks, but not to be seen
+		return false // letters and marks without a visible glyph
 	}
 	return unicode.In(r, unicode.L, unicode.M, unicode.N) || r == '…'
 }
 
-// middleCut takes the middle out of what is longer than most bytes: paths and
-// addresses begin alike.
-func middleCut(s string, most int) string {
+// elideMiddle replaces the middle of a text longer than most bytes: paths and URLs often share a
+// prefix.
+func elideMiddle(s string, most int) string {
 	const gap = "…"
 	if len(s) <= most {
 		return s

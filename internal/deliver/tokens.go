@@ -6,22 +6,22 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/tiktoken-go/tokenizer/codec" // not its parent, which brings in every vocabulary
+	"github.com/tiktoken-go/tokenizer/codec" // the parent package links every vocabulary
 
 	"mcpschedd/internal/jsonrpc"
 )
 
-const pieceBytes = 512 // given to the tokenizer at a time
+const pieceBytes = 512 // bytes per call of the tokenizer
 
-// vocabulary is o200k_base: what current models of several makers come closest to,
-// where their own is not published. It is not loaded before something is counted.
+// vocabulary is o200k_base, the closest public vocabulary for models whose own is not published.
+// It is loaded at the first count.
 var vocabulary = sync.OnceValue(codec.NewO200kBase)
 
-// Tokens is the number of tokens of a text (o200k_base), give or take one or two for each
-// half KiB. Special tokens count as the text they are written in.
+// Tokens returns the number of tokens of a text in o200k_base, accurate to one or two per 512
+// bytes. Special tokens are counted as plain text.
 //
-// It counts piece by piece because the tokenizer's time grows with the square of a
-// run of blank lines, of which 100 KB take it a quarter of a minute.
+// It counts the text in pieces because the tokenizer is quadratic in the length of a run of blank
+// lines: 100 KB of them take 15 s.
 func Tokens(text []byte) (sum int) {
 	for rest := string(text); len(rest) > 0; {
 		end := pieceEnd(rest)
@@ -34,13 +34,13 @@ func Tokens(text []byte) (sum int) {
 func count(piece string) int {
 	n, err := vocabulary().Count(piece)
 	if err != nil {
-		return len(piece) // more than it can be
+		return len(piece) // an upper bound
 	}
 	return n
 }
 
-// pieceEnd is where the first piece of a text ends: before a space, where there is one
-// late in it, since most tokens begin with one, else between two characters.
+// pieceEnd returns the end of the first piece of a text: before a space in its second half, since
+// most tokens begin with one, or else between two characters.
 func pieceEnd(text string) int {
 	if len(text) <= pieceBytes {
 		return len(text)
@@ -51,7 +51,7 @@ func pieceEnd(text string) int {
 	return max(runeStart(text, pieceBytes), 1)
 }
 
-// runeStart moves i back to where a character begins.
+// runeStart returns the start of the character at byte i.
 func runeStart(text string, i int) int {
 	for back := 0; back < utf8.UTFMax && i > 0 && i < len(text) && !utf8.RuneStart(text[i]); back++ {
 		i--
@@ -59,19 +59,19 @@ func runeStart(text string, i int) int {
 	return i
 }
 
-// Content is what a model reads of a result. It refers to the result's bytes.
+// Content is the part of a result that a model reads. It refers to the result's bytes.
 type Content struct {
-	Bytes int // of texts, as they are written in JSON
-	Media int // images and the like
+	Bytes int // of texts, as JSON
+	Media int // number of images and other media
 	texts [][]byte
 }
 
-// MediaTokens is what an image costs at most with several makers of models; a client scales
-// larger ones down.
+// MediaTokens is the maximum cost of an image for several model vendors; clients scale larger
+// images down.
 const MediaTokens = 1600
 
-// ContentOf finds the content of a result, a valid JSON text. Of what is structured there is a
-// text too, save where a server leaves that out.
+// ContentOf returns the content of a result, a valid JSON text. structuredContent counts only if
+// there is no text, because servers usually send the same data as text.
 func ContentOf(result []byte) (c Content) {
 	for block := range jsonrpc.Elements(jsonrpc.Get(result, "content")) {
 		resource := jsonrpc.Get(block, "resource")
@@ -94,19 +94,19 @@ func ContentOf(result []byte) (c Content) {
 
 func (c *Content) add(text []byte) { c.texts, c.Bytes = append(c.texts, text), c.Bytes+len(text) }
 
-// Sample is some of the texts of a content, or all of them, in bytes of its own.
+// Sample is a copy of some or all texts of a content.
 type Sample struct {
-	Bytes  int // of the content that it is
+	Bytes  int // of the sampled texts
 	pieces [][]byte
 }
 
-// A sample is the whole of a content that is not long, else pieces from all over it.
+// A short content is sampled completely, a longer one in evenly spaced pieces.
 const (
 	sampleBytes  = 8 << 10
 	samplePieces = 8
 )
 
-// Sample copies a sample of the texts.
+// Sample returns a copy of a sample of the texts.
 func (c *Content) Sample() (s Sample) {
 	if c.Bytes <= sampleBytes {
 		for _, text := range c.texts {
@@ -114,7 +114,7 @@ func (c *Content) Sample() (s Sample) {
 		}
 		return s
 	}
-	next, before := 0, 0 // where the next piece begins; bytes of the texts before this one
+	next, before := 0, 0 // start of the next piece; bytes of earlier texts
 	for _, text := range c.texts {
 		for ; next < before+len(text); next += c.Bytes / samplePieces {
 			from := next - before
@@ -129,20 +129,20 @@ func (s *Sample) add(piece []byte) {
 	s.pieces, s.Bytes = append(s.pieces, bytes.Clone(piece)), s.Bytes+len(piece)
 }
 
-// Tokens counts those of the sample, which loads the vocabulary.
+// Tokens counts the tokens of the sample. It loads the vocabulary.
 func (s *Sample) Tokens() (n int) {
 	for _, piece := range s.pieces {
-		n += Tokens(written(piece))
+		n += Tokens(unescape(piece))
 	}
 	return n
 }
 
-// longestEscape is that of JSON, \uXXXX.
+// longestEscape is the length of \uXXXX.
 const longestEscape = 6
 
-// written is the text of a piece of a JSON string, which may begin or end within an escape. What
-// is no part of a string stays as it is.
-func written(piece []byte) []byte {
+// unescape returns the text of a piece of a JSON string, which may begin or end within an escape.
+// A piece that is not part of a string is returned unchanged.
+func unescape(piece []byte) []byte {
 	inner := strings.Trim(string(piece), `"`)
 	for cut := range min(len(inner), longestEscape) {
 		if text, ok := jsonrpc.String([]byte(`"` + inner[:len(inner)-cut] + `"`)); ok {

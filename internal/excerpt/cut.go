@@ -9,63 +9,62 @@ import (
 )
 
 const (
-	leastCut   = 16 // characters left of a string that is cut, where it may be left out instead
-	leastShare = 48 // characters of each field; where there is less, the first fields are whole instead
+	minCut   = 16 // minimum characters of a cut string that could be omitted instead
+	minShare = 48 // minimum characters per field; below it the first fields are complete instead
 
-	// Each level of brackets is read once more than the one around it; what is nested deeper
-	// than this is there whole or not at all.
+	// Each level of nesting is scanned again by the level around it. Values nested deeper are
+	// either complete or omitted.
 	maxDepth = 32
 )
 
-// cutter cuts one value.
+// cutter builds one excerpt.
 type cutter struct {
 	out  []byte
-	left []Left
+	left []Omission
 }
 
 // child is an item or a field.
 type child struct {
 	raw   []byte // as written
-	value []byte // the end of raw
-	name  []byte // of a field
-	head  int    // characters before the value; 0: it is an item
-	size  int    // characters, with the comma
+	value []byte // a suffix of raw
+	name  []byte // only for a field
+	head  int    // characters before the value; 0 for an item
+	size  int    // characters including the comma
 }
 
-// value appends as much as fits of a value that is larger than room. shift is how
-// much of it stands before it in the whole.
+// value appends an excerpt of a value that is larger than room. shift is the number of its
+// children or bytes that were skipped before it.
 func (c *cutter) value(value []byte, room int, at string, shift, depth int) {
 	switch value[0] {
 	case '{', '[':
 		c.container(value, room, at, shift, depth)
 	case '"':
 		c.text(value, room, at, shift)
-	default: // the outermost alone: others are left out
+	default: // only at the top level: nested ones are omitted whole
 		c.out = append(c.out, "null"...)
-		c.left = append(c.left, Left{Pointer: at, What: "text", Count: len(value), Bytes: len(value)})
+		c.left = append(c.left, Omission{Pointer: at, What: "text", Count: len(value), Bytes: len(value)})
 	}
 }
 
-// container appends those children of an array or object that fit, and names the
-// others.
+// container appends the children of an array or object that fit, and records the omitted ones.
 func (c *cutter) container(value []byte, room int, at string, shift, depth int) {
-	children, count, bytes := look(value, room)
+	children, count, bytes := scan(value, room)
 	array := value[0] == '['
 	var rooms []int
-	if l := level(children, room-1); !array && len(children) == count && l >= leastShare {
+	if l := fairShare(children, room-1); !array && len(children) == count && l >= minShare {
 		for i := range children {
 			rooms = append(rooms, min(children[i].size, l))
 		}
 	} else {
-		rooms = whole(children, room-1) // each child has a comma, and a bracket stands for one of them
+		rooms = wholeFirst(children, room-1) // the closing bracket replaces one comma
 	}
 	c.out = append(c.out, value[0])
-	next, spare := 0, 0 // next: the first child that is neither kept nor named
+	next, spare := 0, 0 // next: the first child neither kept nor recorded
 	name := func(to int) {
 		if next == to {
 			return
 		}
-		l := Left{Pointer: at, What: "items", From: next + shift, Count: to - next, Bytes: bytes}
+		l := Omission{Pointer: at, What: "items", From: next + shift, Count: to - next, Bytes: bytes}
 		if to < count {
 			l.Bytes = sum(children[next:to])
 		} else {
@@ -74,7 +73,7 @@ func (c *cutter) container(value []byte, room int, at string, shift, depth int) 
 		switch {
 		case array:
 		case l.Count == 1 && next < len(children):
-			l = Left{Pointer: children[next].pointer(at, 0), What: "field", Count: 1, Bytes: len(children[next].value)}
+			l = Omission{Pointer: children[next].pointer(at, 0), What: "field", Count: 1, Bytes: len(children[next].value)}
 		default:
 			l.What = "fields"
 		}
@@ -82,9 +81,9 @@ func (c *cutter) container(value []byte, room int, at string, shift, depth int) 
 	}
 	for i, room := range rooms {
 		ch := &children[i]
-		if room += spare; room < ch.least(depth) {
+		if room += spare; room < ch.minSize(depth) {
 			if array {
-				break // what follows would get another index
+				break // later items would get other indexes
 			}
 			spare = room
 			continue
@@ -100,12 +99,12 @@ func (c *cutter) container(value []byte, room int, at string, shift, depth int) 
 	c.out = append(c.out, value[0]+2) // brackets are two apart
 }
 
-// look finds the children of a container that may fit, and counts all.
-func look(value []byte, room int) (children []child, count, bytes int) {
+// scan returns the children that may fit, and the count and bytes of all children.
+func scan(value []byte, room int) (children []child, count, bytes int) {
 	add := func(raw, name, value []byte) {
 		count++
 		bytes += len(raw)
-		if count <= max(room, 0)/2+1 { // the shortest takes one character and its comma
+		if count <= max(room, 0)/2+1 { // the shortest child takes two characters
 			head := utf8.RuneCount(raw[:len(raw)-len(value)])
 			children = append(children, child{raw, value, name, head, head + utf8.RuneCount(value) + 1})
 		}
@@ -126,9 +125,9 @@ func sum(children []child) (bytes int) {
 	return bytes
 }
 
-// level is the share that no child gets more than where they share a room: those that
-// are smaller leave what they do not need to the others.
-func level(children []child, room int) int {
+// fairShare returns the max-min fair share of room: children smaller than it leave the rest of
+// theirs to the others.
+func fairShare(children []child, room int) int {
 	sizes := make([]int, len(children))
 	for i := range children {
 		sizes[i] = children[i].size
@@ -140,12 +139,12 @@ func level(children []child, room int) int {
 		}
 		room -= size
 	}
-	return max(room, leastShare) // all of them fit
+	return max(room, minShare) // all children fit
 }
 
-// whole gives the first children all they need, and the next one what is left if that is
-// more than half of the room.
-func whole(children []child, room int) (rooms []int) {
+// wholeFirst gives the first children all the room they need, and the next one the rest if that
+// is more than half of the room.
+func wholeFirst(children []child, room int) (rooms []int) {
 	left := room
 	for i := range children {
 		if children[i].size > left {
@@ -160,8 +159,7 @@ func whole(children []child, room int) (rooms []int) {
 	return rooms
 }
 
-// child appends what of a child fits, and returns the characters it takes with its
-// comma.
+// child appends an excerpt of a child, and returns its characters including the comma.
 func (c *cutter) child(ch *child, room int, at string, depth int) int {
 	if room >= ch.size {
 		c.out = append(c.out, ch.raw...)
@@ -173,11 +171,11 @@ func (c *cutter) child(ch *child, room int, at string, depth int) int {
 	return ch.head + utf8.RuneCount(c.out[before:]) + 1
 }
 
-// least is how many characters a child takes at least, if anything of it is there.
-func (ch *child) least(depth int) int {
+// minSize returns the minimum characters of a child that is not omitted.
+func (ch *child) minSize(depth int) int {
 	switch {
 	case ch.value[0] == '"':
-		return min(ch.head+leastCut+3, ch.size)
+		return min(ch.head+minCut+3, ch.size)
 	case (ch.value[0] == '{' || ch.value[0] == '[') && depth < maxDepth:
 		return min(ch.head+3, ch.size)
 	}
@@ -188,23 +186,23 @@ func (ch *child) least(depth int) int {
 func (c *cutter) text(value []byte, room int, at string, shift int) {
 	text, _ := jsonrpc.String(value)
 	n := 0
-	room -= 2 // its quotes
+	room -= 2 // the quotes
 	for i, r := range text {
-		if room -= width(r); room < 0 {
+		if room -= escapedWidth(r); room < 0 {
 			break
 		}
 		n = i + utf8.RuneLen(r)
 	}
 	c.out = jsonrpc.AppendString(c.out, text[:n])
 	if rest := text[n:]; rest != "" {
-		c.left = append(c.left, Left{
+		c.left = append(c.left, Omission{
 			Pointer: at, What: "text", From: n + shift, Count: utf8.RuneCountInString(rest), Bytes: len(rest),
 		})
 	}
 }
 
-// width is how many characters a character takes in JSON at most.
-func width(r rune) int {
+// escapedWidth returns the maximum length of a character in JSON.
+func escapedWidth(r rune) int {
 	switch {
 	case r == '"' || r == '\\' || r == '\n' || r == '\r' || r == '\t':
 		return 2

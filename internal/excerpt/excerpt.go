@@ -1,22 +1,21 @@
-// Package excerpt says what of a value fits, and how to read the rest.
+// Package excerpt cuts JSON values and texts to a limit and describes the omitted parts.
 //
-// An excerpt of a JSON value is JSON of the same shape. Fields and
-// items are there or not, long strings end between two characters, and what is not
-// there is named by a pointer and an offset that lead to it in the whole value:
+// An excerpt of a JSON value is JSON of the same shape. Fields and items are either present or
+// omitted, and long strings are cut between two characters. Each omission has a pointer and an
+// offset with which the rest can be read:
 //
 //	out, left := excerpt.Cut(value, 2000)
 //	// out  {"total":134,"items":[{"id":1,"title":"a"},{"id":2,"title":"b"}]}
 //	// left [{Pointer: "/items", What: "items", From: 2, Count: 132, Bytes: 417331}]
 //	more, left := excerpt.Read(value, left[0].Pointer, left[0].From, 2000)
 //
-// An object shares its room out evenly: small fields are whole before a large one
-// gets more than the rest of them (max-min fairness, by water filling). An array
-// keeps its first items whole, since ten whole ones tell more than a piece of each.
-// So does an object of so many fields that each would get next to nothing.
+// An object divides its space by max-min fairness (water filling): small fields are complete
+// before a large one gets more than an equal share. An array keeps its first items complete,
+// since ten complete items are more useful than a piece of each. So does an object with so many
+// fields that each share would be very small.
 //
-// Everything here is a pure function of its arguments. Room is in characters; [Limit.Fit]
-// finds how many of these a number of tokens is. It leaves out what is worth reading, and
-// keeping the whole.
+// All functions are pure. Space is measured in characters; [Limit.Fit] converts a token limit.
+// The package does not decide which values are worth reading and does not store whole values.
 package excerpt
 
 import (
@@ -27,26 +26,25 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Left is something of a value that an excerpt leaves out. [Read] with its Pointer
-// and From reads it. (Of two fields of one name in an object, a pointer leads to the
-// first.)
-type Left struct {
-	Pointer string `json:"pointer"`          // to the array, object or string it is left out of; of a "field" to itself
-	What    string `json:"what"`             // items, fields (several in a row), field or text
-	From    int    `json:"offset,omitempty"` // index of the first that is left out; of a text the byte it goes on from
-	Count   int    `json:"count,omitempty"`  // items, fields, or characters of a text
-	Bytes   int    `json:"bytes"`            // of these, as written; of a text, in UTF-8
+// Omission is a part of a value that an excerpt omits. [Read] with its Pointer and From returns
+// it. (If an object has two fields of one name, a pointer refers to the first.)
+type Omission struct {
+	Pointer string `json:"pointer"`          // the containing array, object or string; for a "field" the field itself
+	What    string `json:"what"`             // "items", "fields" (consecutive), "field" or "text"
+	From    int    `json:"offset,omitempty"` // index of the first omitted child; for a text the byte offset
+	Count   int    `json:"count,omitempty"`  // number of items, fields or characters
+	Bytes   int    `json:"bytes"`            // of the omitted JSON; for a text in UTF-8
 }
 
-// Cut is what of a JSON value fits into so many Unicode characters, as JSON, and what does
-// not. What fits as a whole is returned as it is. A value of which nothing fits leaves its
-// brackets or quotes, or null for a number, whatever the limit.
-func Cut(value []byte, chars int) (out []byte, left []Left) { return Read(value, "", 0, chars) }
+// Cut returns an excerpt of a JSON value with at most chars Unicode characters, and the omitted
+// parts. A value that fits is returned unchanged. If nothing fits, the result is empty brackets
+// or quotes, or null for a number, whatever the limit.
+func Cut(value []byte, chars int) (out []byte, left []Omission) { return Read(value, "", 0, chars) }
 
-// Read is Cut of the part of a value that a pointer leads to, without its first
-// items or fields, or bytes of text: as many as offset. What it leaves out is named
-// as seen from the whole value. It is nil if the pointer leads nowhere.
-func Read(value []byte, pointer string, offset, chars int) (out []byte, left []Left) {
+// Read is like Cut for the part of a value at pointer, without its first offset items, fields or
+// bytes of text. Omissions are relative to the whole value. It returns nil if the pointer refers
+// to nothing.
+func Read(value []byte, pointer string, offset, chars int) (out []byte, left []Omission) {
 	if !jsonrpc.ValidPointer(pointer) {
 		return nil, nil
 	}
@@ -54,7 +52,7 @@ func Read(value []byte, pointer string, offset, chars int) (out []byte, left []L
 	if len(part) == 0 {
 		return nil, nil
 	}
-	part, offset = after(part, offset)
+	part, offset = skip(part, offset)
 	if utf8.RuneCount(part) <= chars {
 		return part, nil
 	}
@@ -63,14 +61,14 @@ func Read(value []byte, pointer string, offset, chars int) (out []byte, left []L
 	return c.out, c.left
 }
 
-// after is a value without its first items, fields or bytes of text, and how many
-// these were.
-func after(value []byte, offset int) ([]byte, int) {
+// skip returns a value without its first offset items, fields or bytes of text, and how many it
+// skipped.
+func skip(value []byte, offset int) ([]byte, int) {
 	if offset <= 0 {
 		return value, 0
 	}
 	if text, ok := jsonrpc.String(value); ok {
-		offset = start(text, offset)
+		offset = runeStart(text, offset)
 		return jsonrpc.AppendString(nil, text[offset:]), offset
 	}
 	if value[0] != '[' && value[0] != '{' {
@@ -90,20 +88,19 @@ func after(value []byte, offset int) ([]byte, int) {
 		add(m.Raw)
 	}
 	out := append([]byte{value[0]}, bytes.Join(rest, []byte(","))...)
-	return append(out, value[0]+2), offset // brackets are two apart
+	return append(out, value[0]+2), offset // '[' and ']', '{' and '}' are two apart
 }
 
-// Text is what of a text fits into so many characters from a byte on, and where it goes
-// on; next is -1 if nothing is left. It divides no character, and breaks behind the end
-// of a line if one is in its last quarter. It is never empty before the end: where not
-// even one character fits, it is that one.
+// Text returns at most chars characters of a text from a byte offset, and the offset of the rest,
+// or -1 if there is none. It ends after a line end if there is one in the last quarter of the
+// part. Before the end of the text the part has at least one character.
 //
-// An offset within a character is that of its beginning; one out of range, the
-// nearest that is not.
+// An offset within a character means the start of the character. An offset out of range means the
+// nearest valid one.
 func Text(text string, offset, chars int) (part string, next int) {
-	offset = start(text, offset)
+	offset = runeStart(text, offset)
 	rest := text[offset:]
-	part = first(rest, max(chars, 1))
+	part = firstRunes(rest, max(chars, 1))
 	if i := strings.LastIndexByte(part, '\n'); len(part) < len(rest) && i >= len(part)*3/4 {
 		part = part[:i+1]
 	}
@@ -113,17 +110,17 @@ func Text(text string, offset, chars int) (part string, next int) {
 	return part, -1
 }
 
-// Shorten is a text of so many characters at most, which ends in "…" where that is
-// not all of it.
+// Shorten truncates a text to at most the given number of characters, ending in "…" if it was
+// truncated.
 func Shorten(text string, most int) string {
-	if len(first(text, most)) < len(text) {
-		return first(text, most-1) + "…"
+	if len(firstRunes(text, most)) < len(text) {
+		return firstRunes(text, most-1) + "…"
 	}
 	return text
 }
 
-// first is the first characters of a text.
-func first(text string, n int) string {
+// firstRunes returns the first n characters of a text.
+func firstRunes(text string, n int) string {
 	for i := range text {
 		if n--; n < 0 {
 			return text[:i]
@@ -132,8 +129,8 @@ func first(text string, n int) string {
 	return text
 }
 
-// start is the beginning of the character that an offset is in.
-func start(text string, offset int) int {
+// runeStart returns the start of the character at offset.
+func runeStart(text string, offset int) int {
 	offset = min(max(offset, 0), len(text))
 	for i := offset - 1; i >= max(offset-utf8.UTFMax+1, 0); i-- {
 		if _, n := utf8.DecodeRuneInString(text[i:]); i+n > offset {
@@ -143,32 +140,32 @@ func start(text string, offset int) int {
 	return offset
 }
 
-// Limit bounds a text.
+// Limit is the maximum size of a text.
 type Limit struct {
-	Tokens int              // 0 and less: any number
-	Chars  int              // Unicode characters; 0 and less: any number
-	Count  func([]byte) int // tokens of a text; nil: bytes/4
+	Tokens int              // zero or less means no limit
+	Chars  int              // Unicode characters; zero or less means no limit
+	Count  func([]byte) int // counts tokens; nil means bytes/4
 }
 
 const (
-	usualChars = 4   // of a token, to begin with
-	tightness  = 0.8 // how much of its tokens a text uses at least before no longer one is looked for
-	rounds     = 10
+	charsPerToken = 4   // initial estimate
+	minUse        = 0.8 // a text that uses this share of its tokens is not enlarged
+	maxRounds     = 10
 )
 
-// Fit is the longest text found that fits. build makes one with an excerpt of so many
-// characters in it, and whatever else it has to say; size is that of the whole value. It
-// is asked for less by what the last one had too much, or once for more. nil: not even
-// without the value anything fits.
+// Fit searches for a long text within the limit. build returns a text that contains an excerpt of
+// at most chars characters; size is the length of the whole value. After a text that is too long
+// Fit asks for a shorter one, and after a short one once for a longer one. It returns nil if even
+// the text without any of the value is too long.
 func (l Limit) Fit(size int, build func(chars int) []byte) (best []byte) {
 	chars := size
 	if l.Tokens > 0 {
-		chars = min(chars, l.Tokens*usualChars)
+		chars = min(chars, l.Tokens*charsPerToken)
 	}
 	if l.Chars > 0 {
 		chars = min(chars, l.Chars)
 	}
-	for range rounds {
+	for range maxRounds {
 		text := build(chars)
 		have := utf8.RuneCount(text)
 		spare, tight := size, false // characters
@@ -177,9 +174,9 @@ func (l Limit) Fit(size int, build func(chars int) []byte) (best []byte) {
 			tight = spare < have/8
 		}
 		if l.Tokens > 0 && spare >= 0 {
-			tokens := max(l.Counted(text), 1)
+			tokens := max(l.CountTokens(text), 1)
 			spare = min(spare, (l.Tokens-tokens)*have/tokens)
-			tight = tight || float64(tokens) > tightness*float64(l.Tokens)
+			tight = tight || float64(tokens) > minUse*float64(l.Tokens)
 		}
 		switch {
 		case spare < 0 && (best != nil || chars == 0):
@@ -196,8 +193,8 @@ func (l Limit) Fit(size int, build func(chars int) []byte) (best []byte) {
 	return best
 }
 
-// Counted is the number of tokens of a text.
-func (l Limit) Counted(text []byte) int {
+// CountTokens returns the number of tokens of a text.
+func (l Limit) CountTokens(text []byte) int {
 	if l.Count == nil {
 		return len(text) / 4
 	}

@@ -18,52 +18,52 @@ func TestCut(t *testing.T) {
 		name, value string
 		chars       int
 		out         string
-		left        []excerpt.Left
+		left        []excerpt.Omission
 	}{
 		{"what fits is as it was", ` {"a" : [1.0, 1e400]} `, 22, `{"a" : [1.0, 1e400]}`, nil},
 		{
 			"the first items, whole", `[` + row(1) + `,` + row(2) + `,` + row(3) + `]`, 80,
 			`[` + row(1) + `,` + row(2) + `]`,
-			[]excerpt.Left{{"", "items", 2, 1, 33}},
+			[]excerpt.Omission{{"", "items", 2, 1, 33}},
 		},
 		{
 			"small fields before a large one", `{"n":1,"text":"` + word + `","ok":true,"z":[1,2,3]}`, 80,
 			`{"n":1,"text":"` + word[:41] + `","ok":true,"z":[1,2,3]}`,
-			[]excerpt.Left{{"/text", "text", 41, 959, 959}},
+			[]excerpt.Omission{{"/text", "text", 41, 959, 959}},
 		},
 		{
 			"large ones share alike", `{"a":"` + word + `","b":["` + word + `"],"c":1}`, 130,
 			`{"a":"` + word[:54] + `","b":["` + word[:52] + `"],"c":1}`,
-			[]excerpt.Left{{"/a", "text", 54, 946, 946}, {"/b/0", "text", 52, 948, 948}},
+			[]excerpt.Omission{{"/a", "text", 54, 946, 946}, {"/b/0", "text", 52, 948, 948}},
 		},
 		{
 			"the first of many fields", `{"a":"some text","b":"some more","c":"and more","d":4}`, 30, `{"a":"some text"}`,
-			[]excerpt.Left{{"", "fields", 1, 3, 34}},
+			[]excerpt.Omission{{"", "fields", 1, 3, 34}},
 		},
 		{
 			"one field", `{"n~/":` + strings.Repeat("1", 100) + `,"b":1}`, 60, `{"b":1}`,
-			[]excerpt.Left{{"/n~0~1", "field", 0, 1, 100}},
+			[]excerpt.Omission{{"/n~0~1", "field", 0, 1, 100}},
 		},
 		{
 			"of a large item the beginning, if there is nothing else", `["` + word + `","` + word + `"]`, 120, `["` + word[:116] + `"]`,
-			[]excerpt.Left{{"/0", "text", 116, 884, 884}, {"", "items", 1, 1, 1002}},
+			[]excerpt.Omission{{"/0", "text", 116, 884, 884}, {"", "items", 1, 1, 1002}},
 		},
 		{
 			"no character is divided", `"äöü\u00e4\ud83d\ude00x` + word + `"`, 6, `"äöüä"`,
-			[]excerpt.Left{{"", "text", 8, 1002, 1005}},
+			[]excerpt.Omission{{"", "text", 8, 1002, 1005}},
 		},
 		{
 			"what one does not use another one gets", `{"rows":["` + word[:30] + `","` + word[:30] + `"],"text":"` + word + `"}`, 120,
 			`{"rows":["` + word[:30] + `"],"text":"` + word[:66] + `"}`,
-			[]excerpt.Left{{"/rows", "items", 1, 1, 32}, {"/text", "text", 66, 934, 934}},
+			[]excerpt.Omission{{"/rows", "items", 1, 1, 32}, {"/text", "text", 66, 934, 934}},
 		},
 		{
 			"no item behind one that is left out", `[` + strings.Repeat("1", 200) + `,"` + word + `"]`, 120, `[]`,
-			[]excerpt.Left{{"", "items", 0, 2, 1202}},
+			[]excerpt.Omission{{"", "items", 0, 2, 1202}},
 		},
-		{"a string that stands alone", `"some text"`, 5, `"som"`, []excerpt.Left{{"", "text", 3, 6, 6}}},
-		{"a number that does", `12345678`, 5, `null`, []excerpt.Left{{"", "text", 0, 8, 8}}},
-		{"nothing", `[1,2]`, 1, `[]`, []excerpt.Left{{"", "items", 0, 2, 2}}},
+		{"a string that stands alone", `"some text"`, 5, `"som"`, []excerpt.Omission{{"", "text", 3, 6, 6}}},
+		{"a number that does", `12345678`, 5, `null`, []excerpt.Omission{{"", "text", 0, 8, 8}}},
+		{"nothing", `[1,2]`, 1, `[]`, []excerpt.Omission{{"", "items", 0, 2, 2}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, left := excerpt.Cut([]byte(c.value), c.chars)
@@ -86,15 +86,15 @@ func TestRead(t *testing.T) {
 		offset  int
 		chars   int
 		out     string
-		left    []excerpt.Left
+		left    []excerpt.Omission
 	}{
 		{"", 0, all, value, nil},
 		{"/items", 1, all, `[{"b":2},{"c":"0123456789ä"}]`, nil},
-		{"/items", 1, 11, `[{"b":2}]`, []excerpt.Left{{"/items", "items", 2, 1, 20}}},
-		{"/items/2", 0, 3, `{}`, []excerpt.Left{{"/items/2/c", "field", 0, 1, 14}}},
+		{"/items", 1, 11, `[{"b":2}]`, []excerpt.Omission{{"/items", "items", 2, 1, 20}}},
+		{"/items/2", 0, 3, `{}`, []excerpt.Omission{{"/items/2/c", "field", 0, 1, 14}}},
 		{"/items/2/c", 8, all, `"89ä"`, nil},
 		{"/items/2/c", 11, all, `"ä"`, nil},
-		{"/items/2/c", 2, 6, `"2345"`, []excerpt.Left{{"/items/2/c", "text", 6, 5, 6}}},
+		{"/items/2/c", 2, 6, `"2345"`, []excerpt.Omission{{"/items/2/c", "text", 6, 5, 6}}},
 		{"", 1, all, `{"x":null}`, nil},
 		{"", 9, all, `{}`, nil},
 		{"/items/0/a", 3, all, `1`, nil},

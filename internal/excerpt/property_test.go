@@ -107,7 +107,7 @@ type tester interface {
 
 // checkCut holds that an excerpt is JSON within its limit, and that what it names,
 // put back, makes the value.
-func checkCut(t tester, value, out []byte, left []excerpt.Left, l int) {
+func checkCut(t tester, value, out []byte, left []excerpt.Omission, l int) {
 	t.Helper()
 	if !jsonrpc.Valid(out) {
 		t.Fatalf("%s\nbecame %s, which is no JSON", value, out)
@@ -147,7 +147,7 @@ func decoded(t tester, value []byte) any {
 }
 
 // put adds to what a pointer leads to what was read of it.
-func put(t tester, to any, pointer string, l excerpt.Left, rest any) any {
+func put(t tester, to any, pointer string, l excerpt.Omission, rest any) any {
 	t.Helper()
 	if pointer != "" {
 		token, further, _ := strings.Cut(pointer[1:], "/")

@@ -22,7 +22,7 @@ func (src *source) lacks(d *draft, ref *Ref, array bool) string {
 		}
 		path = path[1:]
 	}
-	switch wants := src.output(d).Wants(path); {
+	switch wants := src.output(d).TypesAt(path); {
 	case wants == nil:
 	case len(wants) == 0:
 		return "has nothing at " + quoted(ref.Pointer) + meantMember(d.step.Tool.Output, path)

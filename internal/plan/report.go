@@ -56,7 +56,7 @@ func (r *Report) Answer(p *Plan, limit excerpt.Limit, keep Keeper) (structured [
 		if st.State != OK {
 			continue
 		}
-		a.add(st, limit.Counted)
+		a.add(st, limit.CountTokens)
 		if len(st.Result.Blocks) > 0 {
 			owner := append(jsonrpc.AppendString([]byte(`{"type":"text","text":`), "step "+id+":"), '}')
 			blocks = append(append(blocks, owner), st.Result.Blocks...)
@@ -69,10 +69,10 @@ func (r *Report) Answer(p *Plan, limit excerpt.Limit, keep Keeper) (structured [
 // reply is an answer that is made to fit.
 type reply struct {
 	report *Report
-	parts  []part         // the results, each cut to the max_tokens of its step
-	given  []byte         // object of these
-	left   []excerpt.Left // what that leaves out
-	tokens int            // of given, each result counted alone
+	parts  []part             // the results, each cut to the max_tokens of its step
+	given  []byte             // object of these
+	left   []excerpt.Omission // what that leaves out
+	tokens int                // of given, each result counted alone
 	keep   Keeper
 	handle *string // to all results; nil: they were not kept yet
 }
@@ -119,7 +119,7 @@ func (a *reply) keepAll() (handle string) {
 func (a *reply) add(st *Status, count func([]byte) int) {
 	value, tokens := st.Result.JSON, st.Tokens
 	if most := st.Step.MaxTokens; most > 0 && most < tokens {
-		var left []excerpt.Left
+		var left []excerpt.Omission
 		value = excerpt.Limit{Tokens: most, Count: count}.Fit(len(value), func(chars int) (out []byte) {
 			out, left = excerpt.Cut(st.Result.JSON, chars)
 			return out
@@ -165,7 +165,7 @@ func (a *reply) whole(limit excerpt.Limit) []byte {
 	}
 	// A token has a byte at least. To count those of a plan of a hundred short calls takes as
 	// long as a fifth of all else it does.
-	if limit.Tokens > 0 && a.tokens+len(beside) > limit.Tokens && a.tokens+limit.Counted(beside) > limit.Tokens {
+	if limit.Tokens > 0 && a.tokens+len(beside) > limit.Tokens && a.tokens+limit.CountTokens(beside) > limit.Tokens {
 		return nil
 	}
 	return a.assemble(rows, a.given, a.left)
@@ -179,7 +179,7 @@ func (a *reply) rows(limit excerpt.Limit, size int) (rows []byte) {
 	steps, tokens, chars := len(a.report.Steps), 0, 0
 	for _, d := range details {
 		rows = a.report.rows(d, steps)
-		tokens, chars = limit.Counted(rows), utf8.RuneCount(rows)
+		tokens, chars = limit.CountTokens(rows), utf8.RuneCount(rows)
 		if tokens <= max(mostTokens/3, mostTokens-a.tokens) && chars <= max(mostChars/3, mostChars-size) {
 			return rows
 		}
@@ -189,7 +189,7 @@ func (a *reply) rows(limit excerpt.Limit, size int) (rows []byte) {
 }
 
 // assemble puts the answer together.
-func (a *reply) assemble(rows, outputs []byte, left []excerpt.Left) []byte {
+func (a *reply) assemble(rows, outputs []byte, left []excerpt.Omission) []byte {
 	text := append(append(slices.Clone(rows), `,"outputs":`...), outputs...)
 	if len(left) > 0 {
 		if a.handle == nil {
@@ -213,8 +213,8 @@ const (
 )
 
 // summary bounds what is said of what is left out: the first parts, and the rest as one.
-func summary(all []excerpt.Left) (told []excerpt.Left) {
-	rest := excerpt.Left{What: "more"}
+func summary(all []excerpt.Omission) (told []excerpt.Omission) {
+	rest := excerpt.Omission{What: "more"}
 	for _, l := range all {
 		if len(told) < maxLeft && len(l.Pointer) <= maxPointer {
 			told = append(told, l)

@@ -203,7 +203,7 @@ func (t *Template) CheckConstants(s *schema.Schema) Defects {
 	for i, h := range t.holes {
 		outline = append(append(outline, "null"...), t.text[i+1]...)
 		open = append(open, h.path)
-		if wants := s.Wants(h.path); h.ref == nil && len(wants) > 0 && !slices.Contains(wants, "string") {
+		if wants := s.TypesAt(h.path); h.ref == nil && len(wants) > 0 && !slices.Contains(wants, "string") {
 			wrong = append(wrong, Defect{Pointer: t.at + pointerTo(h.path), Message: fmt.Sprintf(
 				`want %s, and "$tpl" is always a string; {"$ref": "step#/json/pointer"} is what it refers to`, strings.Join(wants, " or "))})
 		}
@@ -226,14 +226,14 @@ func (t *Template) CheckConstants(s *schema.Schema) Defects {
 // references to lead into it, goes in as it was where only a text may stand.
 func coerce(v Value, want *schema.Schema, path []string) []byte {
 	value := compact(v.JSON)
-	wants := want.Wants(path)
+	wants := want.TypesAt(path)
 	if wants == nil || len(value) == 0 {
 		return value
 	}
 	if v.Text != "" && slices.Contains(wants, "string") && (value[0] == '"' || !fits(value, wants)) {
 		return jsonrpc.AppendString(nil, v.Text)
 	}
-	of := want.Wants(append(slices.Clip(path), schema.AnyElement))
+	of := want.TypesAt(append(slices.Clip(path), schema.AnyElement))
 	if value[0] != '[' || !fits(value, wants) || of == nil {
 		return coerceValue(value, wants)
 	}

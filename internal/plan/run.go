@@ -161,7 +161,7 @@ func (x *execution) start(ctx context.Context, g *stage, item int, resolve Resol
 	x.calls.Go(func() {
 		a := x.run.perform(ctx, c, resolve)
 		if a.Err == "" && output {
-			a.tokens = excerpt.Limit{Count: x.run.Tokens}.Counted(a.JSON) // here, where nothing else waits for it
+			a.tokens = excerpt.Limit{Count: x.run.Tokens}.CountTokens(a.JSON) // here, where nothing else waits for it
 		}
 		x.answers <- a
 	})

@@ -184,7 +184,7 @@ func (f *followUp) write(lists []list, driver, n int, to Tool) (string, bool) {
 			return "", false
 		}
 		if b.fixed == nil {
-			raw = retyped(raw, to.Schema.Wants([]string{b.name}))
+			raw = retyped(raw, to.Schema.TypesAt([]string{b.name}))
 		}
 		if i > 0 {
 			out = append(out, ',')

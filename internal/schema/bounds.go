@@ -14,36 +14,35 @@ import (
 const (
 	maxSchema       = 64 << 10
 	maxArguments    = 256 << 10
-	maxWeight       = 3000    // parts of a schema, its references written out
-	maxPaths        = 500_000 // bytes of the paths to all values of a schema: the compiler keeps each
+	maxWeight       = 3000    // weight of a schema with its references expanded
+	maxPaths        = 500_000 // bytes of the paths to all values of a schema: the compiler stores each path
 	maxPattern      = 1 << 10
-	maxInstructions = 20_000 // of the matchers for all patterns of a schema: x{1000} is seven bytes and a thousand of these
+	maxInstructions = 20_000 // of all compiled patterns of a schema: x{1000} has 7 bytes and 1000 instructions
 )
 
-// huge is a number out of all proportion: the validator reckons with fractions of whole
-// numbers, for which 1e1000000 is a megabyte.
-var huge = regexp.MustCompile(`[0-9][eE][+-]?0*[0-9]{4}`)
+// hugeNumber matches a number with an extreme exponent: the validator uses rationals, in which
+// 1e1000000 takes a megabyte.
+var hugeNumber = regexp.MustCompile(`[0-9][eE][+-]?0*[0-9]{4}`)
 
-// decode reads one JSON value for the validator, numbers as written, and counts what it
-// has to look at: its values, as many as there are commas and brackets at most, and each
-// 64 bytes.
-func decode(raw []byte, most int) (value any, size int, err error) {
-	if len(raw) > most {
-		return nil, 0, fmt.Errorf("%d bytes: at most %d are read", len(raw), most)
+// decode decodes one JSON value for the validator, with numbers as written. size is an upper
+// bound of its values, from its commas and brackets, plus one for each 64 bytes.
+func decode(raw []byte, limit int) (value any, size int, err error) {
+	if len(raw) > limit {
+		return nil, 0, fmt.Errorf("%d bytes: at most %d are read", len(raw), limit)
 	}
-	if huge.Match(raw) {
-		return nil, 0, errors.New("a number out of all proportion")
+	if hugeNumber.Match(raw) {
+		return nil, 0, errors.New("a number whose exponent has more than three digits")
 	}
 	if value, err = jsonschema.UnmarshalJSON(bytes.NewReader(raw)); err != nil {
-		return nil, 0, errors.New("no valid JSON")
+		return nil, 0, errors.New("invalid JSON")
 	}
 	values := 1 + bytes.Count(raw, []byte(",")) + bytes.Count(raw, []byte("{")) + bytes.Count(raw, []byte("["))
 	return value, values + len(raw)/64, nil
 }
 
-// paths is how long the paths to all values of a schema are. It also takes out the format
-// "regex", which would have a value compiled.
-func paths(value any, path int) int {
+// pathBytes returns the total length of the paths to all values of a schema. It also removes the
+// format "regex", which would compile values as patterns.
+func pathBytes(value any, path int) int {
 	sum := path
 	switch v := value.(type) {
 	case map[string]any:
@@ -51,36 +50,36 @@ func paths(value any, path int) int {
 			delete(v, "format")
 		}
 		for name, member := range v {
-			sum += paths(member, path+len(name)+1)
+			sum += pathBytes(member, path+len(name)+1)
 		}
 	case []any:
 		for _, element := range v {
-			sum += paths(element, path+4)
+			sum += pathBytes(element, path+4)
 		}
 	}
 	return sum
 }
 
-// What a part of a schema counts, and what those that cost the validator more count beside.
+// Weights of a part of a schema, and of keywords that are more expensive to check.
 const (
 	partWeight   = 2
-	enumWeight   = 10  // a value of an enum: a number is made a fraction for each value that it is compared with
-	uniqueWeight = 100 // elements of an array are compared with each other
+	enumWeight   = 10  // per enum value: a number is converted to a rational for each comparison
+	uniqueWeight = 100 // array elements are compared pairwise
 )
 
-// scale counts the parts of a schema as if each reference were written out, and refuses one
-// that refers to itself. Each part asks something of a value in the arguments once at most,
-// so their number times that of the values bounds the validator's work; a schema whose
-// parts refer to the next one twice each has 2^n.
-type scale struct {
+// weigher adds up the weight of a schema with each reference expanded, and rejects recursive
+// schemas. Each part is applied to a value in the arguments at most once, so weight times the
+// number of values bounds the validator's work. A schema whose parts each refer to the next one
+// twice has weight 2^n.
+type weigher struct {
 	weight int
-	open   map[*jsonschema.Schema]bool // those that are being weighed
+	active map[*jsonschema.Schema]bool // parts on the current path
 }
 
-var errLarge = errors.New("too large with its references written out")
+var errTooLarge = errors.New("too large with its references expanded")
 
-func (s *scale) weigh(at *jsonschema.Schema) error {
-	if s.open[at] {
+func (s *weigher) weigh(at *jsonschema.Schema) error {
+	if s.active[at] {
 		return errors.New("refers to itself")
 	}
 	s.weight += partWeight
@@ -92,12 +91,12 @@ func (s *scale) weigh(at *jsonschema.Schema) error {
 	}
 	switch {
 	case s.weight > maxWeight:
-		return errLarge
+		return errTooLarge
 	case at.DynamicRef != nil:
-		return errors.New("references that depend on more than their place are not read")
+		return errors.New("$dynamicRef is not supported")
 	}
-	s.open[at] = true
-	defer delete(s.open, at)
+	s.active[at] = true
+	defer delete(s.active, at)
 	parts := reflect.ValueOf(at).Elem()
 	for i := range parts.NumField() {
 		if parts.Type().Field(i).IsExported() {
@@ -109,8 +108,8 @@ func (s *scale) weigh(at *jsonschema.Schema) error {
 	return nil
 }
 
-// part weighs the schemas that a field of a schema holds.
-func (s *scale) part(v reflect.Value) (err error) {
+// part weighs the schemas in a field of a schema.
+func (s *weigher) part(v reflect.Value) (err error) {
 	switch v.Kind() {
 	case reflect.Interface:
 		return s.part(v.Elem())
@@ -130,26 +129,26 @@ func (s *scale) part(v reflect.Value) (err error) {
 	return err
 }
 
-// patterns compiles the regular expressions of one schema, of which it refuses all
-// once it has refused one.
+// patterns compiles the regular expressions of one schema. After an error it rejects all further
+// ones.
 type patterns struct {
-	instructions int // of all of them
-	bad          error
+	instructions int // of all patterns so far
+	err          error
 }
 
 func (p *patterns) compile(expression string) (jsonschema.Regexp, error) {
-	if p.bad != nil {
-		return nil, p.bad
+	if p.err != nil {
+		return nil, p.err
 	}
-	re, err := p.measured(expression)
+	re, err := p.compileBounded(expression)
 	if err != nil {
-		p.bad = fmt.Errorf("pattern %.60q: %w", expression, err)
-		return nil, p.bad
+		p.err = fmt.Errorf("pattern %.60q: %w", expression, err)
+		return nil, p.err
 	}
 	return re, nil
 }
 
-func (p *patterns) measured(expression string) (*regexp.Regexp, error) {
+func (p *patterns) compileBounded(expression string) (*regexp.Regexp, error) {
 	if len(expression) > maxPattern {
 		return nil, errors.New("too long")
 	}

@@ -15,27 +15,27 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// maxFaults is how many things that are wrong with the same arguments are told.
+// maxFaults is the maximum number of reported violations.
 const maxFaults = 20
 
-// Fault is one thing that is wrong with arguments.
+// Fault is one violation of a schema.
 type Fault struct {
-	Path    []string // names and indexes from the arguments on; none: the arguments themselves
-	Message string   // what is wrong there, and what was wanted; values are not repeated in it
+	Path    []string // names and indexes from the root; empty for the arguments themselves
+	Message string   // the violation and what was expected; repeats no values
 }
 
-// Error is the fault in one line that names the member.
+// Error returns the fault as one line that names the member.
 func (f *Fault) Error() string {
-	return short(cmp.Or(strings.Join(f.Path, "."), "arguments") + ": " + f.Message)
+	return oneLine(cmp.Or(strings.Join(f.Path, "."), "arguments") + ": " + f.Message)
 }
 
-// collect takes what the validator found apart, which comes by it in any order. Where
-// some places are open, what may depend on them is left out.
+// collect converts the validator's error into sorted faults. Faults that may depend on open
+// places are omitted.
 func (s *Schema) collect(found *jsonschema.ValidationError, open [][]string) []Fault {
 	c := collector{schema: s.raw, open: open}
 	c.collect(found)
 	if len(c.all) == 0 && open == nil {
-		c.add(nil, "not what it has to be")
+		c.add(nil, "not valid")
 	}
 	order := func(a, b Fault) int {
 		return cmp.Or(slices.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
@@ -52,10 +52,10 @@ type collector struct {
 }
 
 func (c *collector) add(at []string, message string) {
-	c.all = append(c.all, Fault{at, short(message)})
+	c.all = append(c.all, Fault{at, oneLine(message)})
 }
 
-// members adds one fault for each of several members, as far as they would be told.
+// members adds a fault for each of several members, at most maxFaults.
 func (c *collector) members(at, names []string, message string) {
 	names = slices.Sorted(slices.Values(names))
 	for _, name := range names[:min(len(names), maxFaults)] {
@@ -86,7 +86,7 @@ func (c *collector) collect(e *jsonschema.ValidationError) {
 	case *kind.AdditionalProperties:
 		c.members(at, k.Properties, "not allowed")
 	case *kind.PropertyNames:
-		c.add(nil, fmt.Sprintf("a member may not be called %.60q", k.Property)) // its place is not to be relied on
+		c.add(nil, fmt.Sprintf("a member may not be called %.60q", k.Property)) // the reported location is not reliable
 	case *kind.FalseSchema:
 		c.add(at, "not allowed")
 	case *kind.Type:
@@ -98,7 +98,7 @@ func (c *collector) collect(e *jsonschema.ValidationError) {
 			list = append(list[:len(list)-1], ",…]"...)
 		}
 		c.add(at, "want one of "+string(list))
-	default: // the keyword, and what the schema says there
+	default: // the keyword and its value in the schema
 		keyword := "not"
 		if path := k.KeywordPath(); len(path) > 0 {
 			keyword = path[0]
@@ -109,20 +109,19 @@ func (c *collector) collect(e *jsonschema.ValidationError) {
 	}
 }
 
-// undecided reports whether a fault might go away with another value in one of the open
-// places.
+// undecided reports whether a fault might disappear with another value in an open place.
 func (c *collector) undecided(e *jsonschema.ValidationError) bool {
 	if c.open == nil {
 		return false
 	}
-	// Whether these count depends on what was found about the whole value.
+	// These keywords depend on the validity of the whole value.
 	for _, keyword := range [...]string{"/then/", "/else/", "/unevaluatedProperties/", "/unevaluatedItems/"} {
 		if strings.Contains(e.SchemaURL+"/", keyword) {
 			return true
 		}
 	}
 	at := e.InstanceLocation
-	above := false // an open place is in the value
+	above := false // the value contains an open place
 	for _, open := range c.open {
 		if startsWith(at, open) {
 			return true
@@ -130,8 +129,8 @@ func (c *collector) undecided(e *jsonschema.ValidationError) bool {
 		above = above || startsWith(open, at)
 	}
 	switch e.ErrorKind.(type) {
-	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf, // their causes are looked at
-		*kind.Type, *kind.FalseSchema, *kind.Required, *kind.AdditionalProperties: // names of members are known
+	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf, // their causes are checked instead
+		*kind.Type, *kind.FalseSchema, *kind.Required, *kind.AdditionalProperties: // member names are known
 		return false
 	}
 	return above
@@ -145,9 +144,8 @@ func (c *collector) mistyped(at, want []string, have string) {
 	c.add(at, fmt.Sprintf("want %s, have %s", strings.Join(want, " or "), have))
 }
 
-// alternatives explains a value that fits none of several schemas. Where all of
-// them want another type, those are named; where all but one do, that one was
-// meant.
+// alternatives describes a value that matches none of several schemas. If all of them expect
+// another type, the fault lists the types. If all but one do, the fault is that of the one.
 func (c *collector) alternatives(e *jsonschema.ValidationError) {
 	var want []string
 	var meant []*jsonschema.ValidationError
@@ -170,8 +168,8 @@ func (c *collector) alternatives(e *jsonschema.ValidationError) {
 	}
 }
 
-// nameOf is what JSON Schema calls a value's type.
-func nameOf(v any) string {
+// typeName returns the JSON Schema name of a value's type.
+func typeName(v any) string {
 	switch v.(type) {
 	case nil:
 		return "null"
@@ -187,8 +185,8 @@ func nameOf(v any) string {
 	return "object"
 }
 
-// short bounds a line, and leaves nothing in it that is not printed.
-func short(s string) string {
+// oneLine truncates s and replaces unprintable characters with spaces.
+func oneLine(s string) string {
 	const most = 240
 	if len(s) > most {
 		s = strings.ToValidUTF8(s[:most], "") + "…"

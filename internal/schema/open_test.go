@@ -63,7 +63,7 @@ func TestOpenIsCertain(t *testing.T) {
 		}
 		path := g.path()
 		found := s.Faults(g.fill(path, "null"), [][]string{path})
-		wants := s.Wants(path)
+		wants := s.TypesAt(path)
 		if found != nil {
 			wrong++
 		}

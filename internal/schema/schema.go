@@ -1,20 +1,19 @@
-// Package schema checks the arguments of a call against the input schema of its
-// tool, before a prefetch or a plan's step is sent.
+// Package schema validates the arguments of a call against the input schema of its tool before a
+// prefetch or a step of a plan is sent.
 //
-// The validator is github.com/santhosh-tekuri/jsonschema. It is given nothing to fetch
-// references with, and the work that a server's schema can cause is bounded before it
-// runs: a document over 64 KiB, one that refers to itself or becomes large when its
-// references are written out, and one whose patterns are none of Go's regexp (which
-// matches in linear time) is an error of [Compile]. Its tool is then neither
-// prefetched nor checked in plans. Of 486 input schemas of 22 real servers none is
-// refused; the largest has 6 KB and counts 401 with references written out.
+// The validator is github.com/santhosh-tekuri/jsonschema. It cannot fetch references, and the
+// work that a server's schema can cause is bounded in advance: [Compile] rejects a document over
+// 64 KiB, a recursive one, one that becomes too large when its references are expanded, and one
+// with a pattern that Go's linear-time regexp does not support. The tool of such a schema is
+// neither prefetched nor checked in plans. None of 486 input schemas of 22 real servers is
+// rejected; the largest has 6 KB and weighs 401 with its references expanded.
 //
 //	s, err := schema.Compile(tool["inputSchema"]) // err: do not prefetch this tool
 //	err = s.CheckWithin([]byte(`{"owner": "o", "issue_number": "7"}`), &effort)
 //	// issue_number: want integer, have string
 //
-// It leaves out "format", which JSON Schema calls an annotation and no two
-// validators read alike, $dynamicRef, and defaults: nothing is filled in.
+// The package ignores "format", which JSON Schema calls an annotation and validators interpret
+// differently, and $dynamicRef. It does not fill in defaults.
 package schema
 
 import (
@@ -27,21 +26,21 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Schema is a compiled input schema. The zero Schema, and a nil one, accepts any
-// object and nothing else. It may be used by several goroutines at once.
+// Schema is a compiled input schema. The zero Schema and a nil one accept any object and nothing
+// else. A Schema is safe for concurrent use.
 type Schema struct {
-	root   *jsonschema.Schema // nil: any object
+	root   *jsonschema.Schema // nil accepts any object
 	raw    []byte
-	weight int // see scale
+	weight int // see weigher
 }
 
-// base is what the document is called to resolve its references. Nothing is
-// there: the loader refuses everything.
+// base is the URL of the document, against which its references are resolved. The loader rejects
+// every URL.
 const base = "schema://tool/input"
 
-// Compile reads an input schema as a tools/list gives it; "" and null, which say
-// nothing, accept any object. A schema that names no dialect or an unknown one is
-// read as JSON Schema 2020-12. The bytes are kept and not to be changed.
+// Compile compiles an input schema from tools/list. Empty input and null accept any object. A
+// schema without a known dialect is read as JSON Schema 2020-12. The Schema keeps raw, which must
+// not be modified.
 func Compile(raw []byte) (*Schema, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -55,30 +54,30 @@ func Compile(raw []byte) (*Schema, error) {
 }
 
 func (s *Schema) compile() (err error) {
-	defer unharmed(&err)
+	defer recoverInto(&err)
 	value, size, err := decode(s.raw, maxSchema)
 	if err != nil {
 		return err
 	}
-	if size > 2*maxWeight { // to compile takes long already
-		return errLarge
+	if size > 2*maxWeight { // even compiling would take long
+		return errTooLarge
 	}
 	doc, ok := value.(map[string]any)
 	if !ok {
-		return fmt.Errorf("want an object, have %s", nameOf(value))
+		return fmt.Errorf("want an object, have %s", typeName(value))
 	}
-	if dialect, ok := doc["$schema"].(string); !ok || !known(dialect) {
+	if dialect, ok := doc["$schema"].(string); !ok || !knownDialect(dialect) {
 		delete(doc, "$schema")
 	}
-	if paths(doc, 0) > maxPaths {
+	if pathBytes(doc, 0) > maxPaths {
 		return errors.New("too many parts of long names")
 	}
-	delete(doc, "$id") // references are resolved within the document
+	delete(doc, "$id") // references are resolved against base
 	delete(doc, "id")
 	p := &patterns{}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
-	c.UseLoader(nowhere{})
+	c.UseLoader(noLoader{})
 	c.UseRegexpEngine(p.compile)
 	for _, name := range formats {
 		c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
@@ -87,13 +86,13 @@ func (s *Schema) compile() (err error) {
 		return err
 	}
 	s.root, err = c.Compile(base)
-	if p.bad != nil {
-		return p.bad // in clearer words than what the validator made of it
+	if p.err != nil {
+		return p.err // clearer than the validator's error
 	}
 	if err != nil {
-		return errors.New(short(err.Error()))
+		return errors.New(oneLine(err.Error()))
 	}
-	parts := &scale{open: make(map[*jsonschema.Schema]bool)}
+	parts := &weigher{active: make(map[*jsonschema.Schema]bool)}
 	if err := parts.weigh(s.root); err != nil {
 		s.root = nil
 		return err
@@ -102,49 +101,49 @@ func (s *Schema) compile() (err error) {
 	return nil
 }
 
-// nowhere finds no document.
-type nowhere struct{}
+// noLoader loads no documents.
+type noLoader struct{}
 
-func (nowhere) Load(string) (any, error) {
+func (noLoader) Load(string) (any, error) {
 	return nil, errors.New("a reference may not leave the document")
 }
 
-// formats are those that the validator would hold values to in drafts before 2019-09.
+// formats are the formats that the validator would enforce in drafts before 2019-09.
 var formats = []string{
 	"json-pointer", "relative-json-pointer", "uuid", "duration", "period", "ipv4", "ipv6", "hostname", "email",
 	"date", "time", "date-time", "uri", "iri", "uri-reference", "iri-reference", "uri-template", "semver",
 }
 
-// dialects are those that the validator knows.
+// dialects are the dialects that the validator supports.
 var dialects = []string{"schema", "draft/2020-12/schema", "draft/2019-09/schema", "draft-07/schema", "draft-06/schema", "draft-04/schema"}
 
-func known(dialect string) bool {
+func knownDialect(dialect string) bool {
 	_, name, _ := strings.Cut(strings.TrimSuffix(dialect, "#"), "://json-schema.org/")
 	return slices.Contains(dialects, name)
 }
 
-// unharmed makes an error of a panic in the validator.
-func unharmed(err *error) {
+// recoverInto converts a panic of the validator into an error.
+func recoverInto(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("the validator failed: %v", r)
 	}
 }
 
-// MaxEffort is the work that one [Schema.CheckWithin] may take: the values in the schema, its
-// references written out, times the values in the arguments and each 64 bytes of them.
-// It takes about 20 ms at most, and one of a hundred of that where the arguments fit.
+// MaxEffort limits the work of one [Schema.CheckWithin]: the weight of the schema with its
+// references expanded, times the size of the arguments (one for each value and each 64 bytes).
+// The maximum takes about 20 ms, or about 0.2 ms if the arguments are valid.
 const MaxEffort = 20_000
 
-// maxPlanEffort is the same for arguments that a client wrote, which may hold files.
+// maxPlanEffort is the limit for arguments of a plan, which may contain whole files.
 const maxPlanEffort = 50 * MaxEffort
 
-// ErrSpent says that arguments were not checked, as there is not enough effort left.
+// ErrSpent means that the arguments were not checked because too little effort was left.
 var ErrSpent = errors.New("arguments: not checked: no effort left for it")
 
-// CheckWithin reports the first thing that is wrong with arguments, a JSON object, in one
-// line that names the member; nil if nothing is. Values are not repeated in it, and numbers
-// count as written. It takes what it needs off the effort that is left; where that is not
-// enough the error is [ErrSpent], and also no [*Fault] where it would be over [MaxEffort].
+// CheckWithin returns the first violation in arguments, a JSON object, as one line that names the
+// member, or nil if there is none. The line repeats no values. Numbers are compared as written.
+// The effort of the check is subtracted from left. If left is too small the error is [ErrSpent].
+// Neither ErrSpent nor the error of a check above [MaxEffort] is a [*Fault].
 func (s *Schema) CheckWithin(arguments []byte, left *int) error {
 	value, effort, err := s.read(arguments)
 	switch {
@@ -162,12 +161,11 @@ func (s *Schema) CheckWithin(arguments []byte, left *int) error {
 	return nil
 }
 
-// Faults is all that is wrong with arguments, where [Schema.CheckWithin] reports the first
-// thing: at most 20 of them, in the order of their places. In arguments that it cannot
-// read within its bounds it finds nothing wrong.
+// Faults returns at most 20 violations in arguments, sorted by path. It returns nil if the
+// arguments cannot be read or checking them takes too much effort.
 //
-// Places that are open, which are paths of names and indexes, hold anything yet: what may
-// depend on them is not found wrong.
+// Open places, given as paths of names and indexes, have a value that is not known yet.
+// Violations that may depend on them are omitted.
 //
 //	s.Faults([]byte(`{"owner": null, "issue_number": "7"}`), [][]string{{"owner"}})
 //	// issue_number: want integer, have string
@@ -182,14 +180,14 @@ func (s *Schema) Faults(arguments []byte, open [][]string) []Fault {
 	return s.faults(value, open)
 }
 
-// read decodes arguments, and says what checking them takes.
+// read decodes arguments and returns the effort of checking them.
 func (s *Schema) read(arguments []byte) (value any, effort int, err error) {
 	value, size, err := decode(arguments, maxArguments)
 	if err != nil {
 		return nil, 0, fmt.Errorf("arguments: %w", err)
 	}
 	if _, ok := value.(map[string]any); !ok {
-		return nil, 0, fmt.Errorf("arguments: want object, have %s", nameOf(value))
+		return nil, 0, fmt.Errorf("arguments: want object, have %s", typeName(value))
 	}
 	if s != nil {
 		effort = s.weight * size
@@ -197,19 +195,19 @@ func (s *Schema) read(arguments []byte) (value any, effort int, err error) {
 	return value, effort, nil
 }
 
-// faults are what the validator finds wrong with a value.
+// faults returns the violations in a decoded value.
 func (s *Schema) faults(value any, open [][]string) (all []Fault) {
 	if s == nil || s.root == nil {
 		return nil
 	}
 	var err error
 	wrong := func() error {
-		defer unharmed(&err)
+		defer recoverInto(&err)
 		return s.root.Validate(value)
 	}()
 	found, ok := errors.AsType[*jsonschema.ValidationError](wrong)
 	if !ok {
-		return nil // also where the validator failed
+		return nil // also if the validator panicked
 	}
 	return s.collect(found, open)
 }

@@ -55,8 +55,8 @@ func TestCheck(t *testing.T) {
 		{"unknown member", `{"owner":"o","repo":"r","number":7}`, "number: not allowed"},
 		{"a name that must be quoted", `{"owner":"o","repo":"r","a\nb.c":7}`, `a b.c: not allowed`},
 		{"an array", `["o","r"]`, "arguments: want object, have array"},
-		{"nothing", ``, "arguments: no valid JSON"},
-		{"half an object", `{"owner":"o"`, "arguments: no valid JSON"},
+		{"nothing", ``, "arguments: invalid JSON"},
+		{"half an object", `{"owner":"o"`, "arguments: invalid JSON"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			check(t, compiled(t, issues), c.arguments, c.want)

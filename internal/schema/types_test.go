@@ -41,7 +41,7 @@ func TestWants(t *testing.T) {
 		{"one form that may, one that cannot", `{"anyOf":[{"type":"null"},{"type":"object","properties":{"a":{"type":"string"}}}]}`, "a", "string"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := strings.Join(compiled(t, c.schema).Wants(strings.Fields(c.path)), " ")
+			got := strings.Join(compiled(t, c.schema).TypesAt(strings.Fields(c.path)), " ")
 			if got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -52,7 +52,7 @@ func TestWants(t *testing.T) {
 func TestWantsWithoutSchema(t *testing.T) {
 	var none *schema.Schema
 	for _, s := range []*schema.Schema{none, {}, compiled(t, "null")} {
-		if got := s.Wants([]string{"a"}); got != nil {
+		if got := s.TypesAt([]string{"a"}); got != nil {
 			t.Errorf("got %q, want nothing", got)
 		}
 		if all := s.Faults([]byte(`{"a":1}`), nil); all != nil {

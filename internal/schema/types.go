@@ -7,29 +7,28 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// AnyElement stands for the index of any element in a path. It is what a JSON
-// pointer calls the element behind the last one.
+// AnyElement is a path element that means any index. In a JSON pointer it is the element after
+// the last one.
 const AnyElement = "-"
 
-// typeNames are all types in JSON Schema, number before integer.
+// typeNames are the JSON Schema types, number before integer.
 var typeNames = []string{"null", "boolean", "object", "array", "number", "integer", "string"}
 
-// Wants is the types that a value may have at a place in the arguments, as JSON
-// Schema calls them; nil if any may be there, or it is not known, and none at all if nothing
-// can be there. The path to the place is names and indexes from the outermost value on;
-// [AnyElement], or "*", is any index.
+// TypesAt returns the JSON Schema types that a value at a place in the arguments may have: nil if
+// any type is allowed or it is not known, and an empty slice if no value is allowed. path has
+// names and indexes from the root; [AnyElement] and "*" mean any index.
 //
-//	s.Wants([]string{"issue_number"}) // integer
+//	s.TypesAt([]string{"issue_number"}) // integer
 //
-// Of several forms a value may have, all count, whatever else the arguments hold.
-func (s *Schema) Wants(path []string) []string {
+// All alternatives of anyOf and oneOf are included, whatever other members have.
+func (s *Schema) TypesAt(path []string) []string {
 	if s == nil || s.root == nil {
 		return nil
 	}
 	return typesAt(s.root, path)
 }
 
-// typesAt is what a value may be at a path from where a schema is asked; nil: anything.
+// typesAt returns the types at a path below a schema; nil means any.
 func typesAt(at *jsonschema.Schema, path []string) (is []string) {
 	switch {
 	case len(path) > 0:
@@ -37,33 +36,33 @@ func typesAt(at *jsonschema.Schema, path []string) (is []string) {
 	case at.Types != nil:
 		is = at.Types.ToStrings()
 	case at.Const != nil:
-		is = []string{nameOf(*at.Const)}
+		is = []string{typeName(*at.Const)}
 	case at.Enum != nil:
 		is = []string{}
 		for _, v := range at.Enum.Values {
-			is = append(is, nameOf(v))
+			is = append(is, typeName(v))
 		}
 	}
 	if at.Ref != nil {
-		is = both(is, typesAt(at.Ref, path))
+		is = intersect(is, typesAt(at.Ref, path))
 	}
 	for _, sub := range at.AllOf {
-		is = both(is, typesAt(sub, path))
+		is = intersect(is, typesAt(sub, path))
 	}
 	for _, forms := range [...][]*jsonschema.Schema{at.AnyOf, at.OneOf} {
-		either := []string{}
+		union := []string{}
 		for _, sub := range forms {
-			if one := typesAt(sub, path); one == nil || either == nil {
-				either = nil
+			if one := typesAt(sub, path); one == nil || union == nil {
+				union = nil
 			} else {
-				either = append(either, one...)
+				union = append(union, one...)
 			}
 		}
 		if len(forms) > 0 {
-			is = both(is, either)
+			is = intersect(is, union)
 		}
 	}
-	if is == nil || len(both(is, typeNames)) == len(typeNames) {
+	if is == nil || len(intersect(is, typeNames)) == len(typeNames) {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(typeNames), func(name string) bool {
@@ -71,8 +70,8 @@ func typesAt(at *jsonschema.Schema, path []string) (is []string) {
 	})
 }
 
-// both are the types that are in either list, as far as both say something.
-func both(a, b []string) []string {
+// intersect returns the types that both lists allow; a nil list allows any.
+func intersect(a, b []string) []string {
 	if a == nil {
 		return b
 	}
@@ -92,15 +91,14 @@ func allows(types []string, name string) bool {
 	return slices.Contains(types, name) || name == "integer" && slices.Contains(types, "number")
 }
 
-// innerTypes is what a schema says of a place within its value: in a member, or in an element
-// of an array.
+// innerTypes returns the types at a path of at least one element: below a member or an element.
 func innerTypes(at *jsonschema.Schema, path []string) []string {
 	may := func(name string) bool { return at.Types == nil || slices.Contains(at.Types.ToStrings(), name) }
 	is := []string{}
 	if at.Bool != nil && !*at.Bool {
 		return is
 	}
-	either := func(more []string) {
+	union := func(more []string) {
 		if more == nil || is == nil {
 			is = nil
 		} else {
@@ -108,14 +106,14 @@ func innerTypes(at *jsonschema.Schema, path []string) []string {
 		}
 	}
 	if may("object") {
-		either(memberTypes(at, path))
+		union(memberTypes(at, path))
 	}
 	i, err := strconv.Atoi(path[0])
 	if err != nil || strconv.Itoa(i) != path[0] {
 		i = -1
 	}
 	if may("array") && (i >= 0 || path[0] == AnyElement || path[0] == "*") {
-		either(elementTypes(at, i, path[1:]))
+		union(elementTypes(at, i, path[1:]))
 	}
 	return is
 }
