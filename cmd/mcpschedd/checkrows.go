@@ -60,7 +60,7 @@ func writeRow(w io.Writer, models *valuemodel.Models, up proxy.Upstream, f proxy
 	}
 	fmt.Fprintf(w, "✓ %s %s, %d cacheable, %d prefetchable%s (%d ms)\n",
 		f.Upstream, plural(len(names), "tool"), f.Status.Cacheable, f.Status.Prefetchable, others(f.Offer), f.Took.Round(time.Millisecond).Milliseconds())
-	u, _ := proxy.Said(up.Model, f.Offer, "")
+	u, _ := proxy.WithServerClaims(up.Model, f.Offer, "")
 	for _, word := range knownBy(u, models.Resolve(u, "", valuemodel.Hints{})) {
 		fmt.Fprintf(w, "  %s\n", word)
 	}

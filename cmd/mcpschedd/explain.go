@@ -72,7 +72,7 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	for _, note := range at.notes(tool) {
 		say(stderr, "note: %s", note)
 	}
-	u, hints := proxy.Said(at.Model, at.offer, tool)
+	u, hints := proxy.WithServerClaims(at.Model, at.offer, tool)
 	verdict := o.Models.Verdict(u, tool, hints, use(c, at.Upstream))
 	m := o.Models.Resolve(u, tool, hints)
 	m.Sources = exact(c, m.Sources)

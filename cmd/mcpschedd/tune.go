@@ -146,7 +146,7 @@ func (t *tuning) tool(tool string) proxy.SurveyedTool {
 		return proxy.SurveyedTool{Model: t.models.Resolve(recordedTools(), tool, valuemodel.Hints{})}
 	}
 	k, _ := t.upstream(tool)
-	u, hints := proxy.Said(k.Model, k.offer, name)
+	u, hints := proxy.WithServerClaims(k.Model, k.offer, name)
 	return proxy.SurveyedTool{Model: t.models.Resolve(u, name, hints), Hints: hints}
 }
 

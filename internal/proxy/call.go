@@ -129,9 +129,9 @@ func (x *request) ask(done func(outcome)) {
 	case !x.stateless || c.lease.Stateless() && !x.confirmed || !interruptible(x.msg.Method): // never suspended
 		c.fetch(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, done) })
 	case x.part == nil:
-		x.s.running.Go(func() { beginAcross(x, req).serve(x, done) })
+		x.s.running.Go(func() { startBridged(x, req).serve(x, done) })
 	default: // a step of a plan; the plan outlives the request
-		x.fetchAcross(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, done) })
+		x.fetchBridged(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, done) })
 	}
 }
 
@@ -367,7 +367,7 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, answer upstream.Answe
 		return
 	}
 	if err == nil {
-		if id, ok := taskBegun(answer, c.class.task); ok {
+		if id, ok := startedTask(answer, c.class.task); ok {
 			c.s.tasks.begin(c.lease, id, write)
 			return
 		}
@@ -382,7 +382,7 @@ func (x *request) complete(ctx context.Context, req *upstream.Request, o outcome
 		return
 	}
 	questions := o.answer.Result // capturing o itself would move every outcome to the heap
-	x.s.running.Go(func() { done(fulfil(ctx, x, req, questions)) })
+	x.s.running.Go(func() { done(resolveInput(ctx, x, req, questions)) })
 }
 
 // deliver calls done with the outcome, enriched if hints or inlined answers are on.

@@ -380,5 +380,5 @@ func (s *Server) serverAsked(instance uint64, method string) {
 // asking reports whether the session has a call of its own with that upstream, be it that
 // the client fetches replies for it.
 func (s *session) hasOpenCall(l *leased) bool {
-	return len(s.requests.at(l, true)) > 0 || len(s.suspended.at(l.Lease)) > 0
+	return len(s.requests.at(l, true)) > 0 || len(s.suspended.callsTo(l.Lease)) > 0
 }

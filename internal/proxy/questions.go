@@ -12,17 +12,17 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// question is what a server wants to know from its client.
+// question is a request of a server, or of the proxy, to a client.
 type question struct {
 	method string
 	params []byte
 	reply  chan reply      // capacity 1
-	key    string          // its id, or its key in inputRequests; "": it was not asked yet
-	server *upstream.Lease // of a question that belongs to no call: where it comes from
-	work   *work           // that asks it; nil: none does
+	key    string          // raw id, or key in inputRequests; "" until it is asked
+	server *upstream.Lease // server that asks; nil if the question belongs to a call
+	work   *work           // work that asks it; nil if none
 }
 
-// reply is the client's answer to a question, or why there is none.
+// reply is the client's answer to a question, or the error.
 type reply struct {
 	result []byte
 	err    *jsonrpc.Error
@@ -32,20 +32,20 @@ func newQuestion(method string, params []byte) *question {
 	return &question{method: method, params: params, reply: make(chan reply, 1)}
 }
 
-// way is one of the ways in which questions reach a client: by requests (byRequest),
-// where it is of the handshake era, or with the answer to its own request (byAnswer).
-type way interface {
-	// put asks the questions, which then get their replies, or says why it does not.
+// asker sends questions to a client: as requests to a client of the handshake era
+// (viaRequest), or with the result of a stateless client's request (viaResult).
+type asker interface {
+	// put sends the questions. Replies arrive on their reply channels.
 	put(ctx context.Context, questions []*question) *jsonrpc.Error
-	// withdraw takes back those of the questions that have no answer.
+	// withdraw cancels the questions that have no reply.
 	withdraw(questions []*question)
 }
 
-// ask puts questions to a client and waits for all the answers, which it returns in
-// their order.
-func (s *session) ask(ctx context.Context, by way, questions ...*question) ([][]byte, *jsonrpc.Error) {
-	defer by.withdraw(questions)
-	if err := by.put(ctx, questions); err != nil {
+// ask sends questions to a client and blocks until all are answered. It returns the answers
+// in order.
+func (s *session) ask(ctx context.Context, via asker, questions ...*question) ([][]byte, *jsonrpc.Error) {
+	defer via.withdraw(questions)
+	if err := via.put(ctx, questions); err != nil {
 		return nil, err
 	}
 	answers := make([][]byte, len(questions))
@@ -65,58 +65,59 @@ func (s *session) ask(ctx context.Context, by way, questions ...*question) ([][]
 	return answers, nil
 }
 
-// askOne puts one question to a client and returns the answer.
-func (s *session) askOne(ctx context.Context, by way, q *question) ([]byte, *jsonrpc.Error) {
-	answers, err := s.ask(ctx, by, q)
+// askOne sends one question to a client and returns the answer.
+func (s *session) askOne(ctx context.Context, via asker, q *question) ([]byte, *jsonrpc.Error) {
+	answers, err := s.ask(ctx, via, q)
 	if err != nil {
 		return nil, err
 	}
 	return answers[0], nil
 }
 
-// way is the one to the client of the request. The keys of questions that go with an
-// answer begin with prefix.
-func (x *request) way(prefix string) way {
+// asker returns the asker for the request's client. prefix begins the keys of questions in an
+// input_required result.
+func (x *request) asker(prefix string) asker {
 	if x.stateless {
-		return byAnswer{&x.s.suspended, x.work, prefix}
+		return viaResult{&x.s.suspended, x.work, prefix}
 	}
-	return byRequest{&x.s.questions, x.out}
+	return viaRequest{&x.s.questions, x.out}
 }
 
-// askClient puts a server's question, asked while it works on this request, to its client.
+// askClient asks the request's client a question of the server that serves the request.
 func (x *request) askClient(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-	return x.s.askOne(ctx, x.way(x.part.prefix()), newQuestion(method, params))
+	return x.s.askOne(ctx, x.asker(x.part.prefix()), newQuestion(method, params))
 }
 
-// askerFor finds out, when a question of an upstream comes that its transport does not tie to
-// a request, what may ask it. A client of the handshake era is asked on the stream of the only
-// request open there, else on its own; a stateless one with the next answer that it gets from
-// that upstream. Of several clients that share a session, one is asked if all the calls there
-// are its own, as none may see another's question.
+// askerFor returns a function that asks the client a question of a server, for questions that
+// the transport does not tie to a request. A client of the handshake era is asked on the
+// stream of its only open request to that server, else on the session's stream; a stateless
+// client with its next result from that server. In a pool, a client is asked only if all open
+// calls to the server belong to one work, since no client may see another's question.
+// askerFor must be called when the question arrives: later calls may be another client's.
 func (s *session) askerFor(l *leased) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
-	only := s.suspended.only(l.Lease) // later it may be another client's
+	work := s.suspended.soleWork(l.Lease)
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		if s.isPrefetchQuestion(l, method) {
 			return nil, cannotBeAsked("a prefetch")
 		}
 		q := newQuestion(method, params)
 		if s.client.facts().handshake() {
-			on := byRequest{&s.questions, nil}
+			via := viaRequest{&s.questions, nil}
 			if x := s.requests.only(l); x != nil {
-				on.to = x.out
+				via.out = x.out
 			}
-			return s.askOne(ctx, on, q)
+			return s.askOne(ctx, via, q)
 		}
 		if !s.identity.Pool {
 			q.server = l.Lease
-		} else if only == nil {
+		} else if work == nil {
 			return nil, cannotBeAsked(method)
 		}
-		return s.askOne(ctx, byAnswer{&s.suspended, only, l.Name() + "."}, q)
+		return s.askOne(ctx, viaResult{&s.suspended, work, l.Name() + "."}, q)
 	}
 }
 
-// capable reports whether a client with such capabilities can be asked by that method.
+// capable reports whether a client with the given capabilities supports a method.
 func capable(capabilities []byte, method string) bool {
 	needed := map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}[method]
 	return needed == "" || jsonrpc.Get(capabilities, needed) != nil
@@ -131,22 +132,22 @@ func cannotBeAsked(what string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client cannot be asked: " + what}
 }
 
-// clientQuestions are the requests that the proxy makes of one client of the handshake
-// era, on behalf of servers. It owns their ids.
+// clientQuestions holds the open requests of the proxy to one client of the handshake era,
+// and assigns their ids.
 type clientQuestions struct {
 	s         *session
-	ready     chan struct{} // closed once the client takes requests and notifications
+	ready     chan struct{} // closed when the client has initialized
 	readyOnce sync.Once
 
 	mu    sync.Mutex
-	asked int                  // so far
-	open  map[string]*question // raw id → the question without an answer
+	asked int                  // number of questions so far
+	open  map[string]*question // raw id → question without a reply
 }
 
-// setReady notes that the client takes requests and notifications from now on.
+// setReady records that the client has initialized and accepts requests and notifications.
 func (c *clientQuestions) setReady() { c.readyOnce.Do(func() { close(c.ready) }) }
 
-// isReady reports whether the client takes requests and notifications.
+// isReady reports whether the client accepts requests and notifications.
 func (c *clientQuestions) isReady() bool {
 	select {
 	case <-c.ready:
@@ -156,15 +157,14 @@ func (c *clientQuestions) isReady() bool {
 	}
 }
 
-// byRequest asks a client of the handshake era on the stream of one of its requests, or,
-// where to is nil, on the session's own.
-type byRequest struct {
+// viaRequest asks a client of the handshake era with requests.
+type viaRequest struct {
 	*clientQuestions
-	to front.Outlet
+	out front.Outlet // stream of one of the client's requests; nil for the session's stream
 }
 
-// put makes a request of each question, once the client takes requests.
-func (c byRequest) put(ctx context.Context, questions []*question) *jsonrpc.Error {
+// put sends each question as a request, once the client has initialized.
+func (c viaRequest) put(ctx context.Context, questions []*question) *jsonrpc.Error {
 	select {
 	case <-c.ready:
 	case <-ctx.Done():
@@ -185,11 +185,11 @@ func (c byRequest) put(ctx context.Context, questions []*question) *jsonrpc.Erro
 	return nil
 }
 
-// withdraw cancels those of the questions that are still open at the client.
-func (c byRequest) withdraw(questions []*question) {
+// withdraw cancels the questions that the client has not answered.
+func (c viaRequest) withdraw(questions []*question) {
 	for _, q := range questions {
 		if c.forget(q.key) == nil || c.s.ctx.Err() != nil {
-			continue // it has been answered, or was never asked; or there is no client
+			continue // answered, never asked, or the session has ended
 		}
 		params := []byte(`{"requestId":` + q.key + `}`)
 		if err := c.send(jsonrpc.AppendNotification(nil, "notifications/cancelled", params)); err != nil {
@@ -198,15 +198,15 @@ func (c byRequest) withdraw(questions []*question) {
 	}
 }
 
-// send writes a message to the stream, or to the session's own where the stream has just
-// ended with the answer to its request.
-func (c byRequest) send(message []byte) *jsonrpc.Error {
+// send writes a message to the request's stream, or to the session's stream if the former has
+// ended with the response to its request.
+func (c viaRequest) send(message []byte) *jsonrpc.Error {
 	why := "it has no stream open"
-	for _, to := range []front.Outlet{c.to, c.s.identity.Out} {
-		if to == nil {
+	for _, out := range []front.Outlet{c.out, c.s.identity.Out} {
+		if out == nil {
 			continue
 		}
-		err := to.Send(message)
+		err := out.Send(message)
 		if err == nil {
 			return nil
 		}
@@ -215,8 +215,8 @@ func (c byRequest) send(message []byte) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the client cannot be reached: " + why}
 }
 
-// note opens a question under a new id, which no other process gives: a client may still answer
-// what one before this has asked it.
+// note registers a question under a new id. The id is unique across processes: a client may
+// still answer a question of an earlier process.
 func (c *clientQuestions) note(q *question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,7 +225,7 @@ func (c *clientQuestions) note(q *question) {
 	c.open[q.key] = q
 }
 
-// forget closes the question with that raw id; nil: none is open.
+// forget removes and returns the open question with the given raw id, or nil.
 func (c *clientQuestions) forget(id string) *question {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,14 +234,14 @@ func (c *clientQuestions) forget(id string) *question {
 	return q
 }
 
-// awaits reports whether an answer with that raw id is wanted.
+// awaits reports whether a question with the given raw id is open.
 func (c *clientQuestions) awaits(id []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.open[string(id)] != nil
 }
 
-// answered takes the client's answer to a question.
+// answered handles the client's response to a question.
 func (c *clientQuestions) answered(m jsonrpc.Message) {
 	q := c.forget(string(m.ID))
 	switch {
@@ -258,14 +258,14 @@ func (c *clientQuestions) answered(m jsonrpc.Message) {
 	}
 }
 
-// message is what an error object says.
+// message returns the message of an error object.
 func message(object []byte) string {
 	s, _ := jsonrpc.String(jsonrpc.Get(object, "message"))
 	return s
 }
 
-// canElicit reports whether the client of a request said that it can ask its user. One that
-// says no more of it than that it can, can by a form.
+// canElicit reports whether the request's client declares elicitation by form. An empty
+// elicitation capability means by form.
 func (x *request) canElicit() bool {
 	capabilities := x.hop.Capabilities
 	if !x.stateless {
@@ -276,19 +276,19 @@ func (x *request) canElicit() bool {
 	return elicitation != nil && !onlyURLs
 }
 
-// errUnread is why something was not confirmed that its client did not put to a user, as one
-// does that runs without any.
+// errUnread is returned by confirm if the client cancels the question, as clients without a
+// user do.
 var errUnread = errors.New("the client closed the question without an answer")
 
-// errDeclined is why something is not done that the user was asked about.
+// errDeclined is returned by confirm if the user declines.
 var errDeclined = errors.New("the user declined it; nothing was called")
 
-// confirm puts a message to the user of the client that the work is done for, who may agree;
-// nil: that was done. The work is suspended meanwhile where its client is stateless.
+// confirm asks the user of the work's client to confirm a message, and returns nil if the user
+// accepts. If the client is stateless, the work is suspended until the client replies.
 func (w *work) confirm(message string) error {
 	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
 	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))
-	answer, failed := w.first.s.askOne(w.ctx, w.first.way("confirm."), newQuestion("elicitation/create", params))
+	answer, failed := w.first.s.askOne(w.ctx, w.first.asker("confirm."), newQuestion("elicitation/create", params))
 	if failed != nil {
 		return fmt.Errorf("it could not be confirmed: %s", failed.Message)
 	}

@@ -13,11 +13,12 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// unwrap puts the request that a call of call_read_tool or call_tool names in its place.
+// unwrap replaces a call of call_read_tool or call_tool with the call that its arguments
+// describe.
 func (x *request) unwrap() error {
 	given, twice := x.msg.Index.Sole("arguments")
 	if twice != nil {
-		return fmt.Errorf("params.%s: stands beside, or in place of, params.arguments", twice)
+		return fmt.Errorf("params.%s: ambiguous with params.arguments", twice)
 	}
 	outer := parsedParams(given)
 	name, refused := routingMember(outer, "name")
@@ -30,9 +31,9 @@ func (x *request) unwrap() error {
 	}
 	switch {
 	case rival != nil:
-		return fmt.Errorf("arguments.%s: stands beside, or in place of, arguments.arguments", rival)
+		return fmt.Errorf("arguments.%s: ambiguous with arguments.arguments", rival)
 	case arguments == nil && outer.Len() > 1:
-		return errors.New("arguments.arguments: missing; what the tool takes belongs there")
+		return errors.New("arguments.arguments: missing; want the tool's arguments there")
 	case arguments == nil || string(arguments) == "null":
 		arguments = noArguments
 	case arguments[0] != '{':
@@ -43,17 +44,17 @@ func (x *request) unwrap() error {
 	return nil
 }
 
-// replaceParams has the request say something else. A header that speaks of what it said
-// before counts no more.
+// replaceParams replaces the request's params and drops its HTTP header, which may describe
+// the old params.
 func (x *request) replaceParams(params []byte) {
 	m := *x.msg
 	m.Params, m.Index, m.Header = params, revision.NewParams(params), nil
 	x.msg = &m
 }
 
-// routeTool routes a call of a tool, which may not be listed. by is the own tool that it was
-// called with; "": none.
-func (x *request) routeTool(c *upstreamCall, by string) {
+// routeTool routes a call of a tool that may not be listed. wrapper is the name of the wrapper
+// tool that it was called with, or "".
+func (x *request) routeTool(c *upstreamCall, wrapper string) {
 	p := x.policy
 	chosen := x.s.choose(p)
 	if chosen == &allTools {
@@ -61,65 +62,66 @@ func (x *request) routeTool(c *upstreamCall, by string) {
 		return
 	}
 	t := target{c.lease.Name(), c.tool}
-	listed := !chosen.search || by == "" && chosen.pinned(p, t) != "" // then the client's own rules are about it
-	asks := x.part != nil && !p.Selection.OnlyRead                    // its plan does
+	listed := !chosen.search || wrapper == "" && chosen.pinned(p, t) != "" // the client's own permissions apply
+	planned := x.part != nil && !p.Selection.OnlyRead                      // the plan's confirmation applies
 	switch {
-	case listed, asks:
+	case listed, planned:
 		chosen.session.Called(t.key())
 		x.bind(c)
-	case c.lease.lacks(c.tool): // one that its server does not show may be anything
-		x.refuseFound(unknownTool(toolName(&x.msg.Index)))
+	case c.lease.lacks(c.tool): // an unlisted tool of a server may do anything
+		x.refuseTool(unknownTool(toolName(&x.msg.Index)))
 	case c.certainlyReads(p):
 		chosen.session.Called(t.key())
 		c.gate = c.stillReads(c.gate)
 		x.bind(c)
 	case p.Selection.OnlyRead:
-		x.refuseFound(fmt.Errorf("not called: %q does not certainly only read, and [server].search_reach allows nothing else", c.tool))
-	case by == callReadTool:
-		x.refuseFound(fmt.Errorf("not called: %q does not certainly only read with these arguments; use %s", c.tool, callTool))
+		x.refuseTool(fmt.Errorf("not called: %q is not certainly read-only, and [server].search_reach allows only read-only calls", c.tool))
+	case wrapper == callReadTool:
+		x.refuseTool(fmt.Errorf("not called: %q is not certainly read-only with these arguments; use %s", c.tool, callTool))
 	case x.msg.Repeated:
 		x.refuseRepeat()
 	case !c.params.Unambiguous():
-		x.refuseFound(errors.New("not called: a member of its params is written twice, so what would be confirmed is not certain"))
+		x.refuseTool(errors.New("not called: its params repeat a member, so the user cannot confirm them"))
 	default:
 		x.local = func() { serveConfirmed(x, c.lease) }
 	}
 }
 
-// unknownTool is why a call is not made of a tool that there is not, or not any more.
+// unknownTool returns the error for a call of a tool that does not exist.
 func unknownTool(name string) error {
-	return fmt.Errorf("unknown tool %q; %s finds those that there are now", name, findTool)
+	return fmt.Errorf("unknown tool %q; use %s to search for tools", name, findTool)
 }
 
-// refuseFound has a call that is not to be made be answered with why.
-func (x *request) refuseFound(why error) {
+// refuseTool makes the response an error result instead of calling the tool.
+func (x *request) refuseTool(why error) {
 	x.s.srv.recorder.recordRefused(x.s.observed, toolName(&x.msg.Index))
 	x.local = func() { x.finish(failedResult(why)) }
 }
 
-// certainlyReads reports whether the call only reads, by the word of the operator or of a
-// table that his words name. What a server says of itself does not count.
+// certainlyReads reports whether the call is read-only according to the operator or to a
+// provider table that the operator's configuration selects. The server's annotations do not
+// count.
 func (c *upstreamCall) certainlyReads(p *policy) bool {
 	m := c.s.srv.catalog.model(p, c.lease, c.tool)
 	raw, _ := arguments(c.params)
 	return m.Vouched && reading(m, raw)
 }
 
-// stillReads is the gate of a call that was let through because it only reads, before the one it
-// has: the rules may be others by the time it is sent. then nil: it has none.
-func (c *upstreamCall) stillReads(then gate) gate {
-	return func() (again <-chan struct{}, err error) {
+// stillReads returns a gate that checks once more, before the call is sent, that the call is
+// read-only: the policy may have changed. It then asks next, the call's own gate, unless nil.
+func (c *upstreamCall) stillReads(next gate) gate {
+	return func() (retry <-chan struct{}, err error) {
 		switch {
 		case !c.certainlyReads(c.s.srv.policy.Load()):
-			return nil, errors.New("not called: it does not certainly only read any more")
-		case then == nil:
+			return nil, errors.New("not called: it is no longer certainly read-only")
+		case next == nil:
 			return nil, nil
 		}
-		return then()
+		return next()
 	}
 }
 
-// serveConfirmed makes a call once the user has agreed to it.
+// serveConfirmed makes a call after the user has confirmed it.
 func serveConfirmed(x *request, l *leased) {
 	s := x.s
 	if x.resume(x.answer) {
@@ -132,7 +134,7 @@ func serveConfirmed(x *request, l *leased) {
 	name := toolName(&x.msg.Index)
 	if !x.canElicit() {
 		refuse(x, fmt.Errorf("not called: %q may change something, so the user has to confirm it, and this client cannot be asked (it declares no elicitation by form). "+
-			"The operator can have it listed ([server].pinned), or say that it only reads", name))
+			"The operator can pin it ([server].pinned) or configure it as read-only", name))
 		return
 	}
 	raw, _ := arguments(&x.msg.Index)
@@ -141,16 +143,16 @@ func serveConfirmed(x *request, l *leased) {
 		refuse(x, err)
 		return
 	}
-	w := newWork(x, func(at *request, done func(outcome)) {
+	w := newWork(x, func(current *request, done func(outcome)) {
 		if err != nil {
-			refuse(at, fmt.Errorf("not called: %w", err))
+			refuse(current, fmt.Errorf("not called: %w", err))
 			return
 		}
-		if at != x { // it has brought the user's answer, which is not its server's
-			at.replaceParams(without(&at.msg.Index, "requestState", "inputResponses"))
+		if current != x { // a repeated request has the user's reply, which is not for the server
+			current.replaceParams(without(&current.msg.Index, "requestState", "inputResponses"))
 		}
-		at.work = nil
-		at.callConfirmed(l, done)
+		current.work = nil
+		current.callConfirmed(l, done)
 	}, func(error) {})
 	s.running.Go(func() {
 		defer close(w.done)
@@ -159,13 +161,13 @@ func serveConfirmed(x *request, l *leased) {
 	w.serve(x, x.answer)
 }
 
-// callConfirmed makes the call that the user has agreed to, of the server that he was asked
-// about.
-func (x *request) callConfirmed(asked *leased, done func(outcome)) {
-	x.policy = x.s.srv.policy.Load() // the user took time to agree
+// callConfirmed makes the call that the user has confirmed. It refuses if the tool's name now
+// belongs to another server than the confirmed one.
+func (x *request) callConfirmed(confirmed *leased, done func(outcome)) {
+	x.policy = x.s.srv.policy.Load() // may have changed before the user answered
 	t, l := x.s.named(x.policy, upstream.Tools, toolName(&x.msg.Index))
-	if l == nil || l.member.key != asked.member.key {
-		x.finish(failedResult(errors.New("not called: another server has taken the place of the one that the user was asked about")))
+	if l == nil || l.member.key != confirmed.member.key {
+		x.finish(failedResult(errors.New("not called: the server that the user confirmed has been replaced")))
 		return
 	}
 	c := newCall(x, l, rawName(t.name, toolName(&x.msg.Index)))
@@ -176,7 +178,7 @@ func (x *request) callConfirmed(asked *leased, done func(outcome)) {
 	done(waitFor(x.serveCall))
 }
 
-// without are params without some members.
+// without returns params without the named members.
 func without(params *revision.Params, names ...string) []byte {
 	out := []byte("{}")
 	for m := range params.All() {

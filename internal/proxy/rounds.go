@@ -10,24 +10,23 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// Servers of the handshake era send questions (sampling, elicitation, roots)
-// as requests; stateless ones end the call with a result that asks, and the
-// client makes the call again with the answers (multi round-trip requests).
-// This file joins a client of the one kind with a server of the other.
+// Servers of the handshake era send questions (sampling, elicitation, roots) as requests.
+// Stateless servers end the call with an input_required result, and the client repeats the
+// call with the answers (multi round-trip requests). This file connects clients and servers
+// of different eras.
 
-// maxRounds bounds how often one call may come back for more input.
+// maxRounds limits how often one call may ask for input.
 const maxRounds = 32
 
-// interruptible reports whether the answer to method may be a result that asks
-// for input.
+// interruptible reports whether the response to method may be an input_required result.
 func interruptible(method string) bool {
 	return method == "tools/call" || method == "prompts/get" || method == "resources/read"
 }
 
-// fulfil puts the questions of a stateless server's result to the client and makes the
-// call again with the answers, until the result is complete.
-func fulfil(ctx context.Context, x *request, req *upstream.Request, result []byte) outcome {
-	x.part.noteDoubt() // it may have begun before it asked
+// resolveInput asks the client the questions in a stateless server's result and repeats the
+// call with the answers, until the result is complete.
+func resolveInput(ctx context.Context, x *request, req *upstream.Request, result []byte) outcome {
+	x.part.noteDoubt() // the server may have had effects before it asked
 	params := req.Index.Raw()
 	if params == nil {
 		params = []byte("{}")
@@ -62,8 +61,8 @@ func askedTooOften(l *leased) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("upstream %q asked for input %d times", l.Name(), maxRounds)}
 }
 
-// responses are the client's answers to inputRequests, by the same keys; nil if nothing
-// is asked.
+// responses asks the client the questions in inputRequests and returns its answers by the
+// same keys; nil if there are no questions.
 func responses(ctx context.Context, x *request, inputRequests []byte) ([]byte, *jsonrpc.Error) {
 	var keys []string
 	var questions []*question
@@ -75,7 +74,7 @@ func responses(ctx context.Context, x *request, inputRequests []byte) ([]byte, *
 	if questions == nil {
 		return nil, nil
 	}
-	answers, err := x.s.ask(ctx, x.way(x.part.prefix()), questions...)
+	answers, err := x.s.ask(ctx, x.asker(x.part.prefix()), questions...)
 	if err != nil {
 		return nil, err
 	}
@@ -86,46 +85,46 @@ func responses(ctx context.Context, x *request, inputRequests []byte) ([]byte, *
 	return out, nil
 }
 
-// beginAcross begins a stateless client's call to a server of the handshake era, or one that its
-// user has confirmed, as a work that the request may attend: it outlives that if the server has
+// startBridged starts a stateless client's call to a server of the handshake era, or a call
+// that its user has confirmed, as work. The work outlives the request if the server asks
 // questions.
-func beginAcross(x *request, req *upstream.Request) *work {
-	call, began := x.call, x.ctx
-	var ended outcome
+func startBridged(x *request, req *upstream.Request) *work {
+	call, ctx := x.call, x.ctx
+	var result outcome
 	w := newWork(x,
-		func(_ *request, done func(outcome)) { done(ended) },
-		func(why error) { call.observeResult(began, outcome{err: why}) })
+		func(_ *request, done func(outcome)) { done(result) },
+		func(why error) { call.observeResult(ctx, outcome{err: why}) })
 	req.Notify = func(method string, params []byte) {
-		if at, _ := w.currentRequest(); at != nil {
-			at.forward(call.lease, method, params)
+		if current, _ := w.currentRequest(); current != nil {
+			current.forward(call.lease, method, params)
 		}
 	}
 	x.s.running.Add(1)
-	x.fetchAcross(w.ctx, req, func(o outcome) {
+	x.fetchBridged(w.ctx, req, func(o outcome) {
 		x.complete(w.ctx, req, o, func(o outcome) {
 			defer x.s.running.Done()
 			call.release()
-			ended = o
+			result = o
 			close(w.done)
 		})
 	})
 	return w
 }
 
-// fetchAcross is fetch for a stateless client's call to a server of the handshake era,
-// which may ask until the call has ended.
-func (x *request) fetchAcross(ctx context.Context, req *upstream.Request, done func(outcome)) {
-	call, end := context.WithCancel(context.WithoutCancel(ctx)) // without the cause: a server that learnt it might answer with it
+// fetchBridged is fetch for a stateless client's call to a server of the handshake era, which
+// may ask questions until the call has ended.
+func (x *request) fetchBridged(ctx context.Context, req *upstream.Request, done func(outcome)) {
+	call, end := context.WithCancel(context.WithoutCancel(ctx)) // without ctx's cancel cause, which the server might return as the call's error
 	var asked atomic.Int32
 	req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-		x.part.noteDoubt() // it may have begun before it asked
+		x.part.noteDoubt() // the server may have had effects before it asked
 		ctx, withdraw := context.WithCancel(ctx)
 		defer withdraw()
 		defer context.AfterFunc(call, withdraw)()
-		if x.part != nil && asked.Add(1) > maxRounds { // no user sees how often a call of a plan asks
+		if x.part != nil && asked.Add(1) > maxRounds { // no user notices how often a plan's call asks
 			err := askedTooOften(x.call.lease)
 			x.cancel(err)
-			<-ctx.Done() // a server that learnt it first might answer the call
+			<-ctx.Done() // otherwise the server could receive the error first and answer the call
 			return nil, err
 		}
 		return x.askClient(ctx, method, params)
@@ -141,8 +140,8 @@ func (x *request) fetchAcross(ctx context.Context, req *upstream.Request, done f
 	})
 }
 
-// resume takes up suspended work with the answers its client has fetched, and reports
-// whether x was such a request.
+// resume resumes suspended work if x has its handle, and reports whether x has a handle of
+// the proxy.
 func (x *request) resume(done func(outcome)) bool {
 	own := x.call
 	w, err := x.s.suspended.resume(x)
@@ -150,7 +149,7 @@ func (x *request) resume(done func(outcome)) bool {
 	case err != nil:
 		done(outcome{err: err})
 	case w != nil:
-		if own != nil { // in its place it goes on with the call that was suspended
+		if own != nil { // x continues the suspended call instead
 			own.release()
 		}
 		w.serve(x, done)

@@ -62,7 +62,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 		case own == nil:
 		case own.wrapper:
 			if err := x.unwrap(); err != nil {
-				x.refuseFound(err)
+				x.refuseTool(err)
 				return nil
 			}
 			by, name = name, toolName(&x.msg.Index)
@@ -76,7 +76,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	t, lease := x.s.named(p, l, name)
 	switch {
 	case lease == nil && by != "":
-		x.refuseFound(unknownTool(name))
+		x.refuseTool(unknownTool(name))
 		return nil
 	case lease == nil && x.msg.Repeated && l == upstream.Tools:
 		x.refuseRepeat()
@@ -267,7 +267,7 @@ func routingMember(params *revision.Params, member string) (string, *jsonrpc.Err
 	text, ok := jsonrpc.String(value)
 	switch {
 	case rival != nil:
-		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + string(rival) + ": stands beside, or in place of, params." + member}
+		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + string(rival) + ": ambiguous with params." + member}
 	case value == nil:
 		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + member + ": missing"}
 	case !ok:

@@ -257,7 +257,7 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 			if u.Allows != nil && !u.Allows(item.Name) {
 				continue
 			}
-			said, hints := Said(model, offer, item.Name)
+			said, hints := WithServerClaims(model, offer, item.Name)
 			m := p.Models.Resolve(said, item.Name, hints)
 			provider = cmp.Or(provider, m.Provider)
 			out.Tools++

@@ -11,24 +11,24 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// subscriptions owns what the client of a session subscribed to beside its requests: the
-// listen requests that are open, and, in the handshake era, resources of the proxy's own.
-// The upstreams' resources that it subscribed to in that era are kept with the leases.
+// subscriptions holds the subscriptions of a session: open listen requests, and, in the
+// handshake era, the proxy's own resources. Leases hold the servers' resources that a client
+// of the handshake era has subscribed to.
 type subscriptions struct {
-	mu   sync.Mutex // held while watches of the upstreams change, too
+	mu   sync.Mutex // also held while leases' watches change
 	open []*listener
-	own  map[string]bool // resources of the proxy's own
+	own  map[string]bool // URIs of the proxy's own resources → subscribed
 }
 
 // listener is an open subscriptions/listen request of a stateless client.
 type listener struct {
 	x       *request
-	changes []string // methods of list_changed that it asked for
-	uris    []string // resources that it asked for
+	changes []string // methods of the requested list_changed notifications
+	uris    []string // requested resources
 }
 
-// serveListen answers subscriptions/listen: the request stays open, and what the
-// client asked for goes out on its stream, until either side ends it.
+// serveListen serves subscriptions/listen. The request stays open, and its stream carries the
+// requested notifications, until the client cancels it or the session drains.
 func serveListen(x *request) {
 	if !x.stateless {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "subscriptions/listen: not part of this revision"})
@@ -43,12 +43,13 @@ func serveListen(x *request) {
 	}
 	x.s.subscriptions.end(l, x.s)
 	if !isWithdrawn(x.ctx) {
-		x.finish(revision.WithSubscription([]byte("{}"), x.msg.ID)) // ended by us: say so
+		x.finish(revision.WithSubscription([]byte("{}"), x.msg.ID)) // ended by the proxy
 	}
 }
 
-// newListener reads what a listen request subscribes to, and returns the part that is
-// understood. Of the lists among it, it gets a list_changed when they are not what they are now.
+// newListener parses the notifications that a listen request subscribes to, and returns the
+// supported ones. It marks the requested lists as shown, so that a later change of one is
+// notified.
 func newListener(x *request, notifications []byte) (l *listener, honoured []byte) {
 	l, honoured = &listener{x: x}, []byte("{}")
 	for list := range upstream.Lists {
@@ -70,7 +71,7 @@ func newListener(x *request, notifications []byte) (l *listener, honoured []byte
 	return l, honoured
 }
 
-// send sends a notification on the stream, nothing once that has ended.
+// send sends a notification on the listen request's stream, unless the request has ended.
 func (l *listener) send(method string, params []byte) {
 	l.x.mu.Lock()
 	defer l.x.mu.Unlock()
@@ -79,7 +80,8 @@ func (l *listener) send(method string, params []byte) {
 	}
 }
 
-// begin has the upstreams that may hold the resources of a listen request watch them.
+// begin registers a listen request and subscribes to its resources at the servers that may
+// have them.
 func (s *subscriptions) begin(l *listener, in *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +96,8 @@ func (s *subscriptions) begin(l *listener, in *session) {
 	}
 }
 
-// end ends that, where no other listen request asked for the same.
+// end removes a listen request and unsubscribes from the resources that no other listen
+// request wants.
 func (s *subscriptions) end(l *listener, in *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +112,7 @@ func (s *subscriptions) end(l *listener, in *session) {
 	}
 }
 
-// handOver has the successor of an upstream watch what the old one was asked to.
+// handOver subscribes next, the lease on a server's successor, to the resources that old watches.
 func (s *subscriptions) handOver(old, next *leased) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,12 +121,12 @@ func (s *subscriptions) handOver(old, next *leased) {
 	}
 }
 
-// watching are the leases that are subscribed to a resource.
+// watching returns the leases that are subscribed to a resource.
 func watching(leases []*leased, uri string) []*leased {
 	return filterLeases(leases, func(l *leased) bool { return slices.Contains(l.Watches(), uri) })
 }
 
-// watchOwn notes whether the client subscribes to a resource of the proxy's own.
+// watchOwn records whether the client is subscribed to one of the proxy's own resources.
 func (s *subscriptions) watchOwn(uri string, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +136,7 @@ func (s *subscriptions) watchOwn(uri string, wanted bool) {
 	s.own[uri] = wanted
 }
 
-// watchesOwn reports whether it does.
+// watchesOwn reports whether the client is subscribed to one of the proxy's own resources.
 func (s *subscriptions) watchesOwn(uri string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +144,7 @@ func (s *subscriptions) watchesOwn(uri string) bool {
 }
 
 // publish sends a notification to every open listen request that wants it, and reports
-// whether there was one.
+// whether there is one.
 func (s *subscriptions) publish(method string, params []byte, wants func(*listener) bool) (sent bool) {
 	s.mu.Lock()
 	open := slices.Clone(s.open)
@@ -155,24 +158,24 @@ func (s *subscriptions) publish(method string, params []byte, wants func(*listen
 	return sent
 }
 
-// publishChange sends a list_changed to the listen requests that asked for it.
+// publishChange sends a list_changed notification to the listen requests that want it.
 func (s *subscriptions) publishChange(method string) {
 	s.publish(method, nil, func(l *listener) bool { return slices.Contains(l.changes, method) })
 }
 
-// subscribes reports whether a request changes its session's subscriptions.
+// subscribes reports whether method changes the session's subscriptions.
 func subscribes(method string) bool {
 	return method == "resources/subscribe" || method == "resources/unsubscribe"
 }
 
-// subscribe makes a request that changes the session's subscriptions, which outlive
-// the server's process. A stateless server knows no such request: its listen request says
-// what to watch.
+// subscribe forwards a request that changes the session's subscriptions, which outlive the
+// server's process. It is not sent to a stateless server, which receives a listen request
+// instead.
 func subscribe(x *request, req *upstream.Request, done func(outcome)) {
 	empty := outcome{answer: ownAnswer([]byte("{}"), false)}
 	uri, _ := jsonrpc.String(x.msg.Index.Get("uri"))
-	begins, needed := x.msg.Method == "resources/subscribe", true
-	if begins {
+	watch, needed := x.msg.Method == "resources/subscribe", true
+	if watch {
 		x.call.lease.Watch(uri, false) // before it is sent: an update may precede the answer
 	} else {
 		needed = x.call.lease.Unwatch(uri, false)
@@ -183,16 +186,16 @@ func subscribe(x *request, req *upstream.Request, done func(outcome)) {
 	}
 	x.call.fetch(x.ctx, req, func(o outcome) {
 		switch {
-		case o.err == nil && o.answer.Stateless, begins && unavailable(o.err): // a server is told what its leases want once it runs
+		case o.err == nil && o.answer.Stateless, watch && unavailable(o.err): // a lease sends its watches when the server has started
 			o = empty
-		case begins && (o.err != nil || o.answer.Error != nil):
+		case watch && (o.err != nil || o.answer.Error != nil):
 			x.call.lease.Unwatch(uri, false)
 		}
 		done(o)
 	})
 }
 
-// relay passes on a notification of an upstream that its transport ties to no request.
+// relay forwards a server's notification that the transport does not tie to a request.
 func (s *session) relay(l *leased, method string, params []byte) {
 	handshake := s.client.facts().handshake()
 	switch method {
@@ -200,12 +203,12 @@ func (s *session) relay(l *leased, method string, params []byte) {
 		s.tasks.noteStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	case "notifications/message":
 		switch {
-		case len(l.prefetches.list()) > 0 && !s.hasOpenCall(l): // of a prefetch, which has no client
+		case len(l.prefetches.list()) > 0 && !s.hasOpenCall(l): // may belong to a prefetch, which has no client
 			return
 		case handshake && !l.Admits("", params):
 			return
 		case handshake: // sent below
-		default: // a stateless client gets logs with the request that asked for them
+		default: // a stateless client receives logs on the stream of the request that wants them
 			if x := s.requests.only(l); x != nil {
 				x.forward(l, method, params)
 			}
@@ -221,15 +224,15 @@ func (s *session) relay(l *leased, method string, params []byte) {
 	s.notify(method, params)
 }
 
-// notify sends a notification that belongs to no request to a client of the handshake
-// era, if that takes some by now.
+// notify sends a notification that belongs to no request to a client of the handshake era, if
+// the client has initialized.
 func (s *session) notify(method string, params []byte) {
 	if s.identity.Out != nil && s.client.facts().handshake() && s.questions.isReady() {
 		sendNotification(s.srv.log, s.identity.Out, method, params)
 	}
 }
 
-// sendNotification sends a notification. One that is not delivered is lost.
+// sendNotification sends a notification, and only logs an error.
 func sendNotification(log *slog.Logger, to front.Outlet, method string, params []byte) {
 	if err := to.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
 		log.Debug("notification not delivered", "method", method, "err", err)

@@ -14,46 +14,46 @@ import (
 )
 
 const (
-	// longName is how long a tool's name may be, as clients send it to their
-	// model behind "mcp__mcpschedd__", before some drop the tool: 64 is the
-	// least limit of the model APIs in use, Claude Code's own is 128.
-	longName     = 64
+	// maxToolName is the length of a tool's name with clientPrefix above which some
+	// clients drop the tool: 64 is the lowest limit of the model APIs in use, Claude
+	// Code's own limit is 128.
+	maxToolName  = 64
 	clientPrefix = "mcp__mcpschedd__"
 )
 
-// Surveyed is what a survey found at one upstream.
+// Surveyed is the result of [Server.Survey] for one server.
 type Surveyed struct {
 	Upstream string
-	Offer    *upstream.Offer // nil: it could not be asked
-	Problem  error           // why not
-	Took     time.Duration   // from its start to its answer
-	Tools    []SurveyedTool  // in its order
+	Offer    *upstream.Offer // nil if Problem is set
+	Problem  error           // why the server has no offer
+	Took     time.Duration   // from its start to its offer
+	Tools    []SurveyedTool  // in the server's order
 	Status   record.UpstreamStatus
 }
 
-// SurveyedTool is one tool, and what its server says of it.
+// SurveyedTool is a tool with its model and the server's annotations.
 type SurveyedTool struct {
 	Model   *valuemodel.Model
 	Hints   valuemodel.Hints
-	Hidden  bool   // the operator leaves it out
-	Listed  string // the name that clients see; "": it is left out
-	Warning string // what a client may not take; "": nothing
+	Hidden  bool   // not allowed by the configuration
+	Listed  string // name that clients see; "" if it is not listed
+	Warning string // problem with the name; "" if there is none
 }
 
-// Survey starts every upstream, all at once, and says what each offers. One that writes what
-// is no MCP message is given up after Options.StartupWait.
+// Survey starts all servers concurrently and returns the offer of each. It gives up on a
+// server that writes anything but MCP messages after Options.StartupWait.
 func (s *Server) Survey(ctx context.Context) []Surveyed {
 	n := s.newSession(front.Client{})
 	defer n.End(front.ErrEnded)
-	began := time.Now()
+	start := time.Now()
 	n.open(upstream.Client{})
 	leases := n.leases.current()
 	all := make([]Surveyed, len(leases))
 	var wg sync.WaitGroup
 	for i, l := range leases {
 		wg.Go(func() {
-			problem := answersSurvey(ctx, l, s.policy.Load().StartupWait)
-			all[i] = Surveyed{Upstream: l.Name(), Offer: l.Offer(), Problem: problem, Took: time.Since(began)}
+			problem := awaitOffer(ctx, l, s.policy.Load().StartupWait)
+			all[i] = Surveyed{Upstream: l.Name(), Offer: l.Offer(), Problem: problem, Took: time.Since(start)}
 		})
 	}
 	wg.Wait()
@@ -66,9 +66,9 @@ func (s *Server) Survey(ctx context.Context) []Surveyed {
 	return all
 }
 
-// answersSurvey waits until what an upstream offers is known; else it says why it is not:
-// after a wait if it writes what is no MCP message.
-func answersSurvey(ctx context.Context, l *leased, wait time.Duration) error {
+// awaitOffer blocks until the server's offer is known, or returns the reason why it is not. It
+// waits no longer than wait if the server writes anything but MCP messages.
+func awaitOffer(ctx context.Context, l *leased, wait time.Duration) error {
 	soon, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	l.AwaitOffer(soon)
@@ -86,9 +86,9 @@ func answersSurvey(ctx context.Context, l *leased, wait time.Duration) error {
 	}
 }
 
-// Said adds to what the operator says of a server what that said last of itself, and gives
-// what it said of a tool; of a server never connected, offer is nil.
-func Said(u valuemodel.Upstream, offer *upstream.Offer, tool string) (valuemodel.Upstream, valuemodel.Hints) {
+// WithServerClaims returns u with the server's own name, and the server's annotations of a
+// tool. offer is the server's last offer, nil if the server was never connected.
+func WithServerClaims(u valuemodel.Upstream, offer *upstream.Offer, tool string) (valuemodel.Upstream, valuemodel.Hints) {
 	if offer == nil {
 		return u, valuemodel.Hints{}
 	}
@@ -97,7 +97,7 @@ func Said(u valuemodel.Upstream, offer *upstream.Offer, tool string) (valuemodel
 	return u, toolHints(item.Raw)
 }
 
-// surveyTools are an upstream's tools as clients would see them.
+// surveyTools returns a server's tools with the names that clients would see.
 func surveyTools(n *session, l *leased, offer *upstream.Offer) (all []SurveyedTool) {
 	p := n.srv.policy.Load()
 	for _, item := range offer.Lists[upstream.Tools] {
@@ -111,13 +111,13 @@ func surveyTools(n *session, l *leased, offer *upstream.Offer) (all []SurveyedTo
 	return all
 }
 
-// nameWarning says what is amiss with the name under which a tool is listed.
+// nameWarning returns a warning about the name under which a tool is listed, or "".
 func nameWarning(tool, name string) string {
 	switch {
 	case name == "":
-		return fmt.Sprintf("tool %q is left out: another upstream has the name, and name_style is \"never\", or the names before it take all the room", tool)
-	case len(clientPrefix)+len(name) > longName:
-		return fmt.Sprintf("tool %q: %d characters with a client's prefix %q, more than the %d that some clients take", name, len(clientPrefix)+len(name), clientPrefix, longName)
+		return fmt.Sprintf("tool %q is not listed: another upstream has the name and name_style is \"never\", or the limit of names is reached", tool)
+	case len(clientPrefix)+len(name) > maxToolName:
+		return fmt.Sprintf("tool %q: %d characters with a client's prefix %q, but some clients accept only %d", name, len(clientPrefix)+len(name), clientPrefix, maxToolName)
 	}
 	return ""
 }

@@ -12,33 +12,32 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// Bounds of what is suspended.
+// Limits of suspended work.
 const (
-	suspendedFor      = 10 * time.Minute // until the client must have come back
+	suspendedFor      = 10 * time.Minute // until the client must repeat its request
 	maxSuspendedPlans = 32               // of one session
 )
 
-// suspended are the calls and plans of one session that may be suspended: what a server
-// asks a stateless client goes to it with the answer to its request, together with a
-// handle that is good for one request. The call or plan goes on meanwhile. The client
-// makes its request again, with the replies and the handle, and takes it up.
+// suspended holds the calls and plans of one session that wait for input from a stateless
+// client. The proxy answers the client's request with the questions and a handle for one
+// use, and the call or plan continues. The client repeats its request with the replies and
+// the handle, which resumes the work.
 //
-//	request ──► newWork ─► attend ─┬─► the work has ended: its answer
-//	  resume ────────────────▲     └─► it has to ask: suspend ─► the questions and a handle
+//	request ──► newWork ─► serve ──┬─► the work has ended: its result
+//	  resume ────────────────▲     └─► input needed: suspend ─► questions and a handle
 //	    ▲                                                            │
-//	    └───────────── a request with the handle ◄── client ◄────────┘
+//	    └───────── repeated request with the handle ◄── client ◄─────┘
 //
-// A handle leads to its work as long as the work has no request, and to nothing
-// afterwards: it was used, it has expired, it came with another request, or the session
-// has ended.
+// A handle is valid while its work has no request. It becomes invalid when it is used, when
+// it expires, when another request brings it, and when the session ends.
 type suspended struct {
 	start func(func()) // runs a function on a goroutine that the session waits for
 
 	mu       sync.Mutex
-	ended    bool                   // nothing is suspended any more
-	byHandle map[string]*work       // handle → the work that it takes up
-	calling  map[*request]struct{}  // with a call under way to a server of the handshake era, which may ask; some have been answered with questions
-	stray    map[*question]struct{} // questions that belong to no call and that no work asks
+	ended    bool                   // no more work may be suspended
+	byHandle map[string]*work       // handle → suspended work
+	calling  map[*request]struct{}  // requests with an open call to a server of the handshake era, which may ask questions; the requests may be answered already
+	stray    map[*question]struct{} // questions that belong to no call and are not assigned to work
 }
 
 func newSuspended(start func(func())) suspended {
@@ -48,16 +47,16 @@ func newSuspended(start func(func())) suspended {
 	}
 }
 
-// inputRequired is the result that asks questions, by their keys; the handle comes back
-// with the answers.
+// inputRequired returns the result that asks the client the open questions, by key. The client
+// returns the handle with its replies.
 func inputRequired(handle string, open map[string]*question) []byte {
 	requests := []byte("{}")
 	for key, q := range open {
-		asked := jsonrpc.Set(nil, "method", jsonrpc.AppendString(nil, q.method))
+		request := jsonrpc.Set(nil, "method", jsonrpc.AppendString(nil, q.method))
 		if q.params != nil {
-			asked = jsonrpc.Set(asked, "params", q.params)
+			request = jsonrpc.Set(request, "params", q.params)
 		}
-		requests = jsonrpc.Set(requests, key, asked)
+		requests = jsonrpc.Set(requests, key, request)
 	}
 	out := jsonrpc.Set([]byte(`{"resultType":"input_required"}`), "inputRequests", requests)
 	return jsonrpc.Set(out, "requestState", jsonrpc.AppendString(nil, handle))
@@ -72,9 +71,9 @@ func (s *suspended) plansLocked() (n int) {
 	return n
 }
 
-// resume takes up the work whose handle x brings, and hands out the replies that x
-// brings. It returns nil without an error if x brings no handle of the proxy's, but
-// perhaps one of its server's.
+// resume returns the suspended work for the handle in x, after passing the replies in x to
+// the questions. It returns nil and no error if x has no handle, or one that may belong to a
+// stateless server.
 func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
 	handle, ok := jsonrpc.String(x.msg.Index.Get("requestState"))
 	if !ok || !x.stateless {
@@ -89,7 +88,7 @@ func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
 	case w == nil:
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: unknown, or used before"}
 	case !repeats(x, w.first):
-		s.abandonLocked(handle, errors.New("its handle came with another request"))
+		s.abandonLocked(handle, errors.New("its handle was used with another request"))
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.requestState: of another request"}
 	}
 	delete(s.byHandle, handle)
@@ -105,13 +104,12 @@ func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
 			delete(w.open, key)
 		}
 	}
-	w.requestInputLocked() // again what is missing
+	w.requestInputLocked() // for questions without a reply
 	s.placeLocked()
 	return w, nil
 }
 
-// abandonLocked ends the work under a handle, if there is one: its client will not come
-// back to it.
+// abandonLocked cancels the suspended work with the given handle, if any.
 func (s *suspended) abandonLocked(handle string, why error) {
 	w := s.byHandle[handle]
 	if w == nil {
@@ -127,7 +125,7 @@ func (s *suspended) abandonLocked(handle string, why error) {
 	})
 }
 
-// end abandons all that is suspended, and lets nothing else be.
+// end cancels all suspended work. No more work can be suspended.
 func (s *suspended) end(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,14 +135,14 @@ func (s *suspended) end(why error) {
 	}
 }
 
-// any reports whether a client is awaited.
+// any reports whether any work is suspended.
 func (s *suspended) any() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.byHandle) > 0
 }
 
-// enter notes that the call of x is under way until the function it returns is called.
+// enter registers the call of x as open until the returned function is called.
 func (s *suspended) enter(x *request) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,14 +155,14 @@ func (s *suspended) enter(x *request) (leave func()) {
 	}
 }
 
-// at are the requests with a call under way to l.
-func (s *suspended) at(l *upstream.Lease) []*request {
+// callsTo returns the requests with an open call to l.
+func (s *suspended) callsTo(l *upstream.Lease) []*request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.atLocked(l)
+	return s.callsToLocked(l)
 }
 
-func (s *suspended) atLocked(l *upstream.Lease) (found []*request) {
+func (s *suspended) callsToLocked(l *upstream.Lease) (found []*request) {
 	for x := range s.calling {
 		if x.call.lease.Lease == l {
 			found = append(found, x)
@@ -173,34 +171,34 @@ func (s *suspended) atLocked(l *upstream.Lease) (found []*request) {
 	return found
 }
 
-// level is the most verbose log level that a call under way to l wants.
+// level returns the most verbose log level of the requests with an open call to l.
 func (s *suspended) level(l *upstream.Lease) string {
 	var levels []string
-	for _, x := range s.at(l) {
+	for _, x := range s.callsTo(l) {
 		levels = append(levels, x.hop.LogLevel)
 	}
 	return upstream.MostVerbose(levels...)
 }
 
-// only is the work that has calls under way to l; nil if there is none, or several.
-func (s *suspended) only(l *upstream.Lease) *work {
-	all := s.at(l)
+// soleWork returns the only work with open calls to l, or nil if there is not exactly one.
+func (s *suspended) soleWork(l *upstream.Lease) *work {
+	all := s.callsTo(l)
 	if len(all) == 0 || slices.ContainsFunc(all, func(x *request) bool { return x.work != all[0].work }) {
 		return nil
 	}
 	return all[0].work
 }
 
-// byAnswer asks a stateless client with the next answer to a request of a work, under
-// keys with a prefix. The work of a question that belongs to no call is any with a call
-// to the same server, the next one if there is none.
-type byAnswer struct {
+// viaResult asks a stateless client with an input_required result for the work's current
+// request. A question that belongs to no call is asked by any work with an open call to the
+// same server, or by the next such work.
+type viaResult struct {
 	*suspended
 	work   *work
-	prefix string
+	prefix string // of the questions' keys
 }
 
-func (s byAnswer) put(_ context.Context, questions []*question) *jsonrpc.Error {
+func (s viaResult) put(_ context.Context, questions []*question) *jsonrpc.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := questions[0]; q.server != nil {
@@ -211,7 +209,7 @@ func (s byAnswer) put(_ context.Context, questions []*question) *jsonrpc.Error {
 	return s.work.addQuestionsLocked(s.prefix, questions)
 }
 
-func (s byAnswer) withdraw(questions []*question) {
+func (s viaResult) withdraw(questions []*question) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, q := range questions {
@@ -222,11 +220,11 @@ func (s byAnswer) withdraw(questions []*question) {
 	}
 }
 
-// placeLocked gives the questions that belong to no call to work that has one under way
-// to the same server, and a request to answer.
+// placeLocked assigns each stray question to work that has an open call to the same server
+// and a current request.
 func (s *suspended) placeLocked() {
 	for q := range s.stray {
-		for _, x := range s.atLocked(q.server) {
+		for _, x := range s.callsToLocked(q.server) {
 			if x.work.request == nil {
 				continue
 			}

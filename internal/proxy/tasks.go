@@ -10,39 +10,40 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// maxTasks bounds how many tasks a session remembers the upstream of.
+// maxTasks limits the tasks that a session keeps track of.
 const maxTasks = 4096
 
-// tasks are the tasks of one session: requests that go on after their answer. It owns
-// which upstream runs each of them, and the write that stays pending until its end.
+// tasks tracks the tasks of one session, which continue after the response to their request.
+// It maps each task to the server that runs it, and to its write, which stays pending until
+// the task ends.
 type tasks struct {
-	mu    sync.Mutex
-	known map[string]taskRun // id → the latest task that was given it: another server may give the same
+	mu   sync.Mutex
+	byID map[string]taskRun // the latest task with each id: servers may assign equal ids
 }
 
-// taskRun is one of them.
+// taskRun is one task.
 type taskRun struct {
-	instance uint64              // of the upstream that runs it
-	write    *dedup.PendingWrite // nil: the task has ended
+	instance uint64              // upstream instance that runs it
+	write    *dedup.PendingWrite // nil if the task has ended
 }
 
-// begin notes that the upstream of a lease runs a task, and keeps its write pending.
+// begin registers a task of the lease's server and keeps its write pending.
 func (t *tasks) begin(l *leased, id string, write *dedup.PendingWrite) {
 	l.TaskStarted()
 	write.Doubt()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.known == nil || len(t.known) >= maxTasks {
-		t.known = make(map[string]taskRun) // which upstream runs a task can still be found by asking each
+	if t.byID == nil || len(t.byID) >= maxTasks {
+		t.byID = make(map[string]taskRun) // holders then returns every server with tasks
 	}
-	t.known[id] = taskRun{l.Instance(), write}
+	t.byID[id] = taskRun{l.Instance(), write}
 }
 
-// running reports whether a task is not known to have ended.
+// running reports whether any task may still be running.
 func (t *tasks) running() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, task := range t.known {
+	for _, task := range t.byID {
 		if task.write != nil {
 			return true
 		}
@@ -50,13 +51,13 @@ func (t *tasks) running() bool {
 	return false
 }
 
-// holders returns the leases on upstreams that may know the task that a request names: the
-// one that runs it for this session, else all that have tasks. A request that changes the
-// task goes to no other than the first.
+// holders returns the leases on servers that may have the task of a request: the server that
+// runs it, if known, else all servers with tasks. A request that changes an unknown task is
+// refused if several servers have tasks.
 func (t *tasks) holders(method string, rawID []byte, leases []*leased) ([]*leased, *jsonrpc.Error) {
 	id, _ := jsonrpc.String(rawID)
 	t.mu.Lock()
-	task, known := t.known[id]
+	task, known := t.byID[id]
 	t.mu.Unlock()
 	if l := findLease(leases, func(l *leased) bool { return l.Instance() == task.instance }); known && l != nil {
 		return []*leased{l}, nil
@@ -68,30 +69,30 @@ func (t *tasks) holders(method string, rawID []byte, leases []*leased) ([]*lease
 	return found, nil
 }
 
-// noteStatus notes what a server says of a task, by its raw id and status: its effect has
-// landed when it has ended, and may still land while it goes on.
+// noteStatus handles a task's status, given the raw id and status: the write ends with the
+// task, and stays pending while the task runs.
 func (t *tasks) noteStatus(l *leased, rawID, status []byte) {
 	id, _ := jsonrpc.String(rawID)
 	ended := endsTask(status)
 	t.mu.Lock()
-	known := t.known[id]
-	if known.instance != l.Instance() {
-		known.write = nil
-	} else if known.write != nil && ended {
-		t.known[id] = taskRun{known.instance, nil}
+	task := t.byID[id]
+	if task.instance != l.Instance() {
+		task.write = nil
+	} else if task.write != nil && ended {
+		t.byID[id] = taskRun{task.instance, nil}
 	}
 	t.mu.Unlock()
 	switch {
-	case known.write == nil:
+	case task.write == nil:
 	case ended:
-		known.write.End()
+		task.write.End()
 	default:
-		known.write.Doubt()
+		task.write.Doubt()
 		l.TaskStarted()
 	}
 }
 
-// endsTask reports whether a task of that raw status has come to its end.
+// endsTask reports whether a task with the given raw status has ended.
 func endsTask(status []byte) bool {
 	switch string(status) {
 	case `"completed"`, `"failed"`, `"cancelled"`:
@@ -100,15 +101,15 @@ func endsTask(status []byte) bool {
 	return false
 }
 
-// taskBegun is the task that an answer says has begun; false: there is none. The client
-// asked for one, or, in the stateless era, the server made one of the call.
-func taskBegun(answer upstream.Answer, askedFor bool) (id string, ok bool) {
+// startedTask returns the id of the task that an answer announces. The client requested a
+// task, or a stateless server turned the call into one.
+func startedTask(answer upstream.Answer, requested bool) (id string, ok bool) {
 	result := answer.Result
 	switch {
 	case result == nil:
 		return "", false
 	case answer.Stateless && string(jsonrpc.Get(result, "resultType")) == `"task"`:
-	case askedFor:
+	case requested:
 		result = jsonrpc.Get(result, "task")
 	default:
 		return "", false
@@ -116,13 +117,13 @@ func taskBegun(answer upstream.Answer, askedFor bool) (id string, ok bool) {
 	return jsonrpc.String(jsonrpc.Get(result, "taskId"))
 }
 
-// noteTaskAnswer notes what the answer to a request about a task says of it.
+// noteTaskAnswer handles the task's status in the answer to a request about the task.
 func noteTaskAnswer(x *request, answer upstream.Answer) {
 	var status []byte
 	switch x.msg.Method {
 	case "tasks/get", "tasks/cancel", "tasks/update":
 		status = jsonrpc.Get(answer.Result, "status")
-	case "tasks/result": // answered when it has ended
+	case "tasks/result": // answered when the task has ended
 		status = []byte(`"completed"`)
 	}
 	if status != nil {
@@ -130,10 +131,10 @@ func noteTaskAnswer(x *request, answer upstream.Answer) {
 	}
 }
 
-// serveTaskList joins the tasks of every upstream that has some.
+// serveTaskList serves tasks/list with the tasks of all servers.
 func serveTaskList(x *request) {
 	var all [][]byte
-	for _, l := range filterLeases(x.s.leases.current(), func(l *leased) bool { return l.Live() && l.mayHave("tasks") }) { // one that is starting has none yet
+	for _, l := range filterLeases(x.s.leases.current(), func(l *leased) bool { return l.Live() && l.mayHave("tasks") }) { // a server that is starting has none yet
 		if o := x.askUpstream(l, nil); o.err == nil && o.answer.Error == nil {
 			all = slices.AppendSeq(all, jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")))
 		}
