@@ -35,10 +35,18 @@ type pending struct {
 	n     int                // samples of all of them
 }
 
-// wait remembers a candidate until its label is known. Of answers that may be served for
-// long, each call is looked at in many turns: of many samples, only a few of each are kept.
+// wait remembers a candidate until its label is known. The calls of a turn are answered one
+// after the other, and each answer has the candidates weighed anew: of a turn the last sample
+// counts, since the time of the first. Of answers that may be served for long, each call is
+// looked at in many turns: of many samples, only a few of each are kept.
 func (s *Session) wait(c *candidate) {
 	p := s.pending.of[c.key]
+	if p != nil && p.samples[len(p.samples)-1].turn == s.turn {
+		last := &p.samples[len(p.samples)-1]
+		c.sample.at = last.at
+		*last = c.sample
+		return
+	}
 	if s.pending.n >= maxSamples || p != nil && s.pending.n > maxSamples/2 && len(p.samples) >= fewSamples {
 		return
 	}

@@ -238,3 +238,25 @@ func FuzzHistory(f *testing.F) {
 		}
 	})
 }
+
+// However many answers of a turn have its candidates weighed, their labels say the same.
+func TestATurnIsOneSample(t *testing.T) {
+	expects := func(answers int) float64 {
+		m := model()
+		for i := range 12 {
+			p := begin(t, m)
+			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), items(i))
+			for range answers {
+				p.s.Guesses(p.now)
+			}
+			if i%2 == 0 {
+				p.call("get", item(i), "x")
+			}
+			p.s.End()
+		}
+		return nextP(t, m)
+	}
+	if got, want := expects(5), expects(1); got != want {
+		t.Errorf("where five answers of a turn were looked at: got P %.3f, want %.3f as where one was", got, want)
+	}
+}
