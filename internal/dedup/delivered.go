@@ -11,50 +11,49 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// remembered is how many calls a client is known to have had answers to.
+// maxReceipts is the number of calls remembered for each client.
 const maxReceipts = 1024
 
-// The shortest and the longest back-off, where no freshness says how long.
+// Bounds of a back-off where Freshness does not set it.
 const (
 	minBackOff = time.Second
 	maxBackOff = time.Minute
 )
 
-// Delivered is what one client was given: the last answer to each of its last calls, and how
-// often in a row it was the same. A nil one remembers nothing. It belongs to one store.
+// Delivered records what one client was given: the last answer to each recent call, and how
+// often in a row it was the same. A nil *Delivered records nothing. It belongs to one store.
 type Delivered struct {
-	seed maphash.Seed // of the hashes that stand for keys: an answer is known by its flight
+	seed maphash.Seed // of the hashes of keys
 
-	mu       sync.Mutex // taken after the store's
+	mu       sync.Mutex // locked after the store's mutex
 	receipts *simplelru.LRU[uint64, *receipt]
 }
 
-// receipt is what the client was given for one call.
+// receipt records what the client was given for one call.
 type receipt struct {
-	id         uint64 // of the last answer
+	id         uint64 // of the last answer's flight; 0 for none
 	epoch      uint64
 	places     []call.Place
-	referenced bool // the last time it was only referred to
+	referenced bool // the last delivery was a reference
 
-	// Where the call's repeats are counted.
+	// Set if repeats are counted.
 	hash     uint64        // of the last answer
 	count    int           // how often in a row it was the same
-	firstAt  age.Moment    // when the first was given
-	waitFrom age.Moment    // when the wait for something new began
-	wait     time.Duration // how long that is
+	firstAt  age.Moment    // delivery of the first of them
+	waitFrom age.Moment    // start of the back-off
+	wait     time.Duration // length of the back-off
 }
 
-// NewDelivered returns the table of a client that was given nothing yet.
+// NewDelivered returns an empty record.
 func NewDelivered() *Delivered {
 	receipts, err := simplelru.NewLRU[uint64, *receipt](maxReceipts, nil)
 	if err != nil {
-		panic(err) // only a size that is not positive is refused
+		panic(err) // only a size below 1 is an error
 	}
 	return &Delivered{seed: maphash.MakeSeed(), receipts: receipts}
 }
 
-// with calls f, under the mutex, with what the client was given for a call, if it was given
-// anything.
+// with calls f, with the mutex held, on the receipt of a call if there is one.
 func (d *Delivered) with(key call.Key, f func(r *receipt)) {
 	if d == nil {
 		return
@@ -66,26 +65,25 @@ func (d *Delivered) with(key call.Key, f func(r *receipt)) {
 	}
 }
 
-// Referenced notes that the client was not sent the answer but told that it has
-// it. The next time it gets the answer.
+// Referenced records that the client was sent a reference instead of the answer. It gets
+// the answer the next time.
 func (d *Delivered) Referenced(key call.Key) {
 	d.with(key, func(r *receipt) { r.referenced = true })
 }
 
-// Lost notes that an answer did not reach the client.
+// Lost records that an answer did not reach the client.
 func (d *Delivered) Lost(key call.Key) {
 	d.with(key, func(r *receipt) { *r = receipt{} })
 }
 
-// has reports whether the client was given an answer to q since something last
-// changed.
+// hasCurrent reports whether the client was given an answer to q that is still valid.
 func (d *Delivered) hasCurrent(e *epochs, q *Query) (has bool) {
 	d.with(q.Key, func(r *receipt) { has = r.id != 0 && e.current(r.epoch, r.places, q.Places) })
 	return has
 }
 
-// given notes that the client is given an answer. It returns whether it has it,
-// and for how long nothing new is to be expected.
+// record records a delivery. It returns whether the client already had that answer, and
+// for how long no new one is expected.
 func (d *Delivered) record(e *epochs, q *Query, a *entry, backedOff bool, now age.Moment) (same bool, backOff time.Duration) {
 	if d == nil {
 		return false, 0
@@ -99,26 +97,26 @@ func (d *Delivered) record(e *epochs, q *Query, a *entry, backedOff bool, now ag
 		d.receipts.Add(k, r)
 	}
 	same = r.id == a.id && !r.referenced
-	if q.Reuse.Repeats > 0 && !backedOff { // what was served to make it wait says nothing new
+	if q.Reuse.Repeats > 0 && !backedOff { // a back-off's answer is not another repeat
 		r.repeat(e, q, a, now)
 	}
 	r.id, r.epoch, r.places, r.referenced = a.id, a.epoch, a.places, false
 	return same, r.backOff(q, now)
 }
 
-// failed notes that the client is given no answer: it gets none in a row any more.
+// recordFailure records that the client got no answer, which ends the row of repeats.
 func (d *Delivered) recordFailure(q *Query) {
 	d.with(q.Key, func(r *receipt) { r.count = 0 })
 }
 
-// holdsBack reports whether the client is to wait before it may fetch again: it
-// keeps asking, and that answer is what it got the last time.
+// holdsBack reports whether the client must back off: it repeats the call, and answer id is
+// the last one that it got.
 func (d *Delivered) holdsBack(q *Query, id uint64, now age.Moment) (holds bool) {
 	d.with(q.Key, func(r *receipt) { holds = r.id == id && r.backOff(q, now) > 0 })
 	return holds
 }
 
-// repeat counts an answer. Another one, and any after a change, is the first in a row.
+// repeat counts an answer. A different one, or one after a change, begins a new row.
 func (r *receipt) repeat(e *epochs, q *Query, a *entry, now age.Moment) {
 	if r.count == 0 || r.hash != a.hash || !e.current(r.epoch, r.places, a.places) {
 		r.count, r.hash, r.firstAt = 0, a.hash, now
@@ -128,10 +126,10 @@ func (r *receipt) repeat(e *epochs, q *Query, a *entry, now age.Moment) {
 		r.waitFrom, r.wait = a.began, q.Reuse.Freshness
 		return
 	}
-	r.waitFrom, r.wait = now, min(max(now.Since(r.firstAt), minBackOff), maxBackOff) // twice as long each time
+	r.waitFrom, r.wait = now, min(max(now.Since(r.firstAt), minBackOff), maxBackOff) // doubles each time
 }
 
-// backOff is how long nothing new is to be expected.
+// backOff returns how long no new answer is expected.
 func (r *receipt) backOff(q *Query, now age.Moment) time.Duration {
 	if q.Reuse.Repeats == 0 || r.count < q.Reuse.Repeats {
 		return 0

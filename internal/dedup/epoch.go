@@ -7,31 +7,31 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// slots is how many marks the places of all edges share. Two that meet in one
-// forget more than they must, never less.
+// slots is the number of marks for the places of edges. Edges that share a slot
+// invalidate too much, never too little.
 const slots = 1 << 14
 
-// mark is what is known of the changes of one place.
+// mark records the changes of one place.
 type mark struct {
-	epoch       uint64        // the counter when it may last have changed
-	pending     int           // writes to it that are
-	settleUntil time.Duration // so long after the store was made, awake: until then a remote one may not show
+	epoch       uint64        // counter at its last possible change
+	pending     int           // number of pending writes
+	settleUntil time.Duration // monotonic time since the store was made until which a remote write may not show yet
 }
 
-// epochs says when what may last have changed. The store's mutex guards it.
+// epochs records when places may last have changed. The store's mutex guards it.
 type epochs struct {
-	now         uint64           // the counter: it only rises
+	now         uint64           // the counter; it only rises
 	settleUntil time.Duration    // the latest of all marks
-	global      mark             // everything there is, also what was never heard of
-	domains     map[string]*mark // domain → mark, once something has changed it
-	slots       []mark           // by the place's slot
+	global      mark             // applies to every place
+	domains     map[string]*mark // domain → mark, once it has changed
+	slots       []mark           // indexed by Place.Slot
 }
 
 func newEpochs() epochs {
 	return epochs{domains: make(map[string]*mark), slots: make([]mark, slots)}
 }
 
-// at returns the mark of a place, to change it.
+// at returns the mark of a place, and creates it if needed.
 func (e *epochs) at(p call.Place) *mark {
 	if p.Domain == "" {
 		return &e.slots[p.Slot%slots]
@@ -44,7 +44,7 @@ func (e *epochs) at(p call.Place) *mark {
 	return m
 }
 
-// of returns the mark of a place; nil if nothing has ever changed it.
+// of returns the mark of a place; nil if it has never changed.
 func (e *epochs) of(p call.Place) *mark {
 	if p.Domain == "" {
 		return &e.slots[p.Slot%slots]
@@ -52,37 +52,36 @@ func (e *epochs) of(p call.Place) *mark {
 	return e.domains[p.Domain]
 }
 
-// bump notes that what the mark stands for may have changed.
+// bump records that the places of a mark may have changed.
 func (e *epochs) bump(m *mark) {
 	e.now++
 	m.epoch = e.now
 }
 
-// endWrite notes that a write to what the mark stands for has ended.
+// endWrite records the end of a write to the places of a mark.
 func (e *epochs) endWrite(m *mark) {
 	m.pending--
 	e.bump(m) // the change at the end
 }
 
-// since reports whether nothing that the mark stands for can have changed since
-// the counter had that value.
+// unchangedSince reports whether the places of the mark cannot have changed since that
+// epoch.
 func (m *mark) unchangedSince(epoch uint64) bool {
-	if m.pending != 0 { // a pending write may take effect at any moment, and may have done so
+	if m.pending != 0 { // a pending write may land at any moment, or may have landed
 		return false
 	}
 	return m.epoch <= epoch
 }
 
-// current reports whether an answer whose fetch began at that epoch is still
-// good, as far as it depends on the world and the places. It takes two lists,
-// for the call that asks may depend on other places than the one that fetched.
+// current reports whether an answer whose fetch began at that epoch is still valid. It
+// takes two lists of places, as the asking call may depend on others than the fetching one.
 func (e *epochs) current(epoch uint64, fetched, asked []call.Place) bool {
 	changed := func(m *mark) bool { return !m.unchangedSince(epoch) }
 	return !e.any(fetched, changed) && !e.any(asked, changed)
 }
 
-// settling reports whether a remote change of one of the places may still not
-// show, so long after the store was made.
+// settling reports whether a remote write to one of the places may still not show. awake
+// is the monotonic time since the store was made.
 func (e *epochs) settling(places []call.Place, awake time.Duration) bool {
 	return e.any(places, func(m *mark) bool { return awake < m.settleUntil })
 }
@@ -92,8 +91,8 @@ func (e *epochs) hasPending(places []call.Place) bool {
 	return e.any(places, func(m *mark) bool { return m.pending != 0 })
 }
 
-// any reports whether something is so of the world or of one of the places; it is not of one that
-// nothing has ever changed.
+// any reports whether is holds for the global mark or the mark of a place. A place that
+// has never changed has no mark.
 func (e *epochs) any(places []call.Place, is func(m *mark) bool) bool {
 	return is(&e.global) || slices.ContainsFunc(places, func(p call.Place) bool {
 		m := e.of(p)
@@ -101,8 +100,8 @@ func (e *epochs) any(places []call.Place, is func(m *mark) bool) bool {
 	})
 }
 
-// Bump notes that something else than a call through here may have changed what
-// the places hold.
+// Invalidate records that the places may have changed by something other than a call
+// through this proxy.
 func (s *Store) Invalidate(places ...call.Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +111,7 @@ func (s *Store) Invalidate(places ...call.Place) {
 	}
 }
 
-// Forget notes that anything may have changed: nothing from before is good any
-// more.
+// InvalidateAll records that anything may have changed: no answer fetched so far is valid.
 func (s *Store) InvalidateAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,15 +119,14 @@ func (s *Store) InvalidateAll() {
 	s.epochs.bump(&s.epochs.global)
 }
 
-// Reclassify notes that calls are classified by other rules from now on: what any of
-// them reads or changes may have another name. Nothing from before is good any
-// more, and every call that has not ended counts, until it does, as a write
-// of everything.
+// Reclassify records that calls are classified by new rules, under which a call may read
+// or change other places. No answer fetched so far is valid any more, and every call that
+// has not ended counts as a write to everything until it ends.
 func (s *Store) Reclassify() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reclassified++
-	s.epochs.global.pending = s.underWay // those from before the last time included
+	s.epochs.global.pending = s.underWay // includes those of earlier reclassifications
 	s.epochs.global.settleUntil = max(s.epochs.global.settleUntil, s.epochs.settleUntil)
 	s.noteChangedLocked(allPlaces)
 	s.epochs.bump(&s.epochs.global)

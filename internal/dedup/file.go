@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// racy is how young a file's last change may be for its times to tell a later
-// one: some file systems count in steps of two seconds.
+// racyWindow is the age below which a file's last change may hide a later one: some file
+// systems have timestamps of two seconds.
 const racyWindow = 2 * time.Second
 
-// fileState tells whether a file has changed.
+// fileState identifies a version of a file.
 type fileState struct {
-	stable       bool   // it could be looked at, and a later change will show
-	dev, inode   uint64 // which file it is
+	stable       bool   // it was read, and any later change will show
+	dev, inode   uint64 // identity of the file
 	size         int64
-	mtime, ctime int64 // ns
+	mtime, ctime int64 // nanoseconds
 }
 
-// statFile returns the state of the file at an absolute path. It does I/O, so it is
-// never called under the store's mutex.
+// statFile returns the state of the file at an absolute path. It does I/O, and must not
+// be called under the store's mutex.
 func statFile(path string) fileState {
 	if !filepath.IsAbs(path) {
 		return fileState{}
@@ -28,5 +28,5 @@ func statFile(path string) fileState {
 	return state
 }
 
-// matches reports whether the file is what it was.
+// matches reports whether the file is unchanged.
 func (f fileState) matches(old fileState) bool { return f.stable && f == old }

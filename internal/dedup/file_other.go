@@ -2,6 +2,6 @@
 
 package dedup
 
-// stat is never enough here: without an inode and the time of the last change
-// of any kind, a file that was replaced may look like the old one.
+// stat always returns false: without an inode and a change time, a replaced file may look
+// like the old one.
 func stat(string) (fileState, bool) { return fileState{}, false }

@@ -4,10 +4,10 @@ package dedup
 
 import "golang.org/x/sys/unix"
 
-// stat is what the file system says of a regular file; false for anything else.
+// stat returns the state of a regular file; false for anything else.
 func stat(path string) (fileState, bool) {
 	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG { // a folder's times say nothing of the files in it
+	if unix.Stat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG { // a folder's times do not cover its files
 		return fileState{}, false
 	}
 	return fileState{

@@ -9,43 +9,43 @@ import (
 	"mcpschedd/internal/age"
 )
 
-// Flight is one fetch, for every call that waits for its answer. It belongs to the
+// Flight is one fetch, shared by every call waiting for its answer. It belongs to the
 // store: the call that began it may leave it like any other.
 //
-// Its fields and methods are many because a fetch has one life, in which joining,
-// leaving, replacing, tainting and settling each decide by what the others have done: a
-// part split off would be read and written by all of them under the same mutex.
+// It has many fields and methods because joining, leaving, replacing, tainting and
+// settling depend on each other's state: a part split off would be read and written by
+// all of them under the same mutex.
 type Flight struct {
 	store *Store
 	id    uint64
-	query Query      // of the call it was begun for
-	file  fileState  // before it was sent
-	epoch uint64     // the counter when it began
+	query Query      // of the call that began it
+	file  fileState  // before the request was sent
+	epoch uint64     // counter when it began
 	began age.Moment // on the store's clock
 
-	prefetch *Prefetch     // of a prefetch; nil: a call began it
-	promoted chan struct{} // closed when a call has asked for it; nil unless prefetched
+	prefetch *Prefetch     // nil if a call began it
+	promoted chan struct{} // closed when a call joins the prefetch; nil unless prefetched
 	cancel   context.CancelCauseFunc
 	stop     func() bool         // stops watching the context of a prefetch; nil unless prefetched
-	share    func(*SharedAnswer) // has other replicas have the answer; nil: they may not
+	share    func(*SharedAnswer) // shares the answer with other replicas; nil if it is not shared
 
-	// The store's mutex guards these.
+	// Guarded by the store's mutex.
 	waiters   []*Waiter
-	leader    *Waiter       // the one that fetches; nil if prefetched
-	held      bool          // the prefetch may go on though no call waits
-	joined    bool          // a call has asked for the prefetch
-	joinedAt  age.Moment    // when
-	sent      age.Moment    // when its fetch really began, as far as it was said
-	isSent    bool          // that was said
-	unloaded  time.Duration // what waiting for it would have cost, as far as it was said; 0: as long as it took
-	tainted   bool          // the answer is one client's own
-	abandoned bool          // no call wanted it any more
-	notKept   cause         // why nothing of it is stored; "": it may be
+	leader    *Waiter       // the call that fetches; nil if prefetched
+	held      bool          // the prefetch continues without a waiting call
+	joined    bool          // a call has joined it
+	joinedAt  age.Moment    // first join
+	sent      age.Moment    // when the request was sent; began until then
+	isSent    bool          // the request of a prefetch has been sent
+	unloaded  time.Duration // the fetch's latency without other calls; 0 if not known to be less
+	tainted   bool          // the answer belongs to one client
+	abandoned bool          // cancelled, as no call wanted it
+	notKept   cause         // why the answer is not stored; "" if it may be
 	settled   bool
 	comparing comparing
 }
 
-// beginLocked begins a flight, with the context to fetch under.
+// beginLocked begins a flight, and returns it with the context of its fetch.
 func (s *Store) beginLocked(ctx context.Context, q *Query, file fileState, now age.Moment) (*Flight, context.Context) {
 	s.lastID++
 	f := &Flight{
@@ -65,13 +65,13 @@ func (s *Store) beginLocked(ctx context.Context, q *Query, file fileState, now a
 		if old := s.table[q.Key]; old != nil {
 			old.replacedLocked(q)
 		}
-		s.table[q.Key] = f // in the place of one that may not be joined any more
+		s.table[q.Key] = f // replaces a flight that may not be joined any more
 	}
 	return f, fetching
 }
 
-// fetch calls what is to fetch. If that panics, the flight ends: a call that joins it
-// would wait for ever.
+// fetch calls the fetch function. If that panics, the flight is settled without an answer, as
+// a call that joins it would block for ever.
 func (f *Flight) fetch(ctx context.Context, fetch func(ctx context.Context, f *Flight)) {
 	begun := false
 	defer func() {
@@ -83,21 +83,21 @@ func (f *Flight) fetch(ctx context.Context, fetch func(ctx context.Context, f *F
 	begun = true
 }
 
-// unlistLocked sees to it that no call joins any more.
+// unlistLocked prevents further joins.
 func (f *Flight) unlistLocked() {
 	if f.store.table[f.query.Key] == f {
 		delete(f.store.table, f.query.Key)
 	}
 }
 
-// waitLocked lets w wait for the flight, until ctx ends.
+// waitLocked adds w to the waiters until ctx ends.
 func (f *Flight) waitLocked(ctx context.Context, w *Waiter) {
 	w.flight = f
 	f.waiters = append(f.waiters, w)
 	w.stop = context.AfterFunc(ctx, func() { f.leave(w, context.Cause(ctx)) })
 }
 
-// askedLocked is how long ago a call first asked for the answer; negative if none did.
+// askedLocked is the time since a call first asked for the answer; negative if none has.
 func (f *Flight) askedLocked(now age.Moment) time.Duration {
 	switch {
 	case f.prefetch == nil:
@@ -108,7 +108,7 @@ func (f *Flight) askedLocked(now age.Moment) time.Duration {
 	return -1
 }
 
-// joinLocked is waitLocked for a call that did not begin the flight.
+// joinLocked adds the waiter of a call that did not begin the flight.
 func (f *Flight) joinLocked(ctx context.Context, w *Waiter, now age.Moment) {
 	f.waitLocked(ctx, w)
 	f.limitJoinLocked(w, now)
@@ -119,8 +119,8 @@ func (f *Flight) joinLocked(ctx context.Context, w *Waiter, now age.Moment) {
 	f.joined = true
 }
 
-// leave tells w that it need not wait any longer, unless it has been told
-// otherwise.
+// leave removes w from the waiters and completes it with an error, unless it has been
+// completed.
 func (f *Flight) leave(w *Waiter, why error) {
 	f.store.mu.Lock()
 	if w.flight == nil {
@@ -138,7 +138,7 @@ func (f *Flight) leave(w *Waiter, why error) {
 	w.Done(Outcome{Err: why})
 }
 
-// letGo is the end of a prefetch's own time.
+// releaseHold runs when the context of the prefetch ends.
 func (f *Flight) releaseHold(why error) {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
@@ -146,7 +146,7 @@ func (f *Flight) releaseHold(why error) {
 	f.abandonLocked(dropped, why)
 }
 
-// endLocked is the end of the scope the answer is for: calls that wait still get it.
+// endLocked runs when the answer's scope has ended: waiting calls still get it.
 func (f *Flight) endLocked(why error) {
 	f.notKept, f.held = neverAsked, false // the end of a scope
 	f.abandonLocked(neverAsked, why)
@@ -154,9 +154,9 @@ func (f *Flight) endLocked(why error) {
 
 var errReplaced = errors.New("store: a newer fetch has taken its place")
 
-// replacedLocked is the end of a prefetch that a call could not wait for, and has
-// begun a fetch in the place of: no later one could, nor may it be served what is
-// older than what that call is given.
+// replacedLocked runs when a call could not join a prefetch and began a flight in its
+// place. No later call can join it either, nor be served an answer that is older than the
+// one the new flight brings.
 func (f *Flight) replacedLocked(by *Query) {
 	if f.prefetch == nil || f.comparing.compareOnly {
 		return
@@ -169,20 +169,20 @@ func (f *Flight) replacedLocked(by *Query) {
 	f.abandonLocked(why, errReplaced)
 }
 
-// abandonLocked cancels the fetch if no call wants the answer any more. What was
-// prefetched is wasted then, however long the fetch still takes to end.
+// abandonLocked cancels the fetch if no call is waiting and nothing holds it. A prefetch
+// counts as wasted from then on, however long its fetch takes to end.
 func (f *Flight) abandonLocked(why cause, err error) {
 	if f.settled || f.abandoned || f.held || len(f.waiters) > 0 {
 		return
 	}
 	f.abandoned = true
 	f.unlistLocked()
-	f.store.wastedLocked(f.prefetch, why) // of what was in flight
-	f.cancel(err)                         // under the mutex: what it calls runs in goroutines of its own
+	f.store.wastedLocked(f.prefetch, why) // a prefetch in flight
+	f.cancel(err)                         // safe under the mutex: its callbacks run on other goroutines
 }
 
-// Sent notes that the request of a prefetch has been sent: it may have waited for its
-// host, and that hides no waiting. A second time it does nothing.
+// Sent records that the request of a prefetch has been sent. The time before, when it
+// waited for its host, hides no latency. Further calls do nothing.
 func (f *Flight) Sent() {
 	f.store.mu.Lock()
 	var waiters []*Waiter
@@ -198,23 +198,22 @@ func (f *Flight) Sent() {
 	}
 }
 
-// Worth says, before the flight is settled, how long the fetch would have taken had
-// the server had no other call, if that is known to be less than it took.
+// SetUnloadedLatency sets how long the fetch would have taken if the server had had no
+// other call, if that is known to be less than it took. It is called before Settle.
 func (f *Flight) SetUnloadedLatency(d time.Duration) {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
 	f.unloaded = d
 }
 
-// Promoted is closed when a call asks for what was prefetched. It is nil where a call
-// began the flight.
+// Promoted is closed when a call joins the prefetch. It is nil if a call began the flight.
 func (f *Flight) Promoted() <-chan struct{} { return f.promoted }
 
-// Displaced reports whether what a call had asked for was evicted for the answer of this
-// flight, which no call had asked for. It is known once the flight has been settled.
+// Displaced reports whether storing this prefetch evicted an answer that a call had asked
+// for. It is valid after Settle.
 func (f *Flight) Displaced() bool { return f.prefetch != nil && f.prefetch.displaced.Load() }
 
-// Notify tells all calls that wait what the server says on the way.
+// Notify forwards a notification of the server to all waiting calls.
 func (f *Flight) Notify(method string, params []byte) {
 	f.store.mu.Lock()
 	waiters := slices.Clone(f.waiters)
@@ -226,9 +225,9 @@ func (f *Flight) Notify(method string, params []byte) {
 	}
 }
 
-// Taint notes that the server has asked its client something: the answer is one
-// client's own. Calls that have joined fetch alone, none joins any more, and nothing
-// is stored. A prefetch is given up.
+// Taint records that the server sent a request to its client, so that the answer belongs
+// to one client. Calls that have joined must fetch by themselves, no other call joins, and
+// the answer is not stored. A prefetch without a waiting call is cancelled.
 func (f *Flight) Taint() {
 	var alone []*Waiter
 	f.store.mu.Lock()
@@ -253,7 +252,7 @@ func (f *Flight) Taint() {
 	}
 }
 
-// Taint does so for every flight to that instance of an upstream.
+// Taint calls [Flight.Taint] on every flight to an upstream instance.
 func (s *Store) Taint(upstream uint64) {
 	s.mu.Lock()
 	var all []*Flight
@@ -270,13 +269,12 @@ func (s *Store) Taint(upstream uint64) {
 
 var errTainted = errors.New("store: the server asked its client, and no call that may have the answer waits")
 
-// ErrJoinTimeout tells a waiter that the prefetch it joined takes longer than a call
-// by itself would: the server may have lost the prefetch, and does not owe it what it
-// owes a call.
+// ErrJoinTimeout is the error of a waiter whose joined prefetch takes longer than a call
+// of its own would. The server may have lost the prefetch, and it owes a prefetch less
+// than a call.
 var ErrJoinTimeout = errors.New("store: the prefetch takes too long")
 
-// boundLocked has w, which has joined a prefetch, wait no longer for it than its join
-// timeout.
+// limitJoinLocked ends the wait of w, which has joined a prefetch, at its join timeout.
 func (f *Flight) limitJoinLocked(w *Waiter, now age.Moment) {
 	if f.prefetch == nil || f.query.Reuse.JoinTimeout <= 0 {
 		return
@@ -298,8 +296,8 @@ func (f *Flight) limitJoinLocked(w *Waiter, now age.Moment) {
 	w.stop = func() bool { late.Stop(); return stop() }
 }
 
-// joinLeftLocked is how long a call waits for the prefetch still. The time runs from
-// its sending: while it waits for its host, the call would wait by itself too.
+// joinLeftLocked is what remains of the join timeout. It runs from the sending of the
+// request: while the prefetch waits for its host, a call of its own would wait too.
 func (f *Flight) joinLeftLocked(now age.Moment) time.Duration {
 	if !f.isSent {
 		return f.query.Reuse.JoinTimeout

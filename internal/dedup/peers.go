@@ -7,57 +7,57 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Peers are the other replicas of this proxy, as a store that all of them reach knows them.
-// Every replica asks it before it answers a call from its own store, tells it of a write
-// before that is sent, and may keep answers in it.
+// Peers are the other replicas of this proxy, reached through a store that all share.
+// A replica queries that store before it serves an answer, announces a write in it before
+// the write is sent, and may share answers in it.
 //
-// Why no replica serves from before another's write: a place has a token that is random and
-// never comes again, and a write replaces the tokens of its places, and leaves a mark there,
-// before it is sent. A replica that looks at a place and finds a mark, or another token than
-// it found last, takes the place for changed. So between two looks that found the same token
-// and no mark no write began, and those that had begun before had ended.
+// Why no replica serves an answer from before another's write: each place has a token that
+// is random and never reused. Before a write is sent, it replaces the tokens of its places
+// and sets a mark there. A replica whose lookup finds a mark, or another token than its
+// last lookup, takes the place as changed. So between two lookups that found the same token
+// and no mark, no write began, and every earlier write had ended.
 type Peers interface {
-	// Look returns the token of each place, in their order; "" stands for a place with a
-	// write that is pending. An error says that the tokens cannot be known now.
+	// Lookup returns the token of each place, in order; "" for a place with a pending
+	// write. An error means that the tokens are not known now.
 	Lookup(ctx context.Context, places []call.Place) (tokens []string, err error)
 
-	// Announce tells the other replicas of a write to the places, and returns when they will
-	// see it. lost is called, at most once, when they might not see it any longer though it
-	// has not ended.
+	// Announce announces a write to the places, and returns when the other replicas will
+	// see it. lost is called, at most once, if they might not see it any longer before it
+	// has ended.
 	Announce(ctx context.Context, places []call.Place, lost func(error)) (Announcement, error)
 
-	// Lead returns an answer that a replica has kept under key and these tokens. While
-	// another one fetches it, Lead waits for that, after it has called waits. If there is
-	// neither, this replica is the one that fetches: keep is to be called, once, with what it
-	// fetched, or with nil where there is nothing that others may have.
+	// Lead returns an answer that a replica has shared under key and these tokens. While
+	// another replica fetches it, Lead calls waits and blocks. If there is neither, this
+	// replica must fetch: keep must be called once, with the answer, or with nil if it must
+	// not be shared.
 	Lead(ctx context.Context, key string, tokens []string, waits func()) (found *SharedAnswer, keep func(*SharedAnswer))
 }
 
-// Announced is a write that the other replicas were told of.
+// Announcement is a write announced to the other replicas.
 type Announcement interface {
-	// Fence says why the request of the write must not be sent now; nil: it may. A process
-	// that was stopped, or slept, is told so before lost is called.
+	// Fence returns an error if the request of the write must not be sent now. A process
+	// that was stopped, or slept, gets it before lost is called.
 	Fence() error
-	// End says that it has ended, and does not wait.
+	// End announces the end of the write. It does not block.
 	End()
 }
 
-// Kept is an answer that replicas share.
+// SharedAnswer is an answer that replicas share.
 type SharedAnswer struct {
 	Body      []byte
 	Stateless bool
 	Age       time.Duration // since its fetch began
-	MaxAge    time.Duration // how old it may become; from replicas: 0
+	MaxAge    time.Duration // until which it may be served; 0 in an answer from a replica
 }
 
-// peerView is what one look has found.
+// peerView is the result of one lookup.
 type peerView struct {
 	asked  bool     // there are peers
 	tokens []string // of the query's places
-	clear  bool     // they are known, and no write to one of them is pending
+	clear  bool     // they are known, and none has a pending write
 }
 
-// askPeers asks the peers, if there are any. It waits for them.
+// askPeers looks up the places at the peers, if there are any. It blocks for the reply.
 func (s *Store) askPeers(ctx context.Context, places []call.Place) peerView {
 	if s.peers == nil {
 		return peerView{clear: true}
@@ -69,7 +69,7 @@ func (s *Store) askPeers(ctx context.Context, places []call.Place) peerView {
 	return peerView{asked: true, tokens: tokens, clear: true}
 }
 
-// applyLocked takes those places for changed that the look found so.
+// applyLocked bumps the places that the lookup found changed.
 func (s *Store) applyLocked(places []call.Place, seen *peerView) {
 	for i, token := range seen.tokens {
 		p := places[i]
@@ -83,29 +83,29 @@ func (s *Store) applyLocked(places []call.Place, seen *peerView) {
 			s.epochs.bump(s.epochs.at(p))
 		}
 		if token == "" {
-			delete(s.tokens, p) // it will have changed when that write has ended
+			delete(s.tokens, p) // the place changes again when that write ends
 		} else {
 			s.tokens[p] = token
 		}
 	}
 }
 
-// world is what stands for all places among those that were told of.
+// allPlaces is the key in changedAt that stands for every place.
 var allPlaces call.Place
 
-// noteChangedLocked notes that something else than a call said that a place may have changed: what
-// other replicas fetched before is not taken from them.
+// noteChangedLocked records an invalidation that is not a call's: answers that other
+// replicas fetched before it are not used.
 func (s *Store) noteChangedLocked(p call.Place) {
 	if s.peers != nil {
 		s.changedAt[p] = s.clock()
 	}
 }
 
-// Shares reports whether the store asks other replicas before it answers, which takes a
-// round trip.
+// HasPeers reports whether the store queries other replicas before it serves an answer,
+// which takes a round trip.
 func (s *Store) HasPeers() bool { return s.peers != nil }
 
-// throughPeers returns what fetches the answer of a flight where other replicas may have it.
+// throughPeers wraps fetch so that it first takes a shared answer, if the flight may.
 func (f *Flight) throughPeers(seen peerView, waits func(), fetch func(context.Context, *Flight)) func(context.Context, *Flight) {
 	if !seen.asked || !seen.clear || f.query.SharedKey == "" {
 		return fetch
@@ -121,8 +121,8 @@ func (f *Flight) throughPeers(seen peerView, waits func(), fetch func(context.Co
 	}
 }
 
-// borrow makes the flight that of another replica, unless its answer is too old, or from
-// before something that this replica alone was told.
+// adopt makes the flight one of another replica's answer. It returns false if the answer is
+// too old, or from before an invalidation that only this replica has seen.
 func (f *Flight) adopt(k *SharedAnswer) bool {
 	s := f.store
 	s.mu.Lock()
@@ -136,11 +136,11 @@ func (f *Flight) adopt(k *SharedAnswer) bool {
 			return false
 		}
 	}
-	f.began, f.leader = now.Ago(k.Age), nil // no call of this replica has fetched it
+	f.began, f.leader = now.Ago(k.Age), nil // no call of this replica fetched it
 	return true
 }
 
-// kept is what other replicas may have of the answer; nil: nothing.
+// sharedAnswer returns the answer for other replicas; nil if it must not be shared.
 func (f *Flight) sharedAnswer(l settlement) *SharedAnswer {
 	if l.waste != "" || f.prefetch != nil {
 		return nil
@@ -148,14 +148,14 @@ func (f *Flight) sharedAnswer(l settlement) *SharedAnswer {
 	return &SharedAnswer{Body: l.entry.body, Stateless: l.entry.stateless, Age: f.store.clock().Since(f.began), MaxAge: f.query.Reuse.ageLimit()}
 }
 
-// Announced reports whether the other replicas know of the write, as far as they must.
+// Announced reports whether the write needs no announcement or has one.
 func (p *PendingWrite) Announced() bool {
 	return p.store.peers == nil || !p.effect.Changes() || p.announced != nil
 }
 
-// Announce tells the other replicas of the write, and returns when they will see it. Before
-// that its request must not be sent. lost is called, at most once, when they might not see it
-// any longer: the request is to be given up then.
+// Announce announces the write to the other replicas, and returns when they will see it.
+// Its request must not be sent before. lost is called, at most once, if they might not see
+// it any longer: the caller must then give the request up.
 func (p *PendingWrite) Announce(ctx context.Context, lost func(error)) error {
 	s := p.store
 	if p.Announced() {
@@ -174,14 +174,14 @@ func (p *PendingWrite) Announce(ctx context.Context, lost func(error)) error {
 	return nil
 }
 
-// Fence says why the request of the write must not be sent now; nil: it may. It is asked
+// Fence returns an error if the request of the write must not be sent now. It is called
 // after Announce, at the last moment before the server has the request.
 func (p *PendingWrite) Fence() error { return p.announced.Fence() }
 
-// AnnounceSoon is Announce for what does not wait for the other replicas: a notification of a
-// client, or a change that is made beside the proxy. It returns at once.
+// AnnounceAsync announces the write without waiting: for a client's notification, or a
+// change made outside the proxy.
 func (p *PendingWrite) AnnounceAsync() {
 	if !p.Announced() {
-		go p.Announce(context.Background(), func(error) {}) // in vain: they are told of nothing, and no request hangs on it
+		go p.Announce(context.Background(), func(error) {}) // an error leaves the write unannounced, and no request depends on it
 	}
 }

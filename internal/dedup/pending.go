@@ -6,22 +6,22 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// PendingWrite is one call on its way to its upstream, from its arrival until its
+// PendingWrite is a call on its way to its upstream, from its registration until its
 // outcome is known.
 type PendingWrite struct {
 	store        *Store
 	effect       call.Effect
-	reclassified uint64        // how many there had been when it arrived
-	expires      time.Duration // of a doubtful one: so long after the store was made, awake, it counts as ended
-	timer        *time.Timer   // ends a doubtful one; nil: its outcome was never in doubt
+	reclassified uint64        // value of Store.reclassified at registration
+	expires      time.Duration // if in doubt: monotonic time since the store was made at which it counts as ended
+	timer        *time.Timer   // ends a write in doubt; nil if it never was
 	ended        bool
 
-	announced Announcement // to the other replicas; nil: it was not. Set by its sender alone
+	announced Announcement // to the other replicas; nil if not announced. Written only by the sender
 }
 
-// Arrive notes a call that has come in and goes upstream, one that only reads
-// too: rules that come later may say otherwise. Before Arrive returns, what the
-// call may change has changed and is pending.
+// RegisterWrite registers a call that goes upstream, including one that only reads, as
+// later rules may classify it otherwise. When it returns, the places of the effect are
+// bumped and have a pending write.
 func (s *Store) RegisterWrite(e call.Effect) *PendingWrite {
 	p := &PendingWrite{store: s, effect: e}
 	s.mu.Lock()
@@ -30,15 +30,14 @@ func (s *Store) RegisterWrite(e call.Effect) *PendingWrite {
 	s.underWay++
 	for _, place := range e.Places {
 		m := s.epochs.at(place)
-		m.pending++ // that alone keeps back what was fetched before; the bump does so too
+		m.pending++ // this alone invalidates earlier answers, and so does the bump
 		s.epochs.bump(m)
 	}
 	return p
 }
 
-// End notes that the outcome is known, whatever it is. What the call may change
-// has changed once more and is no longer pending. A second time it does
-// nothing.
+// End records that the outcome is known, whatever it is. The places of the call are bumped
+// again and have no more pending write of it. Further calls do nothing.
 func (p *PendingWrite) End() {
 	p.store.mu.Lock()
 	defer p.store.mu.Unlock()
@@ -59,9 +58,9 @@ func (p *PendingWrite) endLocked() {
 	if p.announced != nil {
 		p.announced.End()
 	}
-	reclassified := p.reclassified != s.reclassified // the last reclassification made it pending everywhere
+	reclassified := p.reclassified != s.reclassified // then the last reclassification made it pending everywhere
 	var settleUntil time.Duration
-	if p.effect.Remote || reclassified { // it may be a remote one by the new rules
+	if p.effect.Remote || reclassified { // it may be remote by the new rules
 		settleUntil = s.awakeLocked() + s.options.Settle
 	}
 	if reclassified {
@@ -76,14 +75,13 @@ func (p *PendingWrite) endLocked() {
 	s.epochs.settleUntil = max(s.epochs.settleUntil, settleUntil)
 }
 
-// awakeLocked is how long the machine has been at work since the store was made.
-// What holds answers back because a change may still land goes by it: the server may
-// have slept as well, and the wall clock may be set forward.
+// awakeLocked is the monotonic time since the store was made. It bounds how long a write may
+// still land: the server may have slept as well, and the wall clock may be set forward.
 func (s *Store) awakeLocked() time.Duration { return s.clock().Monotonic(s.start) }
 
-// Doubt notes that the outcome is not known: the call was cancelled, timed out,
-// lost its connection, or goes on as a task. It stays pending until End, or
-// until the time for that is over, which starts again with each Doubt.
+// Doubt records that the outcome is unknown: the call was cancelled, timed out, lost its
+// connection, or continues as a task. The write stays pending until End, or until
+// WriteSettle after the last Doubt.
 func (p *PendingWrite) Doubt() {
 	s := p.store
 	s.mu.Lock()
@@ -101,8 +99,8 @@ func (p *PendingWrite) Doubt() {
 	p.timer = time.AfterFunc(wait, p.expire)
 }
 
-// expire ends a write whose time is over. If that has just started again, or the
-// store's clock is behind the timer's, it looks again later.
+// expire ends a write whose time is over. If Doubt has just extended it, or the store's
+// clock is behind the timer, it restarts the timer.
 func (p *PendingWrite) expire() {
 	s := p.store
 	s.mu.Lock()

@@ -15,20 +15,20 @@ import (
 // Prefetch is a fetch that began before a call asked for its answer.
 type Prefetch struct {
 	number call.Number  // its own
-	by     call.Number  // the call that was to compare it; written once, before its fate
-	why    cause        // of one that no call got; likewise
-	fate   atomic.Int32 // a call.Fate; changed once, where it is counted
+	by     call.Number  // the comparing call; written once, before fate
+	why    cause        // why it was wasted or compared; likewise
+	fate   atomic.Int32 // a call.Fate; written once, where it is counted
 
-	displaced atomic.Bool // what a call had asked for was evicted for its answer
+	displaced atomic.Bool // storing it evicted an answer that a call had asked for
 
-	reported atomic.Pointer[call.Number] // the call that the record says got it; nil: none yet
+	reported atomic.Pointer[call.Number] // the call that used it, by the record; nil for none yet
 }
 
-// Fate is what became of it so far. It takes no lock.
+// Fate returns the outcome of the prefetch so far. It takes no lock.
 func (p *Prefetch) Fate() call.Fate { return call.Fate(p.fate.Load()) }
 
-// Why is the reason why no call got it, in the words of [PrefetchStats]; "" if one did, or none
-// has so far.
+// Why returns why no call was served the prefetch, as a key of [PrefetchStats.Wasted], or
+// "" if one was, or none yet.
 func (p *Prefetch) Why() string {
 	switch p.Fate() {
 	case call.Wasted, call.Compared:
@@ -37,15 +37,15 @@ func (p *Prefetch) Why() string {
 	return ""
 }
 
-// Number is its own in the record: that of the query it was begun with.
+// Number returns the prefetch's own number in the record.
 func (p *Prefetch) Number() call.Number { return p.number }
 
-// Report says which call the record names as the first that got it: the one that was
-// answered in the end may be another than the one that asked.
+// Report sets the call that the record names as the first user. The call that is answered
+// in the end may be another than the one that asked.
 func (p *Prefetch) Report(by call.Number) { p.reported.Store(&by) }
 
-// By is the call that the record names as the first that got it, or the one that
-// fetched for itself to compare it; false if there is none so far.
+// By returns the call that the record names as the first user, or the call that compared
+// the prefetch; false if there is none yet.
 func (p *Prefetch) By() (by call.Number, ok bool) {
 	switch p.Fate() {
 	case call.Ready, call.Late:
@@ -58,8 +58,8 @@ func (p *Prefetch) By() (by call.Number, ok bool) {
 	return call.Number{}, false
 }
 
-// usedLocked notes the first use of a prefetch with the outcome of the call that it is.
-// It does nothing if there was another, or nothing was prefetched.
+// usedLocked records the first use of a prefetch, in the outcome of the call that used it.
+// It does nothing if p is nil or its fate is decided.
 func (s *Store) usedLocked(o *Outcome, p *Prefetch, as call.Fate) {
 	if p == nil || p.Fate() != call.Pending {
 		return
@@ -72,15 +72,15 @@ func (s *Store) usedLocked(o *Outcome, p *Prefetch, as call.Fate) {
 	p.fate.Store(int32(as))
 }
 
-// comparedBy notes which call the prefetch is to be compared with. The store's mutex is
-// held.
+// comparedBy records the call that compares the prefetch. The caller holds the store's
+// mutex.
 func (p *Prefetch) comparedBy(n call.Number) {
 	if p.Fate() == call.Pending && p.by == (call.Number{}) {
 		p.by = n
 	}
 }
 
-// wastedLocked notes that no call will use a prefetch any more, unless one has.
+// wastedLocked records that no call will use the prefetch any more, unless one has.
 func (s *Store) wastedLocked(p *Prefetch, why cause) {
 	if p == nil || p.Fate() != call.Pending {
 		return
@@ -94,9 +94,9 @@ func (s *Store) wastedLocked(p *Prefetch, why cause) {
 	p.fate.Store(int32(fate))
 }
 
-// Prefetch fetches the answer to q before a call asks, unless there is no need
-// or no right to: then it says why, and the prefetch is nil. fetch must settle the
-// flight as for Do. It lives while ctx does, or while a call waits for it.
+// Prefetch fetches the answer to q before a call asks for it. If that is refused, it
+// returns nil and the reason. fetch must settle the flight as in Do. The flight lives
+// until ctx ends and no call is waiting for it.
 func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Context, f *Flight)) (p *Prefetch, why string) {
 	var file fileState
 	var looked *fileState
@@ -112,8 +112,8 @@ func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Co
 	return f.prefetch, ""
 }
 
-// beginPrefetch begins the flight of a prefetch, with the context to fetch under, or says
-// why not.
+// beginPrefetch begins the flight of a prefetch, and returns it with the context of its
+// fetch, or returns why not.
 func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState, looked *fileState) (f *Flight, fetching context.Context, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,16 +128,16 @@ func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState, loo
 	return f, fetching, ""
 }
 
-// Refuses says what Prefetch would refuse q with; "" if it would not. It changes
-// nothing, and looks at no file: that counts as unchanged.
+// PrefetchRefusal returns why Prefetch would refuse q, or "". It has no side effects and
+// does not stat a file, which it takes as unchanged.
 func (s *Store) PrefetchRefusal(q Query) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refusalLocked(&q, nil, s.clock())
 }
 
-// refusalLocked says why q is not prefetched; "" if it may be.
-// file is nil where it does not matter, or was not looked at.
+// refusalLocked returns why q must not be prefetched, or "". file is nil if q has none, or
+// if it was not looked at.
 func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string {
 	switch {
 	case s.closed:
@@ -168,9 +168,9 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 	return ""
 }
 
-// Outdate notes that what was fetched early for some scopes is too old for what comes: their
-// client's user may have changed what it says, at a service elsewhere. No call is served it but
-// those that wait for it already, and those of which nothing can change the answer.
+// ExpirePrefetches expires the unused prefetches of some scopes. It is called when a
+// client's user may have changed data at a service elsewhere. Calls that already joined a
+// prefetch still get its answer, and answers that depend only on places stay valid.
 func (s *Store) ExpirePrefetches(scope func(string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,11 +189,11 @@ func (s *Store) ExpirePrefetches(scope func(string) bool) {
 
 var errOutdated = errors.New("store: it began before its client's user asked for something else")
 
-// swept is how many stored prefetches are looked at whenever a fetch begins.
+// sweepBatch is the number of stored prefetches checked whenever a fetch begins.
 const sweepBatch = 4
 
-// sweepLocked forgets some prefetches that can never be served any more. No call may
-// ever ask for them, but they take room, and their fate is counted.
+// sweepLocked removes some prefetches that can never be served any more. No call may ever
+// ask for them, but they take space, and their fate must be counted.
 func (s *Store) sweepLocked(now age.Moment) {
 	a := &s.answers
 	for range min(sweepBatch, len(a.unasked)) {
@@ -201,7 +201,7 @@ func (s *Store) sweepLocked(now age.Moment) {
 			a.sweepIndex = 0
 		}
 		switch e := a.unasked[a.sweepIndex]; {
-		case !s.epochs.current(e.epoch, e.places, nil): // nor will it be again
+		case !s.epochs.current(e.epoch, e.places, nil): // nor will it ever be again
 			s.removeLocked(e, invalidated)
 		case now.Since(e.began) > e.ageLimit:
 			s.removeLocked(e, expired)

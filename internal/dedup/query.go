@@ -7,46 +7,46 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Query is one call that may be answered without its upstream.
+// Query is one call that the store may answer.
 type Query struct {
 	Key       call.Key
-	Places    []call.Place // what its answer depends on; not changed afterwards
-	SharedKey string       // under which other replicas may have the answer; "": it is not theirs
+	Places    []call.Place // what the answer depends on; not modified afterwards
+	SharedKey string       // key under which replicas share the answer; "" if it is not shared
 	Reuse     Reuse
-	Delivered *Delivered  // of the client that asks; nil: it is not known which one does
-	Number    call.Number // of a call that compares, for [Prefetch.By]; of a prefetch its own
+	Delivered *Delivered  // answers given to the calling client; nil if the client is not known
+	Number    call.Number // of the call, for [Prefetch.By]; of a prefetch, its own
 }
 
-// Use says how long an answer may stand in for a new one. With the zero value it
-// never may, except for calls that are made at the same time.
+// Reuse says when a stored answer may be reused. The zero value allows reuse only
+// by calls made at the same time.
 type Reuse struct {
-	Pure        bool                   // until something changes a place
-	Freshness   time.Duration          // since the fetch began; 0: an answer that a call asked for is never served again, a prefetched one once
-	MaxAge      time.Duration          // of a prefetched one where Freshness is 0; 0: it is not kept
-	Volatile    bool                   // no prefetch may answer it
-	File        string                 // absolute path of what the answer depends on besides; "": nothing
-	Repeats     int                    // after so many identical answers in a row a back-off is hinted at; 0: never
-	BackOff     bool                   // and the next identical call within that time is served the stored one
-	CompareOnly bool                   // what was prefetched does not answer the call, but is compared with what that fetches
-	Equal       func(a, b []byte) bool // whether two answers that differ say the same; nil: they do not
+	Pure        bool                   // reusable until one of its places changes
+	Freshness   time.Duration          // since the fetch began; with 0 the answer to a call is never reused, and a prefetched one once
+	MaxAge      time.Duration          // of a prefetched answer if Freshness is 0; with 0 it is not stored
+	Volatile    bool                   // a prefetch must not answer the call
+	File        string                 // absolute path of a file that the answer also depends on; "" for none
+	Repeats     int                    // number of identical answers in a row after which a back-off is suggested; 0 for never
+	BackOff     bool                   // during that back-off, an identical call gets the stored answer
+	CompareOnly bool                   // a prefetched answer is not served but compared with the call's own
+	Equal       func(a, b []byte) bool // whether two different bodies mean the same; nil if they never do
 
-	JoinTimeout time.Duration // of a prefetch: how long from its sending a call waits for it, before it is told [ErrJoinTimeout]; 0: for ever
+	JoinTimeout time.Duration // how long a call waits for a prefetch after it was sent, before it gets [ErrJoinTimeout]; 0 for no limit
 }
 
-// Lends reports whether an answer that a call asked for may be served to others at all.
+// Shareable reports whether an answer fetched for a call may be served to other calls.
 func (u Reuse) Shareable() bool { return (u.Pure || u.Freshness > 0) && u.File == "" }
 
-// tries reports whether the call is not answered by what was prefetched.
+// comparesOnly reports whether the call must fetch for itself because prefetch g is only compared.
 func (q *Query) comparesOnly(g *Prefetch) bool {
-	return g != nil && q.Reuse.CompareOnly // the trial rule
+	return g != nil && q.Reuse.CompareOnly // the comparison rule
 }
 
-// together is how far apart two calls may begin and still count as made at the
-// same time, where no freshness says more.
+// coalesceWindow is how far apart two calls may begin and still share one fetch if
+// Freshness is 0.
 const coalesceWindow = 100 * time.Millisecond
 
-// admits reports whether an answer of that age may be served: one that was
-// prefetched, and one that was asked for before.
+// admits reports whether an answer of that age may be served. prefetched says that a
+// prefetch fetched it, and used that a call has asked for it before.
 func (u Reuse) admits(prefetched, used bool, age time.Duration) bool {
 	switch {
 	case prefetched && u.Volatile:
@@ -61,7 +61,7 @@ func (u Reuse) admits(prefetched, used bool, age time.Duration) bool {
 	return age < u.Freshness
 }
 
-// lasts is how old an answer may be that was prefetched.
+// ageLimit is the maximum age at which a prefetched answer is served.
 func (u Reuse) ageLimit() time.Duration {
 	switch {
 	case u.Pure:
@@ -72,8 +72,8 @@ func (u Reuse) ageLimit() time.Duration {
 	return u.MaxAge
 }
 
-// joins reports whether a call may wait for a fetch that began so long ago. asked
-// is how long ago a call first asked for it; negative: none did.
+// mayJoin reports whether a call may join a fetch that began age ago. asked is the time
+// since a call first asked for its answer; negative if none has.
 func (u Reuse) mayJoin(prefetched bool, age, asked time.Duration) bool {
 	if u.Freshness == 0 && asked >= 0 && asked < coalesceWindow && !(prefetched && u.Volatile) {
 		return true
@@ -81,44 +81,44 @@ func (u Reuse) mayJoin(prefetched bool, age, asked time.Duration) bool {
 	return u.admits(prefetched, asked >= 0, age)
 }
 
-// backsOff reports whether an answer that may not be served may have to be, to a
-// client that keeps asking.
+// backsOff reports whether a client that repeats the call may get an answer that is
+// otherwise too old.
 func (u Reuse) backsOff() bool { return u.BackOff && u.Repeats > 0 }
 
-// Disposition is how a call came by its answer.
+// Disposition is how a call was answered.
 type Disposition string
 
-// What a call can be answered from.
+// The ways in which a call is answered.
 const (
-	Hit     Disposition = "hit"     // the store
-	Joined  Disposition = "joined"  // a fetch that had begun before
-	Fetched Disposition = "fetched" // its own fetch
+	Hit     Disposition = "hit"     // from the store
+	Joined  Disposition = "joined"  // by a flight that had begun before
+	Fetched Disposition = "fetched" // by its own fetch
 )
 
 // Outcome is the answer to one call.
 type Outcome struct {
-	Body       []byte // of a hit or joined: not to be changed; nil where the fetcher has it
-	Stateless  bool   // what was said of the body when it came
+	Body       []byte // of a hit or a joined flight, and read-only; nil if the caller fetched it itself
+	Stateless  bool   // as passed to [Flight.Settle]
 	How        Disposition
-	Prefetched bool          // it was fetched, or began to be, before a call asked
-	BackedOff  bool          // too old to be served, but to a client that keeps asking
+	Prefetched bool          // a prefetch began the fetch
+	BackedOff  bool          // too old, but served because the client repeats the call
 	Age        time.Duration // since the fetch began
-	Took       time.Duration // of a hit or joined: how long the fetch took, from its sending, or would have alone
-	FirstUseOf *Prefetch     // of a hit or joined: what was prefetched, if the call is the first that is given it
-	Comparison Comparison    // of a call that fetched: how its answer compares with what had been prefetched
-	BackOff    time.Duration // until something new may be expected; 0: nothing is known
-	Refetch    bool          // joined a fetch with an answer that no other call may have: to be fetched without the store
-	Repeated   bool          // the client already holds these very bytes: a reference may stand for them
+	Took       time.Duration // of a hit or a joined flight: duration of the fetch from its sending, or its unloaded latency if less
+	FirstUseOf *Prefetch     // of a hit or a joined flight: the prefetch, if this is its first use
+	Comparison Comparison    // of a call that fetched: its answer against the prefetched one
+	BackOff    time.Duration // until a new answer may be expected; 0 if unknown
+	Refetch    bool          // the flight's answer belongs to one client: the caller must fetch without the store
+	Repeated   bool          // the client already has this answer, and may be sent a reference to it
 	Err        error         // why there is no answer: the cause of the context's end
 }
 
-// Waiter is one call that waits for its answer.
+// Waiter is a call waiting for its answer.
 type Waiter struct {
-	Done   func(Outcome)                      // called once, under no lock; maybe before Do returns, on its goroutine
-	Notify func(method string, params []byte) // what the server says on the way; nil: not of interest
-	Sent   func()                             // the prefetch that it waits for has been sent, where [Store.Do] says that it waits for that; nil: not of interest
+	Done   func(Outcome)                      // called once, with no lock held; possibly before Do returns, on its goroutine
+	Notify func(method string, params []byte) // forwards the server's notifications; may be nil
+	Sent   func()                             // called when the prefetch that it waits for has been sent, if [Store.Do] returned unsent; may be nil
 
 	query  Query
-	flight *Flight     // what it waits for; nil: nothing, or no longer. The store's mutex guards it
-	stop   func() bool // stops watching its context and its join timeout
+	flight *Flight     // nil unless it is waiting; guarded by the store's mutex
+	stop   func() bool // stops watching the context and the join timeout
 }

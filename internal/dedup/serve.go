@@ -7,16 +7,15 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Do answers q: from the store, by a flight that began before, or by one
-// of its own, for which fetch is called before Do returns. fetch must see to it
-// that [Flight.Settle] is called once, on any goroutine; its context ends when
-// no call waits any more. If ctx ends first, the waiter is told so, and other
-// waiters are not concerned. unsent says that q waits for a prefetch that has not been
-// sent yet.
+// Do answers q from the store, by a flight in progress, or by a new one, for which it calls
+// fetch before it returns. fetch must ensure that [Flight.Settle] is called once, on any
+// goroutine; its context ends when no call is waiting any more. If ctx ends first, only
+// this waiter is completed, with the cause. unsent reports that q joined a prefetch whose
+// request has not been sent yet.
 func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx context.Context, f *Flight)) (unsent bool) {
 	var file fileState
 	if q.Reuse.File != "" {
-		file = statFile(q.Reuse.File) // before sending, and before what is stored is looked at
+		file = statFile(q.Reuse.File) // before the request is sent, and before the store is read
 	}
 	seen := s.askPeers(ctx, q.Places) // likewise
 	s.mu.Lock()
@@ -49,7 +48,7 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 	return s.fetchLocked(ctx, f, fetching, q, w, f.throughPeers(seen, w.Sent, fetch))
 }
 
-// fetchLocked has w wait for a flight that it leads, and calls fetch. It unlocks the store.
+// fetchLocked makes w the leader of the flight, unlocks the store and calls fetch.
 func (s *Store) fetchLocked(ctx context.Context, f *Flight, fetching context.Context, q Query, w *Waiter, fetch func(context.Context, *Flight)) (unsent bool) {
 	w.query = q
 	s.counts.Fetched++
@@ -60,9 +59,9 @@ func (s *Store) fetchLocked(ctx context.Context, f *Flight, fetching context.Con
 	return false
 }
 
-// storedLocked returns the answer in the store that may stand for a new one, and
-// whether it may only because the client is to back off. What can never be served
-// again is forgotten.
+// storedLocked returns the stored answer that q may be served, or nil, and whether it may
+// be only because the client must back off. An answer that can never be served again is
+// removed.
 func (s *Store) storedLocked(q *Query, file fileState, now age.Moment) (e *entry, backedOff bool) {
 	e, ok := s.answers.entries.Get(q.Key)
 	if !ok {
@@ -78,9 +77,9 @@ func (s *Store) storedLocked(q *Query, file fileState, now age.Moment) (e *entry
 	return e, backedOff
 }
 
-// servableLocked reports whether a stored answer may stand for a new one, whether it
-// may only because the client is to back off, and why it never will again. same
-// says that the file is what it was.
+// servableLocked reports whether q may be served a stored answer, whether it may be only
+// because the client must back off, and why no call ever will be again. same reports
+// whether the file is unchanged.
 func (s *Store) servableLocked(q *Query, e *entry, same bool, now age.Moment) (serves, backedOff bool, never cause) {
 	current := s.epochs.current(e.epoch, e.places, q.Places) // the check when served
 	switch {
@@ -95,7 +94,7 @@ func (s *Store) servableLocked(q *Query, e *entry, same bool, now age.Moment) (s
 	return backedOff, backedOff, ""
 }
 
-// hitLocked is the outcome of a call that is served what is stored.
+// hitLocked returns the outcome of a call that is served a stored answer.
 func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Outcome {
 	o := Outcome{
 		Body: e.body, Stateless: e.stateless, How: Hit, Took: e.took,
@@ -117,7 +116,7 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Ou
 	return o
 }
 
-// joinableLocked returns the flight that q may wait for; nil if there is none.
+// joinableLocked returns the flight that q may join, or nil.
 func (s *Store) joinableLocked(q *Query, file fileState, now age.Moment) *Flight {
 	f := s.table[q.Key]
 	if f == nil || f.settled {

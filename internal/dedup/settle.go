@@ -10,21 +10,21 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// settlement is what becomes of an answer.
+// settlement is the result of a flight while it is being settled.
 type settlement struct {
 	entry      *entry
-	size       int        // bytes of the answer
-	waiters    []*Waiter  // those that get it; they no longer wait
-	good       bool       // complete and no error
-	share      bool       // those that joined get it too
-	waste      cause      // why it is not stored; "": it is
-	compareTo  *entry     // what it is compared with; nil: nothing
-	comparison Comparison // how
+	size       int        // bytes of the body
+	waiters    []*Waiter  // removed from the flight, to be completed
+	good       bool       // complete and not an error
+	share      bool       // calls that joined get it too
+	waste      cause      // why it is not stored; "" if it is
+	compareTo  *entry     // prefetched answer to compare with; nil for none
+	comparison Comparison // its result
 }
 
-// Settle ends the flight with its answer, which is good if another call may get
-// it: complete, no error, and nothing that goes on. body is only borrowed; nil: no
-// answer came. A second time it does nothing.
+// Settle ends the flight with its answer. good reports whether other calls may get the
+// answer: it is complete, not an error, and not one of a task that continues. body is only
+// borrowed, and nil if there was no answer. Further calls do nothing.
 func (f *Flight) Settle(body []byte, stateless, good bool) {
 	s := f.store
 	l, ok := f.beginSettling(stateless, good)
@@ -32,7 +32,7 @@ func (f *Flight) Settle(body []byte, stateless, good bool) {
 		return
 	}
 	if l.share || l.waste == "" {
-		l.entry.body = bytes.Clone(body) // before a waiter is told, and gives back what is borrowed
+		l.entry.body = bytes.Clone(body) // before a waiter returns the borrowed buffer
 	}
 	if good && f.query.Reuse.Repeats > 0 {
 		l.entry.hash = maphash.Bytes(s.seed, body)
@@ -54,7 +54,7 @@ func (f *Flight) Settle(body []byte, stateless, good bool) {
 	}
 }
 
-// beginSettling ends the waiting: no call can join or leave the flight any more.
+// beginSettling takes the waiters: no call can join or leave the flight any more.
 func (f *Flight) beginSettling(stateless, good bool) (l settlement, ok bool) {
 	s := f.store
 	s.mu.Lock()
@@ -81,7 +81,7 @@ func (f *Flight) beginSettling(stateless, good bool) (l settlement, ok bool) {
 	return l, true
 }
 
-// unfitLocked says why the answer is not stored; "" if it may be.
+// unfitLocked returns why the answer must not be stored, or "".
 func (f *Flight) unfitLocked(e *entry, good bool) cause {
 	s, u := f.store, f.query.Reuse
 	switch {
@@ -101,19 +101,19 @@ func (f *Flight) unfitLocked(e *entry, good bool) cause {
 	return ""
 }
 
-// finishSettling stores what is to be kept and says what each waiter gets.
+// finishSettling stores the answer if it may be, and returns each waiter's outcome.
 func (f *Flight) finishSettling(l settlement) []Outcome {
 	s := f.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.flights, f) // not before: what ends all flights of a scope must find it
-	f.unlistLocked()     // nor before: what takes its place must
+	delete(s.flights, f) // only now, as DropScope must find the flight until then
+	f.unlistLocked()     // only now, as a flight that replaces it must find it
 	now := s.clock()
 	outcomes := make([]Outcome, len(l.waiters))
 	for i, w := range l.waiters {
 		outcomes[i] = f.outcomeLocked(w, l, now)
 	}
-	if f.prefetch != nil && l.share { // they wait in the order they came
+	if f.prefetch != nil && l.share { // in order of arrival
 		s.usedLocked(&outcomes[0], f.prefetch, call.Late)
 	}
 	if l.waste == "" {
@@ -125,7 +125,7 @@ func (f *Flight) finishSettling(l settlement) []Outcome {
 	return outcomes
 }
 
-// keepLocked stores the answer, or says why not.
+// storeLocked stores the answer, or returns why not.
 func (f *Flight) storeLocked(l settlement) cause {
 	if waste := f.unfitLocked(l.entry, l.good); waste != "" { // the check when stored
 		return waste
@@ -137,7 +137,7 @@ func (f *Flight) storeLocked(l settlement) cause {
 	return f.store.insertLocked(l.entry)
 }
 
-// outcomeLocked is what one waiter gets.
+// outcomeLocked returns the outcome of one waiter.
 func (f *Flight) outcomeLocked(w *Waiter, l settlement, now age.Moment) Outcome {
 	counts := &f.store.counts
 	o := Outcome{How: Joined, Prefetched: f.prefetch != nil, Age: now.Since(f.began)}
@@ -163,27 +163,28 @@ func (f *Flight) outcomeLocked(w *Waiter, l settlement, now age.Moment) Outcome 
 	return o
 }
 
-// Trial is what a call that fetched for itself found of what had been prefetched.
+// Comparison is the result of comparing a call's own answer with the prefetched one.
 type Comparison int
 
 const (
-	NotCompared Comparison = iota // there was nothing to compare, or something may have changed meanwhile
-	Same                          // byte for byte, or by Use.Alike
-	Differs                       // though nothing that is known of has changed
+	NotCompared Comparison = iota // nothing to compare with, or something may have changed in between
+	Same                          // byte for byte, or by Reuse.Equal
+	Differs                       // with no known change in between
 )
 
-// trial is a flight's part in a comparison. The store's mutex guards it.
+// comparing is the part of a flight in a comparison. The store's mutex guards it.
 type comparing struct {
-	stored      *entry  // of a real call: what had been prefetched, and was stored
-	flight      *Flight // of a real call: the prefetch that was under way when it came
-	compareOnly bool    // of a prefetch: such a call has come; the answer is for it alone
-	result      *entry  // of a prefetch: that answer, if it came to be
+	stored      *entry  // of a call: the stored prefetch
+	flight      *Flight // of a call: the prefetch in flight
+	compareOnly bool    // of a prefetch: a call compares its answer, which serves no call
+	result      *entry  // of a prefetch: its answer, if there is one
 }
 
 var errCompared = errors.New("store: the call it was to be compared with has its answer")
 
-// tryLocked makes a call fetch for itself what had been prefetched: e is stored, or
-// the flight on is under way, or neither is. What is compared serves no call.
+// startComparisonLocked has a call fetch for itself and compare its answer with the stored
+// prefetch e or the prefetch in flight on; either may be nil. A compared prefetch serves
+// no call.
 func (s *Store) startComparisonLocked(q *Query, e *entry, on *Flight) comparing {
 	if e != nil {
 		e.prefetch.comparedBy(q.Number)
@@ -196,8 +197,8 @@ func (s *Store) startComparisonLocked(q *Query, e *entry, on *Flight) comparing 
 	return comparing{stored: e, flight: on}
 }
 
-// triedLocked is what a real call's answer is to be compared with; nil: nothing.
-// The prefetch that is still under way then comes too late for it.
+// comparandLocked returns the prefetched answer to compare with a call's own, or nil. A
+// prefetch that is still in flight is too late, and is cancelled.
 func (f *Flight) comparandLocked() *entry {
 	on := f.comparing.flight
 	if on == nil {
@@ -208,7 +209,7 @@ func (f *Flight) comparandLocked() *entry {
 	return on.comparing.result
 }
 
-// compare holds the answer of a real call against what had been prefetched.
+// compare compares the answer of a call with the prefetched one.
 func (u *Reuse) compare(prefetched *entry, body []byte) Comparison {
 	switch {
 	case prefetched == nil || body == nil:
@@ -219,8 +220,8 @@ func (u *Reuse) compare(prefetched *entry, body []byte) Comparison {
 	return Differs
 }
 
-// tellsLocked reports whether a comparison means anything: nothing has changed
-// since the prefetch began, and what is compared is of a size that can be stored.
+// conclusiveLocked reports whether a comparison counts: nothing has changed since the
+// prefetch began, and the call's answer is of a size that can be stored.
 func (f *Flight) conclusiveLocked(l settlement) bool {
 	s := f.store
 	current := s.epochs.current(l.compareTo.epoch, l.compareTo.places, f.query.Places) // the check when compared

@@ -1,25 +1,24 @@
-// Package dedup keeps the answers of calls that only read, lets identical calls
-// share one, and knows when an answer may no longer stand for a new one.
+// Package dedup stores the answers of read-only calls, lets identical calls share one
+// fetch, and invalidates answers when what they depend on changes.
 //
-// What an answer depends on is named in places, and one counter
-// that only rises says when a place may last have changed. An answer remembers
-// the counter from before it was fetched and is good while every place it
-// depends on is older than that and nothing is under way there. So a write costs
-// as much as the places it names, however many answers there are:
+// An answer depends on places. A counter, the epoch, only rises, and each place has the
+// epoch of its last possible change. An answer has the epoch from before its fetch and is
+// valid while every place it depends on last changed before then and has no pending
+// write. So a write costs as much as the places it names, however many answers there are:
 //
 //	store := dedup.New(dedup.Options{MaxBytes: 256 << 20})
-//	write := store.Arrive(effect) // from here on nothing it may change is served
+//	write := store.RegisterWrite(effect) // from here on nothing it may change is served
 //	store.Do(ctx, query, waiter, func(ctx context.Context, f *dedup.Flight) {
-//		f.Settle(body, false, true) // asked of the server: the write may have come before it
+//		f.Settle(body, false, true) // not stored: it may be from before the write
 //	})
-//	write.End() // changed once more: what was fetched meanwhile is not kept
+//	write.End() // changes the places again, so that answers fetched meanwhile are invalid
 //
-// An answer may be fetched before a call asks for it ([Store.Prefetch]). Then it is known
-// what became of that: it was used, late, or wasted and why.
+// An answer may be fetched before a call asks for it ([Store.Prefetch]). The store then
+// records whether that prefetch was used, late, or wasted and why.
 //
-// It knows no tools, no values and no JSON: what a call is, what it depends on
-// and how long its answer is good come with the call. What is changed elsewhere
-// it cannot see; age, the look at a file and [Store.Invalidate] bound that.
+// The package knows no tools, no values and no JSON: a call comes with its key, its
+// places and its reuse rules. Changes made elsewhere are not seen; ages, the state of a
+// file and [Store.Invalidate] bound their effect.
 package dedup
 
 import (
@@ -36,45 +35,45 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Options are the bounds of a store.
+// Options configure a store.
 type Options struct {
-	MaxBytes    int64         // of all answers, with what keeps them; 0: nothing is stored
-	WriteSettle time.Duration // how long a change of unknown outcome is reckoned with; 0: not at all
-	Settle      time.Duration // how long after a remote change answers may still be old ones; 0: none
-	Peers       Peers         // the other replicas; nil: there are none. The store keeps those it was made with
+	MaxBytes    int64         // of all answers, with their overhead; 0 stores nothing
+	WriteSettle time.Duration // how long a write of unknown outcome stays pending; 0 for not at all
+	Settle      time.Duration // how long after a remote write answers may still be old; 0 for none
+	Peers       Peers         // the other replicas; nil for none. Fixed when the store is made
 
-	// Clock says what time it is: its monotonic time never goes back, it does not ask
-	// the store, and may be called on any goroutine. nil: age.Now. The store keeps the
-	// one it was made with. How old an answer is goes by the larger of both its times;
-	// how long a change may still land, by the monotonic one. Two things go by the
-	// computer's time as well: a file must not have changed just now, and a change of
-	// unknown outcome is reckoned with until both times say that it is over.
+	// Clock returns the time; nil means age.Now. Its monotonic time never goes back. It
+	// must not call the store, and must be safe on any goroutine. It is fixed when the
+	// store is made. The age of an answer is the larger one by both clocks; how long a
+	// write may still land is monotonic time alone. Two checks also read the computer's
+	// clock: a file must not have changed just now, and the timer that ends a write of
+	// unknown outcome must have fired as well.
 	Clock func() age.Moment
 }
 
-// maxShare is the part of MaxBytes that one answer may take: 1/maxShare.
+// maxShare bounds one answer to MaxBytes/maxShare.
 const maxShare = 8
 
-// Store is the answers of all clients. Its methods are many because every question
-// that may be asked of an answer is asked under the one mutex that its epochs and its
-// fetch stand under too: only so does a change either see the answer or is seen by it.
+// Store holds the answers of all clients. It has many methods because the validity of an
+// answer must be decided under the mutex that guards epochs and flights: only then does
+// a change either see the answer or get seen by it.
 type Store struct {
-	clock func() age.Moment // called with the mutex held
+	clock func() age.Moment // called with mu held
 	start age.Moment        // when the store was made
 	seed  maphash.Seed      // of the hashes that compare answers
-	peers Peers             // nil: there are none
+	peers Peers             // nil for none
 
 	mu           sync.Mutex
 	options      Options
 	epochs       epochs
-	tokens       map[call.Place]string     // place → its token at the last look at it
-	changedAt    map[call.Place]age.Moment // place → when something else than a call last said that it may have changed
-	table        map[call.Key]*Flight      // key → the newest flight, if it may be joined at all
-	flights      map[*Flight]struct{}      // all that have not settled
+	tokens       map[call.Place]string     // place → token at its last lookup
+	changedAt    map[call.Place]age.Moment // place → its last invalidation that was not a call's
+	table        map[call.Key]*Flight      // key → the newest flight, if it may be joined
+	flights      map[*Flight]struct{}      // not yet settled
 	answers      answers
-	lastID       uint64                     // of the last flight
-	reclassified uint64                     // how often all calls under way became pending writes to everything
-	underWay     int                        // calls of unknown outcome so far
+	lastID       uint64                     // of the newest flight
+	reclassified uint64                     // number of reclassifications
+	underWay     int                        // registered calls that have not ended
 	doubtful     map[*PendingWrite]struct{} // those of unknown outcome
 	closed       bool
 	counts       counts
@@ -96,8 +95,7 @@ func New(o Options) *Store {
 	}
 }
 
-// Configure replaces the options, but for the clock and the peers. What no longer fits goes at
-// once.
+// Configure replaces the options except Clock and Peers, and evicts what no longer fits.
 func (s *Store) Configure(o Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +105,7 @@ func (s *Store) Configure(o Options) {
 
 var errClosed = errors.New("store: closed")
 
-// Close ends all flights and forgets everything. A later Do always fetches.
+// Close ends all flights and clears the store. A later Do always fetches.
 func (s *Store) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +125,8 @@ func (s *Store) Close() {
 
 var errScopeEnded = errors.New("store: its scope has ended")
 
-// Drop forgets the answers of a scope that has ended, and keeps none that is
-// still on its way. A prefetch that no call waits for is cancelled.
+// DropScope removes the answers of a scope that has ended, and stores none of its
+// flights. A prefetch without a waiting call is cancelled.
 func (s *Store) DropScope(scope string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,8 +140,8 @@ func (s *Store) DropScope(scope string) {
 	}
 }
 
-// insertLocked stores an answer, unless it is too large or a newer one is there,
-// and returns why not.
+// insertLocked stores an answer. If the answer is too large, or a newer one is stored, it
+// returns why not.
 func (s *Store) insertLocked(e *entry) cause {
 	if old, ok := s.answers.entries.Peek(e.key); ok {
 		if old.id > e.id {
@@ -161,8 +159,8 @@ func (s *Store) insertLocked(e *entry) cause {
 	return ""
 }
 
-// shrinkLocked evicts what was used longest ago until the rest fits; the entry
-// that made it necessary, if any did, is the newest of them.
+// shrinkLocked evicts the least recently used answers until the rest fits. by is the entry
+// just added, or nil.
 func (s *Store) shrinkLocked(by *entry) {
 	for s.answers.bytes > s.options.MaxBytes {
 		_, oldest, ok := s.answers.entries.GetOldest()
@@ -177,8 +175,7 @@ func (s *Store) shrinkLocked(by *entry) {
 	}
 }
 
-// removeLocked forgets an answer. If it was a prefetch that no call had asked for, it
-// is wasted.
+// removeLocked removes an answer. A prefetch that no call has asked for is then wasted.
 func (s *Store) removeLocked(e *entry, why cause) {
 	s.answers.remove(e)
 	switch why {
@@ -189,53 +186,52 @@ func (s *Store) removeLocked(e *entry, why cause) {
 	case consumed:
 		s.counts.Consumed++
 	}
-	s.wastedLocked(e.prefetch, why) // of what was stored
+	s.wastedLocked(e.prefetch, why) // a stored prefetch
 }
 
-// overhead is what an answer costs beside its bytes: the entry, its places in
-// the maps and the list.
+// overhead is the memory of an answer besides its bytes: the entry, and its places in the
+// maps and the list.
 const overhead = 512
 
-// cost is what an answer of that many bytes costs.
+// cost is the size of an answer against MaxBytes.
 func cost(body int, k call.Key) int64 { return int64(body+len(k.Arguments)) + overhead }
 
-// entry is an answer.
+// entry is a stored answer.
 type entry struct {
-	id           uint64 // of the flight that brought it: a later one is larger
+	id           uint64 // of its flight; a later one is larger
 	key          call.Key
 	places       []call.Place
-	epoch        uint64 // the counter when the fetch began
+	epoch        uint64 // counter when the fetch began
 	began        age.Moment
-	took         time.Duration // the fetch
+	took         time.Duration // duration of the fetch
 	file         fileState
 	body         []byte
 	hash         uint64 // of the body; 0 unless repeats are counted
-	size         int64  // what it costs
+	size         int64  // counted against MaxBytes
 	stateless    bool
-	prefetch     *Prefetch     // a prefetch brought it; nil: a call did
-	ageLimit     time.Duration // of a prefetch: no call is served it when it is older
-	unaskedIndex int           // of a prefetch no call has asked for: its place among those
+	prefetch     *Prefetch     // nil if a call began the fetch
+	ageLimit     time.Duration // of a prefetch: maximum age at which it is served
+	unaskedIndex int           // index in answers.unasked, while it is there
 	used         bool          // a call has asked for it
 }
 
 // asked reports whether a call has asked for the answer, or began its fetch.
 func (e *entry) asked() bool { return e.prefetch == nil || e.used }
 
-// answers are what is stored: by key in the order of last use, by scope, and those
-// that no call has asked for. Every entry is in the first two. The store's mutex
-// guards them.
+// answers index the entries by key in order of last use, by scope, and, if prefetched and
+// not asked for, in unasked. The store's mutex guards them.
 type answers struct {
 	entries    *simplelru.LRU[call.Key, *entry]
 	scopes     map[string]map[*entry]struct{} // scope → its entries
-	unasked    []*entry                       // prefetched, and no call has asked for it; in no order
-	sweepIndex int                            // the one of them to look at next
-	bytes      int64                          // what the entries cost together
+	unasked    []*entry                       // prefetched entries that no call has asked for, unordered
+	sweepIndex int                            // next index of unasked to sweep
+	bytes      int64                          // sum of the entries' sizes
 }
 
 func newAnswers() answers {
 	entries, err := simplelru.NewLRU[call.Key, *entry](math.MaxInt, nil)
 	if err != nil {
-		panic(err) // only a size that is not positive is refused
+		panic(err) // only a size below 1 is an error
 	}
 	return answers{entries: entries, scopes: make(map[string]map[*entry]struct{})}
 }
@@ -265,8 +261,7 @@ func (a *answers) remove(e *entry) {
 	a.markAsked(e)
 }
 
-// ask takes an entry out of those that no call has asked for. The last one takes its place, so
-// that it costs as much however many there are.
+// markAsked removes an entry from unasked, in constant time: the last one takes its index.
 func (a *answers) markAsked(e *entry) {
 	if e.asked() {
 		return
@@ -276,12 +271,11 @@ func (a *answers) markAsked(e *entry) {
 	a.unasked = slices.Delete(a.unasked, end, end+1)
 }
 
-// Peek returns the answer that would be served to q now, without serving it: it
-// counts as neither asked for nor used. False if there is none. It is not to be
-// changed.
+// Peek returns the answer that a call would be served now, or false if there is none. It
+// does not count as use. The caller must not modify the body.
 func (s *Store) Peek(q Query) (body []byte, ok bool) {
 	if q.Reuse.File != "" || q.Reuse.CompareOnly {
-		return nil, false // it would have to be looked at, or compared
+		return nil, false // needs file I/O or a comparison
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -295,9 +289,9 @@ func (s *Store) Peek(q Query) (body []byte, ok bool) {
 	return e.body, true
 }
 
-// Show notes that the client of q has been shown that answer beside another one, in
-// part or in another form: it is not fetched ahead again, and asked for it is given
-// in full.
+// MarkShown records that the client of q was given the answer as part of another answer,
+// shortened or in another form. It is then not prefetched again, and a call that asks for
+// it gets it in full.
 func (s *Store) MarkShown(q Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
