@@ -10,27 +10,28 @@ import (
 	"time"
 )
 
-// Program is what a small program that has Connect starts for all else, from its own folder.
+// Program is the main program. SmallProgram starts it from its own folder, as the daemon or, if
+// no daemon can run, to serve the client.
 const Program = "mcpschedd"
 
-// SmallProgram is a program that has Connect alone, and that in an eighth of the time. It stands beside
-// Program, whose own connect gives way to it.
+// SmallProgram contains only Connect and Hook, and starts in an eighth of the time. Program's
+// connect command replaces itself with SmallProgram if it is in the same folder.
 const SmallProgram = "mcpschedd-small"
 
-// Command is the word by which a client starts Connect, in either program.
+// Command is the command of both programs that runs Connect.
 const Command = "connect"
 
-// Flags are those of Connect.
+// Flags are the flags of the connect command.
 type Flags struct {
-	Config string // the file; "": the usual one
-	Only   string // the one upstream that the client sees; "": all
+	Config string // path of the configuration; empty for the default path
+	Only   string // the only upstream that the client sees; empty for all
 	Wait   time.Duration
 }
 
-// DefaultWait is how long a daemon may take to start, and to greet.
+// DefaultWait is how long a daemon may take to start, and then to complete the handshake.
 const DefaultWait = 2 * time.Second
 
-// ParseFlags reads them.
+// ParseFlags parses the arguments of the connect command.
 func ParseFlags(args []string) (f Flags, err error) {
 	set := flag.NewFlagSet(Command, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
@@ -46,7 +47,7 @@ func ParseFlags(args []string) (f Flags, err error) {
 	return f, nil
 }
 
-// Serve is the command line of mcpschedd that serves the client without a daemon.
+// ServeArgs returns the arguments of mcpschedd to serve the client without a daemon.
 func (f Flags) ServeArgs() []string {
 	args := []string{"serve"}
 	if f.Config != "" {
@@ -58,8 +59,8 @@ func (f Flags) ServeArgs() []string {
 	return args
 }
 
-// Options are those for a configuration file, "" for the built-in defaults, and the state
-// folder that goes with it; program is the one that is the daemon.
+// Options returns the options of Connect for a state folder and a configuration file, empty for
+// the built-in defaults. program is the path of the daemon's program.
 func (f Flags) Options(stateDir, config, program string) (Options, error) {
 	place, err := NewPlace(stateDir, config)
 	o := Options{
@@ -67,21 +68,21 @@ func (f Flags) Options(stateDir, config, program string) (Options, error) {
 		Start: Start{Program: program, Args: []string{"daemon"}, Log: filepath.Join(stateDir, "logs", "daemon.log")},
 		Log:   slog.New(slog.NewTextHandler(&logFile{filepath.Join(stateDir, "logs", "mcpschedd.log"), os.Stderr}, nil)).With("connect", os.Getpid()),
 	}
-	if _, missing := os.Stat(config); missing == nil { // else the built-in defaults
+	if _, err := os.Stat(config); err == nil { // otherwise the built-in defaults apply
 		o.Start.Args = append(o.Start.Args, "--config", config)
 	}
 	return o, err
 }
 
-// logFile is a log of few lines: it is open only while one is written.
+// logFile is an io.Writer that opens its file anew for each line, as lines are few.
 type logFile struct {
 	path string
-	too  io.Writer // the lines go here as well
+	too  io.Writer // receives the lines as well
 }
 
 func (l *logFile) Write(line []byte) (int, error) {
 	_ = os.MkdirAll(filepath.Dir(l.path), 0o700)
-	if file, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err == nil { // a log must end nothing
+	if file, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err == nil { // failing to log is not an error
 		_, _ = file.Write(line)
 		file.Close()
 	}

@@ -15,27 +15,28 @@ import (
 )
 
 const (
-	maxBacklog    = 8 << 20                // bytes that may wait for the daemon or the client before no more is read of the other
-	drainTimeout  = 2 * time.Second        // for the client to read what is left when the daemon has ended
-	stableAfter   = 10 * time.Second       // how long a daemon must have lived for its end to be answered by another one at once
-	minRetryDelay = 250 * time.Millisecond // between tries to reach a daemon, from the second one on
+	maxBacklog    = 8 << 20                // bytes queued for one side before reading from the other side pauses
+	drainTimeout  = 2 * time.Second        // for the client to read the last messages
+	stableAfter   = 10 * time.Second       // minimum connection time after which reconnecting is immediate
+	minRetryDelay = 250 * time.Millisecond // between attempts to reconnect, from the second one on
 	maxRetryDelay = 10 * time.Second
 )
 
-// Options say which daemon a client wants.
+// Options configure [Connect].
 type Options struct {
 	Place Place
 	Start Start
-	Only  string        // the one upstream that the client sees; "": all
-	Log   *slog.Logger  // of what the client's user should know
-	Wait  time.Duration // for a daemon that starts, and for one that greets; 0: DefaultWait
+	Only  string        // the only upstream that the client sees; empty for all
+	Log   *slog.Logger  // for messages to the user
+	Wait  time.Duration // for the daemon to start, and for the handshake; default DefaultWait
 
-	PingEvery time.Duration // to a daemon that has a request to answer; 0: 2 s
+	PingEvery time.Duration // interval of pings while a request is open; default 2 s
 }
 
-// Connect carries the messages of one client, on a pair of streams, to the daemon and back. It
-// returns when the client has ended its input and got its last answer, or when ctx ends. Where
-// there is no daemon it is ErrNoDaemon, and nothing has been read of in.
+// Connect forwards the messages of one client between a pair of streams and the daemon. If the
+// daemon ends, Connect reconnects and replays open requests. It returns after the client has
+// closed its input and received its last response, or when ctx is done. It returns ErrNoDaemon,
+// without having read from in, if no daemon can be reached.
 func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	o.Wait, o.PingEvery = cmp.Or(o.Wait, DefaultWait), cmp.Or(o.PingEvery, pingEvery)
 	c := &connection{o: o, conversation: newConversation()}
@@ -53,7 +54,7 @@ func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error 
 	defer cancel()
 	c.client = jsonrpc.NewWriter(out)
 	defer c.client.Close()
-	go func() { // ends with the process, as its read does
+	go func() { // runs until the process exits, as it may be blocked in a read
 		c.readClient(ctx, jsonrpc.NewShortReader(in, 0))
 		c.endInput()
 	}()
@@ -62,11 +63,11 @@ func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error 
 	c.readDaemon(ctx)
 	last, end := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer end()
-	_ = c.client.Drain(last, 0) // a client that does not read gets no more
+	_ = c.client.Drain(last, 0) // a client that does not read loses the rest
 	return nil
 }
 
-// streams are a client's as they are read and written without blocking a thread.
+// streams opens a client's files for reading and writing without blocking a thread.
 func streams(in io.Reader, out io.Writer) (io.Reader, io.Writer, error) {
 	if file, ok := in.(*os.File); ok {
 		own, err := jsonrpc.OpenStream(file)
@@ -82,32 +83,32 @@ func streams(in io.Reader, out io.Writer) (io.Reader, io.Writer, error) {
 	return in, out, nil
 }
 
-// connection is a client's way to the daemon. One goroutine reads the client, another one the
-// daemon; the latter also finds another daemon when that one has ended.
+// connection connects a client to the daemon. One goroutine reads from the client, another one
+// reads from the daemon and reconnects when the daemon has ended.
 type connection struct {
 	o      Options
 	client *jsonrpc.Writer
 
 	mu           sync.Mutex
 	changed      *sync.Cond
-	link         *link // nil: the daemon has gone
-	unavailable  error // why there is no other one; nil: it is looked for
-	inputEnded   bool  // the client says no more
-	closed       bool  // this end says no more
-	reconnecting bool  // a daemon has had this client
-	watching     bool  // the daemon is pinged, or about to be
+	link         *link // nil while there is no daemon
+	unavailable  error // why the last attempt to reconnect failed; nil before that, and after success
+	inputEnded   bool  // the client has closed its input
+	closed       bool  // close was called
+	reconnecting bool  // the first handshake has succeeded
+	watching     bool  // a timer for checkDaemon is set
 	conversation *conversation
 }
 
 // link is the connection to one daemon.
 type link struct {
 	stream
-	out   *jsonrpc.Writer // to stream
+	out   *jsonrpc.Writer // writes to stream
 	lines *jsonrpc.Reader
 	pings pingState
 }
 
-// reach connects to the daemon, started where there is none, as this client.
+// connect connects to the daemon, starting it if necessary, and completes the handshake.
 func (c *connection) connect(ctx context.Context) (*link, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -118,7 +119,7 @@ func (c *connection) connect(ctx context.Context) (*link, error) {
 	h := hello{Kind: kindSession, Dir: dir, Env: Base(os.Environ()), Only: c.o.Only, Repeated: c.conversation.ids(), Session: name(os.Getenv("CLAUDE_CODE_SESSION_ID")), Parent: os.Getppid(), Reconnected: c.reconnecting}
 	c.mu.Unlock()
 	var s stream
-	for range 2 { // the first one may have been about to end
+	for range 2 { // the first daemon may be shutting down
 		conn, missing := dialOrStart(ctx, c.o.Place, c.o.Start, c.o.Wait)
 		if missing != nil {
 			return nil, missing
@@ -141,7 +142,7 @@ func (l *link) close() {
 	l.out.Close()
 }
 
-// fromClient passes on what the client says.
+// readClient forwards the client's messages until it closes its input.
 func (c *connection) readClient(ctx context.Context, lines *jsonrpc.Reader) {
 	for {
 		line, err := lines.Next()
@@ -150,13 +151,14 @@ func (c *connection) readClient(ctx context.Context, lines *jsonrpc.Reader) {
 		}
 		to := c.send(line)
 		if to != nil {
-			_ = to.Drain(ctx, maxBacklog) // it ends with the link
+			_ = to.Drain(ctx, maxBacklog) // fails when the link is closed
 		}
 	}
 }
 
-// say sends one message to the daemon, and returns where it went. While there is no daemon it
-// waits for one; nil: there is none, and a request was answered with that.
+// send sends a line to the daemon and returns the writer that it used. While a daemon is being
+// looked for, send blocks. If none is available, it answers requests with an error and returns
+// nil.
 func (c *connection) send(line []byte) *jsonrpc.Writer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +170,7 @@ func (c *connection) send(line []byte) *jsonrpc.Writer {
 		case c.link != nil:
 			c.conversation.sent(m)
 		case m.IsRequest():
-			_ = c.client.Send(errorResponse(m, notSent, c.unavailable)) // the client may have gone
+			_ = c.client.Send(errorResponse(m, notSent, c.unavailable)) // fails if the client has gone
 		}
 	}
 	if c.link == nil {
@@ -177,11 +179,11 @@ func (c *connection) send(line []byte) *jsonrpc.Writer {
 	if !c.conversation.idle() {
 		c.startPingsLocked()
 	}
-	_ = c.link.out.Send(line) // what is lost with the daemon is repeated or answered
+	_ = c.link.out.Send(line) // requests lost with the daemon are replayed or answered with an error
 	return c.link.out
 }
 
-// endInput notes that the client has ended its input.
+// endInput records that the client has closed its input, and closes the daemon's.
 func (c *connection) endInput() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,14 +194,14 @@ func (c *connection) endInput() {
 	}
 }
 
-// endInput tells the daemon that nothing more comes, once it has what came before.
+// endInput closes the daemon's input after all queued messages are written.
 func (l *link) endInput() {
 	if l.out.Drain(context.Background(), 0) == nil {
-		_ = l.closeWrite() // else the daemon has gone
+		_ = l.closeWrite() // fails if the daemon has gone
 	}
 }
 
-// hangUp ends the connection from this end.
+// close closes the connection.
 func (c *connection) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,15 +212,15 @@ func (c *connection) close() {
 	}
 }
 
-// fromDaemon passes on what the daemon says, and what the next one says when that has ended.
+// readDaemon forwards the messages of the daemon, and of further daemons after that one ends.
 func (c *connection) readDaemon(ctx context.Context) {
-	var wait time.Duration // before the next daemon is looked for
+	var wait time.Duration // before reconnecting
 	for {
 		c.mu.Lock()
 		l := c.link
 		c.mu.Unlock()
 		began := time.Now()
-		if l != nil { // else it was given up at once
+		if l != nil { // checkDaemon may have closed it already
 			c.forward(ctx, l)
 			l.close()
 		}
@@ -234,7 +236,7 @@ func (c *connection) readDaemon(ctx context.Context) {
 	}
 }
 
-// lost notes that the daemon has ended. It says whether no other one is needed.
+// daemonEnded records that the daemon has ended, and reports whether the client is done.
 func (c *connection) daemonEnded() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -244,13 +246,13 @@ func (c *connection) daemonEnded() bool {
 	return c.inputEnded || c.closed
 }
 
-// errEnded and errHung are why a request is not asked of another daemon.
+// errEnded and errHung are the reasons for which a request is not replayed.
 var (
 	errEnded = errors.New("the daemon that had the request has ended")
 	errHung  = errors.New("the daemon that has the request does not answer")
 )
 
-// pass passes on what the daemon says until that has ended.
+// forward forwards the daemon's messages until the link is closed.
 func (c *connection) forward(ctx context.Context, l *link) {
 	for {
 		line, err := l.lines.Borrow()
@@ -258,14 +260,14 @@ func (c *connection) forward(ctx context.Context, l *link) {
 			return
 		}
 		if !c.received(l, line.Line) && c.client.Send(line.Line) != nil {
-			c.close() // the client has gone
+			c.close() // the client has gone away
 		}
 		line.Release()
-		_ = c.client.Drain(ctx, maxBacklog) // the client may have gone
+		_ = c.client.Drain(ctx, maxBacklog) // fails if the client has gone away
 	}
 }
 
-// heard takes note of what the daemon says. It is true for what is not for the client.
+// received records a message of the daemon, and reports whether to withhold it from the client.
 func (c *connection) received(l *link, line []byte) bool {
 	m, err := jsonrpc.Parse(line)
 	if err != nil {
@@ -273,21 +275,20 @@ func (c *connection) received(l *link, line []byte) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.link != l { // given up, as it did not answer
+	if c.link != l { // checkDaemon has closed the link
 		return true
 	}
 	swallowed := c.conversation.received(&m)
 	if swallowed && m.Error != nil {
-		c.o.Log.Warn("the daemon does not take again what another one took", "id", string(m.ID), "err", string(m.Error))
+		c.o.Log.Warn("the daemon rejects a replayed request", "id", string(m.ID), "err", string(m.Error))
 	}
 	return swallowed
 }
 
-// again finds a daemon after one has ended, after a wait, and returns the wait before the
-// next one. What cannot be asked of any is answered. It is negative when there is nothing left
-// to do.
+// reconnect waits, connects to a daemon and resumes the conversation. It retries with growing
+// waits, and returns the wait before the next reconnect, or -1 if the client is done.
 func (c *connection) reconnect(ctx context.Context, wait time.Duration) time.Duration {
-	c.o.Log.Warn("the daemon has ended; looking for another one", "wait", wait)
+	c.o.Log.Warn("the daemon has ended; reconnecting", "wait", wait)
 	for {
 		select {
 		case <-time.After(wait):
@@ -306,17 +307,17 @@ func (c *connection) reconnect(ctx context.Context, wait time.Duration) time.Dur
 	}
 }
 
-// resume goes on with another daemon: it hears what the client has said of itself, and what
-// it has not answered. What it asked itself is asked no more.
+// resume continues with another daemon: it replays the session's setup and the open requests,
+// and cancels the questions that the previous daemon asked the client.
 func (c *connection) resume(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, question := range c.conversation.takeQuestions() {
 		params := []byte(`{"requestId":` + question + `,"reason":"the daemon has ended"}`)
-		_ = c.client.Send(jsonrpc.AppendNotification(nil, "notifications/cancelled", params)) // it may have gone
+		_ = c.client.Send(jsonrpc.AppendNotification(nil, "notifications/cancelled", params)) // fails if the client has gone away
 	}
 	for _, line := range c.conversation.replay() {
-		_ = l.out.Send(line) // if it ends as well, it is found out by reading
+		_ = l.out.Send(line) // if this daemon ends too, reading from it fails
 	}
 	c.link, c.unavailable = l, nil
 	c.changed.Broadcast()
@@ -328,27 +329,28 @@ func (c *connection) resume(l *link) {
 	}
 }
 
-// giveUp answers all that is open, as there is no daemon to ask. It says whether no other one
-// is needed.
+// fail answers all open requests with an error, as no daemon is available. It reports whether
+// the client is done.
 func (c *connection) fail(why error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unavailable = why
-	c.o.Log.Error("there is no daemon", "err", why)
+	c.o.Log.Error("no daemon is available", "err", why)
 	c.abandonLocked(0, fmt.Errorf("%w: %w", errEnded, why))
 	c.changed.Broadcast()
 	return c.inputEnded || c.closed
 }
 
-// abandonLocked answers what is open that at least so many daemons have had.
+// abandonLocked answers the open requests that at least so many daemons have received with an
+// error.
 func (c *connection) abandonLocked(tries int, why error) {
 	for _, m := range c.conversation.abandon(tries) {
-		_ = c.client.Send(errorResponse(&m, outcomeUnknown, why)) // it may have gone
+		_ = c.client.Send(errorResponse(&m, outcomeUnknown, why)) // fails if the client has gone away
 	}
 }
 
-// unanswered answers a request that no daemon has answered: a tool's call by a result, so that
-// the model reads why.
+// errorResponse returns the response to a request that no daemon has answered. For a tools/call
+// it is a result with isError, so that the model sees the reason.
 func errorResponse(m *jsonrpc.Message, what string, why error) []byte {
 	text := jsonrpc.AppendString(nil, "mcpschedd: "+what+": "+why.Error())
 	if m.Method == "tools/call" {
@@ -357,8 +359,8 @@ func errorResponse(m *jsonrpc.Message, what string, why error) []byte {
 	return jsonrpc.AppendError(nil, m.ID, fmt.Appendf(nil, `{"code":%d,"message":%s}`, jsonrpc.CodeInternal, text))
 }
 
-// What is said of such a request.
+// The outcomes that errorResponse states.
 const (
-	notSent        = "not done: the daemon cannot be reached"
+	notSent        = "not sent: the daemon cannot be reached"
 	outcomeUnknown = "outcome unknown"
 )

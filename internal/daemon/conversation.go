@@ -8,36 +8,36 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// conversation is what another daemon has to know of a client: what it has said of itself,
-// what it watches, and its requests that have no answer yet.
+// conversation is the state of a client's session that another daemon needs: initialization,
+// subscriptions, and open requests.
 type conversation struct {
-	requests  []request       // without an answer, in the order in which they came
-	questions map[string]bool // raw ids of the daemon's requests without an answer
-	replayed  map[string]bool // raw ids whose answers the client has had already
-	setup     []setupMessage  // in the order in which each was said first
+	requests  []request       // open requests of the client, in order
+	questions map[string]bool // raw ids of open requests of the daemon
+	replayed  map[string]bool // raw ids of replayed setup requests, which the client needs no second response to
+	setup     []setupMessage  // in the order of their first occurrence
 }
 
-// setUp is a message that another daemon has to hear first.
+// setupMessage is a message that must be replayed to another daemon first.
 type setupMessage struct {
-	key  string // of two that are about the same the later one holds
+	key  string // a later message with the same key replaces this one
 	line []byte
 }
 
-// request is one without an answer.
+// request is an open request.
 type request struct {
 	jsonrpc.Message
-	isSetup bool // it is one of setUp, too
-	tries   int  // daemons that have had it
+	isSetup bool // it is also in conversation.setup
+	tries   int  // daemons that have received it
 }
 
-// maxTries is how many daemons may have a request: it may be what ends them.
+// maxTries is how many daemons may receive a request, since the request may be what crashes them.
 const maxTries = 2
 
 func newConversation() *conversation {
 	return &conversation{questions: make(map[string]bool), replayed: make(map[string]bool)}
 }
 
-// said takes note of a message of the client.
+// sent records a message of the client.
 func (c *conversation) sent(m *jsonrpc.Message) {
 	key, isSetup := setupKey(m)
 	switch {
@@ -56,7 +56,7 @@ func (c *conversation) sent(m *jsonrpc.Message) {
 	}
 }
 
-// setting says what a message is about that another daemon has to hear first.
+// setupKey returns the key of a message that sets up the session.
 func setupKey(m *jsonrpc.Message) (key string, is bool) {
 	switch m.Method {
 	case "initialize", "notifications/initialized", "logging/setLevel":
@@ -81,8 +81,8 @@ func (c *conversation) unset(key string) {
 	c.setup = slices.DeleteFunc(c.setup, func(s setupMessage) bool { return s.key == key })
 }
 
-// heard takes note of a message of the daemon. It is true for an answer that the client has
-// had already.
+// received records a message of the daemon. It reports whether the message is a second response
+// to a setup request, which the client must not get.
 func (c *conversation) received(m *jsonrpc.Message) (swallowed bool) {
 	switch {
 	case m.IsResponse():
@@ -100,17 +100,17 @@ func (c *conversation) received(m *jsonrpc.Message) (swallowed bool) {
 	return false
 }
 
-// answered drops a request that has its answer, or wants none.
+// answered removes a request that was answered or cancelled.
 func (c *conversation) answered(id []byte) {
 	if i := slices.IndexFunc(c.requests, func(r request) bool { return string(r.ID) == string(id) }); i >= 0 {
 		c.requests = slices.Delete(c.requests, i, i+1)
 	}
 }
 
-// idle reports whether every request has its answer.
+// idle reports whether no request is open.
 func (c *conversation) idle() bool { return len(c.requests) == 0 }
 
-// ids are those of the requests that another daemon may have had.
+// ids returns the ids of the open requests that will be replayed.
 func (c *conversation) ids() (ids []json.RawMessage) {
 	for _, r := range c.requests {
 		if !r.isSetup {
@@ -120,7 +120,7 @@ func (c *conversation) ids() (ids []json.RawMessage) {
 	return ids
 }
 
-// questions are the raw ids of what a daemon that has ended has asked; they are asked no more.
+// takeQuestions removes the open questions of a daemon that has ended, and returns their raw ids.
 func (c *conversation) takeQuestions() (ids []string) {
 	for id := range c.questions {
 		ids = append(ids, id)
@@ -129,8 +129,9 @@ func (c *conversation) takeQuestions() (ids []string) {
 	return ids
 }
 
-// replay are the lines for another daemon: first what sets up the session, whose answers the
-// client has had, but for those that it still waits for.
+// replay returns the lines for another daemon: the setup messages, then the open requests. It
+// marks the setup requests that the previous daemon has answered, so that received drops the
+// second response.
 func (c *conversation) replay() (lines [][]byte) {
 	clear(c.replayed)
 	for _, s := range c.setup {
@@ -149,8 +150,7 @@ func (c *conversation) replay() (lines [][]byte) {
 	return lines
 }
 
-// abandon drops the requests of which at least so many daemons have had each, and returns
-// them.
+// abandon removes and returns the requests that at least so many daemons have received.
 func (c *conversation) abandon(tries int) (all []jsonrpc.Message) {
 	c.requests = slices.DeleteFunc(c.requests, func(r request) bool {
 		if r.tries >= tries {
@@ -161,7 +161,7 @@ func (c *conversation) abandon(tries int) (all []jsonrpc.Message) {
 	return all
 }
 
-// messages are those of a line: one, or those of a batch. What is no message is left out.
+// messages returns the messages of a line, which may be a batch. It skips invalid messages.
 func messages(line []byte) iter.Seq[*jsonrpc.Message] {
 	return func(yield func(*jsonrpc.Message) bool) {
 		m, err := jsonrpc.Parse(line)

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// base are the variables that every program may need, whichever it is. Those of Windows are
-// compared without regard to case.
+// base lists variables that any program may need. On Windows their names are not case-sensitive.
 var base = strings.Fields(`PATH HOME USER LOGNAME SHELL TERM LANG LANGUAGE TZ TMPDIR TMP TEMP
 	XDG_CONFIG_HOME XDG_CACHE_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR XDG_CONFIG_DIRS XDG_DATA_DIRS
 	DISPLAY WAYLAND_DISPLAY XAUTHORITY DBUS_SESSION_BUS_ADDRESS
@@ -17,22 +16,22 @@ var base = strings.Fields(`PATH HOME USER LOGNAME SHELL TERM LANG LANGUAGE TZ TM
 	SYSTEMROOT WINDIR SYSTEMDRIVE COMSPEC PATHEXT APPDATA LOCALAPPDATA USERPROFILE USERNAME USERDOMAIN HOMEDRIVE
 	HOMEPATH PROGRAMDATA PROGRAMFILES PROGRAMFILES(X86) COMMONPROGRAMFILES NUMBER_OF_PROCESSORS PROCESSOR_ARCHITECTURE OS`)
 
-// Base are those variables of an environment that every server gets.
+// Base returns the variables of an environment that every server receives.
 func Base(environ []string) []string {
 	return filter(environ, func(name string) bool { return slices.Contains(base, name) || strings.HasPrefix(name, "LC_") })
 }
 
-// goVariables are those that Go itself reads.
+// goVariables are the variables that the Go runtime reads.
 var goVariables = []string{"GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GODEBUG", "GOTRACEBACK", "GORACE"}
 
-// daemonEnv are those that the daemon itself runs by: no server gets them from it.
+// daemonEnv returns the environment of the daemon itself. Servers receive only the Base part.
 func daemonEnv(environ []string) []string {
 	return append(Base(environ), filter(environ, func(name string) bool {
 		return slices.Contains(goVariables, name) || strings.HasPrefix(name, "OTEL_")
 	})...)
 }
 
-// named are the variables of these names.
+// selectNames returns the variables with the given names.
 func selectNames(environ, names []string) []string {
 	return filter(environ, func(name string) bool { return slices.Contains(names, name) })
 }

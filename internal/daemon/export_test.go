@@ -10,7 +10,7 @@ import (
 
 func init() { hookDeadline = time.Hour }
 
-// SendStream goes on with a client that has said all before its messages.
+// SendStream calls sendStream.
 func SendStream(c net.Conn) (in io.ReadCloser, out io.WriteCloser, err error) {
 	s, err := sendStream(c.(conn))
 	return s.In, s.Out, err

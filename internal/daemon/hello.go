@@ -10,27 +10,26 @@ import (
 	"time"
 )
 
-// What the two ends say to each other before the first message, a line of JSON each:
+// The handshake before the first message, one line of JSON each:
 //
 //	client  hello      version, folder, base variables
-//	daemon  welcome    version, the names of further variables, or why not
-//	client  further    those variables
-//	daemon  an empty line, with which go, on Linux, the ends of two pipes: the messages'
+//	daemon  welcome    version, the names of the variables to send, or why it refuses
+//	client  extraEnv   those variables
+//	daemon  an empty line; on Linux with the ends of two pipes, which carry the messages
 //
-// A hook says one hello, which is its report, and has been heard when it is welcome.
+// A hook sends a hello with its report; the welcome acknowledges it.
 //
-// The client sends nothing that was not asked for, so that nothing of its messages is read
-// with these lines.
+// Neither end sends ahead, so no message can end up in the buffer that reads these lines.
 const (
-	greetTimeout = 2 * time.Second // for all of it, at the daemon's end
-	maxHello     = 1 << 20         // bytes of a line
+	greetTimeout = 2 * time.Second // for the whole handshake, on the daemon's side
+	maxHello     = 1 << 20         // bytes of a line of the handshake
 )
 
 // Kinds of connections.
 const (
-	kindSession = "session" // messages of one client
-	kindPing    = "ping"    // nothing more: the welcome is the answer
-	kindHook    = "hook"    // nothing more
+	kindSession = "session" // carries the messages of one client
+	kindPing    = "ping"    // ends with the welcome
+	kindHook    = "hook"    // ends with the welcome
 )
 
 type hello struct {
@@ -38,17 +37,17 @@ type hello struct {
 	Kind        string            `json:"kind"`
 	Dir         string            `json:"dir"`
 	Env         []string          `json:"env"`            // NAME=value
-	Only        string            `json:"only,omitempty"` // the one upstream that the client sees
+	Only        string            `json:"only,omitempty"` // the only upstream that the client sees
 	Repeated    []json.RawMessage `json:"repeated,omitempty"`
-	Session     string            `json:"session,omitempty"` // as the reports of the client's hook name it
-	Parent      int               `json:"parent,omitempty"`  // the process that the client is
+	Session     string            `json:"session,omitempty"` // session id in the reports of the client's hook
+	Parent      int               `json:"parent,omitempty"`  // PID of the process that started connect
 	Reconnected bool              `json:"again,omitempty"`   // another daemon served the client before
-	Report      *Report           `json:"report,omitempty"`  // of a hook
+	Report      *Report           `json:"report,omitempty"`  // for kindHook
 }
 
 type welcome struct {
 	Protocol int      `json:"mcpschedd"`
-	Version  string   `json:"version"` // of the daemon's program
+	Version  string   `json:"version"` // version of the daemon's program
 	Names    []string `json:"names,omitempty"`
 	Refused  string   `json:"refused,omitempty"`
 }
@@ -57,12 +56,12 @@ type extraEnv struct {
 	Env []string `json:"env"`
 }
 
-// greet says hello to a daemon and reads its welcome.
+// greet sends a hello to a daemon and reads its welcome.
 func greet(conn conn, h hello, within time.Duration) (w welcome, err error) {
 	if err := checkPeer(conn); err != nil {
 		return w, err
 	}
-	_ = conn.SetDeadline(time.Now().Add(within)) // it is no file
+	_ = conn.SetDeadline(time.Now().Add(within)) // sockets support deadlines
 	h.Protocol = Protocol
 	if err := writeLine(conn, h); err != nil {
 		return w, err
@@ -77,13 +76,13 @@ func greet(conn conn, h hello, within time.Duration) (w welcome, err error) {
 	case w.Protocol != Protocol:
 		return w, fmt.Errorf("daemon: want version %d of the protocol, have %d", Protocol, w.Protocol)
 	case lines.Buffered() > 0:
-		return w, errors.New("the daemon spoke out of turn")
+		return w, errors.New("the daemon sent data before the end of the handshake")
 	}
 	return w, nil
 }
 
-// greetSession is greet for a session, and returns what its messages go through. The connection
-// is closed if there is an error.
+// greetSession completes the handshake for a session and returns the stream for its messages. It
+// closes the connection on error.
 func greetSession(conn conn, h hello, within time.Duration) (stream, error) {
 	w, err := greet(conn, h, within)
 	if err == nil {
@@ -96,11 +95,11 @@ func greetSession(conn conn, h hello, within time.Duration) (stream, error) {
 	if err != nil {
 		conn.Close()
 	}
-	_ = conn.SetDeadline(time.Time{}) // it may be closed
+	_ = conn.SetDeadline(time.Time{}) // fails if the connection is closed
 	return s, err
 }
 
-// stream is a connection for messages.
+// stream carries the messages of a session.
 type stream struct {
 	In  io.ReadCloser
 	Out io.WriteCloser
@@ -120,7 +119,7 @@ func writeLine(w io.Writer, v any) error {
 	return err
 }
 
-// readLine reads one line of JSON; an unknown member is of a later version, and left out.
+// readLine reads one line of JSON. It ignores unknown members, which later versions may add.
 func readLine(r *bufio.Reader, v any) error {
 	var line []byte
 	for {

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// HookCommand is the word by which a client's hook starts Hook, in either program.
+// HookCommand is the command of both programs that runs Hook.
 const HookCommand = "hook"
 
-// HookTimeout is how long a daemon may take to take note of a report. One that is older when
-// it is heard came too late for what it reports.
+// HookTimeout is how long Hook waits for the daemon to acknowledge a report. A report that is
+// older when the daemon handles it may have arrived after the change that it announces.
 const HookTimeout = 500 * time.Millisecond
 
-// hookDeadline is after how long the client's edit waits no longer, whatever hangs. Tests, whose
-// process must not end, set it higher.
+// hookDeadline is when Hook exits the process even if something hangs, so that the client's edit
+// is not delayed further. Tests raise it.
 var hookDeadline = 2 * time.Second
 
-// Hook tells the daemon, if there is one, what a client says on the hook's stdin, and returns
-// when that has taken note. Whatever fails, the client is not told: its edit must go on. where
-// finds the daemon's place, and its log.
+// Hook sends the report that a client writes to the hook's stdin to the daemon, if one runs, and
+// waits for the acknowledgement. It hides all failures from the client, whose edit must proceed.
+// where returns the daemon's place and the log.
 func Hook(in io.Reader, where func() (Place, *slog.Logger, error)) {
-	defer func() { _ = recover() }() // it would end the process with the code that forbids an edit
+	defer func() { _ = recover() }() // a panic exits with status 2, which forbids the edit
 	late := time.AfterFunc(hookDeadline, func() { os.Exit(0) })
 	defer late.Stop()
 	r := ReadReport(in, os.Getenv)
@@ -32,12 +32,12 @@ func Hook(in io.Reader, where func() (Place, *slog.Logger, error)) {
 		err = sendReport(place, r)
 	}
 	if err != nil && log != nil {
-		log.Warn("what the client reports was not told", "event", r.Event, "err", err)
+		log.Warn("the client's report was not delivered", "event", r.Event, "err", err)
 	}
-	_, _ = io.Copy(io.Discard, in) // the client may not like that its words are not read
+	_, _ = io.Copy(io.Discard, in) // the client may fail if its output is not read
 }
 
-// tell tells the daemon; nil too where there is none.
+// sendReport sends a report to the daemon. It returns nil if there is no daemon.
 func sendReport(p Place, r *Report) error {
 	conn, err := dial(p)
 	if err != nil {
@@ -48,8 +48,8 @@ func sendReport(p Place, r *Report) error {
 	return err
 }
 
-// HookPlace is where a hook finds the daemon of a configuration file that keeps its state in a
-// folder, and the log of what fails. It makes nothing.
+// HookPlace returns the place of the daemon for a state folder and a configuration file, and a
+// log for failures. It creates nothing.
 func HookPlace(stateDir, config string) (Place, *slog.Logger) {
 	log := &logFile{filepath.Join(stateDir, "logs", "mcpschedd.log"), io.Discard}
 	return placeOf(stateDir, config), slog.New(slog.NewTextHandler(log, nil)).With("hook", os.Getpid())

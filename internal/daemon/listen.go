@@ -15,43 +15,44 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Listener is the daemon's end.
+// Listener accepts the daemon's clients.
 type Listener struct {
 	o      ListenOptions
 	lock   *flock.Flock
 	socket net.Listener
-	work   sync.WaitGroup // connections that are served
+	work   sync.WaitGroup // connections being served
 }
 
-// ListenOptions are what the daemon says to its clients, and what it does for them.
+// ListenOptions configure a [Listener].
 type ListenOptions struct {
-	Version string // of its program
-	// Names are those of the variables that a client brings that works in a folder, besides
-	// those that all bring.
+	Version string // version of the program
+	// EnvNames returns the names of the variables, beyond Base, that a client working in a
+	// folder must send.
 	EnvNames func(dir string) []string
 	Log      *slog.Logger
-	Wait     time.Duration // for a daemon that is ending; 0: not at all
-	// Serve serves one client until it has gone or ctx ends.
+	Wait     time.Duration // for another daemon to end; at least 100 ms
+	// Serve serves one client until it disconnects or ctx is done.
 	Serve func(ctx context.Context, c *Client)
-	// Hear takes note of what a client's hook reports, and waits for nothing. nil: nothing does.
+	// OnReport is called with each report of a client's hook, and must not block. If it is nil,
+	// reports are refused.
 	OnReport func(r *Report)
 }
 
-// Client is a client that has said hello.
+// Client is a client that has completed the handshake.
 type Client struct {
-	Dir         string   // where it works; absolute
+	Dir         string   // working directory; absolute
 	Env         []string // NAME=value
-	Only        string   // the one upstream that it sees; "": all
-	Repeated    []string // raw ids of its first requests that a daemon before may have had already
-	Session     string   // as the reports of its hook name it; "": not known
-	Parent      int      // the process that it is, unless another one stands between
+	Only        string   // the only upstream that it sees; empty for all
+	Repeated    []string // raw ids of replayed requests, which a previous daemon may have sent on
+	Session     string   // session id in the reports of its hook; empty if not known
+	Parent      int      // PID of the process that started connect, usually the client
 	Reconnected bool     // another daemon served it before
 
-	stream // what its messages come from, and where its answers go
+	stream // its messages
 }
 
-// Listen makes this process the daemon of a place, for as long as it lives or until Run has
-// returned. It is ErrRunning if there is one.
+// Listen makes this process the daemon of a place until Run returns or the process exits. It
+// returns ErrRunning if another process is the daemon.
 func Listen(p Place, o ListenOptions) (*Listener, error) {
 	lock := flock.New(p.lock, flock.SetPermissions(0o600))
 	ctx, cancel := context.WithTimeout(context.Background(), max(o.Wait, 100*time.Millisecond))
@@ -70,16 +71,16 @@ func Listen(p Place, o ListenOptions) (*Listener, error) {
 	return &Listener{o: o, lock: lock, socket: socket}, nil
 }
 
-// Run serves clients until ctx ends. It returns when all have been served and finish has
-// returned; then another process may be the daemon.
+// Run serves clients until ctx is done. It then waits for their goroutines, calls finish and
+// releases the lock, so that another process can become the daemon.
 func (l *Listener) Run(ctx context.Context, finish func()) {
 	clients, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer l.lock.Close()
 	defer finish()
 	defer l.work.Wait()
 	defer end()
-	defer l.socket.Close()                  // removes it, before another daemon may make its own
-	stop := context.AfterFunc(ctx, func() { // a client that is ended must not find this daemon once more
+	defer l.socket.Close()                  // removes the socket while the lock is still held
+	stop := context.AfterFunc(ctx, func() { // close the socket first, so that clients do not reconnect to this daemon
 		l.socket.Close()
 		end()
 	})
@@ -92,7 +93,7 @@ func (l *Listener) Run(ctx context.Context, finish func()) {
 				accepted.Close()
 			}
 			return
-		case err != nil: // no descriptor is free: some will be
+		case err != nil: // out of descriptors; retry
 			l.o.Log.Warn("client not accepted", "err", err)
 			time.Sleep(100 * time.Millisecond)
 			continue
@@ -104,19 +105,19 @@ func (l *Listener) Run(ctx context.Context, finish func()) {
 // serve serves one connection.
 func (l *Listener) serve(ctx context.Context, conn conn) {
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(greetTimeout)) // it is no file; before ctx, which shortens it, may have ended
+	_ = conn.SetDeadline(time.Now().Add(greetTimeout)) // must precede AfterFunc, which shortens the deadline when ctx is done
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) })
 	lines := bufio.NewReader(conn)
 	h, err := l.handshake(conn, lines)
 	stop()
-	if errors.Is(err, io.EOF) { // it only looked whether there is a daemon
+	if errors.Is(err, io.EOF) { // Find only checks whether a daemon listens
 		return
 	}
 	if err != nil {
 		l.o.Log.Warn("client refused", "err", err)
 		return
 	}
-	if h.Kind != kindSession { // the welcome has answered it
+	if h.Kind != kindSession { // pings and hooks end with the welcome
 		return
 	}
 	s, err := sendStream(conn)
@@ -132,7 +133,7 @@ func (l *Listener) serve(ctx context.Context, conn conn) {
 	l.o.Serve(ctx, c)
 }
 
-// hear hears what a client says before its messages.
+// handshake performs the daemon's side of the handshake.
 func (l *Listener) handshake(conn conn, lines *bufio.Reader) (h hello, err error) {
 	if err := checkPeer(conn); err != nil {
 		return h, err
@@ -166,7 +167,7 @@ func (l *Listener) handshake(conn conn, lines *bufio.Reader) (h hello, err error
 		}
 		h.Env = append(h.Env, more.Env...)
 		if lines.Buffered() > 0 {
-			return h, errors.New("the client spoke out of turn")
+			return h, errors.New("the client sent data before the end of the handshake")
 		}
 	}
 	return h, conn.SetDeadline(time.Time{})

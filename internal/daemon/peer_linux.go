@@ -2,7 +2,7 @@ package daemon
 
 import "golang.org/x/sys/unix"
 
-// peerOf is the user at the other end of a socket.
+// peerOf returns the user id of the process at the other end of a socket.
 func peerOf(fd int) (uid int, err error) {
 	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {

@@ -4,5 +4,6 @@ package daemon
 
 import "os"
 
-// peerOf would be the user at the other end of a socket. Here the folder alone keeps others out.
+// peerOf returns this process's user id: on these systems only the permissions of the socket's
+// folder keep other users out.
 func peerOf(int) (uid int, err error) { return os.Getuid(), nil }

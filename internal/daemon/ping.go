@@ -2,21 +2,21 @@ package daemon
 
 import "time"
 
-// A daemon that hangs is found within pingEvery*(maxSilent+1), 10 s, after a request. Pauses
-// are counted rather than time, so that a client's end that is stopped itself, or a computer
-// that sleeps, finds no daemon guilty.
+// A daemon that hangs is detected within pingEvery*(maxSilent+1), 10 s, after a request. The
+// code counts intervals instead of measuring time, so that a stopped connect process or a
+// sleeping computer does not blame the daemon.
 const (
 	pingEvery = 2 * time.Second // while a request is open
-	maxSilent = 4               // pauses in which one ping may go without an answer
+	maxSilent = 4               // intervals without an answer after which the daemon hangs
 )
 
-// pingState is what is known of the pings to one daemon. It is guarded by the connection's mutex.
+// pingState is the state of the pings to one daemon, guarded by connection.mu.
 type pingState struct {
-	open   bool // a ping has no answer yet
-	silent int  // pauses since it was sent
+	open   bool // a ping is unanswered
+	silent int  // intervals since it was sent
 }
 
-// next decides after a pause what to do: ping, wait for the answer, or give the daemon up.
+// next decides after each interval whether to send a ping, and whether the daemon hangs.
 func (p *pingState) next() (ping, hangs bool) {
 	if !p.open {
 		*p = pingState{open: true}
@@ -26,7 +26,7 @@ func (p *pingState) next() (ping, hangs bool) {
 	return false, p.silent >= maxSilent
 }
 
-// startPingsLocked looks after the daemon from now on, as there is a request that it must answer.
+// startPingsLocked starts the checks of the daemon, which continue while a request is open.
 func (c *connection) startPingsLocked() {
 	if !c.watching {
 		c.watching = true
@@ -34,8 +34,8 @@ func (c *connection) startPingsLocked() {
 	}
 }
 
-// look looks after the daemon, and goes on with that until no request is open. The connection
-// to one that hangs is ended, and with it what the daemon has not read.
+// checkDaemon runs after each interval while a request is open. If the daemon hangs, it answers
+// the open requests with an error and closes the link, which discards unread messages.
 func (c *connection) checkDaemon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +48,7 @@ func (c *connection) checkDaemon() {
 		go c.ping(l)
 	}
 	if hangs {
-		c.o.Log.Error("the daemon does not answer; its connection is ended")
+		c.o.Log.Error("the daemon does not answer; closing the connection")
 		c.link, c.watching = nil, false
 		c.abandonLocked(0, errHung)
 		l.close()
@@ -57,8 +57,8 @@ func (c *connection) checkDaemon() {
 	time.AfterFunc(c.o.PingEvery, c.checkDaemon)
 }
 
-// ping asks the daemon whether it is there. One that takes no connection has ended, which the
-// link to it shows.
+// ping pings the daemon on a new connection. If the daemon does not accept connections it has
+// ended, which reading from the link detects.
 func (c *connection) ping(l *link) {
 	conn, err := dial(c.o.Place)
 	if err == nil {

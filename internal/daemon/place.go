@@ -9,19 +9,19 @@ import (
 	"runtime"
 )
 
-// Place is where the daemon of one user and one configuration is found.
+// Place identifies the daemon of one user and one configuration.
 type Place struct {
-	Socket string // on which it listens, in a folder that only its user may open
+	Socket string // path of the socket, in a folder that only its user may open
 
-	lock     string // held by the daemon for as long as it lives
-	starting string // held by the client that starts it
+	lock     string // path of the lock that the daemon holds
+	starting string // path of the lock that a client holds while it starts the daemon
 }
 
-// At is the place for a configuration, "" for the built-in defaults, that keeps its state in a
-// folder. The folders are made where they are missing.
+// NewPlace returns the place for a state folder and a configuration file, empty for the built-in
+// defaults. It creates missing folders.
 func NewPlace(stateDir, config string) (Place, error) {
 	p := placeOf(stateDir, config)
-	for _, path := range []string{p.lock, p.Socket} { // a named pipe is in no folder
+	for _, path := range []string{p.lock, p.Socket} { // a named pipe has no folder
 		if runtime.GOOS == "windows" && path == p.Socket {
 			continue
 		}
@@ -32,7 +32,7 @@ func NewPlace(stateDir, config string) (Place, error) {
 	return p, nil
 }
 
-// Find is the place if a daemon listens there. It makes nothing.
+// Find returns the place, and whether a daemon listens there. It creates nothing.
 func Find(stateDir, config string) (p Place, runs bool) {
 	p = placeOf(stateDir, config)
 	conn, err := dial(p)
@@ -48,7 +48,7 @@ func placeOf(stateDir, config string) Place {
 	return Place{Socket: socketOf(stateDir, config), lock: name + ".lock", starting: name + ".start"}
 }
 
-// hashed names what a list of texts is about.
+// hashOf returns the first 64 bits of a hash of texts in hexadecimal.
 func hashOf(texts ...string) string {
 	h := sha256.New()
 	for _, text := range texts {
@@ -57,7 +57,8 @@ func hashOf(texts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// makePrivate makes a folder that only this user may open, or makes one so that is this user's.
+// makePrivate creates a folder that only this user may open, or restricts the permissions of an
+// existing folder of this user.
 func makePrivate(folder string) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("folder of the socket: %w", err)
@@ -67,7 +68,7 @@ func makePrivate(folder string) error {
 	case err != nil:
 		return fmt.Errorf("folder of the socket: %w", err)
 	case !info.IsDir():
-		return fmt.Errorf("folder of the socket: %s is no folder", folder)
+		return fmt.Errorf("folder of the socket: %s is not a directory", folder)
 	case !ownedByUs(info):
 		return fmt.Errorf("folder of the socket: %s belongs to another user", folder)
 	case info.Mode().Perm()&0o077 != 0:

@@ -12,36 +12,36 @@ import (
 	"time"
 )
 
-// Report is what a client's hook says: what the client is about to do without mcpschedd, or
-// has done, and where a turn of its model begins and ends. Its words are Claude Code's.
+// Report is an event reported by a client's hook: a use of one of the client's own tools, before
+// or after it, or the start or end of a turn or session. The terms are Claude Code's.
 type Report struct {
 	Event   string `json:"event"`
-	Session string `json:"session,omitempty"` // the client's own name for its session
-	Parent  int    `json:"parent,omitempty"`  // the client's process; 0: not known
-	Folder  string `json:"folder,omitempty"`  // in which the client works
+	Session string `json:"session,omitempty"` // the client's session id
+	Parent  int    `json:"parent,omitempty"`  // PID of the client; 0 if not known
+	Folder  string `json:"folder,omitempty"`  // project folder of the client
 
 	Tool       string `json:"tool,omitempty"`
-	Use        string `json:"use,omitempty"`        // the same before and after one use of the tool
-	Command    string `json:"command,omitempty"`    // of a shell; "": not known
-	Background bool   `json:"background,omitempty"` // it may go on when its use is over
-	Tasks      *int   `json:"tasks,omitempty"`      // that the client runs in the background; nil: it does not say
+	Use        string `json:"use,omitempty"`        // id of the use, the same before and after it
+	Command    string `json:"command,omitempty"`    // shell command; empty if not known
+	Background bool   `json:"background,omitempty"` // the command may still run after the use
+	Tasks      *int   `json:"tasks,omitempty"`      // number of the client's background tasks; nil if not reported
 
 	Prompt string `json:"prompt,omitempty"`
-	Why    string `json:"why,omitempty"` // a session has begun or ended
+	Why    string `json:"why,omitempty"` // why a session started or ended
 
 	Sent   int64  `json:"sent"`             // milliseconds since 1970
-	Unread string `json:"unread,omitempty"` // why no more of the event is known than its session
+	Unread string `json:"unread,omitempty"` // error of reading the event, of which then only the session is known
 }
 
-// Bounds of what a client says, in bytes.
+// Bounds of a hook's input, in bytes.
 const (
-	maxInput   = 16 << 20 // a file that is written comes with it
+	maxInput   = 16 << 20 // the input contains the content of a written file
 	maxCommand = 32 << 10
 	maxPrompt  = 4 << 10
 	maxName    = 256
 )
 
-// hookInput is what Claude Code gives a hook on its stdin.
+// hookInput is the JSON that Claude Code writes to a hook's stdin.
 type hookInput struct {
 	Event      string          `json:"hook_event_name"`
 	Session    string          `json:"session_id"`
@@ -56,11 +56,11 @@ type hookInput struct {
 	Background *[]any          `json:"background_tasks"`
 }
 
-// ReadReport reads what a client gives its hook. getenv is the hook's environment. What cannot
-// be read is a report too: that something may have changed.
+// ReadReport reads a hook's input and environment. Input that cannot be read yields a report
+// with Unread set, since something may have changed all the same.
 func ReadReport(stdin io.Reader, getenv func(string) string) *Report {
 	r := &Report{Session: name(getenv("CLAUDE_CODE_SESSION_ID")), Folder: getenv("CLAUDE_PROJECT_DIR"), Sent: time.Now().UnixMilli()}
-	r.Parent, _ = strconv.Atoi(getenv("CLAUDE_PID")) // else it is not known
+	r.Parent, _ = strconv.Atoi(getenv("CLAUDE_PID")) // 0 if not set
 	text, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
 	var in hookInput
 	switch {
@@ -102,10 +102,10 @@ func (r *Report) fill(in *hookInput) {
 	}
 }
 
-// use says which use of a tool is meant, and what it may do.
+// setUse sets the fields about the use of a tool.
 func (r *Report) setUse(in *hookInput) {
 	if r.Use = in.Use; r.Use == "" {
-		r.Use = in.Tool + string(in.Input) // two at once that do the same are told apart by their number alone
+		r.Use = in.Tool + string(in.Input) // equal uses at the same time are only counted
 	}
 	r.Use = name(r.Use)
 	var input struct {
@@ -113,7 +113,7 @@ func (r *Report) setUse(in *hookInput) {
 		Background bool   `json:"run_in_background"`
 	}
 	if err := json.Unmarshal(in.Input, &input); err != nil {
-		r.Background = true // in doubt
+		r.Background = true // not known, so assume the worst
 	}
 	if len(input.Command) <= maxCommand {
 		r.Command = input.Command
@@ -121,11 +121,11 @@ func (r *Report) setUse(in *hookInput) {
 	var response struct {
 		Task string `json:"backgroundTaskId"`
 	}
-	_ = json.Unmarshal(in.Response, &response) // what is no object names no task
+	_ = json.Unmarshal(in.Response, &response) // a response that is not an object has no task
 	r.Background = r.Background || input.Background || response.Task != ""
 }
 
-// name is a name as it is sent: one that is too long to be one by its hash.
+// name returns a name, or its hash if it is longer than maxName.
 func name(s string) string {
 	if len(s) <= maxName {
 		return s

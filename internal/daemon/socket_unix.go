@@ -14,24 +14,25 @@ import (
 	"syscall"
 )
 
-// maxSocketPath (bytes) is how long the path of a socket may be on every system.
+// maxSocketPath is the length in bytes that the path of a socket may have on all systems.
 const maxSocketPath = 103
 
 // conn is one end of a connection.
 type conn = *net.UnixConn
 
-// socketOf is where the daemon of a place listens.
+// socketOf returns the path of a daemon's socket.
 func socketOf(stateDir, config string) string {
 	path := filepath.Join(stateDir, "daemon", fmt.Sprintf("%s-%d.sock", hashOf(config), Protocol))
 	if len(path) > maxSocketPath {
-		// The folder is the same whatever TMPDIR says, for it may differ between clients.
+		// The folder does not depend on TMPDIR, which may differ between clients.
 		folder := filepath.Join("/tmp", "mcpschedd-"+strconv.Itoa(os.Getuid()))
 		path = filepath.Join(folder, fmt.Sprintf("%s-%d.sock", hashOf(stateDir, config), Protocol))
 	}
 	return path
 }
 
-// listen makes the socket of a place, in the place of one that a crash has left.
+// listen creates the socket of a place, and removes one left behind by a crash. The caller holds
+// the lock.
 func listen(p Place) (net.Listener, error) {
 	if err := os.Remove(p.Socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -42,7 +43,7 @@ func listen(p Place) (net.Listener, error) {
 	}
 	listener.SetUnlinkOnClose(false)
 	s := &socket{UnixListener: listener, path: p.Socket}
-	err = os.Chmod(p.Socket, 0o600) // no other user can open its folder meanwhile
+	err = os.Chmod(p.Socket, 0o600) // until then the folder's permissions keep other users out
 	if err == nil {
 		s.file, err = os.Lstat(p.Socket)
 	}
@@ -53,8 +54,8 @@ func listen(p Place) (net.Listener, error) {
 	return s, nil
 }
 
-// socket removes its file when it is closed, unless the folder was removed and another daemon has
-// made its own there.
+// socket is a listener that removes its file when it is closed, unless another daemon has
+// replaced the file after the folder was removed.
 type socket struct {
 	*net.UnixListener
 	path string
@@ -72,7 +73,7 @@ func dial(p Place) (conn, error) {
 	return net.DialUnix("unix", nil, &net.UnixAddr{Name: p.Socket, Net: "unix"})
 }
 
-// checkPeer refuses a socket of another user.
+// checkPeer returns an error if the process at the other end belongs to another user.
 func checkPeer(c conn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -96,5 +97,6 @@ func ownedByUs(info os.FileInfo) bool {
 	return ok && int(stat.Uid) == os.Getuid()
 }
 
-// detach has a command outlive what ends our group or terminal.
+// detach starts a command in a session of its own, so that signals to our process group or
+// terminal do not reach it.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

@@ -19,16 +19,16 @@ type conn interface {
 	CloseWrite() error
 }
 
-// pipeBuffer (bytes) is what a named pipe holds before a write waits.
+// pipeBuffer is the size in bytes of a named pipe's buffers.
 const pipeBuffer = 64 << 10
 
-// socketOf is the named pipe on which the daemon of a place listens.
+// socketOf returns the name of a daemon's named pipe.
 func socketOf(stateDir, config string) string {
 	return fmt.Sprintf(`\\.\pipe\mcpschedd-%s-%d`, hashOf(stateDir, config), Protocol)
 }
 
-// listen makes the named pipe of a place, which none but its user may open. It is an error if
-// another program has made one of that name.
+// listen creates the named pipe of a place, which only its user may open. It fails if another
+// process has created a pipe of that name.
 func listen(p Place) (net.Listener, error) {
 	user, err := ourUser()
 	if err != nil {
@@ -36,27 +36,27 @@ func listen(p Place) (net.Listener, error) {
 	}
 	return winio.ListenPipe(p.Socket, &winio.PipeConfig{
 		SecurityDescriptor: fmt.Sprintf("O:%sD:P(A;;GA;;;%s)", user, user),
-		MessageMode:        true, // in which one direction can be ended
+		MessageMode:        true, // supports CloseWrite
 		InputBufferSize:    pipeBuffer, OutputBufferSize: pipeBuffer,
 	})
 }
 
 func dial(p Place) (conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), DefaultWait) // of a daemon that takes no client now
+	ctx, cancel := context.WithTimeout(context.Background(), DefaultWait) // in case the daemon does not accept clients at the moment
 	defer cancel()
 	c, err := winio.DialPipeContext(ctx, p.Socket)
 	if err != nil {
 		return nil, err
 	}
-	return c.(conn), nil // of a pipe in message mode
+	return c.(conn), nil // pipes in message mode have CloseWrite
 }
 
-// checkPeer refuses a pipe of another user: only its own can open ours, but any could have made
-// one of that name before.
+// checkPeer returns an error if the pipe belongs to another user. Only this user can open a pipe
+// of ours, but any user could have created one of that name before.
 func checkPeer(c conn) error {
 	file, ok := c.(interface{ Fd() uintptr })
 	if !ok {
-		return errors.New("no named pipe")
+		return errors.New("not a named pipe")
 	}
 	d, err := windows.GetSecurityInfo(windows.Handle(file.Fd()), windows.SE_KERNEL_OBJECT, windows.OWNER_SECURITY_INFORMATION)
 	if err != nil {
@@ -73,7 +73,7 @@ func checkPeer(c conn) error {
 	return err
 }
 
-// ourUser is the security identifier of this user.
+// ourUser returns the security identifier of this user.
 func ourUser() (string, error) {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
@@ -82,10 +82,10 @@ func ourUser() (string, error) {
 	return user.User.Sid.String(), nil
 }
 
-func ownedByUs(os.FileInfo) bool { return true } // in the user's own folder
+func ownedByUs(os.FileInfo) bool { return true } // the folder is in the user's profile
 
-// detach has a command outlive the console that we are started from, with one of its own that
-// is not shown: what it starts would else open windows.
+// detach starts a command with a hidden console of its own, so that it outlives ours. Without a
+// console, its child processes would open windows.
 func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_NO_WINDOW}
 }

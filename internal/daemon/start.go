@@ -13,17 +13,17 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Ready is the line that the daemon writes to its stdout when it takes clients.
+// Ready is the line that the daemon writes to stdout when it accepts clients.
 const Ready = "ready"
 
-// Start says how a daemon is started; the zero value: not at all.
+// Start describes how to start a daemon. With the zero value none is started.
 type Start struct {
 	Program string
 	Args    []string
-	Log     string // the file to which its stdout and stderr go
+	Log     string // file for its stderr
 }
 
-// dialOrStart connects to the daemon of a place, and starts it where there is none.
+// dialOrStart connects to the daemon of a place, and starts it if necessary.
 func dialOrStart(ctx context.Context, p Place, s Start, within time.Duration) (conn, error) {
 	if conn, err := dial(p); err == nil || s.Program == "" {
 		return conn, err
@@ -35,7 +35,7 @@ func dialOrStart(ctx context.Context, p Place, s Start, within time.Duration) (c
 		return nil, fmt.Errorf("start of the daemon by another client: %w", err)
 	}
 	defer lock.Close()
-	if conn, err := dial(p); err == nil { // another client has started it meanwhile
+	if conn, err := dial(p); err == nil { // another client has started it in the meantime
 		return conn, nil
 	}
 	started := s.run(ctx)
@@ -43,10 +43,10 @@ func dialOrStart(ctx context.Context, p Place, s Start, within time.Duration) (c
 	if err != nil {
 		return nil, fmt.Errorf("start of the daemon: %w", errors.Join(started, err))
 	}
-	return conn, nil // of one that was started by hand, where ours found that
+	return conn, nil // also if run failed because the user has just started a daemon
 }
 
-// run starts the daemon, and returns once that takes clients or ctx has ended.
+// run starts the daemon, and waits until it accepts clients or ctx is done.
 func (s Start) run(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(s.Log), 0o700); err != nil {
 		return err
@@ -75,16 +75,16 @@ func (s Start) run(ctx context.Context) error {
 		out.Close()
 		firstLine <- err
 	}()
-	go func() { _, _ = cmd.Process.Wait() }() // it outlives this process; if not, it leaves nothing behind
+	go func() { _, _ = cmd.Process.Wait() }() // reaps the daemon if it ends before this process
 	select {
 	case err := <-firstLine:
 		if err == nil {
 			return nil
 		}
-		_ = cmd.Process.Kill() // it has firstLine something else, if it has not ended
+		_ = cmd.Process.Kill() // in case it wrote another line and still runs
 		return errors.Join(errors.New("it ended; its log is "+s.Log), err)
 	case <-ctx.Done():
-		_ = cmd.Process.Kill() // it holds nothing of a client yet
-		return fmt.Errorf("it does not take clients in time: %w", ctx.Err())
+		_ = cmd.Process.Kill() // it has no clients yet
+		return fmt.Errorf("it did not accept clients in time: %w", ctx.Err())
 	}
 }

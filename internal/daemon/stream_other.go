@@ -4,17 +4,17 @@ package daemon
 
 import "io"
 
-// sendStream tells a client that its messages may come, through the connection itself.
+// sendStream ends the handshake. The connection itself carries the messages.
 func sendStream(c conn) (stream, error) {
 	_, err := c.Write([]byte("\n"))
 	return stream{c, c}, err
 }
 
-// receiveStream is what the client does when the daemon calls sendStream.
+// receiveStream reads the end of the handshake on the client's side.
 func receiveStream(c conn) (stream, error) {
 	_, err := io.ReadFull(c, make([]byte, 1))
 	return stream{c, c}, err
 }
 
-// closeWrite tells the other end that nothing more comes.
+// closeWrite closes the sending direction.
 func (s stream) closeWrite() error { return s.Out.(conn).CloseWrite() }
