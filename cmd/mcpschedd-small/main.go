@@ -28,7 +28,7 @@ func main() {
 	case len(os.Args) > 1 && os.Args[1] == daemon.HookCommand:
 		hook(os.Args[2:])
 	default:
-		fmt.Fprintln(os.Stderr, "mcpschedd-small: error: want mcpschedd-small connect or hook; the other commands are those of mcpschedd")
+		fmt.Fprintln(os.Stderr, "mcpschedd-small: error: want mcpschedd-small connect or hook; mcpschedd has the other commands")
 		os.Exit(2)
 	}
 }

@@ -21,14 +21,14 @@ func addCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME [flags] (URL | -- COMMAND [ARG...])",
 		Short: "Add a server",
-		Long: `Adds a server to the configuration, at its end. Running processes follow at once.
+		Long: `Appends a server to the configuration. Running processes apply the change immediately.
 
-NAME is for [upstreams.NAME], and stands before the names of its tools where there are
-several servers. COMMAND and ARGs are how the server is started, URL is where it is
-reached.
+NAME becomes [upstreams.NAME], and prefixes the names of the server's tools if there are
+several servers. COMMAND and its ARGs start the server; a remote server has a URL instead.
 
-Values of variables and headers, and what looks like a secret in the arguments or the
-URL, go into env/NAME.env beside the configuration, which only you may read.`,
+Values of environment variables and headers, and anything in the arguments or the URL
+that looks like a secret, go into env/NAME.env beside the configuration, which only you
+can read.`,
 		Example: `  mcpschedd add files -- npx -y @modelcontextprotocol/server-filesystem ~/project
   mcpschedd add wiki https://wiki.example/mcp --header "Authorization=Bearer $TOKEN"`,
 		DisableFlagsInUseLine: true,
@@ -53,9 +53,9 @@ URL, go into env/NAME.env beside the configuration, which only you may read.`,
 		},
 	}
 	configFlag(c, &m.config)
-	c.Flags().StringArrayVar(&env, "env", nil, "a variable of its environment, as `K=V`; repeatable")
-	c.Flags().StringArrayVar(&headers, "header", nil, "a header of requests to it, as `K=V` or K: V; repeatable")
-	c.Flags().BoolVar(&trust, "trust", false, "believe what the server says of its own tools")
+	c.Flags().StringArrayVar(&env, "env", nil, "set an environment variable of the server, as `K=V`; repeatable")
+	c.Flags().StringArrayVar(&headers, "header", nil, "send a header with each request, as `K=V` or K: V; repeatable")
+	c.Flags().BoolVar(&trust, "trust", false, "trust the server's own tool annotations")
 	return c
 }
 
@@ -117,9 +117,9 @@ func (p *importPlan) refuses(name string) error {
 	case one.server.Name != name:
 		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, one.server.Name)
 	case one.there != "":
-		return misused{fmt.Errorf("%s is there already, as upstreams.%s", name, one.there)}
+		return misused{fmt.Errorf("%s is already configured as upstreams.%s", name, one.there)}
 	case p.has(name):
-		return hinted{misused{fmt.Errorf("%s has an upstream %s", p.have.Path, name)}, "mcpschedd remove " + name + " takes it out"}
+		return hinted{misused{fmt.Errorf("%s already has an upstream %s", p.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
 	case one.stays != "":
 		return misused{fmt.Errorf("%s was not added: %s", name, one.stays)}
 	}
@@ -139,9 +139,9 @@ func (p *importPlan) tellAdded(s clients.Server) {
 		say(stderr, "note: %s", note)
 	}
 	if provider := known(s); provider != "" {
-		say(stderr, "it is known (provider %s): mcpschedd check --connect says what is cached and fetched ahead", provider)
+		say(stderr, "it is known (provider %s); mcpschedd check --connect shows what is cached and prefetched", provider)
 	} else if !s.Block.Trust {
-		say(stderr, "nothing is known of it, so that its answers are only passed on: mcpschedd check --connect shows what it says of its tools, and names the line that believes it")
+		say(stderr, "it is an unknown server, so its calls only pass through; mcpschedd check --connect shows its tool annotations, and the line that trusts them")
 	}
 }
 

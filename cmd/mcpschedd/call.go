@@ -30,15 +30,15 @@ func callCommand() *cobra.Command {
 	var o callOptions
 	c := &cobra.Command{
 		Use:   "call NAME/TOOL [KEY=VALUE... | JSON]",
-		Short: "Call one tool of one server, and print its answer",
-		Long: `Calls one tool of one upstream, and prints the answer. The call runs whatever the tool
-does. Where the daemon runs it is one more session there, in this folder, with the servers
-that run already; else the upstream is started for it, and nothing is recorded or learned.
+		Short: "Call a tool of a server, and print the result",
+		Long: `Calls a tool of a server, and prints the result. The call takes effect like any other.
+If the daemon is running, it makes the call in a session of its own, in this directory,
+with the servers that already run. Otherwise the server is started for the call, and
+nothing is recorded or learned.
 
-NAME is an upstream of the configuration, TOOL one of its tools as its server names it;
-NAME__TOOL, as clients see it, will do.
-Each KEY=VALUE is an argument; where the tool takes no string, VALUE is JSON. Or all
-the arguments stand there as one JSON object.`,
+NAME is a server in the configuration, TOOL one of its tools under the server's own name;
+NAME__TOOL, as clients see it, also works. Each KEY=VALUE is an argument; VALUE is JSON
+unless the tool expects a string. Or pass all arguments as one JSON object.`,
 		Example: `  mcpschedd call files/read_text_file path=README.md
   mcpschedd call github/list_issues owner=golang repo=go perPage=3`,
 		Args:              takes(1, -1, "NAME/TOOL"),
@@ -46,7 +46,7 @@ the arguments stand there as one JSON object.`,
 		RunE:              func(c *cobra.Command, words []string) error { return call(c.Context(), words, o, c.OutOrStdout()) },
 	}
 	configFlag(c, &o.config)
-	c.Flags().BoolVar(&o.json, "json", false, "print the result as it came")
+	c.Flags().BoolVar(&o.json, "json", false, "print the result unchanged, as JSON")
 	return c
 }
 
@@ -190,7 +190,7 @@ type listedTool struct {
 func (t *listedTool) arguments(words []string) (any, error) {
 	if len(words) == 1 && strings.HasPrefix(strings.TrimSpace(words[0]), "{") {
 		if !json.Valid([]byte(words[0])) {
-			return nil, usage("the arguments are no JSON: %s", words[0])
+			return nil, usage("the arguments are not valid JSON: %s", words[0])
 		}
 		return json.RawMessage(words[0]), nil
 	}

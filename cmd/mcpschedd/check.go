@@ -28,13 +28,13 @@ func checkCommand() *cobra.Command {
 	var o checkOptions
 	c := &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Validate the configuration; --connect also tries every server",
-		Long: `Prints every mistake of the configuration as file:line: key: message.
+		Short: "Validate the configuration; --connect also starts every server",
+		Long: `Prints every mistake in the configuration as file:line: key: message.
 
-With --connect it also starts every upstream and prints a row for each: its tools, how
-many of them are cached and fetched ahead, and the line that would change most; with
-warnings of what clients do not take (long names, many tools) and of [tools.*] blocks
-about tools that do not exist.`,
+With --connect it also starts every server and prints a row for each: its tools, how many
+of them are cacheable and prefetchable, and the line that would change most. It warns of
+names and tool counts that some clients do not accept, and of [tools.*] blocks for tools
+that do not exist.`,
 		Example: `  mcpschedd check
   mcpschedd check --connect`,
 		Args: takes(0, 1, ""),
@@ -49,8 +49,8 @@ about tools that do not exist.`,
 		},
 	}
 	configFlag(c, &o.config)
-	c.Flags().BoolVar(&o.connect, "connect", false, "also start every upstream; exit code 1 if one cannot be used")
-	c.Flags().BoolVarP(&o.all, "verbose", "v", false, "with --connect: also lines to paste for the tools of which\nnothing says what they do")
+	c.Flags().BoolVar(&o.connect, "connect", false, "also start every server; exit code 1 if one cannot be used")
+	c.Flags().BoolVarP(&o.all, "verbose", "v", false, "with --connect: also print lines to paste for unclassified\ntools")
 	return c
 }
 
@@ -58,10 +58,10 @@ about tools that do not exist.`,
 func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 	path, found, err := config.Search(f.config, os.Getenv)
 	if err != nil {
-		return hinted{misused{err}, "mcpschedd help says where the configuration is looked for"}
+		return hinted{misused{err}, "mcpschedd help lists where the configuration is searched for"}
 	}
 	if !found {
-		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults count, and no upstream is configured; %s\n", path, toBegin)
+		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults apply, and no server is configured; %s\n", path, toBegin)
 		return err
 	}
 	c, text := config.Check(path, os.LookupEnv, toolProblems)
@@ -108,7 +108,7 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) e
 		return err
 	}
 	if usable < enabled {
-		return fmt.Errorf("%d of %d upstreams cannot be used", enabled-usable, enabled)
+		return fmt.Errorf("%d of %d servers cannot be used", enabled-usable, enabled)
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func unaimed(c *config.Config, tools []proxy.SurveyedTool) string {
 	for _, t := range c.Tools {
 		key := config.Key("tools", t.Name)
 		if at := c.Where(key); t.InvalidatesOnly != nil && *t.InvalidatesOnly && idle[at] != nil {
-			fmt.Fprintln(&b, c.Problem(key+".invalidates_only", "warning: not obeyed for %s: nothing says what else a call makes stale", strings.Join(idle[at], ", ")))
+			fmt.Fprintln(&b, c.Problem(key+".invalidates_only", "warning: ignored for %s: nothing says what else a call makes stale", strings.Join(idle[at], ", ")))
 			delete(idle, at)
 		}
 	}

@@ -40,7 +40,7 @@ func writeRows(w io.Writer, c *config.Config, o proxy.Options, found []proxy.Sur
 		tools += writeRow(w, o.Models, o.Upstreams[at], f)
 	}
 	if tools > manyTools {
-		fmt.Fprintf(w, "warning: %d tools in all: some clients take at most %d; [upstreams.NAME] tools = { allow = […] } leaves some out\n", tools, manyTools)
+		fmt.Fprintf(w, "warning: %d tools in all: some clients accept at most %d; [upstreams.NAME] tools = { allow = […] } lists fewer\n", tools, manyTools)
 	}
 	fmt.Fprintf(w, "%d of %d usable\n", usable, enabled)
 	return usable, enabled

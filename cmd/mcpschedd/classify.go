@@ -26,9 +26,9 @@ func toPaste(c *config.Config, models *valuemodel.Models, u valuemodel.Upstream,
 	if lines.Len() == 0 {
 		return ""
 	}
-	fmt.Fprintf(&b, "\n# %s: nothing says what these tools do, so each call of them counts as a write. To paste, once checked:\n", u.Name)
+	fmt.Fprintf(&b, "\n# %s: these tools are unclassified, so each call of them counts as a write. Check these lines before you paste them:\n", u.Name)
 	if known > 0 {
-		fmt.Fprintf(&b, "# (Its own name is that of a %q server. If it is one, provider = %q in [%s] classifies %d of them.)\n", claimed, claimed, config.Key("upstreams", u.Name), known)
+		fmt.Fprintf(&b, "# (Its own name is that of a %q server. If it is one, provider = %q in [%s] classifies %d of these tools.)\n", claimed, claimed, config.Key("upstreams", u.Name), known)
 	}
 	return b.String() + lines.String()
 }
@@ -39,18 +39,18 @@ func toPaste(c *config.Config, models *valuemodel.Models, u valuemodel.Upstream,
 // print, or is a pattern for others.
 func suggestion(c *config.Config, models *valuemodel.Models, u valuemodel.Upstream, name string, t proxy.SurveyedTool) (lines, claimed string) {
 	if strings.ContainsFunc(t.Model.Tool, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*?[\`, r) }) {
-		return fmt.Sprintf("# (Nothing to paste for %q: its name does not print, or stands for others.)\n", t.Model.Tool), ""
+		return fmt.Sprintf("# (Nothing to paste for %q: its name is not printable, or is a glob.)\n", t.Model.Tool), ""
 	}
 	class, why := valuemodel.Suggest(t.Model.Tool), "suggested by its name"
 	u.Provider = t.Model.Provider // as if the operator said what the server says of itself
 	if vouched := models.Resolve(u, t.Model.Tool, t.Hints); vouched.Class != t.Model.Class {
 		class, claimed = vouched.Class, vouched.Provider
-		why = "as provider " + claimed + " has it, which the server only claims to be"
+		why = "from the table of provider " + claimed + ", which the server only claims to be"
 	}
 	key := config.Key("tools", name)
 	mark := ""
 	if class == valuemodel.Indeterminate {
-		mark, class, why = "#", valuemodel.ReadOnly, "only if so: its name does not tell"
+		mark, class, why = "#", valuemodel.ReadOnly, "only if true: its name does not tell"
 	}
 	if at := c.Where(key); at != "" {
 		mark, why = "#", "for the block at "+at+"; "+why

@@ -17,9 +17,9 @@ import (
 
 // Groups of commands in the help.
 const (
-	groupSetUp = "set-up"
-	groupRun   = "run"
-	groupLook  = "look"
+	groupSetUp   = "set-up"
+	groupRun     = "run"
+	groupInspect = "inspect"
 )
 
 // rootCommand is the command line: at a terminal it prints help, to a client it is serve.
@@ -27,21 +27,21 @@ func rootCommand() *cobra.Command {
 	var o serveOptions
 	root := &cobra.Command{
 		Use:   "mcpschedd",
-		Short: "An MCP proxy: the one server of your client, in front of all your others",
-		Long: `mcpschedd is an MCP proxy: configure it as the one MCP server of your client,
-and your servers in its configuration file. Tool calls that only read are fetched
-ahead and stored, as far as that is safe.
+		Short: "An MCP proxy: one server for your client, in front of all your others",
+		Long: `mcpschedd is an MCP proxy. Configure it as the only MCP server of your client, and your
+servers in its configuration file. It prefetches read-only tool calls, and caches their
+results for as long as they are valid.
 
-The configuration is --config FILE, else $MCPSCHEDD_CONFIG, else
-$XDG_CONFIG_HOME/mcpschedd/pipeline_config.toml (or ~/.config), else built-in
-defaults. The working directory is never searched.
+The configuration is read from --config FILE, else $MCPSCHEDD_CONFIG, else
+$XDG_CONFIG_HOME/mcpschedd/pipeline_config.toml (or ~/.config). Without a file, built-in
+defaults apply. The working directory is never searched.
 
-A client that starts mcpschedd without a command gets mcpschedd serve.`,
-		Example: `  mcpschedd demo                    what it does, in half a minute
-  mcpschedd import                  the servers of your clients, and what would be done
-  mcpschedd import claude --write   take them over, and be their client's one server
-  mcpschedd import --undo           take mcpschedd out again
-  mcpschedd stats                   what it saved today`,
+Without a command, mcpschedd runs mcpschedd serve unless stdin is a terminal.`,
+		Example: `  mcpschedd demo                    see what it does, in half a minute
+  mcpschedd import                  list your clients' servers, and preview the import
+  mcpschedd import claude --write   move Claude's servers into mcpschedd
+  mcpschedd import --undo           restore the clients' files
+  mcpschedd stats                   show what was saved today`,
 		SilenceUsage:  true, // report prints errors
 		SilenceErrors: true,
 		Args: func(c *cobra.Command, words []string) error {
@@ -52,7 +52,7 @@ A client that starts mcpschedd without a command gets mcpschedd serve.`,
 			if near := c.SuggestionsFor(words[0]); len(near) > 0 {
 				return hinted{misused{err}, "did you mean mcpschedd " + near[0] + "?"}
 			}
-			return hinted{misused{err}, "mcpschedd help lists them"}
+			return hinted{misused{err}, "mcpschedd help lists the commands"}
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			if term.IsTerminal(int(os.Stdin.Fd())) {
@@ -84,12 +84,12 @@ func addCommands(root *cobra.Command, args []string) {
 		}
 	}
 	group(groupSetUp, "Servers:", importCommand(), addCommand(),
-		editCommand("enable", "Switch a server on", "Sets enabled = true in the block [upstreams.NAME]."),
-		editCommand("disable", "Switch a server off", "Sets enabled = false in the block [upstreams.NAME]: the server ends, and its tools go."),
-		editCommand("remove", "Take a server out of the configuration", "Takes the block [upstreams.NAME] out of the configuration, and prints it."),
+		editCommand("enable", "Enable a server", "Sets enabled = true in [upstreams.NAME]."),
+		editCommand("disable", "Disable a server", "Sets enabled = false in [upstreams.NAME]: the server stops, and its tools disappear."),
+		editCommand("remove", "Remove a server from the configuration", "Removes the block [upstreams.NAME] from the configuration, and prints it."),
 		checkCommand())
 	group(groupRun, "Run:", serveCommand(), callCommand(), demoCommand(), connectCommand(), hookCommand(), daemonCommand())
-	group(groupLook, "Look:", statsCommand(), dashboardCommand(), explainCommand(), logsCommand(), tuneCommand())
+	group(groupInspect, "Inspect:", statsCommand(), dashboardCommand(), explainCommand(), logsCommand(), tuneCommand())
 	root.AddCommand(replayCommand(), versionCommand())
 	root.SetHelpCommand(helpCommand())
 }
@@ -108,7 +108,7 @@ var otherWords = map[string][]string{
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
-		Short:   "Print this, or the help of a command",
+		Short:   "Print this help, or the help of a command",
 		Example: "  mcpschedd help add",
 		ValidArgsFunction: func(c *cobra.Command, words []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var names []cobra.Completion
@@ -153,7 +153,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	c, err := root.ExecuteContextC(ctx)
 	if _, ok := errors.AsType[*usageError](err); ok || err != nil && !began {
 		if _, ok := errors.AsType[hinted](err); !ok {
-			err = hinted{err, "usage: " + c.UseLine() + " (" + c.CommandPath() + " --help says more)"}
+			err = hinted{err, "usage: " + c.UseLine() + " (" + c.CommandPath() + " --help has details)"}
 		}
 		return misused{err}
 	}

@@ -14,20 +14,20 @@ func connectCommand() *cobra.Command {
 	var f daemon.Flags
 	c := &cobra.Command{
 		Use:   "connect",
-		Short: "Connect a client on stdio to the one process that serves all clients",
-		Long: `Carries the messages of one client on stdin and stdout to the process that serves all
-clients of this user and this configuration, and starts that where it does not run.
-Servers get this command's working directory, its base variables (PATH, HOME, locale,
-temporary folder and the like) and those that the configuration names, and no others.
+		Short: "Connect a client on stdio to the daemon, which all clients share",
+		Long: `Connects one client on stdin and stdout to the daemon that serves all clients of this user
+and this configuration, and starts the daemon if it is not running. Servers get this
+command's working directory, its base variables (PATH, HOME, locale, temporary directory
+and the like) and the variables that the configuration names, and no others.
 
-Where that process does not come up in time, this command serves its client by itself.`,
+If the daemon does not start in time, this command serves its client by itself.`,
 		Example: `  mcpschedd connect`,
 		Args:    takes(0, 0, ""),
 		RunE:    func(c *cobra.Command, _ []string) error { return connect(c.Context(), f, c.ErrOrStderr()) },
 	}
 	configFlag(c, &f.Config)
-	c.Flags().StringVar(&f.Only, "only", "", "the upstream `NAME` alone, under its own tool names")
-	c.Flags().DurationVar(&f.Wait, "wait", daemon.DefaultWait, "how long that process may take to start: `TIME`")
+	c.Flags().StringVar(&f.Only, "only", "", "only the server `NAME`, under its own tool names")
+	c.Flags().DurationVar(&f.Wait, "wait", daemon.DefaultWait, "how long the daemon may take to start: `TIME`")
 	_ = c.RegisterFlagCompletionFunc("only", completeUpstreams(&f.Config)) // the flag is there
 	return c
 }

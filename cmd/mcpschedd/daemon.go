@@ -36,16 +36,16 @@ func daemonCommand() *cobra.Command {
 	var unit string
 	c := &cobra.Command{
 		Use:   "daemon",
-		Short: "Run the process that serves all clients that start mcpschedd connect",
-		Long: `Runs, in the foreground, the one process that serves all clients of this user and this
-configuration which start mcpschedd connect. That starts it where it does not run, so
-there is no need to. Without clients it ends after [daemon] idle.
+		Short: "Run the daemon that serves all clients",
+		Long: `Runs, in the foreground, the daemon that serves all clients of this user and this
+configuration that start mcpschedd connect. That command starts the daemon if it is not
+running, so you rarely need to. Without clients it exits after [daemon] idle.
 
-Clients that work in the same folder with the same environment are served together: they
-share the servers that are known to hold nothing of a session, and those with
-instances = "shared". No others share a process.
+Clients in the same directory with the same environment are served together: they share
+the servers that are known to be stateless, and those with instances = "shared". Other
+clients never share a server process.
 
-To have it up always, with systemd or on macOS:
+To keep it running, with systemd or on macOS:
 
   mcpschedd daemon --unit systemd > ~/.config/systemd/user/mcpschedd.service
   systemctl --user enable --now mcpschedd
@@ -63,8 +63,8 @@ To have it up always, with systemd or on macOS:
 		},
 	}
 	configFlag(c, &file)
-	c.Flags().BoolVar(&stay, "stay", false, "wait for another one to end, and do not end for want of\nclients")
-	c.Flags().StringVar(&unit, "unit", "", "print the unit by which `SYSTEM`, systemd or launchd, keeps it\nup, and end")
+	c.Flags().BoolVar(&stay, "stay", false, "wait for a running daemon to exit, and do not exit for lack\nof clients")
+	c.Flags().StringVar(&unit, "unit", "", "print the unit with which `SYSTEM`, systemd or launchd, keeps\nit running, and exit")
 	_ = c.RegisterFlagCompletionFunc("unit", oneOf("systemd", "launchd")) // the flag is there
 	return c
 }
@@ -193,7 +193,7 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 		}
 	}()
 	if c.Only != "" && !r.srv.Has(c.Only) {
-		d.base.log.Error("client not served: --only names no upstream", "name", c.Only)
+		d.base.log.Error("client not served: --only names an unknown server", "name", c.Only)
 		return
 	}
 	r.srv.Prepare(c.Only)
@@ -308,7 +308,7 @@ func (d *daemonProcess) endIdle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.clients == 0 && d.ending != nil {
-		d.base.log.Info("no client any more", "dur", d.idle)
+		d.base.log.Info("exiting without clients", "dur", d.idle)
 		d.closed = true
 		d.end()
 	}

@@ -35,13 +35,13 @@ func dashboardCommand() *cobra.Command {
 	f := new(dashboardFlags)
 	c := &cobra.Command{
 		Use:   "dashboard [FILE...]",
-		Short: "Show the servers and what is saved in a browser, live",
-		Long: `Serves a page that shows what your processes do and what they save today, until
-interrupted. Prints its address, which holds a code: open it in a browser within five
-minutes. It works once; the browser may then look until it is closed.
+		Short: "Show servers and savings live in a browser",
+		Long: `Serves a page that shows what your processes do and save today, until interrupted. Prints
+its address, which contains a one-time code: open it in a browser within five minutes. The
+browser then has access until it is closed.
 
-FILE is of recorded events to show instead, plain or gzip; a folder stands for what is
-in it, - for standard input.`,
+FILE is an event log to show instead, plain or gzip; a directory stands for the files in
+it, - for standard input.`,
 		Example: `  mcpschedd dashboard --open
   mcpschedd dashboard --http http://127.0.0.1:7777`,
 		RunE: func(c *cobra.Command, words []string) error {
@@ -50,9 +50,9 @@ in it, - for standard input.`,
 		},
 	}
 	configFlag(c, &f.config)
-	c.Flags().StringVar(&f.addr, "addr", "", "serve at `HOST:PORT`, on a loopback address (default\n"+dashboardAddr+", or any free port if that is taken)")
-	c.Flags().BoolVar(&f.open, "open", false, "open the address in the browser")
-	c.Flags().StringVar(&f.http, "http", "", "print the address of the page of the proxy that serves\nHTTP at `URL`, and end; its token is $MCPSCHEDD_TOKEN, or\nfor this machine the one in the state folder")
+	c.Flags().StringVar(&f.addr, "addr", "", "serve at `HOST:PORT`, a loopback address (default\n"+dashboardAddr+", or any free port if it is in use)")
+	c.Flags().BoolVar(&f.open, "open", false, "open the address in a browser")
+	c.Flags().StringVar(&f.http, "http", "", "print the dashboard address of the proxy that serves HTTP\nat `URL`, and exit; the token is $MCPSCHEDD_TOKEN or, on\nthis machine, the one in the state directory")
 	return c
 }
 
@@ -81,7 +81,7 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 		l.Close()
 		return err
 	}
-	fmt.Fprintln(stderr, "mcpschedd: open the address above in a browser of this machine within five minutes, once; Ctrl-C ends it")
+	fmt.Fprintln(stderr, "mcpschedd: open the address above in a browser on this machine within five minutes; it works once. Press Ctrl-C to stop.")
 	return serveUntil(ctx, l, ownHostOnly(page))
 }
 
@@ -98,7 +98,7 @@ func (f *dashboardFlags) printLink(ctx context.Context, stdout, stderr io.Writer
 		return err
 	}
 	if !strings.HasPrefix(in.Address, "/dashboard") {
-		return fmt.Errorf("%s: no address of a dashboard; something else answers there", d.url)
+		return fmt.Errorf("%s: not a dashboard address; another server responds there", d.url)
 	}
 	return f.tell(base+record.Printable(in.Address), stdout, stderr)
 }
@@ -120,7 +120,7 @@ func (f *dashboardFlags) tell(address string, stdout, stderr io.Writer) error {
 		err = c.Process.Release() // it may run as long as the browser
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "mcpschedd: warning: no browser could be opened: %v\n", err)
+		fmt.Fprintf(stderr, "mcpschedd: warning: cannot open a browser: %v\n", err)
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (f *dashboardFlags) listen(stderr io.Writer) (net.Listener, error) {
 	}
 	l, err := listenLoopback(dashboardAddr)
 	if err != nil {
-		fmt.Fprintf(stderr, "mcpschedd: %s is taken, by another dashboard perhaps: this one has another port\n", dashboardAddr)
+		fmt.Fprintf(stderr, "mcpschedd: %s is in use, perhaps by another dashboard: using another port\n", dashboardAddr)
 		l, err = listenLoopback("127.0.0.1:0")
 	}
 	return l, err
@@ -205,7 +205,7 @@ func listenLoopback(addr string) (net.Listener, error) {
 		return nil, usage("--addr: %v", err)
 	}
 	if !at.IP.IsLoopback() {
-		return nil, hinted{misused{fmt.Errorf("--addr: %s is not a loopback address", addr)}, "the dashboard is for this machine; over a network, mcpschedd serve --http has it at /dashboard"}
+		return nil, hinted{misused{fmt.Errorf("--addr: %s is not a loopback address", addr)}, "the dashboard is for this machine only; over a network, mcpschedd serve --http serves it at /dashboard"}
 	}
 	return net.ListenTCP("tcp", at)
 }
@@ -246,10 +246,10 @@ func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 // check finds what makes no sense together.
 func (f *dashboardFlags) check() error {
 	if f.http != "" && (f.addr != "" || len(f.files) > 0) {
-		return usage("--http: that proxy says where it serves and what it shows; leave out --addr and files")
+		return usage("--http: that proxy has an address and figures of its own; leave out --addr and files")
 	}
 	if len(f.files) > 0 && f.config != "" {
-		return usage("--config: it says where running processes keep their events; leave it out, or the files")
+		return usage("--config: it locates the events of running processes; leave out either it or the files")
 	}
 	return nil
 }

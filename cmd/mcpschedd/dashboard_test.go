@@ -193,7 +193,7 @@ func TestDashboardOfNothing(t *testing.T) {
 	for name, why := range map[string]string{config: ":1: not JSON", filepath.Join(dir, "nope"): "no such file", os.DevNull: ""} {
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), []string{"dashboard", name}, &stdout, &stderr)
-		if said := stderr.String(); code != exitFailed || !strings.HasSuffix(said, "mcpschedd: error: "+name+": no events in it\n") || why != "" && strings.Count(said, why) != 1 {
+		if said := stderr.String(); code != exitFailed || !strings.HasSuffix(said, "mcpschedd: error: "+name+": no events\n") || why != "" && strings.Count(said, why) != 1 {
 			t.Errorf("%s: exit %d, %s", name, code, said)
 		}
 		if stdout.Len() > 0 {
@@ -226,7 +226,7 @@ func TestDashboardUsage(t *testing.T) {
 		{[]string{"--http", "127.0.0.1:1", "--addr", "127.0.0.1:0"}, "leave out --addr"},
 		{[]string{"--http", "127.0.0.1:1", "a.jsonl"}, "leave out --addr"},
 		{[]string{"--http", "ftp://x"}, "want a URL"},
-		{[]string{"a.jsonl", "--config", "c.toml"}, "leave it out, or the files"},
+		{[]string{"a.jsonl", "--config", "c.toml"}, "leave out either it or the files"},
 		{[]string{filepath.Join(t.TempDir(), "none.jsonl")}, "none.jsonl"},
 		{[]string{"--nope"}, "-nope"},
 	} {
@@ -251,7 +251,7 @@ func TestDashboardAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if !strings.Contains(stderr.String(), dashboardAddr+" is taken") || l.Addr().String() == dashboardAddr {
+	if !strings.Contains(stderr.String(), dashboardAddr+" is in use") || l.Addr().String() == dashboardAddr {
 		t.Errorf("got %s, %s; want another port", l.Addr(), &stderr)
 	}
 }

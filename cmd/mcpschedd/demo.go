@@ -16,10 +16,10 @@ func demoCommand() *cobra.Command {
 	var show bool
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Play a short agent session, direct and through the proxy",
-		Long: `Plays one agent session against two embedded MCP servers, straight and through
-mcpschedd at the same time, and prints what was saved and the waits side by side. Takes
-about 17 seconds, and needs no network and no configuration.`,
+		Short: "Play a short agent session, directly and through the proxy",
+		Long: `Plays one agent session against two built-in MCP servers, directly and through mcpschedd
+at the same time, and prints what was saved and both waiting times side by side. It takes
+about 17 seconds, and needs neither a network nor a configuration.`,
 		Example: `  mcpschedd demo
   mcpschedd demo --keep /tmp/demo   # then: mcpschedd dashboard /tmp/demo/events`,
 		Args: takes(0, 0, ""),
@@ -37,8 +37,8 @@ about 17 seconds, and needs no network and no configuration.`,
 	}
 	c.Flags().BoolVar(&o.JSON, "json", false, "print the figures as JSON")
 	c.Flags().Float64Var(&o.Speed, "speed", 0, "divide think and tool times by `FACTOR` (default 4)")
-	c.Flags().StringVar(&o.Keep, "keep", "", "leave what mcpschedd wrote in `DIR`, a new or empty folder:\nits record is in DIR/events, for mcpschedd stats")
-	c.Flags().BoolVar(&show, "show-config", false, "print what mcpschedd is told of the two servers, and play nothing")
+	c.Flags().StringVar(&o.Keep, "keep", "", "keep the files that mcpschedd wrote in `DIR`, a new or empty\ndirectory; the event log is in DIR/events, for mcpschedd stats")
+	c.Flags().BoolVar(&show, "show-config", false, "print the configuration of the two servers, and exit")
 	return c
 }
 

@@ -16,9 +16,9 @@ func editCommand(name, short, long string) *cobra.Command {
 	c := &cobra.Command{
 		Use:               name + " NAME...",
 		Short:             short,
-		Long:              long + "\nAll else in the file, comments included, stays as it is, and running processes\nfollow at once.",
+		Long:              long + "\nThe rest of the file, comments included, is unchanged. Running processes apply the\nchange immediately.",
 		Example:           "  mcpschedd " + name + " github",
-		Args:              takes(1, -1, "the name of an upstream"),
+		Args:              takes(1, -1, "the name of a server"),
 		ValidArgsFunction: completeUpstreams(&file),
 		RunE: func(c *cobra.Command, words []string) error {
 			for _, word := range words {
@@ -53,7 +53,7 @@ func edit(command, name, file string, stdout, stderr io.Writer) error {
 		text, removed, err = config.RemoveUpstream(f.Text, name)
 	default:
 		if u.Enabled == (command == "enable") {
-			say(stderr, "%s is %sd already", name, command)
+			say(stderr, "%s is already %sd", name, command)
 			return nil
 		}
 		text, err = config.EnableUpstream(f.Text, name, command == "enable")
@@ -69,7 +69,7 @@ func edit(command, name, file string, stdout, stderr io.Writer) error {
 	}
 	say(stderr, "%sd %s in %s", command, name, c.Path)
 	if command == "remove" && u.EnvFile != "" {
-		say(stderr, "note: its variables are still in %s, from the folder of the configuration", u.EnvFile)
+		say(stderr, "note: its variables are still in %s, relative to the configuration", u.EnvFile)
 	}
 	_, err = stdout.Write(removed)
 	return err

@@ -27,15 +27,15 @@ func explainCommand() *cobra.Command {
 	var o explainOptions
 	c := &cobra.Command{
 		Use:   "explain TOOL",
-		Short: "Say whether a tool is cached and fetched ahead, and why not",
-		Long: `Prints whether answers of a tool are cached and fetched ahead, why not, and the line of
-the configuration that would change it. With -v also all that is known of the tool, and
-which layer says so: default, annotation (the server's own word), provider NAME, or
-FILE:LINE of the configuration. Starts nothing: annotations are those the server gave
-when last connected.
+		Short: "Explain whether a tool's results are cached and prefetched",
+		Long: `Prints whether a tool's results are cached and prefetched and, if not, why and which line
+of the configuration would change that. With -v it also prints everything known about the
+tool, each with its layer: default, annotation (the server's own claim), provider NAME, or
+FILE:LINE of the configuration. It starts nothing: annotations are those of the last
+connection.
 
-TOOL is upstream/tool, or the name that clients see, upstream__tool, or the tool's own
-name if no other upstream has it.`,
+TOOL is upstream/tool, or upstream__tool as clients see it, or the tool's own name if no
+other server has it.`,
 		Example: `  mcpschedd explain github/list_issues
   mcpschedd explain -v github__list_issues`,
 		Args:              takes(1, 1, "the name of a tool"),
@@ -45,8 +45,8 @@ name if no other upstream has it.`,
 		},
 	}
 	configFlag(c, &o.config)
-	c.Flags().BoolVarP(&o.all, "verbose", "v", false, "print every field of its model")
-	c.Flags().BoolVar(&o.json, "json", false, "print it all as JSON")
+	c.Flags().BoolVarP(&o.all, "verbose", "v", false, "print every field of the tool's model")
+	c.Flags().BoolVar(&o.json, "json", false, "print everything as JSON")
 	return c
 }
 
@@ -109,7 +109,7 @@ func knownBy(u valuemodel.Upstream, m *valuemodel.Model) (all []string) {
 	if u.Inferred.Host != "" {
 		text := "service behind it: " + u.Inferred.String()
 		if !u.Trust {
-			text += ", which counts with trust = true"
+			text += ", used only with trust = true"
 		}
 		all = append(all, text)
 	}

@@ -13,18 +13,18 @@ func hookCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "hook",
-		Short: "Report what a client changes by itself: for its hooks",
-		Long: `Tells the process that serves all clients what Claude Code does without mcpschedd.
-Claude Code's hooks run it before and after each edit and command, and give it what it
-reads on stdin. No stored answer from before an edit is served then, and files are read
-ahead in a folder in which all clients report.
+		Short: "Report a client's own edits to the daemon; run by its hooks",
+		Long: `Reports to the daemon what Claude Code changes without mcpschedd. Claude Code's hooks run
+it before and after each edit and command, and pass the event on stdin. Results cached
+before an edit are then no longer served, and files are prefetched in directories where
+all clients report.
 
-It starts nothing, prints nothing and always ends with 0: whatever is wrong, and where
-that process does not run, the client goes on.
+It starts nothing, prints nothing and always exits with 0, so that neither an error nor a
+missing daemon stops the client.
 
-Any other client that can run a command round an edit may report by the same words:
-hook_event_name is PreToolUse before, and PostToolUse afterwards; tool_name and
-tool_use_id say what is done, cwd and session_id where.`,
+Any other client that can run a command around an edit can report in the same format:
+hook_event_name is PreToolUse before the edit and PostToolUse after it; tool_name and
+tool_use_id identify the edit, cwd and session_id the place.`,
 		Example: `  mcpschedd hook < before-edit.json   {"hook_event_name": "PreToolUse", "tool_name":
                                       "Edit", "tool_use_id": "1", "cwd": "/project"}
   mcpschedd hook < after-edit.json    the same, with "PostToolUse"`,

@@ -186,7 +186,7 @@ func TestDashboardOfAProxyOverHTTP(t *testing.T) {
 		}
 	}
 	t.Setenv("MCPSCHEDD_TOKEN", "another-token-of-many-letters")
-	if err := execute(t.Context(), []string{"dashboard", "--http", p.addr}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "does not take this token") {
+	if err := execute(t.Context(), []string{"dashboard", "--http", p.addr}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "token is not accepted") {
 		t.Errorf("with a wrong token: got %v", err)
 	}
 }

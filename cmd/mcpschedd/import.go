@@ -19,22 +19,22 @@ func importCommand() *cobra.Command {
 	m := new(importing)
 	c := &cobra.Command{
 		Use:   "import [CLIENT|FILE...]",
-		Short: "Take over the servers that an MCP client is configured with",
-		Long: `Takes over the servers that MCP clients are configured with. Alone it lists the clients
-that are found, and what would be done.
+		Short: "Move the servers of your MCP clients into mcpschedd",
+		Long: `Moves the servers of MCP clients into mcpschedd's configuration. Without arguments it
+lists the clients it finds, and previews the import.
 
-CLIENT is claude (Code, and the desktop program), claude-desktop, cursor, vscode,
-windsurf, zed, gemini, codex or opencode; FILE a client's file: .mcp.json, mcp.json,
-settings.json, config.toml.
+CLIENT is claude (Claude Code and Claude Desktop), claude-desktop, cursor, vscode,
+windsurf, zed, gemini, codex or opencode. FILE is a client's configuration file:
+.mcp.json, mcp.json, settings.json, config.toml.
 
-Every literal value of a server's environment and headers, and what looks like a secret
-in its arguments and its URL, goes into the file of variables. None is printed.`,
-		Example: `  mcpschedd import                  what there is, and what would be done
-  mcpschedd import claude           the blocks for the configuration
-  mcpschedd import claude --write   do it
-  mcpschedd import --permissions    and later: also rewrite Claude Code's rules
-  mcpschedd import --hooks          and later: also have Claude Code report its edits
-  mcpschedd import --undo           take mcpschedd out again`,
+Every literal value in a server's environment and headers, and anything in its arguments
+or URL that looks like a secret, goes into a file of variables. None is printed.`,
+		Example: `  mcpschedd import                  list the servers found, and preview the import
+  mcpschedd import claude           print the configuration blocks
+  mcpschedd import claude --write   import
+  mcpschedd import --permissions    later: also rewrite Claude Code's rules
+  mcpschedd import --hooks          later: also have Claude Code report its edits
+  mcpschedd import --undo           restore the clients' files`,
 		ValidArgs: clients.Names(),
 		RunE: func(c *cobra.Command, words []string) error {
 			m.from = words
@@ -42,13 +42,13 @@ in its arguments and its URL, goes into the file of variables. None is printed.`
 		},
 	}
 	configFlag(c, &m.config)
-	c.Flags().BoolVar(&m.all, "all", false, "every client that is found")
-	c.Flags().BoolVar(&m.write, "write", false, "do it, instead of printing it: add the servers to the\nconfiguration, their variables to env/NAME.env beside it\n(0600), and mcpschedd to the client's file in their place.\nWhat a project has checked in is never changed")
-	c.Flags().BoolVar(&m.undo, "undo", false, "take mcpschedd out again: files are as they were, byte by\nbyte; where one has been changed since, only what import\ndid to it is taken back")
-	c.Flags().BoolVar(&m.permissions, "permissions", false, "with --write, or later: also rewrite Claude Code's own rules,\nhook matchers, agents and commands that name tools of these\nservers (else they are printed). What is denied there is\ndenied by mcpschedd in any case")
-	c.Flags().BoolVar(&m.hooks, "hooks", false, "with --write, or later: also have Claude Code report what it\nedits itself, by hooks in its settings, so that files are\nfetched ahead and never served as they were before")
-	c.Flags().StringSliceVar(&m.trust, "trust", nil, "believe what the servers `NAME,...` say of their own\ntools (all: every one but those of projects)")
-	c.Flags().BoolVar(&m.noStart, "no-start", false, "do not start the servers of which nothing is known, to\nask each what it says of its tools")
+	c.Flags().BoolVar(&m.all, "all", false, "import from every client that is found")
+	c.Flags().BoolVar(&m.write, "write", false, "import instead of printing: add the servers to the\nconfiguration and their variables to env/NAME.env beside it\n(0600), and replace them with mcpschedd in the client's file.\nFiles that a project has checked in are never changed")
+	c.Flags().BoolVar(&m.undo, "undo", false, "undo imports: restore each file byte for byte; in a file\nthat has changed since, revert only the import's changes")
+	c.Flags().BoolVar(&m.permissions, "permissions", false, "with --write, or later: also rewrite Claude Code's rules,\nhook matchers, agents and commands that name tools of these\nservers (otherwise the new names are printed). mcpschedd\nenforces deny rules in any case")
+	c.Flags().BoolVar(&m.hooks, "hooks", false, "with --write, or later: also add hooks to Claude Code's\nsettings that report its own edits, so that files are\nprefetched and never served stale")
+	c.Flags().StringSliceVar(&m.trust, "trust", nil, "trust the tool annotations of the servers `NAME,...`\n(all: every server except those of projects)")
+	c.Flags().BoolVar(&m.noStart, "no-start", false, "do not start unknown servers to read their tool\nannotations")
 	c.MarkFlagsMutuallyExclusive("write", "undo")
 	c.MarkFlagsMutuallyExclusive("hooks", "undo")
 	return c
@@ -117,11 +117,11 @@ func (m *importing) check() error {
 	case slices.Contains(m.from, ""):
 		return usage("unexpected argument %q", "")
 	case m.all && len(m.from) > 0:
-		return usage("want clients or --all, have both")
+		return usage("want either clients or --all")
 	case m.write && len(m.from) == 0 && !m.all:
 		return usage("--write: want a file, --all, or some of %s", strings.Join(clients.Names(), ", "))
 	case m.hooks && runtime.GOOS == "windows":
-		return usage("--hooks: not on Windows, where the hooks cannot be run yet")
+		return usage("--hooks is not supported on Windows yet")
 	}
 	return nil
 }

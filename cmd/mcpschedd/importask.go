@@ -59,18 +59,18 @@ func (p *importPlan) ask(ctx context.Context) {
 				readOnly++
 			}
 		}
-		text := plural(tools, "tool") + ", of none of which it says that it only reads"
+		text := plural(tools, "tool") + ", none annotated read-only"
 		switch {
 		case f.Offer == nil:
 			text, _, _ = strings.Cut(notAsked+reason(f.Problem), "\n") // without what it wrote to stderr
 		case readOnly > 0:
-			text = fmt.Sprintf("%s, says that %d only read; %s believes it", plural(tools, "tool"), readOnly, p.believing(f.Upstream))
+			text = fmt.Sprintf("%s, %d annotated read-only; %s trusts that", plural(tools, "tool"), readOnly, p.believing(f.Upstream))
 		}
 		p.claims[f.Upstream] = text
 	}
 }
 
-const notAsked = "could not be asked what its tools do: "
+const notAsked = "its annotations cannot be read: "
 
 // believing is what has a server believed, by the name of its upstream.
 func (p *importPlan) believing(name string) string {

@@ -72,7 +72,7 @@ func (m *importing) plan() (*importPlan, error) {
 	}
 	for _, name := range m.trust {
 		if !trusted[name] && name != "all" {
-			return nil, usage("--trust: no server %q is read", name)
+			return nil, usage("--trust: no server %q was read", name)
 		}
 	}
 	for _, s := range p.servers { // as its tools are called from now on
@@ -103,14 +103,14 @@ func (p *importPlan) compare(one *planned) {
 			continue
 		}
 		if !contains(u.Tools.Deny, s.Block.DenyTools) || len(s.Block.AllowTools) > 0 && !contains(s.Block.AllowTools, u.Tools.Allow) {
-			one.stays = fmt.Sprintf("upstreams.%s is the same, but offers tools that the client does not: see its tools.allow and tools.deny", u.Name)
+			one.stays = fmt.Sprintf("upstreams.%s is the same server, but lists tools that the client does not: see its tools.allow and tools.deny", u.Name)
 			return
 		}
 		one.there = u.Name
 		return
 	}
 	if one.add = !p.has(s.Name); !one.add {
-		one.stays = fmt.Sprintf("upstreams.%s is there already, and is another: it was kept, and this one left out", s.Name)
+		one.stays = fmt.Sprintf("upstreams.%s already exists and is a different server: it was kept, and this one skipped", s.Name)
 	}
 }
 
@@ -184,7 +184,7 @@ func (m *importing) configured() (*config.Config, error) {
 		return nil, err
 	}
 	if c.Path == "" && m.write {
-		return nil, hinted{misused{errors.New("there is no place for a configuration: neither XDG_CONFIG_HOME nor HOME is set")}, "name one with --config"}
+		return nil, hinted{misused{errors.New("no place for the configuration: neither XDG_CONFIG_HOME nor HOME is set")}, "name one with --config"}
 	}
 	return c, nil
 }
@@ -230,18 +230,18 @@ func (p *importPlan) rules() []string {
 		if p.m.permissions && !r.Checked {
 			continue
 		}
-		how := "--permissions writes it"
+		how := "--permissions applies this"
 		if p.m.write {
-			how = "import --permissions writes it"
+			how = "import --permissions applies this"
 		}
 		if r.Checked {
-			how = "to be changed by hand, as the file is shared"
+			how = "change this by hand, as the file is shared"
 		}
 		all = append(all, fmt.Sprintf("%s (%s)", renames(r.Path, r.Renamed), how))
 	}
 	for _, s := range p.servers {
 		if names := s.server.Approved; len(names) > 0 && s.taken() && !p.m.permissions {
-			all = append(all, fmt.Sprintf("%s: %s ran without being asked about, and no longer do: --write --permissions writes \"autoApprove\" for mcpschedd", s.server.Called(), strings.Join(names, ", ")))
+			all = append(all, fmt.Sprintf("%s: the client no longer runs %s without asking: --write --permissions writes \"autoApprove\" for mcpschedd", s.server.Called(), strings.Join(names, ", ")))
 		}
 	}
 	return all

@@ -22,7 +22,7 @@ func (p *importPlan) tell() {
 		case s.stays != "":
 			say(p.m.stderr, "note: %s stays with its client: %s", s.server.Called(), s.stays)
 		case s.there != "" && p.has(s.there):
-			say(p.m.stderr, "note: %s is there already, as upstreams.%s", s.server.Called(), s.there)
+			say(p.m.stderr, "note: %s is already configured as upstreams.%s", s.server.Called(), s.there)
 		}
 	}
 	if !slices.ContainsFunc(p.servers, planned.taken) {
@@ -38,10 +38,10 @@ func (p *importPlan) tellUnknown() {
 	for _, s := range p.servers {
 		claim := p.claims[s.server.Name]
 		if claim == "" && s.unknown() {
-			claim = "mcpschedd check --connect shows what it says of its tools, and --trust " + s.server.Called() + " believes it"
+			claim = "mcpschedd check --connect shows its tool annotations, and --trust " + s.server.Called() + " trusts them"
 		}
 		if claim != "" {
-			say(p.m.stderr, "note: nothing is known of %s, so that its answers are only passed on: %s", s.server.Called(), claim)
+			say(p.m.stderr, "note: %s is an unknown server, so its calls only pass through: %s", s.server.Called(), claim)
 		}
 	}
 }
@@ -62,9 +62,9 @@ func (p *importPlan) tellChanged(changes []clients.Change, copies string, next [
 	case p.m.write:
 		say(p.m.stderr, "nothing to change in %s", config)
 	case p.m.hooks:
-		say(p.m.stderr, "Claude Code reports its edits already")
+		say(p.m.stderr, "Claude Code already reports its edits")
 	default:
-		say(p.m.stderr, "no rule names a tool of a server that has moved")
+		say(p.m.stderr, "no rule names a tool of a moved server")
 	}
 	for _, c := range changes {
 		switch {
@@ -74,24 +74,24 @@ func (p *importPlan) tellChanged(changes []clients.Change, copies string, next [
 				names = append(names, moved.Name)
 			}
 			if len(names) > 0 {
-				say(p.m.stderr, "%s: mcpschedd stands there for %s", c.File.Path, strings.Join(names, ", "))
+				say(p.m.stderr, "%s: mcpschedd replaces %s", c.File.Path, strings.Join(names, ", "))
 			}
 			if c.Pointed.Connects {
-				say(p.m.stderr, "%s: mcpschedd connects there, where it served", c.File.Path)
+				say(p.m.stderr, "%s: mcpschedd now starts connect instead of serve", c.File.Path)
 			}
 		case c.Renamed != nil || c.Hooks:
 			if c.Renamed != nil {
 				say(p.m.stderr, "wrote %s", renames(c.File.Path, c.Renamed))
 			}
 			if c.Hooks {
-				say(p.m.stderr, "%s: hooks there report what Claude Code edits itself", c.File.Path)
+				say(p.m.stderr, "%s: hooks now report Claude Code's own edits", c.File.Path)
 			}
 		default:
 			say(p.m.stderr, "wrote %s", c.File.Path)
 		}
 	}
 	if copies != "" {
-		say(p.m.stderr, "the files as they were: %s; mcpschedd import --undo puts them back", copies)
+		say(p.m.stderr, "copies of the original files: %s; mcpschedd import --undo restores them", copies)
 	}
 	for _, step := range next {
 		say(p.m.stderr, "next: %s", step)

@@ -62,7 +62,7 @@ func (m *importing) read() error {
 			return err
 		}
 		if err := m.readFile(path); errors.Is(err, fs.ErrNotExist) {
-			return suggest(fmt.Errorf("%s: neither a client nor a file", from), from, clients.Names(), "want a file, or one of "+strings.Join(clients.Names(), ", "))
+			return suggest(fmt.Errorf("%s: not a client and not a file", from), from, clients.Names(), "want a file, or one of "+strings.Join(clients.Names(), ", "))
 		} else if err != nil {
 			return err
 		}
@@ -102,13 +102,13 @@ func (m *importing) readClients(name string, all []*clients.Client) error {
 	case len(wrong) > 0:
 		return errors.Join(wrong...)
 	}
-	return hinted{fmt.Errorf("no servers of %s: %s", name, strings.Join(tried, ", ")), "name the file, if it is elsewhere"}
+	return hinted{fmt.Errorf("no servers of %s: %s", name, strings.Join(tried, ", ")), "name the file if it is elsewhere"}
 }
 
 // lookFor reads what clients keep for their user.
 func (m *importing) lookFor(all []*clients.Client) (files []clientFile, err error) {
 	if m.home == "" {
-		return nil, hinted{misused{errors.New("there is no home folder to look for clients in")}, "name a file"}
+		return nil, hinted{misused{errors.New("no home directory to search for clients")}, "name a file"}
 	}
 	for _, c := range all {
 		for _, path := range c.Places(m.machine()) {
@@ -149,7 +149,7 @@ func (m *importing) list(ctx context.Context) error {
 		return err
 	}
 	if files = slices.DeleteFunc(files, clientFile.missing); len(files) == 0 {
-		fmt.Fprintf(m.stdout, "no client is found; name a file, or one of %s; mcpschedd add adds a server without a client\n", strings.Join(clients.Names(), ", "))
+		fmt.Fprintf(m.stdout, "no client found; name a file, or one of %s; mcpschedd add adds a server without a client\n", strings.Join(clients.Names(), ", "))
 		return nil
 	}
 	m.reader.Deny()
@@ -169,16 +169,16 @@ func (m *importing) list(ctx context.Context) error {
 		case f.empty():
 			fmt.Fprintln(m.stdout, "  no servers")
 		case f.err != nil:
-			fmt.Fprintln(m.stdout, clients.OneLine("  cannot be read, and is left alone: "+f.err.Error()))
+			fmt.Fprintln(m.stdout, clients.OneLine("  skipped, as it cannot be read: "+f.err.Error()))
 		case why != "":
-			fmt.Fprintln(m.stdout, clients.OneLine("  cannot be done: "+why))
+			fmt.Fprintln(m.stdout, clients.OneLine("  cannot be imported: "+why))
 		}
 		p.list(m.stdout, f.path)
 	}
 	for _, n := range m.reader.Notes() {
 		fmt.Fprintln(m.stdout, n)
 	}
-	fmt.Fprintln(m.stdout, "\nmcpschedd import CLIENT --write does it, and --all --write for all of them; --undo takes it back.")
+	fmt.Fprintln(m.stdout, "\nmcpschedd import CLIENT --write imports one client, --all --write all of them; --undo reverts it.")
 	return nil
 }
 
@@ -188,20 +188,20 @@ func (p *importPlan) list(w io.Writer, file string) {
 		if s.server.From.File != file {
 			continue
 		}
-		what := "would be taken over"
+		what := "would be imported"
 		if provider := known(*s.server); provider != "" {
-			what += ", and is known (" + provider + ")"
+			what += ", known (" + provider + ")"
 		}
 		switch {
 		case s.stays != "":
 			what = "stays: " + s.stays
 		case s.there != "" && p.has(s.there):
-			what = "is upstreams." + s.there + " already"
+			what = "already configured as upstreams." + s.there
 		case s.there != "":
-			what = "the same as " + s.there + " above"
+			what = "same as " + s.there + " above"
 		}
 		if folders := s.server.Block.Folders; len(folders) > 0 {
-			what += " (for " + strings.Join(folders, ", ") + " alone)"
+			what += " (only in " + strings.Join(folders, ", ") + ")"
 		}
 		if claim := p.claims[s.server.Name]; claim != "" {
 			what += "; " + claim

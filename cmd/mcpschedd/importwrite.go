@@ -105,7 +105,7 @@ func (p *importPlan) changes(dir state.Dir) (all []clients.Change, next []string
 	}
 	pointed, err := p.pointed()
 	if next = p.next(); len(pointed) > 0 {
-		next = append(next, "restart the clients: they read their files when they start")
+		next = append(next, "restart the clients: they read their files at start-up")
 	}
 	all = append(all, pointed...)
 	if err == nil && p.m.hooks {
@@ -151,12 +151,12 @@ func (p *importPlan) configuration(file *state.File) ([]clients.Change, error) {
 	}
 	path := p.have.Path
 	if inlineUpstreams.Match(file.Text) { // our parser would take it, others would not
-		return nil, hinted{misused{fmt.Errorf("%s: nothing was written: its upstreams stand in one line", path)}, "write them as [upstreams.NAME] blocks first"}
+		return nil, hinted{misused{fmt.Errorf("%s: nothing was written: its upstreams are an inline table", path)}, "write them as [upstreams.NAME] blocks first"}
 	}
 	text := p.m.appended(file.Text, blocks)
 	next, err := config.Parse(path, text, toolProblems)
 	if err != nil {
-		return nil, fmt.Errorf("%s: nothing was written: what is imported does not go into it: %v", path, err)
+		return nil, fmt.Errorf("%s: nothing was written: the imported servers would make it invalid: %v", path, err)
 	}
 	var got, want []string
 	for _, u := range next.Upstreams {
@@ -234,7 +234,7 @@ func (p *importPlan) changedRules() ([]clients.Change, error) {
 			return nil, err
 		}
 		if !bytes.Equal(f.Text, r.Was) {
-			return nil, fmt.Errorf("%s: was changed meanwhile; nothing was written", r.Path)
+			return nil, fmt.Errorf("%s: changed during the import; nothing was written", r.Path)
 		}
 		changes = append(changes, clients.Change{File: f, Text: r.Text, Renamed: r.Renamed})
 	}
@@ -314,7 +314,7 @@ func (m *importing) takeBack() error {
 		say(m.stderr, "%s: %s", u.Path, u.What)
 	}
 	if err == nil && len(done) == 0 {
-		err = hinted{errors.New("nothing to undo"), "what import --write has done is undone; an entry of mcpschedd that you made yourself is taken out of the client's servers there, as by claude mcp remove mcpschedd"}
+		err = hinted{errors.New("nothing to undo"), "--undo reverts only import --write; remove an entry that you made yourself in the client, such as by claude mcp remove mcpschedd"}
 	}
 	return err
 }

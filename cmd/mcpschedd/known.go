@@ -49,11 +49,11 @@ func disabled(c *config.Config, name string) error {
 
 // noUpstream is the error of a configuration that names none.
 func noUpstream(c *config.Config) error {
-	return hinted{misused{fmt.Errorf("no upstream is configured in %s", orDefaults(c.Path))}, toBegin}
+	return hinted{misused{fmt.Errorf("no server is configured in %s", orDefaults(c.Path))}, toBegin}
 }
 
 // toBegin is what there is to do where nothing is configured.
-const toBegin = "mcpschedd import takes over the servers of a client, mcpschedd add adds one"
+const toBegin = "mcpschedd import moves a client's servers here, mcpschedd add adds one"
 
 // lastKnown is a configured upstream, and what its server last said.
 type lastKnown struct {
@@ -81,10 +81,10 @@ func (k lastKnown) has(tool string) bool { return slices.Contains(k.tools(), too
 func (k lastKnown) notes(tool string) []string {
 	var notes []string
 	if k.offer == nil {
-		notes = append(notes, fmt.Sprintf("upstream %q: annotations not known: it was never connected; mcpschedd check --connect asks it", k.name()))
+		notes = append(notes, fmt.Sprintf("upstream %q: annotations unknown, as it was never connected; mcpschedd check --connect fetches them", k.name()))
 	}
 	if !k.Allows(tool) {
-		notes = append(notes, fmt.Sprintf("upstream %q: tools leaves %q out: clients do not see it", k.name(), tool))
+		notes = append(notes, fmt.Sprintf("upstream %q: its key tools leaves out %q, so clients do not see it", k.name(), tool))
 	}
 	return notes
 }
@@ -121,9 +121,9 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 	}
 	switch {
 	case len(of) > 1 && !slices.ContainsFunc(of, func(k lastKnown) bool { return k.offer != nil }):
-		return lastKnown{}, "", unknownTool(all, name, fmt.Errorf("it is not known yet whose tool %q is", name))
+		return lastKnown{}, "", unknownTool(all, name, fmt.Errorf("it is not known yet which server has a tool %q", name))
 	case len(of) == 0:
-		return lastKnown{}, "", unknownTool(all, name, fmt.Errorf("no upstream has a tool %q", name))
+		return lastKnown{}, "", unknownTool(all, name, fmt.Errorf("no server has a tool %q", name))
 	case len(of) == 1:
 		return of[0], name, nil
 	}
@@ -131,7 +131,7 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 	for _, k := range of {
 		names = append(names, k.name()+"/"+name)
 	}
-	return lastKnown{}, "", hinted{misused{fmt.Errorf("%q may be a tool of several upstreams", name)}, "name one: " + strings.Join(names, ", ")}
+	return lastKnown{}, "", hinted{misused{fmt.Errorf("%q may be a tool of several servers", name)}, "name one: " + strings.Join(names, ", ")}
 }
 
 // namesUpstream reports whether a name begins with what is rather a slip in the name of an
@@ -163,7 +163,7 @@ func unknownTool(all []lastKnown, name string, err error) error {
 	}
 	owner, _, _ := strings.Cut(strings.ReplaceAll(name, "__", "/"), "/")
 	if near := nearest.New(upstreamNames(all)).To(owner); near != "" && near != owner {
-		return hinted{misused{err}, fmt.Sprintf("did you mean the upstream %q?", near)}
+		return hinted{misused{err}, fmt.Sprintf("did you mean the server %q?", near)}
 	}
-	return hinted{misused{err}, "mcpschedd check --connect lists the tools of every upstream"}
+	return hinted{misused{err}, "mcpschedd check --connect lists the tools of every server"}
 }

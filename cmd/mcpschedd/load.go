@@ -19,7 +19,7 @@ func load(file string) (*config.Config, error) { return loadBy(file, config.Load
 func loadBy(file string, read func(string, ...config.Further) (*config.Config, error)) (*config.Config, error) {
 	path, found, err := config.Search(file, os.Getenv)
 	if err != nil {
-		return nil, hinted{misused{err}, "mcpschedd help says where the configuration is looked for"}
+		return nil, hinted{misused{err}, "mcpschedd help lists where the configuration is searched for"}
 	}
 	if !found {
 		c := config.Default()
@@ -95,6 +95,6 @@ func keepGood(c *config.Config, dir state.Dir, log *slog.Logger) {
 		return
 	}
 	if err := dir.Write(goodCopy(c.Path), data); err != nil {
-		log.Warn("configuration not kept for a start after a mistake in it", "err", err)
+		log.Warn("no copy of the configuration was kept for a later start-up with mistakes", "err", err)
 	}
 }

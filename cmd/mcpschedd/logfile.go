@@ -103,9 +103,9 @@ func logsCommand() *cobra.Command {
 	var lines int
 	c := &cobra.Command{
 		Use:   "logs [NAME]",
-		Short: "Print the end of the proxy's log, or of what a server wrote to stderr",
-		Long: `Prints the last lines of the proxy's log, or of what the upstream NAME has written to
-stderr. They are kept in the state folder, in logs.`,
+		Short: "Print the end of the proxy's log, or of a server's stderr",
+		Long: `Prints the last lines of the proxy's log, or of what the server NAME wrote to stderr. Both
+are kept in the state directory, in logs.`,
 		Example: `  mcpschedd logs
   mcpschedd logs github -n 20`,
 		Args:              takes(0, 1, ""),
@@ -119,7 +119,7 @@ stderr. They are kept in the state folder, in logs.`,
 		},
 	}
 	configFlag(c, &file)
-	c.Flags().IntVarP(&lines, "lines", "n", 100, "how many `LINES`")
+	c.Flags().IntVarP(&lines, "lines", "n", 100, "number of `LINES`")
 	return c
 }
 
@@ -140,7 +140,7 @@ func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error 
 	if upstream == "" {
 		path = cmp.Or(c.Log.File, dir.Path(proxyLog))
 		if info, err := os.Stat(dir.Path(daemonOutput)); err == nil && info.Size() > 0 {
-			say(stderr, "note: what daemons wrote besides, such as why one crashed, is in %s", dir.Path(daemonOutput))
+			say(stderr, "note: other output of daemons, such as the cause of a crash, is in %s", dir.Path(daemonOutput))
 		}
 	}
 	return printEnd(stdout, path, lines)

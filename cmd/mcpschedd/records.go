@@ -58,7 +58,7 @@ func key(dir state.Dir) (key []byte, err error) {
 		})
 	}
 	if err == nil && len(key) != keyBytes {
-		return nil, fmt.Errorf("%s: want a key of %d bytes, have %d; without the file a new one is made", dir.Path(hashKey), keyBytes, len(key))
+		return nil, fmt.Errorf("%s: want a key of %d bytes, have %d; delete the file to create a new one", dir.Path(hashKey), keyBytes, len(key))
 	}
 	return key, err
 }

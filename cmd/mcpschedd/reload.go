@@ -20,12 +20,12 @@ func (s *proxyProcess) watch(ctx context.Context, adopt func(*config.Config, err
 	err := config.Watch(ctx, now, func(next *config.Config, err error) {
 		if err == nil && next.Log != now.Log {
 			if next.Log.File != now.Log.File {
-				s.log.Info("the log goes on elsewhere", "path", cmp.Or(next.Log.File, "stderr"))
+				s.log.Info("log moved", "path", cmp.Or(next.Log.File, "stderr"))
 			}
 			err = s.output.apply(next.Log)
 		}
 		if err != nil {
-			s.log.Error("configuration not reloaded; the old one stays", "err", err)
+			s.log.Error("configuration not reloaded; the previous one stays in force", "err", err)
 			adopt(nil, err)
 			return
 		}

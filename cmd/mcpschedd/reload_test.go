@@ -71,10 +71,10 @@ func TestReloadOfTheLog(t *testing.T) {
 	write("[log]\nlevel = \"info\"\n")
 	wantOnStderr("configuration reloaded")
 	write(fmt.Sprintf("[log]\nfile = %q\n", filepath.Join(file, "no-folder")))
-	wantOnStderr("the log goes on elsewhere")
-	wantOnStderr("configuration not reloaded; the old one stays")
+	wantOnStderr("log moved")
+	wantOnStderr("configuration not reloaded; the previous one stays in force")
 	write(fmt.Sprintf("[log]\nfile = %q\n", elsewhere))
-	wantOnStderr("the log goes on elsewhere")
+	wantOnStderr("log moved")
 	write("[log]\n") // the first of the two is applied before the second is read
 	wantOnStderr("configuration reloaded")
 	if text, err := os.ReadFile(elsewhere); err != nil || strings.Count(string(text), "configuration reloaded") != 1 {

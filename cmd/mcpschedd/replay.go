@@ -16,15 +16,15 @@ func replayCommand() *cobra.Command {
 	f := new(replayFlags)
 	c := &cobra.Command{
 		Use:    "replay FILE...",
-		Short:  "Play recorded calls, and say what would have been prefetched",
+		Short:  "Replay recorded calls, and report what would have been prefetched",
 		Hidden: true,
-		Long: `Plays recorded calls through what decides and stores live, in recorded time, and says
-which answers would have been there before they were asked for.
+		Long: `Replays recorded calls through the live prediction and cache, in recorded time, and
+reports which results would have been there before they were requested.
 
-FILE holds recorded calls, plain or gzip: one JSON object a line, of session, batch,
-ts_ms, res_ts_ms, tool, arguments, result_text, result_bytes and is_error. They are taken
-for calls of one upstream, "trace". A call takes as long as was recorded, else as its
-model says.`,
+FILE holds recorded calls, plain or gzip, one JSON object per line: session, batch, ts_ms,
+res_ts_ms, tool, arguments, result_text, result_bytes and is_error. They are treated as
+calls of one server, "trace". A call takes as long as recorded or, if that is missing, as
+long as its model says.`,
 		Example: `  mcpschedd replay calls.jsonl.gz
   mcpschedd replay calls.jsonl --train earlier.jsonl --set enrichment.max_age=2s --json`,
 		Args: takes(1, -1, "a file of recorded calls"),
@@ -33,14 +33,14 @@ model says.`,
 			return runReplay(c.Context(), f, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	c.Flags().StringArrayVar(&f.train, "train", nil, "play `FILE` first, to learn from; it is not counted; repeatable")
-	c.Flags().StringArrayVar(&f.configs, "config", nil, "read the configuration from `FILE`; repeatable, the later\nwins")
-	c.Flags().StringArrayVar(&f.sets, "set", nil, "`KEY=VALUE` of the configuration, over the files; repeatable")
-	c.Flags().StringVar(&f.policy, "policy", "learned", "`NAME` is learned: as configured, what was learned included;\nstatic: configured follow-ups alone; off: no prefetches;\noracle: of the reads of the next turn alone")
-	c.Flags().DurationVar(&f.think, "think", 3*time.Second, "`TIME` between an answer and the next call, where that is\nnot recorded")
-	c.Flags().IntVar(&f.keepTurns, "keep-turns", 0, "tell time in turns: a prefetch may be used for `N` of them,\nnone is made of what was asked before, the calls of a turn\ncome in one instant, reads first; no slots, no throttles")
-	c.Flags().BoolVar(&f.json, "json", false, "print figures as JSON")
-	c.Flags().BoolVar(&f.csv, "csv", false, "print a line for each session and a total")
+	c.Flags().StringArrayVar(&f.train, "train", nil, "replay `FILE` first, for learning; not counted; repeatable")
+	c.Flags().StringArrayVar(&f.configs, "config", nil, "read the configuration from `FILE`; repeatable, later files\nwin")
+	c.Flags().StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE` of the configuration, over the files;\nrepeatable")
+	c.Flags().StringVar(&f.policy, "policy", "learned", "`NAME` is learned: as configured, with learned follow-ups;\nstatic: only configured follow-ups; off: no prefetches;\noracle: exactly the reads of the next turn")
+	c.Flags().DurationVar(&f.think, "think", 3*time.Second, "`TIME` between a result and the next call, if it is not\nrecorded")
+	c.Flags().IntVar(&f.keepTurns, "keep-turns", 0, "measure time in turns: a prefetch can be used for `N` turns,\nearlier calls are not prefetched, the calls of a turn come\nat one instant, reads first; no slots, no throttling")
+	c.Flags().BoolVar(&f.json, "json", false, "print the figures as JSON")
+	c.Flags().BoolVar(&f.csv, "csv", false, "print one line per session, and a total")
 	c.MarkFlagsMutuallyExclusive("json", "csv")
 	_ = c.RegisterFlagCompletionFunc("policy", oneOf(replayPolicies()...)) // the flag is there
 	return c
@@ -125,7 +125,7 @@ func recorded(files []string) ([]*replay.Session, error) {
 			return nil, err
 		}
 		if len(calls) == 0 {
-			return nil, errors.New(name + ": no calls in it")
+			return nil, errors.New(name + ": no calls")
 		}
 		all = append(all, replay.Sessions(calls)...)
 	}

@@ -93,7 +93,7 @@ func setting(base *config.Config, text string) (*config.Config, error) {
 	}
 	section, _, _ := strings.Cut(strings.TrimSpace(key), ".")
 	if played := []string{"enrichment", "dedup", "tools"}; !slices.Contains(played, section) {
-		return nil, fmt.Errorf("%s: want a key of enrichment, dedup or tools: nothing else has an effect on a replay", key)
+		return nil, fmt.Errorf("%s: want a key of enrichment, dedup or tools: others have no effect on a replay", key)
 	}
 	c, err := config.ParseOver(base, "--set", []byte(key+" = "+value), toolProblems)
 	if bad, ok := errors.AsType[*config.Error](err); ok && bad.Problems[0].Column > 0 {

@@ -39,11 +39,11 @@ func serveCommand() *cobra.Command {
 	var o serveOptions
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the proxy for a client on stdio, or over HTTP",
-		Long: `Runs the proxy for one client on stdin and stdout, all in one process; mcpschedd connect
-is what clients start to have one process serve them all. With --http it serves any number
-of clients: /mcp and /mcp/NAME (streamable HTTP), /sse (the older transport), /dashboard,
-/metrics, /stats, /healthz.`,
+		Short: "Run the proxy for one client on stdio, or over HTTP",
+		Long: `Runs the proxy for one client on stdin and stdout. Clients normally start mcpschedd
+connect instead, which shares one daemon among all of them. With --http it serves any
+number of clients at /mcp and /mcp/NAME (streamable HTTP) and /sse (the older transport),
+and has /dashboard, /metrics, /stats and /healthz.`,
 		Example: `  mcpschedd serve
   mcpschedd serve --http 127.0.0.1:7777`,
 		Args: takes(0, 0, ""),
@@ -51,8 +51,8 @@ of clients: /mcp and /mcp/NAME (streamable HTTP), /sse (the older transport), /d
 	}
 	configFlag(c, &o.config)
 	c.Flags().StringVar(&o.http, "http", "", "serve HTTP on `ADDR`, such as 127.0.0.1:7777, instead of stdio")
-	c.Flags().StringVar(&o.auth, "auth", "", "`MODE` is token (default): clients send the generated bearer\ntoken, whose file is logged at start; or none: loopback\naddresses only")
-	c.Flags().StringVar(&o.only, "only", "", "on stdio: the upstream `NAME` alone, under its own tool names")
+	c.Flags().StringVar(&o.auth, "auth", "", "`MODE` is token (default): clients send the generated bearer\ntoken, whose file is logged at start-up; or none: no token, and\nloopback addresses only")
+	c.Flags().StringVar(&o.only, "only", "", "on stdio: only the server `NAME`, under its own tool names")
 	_ = c.RegisterFlagCompletionFunc("auth", oneOf("token", "none")) // the flag is there
 	_ = c.RegisterFlagCompletionFunc("only", completeUpstreams(&o.config))
 	return c
@@ -90,7 +90,7 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 		return err
 	}
 	if f.http == "" && term.IsTerminal(int(os.Stdin.Fd())) {
-		say(stderr, "waiting for an MCP client on stdin, which is this terminal; Ctrl-D ends it. mcpschedd import makes a client start it.")
+		say(stderr, "waiting for an MCP client on stdin, which is this terminal; press Ctrl-D to stop. mcpschedd import configures a client to start it.")
 	}
 	becomeExporting(f.http != "")
 	s := &proxyProcess{flags: f, at: ownWorkplace()}
@@ -125,7 +125,7 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 func (s *proxyProcess) open(ctx context.Context, o proxy.Options, guard *upstream.Guard) (*record.OTLP, error) {
 	tracer, err := export(ctx, s.log, &o, func() *proxy.Server { return s.srv })
 	if err != nil {
-		return nil, hinted{misused{fmt.Errorf("OpenTelemetry: %w", err)}, "the OTEL_* variables say where to"}
+		return nil, hinted{misused{fmt.Errorf("OpenTelemetry: %w", err)}, "the OTEL_* variables set the destination"}
 	}
 	s.srv = proxy.New(o, guard)
 	if s.mistakes != nil {
@@ -146,7 +146,7 @@ func (s *proxyProcess) load(stderr io.Writer) (err error) {
 		return err
 	}
 	if s.mistakes != nil {
-		s.log.Error("configuration has mistakes; what they concern is off", "err", s.mistakes)
+		s.log.Error("configuration has mistakes; the blocks with mistakes are disabled", "err", s.mistakes)
 	} else {
 		keepGood(s.config, s.dir, s.log)
 	}
@@ -189,7 +189,7 @@ func (s *proxyProcess) options() (proxy.Options, error) {
 // run serves, and follows the configuration meanwhile.
 func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	if only := s.flags.only; only != "" && !s.srv.Has(only) {
-		return hinted{misused{fmt.Errorf("--only: no upstream %q is configured", only)}, "the configuration is " + orDefaults(s.config.Path)}
+		return hinted{misused{fmt.Errorf("--only: no server %q is configured", only)}, "the configuration is " + orDefaults(s.config.Path)}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -240,7 +240,7 @@ func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, ru
 		return err
 	case <-late.C:
 	}
-	log.Warn("not everything has ended in time; upstream processes that are left are ended by the guard", "dur", endWithin)
+	log.Warn("shutdown timed out; the guard ends the remaining upstream processes", "dur", endWithin)
 	kept := make(chan struct{})
 	go func() {
 		srv.SaveAll()

@@ -21,13 +21,13 @@ func statsCommand() *cobra.Command {
 	f := new(statsFlags)
 	c := &cobra.Command{
 		Use:   "stats [FILE...]",
-		Short: "Say what was saved today, and how the servers stand",
-		Long: `Says what the proxy saved today, in a sentence, and how each upstream of your running
-processes stands: what of it is stored or prefetched, and where nothing is, the line of
-the configuration that would change it.
+		Short: "Show what was saved today, and the state of the servers",
+		Long: `Shows what the proxy saved today, in one sentence, and the state of each server of your
+running processes: how many of its tools are cacheable and prefetchable and, if none is,
+the configuration line that would change that.
 
-FILE is of recorded events to look at instead, plain or gzip; a folder stands for what
-is in it, - for standard input.`,
+FILE is an event log to read instead, plain or gzip; a directory stands for the files in
+it, - for standard input.`,
 		Example: `  mcpschedd stats
   mcpschedd stats ~/.local/state/mcpschedd/events --csv`,
 		RunE: func(c *cobra.Command, words []string) error {
@@ -36,20 +36,20 @@ is in it, - for standard input.`,
 		},
 	}
 	configFlag(c, &f.config)
-	c.Flags().Func("http", "the figures of the mcpschedd that serves HTTP at `URL`,\nsuch as 127.0.0.1:7777; its token is $MCPSCHEDD_TOKEN, or for this\nmachine the one in the state folder", func(s string) error {
+	c.Flags().Func("http", "show the figures of the mcpschedd that serves HTTP at `URL`,\nsuch as 127.0.0.1:7777; the token is $MCPSCHEDD_TOKEN or, on\nthis machine, the one in the state directory", func(s string) error {
 		if f.http = s; s == "" {
-			return errors.New("want more than nothing")
+			return errors.New("want a URL")
 		}
 		return nil
 	})
-	c.Flags().BoolVar(&f.watch, "watch", false, "print again each second, until interrupted; where the output is\nno terminal, whenever something has changed")
+	c.Flags().BoolVar(&f.watch, "watch", false, "print again every second, until interrupted; if the output is\nnot a terminal, only when something has changed")
 	as := func(name, short, help string) {
 		c.Flags().BoolFuncP(name, short, help, func(string) error { f.as = name; return nil })
 	}
-	as("verbose", "v", "print all figures too")
-	as("json", "", "print the figures as JSON; with --watch an object a line")
-	as("csv", "", "print a line for each session")
-	as("line", "", "print the report line alone")
+	as("verbose", "v", "also print all figures")
+	as("json", "", "print the figures as JSON; with --watch, one object per line")
+	as("csv", "", "print one line per session")
+	as("line", "", "print only the report line")
 	c.MarkFlagsMutuallyExclusive("verbose", "json", "csv", "line")
 	return c
 }
@@ -94,15 +94,15 @@ func runStats(ctx context.Context, f *statsFlags, stdout, stderr io.Writer) erro
 func (f *statsFlags) check() error {
 	switch recorded := len(f.files) > 0; {
 	case recorded && f.http != "":
-		return usage("--http and files: want one of them")
+		return usage("want either --http or files")
 	case recorded && f.watch:
 		return usage("--watch: recorded events do not change; leave the files out to watch the running processes")
 	case recorded && f.config != "":
-		return usage("--config: it says where running processes keep their events; leave it out, or the files")
+		return usage("--config: it locates the events of running processes; leave out either it or the files")
 	case f.as == "csv" && f.watch:
-		return usage("--watch: --csv is of whole sessions; to follow the figures use --watch --json")
+		return usage("--watch: --csv prints whole sessions; to follow the figures use --watch --json")
 	case f.as == "csv" && f.http != "":
-		return usage("--csv: over HTTP there are only sums; on that machine, leave --http out")
+		return usage("--csv: only sums are available over HTTP; run it without --http on that machine")
 	}
 	return nil
 }

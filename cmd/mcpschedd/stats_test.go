@@ -106,21 +106,21 @@ func TestStatsOfADaemon(t *testing.T) {
 		hint  bool
 	}{
 		{"fine", func(w http.ResponseWriter, r *http.Request) { w.Write(ours) }, "", false},
-		{"wrong token", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, "401 Unauthorized: it does not take this token", true},
-		{"another page", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("<html>")) }, "no figures of mcpschedd", false},
-		{"other JSON", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(`{"totals":{}}`)) }, "no figures of mcpschedd", false},
-		{"a later version", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(`{"schema_version":7}`)) }, "figures of version 7; this mcpschedd knows version 1", false},
-		{"no such page", http.NotFound, "404 Not Found: no mcpschedd, or an older one", false},
+		{"wrong token", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, "401 Unauthorized: the token is not accepted", true},
+		{"another page", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("<html>")) }, "not mcpschedd's figures", false},
+		{"other JSON", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(`{"totals":{}}`)) }, "not mcpschedd's figures", false},
+		{"a later version", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(`{"schema_version":7}`)) }, "figures of version 7; this mcpschedd reads version 1", false},
+		{"no such page", http.NotFound, "404 Not Found: not mcpschedd, or an older version", false},
 		{"elsewhere", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://x.example", http.StatusFound)
 		}, "302 Found", false},
 		{"broken", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "500 Internal", false},
-		{"silent", func(w http.ResponseWriter, r *http.Request) { <-hang }, "no answer within 50ms", false},
+		{"silent", func(w http.ResponseWriter, r *http.Request) { <-hang }, "no response within 50ms", false},
 		{"silent later", func(w http.ResponseWriter, r *http.Request) {
 			w.Write([]byte("{"))
 			w.(http.Flusher).Flush()
 			<-hang
-		}, "no answer within 50ms", false},
+		}, "no response within 50ms", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -170,7 +170,7 @@ func TestStatsOfManySessions(t *testing.T) {
 		t.Errorf("got %d lines, want %d", got, mostRows+1)
 	}
 	// A slow machine is told of its progress first.
-	if got := "\n" + stderr.String(); !strings.Contains(got, "\nmcpschedd: warning: 3 sessions are left out") {
+	if got := "\n" + stderr.String(); !strings.Contains(got, "\nmcpschedd: warning: the 3 sessions that ended first are left out") {
 		t.Errorf("got %q", got)
 	}
 }

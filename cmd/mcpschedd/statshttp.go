@@ -58,7 +58,7 @@ func statsURL(text string) (*url.URL, error) {
 		return nil, err
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return nil, errors.New("no URL of a server")
+		return nil, errors.New("not an HTTP URL")
 	}
 	path := strings.TrimSuffix(u.Path, "/")
 	path = strings.TrimSuffix(strings.TrimSuffix(path, "/stats"), "/mcp")
@@ -89,7 +89,7 @@ func (d *listening) look(ctx context.Context) (*seen, error) {
 		return nil, d.foreign()
 	}
 	if v := s.stats.SchemaVersion; v != statsSchema {
-		return nil, fmt.Errorf("%s: figures of version %d; this mcpschedd knows version %d", d.url, v, statsSchema)
+		return nil, fmt.Errorf("%s: figures of version %d; this mcpschedd reads version %d", d.url, v, statsSchema)
 	}
 	if names := s.stats.Replicas; len(names) > 0 {
 		s.notes = append(s.notes, fmt.Sprintf("Figures of %d replicas: %s.", len(names), strings.Join(names, ", ")))
@@ -114,13 +114,13 @@ func (d *listening) ask(ctx context.Context, method string, v any) error {
 	switch answer.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized:
-		what := "it wants a token"
+		what := "a token is required"
 		if d.token != "" {
-			what = "it does not take this token"
+			what = "the token is not accepted"
 		}
-		return hinted{fmt.Errorf("%s: %s: %s", d.url, answer.Status, what), "put the text of the file that it names at its start (token=…) into $MCPSCHEDD_TOKEN"}
+		return hinted{fmt.Errorf("%s: %s: %s", d.url, answer.Status, what), "set $MCPSCHEDD_TOKEN to the content of the file that it logs at start-up (token=…)"}
 	case http.StatusNotFound:
-		return fmt.Errorf("%s: %s: no mcpschedd, or an older one", d.url, answer.Status)
+		return fmt.Errorf("%s: %s: not mcpschedd, or an older version", d.url, answer.Status)
 	default:
 		return fmt.Errorf("%s: %s", d.url, answer.Status)
 	}
@@ -135,13 +135,13 @@ func (d *listening) ask(ctx context.Context, method string, v any) error {
 }
 
 func (d *listening) foreign() error {
-	return fmt.Errorf("%s: no figures of mcpschedd; something else answers there", d.url)
+	return fmt.Errorf("%s: not mcpschedd's figures; another server responds there", d.url)
 }
 
 // unreachable says why there is no answer.
 func (d *listening) unreachable(err error) error {
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
-		return fmt.Errorf("%s: no answer within %v", d.url, d.client.Timeout)
+		return fmt.Errorf("%s: no response within %v", d.url, d.client.Timeout)
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // without the URL, which stands in front

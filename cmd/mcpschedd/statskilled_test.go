@@ -89,7 +89,7 @@ func TestStatsOfAKilledProcess(t *testing.T) {
 	if err := execute(t.Context(), []string{"stats"}, &stdout, &stderr); err != nil || stderr.Len() > 0 {
 		t.Errorf("got %v, %s", err, &stderr)
 	}
-	want := "Process " + aliveProcess + " did not end properly (killed?); its last line is of "
+	want := "Process " + aliveProcess + " did not end properly (killed?); its last event is from "
 	if text := stdout.String(); !strings.Contains(text, want) || !strings.Contains(text, "\nNo mcpschedd is running.\n") {
 		t.Errorf("got\n%s\nwant %s", text, want)
 	}

@@ -37,7 +37,7 @@ func (r *reading) add(e *record.Event) {
 		return
 	}
 	if e.Killed {
-		r.killed = append(r.killed, fmt.Sprintf("Process %s did not end properly (killed?); its last line is of %s.", e.Process, moment(e.At)))
+		r.killed = append(r.killed, fmt.Sprintf("Process %s did not end properly (killed?); its last event is from %s.", e.Process, moment(e.At)))
 	} else {
 		r.events++
 	}
@@ -67,9 +67,9 @@ func (r *reading) notes() (notes []string) {
 	}
 	switch {
 	case r.problems == 1:
-		notes = append(notes, "1 line of the record could not be read.")
+		notes = append(notes, "1 line of the event log could not be read.")
 	case r.problems > 1:
-		notes = append(notes, fmt.Sprintf("%d lines of the record could not be read.", r.problems))
+		notes = append(notes, fmt.Sprintf("%d lines of the event log could not be read.", r.problems))
 	}
 	return notes
 }
@@ -84,7 +84,7 @@ func (r *reading) files(ctx context.Context, names []string) (*seen, error) {
 	case err != nil && ctx.Err() != nil:
 		return nil, err
 	case r.events == 0: // why, has been said
-		return nil, fmt.Errorf("%s: no events in it", strings.Join(names, ", "))
+		return nil, fmt.Errorf("%s: no events", strings.Join(names, ", "))
 	case err != nil:
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (r *reading) seen(now time.Time) *seen {
 		rows: func() []record.SessionRow {
 			rows := r.tally.Rows()
 			if left := r.tally.Stats(now).Sessions - len(rows); left > 0 {
-				r.warn("%d sessions are left out, those that ended first; fewer files have them", left)
+				r.warn("the %d sessions that ended first are left out; read fewer files to see them", left)
 			}
 			return rows
 		},
@@ -123,7 +123,7 @@ func folderOf(configFile string) (folder, error) {
 }
 
 // eventsOff says where the figures are that no event tells.
-const eventsOff = `[telemetry] events is "off", so what is saved is not recorded. Figures are in the resource mcpschedd://stats of each process and, where one serves HTTP, mcpschedd stats --http URL has them.`
+const eventsOff = `[telemetry] events is "off", so savings are not recorded. Each process has its figures in the resource mcpschedd://stats; mcpschedd stats --http URL shows those of a process that serves HTTP.`
 
 // follow reads what was written since the last time, and how the processes stand.
 func (r *reading) follow(d folder) (*seen, error) {
@@ -131,7 +131,7 @@ func (r *reading) follow(d folder) (*seen, error) {
 		r.tail = record.NewTail(d.path, r.since)
 	}
 	if err := r.tail.Poll(r.add, r.bad); err != nil {
-		return nil, fmt.Errorf("%w: what was recorded, and whether a mcpschedd runs, cannot be seen from here", err)
+		return nil, fmt.Errorf("%w: cannot read the event logs and the state of running processes", err)
 	}
 	s := r.seen(time.Now())
 	s.period = "today"
@@ -145,18 +145,18 @@ func (r *reading) follow(d folder) (*seen, error) {
 	}
 	running := "No mcpschedd is running."
 	if _, runs := daemonOf(d.config); runs {
-		running = "The daemon runs, and has no client."
+		running = "The daemon is running, without clients."
 	}
 	if s.notes = append(s.notes, running); !idle {
 		return s, nil
 	}
 	switch {
 	case holds(d.path, ".jsonl"):
-		s.notes = append(s.notes, "What was recorded on other days: mcpschedd stats "+d.path)
+		s.notes = append(s.notes, "To see other days: mcpschedd stats "+d.path)
 	case len(d.config.Upstreams) > 0:
-		s.notes = append(s.notes, "A client starts it when the client itself starts: mcpschedd connect is to be among its servers.")
+		s.notes = append(s.notes, "A client starts mcpschedd when the client itself starts; mcpschedd connect must be among its servers.")
 	default:
-		s.notes = append(s.notes, "To begin: mcpschedd import --all --write takes over the servers of your MCP client and puts mcpschedd in their place; mcpschedd demo shows what that saves.")
+		s.notes = append(s.notes, "To begin: mcpschedd import --all --write replaces the servers of your MCP clients with mcpschedd; mcpschedd demo shows what that saves.")
 	}
 	return s, nil
 }

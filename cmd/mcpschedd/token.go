@@ -28,7 +28,7 @@ func token(dir state.Dir) (string, error) {
 	}
 	secret := strings.TrimSpace(string(data))
 	if len(secret) < 16 {
-		return "", hinted{fmt.Errorf("%s: want a token of at least 16 characters", dir.Path(tokenFile)), "delete the file, and a new token is made"}
+		return "", hinted{fmt.Errorf("%s: want a token of at least 16 characters", dir.Path(tokenFile)), "delete the file to create a new token"}
 	}
 	return secret, nil
 }

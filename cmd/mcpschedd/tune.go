@@ -27,17 +27,17 @@ func tuneCommand() *cobra.Command {
 	f := new(tuneFlags)
 	c := &cobra.Command{
 		Use:   "tune [FILE...]",
-		Short: "Propose settings for the tools, from what was recorded",
-		Long: `Works out from what was recorded and learned what is to be known of the tools, and
-prints it as tuned.toml, with what speaks for each line. Calls no server.
+		Short: "Propose tool settings from recorded calls",
+		Long: `Derives tool settings from recorded events and learned state, and prints them as
+tuned.toml, with the evidence for each line. It calls no server.
 
-FILE is an event log, plain or gzip, a folder of them, or recorded calls as replay takes
-them (default: state_dir/events).
+FILE is an event log, plain or gzip, a directory of them, or recorded calls as replay
+reads them (default: state_dir/events).
 
-tuned.toml is a layer under the configuration: what you have set yourself wins. What
-could make an answer wrong if the record misleads, such as what a tool does and how
-long its answers stay the same, is never in it: lines to paste for that follow as
-comments, with --diff and --write on stderr.`,
+tuned.toml is a layer below the configuration: your own settings win. Settings that could
+cause a wrong result if the recording misleads, such as what a tool does and how long its
+results stay fresh, are never in it. They are printed as commented lines to paste, with
+--diff and --write on stderr.`,
 		Example: `  mcpschedd tune
   mcpschedd tune --claude-logs ~/.claude/projects --write
   mcpschedd tune --undo`,
@@ -47,13 +47,13 @@ comments, with --diff and --write on stderr.`,
 		},
 	}
 	configFlag(c, &f.config)
-	c.Flags().StringArrayVar(&f.logs, "claude-logs", nil, "session logs of Claude Code in `DIR`, such as\n~/.claude/projects: its calls are played to the learner\nas if they were live; repeatable")
+	c.Flags().StringArrayVar(&f.logs, "claude-logs", nil, "also learn from Claude Code's session logs in `DIR`, such\nas ~/.claude/projects, as if their calls were live;\nrepeatable")
 	action := func(name, help string) {
 		c.Flags().BoolFunc(name, help, func(string) error { f.action = name; return nil })
 	}
-	action("diff", "what would change in tuned.toml")
-	action("write", "write it whole, beside the configuration, and keep the file\nas it was as tuned.toml.bak")
-	action("undo", "take back the last --write")
+	action("diff", "print what would change in tuned.toml")
+	action("write", "write tuned.toml beside the configuration, and keep the\nprevious file as tuned.toml.bak")
+	action("undo", "undo the last --write")
 	c.MarkFlagsMutuallyExclusive("diff", "write", "undo")
 	return c
 }
@@ -178,10 +178,10 @@ func (t *tuning) propose() tune.Proposal {
 		t.note("upstream %q is not in the configuration", owner)
 	}
 	if len(p.Missing) > 0 {
-		t.note("left out, as their upstreams do not offer them: %s", strings.Join(p.Missing, ", "))
+		t.note("left out, as their servers do not list them: %s", strings.Join(p.Missing, ", "))
 	}
 	if n := t.tuner.Dropped; n > 0 {
-		t.note("%d lines left out: too many tools are named", n)
+		t.note("%d lines left out: they name too many tools", n)
 	}
 	if len(p.Blocks) == 0 {
 		t.note("nothing to propose from %d calls", t.calls)
@@ -199,7 +199,7 @@ func (t *tuning) classes(tools []string) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Nothing says what these %d tools do, so each call of them counts as a write, and\n# none is prefetched. To take out of the comments, once checked:\n", len(tools))
+	fmt.Fprintf(&b, "# These %d tools are unclassified: each call of them counts as a write, and none is\n# prefetched. Check these lines before you uncomment them:\n", len(tools))
 	for _, tool := range tools[:min(len(tools), mostClasses)] {
 		k, _ := t.upstream(tool)
 		lines, _ := suggestion(t.config, t.models, k.Model, tool, t.tool(tool))
@@ -263,11 +263,11 @@ func undoTuned(path string, stderr io.Writer) error {
 	done := "removed " + path
 	switch {
 	case kept.Exists:
-		done, err = path+" is as it was before", errors.Join(file.Write(kept.Text), kept.Remove())
+		done, err = "restored "+path, errors.Join(file.Write(kept.Text), kept.Remove())
 	case file.Exists:
 		err = file.Remove()
 	default:
-		err = fmt.Errorf("%s: there is nothing to undo", path)
+		err = fmt.Errorf("%s: nothing to undo", path)
 	}
 	if err == nil {
 		say(stderr, "%s", done)

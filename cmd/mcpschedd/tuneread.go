@@ -52,7 +52,7 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	}
 	for _, k := range t.upstreams {
 		if err := t.readLearned(k); err != nil {
-			t.warn("what was learned of upstream %q: %v", k.name(), err)
+			t.warn("learned state of upstream %q: %v", k.name(), err)
 		}
 	}
 	return nil
@@ -61,12 +61,12 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 // switchOn says what has to be switched on for there to be something to read.
 func (t *tuning) switchOn(recorded bool) {
 	if t.config.Telemetry.Events != "on" {
-		t.note(`nothing is recorded: first set [telemetry] events = "on", and use the proxy for a while`)
+		t.note(`nothing is recorded; set [telemetry] events = "on", and use the proxy for a while`)
 	} else if !recorded {
-		t.note("no event logs yet in %s: use the proxy for a while, or name --claude-logs ~/.claude/projects", t.dir.Path(eventsFolder))
+		t.note("no event logs yet in %s; use the proxy for a while, or pass --claude-logs ~/.claude/projects", t.dir.Path(eventsFolder))
 	}
 	if !t.config.Enrichment.Learn || t.config.Enrichment.Mode == "off" {
-		t.note(`no follow-ups are learned: first set [enrichment] learn = true, and mode = "on" or "shadow"`)
+		t.note(`no follow-ups are learned; set [enrichment] learn = true, and mode = "on" or "shadow"`)
 	}
 }
 

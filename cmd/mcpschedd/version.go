@@ -12,7 +12,7 @@ import (
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version, and the commit it was built from",
+		Short:   "Print the version and its commit",
 		Example: "  mcpschedd version",
 		Args:    takes(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -124,7 +124,7 @@ func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) prox
 		return value, set
 	})
 	if err != nil && missing && at.shares {
-		err = fmt.Errorf("%w; a client brings the variables that the configuration names when it starts: if it has this one now, start it anew", err)
+		err = fmt.Errorf("%w; a client passes the variables that the configuration names when it starts: if the variable is set now, restart the client", err)
 	}
 	return wireResolved(at, c, u, r, err, dir)
 }

@@ -82,27 +82,27 @@ func (r *report) writeJSON(w io.Writer) error {
 // writeText prints the report for people: what was saved, call by call, what that cost, and
 // what to do next. kept is a folder with the record; "": there is none.
 func (r *report) writeText(w io.Writer, kept string) error {
-	fmt.Fprintf(w, `Through mcpschedd the agent waited %s for calls that only read: %s instead of %s.
+	fmt.Fprintf(w, `Through mcpschedd the agent waited %s for read-only calls: %s instead of %s.
 
 Measured just now: one agent session of %d calls in %d turns, played twice at the same
-time, straight to two MCP servers and through mcpschedd to two of the same. Think times
-(2-6 s), tool times (0.1-0.9 s) and what mcpschedd is told of them are divided by %g. All
-answers were the same to the byte.
+time, directly against two MCP servers and through mcpschedd against two identical ones.
+Think times (2-6 s), tool times (0.1-0.9 s) and the times in mcpschedd's configuration are
+divided by %g. Both runs returned the same results, byte for byte.
 
 `, change(r.Direct.ReadMS, r.Through.ReadMS), seconds(r.Through.ReadMS), seconds(r.Direct.ReadMS), len(r.Rows), r.Turns, r.Speed)
 	if err := r.writeRows(w); err != nil {
 		return err
 	}
 	t := &r.Stats.Totals
-	fmt.Fprintf(w, "\nWhat that cost, by mcpschedd's own record: %d requests to the servers for %d calls, %.2f each.\n", t.UpstreamCalls, t.Calls, t.Amplification)
-	fmt.Fprintf(w, "Of %d prefetches %d were used, and %d had not been by the end.\n", t.Prefetch.Issued, t.Prefetch.Used, t.Prefetch.Issued-t.Prefetch.Used)
-	fmt.Fprintf(w, "\nAs one plan (execute_tool_plan) %d calls took one turn and %s of waiting; one by one,\nstraight, %d turns and %s.\n",
+	fmt.Fprintf(w, "\nThe cost: %d requests to the servers for %d calls, %.2f each.\n", t.UpstreamCalls, t.Calls, t.Amplification)
+	fmt.Fprintf(w, "Of %d prefetches, %d were used, and %d were still unused at the end.\n", t.Prefetch.Issued, t.Prefetch.Used, t.Prefetch.Issued-t.Prefetch.Used)
+	fmt.Fprintf(w, "\nAs one plan (execute_tool_plan), %d calls took one turn and %s of waiting; one by one\nand directly, %d turns and %s.\n",
 		r.Plan.Calls, seconds(r.Plan.PlanMS), r.Plan.Calls, seconds(r.Plan.DirectMS))
 	if kept != "" {
 		record := "'" + strings.ReplaceAll(filepath.Join(kept, "events"), "'", `'\''`) + "'"
-		fmt.Fprintf(w, "\nThe record of the session through mcpschedd is kept. Look at it:\n  mcpschedd stats %s\n  mcpschedd dashboard %s\n", record, record)
+		fmt.Fprintf(w, "\nThe event log of the session through mcpschedd was kept. To look at it:\n  mcpschedd stats %s\n  mcpschedd dashboard %s\n", record, record)
 	}
-	_, err := fmt.Fprint(w, "\nWhat mcpschedd was told of the two servers: mcpschedd demo --show-config\nTo put it before the servers of your own client: mcpschedd import\n")
+	_, err := fmt.Fprint(w, "\nTo see the configuration of the two servers: mcpschedd demo --show-config\nTo put mcpschedd in front of your own servers: mcpschedd import\n")
 	return err
 }
 
@@ -126,7 +126,7 @@ func (r *report) writeRows(w io.Writer) error {
 	sum := func(name string, direct, through float64) {
 		fmt.Fprintf(t, "\t%s\t%5.0f ms\t%6.0f ms\t%s\t\n", name, direct, through, change(direct, through))
 	}
-	sum("all calls that only read", r.Direct.ReadMS, r.Through.ReadMS)
+	sum("all read-only calls", r.Direct.ReadMS, r.Through.ReadMS)
 	sum("all turns, each its slowest call", r.Direct.WaitedMS, r.Through.WaitedMS)
 	sum("to start, once", r.Direct.StartMS, r.Through.StartMS)
 	return t.Flush()
@@ -135,7 +135,7 @@ func (r *report) writeRows(w io.Writer) error {
 // how says how a call was answered.
 func how(disposition string) string {
 	if disposition == string(record.Hit) {
-		return "stored"
+		return "cached"
 	}
 	return disposition
 }

@@ -48,32 +48,32 @@ func TestText(t *testing.T) {
 	for line := range strings.Lines(b.String()) {
 		lines = append(lines, strings.TrimRight(line, " \n"))
 	}
-	want := `Through mcpschedd the agent waited 48 % less for calls that only read: 0.10 s instead of 0.20 s.
+	want := `Through mcpschedd the agent waited 48 % less for read-only calls: 0.10 s instead of 0.20 s.
 
 Measured just now: one agent session of 2 calls in 1 turns, played twice at the same
-time, straight to two MCP servers and through mcpschedd to two of the same. Think times
-(2-6 s), tool times (0.1-0.9 s) and what mcpschedd is told of them are divided by 4. All
-answers were the same to the byte.
+time, directly against two MCP servers and through mcpschedd against two identical ones.
+Think times (2-6 s), tool times (0.1-0.9 s) and the times in mcpschedd's configuration are
+divided by 4. Both runs returned the same results, byte for byte.
 
 turn  call                                          direct  mcpschedd  answered   █ waited, ░ saved
    1  list_issues label="bug" state="open"           95 ms     101 ms  fetched    ████████████████████
-   1  read_file path="a/long/long/long/long/lon…    100 ms       0 ms  stored     ░░░░░░░░░░░░░░░░░░░░
-      all calls that only read                      195 ms     101 ms  48 % less
+   1  read_file path="a/long/long/long/long/lon…    100 ms       0 ms  cached     ░░░░░░░░░░░░░░░░░░░░
+      all read-only calls                           195 ms     101 ms  48 % less
       all turns, each its slowest call              100 ms     101 ms  1 % more
       to start, once                                 20 ms      30 ms  50 % more
 
-What that cost, by mcpschedd's own record: 4 requests to the servers for 2 calls, 2.00 each.
-Of 3 prefetches 1 were used, and 2 had not been by the end.
+The cost: 4 requests to the servers for 2 calls, 2.00 each.
+Of 3 prefetches, 1 were used, and 2 were still unused at the end.
 
-As one plan (execute_tool_plan) 11 calls took one turn and 0.24 s of waiting; one by one,
-straight, 11 turns and 0.74 s.
+As one plan (execute_tool_plan), 11 calls took one turn and 0.24 s of waiting; one by one
+and directly, 11 turns and 0.74 s.
 
-The record of the session through mcpschedd is kept. Look at it:
+The event log of the session through mcpschedd was kept. To look at it:
   mcpschedd stats 'it'\''s kept/events'
   mcpschedd dashboard 'it'\''s kept/events'
 
-What mcpschedd was told of the two servers: mcpschedd demo --show-config
-To put it before the servers of your own client: mcpschedd import`
+To see the configuration of the two servers: mcpschedd demo --show-config
+To put mcpschedd in front of your own servers: mcpschedd import`
 	if diff := cmp.Diff(want, strings.Join(lines, "\n")); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
 	}

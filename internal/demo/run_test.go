@@ -75,7 +75,7 @@ func TestRun(t *testing.T) {
 	if !strings.HasPrefix(first, "Through mcpschedd the agent waited ") {
 		t.Errorf("got %q first, want what was saved", first)
 	}
-	for _, want := range []string{"20 calls in 15 turns", "are divided by 1000.", " for 20 calls, ", "11 calls took one turn"} {
+	for _, want := range []string{"20 calls in 15 turns", "divided by 1000.", " for 20 calls, ", "11 calls took one turn"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("got a table without %q:\n%s", want, out)
 		}
