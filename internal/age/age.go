@@ -1,49 +1,46 @@
-// Package age says how old something is on a machine that may have slept.
+// Package age measures how old something is on a machine that may sleep.
 //
-// The one idea: neither clock of a machine can be trusted alone. The monotonic one
-// stops while a laptop sleeps, the wall clock is set forward and back. So a moment
-// is what both said, and an age is the larger of the two differences: after a night
-// of sleep what was fetched in the evening is a night old, and a clock that is set
-// back makes nothing younger.
+// Neither clock of a machine can be trusted alone: the monotonic clock stops while a laptop
+// sleeps, and the wall clock may be set forward or back. A Moment therefore holds a reading of
+// both, and an age is the larger of the two differences. After a night of sleep an answer from
+// the evening is a night old, and setting the clock back makes nothing younger.
 //
 //	began := age.Now()
 //	...
-//	age.Now().Since(began)  // how old it is
-//	age.Now().Awake(began)  // how long the machine has been at work since
+//	age.Now().Since(began)      // age, including time asleep
+//	age.Now().Monotonic(began)  // time elapsed while the machine was awake
 package age
 
 import "time"
 
-// Moment is what both clocks said.
+// Moment is a reading of both clocks.
 type Moment struct {
-	monotonic time.Duration // the monotonic clock, since some start
-	wall      time.Duration // the wall clock, since 1970
+	monotonic time.Duration // since the program started
+	wall      time.Duration // since 1970
 }
 
-// start is what the monotonic clock counts from, for its readings have no number of
-// their own.
+// start is the origin of monotonic readings, which the time package does not expose as numbers.
 var start = time.Now()
 
-// Now is what both clocks say.
+// Now returns the current reading of both clocks.
 func Now() Moment {
 	t := time.Now()
 	return Moment{t.Sub(start), time.Duration(t.UnixNano())}
 }
 
-// At is a moment that was recorded: so long after some start by the monotonic clock,
-// and by the wall clock.
-func At(awake, wall time.Duration) Moment { return Moment{awake, wall} }
+// At returns a recorded moment. monotonic counts from any fixed origin, wall from 1970.
+func At(monotonic, wall time.Duration) Moment { return Moment{monotonic, wall} }
 
-// Since is how old something of an earlier moment is: by the clock that says more.
-// It decides what is too old to be served, and how long a host was left alone.
+// Since returns the age at m of something that happened at earlier: the larger difference of the
+// two clocks. It decides whether an answer is too old to be served and whether a host's
+// cool-down is over.
 func (m Moment) Since(earlier Moment) time.Duration {
 	return max(m.monotonic-earlier.monotonic, m.wall-earlier.wall)
 }
 
-// Ago is the moment that long before m, by both clocks.
+// Ago returns the moment d before m.
 func (m Moment) Ago(d time.Duration) Moment { return Moment{m.monotonic - d, m.wall - d} }
 
-// Monotonic is how long the machine has been at work since an earlier moment, whatever
-// the wall clock says: how long something took, and what must not be over sooner
-// because the wall clock was set forward.
+// Monotonic returns the time from earlier to m by the monotonic clock. Use it to measure how long
+// something took, and for waits that must not end early when the wall clock is set forward.
 func (m Moment) Monotonic(earlier Moment) time.Duration { return m.monotonic - earlier.monotonic }

@@ -11,17 +11,17 @@ import (
 func TestSince(t *testing.T) {
 	evening := age.At(time.Hour, 20*time.Hour)
 	for _, tt := range []struct {
-		name         string
-		morning      age.Moment
-		since, awake time.Duration
+		name             string
+		morning          age.Moment
+		since, monotonic time.Duration
 	}{
 		{"awake", age.At(2*time.Hour, 21*time.Hour), time.Hour, time.Hour},
 		{"it slept", age.At(time.Hour+time.Second, 28*time.Hour), 8 * time.Hour, time.Second},
 		{"the wall clock was set back", age.At(2*time.Hour, 12*time.Hour), time.Hour, time.Hour},
 		{"the same moment", evening, 0, 0},
 	} {
-		if since, awake := tt.morning.Since(evening), tt.morning.Monotonic(evening); since != tt.since || awake != tt.awake {
-			t.Errorf("%s: got %v, %v awake, want %v, %v", tt.name, since, awake, tt.since, tt.awake)
+		if since, monotonic := tt.morning.Since(evening), tt.morning.Monotonic(evening); since != tt.since || monotonic != tt.monotonic {
+			t.Errorf("%s: got %v, %v monotonic, want %v, %v", tt.name, since, monotonic, tt.since, tt.monotonic)
 		}
 	}
 }
@@ -31,11 +31,11 @@ func TestNow(t *testing.T) {
 		began := age.Now()
 		time.Sleep(time.Minute)
 		if now := age.Now(); now.Since(began) != time.Minute || now.Monotonic(began) != time.Minute {
-			t.Errorf("got %v, %v awake, want a minute", now.Since(began), now.Monotonic(began))
+			t.Errorf("got %v, %v monotonic, want a minute", now.Since(began), now.Monotonic(began))
 		}
 	})
 	began := age.Now()
 	if now := age.Now(); now.Monotonic(began) < 0 || now.Since(began) < now.Monotonic(began) {
-		t.Errorf("got %v, %v awake", now.Since(began), now.Monotonic(began))
+		t.Errorf("got %v, %v monotonic", now.Since(began), now.Monotonic(began))
 	}
 }

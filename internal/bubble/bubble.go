@@ -1,4 +1,4 @@
-// Package bubble runs tests in synctest's bubbles of fake time.
+// Package bubble runs tests in synctest bubbles, where time is fake.
 package bubble
 
 import (
@@ -8,18 +8,17 @@ import (
 	"testing/synctest"
 )
 
-// running counts the bubbles that run now under the race detector; processors is the
-// GOMAXPROCS to go back to after the last of them.
+// running counts the bubbles running under the race detector. processors is the GOMAXPROCS to
+// restore after the last one.
 var running struct {
 	sync.Mutex
 	bubbles, processors int
 }
 
-// Test is [synctest.Test]. Under the race detector nothing runs in parallel with f: two timer
-// channels of a bubble that are looked at on two processors at once corrupt the detector's
-// memory, which ends the process with a fault in its code
-// (https://github.com/golang/go/issues/78156, in Go 1.26). Races are still found: the detector
-// goes by what orders two accesses, not by whether they met.
+// Test calls [synctest.Test]. Under the race detector it sets GOMAXPROCS to 1 while f runs: if two
+// processors access timer channels of a bubble at once, the detector's memory is corrupted and
+// the process crashes (https://github.com/golang/go/issues/78156, in Go 1.26). Races are still
+// found, because the detector checks how accesses are ordered, not whether they overlap.
 func Test(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 	if raceDetector {

@@ -1,35 +1,34 @@
-// Package call is the words that what decides and what acts have in common:
-// which call is meant, and what it reads or changes.
+// Package call defines the types that identify a call and describe what it reads and changes.
 package call
 
-// Key says which call is meant: two calls with equal keys ask the same of the
-// same server on behalf of the same principal.
+// Key identifies a call. Two calls with equal keys send the same request to the same server for
+// the same principal.
 type Key struct {
-	Upstream  uint64 // the upstream instance; never given to another one in this process
-	Scope     string // the session or principal that the answers belong to; never ""
-	Tool      string // as the upstream names it
-	Arguments string // canonical: members sorted, no white space, numbers as written
+	Upstream  uint64 // upstream instance; never reused within a process
+	Scope     string // session or principal that the answer belongs to; never ""
+	Tool      string // the upstream's name for the tool
+	Arguments string // canonical JSON: members sorted, no white space, numbers as written
 }
 
-// Number names a call in the record: clients' calls and prefetches are counted
-// together in each session.
+// Number identifies a call in the event log. Each session numbers its calls and prefetches
+// together.
 type Number struct {
-	Session string // as the record names it; "": it is not recorded
+	Session string // the session's id in the log; "" if the call is not recorded
 	Seq     int64  // from 1
 }
 
-// Place is what an answer depends on or a call changes: a whole domain, or the
-// answers that one invalidation edge matches.
+// Place is something that an answer depends on or a call changes: a whole domain, or the answers
+// that an invalidation edge matches.
 type Place struct {
-	Domain string // the domain; "" for an edge's place
-	Slot   uint64 // identifies the edge and what it matched; 0 for a whole domain
+	Domain string // "" for the place of an edge
+	Slot   uint64 // hash of an edge and the value it matched; 0 for a whole domain
 }
 
-// Effect is what a call may change. The zero value changes nothing.
+// Effect is what a call may change. The zero Effect changes nothing.
 type Effect struct {
 	Places []Place
-	Remote bool // by a remote host, which may show it only after a while
+	Remote bool // the change is made by a remote host, where it may take a while to become visible
 }
 
-// Changes reports whether there is anything the call may change.
+// Changes reports whether the call may change anything.
 func (e Effect) Changes() bool { return len(e.Places) > 0 }

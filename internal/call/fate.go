@@ -1,12 +1,12 @@
 package call
 
-// Fate is what became of a call that was made before it was asked for.
+// Fate is the outcome of a prefetch.
 type Fate int
 
 const (
-	Pending  Fate = iota // not known yet: under way, or there and not asked for
-	Ready                // asked for when its answer was there
-	Late                 // asked for while it was under way, and its answer given
-	Wasted               // of no use
-	Compared             // asked for, and only held against what the real call fetched
+	Pending  Fate = iota // unknown: still being fetched, or stored and not requested yet
+	Ready                // requested after its answer had arrived
+	Late                 // requested while it was being fetched, and answered by it
+	Wasted               // not used
+	Compared             // requested, but only compared with the answer to the call itself
 )

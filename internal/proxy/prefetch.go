@@ -20,15 +20,15 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// prefetchable is what the prefetch worker may ask of one session's lease: MayPrefetch says
-// what stands in the way of a candidate, Fetch makes its call. Both go by the same rules,
-// store and limits as any other call.
+// prefetchable is a session's lease as a source of prefetches. MayPrefetch decides whether a
+// candidate may be prefetched, and Fetch makes its call. Prefetches use the same classification,
+// store and limits as other calls.
 type prefetchable struct {
 	s     *session
 	lease *leased
 }
 
-// observable is the lease as the prefetch worker knows it.
+// observable returns the lease as the prefetch worker sees it.
 func (s *session) observable(l *leased) *speculate.Upstream {
 	return &speculate.Upstream{
 		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Shared: l.Shared(), Remote: l.member.Spec.URL != "", Exclusive: l.member.Exclusive,
@@ -36,8 +36,8 @@ func (s *session) observable(l *leased) *speculate.Upstream {
 	}
 }
 
-// learned is where what is learned of an upstream's calls is kept. What is shared with other
-// replicas follows the rules that are in force when it is kept.
+// learned returns the storage of what is learned of an upstream's calls. What replicas share
+// follows the configuration in force when it is saved.
 func (s *Server) learned(m *member) speculate.Learned {
 	with := s.common.replicas.Learned
 	if with == nil {
@@ -51,7 +51,7 @@ func (s *Server) learned(m *member) speculate.Learned {
 	}, m.Learned)
 }
 
-// Tools are the names of those that are listed.
+// Tools returns the names of the listed tools.
 func (o *prefetchable) Tools() (names []string) {
 	if offer := o.lease.Offer(); offer != nil {
 		for _, item := range offer.Lists[upstream.Tools] {
@@ -61,7 +61,7 @@ func (o *prefetchable) Tools() (names []string) {
 	return names
 }
 
-// Tool is what is known of a tool at this moment.
+// Tool returns what is known of a tool now.
 func (o *prefetchable) Tool(name string) predict.Tool {
 	srv, l := o.s.srv, o.lease
 	offer := l.Offer()
@@ -80,29 +80,28 @@ func (o *prefetchable) Tool(name string) predict.Tool {
 	return predict.Tool{Model: m, Schema: c.schema, Hearsay: untrustedHint(m)}
 }
 
-// Host is that of the upstream's calls in general.
+// Host returns the host of the upstream's calls in general.
 func (o *prefetchable) Host() string {
 	return o.s.srv.catalog.model(o.s.srv.policy.Load(), o.lease, "").Host
 }
 
-// Useless notes that nothing of what is offered now may ever be run early.
+// Useless records that no tool in the current offer may ever be prefetched.
 func (o *prefetchable) Useless() { o.lease.member.nothingToPrefetch.Store(o.lease.Offer()) }
 
-// nothingToPrefetch reports whether the upstream is known to offer nothing that may ever
-// be run early.
+// nothingToPrefetch reports whether no tool in the current offer may ever be prefetched.
 func (l *leased) nothingToPrefetch() bool {
 	offer := l.member.nothingToPrefetch.Load()
 	return offer != nil && offer == l.Offer()
 }
 
-// untrustedHint reports whether only its own server says that a tool only reads.
-// What was fetched early of such a tool is not served at first: the call is made,
-// and the answers are compared.
+// untrustedHint reports whether a tool counts as read-only only because its server's annotations
+// say so. The first prefetches of such a tool are not served: the call is sent as well, and the
+// two answers are compared.
 func untrustedHint(m *valuemodel.Model) bool {
 	return m.Class.Reads() && m.Sources["side_effect_class"] == "annotation"
 }
 
-// alike reports whether two results say the same, whatever else they carry.
+// alike reports whether two results have the same content, whatever else they contain.
 func alike(a, b []byte) bool {
 	for _, member := range []string{"content", "structuredContent", "isError"} {
 		x, y := jsonrpc.Get(a, member), jsonrpc.Get(b, member)
@@ -118,14 +117,14 @@ func alike(a, b []byte) bool {
 	return true
 }
 
-// newCall is a candidate's call, as it is observed; nil: it is not made yet.
-func (o *prefetchable) newCall(c *predict.Candidate, as *observation) *upstreamCall {
+// newCall returns the call of a candidate. observed is nil if the call is not made yet.
+func (o *prefetchable) newCall(c *predict.Candidate, observed *observation) *upstreamCall {
 	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.Key.Tool)), "arguments", []byte(c.Key.Arguments))
-	return &upstreamCall{s: o.s, policy: o.s.srv.policy.Load(), method: "tools/call", lease: o.lease, tool: c.Key.Tool, params: parsedParams(params), observed: as}
+	return &upstreamCall{s: o.s, policy: o.s.srv.policy.Load(), method: "tools/call", lease: o.lease, tool: c.Key.Tool, params: parsedParams(params), observed: observed}
 }
 
-// MayPrefetch classifies a candidate, and says why it may not be made early at this
-// moment: its class and its server, the store and its epochs, or its host.
+// MayPrefetch classifies a candidate and returns the reason why it must not be prefetched now, if
+// there is one: its class, its server, the store, or its host.
 func (o *prefetchable) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 	srv := o.s.srv
 	p := srv.policy.Load()
@@ -138,7 +137,7 @@ func (o *prefetchable) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 	case refused == "stored" || refused == "delivered":
 		v.Reason = enrich.Stored
 	case refused != "":
-		v.Reason = enrich.Reason(refused) // in_flight is the same in both
+		v.Reason = enrich.Reason(refused) // the words are the same for in_flight
 	case srv.limits.MayPrefetch(class.host) != nil:
 		v.Reason = enrich.RateLimited
 	case class.query.Reuse.File != "":
@@ -149,9 +148,9 @@ func (o *prefetchable) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 	return v
 }
 
-// refusal says why a candidate may not be made early, whatever it is worth. It is asked
-// when candidates are weighed, when one is made, and once more when it has waited for
-// its host, for the rules may have changed.
+// refusal returns the reason why a candidate must not be prefetched, however valuable it is, or
+// "". It is checked when candidates are chosen, when a prefetch begins, and again after the wait
+// for its host, as the rules may have changed.
 func (o *prefetchable) refusal(p *policy, c *predict.Candidate, class *callClass) enrich.Reason {
 	l := o.lease
 	m, learned := o.s.srv.catalog.model(p, l, c.Key.Tool), o.s.srv.prefetch.Tool(l.member.key, c.Key.Tool)
@@ -171,26 +170,26 @@ func (o *prefetchable) refusal(p *policy, c *predict.Candidate, class *callClass
 	return ""
 }
 
-// steady reports whether what the call reads changes only through this proxy, in ways that
-// are noticed, or at a service elsewhere, where max_age bounds how old an answer may be: on
-// this machine any program may change a file at any time.
+// steady reports whether changes to what the call reads are noticed, because they all go through
+// this proxy or are reported, or whether it reads a remote service, where max_age bounds
+// staleness. Any program may change a file on this machine at any time.
 func (p *policy) steady(l *leased, m *valuemodel.Model, class *callClass) bool {
 	return l.member.Exclusive || class.query.Reuse.File != "" || class.query.Reuse.Pure || m.Remote ||
 		p.LocalExclusive != nil && slices.ContainsFunc(m.Domains, func(d valuemodel.Domain) bool { return d.Name == local }) && p.LocalExclusive()
 }
 
-// purposePrefetch is said in the _meta of a request that no client made.
+// purposePrefetch is the _meta of a request that no client made.
 const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 
-// Fetch makes a candidate's call and has it recorded. It lives while ctx does, or while a
-// client's call waits for it.
+// Fetch starts a candidate's call and records it. The call is cancelled when ctx is done, unless
+// a client's call waits for it. If Fetch does not start the call, it returns why.
 func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *speculate.Begun, why string) {
 	srv, now := o.s.srv, time.Now()
 	seen := &observation{call: f.Call, number: o.s.observed.next(), span: span{context: f.Trace}}
 	c := o.newCall(f.Candidate, seen)
 	c.register()
 	defer func() {
-		if begun == nil { // be it because something panicked
+		if begun == nil { // also after a panic
 			c.dropWrite()
 		}
 	}()
@@ -224,7 +223,7 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 	return &speculate.Begun{Fate: open.fetched.Fate, Took: seen.timing.Took}, ""
 }
 
-// landing is the end of a prefetch as the worker is told of it.
+// landing returns the end of a prefetch for the worker.
 func (o *prefetchable) landing(end outcome, flight *dedup.Flight) speculate.Landing {
 	answer := end.answer
 	out := speculate.Landing{
@@ -241,18 +240,18 @@ func (o *prefetchable) landing(end outcome, flight *dedup.Flight) speculate.Land
 	return out
 }
 
-// isTask reports whether a result says that the call goes on as a task.
+// isTask reports whether a result says that the call continues as a task.
 func isTask(result []byte) bool {
 	return jsonrpc.Get(result, "task") != nil || string(jsonrpc.Get(result, "resultType")) == `"task"`
 }
 
 var errForbidden = errors.New("the call may no longer be made early")
 
-// lateReplyTimeout is for how long the server of a prefetch that was given up may still be at it.
+// lateReplyTimeout is how long a server may still be running a prefetch that was given up.
 const lateReplyTimeout = time.Minute
 
-// send sends the candidate's call c behind every call of a client. It takes no turn:
-// nothing may wait for it, and what it could overtake keeps it from being stored.
+// send sends the candidate's call c behind all clients' calls. It takes no turn: no call may wait
+// for a prefetch, and a write that it overtakes keeps its answer out of the store.
 func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) outcome {
 	srv, l, client := c.s.srv, o.lease, c.s.client.facts()
 	c.onLate = l.prefetches.add(f)
@@ -267,34 +266,34 @@ func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.
 		},
 	}
 	c.prefetch = flight
-	c.gate = func() (again <-chan struct{}, err error) {
-		stands := false
-		srv.prefetch.Recovering(func() { stands = promoted(flight) || o.stillAllowed(c, f.Candidate) })
+	c.gate = func() (retry <-chan struct{}, err error) {
+		allowed := false
+		srv.prefetch.Recovering(func() { allowed = promoted(flight) || o.stillAllowed(c, f.Candidate) })
 		switch {
-		case !stands:
+		case !allowed:
 			err = errForbidden
 		case promoted(flight):
-			req.Index = c.observed.withTrace(c.params) // a client has made the call meanwhile
+			req.Index = c.observed.withTrace(c.params) // a client has made the call meanwhile, so it is no longer marked as a prefetch
 		}
 		return nil, err
 	}
 	end := waitFor(func(done func(outcome)) { c.send(ctx, req, done) })
 	if end.err != nil && end.answer.Sent && l.Live() {
-		time.AfterFunc(lateReplyTimeout, c.onLate) // its server may still be at it
+		time.AfterFunc(lateReplyTimeout, c.onLate) // the server may still be running it
 	} else {
 		c.onLate()
 	}
 	return end
 }
 
-// stillAllowed reports whether the prefetch may still be made as its call was begun.
+// stillAllowed reports whether the prefetch may be made with the key it began with.
 func (o *prefetchable) stillAllowed(begun *upstreamCall, c *predict.Candidate) bool {
 	p := o.s.srv.policy.Load()
 	now := o.newCall(c, begun.observed).classify(p)
 	return now.query.Key == begun.class.query.Key && p.Enrichment.Mode == "on" && o.refusal(p, c, &now) == ""
 }
 
-// promoted reports whether a client has made the call that is being fetched early.
+// promoted reports whether a client has made the call that is being prefetched.
 func promoted(f *dedup.Flight) bool {
 	select {
 	case <-f.Promoted():
@@ -304,22 +303,22 @@ func promoted(f *dedup.Flight) bool {
 	}
 }
 
-// configurePrefetch puts other bounds of what runs at once in place.
+// configurePrefetch applies new bounds on concurrent prefetches.
 func (s *Server) configurePrefetch(r *speculate.Rules) {
 	s.prefetch.Scheduler.Configure(r.Slots())
 	if r.Delivery == "inline" {
-		s.running.Go(loadVocabulary) // for which no answer should wait
+		s.running.Go(loadVocabulary) // so that no answer has to wait for it
 	}
 }
 
-// prefetches are the prefetches of one lease that are with its upstream, or may be: a
-// server over stdio does not say which call a question or a log message of its is about.
+// prefetches is the set of a lease's prefetches that its upstream runs or may run. A server over
+// stdio does not say which call its questions and log messages belong to.
 type prefetches struct {
 	mu  sync.Mutex
 	all []*speculate.Fetch
 }
 
-// add notes a prefetch until the function it returns is called.
+// add adds a prefetch until remove is called.
 func (p *prefetches) add(f *speculate.Fetch) (remove func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -337,28 +336,28 @@ func (p *prefetches) list() []*speculate.Fetch {
 	return slices.Clone(p.all)
 }
 
-// isPrefetchQuestion reports whether a question that its transport ties to no request can
-// only be about a prefetch. It is not passed on then, and the tool is not prefetched
-// any more. A question for the roots is about the session, not about a call.
+// isPrefetchQuestion reports whether a question that the transport ties to no request can only
+// come from a prefetch. If so, the client is not asked, and the tool is not prefetched again. A
+// request for the roots concerns the session, not a call.
 func (s *session) isPrefetchQuestion(l *leased, method string) bool {
-	there := l.prefetches.list()
-	if len(there) == 0 || method == "roots/list" {
+	running := l.prefetches.list()
+	if len(running) == 0 || method == "roots/list" {
 		return false
 	}
-	if s.hasOpenCall(l) { // it may be about the client's own call; the store drops the prefetches
-		there[0].Asked(false)
+	if s.hasOpenCall(l) { // the question may be about the client's own call; the store discards the prefetched answers
+		running[0].Asked(false)
 		return false
 	}
-	for _, f := range there {
+	for _, f := range running {
 		f.Asked(true)
 	}
 	return true
 }
 
-// asks hears that a server asks its client something, of which its transport does not
-// say what it is about: no answer under way there may be another client's. Of a server
-// that several sessions share no client is asked; if only prefetches are with it, it is
-// about one of those.
+// serverAsked handles a question that the transport ties to no request. It may be about any
+// flight at the instance, so the answers of those flights are for one client only. If several
+// sessions share the server, no client is asked; if only prefetches are running there, the
+// question is about one of them.
 func (s *Server) serverAsked(instance uint64, method string) {
 	s.store.Taint(instance)
 	prefetching := make(map[*session]*leased)
@@ -377,8 +376,8 @@ func (s *Server) serverAsked(instance uint64, method string) {
 	}
 }
 
-// asking reports whether the session has a call of its own with that upstream, be it that
-// the client fetches replies for it.
+// hasOpenCall reports whether the session has a call of its own at that upstream, running or
+// suspended.
 func (s *session) hasOpenCall(l *leased) bool {
 	return len(s.requests.at(l, true)) > 0 || len(s.suspended.callsTo(l.Lease)) > 0
 }

@@ -22,18 +22,17 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// figures are what is shown of a server: what the record adds up to, what stands at the
-// moment, and the pages that show it.
+// figures holds what a server reports besides its current state, and the pages that show it.
 type figures struct {
 	tally    *record.Tally
-	begin    record.Event // of this process, as far as the program says it
+	begin    record.Event // start event of this process, as far as the program provides it
 	began    time.Time
-	rejected atomic.Pointer[error] // why a newer configuration is not in force; nil: there is none
+	rejected atomic.Pointer[error] // why a newer configuration was rejected; nil if it was not
 	pages    []front.Page          // served beside MCP
-	notices  throttle              // to clients that subscribed to the stats
+	notices  throttle              // notifies clients that subscribed to the stats
 }
 
-// sessionsKept is how many sessions the figures are kept of, each by itself.
+// sessionsKept is how many sessions have figures of their own.
 const sessionsKept = 256
 
 func newFigures(s *Server, begin record.Event) *figures {
@@ -43,16 +42,15 @@ func newFigures(s *Server, begin record.Event) *figures {
 	return f
 }
 
-// add takes in an event of the record.
+// add counts an event of the log.
 func (f *figures) add(e *record.Event) {
 	f.tally.Count(e)
-	if e.Kind != record.Begin { // with which the record begins
+	if e.Kind != record.Begin { // the first event of every log
 		f.notices.trigger()
 	}
 }
 
-// Report is everything there is to say of the proxy: what the record adds up to, and
-// what stands at the moment.
+// Report returns the sums over the event log and the current state.
 func (s *Server) Report() record.Stats {
 	s.recorder.record()
 	out := s.figures.tally.Stats(time.Now())
@@ -60,15 +58,15 @@ func (s *Server) Report() record.Stats {
 	return out
 }
 
-// ReportOfAll is Report with the figures of the replicas that share the store.
+// ReportOfAll returns Report with the figures of the other replicas added.
 func (s *Server) ReportOfAll() record.Stats {
 	out := s.Report()
 	s.common.addReplicas(&out)
 	return out
 }
 
-// View is what the dashboard shows: the figures are of all replicas, what happened lately is of
-// this one.
+// View returns the data of the dashboard. Figures are those of all replicas; recent activity is
+// that of this replica.
 func (s *Server) View() record.View {
 	s.recorder.record()
 	v := s.figures.tally.View(time.Now())
@@ -77,7 +75,7 @@ func (s *Server) View() record.View {
 	return v
 }
 
-// addCurrent adds what stands at the moment.
+// addCurrent adds the current state to out.
 func (s *Server) addCurrent(out *record.Stats) {
 	out.UptimeS = int64(time.Since(s.figures.began).Seconds())
 	out.Open = len(s.sessions.all())
@@ -88,7 +86,7 @@ func (s *Server) addCurrent(out *record.Stats) {
 	out.SetRunning([]record.Status{now})
 }
 
-// config says which configuration is in force.
+// config describes the configuration in force.
 func (f *figures) config(p *policy) record.Config {
 	out := record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC().Format(time.RFC3339)}
 	if err := f.rejected.Load(); err != nil {
@@ -97,7 +95,7 @@ func (f *figures) config(p *policy) record.Config {
 	return out
 }
 
-// Reject notes why a newer configuration is not in force; nil: there is none.
+// Reject records why a newer configuration was rejected. A nil error means that it was not.
 func (s *Server) Reject(err error) {
 	defer s.recorder.log.Changed()
 	if err == nil {
@@ -107,8 +105,8 @@ func (s *Server) Reject(err error) {
 	s.figures.rejected.Store(&err)
 }
 
-// Stats is the state of what works inside, for finding a fault. Its counts
-// are its own, and may be ahead of the record.
+// Stats is the internal state of a server, for debugging. Its counters are independent of the
+// event log and may be ahead of it.
 type Stats struct {
 	Sessions int               `json:"sessions"`
 	Prefetch PrefetchStats     `json:"prefetch"`
@@ -118,7 +116,7 @@ type Stats struct {
 	Upstreams map[string]upstream.Stats `json:"upstreams"`
 }
 
-// Stats tells of the state of what works inside.
+// Stats returns the server's internal state.
 func (s *Server) Stats() Stats {
 	out := Stats{Sessions: len(s.sessions.all()), Store: s.store.Stats(), Hosts: s.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
 	for _, m := range s.policy.Load().members {
@@ -132,18 +130,18 @@ func (s *Server) Stats() Stats {
 	return out
 }
 
-// PrefetchStats is what came of running calls early.
+// PrefetchStats describes what became of prefetches.
 type PrefetchStats struct {
 	Candidates int64                   `json:"candidates"`
-	Declined   map[enrich.Reason]int64 `json:"declined"` // by reason
+	Declined   map[enrich.Reason]int64 `json:"declined"` // count by reason
 	dedup.PrefetchStats
-	Dropped speculate.Drops `json:"not_seen"` // calls and answers that the worker was too slow for
-	Panics  int64           `json:"panics"`   // of the worker; each but those over what is kept ends a session's predictions
+	Dropped speculate.Drops `json:"not_seen"` // calls and answers that the worker had no time for
+	Panics  int64           `json:"panics"`   // panics of the worker; each ends a session's predictions, except panics over saved state
 
 	Scheduler speculate.Stats `json:"speculation"`
 }
 
-// hosts says what every host allows at the moment, in the order of their names.
+// hosts returns the state of every host, sorted by name.
 func (s *Server) hosts() []record.Host {
 	p, now := s.policy.Load(), time.Now()
 	out := make(map[string]record.Host)
@@ -169,12 +167,11 @@ func (s *Server) hosts() []record.Host {
 	return slices.SortedFunc(maps.Values(out), func(a, b record.Host) int { return cmp.Compare(a.Host, b.Host) })
 }
 
-// status says how the proxy stands, for the record, of which there is one for each server of a
-// process.
+// status returns the state for the event log. A process has one log for each of its servers.
 func (s *Server) status() record.Status { return s.currentStatus(s.common.reports(s)) }
 
-// currentStatus is that, with what is the process's, memory and what hosts allow, if that is wanted.
-// It may be asked before the server is made.
+// currentStatus returns the server's state. If whole is set, that includes the state of the
+// process: memory, hosts and budgets. It may be called before New returns.
 func (s *Server) currentStatus(whole bool) record.Status {
 	out := record.Status{Upstreams: []record.UpstreamStatus{}, Clients: s.clients()}
 	if whole {
@@ -204,7 +201,8 @@ func (s *Server) currentStatus(whole bool) record.Status {
 	return out
 }
 
-// clients are the open sessions by client and folder, which is not known of those over HTTP.
+// clients returns the open sessions by client and directory. The directory of HTTP clients is
+// not known.
 func (s *Server) clients() []record.ClientStatus {
 	open := make(map[record.ClientStatus]int)
 	for _, n := range s.sessions.all() {
@@ -225,8 +223,8 @@ func (s *Server) clients() []record.ClientStatus {
 	return out
 }
 
-// toolStatus is what the tools of an upstream allow. It is remembered, for hundreds of tools take
-// a while.
+// toolStatus summarizes the upstream's tools. It caches the summary, as computing it for hundreds
+// of tools is slow.
 func (m *member) toolStatus(p *policy) record.UpstreamStatus {
 	offer := m.up.LastOffer()
 	if known := m.status.Load(); known != nil && known.offer == offer {
@@ -237,14 +235,14 @@ func (m *member) toolStatus(p *policy) record.UpstreamStatus {
 	return now.UpstreamStatus
 }
 
-// reached is what the tools of an upstream allow, by an offer.
+// cachedStatus is the summary of the tools in an offer.
 type cachedStatus struct {
 	offer *upstream.Offer
 	record.UpstreamStatus
 }
 
-// newToolStatus counts the tools whose answers may be stored, and that may be called early, and
-// finds the one line of the configuration that gains most where some may not.
+// newToolStatus counts the tools that may be cached and prefetched. If not all may, it finds the
+// single configuration line that enables the most.
 func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.UpstreamStatus {
 	if offer == nil {
 		return record.UpstreamStatus{Why: "its tools are not known yet: no session has used it"}
@@ -295,7 +293,7 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 		if now.Why == "" && now.Prefetchable == 0 && then.Cacheable == now.Cacheable {
 			now.Why = "what it reads may be changed by any program on this machine, unseen"
 		}
-		// A known server of this machine answers within milliseconds, from what people change too.
+		// A known local server answers within milliseconds, also from files that people edit.
 		if c.Exclusive && (provider != "" || now.Change != "" || now.Prefetchable > 0) {
 			continue
 		}
@@ -307,8 +305,8 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 	return now
 }
 
-// residentKB is the memory in KiB of a process and of those that it has started; 0 where
-// the system does not tell.
+// residentKB returns the resident memory of a process and its children in KiB, or 0 if the
+// system does not report it.
 func residentKB(pid int) (kb int64) {
 	folder := filepath.Join("/proc", strconv.Itoa(pid))
 	text, err := os.ReadFile(filepath.Join(folder, "statm"))
@@ -319,10 +317,10 @@ func residentKB(pid int) (kb int64) {
 		pages, _ := strconv.ParseInt(fields[1], 10, 64)
 		kb = pages * int64(os.Getpagesize()) / 1024
 	}
-	if pid == os.Getpid() { // its upstreams count by themselves
+	if pid == os.Getpid() { // upstreams are counted on their own
 		return kb
 	}
-	threads, _ := filepath.Glob(filepath.Join(folder, "task", "*", "children")) // the pattern is well-formed
+	threads, _ := filepath.Glob(filepath.Join(folder, "task", "*", "children")) // the pattern is valid
 	for _, thread := range threads {
 		text, _ := os.ReadFile(thread)
 		for child := range strings.FieldsSeq(string(text)) {
