@@ -74,12 +74,12 @@ func (r *Runner) once(ctx context.Context, c Call) Result {
 	res := r.Call(within, c)
 	switch {
 	case res.Err == "" && !jsonrpc.Valid(res.JSON):
-		res.Err, res.Doubt = "no result that is JSON", true
+		res.Err, res.InDoubt = "no result that is JSON", true
 	case res.Err == "" || within.Err() == nil:
 	case ctx.Err() != nil:
-		res.Err, res.Doubt = "cut short: "+ending(ctx), true
+		res.Err, res.InDoubt = "cut short: "+ending(ctx), true
 	default:
-		res.Err, res.Doubt = fmt.Sprintf("no answer within %s", limit), true
+		res.Err, res.InDoubt = fmt.Sprintf("no answer within %s", limit), true
 	}
 	return res
 }

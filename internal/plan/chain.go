@@ -2,8 +2,8 @@ package plan
 
 import "slices"
 
-// Feeds are the ids of the steps whose results a step uses, or that it is said to wait for.
-func (p *Plan) Feeds(s *Step) (ids []string) {
+// Inputs are the ids of the steps whose results a step uses, or that it is said to wait for.
+func (p *Plan) Inputs(s *Step) (ids []string) {
 	for _, i := range s.After {
 		if !slices.Contains(s.Order, i) {
 			ids = append(ids, p.Steps[i].ID)
@@ -12,11 +12,11 @@ func (p *Plan) Feeds(s *Step) (ids []string) {
 	return ids
 }
 
-// Chain is how many calls were made one after the other because each needed another,
+// ChainLength is how many calls were made one after the other because each needed another,
 // or was to wait for it: the turns that a client without plans would have needed at
 // least. Steps that only keep their order within a domain are not counted as needing
 // each other, and the items of one step count as one.
-func (r *Report) Chain() int {
+func (r *Report) ChainLength() int {
 	longest := 0
 	after := make([][]int, len(r.Steps))
 	for i, st := range r.Steps {

@@ -27,7 +27,7 @@ func TestChain(t *testing.T) {
 			for i, st := range test.steps {
 				r.Steps = append(r.Steps, &plan.Status{Step: st, Calls: test.calls[i]})
 			}
-			if got := r.Chain(); got != test.want {
+			if got := r.ChainLength(); got != test.want {
 				t.Errorf("got %d, want %d", got, test.want)
 			}
 		})

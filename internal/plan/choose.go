@@ -74,7 +74,7 @@ func (p *Plan) fitting(l *Limits) (chosen []*Step) {
 	var items []schedule.Item
 	room, cost := math.MaxInt/2, 0
 	if p.Budget > 0 {
-		room = l.Brings(p.Budget)
+		room = l.ResultTokens(p.Budget)
 	}
 	for _, s := range p.Steps {
 		var it schedule.Item

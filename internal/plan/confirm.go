@@ -13,9 +13,9 @@ import (
 
 // Risk is why a step is not run unasked.
 type Risk struct {
-	Step   *Step
-	Writes bool    // it may change something, and that is to be confirmed
-	Told   []*Step // third parties learn what came of these; nil: of none
+	Step      *Step
+	Writes    bool    // it may change something, and that is to be confirmed
+	Disclosed []*Step // third parties learn what came of these; nil: of none
 }
 
 // Risks are the steps that the user has to confirm: in every mode those that tell third
@@ -24,7 +24,7 @@ type Risk struct {
 func (p *Plan) Risks(writes bool) (all []Risk) {
 	for _, s := range p.Steps {
 		one := Risk{s, writes && s.Writes, p.Discloses(s)}
-		if one.Writes || one.Told != nil {
+		if one.Writes || one.Disclosed != nil {
 			all = append(all, one)
 		}
 	}
@@ -60,8 +60,8 @@ func (k Risk) String() string {
 	case k.Writes:
 		all = append(all, "may change something")
 	}
-	if k.Told != nil {
-		all = append(all, "tells third parties "+outcomes(k.Told))
+	if k.Disclosed != nil {
+		all = append(all, "tells third parties "+outcomes(k.Disclosed))
 	}
 	return fmt.Sprintf("step %q (%s) %s", k.Step.ID, visible(k.Step.Tool.Name), strings.Join(all, " and "))
 }
@@ -91,10 +91,10 @@ func (p *Plan) Confirmation(risks []Risk) (message string, err error) {
 	for _, one := range risks {
 		one.Step.describe(&b, "- ")
 		shown[one.Step.Index] = true
-		if one.Told != nil {
-			fmt.Fprintf(&b, "  tells third parties %s\n", outcomes(one.Told))
+		if one.Disclosed != nil {
+			fmt.Fprintf(&b, "  tells third parties %s\n", outcomes(one.Disclosed))
 		}
-		for _, s := range one.Told {
+		for _, s := range one.Disclosed {
 			from[s.Index] = true
 			p.reach(s, from)
 		}
@@ -137,7 +137,7 @@ func Unconfirmed(risks []Risk, why string) error {
 		if k.Writes && t.Unclassified {
 			lines = append(lines, fmt.Sprintf(`[tools.%q].side_effect_class = "read_only" if it only reads`, t.Configured))
 		}
-		if k.Told != nil {
+		if k.Disclosed != nil {
 			lines = append(lines, fmt.Sprintf(`[tools.%q].disclosure = "same_service" if it sends nothing to third parties`, t.Configured))
 		}
 	}
@@ -159,12 +159,12 @@ func NewConsent(risks []Risk) Consent {
 	return c
 }
 
-// Refuses is why a call of a step is not made that tells third parties of others, or may
+// Check is why a call of a step is not made that tells third parties of others, or may
 // change something, as mutations ("allow", "confirm" or "deny") are dealt with now: when
 // its plan was let through its arguments were not known, or the rules were others.
-func (c Consent) Refuses(call Call, told []*Step, mutations string) error {
+func (c Consent) Check(call Call, told []*Step, mutations string) error {
 	s := call.Step
-	if told != nil && c[s].Told == nil {
+	if told != nil && c[s].Disclosed == nil {
 		return fmt.Errorf("not called: it tells third parties %s, which was not known before, so the user has not confirmed it", outcomes(told))
 	}
 	if s.Writes && (mutations == "allow" || mutations == "confirm" && c[s].Writes) || !s.Tool.Writes(call.Arguments) {
@@ -182,7 +182,7 @@ func (s *Step) describe(b *strings.Builder, mark string) {
 	}
 	b.WriteString(visible(s.Tool.Name))
 	if s.ForEach != nil {
-		fmt.Fprintf(b, " for each of up to %d items of %s,", s.ForEach.Most, legible(jsonrpc.Get(s.written, "for_each")))
+		fmt.Fprintf(b, " for each of up to %d items of %s,", s.ForEach.MaxItems, legible(jsonrpc.Get(s.written, "for_each")))
 	}
 	arguments := jsonrpc.Get(s.written, "arguments")
 	if text, ok := jsonrpc.String(arguments); ok && text != "" {

@@ -51,7 +51,7 @@ func TestRisksOfTelling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := parsed(t, `{"steps":[{"id":"a","tool":"find"`+c.a+`},{"id":"b","tool":"fetch",`+c.step+`}]}`, plan.Options{Find: shop})
 			risks := p.Risks(false)
-			if asks := len(risks) == 1 && risks[0].Step.ID == "b" && len(risks[0].Told) == 1 && risks[0].Told[0].ID == "a"; asks != c.asks || !c.asks && risks != nil {
+			if asks := len(risks) == 1 && risks[0].Step.ID == "b" && len(risks[0].Disclosed) == 1 && risks[0].Disclosed[0].ID == "a"; asks != c.asks || !c.asks && risks != nil {
 				t.Fatalf("got %v, asks %v, want %v", risks, asks, c.asks)
 			}
 			if !c.asks {
@@ -96,7 +96,7 @@ func TestConsentRefuses(t *testing.T) {
 		"tells what was not confirmed":      {nil, fetch, `{}`, "allow", `what came of "r"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.consent.Refuses(plan.Call{Step: c.step, Arguments: []byte(c.arguments)}, p.Discloses(c.step), c.mutations)
+			err := c.consent.Check(plan.Call{Step: c.step, Arguments: []byte(c.arguments)}, p.Discloses(c.step), c.mutations)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

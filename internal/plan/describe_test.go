@@ -67,7 +67,7 @@ func TestSchemas(t *testing.T) {
 	report := `{"steps":[{"id":"a","status":"ok","ms":12,"tokens":3,"source":"hit","calls":2}],"outputs":{"a":[1]},
 		"left_out":[{"step":"a","pointer":"/x","what":"items","count":3,"bytes":9,"handle":"h"}],"ended":"timeout"}`
 	fits(t, plan.OutputSchema(), report, true)
-	outlook, err := json.Marshal(parsed(t, guideSummary, parsing(t)).Outlook(plan.Limits{}))
+	outlook, err := json.Marshal(parsed(t, guideSummary, parsing(t)).Forecast(plan.Limits{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (x *execution) openItems(g *stage) {
 	}
 	it := &items{in: x.inputs(g.step)}
 	for e := range jsonrpc.Elements(v.JSON) {
-		if it.of++; it.of <= g.step.ForEach.Most {
+		if it.of++; it.of <= g.step.ForEach.MaxItems {
 			it.all = append(it.all, e)
 		}
 	}
@@ -82,7 +82,7 @@ func (x *execution) itemAnswered(ctx context.Context, g *stage, a answer) {
 	if a.Err == "" {
 		x.keepItem(g, a.Item, a.JSON, a.tokens, a.Blocks)
 	} else {
-		g.status.Doubt = g.status.Doubt || a.Doubt && g.step.Writes
+		g.status.InDoubt = g.status.InDoubt || a.InDoubt && g.step.Writes
 		x.itemFailed(g, a.Item, a.Err)
 	}
 	if ctx.Err() != nil && it.more() {
@@ -101,7 +101,7 @@ func (x *execution) keepItem(g *stage, i int, value []byte, tokens int, blocks [
 		return
 	}
 	if err := x.results.hold(g.step, len(value), blocks); err != nil {
-		g.status.Doubt = g.status.Doubt || g.step.Writes
+		g.status.InDoubt = g.status.InDoubt || g.step.Writes
 		it.full = fmt.Sprintf("item %d: %s", i, err)
 		it.stop = true
 		return

@@ -19,7 +19,7 @@ func (x *execution) look(r *Ref) (Value, error) {
 	switch st := x.report.Steps[i]; {
 	case st.State == OK:
 		return Value{st.Result.JSON, st.Result.Text}, nil
-	case st.Void:
+	case st.Benign:
 	case st.Step.OnError == Default:
 		return Value{JSON: st.Step.Default}, nil
 	case st.Step.OnError == Continue:

@@ -180,8 +180,8 @@ func TestParseMembers(t *testing.T) {
 	if got.When == nil || got.ForEach == nil {
 		t.Errorf("got when %v, for_each %v, want both", got.When, got.ForEach)
 	}
-	if got.ForEach.Most != 7 || got.ForEach.Parallel != 2 {
-		t.Errorf("got %d items, %d at once, want 7 and 2", got.ForEach.Most, got.ForEach.Parallel)
+	if got.ForEach.MaxItems != 7 || got.ForEach.Parallel != 2 {
+		t.Errorf("got %d items, %d at once, want 7 and 2", got.ForEach.MaxItems, got.ForEach.Parallel)
 	}
 	got.Tool, got.Arguments, got.When, got.ForEach = nil, nil, nil, nil
 	want := plan.Step{
@@ -191,8 +191,8 @@ func TestParseMembers(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(plan.Step{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if s := p.Steps[4]; s.ForEach.Most != 100 || s.Timeout != 2500*time.Millisecond {
-		t.Errorf("got max_items %d, timeout %s, want 100 and 2.5s", s.ForEach.Most, s.Timeout)
+	if s := p.Steps[4]; s.ForEach.MaxItems != 100 || s.Timeout != 2500*time.Millisecond {
+		t.Errorf("got max_items %d, timeout %s, want 100 and 2.5s", s.ForEach.MaxItems, s.Timeout)
 	}
 }
 

@@ -18,7 +18,7 @@
 //	Parse          the steps as they are written (parse, steps, template), what they wait
 //	               for (graph), what their tools say (check): a Plan, which never changes
 //	Plan           before it runs: what has to be confirmed (confirm), what is to be
-//	               expected (dry), which optional steps run (choose)
+//	               expected (forecast), which optional steps run (choose)
 //	Runner.Run     which step begins, and whether it may (run, rules); its calls (call,
 //	               foreach); what they gave, as long as it is needed (results)
 //	Report.Answer  what of it comes back (report)
@@ -80,7 +80,7 @@ type Step struct {
 // ForEach says that a step is called once for each item of an array.
 type ForEach struct {
 	Items    *Ref // to the array
-	Most     int  // items of it; the rest is left out, and said so
+	MaxItems int  // items of it; the rest is left out, and said so
 	Parallel int  // calls of the step at once; 0: any number
 }
 
@@ -136,9 +136,9 @@ type Limits struct {
 	NoOptional bool // optional steps are not run: what their client may be given is used up
 }
 
-// Brings is how many tokens of a budget may come back: what the model's answer does
+// ResultTokens is how many tokens of a budget may come back: what the model's answer does
 // not need.
-func (l *Limits) Brings(budget int) int {
+func (l *Limits) ResultTokens(budget int) int {
 	return int(float64(budget) * (1 - min(max(l.Reserve, 0), 1)))
 }
 
@@ -152,13 +152,13 @@ type Options struct {
 
 // Result is what came of one call.
 type Result struct {
-	JSON   []byte   // the value that references read; nil: the call failed
-	Text   string   // the text that JSON was read off; "": it was none
-	Blocks [][]byte // content that is no text, each as JSON: handed on, never looked at
-	Bytes  int      // of the whole answer
-	Err    string   // why the call failed; "": it did not
-	Doubt  bool     // of a call that failed: it may have been run
-	Source string   // where the answer came from: fetched, hit, joined; "": not known
+	JSON    []byte   // the value that references read; nil: the call failed
+	Text    string   // the text that JSON was read off; "": it was none
+	Blocks  [][]byte // content that is no text, each as JSON: handed on, never looked at
+	Bytes   int      // of the whole answer
+	Err     string   // why the call failed; "": it did not
+	InDoubt bool     // of a call that failed: it may have been run
+	Source  string   // where the answer came from: fetched, hit, joined; "": not known
 }
 
 // State is how a step ended.
@@ -174,18 +174,18 @@ const (
 
 // Status is what became of a step.
 type Status struct {
-	Step   *Step
-	State  State
-	Reason string        // why it is not ok, or what was left out; "": nothing to say
-	Took   time.Duration // from its first call to its last answer
-	Tokens int           // of its result if that comes back; of items: of each, and one between them
-	Bytes  int           // of its answers
-	Calls  int           // made for it
-	Source string        // of its answer; of several: the one they have in common, else ""
-	Doubt  bool          // it may have changed something unseen
-	Result Result        // kept as long as a step or the client needs it; JSON of a step with ForEach: an array
-	Void   bool          // skipped though nothing failed: a condition or the budget kept it, or one whose result it needs, from running
-	Output bool          // its result comes back
+	Step    *Step
+	State   State
+	Reason  string        // why it is not ok, or what was left out; "": nothing to say
+	Took    time.Duration // from its first call to its last answer
+	Tokens  int           // of its result if that comes back; of items: of each, and one between them
+	Bytes   int           // of its answers
+	Calls   int           // made for it
+	Source  string        // of its answer; of several: the one they have in common, else ""
+	InDoubt bool          // it may have changed something unseen
+	Result  Result        // kept as long as a step or the client needs it; JSON of a step with ForEach: an array
+	Benign  bool          // skipped though nothing failed: a condition or the budget kept it, or one whose result it needs, from running
+	Output  bool          // its result comes back
 }
 
 // Report is what became of a plan.

@@ -21,7 +21,7 @@ func (r *Report) Failed() bool {
 		if !st.Output {
 			continue
 		}
-		if st.State == OK || st.Void {
+		if st.State == OK || st.Benign {
 			return false
 		}
 		outputs++

@@ -30,7 +30,7 @@ func ResultOf(result []byte) Result {
 	text := strings.Join(texts, "\n")
 	switch {
 	case index.Get("content") == nil && structured == nil:
-		out.Err, out.Doubt = "the answer is no result of a tool: it has no content", true
+		out.Err, out.InDoubt = "the answer is no result of a tool: it has no content", true
 	case failed != nil && string(failed) != "false" && string(failed) != "null":
 		if out.Err = text; text == "" {
 			out.Err = "the tool failed and did not say why"

@@ -13,7 +13,7 @@ func (r *Report) barred(s *Step) (why string, void bool) {
 		d := st.Step
 		switch {
 		case slices.Contains(s.Order, i) || st.State == OK:
-		case st.Void: // another one may have failed
+		case st.Benign: // another one may have failed
 			if refers && !s.doesWithout(d) && why == "" {
 				why, void = fmt.Sprintf("Skipped because dependency '%s' was skipped", d.ID), true
 			}
@@ -37,7 +37,7 @@ func (r *Report) afterBroken(s *Step) string {
 		if st.State != Failed || !st.Step.stopsWrites() || i > s.Index && !slices.Contains(s.After, i) {
 			continue
 		}
-		if st.Doubt {
+		if st.InDoubt {
 			return fmt.Sprintf("Skipped because '%s' may have changed something", st.Step.ID)
 		}
 		return fmt.Sprintf("Skipped because '%s' failed", st.Step.ID)

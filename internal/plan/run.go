@@ -183,11 +183,11 @@ func (x *execution) answered(ctx context.Context, a answer) {
 	x.results.spend(g.step)
 	if a.Err == "" {
 		if err := x.keep(g, a); err != nil {
-			a.Err, a.Doubt = err.Error(), true // it was run, and what it said is lost
+			a.Err, a.InDoubt = err.Error(), true // it was run, and what it said is lost
 		}
 	}
 	if a.Err != "" {
-		g.status.Doubt = a.Doubt && g.step.Writes
+		g.status.InDoubt = a.InDoubt && g.step.Writes
 		x.end(g, Failed, a.Err)
 		return
 	}
@@ -215,7 +215,7 @@ func (x *execution) keep(g *stage, a answer) error {
 
 // skip ends a step that does not run. void: nothing has failed.
 func (x *execution) skip(g *stage, why string, void bool) {
-	g.status.Void = void
+	g.status.Benign = void
 	x.end(g, Skipped, why)
 }
 

@@ -81,7 +81,7 @@ func (s *servers) call(ctx context.Context, c plan.Call) plan.Result {
 	s.failed[key]++
 	s.mu.Unlock()
 	if fails {
-		return plan.Result{Err: o.Fail, Doubt: o.Doubt}
+		return plan.Result{Err: o.Fail, InDoubt: o.Doubt}
 	}
 	give := []byte(o.Give)
 	switch {
@@ -143,7 +143,7 @@ func fates(r *plan.Report) string {
 	var lines []string
 	for _, st := range r.Steps {
 		line := st.Step.ID + " " + string(st.State)
-		if st.Doubt {
+		if st.InDoubt {
 			line += " in doubt"
 		}
 		if st.Reason != "" {

@@ -44,7 +44,7 @@ func runPlan(x *request, body, params []byte) {
 	case len(defects) > 0:
 		x.finish(failedResult(defects))
 	case p.DryRun:
-		x.finish(structuredResult(p.Outlook(x.s.planLimits()).Answer(), nil, false))
+		x.finish(structuredResult(p.Forecast(x.s.planLimits()).Answer(), nil, false))
 	default:
 		r := newPlanRun(x, p)
 		x.s.running.Go(r.run)
@@ -176,7 +176,7 @@ func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
 	}
 	e := record.Event{
 		Kind: record.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.observed.Name, Plan: r.number, Tool: r.tool,
-		LatencyMS: ms(r.report.Makespan), Depth: r.report.Chain(), BytesOut: int64(len(structured)), Cancelled: cancelled,
+		LatencyMS: ms(r.report.Makespan), Depth: r.report.ChainLength(), BytesOut: int64(len(structured)), Cancelled: cancelled,
 	}
 	for _, st := range r.report.Steps {
 		e.Steps += st.Calls
@@ -199,7 +199,7 @@ func (r *planRun) wrote() bool {
 // answer is what the client gets of a plan that has been run.
 func (r *planRun) answer() (structured []byte, blocks [][]byte) {
 	p := r.s.srv.policy.Load()
-	return r.report.Answer(r.plan, limits(min(p.Plans.Brings(r.plan.Budget), r.s.room(p).Excerpts)), func(all []byte) string {
+	return r.report.Answer(r.plan, limits(min(p.Plans.ResultTokens(r.plan.Budget), r.s.room(p).Excerpts)), func(all []byte) string {
 		return r.keep("all results", all)
 	})
 }
@@ -264,7 +264,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		},
 		key: fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // no id of a client's looks like that
 		out: to, stateless: r.work.first.stateless, hop: r.work.first.hop,
-		work: r.work, part: &planPart{plan: r.number, step: c.Step.ID, needs: r.plan.Feeds(c.Step)},
+		work: r.work, part: &planPart{plan: r.number, step: c.Step.ID, needs: r.plan.Inputs(c.Step)},
 	}
 	if c.Step.Writes || told != nil {
 		x.part.gate = func() (again <-chan struct{}, err error) {
@@ -298,7 +298,7 @@ func (r *planRun) may(c plan.Call, told []*plan.Step) error {
 			return errors.New("not called: another server has taken the place of the one that the plan was meant for")
 		}
 	}
-	return r.consent.Refuses(c, told, p.Mutations)
+	return r.consent.Check(c, told, p.Mutations)
 }
 
 // serverOf names the server of a tool together with how it is reached; "": none.
@@ -314,23 +314,23 @@ func (r *planRun) serverOf(tool string) string {
 // it failed.
 func (o *stepOutlet) result(ctx context.Context, doubt bool) plan.Result {
 	if o.line == nil {
-		return plan.Result{Err: context.Cause(ctx).Error(), Doubt: doubt}
+		return plan.Result{Err: context.Cause(ctx).Error(), InDoubt: doubt}
 	}
 	m, err := jsonrpc.Parse(o.line)
 	switch {
 	case err != nil:
-		return plan.Result{Err: err.Error(), Doubt: true}
+		return plan.Result{Err: err.Error(), InDoubt: true}
 	case m.Error != nil:
-		return plan.Result{Err: message(m.Error), Doubt: doubt}
+		return plan.Result{Err: message(m.Error), InDoubt: doubt}
 	}
 	if isTask(m.Result) {
-		return plan.Result{Err: "the call goes on as a task, which a plan does not wait for", Doubt: true}
+		return plan.Result{Err: "the call goes on as a task, which a plan does not wait for", InDoubt: true}
 	}
 	out := plan.ResultOf(m.Result)
 	if how, ok := jsonrpc.String(jsonrpc.Get(jsonrpc.Get(m.Result, "_meta"), metaDisposition)); ok {
 		out.Source = how
 	}
-	out.Doubt = out.Err != "" && (out.Doubt || doubt)
+	out.InDoubt = out.Err != "" && (out.InDoubt || doubt)
 	return out
 }
 

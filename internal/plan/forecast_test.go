@@ -39,19 +39,19 @@ func timed(t testing.TB) plan.Options {
 }
 
 // Seed 1, 4.3: four checks take 1.1 s, 2.91 times less than one after the other.
-func TestOutlookHeartbeat(t *testing.T) {
+func TestForecastHeartbeat(t *testing.T) {
 	p := parsed(t, steps(
 		`{"id":"email","tool":"t8"}`, `{"id":"calendar","tool":"t9"}`, `{"id":"health","tool":"t11"}`, `{"id":"state","tool":"t4"}`,
 	), timed(t))
-	got := p.Outlook(plan.Limits{Parallel: 4})
-	want := &plan.Outlook{
-		Steps: []plan.StepOutlook{
+	got := p.Forecast(plan.Limits{Parallel: 4})
+	want := &plan.Forecast{
+		Steps: []plan.StepForecast{
 			{ID: "email", Tool: "t8", Runs: true, End: 800}, {ID: "calendar", Tool: "t9", Runs: true, End: 900},
 			{ID: "health", Tool: "t11", Runs: true, End: 1100}, {ID: "state", Tool: "t4", Runs: true, End: 400},
 		},
 		Order:        []string{"email", "calendar", "health", "state"},
-		CriticalPath: plan.PathOutlook{IDs: []string{"health"}, MS: 1100},
-		Expected:     plan.CostOutlook{MS: 1100, Sequential: 3200, Tokens: 400, Calls: 4},
+		CriticalPath: plan.PathForecast{IDs: []string{"health"}, MS: 1100},
+		Expected:     plan.CostForecast{MS: 1100, Sequential: 3200, Tokens: 400, Calls: 4},
 		Writes:       []string{}, Discloses: []string{},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -62,7 +62,7 @@ func TestOutlookHeartbeat(t *testing.T) {
 	}
 }
 
-func TestOutlook(t *testing.T) {
+func TestForecast(t *testing.T) {
 	p := parsed(t, `{"steps":[
 		{"id":"list","tool":"t5"},
 		{"id":"w1","tool":"w2","arguments":{"x":"$ref:list"}},
@@ -72,7 +72,7 @@ func TestOutlook(t *testing.T) {
 		{"id":"cheap","tool":"t10","optional":true,"value":1,"max_tokens":50},
 		{"id":"strange","tool":"x","depends_on":["dear","cheap"]}
 		],"output_steps":["w3","dear","cheap"],"budget_tokens":200}`, timed(t))
-	o := p.Outlook(plan.Limits{Parallel: 2, Reserve: 0.2})
+	o := p.Forecast(plan.Limits{Parallel: 2, Reserve: 0.2})
 	got, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestOutlook(t *testing.T) {
 }
 
 // What keeps steps from running at once, and what is taken for what is not known.
-func TestOutlookBounds(t *testing.T) {
+func TestForecastBounds(t *testing.T) {
 	for _, c := range []struct {
 		name, raw string
 		ms        int64
@@ -109,7 +109,7 @@ func TestOutlookBounds(t *testing.T) {
 		{"what comes back", `{"steps":[{"id":"x","tool":"t2"},{"id":"y","tool":"t3"}],"output_steps":["y"]}`, 300, 100},
 	} {
 		p := parsed(t, c.raw, timed(t))
-		if e := p.Outlook(plan.Limits{}).Expected; e.MS != c.ms || e.Tokens != c.tokens {
+		if e := p.Forecast(plan.Limits{}).Expected; e.MS != c.ms || e.Tokens != c.tokens {
 			t.Errorf("%s: got %+v, want %d ms and %d tokens", c.name, e, c.ms, c.tokens)
 		}
 	}
@@ -117,9 +117,9 @@ func TestOutlookBounds(t *testing.T) {
 
 // What comes back is the budget without the model's reserve, and nothing is cut off
 // before it is summed up: one call after the other once took less time than at once.
-func TestOutlookAddsUp(t *testing.T) {
+func TestForecastAddsUp(t *testing.T) {
 	p := parsed(t, `{"steps":[{"id":"x","tool":"t2"},{"id":"y","tool":"t3"}],"budget_tokens":150}`, timed(t))
-	if got := p.Outlook(plan.Limits{Reserve: 0.2}).Expected.Tokens; got != 120 {
+	if got := p.Forecast(plan.Limits{Reserve: 0.2}).Expected.Tokens; got != 120 {
 		t.Errorf("got %d tokens, want 120: four fifths of 150", got)
 	}
 	o := timed(t)
@@ -131,16 +131,16 @@ func TestOutlookAddsUp(t *testing.T) {
 		chain = append(chain, fmt.Sprintf(`{"id":"s%d","tool":"a","depends_on":[%s]}`, i, strings.Join(slices.Repeat([]string{fmt.Sprintf(`"s%d"`, i-1)}, min(i, 1)), ",")))
 	}
 	o.Depth = 0
-	e := parsed(t, steps(chain...), o).Outlook(plan.Limits{}).Expected
+	e := parsed(t, steps(chain...), o).Forecast(plan.Limits{}).Expected
 	if e.Sequential != 190 || e.MS != 190 {
 		t.Errorf("got %d ms one after the other and %d ms in order, want 190 for both", e.Sequential, e.MS)
 	}
 }
 
 // A step with for_each counts as one call, and says how many it may become.
-func TestOutlookForEach(t *testing.T) {
+func TestForecastForEach(t *testing.T) {
 	p := parsed(t, steps(`{"id":"x","tool":"t2"}`, `{"id":"y","tool":"t3","for_each":"$ref:x"}`, `{"id":"z","tool":"t3","for_each":"$ref:x","max_items":7}`), timed(t))
-	o := p.Outlook(plan.Limits{})
+	o := p.Forecast(plan.Limits{})
 	if o.Steps[0].Items != 0 || o.Steps[1].Items != 100 || o.Steps[2].Items != 7 || o.Expected.Calls != 3 {
 		t.Errorf("got %+v, want up to 100 and 7 items", o.Steps)
 	}
@@ -152,13 +152,13 @@ func TestOutlookForEach(t *testing.T) {
 
 // What a step refers to is shown, also where another one waits for it; of what it
 // only follows the last.
-func TestOutlookAfter(t *testing.T) {
+func TestForecastAfter(t *testing.T) {
 	p := parsed(t, steps(
 		`{"id":"a","tool":"w1"}`, `{"id":"b","tool":"w1","arguments":{"x":"$ref:a"}}`,
 		`{"id":"c","tool":"w1","arguments":{"x":"$ref:a","y":"$ref:b"}}`, `{"id":"d","tool":"w1"}`,
 	), timed(t))
 	var got [][]string
-	for _, s := range p.Outlook(plan.Limits{}).Steps {
+	for _, s := range p.Forecast(plan.Limits{}).Steps {
 		got = append(got, s.After)
 	}
 	if diff := cmp.Diff([][]string{nil, {"a"}, {"a", "b"}, {"c"}}, got); diff != "" {
@@ -169,7 +169,7 @@ func TestOutlookAfter(t *testing.T) {
 // expected checks what holds of any outlook: it is a schedule.
 func expected(t testing.TB, p *plan.Plan, l plan.Limits) {
 	t.Helper()
-	o := p.Outlook(l)
+	o := p.Forecast(l)
 	running := 0
 	for i, s := range p.Steps {
 		one := o.Steps[i]

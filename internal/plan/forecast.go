@@ -9,20 +9,20 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// Outlook is what is to be expected of a plan before it runs, as JSON. Times are in
+// Forecast is what is to be expected of a plan before it runs, as JSON. Times are in
 // milliseconds and count one call for each step, be it of for_each: how many items
 // there will be is not known.
-type Outlook struct {
-	Steps        []StepOutlook `json:"steps"`         // as in the plan
-	Order        []string      `json:"order"`         // ids of those that run, as they begin
-	CriticalPath PathOutlook   `json:"critical_path"` // the chain of steps that takes longest
-	Expected     CostOutlook   `json:"expected"`
-	Writes       []string      `json:"writes"`    // ids of the steps that may change something
-	Discloses    []string      `json:"discloses"` // ids of the steps that tell third parties what others returned
+type Forecast struct {
+	Steps        []StepForecast `json:"steps"`         // as in the plan
+	Order        []string       `json:"order"`         // ids of those that run, as they begin
+	CriticalPath PathForecast   `json:"critical_path"` // the chain of steps that takes longest
+	Expected     CostForecast   `json:"expected"`
+	Writes       []string       `json:"writes"`    // ids of the steps that may change something
+	Discloses    []string       `json:"discloses"` // ids of the steps that tell third parties what others returned
 }
 
-// StepOutlook is one step of an Outlook.
-type StepOutlook struct {
+// StepForecast is one step of a Forecast.
+type StepForecast struct {
 	ID       string   `json:"id"`
 	Tool     string   `json:"tool"`
 	After    []string `json:"after,omitempty"` // ids of what it waits for
@@ -34,14 +34,14 @@ type StepOutlook struct {
 	End      int64    `json:"end_ms"`
 }
 
-// PathOutlook is a chain of steps and how long it takes.
-type PathOutlook struct {
+// PathForecast is a chain of steps and how long it takes.
+type PathForecast struct {
 	IDs []string `json:"ids"`
 	MS  int64    `json:"ms"`
 }
 
-// CostOutlook is what a plan takes.
-type CostOutlook struct {
+// CostForecast is what a plan takes.
+type CostForecast struct {
 	MS         int64    `json:"ms"`
 	Sequential int64    `json:"sequential_ms"` // one call after the other
 	Tokens     int      `json:"tokens"`        // of what comes back
@@ -49,14 +49,14 @@ type CostOutlook struct {
 	Guessed    []string `json:"guessed,omitempty"` // ids of steps whose time is not known: the mean of the others stands for it, or a second
 }
 
-// Outlook looks ahead: which steps will run, in what order, and what that takes. It plays
+// Forecast looks ahead: which steps will run, in what order, and what that takes. It plays
 // the plan as the Runner would, if each call took its mean and a step that is left out no
 // time.
-func (p *Plan) Outlook(l Limits) *Outlook {
+func (p *Plan) Forecast(l Limits) *Forecast {
 	leftOut := p.leftOut(&l)
 	tasks, slots := p.tasks(l.Parallel)
 	took := schedule.Expected(tasks)
-	o := &Outlook{Steps: []StepOutlook{}, Order: []string{}, Writes: []string{}, Discloses: []string{}}
+	o := &Forecast{Steps: []StepForecast{}, Order: []string{}, Writes: []string{}, Discloses: []string{}}
 	e := &o.Expected
 	var sum time.Duration
 	for i, s := range p.Steps {
@@ -82,14 +82,14 @@ func (p *Plan) Outlook(l Limits) *Outlook {
 		}
 	}
 	if p.Budget > 0 {
-		e.Tokens = min(e.Tokens, l.Brings(p.Budget)) // without the model's reserve
+		e.Tokens = min(e.Tokens, l.ResultTokens(p.Budget)) // without the model's reserve
 	}
 	line := schedule.Simulate(tasks, took, slots)
 	e.MS, e.Sequential = line.Makespan.Milliseconds(), sum.Milliseconds()
 	for i, s := range p.Steps {
-		one := StepOutlook{ID: s.ID, Tool: s.Tool.Name, After: p.leaders(s), Writes: s.Writes, Optional: s.Optional, Runs: leftOut[i] == ""}
+		one := StepForecast{ID: s.ID, Tool: s.Tool.Name, After: p.leaders(s), Writes: s.Writes, Optional: s.Optional, Runs: leftOut[i] == ""}
 		if s.ForEach != nil {
-			one.Items = s.ForEach.Most
+			one.Items = s.ForEach.MaxItems
 		}
 		if one.Runs {
 			one.Start, one.End = line.Start[i].Milliseconds(), line.End[i].Milliseconds()
@@ -109,7 +109,7 @@ func (p *Plan) Outlook(l Limits) *Outlook {
 }
 
 // Answer is what the client gets of a plan that is only to be looked at.
-func (o *Outlook) Answer() []byte {
+func (o *Forecast) Answer() []byte {
 	return jsonrpc.Marshal(map[string]any{"steps": []any{}, "outputs": map[string]any{}, "plan": o})
 }
 
