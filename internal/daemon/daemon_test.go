@@ -255,7 +255,7 @@ func TestAgain(t *testing.T) {
 }
 
 // A daemon that hangs with a request is given up, and the request answered; one that is slow, or
-// has nothing to answer, is not. What is said meanwhile is answered as not done. Once the daemon
+// has nothing to answer, is not. What is said meanwhile is answered as not sent. Once the daemon
 // goes on, the client does.
 func TestHangs(t *testing.T) {
 	p := place(t)
@@ -282,8 +282,8 @@ func TestHangs(t *testing.T) {
 	}
 	io.WriteString(first, `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n") // too late
 	c.say(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
-	if got, err := c.lines.ReadString('\n'); err != nil || !strings.Contains(got, `"id":2`) || !strings.Contains(got, "not done") {
-		t.Errorf("got %s, %v; want it not to be done", got, err)
+	if got, err := c.lines.ReadString('\n'); err != nil || !strings.Contains(got, `"id":2`) || !strings.Contains(got, "not sent") {
+		t.Errorf("got %s, %v; want it not to be sent", got, err)
 	}
 	for kind := ""; kind != "session"; { // those that were given up stand before it
 		first, lines, kind = accepted(t, l)
