@@ -133,8 +133,8 @@ func (s *Session) settle(p *foreseen, is func(*sample) (settled, hit bool)) {
 		for _, o := range k.outcomes {
 			o.label(hit)
 		}
-		s.m.learned.weights.learn(k.base, k.features, hit, rate)
-		s.m.learned.weights.learn(k.logit, memory(k.logit, k.ofValues), hit, memoryRate)
+		s.m.learned.weights.learn(label{k.base, k.features, hit, rate})
+		s.m.learned.weights.learn(label{k.logit, memory(k.logit, k.ofValues), hit, memoryRate})
 	}
 	if n > 0 && n == len(p.samples) {
 		s.m.learned.tool(p.tool).Labels.Now++

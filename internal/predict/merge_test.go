@@ -94,12 +94,12 @@ func TestHorizonIsTheTools(t *testing.T) {
 	}
 }
 
-// Processes that begin at once and see the same expect what one that sees it expects: their
-// steps are not added up.
+// Processes that begin at once expect together what one expects that sees all that they see:
+// their steps are neither added up nor lost.
 func TestMergeOfProcessesThatBeganAtOnce(t *testing.T) {
-	learn := func(from int) *predict.Model {
+	learn := func(from, to int) *predict.Model {
 		m := model()
-		for i := from; i < from+10; i++ {
+		for i := from; i < to; i++ {
 			p := begin(t, m)
 			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), `{"items":[`+item(i)+`]}`)
 			p.s.Guesses(p.now)
@@ -115,10 +115,10 @@ func TestMergeOfProcessesThatBeganAtOnce(t *testing.T) {
 		p.call("list", `{"n":5}`, `{"items":[`+item(7777)+`]}`)
 		return p.find("get", item(7777)).P
 	}
-	alone := expects(learn(0))
+	alone := expects(learn(0, 160))
 	var state predict.State
 	for i := range 16 {
-		state, _ = learn(10 * i).Merge(state)
+		state, _ = learn(10*i, 10*i+10).Merge(state)
 	}
 	merged := model()
 	merged.Merge(state)

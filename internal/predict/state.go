@@ -137,7 +137,7 @@ func copies[K comparable, V any](all map[K]*V) map[K]*V {
 
 // rebase has what was learned up to now count as kept.
 func (m *state) rebase() {
-	m.weights.rebase()
+	m.weights.labels = nil
 	rebase := func(s *sum) { s.base = s.Now }
 	m.pauses.each(rebase)
 	for _, all := range m.templates {

@@ -38,19 +38,28 @@ const (
 	remember   = 0.9995 // of the squared gradients after the next: what has changed is still learned after years
 	maxWeight  = 8
 	maxWeights = 1 << 17
+	maxLabels  = 1 << 13
 )
 
 // weight is that of one feature.
 type weight struct {
-	w, base float32 // now, and in the state
-	seen    sum     // sum of squared gradients, the older ones counting less
+	w, seen float32 // seen: sum of squared gradients, the older ones counting less
 }
 
 // weights are a logistic regression over hashed features. Each weight moves at a pace
 // of its own, the slower the more it has learned: FTRL-proximal (McMahan et al. 2013)
 // without its L1 term, by which no weight would be zero here, comes to this.
 type weights struct {
-	of map[hash]weight
+	of     map[hash]weight
+	labels []label // since the state was loaded or kept last, oldest first; of more than maxLabels the latest
+}
+
+// label is what came of one candidate.
+type label struct {
+	base     float64
+	features []hash
+	hit      bool
+	rate     float64
 }
 
 // logit is what the features come to, from a base on.
@@ -61,51 +70,34 @@ func (m *weights) logit(base float64, features []hash) float64 {
 	return base
 }
 
-// learn moves the weights of the features towards the outcome, at a rate.
-func (m *weights) learn(base float64, features []hash, hit bool, rate float64) {
-	g := squash(m.logit(base, features))
-	if hit {
+// learn moves the weights of the features towards the outcome.
+func (m *weights) learn(l label) {
+	if len(l.features) == 0 {
+		return
+	}
+	g := squash(m.logit(l.base, l.features))
+	if l.hit {
 		g--
 	}
-	for _, f := range features {
+	for _, f := range l.features {
 		w := m.of[f]
-		w.seen.Now = w.seen.Now*remember + float32(g*g)
-		step := rate * g / (damping + math.Sqrt(float64(w.seen.Now)))
+		w.seen = w.seen*remember + float32(g*g)
+		step := l.rate * g / (damping + math.Sqrt(float64(w.seen)))
 		w.w = min(max(w.w-float32(step), -maxWeight), maxWeight)
 		m.of[f] = w
 	}
 	m.bound()
+	if m.labels = append(m.labels, l); len(m.labels) > maxLabels {
+		m.labels = slices.Delete(m.labels, 0, maxLabels/4)
+	}
 }
 
-// plus adds what another process learned.
+// plus learns from the labels that another process, or this one, has had since it loaded its
+// weights. The sum of two processes' steps would be beyond what either saw, as each took the
+// largest ones first, and their mean as if only one of them had seen anything.
 func (m *weights) plus(o *weights) {
-	for f, w := range o.of {
-		if w.w == w.base && w.seen.Now == w.seen.base {
-			continue
-		}
-		b := m.of[f]
-		b.w = min(max(w.merged(b), -maxWeight), maxWeight)
-		b.seen.plus(w.seen)
-		m.of[f] = b
-	}
-	m.bound()
-}
-
-// merged is what two processes learned of a weight, where stored is what others made of it
-// since w was loaded. They saw the same world and took the same steps, the largest ones first:
-// the sum of them would be beyond what either saw, so it is their mean, by how much each saw.
-func (w weight) merged(stored weight) float32 {
-	mine, theirs := w.seen.Now-w.seen.base, stored.seen.Now-w.seen.base
-	if mine <= 0 || theirs <= 0 {
-		return stored.w + w.w - w.base // only one of them learned, or both have long seen as much as is counted
-	}
-	return (mine*w.w + theirs*stored.w) / (mine + theirs)
-}
-
-// rebase has what was learned up to now count as kept.
-func (m *weights) rebase() {
-	for f, w := range m.of {
-		m.of[f] = weight{w.w, w.w, sum{w.seen.Now, w.seen.Now}}
+	for _, l := range o.labels {
+		m.learn(l)
 	}
 }
 
@@ -150,7 +142,7 @@ const weightSize = 16 // bytes of a saved weight: its feature, the weight, what 
 func appendWeight(dst []byte, f hash, w weight) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(f))
 	dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(w.w))
-	return binary.LittleEndian.AppendUint32(dst, math.Float32bits(w.seen.Now))
+	return binary.LittleEndian.AppendUint32(dst, math.Float32bits(w.seen))
 }
 
 // load reads weights as they are saved, without those that cannot be.
@@ -159,8 +151,8 @@ func (m *weights) load(saved []byte) {
 	for ; len(saved) >= weightSize && len(m.of) < maxWeights; saved = saved[weightSize:] {
 		w := math.Float32frombits(binary.LittleEndian.Uint32(saved[8:]))
 		seen := math.Float32frombits(binary.LittleEndian.Uint32(saved[12:]))
-		if known := (weight{w, w, sum{seen, seen}}); math.Abs(float64(w)) <= maxWeight && known.seen.sound() {
-			m.of[hash(binary.LittleEndian.Uint64(saved))] = known
+		if math.Abs(float64(w)) <= maxWeight && (&sum{Now: seen}).sound() {
+			m.of[hash(binary.LittleEndian.Uint64(saved))] = weight{w, seen}
 		}
 	}
 }
