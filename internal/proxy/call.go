@@ -196,7 +196,7 @@ func (f *lookup) run() {
 func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 	c := f.c
 	f.leads = true
-	c.turn = c.turn.Reclaim() // keeps the turn if this client gives up while others wait for the flight
+	c.turn = c.turn.Reclaim() // kept even if this client gives up while others wait for the flight
 	c.s.srv.running.Add(1)    // the flight may outlive its session
 	settle := func(o outcome) {
 		defer c.s.srv.running.Done()
@@ -217,15 +217,15 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 // waiting call. A question to this client taints the flight: the answer is for this client
 // alone.
 func flightRequest(req *upstream.Request, f *dedup.Flight) *upstream.Request {
-	lead := *req
-	lead.Notify = f.Notify
+	shared := *req
+	shared.Notify = f.Notify
 	if req.Ask != nil {
-		lead.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+		shared.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 			f.Taint()
 			return req.Ask(ctx, method, params)
 		}
 	}
-	return &lead
+	return &shared
 }
 
 // notify forwards a notification of the flight: progress to every waiting call, log

@@ -84,7 +84,7 @@ func (s *shownLists) refresh(method string) (any bool) {
 // serveList answers a list request.
 func serveList(x *request, l upstream.List) {
 	if cursor := x.msg.Index.Get("cursor"); cursor != nil && string(cursor) != "null" {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists are given in one page"})
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists have a single page"})
 		return
 	}
 	if p := x.s.srv.policy.Load(); l == upstream.Tools && len(p.own) > 0 && x.s.identity.view.offersOwn() {
@@ -154,7 +154,7 @@ func upstreamItems(s *session, p *policy, list upstream.List) (items []shownItem
 				}
 			}
 			if name == "" || seen[name] {
-				s.srv.log.Debug("left out of the list: its name is another's, or it had no room for another", "upstream", l.Name(), "list", list.Method(), "name", item.Name)
+				s.srv.log.Debug("item left out of the list: its name is taken, or its upstream has too many names", "upstream", l.Name(), "list", list.Method(), "name", item.Name)
 				continue
 			}
 			seen[name] = true

@@ -150,7 +150,7 @@ func (c *catalog) schema(l *leased, item upstream.Item) compiledSchema {
 	}
 	s = compiledSchema{item: item.Raw}
 	if s.schema, s.err = schema.Compile(jsonrpc.Get(item.Raw, "inputSchema")); s.err != nil {
-		c.log.Info("tool neither run early nor checked in plans: its input schema cannot be read", "upstream", l.Name(), "tool", item.Name, "err", s.err)
+		c.log.Info("tool neither prefetched nor checked in plans: unsupported input schema", "upstream", l.Name(), "tool", item.Name, "err", s.err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

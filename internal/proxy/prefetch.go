@@ -233,9 +233,9 @@ func (o *prefetchable) landing(end outcome, flight *dedup.Flight) speculate.Land
 	switch {
 	case end.cacheable:
 	case answer.Stateless && revision.InputRequired(answer.Result):
-		out.Bar = "it asked the client when it was run early"
+		out.Bar = "its prefetch asked the client a question"
 	case end.err == nil && isTask(answer.Result):
-		out.Bar = "it made a task of a call that was run early"
+		out.Bar = "its prefetch started a task"
 	}
 	return out
 }
@@ -245,7 +245,7 @@ func isTask(result []byte) bool {
 	return jsonrpc.Get(result, "task") != nil || string(jsonrpc.Get(result, "resultType")) == `"task"`
 }
 
-var errForbidden = errors.New("the call may no longer be made early")
+var errForbidden = errors.New("the prefetch is no longer allowed")
 
 // lateReplyTimeout is how long a server may still be running a prefetch that was given up.
 const lateReplyTimeout = time.Minute

@@ -78,7 +78,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 	if !s.identity.NonBlocking || x.local != nil {
 		return func() {
 			if ctx.Done() != nil { // else the request outlives its connection
-				stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has gone"}) })
+				stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has disconnected"}) })
 				defer stop()
 			}
 			defer x.leave()
@@ -98,7 +98,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 // response to a server's question, Refuse fails the question and sends the client nothing.
 func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet) {
 	if m.Method == "" && (m.Result != nil || m.Error != nil || s.questions.awaits(m.ID)) {
-		s.srv.log.Warn("client answer not understood", "err", why.Message)
+		s.srv.log.Warn("response from the client not understood", "err", why.Message)
 		s.questions.answered(jsonrpc.Message{ID: m.ID, Error: why.Append(nil)})
 		return
 	}

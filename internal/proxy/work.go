@@ -97,7 +97,7 @@ func (w *work) suspend() (asks []byte, err error) {
 	case s.ended:
 		return nil, front.ErrEnded
 	case w.isPlan() && s.plansLocked() >= maxSuspendedPlans:
-		return nil, fmt.Errorf("%d plans of this client wait for its answers already", maxSuspendedPlans)
+		return nil, fmt.Errorf("%d plans already wait for this client's answers", maxSuspendedPlans)
 	}
 	handle := rand.Text()
 	s.byHandle[handle] = w

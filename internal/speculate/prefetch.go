@@ -145,7 +145,7 @@ func (w *Worker) landed(s *sessionState, up *Upstream, g *predict.Candidate, v *
 // Where that may be about another call, it is held against the session alone.
 func (w *Worker) asked(s *sessionState, up *Upstream, tool string, certain bool) {
 	if certain {
-		w.bar(s, up, tool, "it asked the client when it was run early")
+		w.bar(s, up, tool, "its prefetch asked the client a question")
 		return
 	}
 	w.queue.add(task{kept: true, do: func() { w.harm(s, up.Host(), Question, 0) }})
