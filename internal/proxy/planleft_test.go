@@ -86,7 +86,7 @@ func TestPlanAnswerLost(t *testing.T) {
 		}
 		list := read("{}")
 		handle, of, _ := strings.Cut(list, "  ")
-		if !strings.HasPrefix(of, "plan 1, whose answer may have been lost") {
+		if !strings.HasPrefix(of, "plan 1, result that may not have arrived") {
 			t.Fatalf("got %q", list)
 		}
 		if got := read(fmt.Sprintf(`{"handle":%q}`, handle)); !strings.Contains(got, `"id":"w","status":"ok"`) {

@@ -18,10 +18,10 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// servePlan answers a call of execute_tool_plan.
+// servePlan serves a call of execute_tool_plan.
 func servePlan(x *request, arguments []byte) { runPlan(x, arguments, nil) }
 
-// serveNamed answers calls of a plan that the operator wrote.
+// serveNamed returns a function that serves calls of a plan in the configuration.
 func serveNamed(n *plan.Named) func(x *request, arguments []byte) {
 	return func(x *request, arguments []byte) {
 		params, err := n.Fill(arguments)
@@ -33,7 +33,7 @@ func serveNamed(n *plan.Named) func(x *request, arguments []byte) {
 	}
 }
 
-// runPlan checks a plan and runs it, or takes up one that its client has answers for.
+// runPlan checks and runs a plan, or resumes a suspended one.
 func runPlan(x *request, body, params []byte) {
 	if x.resume(x.answer) {
 		return
@@ -52,27 +52,27 @@ func runPlan(x *request, body, params []byte) {
 	}
 }
 
-// planRun is a plan under way. Its work is suspended when the client is asked something
-// and can be asked only by an answer.
+// planRun is the run of one plan. Its work is suspended while a stateless client is asked
+// questions.
 //
 //	runPlan ──► run: confirm, plan.Runner ──► call: a request for each step
 //	  │                                          │ questions
-//	  └─► attend ◄─────────── work ◄─────────────┘
+//	  └─► serve ◄──────────── work ◄─────────────┘
 type planRun struct {
 	s      *session
 	work   *work
 	plan   *plan.Plan
-	number int    // of the session's plans
-	tool   string // that it was called by
-	meta   []byte // trace context of the request that began it, for its calls; nil: it has none
+	number int    // sequence number in the session
+	tool   string // tool that the client called
+	meta   []byte // trace context of the client's request, for the steps' calls; nil if it has none
 
-	servers map[string]string // tool → its server when the plan began, as serverOf names it
-	consent plan.Consent      // nil: nothing was asked
-	calls   atomic.Int32      // so far
+	servers map[string]string // tool → serverOf when the plan started
+	consent plan.Consent      // nil if the user was not asked
+	calls   atomic.Int32      // number of calls so far
 
-	report   *plan.Report // once it has been run
-	refuse   error        // why it was not run
-	recorded atomic.Bool  // what became of it
+	report   *plan.Report // nil until the plan has run
+	refuse   error        // why the plan was not run
+	recorded atomic.Bool  // the plan's event has been recorded
 }
 
 func newPlanRun(x *request, p *plan.Plan) *planRun {
@@ -94,24 +94,24 @@ func newPlanRun(x *request, p *plan.Plan) *planRun {
 	return r
 }
 
-// run runs the plan, once it may be.
+// run confirms and runs the plan.
 func (r *planRun) run() {
 	defer close(r.work.done)
-	r.s.srv.running.Go(loadVocabulary) // meanwhile, if no list has had it loaded yet
+	r.s.srv.running.Go(loadVocabulary) // in parallel with the plan; no list may have loaded it yet
 	if r.refuse = r.confirm(); r.refuse != nil {
 		return
 	}
-	runner := plan.Runner{Limits: r.s.planLimits(), Call: r.call, Progress: r.progress, Tokens: tokens}
+	runner := plan.Runner{Limits: r.s.planLimits(), Call: r.call, Progress: r.progress, Tokens: countTokens}
 	r.report = runner.Run(r.work.ctx, r.plan)
-	if x, _ := r.work.currentRequest(); x == nil { // its client was asked something, and has not come back
-		r.tell(nil, nil, true)
+	if x, _ := r.work.currentRequest(); x == nil { // the client has not replied to a question
+		r.record(nil, nil, true)
 	}
 }
 
-// confirm has the user agree to what the plan may change or tells third parties. The
-// error says why the plan is not run.
+// confirm asks the user to confirm the plan's writes and disclosures to third parties, if
+// there are any. It returns the reason why the plan must not run.
 func (r *planRun) confirm() error {
-	risks := r.plan.Risks(r.s.srv.policy.Load().Plans.Mutations == "confirm") // what is denied did not get here
+	risks := r.plan.Risks(r.s.srv.policy.Load().Plans.Mutations == "confirm") // with "deny", plan.Parse has refused writes
 	if len(risks) == 0 {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (r *planRun) confirm() error {
 	}
 }
 
-// progress tells the client how far the plan is, if it has a request open and wants to know.
+// progress sends a progress notification to the client, if its current request has a token.
 func (r *planRun) progress(done float64, of int, what string) {
 	x, _ := r.work.currentRequest()
 	if x == nil || x.msg.Index.Token() == nil {
@@ -143,34 +143,34 @@ func (r *planRun) progress(done float64, of int, what string) {
 	x.forward(nil, "notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
 }
 
-// finish answers the request with what became of the plan. An answer that the client may
-// not have read can be read for a while: it must be able to learn what was written.
+// finish answers the request with the plan's result. It keeps a result that the client may not
+// have received, so that the client can find out what was written.
 func (r *planRun) finish(x *request, _ func(outcome)) {
 	if r.refuse != nil {
 		x.finish(failedResult(r.refuse))
 		return
 	}
 	structured, blocks := r.answer()
-	r.tell(structured, blocks, x.ctx.Err() != nil)
+	r.record(structured, blocks, x.ctx.Err() != nil)
 	x.finish(structuredResult(structured, blocks, r.report.Failed()))
 	switch {
 	case x.ctx.Err() != nil:
-		r.keep("which was cancelled", structured)
-	case x.s.identity.ID != "" && r.wrote(): // a client that has lost its connection comes back, and asks
-		r.keep("whose answer may have been lost", structured)
+		r.keep("result of a cancelled run", structured)
+	case x.s.identity.ID != "" && r.wrote(): // the client may have lost its connection, and can reconnect to the session
+		r.keep("result that may not have arrived", structured)
 	}
 }
 
-// abandoned keeps the answer of a plan that its client did not come back for.
+// abandoned keeps the result of a plan that its client did not resume.
 func (r *planRun) abandoned(error) {
 	if r.report != nil {
 		structured, _ := r.answer()
-		r.keep("which was cancelled", structured)
+		r.keep("result of a cancelled run", structured)
 	}
 }
 
-// tell records what became of the plan, once.
-func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
+// record records the plan's event, once.
+func (r *planRun) record(structured []byte, blocks [][]byte, cancelled bool) {
 	if r.recorded.Swap(true) {
 		return
 	}
@@ -191,50 +191,49 @@ func (r *planRun) tell(structured []byte, blocks [][]byte, cancelled bool) {
 	r.s.srv.recorder.log.Add(e)
 }
 
-// wrote reports whether the plan may have changed something.
+// wrote reports whether a step that writes was called.
 func (r *planRun) wrote() bool {
 	return slices.ContainsFunc(r.report.Steps, func(st *plan.Status) bool { return st.Step.Writes && st.Calls > 0 })
 }
 
-// answer is what the client gets of a plan that has been run.
+// answer returns the structured result and content blocks of a plan that has run.
 func (r *planRun) answer() (structured []byte, blocks [][]byte) {
 	p := r.s.srv.policy.Load()
-	return r.report.Answer(r.plan, limits(min(p.Plans.ResultTokens(r.plan.Budget), r.s.room(p).Excerpts)), func(all []byte) string {
+	return r.report.Answer(r.plan, excerptLimit(min(p.Plans.ResultTokens(r.plan.Budget), r.s.room(p).Excerpts)), func(all []byte) string {
 		return r.keep("all results", all)
 	})
 }
 
-// keep keeps results, or an answer that the client may not have read, and returns the handle;
-// "": they are not kept.
+// keep keeps a value for mcpschedd_read_result and returns the handle, or "" if it is not kept.
 func (r *planRun) keep(what string, value []byte) (handle string) {
 	srv := r.s.srv
-	span := srv.policy.Load().Plans.KeepFor
-	if span < 0 {
+	ttl := srv.policy.Load().Plans.KeepFor
+	if ttl < 0 {
 		return ""
 	}
-	return srv.kept.add(r.s, fmt.Sprintf("plan %d, %s", r.number, what), value, time.Now(), span)
+	return srv.kept.add(r.s, fmt.Sprintf("plan %d, %s", r.number, what), value, time.Now(), ttl)
 }
 
-// planPart says which call of a plan a request is.
+// planPart describes the step of a plan that a request belongs to.
 type planPart struct {
-	plan  int    // its number
-	step  string // its id
-	needs []string
-	gate  gate        // asked before the call is sent; nil: it may be
-	doubt atomic.Bool // it may have been run although it failed
+	plan  int         // number of the plan
+	step  string      // id of the step
+	needs []string    // ids of the steps whose results feed the step
+	gate  gate        // asked before the call is sent; nil if there is none
+	doubt atomic.Bool // the call may have run although it failed
 }
 
-// noteDoubt notes that the call may have been run.
+// noteDoubt records that the call may have run. p may be nil.
 func (p *planPart) noteDoubt() {
 	if p != nil {
 		p.doubt.Store(true)
 	}
 }
 
-// samePlan reports whether two requests are of one plan: then one client waits for both.
+// samePlan reports whether two requests are steps of one plan.
 func (p *planPart) samePlan(q *planPart) bool { return p != nil && q != nil && p.plan == q.plan }
 
-// prefix is what the keys of a request's questions begin with.
+// prefix returns the prefix of the keys of a request's questions.
 func (p *planPart) prefix() string {
 	if p == nil {
 		return "q"
@@ -242,12 +241,11 @@ func (p *planPart) prefix() string {
 	return p.step + "."
 }
 
-// call makes one call of a plan, the way a client's call is made: it is a request
-// of its own, so that it is classified, stored, limited, counted and learned from as any
-// other.
+// call makes one call of a plan as a request of its own, which takes the same path as a
+// client's: it is classified, cached, limited, counted and learned from.
 func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
-	told := r.plan.Discloses(c.Step)
-	if err := r.may(c, told); err != nil {
+	disclosed := r.plan.Discloses(c.Step)
+	if err := r.check(c, disclosed); err != nil {
 		return plan.Result{Err: err.Error()}
 	}
 	params := jsonrpc.AppendString([]byte(`{"name":`), c.Step.Tool.Name)
@@ -262,16 +260,16 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		msg: &front.Message{
 			Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: revision.NewParams(params),
 		},
-		key: fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // no id of a client's looks like that
+		key: fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // not a raw JSON id, so it cannot equal a client's
 		out: to, stateless: r.work.first.stateless, hop: r.work.first.hop,
 		work: r.work, part: &planPart{plan: r.number, step: c.Step.ID, needs: r.plan.Inputs(c.Step)},
 	}
-	if c.Step.Writes || told != nil {
-		x.part.gate = func() (again <-chan struct{}, err error) {
-			if _, back := r.work.currentRequest(); back != nil { // its client has no request open, which it could withdraw
-				return back, nil
+	if c.Step.Writes || disclosed != nil {
+		x.part.gate = func() (retry <-chan struct{}, err error) {
+			if _, resumed := r.work.currentRequest(); resumed != nil { // without an open request the client could not cancel
+				return resumed, nil
 			}
-			return nil, r.may(c, r.plan.Discloses(c.Step))
+			return nil, r.check(c, r.plan.Discloses(c.Step))
 		}
 	}
 	if err := x.admit(ctx); err != nil {
@@ -284,24 +282,24 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 	return to.result(ctx, x.part.doubt.Load())
 }
 
-// may refuses a call that writes or tells third parties what came of others, if its plan
-// was not let through for one: its arguments were not known then, or the rules, or the
-// server, are others by now.
-func (r *planRun) may(c plan.Call, told []*plan.Step) error {
+// check refuses a call that writes, or that discloses results of the given steps to third
+// parties, unless it is covered by the plan's confirmation. The arguments may not have been
+// known at that time, and the policy or the tool's server may have changed since.
+func (r *planRun) check(c plan.Call, disclosed []*plan.Step) error {
 	p := &r.s.srv.policy.Load().Plans
 	if !p.Enabled {
-		return errors.New("not called: plans have been switched off meanwhile ([plan].enabled)")
+		return errors.New("not called: plans have been switched off since the plan started ([plan].enabled)")
 	}
-	if c.Step.Writes || told != nil {
+	if c.Step.Writes || disclosed != nil {
 		was, now := r.servers[c.Step.Tool.Name], r.serverOf(c.Step.Tool.Name)
 		if was != now && was != "" && now != "" {
-			return errors.New("not called: another server has taken the place of the one that the plan was meant for")
+			return errors.New("not called: the tool's server has been replaced since the plan started")
 		}
 	}
-	return r.consent.Check(c, told, p.Mutations)
+	return r.consent.Check(c, disclosed, p.Mutations)
 }
 
-// serverOf names the server of a tool together with how it is reached; "": none.
+// serverOf returns the key of a tool's server, which includes how the server is reached, or "".
 func (r *planRun) serverOf(tool string) string {
 	_, l := r.s.named(r.s.srv.policy.Load(), upstream.Tools, tool)
 	if l == nil {
@@ -310,8 +308,7 @@ func (r *planRun) serverOf(tool string) string {
 	return l.member.key
 }
 
-// result is what a plan makes of the answer. doubt: the call may have been run although
-// it failed.
+// result returns the step's result. doubt means that the call may have run although it failed.
 func (o *stepOutlet) result(ctx context.Context, doubt bool) plan.Result {
 	if o.line == nil {
 		return plan.Result{Err: context.Cause(ctx).Error(), InDoubt: doubt}
@@ -334,11 +331,11 @@ func (o *stepOutlet) result(ctx context.Context, doubt bool) plan.Result {
 	return out
 }
 
-// stepOutlet is where the answer to one call of a plan goes. What is said besides
-// goes to the client, with the request that the plan is served for.
+// stepOutlet receives the response to one call of a plan. It forwards other messages to the
+// outlet of the work's current request.
 type stepOutlet struct {
 	work *work
-	line []byte // the answer; nil: there was none
+	line []byte // the response; nil if there was none
 }
 
 var errNoRequest = errors.New("the client has no request open for its plan")

@@ -19,14 +19,13 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Plans says whether clients may send many calls as one, and which plans they
-// need not write themselves. The zero value offers none of it.
+// Plans configures the plan tools. The zero value offers none.
 type Plans struct {
 	Enabled   bool
-	Mutations string // what of a plan that may change something: "confirm" (the default) with the user, "allow" or "deny"
+	Mutations string // treatment of steps that may write: "confirm" (the default) with the user, "allow" or "deny"
 	plan.Limits
-	KeepFor time.Duration // what did not come back can be read for so long; default 30 min; below 0: not at all
-	Named   []plan.Named  // offered as tools of their own, plan__NAME
+	KeepFor time.Duration // how long results can be read; zero means 30 minutes, negative means not at all
+	Named   []plan.Named  // offered as tools plan__NAME
 }
 
 func (p *Plans) withDefaults() {
@@ -38,73 +37,71 @@ func (p *Plans) withDefaults() {
 	l.ReadOnly = p.Mutations == "deny"
 }
 
-// mostBrought is how many characters a plan brings back at most, whatever its
-// budget: a known client puts longer answers into a file, which its model then has
-// to read.
-const mostBrought = 48_000
+// maxPlanChars limits the result of a plan in characters, whatever its budget: a known
+// client writes longer results to a file, which its model then has to read.
+const maxPlanChars = 48_000
 
-// limits are what a client takes at once.
-func limits(tokens int) excerpt.Limit {
-	return excerpt.Limit{Tokens: tokens, Chars: mostBrought, Count: deliver.Tokens}
+// excerptLimit returns the limit of a plan's result with the given budget.
+func excerptLimit(tokens int) excerpt.Limit {
+	return excerpt.Limit{Tokens: tokens, Chars: maxPlanChars, Count: deliver.Tokens}
 }
 
-// tokens counts those of a result. One that is far too long to come back whole is
-// not worth counting.
-func tokens(text []byte) int {
-	if len(text) > 4*mostBrought {
+// countTokens counts the tokens of a result. It only estimates results that are far too long
+// to be returned whole.
+func countTokens(text []byte) int {
+	if len(text) > 4*maxPlanChars {
 		return len(text) / bytesPerToken
 	}
 	return deliver.Tokens(text)
 }
 
-// loadVocabulary has the tokenizer ready, which takes some 20 ms and 12 MiB.
+// loadVocabulary loads the tokenizer's vocabulary, which takes about 20 ms and 12 MiB.
 func loadVocabulary() { deliver.Tokens([]byte("now")) }
 
-// planOptions are what a plan of a session is checked against.
+// planOptions returns the options with which a plan of the session is parsed.
 func planOptions(ctx context.Context, s *session, params []byte) plan.Options {
 	p := s.srv.policy.Load()
-	known := make(map[string]*plan.Tool) // of one plan
+	cache := make(map[string]*plan.Tool) // name → tool, for one plan
 	find := func(name string) *plan.Tool {
-		t, ok := known[name]
+		t, ok := cache[name]
 		if !ok {
 			t = s.planTool(ctx, p, name)
-			known[name] = t
+			cache[name] = t
 		}
 		return t
 	}
 	return plan.Options{Limits: p.Plans.Limits, Find: find, Names: func() []string { return s.toolNames(p) }, Params: params}
 }
 
-// planTool is what is known of a tool that a plan names, as it is listed or
-// configured; nil: the client could not call it either. A server that is starting is
-// waited for.
+// planTool returns the tool that a plan names by its listed or configured name, or nil if the
+// client could not call it. It blocks until the tool's server has started.
 func (s *session) planTool(ctx context.Context, p *policy, name string) *plan.Tool {
 	t, l := s.named(p, upstream.Tools, name)
-	if known := s.modelled(ctx, p, l, t); known != nil {
-		known.Name = name
-		return known
+	if tool := s.unnamedTool(ctx, p, l, t); tool != nil {
+		tool.Name = name
+		return tool
 	}
 	t, l = s.configured(name)
-	known := s.modelled(ctx, p, l, t)
+	tool := s.unnamedTool(ctx, p, l, t)
 	switch {
-	case known == nil:
+	case tool == nil:
 		return nil
 	case l.Offer() != nil:
-		known.Name = s.identity.view.nameOf(p, upstream.Tools, t)
-	case p.prefix: // it is not known whether there is a tool to bear a name
-		known.Name = t.upstream + separator + t.name
+		tool.Name = s.identity.view.nameOf(p, upstream.Tools, t)
+	case p.prefix: // the server's tools are unknown, so nameOf has no name for them
+		tool.Name = t.upstream + separator + t.name
 	default:
-		known.Name = t.name
+		tool.Name = t.name
 	}
-	if known.Name == "" {
+	if tool.Name == "" {
 		return nil
 	}
-	return known
+	return tool
 }
 
-// modelled is what is known of an upstream's tool, but for the name it goes by; nil: it
-// has none such.
-func (s *session) modelled(ctx context.Context, p *policy, l *leased, t target) *plan.Tool {
+// unnamedTool returns a server's tool for use in a plan, without its name; nil if the server
+// does not have the tool.
+func (s *session) unnamedTool(ctx context.Context, p *policy, l *leased, t target) *plan.Tool {
 	if l == nil {
 		return nil
 	}
@@ -112,12 +109,12 @@ func (s *session) modelled(ctx context.Context, p *policy, l *leased, t target) 
 		l.AwaitOffer(ctx)
 	}
 	m := s.srv.catalog.model(p, l, t.name)
-	model := func() *valuemodel.Model { // of the moment: a reload may have put another server there
-		at := l
-		if now := s.leases.find(t.upstream); now != nil {
-			at = now
+	model := func() *valuemodel.Model { // the current one: a reload may have replaced the server
+		current := l
+		if found := s.leases.find(t.upstream); found != nil {
+			current = found
 		}
-		return s.srv.catalog.model(s.srv.policy.Load(), at, t.name)
+		return s.srv.catalog.model(s.srv.policy.Load(), current, t.name)
 	}
 	out := &plan.Tool{
 		Configured: t.upstream + "/" + t.name,
@@ -126,19 +123,19 @@ func (s *session) modelled(ctx context.Context, p *policy, l *leased, t target) 
 		Discloses:    func() bool { return model().Disclosure == valuemodel.ThirdParty },
 		Writes:       func(args []byte) bool { return !reading(model(), args) },
 	}
-	if offer := l.Offer(); offer != nil { // else its call will say why there is none
+	if offer := l.Offer(); offer != nil { // otherwise the call returns the reason
 		item, listed := offer.Find(upstream.Tools, t.name)
 		if !listed {
 			return nil
 		}
 		out.Input, out.Output = s.srv.catalog.schema(l, item).schema, jsonrpc.Get(item.Raw, "outputSchema")
 	}
-	out.Domains = touched(m)
-	expect(out, s.srv.prefetch.Tool(l.member.key, t.name).Usual, m)
+	out.Domains = possiblePlaces(m)
+	setExpected(out, s.srv.prefetch.Tool(l.member.key, t.name).Usual, m)
 	return out
 }
 
-// configured finds a tool by the name it has in the configuration: upstream/tool.
+// configured returns the tool with the given name in the configuration, upstream/tool.
 func (s *session) configured(name string) (target, *leased) {
 	up, tool, _ := strings.Cut(name, "/")
 	l := s.leases.find(up)
@@ -148,9 +145,9 @@ func (s *session) configured(name string) (target, *leased) {
 	return target{up, tool}, l
 }
 
-// expect says what a call of a tool is expected to take and to bring: by what was
-// learned, else by its model.
-func expect(t *plan.Tool, u predict.Usual, m *valuemodel.Model) {
+// setExpected sets the expected latency and tokens of a call of the tool: as learned, else as
+// in its model.
+func setExpected(t *plan.Tool, u predict.Usual, m *valuemodel.Model) {
 	spread, bytes := enrich.Fixed(m.Cost.Latency), int(m.Cost.TypicalKB*1024)
 	if u.Latency.P50 > 0 {
 		spread, bytes, t.Probability = u.Latency, u.Bytes, u.Useful
@@ -158,11 +155,11 @@ func expect(t *plan.Tool, u predict.Usual, m *valuemodel.Model) {
 	t.Mean, t.P90, t.Tokens = spread.Mean(), spread.P90, bytes/bytesPerToken
 }
 
-// bytesPerToken is taken of answers that are not there to be counted.
+// bytesPerToken is the estimate for texts that are not counted.
 const bytesPerToken = 4
 
-// reading reports whether a call certainly only reads. args nil: not all of them
-// are known.
+// reading reports whether a call is certainly read-only. Nil args means that some arguments
+// are not known yet.
 func reading(m *valuemodel.Model, args []byte) bool {
 	if m.Classify == "" {
 		return m.Class.Reads() // whatever the arguments
@@ -174,7 +171,7 @@ func reading(m *valuemodel.Model, args []byte) bool {
 	return m.ClassOf(index.Get, jsonrpc.Names(args)).Reads()
 }
 
-// toolNames are the names of all tools that a plan may call.
+// toolNames returns the names of all tools that a plan may call.
 func (s *session) toolNames(p *policy) (out []string) {
 	for _, l := range s.leases.current() {
 		for _, item := range l.items(upstream.Tools) {
@@ -186,9 +183,9 @@ func (s *session) toolNames(p *policy) (out []string) {
 	return out
 }
 
-// touched names all that calls of a tool may read or write, whatever their arguments:
-// its domains, and what the operator's edges add to them.
-func touched(m *valuemodel.Model) []string {
+// possiblePlaces returns the names of all places that calls of a tool may read or write with
+// any arguments: its domains, and those of the operator's invalidation edges.
+func possiblePlaces(m *valuemodel.Model) []string {
 	var out []string
 	for _, d := range m.Domains {
 		out = append(out, d.Name)

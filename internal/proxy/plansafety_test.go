@@ -213,7 +213,7 @@ func TestPlanServerReplacedWhileAsked(t *testing.T) {
 					if !replaced && (got.why("w") != "" || !done) {
 						t.Errorf("got %s, called %q", m.Raw, a.called())
 					}
-					if replaced && (!strings.Contains(got.why("w"), "another server") || done) {
+					if replaced && (!strings.Contains(got.why("w"), "server has been replaced") || done) {
 						t.Errorf("got %s, called %q and %q", m.Raw, a.called(), b.called())
 					}
 				})

@@ -40,7 +40,7 @@ func readResult(x *request, arguments []byte) ([]byte, error) {
 	if r == nil {
 		return nil, fmt.Errorf("handle %q: unknown or expired (%v, [plan].handle_ttl)", q.handle, plans.KeepFor)
 	}
-	out, err := r.read(q, limits(plans.ResultTokens(plans.Budget)))
+	out, err := r.read(q, excerptLimit(plans.ResultTokens(plans.Budget)))
 	if err != nil {
 		return nil, err
 	}
