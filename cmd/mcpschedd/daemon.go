@@ -101,8 +101,8 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 		rooms: make(map[string]*daemonRoom), idle: time.Duration(base.config.Daemon.Idle), stay: stay,
 	}
 	d.hooks = hook.New(hook.Effects{
-		Begin:   func() hook.Write { return d.common.ChangeLocal() },
-		Changed: d.common.LocalChanged,
+		Begin:   func() hook.Write { return d.common.BeginLocalWrite() },
+		Changed: d.common.InvalidateLocal,
 	})
 	ctx, d.end = context.WithCancel(ctx)
 	defer d.end()

@@ -98,7 +98,7 @@ func mount(srv *proxy.Server, token string) {
 	srv.Mount("GET /stats", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(srv.ReportOfAll()) // a client that does not read it is none to tell about
+		_ = json.NewEncoder(w).Encode(srv.ReportAll()) // a client that does not read it is none to tell about
 	}), false)
 	page := dashboard.Handler(dashboard.Options{View: srv.View, Token: token, Since: "since it began"})
 	srv.Mount("/dashboard", page, true)

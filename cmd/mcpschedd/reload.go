@@ -66,6 +66,6 @@ func inFolder(o proxy.Options, c *config.Config, folder string) proxy.Options {
 	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool {
 		return slices.ContainsFunc(c.Upstreams, func(u2 config.Upstream) bool { return u2.Name == u.Spec.Name && !u2.In(folder) })
 	})
-	o.Elsewhere = all - len(o.Upstreams)
+	o.OtherUpstreams = all - len(o.Upstreams)
 	return o
 }

@@ -33,13 +33,13 @@ func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.C
 	common = proxy.NewCommon(o)
 	peers.Publish(common.Figures)
 	peers.OnRefused(common.Refused)
-	common.ShareWith(proxy.Replicas{
-		Figures: peers.Published, Limits: peers.Take, TellRefused: peers.PublishRefused,
+	common.ConnectReplicas(proxy.Replicas{
+		Figures: peers.Published, Limits: peers.Take, PublishRefused: peers.PublishRefused,
 		Learned: func(key func() string, own speculate.Learned) speculate.Learned {
 			return keptTogether(peers.Update, key, own)
 		},
 	})
-	peers.WatchCount(common.Share)
+	peers.WatchCount(common.SetReplicas)
 	return common, func() { common.Close(); peers.Close() }, nil
 }
 

@@ -168,7 +168,7 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 		Exclusive:      u.Exclusive,
 	}
 	if c.Dedup.Store != "" {
-		wired.LearnedAs = learnedAs(c, u.Name, r)
+		wired.LearnedKey = learnedAs(c, u.Name, r)
 	}
 	if dir == (state.Dir{}) {
 		return wired

@@ -15,7 +15,7 @@ func TestAlike(t *testing.T) {
 		{`{"structuredContent":{"a":1,"A":1}}`, `{"structuredContent":{"a":1,"A":1}}`, true},
 		{`{"structuredContent":{"a":1,"A":1}}`, `{"structuredContent":{"a":1,"A":2}}`, false},
 	} {
-		if got := alike([]byte(c.a), []byte(c.b)); got != c.want {
+		if got := sameContent([]byte(c.a), []byte(c.b)); got != c.want {
 			t.Errorf("%s and %s: got %t, want %t", c.a, c.b, got, c.want)
 		}
 	}

@@ -86,7 +86,7 @@ func (x *request) spend(result []byte) []byte {
 	default:
 		return result
 	}
-	if x.part != nil || counted == nil || !x.policy.Budgets.Enabled() || isWithdrawn(x.ctx) {
+	if x.step != nil || counted == nil || !x.policy.Budgets.Enabled() || isWithdrawn(x.ctx) {
 		return result
 	}
 	agent, turn, meter := x.s.join(), x.s.observed.turns.current(), x.s.srv.common.meter

@@ -28,7 +28,7 @@ import (
 // may change, and whether the store may answer it.
 type upstreamCall struct {
 	s      *session
-	lease  *leased
+	lease  *sessionLease
 	turn   upstream.Turn // position in the order of sending; zero for a prefetch and a step of a plan
 	method string        // JSON-RPC method
 	tool   string        // tool name at the upstream; "" unless the method is tools/call
@@ -38,7 +38,7 @@ type upstreamCall struct {
 	policy   *policy       // snapshot that routed the request and classifies the call
 	class    callClass     // classification by that policy
 	observed *observation  // nil unless the request is a tools/call
-	part     *planPart     // step of a plan that makes this call; nil if a client does
+	step     *planStep     // step of a plan that makes this call; nil if a client does
 	gate     gate          // checked before the call is sent; nil if it may always be sent
 	prefetch *dedup.Flight // flight of a prefetch; nil for a client's call
 	answered atomic.Bool   // set when the upstream has answered and no longer works on the call
@@ -52,12 +52,12 @@ type upstreamCall struct {
 // newCall returns the request's call to an upstream, under the policy that routed the
 // request. target is the raw JSON name at the upstream, or nil if the client uses the
 // same name.
-func newCall(x *request, l *leased, target []byte) *upstreamCall {
+func newCall(x *request, l *sessionLease, target []byte) *upstreamCall {
 	c := &upstreamCall{
-		s: x.s, policy: x.policy, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, part: x.part,
+		s: x.s, policy: x.policy, lease: l, method: x.msg.Method, target: target, params: &x.msg.Index, step: x.step,
 	}
-	if x.part != nil {
-		c.gate = x.part.gate
+	if x.step != nil {
+		c.gate = x.step.gate
 	}
 	return c
 }
@@ -66,7 +66,7 @@ func newCall(x *request, l *leased, target []byte) *upstreamCall {
 // the observers of a tools/call. A step of a plan takes no turn: it starts when its inputs
 // are ready, and must not delay the session's other calls while its host has no free slot.
 func (x *request) bind(c *upstreamCall) {
-	if x.part == nil {
+	if x.step == nil {
 		c.turn = c.lease.Turn()
 	}
 	if c.tool != "" {
@@ -77,7 +77,7 @@ func (x *request) bind(c *upstreamCall) {
 	if c.tool != "" {
 		c.observeArrival(x.stateless && x.msg.Index.Get("requestState") != nil, !x.stateless)
 	}
-	if x.part == nil && x.msg.Repeated && !c.repeatable() {
+	if x.step == nil && x.msg.Repeated && !c.repeatable() {
 		x.refuseRepeat()
 	}
 }
@@ -128,7 +128,7 @@ func (x *request) ask(done func(outcome)) {
 		x.s.running.Go(func() { subscribe(x, req, done) })
 	case !x.stateless || c.lease.Stateless() && !x.confirmed || !interruptible(x.msg.Method): // never suspended
 		c.fetch(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, done) })
-	case x.part == nil:
+	case x.step == nil:
 		x.s.running.Go(func() { startBridged(x, req).serve(x, done) })
 	default: // a step of a plan; the plan outlives the request
 		x.fetchBridged(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, done) })
@@ -142,7 +142,7 @@ func (x *request) upstreamRequest() *upstream.Request {
 		Method: x.msg.Method, Index: x.call.observed.withTrace(x.call.params), Target: x.call.target, Hop: x.hop,
 		Notify:  func(method string, params []byte) { x.forward(l, method, params) },
 		Timeout: l.member.Timeout,
-		Token:   x.msg.Index.Token() != nil || x.part != nil && l.member.Timeout > 0, // progress restarts the timeout
+		Token:   x.msg.Index.Token() != nil || x.step != nil && l.member.Timeout > 0, // progress restarts the timeout
 	}
 	if !x.stateless {
 		req.Ask = x.askClient
@@ -248,7 +248,7 @@ func (f *lookup) finish(o dedup.Outcome) {
 	case o.Err != nil:
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
-		f.fetched.answer, c.observed.answer.from.Comparison = withBackOff(f.fetched.answer, o), o.Comparison
+		f.fetched.answer, c.observed.answer.source.Comparison = withBackOff(f.fetched.answer, o), o.Comparison
 		f.done(f.fetched)
 	default:
 		f.done(outcome{answer: c.storedAnswer(o), cacheable: true})
@@ -363,7 +363,7 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, answer upstream.Answe
 	}
 	if err != nil && answer.Sent && !answer.Limited {
 		write.Doubt()
-		c.part.noteDoubt()
+		c.step.noteDoubt()
 		return
 	}
 	if err == nil {

@@ -42,7 +42,7 @@ func (c *upstreamCall) classify(p *policy) callClass {
 	}
 	key := &out.query.Key
 	key.Upstream, key.Scope, key.Tool = l.Instance(), scope, c.tool
-	out.query.Delivered = deliveredTo(c.s, c.part)
+	out.query.Delivered = deliveredTo(c.s, c.step)
 	if c.observed != nil {
 		out.query.Number = c.observed.number
 	}
@@ -50,7 +50,7 @@ func (c *upstreamCall) classify(p *policy) callClass {
 	if c.s.srv.store.HasPeers() && out.query.Reuse.Shareable() && l.member.Spec.URL != "" && strings.HasPrefix(scope, everyone) {
 		out.query.SharedKey = strings.Join([]string{l.member.key, scope, c.tool, key.Arguments}, "\x00")
 	}
-	out.query.Reuse.CompareOnly = untrustedHint(m) && !c.s.srv.prefetch.Tool(l.member.key, c.tool).Proven
+	out.query.Reuse.CompareOnly = annotatedReadOnly(m) && !c.s.srv.prefetch.Tool(l.member.key, c.tool).Proven
 	return out
 }
 
@@ -130,7 +130,7 @@ func classifyCall(m *valuemodel.Model, method string, params *revision.Params, p
 		Key: call.Key{Arguments: string(canonical)}, Places: m.Reads(args),
 		Reuse: dedup.Reuse{
 			Pure: out.kind == valuemodel.Pure, Freshness: m.Cost.Freshness,
-			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff, Equal: alike,
+			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff, Equal: sameContent,
 		},
 	}
 	return out, true
@@ -138,7 +138,7 @@ func classifyCall(m *valuemodel.Model, method string, params *revision.Params, p
 
 // deliveredTo returns the record of the answers that a session's client has received. It is
 // nil for a step of a plan, because the client receives the plan's result instead.
-func deliveredTo(s *session, part *planPart) *dedup.Delivered {
+func deliveredTo(s *session, part *planStep) *dedup.Delivered {
 	if part != nil {
 		return nil
 	}
@@ -147,7 +147,7 @@ func deliveredTo(s *session, part *planPart) *dedup.Delivered {
 
 // scopeOf returns the scope of an upstream's answers: the session, or everyone if the upstream
 // treats all sessions as one principal. "" means that answers are not stored.
-func scopeOf(s *session, l *leased, params *revision.Params) string {
+func scopeOf(s *session, l *sessionLease, params *revision.Params) string {
 	if !l.member.SharedIdentity || !l.Shared() {
 		return s.identity.scope
 	}

@@ -41,33 +41,33 @@ func NewCommon(o Options) *Common {
 	}
 }
 
-// Share sets the number of replicas, this process included. partitioned means that this
+// SetReplicas sets the number of replicas, this process included. partitioned means that this
 // process cannot reach their shared state.
-func (c *Common) Share(n int, partitioned bool) { c.limits.SetReplicas(n, partitioned) }
+func (c *Common) SetReplicas(n int, partitioned bool) { c.limits.SetReplicas(n, partitioned) }
 
 // Replicas connects this process to its replicas. Nil fields disable the feature.
 type Replicas struct {
 	Figures func(context.Context) []string // published figures of the other replicas, each from [Common.Figures]
 	Limits  limit.SharedLimits             // shared rate limits and quotas
 
-	// TellRefused notifies the other replicas of a host's 429 response. It must not block.
-	TellRefused func(host string, retryAfter time.Duration)
+	// PublishRefused notifies the other replicas of a host's 429 response. It must not block.
+	PublishRefused func(host string, retryAfter time.Duration)
 
 	// Learned combines own, the storage of one server's learned state, with that of the
 	// replicas that return the same key at that moment. For the key "" it is own alone.
 	Learned func(key func() string, own speculate.Learned) speculate.Learned
 }
 
-// ShareWith connects c to the replicas. It must be called before the first server is created.
-func (c *Common) ShareWith(r Replicas) {
+// ConnectReplicas connects c to the replicas. It must be called before the first server is created.
+func (c *Common) ConnectReplicas(r Replicas) {
 	c.replicas = r
 	c.limits.SetShared(r.Limits)
 }
 
 // releaseSlot releases a slot and notifies the other replicas if the host refused the call.
 func (c *Common) releaseSlot(slot *limit.Slot, host string, v limit.Outcome) {
-	if news := slot.Leave(v); news && c.replicas.TellRefused != nil {
-		c.replicas.TellRefused(host, v.RetryAfter)
+	if news := slot.Leave(v); news && c.replicas.PublishRefused != nil {
+		c.replicas.PublishRefused(host, v.RetryAfter)
 	}
 }
 
@@ -141,19 +141,19 @@ func (c *Common) Close() { c.store.Close() }
 // local is the domain of everything on this machine.
 const local = "local"
 
-// ChangeLocal registers a write of anything on this machine by a program other than the
+// BeginLocalWrite registers a write of anything on this machine by a program other than the
 // proxy. Until the write ends, at the latest after write_settle, no answer that reads this
 // machine is served from the store. Nothing is prefetched for a moment either, because other
 // programs, such as formatters, may follow a change with changes of their own.
-func (c *Common) ChangeLocal() *dedup.PendingWrite {
+func (c *Common) BeginLocalWrite() *dedup.PendingWrite {
 	write := c.store.RegisterWrite(call.Effect{Places: []call.Place{{Domain: local}}, Remote: true})
 	write.AnnounceAsync()
 	write.Doubt()
 	return write
 }
 
-// LocalChanged invalidates the answers that read anything on this machine.
-func (c *Common) LocalChanged() { c.store.Invalidate(call.Place{Domain: local}) }
+// InvalidateLocal invalidates the answers that read anything on this machine.
+func (c *Common) InvalidateLocal() { c.store.Invalidate(call.Place{Domain: local}) }
 
 func (c *Common) add(s *Server) {
 	c.mu.Lock()

@@ -21,7 +21,7 @@ const decisionTimeout = 50 * time.Millisecond
 // prefetches that the call causes. Such an answer is not written by the server's reader.
 func (c *upstreamCall) mayAnnounce() bool {
 	e := &c.policy.Enrichment
-	return deliveredTo(c.s, c.part) != nil && e.Mode == "on" &&
+	return deliveredTo(c.s, c.step) != nil && e.Mode == "on" &&
 		(e.Delivery == "hint" || e.Delivery == "inline") && !c.lease.structured(c.tool)
 }
 
@@ -116,14 +116,14 @@ const (
 // storedAnswer returns the answer that came from the store or from another call's flight.
 func (c *upstreamCall) storedAnswer(o dedup.Outcome) upstream.Answer {
 	how, body := string(o.How), o.Body
-	c.observed.answer.from = o
+	c.observed.answer.source = o
 	// A note may replace an answer that the client has if the operator turned references on,
 	// the session serves one conversation, and the tool declares no output schema.
-	refers := o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.part == nil && !c.lease.structured(c.tool)
+	refers := o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.step == nil && !c.lease.structured(c.tool)
 	if refers {
 		c.s.identity.delivered.Referenced(c.class.query.Key)
 		how, body = "reference", reference(o.Age)
-		c.observed.answer.spared = max(0, len(o.Body)-len(body))
+		c.observed.answer.saved = max(0, len(o.Body)-len(body))
 	}
 	return ownAnswer(withMeta(body, how, &o.Age, o.BackOff), o.Stateless)
 }

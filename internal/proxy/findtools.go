@@ -103,7 +103,7 @@ func serveFind(x *request, arguments []byte) {
 	p := x.s.srv.policy.Load()
 	chosen := x.s.choose(p)
 	hits := x.s.srv.catalog.search.indexFor(x.s).Search(query, maxSearched, chosen.session)
-	if t, l := x.s.named(p, upstream.Tools, query); l != nil { // the query is a tool's name
+	if t, l := x.s.resolveName(p, upstream.Tools, query); l != nil { // the query is a tool's name
 		hits = slices.DeleteFunc(hits, func(h toolsearch.Hit) bool { return h.Key == t.key() })
 		hits = slices.Insert(hits, 0, toolsearch.Hit{Key: t.key()})
 	}

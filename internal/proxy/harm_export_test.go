@@ -43,7 +43,7 @@ func Occupancies(s *Server) int { return s.prefetch.Held().Instances }
 func TakeForProcess(s *Server, name string) {
 	for _, n := range s.sessions.all() {
 		if l := n.leases.find(name); l != nil {
-			l.observable.Remote = false
+			l.prefetchUpstream.Remote = false
 		}
 	}
 }

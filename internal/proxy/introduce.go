@@ -50,7 +50,7 @@ var emptyCapabilities = []byte(`{"prompts":{},"resources":{"subscribe":true},"lo
 // joinCapabilities adds the servers' capabilities to the proxy's own. A client reads them once
 // and never uses an undeclared capability, so a server whose offer is not known yet counts as
 // having all emptyCapabilities.
-func joinCapabilities(own []byte, leases []*leased) []byte {
+func joinCapabilities(own []byte, leases []*sessionLease) []byte {
 	out := own
 	for _, l := range leases {
 		capabilities := emptyCapabilities
@@ -91,7 +91,7 @@ type instruction struct{ from, text string }
 
 // instructionsFor returns the instructions of the proxy and of all servers with a known offer,
 // joined for the client with the given clientInfo.
-func instructionsFor(s *session, leases []*leased, info []byte) string {
+func instructionsFor(s *session, leases []*sessionLease, info []byte) string {
 	all := problems(s.srv, leases)
 	headed := len(all)+len(leases) > 1
 	for _, l := range leases {
@@ -105,7 +105,7 @@ func instructionsFor(s *session, leases []*leased, info []byte) string {
 
 // problems returns instructions that report the configuration's errors and unavailable servers
 // to the model, so that it can tell its user. They come first, since clients cut off the end.
-func problems(s *Server, leases []*leased) []instruction {
+func problems(s *Server, leases []*sessionLease) []instruction {
 	var lines []string
 	if err := s.figures.rejected.Load(); err != nil {
 		lines = append(lines, "The configuration has mistakes, and the blocks with them are off:\n"+summary(*err))
@@ -138,7 +138,7 @@ func summary(err error) string {
 
 // unavailableReason returns on one line why a server is unavailable, or "" if it is running or
 // starting normally.
-func unavailableReason(l *leased) string {
+func unavailableReason(l *sessionLease) string {
 	err := cmp.Or(l.Problem(), l.member.Spec.Unusable, l.Garbled())
 	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); ok {
 		err = unavailable.Cause

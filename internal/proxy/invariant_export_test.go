@@ -24,7 +24,7 @@ func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why
 	if l == nil {
 		return false, "away"
 	}
-	f, why := l.observable.Fetch(n.ctx, &speculate.Fetch{
+	f, why := l.prefetchUpstream.Fetch(n.ctx, &speculate.Fetch{
 		Candidate: &predict.Candidate{Candidate: enrich.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}}, Why: predict.Why{Free: true}},
 		Call:      new(speculate.Call), Asked: func(bool) {}, Landed: func(speculate.Landing) {},
 	})

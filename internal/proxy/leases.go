@@ -11,13 +11,13 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// leased is a session's lease on one upstream. It has more than 25 methods: those of the
+// sessionLease is a session's lease on one upstream. It has more than 25 methods: those of the
 // lease, and those that look up the upstream's offer as the session sees it.
-type leased struct {
+type sessionLease struct {
 	*upstream.Lease
-	member     *member
-	prefetches *prefetches
-	observable *speculate.Upstream // the lease as the prefetch worker sees it
+	member           *member
+	prefetches       *prefetches
+	prefetchUpstream *speculate.Upstream // the lease as the prefetch worker sees it
 }
 
 // leases holds a session's leases. They are replaced as a whole when the session opens and
@@ -25,12 +25,12 @@ type leased struct {
 type leases struct {
 	mu     sync.Mutex // held while now is replaced
 	closed bool
-	now    atomic.Pointer[[]*leased] // nil until the session opens
+	now    atomic.Pointer[[]*sessionLease] // nil until the session opens
 }
 
 // current returns the leases in the order of the configuration. Callers must not change the
 // slice.
-func (ls *leases) current() []*leased {
+func (ls *leases) current() []*sessionLease {
 	if now := ls.now.Load(); now != nil {
 		return *now
 	}
@@ -38,17 +38,17 @@ func (ls *leases) current() []*leased {
 }
 
 // find returns the lease on the named upstream, or nil.
-func (ls *leases) find(name string) *leased {
-	return findLease(ls.current(), func(l *leased) bool { return l.member.Spec.Name == name })
+func (ls *leases) find(name string) *sessionLease {
+	return findLease(ls.current(), func(l *sessionLease) bool { return l.member.Spec.Name == name })
 }
 
 // byInstance returns the lease on an instance, or nil.
-func (ls *leases) byInstance(instance uint64) *leased {
-	return findLease(ls.current(), func(l *leased) bool { return l.Instance() == instance })
+func (ls *leases) byInstance(instance uint64) *sessionLease {
+	return findLease(ls.current(), func(l *sessionLease) bool { return l.Instance() == instance })
 }
 
 // findLease returns the first lease for which fits returns true, or nil.
-func findLease(all []*leased, fits func(*leased) bool) *leased {
+func findLease(all []*sessionLease, fits func(*sessionLease) bool) *sessionLease {
 	if i := slices.IndexFunc(all, fits); i >= 0 {
 		return all[i]
 	}
@@ -56,7 +56,7 @@ func findLease(all []*leased, fits func(*leased) bool) *leased {
 }
 
 // filterLeases returns the leases for which fits returns true.
-func filterLeases(leases []*leased, fits func(*leased) bool) (found []*leased) {
+func filterLeases(leases []*sessionLease, fits func(*sessionLease) bool) (found []*sessionLease) {
 	for _, l := range leases {
 		if fits(l) {
 			found = append(found, l)
@@ -66,12 +66,12 @@ func filterLeases(leases []*leased, fits func(*leased) bool) (found []*leased) {
 }
 
 // close prevents further leases and returns the current ones for the caller to close.
-func (ls *leases) close() []*leased {
+func (ls *leases) close() []*sessionLease {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.closed = true
 	last := ls.current()
-	ls.now.Store(new([]*leased))
+	ls.now.Store(new([]*sessionLease))
 	return last
 }
 
@@ -87,11 +87,11 @@ func (s *session) adoptPolicy() {
 		}
 	}
 	for _, l := range old {
-		if !slices.ContainsFunc(next, func(n *leased) bool { return n.Lease == l.Lease }) {
+		if !slices.ContainsFunc(next, func(n *sessionLease) bool { return n.Lease == l.Lease }) {
 			if successor := s.leases.find(l.member.Spec.Name); successor != nil {
 				s.subscriptions.handOver(l, successor)
 			}
-			s.srv.prefetch.LeaseEnded(l.observable)
+			s.srv.prefetch.LeaseEnded(l.prefetchUpstream)
 			l.Close()
 		}
 	}
@@ -105,19 +105,19 @@ func (s *session) adoptPolicy() {
 // replaceLeases takes leases on the upstreams of the current policy and keeps those that the
 // session has. It returns the old leases, nil if there were none, and the new ones. After
 // close it returns nil, nil.
-func (s *session) replaceLeases() (old, next []*leased) {
+func (s *session) replaceLeases() (old, next []*sessionLease) {
 	s.leases.mu.Lock()
 	defer s.leases.mu.Unlock()
 	if s.leases.closed {
 		return nil, nil
 	}
-	old, next = s.leases.current(), []*leased{}
+	old, next = s.leases.current(), []*sessionLease{}
 	for _, m := range s.srv.policy.Load().members {
 		if only := s.identity.view.only; only != "" && only != m.Spec.Name {
 			continue
 		}
-		l := s.attach(m, findLease(old, func(l *leased) bool { return l.member.up == m.up }))
-		l.observable = s.observable(l)
+		l := s.attach(m, findLease(old, func(l *sessionLease) bool { return l.member.up == m.up }))
+		l.prefetchUpstream = s.newPrefetchUpstream(l)
 		next = append(next, l)
 	}
 	s.leases.now.Store(&next)
@@ -126,13 +126,13 @@ func (s *session) replaceLeases() (old, next []*leased) {
 
 // attach returns the session's lease on m: already, updated for m, or a new one if already is
 // nil.
-func (s *session) attach(m *member, already *leased) *leased {
+func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 	if already != nil {
 		kept := *already
 		kept.member = m
 		return &kept
 	}
-	l := &leased{member: m, prefetches: new(prefetches)}
+	l := &sessionLease{member: m, prefetches: new(prefetches)}
 	attached := make(chan struct{}) // a server may send messages before its lease is assigned
 	defer close(attached)
 	l.Lease = m.up.Attach(s.client.facts().Client, upstream.Listener{
@@ -163,7 +163,7 @@ func (s *session) awaitOffers(ctx context.Context) {
 // The methods below look up the upstream's offer. It is empty until a first connection.
 
 // find returns the item with the given name in a list of the upstream.
-func (l *leased) find(list upstream.List, name string) (upstream.Item, bool) {
+func (l *sessionLease) find(list upstream.List, name string) (upstream.Item, bool) {
 	offer := l.Offer()
 	if offer == nil {
 		return upstream.Item{}, false
@@ -172,24 +172,24 @@ func (l *leased) find(list upstream.List, name string) (upstream.Item, bool) {
 }
 
 // lists reports whether the upstream lists an item with that name.
-func (l *leased) lists(list upstream.List, name string) bool {
+func (l *sessionLease) lists(list upstream.List, name string) bool {
 	_, ok := l.find(list, name)
 	return ok
 }
 
 // has reports whether the upstream lists a tool that the session may call.
-func (l *leased) has(tool string) bool {
+func (l *sessionLease) has(tool string) bool {
 	return l.lists(upstream.Tools, tool) && l.member.allows(tool)
 }
 
 // lacks reports whether the upstream's tools are known and do not include tool.
-func (l *leased) lacks(tool string) bool {
+func (l *sessionLease) lacks(tool string) bool {
 	offer := l.Offer()
 	return offer != nil && len(offer.Lists[upstream.Tools]) > 0 && !l.lists(upstream.Tools, tool)
 }
 
 // items returns the items of a list that the client may see.
-func (l *leased) items(list upstream.List) []upstream.Item {
+func (l *sessionLease) items(list upstream.List) []upstream.Item {
 	offer := l.Offer()
 	if offer == nil {
 		return nil
@@ -203,7 +203,7 @@ func (l *leased) items(list upstream.List) []upstream.Item {
 
 // structured reports whether a tool declares an output schema, or is not known. Nothing is
 // added to or removed from the answers of such a tool.
-func (l *leased) structured(tool string) bool {
+func (l *sessionLease) structured(tool string) bool {
 	item, ok := l.find(upstream.Tools, tool)
 	return !ok || jsonrpc.Get(item.Raw, "outputSchema") != nil
 }
@@ -213,7 +213,7 @@ const extension = "io.modelcontextprotocol/"
 
 // mayHave reports whether the server declares a capability, in the protocol or as an
 // extension, or is not known yet.
-func (l *leased) mayHave(capability string) bool {
+func (l *sessionLease) mayHave(capability string) bool {
 	offer := l.Offer()
 	return offer == nil || offer.Has(capability) || jsonrpc.Get(jsonrpc.Get(offer.Capabilities, "extensions"), extension+capability) != nil
 }

@@ -57,7 +57,7 @@ func newCatalog(log *slog.Logger, store *dedup.Store) *catalog {
 }
 
 // model returns the value model of a tool or, if tool is "", of the upstream's other methods.
-func (c *catalog) model(p *policy, l *leased, tool string) *valuemodel.Model {
+func (c *catalog) model(p *policy, l *sessionLease, tool string) *valuemodel.Model {
 	var now cachedModel
 	if offer := l.Offer(); offer != nil {
 		item, _ := offer.Find(upstream.Tools, tool)
@@ -140,7 +140,7 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 }
 
 // schema returns the compiled input schema of a listed tool.
-func (c *catalog) schema(l *leased, item upstream.Item) compiledSchema {
+func (c *catalog) schema(l *sessionLease, item upstream.Item) compiledSchema {
 	t := target{l.member.key, item.Name}
 	c.mu.RLock()
 	s, known := c.schemas[t]

@@ -25,7 +25,7 @@ import (
 // observedSession is a session as its observers see it.
 type observedSession struct {
 	speculate.Client
-	numbered atomic.Int64 // number of calls and prefetches so far
+	lastSeq  atomic.Int64 // number of calls and prefetches so far
 	turns    turns
 	spending spending
 }
@@ -36,7 +36,7 @@ func newObservedSession(ctx context.Context, several bool) *observedSession {
 
 // next returns the number of the next call or prefetch.
 func (s *observedSession) next() call.Number {
-	return call.Number{Session: s.Name, Seq: s.numbered.Add(1)}
+	return call.Number{Session: s.Name, Seq: s.lastSeq.Add(1)}
 }
 
 // turns divides a session's calls into the model's turns. Calls of one turn were decided
@@ -95,9 +95,9 @@ type span struct {
 
 // answerFacts describes an answer before enrichment.
 type answerFacts struct {
-	from    dedup.Outcome // where the answer came from; only Comparison is set if this call fetched it
+	source  dedup.Outcome // where the answer came from; only Comparison is set if this call fetched it
 	size    int           // bytes
-	spared  int           // bytes saved by sending a reference instead
+	saved   int           // bytes saved by sending a reference instead
 	hash    uint64        // zero if not computed
 	inlined int           // number of other calls' results added to the answer
 
@@ -115,7 +115,7 @@ func (o *observation) watched() *speculate.Call {
 // wantsResult reports whether the prefetch worker must be notified of the result: it watches the
 // call, a prefetch was compared with the answer, or the call waited for a prefetch in vain.
 func (o *observation) wantsResult() bool {
-	return !o.notified && (o.watched() != nil || o.answer.from.Comparison != dedup.NotCompared || o.answer.joinWait > 0)
+	return !o.notified && (o.watched() != nil || o.answer.source.Comparison != dedup.NotCompared || o.answer.joinWait > 0)
 }
 
 // needsCacheable reports whether the store or an observer needs outcome.cacheable, which takes a
@@ -129,7 +129,7 @@ func (c *upstreamCall) beginObservation() {
 	s, now := c.s.observed, time.Now()
 	n := s.next()
 	c.observed = &observation{number: n, call: &speculate.Call{
-		Client: &s.Client, Upstream: c.lease.observable, Seq: n.Seq, Trace: traceContext(c.params), At: now, Turn: s.turns.begin(now), Tool: c.tool,
+		Client: &s.Client, Upstream: c.lease.prefetchUpstream, Seq: n.Seq, Trace: traceContext(c.params), At: now, Turn: s.turns.begin(now), Tool: c.tool,
 	}}
 	if begin := c.policy.Trace; begin != nil {
 		own, given := &c.observed.span, &c.observed.call.Trace
@@ -214,8 +214,8 @@ func (c *upstreamCall) noteResult(o outcome) {
 	a := &c.observed.answer
 	a.size, a.hash = len(o.answer.Result), 0
 	switch {
-	case a.from.How != "":
-		a.size = len(a.from.Body)
+	case a.source.How != "":
+		a.size = len(a.source.Body)
 	case c.class.kind.Reads():
 		a.hash = c.s.srv.recorder.resultHash(o)
 	}
@@ -245,7 +245,7 @@ func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- specu
 	r.notified = true
 	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
 		At: now, Complete: r.watched() != nil && o.cacheable, Body: o.answer.Result, Took: r.timing.Took(), Alone: r.timing.Alone(),
-		Trial: r.answer.from.Comparison, JoinWait: r.answer.joinWait,
+		Trial: r.answer.source.Comparison, JoinWait: r.answer.joinWait,
 	}, reply)
 }
 

@@ -236,7 +236,7 @@ func readModel(s *session, uri string) (string, error) {
 	p := s.srv.policy.Load()
 	t, l := s.configured(name)
 	if l == nil {
-		t, l = s.named(p, upstream.Tools, name)
+		t, l = s.resolveName(p, upstream.Tools, name)
 	}
 	if err != nil || l == nil || !l.has(t.name) {
 		return "", errNoModel

@@ -214,31 +214,31 @@ func (r *planRun) keep(what string, value []byte) (handle string) {
 	return srv.kept.add(r.s, fmt.Sprintf("plan %d, %s", r.number, what), value, time.Now(), ttl)
 }
 
-// planPart describes the step of a plan that a request belongs to.
-type planPart struct {
+// planStep describes the step of a plan that a request belongs to.
+type planStep struct {
 	plan  int         // number of the plan
-	step  string      // id of the step
+	id    string      // id of the step
 	needs []string    // ids of the steps whose results feed the step
 	gate  gate        // asked before the call is sent; nil if there is none
 	doubt atomic.Bool // the call may have run although it failed
 }
 
 // noteDoubt records that the call may have run. p may be nil.
-func (p *planPart) noteDoubt() {
+func (p *planStep) noteDoubt() {
 	if p != nil {
 		p.doubt.Store(true)
 	}
 }
 
 // samePlan reports whether two requests are steps of one plan.
-func (p *planPart) samePlan(q *planPart) bool { return p != nil && q != nil && p.plan == q.plan }
+func (p *planStep) samePlan(q *planStep) bool { return p != nil && q != nil && p.plan == q.plan }
 
 // prefix returns the prefix of the keys of a request's questions.
-func (p *planPart) prefix() string {
+func (p *planStep) prefix() string {
 	if p == nil {
 		return "q"
 	}
-	return p.step + "."
+	return p.id + "."
 }
 
 // call makes one call of a plan as a request of its own, which takes the same path as a
@@ -262,10 +262,10 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		},
 		key: fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // not a raw JSON id, so it cannot equal a client's
 		out: to, stateless: r.work.first.stateless, hop: r.work.first.hop,
-		work: r.work, part: &planPart{plan: r.number, step: c.Step.ID, needs: r.plan.Inputs(c.Step)},
+		work: r.work, step: &planStep{plan: r.number, id: c.Step.ID, needs: r.plan.Inputs(c.Step)},
 	}
 	if c.Step.Writes || disclosed != nil {
-		x.part.gate = func() (retry <-chan struct{}, err error) {
+		x.step.gate = func() (retry <-chan struct{}, err error) {
 			if _, resumed := r.work.currentRequest(); resumed != nil { // without an open request the client could not cancel
 				return resumed, nil
 			}
@@ -279,7 +279,7 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		defer x.leave()
 		x.serve()
 	}()
-	return to.result(ctx, x.part.doubt.Load())
+	return to.result(ctx, x.step.doubt.Load())
 }
 
 // check refuses a call that writes, or that discloses results of the given steps to third
@@ -301,7 +301,7 @@ func (r *planRun) check(c plan.Call, disclosed []*plan.Step) error {
 
 // serverOf returns the key of a tool's server, which includes how the server is reached, or "".
 func (r *planRun) serverOf(tool string) string {
-	_, l := r.s.named(r.s.srv.policy.Load(), upstream.Tools, tool)
+	_, l := r.s.resolveName(r.s.srv.policy.Load(), upstream.Tools, tool)
 	if l == nil {
 		return ""
 	}

@@ -76,7 +76,7 @@ func planOptions(ctx context.Context, s *session, params []byte) plan.Options {
 // planTool returns the tool that a plan names by its listed or configured name, or nil if the
 // client could not call it. It blocks until the tool's server has started.
 func (s *session) planTool(ctx context.Context, p *policy, name string) *plan.Tool {
-	t, l := s.named(p, upstream.Tools, name)
+	t, l := s.resolveName(p, upstream.Tools, name)
 	if tool := s.unnamedTool(ctx, p, l, t); tool != nil {
 		tool.Name = name
 		return tool
@@ -101,7 +101,7 @@ func (s *session) planTool(ctx context.Context, p *policy, name string) *plan.To
 
 // unnamedTool returns a server's tool for use in a plan, without its name; nil if the server
 // does not have the tool.
-func (s *session) unnamedTool(ctx context.Context, p *policy, l *leased, t target) *plan.Tool {
+func (s *session) unnamedTool(ctx context.Context, p *policy, l *sessionLease, t target) *plan.Tool {
 	if l == nil {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (s *session) unnamedTool(ctx context.Context, p *policy, l *leased, t targe
 }
 
 // configured returns the tool with the given name in the configuration, upstream/tool.
-func (s *session) configured(name string) (target, *leased) {
+func (s *session) configured(name string) (target, *sessionLease) {
 	up, tool, _ := strings.Cut(name, "/")
 	l := s.leases.find(up)
 	if l == nil || !l.member.allows(tool) {

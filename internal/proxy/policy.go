@@ -82,7 +82,7 @@ type connector func(u Upstream, after <-chan struct{}) *upstream.Upstream
 // buildPolicy builds the policy of o. It keeps upstreams of old that have not changed. The old
 // connections of an upstream that has changed end before the new ones begin.
 func buildPolicy(o Options, old *policy, connect connector) *policy {
-	p := &policy{Options: o, loaded: time.Now(), prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams)+o.Elsewhere != 1}
+	p := &policy{Options: o, loaded: time.Now(), prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams)+o.OtherUpstreams != 1}
 	for _, u := range o.Upstreams {
 		m := &member{Upstream: u, key: u.Spec.Name + "\x00" + u.Fingerprint}
 		switch before := old.find(u.Spec.Name); {

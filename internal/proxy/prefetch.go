@@ -20,39 +20,39 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// prefetchable is a session's lease as a source of prefetches. MayPrefetch decides whether a
+// prefetchSource is a session's lease as a source of prefetches. MayPrefetch decides whether a
 // candidate may be prefetched, and Fetch makes its call. Prefetches use the same classification,
 // store and limits as other calls.
-type prefetchable struct {
+type prefetchSource struct {
 	s     *session
-	lease *leased
+	lease *sessionLease
 }
 
 // observable returns the lease as the prefetch worker sees it.
-func (s *session) observable(l *leased) *speculate.Upstream {
+func (s *session) newPrefetchUpstream(l *sessionLease) *speculate.Upstream {
 	return &speculate.Upstream{
 		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Shared: l.Shared(), Remote: l.member.Spec.URL != "", Exclusive: l.member.Exclusive,
-		Learned: s.srv.learned(l.member), Offered: &prefetchable{s, l},
+		Learned: s.srv.learnedStorage(l.member), Offered: &prefetchSource{s, l},
 	}
 }
 
-// learned returns the storage of what is learned of an upstream's calls. What replicas share
+// learnedStorage returns the storage of what is learned of an upstream's calls. What replicas share
 // follows the configuration in force when it is saved.
-func (s *Server) learned(m *member) speculate.Learned {
+func (s *Server) learnedStorage(m *member) speculate.Learned {
 	with := s.common.replicas.Learned
 	if with == nil {
 		return m.Learned
 	}
 	return with(func() string {
 		if now := s.policy.Load().find(m.Spec.Name); now != nil && now.key == m.key {
-			return now.LearnedAs
+			return now.LearnedKey
 		}
-		return m.LearnedAs
+		return m.LearnedKey
 	}, m.Learned)
 }
 
 // Tools returns the names of the listed tools.
-func (o *prefetchable) Tools() (names []string) {
+func (o *prefetchSource) Tools() (names []string) {
 	if offer := o.lease.Offer(); offer != nil {
 		for _, item := range offer.Lists[upstream.Tools] {
 			names = append(names, item.Name)
@@ -62,7 +62,7 @@ func (o *prefetchable) Tools() (names []string) {
 }
 
 // Tool returns what is known of a tool now.
-func (o *prefetchable) Tool(name string) predict.Tool {
+func (o *prefetchSource) Tool(name string) predict.Tool {
 	srv, l := o.s.srv, o.lease
 	offer := l.Offer()
 	if offer == nil {
@@ -77,32 +77,32 @@ func (o *prefetchable) Tool(name string) predict.Tool {
 		return predict.Tool{}
 	}
 	m := srv.catalog.model(srv.policy.Load(), l, name)
-	return predict.Tool{Model: m, Schema: c.schema, Hearsay: untrustedHint(m)}
+	return predict.Tool{Model: m, Schema: c.schema, Hearsay: annotatedReadOnly(m)}
 }
 
 // Host returns the host of the upstream's calls in general.
-func (o *prefetchable) Host() string {
+func (o *prefetchSource) Host() string {
 	return o.s.srv.catalog.model(o.s.srv.policy.Load(), o.lease, "").Host
 }
 
 // Useless records that no tool in the current offer may ever be prefetched.
-func (o *prefetchable) Useless() { o.lease.member.nothingToPrefetch.Store(o.lease.Offer()) }
+func (o *prefetchSource) Useless() { o.lease.member.nothingToPrefetch.Store(o.lease.Offer()) }
 
 // nothingToPrefetch reports whether no tool in the current offer may ever be prefetched.
-func (l *leased) nothingToPrefetch() bool {
+func (l *sessionLease) nothingToPrefetch() bool {
 	offer := l.member.nothingToPrefetch.Load()
 	return offer != nil && offer == l.Offer()
 }
 
-// untrustedHint reports whether a tool counts as read-only only because its server's annotations
+// annotatedReadOnly reports whether a tool counts as read-only only because its server's annotations
 // say so. The first prefetches of such a tool are not served: the call is sent as well, and the
 // two answers are compared.
-func untrustedHint(m *valuemodel.Model) bool {
+func annotatedReadOnly(m *valuemodel.Model) bool {
 	return m.Class.Reads() && m.Sources["side_effect_class"] == "annotation"
 }
 
-// alike reports whether two results have the same content, whatever else they contain.
-func alike(a, b []byte) bool {
+// sameContent reports whether two results have the same content, whatever else they contain.
+func sameContent(a, b []byte) bool {
 	for _, member := range []string{"content", "structuredContent", "isError"} {
 		x, y := jsonrpc.Get(a, member), jsonrpc.Get(b, member)
 		if bytes.Equal(x, y) {
@@ -118,14 +118,14 @@ func alike(a, b []byte) bool {
 }
 
 // newCall returns the call of a candidate. observed is nil if the call is not made yet.
-func (o *prefetchable) newCall(c *predict.Candidate, observed *observation) *upstreamCall {
+func (o *prefetchSource) newCall(c *predict.Candidate, observed *observation) *upstreamCall {
 	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.Key.Tool)), "arguments", []byte(c.Key.Arguments))
 	return &upstreamCall{s: o.s, policy: o.s.srv.policy.Load(), method: "tools/call", lease: o.lease, tool: c.Key.Tool, params: parsedParams(params), observed: observed}
 }
 
 // MayPrefetch classifies a candidate and returns the reason why it must not be prefetched now, if
 // there is one: its class, its server, the store, or its host.
-func (o *prefetchable) MayPrefetch(c *predict.Candidate) speculate.Verdict {
+func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 	srv := o.s.srv
 	p := srv.policy.Load()
 	class := o.newCall(c, nil).classify(p)
@@ -151,7 +151,7 @@ func (o *prefetchable) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 // refusal returns the reason why a candidate must not be prefetched, however valuable it is, or
 // "". It is checked when candidates are chosen, when a prefetch begins, and again after the wait
 // for its host, as the rules may have changed.
-func (o *prefetchable) refusal(p *policy, c *predict.Candidate, class *callClass) enrich.Reason {
+func (o *prefetchSource) refusal(p *policy, c *predict.Candidate, class *callClass) enrich.Reason {
 	l := o.lease
 	m, learned := o.s.srv.catalog.model(p, l, c.Key.Tool), o.s.srv.prefetch.Tool(l.member.key, c.Key.Tool)
 	switch {
@@ -173,7 +173,7 @@ func (o *prefetchable) refusal(p *policy, c *predict.Candidate, class *callClass
 // steady reports whether changes to what the call reads are noticed, because they all go through
 // this proxy or are reported, or whether it reads a remote service, where max_age bounds
 // staleness. Any program may change a file on this machine at any time.
-func (p *policy) steady(l *leased, m *valuemodel.Model, class *callClass) bool {
+func (p *policy) steady(l *sessionLease, m *valuemodel.Model, class *callClass) bool {
 	return l.member.Exclusive || class.query.Reuse.File != "" || class.query.Reuse.Pure || m.Remote ||
 		p.LocalExclusive != nil && slices.ContainsFunc(m.Domains, func(d valuemodel.Domain) bool { return d.Name == local }) && p.LocalExclusive()
 }
@@ -183,7 +183,7 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 
 // Fetch starts a candidate's call and records it. The call is cancelled when ctx is done, unless
 // a client's call waits for it. If Fetch does not start the call, it returns why.
-func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *speculate.Begun, why string) {
+func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (begun *speculate.Begun, why string) {
 	srv, now := o.s.srv, time.Now()
 	seen := &observation{call: f.Call, number: o.s.observed.next(), span: span{context: f.Trace}}
 	c := o.newCall(f.Candidate, seen)
@@ -207,7 +207,7 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 		RawArguments: []byte(f.Key.Arguments), PredictedP: f.P, Predicted: estimateTokens(f.Bytes),
 		Edge: f.Why.Edge, Configured: f.Why.Configured,
 	}}
-	open.fetched, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
+	open.prefetch, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.running.Go(func() {
 			end := o.send(ctx, c, flight, f)
 			flight.SetUnloadedLatency(c.observed.timing.Alone())
@@ -216,15 +216,15 @@ func (o *prefetchable) Fetch(ctx context.Context, f *speculate.Fetch) (begun *sp
 			srv.prefetch.Recovering(func() { f.Landed(o.landing(end, flight)) })
 		})
 	})
-	if open.fetched == nil {
+	if open.prefetch == nil {
 		return nil, why
 	}
 	srv.recorder.prefetchBegan(open)
-	return &speculate.Begun{Fate: open.fetched.Fate, Took: seen.timing.Took}, ""
+	return &speculate.Begun{Fate: open.prefetch.Fate, Took: seen.timing.Took}, ""
 }
 
 // landing returns the end of a prefetch for the worker.
-func (o *prefetchable) landing(end outcome, flight *dedup.Flight) speculate.Landing {
+func (o *prefetchSource) landing(end outcome, flight *dedup.Flight) speculate.Landing {
 	answer := end.answer
 	out := speculate.Landing{
 		Body: answer.Result, Good: end.cacheable, Displaced: flight.Displaced(), Limited: end.verdict.Limited,
@@ -252,7 +252,7 @@ const lateReplyTimeout = time.Minute
 
 // send sends the candidate's call c behind all clients' calls. It takes no turn: no call may wait
 // for a prefetch, and a write that it overtakes keeps its answer out of the store.
-func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) outcome {
+func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) outcome {
 	srv, l, client := c.s.srv, o.lease, c.s.client.facts()
 	c.onLate = l.prefetches.add(f)
 	req := &upstream.Request{
@@ -287,7 +287,7 @@ func (o *prefetchable) send(ctx context.Context, c *upstreamCall, flight *dedup.
 }
 
 // stillAllowed reports whether the prefetch may be made with the key it began with.
-func (o *prefetchable) stillAllowed(begun *upstreamCall, c *predict.Candidate) bool {
+func (o *prefetchSource) stillAllowed(begun *upstreamCall, c *predict.Candidate) bool {
 	p := o.s.srv.policy.Load()
 	now := o.newCall(c, begun.observed).classify(p)
 	return now.query.Key == begun.class.query.Key && p.Enrichment.Mode == "on" && o.refusal(p, c, &now) == ""
@@ -339,7 +339,7 @@ func (p *prefetches) list() []*speculate.Fetch {
 // isPrefetchQuestion reports whether a question that the transport ties to no request can only
 // come from a prefetch. If so, the client is not asked, and the tool is not prefetched again. A
 // request for the roots concerns the session, not a call.
-func (s *session) isPrefetchQuestion(l *leased, method string) bool {
+func (s *session) isPrefetchQuestion(l *sessionLease, method string) bool {
 	running := l.prefetches.list()
 	if len(running) == 0 || method == "roots/list" {
 		return false
@@ -360,7 +360,7 @@ func (s *session) isPrefetchQuestion(l *leased, method string) bool {
 // question is about one of them.
 func (s *Server) serverAsked(instance uint64, method string) {
 	s.store.Taint(instance)
-	prefetching := make(map[*session]*leased)
+	prefetching := make(map[*session]*sessionLease)
 	for _, n := range s.sessions.all() {
 		l := n.leases.byInstance(instance)
 		if l == nil {
@@ -378,6 +378,6 @@ func (s *Server) serverAsked(instance uint64, method string) {
 
 // hasOpenCall reports whether the session has a call of its own at that upstream, running or
 // suspended.
-func (s *session) hasOpenCall(l *leased) bool {
-	return len(s.requests.at(l, true)) > 0 || len(s.suspended.callsTo(l.Lease)) > 0
+func (s *session) hasOpenCall(l *sessionLease) bool {
+	return len(s.requests.callsTo(l, true)) > 0 || len(s.suspended.callsTo(l.Lease)) > 0
 }

@@ -85,7 +85,7 @@ func (x *request) asker(prefix string) asker {
 
 // askClient asks the request's client a question of the server that serves the request.
 func (x *request) askClient(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-	return x.s.askOne(ctx, x.asker(x.part.prefix()), newQuestion(method, params))
+	return x.s.askOne(ctx, x.asker(x.step.prefix()), newQuestion(method, params))
 }
 
 // askerFor returns a function that asks the client a question of a server, for questions that
@@ -94,7 +94,7 @@ func (x *request) askClient(ctx context.Context, method string, params []byte) (
 // client with its next result from that server. In a pool, a client is asked only if all open
 // calls to the server belong to one work, since no client may see another's question.
 // askerFor must be called when the question arrives: later calls may be another client's.
-func (s *session) askerFor(l *leased) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
+func (s *session) askerFor(l *sessionLease) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 	work := s.suspended.soleWork(l.Lease)
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		if s.isPrefetchQuestion(l, method) {

@@ -63,7 +63,7 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) {
 	}
 	t := target{c.lease.Name(), c.tool}
 	listed := !chosen.search || wrapper == "" && chosen.pinned(p, t) != "" // the client's own permissions apply
-	planned := x.part != nil && !p.Selection.OnlyRead                      // the plan's confirmation applies
+	planned := x.step != nil && !p.Selection.OnlyRead                      // the plan's confirmation applies
 	switch {
 	case listed, planned:
 		chosen.session.Called(t.key())
@@ -83,7 +83,7 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) {
 	case !c.params.Unambiguous():
 		x.refuseTool(errors.New("not called: its params repeat a member, so the user cannot confirm them"))
 	default:
-		x.local = func() { serveConfirmed(x, c.lease) }
+		x.handler = func() { serveConfirmed(x, c.lease) }
 	}
 }
 
@@ -95,7 +95,7 @@ func unknownTool(name string) error {
 // refuseTool makes the response an error result instead of calling the tool.
 func (x *request) refuseTool(why error) {
 	x.s.srv.recorder.recordRefused(x.s.observed, toolName(&x.msg.Index))
-	x.local = func() { x.finish(failedResult(why)) }
+	x.handler = func() { x.finish(failedResult(why)) }
 }
 
 // certainlyReads reports whether the call is read-only according to the operator or to a
@@ -122,7 +122,7 @@ func (c *upstreamCall) stillReads(next gate) gate {
 }
 
 // serveConfirmed makes a call after the user has confirmed it.
-func serveConfirmed(x *request, l *leased) {
+func serveConfirmed(x *request, l *sessionLease) {
 	s := x.s
 	if x.resume(x.answer) {
 		return
@@ -163,9 +163,9 @@ func serveConfirmed(x *request, l *leased) {
 
 // callConfirmed makes the call that the user has confirmed. It refuses if the tool's name now
 // belongs to another server than the confirmed one.
-func (x *request) callConfirmed(confirmed *leased, done func(outcome)) {
+func (x *request) callConfirmed(confirmed *sessionLease, done func(outcome)) {
 	x.policy = x.s.srv.policy.Load() // may have changed before the user answered
-	t, l := x.s.named(x.policy, upstream.Tools, toolName(&x.msg.Index))
+	t, l := x.s.resolveName(x.policy, upstream.Tools, toolName(&x.msg.Index))
 	if l == nil || l.member.key != confirmed.member.key {
 		x.finish(failedResult(errors.New("not called: the server that the user confirmed has been replaced")))
 		return

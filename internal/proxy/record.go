@@ -69,10 +69,10 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, gone bo
 		Disposition: record.Fetched, Bytes: int64(answer.size), Tokens: estimateTokens(answer.size), ResultSum: answer.hash,
 		Inlined: answer.inlined, RawArguments: arrival.Arguments,
 	}
-	if p := c.part; p != nil {
-		e.Plan, e.Step, e.Needs = p.plan, p.step, p.needs
+	if p := c.step; p != nil {
+		e.Plan, e.Step, e.Needs = p.plan, p.id, p.needs
 	}
-	if answer.from.How != "" {
+	if answer.source.How != "" {
 		answer.describe(&e, s.number)
 	}
 	if gone || o.err != nil {
@@ -87,18 +87,18 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, gone bo
 		ended := e // capturing e itself would move every event to the heap
 		s.span.end(&ended)
 	}
-	if first := answer.from.FirstUseOf; first != nil {
+	if first := answer.source.FirstUseOf; first != nil {
 		first.Report(s.number) // so that the event and span of the prefetch follow those of the call
 	}
 }
 
 // describe adds to a call's event where its answer came from.
 func (a *answerFacts) describe(e *record.Event, number call.Number) {
-	from := &a.from
+	from := &a.source
 	e.Disposition = record.Disposition(from.How)
 	e.Prefetched, e.BackedOff, e.AgeMS = from.Prefetched, from.BackedOff, ms(from.Age)
 	e.HiddenMS = max(0, ms(from.Took)-e.LatencyMS)
-	e.Reference, e.NotResent = a.spared > 0, int64(a.spared)
+	e.Reference, e.NotResent = a.saved > 0, int64(a.saved)
 	if from.FirstUseOf != nil {
 		e.UseOf = from.FirstUseOf.Number().Seq
 		e.UseOfSession = otherSession(from.FirstUseOf.Number(), number)
@@ -119,7 +119,7 @@ func (r *recorder) recordRefused(s *observedSession, tool string) {
 type openPrefetch struct {
 	observed *observation
 	event    record.Event // fields known so far
-	fetched  *dedup.Prefetch
+	prefetch *dedup.Prefetch
 	ended    atomic.Bool // its fetch has ended, and failed is set
 	failed   bool
 }
@@ -133,15 +133,15 @@ func (r *recorder) prefetchEnded(p *openPrefetch, o outcome) {
 // complete fills in the event and returns true if the prefetch's fate is known and its fetch
 // has ended.
 func (p *openPrefetch) complete() bool {
-	e, s, fate := &p.event, p.observed, p.fetched.Fate()
+	e, s, fate := &p.event, p.observed, p.prefetch.Fate()
 	if fate == call.Pending || !p.ended.Load() {
 		return false
 	}
 	e.Fate = map[call.Fate]record.Fate{call.Ready: record.Used, call.Late: record.Late, call.Compared: record.Compared, call.Wasted: record.Wasted}[fate]
 	if e.Fate == record.Wasted {
-		e.Cause = p.fetched.Why()
+		e.Cause = p.prefetch.Why()
 	} else {
-		by, ok := p.fetched.By()
+		by, ok := p.prefetch.By()
 		if !ok {
 			return false // recorded later, after its call
 		}

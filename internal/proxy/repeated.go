@@ -58,18 +58,18 @@ func (c *upstreamCall) repeatable() bool {
 	learned := c.s.srv.prefetch.Tool(c.lease.member.key, c.tool)
 	return c.class.kind.Reads() && !c.class.task && c.params.Get("requestState") == nil &&
 		m.Speculate != nil && *m.Speculate && m.Cost.Dollars == 0 && m.Disclosure == valuemodel.SameService &&
-		(!untrustedHint(m) || learned.Proven) && !learned.Barred && !learned.CrashesServer
+		(!annotatedReadOnly(m) || learned.Proven) && !learned.Barred && !learned.CrashesServer
 }
 
 // refuseRepeat makes the request's response an error: its outcome is unknown. The write of its
 // call, if any, is treated as still pending.
 func (x *request) refuseRepeat() {
 	if x.call == nil {
-		x.local = func() { x.finish(failedResult(errOutcomeUnknown)) }
+		x.handler = func() { x.finish(failedResult(errOutcomeUnknown)) }
 		return
 	}
 	x.call.pending.Swap(nil).Doubt()
-	x.local = func() {
+	x.handler = func() {
 		x.call.observeResult(x.ctx, outcome{err: errOutcomeUnknown})
 		if x.msg.Method == "tools/call" {
 			x.finish(failedResult(errOutcomeUnknown))

@@ -41,7 +41,7 @@ func TestReportedChanges(t *testing.T) {
 	c.call("list", `{}`)
 	until(t, s, "two prefetches", settled(2))
 	served("11", "hit", "an exclusive folder")
-	edit := o.Common.ChangeLocal()
+	edit := o.Common.BeginLocalWrite()
 	served("12", "fetched", "during an edit")
 	edit.End()
 	served("12", "fetched", "after an edit")

@@ -28,11 +28,11 @@ type request struct {
 	ctx       context.Context
 	cancel    context.CancelCauseFunc
 
-	policy *policy       // snapshot that routes the request; its call may be classified by a later one
-	local  func()        // answers the request and may block; nil if the call answers it
-	call   *upstreamCall // upstream call; nil until bound, or if there is none
-	work   *work         // work that the request began, resumed or is a step of; nil if it cannot be suspended
-	part   *planPart     // step of a plan; nil for a client's own request
+	policy  *policy       // snapshot that routes the request; its call may be classified by a later one
+	handler func()        // answers the request and may block; nil if the call answers it
+	call    *upstreamCall // upstream call; nil until bound, or if there is none
+	work    *work         // work that the request began, resumed or is a step of; nil if it cannot be suspended
+	step    *planStep     // step of a plan; nil for a client's own request
 
 	confirmed bool // the user has confirmed the call; resuming it must not ask again
 
@@ -75,7 +75,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 		x.fail(err)
 		return nil
 	}
-	if !s.identity.NonBlocking || x.local != nil {
+	if !s.identity.NonBlocking || x.handler != nil {
 		return func() {
 			if ctx.Done() != nil { // else the request outlives its connection
 				stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has disconnected"}) })
@@ -156,7 +156,7 @@ func object(raw []byte) json.RawMessage {
 
 // leave ends the request, and its call unless the call continues as suspended work.
 func (x *request) leave() {
-	if c := x.call; c != nil && (x.work == nil || x.part != nil) {
+	if c := x.call; c != nil && (x.work == nil || x.step != nil) {
 		c.release()
 		c.observeResult(x.ctx, outcome{err: errUnanswered}) // no effect if the call was answered
 	}
@@ -173,8 +173,8 @@ func isWithdrawn(ctx context.Context) bool {
 
 // serve answers the request. It may block.
 func (x *request) serve() {
-	if x.local != nil {
-		x.local()
+	if x.handler != nil {
+		x.handler()
 		return
 	}
 	x.answer(waitFor(x.serveCall))
@@ -234,7 +234,7 @@ func (s *session) withdraw(id []byte, why error) {
 
 // forward sends a notification from l's upstream to the client, until the request has been
 // answered. The request may have a call at another upstream by now.
-func (x *request) forward(l *leased, method string, params []byte) {
+func (x *request) forward(l *sessionLease, method string, params []byte) {
 	switch method {
 	case "notifications/progress":
 		token := x.msg.Index.Token()

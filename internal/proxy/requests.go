@@ -71,9 +71,9 @@ func (r *requests) bind(x *request, c *upstreamCall) {
 	x.call = c
 }
 
-// at returns the unanswered requests with a call at l. If awaited is set, it returns only
+// callsTo returns the unanswered requests with a call at l. If awaited is set, it returns only
 // those whose call the upstream still works on.
-func (r *requests) at(l *leased, awaited bool) (found []*request) {
+func (r *requests) callsTo(l *sessionLease, awaited bool) (found []*request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, x := range r.open {
@@ -86,9 +86,9 @@ func (r *requests) at(l *leased, awaited bool) (found []*request) {
 
 // only returns the only open request at l, or any of them if all belong to one plan. It
 // returns nil if there are none or several.
-func (r *requests) only(l *leased) *request {
-	all := r.at(l, false)
-	if len(all) == 0 || slices.ContainsFunc(all[1:], func(x *request) bool { return !x.part.samePlan(all[0].part) }) {
+func (r *requests) only(l *sessionLease) *request {
+	all := r.callsTo(l, false)
+	if len(all) == 0 || slices.ContainsFunc(all[1:], func(x *request) bool { return !x.step.samePlan(all[0].step) }) {
 		return nil
 	}
 	return all[0]

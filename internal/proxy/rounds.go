@@ -26,7 +26,7 @@ func interruptible(method string) bool {
 // resolveInput asks the client the questions in a stateless server's result and repeats the
 // call with the answers, until the result is complete.
 func resolveInput(ctx context.Context, x *request, req *upstream.Request, result []byte) outcome {
-	x.part.noteDoubt() // the server may have had effects before it asked
+	x.step.noteDoubt() // the server may have had effects before it asked
 	params := req.Index.Raw()
 	if params == nil {
 		params = []byte("{}")
@@ -44,7 +44,7 @@ func resolveInput(ctx context.Context, x *request, req *upstream.Request, result
 		if state := jsonrpc.Get(result, "requestState"); state != nil {
 			next.Params = jsonrpc.Set(next.Params, "requestState", state)
 		}
-		if x.part == nil {
+		if x.step == nil {
 			x.call.turn = x.call.lease.Turn()
 		}
 		x.call.register()
@@ -57,7 +57,7 @@ func resolveInput(ctx context.Context, x *request, req *upstream.Request, result
 	return outcome{err: askedTooOften(x.call.lease)}
 }
 
-func askedTooOften(l *leased) *jsonrpc.Error {
+func askedTooOften(l *sessionLease) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("upstream %q asked for input %d times", l.Name(), maxRounds)}
 }
 
@@ -74,7 +74,7 @@ func responses(ctx context.Context, x *request, inputRequests []byte) ([]byte, *
 	if questions == nil {
 		return nil, nil
 	}
-	answers, err := x.s.ask(ctx, x.asker(x.part.prefix()), questions...)
+	answers, err := x.s.ask(ctx, x.asker(x.step.prefix()), questions...)
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +117,11 @@ func (x *request) fetchBridged(ctx context.Context, req *upstream.Request, done 
 	call, end := context.WithCancel(context.WithoutCancel(ctx)) // without ctx's cancel cause, which the server might return as the call's error
 	var asked atomic.Int32
 	req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-		x.part.noteDoubt() // the server may have had effects before it asked
+		x.step.noteDoubt() // the server may have had effects before it asked
 		ctx, withdraw := context.WithCancel(ctx)
 		defer withdraw()
 		defer context.AfterFunc(call, withdraw)()
-		if x.part != nil && asked.Add(1) > maxRounds { // no user notices how often a plan's call asks
+		if x.step != nil && asked.Add(1) > maxRounds { // no user notices how often a plan's call asks
 			err := askedTooOften(x.call.lease)
 			x.cancel(err)
 			<-ctx.Done() // otherwise the server could receive the error first and answer the call

@@ -26,24 +26,24 @@ func (x *request) route() *jsonrpc.Error {
 	case "prompts/get":
 		return x.routeName(upstream.Prompts)
 	case "logging/setLevel":
-		x.local = func() { x.finish([]byte("{}")) }
+		x.handler = func() { x.finish([]byte("{}")) }
 		return setLevel(x.s, &x.msg.Index)
 	case "ping":
-		x.local = func() { x.finish([]byte("{}")) }
+		x.handler = func() { x.finish([]byte("{}")) }
 	case "initialize", "server/discover":
-		x.local = func() { introduce(x) }
+		x.handler = func() { introduce(x) }
 	case "tools/list":
-		x.local = func() { serveList(x, upstream.Tools) }
+		x.handler = func() { serveList(x, upstream.Tools) }
 	case "prompts/list":
-		x.local = func() { serveList(x, upstream.Prompts) }
+		x.handler = func() { serveList(x, upstream.Prompts) }
 	case "resources/list":
-		x.local = func() { serveList(x, upstream.Resources) }
+		x.handler = func() { serveList(x, upstream.Resources) }
 	case "resources/templates/list":
-		x.local = func() { serveList(x, upstream.Templates) }
+		x.handler = func() { serveList(x, upstream.Templates) }
 	case "subscriptions/listen":
-		x.local = func() { serveListen(x) }
+		x.handler = func() { serveListen(x) }
 	case "tasks/list":
-		x.local = func() { serveTaskList(x) }
+		x.handler = func() { serveTaskList(x) }
 	default:
 		return x.locate()
 	}
@@ -57,7 +57,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 		return err
 	}
 	p, by := x.policy, "" // name of the proxy's tool that wraps the called tool; "" if none does
-	if l == upstream.Tools && x.part == nil {
+	if l == upstream.Tools && x.step == nil {
 		switch own := x.s.ownTool(p, name); {
 		case own == nil:
 		case own.wrapper:
@@ -67,13 +67,13 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 			}
 			by, name = name, toolName(&x.msg.Index)
 		default:
-			if x.local = func() { serveOwnTool(x, own) }; x.msg.Repeated {
+			if x.handler = func() { serveOwnTool(x, own) }; x.msg.Repeated {
 				x.refuseRepeat()
 			}
 			return nil
 		}
 	}
-	t, lease := x.s.named(p, l, name)
+	t, lease := x.s.resolveName(p, l, name)
 	switch {
 	case lease == nil && by != "":
 		x.refuseTool(unknownTool(name))
@@ -107,7 +107,7 @@ func rawName(theirs, name string) []byte {
 
 // checkHeader compares the Mcp-Param-* headers of a call over HTTP with its arguments, if the
 // tool's schema declares such headers. A tool that is not known yet declares none.
-func checkHeader(m *front.Message, l *leased, tool string) *jsonrpc.Error {
+func checkHeader(m *front.Message, l *sessionLease, tool string) *jsonrpc.Error {
 	if m.Header == nil {
 		return nil
 	}
@@ -133,7 +133,7 @@ func checkHeader(m *front.Message, l *leased, tool string) *jsonrpc.Error {
 // able to answer, the request tries each.
 func (x *request) locate() *jsonrpc.Error {
 	leases := x.s.leases.current()
-	var found []*leased
+	var found []*sessionLease
 	var target []byte // raw reference at the upstream; nil if it does not differ
 	var err *jsonrpc.Error
 	switch x.msg.Method {
@@ -143,7 +143,7 @@ func (x *request) locate() *jsonrpc.Error {
 			break
 		}
 		if _, own := x.s.identity.view.ownResource(uri); own {
-			x.local = func() { serveOwnResource(x, uri) }
+			x.handler = func() { serveOwnResource(x, uri) }
 			return nil
 		}
 		if x.msg.Method == "resources/unsubscribe" {
@@ -156,7 +156,7 @@ func (x *request) locate() *jsonrpc.Error {
 		found, err = x.s.tasks.holders(x.msg.Method, x.msg.Index.Get("taskId"), leases)
 	case "completion/complete":
 		if found, target, err = completers(x, leases, x.msg.Index.Get("ref")); err == nil && len(found) == 0 { // completions are declared even if no upstream has them
-			x.local = func() { x.finish([]byte(`{"completion":{"values":[]}}`)) }
+			x.handler = func() { x.finish([]byte(`{"completion":{"values":[]}}`)) }
 			return nil
 		}
 	default:
@@ -172,7 +172,7 @@ func (x *request) locate() *jsonrpc.Error {
 	case len(found) == 1:
 		x.bind(newCall(x, found[0], target))
 	default:
-		x.local = func() { tryEach(x, found, target) }
+		x.handler = func() { tryEach(x, found, target) }
 	}
 	return nil
 }
@@ -180,40 +180,40 @@ func (x *request) locate() *jsonrpc.Error {
 // completers returns the upstreams that may complete ref. renamed is ref with the upstream's
 // name for a prompt, or nil if that does not differ. found is empty if no upstream has
 // completions.
-func completers(x *request, leases []*leased, ref []byte) (found []*leased, renamed []byte, err *jsonrpc.Error) {
-	completing := filterLeases(leases, func(l *leased) bool { return l.Offer() != nil && l.Offer().Has("completions") })
+func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessionLease, renamed []byte, err *jsonrpc.Error) {
+	completing := filterLeases(leases, func(l *sessionLease) bool { return l.Offer() != nil && l.Offer().Has("completions") })
 	if len(completing) == 0 {
 		return nil, nil, nil
 	}
 	if name, ok := jsonrpc.String(jsonrpc.Get(ref, "name")); ok {
-		t, l := x.s.named(x.policy, upstream.Prompts, name)
+		t, l := x.s.resolveName(x.policy, upstream.Prompts, name)
 		if l == nil {
 			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.ref: unknown prompt %q", name)}
 		}
 		if t.name != name {
 			renamed = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
 		}
-		return filterLeases(completing, func(c *leased) bool { return c.Lease == l.Lease }), renamed, nil
+		return filterLeases(completing, func(c *sessionLease) bool { return c.Lease == l.Lease }), renamed, nil
 	}
 	uri, ok := jsonrpc.String(jsonrpc.Get(ref, "uri"))
 	if !ok {
 		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"}
 	}
-	if with := findLease(completing, func(l *leased) bool { return l.lists(upstream.Templates, uri) }); with != nil {
-		return []*leased{with}, nil, nil
+	if with := findLease(completing, func(l *sessionLease) bool { return l.lists(upstream.Templates, uri) }); with != nil {
+		return []*sessionLease{with}, nil, nil
 	}
-	return filterLeases(holders(leases, uri), func(l *leased) bool { return slices.Contains(completing, l) }), nil, nil
+	return filterLeases(holders(leases, uri), func(l *sessionLease) bool { return slices.Contains(completing, l) }), nil, nil
 }
 
 // tryEach sends the request to one upstream after the other until one succeeds, to connected
 // upstreams first. It is used only for requests that change nothing. If all fail, it prefers an
 // error from a server to a failure to reach one.
-func tryEach(x *request, candidates []*leased, target []byte) {
+func tryEach(x *request, candidates []*sessionLease, target []byte) {
 	if x.resume(x.answer) {
 		return
 	}
-	live := filterLeases(candidates, func(l *leased) bool { return l.Live() })
-	candidates = append(live, filterLeases(candidates, func(l *leased) bool { return !slices.Contains(live, l) })...)
+	live := filterLeases(candidates, func(l *sessionLease) bool { return l.Live() })
+	candidates = append(live, filterLeases(candidates, func(l *sessionLease) bool { return !slices.Contains(live, l) })...)
 	var best outcome
 	for _, l := range candidates {
 		o := x.askUpstream(l, target)
@@ -229,7 +229,7 @@ func tryEach(x *request, candidates []*leased, target []byte) {
 }
 
 // askUpstream sends the request to one of several upstreams.
-func (x *request) askUpstream(l *leased, target []byte) outcome {
+func (x *request) askUpstream(l *sessionLease, target []byte) outcome {
 	x.bind(newCall(x, l, target))
 	defer x.call.turn.Release()
 	return waitFor(x.ask)
@@ -237,19 +237,19 @@ func (x *request) askUpstream(l *leased, target []byte) outcome {
 
 // holders returns the leases on upstreams that may hold a resource: the one that lists it,
 // else the one with a matching template, else all that may have resources.
-func holders(leases []*leased, uri string) []*leased {
+func holders(leases []*sessionLease, uri string) []*sessionLease {
 	if len(leases) == 1 {
 		return leases
 	}
-	if l := findLease(leases, func(l *leased) bool { return l.lists(upstream.Resources, uri) }); l != nil {
-		return []*leased{l}
+	if l := findLease(leases, func(l *sessionLease) bool { return l.lists(upstream.Resources, uri) }); l != nil {
+		return []*sessionLease{l}
 	}
-	if l := findLease(leases, func(l *leased) bool {
+	if l := findLease(leases, func(l *sessionLease) bool {
 		return slices.ContainsFunc(l.items(upstream.Templates), func(i upstream.Item) bool { return fitsTemplate(i.Name, uri) })
 	}); l != nil {
-		return []*leased{l}
+		return []*sessionLease{l}
 	}
-	return filterLeases(leases, func(l *leased) bool { return l.mayHave("resources") })
+	return filterLeases(leases, func(l *sessionLease) bool { return l.mayHave("resources") })
 }
 
 func fitsTemplate(template, uri string) bool {

@@ -172,7 +172,7 @@ func (t *toolSearch) indexFor(s *session) *toolsearch.Index {
 }
 
 // searchDocument returns the searched texts of a tool.
-func searchDocument(l *leased, item upstream.Item) toolsearch.Tool {
+func searchDocument(l *sessionLease, item upstream.Item) toolsearch.Tool {
 	text := func(object []byte, member string) string {
 		value, _ := jsonrpc.String(jsonrpc.Get(object, member))
 		return value

@@ -46,16 +46,16 @@ import (
 // Options configures a server. It has as many fields as the configuration has settings. The
 // zero value of each field selects the default named.
 type Options struct {
-	Version      string        // of this program; default "dev"
-	Upstreams    []Upstream    // in the order in which lists are merged
-	Elsewhere    int           // number of configured upstreams left out because they are for other directories
-	NameStyle    string        // "auto" (the default), "always" or "never"
-	StartupWait  time.Duration // how long lists wait for an upstream without a saved offer
-	DrainTimeout time.Duration // how long calls may continue after the client has closed its end
-	MaxMessage   int           // bytes in a message; default 64 MiB
-	Log          *slog.Logger  // default: discard
-	HTTP         front.HTTPOptions
-	Dial         upstream.DialFunc // connects to servers over HTTP; default: the network
+	Version        string        // of this program; default "dev"
+	Upstreams      []Upstream    // in the order in which lists are merged
+	OtherUpstreams int           // number of configured upstreams left out because they are for other directories
+	NameStyle      string        // "auto" (the default), "always" or "never"
+	StartupWait    time.Duration // how long lists wait for an upstream without a saved offer
+	DrainTimeout   time.Duration // how long calls may continue after the client has closed its end
+	MaxMessage     int           // bytes in a message; default 64 MiB
+	Log            *slog.Logger  // default: discard
+	HTTP           front.HTTPOptions
+	Dial           upstream.DialFunc // connects to servers over HTTP; default: the network
 
 	Common         *Common               // shared with the other servers of the process; nil if there are none
 	LocalExclusive func() bool           // reports whether all changes on this machine go through the process or are reported to it; nil means never
@@ -88,7 +88,7 @@ type Upstream struct {
 	SharedIdentity bool                // with Spec.Shared: the server sees all sessions as one principal
 	Exclusive      bool                // only calls through this proxy change what its tools read
 	Learned        speculate.Learned   // storage for learned state; nil if it is not saved
-	LearnedAs      string              // replicas with the same key share what is learned of the server; "" shares nothing
+	LearnedKey     string              // replicas with the same key share what is learned of the server; "" shares nothing
 }
 
 // Server is one running proxy. It has more than 25 methods because it is the whole API of

@@ -138,7 +138,7 @@ func (s *session) End(why error) {
 		giveBack.Wait()
 		s.running.Wait()
 		for _, l := range leases {
-			s.srv.prefetch.LeaseEnded(l.observable)
+			s.srv.prefetch.LeaseEnded(l.prefetchUpstream)
 		}
 		s.srv.store.DropScope(s.identity.scope)
 		s.srv.kept.drop(s)

@@ -58,8 +58,8 @@ func (s *Server) Report() record.Stats {
 	return out
 }
 
-// ReportOfAll returns Report with the figures of the other replicas added.
-func (s *Server) ReportOfAll() record.Stats {
+// ReportAll returns Report with the figures of the other replicas added.
+func (s *Server) ReportAll() record.Stats {
 	out := s.Report()
 	s.common.addReplicas(&out)
 	return out

@@ -113,7 +113,7 @@ func (s *subscriptions) end(l *listener, in *session) {
 }
 
 // handOver subscribes next, the lease on a server's successor, to the resources that old watches.
-func (s *subscriptions) handOver(old, next *leased) {
+func (s *subscriptions) handOver(old, next *sessionLease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, uri := range old.Watches() {
@@ -122,8 +122,8 @@ func (s *subscriptions) handOver(old, next *leased) {
 }
 
 // watching returns the leases that are subscribed to a resource.
-func watching(leases []*leased, uri string) []*leased {
-	return filterLeases(leases, func(l *leased) bool { return slices.Contains(l.Watches(), uri) })
+func watching(leases []*sessionLease, uri string) []*sessionLease {
+	return filterLeases(leases, func(l *sessionLease) bool { return slices.Contains(l.Watches(), uri) })
 }
 
 // watchOwn records whether the client is subscribed to one of the proxy's own resources.
@@ -196,7 +196,7 @@ func subscribe(x *request, req *upstream.Request, done func(outcome)) {
 }
 
 // relay forwards a server's notification that the transport does not tie to a request.
-func (s *session) relay(l *leased, method string, params []byte) {
+func (s *session) relay(l *sessionLease, method string, params []byte) {
 	handshake := s.client.facts().handshake()
 	switch method {
 	case "notifications/tasks/status", "notifications/tasks":

@@ -68,7 +68,7 @@ func (s *Server) Survey(ctx context.Context) []Surveyed {
 
 // awaitOffer blocks until the server's offer is known, or returns the reason why it is not. It
 // waits no longer than wait if the server writes anything but MCP messages.
-func awaitOffer(ctx context.Context, l *leased, wait time.Duration) error {
+func awaitOffer(ctx context.Context, l *sessionLease, wait time.Duration) error {
 	soon, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	l.AwaitOffer(soon)
@@ -98,7 +98,7 @@ func WithServerClaims(u valuemodel.Upstream, offer *upstream.Offer, tool string)
 }
 
 // surveyTools returns a server's tools with the names that clients would see.
-func surveyTools(n *session, l *leased, offer *upstream.Offer) (all []SurveyedTool) {
+func surveyTools(n *session, l *sessionLease, offer *upstream.Offer) (all []SurveyedTool) {
 	p := n.srv.policy.Load()
 	for _, item := range offer.Lists[upstream.Tools] {
 		t := SurveyedTool{Model: n.srv.catalog.model(p, l, item.Name), Hints: toolHints(item.Raw), Hidden: !l.member.allows(item.Name)}

@@ -28,7 +28,7 @@ type taskRun struct {
 }
 
 // begin registers a task of the lease's server and keeps its write pending.
-func (t *tasks) begin(l *leased, id string, write *dedup.PendingWrite) {
+func (t *tasks) begin(l *sessionLease, id string, write *dedup.PendingWrite) {
 	l.TaskStarted()
 	write.Doubt()
 	t.mu.Lock()
@@ -54,15 +54,15 @@ func (t *tasks) running() bool {
 // holders returns the leases on servers that may have the task of a request: the server that
 // runs it, if known, else all servers with tasks. A request that changes an unknown task is
 // refused if several servers have tasks.
-func (t *tasks) holders(method string, rawID []byte, leases []*leased) ([]*leased, *jsonrpc.Error) {
+func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]*sessionLease, *jsonrpc.Error) {
 	id, _ := jsonrpc.String(rawID)
 	t.mu.Lock()
 	task, known := t.byID[id]
 	t.mu.Unlock()
-	if l := findLease(leases, func(l *leased) bool { return l.Instance() == task.instance }); known && l != nil {
-		return []*leased{l}, nil
+	if l := findLease(leases, func(l *sessionLease) bool { return l.Instance() == task.instance }); known && l != nil {
+		return []*sessionLease{l}, nil
 	}
-	found := filterLeases(leases, func(l *leased) bool { return l.mayHave("tasks") })
+	found := filterLeases(leases, func(l *sessionLease) bool { return l.mayHave("tasks") })
 	if changes := method == "tasks/cancel" || method == "tasks/update"; changes && len(found) > 1 {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId: no task of this session"}
 	}
@@ -71,7 +71,7 @@ func (t *tasks) holders(method string, rawID []byte, leases []*leased) ([]*lease
 
 // noteStatus handles a task's status, given the raw id and status: the write ends with the
 // task, and stays pending while the task runs.
-func (t *tasks) noteStatus(l *leased, rawID, status []byte) {
+func (t *tasks) noteStatus(l *sessionLease, rawID, status []byte) {
 	id, _ := jsonrpc.String(rawID)
 	ended := endsTask(status)
 	t.mu.Lock()
@@ -134,7 +134,7 @@ func noteTaskAnswer(x *request, answer upstream.Answer) {
 // serveTaskList serves tasks/list with the tasks of all servers.
 func serveTaskList(x *request) {
 	var all [][]byte
-	for _, l := range filterLeases(x.s.leases.current(), func(l *leased) bool { return l.Live() && l.mayHave("tasks") }) { // a server that is starting has none yet
+	for _, l := range filterLeases(x.s.leases.current(), func(l *sessionLease) bool { return l.Live() && l.mayHave("tasks") }) { // a server that is starting has none yet
 		if o := x.askUpstream(l, nil); o.err == nil && o.answer.Error == nil {
 			all = slices.AppendSeq(all, jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")))
 		}

@@ -93,7 +93,7 @@ func serveReplica(which string) error {
 	}
 	o.Models = models
 	o.Common = proxy.NewCommon(o)
-	peers.WatchCount(o.Common.Share)
+	peers.WatchCount(o.Common.SetReplicas)
 	s := proxy.New(o, nil)
 	listener, err := net.FileListener(os.NewFile(3, "listener"))
 	if err != nil {

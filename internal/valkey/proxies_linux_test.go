@@ -99,8 +99,8 @@ func newGateway(t *testing.T, v *service, store string) *gateway {
 	}
 	o.Common = proxy.NewCommon(o)
 	t.Cleanup(o.Common.Close)
-	o.Common.ShareWith(proxy.Replicas{Figures: peers.Published, Limits: peers.Take, TellRefused: peers.PublishRefused})
-	peers.WatchCount(o.Common.Share)
+	o.Common.ConnectReplicas(proxy.Replicas{Figures: peers.Published, Limits: peers.Take, PublishRefused: peers.PublishRefused})
+	peers.WatchCount(o.Common.SetReplicas)
 	peers.OnRefused(o.Common.Refused)
 	s := proxy.New(o, nil)
 	peers.Publish(o.Common.Figures)
@@ -228,7 +228,7 @@ func TestProxies(t *testing.T) {
 		return len(all.Replicas) == 3 && all.Totals.Calls == calls && all.Tools["service/put"].Calls == changes && len(all.Running) == 3 && all.Totals.LatencyMS.N == calls
 	})
 	cable.setCut(true)
-	if alone := b.s.ReportOfAll(); len(alone.Replicas) != 1 || alone.Totals.Calls != b.s.Report().Totals.Calls {
+	if alone := b.s.ReportAll(); len(alone.Replicas) != 1 || alone.Totals.Calls != b.s.Report().Totals.Calls {
 		t.Errorf("a replica that is cut off has the figures of %q", alone.Replicas)
 	}
 }
