@@ -16,33 +16,33 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// announcement is a write that the other replicas have been told of.
+// announcement is a write announced to the other replicas.
 //
-// It stands in the server for Lease and WriteSettle after it was last renewed. The replica that
-// announced it gives its request up before Lease is over, and one that was given up lands within
-// WriteSettle. So it cannot land when it does not stand there any more. That holds while the
+// Its mark stays in the server for Lease + WriteSettle after its last renewal. The replica
+// that announced it gives its request up before Lease is over, and a request that was given up
+// lands within WriteSettle. So the write cannot land after its mark has expired, as long as the
 // server's clock is not set forward. A process that was stopped finds at the fence that it is
-// too late to send the request; docs/replicas.md says what is left of such a stop.
+// too late to send the request; docs/replicas.md says which cases that leaves.
 type announcement struct {
 	s      *Store
 	places []call.Place
-	write  string      // its name among the members of a place
-	giveUp func(error) // gives its request up
-	expiry *time.Timer // calls it in time
+	write  string      // its field in the hash of a place
+	giveUp func(error) // cancels its request
+	expiry *time.Timer // calls giveUp in time
 
 	mu        sync.Mutex
-	renewedAt age.Moment // when it was last renewed, no later than the server did
-	ended     bool       // it has ended, or was lost
+	renewedAt age.Moment // last renewal, no later than the server processed it
+	ended     bool       // it has ended, or its request was given up
 }
 
-// margin is the part of Lease that is left when a request is given up: 1/margin.
+// margin is the part of Lease, 1/margin, that is left when a request is given up.
 const margin = 5
 
-// holds is for how long a request goes on after its write was last renewed.
+// holdTime is how long a request may continue after its write was last renewed.
 func (s *Store) holdTime() time.Duration { return s.options.Lease - s.options.Lease/margin }
 
-// Announce tells the other replicas of a write. While the server cannot be reached it tries
-// again, for Lease at most.
+// Announce announces a write to the other replicas. It retries while the server is not
+// reachable, for Lease at most.
 func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(error)) (told dedup.Announcement, err error) {
 	a := &announcement{
 		s: s, places: places, giveUp: lost, write: s.id + "/" + strconv.FormatUint(s.writes.Add(1), 36),
@@ -62,7 +62,7 @@ func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(err
 			return a, nil
 		}
 		if time.Since(began) > s.options.Lease {
-			return nil, fmt.Errorf("not sent, for the other replicas cannot be told of the change: %w", err)
+			return nil, fmt.Errorf("not sent: the write could not be announced to the other replicas: %w", err)
 		}
 		pause := retryDelay
 		if errors.Is(err, errHistory) && s.confirmation.servers == 0 {
@@ -76,18 +76,17 @@ func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(err
 	}
 }
 
-// errEarly says that a primary that was replaced may still answer lookups.
+// errEarly means that a primary that was replaced may still answer lookups.
 var errEarly = errors.New("another primary has just taken over")
 
-// announceScript gives each place a token of its own, and has a write stand there.
+// announceScript gives each place a new token, and sets the write's mark.
 const announceScript = `
 local t = redis.call('TIME')
 local till = string.format('%d', t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[3])
 for i, place in ipairs(KEYS) do redis.call('HSET', place, 't', ARGV[1] .. i, ARGV[2], till) end
 return 1`
 
-// announce has the write stand in the server, in the history that is current and that it
-// returns.
+// announce sets the marks of a write in the current history, which it returns.
 func (s *Store) announce(ctx context.Context, a *announcement) (history string, err error) {
 	got, err := s.roundTrip(ctx, s.script(announceScript, a, rand.Text(), a.write, s.markTTL()))
 	if err != nil && !errors.Is(err, errYoung) {
@@ -96,7 +95,7 @@ func (s *Store) announce(ctx context.Context, a *announcement) (history string, 
 	return got.history, got.results[0].Error()
 }
 
-// stands is for how long, in ms, a write stands in the server.
+// markTTL is the lifetime of a mark, in ms.
 func (s *Store) markTTL() string {
 	return strconv.FormatInt((s.options.Lease + s.options.WriteSettle).Milliseconds(), 10)
 }
@@ -112,7 +111,7 @@ func (s *Store) script(script string, a *announcement, args ...string) command {
 	}
 }
 
-// renewScript has a write stand for longer. It returns 0 where it does not stand any more.
+// renewScript extends the marks of a write. It returns 0 if one has expired.
 const renewScript = `
 local t = redis.call('TIME')
 local till = string.format('%d', t[1] * 1000 + math.floor(t[2] / 1000) + ARGV[2])
@@ -122,7 +121,7 @@ for _, place in ipairs(KEYS) do
 end
 return 1`
 
-// renewAll renews all writes that take long, until ctx ends.
+// renewAll renews all open writes four times per Lease, until ctx ends.
 func (s *Store) renewAll(ctx context.Context) {
 	tick := time.NewTicker(s.options.Lease / 4)
 	defer tick.Stop()
@@ -144,8 +143,8 @@ func (s *Store) renewAll(ctx context.Context) {
 	}
 }
 
-// renew renews writes in one exchange. One that does not stand any more is announced again:
-// the server was emptied, or has begun a new history, in which nothing is relied on yet.
+// renew renews writes in one round trip. A write whose mark is gone is announced again: the
+// server lost its memory, or has begun a new history, which is not trusted yet.
 func (s *Store) renew(ctx context.Context, open []*announcement) {
 	commands := make([]command, len(open))
 	for i, a := range open {
@@ -173,8 +172,8 @@ func (s *Store) renew(ctx context.Context, open []*announcement) {
 	}
 }
 
-// renewed has the request given up no sooner than holds after a moment. A renewal that comes
-// too late is none: lookups may have been answered in between, by another primary too.
+// renewed extends the request's deadline to holdTime after asked. A renewal that comes too late
+// does not count: lookups may have been answered without the mark, by another primary too.
 func (a *announcement) renewed(asked age.Moment) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -184,8 +183,8 @@ func (a *announcement) renewed(asked age.Moment) {
 	}
 }
 
-// Fence says why the request must not be sent now. It goes by both clocks, and not by the timer,
-// which is late where the process was stopped, or its machine slept.
+// Fence returns an error if the request must not be sent now. It compares both clocks and
+// does not rely on the timer, which is late if the process was stopped or the machine slept.
 func (a *announcement) Fence() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -195,10 +194,10 @@ func (a *announcement) Fence() error {
 	return nil
 }
 
-// errLate is why a request is not sent.
-var errLate = errors.New("not sent, for the other replicas have not been told of the change again for too long")
+// errLate is the error of a request that must not be sent any more.
+var errLate = errors.New("not sent: its announcement to the other replicas was not renewed in time")
 
-// finish reports whether the write had not ended before.
+// markEnded marks the write as ended, and reports whether it had not ended before.
 func (a *announcement) markEnded() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -210,10 +209,10 @@ func (a *announcement) markEnded() bool {
 	return true
 }
 
-// errLost is why a request was given up.
-var errLost = errors.New("given up, whether it was run or not: the store of the replicas could not be reached for too long, and the other replicas might not know of the change any more")
+// errLost is the cause with which a request is given up.
+var errLost = errors.New("given up, and may have run: the replicas' store was unreachable for too long, and its announcement may have expired")
 
-// lose gives up the request of a write that could not be renewed.
+// giveUp gives up the request of a write that could not be renewed in time.
 func (s *Store) giveUp(a *announcement) {
 	s.mu.Lock()
 	delete(s.openWrites, a)
@@ -221,16 +220,16 @@ func (s *Store) giveUp(a *announcement) {
 	a.giveUp(errLost)
 }
 
-// endScript takes a write away. Where it did not stand any more, something may have been
-// fetched meanwhile that it has changed, so the place gets a new token.
+// endScript removes the marks of a write. If a mark had expired, an answer may have been fetched
+// in between that the write has changed, so the place gets a new token.
 const endScript = `
 for _, place in ipairs(KEYS) do
 	if redis.call('HDEL', place, ARGV[1]) == 0 then redis.call('HSET', place, 't', ARGV[2]) end
 end
 return 1`
 
-// End says that the write has ended. If the server cannot be told, it stands there until its
-// time is over.
+// End announces the end of the write, in the background. If the server cannot be reached, the
+// marks expire by themselves.
 func (a *announcement) End() {
 	s := a.s
 	if !a.markEnded() {

@@ -15,29 +15,29 @@ import (
 )
 
 const (
-	fetchEndChannel = prefix + "notices" // the channel on which the end of a fetch is told
-	fetchLease      = 10 * time.Second   // for how long a replica is taken to be fetching
-	maxLeadWait     = 30 * time.Second   // for how long another one waits for that
+	fetchEndChannel = prefix + "notices" // channel for ends of fetches
+	fetchLease      = 10 * time.Second   // how long a replica counts as fetching
+	maxLeadWait     = 30 * time.Second   // how long another replica waits for it
 	pollInterval    = 500 * time.Millisecond
-	maxBody         = 1 << 20   // bytes: a longer answer is not shared
-	maxSharedAge    = time.Hour // an answer is shared no longer
+	maxBody         = 1 << 20   // bytes; larger answers are not shared
+	maxSharedAge    = time.Hour // longest time that an answer is shared
 	headLength      = 1 + 1 + 8 + 8 + 4 + sha256.Size
 )
 
-// leadScript returns an answer that was kept under these tokens and how long it stands yet,
-// ms. If there is none, it returns whether this replica is the one that fetches.
+// leadScript returns an answer shared under these tokens, and its remaining lifetime in ms. If
+// there is none, it returns 1 if this replica must fetch, or 0 if another one does.
 const leadScript = `
 local kept = redis.call('GET', KEYS[1])
 if kept and string.sub(kept, 23, 54) == ARGV[1] then return {kept, redis.call('PTTL', KEYS[1])} end
 if redis.call('SET', KEYS[2], ARGV[2], 'NX', 'PX', ARGV[3]) then return {1} end
 return {0}`
 
-// Lead returns an answer that a replica has kept under key and these tokens, or makes this
+// Lead returns an answer that a replica has shared under key and these tokens, or makes this
 // replica the one that fetches it.
 func (s *Store) Lead(ctx context.Context, key string, tokens []string, waits func()) (*dedup.SharedAnswer, func(*dedup.SharedAnswer)) {
 	sum := tokensDigest(tokens)
 	name := hex.EncodeToString(sha256Sum(key))
-	var done <-chan struct{} // nil: it is not waited for
+	var done <-chan struct{} // nil before the first wait
 	for began := time.Now(); time.Since(began) < maxLeadWait; {
 		got, err := s.roundTrip(ctx, func(c rueidis.Client, history string) rueidis.Completed {
 			return c.B().Eval().Script(leadScript).Numkeys(2).Key(history+"a:"+name, history+"f:"+name).
@@ -63,7 +63,7 @@ func (s *Store) Lead(ctx context.Context, key string, tokens []string, waits fun
 			return nil, func(k *dedup.SharedAnswer) { go s.publishAnswer(name, sum, k) }
 		}
 		if done == nil {
-			done = s.await(name) // and asked once more: it may have ended just now
+			done = s.await(name) // check again, as the fetch may have ended just now
 			waits()
 			continue
 		}
@@ -72,13 +72,13 @@ func (s *Store) Lead(ctx context.Context, key string, tokens []string, waits fun
 			return nil, nil
 		case <-done:
 			done = s.await(name)
-		case <-time.After(pollInterval): // what should tell may have died
+		case <-time.After(pollInterval): // the fetching replica may have crashed
 		}
 	}
 	return nil, nil
 }
 
-// await returns what is closed when the fetch of an answer has ended.
+// await returns a channel that is closed when another replica's fetch of an answer has ended.
 func (s *Store) await(name string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Store) await(name string) <-chan struct{} {
 	return c
 }
 
-// hear takes what is told of fetches that have ended, and of hosts, until ctx ends.
+// subscribe receives ends of fetches and refusals of hosts, until ctx ends.
 func (s *Store) subscribe(ctx context.Context, c rueidis.Client) {
 	for ctx.Err() == nil {
 		_ = c.Receive(ctx, c.B().Subscribe().Channel(fetchEndChannel, refusedChannel).Build(), func(m rueidis.PubSubMessage) {
@@ -112,14 +112,14 @@ func (s *Store) subscribe(ctx context.Context, c rueidis.Client) {
 	}
 }
 
-// keepScript ends a fetch, and keeps its answer if there is one.
+// keepScript ends a fetch, and shares its answer if there is one.
 const keepScript = `
 if ARGV[2] ~= '' then redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
 if redis.call('GET', KEYS[2]) == ARGV[1] then redis.call('DEL', KEYS[2]) end
 redis.call('PUBLISH', ARGV[4], ARGV[5])
 return 1`
 
-// keep has the replicas know what was fetched; nil: nothing that they may have.
+// publishAnswer ends a fetch, and shares its answer; nil if it must not be shared.
 func (s *Store) publishAnswer(name string, sum []byte, k *dedup.SharedAnswer) {
 	value, stands := "", time.Duration(0)
 	if k != nil && len(k.Body) <= maxBody {
@@ -133,8 +133,8 @@ func (s *Store) publishAnswer(name string, sum []byte, k *dedup.SharedAnswer) {
 	})
 }
 
-// encode writes an answer: a version, whether it is stateless, its age and how long it stands
-// (ms), the sum of its body, the digest of its tokens, and the body.
+// encode encodes an answer: version, stateless flag, age and lifetime (ms), checksum of the
+// body, digest of the tokens, and body.
 func encode(k *dedup.SharedAnswer, sum []byte, stands time.Duration) string {
 	b := make([]byte, 0, headLength+len(k.Body))
 	b = append(b, 1, 0)
@@ -148,7 +148,7 @@ func encode(k *dedup.SharedAnswer, sum []byte, stands time.Duration) string {
 	return string(append(b, k.Body...))
 }
 
-// decode reads an answer that stands for left ms yet; nil if it is none.
+// decode decodes an answer whose remaining lifetime is left ms; nil if it is not valid.
 func decode(text string, left int64) *dedup.SharedAnswer {
 	if len(text) < headLength || text[0] != 1 || left < 0 {
 		return nil
@@ -156,14 +156,14 @@ func decode(text string, left int64) *dedup.SharedAnswer {
 	b := []byte(text)
 	body := b[headLength:]
 	stood := int64(binary.BigEndian.Uint64(b[10:])) - left
-	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(b[18:]) || stood < 0 { // cut short; or the server's clock was set back
+	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(b[18:]) || stood < 0 { // truncated, or the server's clock was set back
 		return nil
 	}
-	age := int64(binary.BigEndian.Uint64(b[2:])) + stood + 2 // two roundings
+	age := int64(binary.BigEndian.Uint64(b[2:])) + stood + 2 // for two roundings
 	return &dedup.SharedAnswer{Body: body, Stateless: b[1] == 1, Age: time.Duration(age) * time.Millisecond}
 }
 
-// digest is what stands for a list of tokens.
+// tokensDigest is the digest of a list of tokens.
 func tokensDigest(tokens []string) []byte {
 	h := sha256.New()
 	for _, t := range tokens {

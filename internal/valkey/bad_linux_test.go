@@ -25,7 +25,7 @@ func TestBadURL(t *testing.T) {
 		"host:6379":                    "scheme",
 		"valkey://host/seven":          "database",
 		"valkey://host?master_set=one": "servers=",
-		"valkey://a:s3cret%zz@host":    "no URL",
+		"valkey://a:s3cret%zz@host":    "not a URL",
 	} {
 		_, err := valkey.New(valkey.Options{URL: url})
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cret") {

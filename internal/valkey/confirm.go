@@ -11,29 +11,28 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// confirmation says until when a primary is relied on, where Sentinel or another program may have a
-// standby take its place. A primary that was replaced goes on answering, so a majority of the
-// servers has to confirm it: each of them follows one primary at a time. docs/replicas.md has
-// the proof.
+// confirmation is the time until which the primary is trusted where Sentinel or another program
+// may promote a standby. A primary that was replaced continues to reply, so a majority of the
+// servers must confirm it: each server follows one primary at a time. docs/replicas.md has the
+// proof.
 type confirmation struct {
-	servers int // the primary and its standbys; 0: there is one server, and nothing to confirm
+	servers int // the primary and its standbys; 0 for a single server, which needs no confirmation
 
 	mu      sync.Mutex
-	history string    // that was confirmed last
-	first   time.Time // when it had been confirmed for the first time
-	last    time.Time // before it was confirmed last
+	history string    // last confirmed
+	first   time.Time // after its first confirmation
+	last    time.Time // before its last confirmation
 }
 
-// valid is for how long a confirmation holds: what was asked of the primary later than that
-// after it is not relied on. It is less than the part of Lease that is left when a request is
-// given up.
+// confirmationTTL is how long a confirmation is valid: requests sent to the primary later than
+// that are not trusted. It is less than the part of Lease left when a request is given up.
 func (s *Store) confirmationTTL() time.Duration { return s.options.Lease / 8 }
 
-// hold is for how long no write begins in a new history: all lookups that an earlier one
-// answered began before. Twice as long as a confirmation holds, as two clocks are compared.
+// writeDelay is how long no write begins in a new history, so that every lookup answered in an
+// earlier one began before. It is twice confirmationTTL, as two clocks are compared.
 func (s *Store) writeDelay() time.Duration { return 2 * s.confirmationTTL() }
 
-// confirmed reports whether a history had been confirmed when something was asked in it.
+// confirmed reports whether history was confirmed at the time of a request.
 func (s *Store) confirmed(history string, asked time.Time) bool {
 	c := &s.confirmation
 	if c.servers == 0 {
@@ -44,7 +43,7 @@ func (s *Store) confirmed(history string, asked time.Time) bool {
 	return c.history == history && asked.Sub(c.last) <= s.confirmationTTL()
 }
 
-// mayBegin reports whether a write may begin that was announced in a history.
+// mayBegin reports whether a write announced in history at a time may begin.
 func (s *Store) mayBegin(history string, asked time.Time) bool {
 	c := &s.confirmation
 	if c.servers == 0 {
@@ -55,10 +54,10 @@ func (s *Store) mayBegin(history string, asked time.Time) bool {
 	return c.history == history && asked.Sub(c.first) >= s.writeDelay()
 }
 
-// needed is how many standbys make a majority with the primary.
+// standbysNeeded is the number of standbys that form a majority with the primary.
 func (c *confirmation) standbysNeeded() int64 { return int64(c.servers / 2) }
 
-// keepConfirming has the primary confirmed again and again, until ctx ends.
+// keepConfirming confirms the primary periodically, until ctx ends.
 func (s *Store) keepConfirming(ctx context.Context) {
 	tick := time.NewTicker(s.confirmationTTL() / 4)
 	defer tick.Stop()
@@ -72,7 +71,7 @@ func (s *Store) keepConfirming(ctx context.Context) {
 				s.confirmation.record(history, began)
 			case ctx.Err() == nil && err.Error() != said:
 				said = err.Error()
-				s.options.Log.Warn("the primary of the replicas' store is not confirmed by a majority of its servers: nothing is served from it, and no write is sent", "at", s.address(), "err", err)
+				s.options.Log.Warn("the primary of the replicas' store is not confirmed by a majority of its servers: no answer is served, and no write is sent", "at", s.address(), "err", err)
 			}
 		}
 		select {
@@ -83,7 +82,7 @@ func (s *Store) keepConfirming(ctx context.Context) {
 	}
 }
 
-// note notes a confirmation that began at a time.
+// record records a confirmation that was started at began.
 func (c *confirmation) record(history string, began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,13 +92,13 @@ func (c *confirmation) record(history string, began time.Time) {
 	c.last = began
 }
 
-// confirm writes something, and waits until as many standbys have it as make a majority with
-// the primary. It returns the history in which they did: none of them came to this primary
-// after that history had begun, so they have followed no other since.
+// confirm writes a value, and waits until the standbys that have it form a majority with the
+// primary. It returns the history of the primary. None of those standbys connected to this
+// primary after that history began, so they have followed no other since.
 func (s *Store) confirm(ctx context.Context, conn rueidis.Client) (history string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.confirmationTTL())
 	defer cancel()
-	c, release := conn.Dedicate() // waiting keeps others from using a connection
+	c, release := conn.Dedicate() // WAIT blocks its connection
 	defer release()
 	about := func() []rueidis.Completed {
 		return []rueidis.Completed{c.B().Info().Section("replication").Build(), c.B().Info().Section("stats").Build()}
@@ -126,40 +125,40 @@ func (s *Store) confirm(ctx context.Context, conn rueidis.Client) (history strin
 	case err != nil:
 		return "", err
 	case have < s.confirmation.standbysNeeded():
-		return "", fmt.Errorf("%d standbys have what was written last, and %d are needed", have, s.confirmation.standbysNeeded())
+		return "", fmt.Errorf("%d standbys have the last write: expected %d", have, s.confirmation.standbysNeeded())
 	case before != after:
 		return "", errHistory
 	}
 	return after, nil
 }
 
-// historyOf is what keys begin with at a server that says this of itself. One that has been
-// replaced, or has lost its memory, has another replication id; where standbys take over
-// a history also ends when a standby comes, or comes back from another primary.
+// historyOf returns the key prefix of a server's history from its INFO. A promoted server, or one
+// that lost its memory, has another replication id. Where standbys may be promoted, a history
+// also ends when a standby connects or comes back from another primary.
 func (s *Store) historyOf(replication, stats rueidis.RedisResult) (string, error) {
 	text, err := replication.ToString()
 	if err != nil {
 		return "", err
 	}
 	if infoField(text, "role") != "master" {
-		return "", fmt.Errorf("%w: it is no primary", errDown)
+		return "", fmt.Errorf("%w: it is not a primary", errDown)
 	}
 	id := infoField(text, "master_replid")
 	if id == "" {
-		return "", fmt.Errorf("%w: it does not tell its replication id", errDown)
+		return "", fmt.Errorf("%w: INFO has no master_replid", errDown)
 	}
 	if s.confirmation.servers == 0 {
 		return prefix + id + ":", nil
 	}
 	if n, err := strconv.Atoi(infoField(text, "connected_slaves")); err != nil || n >= s.confirmation.servers {
-		return "", fmt.Errorf("%w: it has %d standbys, and %d servers were said to be all", errDown, n, s.confirmation.servers)
+		return "", fmt.Errorf("%w: it has %d standbys: expected fewer than servers=%d", errDown, n, s.confirmation.servers)
 	}
 	if text, err = stats.ToString(); err != nil {
 		return "", err
 	}
 	whole, part := infoField(text, "sync_full"), infoField(text, "sync_partial_ok")
 	if whole == "" || part == "" {
-		return "", fmt.Errorf("%w: it does not tell how often a standby came", errDown)
+		return "", fmt.Errorf("%w: INFO has no sync_full or sync_partial_ok", errDown)
 	}
 	return prefix + id + "-" + whole + "-" + part + ":", nil
 }

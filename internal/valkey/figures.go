@@ -7,11 +7,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// mostFigures is how long (bytes) a text may be that a replica publishes.
+// maxFigures is the largest text, in bytes, that a replica publishes.
 const maxFigures = 4 << 20
 
-// Publish has the other replicas know what figures returns, anew four times within Lease. What
-// is longer than 4 MiB stays unknown.
+// Publish publishes the result of figures to the other replicas, four times per Lease. Texts
+// over 4 MiB are not published.
 func (s *Store) Publish(figures func() []byte) {
 	s.running.Go(func() {
 		tick := time.NewTicker(s.options.Lease / 4)
@@ -31,7 +31,7 @@ func (s *Store) Publish(figures func() []byte) {
 	})
 }
 
-// publishedScript returns what the replicas but one have published.
+// publishedScript returns what the other replicas have published.
 const publishedScript = `
 local all = {}
 for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
@@ -40,13 +40,13 @@ for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
 end
 return all`
 
-// Published is what the other replicas have published, of those that [Store.Count] has counted.
-// While the server cannot be reached there is none.
+// Published returns what the other replicas counted by [Store.WatchCount] have published. While
+// the server is not reachable it returns nil.
 func (s *Store) Published(ctx context.Context) []string {
 	got, _ := s.roundTrip(ctx, func(c rueidis.Client, _ string) rueidis.Completed {
 		return c.B().Eval().Script(publishedScript).Numkeys(1).Key(replicasKey).Arg(s.id, prefix+"figures:").Build()
 	})
-	if got.results == nil { // a new history may be relied on for this
+	if got.results == nil { // any history will do
 		return nil
 	}
 	all, _ := got.results[0].AsStrSlice()

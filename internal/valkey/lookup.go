@@ -14,40 +14,40 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// token is the member of a place that each write replaces.
+// token is the field of a place that each write replaces.
 const token = "t"
 
-// placeKey is the name of a place.
+// placeKey is the key of a place.
 func placeKey(history string, p call.Place) string {
 	if p.Domain != "" {
 		return history + "p:" + p.Domain
 	}
-	return history + "p:/" + strconv.FormatUint(p.Slot%slots, 16) // no domain begins so
+	return history + "p:/" + strconv.FormatUint(p.Slot%slots, 16) // no domain begins with a slash
 }
 
-// slots is among how many the places of edges are shared out: two that meet in one forget
-// more than they must, and the server learns little of what they were made of.
+// slots is the number of keys shared by the places of edges. Edges that share a slot invalidate
+// too much, and the server learns little of their contents.
 const slots = 1 << 14
 
-// reply is what one exchange has found.
+// reply is the result of one round trip.
 type reply struct {
-	results []rueidis.RedisResult // of its commands
-	history string                // that they met
+	results []rueidis.RedisResult // one per command
+	history string                // in which the commands ran
 	now     int64                 // ms on the server's clock
 }
 
-// command makes a command for keys of a history.
+// command builds a command for keys of a history.
 type command func(c rueidis.Client, history string) rueidis.Completed
 
-// errUnconfirmed says that another primary may have taken over.
-var errUnconfirmed = fmt.Errorf("%w: no majority of its servers has confirmed the primary of late", errDown)
+// errUnconfirmed means that another primary may have taken over.
+var errUnconfirmed = fmt.Errorf("%w: the primary is not confirmed by a majority of its servers", errDown)
 
-// errHistory says that keys were read that mean nothing any more, or do not yet.
-var errHistory = errors.New("the store of the replicas has just begun a new history")
+// errHistory means that the keys belong to a history that has ended, or is not trusted yet.
+var errHistory = errors.New("the replicas' store has just begun a new history")
 
-// exchange sends the commands, and returns what each returned, after it has made sure that
-// they met the history that their keys name: the server takes them in order, and tells its
-// history last. With errYoung the reply is there as well.
+// roundTrip sends the commands and returns their results, after it has checked that they ran in
+// the history that their keys name: the server runs commands in order, and reports its history
+// after them. With errYoung the reply is valid too.
 func (s *Store) roundTrip(ctx context.Context, commands ...command) (out reply, err error) {
 	conn := s.conn.Load()
 	if conn == nil {
@@ -77,7 +77,7 @@ func (s *Store) roundTrip(ctx context.Context, commands ...command) (out reply, 
 	out.results, out.history = results[:len(commands)], history
 	out.now, err = s.checkHistory(bounded, c, history, results[len(commands):])
 	switch {
-	case err != nil && !errors.Is(err, errYoung): // what was done, and found, belongs to no history that is
+	case err != nil && !errors.Is(err, errYoung): // the commands ran in a history that has ended
 		return reply{}, err
 	case !s.confirmed(history, asked):
 		return reply{}, errUnconfirmed
@@ -85,9 +85,9 @@ func (s *Store) roundTrip(ctx context.Context, commands ...command) (out reply, 
 	return out, err
 }
 
-// send sends commands on one connection. Many callers share one, whose goroutines write and read
-// for all of them; a single caller has another one to itself, as waking those goroutines would
-// take as long as the server does.
+// send sends commands on one connection. Concurrent callers share one, on which rueidis'
+// goroutines write and read for all of them. A single caller gets a dedicated connection, as
+// waking those goroutines would take as long as the server does.
 func (s *Store) send(ctx context.Context, c rueidis.Client, all []rueidis.Completed) []rueidis.RedisResult {
 	defer s.inFlight.Add(-1)
 	if s.inFlight.Add(1) > 1 {
@@ -98,19 +98,19 @@ func (s *Store) send(ctx context.Context, c rueidis.Client, all []rueidis.Comple
 	return own.DoMulti(ctx, all...)
 }
 
-// patience is how long the server may take to answer.
+// timeout is how long the server may take to reply.
 func (s *Store) timeout() time.Duration { return min(time.Second, s.options.Lease/5) }
 
-// fell notes that the server does not answer.
+// markDown records that the server does not reply.
 func (s *Store) markDown(err error) {
 	if s.down.CompareAndSwap(false, true) {
-		s.options.Log.Warn("the store of the replicas does not answer: nothing is served from it, and no write is sent", "at", s.address(), "err", err)
+		s.options.Log.Warn("the replicas' store does not reply: no answer is served, and no write is sent", "at", s.address(), "err", err)
 	}
 }
 
-// recognise reads which history the server belongs to, and adopts it if it is another one. In
-// one that has just begun nothing is known yet: a write that was announced in the one before,
-// and is pending still, may be announced in no other.
+// checkHistory reads the server's history, and adopts it if it has changed. A history that has
+// just begun may lack marks: a write that is still pending may have been announced only in the
+// one before.
 func (s *Store) checkHistory(ctx context.Context, c rueidis.Client, history string, tail []rueidis.RedisResult) (now int64, err error) {
 	current, err := s.historyOf(tail[1], tail[2])
 	if err != nil {
@@ -121,14 +121,14 @@ func (s *Store) checkHistory(ctx context.Context, c rueidis.Client, history stri
 	}
 	if current != history {
 		if err := s.checkServer(ctx, c); err != nil {
-			s.down.Store(true) // what is tried again says why
+			s.down.Store(true) // stayConnected retries and logs the reason
 			return 0, err
 		}
 		s.history.Store(&current)
 		return 0, s.openHistory(ctx, c, current, now)
 	}
 	since, err := tail[0].AsInt64()
-	if rueidis.IsRedisNil(err) { // it was emptied
+	if rueidis.IsRedisNil(err) { // the server was emptied
 		return 0, s.openHistory(ctx, c, history, now)
 	}
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *Store) checkHistory(ctx context.Context, c rueidis.Client, history stri
 	return now, nil
 }
 
-// begin notes since when a history is known. The replica that does so first cleans up.
+// openHistory records the start of a history. The replica that does so first cleans up.
 func (s *Store) openHistory(ctx context.Context, c rueidis.Client, history string, now int64) error {
 	if c.Do(ctx, c.B().Set().Key(history+"open").Value(strconv.FormatInt(now, 10)).Nx().Build()).Error() == nil {
 		go s.deleteOldHistories()
@@ -148,9 +148,9 @@ func (s *Store) openHistory(ctx context.Context, c rueidis.Client, history strin
 	return errHistory
 }
 
-// forgetOlder takes away what stands under earlier histories and does not expire. What a page
-// of keys names was there before the exchange told its history, and a history that has ended
-// never comes back: so what is of another one is of no use to any replica.
+// deleteOldHistories deletes the keys of earlier histories that have no TTL. The keys of a page
+// were there before the round trip read the history, and a history that has ended never comes
+// back, so keys of any other history are of no use to any replica.
 func (s *Store) deleteOldHistories() {
 	for cursor := uint64(0); ; {
 		var old []string
@@ -177,15 +177,14 @@ func (s *Store) deleteOldHistories() {
 	}
 }
 
-// errYoung says that a history has not lasted long enough to be relied on. Writes may be
-// announced in it.
-var errYoung = fmt.Errorf("%w: it is not relied on yet", errHistory)
+// errYoung means that a history is too young to be trusted. Writes may be announced in it.
+var errYoung = fmt.Errorf("%w, which is not trusted yet", errHistory)
 
-// grace is for how long a new history is not relied on: any write that was announced in the
-// one before has ended then, has been announced in this one, or cannot land any more.
+// grace is how long a new history is not trusted. Any write that was announced in the one before
+// has then ended, has been announced in this one, or cannot land any more.
 func (s *Store) grace() time.Duration { return s.options.Lease + s.options.WriteSettle + time.Second }
 
-// milliseconds reads the answer to TIME.
+// milliseconds parses the reply to TIME.
 func milliseconds(r rueidis.RedisResult) (int64, error) {
 	parts, err := r.AsStrSlice()
 	if err != nil || len(parts) != 2 {
@@ -199,8 +198,7 @@ func milliseconds(r rueidis.RedisResult) (int64, error) {
 	return seconds*1000 + micros/1000, err
 }
 
-// Look returns the token of each place; "" where a write to it is pending, or nothing is
-// known of it.
+// Lookup returns the token of each place; "" if a write to it is pending, or it has no token.
 func (s *Store) Lookup(ctx context.Context, places []call.Place) ([]string, error) {
 	if s.down.Load() {
 		return nil, errDown
@@ -220,7 +218,7 @@ func (s *Store) Lookup(ctx context.Context, places []call.Place) ([]string, erro
 		members, err := r.AsStrMap()
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("place %s: %w", placeKey("", places[i]), err) // another program's key
+			return nil, fmt.Errorf("place %s: %w", placeKey("", places[i]), err) // the key is another program's
 		case len(members) == 0:
 			s.runOnPlace(ctx, places[i], plantScript, rand.Text())
 		case len(members) == 1:
@@ -232,7 +230,7 @@ func (s *Store) Lookup(ctx context.Context, places []call.Place) ([]string, erro
 	return tokens, nil
 }
 
-// anyOver reports whether a write among the members of a place has not been renewed in time.
+// anyExpired reports whether a place has an expired mark.
 func anyExpired(members map[string]string, now int64) bool {
 	for name, value := range members {
 		if until, err := strconv.ParseInt(value, 10, 64); name != token && (err != nil || until <= now) {
@@ -242,8 +240,7 @@ func anyExpired(members map[string]string, now int64) bool {
 	return false
 }
 
-// The scripts that mend a place: one gives it a token, the other takes away writes that have
-// not been renewed in time.
+// Scripts that repair a place: one sets a missing token, the other removes expired marks.
 const (
 	plantScript = `return redis.call('HSETNX', KEYS[1], 't', ARGV[1])`
 	sweepScript = `
@@ -257,7 +254,7 @@ end
 return 1`
 )
 
-// mend runs a script on a place. The next look finds what it did.
+// runOnPlace runs a script on a place. The next lookup sees its effect.
 func (s *Store) runOnPlace(ctx context.Context, p call.Place, script string, args ...string) {
 	_, _ = s.roundTrip(ctx, func(c rueidis.Client, history string) rueidis.Completed {
 		return c.B().Eval().Script(script).Numkeys(1).Key(placeKey(history, p)).Arg(args...).Build()

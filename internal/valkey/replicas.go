@@ -12,12 +12,13 @@ import (
 	"mcpschedd/internal/limit"
 )
 
-// lost is for how many Leases a replica that is not there any more is reckoned with: the part of
-// the pace and slots of hosts that it goes on with when it is cut off is left to it.
+// lostLeases is how many Leases an absent replica still counts: meanwhile its share of the pace
+// and slots of hosts is left to it, as it may be partitioned and still using them.
 const lostLeases = 6
 
-// countScript notes that a replica is there, forgets those that have been lost for long, and
-// returns how many there are. It also notes when one comes back, which has used its part meanwhile.
+// countScript counts this replica, forgets replicas that have been absent for long, and returns
+// how many there are. It also records when this one comes back, which has used its share
+// meanwhile.
 const countScript = `
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -29,9 +30,9 @@ redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[3])
 return redis.call('ZCARD', KEYS[1])`
 
-// Count calls changed with the number of replicas, this one included, when it is first known and
-// whenever it is another one. While the server cannot be reached the last number stays; once this
-// replica has been lost to the others it is apart.
+// WatchCount calls changed with the number of replicas, including this one, first and whenever
+// it changes. While the server is not reachable the last number stays. partitioned is set once
+// the other replicas count this one as absent.
 func (s *Store) WatchCount(changed func(n int, apart bool)) {
 	s.running.Go(func() {
 		tick := time.NewTicker(s.options.Lease / 4)
@@ -57,24 +58,24 @@ func (s *Store) WatchCount(changed func(n int, apart bool)) {
 	})
 }
 
-// replicas says that this replica is there, and how many there are.
+// countReplicas counts this replica, and returns how many there are.
 func (s *Store) countReplicas() (n int, ok bool) {
 	forgotten := strconv.FormatInt(lostLeases*s.options.Lease.Milliseconds(), 10)
 	got, _ := s.roundTrip(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
 		return c.B().Eval().Script(countScript).Numkeys(2).Key(replicasKey, returnedKey).
 			Arg(s.id, s.presenceTTL(), forgotten).Build()
 	})
-	if got.results == nil { // a new history may be relied on for this
+	if got.results == nil { // any history will do
 		return 0, false
 	}
 	count, err := got.results[0].AsInt64()
 	return int(count), err == nil
 }
 
-// present is how long after it was counted, in ms, a replica is taken to be there.
+// presenceTTL is how long, in ms, a replica counts as present after it was counted.
 func (s *Store) presenceTTL() string { return strconv.FormatInt(s.options.Lease.Milliseconds(), 10) }
 
-// leave says that this replica is there no more.
+// leave removes this replica from the count.
 func (s *Store) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
@@ -88,14 +89,13 @@ func (s *Store) leave() {
 const (
 	replicasKey  = prefix + "replicas"
 	returnedKey  = prefix + "back"
-	leaveTimeout = 100 * time.Millisecond // how long the server may take to hear that a replica ends
+	leaveTimeout = 100 * time.Millisecond // limit of leaving, at shutdown
 )
 
-// takeScript gives tokens of a host's bucket, or lets a prefetch begin. A bucket that is not
-// there has been filling since the history began. Of the rate and the burst a part is left to
-// replicas that are lost; when one has come back the bucket is empty, but
-// what was given out ahead is still owed. Prefetches are counted by the minute in which they
-// began, until 60 more are over.
+// takeScript takes tokens from a host's bucket, or lets a prefetch begin. A bucket without a key
+// has been filling since the history began. A share of the rate and the burst is left to absent
+// replicas. When one of those has come back the bucket is empty, but tokens granted ahead are
+// still owed. Prefetches are counted by the minute in which they began, for 60 more minutes.
 const takeScript = `
 local rate, burst, calls, spare, hour, ahead = unpack(ARGV)
 local t = redis.call('TIME')
@@ -134,7 +134,7 @@ if given > 0 and tonumber(hour) > 0 then
 end
 return {given, string.format('%.9f', left), 0}`
 
-// Take is a [limit.Shared].
+// Take is a [limit.SharedLimits].
 func (s *Store) Take(a limit.TokenRequest) (g limit.Grant, err error) {
 	host := hex.EncodeToString(sha256Sum(a.Host))
 	number := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
@@ -143,7 +143,7 @@ func (s *Store) Take(a limit.TokenRequest) (g limit.Grant, err error) {
 			Arg(number(a.Rate), strconv.Itoa(a.Burst), strconv.Itoa(a.Calls), number(a.MinTokens), strconv.Itoa(a.MaxPerHour),
 				number(limit.MaxAhead.Seconds()), s.presenceTTL()).Build()
 	})
-	if got.results == nil { // a new history may be relied on for this
+	if got.results == nil { // any history will do
 		return g, err
 	}
 	parts, err := got.results[0].ToArray()

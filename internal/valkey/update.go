@@ -11,12 +11,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// refusals is the channel on which replicas tell each other of hosts that said 429.
+// refusedChannel is the channel on which replicas report hosts that answered 429.
 const refusedChannel = prefix + "refusals"
 
-// TellRefused tells the other replicas that a host refused a call of this one as one too many,
-// and for how long it wants to be left alone (0: it did not say). It does not wait, and what
-// does not reach them is lost.
+// PublishRefused reports to the other replicas that a host answered 429, and how long it asked
+// clients to wait (0 if it did not say). It does not wait, and a report that fails is lost.
 func (s *Store) PublishRefused(host string, retryAfter time.Duration) {
 	message := s.id + " " + strconv.FormatInt(retryAfter.Milliseconds(), 10) + " " + host
 	go s.roundTrip(s.ctx, func(c rueidis.Client, _ string) rueidis.Completed {
@@ -24,13 +23,13 @@ func (s *Store) PublishRefused(host string, retryAfter time.Duration) {
 	})
 }
 
-// Refused has a function called with what other replicas tell of with [Store.TellRefused]. It
-// must not wait.
+// OnRefused sets the function called with the reports of other replicas' [Store.PublishRefused].
+// The function must not block.
 func (s *Store) OnRefused(heard func(host string, retryAfter time.Duration)) {
 	s.onRefused.Store(&heard)
 }
 
-// heardRefused takes what a replica has told.
+// receiveRefused handles a report of another replica.
 func (s *Store) receiveRefused(message string) {
 	parts := strings.SplitN(message, " ", 3)
 	if len(parts) < 3 || parts[0] == s.id {
@@ -43,15 +42,15 @@ func (s *Store) receiveRefused(message string) {
 }
 
 const (
-	maxUpdateSize = 16 << 20            // bytes of what the replicas keep together under one name
-	updateTTL     = 30 * 24 * time.Hour // until it is forgotten
-	updateTries   = 5                   // when another replica was faster
+	maxUpdateSize = 16 << 20            // bytes under one name
+	updateTTL     = 30 * 24 * time.Hour // lifetime without an update
+	updateTries   = 5                   // attempts when another replica was faster
 )
 
-// Update replaces what the replicas keep under a name by what next makes of it (nil where
-// there is nothing), one replica at a time. next is called again where another replica was
-// faster; an error of it leaves what is kept as it is. What was not changed for 30 days is
-// forgotten. Others do not wait for it: it has a connection of its own meanwhile.
+// Update replaces the shared state under a name with what next returns for it (nil if there is
+// none), one replica at a time. If another replica was faster, next is called again. If next
+// returns an error, the state is unchanged. State that is not updated for 30 days expires.
+// Update uses a connection of its own, so other callers do not wait for it.
 func (s *Store) Update(ctx context.Context, name string, next func(old []byte) ([]byte, error)) error {
 	conn := s.conn.Load()
 	if conn == nil || s.down.Load() {
@@ -70,17 +69,17 @@ func (s *Store) Update(ctx context.Context, name string, next func(old []byte) (
 			}
 			text, err := next(old)
 			if err == nil && len(text) > maxUpdateSize {
-				err = fmt.Errorf("%d bytes are too many for the store of the replicas: expected at most %d", len(text), maxUpdateSize)
+				err = fmt.Errorf("shared state of %d bytes: expected at most %d", len(text), maxUpdateSize)
 			}
 			if err != nil {
 				return err
 			}
 			set := c.B().Set().Key(key).Value(rueidis.BinaryString(text)).Px(updateTTL).Build()
 			done := c.DoMulti(ctx, c.B().Multi().Build(), set, c.B().Exec().Build())
-			if err := done[2].Error(); !rueidis.IsRedisNil(err) { // else another replica was faster
+			if err := done[2].Error(); !rueidis.IsRedisNil(err) { // nil means that another replica was faster
 				return err
 			}
 		}
-		return errors.New("other replicas change it all the time")
+		return errors.New("other replicas kept changing it")
 	})
 }

@@ -1,25 +1,25 @@
-// Package valkey lets several replicas of the proxy share what their stores know, through a
-// Valkey or Redis server: which places have changed, which writes are pending, and answers.
+// Package valkey lets replicas of the proxy share state through a Valkey or Redis server:
+// which places have changed, which writes are pending, answers, and limits of hosts.
 //
-// All of it is read from the primary, at every lookup, and each lookup reads which history the
-// primary belongs to (its replication id, which changes with every failover and restart) and
-// whether that history has lasted long enough. A place is a hash: t, a random token that each
-// write replaces, and for each pending write a member with the time, on the server's clock,
-// until which it is to be reckoned with. What is absent is not known, and means a miss.
+// Everything is read from the primary, at every lookup. Each round trip also checks the
+// primary's history (its replication id, which changes with every failover and restart), and
+// whether that history is old enough to be trusted. A place is a hash. Its field t is a random
+// token that each write replaces. Each pending write has a field of its own, the write's mark,
+// with the time on the server's clock at which it expires. A missing token means a miss.
 //
 //	mcpschedd:HISTORY:open       when the first replica saw this history, ms on the server's clock
-//	mcpschedd:HISTORY:p:PLACE    a hash: t → token, WRITE → until, ms
-//	mcpschedd:HISTORY:a:KEY      an answer; it expires by itself
-//	mcpschedd:HISTORY:f:KEY      the replica that fetches it; likewise
-//	mcpschedd:confirm:REPLICA    what this replica wrote last to have the primary confirmed
-//	mcpschedd:HISTORY:l:HOST     the bucket of a host: when it was looked at, ms, and its tokens then
-//	mcpschedd:HISTORY:h:HOST     the prefetches of a host: minute:number, those of the last hour
-//	mcpschedd:replicas           those that were there of late, by when, ms
-//	mcpschedd:back               when one of them came back that had been lost, ms
-//	mcpschedd:figures:REPLICA    what it has published; likewise
-//	mcpschedd:kept:NAME          what the replicas keep together
+//	mcpschedd:HISTORY:p:PLACE    a hash: t → token, WRITE → expiry, ms
+//	mcpschedd:HISTORY:a:KEY      an answer, with a TTL
+//	mcpschedd:HISTORY:f:KEY      the replica that fetches it, with a TTL
+//	mcpschedd:confirm:REPLICA    the value this replica last wrote to confirm the primary
+//	mcpschedd:HISTORY:l:HOST     the token bucket of a host: time of its last update, ms, and its tokens then
+//	mcpschedd:HISTORY:h:HOST     the prefetches of a host in the last hour, as minute:number
+//	mcpschedd:replicas           replicas by the time they were last counted, ms
+//	mcpschedd:back               when a replica came back that had been absent, ms
+//	mcpschedd:figures:REPLICA    what a replica has published, with a TTL
+//	mcpschedd:kept:NAME          state that the replicas update together
 //
-// What an earlier history has left is taken away when the next one begins.
+// The keys of earlier histories are deleted when a new one begins.
 package valkey
 
 import (
@@ -39,54 +39,54 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Options are how a server is used.
+// Options configure a Store.
 type Options struct {
 	URL         string        // valkey://, valkeys://, redis:// or rediss://
-	WriteSettle time.Duration // how long after the request was given up a write may still land; the same at all replicas
-	Lease       time.Duration // how long a write stays announced by itself; the same at all replicas; 0: 10 s
+	WriteSettle time.Duration // how long a request may still land after it was given up; the same at all replicas
+	Lease       time.Duration // how long a write stays announced without renewal; the same at all replicas; 0 means DefaultLease
 	Log         *slog.Logger
 }
 
-// DefaultLease is that of Options.
+// DefaultLease is the default of Options.Lease.
 const DefaultLease = 10 * time.Second
 
 const (
 	prefix      = "mcpschedd:"
 	retryDelay  = 250 * time.Millisecond
-	dialTimeout = time.Second // how long connecting may take
+	dialTimeout = time.Second // limit of connecting
 )
 
-// Store is the server as one replica knows it. It implements dedup.Peers. It has more than 25
-// methods because tokens, writes, answers and the confirmation stand and fall with one connection
-// and one history.
+// Store is one replica's connection to the server. It implements dedup.Peers. It has more
+// than 25 methods because tokens, writes, answers and the confirmation depend on the same
+// connection and history.
 type Store struct {
 	options  Options
 	client   rueidis.ClientOption
-	id       string // of this replica: names its writes
+	id       string // of this replica; prefix of its writes' names
 	writes   atomic.Uint64
-	inFlight atomic.Int32 // exchanges under way
+	inFlight atomic.Int32 // round trips in progress
 
-	conn    atomic.Pointer[rueidis.Client] // nil: there is none yet
-	history atomic.Pointer[string]         // what keys begin with; "": not known
-	down    atomic.Bool                    // it did not answer, and is being tried again
-	ctx     context.Context                // of what works in the background
+	conn    atomic.Pointer[rueidis.Client] // nil before the first connection
+	history atomic.Pointer[string]         // key prefix; "" if not known
+	down    atomic.Bool                    // the server did not reply, and stayConnected is retrying
+	ctx     context.Context                // of background work
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	onRefused atomic.Pointer[func(host string, retryAfter time.Duration)] // is told of hosts that refused another replica; nil: nothing is
+	onRefused atomic.Pointer[func(host string, retryAfter time.Duration)] // called with hosts that refused another replica; nil for none
 
-	confirmation confirmation // where one server may take the place of another
+	confirmation confirmation // used if a standby may be promoted
 
 	mu         sync.Mutex
-	openWrites map[*announcement]struct{} // writes that have been announced and have not ended
-	fetchEnded map[string]chan struct{}   // key → closed when its fetch by another replica has ended
+	openWrites map[*announcement]struct{} // announced and not ended
+	fetchEnded map[string]chan struct{}   // key → closed when another replica's fetch of it has ended
 }
 
-// errDown says why nothing is asked of the server.
-var errDown = errors.New("the store of the replicas cannot be reached")
+// errDown means that the server is not reachable, so no request is sent to it.
+var errDown = errors.New("the replicas' store is unreachable")
 
-// New returns the store, and connects to its server in the background: a replica that cannot
-// reach it works without. An error is one of the URL.
+// New returns the store and connects in the background. While the server is not reachable
+// the replica works without it. The error is one of the URL.
 func New(o Options) (*Store, error) {
 	client, servers, err := clientOption(o.URL)
 	if err != nil {
@@ -111,7 +111,7 @@ func New(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close ends what works in the background, and the connections.
+// Close stops the background work and closes the connections.
 func (s *Store) Close() {
 	s.stop()
 	s.running.Wait()
@@ -123,12 +123,12 @@ func (s *Store) Close() {
 	}
 }
 
-// clientOption checks a URL. Where one server may take the place of another it also says how
-// many there are, else 0.
+// clientOption parses a URL. servers is the number of servers if a standby may be promoted,
+// else 0.
 func clientOption(text string) (o rueidis.ClientOption, servers int, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return o, 0, errors.New("no URL") // its text may hold a password
+		return o, 0, errors.New("not a URL") // the URL's text may hold a password
 	}
 	switch u.Scheme {
 	case "valkey", "valkeys", "redis", "rediss":
@@ -139,7 +139,7 @@ func clientOption(text string) (o rueidis.ClientOption, servers int, err error) 
 		return o, 0, err
 	}
 	if u.Host == "" {
-		return o, 0, errors.New("it names no host")
+		return o, 0, errors.New("missing host")
 	}
 	if n := u.Query().Get("servers"); n != "" || o.Sentinel.MasterSet != "" {
 		if servers, err = strconv.Atoi(n); err != nil || servers < 2 {
@@ -148,26 +148,26 @@ func clientOption(text string) (o rueidis.ClientOption, servers int, err error) 
 	}
 	if o.Sentinel.MasterSet != "" {
 		if o.TLSConfig != nil {
-			o.TLSConfig.ServerName = "" // each server is to be the one that it is reached as, and not the first Sentinel
+			o.TLSConfig.ServerName = "" // verify each server by the address dialed, not the first Sentinel's
 		}
 		o.Sentinel.Username, o.Sentinel.Password = u.Query().Get("sentinel_username"), u.Query().Get("sentinel_password")
 		o.Sentinel.Dialer.Timeout, o.Sentinel.TLSConfig = dialTimeout, o.TLSConfig
-		o.Sentinel.TopologyRefreshInterval = time.Second // what Sentinel publishes may be missed
+		o.Sentinel.TopologyRefreshInterval = time.Second // Sentinel's notifications may be lost
 	}
-	o.ForceSingleClient = o.Sentinel.MasterSet == "" // a Cluster is refused by what it says of itself
-	o.DisableCache, o.DisableRetry = true, true      // nothing is read but from the primary, now
-	o.PipelineMultiplex = -1                         // one connection for all that ask at once
+	o.ForceSingleClient = o.Sentinel.MasterSet == "" // checkServer refuses a Cluster
+	o.DisableCache, o.DisableRetry = true, true      // read only from the primary, and only current values
+	o.PipelineMultiplex = -1                         // one connection for concurrent requests
 	o.Dialer.Timeout, o.ConnWriteTimeout = dialTimeout, dialTimeout
 	o.ReadBufferEachConn, o.WriteBufferEachConn = 64<<10, 64<<10
 	o.ClientName = "mcpschedd"
 	return o, servers, nil
 }
 
-// stayConnected connects, and while the server does not answer tries again.
+// stayConnected connects, and retries while the server does not reply.
 func (s *Store) stayConnected(ctx context.Context) {
 	tick := time.NewTicker(retryDelay)
 	defer tick.Stop()
-	for said := ""; ; { // what was wrong is said once
+	for said := ""; ; { // an error is logged once
 		if s.down.Load() {
 			err := s.connect(ctx)
 			switch {
@@ -177,7 +177,7 @@ func (s *Store) stayConnected(ctx context.Context) {
 				s.options.Log.Info("the replicas share their store", "at", s.address())
 			case ctx.Err() == nil && err.Error() != said:
 				said = err.Error()
-				s.options.Log.Warn("the store of the replicas cannot be used: nothing is stored, and no write is sent", "at", s.address(), "err", err)
+				s.options.Log.Warn("the replicas' store cannot be used: no answer is stored, and no write is sent", "at", s.address(), "err", err)
 			}
 		}
 		select {
@@ -188,10 +188,10 @@ func (s *Store) stayConnected(ctx context.Context) {
 	}
 }
 
-// address is what messages name the server by.
+// address is the server's address for log messages.
 func (s *Store) address() string { return strings.Join(s.client.InitAddress, ", ") }
 
-// try connects, if there is no connection yet, and sees whether the server can be used.
+// connect connects if there is no connection yet, and checks that the server can be used.
 func (s *Store) connect(ctx context.Context) error {
 	if s.conn.Load() == nil {
 		conn, err := rueidis.NewClient(s.client)
@@ -202,20 +202,20 @@ func (s *Store) connect(ctx context.Context) error {
 		s.running.Go(func() { s.subscribe(ctx, conn) })
 	}
 	_, err := s.roundTrip(ctx)
-	if errors.Is(err, errHistory) || errors.Is(err, errUnconfirmed) { // it answers
+	if errors.Is(err, errHistory) || errors.Is(err, errUnconfirmed) { // the server replies
 		return nil
 	}
 	return err
 }
 
-// suits checks that the server is one that what is said here holds for. Each primary is asked
-// when its history is first met.
+// checkServer checks that the server meets the assumptions of this package. It runs when a
+// history is first met, so for each new primary.
 func (s *Store) checkServer(ctx context.Context, conn rueidis.Client) error {
 	text, err := conn.Do(ctx, conn.B().Info().Build()).ToString()
 	if err != nil {
 		return err
 	}
-	version := infoField(text, "redis_version") // Valkey says which it is compatible with
+	version := infoField(text, "redis_version") // Valkey reports the Redis version it is compatible with
 	major, _, _ := strings.Cut(version, ".")
 	n, _ := strconv.Atoi(major)
 	switch policy := infoField(text, "maxmemory_policy"); {
@@ -228,14 +228,14 @@ func (s *Store) checkServer(ctx context.Context, conn rueidis.Client) error {
 	}
 	probe := conn.B().Eval().Script(probeScript).Numkeys(1).Key(prefix + "probe:" + s.id).Arg(fetchEndChannel).Build()
 	if err := conn.Do(ctx, probe).Error(); err != nil {
-		return fmt.Errorf("it does not run what replicas need: %w", err)
+		return fmt.Errorf("it rejects a command that replicas need: %w", err)
 	}
 	return nil
 }
 
-const minVersion = 6 // the first version with users, and with replies that tell a map from a list
+const minVersion = 6 // the first with ACL users, and with RESP3 replies that distinguish maps from lists
 
-// probeScript runs the commands of all other scripts, which a server may lack, or its user.
+// probeScript runs each command of the other scripts, as the server or its user may lack one.
 const probeScript = `
 local k = KEYS[1]
 for _, c in ipairs({
@@ -248,7 +248,7 @@ for _, c in ipairs({
 end
 return 1`
 
-// infoField is the value of a field in what INFO says; "" if it is not there.
+// infoField returns a field of INFO's reply; "" if it is missing.
 func infoField(text, name string) string {
 	_, rest, ok := strings.Cut(text, "\n"+name+":")
 	if !ok {
