@@ -10,27 +10,27 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// host is what is known of one host. The mutex of all guards it.
+// host is the state of one host. The mutex of hosts guards it.
 type host struct {
 	hosts  *Hosts
 	rule   Rule
-	bucket *rate.Limiter // nil: the user set no rate
+	bucket *rate.Limiter // nil without a rate
 
-	calls      []*waiter     // real calls that wait, in the order they came
-	prefetches []*waiter     // prefetches, likewise
-	counters   HostStats     // what is counted at once: calls in flight, 429s, waits
-	waited     time.Duration // of all real calls that had to wait
-	harm       time.Duration // of that: for a slot while a prefetch had one
+	calls      []*waiter     // waiting calls, in order of arrival
+	prefetches []*waiter     // waiting prefetches, likewise
+	counters   HostStats     // counts of calls in flight, 429s and waits
+	waited     time.Duration // total wait of calls
+	harm       time.Duration // of that: for a slot while a prefetch held one
 
-	timer *time.Timer // dispatches when the token that is waited for has come; nil: none ever was
+	timer *time.Timer // runs dispatch when the next token arrives; nil before the first wait
 
-	grants grants // by what replicas share
+	grants grants // from the shared limits
 
 	cooling        coolDown
-	prefetchStarts []time.Time // when prefetches began, those of the last hour and perhaps older ones
+	prefetchStarts []time.Time // of the last hour, and perhaps older ones
 }
 
-// apply puts a rule in place.
+// apply applies a rule.
 func (h *host) apply(r Rule) {
 	if r.SpeculativeShare <= 0 {
 		r.SpeculativeShare = defaultShare
@@ -58,7 +58,7 @@ func (h *host) apply(r Rule) {
 	case h.bucket == nil:
 		h.bucket = rate.NewLimiter(rate.Limit(r.Rate), r.Burst)
 		if h.hosts.partitioned {
-			h.bucket.AllowN(h.hosts.now(), r.Burst) // what there was others may have taken
+			h.bucket.AllowN(h.hosts.now(), r.Burst) // other replicas may have taken these tokens
 		}
 	default:
 		now := h.hosts.now()
@@ -67,23 +67,23 @@ func (h *host) apply(r Rule) {
 	}
 }
 
-// free reports whether the user set nothing that a real call could wait for.
+// unlimited reports whether the host has no limits that bind calls.
 func (h *host) unlimited() bool { return h.bucket == nil && h.rule.Concurrency <= 0 }
 
-// idle reports whether no call uses the host or waits for it.
+// idle reports whether no call is in flight or waiting.
 func (h *host) idle() bool {
 	return h.counters.InFlight == 0 && len(h.calls) == 0 && len(h.prefetches) == 0
 }
 
-// remembers reports whether forgetting the host would allow what is not allowed
-// now.
+// hasState reports whether evicting the host would allow a call or prefetch that is not
+// allowed now.
 func (h *host) hasState() bool {
 	return h.cooling.active() || h.lastHour(h.hosts.now()) > 0 ||
 		h.bucket != nil && h.bucket.TokensAt(h.hosts.now()) < float64(h.rule.Burst)
 }
 
-// take takes what a real call needs, if it is there. A token that is taken is
-// gone, so the slot is looked at first.
+// take takes what a call needs, if available. It checks the slot first, as a token once taken
+// cannot be given back.
 func (h *host) take(now time.Time) bool {
 	switch {
 	case !h.hasSlot():
@@ -100,7 +100,7 @@ func (h *host) hasSlot() bool {
 	return h.rule.Concurrency <= 0 || h.counters.InFlight < h.rule.Concurrency
 }
 
-// takeSpare takes what a prefetch needs, if that is spare.
+// takeSpare takes what a prefetch needs, if it is spare.
 func (h *host) takeSpare(now time.Time) bool {
 	switch {
 	case !h.hasSpareSlot():
@@ -117,7 +117,7 @@ func (h *host) takeSpare(now time.Time) bool {
 	return true
 }
 
-// lastHour is how many prefetches began within the hour before now.
+// lastHour returns the number of prefetches that began within the last hour.
 func (h *host) lastHour(now time.Time) int {
 	old := 0
 	for old < len(h.prefetchStarts) && now.Sub(h.prefetchStarts[old]) >= time.Hour {
@@ -127,9 +127,8 @@ func (h *host) lastHour(now time.Time) int {
 	return len(h.prefetchStarts)
 }
 
-// hasSpareSlot reports whether a prefetch may take a slot: the share of all of them
-// stays free. But a host that is wholly idle takes one prefetch, else a single slot
-// would mean that there are none.
+// hasSpareSlot reports whether a prefetch may take a slot: SpeculativeShare of all slots stays
+// free. An idle host takes one prefetch in any case, else a host with one slot would get none.
 func (h *host) hasSpareSlot() bool {
 	slots := h.rule.Concurrency
 	if slots <= 0 {
@@ -139,14 +138,14 @@ func (h *host) hasSpareSlot() bool {
 	return float64(slots-h.counters.InFlight-1) >= stay
 }
 
-// spareTokens is how many tokens there must be for a prefetch to take one: its own
-// and the share of the bucket; a full bucket has one to spare in any case.
+// spareTokens is the number of tokens at which a prefetch may take one: its own and the share
+// of the bucket that stays; a full bucket is always enough.
 func (h *host) spareTokens() float64 {
 	burst := float64(h.rule.Burst)
 	return min(1+h.rule.SpeculativeShare*burst, burst)
 }
 
-// tryEnter lets a real call begin if it need not wait, or returns nil.
+// tryEnter starts a call if it need not wait, else it returns nil.
 func (h *host) tryEnter() *Slot {
 	if h.unlimited() || len(h.calls) == 0 && h.take(h.hosts.now()) {
 		return h.enter(false)
@@ -154,17 +153,17 @@ func (h *host) tryEnter() *Slot {
 	return nil
 }
 
-// enter counts a call that begins.
+// enter counts a call that starts.
 func (h *host) enter(prefetch bool) *Slot {
 	h.counters.InFlight++
-	if prefetch { // also if it is promoted later
+	if prefetch { // counted as one even if promoted later
 		h.counters.Prefetches++
 	}
 	return &Slot{host: h, prefetch: prefetch, generation: h.cooling.generation, probe: h.cooling.halfOpen(h.hosts.now)}
 }
 
-// dispatch lets calls begin that can, real ones first, and sees to it that it is called
-// again for those that cannot.
+// dispatch starts the waiting calls that can start, then prefetches, and arms the timer for
+// the rest.
 func (h *host) dispatch(now time.Time) {
 	for len(h.calls) > 0 && (h.unlimited() || h.take(now)) {
 		h.calls[0].end(h.enter(false), nil)
@@ -184,7 +183,7 @@ func (h *host) dispatch(now time.Time) {
 	h.arm(now)
 }
 
-// refusal is why a prefetch cannot begin now, however long it waits.
+// refusal returns why a prefetch cannot start now, however long it waits, or nil.
 func (h *host) refusal(now time.Time) error {
 	switch {
 	case h.cooling.active():
@@ -199,8 +198,8 @@ func (h *host) refusal(now time.Time) error {
 	return nil
 }
 
-// arm sets the timer for the token that the first in line waits for. A call that waits
-// for a slot is let in when one is left.
+// arm sets the timer for the next token that is waited for. A call that waits for a slot starts
+// when one is released.
 func (h *host) arm(now time.Time) {
 	wait, waits := h.untilToken(now)
 	if h.timer == nil {
@@ -210,8 +209,8 @@ func (h *host) arm(now time.Time) {
 		h.timer.Stop()
 		return
 	}
-	// A nanosecond more, for it was rounded down; and a lack of years is looked at
-	// again after one of them.
+	// One nanosecond more, as the wait was rounded down. Waits of years are capped, and
+	// computed again when the timer fires.
 	h.timer.Reset(min(max(wait, 0), maxTimer) + 1)
 }
 
@@ -222,11 +221,11 @@ func (h *host) timerFired() {
 	h.dispatch(h.hosts.now())
 }
 
-// longestSleep is how long the timer runs at most.
+// maxTimer is the longest the timer runs.
 const maxTimer = 365 * 24 * time.Hour
 
-// lack is how long it takes until there is the token that the next waits for, or may be asked
-// for, if that is what it waits for.
+// untilToken returns the time until the token that the next in line waits for arrives, or may
+// be requested; false if the next does not wait for a token.
 func (h *host) untilToken(now time.Time) (wait time.Duration, waits bool) {
 	want := 1.0
 	switch {
@@ -243,33 +242,32 @@ func (h *host) untilToken(now time.Time) (wait time.Duration, waits bool) {
 	return time.Duration(min(max(lack, 0), float64(maxTimer))), waits
 }
 
-// How long a host is left alone after a 429.
+// Lengths of a cool-down after a 429.
 const (
-	firstCoolDown = 30 * time.Second // unless the host says
-	maxBackOff    = 15 * time.Minute // however often it did not say
-	maxCoolDown   = time.Hour        // whatever it says
+	firstCoolDown = 30 * time.Second // without Retry-After
+	maxBackOff    = 15 * time.Minute // without Retry-After, after several in a row
+	maxCoolDown   = time.Hour        // for any Retry-After
 )
 
-// coolDown is what the 429s of a host leave behind. Three states: none (the zero
-// time in until), cooling (until lies ahead), half open (it lies behind).
+// coolDown is the state left by the 429s of a host: none (until is zero), cooling (until is in
+// the future), or half open (until has passed).
 type coolDown struct {
 	until       time.Time
-	generation  uint64        // how many 429s have counted as news
-	lastBackOff time.Duration // the last cool-down of which the host did not say the length; 0: none since the host was well
+	generation  uint64        // number of 429s so far
+	lastBackOff time.Duration // last cool-down without Retry-After; 0 since the last success
 }
 
 // active reports whether prefetches are refused.
 func (c *coolDown) active() bool { return !c.until.IsZero() }
 
-// halfOpen reports whether a real call that begins now is a probe. It asks for
-// the time only if that matters.
+// halfOpen reports whether a call that starts now is a probe. It calls now only if needed.
 func (c *coolDown) halfOpen(now func() time.Time) bool {
 	return c.active() && !now().Before(c.until)
 }
 
-// begin notes a 429 on a call that began in that era. What several calls hear at
-// once is one piece of news: only a 429 on a call that began after the one before
-// was known makes the cool-down longer than that was. None makes it shorter.
+// begin starts or extends the cool-down after a 429 on a call that began in a generation. It never
+// shortens it. The back-off doubles only if the call began after the last 429 was known, so calls
+// that are refused together double it once.
 func (c *coolDown) begin(generation uint64, retryAfter time.Duration, now time.Time) {
 	wait := min(retryAfter, maxCoolDown)
 	if retryAfter <= 0 {
@@ -284,27 +282,27 @@ func (c *coolDown) begin(generation uint64, retryAfter time.Duration, now time.T
 	}
 }
 
-// end is a real call's success after the cool-down.
+// end ends the cool-down, after a probe has succeeded.
 func (c *coolDown) end() { c.until, c.lastBackOff = time.Time{}, 0 }
 
-// HostStats is what is known of one host.
+// HostStats is a snapshot of one host.
 type HostStats struct {
 	Host              string    `json:"host"`
-	InFlight          int       `json:"in_flight"`              // calls begun and not ended, prefetches included
+	InFlight          int       `json:"in_flight"`              // calls in flight, including prefetches
 	Prefetches        int       `json:"prefetches"`             // of those: begun as prefetches
-	Waiting           int       `json:"waiting"`                // real calls, promoted prefetches included
-	WaitingPrefetches int       `json:"waiting_prefetches"`     // the others
+	Waiting           int       `json:"waiting"`                // waiting calls, including promoted prefetches
+	WaitingPrefetches int       `json:"waiting_prefetches"`     // waiting prefetches
 	LastHour          int       `json:"prefetches_last_hour"`   // prefetches begun
 	Limited           int64     `json:"limited"`                // 429s
-	LimitedPrefetches int64     `json:"limited_prefetches"`     // of those: on calls begun as prefetches
-	Waits             int64     `json:"waits"`                  // real calls that had to wait and do no more
-	WaitedMS          int64     `json:"waited_ms"`              // how long, together
-	HarmMS            int64     `json:"harm_ms"`                // of that: for a slot while a prefetch had one
-	CoolingUntil      time.Time `json:"cooling_until,omitzero"` // past: half open
-	Tokens            *float64  `json:"tokens,omitempty"`       // in the bucket; nil: the user set no rate
+	LimitedPrefetches int64     `json:"limited_prefetches"`     // of those: for calls begun as prefetches
+	Waits             int64     `json:"waits"`                  // calls that had to wait and no longer do
+	WaitedMS          int64     `json:"waited_ms"`              // their total wait
+	HarmMS            int64     `json:"harm_ms"`                // of that: for a slot while a prefetch held one
+	CoolingUntil      time.Time `json:"cooling_until,omitzero"` // if past, the host is half open
+	Tokens            *float64  `json:"tokens,omitempty"`       // in the bucket; nil without a rate
 }
 
-// Stats tells of every host that is remembered, sorted by name.
+// Stats returns all hosts kept, sorted by name.
 func (hs *Hosts) Stats() []HostStats {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()

@@ -1,28 +1,25 @@
-// Package limit keeps the pace and the concurrency that each remote host can
-// bear, for all upstreams that name the same host together.
+// Package limit enforces the rate and concurrency of each remote host, for all upstreams
+// that name the same host together.
 //
-// A real call owes its host only what the user wrote down, a prefetch owes it caution
-// besides. Where the user set nothing a real call is
-// counted and let through, whatever the host has answered before; where the user
-// set a rate or a concurrency, real calls take tokens and slots in the order they
-// came. A prefetch takes what is spare, behind every real call that waits, and
-// nothing at all from a host that has lately said 429:
+// Calls are bound only by the limits that the user set. Without limits a call is counted and
+// starts at once, whatever the host has answered before. With a rate or a concurrency, calls
+// take tokens and slots in order of arrival. A prefetch takes only spare tokens and slots,
+// after every waiting call, and none from a host that has recently answered 429:
 //
 //	hosts := limit.New(map[string]limit.Rule{"api.github.com": {Rate: 10, Burst: 20}})
 //	slot, err := hosts.Enter(ctx, "api.github.com") // the next of 10 per second
 //	...
-//	slot.Leave(limit.Verdict{Limited: true, RetryAfter: 7 * time.Second})
+//	slot.Leave(limit.Outcome{Limited: true, RetryAfter: 7 * time.Second})
 //	_, err = hosts.Prefetch(ctx, "api.github.com", nil) // ErrCoolingDown
-//	slot, err = hosts.Enter(ctx, "api.github.com")   // goes on as before
+//	slot, err = hosts.Enter(ctx, "api.github.com")   // not affected
 //
-// After a 429 the host cools down, for as long as it said or else 30 s, twice
-// that after the next one that says nothing. Then it is half open: a prefetch is
-// still refused until one real call that began after the cool-down has succeeded,
-// so that what finds out whether the host answers again is never a prefetch.
+// After a 429 the host cools down for its Retry-After, or else for 30 s, which doubles with
+// each further 429 without Retry-After. Then it is half open: prefetches are still refused until
+// a call that began after the cool-down has succeeded, so that a prefetch never probes the host.
 //
-// It starts no goroutine: a caller waits on its own, and one timer a host says when the
-// next token has come, or asks what replicas share for one. It retries nothing, and does not
-// judge how useful prefetches are.
+// The package starts no goroutine: callers block on their own, and one timer per host fires
+// when the next token arrives, or is requested from the limits that replicas share. It does not
+// retry calls, nor decide how useful a prefetch is.
 package limit
 
 import (
@@ -34,68 +31,66 @@ import (
 	"mcpschedd/internal/age"
 )
 
-// Rule is what the user set for one host. A zero field is not set. A host named
-// upstream:NAME is the upstream of that name and nothing remote: a process on this
-// machine. It has no quota that prefetches could use up, so SpeculativePerHour has no
-// default there; the share and the caution after a 429 are the same.
+// Rule is the user's limits for one host; a zero field is not set. A host named
+// upstream:NAME is a local process, the upstream of that name. A local process has no quota
+// that prefetches could use up, so SpeculativePerHour has no default for it.
 type Rule struct {
-	Rate               float64 // calls per second, prefetches included
+	Rate               float64 // calls per second, including prefetches
 	Burst              int     // calls; default: the rate, at least 1
-	Concurrency        int     // calls at once, prefetches included
-	SpeculativeShare   float64 // of bucket and slots that a prefetch must leave free; default 0.5
-	SpeculativePerHour int     // prefetches begun within any hour; default 200, of upstream:NAME any number
+	Concurrency        int     // concurrent calls, including prefetches
+	SpeculativeShare   float64 // part of bucket and slots that a prefetch must leave free; default 0.5
+	SpeculativePerHour int     // prefetches begun within any hour; default 200, for upstream:NAME no limit
 }
 
-// localPrefix begins the names of hosts that are processes on this machine.
+// localPrefix is the prefix of hosts that are local processes.
 const localPrefix = "upstream:"
 
-// Caution that needs no rule. It binds prefetches only.
+// Default limits of prefetches. They do not apply to calls.
 const (
 	defaultShare      = 0.5
 	defaultPerHour    = 200
-	defaultPrefetches = 4 // at once, to a host for which the user set no concurrency
+	defaultPrefetches = 4 // concurrent, to a host without a Concurrency
 )
 
-// How many hosts are remembered. Arguments name hosts, so there may be any
-// number of them.
+// Limits on the number of hosts kept, as arguments of calls can name any number of hosts.
 const (
-	maxKept    = 1024        // more only while all of them are in use or remember something
-	maxIdle    = 4 * maxKept // more only while all of them are in use
-	sweepEvery = maxKept / 4 // new hosts between two looks at all of them
+	maxKept    = 1024        // exceeded only by hosts in use, or with state
+	maxIdle    = 4 * maxKept // exceeded only by hosts in use
+	sweepEvery = maxKept / 4 // new hosts between two sweeps
 )
 
-// Hosts is the pace of every host.
+// Hosts enforces the limits of all hosts.
 type Hosts struct {
 	clock func() age.Moment
 
 	mu          sync.Mutex
-	lastRead    age.Moment       // what the clock said last
-	lastNow     time.Time        // and what now made of it
-	rules       map[string]Rule  // host, or "*" for every other → what the user set
-	shared      SharedLimits     // nil: there is one replica
-	partitioned bool             // what is shared cannot be reached
-	replicas    int              // among how many replicas what is not shared is divided
-	byName      map[string]*host // those remembered
-	sweepAt     int              // how many there may be before some are forgotten
+	lastRead    age.Moment       // last reading of clock
+	lastNow     time.Time        // last result of now
+	rules       map[string]Rule  // host, or "*" for all others → limits
+	shared      SharedLimits     // limits that replicas share; nil if there is one replica
+	partitioned bool             // the shared limits are not reachable
+	replicas    int              // number of replicas that divide what is not shared
+	byName      map[string]*host // hosts kept
+	sweepAt     int              // number of hosts at which the next sweep runs
 }
 
-// New returns hosts under these rules: host → rule, "*" for every other host.
-// Hosts are compared as they are written.
+// New returns hosts under these rules: host → rule, "*" for all other hosts. Host names are
+// compared as written.
 func New(rules map[string]Rule) *Hosts {
 	return &Hosts{clock: age.Now, lastRead: age.Now(), lastNow: time.Now().Round(0), rules: rules, replicas: 1, byName: make(map[string]*host), sweepAt: maxKept}
 }
 
-// now is the time that buckets, cool-downs and quotas go by, and is compared with
-// nothing else. Hosts do not sleep when this machine does: between any two looks it
-// goes on by the larger of what both clocks say, and so never back.
+// now returns the time used for buckets, cool-downs and quotas, and for nothing else. Hosts do
+// not sleep when this machine does: now advances by the larger difference of both clocks, and
+// so never goes back.
 func (hs *Hosts) now() time.Time {
 	m := hs.clock()
 	hs.lastNow, hs.lastRead = hs.lastNow.Add(m.Since(hs.lastRead)), m
 	return hs.lastNow
 }
 
-// Configure puts other rules in place. Buckets keep their tokens and calls their
-// slots; a call that waits does so under the new rules.
+// Configure replaces the rules. Buckets keep their tokens and calls their slots; waiting calls
+// continue under the new rules.
 func (hs *Hosts) Configure(rules map[string]Rule) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -110,8 +105,8 @@ func (hs *Hosts) applyLocked() {
 	}
 }
 
-// TryEnter lets a real call begin if it need not wait: always, where the user set
-// no rate and no concurrency.
+// TryEnter starts a call if it need not wait: always, if the host has no rate and no
+// concurrency.
 func (hs *Hosts) TryEnter(name string) (*Slot, bool) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -119,7 +114,7 @@ func (hs *Hosts) TryEnter(name string) (*Slot, bool) {
 	return slot, slot != nil
 }
 
-// Enter lets a real call begin when it is its turn. The error is ctx's cause.
+// Enter blocks until a call may start. The error is ctx's cause.
 func (hs *Hosts) Enter(ctx context.Context, name string) (*Slot, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -135,11 +130,10 @@ func (hs *Hosts) Enter(ctx context.Context, name string) (*Slot, error) {
 	return hs.wait(ctx, w, nil)
 }
 
-// Prefetch lets a prefetch begin once the spare share is free and no real call waits.
-// Until then it may be refused with ErrCoolingDown or ErrQuota. As soon as
-// promoted is closed (nil never is) it is as good as a real call: it joins the
-// end of their queue, needs no quota and minds no cool-down. Any other error is
-// ctx's cause.
+// Prefetch blocks until enough is spare for a prefetch and no call is waiting. Until then it may
+// fail with ErrCoolingDown or ErrQuota. When promoted is closed (it may be nil), the prefetch
+// becomes a call: it joins the end of the calls' queue, and neither the quota nor a cool-down
+// applies. Any other error is ctx's cause.
 func (hs *Hosts) Prefetch(ctx context.Context, name string, promoted <-chan struct{}) (*Slot, error) {
 	if isClosed(promoted) {
 		return hs.Enter(ctx, name)
@@ -152,13 +146,13 @@ func (hs *Hosts) Prefetch(ctx context.Context, name string, promoted <-chan stru
 	hs.mu.Unlock()
 	slot, err := hs.wait(ctx, w, promoted)
 	if slot == nil && ctx.Err() == nil && isClosed(promoted) {
-		return hs.Enter(ctx, name) // refused as the prefetch that it was no longer
+		return hs.Enter(ctx, name) // refused as a prefetch, but promoted since
 	}
 	return slot, err
 }
 
-// MayPrefetch is the error with which Prefetch would refuse a prefetch at once. It takes
-// nothing.
+// MayPrefetch returns the error with which Prefetch would fail at once, or nil. It takes no
+// token.
 func (hs *Hosts) MayPrefetch(name string) error {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -169,8 +163,8 @@ func (hs *Hosts) MayPrefetch(name string) error {
 	return h.refusal(hs.now())
 }
 
-// Harm is how long real calls to the host have waited so far, together, for slots
-// while prefetches had some.
+// Harm is the total time that calls to the host have waited for slots while prefetches held
+// some.
 func (hs *Hosts) Harm(name string) time.Duration {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -196,7 +190,7 @@ func (hs *Hosts) rule(name string) Rule {
 	return hs.rules["*"]
 }
 
-// find returns the host, which is remembered from now on.
+// find returns the host, and creates it if needed.
 func (hs *Hosts) find(name string) *host {
 	if h := hs.byName[name]; h != nil {
 		return h
@@ -210,8 +204,7 @@ func (hs *Hosts) find(name string) *host {
 	return h
 }
 
-// forget makes room: first of the hosts that are idle and remember nothing, then, where
-// there are too many that do, of all that are idle.
+// evict removes idle hosts without state, and if too many hosts have state, all idle hosts.
 func (hs *Hosts) evict() {
 	maps.DeleteFunc(hs.byName, func(_ string, h *host) bool { return h.idle() && !h.hasState() })
 	if len(hs.byName) >= maxIdle {

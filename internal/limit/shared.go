@@ -7,76 +7,77 @@ import (
 	"time"
 )
 
-// Shared is what replicas of this process have in common: a bucket of tokens for each host, and
-// how many prefetches have begun. It waits for the answer. An error says that there is none now.
+// SharedLimits takes from what replicas share: a bucket of tokens for each host, and a count of
+// prefetches. It blocks for the reply. An error means that none is available now.
 type SharedLimits func(TokenRequest) (Grant, error)
 
-// Ask asks for what calls to a host take: tokens for Calls real calls, or all that one prefetch
-// takes where Calls is 0.
+// TokenRequest requests tokens of a host for Calls calls, or what one prefetch needs if Calls
+// is 0.
 type TokenRequest struct {
 	Host       string
-	Rate       float64 // tokens that come in a second; 0: calls take none
-	Burst      int     // how many tokens there are at most
+	Rate       float64 // tokens per second; 0 if calls take none
+	Burst      int     // size of the bucket
 	Calls      int
-	MinTokens  float64 // for a prefetch: how many tokens there must be; it takes one
-	MaxPerHour int     // likewise: how many prefetches may begin within any hour; 0: any number
+	MinTokens  float64 // for a prefetch: tokens that must be there; it takes one
+	MaxPerHour int     // for a prefetch: how many may begin within any hour; 0 for no limit
 }
 
-// Ahead is how long after the answer the last token that it grants may come.
+// MaxAhead is how long after the reply the last granted token may arrive.
 const MaxAhead = 100 * time.Millisecond
 
-// Granted is the answer.
+// Grant is the reply to a TokenRequest.
 type Grant struct {
-	Tokens    int           // for a prefetch 1, or 0: it may not begin yet
-	Left      float64       // in the bucket after that; below 0: how many of those granted are to come yet
-	QuotaWait time.Duration // for a prefetch: as many as may have begun, for so long
+	Tokens    int           // for a prefetch 1 if it may begin, else 0
+	Left      float64       // in the bucket after that; if negative, the number of granted tokens yet to arrive
+	QuotaWait time.Duration // for a prefetch: time until the hourly limit allows one
 }
 
-// again is when what could not be asked for is asked for again.
+// retryDelay is the wait between failed requests to the shared limits.
 const retryDelay = 250 * time.Millisecond
 
-// grants is what a host may use of what replicas share.
+// grants are what a host has received from the shared limits.
 type grants struct {
-	tokens     []time.Time // when each may be used; one that no call waits for then is lost
-	permit     bool        // the first prefetch may begin
-	requesting bool        // an answer is waited for; nothing else is asked meanwhile
+	tokens     []time.Time // when each token may be used; a token that no call then takes is lost
+	permit     bool        // the first waiting prefetch may begin
+	requesting bool        // a request is in progress
 	quota      time.Time   // no prefetch may begin before
 
-	nextCall, nextPrefetch time.Time // nothing is asked for those before
-	left                   float64   // tokens in the bucket, as was said last
+	nextCall, nextPrefetch time.Time // no request for them before
+	left                   float64   // tokens in the bucket, by the last reply
 }
 
-// ShareBy has the hosts go by what replicas share. It is called before there is a call.
+// SetShared sets the limits that replicas share. It must be called before the first call.
 func (hs *Hosts) SetShared(shared SharedLimits) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	hs.shared = shared
 }
 
-// Share says how many replicas there are, this one included, among which the slots of hosts are
-// divided evenly: each has at least one. Apart, while what they share cannot be reached, a
-// replica has such a part of the tokens as well, and makes no prefetch where those are counted.
+// SetReplicas sets the number of replicas, including this one, among which the slots of hosts
+// are divided evenly; each has at least one. While partitioned, when the shared limits are not
+// reachable, a replica also has an equal part of the tokens, and makes no prefetch if those
+// have an hourly limit.
 func (hs *Hosts) SetReplicas(n int, partitioned bool) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	if partitioned && !hs.partitioned {
 		for _, h := range hs.byName {
-			h.bucket = nil // it was no use, and the next one begins empty
+			h.bucket = nil // unused until now; the next one starts empty
 		}
 	}
 	hs.replicas, hs.partitioned = max(1, n), partitioned
 	hs.applyLocked()
 }
 
-// asks reports whether what calls take is asked for.
+// usesShared reports whether tokens are requested from the shared limits.
 func (hs *Hosts) usesShared() bool { return hs.shared != nil && !hs.partitioned }
 
-// counted reports whether a prefetch takes something that is shared.
+// usesSharedQuota reports whether a prefetch takes something that replicas share.
 func (h *host) usesSharedQuota() bool {
 	return h.bucket != nil || h.rule.SpeculativePerHour < math.MaxInt
 }
 
-// ask is what is to be asked for, and when; false: nothing.
+// nextRequest returns the next request to the shared limits and its time; false for none.
 func (h *host) nextRequest() (a TokenRequest, when time.Time, ok bool) {
 	g := &h.grants
 	if !h.hosts.usesShared() || g.requesting {
@@ -100,8 +101,8 @@ func (h *host) nextRequest() (a TokenRequest, when time.Time, ok bool) {
 	return a, g.nextPrefetch, len(h.prefetches) > 0 && h.usesSharedQuota() && h.hasSpareSlot()
 }
 
-// untilGranted is how long it takes until a token may be used that was granted, or something is
-// to be asked for; false: neither is to come.
+// untilGranted returns the time until a granted token may be used, or the next request is due;
+// false if neither will happen.
 func (h *host) untilGranted(now time.Time) (wait time.Duration, waits bool) {
 	if waits = len(h.grants.tokens) > 0; waits {
 		wait = h.grants.tokens[0].Sub(now)
@@ -112,7 +113,7 @@ func (h *host) untilGranted(now time.Time) (wait time.Duration, waits bool) {
 	return wait, waits
 }
 
-// askShared asks for what is to be asked for now, without the mutex that its caller holds.
+// askShared sends the request that is due, if any. It unlocks the mutex meanwhile.
 func (h *host) askShared() {
 	now := h.hosts.now()
 	a, when, ok := h.nextRequest()
@@ -128,9 +129,9 @@ func (h *host) askShared() {
 	h.grants.record(h.hosts.now(), a, got, err)
 }
 
-// note notes an answer.
+// record records a reply.
 func (g *grants) record(now time.Time, a TokenRequest, got Grant, err error) {
-	after := func(tokens float64) time.Duration { // that come in so long
+	after := func(tokens float64) time.Duration { // time in which that many tokens arrive
 		return time.Duration(min(max(tokens, 0)/a.Rate*float64(time.Second), float64(maxTimer)))
 	}
 	if err != nil {
@@ -143,9 +144,9 @@ func (g *grants) record(now time.Time, a TokenRequest, got Grant, err error) {
 		for i := range got.Tokens {
 			g.tokens = append(g.tokens, now.Add(after(float64(i+1-got.Tokens)-got.Left)))
 		}
-		slices.SortFunc(g.tokens, time.Time.Compare) // an answer may have come late
+		slices.SortFunc(g.tokens, time.Time.Compare) // replies may be late
 		if got.Tokens < a.Calls {
-			g.nextCall = now.Add(max(after(1-got.Left)-MaxAhead, MaxAhead/2) + rand.N(MaxAhead/2)) // no replica is always the first
+			g.nextCall = now.Add(max(after(1-got.Left)-MaxAhead, MaxAhead/2) + rand.N(MaxAhead/2)) // random, so that no replica is always first
 		}
 	case got.Tokens > 0:
 		g.permit = true
@@ -165,7 +166,7 @@ func (g *grants) take(now time.Time) bool {
 	return true
 }
 
-// drop gives up what no call has used in time.
+// dropUnused discards the permit and the tokens that no call has used in time.
 func (g *grants) dropUnused(now time.Time) {
 	g.permit = false
 	for g.take(now) {

@@ -10,36 +10,35 @@ import (
 	"mcpschedd/internal/age"
 )
 
-// Why a prefetch is refused.
+// Errors of a refused prefetch.
 var (
 	ErrCoolingDown = errors.New("the host cools down after a 429")
 	ErrQuota       = errors.New("as many prefetches as the host may get in an hour have begun")
 )
 
-// Slot is a call that has begun.
+// Slot is a call in flight.
 type Slot struct {
-	host       *host // nil: it has left
+	host       *host // nil after Leave
 	prefetch   bool
-	generation uint64 // how many 429s of the host were known when it began
-	probe      bool   // it is a real call that began half open
+	generation uint64 // of the cool-down when the call began
+	probe      bool   // a call that began half open
 }
 
-// Verdict is what the outcome of a call tells of its host.
+// Outcome is what the result of a call says about its host.
 type Outcome struct {
-	Limited    bool          // the host said 429, in whatever way
-	RetryAfter time.Duration // how long it wants to be left alone; 0: it did not say
-	Failed     bool          // there was no good answer, for whatever reason
+	Limited    bool          // the host answered 429, as a status or in the text of an error
+	RetryAfter time.Duration // requested by the host; 0 if it did not say
+	Failed     bool          // there was no good answer, for any reason
 }
 
-// Leave ends the call. Every slot is left exactly once. It reports whether the verdict is news
-// to what else calls the host, from another machine: a 429 that the call could not have known
-// of before it began.
+// Leave ends the call. It must be called exactly once for each slot. It reports whether other
+// replicas must be notified: of a 429 that was not known when the call began.
 func (s *Slot) Leave(v Outcome) (news bool) {
 	all := s.host.hosts
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	h := s.host
-	s.host = nil // a second Leave is a fault of the caller, and is seen at once
+	s.host = nil // so that a second Leave panics
 	h.counters.InFlight--
 	if s.prefetch {
 		h.counters.Prefetches--
@@ -61,8 +60,8 @@ func (s *Slot) Leave(v Outcome) (news bool) {
 	return news
 }
 
-// Refused notes that a host said 429 to another replica of this process, as at the end of a
-// call of its own; no call is counted.
+// Refused records that a host answered 429 to another replica. It has the effect of such an
+// answer to a call of this replica, but no call is counted.
 func (hs *Hosts) Refused(name string, retryAfter time.Duration) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -71,20 +70,20 @@ func (hs *Hosts) Refused(name string, retryAfter time.Duration) {
 	h.dispatch(hs.now())
 }
 
-// waiter is a call that has not begun yet.
+// waiter is a call or prefetch that has not started yet.
 type waiter struct {
 	host  *host
-	queue *[]*waiter // at.calls or at.prefetches; nil: it waits no longer
+	queue *[]*waiter // host.calls or host.prefetches; nil if it is not waiting
 	since age.Moment // when it joined that queue
-	harm  bool       // a prefetch held a slot that it wanted then
+	harm  bool       // a prefetch held a slot then, and none was free
 
-	slot *Slot         // how it ended
-	err  error         // likewise, if slot is nil
-	done chan struct{} // closed at the end
+	slot *Slot         // the result
+	err  error         // the result if slot is nil
+	done chan struct{} // closed when slot or err is set
 }
 
-// queue lets a call wait at the end of its queue, unless it can begin or is
-// refused at once.
+// queue adds a waiter to the end of its queue, and dispatches: it may start or be refused at
+// once.
 func (h *host) queue(prefetch bool) *waiter {
 	w := &waiter{host: h, done: make(chan struct{})}
 	if prefetch {
@@ -108,7 +107,7 @@ func (w *waiter) leave() {
 	w.queue = nil
 }
 
-// end tells the waiter how its wait ended. The caller has just asked for the time.
+// end ends the wait with a result. The caller must just have called now.
 func (w *waiter) end(slot *Slot, err error) {
 	if took := w.host.hosts.lastRead.Monotonic(w.since); w.queue == &w.host.calls && took > 0 {
 		w.host.counters.Waits++
@@ -122,8 +121,8 @@ func (w *waiter) end(slot *Slot, err error) {
 	close(w.done)
 }
 
-// wait returns how the waiter's wait ended. A slot that came together with the
-// end of ctx is returned: its token is taken.
+// wait returns the result of the wait. If a slot was granted as ctx ended, it returns the slot,
+// as the token is taken.
 func (hs *Hosts) wait(ctx context.Context, w *waiter, promoted <-chan struct{}) (*Slot, error) {
 	for {
 		select {
@@ -139,7 +138,7 @@ func (hs *Hosts) wait(ctx context.Context, w *waiter, promoted <-chan struct{}) 
 	}
 }
 
-// promote moves a prefetch to the end of the real calls.
+// promote moves a prefetch to the end of the calls' queue.
 func (hs *Hosts) promote(w *waiter) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -149,7 +148,7 @@ func (hs *Hosts) promote(w *waiter) {
 	}
 }
 
-// giveUp ends a wait when its caller has gone. Those behind may now be first.
+// cancel ends a wait whose context has ended. Waiters behind it may now be first.
 func (hs *Hosts) cancel(w *waiter, cause error) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()

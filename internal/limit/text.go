@@ -12,15 +12,13 @@ import (
 	"time"
 )
 
-// longestText (bytes) is how long a text may be to be taken for a server's
-// complaint. What is longer quotes something.
+// maxText is the longest text, in bytes, that may be a server's refusal. Longer texts quote
+// something.
 const maxText = 2 << 10
 
-// Limited reports whether the text of a failed tool call says that the server's
-// own back end refused it with a 429, and how long that wants to be left alone; 0
-// if it does not say. The complaint must open the text, behind nothing but words
-// that announce an error: one inside a sentence, a path or a title is about
-// something else.
+// Limited reports whether the text of a failed tool call says that the server's own back end
+// answered 429, and the requested wait; 0 if it gives none. The refusal must open the text, after
+// nothing but error prefixes: inside a sentence, a path or a title it is about something else.
 func Limited(text string) (time.Duration, bool) {
 	if len(text) > maxText {
 		return 0, false
@@ -42,13 +40,13 @@ func Limited(text string) (time.Duration, bool) {
 	return 0, false
 }
 
-// compiled compiles an expression when it is first asked for: most processes never
-// are, and these cost a megabyte.
+// lazyRegexp compiles an expression at its first use. Most processes never use these, and they
+// take a megabyte.
 func lazyRegexp(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// announcement is one opening that only says that something went wrong.
+// errorPrefix matches one opening that only says that something failed.
 var errorPrefix = lazyRegexp(`(?i)^(?:` + strings.Join([]string{
 	`(?:\[(?:error|warning)\]|❌|⚠️|✗)`,
 	`(?:[a-z_]+\.)*[a-z_]*(?:error|exception)(?: -?[0-9]{1,6})?:`, // AxiosError: github.RateLimitError:
@@ -61,21 +59,21 @@ var errorPrefix = lazyRegexp(`(?i)^(?:` + strings.Join([]string{
 	`(?:http )?4[0-9]{2}(?: forbidden| client error)?(?: ?[:-])? `,                                       // 403 Forbidden:
 }, "|") + `)\s*`)
 
-// What one fails to do with a remote service; not to find, open or parse, which
-// is said of local things and their names.
+// Verbs for requests to remote services. Not find, open or parse, which are about local things
+// and their names.
 const (
 	verbs = `list|get|fetch|search|create|update|add|call|query|retrieve|execute|run|make|send|post|read|push|merge|complete|access|request|perform|process`
 	doing = `listing|getting|fetching|searching|creating|updating|calling|querying|retrieving|executing|running|making|sending|reading|in|from`
 )
 
-// After an announcement that speaks of HTTP or an API a mere 429 is a status.
+// After an error prefix that mentions HTTP or an API, a bare 429 is a status.
 var (
 	overHTTP  = lazyRegexp(`(?i)\b(?:https?|api|request|mcp)\b|httperror`)
 	status429 = lazyRegexp(`(?i)^\(?429` + clauseEnd429)
 )
 
-// complaint is a text that opens with the refusal itself. What follows must end
-// the clause, or go on as such texts do.
+// refusalText matches a text that opens with the refusal itself. What follows must end the
+// clause, or continue as such texts do.
 var refusalText = lazyRegexp(`(?i)^(?:` + strings.Join([]string{
 	limitWords + `rate[ -]limit(?:s|ing)? (?:was |has been |already )?(?:exceeded|reached|hit)` + clauseEnd,
 	`api rate limit of [0-9]+ still exceeded until `,
@@ -99,11 +97,11 @@ const (
 	clauseEnd    = `(?:$|[,:;!)…\n]|\.(?:$|[.\s])|\.? [-–—({\[]| (?:for|on|by|until|please|retry|retrying|try|and|when|while|to) )`
 	clauseEnd429 = `(?:$|[,:;!)}"'\n]|\.(?:$|\s)| [-–—]| ?[({\[]| (?:too many requests|client error|for url|from) ?)`
 
-	// What the limit is one of. Any other words before it may be a title's.
+	// Words for the kind of limit. Any other words before it may be a title.
 	limitWords = `(?:(?:the|your|our|api|rest|graphql|search|requests?|mcp|server|tool|token|user|account|organization|workspace|global|primary|secondary|hourly|daily|concurrent|github|gitlab|jira|notion|slack|linear|openai) ){0,4}`
 )
 
-// complains reports whether the text is a JSON object that is such a refusal.
+// isRefusalJSON reports whether the text is a JSON object that says 429.
 func isRefusalJSON(text string) bool {
 	if !strings.HasPrefix(text, "{") {
 		return false
@@ -112,8 +110,8 @@ func isRefusalJSON(text string) bool {
 	return json.Unmarshal([]byte(text), &body) == nil && isRefusal(body, 4)
 }
 
-// refuses reports whether a decoded error says so by its status, its code or its
-// message. It looks only into members that hold errors.
+// isRefusal reports whether a decoded error says 429 by its status, code or message. It looks
+// only into members that hold errors.
 func isRefusal(body any, depth int) bool {
 	switch body := body.(type) {
 	case string:
@@ -142,16 +140,15 @@ var refusalCodes = []string{
 	"rate_limit_error", "ratelimitexceeded", "app_002", "rate_limit_reached",
 }
 
-// hint is where a complaint says how long to wait: a duration as Go writes it, or
-// a number and perhaps its unit. What ends in another number is a point in time.
+// waitPattern matches the wait in a refusal: a Go duration, or a number and an optional unit. A
+// number followed by another number is a point in time.
 var waitPattern = lazyRegexp(`(?i)(?:retry[-_ ]?after|retry your request after|(?:retry|retrying|rate reset|resets?) in|try again (?:in|after)|wait(?: for)?)["']?[:=]? *["']?` +
 	`(?:((?:[0-9]{1,9}(?:\.[0-9]{1,9})?(?:h|ms?|s))+)\b|([0-9]{1,9}(?:\.[0-9]{1,9})?) *([a-z]*)([:/-]?[0-9])?)`)
 
-// farOff is a wait so long that it is a point in time.
+// maxPlausibleWait is the wait above which a number must be a point in time.
 const maxPlausibleWait = 30 * 24 * time.Hour
 
-// waitIn returns how long the text says to wait, at most an hour; 0 if it says
-// nothing of the kind.
+// parseWait returns the wait that the text asks for, at most an hour; 0 if it gives none.
 func parseWait(text string) time.Duration {
 	m := waitPattern().FindStringSubmatch(text)
 	if m == nil || m[4] != "" {
@@ -168,8 +165,8 @@ func parseWait(text string) time.Duration {
 	return min(wait, maxCoolDown)
 }
 
-// unit is the unit that a word names. Any other word is the next one of the
-// sentence: a number alone counts seconds, as in the header.
+// unit returns the unit that a word names. Any other word continues the sentence: a bare number
+// is in seconds, as in the header.
 func unit(word string) string {
 	switch {
 	case strings.HasPrefix(word, "milli"):
@@ -184,8 +181,8 @@ func unit(word string) string {
 	return "s"
 }
 
-// RetryAfter reads an HTTP Retry-After header, in seconds or as a date: how long
-// from now, at most an hour. False: there is none, or it says something else.
+// RetryAfter parses an HTTP Retry-After header, in seconds or as a date. It returns the wait
+// from now, at most an hour; false if the header is empty or not valid.
 func RetryAfter(header string, now time.Time) (time.Duration, bool) {
 	header = strings.Trim(header, " \t")
 	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
