@@ -1,30 +1,28 @@
-// Package budget shares out the tokens that answers bring into models' contexts: those of one
-// session, those of one turn of its model, and those of a pool that several sessions have for
-// a window of time.
+// Package budget divides the tokens that answers add to models' contexts: the budget of one
+// session, of one turn of its model, and of a pool that several sessions share in a time window.
 //
-// The one idea: what a client asked for is always delivered, and counted. Only what is optional
-// asks first, and has to fit into what is left ([Agent.Room]): before anything else goes what
-// is added to answers unasked, then excerpts of plans' results get shorter, and at last optional
-// steps of plans are not run.
+// An answer that a client asked for is always delivered, and counted. Only optional tokens must
+// fit into what is left ([Agent.Room]): first additions to answers are dropped, then excerpts of
+// plans' results shrink, and last the optional steps of plans are skipped.
 //
 //	p := budget.NewPool(budget.Rules{Context: 100_000, Pool: 400_000, Window: time.Hour}, nil)
 //	a := p.Join(budget.Session{Client: "claude-code"})
 //	a.Delivered(turn, tokens)
 //	room := a.Room(turn)
 //
-// A pool is divided by weight. An agent may use its share whenever it likes; what it has not
-// used in the part of the window that is over is lent to agents that have used theirs up, by
-// their weights. So every agent keeps its share of the rest of the window, from when it joins,
-// whatever others use or are given because they asked for it: that is its floor. This is
-// weighted max-min fairness over time (Bertsekas and Gallager, Data Networks, 6.5.2).
+// A pool is divided by weight. An agent may use its share at any time. What it has not used of
+// the elapsed part of the window is lent, by weight, to agents that have used up their shares.
+// So from when it joins, each agent keeps its share of the rest of the window, whatever other
+// agents use. This is weighted max-min fairness over time (Bertsekas and Gallager, Data Networks,
+// 6.5.2).
 //
-// Shares go by what was delivered, which is counted here, and by weights. An agent that declares
-// a weight can only lower its own: the operator's bound for its client holds above that, 1 where
-// there is none. So nothing is gained by declaring another weight than the true one. The name of
-// a client is its own word, though: weights over 1 share among programs of one user, and
-// are no defence against one that takes another's name or begins many sessions.
+// Shares depend only on counted deliveries and on weights. An agent can only lower its own
+// weight, as the operator's weight for its client is the maximum, or 1 without one; so an agent
+// gains nothing by declaring a false weight. The client's name is its own claim, though: weights
+// over 1 divide a budget among one user's programs, and do not protect against a program that
+// takes another's name or opens many sessions.
 //
-// It leaves out counting tokens exactly; [Meter] estimates them.
+// The package does not count tokens exactly; [Meter] estimates them.
 package budget
 
 import (
@@ -35,27 +33,27 @@ import (
 	"mcpschedd/internal/age"
 )
 
-// Unbounded is what may be added where nothing bounds it.
+// Unbounded is the room without a bound.
 const Unbounded = math.MaxInt
 
-// leastExcerpt is how many tokens a plan may always bring back: what it read was asked for.
-// With less than that left, its optional steps are not run.
+// minExcerpt is the number of tokens that a plan may always return, as its reads were asked for.
+// With less left, its optional steps are skipped.
 const minExcerpt = 500
 
-// Rules are how much may be delivered. Zero values bound nothing.
+// Rules are the budgets. A zero value means no bound.
 type Rules struct {
-	Context int                // tokens of one session
-	PerTurn int                // tokens of one turn of a session's model
-	Reserve float64            // part of each bound that is kept for what was asked for, 0 to 1
-	Pool    int                // tokens of all sessions in a window
-	Window  time.Duration      // of the pool; 0: one that never ends
-	Weights map[string]float64 // client → the weight it has, or may declare at most; any other: 1
+	Context int                // tokens per session
+	PerTurn int                // tokens per turn of a session's model
+	Reserve float64            // part of each bound that extras must leave, 0 to 1
+	Pool    int                // tokens of all sessions per window
+	Window  time.Duration      // of the pool; 0 for one that never ends
+	Weights map[string]float64 // client → its weight, and the highest it may declare; default 1
 }
 
-// On reports whether there is anything to count for.
+// Enabled reports whether any budget is set.
 func (r *Rules) Enabled() bool { return r.Context > 0 || r.PerTurn > 0 || r.Pool > 0 }
 
-// weight is that of an agent.
+// weight returns the weight of an agent.
 func (r *Rules) weight(s Session) float64 {
 	most, ok := r.Weights[s.Client]
 	if !ok {
@@ -67,38 +65,38 @@ func (r *Rules) weight(s Session) float64 {
 	return most
 }
 
-// Session is what is known of an agent when it joins.
+// Session is what an agent declares when it joins.
 type Session struct {
-	Client      string  // as it calls itself
-	Weight      float64 // that it declares; 0: none
-	Multiplexed bool    // it is any number of conversations: they have no context and no turn in common
+	Client      string  // the name it reports
+	Weight      float64 // that it declares; 0 for none
+	Multiplexed bool    // several conversations share it, so Context and PerTurn do not apply
 }
 
-// Room is what may still be added in a turn.
+// Room is what may still be delivered in a turn.
 type Room struct {
-	Left     int  // tokens until the nearest bound; [Unbounded]: there is none
-	Extras   int  // tokens that may be added to an answer unasked
-	Excerpts int  // tokens that a plan may bring back of what it read
-	Optional bool // optional steps of plans are run
+	Left     int  // tokens up to the nearest bound, or [Unbounded]
+	Extras   int  // tokens that may be added to answers unasked
+	Excerpts int  // tokens that a plan may return from its results
+	Optional bool // whether optional steps of plans run
 }
 
-// Unlimited is the room where nothing is bounded.
+// Unlimited is the room without any budget.
 var Unlimited = Room{Unbounded, Unbounded, Unbounded, true}
 
-// Pool is the agents that share what there is in a window.
+// Pool is the budget of a window and the agents that share it.
 type Pool struct {
 	now func() age.Moment
 
 	mu             sync.Mutex
 	rules          Rules
-	began          age.Moment // of the window
+	began          age.Moment // start of the window
 	agents         map[*Agent]struct{}
-	sharePerWeight float64 // the share of an agent of weight 1
-	departedUsed   int     // tokens that agents which have left used in this window
-	excess         int     // tokens of this window that were asked for beyond what an agent had left
+	sharePerWeight float64 // share of an agent with weight 1
+	departedUsed   int     // tokens used in this window by agents that have left
+	excess         int     // tokens of this window delivered on request beyond what their agent had left
 }
 
-// NewPool returns a pool without agents. now is the clock; nil: [age.Now].
+// NewPool returns a pool without agents. now is the clock; nil means [age.Now].
 func NewPool(r Rules, now func() age.Moment) *Pool {
 	if now == nil {
 		now = age.Now
@@ -106,8 +104,8 @@ func NewPool(r Rules, now func() age.Moment) *Pool {
 	return &Pool{now: now, rules: r, began: now(), agents: make(map[*Agent]struct{})}
 }
 
-// Configure replaces the rules. What was used stays used; where there was no pool, or one with
-// another window, a window begins.
+// Configure replaces the rules. Used tokens stay counted. A new window begins if there was no
+// pool, or its window has changed.
 func (p *Pool) Configure(r Rules) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +120,7 @@ func (p *Pool) Configure(r Rules) {
 	}
 }
 
-// Used is how many tokens of the window were used, and how long that has still to go.
+// Used returns the tokens used in the window, and the rest of the window's time.
 func (p *Pool) Used() (tokens int, left time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,17 +128,17 @@ func (p *Pool) Used() (tokens int, left time.Duration) {
 	return p.usedLocked(), max(0, p.rules.Window-p.now().Since(p.began))
 }
 
-// Agent is one session. Its fields are its pool's to guard.
+// Agent is one session in a pool. The pool's mutex guards it.
 type Agent struct {
 	pool    *Pool
 	session Session
 	weight  float64
 
-	used, turn, turnUsed int // tokens: in all, of which turn the next is, and in that
+	used, turn, turnUsed int // tokens in total, the current turn, and tokens in that turn
 
-	windowUsed   int        // tokens of the pool's window
+	windowUsed   int        // tokens used in the pool's window
 	reserved     float64    // tokens of the pool that no other agent may use
-	lastDelivery age.Moment // it was given something
+	lastDelivery age.Moment // time of the last delivery
 }
 
 // Join adds an agent.
@@ -150,12 +148,12 @@ func (p *Pool) Join(s Session) *Agent {
 	a := &Agent{pool: p, session: s, weight: p.rules.weight(s)}
 	p.agents[a] = struct{}{}
 	p.divideLocked()
-	p.advanceLocked() // what is kept for the others gets less
+	p.advanceLocked() // reduces what the other agents have reserved
 	a.reserved = max(0, min(p.remainingLocked()*p.sharePerWeight*a.weight, p.freeLocked()))
 	return a
 }
 
-// Leave takes the agent out of its pool. What it used in the window stays used.
+// Leave removes the agent. What it used stays counted in the window.
 func (a *Agent) Leave() {
 	p := a.pool
 	p.mu.Lock()
@@ -167,7 +165,7 @@ func (a *Agent) Leave() {
 	delete(p.agents, a)
 	p.divideLocked()
 	p.departedUsed += a.windowUsed
-	heirs := 0.0 // weights of those with some of their share left
+	heirs := 0.0 // weights of the agents with a rest of their share
 	for b := range p.agents {
 		if p.excessLocked(b) < 0 {
 			heirs += b.weight
@@ -180,7 +178,7 @@ func (a *Agent) Leave() {
 	}
 }
 
-// Delivered notes that the agent was given tokens in a turn of its model.
+// Delivered records tokens delivered to the agent in a turn of its model.
 func (a *Agent) Delivered(turn, tokens int) {
 	p := a.pool
 	p.mu.Lock()
@@ -197,8 +195,7 @@ func (a *Agent) Delivered(turn, tokens int) {
 	a.lastDelivery = p.now()
 }
 
-// Correct notes that what was delivered in a turn had so many tokens more than was noted then,
-// or less.
+// Adjust corrects the tokens recorded for a turn by a difference, which may be negative.
 func (a *Agent) Adjust(turn, tokens int) {
 	p := a.pool
 	p.mu.Lock()
@@ -209,7 +206,7 @@ func (a *Agent) Adjust(turn, tokens int) {
 	}
 }
 
-// addLocked counts tokens, which come out of what is kept for the agent first.
+// addLocked counts tokens, and takes them from the agent's reservation first.
 func (a *Agent) addLocked(tokens int) {
 	a.used = max(0, a.used+tokens)
 	if _, joined := a.pool.agents[a]; !joined {
@@ -222,14 +219,14 @@ func (a *Agent) addLocked(tokens int) {
 	}
 }
 
-// Used is how many tokens the agent was given.
+// Used returns the tokens delivered to the agent in total.
 func (a *Agent) Used() int {
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
 	return a.used
 }
 
-// Room is what may still be added in a turn.
+// Room returns what may still be delivered in a turn.
 func (a *Agent) Room(turn int) Room {
 	p := a.pool
 	p.mu.Lock()
@@ -266,8 +263,8 @@ func (p *Pool) beginLocked(at age.Moment) {
 	}
 }
 
-// advanceLocked begins a new window when the last one is over, and lends what agents could have
-// used by now and have not: no more is kept for one than its share of the rest of the window.
+// advanceLocked begins a new window when the last one has ended. It also lends what agents could
+// have used by now: an agent's reservation is at most its share of the rest of the window.
 func (p *Pool) advanceLocked() {
 	now := p.now()
 	if past := now.Since(p.began); p.rules.Window > 0 && past >= p.rules.Window {
@@ -279,7 +276,7 @@ func (p *Pool) advanceLocked() {
 	}
 }
 
-// restLocked is the part of the window that is not over.
+// remainingLocked is the fraction of the window that is left.
 func (p *Pool) remainingLocked() float64 {
 	if p.rules.Window <= 0 {
 		return 1
@@ -287,7 +284,7 @@ func (p *Pool) remainingLocked() float64 {
 	return 1 - float64(p.now().Since(p.began))/float64(p.rules.Window)
 }
 
-// divideLocked finds the shares anew, after agents, weights or the pool have changed.
+// divideLocked recomputes the shares after a change of agents, weights or pool.
 func (p *Pool) divideLocked() {
 	weights := 0.0
 	for a := range p.agents {
@@ -296,7 +293,7 @@ func (p *Pool) divideLocked() {
 	p.sharePerWeight = float64(p.rules.Pool) / weights
 }
 
-// overLocked is what an agent has used beyond its share; below 0: that is left of it.
+// excessLocked is what an agent has used beyond its share; negative if some of it is left.
 func (p *Pool) excessLocked(a *Agent) float64 {
 	return float64(a.windowUsed) - p.sharePerWeight*a.weight
 }
@@ -309,7 +306,7 @@ func (p *Pool) usedLocked() int {
 	return used
 }
 
-// freeLocked is what is neither used nor kept for an agent.
+// freeLocked is the part of the pool that is neither used nor reserved.
 func (p *Pool) freeLocked() float64 {
 	free := float64(p.rules.Pool - p.usedLocked())
 	for a := range p.agents {
@@ -318,24 +315,23 @@ func (p *Pool) freeLocked() float64 {
 	return free
 }
 
-// sharesLocked reports whether there is a pool, and the agent is in it.
+// pooledLocked reports whether there is a pool and the agent is in it.
 func (a *Agent) pooledLocked() bool {
 	_, joined := a.pool.agents[a]
 	return joined && a.pool.rules.Pool > 0
 }
 
-// asks is the part of a window for which an agent that was given something counts as one that
-// wants more.
+// activeFraction is the part of a window after a delivery during which an agent counts as one
+// that wants more.
 const activeFraction = 0.05
 
-// leftLocked is what the agent may still use of the pool: what is left of its share, and, once
-// that is used up, its part of what is lent. Neither takes from what is kept for others. What
-// others were given beyond that, as they asked for it, takes from what is lent, but from no
-// agent's share.
+// leftLocked is what the agent may still use of the pool: the rest of its share or, once that is
+// used up, its part of what is lent. Neither takes from other agents' reservations. Tokens
+// delivered on request beyond a share reduce what is lent, but no agent's share.
 func (a *Agent) leftLocked() int {
 	p, now := a.pool, a.pool.now()
 	free, over := p.freeLocked(), p.excessLocked(a)
-	if over <= -1 { // tokens are whole
+	if over <= -1 { // half a token is not a rest, as tokens are whole
 		return int(min(-over, free+float64(p.excess)+a.reserved))
 	}
 	borrowed, borrowers := 0.0, 0.0

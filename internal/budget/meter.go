@@ -3,21 +3,21 @@ package budget
 import lru "github.com/hashicorp/golang-lru/v2"
 
 const (
-	defaultBytesPerToken = 4       // of a token, where nothing was counted yet
-	maxKinds             = 1024    // of texts that are told apart
-	halveAt              = 1 << 20 // bytes counted of a kind, after which older ones count half
+	defaultBytesPerToken = 4       // until a count is observed
+	maxKinds             = 1024    // kinds of text remembered
+	halveAt              = 1 << 20 // bytes of a kind after which its counts are halved
 )
 
-// Meter estimates how many tokens a text has by its bytes, from texts of the same kind that
-// were counted. It may be used by several goroutines.
+// Meter estimates the tokens of a text from its bytes and the counts of earlier texts of the same
+// kind. It is safe for concurrent use.
 type Meter struct {
-	kinds *lru.Cache[string, sample] // kind → what was counted of it; "": of any
+	kinds *lru.Cache[string, sample] // kind → its counts; "" for all kinds
 }
 
-// counted are texts that were counted.
+// sample is the sum of the counted texts of a kind.
 type sample struct{ bytes, tokens float64 }
 
-// NewMeter returns a meter that has seen nothing.
+// NewMeter returns a meter without counts.
 func NewMeter() *Meter {
 	kinds, err := lru.New[string, sample](maxKinds)
 	if err != nil {
@@ -26,7 +26,7 @@ func NewMeter() *Meter {
 	return &Meter{kinds}
 }
 
-// Tokens is about how many tokens a text of that kind has.
+// Tokens estimates the tokens of a text of a kind.
 func (m *Meter) Tokens(kind string, bytes int) int {
 	for _, k := range []string{kind, ""} {
 		if c, ok := m.kinds.Get(k); ok {
@@ -36,13 +36,13 @@ func (m *Meter) Tokens(kind string, bytes int) int {
 	return (bytes + defaultBytesPerToken - 1) / defaultBytesPerToken
 }
 
-// Counted takes in that so many bytes of a text of that kind had so many tokens.
+// Observe records that a text of a kind had so many bytes and tokens.
 func (m *Meter) Observe(kind string, bytes, tokens int) {
 	if bytes <= 0 {
 		return
 	}
 	for _, k := range []string{kind, ""} {
-		c, _ := m.kinds.Get(k) // of two at once one may go uncounted: it is an estimate
+		c, _ := m.kinds.Get(k) // concurrent updates may lose a count, which an estimate tolerates
 		c.bytes, c.tokens = c.bytes+float64(bytes), c.tokens+float64(tokens)
 		if c.bytes > halveAt {
 			c.bytes, c.tokens = c.bytes/2, c.tokens/2

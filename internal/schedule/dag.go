@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// dag is the edges from each task to those that wait for it, and an order of the tasks.
+// dag holds the edges from each task to its successors, and a topological order.
 type dag struct {
-	successors [][]int // task → those that wait for it, as often as they name it
-	order      []int   // tasks, each after all that it waits for; without what is on a cycle or behind one
+	successors [][]int // task → tasks that come after it, once per edge
+	order      []int   // topological; without tasks on a cycle or after one
 }
 
-// newDAG makes the dag of tasks of which i waits for after[i], in time proportional to
-// the tasks and their edges (Kahn 1962).
+// newDAG returns the dag in which task i comes after the tasks in after[i]. It takes time
+// proportional to tasks and edges (Kahn 1962).
 func newDAG(after [][]int) dag {
 	d := dag{successors: make([][]int, len(after)), order: make([]int, 0, len(after))}
 	unmet := make([]int, len(after))
@@ -42,9 +42,9 @@ func dagOf(tasks []Task) dag {
 	return newDAG(after)
 }
 
-// Cycle finds tasks that wait for each other in a circle, where after[i] are those
-// that i waits for: each of them waits for the next, the last for the first. It is
-// nil if there are none.
+// Cycle returns a cycle of tasks, given that task i comes after the tasks in after[i]: each
+// task of the cycle waits for the next one, and the last for the first. It returns nil if there
+// is none.
 func Cycle(after [][]int) []int {
 	ordered := make([]bool, len(after))
 	for _, i := range newDAG(after).order {
@@ -55,18 +55,18 @@ func Cycle(after [][]int) []int {
 		return nil
 	}
 	var path []int
-	position := make([]int, len(after)) // task → its place in path, from 1 on
+	position := make([]int, len(after)) // task → its index in path, from 1
 	for position[at] == 0 {
 		path = append(path, at)
 		position[at] = len(path)
-		// A task without a place in the order waits for another such task.
+		// A task that is not in the order waits for another such task.
 		at = after[at][slices.IndexFunc(after[at], func(k int) bool { return !ordered[k] })]
 	}
 	return path[position[at]-1:]
 }
 
-// paths are how long the longest path from the beginning of each task to the end
-// of all is, given how long each takes; 0 where the task is not in the order.
+// paths returns the length of the longest path from the beginning of each task to the end, given
+// the tasks' durations; 0 for tasks that are not in the order.
 func (d *dag) paths(lengths []time.Duration) []time.Duration {
 	paths := make([]time.Duration, len(lengths))
 	for _, i := range slices.Backward(d.order) {
@@ -78,7 +78,7 @@ func (d *dag) paths(lengths []time.Duration) []time.Duration {
 	return paths
 }
 
-// longest is the first of some tasks that the longest path begins at; -1 if none does.
+// longest returns the first task in of that begins the longest path; -1 if none has a path.
 func longest(paths []time.Duration, of []int) int {
 	best := -1
 	for _, i := range of {
@@ -89,9 +89,8 @@ func longest(paths []time.Duration, of []int) int {
 	return best
 }
 
-// CriticalPath is the chain of tasks that takes longest by Mean, in order, and how
-// long that is. Of equal ones it takes the first. What is on a cycle or behind one is
-// left out.
+// CriticalPath returns the longest chain of tasks by expected duration, in order, and its length.
+// Of equal chains it returns the first. Tasks on a cycle, or after one, are left out.
 func CriticalPath(tasks []Task) (length time.Duration, chain []int) {
 	d := dagOf(tasks)
 	paths := d.paths(Expected(tasks))

@@ -6,24 +6,23 @@ import (
 	"time"
 )
 
-// Queue says which task of a DAG to start next. The owner starts what Next gives and
-// says when it has ended. It is not for several goroutines at once.
+// Queue decides which task of a DAG starts next. The caller starts the tasks that Next returns,
+// and calls Done when they have ended. It is not safe for concurrent use.
 //
-// Next looks at each task that is ready, which is quick enough for the hundreds of
-// tasks that a plan may have.
+// Next scans all ready tasks, which is fast enough for plans of hundreds of tasks.
 type Queue struct {
 	tasks      []Task
-	successors [][]int         // task → those that wait for it
-	paths      []time.Duration // the longest path from the beginning of each to the end, skipped tasks included
+	successors [][]int         // task → tasks after it
+	paths      []time.Duration // longest path from the beginning of each task to the end, including skipped tasks
 	state      []state
 	unmet      []int // task → edges to tasks that have not ended
-	held       []int // task → slots
-	ready      []int // tasks that wait for nothing, in any order
+	held       []int // task → slots held
+	ready      []int // tasks with no unmet edges, unordered
 	free       int   // slots
 	hosts      map[string]int
 }
 
-// state is how far a task is.
+// state is the progress of a task.
 type state int8
 
 const (
@@ -33,8 +32,8 @@ const (
 	ended
 )
 
-// NewQueue makes a queue of all tasks. What is on a cycle, or after one, never
-// becomes ready: see [Cycle].
+// NewQueue returns a queue of all tasks. Tasks on a cycle, or after one, never become ready:
+// see [Cycle].
 func NewQueue(tasks []Task, s Slots) *Queue {
 	n, d := len(tasks), dagOf(tasks)
 	q := &Queue{
@@ -57,8 +56,8 @@ func NewQueue(tasks []Task, s Slots) *Queue {
 	return q
 }
 
-// Next takes a slot for the ready task of the longest remaining path that fits its
-// host. It is false only if no ready task may begin now.
+// Next takes a slot for the ready task with the longest remaining path whose host has a free
+// slot. It returns false if no ready task may begin now.
 func (q *Queue) Next() (task int, ok bool) {
 	at := q.first()
 	if at < 0 {
@@ -71,7 +70,7 @@ func (q *Queue) Next() (task int, ok bool) {
 	return task, true
 }
 
-// first is the place in ready of what Next gives; -1 if it gives nothing.
+// first is the index in ready of the task that Next returns; -1 if there is none.
 func (q *Queue) first() int {
 	best := -1
 	for at, i := range q.ready {
@@ -82,8 +81,7 @@ func (q *Queue) first() int {
 	return best
 }
 
-// before says which of two tasks goes first: the one with more after it, then the one that was
-// named first.
+// before orders ready tasks: by longest remaining path, then by index.
 func (q *Queue) before(a, b int) bool {
 	return q.paths[a] > q.paths[b] || q.paths[a] == q.paths[b] && a < b
 }
@@ -93,7 +91,7 @@ func (q *Queue) hasSlot(task int) bool {
 	return q.free > 0 && (free > 0 || !bounded)
 }
 
-// take takes slots for a task, or gives them back if they are below zero.
+// take takes slots for a task, or releases them if negative.
 func (q *Queue) take(task, slots int) {
 	q.held[task] += slots
 	q.free -= slots
@@ -102,9 +100,8 @@ func (q *Queue) take(task, slots int) {
 	}
 }
 
-// More takes one more slot for a running task, as for several calls of one step at
-// once. It is false if none is free for it, and while Next has anything to give: a
-// ready task goes first.
+// AcquireExtra takes one more slot for a running task that makes several calls at once. It
+// returns false if no slot is free, or if Next would return a task, as ready tasks go first.
 func (q *Queue) AcquireExtra(task int) bool {
 	if q.state[task] != running || !q.hasSlot(task) || q.first() >= 0 {
 		return false
@@ -113,17 +110,15 @@ func (q *Queue) AcquireExtra(task int) bool {
 	return true
 }
 
-// Less gives back one of the slots of a running task that has several; the last
-// one goes with Done.
+// ReleaseExtra releases one slot of a running task that holds several. Done releases the last.
 func (q *Queue) ReleaseExtra(task int) {
 	if q.held[task] > 1 {
 		q.take(task, -1)
 	}
 }
 
-// Done says that a task has ended, or will not run: one that is ready or waits may
-// end without running. Its slots are free, and those after it may become ready. It
-// does nothing the second time.
+// Done marks a task as ended, or as skipped if it has not started. It releases the task's slots,
+// and the tasks after it may become ready. Further calls do nothing.
 func (q *Queue) Done(task int) {
 	was := q.state[task]
 	if was == ended {

@@ -6,32 +6,32 @@ import (
 	"slices"
 )
 
-// rounding is the part of a value by which sums of the same numbers may differ.
+// rounding is the relative error of a sum of values.
 const rounding = 1e-12
 
-// search is one run of branch and bound. What it decides it notes in a trail, by
-// which it is undone.
+// search is one run of branch and bound. Decisions are recorded on a trail, by which they are
+// undone.
 type search struct {
 	node
 	items          []Item
 	limits         Limits
-	dependents     [][]int // item → those that need it directly
-	order          []int   // items that may be chosen, by falling density
-	byFallingValue []int   // the same by falling value; nil unless their number is limited
+	dependents     [][]int // item → items that need it directly
+	order          []int   // items that may be chosen, by descending density
+	byFallingValue []int   // the same by descending value; nil unless Count binds
 
 	decided []decision // by item
-	trail   []int      // items that are decided, in that order
+	trail   []int      // decided items, in order of decision
 
-	best      []int   // items of the best choice
-	bestValue float64 // what has to be passed: the value of the best choice
+	best      []int   // items of the best choice so far
+	bestValue float64 // its value, which a new choice must exceed
 	nodes     int
 	capped    bool
 }
 
-// node is what a partial choice is worth and leaves.
+// node is the value of a partial choice and what it leaves.
 type node struct {
 	value      float64
-	budgetLeft int // of the budget
+	budgetLeft int // budget not yet used
 	countLeft  int // items that may still be chosen
 }
 
@@ -48,7 +48,7 @@ func newSearch(items []Item, l Limits) *search {
 	needs := make([][]int, len(items))
 	for i := range items {
 		if needs[i] = items[i].Needs; !valid(items, i) {
-			needs[i] = []int{i} // so that it is in no order, nor is anything that needs it
+			needs[i] = []int{i} // a self-loop keeps it, and all that needs it, out of the order
 		}
 	}
 	d := newDAG(needs)
@@ -84,8 +84,8 @@ func (it *Item) density() float64 {
 	return it.Value / float64(it.Cost)
 }
 
-// include chooses an item and all that it needs. Where that is ruled out or not within
-// the limits it is false, and what is included so far has to be undone.
+// include chooses an item and everything it needs. It returns false if one of those is excluded
+// or exceeds the limits; the caller must then undo what was included.
 func (s *search) include(i int) bool {
 	if s.decided[i] != open {
 		return s.decided[i] == in
@@ -105,7 +105,7 @@ func (s *search) include(i int) bool {
 	return true
 }
 
-// exclude rules out an item and all that needs it.
+// exclude excludes an item and everything that needs it.
 func (s *search) exclude(i int) {
 	if s.decided[i] != open {
 		return
@@ -121,7 +121,7 @@ func (s *search) decide(i int, d decision) {
 	s.trail = append(s.trail, i)
 }
 
-// undo goes back to a node that had a trail of some length.
+// undo restores a node, and the trail to its length then.
 func (s *search) undo(n node, trail int) {
 	for _, i := range s.trail[trail:] {
 		s.decided[i] = open
@@ -129,7 +129,7 @@ func (s *search) undo(n node, trail int) {
 	s.node, s.trail = n, s.trail[:trail]
 }
 
-// adds is what including an item adds to value and cost, and whether that fits.
+// gain returns the value and cost that including an item adds, and whether it fits.
 func (s *search) gain(i int) (value float64, cost int, fits bool) {
 	n, trail := s.node, len(s.trail)
 	fits = s.include(i)
@@ -138,7 +138,7 @@ func (s *search) gain(i int) (value float64, cost int, fits bool) {
 	return value, cost, fits
 }
 
-// keep notes a choice that is the best so far.
+// recordBest records the current choice if it is the best so far.
 func (s *search) recordBest() {
 	if s.value <= s.bestValue {
 		return
@@ -151,12 +151,12 @@ func (s *search) recordBest() {
 	}
 }
 
-// seed makes the first choices, which the search has to pass. A small dense item may
-// keep out a large one, so one of them begins with the best single closure.
+// seed finds the starting choices. A small dense item may exclude a large valuable one, so one of
+// them starts with the best single closure.
 func (s *search) seed() {
 	s.greedy(nil, byDensity)
 	if s.byFallingValue != nil {
-		s.greedy(nil, byValue) // where the number binds and not the budget, density misleads
+		s.greedy(nil, byValue) // if the count binds and not the budget, density misleads
 	}
 	dearest, most := -1, 0.0
 	for _, i := range s.order {
@@ -172,9 +172,8 @@ func (s *search) seed() {
 func byDensity(value float64, cost int) (float64, float64) { return value, float64(cost) }
 func byValue(value float64, _ int) (float64, float64)      { return value, 1 }
 
-// greedy begins with some items and adds for as long as something fits the closure of
-// the greatest rank, a fraction, by what it adds to value and cost. Of equal ones it
-// takes the first.
+// greedy includes the items in start, then repeatedly the fitting closure with the highest rank,
+// a fraction of its gain in value and cost, until none fits. Of equal ones it takes the first.
 func (s *search) greedy(start []int, rank func(value float64, cost int) (over, under float64)) {
 	n, trail := s.node, len(s.trail)
 	for _, i := range start {
@@ -189,7 +188,7 @@ func (s *search) greedy(start []int, rank func(value float64, cost int) (over, u
 			}
 			value, cost, fits := s.gain(i)
 			if !fits {
-				s.exclude(i) // nor will it fit later: what is included of its closure is paid for
+				s.exclude(i) // it will not fit later: including part of its closure only moves that cost
 				continue
 			}
 			if over, under := rank(value, cost); over*least > most*under {
@@ -204,8 +203,8 @@ func (s *search) greedy(start []int, rank func(value float64, cost int) (over, u
 	s.undo(n, trail)
 }
 
-// branch decides the items from a place of the order on: each with its closure
-// first, then without.
+// branch decides the items from an index of the order on: each first included with its closure,
+// then excluded.
 func (s *search) branch(at int) {
 	n, trail := s.node, len(s.trail)
 	for ; at < len(s.order) && !s.capped; at++ {
@@ -233,8 +232,8 @@ func (s *search) branch(at int) {
 	s.undo(n, trail)
 }
 
-// excludeWorse rules out the items that one that is ruled out could stand in for at no
-// loss: many equal calls would else be tried in every combination.
+// excludeWorse excludes the items that an excluded item could replace without loss. Otherwise
+// the search would try equal calls in every combination.
 func (s *search) excludeWorse(at int) {
 	a := &s.items[s.order[at]]
 	for _, k := range s.order[at+1:] {
@@ -246,9 +245,9 @@ func (s *search) excludeWorse(at int) {
 	}
 }
 
-// promising reports whether the open items from a place of the order on could lead
-// beyond the goal: by the densest that fill the budget, the last one in part, and by
-// the most valuable that may still be chosen, whatever they cost.
+// promising reports whether the open items from an index of the order on could exceed the best
+// value. It uses two bounds: the densest items that fill the budget, the last one in part, and
+// the most valuable items that Count still allows, whatever they cost.
 func (s *search) promising(at int) bool {
 	goal := s.bestValue * (1 + rounding)
 	return s.budgetBound(at) > goal && (s.byFallingValue == nil || s.countBound() > goal)

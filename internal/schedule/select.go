@@ -5,38 +5,38 @@ import (
 	"slices"
 )
 
-// Item is something that may be chosen. One that cannot be chosen is left out,
-// and so is whatever needs it: one whose value is no number from 0 to 1e100, whose
-// cost is below 0, or that needs an index out of range or, directly or not, itself.
+// Item may be chosen. An item is not chosen, nor is any that needs it, if its value is not a
+// number from 0 to 1e100, its cost is negative, or it needs itself, directly or not, or an index
+// out of range.
 type Item struct {
-	Value float64 // in any unit
-	Cost  int     // of the budget; 0: free
+	Value float64 // any unit
+	Cost  int     // against Limits.Budget
 	Needs []int   // indices of items that must be chosen too
 }
 
-// mostValue bounds an item's value, so that sums and products stay finite.
+// maxValue bounds an item's value, so that sums and products stay finite.
 const maxValue = 1e100
 
-// Limits bound a choice. The zero value admits what is free, in any number.
+// Limits bound a choice. The zero value allows any number of items without cost.
 type Limits struct {
-	Budget int // sum of the costs; below 0: nothing is chosen
-	Count  int // items chosen, those that are only needed included; 0: any number
-	Nodes  int // nodes of the search; default 20,000
+	Budget int // maximum sum of costs; if negative, nothing is chosen
+	Count  int // maximum number of items, including needed ones; 0 for no limit
+	Nodes  int // maximum nodes of the search; default 20,000
 }
 
 const defaultNodes = 20_000
 
-// Choice is what was chosen.
+// Choice is the result of Select.
 type Choice struct {
-	Items []int // indices, in index order
+	Items []int // indices, ascending
 	Value float64
 	Cost  int
-	Exact bool // no choice is worth more; false: the search ended at its node cap
+	Exact bool // whether the value is optimal; false if the search reached its node cap
 	Nodes int  // of the search
 }
 
-// Select chooses the items of most value within the limits. The same arguments
-// lead to the same choice; of equal ones the first found stands.
+// Select returns a choice of the highest value within the limits. It is deterministic; of equal
+// choices it returns the first found.
 func Select(items []Item, l Limits) Choice {
 	l.Nodes = cmp.Or(max(l.Nodes, 0), defaultNodes)
 	if l.Count <= 0 {
@@ -46,7 +46,7 @@ func Select(items []Item, l Limits) Choice {
 	s.seed()
 	s.branch(0)
 	if s.capped {
-		s.greedy(slices.Clone(s.best), byDensity) // the search may have ended between two items of the best
+		s.greedy(slices.Clone(s.best), byDensity) // the search may have stopped between two items of the best choice
 	}
 	c := Choice{Items: s.best, Exact: !s.capped, Nodes: s.nodes}
 	slices.Sort(c.Items)
@@ -57,7 +57,7 @@ func Select(items []Item, l Limits) Choice {
 	return c
 }
 
-// sound reports whether an item, apart from what it needs, can be chosen.
+// valid reports whether an item, apart from the items it needs, may be chosen.
 func valid(items []Item, i int) bool {
 	it := &items[i]
 	return it.Value >= 0 && it.Value <= maxValue && it.Cost >= 0 &&

@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// Timeline is when each task began and ended, from 0 on. Both are -1 for a task
-// that is on a cycle or after one.
+// Timeline is the start and end of each task, from 0. Both are -1 for a task on a cycle or after
+// one.
 type Timeline struct {
 	Start, End []time.Duration
 	Makespan   time.Duration
 }
 
-// Simulate runs a [Queue] of tasks that take as long as took says (below 0: 0). The
-// queue sees Mean and P90 only. Tasks that end at the same time have all ended before
-// the next begins.
+// Simulate runs a [Queue] of tasks with the durations in took (negative counts as 0). The queue
+// sees only Mean and P90. Tasks that end at the same time all end before the next one starts.
 func Simulate(tasks []Task, took []time.Duration, s Slots) Timeline {
 	t := Timeline{Start: make([]time.Duration, len(tasks)), End: make([]time.Duration, len(tasks))}
 	for i := range tasks {

@@ -5,24 +5,23 @@ import (
 	"time"
 )
 
-// Task is one step of a DAG. Its indices are those of the slice it stands in; one
-// out of range panics.
+// Task is one step of a DAG. Indices are those of the slice of tasks; one out of range
+// panics.
 type Task struct {
-	After     []int         // tasks that must have ended before it begins
-	Mean, P90 time.Duration // how long it takes; 0: not known, see [Expected]
-	Host      string        // what it runs against, bounded by Slots.Hosts; "": nothing
+	After     []int         // tasks that must end before it begins
+	Mean, P90 time.Duration // duration; 0 if unknown, see [Expected]
+	Host      string        // bounded by Slots.Hosts; "" for none
 }
 
-// Slots bound what runs at once. The zero value bounds nothing.
+// Slots bound concurrency. The zero value means no bound.
 type Slots struct {
-	Total int            // calls at once; 0: any number
-	Hosts map[string]int // host → calls at once; 0, or a host that is not in it: any number
+	Total int            // concurrent calls; 0 for no bound
+	Hosts map[string]int // host → concurrent calls; 0 or missing for no bound
 }
 
-// Expected is how long each task takes on average. Where that is not known it is half
-// of P90; where that is not known either, the mean of the tasks for which something is;
-// and a second where nothing is known of any task: the longest path is then the one of
-// most steps.
+// Expected returns the expected duration of each task: Mean; else half of P90; else the mean of
+// the tasks with a known duration; else, if none is known, one second, so that the longest path
+// is the one with most steps.
 func Expected(tasks []Task) []time.Duration {
 	lengths := make([]time.Duration, len(tasks))
 	sum, known := 0.0, 0
@@ -48,7 +47,7 @@ func Expected(tasks []Task) []time.Duration {
 	return lengths
 }
 
-// plus adds durations of 0 and more; a sum beyond the largest duration is the largest.
+// addSaturating adds non-negative durations, up to the largest duration.
 func addSaturating(a, b time.Duration) time.Duration {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

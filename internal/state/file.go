@@ -11,17 +11,17 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// File is a file that a person or another program writes too, to be changed in place.
+// File is a file that users or other programs write too, to be edited.
 type File struct {
-	Path   string // as it was named
-	Text   []byte // what it holds
+	Path   string // as passed to OpenFile
+	Text   []byte // content; nil if the file does not exist
 	Exists bool
-	target string // the file itself, behind links
+	target string // path with links resolved
 	mode   fs.FileMode
 }
 
-// OpenFile reads a file that may be missing: its Text is nil then, and Write makes
-// it. A link is followed; one that leads nowhere, and what is no file, is an error.
+// OpenFile reads a file. If it does not exist, Text is nil and Write creates it. Links are
+// followed; a dangling link, and anything but a regular file, is an error.
 func OpenFile(path string) (*File, error) {
 	f := &File{Path: path, mode: 0o600}
 	var err error
@@ -46,9 +46,8 @@ func OpenFile(path string) (*File, error) {
 	return f, err
 }
 
-// Write puts a new text in the place of what was read. A program that reads the file
-// meanwhile sees the old text or the new one, whole. Nothing is changed if the file is
-// read-only, or has been changed since it was read.
+// Write replaces the content atomically. It returns an error and changes nothing if the file
+// is read-only, or has changed since it was read.
 func (f *File) Write(text []byte) error {
 	if err := f.Writable(); err != nil {
 		return err
@@ -62,14 +61,14 @@ func (f *File) Write(text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp) // it is gone if all went well
+	defer os.Remove(temp) // fails after a successful rename
 	if err := f.unchanged(); err != nil {
 		return err
 	}
 	return os.Rename(temp, f.target)
 }
 
-// Writable says why a file cannot be written; nil: nothing speaks against it.
+// Writable returns an error if the file exists and is read-only.
 func (f *File) Writable() error {
 	if f.Exists && f.mode&0o200 == 0 {
 		return fmt.Errorf("%s: is read-only; nothing was changed", f.Path)
@@ -77,8 +76,8 @@ func (f *File) Writable() error {
 	return nil
 }
 
-// beside writes a text to a new file (0600) in the folder of another, and returns its path.
-// What is left to do before it is closed is done by finish.
+// writeTemp writes text to a new file (0600) in the folder of path, and returns the new file's
+// path. It calls finish before it closes the file.
 func writeTemp(path string, text []byte, finish func(*os.File) error) (string, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
@@ -86,13 +85,13 @@ func writeTemp(path string, text []byte, finish func(*os.File) error) (string, e
 	}
 	_, err = f.Write(text)
 	if err = errors.Join(err, finish(f), f.Close()); err != nil {
-		_ = os.Remove(f.Name()) // the first error says it all
+		_ = os.Remove(f.Name()) // the first error is enough
 		return "", err
 	}
 	return f.Name(), nil
 }
 
-// unchanged reports what has become of the file since it was read.
+// unchanged returns an error if the file has changed since it was read.
 func (f *File) unchanged() error {
 	now, err := os.ReadFile(f.target)
 	if !f.Exists && errors.Is(err, fs.ErrNotExist) {
@@ -104,12 +103,12 @@ func (f *File) unchanged() error {
 	return err
 }
 
-// Diff is what changes in a file, in the unified format; nil: nothing does.
+// Diff returns the changes of a file in the unified format; nil if there are none.
 func Diff(name string, before, after []byte) []byte {
 	return diff.Diff(name, before, name+" (with what is proposed)", after)
 }
 
-// Remove removes a file that is as it was read.
+// Remove removes the file, unless it has changed since it was read.
 func (f *File) Remove() error {
 	if err := f.unchanged(); err != nil {
 		return err

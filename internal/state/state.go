@@ -1,10 +1,10 @@
-// Package state owns the files in the state folder: each is written whole or
-// not at all, and readable by this user alone.
+// Package state owns the files in the state folder. Each file is replaced atomically, and
+// readable only by the user.
 //
 //	dir, err := state.Open(path)
 //	err = dir.Write("offers/github.json", data)
 //
-// It knows nothing of what the bytes mean.
+// It does not interpret their contents.
 package state
 
 import (
@@ -16,7 +16,7 @@ import (
 // Dir is a state folder.
 type Dir struct{ path string }
 
-// Open makes the folder if it is missing (0700) and returns it.
+// Open creates the folder (0700) if it is missing, and returns it.
 func Open(path string) (Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return Dir{}, fmt.Errorf("state folder: %w", err)
@@ -24,14 +24,14 @@ func Open(path string) (Dir, error) {
 	return Dir{path}, nil
 }
 
-// Path is where a file of that name stands.
+// Path returns the path of a file.
 func (d Dir) Path(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
 
-// Read returns a file; an error wraps fs.ErrNotExist if there is none.
+// Read returns the content of a file; the error wraps fs.ErrNotExist if it does not exist.
 func (d Dir) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name)) }
 
-// Write replaces a file (0600). A crash leaves the old one or the new one,
-// whole; of two processes that write at once, the later wins.
+// Write replaces a file (0600). After a crash it has the old content or the new one. If two
+// processes write at once, the later one wins.
 func (d Dir) Write(name string, data []byte) error {
 	path := d.Path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -41,6 +41,6 @@ func (d Dir) Write(name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp) // it is gone if all went well
+	defer os.Remove(temp) // fails after a successful rename
 	return os.Rename(temp, path)
 }

@@ -12,14 +12,13 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockWait is how long another process may take to update a file. Each holds the
-// lock no longer than it takes to read and write one file; one that was stopped
-// meanwhile must not hold up all others.
+// lockWait is how long to wait for the lock of a file. A process holds it only while it reads
+// and writes one file; a process that is stopped meanwhile must not block all others.
 const lockWait = 2 * time.Second
 
-// Update replaces a file by what next makes of it (nil where there is none), one
-// process at a time. An error of next leaves the file as it is. A lock that is not
-// to be had within two seconds is an error too, before next is called.
+// Update replaces a file with what next returns for its content (nil if it does not exist), one
+// process at a time. If next returns an error, the file is unchanged. If the lock is not
+// acquired within two seconds, Update returns an error and does not call next.
 func (d Dir) Update(name string, next func(old []byte) ([]byte, error)) error {
 	path := d.Path(name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -33,7 +32,7 @@ func (d Dir) Update(name string, next func(old []byte) ([]byte, error)) error {
 	} else if err != nil {
 		return fmt.Errorf("%s.lock: %w", path, err)
 	}
-	defer lock.Close() // the file stays: a process that waits for it has it open
+	defer lock.Close() // keeps the file, which waiting processes have open
 	old, err := d.Read(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
