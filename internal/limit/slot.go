@@ -12,8 +12,8 @@ import (
 
 // Errors of a refused prefetch.
 var (
-	ErrCoolingDown = errors.New("the host cools down after a 429")
-	ErrQuota       = errors.New("as many prefetches as the host may get in an hour have begun")
+	ErrCoolingDown = errors.New("the host is cooling down after a 429")
+	ErrQuota       = errors.New("the hourly limit of prefetches is reached")
 )
 
 // Slot is a call in flight.

@@ -27,7 +27,7 @@ func OpenFile(path string) (*File, error) {
 	var err error
 	if f.target, err = filepath.EvalSymlinks(path); errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(path); err == nil {
-			return nil, fmt.Errorf("%s: the link leads to no file", path)
+			return nil, fmt.Errorf("%s: dangling link", path)
 		}
 		f.target = path
 		return f, nil
@@ -39,7 +39,7 @@ func OpenFile(path string) (*File, error) {
 		return nil, err
 	}
 	if !s.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: want a file", path)
+		return nil, fmt.Errorf("%s: not a regular file", path)
 	}
 	f.mode, f.Exists = s.Mode().Perm(), true
 	f.Text, err = os.ReadFile(f.target)
@@ -105,7 +105,7 @@ func (f *File) unchanged() error {
 
 // Diff returns the changes of a file in the unified format; nil if there are none.
 func Diff(name string, before, after []byte) []byte {
-	return diff.Diff(name, before, name+" (with what is proposed)", after)
+	return diff.Diff(name, before, name+" (proposed)", after)
 }
 
 // Remove removes the file, unless it has changed since it was read.
