@@ -12,67 +12,67 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// Source is what an arm's prefetches come from.
+// Source says where an arm's candidates come from.
 type Source int
 
 const (
-	Forecast Source = iota
-	Oracle          // the recording itself: the reads of the next turn that are no repeats
-	Nothing         // there are none
+	Forecast Source = iota // the learner
+	Oracle                 // the recording: the reads of the next turn, except repeats
+	Nothing                // no prefetches
 )
 
-// Arm is one way to prefetch, with a store, slots and throttles of its own.
+// Arm is one configuration of prefetching, with a store, slots and throttles of its own.
 type Arm struct {
 	Name    string
 	Source  Source
-	Pick    enrich.Options    // Slots, Dollars and Think are filled in
-	Dollars float64           // US dollars that the prefetches of one session may cost
-	Slots   speculate.Options // its Deadline is in recorded time; default 30s
-	Store   dedup.Options     // its Clock is filled in
+	Pick    enrich.Options    // Slots, Dollars, MaxTokens and DefaultLead are set by the replay
+	Dollars float64           // limit of the prefetches of one session, in US dollars
+	Slots   speculate.Options // Deadline is in recorded time; default 30 s
+	Store   dedup.Options     // Clock is set by the replay
 
-	Watch bool // prefetches are picked and none is started
-	Free  bool // slots, throttles and deadlines do not count: what is picked is started
+	Watch bool // choose prefetches but start none
+	Free  bool // ignore slots, throttles and deadlines: start everything that is chosen
 }
 
-// longest is how long a prefetch lives that no call waits for, as live.
-const longest = 30 * time.Second
+// defaultDeadline ends a prefetch that no call waits for; the proxy has the same.
+const defaultDeadline = 30 * time.Second
 
-// never is a deadline in the computer's time, which has no say here.
-const never = 1000 * time.Hour
+// noDeadline disables deadlines in real time, which do not apply here.
+const noDeadline = 1000 * time.Hour
 
-// arm is an Arm at work.
+// arm is the state of an Arm.
 type arm struct {
 	rules     Arm
 	p         *Player
 	store     *dedup.Store
 	scheduler *speculate.Scheduler
 	deadline  time.Duration
-	now       time.Duration // on the store's clock
+	now       time.Duration // time of the store's clock
 	report    *tally
 
-	// nil outside tests
-	sabotage func(*dedup.Query)                      // breaks the rules by which the store is asked
-	begun    func(turns int, tool, arguments string) // is told of each prefetch
+	// Hooks for tests; nil otherwise.
+	sabotage   func(*dedup.Query)                      // breaks the rules by which the store is asked
+	onPrefetch func(turns int, tool, arguments string) // called with each prefetch
 }
 
 func newArm(p *Player, rules Arm) *arm {
-	a := &arm{rules: rules, p: p, deadline: cmp.Or(max(rules.Slots.Deadline, 0), longest), report: newTally()}
+	a := &arm{rules: rules, p: p, deadline: cmp.Or(max(rules.Slots.Deadline, 0), defaultDeadline), report: newTally()}
 	a.rules.Pick.DefaultLead = p.o.Think
-	a.rules.Pick.MaxTokens = rules.Pick.Budget / cmp.Or(max(rules.Slots.PerSession, 0), 3) // as live
+	a.rules.Pick.MaxTokens = rules.Pick.Budget / cmp.Or(max(rules.Slots.PerSession, 0), 3) // as in the proxy
 	store := rules.Store
 	store.Clock = func() age.Moment { return age.At(a.now, a.now) }
 	if p.o.KeepTurns > 0 {
-		store.Settle = 0 // it counts seconds, and the clock then turns
+		store.Settle = 0 // Settle is in seconds, but the clock counts turns
 	}
 	a.store = dedup.New(store)
 	slots := rules.Slots
-	slots.Deadline = never
+	slots.Deadline = noDeadline
 	a.scheduler = speculate.New(slots)
 	return a
 }
 
-// begin begins a session.
-func (a *arm) begin(t *playing) *armSession {
+// begin starts a session.
+func (a *arm) begin(t *playback) *armSession {
 	ctx, leave := context.WithCancel(context.Background())
 	s := &armSession{
 		arm: a, t: t, ctx: ctx, leave: leave, scope: strconv.Itoa(t.p.sessions), slots: a.scheduler.Session(t.s.ID),

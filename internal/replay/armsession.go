@@ -10,31 +10,30 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// armSession is a session as one arm plays it. It is the world of its chooser.
+// armSession is a session played by one arm. It implements the interface that its chooser needs.
 type armSession struct {
-	arm     *arm
-	t       *playing
-	clock   clock
-	base    time.Duration   // the store's clock when the session began
-	ctx     context.Context // of the session
-	leave   context.CancelFunc
-	waiting int // calls of the turn without an answer
+	arm        *arm
+	t          *playback
+	clock      clock
+	base       time.Duration   // time of the store's clock when the session began
+	ctx        context.Context // done when the session ends
+	leave      context.CancelFunc
+	unanswered int // calls of the turn without an answer
 
 	scope     string
 	delivered *dedup.Delivered
 	ledger    *ledger
 
 	slots      *speculate.Session
-	chooser    speculate.Chooser // what was found last, as far as it waits for a slot
+	chooser    speculate.Chooser // the last candidates that wait for a slot
 	prefetches []*prefetch       // in the order in which they were sent
 	count      *tally
 	dollars    float64 // spent
 }
 
-// set sets the clocks: that of the session, and that of the store, which counts either time
-// or turns.
-func (s *armSession) set(now time.Duration) {
-	s.clock.set(now)
+// advance sets the session's clock, and the store's clock, which counts either time or turns.
+func (s *armSession) advance(now time.Duration) {
+	s.clock.advance(now)
 	if s.t.p.o.KeepTurns > 0 {
 		s.arm.now = max(s.arm.now, s.base+time.Duration(s.t.turns)*turnTime) + 1
 		return
@@ -42,29 +41,29 @@ func (s *armSession) set(now time.Duration) {
 	s.arm.now = s.base + s.clock.now
 }
 
-// at is the moment that is played, as the throttles are told it.
+// at returns the current time for the throttles.
 func (s *armSession) at() time.Time { return s.t.began.Add(s.clock.now) }
 
-// turn plays the calls of a turn, until all of them are answered.
+// turn plays the calls of a turn until all are answered.
 func (s *armSession) turn(t *turn) {
-	s.waiting = len(t.calls)
+	s.unanswered = len(t.calls)
 	instant := s.t.p.o.KeepTurns > 0
-	for _, m := range t.inOrder(instant) {
+	for _, m := range t.ordered(instant) {
 		at := t.gap + m.offset
 		if instant {
 			at = t.gap
 		}
-		s.clock.after(at, func() { s.begins(m) })
+		s.clock.after(at, func() { s.beginCall(m) })
 	}
-	for s.waiting > 0 {
+	for s.unanswered > 0 {
 		e := s.clock.next()
-		s.set(e.at)
+		s.advance(e.at)
 		e.do()
 	}
-	s.set(s.clock.now)
+	s.advance(s.clock.now)
 }
 
-// query asks for a call on behalf of the session.
+// query returns the store's query for a call of the session.
 func (s *armSession) query(c *callClass) dedup.Query {
 	q := c.query
 	q.Key.Scope, q.Delivered = s.scope, s.delivered
@@ -74,8 +73,8 @@ func (s *armSession) query(c *callClass) dedup.Query {
 	return q
 }
 
-// begins is the beginning of a call, whatever it is.
-func (s *armSession) begins(m *made) {
+// beginCall starts a call.
+func (s *armSession) beginCall(m *playedCall) {
 	c, began := s.count.tool(m.tool), s.clock.now
 	c.Calls++
 	c.before += m.end - m.start
@@ -87,11 +86,11 @@ func (s *armSession) begins(m *made) {
 	}
 	answered := func() {
 		c.after += s.clock.now - began
-		s.waiting--
+		s.unanswered--
 	}
 	if m.class.storable() {
-		sound, q := s.ledger.sound(m.class.query.Places), s.query(m.class)
-		s.ask(m, q, c, sound, answered)
+		validFrom, q := s.ledger.validFrom(m.class.query.Places), s.query(m.class)
+		s.lookup(m, q, c, validFrom, answered)
 		s.slots.Asked(s.at(), q.Key)
 		return
 	}
@@ -102,23 +101,22 @@ func (s *armSession) begins(m *made) {
 	})
 }
 
-// write notes that a call has come which may change something. settle is for when it has its
-// answer.
+// write registers a call that may change something. The caller calls settle when it is answered.
 func (s *armSession) write(e call.Effect) (settle func()) {
 	if !e.Changes() {
 		return func() {}
 	}
-	s.ledger.arrive(e)
+	s.ledger.begin(e)
 	pending := s.arm.store.RegisterWrite(e)
-	s.slots.Void(func(k call.Key) bool { return touches(e, s.t.class(exact{k.Tool, k.Arguments}).query.Places) })
+	s.slots.Void(func(k call.Key) bool { return touches(e, s.t.class(callKey{k.Tool, k.Arguments}).query.Places) })
 	return func() {
 		s.ledger.end(e, s.clock.tick)
 		pending.End()
 	}
 }
 
-// fetch asks the upstream, which takes as long as was recorded.
-func (s *armSession) fetch(m *made, c *Counts, done func()) {
+// fetch sends a call upstream, which takes as long as was recorded.
+func (s *armSession) fetch(m *playedCall, c *Counts, done func()) {
 	c.upstream++
 	run := s.arm.scheduler.Began(upstreamID, m.tool, false, s.at())
 	s.clock.after(m.end-m.start, func() {
@@ -127,25 +125,26 @@ func (s *armSession) fetch(m *made, c *Counts, done func()) {
 	})
 }
 
-// ask asks the store. sound is from when an answer must be to be good for the call.
-func (s *armSession) ask(m *made, q dedup.Query, c *Counts, sound uint64, answered func()) {
+// lookup asks the store for the answer to a call. validFrom is the earliest tick at which a
+// valid answer can have been fetched.
+func (s *armSession) lookup(m *playedCall, q dedup.Query, c *Counts, validFrom uint64, answered func()) {
 	waits := true
 	w := &dedup.Waiter{Done: func(o dedup.Outcome) {
 		waits = false
 		switch {
 		case o.Err != nil: // the session has ended
-		case o.Refetch: // what it has joined came to nothing
+		case o.Refetch: // the flight that the call joined has failed
 			s.fetch(m, c, answered)
 		default:
 			if o.How != dedup.Fetched {
-				s.served(m, c, sound, o)
+				s.countServed(m, c, validFrom, o)
 			}
 			answered()
 		}
 	}}
 	s.arm.store.Do(s.ctx, q, w, func(_ context.Context, f *dedup.Flight) {
 		waits = false
-		s.ledger.sent[sending{m.exact, s.arm.now}] = s.clock.tick
+		s.ledger.sent[fetchKey{m.callKey, s.arm.now}] = s.clock.tick
 		s.fetch(m, c, func() { f.Settle(m.body(), false, !m.recorded.Failed) })
 	})
 	if waits {
@@ -153,11 +152,11 @@ func (s *armSession) ask(m *made, q dedup.Query, c *Counts, sound uint64, answer
 	}
 }
 
-// served is an answer that its call was not sent upstream for.
-func (s *armSession) served(m *made, c *Counts, sound uint64, o dedup.Outcome) {
-	sent := s.ledger.sent[sending{m.exact, s.arm.now - o.Age}]
+// countServed counts an answer that was not fetched by its call.
+func (s *armSession) countServed(m *playedCall, c *Counts, validFrom uint64, o dedup.Outcome) {
+	sent := s.ledger.sent[fetchKey{m.callKey, s.arm.now - o.Age}]
 	if o.Prefetched {
-		g := s.prefetched(o.Body)
+		g := s.prefetchOf(o.Body)
 		sent = g.sent
 		if !g.used {
 			g.used = true
@@ -173,12 +172,12 @@ func (s *armSession) served(m *made, c *Counts, sound uint64, o dedup.Outcome) {
 	if m.repeat && m.class.read {
 		c.RepeatsServed++
 	}
-	if sent < sound {
+	if sent < validFrom {
 		c.Stale++
 	}
 }
 
-// end is the end of the session. What no call waits for is given up.
+// end ends the session and cancels its prefetches.
 func (s *armSession) end() {
 	s.chooser.GiveUp(s)
 	s.slots.Review(s.at())
@@ -186,9 +185,9 @@ func (s *armSession) end() {
 	s.leave()
 	s.arm.store.DropScope(s.scope)
 	for _, g := range slices.Clone(s.prefetches) {
-		s.giveUp(g)
+		s.cancel(g)
 	}
-	if s.t.p.o.KeepTurns > 0 { // nothing of this session may be used in the next
+	if s.t.p.o.KeepTurns > 0 { // expire all answers before the next session
 		s.arm.now += s.t.p.o.maxAge() + turnTime
 	}
 	s.arm.report.session(s.t.s.ID, s.count)

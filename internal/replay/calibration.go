@@ -7,19 +7,19 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// Decile is a line of the reliability table: calls by how likely they were when
-// they were first expected, and how many of them came while an answer fetched
-// then could have been used.
+// Decile is a row of the reliability table: candidates by their probability when first
+// predicted, and how many of them were called while an answer fetched then could have been
+// used.
 type Decile struct {
 	From     float64 `json:"from"` // probability
 	N        int     `json:"n"`
-	Expected float64 `json:"expected"` // mean probability; 0 without any
-	Observed float64 `json:"observed"` // share that came
-	sum      int64   // of probabilities, in units of 1e-9: their order makes no difference then
-	came     int
+	Expected float64 `json:"expected"` // mean probability; 0 if N is 0
+	Observed float64 `json:"observed"` // share that were called
+	sum      int64   // sum of probabilities in units of 1e-9; unlike a sum of floats it does not depend on their order
+	came     int     // number that were called
 }
 
-// calibration is the table with its means.
+// calibration returns the reliability table.
 func (p *Player) calibration() []Decile {
 	var all []Decile
 	for i, d := range p.deciles {
@@ -32,24 +32,24 @@ func (p *Player) calibration() []Decile {
 	return all
 }
 
-// scores keep what was expected in a session until it is known whether it came.
+// scores holds the predicted calls of a session until it is known whether they were made.
 type scores struct {
 	p    *Player
-	open map[exact]expected
+	open map[callKey]expected
 }
 
-// expected is when a call was first expected, and how likely it was.
+// expected is the first prediction of a call.
 type expected struct {
 	p    float64
 	at   time.Duration
 	turn int
 }
 
-func newScores(p *Player) scores { return scores{p: p, open: make(map[exact]expected)} }
+func newScores(p *Player) scores { return scores{p: p, open: make(map[callKey]expected)} }
 
-// found notes the candidates that rules allow, though they may only be watched so far. Of
-// what is open already that stays which was first expected of it.
-func (s *scores) found(t *playing, all []predict.Candidate) {
+// observe adds the candidates that may be prefetched or are watched. A call that is open
+// keeps its first prediction.
+func (s *scores) observe(t *playback, all []predict.Candidate) {
 	for c, e := range s.open {
 		if !s.usable(t, e) {
 			s.close(c, e, false)
@@ -57,30 +57,30 @@ func (s *scores) found(t *playing, all []predict.Candidate) {
 	}
 	for i := range all {
 		g := &all[i]
-		c := exact{g.Key.Tool, g.Key.Arguments}
+		c := callKey{g.Key.Tool, g.Key.Arguments}
 		if _, known := s.open[c]; !known && (g.Reason == "" || g.Reason == enrich.Shadow) {
 			s.open[c] = expected{g.P, t.now, t.turns}
 		}
 	}
 }
 
-// usable reports whether an answer fetched then could still be used.
-func (s *scores) usable(t *playing, e expected) bool {
+// usable reports whether an answer fetched at the time of the prediction could still be used.
+func (s *scores) usable(t *playback, e expected) bool {
 	if keep := s.p.o.KeepTurns; keep > 0 {
 		return t.turns-e.turn <= keep
 	}
 	return t.now-e.at <= s.p.o.MaxAge
 }
 
-// asked notes a call that was made.
-func (s *scores) asked(t *playing, m *made) {
-	if e, known := s.open[m.exact]; known {
-		s.close(m.exact, e, s.usable(t, e))
+// called scores a call that was made.
+func (s *scores) called(t *playback, m *playedCall) {
+	if e, known := s.open[m.callKey]; known {
+		s.close(m.callKey, e, s.usable(t, e))
 	}
 }
 
-// void notes a change.
-func (s *scores) void(stale func(exact) bool) {
+// invalidate closes the predictions whose answers a change has made stale.
+func (s *scores) invalidate(stale func(callKey) bool) {
 	for c, e := range s.open {
 		if stale(c) {
 			s.close(c, e, false)
@@ -88,9 +88,9 @@ func (s *scores) void(stale func(exact) bool) {
 	}
 }
 
-func (s *scores) end() { s.void(func(exact) bool { return true }) }
+func (s *scores) end() { s.invalidate(func(callKey) bool { return true }) }
 
-func (s *scores) close(c exact, e expected, came bool) {
+func (s *scores) close(c callKey, e expected, came bool) {
 	d := &s.p.deciles[min(9, max(0, int(e.p*10)))]
 	d.N++
 	d.sum += int64(e.p * 1e9)

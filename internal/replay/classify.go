@@ -9,28 +9,27 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// upstreamID stands for the one upstream that has all recorded tools.
+// upstreamID is the id of the single upstream that has all recorded tools.
 const upstreamID = 1
 
-// callClass is what the value model says of a call.
+// callClass is the classification of a call by the value model.
 type callClass struct {
 	model  *valuemodel.Model
 	host   string
 	effect call.Effect
-	query  dedup.Query // without a scope; of a call that only the upstream may answer it has no key
-	read   bool        // it counts as a read: its tool as a whole may be run early
+	query  dedup.Query // without a scope; without a key if only the upstream may answer the call
+	read   bool        // it counts as a read: all calls of its tool may be prefetched
 }
 
-// classify says what a call may change, and whether it may be answered by anything
-// but its upstream. The file that an answer depends on is not looked at: that of
-// the recording is not here.
-func (o *Options) classify(c exact) callClass {
+// classify returns what a call may change, and whether the store may answer it. It ignores the
+// file that an answer depends on, since the files of the recording are not available.
+func (o *Options) classify(c callKey) callClass {
 	m := o.Model(c.tool)
 	out := callClass{model: m, host: m.Host, read: m.Class.Reads() && m.Speculate != nil && *m.Speculate}
 	raw := []byte(c.arguments)
 	index := jsonrpc.NewIndex(raw)
 	args, names := valuemodel.Arguments(nil), iter.Seq[string](nil)
-	plain := index.Unambiguous() // else servers may disagree on what it says
+	plain := index.Unambiguous() // otherwise servers may read the arguments differently
 	if plain {
 		args = index.Get
 		names = jsonrpc.Names(raw)
@@ -38,7 +37,7 @@ func (o *Options) classify(c exact) callClass {
 	out.host = m.HostOf(args)
 	class := m.ClassOf(args, names)
 	if !class.Reads() {
-		// The configuration of the recording's repositories is not here: it is taken to be plain.
+		// Git configuration of the recorded repositories is not available and assumed to be the default.
 		if _, quiet := m.Quiet(args, names); !quiet {
 			out.effect = m.Writes(args)
 		}
@@ -54,11 +53,11 @@ func (o *Options) classify(c exact) callClass {
 			Volatile: m.Volatile != nil && *m.Volatile, Repeats: m.FailFastAfter, BackOff: m.BackOff,
 		},
 	}
-	if o.KeepTurns > 0 { // the store's clock then counts turns, in which no freshness is told
+	if o.KeepTurns > 0 { // the store's clock counts turns, but Freshness is a time
 		out.query.Reuse.Freshness = 0
 	}
 	return out
 }
 
-// storable reports whether anything but the upstream may answer.
+// storable reports whether the store may answer the call.
 func (c *callClass) storable() bool { return c.query.Key.Tool != "" }

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// clock is the time of one session under one arm, with what is to come: an answer that comes
-// early makes all that follows come early.
+// clock is the simulated clock of one session of one arm, with its event queue. If an answer
+// comes earlier than recorded, all later events of the session do too.
 type clock struct {
 	now    time.Duration // since the session began
-	tick   uint64        // numbers what happens
-	events []event       // to come, in order
+	tick   uint64        // number of the current event
+	events []event       // queue, ordered by time
 }
 
-// event is something that happens at a time of the clock.
+// event is a function that runs at a time of the clock.
 type event struct {
 	at time.Duration
 	do func()
 }
 
-// set goes on to a time, unless that is over.
-func (c *clock) set(now time.Duration) {
+// advance moves the clock forward to a time.
+func (c *clock) advance(now time.Duration) {
 	c.tick++
 	c.now = max(c.now, now)
 }
 
-// after has something happen later, behind what happens at the same time.
+// after schedules an event after a delay, behind other events of the same time.
 func (c *clock) after(d time.Duration, do func()) {
 	e := event{c.now + d, do}
 	at := slices.IndexFunc(c.events, func(o event) bool { return o.at > e.at })
@@ -35,7 +35,7 @@ func (c *clock) after(d time.Duration, do func()) {
 	c.events = slices.Insert(c.events, at, e)
 }
 
-// next takes off what happens next.
+// next removes and returns the next event.
 func (c *clock) next() event {
 	e := c.events[0]
 	c.events = c.events[1:]

@@ -7,57 +7,56 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// ledger is kept beside the store, and not by it: what was changed when, and what was asked
-// for when. By it every answer is checked that a store has given. Moments are numbered in the
-// order in which they are played.
+// ledger records, independently of the store, when places changed and when calls were fetched.
+// Each answer from the store is checked against it. Times are ticks of the clock.
 type ledger struct {
 	places map[call.Place]*changes
-	sent   map[sending]uint64 // the moments at which real calls were sent
+	sent   map[fetchKey]uint64 // fetch of a call → tick at which it was sent
 }
 
-// sending is a fetch: of a call, at a time by the store's clock.
-type sending struct {
-	exact
+// fetchKey identifies a fetch by its call and the time of the store's clock.
+type fetchKey struct {
+	callKey
 	at time.Duration
 }
 
-// changes are those of one place.
+// changes is the state of one place.
 type changes struct {
-	air  int    // under way
-	last uint64 // when the last one ended
+	pending int    // writes in progress
+	last    uint64 // tick at which the last write ended
 }
 
 func newLedger() *ledger {
-	return &ledger{places: make(map[call.Place]*changes), sent: make(map[sending]uint64)}
+	return &ledger{places: make(map[call.Place]*changes), sent: make(map[fetchKey]uint64)}
 }
 
-// arrive notes that a call which may change something has come.
-func (l *ledger) arrive(e call.Effect) {
+// begin registers a write.
+func (l *ledger) begin(e call.Effect) {
 	for _, p := range e.Places {
 		if l.places[p] == nil {
 			l.places[p] = new(changes)
 		}
-		l.places[p].air++
+		l.places[p].pending++
 	}
 }
 
-// end notes that it has its answer, at the given moment.
+// end ends a write at the given tick.
 func (l *ledger) end(e call.Effect, now uint64) {
 	for _, p := range e.Places {
-		l.places[p].air--
+		l.places[p].pending--
 		l.places[p].last = max(l.places[p].last, now)
 	}
 }
 
-// sound is the moment from which on an answer must have been fetched to be good
-// for a call that arrives now: the end of the last change of what the answer
-// depends on. While one is under way there is no such moment.
-func (l *ledger) sound(depends []call.Place) uint64 {
+// validFrom returns the earliest tick at which an answer for a call that arrives now can have
+// been fetched: the end of the last write to a place that the answer depends on. While a write
+// is in progress, no answer is valid.
+func (l *ledger) validFrom(depends []call.Place) uint64 {
 	var from uint64
 	for _, p := range depends {
 		switch c := l.places[p]; {
 		case c == nil:
-		case c.air > 0:
+		case c.pending > 0:
 			return math.MaxUint64
 		default:
 			from = max(from, c.last)

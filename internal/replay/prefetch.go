@@ -13,45 +13,44 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// prefetch is a call that an arm makes before it is asked for.
+// prefetch is a prefetch of an arm.
 type prefetch struct {
-	sent   uint64 // the moment, which tells it from the others
+	sent   uint64 // tick at which it was sent, which identifies it
 	key    call.Key
-	answer *made // the call of the session that has the same; nil: there is none
+	answer *playedCall // the next equal call of the session, which has the answer; nil if there is none
 	run    *speculate.Run
 
 	flight   *dedup.Flight
-	fetching context.Context // ends when the answer is wanted no more
-	ctx      context.Context // of its own claim
+	fetching context.Context // of the flight, done when no claim on it is left
+	ctx      context.Context // of the prefetch's own claim on the flight
 	cancel   context.CancelFunc
-	joined   bool // a real call waits for it
+	joined   bool // a call waits for it
 	used     bool
-	over     bool // its call has returned, or was given up
+	ended    bool // it has completed or was cancelled
 }
 
-// prefetched is the prefetch whose answer a body is: the store keeps its number behind the
-// answer.
-func (s *armSession) prefetched(body []byte) *prefetch {
+// prefetchOf returns the prefetch that fetched a stored body. Its tick is appended to the body.
+func (s *armSession) prefetchOf(body []byte) *prefetch {
 	sent := binary.BigEndian.Uint64(body[len(body)-8:])
 	at := slices.IndexFunc(s.prefetches, func(g *prefetch) bool { return g.sent == sent })
 	return s.prefetches[at]
 }
 
-// body is the recorded answer as it is stored.
-func (m *made) body() []byte { return []byte(m.recorded.Text) }
+// body returns the recorded answer as it is stored.
+func (m *playedCall) body() []byte { return []byte(m.recorded.Text) }
 
-// consider takes what is likely after a turn: gives up what is not worth it any more, and
-// chooses.
+// consider handles the candidates after a turn: it cancels prefetches that are no longer worth
+// it, and starts new ones.
 func (s *armSession) consider(found []predict.Candidate) {
 	if !s.arm.rules.Free {
 		s.chooser.Reprice(s.at(), found, s.arm.rules.Pick.MinProbability)
-		s.reap()
+		s.endCancelled()
 	}
 	s.chooser.Offer(s.at(), found, s.arm.rules.Pick.Budget, s)
 	s.choose()
 }
 
-// choose picks from what waits, and starts it.
+// choose chooses among the waiting candidates and starts prefetches.
 func (s *armSession) choose() {
 	if s.chooser.Open() == 0 {
 		return
@@ -64,14 +63,14 @@ func (s *armSession) choose() {
 	s.chooser.Choose(s.at(), o, s)
 }
 
-// MayPrefetch says what stands in the way of a candidate.
+// MayPrefetch returns the query for a candidate, and the reason if it must not be prefetched.
 func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Verdict {
 	if s.arm.rules.Source == Forecast {
 		if why := s.t.learner.Again(g); why != "" && why != enrich.Shadow {
 			return speculate.Verdict{Reason: why}
 		}
 	}
-	c := exact{g.Key.Tool, g.Key.Arguments}
+	c := callKey{g.Key.Tool, g.Key.Arguments}
 	class := s.t.class(c)
 	v := speculate.Verdict{Query: s.query(class), Host: class.host}
 	if !class.storable() {
@@ -87,10 +86,10 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Verdict {
 	return v
 }
 
-// Declined counts a candidate that is given up.
+// Declined counts a declined candidate.
 func (s *armSession) Declined(_ *predict.Candidate, why enrich.Reason) { s.count.declined[why]++ }
 
-// Begin starts a prefetch, and puts it on its way.
+// Begin starts a prefetch, or returns the reason why it was refused.
 func (s *armSession) Begin(of *predict.Candidate, v *speculate.Verdict) (refused string) {
 	g := &prefetch{key: v.Query.Key}
 	fetch := func(ctx context.Context) (func() call.Fate, string) {
@@ -116,20 +115,20 @@ func (s *armSession) Begin(of *predict.Candidate, v *speculate.Verdict) (refused
 	c := s.count.tool(of.Key.Tool)
 	c.Issued++
 	c.upstream++
-	if s.arm.begun != nil {
-		s.arm.begun(s.t.turns, of.Key.Tool, of.Key.Arguments)
+	if s.arm.onPrefetch != nil {
+		s.arm.onPrefetch(s.t.turns, of.Key.Tool, of.Key.Arguments)
 	}
 	s.send(g, of)
 	return ""
 }
 
-// send asks the upstream: that takes as long as the call of the session did, or what the
-// tool's calls usually take.
+// send sends a prefetch upstream. It takes as long as the recorded call, or else as long as
+// calls of the tool usually take.
 func (s *armSession) send(g *prefetch, of *predict.Candidate) {
 	s.clock.tick++
 	g.sent = s.clock.tick
-	g.answer = s.t.s.next(exact{of.Key.Tool, of.Key.Arguments}, s.t.turns-1)
-	takes := cmp.Or(of.Latency.P50, of.Model.Cost.Latency, usualLatency)
+	g.answer = s.t.s.next(callKey{of.Key.Tool, of.Key.Arguments}, s.t.turns-1)
+	takes := cmp.Or(of.Latency.P50, of.Model.Cost.Latency, defaultLatency)
 	if g.answer != nil {
 		takes = g.answer.end - g.answer.start
 	}
@@ -138,34 +137,35 @@ func (s *armSession) send(g *prefetch, of *predict.Candidate) {
 	if !s.arm.rules.Free && takes > s.arm.deadline {
 		s.clock.after(s.arm.deadline, func() { s.overdue(g) })
 	}
-	s.clock.after(takes, func() { s.land(g) })
+	s.clock.after(takes, func() { s.complete(g) })
 }
 
-// overdue frees the slot of a prefetch, and gives it up unless a call waits for it.
+// overdue handles the deadline of a prefetch: it cancels the prefetch, or if a call waits for
+// it, only frees its slot.
 func (s *armSession) overdue(g *prefetch) {
 	switch {
-	case g.over:
+	case g.ended:
 		return
 	case g.joined:
 		s.slots.Done(g.key)
 	default:
-		s.giveUp(g)
+		s.cancel(g)
 	}
 	s.choose()
 }
 
-// join notes that a real call waits for the prefetch of that key that is under way.
+// join marks the open prefetch of a key as joined by a call.
 func (s *armSession) join(k call.Key) {
 	for _, g := range s.prefetches {
-		if g.key == k && !g.over {
+		if g.key == k && !g.ended {
 			g.joined = true
 		}
 	}
 }
 
-// land is the return of a prefetch's call.
-func (s *armSession) land(g *prefetch) {
-	if g.over {
+// complete stores the answer of a prefetch.
+func (s *armSession) complete(g *prefetch) {
+	if g.ended {
 		return
 	}
 	var body []byte
@@ -175,36 +175,35 @@ func (s *armSession) land(g *prefetch) {
 	}
 	g.flight.Settle(binary.BigEndian.AppendUint64(body, g.sent), false, good)
 	g.run.Ended(s.at())
-	s.done(g)
+	s.finish(g)
 	if !s.arm.rules.Free {
 		s.choose()
 	}
 }
 
-// giveUp ends a prefetch that no call waits for. Its server goes on with it, and does not say
-// for how long.
-func (s *armSession) giveUp(g *prefetch) {
-	if g.over {
+// cancel cancels a prefetch. Its server may continue to work on it for an unknown time.
+func (s *armSession) cancel(g *prefetch) {
+	if g.ended {
 		return
 	}
 	g.cancel()
-	<-g.fetching.Done() // the store lets go of it on another goroutine
+	<-g.fetching.Done() // the store releases the claim on another goroutine
 	g.flight.Settle(nil, false, false)
 	g.run.Cut(s.at())
-	s.done(g)
+	s.finish(g)
 }
 
-func (s *armSession) done(g *prefetch) {
-	g.over = true
+func (s *armSession) finish(g *prefetch) {
+	g.ended = true
 	s.slots.Done(g.key)
 	g.cancel()
 }
 
-// reap ends the prefetches that the throttles have given up.
-func (s *armSession) reap() {
+// endCancelled ends the prefetches whose context the throttles have cancelled.
+func (s *armSession) endCancelled() {
 	for _, g := range s.prefetches {
 		if !g.joined && g.ctx.Err() != nil {
-			s.giveUp(g)
+			s.cancel(g)
 		}
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// WriteCSV writes a line for each session, in the order in which they were played,
-// and one for all of them.
+// WriteCSV writes a line for each session, in the order in which they were played, and one for
+// their total.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	head, total := columns(&r.Figures)
-	out.Write(append([]string{"session"}, head...)) // its errors are kept until the end
+	out.Write(append([]string{"session"}, head...)) // Error below returns the first error
 	for i := range r.Rows {
 		_, values := columns(&r.Rows[i].Figures)
 		out.Write(append([]string{r.Rows[i].Session}, values...))
@@ -28,7 +28,7 @@ func (r *Report) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
-// columns are the figures by their names in the JSON, and what they are.
+// columns returns the JSON names of the figures and their values.
 func columns(f *Figures) (names, values []string) {
 	of := reflect.ValueOf(*f)
 	for _, field := range reflect.VisibleFields(of.Type()) {
@@ -45,12 +45,13 @@ func columns(f *Figures) (names, values []string) {
 	return names, values
 }
 
-// WriteTo writes the sums for people, by their names in the JSON, which has those of each tool too.
+// WriteTo writes the totals as text, under their JSON names. The figures of single tools are
+// only in the JSON.
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	out := new(bytes.Buffer)
 	fmt.Fprintf(out, "policy %s, %d sessions\n", r.Name, r.Sessions)
 	if r.Untimed > 0 {
-		fmt.Fprintf(out, "of %d calls it is not recorded how long they took: as long as their models say; the model thinks %v where that is not recorded\n", r.Untimed, time.Duration(r.Think)*time.Millisecond)
+		fmt.Fprintf(out, "%d calls have no recorded duration and take the time of their tool's model; unrecorded pauses between turns take %v\n", r.Untimed, time.Duration(r.Think)*time.Millisecond)
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	names, values := columns(&r.Figures)
@@ -60,6 +61,6 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	for _, why := range slices.Sorted(maps.Keys(r.Declined)) {
 		fmt.Fprintf(t, "declined.%s\t%d\n", why, r.Declined[why])
 	}
-	t.Flush() // to memory
+	t.Flush() // writing to memory does not fail
 	return out.WriteTo(w)
 }

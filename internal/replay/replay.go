@@ -1,12 +1,10 @@
-// Package replay plays recorded sessions through the real pipeline, in recorded
-// time: what is foreseen (forecast) is chosen (enrich), started (speculate) and
-// kept or thrown away (dedup) by the very code that does so live.
+// Package replay plays recorded sessions through the real pipeline in simulated time. The
+// proxy's own code predicts (predict), chooses (enrich), starts (speculate) and stores (dedup)
+// prefetches.
 //
-// The one idea: learning depends on what was really called and never on what was
-// issued, so one learner serves any number of arms, each with a store, slots and
-// throttles of its own. An arm is told what has happened up to a moment and no
-// more; only the world that answers its guesses, and an oracle, know what the
-// session will do:
+// Learning depends only on the recorded calls and never on prefetches, so one learner serves any
+// number of arms, each with a store, slots and throttles of its own. An arm sees only events up
+// to the current time. Only the simulated upstream and the oracle look ahead:
 //
 //	calls, err := replay.ReadFile("sessions.jsonl.gz")
 //	p := replay.New(replay.Options{Model: model, Learn: true, MaxAge: 10 * time.Second},
@@ -15,18 +13,16 @@
 //	p.Play(replay.Sessions(calls))
 //	fmt.Println(p.Reports()[0].Coverage)
 //
-// The sessions are played one after the other. How long a call takes and how long the model
-// thinks are those of the recording; each arm has a clock of its own, on which all comes
-// earlier that follows an answer which came early. A call is answered from the recording, and
-// so is a prefetch of a call that the session makes later; any other prefetch gets an answer
-// that is never asked for.
+// Sessions are played one after the other. Durations of calls and of the model's thinking are
+// taken from the recording. Each arm has a clock of its own, so that an earlier answer makes all
+// that follows earlier. Calls are answered from the recording, and so are prefetches of calls
+// that the session makes later; the answer of any other prefetch is empty and never used.
 //
-// It leaves out the pace of hosts (limit); that guesses slow down real calls, which
-// a recording cannot show; the model's intent; answers added to others (deliver);
-// and guesses at what
-// follows a guess: a recording holds the answers of right guesses only, so that
-// these would be followed up and wrong ones not, which is to look ahead. They gain
-// time and no coverage, as what follows a call is guessed at when it is made.
+// Not simulated are rate limits of hosts (limit); calls slowed down by prefetches, which a
+// recording cannot show; intents stated by the model; inlined answers (deliver); and prefetches
+// that follow from prefetches. A recording has answers only for correct prefetches, so following
+// up on those alone would look ahead. Such prefetches save time but add no coverage, as their
+// calls are also predicted when the first call is made.
 package replay
 
 import (
@@ -36,35 +32,35 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Options are what all arms of a replay have in common.
+// Options are common to all arms of a replay.
 type Options struct {
-	Model        func(tool string) *valuemodel.Model // what is known of a tool; never nil; asked once for each
-	Learn        bool                                // follow-ups are learned, beside those that are configured
-	ShadowLabels int                                 // labels before a learned one issues; default 5
-	MaxAge       time.Duration                       // how long a guess may be used; 0: guesses are never kept
-	Think        time.Duration                       // between an answer and the next call, where that was not recorded; default 3s
+	Model        func(tool string) *valuemodel.Model // returns the model of a tool, not nil; called once for each tool
+	Learn        bool                                // learn follow-ups, in addition to configured ones
+	ShadowLabels int                                 // labels before a learned follow-up is prefetched; default 5
+	MaxAge       time.Duration                       // how long the answer of a prefetch may be used; 0 means not at all
+	Think        time.Duration                       // pause between an answer and the next call if it was not recorded; default 3 s
 
-	// KeepTurns, if above 0, tells time in turns, as simple learners are measured: the
-	// calls of a turn come in one instant, those that only read before the others; a
-	// guess may be used for so many turns, however long they take; and at what the
-	// session has asked before there is no guess.
+	// KeepTurns, if above 0, measures time in turns, which is usual for simple learners: the
+	// calls of a turn come at the same time, reads before writes; the answer of a prefetch may
+	// be used for this many turns; and calls that the session has made before are not
+	// prefetched.
 	KeepTurns int
 
-	// Learner gives the learner that a session is played with, by its number from 0; nil:
-	// one for all sessions. Ended, unless nil, is called after each session.
+	// Learner returns the learner for a session, numbered from 0. If it is nil, one learner is
+	// shared by all sessions. Ended, if not nil, is called after each session.
 	Learner func(session int) *predict.Model
 	Ended   func(session int)
 }
 
 const (
-	usualThink   = 3 * time.Second
-	usualLatency = 300 * time.Millisecond // of a call, where neither the recording nor its model says
+	defaultThink   = 3 * time.Second
+	defaultLatency = 300 * time.Millisecond // of a call without a recorded duration or a duration in its model
 )
 
-// turnTime is how long a turn takes on the clock of a store that counts turns.
+// turnTime is the length of a turn on the clock of a store that counts turns.
 const turnTime = time.Hour
 
-// maxAge is how long a guess may be used by the store's clock.
+// maxAge returns how long the answer of a prefetch may be used, by the store's clock.
 func (o *Options) maxAge() time.Duration {
 	if o.KeepTurns > 0 {
 		return time.Duration(o.KeepTurns)*turnTime + turnTime/2
@@ -76,19 +72,19 @@ func (o *Options) maxAge() time.Duration {
 type Player struct {
 	o      Options
 	models map[string]*valuemodel.Model
-	alone  *predict.Model // of all sessions, where Options.Learner is nil
+	shared *predict.Model // learner of all sessions if Options.Learner is nil
 	arms   []*arm
 
 	sessions int // played so far
 	wall     time.Time
-	untimed  int // calls that arms saw and of which it was not recorded how long they took
+	untimed  int // calls played to arms that have no recorded duration
 	deciles  [10]Decile
 }
 
-// New makes a player. Without arms it only learns.
+// New returns a player. Without arms it only learns.
 func New(o Options, arms ...Arm) *Player {
 	if o.Think <= 0 {
-		o.Think = usualThink
+		o.Think = defaultThink
 	}
 	p := &Player{models: make(map[string]*valuemodel.Model), wall: time.UnixMilli(0)}
 	resolve := o.Model
@@ -102,7 +98,7 @@ func New(o Options, arms ...Arm) *Player {
 	}
 	p.o = o
 	if o.Learner == nil {
-		p.alone = p.Forecast()
+		p.shared = p.NewLearner()
 	}
 	for _, a := range arms {
 		p.arms = append(p.arms, newArm(p, a))
@@ -110,8 +106,8 @@ func New(o Options, arms ...Arm) *Player {
 	return p
 }
 
-// Forecast makes a learner that has seen nothing.
-func (p *Player) Forecast() *predict.Model {
+// NewLearner returns a new learner.
+func (p *Player) NewLearner() *predict.Model {
 	o := predict.Options{
 		Tool:  func(name string) predict.Tool { return predict.Tool{Model: p.o.Model(name)} },
 		Learn: p.o.Learn, ShadowLabels: p.o.ShadowLabels, MaxAge: p.o.MaxAge,
@@ -122,8 +118,7 @@ func (p *Player) Forecast() *predict.Model {
 	return predict.New(o)
 }
 
-// Train plays sessions to the learner alone: no arm sees them, and nothing is
-// counted.
+// Train plays sessions to the learner only. They are not counted.
 func (p *Player) Train(all []*Session) {
 	for _, s := range all {
 		p.play(s, nil)
@@ -138,7 +133,7 @@ func (p *Player) Play(all []*Session) {
 }
 
 func (p *Player) play(s *Session, arms []*arm) {
-	t := newPlaying(p, s, arms)
+	t := newPlayback(p, s, arms)
 	for i := range s.turns {
 		t.turn(&s.turns[i])
 	}
@@ -149,18 +144,18 @@ func (p *Player) play(s *Session, arms []*arm) {
 	p.sessions++
 }
 
-// learner is the one that the next session is played with.
+// learner returns the learner for the next session.
 func (p *Player) learner() *predict.Model {
 	if p.o.Learner != nil {
 		return p.o.Learner(p.sessions)
 	}
-	return p.alone
+	return p.shared
 }
 
-// latency is how long a call takes of which that was not recorded.
-func latency(m *made) time.Duration {
+// latency returns the assumed duration of a call without a recorded one.
+func latency(m *playedCall) time.Duration {
 	if l := m.class.model.Cost.Latency; l > 0 {
 		return l
 	}
-	return usualLatency
+	return defaultLatency
 }

@@ -7,20 +7,20 @@ import (
 	"mcpschedd/internal/enrich"
 )
 
-// Counts are what happened to some calls.
+// Counts counts calls and prefetches.
 type Counts struct {
 	Calls         int `json:"calls"`
-	Reads         int `json:"reads"`           // calls of tools that only read and may be run early
-	Repeats       int `json:"repeats"`         // of those: the session had made the very same call before
-	Issued        int `json:"issued"`          // guesses
-	Used          int `json:"used"`            // guesses whose answer some call got
-	Late          int `json:"late"`            // of those: it was still under way when it was asked for
-	UsedByRepeats int `json:"used_by_repeats"` // of those: first by a call that was a repeat
+	Reads         int `json:"reads"`           // calls of tools that only read and may be prefetched
+	Repeats       int `json:"repeats"`         // of those: equal to an earlier call of the session
+	Issued        int `json:"issued"`          // prefetches
+	Used          int `json:"used"`            // prefetches whose answer a call used
+	Late          int `json:"late"`            // of those: still in flight when the call came
+	UsedByRepeats int `json:"used_by_repeats"` // of those: first used by a repeat
 	RepeatsServed int `json:"repeats_served"`  // repeats that were not sent upstream
-	Stale         int `json:"stale_served"`    // answers from before a change that was known of: must be 0
+	Stale         int `json:"stale_served"`    // answers fetched before the end of a recorded write; must be 0
 
-	upstream      int // calls sent there, guesses included
-	before, after time.Duration
+	upstream      int           // calls sent upstream, prefetches included
+	before, after time.Duration // total wait, as recorded and as played
 }
 
 func (c *Counts) add(o *Counts) {
@@ -38,20 +38,20 @@ func (c *Counts) add(o *Counts) {
 	c.after += o.after
 }
 
-// Figures are counts and what they say. They, a Report and a Row are as wide as what `replay`
-// prints of them is: an object of JSON, a line of CSV.
+// Figures are counts and the ratios derived from them. Figures, Report and Row are output
+// formats of `mcpschedd replay`: an object of JSON, a line of CSV.
 type Figures struct {
 	Counts
 	IssuedPerCall float64 `json:"issued_per_call"`
-	Accuracy      float64 `json:"accuracy"`       // used by issued; 0 without any
-	Coverage      float64 `json:"coverage"`       // of the reads that are no repeats: those that got a guess's answer
-	Amplification float64 `json:"amplification"`  // calls sent upstream, guesses included, by calls of the client
-	WaitBefore    int64   `json:"wait_ms_before"` // what the calls waited when they were recorded, each by itself
-	WaitAfter     int64   `json:"wait_ms_after"`  // what they wait here
-	Hidden        int64   `json:"hidden_ms"`      // the difference
+	Accuracy      float64 `json:"accuracy"`       // Used / Issued; 0 if none was issued
+	Coverage      float64 `json:"coverage"`       // share of the reads, except repeats, that used a prefetch
+	Amplification float64 `json:"amplification"`  // calls sent upstream, prefetches included, per call of the client
+	WaitBefore    int64   `json:"wait_ms_before"` // sum of the recorded durations of the calls
+	WaitAfter     int64   `json:"wait_ms_after"`  // sum of their durations in the replay
+	Hidden        int64   `json:"hidden_ms"`      // WaitBefore - WaitAfter
 }
 
-// figures says what the counts come to.
+// figures returns the counts with their ratios.
 func (c *Counts) figures() Figures {
 	f := Figures{
 		Counts: *c, WaitBefore: c.before.Milliseconds(), WaitAfter: c.after.Milliseconds(),
@@ -69,26 +69,26 @@ func ratio(a, b int) float64 {
 	return float64(a) / float64(b)
 }
 
-// Report is what an arm came to.
+// Report is the result of an arm.
 type Report struct {
 	Name     string `json:"policy"`
 	Sessions int    `json:"sessions"`
-	Untimed  int    `json:"untimed_calls"` // of which it was not recorded how long they took
-	Think    int64  `json:"think_ms"`      // what was taken for the time to think, where that was not recorded
+	Untimed  int    `json:"untimed_calls"` // calls without a recorded duration
+	Think    int64  `json:"think_ms"`      // pause assumed between turns where it was not recorded
 	Figures
-	Declined    map[enrich.Reason]int `json:"declined"` // guesses left out, by reason, once after each turn
+	Declined    map[enrich.Reason]int `json:"declined"` // declined candidates by reason, counted once after each turn
 	Calibration []Decile              `json:"calibration"`
 	Tools       map[string]Figures    `json:"tools"`
-	Rows        []Row                 `json:"-"` // in the order in which they were played
+	Rows        []Row                 `json:"-"` // by session, in the order in which they were played
 }
 
-// Row is one session.
+// Row is the result of one session.
 type Row struct {
 	Session string
 	Figures
 }
 
-// Reports are what the arms came to so far.
+// Reports returns the results of the arms so far.
 func (p *Player) Reports() []*Report {
 	var all []*Report
 	for _, a := range p.arms {
@@ -99,8 +99,7 @@ func (p *Player) Reports() []*Report {
 	return all
 }
 
-// tally counts what happened to the calls of a session, or of all that were
-// played.
+// tally counts the calls of one session, or of all sessions played.
 type tally struct {
 	tools    map[string]*Counts
 	declined map[enrich.Reason]int
@@ -111,7 +110,7 @@ func newTally() *tally {
 	return &tally{tools: make(map[string]*Counts), declined: make(map[enrich.Reason]int)}
 }
 
-// tool is what is counted of a tool.
+// tool returns the counts of a tool.
 func (t *tally) tool(name string) *Counts {
 	c := t.tools[name]
 	if c == nil {
@@ -121,7 +120,7 @@ func (t *tally) tool(name string) *Counts {
 	return c
 }
 
-// sum is what is counted of all tools.
+// sum returns the counts over all tools.
 func (t *tally) sum() *Counts {
 	all := new(Counts)
 	for _, c := range t.tools {

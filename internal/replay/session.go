@@ -11,36 +11,36 @@ import (
 
 // Session is one recorded session.
 type Session struct {
-	ID    string
-	mark  uint64 // tells it from the sessions of all traces
-	turns []turn
-	calls int
-	later map[exact][]*made // the same, by call, in order
+	ID        string
+	learnerID uint64 // random, unique among the sessions of all traces
+	turns     []turn
+	calls     int
+	byCall    map[callKey][]*playedCall // the same, by call, in order
 }
 
-// turn is calls that were made together.
+// turn is a set of calls that were made together.
 type turn struct {
-	calls []*made
-	gap   time.Duration // between the end of the turn before and its beginning
+	calls []*playedCall
+	gap   time.Duration // from the end of the previous turn to the start of this turn
 }
 
-// made is a call as it is played.
-type made struct {
-	exact
+// playedCall is a recorded call with its times and classification.
+type playedCall struct {
+	callKey
 	recorded   *Call
 	class      *callClass
-	number     int // of the session's calls
-	turn       int
-	offset     time.Duration // since the turn began
-	start, end time.Duration // since the session began, as it was recorded
-	repeat     bool          // the session has made the same call before
+	number     int           // in the session, from 1
+	turn       int           // index of its turn
+	offset     time.Duration // start, since the start of the turn
+	start, end time.Duration // since the start of the session, as recorded
+	repeat     bool          // equal to an earlier call of the session
 }
 
-// exact is a call without its answer.
-type exact struct{ tool, arguments string }
+// callKey identifies equal calls.
+type callKey struct{ tool, arguments string }
 
-// Sessions groups the calls of one trace by session, in the order in which they
-// begin. Sessions of two traces are never the same, whatever they are called.
+// Sessions groups the calls of one trace by session, ordered by first call. Sessions of
+// different traces are different even if their ids are equal.
 func Sessions(calls []Call) []*Session {
 	at := make(map[string]*Session)
 	var all []*Session
@@ -48,7 +48,7 @@ func Sessions(calls []Call) []*Session {
 		c := &calls[i]
 		s := at[c.Session]
 		if s == nil {
-			s = &Session{ID: c.Session, mark: rand.Uint64(), later: make(map[exact][]*made)}
+			s = &Session{ID: c.Session, learnerID: rand.Uint64(), byCall: make(map[callKey][]*playedCall)}
 			at[c.Session] = s
 			all = append(all, s)
 		}
@@ -64,19 +64,19 @@ func (s *Session) add(c *Call) {
 		n++
 	}
 	s.calls++
-	m := &made{recorded: c, exact: exact{c.Tool, string(c.Arguments)}, number: s.calls, turn: n - 1}
+	m := &playedCall{recorded: c, callKey: callKey{c.Tool, string(c.Arguments)}, number: s.calls, turn: n - 1}
 	if canonical, ok := jsonrpc.AppendCanonical(nil, c.Arguments); ok {
 		m.arguments = string(canonical)
 	}
-	m.repeat = len(s.later[m.exact]) > 0
-	s.later[m.exact] = append(s.later[m.exact], m)
+	m.repeat = len(s.byCall[m.callKey]) > 0
+	s.byCall[m.callKey] = append(s.byCall[m.callKey], m)
 	s.turns[n-1].calls = append(s.turns[n-1].calls, m)
 }
 
-// next is the first time that the session makes a call after a turn; nil if it
-// does not. Only the world that answers guesses may ask, never what makes them.
-func (s *Session) next(c exact, turn int) *made {
-	for _, m := range s.later[c] {
+// next returns the first equal call of the session after a turn, or nil. Only the simulated
+// upstream may use it; code that chooses prefetches must not look ahead.
+func (s *Session) next(c callKey, turn int) *playedCall {
+	for _, m := range s.byCall[c] {
 		if m.turn > turn {
 			return m
 		}
@@ -84,33 +84,32 @@ func (s *Session) next(c exact, turn int) *made {
 	return nil
 }
 
-// lay puts the calls on a time line that begins with 0. What was recorded counts:
-// how long a call took, how far apart those of a turn began, and how long the
-// model thought. Where it was not, a call takes latency and the model think. No
-// turn begins before the last one has ended, whatever was recorded.
-func (s *Session) lay(think time.Duration, latency func(*made) time.Duration) {
+// layOut assigns times to the calls, beginning with 0. It uses recorded durations of calls,
+// offsets within a turn and pauses between turns where they exist, and latency and think
+// otherwise. No turn starts before the previous turn has ended.
+func (s *Session) layOut(think time.Duration, latency func(*playedCall) time.Duration) {
 	var now time.Duration
-	var ended *int64 // ms: the last answer of the turn before; nil: not recorded
+	var ended *int64 // recorded time (ms) of the last answer of the previous turn, or nil
 	for i := range s.turns {
 		turn := &s.turns[i]
 		first := earliest(turn.calls)
 		switch {
 		case i == 0:
 		case first != nil && ended != nil:
-			turn.gap = min(max(0, milliseconds(*first-*ended)), longestGap)
+			turn.gap = min(max(0, milliseconds(*first-*ended)), maxGap)
 		default:
 			turn.gap = think
 		}
-		now = min(now+turn.gap, longestSession)
+		now = min(now+turn.gap, maxSession)
 		begin := now
 		ended = nil
 		for _, m := range turn.calls {
 			m.offset = 0
 			if m.recorded.Start != nil {
-				m.offset = min(milliseconds(*m.recorded.Start-*first), longestGap)
+				m.offset = min(milliseconds(*m.recorded.Start-*first), maxGap)
 			}
 			m.start = begin + m.offset
-			m.end = m.start + cmp.Or(m.recorded.took(), latency(m))
+			m.end = m.start + cmp.Or(m.recorded.duration(), latency(m))
 			if now = max(now, m.end); m.recorded.End != nil && (ended == nil || *m.recorded.End > *ended) {
 				ended = m.recorded.End
 			}
@@ -118,15 +117,15 @@ func (s *Session) lay(think time.Duration, latency func(*made) time.Duration) {
 	}
 }
 
-// Bounds of what is believed of recorded times, so that no sum of them overflows.
-// To whatever is decided here, a week is as long as a month.
+// Bounds of recorded times, so that no sum of them overflows. They are longer than any time
+// that matters to prefetching.
 const (
-	longestGap     = 30 * 24 * time.Hour
-	longestSession = 365 * 24 * time.Hour
+	maxGap     = 30 * 24 * time.Hour
+	maxSession = 365 * 24 * time.Hour
 )
 
-// earliest is when a turn began, in ms; nil if it was not recorded.
-func earliest(turn []*made) *int64 {
+// earliest returns the recorded start of a turn in ms, or nil.
+func earliest(turn []*playedCall) *int64 {
 	var first *int64
 	for _, m := range turn {
 		if start := m.recorded.Start; start != nil && (first == nil || *start < *first) {
@@ -136,20 +135,20 @@ func earliest(turn []*made) *int64 {
 	return first
 }
 
-// took is how long the call took; 0 if that was not recorded.
-func (c *Call) took() time.Duration {
+// duration returns the recorded duration of the call, or 0 if it was not recorded.
+func (c *Call) duration() time.Duration {
 	if c.Start == nil || c.End == nil {
 		return 0
 	}
-	return min(max(milliseconds(*c.End-*c.Start), time.Microsecond), longestGap) // no time at all is less than could be told
+	return min(max(milliseconds(*c.End-*c.Start), time.Microsecond), maxGap) // not 0, which means not recorded
 }
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// inOrder are the calls of a turn as they begin. If it is a single instant, what only reads
-// is there before what may change something.
-func (t *turn) inOrder(instant bool) []*made {
-	return slices.SortedStableFunc(slices.Values(t.calls), func(a, b *made) int {
+// ordered returns the calls of a turn by start. If they all come at the same instant, reads
+// come before writes.
+func (t *turn) ordered(instant bool) []*playedCall {
+	return slices.SortedStableFunc(slices.Values(t.calls), func(a, b *playedCall) int {
 		if !instant {
 			return cmp.Compare(a.offset, b.offset)
 		}

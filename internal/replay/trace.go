@@ -16,20 +16,20 @@ type Call struct {
 	Dataset   string          `json:"dataset"`
 	Session   string          `json:"session"`
 	Seq       int             `json:"seq"`
-	Batch     int             `json:"batch"`     // calls of one batch were made together
-	Start     *int64          `json:"ts_ms"`     // ms; nil: not recorded
-	End       *int64          `json:"res_ts_ms"` // likewise
+	Batch     int             `json:"batch"`     // number of the turn: calls of one batch were made together
+	Start     *int64          `json:"ts_ms"`     // milliseconds since 1970; nil if not recorded
+	End       *int64          `json:"res_ts_ms"` // milliseconds since 1970; nil if not recorded
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments"`
-	Text      string          `json:"result_text"`  // may be cut
-	Bytes     int             `json:"result_bytes"` // of the whole result
+	Text      string          `json:"result_text"`  // may be truncated
+	Bytes     int             `json:"result_bytes"` // size of the whole result
 	Failed    bool            `json:"is_error"`
 }
 
-// longestLine (bytes) bounds a line of a trace.
-const longestLine = 64 << 20
+// maxLine is the maximum length in bytes of a line of a trace.
+const maxLine = 64 << 20
 
-// ReadFile reads a trace, plain or gzip. An error names the file and the line.
+// ReadFile reads a trace, plain or gzipped. Errors name the file and the line.
 func ReadFile(name string) ([]Call, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -39,8 +39,8 @@ func ReadFile(name string) ([]Call, error) {
 	return ReadTrace(name, f)
 }
 
-// ReadTrace reads a trace, plain or gzip: JSON lines, one call each. An error
-// begins with the name and the line. A trace is read whole or not at all.
+// ReadTrace reads a trace of one JSON object per line and call, plain or gzipped. Errors begin
+// with the name and the line. On error no calls are returned.
 func ReadTrace(name string, r io.Reader) ([]Call, error) {
 	in := bufio.NewReader(r)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -53,7 +53,7 @@ func ReadTrace(name string, r io.Reader) ([]Call, error) {
 	var calls []Call
 	newest := make(map[string]int) // session → its last batch
 	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, longestLine)
+	lines.Buffer(nil, maxLine)
 	number := 1
 	for ; lines.Scan(); number++ {
 		line := bytes.TrimSpace(lines.Bytes())
@@ -72,7 +72,7 @@ func ReadTrace(name string, r io.Reader) ([]Call, error) {
 	}
 	err := lines.Err()
 	if errors.Is(err, bufio.ErrTooLong) {
-		err = fmt.Errorf("want a line of at most %d MiB", longestLine>>20)
+		err = fmt.Errorf("want a line of at most %d MiB", maxLine>>20)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", name, number, err)
@@ -80,7 +80,7 @@ func ReadTrace(name string, r io.Reader) ([]Call, error) {
 	return calls, nil
 }
 
-// parse reads one line.
+// parse parses one line.
 func parse(line []byte) (Call, error) {
 	var c Call
 	if err := json.Unmarshal(line, &c); err != nil {
@@ -108,7 +108,7 @@ func parse(line []byte) (Call, error) {
 		return Call{}, fmt.Errorf("res_ts_ms: want at least ts_ms, %d, have %d", *c.Start, *c.End)
 	}
 	for _, ms := range []*int64{c.Start, c.End} {
-		if ms != nil && (*ms < 0 || *ms > latest) {
+		if ms != nil && (*ms < 0 || *ms > maxTime) {
 			return Call{}, fmt.Errorf("ts_ms, res_ts_ms: want milliseconds since 1970, have %d", *ms)
 		}
 	}
@@ -116,9 +116,9 @@ func parse(line []byte) (Call, error) {
 	return c, nil
 }
 
-// latest (ms since 1970) is the end of the year 2199: the time between two such
-// times is one that can be told in ns.
-const latest = 7_258_118_399_999
+// maxTime is the end of the year 2199 in milliseconds since 1970. Differences of such times fit
+// into a time.Duration.
+const maxTime = 7_258_118_399_999
 
 func wanted(e *json.UnmarshalTypeError) string {
 	switch e.Type.Kind().String() {

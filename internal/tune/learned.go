@@ -43,7 +43,7 @@ func (t *Tuner) player(upstream string) *player {
 			MaxAge:  t.o.MaxAge,
 			Learner: func(int) *predict.Model { return p.learner },
 		})
-		p.learner = p.Forecast()
+		p.learner = p.NewLearner()
 		t.players[upstream] = p
 	}
 	return p

@@ -44,7 +44,7 @@ func learning(w io.Writer, o options, set string) error {
 	}
 	eight := replay.New(shared, arm)
 	for range processes {
-		learners = append(learners, eight.Forecast())
+		learners = append(learners, eight.NewLearner())
 	}
 	again := slices.Concat(replay.Sessions(train), replay.Sessions(bench))
 	eight.Play(again)

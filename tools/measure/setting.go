@@ -137,7 +137,7 @@ func (s setting) play(o options, model func(string) *valuemodel.Model, learn boo
 	if o.frozen {
 		trained := s.trained(model, train)
 		options.Learner = func(int) *predict.Model {
-			process := p.Forecast()
+			process := p.NewLearner()
 			process.Merge(trained) // what was just written can be read
 			return process
 		}
@@ -147,7 +147,7 @@ func (s setting) play(o options, model func(string) *valuemodel.Model, learn boo
 		var state predict.State
 		var process *predict.Model
 		options.Learner = func(int) *predict.Model {
-			process = p.Forecast()
+			process = p.NewLearner()
 			state, _ = process.Merge(state) // an error: something of it could not be read, and is begun anew
 			return process
 		}
@@ -166,7 +166,7 @@ func (s setting) trained(model func(string) *valuemodel.Model, train []replay.Ca
 	var learner *predict.Model
 	o.Learner = func(int) *predict.Model {
 		if learner == nil {
-			learner = p.Forecast()
+			learner = p.NewLearner()
 		}
 		return learner
 	}

@@ -10,34 +10,34 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// playing is a session that is played. The learner is told of it as it was recorded.
-type playing struct {
+// playback plays one session. The learner sees it as it was recorded.
+type playback struct {
 	p       *Player
 	s       *Session
-	began   time.Time        // when the session began
-	now     time.Duration    // since then, as it was recorded
-	turns   int              // begun
-	learner *predict.Session // nil: no arm wants to know what it expects
-	classes map[exact]*callClass
-	asked   map[exact]bool // calls that were made
+	began   time.Time        // start of the session
+	now     time.Duration    // recorded time since began
+	turns   int              // turns that have begun
+	learner *predict.Session // nil if no arm uses it
+	classes map[callKey]*callClass
+	asked   map[callKey]bool // calls made so far
 	scores  scores
 	arms    []*armSession
 }
 
-func newPlaying(p *Player, s *Session, arms []*arm) *playing {
-	t := &playing{p: p, s: s, classes: make(map[exact]*callClass), asked: make(map[exact]bool), scores: newScores(p)}
+func newPlayback(p *Player, s *Session, arms []*arm) *playback {
+	t := &playback{p: p, s: s, classes: make(map[callKey]*callClass), asked: make(map[callKey]bool), scores: newScores(p)}
 	for i := range s.turns {
 		for _, m := range s.turns[i].calls {
-			m.class = t.class(m.exact)
-			if len(arms) > 0 && m.recorded.took() == 0 {
+			m.class = t.class(m.callKey)
+			if len(arms) > 0 && m.recorded.duration() == 0 {
 				p.untimed++
 			}
 		}
 	}
-	s.lay(p.o.Think, latency)
-	t.began = p.starts(s)
+	s.layOut(p.o.Think, latency)
+	t.began = p.startTime(s)
 	if len(arms) == 0 || slices.ContainsFunc(arms, func(a *arm) bool { return a.rules.Source == Forecast }) {
-		t.learner = p.learner().Begin(s.mark, false)
+		t.learner = p.learner().Begin(s.learnerID, false)
 	}
 	for _, a := range arms {
 		t.arms = append(t.arms, a.begin(t))
@@ -45,9 +45,9 @@ func newPlaying(p *Player, s *Session, arms []*arm) *playing {
 	return t
 }
 
-// starts is when a session begins: when it was recorded, but not before the one
-// played last has ended.
-func (p *Player) starts(s *Session) time.Time {
+// startTime returns the start of a session: its recorded start, but not before the end of the
+// previous session.
+func (p *Player) startTime(s *Session) time.Time {
 	at := p.wall.Add(p.o.Think)
 	if first := earliest(s.turns[0].calls); first != nil && time.UnixMilli(*first).After(at) {
 		return time.UnixMilli(*first)
@@ -55,8 +55,8 @@ func (p *Player) starts(s *Session) time.Time {
 	return at
 }
 
-// class is what is known of a call, which does not change.
-func (t *playing) class(c exact) *callClass {
+// class returns the classification of a call, which is cached.
+func (t *playback) class(c callKey) *callClass {
 	known := t.classes[c]
 	if known == nil {
 		known = new(t.p.o.classify(c))
@@ -65,17 +65,17 @@ func (t *playing) class(c exact) *callClass {
 	return known
 }
 
-// at is the moment that is played, as the learner is told it.
-func (t *playing) at() time.Time { return t.began.Add(t.now) }
+// at returns the current time for the learner.
+func (t *playback) at() time.Time { return t.began.Add(t.now) }
 
-// turn plays the calls of a turn, then has every arm prefetch the next.
-func (t *playing) turn(turn *turn) {
+// turn plays the calls of a turn, then lets each arm prefetch for the next turn.
+func (t *playback) turn(turn *turn) {
 	t.turns++
-	for _, m := range turn.inOrder(t.p.o.KeepTurns > 0) {
+	for _, m := range turn.ordered(t.p.o.KeepTurns > 0) {
 		t.now = max(t.now, m.start)
-		t.begins(m)
+		t.beginCall(m)
 	}
-	for _, m := range slices.SortedStableFunc(slices.Values(turn.calls), func(a, b *made) int { return cmp.Compare(a.end, b.end) }) {
+	for _, m := range slices.SortedStableFunc(slices.Values(turn.calls), func(a, b *playedCall) int { return cmp.Compare(a.end, b.end) }) {
 		t.now = max(t.now, m.end)
 		if t.learner != nil {
 			t.learner.Result(predict.Result{ID: uint64(m.number), Failed: m.recorded.Failed, Text: []byte(m.recorded.Text), Size: m.recorded.Bytes, At: t.at()})
@@ -85,29 +85,29 @@ func (t *playing) turn(turn *turn) {
 	if t.learner != nil {
 		found = t.learner.Guesses(t.at())
 		if len(t.arms) > 0 {
-			t.scores.found(t, found)
+			t.scores.observe(t, found)
 		}
 	}
 	for _, s := range t.arms {
 		s.turn(turn)
 		switch s.arm.rules.Source {
 		case Forecast:
-			s.consider(t.unasked(found, s))
+			s.consider(t.withoutImmediate(found, s))
 		case Oracle:
-			s.consider(t.foreknown())
+			s.consider(t.nextReads())
 		}
 	}
 }
 
-// unasked are the candidates without those calls that are there already when they are
-// considered: a client that asks at once is faster than the worker.
-func (t *playing) unasked(found []predict.Candidate, of *armSession) []predict.Candidate {
+// withoutImmediate returns the candidates except those that the client calls at once, as such a
+// client is faster than the prefetch worker.
+func (t *playback) withoutImmediate(found []predict.Candidate, of *armSession) []predict.Candidate {
 	if t.p.o.KeepTurns > 0 || t.turns >= len(t.s.turns) || t.s.turns[t.turns].gap > 0 {
 		return found
 	}
 	return slices.DeleteFunc(slices.Clone(found), func(c predict.Candidate) bool {
-		asked := slices.ContainsFunc(t.s.turns[t.turns].calls, func(m *made) bool {
-			return m.offset == 0 && m.exact == exact{c.Key.Tool, c.Key.Arguments}
+		asked := slices.ContainsFunc(t.s.turns[t.turns].calls, func(m *playedCall) bool {
+			return m.offset == 0 && m.callKey == callKey{c.Key.Tool, c.Key.Arguments}
 		})
 		if asked {
 			of.Declined(&c, enrich.InFlight)
@@ -116,31 +116,31 @@ func (t *playing) unasked(found []predict.Candidate, of *armSession) []predict.C
 	})
 }
 
-// begins is the beginning of a call.
-func (t *playing) begins(m *made) {
+// beginCall passes a call to the learner.
+func (t *playback) beginCall(m *playedCall) {
 	if m.class.storable() && len(t.arms) > 0 {
-		t.scores.asked(t, m)
+		t.scores.called(t, m)
 	}
-	t.asked[m.exact] = true
+	t.asked[m.callKey] = true
 	if t.learner != nil {
 		t.learner.Call(predict.Call{ID: uint64(m.number), Turn: m.turn + 1, Tool: m.tool, Arguments: m.arguments, At: t.at()})
 	}
 	if m.class.effect.Changes() {
-		stale := func(c exact) bool { return touches(m.class.effect, t.class(c).query.Places) }
-		t.scores.void(stale)
+		stale := func(c callKey) bool { return touches(m.class.effect, t.class(c).query.Places) }
+		t.scores.invalidate(stale)
 		if t.learner != nil {
-			t.learner.Invalidate(func(tool, arguments string) bool { return stale(exact{tool, arguments}) })
+			t.learner.Invalidate(func(tool, arguments string) bool { return stale(callKey{tool, arguments}) })
 		}
 	}
 }
 
-// touches reports whether a change is one of something in the places.
+// touches reports whether a write changes any of the places.
 func touches(e call.Effect, places []call.Place) bool {
 	return slices.ContainsFunc(e.Places, func(p call.Place) bool { return slices.Contains(places, p) })
 }
 
-// foreknown are the reads of the next turn that are no repeats.
-func (t *playing) foreknown() []predict.Candidate {
+// nextReads returns the reads of the next turn, except repeats, as certain candidates.
+func (t *playback) nextReads() []predict.Candidate {
 	if t.turns >= len(t.s.turns) {
 		return nil
 	}
@@ -157,8 +157,8 @@ func (t *playing) foreknown() []predict.Candidate {
 	return all
 }
 
-// end is the end of the session.
-func (t *playing) end() {
+// end ends the session.
+func (t *playback) end() {
 	t.scores.end()
 	if t.learner != nil {
 		t.learner.End()
