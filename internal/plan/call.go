@@ -9,29 +9,28 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// firstWait is how long it takes before a call is tried again; the next time it is twice
-// as long.
-const firstWait = 250 * time.Millisecond
+// retryDelay is the wait before the first retry of a call; it doubles with each further one.
+const retryDelay = 250 * time.Millisecond
 
-// answer is what came of a call, tried as often as its step allows.
+// answer is the outcome of a call, including its retries.
 type answer struct {
 	Call
 	Result
-	tokens int       // of the result, if it comes back
-	calls  int       // made
-	began  time.Time // the first of them
-	ended  time.Time // the last of them
-	cut    bool      // the plan ended first
+	tokens      int       // of the result, if it is an output
+	calls       int       // number of tries
+	began       time.Time // start of the first try
+	ended       time.Time // end of the last try
+	interrupted bool      // the plan ended before the call succeeded
 }
 
-// perform makes a call, and again as long as it fails, its step allows it and the plan
+// perform makes a call, and retries it while it fails, its step allows another try and the plan
 // has not ended.
 func (r *Runner) perform(ctx context.Context, c Call, resolve Resolver) answer {
 	a := answer{Call: c}
 	var err error
 	a.Arguments, err = r.arguments(c.Step, func(ref *Ref) (Value, error) {
 		if ctx.Err() != nil {
-			return Value{}, ctx.Err() // it ends soon
+			return Value{}, ctx.Err() // the plan is ending
 		}
 		return resolve(ref)
 	})
@@ -39,15 +38,15 @@ func (r *Runner) perform(ctx context.Context, c Call, resolve Resolver) answer {
 		a.Err = err.Error()
 		return a
 	}
-	for wait := firstWait; ctx.Err() == nil; wait *= 2 {
+	for wait := retryDelay; ctx.Err() == nil; wait *= 2 {
 		if a.calls == 0 {
 			a.began = time.Now()
 		}
-		a.Result = r.once(ctx, a.Call)
+		a.Result = r.tryOnce(ctx, a.Call)
 		a.calls++
 		a.ended = time.Now()
 		if a.Err == "" || c.Step.Writes || a.calls > c.Step.Retry {
-			a.cut = a.Err != "" && ctx.Err() != nil
+			a.interrupted = a.Err != "" && ctx.Err() != nil
 			return a
 		}
 		select {
@@ -56,15 +55,15 @@ func (r *Runner) perform(ctx context.Context, c Call, resolve Resolver) answer {
 		}
 	}
 	if a.calls == 0 {
-		a.Err = "cut short: " + ending(ctx)
+		a.Err = "cut short: " + endReason(ctx)
 	}
-	a.cut = true
+	a.interrupted = true
 	return a
 }
 
-// once makes a call within its time. An answer that comes at the last moment
-// counts.
-func (r *Runner) once(ctx context.Context, c Call) Result {
+// tryOnce makes a call with the timeout of its step. An answer that arrives at the timeout is
+// still used.
+func (r *Runner) tryOnce(ctx context.Context, c Call) Result {
 	within, limit := ctx, c.Step.Timeout
 	if limit > 0 {
 		var stop context.CancelFunc
@@ -74,17 +73,17 @@ func (r *Runner) once(ctx context.Context, c Call) Result {
 	res := r.Call(within, c)
 	switch {
 	case res.Err == "" && !jsonrpc.Valid(res.JSON):
-		res.Err, res.InDoubt = "no result that is JSON", true
+		res.Err, res.InDoubt = "the result is not valid JSON", true
 	case res.Err == "" || within.Err() == nil:
 	case ctx.Err() != nil:
-		res.Err, res.InDoubt = "cut short: "+ending(ctx), true
+		res.Err, res.InDoubt = "cut short: "+endReason(ctx), true
 	default:
 		res.Err, res.InDoubt = fmt.Sprintf("no answer within %s", limit), true
 	}
 	return res
 }
 
-// arguments are those of one call of a step. It may be called on any goroutine.
+// arguments returns the arguments of one call of a step. It may be called on any goroutine.
 func (r *Runner) arguments(s *Step, resolve Resolver) ([]byte, error) {
 	if s.Arguments == nil {
 		return []byte("{}"), nil
@@ -94,8 +93,8 @@ func (r *Runner) arguments(s *Step, resolve Resolver) ([]byte, error) {
 		return nil, err
 	}
 	if s.Arguments.Constant() == nil {
-		// A slip in a reference is null, and a tool that writes would write that. What is
-		// too much to be checked is sent.
+		// A mistyped short reference resolves to null, which a tool that writes might write.
+		// Arguments that take too much effort to check are sent unchecked.
 		var wrong []string
 		for _, f := range s.Tool.Input.Faults(arguments, nil) {
 			wrong = append(wrong, f.Error())
@@ -105,19 +104,19 @@ func (r *Runner) arguments(s *Step, resolve Resolver) ([]byte, error) {
 		}
 	}
 	if !s.Writes && s.Tool.Writes != nil && s.Tool.Writes(arguments) {
-		// It was not confirmed, and it has no place in the order of the writes.
+		// The call was neither confirmed nor ordered among the writes.
 		return nil, fmt.Errorf("with these arguments %s may change something, which was not known before", s.Tool.Name)
 	}
 	return arguments, nil
 }
 
-// note adds an answer to what is known of its step.
+// note adds an answer to the status of the step.
 func (g *stage) note(a answer) {
 	st := g.status
 	if st.Source == "" && st.Calls == 0 {
 		st.Source = a.Source
 	} else if st.Source != a.Source {
-		st.Source = "" // they have none in common
+		st.Source = "" // the calls have different sources
 	}
 	st.Calls += a.calls
 	st.Bytes += a.Bytes

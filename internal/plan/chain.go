@@ -2,7 +2,8 @@ package plan
 
 import "slices"
 
-// Inputs are the ids of the steps whose results a step uses, or that it is said to wait for.
+// Inputs returns the ids of the steps whose results a step uses or that it waits for by
+// depends_on.
 func (p *Plan) Inputs(s *Step) (ids []string) {
 	for _, i := range s.After {
 		if !slices.Contains(s.Order, i) {
@@ -12,18 +13,17 @@ func (p *Plan) Inputs(s *Step) (ids []string) {
 	return ids
 }
 
-// ChainLength is how many calls were made one after the other because each needed another,
-// or was to wait for it: the turns that a client without plans would have needed at
-// least. Steps that only keep their order within a domain are not counted as needing
-// each other, and the items of one step count as one.
+// ChainLength returns the length of the longest chain of calls that needed each other: the
+// minimum number of turns for a client without plans. Steps that only keep the order within a
+// domain do not need each other, and all items of a step count as one call.
 func (r *Report) ChainLength() int {
 	longest := 0
 	after := make([][]int, len(r.Steps))
 	for i, st := range r.Steps {
 		after[i] = st.Step.After
 	}
-	ends := make([]int, len(r.Steps)) // step → calls in the longest chain that ends with it
-	for _, i := range sorted(after) {
+	ends := make([]int, len(r.Steps)) // step → length of the longest chain that ends with it
+	for _, i := range topoSort(after) {
 		st := r.Steps[i]
 		for _, before := range st.Step.After {
 			if !slices.Contains(st.Step.Order, before) {

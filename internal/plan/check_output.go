@@ -8,9 +8,9 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// lacks says why the result of a step has nothing at the pointer of a reference, or
-// nothing that can be an array; "" if it may.
-func (src *source) lacks(d *draft, ref *Ref, array bool) string {
+// whyMissing returns the reason why the result of a step has no value at the pointer of a
+// reference, or no array if one is needed. It returns "" if it may have one.
+func (src *source) whyMissing(d *draft, ref *Ref, array bool) string {
 	path := slices.Collect(jsonrpc.PointerTokens(ref.Pointer))
 	array = array && !slices.Contains(path, "*")
 	if d.loops {
@@ -25,16 +25,16 @@ func (src *source) lacks(d *draft, ref *Ref, array bool) string {
 	switch wants := src.output(d).TypesAt(path); {
 	case wants == nil:
 	case len(wants) == 0:
-		return "has nothing at " + quoted(ref.Pointer) + meantMember(d.step.Tool.Output, path)
+		return "has nothing at " + quoted(ref.Pointer) + suggestMember(d.step.Tool.Output, path)
 	case array && !slices.Contains(wants, "array"):
 		return "has no array there"
 	}
 	return ""
 }
 
-// meantMember is the end of a message about a path that leads to nothing: which name in it may
-// have been another. It knows members and elements, not references and combinations.
-func meantMember(output []byte, path []string) string {
+// suggestMember returns the end of a message about a path that does not exist: a member that may
+// have been meant. It handles members and elements, not references and combinators.
+func suggestMember(output []byte, path []string) string {
 	for _, name := range path {
 		if items := jsonrpc.Get(output, "items"); items != nil {
 			if _, ok := itemIndex(name); !ok && name != "*" {
@@ -47,12 +47,12 @@ func meantMember(output []byte, path []string) string {
 		if output = jsonrpc.Get(members, name); output != nil {
 			continue
 		}
-		return newNames(slices.Collect(jsonrpc.Names(members))).meant(name)
+		return newNames(slices.Collect(jsonrpc.Names(members))).suggest(name)
 	}
 	return ""
 }
 
-// output is the schema of a step's result. One that cannot be read says nothing.
+// output returns the schema of a step's result. An invalid schema allows any result.
 func (src *source) output(d *draft) *schema.Schema {
 	s, known := src.results[d.called]
 	if !known {
@@ -62,7 +62,7 @@ func (src *source) output(d *draft) *schema.Schema {
 	return s
 }
 
-// itemIndex is the index of an item that a token of a pointer stands for.
+// itemIndex parses a pointer token as an array index.
 func itemIndex(token string) (int, bool) {
 	i, err := strconv.ParseUint(token, 10, 31)
 	return int(i), err == nil && strconv.FormatUint(i, 10) == token

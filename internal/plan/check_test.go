@@ -24,9 +24,9 @@ func TestDefects(t *testing.T) {
 		name, raw string
 		want      []string
 	}{
-		{"nothing", "", []string{"no valid JSON: unexpected end of JSON input after 0 bytes"}},
-		{"half of it", `{"steps":[`, []string{"no valid JSON: unexpected end of JSON input after 9 bytes"}},
-		{"half a character", "{\"steps\":\"\xe4\"}", []string{"no valid JSON: not all of it is UTF-8"}},
+		{"nothing", "", []string{"invalid JSON: unexpected end of JSON input after 0 bytes"}},
+		{"half of it", `{"steps":[`, []string{"invalid JSON: unexpected end of JSON input after 9 bytes"}},
+		{"half a character", "{\"steps\":\"\xe4\"}", []string{"invalid JSON: it is not UTF-8"}},
 		{"an array", `[{"id":"a","tool":"a"}]`, []string{"want an object with steps, have an array"}},
 		{"null", `null`, []string{"want an object with steps, have null"}},
 		{"too deep", `{"steps":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}`, []string{"at /steps" + strings.Repeat("/0", 63) + ": nested deeper than 64 values"}},
@@ -54,15 +54,15 @@ func TestDefects(t *testing.T) {
 		{"a tool by another name", steps(`{"id":"s","tool":"mcp__hub__search"}`), one("/tool", `unknown tool "mcp__hub__search"; did you mean "github__search"?`)},
 		{"a tool as the client calls it", steps(`{"id":"s","tool":"mcp__mcpschedd__github__search"}`), one("/tool", `unknown tool "mcp__mcpschedd__github__search"; did you mean "github__search"?`)},
 		{"a tool like no other", steps(`{"id":"s","tool":"teleport"}`), one("/tool", `unknown tool "teleport"`)},
-		{"a plan", steps(`{"id":"s","tool":"execute_tool_plan"}`), one("/tool", `a plan cannot hold a plan: "execute_tool_plan" is no tool of a server`)},
-		{"a plan as some clients call it", steps(`{"id":"s","tool":"mcp__mcpschedd__execute_tool_plan"}`), one("/tool", `a plan cannot hold a plan: "mcp__mcpschedd__execute_tool_plan" is no tool of a server`)},
-		{"a named plan", steps(`{"id":"s","tool":"plan__daily"}`), one("/tool", `a plan cannot hold a plan: "plan__daily" is no tool of a server`)},
-		{"a named plan as some clients call it", steps(`{"id":"s","tool":"mcp__mcpschedd__plan__daily"}`), one("/tool", `a plan cannot hold a plan: "mcp__mcpschedd__plan__daily" is no tool of a server`)},
-		{"a tool of the proxy", steps(`{"id":"s","tool":"mcpschedd_read_result"}`), one("/tool", `a plan cannot hold a plan: "mcpschedd_read_result" is no tool of a server`)},
+		{"a plan", steps(`{"id":"s","tool":"execute_tool_plan"}`), one("/tool", `a plan cannot contain a plan: "execute_tool_plan" is not a tool of a server`)},
+		{"a plan as some clients call it", steps(`{"id":"s","tool":"mcp__mcpschedd__execute_tool_plan"}`), one("/tool", `a plan cannot contain a plan: "mcp__mcpschedd__execute_tool_plan" is not a tool of a server`)},
+		{"a named plan", steps(`{"id":"s","tool":"plan__daily"}`), one("/tool", `a plan cannot contain a plan: "plan__daily" is not a tool of a server`)},
+		{"a named plan as some clients call it", steps(`{"id":"s","tool":"mcp__mcpschedd__plan__daily"}`), one("/tool", `a plan cannot contain a plan: "mcp__mcpschedd__plan__daily" is not a tool of a server`)},
+		{"a tool of the proxy", steps(`{"id":"s","tool":"mcpschedd_read_result"}`), one("/tool", `a plan cannot contain a plan: "mcpschedd_read_result" is not a tool of a server`)},
 
-		{"an array of arguments", step(`"arguments":[1]`), one("/arguments", "want an object, or a string that holds one, have an array")},
-		{"a string that holds none", step(`"arguments":"[1]"`), one("/arguments", "want an object, or a string that holds one, have an array")},
-		{"a string that holds nothing of the kind", step(`"arguments":"{x}"`), one("/arguments", "want an object, or a string that holds one; this string is no valid JSON: invalid character 'x' looking for beginning of object key string after 1 bytes")},
+		{"an array of arguments", step(`"arguments":[1]`), one("/arguments", "want an object, or a string that contains one, have an array")},
+		{"a string that holds none", step(`"arguments":"[1]"`), one("/arguments", "want an object, or a string that contains one, have an array")},
+		{"a string that holds nothing of the kind", step(`"arguments":"{x}"`), one("/arguments", "want an object, or a string that contains one; this string is invalid JSON: invalid character 'x' looking for beginning of object key string after 1 bytes")},
 		{"a string that is deep", step(`"arguments":"{\"a\":` + strings.Repeat("[", 64) + strings.Repeat("]", 64) + `}"`), one("/arguments/a"+strings.Repeat("/0", 63), "nested deeper than 64 values")},
 		{"an argument twice", step(`"arguments":{"x":1,"x":2}`), []string{`at /steps/0/arguments: "x": is there twice`}},
 		{"an argument that is missing", steps(`{"id":"s","tool":"get_issue","arguments":{"repo":"r"}}`), one("/arguments/number", `missing (input schema of "get_issue")`)},
@@ -88,7 +88,7 @@ func TestDefects(t *testing.T) {
 		{"params of none", step(`"arguments":{"x":{"$ref":"params#/x"}}`), one("/arguments/x", "there are no parameters: only a named plan has them")},
 
 		{"outputs that are no list", `{"steps":[` + a + `],"output_steps":"a"}`, []string{"at /output_steps: want an array of ids, have a string"}},
-		{"no outputs", `{"steps":[` + a + `],"output_steps":[]}`, []string{"at /output_steps: want at least one, or leave it out for all"}},
+		{"no outputs", `{"steps":[` + a + `],"output_steps":[]}`, []string{"at /output_steps: want at least one id, or omit the member for all steps"}},
 		{"an unknown output", `{"steps":[{"id":"abc","tool":"a"}],"output_steps":["abd"]}`, []string{`at /output_steps/0: unknown step "abd"; did you mean "abc"?`}},
 		{"an output twice", `{"steps":[` + a + `],"output_steps":["a","a"]}`, []string{`at /output_steps/1: "a" is there twice`}},
 
@@ -113,7 +113,7 @@ func TestDefects(t *testing.T) {
 		{"no tokens", step(`"max_tokens":0`), one("/max_tokens", "want a whole number of at least 1, have 0")},
 		{"a member of a step twice", step(`"id":"t"`), []string{`at /steps/0: "id": is there twice`}},
 		{"an unknown member of a step", step(`"dependson":[],"a/b":1`), append(one("/dependson", `unknown member; did you mean "depends_on"?`), one("/a~1b", "unknown member; there are id, tool, arguments, depends_on, when, for_each, …")...)},
-		{"a write again", steps(`{"id":"s","tool":"create_issue","retry":1}`), one("/retry", `"create_issue" may change something: such a call is not made again`)},
+		{"a write again", steps(`{"id":"s","tool":"create_issue","retry":1}`), one("/retry", `"create_issue" may change something: such a call is not retried`)},
 		{"a write that may be left out", steps(`{"id":"s","tool":"create_issue","optional":true}`), one("/optional", `"create_issue" may change something: only reads are optional`)},
 
 		{"two wait for each other", steps(`{"id":"x","tool":"a","depends_on":["y"]}`, `{"id":"y","tool":"a","arguments":{"x":"$ref:x"}}`), []string{`step "x" at /steps/0: cycle: x -> y -> x, each waits for the next`}},
@@ -188,8 +188,8 @@ func TestDefectsReadOnly(t *testing.T) {
 	o.ReadOnly = true
 	_, defects := plan.Parse([]byte(steps(`{"id":"r","tool":"get_issue","arguments":{"number":1}}`, `{"id":"w","tool":"create_issue"}`, `{"id":"m","tool":"mystery"}`)), o)
 	told(t, defects, []string{
-		`step "w" at /steps/1/tool: "create_issue" may change something: plans only read here ([plan].mutations)`,
-		`step "m" at /steps/2/tool: "mystery" may change something: plans only read here ([plan].mutations)`,
+		`step "w" at /steps/1/tool: "create_issue" may change something: plans may only read ([plan].mutations)`,
+		`step "m" at /steps/2/tool: "mystery" may change something: plans may only read ([plan].mutations)`,
 	})
 }
 
@@ -203,7 +203,7 @@ func TestDefectsBounded(t *testing.T) {
 		many = append(many, fmt.Sprintf(`{"id":"s%d","tool":"a","arguments":{"x":[%s]}}`, i, refs))
 	}
 	_, defects := plan.Parse([]byte(steps(many...)), o)
-	if len(defects) != 1001 || defects[1000].Message != "and more: it is no use to list more than 1000" {
+	if len(defects) != 1001 || defects[1000].Message != "and more: only 1000 are listed" {
 		t.Errorf("got %d defects, the last %v", len(defects), defects[len(defects)-1])
 	}
 	ids := strings.TrimSuffix(strings.Repeat(`"s",`, 100_000), ",")

@@ -8,17 +8,17 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// usualTokens stands for the size of an answer of which nothing is known, so that
-// what is unknown is not taken for free.
-const usualTokens = 500
+// defaultTokens is the assumed size of a result whose size is unknown, so that it is not treated
+// as free.
+const defaultTokens = 500
 
-// leastValue is what a result is worth at least: one of no known value comes back
-// if there is room for it.
-const leastValue = 1e-6
+// minValue is the minimum value of a result, so that one of unknown value is used if there is
+// room.
+const minValue = 1e-6
 
-// expected is how many tokens a step's result is expected to bring.
-func (s *Step) expected() int {
-	n := cmp.Or(max(s.Tool.Tokens, 0), usualTokens)
+// expectedTokens returns the expected size of a step's result.
+func (s *Step) expectedTokens() int {
+	n := cmp.Or(max(s.Tool.Tokens, 0), defaultTokens)
 	if s.MaxTokens > 0 {
 		return min(n, s.MaxTokens)
 	}
@@ -27,38 +27,37 @@ func (s *Step) expected() int {
 
 func (p *Plan) returns(s *Step) bool { return slices.Contains(p.Outputs, s.ID) }
 
-// leftOut is, for each step, why it is not run for the sake of the budget; "": it is. Of
-// the optional steps whose results come back those are run that are worth most and fit,
-// and others for the sake of the steps that refer to them: they bring nothing.
+// leftOut returns, for each step, the reason why the budget excludes it, or "". Of the optional
+// steps with an output it selects the most valuable set that fits. Optional steps without an
+// output cost no tokens and run if a selected step refers to them.
 //
-// It is decided once, before the first call. Later the sizes of results would have a say
-// in it, and third parties could learn from a call, or from none, how much another step
-// has read.
+// The selection is made once, before the first call. If it depended on the sizes of results,
+// third parties could learn from a call, or its absence, how much another step had read.
 func (p *Plan) leftOut(l *Limits) []string {
-	why, runs, dear := make([]string, len(p.Steps)), make([]bool, len(p.Steps)), make([]bool, len(p.Steps))
-	dearWhy, fitting := "left out: budget_tokens", []*Step(nil)
+	why, runs, overBudget := make([]string, len(p.Steps)), make([]bool, len(p.Steps)), make([]bool, len(p.Steps))
+	budgetReason, fitting := "left out: budget_tokens", []*Step(nil)
 	if l.NoOptional {
-		dearWhy = "left out: the tokens of [budgets] are used up"
+		budgetReason = "left out: the tokens of [budgets] are used up"
 	} else {
-		fitting = p.fitting(l)
+		fitting = p.selectOptional(l)
 	}
 	for _, s := range p.Steps {
 		if !s.Optional || slices.Contains(fitting, s) {
 			runs[s.Index] = true
-			p.reach(s, runs)
+			p.markNeeded(s, runs)
 		}
 	}
 	for _, s := range p.Steps {
 		if !runs[s.Index] && p.returns(s) {
-			dear[s.Index] = true
-			p.reach(s, dear)
+			overBudget[s.Index] = true
+			p.markNeeded(s, overBudget)
 		}
 	}
 	for i := range why {
 		switch {
 		case runs[i]:
-		case dear[i]:
-			why[i] = dearWhy
+		case overBudget[i]:
+			why[i] = budgetReason
 		default:
 			why[i] = "left out: nothing that comes back needs it"
 		}
@@ -66,10 +65,10 @@ func (p *Plan) leftOut(l *Limits) []string {
 	return why
 }
 
-// fitting are the optional steps to run of those whose results come back: all of them, if
-// they fit beside those that run anyway.
-func (p *Plan) fitting(l *Limits) (chosen []*Step) {
-	place := make(map[int]int) // step → item
+// selectOptional returns the optional steps with an output that run: all of them if they fit
+// beside the required steps.
+func (p *Plan) selectOptional(l *Limits) (chosen []*Step) {
+	place := make(map[int]int) // step → index in items
 	var optional []*Step
 	var items []schedule.Item
 	room, cost := math.MaxInt/2, 0
@@ -81,9 +80,9 @@ func (p *Plan) fitting(l *Limits) (chosen []*Step) {
 		switch {
 		case !p.returns(s):
 		case !s.Optional:
-			room -= s.expected()
+			room -= s.expectedTokens()
 		default:
-			it.Value, it.Cost = max(s.Worth.Value*s.Worth.Probability, leastValue), s.expected()
+			it.Value, it.Cost = max(s.Worth.Value*s.Worth.Probability, minValue), s.expectedTokens()
 			cost += it.Cost
 		}
 		if s.Optional {
@@ -108,13 +107,12 @@ func (p *Plan) fitting(l *Limits) (chosen []*Step) {
 	return slices.DeleteFunc(chosen, func(s *Step) bool { return !p.returns(s) })
 }
 
-// reach marks the steps that a step refers to, directly or not; behind one that is marked
-// already no further.
-func (p *Plan) reach(s *Step, marked []bool) {
+// markNeeded marks the steps that a step refers to, directly or indirectly.
+func (p *Plan) markNeeded(s *Step, marked []bool) {
 	for _, i := range s.Needs {
 		if !marked[i] {
 			marked[i] = true
-			p.reach(p.Steps[i], marked)
+			p.markNeeded(p.Steps[i], marked)
 		}
 	}
 }

@@ -13,30 +13,29 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Condition says whether a step runs: a reference, or {"ref": a reference, "op": …,
-// "value": …}.
+// Condition decides whether a step runs: a reference, or {"ref": a reference, "op": …, "value":
+// …}.
 //
-// A reference alone asks for something that is there: what is missing is not, nor is
-// null, false, 0, "", an empty array or an empty object. Of the operations, eq and ne
-// compare JSON values, numbers by what they are worth (1 is 1.0) and objects whatever
-// their order; lt and gt compare two numbers, or two texts by their code points; in
-// asks whether the value, an array, holds what is referred to; exists asks whether
-// that is there at all, or with false whether it is not.
+// A reference alone holds if the value exists and is not null, false, 0, "", an empty array or an
+// empty object. The operators eq and ne compare JSON values: numbers by value (1 equals 1.0) and
+// objects regardless of order. lt and gt compare two numbers, or two strings by code points. in
+// tests whether the array "value" contains the referenced value. exists tests whether the value
+// exists, or with false whether it does not.
 //
-// What is missing fits no operation, ne neither, unless a default stands in for it;
-// to exists a default is no matter.
+// A missing value satisfies no operator, not even ne, unless the reference has a default. exists
+// ignores the default.
 type Condition struct {
 	ref   *Ref
-	op    string // "": whether there is something
-	value []byte // compact JSON; nil: none
+	op    string // "" tests for a non-empty value
+	value []byte // compact JSON, or nil
 }
 
-var operations = []string{"eq", "ne", "lt", "gt", "in", "exists"}
+var operators = []string{"eq", "ne", "lt", "gt", "in", "exists"}
 
 const wantCondition = `want a reference, or {"ref": a reference, "op": "eq", "ne", "lt", "gt", "in" or "exists", "value": …}`
 
-// parseCondition reads what a step says under "when"; nil if something is wrong with it.
-// known says what references can lead to (nil: nothing is known).
+// parseCondition parses "when" of a step, and returns nil after an error. known reports whether a
+// step id exists; nil means that this is not known.
 func parseCondition(v node, known func(id string) bool) *Condition {
 	v.raw = trimmed(v.raw)
 	c := &Condition{}
@@ -47,7 +46,7 @@ func parseCondition(v node, known func(id string) bool) *Condition {
 		}
 		return c
 	case v.raw[0] != '{':
-		v.say("%s, have %s", wantCondition, kindOf(v.raw))
+		v.errorf("%s, have %s", wantCondition, kindOf(v.raw))
 		return nil
 	}
 	before := len(v.problems.all)
@@ -60,27 +59,27 @@ func parseCondition(v node, known func(id string) bool) *Condition {
 		case "ref":
 			c.ref = parseRef(at, known)
 		case "op":
-			if c.op, _ = jsonrpc.String(m.Value); !slices.Contains(operations, c.op) {
-				at.say("want one of %s", strings.Join(operations, ", "))
+			if c.op, _ = jsonrpc.String(m.Value); !slices.Contains(operators, c.op) {
+				at.errorf("want one of %s", strings.Join(operators, ", "))
 			}
-		case "value": // a literal in the forms of arguments, or a reference would be compared as the text it is written with
+		case "value": // a constant in the syntax of arguments, so that a reference is not compared as text
 			if t := parseTemplate(at, known); t != nil {
 				if c.value = t.Constant(); c.value == nil {
-					at.say("want a value without references")
+					at.errorf("want a value without references")
 				}
 			}
 		default:
-			v.say(`%s: not known; want "ref", "op" and "value"`, quoted(name))
+			v.errorf(`%s: not known; want "ref", "op" and "value"`, quoted(name))
 		}
 	}
 	if !given["ref"] || !given["op"] {
-		v.say(wantCondition)
+		v.errorf(wantCondition)
 	}
 	if len(v.problems.all) > before || c.ref == nil {
 		return nil
 	}
 	if message := c.wrongValue(); message != "" {
-		v.below("value").say("%s: %s", c.op, message)
+		v.below("value").errorf("%s: %s", c.op, message)
 		return nil
 	}
 	return c
@@ -103,18 +102,17 @@ func (c *Condition) wrongValue() string {
 	return ""
 }
 
-// Holds reports whether the step runs. It is an error if two values cannot be
-// compared.
+// Holds reports whether the step runs. It returns an error if two values cannot be compared.
 func (c *Condition) Holds(look Lookup) (bool, error) {
 	r := *c.ref
-	r.Null = false // that nothing is there matters here
+	r.Null = false // a missing value must not become null
 	if c.op == "exists" {
 		r.Default = nil
 	}
 	v, err := resolveRef(&r, func(*Ref) (Value, error) {
 		v, err := look(c.ref)
 		if err == nil && v.JSON == nil {
-			err = errGivenUp
+			err = errNoValue
 		}
 		return v, err
 	})
@@ -127,7 +125,7 @@ func (c *Condition) Holds(look Lookup) (bool, error) {
 	return c.compare(v.JSON)
 }
 
-var errGivenUp = errors.New("the step failed")
+var errNoValue = errors.New("the step failed")
 
 func (c *Condition) compare(have []byte) (bool, error) {
 	switch c.op {
@@ -148,34 +146,33 @@ func (c *Condition) compare(have []byte) (bool, error) {
 		if kindOf(have) != kindOf(c.value) {
 			return false, fmt.Errorf("%s: %s %s: %s cannot be compared with %s", c.ref.At, quoted(c.ref.String()), c.op, kindOf(have), kindOf(c.value))
 		}
-		order := order(have, c.value)
+		order := compareScalars(have, c.value)
 		return order < 0 && c.op == "lt" || order > 0 && c.op == "gt", nil
 	}
-	return something(have), nil
+	return truthy(have), nil
 }
 
-// something says whether a value is neither null nor false, nor zero or empty.
-func something(value []byte) bool {
+// truthy reports whether a value is neither null, false, zero nor empty.
+func truthy(value []byte) bool {
 	switch string(compact(value)) {
 	case "null", "false", `""`, "{}", "[]":
 		return false
 	}
-	return kindOf(value) != "a number" || order(value, []byte("0")) != 0
+	return kindOf(value) != "a number" || compareScalars(value, []byte("0")) != 0
 }
 
-// equal says whether two JSON values are the same: numbers by what they are worth, and
-// objects whatever their order.
+// equal reports whether two JSON values are equal: numbers by value, objects regardless of order.
 func equal(a, b []byte) bool {
 	if kindOf(a) == "a number" && kindOf(b) == "a number" {
-		return order(a, b) == 0
+		return compareScalars(a, b) == 0
 	}
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// order is -1, 0 or 1, as one of two numbers or two texts is less than the other, the same
-// or more. Whole numbers of 64 bits are compared exactly, as ids are; others as doubles.
-func order(a, b []byte) int {
+// compareScalars compares two numbers or two strings and returns -1, 0 or 1. 64-bit integers,
+// such as ids, are compared exactly, other numbers as float64.
+func compareScalars(a, b []byte) int {
 	if text, ok := jsonrpc.String(a); ok {
 		other, _ := jsonrpc.String(b)
 		return strings.Compare(text, other)
@@ -185,7 +182,7 @@ func order(a, b []byte) int {
 	if err == nil && wrong == nil {
 		return cmp.Compare(i, k)
 	}
-	x, _ := strconv.ParseFloat(string(a), 64) // of what is too large it is infinite
+	x, _ := strconv.ParseFloat(string(a), 64) // too large numbers become infinite
 	y, _ := strconv.ParseFloat(string(b), 64)
 	return cmp.Compare(x, y)
 }

@@ -107,7 +107,7 @@ func TestConditionDefects(t *testing.T) {
 		{"a slip in a reference", `"$ref:a[0]"`, `/when: "$ref:a[0]": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}; {"$lit": "…"} leaves a text as it is`},
 		{"an object with a reference of another form", `{"$ref":"a"}`, `/when: ` + wantRef + `, have an object`},
 		{"nothing in it", `{}`, "/when: " + wantCond},
-		{"no JSON", `{`, `/when: no valid JSON`},
+		{"no JSON", `{`, `/when: invalid JSON`},
 		{"an unknown operation", `{"ref":"$ref:a","op":"ge","value":1}`, `/when/op: want one of eq, ne, lt, gt, in, exists`},
 		{"no operation", `{"ref":"$ref:a","op":1,"value":1}`, `/when/op: want one of eq, ne, lt, gt, in, exists`},
 		{"a member too many", `{"ref":"$ref:a","op":"eq","val":1,"value":1}`, `/when: "val": not known; want "ref", "op" and "value"`},

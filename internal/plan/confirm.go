@@ -11,16 +11,15 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Risk is why a step is not run unasked.
+// Risk is a reason why a step needs confirmation.
 type Risk struct {
 	Step      *Step
-	Writes    bool    // it may change something, and that is to be confirmed
-	Disclosed []*Step // third parties learn what came of these; nil: of none
+	Writes    bool    // it may write, and writes need confirmation
+	Disclosed []*Step // steps whose outcomes it discloses to third parties; nil if none
 }
 
-// Risks are the steps that the user has to confirm: in every mode those that tell third
-// parties what came of others, and those that may change something if these are to be
-// confirmed too.
+// Risks returns the steps that the user must confirm: always those that disclose outcomes of
+// other steps to third parties, and if writes is true also those that may write.
 func (p *Plan) Risks(writes bool) (all []Risk) {
 	for _, s := range p.Steps {
 		one := Risk{s, writes && s.Writes, p.Discloses(s)}
@@ -31,27 +30,27 @@ func (p *Plan) Risks(writes bool) (all []Risk) {
 	return all
 }
 
-// Discloses are the steps whose outcome third parties could learn from calls of a step:
-// those whose results its arguments, condition or items refer to, and those whose
-// failure would keep it from being run. There are none if the step's tool tells third
-// parties nothing, or the step says only what the plan's author wrote.
+// Discloses returns the steps whose outcomes third parties could learn from calls of a step:
+// those that its arguments, condition or items refer to, and those whose failure would prevent it
+// from running. It returns nil if the step's tool does not disclose its arguments, or if its
+// calls depend on nothing but the plan.
 func (p *Plan) Discloses(s *Step) []*Step {
 	if !s.Tool.discloses() {
 		return nil
 	}
-	var told []*Step
+	var disclosed []*Step
 	for i, to := range p.Steps {
 		waits := slices.Contains(s.After, i)
 		required := waits && !slices.Contains(s.Order, i) && to.OnError == Fail
-		stops := s.Writes && to.stopsWrites() && (i < s.Index || waits) // see execution.afterBroken
+		stops := s.Writes && to.stopsWrites() && (i < s.Index || waits) // see Report.failedWrite
 		if slices.Contains(s.Needs, i) || required || stops {
-			told = append(told, to)
+			disclosed = append(disclosed, to)
 		}
 	}
-	return told
+	return disclosed
 }
 
-// String says what the step does that has to be confirmed.
+// String describes what must be confirmed.
 func (k Risk) String() string {
 	var all []string
 	switch {
@@ -63,24 +62,25 @@ func (k Risk) String() string {
 	if k.Disclosed != nil {
 		all = append(all, "tells third parties "+outcomes(k.Disclosed))
 	}
-	return fmt.Sprintf("step %q (%s) %s", k.Step.ID, visible(k.Step.Tool.Name), strings.Join(all, " and "))
+	return fmt.Sprintf("step %q (%s) %s", k.Step.ID, escapeInvisible(k.Step.Tool.Name), strings.Join(all, " and "))
 }
 
-// outcomes names what third parties learn.
-func outcomes(told []*Step) string {
+// outcomes describes the disclosed outcomes.
+func outcomes(steps []*Step) string {
 	var ids []string
-	for _, s := range told {
+	for _, s := range steps {
 		ids = append(ids, strconv.Quote(s.ID))
 	}
 	return "what came of " + strings.Join(ids, ", ")
 }
 
-// mostShown is how many characters a user is asked to read. What takes more is not
-// run at all: what is cut off could be what matters.
-const mostShown = 6000
+// maxConfirmation is the maximum number of characters of a confirmation. A plan that needs more
+// is not run, because the truncated part could be the important one.
+const maxConfirmation = 6000
 
-// Confirmation is what the user is asked. It shows all that the plan itself says of these
-// steps, where what they tell comes from, and what it hands them in place of a result.
+// Confirmation returns the question to the user. It shows everything that the plan says about the
+// risky steps, the steps from which disclosed data comes, and the defaults used in place of
+// results.
 func (p *Plan) Confirmation(risks []Risk) (message string, err error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Run this plan? %d of its %d steps may change something or tell others:\n", len(risks), len(p.Steps))
@@ -96,7 +96,7 @@ func (p *Plan) Confirmation(risks []Risk) (message string, err error) {
 		}
 		for _, s := range one.Disclosed {
 			from[s.Index] = true
-			p.reach(s, from)
+			p.markNeeded(s, from)
 		}
 	}
 	for _, s := range p.Steps {
@@ -109,23 +109,24 @@ func (p *Plan) Confirmation(risks []Risk) (message string, err error) {
 			fmt.Fprintf(&b, "if %s fails, in place of its result: %s\n", s.ID, legible(s.Default))
 		}
 	}
-	if utf8.RuneCountInString(b.String()) > mostShown {
-		return "", fmt.Errorf("the plan was not run: what has to be confirmed takes more than %d characters to show, which is more than a user is asked to read; send it in parts", mostShown)
+	if utf8.RuneCountInString(b.String()) > maxConfirmation {
+		return "", fmt.Errorf("the plan was not run: the steps to confirm take more than %d characters to show, which is more than a user is asked to read; send it in parts", maxConfirmation)
 	}
 	return b.String(), nil
 }
 
-// ConfirmCall is what the user is asked of one call outside a plan. It shows all of it.
+// ConfirmCall returns the question to the user about one call outside a plan, with all of its
+// arguments.
 func ConfirmCall(tool string, arguments []byte) (message string, err error) {
-	message = fmt.Sprintf("Call %s? It may change something.\nwith %s", visible(tool), legible(arguments))
-	if utf8.RuneCountInString(message) > mostShown {
-		return "", fmt.Errorf("not called: the user has to confirm it, and its arguments take more than %d characters to show, which is more than a user is asked to read", mostShown)
+	message = fmt.Sprintf("Call %s? It may change something.\nwith %s", escapeInvisible(tool), legible(arguments))
+	if utf8.RuneCountInString(message) > maxConfirmation {
+		return "", fmt.Errorf("not called: the user has to confirm it, and its arguments take more than %d characters to show, which is more than a user is asked to read", maxConfirmation)
 	}
 	return message, nil
 }
 
-// Unconfirmed is why a plan is not run where the user could not be asked: which steps have
-// to be confirmed, and what would do instead.
+// Unconfirmed returns the error for a plan whose user could not be asked: the steps that need
+// confirmation, and the alternatives.
 func Unconfirmed(risks []Risk, why string) error {
 	var steps, lines []string
 	for _, k := range risks {
@@ -141,16 +142,16 @@ func Unconfirmed(risks []Risk, why string) error {
 			lines = append(lines, fmt.Sprintf(`[tools.%q].disclosure = "same_service" if it sends nothing to third parties`, t.Configured))
 		}
 	}
-	slices.Sort(lines) // those of [plan] first
+	slices.Sort(lines) // [plan] first
 	lines = slices.Compact(lines)
 	return fmt.Errorf("the plan was not run: the user has to confirm it, and %s. To be confirmed: %s. "+
 		"Instead, make these calls by themselves; or the operator sets %s", why, strings.Join(steps, "; "), strings.Join(lines, ", "))
 }
 
-// Consent is what a plan may do besides reading: what its user has read and agreed to.
+// Consent has the risks that the user of a plan has confirmed.
 type Consent map[*Step]Risk
 
-// NewConsent is consent to all these.
+// NewConsent returns a Consent to all risks.
 func NewConsent(risks []Risk) Consent {
 	c := make(Consent)
 	for _, one := range risks {
@@ -159,13 +160,13 @@ func NewConsent(risks []Risk) Consent {
 	return c
 }
 
-// Check is why a call of a step is not made that tells third parties of others, or may
-// change something, as mutations ("allow", "confirm" or "deny") are dealt with now: when
-// its plan was let through its arguments were not known, or the rules were others.
-func (c Consent) Check(call Call, told []*Step, mutations string) error {
+// Check returns an error if a call discloses outcomes of other steps or may write without consent
+// under the current mutations setting ("allow", "confirm" or "deny"). Arguments and rules may
+// have changed since the plan was accepted.
+func (c Consent) Check(call Call, disclosed []*Step, mutations string) error {
 	s := call.Step
-	if told != nil && c[s].Disclosed == nil {
-		return fmt.Errorf("not called: it tells third parties %s, which was not known before, so the user has not confirmed it", outcomes(told))
+	if disclosed != nil && c[s].Disclosed == nil {
+		return fmt.Errorf("not called: it tells third parties %s, which was not known before, so the user has not confirmed it", outcomes(disclosed))
 	}
 	if s.Writes && (mutations == "allow" || mutations == "confirm" && c[s].Writes) || !s.Tool.Writes(call.Arguments) {
 		return nil
@@ -173,27 +174,25 @@ func (c Consent) Check(call Call, told []*Step, mutations string) error {
 	return fmt.Errorf("not called: it may change something, which could not be told before ([plan].mutations = %q)", mutations)
 }
 
-// describe shows a step: what the plan says of when, how often and with what its tool
-// is called.
+// describe writes the step's condition, tool, items and arguments, as in the plan.
 func (s *Step) describe(b *strings.Builder, mark string) {
 	fmt.Fprintf(b, "%s%s: ", mark, s.ID)
 	if s.When != nil {
 		fmt.Fprintf(b, "if %s, ", legible(jsonrpc.Get(s.written, "when")))
 	}
-	b.WriteString(visible(s.Tool.Name))
+	b.WriteString(escapeInvisible(s.Tool.Name))
 	if s.ForEach != nil {
 		fmt.Fprintf(b, " for each of up to %d items of %s,", s.ForEach.MaxItems, legible(jsonrpc.Get(s.written, "for_each")))
 	}
 	arguments := jsonrpc.Get(s.written, "arguments")
 	if text, ok := jsonrpc.String(arguments); ok && text != "" {
-		arguments = []byte(text) // the guide's form
+		arguments = []byte(text) // the string form
 	}
 	fmt.Fprintf(b, " %s\n", legible(arguments))
 }
 
-// legible shows JSON that others wrote so that nothing in it looks like anything
-// else: on one line, without white space between its parts or escapes for what can
-// be written, and with escapes for what cannot be seen.
+// legible returns JSON from a plan in canonical form on one line, without unnecessary escapes and
+// with invisible characters escaped, so that it cannot look like something else.
 func legible(written []byte) string {
 	if len(written) == 0 {
 		return "{}"
@@ -201,14 +200,14 @@ func legible(written []byte) string {
 	if canonical, ok := jsonrpc.AppendCanonical(nil, written); ok {
 		written = canonical
 	}
-	return visible(string(written))
+	return escapeInvisible(string(written))
 }
 
-// visible shows what cannot be seen, or looks like a space and is none.
-func visible(text string) string {
+// escapeInvisible escapes invisible characters and all spaces but U+0020.
+func escapeInvisible(text string) string {
 	var b strings.Builder
 	for _, c := range text {
-		if c == ' ' || unicode.IsGraphic(c) && !unicode.IsSpace(c) && !blank(c) {
+		if c == ' ' || unicode.IsGraphic(c) && !unicode.IsSpace(c) && !invisible(c) {
 			b.WriteRune(c)
 		} else {
 			fmt.Fprintf(&b, "\\u{%x}", c)
@@ -217,9 +216,9 @@ func visible(text string) string {
 	return b.String()
 }
 
-// blank reports whether a letter is drawn as nothing: Hangul fillers, an empty
-// Braille pattern, and marks that only change what stands before them.
-func blank(c rune) bool {
+// invisible reports whether a graphic character has no visible glyph: Hangul fillers, the empty
+// Braille pattern, and marks that only modify the preceding character.
+func invisible(c rune) bool {
 	switch c {
 	case 0x115f, 0x1160, 0x3164, 0xffa0, 0x2800, 0x034f, 0x17b4, 0x17b5:
 		return true

@@ -9,24 +9,24 @@ import (
 	"mcpschedd/internal/excerpt"
 )
 
-// Defect is one thing wrong with a plan.
+// Defect is one error in a plan.
 type Defect struct {
-	Step    string // id; "": of no step
+	Step    string // step id; empty if it concerns no step
 	Pointer string // JSON pointer into the plan
-	Message string // what is wrong, and what was expected
+	Message string // the error and what was expected
 }
 
-// Defects are all that is wrong with a plan, in its order.
+// Defects are all errors in a plan, in its order.
 type Defects []Defect
 
 const (
-	shownDefects = 50   // in an error
-	shownLine    = 400  // characters of one
-	shownName    = 80   // characters of a name within one
-	mostDefects  = 1000 // found at most: after so many the rest is not looked for
+	maxShownDefects = 50   // defects shown by Error
+	maxLine         = 400  // characters of a shown defect
+	maxShownName    = 80   // characters of a name in it
+	maxDefects      = 1000 // parsing stops after this many
 )
 
-// String is the defect in one line, whatever characters the plan has in its names.
+// String returns the defect as one printable line.
 func (d Defect) String() string {
 	var line strings.Builder
 	if d.Step != "" {
@@ -42,11 +42,10 @@ func (d Defect) String() string {
 		line.WriteString(": ")
 	}
 	line.WriteString(d.Message)
-	return oneLine(line.String(), shownLine)
+	return oneLine(line.String(), maxLine)
 }
 
-// Error is all of them, one a line, under a line that says how many there are.
-// Of more than 50 it says how many are not shown.
+// Error returns the number of defects and the first 50, one per line.
 func (d Defects) Error() string {
 	var text strings.Builder
 	things := "things are"
@@ -55,7 +54,7 @@ func (d Defects) Error() string {
 	}
 	fmt.Fprintf(&text, "nothing was run: %d %s wrong", len(d), things)
 	for i, one := range d {
-		if i == shownDefects {
+		if i == maxShownDefects {
 			fmt.Fprintf(&text, "\nand %d more", len(d)-i)
 			break
 		}
@@ -64,7 +63,7 @@ func (d Defects) Error() string {
 	return text.String()
 }
 
-// oneLine is text without line ends or anything else that does not print.
+// oneLine truncates text and escapes line ends and other unprintable characters.
 func oneLine(text string, most int) string {
 	var line strings.Builder
 	for _, c := range excerpt.Shorten(text, most) {
@@ -78,7 +77,7 @@ func oneLine(text string, most int) string {
 	return line.String()
 }
 
-// kindOf is what a JSON value is, with its article.
+// kindOf returns the type of a JSON value with its article.
 func kindOf(raw []byte) string {
 	if len(raw) == 0 {
 		return "nothing"

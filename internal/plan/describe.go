@@ -5,14 +5,13 @@ import (
 	"fmt"
 )
 
-// Guide is the whole format of a plan, for a model or a person that wants to know more
-// than [Description] says.
+// Guide documents the whole format of a plan, in more detail than [Description].
 //
 //go:embed guide.md
 var Guide string
 
-// Description is what a model reads of execute_tool_plan in every session, so it is short:
-// enough to write a correct plan.
+// Description is the description of execute_tool_plan. Every session of a model contains it, so
+// it is short: just enough to write a correct plan.
 func Description(l Limits) string {
 	text := `Run many tool calls as one plan, without a turn for each. Use it whenever you can name two or more calls beforehand, even if later ones need results of earlier ones. A step starts when what it refers to is there, the others run beside it; writes keep the order written.
 In arguments, instead of a value: {"$ref":"ID#/items/0/name"}, by JSON pointer into the result of step ID, "ID#" all of it, /items/*/name of every item, with "default" beside it if it may be missing; {"$tpl":"text ${ID#/name}"}; {"$lit":…} a value as it is. Short: "$ref:ID.field".
@@ -27,19 +26,19 @@ Only output_steps come back (none named: all). tool: without your client's prefi
 	return text
 }
 
-// GuideURI names the resource with the [Guide].
+// GuideURI is the URI of the resource with the [Guide].
 const GuideURI = "mcpschedd://plans"
 
-// InputSchema is the JSON Schema of execute_tool_plan's arguments. [Parse] says more of
-// what is wrong than a schema could, so this one names the members and little else.
+// InputSchema returns the JSON Schema of execute_tool_plan's arguments. It only names the
+// members, because [Parse] reports errors better than a schema could.
 func InputSchema() []byte { return []byte(inputSchema) }
 
-// OutputSchema is the JSON Schema of what execute_tool_plan returns.
+// OutputSchema returns the JSON Schema of execute_tool_plan's result.
 func OutputSchema() []byte {
 	return []byte(`{"type":"object","properties":{"steps":{"type":"array"},"outputs":{"type":"object"}},"required":["steps","outputs"]}`)
 }
 
-// ReadSchema is the JSON Schema of mcpschedd_read_result's arguments.
+// ReadSchema returns the JSON Schema of mcpschedd_read_result's arguments.
 func ReadSchema() []byte {
 	return []byte(`{"type":"object","properties":{"handle":{"type":"string"},"pointer":{"type":"string"},"offset":{"type":"integer"}}}`)
 }

@@ -7,25 +7,25 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// items is how far a step with ForEach is. A call is made of an item when there is
-// a slot for it, so what is under way never grows with the array.
+// items is the progress of a step with ForEach. Arguments are built when a slot is free, so
+// memory does not grow with the array.
 type items struct {
-	all    [][]byte // what of the array is called for, as written in it
-	of     int      // length of the array
-	in     Resolver // of the arguments
-	next   int      // first of all that has not begun
-	parts  [][]byte // result of each; nil where it is missing
-	tokens int      // of parts
-	blocks [][][]byte
-	done   int    // items
-	failed int    // items
-	first  int    // item that failed, the first in the array
-	err    string // why
-	full   string // why no more results are kept
-	stop   bool   // no further one begins, and the step fails
+	all        [][]byte // elements to call for, as written in the array
+	length     int      // length of the array
+	resolve    Resolver // resolves references in the arguments
+	next       int      // index of the next item to start
+	parts      [][]byte // result of each item; nil if missing
+	tokens     int      // tokens of parts
+	blocks     [][][]byte
+	ended      int    // items
+	failed     int    // items
+	first      int    // lowest index of a failed item
+	err        string // error of that item
+	stopReason string // why no further results are stored
+	stop       bool   // start no further items; the step fails
 }
 
-// openItems finds the array of a step with ForEach. Its slot is for the first call.
+// openItems resolves the array of a step with ForEach. The step's slot serves its first call.
 func (x *execution) openItems(g *stage) {
 	v, err := resolveRef(g.step.ForEach.Items, x.look)
 	if err == nil && v.JSON[0] != '[' {
@@ -35,9 +35,9 @@ func (x *execution) openItems(g *stage) {
 		x.end(g, Failed, "for_each: "+err.Error())
 		return
 	}
-	it := &items{in: x.inputs(g.step)}
+	it := &items{resolve: x.inputs(g.step)}
 	for e := range jsonrpc.Elements(v.JSON) {
-		if it.of++; it.of <= g.step.ForEach.MaxItems {
+		if it.length++; it.length <= g.step.ForEach.MaxItems {
 			it.all = append(it.all, e)
 		}
 	}
@@ -48,37 +48,37 @@ func (x *execution) openItems(g *stage) {
 	}
 }
 
-// startItems makes the calls of items that there are slots for.
+// startItems starts the calls of items while there are free slots.
 func (x *execution) startItems(ctx context.Context) {
 	for _, g := range x.stages {
-		for it := g.items; it != nil && it.more() && ctx.Err() == nil && x.slot(g); {
+		for it := g.items; it != nil && it.more() && ctx.Err() == nil && x.acquireSlot(g); {
 			i := it.next
 			it.next++
-			x.start(ctx, g, i, it.in.forItem(it.all[i], i))
+			x.start(ctx, g, i, it.resolve.forItem(it.all[i], i))
 		}
 	}
 }
 
 func (it *items) more() bool { return !it.stop && it.next < len(it.all) }
 
-// slot takes a slot for one more call of a step. The first one is there.
-func (x *execution) slot(g *stage) bool {
-	if g.open == 0 {
+// acquireSlot acquires a slot for another call of a step. The step already has the first one.
+func (x *execution) acquireSlot(g *stage) bool {
+	if g.inFlight == 0 {
 		return true
 	}
-	if most := g.step.ForEach.Parallel; g.step.Writes || most > 0 && g.open >= most {
+	if most := g.step.ForEach.Parallel; g.step.Writes || most > 0 && g.inFlight >= most {
 		return false
 	}
 	return x.queue.AcquireExtra(g.step.Index)
 }
 
-// itemAnswered takes in the answer of an item.
+// itemAnswered handles the answer of an item.
 func (x *execution) itemAnswered(ctx context.Context, g *stage, a answer) {
-	if g.open > 0 {
+	if g.inFlight > 0 {
 		x.queue.ReleaseExtra(g.step.Index)
 	}
 	it := g.items
-	it.done++
+	it.ended++
 	if a.Err == "" {
 		x.keepItem(g, a.Item, a.JSON, a.tokens, a.Blocks)
 	} else {
@@ -86,15 +86,15 @@ func (x *execution) itemAnswered(ctx context.Context, g *stage, a answer) {
 		x.itemFailed(g, a.Item, a.Err)
 	}
 	if ctx.Err() != nil && it.more() {
-		x.cutItems(ctx, g)
+		x.interruptItems(ctx, g)
 	}
-	x.told.itemEnded(g.step, it.done, len(it.all))
-	if g.open == 0 && !it.more() {
+	x.progress.itemEnded(g.step, it.ended, len(it.all))
+	if g.inFlight == 0 && !it.more() {
 		x.endItems(g)
 	}
 }
 
-// keepItem puts a value in the place of an item's result, if it will be read.
+// keepItem stores the result of an item, if a step or the client needs it.
 func (x *execution) keepItem(g *stage, i int, value []byte, tokens int, blocks [][]byte) {
 	it := g.items
 	if !x.results.needed(g.step) {
@@ -102,18 +102,18 @@ func (x *execution) keepItem(g *stage, i int, value []byte, tokens int, blocks [
 	}
 	if err := x.results.hold(g.step, len(value), blocks); err != nil {
 		g.status.InDoubt = g.status.InDoubt || g.step.Writes
-		it.full = fmt.Sprintf("item %d: %s", i, err)
+		it.stopReason = fmt.Sprintf("item %d: %s", i, err)
 		it.stop = true
 		return
 	}
 	it.parts[i] = value
-	it.tokens += tokens + 1 // its comma
+	it.tokens += tokens + 1 // the comma
 	if g.status.Output {
 		it.blocks[i] = blocks
 	}
 }
 
-// itemFailed puts into the place of an item's result what the step says.
+// itemFailed applies the step's on_error to a failed item.
 func (x *execution) itemFailed(g *stage, i int, err string) {
 	it := g.items
 	if it.failed++; it.failed == 1 || i < it.first {
@@ -129,10 +129,10 @@ func (x *execution) itemFailed(g *stage, i int, err string) {
 	}
 }
 
-// endItems ends a step with ForEach. Failed items may be missing, but not all of them.
+// endItems ends a step with ForEach. With on_error "skip" it succeeds unless all items failed.
 func (x *execution) endItems(g *stage) {
 	it := g.items
-	if it.stop || g.step.OnError == Skip && it.failed > 0 && it.failed == it.done {
+	if it.stop || g.step.OnError == Skip && it.failed > 0 && it.failed == it.ended {
 		x.end(g, Failed, it.reason())
 		return
 	}
@@ -143,44 +143,44 @@ func (x *execution) endItems(g *stage) {
 		}
 		g.status.Result = res
 		if g.status.Output {
-			g.status.Tokens = it.tokens + 1 // no less than counted as one text
+			g.status.Tokens = it.tokens + 1 // at least the count of the whole text
 		}
 	}
 	x.end(g, OK, it.reason())
 }
 
-// reason is what is to be said of the items: what failed, and what was left out.
+// reason describes the failed items and those that were not called.
 func (it *items) reason() string {
 	var text string
 	switch {
-	case it.full != "":
-		text = it.full
+	case it.stopReason != "":
+		text = it.stopReason
 	case it.failed == 1:
 		text = fmt.Sprintf("item %d: %s", it.first, it.err)
 	case it.failed > 1:
 		text = fmt.Sprintf("%d items failed; item %d: %s", it.failed, it.first, it.err)
 	}
-	if it.next == it.of {
+	if it.next == it.length {
 		return text
 	}
-	counts := fmt.Sprintf("%d of %d items", it.next, it.of)
+	counts := fmt.Sprintf("%d of %d items", it.next, it.length)
 	if text == "" {
 		return counts
 	}
 	return counts + "; " + text
 }
 
-// cutItems begins no further item: the plan has ended.
-func (x *execution) cutItems(ctx context.Context, g *stage) {
+// interruptItems stops starting items, because the plan has ended.
+func (x *execution) interruptItems(ctx context.Context, g *stage) {
 	it := g.items
-	x.report.Ended = ending(ctx)
+	x.report.Ended = endReason(ctx)
 	it.stop = true
-	if it.failed == 0 && it.full == "" {
-		it.full = "cut short: " + x.report.Ended
+	if it.failed == 0 && it.stopReason == "" {
+		it.stopReason = "cut short: " + x.report.Ended
 	}
 }
 
-// array is a JSON array of values, without those that are nil.
+// array returns a JSON array of the values that are not nil.
 func array(values [][]byte) []byte {
 	size := 2
 	for _, v := range values {

@@ -41,11 +41,11 @@ func TestForEach(t *testing.T) {
 		{"continue", list + `{"id":"e",` + each + `,"on_error":"continue"}`, "e ok: item 1: no = [1,null,3]", 3},
 		{
 			"arguments that cannot be made", list + `{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip","arguments":{"give":{"$ref":"item#/fail"}}}`,
-			`e ok: 2 items failed; item 0: /steps/1/arguments/give: "item#/fail" leads nowhere: it is an object of "n", "ms" = ["no"]`, 1,
+			`e ok: 2 items failed; item 0: /steps/1/arguments/give: "item#/fail" refers to nothing: it is an object of "n", "ms" = ["no"]`, 1,
 		},
 		{
 			"arguments that cannot be made, one by one", list + `{"id":"e","tool":"read","for_each":"$ref:list","max_parallel":1,"arguments":{"give":{"$ref":"item#/fail"}}}`,
-			`e failed: 1 of 3 items; item 0: /steps/1/arguments/give: "item#/fail" leads nowhere: it is an object of "n", "ms"`, 0,
+			`e failed: 1 of 3 items; item 0: /steps/1/arguments/give: "item#/fail" refers to nothing: it is an object of "n", "ms"`, 0,
 		},
 		{
 			"none of the items (was ok, without a result)", list + `{"id":"e","tool":"read","for_each":"$ref:list","on_error":"skip","arguments":{"fail":"no"}}`,

@@ -9,49 +9,47 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// Forecast is what is to be expected of a plan before it runs, as JSON. Times are in
-// milliseconds and count one call for each step, be it of for_each: how many items
-// there will be is not known.
+// Forecast is the result of a dry run, as JSON. Times are in milliseconds and assume one call per
+// step, because the number of items of a for_each is not known.
 type Forecast struct {
-	Steps        []StepForecast `json:"steps"`         // as in the plan
-	Order        []string       `json:"order"`         // ids of those that run, as they begin
-	CriticalPath PathForecast   `json:"critical_path"` // the chain of steps that takes longest
+	Steps        []StepForecast `json:"steps"`         // in the order of the plan
+	Order        []string       `json:"order"`         // ids of the steps that run, by start time
+	CriticalPath PathForecast   `json:"critical_path"` // the longest chain of steps
 	Expected     CostForecast   `json:"expected"`
 	Writes       []string       `json:"writes"`    // ids of the steps that may change something
-	Discloses    []string       `json:"discloses"` // ids of the steps that tell third parties what others returned
+	Discloses    []string       `json:"discloses"` // ids of the steps that disclose other steps' outcomes
 }
 
 // StepForecast is one step of a Forecast.
 type StepForecast struct {
 	ID       string   `json:"id"`
 	Tool     string   `json:"tool"`
-	After    []string `json:"after,omitempty"` // ids of what it waits for
+	After    []string `json:"after,omitempty"` // ids of the steps it waits for
 	Writes   bool     `json:"writes"`
 	Optional bool     `json:"optional,omitempty"`
-	Runs     bool     `json:"runs"`                     // false: it is optional, and the budget has no room for it
-	Items    int      `json:"for_each_up_to,omitempty"` // calls it may become; 0: it is one
+	Runs     bool     `json:"runs"`                     // false if it is optional and the budget excludes it
+	Items    int      `json:"for_each_up_to,omitempty"` // maximum number of items; 0 without for_each
 	Start    int64    `json:"start_ms"`
 	End      int64    `json:"end_ms"`
 }
 
-// PathForecast is a chain of steps and how long it takes.
+// PathForecast is a chain of steps and its duration.
 type PathForecast struct {
 	IDs []string `json:"ids"`
 	MS  int64    `json:"ms"`
 }
 
-// CostForecast is what a plan takes.
+// CostForecast is the expected cost of a plan.
 type CostForecast struct {
 	MS         int64    `json:"ms"`
-	Sequential int64    `json:"sequential_ms"` // one call after the other
-	Tokens     int      `json:"tokens"`        // of what comes back
+	Sequential int64    `json:"sequential_ms"` // time if all calls were sequential
+	Tokens     int      `json:"tokens"`        // tokens of the outputs
 	Calls      int      `json:"calls"`
-	Guessed    []string `json:"guessed,omitempty"` // ids of steps whose time is not known: the mean of the others stands for it, or a second
+	Guessed    []string `json:"guessed,omitempty"` // ids of steps with unknown duration: the mean of the others is used, or a second
 }
 
-// Forecast looks ahead: which steps will run, in what order, and what that takes. It plays
-// the plan as the Runner would, if each call took its mean and a step that is left out no
-// time.
+// Forecast simulates the Runner with the mean duration of each call and zero for steps that do
+// not run.
 func (p *Plan) Forecast(l Limits) *Forecast {
 	leftOut := p.leftOut(&l)
 	tasks, slots := p.tasks(l.Parallel)
@@ -62,7 +60,7 @@ func (p *Plan) Forecast(l Limits) *Forecast {
 	for i, s := range p.Steps {
 		t := &tasks[i]
 		if leftOut[i] != "" {
-			took[i], t.Mean, t.P90, t.Host, t.After = 0, 1, 0, "", nil // in no other's way
+			took[i], t.Mean, t.P90, t.Host, t.After = 0, 1, 0, "", nil // delays no other step
 			continue
 		}
 		if t.Mean <= 0 && t.P90 <= 0 {
@@ -72,7 +70,7 @@ func (p *Plan) Forecast(l Limits) *Forecast {
 		e.Calls++
 		sum += took[i]
 		if p.returns(s) {
-			e.Tokens += s.expected()
+			e.Tokens += s.expectedTokens()
 		}
 		if s.Writes {
 			o.Writes = append(o.Writes, s.ID)
@@ -82,12 +80,12 @@ func (p *Plan) Forecast(l Limits) *Forecast {
 		}
 	}
 	if p.Budget > 0 {
-		e.Tokens = min(e.Tokens, l.ResultTokens(p.Budget)) // without the model's reserve
+		e.Tokens = min(e.Tokens, l.ResultTokens(p.Budget)) // less the model's reserve
 	}
 	line := schedule.Simulate(tasks, took, slots)
 	e.MS, e.Sequential = line.Makespan.Milliseconds(), sum.Milliseconds()
 	for i, s := range p.Steps {
-		one := StepForecast{ID: s.ID, Tool: s.Tool.Name, After: p.leaders(s), Writes: s.Writes, Optional: s.Optional, Runs: leftOut[i] == ""}
+		one := StepForecast{ID: s.ID, Tool: s.Tool.Name, After: p.waitsFor(s), Writes: s.Writes, Optional: s.Optional, Runs: leftOut[i] == ""}
 		if s.ForEach != nil {
 			one.Items = s.ForEach.MaxItems
 		}
@@ -108,14 +106,14 @@ func (p *Plan) Forecast(l Limits) *Forecast {
 	return o
 }
 
-// Answer is what the client gets of a plan that is only to be looked at.
+// Answer returns the result of execute_tool_plan for a dry run.
 func (o *Forecast) Answer() []byte {
 	return jsonrpc.Marshal(map[string]any{"steps": []any{}, "outputs": map[string]any{}, "plan": o})
 }
 
-// leaders are the ids of what a step waits for; of those whose writes or reads it only
-// follows, the last.
-func (p *Plan) leaders(s *Step) (ids []string) {
+// waitsFor returns the ids of the steps that a step waits for; of those it only follows within a
+// domain, the last.
+func (p *Plan) waitsFor(s *Step) (ids []string) {
 	for _, i := range s.After {
 		if !slices.Contains(s.Order, i) || i == s.Order[len(s.Order)-1] {
 			ids = append(ids, p.Steps[i].ID)

@@ -10,69 +10,69 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// mostCycles is how many of them are told of: one is enough to go by.
-const mostCycles = 10
+// maxCycles is the maximum number of reported cycles.
+const maxCycles = 10
 
-// graph is what the steps of a plan wait for.
+// graph has the dependencies between the steps of a plan.
 type graph struct {
-	steps []*draft
-	waits [][]int // step → those that must have ended: what it refers to and depends_on, rising
-	must  [][]int // step → those whose results it cannot do without
+	steps    []*draft
+	waits    [][]int // step → steps that must have ended: its references and depends_on, sorted
+	requires [][]int // step → steps whose results it requires
 }
 
-// link makes edges of what the steps say of each other.
+// link builds the graph from the references and depends_on of the steps.
 func link(src *source) *graph {
 	n := len(src.drafts)
-	g := &graph{steps: src.drafts, waits: make([][]int, n), must: make([][]int, n)}
+	g := &graph{steps: src.drafts, waits: make([][]int, n), requires: make([][]int, n)}
 	for i, d := range g.steps {
 		for _, s := range d.scopes {
 			d.step.refs = append(d.step.refs, s.ref)
 			if to := src.target(d, s); to != nil {
 				d.step.Needs = append(d.step.Needs, to.step.Index)
 				if s.ref.Default == nil {
-					g.must[i] = append(g.must[i], to.step.Index)
+					g.requires[i] = append(g.requires[i], to.step.Index)
 				}
 			}
 		}
 		g.waits[i] = slices.Clone(d.step.Needs)
 		for _, m := range d.dependsOn {
 			if to := src.find(m); to == d {
-				m.say("waits for itself")
+				m.errorf("waits for itself")
 			} else if to != nil {
 				g.waits[i] = append(g.waits[i], to.step.Index)
 			}
 		}
-		d.step.Needs, g.waits[i] = rising(d.step.Needs), rising(g.waits[i])
+		d.step.Needs, g.waits[i] = sortedSet(d.step.Needs), sortedSet(g.waits[i])
 	}
 	return g
 }
 
-// target is the step that a reference leads to; nil if it leads to none, which is a defect
-// unless it is to a parameter or an item.
+// target returns the step that a reference refers to, or nil. An unknown name is a defect unless
+// it is a parameter or an item.
 func (src *source) target(d *draft, s scope) *draft {
 	ref, at := s.ref, d.place.at(s.ref.At)
 	switch {
 	case ref.Step == params && src.options.Params != nil:
 		src.checkParam(s, at)
 	case d.loops && s.item && ref.Step == index && ref.Pointer != "":
-		at.say(`"index" is a number: there is nothing at %s in it`, ref.Pointer)
+		at.errorf(`"index" is a number: there is nothing at %s in it`, ref.Pointer)
 	case d.loops && s.item && (ref.Step == item || ref.Step == index):
 	case ref.Step == d.step.ID:
-		at.say("refers to itself")
+		at.errorf("refers to itself")
 	case src.byID[ref.Step] != nil:
 		return src.byID[ref.Step]
 	case ref.Step == params:
-		at.say("there are no parameters: only a named plan has them")
+		at.errorf("there are no parameters: only a named plan has them")
 	case ref.Step == item || ref.Step == index:
-		at.say("%s means something only in the arguments of a step with for_each", quoted(ref.Step))
+		at.errorf("%s means something only in the arguments of a step with for_each", quoted(ref.Step))
 	default:
 		src.find(mention{at, ref.Step})
 	}
 	return nil
 }
 
-// checkParam looks a parameter up. All that a plan has are there; one that is null
-// may stand for any value that is not known yet, and so may what is in it.
+// checkParam checks a reference to a parameter. All parameters of the plan are in Options.Params;
+// a null one has an unknown value, in which any path may exist.
 func (src *source) checkParam(s scope, at place) {
 	path := slices.Collect(jsonrpc.PointerTokens(s.ref.Pointer))
 	if len(path) == 0 || s.ref.Default != nil {
@@ -83,102 +83,99 @@ func (src *source) checkParam(s scope, at place) {
 	value := jsonrpc.At(all, s.ref.Pointer)
 	switch whole := jsonrpc.Get(all, path[0]); {
 	case whole == nil:
-		at.say("unknown parameter %s%s", quoted(path[0]), src.meant(path[0], newNames(slices.Collect(jsonrpc.Names(all)))))
+		at.errorf("unknown parameter %s%s", quoted(path[0]), src.suggest(path[0], newNames(slices.Collect(jsonrpc.Names(all)))))
 	case string(whole) == "null" || slices.Contains(path, "*"):
 	case value == nil && !s.ref.Null:
-		at.say("there is nothing at %s in the parameter %s", s.ref.Pointer[len("/")+len(name):], quoted(path[0]))
+		at.errorf("there is nothing at %s in the parameter %s", s.ref.Pointer[len("/")+len(name):], quoted(path[0]))
 	case s.loop && value != nil && value[0] != '[':
-		at.say("want an array, the parameter is %s", kindOf(value))
+		at.errorf("want an array, the parameter is %s", kindOf(value))
 	}
 }
 
-// rising sorts indices and leaves each one in once.
-func rising(indices []int) []int {
+// sortedSet sorts indices and removes duplicates.
+func sortedSet(indices []int) []int {
 	slices.Sort(indices)
 	return slices.Compact(indices)
 }
 
-// order finds what each step waits for, and refuses what could never begin.
+// order computes After and Order of each step, and reports cycles and excessive depth.
 func (g *graph) order(depth int) {
-	if g.circular() {
+	if g.reportCycles() {
 		return
 	}
 	g.orderDomains()
 	for i, d := range g.steps {
-		d.step.After = rising(slices.Concat(g.waits[i], d.step.Order))
+		d.step.After = sortedSet(slices.Concat(g.waits[i], d.step.Order))
 	}
 	g.checkDepth(depth)
-	g.require()
+	g.makeRequired()
 }
 
-// circular reports whether steps wait for each other in circles, and tells of them.
-func (g *graph) circular() bool {
+// reportCycles reports cycles as defects, and returns whether there are any.
+func (g *graph) reportCycles() bool {
 	after := slices.Clone(g.waits)
-	for count := range mostCycles {
-		circle := schedule.Cycle(after)
-		if circle == nil {
+	for count := range maxCycles {
+		cycle := schedule.Cycle(after)
+		if cycle == nil {
 			return count > 0
 		}
-		g.sayCircle(circle)
-		for _, i := range circle {
+		g.reportCycle(cycle)
+		for _, i := range cycle {
 			after[i] = nil
 		}
 	}
 	return true
 }
 
-// sayCircle tells of steps each of which waits for the next, and the last for the
-// first; from the one on that is first in the plan.
-func (g *graph) sayCircle(circle []int) {
-	first := slices.Index(circle, slices.Min(circle))
-	circle = slices.Concat(circle[first:], circle[:first+1])
-	g.steps[circle[0]].place.say("cycle: %s, each waits for the next", g.chain(circle))
+// reportCycle reports one cycle, starting with the step that is first in the plan.
+func (g *graph) reportCycle(cycle []int) {
+	first := slices.Index(cycle, slices.Min(cycle))
+	cycle = slices.Concat(cycle[first:], cycle[:first+1])
+	g.steps[cycle[0]].place.errorf("cycle: %s, each waits for the next", g.chain(cycle))
 }
 
-// chain is a path of steps for a message.
+// chain formats a path of steps for a message.
 func (g *graph) chain(steps []int) string {
 	var ids []string
 	for _, i := range steps {
-		ids = append(ids, excerpt.Shorten(g.steps[i].step.ID, shownName))
+		ids = append(ids, excerpt.Shorten(g.steps[i].step.ID, maxShownName))
 	}
-	const ends = 10 // shown of a long one, at either end
+	const ends = 10 // steps shown at either end of a long path
 	if len(ids) > 2*ends+1 {
 		ids = slices.Concat(ids[:ends], []string{"…"}, ids[len(ids)-ends:])
 	}
 	return strings.Join(ids, " -> ")
 }
 
-// orderDomains makes steps that touch the same things follow each other as they are
-// written wherever one of them may change something: such a step waits for all the
-// earlier ones of its domains, and all the later ones wait for it. If a plan is not
-// written in an order that its references can be kept in, each step counts as written
-// right behind those that it waits for; so nothing waits for itself.
+// orderDomains orders steps that share a domain as written, if one of them may write: a write
+// waits for all earlier steps of its domains, and all later ones wait for the write. If the
+// written order contradicts the references, each step is placed directly after its dependencies,
+// so that no cycle arises.
 //
-// These are more edges than a chain needs. But a step may end without having waited
-// for anything, skipped or left out, and what waited for it alone would then overtake
-// a write that is under way.
+// A chain would need fewer edges. But a step may end at once because it is skipped or excluded,
+// and then a step that waits for it alone would overtake a write in flight.
 func (g *graph) orderDomains() {
-	place := make([]int, len(g.steps)) // of each step in the order
+	place := make([]int, len(g.steps)) // step → position in the order
 	for i := range place {
 		place[i] = i
 	}
-	if schedule.Cycle(g.follow(place, g.waits)) != nil {
-		for at, i := range sorted(g.waits) {
+	if schedule.Cycle(g.addDomainOrder(place, g.waits)) != nil {
+		for at, i := range topoSort(g.waits) {
 			place[i] = at
 		}
 	}
-	for i, after := range g.follow(place, make([][]int, len(g.steps))) {
-		g.steps[i].step.Order = slices.DeleteFunc(rising(after), func(k int) bool { return slices.Contains(g.waits[i], k) })
+	for i, after := range g.addDomainOrder(place, make([][]int, len(g.steps))) {
+		g.steps[i].step.Order = slices.DeleteFunc(sortedSet(after), func(k int) bool { return slices.Contains(g.waits[i], k) })
 	}
 }
 
-// follow adds to what each step waits for those that it follows in its domains.
-func (g *graph) follow(place []int, waits [][]int) [][]int {
+// addDomainOrder adds to each step's dependencies the earlier steps that conflict with it.
+func (g *graph) addDomainOrder(place []int, waits [][]int) [][]int {
 	after := make([][]int, len(waits))
 	for i, d := range g.steps {
 		after[i] = slices.Clone(waits[i])
 		for k, to := range g.steps {
-			if place[k] < place[i] && d.meets(to) {
+			if place[k] < place[i] && d.conflicts(to) {
 				after[i] = append(after[i], k)
 			}
 		}
@@ -186,14 +183,14 @@ func (g *graph) follow(place []int, waits [][]int) [][]int {
 	return after
 }
 
-// meets reports whether two steps touch the same things, and one may change them.
-func (d *draft) meets(to *draft) bool {
+// conflicts reports whether two steps share a domain and one of them may write.
+func (d *draft) conflicts(to *draft) bool {
 	return (d.step.Writes || to.step.Writes) && d.step.Tool != nil && to.step.Tool != nil &&
 		slices.ContainsFunc(d.step.Tool.Domains, func(domain string) bool { return slices.Contains(to.step.Tool.Domains, domain) })
 }
 
-// sorted are all steps, each behind those that it waits for. There are no cycles.
-func sorted(after [][]int) (order []int) {
+// topoSort returns all steps in topological order. There must be no cycles.
+func topoSort(after [][]int) (order []int) {
 	seen := make([]bool, len(after))
 	var visit func(i int)
 	visit = func(i int) {
@@ -212,25 +209,24 @@ func sorted(after [][]int) (order []int) {
 	return order
 }
 
-// checkDepth bounds how many steps feed each other in a row. Those that only keep the
-// order of their writes do not count: twenty files can be written one after the other.
-func (g *graph) checkDepth(most int) {
-	if most <= 0 || most >= len(g.steps) {
+// checkDepth limits the length of dependency chains. Steps that only keep the order of writes do
+// not count: twenty files may be written one after the other.
+func (g *graph) checkDepth(limit int) {
+	if limit <= 0 || limit >= len(g.steps) {
 		return
 	}
 	tasks := make([]schedule.Task, len(g.steps))
 	for i := range tasks {
 		tasks[i] = schedule.Task{After: g.waits[i], Mean: time.Second}
 	}
-	if _, chain := schedule.CriticalPath(tasks); len(chain) > most {
+	if _, chain := schedule.CriticalPath(tasks); len(chain) > limit {
 		last := g.steps[chain[len(chain)-1]]
-		last.place.say("%d steps in a row: a plan may have %d ([plan].max_depth): %s", len(chain), most, g.chain(chain))
+		last.place.errorf("%d steps in a row: a plan may have %d ([plan].max_depth): %s", len(chain), limit, g.chain(chain))
 	}
 }
 
-// require makes a step that is optional a required one where a required step cannot
-// do without its result.
-func (g *graph) require() {
+// makeRequired makes an optional step required if a required step needs its result.
+func (g *graph) makeRequired() {
 	var required []*draft
 	for _, d := range g.steps {
 		if !d.step.Optional {
@@ -240,7 +236,7 @@ func (g *graph) require() {
 	for len(required) > 0 {
 		d := required[len(required)-1]
 		required = required[:len(required)-1]
-		for _, i := range g.must[d.step.Index] {
+		for _, i := range g.requires[d.step.Index] {
 			if to := g.steps[i]; to.step.Optional {
 				to.step.Optional = false
 				required = append(required, to)

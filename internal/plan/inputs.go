@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// look is the value of a step that has ended, or the parameters. Where there is no
-// result, the default of the reference counts.
+// look returns the result of a step that has ended, or the parameters. It returns an error if
+// there is no result, so that the default of the reference is used.
 func (x *execution) look(r *Ref) (Value, error) {
 	if r.Step == params && x.plan.Params != nil {
 		return Value{JSON: x.plan.Params}, nil
@@ -23,14 +23,14 @@ func (x *execution) look(r *Ref) (Value, error) {
 	case st.Step.OnError == Default:
 		return Value{JSON: st.Step.Default}, nil
 	case st.Step.OnError == Continue:
-		return Value{}, nil // null, wherever the reference points
+		return Value{}, nil // null for any pointer
 	}
 	return Value{}, fmt.Errorf("step %q has no result", r.Step)
 }
 
-// inputs are what the references in a step's arguments stand for, each found once, by the
-// first call that asks for it and on that call's goroutine: reading a large result to its
-// middle for each of thousands of items takes seconds.
+// inputs returns a resolver for the references in a step's arguments. Each is resolved once, by
+// the first call that needs it and on its goroutine: evaluating a pointer into a large result for
+// each of thousands of items would take seconds.
 func (x *execution) inputs(s *Step) Resolver {
 	found := make(map[*Ref]func() (Value, error))
 	if s.Arguments != nil {
@@ -46,7 +46,7 @@ func (x *execution) inputs(s *Step) Resolver {
 	return func(r *Ref) (Value, error) { return found[r]() }
 }
 
-// forItem adds what item and index stand for in one call of a step with for_each.
+// forItem adds the values of item and index for one call of a step with for_each.
 func (in Resolver) forItem(value []byte, place int) Resolver {
 	return func(r *Ref) (Value, error) {
 		v := Value{JSON: value}

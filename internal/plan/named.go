@@ -9,17 +9,17 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// Named is a plan that the operator wrote, with parameters.
+// Named is a plan in the configuration, with parameters.
 type Named struct {
 	Name        string
 	Description string
-	Parameters  []byte   // JSON object: parameter → JSON Schema; nil: none
+	Parameters  []byte   // JSON object: parameter → JSON Schema; nil if none
 	Steps       []byte   // JSON array
-	Outputs     []string // steps whose results come back; nil: all
-	Budget      int      // tokens; 0: the limit
+	Outputs     []string // steps whose results are returned; nil means all
+	Budget      int      // tokens; 0 means Limits.Budget
 }
 
-// Body is the plan as a client would have written it.
+// Body returns the plan as arguments of execute_tool_plan.
 func (n *Named) Body() []byte {
 	body := jsonrpc.Set(nil, "steps", n.Steps)
 	if n.Outputs != nil {
@@ -31,8 +31,8 @@ func (n *Named) Body() []byte {
 	return body
 }
 
-// InputSchema is that of the plan's tool. A parameter without a default must be
-// given.
+// InputSchema returns the input schema of the plan's tool. Parameters without a default are
+// required.
 func (n *Named) InputSchema() []byte {
 	required := []string{}
 	for m := range jsonrpc.Members(n.Parameters) {
@@ -52,8 +52,7 @@ func (n *Named) parameters() []byte {
 	return n.Parameters
 }
 
-// Fill adds to the arguments of a call the defaults of those that it leaves out, or says
-// what is wrong with them.
+// Fill validates the arguments of a call and adds the defaults of missing ones.
 func (n *Named) Fill(arguments []byte) ([]byte, error) {
 	s, err := schema.Compile(n.InputSchema())
 	if err != nil {
@@ -74,14 +73,13 @@ func (n *Named) Fill(arguments []byte) ([]byte, error) {
 	return arguments, nil
 }
 
-// Problem is something wrong with a plan that the operator wrote.
+// Problem is an error in a configured plan.
 type Problem struct {
-	Key  string // below the plan, as the configuration writes it: .steps[0].arguments.x
+	Key  string // key within the plan, as in the configuration: .steps[0].arguments.x
 	Text string
 }
 
-// Check finds what is wrong with a plan, as far as it can be told without the
-// servers whose tools it names.
+// Check returns the errors that can be found without the servers of the plan's tools.
 func (n *Named) Check(l Limits) []Problem {
 	var out []Problem
 	params, defaults := []byte("{}"), []byte("{}")
@@ -108,7 +106,7 @@ func (n *Named) Check(l Limits) []Problem {
 	return out
 }
 
-// configKey writes a JSON pointer as the configuration writes what stands there.
+// configKey converts a JSON pointer to a configuration key.
 func configKey(pointer string) string {
 	var b strings.Builder
 	for token := range jsonrpc.PointerTokens(pointer) {

@@ -6,13 +6,13 @@ import (
 	"mcpschedd/internal/nearest"
 )
 
-// names are those there are, for telling what an unknown one was meant to be.
+// names are the known names, used to suggest one for an unknown name.
 type names struct {
 	*nearest.Names
-	list string // the first of them, as they were given
+	list string // the first names in the given order
 }
 
-// shownNames is how many names are told where none is near.
+// shownNames is the number of names listed if none is similar.
 const shownNames = 6
 
 func newNames(all []string) *names {
@@ -23,8 +23,8 @@ func newNames(all []string) *names {
 	return &names{nearest.New(all), list}
 }
 
-// meant is the end of a message about an unknown name: what it may have been.
-func (n *names) meant(name string) string {
+// suggest returns the end of a message about an unknown name: a similar known name, if any.
+func (n *names) suggest(name string) string {
 	if n == nil {
 		return ""
 	}

@@ -11,17 +11,16 @@ import (
 
 var planMembers = newNames([]string{"steps", "output_steps", "budget_tokens", "dry_run"})
 
-// Parse reads a plan, the arguments of execute_tool_plan in any bytes, and checks it
-// before anything runs. Of a plan with defects there is no plan; of one without them
-// the steps form no cycle, and every index in it is that of a step.
+// Parse parses and checks a plan, the arguments of execute_tool_plan. It returns either a plan or
+// its defects. The steps of a plan form no cycle, and every index in it refers to a step.
 //
-// What is null counts as not given. A budget above the limit is cut to it. A limit
-// of 0 is none. Neither raw nor the parameters are kept.
+// A null member counts as absent. A budget above the limit is reduced to it. A zero limit means
+// no limit. Parse keeps neither raw nor the parameters.
 func Parse(raw []byte, o Options) (*Plan, Defects) {
 	src := &source{options: o, problems: &problems{}, byID: make(map[string]*draft), results: make(map[string]*schema.Schema)}
 	whole, ok := src.document(raw)
 	if !ok {
-		return nil, src.problems.told()
+		return nil, src.problems.defects()
 	}
 	p := &Plan{Params: bytes.Clone(o.Params), byID: make(map[string]int)}
 	p.Budget = src.budget(whole.get("budget_tokens"))
@@ -32,7 +31,7 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 	src.check()
 	graph.order(o.Depth)
 	if len(src.problems.all) > 0 {
-		return nil, src.problems.told()
+		return nil, src.problems.defects()
 	}
 	for i, d := range src.drafts {
 		p.Steps = append(p.Steps, d.step)
@@ -41,35 +40,36 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 	return p, nil
 }
 
-// document is the members of the whole; false if nothing of it can be read.
+// document returns the members of the plan, or false if it cannot be parsed.
 func (src *source) document(raw []byte) (whole members, ok bool) {
 	raw = trimmed(raw)
 	at := place{problems: src.problems}
 	switch most := src.options.Bytes; {
 	case most > 0 && len(raw) > most:
-		at.say("%d bytes: at most %d are read ([plan].max_result_bytes)", len(raw), most)
+		at.errorf("%d bytes: at most %d are read ([plan].max_result_bytes)", len(raw), most)
 	case !jsonrpc.Valid(raw):
-		at.say("%s", broken(raw))
+		at.errorf("%s", syntaxError(raw))
 	case raw[0] != '{':
-		at.say("want an object with steps, have %s", kindOf(raw))
+		at.errorf("want an object with steps, have %s", kindOf(raw))
 	case ambiguous(raw, at):
 	default:
-		return src.members(node{at, bytes.Clone(raw)}, planMembers), true // a plan outlives the message it came in
+		return src.members(node{at, bytes.Clone(raw)}, planMembers), true // a plan outlives its message
 	}
 	return members{}, false
 }
 
-// members are the members of an object; null, but as a default, is as if not given.
+// members returns the known members of an object. A null member counts as absent, except
+// "default".
 func (src *source) members(v node, known *names) members {
 	o := members{v.place, make(map[string][]byte)}
 	for m := range jsonrpc.Members(v.raw) {
 		switch name := string(m.Name); {
 		case !known.Has(name):
-			near := src.meant(name, known)
+			near := src.suggest(name, known)
 			if near == "" {
 				near = "; there are " + known.list
 			}
-			v.below(name).say("unknown member%s", near)
+			v.below(name).errorf("unknown member%s", near)
 		case string(m.Value) == "null" && name != "default":
 		default:
 			o.values[name] = m.Value
@@ -78,11 +78,10 @@ func (src *source) members(v node, known *names) members {
 	return o
 }
 
-// readSteps reads the array of steps, as many as a plan may have: first their ids, for a
-// step may refer to a later one.
+// readSteps parses the array of steps, the ids first, because a step may refer to a later one.
 func (src *source) readSteps(v node) {
 	if v.raw == nil || v.raw[0] != '[' {
-		v.say("want an array of objects with id and tool, have %s", kindOf(v.raw))
+		v.errorf("want an array of objects with id and tool, have %s", kindOf(v.raw))
 		return
 	}
 	for one := range jsonrpc.Elements(v.raw) {
@@ -95,9 +94,9 @@ func (src *source) readSteps(v node) {
 	}
 	switch n, most := len(src.drafts), src.options.Steps; {
 	case n == 0:
-		v.say("want at least one")
+		v.errorf("want at least one")
 	case most > 0 && n > most:
-		v.say("%d steps: a plan may have %d ([plan].max_steps)", n, most)
+		v.errorf("%d steps: a plan may have %d ([plan].max_steps)", n, most)
 		src.drafts = nil
 	}
 	var ids []string
@@ -114,7 +113,7 @@ func (src *source) readSteps(v node) {
 	}
 }
 
-// identify reads the id of a step, and reports whether others can refer to it.
+// identify parses the id of a step, and reports whether other steps can refer to it.
 func (src *source) identify(d *draft) bool {
 	id := jsonrpc.Get(d.step.written, "id")
 	text, isText := jsonrpc.String(id)
@@ -122,19 +121,19 @@ func (src *source) identify(d *draft) bool {
 	first := src.byID[text]
 	switch at := d.place.below("id"); {
 	case d.step.written[0] != '{':
-		d.place.say("want an object with id and tool, have %s", kindOf(d.step.written))
+		d.place.errorf("want an object with id and tool, have %s", kindOf(d.step.written))
 	case id == nil || string(id) == "null":
-		d.place.say(`missing member "id"`)
+		d.place.errorf(`missing member "id"`)
 	case !isText:
-		at.say("want a string, have %s", kindOf(id))
-	case !idForm.MatchString(text) || len(text) > longestID:
-		at.say("want letters, digits, _ and -, at most %d of them, have %s", longestID, quoted(text))
+		at.errorf("want a string, have %s", kindOf(id))
+	case !idForm.MatchString(text) || len(text) > maxIDLen:
+		at.errorf("want letters, digits, _ and -, at most %d of them, have %s", maxIDLen, quoted(text))
 	case first != nil:
-		at.say("duplicate id: %s has it too", first.place.pointer)
+		at.errorf("duplicate id: %s has it too", first.place.pointer)
 	case text == params && src.options.Params != nil:
-		at.say(`"params" are the parameters of this plan: no step can have that id`)
+		at.errorf(`"params" are the parameters of this plan: no step can have that id`)
 	case src.loops && (text == item || text == index):
-		at.say("in a plan with for_each %s means something else: no step can have that id", quoted(text))
+		at.errorf("in a plan with for_each %s means something else: no step can have that id", quoted(text))
 	default:
 		src.byID[text] = d
 		return true
@@ -142,7 +141,7 @@ func (src *source) identify(d *draft) bool {
 	return false
 }
 
-// outputs are the steps whose results come back: all of them where none are named.
+// outputs returns the ids of the output steps, all steps by default.
 func (src *source) outputs(v node) (ids []string) {
 	if v.raw == nil {
 		for _, d := range src.drafts {
@@ -151,16 +150,16 @@ func (src *source) outputs(v node) (ids []string) {
 		return ids
 	}
 	if v.raw[0] == '[' && len(trimmed(v.raw[1:len(v.raw)-1])) == 0 {
-		v.say("want at least one, or leave it out for all")
+		v.errorf("want at least one id, or omit the member for all steps")
 	}
 	if len(src.drafts) == 0 {
-		return nil // what the steps are is not known
+		return nil // the steps could not be parsed
 	}
 	for _, m := range v.ids(len(src.drafts)) {
 		switch {
 		case src.find(m) == nil:
 		case slices.Contains(ids, m.id):
-			m.say("%s is there twice", quoted(m.id))
+			m.errorf("%s is there twice", quoted(m.id))
 		default:
 			ids = append(ids, m.id)
 		}
@@ -168,14 +167,14 @@ func (src *source) outputs(v node) (ids []string) {
 	return ids
 }
 
-// budget is how many tokens may come back.
+// budget returns the token budget of the outputs.
 func (src *source) budget(v node) int {
 	most := src.options.Budget
 	switch {
 	case v.raw == nil:
 		return most
 	case most > 0:
-		return min(v.whole(1, anyNumber), most)
+		return min(v.integer(1, noLimit), most)
 	}
-	return v.whole(1, anyNumber)
+	return v.integer(1, noLimit)
 }

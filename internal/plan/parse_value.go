@@ -13,29 +13,29 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// anyNumber is the bound of what has none: more than that no count can mean.
-const anyNumber = math.MaxInt32
+// noLimit is the upper bound of numbers without a limit.
+const noLimit = math.MaxInt32
 
-// How long a call may be allowed to take.
+// Maximum timeouts of a call.
 const (
-	longest       = 24 * time.Hour
-	longestNumber = time.Hour // if said as a mere number
+	maxDuration = 24 * time.Hour
+	maxNumeric  = time.Hour // for a timeout given as a number
 )
 
-// node is what stands at a place. Its methods say what is wrong with it, and return what
-// can be gone on with: the zero of their type for what is not given.
+// node is a JSON value in a plan. Its methods report a value of the wrong type as a defect and
+// return the zero value for an absent or wrong one.
 type node struct {
 	place
-	raw []byte // nil: not given
+	raw []byte // nil if absent
 }
 
-// members are those of an object, by their names.
+// members are the members of an object by name.
 type members struct {
 	place
 	values map[string][]byte
 }
 
-// get is the value of a member, at the place of its object if it is not given.
+// get returns a member. An absent member has the place of the object.
 func (o members) get(name string) node {
 	raw := o.values[name]
 	if raw == nil {
@@ -51,88 +51,87 @@ func (v node) flag() bool {
 	case "", "false":
 		return false
 	}
-	v.say("want true or false, have %s", shown(v.raw))
+	v.errorf("want true or false, have %s", display(v.raw))
 	return false
 }
 
-// whole reads a whole number, also one that is written like 5.0 or 1e3.
-func (v node) whole(least, most int) int {
+// integer parses an integer, which may be written as 5.0 or 1e3.
+func (v node) integer(least, most int) int {
 	if v.raw == nil {
 		return 0
 	}
 	x, ok := number(v.raw)
-	if !ok || x != math.Trunc(x) || x < float64(least) || x > float64(most) && most < anyNumber {
-		v.say("want a whole number %s, have %s", between(least, most), shown(v.raw))
+	if !ok || x != math.Trunc(x) || x < float64(least) || x > float64(most) && most < noLimit {
+		v.errorf("want a whole number %s, have %s", between(least, most), display(v.raw))
 		return least
 	}
-	return int(min(x, anyNumber))
+	return int(min(x, noLimit))
 }
 
 func between(least, most int) string {
-	if most >= anyNumber {
+	if most >= noLimit {
 		return "of at least " + strconv.Itoa(least)
 	}
 	return "from " + strconv.Itoa(least) + " to " + strconv.Itoa(most)
 }
 
-// fraction reads a number from 0 on.
-func (v node) fraction(most float64) float64 {
+// float parses a number from 0 to most.
+func (v node) float(most float64) float64 {
 	x, ok := number(v.raw)
 	if !ok || x < 0 || x > most {
-		v.say("want a number from 0 to %g, have %s", most, shown(v.raw))
+		v.errorf("want a number from 0 to %g, have %s", most, display(v.raw))
 		return 0
 	}
 	return x
 }
 
-// duration reads "1m30s", or a number of seconds. A large number is one of milliseconds
-// most likely, and would not be noticed until a call hangs.
+// duration parses "1m30s" or a number of seconds. A large number is rejected: it probably means
+// milliseconds, which would go unnoticed until a call hangs.
 func (v node) duration() time.Duration {
 	if v.raw == nil {
 		return 0
 	}
 	var took time.Duration
-	most := longest
+	most := maxDuration
 	if s, ok := jsonrpc.String(v.raw); ok {
 		took, _ = time.ParseDuration(strings.TrimSpace(s))
 	} else if x, ok := number(v.raw); ok {
-		took = time.Duration(min(max(x, 0), longest.Seconds()) * float64(time.Second))
-		most = longestNumber
+		took = time.Duration(min(max(x, 0), maxDuration.Seconds()) * float64(time.Second))
+		most = maxNumeric
 	}
 	if took <= 0 || took > most {
-		v.say(`want a number of seconds up to 3600, or a text such as "5s" or "2m" up to "24h", have %s`, shown(v.raw))
+		v.errorf(`want a number of seconds up to 3600, or a text such as "5s" or "2m" up to "24h", have %s`, display(v.raw))
 		return 0
 	}
 	return took
 }
 
-// ids reads an array of ids. One with more of them than there are steps is wrong
-// anyhow, and not read further.
+// ids parses an array of ids. It stops after more ids than there are steps.
 func (v node) ids(steps int) (all []mention) {
 	if v.raw == nil {
 		return nil
 	}
 	if v.raw[0] != '[' {
-		v.say("want an array of ids, have %s", kindOf(v.raw))
+		v.errorf("want an array of ids, have %s", kindOf(v.raw))
 		return nil
 	}
 	count := 0
 	for one := range jsonrpc.Elements(v.raw) {
 		at := v.below(strconv.Itoa(count))
-		if count++; count > 2*steps+shownDefects {
-			at.say("and more ids than there are steps")
+		if count++; count > 2*steps+maxShownDefects {
+			at.errorf("and more ids than there are steps")
 			break
 		}
 		if id, ok := jsonrpc.String(one); ok {
 			all = append(all, mention{at, id})
 		} else {
-			at.say("want an id, have %s", kindOf(one))
+			at.errorf("want an id, have %s", kindOf(one))
 		}
 	}
 	return all
 }
 
-// number is a JSON number as a double; false if it is none, or none that is finite.
+// number parses a finite JSON number.
 func number(raw []byte) (float64, bool) {
 	if len(raw) == 0 || raw[0] != '-' && (raw[0] < '0' || raw[0] > '9') {
 		return 0, false
@@ -141,23 +140,23 @@ func number(raw []byte) (float64, bool) {
 	return x, err == nil
 }
 
-// shown is a number or a string as it was written, of anything else what it is.
-func shown(raw []byte) string {
+// display returns a number or a string as written, and the type of any other value.
+func display(raw []byte) string {
 	if text, ok := jsonrpc.String(raw); ok {
 		return quoted(text)
 	}
 	if len(raw) > 0 && (raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9') {
-		return excerpt.Shorten(string(raw), shownName)
+		return excerpt.Shorten(string(raw), maxShownName)
 	}
 	return kindOf(raw)
 }
 
-// broken says what is wrong with JSON that is not valid.
-func broken(raw []byte) string {
+// syntaxError describes the error in invalid JSON.
+func syntaxError(raw []byte) string {
 	var value json.RawMessage
 	err := json.Unmarshal(raw, &value)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return fmt.Sprintf("no valid JSON: %s after %d bytes", syntax, max(syntax.Offset-1, 0))
+		return fmt.Sprintf("invalid JSON: %s after %d bytes", syntax, max(syntax.Offset-1, 0))
 	}
-	return "no valid JSON: not all of it is UTF-8"
+	return "invalid JSON: it is not UTF-8"
 }

@@ -1,9 +1,8 @@
-// Package plan checks and runs a DAG of tool calls that a client sends as one.
+// Package plan parses, checks and runs a DAG of tool calls that a client sends in one request.
 //
-// The one idea: a plan is data. References are found in its parsed tree before
-// anything runs, so every mistake is told at once and before the first call; what
-// they resolve to is never looked at again. Then each call starts when its last
-// input has arrived.
+// A plan is data. References are found in the parsed tree before anything runs, so all mistakes
+// are reported before the first call, and the values they resolve to are never scanned for
+// references. Each call starts as soon as its last input is available.
 //
 //	{"steps": [
 //	  {"id": "issues", "tool": "search_issues", "arguments": {"query": "is:open"}},
@@ -13,19 +12,19 @@
 //	p, defects := plan.Parse(raw, plan.Options{Limits: limits, Find: tools})
 //	report := runner.Run(ctx, p)
 //
-// The way of a plan through the package:
+// The stages of a plan:
 //
-//	Parse          the steps as they are written (parse, steps, template), what they wait
-//	               for (graph), what their tools say (check): a Plan, which never changes
-//	Plan           before it runs: what has to be confirmed (confirm), what is to be
-//	               expected (forecast), which optional steps run (choose)
-//	Runner.Run     which step begins, and whether it may (run, rules); its calls (call,
-//	               foreach); what they gave, as long as it is needed (results)
-//	Report.Answer  what of it comes back (report)
+//	Parse          parses the steps (parse, steps, template), their dependencies (graph) and
+//	               checks them against their tools (check): an immutable Plan
+//	Plan           before the run: confirmation (confirm), dry run (forecast), selection of
+//	               optional steps (choose)
+//	Runner.Run     schedules the steps (run, rules), makes the calls (call, foreach) and stores
+//	               results while they are needed (results)
+//	Report.Answer  the result of the plan within its budget (report)
 //
-// It knows no servers, and not what a call may change: what it must know of a tool is
-// told, calls are made by a function it is given, and so is the word of a user that
-// confirms. It leaves out keeping results for later reading.
+// The package knows neither servers nor tool classes: the properties of a tool, the function that
+// makes calls and the user's confirmation are passed in. It does not store results for later
+// reading.
 package plan
 
 import (
@@ -34,17 +33,17 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// Plan is a plan that has been checked.
+// Plan is a parsed and checked plan.
 type Plan struct {
 	Steps   []*Step  // in the order of the plan
-	Outputs []string // ids of the steps whose results come back, in the order asked for
-	Budget  int      // tokens of what comes back; never above the limit
-	DryRun  bool     // it is only to be looked at
-	Params  []byte   // a JSON object; nil: it has none
+	Outputs []string // ids of the output steps, in the requested order
+	Budget  int      // maximum tokens of the outputs; never above the limit
+	DryRun  bool     // return a forecast instead of running the plan
+	Params  []byte   // a JSON object; nil if it has none
 	byID    map[string]int
 }
 
-// index is the place of the step with an id; -1: there is none.
+// index returns the index of the step with an id, or -1.
 func (p *Plan) index(id string) int {
 	if i, ok := p.byID[id]; ok {
 		return i
@@ -52,119 +51,118 @@ func (p *Plan) index(id string) int {
 	return -1
 }
 
-// Step is one call of a plan, or one for each item of an array. It has more fields than
-// most types, as it has one for almost each member that a plan may give it.
+// Step is one call of a plan, or one call per item of an array. It has more fields than most
+// types because it has one for almost every member of a step.
 type Step struct {
 	ID        string
-	Index     int   // in the plan
-	Tool      *Tool // what it calls
+	Index     int   // position in the plan
+	Tool      *Tool // the tool to call
 	Arguments *Template
-	After     []int // steps it waits for, rising: what it refers to, depends_on, writes of its domain
-	Needs     []int // of those: the steps whose results it refers to, rising
-	Order     []int // of those: the ones it only follows as both touch a domain that one may change; that they fail or are skipped is no reason to skip it
-	Writes    bool  // it may change something, as far as can be told before it runs
+	After     []int // all dependencies: references, depends_on and writes of its domains; sorted
+	Needs     []int // the subset of After that it refers to; sorted
+	Order     []int // the subset of After that only keeps the order within a domain: it runs even if these fail or are skipped
+	Writes    bool  // it may have side effects, as far as known before the run
 
-	When      *Condition    // nil: always
-	ForEach   *ForEach      // nil: one call
-	Timeout   time.Duration // of each call; 0: none
-	Retry     int           // further tries after a failure; a step that may write has none
+	When      *Condition    // nil means always
+	ForEach   *ForEach      // nil means one call
+	Timeout   time.Duration // of each call; zero means none
+	Retry     int           // retries after a failure; 0 if it may write
 	OnError   OnError
-	Default   []byte // JSON that stands in for the result where OnError is Default
-	Optional  bool   // it reads, and runs only if the budget has room for it
+	Default   []byte // replaces the result if OnError is Default
+	Optional  bool   // it only reads, and runs only if the budget has room for it
 	Worth     Worth
-	MaxTokens int    // of its result in what comes back; 0: what the budget leaves
-	written   []byte // as in the plan
-	refs      []*Ref // of its arguments, condition and items
+	MaxTokens int    // maximum tokens of its output; 0 means what the budget allows
+	written   []byte // the step as written
+	refs      []*Ref // references in its arguments, condition and items
 }
 
-// ForEach says that a step is called once for each item of an array.
+// ForEach means that a step is called once for each item of an array.
 type ForEach struct {
-	Items    *Ref // to the array
-	MaxItems int  // items of it; the rest is left out, and said so
-	Parallel int  // calls of the step at once; 0: any number
+	Items    *Ref // reference to the array
+	MaxItems int  // maximum number of items; the report mentions further ones
+	Parallel int  // maximum concurrent calls; 0 means no limit
 }
 
-// Worth is what the result of a step is worth.
+// Worth is the expected value of a step's result.
 type Worth struct {
 	Value       float64
-	Probability float64 // that the result is of use
+	Probability float64 // that the result is useful
 }
 
-// OnError is what becomes of the steps that wait for one that failed.
+// OnError is the handling of a failed step.
 type OnError string
 
-// What a plan may say.
+// The values of on_error.
 const (
-	Fail     OnError = "fail"     // they are skipped (the guide's rule; the default)
-	Skip     OnError = "skip"     // only those that refer to its result are skipped
-	Default  OnError = "default"  // a value given with the step stands in for the result
-	Continue OnError = "continue" // they run: what refers to its result reads null; later writes run too
+	Fail     OnError = "fail"     // skip all dependent steps (the default)
+	Skip     OnError = "skip"     // skip only the steps that refer to the result
+	Default  OnError = "default"  // use the step's default value as its result
+	Continue OnError = "continue" // run all dependent steps: references to the result are null; later writes run too
 )
 
-// Tool is what is known of a tool before a call of it.
+// Tool has the properties of a tool.
 type Tool struct {
-	Name         string                 // as the client calls it
-	Configured   string                 // as the configuration names it
-	Input        *schema.Schema         // of its arguments; nil: any object
-	Output       []byte                 // JSON Schema of its structured result; nil: it has none
-	Writes       func(args []byte) bool // whether a call may change something; args nil: not all of them are known
-	Domains      []string               // that its calls read or write
-	Host         string                 // whose limits count
-	Capacity     int                    // calls that host takes at once; 0: any number
-	Mean, P90    time.Duration          // of a call; 0: not known
-	Tokens       int                    // of a usual answer
-	Value        float64                // of an answer
-	Probability  float64                // that an answer is of use; 0: not known
-	Discloses    func() bool            // whether it sends its arguments to third parties that they name; nil: it does not
-	Unclassified bool                   // nothing says whether its calls change something
+	Name         string                 // the name at the client
+	Configured   string                 // the name in the configuration
+	Input        *schema.Schema         // schema of the arguments; nil accepts any object
+	Output       []byte                 // JSON Schema of structuredContent; nil if none
+	Writes       func(args []byte) bool // whether a call may have side effects; args is nil if not all are known
+	Domains      []string               // domains that its calls read or write
+	Host         string                 // host with the limits of its calls
+	Capacity     int                    // maximum concurrent calls of the host; 0 means no limit
+	Mean, P90    time.Duration          // duration of a call; 0 if not known
+	Tokens       int                    // tokens of a typical result
+	Value        float64                // value of a result
+	Probability  float64                // that a result is useful; 0 if not known
+	Discloses    func() bool            // whether it sends its arguments to third parties named in them; nil means no
+	Unclassified bool                   // it is not known whether it may have side effects
 }
 
 // discloses reports whether third parties see the tool's calls.
 func (t *Tool) discloses() bool { return t != nil && t.Discloses != nil && t.Discloses() }
 
-// Limits bound plans.
+// Limits are the limits of a plan. Zero means no limit.
 type Limits struct {
-	Steps    int           // of a plan
-	Parallel int           // calls under way at once
-	Depth    int           // steps that wait for each other in a row
-	Bytes    int           // results held at once, and arguments of one call
-	Budget   int           // tokens of what comes back, the answer's reserve included
-	Reserve  float64       // share of the budget kept for the model's answer
-	Timeout  time.Duration // of a plan; 0: none
-	ReadOnly bool          // a plan with a step that may write is refused
+	Steps    int           // maximum number of steps
+	Parallel int           // maximum concurrent calls
+	Depth    int           // maximum length of a dependency chain
+	Bytes    int           // bytes of results stored at a time, and of the arguments of one call
+	Budget   int           // tokens of the outputs, including the reserve
+	Reserve  float64       // share of the budget reserved for the model's answer
+	Timeout  time.Duration // duration of a plan
+	ReadOnly bool          // reject plans with a step that may write
 
-	NoOptional bool // optional steps are not run: what their client may be given is used up
+	NoOptional bool // run no optional steps, because the client's budget is used up
 }
 
-// ResultTokens is how many tokens of a budget may come back: what the model's answer does
-// not need.
+// ResultTokens returns the part of a budget that outputs may use: the budget less the reserve.
 func (l *Limits) ResultTokens(budget int) int {
 	return int(float64(budget) * (1 - min(max(l.Reserve, 0), 1)))
 }
 
-// Options are what a plan is checked against.
+// Options are the options of [Parse].
 type Options struct {
 	Limits
-	Find   func(name string) *Tool // nil: there is none of that name
-	Names  func() []string         // all of them, to name the nearest to one that is unknown; nil: none
-	Params []byte                  // of a named plan: a JSON object; nil: the plan has no parameters
+	Find   func(name string) *Tool // returns nil for an unknown tool
+	Names  func() []string         // returns all tool names, for suggestions; may be nil
+	Params []byte                  // parameters of a named plan, a JSON object; nil if the plan has none
 }
 
-// Result is what came of one call.
+// Result is the result of one call.
 type Result struct {
-	JSON    []byte   // the value that references read; nil: the call failed
-	Text    string   // the text that JSON was read off; "": it was none
-	Blocks  [][]byte // content that is no text, each as JSON: handed on, never looked at
-	Bytes   int      // of the whole answer
-	Err     string   // why the call failed; "": it did not
-	InDoubt bool     // of a call that failed: it may have been run
-	Source  string   // where the answer came from: fetched, hit, joined; "": not known
+	JSON    []byte   // the value for references; nil if the call failed
+	Text    string   // the text that JSON was parsed from; empty if none
+	Blocks  [][]byte // content blocks that are not text, as JSON; passed through
+	Bytes   int      // bytes of the whole response
+	Err     string   // why the call failed; empty if it succeeded
+	InDoubt bool     // a failed call may have run
+	Source  string   // fetched, hit or joined; empty if not known
 }
 
-// State is how a step ended.
+// State is the final state of a step.
 type State string
 
-// A step that has not begun when its plan ends is cancelled.
+// A step that has not started when its plan ends is cancelled.
 const (
 	OK        State = "ok"
 	Failed    State = "failed"
@@ -172,25 +170,25 @@ const (
 	Cancelled State = "cancelled"
 )
 
-// Status is what became of a step.
+// Status is the outcome of a step.
 type Status struct {
 	Step    *Step
 	State   State
-	Reason  string        // why it is not ok, or what was left out; "": nothing to say
-	Took    time.Duration // from its first call to its last answer
-	Tokens  int           // of its result if that comes back; of items: of each, and one between them
-	Bytes   int           // of its answers
-	Calls   int           // made for it
-	Source  string        // of its answer; of several: the one they have in common, else ""
-	InDoubt bool          // it may have changed something unseen
-	Result  Result        // kept as long as a step or the client needs it; JSON of a step with ForEach: an array
-	Benign  bool          // skipped though nothing failed: a condition or the budget kept it, or one whose result it needs, from running
-	Output  bool          // its result comes back
+	Reason  string        // why it is not ok or what was omitted; may be empty
+	Took    time.Duration // from the start of its first call to its last answer
+	Tokens  int           // tokens of its output; with ForEach, of each item plus one separator each
+	Bytes   int           // bytes of its responses
+	Calls   int           // number of calls
+	Source  string        // source of its results; empty if they differ
+	InDoubt bool          // its writes may or may not have been made
+	Result  Result        // stored while a step or the client needs it; with ForEach a JSON array
+	Benign  bool          // skipped without a failure: because of a condition, the budget or another benign skip
+	Output  bool          // its result is an output
 }
 
-// Report is what became of a plan.
+// Report is the outcome of a plan.
 type Report struct {
 	Steps    []*Status // as in the plan
 	Makespan time.Duration
-	Ended    string // why it ended before its end; "": it did not
+	Ended    string // why the plan ended early; empty if it completed
 }

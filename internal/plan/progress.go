@@ -6,41 +6,41 @@ import (
 	"time"
 )
 
-// progress tells how far a plan is, never that it is less far than before, as when
-// another step begins its items.
+// progress reports the progress of a plan. Reported values never decrease, also when several
+// steps process items.
 type progress struct {
-	tell    func(done float64, of int, what string) // nil: it is not told
-	steps   int
-	ended   int       // steps
-	reached float64   // of the steps, as last told
-	items   time.Time // when something was last told of items
+	report   func(done float64, of int, what string) // may be nil
+	steps    int
+	ended    int       // steps that have ended
+	last     float64   // last reported value, in steps
+	lastItem time.Time // time of the last report about items
 }
 
-// stepEnded tells that a step has ended.
+// stepEnded reports that a step has ended.
 func (p *progress) stepEnded(st *Status) {
 	p.ended++
-	if p.tell == nil {
+	if p.report == nil {
 		return
 	}
 	what := st.Step.ID + ": " + string(st.State)
 	if st.Calls > 0 {
 		what += " (" + strconv.FormatInt(st.Took.Milliseconds(), 10) + " ms)"
 	}
-	p.further(float64(p.ended), what)
+	p.advance(float64(p.ended), what)
 }
 
-// itemEnded tells how far a step with many items is, once a second at most.
+// itemEnded reports the progress of a step with items, at most once per second.
 func (p *progress) itemEnded(s *Step, done, of int) {
-	if p.tell == nil || time.Since(p.items) < time.Second {
+	if p.report == nil || time.Since(p.lastItem) < time.Second {
 		return
 	}
-	p.items = time.Now()
-	p.further(float64(p.ended)+float64(done)/float64(of+1), fmt.Sprintf("%s: %d of %d items", s.ID, done, of))
+	p.lastItem = time.Now()
+	p.advance(float64(p.ended)+float64(done)/float64(of+1), fmt.Sprintf("%s: %d of %d items", s.ID, done, of))
 }
 
-func (p *progress) further(to float64, what string) {
-	if to > p.reached {
-		p.reached = to
-		p.tell(to, p.steps, what)
+func (p *progress) advance(to float64, what string) {
+	if to > p.last {
+		p.last = to
+		p.report(to, p.steps, what)
 	}
 }

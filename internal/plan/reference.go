@@ -10,26 +10,25 @@ import (
 
 // Ref is a reference to the result of a step, or to params, item or index.
 type Ref struct {
-	Step    string // id
-	Pointer string // JSON pointer into its value; "": the whole
-	Null    bool   // what is missing is null, as in the guide; else it is an error without a Default
-	Default []byte // stands in for what is missing; nil: nothing does
-	At      string // JSON pointer of the reference itself, in the plan
+	Step    string // id of the step
+	Pointer string // JSON pointer into its value; empty for the whole value
+	Null    bool   // a missing value is null (short form); otherwise it is an error unless Default is set
+	Default []byte // replaces a missing value; may be nil
+	At      string // JSON pointer to the reference in the plan
 }
 
 func (r *Ref) String() string { return r.Step + "#" + r.Pointer }
 
-// maxTokens is how far into a value a pointer may lead. Each token reads the value
-// once more.
+// maxTokens is the maximum depth of a pointer: each token scans the value again.
 const maxTokens = 64
 
-// A reference is written in one of two languages: the guide's "$ref:step.field" (or
-// "$result_step"), and {"$ref": "step#/json/pointer"}, "${step#/json/pointer}" in text.
+// There are two notations: the short forms "$ref:step.field" and "$result_step", and {"$ref":
+// "step#/json/pointer"} with "${step#/json/pointer}" in text.
 var (
 	guideForm = regexp.MustCompile(`^\$(?:ref:|result_)([A-Za-z0-9_-]+)((?:\.[^.\s\[\]$#]+)*)$`)
-	// marked is what begins a reference of the guide, wherever it stands.
-	marked = regexp.MustCompile(`\$(?:ref:|result_[A-Za-z0-9_-])`)
-	// looseRef and looseText are the forms of other notations, and of $tpl outside of one.
+	// guideMark matches the start of a short reference anywhere.
+	guideMark = regexp.MustCompile(`\$(?:ref:|result_[A-Za-z0-9_-])`)
+	// looseRef and looseText match similar notations, and ${…} outside of a $tpl.
 	looseRef  = regexp.MustCompile(`^(?:\$\{|[#/$.]*)(?:steps[./])?([A-Za-z0-9_-]+)(?:[#./\[}](?s:.*))?$`)
 	looseText = regexp.MustCompile(`\$\{([A-Za-z0-9_-]+)#`)
 )
@@ -40,8 +39,8 @@ const (
 	objectAsIs = `; {"$lit": {…}} leaves an object as it is`
 )
 
-// parseRef reads a value that has to be a reference as a whole; nil if it is none. known
-// says what references can lead to (nil: nothing is known).
+// parseRef parses a value that must be a single reference, and returns nil if it is not. known
+// reports whether a step id exists; nil means that this is not known.
 func parseRef(v node, known func(id string) bool) *Ref {
 	t := parseTemplate(v, known)
 	switch {
@@ -50,26 +49,26 @@ func parseRef(v node, known func(id string) bool) *Ref {
 	case len(t.holes) == 1 && t.holes[0].ref != nil && len(t.text[0])+len(t.text[1]) == 0:
 		return t.holes[0].ref
 	}
-	v.say("%s, have %s", wantRef, shown(v.raw))
+	v.errorf("%s, have %s", wantRef, display(v.raw))
 	return nil
 }
 
-// longestMark is how long a mark is at most.
-const longestMark = len("$result_") + 1
+// maxMarkLen is the maximum length of a match of guideMark.
+const maxMarkLen = len("$result_") + 1
 
-// mark is where the first reference of the guide begins in a text; -1: there is none.
-func mark(text string) int {
+// findMark returns the start of the first short reference in a text, or -1.
+func findMark(text string) int {
 	if !strings.Contains(text, "$ref:") && !strings.Contains(text, "$result_") {
 		return -1
 	}
-	at := marked.FindStringIndex(text)
+	at := guideMark.FindStringIndex(text)
 	if at == nil {
 		return -1
 	}
 	return at[0]
 }
 
-// guideRef reads a text that begins with a mark: "$ref:step.field.nested".
+// guideRef parses a text that begins with a short reference: "$ref:step.field.nested".
 func (p *templateParser) guideRef(text string) *Ref {
 	m := guideForm.FindStringSubmatch(text)
 	if m == nil {
@@ -89,13 +88,13 @@ func (p *templateParser) guideRef(text string) *Ref {
 	return r
 }
 
-// notWhole says what to do about a reference of the guide that is not the whole of its
-// text, or has another notation's path behind it.
+// notWhole reports a short reference that is not the whole text, or that has a path in another
+// notation.
 func (p *templateParser) notWhole(text string) {
 	p.defect(`%s: a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}%s`, quoted(text), textAsIs)
 }
 
-// ref is a reference to a step.
+// ref returns a reference to a step.
 func (p *templateParser) ref(id, pointer string) *Ref {
 	if strings.Count(pointer, "/") > maxTokens {
 		p.defect("%s: leads into more than %d values", quoted(id+"#"+pointer), maxTokens)
@@ -104,8 +103,7 @@ func (p *templateParser) ref(id, pointer string) *Ref {
 	return &Ref{Step: id, Pointer: pointer, At: p.pointer()}
 }
 
-// cutTarget is the step and the pointer of "step#/json/pointer"; false if a text is
-// nothing of the kind.
+// cutTarget splits "step#/json/pointer", and returns false if text does not have this form.
 func cutTarget(text string) (id, pointer string, ok bool) {
 	id, pointer, ok = strings.Cut(text, "#")
 	return id, pointer, ok && idForm.MatchString(id) && jsonrpc.ValidPointer(pointer)
@@ -113,10 +111,9 @@ func cutTarget(text string) (id, pointer string, ok bool) {
 
 var idForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// refObject is the reference that an object with a "$ref" is; nil if it is none. Only the
-// one form counts, as the arguments of a tool may well be a JSON Schema. What would be a
-// reference to a step of this plan in another form is a defect: it would go to the tool
-// as it is written.
+// refObject parses an object with a "$ref", and returns nil if it is not a reference. Only the
+// exact form is one, because arguments may contain a JSON Schema. A reference to a step of this
+// plan in any other form is a defect: it would be sent to the tool unresolved.
 func (p *templateParser) refObject(raw []byte) *Ref {
 	text, ok := jsonrpc.String(jsonrpc.Get(raw, "$ref"))
 	if !ok {
@@ -136,13 +133,13 @@ func (p *templateParser) refObject(raw []byte) *Ref {
 		return nil
 	}
 	r := p.ref(id, pointer)
-	if standin := jsonrpc.Get(raw, "default"); r != nil && standin != nil {
-		r.Default = compact(standin)
+	if value := jsonrpc.Get(raw, "default"); r != nil && value != nil {
+		r.Default = compact(value)
 	}
 	return r
 }
 
-// looseRef refuses the text of a "$ref" that was meant to be a reference.
+// looseRef reports the text of a "$ref" that was meant to be a reference.
 func (p *templateParser) looseRef(text string) {
 	id := "step"
 	if !strings.HasPrefix(text, "$ref:") {
@@ -155,8 +152,8 @@ func (p *templateParser) looseRef(text string) {
 	p.defect(`%s: no reference as it stands: want {"$ref": "%s#/json/pointer"}%s`, quoted(text), id, objectAsIs)
 }
 
-// looseText is the step that a plain text refers to in the notation of "$tpl"; "": to none. A
-// shell's ${name#prefix} is a reference only if name is a step's.
+// looseText returns the step that a plain text refers to in the notation of "$tpl", or "". A
+// shell's ${name#prefix} counts only if name is a step.
 func (p *templateParser) looseText(text string) (id string) {
 	for _, m := range looseText.FindAllStringSubmatch(text, -1) {
 		if p.knows(m[1]) {
@@ -166,10 +163,10 @@ func (p *templateParser) looseText(text string) (id string) {
 	return ""
 }
 
-// knows reports whether a reference can lead there.
+// knows reports whether id is known to be a valid target.
 func (p *templateParser) knows(id string) bool { return p.known != nil && id != "" && p.known(id) }
 
-// quoted is a piece of what a client wrote, of a bounded length and in one line.
+// quoted quotes the first bytes of a client's text.
 func quoted(text string) string {
 	const most = 60
 	if len(text) > most {

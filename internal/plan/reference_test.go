@@ -50,7 +50,7 @@ func TestParseRef(t *testing.T) {
 		{"the two forms in one", `{"$ref":"$ref:a.x"}`, nil, `/at: "$ref:a.x": no reference as it stands: want {"$ref": "step#/json/pointer"}; {"$lit": {…}} leaves an object as it is`},
 		{"a member twice", `{"$ref":"a#","$ref":"b#"}`, nil, `/at: "$ref": is there twice`},
 		{"a member of the default twice", `{"$ref":"a#","default":[{"x":1,"x":2}]}`, nil, `/at/default/0: "x": is there twice`},
-		{"no JSON", `{"$ref":`, nil, `/at: no valid JSON`},
+		{"no JSON", `{"$ref":`, nil, `/at: invalid JSON`},
 		{"far too deep", `{"$ref":"a#` + deep + `"}`, nil, `/at: "a#` + deep[:58] + `…": leads into more than 64 values`},
 		{"far too many fields", `"$ref:a` + strings.ReplaceAll(deep, "/", ".") + `"`, nil, `/at: "a#/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a…": leads into more than 64 values`},
 	} {
@@ -126,15 +126,15 @@ func TestResolveRef(t *testing.T) {
 		{"given up, with a default", `{"$ref":"up#/x/y","default":1}`, `1`, ""},
 		{"given up, by the guide", `"$ref:up.x"`, `null`, ""},
 
-		{"missing", `{"$ref":"a#/none"}`, "", `/at: "a#/none" leads nowhere: it is an object of "n", "*", "a/b", "", "items", "some", "…"`},
-		{"missing in one", `{"$ref":"a#/some/*/id"}`, "", `/at: "a#/some/*/id" leads nowhere: "/some/*" is an empty object`},
-		{"an element too many", `{"$ref":"a#/items/2/id"}`, "", `/at: "a#/items/2/id" leads nowhere: "/items" is an array of 2`},
-		{"no index", `{"$ref":"a#/items/01"}`, "", `/at: "a#/items/01" leads nowhere: "/items" is an array of 2`},
-		{"into a number", `{"$ref":"a#/n/x"}`, "", `/at: "a#/n/x" leads nowhere: "/n" is a number`},
-		{"each of a number", `{"$ref":"a#/n/*"}`, "", `/at: "a#/n/*" leads nowhere: "/n" is a number`},
-		{"into a text", `{"$ref":"text#/x"}`, "", `/at: "text#/x" leads nowhere: it is a string`},
-		{"no step", `{"$ref":"z#/x"}`, "", `/at: "z#/x" leads nowhere: it did not run`},
-		{"no step, by the guide", `"$ref:z.x"`, "", `/at: "z#/x" leads nowhere: it did not run`},
+		{"missing", `{"$ref":"a#/none"}`, "", `/at: "a#/none" refers to nothing: it is an object of "n", "*", "a/b", "", "items", "some", "…"`},
+		{"missing in one", `{"$ref":"a#/some/*/id"}`, "", `/at: "a#/some/*/id" refers to nothing: "/some/*" is an empty object`},
+		{"an element too many", `{"$ref":"a#/items/2/id"}`, "", `/at: "a#/items/2/id" refers to nothing: "/items" is an array of 2`},
+		{"no index", `{"$ref":"a#/items/01"}`, "", `/at: "a#/items/01" refers to nothing: "/items" is an array of 2`},
+		{"into a number", `{"$ref":"a#/n/x"}`, "", `/at: "a#/n/x" refers to nothing: "/n" is a number`},
+		{"each of a number", `{"$ref":"a#/n/*"}`, "", `/at: "a#/n/*" refers to nothing: "/n" is a number`},
+		{"into a text", `{"$ref":"text#/x"}`, "", `/at: "text#/x" refers to nothing: it is a string`},
+		{"no step", `{"$ref":"z#/x"}`, "", `/at: "z#/x" refers to nothing: it did not run`},
+		{"no step, by the guide", `"$ref:z.x"`, "", `/at: "z#/x" refers to nothing: it did not run`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			look := given("a", list, "text", `"25 degrees"`)
@@ -150,7 +150,7 @@ func TestResolveRef(t *testing.T) {
 			if wrong(err) != strings.ReplaceAll(c.wrong, `"…"`, `…`) {
 				t.Errorf("got error %s\nwant %s", wrong(err), c.wrong)
 			}
-			if _, missing := errors.AsType[*plan.Missing](err); missing != strings.Contains(c.wrong, "nowhere") {
+			if _, missing := errors.AsType[*plan.Missing](err); missing != strings.Contains(c.wrong, "refers to nothing") {
 				t.Errorf("got %T", err)
 			}
 		})

@@ -10,11 +10,11 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Keeper keeps a value for reading later, and tells by what handle; "": it does not.
+// Keeper stores a value for later reading and returns its handle, or "" if it does not store it.
 type Keeper func(value []byte) (handle string)
 
-// Failed reports whether no result came back because of failures: each step whose
-// result was to come back failed, was skipped for one that did, or never began.
+// Failed reports whether the plan has no output because of failures: each output step failed, was
+// skipped because of a failure, or never started.
 func (r *Report) Failed() bool {
 	outputs := 0
 	for _, st := range r.Steps {
@@ -29,26 +29,25 @@ func (r *Report) Failed() bool {
 	return outputs > 0
 }
 
-// Answer is what the client gets: what became of each step, and the results of the
-// output steps, as one JSON object:
+// Answer returns the result of the plan, with the status of each step and the outputs, as one
+// JSON object:
 //
 //	{"steps": [{"id", "status", "reason", "ms", "tokens", "source", "calls"}],
 //	 "outputs": {"ID": value},
 //	 "handle": "to all results",
 //	 "left_out": [{"pointer": "/ID/items", "what", "offset", "count", "bytes"}],
-//	 "ended": "why the plan ended before its end"}
+//	 "ended": "why the plan ended early"}
 //
-// A step without a source was fetched.
+// The source "fetched" is omitted.
 //
-// It fits its limit. The outputs are one object, and what of it does not fit is left out
-// as package excerpt does it and named by pointers into it; the whole is kept by keep,
-// unless nil, once and only if anything is left out. A step that failed has no result
-// here, whatever stands in for it in other steps. Of very many steps some may go untold;
-// steps_left_out is how many did. Only where not even that fits is the answer longer.
+// The answer fits the limit. The outputs form one object, which package excerpt cuts if
+// necessary; pointers of omissions are relative to it. If anything is omitted, the complete
+// outputs are stored once with keep, unless it is nil. A failed step has no output, even if it
+// has a default. If there are very many steps, some are omitted and steps_left_out is their
+// number. The answer exceeds the limit only if even that does not fit.
 //
-// Blocks are the images and other content that is no text of the output steps, in
-// the order asked for, each step's behind a text that names it. They are not
-// counted.
+// Blocks are the images and other non-text content of the output steps, in the requested order,
+// each step's after a text with its id. They do not count against the limit.
 func (r *Report) Answer(p *Plan, limit excerpt.Limit, keep Keeper) (structured []byte, blocks [][]byte) {
 	a := &reply{report: r, keep: keep}
 	for _, id := range p.Outputs {
@@ -62,28 +61,28 @@ func (r *Report) Answer(p *Plan, limit excerpt.Limit, keep Keeper) (structured [
 			blocks = append(append(blocks, owner), st.Result.Blocks...)
 		}
 	}
-	a.given = object(a.parts)
+	a.outputs = object(a.parts)
 	return a.fit(limit), blocks
 }
 
-// reply is an answer that is made to fit.
+// reply builds an answer within a limit.
 type reply struct {
-	report *Report
-	parts  []part             // the results, each cut to the max_tokens of its step
-	given  []byte             // object of these
-	left   []excerpt.Omission // what that leaves out
-	tokens int                // of given, each result counted alone
-	keep   Keeper
-	handle *string // to all results; nil: they were not kept yet
+	report  *Report
+	parts   []part             // the outputs, each cut to the max_tokens of its step
+	outputs []byte             // JSON object of the parts
+	left    []excerpt.Omission // omissions in outputs
+	tokens  int                // tokens of outputs, counted per part
+	keep    Keeper
+	handle  *string // handle of the stored outputs; nil if not stored yet
 }
 
-// part is a result as far as it may come back.
+// part is an output, cut to the max_tokens of its step.
 type part struct {
 	*Status
 	value []byte
 }
 
-// object is a JSON object of results.
+// object returns a JSON object of the parts.
 func object(parts []part) []byte {
 	size := 2
 	for _, one := range parts {
@@ -99,12 +98,12 @@ func object(parts []part) []byte {
 	return append(out, '}')
 }
 
-// keepAll keeps all results whole.
+// keepAll stores all complete outputs.
 func (a *reply) keepAll() (handle string) {
 	if a.keep == nil {
 		return ""
 	}
-	all := a.given
+	all := a.outputs
 	if len(a.left) > 0 {
 		whole := slices.Clone(a.parts)
 		for i := range whole {
@@ -115,7 +114,7 @@ func (a *reply) keepAll() (handle string) {
 	return a.keep(all)
 }
 
-// add adds the result of a step.
+// add adds the output of a step.
 func (a *reply) add(st *Status, count func([]byte) int) {
 	value, tokens := st.Result.JSON, st.Tokens
 	if most := st.Step.MaxTokens; most > 0 && most < tokens {
@@ -137,16 +136,16 @@ func (a *reply) add(st *Status, count func([]byte) int) {
 	a.tokens += tokens + len(st.Step.ID) + 4
 }
 
-// fit says all of each step if everything fits then, else less, in a third of the room or
-// what the results leave of it.
+// fit returns the full answer if it fits. Otherwise the status of the steps is shortened to a
+// third of the limit, or to the space that the outputs leave.
 func (a *reply) fit(limit excerpt.Limit) []byte {
-	if text := a.whole(limit); text != nil {
+	if text := a.full(limit); text != nil {
 		return text
 	}
-	size := utf8.RuneCount(a.given)
+	size := utf8.RuneCount(a.outputs)
 	rows := a.rows(limit, size)
 	build := func(chars int) []byte {
-		out, left := excerpt.Cut(a.given, chars)
+		out, left := excerpt.Cut(a.outputs, chars)
 		return a.assemble(rows, out, slices.Concat(left, a.left))
 	}
 	if text := limit.Fit(size, build); text != nil {
@@ -156,23 +155,22 @@ func (a *reply) fit(limit excerpt.Limit) []byte {
 	return build(0)
 }
 
-// whole is the answer with all that is to be said of the steps; nil if that does not fit.
-func (a *reply) whole(limit excerpt.Limit) []byte {
+// full returns the answer with the full status of each step, or nil if it does not fit.
+func (a *reply) full(limit excerpt.Limit) []byte {
 	rows := a.report.rows(details[0], len(a.report.Steps))
 	beside := a.assemble(rows, []byte("{}"), a.left)
-	if limit.Chars > 0 && utf8.RuneCount(a.given)+utf8.RuneCount(beside) > limit.Chars {
+	if limit.Chars > 0 && utf8.RuneCount(a.outputs)+utf8.RuneCount(beside) > limit.Chars {
 		return nil
 	}
-	// A token has a byte at least. To count those of a plan of a hundred short calls takes as
-	// long as a fifth of all else it does.
+	// A token has at least one byte. Counting the tokens of a plan of a hundred short calls takes
+	// a fifth as long as the rest of its work.
 	if limit.Tokens > 0 && a.tokens+len(beside) > limit.Tokens && a.tokens+limit.CountTokens(beside) > limit.Tokens {
 		return nil
 	}
-	return a.assemble(rows, a.given, a.left)
+	return a.assemble(rows, a.outputs, a.left)
 }
 
-// rows are what is said of the steps beside results of so many characters that do not fit
-// as they are.
+// rows returns the status of the steps beside outputs of size characters that do not fit.
 func (a *reply) rows(limit excerpt.Limit, size int) (rows []byte) {
 	const unlimited = math.MaxInt32
 	mostTokens, mostChars := cmp.Or(max(limit.Tokens, 0), unlimited), cmp.Or(max(limit.Chars, 0), unlimited)
@@ -188,7 +186,7 @@ func (a *reply) rows(limit excerpt.Limit, size int) (rows []byte) {
 	return a.report.rows(details[len(details)-1], fits)
 }
 
-// assemble puts the answer together.
+// assemble returns the complete answer.
 func (a *reply) assemble(rows, outputs []byte, left []excerpt.Omission) []byte {
 	text := append(append(slices.Clone(rows), `,"outputs":`...), outputs...)
 	if len(left) > 0 {
@@ -208,37 +206,37 @@ func (a *reply) assemble(rows, outputs []byte, left []excerpt.Omission) []byte {
 }
 
 const (
-	maxLeft    = 12  // parts left out that are named one by one
-	maxPointer = 200 // bytes of the pointer to one
+	maxLeft    = 12  // omissions listed individually
+	maxPointer = 200 // bytes of the pointer of a listed omission
 )
 
-// summary bounds what is said of what is left out: the first parts, and the rest as one.
-func summary(all []excerpt.Omission) (told []excerpt.Omission) {
+// summary returns the first omissions, and the others as one.
+func summary(all []excerpt.Omission) (shown []excerpt.Omission) {
 	rest := excerpt.Omission{What: "more"}
 	for _, l := range all {
-		if len(told) < maxLeft && len(l.Pointer) <= maxPointer {
-			told = append(told, l)
+		if len(shown) < maxLeft && len(l.Pointer) <= maxPointer {
+			shown = append(shown, l)
 			continue
 		}
 		rest.Count += l.Count
 		rest.Bytes += l.Bytes
 	}
 	if rest.Bytes > 0 {
-		told = append(told, rest)
+		shown = append(shown, rest)
 	}
-	return told
+	return shown
 }
 
-// detail is how much is said of a step.
+// detail is the amount of detail about a step.
 type detail struct {
-	reason  int  // characters
-	figures bool // time, tokens, source and calls
-	ok      bool // of those that are ok too
+	reason  int  // characters of the reason
+	figures bool // include time, tokens, source and calls
+	ok      bool // include steps that are ok
 }
 
 var details = []detail{{maxReason, true, true}, {100, false, true}, {40, false, false}}
 
-// row is what is said of a step.
+// row is the status of a step.
 type row struct {
 	ID     string `json:"id"`
 	Status State  `json:"status"`
@@ -249,29 +247,29 @@ type row struct {
 	Calls  int    `json:"calls,omitempty"`
 }
 
-// rows is the beginning of the answer: what became of the steps, of so many at most.
-func (r *Report) rows(d detail, most int) []byte {
-	told := []row{}
+// rows returns the beginning of the answer: the status of at most limit steps.
+func (r *Report) rows(d detail, limit int) []byte {
+	rows := []row{}
 	for _, st := range r.Steps {
-		if len(told) == most || st.State == OK && st.Reason == "" && !d.ok {
+		if len(rows) == limit || st.State == OK && st.Reason == "" && !d.ok {
 			continue
 		}
 		one := row{ID: st.Step.ID, Status: st.State, Reason: excerpt.Shorten(st.Reason, d.reason)}
 		if d.figures && st.Calls > 0 {
 			ms := st.Took.Milliseconds()
 			one.MS, one.Tokens = &ms, st.Tokens
-			if st.Source != "fetched" { // which most are: it is not worth its tokens
+			if st.Source != "fetched" { // the usual case is omitted to save tokens
 				one.Source = st.Source
 			}
 			if st.Calls > 1 {
 				one.Calls = st.Calls
 			}
 		}
-		told = append(told, one)
+		rows = append(rows, one)
 	}
 	head := jsonrpc.Marshal(struct {
 		Steps []row `json:"steps"`
 		Left  int   `json:"steps_left_out,omitempty"`
-	}{told, len(r.Steps) - len(told)})
+	}{rows, len(r.Steps) - len(rows)})
 	return head[:len(head)-1]
 }

@@ -13,33 +13,32 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// Value is what a step gave.
+// Value is the result of a step.
 type Value struct {
 	JSON []byte
-	Text string // that JSON was read off; "": it was none
+	Text string // the text that JSON was parsed from; empty if none
 }
 
-// Lookup is the value of the step that a reference is to, or of params, item or
-// index: the whole, its pointer is not its business. An error says that there is
-// none. A [Value] without JSON stands for one that is given up: what refers to it
-// reads its Default or null, whatever the pointer.
+// Lookup returns the whole value of the step, params, item or index that a reference refers to,
+// ignoring the pointer. It returns an error if there is none. A [Value] without JSON means a
+// failed step with on_error "continue": references to it yield their Default or null.
 type Lookup func(r *Ref) (Value, error)
 
-// Resolver is what a reference stands for.
+// Resolver returns the value of a reference.
 type Resolver func(r *Ref) (Value, error)
 
-// Missing says that a reference leads to nothing and nothing stands in for it.
+// Missing is the error of a reference to a missing value without a default.
 type Missing struct {
 	Ref *Ref
 	Why string
 }
 
 func (m *Missing) Error() string {
-	return fmt.Sprintf("%s: %s leads nowhere: %s", m.Ref.At, quoted(m.Ref.String()), m.Why)
+	return fmt.Sprintf("%s: %s refers to nothing: %s", m.Ref.At, quoted(m.Ref.String()), m.Why)
 }
 
-// resolveRef is what a reference stands for. Text is kept where it is the whole of
-// what a step gave.
+// resolveRef returns the value of a reference. The text is kept only for the whole result of a
+// step.
 func resolveRef(r *Ref, look Lookup) (Value, error) {
 	v, err := look(r)
 	switch {
@@ -54,27 +53,26 @@ func resolveRef(r *Ref, look Lookup) (Value, error) {
 	if r.Pointer == "" || len(v.JSON) == 0 {
 		return v, nil
 	}
-	room := maxStandins
-	found, err := r.follow(v.JSON, strings.Split(r.Pointer[1:], "/"), 0, &room)
+	room := maxDefaultBytes
+	found, err := r.resolvePath(v.JSON, strings.Split(r.Pointer[1:], "/"), 0, &room)
 	return Value{JSON: found}, err
 }
 
-// maxStandins bounds what defaults may come to: with "*" in the pointer one stands in for
-// each element that lacks what is asked for.
-const maxStandins = 16 << 20
+// maxDefaultBytes limits the total size of a reference's defaults: with "*" in the pointer, one
+// default may be inserted for each element.
+const maxDefaultBytes = 16 << 20
 
-// follow is the value behind tokens[i:], which are still escaped. A "*" stands for
-// each element of an array, and the values behind it become one; where the value is
-// an object it is a name as any other. What is missing behind a "*" is missing in
-// that element alone, and what stands in for it stands there.
-func (r *Ref) follow(value []byte, tokens []string, i int, room *int) ([]byte, error) {
+// resolvePath returns the value at tokens[i:], which are still escaped. A "*" maps over the
+// elements of an array and yields an array; in an object it is an ordinary name. A value missing
+// below a "*" is missing, or replaced, in that element only.
+func (r *Ref) resolvePath(value []byte, tokens []string, i int, room *int) ([]byte, error) {
 	for ; i < len(tokens); i++ {
 		if tokens[i] == "*" && value[0] == '[' {
 			break
 		}
 		next := jsonrpc.At(value, "/"+tokens[i])
 		if len(next) == 0 {
-			return r.standin(value, tokens[:i], room)
+			return r.missing(value, tokens[:i], room)
 		}
 		value = next
 	}
@@ -83,7 +81,7 @@ func (r *Ref) follow(value []byte, tokens []string, i int, room *int) ([]byte, e
 	}
 	all := []byte{'['}
 	for element := range jsonrpc.Elements(value) {
-		v, err := r.follow(element, tokens, i+1, room)
+		v, err := r.resolvePath(element, tokens, i+1, room)
 		if err != nil {
 			return nil, err
 		}
@@ -95,8 +93,8 @@ func (r *Ref) follow(value []byte, tokens []string, i int, room *int) ([]byte, e
 	return append(all, ']'), nil
 }
 
-// standin is what stands for what a value lacks.
-func (r *Ref) standin(value []byte, path []string, room *int) ([]byte, error) {
+// missing returns the replacement for a missing value, or an error.
+func (r *Ref) missing(value []byte, path []string, room *int) ([]byte, error) {
 	if r.Default != nil {
 		if *room -= len(r.Default); *room < 0 {
 			return nil, fmt.Errorf("%s: %s: too many defaults", r.At, quoted(r.String()))
@@ -110,11 +108,11 @@ func (r *Ref) standin(value []byte, path []string, room *int) ([]byte, error) {
 	if len(path) > 0 {
 		place = quoted("/" + strings.Join(path, "/"))
 	}
-	return nil, &Missing{r, place + " is " + shapeOf(value)}
+	return nil, &Missing{r, place + " is " + describeShape(value)}
 }
 
-// shapeOf says what there is to be found in a value.
-func shapeOf(value []byte) string {
+// describeShape describes the type and the members of a value.
+func describeShape(value []byte) string {
 	n := 0
 	var names []string
 	for range jsonrpc.Elements(value) {
@@ -138,17 +136,17 @@ func shapeOf(value []byte) string {
 	return "an object of " + strings.Join(names, ", ")
 }
 
-// trimmed is a JSON value without white space around it.
+// trimmed returns a JSON value without surrounding white space.
 func trimmed(raw []byte) []byte { return bytes.Trim(raw, " \t\r\n") }
 
-// Resolve puts in what the references stand for, as resolve says, and gives compact JSON
-// that is not to be changed. What is put in is data: nothing in it is a reference. Where
-// the schema, which may be nil, wants a value of another type for a reference to go in,
-// and the same can be said in that type, it is (see coerce).
+// Resolve returns the template with its references replaced, as compact JSON that must not be
+// modified. Inserted values are data and are not scanned for references. If the schema, which may
+// be nil, requires another type than that of an inserted value, the value is converted if
+// possible (see coerce).
 //
-// An error names the place; it is a [*Missing] where a reference leads to nothing.
-// More than most bytes are an error; 0: any number.
-func (t *Template) Resolve(resolve Resolver, want *schema.Schema, most int) ([]byte, error) {
+// Errors name the place in the plan; a reference to a missing value is a [*Missing]. A result of
+// more than limit bytes is an error; zero means no limit.
+func (t *Template) Resolve(resolve Resolver, want *schema.Schema, limit int) ([]byte, error) {
 	out := slices.Clone(t.text[0])
 	for i, h := range t.holes {
 		value, err := h.value(resolve, want)
@@ -156,20 +154,20 @@ func (t *Template) Resolve(resolve Resolver, want *schema.Schema, most int) ([]b
 			return nil, err
 		}
 		out = append(append(out, value...), t.text[i+1]...)
-		if most > 0 && len(out) > most { // before they become more
+		if limit > 0 && len(out) > limit { // stop early
 			break
 		}
 	}
 	switch {
-	case most > 0 && len(out) > most:
-		return nil, fmt.Errorf("%s: more than %d bytes", t.at, most)
+	case limit > 0 && len(out) > limit:
+		return nil, fmt.Errorf("%s: more than %d bytes", t.at, limit)
 	case !jsonrpc.Valid(out):
-		return nil, fmt.Errorf("%s: nested too deep, or a result in it is no valid JSON", t.at)
+		return nil, fmt.Errorf("%s: nested too deep, or it contains a result that is not valid JSON", t.at)
 	}
 	return out, nil
 }
 
-// value is what goes into a hole, as JSON.
+// value returns the JSON value for a hole.
 func (h *hole) value(resolve Resolver, want *schema.Schema) ([]byte, error) {
 	if h.ref != nil {
 		v, err := resolve(h.ref)
@@ -193,9 +191,8 @@ func (h *hole) value(resolve Resolver, want *schema.Schema) ([]byte, error) {
 	return jsonrpc.AppendString(nil, string(text)), nil
 }
 
-// CheckConstants is what a schema finds wrong with the value whatever its references
-// stand for: constants that do not fit, members that are missing or not known. What
-// cannot be told before is not found wrong. The pointers lead into the plan.
+// CheckConstants returns the violations of a schema that hold for any value of the references:
+// wrong constants, missing and unknown members. Pointers refer to the plan.
 func (t *Template) CheckConstants(s *schema.Schema) Defects {
 	outline := slices.Clone(t.text[0])
 	var open [][]string
@@ -214,16 +211,17 @@ func (t *Template) CheckConstants(s *schema.Schema) Defects {
 	return wrong
 }
 
-// coerce is what goes in for a reference, as compact JSON. A value of a type that
-// the place may have stays as it is, and so does null; elsewhere
+// coerce converts the value of a reference to the type that a place requires, as compact JSON. A
+// value of an allowed type and null are unchanged. Otherwise
 //
-//   - a number or a boolean becomes text, with its digits: 42 is "42";
-//   - an object or array becomes text: the one it was read off, else compact JSON;
-//   - a text that is a JSON number becomes that number, if it has to be whole only
-//     one that is; "true" and "false" become booleans.
+//   - a number or a boolean becomes a string with the same digits: 42 becomes "42";
+//   - an object or array becomes a string: the text it was parsed from, or compact JSON;
+//   - a string with a JSON number becomes that number, if an integer is required only an integer;
 //
-// The elements of an array are places of their own. A text that was read as JSON, for
-// references to lead into it, goes in as it was where only a text may stand.
+// "true" and "false" become booleans.
+//
+// The elements of an array are converted individually. Text that was parsed as JSON is inserted
+// unchanged where only a string is allowed.
 func coerce(v Value, want *schema.Schema, path []string) []byte {
 	value := compact(v.JSON)
 	wants := want.TypesAt(path)
@@ -258,13 +256,12 @@ func coerceValue(value []byte, wants []string) []byte {
 	return value
 }
 
-// isScalar says whether a text is a JSON number or boolean and nothing else, not even
-// white space.
+// isScalar reports whether a text is exactly a JSON number or boolean, without white space.
 func isScalar(text string) bool {
 	return text == "true" || text == "false" || strings.Trim(text, "0123456789+-.eE") == "" && json.Valid([]byte(text))
 }
 
-// fits says whether a value has one of the types.
+// fits reports whether a value has one of the types.
 func fits(value []byte, wants []string) bool {
 	kind := strings.TrimPrefix(strings.TrimPrefix(kindOf(value), "a "), "an ")
 	if kind != "number" || slices.Contains(wants, "number") {
@@ -274,8 +271,8 @@ func fits(value []byte, wants []string) bool {
 	return slices.Contains(wants, "integer") && err == nil && x == math.Trunc(x)
 }
 
-// asText is a value within a text: a string without its quotes, null as nothing, and
-// a text that was read as JSON as it was.
+// asText returns a value as part of a text: a string without quotes, null as "", and text that
+// was parsed as JSON unchanged.
 func asText(v Value) []byte {
 	if v.Text != "" {
 		return []byte(v.Text)

@@ -7,16 +7,15 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// ResultOf is what a plan makes of the result of a tools/call: what is structured, else
-// the text, as JSON if it is some. It keeps no more of the answer than that, for a plan
-// counts what its results hold. That the call failed is in doubt where the result does
-// not say what has been done.
+// ResultOf converts the result of a tools/call: structuredContent, or else the text, parsed as
+// JSON if it is JSON. It copies only these parts, because a plan limits the bytes of its results.
+// A result without content is in doubt, because it does not tell whether the call ran.
 func ResultOf(result []byte) Result {
 	out := Result{Bytes: len(result), Source: "fetched"}
 	index := jsonrpc.NewIndex(result)
 	structured, failed := index.Get("structuredContent"), index.Get("isError")
 	var texts []string
-	var resources [][]byte // with a text
+	var resources [][]byte // embedded resources with a text
 	for block := range jsonrpc.Elements(index.Get("content")) {
 		resource := jsonrpc.Get(block, "resource")
 		if text, ok := jsonrpc.String(jsonrpc.Get(block, "text")); ok && string(jsonrpc.Get(block, "type")) == `"text"` {
@@ -30,7 +29,7 @@ func ResultOf(result []byte) Result {
 	text := strings.Join(texts, "\n")
 	switch {
 	case index.Get("content") == nil && structured == nil:
-		out.Err, out.InDoubt = "the answer is no result of a tool: it has no content", true
+		out.Err, out.InDoubt = "the answer is not a result of a tool: it has no content", true
 	case failed != nil && string(failed) != "false" && string(failed) != "null":
 		if out.Err = text; text == "" {
 			out.Err = "the tool failed and did not say why"
@@ -38,10 +37,10 @@ func ResultOf(result []byte) Result {
 	case structured != nil && string(structured) != "null":
 		out.JSON = bytes.Clone(structured)
 		if len(texts) == 1 {
-			out.Text = text // where a text is wanted: often it is what the structure wraps
+			out.Text = text // used where a string is needed; often the structure wraps it
 		}
 	case len(resources) > 0:
-		// Of a file the name and what stands in it can be referred to, and count.
+		// The URI and the text of an embedded resource can be referenced, and count.
 		out.JSON = jsonrpc.Set(nil, "text", jsonrpc.AppendString(nil, text))
 		out.JSON = jsonrpc.Set(out.JSON, "resources", array(resources))
 		if len(resources) == 1 {
@@ -57,9 +56,8 @@ func ResultOf(result []byte) Result {
 	return out
 }
 
-// parsed is what the texts of a result are as JSON: the value of the only one, or,
-// of several objects or arrays, such as the rows of a table, an array of them. nil:
-// they are text.
+// parsed returns the texts of a result as JSON: the value of a single text, or an array of
+// several objects or arrays, such as the rows of a table. It returns nil if they are not JSON.
 func parsed(texts []string) []byte {
 	var all [][]byte
 	for _, text := range texts {

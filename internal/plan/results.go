@@ -2,26 +2,25 @@ package plan
 
 import "fmt"
 
-// results say how long what the steps of a plan gave stays in their report, which is as long
-// as a step or the client needs it, and the bytes that it holds. They belong to the
-// goroutine of Run.
+// results stores the results of steps in the report while a step or the client needs them, and
+// counts their bytes. It is used on the goroutine of Run only.
 type results struct {
 	report *Report
-	most   int // bytes that all of them may hold; 0: any number
-	held   int // bytes that they do
+	limit  int // maximum bytes of all results; zero means no limit
+	held   int // bytes of all stored results
 	of     []result
 }
 
-// result is that of one step, by its index.
+// result has the counts of one step's result.
 type result struct {
-	bytes  int  // that it holds
-	output bool // the client will get it
-	users  int  // steps that refer to it and have not ended
-	spent  bool // the step itself needs no results of others any longer
+	bytes          int  // bytes stored
+	output         bool // the client needs it
+	users          int  // steps that refer to it and may still read it
+	inputsReleased bool // the step has released its own inputs
 }
 
 func newResults(p *Plan, report *Report, most int) *results {
-	r := &results{report: report, most: most, of: make([]result, len(p.Steps))}
+	r := &results{report: report, limit: most, of: make([]result, len(p.Steps))}
 	for _, id := range p.Outputs {
 		r.of[p.index(id)].output = true
 	}
@@ -33,13 +32,13 @@ func newResults(p *Plan, report *Report, most int) *results {
 	return r
 }
 
-// needed reports whether a step or the client will read the result of a step.
+// needed reports whether a step or the client needs the result of a step.
 func (r *results) needed(s *Step) bool { return r.of[s.Index].needed() }
 
 func (one *result) needed() bool { return one.output || one.users > 0 }
 
-// hold counts bytes of a step's result. What is on its way to us is not counted,
-// nor are arguments, of which there is one for each call at most.
+// hold adds to the bytes of a step's result, and returns an error above the limit. Responses in
+// flight and arguments, at most one per call, are not counted.
 func (r *results) hold(s *Step, size int, blocks [][]byte) error {
 	one := &r.of[s.Index]
 	if one.output {
@@ -47,20 +46,20 @@ func (r *results) hold(s *Step, size int, blocks [][]byte) error {
 			size += len(b)
 		}
 	}
-	if r.most > 0 && size > r.most-r.held {
-		return fmt.Errorf("answer of %d bytes: all results of a plan may have %d (max_result_bytes)", size, r.most)
+	if r.limit > 0 && size > r.limit-r.held {
+		return fmt.Errorf("answer of %d bytes: all results of a plan may have %d (max_result_bytes)", size, r.limit)
 	}
 	one.bytes += size
 	r.held += size
 	return nil
 }
 
-// spend notes that a step no longer needs what it refers to.
-func (r *results) spend(s *Step) {
-	if r.of[s.Index].spent {
+// releaseInputs releases the results that a step refers to.
+func (r *results) releaseInputs(s *Step) {
+	if r.of[s.Index].inputsReleased {
 		return
 	}
-	r.of[s.Index].spent = true
+	r.of[s.Index].inputsReleased = true
 	for _, i := range s.Needs {
 		one := &r.of[i]
 		if one.users--; !one.needed() {
@@ -69,7 +68,7 @@ func (r *results) spend(s *Step) {
 	}
 }
 
-// release forgets a result.
+// release drops a result.
 func (r *results) release(i int) {
 	r.held -= r.of[i].bytes
 	r.of[i].bytes, r.report.Steps[i].Result = 0, Result{}

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// barred is why a step must not run, "" if it may: what became of those that it waits for.
-// void: none of them failed.
-func (r *Report) barred(s *Step) (why string, void bool) {
+// skipReason returns the reason why a step must be skipped because of its dependencies, or "".
+// benign means that none of them failed.
+func (r *Report) skipReason(s *Step) (why string, benign bool) {
 	for _, i := range s.After {
 		st, refers := r.Steps[i], slices.Contains(s.Needs, i)
 		d := st.Step
 		switch {
 		case slices.Contains(s.Order, i) || st.State == OK:
-		case st.Benign: // another one may have failed
-			if refers && !s.doesWithout(d) && why == "" {
-				why, void = fmt.Sprintf("Skipped because dependency '%s' was skipped", d.ID), true
+		case st.Benign: // continue, as another dependency may have failed
+			if refers && !s.toleratesMissing(d) && why == "" {
+				why, benign = fmt.Sprintf("Skipped because dependency '%s' was skipped", d.ID), true
 			}
 		case d.OnError == Default || d.OnError == Continue || d.OnError == Skip && !refers:
 		case st.State == Skipped:
@@ -25,14 +25,14 @@ func (r *Report) barred(s *Step) (why string, void bool) {
 		}
 	}
 	if why == "" && s.Writes {
-		return r.afterBroken(s), false
+		return r.failedWrite(s), false
 	}
-	return why, void
+	return why, benign
 }
 
-// afterBroken is why a writing step must not run after one that failed: one written before
-// it, or one that it waits for.
-func (r *Report) afterBroken(s *Step) string {
+// failedWrite returns the reason why a writing step must not run after a failed write: one
+// earlier in the plan, or one that it waits for.
+func (r *Report) failedWrite(s *Step) string {
 	for i, st := range r.Steps {
 		if st.State != Failed || !st.Step.stopsWrites() || i > s.Index && !slices.Contains(s.After, i) {
 			continue
@@ -45,12 +45,11 @@ func (r *Report) afterBroken(s *Step) string {
 	return ""
 }
 
-// stopsWrites reports whether a failure of the step keeps later writes from being run: it
-// may have left half a change behind.
+// stopsWrites reports whether a failure of the step prevents later writes: it may leave a change
+// half done.
 func (s *Step) stopsWrites() bool { return s.Writes && s.OnError != Continue }
 
-// doesWithout reports whether all that a step refers to in the result of another may
-// be missing.
-func (s *Step) doesWithout(d *Step) bool {
+// toleratesMissing reports whether all references of a step to another step have a default.
+func (s *Step) toleratesMissing(d *Step) bool {
 	return !slices.ContainsFunc(s.refs, func(r *Ref) bool { return r.Step == d.ID && r.Default == nil })
 }

@@ -11,30 +11,29 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// Runner runs plans. What is a step's place in time is decided on the goroutine
-// of Run alone; calls are made on others. It may run several plans at once if its
-// functions may be called so.
+// Runner runs plans. Run's goroutine makes all scheduling decisions; calls run on other
+// goroutines. A Runner may run several plans concurrently if its functions are safe for
+// concurrent use.
 type Runner struct {
 	Limits   Limits
-	Call     func(ctx context.Context, c Call) Result // makes one call; returns when it is answered or ctx has ended
-	Progress func(done float64, of int, what string)  // told how many steps have ended, and between the items of one; on the goroutine of Run; may be nil
-	Tokens   func(text []byte) int                    // counts; nil: bytes/4
+	Call     func(ctx context.Context, c Call) Result // makes one call; returns when it is answered or ctx ends
+	Progress func(done float64, of int, what string)  // receives the number of ended steps, with fractions for items; called on Run's goroutine; may be nil
+	Tokens   func(text []byte) int                    // counts tokens; nil means bytes/4
 }
 
 // Call is one call of a step.
 type Call struct {
 	Step      *Step
-	Item      int    // of for_each; -1: the step has none
+	Item      int    // index of the for_each item; -1 without for_each
 	Arguments []byte // a JSON object
 }
 
-// Run runs a plan that [Parse] has made, and returns after its last call has. A
-// step begins when all that it waits for has ended, of several that could the one
-// with the longest way to the end.
+// Run runs a plan returned by [Parse], and returns after its last call has. A step starts when
+// all its dependencies have ended. Of several ready steps the one with the longest remaining path
+// starts first.
 //
-// What fails is told in the report, never by an error. Where ctx ends, or the plan
-// has taken as long as plans may, calls under way are cut short and nothing else
-// begins; a writing call that was cut short is in doubt.
+// Failures are in the report. When ctx ends or the plan times out, calls in flight are cancelled
+// and no other starts. A write that is cut short is in doubt.
 func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 	began := time.Now()
 	ctx, stop := context.WithCancel(ctx)
@@ -52,30 +51,30 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 	return x.report
 }
 
-// execution is a plan that runs. All of it belongs to the goroutine of Run.
+// execution is a running plan. It is used on Run's goroutine only.
 //
 //	queue.Next ──► begin ──► start ──► a goroutine: perform ──► answers ──► answered ──► end ──► queue.Done
 type execution struct {
-	run     *Runner
-	plan    *Plan
-	report  *Report  // what became of the steps so far
-	stages  []*stage // by the steps' indexes
-	queue   *schedule.Queue
-	results *results
-	answers chan answer
-	calls   sync.WaitGroup
-	open    int // calls under way
-	told    progress
+	run      *Runner
+	plan     *Plan
+	report   *Report  // outcomes so far
+	stages   []*stage // step index → stage
+	queue    *schedule.Queue
+	results  *results
+	answers  chan answer
+	calls    sync.WaitGroup
+	inFlight int // calls in flight
+	progress progress
 }
 
-// stage is how far a step is.
+// stage is the progress of a step.
 type stage struct {
-	step   *Step
-	status *Status
-	open   int       // its calls under way
-	first  time.Time // its first call began
-	last   time.Time // its last call ended
-	items  *items    // of a step with ForEach that has begun
+	step     *Step
+	status   *Status
+	inFlight int       // its calls in flight
+	first    time.Time // start of its first call
+	last     time.Time // end of its last call
+	items    *items    // nil unless a step with ForEach has started
 }
 
 // done reports whether the step has ended.
@@ -84,7 +83,7 @@ func (g *stage) done() bool { return g.status.State != "" }
 func newExecution(r *Runner, p *Plan) *execution {
 	x := &execution{
 		run: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Limits.Parallel)),
-		report: &Report{}, answers: make(chan answer), told: progress{tell: r.Progress, steps: len(p.Steps)},
+		report: &Report{}, answers: make(chan answer), progress: progress{report: r.Progress, steps: len(p.Steps)},
 	}
 	x.results = newResults(p, x.report, r.Limits.Bytes)
 	for i, s := range p.Steps {
@@ -100,7 +99,7 @@ func newExecution(r *Runner, p *Plan) *execution {
 	return x
 }
 
-// tasks are the steps as the queue knows them.
+// tasks converts the steps for the queue.
 func (p *Plan) tasks(parallel int) ([]schedule.Task, schedule.Slots) {
 	tasks := make([]schedule.Task, len(p.Steps))
 	slots := schedule.Slots{Total: parallel, Hosts: make(map[string]int)}
@@ -114,7 +113,7 @@ func (p *Plan) tasks(parallel int) ([]schedule.Task, schedule.Slots) {
 	return tasks, slots
 }
 
-// advance begins what can begin, and reports whether there is a call to wait for.
+// advance starts all steps that can start, and reports whether there are calls in flight.
 func (x *execution) advance(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		i, ok := x.queue.Next()
@@ -124,14 +123,13 @@ func (x *execution) advance(ctx context.Context) bool {
 		}
 		x.begin(ctx, x.stages[i])
 	}
-	return x.open > 0
+	return x.inFlight > 0
 }
 
-// begin begins a step that all it waits for has ended for, or ends it if it must
-// not run.
+// begin starts a step whose dependencies have ended, or skips it.
 func (x *execution) begin(ctx context.Context, g *stage) {
-	if why, void := x.report.barred(g.step); why != "" {
-		x.skip(g, why, void)
+	if why, benign := x.report.skipReason(g.step); why != "" {
+		x.skip(g, why, benign)
 		return
 	}
 	if g.step.When != nil {
@@ -152,38 +150,38 @@ func (x *execution) begin(ctx context.Context, g *stage) {
 	x.start(ctx, g, -1, x.inputs(g.step))
 }
 
-// start has a call made, and its arguments too: to find them in large results takes long.
-// It has its slot until it is answered, be it in between two tries.
+// start makes a call on a new goroutine. The goroutine also resolves the arguments, because
+// searching large results takes long. The call keeps its slot between retries.
 func (x *execution) start(ctx context.Context, g *stage, item int, resolve Resolver) {
-	g.open++
-	x.open++
+	g.inFlight++
+	x.inFlight++
 	c, output := Call{Step: g.step, Item: item}, g.status.Output
 	x.calls.Go(func() {
 		a := x.run.perform(ctx, c, resolve)
 		if a.Err == "" && output {
-			a.tokens = excerpt.Limit{Count: x.run.Tokens}.CountTokens(a.JSON) // here, where nothing else waits for it
+			a.tokens = excerpt.Limit{Count: x.run.Tokens}.CountTokens(a.JSON) // counted here because it does not block the run
 		}
 		x.answers <- a
 	})
 }
 
-// answered takes in what came of a call.
+// answered handles the outcome of a call.
 func (x *execution) answered(ctx context.Context, a answer) {
 	g := x.stages[a.Step.Index]
-	x.open--
-	g.open--
+	x.inFlight--
+	g.inFlight--
 	g.note(a)
-	if a.cut {
-		x.report.Ended = ending(ctx)
+	if a.interrupted {
+		x.report.Ended = endReason(ctx)
 	}
 	if g.items != nil {
 		x.itemAnswered(ctx, g, a)
 		return
 	}
-	x.results.spend(g.step)
+	x.results.releaseInputs(g.step)
 	if a.Err == "" {
 		if err := x.keep(g, a); err != nil {
-			a.Err, a.InDoubt = err.Error(), true // it was run, and what it said is lost
+			a.Err, a.InDoubt = err.Error(), true // it ran, but its result is lost
 		}
 	}
 	if a.Err != "" {
@@ -194,7 +192,7 @@ func (x *execution) answered(ctx context.Context, a answer) {
 	x.end(g, OK, "")
 }
 
-// keep keeps the result of a step for the steps and the client that need it.
+// keep stores the result of a step if a step or the client needs it.
 func (x *execution) keep(g *stage, a answer) error {
 	if !x.results.needed(g.step) {
 		return nil
@@ -208,18 +206,18 @@ func (x *execution) keep(g *stage, a answer) error {
 	}
 	g.status.Result, g.status.Tokens = a.Result, a.tokens
 	if !g.status.Output {
-		g.status.Result.Blocks = nil // which were not counted
+		g.status.Result.Blocks = nil // the blocks were not counted
 	}
 	return nil
 }
 
-// skip ends a step that does not run. void: nothing has failed.
-func (x *execution) skip(g *stage, why string, void bool) {
-	g.status.Benign = void
+// skip ends a step that does not run. benign means that nothing has failed.
+func (x *execution) skip(g *stage, why string, benign bool) {
+	g.status.Benign = benign
 	x.end(g, Skipped, why)
 }
 
-// end is the end of a step.
+// end records the outcome of a step and releases its results.
 func (x *execution) end(g *stage, state State, reason string) {
 	g.status.State, g.status.Reason = state, excerpt.Shorten(reason, maxReason)
 	if state != OK {
@@ -227,33 +225,33 @@ func (x *execution) end(g *stage, state State, reason string) {
 	}
 	g.items = nil
 	x.queue.Done(g.step.Index)
-	x.results.spend(g.step)
-	x.told.stepEnded(g.status)
+	x.results.releaseInputs(g.step)
+	x.progress.stepEnded(g.status)
 }
 
-// maxReason is how many characters are said of why a step is not ok.
+// maxReason is the maximum length of Status.Reason in characters.
 const maxReason = 500
 
-// close ends the steps that the plan's end has left.
+// close ends the steps that are left when the plan ends.
 func (x *execution) close(ctx context.Context) {
 	for _, g := range x.stages {
 		switch {
 		case g.done():
 		case g.items != nil:
-			x.cutItems(ctx, g)
+			x.interruptItems(ctx, g)
 			x.endItems(g)
 		default:
-			x.report.Ended = ending(ctx)
+			x.report.Ended = endReason(ctx)
 			x.end(g, Cancelled, x.report.Ended)
 		}
 	}
 }
 
-// ending is why a plan ended before its end.
-func ending(ctx context.Context) string {
+// endReason returns the reason why a plan ended early.
+func endReason(ctx context.Context) string {
 	switch cause := context.Cause(ctx); {
 	case cause == nil:
-		return "no step of those left could begin" // a plan that Parse has not seen
+		return "no step of those left could begin" // only for a plan not made by Parse
 	case errors.Is(cause, context.Canceled):
 		return "cancelled"
 	case errors.Is(cause, context.DeadlineExceeded):

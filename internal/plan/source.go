@@ -8,120 +8,119 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// source is a plan while it is read: its steps as they are written, and what is wrong with
-// it so far.
+// source is the state of [Parse]: the steps so far and the defects found.
 type source struct {
 	options  Options
 	problems *problems
 	drafts   []*draft
-	byID     map[string]*draft         // the first of each id
-	ids      *names                    // of the steps
-	tools    *names                    // nil: not asked for yet
-	results  map[string]*schema.Schema // tool → of its results, as far as it was asked for
-	loops    bool                      // some step has for_each
+	byID     map[string]*draft         // the first step of each id
+	ids      *names                    // ids of the steps
+	tools    *names                    // nil until needed
+	results  map[string]*schema.Schema // tool → schema of its results; filled on demand
+	loops    bool                      // at least one step has for_each
 }
 
-// draft is a step while its plan is read.
+// draft is a step being parsed.
 type draft struct {
 	step      *Step
 	place     place
-	called    string  // the tool, as it was named
-	loops     bool    // it has for_each, be it a broken one
-	scopes    []scope // its references, and what they may refer to
+	called    string  // the tool name as written
+	loops     bool    // it has for_each, even an invalid one
+	scopes    []scope // its references with their allowed targets
 	dependsOn []mention
 }
 
-// scope is a reference and whether item and index mean something there.
+// scope is a reference and its context.
 type scope struct {
 	ref  *Ref
 	item bool
-	loop bool // it is for_each itself
+	loop bool // it is the for_each reference
 }
 
-// mention is a step that is named somewhere, and where.
+// mention is a step id and the place where it is mentioned.
 type mention struct {
 	place
 	id string
 }
 
-// find is the step that is mentioned; nil, and a defect, if there is none.
+// find returns the mentioned step. It reports an unknown one and returns nil.
 func (src *source) find(m mention) *draft {
 	to := src.byID[m.id]
 	if to == nil {
-		m.say("unknown step %s%s", quoted(m.id), src.meant(m.id, src.ids))
+		m.errorf("unknown step %s%s", quoted(m.id), src.suggest(m.id, src.ids))
 	}
 	return to
 }
 
-// knows says what a reference of a step may lead to.
+// knows returns a func that reports whether a reference of a step may have the target id.
 func (src *source) knows(d *draft) func(id string) bool {
 	return func(id string) bool {
 		return src.byID[id] != nil || id == params && src.options.Params != nil || d.loops && (id == item || id == index)
 	}
 }
 
-// meant is the end of a message about an unknown name. Of defects that will not be shown
-// it is not worth the search.
-func (src *source) meant(name string, among *names) string {
-	if len(src.problems.all) >= shownDefects {
+// suggest returns the end of a message about an unknown name. It is empty once there are more
+// defects than are shown, to save the search.
+func (src *source) suggest(name string, among *names) string {
+	if len(src.problems.all) >= maxShownDefects {
 		return ""
 	}
-	return among.meant(name)
+	return among.suggest(name)
 }
 
-// What a reference may lead to besides steps.
+// Targets of references other than steps.
 const (
-	params = "params" // of a named plan
-	item   = "item"   // the one of for_each that a call is for
-	index  = "index"  // its place, from 0 on
+	params = "params" // the parameters of a named plan
+	item   = "item"   // the for_each item of a call
+	index  = "index"  // the index of the item, from 0
 )
 
-// problems is what is wrong with a plan so far.
+// problems collects the defects of a plan.
 type problems struct {
 	all []problem
 }
 
-// problem is a defect and where it belongs: that of a plan is before those of its steps.
+// problem is a defect with the index of its step, by which defects are sorted.
 type problem struct {
 	Defect
-	step int // -1: of none
+	step int // -1 for the plan
 }
 
-// told is all that is wrong, in the order of the plan.
-func (p *problems) told() (all Defects) {
+// defects returns all defects in the order of the plan.
+func (p *problems) defects() (all Defects) {
 	slices.SortStableFunc(p.all, func(a, b problem) int { return a.step - b.step })
-	for _, one := range p.all[:min(len(p.all), mostDefects)] {
+	for _, one := range p.all[:min(len(p.all), maxDefects)] {
 		all = append(all, one.Defect)
 	}
-	if len(p.all) > mostDefects {
-		all = append(all, Defect{Message: fmt.Sprintf("and more: it is no use to list more than %d", mostDefects)})
+	if len(p.all) > maxDefects {
+		all = append(all, Defect{Message: fmt.Sprintf("and more: only %d are listed", maxDefects)})
 	}
 	return all
 }
 
-// place is where something stands in a plan, for what is wrong there.
+// place is a location in a plan, for messages.
 type place struct {
 	problems *problems
-	step     *Step  // nil: of none
+	step     *Step  // nil outside of the steps
 	pointer  string // JSON pointer
 }
 
-// below is the place of a member or an element.
+// below returns the place of a member or an element.
 func (p place) below(name string) place {
 	p.pointer += "/" + jsonrpc.PointerToken(name)
 	return p
 }
 
-// at is another place of the same step.
+// at returns another place of the same step.
 func (p place) at(pointer string) place {
 	p.pointer = pointer
 	return p
 }
 
-// say notes what is wrong there.
-func (p place) say(format string, args ...any) {
-	if len(p.problems.all) > mostDefects {
-		return // to look for more would only take memory
+// errorf records a defect at the place.
+func (p place) errorf(format string, args ...any) {
+	if len(p.problems.all) > maxDefects {
+		return // further defects would only use memory
 	}
 	one := problem{Defect{Pointer: p.pointer, Message: fmt.Sprintf(format, args...)}, -1}
 	if p.step != nil {

@@ -6,18 +6,18 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Of for_each.
+// Defaults and limits of for_each.
 const (
-	usualItems = 100
-	mostItems  = 10_000
+	defaultMaxItems = 100
+	maxMaxItems     = 10_000
 )
 
 const (
-	longestID   = 128 // letters
-	mostRetries = 5
-	mostValue   = 1e9
-	usualChance = 0.5 // that an answer is of use, where nothing is known
-	usualValue  = 0.5 // of an answer of a tool that is not known
+	maxIDLen           = 128 // characters
+	maxRetries         = 5
+	maxWorth           = 1e9
+	defaultProbability = 0.5 // probability that a result is useful, if not known
+	defaultValue       = 0.5 // value of a result, if the tool is not known
 )
 
 var stepMembers = newNames([]string{
@@ -25,7 +25,7 @@ var stepMembers = newNames([]string{
 	"default", "optional", "value", "probability", "max_tokens",
 })
 
-// readStep reads one step of a plan, but its id.
+// readStep parses one step except its id.
 func (src *source) readStep(d *draft) {
 	m := src.members(node{d.place, d.step.written}, stepMembers)
 	src.readTool(d, m.get("tool"))
@@ -38,20 +38,20 @@ func (src *source) readStep(d *draft) {
 	src.loop(d, m)
 	d.dependsOn = m.get("depends_on").ids(len(src.drafts))
 	d.step.Timeout = m.get("timeout").duration()
-	d.step.Retry = m.get("retry").whole(0, mostRetries)
+	d.step.Retry = m.get("retry").integer(0, maxRetries)
 	d.step.OnError, d.step.Default = onError(m)
 	d.step.Optional = m.get("optional").flag()
-	d.step.MaxTokens = m.get("max_tokens").whole(1, anyNumber)
+	d.step.MaxTokens = m.get("max_tokens").integer(1, noLimit)
 	d.step.Worth = worth(d.step.Tool, m)
 }
 
-// arguments reads an object, or the guide's string that holds one.
+// arguments parses an object, or a string that contains one.
 func (src *source) arguments(d *draft, v node) {
 	raw := v.raw
 	text, isText := jsonrpc.String(raw)
 	if isText {
 		if raw = trimmed([]byte(text)); len(raw) > 0 && !jsonrpc.Valid(raw) {
-			v.say("want an object, or a string that holds one; this string is %s", broken(raw))
+			v.errorf("want an object, or a string that contains one; this string is %s", syntaxError(raw))
 			return
 		}
 	}
@@ -59,7 +59,7 @@ func (src *source) arguments(d *draft, v node) {
 	case len(raw) == 0 || string(raw) == "null":
 		raw = []byte("{}")
 	case raw[0] != '{':
-		v.say("want an object, or a string that holds one, have %s", kindOf(raw))
+		v.errorf("want an object, or a string that contains one, have %s", kindOf(raw))
 		return
 	case isText && ambiguous(raw, v.place):
 		return
@@ -71,19 +71,19 @@ func (src *source) arguments(d *draft, v node) {
 	}
 }
 
-// loop reads for_each and what belongs to it.
+// loop parses for_each and its related members.
 func (src *source) loop(d *draft, m members) {
-	most, parallel := m.get("max_items").whole(1, mostItems), m.get("max_parallel").whole(1, anyNumber)
+	most, parallel := m.get("max_items").integer(1, maxMaxItems), m.get("max_parallel").integer(1, noLimit)
 	if !d.loops {
 		for _, name := range []string{"max_items", "max_parallel"} {
 			if v := m.get(name); v.raw != nil {
-				v.say("only a step with for_each has it")
+				v.errorf("only a step with for_each has it")
 			}
 		}
 		return
 	}
 	if most == 0 {
-		most = usualItems
+		most = defaultMaxItems
 	}
 	v := m.get("for_each")
 	if ref := parseRef(v, src.knows(d)); ref != nil {
@@ -92,9 +92,9 @@ func (src *source) loop(d *draft, m members) {
 	}
 }
 
-// onError reads what becomes of the steps that wait for this one if it fails. A default
-// of null beside anything else is one that was not given.
-func onError(m members) (then OnError, standin []byte) {
+// onError parses on_error and default. A null default counts as absent unless on_error is
+// "default".
+func onError(m members) (then OnError, value []byte) {
 	then = Fail
 	v, given := m.get("on_error"), m.get("default")
 	if v.raw != nil {
@@ -102,24 +102,24 @@ func onError(m members) (then OnError, standin []byte) {
 		switch then = OnError(text); then {
 		case Fail, Skip, Default, Continue:
 		default:
-			v.say(`want "fail", "skip", "default" or "continue", have %s`, shown(v.raw))
+			v.errorf(`want "fail", "skip", "default" or "continue", have %s`, display(v.raw))
 			return Fail, nil
 		}
 	}
 	switch {
 	case then == Default && given.raw == nil:
-		v.say(`"default" needs a member "default" with the value`)
+		v.errorf(`"default" needs a member "default" with the value`)
 	case then == Default:
 		return then, given.raw
 	case given.raw != nil && string(given.raw) != "null":
-		given.say(`stands in for a result only with "on_error": "default"`)
+		given.errorf(`stands in for a result only with "on_error": "default"`)
 	}
 	return then, nil
 }
 
-// worth reads what the answer is worth: as the plan says, else as the tool's answers are.
+// worth returns the worth of the result: from the plan, or else from the tool.
 func worth(t *Tool, m members) Worth {
-	w := Worth{usualValue, usualChance}
+	w := Worth{defaultValue, defaultProbability}
 	if t != nil {
 		w.Value = t.Value
 		if t.Probability > 0 {
@@ -127,13 +127,13 @@ func worth(t *Tool, m members) Worth {
 		}
 	}
 	if v := m.get("value"); v.raw != nil {
-		w.Value = v.fraction(mostValue)
+		w.Value = v.float(maxWorth)
 	}
 	if v := m.get("probability"); v.raw != nil {
-		w.Probability = v.fraction(1)
+		w.Probability = v.float(1)
 	}
 	if math.IsNaN(w.Value) || w.Value < 0 {
-		w.Value = 0 // of a tool, which is not checked here
+		w.Value = 0 // a tool's value is not validated
 	}
 	return w
 }

@@ -10,46 +10,44 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Template is a JSON value with references in it: text with holes.
+// Template is a JSON value with references in it.
 //
-// A text that is a reference as a whole, "$ref:step", "$ref:step.field" or
-// "$result_step", stands for what it refers to, and so does {"$ref": "step#/pointer"},
-// with or without a "default" beside it. {"$tpl": "text ${step#/pointer}"} is a text,
-// and {"$lit": value} is the value as it is. "$$ref:" begins a text with "$ref:", and
-// "$${" puts "${" into a $tpl.
+// A string that is a whole reference, "$ref:step", "$ref:step.field" or "$result_step", is
+// replaced by the referenced value, and so is {"$ref": "step#/pointer"}, optionally with a
+// "default". {"$tpl": "text ${step#/pointer}"} is a string with references, and {"$lit": value}
+// is the value unchanged. "$$ref:" escapes "$ref:", and "$${" escapes "${" in a $tpl.
 //
-// A reference that would go out as a text by mistake is a defect: one within a text,
-// in a name, with more than it may have, or to a step of the plan in a form that is
-// none. Any other object with a "$ref" is left alone: that is how JSON Schema writes
-// its own.
+// A reference that would be sent as text by mistake is a defect: one inside a string or a member
+// name, one with extra members, or one to a step of the plan in an unsupported form. Any other
+// object with a "$ref" is unchanged: it may be part of a JSON Schema.
 type Template struct {
-	at    string   // JSON pointer in the plan
-	text  [][]byte // compact JSON around the holes: one piece more than there are holes
+	at    string   // JSON pointer to the value in the plan
+	text  [][]byte // compact JSON around the holes; len(holes)+1 pieces
 	holes []hole
 	refs  []*Ref
 }
 
-// hole is a place in a template that a reference, or a text with references, goes into.
+// hole is a place in a template for a reference or a string with references.
 type hole struct {
-	path []string // names and indexes from the outermost value on
-	ref  *Ref     // nil: a $tpl
+	path []string // names and indexes from the root
+	ref  *Ref     // nil for a $tpl
 	tpl  []piece
 }
 
-// piece is a part of a $tpl.
+// piece is a part of a $tpl: text or a reference.
 type piece struct {
 	text string
-	ref  *Ref // nil: text
+	ref  *Ref // nil for text
 }
 
 const (
-	maxNesting = 64    // of objects and arrays in a plan: as much as a key of the store may have
-	maxRefs    = 1_000 // of a template
+	maxNesting = 64    // nesting depth of a plan, the same as for keys of the store
+	maxRefs    = 1_000 // references in a template
 )
 
-// parseTemplate reads a JSON value with references; nil if something is wrong with it.
-// known says what references can lead to (nil: nothing is known), and so what was meant to
-// be one. The value has been found unambiguous before.
+// parseTemplate parses a JSON value with references, and returns nil after a defect. known
+// reports whether a step id exists, to recognize mistaken references; nil means that this is not
+// known. The value must be unambiguous.
 func parseTemplate(v node, known func(id string) bool) *Template {
 	p := templateParser{place: v.place, known: known, t: Template{at: v.pointer}}
 	p.value(trimmed(v.raw))
@@ -57,18 +55,18 @@ func parseTemplate(v node, known func(id string) bool) *Template {
 		p.path = nil
 		p.defect("more than %d references", maxRefs)
 	}
-	if p.wrong > 0 {
+	if p.defects > 0 {
 		return nil
 	}
 	p.t.text = append(p.t.text, p.out)
 	return &p.t
 }
 
-// Refs are the references in their order; what is referred to twice is there twice.
+// Refs returns the references in order, including repeated ones.
 func (t *Template) Refs() []*Ref { return t.refs }
 
-// Constant is the value, as compact JSON, if there are no references in it; else nil.
-// It is not to be changed.
+// Constant returns the value as compact JSON that must not be modified, or nil if it has
+// references.
 func (t *Template) Constant() []byte {
 	if len(t.holes) > 0 {
 		return nil
@@ -76,26 +74,25 @@ func (t *Template) Constant() []byte {
 	return t.text[0]
 }
 
-// templateParser walks a value, and collects the text and the holes.
+// templateParser walks a value and collects the text and the holes.
 type templateParser struct {
-	place place                // of the value
-	known func(id string) bool // what a reference can lead to; nil: nothing
-	t     Template
-	out   []byte   // text since the last hole
-	path  []string // to the value at hand
-	wrong int      // defects of it
+	place   place                // place of the value
+	known   func(id string) bool // reports whether a step id exists; may be nil
+	t       Template
+	out     []byte   // text after the last hole
+	path    []string // path to the current value
+	defects int      // number of defects
 }
 
 func (p *templateParser) pointer() string { return p.t.at + pointerTo(p.path) }
 
 func (p *templateParser) defect(format string, args ...any) {
-	p.wrong++
-	p.place.at(p.pointer()).say(format, args...)
+	p.defects++
+	p.place.at(p.pointer()).errorf(format, args...)
 }
 
-// enough reports whether there is too much to make a template of: to read on would
-// only take memory.
-func (p *templateParser) enough() bool { return len(p.t.refs) > maxRefs || p.wrong > mostDefects }
+// tooMuch reports whether to stop because there are too many references or defects.
+func (p *templateParser) tooMuch() bool { return len(p.t.refs) > maxRefs || p.defects > maxDefects }
 
 func (p *templateParser) value(raw []byte) {
 	switch raw[0] {
@@ -111,7 +108,7 @@ func (p *templateParser) value(raw []byte) {
 				p.out = append(p.out, ',')
 			}
 			p.within(strconv.Itoa(i), func() { p.value(e) })
-			if i++; p.enough() {
+			if i++; p.tooMuch() {
 				break
 			}
 		}
@@ -121,14 +118,14 @@ func (p *templateParser) value(raw []byte) {
 	}
 }
 
-// within reads what stands under a name or an index.
+// within calls read with name appended to the path.
 func (p *templateParser) within(name string, read func()) {
 	p.path = append(p.path, name)
 	read()
 	p.path = p.path[:len(p.path)-1]
 }
 
-// hole is what the value at hand is filled with.
+// hole adds a hole at the current path.
 func (p *templateParser) hole(h hole, refs ...*Ref) {
 	h.path = slices.Clone(p.path)
 	p.t.text, p.out = append(p.t.text, p.out), nil
@@ -136,11 +133,11 @@ func (p *templateParser) hole(h hole, refs ...*Ref) {
 	p.t.refs = append(p.t.refs, refs...)
 }
 
-// string reads a string: a reference, a text that is meant to look like one, or any.
+// string parses a string: a reference, an escaped reference or plain text.
 func (p *templateParser) string(raw []byte) {
 	text, _ := jsonrpc.String(raw)
 	dollars := len(text) - len(strings.TrimLeft(text, "$"))
-	switch at := mark(text); {
+	switch at := findMark(text); {
 	case dollars > 1 && at == dollars-1:
 		p.out = jsonrpc.AppendString(p.out, text[1:])
 		return
@@ -179,11 +176,11 @@ func (p *templateParser) object(raw []byte) {
 		p.within("$tpl", func() { p.tpl(jsonrpc.Get(raw, "$tpl")) })
 		return
 	case form == "$ref":
-		before := p.wrong
+		before := p.defects
 		if r := p.refObject(raw); r != nil {
 			p.hole(hole{ref: r}, r)
 			return
-		} else if p.wrong > before {
+		} else if p.defects > before {
 			return
 		}
 	}
@@ -191,7 +188,7 @@ func (p *templateParser) object(raw []byte) {
 	first := true
 	for m := range jsonrpc.Members(raw) {
 		name := string(m.Name)
-		if p.looseText(name) != "" || mark(name) == 0 {
+		if p.looseText(name) != "" || findMark(name) == 0 {
 			p.defect("%s: the name of a member cannot be a reference%s", quoted(name), objectAsIs)
 		}
 		if !first {
@@ -200,16 +197,16 @@ func (p *templateParser) object(raw []byte) {
 		first = false
 		p.out = append(jsonrpc.AppendString(p.out, name), ':')
 		p.within(name, func() { p.value(m.Value) })
-		if p.enough() {
+		if p.tooMuch() {
 			break
 		}
 	}
 	p.out = append(p.out, '}')
 }
 
-// tpl reads the text of a $tpl. Of the dollars in front of a brace, two stand for
-// one; one that is left begins a reference. So "$${" is "${", and "$$${a#/price}" is
-// a dollar and a price.
+// tpl parses the text of a $tpl. In front of a brace, two dollars are an escaped one, and a
+// remaining one begins a reference. So "$${" is "${", and "$$${a#/price}" is a dollar and a
+// price.
 func (p *templateParser) tpl(raw []byte) {
 	text, ok := jsonrpc.String(raw)
 	if !ok {
@@ -219,7 +216,7 @@ func (p *templateParser) tpl(raw []byte) {
 	h := hole{}
 	var refs []*Ref
 	plain := ""
-	for text != "" && len(refs) <= maxRefs && !p.enough() {
+	for text != "" && len(refs) <= maxRefs && !p.tooMuch() {
 		before, rest, _ := strings.Cut(text, "$")
 		plain += before
 		if before == text {
@@ -227,7 +224,7 @@ func (p *templateParser) tpl(raw []byte) {
 		}
 		dollars := 1 + len(rest) - len(strings.TrimLeft(rest, "$"))
 		text = rest[dollars-1:]
-		guides := mark("$"+text[:min(len(text), longestMark)]) == 0
+		guides := findMark("$"+text[:min(len(text), maxMarkLen)]) == 0
 		switch {
 		case guides && dollars == 1:
 			p.notWhole("$" + text)
@@ -254,12 +251,12 @@ func (p *templateParser) tpl(raw []byte) {
 		return
 	}
 	h.tpl = append(h.tpl, piece{text: plain})
-	p.path = p.path[:len(p.path)-1] // the hole is where the object stands
+	p.path = p.path[:len(p.path)-1] // the hole is the whole object
 	p.hole(h, refs...)
 	p.path = append(p.path, "$tpl")
 }
 
-// braces reads a reference, whose "{" a text begins with, and returns the rest.
+// braces parses a reference from a text that begins with its "{", and returns the rest.
 func (p *templateParser) braces(text string) (r *Ref, rest string) {
 	inner, rest, closed := strings.Cut(text[1:], "}")
 	if id, pointer, ok := cutTarget(inner); ok && closed {
@@ -269,26 +266,25 @@ func (p *templateParser) braces(text string) (r *Ref, rest string) {
 	return nil, rest
 }
 
-// ambiguous says of each place in a value what two readers may take for different things:
-// a name that is there twice in its object, or nesting too deep for a key of the store. It
-// reports whether there is any.
+// ambiguous reports values that two parsers may interpret differently as defects: duplicate names
+// in an object, and nesting too deep for a key of the store. It returns whether there are any.
 func ambiguous(raw []byte, at place) (found bool) {
 	var path []string
-	say := func(format string, args ...any) {
-		at.at(at.pointer+pointerTo(path)).say(format, args...)
+	report := func(format string, args ...any) {
+		at.at(at.pointer+pointerTo(path)).errorf(format, args...)
 		found = true
 	}
-	var look func(raw []byte)
+	var check func(raw []byte)
 	within := func(name string, raw []byte) {
 		if raw[0] == '{' || raw[0] == '[' {
 			path = append(path, name)
-			look(raw)
+			check(raw)
 			path = path[:len(path)-1]
 		}
 	}
-	look = func(raw []byte) {
+	check = func(raw []byte) {
 		if len(path) == maxNesting {
-			say("nested deeper than %d values", maxNesting)
+			report("nested deeper than %d values", maxNesting)
 			return
 		}
 		var names []string
@@ -299,7 +295,7 @@ func ambiguous(raw []byte, at place) (found bool) {
 		slices.Sort(names)
 		for i := 1; i < len(names); i++ {
 			if names[i] == names[i-1] {
-				say("%s: is there twice", quoted(names[i]))
+				report("%s: is there twice", quoted(names[i]))
 			}
 		}
 		i := 0
@@ -309,12 +305,12 @@ func ambiguous(raw []byte, at place) (found bool) {
 		}
 	}
 	if raw[0] == '{' || raw[0] == '[' {
-		look(raw)
+		check(raw)
 	}
 	return found
 }
 
-// pointerTo is the JSON pointer that leads along a path.
+// pointerTo returns the JSON pointer for a path.
 func pointerTo(path []string) string {
 	var pointer strings.Builder
 	for _, name := range path {
@@ -323,11 +319,11 @@ func pointerTo(path []string) string {
 	return pointer.String()
 }
 
-// compact is a valid JSON value without the white space in it.
+// compact returns a valid JSON value without white space.
 func compact(raw []byte) []byte {
 	var out bytes.Buffer
 	if json.Compact(&out, raw) != nil {
-		return raw // nested deeper than encoding/json reads
+		return raw // nested too deep for encoding/json
 	}
 	return out.Bytes()
 }

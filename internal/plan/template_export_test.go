@@ -19,13 +19,13 @@ func ParseCondition(raw []byte, at string) (*Condition, Defects) {
 // unambiguously reads a part of a plan as Parse does.
 func unambiguously[T any](raw []byte, at string, parse func(node, func(string) bool) *T) (of *T, wrong Defects) {
 	if !jsonrpc.Valid(raw) {
-		return nil, Defects{{Pointer: at, Message: "no valid JSON"}}
+		return nil, Defects{{Pointer: at, Message: "invalid JSON"}}
 	}
 	v := node{place{problems: &problems{}, pointer: at}, raw}
 	if !ambiguous(trimmed(raw), v.place) {
 		of = parse(v, nil)
 	}
-	return of, v.problems.told()
+	return of, v.problems.defects()
 }
 
 // Fill resolves the references of a template in the values of their steps.

@@ -142,8 +142,8 @@ func TestTemplateDefects(t *testing.T) {
 		{"a member twice", `{"a": 1, "a": 2}`, `/t: "a": is there twice`},
 		{"a member twice, in other letters", `{"a": 1, "\u0061": 2, "b": "$ref:a"}`, `/t: "a": is there twice`},
 		{"a member twice in a literal", `{"x": {"$lit": [{"a": 1, "a": 2}]}}`, `/t/x/$lit/0: "a": is there twice`},
-		{"no JSON", `{"a": }`, `/t: no valid JSON`},
-		{"nothing", ``, `/t: no valid JSON`},
+		{"no JSON", `{"a": }`, `/t: invalid JSON`},
+		{"nothing", ``, `/t: invalid JSON`},
 		{"two forms in one", `{"x": {"$ref": "$ref:a"}}`, `/t/x: "$ref:a": no reference as it stands: want {"$ref": "step#/json/pointer"}; {"$lit": {…}} leaves an object as it is`},
 		{"deep", strings.Repeat("[", 65) + strings.Repeat("]", 65), `/t` + strings.Repeat("/0", 64) + `: nested deeper than 64 values`},
 		{"deep, with a reference", strings.Repeat("[", 65) + `"$ref:a"` + strings.Repeat("]", 65), `/t` + strings.Repeat("/0", 64) + `: nested deeper than 64 values`},
@@ -193,16 +193,16 @@ func TestResolveErrors(t *testing.T) {
 		most      int
 		want      string
 	}{
-		{"missing", `{"y": ["$ref:a.x", {"$ref": "a#/y"}]}`, 0, `/t/y/1: "a#/y" leads nowhere: it is an object of "x", "n"`},
-		{"missing in a text", `{"$tpl": "${a#/y}"}`, 0, `/t/$tpl: "a#/y" leads nowhere: it is an object of "x", "n"`},
-		{"no step", `["$ref:b.x"]`, 0, `/t/0: "b#/x" leads nowhere: it did not run`},
+		{"missing", `{"y": ["$ref:a.x", {"$ref": "a#/y"}]}`, 0, `/t/y/1: "a#/y" refers to nothing: it is an object of "x", "n"`},
+		{"missing in a text", `{"$tpl": "${a#/y}"}`, 0, `/t/$tpl: "a#/y" refers to nothing: it is an object of "x", "n"`},
+		{"no step", `["$ref:b.x"]`, 0, `/t/0: "b#/x" refers to nothing: it did not run`},
 		{"too large", `["$ref:a.x"]`, 103, `/t: more than 103 bytes`},
 		{"as large as may be", `["$ref:a.x"]`, 104, ``},
 		{"often", `["$ref:a","$ref:a"]`, 200, `/t: more than 200 bytes`},
 		{"a large text", `{"$tpl": "${a#/x}${a#/x}"}`, 150, `/t: more than 150 bytes`},
 		{"a text that grows", `{"$tpl": "` + strings.Repeat("${a#/n}", 10) + `"}`, 40, `/t: more than 40 bytes`},
 		{"a large constant", `["12345678901234567890"]`, 10, `/t: more than 10 bytes`},
-		{"too deep", `[["$ref:deep"]]`, 0, `/t: nested too deep, or a result in it is no valid JSON`},
+		{"too deep", `[["$ref:deep"]]`, 0, `/t: nested too deep, or it contains a result that is not valid JSON`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tpl, defects := plan.ParseTemplate([]byte(c.raw), "/t")

@@ -67,7 +67,7 @@ func TestPlanRefusalNamesReasons(t *testing.T) {
 		"confirm": {`step "c" (fetch) tells third parties what came of "b"`, `step "w" (put) may change something`, `step "u" (do) is unclassified, so it may change something`,
 			`[plan].mutations = "allow"`, `[tools."shop/do"].side_effect_class = "read_only"`, `[tools."shop/fetch"].disclosure = "same_service"`},
 		"allow": {`To be confirmed: step "c" (fetch) tells third parties what came of "b". Instead`, `sets [tools."shop/fetch"].disclosure = "same_service"`},
-		"deny":  {`"put" may change something: plans only read here`, `"do" is unclassified, so it may change something: plans only read here`},
+		"deny":  {`"put" may change something: plans may only read`, `"do" is unclassified, so it may change something: plans may only read`},
 	} {
 		s := &shop{}
 		c := attach(t, disclosing(t, s, mode), handshake)

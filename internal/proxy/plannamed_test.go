@@ -272,7 +272,7 @@ func TestPlanNamesClash(t *testing.T) {
 				}
 			}
 			for _, name := range []string{"execute_tool_plan", "shop__execute_tool_plan", "plan__n", "mcpschedd_read_result"} {
-				if text := c.broken("execute_tool_plan", fmt.Sprintf(`{"steps":[{"id":"a","tool":%q}]}`, name)); !strings.Contains(text, "cannot hold a plan") {
+				if text := c.broken("execute_tool_plan", fmt.Sprintf(`{"steps":[{"id":"a","tool":%q}]}`, name)); !strings.Contains(text, "cannot contain a plan") {
 					t.Errorf("%s: got %q", name, text)
 				}
 			}

@@ -213,7 +213,7 @@ func TestPlanDefectsBeforeAnyCall(t *testing.T) {
 		{"id":"f","tool":"get","depends_on":["g"]},
 		{"id":"g","tool":"get","depends_on":["f"]}
 	]}`))
-	for _, want := range []string{`"zz"`, `did you mean "get"`, `unknown tool "secret_get"`, "a plan cannot hold a plan", "text", "f -> g -> f"} {
+	for _, want := range []string{`"zz"`, `did you mean "get"`, `unknown tool "secret_get"`, "a plan cannot contain a plan", "text", "f -> g -> f"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %s\nwant %q in it", text, want)
 		}
