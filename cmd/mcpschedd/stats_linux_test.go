@@ -53,7 +53,7 @@ func TestStatsWatchOnATerminal(t *testing.T) {
 	f := &statsFlags{watch: true}
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		same := &seen{period: "today", notes: []string{"No mcpschedd is running."}}
+		same := &seen{period: "today", notes: []string{"mcpschedd is not running."}}
 		l := looks{[]any{same, same}, cancel}
 		if err := f.keepLooking(ctx, l.look, terminal, io.Discard); err != nil {
 			t.Error(err)
@@ -65,7 +65,7 @@ func TestStatsWatchOnATerminal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := "\x1b[HNo calls today.\x1b[K\r\nNo mcpschedd is runn\x1b[K\r\n\x1b[J"; picture != want {
+		if want := "\x1b[HNo calls today.\x1b[K\r\nmcpschedd is not run\x1b[K\r\n\x1b[J"; picture != want {
 			t.Errorf("got %q, want %q", picture, want)
 		}
 	}

@@ -327,7 +327,7 @@ func statsOfARunningProcess(t *testing.T, home string) {
 	if got := lines(); got.Open != 0 || got.Running != nil {
 		t.Errorf("in the end: got %d open sessions, running %+v; want none", got.Open, got.Running)
 	}
-	if text := stats(); !strings.HasPrefix(text, "Saved 30 ms of 40 ms waiting today.\nNo mcpschedd is running.\n") {
+	if text := stats(); !strings.HasPrefix(text, "Saved 30 ms of 40 ms waiting today.\nmcpschedd is not running.\n") {
 		t.Errorf("got %q", text)
 	}
 }

@@ -90,7 +90,7 @@ func TestStatsOfAKilledProcess(t *testing.T) {
 		t.Errorf("got %v, %s", err, &stderr)
 	}
 	want := "Process " + aliveProcess + " did not end properly (killed?); its last event is from "
-	if text := stdout.String(); !strings.Contains(text, want) || !strings.Contains(text, "\nNo mcpschedd is running.\n") {
+	if text := stdout.String(); !strings.Contains(text, want) || !strings.Contains(text, "\nmcpschedd is not running.\n") {
 		t.Errorf("got\n%s\nwant %s", text, want)
 	}
 }

@@ -143,7 +143,7 @@ func (r *reading) follow(d folder) (*seen, error) {
 	if len(s.stats.Running) > 0 {
 		return s, nil
 	}
-	running := "No mcpschedd is running."
+	running := "mcpschedd is not running."
 	if _, runs := daemonOf(d.config); runs {
 		running = "The daemon is running, without clients."
 	}

@@ -11,25 +11,25 @@ import (
 	"mcpschedd/internal/age"
 )
 
-// Of codes that let a browser in.
+// Limits of one-time codes.
 const (
 	codeLife  = 5 * time.Minute
 	codesKept = 16 // unused ones; the oldest is dropped first
 )
 
-// codes are those that may still be used. An address holds one and not the token:
-// what stays of it in a browser's history, or in a log, opens nothing any more.
+// codes holds the unused one-time codes. An address contains a code and not the token, so that
+// a browser's history or a log does not leak access.
 type codes struct {
 	mu  sync.Mutex
-	all []code // the oldest first
+	all []code // oldest first
 }
 
 type code struct {
-	sum  [sha256.Size]byte // of its text
+	sum  [sha256.Size]byte // hash of its text
 	made age.Moment
 }
 
-// issue makes a code, good once.
+// issue returns a new code.
 func (c *codes) issue() string {
 	text := rand.Text()
 	c.mu.Lock()
@@ -42,7 +42,7 @@ func (c *codes) issue() string {
 	return text
 }
 
-// redeem reports whether the code is good, and spends it.
+// redeem reports whether the code is valid, and removes it.
 func (c *codes) redeem(text string) bool {
 	sum := sha256.Sum256([]byte(text))
 	c.mu.Lock()

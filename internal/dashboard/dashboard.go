@@ -1,17 +1,17 @@
-// Package dashboard shows what the proxy does on one page in a browser.
+// Package dashboard serves a web page that shows what the proxy does.
 //
-// The one idea: the page is one document that never changes, and everything on it is
-// drawn from one [record.View], asked for once a second while a browser shows it. What
-// the view says was written by servers and clients (names of tools, hosts, sessions), so it is
-// only ever put onto the page as text: the browser is told to refuse anything else.
+// The page is one static document. It draws everything from one [record.View], which it fetches
+// once a second while a browser shows it. Names in the view (tools, hosts, sessions) come from
+// servers and clients, so the page inserts them only as text, and its content security policy
+// forbids anything else.
 //
 //	page := dashboard.Handler(dashboard.Options{View: view, Token: token})
 //	mux.Handle("/dashboard", page)
 //	mux.Handle("/dashboard/", page)
 //	fmt.Println("http://127.0.0.1:7777" + page.Address())
 //
-// It leaves out the figures themselves (record), and whether a request may reach
-// this machine at all: the server in front of it checks the names of its host.
+// Package record computes the figures. The server in front of the handler must check the Host
+// header.
 package dashboard
 
 import (
@@ -21,17 +21,17 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Options say what is shown, and what a request must bear.
+// Options configures a dashboard.
 type Options struct {
-	View  func() record.View // what there is to see now; called from several goroutines
-	Token string             // what a request must bear, or a code in its place; "": none is asked for
+	View  func() record.View // returns the current view; called from several goroutines
+	Token string             // that a request must have, unless it has a code; "" means no authentication
 	Title string             // of the page; default "mcpschedd"
-	Since string             // when the figures begin, in a sentence that they end: "today"; "" says nothing of it
+	Since string             // end of the sentence on savings, such as "today"; may be ""
 
-	From, To time.Time // of recorded events, which the view is of; zero: it goes on, and is asked for again
+	From, To time.Time // period of recorded events; zero for a live view, which the page polls
 }
 
-// The paths that are served.
+// Paths of the handler.
 const (
 	pagePath = "/dashboard"
 	viewPath = "/dashboard/view.json"
@@ -46,8 +46,8 @@ type Page struct {
 	routes             http.ServeMux
 }
 
-// Address is the path and query that open the page in a browser, once and within
-// five minutes.
+// Address returns a path and query that open the page in a browser, once and within five
+// minutes.
 func (p *Page) Address() string {
 	if p.guard.open {
 		return pagePath
@@ -55,26 +55,26 @@ func (p *Page) Address() string {
 	return pagePath + "?code=" + p.guard.codes.issue()
 }
 
-// Link is the answer to a POST of [CodePath].
+// Link is the response to a POST of [CodePath].
 type Link struct {
 	Address string `json:"address"` // path and query, as from [Page.Address]
 }
 
-// Handler serves the page under /dashboard, what it shows under
-// /dashboard/view.json, a [record.View] as JSON, and under /dashboard/code an
-// [Link] for a POST that bears the token; all else is not found.
+// Handler returns a handler of /dashboard (the page), /dashboard/view.json (a [record.View] as
+// JSON) and POST /dashboard/code (a [Link], for requests with the token). Any other path is not
+// found.
 //
-// A request bears the token ("Authorization: Bearer TOKEN"), or is a browser's with a
-// code, /dashboard?code=CODE, which sets a cookie and redirects to the address without.
-// The token is never part of an address: browsers keep addresses and send them on.
+// A request is authorised by the token ("Authorization: Bearer TOKEN") or by a cookie. A code in
+// the query, /dashboard?code=CODE, sets the cookie and redirects to /dashboard. The token is
+// never part of an address: browsers keep addresses and send them on.
 func Handler(o Options) *Page {
 	if o.Title == "" {
 		o.Title = "mcpschedd"
 	}
 	p := &Page{
 		o: o, guard: newGuard(o.Token), page: newPage(o.Title),
-		closed: newNotice(o.Title, "This page opens by an address with a code in it, which works once."),
-		used:   newNotice(o.Title, "This code has been used, or is too old."),
+		closed: newNotice(o.Title, "This page opens only with an address that contains a one-time code."),
+		used:   newNotice(o.Title, "This code has been used or has expired."),
 	}
 	p.routes.HandleFunc("GET "+pagePath, p.servePage)
 	p.routes.HandleFunc("GET "+viewPath, func(w http.ResponseWriter, r *http.Request) {
@@ -95,8 +95,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.routes.ServeHTTP(w, r)
 }
 
-// servePage shows the page to a browser that is admitted. One that brings a code is, once; a
-// HEAD request, by which programs look at addresses, does not spend the code.
+// servePage serves the page to an authorised browser, and exchanges a code for a cookie. A HEAD
+// request, with which programs preview addresses, does not redeem the code.
 func (p *Page) servePage(w http.ResponseWriter, r *http.Request) {
 	query, admitted := r.URL.Query(), p.guard.admits(r)
 	switch {
@@ -111,24 +111,24 @@ func (p *Page) servePage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// permits refuses a request that does not bear what it must.
-func permits(w http.ResponseWriter, bears bool) bool {
-	if !bears {
+// permits responds with 401 if authorized is false, and returns authorized.
+func permits(w http.ResponseWriter, authorized bool) bool {
+	if !authorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		http.Error(w, "a token is required", http.StatusUnauthorized)
 	}
-	return bears
+	return authorized
 }
 
-// shown is a view as the page is given it, with what is said of it in the words of the record.
+// shown is the view sent to the page, with the texts that package record derives from it.
 type shown struct {
 	record.View
 	Saved    string           `json:"saved"`
 	Wrong    []record.Warning `json:"wrong"`
-	Recorded *span            `json:"recorded,omitempty"` // nil: it goes on
+	Recorded *span            `json:"recorded,omitempty"` // nil for a live view
 }
 
-// span is one of time, in microseconds since 1970.
+// span is a period, in microseconds since 1970.
 type span struct {
 	From int64 `json:"from_us"`
 	To   int64 `json:"to_us"`
@@ -141,14 +141,14 @@ func (o *Options) shown() shown {
 	case !o.To.IsZero():
 		s.Recorded = &span{o.From.UnixMicro(), o.To.UnixMicro()}
 	case len(s.Stats.Running) == 0:
-		none := record.Warning{Message: "No mcpschedd is running: your client starts it once it is configured to.", Fix: "mcpschedd import"}
+		none := record.Warning{Message: "mcpschedd is not running: your client starts it once it is configured to.", Fix: "mcpschedd import"}
 		s.Wrong = append([]record.Warning{none}, s.Wrong...)
 	}
 	return s
 }
 
-// setHeaders has browsers neither store an answer, nor frame or embed it elsewhere, nor send
-// its address on, nor take it for another type than it says.
+// setHeaders forbids browsers to store or frame the response, embed it in other sites, send its
+// address in Referer, or sniff its type.
 func setHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", noContent)

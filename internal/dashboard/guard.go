@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// guard knows which requests may see the page.
+// guard decides which requests are authorised.
 type guard struct {
 	open   bool
-	token  [sha256.Size]byte // hashed, so that comparing it tells neither its bytes nor its length
+	token  [sha256.Size]byte // hash; comparing hashes leaks neither the token's bytes nor its length
 	name   string            // of the cookie
-	cookie string            // what it holds
+	cookie string            // its value
 	codes  codes
 }
 
-// newGuard makes the cookie from the token, so that it outlives a restart as the
-// token does, and the token cannot be read off it. Browsers keep the cookies of all
-// ports of a machine in one place: the name tells those of two proxies apart.
+// newGuard derives the cookie's name and value from the token, so that the cookie stays valid
+// across restarts, as the token does, and does not reveal the token. Browsers share cookies among
+// all ports of a host, so the name distinguishes proxies.
 func newGuard(token string) *guard {
 	mac := func(what string) string {
 		h := hmac.New(sha256.New, []byte(token))
@@ -34,19 +34,19 @@ func newGuard(token string) *guard {
 	}
 }
 
-// knows reports whether that is the token.
-func (g *guard) knows(token string) bool {
+// isToken reports whether token is the token, or none is required.
+func (g *guard) isToken(token string) bool {
 	have := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	return g.open || hmac.Equal(have[:], g.token[:])
 }
 
-// bears reports whether the request has the token with it.
+// bears reports whether the request has the token in its Authorization header.
 func (g *guard) bears(r *http.Request) bool {
 	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
-	return ok && strings.EqualFold(scheme, "Bearer") && g.knows(token)
+	return ok && strings.EqualFold(scheme, "Bearer") && g.isToken(token)
 }
 
-// admits reports whether the request may look.
+// admits reports whether the request is authorised to read the view.
 func (g *guard) admits(r *http.Request) bool {
 	if g.open {
 		return true
@@ -62,8 +62,8 @@ func (g *guard) admits(r *http.Request) bool {
 	return false
 }
 
-// admit lets a browser that had a code look until it is closed, and sends it on to
-// the address without.
+// admit sets the cookie, which lasts until the browser is closed, and redirects to the address
+// without the code.
 func (g *guard) admit(w http.ResponseWriter) {
 	if !g.open {
 		http.SetCookie(w, &http.Cookie{

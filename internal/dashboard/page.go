@@ -18,40 +18,40 @@ import (
 //go:embed page
 var files embed.FS
 
-// scripts are put together in this order: each uses only what stands before it.
+// scripts are concatenated in this order: each uses only earlier ones.
 var scripts = []string{"words.js", "dom.js", "table.js", "top.js", "tools.js", "timeline.js", "graph.js", "decisions.js", "series.js", "hosts.js", "figures.js", "live.js"}
 
-// noContent is the policy of an answer that is not a page.
+// noContent is the content security policy of responses that are not pages.
 const noContent = "default-src 'none'; frame-ancestors 'none'"
 
-// document is a page as it is sent.
+// document is a page ready to be sent.
 type document struct {
 	text   []byte
-	policy string // what the browser may do with it: run its own script, and ask for its own view
+	policy string // content security policy: only its own script and requests to its own origin
 }
 
-// newPage is the dashboard.
+// newPage assembles the dashboard page.
 func newPage(title string) *document {
 	var script strings.Builder
-	words, err := json.Marshal(record.Words()) // it escapes what would end a script
+	words, err := json.Marshal(record.Words()) // Marshal escapes "</script>"
 	if err != nil {
-		panic(err) // it is in the program
+		panic(err) // the input is part of the program
 	}
-	fmt.Fprintf(&script, "\"use strict\";\n(() => {\nconst WORDS = %s;\n", words) // in a function: names of the page's own would else be the window's
+	fmt.Fprintf(&script, "\"use strict\";\n(() => {\nconst WORDS = %s;\n", words) // in a function, so that names do not become properties of window
 	for _, name := range scripts {
 		script.WriteString(read(name))
 	}
 	return newDocument(read("page.html"), title, script.String()+"})();\n")
 }
 
-// newNotice is the page for a browser that is not admitted. It says why, and what admits it.
+// newNotice assembles the page for an unauthorised browser, with the reason and the remedy.
 func newNotice(title, why string) *document {
 	return newDocument(strings.ReplaceAll(read("notice.html"), "{{why}}", why), title, "")
 }
 
-// newDocument puts the style and the script into a page. The policy names their
-// hashes, so nothing else that may find its way into the page is run; and nothing can
-// be made markup of by a script, for that takes a trusted type, of which there is none.
+// newDocument inserts the style and the script into a page. The policy names their hashes, so
+// that no injected code runs, and requires trusted types, of which there are none, so that a
+// script cannot create markup from text.
 func newDocument(text, title, script string) *document {
 	style := read("style.css")
 	text = strings.NewReplacer("{{title}}", html.EscapeString(title), "{{style}}", style, "{{script}}", script).Replace(text)
@@ -67,10 +67,10 @@ func (d *document) serve(w http.ResponseWriter, code int) {
 	send(w, code, "text/html; charset=utf-8", d.text)
 }
 
-// writeJSON writes what there is to see, or how to get there.
+// writeJSON writes v as the response.
 func writeJSON(w http.ResponseWriter, v any) {
 	body, err := json.Marshal(v)
-	if err != nil { // a figure that is no number
+	if err != nil { // a figure is NaN or infinite
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -81,19 +81,19 @@ func send(w http.ResponseWriter, code int, kind string, body []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	w.Write(body) // an error is the client's, which has gone
+	w.Write(body) // fails only if the client has disconnected
 }
 
-// read is one of the embedded files.
+// read returns the content of an embedded file.
 func read(name string) string {
 	data, err := fs.ReadFile(files, "page/"+name)
 	if err != nil {
-		panic(err) // it is in the program
+		panic(err) // the input is part of the program
 	}
 	return string(data)
 }
 
-// hash names a script or a style in a policy.
+// hash returns the source expression of a script or style in a policy.
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

@@ -29,7 +29,7 @@ type Status struct {
 	Hosts       []Host           `json:"hosts,omitempty" jsonschema:"Limits and prefetching of the hosts that it calls."`
 	Pinned      []PinnedTool     `json:"pinned,omitempty" jsonschema:"With tool search on: tools that are listed all the same because of how they are used."`
 	Budgets     *BudgetStatus    `json:"budgets,omitempty" jsonschema:"Use of the token budgets, if there are any."`
-	Lost        int64            `json:"events_lost,omitempty" jsonschema:"Lines of the record that could not be written."`
+	Lost        int64            `json:"events_lost,omitempty" jsonschema:"Lines of the event log that could not be written."`
 }
 
 // Daemon is the transport in the status of a daemon. Each workplace of a daemon has a status
@@ -45,7 +45,7 @@ type UpstreamStatus struct {
 	Restarts     int64  `json:"restarts,omitempty" jsonschema:"Number of restarts."`
 	MemoryKB     int64  `json:"memory_kb,omitempty" jsonschema:"Resident memory of its processes in KiB, if available."`
 	Tools        int    `json:"tools" jsonschema:"Tools that it offers to clients."`
-	Cacheable    int    `json:"cacheable" jsonschema:"Of those, tools whose answers may be stored."`
+	Cacheable    int    `json:"cacheable" jsonschema:"Of those, tools whose results may be cached."`
 	Prefetchable int    `json:"prefetchable" jsonschema:"Of those, tools that may be prefetched."`
 	Why          string `json:"why,omitempty" jsonschema:"Why not more of them are cacheable or prefetchable."`
 	Change       string `json:"change,omitempty" jsonschema:"Configuration line that would change it, and the condition for adding it."`

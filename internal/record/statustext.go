@@ -42,7 +42,7 @@ func (s *Stats) Warnings() []Warning {
 	}
 	all = append(all, serverWarnings(merge(s.Running))...)
 	if n := s.Totals.EventsLost; n > 0 {
-		all = append(all, Warning{Message: fmt.Sprintf("%d lines of the record could not be written; the figures of the running process include them.", n)})
+		all = append(all, Warning{Message: fmt.Sprintf("%d lines of the event log could not be written; the figures of the running process include them.", n)})
 	}
 	if why := s.whyNoPrefetch(); why != "" {
 		all = append(all, Warning{Message: why})
@@ -302,7 +302,7 @@ func (s *Stats) whyNoPrefetch() string {
 	case f.Prefetch.Issued > 0:
 		return ""
 	case f.Unclassified > minCallsToReport && f.Unclassified > f.Reads:
-		return fmt.Sprintf("Nothing was prefetched: %d calls were to tools that are not known to only read, so they are neither stored nor prefetched: mcpschedd check --connect -v prints the lines to paste.", f.Unclassified)
+		return fmt.Sprintf("Nothing was prefetched: %d calls were to tools that are not known to be read-only, so they are neither cached nor prefetched: mcpschedd check --connect -v prints the lines to paste.", f.Unclassified)
 	case f.Reads <= minCallsToReport:
 		return ""
 	case len(names) == 0:

@@ -73,10 +73,10 @@ func TestWhyNone(t *testing.T) {
 	for _, tt := range []struct {
 		name, text, want string
 	}{
-		{"reasons", reads(21, declined), "Nothing was prefetched: of 9 candidates 6 may change unnoticed (the data that they read may change without the proxy noticing: set remote = true for the upstream if it asks a service elsewhere, exclusive = true if nothing else changes it, or validate for tools that read a file); 2 not worth it (the expected waste outweighs the expected saving: waste_ms and second_worth_usd set the weight).\n"},
+		{"reasons", reads(21, declined), "Nothing was prefetched: of 9 candidates 6 may change unnoticed (the data that they read may change without the proxy noticing: set remote = true for the server if it asks a remote service, exclusive = true if nothing else changes it, or validate for tools that read a file); 2 not worth it (the expected waste outweighs the expected saving: waste_ms and second_worth_usd set the weight).\n"},
 		{"an unknown reason", reads(21, record.Event{Kind: record.Choice, Session: "a", Reasons: map[string]int{"mood\x1b": 1}}), "Nothing was prefetched: of 1 candidates 1 mood?.\n"},
 		{"nothing thought of", reads(21), "Nothing was prefetched: no call was predicted; no follow-up has been seen, or [enrichment] mode is \"off\".\n"},
-		{"an upstream without a model", calls("indeterminate", 48), "Nothing was prefetched: 48 calls were to tools that are not known to only read, so they are neither stored nor prefetched: mcpschedd check --connect -v prints the lines to paste.\n"},
+		{"an upstream without a model", calls("indeterminate", 48), "Nothing was prefetched: 48 calls were to tools that are not known to be read-only, so they are neither cached nor prefetched: mcpschedd check --connect -v prints the lines to paste.\n"},
 		{"too few reads to say", reads(20, declined), ""},
 	} {
 		if tt.text != tt.want {

@@ -256,7 +256,7 @@ func TestStand(t *testing.T) {
 	if diff := cmp.Diff(want, s.Hosts); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
-	if wrong := s.Warnings(); s.Totals.EventsLost != 7 || len(wrong) != 1 || !strings.HasPrefix(wrong[0].Message, "7 lines of the record") {
+	if wrong := s.Warnings(); s.Totals.EventsLost != 7 || len(wrong) != 1 || !strings.HasPrefix(wrong[0].Message, "7 lines of the event log") {
 		t.Errorf("got %d lost, %+v", s.Totals.EventsLost, wrong)
 	}
 }

@@ -262,7 +262,7 @@ func TestGone(t *testing.T) {
 	before := ask[string](p, `document.getElementById("tools").innerText`)
 	gone.Store(true)
 	p.until(`document.getElementById("status").dataset.state === "gone"`)
-	if got := ask[string](p, `document.getElementById("status-text").textContent`); !strings.HasPrefix(got, "The proxy does not answer since ") {
+	if got := ask[string](p, `document.getElementById("status-text").textContent`); !strings.HasPrefix(got, "No response from the proxy since ") {
 		t.Errorf("got status %q", got)
 	}
 	if got := ask[string](p, `document.getElementById("tools").innerText`); got != before || got == "" {

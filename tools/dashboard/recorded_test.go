@@ -65,13 +65,13 @@ func TestWhyNothingIsFetchedAhead(t *testing.T) {
 	srv := serve(t, dashboard.Handler(dashboard.Options{View: func() record.View { return tally.View(time.Now()) }}))
 	p := look(t, browser(t), srv, "/dashboard", 1280, 900, "light")
 	p.until(isLive)
-	p.until(`document.getElementById("wrong").innerText.includes("no call was thought of")`)
+	p.until(`document.getElementById("wrong").innerText.includes("no call was predicted")`)
 	tell(record.Event{Kind: record.Choice, After: 1, Candidates: 5, Reasons: map[string]int{"unsteady": 3, "gate": 2}})
 	p.until(`document.getElementById("wrong").innerText.includes("of 5 candidates 3 may change unnoticed")`)
 	p.sound()
 	tell(record.Event{Kind: record.Sent, Seq: 22, Upstream: "files", Tool: "read", Sent: 1, Prefetched: true})
 	p.until(`!document.getElementById("wrong").innerText.includes("Nothing was prefetched")`)
-	if got := ask[string](p, `document.querySelector("#fact-used .note").textContent`); got != "0 of 0, 1 under way" {
+	if got := ask[string](p, `document.querySelector("#fact-used .note").textContent`); got != "0 of 0, 1 in flight" {
 		t.Errorf("a prefetch has begun: got %q", got)
 	}
 }

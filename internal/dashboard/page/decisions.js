@@ -1,4 +1,4 @@
-// The last decisions, with their reasons in words.
+// The latest prefetch decisions, with their reasons.
 
 for (const [key, { word, meaning }] of Object.entries(WORDS.reasons)) {
   if (key !== "(other)" && key !== "panic") $("reasons").append(el("dt", null, word + " ", el("code", null, key)), el("dd", null, meaning));
@@ -18,15 +18,15 @@ function tag(text, tone, title) {
   return el("span", { class: "tag", "data-tone": tone || undefined, title }, text);
 }
 
-// outcome says what became of a candidate, and whether that was right.
+// outcome shows what happened to a candidate, and whether it was then called.
 function outcome(c) {
-  if (!c.reason) return [tag("begun", "good", "It was fetched before anybody asked."), c.called ? " and asked for" : " but not asked for in time"];
+  if (!c.reason) return [tag("prefetched", "good", "It was fetched before the client called it."), c.called ? " and called" : " but not called in time"];
   const [word, meaning] = reason(c.reason);
-  return [tag(word, Object.hasOwn(TONES, c.reason) && TONES[c.reason], meaning), c.called ? " yet asked for" : ""];
+  return [tag(word, Object.hasOwn(TONES, c.reason) && TONES[c.reason], meaning), c.called ? " but called" : ""];
 }
 
-// together are candidates as they are shown: those of one tool that share their fate and are
-// told apart by the name of an argument alone are one row.
+// together groups candidates of one tool with the same outcome into one row if they differ
+// only in an argument whose value is not recorded.
 function together(top) {
   const rows = new Map();
   for (const c of top) {
@@ -37,12 +37,12 @@ function together(top) {
   return [...rows.values()];
 }
 
-// which says which calls of a tool are meant: by the arguments in which they differ from
-// others, with their values where these are recorded.
+// which identifies the calls of a row by the arguments in which they differ from others, with
+// their values if these are recorded.
 function which(all) {
   const differs = clean(all[0].differs, 120);
-  if (all.length > 1) return plural(all.length, "call") + (differs ? ", each with another " + differs : "");
-  return !differs || differs.includes("=") ? differs : "with another " + differs;
+  if (all.length > 1) return plural(all.length, "call") + (differs ? ", each with a different " + differs : "");
+  return !differs || differs.includes("=") ? differs : "with a different " + differs;
 }
 
 function candidate(all) {
@@ -56,16 +56,16 @@ function candidate(all) {
 function decision(d) {
   const others = Object.entries(d.declined || {}).sort((a, b) => b[1] - a[1]).map(([k, n]) => `${reason(k)[0]} ${count(n)}`).join(", ");
   return el("article", { class: "decision" },
-    el("div", null, el("h3", null, "After ", d.after ? named(d.after, 60) : "an answer"),
+    el("div", null, el("h3", null, "After ", d.after ? named(d.after, 60) : "a result"),
       el("p", { class: "note" }, clock(d.at_us) + ", ", named(sessionName(d.session), 48)),
-      el("p", { class: "note" }, `${count(d.issued)} of ${count(d.candidates)} begun` + (d.best_ms > 0 ? `; hid ${took(d.achieved_ms)} of ${took(d.best_ms)} possible` : ""))),
-    el("div", null, el("ul", null, together(d.top || []).map(candidate)), others ? el("p", { class: "note" }, "Not begun: " + others) : ""));
+      el("p", { class: "note" }, `${count(d.issued)} of ${count(d.candidates)} prefetched` + (d.best_ms > 0 ? `; hid ${took(d.achieved_ms)} of ${took(d.best_ms)} possible` : ""))),
+    el("div", null, el("ul", null, together(d.top || []).map(candidate)), others ? el("p", { class: "note" }, "Not prefetched: " + others) : ""));
 }
 
 function showDecisions(v) {
-  const box = $("why"), list = (v.decisions || []).slice().sort((a, b) => b.at_us - a.at_us); // they come as what was right became known
+  const box = $("why"), list = (v.decisions || []).slice().sort((a, b) => b.at_us - a.at_us); // they arrive in the order in which their outcomes became known
   if (list.length === 0) {
-    if (changed("why", "none")) box.replaceChildren(empty("No decision so far.", "After each answer the calls that may follow are weighed. There is nothing to weigh until something has been seen to follow, or a follow_up is configured; with [enrichment] mode = \"off\" nothing is."));
+    if (changed("why", "none")) box.replaceChildren(empty("No decisions yet.", "After each result, mcpschedd weighs the calls that may follow. There are no candidates until a follow-up has been learned or configured, and none with [enrichment] mode = \"off\"."));
     return;
   }
   if (changed("why", "some")) box.replaceChildren();

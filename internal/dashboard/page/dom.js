@@ -1,4 +1,4 @@
-// Elements. Text goes onto the page as text and in no other way.
+// DOM elements. Text is only ever inserted as text nodes.
 
 const $ = (id) => document.getElementById(id);
 
@@ -14,25 +14,25 @@ function fill(node, attributes, children) {
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const svg = (tag, attributes, ...children) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
-// named is a name given by a server or a client: apart from the text around it, whichever way
-// it is written.
+// named shows a name from a server or a client, isolated from the direction of the text
+// around it.
 const named = (name, most) => {
   const shown = clean(name, most) || "(no name)";
   const whole = clean(name, 400) || shown;
   return el("bdi", whole !== shown ? { title: whole } : null, breakable(shown));
 };
 
-// breakable lets a long name go on in the next line where one of its words ends.
+// breakable allows line breaks in a long name after its separators.
 const breakable = (text) => text.split(/(?<=[/_.:-])(?=[^/_.:-])/u).flatMap((word, i) => (i ? [el("wbr"), word] : [word]));
 
-// measured is how wide a text is in a chart, in pixels.
+// measured returns the width of a text in a chart, in pixels.
 const pen = document.createElement("canvas").getContext("2d");
 function measured(text, font) {
   pen.font = font + " " + getComputedStyle(document.body).fontFamily;
   return pen.measureText(text).width;
 }
 
-// fits is a text cut to a number of pixels, in the font of the names in charts.
+// fits cuts a text to a width in pixels, in the font of names in charts.
 function fits(text, pixels) {
   if (measured(text, "600 12px") <= pixels) return text;
   const letters = Array.from(text);
@@ -40,7 +40,7 @@ function fits(text, pixels) {
   return letters.join("") + "…";
 }
 
-// ticks are round times between two, at most so many.
+// ticks returns at most `most` round times between from and to, and their format.
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 function ticks(from, to, most) {
   const span = (to - from) / 1e6;
@@ -51,13 +51,13 @@ function ticks(from, to, most) {
   return { list: out, form: step < 60 ? clockOf : step < 43200 && span < 86400 ? minuteOf : dayOf };
 }
 
-// say changes a text only if it is another: what stays is not read out again, and
-// what is selected stays selected.
+// say sets a text only if it differs, so that screen readers do not repeat it and a selection
+// survives.
 function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// changed reports whether a value is another than the last one of that name.
+// changed reports whether a value differs from the last one of that name.
 const seen = new Map();
 function changed(name, ...value) {
   const now = JSON.stringify(value);
@@ -66,8 +66,8 @@ function changed(name, ...value) {
   return true;
 }
 
-// keep makes the children of parent those of items, in their order. A child stays the
-// same element as long as its item's key is there: what is open stays open.
+// keep makes the children of parent match items, in order. A child is reused while its key
+// remains, so that open elements stay open.
 function keep(parent, items, key, make, update) {
   const have = new Map(Array.from(parent.children, (c) => [c.dataset.key, c]));
   let at = null;
@@ -87,17 +87,17 @@ function keep(parent, items, key, make, update) {
   for (const child of have.values()) child.remove();
 }
 
-// place puts a node where it belongs, or takes it away. One that is there is not touched: it
-// would lose the focus.
+// place inserts a node, or removes it. A node already in place is not touched, so that it keeps
+// the focus.
 function place(node, parent, wanted, before = null) {
   if (!wanted) node.remove();
   else if (node.parentNode !== parent) parent.insertBefore(node, before);
 }
 
-// empty says that there is nothing to show, and why that may be.
+// empty shows that there is no data, and why.
 const empty = (what, why) => el("p", { class: "empty" }, el("strong", null, what), why);
 
-// choice is a row of radio buttons; picked is told of each new one.
+// choice adds radio buttons to box, and calls picked with each new value.
 function choice(box, name, options, picked) {
   for (const [value, text, checked] of options) {
     const input = el("input", { type: "radio", name, value, checked });
@@ -106,8 +106,8 @@ function choice(box, name, options, picked) {
   }
 }
 
-// width is how much room a chart has, in pixels.
+// width returns the width available to a chart, in pixels.
 const width = (box) => Math.max(240, Math.round(box.clientWidth) || 600);
 
-// round is a number of pixels as it is written.
+// round rounds pixels to one decimal.
 const round = (n) => Math.round(n * 10) / 10;

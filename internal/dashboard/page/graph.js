@@ -1,24 +1,24 @@
-// What follows what: nodes in layers from left to right, as simply as it can be done.
+// The graph of call sequences, drawn in layers from left to right.
 //
-// A tool stands one layer behind the furthest one that leads to it, along the stronger
-// edges, as far as they close no circle; each layer is put in the order of the middles of its neighbours
-// (Sugiyama, Tagawa and Toda 1981). Where there is no room, or next to nothing to draw, there
-// is a table alone.
+// Each tool stands one layer after the last tool that leads to it, along the stronger edges
+// that close no cycle. Within a layer, tools are ordered by the mean position of their
+// neighbours (Sugiyama, Tagawa and Toda 1981). In a narrow window, or with fewer than three
+// edges, only the table is shown.
 
 const MOST_EDGES = 25;
 
-// strongest is what is drawn: the likeliest of what really happened. Once is no habit,
-// and what comes next in less than one of a hundred cases is not what one looks for.
+// strongest returns the edges to draw, by count times probability. An edge seen once is not a
+// habit, and a probability below 0.01 is not of interest.
 const strongest = (graph) => graph.filter((e) => e.n >= 2 && e.p >= 0.01).sort((a, b) => b.n * b.p - a.n * a.p).slice(0, MOST_EDGES);
 
-$("graph-legend").append(...[["ahead", "fetched ahead, and used"], ["", "not so far"]].map(([c, text]) => el("li", null,
+$("graph-legend").append(...[["ahead", "prefetched and used"], ["", "not yet"]].map(([c, text]) => el("li", null,
   svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, svg("path", { class: "edge-line " + c, d: "M0 6H22", "stroke-width": 2.4, "stroke-dasharray": c ? undefined : "4 3" })), text)));
 
 const drawGraphTable = table($("graph-table"), {
-  caption: "What follows what", key: (e) => JSON.stringify([e.from, e.to]), sort: "Times", most: 25, noun: "pairs",
+  caption: "Call sequences", key: (e) => JSON.stringify([e.from, e.to]), sort: "Times", most: 25, noun: "pairs",
   columns: [
     { title: "After", text: true, cell: (e) => named(e.from), value: (e) => e.from },
-    { title: "Comes", text: true, cell: (e) => named(e.to), value: (e) => e.to },
+    { title: "Next", text: true, cell: (e) => named(e.to), value: (e) => e.to },
     { title: "Probability", num: true, cell: (e) => share(e.p), value: (e) => e.p },
     { title: "Times", num: true, cell: (e) => count(e.n), value: (e) => e.n },
     { title: "Prefetches", num: true, cell: (e) => count(e.issued), value: (e) => e.issued },
@@ -29,14 +29,14 @@ const drawGraphTable = table($("graph-table"), {
 
 function showGraph(v) {
   const box = $("graph"), graph = v.graph || [], edges = strongest(graph), w = width(box);
-  drawGraphTable(graph, empty("Nothing has followed anything so far.", "A pair is listed when a call has followed another."));
+  drawGraphTable(graph, empty("No call sequences yet.", "A pair is listed once one call has followed another."));
   if (!changed("graph", edges, graph.length > 0, w)) return;
   pictureOr("graph", w >= 560 && edges.length >= 3 ? drawGraph(edges, w) : null);
 }
 
-// layers gives each tool its layer, at most `most` of them.
+// layers assigns each tool to one of at most `most` layers.
 function layers(edges, most) {
-  const out = new Map(), next = new Map(); // tool → its layer; tool → where strong edges that close no circle lead
+  const out = new Map(), next = new Map(); // tool → layer; tool → targets of strong edges that close no cycle
   for (const e of edges) for (const n of [e.from, e.to]) out.set(n, 0);
   const leads = (from, to, been = new Set()) => from === to || (!been.has(from) && been.add(from) && (next.get(from) || []).some((n) => leads(n, to, been)));
   for (const e of edges.slice(0, Math.ceil(edges.length * 0.6))) if (e.from !== e.to && !leads(e.to, e.from)) next.set(e.from, [...(next.get(e.from) || []), e.to]);
@@ -47,7 +47,7 @@ function layers(edges, most) {
   return out;
 }
 
-// columns puts the tools of each layer in an order with few crossings.
+// columns orders the tools of each layer so that few edges cross.
 function columns(edges, layer) {
   const cols = [];
   for (const [n, l] of layer) (cols[l] ||= []).push(n);
@@ -80,7 +80,7 @@ function drawGraph(edges, w) {
   }));
   const top = edges[0];
   const out = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `Graph of ${plural(place.size, "tool")} and ${plural(edges.length, "edge")}. The strongest: after ${clean(top.from)} comes ${clean(top.to)}, ${share(top.p)}. The table below has all of them.` });
-  const boxes = Array.from(place.values(), (p) => ({ x: p.x, y: p.y - nodeH / 2, w: nodeW, h: nodeH })); // where no label may be
+  const boxes = Array.from(place.values(), (p) => ({ x: p.x, y: p.y - nodeH / 2, w: nodeW, h: nodeH })); // labels must not overlap these
   const lines = svg("g"), texts = svg("g");
   for (const e of edges.slice().reverse()) {
     const curve = course(place.get(e.from), place.get(e.to), nodeW, nodeH);
@@ -103,14 +103,13 @@ function drawGraph(edges, w) {
   return out;
 }
 
-// within is a name as far as there is room; the tool's own part says more than its
-// upstream's.
+// within shortens a name to fit. The tool's own name is more important than its upstream's.
 function within(name, room) {
   const all = clean(name, 200), own = "…" + all.slice(all.indexOf("/"));
   return fits(all, room) === all || !all.includes("/") ? fits(all, room) : fits(own, room);
 }
 
-// course is the way of an edge: its path, and the points of it as a function of 0 to 1.
+// course returns an edge's path, and its points as a function of 0 to 1.
 function course(a, b, nodeW, nodeH) {
   let p;
   if (a === b) {
@@ -132,8 +131,8 @@ function course(a, b, nodeW, nodeH) {
   return { d: `M${f(p[0])}C${f(p[1])} ${f(p[2])} ${f(p[3])}`, at };
 }
 
-// free is where a label of that size is on its edge and over nothing else, as near to
-// the middle as can be; null: nowhere.
+// free returns a place for a label of that size on its edge that overlaps nothing, as near to
+// the middle as possible; null if there is none.
 function free(at, w, h, boxes, wide, high) {
   for (let i = 0; i <= 40; i++) {
     const p = at(0.5 + (i % 2 ? 1 : -1) * Math.ceil(i / 2) * 0.021);

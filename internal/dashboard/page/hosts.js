@@ -1,4 +1,4 @@
-// What each host allows, and how freely calls to it are made early.
+// The limits and the prefetch level of each host.
 
 function drawLevel(td, h) {
   if (!td.firstChild) td.append(el("span", { class: "meter", "aria-hidden": "true" }, [1, 2, 3, 4].map(() => el("i"))), el("span"));
@@ -19,13 +19,13 @@ const drawHosts = table($("hosts"), {
     { title: "Rate", num: true, cell: (h) => (h.rate ? short.format(h.rate) + "/s" : "no limit"), value: (h) => h.rate || Infinity },
     { title: "Calls left", num: true, cell: (h) => (h.rate ? of(Math.floor(h.tokens || 0), h.burst) : "–"), value: (h) => h.tokens || 0 },
     { title: "Prefetches, 1 h", num: true, cell: (h) => count(h.prefetches_last_hour || 0), value: (h) => h.prefetches_last_hour || 0 },
-    { title: "Rate limited", num: true, cell: (h) => count(h.limited || 0) + (h.cooling_ms > 0 ? ", rests " + took(h.cooling_ms) : ""), value: (h) => h.limited || 0 },
+    { title: "Rate limited", num: true, cell: (h) => count(h.limited || 0) + (h.cooling_ms > 0 ? ", cooling down for " + took(h.cooling_ms) : ""), value: (h) => h.limited || 0 },
     { title: "Harm", num: true, cell: (h) => (h.harm_ms > 0 ? took(h.harm_ms) : "none"), value: (h) => h.harm_ms || 0 },
   ],
 });
 
 const drawLevels = table($("levels"), {
-  caption: "Changes of level, the newest first", key: (l) => [l.at_us, l.host, l.session, l.to].join("\n"), most: 8, noun: "changes",
+  caption: "Level changes, newest first", key: (l) => [l.at_us, l.host, l.session, l.to].join("\n"), most: 8, noun: "changes",
   columns: [
     { title: "Time", cell: (l) => clock(l.at_us) },
     { title: "Host or session", cell: (l) => named(l.host || sessionName(l.session), 48) },
@@ -37,7 +37,7 @@ const drawLevels = table($("levels"), {
 
 function showHosts(v) {
   const hosts = Object.entries(v.stats.hosts || {}).map(([host, h]) => ({ ...h, host: h.host || host }));
-  $("hosts").hidden = Boolean(v.recorded); // what they allowed is not recorded
-  drawHosts(hosts, empty("No host has been called so far.", "A host is listed with the first call to it. Limits that you set under [limits] bind every call; without any, only prefetches are held back."));
-  drawLevels(v.levels || [], empty("No level has changed.", "All are at the level they started with, as configured."));
+  $("hosts").hidden = Boolean(v.recorded); // host limits are not recorded
+  drawHosts(hosts, empty("No hosts yet.", "A host is listed from its first call on. Limits set under [limits] bind every call; without any, only prefetches are held back."));
+  drawLevels(v.levels || [], empty("No level changes.", "All hosts and sessions are at their initial level, as configured."));
 }

@@ -1,9 +1,9 @@
-// Asking for the view, once a second while the page is in view.
+// Polling: the view is fetched once a second while the page is visible.
 
-const EVERY = 1000, SLOWEST = 30000, PATIENCE = 8000; // ms
+const EVERY = 1000, SLOWEST = 30000, TIMEOUT = 8000; // ms
 let paused = false, recorded = false, failures = 0, goneSince = 0, timer = 0, asking = null;
 
-// status says how the page stands; what is recorded does not go on, so it cannot be paused.
+// status shows the page's state. A recorded view does not change, so it cannot be paused.
 function status(state, text) {
   $("pause").hidden = state === "recorded" || (state === "wait" && !lastView);
   $("status").dataset.state = state;
@@ -17,7 +17,7 @@ function showAbout(s) {
   if (changed("about", text, config.path)) $("about").replaceChildren(text, s.processes === 0 ? "" : config.path ? named(config.path, 120) : "built-in defaults");
 }
 
-// lately is an event as the page shows it; what is zero is not in its JSON.
+// lately converts an event for the page; its JSON omits zero values.
 function lately(e) {
   return {
     at_us: e.ts_us, session: e.session || "", host: e.host, seq: e.seq || 0, what: e.kind, how: e.kind === "prefetch" ? e.fate : e.disposition,
@@ -28,7 +28,7 @@ function lately(e) {
   };
 }
 
-// parts are what the page shows: of those that are folded nothing is drawn.
+// parts are the sections of the page; folded sections are not drawn.
 const parts = [
   ["saved", showSaved], ["facts", (v) => showFacts(v.stats)], ["wrong", showWrong], ["servers", showServers], ["tools", (v) => showTools(v.stats)],
   ["line", showTimeline], ["graph", showGraph], ["why", showDecisions], ["series", showSeries], ["hosts", showHosts], ["figures", (v) => showFigures(v.stats)],
@@ -44,7 +44,7 @@ function show(v) {
   reach();
 }
 
-// What follows the tools is folded in a narrow window, and as long as nothing has happened.
+// Sections below the tools are folded in a narrow window, and until the first call.
 const folds = document.querySelectorAll("details.fold");
 for (const fold of folds) fold.addEventListener("toggle", () => { if (fold.open) show(lastView); });
 
@@ -59,11 +59,11 @@ async function ask() {
   clearTimeout(timer);
   if (paused || recorded || document.hidden || asking) return;
   asking = new AbortController();
-  const late = setTimeout(() => asking.abort(), PATIENCE);
+  const late = setTimeout(() => asking.abort(), TIMEOUT);
   try {
     const answer = await fetch("dashboard/view.json", { cache: "no-store", credentials: "same-origin", signal: asking.signal });
-    if (answer.status === 401) throw new Error("This page's token is not taken any more: open the address anew");
-    if (!answer.ok) throw new Error("The proxy answers with status " + answer.status);
+    if (answer.status === 401) throw new Error("This page no longer has access: open a new address");
+    if (!answer.ok) throw new Error("The proxy responded with status " + answer.status);
     const view = await answer.json();
     for (const list of ["timeline", "decisions", "levels"]) view[list] = (view[list] || []).map(lately);
     failures = 0;
@@ -82,11 +82,11 @@ async function ask() {
   again(failures > 0 ? Math.min(SLOWEST, EVERY * 2 ** Math.min(failures, 6)) : EVERY);
 }
 
-// again asks once more after a while, and says how long that is.
+// again schedules the next request, and shows the delay after a failure.
 function again(wait) {
   clearTimeout(timer);
   if (paused || recorded || document.hidden) return;
-  if (failures > 0) say($("retry"), `Asking again in ${Math.round(wait / 1000)} s. The figures are the last ones.`);
+  if (failures > 0) say($("retry"), `Retrying in ${Math.round(wait / 1000)} s. These are the last figures received.`);
   timer = setTimeout(ask, wait);
 }
 
@@ -94,7 +94,7 @@ function failed(err) {
   failures++;
   goneSince ||= Date.now();
   const own = err instanceof Error && !(err instanceof TypeError) && err.name === "Error";
-  if (!paused) status("gone", own ? err.message : "The proxy does not answer since " + clockOf.format(goneSince));
+  if (!paused) status("gone", own ? err.message : "No response from the proxy since " + clockOf.format(goneSince));
 }
 
 $("pause").addEventListener("click", () => {
@@ -105,7 +105,7 @@ $("pause").addEventListener("click", () => {
     status("paused", "Paused");
     say($("retry"), "");
   } else {
-    status("wait", "Asking the proxy…");
+    status("wait", "Connecting…");
     ask();
   }
 });

@@ -1,4 +1,4 @@
-// Coverage against accuracy, over time.
+// Coverage and accuracy over time.
 
 const SPANS = [["1800", "30 min"], ["21600", "6 h"], ["0", "All"]];
 let seriesSpan = "1800";
@@ -11,7 +11,7 @@ $("series-legend").append(
   el("li", null, svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, svg("path", { class: "line l-cov", d: "M0 6H22", "stroke-width": 2 }), svg("circle", { class: "p-cov", cx: 11, cy: 6, r: 3.5 })), "Coverage"),
   el("li", null, svg("svg", { class: "key", viewBox: "0 0 22 12", "aria-hidden": "true" }, svg("path", { class: "line l-acc", d: "M0 6H22", "stroke-width": 2 }), svg("rect", { class: "p-acc", x: 7.5, y: 2.5, width: 7, height: 7 })), "Accuracy"));
 
-// bins adds points up to at most n spans of equal length.
+// bins sums points into at most n periods of equal length.
 function bins(points, from, to, n) {
   const step = Math.max(10e6, (to - from) / n);
   const out = [];
@@ -29,7 +29,7 @@ const coverage = (b) => (b.reads > 0 ? Math.min(1, b.served / b.reads) : null);
 const accuracy = (b) => (b.issued > 0 ? b.used / b.issued : null);
 
 const drawSeriesTable = table($("series-table"), {
-  caption: "Coverage and accuracy over time", key: (b) => String(b.at), most: 20, noun: "spans",
+  caption: "Coverage and accuracy over time", key: (b) => String(b.at), most: 20, noun: "periods",
   columns: [
     { title: "Around", cell: (b) => dayOf.format(b.at / 1000) },
     { title: "Coverage", num: true, cell: (b) => (coverage(b) === null ? "–" : share(coverage(b))) },
@@ -48,7 +48,7 @@ function showSeries(v) {
   const wanted = seriesSpan === "0" ? to - first.at_us : Math.min(Number(seriesSpan) * 1e6, Math.max(to - first.at_us, 60e6));
   const from = to - Math.max(wanted, 60e6);
   const { list, step } = bins(points, from, to, 24);
-  drawSeriesTable(list.slice().reverse(), empty("Nothing so far.", "There is a line for each span of time in which a read was answered or a prefetch ended."));
+  drawSeriesTable(list.slice().reverse(), empty("No data yet.", "There is one row for each period in which a read was answered or a prefetch ended."));
   if (!changed("series", list, width(box), seriesSpan, Math.floor(to / 5e6))) return;
   pictureOr("series", list.filter((b) => coverage(b) !== null).length >= 3 ? drawSeries(list, from, to, step, width(box)) : null);
 }
@@ -86,6 +86,6 @@ const square = (x, y, title) => svg("rect", { class: "p-acc", x: x - 3, y: y - 3
 function sumUp(list) {
   const t = { reads: 0, served: 0, issued: 0, used: 0 };
   for (const b of list) for (const k of Object.keys(t)) t[k] += b[k];
-  const said = (n) => (n === null ? "not known" : share(n));
+  const said = (n) => (n === null ? "unknown" : share(n));
   return `Line chart. In the time shown coverage is ${said(coverage(t))} of ${count(t.reads)} reads, accuracy ${said(accuracy(t))} of ${count(t.issued)} prefetches.`;
 }

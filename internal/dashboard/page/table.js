@@ -1,10 +1,10 @@
-// Tables that stay the same elements while their figures change. Where the window is narrow
-// each row stands as a block, its cells below each other.
+// Tables whose elements are updated in place. In a narrow window each row is a block with its
+// cells below each other.
 
-const narrow = matchMedia("(max-width: 680px)"); // as in the style
+const narrow = matchMedia("(max-width: 680px)"); // as in style.css
 const regions = new Set();
 
-// A region that is wider than its place can be reached by Tab, to be scrolled.
+// A region that overflows can be focused with Tab, so that it can be scrolled by keyboard.
 function reach() {
   for (const r of regions) {
     if (r.scrollWidth > r.clientWidth + 1) r.tabIndex = 0;
@@ -12,13 +12,13 @@ function reach() {
   }
 }
 
-// table returns a function that shows rows in box. A column has a title, a cell (row →
-// text or element; or draw, which changes a cell), and a value if one may sort by it.
+// table returns a function that shows rows in box. A column has a title, a cell function
+// (row → text or element) or a draw function (updates a cell), and a value if it is sortable.
 function table(box, { caption, columns, key, sort, most = 30, noun = "rows" }) {
   let rows = [], by = sort, all = false;
-  let down = !columns.some((c) => c.title === sort && c.text); // names begin with A, figures with the largest
+  let down = !columns.some((c) => c.title === sort && c.text); // names sort ascending, figures descending
   const head = el("tr", { role: "row" }), body = el("tbody", { role: "rowgroup" });
-  // The roles are those that the elements have until a narrow window lays them out otherwise.
+  // Explicit roles, because a narrow window's layout removes the implicit ones.
   const region = el("div", { class: "scroll", role: "region", "aria-label": caption + ", table" },
     el("table", { role: "table" }, el("caption", { class: "off" }, caption), el("thead", { role: "rowgroup" }, head), body));
   const more = el("button", { type: "button" });
@@ -84,8 +84,8 @@ function table(box, { caption, columns, key, sort, most = 30, noun = "rows" }) {
   };
 }
 
-// pictureOr shows a picture with its table folded below, or, where there is nothing to
-// draw, the table alone.
+// pictureOr shows a picture with its table folded below, or the table alone if there is no
+// picture.
 function pictureOr(name, picture) {
   const folded = $(name + "-more"), list = $(name + "-table");
   folded.hidden = !picture;

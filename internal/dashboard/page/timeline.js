@@ -3,18 +3,18 @@
 const LATEST = 60, MOST_LANES = 6, MOST_ROWS = 4;
 let lineSpan = "latest";
 
-choice($("line-span"), "line-span", [["latest", "Latest", true], ["all", "All kept"]], (v) => {
+choice($("line-span"), "line-span", [["latest", "Latest", true], ["all", "All"]], (v) => {
   lineSpan = v;
   if (lastView) showTimeline(lastView);
 });
 
-// KINDS are told apart by shape and pattern as well as by colour.
+// KINDS differ in shape and pattern as well as in colour.
 const KINDS = [
-  ["fetched", "call, fetched"], ["ahead", "call, answered ahead"], ["hit", "call, from the store"], ["joined", "call, joined another"], ["failed", "call, not answered"],
+  ["fetched", "call, fetched"], ["ahead", "call, from a prefetch"], ["hit", "call, from the cache"], ["joined", "call, joined another"], ["failed", "call, not answered"],
   ["used", "prefetch, used"], ["late", "prefetch, used late"], ["wasted", "prefetch, wasted"], ["compared", "prefetch, compared"],
 ];
 
-// showKinds is the legend: those kinds that are shown.
+// showKinds draws the legend, with only the kinds that occur.
 function showKinds(bars) {
   const shown = new Set(bars.map(kind));
   $("line-legend").replaceChildren(...KINDS.filter(([k]) => shown.has(k)).map(([k, text]) => el("li", null,
@@ -27,7 +27,7 @@ function kind(b) {
   return ["hit", "joined", "failed"].includes(b.how) ? b.how : "fetched";
 }
 
-// mark draws one bar: its left end, its middle line, its length and its height.
+// mark draws one bar, given its left end, vertical middle, length and height.
 function mark(kind, x, y, long, high) {
   const bar = (c, w) => svg("rect", { class: "m-" + c, x: round(x), y: round(y - high / 2), width: round(Math.max(3, w)), height: high, rx: 1.5 });
   switch (kind) {
@@ -48,13 +48,13 @@ function mark(kind, x, y, long, high) {
 }
 
 const drawLineTable = table($("line-table"), {
-  caption: "The last calls and prefetches", key: (b) => [b.session, b.seq, b.what].join("\n"), most: 20, noun: "lines",
+  caption: "Latest calls and prefetches", key: (b) => [b.session, b.seq, b.what].join("\n"), most: 20, noun: "lines",
   columns: [
     { title: "Time", cell: (b) => clock(b.at_us) },
     { title: "Session", cell: (b) => named(sessionName(b.session), 48) },
-    { title: "What", cell: (b) => (b.what === "prefetch" ? "Prefetch" : b.plan ? "Call of a plan" : "Call") },
+    { title: "Kind", cell: (b) => (b.what === "prefetch" ? "Prefetch" : b.plan ? "Call by a plan" : "Call") },
     { title: "Tool", cell: (b) => named(b.tool) },
-    { title: "What became of it", cell: how },
+    { title: "Outcome", cell: how },
     { title: "Probability", num: true, cell: (b) => (b.p > 0 ? share(b.p) : "–") },
     { title: "Took", num: true, cell: (b) => took(b.ms) },
     { title: "Hidden", num: true, cell: (b) => (b.hidden_ms > 0 ? took(b.hidden_ms) : "–") },
@@ -63,7 +63,7 @@ const drawLineTable = table($("line-table"), {
 
 function showTimeline(v) {
   const box = $("line"), bars = v.timeline || [];
-  drawLineTable(bars.slice(-100).reverse(), empty("No call so far.", "Calls appear here as soon as they have been answered, and prefetches as soon as it is known what became of them."));
+  drawLineTable(bars.slice(-100).reverse(), empty("No calls yet.", "A call appears once it has been answered, a prefetch once its outcome is known."));
   const shown = lineSpan === "all" ? bars : bars.slice(-LATEST);
   if (!changed("line", shown, v.sessions, width(box))) return;
   showKinds(shown);
@@ -72,12 +72,12 @@ function showTimeline(v) {
 
 const end = (b) => b.at_us + b.ms * 1e3;
 
-// axisOf maps times to pixels so that what happened fills the width: stretches in which
-// nothing did, longer than a while, are cut to a few pixels.
+// axisOf maps times to pixels. Longer idle periods are cut to a few pixels, so that activity
+// fills the width.
 function axisOf(bars, w) {
   const cut = 44, sorted = bars.slice().sort((a, b) => a.at_us - b.at_us);
   let parts = [];
-  for (let pause = 4e6; ; pause *= 2) { // until the cuts leave room for what happened
+  for (let pause = 4e6; ; pause *= 2) { // until the cuts take at most a quarter of the width
     parts = [];
     for (const b of sorted) {
       const last = parts[parts.length - 1];
@@ -101,8 +101,8 @@ function axisOf(bars, w) {
   return { parts, pixel: 1 / perUS, x: at };
 }
 
-// lanes puts bars into lanes by session, the latest first, and into rows in which none
-// lies over another.
+// lanes groups bars by session, the latest session first, and assigns rows so that bars do not
+// overlap.
 function lanes(bars, pixel) {
   const by = new Map();
   for (const b of bars) {
@@ -163,8 +163,7 @@ function drawTimeline(bars, w) {
   return out;
 }
 
-// drawAxis writes the time of day where there is room, and how much is cut out where
-// something is.
+// drawAxis labels the axis with times of day where they fit, and with the length of each cut.
 function drawAxis(out, { parts, x }, y, w) {
   let free = 0; // right end of the last label
   const label = (us, form) => {
@@ -184,7 +183,7 @@ function drawAxis(out, { parts, x }, y, w) {
   });
 }
 
-// brief is a length of time, given in microseconds, in one unit.
+// brief formats a duration in microseconds in one unit.
 function brief(us) {
   const s = us / 1e6;
   return s < 100 ? Math.round(s) + " s" : s < 6000 ? Math.round(s / 60) + " min" : s < 172800 ? Math.round(s / 3600) + " h" : Math.round(s / 86400) + " d";
@@ -192,5 +191,5 @@ function brief(us) {
 
 function sumUpLine(bars, sessions) {
   const n = (f) => count(bars.filter(f).length);
-  return `Timeline of ${plural(sessions, "session")}: ${n((b) => b.what !== "prefetch")} calls, of which ${n((b) => kind(b) === "ahead")} were answered ahead; ${n((b) => b.what === "prefetch")} prefetches, of which ${n((b) => b.how === "wasted" && b.what === "prefetch")} were wasted. The table below has the last of them.`;
+  return `Timeline of ${plural(sessions, "session")}: ${n((b) => b.what !== "prefetch")} calls, ${n((b) => kind(b) === "ahead")} of them from prefetches; ${n((b) => b.what === "prefetch")} prefetches, ${n((b) => b.how === "wasted" && b.what === "prefetch")} of them wasted. The table below has the latest.`;
 }

@@ -2,7 +2,7 @@
 
 $("tools-legend").append(...WAITS.map((w) => keyed(w)));
 
-let longest = 1; // ms of the tool with most waiting, hidden or not
+let longest = 1; // ms, largest sum of hidden and waited time of a tool
 
 function drawBars(td, { part }) {
   if (!td.firstChild) td.append(el("div", { class: "bars", "aria-hidden": "true" }, WAITS.map(([c]) => el("span", { class: c }))), el("span", { class: "off" }));
@@ -30,7 +30,7 @@ const drawTools = table($("tools"), {
     { title: "Prefetches", num: true, cell: (r) => count(r.part.prefetch.issued), value: (r) => r.part.prefetch.issued },
     { title: "Used", num: true, cell: (r) => count(r.part.prefetch.used), value: (r) => r.part.prefetch.used },
     { title: "Accuracy", num: true, class: "rest", cell: (r) => (r.part.prefetch.issued > 0 ? share(r.part.prefetch.accuracy) : "–"), value: (r) => r.part.prefetch.accuracy },
-    { title: "Fetch, median", num: true, class: "rest", cell: (r) => (r.part.upstream_ms.n > 0 ? took(r.part.upstream_ms.p50) : "–"), value: (r) => r.part.upstream_ms.p50 },
+    { title: "Median fetch", num: true, class: "rest", cell: (r) => (r.part.upstream_ms.n > 0 ? took(r.part.upstream_ms.p50) : "–"), value: (r) => r.part.upstream_ms.p50 },
     { title: "Errors", num: true, class: "rest", cell: (r) => count(r.part.errors), value: (r) => r.part.errors },
   ],
 });
@@ -39,5 +39,5 @@ function showTools(s) {
   const rows = Object.entries(s.tools || {}).map(([name, part]) => ({ name, part }));
   $("tools-legend").hidden = rows.length === 0;
   longest = Math.max(1, ...rows.map(({ part: p }) => p.tool_ms_hidden + p.tool_ms_waited));
-  drawTools(rows, empty("No tool has been called so far.", "As soon as a client calls one through mcpschedd, its waiting is shown here. If calls were made, check that the client is configured to start mcpschedd and not the server itself."));
+  drawTools(rows, empty("No tool calls yet.", "Waiting times appear here after the first tool call through mcpschedd. If there were calls, check that the client starts mcpschedd and not the server itself."));
 }

@@ -1,8 +1,8 @@
-// The first screen: what was saved, what is wrong, and how servers and clients stand.
+// The first screen: savings, problems, servers and clients.
 
 const WAITS = [["hid", "hidden by prefetches"], ["rep", "hidden by repeats"], ["wai", "waited"]];
 
-// waits are the three parts of the time of a tool, or of all, in the order of WAITS.
+// waits returns the times of one tool, or of all, in the order of WAITS.
 const waits = (p) => [p.tool_ms_hidden_prefetch, Math.max(0, p.tool_ms_hidden - p.tool_ms_hidden_prefetch), p.tool_ms_waited];
 
 const keyed = ([c, text], ...more) => el("li", null, el("span", { class: "key " + c, "aria-hidden": "true" }), text, ...more);
@@ -14,31 +14,31 @@ function showSaved(v) {
   $("waits").replaceChildren(...(all > 0 ? [
     el("div", { class: "split", "aria-hidden": "true" }, WAITS.map(([c]) => el("span", { class: c }))),
     el("ul", { class: "legend", "aria-label": "Where the time went" }, WAITS.map((w, i) => keyed(w, " ", el("b", null, took(ms[i]))))),
-  ] : [el("p", { class: "note" }, "Figures come with the first call of a tool through mcpschedd.")]));
+  ] : [el("p", { class: "note" }, "Figures appear after the first tool call through mcpschedd.")]));
   $("waits").querySelectorAll(".split span").forEach((bar, i) => { bar.style.width = (100 * ms[i]) / all + "%"; });
 }
 
-// parted lists those of several counts that are not zero: [count, word] each.
+// parted lists the counts that are not zero, given as [count, word].
 const parted = (counts) => counts.filter(([n]) => n > 0).map(([n, word]) => count(n) + " " + word).join(", ");
 
-// facts are the figures below the sentence: a key, a name, the figure, what it is made of, and
-// whether it is a bad one.
+// facts returns the figures below the sentence: key, name, figure, details, and whether the
+// figure is a bad one.
 function facts({ totals: t, sessions_open: open }) {
-  const p = t.prefetch, h = t.harm, ended = p.issued - p.open; // the others may still be used
+  const p = t.prefetch, h = t.harm, ended = p.issued - p.open; // open prefetches may still be used
   if (t.calls + t.plans + p.issued === 0) return [];
-  const calls = parted([[t.served_stored, "from the store"], [t.joined, "joined"], [t.fetched, "fetched"], [t.failed, "not answered"]]);
-  const rest = parted([[p.open, open > 0 ? "under way" : "whose end was not recorded"]]);
-  const harm = parted([[h.rate_limited, "times rate limited"], [h.evictions, "evicted"], [h.questions, "questions"]]);
+  const calls = parted([[t.served_stored, "from the cache"], [t.joined, "joined"], [t.fetched, "fetched"], [t.failed, "not answered"]]);
+  const rest = parted([[p.open, open > 0 ? "in flight" : "with an unknown outcome"]]);
+  const harm = parted([[h.rate_limited, "rate limit responses"], [h.evictions, "evictions"], [h.questions, "questions"]]);
   const all = [
     ["calls", "Calls", count(t.calls), calls],
-    ["reads", "Answered ahead", share(t.served_share), `${count(p.used)} of ${plural(t.reads, "read")}`],
+    ["reads", "From prefetches", share(t.served_share), `${count(p.used)} of ${plural(t.reads, "read")}`],
     ["used", "Prefetches used", ended > 0 ? share(p.accuracy) : "–", joined(`${count(p.used)} of ${count(ended)}`, rest)],
     ["requests", "Requests per call", t.calls > 0 ? t.upstream_amplification.toFixed(2) : "–", `${count(t.upstream_calls)} for ${plural(t.calls, "call")}`],
-    ["harm", "Waiting caused", h.foreground_wait_ms > 0 ? took(h.foreground_wait_ms) : "none", joined("by prefetches", harm), h.foreground_wait_ms > 0 || harm !== ""],
+    ["harm", "Added waiting", h.foreground_wait_ms > 0 ? took(h.foreground_wait_ms) : "none", joined("by prefetches", harm), h.foreground_wait_ms > 0 || harm !== ""],
   ];
   const turns = t.llm_turns_saved.plan, tokens = t.context_tokens_saved;
-  if (turns > 0) all.push(["turns", "Turns saved", count(turns), `by ${plural(t.plans, "plan")} of ${plural(t.plan_steps, "call")}`]);
-  if (tokens > 0) all.push(["tokens", "Tokens saved", count(tokens), `beside ${count(t.tokens_to_client)} that were sent`]);
+  if (turns > 0) all.push(["turns", "Turns saved", count(turns), `by ${plural(t.plans, "plan")} with ${plural(t.plan_steps, "call")}`]);
+  if (tokens > 0) all.push(["tokens", "Tokens saved", count(tokens), `${count(t.tokens_to_client)} sent`]);
   return all;
 }
 
@@ -56,7 +56,7 @@ function showWrong(v) {
   if (!changed("wrong", all)) return;
   const item = (w) => el("li", null, el("span", null, named(w.what, 400)), w.mend ? el("code", null, named(w.mend, 200)) : null);
   if (all.length === 0) {
-    $("wrong").replaceChildren(el("p", { class: "fine" }, v.recorded ? "✓ Nothing that the record tells of." : "✓ Nothing."));
+    $("wrong").replaceChildren(el("p", { class: "fine" }, v.recorded ? "✓ No problems recorded." : "✓ No problems."));
     return;
   }
   const rest = all.slice(MOST_WRONG);
@@ -64,7 +64,7 @@ function showWrong(v) {
     rest.length > 0 ? el("details", null, el("summary", null, `And ${count(rest.length)} more`), el("ul", { class: "problems" }, rest.map(item))) : "");
 }
 
-// moment is a time as a status has it: of today without the date.
+// moment formats a time, without the date if it is today.
 function moment(text) {
   const at = new Date(text);
   return isNaN(at) ? "" : (at.toDateString() === new Date().toDateString() ? minuteOf : dayOf).format(at);
@@ -72,7 +72,7 @@ function moment(text) {
 
 const memory = (kb) => (kb > 0 ? count(kb / 1024) + " MB" : "–");
 
-// servers are the upstreams of all processes; those that stand alike are one row.
+// servers lists the upstreams of all processes, one row per name, state and error.
 function servers(running) {
   const rows = new Map();
   for (const p of running) for (const u of p.upstreams || []) {
@@ -96,15 +96,15 @@ function drawState(td, u) {
   say(td.lastChild, joined(clean(u.state, 20) + since, u.restarts > 0 && plural(u.restarts, "restart"), u.places > 1 && `in ${u.places} places`));
 }
 
-// remark is what an upstream has to say: its last error, or why it saves less than it could,
-// with the line that changes it.
+// remark shows an upstream's last error, or why it saves less than it could and the
+// configuration line that changes this.
 function remark(u) {
   const text = u.state !== "ready" && u.error ? u.error : u.why;
   return text ? el("div", { class: "remark" }, named(text, 200), u.change && u.state !== "down" ? el("code", null, named(u.change, 160)) : null) : "";
 }
 
 const drawServers = table($("servers"), {
-  caption: "Servers and how they stand", key: (u) => u.key, noun: "servers", most: 20,
+  caption: "Servers and their state", key: (u) => u.key, noun: "servers", most: 20,
   columns: [
     { title: "Server", cell: (u) => named(u.name) },
     { title: "State", class: "bare", draw: drawState },
@@ -112,50 +112,50 @@ const drawServers = table($("servers"), {
     { title: "Cacheable", num: true, cell: (u) => count(u.cacheable) },
     { title: "Prefetchable", num: true, cell: (u) => count(u.prefetchable) },
     { title: "Memory", num: true, cell: (u) => memory(u.memory_kb) },
-    { title: "Last error, or why not more", class: "text bare", cell: remark },
+    { title: "Last error or note", class: "text bare", cell: remark },
   ],
 });
 
-// given is what the sessions of a client were given of their budget, and what the one with the
-// least has left.
+// given shows the tokens delivered to a client's sessions, and what remains of the smallest
+// remaining budget.
 function given({ client, budgets }) {
   const own = ((budgets && budgets.sessions) || []).filter((s) => s.client === client);
   const left = own.map((s) => s.left).filter((n) => n !== undefined);
   return own.length === 0 ? "–" : joined(count(own.reduce((sum, s) => sum + s.used, 0)), left.length > 0 && count(Math.min(...left)));
 }
 
-// poolWords says what is left of the pool that the sessions of a process share.
-const poolWords = ({ pool }) => (pool ? `Of a pool of ${plural(pool.tokens, "token")}, ${count(Math.max(0, pool.tokens - pool.used))} are left for ${took(pool.left_s * 1000)}.` : "");
+// poolWords describes the rest of the token pool that a process's sessions share.
+const poolWords = ({ pool }) => (pool ? `Token pool: ${count(Math.max(0, pool.tokens - pool.used))} of ${count(pool.tokens)} left for the next ${took(pool.left_s * 1000)}.` : "");
 
 const drawClients = table($("clients"), {
-  caption: "Open sessions by client and folder", key: (c) => [c.pid, c.client, c.dir].join("\n"), noun: "clients", most: 10,
+  caption: "Open sessions by client and directory", key: (c) => [c.pid, c.client, c.dir].join("\n"), noun: "clients", most: 10,
   columns: [
-    { title: "Client", cell: (c) => named(c.client || "a client") },
-    { title: "Folder", class: "text", cell: (c) => (c.dir ? named(c.dir, 200) : "not known") },
+    { title: "Client", cell: (c) => named(c.client || "unknown client") },
+    { title: "Directory", class: "text", cell: (c) => (c.dir ? named(c.dir, 200) : "unknown") },
     { title: "Process", cell: (c) => `${c.pid}, ${clean(c.transport || "stdio", 10)}, since ${moment(c.since)}` },
     { title: "Sessions", num: true, cell: (c) => count(c.sessions) },
-    { title: "Tokens given, left", num: true, cell: given },
+    { title: "Tokens delivered, left", num: true, cell: given },
     { title: "Memory", num: true, cell: (c) => memory(c.memory_kb) },
   ],
 });
 
 function showServers(v) {
   const running = v.stats.running || [];
-  $("servers-section").hidden = Boolean(v.recorded); // how servers stood is not recorded
+  $("servers-section").hidden = Boolean(v.recorded); // server states are not recorded
   $("clients-part").hidden = running.length === 0;
   say($("pool"), running.map((p) => poolWords(p.budgets || {})).filter(Boolean).join(" "));
-  drawServers(servers(running), empty("No server.", running.length > 0
-    ? "The configuration has none: mcpschedd import takes over those of your client, mcpschedd add adds one."
-    : "They are shown while a mcpschedd runs, which your client starts."));
+  drawServers(servers(running), empty("No servers.", running.length > 0
+    ? "None is configured: mcpschedd import moves your client's servers here, mcpschedd add adds one."
+    : "Servers are shown while mcpschedd is running; your client starts it."));
   drawClients(running.flatMap((p) => (p.clients || []).map((c) => ({ ...p, ...c }))),
-    empty("No client is connected.", "A client is listed as long as it has a session open."));
+    empty("No client is connected.", "A client is listed while it has an open session."));
 }
 
-// Sessions are named by their client and its folder; those that share both, by when they began.
-let sessionNames = new Map(); // session → what it is called
+// A session is named by its client and directory and, if these are not unique, its start time.
+let sessionNames = new Map(); // session → display name
 
 function nameSessions(v) {
-  const called = (s) => (s.client || "a client") + (s.dir ? " in " + s.dir.split(/[/\\]/).filter(Boolean).slice(-2).join("/") : "");
+  const called = (s) => (s.client || "unknown client") + (s.dir ? " in " + s.dir.split(/[/\\]/).filter(Boolean).slice(-2).join("/") : "");
   const shared = new Map();
   for (const s of v.sessions || []) shared.set(called(s), (shared.get(called(s)) || 0) + 1);
   sessionNames = new Map((v.sessions || []).map((s) => [s.session, called(s) + (shared.get(called(s)) > 1 && s.begin_us ? ", " + clock(s.begin_us) : "")]));

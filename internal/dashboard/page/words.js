@@ -1,4 +1,4 @@
-// What figures and names look like, and what the words of the record mean.
+// Formatting of figures and names, and display texts for the keys of events.
 
 const number = new Intl.NumberFormat("en-US");
 const short = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 3 });
@@ -9,7 +9,7 @@ const plural = (n, one, many) => count(n) + " " + (n === 1 ? one : many || one +
 
 const joined = (...texts) => texts.filter(Boolean).join(", ");
 
-// took is a length of time, given in milliseconds, to three digits or two units.
+// took formats a duration in milliseconds with three digits or two units.
 function took(ms) {
   if (!(ms > 0)) return "0 ms";
   if (ms < 0.95) return "<1 ms";
@@ -27,7 +27,7 @@ const minuteOf = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-
 const dayOf = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 const dateOf = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 
-// fromTo is a span of time, with the second date only if it is another.
+// fromTo formats a period, and repeats the date only if it differs.
 function fromTo(from, to) {
   const [a, b] = [from, to].map((us) => dateOf.format(us / 1000)), [c, d] = [from, to].map((us) => minuteOf.format(us / 1000));
   return `${a}, ${c} to ${a === b ? "" : b + ", "}${d}`;
@@ -35,45 +35,45 @@ function fromTo(from, to) {
 
 const clock = (us) => clockOf.format(us / 1000);
 
-// clean is a name as it may be shown: servers and clients may put signs into it that
-// turn the direction of text, break lines or show nothing, or thousands of letters.
+// clean makes a name safe to show: names from servers and clients may contain control
+// characters, bidirectional overrides, invisible characters, or thousands of letters.
 function clean(name, most = 72) {
   const text = String(name ?? "").slice(0, 8 * most).replace(/[\p{C}\u2028\u2029\u115f\u1160\u3164\uffa0]/gu, "\ufffd");
-  // More marks on one letter than any language has would cover the lines around it.
+  // More combining marks on one letter than any language uses would cover other lines.
   const tidy = text.replace(/(\p{M}{3})\p{M}+/gu, "$1");
   const letters = Array.from(tidy);
   return letters.length > most ? letters.slice(0, most - 1).join("") + "…" : letters.join("");
 }
 
-// LEVELS of package speculate.
-const LEVELS = ["only watched", "one at a time", "half of what is configured", "as configured", "as configured, more readily"];
+// LEVELS are the prefetch levels of package speculate.
+const LEVELS = ["observe only", "one at a time", "half of what is configured", "as configured", "as configured, more readily"];
 
 const level = (n) => n + ": " + (LEVELS[n] || "unknown");
 
-// WORDS are of the program: every metric with its help, and why candidates were declined and
-// prefetches wasted, in words for people.
+// WORDS comes from the program: every metric with its help, and display texts for the
+// reasons of declined candidates and the causes of wasted prefetches.
 
 const reason = (key) => {
-  const w = Object.hasOwn(WORDS.reasons, key) ? WORDS.reasons[key] : { word: clean(key, 40), meaning: "A reason that this page has no words for." };
+  const w = Object.hasOwn(WORDS.reasons, key) ? WORDS.reasons[key] : { word: clean(key, 40), meaning: "No description available." };
   return [w.word, w.meaning];
 };
 
 const cause = (key) => (Object.hasOwn(WORDS.causes, key) ? WORDS.causes[key].word : clean(key, 40));
 
-// how says what became of a bar of the timeline.
+// how returns the outcome of a call or prefetch in the timeline.
 function how(b) {
   if (b.what === "prefetch") {
     switch (b.how) {
       case "used": return "used";
-      case "late": return "used, still under way when asked for";
+      case "late": return "used, still in flight when called";
       case "wasted": return "wasted: " + cause(b.cause || "never_asked");
-      case "compared": return "compared with what a call fetched";
-      default: return "under way";
+      case "compared": return "compared with a call's own result";
+      default: return "in flight";
     }
   }
-  const bad = b.is_error ? ", an error" : "";
+  const bad = b.is_error ? ", error" : "";
   switch (b.how) {
-    case "hit": return (b.prefetched ? "answered ahead" : "answered from the store") + bad;
+    case "hit": return (b.prefetched ? "from a prefetch" : "from the cache") + bad;
     case "joined": return (b.prefetched ? "joined a prefetch" : "joined another call") + bad;
     case "failed": return "not answered";
     default: return "fetched" + bad;
