@@ -28,7 +28,7 @@ type prefetchSource struct {
 	lease *sessionLease
 }
 
-// observable returns the lease as the prefetch worker sees it.
+// newPrefetchUpstream returns the lease as the prefetch worker sees it.
 func (s *session) newPrefetchUpstream(l *sessionLease) *speculate.Upstream {
 	return &speculate.Upstream{
 		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Shared: l.Shared(), Remote: l.member.Spec.URL != "", Exclusive: l.member.Exclusive,

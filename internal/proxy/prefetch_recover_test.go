@@ -58,8 +58,8 @@ func TestPanicInPrediction(t *testing.T) {
 		{"speculate.(*Worker).called", true, 1},
 		{"speculate.(*Worker).answered", true, 1},
 		{"speculate.(*pairState).decide", true, 1},
-		{"proxy.(*prefetchable).Fetch", false, 0}, // refused, and counted so
-		{"proxy.(*prefetchable).stands", false, 1},
+		{"proxy.(*prefetchSource).Fetch", false, 0}, // refused, and counted so
+		{"proxy.(*prefetchSource).stillAllowed", false, 1},
 		{"speculate.(*Worker).onward", true, 1},
 	} {
 		t.Run(tt.in, func(t *testing.T) {
