@@ -122,6 +122,11 @@ func (a *arm) configuration(label string) string {
 func (a *arm) row(ctx context.Context, without []*play) (*row, error) {
 	r := &row{cell: a.cell, Cell: a.cell.String(), Arm: a.name, figures: figuresOf(a.plays), Declined: make(map[string]int)}
 	var err error
+	most := 0
+	for _, s := range a.lab.played {
+		most += s.ceiling(s.timetable(a.cell.Pauses, a.lab.think, a.lab.longest), a.cell)
+	}
+	r.Ceiling = ratio(most, r.Reads)
 	if a.name != off {
 		r.compare(a.plays, without)
 		if r.Replay, err = a.replay(ctx); err != nil {

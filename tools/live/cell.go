@@ -96,6 +96,7 @@ type row struct {
 	Arm  string `json:"arm"`
 	figures
 	Replay   replayed       `json:"replay"`
+	Ceiling  float64        `json:"ceiling"` // coverage of the best of all prefetchers
 	Others   float64        `json:"others"`  // how long calls that were not covered took at the server, by what the same calls took in the arm off; 0: not measured
 	Waiting  float64        `json:"waiting"` // how long the client waited for all calls, likewise
 	Declined map[string]int `json:"declined"`

@@ -297,3 +297,23 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+// At a serial server that takes as long as the model thinks an oracle has time for one read.
+func TestCeiling(t *testing.T) {
+	s := sessions(t, desk)[0]
+	for _, tt := range []struct {
+		cell cell
+		want int
+	}{
+		{cell{Takes: takes, Pauses: recorded}, 2},
+		{cell{Takes: 3 * time.Second, Pauses: inRow}, 2},
+		{cell{Takes: 3 * time.Second, Pauses: hasty, Serial: true}, 2},
+		{cell{Takes: takes, Pauses: inRow, Serial: true}, 2},
+		{cell{Takes: 3 * time.Second, Pauses: inRow, Serial: true}, 1},
+		{cell{Takes: 3 * time.Second, Pauses: atOnce, Serial: true}, 1},
+	} {
+		if got := s.ceiling(s.timetable(tt.cell.Pauses, 3*time.Second, 20*time.Second), tt.cell); got != tt.want {
+			t.Errorf("%s: got %d of the two reads, want %d", tt.cell, got, tt.want)
+		}
+	}
+}

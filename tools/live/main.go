@@ -17,6 +17,10 @@
 // own, and time is real: pauses and the time a tool takes could be made shorter, but not how long
 // the proxy keeps an answer. Sessions wait nearly all the time, so many are played at once.
 //
+// The ceiling of a cell is what an oracle would cover there: it knows which reads come, makes
+// no others, keeps the bounds that the configuration has by default, and at a serial server has
+// no call wait. A target above the ceiling cannot be met.
+//
 // It leaves out servers that fail, and clients with several servers. The answer to a call
 // that no recording holds is a line that says so.
 package main

@@ -1,0 +1,94 @@
+package main
+
+import "time"
+
+// The defaults of the configuration that bound what is there early.
+const (
+	slots  = 3
+	settle = 2 * time.Second  // after a write, in which nothing is fetched early
+	maxAge = 30 * time.Second // of a prefetched answer
+)
+
+// oracle plays a session with prefetches of those reads alone that are to come. It is told
+// nothing before the first answer, and at a serial server it makes no call wait.
+type oracle struct {
+	session *session
+	cell    cell
+	order   []int                 // calls, as they are made
+	next    int                   // in order: calls before it are made, or were fetched early
+	began   map[int]time.Duration // call → when its prefetch was sent
+	free    [slots]time.Duration  // when each slot is free, or a serial server
+	from    time.Duration         // no prefetch is sent before; after a write
+}
+
+// ceiling is how many reads that count the best of all prefetchers would cover.
+func (s *session) ceiling(steps []step, c cell) (covered int) {
+	o := &oracle{session: s, cell: c, began: make(map[int]time.Duration)}
+	for _, t := range steps {
+		o.order = append(o.order, t.calls...)
+	}
+	var now time.Duration
+	made := 0
+	for i, t := range steps {
+		at := now + t.pause
+		if i > 0 {
+			o.fetch(now, at, made+len(t.calls))
+		}
+		made += len(t.calls)
+		o.next = max(o.next, made)
+		now = at
+		for _, index := range t.calls {
+			call := &s.Calls[index]
+			began, early := o.began[index]
+			if early = early && at-began <= maxAge; early && call.Counts {
+				covered++
+			}
+			now = max(now, o.answered(at, began, early))
+			if !call.Reads {
+				clear(o.began)
+				o.next, o.from = made, now+settle
+			}
+		}
+		if i > 0 && !c.Serial {
+			o.fetch(at, now, made)
+		}
+	}
+	return covered
+}
+
+// answered is when a call made at a time has its answer.
+func (o *oracle) answered(at, began time.Duration, early bool) time.Duration {
+	switch {
+	case early:
+		return max(at, began+o.cell.Takes)
+	case !o.cell.Serial:
+		return at + o.cell.Takes
+	}
+	o.free[0] = max(at, o.free[0]) + o.cell.Takes
+	return o.free[0]
+}
+
+// fetch sends prefetches in a time at whose end calls are made: those before soon, in order.
+func (o *oracle) fetch(since, until time.Duration, soon int) {
+	for ; o.next < len(o.order); o.next++ {
+		call := &o.session.Calls[o.order[o.next]]
+		if !call.Reads {
+			return // what is fetched before a write is void after it
+		}
+		if !call.Counts {
+			continue
+		}
+		slot := 0
+		for i := range o.free {
+			if !o.cell.Serial && o.free[i] < o.free[slot] {
+				slot = i
+			}
+		}
+		at := max(since, o.from, o.free[slot])
+		if at >= until || o.cell.Serial && o.next >= soon && at+o.cell.Takes > until {
+			return
+		}
+		o.began[o.order[o.next]] = at
+		o.free[slot] = at + o.cell.Takes
+	}
+}
