@@ -77,7 +77,7 @@ func (b *body) fill(w http.ResponseWriter, r *http.Request) (status int, bad *js
 		}
 		if len(b.data) == cap(b.data) {
 			if !b.grow(min(size, length)) {
-				return http.StatusServiceUnavailable, manyBytes
+				return http.StatusServiceUnavailable, tooManyBytes
 			}
 			size *= 4
 		}

@@ -35,15 +35,15 @@ const (
 
 // Errors for requests that are refused before they reach a session.
 var (
-	notAcceptable = refusal("Accept: want both application/json and text/event-stream for POST, text/event-stream for GET")
-	noSession     = refusal("unknown or ended session; start a new one with initialize")
-	notJSON       = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "parse error: not JSON"}
-	shuttingDown  = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: ErrShutdown.Error()}
-	allBusy       = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "all sessions are in use; end one, or raise max_sessions in [http]"}
-	stillEnding   = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many sessions are still ending; try again soon"}
-	manyStreams   = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "this session has too many open streams"}
-	notRead       = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errNotReading.Error()}
-	manyBytes     = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "request bodies use too much memory; try again soon"}
+	notAcceptable    = refusal("Accept: want both application/json and text/event-stream for POST, text/event-stream for GET")
+	noSession        = refusal("unknown or ended session; start a new one with initialize")
+	notJSON          = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "parse error: not JSON"}
+	shuttingDown     = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: ErrShutdown.Error()}
+	noFreeSession    = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "all sessions are in use; end one, or raise max_sessions in [http]"}
+	tooManyEnding    = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many sessions are still ending; try again soon"}
+	tooManyStreams   = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "this session has too many open streams"}
+	clientNotReading = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errNotReading.Error()}
+	tooManyBytes     = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "request bodies use too much memory; try again soon"}
 )
 
 // HTTP serves MCP over HTTP in every revision:

@@ -20,7 +20,7 @@ const (
 	maxRequests        = 2048 // of all sessions
 )
 
-var manyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d in a session and %d in all", maxSessionRequests, maxRequests)}
+var tooManyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d in a session and %d in all", maxSessionRequests, maxRequests)}
 
 // intake parses and counts the messages of one client and passes them to its session.
 type intake struct {
@@ -91,7 +91,7 @@ func (in *intake) accept(ctx context.Context, m *Message, out Outlet) func() {
 		return in.Accept(ctx, m, out)
 	}
 	if !in.reserve() {
-		in.Refuse(m, manyRequests, out)
+		in.Refuse(m, tooManyRequests, out)
 		return nil
 	}
 	serve := in.Accept(ctx, m, out)

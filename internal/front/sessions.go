@@ -140,14 +140,14 @@ func (all *sessions) makeRoomLocked() *jsonrpc.Error {
 	case all.closed:
 		return shuttingDown
 	case full && oldest == nil:
-		return allBusy
+		return noFreeSession
 	case full:
 		oldest.ending = true
 		all.evicting.Go(func() { oldest.End(errEvicted) })
 		all.Log.Info("longest idle session ended for a new one", "sessions", open)
 	}
 	if all.alive >= all.HTTP.MaxSessions {
-		return stillEnding
+		return tooManyEnding
 	}
 	return nil
 }

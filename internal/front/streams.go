@@ -26,7 +26,7 @@ func (h *HTTP) getStream(w http.ResponseWriter, r *http.Request, only string) {
 	defer s.leave()
 	defer s.streams.Add(-1)
 	if s.streams.Add(1) > maxStreams {
-		refuse(w, http.StatusTooManyRequests, nil, manyStreams)
+		refuse(w, http.StatusTooManyRequests, nil, tooManyStreams)
 		return
 	}
 	s.listen(w, r, "")
@@ -86,7 +86,7 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 	}
 	jsonrpc.Flatten(data)
 	if s.stream.full() {
-		refuse(w, http.StatusServiceUnavailable, nil, notRead)
+		refuse(w, http.StatusServiceUnavailable, nil, clientNotReading)
 		return
 	}
 	s.take(data, s.stream, func(serve func()) {

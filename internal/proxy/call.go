@@ -368,7 +368,7 @@ func (c *upstreamCall) endWrite(write *dedup.PendingWrite, answer upstream.Answe
 	}
 	if err == nil {
 		if id, ok := startedTask(answer, c.class.task); ok {
-			c.s.tasks.begin(c.lease, id, write)
+			c.s.tasks.add(c.lease, id, write)
 			return
 		}
 	}
@@ -420,7 +420,7 @@ func (x *request) answer(o outcome) {
 		if !o.inputRequired {
 			result = x.spend(result)
 		}
-		noteTaskAnswer(x, answer)
+		updateTask(x, answer)
 		x.write(answer.Reframe(x.msg.ID, result))
 		answer.Buffer.Release() // safe only here: the answer has been written and nothing retains it
 	}

@@ -105,7 +105,7 @@ func TestRoutingBesideTools(t *testing.T) {
 				_, a := remote(t, mcptest.Options{Name: "a", Era: upEra, Page: 1, Instructions: "A rules", Resources: []string{`{"uri":"a://1","name":"1"}`, `{"uri":"a://2","name":"2"}`, `{"uri":"b://listed by a","name":"x"}`}})
 				_, b := remote(t, mcptest.Options{Name: "b", Era: upEra, Page: 1, Instructions: "B rules"})
 				c := connect(t, start(t, options(a, b)), era)
-				if got := c.names("resources/list", "resources"); got != "1 2 x a b mcpschedd stats mcpschedd stats, in short" {
+				if got := c.names("resources/list", "resources"); got != "1 2 x a b mcpschedd stats mcpschedd stats summary" {
 					t.Errorf("got resources %q", got)
 				}
 				if got := c.names("resources/templates/list", "resourceTemplates"); got != "t t mcpschedd value model" {

@@ -176,7 +176,7 @@ func (c viaRequest) put(ctx context.Context, questions []*question) *jsonrpc.Err
 		if !capable(c.s.client.facts().Capabilities, q.method) {
 			return cannotBeAsked(q.method)
 		}
-		c.note(q)
+		c.register(q)
 		if err := c.send(jsonrpc.AppendRequest(nil, []byte(q.key), q.method, q.params)); err != nil {
 			c.forget(q.key)
 			return err
@@ -215,9 +215,9 @@ func (c viaRequest) send(message []byte) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "the client cannot be reached: " + why}
 }
 
-// note registers a question under a new id. The id is unique across processes: a client may
+// register opens a question under a new id. The id is unique across processes: a client may
 // still answer a question of an earlier process.
-func (c *clientQuestions) note(q *question) {
+func (c *clientQuestions) register(q *question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked++
@@ -234,15 +234,15 @@ func (c *clientQuestions) forget(id string) *question {
 	return q
 }
 
-// awaits reports whether a question with the given raw id is open.
-func (c *clientQuestions) awaits(id []byte) bool {
+// isOpen reports whether a question with the given raw id is open.
+func (c *clientQuestions) isOpen(id []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.open[string(id)] != nil
 }
 
-// answered handles the client's response to a question.
-func (c *clientQuestions) answered(m jsonrpc.Message) {
+// handleResponse handles the client's response to a question.
+func (c *clientQuestions) handleResponse(m jsonrpc.Message) {
 	q := c.forget(string(m.ID))
 	switch {
 	case q == nil || m.Error == nil && m.Result == nil:

@@ -56,7 +56,7 @@ func (w withdrawn) Error() string {
 func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet) (serve func()) {
 	switch {
 	case m.IsResponse():
-		s.questions.answered(m.Message)
+		s.questions.handleResponse(m.Message)
 		return nil
 	case m.IsNotification():
 		s.handleNotification(m)
@@ -97,9 +97,9 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 // Refuse answers a message that cannot be accepted. If the message is, or may be, the
 // response to a server's question, Refuse fails the question and sends the client nothing.
 func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet) {
-	if m.Method == "" && (m.Result != nil || m.Error != nil || s.questions.awaits(m.ID)) {
+	if m.Method == "" && (m.Result != nil || m.Error != nil || s.questions.isOpen(m.ID)) {
 		s.srv.log.Warn("response from the client not understood", "err", why.Message)
-		s.questions.answered(jsonrpc.Message{ID: m.ID, Error: why.Append(nil)})
+		s.questions.handleResponse(jsonrpc.Message{ID: m.ID, Error: why.Append(nil)})
 		return
 	}
 	recordRefusal(s, m)
@@ -253,7 +253,7 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 			return
 		}
 	case "notifications/tasks/status", "notifications/tasks":
-		x.s.tasks.noteStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
+		x.s.tasks.updateStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -31,7 +31,7 @@ func (x *request) route() *jsonrpc.Error {
 	case "ping":
 		x.handler = func() { x.finish([]byte("{}")) }
 	case "initialize", "server/discover":
-		x.handler = func() { introduce(x) }
+		x.handler = func() { serveInitialize(x) }
 	case "tools/list":
 		x.handler = func() { serveList(x, upstream.Tools) }
 	case "prompts/list":

@@ -200,7 +200,7 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 	handshake := s.client.facts().handshake()
 	switch method {
 	case "notifications/tasks/status", "notifications/tasks":
-		s.tasks.noteStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
+		s.tasks.updateStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	case "notifications/message":
 		switch {
 		case len(l.prefetches.list()) > 0 && !s.hasOpenCall(l): // may belong to a prefetch, which has no client

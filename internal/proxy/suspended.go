@@ -14,7 +14,7 @@ import (
 
 // Limits of suspended work.
 const (
-	suspendedFor      = 10 * time.Minute // until the client must repeat its request
+	suspendTimeout    = 10 * time.Minute // until the client must repeat its request
 	maxSuspendedPlans = 32               // of one session
 )
 
@@ -33,17 +33,17 @@ const (
 type suspended struct {
 	start func(func()) // runs a function on a goroutine that the session waits for
 
-	mu       sync.Mutex
-	ended    bool                   // no more work may be suspended
-	byHandle map[string]*work       // handle → suspended work
-	calling  map[*request]struct{}  // requests with an open call to a server of the handshake era, which may ask questions; the requests may be answered already
-	stray    map[*question]struct{} // questions that belong to no call and are not assigned to work
+	mu         sync.Mutex
+	ended      bool                   // no more work may be suspended
+	byHandle   map[string]*work       // handle → suspended work
+	calling    map[*request]struct{}  // requests with an open call to a server of the handshake era, which may ask questions; the requests may be answered already
+	unassigned map[*question]struct{} // questions that belong to no call and are not assigned to work
 }
 
 func newSuspended(start func(func())) suspended {
 	return suspended{
 		start: start, byHandle: make(map[string]*work),
-		calling: make(map[*request]struct{}), stray: make(map[*question]struct{}),
+		calling: make(map[*request]struct{}), unassigned: make(map[*question]struct{}),
 	}
 }
 
@@ -105,7 +105,7 @@ func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
 		}
 	}
 	w.requestInputLocked() // for questions without a reply
-	s.placeLocked()
+	s.assignLocked()
 	return w, nil
 }
 
@@ -147,7 +147,7 @@ func (s *suspended) enter(x *request) (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calling[x] = struct{}{}
-	s.placeLocked()
+	s.assignLocked()
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -202,8 +202,8 @@ func (s viaResult) put(_ context.Context, questions []*question) *jsonrpc.Error 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if q := questions[0]; q.server != nil {
-		s.stray[q] = struct{}{}
-		s.placeLocked()
+		s.unassigned[q] = struct{}{}
+		s.assignLocked()
 		return nil
 	}
 	return s.work.addQuestionsLocked(s.prefix, questions)
@@ -213,22 +213,22 @@ func (s viaResult) withdraw(questions []*question) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, q := range questions {
-		delete(s.stray, q)
+		delete(s.unassigned, q)
 		if q.work != nil {
 			delete(q.work.open, q.key)
 		}
 	}
 }
 
-// placeLocked assigns each stray question to work that has an open call to the same server
+// assignLocked assigns each unassigned question to work that has an open call to the same server
 // and a current request.
-func (s *suspended) placeLocked() {
-	for q := range s.stray {
+func (s *suspended) assignLocked() {
+	for q := range s.unassigned {
 		for _, x := range s.callsToLocked(q.server) {
 			if x.work.request == nil {
 				continue
 			}
-			delete(s.stray, q)
+			delete(s.unassigned, q)
 			if err := x.work.addQuestionsLocked(x.call.lease.Name()+".", []*question{q}); err != nil {
 				q.reply <- reply{err: err}
 			}

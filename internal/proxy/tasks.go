@@ -27,8 +27,8 @@ type taskRun struct {
 	write    *dedup.PendingWrite // nil if the task has ended
 }
 
-// begin registers a task of the lease's server and keeps its write pending.
-func (t *tasks) begin(l *sessionLease, id string, write *dedup.PendingWrite) {
+// add registers a task of the lease's server and keeps its write pending.
+func (t *tasks) add(l *sessionLease, id string, write *dedup.PendingWrite) {
 	l.TaskStarted()
 	write.Doubt()
 	t.mu.Lock()
@@ -69,11 +69,11 @@ func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]
 	return found, nil
 }
 
-// noteStatus handles a task's status, given the raw id and status: the write ends with the
+// updateStatus handles a task's status, given the raw id and status: the write ends with the
 // task, and stays pending while the task runs.
-func (t *tasks) noteStatus(l *sessionLease, rawID, status []byte) {
+func (t *tasks) updateStatus(l *sessionLease, rawID, status []byte) {
 	id, _ := jsonrpc.String(rawID)
-	ended := endsTask(status)
+	ended := slices.Contains([]string{`"completed"`, `"failed"`, `"cancelled"`}, string(status))
 	t.mu.Lock()
 	task := t.byID[id]
 	if task.instance != l.Instance() {
@@ -92,15 +92,6 @@ func (t *tasks) noteStatus(l *sessionLease, rawID, status []byte) {
 	}
 }
 
-// endsTask reports whether a task with the given raw status has ended.
-func endsTask(status []byte) bool {
-	switch string(status) {
-	case `"completed"`, `"failed"`, `"cancelled"`:
-		return true
-	}
-	return false
-}
-
 // startedTask returns the id of the task that an answer announces. The client requested a
 // task, or a stateless server turned the call into one.
 func startedTask(answer upstream.Answer, requested bool) (id string, ok bool) {
@@ -117,8 +108,8 @@ func startedTask(answer upstream.Answer, requested bool) (id string, ok bool) {
 	return jsonrpc.String(jsonrpc.Get(result, "taskId"))
 }
 
-// noteTaskAnswer handles the task's status in the answer to a request about the task.
-func noteTaskAnswer(x *request, answer upstream.Answer) {
+// updateTask handles the task's status in the answer to a request about the task.
+func updateTask(x *request, answer upstream.Answer) {
 	var status []byte
 	switch x.msg.Method {
 	case "tasks/get", "tasks/cancel", "tasks/update":
@@ -127,7 +118,7 @@ func noteTaskAnswer(x *request, answer upstream.Answer) {
 		status = []byte(`"completed"`)
 	}
 	if status != nil {
-		x.s.tasks.noteStatus(x.call.lease, x.msg.Index.Get("taskId"), status)
+		x.s.tasks.updateStatus(x.call.lease, x.msg.Index.Get("taskId"), status)
 	}
 }
 

@@ -102,10 +102,10 @@ func (w *work) suspend() (asks []byte, err error) {
 	handle := rand.Text()
 	s.byHandle[handle] = w
 	w.request, w.resumed = nil, make(chan struct{})
-	w.expiry = time.AfterFunc(suspendedFor, func() {
+	w.expiry = time.AfterFunc(suspendTimeout, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.abandonLocked(handle, fmt.Errorf("the client did not answer within %v", suspendedFor))
+		s.abandonLocked(handle, fmt.Errorf("the client did not answer within %v", suspendTimeout))
 	})
 	select {
 	case <-w.inputNeeded: // the result asks all open questions
@@ -127,11 +127,11 @@ func (w *work) close(why error) {
 			q.reply <- reply{err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: why.Error()}}
 		default:
 			q.work = nil
-			w.owner.stray[q] = struct{}{}
+			w.owner.unassigned[q] = struct{}{}
 		}
 	}
 	w.open = nil
-	w.owner.placeLocked()
+	w.owner.assignLocked()
 }
 
 // addQuestionsLocked adds the questions of one call, or returns why they cannot be asked.

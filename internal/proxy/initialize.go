@@ -15,10 +15,10 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// introduce serves initialize and server/discover with the joined capabilities and
+// serveInitialize serves initialize and server/discover with the joined capabilities and
 // instructions of the servers and the proxy. It does not wait for servers that are starting:
 // the client's requests for lists do.
-func introduce(x *request) {
+func serveInitialize(x *request) {
 	s, leases := x.s, x.s.leases.current()
 	var out []byte
 	set := func(member string, value []byte) { out = jsonrpc.Set(out, member, value) }
