@@ -139,7 +139,7 @@ func compare(c *config.Config, o proxy.Options, found []proxy.Surveyed, tools []
 func unaimed(c *config.Config, tools []proxy.SurveyedTool) string {
 	idle := make(map[string][]string) // FILE:LINE of a block → its tools of that kind
 	for _, t := range tools {
-		if t.Model.Unaimed {
+		if t.Model.OnlyIgnored {
 			at := t.Model.Sources["invalidates_only"]
 			idle[at] = append(idle[at], strconv.Quote(t.Model.Upstream+"/"+t.Model.Tool))
 		}

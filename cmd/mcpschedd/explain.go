@@ -95,8 +95,8 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 }
 
 // use is what the rest of the configuration says of the answers of an upstream.
-func use(c *config.Config, u proxy.Upstream) valuemodel.Use {
-	return valuemodel.Use{
+func use(c *config.Config, u proxy.Upstream) valuemodel.PrefetchSettings {
+	return valuemodel.PrefetchSettings{
 		Prefetch: c.Enrichment.Mode, MaxAge: time.Duration(c.Enrichment.MaxAge), Dollars: c.Enrichment.MaxDollars, Exclusive: u.Exclusive,
 	}
 }

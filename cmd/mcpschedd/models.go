@@ -142,7 +142,7 @@ func bindings(f config.FollowUp) (args map[string]valuemodel.Binding, wrong []co
 		take(name, config.Key("args", name), b, err)
 	}
 	if f.Projection != "" && f.ProjectionArg != "" {
-		b, err := valuemodel.ShortBinding(f.Projection)
+		b, err := valuemodel.ProjectionBinding(f.Projection)
 		take(f.ProjectionArg, "projection", b, err)
 	}
 	return args, wrong

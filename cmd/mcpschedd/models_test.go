@@ -77,11 +77,11 @@ func TestRules(t *testing.T) {
 			FieldGroups: map[string]valuemodel.FieldGroup{"debug": {Fields: []string{"*_url"}, EstimatedValue: new(0.1), DefaultInclude: new(false)}},
 			FollowUps: []valuemodel.FollowUp{
 				{Tool: "b", Probability: 0.4, Max: 3, Args: map[string]valuemodel.Binding{
-					"owner": {From: valuemodel.Args, Path: []valuemodel.Step{{Name: "owner"}}, Written: "$args.owner"},
-					"n":     {Value: int64(7), Written: int64(7)},
+					"owner": {From: valuemodel.Args, Path: []valuemodel.Step{{Name: "owner"}}, Source: "$args.owner"},
+					"n":     {Value: int64(7), Source: int64(7)},
 				}},
 				{Tool: "hub/c", Args: map[string]valuemodel.Binding{
-					"key": {From: valuemodel.Result, Path: []valuemodel.Step{{Name: "iid", Deep: true}}, Written: "$result..iid"},
+					"key": {From: valuemodel.Result, Path: []valuemodel.Step{{Name: "iid", Deep: true}}, Source: "$result..iid"},
 				}},
 			},
 		},

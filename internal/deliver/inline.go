@@ -39,7 +39,7 @@ func Inline(result []byte, add []Addition, budget int, keywords []string) (out [
 	if len(add) == 0 || budget <= 0 || !Plain(result) {
 		return result, nil
 	}
-	intent := valuemodel.IntentOf(keywords)
+	intent := valuemodel.NewIntent(keywords)
 	var blocks []byte
 	for i := range add {
 		a := &add[i]
@@ -189,7 +189,7 @@ func newTrimmer(m *valuemodel.Model, intent valuemodel.Intent) *trimmer {
 		if g.DefaultInclude == nil {
 			continue
 		}
-		wanted := *g.DefaultInclude || intent.Names(g)
+		wanted := *g.DefaultInclude || intent.Matches(g)
 		for _, field := range g.Fields {
 			if pattern := strings.Split(field, "."); wanted {
 				t.keep = append(t.keep, pattern)

@@ -68,7 +68,7 @@ func (c *Candidate) preferredTo(other *Candidate) bool {
 // gate declines the candidates that must not be chosen or that do not pay, and scores
 // the rest.
 func (p *picker) gate() {
-	intent := valuemodel.IntentOf(p.o.Keywords)
+	intent := valuemodel.NewIntent(p.o.Keywords)
 	boosts := make(map[*valuemodel.Model]float64)
 	for i := range p.scored {
 		b := &p.scored[i]

@@ -43,7 +43,7 @@ func intentBoost(m *valuemodel.Model, intent valuemodel.Intent) float64 {
 	for _, name := range slices.Sorted(maps.Keys(m.FieldGroups)) { // a sum of floats depends on its order
 		g := m.FieldGroups[name]
 		optIn := g.DefaultInclude != nil && !*g.DefaultInclude
-		if optIn && g.EstimatedValue != nil && intent.Names(g) {
+		if optIn && g.EstimatedValue != nil && intent.Matches(g) {
 			sum += *g.EstimatedValue
 		}
 	}

@@ -262,7 +262,7 @@ func (l *list) leads(id int32, path []valuemodel.Step) bool {
 	switch {
 	case step.Name == "":
 		up := &l.document.nodes[n.parent]
-		long := step.Most > 0 && (int(up.size) > step.Most || l.document.cut) // what is not there was cut off
+		long := step.Max > 0 && (int(up.size) > step.Max || l.document.cut) // what is not there was cut off
 		return n.name == nil && !long && (step.All || step.Index == int(n.index)) && l.leads(n.parent, before)
 	case string(n.name) != step.Name || n.name == nil:
 		return false

@@ -100,7 +100,7 @@ func classifyCall(m *valuemodel.Model, method string, params *revision.Params, p
 			out.effect = m.Writes(unknownArguments)
 		}
 		return out, false
-	case !m.Asks(): // a write, whatever its arguments
+	case !m.UsesArguments(): // a write, whatever its arguments
 		out.effect, out.kind, out.task = m.Writes(unknownArguments), m.Class, params.Get("task") != nil
 		return out, false
 	}

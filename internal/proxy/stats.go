@@ -249,7 +249,7 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 	}
 	provider, unknown := "", 0
 	count := func(model valuemodel.Upstream, exclusive bool) (out record.UpstreamStatus) {
-		use := valuemodel.Use{Prefetch: p.Enrichment.Mode, MaxAge: p.Enrichment.MaxAge, Dollars: p.Enrichment.Dollars, Exclusive: u.Exclusive || exclusive}
+		use := valuemodel.PrefetchSettings{Prefetch: p.Enrichment.Mode, MaxAge: p.Enrichment.MaxAge, Dollars: p.Enrichment.Dollars, Exclusive: u.Exclusive || exclusive}
 		unknown = 0
 		for _, item := range offer.Lists[upstream.Tools] {
 			if u.Allows != nil && !u.Allows(item.Name) {

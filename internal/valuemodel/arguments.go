@@ -9,8 +9,8 @@ import (
 	"mcpschedd/internal/classify"
 )
 
-// Arguments gives the raw JSON value of a top-level argument, nil if there is
-// none. A nil one has none at all.
+// Arguments returns the raw JSON value of a top-level argument, or nil if it is absent. A
+// nil Arguments has no arguments.
 type Arguments func(name string) []byte
 
 func (a Arguments) raw(name string) []byte {
@@ -20,13 +20,12 @@ func (a Arguments) raw(name string) []byte {
 	return a(name)
 }
 
-// Asks reports whether the arguments of a call decide anything: whether it only
-// reads, whose answer may stand in for its own, what it changes, or which host it
-// asks.
-func (m *Model) Asks() bool { return m.asks }
+// UsesArguments reports whether the arguments of a call matter: for its class, its cache
+// key, the places that it changes or its host.
+func (m *Model) UsesArguments() bool { return m.usesArguments }
 
-// ClassOf is what one call does. names are those of all its arguments, for a
-// single unknown one may make a call do something else; nil: they cannot be told.
+// ClassOf returns the class of one call. names are the names of all its arguments, as a
+// single unknown argument may change the class; nil if they are not known.
 func (m *Model) ClassOf(args Arguments, names iter.Seq[string]) Class {
 	if m.Classify == "" {
 		return m.Class
@@ -37,10 +36,9 @@ func (m *Model) ClassOf(args Arguments, names iter.Seq[string]) Class {
 	return Indeterminate
 }
 
-// Quiet reports whether a call that is not known to read, and so is not to be run early,
-// changes nothing that others read all the same: git status and its like, on condition that
-// the git configuration which holds in these folders names no programs. They are seen from
-// the folder that the server was started in.
+// Quiet reports whether a call that must not be prefetched still changes nothing that others
+// read, such as git status. It holds only if the git configuration of the returned folders
+// names no programs. Relative folders are relative to the server's initial directory.
 func (m *Model) Quiet(args Arguments, names iter.Seq[string]) (folders []string, ok bool) {
 	if m.Classify == "" || names == nil {
 		return nil, false
@@ -49,7 +47,7 @@ func (m *Model) Quiet(args Arguments, names iter.Seq[string]) (folders []string,
 	return e.Repositories, e.Level == classify.Quiet
 }
 
-// HostOf is the host that a call asks, whose limits count.
+// HostOf returns the host whose rate limits apply to a call.
 func (m *Model) HostOf(args Arguments) string {
 	if m.URLArgument == "" {
 		return m.Host
@@ -62,9 +60,9 @@ func (m *Model) HostOf(args Arguments) string {
 	return m.Host
 }
 
-// File is the path of the one local file that the answer to a call depends on;
-// "" if there is none. False if it cannot be told, so that the answer may not be
-// kept.
+// File returns the path of the one local file on which the result of a call depends, or "" if
+// there is none. It returns false if the path cannot be determined; the result must not be
+// cached then.
 func (m *Model) File(args Arguments) (path string, ok bool) {
 	if m.ValidateFile == "" {
 		return "", true

@@ -156,8 +156,8 @@ func TestAsks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		m := resolve(t, valuemodel.Upstream{Name: "up"}, "t", valuemodel.Hints{}, rule("t", "c:1", tt.rule))
-		if m.Asks() != tt.want {
-			t.Errorf("%s: got %v", tt.name, m.Asks())
+		if m.UsesArguments() != tt.want {
+			t.Errorf("%s: got %v", tt.name, m.UsesArguments())
 		}
 	}
 }

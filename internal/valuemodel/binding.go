@@ -14,104 +14,103 @@ import (
 	"sync"
 )
 
-// Binding says where the value of a follow-up's argument comes from.
+// Binding is the source of the value of a follow-up's argument.
 type Binding struct {
-	From    From
-	Path    []Step // from the whole arguments, result or text down
-	Value   any    // of a constant: what encoding/json makes of JSON, or integers
-	Written any    // what [ParseBinding] read it from
+	From   From
+	Path   []Step // from the root of the arguments, result or text
+	Value  any    // of a constant, as decoded by encoding/json, or an integer
+	Source any    // the value that [ParseBinding] parsed
 }
 
-// From is what a binding reads.
+// From is the kind of source that a binding reads.
 type From string
 
 const (
-	Constant From = ""       // its own value
-	Args     From = "args"   // the arguments of the call that the next one follows
-	Result   From = "result" // its result, which is JSON
-	Text     From = "text"   // the text of its result, as an object of what it says: see [ParseBinding]
+	Constant From = ""       // the binding's own value
+	Args     From = "args"   // the arguments of the preceding call
+	Result   From = "result" // the JSON result of the preceding call
+	Text     From = "text"   // its plain-text result, as an object with lines and paths: see [ParseBinding]
 )
 
-// Step goes one level down, or, if deep, to any level below.
+// Step descends one level, or any number of levels if Deep.
 type Step struct {
-	Name  string // the member of an object; "": elements of an array
-	Index int    // which element
+	Name  string // member of an object; "" for elements of an array
+	Index int    // index of the element
 	All   bool   // every element
-	Most  int    // of All: none, if there are more elements than that; 0: however many there are
-	Deep  bool   // every member of that name, however deep
+	Max   int    // with All: no element if the array is longer; zero means no limit
+	Deep  bool   // every member of that name at any depth
 }
 
-// ParseBinding reads a value of the configuration: "$args.owner",
+// ParseBinding parses a value of the configuration: "$args.owner",
 // "$result.items[*].number", `$args["odd.name"][0]`, "$result..iid" for a member
-// at any depth, "$$args" for the text "$args"; anything else is a constant.
+// at any depth, "$$args" for the literal text "$args"; anything else is a constant.
 //
-// "$result.items[*<=3].number" is for lists of at most three elements: of a longer
-// one it reads none, as each of many is less likely to be wanted than each of few.
+// "$result.items[*<=3].number" applies only to lists of at most three elements. The more
+// elements a list has, the less likely each is to be needed.
 //
-// Of a result that is plain text, "$text.lines[*]" are its lines, without white
-// space around them and without empty ones, and "$text.paths[*]" those of its lines
-// that are, or up to the first colon are, the path of a file, each path once: what
-// commands such as grep and find write.
+// For a plain-text result, "$text.lines[*]" are the non-empty lines without surrounding
+// white space. "$text.paths[*]" are the distinct file paths among the lines, alone or before
+// the first colon, as grep and find print them.
 func ParseBinding(value any) (Binding, error) {
 	s, ok := value.(string)
 	switch {
 	case !ok:
-		return Binding{Value: value, Written: value}, fixed(value)
+		return Binding{Value: value, Source: value}, checkConstant(value)
 	case strings.HasPrefix(s, "$$"):
-		return Binding{Value: s[1:], Written: s}, nil
-	case !reference(s):
-		return Binding{Value: s, Written: s}, nil
+		return Binding{Value: s[1:], Source: s}, nil
+	case !isReference(s):
+		return Binding{Value: s, Source: s}, nil
 	}
 	for _, from := range []From{Args, Result, Text} {
 		if rest, ok := strings.CutPrefix(s, "$"+string(from)); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
-			path, err := stepsOf(s, len(s)-len(rest))
-			return Binding{From: from, Path: path, Written: s}, err
+			path, err := parsePath(s, len(s)-len(rest))
+			return Binding{From: from, Path: path, Source: s}, err
 		}
 	}
-	return Binding{}, fmt.Errorf("binding %q: want $args, $result or $text, or $$ for a $ that is meant", s)
+	return Binding{}, fmt.Errorf("binding %q: want $args, $result or $text, or $$ for a literal $", s)
 }
 
-// ShortBinding reads the earlier format's projection: the name of a member
-// wherever in the result it is.
-func ShortBinding(projection string) (Binding, error) {
+// ProjectionBinding parses a projection of the earlier format: the name of a member at any
+// depth of the result.
+func ProjectionBinding(projection string) (Binding, error) {
 	b, err := ParseBinding("$result.." + projection)
 	if err != nil {
-		return Binding{}, fmt.Errorf("projection %q: want the name of a field of the answer", projection)
+		return Binding{}, fmt.Errorf("projection %q: want the name of a field of the result", projection)
 	}
 	return b, nil
 }
 
-// reference reports whether a text looks like one: "$5" is a price.
-func reference(s string) bool {
+// isReference reports whether a text looks like a reference; "$5" is a price.
+func isReference(s string) bool {
 	return len(s) > 1 && s[0] == '$' && (s[1]|0x20 >= 'a' && s[1]|0x20 <= 'z')
 }
 
-// fixed reports what of a constant is no JSON, or looks like a reference that
-// would not be followed there.
-func fixed(value any) error {
+// checkConstant returns an error if a constant is not a JSON value, or contains text that
+// looks like a reference, which is only resolved if it is the whole value.
+func checkConstant(value any) error {
 	switch v := value.(type) {
 	case nil, bool, int, int64, json.Number:
 		return nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("binding %v: no such number in JSON", v)
+			return fmt.Errorf("binding %v: JSON has no such number", v)
 		}
 		return nil
 	case string:
-		if reference(v) {
+		if isReference(v) {
 			return fmt.Errorf("binding %q: a reference must be the whole value of the argument", v)
 		}
 		return nil
 	case []any:
 		for _, e := range v {
-			if err := fixed(e); err != nil {
+			if err := checkConstant(e); err != nil {
 				return err
 			}
 		}
 		return nil
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if err := fixed(v[name]); err != nil {
+			if err := checkConstant(v[name]); err != nil {
 				return err
 			}
 		}
@@ -120,20 +119,20 @@ func fixed(value any) error {
 	return fmt.Errorf("binding %v: want a reference or a JSON value", value)
 }
 
-// stepForm is one step of a reference.
+// stepForm matches one step of a reference.
 var stepForm = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:(\.\.?)([^.\[\]]+)|(\.\.)?\[("(?:[^"\\]|\\.)+")\]|\[([0-9]{1,9})\]|\[(\*)(?:<=0*([1-9][0-9]{0,8}))?\])`)
 })
 
-// stepsOf reads the steps that a text has behind its first bytes.
-func stepsOf(text string, from int) (path []Step, err error) {
+// parsePath parses the steps of a reference from an offset on.
+func parsePath(text string, from int) (path []Step, err error) {
 	for at := from; at < len(text); {
 		m := stepForm().FindStringSubmatch(text[at:])
 		step := Step{}
 		if m != nil {
 			step = Step{Name: m[2], Deep: m[1] == ".." || m[3] == "..", All: m[6] != ""}
-			step.Index, _ = strconv.Atoi(cmp.Or(m[5], "0")) // digits all
-			step.Most, _ = strconv.Atoi(cmp.Or(m[7], "0"))
+			step.Index, _ = strconv.Atoi(cmp.Or(m[5], "0")) // matched as digits
+			step.Max, _ = strconv.Atoi(cmp.Or(m[7], "0"))
 		}
 		if m == nil || m[4] != "" && json.Unmarshal([]byte(m[4]), &step.Name) != nil {
 			return nil, fmt.Errorf(`binding %q: position %d: want .name, ..name, [0], [*], [*<=3] or ["name"]`, text, at+1)
@@ -144,20 +143,20 @@ func stepsOf(text string, from int) (path []Step, err error) {
 	return path, nil
 }
 
-// String is the binding as the configuration has it.
+// String returns the binding as written in the configuration.
 func (b Binding) String() string {
-	if s, ok := b.Written.(string); ok {
+	if s, ok := b.Source.(string); ok {
 		return s
 	}
-	text, err := json.Marshal(b.Written)
+	text, err := json.Marshal(b.Source)
 	if err != nil {
-		return fmt.Sprint(b.Written)
+		return fmt.Sprint(b.Source)
 	}
 	return string(text)
 }
 
-// MarshalJSON gives what the configuration has.
-func (b Binding) MarshalJSON() ([]byte, error) { return json.Marshal(b.Written) }
+// MarshalJSON returns the value as written in the configuration.
+func (b Binding) MarshalJSON() ([]byte, error) { return json.Marshal(b.Source) }
 
-// same reports whether two bindings are written alike.
-func (b Binding) same(c Binding) bool { return reflect.DeepEqual(b, c) }
+// equal reports whether two bindings are written identically.
+func (b Binding) equal(c Binding) bool { return reflect.DeepEqual(b, c) }

@@ -35,8 +35,8 @@ func TestParseBinding(t *testing.T) {
 		{"$args.owner", args(step{Name: "owner"}), ""},
 		{"$args.a.b[0]", args(step{Name: "a"}, step{Name: "b"}, step{Index: 0}), ""},
 		{"$result.items[*].number", result(step{Name: "items"}, step{All: true}, step{Name: "number"}), ""},
-		{"$result.items[*<=3].id", result(step{Name: "items"}, step{All: true, Most: 3}, step{Name: "id"}), ""},
-		{"$text.paths[*<=12]", valuemodel.Binding{From: valuemodel.Text, Path: []step{{Name: "paths"}, {All: true, Most: 12}}}, ""},
+		{"$result.items[*<=3].id", result(step{Name: "items"}, step{All: true, Max: 3}, step{Name: "id"}), ""},
+		{"$text.paths[*<=12]", valuemodel.Binding{From: valuemodel.Text, Path: []step{{Name: "paths"}, {All: true, Max: 12}}}, ""},
 		{"$text.lines[0]", valuemodel.Binding{From: valuemodel.Text, Path: []step{{Name: "lines"}, {Index: 0}}}, ""},
 		{"$result", result(), ""},
 		{"$args", args(), ""},
@@ -71,7 +71,7 @@ func TestParseBinding(t *testing.T) {
 			t.Errorf("%v: %v", tt.value, err)
 			continue
 		}
-		tt.want.Written = tt.value
+		tt.want.Source = tt.value
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tt.value, diff)
 		}
@@ -114,7 +114,7 @@ func TestBindingsThatAreNone(t *testing.T) {
 		{`$args["\x"]`, `position 6: want .name`},
 		{"$args..[0]", `position 6: want .name`},
 		{"$texts.lines", `want $args, $result or $text`},
-		{"$argsx", `binding "$argsx": want $args, $result or $text, or $$ for a $ that is meant`},
+		{"$argsx", `binding "$argsx": want $args, $result or $text, or $$ for a literal $`},
 		{"$reslt.x", `want $args, $result or $text`},
 		{"$Args.x", `want $args, $result or $text`},
 		{[]any{"$args.x"}, `binding "$args.x": a reference must be the whole value`},
@@ -132,12 +132,12 @@ func TestBindingsThatAreNone(t *testing.T) {
 
 func TestShortBinding(t *testing.T) {
 	for projection, want := range map[string]string{"iid": "$result..iid", "user.login": "$result..user.login"} {
-		if b, err := valuemodel.ShortBinding(projection); err != nil || b.String() != want {
+		if b, err := valuemodel.ProjectionBinding(projection); err != nil || b.String() != want {
 			t.Errorf("%s: got %s, %v, want %s", projection, b, err, want)
 		}
 	}
 	for _, projection := range []string{"", ".", "a.", "[0]"} {
-		if b, err := valuemodel.ShortBinding(projection); err == nil || !strings.Contains(err.Error(), "projection") {
+		if b, err := valuemodel.ProjectionBinding(projection); err == nil || !strings.Contains(err.Error(), "projection") {
 			t.Errorf("%q: got %s, %v, want an error", projection, b, err)
 		}
 	}

@@ -7,37 +7,37 @@ import (
 	"sync"
 )
 
-// Rule is one of the operator's layers.
+// Rule is a layer set by the operator for matching tools.
 type Rule struct {
-	Pattern string // "upstream/tool", a bare name (of any upstream), or a glob of either
-	Source  string // where it stands, FILE:LINE
+	Pattern string // "upstream/tool", a bare name (any upstream), or a glob of either
+	Source  string // position, as FILE:LINE
 	Layer   Layer
-	Tuned   bool // measured and not said by the operator: it gives way to every rule that is
+	Tuned   bool // written by the tune command; every rule of the operator overrides it
 }
 
-// Problem is what a rule says that cannot be meant.
+// Problem is a mistake in a rule.
 type Problem struct {
-	Rule    int    // its place among the rules
-	Key     string // the field, as the configuration names it; "": the rule as a whole
-	Pattern string // of the tools that do not exist, for [Models.Unmatched]
+	Rule    int    // index of the rule
+	Key     string // configuration key of the field; "" for the rule as a whole
+	Pattern string // that matches no tool; set by [Models.Unmatched] only
 	Text    string
 }
 
-// Models are the operator's layers, ready to be merged with the others.
+// Models are the operator's rules, compiled for merging with the other layers.
 type Models struct {
 	rules   []Rule
-	ordered []ruling     // the rules, the one that gives way first
-	edges   func() edges // of every rule and every provider; worked out when first asked for
+	ordered []compiledRule // in ascending precedence
+	edges   func() edges   // of all rules and all providers, computed on first use
 }
 
-// ruling is a rule, and the tools that it is about.
-type ruling struct {
+// compiledRule is a rule with its parsed pattern.
+type compiledRule struct {
 	Rule
 	pattern
 }
 
-// Compile makes models of the operator's rules, in the order of their file. What
-// cannot be meant is listed; the models should then not be used.
+// Compile compiles the operator's rules, which are in file order. If it returns problems,
+// the models must not be used.
 func Compile(rules []Rule) (*Models, []Problem) {
 	m := &Models{rules: slices.Clone(rules)}
 	var problems []Problem
@@ -45,26 +45,26 @@ func Compile(rules []Rule) (*Models, []Problem) {
 		p := parsePattern(r.Pattern)
 		problems = append(problems, check(i, p, r)...)
 		if r.Tuned {
-			p.exact, p.literals = false, beforeAll
+			p.exact, p.literals = false, lowestSpecificity
 		}
-		m.ordered = append(m.ordered, ruling{r, p})
+		m.ordered = append(m.ordered, compiledRule{r, p})
 	}
-	slices.SortStableFunc(m.ordered, func(a, b ruling) int { return precedence(a.pattern, b.pattern) })
+	slices.SortStableFunc(m.ordered, func(a, b compiledRule) int { return precedence(a.pattern, b.pattern) })
 	m.edges = sync.OnceValue(func() edges { return index(allEdges(m.rules)) })
 	return m, problems
 }
 
-// allEdges are those of every provider and every rule, each once.
+// allEdges returns the distinct edges of all providers and rules.
 func allEdges(rules []Rule) []Edge {
 	seen := make(map[string]bool)
-	all := appendEdges(nil, seen, summarised().edges())
+	all := appendEdges(nil, seen, loadSummary().edges())
 	for _, r := range rules {
 		all = appendEdges(all, seen, r.Layer.Invalidates)
 	}
 	return all
 }
 
-// check finds what a rule says that cannot be meant.
+// check returns the problems of a rule.
 func check(i int, p pattern, r Rule) []Problem {
 	var found []Problem
 	report := func(key, format string, args ...any) {
@@ -89,16 +89,16 @@ func check(i int, p pattern, r Rule) []Problem {
 		return found
 	}
 	if isTrue(l.Speculate) && l.Classify == "" {
-		report("speculate", "true has no effect: side_effect_class is %s, and only reads are made on a guess", l.Class)
+		report("speculate", "true has no effect: side_effect_class is %s, and only read-only calls are prefetched", l.Class)
 	}
 	if l.Classify != "" && l.Class != Indeterminate {
-		report("classify", "no call of a tool that is %s only reads; leave side_effect_class out, or say indeterminate", l.Class)
+		report("classify", "a tool that is %s has no read-only calls; omit side_effect_class or set it to indeterminate", l.Class)
 	}
 	return found
 }
 
-// rulesOf returns the rules about a tool, the one that gives way first.
-func (m *Models) rulesOf(upstream, tool string) (about []ruling) {
+// rulesOf returns the rules that match a tool, in ascending precedence.
+func (m *Models) rulesOf(upstream, tool string) (about []compiledRule) {
 	for _, r := range m.ordered {
 		if r.matches(upstream, tool) {
 			about = append(about, r)
@@ -107,6 +107,6 @@ func (m *Models) rulesOf(upstream, tool string) (about []ruling) {
 	return about
 }
 
-// Same reports whether both have the same rules at the same places: answers stored under one may
-// then be served under the other.
+// Same reports whether both have the same rules at the same positions. Results cached under
+// one may then be served under the other.
 func (m *Models) Same(n *Models) bool { return reflect.DeepEqual(m.rules, n.rules) }

@@ -14,23 +14,22 @@ import (
 	"time"
 )
 
-// field is a field of a model as it is shown. value is what JSON has; text, where it is not
-// just that, what the table has.
+// field is a field of a model for display: value in JSON, text in the table.
 type field struct {
-	key   string // as the configuration names it
+	key   string // configuration key
 	value any
 	text  string
 }
 
-// fields are those with one value each.
+// fields returns the fields with a single value.
 func (m *Model) fields() []field {
 	names, domains := []string{}, []map[string]any{}
 	for _, d := range m.Domains {
 		names, domains = append(names, d.Name), append(domains, map[string]any{"name": d.Name, "remote": d.Remote})
 	}
-	only := truth(m.InvalidatesOnly)
-	if m.Unaimed {
-		only = "false (true is not obeyed: nothing says what else it makes stale)"
+	only := formatBool(m.InvalidatesOnly)
+	if m.OnlyIgnored {
+		only = "false (true is ignored: the tool has no invalidates)"
 	}
 	repeats := strconv.Itoa(m.FailFastAfter)
 	if !m.BackOff {
@@ -41,12 +40,12 @@ func (m *Model) fields() []field {
 		{"side_effect_class", m.Class, string(m.Class)},
 		{"classify", m.Classify, string(m.Classify)},
 		{"domain", domains, strings.Join(names, ", ")},
-		{"remote", m.Remote, truth(&m.Remote)},
+		{"remote", m.Remote, formatBool(&m.Remote)},
 		{"rate_limit_host", m.Host, m.Host},
 		{"url_argument", m.URLArgument, m.URLArgument},
-		{"speculate", m.Speculate, truth(m.Speculate)},
+		{"speculate", m.Speculate, formatBool(m.Speculate)},
 		{"disclosure", m.Disclosure, string(m.Disclosure)},
-		{"volatile", m.Volatile, truth(m.Volatile)},
+		{"volatile", m.Volatile, formatBool(m.Volatile)},
 		{"fail_fast_after_n", m.FailFastAfter, repeats},
 		{"validate", map[string]string{"file": m.ValidateFile}, m.ValidateFile},
 		decimal("cost_model.typical_kb", m.Cost.TypicalKB),
@@ -62,16 +61,16 @@ func decimal(key string, n float64) field {
 	return field{key, n, strconv.FormatFloat(n, 'f', -1, 64)}
 }
 
-func truth(b *bool) string { return strconv.FormatBool(isTrue(b)) }
+func formatBool(b *bool) string { return strconv.FormatBool(isTrue(b)) }
 
-// WriteTo writes every field, its value, and the layer that set it; those with
-// long values behind the others, so that they do not push them apart.
+// WriteTo writes a table of all fields, their values and the layers that set them. Fields
+// with long values come last, so that they do not widen the other columns.
 func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	row := func(key, text, source string) {
 		if source == "" {
-			text = "-" // nothing set it
+			text = "-" // not set
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", key, text, cmp.Or(source, "-"))
 	}
@@ -96,16 +95,16 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	return b.WriteTo(w)
 }
 
-// MarshalJSON gives every field by its name in the configuration, with the layer
-// that set it.
+// MarshalJSON returns all fields by their configuration keys, with the layers that set
+// them.
 func (m *Model) MarshalJSON() ([]byte, error) {
 	type sourced struct {
-		Value  any    `json:"value"`            // null: not set
-		Source string `json:"source,omitempty"` // "" for one that is not set
+		Value  any    `json:"value"`            // null if not set
+		Source string `json:"source,omitempty"` // "" if not set
 	}
 	costs, groups, followUps, edges := map[string]any{}, map[string]any{}, []any{}, []any{}
 	out := map[string]any{
-		"upstream": m.Upstream, "tool": m.Tool, "provider": m.Provider, "back_off": m.BackOff, "unaimed": m.Unaimed,
+		"upstream": m.Upstream, "tool": m.Tool, "provider": m.Provider, "back_off": m.BackOff, "unaimed": m.OnlyIgnored,
 	}
 	for _, f := range m.fields() {
 		to, key := out, f.key
@@ -137,19 +136,19 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// String is the group as the configuration has it, on one line.
+// String returns the group's settings on one line.
 func (g FieldGroup) String() string {
 	parts := []string{"fields " + strings.Join(g.Fields, " ")}
 	if g.EstimatedValue != nil {
 		parts = append(parts, "value "+strconv.FormatFloat(*g.EstimatedValue, 'f', -1, 64))
 	}
 	if g.DefaultInclude != nil {
-		parts = append(parts, "included "+truth(g.DefaultInclude))
+		parts = append(parts, "included "+formatBool(g.DefaultInclude))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// String is what follows but for its tool, on one line.
+// String returns the follow-up on one line, without its tool.
 func (f FollowUp) String() string {
 	parts := []string{"probability " + strconv.FormatFloat(f.Probability, 'g', 3, 64)}
 	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
@@ -161,7 +160,7 @@ func (f FollowUp) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Key is the name under which [Model.Sources] has the layer that set what follows.
+// Key returns the key of the follow-up in [Model.Sources].
 func (f FollowUp) Key() string {
 	parts := []string{"follow_up." + f.Tool}
 	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
@@ -170,7 +169,7 @@ func (f FollowUp) Key() string {
 	return strings.Join(parts, " ")
 }
 
-// scope is which answers of its tool an edge names.
+// scope says which results of its tool an edge invalidates.
 func (e Edge) scope() string {
 	if len(e.Match) == 0 {
 		return "all"

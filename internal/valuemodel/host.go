@@ -11,8 +11,8 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// urlHost is the host of an http url as limits name it: in lower case, with the
-// port if it is not the scheme's own, and without a user's name.
+// urlHost returns the host of an HTTP URL in the form used for rate limits: lower case, with
+// the port unless it is the scheme's default, without user information.
 func urlHost(text string) (string, bool) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -20,7 +20,7 @@ func urlHost(text string) (string, bool) {
 	}
 	own := map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	const longest = 253 // a name in the DNS
+	const longest = 253 // bytes of a DNS name
 	if own == "" || host == "" || len(host) > longest {
 		return "", false
 	}
@@ -33,50 +33,50 @@ func urlHost(text string) (string, bool) {
 	return host, true
 }
 
-// locate sets the host whose limits count, where no layer has, whether reads go to a
-// service elsewhere, and the domains. A provider's host goes before that of the upstream's
-// url, which may be a mere gateway to the service; but not where the service has
-// installations elsewhere, for then the url is one, with limits of its own; nor where only
-// the server's own name says which provider it has.
-func (m *Model) locate(u Upstream, o origin) {
+// setHost sets the rate limit host, unless a layer has, whether the tool reads from a remote
+// service, and the domains. A provider's host takes precedence over that of the upstream's
+// url, which may only be a gateway to the service. It does not if the service has other
+// installations, as the url is then one of them, with its own limits, or if only the server's
+// own name identifies the provider.
+func (m *Model) setHost(u Upstream, o origin) {
 	web, remote := urlHost(u.URL)
 	byURL := "upstreams." + u.Name + ".url"
-	vouched := o.Host != "" && o.standing != claimed
+	vouched := o.Host != "" && o.trust != claimed
 	switch {
 	case m.Host != "":
 	case vouched && !(o.Anywhere && remote):
-		put(m, "rate_limit_host", o.source, &m.Host, o.Host)
+		setField(m, "rate_limit_host", o.source, &m.Host, o.Host)
 	case remote:
-		put(m, "rate_limit_host", byURL, &m.Host, web)
+		setField(m, "rate_limit_host", byURL, &m.Host, web)
 	default:
-		put(m, "rate_limit_host", sourceDefault, &m.Host, "upstream:"+u.Name)
+		setField(m, "rate_limit_host", sourceDefault, &m.Host, "upstream:"+u.Name)
 	}
 	switch {
 	case u.Remote != nil:
 		m.Remote, m.Sources["remote"] = *u.Remote, "upstreams."+u.Name+".remote"
 	case u.URL != "":
 		m.Remote, m.Sources["remote"] = !loopback(web), byURL
-	case vouched, o.Remote && o.standing > claimed:
+	case vouched, o.Remote && o.trust > claimed:
 		m.Remote, m.Sources["remote"] = true, o.source
 	case u.Trust && u.Inferred.Host != "":
 		m.Remote, m.Sources["remote"] = true, u.Inferred.String()
 	default:
 		m.Remote, m.Sources["remote"] = false, sourceDefault
 	}
-	m.remote = m.Remote
-	m.join(u, o, vouched)
+	m.slowToShow = m.Remote
+	m.setDomains(u, o, vouched)
 }
 
-// join sets the domains. A process is in the domain "local" too, for it may read the files of
-// this machine, unless a provider that the operator trusts or a domain that is a host says
-// that it is a client of a service elsewhere. So is a server that listens on this machine.
-func (m *Model) join(u Upstream, o origin, vouched bool) {
+// setDomains sets the domains. A local process is also in the domain "local", as it may read
+// files of this machine, unless a trusted provider or a domain that is a host name says that
+// it is a client of a remote service. A server that listens on this machine is in it too.
+func (m *Model) setDomains(u Upstream, o origin, vouched bool) {
 	web, remote := urlHost(u.URL)
 	byURL := "upstreams." + u.Name + ".url"
 	in := func(name string, remote bool, source string) {
 		m.Domains = append(m.Domains, Domain{name, remote})
-		m.here = append(m.here, call.Place{Domain: name})
-		m.remote = m.remote || remote
+		m.domainPlaces = append(m.domainPlaces, call.Place{Domain: name})
+		m.slowToShow = m.slowToShow || remote
 		m.Sources["domain"] = source
 	}
 	if u.Domain != "" {
@@ -89,7 +89,7 @@ func (m *Model) join(u Upstream, o origin, vouched bool) {
 	switch {
 	case remote:
 		in(web, true, byURL)
-	case u.URL != "": // of a host that cannot be told
+	case u.URL != "": // its host cannot be determined
 		in("upstream:"+u.Name, true, byURL)
 	}
 	if o.Host != "" && o.Host != web {
@@ -103,9 +103,8 @@ func (m *Model) join(u Upstream, o origin, vouched bool) {
 	}
 }
 
-// loopback reports whether a host is this machine by its very name. Numbers that
-// are no whole address have a meaning of their own to some resolvers: 127.1 and
-// 2130706433 are 127.0.0.1.
+// loopback reports whether a host name denotes this machine. Some resolvers expand
+// incomplete numeric addresses: 127.1 and 2130706433 are 127.0.0.1.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

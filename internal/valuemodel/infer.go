@@ -11,31 +11,31 @@ import (
 	"sync"
 )
 
-// Inferred is the host that the settings of a server name. The zero one is none.
+// Inferred is the host that a server's settings name. The zero value names none.
 type Inferred struct {
 	Host string
-	From string // the variable or option that names it
+	From string // variable or option that names the host
 }
 
-// String says where the host comes from, and not what else stands there.
+// String says which setting names the host, without the setting's value.
 func (i Inferred) String() string { return i.From + " names " + i.Host }
 
-// InferHost finds the service that a process is a client of: the one host, other than this
-// machine, that its arguments and the variables given to it name, as an address, or under a
-// name such as TICKETS_HOST or --server. Variables and options that are about something
-// else than what the server serves, such as proxies, telemetry and package registries, do
-// not count; where there are several hosts none does.
+// InferHost returns the remote host that a process is a client of: the only host, other than
+// this machine, that its arguments and its configured environment variables name, in a URL or
+// under a name such as TICKETS_HOST or --server. It ignores settings that are unrelated to the
+// server's own service, such as proxies, telemetry and package registries. If the settings
+// name several hosts, it returns none.
 func InferHost(args []string, env map[string]string) Inferred {
-	found := make(map[string]string) // host → where
+	found := make(map[string]string) // host → setting
 	note := func(name, from, value string) {
-		if host, ok := hostIn(name, value); ok && !loopback(host) && !besides().MatchString(name) {
+		if host, ok := hostIn(name, value); ok && !loopback(host) && !unrelatedSetting().MatchString(name) {
 			found[host] = from
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		note(name, name, env[name])
 	}
-	option := "" // the one before, which may be waiting for its value
+	option := "" // previous option, if its value may follow
 	for _, arg := range args {
 		name, value, given := strings.Cut(arg, "=")
 		switch {
@@ -58,8 +58,8 @@ func InferHost(args []string, env map[string]string) Inferred {
 	panic("unreachable")
 }
 
-// hostIn is the host in a setting: of an address, or alone where the name says that a host
-// is named.
+// hostIn returns the host in a setting: that of a URL, or the value itself if the setting's
+// name says that it is a host.
 func hostIn(name, value string) (host string, ok bool) {
 	if strings.Contains(value, "://") {
 		if host, ok = urlHost(value); ok {
@@ -79,17 +79,17 @@ func hostIn(name, value string) (host string, ok bool) {
 	return host, ok && hostName(host)
 }
 
-// namesHost finds the names of settings whose value is a host or an address.
+// namesHost matches names of settings whose value is a host or an address.
 var namesHost = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(host|hostname|domain|endpoint|server|site|url|uri|addr|address|base)$`)
 })
 
-// besides finds the names of settings that are about something else than what a server serves.
-var besides = sync.OnceValue(func() *regexp.Regexp {
+// unrelatedSetting matches names of settings that are unrelated to a server's own service.
+var unrelatedSetting = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)proxy|telemetry|otel|otlp|sentry|datadog|posthog|analytics|registry|mirror|index[-_]?url|npm_config|^pip_|^uv_|^--from$`)
 })
 
-// hostName reports whether a text is the name or the address of a host, and no mere word.
+// hostName reports whether a text is a qualified host name or an address, not just a word.
 func hostName(text string) bool {
 	name, _, _ := strings.Cut(text, ":")
 	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {

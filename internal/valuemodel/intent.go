@@ -6,11 +6,11 @@ import (
 	"unicode"
 )
 
-// Intent is the words that say what the model is after. A nil one says nothing.
+// Intent is the set of word stems in the model's stated intent; nil if there is none.
 type Intent map[string]bool
 
-// IntentOf is the words of keywords or texts.
-func IntentOf(texts []string) Intent {
+// NewIntent returns the stems of keywords or texts.
+func NewIntent(texts []string) Intent {
 	if len(texts) == 0 {
 		return nil
 	}
@@ -23,16 +23,16 @@ func IntentOf(texts []string) Intent {
 	return all
 }
 
-// Names reports whether a field of the group has a word of the intent in its name.
-func (i Intent) Names(g FieldGroup) bool {
+// Matches reports whether the name of a field of the group contains a word of the intent.
+func (i Intent) Matches(g FieldGroup) bool {
 	return len(i) > 0 && slices.ContainsFunc(g.Fields, func(field string) bool {
 		return slices.ContainsFunc(stems(field), func(word string) bool { return i[word] })
 	})
 }
 
-// stems are the words of a field's name or a text, without the s of a plural: "full_dom",
-// "fullDOM" and "the full DOMs" have two in common. A word of a single letter would be no
-// more than a coincidence.
+// stems returns the words of a field's name or a text without a plural s: "full_dom",
+// "fullDOM" and "the full DOMs" have two in common. It omits single letters, which would
+// match by coincidence.
 func stems(s string) []string {
 	var all []string
 	for _, word := range words(s) {
@@ -43,8 +43,8 @@ func stems(s string) []string {
 	return all
 }
 
-// words splits a name or a text at whatever is no letter and no digit, and before capitals,
-// and gives them in lower case.
+// words splits a name or a text into lower-case words, at characters other than letters and
+// digits and before capitals.
 func words(s string) []string {
 	var b strings.Builder
 	lower := false

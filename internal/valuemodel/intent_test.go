@@ -7,16 +7,16 @@ import (
 )
 
 func TestIntentNames(t *testing.T) {
-	intent := valuemodel.IntentOf([]string{"the full DOMs of a page", "retryLogic"})
+	intent := valuemodel.NewIntent([]string{"the full DOMs of a page", "retryLogic"})
 	for field, want := range map[string]bool{
 		"full_dom": true, "fullDOM": true, "dom": true, "retry": true, "logic_url": true,
 		"domain": false, "a": false, "of": true, "": false,
 	} {
-		if got := intent.Names(valuemodel.FieldGroup{Fields: []string{"other", field}}); got != want {
+		if got := intent.Matches(valuemodel.FieldGroup{Fields: []string{"other", field}}); got != want {
 			t.Errorf("%q: got %v, want %v", field, got, want)
 		}
 	}
-	if valuemodel.IntentOf(nil).Names(valuemodel.FieldGroup{Fields: []string{"dom"}}) {
+	if valuemodel.NewIntent(nil).Matches(valuemodel.FieldGroup{Fields: []string{"dom"}}) {
 		t.Error("nothing said: got a name, want none")
 	}
 }

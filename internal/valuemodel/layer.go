@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// merge puts a layer on top of those merged before: what it sets wins, field by
-// field. Edges only add; follow-ups and field groups merge one by one. Not merged
-// are the class and invalidates_only, which not every layer may set.
+// merge overrides the model's fields with those that the layer sets. Edges are added;
+// follow-ups and field groups are merged one by one. The class and invalidates_only are not
+// merged, as not every layer may set them.
 func (m *Model) merge(l Layer, source string) {
-	put(m, "value_class", source, &m.ValueClass, l.ValueClass)
-	put(m, "classify", source, &m.Classify, l.Classify)
-	put(m, "rate_limit_host", source, &m.Host, l.Host)
-	put(m, "speculate", source, &m.Speculate, l.Speculate)
-	put(m, "disclosure", source, &m.Disclosure, l.Disclosure)
-	put(m, "volatile", source, &m.Volatile, l.Volatile)
-	put(m, "fail_fast_after_n", source, &m.FailFastAfter, l.FailFastAfter)
-	put(m, "validate", source, &m.ValidateFile, l.ValidateFile)
-	put(m, "url_argument", source, &m.URLArgument, l.URLArgument)
-	put(m, "cost_model.typical_kb", source, &m.Cost.TypicalKB, l.Cost.TypicalKB)
-	put(m, "cost_model.max_kb", source, &m.Cost.MaxKB, l.Cost.MaxKB)
-	put(m, "cost_model.latency_ms_p50", source, &m.Cost.Latency, l.Cost.Latency)
-	put(m, "cost_model.dollars", source, &m.Cost.Dollars, l.Cost.Dollars)
-	put(m, "cost_model.freshness_ttl_s", source, &m.Cost.Freshness, l.Cost.Freshness)
+	setField(m, "value_class", source, &m.ValueClass, l.ValueClass)
+	setField(m, "classify", source, &m.Classify, l.Classify)
+	setField(m, "rate_limit_host", source, &m.Host, l.Host)
+	setField(m, "speculate", source, &m.Speculate, l.Speculate)
+	setField(m, "disclosure", source, &m.Disclosure, l.Disclosure)
+	setField(m, "volatile", source, &m.Volatile, l.Volatile)
+	setField(m, "fail_fast_after_n", source, &m.FailFastAfter, l.FailFastAfter)
+	setField(m, "validate", source, &m.ValidateFile, l.ValidateFile)
+	setField(m, "url_argument", source, &m.URLArgument, l.URLArgument)
+	setField(m, "cost_model.typical_kb", source, &m.Cost.TypicalKB, l.Cost.TypicalKB)
+	setField(m, "cost_model.max_kb", source, &m.Cost.MaxKB, l.Cost.MaxKB)
+	setField(m, "cost_model.latency_ms_p50", source, &m.Cost.Latency, l.Cost.Latency)
+	setField(m, "cost_model.dollars", source, &m.Cost.Dollars, l.Cost.Dollars)
+	setField(m, "cost_model.freshness_ttl_s", source, &m.Cost.Freshness, l.Cost.Freshness)
 	mergeEdges(m, l.Invalidates, source)
 	mergeGroups(m, l.FieldGroups, source)
 	mergeFollowUps(m, l.FollowUps, source)
 }
 
-// put sets a field that the layer sets.
-func put[T comparable](m *Model, key, source string, field *T, value T) {
+// setField overrides a field if the layer's value is not zero.
+func setField[T comparable](m *Model, key, source string, field *T, value T) {
 	var unset T
 	if value != unset {
 		*field = value
@@ -67,12 +67,12 @@ func mergeGroups(m *Model, groups map[string]FieldGroup, source string) {
 	}
 }
 
-// mergeFollowUps takes two with the same tool and arguments for one.
+// mergeFollowUps treats follow-ups with the same tool and arguments as the same.
 func mergeFollowUps(m *Model, next []FollowUp, source string) {
 	for _, f := range next {
 		m.Sources[f.Key()] = source
 		i := slices.IndexFunc(m.FollowUps, func(have FollowUp) bool {
-			return have.Tool == f.Tool && maps.EqualFunc(have.Args, f.Args, Binding.same)
+			return have.Tool == f.Tool && maps.EqualFunc(have.Args, f.Args, Binding.equal)
 		})
 		if i < 0 {
 			m.FollowUps = append(m.FollowUps, f)

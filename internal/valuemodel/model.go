@@ -1,23 +1,20 @@
-// Package valuemodel says what is known of each tool: what a call of it does to
-// the world, what its answer is worth and costs, what often follows it, and what
-// it makes stale.
+// Package valuemodel models each tool: the side effects of its calls, the value and cost of
+// its results, the calls that often follow it, and the cached results that it invalidates.
 //
-// The one idea: what several sources say of a tool lies in layers, and every
-// field of the result names the layer that set it. A higher layer wins field by
-// field, except where it could loosen: then the most restrictive of the
-// sources counts, and only the operator is believed.
+// A model is merged from the layers of several sources, and records for every field the
+// layer that set it. A higher layer overrides a lower one field by field. A field that could
+// loosen a restriction takes its most restrictive value, unless the operator sets it.
 //
 //	models, problems := valuemodel.Compile(rules) // the operator's layers
 //	m := models.Resolve(upstream, "get_issue", hints)
 //	if m.ClassOf(args).Reads() {
-//		places = m.Reads(args) // what its answer depends on
+//		places = m.Reads(args) // places that the result depends on
 //	} else {
-//		effect = m.Writes(args) // what it may change
+//		effect = m.Writes(args) // places that the call may change
 //	}
 //
-// Everything here is a pure function of its arguments. It leaves out where the
-// layers come from (config, tune), what is done with what they say (dedup,
-// enrich, speculate), and the evaluation of bindings (predict).
+// Everything here is a pure function of its arguments. Packages config and tune provide
+// layers, dedup, enrich and speculate act on models, and predict evaluates bindings.
 package valuemodel
 
 import (
@@ -27,33 +24,34 @@ import (
 	"mcpschedd/internal/classify"
 )
 
-// Class is what running a tool does to the world. "" is not set.
+// Class is the side-effect class of a tool; "" if it is not set.
 type Class string
 
-// The classes, from what may be run at any time to what never may be on a guess.
+// The classes, from the least to the most restricted.
 const (
-	Pure            Class = "pure"             // the same answer for the same arguments, always
+	Pure            Class = "pure"             // always the same result for the same arguments
 	ReadOnly        Class = "read_only"        // changes nothing
-	Indeterminate   Class = "indeterminate"    // not known: treated as a write
+	Indeterminate   Class = "indeterminate"    // unknown; treated as a write
 	MutatesLocal    Class = "mutates_local"    // changes this machine
-	MutatesExternal Class = "mutates_external" // changes something elsewhere
+	MutatesExternal Class = "mutates_external" // changes a remote system
 )
 
 // Reads reports whether a call of this class changes nothing.
 func (c Class) Reads() bool { return c == Pure || c == ReadOnly }
 
-// ValueClass is how much an answer is worth to the model. "" is not set.
+// ValueClass is how much a result is worth to the model; "" if it is not set.
 type ValueClass string
 
-// The value classes of the seed.
+// The value classes. Their weights are in package enrich.
 const (
-	Critical   ValueClass = "critical"   // 1.0
-	Supporting ValueClass = "supporting" // 0.5
-	Optional   ValueClass = "optional"   // 0.2
-	AuditOnly  ValueClass = "audit_only" // free: never a candidate's cost
+	Critical   ValueClass = "critical"   // weight 1.0
+	Supporting ValueClass = "supporting" // weight 0.5
+	Optional   ValueClass = "optional"   // weight 0.2
+	AuditOnly  ValueClass = "audit_only" // costs no tokens
 )
 
-// Classify is what a tool runs whose single calls are told apart. "" is not set.
+// Classify is the kind of code that a tool runs, by which each call is classified; "" if the
+// tool as a whole has a class.
 type Classify = classify.Kind
 
 const (
@@ -61,98 +59,97 @@ const (
 	SQL   = classify.SQL
 )
 
-// Disclosure is where a tool's arguments go. "" is not set.
+// Disclosure says to whom a tool sends its arguments; "" if it is not set.
 type Disclosure string
 
 const (
-	SameService Disclosure = "same_service" // the upstream alone
-	ThirdParty  Disclosure = "third_party"  // third parties that the arguments name: a web page, a search engine
+	SameService Disclosure = "same_service" // only to the upstream
+	ThirdParty  Disclosure = "third_party"  // to third parties that the arguments name, such as a web page or a search engine
 )
 
-// Layer is what one source says of a tool. A zero field is not set: a lower
-// layer shows through. The tags are the keys of the built-in tables, which are those of the
-// configuration.
+// Layer is what one source says about a tool. A zero field is not set, so that a lower layer
+// applies. The tags are the keys of the built-in tables and of the configuration.
 type Layer struct {
 	ValueClass      ValueClass            `toml:"value_class"`
 	Class           Class                 `toml:"-"`
 	Classify        Classify              `toml:"classify"`
 	Host            string                `toml:"rate_limit_host"` // lower case
-	Speculate       *bool                 `toml:"speculate"`       // false: asking costs too much, shows too much, or changes something on the side
+	Speculate       *bool                 `toml:"speculate"`       // false: a call is too costly, discloses too much or has side effects
 	Disclosure      Disclosure            `toml:"disclosure"`
-	Volatile        *bool                 `toml:"volatile"`          // true: status, logs, runs, notifications
-	FailFastAfter   int                   `toml:"fail_fast_after_n"` // equal answers in a row
+	Volatile        *bool                 `toml:"volatile"`          // true for status, logs, runs, notifications
+	FailFastAfter   int                   `toml:"fail_fast_after_n"` // identical results in a row
 	Invalidates     []Edge                `toml:"-"`
-	InvalidatesOnly *bool                 `toml:"-"`        // the operator's alone
-	ValidateFile    string                `toml:"validate"` // the argument that names the one local file an answer depends on
+	InvalidatesOnly *bool                 `toml:"-"`        // set by the operator only
+	ValidateFile    string                `toml:"validate"` // argument that names the one local file on which a result depends
 	Cost            Cost                  `toml:"-"`
 	FieldGroups     map[string]FieldGroup `toml:"-"` // name → group
 	FollowUps       []FollowUp            `toml:"-"`
 
-	URLArgument string `toml:"url_argument"` // the argument whose URL names the host that is asked; the tables' alone
+	URLArgument string `toml:"url_argument"` // argument whose URL names the host; set by the tables only
 }
 
 // Cost is what one call costs. A zero field is not set.
 type Cost struct {
-	TypicalKB float64       // KiB of result, median
-	MaxKB     float64       // KiB of result
+	TypicalKB float64       // KiB of a result, median
+	MaxKB     float64       // KiB of a result
 	Latency   time.Duration // median
 	Dollars   float64       // US dollars
-	Freshness time.Duration // how long an answer may stand in for a new one
+	Freshness time.Duration // how long a cached result may be reused
 }
 
-// FieldGroup is a named part of an answer.
+// FieldGroup is a named part of a result.
 type FieldGroup struct {
 	Fields         []string // names or globs of fields, dots for nesting
-	EstimatedValue *float64 // share of the answer's value, 0 to 1; nil: not set
-	DefaultInclude *bool    // nil: not set
+	EstimatedValue *float64 // share of the result's value, 0 to 1; nil if not set
+	DefaultInclude *bool    // nil if not set
 }
 
-// Edge names answers that a call makes stale: those of the tools that Tool
-// stands for, all or only those whose arguments of the names in Match are equal
-// to the call's own.
+// Edge is an invalidation edge: a call makes cached results of the tools matching Tool
+// stale, either all of them or only those with the same values for the arguments in Match.
 type Edge struct {
-	Tool  string   // "upstream/tool", a glob of that form, or a bare name: of any upstream
-	Match []string // argument names; nil: all answers
+	Tool  string   // "upstream/tool", a glob of that form, or a bare name for any upstream
+	Match []string // argument names; nil for all results
 }
 
-// FollowUp says that a call of this tool is often followed by one of that tool.
+// FollowUp is a call that often follows a call of the tool.
 type FollowUp struct {
-	Tool        string             // "upstream/tool", or a bare name: of the same upstream
-	Probability float64            // 0 to 1; 0: not set
-	Args        map[string]Binding // argument → where its value comes from
-	Max         int                // concrete calls per answer; 0: not set
+	Tool        string             // "upstream/tool", or a bare name for the same upstream
+	Probability float64            // 0 to 1; zero if not set
+	Args        map[string]Binding // argument → source of its value
+	Max         int                // calls per result; zero if not set
 }
 
-// Model is what is known of one tool, every layer merged. It has the fields of a layer, and
-// what is concluded from them once, so that a call need not.
+// Model is all layers of one tool merged, with values derived from them in advance, so
+// that a call does not have to compute them.
 type Model struct {
-	Layer // every field that has a default is set
+	Layer // fields with a default are always set
 
-	Upstream string   // its name
-	Tool     string   // as the upstream names it
-	Provider string   // the provider model that counted; "" if none did
-	Origin   string   // that, and the words that name it
-	Domains  []Domain // what its answers belong to, and its calls may change
-	Remote   bool     // what it reads is a service elsewhere: a prefetched answer may be as old as max_age allows
-	BackOff  bool     // the operator set FailFastAfter: a repeated answer may stand in for the next
+	Upstream string   // name
+	Tool     string   // name at the upstream
+	Provider string   // provider whose table applies; "" if none does
+	Origin   string   // the provider and the words that identify it
+	Domains  []Domain // domains of its results, which its calls may change
+	Remote   bool     // it reads from a remote service, so a prefetched result may be as old as max_age allows
+	BackOff  bool     // the operator set FailFastAfter, so a repeated result may replace the next one
 
-	Doubt   string // why the table of a provider that the operator's words name does not count for this tool; "": it does
-	Vouched bool   // no word of its server's says what its calls do: the operator does, or the table of a provider that his words name
-	Unaimed bool   // invalidates_only is set and not obeyed: no edge says what else its calls make stale
+	Doubt       string // why the table of the recognised provider does not apply to this tool; "" if it does
+	Vouched     bool   // the class comes from the operator or the table of a recognised provider, not from the server
+	OnlyIgnored bool   // invalidates_only is set but ignored, as the tool has no edges
 
-	Sources map[string]string // field, as the configuration names it → the layer that set it
+	Sources map[string]string // configuration key → layer that set it
 
-	here   []call.Place // its domains as a whole
-	remote bool         // what its calls change may show only after a while
-	reads  []call.Place // what each answer depends on, whatever its arguments
-	bound  []slots      // edges of any tool that name this one and match arguments
-	writes []call.Place // what each call changes, whatever its arguments
-	aimed  []slots      // its own edges that match arguments
-	asks   bool         // arguments decide something
+	domainPlaces  []call.Place // its domains
+	slowToShow    bool         // its changes may take effect with a delay
+	reads         []call.Place // dependencies of every result
+	matchedReads  []edgeSlots  // edges of any tool to this one that match arguments
+	writes        []call.Place // changes of every call
+	matchedWrites []edgeSlots  // edges of this tool that match arguments
+	usesArguments bool         // see UsesArguments
 }
 
-// Domain is a world whose state is read and written together.
+// Domain is a unit of invalidation: a write to a domain makes the cached results of all its
+// tools stale.
 type Domain struct {
 	Name   string
-	Remote bool // elsewhere: a write may show only after a while
+	Remote bool // writes may take effect with a delay
 }

@@ -7,14 +7,14 @@ import (
 	"mcpschedd/internal/nearest"
 )
 
-// Unmatched finds what the rules say of tools that do not exist. tools are all
-// there are, as "upstream/tool".
+// Unmatched returns the rules, edges and follow-ups that name no existing tool. tools are all
+// tools, as "upstream/tool".
 func (m *Models) Unmatched(tools []string) []Problem {
 	var problems []Problem
 	for i, r := range m.rules {
 		about := parsePattern(r.Pattern)
 		report := func(key string, p pattern, written string) {
-			if text := missing(tools, p, written); text != "" {
+			if text := unmatchedText(tools, p, written); text != "" {
 				problems = append(problems, Problem{Rule: i, Key: key, Pattern: written, Text: text})
 			}
 		}
@@ -25,7 +25,7 @@ func (m *Models) Unmatched(tools []string) []Problem {
 		for n, f := range r.Layer.FollowUps {
 			name := f.Tool
 			if of := about.upstream; !strings.Contains(name, "/") && !strings.ContainsAny(of, `*?[\`) {
-				name = of + "/" + name // a bare name is of the same upstream
+				name = of + "/" + name // a bare name means the same upstream
 			}
 			report(fmt.Sprintf("follow_up[%d].tool", n), parsePattern(name), name)
 		}
@@ -33,8 +33,9 @@ func (m *Models) Unmatched(tools []string) []Problem {
 	return problems
 }
 
-// missing says that a pattern matches none of the tools; "" if it does.
-func missing(tools []string, p pattern, written string) string {
+// unmatchedText returns the message for a pattern that matches none of the tools; "" if it
+// matches one.
+func unmatchedText(tools []string, p pattern, written string) string {
 	var bare []string
 	for _, full := range tools {
 		upstream, tool, _ := strings.Cut(full, "/")
@@ -47,12 +48,12 @@ func missing(tools []string, p pattern, written string) string {
 	case !p.exact:
 		return fmt.Sprintf("no tool matches %q", written)
 	case p.bare:
-		return meant(written, nearest.New(bare).To(written))
+		return noSuchTool(written, nearest.New(bare).To(written))
 	}
-	return meant(written, nearest.New(tools).To(written))
+	return noSuchTool(written, nearest.New(tools).To(written))
 }
 
-func meant(written, near string) string {
+func noSuchTool(written, near string) string {
 	if near == "" {
 		return fmt.Sprintf("no tool is named %q", written)
 	}

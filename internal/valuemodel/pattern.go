@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// pattern is the name of tools: "upstream/tool", a bare name of any upstream, or
-// a glob of either form. Only its first slash divides it: a tool's own name may
-// hold slashes, and * stands for them too.
+// pattern matches tools: "upstream/tool", a bare name for any upstream, or a glob of either
+// form. It is split at the first slash only: the name of a tool may contain slashes, which *
+// matches too.
 type pattern struct {
-	upstream, tool string // globs with their slashes as NUL; upstream "*" for a bare name
-	exact          bool   // no wildcard in it
-	bare           bool   // of any upstream
-	literals       int    // bytes that are no wildcards; of a rule that was measured [beforeAll]
+	upstream, tool string // globs with slashes replaced by NUL; upstream is "*" for a bare name
+	exact          bool   // without wildcards
+	bare           bool   // any upstream
+	literals       int    // bytes other than wildcards; [lowestSpecificity] for a rule of the tune command
 }
 
 func parsePattern(text string) pattern {
@@ -23,7 +23,7 @@ func parsePattern(text string) pattern {
 	}
 	return pattern{
 		upstream: upstream,
-		tool:     unslashed(tool),
+		tool:     hideSlashes(tool),
 		exact:    !strings.ContainsAny(text, `*?[\`),
 		bare:     !split,
 		literals: len(text) - strings.Count(text, "*") - strings.Count(text, "?"),
@@ -38,7 +38,7 @@ func (p pattern) valid() bool {
 }
 
 func (p pattern) matches(upstream, tool string) bool {
-	return glob(p.tool, unslashed(tool)) && glob(p.upstream, upstream)
+	return glob(p.tool, hideSlashes(tool)) && glob(p.upstream, upstream)
 }
 
 func glob(pattern, name string) bool {
@@ -49,37 +49,37 @@ func glob(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// unslashed hides slashes from path.Match, which would stop * at them.
-func unslashed(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
+// hideSlashes replaces slashes, which * does not match in path.Match.
+func hideSlashes(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
 
-// precedence orders patterns, the one that gives way first: "*", globs by what
-// they spell out, bare names, full names. Equal ones stay in the file's order.
+// precedence compares patterns in ascending precedence: "*", globs by their literal bytes,
+// bare names, full names. Callers keep equal ones in file order.
 func precedence(a, b pattern) int {
-	return cmp.Or(cmp.Compare(a.exactness(), b.exactness()), cmp.Compare(a.spelt(), b.spelt()))
+	return cmp.Or(cmp.Compare(a.exactness(), b.exactness()), cmp.Compare(a.specificity(), b.specificity()))
 }
 
-// How exactly a pattern names a tool.
+// How exactly a pattern names a tool, in ascending order.
 const (
-	aGlob = iota
-	aBareName
-	aFullName
+	globPattern = iota
+	bareName
+	fullName
 )
 
 func (p pattern) exactness() int {
 	switch {
 	case p.exact && !p.bare:
-		return aFullName
+		return fullName
 	case p.exact:
-		return aBareName
+		return bareName
 	}
-	return aGlob
+	return globPattern
 }
 
-// beforeAll has what was measured give way to every glob.
-const beforeAll = -2
+// lowestSpecificity ranks rules of the tune command below every glob.
+const lowestSpecificity = -2
 
-// spelt counts what a glob spells out; the bare "*" is less than any.
-func (p pattern) spelt() int {
+// specificity is the number of literal bytes; the bare "*" ranks below all other globs.
+func (p pattern) specificity() int {
 	if p.bare && p.tool == "*" {
 		return -1
 	}

@@ -10,34 +10,34 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Reads returns the places that the answer to a call depends on: its domains,
-// and a place for each edge that names the tool. It must not be written to.
+// Reads returns the places on which the result of a call depends: the tool's domains, and a
+// place for each edge to the tool. The slice must not be modified.
 func (m *Model) Reads(args Arguments) []call.Place {
-	if len(m.bound) == 0 {
+	if len(m.matchedReads) == 0 {
 		return m.reads
 	}
-	out := make([]call.Place, len(m.reads), len(m.reads)+len(m.bound))
+	out := make([]call.Place, len(m.reads), len(m.reads)+len(m.matchedReads))
 	copy(out, m.reads)
-	for _, s := range m.bound {
+	for _, s := range m.matchedReads {
 		slot, ok := s.value(args)
 		if !ok {
-			slot = s.any // any write through the edge may be meant
+			slot = s.any // any write through the edge may change it
 		}
 		out = append(out, call.Place{Slot: slot})
 	}
 	return out
 }
 
-// Writes returns what a call may change, whatever its class says. They
-// must not be written to.
+// Writes returns the places that a call may change if it is a write. They must not be
+// modified.
 func (m *Model) Writes(args Arguments) call.Effect {
-	e := call.Effect{Places: m.writes, Remote: m.remote}
-	if len(m.aimed) == 0 {
+	e := call.Effect{Places: m.writes, Remote: m.slowToShow}
+	if len(m.matchedWrites) == 0 {
 		return e
 	}
 	e.Places = slices.Clone(m.writes)
 	unknown := false
-	for _, s := range m.aimed {
+	for _, s := range m.matchedWrites {
 		if slot, ok := s.value(args); ok {
 			e.Places = append(e.Places, call.Place{Slot: slot}, call.Place{Slot: s.any})
 			continue
@@ -46,59 +46,58 @@ func (m *Model) Writes(args Arguments) call.Effect {
 		e.Places = append(e.Places, call.Place{Slot: s.all})
 	}
 	if unknown && isTrue(m.InvalidatesOnly) {
-		e.Places = append(e.Places, m.here...)
+		e.Places = append(e.Places, m.domainPlaces...)
 	}
 	return e
 }
 
-// place works out the places of the model that depend on no argument. carried are the edges
-// of any tool that name this one.
-func (m *Model) place(carried []Edge) {
-	m.reads = slices.Clone(m.here)
+// setPlaces computes the places that do not depend on arguments. carried are the edges of
+// any tool to this one.
+func (m *Model) setPlaces(carried []Edge) {
+	m.reads = slices.Clone(m.domainPlaces)
 	for _, e := range carried {
-		s := slotsOf(e)
+		s := newEdgeSlots(e)
 		m.reads = append(m.reads, call.Place{Slot: s.all})
 		if len(e.Match) > 0 {
-			m.bound = append(m.bound, s)
+			m.matchedReads = append(m.matchedReads, s)
 		}
 	}
 	if !isTrue(m.InvalidatesOnly) {
-		m.writes = slices.Clone(m.here)
+		m.writes = slices.Clone(m.domainPlaces)
 	}
 	for _, e := range m.Invalidates {
-		s := slotsOf(e)
+		s := newEdgeSlots(e)
 		if len(e.Match) == 0 {
 			m.writes = append(m.writes, call.Place{Slot: s.all})
 		} else {
-			m.aimed = append(m.aimed, s)
+			m.matchedWrites = append(m.matchedWrites, s)
 		}
 	}
-	m.asks = m.Class.Reads() || m.Classify != "" || m.URLArgument != "" || len(m.aimed) > 0
+	m.usesArguments = m.Class.Reads() || m.Classify != "" || m.URLArgument != "" || len(m.matchedWrites) > 0
 }
 
-// slots are the places of one edge. Every answer that it names depends on all,
-// and, if the edge matches arguments, on the place of their values, or on any if
-// they are not known. A write changes the place of its values and any; if they
-// are not known, all.
-type slots struct {
+// edgeSlots are the slots of one edge. Every result that the edge names depends on the slot
+// all. If the edge matches arguments, a result also depends on the slot of its values, or on
+// the slot any if they are unknown. A write changes the slot of its values and any, or all
+// if its values are unknown.
+type edgeSlots struct {
 	match    []string
 	all, any uint64
-	values   uint64 // what the hash of values begins with
+	values   uint64 // seed of the hash of values
 }
 
-func slotsOf(e Edge) slots {
+func newEdgeSlots(e Edge) edgeSlots {
 	key := e.key()
-	return slots{
+	return edgeSlots{
 		match:  e.Match,
-		all:    slot(hash(0, "all", key)),
-		any:    slot(hash(0, "any", key)),
+		all:    nonZero(hash(0, "all", key)),
+		any:    nonZero(hash(0, "any", key)),
 		values: hash(0, "value", key),
 	}
 }
 
-// value is the place of a call's own values; false if one is missing or no
-// scalar.
-func (s slots) value(args Arguments) (uint64, bool) {
+// value returns the slot of a call's values; false if a value is missing or not a scalar.
+func (s edgeSlots) value(args Arguments) (uint64, bool) {
 	h := s.values
 	for _, name := range s.match {
 		text, ok := scalar(args.raw(name))
@@ -107,14 +106,14 @@ func (s slots) value(args Arguments) (uint64, bool) {
 		}
 		h = hash(h, text)
 	}
-	return slot(h), true
+	return nonZero(h), true
 }
 
-// slot keeps 0, which stands for a whole domain, out of the hashes.
-func slot(h uint64) uint64 { return max(h, 1) }
+// nonZero maps 0, which denotes a whole domain, to 1.
+func nonZero(h uint64) uint64 { return max(h, 1) }
 
-// hash goes on with a hash by texts, so that no two lists run together. It means the same in
-// every process: replicas tell each other of slots.
+// hash extends the hash h by texts, each with its length. It is the same in every process,
+// as replicas exchange slots.
 func hash(h uint64, texts ...string) uint64 {
 	sum := fnv.New64a()
 	for _, text := range texts {
@@ -128,13 +127,13 @@ func hash(h uint64, texts ...string) uint64 {
 	return h
 }
 
-// sorted returns the edge with its arguments in order, each once.
+// sorted returns the edge with its arguments sorted and without duplicates.
 func (e Edge) sorted() Edge {
 	e.Match = slices.Compact(slices.Sorted(slices.Values(e.Match)))
 	return e
 }
 
-// Key is the name under which [Model.Sources] has the layer that set the edge.
+// Key returns the key of the edge in [Model.Sources].
 func (e Edge) Key() string {
 	if e = e.sorted(); len(e.Match) > 0 {
 		return "invalidates." + e.Tool + " " + e.scope()
@@ -142,10 +141,10 @@ func (e Edge) Key() string {
 	return "invalidates." + e.Tool
 }
 
-// key tells a sorted edge from any other.
+// key returns a unique key for a sorted edge.
 func (e Edge) key() string { return e.Tool + "\x00" + strings.Join(e.Match, "\x00") }
 
-// appendEdges appends those edges that were not seen.
+// appendEdges appends the edges that are not in seen.
 func appendEdges(to []Edge, seen map[string]bool, more []Edge) []Edge {
 	for _, e := range more {
 		e = e.sorted()
@@ -157,11 +156,11 @@ func appendEdges(to []Edge, seen map[string]bool, more []Edge) []Edge {
 	return to
 }
 
-// edges finds the edges that name a tool.
+// edges is an index from tools to the edges that name them.
 type edges struct {
 	exact map[string][]Edge // bare or full name → edges to it
 	globs []Edge
-	forms []pattern // one for each glob
+	forms []pattern // one per glob
 }
 
 func index(all []Edge) edges {

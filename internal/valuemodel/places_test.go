@@ -217,12 +217,12 @@ func TestWritesChangeTheirDomainsUnlessNarrowed(t *testing.T) {
 func TestInvalidatesOnlyWithoutEdges(t *testing.T) {
 	only := rule("*", "c:1", valuemodel.Layer{Class: valuemodel.MutatesLocal, InvalidatesOnly: yes})
 	m := resolve(t, valuemodel.Upstream{Name: "up"}, "write", valuemodel.Hints{}, only)
-	if !m.Unaimed || *m.InvalidatesOnly || len(m.Writes(nil).Places) != 1 {
-		t.Errorf("without edges: got unaimed %v, invalidates_only %v, %+v", m.Unaimed, *m.InvalidatesOnly, m.Writes(nil))
+	if !m.OnlyIgnored || *m.InvalidatesOnly || len(m.Writes(nil).Places) != 1 {
+		t.Errorf("without edges: got unaimed %v, invalidates_only %v, %+v", m.OnlyIgnored, *m.InvalidatesOnly, m.Writes(nil))
 	}
 	m = resolve(t, valuemodel.Upstream{Name: "up", Provider: "filesystem"}, "move_file", valuemodel.Hints{}, only)
-	if m.Unaimed || !*m.InvalidatesOnly || len(m.Writes(nil).Places) != len(m.Invalidates) {
-		t.Errorf("with the provider's: got unaimed %v, invalidates_only %v, %d places", m.Unaimed, *m.InvalidatesOnly, len(m.Writes(nil).Places))
+	if m.OnlyIgnored || !*m.InvalidatesOnly || len(m.Writes(nil).Places) != len(m.Invalidates) {
+		t.Errorf("with the provider's: got unaimed %v, invalidates_only %v, %d places", m.OnlyIgnored, *m.InvalidatesOnly, len(m.Writes(nil).Places))
 	}
 }
 

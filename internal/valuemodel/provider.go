@@ -6,44 +6,42 @@ import (
 	"strings"
 )
 
-// Provider is what is known of the tools of one kind of server. A file under models
-// describes each.
+// Provider describes the tools of one kind of server, as a file under models.
 type Provider struct {
 	Name     string           `toml:"-"`
-	Servers  []string         // names by which its server calls itself, in lower case
-	Host     string           // the remote host its tools talk to; "": local
-	Anywhere bool             // the service has installations elsewhere as well: an upstream's url says which
-	Remote   bool             // what its tools read is elsewhere, though no one host is known
-	Stateful bool             // calls depend on those before: never stored, joined or guessed
-	Tools    map[string]Layer `toml:"-"` // by exact tool name; "*" for the rest of them
+	Servers  []string         // names that the server reports for itself, in lower case
+	Host     string           // remote host of the service; "" if local
+	Anywhere bool             // the service also has other installations, identified by an upstream's url
+	Remote   bool             // its tools read from a remote service without a fixed host
+	Stateful bool             // results depend on earlier calls: never cached, joined or prefetched
+	Tools    map[string]Layer `toml:"-"` // by exact tool name; "*" for all others
 
-	References []string            `toml:"-"` // what the operator's words name it by: see [Recognise]
-	Shareable  Sharing             // which of its packages hold no state of a session
-	Requires   []string            // flags of which one must be given, or the tools are others
-	Modes      []Mode              `toml:"mode"` // what flags change
-	Arguments  map[string][]string // tool that reads → names of its arguments, in any version
+	References []string            `toml:"-"` // packages, hosts and programs that identify it: see [Recognise]
+	Shareable  Sharing             // which of its packages keep no session state
+	Requires   []string            // flags of which one must be given for the table to apply
+	Modes      []Mode              `toml:"mode"` // effects of flags
+	Arguments  map[string][]string // read-only tool → names of its arguments in all versions
 }
 
-// Mode is what a server's tools do otherwise where it is started with a flag.
+// Mode is a change of a server's tools by a flag.
 type Mode struct {
-	Flags    []string // "--flag", "--flag=value" or "NAME=value" of the environment; any one of them
-	ReadOnly []string `toml:"read_only"` // tools that only read then
+	Flags    []string // any of "--flag", "--flag=value" or "NAME=value" of the environment
+	ReadOnly []string `toml:"read_only"` // tools that are read-only in this mode
 }
 
-// NoProvider, as the operator's word, says that neither the operator's other words nor the
-// server's own name choose a provider.
+// NoProvider as the configured provider means that neither the other settings nor the
+// server's name select one.
 const NoProvider = "none"
 
-// clientTools is the provider of the tools that a coding client has built in:
-// its layer goes by the name of the built-in defaults, which it is.
+// clientTools is the provider for the built-in tools of a coding client. Its layer counts
+// as built-in defaults.
 const clientTools = "claude-code"
 
-// ProviderNames are the names of all providers, in order: those of their files, which need not
-// be read for it.
+// ProviderNames returns the sorted names of all providers, without reading their files.
 func ProviderNames() []string {
 	files, err := models.ReadDir("models")
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // embedded
 	}
 	var names []string
 	for _, f := range files {
@@ -53,12 +51,12 @@ func ProviderNames() []string {
 	return names
 }
 
-// providerOfServer returns the provider of the server that calls itself so.
+// providerOfServer returns the provider of the server with this name of its own.
 func providerOfServer(name string) (Provider, bool) {
-	return ProviderNamed(summarised().Servers[strings.ToLower(name)])
+	return ProviderNamed(loadSummary().Servers[strings.ToLower(name)])
 }
 
-// layer is what p says of a tool of a server that is started so.
+// layer returns p's layer for a tool of a server that was started with the given settings.
 func (p Provider) layer(tool string, started Recognised) Layer {
 	if tool == "" {
 		return Layer{}
@@ -75,8 +73,8 @@ func (p Provider) layer(tool string, started Recognised) Layer {
 	return l
 }
 
-// doubt says why a tool may be another than the one of the table: it may have arguments that
-// the table does not know. "": it has none, or the table has no such tool that reads.
+// doubt returns why a tool may differ from the read-only tool of the table: it has unknown
+// arguments. It returns "" if there are none, or if the table has no such read-only tool.
 func (p Provider) doubt(tool string, h Hints) string {
 	known, listed := p.Arguments[tool]
 	switch {

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Settings are the operator's own words on how a server is reached: a command line and what
-// is added to its environment, or a URL.
+// Settings are the configured ways to reach a server: a command line with environment
+// variables, or a URL.
 type Settings struct {
 	Command string
 	Args    []string
@@ -18,43 +18,43 @@ type Settings struct {
 	URL     string
 }
 
-// Recognised is which known server the operator's words name.
+// Recognised is a known server that was recognised by its settings.
 type Recognised struct {
-	Provider string   // the name of its provider; "": none is known
-	By       string   // the words that say so, as people read them: "npm package @acme/tickets"
-	Bare     bool     // only the name of a program says so, which counts as the server's own word
-	Flags    []string // those of the words that change what some known server does
+	Provider string   // name of the provider; "" if the server is unknown
+	By       string   // what identifies the server, for display: "npm package @acme/tickets"
+	Bare     bool     // only a program name identifies it, which counts no more than the server's own name
+	Flags    []string // flags in the settings that some provider's table mentions
 
-	// Shareable says that the server holds nothing of a session, so that one process may serve
-	// several.
+	// Shareable reports that the server keeps no session state, so that one process may
+	// serve several sessions.
 	Shareable bool
 }
 
-// Recognise says which known server a command line or a URL starts or reaches, and by which
-// words: the package that a runner such as npx, uvx, docker or go run is told to run, the
-// folder of a package below node_modules, or the exact host of a URL. Versions, the runner's
-// own options and folders do not matter; the scope of an npm package and the namespace of an
-// image are part of the name. A package from a file, a repository or under an alias is not
-// known. The import of client files asks it too.
+// Recognise returns the known server that a command line starts or a URL addresses. It
+// identifies the server by the package that a runner such as npx, uvx, docker or go run runs,
+// by the package directory below node_modules, or by the exact host of a URL. It ignores
+// versions, directories and the runner's own options. The scope of an npm package and the
+// namespace of an image are part of the name. Packages from files or repositories, or under
+// an alias, are not recognised.
 func Recognise(s Settings) Recognised {
 	r := Recognised{Flags: s.knownFlags()}
 	ref, rest := s.reference()
-	provider, known := summarised().References[ref]
-	if requires := summarised().Requires[provider]; !known || len(requires) > 0 && !r.has(requires) {
+	provider, known := loadSummary().References[ref]
+	if requires := loadSummary().Requires[provider]; !known || len(requires) > 0 && !r.has(requires) {
 		return r
 	}
 	kind, name, _ := strings.Cut(ref, ":")
 	r.Provider, r.By, r.Bare = provider, kinds[kind]+" "+name, kind == program
-	r.Shareable = summarised().Shareable[ref].allows(s, rest)
+	r.Shareable = loadSummary().Shareable[ref].allows(s, rest)
 	return r
 }
 
-// has reports whether one of these flags is among the words.
+// has reports whether one of the flags is set.
 func (r Recognised) has(flags []string) bool {
 	return slices.ContainsFunc(flags, func(flag string) bool { return slices.Contains(r.Flags, flag) })
 }
 
-// What kind of thing a reference names; it stands before the name, as in "npm:@acme/tickets".
+// Kinds of references, used as prefixes: "npm:@acme/tickets".
 const (
 	npm     = "npm"
 	pypi    = "pypi"
@@ -62,21 +62,21 @@ const (
 	module  = "go"
 	program = "program"
 	host    = "host"
-	linked  = "bin" // a program below node_modules/.bin, which is that of a package
+	nodeBin = "bin" // a program in node_modules/.bin
 )
 
 var kinds = map[string]string{
-	npm: "npm package", pypi: "PyPI package", image: "image", module: "Go package", program: "program", host: "host", linked: "node_modules/.bin",
+	npm: "npm package", pypi: "PyPI package", image: "image", module: "Go package", program: "program", host: "host", nodeBin: "node_modules/.bin",
 }
 
-// reference is what the settings name, as "kind:name", and the arguments behind it; "" if that
-// cannot be told.
+// reference returns what the settings start or address, as "kind:name", and the arguments
+// after it; "" if it is unknown.
 func (s Settings) reference() (ref string, rest []string) {
 	if s.URL != "" {
 		return hostReference(s.URL), nil
 	}
-	ref, rest = launched(append([]string{s.Command}, s.Args...))
-	if ref != npm+":mcp-remote" { // a bridge to the server whose URL follows
+	ref, rest = parseCommandLine(append([]string{s.Command}, s.Args...))
+	if ref != npm+":mcp-remote" { // a bridge to the server at a URL argument
 		return ref, rest
 	}
 	i := slices.IndexFunc(rest, func(arg string) bool { return strings.Contains(arg, "://") })
@@ -94,17 +94,17 @@ func hostReference(url string) string {
 	return host + ":" + name
 }
 
-// runner is a command that runs what its arguments name.
+// runner is a command that runs a package named in its arguments.
 type runner struct {
 	kind   string
-	first  string // words of which one comes before what it runs; "": none is needed
-	flags  string // its options without a value
-	values string // its options with one
-	names  string // its options whose value names what it runs
+	first  string // subcommands, one of which must precede the package; "" if none is required
+	flags  string // options without a value
+	values string // options with a value
+	names  string // options whose value names the package
 }
 
-// runners are the known ones, by command. An option that is not listed may mean that
-// something else is run, so with it nothing is recognised.
+// runners are the known runners by command. An unlisted option may change what is run, so
+// with one nothing is recognised.
 var runners = map[string][]runner{
 	"npx":    {{kind: npm, flags: npmFlags, values: npmValues, names: "-p --package"}},
 	"pnpx":   {{kind: npm, flags: npmFlags, names: "-p --package"}},
@@ -132,8 +132,9 @@ var container = runner{
 	values: "-e --env --env-file -v --volume --mount --tmpfs --name --network --net --network-alias -p --publish -w --workdir -u --user -l --label --add-host --platform --pull -m --memory --memory-swap --cpus --dns -h --hostname --cap-add --cap-drop --security-opt --device --gpus --group-add --ulimit --log-driver --log-opt --restart --shm-size --stop-timeout --pids-limit --ip --link --expose --runtime --userns --ipc --pid --cgroupns --tz",
 }
 
-// launched is what a command line starts, as "kind:name", and the arguments behind it.
-func launched(line []string) (ref string, rest []string) {
+// parseCommandLine returns what a command line starts, as "kind:name", and the arguments
+// after it.
+func parseCommandLine(line []string) (ref string, rest []string) {
 	for len(line) > 0 && wrapper(line) {
 		line = line[1:]
 		for len(line) > 0 && (strings.HasPrefix(line[0], "/") && len(line[0]) == 2 || strings.Contains(line[0], "=")) {
@@ -147,7 +148,7 @@ func launched(line []string) (ref string, rest []string) {
 	switch name {
 	case "node", "bun":
 		if i := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }); i >= 0 && !slices.ContainsFunc(args[:i], loadsCode) {
-			if ref := installed(args[i]); ref != "" {
+			if ref := nodePackage(args[i]); ref != "" {
 				return ref, args[i+1:]
 			}
 		}
@@ -157,14 +158,14 @@ func launched(line []string) (ref string, rest []string) {
 		}
 	}
 	for _, r := range runners[name] {
-		if ref, rest = r.runs(args); ref != "" {
+		if ref, rest = r.parse(args); ref != "" {
 			return ref, rest
 		}
 	}
 	if runners[name] != nil {
 		return "", nil
 	}
-	return cmp.Or(installed(line[0]), program+":"+name), args
+	return cmp.Or(nodePackage(line[0]), program+":"+name), args
 }
 
 // wrapper reports whether a command line begins with one that runs the rest of it.
@@ -183,8 +184,8 @@ func loadsCode(option string) bool {
 	return slices.Contains(strings.Fields("-r --require --import --loader --experimental-loader -e --eval -p --print -C --conditions"), name)
 }
 
-// runs is what the runner's arguments name.
-func (r runner) runs(args []string) (ref string, rest []string) {
+// parse returns the package that the runner's arguments name, and the arguments after it.
+func (r runner) parse(args []string) (ref string, rest []string) {
 	within := func(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
 	first, named := r.first == "", ""
 	for i := 0; i < len(args); i++ {
@@ -227,8 +228,8 @@ var (
 	separators = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[-_.]+`) })
 )
 
-// reference is the name of what is run, without its version; "" if it comes from elsewhere
-// than where packages of that kind do.
+// reference returns the name of a package without its version; "" if it does not come from
+// the registry of its kind.
 func (r runner) reference(text string) string {
 	pattern := map[string]func() *regexp.Regexp{npm: npmName, pypi: pypiName, image: imageName, module: moduleName}[r.kind]
 	if pattern == nil {
@@ -248,10 +249,10 @@ func (r runner) reference(text string) string {
 	return r.kind + ":" + name
 }
 
-// installed is the npm package that a path below node_modules is in.
-func installed(file string) string {
+// nodePackage returns the npm package that contains a path below node_modules.
+func nodePackage(file string) string {
 	_, below, found := strings.Cut(strings.ReplaceAll(file, `\`, "/"), "node_modules/")
-	for found { // the innermost counts
+	for found { // find the innermost node_modules
 		_, inner, deeper := strings.Cut(below, "node_modules/")
 		if !deeper {
 			break
@@ -263,7 +264,7 @@ func installed(file string) string {
 	case !found || slices.Contains(parts, ".."):
 		return ""
 	case len(parts) == 2 && parts[0] == ".bin":
-		return linked + ":" + programName(parts[1])
+		return nodeBin + ":" + programName(parts[1])
 	case len(parts) > 2 && strings.HasPrefix(parts[0], "@"):
 		return npm + ":" + parts[0] + "/" + parts[1]
 	case len(parts) > 1:
@@ -272,7 +273,7 @@ func installed(file string) string {
 	return ""
 }
 
-// programName is a program without its folder and without what Windows puts behind it.
+// programName returns the base name of a program without its Windows extension.
 func programName(file string) string {
 	file = path.Base(strings.ReplaceAll(file, `\`, "/"))
 	for _, end := range []string{".exe", ".cmd", ".bat"} {
@@ -283,8 +284,8 @@ func programName(file string) string {
 	return file
 }
 
-// knownFlags are those flags of the tables that the settings have, each as the table writes
-// it. One that is given twice does not count: which holds is the server's to say.
+// knownFlags returns the flags of the tables that the settings contain, as written in the
+// tables. It ignores a flag that is given twice, as servers differ on which one applies.
 func (s Settings) knownFlags() []string {
 	given := make(map[string][]string) // name without dashes → values
 	for name, value := range s.Env {
@@ -300,7 +301,7 @@ func (s Settings) knownFlags() []string {
 		}
 	}
 	var have []string
-	for _, flag := range summarised().Flags {
+	for _, flag := range loadSummary().Flags {
 		name, want, valued := strings.Cut(strings.TrimLeft(flag, "-"), "=")
 		values := given[name]
 		if len(values) == 1 && (!valued && !slices.Contains([]string{"false", "0"}, values[0]) || valued && strings.EqualFold(values[0], want)) {

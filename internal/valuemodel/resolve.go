@@ -4,70 +4,70 @@ import (
 	"time"
 )
 
-// Upstream is what the operator says of a server, and what it calls itself.
+// Upstream is the configuration of a server, and the name that the server reports.
 type Upstream struct {
 	Name     string
-	URL      string // "" for a process on this machine
-	Provider string // the operator's word for which provider's tools it has; "": as Recognised, or its own name, says
-	Trust    bool   // what the server says of itself may loosen, not only deny
-	Domain   string // "": the remote host, or "local"
-	Remote   *bool  // whether its reads go to a service elsewhere; nil: as the url, the provider or Inferred say
+	URL      string // "" for a local process
+	Provider string // configured provider; "" to use Recognised or the server's own name
+	Trust    bool   // the server's own statements may loosen restrictions, not only tighten them
+	Domain   string // "" for the remote host or "local"
+	Remote   *bool  // whether it reads from a remote service; nil to derive it from the url, the provider or Inferred
 	Inferred Inferred
-	Server   string // serverInfo.name; "" not known
+	Server   string // serverInfo.name; "" if unknown
 
-	Recognised Recognised // what the rest of the operator's words name
+	Recognised Recognised // server recognised by the other settings
 }
 
-// Hints are what a server says of a tool; nil: nothing.
+// Hints are a server's own statements about a tool; nil fields are not stated.
 type Hints struct {
 	ReadOnly    *bool
 	Destructive *bool
-	Arguments   []string // the names of its arguments; nil: they cannot be told
+	Arguments   []string // names of all arguments; nil if unknown
 }
 
-// deny reports whether the server says that a call may change something. One
-// that says both that and the contrary is taken at its worst.
-func (h Hints) deny() bool { return isFalse(h.ReadOnly) || isTrue(h.Destructive) }
+// mayWrite reports whether the server says that a call may change something. Of two
+// contradicting hints the more restrictive one counts.
+func (h Hints) mayWrite() bool { return isFalse(h.ReadOnly) || isTrue(h.Destructive) }
 
 func isTrue(b *bool) bool  { return b != nil && *b }
 func isFalse(b *bool) bool { return b != nil && !*b }
 
-// standing says what names an upstream's provider, and so how far it is believed.
-type standing int
+// trust is how an upstream's provider was identified, in ascending order of trust.
+type trust int
 
 const (
-	none       standing = iota // it has no provider
-	claimed                    // its server's own, which may only deny
-	believed                   // its server's own, and the operator trusts it
-	recognised                 // the operator's on how it is reached, which beat no hint that denies
-	stated                     // the operator's
+	none       trust = iota // no provider
+	claimed                 // by the server's own name; its layer may only tighten restrictions
+	trusted                 // by the server's own name, and the operator trusts the server
+	recognised              // by the settings; a hint that a call may write still counts
+	stated                  // by the operator
 )
 
-// origin is a provider, and what names it.
+// origin is a provider with how it was identified.
 type origin struct {
 	Provider
-	standing standing
-	source   string     // as Sources names it
-	started  Recognised // how its server is
+	trust   trust
+	source  string     // name of its layer in Sources
+	started Recognised // how its server was started
 }
 
 func originOf(u Upstream) origin {
 	if u.Provider != "" {
 		p, known := ProviderNamed(u.Provider)
 		switch {
-		case !known: // NoProvider too
+		case !known: // also for NoProvider
 			return origin{}
 		case p.Name == clientTools:
 			return origin{p, stated, sourceDefault + " (" + p.Name + ")", Recognised{}}
 		}
 		return origin{p, stated, "provider " + p.Name, u.Recognised}
 	}
-	by := func(p Provider, s standing, words string) origin {
+	by := func(p Provider, s trust, words string) origin {
 		return origin{p, s, "provider " + p.Name + " (" + words + ")", u.Recognised}
 	}
 	own := claimed
 	if u.Trust {
-		own = believed
+		own = trusted
 	}
 	named, known := ProviderNamed(u.Recognised.Provider)
 	if known && !u.Recognised.Bare {
@@ -82,32 +82,32 @@ func originOf(u Upstream) origin {
 	return origin{}
 }
 
-// loosens reports whether what the provider says of a tool may loosen. Where the operator's
-// words only name the server, a tool must be the one that the table knows, with no arguments
-// but those.
-func (o origin) loosens(tool string, h Hints) bool {
-	if o.standing == recognised {
+// mayLoosen reports whether the provider's layer for a tool may loosen restrictions. If the
+// server was only recognised by its settings, the tool must be in the table and have no
+// other arguments.
+func (o origin) mayLoosen(tool string, h Hints) bool {
+	if o.trust == recognised {
 		_, listed := o.Arguments[tool]
 		return listed && o.doubt(tool, h) == ""
 	}
-	return o.standing >= believed
+	return o.trust >= trusted
 }
 
-// layer is what of the provider's layer counts. A server's own name, not
-// trusted, is taken for costs and edges, which loosen nothing, but does not tell calls
-// apart, say when an answer may be kept, or choose the limits that count.
+// layer returns the part of the provider's layer that applies. With a server that is only
+// claimed to be the provider's, costs and edges apply, as they loosen nothing, but not the
+// classification of calls, the freshness of results or the rate limit host.
 func (o origin) layer(tool string, h Hints) Layer {
 	l := o.Provider.layer(tool, o.started)
-	if o.standing != none && o.Stateful {
+	if o.trust != none && o.Stateful {
 		l.Speculate, l.Classify = new(false), ""
 	}
-	if !o.loosens(tool, h) {
+	if !o.mayLoosen(tool, h) {
 		l.Classify, l.ValidateFile, l.URLArgument, l.Cost.Freshness = "", "", "", 0
 	}
-	if o.standing == claimed {
+	if o.trust == claimed {
 		l.Host = ""
 	}
-	if o.standing != stated && h.deny() {
+	if o.trust != stated && h.mayWrite() {
 		l.Classify = ""
 	}
 	return l
@@ -118,8 +118,8 @@ const (
 	sourceAnnotation = "annotation"
 )
 
-// base is what is taken for granted of any tool.
-func base() Layer {
+// defaults returns the layer below all others.
+func defaults() Layer {
 	return Layer{
 		ValueClass: Supporting,
 		Speculate:  new(true),
@@ -129,54 +129,52 @@ func base() Layer {
 	}
 }
 
-// loopAfter is how many equal answers in a row of a tool that reads are taken
-// for a loop.
-const loopAfter = 3
+// defaultFailFastAfter is the number of identical results in a row after which a read-only
+// tool counts as being called in a loop.
+const defaultFailFastAfter = 3
 
-// Resolve merges what is known of a tool. With no tool it is about whatever else
-// the upstream is asked.
+// Resolve merges all layers of a tool. Tool "" stands for the upstream's other requests.
 func (m *Models) Resolve(u Upstream, tool string, h Hints) *Model {
 	o := originOf(u)
 	out := &Model{Upstream: u.Name, Tool: tool, Provider: o.Name, Origin: o.source, Sources: make(map[string]string)}
-	out.merge(base(), sourceDefault)
+	out.merge(defaults(), sourceDefault)
 	out.InvalidatesOnly, out.Sources["invalidates_only"] = new(false), sourceDefault
 	out.Class, out.Sources["side_effect_class"] = classOf(u, o, tool, h)
-	out.Vouched = o.standing >= recognised && out.Sources["side_effect_class"] != sourceAnnotation
-	if o.standing == recognised {
+	out.Vouched = o.trust >= recognised && out.Sources["side_effect_class"] != sourceAnnotation
+	if o.trust == recognised {
 		out.Doubt = o.doubt(tool, h)
 	}
 	out.merge(o.layer(tool, h), o.source)
 	out.applyRules(m.rulesOf(u.Name, tool))
-	out.locate(u, o)
-	out.conclude(u)
-	out.place(m.edges().naming(u.Name, tool))
+	out.setHost(u, o)
+	out.derive(u)
+	out.setPlaces(m.edges().naming(u.Name, tool))
 	return out
 }
 
-// classOf says what a tool does, before the operator's rules.
+// classOf returns the class of a tool and its source, before the operator's rules.
 func classOf(u Upstream, o origin, tool string, h Hints) (Class, string) {
 	says := o.Provider.layer(tool, o.started).Class
-	if o.standing != none && o.Stateful && tool != "" {
+	if o.trust != none && o.Stateful && tool != "" {
 		says = stricter(says, Indeterminate)
 	}
-	if o.standing == stated && says != "" {
+	if o.trust == stated && says != "" {
 		return says, o.source
 	}
 	class, source := Indeterminate, sourceDefault
 	switch {
-	case says != "" && (o.loosens(tool, h) || says.rank() >= Indeterminate.rank()):
+	case says != "" && (o.mayLoosen(tool, h) || says.rank() >= Indeterminate.rank()):
 		class, source = says, o.source
 	case u.Trust && isTrue(h.ReadOnly):
 		class, source = ReadOnly, sourceAnnotation
 	}
-	if h.deny() && (class.rank() < Indeterminate.rank() || source == sourceDefault) {
+	if h.mayWrite() && (class.rank() < Indeterminate.rank() || source == sourceDefault) {
 		return stricter(class, Indeterminate), sourceAnnotation
 	}
 	return class, source
 }
 
-// rank is a class's place in the order of restriction, the freest first. One that
-// there is not is as the worst.
+// rank orders classes by restriction. An unknown class ranks highest.
 func (c Class) rank() int {
 	switch c {
 	case "":
@@ -200,14 +198,13 @@ func stricter(a, b Class) Class {
 	return b
 }
 
-// applyRules merges what the operator says, which may loosen anything: the rule that
-// gives way first, then the others. A class of the operator's speaks for every call, and a
-// way to tell calls apart says that the rest is not known: each takes the place of
-// what was said of either before. That a tool is not to be called on a guess
-// stands against every rule that is no more exact, and where a provider says it,
-// against every glob.
-func (m *Model) applyRules(rules []ruling) {
-	refused := aGlob // how exactly what says so names the tool
+// applyRules merges the operator's rules, which may loosen any restriction, in ascending
+// precedence. A class applies to every call and replaces an earlier classify; a classify
+// makes the remaining calls indeterminate and replaces an earlier class. speculate = false
+// is only overridden by a rule with a more exact pattern; if a provider sets it, by any rule
+// but a glob.
+func (m *Model) applyRules(rules []compiledRule) {
+	refused := globPattern // exactness of the rule that forbids prefetches
 	for _, r := range rules {
 		l := r.Layer
 		if l.Class != "" {
@@ -225,14 +222,14 @@ func (m *Model) applyRules(rules []ruling) {
 			refused = r.exactness()
 		}
 		m.merge(l, r.Source)
-		put(m, "invalidates_only", r.Source, &m.InvalidatesOnly, l.InvalidatesOnly)
+		setField(m, "invalidates_only", r.Source, &m.InvalidatesOnly, l.InvalidatesOnly)
 		m.BackOff = m.BackOff || l.FailFastAfter > 0
 	}
 }
 
-// conclude draws the conclusions from what was merged.
-func (m *Model) conclude(u Upstream) {
-	if m.Class.rank() > Indeterminate.rank() { // there is nothing to tell apart
+// derive sets the fields that follow from the merged ones.
+func (m *Model) derive(u Upstream) {
+	if m.Class.rank() > Indeterminate.rank() { // every call is a write
 		m.Classify = ""
 		delete(m.Sources, "classify")
 	}
@@ -241,15 +238,15 @@ func (m *Model) conclude(u Upstream) {
 		m.Speculate, m.Sources["speculate"] = new(false), m.Sources["side_effect_class"]
 	}
 	if reads && m.FailFastAfter == 0 {
-		m.FailFastAfter, m.Sources["fail_fast_after_n"] = loopAfter, sourceDefault
+		m.FailFastAfter, m.Sources["fail_fast_after_n"] = defaultFailFastAfter, sourceDefault
 	}
-	if m.Tool == "" { // what no rule can have been about
+	if m.Tool == "" { // rules apply to tools only
 		m.InvalidatesOnly, m.Sources["invalidates_only"] = new(false), sourceDefault
 	}
 	if isTrue(m.InvalidatesOnly) && len(m.Invalidates) == 0 {
-		m.InvalidatesOnly, m.Unaimed = new(false), !m.Class.Reads()
+		m.InvalidatesOnly, m.OnlyIgnored = new(false), !m.Class.Reads()
 	}
-	if u.URL != "" { // the path would name a file of another machine
+	if u.URL != "" { // the path names a file on another machine
 		m.ValidateFile = ""
 		delete(m.Sources, "validate")
 	}

@@ -12,11 +12,10 @@ import (
 	"mcpschedd/internal/classify"
 )
 
-// scalar is one text for all spellings of a value: a number however written and
-// whether or not in quotes, names in any case, letters however composed or
-// escaped, paths with or without what changes nothing in them. A false match costs a
-// refetch; a missed match would serve a stale answer. Objects, arrays, null and nothing
-// are no scalar.
+// scalar returns one text for all spellings of a value: it normalises numbers, quoted or
+// not, letter case, Unicode composition and escapes, and redundant parts of paths. A false
+// match costs a refetch; a missed match would serve a stale result. It returns false for
+// objects, arrays, null and absent values.
 func scalar(raw []byte) (string, bool) {
 	if len(raw) == 0 {
 		return "", false
@@ -33,15 +32,15 @@ func scalar(raw []byte) (string, bool) {
 
 func canonical(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return r == '%' || r > unicode.MaxASCII }) {
-		// What is decoded may be composed in another way, or stand for no width.
+		// Decoded text may need composing again, or contain invisible characters.
 		s = norm.NFKC.String(s)
 		s = norm.NFKC.String(strings.Map(visible, unescape(s)))
 	}
 	s = strings.TrimSpace(strings.Map(fold, s))
-	if rest, ok := strings.CutPrefix(s, "FILE:"); ok { // fold gives capitals
+	if rest, ok := strings.CutPrefix(s, "FILE:"); ok { // fold maps to upper case
 		s = strings.TrimPrefix(rest, "//LOCALHOST")
 	}
-	s = strings.TrimLeft(s, "#! ") // #42 and !42 are the numbers of an issue and a merge request
+	s = strings.TrimLeft(s, "#! ") // #42 is an issue, !42 a merge request
 	s = strings.TrimSpace(path.Clean(s))
 	if n, ok := number(s); ok {
 		return n
@@ -49,8 +48,8 @@ func canonical(s string) string {
 	return s
 }
 
-// unescape decodes %2F, and what is decoded so again: a value may have gone
-// through several hands.
+// unescape decodes percent escapes repeatedly, as a value may have been escaped more than
+// once.
 func unescape(s string) string {
 	out := make([]byte, 0, len(s))
 	for i := range len(s) {
@@ -66,7 +65,7 @@ func unescape(s string) string {
 	return string(out)
 }
 
-// visible drops what only says how its neighbours are to be shown.
+// visible drops format characters and variation selectors.
 func visible(r rune) rune {
 	if unicode.In(r, unicode.Cf, unicode.Variation_Selector) {
 		return -1
@@ -74,8 +73,7 @@ func visible(r rune) rune {
 	return r
 }
 
-// fold maps the letters that are alike but for their case to one, and both
-// slashes.
+// fold maps all cases of a letter to one, and a backslash to a slash.
 func fold(r rune) rune {
 	if r == '\\' {
 		return '/'
@@ -87,7 +85,7 @@ func fold(r rune) rune {
 	return least
 }
 
-// number writes a number in one way. Great numbers that differ may become one.
+// number returns the normal form of a number. Large numbers may become equal.
 func number(s string) (string, bool) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// Sharing says which packages of a table are servers that hold nothing of a session: what they
-// answer depends on the call, on how they were started and on what is elsewhere.
+// Sharing lists the packages of a table whose servers keep no session state: their results
+// depend only on the call, the command line and external data.
 type Sharing struct {
 	Packages []string
-	Unless   string // in any of the words it is started with, it makes that untrue; "": none does
-	Folders  bool   // only if the command line names folders: else they are those of its client
+	Unless   string // an argument or variable name containing this text disables sharing; "" if none does
+	Folders  bool   // only if the command line names folders; otherwise the server uses its client's
 }
 
-// allows reports whether a server that is started so is one: of a package that is none of them
-// there are no terms.
+// allows reports whether a server started with these settings may be shared.
 func (t Sharing) allows(s Settings, rest []string) bool {
 	words := slices.Concat(s.Args, slices.Collect(maps.Keys(s.Env)))
 	return len(t.Packages) > 0 &&

@@ -1,7 +1,7 @@
 package valuemodel
 
-// Suggest guesses a class from nothing but a tool's name, for a line that a
-// person checks before it counts. Nothing is ever resolved by it.
+// Suggest guesses a class from a tool's name, for a proposal that a person reviews. No model
+// uses it.
 func Suggest(tool string) Class {
 	found := Indeterminate
 	for _, word := range words(tool) {
@@ -18,8 +18,8 @@ func Suggest(tool string) Class {
 	return found
 }
 
-// verbClass is what a verb does; "" for any other word, and for verbs that tell
-// nothing, such as run.
+// verbClass returns the class that a verb suggests; "" for other words and for ambiguous
+// verbs such as run.
 func verbClass(word string) Class {
 	switch word {
 	case "get", "list", "search", "read", "find", "fetch", "describe", "show", "view", "query", "lookup",

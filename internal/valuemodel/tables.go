@@ -13,27 +13,26 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// models holds a file for each provider. Every class in them was given by hand, from what
-// a tool's description and schema say it does: what a server says of itself errs both
-// ways. In doubt a tool is indeterminate.
+// models has one file per provider. The classes were assigned by hand, from the
+// descriptions and schemas of the tools, as the annotations of servers err both ways. In
+// doubt a tool is indeterminate.
 //
-// An edge is matched only where equal arguments surely name the same thing, so by the
-// number of an issue alone where a repository can go by two names, and not at all where
-// identifiers have several spellings.
+// An edge matches arguments only if equal values are certain to name the same object: only
+// the issue number if a repository can have two names, and nothing if identifiers have
+// several spellings.
 //
 //go:embed models/*.toml
 var models embed.FS
 
-// table is a file: a provider as it is written down. A name that begins with @ stands for
-// the tools of a set, "@set" of the same file or "@provider.set" of another. It has a field
-// for each key of the file.
+// table is the content of a file, with a field per key. A name that begins with @ stands for
+// the tools of a set: "@set" of the same file, or "@provider.set" of another.
 type table struct {
 	Provider
 	Packages []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
-	Hosts    []string            // of the URLs at which the service itself offers it
-	Programs []string            // what the packages install
-	Include  []string            // providers, or sets of them, whose tools it has as well
-	ShownIn  []string            `toml:"shown_in"` // readers of other servers that see what its writes change there
+	Hosts    []string            // of the service's own MCP endpoints
+	Programs []string            // that the packages install
+	Include  []string            // providers or sets whose tools it also has
+	ShownIn  []string            `toml:"shown_in"` // tools of other servers whose results its writes invalidate
 	Sets     map[string][]string // name → tools
 
 	Pure            []toolRow
@@ -44,22 +43,22 @@ type table struct {
 
 	FollowUp []followUpRow `toml:"follow_up"`
 
-	made *Provider // what it comes to, once that is worked out: others that include it share its edges
+	resolved *Provider // cached result; providers that include this one share its edges
 }
 
-// toolRow says of several tools the same: a layer, and what it is written down with. It has
-// a field for each key of such a row.
+// toolRow is a row that describes several tools: a layer, with a field per key that is
+// written differently in the file.
 type toolRow struct {
 	Layer
 	Names       []string
-	Set         string              // in which the tools are
+	Set         string              // name of the set that the tools belong to
 	FreshnessS  float64             `toml:"freshness_ttl_s"`
-	Chars       [2]float64          // sizes of an answer in characters, as the corpus counts them: median, most
+	Chars       [2]float64          // size of a result in characters, from the corpus: median, maximum
 	Invalidates []string            // tools and sets
-	Same        map[string][]string // argument → of these tools only the answers that were asked with the same value
+	Same        map[string][]string // argument → tools whose results are stale only for the same value
 }
 
-// followUpRow is a follow-up of several tools. Max is 3 for all.
+// followUpRow is a follow-up of several tools; its Max is 3.
 type followUpRow struct {
 	After       []string
 	Tool        string
@@ -67,29 +66,29 @@ type followUpRow struct {
 	Args        map[string]string // argument → binding
 }
 
-// summary is what must be known of all tables before any of them is read, which is done for a
-// provider when it is asked for: to read them all takes 20 ms, on which the start of the program
-// would wait, and memory for good. TestSummary makes its file of the tables.
+// summary is what is needed of all tables before a single one is parsed. A table is parsed
+// on first use: parsing all of them would delay the start of the program by 20 ms and keep
+// memory. TestSummary generates the file from the tables.
 type summary struct {
-	Servers    map[string]string   // what a server calls itself → provider
-	References map[string]string   // what names a server, as [Recognise] writes it → provider
+	Servers    map[string]string   // a server's own name → provider
+	References map[string]string   // reference, in the form of [Recognise] → provider
 	Requires   map[string][]string // provider → flags of which one must be given
-	Flags      []string            // that change what some server does
-	Shareable  map[string]Sharing  // reference → on which terms the server holds no state of a session
-	Edges      []string            // of all tools, each once: its tool, and what it matches, between spaces
+	Flags      []string            // that some table mentions
+	Shareable  map[string]Sharing  // reference → conditions for sharing the server
+	Edges      []string            // distinct edges of all tools: the tool and the matched arguments, separated by spaces
 }
 
 //go:embed summary.json
 var summaryFile []byte
 
-var summarised = sync.OnceValue(func() (s summary) {
+var loadSummary = sync.OnceValue(func() (s summary) {
 	if err := json.Unmarshal(summaryFile, &s); err != nil {
-		panic(err) // it comes with the program, and a test reads it
+		panic(err) // embedded, and a test decodes it
 	}
 	return s
 })
 
-// edges are those of all tables.
+// edges returns the edges of all tables.
 func (s summary) edges() []Edge {
 	all := make([]Edge, len(s.Edges))
 	for i, text := range s.Edges {
@@ -99,7 +98,7 @@ func (s summary) edges() []Edge {
 	return all
 }
 
-// tableSet is the tables that were read: provider → table.
+// tableSet maps providers to the tables parsed so far.
 type tableSet map[string]*table
 
 var tables = struct {
@@ -107,7 +106,7 @@ var tables = struct {
 	read tableSet
 }{read: make(tableSet)}
 
-// ProviderNamed returns the provider of that name.
+// ProviderNamed returns the provider with the given name.
 func ProviderNamed(name string) (Provider, bool) {
 	if _, err := models.Open(fileOf(name)); err != nil {
 		return Provider{}, false
@@ -119,8 +118,8 @@ func ProviderNamed(name string) (Provider, bool) {
 
 func fileOf(provider string) string { return "models/" + provider + ".toml" }
 
-// table reads a file, in which an unknown key is an error. It panics, for they come with the
-// program, and a test reads them.
+// table returns the parsed table of a provider. Files are embedded and parsed by a test, so
+// it panics on errors, unknown keys among them.
 func (all tableSet) table(name string) *table {
 	if t := all[name]; t != nil {
 		return t
@@ -141,11 +140,11 @@ func (all tableSet) table(name string) *table {
 	return t
 }
 
-// provider works out a table.
+// provider resolves the sets and includes of a table.
 func (all tableSet) provider(name string) Provider {
 	t := all.table(name)
-	if t.made != nil {
-		return *t.made
+	if t.resolved != nil {
+		return *t.resolved
 	}
 	p := t.Provider
 	p.Name, p.References = name, t.references()
@@ -171,11 +170,11 @@ func (all tableSet) provider(name string) Provider {
 			p.Tools[tool] = l
 		}
 	}
-	t.made = &p
+	t.resolved = &p
 	return p
 }
 
-// include gives p the tools of other providers, or of sets of them.
+// include adds the tools of other providers, or of sets of them, to p.
 func (all tableSet) include(p Provider, others []string) {
 	for _, from := range others {
 		owner, _, isSet := strings.Cut(strings.TrimPrefix(from, "@"), ".")
@@ -195,14 +194,14 @@ func (all tableSet) include(p Provider, others []string) {
 	}
 }
 
-// references are all that names the table's servers, as [Recognise] writes it.
+// references returns all references to the table's servers, in the form of [Recognise].
 func (t *table) references() []string {
 	out := slices.Clone(t.Packages)
 	for _, name := range t.Hosts {
 		out = append(out, host+":"+name)
 	}
 	for _, name := range t.Programs {
-		out = append(out, program+":"+name, linked+":"+name)
+		out = append(out, program+":"+name, nodeBin+":"+name)
 	}
 	return out
 }
@@ -214,7 +213,7 @@ func (t *table) rows() map[Class][]toolRow {
 	}
 }
 
-// tools are those that references of a provider stand for, each once, in order.
+// tools expands a provider's references to a sorted list of distinct tools.
 func (all tableSet) tools(provider string, references ...string) []string {
 	var out []string
 	for _, ref := range references {
@@ -244,14 +243,14 @@ func (all tableSet) tools(provider string, references ...string) []string {
 	return slices.Compact(out)
 }
 
-// edges are those of a row of a provider: matched to what it names in Same, whole to the
-// others.
+// edges returns the edges of a row: with matched arguments to the tools in Same, without to
+// all others.
 func (all tableSet) edges(provider string, r toolRow, class Class) []Edge {
 	whole := all.tools(provider, r.Invalidates...)
 	if len(whole) > 0 && (class == Indeterminate || class == MutatesExternal) {
 		whole = append(whole, all.tools(provider, all.table(provider).ShownIn...)...)
 	}
-	argument := make(map[string]string) // tool → what must be the same
+	argument := make(map[string]string) // tool → matched argument
 	for name, refs := range r.Same {
 		for _, tool := range all.tools(provider, refs...) {
 			argument[tool] = name

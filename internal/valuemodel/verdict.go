@@ -7,24 +7,25 @@ import (
 	"time"
 )
 
-// Use is what else decides whether the answers of an upstream are fetched ahead.
-type Use struct {
-	Prefetch  string        // [enrichment].mode; "on": it is done
+// PrefetchSettings are the settings, beside the model, that decide whether calls are
+// prefetched.
+type PrefetchSettings struct {
+	Prefetch  string        // [enrichment].mode; only "on" prefetches
 	MaxAge    time.Duration // [enrichment].max_age
 	Dollars   float64       // [enrichment].max_dollars_per_session
-	Exclusive bool          // nothing but calls through the proxy changes what it reads
+	Exclusive bool          // only calls through the proxy change what the upstream reads
 }
 
-// Verdict says in plain words what is done with the answers of a tool.
+// Verdict says in plain words whether a tool's results are cached and prefetched.
 type Verdict struct {
-	Cacheable    bool   `json:"cacheable"`    // an answer, or one of some calls, may be stored
-	Prefetchable bool   `json:"prefetchable"` // calls, or some, may be made ahead
+	Cacheable    bool   `json:"cacheable"`    // the results of all or some calls may be cached
+	Prefetchable bool   `json:"prefetchable"` // all or some calls may be prefetched
 	Cached       string `json:"cached"`       // "60 s", "no, …"
 	Prefetched   string `json:"prefetched"`   // "yes, …", "no, …"
 	Change       string `json:"change,omitempty"`
 }
 
-// String is the verdict on one line.
+// String returns the verdict on one line.
 func (v Verdict) String() string {
 	text := "cached: " + v.Cached + " · prefetched: " + v.Prefetched
 	if v.Change != "" {
@@ -33,14 +34,13 @@ func (v Verdict) String() string {
 	return text
 }
 
-// Verdict says what is done with the answers of a tool, and which one line of the
-// configuration would change it: the first of those that a person could mean with which more
-// would be done.
-func (m *Models) Verdict(u Upstream, tool string, h Hints, use Use) Verdict {
+// Verdict returns the verdict on a tool, with the first line of configuration that would
+// let more of its results be cached or prefetched, if there is one.
+func (m *Models) Verdict(u Upstream, tool string, h Hints, use PrefetchSettings) Verdict {
 	now := m.Resolve(u, tool, h)
 	v := now.verdict(use)
 	if v.Prefetchable || use.Prefetch != "on" {
-		if v.Cacheable && !now.kept() {
+		if v.Cacheable && !now.outlivesCall() {
 			v.Change = fmt.Sprintf("freshness_ttl_s = 60 in [%s.cost_model], if an answer is good for so long", block(u, tool))
 		}
 		return v
@@ -66,16 +66,17 @@ func (m *Models) Verdict(u Upstream, tool string, h Hints, use Use) Verdict {
 	return v
 }
 
-// Change is a line of the configuration that may let more be done with an upstream's answers.
+// Change is a line of configuration that may let more of an upstream's results be cached or
+// prefetched.
 type Change struct {
-	Text      string   // the line, where it belongs, and when it may be written
-	Upstream  Upstream // with it
-	Exclusive bool     // the line says that nothing but calls through the proxy changes what it reads
+	Text      string   // the line, its block, and the condition under which it is correct
+	Upstream  Upstream // configuration with the line
+	Exclusive bool     // the line is exclusive = true
 }
 
-// Changes are the lines that a person could mean, those that say least first. provider is
-// the one that is known of its tools, "" if none is. The last one claims most: few servers are
-// used by one agent alone, so it is for callers that no other line helps.
+// Changes returns the lines that may apply, the weakest claim first. provider is the known
+// provider of the tools, or "". The last line claims the most, as few servers are used by a
+// single agent; callers should propose it only if no other line helps.
 func (u Upstream) Changes(provider string) (all []Change) {
 	add := func(line, when string, exclusive bool, set func(*Upstream)) {
 		with := u
@@ -102,25 +103,25 @@ func (u Upstream) Changes(provider string) (all []Change) {
 
 func block(u Upstream, tool string) string { return "tools." + strconv.Quote(u.Name+"/"+tool) }
 
-// kept reports whether an answer may be stored for longer than its call takes.
-func (m *Model) kept() bool {
+// outlivesCall reports whether a result may be cached after its call has ended.
+func (m *Model) outlivesCall() bool {
 	return m.Class == Pure || m.ValidateFile != "" || m.Cost.Freshness > 0
 }
 
-// steady reports whether what the tool reads changes only in ways that are noticed, or
-// where max_age bounds how old an answer may be.
-func (m *Model) steady(use Use) bool {
+// changesNoticed reports whether every change of what the tool reads is detected, or max_age
+// bounds the age of results instead.
+func (m *Model) changesNoticed(use PrefetchSettings) bool {
 	return use.Exclusive || m.ValidateFile != "" || m.Class == Pure || m.Remote
 }
 
-// Allows reports whether answers of the tool, or of some calls, may be stored, and whether
-// calls may be made ahead, as far as that does not depend on their arguments.
-func (m *Model) Allows(use Use) (cacheable, prefetchable bool) {
+// Allows reports whether results of all or some calls may be cached, and whether calls may
+// be prefetched, as far as that does not depend on their arguments.
+func (m *Model) Allows(use PrefetchSettings) (cacheable, prefetchable bool) {
 	v := m.verdict(use)
 	return v.Cacheable, v.Prefetchable
 }
 
-func (m *Model) verdict(use Use) Verdict {
+func (m *Model) verdict(use PrefetchSettings) Verdict {
 	if !m.Class.Reads() && m.Classify == "" {
 		return Verdict{Cached: "no", Prefetched: "no, it counts as a write because " + m.whyWrite()}
 	}
@@ -136,7 +137,7 @@ func (m *Model) verdict(use Use) Verdict {
 	if m.Classify != "" {
 		v.Cached += ", of calls whose " + map[Classify]string{Shell: "command", SQL: "statement"}[m.Classify] + " only reads"
 	}
-	if why := m.whyNotAhead(use); why != "" {
+	if why := m.whyNotPrefetched(use); why != "" {
 		v.Prefetched = "no, " + why
 		return v
 	}
@@ -147,8 +148,8 @@ func (m *Model) verdict(use Use) Verdict {
 	return v
 }
 
-// whyNotAhead says what stands in the way of a prefetch; "" if nothing does.
-func (m *Model) whyNotAhead(use Use) string {
+// whyNotPrefetched returns why calls are not prefetched; "" if they may be.
+func (m *Model) whyNotPrefetched(use PrefetchSettings) string {
 	switch {
 	case isFalse(m.Speculate):
 		return "speculate = false says " + m.Sources["speculate"]
@@ -156,7 +157,7 @@ func (m *Model) whyNotAhead(use Use) string {
 		return "it changes by itself, says " + m.Sources["volatile"]
 	case m.Cost.Dollars > use.Dollars:
 		return fmt.Sprintf("a call costs %v dollars and max_dollars_per_session is %v", m.Cost.Dollars, use.Dollars)
-	case !m.steady(use):
+	case !m.changesNoticed(use):
 		return "any program on this machine may change what it reads"
 	case use.Prefetch != "on":
 		return "[enrichment] mode is " + strconv.Quote(use.Prefetch)
@@ -164,7 +165,7 @@ func (m *Model) whyNotAhead(use Use) string {
 	return ""
 }
 
-// whyWrite says what makes a tool count as a write.
+// whyWrite returns why a tool counts as a write.
 func (m *Model) whyWrite() string {
 	switch source := m.Sources["side_effect_class"]; {
 	case m.Doubt != "":
@@ -178,8 +179,7 @@ func (m *Model) whyWrite() string {
 	}
 }
 
-// Unclassified reports whether no layer says what a call of the tool does, so that it counts
-// as a write.
+// Unclassified reports whether no layer sets the tool's class, so that it counts as a write.
 func (m *Model) Unclassified() bool {
 	return m.Class == Indeterminate && m.Classify == "" && m.Sources["side_effect_class"] == sourceDefault
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func TestVerdict(t *testing.T) {
-	on := valuemodel.Use{Prefetch: "on", MaxAge: 30 * time.Second}
+	on := valuemodel.PrefetchSettings{Prefetch: "on", MaxAge: 30 * time.Second}
 	up := valuemodel.Upstream{Name: "up"}
 	files := valuemodel.Recognise(valuemodel.Settings{Command: "npx", Args: []string{"@modelcontextprotocol/server-filesystem"}})
 	tickets := valuemodel.Inferred{Host: "tickets.example", From: "TICKETS_URL"}
@@ -20,7 +20,7 @@ func TestVerdict(t *testing.T) {
 		tool  string
 		h     valuemodel.Hints
 		rules []valuemodel.Rule
-		use   valuemodel.Use
+		use   valuemodel.PrefetchSettings
 		want  string
 	}{
 		{"not known", up, "x", valuemodel.Hints{}, nil, on,
@@ -33,9 +33,9 @@ func TestVerdict(t *testing.T) {
 			`cached: 60 s · prefetched: no, any program on this machine may change what it reads · to change that: remote = true in [upstreams.up], if what it reads is a service elsewhere`},
 		{"reads elsewhere", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, on,
 			`cached: 60 s · prefetched: yes, and served for 60 s`},
-		{"no prefetching", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.Use{Prefetch: "off"},
+		{"no prefetching", valuemodel.Upstream{Name: "up", Remote: new(true)}, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Prefetch: "off"},
 			`cached: 60 s · prefetched: no, [enrichment] mode is "off"`},
-		{"exclusive", up, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.Use{Prefetch: "on", Exclusive: true},
+		{"exclusive", up, "x", valuemodel.Hints{}, []valuemodel.Rule{kept}, valuemodel.PrefetchSettings{Prefetch: "on", Exclusive: true},
 			`cached: 60 s · prefetched: yes, and served for 60 s`},
 		{"recognised", valuemodel.Upstream{Name: "up", Recognised: files}, "read_text_file", valuemodel.Hints{Arguments: []string{"path"}}, nil, on,
 			`cached: while the file that path names is the same · prefetched: yes, and served for 30 s`},
