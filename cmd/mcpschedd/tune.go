@@ -86,7 +86,7 @@ func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error 
 		return err
 	}
 	p := t.propose()
-	advice := p.Advised() + t.classes(p.Unclassified)
+	advice := p.AdviceTOML() + t.classes(p.Unclassified)
 	if f.action == "" {
 		_, err := io.WriteString(stdout, string(p.TOML())+advice)
 		return err

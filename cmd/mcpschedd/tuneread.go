@@ -111,7 +111,7 @@ func (t *tuning) readLearned(k lastKnown) error {
 		if len(learned.Server) == 0 {
 			return learned, errOnlyRead
 		}
-		return learned, cmp.Or(t.tuner.Learned(k.name(), learned), errOnlyRead)
+		return learned, cmp.Or(t.tuner.AddLearned(k.name(), learned), errOnlyRead)
 	})
 	if errors.Is(err, errOnlyRead) {
 		return nil
@@ -128,7 +128,7 @@ func (t *tuning) readEvents(ctx context.Context, names []string) error {
 		if e.Kind == record.Call {
 			t.calls++
 		}
-		t.tuner.Event(e)
+		t.tuner.AddEvent(e)
 	}, t.problem)
 }
 
@@ -141,17 +141,17 @@ func (t *tuning) readTrace(name string) error {
 		return err
 	}
 	t.calls += len(calls)
-	t.tuner.Calls(calls)
+	t.tuner.AddCalls(calls)
 	return nil
 }
 
 // readLogs reads a client's own logs.
 func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	l := tune.ClaudeLogs{
-		Bare: t.bare, Bad: func(file string, line int, why string) { t.problem(record.Problem{File: file, Line: line, Text: why}) },
+		UpstreamOf: t.bare, Bad: func(file string, line int, why string) { t.problem(record.Problem{File: file, Line: line, Text: why}) },
 		Each: func(calls []replay.Call) {
 			t.calls += len(calls)
-			t.tuner.Calls(calls)
+			t.tuner.AddCalls(calls)
 		},
 		Reading: func(file string) { t.progress("%s", file) },
 	}

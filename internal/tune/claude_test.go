@@ -31,10 +31,10 @@ func logs(t testing.TB, files map[string]string) (dir string, l *tune.ClaudeLogs
 	}
 	calls, bad = new([]replay.Call), new([]string)
 	l = &tune.ClaudeLogs{
-		Upstreams: []string{"github", "wiki"},
-		Bare:      func(string) string { return "" },
-		Each:      func(some []replay.Call) { *calls = append(*calls, some...) },
-		Reading:   func(string) {},
+		Upstreams:  []string{"github", "wiki"},
+		UpstreamOf: func(string) string { return "" },
+		Each:       func(some []replay.Call) { *calls = append(*calls, some...) },
+		Reading:    func(string) {},
 		Bad: func(file string, line int, why string) {
 			*bad = append(*bad, fmt.Sprintf("%s:%d: %s", filepath.Base(file), line, why))
 		},
@@ -190,7 +190,7 @@ func TestClaudeNames(t *testing.T) {
 			dir, l, calls, _ := logs(t, map[string]string{
 				"s.jsonl": use("s", "m", "1", name, `{}`, "2026-03-01T10:00:00Z") + result("s", "1", `"x"`, "2026-03-01T10:00:01Z", false),
 			})
-			l.Bare = func(tool string) string {
+			l.UpstreamOf = func(tool string) string {
 				if tool == "lookup" {
 					return "wiki"
 				}

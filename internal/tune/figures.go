@@ -8,47 +8,47 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Bounds on what is kept.
+// Bounds of a tuner.
 const (
-	mostTools   = 1 << 12 // that are told apart
-	mostAnswers = 1 << 19 // calls whose last answer is remembered
-	mostGaps    = 1 << 12 // of one tool
-	longestName = 512     // bytes
+	maxTools   = 1 << 12 // distinct tools; more are dropped
+	maxAnswers = 1 << 19 // calls of which the last answer is remembered
+	maxGaps    = 1 << 12 // gaps per tool
+	maxName    = 512     // bytes of a tool's name
 )
 
-// tool is what was recorded of one.
+// tool is the recorded figures of one tool.
 type tool struct {
 	calls      int
-	answers    int              // of calls and prefetches, that are no errors
-	errors     int              // that are
-	size       record.Histogram // KiB of an answer
-	latency    record.Histogram // ms until an answer
-	prefetches int              // prefetches whose end is known
-	right      int              // those of them that were asked for
-	gaps       []gap            // between answers to one call, nothing having been written
-	from       time.Time
-	to         time.Time
+	answers    int              // to calls and prefetches, except errors
+	errors     int              // error answers
+	size       record.Histogram // size of answers in KiB
+	latency    record.Histogram // time to answer in ms
+	prefetches int              // prefetches with a known fate
+	right      int              // of those: the predicted call was made
+	gaps       []gap            // between answers to the same call without a write in between
+	from       time.Time        // first call
+	to         time.Time        // last call
 }
 
-// answer is the last one that a call got.
+// answer is the last answer to a call.
 type answer struct {
 	at     time.Time
 	result string // hash
 }
 
-// gap is the time between two answers to one call.
+// gap is the time between two answers to the same call.
 type gap struct {
-	of   time.Duration
-	same bool // the answers are
+	after time.Duration
+	same  bool // the answers were equal
 }
 
-// tool is what was recorded of a tool; nil if there are too many.
+// tool returns the figures of a tool, or nil if there are too many tools.
 func (t *Tuner) tool(name string) *tool {
 	one := t.tools[name]
 	if one != nil {
 		return one
 	}
-	if len(t.tools) >= mostTools || len(name) > longestName {
+	if len(t.tools) >= maxTools || len(name) > maxName {
 		t.Dropped++
 		return nil
 	}
@@ -57,9 +57,9 @@ func (t *Tuner) tool(name string) *tool {
 	return one
 }
 
-// answered counts a call that its upstream answered. An error tells nothing of what an
-// answer takes: most come at once, and are short.
-func (t *tool) answered(at time.Time, failed bool, latency, bytes float64) {
+// addCall counts a call that its upstream answered. Size and latency of errors are ignored, as
+// most errors are short and come at once.
+func (t *tool) addCall(at time.Time, failed bool, latency, bytes float64) {
 	t.calls++
 	if failed {
 		t.errors++
@@ -83,46 +83,45 @@ func (t *tool) answered(at time.Time, failed bool, latency, bytes float64) {
 	}
 }
 
-// groundless reports whether nothing may be concluded: it has only ever answered with
-// errors.
-func (t *tool) groundless() bool { return t.errors > 0 && t.answers == 0 }
+// onlyErrors reports whether all answers were errors, which allow no conclusion.
+func (t *tool) onlyErrors() bool { return t.errors > 0 && t.answers == 0 }
 
-// again compares an answer with the one before it to the same call, of the same
-// upstream, unless something was written in between.
-func (t *Tuner) again(name, upstream, arguments, result string, at time.Time) {
+// compare compares an answer with the previous answer to the same call, unless the upstream had
+// a write in between.
+func (t *Tuner) compare(name, upstream, arguments, result string, at time.Time) {
 	one := t.tool(name)
 	if one == nil || arguments == "" || result == "" || at.IsZero() {
 		return
 	}
 	key := [2]string{name, arguments}
 	last, known := t.answers[key]
-	if known && at.After(last.at) && !t.wrote[upstream].After(last.at) && len(one.gaps) < mostGaps {
+	if known && at.After(last.at) && !t.lastWrite[upstream].After(last.at) && len(one.gaps) < maxGaps {
 		one.gaps = append(one.gaps, gap{at.Sub(last.at), result == last.result})
 	}
-	if known || len(t.answers) < mostAnswers {
+	if known || len(t.answers) < maxAnswers {
 		t.answers[key] = answer{at, result}
 	}
 }
 
-// stays is for how long answers stayed the same, without an exception, and how many
-// answers say so.
-func (t *tool) stays() (d time.Duration, n int) {
+// stableFor returns the longest time after which answers were equal that is shorter than any
+// after which they differed, and the number of such answers.
+func (t *tool) stableFor() (d time.Duration, n int) {
 	differ := time.Duration(math.MaxInt64)
 	for _, g := range t.gaps {
 		if !g.same {
-			differ = min(differ, g.of)
+			differ = min(differ, g.after)
 		}
 	}
 	for _, g := range t.gaps {
-		if g.same && g.of < differ {
-			d = max(d, g.of)
+		if g.same && g.after < differ {
+			d = max(d, g.after)
 			n++
 		}
 	}
 	return d, n
 }
 
-// period is when calls were recorded, as evidence has it.
+// period returns the dates of the first and last call for Line.Evidence.
 func (t *tool) period() string {
 	if t.from.IsZero() {
 		return ""
@@ -134,9 +133,8 @@ func (t *tool) period() string {
 	return ", " + from + " to " + to
 }
 
-// atMost is how large a share may be in truth of which right of n were seen, with a
-// certainty of 95 % (Wilson).
-func atMost(right, n int) float64 {
+// upperBound returns the upper end of the 95 % Wilson interval for right of n.
+func upperBound(right, n int) float64 {
 	const z = 1.96
 	p, m := float64(right)/float64(n), float64(n)
 	return (p + z*z/(2*m) + z*math.Sqrt(p*(1-p)/m+z*z/(4*m*m))) / (1 + z*z/m)

@@ -13,21 +13,19 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// follow is a follow-up of a tool that was learned.
+// follow is a learned follow-up of a tool.
 type follow struct {
 	valuemodel.FollowUp
-	right, of float64 // of candidates, newer ones counting more
+	right, of float64 // correct and all candidates, recent ones weighted more
 }
 
-// leastLabels is how many candidates of a follow-up must be known to have been right or
-// wrong: as many as the live proxy waits for.
-const leastLabels = 5
+// minLabels is the number of labelled candidates that a follow-up needs, as in the proxy.
+const minLabels = 5
 
-// mostFollows is how many follow-ups of one tool are proposed.
-const mostFollows = 6
+// maxFollowUps is the maximum number of proposed follow-ups per tool.
+const maxFollowUps = 6
 
-// player plays recorded calls of one upstream to a learner, as replay does it and the
-// live proxy.
+// player plays recorded calls of one upstream to a learner.
 type player struct {
 	*replay.Player
 	learner *predict.Model
@@ -49,7 +47,7 @@ func (t *Tuner) player(upstream string) *player {
 	return p
 }
 
-// join is "upstream/tool"; the tools of a trace have no upstream.
+// join returns "upstream/tool", or only the tool for traces, which have no upstreams.
 func join(upstream, tool string) string {
 	if upstream == "" {
 		return tool
@@ -64,10 +62,10 @@ func split(name string) (upstream, tool string) {
 	return "", name
 }
 
-// Calls adds recorded calls of some sessions, in the order in which they were made,
-// whose tools are named "upstream/tool" or, in a trace, by their bare names. They tell
-// what calls cost, and warm a learner of each upstream.
-func (t *Tuner) Calls(calls []replay.Call) {
+// AddCalls adds recorded calls of some sessions, in the order in which they were made. Tools are
+// named "upstream/tool", or "tool" in a trace. The calls yield costs, and train a learner for
+// each upstream.
+func (t *Tuner) AddCalls(calls []replay.Call) {
 	of := make(map[string][]replay.Call)
 	for _, c := range calls {
 		if one := t.tool(c.Tool); one != nil {
@@ -75,7 +73,7 @@ func (t *Tuner) Calls(calls []replay.Call) {
 			if c.Start != nil && c.End != nil {
 				at, took = time.UnixMilli(*c.Start), float64(*c.End-*c.Start)
 			}
-			one.answered(at, c.Failed, took, float64(c.Bytes))
+			one.addCall(at, c.Failed, took, float64(c.Bytes))
 		}
 		upstream, name := split(c.Tool)
 		c.Tool = name
@@ -86,10 +84,10 @@ func (t *Tuner) Calls(calls []replay.Call) {
 	}
 }
 
-// Learned adds what was learned of an upstream live, as its state file has it, to what
-// recorded calls of it have taught. The state itself is left as it is, and what of it
-// cannot be read is left out.
-func (t *Tuner) Learned(upstream string, state predict.State) error {
+// AddLearned adds the proxy's learned state of an upstream to what the learner has learned from
+// recorded calls. It does not modify the state, and skips parts that cannot be read, for which
+// it returns an error.
+func (t *Tuner) AddLearned(upstream string, state predict.State) error {
 	merged, unread := t.player(upstream).learner.Merge(state)
 	learned, err := predict.Follows(merged)
 	for _, f := range learned {
@@ -99,12 +97,11 @@ func (t *Tuner) Learned(upstream string, state predict.State) error {
 	return errors.Join(unread, err)
 }
 
-// follow keeps a follow-up that was right often enough, of a call that may be made
-// early.
+// follow adds a follow-up if it is probable enough and its call may be prefetched.
 func (t *Tuner) follow(upstream string, f predict.Follow) {
 	trigger, to := join(upstream, f.Trigger), join(upstream, f.Tool)
 	m := t.model(to)
-	right, of, ranks := t.likely(f.Ranks)
+	right, of, ranks := t.likelyRanks(f.Ranks)
 	if ranks == 0 || !reads(m) || m.Disclosure == valuemodel.ThirdParty || t.o.Missing(to) || t.o.Missing(trigger) {
 		return
 	}
@@ -117,7 +114,7 @@ func (t *Tuner) follow(upstream string, f predict.Follow) {
 		args[name] = b
 	}
 	t.follows[trigger] = append(t.follows[trigger], follow{
-		valuemodel.FollowUp{Tool: f.Tool, Probability: digits(shrunk(right, of)), Args: args, Max: ranks}, right, of,
+		valuemodel.FollowUp{Tool: f.Tool, Probability: digits(shrink(right, of)), Args: args, Max: ranks}, right, of,
 	})
 }
 
@@ -126,11 +123,11 @@ func (t *Tuner) secret(argument string, v any) bool {
 	return err != nil || t.o.Secret(argument, string(value))
 }
 
-// likely counts how many of the first in a list are likely enough, and what came of
-// them.
-func (t *Tuner) likely(ranks []predict.Count) (right, of float64, n int) {
+// likelyRanks returns how many of the first ranks are probable enough, and the sums of their
+// counts.
+func (t *Tuner) likelyRanks(ranks []predict.Count) (right, of float64, n int) {
 	for _, c := range ranks {
-		if !(c.Of >= leastLabels) || shrunk(c.Right, c.Of) < t.o.MinProbability {
+		if !(c.Of >= minLabels) || shrink(c.Right, c.Of) < t.o.MinProbability {
 			break
 		}
 		right, of, n = right+c.Right, of+c.Of, n+1
@@ -138,13 +135,13 @@ func (t *Tuner) likely(ranks []predict.Count) (right, of float64, n int) {
 	return right, of, n
 }
 
-// shrunk is a share as if there had been a few candidates more, most of them wrong:
-// what is not known is taken to be unlikely.
-func shrunk(right, of float64) float64 { return (right + 0.5) / (of + 4) }
+// shrink returns the share of correct candidates, shrunk as if there were four more candidates
+// of which half a one was correct.
+func shrink(right, of float64) float64 { return (right + 0.5) / (of + 4) }
 
-// likeliest are the follow-ups of a tool that are proposed.
-func (t *Tuner) likeliest(trigger string) []follow {
+// topFollowUps returns the follow-ups to propose for a tool, the most probable first.
+func (t *Tuner) topFollowUps(trigger string) []follow {
 	all := slices.Clone(t.follows[trigger])
 	slices.SortStableFunc(all, func(a, b follow) int { return cmp.Compare(b.Probability, a.Probability) })
-	return all[:min(len(all), mostFollows)]
+	return all[:min(len(all), maxFollowUps)]
 }

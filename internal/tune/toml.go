@@ -14,13 +14,13 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// head stands at the top of the file.
-const head = `# Written whole by mcpschedd tune: what was measured and learned of the tools, a layer
-# under the configuration beside it, which wins line by line. To keep a line, move it
-# there; mcpschedd tune --undo takes back the last --write.
+// head is the comment at the top of tuned.toml.
+const head = `# Written by mcpschedd tune, which replaces the whole file. These measured and learned
+# settings apply unless the configuration beside this file sets the same key. To keep a
+# line, move it there; mcpschedd tune --undo reverts the last --write.
 `
 
-// TOML is the content of tuned.toml; nil if nothing is proposed.
+// TOML returns the content of tuned.toml, or nil if nothing is proposed.
 func (p Proposal) TOML() []byte {
 	if len(p.Blocks) == 0 {
 		return nil
@@ -48,8 +48,8 @@ func (p Proposal) TOML() []byte {
 	return []byte(b.String())
 }
 
-// Advised is the advice, as comments to take lines out of.
-func (p Proposal) Advised() string {
+// AdviceTOML returns the advice as commented-out settings.
+func (p Proposal) AdviceTOML() string {
 	var b strings.Builder
 	for _, one := range p.Advice {
 		fmt.Fprintf(&b, "# [tools.%s]\n", key(one.Tool))
@@ -60,33 +60,33 @@ func (p Proposal) Advised() string {
 	return b.String()
 }
 
-// followUp is a follow-up as an inline table.
+// followUp formats a follow-up as an inline table.
 func followUp(f *valuemodel.FollowUp) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "{ tool = %s, probability = %s, args = {", encoded(f.Tool), number(f.Probability))
+	fmt.Fprintf(&b, "{ tool = %s, probability = %s, args = {", encode(f.Tool), number(f.Probability))
 	for i, name := range slices.Sorted(maps.Keys(f.Args)) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(" " + key(name) + " = " + encoded(f.Args[name]))
+		b.WriteString(" " + key(name) + " = " + encode(f.Args[name]))
 	}
 	fmt.Fprintf(&b, " }, max = %d }", f.Max)
 	return b.String()
 }
 
-// encoded is a value as TOML has it, on one line, which the encoder writes only of what is in
-// an array of arrays. Numbers stay as they are written in JSON.
-func encoded(v any) string {
-	text, _ := json.Marshal(v) // it was read from JSON
+// encode formats a value as TOML on one line. The array of arrays makes the encoder use the
+// inline form. Numbers keep their JSON text.
+func encode(v any) string {
+	text, _ := json.Marshal(v) // cannot fail, as v was read from JSON
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	_ = d.Decode(&v)
-	line, _ := toml.Marshal(map[string]any{"v": [][]any{{v}}}) // a configuration holds nothing else, and no null
+	line, _ := toml.Marshal(map[string]any{"v": [][]any{{v}}}) // a configuration has only values that TOML can represent
 	return strings.TrimSuffix(strings.TrimPrefix(string(line), "v = [["), "]]\n")
 }
 
-// key is a name, in quotes where it needs them.
+// key returns a name, quoted if necessary.
 func key(name string) string { return toml.Key{name}.String() }
 
-// number is a number as TOML has it.
+// number formats a number as TOML.
 func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/replay"
 )
 
-// claudeMessage is a line of a log, as far as it is of use.
+// claudeMessage is a line of a log; only the members in use are decoded.
 type claudeMessage struct {
 	Type      string          `json:"type"`
 	UUID      string          `json:"uuid"`
@@ -40,8 +40,9 @@ type claudeBlock struct {
 	Text    string          `json:"text"`
 }
 
-// blocksOf are the blocks of a list; anything else, such as a bare text, holds none. One that
-// cannot be read is left out, and is the error: of a later version, perhaps.
+// blocksOf returns the blocks of a list, and the total size of those that are not text. A value
+// that is not a list has no blocks. A block that cannot be read, perhaps one of a later version,
+// is left out and is the error.
 func blocksOf(list json.RawMessage) (all []claudeBlock, rest int, bad error) {
 	if len(list) == 0 || list[0] != '[' {
 		return nil, 0, nil
@@ -64,12 +65,13 @@ func blocksOf(list json.RawMessage) (all []claudeBlock, rest int, bad error) {
 	return all, rest, bad
 }
 
-// text is the text of an answer, and how many bytes it has with what is no text. A
-// client shows a long answer in part, says how long it was, and keeps it elsewhere.
+// text returns the text of an answer and its total size in bytes, other content included. For an
+// answer that the client has moved to a file, it returns no text and the size that the client
+// states.
 func (b *claudeBlock) text() (text string, size int) {
 	var whole string
 	if json.Unmarshal(b.Content, &whole) != nil {
-		blocks, rest, _ := blocksOf(b.Content) // neither: an answer without a text
+		blocks, rest, _ := blocksOf(b.Content) // on error the answer has no text
 		var texts []string
 		for _, p := range blocks {
 			if p.Type == "text" {
@@ -78,23 +80,23 @@ func (b *claudeBlock) text() (text string, size int) {
 		}
 		whole, size = strings.Join(texts, "\n"), rest
 	}
-	if full, kept := keptElsewhere(whole); kept {
+	if full, kept := persistedSize(whole); kept {
 		return "", size + full
 	}
 	size += len(whole)
-	if len(whole) > longestClaudeText {
-		whole = strings.ToValidUTF8(whole[:longestClaudeText], "")
+	if len(whole) > maxClaudeText {
+		whole = strings.ToValidUTF8(whole[:maxClaudeText], "")
 	}
 	return strings.Clone(whole), size
 }
 
-// saved is what stands for an answer that was too long to be shown, of the client's own
-// tools and of others.
-var saved = regexp.MustCompile(`^(?:<persisted-output>\s*Output too large \(([0-9.]+) ?([KMG]?B)\)|(?:Error: )?result \(([0-9,]+)() characters\) exceeds maximum allowed tokens)`)
+// persistedNote matches the note that replaces an answer that is too long, of the client's own
+// tools and of MCP tools.
+var persistedNote = regexp.MustCompile(`^(?:<persisted-output>\s*Output too large \(([0-9.]+) ?([KMG]?B)\)|(?:Error: )?result \(([0-9,]+)() characters\) exceeds maximum allowed tokens)`)
 
-// keptElsewhere reads the note that stands for such an answer: its size in bytes.
-func keptElsewhere(text string) (size int, kept bool) {
-	m := saved.FindStringSubmatch(text)
+// persistedSize returns the size in bytes that such a note states.
+func persistedSize(text string) (size int, kept bool) {
+	m := persistedNote.FindStringSubmatch(text)
 	if m == nil {
 		return 0, false
 	}
@@ -103,13 +105,13 @@ func keptElsewhere(text string) (size int, kept bool) {
 	return int(min(n*max(unit, 1), 1<<40)), err == nil
 }
 
-// transcript makes calls of the lines of one file.
+// transcript extracts the calls of one file.
 type transcript struct {
 	r     *claudeReader
 	path  string
-	open  map[string]*replay.Call // tool_use id → call that waits for its answer
+	open  map[string]*replay.Call // tool_use id → call without an answer yet
 	done  []*replay.Call
-	held  int            // bytes of their texts and arguments
+	held  int            // bytes of the texts and arguments of done
 	turns map[string]int // session and message id → number of the turn
 	order int
 }
@@ -118,11 +120,11 @@ func newTranscript(r *claudeReader, path string) *transcript {
 	return &transcript{r: r, path: path, open: make(map[string]*replay.Call), turns: make(map[string]int)}
 }
 
-// line takes one line. Most hold neither a call nor the answer to one that is
-// waited for, and are not decoded.
+// line handles one line. It does not decode lines without a call or an awaited answer, which
+// are most.
 func (t *transcript) line(number int, line []byte) {
 	if line[0] != '{' || line[len(line)-1] != '}' {
-		t.r.Bad(t.path, number, "want one JSON object: the line is cut, or the file is none of a client's sessions")
+		t.r.Bad(t.path, number, "want one JSON object: the line is truncated, or the file is not a session log")
 		return
 	}
 	if !bytes.Contains(line, []byte(`"tool_use"`)) && (len(t.open) == 0 || !bytes.Contains(line, []byte(`"tool_result"`))) {
@@ -148,8 +150,8 @@ func (t *transcript) line(number int, line []byte) {
 	}
 }
 
-// session names the session of a message: what a sub-agent calls follows from its own
-// answers, and not from those that others get meanwhile.
+// session returns the session of a message. A subagent has a session of its own, since its calls
+// follow from its own answers only.
 func (t *transcript) session(m *claudeMessage) string {
 	name := cmp.Or(m.Session, t.path)
 	if m.Side || m.Agent != "" {
@@ -158,7 +160,7 @@ func (t *transcript) session(m *claudeMessage) string {
 	return name
 }
 
-// claudeTime is a time in ms since 1970; nil: none, or one that cannot be.
+// claudeTime parses a time into ms since 1970, or returns nil if it is invalid or implausible.
 func claudeTime(text string) *int64 {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil || at.Year() < 2000 || at.Year() > 2199 {
@@ -168,7 +170,7 @@ func claudeTime(text string) *int64 {
 	return &ms
 }
 
-// call notes a call of a tool that is wanted, and counts one that is not.
+// call adds a call, or counts it as left out.
 func (t *transcript) call(m *claudeMessage, b *claudeBlock, at *int64) {
 	if b.ID == "" || b.Name == "" {
 		return
@@ -176,9 +178,9 @@ func (t *transcript) call(m *claudeMessage, b *claudeBlock, at *int64) {
 	if known, _ := t.r.seen.ContainsOrAdd(b.ID, struct{}{}); known {
 		return
 	}
-	tool, why := t.r.meant(b.Name)
+	tool, why := t.r.resolve(b.Name)
 	if why != "" {
-		t.r.leave(why, 1)
+		t.r.leaveOut(why, 1)
 		return
 	}
 	arguments := bytes.TrimSpace(b.Input)
@@ -197,7 +199,7 @@ func (t *transcript) call(m *claudeMessage, b *claudeBlock, at *int64) {
 	}
 }
 
-// answer ends a call.
+// answer completes a call with its answer.
 func (t *transcript) answer(m *claudeMessage, b *claudeBlock, at *int64) {
 	c := t.open[b.Use]
 	if c == nil {
@@ -205,8 +207,8 @@ func (t *transcript) answer(m *claudeMessage, b *claudeBlock, at *int64) {
 	}
 	delete(t.open, b.Use)
 	c.Text, c.Bytes = b.text()
-	if b.Failed && neverMade(c.Text, m.Extra) {
-		t.r.leave("that the client did not make: the user or a rule said no, or their arguments were wrong", 1)
+	if b.Failed && notSent(c.Text, m.Extra) {
+		t.r.leaveOut("that the client did not send: denied by the user or a rule, or with invalid arguments", 1)
 		return
 	}
 	c.Failed, c.End = b.Failed, at
@@ -214,21 +216,20 @@ func (t *transcript) answer(m *claudeMessage, b *claudeBlock, at *int64) {
 		c.End = nil
 	}
 	t.done = append(t.done, c)
-	if t.held += len(c.Text) + len(c.Arguments); t.held > heldClaudeText {
-		t.hand()
+	if t.held += len(c.Text) + len(c.Arguments); t.held > maxHeldText {
+		t.flush()
 	}
 }
 
-// neverMade reports whether a call that failed never left the client.
-func neverMade(text string, extra json.RawMessage) bool {
+// notSent reports whether the client did not send a call that failed.
+func notSent(text string, extra json.RawMessage) bool {
 	return bytes.Contains(extra, []byte("User rejected tool use")) ||
 		slices.ContainsFunc([]string{"The user doesn't want to ", "<tool_use_error>", "Permission to use ", "[Request interrupted by user"},
 			func(beginning string) bool { return strings.HasPrefix(text, beginning) })
 }
 
-// hand hands on the calls that have been answered, session by session, the turns of
-// each in order.
-func (t *transcript) hand() {
+// flush passes the answered calls to Each, ordered by session and turn.
+func (t *transcript) flush() {
 	slices.SortFunc(t.done, func(a, b *replay.Call) int {
 		return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Seq, b.Seq))
 	})
@@ -242,8 +243,8 @@ func (t *transcript) hand() {
 	}
 }
 
-// end is the end of the file.
+// end handles the end of the file.
 func (t *transcript) end() {
-	t.r.leave("without an answer", len(t.open))
-	t.hand()
+	t.r.leaveOut("without an answer", len(t.open))
+	t.flush()
 }

@@ -57,7 +57,7 @@ func read(second, args, result int) record.Event {
 func proposed(o tune.Options, all []record.Event) tune.Proposal {
 	t := tune.New(o)
 	for i := range all {
-		t.Event(&all[i])
+		t.AddEvent(&all[i])
 	}
 	return t.Propose()
 }
@@ -123,11 +123,11 @@ func TestFigures(t *testing.T) {
 					t.Errorf("got %s, want %s in it", text, want)
 				}
 			}
-			if !strings.Contains(p.Advised(), test.advice) {
-				t.Errorf("advised %s, want %s", p.Advised(), test.advice)
+			if !strings.Contains(p.AdviceTOML(), test.advice) {
+				t.Errorf("advised %s, want %s", p.AdviceTOML(), test.advice)
 			}
 			_, body, _ := strings.Cut(text, "\n[")
-			if both := body + p.Advised(); test.never != "" && strings.Contains(both, test.never) {
+			if both := body + p.AdviceTOML(); test.never != "" && strings.Contains(both, test.never) {
 				t.Errorf("got %s, want no %s", both, test.never)
 			}
 			again(t, p)
@@ -174,12 +174,12 @@ func TestRewrittenLog(t *testing.T) {
 			if err := json.Unmarshal(line, &got); err != nil {
 				t.Fatal(err)
 			}
-			tuner.Event(&got)
+			tuner.AddEvent(&got)
 		}
 		before, after = after, tuner.Propose()
 	}
-	if !bytes.Equal(before.TOML(), after.TOML()) || before.Advised() != after.Advised() || before.Advised() == "" {
-		t.Errorf("got\n%s%s\nand rewritten\n%s%s", before.TOML(), before.Advised(), after.TOML(), after.Advised())
+	if !bytes.Equal(before.TOML(), after.TOML()) || before.AdviceTOML() != after.AdviceTOML() || before.AdviceTOML() == "" {
+		t.Errorf("got\n%s%s\nand rewritten\n%s%s", before.TOML(), before.AdviceTOML(), after.TOML(), after.AdviceTOML())
 	}
 }
 
@@ -195,7 +195,7 @@ func TestAnyEvents(t *testing.T) {
 			e.UpstreamMS = rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), -1, 0, 1e300, 12.345}).Draw(r, "ms")
 			e.Bytes = rapid.SampledFrom([]int64{math.MinInt64, -1, 0, 12345, math.MaxInt64}).Draw(r, "bytes")
 			for range rapid.SampledFrom([]int{1, 12}).Draw(r, "times") {
-				tuner.Event(&e)
+				tuner.AddEvent(&e)
 			}
 		}
 		if text := tuner.Propose().TOML(); len(text) > 0 {
@@ -263,10 +263,10 @@ func TestLearned(t *testing.T) {
 			o := options(t, test.rules...)
 			o.Missing = func(tool string) bool { return tool == test.gone }
 			tuner := tune.New(o)
-			if err := tuner.Learned("hub", state); err != nil {
+			if err := tuner.AddLearned("hub", state); err != nil {
 				t.Fatal(err)
 			}
-			if err := tuner.Learned("hub", predict.State{Server: []byte("junk")}); err == nil {
+			if err := tuner.AddLearned("hub", predict.State{Server: []byte("junk")}); err == nil {
 				t.Error("junk is taken for a state")
 			}
 			p := tuner.Propose()
@@ -295,7 +295,7 @@ func TestCallsWarmTheLearner(t *testing.T) {
 		add(i, 3, "hub/get", fmt.Sprintf(`{"number":%d,"owner":"o%d"}`, 1000+i, i), "x")
 	}
 	tuner := tune.New(options(t, rule("*/*", reads)))
-	tuner.Calls(calls)
+	tuner.AddCalls(calls)
 	p := tuner.Propose()
 	for _, want := range []string{firstOfTheList, "cost_model.latency_ms_p50 = 700 # median of 20 answers"} {
 		if !strings.Contains(string(p.TOML()), want) {

@@ -2,12 +2,12 @@ package tune
 
 import "mcpschedd/internal/record"
 
-// Event adds one line of an event log. This file is all that depends on its form.
-func (t *Tuner) Event(e *record.Event) {
+// AddEvent adds one event of the log. Only this file depends on the format of events.
+func (t *Tuner) AddEvent(e *record.Event) {
 	if e.Kind != record.Call && e.Kind != record.Prefetch {
 		return
 	}
-	if e.Upstream == "" { // a tool of the proxy's own
+	if e.Upstream == "" { // one of the proxy's own tools
 		return
 	}
 	name := e.Upstream + "/" + e.Tool
@@ -16,24 +16,24 @@ func (t *Tuner) Event(e *record.Event) {
 	case one == nil:
 		return
 	case e.Kind == record.Prefetch:
-		one.prefetched(e)
+		one.addPrefetch(e)
 	case e.Disposition == record.Fetched:
-		one.answered(e.At, e.IsError, e.UpstreamMS, float64(e.Bytes))
-	default: // it cost nothing, or what the call cost that it shared
+		one.addCall(e.At, e.IsError, e.UpstreamMS, float64(e.Bytes))
+	default: // answered without a fetch of its own
 		one.calls++
 		return
 	}
 	switch {
 	case !t.model(name).Class.Reads():
-		t.wrote[e.Upstream] = e.At
+		t.lastWrite[e.Upstream] = e.At
 	case !e.IsError:
-		t.again(name, e.Upstream, e.ArgsHash, e.ResultHash, e.At)
+		t.compare(name, e.Upstream, e.ArgsHash, e.ResultHash, e.At)
 	}
 }
 
-// prefetched counts what became of a prefetch. One whose answer was an error may have
-// been right.
-func (t *tool) prefetched(e *record.Event) {
+// addPrefetch counts the outcome of a prefetch. If its answer was an error, the prediction may
+// still have been right, so only the error counts.
+func (t *tool) addPrefetch(e *record.Event) {
 	switch {
 	case e.IsError || e.Cause == "error":
 		t.errors++
