@@ -70,17 +70,17 @@ func (g gitChecks) run(check func() bool) bool {
 	default:
 		return false
 	}
-	seen := make(chan bool, 1)
+	result := make(chan bool, 1)
 	go func() { // ends when the file system answers
 		defer func() { <-g }()
-		seen <- check()
+		result <- check()
 	}()
-	late := time.NewTimer(gitCheckTimeout)
-	defer late.Stop()
+	timeout := time.NewTimer(gitCheckTimeout)
+	defer timeout.Stop()
 	select {
-	case is := <-seen:
-		return is
-	case <-late.C:
+	case plain := <-result:
+		return plain
+	case <-timeout.C:
 		return false
 	}
 }

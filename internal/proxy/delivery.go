@@ -34,7 +34,7 @@ func (c *upstreamCall) shownName(tool string) string {
 // results.
 func (c *upstreamCall) enrich(ctx context.Context, o outcome) outcome {
 	e := &c.policy.Enrichment
-	deciding, cancel := context.WithTimeout(ctx, decisionTimeout)
+	decision, cancel := context.WithTimeout(ctx, decisionTimeout)
 	defer cancel()
 	reply := make(chan speculate.Announcement, 1)
 	if !c.observed.wantsResult() || !c.notifyWorker(time.Now(), o, reply) {
@@ -43,7 +43,7 @@ func (c *upstreamCall) enrich(ctx context.Context, o outcome) outcome {
 	var a speculate.Announcement
 	select {
 	case a = <-reply:
-	case <-deciding.Done():
+	case <-decision.Done():
 		return o
 	}
 	if e.Delivery == "hint" {
@@ -77,8 +77,8 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.An
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.Wait) // one deadline for all of them
 	defer cancel()
-	var add []deliver.Addition
-	var of []dedup.Query
+	var additions []deliver.Addition
+	var queries []dedup.Query
 	for i := range a.Begun {
 		b := &a.Begun[i]
 		tool := c.shownName(b.Key.Tool)
@@ -90,16 +90,16 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.An
 		case <-ctx.Done(): // use what has arrived
 		}
 		if body, ok := c.s.srv.store.Peek(b.Query); ok {
-			add = append(add, deliver.Addition{Tool: tool, Arguments: b.Key.Arguments, Result: body, Model: b.Model})
-			of = append(of, b.Query)
+			additions = append(additions, deliver.Addition{Tool: tool, Arguments: b.Key.Arguments, Result: body, Model: b.Model})
+			queries = append(queries, b.Query)
 		}
 	}
-	if len(add) == 0 {
+	if len(additions) == 0 {
 		return result
 	}
-	out, taken := deliver.Inline(result, add, tokens, a.Intent)
+	out, taken := deliver.Inline(result, additions, tokens, a.Intent)
 	for _, i := range taken {
-		c.s.srv.store.MarkShown(of[i])
+		c.s.srv.store.MarkShown(queries[i])
 	}
 	c.observed.answer.inlined = len(taken)
 	return out
@@ -119,8 +119,8 @@ func (c *upstreamCall) storedAnswer(o dedup.Outcome) upstream.Answer {
 	c.observed.answer.source = o
 	// A note may replace an answer that the client has if the operator turned references on,
 	// the session serves one conversation, and the tool declares no output schema.
-	refers := o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.step == nil && !c.lease.structured(c.tool)
-	if refers {
+	asReference := o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.step == nil && !c.lease.structured(c.tool)
+	if asReference {
 		c.s.identity.delivered.Referenced(c.class.query.Key)
 		how, body = "reference", reference(o.Age)
 		c.observed.answer.saved = max(0, len(o.Body)-len(body))
@@ -139,20 +139,20 @@ func withBackOff(answer upstream.Answer, o dedup.Outcome) upstream.Answer {
 // withMeta sets the _meta keys of result: the disposition; the age, unless nil; and the
 // back-off, unless zero.
 func withMeta(result []byte, how string, age *time.Duration, backOff time.Duration) []byte {
-	said := jsonrpc.AppendString([]byte(`{"`+metaDisposition+`":`), how)
+	fields := jsonrpc.AppendString([]byte(`{"`+metaDisposition+`":`), how)
 	if age != nil {
-		said = strconv.AppendInt(append(said, `,"`+metaAge+`":`...), age.Milliseconds(), 10)
+		fields = strconv.AppendInt(append(fields, `,"`+metaAge+`":`...), age.Milliseconds(), 10)
 	}
 	if backOff > 0 {
-		said = strconv.AppendInt(append(said, `,"`+metaBackOff+`":`...), backOff.Milliseconds(), 10)
+		fields = strconv.AppendInt(append(fields, `,"`+metaBackOff+`":`...), backOff.Milliseconds(), 10)
 	}
-	said = append(said, '}')
+	fields = append(fields, '}')
 	members := jsonrpc.NewIndex(result)
 	meta := members.Get("_meta")
 	if meta == nil {
-		return members.Set("_meta", said)
+		return members.Set("_meta", fields)
 	}
-	for m := range jsonrpc.Members(said) {
+	for m := range jsonrpc.Members(fields) {
 		meta = jsonrpc.Set(meta, string(m.Name), m.Value)
 	}
 	return members.Set("_meta", meta)

@@ -83,14 +83,14 @@ func (c *catalog) model(p *policy, l *sessionLease, tool string) *valuemodel.Mod
 // rebuildLocked builds a model from everything its server has claimed. If the claims change how
 // calls are classified, it invalidates all answers and flights.
 func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m cachedModel) *valuemodel.Model {
-	said := c.claims[t.upstream]
-	if said == nil {
-		said = newClaims()
-		c.claims[t.upstream] = said
+	server := c.claims[t.upstream]
+	if server == nil {
+		server = newClaims()
+		c.claims[t.upstream] = server
 	}
-	changed := said.noteServer(m.server)
-	before, now := said.noteTool(t.name, m.item)
-	u.Server, u.Trust = said.name(), u.Trust && !said.renamed
+	changed := server.noteServer(m.server)
+	before, now := server.noteTool(t.name, m.item)
+	u.Server, u.Trust = server.name(), u.Trust && !server.renamed
 	resolve := func(h valuemodel.Hints) *valuemodel.Model {
 		return p.Models.Resolve(u, t.name, h)
 	}

@@ -132,9 +132,9 @@ func (c *upstreamCall) beginObservation() {
 		Client: &s.Client, Upstream: c.lease.prefetchUpstream, Seq: n.Seq, Trace: traceContext(c.params), At: now, Turn: s.turns.begin(now), Tool: c.tool,
 	}}
 	if begin := c.policy.Trace; begin != nil {
-		own, given := &c.observed.span, &c.observed.call.Trace
-		if own.context.Parent, own.context.State, own.end = begin(given.Parent, given.State, c.tool, now); own.context.Parent != "" {
-			*given = own.context
+		span, trace := &c.observed.span, &c.observed.call.Trace
+		if span.context.Parent, span.context.State, span.end = begin(trace.Parent, trace.State, c.tool, now); span.context.Parent != "" {
+			*trace = span.context
 		}
 	}
 }

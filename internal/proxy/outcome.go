@@ -97,8 +97,8 @@ func errorText(answer upstream.Answer) (text string, failed bool) {
 }
 
 // failureReason returns the event log's word for why a call was not answered.
-func failureReason(err error, gone bool) string {
-	if gone {
+func failureReason(err error, cancelled bool) string {
+	if cancelled {
 		return "cancelled"
 	}
 	var refused *jsonrpc.Error

@@ -39,11 +39,11 @@ func (s *session) newPrefetchUpstream(l *sessionLease) *speculate.Upstream {
 // learnedStorage returns the storage of what is learned of an upstream's calls. What replicas share
 // follows the configuration in force when it is saved.
 func (s *Server) learnedStorage(m *member) speculate.Learned {
-	with := s.common.replicas.Learned
-	if with == nil {
+	combine := s.common.replicas.Learned
+	if combine == nil {
 		return m.Learned
 	}
-	return with(func() string {
+	return combine(func() string {
 		if now := s.policy.Load().find(m.Spec.Name); now != nil && now.key == m.key {
 			return now.LearnedKey
 		}
@@ -185,8 +185,8 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 // a client's call waits for it. If Fetch does not start the call, it returns why.
 func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (begun *speculate.Begun, why string) {
 	srv, now := o.s.srv, time.Now()
-	seen := &observation{call: f.Call, number: o.s.observed.next(), span: span{context: f.Trace}}
-	c := o.newCall(f.Candidate, seen)
+	observed := &observation{call: f.Call, number: o.s.observed.next(), span: span{context: f.Trace}}
+	c := o.newCall(f.Candidate, observed)
 	c.register()
 	defer func() {
 		if begun == nil { // also after a panic
@@ -201,8 +201,8 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (begun *
 		return nil, "not_speculatable"
 	}
 	c.class.query.Reuse.JoinTimeout = f.JoinTimeout
-	open := &openPrefetch{observed: seen, event: record.Event{
-		Kind: record.Prefetch, At: now, Session: seen.number.Session, Seq: seen.number.Seq,
+	open := &openPrefetch{observed: observed, event: record.Event{
+		Kind: record.Prefetch, At: now, Session: observed.number.Session, Seq: observed.number.Seq,
 		Upstream: o.lease.Name(), Tool: clipName(f.Key.Tool), Class: string(c.class.kind), Host: c.class.host, After: f.After,
 		RawArguments: []byte(f.Key.Arguments), PredictedP: f.P, Predicted: estimateTokens(f.Bytes),
 		Edge: f.Why.Edge, Configured: f.Why.Configured,
@@ -220,7 +220,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (begun *
 		return nil, why
 	}
 	srv.recorder.prefetchBegan(open)
-	return &speculate.Begun{Fate: open.prefetch.Fate, Took: seen.timing.Took}, ""
+	return &speculate.Begun{Fate: open.prefetch.Fate, Took: observed.timing.Took}, ""
 }
 
 // landing returns the end of a prefetch for the worker.

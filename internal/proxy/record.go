@@ -59,8 +59,8 @@ func (r *recorder) recordSent(c *upstreamCall, requests int) {
 	}
 }
 
-// recordCall records the end of a call. gone reports whether the client cancelled it.
-func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, gone bool) {
+// recordCall records the end of a call. cancelled reports whether its request was cancelled.
+func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancelled bool) {
 	s, arrival, answer := c.observed, c.observed.call, &c.observed.answer
 	e := record.Event{
 		Kind: record.Call, At: arrival.At, Session: s.number.Session, Seq: s.number.Seq,
@@ -75,8 +75,8 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, gone bo
 	if answer.source.How != "" {
 		answer.describe(&e, s.number)
 	}
-	if gone || o.err != nil {
-		e.Disposition, e.Error = record.Failed, failureReason(o.err, gone)
+	if cancelled || o.err != nil {
+		e.Disposition, e.Error = record.Failed, failureReason(o.err, cancelled)
 		e.HiddenMS, e.NotResent = 0, 0
 	} else {
 		e.IsError = o.verdict.Failed

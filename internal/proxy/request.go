@@ -167,8 +167,8 @@ func (x *request) leave() {
 // isWithdrawn reports whether the client cancelled the request with context ctx. Such a
 // request gets no answer.
 func isWithdrawn(ctx context.Context) bool {
-	_, gone := errors.AsType[withdrawn](context.Cause(ctx))
-	return gone
+	_, cancelled := errors.AsType[withdrawn](context.Cause(ctx))
+	return cancelled
 }
 
 // serve answers the request. It may block.

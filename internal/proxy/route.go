@@ -56,7 +56,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	if err != nil {
 		return err
 	}
-	p, by := x.policy, "" // name of the proxy's tool that wraps the called tool; "" if none does
+	p, wrapper := x.policy, "" // the proxy's tool that wraps the called tool; "" if none does
 	if l == upstream.Tools && x.step == nil {
 		switch own := x.s.ownTool(p, name); {
 		case own == nil:
@@ -65,7 +65,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 				x.refuseTool(err)
 				return nil
 			}
-			by, name = name, toolName(&x.msg.Index)
+			wrapper, name = name, toolName(&x.msg.Index)
 		default:
 			if x.handler = func() { serveOwnTool(x, own) }; x.msg.Repeated {
 				x.refuseRepeat()
@@ -75,7 +75,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 	}
 	t, lease := x.s.resolveName(p, l, name)
 	switch {
-	case lease == nil && by != "":
+	case lease == nil && wrapper != "":
 		x.refuseTool(unknownTool(name))
 		return nil
 	case lease == nil && x.msg.Repeated && l == upstream.Tools:
@@ -93,16 +93,16 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 		return err
 	}
 	c.tool = t.name
-	x.routeTool(c, by)
+	x.routeTool(c, wrapper)
 	return nil
 }
 
-// rawName returns theirs, the upstream's name, as JSON, or nil if the client uses the same name.
-func rawName(theirs, name string) []byte {
-	if theirs == name {
+// rawName returns upstreamName, the upstream's name, as JSON, or nil if the client uses the same name.
+func rawName(upstreamName, name string) []byte {
+	if upstreamName == name {
 		return nil
 	}
-	return jsonrpc.AppendString(nil, theirs)
+	return jsonrpc.AppendString(nil, upstreamName)
 }
 
 // checkHeader compares the Mcp-Param-* headers of a call over HTTP with its arguments, if the
@@ -199,8 +199,8 @@ func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessio
 	if !ok {
 		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"}
 	}
-	if with := findLease(completing, func(l *sessionLease) bool { return l.lists(upstream.Templates, uri) }); with != nil {
-		return []*sessionLease{with}, nil, nil
+	if l := findLease(completing, func(l *sessionLease) bool { return l.lists(upstream.Templates, uri) }); l != nil {
+		return []*sessionLease{l}, nil, nil
 	}
 	return filterLeases(holders(leases, uri), func(l *sessionLease) bool { return slices.Contains(completing, l) }), nil, nil
 }
@@ -263,11 +263,11 @@ func fitsTemplate(template, uri string) bool {
 // routingMember returns the string member that routes a request. It refuses params that contain
 // the member twice or in another letter case, as the server might read the other one.
 func routingMember(params *revision.Params, member string) (string, *jsonrpc.Error) {
-	value, rival := params.Sole(member)
+	value, other := params.Sole(member)
 	text, ok := jsonrpc.String(value)
 	switch {
-	case rival != nil:
-		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + string(rival) + ": ambiguous with params." + member}
+	case other != nil:
+		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + string(other) + ": ambiguous with params." + member}
 	case value == nil:
 		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + member + ": missing"}
 	case !ok:

@@ -131,11 +131,11 @@ func (s *session) End(why error) {
 		s.lists.stop()
 		s.suspended.end(why)
 		leases := s.leases.close()
-		var giveBack sync.WaitGroup
+		var closing sync.WaitGroup
 		for _, l := range leases {
-			giveBack.Go(l.Close)
+			closing.Go(l.Close)
 		}
-		giveBack.Wait()
+		closing.Wait()
 		s.running.Wait()
 		for _, l := range leases {
 			s.srv.prefetch.LeaseEnded(l.prefetchUpstream)

@@ -255,8 +255,8 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 			if u.Allows != nil && !u.Allows(item.Name) {
 				continue
 			}
-			said, hints := WithServerClaims(model, offer, item.Name)
-			m := p.Models.Resolve(said, item.Name, hints)
+			claimed, hints := WithServerClaims(model, offer, item.Name)
+			m := p.Models.Resolve(claimed, item.Name, hints)
 			provider = cmp.Or(provider, m.Provider)
 			out.Tools++
 			if m.Unclassified() {
