@@ -16,18 +16,18 @@ import (
 // unwrap replaces a call of call_read_tool or call_tool with the call that its arguments
 // describe.
 func (x *request) unwrap() error {
-	given, twice := x.msg.Index.Sole("arguments")
-	if twice != nil {
-		return fmt.Errorf("params.%s: ambiguous with params.arguments", twice)
+	raw, rival := x.msg.Index.Sole("arguments")
+	if rival != nil {
+		return fmt.Errorf("params.%s: ambiguous with params.arguments", rival)
 	}
-	outer := parsedParams(given)
+	outer := parsedParams(raw)
 	name, refused := routingMember(outer, "name")
 	if refused != nil {
 		return errors.New(strings.Replace(refused.Message, "params.", "arguments.", 1))
 	}
 	arguments, rival := outer.Sole("arguments")
 	if text, quoted := jsonrpc.String(arguments); quoted && json.Valid([]byte(text)) {
-		arguments = []byte(text) // as some models write it
+		arguments = []byte(text) // some models quote the object
 	}
 	switch {
 	case rival != nil:

@@ -23,7 +23,7 @@ type Selection struct {
 
 	Pins  func(tool string) bool                                // reports whether the operator pins upstream/tool; nil means none
 	Learn bool                                                  // learn from searches
-	Keep  func(merge func(stored []byte) ([]byte, error)) error // persists what was learned; nil means nowhere
+	Keep  func(merge func(stored []byte) ([]byte, error)) error // merges and persists the learned state; nil means it is not persisted
 }
 
 // on reports whether any client may have to search.

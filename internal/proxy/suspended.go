@@ -190,8 +190,8 @@ func (s *suspended) soleWork(l *upstream.Lease) *work {
 }
 
 // viaResult asks a stateless client with an input_required result for the work's current
-// request. A question that belongs to no call is asked by any work with an open call to the
-// same server, or by the next such work.
+// request. For a question that belongs to no call it uses any work with an open call to the
+// same server, or the next such work.
 type viaResult struct {
 	*suspended
 	work   *work
