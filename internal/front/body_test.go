@@ -13,18 +13,18 @@ import (
 	"mcpschedd/internal/front"
 )
 
-// half sends the beginning of a request and keeps the connection.
+// half sends the beginning of a request and keeps the connection open.
 func half(t *testing.T, ln *pipes, length, sent int) net.Conn {
 	t.Helper()
 	return ln.write(t, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", length, large(sent))
 }
 
-// Bodies of which only a part ever comes have a bounded room together. While it
-// is full, others are told so; then they are served again.
-func TestHalfSentBodiesStayWithinTheirRoom(t *testing.T) {
+// All incomplete bodies together use bounded memory. At the limit, other requests are
+// refused; they are served again when the incomplete ones have timed out.
+func TestIncompleteBodiesAreLimited(t *testing.T) {
 	for _, test := range []struct {
 		name                 string
-		length, sent, others int // bytes, bytes, and how many there is room for
+		length, sent, others int // bytes, bytes, and number of bodies up to the limit
 	}{
 		{"a large body", 1 << 20, 1<<20 - 1, 16},
 		{"a large body that has hardly begun", 1 << 20, 1, 256},
@@ -43,7 +43,7 @@ func TestHalfSentBodiesStayWithinTheirRoom(t *testing.T) {
 				if status != http.StatusServiceUnavailable || code(t, answer) != -32603 || !strings.Contains(answer, "request bodies") {
 					t.Errorf("got %d %s, want 503 with the reason", status, answer)
 				}
-				time.Sleep(2 * time.Minute) // they have been given up
+				time.Sleep(2 * time.Minute) // the incomplete bodies have timed out
 				if got := c.ping(id); got != 200 {
 					t.Errorf("later: got %d, want 200", got)
 				}
@@ -52,8 +52,8 @@ func TestHalfSentBodiesStayWithinTheirRoom(t *testing.T) {
 	}
 }
 
-// Room that was given to bodies comes back, however their requests ended.
-func TestRoomForBodiesComesBack(t *testing.T) {
+// The memory of bodies is released however their requests end.
+func TestBodyMemoryIsReleased(t *testing.T) {
 	c := serveTCP(t, front.Options{MaxMessage: 1 << 18})
 	id := c.open()
 	stream := c.do(c.request(http.MethodGet, "/sse", ""))
@@ -64,7 +64,7 @@ func TestRoomForBodiesComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill := large(1<<18 - 200)
-	for i := range 17 { // of which 16 have room at once
+	for i := range 17 { // 16 fit at once
 		for what, post := range map[string]func() (int, string){
 			"ping": func() (int, string) {
 				return c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"fill":"`+fill+`"}}`, "Mcp-Session-Id", id)
@@ -87,7 +87,7 @@ func TestRoomForBodiesComesBack(t *testing.T) {
 	}
 }
 
-// A body that comes a byte at a time is given up; one that comes slowly is read.
+// A body that arrives a byte at a time times out; one that arrives slowly is read.
 func TestSlowBodies(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -97,7 +97,7 @@ func TestSlowBodies(t *testing.T) {
 	}{
 		{"a byte each 20 s", 1, 20 * time.Second, "408 Request Timeout"},
 		{"32 KiB/s", 32 << 10, time.Second, "408 Request Timeout"},
-		{"100 KiB/s", 100 << 10, time.Second, "400 Bad Request"}, // it is no JSON
+		{"100 KiB/s", 100 << 10, time.Second, "400 Bad Request"}, // complete, but not JSON
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// What a client says of itself is kept as long as its session, so it is bounded.
+// clientInfo and capabilities are kept with the session, so their size is limited.
 func TestLargeClientIsRefused(t *testing.T) {
 	c := serveTCP(t, front.Options{})
 	fill := large(2 << 20)

@@ -10,7 +10,7 @@ type Queue struct{ *queue }
 
 func NewQueue(log *slog.Logger) Queue { return Queue{newQueue(log)} }
 
-// Drain writes what waits, as a stream that has opened would, and ends.
+// Drain writes the queued messages, as a new stream would, and returns.
 func (q Queue) Drain(w http.ResponseWriter) error {
 	q.close()
 	e, err := openEvents(w)

@@ -26,12 +26,12 @@ const (
 	stateless = "2026-07-28"
 )
 
-// server begins small sessions, and knows them.
+// server creates test sessions and keeps them.
 type server struct {
 	mu       sync.Mutex
 	sessions []*session
 	open     atomic.Int64  // sessions that have not ended
-	waiting  chan struct{} // takes one for each request that waits
+	waiting  chan struct{} // receives one value for each waiting request
 }
 
 func newServer() *server { return &server{waiting: make(chan struct{}, 10000)} }
@@ -46,21 +46,21 @@ func (s *server) begin(c front.Client) front.Session {
 	return n
 }
 
-// session is a small one: it answers ping, lists no tools, waits when it is told to,
-// and says things on the way to an answer.
+// session is a minimal session: it answers ping, lists no tools, and on request waits or
+// sends messages before its answer.
 type session struct {
 	of      *server
 	client  front.Client
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	gate    chan struct{} // closed to let on what waits
+	gate    chan struct{} // closed to release waiting requests
 	serving sync.WaitGroup
 	busy    atomic.Int64 // requests being served
 
 	mu              sync.Mutex
 	ended           bool
 	suspended, task bool
-	heard           []string // what came besides requests: methods, and ids of answers
+	heard           []string // methods of notifications and ids of responses received
 }
 
 func (n *session) Accept(ctx context.Context, m *front.Message, out front.Outlet) func() {
@@ -97,7 +97,7 @@ func (n *session) serve(ctx context.Context, m *front.Message, out front.Outlet)
 		select {
 		case <-n.gate:
 		case <-ctx.Done():
-			return // it is not wanted any more
+			return // cancelled
 		case <-n.ctx.Done():
 		}
 	case "say":
@@ -159,7 +159,7 @@ func (n *session) End(why error) {
 
 func (n *session) Context() context.Context { return n.ctx }
 
-// caller is a front over HTTP and a client that writes its requests by hand.
+// caller is an HTTP transport and a client that writes raw requests.
 type caller struct {
 	t      *testing.T
 	web    *front.HTTP
@@ -179,8 +179,8 @@ func serveTCP(t *testing.T, o front.Options) *caller {
 	return &caller{t, web, s, listener.URL, listener.Client()}
 }
 
-// pipes is a listener of connections that have no buffer: a peer that does not
-// read blocks the one that writes. In a synctest bubble, time passes then.
+// pipes is a listener of unbuffered connections: a peer that does not read blocks the
+// writer, so that time advances in a synctest bubble.
 type pipes struct {
 	conns chan net.Conn
 	ended chan struct{}
@@ -209,8 +209,8 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	}
 }
 
-// servePipes serves on pipes, for use in a bubble. stop ends the front as a signal
-// would, and returns when it has ended.
+// servePipes serves on pipes, for use in a bubble. stop ends the server as a signal would,
+// and returns when it has ended.
 func servePipes(t *testing.T, o front.Options) (c *caller, ln *pipes, stop func()) {
 	t.Helper()
 	s := newServer()
@@ -234,7 +234,7 @@ func servePipes(t *testing.T, o front.Options) (c *caller, ln *pipes, stop func(
 	return &caller{t, web, s, "http://localhost", &http.Client{Transport: transport}}, ln, stop
 }
 
-// write writes the head of a request, or all of it, on a connection of its own.
+// write writes the head of a request, or all of it, on a new connection.
 func (p *pipes) write(t *testing.T, format string, args ...any) net.Conn {
 	t.Helper()
 	conn, err := p.dial(t.Context(), "", "")
@@ -247,7 +247,7 @@ func (p *pipes) write(t *testing.T, format string, args ...any) net.Conn {
 	return conn
 }
 
-// request makes a request with what every client of MCP sends.
+// request makes a request with the headers of MCP clients.
 func (c *caller) request(method, path, body string, header ...string) *http.Request {
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.url+path, strings.NewReader(body))
 	if err != nil {
@@ -278,7 +278,7 @@ func (c *caller) get(id string) *http.Response {
 	return c.do(c.request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", id))
 }
 
-// post sends one message and returns the whole answer.
+// post sends one message and returns the whole response.
 func (c *caller) post(path, body string, header ...string) (status int, answer string) {
 	c.t.Helper()
 	return c.answer(c.request(http.MethodPost, path, body, header...))
@@ -290,14 +290,14 @@ func (c *caller) answer(r *http.Request) (status int, answer string) {
 	return w.StatusCode, text(c.t, w)
 }
 
-// ping is the status of one in a session.
+// ping returns the HTTP status of a ping in a session.
 func (c *caller) ping(id string) int {
 	c.t.Helper()
 	status, _ := c.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
 	return status
 }
 
-// open begins a session and returns its id.
+// open starts a session and returns its id.
 func (c *caller) open() string { c.t.Helper(); return c.openAs(handshake) }
 
 func (c *caller) openAs(version string) string {
@@ -313,7 +313,7 @@ func initialize(version string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{}}}`, version)
 }
 
-// session is the one with an id.
+// session returns the session with an id.
 func (c *caller) session(id string) *session {
 	c.t.Helper()
 	c.server.mu.Lock()
@@ -327,8 +327,7 @@ func (c *caller) session(id string) *session {
 	return nil
 }
 
-// modern makes a request of the stateless era with its headers. params stand
-// without their braces.
+// modern makes a stateless request with its headers. params are written without braces.
 func (c *caller) modern(id, method, name, params string) *http.Request {
 	header := []string{"Mcp-Protocol-Version", stateless, "Mcp-Method", method}
 	if name != "" {
@@ -354,7 +353,7 @@ func text(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
-// eventReader reads the data of one event after the other.
+// eventReader reads the data of one event after another.
 func eventReader(r io.Reader) (next func() (string, error)) {
 	lines := bufio.NewReader(r)
 	return func() (string, error) {
@@ -370,7 +369,7 @@ func eventReader(r io.Reader) (next func() (string, error)) {
 	}
 }
 
-// code is the code of an error answer, 0 if it is none.
+// code returns the code of an error response, or 0.
 func code(t *testing.T, answer string) int {
 	t.Helper()
 	var m struct{ Error struct{ Code int } }
@@ -380,5 +379,5 @@ func code(t *testing.T, answer string) int {
 	return m.Error.Code
 }
 
-// large is a text of n bytes.
+// large returns a text of n bytes.
 func large(n int) string { return string(bytes.Repeat([]byte("x"), n)) }

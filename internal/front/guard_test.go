@@ -12,7 +12,7 @@ import (
 )
 
 func TestGuard(t *testing.T) {
-	const ping = http.StatusMethodNotAllowed // what GET /mcp is answered behind the guard
+	const ping = http.StatusMethodNotAllowed // status of GET /mcp if the guard passes it
 	open := front.HTTPOptions{Hosts: []string{"box.example"}, AllowedOrigins: []string{"https://app.example", "null"}}
 	token := front.HTTPOptions{Token: "s3cret"}
 	everywhere := front.HTTPOptions{Token: "s3cret", Hosts: []string{"box.example", "0.0.0.0"}}
@@ -87,7 +87,7 @@ func TestGuard(t *testing.T) {
 				path = "/mcp"
 			}
 			gone, cancel := context.WithCancel(t.Context())
-			cancel() // a stream would not end
+			cancel() // otherwise a stream would not end
 			r := httptest.NewRequestWithContext(gone, method, "http://localhost/", nil)
 			r.URL.Path, r.Host = path, test.host
 			maps.Copy(r.Header, test.header)
@@ -113,7 +113,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-func TestPreflightAllowsWhatIsAsked(t *testing.T) {
+func TestPreflightAllowsRequestedHeaders(t *testing.T) {
 	web := front.NewHTTP(front.Options{HTTP: front.HTTPOptions{AllowedOrigins: []string{"https://app.example"}}})
 	r := httptest.NewRequest(http.MethodOptions, "http://localhost/mcp", nil)
 	r.Header.Set("Origin", "https://app.example")

@@ -14,10 +14,9 @@ import (
 	"mcpschedd/internal/front"
 )
 
-// A client that comes back after many small answers gets them in time proportional to
-// their number. The time is what this thread computes, so that it does not matter what
-// else the machine does.
-func TestQueueOfManyAnswersIsTaken(t *testing.T) {
+// A client that reconnects after many small responses receives them in time proportional to
+// their number. The test measures CPU time of its thread, so that other load does not matter.
+func TestLongQueueIsDrained(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	drained := func(answers int) time.Duration {
@@ -44,7 +43,7 @@ func TestQueueOfManyAnswersIsTaken(t *testing.T) {
 	}
 }
 
-// computed is the processor time that the calling thread has used.
+// computed returns the CPU time of the calling thread.
 func computed(t *testing.T) time.Duration {
 	t.Helper()
 	var at unix.Timespec

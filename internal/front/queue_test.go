@@ -11,8 +11,8 @@ import (
 	"mcpschedd/internal/front"
 )
 
-// Notifications that no stream takes are kept as long as there is room for them, those
-// beyond are dropped, which is logged once; messages with an id are kept.
+// Without a stream, notifications are queued up to the limit. Further ones are dropped, which
+// is logged once. Messages with an id are kept.
 func TestQueueDropsNotifications(t *testing.T) {
 	for _, test := range []struct {
 		name             string
@@ -62,7 +62,7 @@ func TestQueueDropsNotifications(t *testing.T) {
 	}
 }
 
-func TestQueueRefusesQuestionsNobodyReads(t *testing.T) {
+func TestQueueRefusesUnreadRequests(t *testing.T) {
 	q := front.NewQueue(slog.New(slog.DiscardHandler))
 	question := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"m","params":{"fill":%q}}`, large(1<<20))
 	for i := range 20 {

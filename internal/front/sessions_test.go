@@ -25,7 +25,7 @@ func TestIdleSessionEnds(t *testing.T) {
 		if got := c.ping(used); got != 200 {
 			t.Errorf("after 59 minutes: got %d, want 200", got)
 		}
-		time.Sleep(2*time.Minute + time.Second) // not just when an idle connection ends
+		time.Sleep(2*time.Minute + time.Second) // not at the same time as an idle connection
 		for id, want := range map[string]int{used: 200, unused: 404, streaming: 200} {
 			if got := c.ping(id); got != want {
 				t.Errorf("after 61 minutes: got %d, want %d", got, want)
@@ -42,8 +42,8 @@ func TestIdleSessionEnds(t *testing.T) {
 	})
 }
 
-// The bubble fails the test if any goroutine is left.
-func TestManySessionsLeaveNothing(t *testing.T) {
+// The bubble fails the test if a goroutine is left.
+func TestManySessionsLeakNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		for i := range 300 {
@@ -59,8 +59,8 @@ func TestManySessionsLeaveNothing(t *testing.T) {
 	})
 }
 
-// What a session has pending decides what it makes room for: a suspended call keeps it
-// whatever happens, a task that runs only from making room.
+// A session with a suspended call neither expires nor is evicted. A session with a running
+// task is not evicted.
 func TestPendingSessionsAreKept(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{HTTP: front.HTTPOptions{SessionIdle: time.Hour, MaxSessions: 12}})
@@ -81,15 +81,15 @@ func TestPendingSessionsAreKept(t *testing.T) {
 			}
 		}
 		c.session(suspended).pend(false, false)
-		time.Sleep(2*time.Hour + time.Second) // it is looked at each hour
+		time.Sleep(2*time.Hour + time.Second) // the timer checks every hour
 		if got := c.ping(suspended); got != 404 {
 			t.Errorf("when its call has ended: got %d, want 404", got)
 		}
 	})
 }
 
-// Requests in flight are bounded in each session; those beyond are told so, and
-// the others go on.
+// Requests in flight are limited in each session. Further ones are refused, and the others
+// continue.
 func TestRequestsInFlightAreBounded(t *testing.T) {
 	c := serveTCP(t, front.Options{})
 	id := c.openAs("2025-03-26")
@@ -124,8 +124,8 @@ func TestRequestsInFlightAreBounded(t *testing.T) {
 	}
 }
 
-// A stateless client that goes away withdraws its request, one with a session does not.
-func TestGoingAway(t *testing.T) {
+// A disconnect cancels the request of a stateless client, but not one in a session.
+func TestDisconnect(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, _, stop := servePipes(t, front.Options{})
 		id := c.open()

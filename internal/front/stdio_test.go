@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/front"
 )
 
-func TestInputCutInHalf(t *testing.T) {
+func TestTruncatedInput(t *testing.T) {
 	const cut = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"input ended inside a message"}}`
 	for name, test := range map[string]struct {
 		input string
@@ -36,11 +36,11 @@ func TestInputCutInHalf(t *testing.T) {
 	}
 }
 
-// A line of 200 MB is refused as soon as it is too long, without being kept.
+// A line of 200 MB is refused without being held in memory.
 func TestHugeLine(t *testing.T) {
 	chunk := bytes.Repeat([]byte("x"), 1<<20)
 	readers := []io.Reader{strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"`)}
-	for range 5 { // more than the 4 MiB of a line
+	for range 5 { // more than the limit of 4 MiB
 		readers = append(readers, bytes.NewReader(chunk))
 	}
 	readers = append(readers, strings.NewReader(`"}}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n"))
@@ -54,14 +54,14 @@ func TestHugeLine(t *testing.T) {
 	}
 }
 
-// Of lines, and of the elements of a batch, those that are no messages are refused one
-// by one, with their ids where those can be read.
+// Invalid lines and invalid elements of a batch are refused one by one, with their ids where
+// these can be parsed.
 func TestLines(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":%d,"method":"ping"}`
 	const pong = `{"jsonrpc":"2.0","id":%d,"result":{}}`
 	for name, test := range map[string]struct {
 		version, input string
-		want           []string // what is said of each, in any order, after the answer to initialize
+		want           []string // responses in any order, after the response to initialize
 	}{
 		"messages":             {handshake, fmt.Sprintf(ping+"\n"+ping, 1, 2), []string{fmt.Sprintf(pong, 1), fmt.Sprintf(pong, 2)}},
 		"notification":         {handshake, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil},
@@ -92,8 +92,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A client that does not read gets no notifications beyond the backlog, but its answers;
-// no more of its requests are taken meanwhile.
+// A client that does not read receives all responses, but no notifications beyond the
+// backlog. No more of its requests are accepted until it reads.
 func TestStdioBackPressure(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -118,7 +118,7 @@ func TestStdioBackPressure(t *testing.T) {
 			t.Errorf("%d notifications of 1 MiB were taken, want as many as the backlog holds", sent)
 		}
 		close(n.gate)
-		io.WriteString(toFront, `{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n") // taken, and no more
+		io.WriteString(toFront, `{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n") // the last message accepted
 		blocked := make(chan struct{})
 		go func() {
 			io.WriteString(toFront, large(1<<20))

@@ -19,9 +19,9 @@ func TestSlowClientIsCutOff(t *testing.T) {
 	tests := []struct {
 		name string
 		send string        // %s is the session
-		live time.Duration // the connection is open then
-		over time.Duration // and closed then
-		want string        // what can be read at the end
+		live time.Duration // time at which the connection is open
+		over time.Duration // time at which it is closed
+		want string        // last text that can be read
 	}{
 		{"head never sent", "POST /mcp HTTP/1.1\r\nHost: lo", 9 * time.Second, 11 * time.Second, ""},
 		{"unwanted body never sent", "POST /mcp HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 100\r\n\r\n{", 29 * time.Second, 31 * time.Second, ""},
@@ -41,7 +41,7 @@ func TestSlowClientIsCutOff(t *testing.T) {
 					open  bool
 				}{{test.live, true}, {test.over, false}} {
 					conn := ln.write(t, "%s", send)
-					if test.want != "" && !at.open { // what is said before closing
+					if test.want != "" && !at.open { // the text before the connection closes
 						body, err := io.ReadAll(conn)
 						if err != nil || !strings.Contains(string(body), test.want) {
 							t.Errorf("got %q (%v), want %q", body, err, test.want)
@@ -95,7 +95,7 @@ func TestStreamIsKeptAliveAndReplaced(t *testing.T) {
 	})
 }
 
-// GET streams that are not read are bounded in each session.
+// Unread GET streams are limited in each session.
 func TestStreamsOfOneSessionAreBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, ln, stop := servePipes(t, front.Options{})
@@ -113,14 +113,14 @@ func TestStreamsOfOneSessionAreBounded(t *testing.T) {
 		if got := get(); got != http.StatusTooManyRequests {
 			t.Errorf("got %d, want 429", got)
 		}
-		time.Sleep(2 * time.Minute) // they have been cut off
+		time.Sleep(2 * time.Minute) // their writes have timed out
 		if got := get(); got != http.StatusOK {
 			t.Errorf("later: got %d, want 200", got)
 		}
 	})
 }
 
-func TestShutdownDoesNotWaitForAClientThatHangs(t *testing.T) {
+func TestShutdownDoesNotWaitForUnresponsiveClient(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c, ln, stop := servePipes(t, front.Options{})
 		id := c.open()

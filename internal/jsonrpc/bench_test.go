@@ -12,9 +12,8 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// messages are responses as they are: text with line ends, JSON quoted within a
-// text, text beyond ASCII, and structured numbers. The result comes first, as the
-// TypeScript SDK writes it.
+// messages are typical responses: text with line ends, JSON quoted in a text, non-ASCII
+// text, and structured numbers. The result comes first, as in the TypeScript SDK.
 func messages() []struct {
 	name string
 	raw  []byte
@@ -59,7 +58,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// BenchmarkValidStd is what Parse is measured against.
+// BenchmarkValidStd is the baseline of Parse.
 func BenchmarkValidStd(b *testing.B) {
 	for _, m := range messages() {
 		b.Run(m.name, func(b *testing.B) {

@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// borrow returns the only line of a stream, as a message of its Buffer.
+// borrow returns the only line of a stream as a message with its Buffer.
 func borrow(t testing.TB, line []byte) jsonrpc.Message {
 	t.Helper()
 	b, err := jsonrpc.NewReader(bytes.NewReader(append(bytes.Clone(line), '\n')), 0).Borrow()
@@ -25,7 +25,7 @@ func borrow(t testing.TB, line []byte) jsonrpc.Message {
 	return m
 }
 
-// A result that is not the message's own does not go where that stands.
+// Reframe does not write a result in place that is not the message's own.
 func TestReframeAnother(t *testing.T) {
 	m := borrow(t, []byte(`{"jsonrpc":"2.0","id":1,"result":{"a":1}}`))
 	for _, result := range []string{`{"b":22}`, `{"c":3}`, `{}`} {
@@ -71,7 +71,7 @@ func FuzzReframe(f *testing.F) {
 	})
 }
 
-// Released lines become others, and no line that is still held changes.
+// Released buffers are reused, and no line that is still held changes.
 func TestBorrowedLinesStay(t *testing.T) {
 	var stream bytes.Buffer
 	var want []string
@@ -98,7 +98,7 @@ func TestBorrowedLinesStay(t *testing.T) {
 			t.Fatal(err)
 		}
 		held[i] = b
-		if i%3 != 0 { // some are kept for long
+		if i%3 != 0 { // some are held for longer
 			release(i - i%7)
 		}
 	}
@@ -110,7 +110,7 @@ func TestBorrowedLinesStay(t *testing.T) {
 	}
 }
 
-// What is released is used again: lines cost no memory of their own.
+// Released buffers are reused: reading lines does not allocate.
 func TestBorrowAllocates(t *testing.T) {
 	if checking() {
 		t.Skip("under the race detector a sync.Pool forgets at random")

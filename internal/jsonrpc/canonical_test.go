@@ -13,8 +13,8 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// A canonical text as it is written; that equal values have the same one, and what
-// has none, is said by FuzzAppendCanonical.
+// The form of canonical texts. FuzzAppendCanonical checks that equal values have equal
+// texts, and which values have none.
 func TestAppendCanonical(t *testing.T) {
 	for value, want := range map[string]string{
 		" {\t\"b\" :\r\n [ 1 , { } , [ ] ], \"a\":2 } ":          `{"a":2,"b":[1,{},[]]}`,
@@ -37,8 +37,8 @@ func TestAppendCanonical(t *testing.T) {
 	}
 }
 
-// Two texts have the same canonical one if, and only if, encoding/json reads the
-// same out of both and finds no name twice, in whatever letters; and a canonical text is its own.
+// Two texts have the same canonical text if and only if encoding/json decodes the same value
+// from both and no object repeats a name, ignoring case. A canonical text is canonical itself.
 func FuzzAppendCanonical(f *testing.F) {
 	for _, pair := range [][2]string{
 		{`{"a":1,"b":[1.0,"x"]}`, `{ "b":[1.0,"\u0078"], "a":1 }`},
@@ -90,7 +90,7 @@ func FuzzAppendCanonical(f *testing.F) {
 	})
 }
 
-// many is an object with members of those numbers.
+// many returns an object with the given numbers as members.
 func many(from, to, step int) string {
 	var members []string
 	for i := from; i != to; i += step {
@@ -99,8 +99,8 @@ func many(from, to, step int) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// model writes what encoding/json reads in text; false if AppendCanonical must
-// refuse it.
+// model returns the value that encoding/json decodes from text, or false if AppendCanonical
+// must refuse the text.
 func model(text []byte) (string, bool) {
 	if !jsonrpc.Valid(text) || halves(text) {
 		return "", false
@@ -162,8 +162,8 @@ func modelValue(dec *json.Decoder, out *strings.Builder, depth int) bool {
 	return true
 }
 
-// halves reports whether a valid text holds half a surrogate pair: encoding/json
-// reads it as U+FFFD, of which there are then more than are written.
+// halves reports whether a valid text contains half a surrogate pair: encoding/json decodes
+// it as U+FFFD, so the value has more of these than the text.
 func halves(text []byte) bool {
 	const mark = '\uE000' // stands for what is written as U+FFFD
 	plain := bytes.ReplaceAll(text, []byte("\ufffd"), []byte(string(mark)))

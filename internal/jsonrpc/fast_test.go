@@ -10,10 +10,10 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Each fast path of this package stands here beside what there would be without it: it
-// stays as long as it wins.
+// These benchmarks compare each fast path of the package with the code it replaces. A fast
+// path that does not win is removed.
 
-// BenchmarkFastWrite is one line after the other to a peer that reads each.
+// BenchmarkFastWrite writes one line after another to a peer that reads each.
 func BenchmarkFastWrite(b *testing.B) {
 	for _, m := range messages()[:3] {
 		for _, path := range []struct {
@@ -48,7 +48,7 @@ func BenchmarkFastWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkFastRead is a line that is given back beside one that is kept.
+// BenchmarkFastRead compares a released line with a copied one.
 func BenchmarkFastRead(b *testing.B) {
 	for _, m := range messages()[:3] {
 		for name, next := range map[string]func(*jsonrpc.Reader) error{
@@ -76,7 +76,7 @@ func BenchmarkFastRead(b *testing.B) {
 	}
 }
 
-// BenchmarkFastAnswer is a server's answer under the client's id, made in place and anew.
+// BenchmarkFastAnswer builds a response with the client's id in place and as a copy.
 func BenchmarkFastAnswer(b *testing.B) {
 	for _, m := range messages()[:3] {
 		for _, inPlace := range []bool{true, false} {
@@ -104,7 +104,7 @@ func BenchmarkFastAnswer(b *testing.B) {
 	}
 }
 
-// BenchmarkFastWalk finds a member behind a long one, and scans both.
+// BenchmarkFastWalk finds a member after a long one, by skipping and by scanning.
 func BenchmarkFastWalk(b *testing.B) {
 	for _, m := range messages()[:4] {
 		b.Run(m.name+"/skipped", func(b *testing.B) {

@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// checkIndex holds an index against walks over the object, one for each question.
+// checkIndex compares an index with a walk over the object for each lookup.
 func checkIndex(t *testing.T, obj []byte) {
 	t.Helper()
 	x := jsonrpc.NewIndex(obj)
@@ -29,7 +29,7 @@ func checkIndex(t *testing.T, obj []byte) {
 		if got, want := x.Get(name), jsonrpc.Get(obj, name); !bytes.Equal(got, want) || (got == nil) != (want == nil) {
 			t.Errorf("got %s of %s, want %s", name, got, want)
 		}
-		same, like := 0, 0 // members of that name; of that name in whatever case
+		same, like := 0, 0 // members with the name; with the name in any case
 		for _, m := range all {
 			if string(m.Name) == name {
 				same++
@@ -56,8 +56,8 @@ func names(all []jsonrpc.Member) (out []string) {
 	return out
 }
 
-// Objects of up to forty members, with names that are repeated, escaped or differ
-// in case only.
+// Objects of up to forty members, with names that are repeated, escaped or differ only in
+// case.
 func TestIndex(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	some := []string{`name`, `Name`, `n\u0061me`, ``, `a`, `A`, `\"`, `é`, `É`, `_meta`, `arguments`, `\u212a`, `k`}

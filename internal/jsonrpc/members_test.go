@@ -27,7 +27,8 @@ func TestMembersStopEarly(t *testing.T) {
 	}
 }
 
-// What is no object counts as an empty one, and what Delete leaves as it is is not copied.
+// A value that is not an object counts as an empty object, and Delete returns an unchanged
+// object without a copy.
 func TestSetAndDelete(t *testing.T) {
 	for _, c := range []struct{ obj, set, deleted string }{
 		{"", `{"a":9}`, ""},
@@ -52,10 +53,10 @@ func TestSetAndDelete(t *testing.T) {
 	}
 }
 
-// member is a member as encoding/json reads it.
+// member is a member as decoded by encoding/json.
 type member struct{ Name, Value string }
 
-// membersStd returns the members of obj, false if it is no valid object.
+// membersStd returns the members of obj, or false if obj is not a valid object.
 func membersStd(obj []byte) ([]member, bool) {
 	if !validStd(obj) || !bytes.HasPrefix(bytes.TrimLeft(obj, " \t\r\n"), []byte("{")) {
 		return nil, false
@@ -87,7 +88,7 @@ func FuzzMembers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, obj []byte, name string) {
 		var got []member
-		for m := range jsonrpc.Members(obj) { // broken ones must do no harm
+		for m := range jsonrpc.Members(obj) { // must not panic on invalid JSON
 			got = append(got, member{string(m.Name), string(m.Value)})
 		}
 		value := jsonrpc.Get(obj, name)
@@ -130,7 +131,7 @@ func FuzzSet(f *testing.F) {
 		}
 		name = strings.ToValidUTF8(name, "\ufffd")
 		if strings.Count(name, "\ufffd") > 0 {
-			return // runs of invalid bytes are joined here and not there
+			return // encoding/json replaces runs of invalid bytes differently
 		}
 		var want []member
 		found := false
@@ -162,7 +163,7 @@ func FuzzDelete(f *testing.F) {
 		f.Add([]byte(seed), byte(5))
 	}
 	f.Fuzz(func(t *testing.T, obj []byte, pick byte) {
-		// Whatever the names are, some go and some stay.
+		// Delete some members and keep others, independently of their names.
 		goes := func(name []byte) bool { return (len(name)+bytes.Count(name, []byte("a")))%7 < int(pick%8) }
 		got := jsonrpc.Delete(obj, goes)
 		old, ok := membersStd(obj)
@@ -189,7 +190,7 @@ func FuzzDelete(f *testing.F) {
 	})
 }
 
-// rawMembers returns the members of which the names are kept, as they are written.
+// rawMembers returns the text of the members whose names are kept.
 func rawMembers(obj []byte, kept func(name []byte) bool) []string {
 	var all []string
 	for m := range jsonrpc.Members(obj) {

@@ -14,13 +14,13 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// envelopes are messages and such as are none.
+// envelopes holds valid and invalid messages.
 var envelopes = []struct {
 	name string
 	raw  string
-	code int    // of the error; 0: there is none
+	code int    // of the error; zero if there is none
 	id   string // "-" for nil
-	kind string // of a message that is one
+	kind string // of a valid message
 }{
 	{"request", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`, 0, "1", "request"},
 	{"white space", "\t{ \"jsonrpc\" : \"2.0\" ,\r\n \"id\" : \"x\" , \"method\" : \"ping\" , \"params\" : { } } ", 0, `"x"`, "request"},
@@ -125,7 +125,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// kindOf names all kinds of message that m is taken for.
+// kindOf returns the names of all kinds of message that m reports to be.
 func kindOf(m *jsonrpc.Message) (kind string) {
 	if m.IsRequest() {
 		kind += "request"
@@ -139,7 +139,7 @@ func kindOf(m *jsonrpc.Message) (kind string) {
 	return kind
 }
 
-// A member of a message must not be a way to write into the next.
+// An append to a member of a message must not overwrite the next member.
 func TestParseCapacity(t *testing.T) {
 	raw := []byte(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1}}`)
 	before := string(raw)
@@ -217,7 +217,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if err != nil {
-			return // TestParse has the rules
+			return // TestParse checks the errors
 		}
 		var method string
 		if want["method"] != nil {
@@ -246,8 +246,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What is found on the way through a long message is what a walk over its part finds.
-func TestIndexOnTheWay(t *testing.T) {
+// The index that Parse builds of a long message equals an index built from its part.
+func TestParseIndexes(t *testing.T) {
 	long := `"` + strings.Repeat(`a\"{`, 2000) + `"`
 	var many strings.Builder
 	for i := range 20 {

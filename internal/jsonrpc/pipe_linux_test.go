@@ -37,7 +37,7 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// A read that waits ends when the pipe is closed.
+// Close unblocks a read.
 func TestPipeCloseWhileReading(t *testing.T) {
 	from, _ := pipe(t)
 	r := jsonrpc.NewPipe(from)
@@ -52,8 +52,7 @@ func TestPipeCloseWhileReading(t *testing.T) {
 	}
 }
 
-// A process that shares our standard streams may make them block, but not what was
-// opened anew.
+// A process that shares the standard streams may make them block, but not the reopened ones.
 func TestOpenStream(t *testing.T) {
 	from, to := pipe(t)
 	reader, err := jsonrpc.OpenStream(from)
@@ -95,7 +94,7 @@ func TestOpenStream(t *testing.T) {
 	}
 }
 
-// What the peer takes at once is written when Send returns, and costs nothing.
+// Bytes that the peer accepts at once are written when Send returns, without an allocation.
 func TestWriterDirect(t *testing.T) {
 	from, to := pipe(t)
 	w := jsonrpc.NewWriter(to)
@@ -124,8 +123,8 @@ func TestWriterDirect(t *testing.T) {
 	}
 }
 
-// What it does not take at once is copied once, and nothing else: the line is the
-// caller's again.
+// Only the bytes that the peer does not accept at once are copied, and only once. Send does
+// not retain the line.
 func TestWriterDirectRest(t *testing.T) {
 	from, to := pipe(t)
 	w := jsonrpc.NewWriter(to)

@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// readAll returns what Next returns up to the error that repeats itself. What it
-// has returned stays as it is while the Reader goes on.
+// readAll returns all results of Next up to the final error. It checks that returned lines
+// do not change while the Reader continues.
 func readAll(t *testing.T, r *jsonrpc.Reader) (lines []string, last error) {
 	t.Helper()
 	var before []byte
@@ -43,7 +43,7 @@ func readAll(t *testing.T, r *jsonrpc.Reader) (lines []string, last error) {
 	}
 }
 
-// borrowAll is readAll by Borrow: every other line is held until the end.
+// borrowAll is readAll with Borrow; it holds every other line until the end.
 func borrowAll(r *jsonrpc.Reader) (lines []string) {
 	var held []*jsonrpc.Buffer
 	var of []int // held[i] is lines[of[i]]
@@ -68,7 +68,7 @@ func borrowAll(r *jsonrpc.Reader) (lines []string) {
 	}
 }
 
-// How a stream ends; the lines before that are FuzzReader's.
+// The end of a stream. FuzzReader checks the lines before it.
 func TestReader(t *testing.T) {
 	broken := errors.New("broken")
 	long := strings.Repeat("0123456789", 100_000)
@@ -116,13 +116,13 @@ func TestReaderAllocations(t *testing.T) {
 				t.Errorf("got capacity %d for %d bytes", cap(line), size)
 			}
 		})
-		if n > 1 && !checking() { // the race detector has pools forget
+		if n > 1 && !checking() { // under the race detector, pools drop buffers at random
 			t.Errorf("%d bytes: got %v allocations, want 1", size, n)
 		}
 	}
 }
 
-// A line beyond the limit is never held, whatever its length.
+// A line that exceeds the limit is never held in memory as a whole.
 func TestReaderMemoryTooLong(t *testing.T) {
 	r := jsonrpc.NewReader(io.MultiReader(&xs{200 << 20}, strings.NewReader("\nok\n")), 1<<20)
 	var before, after runtime.MemStats
@@ -139,7 +139,7 @@ func TestReaderMemoryTooLong(t *testing.T) {
 	}
 }
 
-// A long line does not make the Reader big for good.
+// A long line does not enlarge the Reader permanently.
 func TestReaderMemoryAfterwards(t *testing.T) {
 	r := jsonrpc.NewReader(io.MultiReader(&xs{40 << 20}, strings.NewReader("\nok\n")), 0)
 	var before, after runtime.MemStats
@@ -158,7 +158,7 @@ func TestReaderMemoryAfterwards(t *testing.T) {
 	}
 }
 
-// xs is a run of n times x.
+// xs returns n times "x".
 type xs struct{ n int }
 
 func (r *xs) Read(p []byte) (int, error) {
@@ -182,7 +182,7 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte("0"), 0, []byte("00000"), []byte("0"), 5)
 	f.Add([]byte("a\nb"), 99_990, []byte("0123456789\r\nc\n"), []byte{255, 1}, 100_000)
 	f.Fuzz(func(t *testing.T, before []byte, long int, after, chunks []byte, limit int) {
-		// A long run between the two, which the fuzzer need not invent.
+		// Insert a long run, which the fuzzer is unlikely to generate.
 		in := slices.Concat(before, bytes.Repeat([]byte("x"), int(uint(long)%600_000)), after)
 		var want []string
 		rest := bytes.Split(in, []byte("\n"))
@@ -212,7 +212,7 @@ func FuzzReader(f *testing.F) {
 		if diff := cmp.Diff(got, short); diff != "" {
 			t.Errorf("lines of a short reader (-read +short):\n%.2000s", diff)
 		}
-		at := 0 // every head is the beginning of a line behind the last
+		at := 0 // each Head is the beginning of a line after the last one
 		for i, line := range got {
 			if head, long := strings.CutPrefix(line, "too long: "); long {
 				next := bytes.Index(in[at:], []byte(head))
@@ -232,7 +232,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// chunked returns in in pieces of sizes that repeat.
+// chunked returns in in chunks of repeating sizes.
 type chunked struct {
 	in    []byte
 	sizes []byte

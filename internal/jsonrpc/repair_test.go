@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// What is repaired is what the WHATWG decoder makes of it, and the same JSON.
+// Repair replaces like the WHATWG decoder and preserves the JSON structure.
 func FuzzRepair(f *testing.F) {
 	for _, seed := range []string{"caf\xe9", "\xf0\x9f\x99\"\xff", `{"a":"` + "\xed\xa0\x80" + `","b":[1,"` + "\xc3" + `"]}`, "[\"\xe2\x28\xa1\\u0041\"]", "\xf4\x90\x80\x80", "\xc2",
 		"", `{"text":"Grüße ✓ 日本 🙂"}`, "\ufffd", "caf\xe9", "\xff\xfe\"", "cut \xf0\x9f\x99", "cut \xf0\x9f\x99\"", "overlong \xc0\xaf", "surrogate \xed\xa0\x80", "beyond Unicode \xf4\x90\x80\x80.", "\x80 alone, \xe2\x82 cut",
@@ -31,15 +31,15 @@ func FuzzRepair(f *testing.F) {
 		if want := whatwg(b); !bytes.Equal(repaired, want) {
 			t.Fatalf("%q: got %q, want %q", b, repaired, want)
 		}
-		// encoding/json takes any bytes in a string, and no others than we elsewhere.
+		// encoding/json accepts any bytes in a string, and the same bytes as Valid elsewhere.
 		if got, want := jsonrpc.Valid(repaired), json.Valid(b); got != want {
 			t.Fatalf("%q: repaired it is JSON: %v, before: %v", b, got, want)
 		}
 	})
 }
 
-// whatwg decodes as section 8.1.1 of the Encoding Standard says, but for the byte order
-// mark, which it leaves.
+// whatwg decodes according to section 8.1.1 of the Encoding Standard, except that it keeps a
+// byte order mark.
 func whatwg(b []byte) (out []byte) {
 	const replacement = "\ufffd"
 	point, seen, needed := rune(0), 0, 0
@@ -74,7 +74,7 @@ func whatwg(b []byte) (out []byte) {
 		if c < lower || c > upper {
 			point, seen, needed, lower, upper = 0, 0, 0, 0x80, 0xbf
 			out = append(out, replacement...)
-			i-- // it is read again, as the first of the next
+			i-- // read the byte again, as the first of the next sequence
 			continue
 		}
 		lower, upper = 0x80, 0xbf
@@ -90,7 +90,7 @@ func whatwg(b []byte) (out []byte) {
 	return out
 }
 
-// salvaged is the id that is found in the beginning of a message.
+// salvaged returns the id that salvageID finds in the beginning of a message.
 func salvaged(head []byte) []byte { return (&jsonrpc.LineTooLong{Head: head}).ID() }
 
 func TestSalvageID(t *testing.T) {
@@ -131,7 +131,7 @@ func TestSalvageID(t *testing.T) {
 	}
 }
 
-// A message that is cut anywhere yields its own id or none.
+// A message truncated anywhere yields its own id or none.
 func FuzzSalvageID(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":123,"result":{"id":5,"text":"\"id\":7,é"}}`), 10)
 	f.Add([]byte(`{"result":{"id":5,"text":"\"id\":7,é"},"jsonrpc":"2.0","id":"x"}`), 60)
@@ -149,7 +149,7 @@ func FuzzSalvageID(f *testing.F) {
 	})
 }
 
-// The TypeScript SDK writes the id behind the result.
+// The TypeScript SDK writes the id after the result.
 func TestLineTooLongID(t *testing.T) {
 	pad := strings.Repeat("x", 20_000)
 	for _, c := range []struct{ name, line, want string }{

@@ -11,7 +11,7 @@ import (
 
 func validStd(b []byte) bool { return json.Valid(b) && utf8.Valid(b) }
 
-// texts are valid JSON and such as nearly is.
+// texts holds valid and almost valid JSON.
 var texts = []string{
 	``, ` `, `null`, `true`, `false`, `nul`, `nulll`, `True`, `tru e`,
 	`0`, `-0`, `-`, `+1`, `01`, `-01`, `1.`, `.5`, `1.5`, `1e`, `1e+`, `1E-07`, `1e5.5`, `0x1`, `1 2`, `NaN`, `-Infinity`,
@@ -25,8 +25,8 @@ var texts = []string{
 	strings.Repeat("[", 100000),
 }
 
-// A string scan takes eight bytes at a time: what it must see is tried at every
-// place of the word and beyond its end.
+// A string scan reads eight bytes at a time: the test puts each significant byte at every
+// offset in the word and after its end.
 func TestValidStringBytes(t *testing.T) {
 	for c := range 256 {
 		for before := range 17 {

@@ -29,8 +29,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// A peer that does not read costs its sender memory, never time; when it reads
-// at last, it gets everything in order.
+// A peer that does not read costs its sender memory but never blocks it. When the peer reads
+// again, it receives all lines in order.
 func TestWriterSlowPeer(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		from, to := io.Pipe()
@@ -125,7 +125,7 @@ func TestWriterCloseWhileBlocked(t *testing.T) {
 	})
 }
 
-// Close returns after the last write, however long the peer takes to let it go.
+// Close returns after the last write has returned.
 func TestWriterCloseWaits(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		slow := &slowEnd{end: make(chan struct{})}
@@ -143,7 +143,7 @@ func TestWriterCloseWaits(t *testing.T) {
 	})
 }
 
-// slowEnd blocks its write until Close, and a while longer.
+// slowEnd blocks its write until after Close.
 type slowEnd struct {
 	end  chan struct{}
 	done bool
@@ -161,7 +161,7 @@ func (s *slowEnd) Close() error {
 	return nil
 }
 
-// Short lines that had to wait are joined, in pieces of bounded size.
+// Short queued lines are joined into pieces of bounded size.
 func TestWriterJoins(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		peer := &sizes{first: make(chan struct{})}
@@ -188,7 +188,7 @@ func TestWriterJoins(t *testing.T) {
 	})
 }
 
-// sizes keeps the sizes of the writes, the first of which it holds back.
+// sizes records the sizes of writes, and blocks the first one.
 type sizes struct {
 	first  chan struct{}
 	writes []int
@@ -238,7 +238,7 @@ func TestWriterErrors(t *testing.T) {
 	}
 }
 
-// failing takes n bytes of each write.
+// failing accepts n bytes of each write.
 type failing struct {
 	n   int
 	err error
@@ -260,8 +260,8 @@ func pipe(t *testing.T) (from, to *os.File) {
 	return from, to
 }
 
-// From many goroutines, with lines short and longer than a pipe holds, every line
-// arrives whole and each sender's in its order.
+// Many goroutines send lines shorter and longer than a pipe holds. Every line arrives whole,
+// and each sender's lines arrive in order.
 func TestWriterManySenders(t *testing.T) {
 	const senders, lines = 8, 200
 	from, to := pipe(t)
@@ -316,7 +316,7 @@ func TestWriterManySenders(t *testing.T) {
 	}
 }
 
-// All lengths around the sizes at which a line is handled differently.
+// All lengths around the thresholds of the Writer.
 func TestWriterSizes(t *testing.T) {
 	from, to := pipe(t)
 	w := jsonrpc.NewWriter(to)
@@ -339,7 +339,7 @@ func TestWriterSizes(t *testing.T) {
 		got <- sizes
 	}()
 	for _, size := range want {
-		// Each alone first, then with the others behind it.
+		// First each alone, then all queued.
 		if err := w.Send(bytes.Repeat([]byte("x"), size)); err != nil {
 			t.Fatal(err)
 		}
@@ -406,7 +406,7 @@ func TestWriterPeerGone(t *testing.T) {
 	w.Close()
 }
 
-// A file in blocking mode cannot be interrupted: neither Send nor Close may wait
+// A write to a file in blocking mode cannot be interrupted: neither Send nor Close may wait
 // for it.
 func TestWriterBlockingFile(t *testing.T) {
 	from, to := pipe(t)

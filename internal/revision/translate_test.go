@@ -91,8 +91,8 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
-// FuzzParams holds that what a change does not name is carried to the byte, and
-// that what comes out is valid.
+// FuzzParams checks that Translate copies members that the Change does not name byte for
+// byte, and that its output is valid.
 func FuzzParams(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"name":"a","arguments":{"x":[1,2,{"_meta":1}]},"_meta":{"progressToken":"p","k":1e400}}`, `{"_meta":null,"n\u0061me":"b"}`, `{"a":1,"a":2}`} {
 		f.Add(seed, "t", true, true)
