@@ -34,11 +34,11 @@ func (s *together) update(_ context.Context, name string, next func([]byte) ([]b
 // another one's sessions.
 func TestLearnedByReplicas(t *testing.T) {
 	s := &together{kept: make(map[string][]byte)}
-	replica := func(key string) speculate.Learned {
+	replica := func(key string) speculate.Storage {
 		return keptTogether(s.update, func() string { return key }, nil)
 	}
 	// keep adds to what a replica keeps of the server, and of values, and returns what it is given.
-	keep := func(r speculate.Learned, server, values string) (given string) {
+	keep := func(r speculate.Storage, server, values string) (given string) {
 		t.Helper()
 		err := r(func(stored speculate.State) (speculate.State, error) {
 			given = string(stored.Server) + string(stored.Values)

@@ -35,7 +35,7 @@ func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.C
 	peers.OnRefused(common.Refused)
 	common.ConnectReplicas(proxy.Replicas{
 		Figures: peers.Published, Limits: peers.Take, PublishRefused: peers.PublishRefused,
-		Learned: func(key func() string, own speculate.Learned) speculate.Learned {
+		Learned: func(key func() string, own speculate.Storage) speculate.Storage {
 			return keptTogether(peers.Update, key, own)
 		},
 	})
@@ -49,7 +49,7 @@ type keeper func(ctx context.Context, name string, next func(old []byte) ([]byte
 // keptTogether keeps what belongs to a server with the other replicas under a key, and what its
 // sessions used, with a copy of the rest, where own does. A replica that cannot reach the others
 // begins with that copy; what it learns then is kept when it can.
-func keptTogether(update keeper, key func() string, own speculate.Learned) speculate.Learned {
+func keptTogether(update keeper, key func() string, own speculate.Storage) speculate.Storage {
 	if own == nil {
 		own = speculate.InMemory()
 	}

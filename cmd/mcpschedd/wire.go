@@ -194,7 +194,7 @@ func briefly(o proxy.Options, use func(*proxy.Server)) {
 // file, so that a new project does not begin with a server that is known already, and the
 // values that its sessions have used in a file of the folder that they work in, and of the
 // environment that the server gets there: another account has other values.
-func learned(at workplace, dir state.Dir, name string, r config.Resolved) speculate.Learned {
+func learned(at workplace, dir state.Dir, name string, r config.Resolved) speculate.Storage {
 	server := "learned/" + name + "-" + fingerprint("server", r.Command, r.Args, r.Cwd, r.URL)[:16]
 	parts := []any{r.Command, r.Args, cmp.Or(r.Cwd, at.dir()), r.URL}
 	if len(r.Env)+len(r.Headers) > 0 {

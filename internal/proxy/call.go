@@ -201,7 +201,7 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 	settle := func(o outcome) {
 		defer c.s.srv.running.Done()
 		f.fetched = o
-		flight.SetUnloadedLatency(c.observed.timing.Alone())
+		flight.SetUnloadedLatency(c.observed.timing.Unloaded())
 		flight.Settle(o.answer.Result, o.answer.Stateless, o.cacheable)
 	}
 	c.send(ctx, flightRequest(f.req, flight), func(o outcome) {
@@ -267,7 +267,7 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 	req.Late = func() {
 		write.End()
 		if c.observed != nil {
-			c.observed.timing.Late()
+			c.observed.timing.AnsweredLate()
 		}
 		if c.onLate != nil {
 			c.onLate()

@@ -149,7 +149,7 @@ func TestHarmLiarStaysBarred(t *testing.T) {
 			})
 		}
 	})
-	for name, learned := range map[string]speculate.Learned{"after a reload": nil, "after a reload, kept": new(kept).learned} {
+	for name, learned := range map[string]speculate.Storage{"after a reload": nil, "after a reload, kept": new(kept).learned} {
 		t.Run(name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				o := trusting(t)

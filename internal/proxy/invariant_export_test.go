@@ -26,7 +26,7 @@ func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why
 	}
 	f, why := l.prefetchUpstream.Fetch(n.ctx, &speculate.Fetch{
 		Candidate: &predict.Candidate{Candidate: enrich.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}}, Why: predict.Why{Free: true}},
-		Call:      new(speculate.Call), Asked: func(bool) {}, Landed: func(speculate.Landing) {},
+		Call:      new(speculate.Call), ClientRequest: func(bool) {}, Done: func(speculate.FetchResult) {},
 	})
 	return f != nil, why
 }

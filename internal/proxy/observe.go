@@ -31,7 +31,7 @@ type observedSession struct {
 }
 
 func newObservedSession(ctx context.Context, several bool) *observedSession {
-	return &observedSession{Client: speculate.Client{Name: recordID(), ID: rand.Uint64(), Several: several, Context: ctx}}
+	return &observedSession{Client: speculate.Client{Name: recordID(), ID: rand.Uint64(), Multiplexed: several, Context: ctx}}
 }
 
 // next returns the number of the next call or prefetch.
@@ -199,7 +199,7 @@ func (c *upstreamCall) observeSent() {
 // observeReturned records that the call has returned.
 func (c *upstreamCall) observeReturned(err error, limited bool) {
 	if o := c.observed; o != nil {
-		how := speculate.Outcome{Answered: err == nil, GoesOn: err != nil && !unavailable(err), Limited: limited}
+		how := speculate.Outcome{Answered: err == nil, StillRunning: err != nil && !unavailable(err), Limited: limited}
 		c.s.srv.prefetch.Scheduler.Returned(&o.timing, o.watched(), how, time.Now())
 	}
 }
@@ -244,8 +244,8 @@ func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- specu
 	r := c.observed
 	r.notified = true
 	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
-		At: now, Complete: r.watched() != nil && o.cacheable, Body: o.answer.Result, Took: r.timing.Took(), Alone: r.timing.Alone(),
-		Trial: r.answer.source.Comparison, JoinWait: r.answer.joinWait,
+		At: now, Complete: r.watched() != nil && o.cacheable, Body: o.answer.Result, Took: r.timing.Took(), Unloaded: r.timing.Unloaded(),
+		Comparison: r.answer.source.Comparison, JoinWait: r.answer.joinWait,
 	}, reply)
 }
 

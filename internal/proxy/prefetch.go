@@ -32,13 +32,13 @@ type prefetchSource struct {
 func (s *session) newPrefetchUpstream(l *sessionLease) *speculate.Upstream {
 	return &speculate.Upstream{
 		Name: l.Name(), Key: l.member.key, Instance: l.Instance(), Shared: l.Shared(), Remote: l.member.Spec.URL != "", Exclusive: l.member.Exclusive,
-		Learned: s.srv.learnedStorage(l.member), Offered: &prefetchSource{s, l},
+		Storage: s.srv.learnedStorage(l.member), Offered: &prefetchSource{s, l},
 	}
 }
 
 // learnedStorage returns the storage of what is learned of an upstream's calls. What replicas share
 // follows the configuration in force when it is saved.
-func (s *Server) learnedStorage(m *member) speculate.Learned {
+func (s *Server) learnedStorage(m *member) speculate.Storage {
 	combine := s.common.replicas.Learned
 	if combine == nil {
 		return m.Learned
@@ -210,10 +210,10 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (begun *
 	open.prefetch, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.running.Go(func() {
 			end := o.send(ctx, c, flight, f)
-			flight.SetUnloadedLatency(c.observed.timing.Alone())
+			flight.SetUnloadedLatency(c.observed.timing.Unloaded())
 			flight.Settle(end.answer.Result, end.answer.Stateless, end.cacheable)
 			srv.recorder.prefetchEnded(open, end)
-			srv.prefetch.Recovering(func() { f.Landed(o.landing(end, flight)) })
+			srv.prefetch.Protect(func() { f.Done(o.landing(end, flight)) })
 		})
 	})
 	if open.prefetch == nil {
@@ -224,11 +224,11 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (begun *
 }
 
 // landing returns the end of a prefetch for the worker.
-func (o *prefetchSource) landing(end outcome, flight *dedup.Flight) speculate.Landing {
+func (o *prefetchSource) landing(end outcome, flight *dedup.Flight) speculate.FetchResult {
 	answer := end.answer
-	out := speculate.Landing{
+	out := speculate.FetchResult{
 		Body: answer.Result, Good: end.cacheable, Displaced: flight.Displaced(), Limited: end.verdict.Limited,
-		Died: answer.Sent && o.lease.member.Spec.URL == "" && unavailable(end.err),
+		Crashed: answer.Sent && o.lease.member.Spec.URL == "" && unavailable(end.err),
 	}
 	switch {
 	case end.cacheable:
@@ -261,14 +261,14 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 		Hop: &revision.Hop{Version: revision.Latest, Info: client.Info, Capabilities: client.Capabilities},
 		Ask: func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 			flight.Taint()
-			f.Asked(true)
+			f.ClientRequest(true)
 			return nil, cannotBeAsked("a prefetch")
 		},
 	}
 	c.prefetch = flight
 	c.gate = func() (retry <-chan struct{}, err error) {
 		allowed := false
-		srv.prefetch.Recovering(func() { allowed = promoted(flight) || o.stillAllowed(c, f.Candidate) })
+		srv.prefetch.Protect(func() { allowed = promoted(flight) || o.stillAllowed(c, f.Candidate) })
 		switch {
 		case !allowed:
 			err = errForbidden
@@ -345,11 +345,11 @@ func (s *session) isPrefetchQuestion(l *sessionLease, method string) bool {
 		return false
 	}
 	if s.hasOpenCall(l) { // the question may be about the client's own call; the store discards the prefetched answers
-		running[0].Asked(false)
+		running[0].ClientRequest(false)
 		return false
 	}
 	for _, f := range running {
-		f.Asked(true)
+		f.ClientRequest(true)
 	}
 	return true
 }

@@ -45,7 +45,7 @@ func (r *recorder) recordSent(c *upstreamCall, requests int) {
 	o := c.observed
 	o.requests.Add(int32(requests))
 	switch {
-	case o.call.Early:
+	case o.call.Prefetch:
 	case o.recorded.Load():
 		requests = int(o.requests.Swap(0))
 	default:
@@ -54,7 +54,7 @@ func (r *recorder) recordSent(c *upstreamCall, requests int) {
 	if requests > 0 {
 		r.log.Add(record.Event{
 			Kind: record.Sent, At: time.Now(), Session: o.number.Session, Seq: o.number.Seq,
-			Upstream: c.lease.Name(), Tool: clipName(c.tool), Sent: requests, Prefetched: o.call.Early,
+			Upstream: c.lease.Name(), Tool: clipName(c.tool), Sent: requests, Prefetched: o.call.Prefetch,
 		})
 	}
 }
@@ -147,7 +147,7 @@ func (p *openPrefetch) complete() bool {
 		}
 		e.UsedBy, e.BySession = by.Seq, otherSession(by, s.number)
 	}
-	if at := s.timing.At(); !at.IsZero() {
+	if at := s.timing.SentAt(); !at.IsZero() {
 		e.At = at
 	}
 	e.LatencyMS, e.Sent = ms(s.timing.Took()), int(s.requests.Swap(0))

@@ -87,7 +87,7 @@ type Upstream struct {
 	Model          valuemodel.Upstream // the operator's settings; Name as in Spec, Server unset
 	SharedIdentity bool                // with Spec.Shared: the server sees all sessions as one principal
 	Exclusive      bool                // only calls through this proxy change what its tools read
-	Learned        speculate.Learned   // storage for learned state; nil if it is not saved
+	Learned        speculate.Storage   // storage for learned state; nil if it is not saved
 	LearnedKey     string              // replicas with the same key share what is learned of the server; "" shares nothing
 }
 
@@ -152,7 +152,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 		Rules:   func() *speculate.Rules { return &s.policy.Load().Enrichment },
 		Waited:  s.limits.Harm,
 		Decided: s.recorder.recordDecision,
-		Gone: func(key string) bool {
+		Removed: func(key string) bool {
 			return !slices.ContainsFunc(s.policy.Load().members, func(m *member) bool { return m.key == key })
 		},
 	})

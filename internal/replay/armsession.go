@@ -91,7 +91,7 @@ func (s *armSession) beginCall(m *playedCall) {
 	if m.class.storable() {
 		validFrom, q := s.ledger.validFrom(m.class.query.Places), s.query(m.class)
 		s.lookup(m, q, c, validFrom, answered)
-		s.slots.Asked(s.at(), q.Key)
+		s.slots.Called(s.at(), q.Key)
 		return
 	}
 	settle := s.write(m.class.effect)
@@ -108,7 +108,7 @@ func (s *armSession) write(e call.Effect) (settle func()) {
 	}
 	s.ledger.begin(e)
 	pending := s.arm.store.RegisterWrite(e)
-	s.slots.Void(func(k call.Key) bool { return touches(e, s.t.class(callKey{k.Tool, k.Arguments}).query.Places) })
+	s.slots.Invalidate(func(k call.Key) bool { return touches(e, s.t.class(callKey{k.Tool, k.Arguments}).query.Places) })
 	return func() {
 		s.ledger.end(e, s.clock.tick)
 		pending.End()
@@ -179,7 +179,7 @@ func (s *armSession) countServed(m *playedCall, c *Counts, validFrom uint64, o d
 
 // end ends the session and cancels its prefetches.
 func (s *armSession) end() {
-	s.chooser.GiveUp(s)
+	s.chooser.DropWaiting(s)
 	s.slots.Review(s.at())
 	s.slots.End()
 	s.leave()

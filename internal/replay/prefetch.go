@@ -189,7 +189,7 @@ func (s *armSession) cancel(g *prefetch) {
 	g.cancel()
 	<-g.fetching.Done() // the store releases the claim on another goroutine
 	g.flight.Settle(nil, false, false)
-	g.run.Cut(s.at())
+	g.run.Abandon(s.at())
 	s.finish(g)
 }
 

@@ -81,7 +81,7 @@ func BenchmarkCallParallel(b *testing.B) {
 		s, own := d.Session(""), 1000+n.Add(1)
 		for id := uint64(0); pb.Next(); id++ {
 			began(d, own, id, "t", false, start)
-			s.Asked(start, key(1))
+			s.Called(start, key(1))
 			ended(d, own, id, start)
 		}
 	})

@@ -17,10 +17,10 @@ type Chooser struct {
 	Upstream uint64   // instance
 	Parallel bool     // it is taken to work on several calls at once until it is seen not to: it is reached over HTTP
 
-	waiting []waitingCandidate
-	found   time.Time // when what waits was found, or what it follows: the last answer came
-	likely  float64   // how many of all that was found then are expected to be called
-	budget  int       // tokens that are left of what the last answer may bring
+	waiting       []waitingCandidate
+	foundAt       time.Time // when what waits was found, or what it follows: the last answer came
+	expectedCalls float64   // how many of all that was found then are expected to be called
+	budget        int       // tokens that are left of what the last answer may bring
 }
 
 // waitingCandidate is one that is worth it and lacks only a slot, or time.
@@ -38,7 +38,7 @@ type Verdict struct {
 }
 
 // World is what a chooser asks of candidates, and what it tells of them.
-type World interface {
+type Environment interface {
 	// MayPrefetch says what stands in the way of a candidate at this moment.
 	MayPrefetch(c *predict.Candidate) Verdict
 	// Begin begins a prefetch, or says why not.
@@ -52,22 +52,22 @@ func (c *Chooser) Open() int { return len(c.waiting) }
 
 // Offer has the candidates that follow an answer wait to be chosen, and gives up those
 // that have waited since an earlier one. Their answers may take budget tokens in all.
-func (c *Chooser) Offer(now time.Time, found []predict.Candidate, budget int, w World) {
-	c.GiveUp(w)
-	c.found, c.likely, c.budget = now, 0, budget
+func (c *Chooser) Offer(now time.Time, found []predict.Candidate, budget int, w Environment) {
+	c.DropWaiting(w)
+	c.foundAt, c.expectedCalls, c.budget = now, 0, budget
 	c.Add(found)
 }
 
 // Add has more candidates wait, within the same budget.
 func (c *Chooser) Add(found []predict.Candidate) {
 	for i := range found {
-		c.likely += found[i].P
+		c.expectedCalls += found[i].P
 		c.waiting = append(c.waiting, waitingCandidate{Candidate: found[i], why: enrich.Cap})
 	}
 }
 
 // GiveUp declines what waits, for what it lacked last.
-func (c *Chooser) GiveUp(w World) {
+func (c *Chooser) DropWaiting(w Environment) {
 	for i := range c.waiting {
 		w.Declined(&c.waiting[i].Candidate, c.waiting[i].why)
 	}
@@ -100,7 +100,7 @@ type ChooseOptions struct {
 
 // Choose picks from what waits, and begins it; at level 0, where nothing is begun, it
 // watches what level 1 would begin. It returns how many slots there were.
-func (c *Chooser) Choose(now time.Time, o ChooseOptions, w World) (slots int) {
+func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) (slots int) {
 	host := c.room(o.Host)
 	o.Slots, o.Budget = host.slots, c.budget
 	if o.Shadow {
@@ -109,7 +109,7 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w World) (slots int) {
 	verdicts, rooms := make([]Verdict, len(c.waiting)), map[string]room{o.Host: host}
 	all := make([]enrich.Candidate, len(c.waiting))
 	for i := range c.waiting {
-		all[i] = c.weigh(now, &c.waiting[i].Candidate, &verdicts[i], rooms, &o, w)
+		all[i] = c.evaluate(now, &c.waiting[i].Candidate, &verdicts[i], rooms, &o, w)
 	}
 	picked := enrich.Pick(all, o.Options)
 	c.budget -= picked.Tokens
@@ -147,7 +147,7 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w World) (slots int) {
 }
 
 // weigh is a candidate as enrich takes it, with what is known of it at this moment.
-func (c *Chooser) weigh(now time.Time, g *predict.Candidate, v *Verdict, rooms map[string]room, o *ChooseOptions, w World) enrich.Candidate {
+func (c *Chooser) evaluate(now time.Time, g *predict.Candidate, v *Verdict, rooms map[string]room, o *ChooseOptions, w Environment) enrich.Candidate {
 	out := g.Candidate // its key is what tells it apart, if it is not asked about
 	if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
 		return out
@@ -165,8 +165,8 @@ func (c *Chooser) weigh(now time.Time, g *predict.Candidate, v *Verdict, rooms m
 		r = c.room(v.Host)
 		rooms[v.Host] = r
 	}
-	out.WasteFactor, out.FileBytes = r.caution, v.FileBytes
-	if !r.watch && (r.slots == 0 || c.inTheWay(g, o.DefaultLead, now)) {
+	out.WasteFactor, out.FileBytes = r.wasteFactor, v.FileBytes
+	if !r.watch && (r.slots == 0 || c.delaysCalls(g, o.DefaultLead, now)) {
 		out.Reason = enrich.Throttled
 	}
 	return out
@@ -174,16 +174,16 @@ func (c *Chooser) weigh(now time.Time, g *predict.Candidate, v *Verdict, rooms m
 
 // room is what the scheduler allows at a host.
 type room struct {
-	slots   int
-	caution float64
-	watch   bool
+	slots       int
+	wasteFactor float64
+	watch       bool
 }
 
 func (c *Chooser) room(host string) (r room) {
 	if c.Session == nil {
 		return room{slots: max(len(c.waiting), 1)}
 	}
-	r.slots, r.caution, r.watch = c.Session.Room(host, c.Upstream)
+	r.slots, r.wasteFactor, r.watch = c.Session.Room(host, c.Upstream)
 	return r
 }
 
@@ -192,11 +192,11 @@ func (c *Chooser) room(host string) (r room) {
 // call wait, whatever that is, as far as it is not done by then; one that is asked for is
 // joined, and costs nothing. A process of which nothing is known may be serial; a server of HTTP
 // hardly is.
-func (c *Chooser) inTheWay(g *predict.Candidate, think time.Duration, now time.Time) bool {
+func (c *Chooser) delaysCalls(g *predict.Candidate, think time.Duration, now time.Time) bool {
 	if c.Session == nil {
 		return false
 	}
-	known, busy := c.Session.scheduler.outlook(c.Upstream)
+	known, busy := c.Session.scheduler.instanceState(c.Upstream)
 	if known.Is == Parallel || known.Is == Unknown && c.Parallel {
 		return false
 	}
@@ -204,19 +204,19 @@ func (c *Chooser) inTheWay(g *predict.Candidate, think time.Duration, now time.T
 	if known.Is == Serial {
 		serial = 1
 	}
-	usual := enrich.Fixed(cmp.Or(think, usualThink))
+	usual := enrich.Fixed(cmp.Or(think, defaultThink))
 	lead, pause := cmp.Or(g.Lead, usual), cmp.Or(g.Pause, usual)
 	if !busy { // else the model pauses once that call is answered, and the prefetch begins then
-		pause = pause.Minus(now.Sub(c.found))
+		pause = pause.Minus(now.Sub(c.foundAt))
 	}
 	saves := g.P * float64(g.Latency.Overlap(lead)) // nothing, where no call of the tool was seen: it is found out then
-	next := g.P / max(1, c.likely)                  // that it is the next call
+	next := g.P / max(1, c.expectedCalls)           // that it is the next call
 	costs := serial * (1 - next) * float64(g.Latency.Excess(pause))
-	return costs > float64(leastWait) && costs > saves
+	return costs > float64(minHarmWait) && costs > saves
 }
 
 // usualThink is how long a model is taken to think where that is not known.
-const usualThink = 3 * time.Second
+const defaultThink = 3 * time.Second
 
 // watch notes what would have been begun, for as long as its answer would be of use.
 func (c *Chooser) watch(now time.Time, g *predict.Candidate, v *Verdict, o *ChooseOptions) {

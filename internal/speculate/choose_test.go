@@ -219,7 +219,7 @@ func TestChooseAtLevelZero(t *testing.T) {
 			t.Fatalf("begun %v, declined %v", w.begun, w.declined)
 		}
 		if r.Float64() < 0.6 {
-			w.session.Asked(w.now, w.key(all[0].Key.Arguments))
+			w.session.Called(w.now, w.key(all[0].Key.Arguments))
 		}
 		w.now = w.now.Add(2 * time.Minute)
 		w.session.Review(w.now)
@@ -242,7 +242,7 @@ func TestChooseWatchesForAsLongAsItsAnswerServes(t *testing.T) {
 	}
 	w.now = w.now.Add(10 * time.Minute)
 	for i := range 2 {
-		w.session.Asked(w.now, w.key(fmt.Sprint(i)))
+		w.session.Called(w.now, w.key(fmt.Sprint(i)))
 	}
 	if st := d.Stats(); st.Watched != 2 || st.WatchedTrue != 1 {
 		t.Errorf("%d were watched, %d asked for in time, want two and the one that stays fresh", st.Watched, st.WatchedTrue)

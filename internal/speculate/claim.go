@@ -22,33 +22,33 @@ type Session struct {
 // claim is what a prefetch holds. One that is only watched holds nothing: at level 0 it
 // stands for the one that level 1 would begin.
 type claim struct {
-	session  *Session
-	key      call.Key
-	chained  bool // it follows from a prefetch
-	host     *host
-	instance *instance // nil: it is only watched
-	eras     eras      // in which it was begun
-	cancel   context.CancelCauseFunc
-	timer    *time.Timer      // frees the slot
-	fate     func() call.Fate // nil: Begin has not returned, or it is only watched
-	until    time.Time        // of a watched one: asked for later it would have been of no use
+	session     *Session
+	key         call.Key
+	chained     bool // it follows from a prefetch
+	host        *host
+	instance    *instance   // nil: it is only watched
+	generations generations // in which it was begun
+	cancel      context.CancelCauseFunc
+	timer       *time.Timer      // frees the slot
+	fate        func() call.Fate // nil: Begin has not returned, or it is only watched
+	expires     time.Time        // of a watched one: asked for later it would have been of no use
 
 	// The scheduler's mutex guards these.
-	holds    bool // the slot
-	returned bool // its call has
-	asked    bool // a real call has come for it
-	given    bool // up: its context has ended
-	settled  bool // its fate is counted
+	holdsSlot bool // the slot
+	returned  bool // its call has
+	asked     bool // a real call has come for it
+	abandoned bool // up: its context has ended
+	settled   bool // its fate is counted
 }
 
 // eras are those of the levels of a session and a host at one moment.
-type eras struct{ session, host int }
+type generations struct{ session, host int }
 
 // watched reports whether c only stands for a prefetch.
 func (c *claim) watched() bool { return c.instance == nil }
 
 // idle reports whether c is under way and was not asked for.
-func (c *claim) idle() bool { return c.holds && !c.asked && !c.given }
+func (c *claim) droppable() bool { return c.holdsSlot && !c.asked && !c.abandoned }
 
 // Room says how many prefetches to that host may be started now at that upstream instance,
 // how many times a wasted one counts (1: as configured), and whether only to watch: then
@@ -63,9 +63,9 @@ func (s *Session) Room(host string, instance uint64) (slots int, caution float64
 	h := d.hostLocked(host)
 	level := min(s.throttle.level, h.throttle.level)
 	if level == watching {
-		return slotsAt(level, d.opt.PerSession), cautionAt(level), true
+		return slotsAt(level, d.opt.PerSession), wasteFactorAt(level), true
 	}
-	return max(0, min(s.roomLocked(h), d.instanceLocked(instance).room())), cautionAt(level), false
+	return max(0, min(s.roomLocked(h), d.instanceLocked(instance).room())), wasteFactorAt(level), false
 }
 
 // roomLocked is how many slots are free for prefetches to a host: of the process's, of the
@@ -74,10 +74,10 @@ func (s *Session) Room(host string, instance uint64) (slots int, caution float64
 func (s *Session) roomLocked(h *host) int {
 	all, there := 0, 0
 	for _, c := range s.open {
-		if c.holds {
+		if c.holdsSlot {
 			all++
 		}
-		if c.holds && c.host == h {
+		if c.holdsSlot && c.host == h {
 			there++
 		}
 	}
@@ -142,7 +142,7 @@ func (s *Session) claim(c *claim, host string) (refused string) {
 	case s.roomLocked(c.host) <= 0:
 		return "cap"
 	}
-	c.holds = true
+	c.holdsSlot = true
 	d.underWay++
 	c.instance.claims = append(c.instance.claims, c)
 	c.timer = time.AfterFunc(d.opt.Deadline, c.overdue)
@@ -153,11 +153,11 @@ func (s *Session) claim(c *claim, host string) (refused string) {
 // addLocked opens a claim. Of too many the oldest that holds no slot is taken for wasted.
 func (s *Session) addLocked(c *claim) {
 	if len(s.open) >= keepOpen {
-		oldest := max(0, slices.IndexFunc(s.open, func(o *claim) bool { return !o.holds }))
+		oldest := max(0, slices.IndexFunc(s.open, func(o *claim) bool { return !o.holdsSlot }))
 		s.open[oldest].settleLocked(call.Wasted)
 		s.open = slices.Delete(s.open, oldest, oldest+1)
 	}
-	c.eras = eras{s.throttle.era, c.host.throttle.era}
+	c.generations = generations{s.throttle.generation, c.host.throttle.generation}
 	s.open = append(s.open, c)
 }
 
@@ -213,10 +213,10 @@ func (c *claim) overdue() {
 
 // freeLocked frees the slot of c, if it has one.
 func (c *claim) freeLocked() {
-	if !c.holds {
+	if !c.holdsSlot {
 		return
 	}
-	c.holds = false
+	c.holdsSlot = false
 	c.timer.Stop()
 	c.session.scheduler.underWay--
 	c.instance.claims = slices.DeleteFunc(c.instance.claims, func(o *claim) bool { return o == c })
@@ -233,9 +233,9 @@ func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range open {
-		if c.idle() {
-			c.given = true
-			c.instance.cutClaim(c, now)
+		if c.droppable() {
+			c.abandoned = true
+			c.instance.abandonClaim(c, now)
 			c.cancel(ErrDropped)
 		}
 	}
@@ -244,7 +244,7 @@ func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 // End cancels what no call has joined, counts as wasted what was not asked for, and frees
 // all that the session holds. It may be called more than once.
 func (s *Session) End() {
-	s.loseWatched(func(*claim) bool { return true })
+	s.wasteWatched(func(*claim) bool { return true })
 	d := s.scheduler
 	d.mu.Lock()
 	if s.ended {

@@ -197,7 +197,7 @@ func TestGone(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, upstream, speculate.Parallel)
 	began(d, upstream, 5, "t", false, at(0))
-	d.Gone(upstream)
+	d.RemoveInstance(upstream)
 	ended(d, upstream, 5, at(1))
 	if got := d.Known(upstream).Is; got != speculate.Unknown {
 		t.Errorf("got %v", got)

@@ -44,14 +44,14 @@ type Option struct {
 // decisions are those of a session with one upstream of which it is not known yet what they
 // were worth.
 type decisions struct {
-	tell   func(Decision)
+	report func(Decision)
 	open   []*decision        // oldest first
 	newest *decision          // nil: the last answer made nothing likely
 	called map[uint64]*option // call under way → the candidate that it was
 }
 
 func newDecisions(tell func(Decision)) decisions {
-	return decisions{tell: tell, called: make(map[uint64]*option)}
+	return decisions{report: tell, called: make(map[uint64]*option)}
 }
 
 // decision is one until that is known.
@@ -208,7 +208,7 @@ func (b *decisions) settle(now time.Time, all bool) {
 		if !all && now.Before(d.useful()) && len(b.open)-n <= keepDecisions {
 			break
 		}
-		b.tell(d.told(now))
+		b.report(d.report(now))
 		for id, o := range b.called {
 			if slices.Contains(d.options, o) {
 				delete(b.called, id) // its answer was not seen
@@ -231,7 +231,7 @@ func (d *decision) useful() time.Time {
 }
 
 // told is the decision as it is known now.
-func (d *decision) told(now time.Time) Decision {
+func (d *decision) report(now time.Time) Decision {
 	out := d.what
 	out.Open = now.Before(d.until)
 	var seen []enrich.Outcome
@@ -242,7 +242,7 @@ func (d *decision) told(now time.Time) Decision {
 		}
 		seen = append(seen, enrich.Outcome{
 			HiddenMS: ms(min(took, o.lead)), Tokens: o.what.Tokens, Called: o.what.Called,
-			Issued: o.begun != nil, Barred: o.begun == nil && never(enrich.Reason(o.what.Reason)),
+			Issued: o.begun != nil, Barred: o.begun == nil && unavailable(enrich.Reason(o.what.Reason)),
 		})
 		if o.what.Called && o.begun == nil {
 			out.LateCalled++
@@ -261,7 +261,7 @@ func (d *decision) told(now time.Time) Decision {
 
 // never reports whether a candidate that was declined for that reason could not have
 // been chosen, however right it was.
-func never(why enrich.Reason) bool {
+func unavailable(why enrich.Reason) bool {
 	switch why {
 	case enrich.Gate, enrich.LowProbability, enrich.Budget, enrich.Cap, enrich.Throttled, enrich.Shadow:
 		return false

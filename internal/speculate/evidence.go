@@ -31,7 +31,7 @@ type Known struct {
 }
 
 // believed is what counts for what is known beforehand.
-func believed(is Concurrency) Known {
+func presumedKnown(is Concurrency) Known {
 	switch is {
 	case Parallel:
 		return Known{is, presumed, 0}
@@ -42,16 +42,16 @@ func believed(is Concurrency) Known {
 }
 
 // kept is what the next instance is to know of it.
-func (k Known) kept() predict.Concurrency {
+func (k Known) toStored() predict.Concurrency {
 	if k.Is != Unknown {
-		k = believed(k.Is)
+		k = presumedKnown(k.Is)
 	}
 	return predict.Concurrency{Parallel: k.Parallel, Serial: k.Serial}
 }
 
 // asKept is what was kept. What could not have been counted says nothing.
-func asKept(c predict.Concurrency) (k Known) {
-	if c.Parallel >= 0 && c.Serial >= 0 && c.Parallel+c.Serial <= mostEvidence {
+func fromStored(c predict.Concurrency) (k Known) {
+	if c.Parallel >= 0 && c.Serial >= 0 && c.Parallel+c.Serial <= maxEvidence {
 		k.Parallel, k.Serial = c.Parallel, c.Serial
 		k.decide()
 	}
@@ -60,16 +60,16 @@ func asKept(c predict.Concurrency) (k Known) {
 
 // What the evidence is weighed by.
 const (
-	memory   = 0.9  // what a piece of evidence counts after the next one: about ten count
-	sure     = 0.75 // how likely an instance must be one thing to be called that: three pieces of evidence, if none is against it
-	unsure   = 0.6  // below which it is called that no longer
-	presumed = 3    // pieces of evidence that count for what is known beforehand
+	evidenceDecay = 0.9  // what a piece of evidence counts after the next one: about ten count
+	sure          = 0.75 // how likely an instance must be one thing to be called that: three pieces of evidence, if none is against it
+	unsure        = 0.6  // below which it is called that no longer
+	presumed      = 3    // pieces of evidence that count for what is known beforehand
 
-	mostEvidence = 1 / (1 - memory) // that there can be
-	clear        = 1                // log-likelihood ratio that makes a piece of evidence
-	doubt        = 0.1              // variance of a tool's times, as logarithms, before any is known: about a third
-	steady       = 0.03             // below which its times are about the same: at least three were
-	mostTools    = 64               // tools whose times are remembered
+	maxEvidence    = 1 / (1 - evidenceDecay) // that there can be
+	minLogRatio    = 1                       // log-likelihood ratio that makes a piece of evidence
+	priorVariance  = 0.1                     // variance of a tool's times, as logarithms, before any is known: about a third
+	steadyVariance = 0.03                    // below which its times are about the same: at least three were
+	maxTools       = 64                      // tools whose times are remembered
 )
 
 // evidence tells whether an instance works on one call after the other.
@@ -81,21 +81,21 @@ const (
 // likelihoods, is a piece of evidence. So is a call that ends before an older one that found
 // the instance idle. A Beta posterior with decay joins the pieces.
 type evidence struct {
-	known     Known
-	overtaken bool                          // a call has ended before an older one that the instance was at
-	tools     *simplelru.LRU[string, *pace] // tool → how long it takes
+	known      Known
+	outOfOrder bool                                 // a call has ended before an older one that the instance was at
+	tools      *simplelru.LRU[string, *serviceTime] // tool → how long it takes
 }
 
 // pace is how long calls of a tool take that find the instance idle: mean and variance of
 // logarithms of seconds, the later calls counting more, so that one slow call in a few does
 // not matter.
-type pace struct {
+type serviceTime struct {
 	n              int
 	mean, variance float64
 }
 
 func newEvidence() evidence {
-	tools, _ := simplelru.NewLRU[string, *pace](mostTools, nil) // an error: no size
+	tools, _ := simplelru.NewLRU[string, *serviceTime](maxTools, nil) // an error: no size
 	return evidence{tools: tools}
 }
 
@@ -106,44 +106,44 @@ func (i *instance) learn(r *Run, now time.Time) (wait time.Duration) {
 	usual := i.usual(r.tool)
 	said := Unknown
 	switch {
-	case r.mixed:
+	case r.ambiguous:
 	case r.idle:
-		i.pace(r.tool).add(logarithm(took))
+		i.serviceTime(r.tool).add(logarithm(took))
 	default:
-		said = i.judge(r, took, after, usual)
-		i.note(said)
+		said = i.classify(r, took, after, usual)
+		i.add(said)
 	}
 	wait = took - after // until the last one ended that was there before
-	if r.mixed && usual > 0 {
+	if r.ambiguous && usual > 0 {
 		if wait = took - usual; wait < usual/2 { // it may be that the call itself took longer
 			return 0
 		}
 	}
 	serial := i.known.Is == Serial && said != Parallel
 	if i.known.Is == Unknown && i.known.Parallel == 0 { // what is clear counts before it is known
-		serial = r.mixed || said == Serial && i.pace(r.tool).variance < steady
+		serial = r.ambiguous || said == Serial && i.serviceTime(r.tool).variance < steadyVariance
 	}
 	if r.prefetch || !serial {
 		return 0
 	}
-	return min(wait, i.early-r.early)
+	return min(wait, i.prefetchTime-r.prefetchTime)
 }
 
 // judge says what the time tells of a call that had the instance not to itself.
-func (i *instance) judge(r *Run, took, after, usual time.Duration) Concurrency {
+func (i *instance) classify(r *Run, took, after, usual time.Duration) Concurrency {
 	if usual == 0 {
 		return Unknown
 	}
 	if oldest := i.oldest(); oldest != nil && oldest.idle && oldest.began.Before(r.began) && took >= usual/2 { // a quicker one may be no more than a refusal
-		i.overtaken = true
+		i.outOfOrder = true
 		return Parallel
 	}
-	p := i.pace(r.tool)
+	p := i.serviceTime(r.tool)
 	line, side := logarithm(after)-p.mean, logarithm(took)-p.mean
 	switch ratio := (line*line - side*side) / (2 * p.variance); {
-	case ratio > clear:
+	case ratio > minLogRatio:
 		return Parallel
-	case ratio < -clear:
+	case ratio < -minLogRatio:
 		return Serial
 	}
 	return Unknown
@@ -165,31 +165,31 @@ func (i *instance) oldest() *Run {
 func (e *evidence) presume(k Known, usual map[string]enrich.Percentiles) {
 	for tool, took := range usual {
 		if !e.tools.Contains(tool) {
-			e.tools.Add(tool, &pace{n: 1, mean: logarithm(took.P50), variance: max(doubt, variance(took))})
+			e.tools.Add(tool, &serviceTime{n: 1, mean: logarithm(took.P50), variance: max(priorVariance, variance(took))})
 		}
 	}
 	if e.known == (Known{}) {
 		e.known = k
 		if k.Is != Unknown {
-			e.known = believed(k.Is)
+			e.known = presumedKnown(k.Is)
 		}
 	}
 }
 
 // note takes a piece of evidence, and decides.
-func (e *evidence) note(said Concurrency) {
+func (e *evidence) add(said Concurrency) {
 	if said == Unknown {
 		return
 	}
 	k := &e.known
-	k.Parallel, k.Serial = k.Parallel*memory, k.Serial*memory
+	k.Parallel, k.Serial = k.Parallel*evidenceDecay, k.Serial*evidenceDecay
 	if said == Serial {
 		k.Serial++
 	} else {
 		k.Parallel++
 	}
 	if k.decide(); 1-k.mean() >= sure {
-		e.overtaken = false
+		e.outOfOrder = false
 	}
 }
 
@@ -209,17 +209,17 @@ func (k *Known) decide() {
 func (k Known) mean() float64 { return (k.Parallel + 1) / (k.Parallel + k.Serial + 2) }
 
 // pace returns what is known of a tool.
-func (e *evidence) pace(tool string) *pace {
+func (e *evidence) serviceTime(tool string) *serviceTime {
 	p, ok := e.tools.Get(tool)
 	if !ok {
-		p = &pace{variance: doubt}
+		p = &serviceTime{variance: priorVariance}
 		e.tools.Add(tool, p)
 	}
 	return p
 }
 
 // add adds a time.
-func (p *pace) add(x float64) {
+func (p *serviceTime) add(x float64) {
 	p.n++
 	off, n := x-p.mean, float64(min(p.n, 8))
 	if p.n == 1 {
@@ -227,12 +227,12 @@ func (p *pace) add(x float64) {
 		p.mean = x
 	}
 	p.mean += off / n
-	p.variance = max(doubt/10, p.variance+(off*off-p.variance)/(n+1))
+	p.variance = max(priorVariance/10, p.variance+(off*off-p.variance)/(n+1))
 }
 
 // usual is how long a tool takes if it need not wait; 0: not known.
 func (e *evidence) usual(tool string) time.Duration {
-	if p := e.pace(tool); p.n > 0 {
+	if p := e.serviceTime(tool); p.n > 0 {
 		return time.Duration(math.Exp(p.mean) * float64(time.Second))
 	}
 	return 0

@@ -7,11 +7,11 @@ type Throttle struct{ t throttle }
 
 func NewThrottle() *Throttle                       { return &Throttle{newThrottle()} }
 func (t *Throttle) Level() int                     { return t.t.level }
-func (t *Throttle) Era() int                       { return t.t.era }
+func (t *Throttle) Era() int                       { return t.t.generation }
 func (t *Throttle) Started()                       { t.t.started() }
 func (t *Throttle) Harm()                          { t.t.harm() }
 func (t *Throttle) Label(era int, used, late bool) { t.t.label(era, used, late) }
-func Allowance(level, all int) (int, float64)      { return slotsAt(level, all), cautionAt(level) }
+func Allowance(level, all int) (int, float64)      { return slotsAt(level, all), wasteFactorAt(level) }
 
 // Followed is how many calls of an instance are followed.
 func (d *Scheduler) Followed(instance uint64) int {
@@ -20,5 +20,5 @@ func (d *Scheduler) Followed(instance uint64) int {
 	return len(d.instanceLocked(instance).calls)
 }
 
-func Kept(k Known) predict.Concurrency   { return k.kept() }
-func AsKept(c predict.Concurrency) Known { return asKept(c) }
+func Kept(k Known) predict.Concurrency   { return k.toStored() }
+func AsKept(c predict.Concurrency) Known { return fromStored(c) }

@@ -20,12 +20,12 @@ func (s *Session) Watch(now time.Time, k call.Key, host string, keep time.Durati
 		return
 	}
 	d.counts.Watched++
-	s.addLocked(&claim{session: s, key: k, host: d.hostLocked(host), until: now.Add(keep), returned: true})
+	s.addLocked(&claim{session: s, key: k, host: d.hostLocked(host), expires: now.Add(keep), returned: true})
 }
 
 // Asked notes a real call. A prefetch of that key under way has its use; a watched one
 // would have.
-func (s *Session) Asked(now time.Time, k call.Key) {
+func (s *Session) Called(now time.Time, k call.Key) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
 	s.expireLocked(now)
@@ -44,12 +44,12 @@ func (s *Session) Asked(now time.Time, k call.Key) {
 
 // Void says that something has changed: what is watched and stale would have been
 // fetched in vain.
-func (s *Session) Void(stale func(call.Key) bool) {
-	s.loseWatched(func(c *claim) bool { return stale(c.key) })
+func (s *Session) Invalidate(stale func(call.Key) bool) {
+	s.wasteWatched(func(c *claim) bool { return stale(c.key) })
 }
 
 // loseWatched counts as wasted what is watched and lost, which is asked outside the lock.
-func (s *Session) loseWatched(lost func(*claim) bool) {
+func (s *Session) wasteWatched(lost func(*claim) bool) {
 	d := s.scheduler
 	d.mu.Lock()
 	all := slices.Clone(s.open)
@@ -66,7 +66,7 @@ func (s *Session) loseWatched(lost func(*claim) bool) {
 // expireLocked ends what is watched and was not asked for in time.
 func (s *Session) expireLocked(now time.Time) {
 	for _, c := range s.open {
-		if c.watched() && now.After(c.until) {
+		if c.watched() && now.After(c.expires) {
 			c.settleLocked(call.Wasted)
 		}
 	}
@@ -141,8 +141,8 @@ func (c *claim) settleLocked(f call.Fate) {
 			}
 		}
 	}
-	d.moveHostLocked(c.host, why, label(c.eras.host))
-	c.session.moveLocked(why, label(c.eras.session))
+	d.moveHostLocked(c.host, why, label(c.generations.host))
+	c.session.moveLocked(why, label(c.generations.session))
 }
 
 // moveLocked does something to the session's throttle, and notes where it went.

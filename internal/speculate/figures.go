@@ -58,7 +58,7 @@ type Held struct {
 // have ended.
 func (w *Worker) Held() (h Held) {
 	done := make(chan struct{})
-	w.queue.add(task{kept: true, do: func() {
+	w.queue.add(task{required: true, do: func() {
 		defer close(done)
 		h.Sessions = len(w.sessions)
 		for _, s := range w.sessions {

@@ -26,7 +26,7 @@ type HarmStats struct {
 
 // leastWait is the shortest wait that counts as harm. A shorter one is added up
 // and moves nothing: it is what two calls cost each other anywhere.
-const leastWait = time.Millisecond
+const minHarmWait = time.Millisecond
 
 // Harm notes harm done by a prefetch to that host, of that session if it is known:
 // both lose a level, unless they have lost one since they last started a prefetch. A
@@ -45,7 +45,7 @@ func (d *Scheduler) harmLocked(h *host, s *Session, what Harm, wait time.Duratio
 		n.RateLimited++
 	case ForegroundWait:
 		n.ForegroundWaitMS += ms(max(0, wait))
-		if wait < leastWait {
+		if wait < minHarmWait {
 			return
 		}
 	case Eviction:
@@ -75,7 +75,7 @@ func (d *Scheduler) Waited(hostName string, sum time.Duration) {
 }
 
 // aWhile is for how long a prefetch may be what made a host refuse a call.
-const aWhile = time.Minute
+const blameWindow = time.Minute
 
 // Prefetching notes that a prefetch is sent to a host.
 func (d *Scheduler) Prefetching(hostName string, now time.Time) {
@@ -107,7 +107,7 @@ func (d *Scheduler) LimitedElsewhere(hostName string, now time.Time) {
 // limited reports whether a prefetch may be what made the host refuse a call: each does so
 // once at most.
 func (h *host) limited(now time.Time) bool {
-	may := !h.sent.IsZero() && now.Sub(h.sent) < aWhile
+	may := !h.sent.IsZero() && now.Sub(h.sent) < blameWindow
 	h.sent = time.Time{}
 	return may
 }

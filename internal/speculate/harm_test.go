@@ -188,7 +188,7 @@ func TestNoHarmOfCut(t *testing.T) {
 	teach(d, upstream, speculate.Serial)
 	s := d.Session("")
 	begin(t, s, newBet(1))
-	s.Asked(at(0), key(1)) // as good as real
+	s.Called(at(0), key(1)) // as good as real
 	for id, guess := range []bool{false, true} {
 		began(d, upstream, uint64(id), "t", guess, at(0))
 		began(d, upstream, 2, "t", false, at(10))
@@ -253,7 +253,7 @@ func TestNoHarmOfJoined(t *testing.T) {
 	s := d.Session("")
 	begin(t, s, newBet(1))
 	began(d, upstream, 1, "t", true, at(0))
-	s.Asked(at(10), key(1))
+	s.Called(at(10), key(1))
 	began(d, upstream, 2, "t", false, at(40))
 	ended(d, upstream, 1, at(100))
 	ended(d, upstream, 2, at(200))

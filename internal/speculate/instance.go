@@ -16,11 +16,11 @@ type instance struct {
 	calls  []*Run   // under way, or given up and perhaps still there; oldest first
 	claims []*claim // of prefetches that hold a slot
 
-	givenUp []time.Time // when calls that were given up had been sent, which the instance may be at; at most mostRuns
+	abandoned []time.Time // when calls that were given up had been sent, which the instance may be at; at most mostRuns
 
-	at    time.Time     // up to which early is counted
-	early time.Duration // for how long its oldest call was a prefetch that no real call waits for
-	last  *claim        // of the latest such; nil: there was none
+	at           time.Time     // up to which early is counted
+	prefetchTime time.Duration // for how long its oldest call was a prefetch that no real call waits for
+	lastClaim    *claim        // of the latest such; nil: there was none
 }
 
 // Run is a call while it is with an upstream instance.
@@ -33,16 +33,16 @@ type Run struct {
 	claim     *claim // of a prefetch; nil: it is a real call, or not known
 
 	// The scheduler's mutex guards these.
-	idle  bool          // it found the instance idle
-	mixed bool          // it met a call that was given up, so that its time tells nothing
-	until time.Time     // of one that was given up: the instance may be at it until then; zero: it was not
-	ended time.Time     // when another one ended last; zero: none did
-	early time.Duration // the instance's when it began
+	idle         bool          // it found the instance idle
+	ambiguous    bool          // it met a call that was given up, so that its time tells nothing
+	until        time.Time     // of one that was given up: the instance may be at it until then; zero: it was not
+	ended        time.Time     // when another one ended last; zero: none did
+	prefetchTime time.Duration // the instance's when it began
 }
 
 const (
-	mostRuns  = 64               // calls of an instance that are followed; of more, the latest
-	afterlife = 10 * time.Second // of a call that was given up, where it is not known how long it takes
+	maxRuns       = 64               // calls of an instance that are followed; of more, the latest
+	defaultLinger = 10 * time.Second // of a call that was given up, where it is not known how long it takes
 )
 
 func newInstance() *instance { return &instance{evidence: newEvidence()} }
@@ -71,7 +71,7 @@ func (i *instance) room() int {
 
 // outlook is what is known of an instance that a prefetch would be sent to now, and whether
 // it has a real call.
-func (d *Scheduler) outlook(instance uint64) (known Known, busy bool) {
+func (d *Scheduler) instanceState(instance uint64) (known Known, busy bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i := d.instanceLocked(instance)
@@ -81,8 +81,8 @@ func (d *Scheduler) outlook(instance uint64) (known Known, busy bool) {
 // advance counts time up to now.
 func (i *instance) advance(now time.Time) {
 	if passed := now.Sub(i.at); passed > 0 {
-		if len(i.calls) > 0 && i.calls[0].unasked() {
-			i.early += passed
+		if len(i.calls) > 0 && i.calls[0].unjoined() {
+			i.prefetchTime += passed
 		}
 		i.at = now
 	}
@@ -91,7 +91,7 @@ func (i *instance) advance(now time.Time) {
 
 // unasked reports whether r is a prefetch that no real call has joined: a call that waits
 // for one that was joined waits for a real call.
-func (r *Run) unasked() bool { return r.prefetch && (r.claim == nil || !r.claim.asked) }
+func (r *Run) unjoined() bool { return r.prefetch && (r.claim == nil || !r.claim.asked) }
 
 // Began notes a call that is sent to an upstream instance, real or a prefetch: when it is
 // really sent, and not while it waits for its turn or its host.
@@ -101,16 +101,16 @@ func (d *Scheduler) Began(instance uint64, tool string, prefetch bool, now time.
 	i := d.instanceLocked(instance)
 	i.advance(now)
 	r := &Run{scheduler: d, instance: i, tool: tool, began: now, prefetch: prefetch, idle: len(i.calls) == 0}
-	r.mixed = slices.ContainsFunc(i.calls, func(o *Run) bool { return !o.until.IsZero() })
+	r.ambiguous = slices.ContainsFunc(i.calls, func(o *Run) bool { return !o.until.IsZero() })
 	if prefetch {
 		r.claim = i.unmatched(tool)
-		i.last = r.claim
+		i.lastClaim = r.claim
 	}
-	if len(i.calls) == mostRuns {
+	if len(i.calls) == maxRuns {
 		i.calls = slices.Delete(i.calls, 0, 1)
 	}
 	i.calls = append(i.calls, r)
-	r.early = i.early
+	r.prefetchTime = i.prefetchTime
 	return r
 }
 
@@ -126,34 +126,34 @@ func (i *instance) unmatched(tool string) *claim {
 
 // Cut notes that the call is given up, by its client or because it took too long: what it
 // takes says nothing, and the instance may be at it for longer.
-func (r *Run) Cut(now time.Time) {
+func (r *Run) Abandon(now time.Time) {
 	r.scheduler.mu.Lock()
 	defer r.scheduler.mu.Unlock()
-	r.cutLocked(now)
+	r.abandonLocked(now)
 }
 
-func (r *Run) cutLocked(now time.Time) {
+func (r *Run) abandonLocked(now time.Time) {
 	if !r.until.IsZero() {
 		return
 	}
 	r.instance.advance(now)
-	if len(r.instance.givenUp) < mostRuns {
-		r.instance.givenUp = append(r.instance.givenUp, r.began)
+	if len(r.instance.abandoned) < maxRuns {
+		r.instance.abandoned = append(r.instance.abandoned, r.began)
 	}
-	r.until = now.Add(afterlife)
+	r.until = now.Add(defaultLinger)
 	if usual := r.instance.usual(r.tool); usual > 0 {
 		r.until = r.began.Add(2 * usual)
 	}
 	for _, o := range r.instance.calls {
-		o.mixed = true
+		o.ambiguous = true
 	}
 }
 
 // cutClaim notes that the prefetch of a claim is given up.
-func (i *instance) cutClaim(c *claim, now time.Time) {
+func (i *instance) abandonClaim(c *claim, now time.Time) {
 	for _, r := range slices.Clone(i.calls) { // those whose time is over are forgotten meanwhile
 		if r.claim == c {
-			r.cutLocked(now)
+			r.abandonLocked(now)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (i *instance) cutClaim(c *claim, now time.Time) {
 // When it was done with one that was given up is not known, so of the next one nothing is. Only
 // of an instance that has finished a later call first it is known that a call does not wait for
 // those before it.
-func (r *Run) Ended(now time.Time) (alone time.Duration) {
+func (r *Run) Ended(now time.Time) (unloaded time.Duration) {
 	d, i := r.scheduler, r.instance
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,7 +176,7 @@ func (r *Run) Ended(now time.Time) (alone time.Duration) {
 	i.calls = slices.Delete(i.calls, at, at+1)
 	if r.until.IsZero() {
 		if wait := i.learn(r, now); wait > 0 {
-			of := i.last
+			of := i.lastClaim
 			if of == nil {
 				of = &claim{}
 			}
@@ -186,10 +186,10 @@ func (r *Run) Ended(now time.Time) (alone time.Duration) {
 			o.ended = now
 		}
 	}
-	behind := slices.ContainsFunc(i.givenUp, func(sent time.Time) bool { return !sent.After(r.began) })
-	i.givenUp = slices.DeleteFunc(i.givenUp, r.began.After) // it answered this one, which was sent later
+	behind := slices.ContainsFunc(i.abandoned, func(sent time.Time) bool { return !sent.After(r.began) })
+	i.abandoned = slices.DeleteFunc(i.abandoned, r.began.After) // it answered this one, which was sent later
 	switch {
-	case i.overtaken:
+	case i.outOfOrder:
 		return now.Sub(r.began)
 	case behind:
 		return 0

@@ -23,7 +23,7 @@ func TestCallsWithoutEndAreForgotten(t *testing.T) {
 	if got := d.Followed(upstream); got != 63 {
 		t.Errorf("after an end: %d are followed, want 63", got)
 	}
-	d.Gone(upstream)
+	d.RemoveInstance(upstream)
 	began(d, upstream, 1, "t", false, at(3000))
 	if got := d.Followed(upstream); got != 1 {
 		t.Errorf("of the next instance: %d are followed, want 1", got)
@@ -92,7 +92,7 @@ func FuzzConcurrency(f *testing.F) {
 				}
 			case run == nil:
 			case story[0]>>6 == 2:
-				run.Cut(now)
+				run.Abandon(now)
 				if odd {
 					run.Ended(now)
 				}

@@ -10,8 +10,8 @@ import (
 // learnedTools is what the worker has learned of tools, as far as others go by it: the path
 // of a call, plans, the record. It may be changed and asked on any goroutine.
 type learnedTools struct {
-	mu sync.RWMutex
-	of map[toolOf]ToolState
+	mu     sync.RWMutex
+	byTool map[toolOf]ToolState
 }
 
 type toolOf struct{ upstream, tool string } // Upstream.Key
@@ -29,29 +29,29 @@ func (w *Worker) Tool(key, name string) ToolState {
 	t := w.upstreams.tools
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.of[toolOf{key, name}]
+	return t.byTool[toolOf{key, name}]
 }
 
 // update changes what is known of a tool.
 func (t *learnedTools) update(key, name string, change func(*ToolState)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known := t.of[toolOf{key, name}]
+	known := t.byTool[toolOf{key, name}]
 	if change(&known); known == (ToolState{}) {
-		delete(t.of, toolOf{key, name})
+		delete(t.byTool, toolOf{key, name})
 		return
 	}
-	if t.of == nil {
-		t.of = make(map[toolOf]ToolState)
+	if t.byTool == nil {
+		t.byTool = make(map[toolOf]ToolState)
 	}
-	t.of[toolOf{key, name}] = known
+	t.byTool[toolOf{key, name}] = known
 }
 
 // forget drops what is known of the tools of upstreams that are there no more.
 func (t *learnedTools) forget(gone func(key string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.of, func(at toolOf, _ ToolState) bool { return gone(at.upstream) })
+	maps.DeleteFunc(t.byTool, func(at toolOf, _ ToolState) bool { return gone(at.upstream) })
 }
 
 // publish makes known what was learned of a tool's calls. What the model has no room for is

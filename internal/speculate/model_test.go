@@ -272,7 +272,7 @@ func (d *modelDesk) step(o op) {
 		d.expire(s)
 		d.settle(s, false)
 	case "asked":
-		s.Asked(time.Now(), key(k))
+		s.Called(time.Now(), key(k))
 		d.expire(s)
 		for _, g := range s.guesses {
 			g.asked = g.asked || g.out && g.key == key(k)
@@ -292,7 +292,7 @@ func (d *modelDesk) step(o op) {
 			s.watched = append(s.watched, &modelWatch{key(k), host, time.Now().Add(time.Second), d.host(host).era(), s.era()})
 		}
 	case "void":
-		s.Void(func(other call.Key) bool { return other == key(k) })
+		s.Invalidate(func(other call.Key) bool { return other == key(k) })
 		d.lose(s, func(w *modelWatch) bool { return w.key == key(k) })
 	case "reprice":
 		s.Reprice(start, func(other call.Key) bool { return other != key(k) })

@@ -43,14 +43,14 @@ func (p *pairState) decide(now time.Time) []Started {
 	w, s, rules := p.w, p.session, p.w.Rules()
 	w.current = s.client
 	if rules.Off() {
-		p.choose.GiveUp(p)
+		p.choose.DropWaiting(p)
 		return nil
 	}
 	host := p.at.Host()
 	w.Scheduler.Waited(host, w.Waited(host))
 	s.slots.Review(now)
 	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow", Keep: rules.Age(p.at.Exclusive)}
-	o.Keywords, o.Dollars = s.after(), rules.Dollars-s.dollars
+	o.Keywords, o.Dollars = s.intentWords(), rules.Dollars-s.dollars
 	p.begun = nil
 	p.decisions.slots(p.choose.Choose(now, o, p))
 	return p.begun
@@ -79,13 +79,13 @@ func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	ended := make(chan struct{})
 	fetch := &Fetch{
 		Candidate: &g, JoinTimeout: joinTimeout(c), Trace: p.trace, After: p.decisions.after(),
-		Call:  &Call{ID: w.ids.Add(1), Client: s.client, Upstream: up, Tool: c.Key.Tool, Host: v.Host, Early: true},
-		Asked: func(certain bool) { w.asked(s, up, c.Key.Tool, certain) },
+		Call:          &Call{ID: w.ids.Add(1), Client: s.client, Upstream: up, Tool: c.Key.Tool, Host: v.Host, Prefetch: true},
+		ClientRequest: func(certain bool) { w.clientRequested(s, up, c.Key.Tool, certain) },
 	}
 	var begun *Begun
-	fetch.Landed = func(l Landing) {
+	fetch.Done = func(l FetchResult) {
 		defer close(ended)
-		w.landed(s, up, &g, v, l)
+		w.fetched(s, up, &g, v, l)
 	}
 	refused = s.slots.Start(s.client.Context, Prefetch{
 		Key: key, Host: v.Host, Chained: c.Why.Depth > 0,
@@ -100,7 +100,7 @@ func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 		return refused
 	}
 	if up.Tool(c.Key.Tool).Hearsay && !w.Tool(up.Key, c.Key.Tool).Proven {
-		w.upstreams.keep(p.of) // another process may have tried it meanwhile: then this is no trial any more
+		w.upstreams.save(p.of) // another process may have tried it meanwhile: then this is no trial any more
 	}
 	s.dollars += c.Model.Cost.Dollars
 	p.decisions.consider(c, "", begun)
@@ -119,7 +119,7 @@ func joinTimeout(g *predict.Candidate) time.Duration {
 
 // landed notes what came of a prefetch, on the goroutine that fetched it: what its
 // answer says may make a further call likely.
-func (w *Worker) landed(s *sessionState, up *Upstream, g *predict.Candidate, v *Verdict, l Landing) {
+func (w *Worker) fetched(s *sessionState, up *Upstream, g *predict.Candidate, v *Verdict, l FetchResult) {
 	if l.Displaced {
 		w.harm(s, v.Host, Eviction, 0)
 	}
@@ -128,38 +128,38 @@ func (w *Worker) landed(s *sessionState, up *Upstream, g *predict.Candidate, v *
 		w.harm(s, v.Host, RateLimited, 0)
 	case l.Bar != "":
 		w.bar(s, up, g.Key.Tool, l.Bar)
-	case l.Died:
+	case l.Crashed:
 		w.upstreams.tools.update(up.Key, g.Key.Tool, func(t *ToolState) { t.CrashesServer = true })
 		w.Log.Warn("server ended while a prefetch was with it; its tool is not prefetched any more", "upstream", up.Name, "tool", g.Key.Tool)
 	}
 	s.slots.Done(v.Query.Key) // after that: what waits for its slot may be of the same tool
 	var result []byte
 	size := len(l.Body)
-	if n := min(size, mostRead); g.Why.Depth == 0 && l.Good && w.queue.hasRoom(n) {
+	if n := min(size, maxRead); g.Why.Depth == 0 && l.Good && w.queue.hasRoom(n) {
 		result = bytes.Clone(l.Body[:n])
 	}
-	w.queue.add(task{bytes: len(result), do: func() { w.onward(s, up, g, result, size) }})
+	w.queue.add(task{bytes: len(result), do: func() { w.resume(s, up, g, result, size) }})
 }
 
 // asked notes that the server of a prefetch asks the client something, on any goroutine.
 // Where that may be about another call, it is held against the session alone.
-func (w *Worker) asked(s *sessionState, up *Upstream, tool string, certain bool) {
+func (w *Worker) clientRequested(s *sessionState, up *Upstream, tool string, certain bool) {
 	if certain {
 		w.bar(s, up, tool, "its prefetch asked the client a question")
 		return
 	}
-	w.queue.add(task{kept: true, do: func() { w.harm(s, up.Host(), Question, 0) }})
+	w.queue.add(task{required: true, do: func() { w.harm(s, up.Host(), Question, 0) }})
 }
 
 // bar sees to it that a tool is never run early again, on any goroutine: from now on, as what waits
 // for a place may be sent at any moment.
 func (w *Worker) bar(s *sessionState, up *Upstream, tool, why string) {
 	w.upstreams.tools.update(up.Key, tool, func(t *ToolState) { t.Barred = true })
-	w.queue.add(task{kept: true, do: func() {
+	w.queue.add(task{required: true, do: func() {
 		o := w.upstreams.at(up)
 		o.model.Bar(tool, why)
 		w.upstreams.prove(o, tool)
-		w.upstreams.keep(o) // at once: it must not be lost
+		w.upstreams.save(o) // at once: it must not be lost
 		w.harm(s, up.Host(), Question, 0)
 		w.Log.Warn("tool barred from being run early", "upstream", up.Name, "tool", tool, "reason", why)
 	}})
@@ -167,7 +167,7 @@ func (w *Worker) bar(s *sessionState, up *Upstream, tool, why string) {
 
 // onward goes on once a prefetch is back: with what waits for its slot, and what
 // follows from its answer, if that is to be looked at.
-func (w *Worker) onward(s *sessionState, up *Upstream, g *predict.Candidate, result []byte, size int) {
+func (w *Worker) resume(s *sessionState, up *Upstream, g *predict.Candidate, result []byte, size int) {
 	now := time.Now()
 	if w.sessions[s.client] != s { // its session has ended
 		return

@@ -74,7 +74,7 @@ func TestPresumeTooLate(t *testing.T) {
 	if got := d.Known(upstream).Is; got != speculate.Unknown {
 		t.Errorf("got %v, want unknown after two that say otherwise", got)
 	}
-	d.Gone(upstream)
+	d.RemoveInstance(upstream)
 	if got := d.Known(upstream).Is; got != speculate.Unknown {
 		t.Errorf("got %v of one that is gone", got)
 	}

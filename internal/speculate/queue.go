@@ -10,9 +10,9 @@ import (
 // queue is what the worker has still to look at. A goroutine of its own, which starts with
 // the first task, works it off in order. What is too much is left out, and counted.
 type queue struct {
-	work func(do func()) // does one task
-	keep func(wait bool) // keeps what was learned, and may wait for that
-	pace *rate.Limiter
+	work        func(do func()) // does one task
+	saveLearned func(wait bool) // keeps what was learned, and may wait for that
+	pace        *rate.Limiter
 
 	mu      sync.Mutex
 	tasks   []task
@@ -26,21 +26,21 @@ type queue struct {
 
 // task is one thing to do.
 type task struct {
-	bytes  int  // that it holds
-	urgent bool // an answer waits for it
-	kept   bool // it must not be left out
-	do     func()
+	bytes    int  // that it holds
+	urgent   bool // an answer waits for it
+	required bool // it must not be left out
+	do       func()
 }
 
 // Bounds of the queue: what is in it is only worth something while it is fresh. What calls
 // faster than that is a program that leaves no time to fetch anything before it is asked
 // for, and is left alone.
 const (
-	mostWaiting      = 2048
-	mostWaitingBytes = 8 << 20
-	callsPerSecond   = 250 // a few hundredths of a processor
-	mostAtOnce       = 2000
-	bytesPerCall     = 8 << 10 // of a result: to read that costs about as much as to look at a call
+	maxTasks       = 2048
+	maxQueuedBytes = 8 << 20
+	callsPerSecond = 250 // a few hundredths of a processor
+	callBurst      = 2000
+	bytesPerCall   = 8 << 10 // of a result: to read that costs about as much as to look at a call
 )
 
 // Drops count what the worker was too slow for.
@@ -50,7 +50,7 @@ type Drops struct {
 }
 
 func newQueue(work func(do func()), keep func(wait bool)) queue {
-	return queue{work: work, keep: keep, pace: rate.NewLimiter(callsPerSecond, mostAtOnce), wake: make(chan struct{}, 1)}
+	return queue{work: work, saveLearned: keep, pace: rate.NewLimiter(callsPerSecond, callBurst), wake: make(chan struct{}, 1)}
 }
 
 // hasTime reports whether there is time for one more call, and counts one for which
@@ -58,7 +58,7 @@ func newQueue(work func(do func()), keep func(wait bool)) queue {
 func (q *queue) hasTime(now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.tasks) < mostWaiting && q.pace.AllowN(now, 1) {
+	if len(q.tasks) < maxTasks && q.pace.AllowN(now, 1) {
 		return true
 	}
 	q.dropped.Calls++
@@ -70,7 +70,7 @@ func (q *queue) hasTime(now time.Time) bool {
 func (q *queue) hasRoom(n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.bytes+n <= mostWaitingBytes && q.pace.AllowN(time.Now(), n/bytesPerCall) {
+	if q.bytes+n <= maxQueuedBytes && q.pace.AllowN(time.Now(), n/bytesPerCall) {
 		return true
 	}
 	q.dropped.Results++
@@ -84,7 +84,7 @@ func (q *queue) add(t task) bool {
 	switch {
 	case q.ended:
 		return false
-	case !t.kept && len(q.tasks) >= 2*mostWaiting: // the results of calls that were observed still find room
+	case !t.required && len(q.tasks) >= 2*maxTasks: // the results of calls that were observed still find room
 		q.dropped.Calls++
 		return false
 	}
@@ -107,12 +107,12 @@ func (q *queue) wakeUp() {
 }
 
 // keepEvery is how often what was learned is kept while there is no other occasion.
-const keepEvery = 5 * time.Minute
+const saveInterval = 5 * time.Minute
 
 // run does the tasks until the queue has ended.
 func (q *queue) run() {
 	defer close(q.done)
-	keep := time.NewTicker(keepEvery)
+	keep := time.NewTicker(saveInterval)
 	defer keep.Stop()
 	for {
 		q.mu.Lock()
@@ -129,24 +129,24 @@ func (q *queue) run() {
 			continue
 		}
 		if ended {
-			q.keep(true)
+			q.saveLearned(true)
 			return
 		}
 		select {
 		case <-q.wake:
 			q.collect()
 		case <-keep.C:
-			q.keep(false)
+			q.saveLearned(false)
 		}
 	}
 }
 
 // lull is how long the worker lets more come, unless an answer waits for it: it does not run
 // in between when a client makes one call after the other.
-const lull = 5 * time.Millisecond
+const batchDelay = 5 * time.Millisecond
 
 func (q *queue) collect() {
-	over := time.NewTimer(lull)
+	over := time.NewTimer(batchDelay)
 	defer over.Stop()
 	for {
 		q.mu.Lock()
@@ -172,8 +172,8 @@ func (q *queue) save() {
 		return
 	}
 	saved := make(chan struct{})
-	q.add(task{urgent: true, kept: true, do: func() { // a queue that has ended keeps all by itself
-		q.keep(true)
+	q.add(task{urgent: true, required: true, do: func() { // a queue that has ended keeps all by itself
+		q.saveLearned(true)
 		close(saved)
 	}})
 	select {
@@ -184,7 +184,7 @@ func (q *queue) save() {
 
 // lastWait is how long the end waits for the worker: it may hang on a file that a
 // dead server holds.
-const lastWait = 10 * time.Second
+const closeTimeout = 10 * time.Second
 
 // close has the tasks that are left done and what was learned kept, and reports
 // whether that came to its end in time.
@@ -197,7 +197,7 @@ func (q *queue) close() bool {
 		return true
 	}
 	q.wakeUp()
-	late := time.NewTimer(lastWait)
+	late := time.NewTimer(closeTimeout)
 	defer late.Stop()
 	select {
 	case <-done:

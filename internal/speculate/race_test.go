@@ -64,7 +64,7 @@ func (c *crowd) meddle(stop chan struct{}) {
 		c.scheduler.Known(uint64(i % 3))
 		if i%50 == 0 {
 			c.scheduler.Harm(fmt.Sprint(i%40), nil, speculate.RateLimited, 0)
-			c.scheduler.Gone(uint64(i % 3))
+			c.scheduler.RemoveInstance(uint64(i % 3))
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 		}
 		s.Reprice(now, func(call.Key) bool { return r.IntN(10) > 0 })
 		if r.IntN(10) == 0 {
-			s.Void(func(call.Key) bool { return r.IntN(2) == 0 })
+			s.Invalidate(func(call.Key) bool { return r.IntN(2) == 0 })
 		}
 	}
 	var twice sync.WaitGroup
@@ -105,7 +105,7 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 func (c *crowd) real(s *speculate.Session, k call.Key, r *rand.Rand) {
 	id := c.ids.Add(1)
 	began(c.scheduler, k.Upstream, id, k.Tool, false, time.Now())
-	s.Asked(time.Now(), k)
+	s.Called(time.Now(), k)
 	time.Sleep(time.Duration(r.IntN(50)) * time.Millisecond)
 	if r.IntN(10) == 0 {
 		cut(c.scheduler, k.Upstream, id, time.Now())

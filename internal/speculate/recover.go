@@ -19,11 +19,11 @@ type faults struct {
 }
 
 // mostLogged bounds how many panics that differ are logged.
-const mostLogged = 64
+const maxLogged = 64
 
 // recovering does something that is optional, on any goroutine, and reports whether it
 // came to its end.
-func (f *faults) recovering(what func()) (ok bool) {
+func (f *faults) protect(what func()) (ok bool) {
 	defer func() {
 		if !ok {
 			f.record(fmt.Sprint(recover()))
@@ -38,7 +38,7 @@ func (f *faults) record(why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.panics++
-	if f.logged[why] || len(f.logged) >= mostLogged {
+	if f.logged[why] || len(f.logged) >= maxLogged {
 		return
 	}
 	if f.logged == nil {
@@ -59,11 +59,11 @@ func (f *faults) count() int64 {
 // not observed any more: what is known of it may be half of what it should be.
 func (w *Worker) run(do func()) {
 	defer func() { w.current = nil }()
-	if w.faults.recovering(do) || w.current == nil {
+	if w.faults.protect(do) || w.current == nil {
 		return
 	}
-	w.current.off.Store(true)
+	w.current.disabled.Store(true)
 	if s := w.sessions[w.current]; s != nil {
-		w.faults.recovering(func() { w.unwatch(s) })
+		w.faults.protect(func() { w.unwatch(s) })
 	}
 }

@@ -35,7 +35,7 @@ func TestFates(t *testing.T) {
 			t.Errorf("%d: its context has ended: %v", i, over)
 		}
 	}
-	s.Asked(start, all[3].key) // a real call waits for it
+	s.Called(start, all[3].key) // a real call waits for it
 	s.End()
 	st = d.Stats()
 	if st.Used != 3 || st.Wasted != 2 {
@@ -78,7 +78,7 @@ func TestComparedEarnsNothing(t *testing.T) {
 	wantRoom(t, s, host, "3 1 false")
 	b := begin(t, s, newBet(1))
 	b.fate.Store(int64(call.Compared))
-	s.Asked(start, b.key)
+	s.Called(start, b.key)
 	s.End()
 	if st := d.Stats(); st.Compared != 101 || st.Used != 32 || st.Issued != 133 {
 		t.Errorf("after the end: got %+v", st)
@@ -172,7 +172,7 @@ func TestReprice(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: 5})
 	s := d.Session("")
 	poor, good, joined, back := begin(t, s, newBet(1)), begin(t, s, newBet(2)), begin(t, s, newBet(3)), begin(t, s, newBet(4))
-	s.Asked(start, joined.key)
+	s.Called(start, joined.key)
 	s.Done(back.key)
 	for range 2 {
 		s.Reprice(start, func(k call.Key) bool {

@@ -29,6 +29,6 @@ func ended(d *speculate.Scheduler, instance, id uint64, now time.Time) (alone ti
 // cut is a call that is given up, and whose server does not say when it has done with it.
 func cut(d *speculate.Scheduler, instance, id uint64, now time.Time) {
 	if r, ok := runs.LoadAndDelete(runOf{d, instance, id}); ok {
-		r.(*speculate.Run).Cut(now)
+		r.(*speculate.Run).Abandon(now)
 	}
 }

@@ -137,7 +137,7 @@ func (d *Scheduler) instanceLocked(id uint64) *instance {
 }
 
 // Gone forgets an upstream instance, which has ended.
-func (d *Scheduler) Gone(instance uint64) {
+func (d *Scheduler) RemoveInstance(instance uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.instances.Remove(instance)

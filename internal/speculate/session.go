@@ -26,7 +26,7 @@ type sessionState struct {
 // panicked over it.
 func (w *Worker) watch(c *Client) *sessionState {
 	s := w.sessions[c]
-	if s == nil && c.Context.Err() == nil && !c.off.Load() {
+	if s == nil && c.Context.Err() == nil && !c.disabled.Load() {
 		s = &sessionState{
 			client: c, slots: w.Scheduler.Session(c.Name),
 			pairs: make(map[string]*pairState), instances: make(map[uint64]*Upstream),
@@ -41,11 +41,11 @@ func (w *Worker) pair(s *sessionState, o *upstreamState) *pairState {
 	p := s.pairs[o.at.Key]
 	if p == nil || p.of != o {
 		p = &pairState{
-			w: w, session: s, of: o, predict: o.model.Begin(s.client.ID, s.client.Several), // several clients: none can be told from another
+			w: w, session: s, of: o, predict: o.model.Begin(s.client.ID, s.client.Multiplexed), // several clients: none can be told from another
 			decisions: newDecisions(w.Decided),
 		}
 		s.pairs[o.at.Key] = p
-		o.look()
+		o.checkTools()
 	}
 	p.at = o.at
 	p.choose.Session, p.choose.Upstream, p.choose.Parallel = s.slots, o.at.Instance, o.at.Remote
@@ -60,7 +60,7 @@ const (
 )
 
 // after is what the model is after.
-func (s *sessionState) after() []string {
+func (s *sessionState) intentWords() []string {
 	if s.prompt == "" {
 		return slices.Clone(s.intent)
 	}
@@ -68,7 +68,7 @@ func (s *sessionState) after() []string {
 }
 
 // means adds the words of a call's arguments to what the model is after.
-func (s *sessionState) means(arguments string) {
+func (s *sessionState) addIntent(arguments string) {
 	var words strings.Builder
 	for m := range jsonrpc.Members([]byte(arguments)) {
 		if text, ok := jsonrpc.String(m.Value); ok && words.Len() < intentBytes {
@@ -96,11 +96,11 @@ func (w *Worker) called(c *Call) {
 		arguments = "{}"
 	}
 	if c.Key.Arguments != "" {
-		s.slots.Asked(c.At, c.Key)
+		s.slots.Called(c.At, c.Key)
 	}
 	p := w.pair(s, o)
 	p.decisions.call(c.ID, c.Tool, arguments, c.At)
-	s.means(arguments)
+	s.addIntent(arguments)
 	p.predict.Call(predict.Call{ID: c.ID, Turn: c.Turn, Tool: c.Tool, Arguments: arguments, At: c.At})
 	if c.Effect.Changes() {
 		s.changed(c.Effect)
@@ -127,7 +127,7 @@ func (s *sessionState) invalidate(isStale func(p *pairState, tool, arguments str
 		stale := func(tool, arguments string) bool { return isStale(p, tool, arguments) }
 		p.predict.Invalidate(stale)
 		p.decisions.invalidate(stale)
-		s.slots.Void(func(k call.Key) bool { return k.Upstream == p.at.Instance && stale(k.Tool, k.Arguments) })
+		s.slots.Invalidate(func(k call.Key) bool { return k.Upstream == p.at.Instance && stale(k.Tool, k.Arguments) })
 	}
 }
 
@@ -148,7 +148,7 @@ func (w *Worker) answered(a *answer) {
 	c := a.call
 	w.current = c.Client
 	s := w.sessions[c.Client]
-	w.compared(c, a.Trial)
+	w.compared(c, a.Comparison)
 	if a.JoinWait > 0 { // a call waited for a prefetch in vain
 		w.upstreams.at(c.Upstream).model.Harm(c.Tool)
 		w.harm(s, c.Upstream.Host(), ForegroundWait, a.JoinWait)
@@ -171,7 +171,7 @@ func (w *Worker) answered(a *answer) {
 	p.trace = c.Trace
 	begun := p.offer(time.Now(), c.Seq)
 	if a.reply != nil {
-		a.reply <- Announcement{begun, s.after()}
+		a.reply <- Announcement{begun, s.intentWords()}
 	}
 }
 
@@ -183,7 +183,7 @@ func (w *Worker) compared(c *Call, t dedup.Comparison) {
 	o := w.upstreams.at(c.Upstream)
 	o.model.Trial(c.Tool, t == dedup.Same)
 	w.upstreams.prove(o, c.Tool)
-	w.upstreams.keep(o) // at once: other processes need not try what this one has
+	w.upstreams.save(o) // at once: other processes need not try what this one has
 	if t == dedup.Differs {
 		w.Log.Warn("tool barred from being run early: asked twice it gave two answers", "upstream", c.Upstream.Name, "tool", c.Tool)
 	}
@@ -217,11 +217,11 @@ func (w *Worker) leave(c *Client) {
 	s.slots.Review(time.Now())
 	s.slots.End()
 	for key, p := range s.pairs {
-		p.choose.GiveUp(p)
+		p.choose.DropWaiting(p)
 		p.decisions.settle(time.Now(), true)
 		p.predict.End()
-		if o := w.upstreams.of[key]; o != nil && time.Since(o.kept) > keepAtMost {
-			w.upstreams.keep(o)
+		if o := w.upstreams.byKey[key]; o != nil && time.Since(o.savedAt) > minSaveInterval {
+			w.upstreams.save(o)
 		}
 	}
 	w.unwatch(s)

@@ -15,14 +15,14 @@ const (
 
 // What moves a throttle.
 const (
-	window   = 64 // labels; one counts the less the more came after it
-	decay    = 1 - 1.0/window
-	enough   = 16  // labels at a level before they are a judgement on it
-	calm     = 32  // labels without harm before the level rises again
-	poor     = 0.3 // accuracy below which the level falls, be the next prefetch right or not
-	fair     = 0.4 // accuracy from which a level that was lost comes back
-	good     = 0.6 // accuracy above which the highest is earned
-	lateness = 0.1 // of used prefetches asked for before they were ready; above it earlier ones would have hidden more
+	window     = 64 // labels; one counts the less the more came after it
+	decay      = 1 - 1.0/window
+	minLabels  = 16  // labels at a level before they are a judgement on it
+	calmLabels = 32  // labels without harm before the level rises again
+	fallBelow  = 0.3 // accuracy below which the level falls, be the next prefetch right or not
+	riseFrom   = 0.4 // accuracy from which a level that was lost comes back
+	riseAbove  = 0.6 // accuracy above which the highest is earned
+	lateShare  = 0.1 // of used prefetches asked for before they were ready; above it earlier ones would have hidden more
 )
 
 // throttle is how far the prefetches of a session, or to a host, are let go.
@@ -41,24 +41,24 @@ const (
 // as there is none. It is more than what keeps a level, so that nothing swings to
 // and fro on the same accuracy.
 type throttle struct {
-	level  int
-	era    int     // moves so far
-	labels int     // in this era
-	weight float64 // of these labels, decayed
-	used   float64 // of that: of prefetches that were used
-	late   float64 // of that: only after they had been asked for
-	calm   int     // labels until harm is forgotten
-	heard  bool    // of harm, since something was started last
+	level      int
+	generation int     // moves so far
+	labels     int     // in this era
+	weight     float64 // of these labels, decayed
+	used       float64 // of that: of prefetches that were used
+	late       float64 // of that: only after they had been asked for
+	calm       int     // labels until harm is forgotten
+	harmed     bool    // of harm, since something was started last
 }
 
 func newThrottle() throttle { return throttle{level: normal} }
 
 // started is a prefetch that is begun.
-func (t *throttle) started() { t.heard = false }
+func (t *throttle) started() { t.harmed = false }
 
 // label is what became of a prefetch of that era.
-func (t *throttle) label(era int, used, late bool) {
-	if era != t.era {
+func (t *throttle) label(generation int, used, late bool) {
+	if generation != t.generation {
 		return
 	}
 	t.weight, t.used, t.late = t.weight*decay+1, t.used*decay, t.late*decay
@@ -70,7 +70,7 @@ func (t *throttle) label(era int, used, late bool) {
 	}
 	t.labels++
 	t.calm = max(0, t.calm-1)
-	if t.labels < enough {
+	if t.labels < minLabels {
 		return
 	}
 	switch {
@@ -84,22 +84,22 @@ func (t *throttle) label(era int, used, late bool) {
 // falls reports whether the accuracy is too low, and would be if the next prefetch were
 // right: of few labels one is worth as much as lies between what falls and what
 // rises.
-func (t *throttle) falls() bool { return (t.used*decay+1)/(t.weight*decay+1) < poor }
+func (t *throttle) falls() bool { return (t.used*decay+1)/(t.weight*decay+1) < fallBelow }
 
 // rises reports whether a higher level is earned.
 func (t *throttle) rises() bool {
 	accuracy := t.used / t.weight
 	if t.level < normal {
-		return accuracy >= fair
+		return accuracy >= riseFrom
 	}
-	return accuracy > good && t.late > lateness*t.used
+	return accuracy > riseAbove && t.late > lateShare*t.used
 }
 
 // harm is harm that a prefetch has done.
 func (t *throttle) harm() {
-	t.calm = calm
-	if !t.heard {
-		t.heard = true
+	t.calm = calmLabels
+	if !t.harmed {
+		t.harmed = true
 		t.move(t.level - 1)
 	}
 }
@@ -110,7 +110,7 @@ func (t *throttle) move(to int) {
 		return
 	}
 	t.level = to
-	t.era++
+	t.generation++
 	t.labels, t.weight, t.used, t.late = 0, 0, 0, 0
 }
 
@@ -128,7 +128,7 @@ func slotsAt(level, all int) int {
 }
 
 // cautionAt is how many times a wasted prefetch counts at a level.
-func cautionAt(level int) float64 {
+func wasteFactorAt(level int) float64 {
 	switch level {
 	case watching, single:
 		return 4

@@ -15,19 +15,19 @@ type upstreams struct {
 	scheduler *Scheduler
 	faults    *faults
 	tools     *learnedTools
-	later     func(do func())           // does something on the worker's goroutine
-	of        map[string]*upstreamState // Upstream.Key →
+	enqueue   func(do func())           // does something on the worker's goroutine
+	byKey     map[string]*upstreamState // Upstream.Key →
 }
 
 // upstreamState is what is known of the calls to one upstream.
 type upstreamState struct {
 	model     *predict.Model
-	made      Rules               // it was made under
-	keep      Learned             // never nil
-	news      bool                // something was seen since it was kept
-	kept      time.Time           // when
-	keeping   chan keeping        // has what came of keeping it, which is under way; nil: it is not
-	again     bool                // once that is done, it is to be kept once more
+	rules     Rules               // it was made under
+	storage   Storage             // never nil
+	changed   bool                // something was seen since it was kept
+	savedAt   time.Time           // when
+	saving    chan saveResult     // has what came of keeping it, which is under way; nil: it is not
+	saveAgain bool                // once that is done, it is to be kept once more
 	at        *Upstream           // the lease of the session that is looked at
 	instances map[uint64]struct{} // that sessions have called
 }
@@ -35,26 +35,26 @@ type upstreamState struct {
 // at is what is known of an upstream, read from where it is kept when it is first needed.
 func (u *upstreams) at(up *Upstream) *upstreamState {
 	rules := u.rules()
-	o := u.of[up.Key]
-	if o != nil && o.made == *rules {
+	o := u.byKey[up.Key]
+	if o != nil && o.rules == *rules {
 		o.at = up
 		return o
 	}
 	old := o
-	o = &upstreamState{made: *rules, keep: up.Learned, at: up, instances: make(map[uint64]struct{})}
-	if o.keep == nil {
-		o.keep = InMemory()
+	o = &upstreamState{rules: *rules, storage: up.Storage, at: up, instances: make(map[uint64]struct{})}
+	if o.storage == nil {
+		o.storage = InMemory()
 	}
 	o.model = predict.New(predict.Options{
 		Tool: func(name string) predict.Tool { return o.at.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(up.Exclusive),
 	})
 	if old != nil { // its rules have changed; its sessions begin anew
-		u.keepNow(old)
-		o.instances, o.keep = old.instances, old.keep
+		u.saveNow(old)
+		o.instances, o.storage = old.instances, old.storage
 		o.model.Works(old.model.Concurrency())
 	}
-	u.of[up.Key] = o
-	u.keepNow(o)
+	u.byKey[up.Key] = o
+	u.saveNow(o)
 	u.prove(o)
 	for _, tool := range o.model.Seen() {
 		u.publish(o, tool)
@@ -64,27 +64,27 @@ func (u *upstreams) at(up *Upstream) *upstreamState {
 
 // called notes a call to an instance. A new one is taken to work as the last one did.
 func (u *upstreams) called(o *upstreamState, instance uint64) {
-	o.news = true
+	o.changed = true
 	if _, known := o.instances[instance]; !known {
 		o.instances[instance] = struct{}{}
-		u.scheduler.Presume(instance, asKept(o.model.Concurrency()), o.usual())
+		u.scheduler.Presume(instance, fromStored(o.model.Concurrency()), o.usual())
 	}
 }
 
 // took is how long a call took at its server, without what it waited there for others where
 // calls are known to do so.
 func (u *upstreams) took(r *Result, instance uint64) time.Duration {
-	if r.Alone > 0 && u.scheduler.Known(instance).Is == Serial {
-		return r.Alone
+	if r.Unloaded > 0 && u.scheduler.Known(instance).Is == Serial {
+		return r.Unloaded
 	}
 	return r.Took
 }
 
 // left keeps what was seen of an instance that a session leaves, and forgets it if it ends.
 func (u *upstreams) left(up *Upstream) {
-	o := u.of[up.Key]
+	o := u.byKey[up.Key]
 	if o != nil {
-		o.saw(u.scheduler.Known(up.Instance))
+		o.recordConcurrency(u.scheduler.Known(up.Instance))
 	}
 	if up.Shared {
 		return
@@ -92,7 +92,7 @@ func (u *upstreams) left(up *Upstream) {
 	if o != nil {
 		delete(o.instances, up.Instance)
 	}
-	u.scheduler.Gone(up.Instance)
+	u.scheduler.RemoveInstance(up.Instance)
 }
 
 // usual is how long calls take, by tool, as far as that was learned.
@@ -107,14 +107,14 @@ func (o *upstreamState) usual() map[string]enrich.Percentiles {
 }
 
 // saw notes how an instance works on several calls, if that is better known than before.
-func (o *upstreamState) saw(k Known) {
+func (o *upstreamState) recordConcurrency(k Known) {
 	if has := o.model.Concurrency(); k.Parallel+k.Serial >= has.Parallel+has.Serial {
-		o.model.Works(k.kept())
+		o.model.Works(k.toStored())
 	}
 }
 
 // InMemory keeps what was learned for as long as the process lives.
-func InMemory() Learned {
+func InMemory() Storage {
 	var kept State
 	return func(merge func(State) (State, error)) error {
 		next, err := merge(kept)
@@ -127,7 +127,7 @@ func InMemory() Learned {
 
 // look says whether the upstream offers anything that may be run early, and has
 // its calls left alone from now on if it does not.
-func (o *upstreamState) look() {
+func (o *upstreamState) checkTools() {
 	tools := o.at.Tools()
 	for _, name := range tools {
 		if m := o.at.Tool(name).Model; m != nil && m.Speculate != nil && *m.Speculate && (m.Class.Reads() || m.Classify != "") {
@@ -139,14 +139,14 @@ func (o *upstreamState) look() {
 
 // keepAtMost is how often what was learned is kept because a session has ended.
 // Whatever is left is kept at the end.
-const keepAtMost = 30 * time.Second
+const minSaveInterval = 30 * time.Second
 
 // forget drops what is known of upstreams that are there no more.
 func (u *upstreams) forget(gone func(key string) bool) {
-	for key, o := range u.of {
+	for key, o := range u.byKey {
 		if gone(key) {
-			u.keepNow(o)
-			delete(u.of, key)
+			u.saveNow(o)
+			delete(u.byKey, key)
 			continue
 		}
 		u.prove(o) // the operator may have given their word for a tool
@@ -156,29 +156,29 @@ func (u *upstreams) forget(gone func(key string) bool) {
 
 // keepNews keeps what was learned of every upstream, and waits for that if it is the last
 // occasion.
-func (u *upstreams) keepNews(wait bool) {
-	for _, o := range u.of {
-		if o.news {
-			u.keep(o)
+func (u *upstreams) saveChanged(wait bool) {
+	for _, o := range u.byKey {
+		if o.changed {
+			u.save(o)
 		}
 	}
-	for _, o := range u.of {
-		for wait && o.keeping != nil {
-			u.kept(o, <-o.keeping)
+	for _, o := range u.byKey {
+		for wait && o.saving != nil {
+			u.saved(o, <-o.saving)
 		}
 	}
 }
 
 // keepNow keeps what was learned of an upstream, and waits for that.
-func (u *upstreams) keepNow(o *upstreamState) {
-	u.keep(o)
-	for o.keeping != nil {
-		u.kept(o, <-o.keeping)
+func (u *upstreams) saveNow(o *upstreamState) {
+	u.save(o)
+	for o.saving != nil {
+		u.saved(o, <-o.saving)
 	}
 }
 
 // keeping is what came of keeping what was learned.
-type keeping struct {
+type saveResult struct {
 	model    *predict.Snapshot
 	panicked bool
 }
@@ -186,21 +186,21 @@ type keeping struct {
 // keep joins what was learned of an upstream with what is stored, which other processes may
 // have added to. That takes long, so it is done on a goroutine of its own: the worker goes on,
 // and takes up what came of it when that is there. What is learned meanwhile is kept next time.
-func (u *upstreams) keep(o *upstreamState) {
-	o.news = true
-	if o.again = o.keeping != nil; o.again {
+func (u *upstreams) save(o *upstreamState) {
+	o.changed = true
+	if o.saveAgain = o.saving != nil; o.saveAgain {
 		return
 	}
-	o.news, o.kept = false, time.Now()
+	o.changed, o.savedAt = false, time.Now()
 	for instance := range o.instances {
-		o.saw(u.scheduler.Known(instance))
+		o.recordConcurrency(u.scheduler.Known(instance))
 	}
-	name, store := o.at.Name, o.keep
-	k := keeping{model: o.model.Snapshot()}
-	done := make(chan keeping, 1)
-	o.keeping = done
+	name, store := o.at.Name, o.storage
+	k := saveResult{model: o.model.Snapshot()}
+	done := make(chan saveResult, 1)
+	o.saving = done
 	go func() {
-		k.panicked = !u.faults.recovering(func() {
+		k.panicked = !u.faults.protect(func() {
 			err := store(func(stored State) (State, error) {
 				next, err := k.model.Join(stored)
 				if err != nil {
@@ -215,10 +215,10 @@ func (u *upstreams) keep(o *upstreamState) {
 			k.model.Written()
 		})
 		done <- k
-		u.later(func() {
+		u.enqueue(func() {
 			select {
 			case k := <-done:
-				u.kept(o, k)
+				u.saved(o, k)
 			default: // it was waited for
 			}
 		})
@@ -227,15 +227,15 @@ func (u *upstreams) keep(o *upstreamState) {
 
 // kept takes up what came of keeping what was learned of an upstream. What cannot be read or
 // written is no reason to stop learning.
-func (u *upstreams) kept(o *upstreamState, k keeping) {
-	o.keeping = nil
+func (u *upstreams) saved(o *upstreamState, k saveResult) {
+	o.saving = nil
 	o.model.Kept(k.model)
 	u.prove(o)
 	if k.panicked {
-		o.keep = InMemory() // what was learned, its bars above all, still counts in this process
+		o.storage = InMemory() // what was learned, its bars above all, still counts in this process
 	}
-	if o.again {
-		u.keep(o)
+	if o.saveAgain {
+		u.save(o)
 	}
 }
 

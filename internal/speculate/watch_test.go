@@ -33,7 +33,7 @@ func TestWatchLeadsBack(t *testing.T) {
 	for i := range 32 {
 		wantRoom(t, s, host, "1 4 true")
 		s.Watch(start, key(i), host, time.Second)
-		s.Asked(start.Add(time.Second), key(i))
+		s.Called(start.Add(time.Second), key(i))
 	}
 	wantRoom(t, s, host, "1 4 false")
 	begin(t, s, newBet(100))
@@ -48,12 +48,12 @@ func TestWatchedInVain(t *testing.T) {
 		name string
 		lose func(*speculate.Session)
 	}{
-		{"asked for too late", func(s *speculate.Session) { s.Asked(start.Add(time.Second+1), key(1)) }},
+		{"asked for too late", func(s *speculate.Session) { s.Called(start.Add(time.Second+1), key(1)) }},
 		{"not asked for", func(s *speculate.Session) { s.Review(start.Add(time.Minute)) }},
-		{"another was", func(s *speculate.Session) { s.Asked(start, key(2)); s.Review(start.Add(time.Minute)) }},
+		{"another was", func(s *speculate.Session) { s.Called(start, key(2)); s.Review(start.Add(time.Minute)) }},
 		{"something changed", func(s *speculate.Session) {
-			s.Void(func(k call.Key) bool { return k == key(1) })
-			s.Asked(start, key(1))
+			s.Invalidate(func(k call.Key) bool { return k == key(1) })
+			s.Called(start, key(1))
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestWatchedInPart(t *testing.T) {
 			for k := range of {
 				s.Watch(start, key(k), host, time.Second)
 			}
-			s.Asked(start, key(0))
+			s.Called(start, key(0))
 			s.Review(start.Add(time.Minute))
 		}
 		wantRoom(t, s, host, want)
@@ -93,12 +93,12 @@ func TestWatchVoidSparesOthers(t *testing.T) {
 	d, s := bottom(t)
 	s.Watch(start, key(1), host, time.Second)
 	s.Watch(start, key(2), host, time.Second)
-	s.Void(func(k call.Key) bool {
+	s.Invalidate(func(k call.Key) bool {
 		d.Stats() // may be called: no lock is held
 		return k == key(1)
 	})
-	s.Asked(start, key(1))
-	s.Asked(start, key(2))
+	s.Called(start, key(1))
+	s.Called(start, key(2))
 	wantWatched(t, d, 2, 1)
 }
 
@@ -108,8 +108,8 @@ func TestWatchTwice(t *testing.T) {
 	s.Watch(start.Add(time.Second/2), key(1), host, time.Second)
 	wantWatched(t, d, 1, 0)
 	s.Watch(start.Add(2*time.Second), key(1), host, time.Second) // the first is lost
-	s.Asked(start.Add(2*time.Second), key(1))
-	s.Asked(start.Add(2*time.Second), key(1))
+	s.Called(start.Add(2*time.Second), key(1))
+	s.Called(start.Add(2*time.Second), key(1))
 	wantWatched(t, d, 2, 1)
 }
 
@@ -140,7 +140,7 @@ func TestWatchAtThatHost(t *testing.T) {
 	wantRoom(t, s, "elsewhere", "3 1 false")
 	for i := range 100 {
 		s.Watch(start.Add(time.Hour), key(i), host, time.Second)
-		s.Asked(start.Add(time.Hour), key(i))
+		s.Called(start.Add(time.Hour), key(i))
 	}
 	wantRoom(t, s, host, "1 4 false")
 	wantRoom(t, s, "elsewhere", "3 1 false")
@@ -158,7 +158,7 @@ func TestWatchedBefore(t *testing.T) {
 		d.Harm(host, s, speculate.RateLimited, 0)
 	}
 	for i := range 100 {
-		s.Asked(start, key(i))
+		s.Called(start, key(i))
 	}
 	wantRoom(t, s, "elsewhere", "1 4 true")
 	wantRoom(t, d.Session(""), host, "1 4 true")
@@ -176,12 +176,12 @@ func TestWatchUntilTheEnd(t *testing.T) {
 	wantWatched(t, d, 40, 0)
 	for i := range 16 {
 		s.Watch(start, key(i), host, time.Hour)
-		s.Asked(start, key(i))
+		s.Called(start, key(i))
 	}
 	wantRoom(t, s, host, "1 4 true") // 16 of 56, though the last
 	for i := range 40 {
 		s.Watch(start, key(i), host, time.Hour)
-		s.Asked(start, key(i))
+		s.Called(start, key(i))
 	}
 	wantRoom(t, s, host, "1 4 false")
 }

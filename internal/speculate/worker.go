@@ -39,18 +39,18 @@ type Setup struct {
 	Rules   func() *Rules                   // in force at this moment
 	Waited  func(host string) time.Duration // what the calls at a host have waited for prefetches so far
 	Decided func(Decision)                  // is told of each decision, once it is known what it was worth
-	Gone    func(key string) bool           // reports whether an upstream is configured no more
+	Removed func(key string) bool           // reports whether an upstream is configured no more
 }
 
 // Client is a client's session, as the worker knows it.
 type Client struct {
-	Name    string          // in the record
-	ID      uint64          // by which it is learned which session made which call: a number that stands nowhere else
-	Several bool            // its calls come from clients that know nothing of each other
-	Context context.Context // ends with the session
+	Name        string          // in the record
+	ID          uint64          // by which it is learned which session made which call: a number that stands nowhere else
+	Multiplexed bool            // its calls come from clients that know nothing of each other
+	Context     context.Context // ends with the session
 
-	off    atomic.Bool // prediction panicked over it: its calls are not observed any more
-	missed atomic.Bool // the worker is to hear of writes that it does not look at
+	disabled    atomic.Bool // prediction panicked over it: its calls are not observed any more
+	missedWrite atomic.Bool // the worker is to hear of writes that it does not look at
 }
 
 // Upstream is a session's lease on an upstream.
@@ -62,7 +62,7 @@ type Upstream struct {
 	Remote   bool   // it is reached over HTTP
 
 	Exclusive bool    // nothing but calls through the proxy changes what it reads
-	Learned   Learned // nil: what is learned is not kept
+	Storage   Storage // nil: what is learned is not kept
 	Offered
 }
 
@@ -82,7 +82,7 @@ type Offered interface {
 
 // Learned keeps what was learned of an upstream: merge is given what is stored
 // and returns what is to be stored instead; other processes wait meanwhile.
-type Learned func(merge func(stored State) (State, error)) error
+type Storage func(merge func(stored State) (State, error)) error
 
 // Rules say what is prefetched. With the zero value nothing is, and nothing is learned.
 type Rules struct {
@@ -150,18 +150,18 @@ type Call struct {
 	Key       call.Key
 	Effect    call.Effect
 	Host      string
-	Early     bool // it is a prefetch
+	Prefetch  bool // it is a prefetch
 }
 
 // Result is the end of a call.
 type Result struct {
-	At       time.Time
-	Complete bool             // another call could be given the same
-	Body     []byte           // lent
-	Took     time.Duration    // from its sending to its answer; 0: it was not sent, or not answered
-	Alone    time.Duration    // that it would have taken at least had its server had no other call; 0: not known
-	Trial    dedup.Comparison // how it compares with what had been prefetched
-	JoinWait time.Duration    // for a prefetch that took too long
+	At         time.Time
+	Complete   bool             // another call could be given the same
+	Body       []byte           // lent
+	Took       time.Duration    // from its sending to its answer; 0: it was not sent, or not answered
+	Unloaded   time.Duration    // that it would have taken at least had its server had no other call; 0: not known
+	Comparison dedup.Comparison // how it compares with what had been prefetched
+	JoinWait   time.Duration    // for a prefetch that took too long
 }
 
 // NewWorker makes a worker, whose goroutine begins with the first thing it is told.
@@ -171,30 +171,30 @@ func NewWorker(s Setup) *Worker {
 		sessions: make(map[*Client]*sessionState),
 	}
 	w.upstreams = upstreams{
-		log: s.Log, rules: s.Rules, scheduler: w.Scheduler, faults: &w.faults, tools: new(learnedTools), of: make(map[string]*upstreamState),
-		later: func(do func()) { w.queue.add(task{kept: true, do: do}) },
+		log: s.Log, rules: s.Rules, scheduler: w.Scheduler, faults: &w.faults, tools: new(learnedTools), byKey: make(map[string]*upstreamState),
+		enqueue: func(do func()) { w.queue.add(task{required: true, do: do}) },
 	}
 	w.figures.declined = make(map[enrich.Reason]int64)
-	w.queue = newQueue(w.run, func(wait bool) { w.faults.recovering(func() { w.upstreams.keepNews(wait) }) })
+	w.queue = newQueue(w.run, func(wait bool) { w.faults.protect(func() { w.upstreams.saveChanged(wait) }) })
 	return w
 }
 
 // mostRead (bytes) is how much of a result is kept to be read.
-const mostRead = 256 << 10
+const maxRead = 256 << 10
 
 // Wants reports whether the worker looks at a call of a client now.
 func (w *Worker) Wants(r *Rules, c *Client) bool {
-	return !r.Off() && !c.off.Load() && w.queue.hasTime(time.Now())
+	return !r.Off() && !c.disabled.Load() && w.queue.hasTime(time.Now())
 }
 
 // Changed is told of a write that the worker does not look at: whatever was expected of the
 // session is taken back.
 func (w *Worker) Changed(r *Rules, c *Client, e call.Effect) {
-	if r.Off() || c.off.Load() || !e.Changes() || c.missed.Swap(true) {
+	if r.Off() || c.disabled.Load() || !e.Changes() || c.missedWrite.Swap(true) {
 		return
 	}
-	w.queue.add(task{kept: true, do: func() {
-		c.missed.Store(false)
+	w.queue.add(task{required: true, do: func() {
+		c.missedWrite.Store(false)
 		if s := w.sessions[c]; s != nil {
 			w.current = c
 			s.invalidate(func(*pairState, string, string) bool { return true })
@@ -229,11 +229,11 @@ func (w *Worker) Called(c *Call) {
 func (w *Worker) Answered(c *Call, r Result, reply chan<- Announcement) bool {
 	a := answer{Result: r, call: c, length: len(r.Body), reply: reply}
 	a.Body = nil
-	if n := min(a.length, mostRead); c.ID != 0 && r.Complete && w.queue.hasRoom(n) {
+	if n := min(a.length, maxRead); c.ID != 0 && r.Complete && w.queue.hasRoom(n) {
 		a.text = bytes.Clone(r.Body[:n])
 	}
 	return w.queue.add(task{
-		bytes: len(a.text), urgent: reply != nil, kept: r.Trial != dedup.NotCompared || r.JoinWait > 0,
+		bytes: len(a.text), urgent: reply != nil, required: r.Comparison != dedup.NotCompared || r.JoinWait > 0,
 		do: func() { w.answered(&a) },
 	})
 }
@@ -241,7 +241,7 @@ func (w *Worker) Answered(c *Call, r Result, reply chan<- Announcement) bool {
 // SessionEnded is told that a session has ended, and its prefetches with it. then is
 // called when the last has been said of it.
 func (w *Worker) SessionEnded(c *Client, then func()) {
-	kept := w.queue.add(task{kept: true, do: func() {
+	kept := w.queue.add(task{required: true, do: func() {
 		defer then() // whatever becomes of the worker's part
 		w.leave(c)
 	}})
@@ -252,14 +252,14 @@ func (w *Worker) SessionEnded(c *Client, then func()) {
 
 // UpstreamsChanged has forgotten what is known of upstreams that are there no more.
 func (w *Worker) UpstreamsChanged() {
-	w.queue.add(task{kept: true, do: func() { w.upstreams.forget(w.Gone) }})
+	w.queue.add(task{required: true, do: func() { w.upstreams.forget(w.Removed) }})
 }
 
 // LeaseEnded forgets the instance of a lease, if it ends too, but for what it showed of its
 // server.
 func (w *Worker) LeaseEnded(up *Upstream) {
-	if !up.Shared && !w.queue.add(task{kept: true, do: func() { w.upstreams.left(up) }}) {
-		w.Scheduler.Gone(up.Instance)
+	if !up.Shared && !w.queue.add(task{required: true, do: func() { w.upstreams.left(up) }}) {
+		w.Scheduler.RemoveInstance(up.Instance)
 	}
 }
 
@@ -275,7 +275,7 @@ func (w *Worker) Close() {
 
 // Recovering does something that is optional, on any goroutine, and reports whether it
 // came to its end.
-func (w *Worker) Recovering(what func()) bool { return w.faults.recovering(what) }
+func (w *Worker) Protect(what func()) bool { return w.faults.protect(what) }
 
 // Announcement is what was begun because of an answer.
 type Announcement struct {
@@ -299,8 +299,8 @@ type Fetch struct {
 	Trace       Trace         // of that call
 	JoinTimeout time.Duration // how long a call waits for it, from its sending
 
-	Asked  func(certain bool) // its server asks the client something, for this call or, if that is not certain, for another
-	Landed func(Landing)      // it has come back, or will not
+	ClientRequest func(certain bool) // its server asks the client something, for this call or, if that is not certain, for another
+	Done          func(FetchResult)  // it has come back, or will not
 }
 
 // Begun is a prefetch under way.
@@ -310,11 +310,11 @@ type Begun struct {
 }
 
 // Landing is what came of a prefetch at its upstream.
-type Landing struct {
+type FetchResult struct {
 	Body    []byte // lent
 	Good    bool   // it is an answer that may be served
 	Limited bool   // its host refused it as one call too many
-	Died    bool   // its server's process ended
+	Crashed bool   // its server's process ended
 	Bar     string // why the tool must not be prefetched again; "": it may
 
 	Displaced bool // answers that real calls had asked for gave way to it

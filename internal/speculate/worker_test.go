@@ -70,7 +70,7 @@ func (s *shelf) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 
 func (s *shelf) Fetch(_ context.Context, f *speculate.Fetch) (*speculate.Begun, string) {
 	s.begun.Add(1)
-	time.AfterFunc(s.takes, func() { f.Landed(speculate.Landing{Body: []byte(`{}`), Good: true}) })
+	time.AfterFunc(s.takes, func() { f.Done(speculate.FetchResult{Body: []byte(`{}`), Good: true}) })
 	return &speculate.Begun{Fate: func() call.Fate { return call.Pending }, Took: func() time.Duration { return s.takes }}, ""
 }
 
@@ -91,7 +91,7 @@ func newDeskWith(log *slog.Logger) *desk {
 		Log: log, Rules: func() *speculate.Rules { return &d.rules },
 		Waited:  func(string) time.Duration { return d.waited },
 		Decided: func(e speculate.Decision) { d.decisions = append(d.decisions, e) },
-		Gone:    func(string) bool { return false },
+		Removed: func(string) bool { return false },
 	})
 	return d
 }
@@ -189,7 +189,7 @@ func TestWorkerKeepsConcurrency(t *testing.T) {
 			s, up := newShelf(t), at1(newShelf(t))
 			up.Offered = s
 			var kept speculate.State
-			up.Learned = func(merge func(speculate.State) (speculate.State, error)) (err error) {
+			up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
 				kept, err = merge(kept)
 				return err
 			}
@@ -225,7 +225,7 @@ func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 				one := &speculate.Call{Client: c, Upstream: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}
 				d.Called(one)
 				time.Sleep(3 * time.Second)
-				d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`), Took: 3 * time.Second, Alone: time.Second}, nil)
+				d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`), Took: 3 * time.Second, Unloaded: time.Second}, nil)
 			}
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -247,7 +247,7 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 		d.rules.Learn = true
 		var kept speculate.State
 		writes, hold := 0, make(chan struct{})
-		up.Learned = func(merge func(speculate.State) (speculate.State, error)) error {
+		up.Storage = func(merge func(speculate.State) (speculate.State, error)) error {
 			next, err := merge(kept)
 			if writes++; writes > 1 {
 				<-hold
@@ -270,7 +270,7 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 		}
 		differs := &speculate.Call{Client: c, Upstream: up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":1}`), Host: host}
 		d.Called(differs)
-		d.Answered(differs, speculate.Result{At: time.Now(), Complete: true, Trial: dedup.Differs}, nil)
+		d.Answered(differs, speculate.Result{At: time.Now(), Complete: true, Comparison: dedup.Differs}, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		close(hold)
@@ -305,7 +305,7 @@ func TestWorkersShareTrials(t *testing.T) {
 			s.hearsay = true
 			p := process{newDesk(), at1(s), nil}
 			p.rules.Learn, p.rules.ShadowLabels = true, 1
-			p.up.Learned = func(merge func(speculate.State) (speculate.State, error)) (err error) {
+			p.up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
 				kept, err = merge(kept)
 				return err
 			}
@@ -327,7 +327,7 @@ func TestWorkersShareTrials(t *testing.T) {
 		}
 		tried := &speculate.Call{Client: one.c, Upstream: one.up, At: time.Now(), Turn: 9, Tool: "get", Arguments: []byte(`{"n":2}`), Host: host}
 		one.Called(tried)
-		one.Answered(tried, speculate.Result{At: time.Now(), Complete: true, Trial: dedup.Same}, nil)
+		one.Answered(tried, speculate.Result{At: time.Now(), Complete: true, Comparison: dedup.Same}, nil)
 		time.Sleep(time.Second)
 		other.asks(other.c, other.up, "list", `{"page":3}`)
 		time.Sleep(time.Second)
@@ -348,7 +348,7 @@ func TestWorkerBeginsAnOlderStateAnew(t *testing.T) {
 		var log bytes.Buffer
 		up, d := at1(newShelf(t)), newDeskWith(slog.New(slog.NewTextHandler(&log, nil)))
 		kept := speculate.State{Server: []byte("00000000 {\"v\":5}\n")}
-		up.Learned = func(merge func(speculate.State) (speculate.State, error)) (err error) {
+		up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
 			kept, err = merge(kept)
 			return err
 		}
