@@ -18,7 +18,7 @@ const listInterval = 500 * time.Millisecond
 // shownLists holds the merged lists as the client last saw them, and throttles list_changed
 // notifications.
 type shownLists struct {
-	join    func(upstream.List) []byte // returns a merged list as the client should see it now
+	merge   func(upstream.List) []byte // returns a merged list as the client should see it now
 	changes map[string]*throttle       // list_changed method → its throttle
 
 	mu    sync.Mutex             // held while a list is merged and compared with the last one shown
@@ -29,7 +29,7 @@ type shownLists struct {
 }
 
 func newShownLists(s *session) *shownLists {
-	lists := &shownLists{join: func(l upstream.List) []byte { return joinedList(s, l) }, changes: make(map[string]*throttle)}
+	lists := &shownLists{merge: func(l upstream.List) []byte { return mergedList(s, l) }, changes: make(map[string]*throttle)}
 	for l := range upstream.Lists {
 		method := l.Changed()
 		lists.changes[method] = &throttle{interval: listInterval, call: func() {
@@ -61,7 +61,7 @@ func (s *shownLists) show(l upstream.List) (now []byte, changed bool) {
 }
 
 func (s *shownLists) showLocked(l upstream.List) (now []byte, changed bool) {
-	now = s.join(l)
+	now = s.merge(l)
 	changed = s.shown[l] != nil && !bytes.Equal(s.shown[l], now)
 	s.shown[l] = now
 	return now, changed
@@ -111,9 +111,9 @@ func (s *session) showList(l upstream.List) []byte {
 	return items
 }
 
-// joinedList returns the elements of one merged list, without brackets: the items of all
+// mergedList returns the elements of one merged list, without brackets: the items of all
 // upstreams, in the order of the configuration, and the proxy's own. It is never nil.
-func joinedList(s *session, list upstream.List) []byte {
+func mergedList(s *session, list upstream.List) []byte {
 	p := s.srv.policy.Load()
 	own := s.ownItems(p, list) // first, so that the proxy's tools claim their names before the upstreams' do
 	shown := upstreamItems(s, p, list)

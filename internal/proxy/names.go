@@ -33,9 +33,9 @@ func (v view) offersOwn() bool { return v.only == "" }
 // each upstream are bounded, so that a server that keeps changing its names cannot exhaust
 // memory.
 type names struct {
-	mu    sync.RWMutex
-	bound [upstream.Lists]map[string]target // shown name → target
-	size  map[string]int                    // upstream → bytes of its names
+	mu       sync.RWMutex
+	bindings [upstream.Lists]map[string]target // shown name → target
+	size     map[string]int                    // upstream → bytes of its names
 }
 
 const (
@@ -45,8 +45,8 @@ const (
 
 func newNames() *names {
 	n := &names{size: make(map[string]int)}
-	for l := range n.bound {
-		n.bound[l] = make(map[string]target)
+	for l := range n.bindings {
+		n.bindings[l] = make(map[string]target)
 	}
 	return n
 }
@@ -72,14 +72,14 @@ func (v view) nameOf(p *policy, l upstream.List, t target) string {
 // bindLocked binds an item to the first candidate that is free or its own.
 func (n *names) bindLocked(l upstream.List, t target, candidates []string) string {
 	for _, name := range candidates {
-		switch other, taken := n.bound[l][name]; {
+		switch other, taken := n.bindings[l][name]; {
 		case taken && other != t:
 			continue
 		case !taken && n.size[t.upstream] > maxNameBytes:
 			return ""
 		case !taken:
 			n.size[t.upstream] += len(name) + len(t.name) + bindingSize
-			n.bound[l][name] = t
+			n.bindings[l][name] = t
 		}
 		return name
 	}
@@ -102,7 +102,7 @@ func (v view) resolve(p *policy, l upstream.List, name string) (t target, known 
 		return target{v.only, name}, true
 	}
 	v.mu.RLock()
-	t, known = v.bound[l][name]
+	t, known = v.bindings[l][name]
 	v.mu.RUnlock()
 	switch {
 	case known:

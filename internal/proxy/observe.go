@@ -252,7 +252,6 @@ func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- specu
 // recordRefusal records a message that was refused, if it is a tools/call.
 func recordRefusal(s *session, m *front.Message) {
 	if m.Method == "tools/call" {
-		name, _ := jsonrpc.String(m.Index.Get("name"))
-		s.srv.recorder.recordRefused(s.observed, name)
+		s.srv.recorder.recordRefused(s.observed, toolName(&m.Index))
 	}
 }

@@ -245,14 +245,14 @@ func holders(leases []*sessionLease, uri string) []*sessionLease {
 		return []*sessionLease{l}
 	}
 	if l := findLease(leases, func(l *sessionLease) bool {
-		return slices.ContainsFunc(l.items(upstream.Templates), func(i upstream.Item) bool { return fitsTemplate(i.Name, uri) })
+		return slices.ContainsFunc(l.items(upstream.Templates), func(i upstream.Item) bool { return matchesTemplate(i.Name, uri) })
 	}); l != nil {
 		return []*sessionLease{l}
 	}
 	return filterLeases(leases, func(l *sessionLease) bool { return l.mayHave("resources") })
 }
 
-func fitsTemplate(template, uri string) bool {
+func matchesTemplate(template, uri string) bool {
 	if before, _, found := strings.Cut(template, "{"); !found || !strings.HasPrefix(uri, before) {
 		return template == uri
 	}

@@ -23,11 +23,11 @@ import (
 // invariant. The session has more than 25 methods: those that need several parts at once.
 // They hold no other state.
 type session struct {
-	srv      *Server
-	identity sessionIdentity
-	ctx      context.Context // cancelled when the session ends
-	life     life
-	running  sync.WaitGroup // requests being served and goroutines that the session started
+	srv       *Server
+	identity  sessionIdentity
+	ctx       context.Context // cancelled when the session ends
+	lifecycle lifecycle
+	running   sync.WaitGroup // requests being served and goroutines that the session started
 
 	client        clientState
 	leases        leases
@@ -61,9 +61,9 @@ func newIdentity(c front.Client, v view) sessionIdentity {
 	return i
 }
 
-// life is the life cycle of a session: it opens with the client's first request, accepts
+// lifecycle is the life cycle of a session: it opens with the client's first request, accepts
 // requests until it drains, and ends once.
-type life struct {
+type lifecycle struct {
 	cancel   context.CancelCauseFunc // cancels the session's context
 	opening  sync.Once
 	draining context.Context // done when no more requests come; ends requests that only wait for changes
@@ -76,7 +76,7 @@ func (s *Server) newSession(c front.Client) *session {
 	draining, drain := context.WithCancel(ctx)
 	n := &session{
 		srv: s, identity: newIdentity(c, view{s.names, c.Only}), ctx: ctx,
-		life: life{cancel: cancel, draining: draining, drain: drain},
+		lifecycle: lifecycle{cancel: cancel, draining: draining, drain: drain},
 	}
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.lists = newShownLists(n)
@@ -93,7 +93,7 @@ func (s *Server) newSession(c front.Client) *session {
 // known of the client.
 func (s *session) open(client upstream.Client) {
 	client.Info, client.Capabilities = bytes.Clone(client.Info), bytes.Clone(client.Capabilities) // do not retain the request's body
-	s.life.opening.Do(func() {
+	s.lifecycle.opening.Do(func() {
 		s.client.update(func(f *clientFacts) { f.Client, f.opened = client, time.Now() })
 		s.srv.recorder.log.Add(record.Event{Kind: record.Session, At: time.Now(), Session: s.observed.Name, Client: clientName(client.Info)})
 		s.adoptPolicy()
@@ -105,7 +105,7 @@ func (s *session) open(client upstream.Client) {
 
 // Drain waits until all requests have been served, for at most d or until ctx is done.
 func (s *session) Drain(ctx context.Context, d time.Duration) error {
-	s.life.drain()
+	s.lifecycle.drain()
 	s.suspended.end(front.ErrEnded)
 	idle := make(chan struct{})
 	go func() {
@@ -125,9 +125,9 @@ func (s *session) Drain(ctx context.Context, d time.Duration) error {
 // End ends the session: it cancels open requests with the cause why, closes the leases, and
 // returns when the session's goroutines have ended.
 func (s *session) End(why error) {
-	s.life.ending.Do(func() {
+	s.lifecycle.ending.Do(func() {
 		s.requests.close()
-		s.life.cancel(why)
+		s.lifecycle.cancel(why)
 		s.lists.stop()
 		s.suspended.end(why)
 		leases := s.leases.close()

@@ -39,7 +39,7 @@ func serveListen(x *request) {
 	x.s.subscriptions.begin(l, x.s)
 	select {
 	case <-x.ctx.Done():
-	case <-x.s.life.draining.Done():
+	case <-x.s.lifecycle.draining.Done():
 	}
 	x.s.subscriptions.end(l, x.s)
 	if !isWithdrawn(x.ctx) {
