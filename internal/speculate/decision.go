@@ -10,30 +10,30 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// What a decision was worth is known when it is known which of its candidates were called:
-// then it is held against the best choice under the same bounds.
+// The value of a decision is known once it is known which of its candidates were called. The
+// decision is then compared with the best choice under the same limits.
 
-// Decision is what was made of the candidates that follow one answer.
+// Decision is the choice among the candidates that follow one answer.
 type Decision struct {
 	At         time.Time
-	Session    string // in the record
+	Session    string // name in the record
 	Upstream   string
-	After      int64 // the call (Seq) whose answer it follows
+	After      int64 // sequence number of the call whose answer it follows
 	Candidates int
 	Issued     int
-	Declined   map[string]int // reason → how many
+	Declined   map[string]int // reason → count
 	Open       bool           // a candidate may still be called in time
-	LateCalled int            // candidates that were called and had not been begun
+	LateCalled int            // candidates that were called and not prefetched
 	Top        []Option       // the likeliest
-	BestMS     float64        // of waiting that the best choice would have hidden
-	AchievedMS float64        // that this one has
+	BestMS     float64        // latency that the best choice would have hidden
+	AchievedMS float64        // latency that this choice has hidden
 }
 
 // Option is one candidate of a decision.
 type Option struct {
 	Tool    string
 	P       float64
-	Reason  string // why it was not begun; "": it was
+	Reason  string // why it was not prefetched; "" if it was
 	ValueMS float64
 	Tokens  int
 	Called  bool
@@ -41,47 +41,46 @@ type Option struct {
 	Arguments string // canonical
 }
 
-// decisions are those of a session with one upstream of which it is not known yet what they
-// were worth.
+// decisions are the decisions of a session with one upstream whose value is not known yet.
 type decisions struct {
 	report func(Decision)
 	open   []*decision        // oldest first
-	newest *decision          // nil: the last answer made nothing likely
-	called map[uint64]*option // call under way → the candidate that it was
+	newest *decision          // nil if the last answer had no candidates
+	called map[uint64]*option // call in progress → its candidate
 }
 
 func newDecisions(tell func(Decision)) decisions {
 	return decisions{report: tell, called: make(map[uint64]*option)}
 }
 
-// decision is one until that is known.
+// decision is a Decision whose value is not known yet.
 type decision struct {
 	what    Decision
-	until   time.Time // nothing called later could have been answered by it, but for candidates with a freshness
+	until   time.Time // the latest time of a useful call, except for candidates with a freshness
 	bounds  enrich.Options
 	slots   int
 	options []*option
 }
 
-// option is one of its candidates.
+// option is one candidate of a decision.
 type option struct {
 	what  Option
-	begun *Begun        // nil: it was not
-	stale bool          // something changed what it would have answered
-	until time.Time     // until when a call could have been answered by it
+	begun *Begun        // nil if it was not prefetched
+	stale bool          // its answer has been invalidated
+	until time.Time     // the latest time of a useful call
 	lead  time.Duration // from the decision to the call
-	took  time.Duration // of the call's own fetch; 0: not known, or it needed none
+	took  time.Duration // duration of the call's own fetch; 0 if unknown or not needed
 }
 
-// Bounds of what is kept until it is known.
+// Limits of open decisions.
 const (
-	keepDecisions = 6  // of a session with one upstream
-	keepOptions   = 48 // of a decision: the likeliest, and those that were begun
+	keepDecisions = 6  // per session and upstream
+	keepOptions   = 48 // per decision: the likeliest, and those prefetched
 	keepTop       = 5
 )
 
-// begin begins a decision on what an answer makes likely, under these bounds. Answers to its
-// candidates are of use until then.
+// begin begins the decision after an answer, under these limits. Answers to its candidates are
+// useful until then.
 func (b *decisions) begin(what Decision, until time.Time, bounds enrich.Options) {
 	b.newest = nil
 	if what.Candidates == 0 {
@@ -92,14 +91,14 @@ func (b *decisions) begin(what Decision, until time.Time, bounds enrich.Options)
 	b.open = append(b.open, b.newest)
 }
 
-// found notes that the newest decision has more candidates.
+// found adds candidates to the newest decision.
 func (b *decisions) found(candidates int) {
 	if b.newest != nil {
 		b.newest.what.Candidates += candidates
 	}
 }
 
-// after is the call whose answer the newest decision follows; 0: there is none.
+// after is the call whose answer the newest decision follows; 0 for none.
 func (b *decisions) after() int64 {
 	if b.newest == nil {
 		return 0
@@ -107,14 +106,14 @@ func (b *decisions) after() int64 {
 	return b.newest.what.After
 }
 
-// slots notes how many candidates of the newest decision could have been begun.
+// slots records how many candidates of the newest decision could have been prefetched.
 func (b *decisions) slots(n int) {
 	if b.newest != nil {
 		b.newest.slots = max(b.newest.slots, n)
 	}
 }
 
-// consider notes what has become of one candidate of the newest decision.
+// consider records what was decided about a candidate of the newest decision.
 func (b *decisions) consider(c *predict.Candidate, why enrich.Reason, begun *Begun) {
 	d := b.newest
 	if d == nil {
@@ -154,7 +153,7 @@ func (b *decisions) consider(c *predict.Candidate, why enrich.Reason, begun *Beg
 
 const bytesPerToken = 4
 
-// rank is higher for what is rather kept.
+// rank is the priority of keeping an option.
 func (o *option) rank() float64 {
 	if o.begun != nil {
 		return 1 + o.what.P
@@ -162,8 +161,8 @@ func (o *option) rank() float64 {
 	return o.what.P
 }
 
-// call notes a call: of the decisions that had it as a candidate the one that began it, else
-// the newest, has come true.
+// call records a call: it matches the candidate of the decision that prefetched it, else of the
+// newest decision that has it.
 func (b *decisions) call(id uint64, tool, arguments string, at time.Time) {
 	var best *option
 	for _, d := range slices.Backward(b.open) {
@@ -183,7 +182,7 @@ func (b *decisions) call(id uint64, tool, arguments string, at time.Time) {
 	}
 }
 
-// result notes how long the fetch of a call took; 0: it is not known, or it needed none.
+// result records the duration of a call's fetch; 0 if unknown or not needed.
 func (b *decisions) result(id uint64, took time.Duration) {
 	if o := b.called[id]; o != nil {
 		o.took = took
@@ -191,7 +190,7 @@ func (b *decisions) result(id uint64, took time.Duration) {
 	}
 }
 
-// invalidate takes back what a write makes stale.
+// invalidate marks the candidates that a write makes stale.
 func (b *decisions) invalidate(stale func(tool, arguments string) bool) {
 	for _, d := range b.open {
 		for _, o := range d.options {
@@ -200,8 +199,7 @@ func (b *decisions) invalidate(stale func(tool, arguments string) bool) {
 	}
 }
 
-// settle tells of the decisions of which everything is known, the oldest first; of all if the
-// session has ended.
+// settle reports the decisions whose value is known, oldest first; if the session has ended, all.
 func (b *decisions) settle(now time.Time, all bool) {
 	n := 0
 	for _, d := range b.open {
@@ -219,7 +217,7 @@ func (b *decisions) settle(now time.Time, all bool) {
 	b.open = slices.Delete(b.open, 0, n)
 }
 
-// useful is until when the candidates may be of use.
+// useful is the latest time at which a candidate may be useful.
 func (d *decision) useful() time.Time {
 	until := d.until
 	for _, o := range d.options {
@@ -230,7 +228,7 @@ func (d *decision) useful() time.Time {
 	return until
 }
 
-// told is the decision as it is known now.
+// report returns the decision with its value so far.
 func (d *decision) report(now time.Time) Decision {
 	out := d.what
 	out.Open = now.Before(d.until)
@@ -249,7 +247,7 @@ func (d *decision) report(now time.Time) Decision {
 		}
 	}
 	out.BestMS, out.AchievedMS = enrich.Hindsight(seen, enrich.Bounds{Budget: d.bounds.Budget, Slots: d.slots})
-	out.AchievedMS = min(out.AchievedMS, out.BestMS) // slots that came free later are none of the decision's
+	out.AchievedMS = min(out.AchievedMS, out.BestMS) // slots freed later do not belong to the decision
 	slices.SortStableFunc(d.options, func(a, b *option) int {
 		return cmp.Or(cmp.Compare(b.what.P, a.what.P), strings.Compare(a.what.Arguments, b.what.Arguments))
 	})
@@ -259,8 +257,8 @@ func (d *decision) report(now time.Time) Decision {
 	return out
 }
 
-// never reports whether a candidate that was declined for that reason could not have
-// been chosen, however right it was.
+// unavailable reports whether a candidate declined for that reason could not have been chosen,
+// even if it was right.
 func unavailable(why enrich.Reason) bool {
 	switch why {
 	case enrich.Gate, enrich.LowProbability, enrich.Budget, enrich.Cap, enrich.Throttled, enrich.Shadow:

@@ -7,54 +7,52 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// queue is what the worker has still to look at. A goroutine of its own, which starts with
-// the first task, works it off in order. What is too much is left out, and counted.
+// queue holds the worker's tasks. Its goroutine, which starts with the first task, runs them in
+// order. Tasks beyond its limits are dropped and counted.
 type queue struct {
-	work        func(do func()) // does one task
-	saveLearned func(wait bool) // keeps what was learned, and may wait for that
+	work        func(do func()) // runs one task
+	saveLearned func(wait bool) // saves learned state; blocks if wait is set
 	pace        *rate.Limiter
 
 	mu      sync.Mutex
 	tasks   []task
-	bytes   int           // that the tasks hold
-	wake    chan struct{} // a token when there is a task, or no more will come
-	urgent  bool          // an answer waits for one of the tasks
+	bytes   int           // held by the tasks
+	wake    chan struct{} // receives a token when there is a task, or the queue has ended
+	urgent  bool          // an answer is waiting for a task
 	ended   bool
-	done    chan struct{} // closed when the goroutine has ended; nil: it was never needed
+	done    chan struct{} // closed when the goroutine has returned; nil if it was never started
 	dropped Drops
 }
 
-// task is one thing to do.
+// task is one event to handle.
 type task struct {
-	bytes    int  // that it holds
-	urgent   bool // an answer waits for it
-	required bool // it must not be left out
+	bytes    int  // held by it
+	urgent   bool // an answer is waiting for it
+	required bool // must not be dropped
 	do       func()
 }
 
-// Bounds of the queue: what is in it is only worth something while it is fresh. What calls
-// faster than that is a program that leaves no time to fetch anything before it is asked
-// for, and is left alone.
+// Limits of the queue, whose tasks are only useful while fresh. A client that calls faster leaves
+// no time to prefetch, and is not observed.
 const (
 	maxTasks       = 2048
 	maxQueuedBytes = 8 << 20
-	callsPerSecond = 250 // a few hundredths of a processor
+	callsPerSecond = 250 // a few per cent of a CPU
 	callBurst      = 2000
-	bytesPerCall   = 8 << 10 // of a result: to read that costs about as much as to look at a call
+	bytesPerCall   = 8 << 10 // of a result: reading that many costs about as much as a call
 )
 
-// Drops count what the worker was too slow for.
+// Drops counts what the worker was too slow for.
 type Drops struct {
-	Calls   int64 `json:"calls"`   // that were not looked at
-	Results int64 `json:"results"` // seen, and not read
+	Calls   int64 `json:"calls"`   // not observed
+	Results int64 `json:"results"` // observed, but not read
 }
 
 func newQueue(work func(do func()), keep func(wait bool)) queue {
 	return queue{work: work, saveLearned: keep, pace: rate.NewLimiter(callsPerSecond, callBurst), wake: make(chan struct{}, 1)}
 }
 
-// hasTime reports whether there is time for one more call, and counts one for which
-// there is none.
+// hasTime reports whether one more call may be observed, and counts a dropped call otherwise.
 func (q *queue) hasTime(now time.Time) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -65,8 +63,7 @@ func (q *queue) hasTime(now time.Time) bool {
 	return false
 }
 
-// hasRoom reports whether n bytes of a result may wait to be read, and counts one that
-// may not.
+// hasRoom reports whether n bytes of a result may be queued, and counts a dropped result otherwise.
 func (q *queue) hasRoom(n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -77,14 +74,14 @@ func (q *queue) hasRoom(n int) bool {
 	return false
 }
 
-// add adds a task. It never waits, and says whether the task will be done.
+// add enqueues a task without blocking, and reports whether it will run.
 func (q *queue) add(t task) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case q.ended:
 		return false
-	case !t.required && len(q.tasks) >= 2*maxTasks: // the results of calls that were observed still find room
+	case !t.required && len(q.tasks) >= 2*maxTasks: // leaves space for the results of observed calls
 		q.dropped.Calls++
 		return false
 	}
@@ -106,10 +103,10 @@ func (q *queue) wakeUp() {
 	}
 }
 
-// keepEvery is how often what was learned is kept while there is no other occasion.
+// saveInterval is how often an idle worker saves learned state.
 const saveInterval = 5 * time.Minute
 
-// run does the tasks until the queue has ended.
+// run runs tasks until the queue has ended.
 func (q *queue) run() {
 	defer close(q.done)
 	keep := time.NewTicker(saveInterval)
@@ -141,8 +138,8 @@ func (q *queue) run() {
 	}
 }
 
-// lull is how long the worker lets more come, unless an answer waits for it: it does not run
-// in between when a client makes one call after the other.
+// batchDelay is how long the worker waits for more tasks, unless an answer is waiting, so that it
+// does not run between the calls of a sequence.
 const batchDelay = 5 * time.Millisecond
 
 func (q *queue) collect() {
@@ -163,7 +160,7 @@ func (q *queue) collect() {
 	}
 }
 
-// save keeps what was learned so far, and returns when that is done.
+// save saves learned state, and returns when that is done.
 func (q *queue) save() {
 	q.mu.Lock()
 	done := q.done
@@ -172,7 +169,7 @@ func (q *queue) save() {
 		return
 	}
 	saved := make(chan struct{})
-	q.add(task{urgent: true, required: true, do: func() { // a queue that has ended keeps all by itself
+	q.add(task{urgent: true, required: true, do: func() { // a queue that has ended saves by itself
 		q.saveLearned(true)
 		close(saved)
 	}})
@@ -182,12 +179,11 @@ func (q *queue) save() {
 	}
 }
 
-// lastWait is how long the end waits for the worker: it may hang on a file that a
-// dead server holds.
+// closeTimeout is how long close waits for the worker, which may block on a file of a dead server.
 const closeTimeout = 10 * time.Second
 
-// close has the tasks that are left done and what was learned kept, and reports
-// whether that came to its end in time.
+// close runs the remaining tasks and saves learned state, and reports whether that finished in
+// time.
 func (q *queue) close() bool {
 	q.mu.Lock()
 	q.ended = true

@@ -11,19 +11,19 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// sessionState is a session as the worker sees it.
+// sessionState is the worker's state of a session.
 type sessionState struct {
 	client    *Client
 	slots     *Session
-	pairs     map[string]*pairState // Upstream.Key → what it has with that upstream
+	pairs     map[string]*pairState // Upstream.Key → state with that upstream
 	instances map[uint64]*Upstream  // upstream instances it has called
-	intent    []string              // the latest arguments, which say what the model is after
-	prompt    string                // what its user asked for last, which says so too
-	dollars   float64               // what its prefetches cost so far
+	intent    []string              // words of its latest arguments
+	prompt    string                // its user's last prompt
+	dollars   float64               // cost of its prefetches
 }
 
-// watch finds a session, or begins to watch it; nil if it has ended, or something
-// panicked over it.
+// watch returns the state of a session, and creates it if needed; nil if the session has ended or
+// is disabled.
 func (w *Worker) watch(c *Client) *sessionState {
 	s := w.sessions[c]
 	if s == nil && c.Context.Err() == nil && !c.disabled.Load() {
@@ -36,12 +36,12 @@ func (w *Worker) watch(c *Client) *sessionState {
 	return s
 }
 
-// pair is what a session has with an upstream; a new one if the rules have changed.
+// pair returns the state of a session with an upstream; a new one if the rules have changed.
 func (w *Worker) pair(s *sessionState, o *upstreamState) *pairState {
 	p := s.pairs[o.at.Key]
 	if p == nil || p.of != o {
 		p = &pairState{
-			w: w, session: s, of: o, predict: o.model.Begin(s.client.ID, s.client.Multiplexed), // several clients: none can be told from another
+			w: w, session: s, of: o, predict: o.model.Begin(s.client.ID, s.client.Multiplexed), // of several clients, calls cannot be attributed to one
 			decisions: newDecisions(w.Decided),
 		}
 		s.pairs[o.at.Key] = p
@@ -52,14 +52,14 @@ func (w *Worker) pair(s *sessionState, o *upstreamState) *pairState {
 	return p
 }
 
-// Bounds of what is taken for the model's intent.
+// Limits of the words kept for the model's intent.
 const (
 	intentCalls = 4
 	intentBytes = 512 // of each
 	promptBytes = 2 << 10
 )
 
-// after is what the model is after.
+// intentWords returns words for what the model is working on.
 func (s *sessionState) intentWords() []string {
 	if s.prompt == "" {
 		return slices.Clone(s.intent)
@@ -67,7 +67,7 @@ func (s *sessionState) intentWords() []string {
 	return append([]string{s.prompt}, s.intent...)
 }
 
-// means adds the words of a call's arguments to what the model is after.
+// addIntent adds the words of a call's arguments to the intent.
 func (s *sessionState) addIntent(arguments string) {
 	var words strings.Builder
 	for m := range jsonrpc.Members([]byte(arguments)) {
@@ -81,7 +81,7 @@ func (s *sessionState) addIntent(arguments string) {
 	}
 }
 
-// called looks at a call that a client made.
+// called handles a client's call.
 func (w *Worker) called(c *Call) {
 	w.current = c.Client
 	s := w.watch(c.Client)
@@ -91,7 +91,7 @@ func (w *Worker) called(c *Call) {
 	o := w.upstreams.at(c.Upstream)
 	w.upstreams.called(o, o.at.Instance)
 	s.instances[o.at.Instance] = o.at
-	arguments := string(c.Arguments) // the model makes them canonical
+	arguments := string(c.Arguments) // the model canonicalizes them
 	if c.Arguments == nil {
 		arguments = "{}"
 	}
@@ -108,20 +108,19 @@ func (w *Worker) called(c *Call) {
 	p.decisions.settle(c.At, false)
 }
 
-// changed takes back what was expected of answers that a write makes stale, of whatever
-// upstream.
+// changed withdraws predictions of answers that a write invalidates, of any upstream.
 func (s *sessionState) changed(e call.Effect) {
 	s.invalidate(func(p *pairState, tool, arguments string) bool {
 		m := p.at.Tool(tool).Model
 		if m == nil {
-			return true // it is not offered any more
+			return true // no longer offered
 		}
 		reads := m.Reads(func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) })
 		return slices.ContainsFunc(reads, func(r call.Place) bool { return slices.Contains(e.Places, r) })
 	})
 }
 
-// invalidate takes back what was expected of answers that are stale.
+// invalidate withdraws predictions of stale answers.
 func (s *sessionState) invalidate(isStale func(p *pairState, tool, arguments string) bool) {
 	for _, p := range s.pairs {
 		stale := func(tool, arguments string) bool { return isStale(p, tool, arguments) }
@@ -131,16 +130,16 @@ func (s *sessionState) invalidate(isStale func(p *pairState, tool, arguments str
 	}
 }
 
-// answer is the end of a call as the worker looks at it.
+// answer is the queued end of a call.
 type answer struct {
 	Result
 	call   *Call
-	text   []byte              // the first bytes of the body; nil: it is of no use, or there was no room for it
+	text   []byte              // start of the body; nil if not needed, or without space for it
 	length int                 // bytes of the whole body
-	reply  chan<- Announcement // is to hear what is begun because of it; nil: nothing waits for that
+	reply  chan<- Announcement // receives what is started because of it; nil if no caller is waiting
 }
 
-// answered looks at the end of a call, and decides what to run early.
+// answered handles the end of a call, and decides what to prefetch.
 func (w *Worker) answered(a *answer) {
 	if a.reply != nil {
 		defer close(a.reply)
@@ -159,7 +158,7 @@ func (w *Worker) answered(a *answer) {
 	o := w.upstreams.at(c.Upstream)
 	r := read(a.text, a.length)
 	r.ID, r.Failed = c.ID, !a.Complete
-	if took := w.upstreams.took(&a.Result, o.at.Instance); took > 0 && a.Complete { // what was served, or cut short, took as long as no call does
+	if took := w.upstreams.took(&a.Result, o.at.Instance); took > 0 && a.Complete { // a served or cancelled call says nothing about latency
 		r.At = c.At.Add(took)
 	}
 	r.Came = a.At
@@ -175,7 +174,7 @@ func (w *Worker) answered(a *answer) {
 	}
 }
 
-// compared takes note of how the answer to a call compares with what was prefetched.
+// compared handles the comparison of an answer with the prefetched one.
 func (w *Worker) compared(c *Call, t dedup.Comparison) {
 	if t == dedup.NotCompared {
 		return
@@ -183,13 +182,13 @@ func (w *Worker) compared(c *Call, t dedup.Comparison) {
 	o := w.upstreams.at(c.Upstream)
 	o.model.Trial(c.Tool, t == dedup.Same)
 	w.upstreams.prove(o, c.Tool)
-	w.upstreams.save(o) // at once: other processes need not try what this one has
+	w.upstreams.save(o) // at once, so that other processes need not compare again
 	if t == dedup.Differs {
 		w.Log.Warn("tool barred from being run early: asked twice it gave two answers", "upstream", c.Upstream.Name, "tool", c.Tool)
 	}
 }
 
-// harm holds harm against the prefetches at a host, and of a session if it is known.
+// harm counts harm against the prefetches to a host, and of a session if it is known.
 func (w *Worker) harm(s *sessionState, host string, what Harm, wait time.Duration) {
 	var of *Session
 	if s != nil {
@@ -198,7 +197,7 @@ func (w *Worker) harm(s *sessionState, host string, what Harm, wait time.Duratio
 	w.Scheduler.Harm(host, of, what, wait)
 }
 
-// read makes an answer, or the first bytes of it, what the model reads.
+// read parses an answer, or the start of one, into the text that the model reads.
 func read(result []byte, size int) predict.Result {
 	r := predict.Result{Size: size, Unread: result == nil}
 	if !r.Unread {
@@ -207,7 +206,7 @@ func read(result []byte, size int) predict.Result {
 	return r
 }
 
-// leave forgets a session that has ended.
+// leave drops a session that has ended.
 func (w *Worker) leave(c *Client) {
 	w.current = c
 	s := w.sessions[c]
@@ -227,7 +226,7 @@ func (w *Worker) leave(c *Client) {
 	w.unwatch(s)
 }
 
-// unwatch takes from a session all that it holds.
+// unwatch releases everything that a session holds.
 func (w *Worker) unwatch(s *sessionState) {
 	delete(w.sessions, s.client)
 	s.slots.End()

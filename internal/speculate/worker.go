@@ -14,104 +14,103 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// Worker observes the calls of sessions and decides which to make early. Nothing on the
-// path of a call waits for it: what it is told it queues, and one goroutine works that
-// off, in the order in which it came. It has more than 25 methods: each thing that it may be told
-// is one to queue it and one to work it off.
+// Worker observes the calls of sessions and decides which calls to prefetch. Calls never wait
+// for it: methods enqueue events, and one goroutine handles them in order of arrival. It has
+// more than 25 methods, as each event has one that enqueues it and one that handles it.
 type Worker struct {
 	Setup
 	Scheduler *Scheduler
 
-	ids     atomic.Uint64 // of the calls observed, and of prefetches
+	ids     atomic.Uint64 // IDs of observed calls and of prefetches
 	queue   queue
 	faults  faults
 	figures figures
 
-	// Of the worker's goroutine.
-	current   *Client // for which it does what it does now; nil: for no one session
+	// Used only by the worker's goroutine.
+	current   *Client // session whose event is being handled; nil if it belongs to none
 	upstreams upstreams
 	sessions  map[*Client]*sessionState // those that made calls
 }
 
-// Setup is what a worker is given.
+// Setup is the configuration of a worker.
 type Setup struct {
 	Log     *slog.Logger
-	Rules   func() *Rules                   // in force at this moment
-	Waited  func(host string) time.Duration // what the calls at a host have waited for prefetches so far
-	Decided func(Decision)                  // is told of each decision, once it is known what it was worth
-	Removed func(key string) bool           // reports whether an upstream is configured no more
+	Rules   func() *Rules                   // returns the current rules
+	Waited  func(host string) time.Duration // total time that calls to a host have waited for prefetches
+	Decided func(Decision)                  // called with each decision once its value is known
+	Removed func(key string) bool           // reports whether an upstream is no longer configured
 }
 
-// Client is a client's session, as the worker knows it.
+// Client is a client's session.
 type Client struct {
 	Name        string          // in the record
-	ID          uint64          // by which it is learned which session made which call: a number that stands nowhere else
-	Multiplexed bool            // its calls come from clients that know nothing of each other
+	ID          uint64          // random; distinguishes sessions in learned state, and is used nowhere else
+	Multiplexed bool            // calls come from several independent clients
 	Context     context.Context // ends with the session
 
-	disabled    atomic.Bool // prediction panicked over it: its calls are not observed any more
-	missedWrite atomic.Bool // the worker is to hear of writes that it does not look at
+	disabled    atomic.Bool // prediction panicked on it, so its calls are not observed any more
+	missedWrite atomic.Bool // an unobserved write is queued
 }
 
 // Upstream is a session's lease on an upstream.
 type Upstream struct {
 	Name     string
-	Key      string // by which what is known of it is kept
-	Instance uint64 // the process or connection
+	Key      string // identifies the upstream in learned state
+	Instance uint64 // process or connection
 	Shared   bool   // other sessions use the instance too
-	Remote   bool   // it is reached over HTTP
+	Remote   bool   // reached over HTTP
 
-	Exclusive bool    // nothing but calls through the proxy changes what it reads
-	Storage   Storage // nil: what is learned is not kept
+	Exclusive bool    // only calls through the proxy change what it reads
+	Storage   Storage // of learned state; nil if none is kept
 	Offered
 }
 
-// Offered answers for an upstream's tools at this moment.
+// Offered describes an upstream's current tools.
 type Offered interface {
-	Tools() []string // listed
+	Tools() []string // the listed tools
 	Tool(name string) predict.Tool
-	Host() string // of its calls in general
-	// MayPrefetch says what stands in the way of a candidate.
+	Host() string // default host of its calls
+	// MayPrefetch returns the reason why the candidate must not be prefetched, if any.
 	MayPrefetch(c *predict.Candidate) Verdict
-	// Fetch makes a candidate's call: its answer goes into the store, and to the client
-	// only if that makes the same call. It returns at once; nil: nothing was begun, and why.
+	// Fetch starts a candidate's call and returns at once. The answer goes into the store, and
+	// to the client only if the client makes the same call. begun is nil if nothing was started.
 	Fetch(ctx context.Context, f *Fetch) (begun *Begun, why string)
-	// Useless notes that none of its tools may ever be prefetched.
+	// Useless records that none of its tools may ever be prefetched.
 	Useless()
 }
 
-// Learned keeps what was learned of an upstream: merge is given what is stored
-// and returns what is to be stored instead; other processes wait meanwhile.
+// Storage reads and writes the learned state of an upstream: merge gets the stored state and
+// returns the state to store. Other processes are locked out meanwhile.
 type Storage func(merge func(stored State) (State, error)) error
 
-// Rules say what is prefetched. With the zero value nothing is, and nothing is learned.
+// Rules configure prefetching. With the zero value nothing is prefetched or learned.
 type Rules struct {
-	Mode     string        // "off" (the default), "shadow": predict and score, but run nothing; "on"
+	Mode     string        // "off" (the default), "shadow" (predict and score only) or "on"
 	Delivery string        // "silent" (the default), "hint" or "inline"
-	Wait     time.Duration // how long an answer may wait for what is inlined in it
-	MaxAge   time.Duration // how old a prefetched answer may be (see Age)
+	Wait     time.Duration // how long an answer may wait for answers inlined in it
+	MaxAge   time.Duration // of a prefetched answer (see Age)
 
-	ExclusiveMaxAge time.Duration // the same, where the upstream is exclusive; 0: MaxAge
+	ExclusiveMaxAge time.Duration // if the upstream is exclusive; 0 for MaxAge
 
-	PerSession int // prefetches under way at once; default 3
+	PerSession int // concurrent prefetches of a session; default 3
 	Total      int // of the process; default 16
 
 	Budget         int           // tokens that the answers of one choice may take, and that one inlining may add
-	MinProbability float64       // floor under the gate
-	InlineFrom     float64       // probability from which a prefetch is inlined
-	Waste          time.Duration // hidden waiting that makes up for one wasted call
-	SecondWorth    float64       // US dollars that hiding one second is worth
-	Dollars        float64       // US dollars that the prefetches of one session may cost
+	MinProbability float64       // minimum for any prefetch
+	InlineFrom     float64       // minimum probability for inlining
+	Waste          time.Duration // hidden latency that offsets one wasted call
+	SecondWorth    float64       // US dollars per hidden second
+	Dollars        float64       // US dollars that one session's prefetches may cost
 
-	ShadowLabels int  // labels before a learned follow-up is run
-	Learn        bool // follow-ups are learned, beside those that are configured
+	ShadowLabels int  // labels before a learned follow-up is prefetched
+	Learn        bool // learn follow-ups, besides the configured ones
 }
 
 // Off reports whether nothing is observed.
 func (r *Rules) Off() bool { return r.Mode != "on" && r.Mode != "shadow" }
 
-// Age is how old a prefetched answer may be, where its tool has no freshness. exclusive:
-// nothing but calls through the proxy changes what its upstream reads.
+// Age is the maximum age of a prefetched answer whose tool has no freshness. exclusive says that
+// only calls through the proxy change what its upstream reads.
 func (r *Rules) Age(exclusive bool) time.Duration {
 	if exclusive && r.ExclusiveMaxAge > 0 {
 		return r.ExclusiveMaxAge
@@ -119,11 +118,11 @@ func (r *Rules) Age(exclusive bool) time.Duration {
 	return r.MaxAge
 }
 
-// Slots are the bounds of what runs at once.
+// Slots returns the limits of concurrent prefetches.
 func (r *Rules) Slots() Options { return Options{PerSession: r.PerSession, Total: r.Total} }
 
-// Pick are the bounds of one choice. An answer that only goes into the store takes no more
-// of the budget than its slot's share.
+// Pick returns the limits of one choice. If answers only go into the store, each may take at most
+// its slot's share of the budget.
 func (r *Rules) Pick() enrich.Options {
 	o := enrich.Options{Budget: r.Budget, MinProbability: r.MinProbability, Waste: r.Waste, SecondWorth: r.SecondWorth}
 	if r.Delivery != "inline" {
@@ -133,20 +132,20 @@ func (r *Rules) Pick() enrich.Options {
 	return o
 }
 
-// Trace is a W3C trace context; zero: there is none.
+// Trace is a W3C trace context, or the zero value.
 type Trace struct{ Parent, State string }
 
-// Call is a tools/call of a client, or a prefetch. It does not change.
+// Call is a client's tools/call, or a prefetch. It is immutable.
 type Call struct {
-	ID        uint64 // tells it from all others that are observed; 0: it is not
+	ID        uint64 // unique among observed calls; 0 if not observed
 	Client    *Client
 	Upstream  *Upstream
-	Seq       int64 // in the record
-	Trace     Trace // of which its requests are part
+	Seq       int64 // sequence number in the record
+	Trace     Trace // of its requests
 	At        time.Time
 	Turn      int // of the model
 	Tool      string
-	Arguments []byte // canonical if it has a key; nil: longer than a key's may be
+	Arguments []byte // canonical if Key is set; nil if too long for a key
 	Key       call.Key
 	Effect    call.Effect
 	Host      string
@@ -156,15 +155,15 @@ type Call struct {
 // Result is the end of a call.
 type Result struct {
 	At         time.Time
-	Complete   bool             // another call could be given the same
-	Body       []byte           // lent
-	Took       time.Duration    // from its sending to its answer; 0: it was not sent, or not answered
-	Unloaded   time.Duration    // that it would have taken at least had its server had no other call; 0: not known
-	Comparison dedup.Comparison // how it compares with what had been prefetched
-	JoinWait   time.Duration    // for a prefetch that took too long
+	Complete   bool             // other calls may get the same answer
+	Body       []byte           // borrowed
+	Took       time.Duration    // from sending to answer; 0 if not sent or not answered
+	Unloaded   time.Duration    // lower bound of the latency without other calls; 0 if unknown
+	Comparison dedup.Comparison // against the prefetched answer
+	JoinWait   time.Duration    // wait for a prefetch that exceeded its join timeout
 }
 
-// NewWorker makes a worker, whose goroutine begins with the first thing it is told.
+// NewWorker returns a worker. Its goroutine starts with the first event.
 func NewWorker(s Setup) *Worker {
 	w := &Worker{
 		Setup: s, Scheduler: New(Options{}), faults: faults{log: s.Log},
@@ -179,16 +178,15 @@ func NewWorker(s Setup) *Worker {
 	return w
 }
 
-// mostRead (bytes) is how much of a result is kept to be read.
+// maxRead is the number of bytes of a result that are read.
 const maxRead = 256 << 10
 
-// Wants reports whether the worker looks at a call of a client now.
+// Wants reports whether the worker will observe a call of a client now.
 func (w *Worker) Wants(r *Rules, c *Client) bool {
 	return !r.Off() && !c.disabled.Load() && w.queue.hasTime(time.Now())
 }
 
-// Changed is told of a write that the worker does not look at: whatever was expected of the
-// session is taken back.
+// Changed reports a write that is not observed: it withdraws the predictions for the session.
 func (w *Worker) Changed(r *Rules, c *Client, e call.Effect) {
 	if r.Off() || c.disabled.Load() || !e.Changes() || c.missedWrite.Swap(true) {
 		return
@@ -202,8 +200,7 @@ func (w *Worker) Changed(r *Rules, c *Client, e call.Effect) {
 	}})
 }
 
-// Prompted is told what the user of a session asks for: what the model was after before counts
-// no longer.
+// Prompted reports the prompt of a session's user, which replaces the session's earlier intent.
 func (w *Worker) Prompted(r *Rules, c *Client, words string) {
 	if r.Off() {
 		return
@@ -216,16 +213,15 @@ func (w *Worker) Prompted(r *Rules, c *Client, words string) {
 	}})
 }
 
-// Called is told of a call of a client that it wants to look at.
+// Called reports a call for which Wants returned true.
 func (w *Worker) Called(c *Call) {
 	c.ID = w.ids.Add(1)
 	w.queue.add(task{bytes: len(c.Arguments), do: func() { w.called(c) }})
 }
 
-// Answered is told how a call has ended, and says whether the worker will look at it.
-// reply is closed then, after it was sent what was begun because of the answer; nil:
-// nothing waits for that. How an answer compares with what was prefetched is not left out,
-// whatever call it belongs to: it may be what gives a tool away.
+// Answered reports the end of a call, and returns whether it will be handled. If reply is not nil,
+// the worker sends on it what it started because of the answer, and closes it. The result of a
+// comparison is always handled, as it may show that a tool must not be prefetched.
 func (w *Worker) Answered(c *Call, r Result, reply chan<- Announcement) bool {
 	a := answer{Result: r, call: c, length: len(r.Body), reply: reply}
 	a.Body = nil
@@ -238,11 +234,11 @@ func (w *Worker) Answered(c *Call, r Result, reply chan<- Announcement) bool {
 	})
 }
 
-// SessionEnded is told that a session has ended, and its prefetches with it. then is
-// called when the last has been said of it.
+// SessionEnded reports the end of a session and of its prefetches. It calls then after the last
+// event of the session.
 func (w *Worker) SessionEnded(c *Client, then func()) {
 	kept := w.queue.add(task{required: true, do: func() {
-		defer then() // whatever becomes of the worker's part
+		defer then() // even if the worker panics
 		w.leave(c)
 	}})
 	if !kept {
@@ -250,72 +246,72 @@ func (w *Worker) SessionEnded(c *Client, then func()) {
 	}
 }
 
-// UpstreamsChanged has forgotten what is known of upstreams that are there no more.
+// UpstreamsChanged drops the state of upstreams that are no longer configured.
 func (w *Worker) UpstreamsChanged() {
 	w.queue.add(task{required: true, do: func() { w.upstreams.forget(w.Removed) }})
 }
 
-// LeaseEnded forgets the instance of a lease, if it ends too, but for what it showed of its
-// server.
+// LeaseEnded drops an instance that ends with its lease. What was learned of its concurrency is
+// kept with the upstream.
 func (w *Worker) LeaseEnded(up *Upstream) {
 	if !up.Shared && !w.queue.add(task{required: true, do: func() { w.upstreams.left(up) }}) {
 		w.Scheduler.RemoveInstance(up.Instance)
 	}
 }
 
-// Save keeps what was learned so far, and returns when that is done.
+// Save saves learned state, and returns when that is done.
 func (w *Worker) Save() { w.queue.save() }
 
-// Close ends the worker once it has seen what is left, and keeps what was learned.
+// Close handles the remaining events, saves learned state and stops the worker.
 func (w *Worker) Close() {
 	if !w.queue.close() {
 		w.Log.Warn("what was learned of late is not kept: a file does not answer")
 	}
 }
 
-// Recovering does something that is optional, on any goroutine, and reports whether it
-// came to its end.
+// Protect calls an optional function, on any goroutine, and reports whether it returned without
+// a panic.
 func (w *Worker) Protect(what func()) bool { return w.faults.protect(what) }
 
-// Announcement is what was begun because of an answer.
+// Announcement is what the worker started because of an answer.
 type Announcement struct {
 	Begun  []Started
-	Intent []string // what the model is after
+	Intent []string // words for what the model is working on
 }
 
-// Started is a prefetch that has been begun.
+// Started is a prefetch that was started.
 type Started struct {
 	predict.Candidate
 	Query dedup.Query
-	Ended <-chan struct{} // closed when its answer is there, or will not be
+	Ended <-chan struct{} // closed when its answer has arrived, or will not
 }
 
-// Fetch is what is asked of an upstream: a candidate's call, and what is to be heard of it.
-// It has more than 15 fields with those of its candidate.
+// Fetch is a request to an upstream to fetch a candidate's call. It has more than 15 fields with
+// those of its candidate.
 type Fetch struct {
 	*predict.Candidate
 	Call        *Call         // as the worker knows it
-	After       int64         // the call (Seq) whose answer it follows
+	After       int64         // sequence number of the call whose answer it follows
 	Trace       Trace         // of that call
 	JoinTimeout time.Duration // how long a call waits for it, from its sending
 
-	ClientRequest func(certain bool) // its server asks the client something, for this call or, if that is not certain, for another
-	Done          func(FetchResult)  // it has come back, or will not
+	ClientRequest func(certain bool) // the server sends the client a request, for this call or, unless certain, perhaps another
+	Done          func(FetchResult)  // it has returned, or will not
 }
 
-// Begun is a prefetch under way.
+// Begun is a prefetch in progress.
 type Begun struct {
-	Fate func() call.Fate     // what has become of it
-	Took func() time.Duration // how long its fetch took; 0: not known
+	Fate func() call.Fate     // outcome so far
+	Took func() time.Duration // duration of its fetch; 0 if unknown
 }
 
-// Landing is what came of a prefetch at its upstream.
+// FetchResult is the result of a prefetch at its upstream.
 type FetchResult struct {
-	Body    []byte // lent
-	Good    bool   // it is an answer that may be served
-	Limited bool   // its host refused it as one call too many
-	Crashed bool   // its server's process ended
-	Bar     string // why the tool must not be prefetched again; "": it may
+	Body    []byte // borrowed
+	Good    bool   // an answer that may be served
+	Limited bool   // its host answered 429
+	Crashed bool   // the server's process ended
+	Bar     string // why the tool must not be prefetched again; "" if it may
 
-	Displaced bool // answers that real calls had asked for gave way to it
+	Displaced bool // answers that calls had asked for were evicted for it
 }
