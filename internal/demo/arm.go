@@ -21,14 +21,15 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// startWithin is how long a server may take until it has listed its tools.
-const startWithin = 30 * time.Second
+// startTimeout is how long a server may take to start and list its tools.
+const startTimeout = 30 * time.Second
 
-// arm is one of the two ways in which calls are made: the connections by the script's name
-// of a server, or under "" the one to mcpschedd, which leads to all of them.
+// arm holds the connections of one of the two runs: by the name of a server, or under "" the
+// connection to mcpschedd, which leads to all servers.
 type arm map[string]*peer
 
-// open starts a process for each connection: what it leads to → its arguments.
+// open starts a process for each connection. commands maps the name of a connection to the
+// arguments of its process.
 func (o Options) open(ctx context.Context, commands map[string][]string) (arm, error) {
 	a := arm{}
 	for name, args := range commands {
@@ -42,15 +43,15 @@ func (o Options) open(ctx context.Context, commands map[string][]string) (arm, e
 	return a, nil
 }
 
-// close ends the connections and returns when their processes have ended. How they exit
-// after their work is done decides nothing.
+// close closes the connections and waits for their processes. Errors no longer matter then.
 func (a arm) close() {
 	for _, p := range a {
 		p.client.Close()
 	}
 }
 
-// call makes a call where it leads to its server. One without a server is mcpschedd's own.
+// call makes a call on the connection for its server. A call without a server is to one of
+// mcpschedd's own tools.
 func (a arm) call(ctx context.Context, c call) (*mcp.CallToolResult, error) {
 	p, name := a[c.Server], c.Tool
 	if p == nil {
@@ -60,7 +61,7 @@ func (a arm) call(ctx context.Context, c call) (*mcp.CallToolResult, error) {
 	return r, p.explain(err)
 }
 
-// stats is what mcpschedd has recorded of itself.
+// stats reads mcpschedd's statistics of the run.
 func (a arm) stats(ctx context.Context) (*record.Stats, error) {
 	const uri = "mcpschedd://stats"
 	r, err := a[""].client.ReadResource(ctx, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: uri}})
@@ -75,27 +76,27 @@ func (a arm) stats(ctx context.Context) (*record.Stats, error) {
 	return s, nil
 }
 
-// answer is a call with what came back and how long that took.
+// answer is a call with its result and duration.
 type answer struct {
 	call
 	Turn int           // from 1
-	Text string        // of the result, to the byte
-	How  string        // what mcpschedd says it did: hit, joined or fetched; "" if it says nothing
-	Wait time.Duration // as measured, from sending the call
+	Text string        // text of the result
+	How  string        // disposition in the result's _meta: hit, joined or fetched; "" if there is none
+	Wait time.Duration // from sending the call
 }
 
-// played is one run of a script.
-type played struct {
+// runResult is the result of one run of a script.
+type runResult struct {
 	Start   time.Duration // from the first process to the last list of tools
 	Answers []answer      // in the order of the script
-	Waited  time.Duration // for answers; of calls made together, for the slowest
-	Stats   *record.Stats // what mcpschedd has recorded of it; nil: it had no part in it
+	Waited  time.Duration // total wait; of calls made together, the slowest counts
+	Stats   *record.Stats // mcpschedd's statistics; nil for the direct run
 }
 
-// play runs turns in order through do, with think times divided by speed, and calls after
-// when a turn is over. It stops at the first answer that is an error or cannot be read: the
-// next arguments would come from it.
-func (p *played) play(ctx context.Context, turns []turn, speed float64, do func(context.Context, call) (*mcp.CallToolResult, error), after func(turn int)) error {
+// play makes the calls of the turns with do, in order and with think times divided by speed. It
+// calls after at the end of each turn. It stops at the first error, since arguments of later
+// calls come from earlier answers.
+func (p *runResult) play(ctx context.Context, turns []turn, speed float64, do func(context.Context, call) (*mcp.CallToolResult, error), after func(turn int)) error {
 	read := agent{}
 	for n, t := range turns {
 		if err := sleep(ctx, shorten(t.Think, speed)); err != nil {
@@ -110,7 +111,7 @@ func (p *played) play(ctx context.Context, turns []turn, speed float64, do func(
 				r, err := do(ctx, c)
 				answers[i] = answer{call: c, Turn: n + 1, Wait: time.Since(sent)}
 				if errs[i] = err; err == nil {
-					errs[i] = answers[i].read(r)
+					errs[i] = answers[i].parse(r)
 				}
 			})
 		}
@@ -130,8 +131,8 @@ func (p *played) play(ctx context.Context, turns []turn, speed float64, do func(
 	return nil
 }
 
-// read takes over a result, which must be one text that is JSON.
-func (a *answer) read(r *mcp.CallToolResult) error {
+// parse sets the answer to a result, which must be one text block of JSON.
+func (a *answer) parse(r *mcp.CallToolResult) error {
 	if len(r.Content) != 1 {
 		return fmt.Errorf("got %d content blocks, want 1", len(r.Content))
 	}
@@ -142,7 +143,7 @@ func (a *answer) read(r *mcp.CallToolResult) error {
 	case r.IsError:
 		return fmt.Errorf("tool error: %s", text.Text)
 	case !json.Valid([]byte(text.Text)):
-		return fmt.Errorf("got no JSON: %.40q", text.Text)
+		return fmt.Errorf("got invalid JSON: %.40q", text.Text)
 	}
 	a.Text = text.Text
 	if r.Meta != nil {
@@ -151,14 +152,14 @@ func (a *answer) read(r *mcp.CallToolResult) error {
 	return nil
 }
 
-// peer is a server process and the client that speaks to it.
+// peer is a server process and the client connected to it.
 type peer struct {
 	client *client.Client
 	stderr bytes.Buffer // complete once the process has ended
 }
 
-// connect starts the executable with args, and does what any client does first: shake hands,
-// list the tools. What is played is no work of the user's: their collector is not told of it.
+// connect starts the executable with args, initializes the session and lists the tools. It drops
+// OTEL_ variables, so that the demo is not exported to the user's collector.
 func (o Options) connect(ctx context.Context, args []string) (*peer, error) {
 	p := &peer{}
 	p.client = client.NewClient(transport.NewStdioWithOptions(o.Executable, nil, args,
@@ -169,11 +170,11 @@ func (o Options) connect(ctx context.Context, args []string) (*peer, error) {
 			return cmd, nil
 		}),
 	))
-	// The process outlives ctx: Close ends it in order, where the end of ctx would kill the
-	// proxy and leave its servers alone.
+	// The process is not bound to ctx, whose end would kill the proxy and orphan its servers.
+	// Close ends it in order.
 	err := p.client.Start(context.WithoutCancel(ctx))
 	if err == nil {
-		if err = p.greet(ctx); err != nil {
+		if err = p.initialize(ctx); err != nil {
 			p.client.Close()
 			err = p.explain(err)
 		}
@@ -184,8 +185,8 @@ func (o Options) connect(ctx context.Context, args []string) (*peer, error) {
 	return p, nil
 }
 
-func (p *peer) greet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startWithin)
+func (p *peer) initialize(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	hello := mcp.InitializeRequest{}
 	hello.Params.ClientInfo = mcp.Implementation{Name: "mcpschedd-demo", Version: "1"}
@@ -196,12 +197,12 @@ func (p *peer) greet(ctx context.Context) error {
 	return err
 }
 
-// explain adds to the loss of a connection what the process said last.
+// explain adds the last line of the process's stderr to the error of a lost connection.
 func (p *peer) explain(err error) error {
 	if !errors.Is(err, transport.ErrTransportClosed) {
 		return err
 	}
-	p.client.Close() // it has ended then, and said all
+	p.client.Close() // waits for the process, which completes stderr
 	lines := strings.Split(strings.TrimSpace(p.stderr.String()), "\n")
 	if last := lines[len(lines)-1]; last != "" {
 		return fmt.Errorf("%w: %s", err, last)

@@ -10,22 +10,21 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Config is the configuration of the proxy, in times of life: what its user would have to
-// write.
+// Config is the configuration of the proxy, as a user would write it, with unscaled times.
 //
 //go:embed config.toml
 var Config string
 
-// times are the values whose key says that they are a time.
+// times matches the values of keys that are times.
 var times = regexp.MustCompile(`\b(\w+_(?:ms|ms_p50|s)) = ([0-9.]+)`)
 
-// configuration is [Config] for one run: its times divided like those of the servers, which
-// are this executable, and with its state in dir.
+// configuration returns [Config] for one run: with times divided by Speed, this executable as
+// the servers' command, and dir as the state directory.
 func (o Options) configuration(dir string) []byte {
 	text := times.ReplaceAllStringFunc(Config, func(line string) string {
 		key, value, _ := strings.Cut(line, " = ")
-		life, _ := strconv.ParseFloat(value, 64) // the pattern is of numbers
-		return fmt.Sprintf("%s = %f", key, life/o.Speed)
+		unscaled, _ := strconv.ParseFloat(value, 64) // the pattern matches only numbers
+		return fmt.Sprintf("%s = %f", key, unscaled/o.Speed)
 	})
 	server := fmt.Sprintf("command = %s\nenv = { %s = %q }", jsonrpc.Marshal(o.Executable), speedVariable, o.speed())
 	text = strings.ReplaceAll(text, `command = "mcpschedd"`, server)

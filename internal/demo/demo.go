@@ -1,20 +1,19 @@
-// Package demo plays one agent session twice at the same time, straight to the MCP servers
-// and through mcpschedd, and puts the waits side by side. A piece of reading is then done
-// call by call, and as one plan.
+// Package demo plays one agent session twice at the same time, directly to two MCP servers and
+// through mcpschedd, and compares the waits. It then makes a series of reads call by call and
+// as one plan.
 //
-// The one idea: nothing is pretended but time. The servers are real MCP servers in processes
-// of their own, spoken to over stdio; the proxy is this same binary with a configuration
-// file like any user's, [Config]; the agent takes every argument from an answer it was
-// given. Only think times and tool latencies are made up, and both are shortened by one
-// factor, [Options.Speed], with the times that the configuration names.
+// Only the times are simulated. The servers are real MCP servers in processes of their own,
+// connected over stdio. The proxy is this binary with an ordinary configuration file, [Config].
+// The agent takes every argument from an earlier answer. Think times and tool latencies are
+// invented; [Options.Speed] shortens them, together with the times of the configuration.
 //
 //	err := demo.Run(ctx, demo.Options{Stdout: os.Stdout, Terminal: os.Stderr})
 //
-// The two runs must agree on every answer to the byte, else Run fails: a fast wrong answer
-// is no result. Waits are measured where the agent waits. What mcpschedd does with a call is
-// read from the answer's _meta, and what it prefetched from its own record.
+// Run fails if the answers of the two runs differ in a single byte. Waits are measured at the
+// agent. The disposition of a call comes from its result's _meta, and the number of prefetches
+// from mcpschedd's statistics.
 //
-// It leaves out everything a benchmark needs: repetition, load, percentiles.
+// The demo is not a benchmark: it has no repetition, load or percentiles.
 package demo
 
 import (
@@ -33,21 +32,21 @@ import (
 	"time"
 )
 
-// defaultSpeed brings the minute that the session takes in life down to 15 s.
+// defaultSpeed shortens the session from about a minute to 15 s.
 const defaultSpeed = 4
 
-// Options say where the demo writes and how fast it plays.
+// Options configure the demo.
 type Options struct {
-	Stdout     io.Writer // what came of it; default: nowhere
-	Terminal   io.Writer // one line that is written over and over while it plays; nil: none
-	JSON       bool      // the same figures as one JSON object
-	Speed      float64   // think and tool times, and those of Config, are divided by it; default 4, life is 1
-	Executable string    // the mcpschedd to run as proxy and as servers; default: this one
-	Keep       string    // a new or empty folder, in which the state of mcpschedd's run stays, its record too; "": nothing does
+	Stdout     io.Writer // receives the report; default: discarded
+	Terminal   io.Writer // receives a progress line that overwrites itself; nil for none
+	JSON       bool      // write the report as one JSON object
+	Speed      float64   // divides think and tool times and those of Config; default 4, real time is 1
+	Executable string    // mcpschedd binary to run as proxy and servers; default: this binary
+	Keep       string    // new or empty folder for the state and record of mcpschedd's run; empty: removed at the end
 }
 
-// Run plays the session directly and through mcpschedd and reports both. It returns after
-// every process it started has ended, with ctx's error if ctx ended first.
+// Run plays the session directly and through mcpschedd and reports both. It returns after all
+// processes that it started have ended. If ctx is done it returns the error of ctx.
 func Run(ctx context.Context, o Options) (err error) {
 	o.Stdout = cmp.Or(o.Stdout, io.Discard)
 	o.Speed = cmp.Or(o.Speed, defaultSpeed)
@@ -75,7 +74,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		r.Plan, err = o.plan(ctx, dir)
 	}
 	if err != nil {
-		return cmp.Or(ctx.Err(), err) // the end of ctx rather than what broke because of it
+		return cmp.Or(ctx.Err(), err) // err may only be a consequence of ctx
 	}
 	if o.JSON {
 		return r.writeJSON(o.Stdout)
@@ -87,25 +86,25 @@ func Run(ctx context.Context, o Options) (err error) {
 func (o Options) session(ctx context.Context, dir, state string) (*report, error) {
 	line := &progress{w: o.Terminal}
 	defer line.clear()
-	direct, through, err := o.both(ctx, dir, state, script, script, line)
+	direct, through, err := o.runBoth(ctx, dir, state, script, script, line)
 	if err != nil {
 		return nil, err
 	}
 	return newReport(direct, through, o.Speed)
 }
 
-// planned is a piece of reading done twice: a call a turn, as most agents do it, and all of
-// it as one plan. What an agent thinks in between is not in it.
-type planned struct {
+// planComparison compares a series of reads, one call per turn as most agents do it, with one
+// plan. It does not include think times.
+type planComparison struct {
 	Calls    int     `json:"calls"`
-	DirectMS float64 `json:"direct_ms"` // waiting, a call after the other
-	PlanMS   float64 `json:"plan_ms"`   // waiting for the plan
+	DirectMS float64 `json:"direct_ms"` // total wait of the calls
+	PlanMS   float64 `json:"plan_ms"`   // wait for the plan
 }
 
-// plan does it both ways, each at new servers that were not asked anything before. What the
-// plan brings must hold every answer of the single calls.
-func (o Options) plan(ctx context.Context, dir string) (*planned, error) {
-	one, all, err := o.both(ctx, dir, filepath.Join(dir, "plan"), survey(), surveyPlan(), &progress{})
+// plan runs the comparison with new servers. The result of the plan must contain the answers of
+// all single calls.
+func (o Options) plan(ctx context.Context, dir string) (*planComparison, error) {
+	one, all, err := o.runBoth(ctx, dir, filepath.Join(dir, "plan"), survey(), surveyPlan(), &progress{})
 	if err != nil {
 		return nil, err
 	}
@@ -113,25 +112,25 @@ func (o Options) plan(ctx context.Context, dir string) (*planned, error) {
 	if err := json.Compact(&text, []byte(all.Answers[0].Text)); err != nil {
 		return nil, err
 	}
-	for _, a := range one.Answers[1:] { // the list is not among the plan's outputs
+	for _, a := range one.Answers[1:] { // the list is not an output of the plan
 		if !strings.Contains(text.String(), a.Text) {
-			return nil, fmt.Errorf("%s: the plan brought another answer", a.short(70))
+			return nil, fmt.Errorf("%s: the plan returned a different answer", a.short(70))
 		}
 	}
-	return &planned{len(one.Answers), milliseconds(one.Waited), milliseconds(all.Waited)}, nil
+	return &planComparison{len(one.Answers), milliseconds(one.Waited), milliseconds(all.Waited)}, nil
 }
 
-// both plays turns directly, and turns through mcpschedd, at the same time: that halves the
-// waiting, and what else this machine does is in both figures. mcpschedd's configuration is
-// in dir. The first error ends both.
-func (o Options) both(ctx context.Context, dir, state string, direct, through []turn, line *progress) (d, t played, err error) {
+// runBoth plays the turns of direct without mcpschedd and those of through with it, at the same
+// time. This halves the duration, and other load on the machine affects both runs. It writes
+// mcpschedd's configuration to dir. The first error ends both runs.
+func (o Options) runBoth(ctx context.Context, dir, state string, direct, through []turn, line *progress) (d, t runResult, err error) {
 	file := filepath.Join(dir, "pipeline_config.toml")
 	if err := os.WriteFile(file, o.configuration(state), 0o600); err != nil {
 		return d, t, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	run := func(name string, commands map[string][]string, turns []turn, p *played) {
+	run := func(name string, commands map[string][]string, turns []turn, p *runResult) {
 		if err := o.run(ctx, commands, turns, p, func(turn int) { line.show(name, turn, p.Waited) }); err != nil {
 			cancel(fmt.Errorf("%s: %w", name, err))
 		}
@@ -145,9 +144,8 @@ func (o Options) both(ctx context.Context, dir, state string, direct, through []
 	return d, t, context.Cause(ctx)
 }
 
-// run plays turns on an arm of its own, and asks mcpschedd, if it has a part in it, what it
-// has recorded.
-func (o Options) run(ctx context.Context, commands map[string][]string, turns []turn, p *played, after func(turn int)) error {
+// run plays turns on a new arm, and reads mcpschedd's statistics if the arm uses mcpschedd.
+func (o Options) run(ctx context.Context, commands map[string][]string, turns []turn, p *runResult, after func(turn int)) error {
 	begin := time.Now()
 	a, err := o.open(ctx, commands)
 	if err != nil {
@@ -162,16 +160,16 @@ func (o Options) run(ctx context.Context, commands map[string][]string, turns []
 	return err
 }
 
-// progress is a line on a terminal that says how far both arms are.
+// progress is a line on a terminal that shows the progress of both runs.
 type progress struct {
-	w io.Writer // nil: there is no terminal
+	w io.Writer // nil for no output
 
 	mu     sync.Mutex
 	turn   int
-	waited map[string]time.Duration // arm → so far
+	waited map[string]time.Duration // arm → total wait so far
 }
 
-// show takes note of what one of the two has waited.
+// show updates the line with the progress of one run.
 func (p *progress) show(arm string, turn int, waited time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,9 +189,8 @@ func (p *progress) clear() {
 	}
 }
 
-// emptyFolder makes the folder of [Options.Keep], and refuses one that holds something: what
-// an earlier run has learned there would make this one another session, and the record would
-// be of both.
+// emptyFolder creates the folder of [Options.Keep]. It refuses a folder that is not empty, since
+// the state of an earlier run would change this run.
 func emptyFolder(path string) (string, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return "", err

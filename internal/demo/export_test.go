@@ -5,8 +5,8 @@ import "time"
 type (
 	Answer  = answer
 	Call    = call
-	Planned = planned
-	Played  = played
+	Planned = planComparison
+	Played  = runResult
 )
 
 var (
@@ -16,7 +16,7 @@ var (
 	NewReport     = newReport
 	WriteText     = (*report).writeText
 	Configuration = Options.configuration
-	Play          = (*played).play
+	Play          = (*runResult).play
 	Script        = script
 )
 

@@ -17,17 +17,17 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// report is both runs side by side, as --json prints it. All times are milliseconds as
-// measured, none scaled back: what the proxy itself adds is not shortened, and scaling would
-// blow it up with the rest.
+// report is the comparison of both runs, as --json prints it. All times are measured
+// milliseconds. They are not scaled back to real time, which would also multiply the overhead of
+// the proxy, which Speed does not shorten.
 type report struct {
-	Speed   float64       `json:"speed"` // think and tool times, and those that the proxy was told, were divided by it
-	Turns   int           `json:"turns"`
-	Rows    []row         `json:"calls"`
-	Direct  total         `json:"direct"`
-	Through total         `json:"mcpschedd"`
-	Stats   *record.Stats `json:"stats"` // what mcpschedd has recorded of its run
-	Plan    *planned      `json:"plan"`  // reading that was done as one plan
+	Speed   float64         `json:"speed"` // divisor of think times, tool times and the times in the configuration
+	Turns   int             `json:"turns"`
+	Rows    []row           `json:"calls"`
+	Direct  total           `json:"direct"`
+	Through total           `json:"mcpschedd"`
+	Stats   *record.Stats   `json:"stats"` // mcpschedd's statistics of its run
+	Plan    *planComparison `json:"plan"`  // comparison of single reads with one plan
 }
 
 // row is one call of the script in both runs.
@@ -37,18 +37,18 @@ type row struct {
 	ReadOnly  bool    `json:"read_only"`
 	DirectMS  float64 `json:"direct_ms"`
 	ThroughMS float64 `json:"mcpschedd_ms"`
-	Answered  string  `json:"answered"` // how, as mcpschedd says
+	Answered  string  `json:"answered"` // disposition that mcpschedd reports
 }
 
-// total is what one run took.
+// total is the times of one run.
 type total struct {
-	StartMS  float64 `json:"start_ms"`     // processes, handshakes, lists of tools
-	ReadMS   float64 `json:"read_only_ms"` // for calls that only read, each by itself
-	WaitedMS float64 `json:"waited_ms"`    // for all calls; of those made together, the slowest counts
+	StartMS  float64 `json:"start_ms"`     // for processes, initialization and lists of tools
+	ReadMS   float64 `json:"read_only_ms"` // sum over all read-only calls
+	WaitedMS float64 `json:"waited_ms"`    // sum over all turns of the slowest call
 }
 
-// newReport puts the runs side by side. It is an error that they differ in anything but time.
-func newReport(direct, through played, speed float64) (*report, error) {
+// newReport compares the runs. It returns an error if they differ in anything but time.
+func newReport(direct, through runResult, speed float64) (*report, error) {
 	r := &report{Speed: speed, Stats: through.Stats}
 	r.Direct = total{StartMS: milliseconds(direct.Start), WaitedMS: milliseconds(direct.Waited)}
 	r.Through = total{StartMS: milliseconds(through.Start), WaitedMS: milliseconds(through.Waited)}
@@ -62,7 +62,7 @@ func newReport(direct, through played, speed float64) (*report, error) {
 		}
 		c := row{
 			call: d.call, Turn: d.Turn, ReadOnly: d.Tool != "update_issue", DirectMS: milliseconds(d.Wait), ThroughMS: milliseconds(t.Wait),
-			Answered: cmp.Or(t.How, string(record.Fetched)), // an answer without a word on it was fetched like any other
+			Answered: cmp.Or(t.How, string(record.Fetched)), // an answer without a disposition was fetched
 		}
 		if c.ReadOnly {
 			r.Direct.ReadMS += c.DirectMS
@@ -79,12 +79,12 @@ func (r *report) writeJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// writeText prints the report for people: what was saved, call by call, what that cost, and
-// what to do next. kept is a folder with the record; "": there is none.
+// writeText writes the report as text: savings, a line per call, costs, and next steps. kept is
+// the folder with the record, if it was kept.
 func (r *report) writeText(w io.Writer, kept string) error {
 	fmt.Fprintf(w, `Through mcpschedd the agent waited %s for read-only calls: %s instead of %s.
 
-Measured just now: one agent session of %d calls in %d turns, played twice at the same
+Measured just now: one agent session of %d calls in %d turns, runResult twice at the same
 time, directly against two MCP servers and through mcpschedd against two identical ones.
 Think times (2-6 s), tool times (0.1-0.9 s) and the times in mcpschedd's configuration are
 divided by %g. Both runs returned the same results, byte for byte.
@@ -106,13 +106,13 @@ divided by %g. Both runs returned the same results, byte for byte.
 	return err
 }
 
-// What a bar is made of, and how long it is at most.
+// Characters and maximum length of a bar.
 const (
 	waited, saved = '█', '░'
 	barWidth      = 20
 )
 
-// writeRows prints a line per call, and one per sum.
+// writeRows writes a line per call, and the sums.
 func (r *report) writeRows(w io.Writer) error {
 	longest := 0.1
 	for _, c := range r.Rows {
@@ -121,7 +121,7 @@ func (r *report) writeRows(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "turn\tcall\t  direct\tmcpschedd\tanswered\t%c waited, %c saved\n", waited, saved)
 	for _, c := range r.Rows {
-		fmt.Fprintf(t, "%4d\t%s\t%5.0f ms\t%6.0f ms\t%s\t%s\n", c.Turn, c.short(42), c.DirectMS, c.ThroughMS, how(c.Answered), bar(c.DirectMS, c.ThroughMS, longest))
+		fmt.Fprintf(t, "%4d\t%s\t%5.0f ms\t%6.0f ms\t%s\t%s\n", c.Turn, c.short(42), c.DirectMS, c.ThroughMS, answeredBy(c.Answered), bar(c.DirectMS, c.ThroughMS, longest))
 	}
 	sum := func(name string, direct, through float64) {
 		fmt.Fprintf(t, "\t%s\t%5.0f ms\t%6.0f ms\t%s\t\n", name, direct, through, change(direct, through))
@@ -132,25 +132,25 @@ func (r *report) writeRows(w io.Writer) error {
 	return t.Flush()
 }
 
-// how says how a call was answered.
-func how(disposition string) string {
+// answeredBy returns the displayed name of a disposition.
+func answeredBy(disposition string) string {
 	if disposition == string(record.Hit) {
 		return "cached"
 	}
 	return disposition
 }
 
-// bar is a wait through mcpschedd, and behind it what more the direct one was.
+// bar draws the wait through mcpschedd, followed by the time saved.
 func bar(directMS, throughMS, longest float64) string {
 	cells := func(ms float64) int { return int(math.Round(barWidth * ms / longest)) }
 	n := cells(throughMS)
 	return strings.Repeat(string(waited), n) + strings.Repeat(string(saved), max(0, cells(directMS)-n))
 }
 
-// seconds is a time as one says it.
+// seconds formats a time.
 func seconds(ms float64) string { return fmt.Sprintf("%.2f s", ms/1000) }
 
-// change is the way from one time to another in words.
+// change describes the difference between two times.
 func change(from, to float64) string {
 	word := "more"
 	if to < from {
@@ -159,7 +159,7 @@ func change(from, to float64) string {
 	return fmt.Sprintf("%.0f %% %s", 100*math.Abs(to-from)/max(from, 0.1), word)
 }
 
-// milliseconds is d as the report has it.
+// milliseconds converts d for the report.
 func milliseconds(d time.Duration) float64 {
 	return float64(d.Round(100*time.Microsecond)) / float64(time.Millisecond)
 }

@@ -15,13 +15,13 @@ import (
 
 // call is one tool call of the agent.
 type call struct {
-	Server string         `json:"upstream"`  // tracker or files
-	Tool   string         `json:"tool"`      // as that server names it
-	Args   map[string]any `json:"arguments"` // exactly as sent
-	as     string         // under which name the agent remembers the answer
+	Server string         `json:"upstream"` // tracker or files
+	Tool   string         `json:"tool"`     // without the server's prefix
+	Args   map[string]any `json:"arguments"`
+	as     string         // name under which the agent remembers the answer
 }
 
-// short is the call on one line of at most width characters.
+// short formats the call on one line of at most width characters.
 func (c call) short(width int) string {
 	parts := []string{c.Tool}
 	for _, name := range slices.Sorted(maps.Keys(c.Args)) {
@@ -36,16 +36,16 @@ func (c call) short(width int) string {
 
 // turn is one turn of the agent: it thinks, then makes its calls together.
 type turn struct {
-	Think time.Duration // in life; 2-6 s, but none before the first turn
+	Think time.Duration // unscaled; 2-6 s, but 0 before the first turn
 	Calls func(agent) []call
 }
 
-// agent is what the model has read: the text of each answer by the name it was remembered
-// under. All that the script asks for, it reads off these texts, as a model would. Where
-// there is nothing to be read it asks for nothing, and that call fails.
+// agent is the memory of the simulated model: answers by name. As a model would, the script
+// takes all arguments from these texts. If a text lacks the expected value, the argument is
+// empty and the call fails.
 type agent map[string]string
 
-// all is what the group of a pattern matches in an answer, from its beginning.
+// all returns the matches of a pattern's group in an answer.
 func (a agent) all(answer, pattern string) (found []string) {
 	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(a[answer], -1) {
 		found = append(found, m[1])
@@ -53,7 +53,7 @@ func (a agent) all(answer, pattern string) (found []string) {
 	return found
 }
 
-// nth is the n-th of those, from 0, or "".
+// nth returns the n-th match, from 0, or "".
 func (a agent) nth(answer, pattern string, n int) string {
 	if found := a.all(answer, pattern); n < len(found) {
 		return found[n]
@@ -61,7 +61,7 @@ func (a agent) nth(answer, pattern string, n int) string {
 	return ""
 }
 
-// number is the first one that a pattern finds in an answer and that is none of the others.
+// number returns the first number that a pattern matches in an answer, except the others.
 func (a agent) number(answer, pattern string, others ...int) int {
 	for _, text := range a.all(answer, pattern) {
 		if n, _ := strconv.Atoi(text); !slices.Contains(others, n) {
@@ -76,20 +76,20 @@ const (
 	paths   = `"path":"([^"]+)"`
 )
 
-// The issues that the story is about: the first of the list, the bug worth the session,
-// which is the next one, and the open one that shows the same line of the log.
+// The issues of the script: the first of the list; the bug to explain, which is the second; and
+// an open issue with the same log line.
 func (a agent) top() int { return a.number("bugs", numbers) }
 func (a agent) bug() int { return a.number("bugs", numbers, a.top()) }
 func (a agent) twin() int {
 	return a.number("alike", `"number":(\d+),"title":"[^"]*","state":"open"`, a.bug())
 }
 
-// function is the one that the comments on the bug say the stack ends in.
+// function returns the function at the top of the stack, according to the bug's comments.
 func (a agent) function() string { return a.nth("bug's comments", `(\w+)\(\)`, 0) }
 
-// callers are the files that use the function, tests aside.
+// callers returns the files that use the function, except tests.
 func (a agent) callers() []string {
-	all := slices.Compact(a.all("uses", paths)) // they come by path
+	all := slices.Compact(a.all("uses", paths)) // sorted by path
 	return append(slices.DeleteFunc(all, func(path string) bool { return strings.HasSuffix(path, "_test.go") }), "", "")
 }
 
@@ -109,11 +109,12 @@ func read(path, as string) call {
 	return call{files, "read_file", map[string]any{"path": path}, as}
 }
 
-// explain writes the cause into the bug, and assigns it to the author of the last comment.
+// explain returns the call that adds the cause to the bug, and assigns it to the author of the
+// last comment.
 func (a agent) explain() call {
 	caller := a.callers()[1]
 	var labels []string
-	_ = json.Unmarshal([]byte(a.nth("bug", `"labels":(\[[^\]]*\])`, 0)), &labels) // without them the call differs, which shows
+	_ = json.Unmarshal([]byte(a.nth("bug", `"labels":(\[[^\]]*\])`, 0)), &labels) // if this fails, the runs differ and the demo fails
 	authors := append([]string{""}, a.all("bug's comments", `"(\w+): `)...)
 	return call{tracker, "update_issue", map[string]any{
 		"issue_number": a.bug(),
@@ -124,9 +125,9 @@ func (a agent) explain() call {
 	}, "bug"}
 }
 
-// script is the session: the agent was asked to triage the open bugs. It finds a serious
-// one, its history and its cause in the code, writes that down, closes a duplicate, and
-// goes on to the next bug.
+// script is the session of an agent that triages the open bugs. It finds a serious bug, its
+// history and its cause in the code, comments on it, closes a duplicate, and continues with the
+// next bug.
 var script = []turn{
 	{0, func(a agent) []call { return []call{bugs("bugs")} }},
 	{3000 * time.Millisecond, func(a agent) []call { return []call{get(a.top(), "top"), comments(a.top(), "top's comments")} }},
@@ -158,11 +159,11 @@ var script = []turn{
 	}},
 	{2000 * time.Millisecond, func(a agent) []call { return []call{bugs("bugs left")} }},
 	{4000 * time.Millisecond, func(a agent) []call { return []call{get(a.number("bugs left", numbers, a.bug(), a.top()), "next")} }},
-	// What was fetched for a next call was fetched in vain, and shall count.
+	// A last turn without calls, so that prefetches after the last call count as unused.
 	{3000 * time.Millisecond, func(agent) []call { return nil }},
 }
 
-// survey is to list the open bugs, and to read the first five of them with what was said.
+// survey lists the open bugs, and reads the first five with their comments, one call per turn.
 func survey() []turn {
 	turns := []turn{{0, func(agent) []call { return []call{bugs("bugs")} }}}
 	for n := range 10 {
@@ -174,7 +175,7 @@ func survey() []turn {
 	return turns
 }
 
-// surveyPlan is all of that in one call.
+// surveyPlan does the same as one plan.
 func surveyPlan() []turn {
 	const plan = `{"steps":[
   {"id":"bugs","tool":"tracker__list_issues","arguments":{"state":"open","label":"bug"}},
@@ -184,6 +185,6 @@ func surveyPlan() []turn {
    "arguments":{"issue_number":{"$ref":"item#/number"}}}],
  "output_steps":["each","said"],"budget_tokens":10000}`
 	var args map[string]any
-	_ = json.Unmarshal([]byte(plan), &args) // it is in the program
+	_ = json.Unmarshal([]byte(plan), &args) // a constant
 	return []turn{{0, func(agent) []call { return []call{{"", "execute_tool_plan", args, ""}} }}}
 }

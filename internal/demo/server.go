@@ -17,23 +17,22 @@ import (
 )
 
 const (
-	// UpstreamCommand is the hidden first argument with which the binary becomes one of
-	// the demo's servers: mcpschedd demo-upstream tracker|files.
+	// UpstreamCommand is the hidden command that runs one of the demo's servers:
+	// mcpschedd demo-upstream tracker|files.
 	UpstreamCommand = "demo-upstream"
-	// speedVariable hands [Options.Speed] to them.
+	// speedVariable is the environment variable that passes [Options.Speed] to the servers.
 	speedVariable = "MCPSCHEDD_DEMO_SPEED"
 )
 
 // The two servers.
 const (
-	tracker = "tracker" // issues: listed, read, searched, and really changed
-	files   = "files"   // the source tree that the issues are about
+	tracker = "tracker" // an issue tracker with reads and writes
+	files   = "files"   // the source tree of the project
 )
 
-// RunUpstream is the hidden command demo-upstream: it serves the named server until in ends
-// or ctx does, as fast as the environment says. in should be read through the poller: a
-// blocking read can hold up a stop of the world (Go 1.26), and a stalled server would show
-// as a wait.
+// RunUpstream runs the hidden command demo-upstream: it serves the named server until in ends or
+// ctx is done. in should use the poller, as a blocking read can delay Go's garbage collector (Go
+// 1.26), which would appear as a wait.
 func RunUpstream(ctx context.Context, name string, in io.Reader, out io.Writer) error {
 	speed := 1.0
 	if s := os.Getenv(speedVariable); s != "" {
@@ -50,15 +49,15 @@ func RunUpstream(ctx context.Context, name string, in io.Reader, out io.Writer) 
 		return err
 	}
 	stdio := server.NewStdioServer(s)
-	server.WithWorkerPoolSize(64)(stdio) // the default of five workers would queue the calls of an eager client
+	server.WithWorkerPoolSize(64)(stdio) // the default of five workers would queue concurrent calls
 	if err := stdio.Listen(ctx, in, out); ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-// newUpstream returns the named MCP server, which answers as slowly as a remote service
-// would, divided by speed.
+// newUpstream returns the named MCP server, which has the latencies of a remote service divided
+// by speed.
 func newUpstream(name string, speed float64) (*server.MCPServer, error) {
 	s := server.NewMCPServer("mcpschedd-demo-"+name, "1", server.WithToolCapabilities(false), server.WithInputSchemaValidation())
 	w := newWorld()
@@ -70,7 +69,7 @@ func newUpstream(name string, speed float64) (*server.MCPServer, error) {
 		reads, writes, open := t.Reads, !t.Reads, false
 		listed.Annotations = mcp.ToolAnnotation{ReadOnlyHint: &reads, DestructiveHint: &writes, IdempotentHint: &reads, OpenWorldHint: &open}
 		s.AddTool(listed, func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			// It waits before it does anything: a call cancelled meanwhile has had no effect.
+			// Wait first, so that a call that is cancelled meanwhile has no effect.
 			if err := sleep(ctx, shorten(w.latency(toolName, r.GetArguments()), speed)); err != nil {
 				return nil, err
 			}
@@ -78,7 +77,7 @@ func newUpstream(name string, speed float64) (*server.MCPServer, error) {
 			err := r.BindArguments(&args)
 			if err == nil {
 				var result any
-				if result, err = w.do(toolName, args); err == nil {
+				if result, err = w.call(toolName, args); err == nil {
 					return mcp.NewToolResultText(string(jsonrpc.Marshal(result))), nil
 				}
 			}
@@ -91,23 +90,22 @@ func newUpstream(name string, speed float64) (*server.MCPServer, error) {
 	return s, nil
 }
 
-// latency is how long the call takes in life: as long as the tool typically does, a quarter
-// more or less. The same call always takes the same time, in both runs, and all are within
-// 100-900 ms.
+// latency returns the unscaled latency of a call: the typical latency of the tool plus or minus
+// a quarter. Equal calls have equal latencies in both runs. All are within 100-900 ms.
 func (w *world) latency(tool string, args map[string]any) time.Duration {
 	h := fnv.New64a()
 	h.Write([]byte(tool))
-	h.Write(jsonrpc.Marshal(args)) // keys come sorted
+	h.Write(jsonrpc.Marshal(args)) // with sorted keys
 	jitter := float64(h.Sum64()%1001)/1000 - 0.5
 	return time.Duration(w.Tools[tool].MS*(1+jitter/2)+0.5) * time.Millisecond
 }
 
-// shorten divides a time of life by speed.
+// shorten divides an unscaled time by speed.
 func shorten(d time.Duration, speed float64) time.Duration {
 	return time.Duration(float64(d) / speed)
 }
 
-// sleep waits for d, or less if ctx ends: then it returns ctx's error.
+// sleep waits for d, or until ctx is done and returns its error.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

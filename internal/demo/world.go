@@ -16,17 +16,17 @@ import (
 //go:embed world.toml
 var worldFile string
 
-// world is what the servers show. Every process begins with the same one.
+// world is the data of the servers. Every process starts with the same data.
 type world struct {
 	Files map[string]string // path from the root → content
 	Tools map[string]struct {
 		Server, Description, Schema string
-		MS                          float64 // that it typically takes in life
-		Reads                       bool    // it changes nothing
+		MS                          float64 // typical unscaled latency
+		Reads                       bool    // the tool is read-only
 	}
 
-	mu     sync.Mutex // guards the issues; the rest never changes
-	Issues []*issue   // last updated first
+	mu     sync.Mutex // guards Issues; the other fields never change
+	Issues []*issue   // most recently updated first
 }
 
 type issue struct {
@@ -37,18 +37,18 @@ type issue struct {
 	Author   string   `json:"author"`
 	Assignee string   `json:"assignee,omitempty"`
 	Body     string   `json:"body,omitempty"` // not in lists
-	Said     []string `json:"-"`              // the comments, oldest first: "author: text"
+	Comments []string `json:"-"`              // the comments, oldest first: "author: text"
 }
 
 func newWorld() *world {
 	w := &world{}
 	if _, err := toml.Decode(worldFile, w); err != nil {
-		panic(err) // it is in the program
+		panic(err) // the file is embedded
 	}
 	return w
 }
 
-// arguments are those of all tools; each takes some of them.
+// arguments is the union of the arguments of all tools.
 type arguments struct {
 	Number   int      `json:"issue_number"`
 	State    string   `json:"state"`
@@ -60,19 +60,19 @@ type arguments struct {
 	Comment  string   `json:"comment"`
 }
 
-// do is a call of one of the tools.
-func (w *world) do(tool string, a arguments) (any, error) {
+// call calls a tool.
+func (w *world) call(tool string, a arguments) (any, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch tool {
 	case "list_issues":
 		state := cmp.Or(a.State, "open")
-		return w.found(func(i *issue) bool {
+		return w.listing(func(i *issue) bool {
 			return (state == "all" || i.State == state) && (a.Label == "" || slices.Contains(i.Labels, a.Label))
 		}), nil
 	case "search_issues":
-		return w.found(func(i *issue) bool {
-			return strings.Contains(i.Title+"\n"+i.Body+"\n"+strings.Join(i.Said, "\n"), a.Query)
+		return w.listing(func(i *issue) bool {
+			return strings.Contains(i.Title+"\n"+i.Body+"\n"+strings.Join(i.Comments, "\n"), a.Query)
 		}), nil
 	case "list_directory":
 		return w.directory(path.Clean(cmp.Or(a.Path, ".")))
@@ -83,7 +83,7 @@ func (w *world) do(tool string, a arguments) (any, error) {
 		}
 		return nil, fmt.Errorf("file %q: not found", file)
 	case "search_files":
-		return w.lines(a.Query), nil
+		return w.grep(a.Query), nil
 	}
 	at := slices.IndexFunc(w.Issues, func(i *issue) bool { return i.Number == a.Number })
 	if at < 0 {
@@ -92,7 +92,7 @@ func (w *world) do(tool string, a arguments) (any, error) {
 	i := w.Issues[at]
 	switch tool {
 	case "get_issue_comments":
-		return map[string]any{"issue": a.Number, "comments": append([]string{}, i.Said...)}, nil
+		return map[string]any{"issue": a.Number, "comments": append([]string{}, i.Comments...)}, nil
 	case "update_issue":
 		w.Issues = slices.Insert(slices.Delete(w.Issues, at, at+1), 0, i)
 		i.update(a)
@@ -106,12 +106,13 @@ func (i *issue) update(a arguments) {
 		i.Labels = a.Labels
 	}
 	if a.Comment != "" {
-		i.Said = append(i.Said, "agent: "+a.Comment)
+		i.Comments = append(i.Comments, "agent: "+a.Comment)
 	}
 }
 
-// found is the answer of a list or a search: the issues that keep wants, without their text.
-func (w *world) found(keep func(*issue) bool) any {
+// listing returns the result of a list or search: the issues for which keep returns true,
+// without their bodies.
+func (w *world) listing(keep func(*issue) bool) any {
 	all := []issue{}
 	for _, i := range w.Issues {
 		if keep(i) {
@@ -123,7 +124,7 @@ func (w *world) found(keep func(*issue) bool) any {
 	return map[string]any{"total": len(all), "items": all}
 }
 
-// directory lists paths; those of directories end in a slash.
+// directory lists a directory. Paths of directories end in a slash.
 func (w *world) directory(dir string) (any, error) {
 	above, seen := strings.TrimPrefix(dir+"/", "./"), map[string]bool{}
 	for file := range w.Files {
@@ -138,8 +139,8 @@ func (w *world) directory(dir string) (any, error) {
 	return map[string]any{"path": dir, "entries": slices.Sorted(maps.Keys(seen))}, nil
 }
 
-// lines are those of all files that hold a text.
-func (w *world) lines(query string) any {
+// grep returns the lines of all files that contain a text.
+func (w *world) grep(query string) any {
 	type match struct {
 		Path string `json:"path"`
 		Line int    `json:"line"` // from 1
