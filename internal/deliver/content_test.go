@@ -37,8 +37,7 @@ func TestContentOf(t *testing.T) {
 	}
 }
 
-// A sample is short, is a copy, and says what the whole has, whatever stands at the ends of its
-// pieces.
+// A sample is short, is a copy, and estimates the whole, wherever its pieces are cut.
 func TestSample(t *testing.T) {
 	for name, line := range map[string]string{
 		"code": "\tif err := f(\"a\\b\", 'x'); err != nil {\n", "letters": "Größe 東京 🙂 ", "quotes": `"""""`, "backslashes": `\\\\\`, "controls": "\x01\x02\x03", "indented": "            \"key\": [1, 2.5, null],\n",

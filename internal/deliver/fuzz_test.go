@@ -69,7 +69,7 @@ func FuzzInline(f *testing.F) {
 	})
 }
 
-// onlyAdded holds that out is result with something more at the end of its content.
+// onlyAdded checks that out is result with blocks appended to its content.
 func onlyAdded(t *testing.T, result, out []byte) {
 	t.Helper()
 	if bytes.Equal(result, out) {
@@ -107,8 +107,8 @@ func onlyAdded(t *testing.T, result, out []byte) {
 	}
 }
 
-// What is left out is what a reader of the decoded text would leave out, and what
-// stays, stays in its bytes.
+// Trimming removes the same fields as trimming the decoded value, and keeps the bytes of the
+// rest.
 func FuzzTrim(f *testing.F) {
 	for _, text := range []string{
 		`{"url":1,"a":[{"b_url":2,"c":{"user":{"id":1,"x":2}}}]}`,
@@ -152,7 +152,7 @@ func decoded(t *testing.T, text string) any {
 	return v
 }
 
-// without leaves out what FuzzTrim's model leaves out.
+// without removes the fields that FuzzTrim's model omits.
 func without(v any, path []string, levels int) any {
 	if levels == 0 {
 		return v
@@ -175,7 +175,7 @@ func without(v any, path []string, levels int) any {
 	return v
 }
 
-// subsequence reports whether part is what with some bytes left out.
+// subsequence reports whether part is a subsequence of what.
 func subsequence(part, what string) bool {
 	for i := range len(part) {
 		at := strings.IndexByte(what, part[i])

@@ -96,7 +96,7 @@ func TestInlineNotPlain(t *testing.T) {
 	}
 }
 
-// The budget is in tokens, to the token, of all the text that is added.
+// The budget limits the exact number of tokens of all added text.
 func TestInlineBudget(t *testing.T) {
 	var all []deliver.Addition
 	for i, words := range []int{300, 3000, 100, 200} {
@@ -127,7 +127,7 @@ func TestInlineCuts(t *testing.T) {
 		name  string
 		kb    float64
 		texts []string
-		want  []string // behind the heading
+		want  []string // after the heading
 	}{
 		{"what is not too long", 40, []string{strings.Repeat(line, 40)}, []string{strings.Repeat(line, 40)}},
 		{"what is", 40, []string{strings.Repeat(line, 93)}, []string{strings.Repeat(line, 40) + "\n[… cut at 40 KB of 93]"}},
@@ -146,7 +146,7 @@ func TestInlineCuts(t *testing.T) {
 	}
 }
 
-// A block's heading names the whole call where a hint has room for its ends only.
+// A heading shows the whole call where a hint elides its middle.
 func TestHeadingIsLonger(t *testing.T) {
 	tool, path := "files__"+strings.Repeat("t", 50), strings.Repeat("deep/", 20)+"main.rs"
 	out, _ := deliver.Inline([]byte(shown), []deliver.Addition{{Tool: tool, Arguments: `{"path":"` + path + `"}`, Result: answer("x")}}, 1000, nil)
@@ -155,7 +155,7 @@ func TestHeadingIsLonger(t *testing.T) {
 	}
 }
 
-// answer is a result with blocks of text.
+// answer returns a result with text blocks.
 func answer(texts ...string) []byte {
 	type block struct {
 		Type string `json:"type"`
@@ -172,7 +172,7 @@ func answer(texts ...string) []byte {
 	return b
 }
 
-// textsAdded is the texts of the blocks that out has and result has not.
+// textsAdded returns the texts of the blocks added to result.
 func textsAdded(t *testing.T, out []byte, result string) []string {
 	t.Helper()
 	read := func(b []byte) (texts []string) {

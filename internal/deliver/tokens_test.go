@@ -15,8 +15,8 @@ func TestTokens(t *testing.T) {
 	for text, want := range map[string]int{
 		"":                   0,
 		"hello world":        2,
-		"tiktoken is great!": 6, // as the cookbook of its makers counts
-		"<|endoftext|>":      7, // text here, no end
+		"tiktoken is great!": 6, // as in the OpenAI cookbook
+		"<|endoftext|>":      7, // plain text, not the end token
 	} {
 		if got := deliver.Tokens([]byte(text)); got != want {
 			t.Errorf("%q: got %d, want %d", text, got, want)
@@ -24,7 +24,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Counting piece by piece comes to much the same as counting the whole.
+// Counting in pieces gives almost the same number as counting the whole text.
 func TestTokensPieceByPiece(t *testing.T) {
 	texts := map[string]string{
 		"no word at all": strings.Repeat("{[(", 400) + " " + strings.Repeat("=", 100),
@@ -57,7 +57,7 @@ func TestTokensPieceByPiece(t *testing.T) {
 	}
 }
 
-// The tokenizer alone takes the square of this, which is minutes.
+// The tokenizer by itself is quadratic here, which takes minutes.
 func TestTokensOfBlankLines(t *testing.T) {
 	text := strings.Repeat(" \n", 100<<10)
 	if got := deliver.Tokens([]byte(text)); got < len(text)/8 || got > len(text) {

@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// groups is a model with the groups given: of each its fields, with a "+" before
-// its name if it is shown by default, a "-" if it is not, else nothing is said.
+// groups returns a model with these field groups. The prefix "+" of a name means included by
+// default, "-" omitted by default, and no prefix unspecified.
 func groups(all map[string][]string) *valuemodel.Model {
 	m := &valuemodel.Model{}
 	m.FieldGroups = make(map[string]valuemodel.FieldGroup)
@@ -26,8 +26,7 @@ func groups(all map[string][]string) *valuemodel.Model {
 	return m
 }
 
-// trimmed is the one text of an answer as it is shown, and the patterns that are said
-// to have met something in it.
+// trimmed returns the text of an answer as shown, and the patterns that matched.
 func trimmed(t *testing.T, text string, m *valuemodel.Model, keywords []string) (string, []string) {
 	t.Helper()
 	out, _ := deliver.Inline([]byte(shown), []deliver.Addition{{Tool: "get", Result: answer(text), Model: m}}, 1<<30, keywords)

@@ -124,8 +124,8 @@ func TestText(t *testing.T) {
 		{"äöü", 1, 1, "ä", 2},
 		{"12345678\n0ab", 0, 11, "12345678\n", 9},
 		{"1234\n56780ab", 0, 11, "1234\n56780a", 11},
-		{"😀😀", 0, 0, "😀", 4},           // not even one fits
-		{"\xe4\xb8x", 1, 1, "\xb8", 2}, // no part of a character
+		{"😀😀", 0, 0, "😀", 4},           // not even one character fits
+		{"\xe4\xb8x", 1, 1, "\xb8", 2}, // no partial character
 	} {
 		part, next := excerpt.Text(c.text, c.offset, c.chars)
 		if part != c.part || next != c.next {
@@ -134,7 +134,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// What is far larger than the limit is never counted as a whole, nor often.
+// A text far over the limit is never counted as a whole, and few texts are counted.
 func TestFitCountsLittle(t *testing.T) {
 	items := "[" + strings.Repeat(`{"id":12345,"name":"some name of some length","ok":true},`, 60_000) + "1]"
 	for _, value := range []string{items, `"` + strings.Repeat("x y ", 1<<20) + `"`, `{"a":` + items + `}`} {
@@ -159,7 +159,7 @@ func TestFitCountsLittle(t *testing.T) {
 	}
 }
 
-// What else a text says is in its limits too, and nothing fits where that does not.
+// The limit includes the text around the excerpt. If that alone is too long, Fit returns nil.
 func TestFitOfMore(t *testing.T) {
 	build := func(beside int) func(chars int) []byte {
 		return func(chars int) []byte { return []byte(strings.Repeat("x", chars+beside)) }
@@ -182,8 +182,7 @@ func TestFitOfMore(t *testing.T) {
 	}
 }
 
-// Brackets around something large are looked into as far as that takes a few times its
-// length.
+// Nested values are scanned only up to a few times their length.
 func TestCutLooksLittle(t *testing.T) {
 	rows := "[" + strings.Repeat(`{"id":12345},`, 1000) + "1]"
 	for depth, want := range map[int]int{4: 4, 20: 20, 32: 32, 60: 33, 9000: 33} {
@@ -194,7 +193,7 @@ func TestCutLooksLittle(t *testing.T) {
 	}
 }
 
-// An object whose fields are many and alike is no reason to name each of them.
+// The many similar fields of an object are not listed one by one.
 func TestCutNamesLittle(t *testing.T) {
 	var b strings.Builder
 	for i := range 5000 {

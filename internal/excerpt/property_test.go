@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// drawValue draws JSON as servers write it, and as they should not.
+// drawValue draws usual and unusual JSON.
 func drawValue(t *rapid.T, depth int) string {
 	most := 6
 	if depth > 4 {
@@ -79,8 +79,8 @@ func FuzzCut(f *testing.F) {
 	})
 }
 
-// plain reports whether no name is twice in an object: a pointer leads to the first
-// of them only.
+// plain reports whether no object has duplicate names: a pointer refers to the first of them
+// only.
 func plain(value []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
@@ -105,8 +105,8 @@ type tester interface {
 	Fatalf(string, ...any)
 }
 
-// checkCut holds that an excerpt is JSON within its limit, and that what it names,
-// put back, makes the value.
+// checkCut checks that an excerpt is JSON within its limit, and that inserting the omissions
+// yields the value.
 func checkCut(t tester, value, out []byte, left []excerpt.Omission, l int) {
 	t.Helper()
 	if !jsonrpc.Valid(out) {
@@ -130,7 +130,7 @@ func checkCut(t tester, value, out []byte, left []excerpt.Omission, l int) {
 		}
 		back = put(t, back, pointer, one, decoded(t, rest))
 	}
-	if want := decoded(t, value); !reflect.DeepEqual(want, back) { // cmp.Diff takes forever on a few dozen brackets
+	if want := decoded(t, value); !reflect.DeepEqual(want, back) { // cmp.Diff is very slow for a few dozen brackets
 		t.Fatalf("%s\nbecame %s\nwith %+v; put together\n%v", value, out, left, back)
 	}
 }
@@ -146,7 +146,7 @@ func decoded(t tester, value []byte) any {
 	return v
 }
 
-// put adds to what a pointer leads to what was read of it.
+// put inserts an omission into the value at its pointer.
 func put(t tester, to any, pointer string, l excerpt.Omission, rest any) any {
 	t.Helper()
 	if pointer != "" {

@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// Each answer of the tool is expected to have 100 tokens; "long" says what it has.
+// Each result is expected to have 100 tokens; "long" has the actual number.
 func TestBudget(t *testing.T) {
 	const (
 		out   = "left out: budget_tokens"
@@ -99,8 +99,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// A step that must run does not wait for the end of all others until it is decided
-// whether one that need not has its turn before.
+// A required step does not wait until all others have ended and it is decided whether an optional
+// step runs first.
 func TestBudgetKeepsNobodyWaiting(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		report, _ := run(t, plan.Limits{}, `{"steps":[{"id":"slow","tool":"large","arguments":{"ms":50}},{"id":"a","tool":"large","optional":true},

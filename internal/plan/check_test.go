@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// Everything that can be wrong with a plan, and how it is said.
+// All defects that a plan can have, with their messages.
 func TestDefects(t *testing.T) {
 	const (
 		a    = `{"id":"a","tool":"a"}`
@@ -148,7 +148,7 @@ func TestDefects(t *testing.T) {
 	}
 }
 
-// told compares defects; one that is wanted may leave out its end.
+// told compares defects; a wanted one may be a prefix.
 func told(t *testing.T, defects plan.Defects, want []string) {
 	t.Helper()
 	var got []string
@@ -193,7 +193,7 @@ func TestDefectsReadOnly(t *testing.T) {
 	})
 }
 
-// A plan of nothing but defects takes bounded time and memory, and says so.
+// A plan full of defects takes bounded time and memory.
 func TestDefectsBounded(t *testing.T) {
 	o := parsing(t)
 	o.Bytes = 0
@@ -212,7 +212,7 @@ func TestDefectsBounded(t *testing.T) {
 	}
 }
 
-// What an output schema does not rule out for certain may be there.
+// A place that an output schema does not exclude may exist.
 func TestOutputMayHold(t *testing.T) {
 	for _, c := range []struct {
 		schema, pointer string
@@ -228,8 +228,8 @@ func TestOutputMayHold(t *testing.T) {
 		{`{"properties":{"a":{}},"additionalProperties":{"type":"string"}}`, "/b/c", false},
 		{`{"patternProperties":{"^x":{}},"additionalProperties":false}`, "/y", true},
 		{`{"$ref":"#/$defs/t","$defs":{"t":{"type":"object","properties":{"kid":{"$ref":"#/$defs/t"}},"additionalProperties":false}}}`, "/kid/kid/kid", true},
-		{`{"$ref":"#/$defs/t","$defs":{"t":{"type":"object","properties":{"kid":{"$ref":"#/$defs/t"}},"additionalProperties":false}}}`, "/kid/kid/kod", true}, // it refers to itself
-		{`{"$ref":"#/$defs/t","$defs":{"t":{"$ref":"#/$defs/t"}}}`, "/a", true},                                                                               // says nothing, for ever
+		{`{"$ref":"#/$defs/t","$defs":{"t":{"type":"object","properties":{"kid":{"$ref":"#/$defs/t"}},"additionalProperties":false}}}`, "/kid/kid/kod", true}, // recursive
+		{`{"$ref":"#/$defs/t","$defs":{"t":{"$ref":"#/$defs/t"}}}`, "/a", true},                                                                               // recursive without constraints
 		{`{"$ref":"https://example.com/t"}`, "/a", true},
 		{`{"properties":{"a":{"$id":"x","$ref":"#/properties/b"},"b":{"type":"string"}}}`, "/a/c", true},
 		{`{"anyOf":[{"type":"string"},{"type":"object"}]}`, "/a", true},
@@ -245,7 +245,7 @@ func TestOutputMayHold(t *testing.T) {
 		{`{"$ref":"#anchor","nchor":{"type":"string"}}`, "/a", true},
 		{`{"properties":{"a":false}}`, "/a", true},
 		{`{"properties":{"a":false}}`, "/a/b", false},
-		{`{"type":7,"properties":[],"anyOf":{},"items":null}`, "/a", true}, // made up
+		{`{"type":7,"properties":[],"anyOf":{},"items":null}`, "/a", true}, // fictitious
 	} {
 		if !json.Valid([]byte(c.schema)) {
 			t.Fatalf("%s: no JSON", c.schema)
@@ -272,7 +272,7 @@ func TestOutputMayHold(t *testing.T) {
 	}
 }
 
-// holding is a value that has something at a pointer.
+// holding returns a value that has something at a pointer.
 func holding(pointer string) string {
 	if pointer == "" {
 		return "1"

@@ -42,7 +42,7 @@ func TestCoerce(t *testing.T) {
 		{"null stays", `{"text":"$ref:v.null","whole":"$ref:v.gone"}`, `{"text":null,"whole":null}`},
 
 		{"text to number", `{"number":"$ref:v.42","whole":"$ref:v.42"}`, `{"number":42,"whole":42}`},
-		{"text to a fraction", `{"number":"$ref:v.2\u002e5"}`, `{"number":null}`}, // the guide has no name with a full stop
+		{"text to a fraction", `{"number":"$ref:v.2\u002e5"}`, `{"number":null}`}, // short references cannot name a member with a dot
 		{"text to a fraction by pointer", `{"number":{"$ref":"v#/2.5"},"whole":{"$ref":"v#/2.5"}}`, `{"number":2.5,"whole":"2.5"}`},
 		{"text to a power", `{"whole":"$ref:v.1e3"}`, `{"whole":1e3}`},
 		{"text that is no JSON number", `{"whole":"$ref:v.007","number":"$ref:v.NaN"}`, `{"whole":"007","number":"NaN"}`},

@@ -134,7 +134,7 @@ func TestConditionDefects(t *testing.T) {
 	}
 }
 
-// FuzzCondition holds conditions to what their operations mean.
+// FuzzCondition compares conditions with the meaning of their operators.
 func FuzzCondition(f *testing.F) {
 	f.Add(`1`, `1.0`)
 	f.Add(`[1,{"a":2}]`, `[1,{"a":2e0}]`)
@@ -143,7 +143,7 @@ func FuzzCondition(f *testing.F) {
 	f.Add(`1e999999999999999999999`, `1e999999999999999999998`)
 	f.Fuzz(func(t *testing.T, data, value string) {
 		if plan.ParseCondition([]byte(data), ""); !json.Valid([]byte(data)) {
-			return // no call gives that
+			return // no call returns this
 		}
 		holds := func(op, value string) (holds, known bool) {
 			c, defects := plan.ParseCondition([]byte(`{"ref":{"$ref":"a#"},"op":"`+op+`","value":{"$lit":`+value+`}}`), "")

@@ -7,8 +7,8 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// shop has a tool that finds, one that sends what it is told to third parties, one that
-// writes, and one of which nothing is known.
+// shop has a tool that reads, one that discloses its arguments to third parties, one that writes,
+// and an unclassified one.
 func shop(name string) *plan.Tool {
 	t := &plan.Tool{Name: name, Configured: "shop/" + name, Writes: func(args []byte) bool { return strings.Contains(string(args), "delete") }}
 	switch name {
@@ -25,11 +25,11 @@ func shop(name string) *plan.Tool {
 	return t
 }
 
-// What came of one step and another would tell third parties has to be confirmed,
-// by whatever way it gets there; what the client wrote itself has not.
+// A step that would disclose the outcome of another one to third parties needs confirmation,
+// however it depends on the outcome. Constants of the client do not.
 func TestRisksOfTelling(t *testing.T) {
 	for name, c := range map[string]struct {
-		a    string // more of the step that reads
+		a    string // more results of the reading step
 		step string
 		asks bool
 	}{
@@ -73,9 +73,8 @@ func TestRisksOfTelling(t *testing.T) {
 	}
 }
 
-// Of a step that is called otherwise than was confirmed, or by other rules, the call is
-// refused.
-func TestConsentRefuses(t *testing.T) {
+// A call is refused if its step was confirmed with other properties or under other rules.
+func TestConsentCheck(t *testing.T) {
 	p := parsed(t, `{"steps":[{"id":"r","tool":"find"},{"id":"w","tool":"write"},{"id":"t","tool":"fetch","arguments":{"u":{"$ref":"r#"}}}]}`, plan.Options{Find: shop})
 	find, write, fetch := p.Steps[0], p.Steps[1], p.Steps[2]
 	all := plan.NewConsent(p.Risks(true))
@@ -84,7 +83,7 @@ func TestConsentRefuses(t *testing.T) {
 		step      *plan.Step
 		arguments string
 		mutations string
-		want      string // "": it is made
+		want      string // empty if the call is made
 	}{
 		"confirmed":                         {all, write, `{}`, "confirm", ""},
 		"allowed since":                     {nil, write, `{}`, "allow", ""},

@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// What a model reads of the tool in every session has to be short.
+// The description is part of every session's context, so it must be short.
 func TestDescriptionIsShort(t *testing.T) {
 	text := plan.Description(plan.Limits{Steps: 100, ReadOnly: true})
 	for _, part := range []string{"100 steps", "Only tools that read", `"ID#"`, "without your client's prefix", plan.GuideURI} {
@@ -23,7 +23,7 @@ func TestDescriptionIsShort(t *testing.T) {
 	}
 }
 
-// The guide tells of every member, and its example is a plan.
+// The guide documents every member, and its example is a valid plan.
 func TestGuideExample(t *testing.T) {
 	for m := range jsonrpc.Members(jsonrpc.At(plan.InputSchema(), "/properties/steps/items/properties")) {
 		if !strings.Contains(plan.Guide, "`"+string(m.Name)+"`") {
@@ -40,7 +40,7 @@ func TestGuideExample(t *testing.T) {
 	fits(t, plan.InputSchema(), example, true)
 }
 
-// The example that the description shows is a plan.
+// The example in the description is a valid plan.
 func TestDescriptionExample(t *testing.T) {
 	text := plan.Description(plan.Limits{})
 	_, example, _ := strings.Cut(text, "Example: ")

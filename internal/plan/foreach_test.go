@@ -21,7 +21,7 @@ func TestForEach(t *testing.T) {
 	const each = `"tool":"read","for_each":"$ref:list","arguments":{"give":"$ref:item.n","ms":"$ref:item.ms","fail":{"$ref":"item#/fail","default":""}}`
 	for _, c := range []struct {
 		name, steps, want string
-		calls             int // of the last step
+		calls             int // calls of the last step
 	}{
 		{
 			"item and index",
@@ -107,8 +107,7 @@ func TestForEach(t *testing.T) {
 	}
 }
 
-// A step with many items has as many slots as no other step asks for, and no more
-// than it may have.
+// A step with many items uses the slots that no other step needs, up to its own limit.
 func TestForEachSlots(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -135,7 +134,7 @@ func TestForEachSlots(t *testing.T) {
 	}
 }
 
-// Items whose arguments cannot be made take no slots from the others.
+// Items whose arguments cannot be resolved take no slots from other steps.
 func TestForEachGivesSlotsBack(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		report, _ := run(t, plan.Limits{Parallel: 2}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[{"ms":10},{},{"ms":10},{},{"ms":10},{"ms":10}]}},
@@ -146,7 +145,7 @@ func TestForEachGivesSlotsBack(t *testing.T) {
 	})
 }
 
-// The items that are left when the plan ends are not forgotten, though none failed.
+// Items that are left when the plan ends are reported, even if none failed.
 func TestForEachCutBetweenItems(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newServers()
@@ -161,7 +160,7 @@ func TestForEachCutBetweenItems(t *testing.T) {
 	})
 }
 
-// Blocks come back in the order of the items, not in that of the answers.
+// Blocks are returned in the order of the items, not of the answers.
 func TestForEachBlocks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := &plan.Runner{Call: func(ctx context.Context, c plan.Call) plan.Result {
@@ -176,7 +175,7 @@ func TestForEachBlocks(t *testing.T) {
 	})
 }
 
-// What else is ready goes before the next item.
+// Other ready steps start before the next item.
 func TestForEachLetsOthersThrough(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		report, s := run(t, plan.Limits{Parallel: 2}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4,5,6,7,8]}},
@@ -194,7 +193,7 @@ func TestForEachLetsOthersThrough(t *testing.T) {
 	})
 }
 
-// Ten thousand items are never ten thousand of anything but results.
+// Ten thousand items need memory only for their results.
 func TestForEachOfManyItems(t *testing.T) {
 	items := "[" + strings.Repeat("1,", 9999) + "1]"
 	before := runtime.NumGoroutine()
@@ -231,7 +230,8 @@ func raise(most *atomic.Int64, n int64) {
 	}
 }
 
-// A step that no other refers to keeps none of its results, however long they are.
+// The results of a step that is neither an output nor referred to are not stored, however long
+// they are.
 func TestForEachKeepsNothingInVain(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		report, s := run(t, plan.Limits{Bytes: 1000}, `{"steps":[{"id":"list","tool":"read","arguments":{"give":[1,2,3,4,5,6,7,8]}},

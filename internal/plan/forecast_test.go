@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// timed are tools whose names say how long they take, in tenths of a second: "t8".
+// timed has tools whose names give their duration in tenths of a second: "t8".
 func timed(t testing.TB) plan.Options {
 	o := parsing(t)
 	o.Find = func(name string) *plan.Tool {
@@ -22,11 +22,11 @@ func timed(t testing.TB) plan.Options {
 			tool.Domains = []string{"d"}
 		}
 		switch name[0] {
-		case 'h': // of a host that takes one call at once
+		case 'h': // host with a capacity of one call
 			tool.Host, tool.Capacity = "host", 1
-		case 'c': // of no host
+		case 'c': // without a host
 			tool.Capacity = 1
-		case 'p': // of which only the slow calls are known
+		case 'p': // only P90 is known
 			tool.P90 = 800 * time.Millisecond
 			return tool
 		}
@@ -94,7 +94,7 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// What keeps steps from running at once, and what is taken for what is not known.
+// Limits of concurrency, and the assumptions for unknown durations.
 func TestForecastBounds(t *testing.T) {
 	for _, c := range []struct {
 		name, raw string
@@ -115,8 +115,8 @@ func TestForecastBounds(t *testing.T) {
 	}
 }
 
-// What comes back is the budget without the model's reserve, and nothing is cut off
-// before it is summed up: one call after the other once took less time than at once.
+// The outputs are limited to the budget without the model's reserve. Durations are not rounded
+// before they are added: otherwise the sequential time could be less than the concurrent one.
 func TestForecastAddsUp(t *testing.T) {
 	p := parsed(t, `{"steps":[{"id":"x","tool":"t2"},{"id":"y","tool":"t3"}],"budget_tokens":150}`, timed(t))
 	if got := p.Forecast(plan.Limits{Reserve: 0.2}).Expected.Tokens; got != 120 {
@@ -137,7 +137,7 @@ func TestForecastAddsUp(t *testing.T) {
 	}
 }
 
-// A step with for_each counts as one call, and says how many it may become.
+// A step with for_each counts as one call and shows its maximum number.
 func TestForecastForEach(t *testing.T) {
 	p := parsed(t, steps(`{"id":"x","tool":"t2"}`, `{"id":"y","tool":"t3","for_each":"$ref:x"}`, `{"id":"z","tool":"t3","for_each":"$ref:x","max_items":7}`), timed(t))
 	o := p.Forecast(plan.Limits{})
@@ -150,8 +150,8 @@ func TestForecastForEach(t *testing.T) {
 	}
 }
 
-// What a step refers to is shown, also where another one waits for it; of what it
-// only follows the last.
+// A step lists the steps it refers to, even if they are implied by another dependency; of the
+// steps it only follows, the last.
 func TestForecastAfter(t *testing.T) {
 	p := parsed(t, steps(
 		`{"id":"a","tool":"w1"}`, `{"id":"b","tool":"w1","arguments":{"x":"$ref:a"}}`,
@@ -166,7 +166,7 @@ func TestForecastAfter(t *testing.T) {
 	}
 }
 
-// expected checks what holds of any outlook: it is a schedule.
+// expected checks that a forecast is a valid schedule.
 func expected(t testing.TB, p *plan.Plan, l plan.Limits) {
 	t.Helper()
 	o := p.Forecast(l)

@@ -10,8 +10,7 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// Steps that touch the same things keep the order in which they are written
-// wherever one of them may change something.
+// Steps that share a domain keep their written order if one of them may write.
 func TestOrderOfDomains(t *testing.T) {
 	const (
 		read  = `"tool":"get_issue","arguments":{"number":1}`
@@ -19,7 +18,7 @@ func TestOrderOfDomains(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name  string
-		steps []string // "id": is put in
+		steps []string // "id": is inserted
 		want  string   // ids of Order, step by step
 	}{
 		{"reads alone", []string{read, read, read}, "0: 1: 2:"},
@@ -82,14 +81,14 @@ func TestDepth(t *testing.T) {
 	for i := range 40 {
 		writes = append(writes, fmt.Sprintf(`{"id":"w%d","tool":"create_issue"}`, i))
 	}
-	p := parsed(t, steps(writes...), o) // one after the other is not deep
+	p := parsed(t, steps(writes...), o) // the order of writes does not count as depth
 	if len(p.Steps[39].After) != 39 {
 		t.Errorf("got %v, want all the others", p.Steps[39].After)
 	}
 }
 
-// Whatever refers to whatever, in whatever order: a plan is accepted exactly if
-// its steps can be put in a row.
+// For any references in any order, a plan is accepted exactly if its steps can be sorted
+// topologically.
 func TestCyclesAreFound(t *testing.T) {
 	accepted := 0
 	for seed := range uint64(3000) {
@@ -123,7 +122,7 @@ func TestCyclesAreFound(t *testing.T) {
 	}
 }
 
-// inARow reports whether steps can be put in a row, each after those it waits for.
+// inARow reports whether steps can be sorted so that each follows its dependencies.
 func inARow(waits [][]int) bool {
 	done := make([]bool, len(waits))
 	for range waits {
@@ -134,7 +133,7 @@ func inARow(waits [][]int) bool {
 	return !slices.Contains(done, false)
 }
 
-// well checks what holds of any plan that was accepted.
+// well checks the invariants of an accepted plan.
 func well(t testing.TB, p *plan.Plan) {
 	t.Helper()
 	after, ids := make([][]int, len(p.Steps)), make(map[string]bool)

@@ -9,8 +9,7 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// FuzzParse: whatever a client sends, there is either a plan that can run or a
-// reason why not.
+// FuzzParse checks that any input yields either a plan that can run or defects.
 func FuzzParse(f *testing.F) {
 	for _, raw := range []string{
 		guideComparison, guideSummary, guideErrors, `{}`, `{"steps":[]}`, `[]`, `{"steps":[{"id":"a","tool":"a"}],"output_steps":["a"]}`,
@@ -86,7 +85,7 @@ func BenchmarkParse(b *testing.B) {
 	})
 }
 
-// A plan in which no tool is known, among ten thousand names to choose from.
+// BenchmarkNearest parses a plan of unknown tools, with ten thousand known names.
 func BenchmarkNearest(b *testing.B) {
 	o := parsing(b)
 	var names []string

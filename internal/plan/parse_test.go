@@ -16,7 +16,7 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// issueInput is compiled once, as that takes long.
+// issueInput is compiled once, because that takes long.
 var issueInput = sync.OnceValue(func() *schema.Schema {
 	s, err := schema.Compile([]byte(`{"type":"object","properties":{"number":{"type":"integer"},"repo":{"type":"string"}},
 		"required":["number"],"additionalProperties":false}`))
@@ -26,7 +26,7 @@ var issueInput = sync.OnceValue(func() *schema.Schema {
 	return s
 })
 
-// parsing is what the plans of these tests are checked against.
+// parsing returns the options for the plans of these tests.
 func parsing(t testing.TB) plan.Options {
 	t.Helper()
 	reads := func([]byte) bool { return false }
@@ -62,10 +62,10 @@ func parsing(t testing.TB) plan.Options {
 	}
 }
 
-// steps writes a plan of some steps.
+// steps returns a plan with these steps.
 func steps(each ...string) string { return `{"steps":[` + strings.Join(each, ",") + `]}` }
 
-// The guide's plans, as it writes them.
+// The plans of the guide.
 const (
 	guideComparison = `{
   "steps": [
@@ -150,7 +150,7 @@ func parsed(t testing.TB, raw string, o plan.Options) *plan.Plan {
 	return p
 }
 
-// What every step has, and what it has where nothing is said.
+// The members of a step and their defaults.
 func TestParseMembers(t *testing.T) {
 	o := parsing(t)
 	find := o.Find
@@ -217,7 +217,7 @@ func TestParseParams(t *testing.T) {
 	parsed(t, steps(`{"id":"params","tool":"a"}`, `{"id":"item","tool":"a","arguments":{"x":"$ref:params.y","z":{"$ref":"params#"}}}`), o)
 }
 
-// An optional step that a required one cannot do without is no option.
+// An optional step becomes required if a required one needs it.
 func TestParseRequired(t *testing.T) {
 	p := parsed(t, steps(
 		`{"id":"far","tool":"a","optional":true}`,
@@ -257,7 +257,7 @@ func TestParseWrites(t *testing.T) {
 	}
 }
 
-// The memory that a plan was read from may be used for something else.
+// Parse does not keep its input, so the input may be reused.
 func TestParseKeepsNothing(t *testing.T) {
 	o := parsing(t)
 	o.Params = []byte(`{"day":"mon"}`)
@@ -277,7 +277,7 @@ func TestParseKeepsNothing(t *testing.T) {
 	}
 }
 
-// A plan of nothing but references once took forty times its size.
+// A plan full of references once took forty times its size.
 func TestParseManyReferences(t *testing.T) {
 	o := parsing(t)
 	o.Bytes = 0
@@ -300,7 +300,7 @@ func TestParseManyReferences(t *testing.T) {
 	}
 }
 
-// What looks wrong and is not.
+// Unusual but valid plans.
 func TestParseAccepts(t *testing.T) {
 	for name, raw := range map[string]string{
 		"brackets in a string":           steps(`{"id":"s","tool":"a","arguments":{"x":"\"` + strings.Repeat("[", 100) + `"}}`),
@@ -318,7 +318,7 @@ func TestParseAccepts(t *testing.T) {
 	}
 }
 
-// All that is wrong is told at once, in the order of the plan.
+// All defects are reported at once, in the order of the plan.
 func TestParseAllAtOnce(t *testing.T) {
 	_, defects := plan.Parse([]byte(`{"steps":[
 		{"id":"a","tool":"get_wether","arguments":{"x":"$ref:zz"}},

@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// A plan whose steps are not written in the order they run in was refused as a cycle
-// where they touch the same domain.
+// Steps of one domain that are not written in the order of their dependencies were refused as a
+// cycle.
 func TestOrderOfStepsWrittenBackwards(t *testing.T) {
 	const (
 		read  = `"tool":"get_issue","arguments":{"number":1}`
@@ -20,8 +20,8 @@ func TestOrderOfStepsWrittenBackwards(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name  string
-		steps []string // "id": s0, s1, … is put in
-		want  string   // what each waits for
+		steps []string // "id": s0, s1, … is inserted
+		want  string   // dependencies of each step
 	}{
 		{"a write that refers to a later read", []string{write + `"$ref:s1.token"}`, read}, "0:1 1:"},
 		{"through another step", []string{write + `"$ref:s1"}`, other + `"$ref:s2"}`, read}, "0:1,2 1:2 2:"},
@@ -48,17 +48,16 @@ func TestOrderOfStepsWrittenBackwards(t *testing.T) {
 	}
 }
 
-// Whatever refers to whatever and touches whatever: a plan is accepted exactly if the
-// references are in no circle, no two steps of a domain one of which writes can
-// overlap, whichever of the others are left out, and what is written in an order that
-// can be kept keeps it.
+// For any references and domains: a plan is accepted exactly if its references form no cycle; no
+// two steps of a domain can overlap if one of them writes, whichever other steps are excluded;
+// and a written order that is possible is kept.
 func TestOrderOfDomainsInAnyOrder(t *testing.T) {
 	accepted, turned := 0, 0
 	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 15))
 		n := 2 + r.IntN(7)
 		waits, domains, writes := make([][]int, n), make([][]string, n), make([]bool, n)
-		place := r.Perm(n) // references go from higher to lower, and a few the other way
+		place := r.Perm(n) // references go from higher to lower, with a few exceptions
 		var each []string
 		for i := range n {
 			var ids []string

@@ -8,8 +8,8 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// A reference that was written slightly wrong went to the tool as it was written, and
-// a file had "${a#/total}" in it.
+// A reference with a small mistake was sent to the tool unresolved, and a file contained
+// "${a#/total}".
 func TestSlipsAreDefects(t *testing.T) {
 	const (
 		aText   = `; {"$lit": "…"} leaves a text as it is`
@@ -38,7 +38,7 @@ func TestSlipsAreDefects(t *testing.T) {
 		object("steps.a.x", "a"),
 		object("$.a.x", "a"),
 		object("${a#/x}", "a"),
-		object("later.x", "later"), // though it is not read yet
+		object("later.x", "later"), // although that step was not parsed yet
 		{`{"$ref":"a","default":1}`, `"a": no reference as it stands: want {"$ref": "a#/json/pointer"}` + anObjct},
 		{`{"$ref":"a#/x","title":"t"}`, `"a#/x": no reference, as "title" stands beside it: only "default" may` + anObjct},
 		{`{"$ref":"$ref:a"}`, `"$ref:a": no reference as it stands: want {"$ref": "step#/json/pointer"}` + anObjct},
@@ -62,7 +62,7 @@ func TestSlipsAreDefects(t *testing.T) {
 	}
 }
 
-// What leads to no step of the plan is not ours.
+// A text that names no step of the plan is not a reference.
 func TestSlipsOfOthersStay(t *testing.T) {
 	for _, value := range []string{
 		`{"$ref":"#/definitions/x"}`, `{"$ref":"#/$defs/a"}`, `{"$ref":"#"}`, `{"$ref":"https://example.com/a#/x"}`, `{"$ref":"common.json"}`,
@@ -81,7 +81,7 @@ func TestSlipsOfOthersStay(t *testing.T) {
 	}
 }
 
-// item, index and params count where they lead to something.
+// item, index and params are targets where they are defined.
 func TestSlipsInScope(t *testing.T) {
 	for name, wrong := range map[string]bool{"item": true, "index": true, "params": true, "other": false} {
 		for _, value := range []string{`{"$ref":"` + name + `.x"}`, `"${` + name + `#/x}"`} {
@@ -101,7 +101,7 @@ func TestSlipsInScope(t *testing.T) {
 	})
 }
 
-// Whatever form is told to be the right one is a reference.
+// Each form that a message suggests is a valid reference.
 func TestSlipsAreMended(t *testing.T) {
 	for _, wrote := range []string{"a", "a.b", "a[0][1].c", "a/~", "#/a/~2/~01", "a..b", "a#b#c", "a['x y']", `a[\"x\"]`, "a." + strings.Repeat("x.", 20)} {
 		_, defects := plan.Parse([]byte(steps(`{"id":"a","tool":"a"}`, `{"id":"b","tool":"a","arguments":{"x":{"$ref":"`+wrote+`"}}}`)), parsing(t))

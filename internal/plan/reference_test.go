@@ -69,7 +69,7 @@ func TestParseRef(t *testing.T) {
 	}
 }
 
-// lines are defects as place: message.
+// lines formats defects as place: message.
 func lines(defects plan.Defects) string {
 	var all []string
 	for _, d := range defects {
@@ -78,7 +78,7 @@ func lines(defects plan.Defects) string {
 	return strings.Join(all, "\n")
 }
 
-// results are what steps gave, by their ids.
+// results are the results of steps by id.
 type results map[string]plan.Value
 
 func (r results) look(ref *plan.Ref) (plan.Value, error) {
@@ -89,7 +89,7 @@ func (r results) look(ref *plan.Ref) (plan.Value, error) {
 	return v, nil
 }
 
-// given are results of JSON: id, value, id, value.
+// given returns results from id, value, id, value.
 func given(values ...string) results {
 	r := make(results)
 	for i := 0; i < len(values); i += 2 {
@@ -164,7 +164,7 @@ func wrong(err error) string {
 	return err.Error()
 }
 
-// The text that a result was read off is of use only for the whole of it.
+// The original text is used only for a reference to the whole result.
 func TestResolveRefKeepsText(t *testing.T) {
 	look := results{"a": {JSON: []byte(`{"x": 1}`), Text: `{"x": 1}`}}
 	for raw, want := range map[string]string{`{"$ref":"a#"}`: `{"x": 1}`, `{"$ref":"a#/x"}`: "", `{"$ref":"b#/x","default":1}`: ""} {
@@ -176,7 +176,7 @@ func TestResolveRefKeepsText(t *testing.T) {
 	}
 }
 
-// A default of a kilobyte for each element of a large array would be gigabytes.
+// A default of 1 KB for each element of a large array would take gigabytes.
 func TestDefaultsAreBounded(t *testing.T) {
 	ref, _ := plan.ParseRef([]byte(`{"$ref":"a#/*/x","default":"`+strings.Repeat("x", 1000)+`"}`), "/at")
 	_, err := plan.ResolveRef(ref, given("a", "["+strings.Repeat("0,", 20_000)+"0]").look)
@@ -185,8 +185,7 @@ func TestDefaultsAreBounded(t *testing.T) {
 	}
 }
 
-// The same bytes once counted again at each level of arrays within each other, and a
-// result of 3 MB was too large.
+// The bytes of nested arrays were counted at each level, and a result of 3 MB was too large.
 func TestStarsWithinStars(t *testing.T) {
 	row := strings.Repeat("[", 63) + "1" + strings.Repeat("]", 63)
 	array := "[" + strings.Repeat(row+",", 9_000) + row + "]"
@@ -197,7 +196,7 @@ func TestStarsWithinStars(t *testing.T) {
 	}
 }
 
-// White space does not count: what goes in is compact.
+// White space does not count: inserted values are compact.
 func TestBoundIsOfCompactJSON(t *testing.T) {
 	look := given("a", `{"x": [`+strings.Repeat(" 1,\n", 100)+` 2 ]}`)
 	for _, raw := range []string{`["$ref:a.x"]`, `[{"$ref":"a#/x/*"}]`} {

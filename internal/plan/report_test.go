@@ -18,7 +18,7 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// answerOf runs a plan and returns what its client gets, and what is kept.
+// answerOf runs a plan and returns the answer and the stored results.
 func answerOf(t *testing.T, text string, tokens, chars int) (answer, kept string) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
@@ -38,8 +38,7 @@ func answerOf(t *testing.T, text string, tokens, chars int) (answer, kept string
 	return answer, kept
 }
 
-// checkAnswer holds that an answer is what execute_tool_plan is said to return, and
-// within its limits.
+// checkAnswer checks that an answer matches the documentation and its limits.
 func checkAnswer(t *testing.T, structured []byte, tokens, chars int) {
 	t.Helper()
 	if !jsonrpc.Valid(structured) {
@@ -119,8 +118,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// A hundred steps with reasons leave room for results, and the limits hold whatever
-// they are.
+// A hundred steps with reasons leave room for results, and any limit holds.
 func TestAnswerOfManySteps(t *testing.T) {
 	var steps []string
 	for i := range 100 {
@@ -152,7 +150,7 @@ func TestAnswerOfManySteps(t *testing.T) {
 	}
 }
 
-// The limits hold for results of any size, and most of what they allow is used.
+// The limits hold for results of any size, and most of the allowed space is used.
 func TestAnswerFits(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	used, allowed := 0, 0
@@ -213,8 +211,8 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// Blocks come back as they are, of the steps that come back and in their order, and
-// it is said whose they are (images had no owner).
+// Blocks of the output steps are returned unchanged, in order and with the id of their step
+// (images had none).
 func TestAnswerBlocks(t *testing.T) {
 	block := func(id string) []byte { return []byte(`{"type":"image","data":"` + id + `"}`) }
 	owner := func(id string) []byte { return []byte(`{"type":"text","text":"step ` + id + `:"}`) }

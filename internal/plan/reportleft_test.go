@@ -13,8 +13,8 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// checkLeft holds that nothing is left out in silence: each result that is not there as it
-// was is named where it can be read, or stands for others in a row, or with the rest.
+// checkLeft checks that each missing part of a result is listed, individually, with its
+// neighbours or with the rest.
 func checkLeft(t *testing.T, r *plan.Report, structured, kept []byte) {
 	t.Helper()
 	var a struct {
@@ -50,7 +50,7 @@ func checkLeft(t *testing.T, r *plan.Report, structured, kept []byte) {
 	}
 }
 
-// A small budget lost results without a word and without a handle to them.
+// A small budget dropped results without listing them and without a handle.
 func TestAnswerSmallBudget(t *testing.T) {
 	for _, c := range []struct {
 		steps, bytes, tokens int
@@ -97,7 +97,7 @@ func TestAnswerSmallBudget(t *testing.T) {
 	}
 }
 
-// Without anywhere to keep results, what is left out is named all the same.
+// Omissions are listed even if results cannot be stored.
 func TestAnswerKeepsNothing(t *testing.T) {
 	p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"}]}`)
 	r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result {

@@ -10,9 +10,9 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// A plan of a hundred steps, each of which refers to two earlier ones, over calls
-// that take no time: what running it costs by itself. Half of the optional steps
-// have room, as their answers are as long as expected.
+// BenchmarkRun runs a plan of a hundred steps, each with two references to earlier ones, over
+// calls that take no time, to measure the overhead. Half of the optional steps fit, because their
+// results have the expected size.
 func BenchmarkRun(b *testing.B) {
 	for _, kind := range []string{"", `,"optional":true,"value":1`} {
 		b.Run("optional="+fmt.Sprint(kind != ""), func(b *testing.B) {
@@ -41,7 +41,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// Ten thousand items over calls that take no time.
+// BenchmarkForEach runs ten thousand items over calls that take no time.
 func BenchmarkForEach(b *testing.B) {
 	list := []byte("[" + strings.Repeat(`{"id":1},`, 9999) + "1]")
 	p := parse(b, plan.Limits{}, `{"steps":[{"id":"list","tool":"read"},
@@ -61,7 +61,7 @@ func BenchmarkForEach(b *testing.B) {
 	}
 }
 
-// A hundred results of 4 KB into eight thousand tokens.
+// BenchmarkAnswer cuts a hundred results of 4 KB to eight thousand tokens.
 func BenchmarkAnswer(b *testing.B) {
 	var steps []string
 	for i := range 100 {

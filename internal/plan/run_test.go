@@ -15,32 +15,32 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// servers answer calls as their arguments tell them to, and remember them.
+// servers answers calls as their arguments specify, and records them.
 type servers struct {
 	mu     sync.Mutex
 	began  time.Time
 	made   []made
-	open   int // calls under way
-	most   int // of open, ever
+	open   int // calls in flight
+	most   int // maximum of open
 	failed map[string]int
 }
 
-// made is a call that was made.
+// made is a recorded call.
 type made struct {
 	id         string
 	item       int
 	start, end time.Duration
 }
 
-// order is what a call's arguments say.
+// order is the content of a call's arguments.
 type order struct {
-	MS    int             `json:"ms"`    // how long it takes
-	Give  json.RawMessage `json:"give"`  // its result; none: its arguments
-	Fail  string          `json:"fail"`  // why it fails
-	Times int             `json:"times"` // that it fails before it does not; 0: always
-	Doubt bool            `json:"doubt"` // of a call that failed
-	Deaf  bool            `json:"deaf"`  // it does not care whether it is cancelled
-	Long  int             `json:"long"`  // its result is a string of so many characters
+	MS    int             `json:"ms"`    // duration
+	Give  json.RawMessage `json:"give"`  // the result; by default the arguments
+	Fail  string          `json:"fail"`  // the error
+	Times int             `json:"times"` // number of failures before it succeeds; 0 means always
+	Doubt bool            `json:"doubt"` // the failed call is in doubt
+	Deaf  bool            `json:"deaf"`  // ignores cancellation
+	Long  int             `json:"long"`  // the result is a string of this length
 }
 
 func newServers() *servers { return &servers{began: time.Now(), failed: make(map[string]int)} }
@@ -93,8 +93,7 @@ func (s *servers) call(ctx context.Context, c plan.Call) plan.Result {
 	return plan.Result{JSON: give, Bytes: len(give), Source: "fetched"}
 }
 
-// ids are the steps of the calls that were made, by their beginnings as far as they
-// are known.
+// ids returns the steps of the calls, in the order of their start as far as it is known.
 func (s *servers) ids() string {
 	var ids []string
 	for _, m := range s.made {
@@ -130,7 +129,7 @@ func run(t *testing.T, l plan.Limits, text string) (*plan.Report, *servers) {
 	t.Helper()
 	s := newServers()
 	r := &plan.Runner{Limits: l, Call: s.call}
-	l.Bytes = 0 // of the plan itself
+	l.Bytes = 0 // limit of the plan
 	report := r.Run(t.Context(), parse(t, l, text))
 	if s.open != 0 {
 		t.Errorf("%d calls under way after the end", s.open)
@@ -138,7 +137,7 @@ func run(t *testing.T, l plan.Limits, text string) (*plan.Report, *servers) {
 	return report, s
 }
 
-// fates is what a report says of each step.
+// fates formats the outcome of each step.
 func fates(r *plan.Report) string {
 	var lines []string
 	for _, st := range r.Steps {
@@ -244,7 +243,7 @@ func TestRunErrors(t *testing.T) {
 	}
 }
 
-// withResults adds the results of the steps whose results are wanted.
+// withResults adds the results of the steps named in want.
 func withResults(r *plan.Report, want string) string {
 	lines := strings.Split(fates(r), "\n")
 	wanted := strings.Split(want, "\n")

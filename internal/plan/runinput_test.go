@@ -14,7 +14,7 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// strict is a tool that writes, and says what it takes.
+// strict is a writing tool with an input schema.
 func strict(t testing.TB, writes func([]byte) bool) plan.Options {
 	t.Helper()
 	s, err := schema.Compile([]byte(`{"type":"object","properties":{"text":{"type":"string"},"n":{"type":"integer"},"rows":{"type":"array"}},"required":["text"]}`))
@@ -29,8 +29,8 @@ func strict(t testing.TB, writes func([]byte) bool) plan.Options {
 	}}
 }
 
-// A slip in a reference is null, and was sent to a tool that writes, though its
-// schema wants a string.
+// A mistyped short reference is null, and was sent to a writing tool whose schema requires a
+// string.
 func TestRunChecksArguments(t *testing.T) {
 	const a = `{"id":"a","tool":"read","arguments":{"give":{"total":"7","n":[1]}}},`
 	many := `{"id":"a","tool":"read","arguments":{"give":[` + strings.Repeat("1,", 20_000) + `1]}},`
@@ -72,14 +72,12 @@ func TestRunChecksArguments(t *testing.T) {
 	}
 }
 
-// large is a result of many items, some MB long, whose last member is far from its
-// beginning.
+// large is a result of many items and several MB, the last member of which is far from the start.
 func large(n int) []byte {
 	return []byte(`{"items":[` + strings.Repeat(`{"id":12345,"name":"a name","tags":["x","y","z"]},`, n) + `0],"total":7,"none":null}`)
 }
 
-// What references read does not depend on how large the result is: one of a few
-// bytes and one that places are looked for in once give the same arguments.
+// Resolving references in a small result and in a large, indexed one gives the same arguments.
 func TestRunReadsLargeResults(t *testing.T) {
 	arguments := `{"all":["$ref:a.total","$ref:a.total",{"$ref":"a#/total"},{"$ref":"a#/items/2/name"},"$ref:a.nothing.there",
 		{"$ref":"a#/nothing","default":3},{"$ref":"a#/none","default":4},"$ref:a.none",{"$ref":"a#/items/1/*","default":5},{"$ref":"a#/items/0/tags"},
@@ -115,8 +113,8 @@ func TestRunReadsLargeResults(t *testing.T) {
 	}
 }
 
-// Nine hundred references into a result of some MB kept all other steps from
-// beginning, and the plan from being cancelled, until the last of them had been read.
+// Nine hundred references into a result of several MB delayed all other steps and the
+// cancellation until the last of them was resolved.
 func TestRunCancelledWhileReading(t *testing.T) {
 	var refs []string
 	for i := range 900 {
@@ -143,7 +141,7 @@ func TestRunCancelledWhileReading(t *testing.T) {
 		case "a":
 			return plan.Result{JSON: large(20_001)}
 		case "last":
-			cancel() // while the other one is read for
+			cancel() // while references of the other step are resolved
 		}
 		return plan.Result{JSON: []byte("1")}
 	}}
@@ -154,8 +152,8 @@ func TestRunCancelledWhileReading(t *testing.T) {
 	}
 }
 
-// Text that is JSON counted twice towards the bytes that results may have, and now
-// what a reference to the whole reads must still be the text as it was.
+// JSON text counted twice towards the bytes of results. A reference to the whole result must
+// still return the original text.
 func TestRunCountsTextOnce(t *testing.T) {
 	text := " [1,\n 2]  \n"
 	p, defects := plan.Parse([]byte(`{"steps":[{"id":"a","tool":"read"},{"id":"s","tool":"put","arguments":{"text":"$ref:a"}},
@@ -188,7 +186,7 @@ func TestRunCountsTextOnce(t *testing.T) {
 	}
 }
 
-// A client that watches a long for_each hears of its items, once a second.
+// A long for_each reports progress once a second.
 func TestRunTellsOfItems(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newServers()
@@ -207,7 +205,8 @@ func TestRunTellsOfItems(t *testing.T) {
 	})
 }
 
-// Three thousand items with one reference each into a result of some hundred KB.
+// BenchmarkForEachOfLarge runs three thousand items with one reference each into a result of
+// several hundred KB.
 func BenchmarkForEachOfLarge(b *testing.B) {
 	list := []byte("[" + strings.Repeat("1,", 2999) + "1]")
 	p := parse(b, plan.Limits{}, `{"steps":[{"id":"a","tool":"read"},{"id":"list","tool":"read"},

@@ -19,8 +19,8 @@ import (
 	"mcpschedd/internal/plan"
 )
 
-// world answers the calls of random plans: what a call gives depends on its
-// arguments alone, how long it takes on chance.
+// world answers the calls of random plans: results depend on the arguments only, durations are
+// random.
 type world struct {
 	*rand.Rand
 	mu    sync.Mutex
@@ -68,7 +68,7 @@ func (w *world) call(ctx context.Context, c plan.Call) plan.Result {
 	return plan.Result{JSON: fmt.Appendf(nil, `{"v":%d,"list":[%d,%d,%d,null,"x"],"no":0}`, n, n, n+1, n+2)}
 }
 
-// checkOpen looks at what is under way beside a call that begins.
+// checkOpen checks the calls in flight when a call starts.
 func (w *world) checkOpen(s *plan.Step) {
 	total, host := 0, 0
 	for k, n := range w.open {
@@ -95,10 +95,10 @@ func (w *world) limits() plan.Limits { return plan.Limits{Parallel: 3, Budget: 1
 
 var drawnTools = []string{"read", "read", "read", "look", "host", "large", "write", "write2"}
 
-// draw makes a plan at random, as its client would write it.
+// draw returns a random plan as its client would send it.
 func (w *world) draw(n int) string {
 	var steps []string
-	perm := w.Perm(n) // step → place in the order in which they may refer to each other
+	perm := w.Perm(n) // step → position in the order of possible references
 	for i := range n {
 		var before []string
 		for k := range n {
@@ -160,8 +160,8 @@ func (w *world) step(id string, before []string) string {
 	return s + `}`
 }
 
-// accepted draws plans until one can be run: references against the order of the
-// writes make circles, and to a field of what for_each gives lead nowhere.
+// accepted draws plans until one is accepted: references that contradict the order of writes form
+// cycles, and fields of for_each results do not exist.
 func (w *world) accepted(t *testing.T) *plan.Plan {
 	for {
 		text := w.draw(2 + w.IntN(30))
@@ -203,7 +203,7 @@ func (w *world) play(t *testing.T, p *plan.Plan, end time.Duration) *plan.Report
 	return report
 }
 
-// check holds what is true of every run.
+// check checks the invariants of a run.
 func (w *world) check(r *plan.Report) {
 	first, last, calls := make(map[*plan.Step]time.Time), make(map[*plan.Step]time.Time), make(map[*plan.Step]int)
 	for _, s := range w.log {
@@ -236,10 +236,10 @@ func (w *world) check(r *plan.Report) {
 	}
 }
 
-// foretell says how the steps of a plan without a budget and without failing
-// writes end, whatever their order.
+// foretell returns the outcome of each step of a plan without a budget and without failing
+// writes, which does not depend on the order.
 func (w *world) foretell(p *plan.Plan) []string {
-	fate := make([]string, len(p.Steps)) // "?": what the results or the value decide
+	fate := make([]string, len(p.Steps)) // "?" if it depends on results or values
 	var of func(i int) string
 	of = func(i int) string {
 		if fate[i] != "" {
@@ -282,14 +282,14 @@ func (w *world) foretell(p *plan.Plan) []string {
 	return fate
 }
 
-// needsValue reports whether a reference of a step may lead nowhere.
+// needsValue reports whether a reference of a step may refer to nothing.
 func needsValue(s *plan.Step) bool {
 	return slices.ContainsFunc(s.Arguments.Refs(), func(r *plan.Ref) bool { return !r.Null && r.Default == nil })
 }
 
 func rounds() int { return slice(200, 20_000) }
 
-// slice is how much of a long run make test plays; make soak plays all of it.
+// slice returns the part of a long run that make test plays; make soak plays all of it.
 func slice(few, all int) int {
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
 		return all
@@ -328,8 +328,7 @@ func TestRunRandomPlans(t *testing.T) {
 	t.Log(count)
 }
 
-// What comes of a plan is the same whatever takes how long, as long as no write
-// fails and no step is optional.
+// The outcome of a plan does not depend on durations, if no write fails and no step is optional.
 func TestRunIsTheSameInAnyOrder(t *testing.T) {
 	foretold := 0
 	for seed := range rounds() {
@@ -370,7 +369,7 @@ func TestRunIsTheSameInAnyOrder(t *testing.T) {
 	}
 }
 
-// chance says what fails.
+// chance selects the calls that fail.
 func (w *world) chance(p *plan.Plan, writes bool) {
 	for _, s := range p.Steps {
 		if writes || !s.Writes {
@@ -380,7 +379,7 @@ func (w *world) chance(p *plan.Plan, writes bool) {
 	}
 }
 
-// reasonOf is why a step is not ok, without how far for_each was when it stopped.
+// reasonOf returns a step's reason without the progress of a for_each.
 func reasonOf(st *plan.Status) string {
 	if st.Step.ForEach != nil && st.State == plan.Failed {
 		return ""
@@ -388,8 +387,8 @@ func reasonOf(st *plan.Status) string {
 	return st.Reason
 }
 
-// writeFailed reports whether a write failed, if only for its arguments: which of
-// the later ones have begun by then is chance.
+// writeFailed reports whether a write failed, even if only for its arguments: which later writes
+// have started by then is random.
 func writeFailed(r *plan.Report) bool {
 	return slices.ContainsFunc(r.Steps, func(st *plan.Status) bool { return st.Step.Writes && st.State == plan.Failed })
 }

@@ -14,7 +14,7 @@ import (
 
 const ms = time.Millisecond
 
-// A step begins when its last input has arrived, not when all of a wave have.
+// A step starts when its last input is available, not when a whole level has ended.
 func TestRunDataflow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		report, s := run(t, plan.Limits{}, `{"steps":[
@@ -36,7 +36,7 @@ func TestRunSlots(t *testing.T) {
 		name     string
 		tool     string
 		parallel int
-		want     int // calls at once
+		want     int // concurrent calls
 	}{
 		{"of the plan", "read", 3, 3},
 		{"of the host", "host", 3, 2},
@@ -65,7 +65,7 @@ func TestRunTimeout(t *testing.T) {
 			{"id":"w","tool":"write","arguments":{"ms":5000},"timeout":"1s"},
 			{"id":"after","tool":"write2","depends_on":["late"]}]}`)
 		want := "a failed: no answer within 1s\n" +
-			"late ok\n" + // it is here: nothing is gained by not taking it
+			"late ok\n" + // it has arrived, so it is used
 			"w failed in doubt: no answer within 1s\n" +
 			"after skipped: Skipped because 'w' may have changed something"
 		if got := fates(report); got != want {
@@ -113,8 +113,8 @@ func TestRunRetry(t *testing.T) {
 	}
 }
 
-// What was under way is cut short, and what was a write is in doubt; the rest never
-// begins, and the report says which is which.
+// Cancellation interrupts calls in flight, and writes among them are in doubt. Other steps never
+// start. The report distinguishes them.
 func TestRunCancelled(t *testing.T) {
 	const steps = `{"steps":[
 		{"id":"w1","tool":"write","arguments":{"ms":10}},
@@ -176,7 +176,7 @@ func TestRunCancelledBefore(t *testing.T) {
 	})
 }
 
-// What ends with ctx but was answered all the same is no loss.
+// A call that is answered as ctx ends has a result.
 func TestRunEndsAsItIsCancelled(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newServers()
@@ -205,13 +205,13 @@ func TestRunTells(t *testing.T) {
 	})
 }
 
-// A call that turns out to change something is not made: it was not confirmed, and it
-// has no place among the writes.
+// A call that turns out to write is not made: it was neither confirmed nor ordered among the
+// writes.
 func TestRunSurprisingWrite(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := parse(t, plan.Limits{}, `{"steps":[{"id":"a","tool":"read","arguments":{"give":"delete"}},
 			{"id":"b","tool":"maybe","arguments":{"x":"$ref:a"}}]}`)
-		p.Steps[1].Writes = false // as if it could not have been told
+		p.Steps[1].Writes = false // as if it had not been known
 		s := newServers()
 		report := (&plan.Runner{Call: s.call}).Run(t.Context(), p)
 		want := "a ok\nb failed: with these arguments maybe may change something, which was not known before"
@@ -221,8 +221,8 @@ func TestRunSurprisingWrite(t *testing.T) {
 	})
 }
 
-// Of two writes that failed, the first in the plan bars what comes after it, be it
-// before the other.
+// Of two failed writes, the one first in the plan prevents all later writes, even those before
+// the other.
 func TestRunBarsAfterTheFirst(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		report, _ := run(t, plan.Limits{}, `{"steps":[{"id":"w0","tool":"write","arguments":{"ms":5,"fail":"no"}},
@@ -235,7 +235,7 @@ func TestRunBarsAfterTheFirst(t *testing.T) {
 	})
 }
 
-// A write is never made twice, whatever its step says.
+// A write is never retried, whatever its step specifies.
 func TestRunWritesOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := parse(t, plan.Limits{}, `{"steps":[{"id":"w","tool":"write","arguments":{"fail":"no"}}]}`)
@@ -247,7 +247,7 @@ func TestRunWritesOnce(t *testing.T) {
 	})
 }
 
-// What a step gave is data, whatever it looks like: nothing in it is looked up.
+// A result is data: it is not searched for references.
 func TestRunResultsAreData(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const sly = `{"x":"$ref:secret","y":{"$ref":"secret#"},"z":{"$tpl":"${secret#}"},"l":[{"$lit":1}]}`
@@ -270,7 +270,7 @@ func TestRunResultsAreData(t *testing.T) {
 	})
 }
 
-// What is no JSON never gets into arguments or answers.
+// Invalid JSON never appears in arguments or answers.
 func TestRunResultThatIsNoJSON(t *testing.T) {
 	for _, result := range []string{"", "{", "[1,2", `{"a":1} 2`, "NaN"} {
 		r := &plan.Runner{Call: func(context.Context, plan.Call) plan.Result { return plan.Result{JSON: []byte(result)} }}
@@ -281,7 +281,7 @@ func TestRunResultThatIsNoJSON(t *testing.T) {
 	}
 }
 
-// Results stay as long as a step needs them, and no longer.
+// Results are stored exactly while a step needs them.
 func TestRunBytes(t *testing.T) {
 	const too = "answer of 102 bytes: all results of a plan may have 150 (max_result_bytes)"
 	for _, c := range []struct{ name, steps, want string }{

@@ -5,7 +5,7 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// What the tests of references look at, where nothing is known of any plan.
+// ParseTemplate and the functions below parse references without a plan.
 func ParseTemplate(raw []byte, at string) (*Template, Defects) {
 	return unambiguously(raw, at, parseTemplate)
 }
@@ -16,7 +16,7 @@ func ParseCondition(raw []byte, at string) (*Condition, Defects) {
 	return unambiguously(raw, at, parseCondition)
 }
 
-// unambiguously reads a part of a plan as Parse does.
+// unambiguously parses a part of a plan as Parse does.
 func unambiguously[T any](raw []byte, at string, parse func(node, func(string) bool) *T) (of *T, wrong Defects) {
 	if !jsonrpc.Valid(raw) {
 		return nil, Defects{{Pointer: at, Message: "invalid JSON"}}

@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// FuzzTemplate reads any bytes for a template and any JSON for results.
+// FuzzTemplate parses any bytes as a template, with any JSON as results.
 func FuzzTemplate(f *testing.F) {
 	for _, raw := range []string{
 		`{"data_a": "$ref:weather_tokyo", "data_b": "$ref:weather_london.temp.0"}`, `["$result_1","$$ref:a","x $ref:b"]`,
@@ -48,7 +48,7 @@ func FuzzTemplate(f *testing.F) {
 			sameConstant(t, raw, constant)
 		}
 		if !json.Valid(data) {
-			return // no call gives that
+			return // no call returns this
 		}
 		onlyOnce(t, tpl)
 		for _, want := range []*schema.Schema{nil, s} {
@@ -68,10 +68,10 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// any is the result of whatever step.
+// any returns the same result for each step.
 func (r results) any(*plan.Ref) (plan.Value, error) { return r[""], nil }
 
-// sameConstant holds a template without references to the value it was written as.
+// sameConstant compares a template without references with its source.
 func sameConstant(t *testing.T, raw, constant []byte) {
 	if bytes.Contains(raw, []byte(`\u`)) || bytes.Contains(raw, []byte("$lit")) || bytes.Contains(raw, []byte("$tpl")) ||
 		bytes.Contains(raw, []byte("$$re")) {
@@ -96,8 +96,8 @@ func decoded(raw []byte) (v any) {
 	return v
 }
 
-// onlyOnce shows that what is put in is never looked at: a result that is full of
-// references comes out wherever another one would have.
+// onlyOnce checks that inserted values are not resolved again: a result full of references is
+// inserted like any other.
 func onlyOnce(t *testing.T, tpl *plan.Template) {
 	const neutral = "2f0cde51"
 	for _, r := range tpl.Refs() {
@@ -127,7 +127,7 @@ func onlyOnce(t *testing.T, tpl *plan.Template) {
 	}
 }
 
-// FuzzPointer goes where references of any text lead.
+// FuzzPointer resolves references with any text.
 func FuzzPointer(f *testing.F) {
 	f.Add("/items/*/id", `{"items":[{"id":1},{}]}`)
 	f.Add("/*/*", `[[1],{"*":2}]`)

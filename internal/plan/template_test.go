@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// template is a template without defects.
+// template parses a template that has no defects.
 func template(t testing.TB, raw string) *plan.Template {
 	t.Helper()
 	tpl, defects := plan.ParseTemplate([]byte(raw), "")
@@ -28,7 +28,7 @@ func resolve(t testing.TB, raw string, look plan.Lookup, want *schema.Schema) st
 	return string(got)
 }
 
-// TestGuide is every example and rule of the planning guide's syntax of references.
+// TestGuide has every example and rule of the guide's reference syntax.
 func TestGuide(t *testing.T) {
 	look := given(
 		"weather_tokyo", `{"temp": 25, "condition": "sunny", "city": "Tokyo"}`,

@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// A client that was told of one fault at a time needed a turn for each.
+// Reporting one fault at a time cost the client a turn for each.
 func TestFaultsAllAtOnce(t *testing.T) {
 	for _, c := range []struct{ name, schema, arguments, want string }{
 		{"nothing", issues, `{"owner":"o","repo":"r"}`, ""},
@@ -28,7 +28,7 @@ func TestFaultsAllAtOnce(t *testing.T) {
 	}
 }
 
-// Of many faults the first twenty are told.
+// At most twenty faults are reported.
 func TestFaultsBounded(t *testing.T) {
 	for name, arguments := range map[string]string{
 		"missing":       `{}`,
@@ -42,8 +42,7 @@ func TestFaultsBounded(t *testing.T) {
 	}
 }
 
-// Whatever the schema, the first of the faults is what Check reports, and each of
-// them is told once.
+// For any schema, Check returns the first of the faults, and no fault is reported twice.
 func TestFaultsAgreeWithCheck(t *testing.T) {
 	wrong, several := 0, 0
 	for seed := range uint64(200) {

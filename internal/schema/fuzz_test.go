@@ -12,8 +12,8 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// Whatever a schema and arguments are, the answer comes, is one line, and is the
-// same again; and the validator does not fail in a way that it should not.
+// For any schema and arguments the result is one line and reproducible, and the validator does
+// not panic.
 func FuzzCompile(f *testing.F) {
 	for _, s := range []string{
 		issues, `{}`, `true`,
@@ -74,7 +74,7 @@ func FuzzCheck(f *testing.F) {
 		}
 		got := s.Check(arguments)
 		if strings.HasPrefix(text(got), "arguments:") {
-			return // out of the bounds of what is checked
+			return // outside the range checked
 		}
 		if want := fits(v); (got == nil) != want {
 			t.Errorf("%s: got %v, want fitting: %t", arguments, got, want)
@@ -82,17 +82,17 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// whole is the numbers that n may be.
+// whole are the allowed values of n.
 var whole = []int64{-3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
 
-// fits says whether the members are what FuzzCheck's schema asks for.
+// fits reports whether the members satisfy FuzzCheck's schema.
 func fits(v map[string]any) bool {
 	for name, member := range v {
 		ok := false
 		switch name {
 		case "n":
 			n, number := member.(json.Number)
-			ok = number && slices.ContainsFunc(whole, func(i int64) bool { // a double would round
+			ok = number && slices.ContainsFunc(whole, func(i int64) bool { // a float64 would round
 				r, _ := new(big.Rat).SetString(n.String())
 				return r.Cmp(big.NewRat(i, 1)) == 0
 			})

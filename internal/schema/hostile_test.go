@@ -13,8 +13,7 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-// A schema that could cause unbounded work, or whose meaning is not known, is refused
-// in one line.
+// A schema that could cause unbounded work, or has no defined meaning, is rejected with one line.
 func TestCompileRefuses(t *testing.T) {
 	const large, foreign, circular, elsewhere = "too large with its references expanded", "may not leave the document", "refers to itself", "$dynamicRef is not supported"
 	for _, c := range []struct{ name, schema, want string }{
@@ -56,7 +55,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// dear are schemas and arguments that take the validator long.
+// dear are schemas and arguments that are expensive to validate.
 var dear = []struct{ name, schema, arguments string }{
 	{"a pattern with many states", `{"properties":{"a":{"pattern":"(x+x+){200}y"}}}`, `{"a":"` + strings.Repeat("x", 200<<10) + `"}`},
 	{"a list for each of many", `{"properties":{"a":{"items":{"enum":[` + list(200, "%d") + `]}}}}`, `{"a":[` + list(100, "-1") + `]}`},
@@ -77,7 +76,7 @@ func TestTooMuchWork(t *testing.T) {
 	}
 }
 
-// Reports what the largest effort that a check may take comes to, where nothing fits.
+// BenchmarkDearest measures checks of the maximum effort that find violations.
 func BenchmarkDearest(b *testing.B) {
 	for _, c := range []struct{ name, schema, arguments string }{
 		{"forms", `{"properties":{"a":{"items":{"anyOf":[` + list(900, `{"not":{}}`) + `]}}}}`, `{"a":[` + list(8, "1") + `]}`},
@@ -152,7 +151,7 @@ func TestNothingIsFetched(t *testing.T) {
 				t.Errorf(form+": no error", url)
 			}
 		}
-		// a name is no reference, and what is not reached is not looked for
+		// a member name is not a reference, and unreachable parts are not searched
 		for _, form := range []string{
 			`{"$id":%q,"$ref":"#/$defs/a","$defs":{"a":{"type":"object"}}}`,
 			`{"$schema":%q}`,
@@ -167,8 +166,7 @@ func TestNothingIsFetched(t *testing.T) {
 	}
 }
 
-// list writes n elements with commas between them; a format is given the index, and
-// the next one.
+// list formats n elements separated by commas; format receives the index and the next one.
 func list(n int, format string) string {
 	var b strings.Builder
 	for i := range n {

@@ -46,8 +46,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What is certain holds whatever comes: no value in the open place mends arguments
-// that were found wrong, and no value of a type that is not wanted passes.
+// A reported fault remains for every value in the open place, and no value of a type outside of
+// TypesAt is valid.
 func TestOpenIsCertain(t *testing.T) {
 	values := []string{`null`, `true`, `false`, `0`, `1`, `2.5`, `""`, `"a"`, `"bb"`, `[]`, `["a"]`, `[1,1]`, `{}`, `{"a":1}`, `{"a":"a","b":null}`}
 	seeds := uint64(400)
@@ -86,7 +86,7 @@ func TestOpenIsCertain(t *testing.T) {
 	}
 }
 
-// kind is what JSON Schema calls the type of a value.
+// kind returns the JSON Schema type of a value.
 func kind(v string) string {
 	switch v[0] {
 	case 'n':
@@ -103,7 +103,7 @@ func kind(v string) string {
 	return "number"
 }
 
-// generator makes up small schemas and arguments of few names, so that they meet.
+// generator generates small schemas and arguments with few names, so that they often match.
 type generator struct{ *rand.Rand }
 
 func (g generator) pick(from ...string) string { return from[g.IntN(len(from))] }
@@ -156,13 +156,12 @@ func (g generator) keyword(depth int) string {
 	return g.keyword(0)
 }
 
-// path is one of the places that fill has.
+// path returns one of the places that fill uses.
 func (g generator) path() []string {
 	return [][]string{{"a"}, {"a", "a"}, {"a", "0"}, {"b", "1"}, {"a", "b", "a"}}[g.IntN(5)]
 }
 
-// fill makes arguments with a value at a place; the same for the same path, but for
-// the value.
+// fill returns arguments with a value at a place, otherwise the same for the same path.
 func (g generator) fill(path []string, value string) []byte {
 	for _, name := range slices.Backward(path) {
 		if i, err := strconv.Atoi(name); err == nil {
@@ -175,7 +174,7 @@ func (g generator) fill(path []string, value string) []byte {
 	return []byte(value)
 }
 
-// lines are faults as they are told, one a line.
+// lines returns one line per fault.
 func lines(all []schema.Fault) string {
 	var each []string
 	for _, f := range all {

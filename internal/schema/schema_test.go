@@ -103,10 +103,10 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// The validator reports the place of a sibling that it looks at later.
+// The validator reports the location of a sibling that it validates later.
 func TestNameRefusedInAMember(t *testing.T) {
 	s := compiled(t, `{"additionalProperties":{"propertyNames":{"maxLength":2}}}`)
-	for range 50 { // it looks at them in any order
+	for range 50 { // it visits them in any order
 		check(t, s, `{"a":{"abc":1},"b":{},"c":{},"d":{}}`, `arguments: a member may not be called "abc"`)
 	}
 }
@@ -127,8 +127,8 @@ func TestNoSchema(t *testing.T) {
 	}
 }
 
-// What a fault says goes into lists and logs: a line of bounded length, whatever a
-// server calls its members, and nothing of the values.
+// A fault is used in lists and logs: it is one line of bounded length, whatever a server's names,
+// and contains no values.
 func TestFaultIsOneLine(t *testing.T) {
 	long := strings.Repeat("ä", 1000)
 	s := compiled(t, fmt.Sprintf(`{"additionalProperties":{"enum":["%s","a\u202eb\n"]}}`, long))

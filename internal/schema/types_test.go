@@ -7,7 +7,7 @@ import (
 	"mcpschedd/internal/schema"
 )
 
-func TestWants(t *testing.T) {
+func TestTypesAt(t *testing.T) {
 	for _, c := range []struct{ name, schema, path, want string }{
 		{"a type", `{"properties":{"a":{"type":"integer"}}}`, "a", "integer"},
 		{"several", `{"properties":{"a":{"type":["string","null"]}}}`, "a", "null string"},
@@ -49,7 +49,7 @@ func TestWants(t *testing.T) {
 	}
 }
 
-func TestWantsWithoutSchema(t *testing.T) {
+func TestTypesAtWithoutSchema(t *testing.T) {
 	var none *schema.Schema
 	for _, s := range []*schema.Schema{none, {}, compiled(t, "null")} {
 		if got := s.TypesAt([]string{"a"}); got != nil {

@@ -18,7 +18,7 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// guest is a session on a shared instance, and what it was told and asked.
+// guest is a session on a shared instance with the notifications and requests it received.
 type guest struct {
 	*Lease
 	heard *diary
@@ -38,8 +38,8 @@ func visit(u *Upstream, name string) guest {
 	return g
 }
 
-// speak has the server say something that it does not say what it is about, and ask;
-// it returns the name of the session that answered.
+// speak makes the server send a notification that names no request, and a request. It returns the
+// name of the session that answered.
 func speak(p *mcptest.Puppet) string {
 	p.Log("info", "something")
 	p.Say(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
@@ -47,9 +47,9 @@ func speak(p *mcptest.Puppet) string {
 	return text(jsonrpc.Get((<-p.Replies).Result, "who"))
 }
 
-// The next session is told and asked again once the server can no longer mean a
-// request of one that has ended: its answer has come, with a little time for what
-// trails behind it, or the time is over for which such a request is reckoned with.
+// Another session receives messages again once the server can no longer mean a request of a
+// session that has ended: its answer has arrived and the trailing time has passed, or the time
+// for unfinished requests has passed.
 func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 	const settle = 10 * time.Minute
 	for _, test := range []struct {
@@ -141,7 +141,7 @@ func TestEndedSessionMakesMessagesAmbiguous(t *testing.T) {
 	}
 }
 
-// A server may go on with a request when its response over HTTP has failed.
+// A server may continue with a request whose HTTP response has failed.
 func TestFailedResponseMakesMessagesAmbiguous(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()
@@ -172,8 +172,8 @@ func TestFailedResponseMakesMessagesAmbiguous(t *testing.T) {
 	})
 }
 
-// The timeout of a request does not pass while its server waits for the client: a
-// person may take long. It does for a request that was sent after the question.
+// The timeout of a request is suspended while its server waits for the client, because a person
+// may take any time. That of a request sent after the server's question is not.
 func TestQuestionStopsTimeout(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()
@@ -197,7 +197,7 @@ func TestQuestionStopsTimeout(t *testing.T) {
 		p.Say(`{"jsonrpc":"2.0","id":1,"method":"roots/list"}`)
 		synctest.Wait()
 		after := start()
-		time.Sleep(time.Hour + time.Second/2) // it is looked at every second
+		time.Sleep(time.Hour + time.Second/2) // checked every second
 		if err := <-after; err != ErrTimeout {
 			t.Errorf("of the later request: got %v, want %v", err, ErrTimeout)
 		}
@@ -213,7 +213,7 @@ func TestQuestionStopsTimeout(t *testing.T) {
 	})
 }
 
-// What is known of requests does not grow with the sessions that there have been.
+// The table of requests does not grow with the number of past sessions.
 func TestEndedSessionsAreForgotten(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()
@@ -238,8 +238,8 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 	})
 }
 
-// Over HTTP a log level is not told before the answer to the last: the order in
-// which requests arrive is not that in which they were sent.
+// Over HTTP a log level is not sent before the previous one was answered, because requests may
+// arrive in another order.
 func TestLevelsAreToldOneAfterTheOther(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()
@@ -249,7 +249,7 @@ func TestLevelsAreToldOneAfterTheOther(t *testing.T) {
 			body, _ := io.ReadAll(r.Body) // the client may be gone
 			if bytes.Contains(body, []byte("logging/setLevel")) {
 				came.Add(1)
-				<-release // however fast the test's machine is
+				<-release // independent of the speed of the machine
 			}
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			handler.ServeHTTP(w, r)
@@ -266,7 +266,7 @@ func TestLevelsAreToldOneAfterTheOther(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
-		if got := p.Levels(); !slices.Equal(got, []string{"info", "debug"}) { // b had named none when the first was sent
+		if got := p.Levels(); !slices.Equal(got, []string{"info", "debug"}) { // b had requested no level when the first was sent
 			t.Errorf("got %v, want the first and the last", got)
 		}
 		a.Close()
@@ -278,7 +278,7 @@ func TestLevelsAreToldOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// A reply that a server does not take makes room for others after a while.
+// A reply that a server does not accept is dropped after a while, to make room for others.
 func TestRepliesThatAreNotTaken(t *testing.T) {
 	for _, sse := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {

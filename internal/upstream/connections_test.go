@@ -13,13 +13,13 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// A request never goes out over a connection that has carried what is answered without a
-// body: a notification, the GET of the server's own stream, or a DELETE. net/http gives a
-// connection to the next request before it knows whether the last one was cancelled.
+// A request never uses a connection that has carried an exchange without a response body: a
+// notification, the GET of the server's own stream, or a DELETE. net/http may reuse a connection
+// before it has noticed that the previous request was cancelled.
 func TestRequestsHaveConnectionsOfTheirOwn(t *testing.T) {
 	var mu sync.Mutex
-	carried := make(map[string]map[string]bool) // address of a client's connection → kinds of what came over it
-	count := make(map[string]int)               // kind → how many came
+	carried := make(map[string]map[string]bool) // address of a client's connection → kinds of requests on it
+	count := make(map[string]int)               // kind → number of requests
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kind, body := r.Method, []byte(nil)
 		if r.Method == http.MethodPost {
@@ -62,7 +62,7 @@ func TestRequestsHaveConnectionsOfTheirOwn(t *testing.T) {
 		l.Close()
 	}
 	u.Close()
-	site.Close() // which waits for its handlers
+	site.Close() // waits for its handlers
 	for address, kinds := range carried {
 		if kinds["request"] && len(kinds) > 1 {
 			t.Errorf("connection from %s carried %v", address, kinds)

@@ -16,7 +16,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// block is an event for comparing.
+// block is an event in comparable form.
 type block struct {
 	Kind, ID, Data string
 	HasID          bool
@@ -97,8 +97,7 @@ func TestEventStreamPassesOnAnErrorAfterWholeEvents(t *testing.T) {
 	}
 }
 
-// An event is passed on when its empty line has come, not when something
-// behind it has.
+// An event is returned when its empty line has arrived, without waiting for more input.
 func TestEventStreamDoesNotWaitForMore(t *testing.T) {
 	for _, in := range []string{"data: a\n\n", "data: a\r\n\r\n"} {
 		r, w := io.Pipe()
@@ -138,8 +137,8 @@ func TestEventStreamSkipsWhatIsTooLong(t *testing.T) {
 	}
 }
 
-// Which request an event that is too long answers stands at its beginning, whatever line
-// of it is the long one.
+// The beginning of an event that is too long shows which request it answers, whichever line is
+// the long one.
 func TestEventStreamKeepsTheBeginningOfWhatIsTooLong(t *testing.T) {
 	const begin = "{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":["
 	long := `"` + strings.Repeat("x", 20_000) + `"`
@@ -160,7 +159,7 @@ func TestEventStreamKeepsTheBeginningOfWhatIsTooLong(t *testing.T) {
 	}
 }
 
-// The memory of data that was handed out is not written to again.
+// The memory of returned data is not reused.
 func TestEventStreamDataIsTheReceivers(t *testing.T) {
 	var in strings.Builder
 	var want []string
@@ -191,7 +190,7 @@ func TestEventStreamDataIsTheReceivers(t *testing.T) {
 	}
 }
 
-// wantEvents is the standard's algorithm, written for clearness.
+// wantEvents implements the algorithm of the standard in the simplest way.
 func wantEvents(in string) (want []block) {
 	in = strings.TrimPrefix(in, "\xef\xbb\xbf")
 	in = strings.ReplaceAll(in, "\r\n", "\n")
@@ -228,7 +227,7 @@ func wantEvents(in string) (want []block) {
 	return want
 }
 
-// chunks reads a text in pieces of random size.
+// chunks is a reader that returns a text in pieces of random size.
 type chunks struct {
 	rest string
 	rand *rand.Rand
@@ -257,14 +256,14 @@ func FuzzEventStream(f *testing.F) {
 		if diff := cmp.Diff(wantEvents(in), got); diff != "" || err != end {
 			t.Errorf("got (-want +got) with %v:\n%s", err, diff)
 		}
-		// With a small limit every event is whole or reported.
+		// With a small limit each event is either complete or an error.
 		limited, _ := allEvents(&chunks{in, rand.New(rand.NewPCG(seed, 1))}, 8)
 		i := 0
 		for _, want := range got {
 			if len(want.Data) > 8 {
 				want = block{Kind: "too long"}
 			} else if len(in) > 4<<10 {
-				return // the fields may be too long as well
+				return // the fields may also be too long
 			}
 			if i >= len(limited) || limited[i] != want {
 				t.Fatalf("limited: got %v, want event %d to be %v", limited, i, want)

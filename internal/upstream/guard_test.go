@@ -19,7 +19,7 @@ import (
 	"mcpschedd/internal/guard"
 )
 
-// proxyRole starts a family, prints the pids of it and lives on.
+// proxyRole starts a process tree, prints its pids and keeps running.
 func proxyRole() {
 	guard := NewGuard(slog.New(slog.DiscardHandler))
 	u := New(Spec{Name: "family", Command: roleCommand("family"), StartTimeout: processPatience}, Options{Guard: guard})
@@ -29,7 +29,7 @@ func proxyRole() {
 	linger()
 }
 
-// startProxy runs proxyRole and returns its pid and those of the family.
+// startProxy runs proxyRole and returns its pid and those of the process tree.
 func startProxy(t *testing.T) (proxy *os.Process, family []int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -56,7 +56,7 @@ func startProxy(t *testing.T) (proxy *os.Process, family []int) {
 	return cmd.Process, family
 }
 
-// guardOf waits for the guard process of parent, other than not.
+// guardOf waits for a guard process of parent other than not.
 func guardOf(t *testing.T, parent, not int) (found int) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -79,13 +79,13 @@ func guardOf(t *testing.T, parent, not int) (found int) {
 
 func parentOf(pid int) (parent int) {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, fields, _ := strings.Cut(string(stat), ") ") // behind the name, which may hold anything
+	_, fields, _ := strings.Cut(string(stat), ") ") // after the name, which may contain anything
 	var state string
 	_, _ = fmt.Sscan(fields, &state, &parent)
 	return parent
 }
 
-// ignores says whether a process has come so far as to ignore sig.
+// ignores reports whether a process already ignores sig.
 func ignores(pid int, sig syscall.Signal) bool {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, _ := strings.Cut(string(status), "SigIgn:\t")

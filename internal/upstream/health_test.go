@@ -7,7 +7,7 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// What cannot be started is down, and says why; what was not asked for is idle.
+// An upstream that cannot be started is down with an error. An unused one is idle.
 func TestHealth(t *testing.T) {
 	changed := make(chan struct{}, 64)
 	up := upstream.New(upstream.Spec{Name: "pg", Command: upstream.Command{Path: "/no/such/sk-live-0123456789abcdef"}, Secrets: []string{"sk-live-0123456789abcdef"}}, upstream.Options{

@@ -29,7 +29,7 @@ const (
 	changed = `{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`
 )
 
-// Each server answers a call in its own way.
+// Each server answers a call in a different way.
 func TestAnswers(t *testing.T) {
 	rpcError := func(id string) string {
 		return `{"jsonrpc":"2.0",` + "\n" + `"id":` + id + `,"error":{"code":-32022,"message":"x"}}`
@@ -57,7 +57,7 @@ func TestAnswers(t *testing.T) {
 			[]string{"garbage: " + why("17")}},
 		{"stream", func(w http.ResponseWriter, id string) {
 			emit(w, "event: message\ndata: "+note+"\n\n: ping\n\n")
-			emit(w, `data: {"jsonrpc":"2.0","id":`+id+`,"method":"roots/list"}`+"\n\n") // the server's ids are its own
+			emit(w, `data: {"jsonrpc":"2.0","id":`+id+`,"method":"roots/list"}`+"\n\n") // the ids of the server are independent of ours
 			time.Sleep(time.Second)
 			emit(w, "event: message\ndata: "+result(id)+"\n\n")
 		}, "{}", []string{"heard notifications/message", "asked roots/list"}},
@@ -78,7 +78,7 @@ func TestAnswers(t *testing.T) {
 		{"status 500", func(w http.ResponseWriter, id string) { reply(w, 500, "text/plain", "out of\n  order") },
 			"status 500 Internal Server Error: out of order", nil},
 		{"status 500 without end", func(w http.ResponseWriter, id string) {
-			emit(w, "") // so that it is the type that is too late
+			emit(w, "") // so that only the content type arrives too late
 			hijack(w, "")
 		}, "stream broke before its answer: unexpected EOF", []string{"gap"}},
 		{"status 502 with HTML", func(w http.ResponseWriter, id string) { reply(w, 502, "text/html", strings.Repeat("é", 1000)) },
@@ -129,7 +129,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A status is told even if its body never ends.
+// A status is reported even if its body never ends.
 func TestErrorBodyWithoutEnd(t *testing.T) {
 	for _, kind := range []string{"application/json", "text/plain"} {
 		bubble.Test(t, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestErrorBodyWithoutEnd(t *testing.T) {
 	}
 }
 
-// What follows notifications/initialized is not sent before the server has taken it.
+// No request is sent before the server has accepted notifications/initialized.
 func TestNothingOvertakesInitialized(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		handler, held := mcptest.New(mcptest.Options{Name: "web"}).Handler(), make(chan struct{})
@@ -175,8 +175,8 @@ func TestNothingOvertakesInitialized(t *testing.T) {
 	})
 }
 
-// A server that is slow over notifications/initialized, or does not end its response to
-// it, holds the handshake up for a while only, and the notification is not withdrawn.
+// A server that is slow to accept notifications/initialized, or does not end its response, delays
+// the handshake for a limited time only, and the notification is not cancelled.
 func TestInitializedThatIsSlow(t *testing.T) {
 	tests := map[string]struct {
 		slow func(w http.ResponseWriter, r *http.Request)
@@ -256,11 +256,10 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// What the proxy sends in secret does not come back in an error, whatever the
-// server repeats.
+// Errors contain no secret that the proxy sends, whatever the server echoes.
 func TestSecretsAreNotInErrors(t *testing.T) {
 	const token, key, query = "tok-1234567890", "key+/=xyz", "q%20secret"
-	long := strings.Repeat("L", 3000) // such a token must not be cut before it is found
+	long := strings.Repeat("L", 3000) // such a token must be masked before the text is truncated
 	header := http.Header{"Authorization": {"Bearer " + token}, "X-Api-Key": {key}, "X-Long": {long}}
 	for _, status := range []int{200, 400, 401, 403, 404, 500, 0} {
 		for _, sse := range []bool{false, true} {
@@ -288,8 +287,7 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 	}
 }
 
-// When the server wants other credentials, requests that are under way still get their
-// answers for a while.
+// When the server rejects the credentials, requests in flight may still be answered for a while.
 func TestFailingLinkWaitsForAnswersUnderWay(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var calls atomic.Int32
@@ -324,7 +322,7 @@ func TestFailingLinkWaitsForAnswersUnderWay(t *testing.T) {
 	})
 }
 
-// Refused credentials are not asked for again before a person has changed something.
+// Rejected credentials are not retried before the configuration changes.
 func TestAuthRequired(t *testing.T) {
 	for _, status := range []int{401, 403} {
 		bubble.Test(t, func(t *testing.T) {
@@ -347,7 +345,7 @@ func TestAuthRequired(t *testing.T) {
 	}
 }
 
-// Once the server has answered, 403 is about one request only.
+// Once the server has answered, 403 concerns one request only.
 func TestForbiddenLater(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := &site{t: t, call: func(w http.ResponseWriter, _ *http.Request, _ string) { w.WriteHeader(403) }}
@@ -358,14 +356,13 @@ func TestForbiddenLater(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if n := len(s.requests()); n != 5 { // with one handshake, and one look for its own stream
+		if n := len(s.requests()); n != 5 { // with one handshake and one GET for its own stream
 			t.Errorf("got %d requests", n)
 		}
 	})
 }
 
-// The first POST tells whether the endpoint speaks streamable HTTP at all: if not, the
-// older transport is tried.
+// The first POST shows whether the endpoint supports streamable HTTP. If not, HTTP+SSE is tried.
 func TestOlderTransport(t *testing.T) {
 	for _, status := range []int{400, 404, 405} {
 		for _, body := range []string{"", "no such page", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"no session"}}`} {
@@ -390,7 +387,7 @@ func TestSessionHeaders(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := &site{t: t}
 		s.call = func(w http.ResponseWriter, r *http.Request, id string) {
-			w.Header().Set("Mcp-Session-Id", "s2") // not at the handshake: means nothing
+			w.Header().Set("Mcp-Session-Id", "s2") // ignored outside of the handshake
 			h := r.Header
 			if fmt.Sprint(h["X-Mine"]) != "[a b]" || h.Get("Accept") != "application/json, text/event-stream" || h.Get("Content-Type") != "application/json" {
 				t.Errorf("got %v", h)
@@ -401,7 +398,7 @@ func TestSessionHeaders(t *testing.T) {
 		v := attach(t, s, Spec{Header: http.Header{"x-mine": {"a", "b"}, "Accept": {"nothing"}}})
 		v.work(t.Context())
 		v.work(t.Context())
-		synctest.Wait() // until the stream has been asked for
+		synctest.Wait() // until the stream was requested
 		v.Close()
 		const in = " s1 2025-11-25"
 		want := []string{"POST", "POST" + in, "GET" + in, "POST" + in, "POST" + in, "DELETE" + in}
@@ -411,8 +408,8 @@ func TestSessionHeaders(t *testing.T) {
 	})
 }
 
-// A session that the server does not know any more is opened anew, and the call, which
-// has certainly not been run, sent again.
+// A session that the server no longer knows is reopened, and the call, which certainly did not
+// run, is retried.
 func TestSessionLost(t *testing.T) {
 	for name, forget := range map[string]func(w http.ResponseWriter){
 		"404": func(w http.ResponseWriter) { w.WriteHeader(404) },
@@ -446,7 +443,7 @@ func TestSessionLost(t *testing.T) {
 	}
 }
 
-// The end of the caller's context drops the response stream.
+// The end of the caller's context closes the response stream.
 func TestCancelDropsTheStream(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		dropped := make(chan struct{})
@@ -464,14 +461,14 @@ func TestCancelDropsTheStream(t *testing.T) {
 	})
 }
 
-// A caller's context usually ends as soon as it has the answer. The connection
-// must live on, or every call would pay for a new one.
+// A caller's context usually ends as soon as the answer arrives. The connection must be reused
+// all the same, or each call would open a new one.
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter, id string){
 		"JSON": func(w http.ResponseWriter, id string) { replyJSON(w, result(id)) },
 		"stream": func(w http.ResponseWriter, id string) {
 			emit(w, "data: "+result(id)+"\n\n")
-			time.Sleep(streamLinger / 2) // the end of the stream comes after the caller has gone
+			time.Sleep(streamLinger / 2) // the stream ends after the caller has returned
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -495,8 +492,8 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
-// Servers of another making: tools that speak and ask before they answer, and one that
-// does not end.
+// Independent server implementations: tools that send notifications and requests before they
+// answer, and one that does not end.
 func TestRealServers(t *testing.T) {
 	s := server.NewMCPServer("talker", "1", server.WithToolCapabilities(true), server.WithLogging())
 	s.EnableSampling()
@@ -504,7 +501,7 @@ func TestRealServers(t *testing.T) {
 		if err := s.SendNotificationToClient(ctx, "notifications/progress", map[string]any{"progressToken": 7}); err != nil {
 			return nil, err
 		}
-		<-time.After(50 * time.Millisecond) // mcp-go drops what is under way when the tool ends
+		<-time.After(50 * time.Millisecond) // mcp-go drops pending messages when the tool returns
 		return mcp.NewToolResultText("done"), nil
 	})
 	s.AddTool(mcp.NewTool("waits"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {

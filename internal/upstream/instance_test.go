@@ -14,8 +14,7 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// The first restart comes at once, later ones after growing waits; meanwhile
-// every call is answered without waiting.
+// The first restart is immediate, later ones back off. Meanwhile each call fails without waiting.
 func TestRestartsBackOff(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		u, dials := bubbled(t, nil, time.Second)
@@ -49,8 +48,8 @@ func TestRestartsBackOff(t *testing.T) {
 	})
 }
 
-// A server that ends again and again is started again at once each time that it has answered
-// a client since, and after growing waits if it has not, whatever the proxy itself asked it.
+// A server that keeps exiting is restarted at once if it has answered a client since the last
+// start, and with backoff otherwise, whatever internal requests it has answered.
 func TestRestartsAtOnceWhatAnswers(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		server := mcptest.New(mcptest.Options{Name: "web"})
@@ -83,8 +82,8 @@ func TestRestartsAtOnceWhatAnswers(t *testing.T) {
 	})
 }
 
-// A call waits for a server that starts, for StartTimeout and no longer, and
-// the waits of calls behind each other do not add up.
+// A call waits for a starting server for StartTimeout, and the waits of queued calls do not add
+// up.
 func TestCallsWaitForTheStartTogether(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -126,8 +125,7 @@ func TestCallsWaitForTheStartTogether(t *testing.T) {
 	})
 }
 
-// Notifications that a list has changed make it be read once in a quiet
-// period, however many there are.
+// Any number of list_changed notifications in a short time causes a single read.
 func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		server := mcptest.New(mcptest.Options{Name: "web", Tools: []string{`{"name":"one"}`}})
@@ -143,7 +141,7 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 		}})
 		defer l.Close()
 		l.AwaitOffer(t.Context())
-		time.Sleep(time.Minute) // whatever the start brought with it is over
+		time.Sleep(time.Minute) // the effects of the start are over
 		reads := func() (n int) {
 			for _, m := range server.Seen() {
 				if strings.Contains(m, `"tools/list"`) {
@@ -153,7 +151,7 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 			return n
 		}
 		readsBefore, changedBefore := reads(), changed
-		for range 50 { // 50 in half a second, nothing different
+		for range 50 { // 50 in half a second, without a change
 			server.Announce("notifications/tools/list_changed", "")
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -180,8 +178,8 @@ func TestListsAreReadOnceInAQuietPeriod(t *testing.T) {
 	})
 }
 
-// Refused credentials end the connection; its listen request, which has no
-// answer to wait for, must not keep the next call from the next connection.
+// Rejected credentials end the connection. Its listen request, which never gets an answer, must
+// not keep the next call from the next connection.
 func TestListenDoesNotHoldAnEndingLink(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		server := mcptest.New(mcptest.Options{Name: "web", Era: "stateless"})
@@ -189,7 +187,7 @@ func TestListenDoesNotHoldAnEndingLink(t *testing.T) {
 		l := u.Attach(Client{Version: "2026-07-28"}, Listener{})
 		defer l.Close()
 		l.AwaitOffer(t.Context())
-		synctest.Wait() // it listens
+		synctest.Wait() // the listen request is open
 		began := time.Now()
 		call := &Request{Method: "tools/call", Params: []byte(`{"name":"status","arguments":{"status":401}}`)}
 		for range 2 {

@@ -18,7 +18,7 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// diary is what was heard, in order, from any goroutine.
+// diary records events in order, from any goroutine.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -30,7 +30,7 @@ func (d *diary) write(line string) {
 	d.lines = append(d.lines, line)
 }
 
-// turn returns what was written since it was last called.
+// turn returns the events since its last call.
 func (d *diary) turn() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,8 +46,8 @@ func (d *diary) want(t *testing.T, lines ...string) {
 	}
 }
 
-// A server that was asked nothing has nothing to forget: neither when it starts nor when
-// it says meanwhile that its tools are others. Its resources may be a neighbour's too.
+// A server that has received no request has no answers to invalidate, neither when it starts nor
+// when its tools change meanwhile. Its resources may concern another server too.
 func TestInvalidatesNothingBeforeTheFirstRequest(t *testing.T) {
 	for _, version := range []string{"", "2026-07-28"} {
 		bubble.Test(t, func(t *testing.T) {
@@ -69,8 +69,8 @@ func TestInvalidatesNothingBeforeTheFirstRequest(t *testing.T) {
 	}
 }
 
-// What a server says of changes is known before its sessions hear of it, whether
-// they asked for it or not, and whether anything is different or not.
+// A change reported by a server invalidates before its sessions receive the notification, whether
+// they subscribed or not and whether the lists differ or not.
 func TestNotificationsInvalidate(t *testing.T) {
 	for _, era := range []string{"handshake", "stateless"} {
 		t.Run(era, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestNotificationsInvalidate(t *testing.T) {
 	}
 }
 
-// A server that was started anew knows nothing of the session: that is known
-// before the call that found out goes on, and before a session can see the new server.
+// A restarted server does not know the session. The loss invalidates before the call that found
+// it continues, and before a session can observe the new server.
 func TestLostSessionInvalidates(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var lease atomic.Pointer[Lease]
@@ -143,8 +143,7 @@ func TestLostSessionInvalidates(t *testing.T) {
 	})
 }
 
-// The same before an answer that was on its way, not only at the end that waits
-// for it.
+// The loss also invalidates before an answer in flight, not only at the end of the link.
 func TestLostSessionInvalidatesBeforeTheEnd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var heard diary
@@ -181,7 +180,7 @@ func TestLostSessionInvalidatesBeforeTheEnd(t *testing.T) {
 	})
 }
 
-// A listen request that ends is a gap, from its end until the next one is heard.
+// The end of a listen request is a gap that lasts until the next request is acknowledged.
 func TestEndedListenRequestInvalidates(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var heard diary

@@ -15,8 +15,8 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// The answer to a request that was given up is told of once, however it was given up
-// and whatever the answer is.
+// Late is called once for the answer to a cancelled request, however it was cancelled and
+// whatever the answer is.
 func TestLate(t *testing.T) {
 	givenUp := map[string]func(ctx context.Context, cancel func(), req *Request) (why error){
 		"its context ended": func(_ context.Context, cancel func(), _ *Request) error {
@@ -72,8 +72,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// What came before the caller gave up is the answer, and not late; the server is not
-// told that it is not wanted any more.
+// An answer that arrives before the cancellation is not late, and no cancellation is sent.
 func TestAnswerInTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()
@@ -100,7 +99,7 @@ func TestAnswerInTime(t *testing.T) {
 	})
 }
 
-// A server that never answers what was given up costs a bounded memory.
+// A server that never answers cancelled requests costs bounded memory.
 func TestAbandonedRequestsAreBounded(t *testing.T) {
 	r := newRequests()
 	late := make(map[int64]bool)
@@ -118,7 +117,7 @@ func TestAbandonedRequestsAreBounded(t *testing.T) {
 	}
 }
 
-// The end of a connection is known before its requests hear of it.
+// The end of a connection invalidates before its requests fail.
 func TestEndIsKnownFirst(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := mcptest.NewPuppet()

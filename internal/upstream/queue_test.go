@@ -18,8 +18,8 @@ import (
 	"mcpschedd/internal/limit"
 )
 
-// journal is the other end of a session's connections, one after the other: it
-// notes in which order requests come over them.
+// journal is the server end of a session's successive connections. It records the order of
+// requests.
 type journal struct {
 	lease *Lease
 
@@ -33,7 +33,7 @@ type arrival struct {
 	at     time.Time
 }
 
-// journalLink is one of its connections.
+// journalLink is one of the connections.
 type journalLink struct {
 	*journal
 	c    *conn
@@ -64,7 +64,7 @@ func (k *journalLink) send(_ context.Context, out outgoing) error {
 		return err
 	}
 	k.work.Go(func() {
-		time.Sleep(time.Second + time.Duration(number)*12347*time.Nanosecond) // no two end in one moment
+		time.Sleep(time.Second + time.Duration(number)*12347*time.Nanosecond) // no two end at the same time
 		select {
 		case <-k.dead:
 		default:
@@ -81,8 +81,7 @@ func (k *journalLink) close() {
 	})
 }
 
-// lives connects, and hangs up after each of the times, with a pause before it
-// connects again.
+// lives connects, and closes the connection after each of the times, with a pause in between.
 func (j *journal) lives(r *rand.Rand, lives int) {
 	in := j.lease.in
 	for range lives {
@@ -105,7 +104,7 @@ type placed struct {
 	err   error
 }
 
-// send sends a request the way the proxy does.
+// send sends a request as the proxy does.
 func (j *journal) send(ctx context.Context, hosts *limit.Hosts, number int, p *placed) {
 	var slot *limit.Slot
 	req := &Request{
@@ -129,9 +128,8 @@ func (j *journal) send(ctx context.Context, hosts *limit.Hosts, number int, p *p
 	})
 }
 
-// Whatever a server's connection and the limits of hosts do, and whichever caller gives up:
-// requests go out in the order of their turns, but that reads pass reads for other
-// hosts that wait for those.
+// Requests are sent in the order of their turns, whatever happens to connections, limits and
+// callers, except that reads may pass reads that wait for the limit of another host.
 func TestOrderOfSending(t *testing.T) {
 	limits := map[string]limit.Rule{"paced": {Rate: 0.2, Burst: 1}, "single": {Concurrency: 1}, "free": {}}
 	names := []string{"paced", "single", "free"}
@@ -209,8 +207,7 @@ func TestOrderOfSending(t *testing.T) {
 	}
 }
 
-// What is known of one request may let another go, and what is yielded is for other
-// hosts alone.
+// Updating a place may wake later requests, and yielding lets only other hosts pass.
 func TestTurns(t *testing.T) {
 	var q queue
 	read := func(host string) *Request { return &Request{Reads: true, Host: host} }
@@ -257,8 +254,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A read that another answers keeps its place until that has been sent, and sends
-// itself if it is not answered after all: in its own place if it still has that.
+// A read that joins another request keeps its place until that one was sent. If it must be sent
+// itself after all, it uses its own place if it still has it.
 func TestFollow(t *testing.T) {
 	now := func(turned <-chan struct{}) bool { return turned == nil }
 	var q queue
@@ -270,7 +267,7 @@ func TestFollow(t *testing.T) {
 	}
 	third.Release()
 	again := first.Reclaim()
-	first.Release() // what it waited for is sent too late
+	first.Release() // the request it joined is sent too late
 	if again != first || now(second.ready(read)) || !now(again.ready(read)) {
 		t.Error("it has lost its place")
 	}

@@ -17,11 +17,11 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// sending is a call that is about to be made of a server that is there.
+// sending is a call that is about to be sent to a live server.
 type sending struct {
 	ctx   context.Context
 	lease *Lease
-	away  atomic.Bool // no connection can be made any more
+	away  atomic.Bool // no connection can be made
 	req   *Request
 }
 
@@ -39,8 +39,7 @@ func (s *sending) givenUpAfter(d time.Duration) {
 	time.AfterFunc(d, cancel)
 }
 
-// A caller learns whether its request may have been run: it must not be thought
-// to have been if nothing of it ever left.
+// Answer.Sent is false only if no part of the request was sent.
 func TestSent(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -93,10 +92,10 @@ func TestSent(t *testing.T) {
 				s.lease = u.Attach(Client{}, Listener{})
 				defer s.lease.Close()
 				s.lease.AwaitOffer(t.Context())
-				time.Sleep(time.Minute) // its connections are idle
+				time.Sleep(time.Minute) // the connections are idle
 				tt.prepare(s)
 				answer, err := s.lease.Call(s.ctx, s.lease.Turn(), s.req)
-				time.Sleep(time.Hour) // what waited for a turn goes, too
+				time.Sleep(time.Hour) // requests that wait for a turn fail too
 				if (err != nil) != tt.fails || answer.Sent != tt.want || answer.Sends != tt.times {
 					t.Errorf("got sent %v, %d times, beside %v, want %v, %d times", answer.Sent, answer.Sends, err, tt.want, tt.times)
 				}
@@ -110,7 +109,7 @@ func TestNeverThereIsNotSent(t *testing.T) {
 		u, _ := bubbled(t, nil, time.Second)
 		l := u.Attach(Client{}, Listener{})
 		defer l.Close()
-		for range 2 { // away, and starting again
+		for range 2 { // down and restarting
 			if answer, err := callEcho(t.Context(), l); err == nil || answer.Sent {
 				t.Errorf("got sent %v beside %v", answer.Sent, err)
 			}
@@ -133,14 +132,13 @@ func TestStillStartingIsNotSent(t *testing.T) {
 	})
 }
 
-// A server that says over HTTP that it is asked too much is heard, whatever else
-// it says.
+// An HTTP rate limit is reported, whatever the response contains.
 func TestLimited(t *testing.T) {
 	tests := []struct {
 		name    string
 		status  int
 		header  string
-		body    string // an error of its own; "": text
+		body    string // a JSON-RPC error; "" means text
 		limited bool
 	}{
 		{"429 with a wait", 429, "17", "", true},
@@ -205,8 +203,7 @@ func limiting(t *testing.T, server http.Handler, status int, retryAfter, object 
 	})
 }
 
-// No two instances have the same number, of whatever upstream; sessions that
-// share one have it in common.
+// Instance ids are unique across upstreams. Sessions that share an instance have the same id.
 func TestInstance(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		seen := make(map[uint64]bool)

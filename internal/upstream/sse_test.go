@@ -9,8 +9,8 @@ import (
 	"mcpschedd/internal/bubble"
 )
 
-// olderServer is a server of the 2024-11-05 transport: call says what comes on its stream for
-// a call, if it does not answer to the POST.
+// olderServer is a server with the 2024-11-05 transport. call returns the event for a call,
+// unless it responds to the POST.
 type olderServer struct {
 	*site
 	stream chan string
@@ -62,7 +62,7 @@ func (o *olderServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// body keeps what is answered.
+// body records the response body.
 type body struct {
 	strings.Builder
 	header http.Header
@@ -93,7 +93,7 @@ func TestSSE(t *testing.T) {
 	}
 	const cannot = "its answer cannot be read: "
 	long := "line too long: more than 5000 bytes"
-	question := "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"\t\"}" // as unreadable as an answer, and none
+	question := "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"\t\"}" // unreadable like an answer, but not one
 	bad := "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":\"\t\"}"
 	for _, tt := range []struct {
 		name  string
@@ -130,7 +130,7 @@ func TestSSE(t *testing.T) {
 	}
 }
 
-// The older transport, too, says that it is asked too much in the answer to the POST.
+// HTTP+SSE reports a rate limit in the response to the POST.
 func TestLimitedOverSSE(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := attach(t, newOlder(t, func(w http.ResponseWriter, _ string) string {

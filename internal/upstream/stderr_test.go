@@ -14,7 +14,7 @@ import (
 	"mcpschedd/internal/secret"
 )
 
-// key is what a private key looks like.
+// key returns text in the form of a private key.
 func key(lines int) string {
 	return "-----BEGIN RSA PRIVATE KEY-----\n" + strings.Repeat(strings.Repeat("MIIEvQ+/", 8)+"\n", lines) + "Ab3=\n-----END RSA PRIVATE KEY-----\n"
 }
@@ -65,11 +65,11 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// Whatever a process writes, and in whatever pieces it is read: no value that is
-// known to be secret is left in the lines.
+// No known secret is left in the lines, whatever a process writes and in whatever pieces it is
+// read.
 func TestTailKeepsNoSecret(t *testing.T) {
 	digit := rapid.SampledFrom([]rune("0123456789"))
-	// No brackets: what a mark and the text beside it make together is not told.
+	// No brackets: the result of a mark next to other text is not specified.
 	letter := rapid.SampledFrom([]rune("abcXYZ019 +/=%&\"'\\:@-_.,;é€😀\t<>"))
 	value := rapid.Custom(func(t *rapid.T) string {
 		runes := append(rapid.SliceOfN(letter, 7, 40).Draw(t, "runes"), digit.Draw(t, "digit"))
@@ -105,8 +105,7 @@ func TestTailKeepsNoSecret(t *testing.T) {
 	})
 }
 
-// An argument that the option before it makes a secret is one, whatever a shell would take
-// for its end.
+// An argument that follows a secret option is masked, whatever a shell would take for its end.
 func TestArgumentsAreMasked(t *testing.T) {
 	spec := Spec{Command: Command{Args: []string{"serve", "--password", "a=b1;c&d<e>f", "--root", "/srv/data"}}}
 	got := spec.masker().Text("cannot sign in with a=b1;c&d<e>f at /srv/data")

@@ -23,10 +23,10 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// roleVariable makes the test binary play a server instead of running tests.
+// roleVariable makes the test binary act as a server instead of running tests.
 const roleVariable = "MCPSCHEDD_TEST_ROLE"
 
-// processPatience bounds the waits of these tests; none of them takes nearly as long.
+// processPatience limits the waits of these tests, which are normally much shorter.
 const processPatience = 30 * time.Second
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// roles are servers with one fault each; none outlives its minute.
+// roles are servers with one fault each. Each exits within a minute.
 var roles = map[string]func(){
 	"echo": func() { serveRole(func(string) {}) },
 	"crash": func() {
@@ -60,7 +60,7 @@ var roles = map[string]func(){
 	"rubbish": func() {
 		serveRole(func(id string) {
 			fmt.Println("Server listening")
-			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"method":"ask","params":{"text":"` + "\t" + `"}}`) // a broken question is no lost answer
+			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"method":"ask","params":{"text":"` + "\t" + `"}}`) // an unreadable request is not an answer
 			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"params":`)
 			fmt.Println(`[{"jsonrpc":"2.0"`)
 			fmt.Print("\n\r\n", `[{"jsonrpc":"2.0","method":"note"}, 17]`, "\r\n")
@@ -101,7 +101,7 @@ var roles = map[string]func(){
 		linger()
 	},
 	"deaf": func() { serveRole(func(string) { linger() }) },
-	// The parent of a process that holds its pipes open, in its group or not.
+	// The parent of a process that keeps its pipes open, in its group or not.
 	"parent":       func() { leave(&syscall.SysProcAttr{}) },
 	"strangeChild": func() { leave(&syscall.SysProcAttr{Setsid: true}) },
 	"linger":       linger,
@@ -109,7 +109,7 @@ var roles = map[string]func(){
 	"proxy":        proxyRole,
 }
 
-// serveRole shakes hands, and answers each call with its params after the fault.
+// serveRole performs the handshake and answers each call with its params after the fault.
 func serveRole(fault func(id string)) {
 	for lines := jsonrpc.NewReader(os.Stdin, 0); ; {
 		line, err := lines.Next()
@@ -135,7 +135,7 @@ func serveRole(fault func(id string)) {
 
 func linger() { time.Sleep(time.Minute) }
 
-// leave exits at the first call, while a child lives on that has its stdout and stderr.
+// leave exits at the first call and leaves a child with its stdout and stderr.
 func leave(attr *syscall.SysProcAttr) {
 	serveRole(func(string) {
 		child := exec.Command(os.Args[0])
@@ -156,7 +156,7 @@ func roleCommand(role string) Command {
 	}
 }
 
-// run attaches a session to a role. At the end of the test nothing of it may be left.
+// run attaches a session to a role. At the end of the test no process or goroutine may be left.
 func run(t *testing.T, command Command, o Options) visitor {
 	t.Helper()
 	v := visitor{heard: new(diary)}
@@ -180,7 +180,7 @@ func wantNoGoroutine(t *testing.T) {
 	})
 }
 
-// eventually looks until ok; what it looks at has no event to wait for.
+// eventually polls until ok, for conditions without an event to wait for.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
@@ -225,7 +225,7 @@ func TestProcessEnds(t *testing.T) {
 	} {
 		t.Run(role, func(t *testing.T) {
 			command := roleCommand(role)
-			if role == "mute" { // the others must be waited for, on a slow machine too
+			if role == "mute" { // wait for the others, on a slow machine too
 				command.grace = 50 * time.Millisecond
 			}
 			v := run(t, command, Options{})
@@ -281,7 +281,7 @@ func TestProcessThatDoesNotEnd(t *testing.T) {
 
 func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
 	command := roleCommand("deaf")
-	command.grace = 10 * time.Millisecond // nothing it is told will end it
+	command.grace = 10 * time.Millisecond // it ignores every request to exit
 	v := run(t, command, Options{})
 	v.process(t)
 	params := []byte(`{"name":"work","arguments":{"text":"` + strings.Repeat("x", 8<<20) + `"}}`)
@@ -298,8 +298,8 @@ func TestSendDoesNotWaitForADeafProcess(t *testing.T) {
 	}
 }
 
-// What a process has started ends with it, if it has not left its group; and what has
-// holds up neither the calls nor an end that must be quick.
+// Descendants of a process are killed with it if they have not left its group. Those that have
+// left it delay neither the calls nor a fast stop.
 func TestProcessEndsDespiteGrandchild(t *testing.T) {
 	for role, stopFast := range map[string]bool{"parent": false, "strangeChild": true} {
 		t.Run(role, func(t *testing.T) {
@@ -329,7 +329,7 @@ func TestProcessEndsDespiteGrandchild(t *testing.T) {
 	}
 }
 
-// alive reports whether a process runs; one that has ended and is not reaped does not.
+// alive reports whether a process is running; a zombie is not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -349,7 +349,7 @@ func wantGone(t *testing.T, pids ...int) {
 	}
 }
 
-// A process that ends may have run what it had been handed, and nothing else.
+// A process that exits may have run the requests it had received, and no others.
 func TestSentToAProcess(t *testing.T) {
 	v := run(t, Command{Path: os.Args[0], Env: []string{mcptest.Options{}.Env()}}, Options{})
 	v.heard.turn()
@@ -357,7 +357,7 @@ func TestSentToAProcess(t *testing.T) {
 	if answer, err := v.Call(t.Context(), v.Turn(), change); err != nil || !answer.Sent {
 		t.Errorf("got sent %v beside %v", answer.Sent, err)
 	}
-	v.heard.want(t, "list_changed") // it came before the answer
+	v.heard.want(t, "list_changed") // it was sent before the answer
 	late := *change
 	late.Fence = func() error { return errors.New("too late") }
 	if answer, err := v.Call(t.Context(), v.Turn(), &late); err == nil || answer.Sent {
@@ -391,7 +391,7 @@ func TestNoProcessIsSentNothing(t *testing.T) {
 	}
 }
 
-// familyRole is a process with a child that does not end when it is asked.
+// familyRole is a process with a child that ignores SIGTERM.
 func familyRole() {
 	child := exec.Command(os.Args[0])
 	child.Env = []string{roleVariable + "=stubborn"}

@@ -12,8 +12,7 @@ import (
 	"mcpschedd/internal/bubble"
 )
 
-// A stream that ends before the answer is taken up again behind its last event,
-// as often as it takes.
+// A stream that ends before the answer is resumed after its last event, as often as necessary.
 func TestResume(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var id string
@@ -82,7 +81,7 @@ func TestResumeHasAnEnd(t *testing.T) {
 				if got := v.work(t.Context()); !strings.Contains(got, tt.want) {
 					t.Errorf("got %s, want %q", got, tt.want)
 				}
-				if tries.Load() != tt.tries || calls.Load() != 1 { // it may have been run
+				if tries.Load() != tt.tries || calls.Load() != 1 { // it may have run
 					t.Errorf("got %d tries after %d calls, want %d after one", tries.Load(), calls.Load(), tt.tries)
 				}
 				time.Sleep(time.Minute)
@@ -111,7 +110,7 @@ func TestCancelEndsResuming(t *testing.T) {
 	})
 }
 
-// The server's own stream is kept open, and what may have been missed is a gap.
+// The server's own stream is kept open, and a possible loss of events is a gap.
 func TestListen(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var gets int
@@ -127,7 +126,7 @@ func TestListen(t *testing.T) {
 				t.Errorf("request %d asks for what follows %q, want %q", gets, got, want[gets-1])
 			}
 			switch gets {
-			case 1: // ends before it gave an id: what comes next may be missed
+			case 1: // ends before the first id: events may be missed
 				emit(w, "retry: 1\n\ndata: "+changed+"\n\ndata: rubbish\n\n")
 			case 2:
 				emit(w, "id: x\ndata: "+note+"\n\n")
@@ -136,7 +135,7 @@ func TestListen(t *testing.T) {
 			case 4: // resumed
 				emit(w, "data: "+changed+"\n\n")
 			case 5:
-				w.WriteHeader(400) // it does not know the id any more
+				w.WriteHeader(400) // the server no longer knows the id
 			case 6:
 				emit(w, "data: "+changed+"\n\n")
 				<-r.Context().Done()
@@ -149,8 +148,7 @@ func TestListen(t *testing.T) {
 	})
 }
 
-// A server need not have a stream of its own; whatever it says then is no
-// reason to give the connection up.
+// A server need not have a stream of its own. No response to the GET ends the connection.
 func TestListenWhereThereIsNoStream(t *testing.T) {
 	for _, status := range []int{200, 400, 401, 403, 404, 405, 406, 501} {
 		bubble.Test(t, func(t *testing.T) {

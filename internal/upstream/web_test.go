@@ -16,9 +16,8 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// bubbled is an upstream over HTTP, with pipes for connections, so that it can
-// live in a synctest bubble. serve answers; it may be nil: no connection is
-// made then.
+// bubbled returns an upstream over HTTP with pipes as connections, so that it can run in a
+// synctest bubble. A nil serve means that no connection can be made.
 func bubbled(t *testing.T, serve http.Handler, startTimeout time.Duration) (u *Upstream, dials func() []time.Duration) {
 	t.Helper()
 	return bubbledWith(t, serve, Spec{StartTimeout: startTimeout}, Options{})
@@ -90,12 +89,12 @@ func callEcho(ctx context.Context, l *Lease) (Answer, error) {
 	return l.Call(ctx, l.Turn(), &Request{Method: "tools/call", Params: []byte(`{"name":"echo"}`)})
 }
 
-// site is a server over streamable HTTP, with a session, that leaves to the test what
-// it answers to a call, and to anything but a POST.
+// site is a server over streamable HTTP with a session. The test provides the responses to calls
+// and to requests other than POST.
 type site struct {
 	t     *testing.T
 	call  func(w http.ResponseWriter, r *http.Request, id string)
-	other http.HandlerFunc // nil: there is no stream
+	other http.HandlerFunc // nil means no stream
 
 	mu   sync.Mutex
 	seen []string // method, session and revision of each request
@@ -124,7 +123,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// requests returns what was seen since it was last called.
+// requests returns the requests since its last call.
 func (s *site) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,8 +132,8 @@ func (s *site) requests() []string {
 	return seen
 }
 
-// visitor is a session with an upstream. heard is all it is told beside answers: what is
-// no message, notifications, and that answers may have changed.
+// visitor is a session with an upstream. heard records invalid messages, notifications and
+// invalidations.
 type visitor struct {
 	*Lease
 	heard *diary
@@ -154,7 +153,7 @@ func attach(t *testing.T, serve http.Handler, spec Spec) visitor {
 	return v
 }
 
-// work makes a call and returns its result, its error, or why there is neither.
+// work makes a call and returns its result or error as text.
 func (v visitor) work(ctx context.Context) string {
 	answer, err := v.Call(ctx, v.Turn(), &Request{
 		Method: "tools/call", Params: []byte(`{"name":"work"}`),
@@ -170,7 +169,7 @@ func (v visitor) work(ctx context.Context) string {
 	return string(answer.Result) + string(answer.Error)
 }
 
-// garbageLog writes down what the log says was no message.
+// garbageLog records the log lines about invalid messages.
 type garbageLog struct{ heard *diary }
 
 func (g garbageLog) Enabled(context.Context, slog.Level) bool { return true }
@@ -200,7 +199,7 @@ func readMessage(t *testing.T, r *http.Request) jsonrpc.Message {
 	return m
 }
 
-// why returns what is wrong with text as a message.
+// why returns the parse error of a message.
 func why(text string) string {
 	_, err := jsonrpc.Parse([]byte(text))
 	return err.Error()
@@ -217,14 +216,14 @@ func reply(w http.ResponseWriter, status int, contentType, body string) {
 
 func replyJSON(w http.ResponseWriter, body string) { reply(w, 200, "application/json", body) }
 
-// emit sends part of an event stream at once.
+// emit sends and flushes part of an event stream.
 func emit(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = fmt.Fprint(w, text)
 	w.(http.Flusher).Flush()
 }
 
-// hijack writes a response as it stands, and hangs up.
+// hijack writes a raw response and closes the connection.
 func hijack(w http.ResponseWriter, text string) {
 	conn, _, err := w.(http.Hijacker).Hijack()
 	if err == nil {
