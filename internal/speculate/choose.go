@@ -10,55 +10,55 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// Chooser chooses what one session prefetches from one upstream. The worker has one for
-// each such pair; a replay has its own and decides by the same functions.
+// Chooser chooses what one session prefetches from one upstream. The worker has one for each
+// such pair; replay uses the same Chooser.
 type Chooser struct {
-	Session  *Session // nil: slots, levels and concurrency do not count
+	Session  *Session // nil to ignore slots, levels and concurrency
 	Upstream uint64   // instance
-	Parallel bool     // it is taken to work on several calls at once until it is seen not to: it is reached over HTTP
+	Parallel bool     // assume that the upstream handles calls in parallel until it is seen not to; set for HTTP
 
 	waiting       []waitingCandidate
-	foundAt       time.Time // when what waits was found, or what it follows: the last answer came
-	expectedCalls float64   // how many of all that was found then are expected to be called
-	budget        int       // tokens that are left of what the last answer may bring
+	foundAt       time.Time // when the last answer arrived, which the waiting candidates follow
+	expectedCalls float64   // sum of the probabilities of the candidates found then
+	budget        int       // tokens left for the answers to these candidates
 }
 
-// waitingCandidate is one that is worth it and lacks only a slot, or time.
+// waitingCandidate is worth a prefetch and lacks only a slot.
 type waitingCandidate struct {
 	predict.Candidate
-	why enrich.Reason // what it lacked when it was last looked at
+	why enrich.Reason // why it was not begun at the last choice
 }
 
-// Verdict is what may be known of a candidate before it is made.
+// Verdict is what is known about a candidate before it is prefetched.
 type Verdict struct {
 	Query     dedup.Query
-	Host      string        // whose limits count
-	Reason    enrich.Reason // why it may not be made now; "": it may
-	FileBytes int           // of the file that it reads; 0: it reads none
+	Host      string        // whose limits apply
+	Reason    enrich.Reason // why it must not be prefetched now; "" if it may
+	FileBytes int           // size of the file that it reads; 0 for none
 }
 
-// World is what a chooser asks of candidates, and what it tells of them.
+// Environment checks and begins the candidates of a Chooser.
 type Environment interface {
-	// MayPrefetch says what stands in the way of a candidate at this moment.
+	// MayPrefetch returns the reason why a candidate must not be prefetched now, if any.
 	MayPrefetch(c *predict.Candidate) Verdict
-	// Begin begins a prefetch, or says why not.
+	// Begin begins a prefetch, or returns why not.
 	Begin(c *predict.Candidate, v *Verdict) (refused string)
-	// Declined is told of a candidate that is given up.
+	// Declined reports a candidate that is dropped.
 	Declined(c *predict.Candidate, why enrich.Reason)
 }
 
-// Open is how many candidates wait.
+// Open returns the number of waiting candidates.
 func (c *Chooser) Open() int { return len(c.waiting) }
 
-// Offer has the candidates that follow an answer wait to be chosen, and gives up those
-// that have waited since an earlier one. Their answers may take budget tokens in all.
+// Offer replaces the waiting candidates with those that follow a new answer. Together their
+// answers may take budget tokens.
 func (c *Chooser) Offer(now time.Time, found []predict.Candidate, budget int, w Environment) {
 	c.DropWaiting(w)
 	c.foundAt, c.expectedCalls, c.budget = now, 0, budget
 	c.Add(found)
 }
 
-// Add has more candidates wait, within the same budget.
+// Add adds waiting candidates under the same budget.
 func (c *Chooser) Add(found []predict.Candidate) {
 	for i := range found {
 		c.expectedCalls += found[i].P
@@ -66,7 +66,7 @@ func (c *Chooser) Add(found []predict.Candidate) {
 	}
 }
 
-// GiveUp declines what waits, for what it lacked last.
+// DropWaiting declines the waiting candidates, each for its last reason.
 func (c *Chooser) DropWaiting(w Environment) {
 	for i := range c.waiting {
 		w.Declined(&c.waiting[i].Candidate, c.waiting[i].why)
@@ -74,9 +74,8 @@ func (c *Chooser) DropWaiting(w Environment) {
 	c.waiting = nil
 }
 
-// Reprice cancels the prefetches under way that are not worth finishing by what is
-// likely now: at least half as likely as would be needed to begin them, for a part of what
-// they cost is spent.
+// Reprice cancels prefetches in progress that are no longer worth finishing: less than half as
+// likely now as required to begin one, as part of their cost is already spent.
 func (c *Chooser) Reprice(now time.Time, found []predict.Candidate, minProbability float64) {
 	type exact struct{ tool, arguments string }
 	likely := make(map[exact]bool)
@@ -90,16 +89,16 @@ func (c *Chooser) Reprice(now time.Time, found []predict.Candidate, minProbabili
 	})
 }
 
-// ChooseOptions bound one choice.
+// ChooseOptions limit one choice.
 type ChooseOptions struct {
-	enrich.Options               // its Slots and Budget are filled in
-	Host           string        // of the upstream's calls in general
-	Shadow         bool          // what is chosen is only watched
-	Keep           time.Duration // for how long an answer is of use whose model does not say
+	enrich.Options               // Slots and Budget are set by Choose
+	Host           string        // default host of the upstream's calls
+	Shadow         bool          // chosen candidates are only watched
+	Keep           time.Duration // how long an answer is useful if its model does not say
 }
 
-// Choose picks from what waits, and begins it; at level 0, where nothing is begun, it
-// watches what level 1 would begin. It returns how many slots there were.
+// Choose picks from the waiting candidates and begins the picked ones. At level 0 nothing is
+// begun, and it watches what level 1 would begin. It returns the number of slots.
 func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) (slots int) {
 	host := c.room(o.Host)
 	o.Slots, o.Budget = host.slots, c.budget
@@ -115,7 +114,7 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) (slots i
 	c.budget -= picked.Tokens
 	found := c.waiting
 	c.waiting = nil
-	watched := make(map[string]bool) // hosts at level 0 with a candidate that is watched
+	watched := make(map[string]bool) // hosts at level 0 that already have a watched candidate
 	for _, p := range picked.Choices {
 		g, v := &found[p.Candidate].Candidate, &verdicts[p.Candidate]
 		switch watch := rooms[v.Host].watch; {
@@ -135,7 +134,7 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) (slots i
 		g, v := &found[d.Candidate].Candidate, &verdicts[d.Candidate]
 		lacks := d.Reason == enrich.Cap || d.Reason == enrich.Throttled
 		switch {
-		case lacks && rooms[v.Host].watch: // it is not what level 1 would begin
+		case lacks && rooms[v.Host].watch: // level 1 would not begin it
 			w.Declined(g, enrich.Throttled)
 		case lacks && g.Reason == "":
 			c.waiting = append(c.waiting, waitingCandidate{*g, d.Reason})
@@ -146,14 +145,14 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) (slots i
 	return o.Slots
 }
 
-// weigh is a candidate as enrich takes it, with what is known of it at this moment.
+// evaluate returns a candidate with what is known about it now, as input for enrich.Pick.
 func (c *Chooser) evaluate(now time.Time, g *predict.Candidate, v *Verdict, rooms map[string]room, o *ChooseOptions, w Environment) enrich.Candidate {
-	out := g.Candidate // its key is what tells it apart, if it is not asked about
+	out := g.Candidate // has a key of its own if it is not checked
 	if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
 		return out
 	}
 	*v = w.MayPrefetch(g)
-	if v.Query.Key != (call.Key{}) { // there is none for what cannot be made
+	if v.Query.Key != (call.Key{}) { // empty for a candidate that cannot be called
 		out.Key = v.Query.Key
 	}
 	if v.Reason != "" {
@@ -187,11 +186,10 @@ func (c *Chooser) room(host string) (r room) {
 	return r
 }
 
-// inTheWay reports whether the prefetch is likely to cost other calls more than it saves. At
-// an upstream that works on one call at a time, one that is not asked for has the session's next
-// call wait, whatever that is, as far as it is not done by then; one that is asked for is
-// joined, and costs nothing. A process of which nothing is known may be serial; a server of HTTP
-// hardly is.
+// delaysCalls reports whether the prefetch is likely to cost other calls more than it saves. A
+// serial upstream makes the session's next call wait for whatever remains of a prefetch. If that
+// call is the prefetched one, it joins the prefetch and loses nothing. A process with no evidence
+// may be serial; an HTTP server is assumed not to be.
 func (c *Chooser) delaysCalls(g *predict.Candidate, think time.Duration, now time.Time) bool {
 	if c.Session == nil {
 		return false
@@ -206,19 +204,19 @@ func (c *Chooser) delaysCalls(g *predict.Candidate, think time.Duration, now tim
 	}
 	usual := enrich.Fixed(cmp.Or(think, defaultThink))
 	lead, pause := cmp.Or(g.Lead, usual), cmp.Or(g.Pause, usual)
-	if !busy { // else the model pauses once that call is answered, and the prefetch begins then
+	if !busy { // a call in progress delays both the pause and the prefetch
 		pause = pause.Minus(now.Sub(c.foundAt))
 	}
-	saves := g.P * float64(g.Latency.Overlap(lead)) // nothing, where no call of the tool was seen: it is found out then
-	next := g.P / max(1, c.expectedCalls)           // that it is the next call
+	saves := g.P * float64(g.Latency.Overlap(lead)) // nothing if no call of the tool was seen yet: the prefetch then finds out
+	next := g.P / max(1, c.expectedCalls)           // probability that it is the next call
 	costs := serial * (1 - next) * float64(g.Latency.Excess(pause))
 	return costs > float64(minHarmWait) && costs > saves
 }
 
-// usualThink is how long a model is taken to think where that is not known.
+// defaultThink is the assumed time between calls if it is not known.
 const defaultThink = 3 * time.Second
 
-// watch notes what would have been begun, for as long as its answer would be of use.
+// watch records what would have been begun, for as long as its answer would be useful.
 func (c *Chooser) watch(now time.Time, g *predict.Candidate, v *Verdict, o *ChooseOptions) {
 	if c.Session == nil {
 		return

@@ -8,51 +8,51 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Session is the prefetches of one client session.
+// Session holds the prefetches of one client session.
 type Session struct {
 	scheduler *Scheduler
-	name      string // in the changes of its level
+	name      string // for Change
 
-	// The scheduler's mutex guards these.
+	// Guarded by the scheduler's mutex.
 	throttle throttle
-	open     []*claim // whose fate is not known or whose call has not returned, oldest first
+	open     []*claim // with unknown fate, or whose call has not returned; oldest first
 	ended    bool
 }
 
-// claim is what a prefetch holds. One that is only watched holds nothing: at level 0 it
-// stands for the one that level 1 would begin.
+// claim is one prefetch's hold on a slot. A watched claim holds no slot: at level 0 it stands for
+// the prefetch that level 1 would begin.
 type claim struct {
 	session     *Session
 	key         call.Key
-	chained     bool // it follows from a prefetch
+	chained     bool // follows from another prefetch
 	host        *host
-	instance    *instance   // nil: it is only watched
-	generations generations // in which it was begun
+	instance    *instance   // nil if it is only watched
+	generations generations // when it was begun
 	cancel      context.CancelCauseFunc
-	timer       *time.Timer      // frees the slot
-	fate        func() call.Fate // nil: Begin has not returned, or it is only watched
-	expires     time.Time        // of a watched one: asked for later it would have been of no use
+	timer       *time.Timer      // frees the slot at the deadline
+	fate        func() call.Fate // nil until Begin has returned, or if it is only watched
+	expires     time.Time        // if watched: a call after that would not have used it
 
-	// The scheduler's mutex guards these.
-	holdsSlot bool // the slot
-	returned  bool // its call has
-	asked     bool // a real call has come for it
-	abandoned bool // up: its context has ended
-	settled   bool // its fate is counted
+	// Guarded by the scheduler's mutex.
+	holdsSlot bool
+	returned  bool // its call has returned
+	asked     bool // a call has joined it
+	abandoned bool // its context has been cancelled
+	settled   bool // its fate has been counted
 }
 
-// eras are those of the levels of a session and a host at one moment.
+// generations identify the levels of a session and a host at one moment.
 type generations struct{ session, host int }
 
 // watched reports whether c only stands for a prefetch.
 func (c *claim) watched() bool { return c.instance == nil }
 
-// idle reports whether c is under way and was not asked for.
+// droppable reports whether c is in progress and no call has joined it.
 func (c *claim) droppable() bool { return c.holdsSlot && !c.asked && !c.abandoned }
 
-// Room says how many prefetches to that host may be started now at that upstream instance,
-// how many times a wasted one counts (1: as configured), and whether only to watch: then
-// nothing is started, and as many as would have been are to be told to Watch.
+// Room returns how many prefetches to a host may be started now at an upstream instance, and the
+// weight of a wasted one (1 means as configured). If watch is set, nothing may be started, and the
+// candidates that would have been are to be passed to Watch.
 func (s *Session) Room(host string, instance uint64) (slots int, caution float64, watch bool) {
 	d := s.scheduler
 	d.mu.Lock()
@@ -68,9 +68,8 @@ func (s *Session) Room(host string, instance uint64) (slots int, caution float64
 	return max(0, min(s.roomLocked(h), d.instanceLocked(instance).room())), wasteFactorAt(level), false
 }
 
-// roomLocked is how many slots are free for prefetches to a host: of the process's, of the
-// session's at its own level, and at the host's level of those that the session may have
-// there.
+// roomLocked is the number of free slots for prefetches to a host: the least of those of the
+// process, of the session at its level, and of the session's slots there at the host's level.
 func (s *Session) roomLocked(h *host) int {
 	all, there := 0, 0
 	for _, c := range s.open {
@@ -89,22 +88,22 @@ func (s *Session) roomLocked(h *host) int {
 	)
 }
 
-// Prefetch is a call to run early.
+// Prefetch is a call to be prefetched.
 type Prefetch struct {
 	Key     call.Key
-	Host    string // whose throttle counts
-	Chained bool   // it follows from a prefetch, so that no answer says how likely it still is
+	Host    string // whose throttle applies
+	Chained bool   // follows from another prefetch, so that no answer says how likely it still is
 
-	// Begin makes the call and returns soon. fate says, whenever asked, what has
-	// become of it; refused, if not "", that nothing was begun and why. The context
-	// is for the prefetch's own claim: it ends at the deadline, with the session, or
-	// when the prefetch is given up, which is nothing to a real call that has joined.
+	// Begin starts the call and returns soon. fate returns the outcome so far; refused is why
+	// nothing was started, or "". The context belongs to the prefetch's claim: it ends at the
+	// deadline, with the session, or when the prefetch is dropped. A call that has joined is
+	// not affected.
 	Begin func(ctx context.Context) (fate func() call.Fate, refused string)
 }
 
-// Start begins a prefetch, or says why not: "closed" after End, "in_flight" while a
-// call of the session for the same key has not returned, "throttled" where nothing
-// is started or another prefetch must end first, "cap", "panic", or what Begin said.
+// Start begins a prefetch, or returns why not: "closed" after End, "in_flight" while the session
+// has a call of the same key that has not returned, "throttled" if nothing may start or another
+// prefetch must end first, "cap", "panic", or what Begin returned.
 func (s *Session) Start(ctx context.Context, g Prefetch) (refused string) {
 	own, cancel := context.WithCancelCause(ctx)
 	c := &claim{session: s, key: g.Key, chained: g.Chained, cancel: cancel}
@@ -126,7 +125,7 @@ func begin(ctx context.Context, f func(context.Context) (func() call.Fate, strin
 	return f(ctx)
 }
 
-// claim takes a slot for c, or says why there is none.
+// claim takes a slot for c, or returns why there is none.
 func (s *Session) claim(c *claim, host string) (refused string) {
 	d := s.scheduler
 	d.mu.Lock()
@@ -150,7 +149,7 @@ func (s *Session) claim(c *claim, host string) (refused string) {
 	return ""
 }
 
-// addLocked opens a claim. Of too many the oldest that holds no slot is taken for wasted.
+// addLocked opens a claim. If too many are open, the oldest without a slot counts as wasted.
 func (s *Session) addLocked(c *claim) {
 	if len(s.open) >= keepOpen {
 		oldest := max(0, slices.IndexFunc(s.open, func(o *claim) bool { return !o.holdsSlot }))
@@ -161,7 +160,7 @@ func (s *Session) addLocked(c *claim) {
 	s.open = append(s.open, c)
 }
 
-// begun notes that Begin has returned.
+// begun records that Begin has returned.
 func (s *Session) begun(c *claim, fate func() call.Fate, refused string) {
 	d := s.scheduler
 	d.mu.Lock()
@@ -182,8 +181,8 @@ func (s *Session) begun(c *claim, fate func() call.Fate, refused string) {
 	}
 }
 
-// Done says that the call of a prefetch has returned, however: its slot is free. It
-// may be said of what was never started, or twice.
+// Done records that the call of a prefetch has returned, and frees its slot. It does nothing if
+// there is no such prefetch.
 func (s *Session) Done(k call.Key) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
@@ -196,13 +195,13 @@ func (s *Session) Done(k call.Key) {
 	s.sweepLocked()
 }
 
-// sweepLocked forgets the claims of which everything is known.
+// sweepLocked removes the claims that are settled and have returned.
 func (s *Session) sweepLocked() {
 	s.open = slices.DeleteFunc(s.open, func(c *claim) bool { return c.settled && c.returned })
 }
 
-// overdue frees the slot of a call that has not returned, and gives it up. Until it returns
-// the session starts no other of the same key: Done could not tell them apart.
+// overdue frees the slot of a call that has not returned, and cancels it. Until it returns, the
+// session starts no other prefetch of the same key, as Done could not distinguish them.
 func (c *claim) overdue() {
 	d := c.session.scheduler
 	d.mu.Lock()
@@ -211,7 +210,7 @@ func (c *claim) overdue() {
 	c.cancel(ErrDeadline)
 }
 
-// freeLocked frees the slot of c, if it has one.
+// freeLocked frees the slot of c, if it holds one.
 func (c *claim) freeLocked() {
 	if !c.holdsSlot {
 		return
@@ -222,8 +221,8 @@ func (c *claim) freeLocked() {
 	c.instance.claims = slices.DeleteFunc(c.instance.claims, func(o *claim) bool { return o == c })
 }
 
-// Reprice cancels the prefetches under way that were not asked for and that are not
-// kept, with ErrDropped. Those that follow from a prefetch stay.
+// Reprice cancels the prefetches that no call has joined and for which keep returns false, with
+// ErrDropped. Chained prefetches are kept.
 func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 	d := s.scheduler
 	d.mu.Lock()
@@ -241,8 +240,8 @@ func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 	}
 }
 
-// End cancels what no call has joined, counts as wasted what was not asked for, and frees
-// all that the session holds. It may be called more than once.
+// End cancels the prefetches that no call has joined, counts them as wasted, and frees everything
+// that the session holds. It may be called more than once.
 func (s *Session) End() {
 	s.wasteWatched(func(*claim) bool { return true })
 	d := s.scheduler

@@ -7,10 +7,10 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// What becomes of prefetches, and of those that are only watched, moves the levels.
+// The fates of prefetches and of watched claims move the levels.
 
-// Watch notes a prefetch that would have been started, and of use for so long. What
-// is watched already is not watched anew.
+// Watch records a prefetch that would have been started, and would be useful for keep. A key that
+// is already watched is not watched again.
 func (s *Session) Watch(now time.Time, k call.Key, host string, keep time.Duration) {
 	d := s.scheduler
 	d.mu.Lock()
@@ -23,8 +23,8 @@ func (s *Session) Watch(now time.Time, k call.Key, host string, keep time.Durati
 	s.addLocked(&claim{session: s, key: k, host: d.hostLocked(host), expires: now.Add(keep), returned: true})
 }
 
-// Asked notes a real call. A prefetch of that key under way has its use; a watched one
-// would have.
+// Called records a call: it uses a prefetch of that key in progress, and would have used a watched
+// one.
 func (s *Session) Called(now time.Time, k call.Key) {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
@@ -42,13 +42,12 @@ func (s *Session) Called(now time.Time, k call.Key) {
 	s.sweepLocked()
 }
 
-// Void says that something has changed: what is watched and stale would have been
-// fetched in vain.
+// Invalidate records a change: watched claims that are stale would have been wasted.
 func (s *Session) Invalidate(stale func(call.Key) bool) {
 	s.wasteWatched(func(c *claim) bool { return stale(c.key) })
 }
 
-// loseWatched counts as wasted what is watched and lost, which is asked outside the lock.
+// wasteWatched counts watched claims as wasted if lost says so; it calls lost without the lock.
 func (s *Session) wasteWatched(lost func(*claim) bool) {
 	d := s.scheduler
 	d.mu.Lock()
@@ -63,7 +62,7 @@ func (s *Session) wasteWatched(lost func(*claim) bool) {
 	s.sweepLocked()
 }
 
-// expireLocked ends what is watched and was not asked for in time.
+// expireLocked counts watched claims as wasted that were not called in time.
 func (s *Session) expireLocked(now time.Time) {
 	for _, c := range s.open {
 		if c.watched() && now.After(c.expires) {
@@ -73,7 +72,7 @@ func (s *Session) expireLocked(now time.Time) {
 	s.sweepLocked()
 }
 
-// Review asks what has become of the prefetches so far, and moves the throttles.
+// Review collects the fates of the prefetches so far, and moves the levels.
 func (s *Session) Review(now time.Time) {
 	d := s.scheduler
 	d.mu.Lock()
@@ -83,8 +82,8 @@ func (s *Session) Review(now time.Time) {
 	s.settle(open)
 }
 
-// settle asks for the fates of prefetches and counts those that are known; at the end of the
-// session the others too.
+// settle collects the fates of prefetches and counts those that are known, or all if the session
+// has ended.
 func (s *Session) settle(open []*claim) {
 	d := s.scheduler
 	d.mu.Lock()
@@ -100,8 +99,8 @@ func (s *Session) settle(open []*claim) {
 		switch f := fates[i]; {
 		case f != call.Pending:
 			c.settleLocked(f)
-			c.cancel(nil) // whatever it was for is over
-		case s.ended && c.asked: // a call waits for it
+			c.cancel(nil) // releases the context
+		case s.ended && c.asked: // a call is waiting for it
 			c.settleLocked(call.Late)
 		case s.ended:
 			c.settleLocked(call.Wasted)
@@ -110,8 +109,8 @@ func (s *Session) settle(open []*claim) {
 	s.sweepLocked()
 }
 
-// settleLocked counts the fate of a prefetch, once, and tells the throttles: those that only
-// watch of what is watched, the others of what was started.
+// settleLocked counts the fate of a claim once, and labels the throttles: a watched claim only
+// those at level 0.
 func (c *claim) settleLocked(f call.Fate) {
 	if c.settled || c.fate == nil && !c.watched() {
 		return
@@ -124,7 +123,7 @@ func (c *claim) settleLocked(f call.Fate) {
 		d.counts.WatchedTrue++
 	case c.watched():
 	case f == call.Compared:
-		d.counts.Compared++ // right or wrong, it was not what a prefetch is for: no label
+		d.counts.Compared++ // not a label, as a comparison is neither use nor waste
 		return
 	case used:
 		d.counts.Used++
@@ -145,7 +144,7 @@ func (c *claim) settleLocked(f call.Fate) {
 	c.session.moveLocked(why, label(c.generations.session))
 }
 
-// moveLocked does something to the session's throttle, and notes where it went.
+// moveLocked applies do to the session's throttle, and records a change of level.
 func (s *Session) moveLocked(why string, do func(*throttle)) {
 	if s.ended {
 		return
@@ -159,7 +158,7 @@ func (s *Session) moveLocked(why string, do func(*throttle)) {
 	}
 }
 
-// moveHostLocked likewise does something to a host's.
+// moveHostLocked applies do to a host's throttle, and records a change of level.
 func (d *Scheduler) moveHostLocked(h *host, why string, do func(*throttle)) {
 	from := h.throttle.level
 	do(&h.throttle)

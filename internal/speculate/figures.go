@@ -7,15 +7,15 @@ import (
 	"mcpschedd/internal/enrich"
 )
 
-// Figures are what the worker has counted.
+// Figures are the worker's counts.
 type Figures struct {
 	Candidates int64
 	Declined   map[enrich.Reason]int64 // by reason
-	Dropped    Drops                   // calls and answers that it was too slow for
-	Panics     int64                   // each but those over what is kept ends a session's predictions
+	Dropped    Drops                   // calls and answers that were not handled
+	Panics     int64                   // each one disables prediction for a session, except in saving learned state
 }
 
-// Figures copies the counts out.
+// Figures returns a snapshot of the counts.
 func (w *Worker) Figures() Figures {
 	f := &w.figures
 	f.mu.Lock()
@@ -27,7 +27,7 @@ func (w *Worker) Figures() Figures {
 	return out
 }
 
-// figures are the counts of candidates.
+// figures count candidates.
 type figures struct {
 	mu         sync.Mutex
 	candidates int64
@@ -46,16 +46,15 @@ func (f *figures) decline(why enrich.Reason) {
 	f.declined[why]++
 }
 
-// Held is what the worker holds for the sessions that there are; without any it is nothing.
+// Held is what the worker holds for open sessions; without any, all of it is zero.
 type Held struct {
-	Sessions  int // watched
-	Waiting   int // candidates that wait for a slot
+	Sessions  int // observed
+	Waiting   int // candidates waiting for a slot
 	Bytes     int // in the queue
-	Instances int // of which it is kept what they have under way
+	Instances int // with calls in progress or evidence
 }
 
-// Held counts that once what was observed so far has been looked at. The worker must not
-// have ended.
+// Held returns it after all queued events have been handled. The worker must not have been closed.
 func (w *Worker) Held() (h Held) {
 	done := make(chan struct{})
 	w.queue.add(task{required: true, do: func() {

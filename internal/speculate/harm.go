@@ -2,14 +2,14 @@ package speculate
 
 import "time"
 
-// Harm is harm done by a prefetch.
+// Harm is a kind of harm done by a prefetch.
 type Harm int
 
 const (
-	RateLimited    Harm = iota // its host said that it is called too often
-	ForegroundWait             // a real call waited for it
-	Eviction                   // what a real call had asked for was evicted for its answer
-	Question                   // its server asked the client something; says nothing of other prefetches to its host
+	RateLimited    Harm = iota // its host answered 429
+	ForegroundWait             // a call waited for it
+	Eviction                   // storing its answer evicted one that a call had asked for
+	Question                   // its server sent the client a request; does not count against the host
 )
 
 var harms = [...]string{"rate_limited", "foreground_wait", "eviction", "question"}
@@ -18,20 +18,19 @@ func (h Harm) String() string { return harms[h] }
 
 // HarmStats is the harm done by prefetches.
 type HarmStats struct {
-	ForegroundWaitMS float64 `json:"foreground_wait_ms"` // that real calls waited for prefetches
-	RateLimited      int64   `json:"rate_limited"`       // times a host said that it is called too often
-	Evictions        int64   `json:"evictions"`          // of answers that a real call had asked for
-	Questions        int64   `json:"questions"`          // to the client
+	ForegroundWaitMS float64 `json:"foreground_wait_ms"` // total wait of calls for prefetches
+	RateLimited      int64   `json:"rate_limited"`       // 429s
+	Evictions        int64   `json:"evictions"`          // of answers that a call had asked for
+	Questions        int64   `json:"questions"`          // requests to the client
 }
 
-// leastWait is the shortest wait that counts as harm. A shorter one is added up
-// and moves nothing: it is what two calls cost each other anywhere.
+// minHarmWait is the shortest wait that counts as harm. Shorter waits are only summed up, as any
+// two calls delay each other by that much.
 const minHarmWait = time.Millisecond
 
-// Harm notes harm done by a prefetch to that host, of that session if it is known:
-// both lose a level, unless they have lost one since they last started a prefetch. A
-// question is one tool's way, and costs its host none. wait is how long a real call
-// waited, for ForegroundWait.
+// Harm records harm done by a prefetch to a host, and of a session if it is known. Both lose a
+// level, unless they have lost one since they last started a prefetch. A Question depends on the
+// tool, and does not count against its host. wait is how long a call waited, for ForegroundWait.
 func (d *Scheduler) Harm(host string, s *Session, what Harm, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,9 +60,9 @@ func (d *Scheduler) harmLocked(h *host, s *Session, what Harm, wait time.Duratio
 	}
 }
 
-// Waited is told what the calls at a host have waited for prefetches in the queue of its
-// limits so far. What has come to that since it was last told is held against the host.
-// Less than before: the count has begun anew.
+// Waited reports the total time that calls to a host have waited for prefetches in the queue of its
+// limits. The increase since the last report counts as harm. A smaller total means that the count
+// was reset.
 func (d *Scheduler) Waited(hostName string, sum time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,18 +73,18 @@ func (d *Scheduler) Waited(hostName string, sum time.Duration) {
 	h.waited = sum
 }
 
-// aWhile is for how long a prefetch may be what made a host refuse a call.
+// blameWindow is how long a prefetch may be the cause of a 429.
 const blameWindow = time.Minute
 
-// Prefetching notes that a prefetch is sent to a host.
+// Prefetching records that a prefetch is sent to a host.
 func (d *Scheduler) Prefetching(hostName string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.hostLocked(hostName).sent = now
 }
 
-// Limited notes that a host refused a real call as one too many. That is harm if a prefetch
-// was sent there within the last minute, once for each prefetch.
+// Limited records that a host answered 429 to a call. If a prefetch was sent there within the last
+// minute, that is harm, once for each prefetch.
 func (d *Scheduler) Limited(hostName string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,8 +93,8 @@ func (d *Scheduler) Limited(hostName string, now time.Time) {
 	}
 }
 
-// LimitedElsewhere notes that a host refused a call of another replica, which counts that. The
-// host loses a level here as well if a prefetch was sent there within the last minute.
+// LimitedElsewhere records that a host answered 429 to a call of another replica, which counts it.
+// The host loses a level here too if a prefetch was sent there within the last minute.
 func (d *Scheduler) LimitedElsewhere(hostName string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,8 +103,8 @@ func (d *Scheduler) LimitedElsewhere(hostName string, now time.Time) {
 	}
 }
 
-// limited reports whether a prefetch may be what made the host refuse a call: each does so
-// once at most.
+// limited reports whether a prefetch may be the cause of a 429. It blames the last prefetch at most
+// once.
 func (h *host) limited(now time.Time) bool {
 	may := !h.sent.IsZero() && now.Sub(h.sent) < blameWindow
 	h.sent = time.Time{}
