@@ -10,27 +10,27 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// Concurrency is how an upstream works on the calls that it has at the same time.
+// Concurrency is whether an upstream handles concurrent calls serially or in parallel.
 type Concurrency int
 
 const (
-	Unknown  Concurrency = iota // nothing seen that would tell
+	Unknown  Concurrency = iota // no evidence
 	Serial                      // one after the other
-	Parallel                    // side by side
+	Parallel                    // several at once
 )
 
 var concurrencyNames = [...]string{"unknown", "serial", "parallel"}
 
 func (c Concurrency) String() string { return concurrencyNames[c] }
 
-// Known is what was found out of how an upstream works on several calls. It is kept when
-// its instances have ended, for a short session sees too little to be sure.
+// Known is the estimated concurrency of an upstream. It outlives instances, as a short session sees
+// too little to be sure.
 type Known struct {
 	Is               Concurrency
-	Parallel, Serial float64 // pieces of evidence, the older ones counting less
+	Parallel, Serial float64 // pieces of evidence, older ones decayed
 }
 
-// believed is what counts for what is known beforehand.
+// presumedKnown is the evidence that stands for prior knowledge.
 func presumedKnown(is Concurrency) Known {
 	switch is {
 	case Parallel:
@@ -41,7 +41,7 @@ func presumedKnown(is Concurrency) Known {
 	return Known{}
 }
 
-// kept is what the next instance is to know of it.
+// toStored returns the estimate to store for the next instance.
 func (k Known) toStored() predict.Concurrency {
 	if k.Is != Unknown {
 		k = presumedKnown(k.Is)
@@ -49,7 +49,7 @@ func (k Known) toStored() predict.Concurrency {
 	return predict.Concurrency{Parallel: k.Parallel, Serial: k.Serial}
 }
 
-// asKept is what was kept. What could not have been counted says nothing.
+// fromStored returns a stored estimate. It ignores values that are out of range.
 func fromStored(c predict.Concurrency) (k Known) {
 	if c.Parallel >= 0 && c.Serial >= 0 && c.Parallel+c.Serial <= maxEvidence {
 		k.Parallel, k.Serial = c.Parallel, c.Serial
@@ -58,36 +58,36 @@ func fromStored(c predict.Concurrency) (k Known) {
 	return k
 }
 
-// What the evidence is weighed by.
+// Weights and thresholds of the evidence.
 const (
-	evidenceDecay = 0.9  // what a piece of evidence counts after the next one: about ten count
-	sure          = 0.75 // how likely an instance must be one thing to be called that: three pieces of evidence, if none is against it
-	unsure        = 0.6  // below which it is called that no longer
-	presumed      = 3    // pieces of evidence that count for what is known beforehand
+	evidenceDecay = 0.9  // per piece of evidence, so that about ten count
+	sure          = 0.75 // probability from which an instance is Serial or Parallel; three pieces of evidence if none is against it
+	unsure        = 0.6  // probability below which it no longer is
+	presumed      = 3    // pieces of evidence that prior knowledge counts as
 
-	maxEvidence    = 1 / (1 - evidenceDecay) // that there can be
+	maxEvidence    = 1 / (1 - evidenceDecay) // the limit of the decayed sum
 	minLogRatio    = 1                       // log-likelihood ratio that makes a piece of evidence
-	priorVariance  = 0.1                     // variance of a tool's times, as logarithms, before any is known: about a third
-	steadyVariance = 0.03                    // below which its times are about the same: at least three were
-	maxTools       = 64                      // tools whose times are remembered
+	priorVariance  = 0.1                     // variance of the logarithm of a tool's latency before any sample: a deviation of about a third
+	steadyVariance = 0.03                    // variance below which a tool's latency is steady; it takes at least three samples
+	maxTools       = 64                      // tools with a service time
 )
 
-// evidence tells whether an instance works on one call after the other.
+// evidence estimates whether an instance is serial.
 //
-// The one idea: two clocks try to explain how long a call took that was not alone. If calls
-// are worked on side by side it took what its tool usually takes from when it was sent; if
-// one after the other, from when another call last ended. What is usual is told by calls
-// that found the instance idle. The clock that is nearer to it, by a clear ratio of
-// likelihoods, is a piece of evidence. So is a call that ends before an older one that found
-// the instance idle. A Beta posterior with decay joins the pieces.
+// It compares two models of how long a call took that had the instance not to itself. If calls
+// run in parallel, the time since the call was sent is the tool's usual service time; if they run
+// serially, the time since another call last ended is. Calls that found the instance idle give
+// the usual service time. The model that is closer, by a clear likelihood ratio, gets a piece of
+// evidence. A call that ends before an older one that found the instance idle is evidence too. A
+// Beta posterior with decay combines the pieces.
 type evidence struct {
 	known      Known
-	outOfOrder bool                                 // a call has ended before an older one that the instance was at
-	tools      *simplelru.LRU[string, *serviceTime] // tool → how long it takes
+	outOfOrder bool                                 // a call ended before an older one that the instance had started
+	tools      *simplelru.LRU[string, *serviceTime] // tool → its service time
 }
 
-// pace is how long calls of a tool take that find the instance idle: mean and variance of
-// logarithms of seconds, the later calls counting more, so that one slow call in a few does
+// serviceTime is the mean and variance of the logarithm, in seconds, of the latency of a tool's
+// calls that find the instance idle. Later calls count more, so that one slow call in a few does
 // not matter.
 type serviceTime struct {
 	n              int
@@ -95,12 +95,12 @@ type serviceTime struct {
 }
 
 func newEvidence() evidence {
-	tools, _ := simplelru.NewLRU[string, *serviceTime](maxTools, nil) // an error: no size
+	tools, _ := simplelru.NewLRU[string, *serviceTime](maxTools, nil) // only a size below 1 is an error
 	return evidence{tools: tools}
 }
 
-// learn takes note of a call that has returned, and says how long it has waited for
-// prefetches, as far as the instance works on one call after the other.
+// learn records a call that has returned. It returns how long the call waited for prefetches, if
+// the instance is serial.
 func (i *instance) learn(r *Run, now time.Time) (wait time.Duration) {
 	took, after := now.Sub(r.began), now.Sub(later(r.began, r.ended))
 	usual := i.usual(r.tool)
@@ -113,14 +113,14 @@ func (i *instance) learn(r *Run, now time.Time) (wait time.Duration) {
 		said = i.classify(r, took, after, usual)
 		i.add(said)
 	}
-	wait = took - after // until the last one ended that was there before
+	wait = took - after // until the last earlier call ended
 	if r.ambiguous && usual > 0 {
-		if wait = took - usual; wait < usual/2 { // it may be that the call itself took longer
+		if wait = took - usual; wait < usual/2 { // the call itself may have been slow
 			return 0
 		}
 	}
 	serial := i.known.Is == Serial && said != Parallel
-	if i.known.Is == Unknown && i.known.Parallel == 0 { // what is clear counts before it is known
+	if i.known.Is == Unknown && i.known.Parallel == 0 { // clear evidence counts before the estimate is sure
 		serial = r.ambiguous || said == Serial && i.serviceTime(r.tool).variance < steadyVariance
 	}
 	if r.prefetch || !serial {
@@ -129,12 +129,12 @@ func (i *instance) learn(r *Run, now time.Time) (wait time.Duration) {
 	return min(wait, i.prefetchTime-r.prefetchTime)
 }
 
-// judge says what the time tells of a call that had the instance not to itself.
+// classify returns what the latency of a call says that had the instance not to itself.
 func (i *instance) classify(r *Run, took, after, usual time.Duration) Concurrency {
 	if usual == 0 {
 		return Unknown
 	}
-	if oldest := i.oldest(); oldest != nil && oldest.idle && oldest.began.Before(r.began) && took >= usual/2 { // a quicker one may be no more than a refusal
+	if oldest := i.oldest(); oldest != nil && oldest.idle && oldest.began.Before(r.began) && took >= usual/2 { // a shorter one may be a refusal
 		i.outOfOrder = true
 		return Parallel
 	}
@@ -149,7 +149,7 @@ func (i *instance) classify(r *Run, took, after, usual time.Duration) Concurrenc
 	return Unknown
 }
 
-// oldest is the oldest call under way; nil: there is none.
+// oldest returns the oldest call in progress, or nil.
 func (i *instance) oldest() *Run {
 	for _, r := range i.calls {
 		if r.until.IsZero() {
@@ -159,9 +159,9 @@ func (i *instance) oldest() *Run {
 	return nil
 }
 
-// presume takes as known what was found out elsewhere, unless something has been seen
-// here. Where that was sure, two pieces of evidence turn it; where not, it adds up. A usual
-// time counts as one call: calls elsewhere may have waited for others.
+// presume sets prior knowledge from other instances, unless there is evidence from this one. If
+// the prior was sure, two pieces of evidence overturn it; if not, evidence adds to it. A usual
+// latency counts as one sample, as calls elsewhere may have waited for others.
 func (e *evidence) presume(k Known, usual map[string]enrich.Percentiles) {
 	for tool, took := range usual {
 		if !e.tools.Contains(tool) {
@@ -176,7 +176,7 @@ func (e *evidence) presume(k Known, usual map[string]enrich.Percentiles) {
 	}
 }
 
-// note takes a piece of evidence, and decides.
+// add adds a piece of evidence and updates the estimate.
 func (e *evidence) add(said Concurrency) {
 	if said == Unknown {
 		return
@@ -193,7 +193,7 @@ func (e *evidence) add(said Concurrency) {
 	}
 }
 
-// decide says what an instance is by the evidence.
+// decide sets Is from the evidence.
 func (k *Known) decide() {
 	switch p := k.mean(); {
 	case p >= sure:
@@ -205,10 +205,10 @@ func (k *Known) decide() {
 	}
 }
 
-// mean is how likely the instance works side by side: of Beta(1+parallel, 1+serial).
+// mean is the probability of Parallel: the mean of Beta(1+parallel, 1+serial).
 func (k Known) mean() float64 { return (k.Parallel + 1) / (k.Parallel + k.Serial + 2) }
 
-// pace returns what is known of a tool.
+// serviceTime returns the service time of a tool.
 func (e *evidence) serviceTime(tool string) *serviceTime {
 	p, ok := e.tools.Get(tool)
 	if !ok {
@@ -218,7 +218,7 @@ func (e *evidence) serviceTime(tool string) *serviceTime {
 	return p
 }
 
-// add adds a time.
+// add adds a sample.
 func (p *serviceTime) add(x float64) {
 	p.n++
 	off, n := x-p.mean, float64(min(p.n, 8))
@@ -230,7 +230,7 @@ func (p *serviceTime) add(x float64) {
 	p.variance = max(priorVariance/10, p.variance+(off*off-p.variance)/(n+1))
 }
 
-// usual is how long a tool takes if it need not wait; 0: not known.
+// usual returns the latency of a tool without waiting; 0 if unknown.
 func (e *evidence) usual(tool string) time.Duration {
 	if p := e.serviceTime(tool); p.n > 0 {
 		return time.Duration(math.Exp(p.mean) * float64(time.Second))
@@ -238,14 +238,14 @@ func (e *evidence) usual(tool string) time.Duration {
 	return 0
 }
 
-// variance is that of the logarithms of times of which eight in ten lie between two
-// percentiles, as far as they are distributed normally.
+// variance estimates the variance of the logarithms from the 10th and 90th percentile, for a
+// normal distribution of logarithms.
 func variance(s enrich.Percentiles) float64 {
 	deviation := (logarithm(s.P90) - logarithm(s.P10)) / 2.56
 	return deviation * deviation
 }
 
-// logarithm is of seconds.
+// logarithm is of the duration in seconds.
 func logarithm(d time.Duration) float64 { return math.Log(max(d, time.Microsecond).Seconds()) }
 
 func later(a, b time.Time) time.Time {

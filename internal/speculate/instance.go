@@ -8,48 +8,48 @@ import (
 	"mcpschedd/internal/enrich"
 )
 
-// instance is what an upstream instance has under way: one book, from which it is told how
-// long a call would have taken alone, whether the instance works on several calls at once
-// (evidence.go), and how long real calls waited for prefetches.
+// instance tracks the calls in progress at an upstream instance. From them it derives the unloaded
+// latency of calls, whether the instance handles calls in parallel (evidence.go), and how long
+// calls waited for prefetches.
 type instance struct {
 	evidence
-	calls  []*Run   // under way, or given up and perhaps still there; oldest first
+	calls  []*Run   // in progress, or abandoned and perhaps still running; oldest first
 	claims []*claim // of prefetches that hold a slot
 
-	abandoned []time.Time // when calls that were given up had been sent, which the instance may be at; at most mostRuns
+	abandoned []time.Time // sending times of abandoned calls that may still be running; at most maxRuns
 
-	at           time.Time     // up to which early is counted
-	prefetchTime time.Duration // for how long its oldest call was a prefetch that no real call waits for
-	lastClaim    *claim        // of the latest such; nil: there was none
+	at           time.Time     // until which prefetchTime is counted
+	prefetchTime time.Duration // total time in which its oldest call was a prefetch that no call had joined
+	lastClaim    *claim        // of the last prefetch sent; nil for none
 }
 
-// Run is a call while it is with an upstream instance.
+// Run is one call at an upstream instance.
 type Run struct {
 	scheduler *Scheduler
 	instance  *instance
 	tool      string
 	began     time.Time
 	prefetch  bool
-	claim     *claim // of a prefetch; nil: it is a real call, or not known
+	claim     *claim // of a prefetch; nil if it is a call, or unknown
 
-	// The scheduler's mutex guards these.
+	// Guarded by the scheduler's mutex.
 	idle         bool          // it found the instance idle
-	ambiguous    bool          // it met a call that was given up, so that its time tells nothing
-	until        time.Time     // of one that was given up: the instance may be at it until then; zero: it was not
-	ended        time.Time     // when another one ended last; zero: none did
-	prefetchTime time.Duration // the instance's when it began
+	ambiguous    bool          // it overlapped an abandoned call, so its latency is not usable
+	until        time.Time     // if abandoned: the instance may be running it until then; else zero
+	ended        time.Time     // when another call last ended; zero for none
+	prefetchTime time.Duration // the instance's prefetchTime when it began
 }
 
 const (
-	maxRuns       = 64               // calls of an instance that are followed; of more, the latest
-	defaultLinger = 10 * time.Second // of a call that was given up, where it is not known how long it takes
+	maxRuns       = 64               // most recent calls tracked per instance
+	defaultLinger = 10 * time.Second // how long an abandoned call is assumed to run if its latency is unknown
 )
 
 func newInstance() *instance { return &instance{evidence: newEvidence()} }
 
-// room is how many prefetches may be started: one at a time unless the instance works
-// on several calls at once, beside one that was given up at most, and none behind a real call
-// of a serial one, for then the next real call finds it there.
+// room returns how many prefetches may be started. At an instance not known to be parallel that is
+// one at a time, with at most one abandoned prefetch still running. At a serial instance none
+// starts behind a call, as the next call would have to wait for it.
 func (i *instance) room() int {
 	if i.known.Is == Parallel {
 		return math.MaxInt
@@ -69,8 +69,7 @@ func (i *instance) room() int {
 	return max(0, free)
 }
 
-// outlook is what is known of an instance that a prefetch would be sent to now, and whether
-// it has a real call.
+// instanceState returns the concurrency of an instance, and whether a call is in progress there.
 func (d *Scheduler) instanceState(instance uint64) (known Known, busy bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +77,7 @@ func (d *Scheduler) instanceState(instance uint64) (known Known, busy bool) {
 	return i.known, slices.ContainsFunc(i.calls, func(r *Run) bool { return !r.prefetch && r.until.IsZero() })
 }
 
-// advance counts time up to now.
+// advance counts the time up to now.
 func (i *instance) advance(now time.Time) {
 	if passed := now.Sub(i.at); passed > 0 {
 		if len(i.calls) > 0 && i.calls[0].unjoined() {
@@ -89,12 +88,12 @@ func (i *instance) advance(now time.Time) {
 	i.calls = slices.DeleteFunc(i.calls, func(r *Run) bool { return !r.until.IsZero() && now.After(r.until) })
 }
 
-// unasked reports whether r is a prefetch that no real call has joined: a call that waits
-// for one that was joined waits for a real call.
+// unjoined reports whether r is a prefetch that no call has joined. A call that waits for a joined
+// prefetch waits for another call.
 func (r *Run) unjoined() bool { return r.prefetch && (r.claim == nil || !r.claim.asked) }
 
-// Began notes a call that is sent to an upstream instance, real or a prefetch: when it is
-// really sent, and not while it waits for its turn or its host.
+// Began records a call or prefetch when its request is sent to an upstream instance, after any wait
+// for its turn or its host.
 func (d *Scheduler) Began(instance uint64, tool string, prefetch bool, now time.Time) *Run {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,7 +113,7 @@ func (d *Scheduler) Began(instance uint64, tool string, prefetch bool, now time.
 	return r
 }
 
-// unmatched is the claim of a prefetch of a tool that is sent; nil: it is not known.
+// unmatched returns the claim of a prefetch of a tool that is being sent; nil if not known.
 func (i *instance) unmatched(tool string) *claim {
 	for _, c := range i.claims {
 		if c.key.Tool == tool && !slices.ContainsFunc(i.calls, func(r *Run) bool { return r.claim == c }) {
@@ -124,8 +123,8 @@ func (i *instance) unmatched(tool string) *claim {
 	return nil
 }
 
-// Cut notes that the call is given up, by its client or because it took too long: what it
-// takes says nothing, and the instance may be at it for longer.
+// Abandon records that the call was cancelled or timed out. Its latency is not usable, and the
+// instance may continue to run it.
 func (r *Run) Abandon(now time.Time) {
 	r.scheduler.mu.Lock()
 	defer r.scheduler.mu.Unlock()
@@ -149,21 +148,20 @@ func (r *Run) abandonLocked(now time.Time) {
 	}
 }
 
-// cutClaim notes that the prefetch of a claim is given up.
+// abandonClaim abandons the call of a claim.
 func (i *instance) abandonClaim(c *claim, now time.Time) {
-	for _, r := range slices.Clone(i.calls) { // those whose time is over are forgotten meanwhile
+	for _, r := range slices.Clone(i.calls) { // abandonLocked removes calls from it
 		if r.claim == c {
 			r.abandonLocked(now)
 		}
 	}
 }
 
-// Ended notes that the call has returned. If it was a real call that waited for prefetches,
-// that is harm. alone is how long it would have taken at least had the instance had no other
-// call: since the last of those ended, for until then the instance may have been at that one.
-// When it was done with one that was given up is not known, so of the next one nothing is. Only
-// of an instance that has finished a later call first it is known that a call does not wait for
-// those before it.
+// Ended records that the call has returned. If a call waited for prefetches, that is harm. unloaded
+// is a lower bound of its latency without other calls: the time since the last of those ended, as
+// the instance may have been running that one until then. It is 0 if an abandoned call may have been
+// running, as its end is not known. Only if the instance has finished a later call first do calls not
+// wait for those before them.
 func (r *Run) Ended(now time.Time) (unloaded time.Duration) {
 	d, i := r.scheduler, r.instance
 	d.mu.Lock()
@@ -187,7 +185,7 @@ func (r *Run) Ended(now time.Time) (unloaded time.Duration) {
 		}
 	}
 	behind := slices.ContainsFunc(i.abandoned, func(sent time.Time) bool { return !sent.After(r.began) })
-	i.abandoned = slices.DeleteFunc(i.abandoned, r.began.After) // it answered this one, which was sent later
+	i.abandoned = slices.DeleteFunc(i.abandoned, r.began.After) // the instance has answered a later call
 	switch {
 	case i.outOfOrder:
 		return now.Sub(r.began)
@@ -197,8 +195,8 @@ func (r *Run) Ended(now time.Time) (unloaded time.Duration) {
 	return now.Sub(later(r.began, r.ended))
 }
 
-// Known is how an upstream instance works on calls that it has at the same time, with the evidence
-// for it: as far as nothing was seen it may as well be serial as not.
+// Known returns the concurrency of an upstream instance, with the evidence for it. Without evidence
+// serial and parallel are equally likely.
 func (d *Scheduler) Known(instance uint64) Known {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -208,9 +206,8 @@ func (d *Scheduler) Known(instance uint64) Known {
 	return Known{}
 }
 
-// Presume says what was known of another instance of the same server, when this one is
-// new: how it works, and how long calls of its tools usually take. It says nothing where calls
-// here have told.
+// Presume sets what is known of other instances of the same server: their concurrency and the usual
+// latencies of tools. Evidence from this instance takes precedence.
 func (d *Scheduler) Presume(instance uint64, k Known, usual map[string]enrich.Percentiles) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

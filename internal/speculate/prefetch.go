@@ -10,20 +10,20 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// pairState is what a session has with one upstream. It is the world of its chooser.
+// pairState is the state of a session with one upstream. It is the Environment of its chooser.
 type pairState struct {
 	w         *Worker
 	session   *sessionState
 	of        *upstreamState
-	at        *Upstream // as of its last call
+	at        *Upstream // at its last call
 	predict   *predict.Session
-	choose    Chooser // what its last answer made likely
-	trace     Trace   // of the call whose answer came last
+	choose    Chooser // candidates after its last answer
+	trace     Trace   // of the last answered call
 	decisions decisions
-	begun     []Started // by the choice that is being made
+	begun     []Started // by the choice in progress
 }
 
-// offer finds what comes next, and begins what is worth it.
+// offer predicts the next calls, and begins the prefetches that are worth it.
 func (p *pairState) offer(now time.Time, after int64) []Started {
 	rules := p.w.Rules()
 	found := p.predict.Guesses(now)
@@ -37,8 +37,8 @@ func (p *pairState) offer(now time.Time, after int64) []Started {
 	return p.decide(now)
 }
 
-// decide picks from what the last answer made likely, and begins it. What only lacks a slot
-// waits for the next prefetch of the session to end.
+// decide chooses from the waiting candidates and begins them. Candidates that lack only a slot wait
+// until the session's next prefetch has returned.
 func (p *pairState) decide(now time.Time) []Started {
 	w, s, rules := p.w, p.session, p.w.Rules()
 	w.current = s.client
@@ -56,8 +56,8 @@ func (p *pairState) decide(now time.Time) []Started {
 	return p.begun
 }
 
-// MayPrefetch says what stands in the way of a candidate at this moment: its tool may have
-// been barred since it was found, or its model or schema may have changed.
+// MayPrefetch returns the reason why a candidate must not be prefetched now, if any. Its tool may
+// have been barred since it was predicted, or its model or schema may have changed.
 func (p *pairState) MayPrefetch(c *predict.Candidate) Verdict {
 	if why := p.predict.Again(c); why != "" && why != enrich.Shadow {
 		return Verdict{Reason: why}
@@ -65,14 +65,14 @@ func (p *pairState) MayPrefetch(c *predict.Candidate) Verdict {
 	return p.at.MayPrefetch(c)
 }
 
-// Declined counts a candidate that is given up.
+// Declined counts a candidate that is dropped.
 func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {
 	p.w.figures.decline(why)
 	p.decisions.consider(c, why, nil)
 }
 
-// Begin begins a prefetch, or says why not. It ends with its session, unless a call of a
-// client waits for it.
+// Begin begins a prefetch, or returns why not. The prefetch ends with its session, unless a call has
+// joined it.
 func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	w, s, up, key := p.w, p.session, p.at, v.Query.Key
 	g := *c
@@ -100,7 +100,7 @@ func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 		return refused
 	}
 	if up.Tool(c.Key.Tool).Hearsay && !w.Tool(up.Key, c.Key.Tool).Proven {
-		w.upstreams.save(p.of) // another process may have tried it meanwhile: then this is no trial any more
+		w.upstreams.save(p.of) // another process may have compared it meanwhile, which makes this prefetch an ordinary one
 	}
 	s.dollars += c.Model.Cost.Dollars
 	p.decisions.consider(c, "", begun)
@@ -108,8 +108,8 @@ func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	return ""
 }
 
-// joinTimeout is how long a call waits for a prefetch: what nine calls of ten take, and
-// some more, as far as that is known.
+// joinTimeout is how long a call waits for a prefetch: the 90th percentile of its latency and a
+// margin, or four times the configured latency.
 func joinTimeout(g *predict.Candidate) time.Duration {
 	if p90 := g.Latency.P90; p90 > 0 {
 		return p90 + p90/4 + 100*time.Millisecond
@@ -117,8 +117,8 @@ func joinTimeout(g *predict.Candidate) time.Duration {
 	return 4 * g.Model.Cost.Latency
 }
 
-// landed notes what came of a prefetch, on the goroutine that fetched it: what its
-// answer says may make a further call likely.
+// fetched handles the result of a prefetch, on the goroutine that fetched it. The answer may lead to
+// a follow-up prefetch.
 func (w *Worker) fetched(s *sessionState, up *Upstream, g *predict.Candidate, v *Verdict, l FetchResult) {
 	if l.Displaced {
 		w.harm(s, v.Host, Eviction, 0)
@@ -132,7 +132,7 @@ func (w *Worker) fetched(s *sessionState, up *Upstream, g *predict.Candidate, v 
 		w.upstreams.tools.update(up.Key, g.Key.Tool, func(t *ToolState) { t.CrashesServer = true })
 		w.Log.Warn("server ended while a prefetch was with it; its tool is not prefetched any more", "upstream", up.Name, "tool", g.Key.Tool)
 	}
-	s.slots.Done(v.Query.Key) // after that: what waits for its slot may be of the same tool
+	s.slots.Done(v.Query.Key) // after the bar, as a candidate waiting for the slot may be of the same tool
 	var result []byte
 	size := len(l.Body)
 	if n := min(size, maxRead); g.Why.Depth == 0 && l.Good && w.queue.hasRoom(n) {
@@ -141,8 +141,8 @@ func (w *Worker) fetched(s *sessionState, up *Upstream, g *predict.Candidate, v 
 	w.queue.add(task{bytes: len(result), do: func() { w.resume(s, up, g, result, size) }})
 }
 
-// asked notes that the server of a prefetch asks the client something, on any goroutine.
-// Where that may be about another call, it is held against the session alone.
+// clientRequested records that the server of a prefetch sent the client a request, on any goroutine.
+// If the request may belong to another call, only the session loses a level.
 func (w *Worker) clientRequested(s *sessionState, up *Upstream, tool string, certain bool) {
 	if certain {
 		w.bar(s, up, tool, "its prefetch asked the client a question")
@@ -151,25 +151,25 @@ func (w *Worker) clientRequested(s *sessionState, up *Upstream, tool string, cer
 	w.queue.add(task{required: true, do: func() { w.harm(s, up.Host(), Question, 0) }})
 }
 
-// bar sees to it that a tool is never run early again, on any goroutine: from now on, as what waits
-// for a place may be sent at any moment.
+// bar bars a tool from prefetching, on any goroutine. It takes effect at once, as waiting candidates
+// may be sent at any moment.
 func (w *Worker) bar(s *sessionState, up *Upstream, tool, why string) {
 	w.upstreams.tools.update(up.Key, tool, func(t *ToolState) { t.Barred = true })
 	w.queue.add(task{required: true, do: func() {
 		o := w.upstreams.at(up)
 		o.model.Bar(tool, why)
 		w.upstreams.prove(o, tool)
-		w.upstreams.save(o) // at once: it must not be lost
+		w.upstreams.save(o) // at once, so that it is not lost
 		w.harm(s, up.Host(), Question, 0)
 		w.Log.Warn("tool barred from being run early", "upstream", up.Name, "tool", tool, "reason", why)
 	}})
 }
 
-// onward goes on once a prefetch is back: with what waits for its slot, and what
-// follows from its answer, if that is to be looked at.
+// resume continues after a prefetch has returned: with the candidates that wait for its slot, and
+// the follow-ups of its answer.
 func (w *Worker) resume(s *sessionState, up *Upstream, g *predict.Candidate, result []byte, size int) {
 	now := time.Now()
-	if w.sessions[s.client] != s { // its session has ended
+	if w.sessions[s.client] != s { // the session has ended
 		return
 	}
 	w.current = s.client

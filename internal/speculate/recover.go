@@ -7,22 +7,21 @@ import (
 	"sync"
 )
 
-// faults are the panics of prediction. What is run early is optional, so a fault in it
-// never ends the proxy: a panic is counted, logged, and costs the session it happened over
-// its predictions.
+// faults records panics of the worker. Prefetching is optional, so a panic in it never ends the proxy:
+// it is counted and logged, and disables prediction for the session it concerned.
 type faults struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
 	panics int64
-	logged map[string]bool // what they said
+	logged map[string]bool // by message
 }
 
-// mostLogged bounds how many panics that differ are logged.
+// maxLogged is the number of different panics that are logged.
 const maxLogged = 64
 
-// recovering does something that is optional, on any goroutine, and reports whether it
-// came to its end.
+// protect calls an optional function, on any goroutine, and reports whether it returned without a
+// panic.
 func (f *faults) protect(what func()) (ok bool) {
 	defer func() {
 		if !ok {
@@ -33,7 +32,7 @@ func (f *faults) protect(what func()) (ok bool) {
 	return true
 }
 
-// record notes a panic, on the goroutine and the stack that it happened on.
+// record records a panic, on the goroutine and stack where it happened.
 func (f *faults) record(why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,15 +47,15 @@ func (f *faults) record(why string) {
 	f.log.Error("prediction panicked; calls go on, without predictions for the session it was about", "panic", why, "stack", string(debug.Stack()))
 }
 
-// count is how many panics there were.
+// count returns the number of panics.
 func (f *faults) count() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.panics
 }
 
-// run does one task of the queue. If that panics, the session it was done for is
-// not observed any more: what is known of it may be half of what it should be.
+// run runs one task of the queue. If the task panics, the session that it concerned is disabled, as
+// its state may be inconsistent.
 func (w *Worker) run(do func()) {
 	defer func() { w.current = nil }()
 	if w.faults.protect(do) || w.current == nil {

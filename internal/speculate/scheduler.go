@@ -1,8 +1,8 @@
-// Package speculate prefetches: it makes calls before they are asked for.
+// Package speculate prefetches: it makes calls before a client makes them.
 //
-// The worker is told of the calls of sessions and of their results. What is likely to come
-// next (predict) it holds against what may be made at this moment, picks what is worth it
-// (enrich), begins that within the bounds of its scheduler, and goes on when it is back:
+// The worker observes the calls and results of sessions. It predicts the next calls (predict),
+// checks which may be made now, picks those that are worth it (enrich), starts them within the
+// limits of its scheduler, and continues when they return:
 //
 //	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, Waited: limits.Harm, Decided: record, Gone: gone})
 //	if w.Wants(rules(), client) {
@@ -12,15 +12,14 @@
 //	w.SessionEnded(client, func() {})
 //	w.Close()
 //
-// The scheduler bounds what is under way. A prefetch owns nothing but a claim, and a claim
-// always ends: it takes a slot when it is started; its call's return frees the slot, and if
-// that never comes its deadline does. Ending a claim takes nothing from a real call that has
-// joined, for that holds the flight itself. What became of its prefetches moves a session,
-// and the host they went to, between five levels, from more than was configured down to
-// only watching what would have been started. Any harm costs a level at once. An upstream
-// that was not seen to work on calls side by side gets one prefetch at a time.
+// The scheduler limits the prefetches in progress. A prefetch holds only a claim, and each claim
+// ends: it takes a slot when the prefetch starts and releases it when the call returns, or at a
+// deadline. A call that has joined is not affected, as it holds the flight itself. The outcomes
+// of prefetches move a session, and the host that they went to, between five levels, from more
+// than configured down to only watching what would have been started. Harm lowers a level at
+// once. An upstream that is not known to be parallel gets one prefetch at a time.
 //
-// Time comes in as an argument, so that recorded sessions can be played; the deadline alone
+// Time is passed in as an argument, so that recorded sessions can be replayed. Only the deadline
 // runs in real time.
 package speculate
 
@@ -32,20 +31,19 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Why the context of a prefetch has ended. That of one whose fate is known ends
-// without any of these reasons.
+// Causes with which the context of a prefetch ends. If its fate is known, the cause is none of
+// these.
 var (
 	ErrDeadline = errors.New("the prefetch took longer than it may")
 	ErrDropped  = errors.New("the prefetch no longer pays")
 	ErrEnded    = errors.New("the prefetch's session has ended")
 )
 
-// Options bound what is under way at once. A field that is not above zero takes
-// its default.
+// Options limit the prefetches in progress. Fields that are not positive take their defaults.
 type Options struct {
-	PerSession int           // prefetches of one session; default 3, at most 256
-	Total      int           // prefetches of the process; default 16
-	Deadline   time.Duration // a prefetch that no call has joined lives at most this long; default 30 s
+	PerSession int           // per session; default 3, at most 256
+	Total      int           // in the process; default 16
+	Deadline   time.Duration // of a prefetch that no call has joined; default 30 s
 }
 
 func (o Options) withDefaults() Options {
@@ -62,16 +60,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// How much is remembered.
+// Limits of what is remembered.
 const (
-	keepOpen    = 256  // prefetches of a session whose fate is not known
-	keepHosts   = 1024 // a host that is forgotten begins again at the usual level
+	keepOpen    = 256  // prefetches of a session with unknown fate
+	keepHosts   = 1024 // an evicted host starts again at the normal level
 	keepServers = 1024 // upstream instances
-	keepChanges = 256  // changes of level that were not asked for
+	keepChanges = 256  // changes of level not yet read
 )
 
-// Scheduler is where the prefetches of a process are started. Its methods, and those of
-// its sessions, may be called from any goroutine.
+// Scheduler starts the prefetches of a process. It and its sessions are safe for concurrent use.
 type Scheduler struct {
 	mu        sync.Mutex
 	opt       Options
@@ -79,35 +76,34 @@ type Scheduler struct {
 	instances *simplelru.LRU[uint64, *instance]
 	underWay  int // slots taken
 	counts    Counts
-	levels    [levels]int // how many sessions stand at each
-	changes   []Change    // that were not asked for
+	levels    [levels]int // number of sessions at each level
+	changes   []Change    // not yet read
 }
 
-// host is what is known of one host.
+// host is the state of one host.
 type host struct {
 	name     string
 	throttle throttle
-	sent     time.Time     // when the last prefetch there was sent, unless a call there was refused since
-	waited   time.Duration // what its calls have waited for prefetches in the queue of its limits
+	sent     time.Time     // when the last prefetch was sent there; zero after a 429 was blamed on it
+	waited   time.Duration // total wait of its calls for prefetches in the queue of its limits
 }
 
-// New makes the scheduler of a process.
+// New returns a scheduler.
 func New(o Options) *Scheduler {
 	d := &Scheduler{opt: o.withDefaults()}
-	d.hosts, _ = simplelru.NewLRU[string, *host](keepHosts, nil) // an error: no size
+	d.hosts, _ = simplelru.NewLRU[string, *host](keepHosts, nil) // only a size below 1 is an error
 	d.instances, _ = simplelru.NewLRU[uint64, *instance](keepServers, nil)
 	return d
 }
 
-// Configure puts other bounds in place. What is under way goes on, under the
-// deadline it began with.
+// Configure replaces the options. Prefetches in progress keep their deadlines.
 func (d *Scheduler) Configure(o Options) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.opt = o.withDefaults()
 }
 
-// Session begins a client session, of that name in the changes of its level.
+// Session begins a client session; name identifies it in a Change.
 func (d *Scheduler) Session(name string) *Session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +112,7 @@ func (d *Scheduler) Session(name string) *Session {
 	return s
 }
 
-// hostLocked returns the host of that name, which is from now on the one used last.
+// hostLocked returns the host of that name, and marks it as used.
 func (d *Scheduler) hostLocked(name string) *host {
 	h, ok := d.hosts.Get(name)
 	if !ok {
@@ -126,7 +122,7 @@ func (d *Scheduler) hostLocked(name string) *host {
 	return h
 }
 
-// instanceLocked likewise returns an upstream instance.
+// instanceLocked returns an upstream instance, and marks it as used.
 func (d *Scheduler) instanceLocked(id uint64) *instance {
 	i, ok := d.instances.Get(id)
 	if !ok {
@@ -136,35 +132,35 @@ func (d *Scheduler) instanceLocked(id uint64) *instance {
 	return i
 }
 
-// Gone forgets an upstream instance, which has ended.
+// RemoveInstance removes an upstream instance that has ended.
 func (d *Scheduler) RemoveInstance(instance uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.instances.Remove(instance)
 }
 
-// Counts are what happened to prefetches since the scheduler was made. What was issued and
-// is none of used, wasted and compared is open.
+// Counts are the outcomes of prefetches since the scheduler was made. Those issued and not used,
+// wasted or compared are open.
 type Counts struct {
 	Issued      int64 `json:"issued"`
-	Used        int64 `json:"used"`         // a real call got the answer
-	Wasted      int64 `json:"wasted"`       // of no use
-	Compared    int64 `json:"compared"`     // only compared with a real answer
-	Watched     int64 `json:"watched"`      // that were not to be started
-	WatchedTrue int64 `json:"watched_true"` // of those: asked for in time
+	Used        int64 `json:"used"`         // served to a call
+	Wasted      int64 `json:"wasted"`       // served to no call
+	Compared    int64 `json:"compared"`     // only compared with a call's answer
+	Watched     int64 `json:"watched"`      // would have been started
+	WatchedTrue int64 `json:"watched_true"` // watched, and then called in time
 
 	Harm HarmStats `json:"harm"`
 }
 
-// Stats is what is under way, and what happened since the scheduler was made.
+// Stats is a snapshot of the scheduler.
 type Stats struct {
 	Counts
 	UnderWay int            `json:"under_way"`         // slots taken
 	Hosts    map[string]int `json:"hosts"`             // host → level
-	Sessions [levels]int    `json:"sessions_by_level"` // sessions at level 0 to 4
+	Sessions [levels]int    `json:"sessions_by_level"` // number at level 0 to 4
 }
 
-// Stats returns what there is to say of the scheduler.
+// Stats returns a snapshot.
 func (d *Scheduler) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,11 +176,10 @@ type Change struct {
 	At            time.Time
 	Host, Session string // one of the two
 	From, To      int
-	Why           string // accuracy, watched, or which harm
+	Why           string // accuracy, watched, or a kind of harm
 }
 
-// Changes returns the changes of level since it was last asked, oldest first; if
-// they are many, the last 256.
+// Changes returns the changes of level since the last call, oldest first; at most the last 256.
 func (d *Scheduler) Changes() []Change {
 	d.mu.Lock()
 	defer d.mu.Unlock()

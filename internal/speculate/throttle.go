@@ -1,62 +1,60 @@
 package speculate
 
-// The levels (feedback directed prefetching, Srinath et al., HPCA 2007, with five
-// levels as there). What a wasted prefetch counts doubles with every level down.
+// The five levels of feedback directed prefetching (Srinath et al., HPCA 2007). The weight of a
+// wasted prefetch doubles with every level down.
 const (
 	watching = 0 // nothing is started
 	single   = 1 // one at a time
-	half     = 2 // half of what is configured
-	normal   = 3 // what is configured; each session begins here
-	eager    = 4 // likewise, and a wasted prefetch counts half
+	half     = 2 // half of the configured slots
+	normal   = 3 // the configured slots
+	eager    = 4 // the same, and a wasted prefetch counts half
 	levels   = 5
 
-	Normal = normal // the level where each session begins
+	Normal = normal // the level at which each session starts
 )
 
-// What moves a throttle.
+// Parameters of a throttle.
 const (
-	window     = 64 // labels; one counts the less the more came after it
+	window     = 64 // labels; each decays as more follow
 	decay      = 1 - 1.0/window
-	minLabels  = 16  // labels at a level before they are a judgement on it
+	minLabels  = 16  // labels at a level before it may change
 	calmLabels = 32  // labels without harm before the level rises again
-	fallBelow  = 0.3 // accuracy below which the level falls, be the next prefetch right or not
-	riseFrom   = 0.4 // accuracy from which a level that was lost comes back
-	riseAbove  = 0.6 // accuracy above which the highest is earned
-	lateShare  = 0.1 // of used prefetches asked for before they were ready; above it earlier ones would have hidden more
+	fallBelow  = 0.3 // accuracy below which the level falls, even if the next prefetch is used
+	riseFrom   = 0.4 // accuracy from which a lost level is regained
+	riseAbove  = 0.6 // accuracy above which the level eager is reached
+	lateShare  = 0.1 // share of used prefetches that were late; above it, earlier ones would have hidden more
 )
 
-// throttle is how far the prefetches of a session, or to a host, are let go.
+// throttle limits the prefetches of a session, or to a host, by level.
 //
-// Every level is judged by the prefetches made at it: a move clears the window, and
-// what becomes of earlier prefetches no longer counts. So one bad stretch, of which
-// many are still open, costs one level and not all. Harm moves at once. After it
-// the level stays for 32 labels and not for a time: that nothing was harmed counts
-// only as far as there was something that could have done harm, and it is the same
-// in recorded time. (That a host which said 429 wants to be left alone for a while
-// is its cool-down's business.) Harm that comes before anything new was started is
-// the same piece of news: it delays the rise, and costs no second level.
+// Each level is judged only by the prefetches made at it: a change clears the window, and the
+// outcomes of earlier prefetches no longer count. So one bad stretch with many open prefetches
+// costs one level and not all. Harm lowers the level at once. After that it stays for 32 labels
+// rather than for a time: the absence of harm counts only if there were prefetches that could have
+// done harm, and counting labels works in recorded time too. (The wait after a 429 is the host's
+// cool-down.) Harm before anything new was started counts as the same event: it delays the rise,
+// and costs no second level.
 //
-// What is asked of a lost level to come back is less than what pays, about half of
-// the prefetches right: else one stretch of harm would end for good what pays as long
-// as there is none. It is more than what keeps a level, so that nothing swings to
-// and fro on the same accuracy.
+// The accuracy that regains a lost level is less than the one that pays, about half: otherwise
+// one stretch of harm would permanently end prefetching that pays as long as there is none. It
+// is more than the accuracy that keeps a level, so that the level does not oscillate.
 type throttle struct {
 	level      int
-	generation int     // moves so far
-	labels     int     // in this era
-	weight     float64 // of these labels, decayed
-	used       float64 // of that: of prefetches that were used
-	late       float64 // of that: only after they had been asked for
+	generation int     // number of changes
+	labels     int     // in this generation
+	weight     float64 // decayed sum of these labels
+	used       float64 // of that: used prefetches
+	late       float64 // of that: called before the answer arrived
 	calm       int     // labels until harm is forgotten
-	harmed     bool    // of harm, since something was started last
+	harmed     bool    // harm since the last start
 }
 
 func newThrottle() throttle { return throttle{level: normal} }
 
-// started is a prefetch that is begun.
+// started records the start of a prefetch.
 func (t *throttle) started() { t.harmed = false }
 
-// label is what became of a prefetch of that era.
+// label records the outcome of a prefetch of a generation.
 func (t *throttle) label(generation int, used, late bool) {
 	if generation != t.generation {
 		return
@@ -81,9 +79,8 @@ func (t *throttle) label(generation int, used, late bool) {
 	}
 }
 
-// falls reports whether the accuracy is too low, and would be if the next prefetch were
-// right: of few labels one is worth as much as lies between what falls and what
-// rises.
+// falls reports whether the accuracy is too low, and would be even if the next prefetch were used.
+// With few labels, one label is worth as much as the distance between falling and rising.
 func (t *throttle) falls() bool { return (t.used*decay+1)/(t.weight*decay+1) < fallBelow }
 
 // rises reports whether a higher level is earned.
@@ -95,7 +92,7 @@ func (t *throttle) rises() bool {
 	return accuracy > riseAbove && t.late > lateShare*t.used
 }
 
-// harm is harm that a prefetch has done.
+// harm records harm done by a prefetch.
 func (t *throttle) harm() {
 	t.calm = calmLabels
 	if !t.harmed {
@@ -104,7 +101,7 @@ func (t *throttle) harm() {
 	}
 }
 
-// move goes to a level, if there is such a level.
+// move changes the level, if there is such a level.
 func (t *throttle) move(to int) {
 	if to < watching || to > eager {
 		return
@@ -114,9 +111,9 @@ func (t *throttle) move(to int) {
 	t.labels, t.weight, t.used, t.late = 0, 0, 0, 0
 }
 
-// slotsAt is how many of the slots there are may be taken at a level. At level 0
-// none is taken: it is how many may be watched at a time, so that what leads back
-// is what level 1 would have started.
+// slotsAt returns how many of all slots may be taken at a level. At level 0 none is taken; the
+// result is how many prefetches may be watched, so that level 0 is left by the prefetches that
+// level 1 would have started.
 func slotsAt(level, all int) int {
 	switch level {
 	case watching, single:
@@ -127,7 +124,7 @@ func slotsAt(level, all int) int {
 	return all
 }
 
-// cautionAt is how many times a wasted prefetch counts at a level.
+// wasteFactorAt returns the weight of a wasted prefetch at a level.
 func wasteFactorAt(level int) float64 {
 	switch level {
 	case watching, single:

@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Timing is when a call was with its server. The path of the call writes it, the record
-// and the worker read it.
+// Timing is when a call was at its server. The call writes it; the record and the worker read it.
 type Timing struct {
-	run      atomic.Pointer[Run] // nil: it was not sent
-	took     atomic.Int64        // ns from when it was last sent to its answer; 0: there was none
-	unloaded atomic.Int64        // ns that it would have taken at least had its server had no other call
+	run      atomic.Pointer[Run] // nil if it was not sent
+	took     atomic.Int64        // ns from its last sending to its answer; 0 for none
+	unloaded atomic.Int64        // ns, a lower bound of its latency without other calls
 }
 
-// At is when the call was last sent; zero: it was not.
+// SentAt returns when the call was last sent; zero if it was not.
 func (t *Timing) SentAt() time.Time {
 	if r := t.run.Load(); r != nil {
 		return r.began
@@ -21,18 +20,17 @@ func (t *Timing) SentAt() time.Time {
 	return time.Time{}
 }
 
-// Took is how long the call took; 0: it was not answered.
+// Took returns how long the call took; 0 if it was not answered.
 func (t *Timing) Took() time.Duration { return time.Duration(t.took.Load()) }
 
-// Late notes that the server has answered after all.
+// AnsweredLate records that the server has answered an abandoned call.
 func (t *Timing) AnsweredLate() {
 	if r := t.run.Load(); r != nil {
 		r.Ended(time.Now())
 	}
 }
 
-// Sent notes that a call goes to an upstream instance. c is the call as it is observed;
-// nil: it is not.
+// Sent records that a call is sent to an upstream instance. c is nil if the call is not observed.
 func (d *Scheduler) Sent(t *Timing, instance uint64, tool string, c *Call, now time.Time) {
 	early := c != nil && c.Prefetch
 	t.run.Store(d.Began(instance, tool, early, now))
@@ -41,14 +39,14 @@ func (d *Scheduler) Sent(t *Timing, instance uint64, tool string, c *Call, now t
 	}
 }
 
-// Outcome is how a call has come back.
+// Outcome is how a call returned.
 type Outcome struct {
-	Answered     bool // else no answer is waited for any more, and how long that took says nothing
-	StillRunning bool // its server may still be at it
-	Limited      bool // its host refused it as one call too many
+	Answered     bool // if not, the call was abandoned and its latency is not usable
+	StillRunning bool // the server may still run it
+	Limited      bool // its host answered 429
 }
 
-// Returned notes that a call has come back.
+// Returned records that a call has returned.
 func (d *Scheduler) Returned(t *Timing, c *Call, o Outcome, now time.Time) {
 	r := t.run.Load()
 	if !o.Answered {
@@ -66,6 +64,6 @@ func (d *Scheduler) Returned(t *Timing, c *Call, o Outcome, now time.Time) {
 	}
 }
 
-// Alone is how long a call would have taken at least had its server had no other call; 0: it
-// was not answered.
+// Unloaded returns a lower bound of the call's latency without other calls; 0 if it was not
+// answered.
 func (t *Timing) Unloaded() time.Duration { return time.Duration(t.unloaded.Load()) }

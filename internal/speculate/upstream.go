@@ -8,31 +8,31 @@ import (
 	"mcpschedd/internal/predict"
 )
 
-// upstreams are what was learned of the upstreams. The worker's goroutine owns them.
+// upstreams holds the state learned of upstreams. The worker's goroutine owns it.
 type upstreams struct {
 	log       *slog.Logger
 	rules     func() *Rules
 	scheduler *Scheduler
 	faults    *faults
 	tools     *learnedTools
-	enqueue   func(do func())           // does something on the worker's goroutine
-	byKey     map[string]*upstreamState // Upstream.Key →
+	enqueue   func(do func())           // runs a function on the worker's goroutine
+	byKey     map[string]*upstreamState // by Upstream.Key
 }
 
-// upstreamState is what is known of the calls to one upstream.
+// upstreamState is the state learned of one upstream.
 type upstreamState struct {
 	model     *predict.Model
-	rules     Rules               // it was made under
+	rules     Rules               // under which model was made
 	storage   Storage             // never nil
-	changed   bool                // something was seen since it was kept
-	savedAt   time.Time           // when
-	saving    chan saveResult     // has what came of keeping it, which is under way; nil: it is not
-	saveAgain bool                // once that is done, it is to be kept once more
-	at        *Upstream           // the lease of the session that is looked at
-	instances map[uint64]struct{} // that sessions have called
+	changed   bool                // since the last save
+	savedAt   time.Time           // time of the last save
+	saving    chan saveResult     // receives the result of the save in progress; nil if none is
+	saveAgain bool                // save again after the one in progress
+	at        *Upstream           // the lease of the session being handled
+	instances map[uint64]struct{} // called by sessions
 }
 
-// at is what is known of an upstream, read from where it is kept when it is first needed.
+// at returns the state of an upstream, and loads it from storage if needed.
 func (u *upstreams) at(up *Upstream) *upstreamState {
 	rules := u.rules()
 	o := u.byKey[up.Key]
@@ -48,7 +48,7 @@ func (u *upstreams) at(up *Upstream) *upstreamState {
 	o.model = predict.New(predict.Options{
 		Tool: func(name string) predict.Tool { return o.at.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(up.Exclusive),
 	})
-	if old != nil { // its rules have changed; its sessions begin anew
+	if old != nil { // the rules have changed; its sessions start again
 		u.saveNow(old)
 		o.instances, o.storage = old.instances, old.storage
 		o.model.Works(old.model.Concurrency())
@@ -62,7 +62,7 @@ func (u *upstreams) at(up *Upstream) *upstreamState {
 	return o
 }
 
-// called notes a call to an instance. A new one is taken to work as the last one did.
+// called records a call to an instance. A new instance is presumed to work like the last one.
 func (u *upstreams) called(o *upstreamState, instance uint64) {
 	o.changed = true
 	if _, known := o.instances[instance]; !known {
@@ -71,8 +71,7 @@ func (u *upstreams) called(o *upstreamState, instance uint64) {
 	}
 }
 
-// took is how long a call took at its server, without what it waited there for others where
-// calls are known to do so.
+// took returns the latency of a call, without its wait for other calls if the server is serial.
 func (u *upstreams) took(r *Result, instance uint64) time.Duration {
 	if r.Unloaded > 0 && u.scheduler.Known(instance).Is == Serial {
 		return r.Unloaded
@@ -80,7 +79,7 @@ func (u *upstreams) took(r *Result, instance uint64) time.Duration {
 	return r.Took
 }
 
-// left keeps what was seen of an instance that a session leaves, and forgets it if it ends.
+// left keeps the evidence of an instance that a session leaves, and removes the instance if it ends.
 func (u *upstreams) left(up *Upstream) {
 	o := u.byKey[up.Key]
 	if o != nil {
@@ -95,7 +94,7 @@ func (u *upstreams) left(up *Upstream) {
 	u.scheduler.RemoveInstance(up.Instance)
 }
 
-// usual is how long calls take, by tool, as far as that was learned.
+// usual returns the usual latency of tools, where known.
 func (o *upstreamState) usual() map[string]enrich.Percentiles {
 	all := make(map[string]enrich.Percentiles)
 	for _, tool := range o.model.Seen() {
@@ -106,14 +105,14 @@ func (o *upstreamState) usual() map[string]enrich.Percentiles {
 	return all
 }
 
-// saw notes how an instance works on several calls, if that is better known than before.
+// recordConcurrency records the concurrency of an instance, if there is more evidence than before.
 func (o *upstreamState) recordConcurrency(k Known) {
 	if has := o.model.Concurrency(); k.Parallel+k.Serial >= has.Parallel+has.Serial {
 		o.model.Works(k.toStored())
 	}
 }
 
-// InMemory keeps what was learned for as long as the process lives.
+// InMemory keeps learned state for the lifetime of the process.
 func InMemory() Storage {
 	var kept State
 	return func(merge func(State) (State, error)) error {
@@ -125,8 +124,7 @@ func InMemory() Storage {
 	}
 }
 
-// look says whether the upstream offers anything that may be run early, and has
-// its calls left alone from now on if it does not.
+// checkTools marks the upstream as useless if it offers no tool that may be prefetched.
 func (o *upstreamState) checkTools() {
 	tools := o.at.Tools()
 	for _, name := range tools {
@@ -137,11 +135,11 @@ func (o *upstreamState) checkTools() {
 	o.at.Useless()
 }
 
-// keepAtMost is how often what was learned is kept because a session has ended.
-// Whatever is left is kept at the end.
+// minSaveInterval is the minimum time between saves at the end of sessions. Anything unsaved is
+// saved at shutdown.
 const minSaveInterval = 30 * time.Second
 
-// forget drops what is known of upstreams that are there no more.
+// forget removes the upstreams that are no longer configured.
 func (u *upstreams) forget(gone func(key string) bool) {
 	for key, o := range u.byKey {
 		if gone(key) {
@@ -149,13 +147,12 @@ func (u *upstreams) forget(gone func(key string) bool) {
 			delete(u.byKey, key)
 			continue
 		}
-		u.prove(o) // the operator may have given their word for a tool
+		u.prove(o) // the rules of its tools may have changed
 	}
 	u.tools.forget(gone)
 }
 
-// keepNews keeps what was learned of every upstream, and waits for that if it is the last
-// occasion.
+// saveChanged saves every changed upstream, and waits for the saves if wait is set.
 func (u *upstreams) saveChanged(wait bool) {
 	for _, o := range u.byKey {
 		if o.changed {
@@ -169,7 +166,7 @@ func (u *upstreams) saveChanged(wait bool) {
 	}
 }
 
-// keepNow keeps what was learned of an upstream, and waits for that.
+// saveNow saves an upstream and waits for it.
 func (u *upstreams) saveNow(o *upstreamState) {
 	u.save(o)
 	for o.saving != nil {
@@ -177,15 +174,15 @@ func (u *upstreams) saveNow(o *upstreamState) {
 	}
 }
 
-// keeping is what came of keeping what was learned.
+// saveResult is the result of a save.
 type saveResult struct {
 	model    *predict.Snapshot
 	panicked bool
 }
 
-// keep joins what was learned of an upstream with what is stored, which other processes may
-// have added to. That takes long, so it is done on a goroutine of its own: the worker goes on,
-// and takes up what came of it when that is there. What is learned meanwhile is kept next time.
+// save merges the learned state of an upstream into its storage, which other processes may have
+// changed. As that may block, it runs on a goroutine of its own, and the worker handles the result
+// when it is there. Changes made meanwhile are saved the next time.
 func (u *upstreams) save(o *upstreamState) {
 	o.changed = true
 	if o.saveAgain = o.saving != nil; o.saveAgain {
@@ -219,28 +216,26 @@ func (u *upstreams) save(o *upstreamState) {
 			select {
 			case k := <-done:
 				u.saved(o, k)
-			default: // it was waited for
+			default: // already handled
 			}
 		})
 	}()
 }
 
-// kept takes up what came of keeping what was learned of an upstream. What cannot be read or
-// written is no reason to stop learning.
+// saved handles the result of a save. An error in reading or writing does not stop learning.
 func (u *upstreams) saved(o *upstreamState, k saveResult) {
 	o.saving = nil
 	o.model.Kept(k.model)
 	u.prove(o)
 	if k.panicked {
-		o.storage = InMemory() // what was learned, its bars above all, still counts in this process
+		o.storage = InMemory() // the state, above all its bars, still counts in this process
 	}
 	if o.saveAgain {
 		u.save(o)
 	}
 }
 
-// State is what is kept of an upstream, and LearnedVersion its version: what is of another one
-// is not read.
+// State is the stored state of an upstream. State of another version than LearnedVersion is ignored.
 type State = predict.State
 
 const LearnedVersion = predict.StateVersion
