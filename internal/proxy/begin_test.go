@@ -17,7 +17,7 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// opening is the first request of a client of an era, which says what it can do.
+// opening returns the first request of a client of an era, with its capabilities.
 func opening(c *caller, name, capabilities string) string {
 	c.t.Helper()
 	info := `{"name":"` + name + `","version":"1"}`
@@ -29,8 +29,8 @@ func opening(c *caller, name, capabilities string) string {
 	return string(m.Result)
 }
 
-// The first answer waits for no server, and declares what a later one may bring; the
-// lists wait for it.
+// The first response waits for no server and declares the capabilities that a later one may
+// have. The lists wait for the servers.
 func TestBeginningDoesNotWait(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {
 		gate := mcptest.NewGate(t)
@@ -45,7 +45,7 @@ func TestBeginningDoesNotWait(t *testing.T) {
 		}
 		lists := []pending{c.start("tools/list", ""), c.start("prompts/list", "")}
 		at := gate.Next()
-		c.request("resources/read", `{"uri":"mcpschedd://stats"}`) // what needs no server is not behind the lists
+		c.request("resources/read", `{"uri":"mcpschedd://stats"}`) // requests that need no server do not wait for the lists
 		for _, l := range lists {
 			if !l.open() {
 				t.Errorf("%s: a list did not wait: %s", era, l.wait().Raw)
@@ -60,7 +60,7 @@ func TestBeginningDoesNotWait(t *testing.T) {
 	}
 }
 
-// What was declared for servers that may come is honoured empty.
+// Capabilities declared for servers that are starting are served empty.
 func TestDeclaredAndEmpty(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {
 		c := connect(t, start(t, options(child(t, mcptest.Options{Name: "a", Capabilities: `{"tools":{}}`}))), era)
@@ -80,8 +80,8 @@ func TestDeclaredAndEmpty(t *testing.T) {
 	}
 }
 
-// A server has other tools for clients that can do other things. Each is offered
-// what one like it was offered before.
+// A server may have different tools for clients with different capabilities. Each client is
+// first offered the tools last offered to an equal client.
 func TestLastKnownListsAreKeptPerClient(t *testing.T) {
 	var capabilities atomic.Value // of the last client, raw
 	var deaf atomic.Bool
@@ -136,8 +136,7 @@ func TestLastKnownListsAreKeptPerClient(t *testing.T) {
 	}
 }
 
-// instructed is an upstream that cannot be started and is known to say something to
-// the model.
+// instructed is an upstream that cannot be started and has stored instructions.
 func instructed(name, text string) proxy.Upstream {
 	kept := keptOffer(&upstream.Offer{Version: handshake, Instructions: text, Capabilities: json.RawMessage(`{"tools":{}}`)}, "{}")
 	return proxy.Upstream{
@@ -146,8 +145,8 @@ func instructed(name, text string) proxy.Upstream {
 	}
 }
 
-// The instructions of several servers share what a client shows of them: evenly, in
-// whole sentences, and what a short one leaves goes to the others.
+// The instructions of several servers share the client's limit evenly, in whole sentences, and
+// the unused shares of short ones go to the others.
 func TestInstructionsShareTheAllowance(t *testing.T) {
 	const sentence = "Ask twice, 𝒂nd listen. "
 	long := strings.TrimSpace(strings.Repeat(sentence, 200))
@@ -185,8 +184,8 @@ func TestInstructionsShareTheAllowance(t *testing.T) {
 	}
 }
 
-// However many servers there are and however they write, no more is said than is shown,
-// and nothing is cut within a character.
+// For any number of servers and any texts, the instructions stay within the limit and are
+// never cut within a character.
 func TestInstructionsOfManyServers(t *testing.T) {
 	for _, test := range []struct {
 		servers int

@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// soak says how often something randomised is done.
+// soak returns the number of rounds of a randomised test.
 func soak(times int) int {
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
 		return 50 * times
@@ -20,7 +20,7 @@ func soak(times int) int {
 	return times
 }
 
-// slice is how much of a long run make test plays; make soak plays all of it.
+// slice is the part of a long run that make test plays; make soak plays all of it.
 func slice(few, all int) int {
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
 		return all
@@ -28,7 +28,7 @@ func slice(few, all int) int {
 	return few
 }
 
-// sideBySide runs f on all of them at the same time and returns when the last is done.
+// sideBySide runs f on all values concurrently and returns when the last has ended.
 func sideBySide[T any](of []T, f func(i int, one T)) {
 	var all sync.WaitGroup
 	for i, one := range of {
@@ -37,8 +37,8 @@ func sideBySide[T any](of []T, f func(i int, one T)) {
 	all.Wait()
 }
 
-// retry is the params of a call made again with answers to what its result
-// asked; nil if the result asks nothing.
+// retry returns the params of a repeated call with answers to the questions in its result, or
+// nil if there are none.
 func retry(params string, result []byte, answer func(method string, params []byte) []byte) []byte {
 	if string(jsonrpc.Get(result, "resultType")) != `"input_required"` {
 		return nil
@@ -52,7 +52,7 @@ func retry(params string, result []byte, answer func(method string, params []byt
 	return jsonrpc.Set(again, "requestState", jsonrpc.Get(result, "requestState"))
 }
 
-// converse makes a call and answers what it asks, in either era.
+// converse makes a call and answers its questions, in either era.
 func (c *caller) converse(arguments string, answer func(method string, params []byte) []byte) (said string) {
 	c.t.Helper()
 	first := toolCall("ask", arguments)
@@ -70,7 +70,7 @@ func (c *caller) converse(arguments string, answer func(method string, params []
 	}
 }
 
-// tagged answers a question with its own tag and the name of the client.
+// tagged answers a question with the question's tag and the client's name.
 func tagged(who string) func(string, []byte) []byte {
 	return func(method string, params []byte) []byte {
 		tag := jsonrpc.Get(params, "tag")
@@ -110,7 +110,7 @@ func TestQuestionsInEveryPairOfEras(t *testing.T) {
 	}
 }
 
-// What a client did not say it can do, it is not asked.
+// A client is not asked for anything that its capabilities do not include.
 func TestQuestionsAClientCannotAnswer(t *testing.T) {
 	for _, era := range []string{"handshake", "stateless"} {
 		t.Run("server "+era, func(t *testing.T) {
@@ -138,8 +138,7 @@ func TestQuestionsAClientCannotAnswer(t *testing.T) {
 	})
 }
 
-// Questions asked at the same moment reach the client whose call they belong
-// to, and so do the answers.
+// Concurrent questions reach the client whose call they belong to, and so do the answers.
 func TestQuestionsNeverCross(t *testing.T) {
 	private := child(t, mcptest.Options{Name: "private"})
 	_, web := remote(t, mcptest.Options{Name: "web"})
@@ -170,7 +169,7 @@ func TestQuestionsNeverCross(t *testing.T) {
 	all.Wait()
 }
 
-// ask makes one call that asks, and checks whose answers it got.
+// ask makes one call that asks, and checks whose answers it returns.
 func (c *caller) ask(up, tag, who string, rounds int) {
 	first := fmt.Sprintf(`{"name":"%s__ask","arguments":{"rounds":%d,"asks":[{"method":"elicitation/create","params":{"message":"?","tag":%q}}]}}`, up, rounds, tag)
 	one := fmt.Sprintf(`{"who":%q,"method":"elicitation/create","tag":%q}`, who, tag)
@@ -206,7 +205,7 @@ func TestAskedBeforeAnyCall(t *testing.T) {
 			if era == handshake {
 				c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+able+`}`)
 				c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-				// It asks again until the answer has arrived: no event tells.
+				// It repeats the question until the answer has arrived: there is no event for that.
 				for got := "null"; !strings.Contains(got, `"me"`); got = c.said("early", "") {
 					if got != "null" {
 						t.Fatalf("the server heard %s", got)
@@ -214,7 +213,7 @@ func TestAskedBeforeAnyCall(t *testing.T) {
 				}
 				return
 			}
-			// A stateless client can be asked only by an answer to a call of its own.
+			// A stateless client can be asked only with the result of a call of its own.
 			first := toolCall("hang", "")
 			result := []byte(c.request("tools/call", first))
 			again := retry(first, result, tagged("me"))

@@ -19,10 +19,10 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// spender is a client whose budgets are looked at.
+// spender is a client whose budgets the tests read.
 type spender struct{ *planner }
 
-// enterAs begins a session of a client that calls itself so and declares a weight; "": none.
+// enterAs starts a session of a client with the given name and declared weight; "" means none.
 func (d *ordeal) enterAs(name, weight string) spender {
 	d.t.Helper()
 	g := d.stranger("")
@@ -36,7 +36,7 @@ func (d *ordeal) enterAs(name, weight string) spender {
 	return spender{&planner{g, handshake}}
 }
 
-// left is what a result says is left.
+// left returns the tokens left in a result's _meta.
 func left(t *testing.T, result []byte) int {
 	t.Helper()
 	n, err := strconv.Atoi(string(jsonrpc.Get(jsonrpc.Get(result, "_meta"), "mcpschedd/tokens_left")))
@@ -46,8 +46,8 @@ func left(t *testing.T, result []byte) int {
 	return n
 }
 
-// words has the client read a text of so many words, which it must get whole, and returns what
-// is left then.
+// words makes the client read a text of that many words, checks that it is complete, and
+// returns the tokens left.
 func (s spender) words(n int) int {
 	s.t.Helper()
 	a := s.planner.call("get", fmt.Sprintf(`{"words":%d}`, n))
@@ -57,7 +57,7 @@ func (s spender) words(n int) int {
 	return left(s.t, a.Result)
 }
 
-// wordy serves texts of as many words as are asked for, a token each.
+// wordy serves texts of the requested number of words, one token each.
 func wordy(v *visit) reply {
 	v.sleeps(100 * time.Millisecond)
 	if n, err := strconv.Atoi(string(jsonrpc.Get([]byte(v.arguments), "words"))); err == nil {
@@ -66,7 +66,7 @@ func wordy(v *visit) reply {
 	return reply{result: v.told()}
 }
 
-// budgeted are options with budgets, plans and inlined answers.
+// budgeted returns options with budgets, plans and inlined results.
 func budgeted(t *testing.T, r budget.Rules) proxy.Options {
 	o := defaults(t, listing(t)...)
 	o.Enrichment.Delivery, o.Enrichment.Wait = "inline", 300*time.Millisecond
@@ -74,8 +74,8 @@ func budgeted(t *testing.T, r budget.Rules) proxy.Options {
 	return o
 }
 
-// Near the end of a budget first nothing is inlined any more, then plans bring less, then their
-// optional steps are not run; what was asked for comes whole to the end and beyond.
+// As a budget runs out, first inlining stops, then plans return less, then their optional
+// steps are skipped. Requested results are complete to the end and beyond.
 func TestBudgetSteps(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(wordy), budgeted(t, budget.Rules{Context: 20_000, Reserve: .25}))
@@ -124,7 +124,7 @@ func TestBudgetSteps(t *testing.T) {
 	})
 }
 
-// Answers are inlined only while there is more left than the reserve.
+// Results are inlined only while more than the reserve is left.
 func TestBudgetInlining(t *testing.T) {
 	for most, want := range map[int]bool{0: true, 8000: true, 6000: false} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
@@ -146,14 +146,14 @@ func TestBudgetInlining(t *testing.T) {
 	}
 }
 
-// A turn's budget is there again in the next turn.
+// A turn's budget is restored in the next turn.
 func TestBudgetOfATurn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(wordy), budgeted(t, budget.Rules{PerTurn: 1000}))
 		c := d.enterAs("guest", "")
 		c.words(100)
 		for range 3 {
-			time.Sleep(time.Second) // a model reads what was answered
+			time.Sleep(time.Second) // the model reads the result
 			a, b := c.begin("get", `{"words":300}`), c.begin("get", `{"words":301}`)
 			first, second := left(t, a.wait().Result), left(t, b.wait().Result)
 			if got := min(first, second); got < 350 || got > 450 {
@@ -163,7 +163,7 @@ func TestBudgetOfATurn(t *testing.T) {
 	})
 }
 
-// What is counted is what an exact tokenizer counts, for texts of all kinds, short and long.
+// The counted tokens equal those of an exact tokenizer, for texts of all kinds and lengths.
 func TestBudgetCounts(t *testing.T) {
 	texts := map[string]string{"unicode": strings.Repeat("Größe und Maß: 東京 🙂 \"quoted\"\n", 200), "digits": strings.Repeat("0.123456789,", 2000)}
 	for _, name := range []string{"../../README.md", "../../CHANGELOG.md", "../../configs/pipeline_config.toml", "../../go.sum", "call.go", "../record/stats.schema.json", "../valuemodel/summary.json"} {
@@ -182,9 +182,9 @@ func TestBudgetCounts(t *testing.T) {
 				d := beset(t, newFoe(func(*visit) reply { return reply{result: said(text)} }), o)
 				c := d.enterAs("guest", "")
 				c.planner.call("get", "{}")
-				synctest.Wait() // what is counted in the background is
+				synctest.Wait() // background counting has finished
 				c.planner.call("get", "{}")
-				used := d.proxy.Report().Running[0].Budgets.Sessions[0].Used // by the estimate, or counted by now
+				used := d.proxy.Report().Running[0].Budgets.Sessions[0].Used // estimated, or counted by now
 				want := 2 * deliver.Tokens([]byte(text))
 				if math.Abs(float64(used)/float64(want)-1) > .05 {
 					t.Errorf("got %d tokens, want about %d", used, want)
@@ -194,8 +194,8 @@ func TestBudgetCounts(t *testing.T) {
 	}
 }
 
-// Agents share a pool by weights; one that declares more than it has gains nothing, and what one
-// has used takes nothing from what others are promised.
+// Agents share a pool by weights. Declaring more than the own weight gains nothing, and one
+// agent's use takes nothing from the promised share of others.
 func TestBudgetPool(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := budgeted(t, budget.Rules{Pool: 100_000, Window: time.Hour, Weights: map[string]float64{"main": 2}})
@@ -214,7 +214,7 @@ func TestBudgetPool(t *testing.T) {
 		near("of weight 2", main.words(1), 100_000*4/7)
 		near("that declares 1000", liar.words(1), 100_000*2/7)
 		near("that declares 0.5", modest.words(1), 100_000/7)
-		liar.words(60_000) // asked for, so it is delivered
+		liar.words(60_000) // requested, so it is delivered
 		near("that asked for more than there is", liar.words(1), 0)
 		near("of weight 2", main.words(1), 100_000*4/7)
 		near("that declares 0.5", modest.words(1), 100_000/7)
@@ -224,7 +224,7 @@ func TestBudgetPool(t *testing.T) {
 	})
 }
 
-// The workplaces of a daemon have one pool.
+// The workplaces of a daemon share one pool.
 func TestBudgetOfADaemon(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := withoutPrefetch(defaults(t))
@@ -250,8 +250,8 @@ func TestBudgetOfADaemon(t *testing.T) {
 	})
 }
 
-// Where no budget is configured no answer is touched; a reload turns them on and off, and the
-// list of tools is the same all the while.
+// Without a budget no result is changed. A reload turns budgets on and off without changing
+// the list of tools.
 func TestBudgetReload(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := withoutPrefetch(defaults(t))
@@ -282,7 +282,7 @@ func TestBudgetReload(t *testing.T) {
 	})
 }
 
-// An image costs what it costs, however many bytes it has.
+// The cost of an image does not depend on its size in bytes.
 func TestBudgetOfImages(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		image := `{"content":[{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("AAAA", 50_000) + `"},{"type":"text","text":"a chart"}]}`
@@ -296,7 +296,7 @@ func TestBudgetOfImages(t *testing.T) {
 	})
 }
 
-// The result of a task counts when it is told, and its beginning and its status do not.
+// The result of a task counts when it is delivered; its start and its status do not count.
 func TestBudgetOfTasks(t *testing.T) {
 	result := said(strings.Repeat("word ", 1000))
 	_, up := remote(t, mcptest.Options{Name: "fake", Answer: func(_ context.Context, m jsonrpc.Message) []byte {

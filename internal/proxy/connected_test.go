@@ -15,9 +15,9 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Of the requests that a process before may have had, those are made again that change
-// nothing, cost nothing and tell no third party; of any other the outcome is unknown, and what
-// it may have changed is reckoned with.
+// Of the requests that an earlier process may have received, those that change nothing, cost
+// nothing and disclose nothing are repeated. For any other the outcome is unknown, and its
+// write is treated as pending.
 func TestServeConnected(t *testing.T) {
 	rule := func(tool string, l valuemodel.Layer) valuemodel.Rule {
 		return valuemodel.Rule{Pattern: "one/" + tool, Source: "test", Layer: l}

@@ -28,8 +28,8 @@ func TestArgumentsAbsentOrNull(t *testing.T) {
 	}
 }
 
-// A batch holds messages and no other batch, however deep it is nested: each of its
-// elements is looked at once more, and none twice.
+// A batch holds messages and no other batch, at any depth. Each of its elements is parsed
+// exactly once more.
 func TestBatchInBatch(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "a"})
 	const ping = `{"jsonrpc":"2.0","id":"in","method":"ping"}`
@@ -49,12 +49,12 @@ func TestBatchInBatch(t *testing.T) {
 		if m := await(t, answered); m.Error != nil {
 			t.Errorf("%s: got %s", name, m.Raw)
 		}
-		c.hangUp() // an answer to what is within would be one to what was not asked
+		c.hangUp() // a response to a nested element would be unexpected
 	}
 }
 
-// What is no good request is refused with the right error and logged once, and
-// the next request is answered.
+// An invalid request is refused with the right error and logged once, and the next request is
+// served.
 func TestBadInput(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "a"})
 	o, log := withLog(options(up))
@@ -63,7 +63,7 @@ func TestBadInput(t *testing.T) {
 	c.tools()
 	tests := []struct {
 		name, line string
-		id         string // of the answer; "" : there is none
+		id         string // of the response; "" if there is none
 		code       int
 	}{
 		{"not JSON", `{"jsonrpc":"2.0","id":"x",`, `"x"`, -32700},
@@ -168,8 +168,8 @@ func TestDuplicateIDs(t *testing.T) {
 	}
 }
 
-// An answer of 5 MB passes whole, one beyond the upstream's limit of 8 MiB
-// ends its call only.
+// A result of 5 MB passes complete; one beyond the upstream's limit of 8 MiB fails only its
+// call.
 func TestLargeAnswers(t *testing.T) {
 	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "a"}))), handshake)
 	if got := c.call("big", `{"n":5000000}`); len(got) < 5_000_000 {
@@ -181,7 +181,7 @@ func TestLargeAnswers(t *testing.T) {
 	c.call("echo", "")
 }
 
-// A client that never reads holds up no other client, nor the end.
+// A client that never reads delays neither other clients nor the shutdown.
 func TestClientThatNeverReads(t *testing.T) {
 	up := child(t, mcptest.Options{Name: "a"})
 	up.Spec.Shared = true
@@ -208,10 +208,10 @@ func TestClientThatNeverReads(t *testing.T) {
 		other.call("echo", "")
 	}
 	toProxy.Close()
-	await(t, ended) // an error says what was not delivered
+	await(t, ended) // the error names the message that was not delivered
 }
 
-// No line makes a session panic, and no request line gets two answers.
+// No line makes a session panic, and no request gets two responses.
 func FuzzTake(f *testing.F) {
 	for _, seed := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}`,
@@ -235,7 +235,7 @@ func FuzzTake(f *testing.F) {
 		if err := s.ServeStdio(t.Context(), bytes.NewReader(append(input, '\n')), &out, ""); err != nil {
 			t.Errorf("%v", err)
 		}
-		requests := make(map[string]int) // raw id → how often it stands in the input
+		requests := make(map[string]int) // raw id → number of occurrences in the input
 		for line := range bytes.SplitSeq(input, []byte("\n")) {
 			for _, m := range messagesOf(line) {
 				requests[string(m.ID)]++
@@ -258,7 +258,7 @@ func FuzzTake(f *testing.F) {
 	})
 }
 
-// messagesOf returns what of a line might be requests.
+// messagesOf returns the parts of a line that may be requests.
 func messagesOf(line []byte) []jsonrpc.Message {
 	raws := [][]byte{line}
 	if jsonrpc.Valid(line) && bytes.HasPrefix(bytes.TrimSpace(line), []byte("[")) {
@@ -269,7 +269,7 @@ func messagesOf(line []byte) []jsonrpc.Message {
 	}
 	var out []jsonrpc.Message
 	for _, raw := range raws {
-		m, _ := jsonrpc.Parse(raw) // of what is broken the id counts too
+		m, _ := jsonrpc.Parse(raw) // the id of a malformed message counts too
 		if m.ID != nil {
 			out = append(out, m)
 		}
@@ -288,8 +288,8 @@ func messagesRaw(raw []byte) [][]byte {
 	return out
 }
 
-// A client's answer that is no JSON is an answer all the same: the server that
-// asked hears of it, and the client is not answered.
+// A client's response that is not valid JSON counts as a response: the server that asked gets
+// an error, and the client gets no response to it.
 func TestBrokenAnswerEndsTheQuestion(t *testing.T) {
 	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "asks"}))), handshake)
 	for _, broken := range []string{`{"tag":}`, "\"\xff\"", `{}x`} {

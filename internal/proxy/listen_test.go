@@ -37,7 +37,7 @@ func TestListen(t *testing.T) {
 						return
 					}
 				}
-				c.call("update", `{"uri":"n://b"}`) // not asked for
+				c.call("update", `{"uri":"n://b"}`) // not requested
 				c.call("update", `{"uri":"n://a"}`)
 				updated := c.next("notifications/resources/updated")
 				checkSubscription(t, updated, listen)
@@ -69,14 +69,14 @@ func checkSubscription(t *testing.T, m jsonrpc.Message, listen pending) {
 	}
 }
 
-// Ten changes at once are one or two notifications, each of which is worth it:
-// no list_changed without changed bytes.
+// Ten changes at once lead to one or two notifications, and no list_changed is sent without
+// changed bytes.
 func TestListChanged(t *testing.T) {
 	for _, upEra := range []string{"handshake", "stateless"} {
 		t.Run(upEra, func(t *testing.T) {
 			c := connect(t, start(t, options(child(t, mcptest.Options{Name: "n", Era: upEra}))), handshake)
 			before := c.tools()
-			c.call("change", `{"n":20}`) // nothing is different
+			c.call("change", `{"n":20}`) // nothing changes
 			for i := range 10 {
 				c.call("change", fmt.Sprintf(`{"names":["echo","change","t%d"],"n":3}`, i))
 			}
@@ -116,8 +116,8 @@ func TestRoutingBesideTools(t *testing.T) {
 				}
 				tests := []struct{ method, params, want string }{
 					{"resources/read", `{"uri":"b://b"}`, `"text":"b"`},
-					{"resources/read", `{"uri":"b://t/7"}`, `"text":"b"`},      // by template
-					{"resources/read", `{"uri":"b://unlisted"}`, `"text":"b"`}, // by asking
+					{"resources/read", `{"uri":"b://t/7"}`, `"text":"b"`},      // found by template
+					{"resources/read", `{"uri":"b://unlisted"}`, `"text":"b"`}, // found by trying
 					{"prompts/get", `{"name":"b__ask","arguments":{"x":"1"}}`, `"got":{"name":"ask","arguments":{"x":"1"}`},
 					{"completion/complete", `{"ref":{"type":"ref/prompt","name":"b__ask"},"argument":{"name":"x","value":""}}`, `"values":["b"]`},
 					{"completion/complete", `{"ref":{"type":"ref/prompt","name":"b__ask"},"argument":{"name":"x","value":""}}`, `"ref":{"type":"ref/prompt","name":"ask"}`},

@@ -27,7 +27,7 @@ func TestProgress(t *testing.T) {
 					for i, token := range []string{`0`, `"0"`, `"a\u0062"`, `9007199254740993`, `-1`} {
 						checkProgress(t, c, token, i)
 					}
-					m := c.begin("progress", `{"n":3}`).wait() // no token: none is wanted
+					m := c.begin("progress", `{"n":3}`).wait() // no token, so no progress
 					if m.Error != nil || len(c.notes) > 0 {
 						t.Errorf("without a token: got %s and %d notifications", m.Raw, len(c.notes))
 					}
@@ -43,7 +43,7 @@ func checkProgress(t *testing.T, c *caller, token string, round int) {
 	params := fmt.Sprintf(`{"name":"progress","arguments":{"n":3,"late":true},"_meta":{"progressToken":%s,"x":1}}`, token)
 	p := c.start("tools/call", params)
 	p.wait()
-	c.call("echo", "") // whatever came too late is there by now
+	c.call("echo", "") // late notifications have arrived
 	var got []string
 	for _, line := range c.transcript()[before:] {
 		switch m, _ := jsonrpc.Parse([]byte(line)); {
@@ -132,7 +132,7 @@ func TestCancellation(t *testing.T) {
 	}
 }
 
-// A question that the server takes back is taken back from the client.
+// A question that the server withdraws is withdrawn from the client.
 func TestQuestionWithdrawn(t *testing.T) {
 	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "asks"}))), handshake)
 	call := c.begin("ask", `{"asks":[{"method":"elicitation/create","params":{"message":"?"}}]}`)
@@ -153,8 +153,7 @@ func TestRootsChangesReachServersWithAHandshake(t *testing.T) {
 	}
 }
 
-// What one session hears is never another's, whether they share the server or
-// not.
+// Notifications of one session never reach another, whether or not they share the server.
 func TestNotificationsNeverCross(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		for _, transport := range []string{"stdio", "http"} {

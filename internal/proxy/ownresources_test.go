@@ -32,7 +32,7 @@ func (c *caller) resource(uri string) string {
 	return text
 }
 
-// What the resource says is what its schema promises, and what the calls were.
+// The stats resource matches its schema and the calls made.
 func TestStatsResource(t *testing.T) {
 	published, err := os.Open("../record/stats.schema.json")
 	if err != nil {
@@ -57,7 +57,7 @@ func TestStatsResource(t *testing.T) {
 			o.ConfigPath = "/home/me/pipeline_config.toml"
 			s := start(t, o)
 			c := connect(t, s, era)
-			c.tools() // both servers have started: one that does so later makes answers stale
+			c.tools() // both servers have started: a later start would invalidate results
 			for range 3 {
 				c.call("one__echo", `{"text":"a secret of mine"}`)
 			}
@@ -120,17 +120,17 @@ func TestModelResource(t *testing.T) {
 	}
 }
 
-// A client that subscribes to the stats hears that they have changed, once a second
-// at most, and nothing while nothing happens or once it has had enough.
+// A subscriber to the stats is notified of changes at most once a second, and not while
+// nothing changes or after it has unsubscribed.
 func TestStatsSubscription(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(nil), defaults(t))
 		g := d.enter()
 		const updated = "notifications/resources/updated"
 		g.request("resources/subscribe", `{"uri":"mcpschedd://stats"}`)
-		g.request("resources/subscribe", `{"uri":"mcpschedd://stats"}`) // once more changes nothing
+		g.request("resources/subscribe", `{"uri":"mcpschedd://stats"}`) // a second subscription changes nothing
 		time.Sleep(time.Minute)
-		if n := g.notices(updated); len(n) > 1 { // that it subscribed is news of a session
+		if n := g.notices(updated); len(n) > 1 { // the subscription itself changes the stats of the session
 			t.Errorf("got %d updates while nothing happened", len(n))
 		}
 		before := len(g.notices(updated))
@@ -160,8 +160,8 @@ func TestStatsSubscription(t *testing.T) {
 	})
 }
 
-// What is served beside MCP needs the token as everything does, unless it asks for it
-// itself; then no other path gets through with it.
+// A mounted page needs the token unless it checks the token itself. No other path passes
+// without the token.
 func TestPages(t *testing.T) {
 	s := proxy.New(proxy.Options{HTTP: front.HTTPOptions{Token: "s3cret"}}, nil)
 	defer s.Close()

@@ -17,7 +17,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// moody does whatever servers do.
+// moody is a server with random behaviour.
 func moody(r *rand.Rand) func(v *visit) reply {
 	var mu sync.Mutex
 	luck := func(n int) int {
@@ -47,7 +47,7 @@ func moody(r *rand.Rand) func(v *visit) reply {
 	}
 }
 
-// someSteps are steps of every kind.
+// someSteps returns steps of every kind.
 func someSteps(r *rand.Rand) string {
 	var all []string
 	n := 2 + r.IntN(6)
@@ -69,9 +69,8 @@ func someSteps(r *rand.Rand) string {
 	return strings.Join(all, ",")
 }
 
-// Clients of all kinds that run plans, answer questions or do not, withdraw, and go
-// away at any time, before a server that does whatever servers do: nothing of it is
-// left, and no plan stays without its answer.
+// Clients of all kinds run plans, answer questions or not, cancel, and disconnect at any time,
+// before a server with random behaviour: nothing is leaked, and every plan gets its response.
 func TestPlanChaos(t *testing.T) {
 	t.Parallel()
 	var seen tally
@@ -95,7 +94,7 @@ func TestPlanChaos(t *testing.T) {
 				all.Go(func() { d.passesBy(r, &seen) })
 			}
 			all.Wait()
-			time.Sleep(15 * time.Minute) // a client that was asked and did not come back is forgotten
+			time.Sleep(15 * time.Minute) // suspended work of clients that did not return has expired
 			if n := d.foe.there(); n != 0 {
 				t.Errorf("seed %d: %d calls are with the server", seed, n)
 			}
@@ -104,7 +103,7 @@ func TestPlanChaos(t *testing.T) {
 			}
 			d.leave()
 			d.guests = nil
-			time.Sleep(time.Hour) // what stateless clients share is idle then
+			time.Sleep(time.Hour) // the shared session of stateless clients has been idle
 			if n := proxy.Results(d.proxy); n != 0 {
 				t.Errorf("seed %d: %d results are kept for no session", seed, n)
 			}
@@ -118,7 +117,7 @@ func TestPlanChaos(t *testing.T) {
 	}
 }
 
-// plan counts what became of a plan's steps.
+// plan counts the outcomes of a plan's steps.
 func (c *tally) plan(m jsonrpc.Message) {
 	for step := range jsonrpc.Elements(jsonrpc.At(m.Result, "/structuredContent/steps")) {
 		status, _ := jsonrpc.String(jsonrpc.Get(step, "status"))
@@ -126,7 +125,7 @@ func (c *tally) plan(m jsonrpc.Message) {
 	}
 }
 
-// muddles runs plans on stdio; leaves: it goes away in the middle of the last.
+// muddles runs plans on stdio; if leaves is set, it disconnects in the middle of the last.
 func (p *planner) muddles(r *rand.Rand, seen *tally, leaves bool) {
 	for range 6 {
 		params := p.said(toolCall("execute_tool_plan", `{"steps":[`+someSteps(r)+`]}`))
@@ -158,7 +157,7 @@ func (p *planner) muddles(r *rand.Rand, seen *tally, leaves bool) {
 	}
 }
 
-// passesBy makes stateless plans over HTTP, and hangs up on some.
+// passesBy runs stateless plans over HTTP, and disconnects from some.
 func (d *ordeal) passesBy(r *rand.Rand, seen *tally) {
 	for range 6 {
 		ctx, cancel := context.WithCancel(d.t.Context())
@@ -203,7 +202,7 @@ func TestPlanConfirmedOverHTTP(t *testing.T) {
 				}
 				m, err := jsonrpc.Parse([]byte(data))
 				if err != nil {
-					continue // what opens a stream says nothing
+					continue // the event that opens a stream has no message
 				}
 				if m.IsRequest() {
 					if len(d.foe.ledger()) != 0 {
@@ -245,8 +244,8 @@ func (v *visitor) replies(id []byte, result string) {
 	answer.Body.Close()
 }
 
-// A client whose input has ended cannot be asked any more: the step that would ask
-// fails, and nothing is written on the strength of it.
+// A client whose input has ended cannot be asked: the step that asks fails, and nothing is
+// written because of it.
 func TestPlanAsksAfterTheEnd(t *testing.T) {
 	for _, client := range []string{handshake, stateless} {
 		for _, server := range []string{"handshake", "stateless"} {
@@ -263,10 +262,10 @@ func TestPlanAsksAfterTheEnd(t *testing.T) {
 					p := d.plans(client)
 					s := p.start("tools/call", p.said(toolCall("execute_tool_plan", `{"steps":[{"id":"h","tool":"list","arguments":{}},`+
 						`{"id":"a","tool":"get","arguments":{"x":"ask"},"depends_on":["h"]},{"id":"w","tool":"write","arguments":{"x":{"$ref":"a#"}}}]}`)))
-					time.Sleep(5 * time.Second) // it is at the first step
+					time.Sleep(5 * time.Second) // the first step is running
 					p.to.Close()
 					m := s.wait()
-					if client == stateless { // else it is asked, and only waited for
+					if client == stateless { // a client of the other era is asked, and times out
 						if a := readPlan(t, m.Message); a.states() != "h ok, a failed, w skipped" && a.states() != "h ok, a failed, w cancelled" {
 							t.Errorf("got %s", a.states())
 						}

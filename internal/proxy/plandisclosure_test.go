@@ -14,11 +14,11 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// modes are what [plan].mutations may say.
+// modes are the values of [plan].mutations.
 var modes = []string{"confirm", "allow", "deny"}
 
 // disclosing is a proxy in front of a shop that also has the tool fetch, which reads and
-// tells third parties its arguments, and the tool do, of which nothing is known.
+// discloses its arguments to third parties, and the unclassified tool do.
 func disclosing(t *testing.T, s *shop, mutations string) *proxy.Server {
 	t.Helper()
 	_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("fetch", "do")...), Answer: s.answer})
@@ -33,8 +33,8 @@ func thirdParty(pattern string) valuemodel.Rule {
 	return rule
 }
 
-// A change that fails keeps later ones from being made, whatever else they wait for: so
-// one that third parties see tells them of it.
+// A failed change prevents later ones, whatever else these wait for. So a change that third
+// parties see discloses the failure to them.
 func TestPlanTellsOthersOfFailedWrites(t *testing.T) {
 	for steps, told := range map[string]string{
 		`{"id":"w","tool":"put","arguments":{"x":{"$ref":"a#"}}},{"id":"p","tool":"post"}`:                       `what came of "w"`,
@@ -59,7 +59,7 @@ func TestPlanTellsOthersOfFailedWrites(t *testing.T) {
 	}
 }
 
-// A refusal says of each step why it has to be confirmed, and what would do instead.
+// A refusal gives for each step the reason why it needs confirmation, and the alternative.
 func TestPlanRefusalNamesReasons(t *testing.T) {
 	const plan = `{"steps":[{"id":"a","tool":"fetch","arguments":{"url":"https://good.example/"}},{"id":"b","tool":"get","arguments":{"x":{"$ref":"a#/did"}}},
 		{"id":"c","tool":"fetch","arguments":{"url":{"$ref":"b#/did"}}},{"id":"w","tool":"put"},{"id":"u","tool":"do"}]}`
@@ -83,9 +83,9 @@ func TestPlanRefusalNamesReasons(t *testing.T) {
 	}
 }
 
-// What the user agreed to tell third parties, where the operator lets plans change
-// things, is no agreement to changes once the operator wants those confirmed; and a tool
-// that turns out to tell third parties only while its plan runs is not called.
+// With mutations = "allow", the user confirms only disclosures. That is not a confirmation of
+// changes once the operator wants those confirmed. A tool that is found to disclose only while
+// its plan runs is not called.
 func TestPlanRulesChangeMeanwhile(t *testing.T) {
 	for _, mode := range []string{"allow", "deny"} {
 		s := &shop{}
@@ -115,7 +115,7 @@ func TestPlanRulesChangeMeanwhile(t *testing.T) {
 	}
 }
 
-// A named plan's parameters are the client's own words; what its steps return is not.
+// A named plan's parameters are the client's own words; the results of its steps are not.
 func TestNamedPlanTellsOthers(t *testing.T) {
 	for url, asks := range map[string]bool{`"params#/url"`: false, `"a#/items/0/t"`: true} {
 		s := &shop{}
@@ -132,8 +132,8 @@ func TestNamedPlanTellsOthers(t *testing.T) {
 	}
 }
 
-// A dry run names the steps that would tell third parties what others returned, and
-// asks no user.
+// A dry run names the steps that would disclose results of others to third parties, and asks
+// no user.
 func TestDryRunNamesDisclosure(t *testing.T) {
 	for _, mode := range modes {
 		s := &shop{}
@@ -146,29 +146,29 @@ func TestDryRunNamesDisclosure(t *testing.T) {
 	}
 }
 
-// gossip is a random plan, and what of it third parties could learn.
+// gossip is a random plan, with the disclosures that it can make.
 type gossip struct {
 	steps []string
-	tells map[string]bool // ids of the steps whose calls tell what came of others
+	tells map[string]bool // ids of the steps whose calls disclose results of others
 	tools []string        // step → its tool
 }
 
-// newGossip makes a plan of up to 6 steps. What a step's calls tell is written down when
-// a way for it is written into the plan, not read off the plan.
+// newGossip returns a plan of up to 6 steps. It records each disclosure when it writes its
+// cause into the plan, and does not derive it from the finished plan.
 func newGossip(rnd *rand.Rand, mode string) *gossip {
 	g := &gossip{tells: make(map[string]bool)}
 	tools := []string{"find", "get", "fetch", "fetch", "put", "do"}
 	if mode == "deny" {
 		tools = tools[:4]
 	}
-	goesOn := make([]bool, 6) // whether a step's failure keeps nothing from running
+	goesOn := make([]bool, 6) // a step's failure prevents no other step
 	for i := range 2 + rnd.IntN(5) {
 		tool := tools[rnd.IntN(len(tools))]
 		id := fmt.Sprintf("s%d", i)
 		step := fmt.Sprintf(`{"id":"%s","tool":"%s"`, id, tool)
 		values := []string{fmt.Sprintf(`"by":"%s"`, id)}
 		told := false
-		from := func() int { // a step before this one
+		from := func() int { // an earlier step
 			told = true
 			return rnd.IntN(i)
 		}
@@ -207,9 +207,8 @@ func newGossip(rnd *rand.Rand, mode string) *gossip {
 	return g
 }
 
-// Whatever a plan is, no third party is told what came of another of its steps unless
-// the user was shown the step that tells it and agreed; and nothing is asked where there
-// is nothing to agree to.
+// In any plan, a call discloses results of another step only if the user was shown the
+// disclosing step and accepted. The user is asked only if there is something to confirm.
 func TestPlansTellNothingUnasked(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many plans")
@@ -268,21 +267,21 @@ func TestPlansTellNothingUnasked(t *testing.T) {
 	}
 }
 
-// holdsOthers reports whether the arguments of a step hold what others returned: the
-// items that are found, or the arguments that the other tools repeat.
+// holdsOthers reports whether the arguments of a step contain results of others: the items
+// found, or the arguments that the other tools repeat.
 func holdsOthers(arguments []byte, id string) bool {
 	text := strings.ReplaceAll(string(arguments), `\"`, `"`)
 	text = strings.Replace(text, `"by":"`+id+`"`, "", 1)
 	return strings.Contains(text, `"by":`) || strings.Contains(text, `"t":`)
 }
 
-// journal is a call that came to a shop.
+// journal is a call received by a shop.
 type journal struct {
 	tool      string
 	arguments []byte
 }
 
-// take returns the calls that came since it was last asked.
+// take returns the calls received since its last call.
 func (s *shop) take() (calls []journal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

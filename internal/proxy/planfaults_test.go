@@ -14,8 +14,8 @@ import (
 
 func plain(t testing.TB) proxy.Options { return planned(t) }
 
-// A step that hangs fails when its time is over, is cancelled upstream at once, and
-// takes with it those only that wait for it.
+// A step that hangs times out, is cancelled at the server at once, and fails only the steps
+// that depend on it.
 func TestPlanStepHangs(t *testing.T) {
 	besetEach(t, plain, slowly, func(t *testing.T, d *ordeal, p *planner) {
 		began := time.Now()
@@ -40,7 +40,7 @@ func TestPlanStepHangs(t *testing.T) {
 	})
 }
 
-// A plan that takes too long brings what there is by then, large results by handle.
+// A plan that times out returns the results so far, large ones by handle.
 func TestPlanTakesTooLong(t *testing.T) {
 	o := func(t testing.TB) proxy.Options {
 		o := planned(t)
@@ -74,8 +74,8 @@ func TestPlanTakesTooLong(t *testing.T) {
 	})
 }
 
-// A plan that its client withdraws: no answer comes, what is under way is cancelled
-// upstream, nothing else begins, and what has been written can be read.
+// A plan that its client cancels gets no response: its open calls are cancelled at the server,
+// no other call starts, and the results of its writes can be read.
 func TestPlanWithdrawn(t *testing.T) {
 	besetEach(t, plain, slowly, func(t *testing.T, d *ordeal, p *planner) {
 		s := p.begin("execute_tool_plan", `{"steps":[{"id":"w","tool":"write","arguments":{"n":1}},
@@ -101,7 +101,8 @@ func TestPlanWithdrawn(t *testing.T) {
 	})
 }
 
-// Whatever a server answers, a step says what it is, and what is in it is data.
+// For any response of a server, the step's status describes it, and its contents are treated
+// as data.
 func TestPlanStepLies(t *testing.T) {
 	results := map[string]struct{ result, state, why, value string }{
 		"both":     {`{"content":[{"type":"text","text":"no"}],"structuredContent":{"x":1},"isError":true}`, "failed", "no", ""},
@@ -152,7 +153,7 @@ func TestPlanStepLies(t *testing.T) {
 
 func texts(text string) string { return string(texted(text)) }
 
-// Of a result that a plan goes on with, nothing is kept but what it goes on with.
+// Of a step's result, only the parts that later steps need are kept.
 func TestPlanKeepsNoPictures(t *testing.T) {
 	size, pictures := slice(1<<18, 1<<20), 60
 	gate := mcptest.NewGate(t)

@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// inquirer is a server whose tool ask asks the client, and one whose find does not.
-// It counts the calls, those that only go on with one apart.
+// inquirer is a server whose tool ask asks the client, and whose tool find does not. It counts
+// calls, and repeated calls separately.
 type inquirer struct {
 	mu    sync.Mutex
 	count map[string]int
@@ -49,7 +49,7 @@ func (q *inquirer) calls(name string) int {
 	return q.count[name]
 }
 
-// inquiring is a proxy in front of one.
+// inquiring is a proxy in front of an inquirer.
 func inquiring(t *testing.T, era, transport string, change func(*proxy.Options)) (*proxy.Server, *inquirer) {
 	t.Helper()
 	q := &inquirer{}
@@ -68,7 +68,7 @@ func inquiring(t *testing.T, era, transport string, change func(*proxy.Options))
 	return start(t, opt), q
 }
 
-// asking is a step that asks, once in each round.
+// asking is a step that asks once in each round.
 func asking(id string, rounds int, more string) string {
 	return fmt.Sprintf(`{"id":%q,"tool":"ask","arguments":{"rounds":%d,"asks":[{"method":"elicitation/create","params":{"message":"?","tag":%q}}]}%s}`, id, rounds, id, more)
 }
@@ -78,8 +78,8 @@ func replies(id string, rounds int) string {
 	return "[" + strings.Repeat(one+",", rounds-1) + one + "]"
 }
 
-// Steps that ask, several at once and in rounds, for clients and servers of both
-// eras: each gets its own answer, and what has been done is not done again.
+// Steps that ask, several at once and in rounds, for clients and servers of both eras: each
+// gets its own answer, and no call is made twice.
 func TestPlanStepsAsk(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
 		for _, transport := range []string{"stdio", "http"} {
@@ -108,8 +108,7 @@ func TestPlanStepsAsk(t *testing.T) {
 	})
 }
 
-// A user who declines is the server's business; a client that cannot ask is an
-// error of the step.
+// A user's refusal is passed to the server; with a client that cannot ask, the step fails.
 func TestPlanStepDeclined(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
 		p, _ := inquiring(t, server, "http", nil)
@@ -132,15 +131,15 @@ func TestPlanStepDeclined(t *testing.T) {
 	})
 }
 
-// suspended begins a plan as a stateless client, and returns what it is to be taken
-// up with, answered by the client; nil: it has ended.
+// suspended starts a plan as a stateless client, and returns the members that resume it, with
+// the client's answers; nil if the plan has ended.
 func (c *caller) suspended(tool, arguments string) (params string, result []byte) {
 	c.t.Helper()
 	params = toolCall(tool, line(arguments))
 	return params, []byte(c.request("tools/call", params))
 }
 
-// A server that never has enough is not asked for ever.
+// A server cannot ask without limit.
 func TestPlanStepNeverHasEnough(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
 		for _, result := range []string{
@@ -174,7 +173,7 @@ func TestPlanStepNeverHasEnough(t *testing.T) {
 	})
 }
 
-// inquisitive asks the client wherever the arguments say so.
+// inquisitive asks the client if the arguments request it.
 func inquisitive(v *visit) reply {
 	if strings.Contains(v.arguments, "ask") {
 		return reply{asks: elicits}
@@ -182,8 +181,8 @@ func inquisitive(v *visit) reply {
 	return slowly(v)
 }
 
-// A client that does not come back: after a while its plan is over, nothing of it
-// is left with the server, and what was written before can be read.
+// A client that does not return: after a while its plan ends, no call is left at the server,
+// and the results of its writes can be read.
 func TestPlanClientNeverComesBack(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
 		for name, ends := range map[string]func(d *ordeal, p *planner, again string){
@@ -229,7 +228,7 @@ func TestPlanClientNeverComesBack(t *testing.T) {
 	}
 }
 
-// A step that waits for its client longer than it may is cancelled upstream too.
+// A step that waits too long for its client is cancelled at the server, too.
 func TestPlanStepWaitsTooLong(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
 		bubble.Test(t, func(t *testing.T) {
@@ -250,7 +249,7 @@ func TestPlanStepWaitsTooLong(t *testing.T) {
 	}
 }
 
-// A plan whose time is over while its client fetches answers brings what there is.
+// A plan that times out while its client fetches answers returns the results so far.
 func TestPlanTakesTooLongToAsk(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
 		bubble.Test(t, func(t *testing.T) {
@@ -273,7 +272,7 @@ func TestPlanTakesTooLongToAsk(t *testing.T) {
 	}
 }
 
-// What nothing can be added to is asked at once, however often.
+// Questions to which no others can be added are asked at once, in every round.
 func TestPlanAsksAtOnce(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
 		bubble.Test(t, func(t *testing.T) {
@@ -298,7 +297,7 @@ func TestPlanAsksAtOnce(t *testing.T) {
 	}
 }
 
-// A client that can only open pages for its user is not asked by a form.
+// A client that supports only URL elicitation is not asked by a form.
 func TestPlanConfirmedByForm(t *testing.T) {
 	for capabilities, asks := range map[string]bool{
 		`{"elicitation":{}}`:                   true,
@@ -318,8 +317,8 @@ func TestPlanConfirmedByForm(t *testing.T) {
 	}
 }
 
-// A server asks when no more requests come from its stateless client, which could
-// not answer: an ordinary call is told so, and not answered with nothing.
+// A server asks after its stateless client has sent its last request and cannot answer: an
+// ordinary call gets an error instead of no response.
 func TestQuestionAfterTheEndOfInput(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(func(*visit) reply {
@@ -329,7 +328,7 @@ func TestQuestionAfterTheEndOfInput(t *testing.T) {
 		p := d.plans(stateless)
 		call := p.begin("get", `{"x":1}`)
 		time.Sleep(100 * time.Millisecond)
-		d.guests = nil // each leaves once only
+		d.guests = nil // each leaves only once
 		left := make(chan struct{})
 		go func() {
 			defer close(left)

@@ -16,7 +16,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// part is an answer of mcpschedd_read_result.
+// part is a result of mcpschedd_read_result.
 type part struct {
 	Value json.RawMessage
 	Text  *string
@@ -25,7 +25,7 @@ type part struct {
 	Left  []struct{ Pointer, What string } `json:"left_out"`
 }
 
-// excerpt reads one part of what is kept.
+// excerpt reads one part of a kept result.
 func (p *planner) excerpt(handle, pointer string, offset int) part {
 	p.t.Helper()
 	arguments := fmt.Sprintf(`{"handle":%q,"pointer":%s}`, handle, jsonrpc.AppendString(nil, pointer))
@@ -43,8 +43,7 @@ func (p *planner) excerpt(handle, pointer string, offset int) part {
 	return out
 }
 
-// whole puts together what is at a pointer, with nothing to go by but what the
-// answers say.
+// whole reassembles the value at a pointer, using only the information in the results.
 func (p *planner) whole(handle, pointer string) []byte {
 	p.t.Helper()
 	a := p.excerpt(handle, pointer, -1)
@@ -104,8 +103,8 @@ func (p *planner) text(handle, pointer string) []byte {
 	}
 }
 
-// What did not fit can be read until nothing is missing: texts with marks of several
-// bytes, arrays, objects, and one in the other.
+// Everything that did not fit can be read: texts with characters of several bytes, arrays,
+// objects, and nested ones.
 func TestPlanResultsReassembled(t *testing.T) {
 	t.Parallel()
 	long := func(n int) string {
@@ -157,7 +156,7 @@ func TestPlanResultsReassembled(t *testing.T) {
 			if back, err := json.Marshal(got); err != nil || !sameJSON(t, back, want) {
 				t.Errorf("%s: what was put together is not what there is (%d bytes of %d)", name, len(back), len(want))
 			}
-			for _, l := range a.Left { // what the plan's answer says leads there as well
+			for _, l := range a.Left { // the pointers in the plan's result lead there as well
 				if text := p.read(fmt.Sprintf(`{"handle":%q,"pointer":%s,"offset":%d}`, a.Handle, jsonrpc.AppendString(nil, l.Pointer), l.From)); strings.Contains(text, "nothing there") {
 					t.Errorf("%s: %+v: %s", name, l, text)
 				}
@@ -177,7 +176,7 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 	return bytes.Equal(one, two)
 }
 
-// A handle is good for its session, for a while, and until the session ends.
+// A handle is valid in its session, for a limited time, and until the session ends.
 func TestPlanHandlesEnd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply { return reply{result: said(strings.Repeat("lorem ipsum ", 4000))} })
@@ -224,7 +223,7 @@ func TestPlanHandlesEnd(t *testing.T) {
 	})
 }
 
-// What is asked for wrongly says what would be right.
+// The error for a wrong argument says what is expected.
 func TestPlanReadWrongly(t *testing.T) {
 	p, _, _ := planning(t, handshake, func(o *proxy.Options) { o.Plans.Budget = 400 })
 	c := connect(t, p, handshake)
@@ -265,7 +264,7 @@ func TestPlanReadWrongly(t *testing.T) {
 	}
 }
 
-// What is kept stays within its bounds whatever comes.
+// Kept results stay within their limits in any sequence.
 func TestPlanKeepsWithinBounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 9))
 	k, now := proxy.NewKeeping(), time.Now()
@@ -306,8 +305,8 @@ func TestPlanKeepsWithinBounds(t *testing.T) {
 	}
 }
 
-// However a result is made, no answer is longer than clients take, what it says of
-// the rest and the marks that JSON needs included.
+// No result is longer than clients accept, including the description of the rest and the
+// escapes of JSON.
 func TestPlanExcerptsFit(t *testing.T) {
 	t.Parallel()
 	const most, tokens = 48_000, 10_000

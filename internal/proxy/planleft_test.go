@@ -21,8 +21,8 @@ import (
 const gone = `{"steps":[{"id":"a","tool":"get","arguments":{"x":"hang"}},{"id":"b","tool":"get","arguments":{"y":"hang"}},
 	{"id":"w","tool":"write","arguments":{"n":{"$ref":"a#"}}},{"id":"v","tool":"write","depends_on":["b"]}]}`
 
-// A client on stdio that goes away in the middle of its plan: nothing of it is left,
-// and what has not been written never is.
+// A client on stdio that disconnects in the middle of its plan: nothing is leaked, and no more
+// is written.
 func TestPlanClientGone(t *testing.T) {
 	besetEach(t, plain, slowly, func(t *testing.T, d *ordeal, p *planner) {
 		p.begin("execute_tool_plan", gone)
@@ -37,8 +37,7 @@ func TestPlanClientGone(t *testing.T) {
 	})
 }
 
-// The same over HTTP. A client with a session says that it ends; a stateless one
-// hangs up.
+// The same over HTTP. A client with a session ends it; a stateless client disconnects.
 func TestPlanVisitorGone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(slowly), planned(t))
@@ -46,7 +45,7 @@ func TestPlanVisitorGone(t *testing.T) {
 		ctx, hangUp := context.WithCancel(t.Context())
 		go v.call(ctx, "tools/call", toolCall("execute_tool_plan", line(gone)))
 		time.Sleep(3 * time.Second)
-		hangUp() // which cancels nothing in this era
+		hangUp() // cancels nothing in this era
 		synctest.Wait()
 		if n := d.proxy.Stats().Store.Flights; n != 2 {
 			t.Errorf("%d flights after the client hung up, want both", n)
@@ -66,8 +65,8 @@ func TestPlanVisitorGone(t *testing.T) {
 	}
 }
 
-// A client with a session over HTTP whose connection breaks has not cancelled its
-// plan. What has been written can be read when it is back.
+// A client with a session over HTTP whose connection breaks has not cancelled its plan. It can
+// read the results of the writes when it reconnects.
 func TestPlanAnswerLost(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(slowly), planned(t))
@@ -99,7 +98,7 @@ func TestPlanAnswerLost(t *testing.T) {
 	})
 }
 
-// over sees to it that a plan has ended, and does not go on.
+// over checks that a plan has ended and does not continue.
 func (d *ordeal) over() {
 	d.t.Helper()
 	synctest.Wait()
@@ -112,10 +111,10 @@ func (d *ordeal) over() {
 	if got := calls(d.foe.ledger()); strings.Contains(got, "write") || strings.Count(got, "get") != 2 {
 		d.t.Errorf("got calls %s", got)
 	}
-	time.Sleep(time.Hour) // what is shared by stateless clients is idle then
+	time.Sleep(time.Hour) // the shared session of stateless clients has been idle
 }
 
-// there is how many calls are with the server whose callers wait.
+// there returns the number of open calls at the server.
 func (f *foe) there() (n int) {
 	for _, v := range f.ledger() {
 		if v.went.IsZero() && v.ctx.Err() == nil {
@@ -125,7 +124,7 @@ func (f *foe) there() (n int) {
 	return n
 }
 
-// ask makes a stateless call over HTTP; "" if the client did not wait.
+// ask makes a stateless call over HTTP, and returns "" if the client did not wait.
 func (d *ordeal) ask(ctx context.Context, params string) string {
 	name, _ := jsonrpc.String(jsonrpc.Get([]byte(params), "name"))
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + withMeta(params, able, "") + `}`
@@ -155,8 +154,8 @@ func (d *ordeal) ask(ctx context.Context, params string) string {
 	return m
 }
 
-// A process that dies in the middle of a plan takes with it what it was working on;
-// what comes later is done by the next one.
+// A server process that exits in the middle of a plan fails its open calls; later calls are
+// served by the next process.
 func TestPlanProcessDies(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
 		gate := mcptest.NewGate(t)
@@ -182,7 +181,7 @@ func TestPlanProcessDies(t *testing.T) {
 	})
 }
 
-// A write that was with a process when it died is in doubt: no later one is made.
+// A write that was open when its server process exited is in doubt: no later write is made.
 func TestPlanProcessDiesWriting(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
 		rules := []valuemodel.Rule{reading("frail/die", 0), reading("frail/seen", 0)}

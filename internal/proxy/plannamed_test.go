@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// modelled are the operator's rules, compiled.
+// modelled returns the compiled rules of the operator.
 func modelled(t testing.TB, rules ...valuemodel.Rule) *valuemodel.Models {
 	t.Helper()
 	models, problems := valuemodel.Compile(rules)
@@ -33,8 +33,8 @@ func classified(pattern string, how valuemodel.Classify) valuemodel.Rule {
 	return valuemodel.Rule{Pattern: pattern, Source: "test", Layer: valuemodel.Layer{Classify: how}}
 }
 
-// Where its arguments decide what a tool does, those that are not known before the
-// plan runs, or that servers may read differently, count as a write.
+// If a tool's effect depends on its arguments, arguments that are not known before the plan
+// runs, or that servers may read differently, count as a write.
 func TestPlanClassByArguments(t *testing.T) {
 	for _, test := range []struct {
 		tool, arguments string
@@ -74,7 +74,7 @@ func TestPlanClassByArguments(t *testing.T) {
 	}
 }
 
-// What the operator says while a plan runs holds for the steps that have not begun.
+// A change of the configuration while a plan runs applies to the steps that have not started.
 func TestPlanRejudged(t *testing.T) {
 	type change = func(t *testing.T, o *proxy.Options)
 	mutations := func(to string) change {
@@ -89,7 +89,7 @@ func TestPlanRejudged(t *testing.T) {
 	for _, test := range []struct {
 		name, before string
 		change       change
-		get, put     string // why they were not called; "": they were
+		get, put     string // why they were not called; "" if they were
 	}{
 		{"nothing", "allow", func(*testing.T, *proxy.Options) {}, "", ""},
 		{"what read writes, confirmed", "confirm", writes, "may change something", ""},
@@ -142,7 +142,7 @@ func TestPlanRejudged(t *testing.T) {
 	}
 }
 
-// beside answers as a shop, but leaves some tools to the server that it is.
+// beside answers like a shop, and leaves some tools to the underlying server.
 func (s *shop) beside(names ...string) func(context.Context, jsonrpc.Message) []byte {
 	return func(ctx context.Context, m jsonrpc.Message) []byte {
 		for _, name := range names {
@@ -154,8 +154,8 @@ func (s *shop) beside(names ...string) func(context.Context, jsonrpc.Message) []
 	}
 }
 
-// A named plan: its parameters are typed, some have defaults, and the user that confirms it
-// sees what they are.
+// A named plan: its parameters are typed, some have defaults, and the user who confirms it
+// sees them.
 func TestNamedPlanParameters(t *testing.T) {
 	named := plan.Named{
 		Name: "put", Description: "puts", Outputs: []string{"p"},
@@ -213,7 +213,7 @@ func TestNamedPlanParameters(t *testing.T) {
 	}
 }
 
-// A client that sees one upstream alone is not offered any of it, and cannot call it.
+// A client that sees only one server is not offered the plan tools and cannot call them.
 func TestPlanNotInViews(t *testing.T) {
 	s := &shop{}
 	_, up := remote(t, mcptest.Options{Name: "shop", Tools: shopTools(), Answer: s.answer})
@@ -230,7 +230,7 @@ func TestPlanNotInViews(t *testing.T) {
 			}
 			before := s.total.Load()
 			_, answer := f.post(path, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":`+toolCall(tool, `{"steps":[{"id":"a","tool":"find"}]}`)+`}`, "Mcp-Session-Id", id)
-			// To a single server such a name is its own: it may not list all it has.
+			// At a single server such a name is the server's own, as it may have unlisted tools.
 			if ran := strings.Contains(answer, `"status":"ok"`); ran != (whole && tool == "execute_tool_plan") {
 				t.Errorf("%s: %s: got %s, %d calls", path, tool, answer, s.total.Load()-before)
 			}
@@ -238,8 +238,8 @@ func TestPlanNotInViews(t *testing.T) {
 	}
 }
 
-// An upstream's tool may have the name of one of ours: each is called by what the
-// list says, and a plan never holds a plan.
+// A server's tool may have the name of one of the proxy's own: a call goes to the tool in the
+// list, and a plan never contains a plan.
 func TestPlanNamesClash(t *testing.T) {
 	for _, style := range []string{"auto", "never", "always"} {
 		t.Run(style, func(t *testing.T) {
@@ -280,7 +280,7 @@ func TestPlanNamesClash(t *testing.T) {
 	}
 }
 
-// A reload that changes what is offered says so.
+// A reload that changes the offered tools sends a notification.
 func TestPlanReloadTellsClients(t *testing.T) {
 	s := &shop{}
 	_, up := remote(t, mcptest.Options{Name: "shop", Tools: shopTools(), Answer: s.answer})
@@ -319,7 +319,7 @@ func TestPlanReloadTellsClients(t *testing.T) {
 	}
 }
 
-// A plan that names tools of a server that is starting waits for it.
+// A plan with tools of a server that is starting waits for the server.
 func TestPlanWaitsForAServer(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
 		gate := mcptest.NewGate(t)
@@ -343,7 +343,7 @@ func TestPlanWaitsForAServer(t *testing.T) {
 	})
 }
 
-// A plan that names a tool where there is none takes the name from no tool.
+// A plan that names a missing tool does not take the name from another tool.
 func TestPlanTakesNoNames(t *testing.T) {
 	_, one := remote(t, mcptest.Options{Name: "one", Tools: tools("a")})
 	_, two := remote(t, mcptest.Options{Name: "two", Tools: tools("b")})
@@ -362,8 +362,7 @@ func TestPlanTakesNoNames(t *testing.T) {
 	}
 }
 
-// A server that a reload has put in another's place is judged by what it says
-// itself.
+// A server that replaced another in a reload is classified by its own annotations.
 func TestPlanServerReplaced(t *testing.T) {
 	gate := mcptest.NewGate(t)
 	server := func(annotations string) proxy.Upstream {
@@ -391,7 +390,7 @@ func TestPlanServerReplaced(t *testing.T) {
 		at.Open()
 	}()
 	a := c.plan(`{"steps":[` + fmt.Sprintf(steps, gate.Addr()) + `]}`)
-	// The call that waits may end before its session has the new server.
+	// The waiting call may end before its session has the new server.
 	if why := a.why("g"); !strings.Contains(why, "may change something") && !strings.Contains(why, "no longer configured") {
 		t.Errorf("got %+v", a)
 	}

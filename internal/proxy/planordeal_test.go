@@ -14,8 +14,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// planned says that list and get read, that write writes, and that plans may do
-// either.
+// planned configures list and get as reads, write as a write, and lets plans use all of them.
 func planned(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
 	t.Helper()
 	rules = append([]valuemodel.Rule{
@@ -27,19 +26,19 @@ func planned(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
 	return o
 }
 
-// of makes a foe one of that era.
+// of makes a foe a server of the given era.
 func (f *foe) of(era string) *foe {
 	f.rest = mcptest.New(mcptest.Options{Name: "foe", Era: era, Tools: f.tools}).Handler()
 	return f
 }
 
-// planner is a client of plans in a bubble, of either era.
+// planner is a client that runs plans in a bubble, of either era.
 type planner struct {
 	*guest
 	era string
 }
 
-// plans begins a session on stdio for plans.
+// plans starts a session on stdio for plans.
 func (d *ordeal) plans(era string) *planner {
 	d.t.Helper()
 	if era == handshake {
@@ -52,7 +51,7 @@ func (d *ordeal) plans(era string) *planner {
 	return p
 }
 
-// said are params with what a stateless client says in them.
+// said returns params with the _meta of a stateless client.
 func (p *planner) said(params string) string {
 	if p.era == handshake {
 		return params
@@ -76,7 +75,7 @@ func (p *planner) run(steps string) planAnswer {
 	return readPlan(p.t, a.Message)
 }
 
-// read is what mcpschedd_read_result says, as text.
+// read returns the result of mcpschedd_read_result as text.
 func (p *planner) read(arguments string) string {
 	p.t.Helper()
 	a := p.call("mcpschedd_read_result", arguments)
@@ -87,7 +86,7 @@ func (p *planner) read(arguments string) string {
 	return text
 }
 
-// kept is the record of a plan whose answer was not read.
+// kept returns the entry of a plan whose result was not read.
 func (p *planner) kept() planAnswer {
 	p.t.Helper()
 	for text := range strings.Lines(p.read("{}")) {
@@ -103,7 +102,7 @@ func (p *planner) kept() planAnswer {
 	panic("unreachable")
 }
 
-// why is the reason that a step's status has.
+// why returns the reason in a step's status.
 func (a planAnswer) why(id string) string {
 	for _, s := range a.Steps {
 		if s.ID == id {
@@ -113,7 +112,7 @@ func (a planAnswer) why(id string) string {
 	return "no such step"
 }
 
-// source is where a step's answer came from; "" of one that brought none.
+// source returns where a step's result came from, or "" if it has none.
 func (a planAnswer) source(id string) string {
 	for _, s := range a.Steps {
 		switch {
@@ -127,7 +126,7 @@ func (a planAnswer) source(id string) string {
 	return ""
 }
 
-// calls are the tools that were called, with their arguments, in order.
+// calls returns the tools that were called, with their arguments, in order.
 func calls(ledger []visit) string {
 	var all []string
 	for _, v := range ledger {
@@ -146,7 +145,7 @@ func besetEach(t *testing.T, o func(testing.TB) proxy.Options, serve func(*visit
 	})
 }
 
-// slowly takes a second for each call, but hangs where the arguments say so.
+// slowly takes a second for each call, but hangs if the arguments request it.
 func slowly(v *visit) reply {
 	if strings.Contains(v.arguments, "hang") {
 		v.sleeps(1000 * time.Hour)

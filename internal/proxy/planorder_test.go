@@ -15,8 +15,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// ledgered is a server with three registers, each a count of its writes so far. It
-// looks, or writes, somewhere in the middle of a call.
+// ledgered is a server with three registers, each a count of its writes so far. It reads, or
+// writes, at a random time during a call.
 type ledgered struct {
 	mu     sync.Mutex
 	r      *rand.Rand
@@ -58,21 +58,21 @@ func (l *ledgered) serve(v *visit) reply {
 	return reply{result: said(fmt.Sprintf(`{"count":%d}`, count))}
 }
 
-// now is what is certain to be seen from now on.
+// now returns the values that every later read must see.
 func (l *ledgered) now() [shelves]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.counts
 }
 
-// planStep is a step that was drawn.
+// planStep is a step of a random plan.
 type planStep struct {
 	id     string
 	n      int
-	serial int // of a write; 0: it reads
+	serial int // of a write; zero for a read
 }
 
-// draws makes up a plan: reads and writes of registers, some of them with edges.
+// draws returns a random plan: reads and writes of registers, some of them with edges.
 func draws(r *rand.Rand, serial func() int) (steps []planStep, text string) {
 	var all []string
 	for i := range 3 + r.IntN(8) {
@@ -92,9 +92,9 @@ func draws(r *rand.Rand, serial func() int) (steps []planStep, text string) {
 	return steps, strings.Join(all, ",")
 }
 
-// A read of a plan never gets an answer from before a write that stands earlier in
-// the plan, or that had ended when the plan began, whatever is stored, joined or made
-// early; nor does an ordinary call after the plan.
+// A read of a plan never returns a value from before a write that is earlier in the plan, or
+// that had ended when the plan started, with any caching, joining and prefetching; nor does an
+// ordinary call after the plan.
 func TestPlanReadsItsWrites(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]int)
@@ -144,7 +144,7 @@ func TestPlanReadsItsWrites(t *testing.T) {
 	}
 }
 
-// mixes runs a plan, or makes some calls, and holds the answers against the model.
+// mixes runs a plan, or makes some calls, and compares the results with the model.
 func (p *planner) mixes(l *ledgered, r *rand.Rand, serial func() int) (how map[string]int) {
 	how = make(map[string]int)
 	if r.IntN(3) > 0 {
@@ -188,19 +188,19 @@ func (p *planner) least(what, got string, least int) {
 	}
 }
 
-// firstText is the text of a result.
+// firstText returns the first text of a result.
 func firstText(m jsonrpc.Message) string {
 	text, _ := jsonrpc.String(jsonrpc.At(m.Result, "/content/0/text"))
 	return text
 }
 
-// A step joins an ordinary call that is under way, takes what is stored, and what it
-// fetches is there for ordinary calls.
+// A step joins an open ordinary call, uses cached results, and its own result is cached for
+// ordinary calls.
 func TestPlanSharesTheStore(t *testing.T) {
 	o := func(t testing.TB) proxy.Options { return planned(t, reading("foe/list", time.Hour)) }
 	besetEach(t, o, slowly, func(t *testing.T, d *ordeal, p *planner) {
 		p.call("list", `{"x":0}`)
-		time.Sleep(time.Second) // a server that is listened to begins with saying so, which voids what is under way
+		time.Sleep(time.Second) // a server's listen stream starts with an acknowledgement, which invalidates open fetches
 		under := p.begin("list", `{"x":1}`)
 		time.Sleep(50 * time.Millisecond)
 		a := p.run(`{"id":"a","tool":"list","arguments":{"x":1}},{"id":"b","tool":"list","arguments":{"x":2}},{"id":"c","tool":"list","arguments":{"x":2}}`)
@@ -224,7 +224,7 @@ func TestPlanSharesTheStore(t *testing.T) {
 	})
 }
 
-// What plans do is learned from as what clients do: how long a tool takes.
+// Latencies are learned from plans as from clients' calls.
 func TestPlanIsLearnedFrom(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := defaults(t, listing(t)...)

@@ -17,8 +17,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// shop is a server whose tools the tests below plan with. It remembers what it was
-// called with.
+// shop is a server whose tools the tests below use in plans. It records its calls.
 type shop struct {
 	mu    sync.Mutex
 	calls []string // tool and arguments
@@ -59,7 +58,7 @@ func (s *shop) called() string {
 	return strings.Join(s.calls, "\n")
 }
 
-// shopTools are listed by a shop.
+// shopTools are the tools listed by a shop.
 func shopTools() []string {
 	var out []string
 	for _, name := range []string{"find", "get", "put", "fail", "large", "ask", "hang", "secret_get"} {
@@ -89,7 +88,7 @@ func planning(t *testing.T, era string, change func(*proxy.Options)) (*proxy.Ser
 	return p, s, server
 }
 
-// planAnswer is what came of a plan.
+// planAnswer is the result of a plan.
 type planAnswer struct {
 	Steps []struct {
 		ID, Status, Reason, Source string
@@ -109,7 +108,7 @@ func (c *caller) plan(arguments string) planAnswer {
 	return readPlan(c.t, c.begin("execute_tool_plan", line(arguments)).wait())
 }
 
-// line is JSON without the line ends that a test has for its readers.
+// line returns JSON without the line ends that a test has for readability.
 func line(text string) string {
 	out := []byte(text)
 	jsonrpc.Flatten(out)
@@ -123,7 +122,7 @@ func readPlan(t *testing.T, m jsonrpc.Message) planAnswer {
 	if err := json.Unmarshal(structured, &out); err != nil {
 		t.Fatalf("got %s: %v", m.Raw, err)
 	}
-	for i := range out.Steps { // what is not said is that it was fetched
+	for i := range out.Steps { // an absent source means fetched
 		if st := &out.Steps[i]; st.Source == "" && st.Status == "ok" {
 			st.Source = "fetched"
 		}
@@ -135,7 +134,7 @@ func readPlan(t *testing.T, m jsonrpc.Message) planAnswer {
 	return out
 }
 
-// states are the statuses of the steps, in order.
+// states returns the statuses of the steps, in order.
 func (a planAnswer) states() string {
 	var out []string
 	for _, s := range a.Steps {
@@ -183,7 +182,7 @@ func TestPlanRuns(t *testing.T) {
 	})
 }
 
-// The proxy's own tools stand in every context that a model reads.
+// The proxy's own tools are part of every model's context, so their size is limited.
 func TestPlanToolsCostLittle(t *testing.T) {
 	p, _, _ := planning(t, handshake, nil)
 	c := connect(t, p, handshake)
@@ -223,7 +222,7 @@ func TestPlanDefectsBeforeAnyCall(t *testing.T) {
 	}
 }
 
-// What is hidden must not be reached by any of its names, nor told of.
+// A hidden tool cannot be called by any of its names and is not mentioned.
 func TestPlanReachesNothingDenied(t *testing.T) {
 	p, s, _ := planning(t, handshake, func(o *proxy.Options) { o.Plans.Mutations = "allow" })
 	c := connect(t, p, handshake)
@@ -243,7 +242,7 @@ const writing = `{"steps":[{"id":"a","tool":"find"},{"id":"b","tool":"put","argu
 func TestPlanAsksBeforeItWrites(t *testing.T) {
 	for _, test := range []struct {
 		name, mutations, capabilities string
-		says                          string // the user
+		says                          string // the user's answer
 		calls                         int64
 		want                          string
 	}{
@@ -285,8 +284,8 @@ func TestPlanAsksBeforeItWrites(t *testing.T) {
 	}
 }
 
-// ableTo makes a call as a client that can do so much, and answers what it is asked
-// as its user would.
+// ableTo makes a call as a client with the given capabilities, and answers questions as its
+// user would.
 func (c *caller) ableTo(capabilities, tool, arguments string) jsonrpc.Message {
 	c.t.Helper()
 	if c.era == handshake {

@@ -22,7 +22,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// serves has a second foe in the bubble, and says how it is reached.
+// serves starts a second foe in the bubble, and returns how it is reached.
 func serves(t *testing.T, f *foe) (dial func(ctx context.Context, network, address string) (net.Conn, error)) {
 	at := newPipes()
 	server, ended := &http.Server{Handler: f}, make(chan error, 1)
@@ -34,8 +34,8 @@ func serves(t *testing.T, f *foe) (dial func(ctx context.Context, network, addre
 	return at.dial
 }
 
-// process is a proxy over HTTP in front of a process of the handshake era, which
-// does not say for which of its calls it asks.
+// process is a proxy over HTTP in front of a process of the handshake era, which does not tell
+// for which of its calls it asks.
 func process(t *testing.T, answer func(context.Context, jsonrpc.Message) []byte) *httpClient {
 	t.Helper()
 	o := mcptest.Options{Name: "one", Era: "handshake", Tools: tools("ask", "hold"), Answer: answer}
@@ -44,15 +44,15 @@ func process(t *testing.T, answer func(context.Context, jsonrpc.Message) []byte)
 	return serveTCP(t, opt)
 }
 
-// A process asks while two steps of one plan are with it: the question comes to the
-// client on the plan's own request, for it has no other stream.
+// A process asks while two steps of one plan are open: the question is sent to the client on
+// the plan's own request, since it has no other stream.
 func TestPlanQuestionOnItsOwnStream(t *testing.T) {
 	holds, asked := make(chan struct{}), make(chan struct{})
 	letOn := sync.OnceFunc(func() { close(asked) })
 	t.Cleanup(letOn)
 	f := process(t, func(_ context.Context, m jsonrpc.Message) []byte {
 		switch tool(m) {
-		case "hold": // until the question has come
+		case "hold": // until the question has arrived
 			close(holds)
 			<-asked
 			return texted(`"held"`)
@@ -82,7 +82,7 @@ func TestPlanQuestionOnItsOwnStream(t *testing.T) {
 		}
 		m, err := jsonrpc.Parse([]byte(event))
 		switch {
-		case err != nil: // what opens a stream says nothing
+		case err != nil: // the event that opens a stream has no message
 		case m.IsRequest():
 			letOn()
 			text(t, post(id, string(jsonrpc.AppendResult(nil, m.ID, tagged("me")(m.Method, m.Params)))))
@@ -95,8 +95,8 @@ func TestPlanQuestionOnItsOwnStream(t *testing.T) {
 	}
 }
 
-// resumed makes one request of a stateless plan over HTTP, and returns its result and,
-// if that asks something, what goes on with it once it has been answered.
+// resumed makes one request of a stateless plan over HTTP, and returns its result and, if the
+// result asks questions, the members that resume the plan with answers.
 func (f *httpClient) resumed(params, who string) (m jsonrpc.Message, again string) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
@@ -114,7 +114,7 @@ func (f *httpClient) resumed(params, who string) (m jsonrpc.Message, again strin
 	return m, string(retry(params, m.Result, tagged(who)))
 }
 
-// asksFor runs a stateless plan over HTTP for a client that answers what it asks.
+// asksFor runs a stateless plan over HTTP for a client that answers its questions.
 func (f *httpClient) asksFor(who, steps string) (m jsonrpc.Message) {
 	f.t.Helper()
 	again := withMeta(toolCall("execute_tool_plan", `{"steps":[`+steps+`]}`), able, "")
@@ -124,7 +124,7 @@ func (f *httpClient) asksFor(who, steps string) (m jsonrpc.Message) {
 	return m
 }
 
-// together lets calls of ask on only when so many are there.
+// together blocks calls of ask until the given number has arrived.
 func together(n int64) func(context.Context, jsonrpc.Message) []byte {
 	var came atomic.Int64
 	all := make(chan struct{})
@@ -142,10 +142,10 @@ func together(n int64) func(context.Context, jsonrpc.Message) []byte {
 	}
 }
 
-// The questions of one plan's steps are one client's, though many share the process,
-// and each step gets its own answer.
+// The questions of one plan's steps go to its own client, though many clients share the
+// process, and each step gets its own answer.
 func TestPlanStepsAskAcrossAPool(t *testing.T) {
-	for i := range 4 { // which of the calls a question is taken for is a matter of luck
+	for i := range 4 { // the call to which a question is attributed is random
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel() // a question may wait a second for others
 			f := process(t, together(2))
@@ -162,7 +162,7 @@ func TestPlanStepsAskAcrossAPool(t *testing.T) {
 	}
 }
 
-// Of two plans it is not known which a process asks for: neither client is asked.
+// With two plans it is unknown for which one a process asks: neither client is asked.
 func TestPlansAskAcrossAPool(t *testing.T) {
 	f := process(t, together(2))
 	var all sync.WaitGroup
@@ -177,11 +177,11 @@ func TestPlansAskAcrossAPool(t *testing.T) {
 	all.Wait()
 }
 
-// A process asks, and other calls of the same plan, for any of which it might be,
-// end: it was for one that still waits for the answer.
+// A process asks, and other calls of the same plan, any of which may be the cause, end: the
+// question was for one that still waits for the answer.
 func TestPlanQuestionOutlivesOtherCalls(t *testing.T) {
 	t.Parallel()     // a question waits a second for others, the calls end after two
-	const others = 7 // beside one more so many are under way at once
+	const others = 7 // one more than these are open at once
 	suspended, ended := make(chan struct{}), make(chan struct{}, others)
 	letOn := sync.OnceFunc(func() { close(suspended) })
 	t.Cleanup(letOn)
@@ -210,20 +210,20 @@ func TestPlanQuestionOutlivesOtherCalls(t *testing.T) {
 		m, again = f.resumed(again, "me")
 	}
 	if t.Failed() {
-		return // the plan has no end
+		return // the plan does not end
 	}
 	if a := readPlan(t, m); string(a.Outputs["late"]) != replies("late", 1) {
 		t.Errorf("got %s", m.Raw)
 	}
 }
 
-// reporting says every 100 ms how far a call is, to a client that wants to know, and answers
-// after 800; one that is to be quiet says nothing.
+// reporting sends progress every 100 ms to a client with a token, and answers after 800 ms; on
+// request it sends no progress.
 func reporting(rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // the caller has gone
+			return // the caller has disconnected
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		m, err := jsonrpc.Parse(body)
@@ -250,8 +250,8 @@ func reporting(rest http.Handler) http.Handler {
 	})
 }
 
-// The time that an upstream has for an answer begins anew when it says how far it is,
-// for a step of a plan as for a call whose client wants to hear of it.
+// A progress notification restarts the timeout of an upstream's call, for a step of a plan as
+// for a call with a progress token.
 func TestPlanStepReportsProgress(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
 		bubble.Test(t, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestPlanStepReportsProgress(t *testing.T) {
 					v.sleeps(800 * time.Millisecond)
 					return reply{result: v.told()}
 				}
-				return reply{asks: elicits} // whatever: the rest answers
+				return reply{asks: elicits} // any tool: the rest answers
 			}).of(server)
 			f.rest = reporting(f.rest)
 			o := planned(t)
@@ -279,8 +279,7 @@ func TestPlanStepReportsProgress(t *testing.T) {
 	})
 }
 
-// besideBar are options with a second upstream, whose calls share no state with those of
-// the first.
+// besideBar returns options with a second upstream whose calls share no state with the first.
 func besideBar(t testing.TB) proxy.Options {
 	o := planned(t, reading("bar/list", 0), reading("bar/get", 0),
 		valuemodel.Rule{Pattern: "bar/write", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}})
@@ -292,8 +291,8 @@ func besideBar(t testing.TB) proxy.Options {
 	return o
 }
 
-// While a suspended plan has no request open that its client could withdraw, nothing
-// is written; once it has, what was due is.
+// While a suspended plan has no open request that its client could cancel, nothing is written;
+// when it has one again, the pending write is made.
 func TestPlanSuspendedWritesNothing(t *testing.T) {
 	serve := func(v *visit) reply {
 		if strings.Contains(v.arguments, "ask") {
@@ -344,8 +343,8 @@ func TestPlanSuspendedWritesNothing(t *testing.T) {
 	}
 }
 
-// A write that has begun to wait for its host before the plan was suspended does not
-// go out when its turn comes, either.
+// A write that started to wait for its host before the plan was suspended is not sent when its
+// turn comes, either.
 func TestPlanSuspendedWriteAtItsHost(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
 		for name, rule := range map[string]limit.Rule{"pace": {Rate: 0.1, Burst: 1}, "slots": {Concurrency: 2}} {
@@ -372,7 +371,7 @@ func TestPlanSuspendedWriteAtItsHost(t *testing.T) {
 					params := toolCall("execute_tool_plan", line(`{"steps":[{"id":"a","tool":"foe/get","arguments":{"x":"ask"}},{"id":"g","tool":"bar/list"},
 						{"id":"w","tool":"bar/write","depends_on":["g"]}]}`))
 					asked := p.start("tools/call", p.said(params))
-					if rule.Concurrency > 0 { // the place of the call that asks, where that has left
+					if rule.Concurrency > 0 { // the slot of the call that asks, after the call has left it
 						time.Sleep(100 * time.Millisecond)
 						p.begin("bar__get", `{"x":"direct, too"}`)
 					}
@@ -395,8 +394,8 @@ func TestPlanSuspendedWriteAtItsHost(t *testing.T) {
 	}
 }
 
-// What stateless clients share over HTTP does not end as idle while one of their
-// plans waits for answers: those of a server, and whether it may be run.
+// The shared session of stateless clients over HTTP does not expire while one of their plans
+// waits for answers: to a server's question, or to the confirmation.
 func TestPlanOutlivesIdleness(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
 		for _, step := range []string{`{"id":"a","tool":"get","arguments":{"x":"ask"}}`, `{"id":"a","tool":"write"}`} {
@@ -424,8 +423,7 @@ func TestPlanOutlivesIdleness(t *testing.T) {
 	}
 }
 
-// A plan is taken up by the same arguments, however they are written, and by no
-// others.
+// A plan is resumed by the same arguments in any formatting, and by no others.
 func TestPlanTakenUpByEqualArguments(t *testing.T) {
 	const plan = `{"steps":[{"id":"w","tool":"put","arguments":{"n":1,"t":"x"}},{"id":"a","tool":"ask","arguments":{"asks":[{"method":"elicitation/create","params":{"message":"?"}}]},"depends_on":["w"]}],"output_steps":["a"]}`
 	for name, test := range map[string]struct {
@@ -470,8 +468,8 @@ func TestPlanTakenUpByEqualArguments(t *testing.T) {
 	}
 }
 
-// A call that asks more often than one may is ended at the server, too: it keeps
-// neither a flight nor its place at the host.
+// A call that asks too often is cancelled at the server, too: it keeps neither a flight nor
+// its slot at the host.
 func TestPlanLeavesNothingAfterRounds(t *testing.T) {
 	for _, server := range []string{"handshake", "stateless"} {
 		bubble.Test(t, func(t *testing.T) {
@@ -511,8 +509,8 @@ func TestPlanLeavesNothingAfterRounds(t *testing.T) {
 	}
 }
 
-// Of a session only so many plans may wait for their client. One more ends, and those
-// that wait are not harmed.
+// A session can have a limited number of suspended plans. One more ends, and the suspended
+// ones are not affected.
 func TestPlansSuspendedAtMost(t *testing.T) {
 	const most, more = 32, 5
 	for _, server := range []string{"handshake", "stateless"} {
@@ -525,7 +523,7 @@ func TestPlansSuspendedAtMost(t *testing.T) {
 					p := d.plans(stateless)
 					accepts := func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) }
 					suspend := func(i int) (again string, m jsonrpc.Message) {
-						steps := fmt.Sprintf(`{"id":"w","tool":"write","arguments":{"n":%d}}`, i) // whether it may is asked
+						steps := fmt.Sprintf(`{"id":"w","tool":"write","arguments":{"n":%d}}`, i) // its confirmation is asked
 						if mutations == "allow" {
 							steps = fmt.Sprintf(`{"id":"a","tool":"get","arguments":{"x":"ask","i":%d}},{"id":"w","tool":"write","arguments":{"n":%d},"depends_on":["a"]}`, i, i)
 						}

@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// consent runs a plan whose user answers so, and returns what the user was asked;
-// "" if nothing.
+// consent runs a plan whose user gives the answer, and returns the question to the user, or
+// "".
 func consent(t *testing.T, p *proxy.Server, tool, arguments, action string) (message string, answer jsonrpc.Message) {
 	t.Helper()
 	c := attach(t, p, handshake)
@@ -35,8 +35,8 @@ func consent(t *testing.T, p *proxy.Server, tool, arguments, action string) (mes
 	return message, answer
 }
 
-// The user reads all that a plan says of what it may change, in one way of writing
-// it, whatever the client did to have it look short, or like something else.
+// The user reads everything that a plan may change, in one canonical form, whatever the client
+// did to make it look short or like something else.
 func TestPlanConfirmationShowsAll(t *testing.T) {
 	put := func(arguments string) string { return `{"id":"w","tool":"put","arguments":` + arguments + `}` }
 	const etc = `- w: put {"path":"/etc/passwd","rm":true}` + "\n"
@@ -81,8 +81,8 @@ func TestPlanConfirmationShowsAll(t *testing.T) {
 	}
 }
 
-// A member whose name is escaped, or there twice, is read, or refused, and never run
-// without having been shown.
+// A member whose name is escaped or repeated is shown or refused, and never run without having
+// been shown.
 func TestPlanConfirmationOfOddMembers(t *testing.T) {
 	for _, plan := range []string{
 		`{"st\u0065ps":[{"id":"w","tool":"put","arguments":{"rm":"/"}}]}`,
@@ -104,8 +104,8 @@ func TestPlanConfirmationOfOddMembers(t *testing.T) {
 	}
 }
 
-// However many steps write, the user reads of each; what is too long to be read is
-// not run, and no user is asked.
+// The user reads each of any number of writing steps. A confirmation too long to be read is
+// refused without asking.
 func TestPlanConfirmationOfManySteps(t *testing.T) {
 	for name, test := range map[string]struct {
 		steps int
@@ -144,7 +144,7 @@ func TestPlanConfirmationOfManySteps(t *testing.T) {
 	}
 }
 
-// Of a plan of the operator's the user reads the parameters, too.
+// The confirmation of a named plan shows its parameters, too.
 func TestPlanConfirmationShowsParams(t *testing.T) {
 	p, _, _ := planning(t, handshake, func(o *proxy.Options) {
 		o.Plans.Named = []plan.Named{{
@@ -160,7 +160,7 @@ func TestPlanConfirmationShowsParams(t *testing.T) {
 	}
 }
 
-// A client that has a word for asking its user but says nothing with it cannot ask.
+// A client whose elicitation capability is not an object cannot ask.
 func TestPlanNotConfirmedByNothing(t *testing.T) {
 	for _, capabilities := range []string{`{"elicitation":null}`, `{"elicitation":false}`, `{"elicitation":[]}`, `{"elicitation":"no"}`} {
 		for _, era := range []string{handshake, stateless} {
@@ -178,8 +178,8 @@ func TestPlanNotConfirmedByNothing(t *testing.T) {
 	}
 }
 
-// A server that has taken the place of the one a user was asked about is not written
-// to, nor told what was read; the same one, configured anew, is.
+// A server that has replaced the confirmed one is neither written to nor told what was read;
+// the same server with a new configuration is.
 func TestPlanServerReplacedWhileAsked(t *testing.T) {
 	rules := []valuemodel.Rule{reading("one/find", 0), writesAll("one/put"), {
 		Pattern: "one/fetch", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty},
@@ -222,10 +222,10 @@ func TestPlanServerReplacedWhileAsked(t *testing.T) {
 	}
 }
 
-// Where an operator's edge says that a write changes what another server reads, a
-// plan reads there after it.
+// If the operator's edge says that a write changes data of another server, a plan reads there
+// after the write.
 func TestPlanOrdersAlongEdges(t *testing.T) {
-	for _, edge := range []bool{true, false} { // without one they run side by side
+	for _, edge := range []bool{true, false} { // without the edge they run in parallel
 		bubble.Test(t, func(t *testing.T) {
 			write := writesAll("foe/write")
 			if edge {
@@ -251,8 +251,8 @@ func TestPlanOrdersAlongEdges(t *testing.T) {
 	}
 }
 
-// Reads that wait for the pace of a host keep no call of another host's tool waiting,
-// though both are tools of one server.
+// Reads that wait for the rate limit of a host do not delay calls of another host's tool,
+// although both are tools of one server.
 func TestPlanPacedBesideDirectCall(t *testing.T) {
 	o := func(t testing.TB) proxy.Options {
 		slow := reading("foe/get", 0)
@@ -281,8 +281,8 @@ func TestPlanPacedBesideDirectCall(t *testing.T) {
 	})
 }
 
-// An operator who switches plans off stops those under way: what has not gone out,
-// even if it only waits for its host.
+// Switching plans off stops running plans: calls that have not been sent, even if they only
+// wait for their host.
 func TestPlansSwitchedOffMeanwhile(t *testing.T) {
 	for name, limits := range map[string]map[string]limit.Rule{"at once": nil, "paced": {host: {Rate: 0.1, Burst: 1}}} {
 		t.Run(name, func(t *testing.T) {
@@ -298,7 +298,7 @@ func TestPlansSwitchedOffMeanwhile(t *testing.T) {
 					{"id":"v","tool":"write","arguments":{"n":2},"depends_on":["g","l"]}]}`)
 				time.Sleep(500 * time.Millisecond)
 				if limits != nil {
-					time.Sleep(time.Second) // what it reads has come
+					time.Sleep(time.Second) // its read has ended
 				}
 				off := o(t)
 				off.Plans.Enabled = false

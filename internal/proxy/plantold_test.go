@@ -16,7 +16,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// chatty is a proxy in front of a server that says things while it works.
+// chatty is a proxy in front of a server that sends notifications during calls.
 func chatty(t *testing.T, server, transport string) *proxy.Server {
 	t.Helper()
 	_, up := remote(t, mcptest.Options{Name: "one", Era: server})
@@ -28,8 +28,8 @@ func chatty(t *testing.T, server, transport string) *proxy.Server {
 	return start(t, o)
 }
 
-// noticed are the params of the notifications of a method, in order, and whether any
-// came after the answer to a request.
+// noticed returns the params of the notifications of a method, in order, and whether any came
+// after the response.
 func (c *caller) noticed(method, id string) (params []string, late bool) {
 	over := false
 	for _, line := range c.transcript() {
@@ -47,8 +47,8 @@ func (c *caller) noticed(method, id string) (params []string, late bool) {
 	return params, late
 }
 
-// A client that wants to know hears of each step once, with its own token, and
-// nothing after the answer; one that does not, hears nothing.
+// A client with a progress token is notified of each step once, with its own token, and not
+// after the response; a client without one is not notified.
 func TestPlanProgress(t *testing.T) {
 	const steps = `{"steps":[{"id":"a","tool":"progress","arguments":{"n":3,"late":true}},{"id":"b","tool":"echo"},
 		{"id":"c","tool":"echo","when":{"ref":{"$ref":"b#/x"},"op":"exists"},"arguments":{"x":1}},{"id":"d","tool":"broken"},{"id":"e","tool":"echo","arguments":{"x":{"$ref":"d#"}}}]}`
@@ -61,7 +61,7 @@ func TestPlanProgress(t *testing.T) {
 		}
 		p := c.start("tools/call", `{"name":"execute_tool_plan","arguments":`+line(steps)+`,"_meta":{"progressToken":"mine"}}`)
 		p.wait()
-		c.plan(steps) // whatever was late has come
+		c.plan(steps) // late notifications have arrived
 		told, late := c.noticed("notifications/progress", p.id)
 		if late || len(told) != 5 {
 			t.Fatalf("got %d, some after the answer: %v, want one for each step: %v", len(told), late, told)
@@ -80,7 +80,7 @@ func TestPlanProgress(t *testing.T) {
 	})
 }
 
-// What a server logs while it works on a step reaches the client that wants it.
+// A log message that a server sends during a step reaches a client that wants logs.
 func TestPlanLogs(t *testing.T) {
 	eachEra(t, func(t *testing.T, client, server string) {
 		for _, transport := range []string{"stdio", "http"} {
@@ -112,8 +112,7 @@ func (c *caller) hearsLogs() {
 	}
 }
 
-// A client that does not read is not sent what it can do without: it would only cost
-// memory.
+// A client that does not read is not sent optional messages, which would only use memory.
 func TestPlanLogsToTheDeaf(t *testing.T) {
 	gate := mcptest.NewGate(t)
 	s := chatty(t, "handshake", "http")
@@ -124,7 +123,7 @@ func TestPlanLogsToTheDeaf(t *testing.T) {
 	go func() { ended <- s.ServeStdio(ctx, in, out, "") }()
 	plan := `{"steps":[{"id":"a","tool":"log","arguments":{"n":60,"level":"` + strings.Repeat("x", 1<<18) + `"}},
 		{"id":"b","tool":"hold","arguments":{"gate":"` + gate.Addr() + `"},"depends_on":["a"]}],"output_steps":["b"]}`
-	deliver.Tokens([]byte("x")) // its tables count for nothing here
+	deliver.Tokens([]byte("x")) // loads the vocabulary, which does not count here
 	before := heap()
 	for _, message := range []string{
 		`"id":1,"method":"initialize","params":{"protocolVersion":"` + handshake + `","capabilities":{},"clientInfo":{"name":"deaf","version":"1"}}`,
@@ -136,7 +135,7 @@ func TestPlanLogsToTheDeaf(t *testing.T) {
 		}
 	}
 	at := gate.Next()
-	if grown := int64(heap()) - int64(before); grown > 24<<20 { // 18 MiB with what its buffers have to spare, 32 if all waits
+	if grown := int64(heap()) - int64(before); grown > 24<<20 { // 18 MiB with the spare room of buffers, 32 if all is queued
 		t.Errorf("the heap has grown by %d MiB", grown>>20)
 	}
 	at.Open()
@@ -146,8 +145,8 @@ func TestPlanLogsToTheDeaf(t *testing.T) {
 	toProxy.Close()
 }
 
-// Steps get what the server said, to the byte, however answers are delivered to
-// clients, and nothing that a plan fetched counts as delivered.
+// Steps get the server's result to the byte, however results are delivered to clients, and a
+// plan's fetches do not count as delivered.
 func TestPlanStepsAreNotTouched(t *testing.T) {
 	for _, delivery := range []string{"silent", "hint", "inline"} {
 		t.Run(delivery, func(t *testing.T) {
@@ -169,7 +168,7 @@ func TestPlanStepsAreNotTouched(t *testing.T) {
 					}
 					time.Sleep(10 * time.Second)
 				}
-				// The client has not been given this answer itself, so no note stands for it.
+				// The client has not received this result itself, so it is not replaced by a note.
 				if got := v.call(t.Context(), "tools/call", toolCall("get", `{"n":11}`)); !strings.Contains(got, `get {\"n\":11}`) || !strings.Contains(got, `"hit"`) {
 					t.Errorf("got %s, want the stored answer itself", got)
 				}

@@ -10,9 +10,9 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// However a plan ends that its client is asked about, or loses interest in, the record
-// has one line of it, which says whether it was cancelled. Once a plan whose client
-// never came back had none, though it had made calls.
+// However a plan ends whose client is asked or cancels, the record has one line for it, which
+// says whether it was cancelled. Formerly a plan whose client never returned had none, though
+// it had made calls.
 func TestPlanIsRecordedOnce(t *testing.T) {
 	const plan = `{"steps":[{"id":"a","tool":"get"},{"id":"b","tool":"list","depends_on":["a"]}]}`
 	handleOf := func(a answered) []byte { return jsonrpc.Get(a.Result, "requestState") }
@@ -47,7 +47,7 @@ func TestPlanIsRecordedOnce(t *testing.T) {
 			go s.wait()
 			g.leave()
 			d.guests = nil
-		}, false}, // what is under way is waited for
+		}, false}, // open calls are waited for
 		{"it is withdrawn", false, func(_ *testing.T, _ *ordeal, _ *guest, s sent) {
 			time.Sleep(100 * time.Millisecond)
 			s.cancel()
@@ -89,7 +89,7 @@ func TestPlanIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// The same of a server that is a process: its client hangs up while it is asked.
+// The same with a server that is a process: its client disconnects while it is asked.
 func TestPlanOfAProcessIsRecordedOnce(t *testing.T) {
 	o := options(child(t, mcptest.Options{Name: "asks"}))
 	o.Plans.Enabled, o.Plans.Mutations = true, "allow"

@@ -14,7 +14,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// soon waits until something holds.
+// soon waits until a condition holds.
 func soon(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -24,8 +24,8 @@ func soon(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// A reload to another command whose server never shakes hands: what the old one
-// said is not held against it again and again.
+// After a reload to another command whose server never completes the handshake, the old
+// server's annotations do not bar it repeatedly.
 func TestReloadToMuteServer(t *testing.T) {
 	for _, name := range []string{"fake", "github-mcp-server"} {
 		old, next := child(t, mcptest.Options{Name: name}), child(t, mcptest.Options{Name: name, Start: "mute"})
@@ -41,8 +41,8 @@ func TestReloadToMuteServer(t *testing.T) {
 	}
 }
 
-// What tools say of themselves is remembered as far as there is room for the names of
-// each server: those beyond are not believed, and other servers lose nothing by it.
+// Annotations are remembered up to a limit of name bytes for each server. Those beyond the
+// limit are not trusted, and other servers are not affected.
 func TestHintsOfManyTools(t *testing.T) {
 	claiming := func(name string, tools int, longer string) proxy.Upstream {
 		var all []string
@@ -70,8 +70,8 @@ func TestHintsOfManyTools(t *testing.T) {
 	}
 }
 
-// A tool that is listed no more is judged by what was said of it, and if it is
-// listed again as one that writes, a call of it under way is one.
+// A tool that is no longer listed is classified by its last annotations. If it is listed again
+// as a write, its open call counts as a write.
 func TestListedAgain(t *testing.T) {
 	var phase, version atomic.Int64
 	sent, release := make(chan struct{}), make(chan struct{})
@@ -116,7 +116,7 @@ func TestListedAgain(t *testing.T) {
 	w := c.begin("w", `{"hold":1}`)
 	await(t, sent)
 	list(2, true)
-	c.call("w", `{}`) // is a write by now
+	c.call("w", `{}`) // is a write now
 	c.call("r", `{}`)
 	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
 		t.Errorf("while the write is in the air: got %s", how)
@@ -128,8 +128,7 @@ func TestListedAgain(t *testing.T) {
 	}
 }
 
-// After a reload to another command, what its server says goes for what is judged by
-// its name.
+// After a reload to another command, the new server's annotations apply to its tools.
 func TestStirredAfterReload(t *testing.T) {
 	var version atomic.Int64
 	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
@@ -162,7 +161,8 @@ func TestStirredAfterReload(t *testing.T) {
 	}
 }
 
-// One server's task has ended, another's of the same id runs: that one is meant.
+// If one server's task has ended and another's with the same id runs, the id means the running
+// one.
 func TestTaskThatRunsIsMeant(t *testing.T) {
 	answer := func(name string) func(ctx context.Context, m jsonrpc.Message) []byte {
 		return func(ctx context.Context, m jsonrpc.Message) []byte {
@@ -194,9 +194,9 @@ func TestTaskThatRunsIsMeant(t *testing.T) {
 	}
 }
 
-// A tool of a server that the operator's words name is known as long as it has the arguments
-// that the table has: with another it counts as a write, and once it had one it does so for
-// as long as the program runs.
+// A tool of a server that the configuration recognises is known while it has the arguments in
+// the table. With another argument it counts as a write, and continues to do so while the
+// program runs.
 func TestRecognisedToolChangesItsArguments(t *testing.T) {
 	const known = `{"name":"read_graph","inputSchema":{"type":"object","properties":{}}}`
 	const other = `{"name":"read_graph","inputSchema":{"type":"object","properties":{"forget":{}}}}`
@@ -215,7 +215,7 @@ func TestRecognisedToolChangesItsArguments(t *testing.T) {
 		class     valuemodel.Class
 	}{{0, valuemodel.ReadOnly}, {1, valuemodel.Indeterminate}, {0, valuemodel.Indeterminate}} {
 		lists.Store(int64(i))
-		connect(t, srv, handshake) // stays until the list is read: a survey may end before, content with the last-known one
+		connect(t, srv, handshake) // stays until the list is read: a survey may end earlier with the last-known one
 		soon(t, "listed anew", func() bool {
 			tool := srv.Survey(t.Context())[0].Tools[0]
 			if len(tool.Hints.Arguments) != want.arguments {
@@ -229,8 +229,8 @@ func TestRecognisedToolChangesItsArguments(t *testing.T) {
 	}
 }
 
-// That only this agent changes what a server reads is a claim that few can make: it is named
-// where no other line helps, and not for a server that is known to read this machine.
+// exclusive is a claim that few operators can make: it is suggested only if no other line
+// helps, and not for a server that is known to read this machine.
 func TestExclusiveIsTheLastLine(t *testing.T) {
 	change := func(set func(*proxy.Upstream)) string {
 		_, up := remote(t, mcptest.Options{Name: "one", Tools: []string{`{"name":"git_log","inputSchema":{"type":"object"}}`}})

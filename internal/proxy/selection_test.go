@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// introduced is a client of a name that has shaken hands.
+// introduced is a client with a given name that has completed the handshake.
 func introduced(t *testing.T, p *proxy.Server, name string) *caller {
 	t.Helper()
 	c := attach(t, p, handshake)
@@ -19,8 +19,8 @@ func introduced(t *testing.T, p *proxy.Server, name string) *caller {
 	return c
 }
 
-// Where tools are not searched for, lists are as they were to the byte, and servers may have
-// tools of these names.
+// Without tool search, lists are unchanged to the byte, and servers may have tools with the
+// names of the search tools.
 func TestSelectionOff(t *testing.T) {
 	names := []string{"find_tools", "call_tool", "call_read_tool", "get"}
 	s := &shop{}
@@ -39,7 +39,8 @@ func TestSelectionOff(t *testing.T) {
 	}
 }
 
-// Pinned tools are listed, and called under their own names as their client's rules have it.
+// Pinned tools are listed and called under their own names, subject to the client's
+// permissions.
 func TestSelectionPins(t *testing.T) {
 	p, s := searching(t, handshake, func(o *proxy.Options) {
 		o.Selection.Pins = func(tool string) bool { return tool == "shop/put" }
@@ -57,8 +58,8 @@ func TestSelectionPins(t *testing.T) {
 	}
 }
 
-// What most sessions use is listed in the next ones, which the stats say; a session's own list
-// stays.
+// Tools that most sessions use are listed in later sessions, as the stats show. The list of an
+// open session does not change.
 func TestSelectionByEvidence(t *testing.T) {
 	var mu sync.Mutex
 	var kept []byte
@@ -99,7 +100,7 @@ func TestSelectionByEvidence(t *testing.T) {
 	}
 }
 
-// What writes is not listed because it was used when more could be reached.
+// With read-only reach, a tool that writes is not listed because of earlier use.
 func TestSelectionByEvidenceOnlyRead(t *testing.T) {
 	state := []byte(`{"version":1,"sessions":4,"tools":{"shop/put":{"sessions":4},"shop/get":{"sessions":4},"gone/x":{"sessions":4}}}`)
 	p, s := searching(t, handshake, func(o *proxy.Options) {
@@ -115,8 +116,8 @@ func TestSelectionByEvidenceOnlyRead(t *testing.T) {
 	}
 }
 
-// auto: tools are searched for where the list is long and the client does not search itself;
-// one that does has what is pinned at hand.
+// auto: tools are searched for if the list is long and the client does not search itself. For
+// a client that searches, the pins are preloaded.
 func TestSelectionAuto(t *testing.T) {
 	for _, test := range []struct {
 		client   string

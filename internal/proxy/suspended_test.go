@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// interviewer asks whatever the arguments of a call say: some questions at once, in some
-// rounds, each with a tag of the call's own.
+// interviewer asks the questions in a call's arguments: several at once, in rounds, each with
+// a tag of the call's own.
 func interviewer(v *visit) reply {
 	tag, _ := jsonrpc.String(jsonrpc.Get([]byte(v.arguments), "tag"))
 	var asks, rounds int
@@ -32,19 +32,19 @@ func interviewer(v *visit) reply {
 	return reply{asks: strings.Join(all, ",") + fmt.Sprintf(`],"rounds":%d,"names":[`, rounds)}
 }
 
-// talker is a stateless client that answers what it is asked, or does not.
+// talker is a stateless client that answers some questions and ignores others.
 type talker struct {
 	t     *testing.T
 	name  string
 	r     *rand.Rand
 	seen  *tally
-	alone bool    // its session is no others'
-	other *talker // of another session; nil: there is none
+	alone bool    // no other client shares its session
+	other *talker // of another session; nil if there is none
 	nth   int     // replies so far
-	left  []*talk // that were not seen through: their calls may ask a last time
+	left  []*talk // abandoned talks, whose calls may ask once more
 
-	// post makes a request and returns the answer; false: it was withdrawn after a while
-	// (0: never).
+	// post makes a request and returns the response; false if it was cancelled after a while (0
+	// means never).
 	post func(params string, after time.Duration) (jsonrpc.Message, bool)
 }
 
@@ -55,7 +55,7 @@ type talk struct {
 	given  map[string][]string // tag of a question → the replies to it, in order
 }
 
-// begins thinks of a call or plan with questions.
+// begins draws a call or plan with questions.
 func (c *talker) begins(n int, plan bool) *talk {
 	k := &talk{calls: make(map[string]string), given: make(map[string][]string)}
 	tag := func(step string) string {
@@ -75,7 +75,7 @@ func (c *talker) begins(n int, plan bool) *talk {
 	return k
 }
 
-// owns reports whether a question is one of the talk's.
+// owns reports whether a question belongs to the talk.
 func (k *talk) owns(question string) bool {
 	i := strings.LastIndexByte(question, '.')
 	for _, tag := range k.calls {
@@ -86,7 +86,7 @@ func (k *talk) owns(question string) bool {
 	return false
 }
 
-// wants is what a call must have been told: each reply once, in the place of its question.
+// wants returns the expected result of a call: each reply once, in the place of its question.
 func (k *talk) wants(tag string) string {
 	var asks, rounds int
 	fmt.Sscanf(tag[strings.LastIndexByte(tag, ' ')+1:], "%dx%d", &asks, &rounds)
@@ -103,7 +103,7 @@ func (k *talk) wants(tag string) string {
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// replies are those to some of the questions of a result.
+// replies returns replies to some of the questions in a result.
 func (c *talker) replies(k *talk, result []byte) []byte {
 	out := []byte("{}")
 	for m := range jsonrpc.Members(jsonrpc.Get(result, "inputRequests")) {
@@ -126,7 +126,7 @@ func (c *talker) replies(k *talk, result []byte) []byte {
 	return out
 }
 
-// refused makes a request that must be refused for its handle.
+// refused makes a request whose handle must be refused.
 func (c *talker) refused(what string, params []byte) {
 	m, _ := c.post(string(params), 0)
 	if code, message := errorOf(c.t, m); code != jsonrpc.CodeInvalidParams || !strings.Contains(message, "requestState") {
@@ -135,7 +135,7 @@ func (c *talker) refused(what string, params []byte) {
 	c.seen.count(what)
 }
 
-// converse sees one talk through, or leaves it somewhere.
+// converse runs one talk to its end, or abandons it at a random point.
 func (c *talker) converse(k *talk) {
 	c.left = append(c.left, k)
 	for params := k.params; ; {
@@ -169,7 +169,7 @@ func (c *talker) converse(k *talk) {
 			return
 		case 2:
 			other := jsonrpc.Set(again, "name", []byte(`"list"`))
-			if k.calls[""] == "" && c.r.IntN(2) == 0 { // a plan is known by its arguments, too
+			if k.calls[""] == "" && c.r.IntN(2) == 0 { // a plan is identified by its arguments, too
 				other = jsonrpc.Set(again, "arguments", []byte(`{"steps":[]}`))
 			}
 			c.refused("of another request", other)
@@ -184,7 +184,7 @@ func (c *talker) converse(k *talk) {
 	}
 }
 
-// ended looks over what the servers were told.
+// ended checks what the servers received.
 func (c *talker) ended(k *talk, m jsonrpc.Message) {
 	c.seen.count("answered")
 	for step, tag := range k.calls {
@@ -208,7 +208,8 @@ func (p *planner) wired(params string, after time.Duration) (jsonrpc.Message, bo
 	return a.Message, !a.none
 }
 
-// webbed makes requests over HTTP, in the one session of all clients that can do the same.
+// webbed makes requests over HTTP, in the session shared by all clients with equal
+// capabilities.
 func (d *ordeal) webbed(params string, after time.Duration) (jsonrpc.Message, bool) {
 	ctx, cancel := context.WithCancel(d.t.Context())
 	defer cancel()
@@ -217,14 +218,14 @@ func (d *ordeal) webbed(params string, after time.Duration) (jsonrpc.Message, bo
 	}
 	d.account.note("tools/call", params)
 	body := d.ask(ctx, params)
-	for line := range strings.Lines(body) { // the last of a stream
+	for line := range strings.Lines(body) { // the last message of a stream
 		body = strings.TrimPrefix(strings.TrimSpace(line), "data: ")
 	}
 	m, err := jsonrpc.Parse([]byte(body))
 	return m, err == nil
 }
 
-// counted has the record's account know that a request which goes on with a call is none.
+// counted tells the record's check that a request which resumes a call is not another call.
 func (d *ordeal) counted(post func(string, time.Duration) (jsonrpc.Message, bool)) func(string, time.Duration) (jsonrpc.Message, bool) {
 	return func(params string, after time.Duration) (jsonrpc.Message, bool) {
 		m, there := post(params, after)
@@ -239,11 +240,11 @@ func (d *ordeal) counted(post func(string, time.Duration) (jsonrpc.Message, bool
 	}
 }
 
-// Stateless clients make calls and plans that ask, many at once, before a server that asks
-// by requests; and plans before one that asks by results, as their calls are its own to
-// suspend. They leave out replies, withdraw, stay away, come too late, with another
-// request or with another session's handle. Every question reaches the client that it is
-// for, every reply the call that asked, once and in its place, and nothing is left.
+// Stateless clients make concurrent calls and plans that ask questions, before a server that
+// asks with requests, and plans before a server that asks with results. They omit replies,
+// cancel, do not return, return too late, or use a handle with another request or another
+// session. Every question reaches its own client, every reply reaches the call that asked,
+// once and in its place, and nothing is leaked.
 func TestEveryReplyReachesItsQuestionOnce(t *testing.T) {
 	t.Parallel()
 	var seen tally
@@ -280,7 +281,7 @@ func TestEveryReplyReachesItsQuestionOnce(t *testing.T) {
 			}
 			d.leave()
 			d.guests = nil
-			time.Sleep(time.Hour) // what stateless clients share is idle then
+			time.Sleep(time.Hour) // the shared session of stateless clients has been idle
 			made := make(map[string]bool)
 			for _, v := range d.foe.ledger() {
 				if made[v.arguments] && server == "handshake" {
@@ -298,9 +299,9 @@ func TestEveryReplyReachesItsQuestionOnce(t *testing.T) {
 	}
 }
 
-// A server asks about nothing that it was called for, at any time. Its questions go to a
-// stateless client with whatever answer comes next: each is asked until it has a reply, and
-// not twice at the same time, however its carriers end.
+// A server asks questions that belong to no call, at any time. They are sent to a stateless
+// client with its next result. Each is asked until it has a reply, and never twice at the same
+// time, however the requests end.
 func TestQuestionsOfNoCallAreAskedOnce(t *testing.T) {
 	t.Parallel()
 	var seen tally
@@ -314,7 +315,7 @@ func TestQuestionsOfNoCallAreAskedOnce(t *testing.T) {
 			})
 			f.rest = server.Streamable()
 			o := planned(t)
-			o.Plans.Enabled = false // else there are tools besides the puppet's
+			o.Plans.Enabled = false // otherwise there are tools besides the puppet's
 			d := beset(t, f, o)
 			p := d.plans(stateless)
 			s := &strays{t: t, seen: &seen, post: d.counted(p.wired), outstanding: make(map[string]bool), given: make(map[string]string)}
@@ -335,7 +336,7 @@ func TestQuestionsOfNoCallAreAskedOnce(t *testing.T) {
 			}
 			all.Wait()
 			time.Sleep(11 * time.Minute)
-			for range questions { // each brings what is still open
+			for range questions { // each result has the questions that are still open
 				s.patient = true
 				s.calls(r, `{"name":"work","arguments":{"by":"the last"}}`)
 			}
@@ -363,19 +364,19 @@ func TestQuestionsOfNoCallAreAskedOnce(t *testing.T) {
 	}
 }
 
-// strays is the client that takes the questions of no call.
+// strays is a client that receives the questions that belong to no call.
 type strays struct {
 	t       *testing.T
 	seen    *tally
 	post    func(string, time.Duration) (jsonrpc.Message, bool)
-	patient bool // it sees everything through
+	patient bool // it answers all questions
 
 	mu          sync.Mutex
-	outstanding map[string]bool   // tags of questions that the client is fetching replies for
-	given       map[string]string // tag → the reply; "": none will come
+	outstanding map[string]bool   // tags of questions for which the client is fetching replies
+	given       map[string]string // tag → reply; "" if there will be none
 }
 
-// calls makes a call, and sees through, or leaves, what comes with it.
+// calls makes a call, and answers or abandons the questions that come with it.
 func (s *strays) calls(r *rand.Rand, first string) {
 	for params := first; ; {
 		after := time.Duration(0)
