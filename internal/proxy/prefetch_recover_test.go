@@ -60,7 +60,7 @@ func TestPanicInPrediction(t *testing.T) {
 		{"speculate.(*pairState).decide", true, 1},
 		{"proxy.(*prefetchSource).Fetch", false, 0}, // refused, and counted so
 		{"proxy.(*prefetchSource).stillAllowed", false, 1},
-		{"speculate.(*Worker).onward", true, 1},
+		{"speculate.(*Worker).resume", true, 1},
 	} {
 		t.Run(tt.in, func(t *testing.T) {
 			var armed atomic.Bool
