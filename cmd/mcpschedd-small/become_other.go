@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// become has another program do what this one should.
+// become runs another program as a child, and returns when it exits.
 func become(program string, args []string) error {
 	cmd := exec.Command(program, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

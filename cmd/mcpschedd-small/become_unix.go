@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// become has another program take the place of this one.
+// become replaces this process with another program.
 func become(program string, args []string) error {
 	return syscall.Exec(program, append([]string{program}, args...), os.Environ())
 }

@@ -1,6 +1,6 @@
-// Command mcpschedd-small is what of mcpschedd runs beside every client, and must cost next to
-// nothing: the end of the daemon that a client starts, and the client's hook. It is mcpschedd
-// connect in an eighth of the time, and mcpschedd hook.
+// Command mcpschedd-small contains the two commands of mcpschedd that run for every client and
+// must be cheap: connect, which relays a client to the daemon, in an eighth of the time, and
+// hook.
 package main
 
 import (
@@ -33,10 +33,10 @@ func main() {
 	}
 }
 
-// connect is mcpschedd connect. Without a daemon mcpschedd serves the client in its place.
+// connect is mcpschedd connect. If the daemon cannot be reached, it becomes mcpschedd serve.
 func connect(args []string) error {
-	// What messages leave is collected after 1 MiB, not 4. Measured: 30,000 calls of 1 KB leave
-	// the process at 6.8 MiB (PSS) instead of 9.7.
+	// Collect garbage after 1 MiB instead of 4. Measured: 30,000 calls of 1 KB leave the process at
+	// 6.8 MiB (PSS) instead of 9.7.
 	debug.SetGCPercent(25)
 	self, err := os.Executable()
 	if err != nil {
@@ -76,7 +76,7 @@ func hook(args []string) {
 	})
 }
 
-// options are those of the command line and the configuration.
+// options returns the options of the command line and the configuration.
 func options(f daemon.Flags, program string) (daemon.Options, error) {
 	path, dir, err := state(f.Config)
 	if err != nil {
@@ -85,7 +85,7 @@ func options(f daemon.Flags, program string) (daemon.Options, error) {
 	return f.Options(dir, path, program)
 }
 
-// state is the configuration that a command line names, and the folder where its state is.
+// state returns the path of the configuration that the command line names, and its state directory.
 func state(file string) (path, dir string, err error) {
 	path, found, err := config.Search(file, os.Getenv)
 	if err != nil {
@@ -93,8 +93,8 @@ func state(file string) (path, dir string, err error) {
 	}
 	c := config.Default()
 	if found {
-		c, err = config.LoadUntuned(path)                          // what was tuned says nothing of the state folder
-		if mistakes, ok := errors.AsType[*config.Error](err); ok { // the daemon does with them what serve does
+		c, err = config.LoadUntuned(path)                          // tuned.toml cannot set the state directory
+		if mistakes, ok := errors.AsType[*config.Error](err); ok { // the daemon starts despite mistakes, as serve does
 			c, err = mistakes.Salvage(nil), nil
 		}
 		if err != nil {

@@ -59,7 +59,7 @@ can read.`,
 	return c
 }
 
-// addition is a server as a client's file would have it.
+// addition is a server in the format of a client's file.
 type addition struct {
 	Command string            `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
@@ -68,7 +68,7 @@ type addition struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// runAdd adds one server to the configuration, by what import does with those of a client.
+// runAdd adds one server to the configuration, with the code that imports a client's servers.
 func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer) error {
 	m.begin(stdout, stderr, true)
 	document, err := json.Marshal(map[string]any{"mcpServers": map[string]addition{name: server}})
@@ -82,7 +82,7 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 	if err != nil {
 		return err
 	}
-	if err := p.refuses(name); err != nil {
+	if err := p.rejection(name); err != nil {
 		return err
 	}
 	file, err := state.OpenFile(p.have.Path)
@@ -93,12 +93,12 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 	if err != nil {
 		return err
 	}
-	for _, c := range changes { // the variables first: the configuration names their file
+	for _, c := range changes { // variables first, because the configuration refers to their file
 		if err := c.File.Write(c.Text); err != nil {
 			return err
 		}
 	}
-	p.tellAdded(*p.servers[0].server)
+	p.printAdded(*p.servers[0].server)
 	if file.Exists {
 		return nil
 	}
@@ -107,8 +107,8 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 	return err
 }
 
-// refuses says why the one server that was to be added under a name is not.
-func (p *importPlan) refuses(name string) error {
+// rejection returns the reason why the server was not added, or nil.
+func (p *importPlan) rejection(name string) error {
 	if len(p.servers) == 0 {
 		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(p.m.reader.Notes()[0].Text, "left out: "))}
 	}
@@ -126,8 +126,8 @@ func (p *importPlan) refuses(name string) error {
 	return nil
 }
 
-// tellAdded says what is to be known of a server that was added.
-func (p *importPlan) tellAdded(s clients.Server) {
+// printAdded prints that a server was added, with warnings and notes.
+func (p *importPlan) printAdded(s clients.Server) {
 	stderr := p.m.stderr
 	say(stderr, "added %s to %s", s.Name, p.have.Path)
 	if program := s.Block.Command; program != "" && !strings.Contains(program, "${") {
@@ -145,8 +145,8 @@ func (p *importPlan) tellAdded(s clients.Server) {
 	}
 }
 
-// addedServer is the server that the words of the command line name, of which dash stand
-// before a --; dash < 0: there is none.
+// addedServer returns the server that the arguments name. dash is the number of arguments before
+// "--", or negative if there is none.
 func addedServer(words []string, dash int) (name string, server addition, err error) {
 	var command []string
 	if dash >= 0 {
@@ -169,13 +169,13 @@ func addedServer(words []string, dash int) (name string, server addition, err er
 	return words[0], addition{URL: words[1]}, nil
 }
 
-// pairs are the values of a flag that is given as K=V, or with another of the signs between.
+// pairs parses the values of a flag, each K=V or with another separator of signs.
 func pairs(flag string, all []string, signs string) (map[string]string, error) {
 	var out map[string]string
 	for _, pair := range all {
 		at := strings.IndexAny(pair, signs)
 		if at <= 0 {
-			return nil, usage("%s: want K=V", flag) // what was given may be a secret
+			return nil, usage("%s: want K=V", flag) // without the value, which may be a secret
 		}
 		if out == nil {
 			out = make(map[string]string)

@@ -2,5 +2,5 @@
 
 package main
 
-// become would have another program take the place of this one: only on Unix can it.
+// become does nothing: only Unix can replace the program of a process.
 func become(string) {}

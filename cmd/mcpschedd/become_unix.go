@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// become has the program of that name beside this one take its place, with the same arguments,
-// where it is there.
+// become replaces this process with the program of that name in the same directory, with the same
+// arguments. It returns if there is no such program.
 func become(name string) {
 	if self, err := os.Executable(); err == nil && filepath.Base(self) != name {
 		program := filepath.Join(filepath.Dir(self), name)

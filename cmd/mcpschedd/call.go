@@ -20,7 +20,7 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// callOptions are its flags.
+// callOptions are the flags of call.
 type callOptions struct {
 	config string
 	json   bool
@@ -53,7 +53,7 @@ unless the tool expects a string. Or pass all arguments as one JSON object.`,
 // call calls one tool of one upstream.
 func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) error {
 	name, tool, ok := strings.Cut(words[0], "/")
-	if !ok { // as clients see it
+	if !ok { // the name that clients see
 		name, tool, _ = strings.Cut(words[0], "__")
 	}
 	if name == "" || tool == "" {
@@ -76,8 +76,8 @@ func call(ctx context.Context, words []string, f callOptions, stdout io.Writer) 
 	return printResult(stdout, result, f.json)
 }
 
-// callServed makes one call through the daemon or, where there is none, through a proxy that
-// lives for it alone.
+// callServed makes one call through the daemon or, if it is not running, through a temporary
+// proxy.
 func callServed(ctx context.Context, c *config.Config, name, tool string, words []string) (result json.RawMessage, err error) {
 	log := slog.New(slog.DiscardHandler)
 	if place, runs := daemonOf(c); runs {
@@ -96,7 +96,7 @@ func callServed(ctx context.Context, c *config.Config, name, tool string, words 
 	return result, err
 }
 
-// callOnce makes one call as the client of what serves.
+// callOnce makes one call as a client of serve.
 func callOnce(ctx context.Context, serve func(context.Context, io.Reader, io.Writer) error, tool string, words []string) (json.RawMessage, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -111,9 +111,9 @@ func callOnce(ctx context.Context, serve func(context.Context, io.Reader, io.Wri
 	return client.call(ctx, tool, words)
 }
 
-// mostLists is how often tools are asked for: the list waits a while for a server that starts,
-// and for one that cannot be started not at all.
-const mostLists = 5
+// maxLists is the number of tools/list requests. Each waits a while for a server that is
+// starting, and returns at once if the server cannot be started.
+const maxLists = 5
 
 // onceClient is an MCP client for one call.
 type onceClient struct {
@@ -121,7 +121,7 @@ type onceClient struct {
 	id int64
 }
 
-// call introduces the client, and calls a tool with arguments of the command line.
+// call performs the handshake, and calls a tool with the arguments of the command line.
 func (o *onceClient) call(ctx context.Context, tool string, words []string) (json.RawMessage, error) {
 	hello := map[string]any{"protocolVersion": "2025-11-25", "capabilities": struct{}{}, "clientInfo": map[string]string{"name": "mcpschedd call", "version": version()}}
 	if _, err := o.request(ctx, "initialize", hello); err != nil {
@@ -134,7 +134,7 @@ func (o *onceClient) call(ctx context.Context, tool string, words []string) (jso
 	var list struct {
 		Tools []listedTool `json:"tools"`
 	}
-	for range mostLists {
+	for range maxLists {
 		listed, err := o.request(ctx, "tools/list", struct{}{})
 		if err == nil {
 			err = json.Unmarshal(listed, &list)
@@ -149,7 +149,7 @@ func (o *onceClient) call(ctx context.Context, tool string, words []string) (jso
 	var t listedTool
 	if i := slices.IndexFunc(list.Tools, func(t listedTool) bool { return t.Name == tool }); i >= 0 {
 		t = list.Tools[i]
-	} else if len(list.Tools) > 0 { // else the call says why there are none
+	} else if len(list.Tools) > 0 { // without tools, the call returns the reason
 		var names []string
 		for _, t := range list.Tools {
 			names = append(names, t.Name)
@@ -163,7 +163,7 @@ func (o *onceClient) call(ctx context.Context, tool string, words []string) (jso
 	return o.request(ctx, "tools/call", map[string]any{"name": tool, "arguments": arguments})
 }
 
-// request makes one request, and returns its result.
+// request sends one request, and returns its result.
 func (o *onceClient) request(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	o.id++
 	answer, err := o.SendRequest(ctx, transport.JSONRPCRequest{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(o.id), Method: method, Params: params})
@@ -176,7 +176,7 @@ func (o *onceClient) request(ctx context.Context, method string, params any) (js
 	return answer.Result, nil
 }
 
-// listedTool is a tool as its server lists it.
+// listedTool is a tool in a result of tools/list.
 type listedTool struct {
 	Name        string `json:"name"`
 	InputSchema struct {
@@ -186,7 +186,7 @@ type listedTool struct {
 	} `json:"inputSchema"`
 }
 
-// arguments are those of the command line: an object, or pairs.
+// arguments parses the arguments of the command line: one JSON object, or pairs.
 func (t *listedTool) arguments(words []string) (any, error) {
 	if len(words) == 1 && strings.HasPrefix(strings.TrimSpace(words[0]), "{") {
 		if !json.Valid([]byte(words[0])) {
@@ -209,7 +209,7 @@ func (t *listedTool) arguments(words []string) (any, error) {
 	return arguments, nil
 }
 
-// callResult is what a tool answered.
+// callResult is the result of a tool call.
 type callResult struct {
 	IsError           bool            `json:"isError"`
 	StructuredContent json.RawMessage `json:"structuredContent"`
@@ -226,7 +226,7 @@ type callResult struct {
 	} `json:"content"`
 }
 
-// text is an answer as people read it.
+// text formats a result for people.
 func (r *callResult) text() string {
 	var b strings.Builder
 	if len(r.Content) == 0 && r.StructuredContent != nil {
@@ -247,8 +247,8 @@ func (r *callResult) text() string {
 	return b.String()
 }
 
-// printResult prints what a tool answered. An answer that says the tool failed is an
-// error.
+// printResult prints the result of a tool call. It returns an error if the result has isError
+// set.
 func printResult(w io.Writer, result json.RawMessage, asJSON bool) error {
 	var r callResult
 	if err := json.Unmarshal(result, &r); err != nil {

@@ -18,7 +18,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// checkOptions are its flags.
+// checkOptions are the flags of check.
 type checkOptions struct {
 	config       string
 	connect, all bool
@@ -54,7 +54,7 @@ that do not exist.`,
 	return c
 }
 
-// check validates the configuration and, asked to, tries every upstream.
+// check validates the configuration and, with --connect, starts every upstream.
 func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 	path, found, err := config.Search(f.config, os.Getenv)
 	if err != nil {
@@ -77,15 +77,15 @@ func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 	return survey(ctx, c, f.all, stdout)
 }
 
-// survey starts every upstream, and prints what each offers and what is done with it; with all
-// also lines to paste.
+// survey starts every upstream, and prints what it offers and how its tools are treated; with
+// all also lines to paste.
 func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) error {
 	dir, err := stateDir(c)
 	if err != nil {
 		return err
 	}
 	o := options(c, dir, slog.New(slog.DiscardHandler))
-	for i := range o.Upstreams { // what it offers now is kept, for explain
+	for i := range o.Upstreams { // the offers are saved, for explain
 		o.Upstreams[i].Store.Load, o.Upstreams[i].Stderr, o.Upstreams[i].Learned = nil, nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Server.StartTimeout))
@@ -100,10 +100,10 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) e
 	}
 	if all {
 		for _, u := range o.Upstreams {
-			text.WriteString(toPaste(c, o.Models, u.Model, tools))
+			text.WriteString(linesToPaste(c, o.Models, u.Model, tools))
 		}
 	}
-	text.WriteString(compare(c, o, found, tools) + unaimed(c, tools))
+	text.WriteString(compare(c, o, found, tools) + untargeted(c, tools))
 	if _, err := io.WriteString(stdout, text.String()); err != nil {
 		return err
 	}
@@ -113,8 +113,8 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) e
 	return nil
 }
 
-// compare warns of what the configuration says of tools that do not exist. Of
-// upstreams that were not asked, anything may exist.
+// compare returns warnings about rules for tools that do not exist. An upstream that was not
+// surveyed may have any tool.
 func compare(c *config.Config, o proxy.Options, found []proxy.Surveyed, tools []proxy.SurveyedTool) string {
 	var names []string
 	for _, t := range tools {
@@ -122,7 +122,7 @@ func compare(c *config.Config, o proxy.Options, found []proxy.Surveyed, tools []
 	}
 	var b strings.Builder
 	for _, p := range o.Models.Unmatched(names) {
-		if p.Rule >= len(c.Tools) { // tune writes it anew
+		if p.Rule >= len(c.Tools) { // rules of tuned.toml, which tune rewrites
 			continue
 		}
 		key := ruleProblem(c, p).Key
@@ -134,10 +134,10 @@ func compare(c *config.Config, o proxy.Options, found []proxy.Surveyed, tools []
 	return b.String()
 }
 
-// unaimed warns of invalidates_only where nothing says what else the calls of a
-// tool make stale.
-func unaimed(c *config.Config, tools []proxy.SurveyedTool) string {
-	idle := make(map[string][]string) // FILE:LINE of a block → its tools of that kind
+// untargeted returns warnings about invalidates_only for tools without any other statement of
+// which results their calls invalidate.
+func untargeted(c *config.Config, tools []proxy.SurveyedTool) string {
+	idle := make(map[string][]string) // FILE:LINE of a block → such tools
 	for _, t := range tools {
 		if t.Model.OnlyIgnored {
 			at := t.Model.Sources["invalidates_only"]
@@ -155,8 +155,8 @@ func unaimed(c *config.Config, tools []proxy.SurveyedTool) string {
 	return b.String()
 }
 
-// mayExist reports whether an upstream that was not asked could have a tool that
-// the pattern matches.
+// mayExist reports whether an upstream that was not surveyed could have a tool that matches the
+// pattern.
 func mayExist(c *config.Config, found []proxy.Surveyed, pattern string) bool {
 	owner, _, full := strings.Cut(pattern, "/")
 	return slices.ContainsFunc(c.Upstreams, func(u config.Upstream) bool {

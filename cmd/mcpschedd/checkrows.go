@@ -16,11 +16,11 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// manyTools is how many tools some clients take at most (VS Code).
+// manyTools is the limit of some clients (VS Code).
 const manyTools = 128
 
-// writeRows prints a row for each upstream, in the order of the file, and returns how many of
-// those that are enabled can be used.
+// writeRows prints a row for each upstream, in the order of the file, and returns the numbers of
+// usable and enabled upstreams.
 func writeRows(w io.Writer, c *config.Config, o proxy.Options, found []proxy.Surveyed) (usable, enabled int) {
 	tools := 0
 	for _, u := range c.Upstreams {
@@ -46,8 +46,8 @@ func writeRows(w io.Writer, c *config.Config, o proxy.Options, found []proxy.Sur
 	return usable, enabled
 }
 
-// writeRow prints what an upstream offers and what is done with it, and returns how many tools
-// clients see.
+// writeRow prints what an upstream offers and how its tools are treated, and returns the number
+// of tools that clients see.
 func writeRow(w io.Writer, models *valuemodel.Models, up proxy.Upstream, f proxy.Surveyed) (listed int) {
 	var names, warnings []string
 	for _, t := range f.Tools {
@@ -59,7 +59,7 @@ func writeRow(w io.Writer, models *valuemodel.Models, up proxy.Upstream, f proxy
 		}
 	}
 	fmt.Fprintf(w, "✓ %s %s, %d cacheable, %d prefetchable%s (%d ms)\n",
-		f.Upstream, plural(len(names), "tool"), f.Status.Cacheable, f.Status.Prefetchable, others(f.Offer), f.Took.Round(time.Millisecond).Milliseconds())
+		f.Upstream, plural(len(names), "tool"), f.Status.Cacheable, f.Status.Prefetchable, otherLists(f.Offer), f.Took.Round(time.Millisecond).Milliseconds())
 	u, _ := proxy.WithServerClaims(up.Model, f.Offer, "")
 	for _, word := range knownBy(u, models.Resolve(u, "", valuemodel.Hints{})) {
 		fmt.Fprintf(w, "  %s\n", word)
@@ -79,8 +79,8 @@ func writeRow(w io.Writer, models *valuemodel.Models, up proxy.Upstream, f proxy
 	return len(names)
 }
 
-// others says what an upstream has besides tools.
-func others(offer *upstream.Offer) (text string) {
+// otherLists counts an upstream's prompts, resources and resource templates.
+func otherLists(offer *upstream.Offer) (text string) {
 	for _, l := range []upstream.List{upstream.Prompts, upstream.Resources, upstream.Templates} {
 		if n := len(offer.Lists[l]); n > 0 {
 			text += ", " + plural(n, map[upstream.List]string{upstream.Prompts: "prompt", upstream.Resources: "resource", upstream.Templates: "template"}[l])
@@ -96,8 +96,8 @@ func plural(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// reason is why an upstream cannot be used: what the configuration lacks, without the key
-// under which that stands, else what the upstream's end was.
+// reason returns why an upstream cannot be used: the missing variable without its key, or else
+// the cause and the last lines on stderr.
 func reason(problem error) string {
 	away, ok := errors.AsType[*upstream.Unavailable](problem)
 	if !ok {
@@ -113,8 +113,8 @@ func reason(problem error) string {
 	return text
 }
 
-// shownName is a name as it stands in a list: in quotes where it might be taken for
-// more than one, or for something else that this program says.
+// shownName returns a name for a list, quoted if it could be mistaken for several names or for
+// the program's own text.
 func shownName(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r == ',' || r == ' ' || !unicode.IsPrint(r) }) {
 		return strconv.Quote(name)
@@ -122,8 +122,8 @@ func shownName(name string) string {
 	return name
 }
 
-// outlined is a foreign text: every line but the first behind a bar, and
-// nothing in it that does not print.
+// outlined returns a text from elsewhere with unprintable characters replaced and every line but
+// the first prefixed with a bar.
 func outlined(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || unicode.IsPrint(r) {

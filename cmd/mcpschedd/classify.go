@@ -10,10 +10,10 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// toPaste gives lines for those tools of an upstream of which nothing says what they do.
-func toPaste(c *config.Config, models *valuemodel.Models, u valuemodel.Upstream, tools []proxy.SurveyedTool) string {
+// linesToPaste returns configuration lines for the unclassified tools of an upstream.
+func linesToPaste(c *config.Config, models *valuemodel.Models, u valuemodel.Upstream, tools []proxy.SurveyedTool) string {
 	var b, lines strings.Builder
-	claimed, known := "", 0 // the provider that its server alone claims to be, and how many tools that knows
+	claimed, known := "", 0 // the provider that only the server claims to be, and how many of the tools its table has
 	for _, t := range tools {
 		if t.Model.Upstream != u.Name || t.Hidden || !t.Model.Unclassified() {
 			continue
@@ -33,16 +33,16 @@ func toPaste(c *config.Config, models *valuemodel.Models, u valuemodel.Upstream,
 	return b.String() + lines.String()
 }
 
-// suggestion is the lines for one tool, under the name that the configuration knows it by, and
-// the provider that its server claims to be if that knows the tool. They are comments where nothing can be suggested, or a block stands there
-// already; and no lines at all where the name is not what it seems once pasted: it does not
-// print, or is a pattern for others.
+// suggestion returns the lines for one tool, under its name in the configuration, and the
+// provider that its server claims to be if that provider's table has the tool. The lines are
+// comments if nothing can be suggested or a block for the tool exists. There are no lines for a
+// name that is unprintable or a glob, as pasting it could affect other tools.
 func suggestion(c *config.Config, models *valuemodel.Models, u valuemodel.Upstream, name string, t proxy.SurveyedTool) (lines, claimed string) {
 	if strings.ContainsFunc(t.Model.Tool, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*?[\`, r) }) {
 		return fmt.Sprintf("# (Nothing to paste for %q: its name is not printable, or is a glob.)\n", t.Model.Tool), ""
 	}
 	class, why := valuemodel.Suggest(t.Model.Tool), "suggested by its name"
-	u.Provider = t.Model.Provider // as if the operator said what the server says of itself
+	u.Provider = t.Model.Provider // as if the operator had set what the server claims
 	if vouched := models.Resolve(u, t.Model.Tool, t.Hints); vouched.Class != t.Model.Class {
 		class, claimed = vouched.Class, vouched.Provider
 		why = "from the table of provider " + claimed + ", which the server only claims to be"
@@ -58,7 +58,7 @@ func suggestion(c *config.Config, models *valuemodel.Models, u valuemodel.Upstre
 	return fmt.Sprintf("%s[%s]\n%sside_effect_class = %q   # %s; %s\n", mark, key, mark, class, why, annotations(t.Hints)), claimed
 }
 
-// annotations says what a server says of a tool.
+// annotations describes a server's annotations of a tool.
 func annotations(h valuemodel.Hints) string {
 	var said []string
 	if h.ReadOnly != nil {

@@ -22,7 +22,7 @@ const (
 	groupInspect = "inspect"
 )
 
-// rootCommand is the command line: at a terminal it prints help, to a client it is serve.
+// rootCommand returns the root command. It prints help if stdin is a terminal, and serves otherwise.
 func rootCommand() *cobra.Command {
 	var o serveOptions
 	root := &cobra.Command{
@@ -67,8 +67,8 @@ Without a command, mcpschedd runs mcpschedd serve unless stdin is a terminal.`,
 	return root
 }
 
-// addCommands adds the commands. A client that starts serve waits for it, so that nothing
-// else is made then.
+// addCommands adds the subcommands. A client that starts serve waits for its first response, so
+// for serve no other command is built.
 func addCommands(root *cobra.Command, args []string) {
 	if len(args) > 0 && args[0] == "serve" {
 		root.AddCommand(serveCommand())
@@ -94,7 +94,7 @@ func addCommands(root *cobra.Command, args []string) {
 	root.SetHelpCommand(helpCommand())
 }
 
-// otherWords are what people type for a command.
+// otherWords are common words for a command, for suggestions.
 var otherWords = map[string][]string{
 	"import":  {"init", "setup", "install", "uninstall", "undo"},
 	"remove":  {"delete", "rm"},
@@ -104,7 +104,7 @@ var otherWords = map[string][]string{
 	"explain": {"why"},
 }
 
-// helpCommand is help TOPIC, which is wrong for a topic that there is not.
+// helpCommand returns help [COMMAND]. Unlike cobra's, it fails for an unknown command.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
@@ -131,10 +131,10 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// execute runs one command. An error before the command has begun is one of the command line.
+// execute runs one command. An error before the command starts is a usage error.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	cobra.MousetrapHelpText = ""       // a client with windows may start it on Windows
-	cobra.EnableCommandSorting = false // they stand in the order in which they are needed
+	cobra.MousetrapHelpText = ""       // on Windows, a graphical client may start it
+	cobra.EnableCommandSorting = false // list commands in the order of typical use
 	root := rootCommand()
 	addCommands(root, args)
 	root.SetArgs(args)
@@ -142,7 +142,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	root.SetErr(stderr)
 	began := false
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		if err := c.ValidateFlagGroups(); err != nil { // in words for programmers, with the flags in brackets
+		if err := c.ValidateFlagGroups(); err != nil { // cobra's message is for programmers: it has the flags in brackets
 			_, group, _ := strings.Cut(err.Error(), "[")
 			group, _, _ = strings.Cut(group, "]")
 			return usage("want only one of --%s", strings.Join(strings.Fields(group), ", --"))
@@ -160,14 +160,14 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return err
 }
 
-// usageError is a command line that makes no sense.
+// usageError is an invalid command line.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
 func usage(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// flagError says what an unknown flag may have been meant to be.
+// flagError adds a suggestion to the error of an unknown flag.
 func flagError(c *cobra.Command, err error) error {
 	unknown, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -176,7 +176,7 @@ func flagError(c *cobra.Command, err error) error {
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	name := unknown.GetSpecifiedName()
-	if short := unknown.GetSpecifiedShortnames(); short != "" { // one dash in front of a long name
+	if short := unknown.GetSpecifiedShortnames(); short != "" { // a long name with a single dash
 		name = short
 	}
 	if near := nearest.New(names).To(name); near != "" {
@@ -185,8 +185,8 @@ func flagError(c *cobra.Command, err error) error {
 	return err
 }
 
-// takes is how many words a command takes besides flags, and what it wants if there are
-// fewer. most < 0 stands for any number.
+// takes accepts least to most positional arguments; most < 0 means no limit. want names the
+// missing arguments.
 func takes(least, most int, want string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, words []string) error {
 		switch {

@@ -6,10 +6,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completions are what a shell offers for a word.
+// completions returns the shell's completions of a word.
 type completions = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
 
-// completeUpstreams offers the upstreams of the configuration for the first word, or for a flag.
+// completeUpstreams completes the names of upstreams, for the first argument or a flag.
 func completeUpstreams(file *string) completions {
 	return func(_ *cobra.Command, words []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var names []cobra.Completion
@@ -22,8 +22,8 @@ func completeUpstreams(file *string) completions {
 	}
 }
 
-// completeTools offers the tools that upstreams had when they were last connected, and their
-// names where nothing is known, for the first word.
+// completeTools completes the tools of the last known lists, and the names of upstreams without
+// a list, for the first argument.
 func completeTools(file *string) completions {
 	return func(_ *cobra.Command, words []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		c, dir, err := loadWithState(*file)
@@ -44,7 +44,7 @@ func completeTools(file *string) completions {
 	}
 }
 
-// oneOf offers these values of a flag.
+// oneOf completes fixed values of a flag.
 func oneOf(values ...cobra.Completion) completions {
 	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
 }

@@ -32,11 +32,11 @@ If the daemon does not start in time, this command serves its client by itself.`
 	return c
 }
 
-// connect carries a client's messages to the daemon, or serves the client by itself if there is
-// none.
+// connect relays a client's messages to the daemon, or serves the client by itself if the daemon
+// cannot be reached.
 func connect(ctx context.Context, f daemon.Flags, stderr io.Writer) error {
 	serveAlone := func() error { return serve(ctx, serveOptions{config: f.Config, only: f.Only}, stderr) }
-	become(daemon.SmallProgram) // it does the same, in a third of the memory
+	become(daemon.SmallProgram) // the small program does the same in a third of the memory
 	program, err := os.Executable()
 	if err != nil {
 		return err

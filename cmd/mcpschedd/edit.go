@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// editCommand is a command that changes one upstream in the configuration.
+// editCommand returns a command that changes single upstreams in the configuration.
 func editCommand(name, short, long string) *cobra.Command {
 	var file string
 	c := &cobra.Command{
@@ -33,7 +33,7 @@ func editCommand(name, short, long string) *cobra.Command {
 	return c
 }
 
-// edit changes one upstream of the configuration.
+// edit runs one such command for one upstream.
 func edit(command, name, file string, stdout, stderr io.Writer) error {
 	c, err := load(file)
 	if err != nil {

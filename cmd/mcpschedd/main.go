@@ -1,10 +1,9 @@
-// Command mcpschedd is an MCP proxy: one server in a client's configuration
-// that stands in front of all the others. See the README.
+// Command mcpschedd is an MCP proxy: one server in a client's configuration that stands in front
+// of all the others. See the README.
 //
-// This package reads the command line and the configuration file, wires one
-// [proxy.Server] from them, and turns errors into exit codes: 0 fine, 1 the
-// work failed, 2 usage or configuration. Each command is described by a
-// function that returns it, and done by another one.
+// This package parses the command line, loads the configuration file, wires a [proxy.Server] from
+// it, and maps errors to exit codes: 0 success, 1 failure, 2 usage or configuration. For each
+// command, one function returns its cobra.Command and another one runs it.
 package main
 
 import (
@@ -28,7 +27,7 @@ const (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == guard.Command { // ends the upstream processes when the proxy dies
+	if len(os.Args) > 1 && os.Args[1] == guard.Command { // ends the upstream processes when the proxy exits
 		guard.Run(os.Stdin)
 		return
 	}
@@ -37,7 +36,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is one command and returns its exit code.
+// run runs one command and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 2 && args[0] == demo.UpstreamCommand { // one of the demo's servers
 		return report(stderr, demoUpstream(ctx, args[1]))
@@ -45,13 +44,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return report(stderr, execute(ctx, args, stdout, stderr))
 }
 
-// misused is an error of the command line, the environment or the configuration.
+// misused is an error in the command line, the environment or the configuration: exit code 2.
 type misused struct{ error }
 
 func (m misused) Unwrap() error { return m.error }
 
-// hinted is an error with a next step that is printed below it. Its kind is that
-// of the error.
+// hinted is an error with a hint about the next step, which is printed below it. It unwraps to
+// the error.
 type hinted struct {
 	error
 	hint string
@@ -59,13 +58,13 @@ type hinted struct {
 
 func (h hinted) Unwrap() error { return h.error }
 
-// report prints an error as people want to read it and returns the exit code.
+// report prints an error with its hint, and returns the exit code.
 func report(w io.Writer, err error) int {
 	switch bad, ok := errors.AsType[*config.Error](err); {
 	case err == nil:
 		return 0
 	case errors.Is(err, context.Canceled):
-		return exitFailed // by a signal, and its sender knows
+		return exitFailed // interrupted by a signal
 	case ok:
 		for _, p := range bad.Problems {
 			fmt.Fprintf(w, "mcpschedd: error: %s\n", p)
