@@ -20,15 +20,15 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// predecessor is how long a daemon that is ending may still be the one.
-const predecessor = 1500 * time.Millisecond
+// takeoverWait is how long a new daemon waits for one that is exiting to release the lock.
+const takeoverWait = 1500 * time.Millisecond
 
-// stayEvery is how often a daemon that stays looks whether the one that runs has ended.
-const stayEvery = 10 * time.Second
+// stayInterval is how often daemon --stay checks whether the running daemon has exited.
+const stayInterval = 10 * time.Second
 
-// mostIdle is how many rooms without clients are kept, so that the next session of a project
+// maxIdle is how many proxies without clients are kept, so that the next session of a project
 // finds its servers running.
-const mostIdle = 8
+const maxIdle = 8
 
 func daemonCommand() *cobra.Command {
 	var file string
@@ -69,12 +69,12 @@ To keep it running, with systemd or on macOS:
 	return c
 }
 
-// runDaemon serves clients until a signal comes, or there has been none for a while.
+// runDaemon serves clients until ctx is cancelled or there have been none for the idle time.
 func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Writer) error {
 	becomeExporting(false)
 	base := &proxyProcess{flags: serveOptions{config: file}, at: ownWorkplace()}
 	if !isTerminal(stderr) {
-		stderr = io.Discard // the log in the state folder has it
+		stderr = io.Discard // the log file in the state directory has everything
 	}
 	if err := base.load(stderr); err != nil {
 		return err
@@ -84,7 +84,7 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	if err != nil {
 		return err
 	}
-	if stay && !awaitEnd(ctx, base.config) { // before anything of this process counts
+	if stay && !awaitEnd(ctx, base.config) { // before this process registers anything
 		return nil
 	}
 	o, err := base.options()
@@ -98,7 +98,7 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	defer end()
 	d := &daemonProcess{
 		base: base, guard: upstream.NewGuard(base.log), common: common,
-		rooms: make(map[string]*daemonRoom), idle: time.Duration(base.config.Daemon.Idle), stay: stay,
+		proxies: make(map[string]*workplaceProxy), idle: time.Duration(base.config.Daemon.Idle), stay: stay,
 	}
 	d.hooks = hook.New(hook.Effects{
 		Begin:   func() hook.Write { return d.common.BeginLocalWrite() },
@@ -106,18 +106,18 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	})
 	ctx, d.end = context.WithCancel(ctx)
 	defer d.end()
-	l, err := daemon.Listen(place, daemon.ListenOptions{Version: version(), EnvNames: d.names, Log: base.log, Wait: predecessor, Serve: d.serve, OnReport: d.hooks.Hear})
+	l, err := daemon.Listen(place, daemon.ListenOptions{Version: version(), EnvNames: d.names, Log: base.log, Wait: takeoverWait, Serve: d.serve, OnReport: d.hooks.Hear})
 	if err != nil {
 		return err
 	}
 	base.log.Info("serving clients", "socket", place.Socket)
 	fmt.Fprintln(stdout, daemon.Ready)
 	d.mu.Lock()
-	d.lookIdleLocked()
+	d.armIdleLocked()
 	d.mu.Unlock()
 	var watching sync.WaitGroup
 	watching.Go(func() { base.watch(ctx, d.adopt) })
-	heap := new(proxyProcess) // not base, of which rooms are made meanwhile
+	heap := new(proxyProcess) // not base, which is copied concurrently
 	defer runtime.KeepAlive(heap)
 	watching.Go(heap.settle)
 	stop := context.AfterFunc(ctx, d.prepareStop)
@@ -127,52 +127,53 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	return nil
 }
 
-// awaitEnd waits until no daemon of a configuration runs. It is false if ctx ends before.
+// awaitEnd waits until no daemon of the configuration is running. It returns false if ctx ends
+// first.
 func awaitEnd(ctx context.Context, c *config.Config) bool {
 	for {
 		if _, runs := daemonOf(c); !runs {
 			return true
 		}
 		select {
-		case <-time.After(stayEvery):
+		case <-time.After(stayInterval):
 		case <-ctx.Done():
 			return false
 		}
 	}
 }
 
-// daemonProcess is the one process of a user's clients. For each workplace it has a room: what
-// serve is for its one client. So nothing that a session has, knows or starts is seen from
-// another folder or by another environment.
+// daemonProcess serves all clients of a user and a configuration. It has one proxy for each
+// workplace (directory and environment), like serve for its one client, so that sessions, state
+// and servers are never visible from another directory or with another environment.
 type daemonProcess struct {
-	base   *proxyProcess // of which each room is a copy, at its workplace
+	base   *proxyProcess // template that is copied for each workplace
 	guard  *upstream.Guard
 	common *proxy.Common
-	hooks  *hook.Ledger  // what the clients report of themselves
-	idle   time.Duration // without clients until it ends, and a room of it; 0: never
-	stay   bool          // it does not end, but its rooms
+	hooks  *hook.Ledger  // reports of the clients' hooks
+	idle   time.Duration // time without clients after which the process, or one proxy, ends; 0 means never
+	stay   bool          // the process never ends when idle; its proxies do
 	end    context.CancelFunc
 
 	mu      sync.Mutex
 	closed  bool
 	clients int
-	ending  *time.Timer            // ends the process; nil: there are clients
-	rooms   map[string]*daemonRoom // key of the workplace → its room
-	unused  []*daemonRoom          // those without clients, the longest first
-	closing sync.WaitGroup         // rooms that are being closed
+	ending  *time.Timer                // ends the process; nil while there are clients
+	proxies map[string]*workplaceProxy // workplace key → proxy
+	unused  []*workplaceProxy          // proxies without clients, longest idle first
+	closing sync.WaitGroup             // proxies being closed
 }
 
-// daemonRoom is the proxy of one workplace.
-type daemonRoom struct {
+// workplaceProxy is the proxy of one workplace.
+type workplaceProxy struct {
 	proxyProcess
 	key    string
 	tracer *record.OTLP
 
-	clients int         // guarded by the process's mu, as ending
-	ending  *time.Timer // closes it; nil: there are clients, or it stays
+	clients int         // guarded by daemonProcess.mu
+	ending  *time.Timer // closes the proxy; nil while it has clients, or if it never ends
 }
 
-// names are those of the variables that a client brings.
+// names returns the names of the environment variables that a client must send.
 func (d *daemonProcess) names(folder string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,7 +189,7 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 		return
 	}
 	defer func() {
-		if d.leave(r) { // for the next session elsewhere, and for stats
+		if d.leave(r) { // for sessions in other directories, and for stats
 			r.srv.Save()
 		}
 	}()
@@ -208,16 +209,16 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 	}
 }
 
-// enter returns the room of a client, which is made for the first one. folder is its folder
-// without links.
-func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder string) (*daemonRoom, error) {
+// enter returns the proxy of a client's workplace, and creates it for the first client. folder is
+// the client's directory with links resolved.
+func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder string) (*workplaceProxy, error) {
 	at := workplace{elsewhere: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), shares: true}
 	key := fingerprint(c.Dir, slices.Sorted(slices.Values(c.Env)))
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r, ok := d.rooms[key]
+	r, ok := d.proxies[key]
 	if !ok {
-		r = &daemonRoom{proxyProcess: *d.base, key: key}
+		r = &workplaceProxy{proxyProcess: *d.base, key: key}
 		r.at, r.folder = at, c.Dir
 		o, err := r.options()
 		if err != nil {
@@ -227,7 +228,7 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 		if r.tracer, err = r.open(ctx, o, d.guard); err != nil {
 			return nil, err
 		}
-		if d.rooms[key] = r; d.closed {
+		if d.proxies[key] = r; d.closed {
 			return nil, context.Canceled
 		}
 	}
@@ -241,7 +242,8 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 	return r, nil
 }
 
-// realFolder is a folder's path without links: the same folder has the same one.
+// realFolder returns the path of a directory with links resolved, so that one directory has one
+// path.
 func realFolder(dir string) string {
 	if path, err := filepath.EvalSymlinks(dir); err == nil {
 		return path
@@ -249,34 +251,34 @@ func realFolder(dir string) string {
 	return dir
 }
 
-// leave notes that a client has gone. It says whether that was the last one of the room.
-func (d *daemonProcess) leave(r *daemonRoom) (last bool) {
+// leave unregisters a client of r, and reports whether it was the last one.
+func (d *daemonProcess) leave(r *workplaceProxy) (last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.clients--
 	if r.clients--; r.clients == 0 {
-		if d.unused = append(d.unused, r); len(d.unused) > mostIdle {
+		if d.unused = append(d.unused, r); len(d.unused) > maxIdle {
 			d.closeLocked(d.unused[0])
 		}
 		if d.idle > 0 {
 			r.ending = time.AfterFunc(d.idle, func() { d.closeUnused(r) })
 		}
 	}
-	d.lookIdleLocked()
+	d.armIdleLocked()
 	return r.clients == 0
 }
 
-// useLocked has a room not end for want of clients.
-func (d *daemonProcess) useLocked(r *daemonRoom) {
-	d.unused = slices.DeleteFunc(d.unused, func(other *daemonRoom) bool { return other == r })
+// useLocked keeps a proxy from being closed as idle.
+func (d *daemonProcess) useLocked(r *workplaceProxy) {
+	d.unused = slices.DeleteFunc(d.unused, func(other *workplaceProxy) bool { return other == r })
 	if r.ending != nil {
 		r.ending.Stop()
 		r.ending = nil
 	}
 }
 
-// closeUnused closes a room that has no clients.
-func (d *daemonProcess) closeUnused(r *daemonRoom) {
+// closeUnused closes a proxy if it still has no clients.
+func (d *daemonProcess) closeUnused(r *workplaceProxy) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if slices.Contains(d.unused, r) && !d.closed {
@@ -284,26 +286,27 @@ func (d *daemonProcess) closeUnused(r *daemonRoom) {
 	}
 }
 
-// closeLocked closes a room. Another one for its workplace may be made meanwhile.
-func (d *daemonProcess) closeLocked(r *daemonRoom) {
-	delete(d.rooms, r.key)
+// closeLocked closes a proxy in the background. A new one for its workplace may be created
+// meanwhile.
+func (d *daemonProcess) closeLocked(r *workplaceProxy) {
+	delete(d.proxies, r.key)
 	d.useLocked(r)
 	d.closing.Go(r.close)
 }
 
-func (r *daemonRoom) close() {
+func (r *workplaceProxy) close() {
 	r.srv.Close()
 	r.tracer.Close(context.Background())
 }
 
-// lookIdleLocked has the process end after a while, if there are no clients.
-func (d *daemonProcess) lookIdleLocked() {
+// armIdleLocked starts the timer that ends the process if there are no clients.
+func (d *daemonProcess) armIdleLocked() {
 	if d.clients == 0 && d.idle > 0 && !d.stay && d.ending == nil {
 		d.ending = time.AfterFunc(d.idle, d.endIdle)
 	}
 }
 
-// endIdle ends the process, unless a client has come just now.
+// endIdle ends the process unless a client has connected meanwhile.
 func (d *daemonProcess) endIdle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -314,37 +317,36 @@ func (d *daemonProcess) endIdle() {
 	}
 }
 
-// adopt has all rooms, and those to come, work by another configuration, or say why they do
-// not.
+// adopt applies a new configuration to all present and future proxies, or reports err to them.
 func (d *daemonProcess) adopt(next *config.Config, err error) {
 	d.mu.Lock()
 	if err == nil {
 		d.base.config, d.base.mistakes = next, nil
 	}
-	var rooms []*daemonRoom
-	for _, r := range d.rooms {
-		rooms = append(rooms, r)
+	var proxies []*workplaceProxy
+	for _, r := range d.proxies {
+		proxies = append(proxies, r)
 	}
 	d.mu.Unlock()
-	for _, r := range rooms {
+	for _, r := range proxies {
 		r.adopt(next, err)
 	}
 }
 
-// prepareStop has what was learned and recorded be on disk soon, and processes end fast.
+// prepareStop starts to save learned state and events, and makes upstream processes end quickly.
 func (d *daemonProcess) prepareStop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, r := range d.rooms {
+	for _, r := range d.proxies {
 		d.closing.Go(r.srv.PrepareStop)
 	}
 }
 
-// close ends all that the process has started.
+// close closes all proxies and the guard, and waits for them.
 func (d *daemonProcess) close() {
 	d.mu.Lock()
 	d.closed = true
-	for _, r := range d.rooms {
+	for _, r := range d.proxies {
 		d.closeLocked(r)
 	}
 	d.mu.Unlock()

@@ -21,10 +21,10 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// dashboardAddr is where the dashboard is unless --addr says otherwise, or it is taken.
+// dashboardAddr is the dashboard's default address. If it is in use, any free port is taken.
 const dashboardAddr = "127.0.0.1:7778"
 
-// dashboardFlags are its command line.
+// dashboardFlags are the flags and arguments of dashboard.
 type dashboardFlags struct {
 	config, addr, http string
 	open               bool
@@ -66,7 +66,7 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 	}
 	o, err := f.options(ctx, stderr)
 	if ctx.Err() != nil {
-		return nil // interrupted while it read, which is how this command ends
+		return nil // interrupted while reading, the normal end of this command
 	}
 	if err != nil {
 		return err
@@ -75,9 +75,9 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 	if err != nil {
 		return err
 	}
-	o.Token = rand.Text() // never shown: browsers come with a code
+	o.Token = rand.Text() // never shown: browsers authenticate with a code
 	page := dashboard.Handler(o)
-	if err := f.tell("http://"+l.Addr().String()+page.Address(), stdout, stderr); err != nil {
+	if err := f.printAddress("http://"+l.Addr().String()+page.Address(), stdout, stderr); err != nil {
 		l.Close()
 		return err
 	}
@@ -85,7 +85,7 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 	return serveUntil(ctx, l, ownHostOnly(page))
 }
 
-// printLink asks a proxy that serves HTTP for an address of its page.
+// printLink requests a dashboard address from a proxy that serves HTTP, and prints it.
 func (f *dashboardFlags) printLink(ctx context.Context, stdout, stderr io.Writer) error {
 	d, err := listeningAt(f.http, f.config)
 	if err != nil {
@@ -100,11 +100,11 @@ func (f *dashboardFlags) printLink(ctx context.Context, stdout, stderr io.Writer
 	if !strings.HasPrefix(in.Address, "/dashboard") {
 		return fmt.Errorf("%s: not a dashboard address; another server responds there", d.url)
 	}
-	return f.tell(base+record.Printable(in.Address), stdout, stderr)
+	return f.printAddress(base+record.Printable(in.Address), stdout, stderr)
 }
 
-// tell prints the address, and opens it in the browser if that is wanted.
-func (f *dashboardFlags) tell(address string, stdout, stderr io.Writer) error {
+// printAddress prints the address and, with --open, opens it in a browser.
+func (f *dashboardFlags) printAddress(address string, stdout, stderr io.Writer) error {
 	if _, err := fmt.Fprintln(stdout, address); err != nil || !f.open {
 		return err
 	}
@@ -117,7 +117,7 @@ func (f *dashboardFlags) tell(address string, stdout, stderr io.Writer) error {
 	}
 	err := c.Start()
 	if err == nil {
-		err = c.Process.Release() // it may run as long as the browser
+		err = c.Process.Release() // the command may run as long as the browser
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "mcpschedd: warning: cannot open a browser: %v\n", err)
@@ -125,7 +125,8 @@ func (f *dashboardFlags) tell(address string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// options say what there is to see: of recorded events, or of today and of running processes.
+// options returns the dashboard's options: for event logs, or for today's events and the running
+// processes.
 func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboard.Options, error) {
 	if len(f.files) > 0 {
 		r := newReading(time.Time{}, stderr)
@@ -145,10 +146,10 @@ func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboa
 	return dashboard.Options{View: viewOfToday(d), Since: "today"}, nil
 }
 
-// viewOfToday reads on whenever a browser asks, at most once a second: while none does,
-// nothing happens.
+// viewOfToday returns a function that reads new events when the page requests the view, at most
+// once a second. It does nothing while no browser shows the page.
 func viewOfToday(d folder) func() record.View {
-	var mu sync.Mutex // one reads at a time
+	var mu sync.Mutex // serializes reads
 	var r *reading
 	var read time.Time
 	var running []record.Status
@@ -185,7 +186,7 @@ func viewOfToday(d folder) func() record.View {
 	}
 }
 
-// listen listens where the page is to be.
+// listen listens on the address of the page.
 func (f *dashboardFlags) listen(stderr io.Writer) (net.Listener, error) {
 	if f.addr != "" {
 		return listenLoopback(f.addr)
@@ -198,7 +199,7 @@ func (f *dashboardFlags) listen(stderr io.Writer) (net.Listener, error) {
 	return l, err
 }
 
-// listenLoopback listens where only this machine can ask.
+// listenLoopback listens on an address, which must be a loopback address.
 func listenLoopback(addr string) (net.Listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
@@ -210,8 +211,8 @@ func listenLoopback(addr string) (net.Listener, error) {
 	return net.ListenTCP("tcp", at)
 }
 
-// ownHostOnly refuses names that a stranger's DNS made point here: to a browser a page
-// under such a name would be of the same origin as ours.
+// ownHostOnly rejects requests whose Host is not a loopback name, against DNS rebinding: a
+// foreign name that resolves to this machine would give its pages our origin.
 func ownHostOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !front.Loopback(r.Host) {
@@ -222,7 +223,7 @@ func ownHostOnly(next http.Handler) http.Handler {
 	})
 }
 
-// serveUntil serves until ctx ends, and lets answers that have begun come to an end.
+// serveUntil serves until ctx ends, then gives running responses 2 s to complete.
 func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
 	done := make(chan error, 1)
@@ -235,7 +236,7 @@ func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	if err := srv.Shutdown(ctx); err != nil {
-		srv.Close() // a client does not take what it asked for
+		srv.Close() // a client does not read its response
 	}
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -243,7 +244,7 @@ func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	return nil
 }
 
-// check finds what makes no sense together.
+// check validates the combination of flags.
 func (f *dashboardFlags) check() error {
 	if f.http != "" && (f.addr != "" || len(f.files) > 0) {
 		return usage("--http: that proxy has an address and figures of its own; leave out --addr and files")

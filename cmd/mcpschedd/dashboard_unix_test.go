@@ -25,7 +25,7 @@ func TestDashboardOpens(t *testing.T) {
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	var stdout, stderr bytes.Buffer
 	f := &dashboardFlags{open: true}
-	if err := f.tell("http://127.0.0.1:1/dashboard?code=x", &stdout, &stderr); err != nil || stderr.Len() > 0 {
+	if err := f.printAddress("http://127.0.0.1:1/dashboard?code=x", &stdout, &stderr); err != nil || stderr.Len() > 0 {
 		t.Fatalf("%v, %s", err, &stderr)
 	}
 	if text, err := os.ReadFile(opened); err != nil || string(text) != stdout.String() { // which waits for what is written

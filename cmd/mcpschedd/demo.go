@@ -42,7 +42,7 @@ about 17 seconds, and needs neither a network nor a configuration.`,
 	return c
 }
 
-// demoUpstream is one of the demo's servers.
+// demoUpstream runs one of the demo's servers.
 func demoUpstream(ctx context.Context, name string) error {
 	in, err := jsonrpc.OpenStream(os.Stdin)
 	if err != nil {

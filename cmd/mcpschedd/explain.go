@@ -17,7 +17,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// explainOptions are its flags.
+// explainOptions are the flags of explain.
 type explainOptions struct {
 	config    string
 	all, json bool
@@ -50,9 +50,9 @@ other server has it.`,
 	return c
 }
 
-// explain prints what is done with the answers of one tool and why, and, asked to, all that
-// is known of it with the layer that says so. It starts nothing: annotations come from what
-// the server said when it was last connected.
+// explain prints whether the results of a tool are cached and prefetched, and why, and with -v
+// the tool's model with the layer of each field. It starts nothing: annotations are those of the
+// last connection.
 func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	c, dir, err := loadWithState(f.config)
 	if err != nil {
@@ -94,14 +94,15 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	return err
 }
 
-// use is what the rest of the configuration says of the answers of an upstream.
+// use returns the settings outside [tools.*] that affect the results of an upstream.
 func use(c *config.Config, u proxy.Upstream) valuemodel.PrefetchSettings {
 	return valuemodel.PrefetchSettings{
 		Prefetch: c.Enrichment.Mode, MaxAge: time.Duration(c.Enrichment.MaxAge), Dollars: c.Enrichment.MaxDollars, Exclusive: u.Exclusive,
 	}
 }
 
-// knownBy are those words of the operator's by which the server, and the service behind it, are known.
+// knownBy describes the configured values by which the server, and the service behind it, were
+// recognised.
 func knownBy(u valuemodel.Upstream, m *valuemodel.Model) (all []string) {
 	if m.Origin != "" {
 		all = append(all, "known by: "+m.Origin)
@@ -116,7 +117,7 @@ func knownBy(u valuemodel.Upstream, m *valuemodel.Model) (all []string) {
 	return all
 }
 
-// withVerdict is a model as JSON, with the verdict on it.
+// withVerdict returns a model as JSON, with its verdict as one more member.
 func withVerdict(m *valuemodel.Model, v valuemodel.Verdict) (members map[string]json.RawMessage, err error) {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -129,13 +130,13 @@ func withVerdict(m *valuemodel.Model, v valuemodel.Verdict) (members map[string]
 	return members, err
 }
 
-// exact says for each field that the configuration sets at which line it does: what a model
-// knows is where the block begins.
+// exact returns sources with the exact line of each configured field. A model has only the line
+// on which the block begins.
 func exact(c *config.Config, sources map[string]string) map[string]string {
 	said, _ := rules(c)
 	out := maps.Clone(sources)
 	for field, source := range sources {
-		if at := c.Where(source); at != "" { // the key of an upstream
+		if at := c.Where(source); at != "" { // a key of an upstream
 			out[field] = at
 		}
 		for i, t := range c.Tools {
@@ -148,9 +149,9 @@ func exact(c *config.Config, sources map[string]string) map[string]string {
 	return out
 }
 
-// fieldKey is the configuration key of a field that the block sets.
+// fieldKey returns the configuration key of a field that the block sets.
 func fieldKey(block string, l valuemodel.Layer, field string) string {
-	// Of several that say the same of one the last counts.
+	// If several entries set the same field, the last one applies.
 	for i, e := range slices.Backward(l.Invalidates) {
 		if e.Key() == field {
 			return fmt.Sprintf("%s.invalidates[%d]", block, i)

@@ -30,8 +30,8 @@ tool_use_id identify the edit, cwd and session_id the place.`,
   mcpschedd hook < after-edit.json    the same, with "PostToolUse"`,
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}, // of a later version
 		Run: func(*cobra.Command, []string) {
-			// The small program does not take the place of this one, as it does for connect: one of
-			// another version may not know the command, and its exit code would forbid the edit.
+			// Unlike connect, hook does not become the small program: another version may not have the
+			// command, and its exit code would block the edit.
 			daemon.Hook(os.Stdin, func() (daemon.Place, *slog.Logger, error) { return hookPlace(file) })
 		},
 	}
@@ -40,7 +40,7 @@ tool_use_id identify the edit, cwd and session_id the place.`,
 	return c
 }
 
-// hookPlace is where a hook finds the daemon.
+// hookPlace returns where a hook finds the daemon, and its log.
 func hookPlace(file string) (daemon.Place, *slog.Logger, error) {
 	c, _, err := loadServed(file)
 	if err != nil {

@@ -54,7 +54,7 @@ or URL that looks like a secret, goes into a file of variables. None is printed.
 	return c
 }
 
-// importing is one run.
+// importing is one run of import.
 type importing struct {
 	from                 []string // clients and files
 	config               string
@@ -65,13 +65,13 @@ type importing struct {
 
 	home    string
 	reader  *clients.Reader
-	files   map[string]*state.File // those that were read
-	sources []string               // their names, in order
+	files   map[string]*state.File // path → file, of the files read
+	sources []string               // their paths, in order
 	stdout  io.Writer
 	stderr  io.Writer
 }
 
-// runImport prints clients' servers as upstreams, takes them over, or gives them back.
+// runImport prints clients' servers as configuration blocks, imports them, or undoes imports.
 func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) error {
 	if err := m.check(); err != nil {
 		return err
@@ -93,8 +93,8 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 		return err
 	}
 	p.ask(ctx)
-	p.tell()
-	p.tellUnknown()
+	p.printNotes()
+	p.printUnknown()
 	for _, line := range p.rules() {
 		say(m.stderr, "note: %s", line)
 	}
@@ -104,14 +104,14 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 	return nil
 }
 
-// begin makes ready to read. withoutToken: see [clients.Options].
+// begin prepares m for reading clients' files. For withoutToken see [clients.Options].
 func (m *importing) begin(stdout, stderr io.Writer, withoutToken bool) {
 	m.stdout, m.stderr, m.files = stdout, stderr, make(map[string]*state.File)
-	m.home, _ = os.UserHomeDir() // "": clients' files are not looked for
+	m.home, _ = os.UserHomeDir() // "" means clients' files are not searched
 	m.reader = clients.NewReader(clients.Options{Machine: m.machine(), ReadFile: readBounded, WithoutToken: withoutToken})
 }
 
-// check finds what makes no sense together.
+// check validates the combination of flags and arguments.
 func (m *importing) check() error {
 	switch {
 	case slices.Contains(m.from, ""):
@@ -130,7 +130,7 @@ func (m *importing) machine() clients.Machine {
 	return clients.Machine{OS: runtime.GOOS, Home: m.home, Env: os.Getenv}
 }
 
-// header is a comment that says where the blocks are from.
+// header returns a comment that names the source of the blocks.
 func (m *importing) header() string {
 	return clients.Comment("From " + strings.Join(m.sources, " and ") + ", by mcpschedd import.")
 }

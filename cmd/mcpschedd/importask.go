@@ -15,13 +15,12 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// claimTimeout is how long an unknown server may take to list its tools: a package that was
-// never run may have to be fetched first.
+// claimTimeout is how long an unknown server may take to list its tools. A package that has never
+// run may have to be downloaded first.
 const claimTimeout = 10 * time.Second
 
-// ask starts the servers of which nothing is known, all at once, asks each for its tools and
-// ends it. A server that no client starts by itself, as it stands in a file that was only
-// named, is not started before it is taken over.
+// ask starts all unknown servers concurrently, reads their tool annotations and ends them. A
+// server in a file that no client reads by itself is not started before it is imported.
 func (p *importPlan) ask(ctx context.Context) {
 	var servers []clients.Server
 	for _, s := range p.servers {
@@ -62,9 +61,9 @@ func (p *importPlan) ask(ctx context.Context) {
 		text := plural(tools, "tool") + ", none annotated read-only"
 		switch {
 		case f.Offer == nil:
-			text, _, _ = strings.Cut(notAsked+reason(f.Problem), "\n") // without what it wrote to stderr
+			text, _, _ = strings.Cut(notAsked+reason(f.Problem), "\n") // without the lines of its stderr
 		case readOnly > 0:
-			text = fmt.Sprintf("%s, %d annotated read-only; %s trusts that", plural(tools, "tool"), readOnly, p.believing(f.Upstream))
+			text = fmt.Sprintf("%s, %d annotated read-only; %s trusts that", plural(tools, "tool"), readOnly, p.trustSetting(f.Upstream))
 		}
 		p.claims[f.Upstream] = text
 	}
@@ -72,8 +71,8 @@ func (p *importPlan) ask(ctx context.Context) {
 
 const notAsked = "its annotations cannot be read: "
 
-// believing is what has a server believed, by the name of its upstream.
-func (p *importPlan) believing(name string) string {
+// trustSetting returns the setting or flag that trusts a server.
+func (p *importPlan) trustSetting(name string) string {
 	if p.m.write {
 		return "trust = true in [" + config.Key("upstreams", name) + "]"
 	}
@@ -81,8 +80,8 @@ func (p *importPlan) believing(name string) string {
 	return "--trust " + p.servers[i].server.Called()
 }
 
-// kept reports whether a file is one that a client keeps for its user: the client starts the
-// servers in it anyway.
+// kept reports whether a path is one of the user's client files. The client starts the servers in
+// it anyway.
 func (m *importing) kept(path string) bool {
 	return slices.ContainsFunc(clients.All, func(c *clients.Client) bool { return slices.Contains(c.Places(m.machine()), path) })
 }

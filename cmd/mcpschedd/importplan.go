@@ -16,39 +16,39 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// variablesFolder is where files of variables stand, beside the configuration.
+// variablesFolder is the directory of variable files, beside the configuration.
 const variablesFolder = "env"
 
-// importPlan is what an import does with each server.
+// importPlan is the decision of an import on each server.
 type importPlan struct {
 	m       *importing
 	have    *config.Config
 	servers []planned
-	moved   []clients.Move    // by earlier imports
-	claims  map[string]string // upstream → what it says of its tools, of those that were asked
+	moved   []clients.Move    // servers moved by earlier imports
+	claims  map[string]string // upstream → summary of its tool annotations, for servers that were asked
 }
 
-// planned is what is done with one server.
+// planned is the decision on one server.
 type planned struct {
 	server *clients.Server
-	add    bool   // it goes into the configuration
-	there  string // the upstream that it is already, or as another of the servers; "": none
-	stays  string // why it stays with its client
+	add    bool   // add it to the configuration
+	there  string // existing upstream that is the same server; "" if none
+	stays  string // reason why it stays with its client; "" if it does not
 }
 
-// taken reports whether mcpschedd has the server, so that its client need not.
+// taken reports whether mcpschedd serves the server, so that its client no longer needs it.
 func (p planned) taken() bool { return p.server.Upstream != "" }
 
-// plan decides what is done with the servers that were read. One is there already only if
-// all that it is reached by is the same: command or url, arguments, environment and headers
-// as they are once variables are filled in, folders, and whether it is enabled.
+// plan decides what to do with the servers that were read. A server counts as present only if
+// everything that determines the connection is the same: command or url, arguments, environment
+// and headers with variables expanded, folders, and whether it is enabled.
 func (m *importing) plan() (*importPlan, error) {
 	have, err := m.configured()
 	if err != nil {
 		return nil, err
 	}
 	p := &importPlan{m: m, have: have, claims: make(map[string]string)}
-	done := make(map[string]planned) // name → what is done with a server that two clients have
+	done := make(map[string]planned) // name → decision, for servers of several clients
 	trusted := make(map[string]bool)
 	servers := m.reader.Servers()
 	for i := range servers {
@@ -75,7 +75,7 @@ func (m *importing) plan() (*importPlan, error) {
 			return nil, usage("--trust: no server %q was read", name)
 		}
 	}
-	for _, s := range p.servers { // as its tools are called from now on
+	for _, s := range p.servers { // rename approved tools to their new names
 		for i, tool := range s.server.Approved {
 			if s.taken() && p.prefixed() {
 				s.server.Approved[i] = s.server.Upstream + "__" + tool
@@ -85,17 +85,17 @@ func (m *importing) plan() (*importPlan, error) {
 	return p, nil
 }
 
-// known is the provider of which a server is by the words of its configuration; "": none is
-// known, and nothing of it is stored or prefetched unless it is trusted.
+// known returns the provider that the server's configuration identifies; "" if the server is
+// unknown, and its tools are neither cached nor prefetched unless it is trusted.
 func known(s clients.Server) string {
 	r := valuemodel.Recognise(valuemodel.Settings{Command: s.Block.Command, Args: s.Block.Args, URL: s.Block.URL})
-	if r.Bare && !s.Block.Trust { // only the name of a program says so
+	if r.Bare && !s.Block.Trust { // identified only by the name of a program
 		return ""
 	}
 	return r.Provider
 }
 
-// compare looks for a server among the upstreams that there are.
+// compare looks for the same server among the configured upstreams.
 func (p *importPlan) compare(one *planned) {
 	s := one.server
 	for _, u := range p.have.Upstreams {
@@ -114,17 +114,17 @@ func (p *importPlan) compare(one *planned) {
 	}
 }
 
-// has reports whether an upstream has that name, but for the case of its letters.
+// has reports whether an upstream has that name, ignoring case.
 func (p *importPlan) has(name string) bool {
 	return slices.ContainsFunc(p.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, name) })
 }
 
-// contains reports whether a list has all of others.
+// contains reports whether all contains every element of others.
 func contains(all, others []string) bool {
 	return !slices.ContainsFunc(others, func(o string) bool { return !slices.Contains(all, o) })
 }
 
-// same reports whether an upstream comes to what a server comes to.
+// same reports whether an upstream and a server resolve to the same settings.
 func (p *importPlan) same(u config.Upstream, s clients.Server) bool {
 	unset := func(name string) (string, bool) { return cmp.Or(os.Getenv(name), "${"+name+"}"), true }
 	of, values, err := p.upstream(s)
@@ -137,8 +137,8 @@ func (p *importPlan) same(u config.Upstream, s clients.Server) bool {
 	return errA == nil && errB == nil && reflect.DeepEqual(a, b)
 }
 
-// resolved is what an upstream comes to, with values in place of a file of variables that may
-// not be there yet, and other variables as env has them.
+// resolved resolves an upstream with values in place of a variables file that may not exist yet,
+// and other variables from env.
 func resolved(u config.Upstream, values map[string]string, env func(string) (string, bool)) (config.Resolved, error) {
 	r, err := u.Resolve(func(name string) (string, bool) {
 		if v, ok := values[name]; ok {
@@ -154,8 +154,8 @@ func resolved(u config.Upstream, values map[string]string, env func(string) (str
 	return r, err
 }
 
-// upstream is a server as the configuration would have it, and the values of its file of
-// variables, which is not written yet.
+// upstream returns a server as it would be configured, and the values of its variables file,
+// which has not been written yet.
 func (p *importPlan) upstream(s clients.Server) (config.Upstream, map[string]string, error) {
 	c, err := config.Parse(p.have.Path, clients.TOML([]clients.Server{s}, variablesFolder))
 	if err != nil {
@@ -172,8 +172,7 @@ func (p *importPlan) upstream(s clients.Server) (config.Upstream, map[string]str
 	return u, values, nil
 }
 
-// configured is the configuration that is written to; one that does not exist yet is
-// the defaults.
+// configured returns the configuration to change, or the defaults if the file does not exist yet.
 func (m *importing) configured() (*config.Config, error) {
 	c, err := load(m.config)
 	if named := cmp.Or(m.config, os.Getenv("MCPSCHEDD_CONFIG")); named != "" && errors.Is(err, fs.ErrNotExist) {
@@ -189,7 +188,7 @@ func (m *importing) configured() (*config.Config, error) {
 	return c, nil
 }
 
-// blocks are the servers that go into the configuration.
+// blocks returns the servers to add to the configuration.
 func (p *importPlan) blocks() []clients.Server {
 	var all []clients.Server
 	for _, s := range p.servers {
@@ -200,7 +199,7 @@ func (p *importPlan) blocks() []clients.Server {
 	return all
 }
 
-// prefixed reports whether tools will be called upstream__tool.
+// prefixed reports whether tools will be listed as upstream__tool.
 func (p *importPlan) prefixed() bool {
 	enabled := 0
 	for _, u := range p.have.Upstreams {
@@ -217,13 +216,12 @@ func (p *importPlan) prefixed() bool {
 	return style == "always" || style != "never" && enabled != 1
 }
 
-// rewrites are the rules of the clients that name tools of servers that are taken.
+// rewrites returns the clients' rules that name tools of servers that mcpschedd serves.
 func (p *importPlan) rewrites() []clients.Rewrite {
 	return p.m.reader.Rewrites(p.moved, p.prefixed())
 }
 
-// rules say by which names they would hold, and of which tools the client has to be told
-// again that it need not ask.
+// rules describes rules that need new names, and tools that need to be approved again.
 func (p *importPlan) rules() []string {
 	var all []string
 	for _, r := range p.rewrites() {

@@ -8,8 +8,8 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// tell prints what was left out, what stays, and what was not understood.
-func (p *importPlan) tell() {
+// printNotes prints which servers are skipped or stay with their client, and notes about the files.
+func (p *importPlan) printNotes() {
 	for _, n := range p.m.reader.Notes() {
 		kind := "note"
 		if n.Wrong {
@@ -30,11 +30,11 @@ func (p *importPlan) tell() {
 	}
 }
 
-// unknown reports whether nothing is known of a server that is taken over.
+// unknown reports whether a server to be added is unknown and untrusted.
 func (p planned) unknown() bool { return p.add && !p.server.Block.Trust && known(*p.server) == "" }
 
-// tellUnknown prints of each unknown server what it says of its tools.
-func (p *importPlan) tellUnknown() {
+// printUnknown prints a note on each unknown server, with its annotations if they were read.
+func (p *importPlan) printUnknown() {
 	for _, s := range p.servers {
 		claim := p.claims[s.server.Name]
 		if claim == "" && s.unknown() {
@@ -46,8 +46,8 @@ func (p *importPlan) tellUnknown() {
 	}
 }
 
-// tellChanged prints what was changed, where the files are as they were, and what comes next.
-func (p *importPlan) tellChanged(changes []clients.Change, copies string, next []string) error {
+// printChanges prints the changes, the location of the copies, and the next steps.
+func (p *importPlan) printChanges(changes []clients.Change, copies string, next []string) error {
 	config := p.have.Path
 	for _, c := range changes {
 		if c.File.Path != config {
@@ -99,7 +99,7 @@ func (p *importPlan) tellChanged(changes []clients.Change, copies string, next [
 	return nil
 }
 
-// renames says of a file by which names its rules hold.
+// renames describes the new names in a file's rules.
 func renames(path string, all []clients.Rename) string {
 	var names []string
 	for _, n := range all {

@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/state"
 )
 
-const mostClientFile = 64 << 20 // bytes
+const maxClientFile = 64 << 20 // bytes
 
 func readBounded(path string) ([]byte, error) {
 	f, err := os.Open(path)
@@ -23,27 +23,26 @@ func readBounded(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, mostClientFile+1))
+	return io.ReadAll(io.LimitReader(f, maxClientFile+1))
 }
 
-// clientFile is a file of a client that is looked for, and what came of it.
+// clientFile is a file of a client, and the error of reading it.
 type clientFile struct {
-	title string // of the client
+	title string // name of the client
 	path  string
-	err   error // why none of its servers is read
+	err   error // why none of its servers could be read
 }
 
-// missing reports whether the file is not there.
+// missing reports whether the file does not exist.
 func (f clientFile) missing() bool { return errors.Is(f.err, fs.ErrNotExist) }
 
-// empty reports whether no server is in it.
+// empty reports whether the file has no servers.
 func (f clientFile) empty() bool {
 	_, none := errors.AsType[*clients.NoServers](f.err)
 	return none
 }
 
-// read reads the files that were named, those of clients that exist, and what the clients'
-// rules deny.
+// read reads the named files, the files of named clients, and the deny rules of clients.
 func (m *importing) read() error {
 	if m.all {
 		if err := m.readClients("any client", clients.All); err != nil {
@@ -71,8 +70,8 @@ func (m *importing) read() error {
 	return nil
 }
 
-// readClients reads those of clients' files that are there. What cannot be read is
-// said; it is an error if nothing else is there.
+// readClients reads the existing files of clients. An unreadable file is a warning, or an error
+// if no other file exists.
 func (m *importing) readClients(name string, all []*clients.Client) error {
 	files, err := m.lookFor(all)
 	if err != nil {
@@ -105,7 +104,7 @@ func (m *importing) readClients(name string, all []*clients.Client) error {
 	return hinted{fmt.Errorf("no servers of %s: %s", name, strings.Join(tried, ", ")), "name the file if it is elsewhere"}
 }
 
-// lookFor reads what clients keep for their user.
+// lookFor reads the user's files of clients.
 func (m *importing) lookFor(all []*clients.Client) (files []clientFile, err error) {
 	if m.home == "" {
 		return nil, hinted{misused{errors.New("no home directory to search for clients")}, "name a file"}
@@ -127,8 +126,8 @@ func (m *importing) readFile(path string) error {
 		return err
 	} else if s.IsDir() {
 		return fmt.Errorf("%s: is a directory", path)
-	} else if s.Size() > mostClientFile {
-		return fmt.Errorf("%s: want a file of at most %d MiB", path, mostClientFile>>20)
+	} else if s.Size() > maxClientFile {
+		return fmt.Errorf("%s: want a file of at most %d MiB", path, maxClientFile>>20)
 	}
 	f, err := state.OpenFile(path)
 	if err != nil {
@@ -142,7 +141,7 @@ func (m *importing) readFile(path string) error {
 	return nil
 }
 
-// list prints the clients that are found, and what would be done with each of their servers.
+// list prints the clients found, and what an import would do with each of their servers.
 func (m *importing) list(ctx context.Context) error {
 	files, err := m.lookFor(clients.All)
 	if err != nil {
@@ -158,7 +157,7 @@ func (m *importing) list(ctx context.Context) error {
 		return err
 	}
 	p.ask(ctx)
-	for _, s := range p.servers { // those of projects stand in files that the client's own names
+	for _, s := range p.servers { // a client's own file refers to the files of projects
 		if from := s.server.From; !slices.ContainsFunc(files, func(f clientFile) bool { return f.path == from.File }) {
 			files = append(files, clientFile{title: clients.Named(from.Client)[0].Title, path: from.File})
 		}

@@ -18,13 +18,12 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// change adds to the configuration what it lacks and points the clients at mcpschedd, or
-// makes Claude Code's rules name the tools of servers that earlier imports have moved by the
-// names that hold now, or has it report its edits. What would come of it is checked before any
-// file is changed.
+// change runs import --write, --permissions or --hooks: it adds missing servers to the
+// configuration and replaces them in the clients' files, renames tools in Claude Code's rules,
+// or adds hooks to its settings. All results are checked before any file is changed.
 func (m *importing) change(ctx context.Context) error {
 	if len(m.from) == 0 && !m.all {
-		m.from = []string{"claude"} // the rules are Claude Code's
+		m.from = []string{"claude"} // only Claude Code has rules and hooks
 	}
 	have, err := m.configured()
 	if err != nil {
@@ -43,7 +42,7 @@ func (m *importing) change(ctx context.Context) error {
 		return err
 	}
 	p.ask(ctx)
-	p.tellUnknown()
+	p.printUnknown()
 	return nil
 }
 
@@ -60,7 +59,7 @@ func (m *importing) changeLocked(dir state.Dir) (*importPlan, error) {
 		return nil, err
 	}
 	if m.write {
-		p.tell()
+		p.printNotes()
 	}
 	copies := ""
 	if len(changes) > 0 {
@@ -68,14 +67,14 @@ func (m *importing) changeLocked(dir state.Dir) (*importPlan, error) {
 			return nil, err
 		}
 	}
-	return p, p.tellChanged(changes, copies, next)
+	return p, p.printChanges(changes, copies, next)
 }
 
-// changes are those to all files, and what is left for people to do then.
+// changes returns the changes to all files, and the next steps for the user.
 func (p *importPlan) changes(dir state.Dir) (all []clients.Change, next []string, err error) {
 	if !p.m.write {
 		for i := range p.servers {
-			if s := &p.servers[i]; !p.has(s.server.Upstream) { // what has not moved keeps its names
+			if s := &p.servers[i]; !p.has(s.server.Upstream) { // tools of servers that have not moved keep their names
 				s.add, s.server.Upstream = false, ""
 			}
 		}
@@ -114,7 +113,7 @@ func (p *importPlan) changes(dir state.Dir) (all []clients.Change, next []string
 	return all, next, err
 }
 
-// withHooks adds to changes those of Claude Code's settings by which it reports its edits.
+// withHooks adds to all the change to Claude Code's settings that makes it report its edits.
 func (p *importPlan) withHooks(all []clients.Change) ([]clients.Change, error) {
 	line, err := p.m.ownLine(p.have.Path)
 	if err != nil {
@@ -143,14 +142,14 @@ func (p *importPlan) withHooks(all []clients.Change) ([]clients.Change, error) {
 
 var inlineUpstreams = regexp.MustCompile(`(?m)^[ \t]*["']?upstreams["']?[ \t]*=`)
 
-// configuration are the changes to our own files: the blocks, and files of variables.
+// configuration returns the changes to our own files: the configuration and variables files.
 func (p *importPlan) configuration(file *state.File) ([]clients.Change, error) {
 	blocks := p.blocks()
 	if len(blocks) == 0 {
 		return nil, nil
 	}
 	path := p.have.Path
-	if inlineUpstreams.Match(file.Text) { // our parser would take it, others would not
+	if inlineUpstreams.Match(file.Text) { // our parser accepts this, others do not
 		return nil, hinted{misused{fmt.Errorf("%s: nothing was written: its upstreams are an inline table", path)}, "write them as [upstreams.NAME] blocks first"}
 	}
 	text := p.m.appended(file.Text, blocks)
@@ -182,11 +181,10 @@ func (p *importPlan) configuration(file *state.File) ([]clients.Change, error) {
 	return append(changes, clients.Change{File: file, Text: text}), nil
 }
 
-// appended is a configuration with further upstreams at its end, and line ends as it
-// has them.
+// appended returns a configuration with servers added at its end, with the same line ends.
 func (m *importing) appended(text []byte, servers []clients.Server) []byte {
 	added := clients.TOML(servers, variablesFolder)
-	if len(m.sources) > 0 { // else it is the command line's
+	if len(m.sources) > 0 { // else the server is from the command line
 		added = fmt.Appendf(nil, "%s\n%s", m.header(), added)
 	}
 	if len(text) > 0 {
@@ -201,7 +199,7 @@ func (m *importing) appended(text []byte, servers []clients.Server) []byte {
 	return append(bytes.Clone(text), added...)
 }
 
-// pointed are the changes to the clients' files.
+// pointed returns the changes that point the clients' files to mcpschedd.
 func (p *importPlan) pointed() ([]clients.Change, error) {
 	line, err := p.m.ownLine(p.have.Path)
 	if err != nil {
@@ -222,7 +220,7 @@ func (p *importPlan) pointed() ([]clients.Change, error) {
 	return append(changes, rules...), err
 }
 
-// changedRules are the changes to Claude Code's files with rules.
+// changedRules returns the changes to Claude Code's files with rules.
 func (p *importPlan) changedRules() ([]clients.Change, error) {
 	var changes []clients.Change
 	for _, r := range p.rewrites() {
@@ -241,9 +239,9 @@ func (p *importPlan) changedRules() ([]clients.Change, error) {
 	return changes, nil
 }
 
-// ownLine is the command line by which a client starts mcpschedd: by an absolute path, as
-// programs with windows have another PATH than a terminal. The small program, where it stands
-// beside, connects in an eighth of the time.
+// ownLine returns the command line with which a client starts mcpschedd: an absolute path, as
+// graphical programs have another PATH than a terminal. The small program, if present, connects
+// in an eighth of the time.
 func (m *importing) ownLine(path string) ([]string, error) {
 	self, err := installed()
 	if err != nil {
@@ -260,7 +258,7 @@ func (m *importing) ownLine(path string) ([]string, error) {
 	return line, nil
 }
 
-// next is what is left for people to do.
+// next returns the next steps for the user.
 func (p *importPlan) next() []string {
 	all := p.rules()
 	for _, s := range p.servers {
@@ -278,11 +276,11 @@ func (p *importPlan) next() []string {
 	return all
 }
 
-// takeBack undoes imports: all of them, or those of some clients and files.
+// takeBack undoes imports: all, or those of some clients and files.
 func (m *importing) takeBack() error {
 	have, err := m.configured()
 	if err != nil && m.config == "" {
-		have, err = config.Default(), nil // a configuration with mistakes is taken back too
+		have, err = config.Default(), nil // undo works despite mistakes in the configuration
 	}
 	if err != nil {
 		return err
