@@ -212,7 +212,7 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 // enter returns the proxy of a client's workplace, and creates it for the first client. folder is
 // the client's directory with links resolved.
 func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder string) (*workplaceProxy, error) {
-	at := workplace{elsewhere: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), shares: true}
+	at := workplace{folder: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), shares: true}
 	key := fingerprint(c.Dir, slices.Sorted(slices.Values(c.Env)))
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -87,7 +87,7 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 
 // printLink requests a dashboard address from a proxy that serves HTTP, and prints it.
 func (f *dashboardFlags) printLink(ctx context.Context, stdout, stderr io.Writer) error {
-	d, err := listeningAt(f.http, f.config)
+	d, err := httpProxyAt(f.http, f.config)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboa
 		v := r.tally.View(r.last)
 		return dashboard.Options{View: func() record.View { return v }, From: r.first, To: r.last}, nil
 	}
-	d, err := folderOf(f.config)
+	d, err := eventsDirOf(f.config)
 	if err != nil {
 		return dashboard.Options{}, err
 	}
@@ -148,7 +148,7 @@ func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboa
 
 // viewOfToday returns a function that reads new events when the page requests the view, at most
 // once a second. It does nothing while no browser shows the page.
-func viewOfToday(d folder) func() record.View {
+func viewOfToday(d eventsDir) func() record.View {
 	var mu sync.Mutex // serializes reads
 	var r *reading
 	var read time.Time

@@ -12,8 +12,8 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// suggest is an error about an unknown name with the one of all that was meant most likely,
-// or else with another hint.
+// suggest adds a hint to the error of an unknown name: the most similar name of all, or else
+// otherwise.
 func suggest(err error, name string, all []string, otherwise string) error {
 	if near := nearest.New(all).To(name); near != "" {
 		return hinted{misused{err}, "did you mean " + near + "?"}
@@ -21,7 +21,7 @@ func suggest(err error, name string, all []string, otherwise string) error {
 	return hinted{misused{err}, otherwise}
 }
 
-// upstreamNamed is an upstream of the configuration.
+// upstreamNamed returns the configured upstream of that name.
 func upstreamNamed(c *config.Config, name string) (config.Upstream, error) {
 	names := make([]string, len(c.Upstreams))
 	for i, u := range c.Upstreams {
@@ -36,8 +36,7 @@ func upstreamNamed(c *config.Config, name string) (config.Upstream, error) {
 	return config.Upstream{}, suggest(fmt.Errorf("%s has no upstream %q", c.Path, name), name, names, "there are: "+strings.Join(names, ", "))
 }
 
-// disabled is the error of a name that begins with that of an upstream that is switched off;
-// nil if it does not.
+// disabled returns an error if name begins with the name of a disabled upstream.
 func disabled(c *config.Config, name string) error {
 	for _, u := range c.Upstreams {
 		if !u.Enabled && (strings.HasPrefix(name, u.Name+"/") || strings.HasPrefix(name, u.Name+"__")) {
@@ -47,23 +46,23 @@ func disabled(c *config.Config, name string) error {
 	return nil
 }
 
-// noUpstream is the error of a configuration that names none.
+// noUpstream returns the error of a configuration without upstreams.
 func noUpstream(c *config.Config) error {
 	return hinted{misused{fmt.Errorf("no server is configured in %s", orDefaults(c.Path))}, toBegin}
 }
 
-// toBegin is what there is to do where nothing is configured.
+// toBegin is the hint if nothing is configured.
 const toBegin = "mcpschedd import moves a client's servers here, mcpschedd add adds one"
 
-// lastKnown is a configured upstream, and what its server last said.
+// lastKnown is a configured upstream with its last known offer.
 type lastKnown struct {
 	proxy.Upstream
-	offer *upstream.Offer // nil: nothing is known
+	offer *upstream.Offer // nil if unknown
 }
 
 func (k lastKnown) name() string { return k.Spec.Name }
 
-// tools are the names of the tools it is known to have.
+// tools returns the names of its known tools.
 func (k lastKnown) tools() []string {
 	if k.offer == nil {
 		return nil
@@ -77,7 +76,7 @@ func (k lastKnown) tools() []string {
 
 func (k lastKnown) has(tool string) bool { return slices.Contains(k.tools(), tool) }
 
-// notes say what the model of a tool does not show.
+// notes returns facts about a tool that its model does not show.
 func (k lastKnown) notes(tool string) []string {
 	var notes []string
 	if k.offer == nil {
@@ -89,7 +88,7 @@ func (k lastKnown) notes(tool string) []string {
 	return notes
 }
 
-// lastKnowns reads the last-known copies. One that cannot be read is as good as none.
+// lastKnowns reads the last known offers. An unreadable one is ignored.
 func lastKnowns(upstreams []proxy.Upstream) []lastKnown {
 	all := make([]lastKnown, len(upstreams))
 	for i, u := range upstreams {
@@ -101,8 +100,8 @@ func lastKnowns(upstreams []proxy.Upstream) []lastKnown {
 	return all
 }
 
-// find says which tool is meant by "upstream/tool", by "upstream__tool" as clients see it, or
-// by a name that one upstream alone has or may have.
+// find returns the tool named by "upstream/tool", by "upstream__tool" as clients see it, or by a
+// name that only one upstream has or may have.
 func find(all []lastKnown, name string) (lastKnown, string, error) {
 	for _, separator := range []string{"/", "__"} {
 		owner, tool, _ := strings.Cut(name, separator)
@@ -134,8 +133,8 @@ func find(all []lastKnown, name string) (lastKnown, string, error) {
 	return lastKnown{}, "", hinted{misused{fmt.Errorf("%q may be a tool of several servers", name)}, "name one: " + strings.Join(names, ", ")}
 }
 
-// namesUpstream reports whether a name begins with what is rather a slip in the name of an
-// upstream than a tool's own name.
+// namesUpstream reports whether a name more likely begins with a misspelt upstream than is a
+// tool's own name.
 func namesUpstream(all []lastKnown, name string) bool {
 	owner, _, divided := strings.Cut(name, "__")
 	return strings.Contains(name, "/") || divided && nearest.New(upstreamNames(all)).To(owner) != ""
@@ -149,9 +148,9 @@ func upstreamNames(all []lastKnown) []string {
 	return names
 }
 
-// unknownTool is an error about a name, with what it may have been meant to be.
+// unknownTool adds a hint to the error of an unknown tool.
 func unknownTool(all []lastKnown, name string, err error) error {
-	written := make(map[string]string) // what would have been understood → upstream/tool
+	written := make(map[string]string) // accepted form → upstream/tool
 	for _, k := range all {
 		for _, tool := range k.tools() {
 			full := k.name() + "/" + tool

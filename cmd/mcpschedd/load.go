@@ -12,10 +12,10 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// load finds and reads the configuration; without a file the defaults count.
+// load finds and reads the configuration. Without a file it returns the defaults.
 func load(file string) (*config.Config, error) { return loadBy(file, config.Load) }
 
-// loadBy is load with what reads the file.
+// loadBy is load with a function that reads the file.
 func loadBy(file string, read func(string, ...config.Further) (*config.Config, error)) (*config.Config, error) {
 	path, found, err := config.Search(file, os.Getenv)
 	if err != nil {
@@ -37,7 +37,8 @@ func stateDir(c *config.Config) (state.Dir, error) {
 	return state.Open(path)
 }
 
-// daemonOf is where the daemon of a configuration listens, if it runs. No folder is made for it.
+// daemonOf returns where the daemon of a configuration listens, and whether it is running. It
+// creates no directory.
 func daemonOf(c *config.Config) (daemon.Place, bool) {
 	path, err := c.StateDir(os.Getenv)
 	if err != nil {
@@ -46,10 +47,10 @@ func daemonOf(c *config.Config) (daemon.Place, bool) {
 	return daemon.Find(path, c.Path)
 }
 
-// orDefaults is the path of a configuration as people read it.
+// orDefaults returns the path of a configuration for messages.
 func orDefaults(path string) string { return cmp.Or(path, "the built-in defaults") }
 
-// loadWithState is load, and the state folder that the configuration names.
+// loadWithState returns the configuration and its state directory.
 func loadWithState(file string) (*config.Config, state.Dir, error) {
 	c, err := load(file)
 	if err != nil {
@@ -59,7 +60,7 @@ func loadWithState(file string) (*config.Config, state.Dir, error) {
 	return c, dir, err
 }
 
-// loadServed is load for what goes on although the file has mistakes: see
+// loadServed is load for commands that run despite mistakes in the file: see
 // [config.Error.Salvage].
 func loadServed(file string) (c *config.Config, mistakes *config.Error, err error) {
 	c, err = load(file)
@@ -73,28 +74,28 @@ func loadServed(file string) (c *config.Config, mistakes *config.Error, err erro
 	}
 	path := mistakes.Salvage(nil).Path
 	var good *config.Config
-	if data, err := dir.Read(goodCopy(path)); err == nil {
-		good, _ = config.Parse(path, data, toolProblems) // what an older version kept may be no good any more
+	if data, err := dir.Read(lastGoodPath(path)); err == nil {
+		good, _ = config.Parse(path, data, toolProblems) // a copy of an older version may be invalid now
 	}
 	return mistakes.Salvage(good), mistakes, nil
 }
 
-// goodCopy is where the last good content of a configuration is kept.
-func goodCopy(path string) string { return "config/" + fingerprint(path)[:16] + ".toml" }
+// lastGoodPath returns where the last valid content of a configuration is kept.
+func lastGoodPath(path string) string { return "config/" + fingerprint(path)[:16] + ".toml" }
 
-// keepGood keeps the content of a configuration that is in force, for the next start.
-func keepGood(c *config.Config, dir state.Dir, log *slog.Logger) {
+// saveLastGood saves the content of the configuration in force, for start-ups with mistakes.
+func saveLastGood(c *config.Config, dir state.Dir, log *slog.Logger) {
 	data, err := os.ReadFile(c.Path)
 	if err != nil || dir == (state.Dir{}) {
-		return // there is no file, or no place
+		return // no file, or no state directory
 	}
 	if _, err := config.Parse(c.Path, data, toolProblems); err != nil {
-		return // it has changed meanwhile
+		return // changed meanwhile
 	}
-	if kept, err := dir.Read(goodCopy(c.Path)); err == nil && bytes.Equal(kept, data) {
+	if kept, err := dir.Read(lastGoodPath(c.Path)); err == nil && bytes.Equal(kept, data) {
 		return
 	}
-	if err := dir.Write(goodCopy(c.Path), data); err != nil {
+	if err := dir.Write(lastGoodPath(c.Path), data); err != nil {
 		log.Warn("no copy of the configuration was kept for a later start-up with mistakes", "err", err)
 	}
 }

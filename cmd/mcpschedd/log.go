@@ -8,17 +8,16 @@ import (
 	"mcpschedd/internal/config"
 )
 
-// logOutput is where the log goes and how much of it, which a reload may change: to the file
-// that the configuration names, or else to stderr and into the state folder, for few clients
-// show the former.
+// logOutput writes the log to the configured file, or else to stderr and to a file in the state
+// directory, as few clients show stderr. A reload may change the file and the level.
 type logOutput struct {
 	level  slog.LevelVar
-	own    *logFile // beside stderr
+	own    *logFile // in the state directory
 	stderr io.Writer
-	file   atomic.Pointer[logFile] // nil: stderr and own
+	file   atomic.Pointer[logFile] // configured file; nil means stderr and own
 }
 
-// openLog begins the log. Its output is to be closed.
+// openLog opens the log. The caller closes the output.
 func openLog(l config.Log, own *logFile, stderr io.Writer) (*slog.Logger, *logOutput, error) {
 	o := &logOutput{own: own, stderr: stderr}
 	if err := o.apply(l); err != nil {
@@ -27,7 +26,7 @@ func openLog(l config.Log, own *logFile, stderr io.Writer) (*slog.Logger, *logOu
 	return slog.New(slog.NewTextHandler(o, &slog.HandlerOptions{Level: &o.level})), o, nil
 }
 
-// apply makes the next record go where l says. After an error nothing has changed.
+// apply changes the file and the level. On error it changes nothing.
 func (o *logOutput) apply(l config.Log) error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
@@ -35,34 +34,34 @@ func (o *logOutput) apply(l config.Log) error {
 	}
 	var file *logFile
 	if l.File != "" {
-		file = &logFile{path: l.File, grows: true}
+		file = &logFile{path: l.File, keep: true}
 		if err := file.open(); err != nil {
 			return err
 		}
 	}
-	o.turn(file)
+	o.redirect(file)
 	o.level.Set(level)
 	return nil
 }
 
-// turn makes the next record go to a file, or to stderr for nil.
-func (o *logOutput) turn(file *logFile) {
+// redirect sends later records to file, or to stderr if it is nil.
+func (o *logOutput) redirect(file *logFile) {
 	if old := o.file.Swap(file); old != nil {
-		old.Close() // a record that is being written just now may open it once more
+		old.Close() // a concurrent Write may reopen it
 	}
 }
 
-// Write takes one record.
+// Write writes one record.
 func (o *logOutput) Write(record []byte) (int, error) {
 	if file := o.file.Load(); file != nil {
 		return file.Write(record)
 	}
-	_, _ = o.own.Write(record) // it takes all
+	_, _ = o.own.Write(record) // never fails
 	return o.stderr.Write(record)
 }
 
-// Close closes the files; what is logged later goes to stderr.
+// Close closes the files. Later records go to stderr.
 func (o *logOutput) Close() {
-	o.turn(nil)
+	o.redirect(nil)
 	o.own.Close()
 }

@@ -18,37 +18,37 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// maxLogFile (bytes) is when a log in the state folder becomes NAME.log.1, whose predecessor
-// goes.
+// maxLogFile (bytes) is the size at which a log in the state directory is renamed to NAME.log.1,
+// replacing the previous one.
 const maxLogFile = 4 << 20
 
-// proxyLog is the log of the proxy itself, in the state folder.
+// proxyLog is the proxy's own log, in the state directory.
 const proxyLog = "logs/mcpschedd.log"
 
-// daemonOutput is what daemons that clients have started write otherwise.
+// daemonOutput is other output of daemons that clients started.
 const daemonOutput = "logs/daemon.log"
 
-// upstreamLog is what an upstream's processes write to stderr, in the state folder.
+// upstreamLog is the stderr of an upstream's processes, in the state directory.
 func upstreamLog(name string) string { return "logs/upstream-" + name + ".log" }
 
-// logFile is a log that several processes append to. It is opened with the first line; what
-// cannot be written is lost, for a log must end nothing.
+// logFile is a log that several processes append to. It is opened with the first line. A line that
+// cannot be written is lost, because a log must not stop the process.
 type logFile struct {
-	path  string
-	grows bool // it is the operator's, and stays one file
+	path string
+	keep bool // never rotate: it is the operator's file
 
-	mu   sync.Mutex // guards what follows; held while a line is written
+	mu   sync.Mutex // guards the fields below; held while writing a line
 	file *os.File
 	size int64
 }
 
 func newLogFile(dir state.Dir, name string) *logFile { return &logFile{path: dir.Path(name)} }
 
-// Write takes one line.
+// Write writes one line.
 func (l *logFile) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.size > maxLogFile && !l.grows && l.file != nil {
+	if l.size > maxLogFile && !l.keep && l.file != nil {
 		l.file.Close()
 		l.file = nil
 	}
@@ -60,20 +60,20 @@ func (l *logFile) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// open opens the file, which else is done with the first line.
+// open opens the file, which otherwise happens with the first line.
 func (l *logFile) open() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.openLocked()
 }
 
-// openLocked opens the file, or a new one where it has grown too long.
+// openLocked opens the file, and rotates it first if it is too large.
 func (l *logFile) openLocked() error {
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
 		return err
 	}
-	if info, err := os.Stat(l.path); err == nil && info.Size() > maxLogFile && !l.grows {
-		_ = os.Rename(l.path, l.path+".1") // else it only grows on
+	if info, err := os.Stat(l.path); err == nil && info.Size() > maxLogFile && !l.keep {
+		_ = os.Rename(l.path, l.path+".1") // on failure the file just keeps growing
 	}
 	file, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -88,7 +88,7 @@ func (l *logFile) openLocked() error {
 	return nil
 }
 
-// Close closes the file; a later line opens it again.
+// Close closes the file. A later line reopens it.
 func (l *logFile) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ are kept in the state directory, in logs.`,
 	return c
 }
 
-// printLog prints the end of an upstream's log, or with no name of the proxy's.
+// printLog prints the end of an upstream's log, or of the proxy's if upstream is "".
 func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error {
 	c, _, err := loadServed(file)
 	if err != nil {
@@ -146,7 +146,7 @@ func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error 
 	return printEnd(stdout, path, lines)
 }
 
-// printEnd prints the last lines of a log, and of the one before it where that is needed.
+// printEnd prints the last lines of a log, continuing into the rotated one if needed.
 func printEnd(w io.Writer, path string, lines int) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -171,9 +171,9 @@ func printEnd(w io.Writer, path string, lines int) error {
 	return nil
 }
 
-// logNames are the logs in a folder, as mcpschedd logs is asked for them.
+// logNames returns the commands that print the logs in a directory.
 func logNames(dir string) (names []string) {
-	files, _ := filepath.Glob(filepath.Join(dir, "*.log")) // the pattern is well-formed
+	files, _ := filepath.Glob(filepath.Join(dir, "*.log")) // fails only for a malformed pattern
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".log")
 		if upstream, ok := strings.CutPrefix(name, "upstream-"); ok {

@@ -14,8 +14,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// models compiles what the operator says of tools. Its problems are those of
-// toolProblems, but for the upstreams'.
+// models compiles the [tools.*] blocks. Its problems are those of toolProblems, without those of
+// plans and providers.
 func models(c *config.Config) (*valuemodel.Models, []config.Problem) {
 	said, problems := rules(c)
 	m, found := valuemodel.Compile(said)
@@ -25,7 +25,7 @@ func models(c *config.Config) (*valuemodel.Models, []config.Problem) {
 	return m, problems
 }
 
-// toolProblems finds what a configuration says of tools and plans that cannot be meant.
+// toolProblems finds mistakes in the settings of tools, plans and providers.
 func toolProblems(c *config.Config) []config.Problem {
 	_, problems := models(c)
 	problems = append(problems, planProblems(c)...)
@@ -44,7 +44,7 @@ func toolProblems(c *config.Config) []config.Problem {
 	return problems
 }
 
-// ruleProblem is what is wrong with a rule, and where it stands.
+// ruleProblem returns a rule's problem with its position in the file.
 func ruleProblem(c *config.Config, p valuemodel.Problem) config.Problem {
 	key := func(name string) string {
 		if p.Key == "" {
@@ -62,8 +62,8 @@ func tunedProblem(c *config.Config, t config.Tuned, key, text string) config.Pro
 	return config.Problem{File: config.TunedPath(c.Path), Line: t.Line, Key: key, Message: text}
 }
 
-// rules are the [tools.*] blocks as layers, in the order of the file, and behind them
-// those of tuned.toml.
+// rules returns the [tools.*] blocks as layers, in the order of the file, followed by those of
+// tuned.toml.
 func rules(c *config.Config) ([]valuemodel.Rule, []config.Problem) {
 	var out []valuemodel.Rule
 	var problems []config.Problem
@@ -93,7 +93,7 @@ func rules(c *config.Config) ([]valuemodel.Rule, []config.Problem) {
 	return out, problems
 }
 
-// layer is a [tools.*] block without its follow-ups.
+// layer converts a [tools.*] block, without its follow-ups.
 func layer(t config.Tool) valuemodel.Layer {
 	l := valuemodel.Layer{
 		ValueClass:      valuemodel.ValueClass(t.ValueClass),
@@ -126,8 +126,8 @@ func layer(t config.Tool) valuemodel.Layer {
 	return l
 }
 
-// bindings are the arguments of a follow-up, and what of them cannot be meant, by its key in
-// the follow-up.
+// bindings parses the arguments of a follow-up. The keys of its problems are relative to the
+// follow-up.
 func bindings(f config.FollowUp) (args map[string]valuemodel.Binding, wrong []config.Problem) {
 	args = make(map[string]valuemodel.Binding, len(f.Args))
 	take := func(name, key string, b valuemodel.Binding, err error) {
@@ -148,7 +148,7 @@ func bindings(f config.FollowUp) (args map[string]valuemodel.Binding, wrong []co
 	return args, wrong
 }
 
-// span is n units of time, as long as a Duration can be at most.
+// span returns n units of time, limited to the longest Duration.
 func span(n float64, unit time.Duration) time.Duration {
 	if n >= float64(math.MaxInt64/unit) {
 		return math.MaxInt64
@@ -156,12 +156,12 @@ func span(n float64, unit time.Duration) time.Duration {
 	return time.Duration(n * float64(unit))
 }
 
-// limits are the [limits.*] blocks.
+// limits converts the [limits.*] blocks.
 func limits(c *config.Config) map[string]limit.Rule {
 	out := make(map[string]limit.Rule, len(c.Limits)) // host → pace
 	for _, l := range c.Limits {
 		name := l.Name
-		if !strings.HasPrefix(name, "upstream:") { // those bear the upstream's name as it is written
+		if !strings.HasPrefix(name, "upstream:") { // names of upstreams are case-sensitive
 			name = strings.ToLower(name)
 		}
 		out[name] = limit.Rule{

@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// plans are the [plan] block and the plans that the operator wrote.
+// plans converts the [plan] block and the [plans.*] blocks.
 func plans(c *config.Config) proxy.Plans {
 	p := &c.Plan
 	out := proxy.Plans{
@@ -36,17 +36,17 @@ func named(n config.NamedPlan) plan.Named {
 	return out
 }
 
-// encoded is what was read from the configuration, as JSON.
+// encoded returns a value of the configuration as JSON.
 func encoded(value any) []byte {
 	data, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // config lets nothing through that cannot be written as JSON
+		panic(err) // config accepts only values that JSON can represent
 	}
 	return data
 }
 
-// planProblems finds what is wrong with the plans that the operator wrote, as far as it
-// can be told without the servers whose tools they name.
+// planProblems finds the mistakes in [plans.*] that can be found without the servers whose tools
+// the plans name.
 func planProblems(c *config.Config) []config.Problem {
 	var problems []config.Problem
 	limits := plans(c).Limits

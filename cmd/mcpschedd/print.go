@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// printJSON prints a value as programs read it, indented.
+// printJSON prints a value as indented JSON.
 func printJSON(w io.Writer, v any) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -17,49 +17,49 @@ func printJSON(w io.Writer, v any) error {
 	return out.Encode(v)
 }
 
-// say prints a line about the work on stderr, without control characters of a terminal.
+// say prints a message line to w, without control characters.
 func say(w io.Writer, format string, args ...any) {
 	fmt.Fprintf(w, "mcpschedd: %s\n", record.Printable(fmt.Sprintf(format, args...)))
 }
 
 const (
-	progressEvery = 2 * time.Second // how often a long run says how far it is
-	toldProblems  = 10              // how many are told one by one
+	progressEvery = 2 * time.Second // interval of progress lines
+	maxProblems   = 10              // problems printed individually
 )
 
-// teller says how a long run goes.
-type teller struct {
+// reporter prints the progress and the problems of a long run.
+type reporter struct {
 	stderr   io.Writer
-	next     time.Time // when to say how far it is
+	next     time.Time // time of the next progress line
 	problems int
 }
 
-func newTeller(stderr io.Writer) teller {
-	return teller{stderr: stderr, next: time.Now().Add(progressEvery)}
+func newReporter(stderr io.Writer) reporter {
+	return reporter{stderr: stderr, next: time.Now().Add(progressEvery)}
 }
 
-func (t *teller) note(format string, args ...any) { say(t.stderr, "note: "+format, args...) }
+func (t *reporter) note(format string, args ...any) { say(t.stderr, "note: "+format, args...) }
 
-func (t *teller) warn(format string, args ...any) { say(t.stderr, "warning: "+format, args...) }
+func (t *reporter) warn(format string, args ...any) { say(t.stderr, "warning: "+format, args...) }
 
-// progress says now and then how far the run is.
-func (t *teller) progress(format string, args ...any) {
+// progress prints a line if the last one is at least progressEvery ago.
+func (t *reporter) progress(format string, args ...any) {
 	if now := time.Now(); now.After(t.next) {
 		t.next = now.Add(progressEvery)
 		say(t.stderr, format, args...)
 	}
 }
 
-// problem tells what could not be read, if not much was told before.
-func (t *teller) problem(p record.Problem) {
-	if t.problems++; t.problems <= toldProblems {
+// problem counts a problem, and prints it if it is one of the first maxProblems.
+func (t *reporter) problem(p record.Problem) {
+	if t.problems++; t.problems <= maxProblems {
 		t.warn("%s", p.Error())
 	}
 }
 
-// rest tells how many problems were not told.
-func (t *teller) rest() {
-	if more := t.problems - toldProblems; more > 0 {
+// rest prints the number of problems that were not printed.
+func (t *reporter) rest() {
+	if more := t.problems - maxProblems; more > 0 {
 		t.warn("and %d more", more)
 	}
 }

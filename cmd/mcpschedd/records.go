@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	eventsFolder = "events"   // where in the state folder the event logs are
-	hashKey      = "hash-key" // the key of the hashes in them, which does not go with them: with it, hashes can be tried
+	eventsFolder = "events"   // directory of event logs, in the state directory
+	hashKey      = "hash-key" // key of the hashes in event logs, kept apart from them: it would allow guessing the values
 	keyBytes     = 32
 )
 
-// recordOptions say how the record is kept.
+// recordOptions returns the options of the event log.
 func recordOptions(at workplace, c *config.Config, dir state.Dir, transport string, log *slog.Logger) record.Options {
 	o := record.Options{
 		Dir: dir.Path(eventsFolder), Full: c.Telemetry.RecordArguments == "full", Off: c.Telemetry.Events == "off", Scrub: secret.JSON,
@@ -39,14 +39,14 @@ func recordOptions(at workplace, c *config.Config, dir state.Dir, transport stri
 		}
 	}
 	var err error
-	if o.Key, err = key(dir); err != nil { // without a key hashes are good for this process alone
+	if o.Key, err = key(dir); err != nil { // without it, hashes are comparable only within this process
 		log.Warn("key for the hashes of the event log", "err", err)
 	}
 	return o
 }
 
-// key is the installation's, which is made if it is missing. One of another length was not
-// made here, and is not replaced: earlier hashes could not be compared with later ones.
+// key returns the installation's hash key, and creates it if it is missing. A key of another
+// length is corrupt and is not replaced, since later hashes would not match earlier ones.
 func key(dir state.Dir) (key []byte, err error) {
 	if key, err = dir.Read(hashKey); errors.Is(err, fs.ErrNotExist) {
 		err = dir.Update(hashKey, func(old []byte) ([]byte, error) {
@@ -63,20 +63,20 @@ func key(dir state.Dir) (key []byte, err error) {
 	return key, err
 }
 
-// full is this program with all its libraries. One that is built lean gives way to it where it
-// needs one of those that it lacks: of Prometheus, OpenTelemetry and Valkey, which take 6 MiB of
-// each process, used or not.
+// full is the name of the program with all libraries. A lean build becomes the full program if it
+// needs Prometheus, OpenTelemetry or Valkey, which take 6 MiB of each process, used or not.
 const full = "mcpschedd-full"
 
-// becomeExporting has the full program take the place of this one where that serves HTTP, and so
-// metrics, or the environment asks for an export.
+// becomeExporting becomes the full program if this one is lean and serves HTTP, and so metrics,
+// or the environment configures an export.
 func becomeExporting(overHTTP bool) {
 	if !record.Exports && (overHTTP || record.ExportRequested(os.Getenv)) {
 		become(full)
 	}
 }
 
-// export begins what the OTEL_* variables ask for. stats is called when the proxy runs.
+// export starts the exports that the OTEL_* variables configure. It calls srv only after the proxy
+// has been created.
 func export(ctx context.Context, log *slog.Logger, o *proxy.Options, srv func() *proxy.Server) (*record.OTLP, error) {
 	t, err := record.StartOTLP(ctx, record.OTLPOptions{Env: os.Getenv, Version: version(), Log: log, Stats: func() record.Stats { return srv().Report() }})
 	if t == nil {
@@ -85,22 +85,22 @@ func export(ctx context.Context, log *slog.Logger, o *proxy.Options, srv func() 
 	o.Trace = t.Trace()
 	o.Record.Each = func(e record.Event) {
 		if e.Kind == record.Prefetch {
-			kept := e // else every event would be on the heap
+			kept := e // a copy, so that other events do not escape to the heap
 			t.Prefetch(&kept)
 		}
 	}
 	return t, nil
 }
 
-// mount adds to the HTTP end what shows the record.
+// mount adds /metrics, /stats and the dashboard to the HTTP server.
 func mount(srv *proxy.Server, token string) {
 	srv.Mount("GET /metrics", record.Metrics(srv.Report, version()), false)
 	srv.Mount("GET /stats", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(srv.ReportAll()) // a client that does not read it is none to tell about
+		_ = json.NewEncoder(w).Encode(srv.ReportAll()) // fails only if the client has disconnected
 	}), false)
-	page := dashboard.Handler(dashboard.Options{View: srv.View, Token: token, Since: "since it began"})
+	page := dashboard.Handler(dashboard.Options{View: srv.View, Token: token, Since: "since it started"})
 	srv.Mount("/dashboard", page, true)
 	srv.Mount("/dashboard/view.json", page, true)
 	srv.Mount(dashboard.CodePath, page, true)

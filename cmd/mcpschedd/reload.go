@@ -10,8 +10,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// watch has every new content of the configuration file adopted while ctx lasts, or what is
-// wrong with one told.
+// watch calls adopt with each new content of the configuration file, or its error, until ctx ends.
 func (s *proxyProcess) watch(ctx context.Context, adopt func(*config.Config, error)) {
 	if s.written.Path == "" {
 		return
@@ -37,7 +36,7 @@ func (s *proxyProcess) watch(ctx context.Context, adopt func(*config.Config, err
 	}
 }
 
-// reload puts a new configuration in force, but for what needs a restart, which is told.
+// reload applies a new configuration, except for keys that need a restart, which it logs.
 func (s *proxyProcess) reload(now, next *config.Config, adopt func(*config.Config, error)) {
 	for _, w := range next.Warnings {
 		s.log.Warn(w.String())
@@ -46,21 +45,21 @@ func (s *proxyProcess) reload(now, next *config.Config, adopt func(*config.Confi
 		s.log.Warn("changed, but needs a restart", "keys", keys)
 	}
 	applied := *next
-	applied.Server, applied.HTTP = s.written.Server, s.written.HTTP // as they were at the start
+	applied.Server, applied.HTTP = s.written.Server, s.written.HTTP // as at start-up
 	adopt(&applied, nil)
-	keepGood(next, s.dir, s.log)
+	saveLastGood(next, s.dir, s.log)
 	s.log.Info("configuration reloaded", "path", next.Path)
 }
 
-// adopt has the proxy work by another configuration, or say why it does not.
+// adopt applies a new configuration to the proxy, or reports err to it.
 func (s *proxyProcess) adopt(next *config.Config, err error) {
 	if s.srv.Reject(err); err == nil {
 		s.srv.Apply(inFolder(optionsAt(s.at, next, s.dir, s.log), next, s.folder))
 	}
 }
 
-// inFolder leaves out the upstreams that sessions in a folder do not have. They count when it
-// is decided how tools are called, so that a client's rules hold in every folder.
+// inFolder removes the upstreams that sessions in a directory do not have. They still count when
+// tool names are decided, so that a client's rules hold in every directory.
 func inFolder(o proxy.Options, c *config.Config, folder string) proxy.Options {
 	all := len(o.Upstreams)
 	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool {

@@ -48,7 +48,7 @@ long as its model says.`,
 
 func replayPolicies() []string { return []string{"learned", "static", "off", "oracle"} }
 
-// replayFlags are its command line.
+// replayFlags are the flags and arguments of replay.
 type replayFlags struct {
 	traces, train, configs, sets []string
 	policy                       string
@@ -57,7 +57,7 @@ type replayFlags struct {
 	json, csv                    bool
 }
 
-// runReplay plays recorded calls.
+// runReplay replays recorded calls, and prints the report.
 func runReplay(ctx context.Context, f *replayFlags, stdout, stderr io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
@@ -75,7 +75,7 @@ func runReplay(ctx context.Context, f *replayFlags, stdout, stderr io.Writer) er
 		return err
 	}
 	p := replay.New(options, arm)
-	tell := newTeller(stderr)
+	tell := newReporter(stderr)
 	for i, s := range append(slices.Clip(train), trace...) {
 		if i < len(train) {
 			p.Train([]*replay.Session{s})
@@ -101,7 +101,7 @@ func (f *replayFlags) print(w io.Writer, r *replay.Report) error {
 	return err
 }
 
-// check finds what makes no sense.
+// check validates the flags.
 func (f *replayFlags) check() error {
 	switch {
 	case !slices.Contains(replayPolicies(), f.policy):
@@ -116,7 +116,7 @@ func (f *replayFlags) check() error {
 
 const mostTurns = 1_000_000
 
-// recorded reads traces, all of them before anything is played.
+// recorded reads all traces.
 func recorded(files []string) ([]*replay.Session, error) {
 	var all []*replay.Session
 	for _, name := range files {

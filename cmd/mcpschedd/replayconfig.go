@@ -14,14 +14,14 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// recordedTools is the one upstream that has every tool of a trace: that of a
-// coding client, with all it reads and writes in one domain.
+// recordedTools returns the upstream of all tools of a trace: that of a coding client, with
+// everything it reads and writes in one domain.
 func recordedTools() valuemodel.Upstream {
 	return valuemodel.Upstream{Name: "trace", Provider: "claude-code", Domain: "trace"}
 }
 
-// settingsOf turns the command line and the configurations into what a replay is told: the files, or the one that
-// is used without any, then what was set by itself, each over those before it.
+// settingsOf returns the replay's options from the named configuration files, or the default one,
+// and then from --set; later ones win.
 func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 	c := config.Default()
 	var said []valuemodel.Rule
@@ -31,7 +31,7 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 	}
 	over := func(next *config.Config, err error) error {
 		if err == nil {
-			more, _ := rules(next) // its problems kept the file from being loaded
+			more, _ := rules(next) // its problems would have failed the load
 			c, said = next, append(said, more...)
 		}
 		return err
@@ -63,7 +63,7 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 	return o, arm(f, e, &c.Dedup), nil
 }
 
-// arm is what is guessed, and by what rules.
+// arm returns the policy to replay and its rules.
 func arm(f *replayFlags, e *config.Enrichment, d *config.Dedup) replay.Arm {
 	rules := enrichment(e)
 	a := replay.Arm{
@@ -84,8 +84,8 @@ func arm(f *replayFlags, e *config.Enrichment, d *config.Dedup) replay.Arm {
 	return a
 }
 
-// setting reads KEY=VALUE as a file of one line would be, over a configuration. A text need not
-// be quoted.
+// setting parses KEY=VALUE as a one-line file over a base configuration. A string need not be
+// quoted.
 func setting(base *config.Config, text string) (*config.Config, error) {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok {

@@ -13,9 +13,8 @@ import (
 	"mcpschedd/internal/valkey"
 )
 
-// newCommon makes the store and the limits of a process, which it shares with other replicas
-// where the configuration says so. A mistake there keeps the process from starting: the others
-// would not learn of its writes.
+// newCommon creates the cache and the limits of a process, shared with other replicas if dedup.store
+// is set. A mistake in it prevents the start, since other replicas would not see this one's writes.
 func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.Common, end func(), err error) {
 	if c.Dedup.Store == "" {
 		common = proxy.NewCommon(o)
@@ -36,31 +35,31 @@ func newCommon(o proxy.Options, c *config.Config, at workplace) (common *proxy.C
 	common.ConnectReplicas(proxy.Replicas{
 		Figures: peers.Published, Limits: peers.Take, PublishRefused: peers.PublishRefused,
 		Learned: func(key func() string, own speculate.Storage) speculate.Storage {
-			return keptTogether(peers.Update, key, own)
+			return sharedLearned(peers.Update, key, own)
 		},
 	})
 	peers.WatchCount(common.SetReplicas)
 	return common, func() { common.Close(); peers.Close() }, nil
 }
 
-// keeper replaces what is kept under a name by what next makes of it.
-type keeper func(ctx context.Context, name string, next func(old []byte) ([]byte, error)) error
+// updateFunc replaces the value of a name with the one that next returns for the old value.
+type updateFunc func(ctx context.Context, name string, next func(old []byte) ([]byte, error)) error
 
-// keptTogether keeps what belongs to a server with the other replicas under a key, and what its
-// sessions used, with a copy of the rest, where own does. A replica that cannot reach the others
-// begins with that copy; what it learns then is kept when it can.
-func keptTogether(update keeper, key func() string, own speculate.Storage) speculate.Storage {
+// sharedLearned stores a server's learned state in the replicas' server under a key, and keeps the
+// values of sessions and a copy of the rest in own. A replica that cannot reach the server starts
+// from the copy, and stores what it learns when it can.
+func sharedLearned(update updateFunc, key func() string, own speculate.Storage) speculate.Storage {
 	if own == nil {
 		own = speculate.InMemory()
 	}
-	begun := false
+	merged := false
 	return func(merge func(speculate.State) (speculate.State, error)) error {
 		return own(func(stored speculate.State) (next speculate.State, err error) {
 			as := key()
 			if as == "" {
 				return merge(stored)
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), othersWithin)
+			ctx, cancel := context.WithTimeout(context.Background(), updateTimeout)
 			defer cancel()
 			err = update(ctx, "learned:"+as, func(theirs []byte) ([]byte, error) {
 				if theirs == nil {
@@ -69,15 +68,15 @@ func keptTogether(update keeper, key func() string, own speculate.Storage) specu
 				next, err = merge(speculate.State{Server: theirs, Values: stored.Values})
 				return next.Server, err
 			})
-			if err != nil && !begun {
+			if err != nil && !merged {
 				next, err = merge(stored)
 			}
-			begun = begun || err == nil
+			merged = merged || err == nil
 			return next, err
 		})
 	}
 }
 
-// othersWithin is how long what is kept with other replicas is waited for: less than another
-// process here waits for the file of the copy.
-const othersWithin = time.Second
+// updateTimeout limits the wait for the replicas' server. It is shorter than another local process
+// waits for the lock of the copy.
+const updateTimeout = time.Second

@@ -9,8 +9,8 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// newCommon makes the store and the limits of a process, unless replicas share them: then the
-// full program takes the place of this one.
+// newCommon creates the cache and the limits of a process. If replicas share them, it becomes the
+// full program.
 func newCommon(o proxy.Options, c *config.Config, _ workplace) (common *proxy.Common, end func(), err error) {
 	if c.Dedup.Store != "" {
 		become(full)

@@ -26,13 +26,12 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// heapRoom (bytes) is how much garbage a proxy with next to nothing on its heap
-// may make between two collections, beyond what is usual. Measured with 32 calls of 1 KB
-// at once: with 1 MiB a call takes 1.06 times the processor time, with 8 MiB 0.98 times,
-// for 2 MiB more resident after calls of 100 KB.
-const heapRoom = 4 << 20
+// heapBallast (bytes) is an allocation that lets a proxy with a small heap produce more garbage
+// between collections. Measured with 32 concurrent calls of 1 KB: with 1 MiB a call takes 1.06
+// times the processor time, with 8 MiB 0.98 times, for 2 MiB more resident after calls of 100 KB.
+const heapBallast = 4 << 20
 
-// serveOptions are its flags.
+// serveOptions are the flags of serve.
 type serveOptions struct{ config, http, auth, only string }
 
 func serveCommand() *cobra.Command {
@@ -58,7 +57,7 @@ and has /dashboard, /metrics, /stats and /healthz.`,
 	return c
 }
 
-// check finds what makes no sense.
+// check validates the flags.
 func (o *serveOptions) check() error {
 	if o.auth != "" && o.auth != "token" && o.auth != "none" {
 		return usage("--auth: want token or none, have %q", o.auth)
@@ -69,22 +68,22 @@ func (o *serveOptions) check() error {
 	return nil
 }
 
-// proxyProcess is one run of the proxy.
+// proxyProcess is a proxy with its configuration, log and state directory.
 type proxyProcess struct {
 	flags    serveOptions
-	written  *config.Config // as the file has it, with which later contents are compared
-	config   *config.Config // with what flags say instead
-	mistakes *config.Error  // in the file; nil: none
+	written  *config.Config // as in the file, to compare with later contents
+	config   *config.Config // with overrides by flags
+	mistakes *config.Error  // mistakes in the file; nil if none
 	dir      state.Dir
 	at       workplace
-	folder   string // where its sessions work; "": anywhere, as clients over HTTP do
+	folder   string // directory of its sessions; "" means any, as over HTTP
 	log      *slog.Logger
 	output   *logOutput
 	srv      *proxy.Server
-	room     []byte // on the heap; see heapRoom
+	ballast  []byte // see heapBallast
 }
 
-// serve runs the proxy until its client goes or a signal comes.
+// serve runs the proxy until its client disconnects or ctx is cancelled.
 func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
@@ -121,7 +120,7 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 	})
 }
 
-// open makes the proxy, and begins what the OTEL_* variables ask for.
+// open creates the proxy, and starts the exports that the OTEL_* variables configure.
 func (s *proxyProcess) open(ctx context.Context, o proxy.Options, guard *upstream.Guard) (*record.OTLP, error) {
 	tracer, err := export(ctx, s.log, &o, func() *proxy.Server { return s.srv })
 	if err != nil {
@@ -134,7 +133,7 @@ func (s *proxyProcess) open(ctx context.Context, o proxy.Options, guard *upstrea
 	return tracer, nil
 }
 
-// load reads the configuration, and opens the state folder and the log.
+// load reads the configuration, and opens the state directory and the log.
 func (s *proxyProcess) load(stderr io.Writer) (err error) {
 	if s.config, s.mistakes, err = loadServed(s.flags.config); err != nil {
 		return err
@@ -148,7 +147,7 @@ func (s *proxyProcess) load(stderr io.Writer) (err error) {
 	if s.mistakes != nil {
 		s.log.Error("configuration has mistakes; the blocks with mistakes are disabled", "err", s.mistakes)
 	} else {
-		keepGood(s.config, s.dir, s.log)
+		saveLastGood(s.config, s.dir, s.log)
 	}
 	for _, w := range s.config.Warnings {
 		s.log.Warn(w.String())
@@ -163,7 +162,7 @@ func (s *proxyProcess) load(stderr io.Writer) (err error) {
 	return nil
 }
 
-// options are what the proxy is told.
+// options returns the options of the proxy.
 func (s *proxyProcess) options() (proxy.Options, error) {
 	o := inFolder(optionsAt(s.at, s.config, s.dir, s.log), s.config, s.folder)
 	transport := "stdio"
@@ -186,7 +185,7 @@ func (s *proxyProcess) options() (proxy.Options, error) {
 	return o, nil
 }
 
-// run serves, and follows the configuration meanwhile.
+// run serves, and applies changes of the configuration.
 func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	if only := s.flags.only; only != "" && !s.srv.Has(only) {
 		return hinted{misused{fmt.Errorf("--only: no server %q is configured", only)}, "the configuration is " + orDefaults(s.config.Path)}
@@ -197,7 +196,7 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	watching.Go(s.settle)
 	defer watching.Wait()
 	defer cancel()
-	defer runtime.KeepAlive(s) // and its room, which nothing else holds where no file is watched
+	defer runtime.KeepAlive(s) // keeps the ballast if no file is watched
 	if s.flags.http != "" {
 		mount(s.srv, o.HTTP.Token)
 		return s.overHTTP(ctx)
@@ -206,24 +205,24 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	return s.srv.ServeStdio(ctx, os.Stdin, os.Stdout, s.flags.only)
 }
 
-// settle does what the first answer of a client need not wait for.
+// settle does work that would delay a client's first response.
 func (s *proxyProcess) settle() {
-	// Never written, so never resident; but it counts as heap. A higher GC percent
-	// would do the same to a small heap, and make a large one larger by far. It is made
-	// here, as it would begin a collection before the client has its first answer.
-	s.room = make([]byte, heapRoom)
-	debug.FreeOSMemory() // of what reading the configuration has left
+	// The ballast is never written, so it is never resident, but it counts as heap. A higher GC
+	// percent would have the same effect on a small heap, but enlarge a large one much more. It is
+	// allocated here because it would start a collection before the client's first response.
+	s.ballast = make([]byte, heapBallast)
+	debug.FreeOSMemory() // the garbage of reading the configuration
 }
 
-// A client that ends the proxy by signals waits less than half a second from the
-// first to SIGKILL (Claude Code: SIGTERM 100 ms after SIGINT, SIGKILL after 490 ms).
+// A client that stops the proxy with signals waits less than half a second from the first one to
+// SIGKILL (Claude Code: SIGTERM 100 ms after SIGINT, SIGKILL after 490 ms).
 const (
-	endWithin  = 250 * time.Millisecond // from the first signal until no more is waited for
-	keepWithin = 100 * time.Millisecond // and then, until what is left to keep is on disk or lost
+	shutdownTimeout = 250 * time.Millisecond // for an orderly shutdown after the first signal
+	saveTimeout     = 100 * time.Millisecond // then, to save the remaining state
 )
 
-// runUntilSignal returns what run does or, soon after ctx has ended, without it: what was
-// learned and recorded is on disk then, and processes that are left are the guard's.
+// runUntilSignal runs run and returns its error. If run has not returned soon after ctx ends, it
+// saves learned state and events, and leaves remaining upstream processes to the guard.
 func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, run func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- run() }()
@@ -232,7 +231,7 @@ func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, ru
 		return err
 	case <-ctx.Done():
 	}
-	late := time.NewTimer(endWithin)
+	late := time.NewTimer(shutdownTimeout)
 	defer late.Stop()
 	go srv.PrepareStop()
 	select {
@@ -240,13 +239,13 @@ func runUntilSignal(ctx context.Context, log *slog.Logger, srv *proxy.Server, ru
 		return err
 	case <-late.C:
 	}
-	log.Warn("shutdown timed out; the guard ends the remaining upstream processes", "dur", endWithin)
+	log.Warn("shutdown timed out; the guard ends the remaining upstream processes", "dur", shutdownTimeout)
 	kept := make(chan struct{})
 	go func() {
 		srv.SaveAll()
 		close(kept)
 	}()
-	late.Reset(keepWithin)
+	late.Reset(saveTimeout)
 	select {
 	case <-kept:
 	case <-late.C:

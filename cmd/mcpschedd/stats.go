@@ -54,7 +54,7 @@ it, - for standard input.`,
 	return c
 }
 
-// statsFlags are its command line.
+// statsFlags are the flags and arguments of stats.
 type statsFlags struct {
 	http, config string
 	files        []string
@@ -62,16 +62,16 @@ type statsFlags struct {
 	as           string // "", verbose, json, csv or line
 }
 
-// seen is what there is to print at one moment.
-type seen struct {
-	period string // that the figures are of
+// snapshot is the data to print at one moment.
+type snapshot struct {
+	period string // period of the figures
 	notes  []string
-	silent bool // there are no figures, and the notes say why
+	silent bool // no figures; the notes explain why
 	stats  record.Stats
-	rows   func() []record.SessionRow // of sessions; nil: they are not known
+	rows   func() []record.SessionRow // one per session; nil if unknown
 }
 
-// runStats prints what was done and saved.
+// runStats prints the figures once, or repeatedly with --watch.
 func runStats(ctx context.Context, f *statsFlags, stdout, stderr io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func runStats(ctx context.Context, f *statsFlags, stdout, stderr io.Writer) erro
 		return err
 	}
 	if f.watch {
-		return f.keepLooking(ctx, look, stdout, stderr)
+		return f.watchFigures(ctx, look, stdout, stderr)
 	}
 	s, err := look(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func runStats(ctx context.Context, f *statsFlags, stdout, stderr io.Writer) erro
 	return f.print(stdout, s)
 }
 
-// check finds what makes no sense together.
+// check validates the combination of flags and arguments.
 func (f *statsFlags) check() error {
 	switch recorded := len(f.files) > 0; {
 	case recorded && f.http != "":
@@ -107,29 +107,29 @@ func (f *statsFlags) check() error {
 	return nil
 }
 
-// source is where the figures come from: files, a process over HTTP, or what all processes
-// of this user have written today and the running ones write.
-func (f *statsFlags) source(stdout, stderr io.Writer) (func(context.Context) (*seen, error), error) {
+// source returns a function that reads the figures: from files, from a process over HTTP, or from
+// today's events and the running processes of this user.
+func (f *statsFlags) source(stdout, stderr io.Writer) (func(context.Context) (*snapshot, error), error) {
 	if len(f.files) > 0 {
 		r := newReading(time.Time{}, stderr)
-		return func(ctx context.Context) (*seen, error) { return r.files(ctx, f.files) }, nil
+		return func(ctx context.Context) (*snapshot, error) { return r.files(ctx, f.files) }, nil
 	}
 	if f.http != "" {
-		d, err := listeningAt(f.http, f.config)
+		d, err := httpProxyAt(f.http, f.config)
 		if err != nil {
 			return nil, err
 		}
 		return d.look, nil
 	}
-	d, err := folderOf(f.config)
+	d, err := eventsDirOf(f.config)
 	if err != nil {
 		return nil, err
 	}
 	if _, _, ok := terminal(stdout); ok && f.watch {
-		stderr = io.Discard // it would stand in the picture
+		stderr = io.Discard // messages would disturb the frame
 	}
 	r := newReading(today(), stderr)
-	return func(context.Context) (*seen, error) {
+	return func(context.Context) (*snapshot, error) {
 		if day := today(); !r.since.Equal(day) {
 			r = newReading(day, stderr)
 		}
@@ -137,14 +137,14 @@ func (f *statsFlags) source(stdout, stderr io.Writer) (func(context.Context) (*s
 	}, nil
 }
 
-// today is when it began.
+// today returns the start of the day.
 func today() time.Time {
 	now := time.Now()
 	return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 }
 
-// print prints what is seen, for people unless something else is wanted.
-func (f *statsFlags) print(w io.Writer, s *seen) error {
+// print prints a snapshot in the chosen format.
+func (f *statsFlags) print(w io.Writer, s *snapshot) error {
 	switch f.as {
 	case "json":
 		out := json.NewEncoder(w)
@@ -163,8 +163,8 @@ func (f *statsFlags) print(w io.Writer, s *seen) error {
 	return err
 }
 
-// text is what people read.
-func (f *statsFlags) text(s *seen) string {
+// text formats a snapshot for people.
+func (f *statsFlags) text(s *snapshot) string {
 	var b strings.Builder
 	if !s.silent {
 		b.WriteString(s.stats.Saved(s.period) + "\n")
@@ -182,13 +182,13 @@ func (f *statsFlags) text(s *seen) string {
 	return b.String()
 }
 
-// watchEvery is how often --watch looks.
+// watchEvery is the interval of --watch.
 const watchEvery = time.Second
 
-// keepLooking prints what look sees: on a terminal each time, in place of what was
-// there; elsewhere when it is something else. That nothing was seen at first is an
-// error; later on it is said, and looked again.
-func (f *statsFlags) keepLooking(ctx context.Context, look func(context.Context) (*seen, error), stdout, stderr io.Writer) error {
+// watchFigures prints the figures until ctx ends: on a terminal each time, replacing the previous
+// ones; elsewhere only after a change. The first read must succeed. Later errors are printed, and
+// reading continues.
+func (f *statsFlags) watchFigures(ctx context.Context, look func(context.Context) (*snapshot, error), stdout, stderr io.Writer) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	var last, gone string
@@ -218,9 +218,9 @@ func (f *statsFlags) keepLooking(ctx context.Context, look func(context.Context)
 	}
 }
 
-// show prints what is seen now, and returns what must be another for it to be printed again:
-// neither the time nor what hosts allow at the moment.
-func (f *statsFlags) show(w io.Writer, s *seen, last string) (now string, err error) {
+// show prints a snapshot unless it is equal to last, and returns the value to compare the next one
+// with, which leaves out times and the current state of limits.
+func (f *statsFlags) show(w io.Writer, s *snapshot, last string) (now string, err error) {
 	if width, height, ok := terminal(w); ok && f.as != "json" {
 		_, err := w.Write(frame(f.text(s), width, height))
 		return "", err
@@ -240,8 +240,8 @@ func (f *statsFlags) show(w io.Writer, s *seen, last string) (now string, err er
 	return now, err
 }
 
-// frame is a text as it fills a terminal of that size, whatever stood there before, from the
-// upper left corner. The last line stays empty, for the cursor.
+// frame returns the bytes that replace the content of a terminal of that size with a text. The
+// last line stays empty, for the cursor.
 func frame(text string, width, height int) []byte {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	out := []byte("\x1b[H")
@@ -252,25 +252,25 @@ func frame(text string, width, height int) []byte {
 	return append(out, "\x1b[J"...)
 }
 
-// isTerminal says whether people read what is written there as it is.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// terminal says whether w is one, and of which size.
+// terminal reports whether w is a terminal, and its size.
 func terminal(w io.Writer) (width, height int, ok bool) {
 	if !isTerminal(w) {
 		return 0, 0, false
 	}
 	width, height, err := term.GetSize(int(w.(*os.File).Fd()))
-	if err != nil || width == 0 || height == 0 { // one that does not say
+	if err != nil || width == 0 || height == 0 { // size unknown
 		return 80, 24, true
 	}
 	return width, height, true
 }
 
-// moment is how a time is shown to people.
+// moment formats a time for people.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return "an unknown time"

@@ -53,9 +53,9 @@ func TestStatsWatchOnATerminal(t *testing.T) {
 	f := &statsFlags{watch: true}
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		same := &seen{period: "today", notes: []string{"mcpschedd is not running."}}
+		same := &snapshot{period: "today", notes: []string{"mcpschedd is not running."}}
 		l := looks{[]any{same, same}, cancel}
-		if err := f.keepLooking(ctx, l.look, terminal, io.Discard); err != nil {
+		if err := f.watchFigures(ctx, l.look, terminal, io.Discard); err != nil {
 			t.Error(err)
 		}
 	})

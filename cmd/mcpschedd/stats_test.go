@@ -57,7 +57,7 @@ func TestStatsToken(t *testing.T) {
 	t.Setenv("MCPSCHEDD_TOKEN", "")
 	tokenOf := func(url string) string {
 		t.Helper()
-		d, err := listeningAt(url, "")
+		d, err := httpProxyAt(url, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestStatsOfADaemon(t *testing.T) {
 				tt.serve(w, r)
 			}))
 			defer server.CloseClientConnections()
-			d, err := listeningAt(server.URL+"/mcp", "")
+			d, err := httpProxyAt(server.URL+"/mcp", "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +163,7 @@ func TestStatsOfManySessions(t *testing.T) {
 		r.add(&record.Event{Kind: record.Session, Session: strconv.Itoa(i), At: time.UnixMicro(int64(i))})
 		r.add(&record.Event{Kind: record.End, Session: strconv.Itoa(i), At: time.UnixMicro(int64(i))})
 	}
-	if err := f.print(&stdout, r.seen(time.Now())); err != nil {
+	if err := f.print(&stdout, r.snapshot(time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Count(stdout.String(), "\n"); got != mostRows+1 {
@@ -177,11 +177,11 @@ func TestStatsOfManySessions(t *testing.T) {
 
 // looks sees one thing after the other.
 type looks struct {
-	all  []any // *seen or error
+	all  []any // *snapshot or error
 	stop context.CancelFunc
 }
 
-func (l *looks) look(ctx context.Context) (*seen, error) {
+func (l *looks) look(ctx context.Context) (*snapshot, error) {
 	if len(l.all) == 0 {
 		l.stop()
 		return nil, ctx.Err()
@@ -191,12 +191,12 @@ func (l *looks) look(ctx context.Context) (*seen, error) {
 	if err, ok := next.(error); ok {
 		return nil, err
 	}
-	return next.(*seen), nil
+	return next.(*snapshot), nil
 }
 
 func TestStatsWatchPrintsWhatChanges(t *testing.T) {
-	at := func(calls, uptime int64) *seen {
-		s := &seen{notes: []string{"process"}}
+	at := func(calls, uptime int64) *snapshot {
+		s := &snapshot{notes: []string{"process"}}
 		s.stats.Totals.Calls, s.stats.UptimeS = calls, uptime
 		s.stats.Hosts = map[string]record.Host{"h": {Tokens: float64(uptime)}}
 		return s
@@ -224,7 +224,7 @@ func TestStatsWatchPrintsWhatChanges(t *testing.T) {
 				}
 				began := time.Now()
 				l := looks{tt.all, cancel}
-				err := f.keepLooking(ctx, l.look, &stdout, &stderr)
+				err := f.watchFigures(ctx, l.look, &stdout, &stderr)
 				if !errors.Is(err, tt.err) {
 					t.Errorf("%s: got error %v, want %v", tt.name, err, tt.err)
 				}

@@ -16,30 +16,30 @@ import (
 	"mcpschedd/internal/front"
 )
 
-// Of the question to a mcpschedd that serves HTTP.
+// Limits of a request to a proxy that serves HTTP, and the supported schema version.
 const (
 	askTimeout  = 10 * time.Second
 	answerBytes = 64 << 20
 	statsSchema = 1
 )
 
-// listening is a mcpschedd that serves HTTP.
-type listening struct {
-	url    string // of what it is asked for; at first of its figures
-	token  string // "": none is sent
+// httpProxy is a proxy that serves HTTP.
+type httpProxy struct {
+	url    string // of the requested resource; at first the figures
+	token  string // "" sends none
 	client http.Client
 }
 
-// listeningAt is the one that --http names.
-func listeningAt(address, configFile string) (*listening, error) {
+// httpProxyAt returns the proxy at the address of --http.
+func httpProxyAt(address, configFile string) (*httpProxy, error) {
 	u, err := statsURL(address)
 	if err != nil {
 		return nil, usage("--http: want a URL such as http://127.0.0.1:7777, have %q", address)
 	}
-	d := &listening{url: u.String(), token: os.Getenv("MCPSCHEDD_TOKEN")}
+	d := &httpProxy{url: u.String(), token: os.Getenv("MCPSCHEDD_TOKEN")}
 	d.client.Timeout = askTimeout
 	d.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	if d.token == "" && front.Loopback(u.Hostname()) { // that of this machine is for this machine alone
+	if d.token == "" && front.Loopback(u.Hostname()) { // this machine's token is sent only to this machine
 		if d.token, err = keptToken(configFile); err != nil {
 			return nil, err
 		}
@@ -47,8 +47,8 @@ func listeningAt(address, configFile string) (*listening, error) {
 	return d, nil
 }
 
-// statsURL is where a mcpschedd shows its figures. What a client is configured with, such
-// as http://127.0.0.1:7777/mcp, will do.
+// statsURL returns the URL of a proxy's figures. It also accepts the URL that clients are
+// configured with, such as http://127.0.0.1:7777/mcp.
 func statsURL(text string) (*url.URL, error) {
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
@@ -65,7 +65,7 @@ func statsURL(text string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path + "/stats"}, nil
 }
 
-// keptToken is the token in the state folder; "" if there is none.
+// keptToken returns the token in the state directory; "" if there is none.
 func keptToken(configFile string) (string, error) {
 	_, dir, err := loadWithState(configFile)
 	if err != nil {
@@ -78,9 +78,9 @@ func keptToken(configFile string) (string, error) {
 	return strings.TrimSpace(string(data)), err
 }
 
-// look asks for the figures.
-func (d *listening) look(ctx context.Context) (*seen, error) {
-	s := &seen{period: "since " + strings.TrimSuffix(d.url, "/stats") + " began"}
+// look requests the figures.
+func (d *httpProxy) look(ctx context.Context) (*snapshot, error) {
+	s := &snapshot{period: "since " + strings.TrimSuffix(d.url, "/stats") + " started"}
 	if err := d.ask(ctx, http.MethodGet, &s.stats); err != nil {
 		return nil, err
 	}
@@ -97,8 +97,8 @@ func (d *listening) look(ctx context.Context) (*seen, error) {
 	return s, nil
 }
 
-// ask reads the JSON that stands at the URL.
-func (d *listening) ask(ctx context.Context, method string, v any) error {
+// ask sends a request and decodes the JSON response into v.
+func (d *httpProxy) ask(ctx context.Context, method string, v any) error {
 	req, err := http.NewRequestWithContext(ctx, method, d.url, nil)
 	if err != nil {
 		return err
@@ -134,17 +134,17 @@ func (d *listening) ask(ctx context.Context, method string, v any) error {
 	return nil
 }
 
-func (d *listening) foreign() error {
+func (d *httpProxy) foreign() error {
 	return fmt.Errorf("%s: not mcpschedd's figures; another server responds there", d.url)
 }
 
-// unreachable says why there is no answer.
-func (d *listening) unreachable(err error) error {
+// unreachable describes why there is no response.
+func (d *httpProxy) unreachable(err error) error {
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return fmt.Errorf("%s: no response within %v", d.url, d.client.Timeout)
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err // without the URL, which stands in front
+		err = e.Err // without the URL, which is already in the message
 	}
 	return fmt.Errorf("%s: %w; is mcpschedd serve --http running there?", d.url, err)
 }

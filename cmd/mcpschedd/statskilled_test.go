@@ -57,9 +57,9 @@ func homely(t *testing.T) (home string) {
 }
 
 // ownFolder is where the processes of this user write.
-func ownFolder(t *testing.T) folder {
+func ownFolder(t *testing.T) eventsDir {
 	t.Helper()
-	d, err := folderOf("")
+	d, err := eventsDirOf("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func ownFolder(t *testing.T) folder {
 func TestStatsOfAKilledProcess(t *testing.T) {
 	kill := alive(t, homely(t))
 	r, d := newReading(today(), io.Discard), ownFolder(t)
-	look := func() *seen {
+	look := func() *snapshot {
 		t.Helper()
 		s, err := r.follow(d)
 		if err != nil {

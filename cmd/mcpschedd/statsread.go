@@ -11,27 +11,27 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// reading adds events up as they are read.
+// reading tallies events while reading them.
 type reading struct {
 	tally *record.Tally
-	since time.Time // nothing that happened before counts
+	since time.Time // earlier events are not counted
 	tail  *record.Tail
 
 	events      int64
 	first, last time.Time
-	killed      []string // what to say of processes that did not say that they end
+	killed      []string // notes on processes that ended without an end event
 
-	teller
+	reporter
 }
 
-const mostRows = 1 << 14 // sessions that are kept apart
+const mostRows = 1 << 14 // most sessions with a row of their own
 
-// newReading begins to read; with io.Discard problems are only counted.
+// newReading returns an empty reading. With io.Discard as stderr, problems are only counted.
 func newReading(since time.Time, stderr io.Writer) *reading {
-	return &reading{tally: record.NewTally(mostRows), since: since, teller: newTeller(stderr)}
+	return &reading{tally: record.NewTally(mostRows), since: since, reporter: newReporter(stderr)}
 }
 
-// add takes an event.
+// add counts an event.
 func (r *reading) add(e *record.Event) {
 	if e.At.Before(r.since) && e.Kind != record.Begin && e.Kind != record.Session && e.Kind != record.End {
 		return
@@ -51,13 +51,13 @@ func (r *reading) add(e *record.Event) {
 	r.tally.Add(e)
 }
 
-// bad says what is wrong with a line.
+// bad reports an unreadable line.
 func (r *reading) bad(p record.Problem) {
 	r.problem(p)
 	r.tally.Problem(p.Error())
 }
 
-// notes say what is wrong with what was read.
+// notes returns notes on killed processes and unreadable lines.
 func (r *reading) notes() (notes []string) {
 	switch n := len(r.killed); {
 	case n > 3:
@@ -74,8 +74,8 @@ func (r *reading) notes() (notes []string) {
 	return notes
 }
 
-// files reads all of what is recorded in files. No event at all is an error.
-func (r *reading) files(ctx context.Context, names []string) (*seen, error) {
+// files reads event logs. It is an error if they have no events.
+func (r *reading) files(ctx context.Context, names []string) (*snapshot, error) {
 	err := record.Read(ctx, names, r.add, r.bad)
 	if ctx.Err() == nil {
 		r.rest()
@@ -83,19 +83,19 @@ func (r *reading) files(ctx context.Context, names []string) (*seen, error) {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, err
-	case r.events == 0: // why, has been said
+	case r.events == 0: // the reasons were printed
 		return nil, fmt.Errorf("%s: no events", strings.Join(names, ", "))
 	case err != nil:
 		return nil, err
 	}
-	s := r.seen(r.last)
+	s := r.snapshot(r.last)
 	s.period = fmt.Sprintf("in %d events, %s to %s", r.events, moment(r.first), moment(r.last))
 	return s, nil
 }
 
-// seen is what there is to print now.
-func (r *reading) seen(now time.Time) *seen {
-	return &seen{
+// snapshot returns the data to print now.
+func (r *reading) snapshot(now time.Time) *snapshot {
+	return &snapshot{
 		stats: r.tally.Stats(now), notes: r.notes(),
 		rows: func() []record.SessionRow {
 			rows := r.tally.Rows()
@@ -107,33 +107,33 @@ func (r *reading) seen(now time.Time) *seen {
 	}
 }
 
-// folder is where the processes of this user write their events and how they stand.
-type folder struct {
+// eventsDir is where this user's processes write their events and states.
+type eventsDir struct {
 	path   string
-	off    bool // events are not wanted
+	off    bool // events are disabled
 	config *config.Config
 }
 
-func folderOf(configFile string) (folder, error) {
+func eventsDirOf(configFile string) (eventsDir, error) {
 	c, dir, err := loadWithState(configFile)
 	if err != nil {
-		return folder{}, err
+		return eventsDir{}, err
 	}
-	return folder{path: dir.Path(eventsFolder), off: c.Telemetry.Events == "off", config: c}, nil
+	return eventsDir{path: dir.Path(eventsFolder), off: c.Telemetry.Events == "off", config: c}, nil
 }
 
-// eventsOff says where the figures are that no event tells.
+// eventsOff is the note if events are disabled.
 const eventsOff = `[telemetry] events is "off", so savings are not recorded. Each process has its figures in the resource mcpschedd://stats; mcpschedd stats --http URL shows those of a process that serves HTTP.`
 
-// follow reads what was written since the last time, and how the processes stand.
-func (r *reading) follow(d folder) (*seen, error) {
+// follow reads the events since the last call, and the states of the processes.
+func (r *reading) follow(d eventsDir) (*snapshot, error) {
 	if r.tail == nil {
 		r.tail = record.NewTail(d.path, r.since)
 	}
 	if err := r.tail.Poll(r.add, r.bad); err != nil {
 		return nil, fmt.Errorf("%w: cannot read the event logs and the state of running processes", err)
 	}
-	s := r.seen(time.Now())
+	s := r.snapshot(time.Now())
 	s.period = "today"
 	s.stats.SetRunning(record.ReadStatuses(d.path))
 	idle := s.stats.Totals.Calls+s.stats.Totals.Plans == 0

@@ -10,18 +10,17 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// tokenFile keeps the bearer token of the HTTP end, readable by this user only.
+// tokenFile holds the bearer token for HTTP, readable by this user only.
 const tokenFile = "http-token"
 
-// token returns the bearer token that HTTP clients must send, made at the
-// first use.
+// token returns the bearer token that HTTP clients must send, and creates it at first use.
 func token(dir state.Dir) (string, error) {
 	data, err := dir.Read(tokenFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := dir.Write(tokenFile, []byte(rand.Text()+"\n")); err != nil {
 			return "", fmt.Errorf("%s: %w", dir.Path(tokenFile), err)
 		}
-		data, err = dir.Read(tokenFile) // another process may have been later
+		data, err = dir.Read(tokenFile) // another process may have written it later
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", dir.Path(tokenFile), err)

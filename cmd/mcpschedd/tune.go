@@ -58,14 +58,14 @@ results stay fresh, are never in it. They are printed as commented lines to past
 	return c
 }
 
-// tuneFlags are its command line.
+// tuneFlags are the flags and arguments of tune.
 type tuneFlags struct {
 	files, logs []string
 	config      string
 	action      string // "", diff, write or undo
 }
 
-// runTune proposes settings, and does with them what it is told to.
+// runTune proposes settings, and prints, diffs, writes or reverts them.
 func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error {
 	c, err := loadUntuned(f.config)
 	if err != nil {
@@ -95,13 +95,13 @@ func runTune(ctx context.Context, f *tuneFlags, stdout, stderr io.Writer) error 
 	return t.put(path, p.TOML(), f.action == "write", stdout)
 }
 
-// loadUntuned reads a configuration without the tuned.toml beside it: what is proposed
-// does not depend on what was proposed before.
+// loadUntuned reads a configuration without its tuned.toml, so that proposals do not depend on
+// earlier proposals.
 func loadUntuned(file string) (*config.Config, error) { return loadBy(file, config.LoadUntuned) }
 
-// tuning is one run.
+// tuning is one run of tune.
 type tuning struct {
-	teller
+	reporter
 	config    *config.Config
 	models    *valuemodel.Models
 	upstreams []lastKnown
@@ -116,7 +116,7 @@ func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
 		return nil, err
 	}
 	o := options(c, dir, slog.New(slog.DiscardHandler))
-	t := &tuning{teller: newTeller(stderr), config: c, models: o.Models, upstreams: lastKnowns(o.Upstreams), dir: dir}
+	t := &tuning{reporter: newReporter(stderr), config: c, models: o.Models, upstreams: lastKnowns(o.Upstreams), dir: dir}
 	t.tuner = tune.New(tune.Options{
 		Model:          func(tool string) *valuemodel.Model { return t.tool(tool).Model },
 		Missing:        t.missing,
@@ -128,7 +128,7 @@ func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
 	return t, nil
 }
 
-// upstream is the configured one that a tool is of.
+// upstream returns the configured upstream of a tool.
 func (t *tuning) upstream(tool string) (k lastKnown, known bool) {
 	owner, _, _ := strings.Cut(tool, "/")
 	i := slices.IndexFunc(t.upstreams, func(k lastKnown) bool { return k.name() == owner })
@@ -138,8 +138,8 @@ func (t *tuning) upstream(tool string) (k lastKnown, known bool) {
 	return t.upstreams[i], true
 }
 
-// tool is what is known of a tool now. Those of a trace have no upstream: they are what replay
-// takes them for.
+// tool returns the current model of a tool. A tool of a trace has no upstream, and is resolved as
+// replay does.
 func (t *tuning) tool(tool string) proxy.SurveyedTool {
 	_, name, ok := strings.Cut(tool, "/")
 	if !ok {
@@ -150,16 +150,15 @@ func (t *tuning) tool(tool string) proxy.SurveyedTool {
 	return proxy.SurveyedTool{Model: t.models.Resolve(u, name, hints), Hints: hints}
 }
 
-// missing reports whether the upstream of a tool is configured, and did not list the
-// tool when it was asked last.
+// missing reports whether a tool's upstream is configured but did not list the tool when last
+// asked.
 func (t *tuning) missing(tool string) bool {
 	_, name, _ := strings.Cut(tool, "/")
 	k, known := t.upstream(tool)
 	return known && len(k.tools()) > 0 && !k.has(name)
 }
 
-// propose is what is proposed for the upstreams that the configuration has. What is left
-// out is said, and if nothing was recorded, what to switch on.
+// propose returns the proposals for the configured upstreams, and prints notes on what is left out.
 func (t *tuning) propose() tune.Proposal {
 	p := t.tuner.Propose()
 	foreign := make(map[string]bool)
@@ -189,31 +188,31 @@ func (t *tuning) propose() tune.Proposal {
 	return p
 }
 
-// mostClasses is of how many tools lines are given.
-const mostClasses = 100
+// maxClasses limits the number of tools in the advice on classes.
+const maxClasses = 100
 
-// classes are the lines, as comments, that say what those tools do of which no layer says
-// it: until one does, nothing is prefetched of them, and little else is worth proposing.
+// classes returns commented lines that classify unclassified tools. Until a tool is classified, it
+// is never prefetched, and little else is worth proposing.
 func (t *tuning) classes(tools []string) string {
 	if len(tools) == 0 {
 		return ""
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# These %d tools are unclassified: each call of them counts as a write, and none is\n# prefetched. Check these lines before you uncomment them:\n", len(tools))
-	for _, tool := range tools[:min(len(tools), mostClasses)] {
+	for _, tool := range tools[:min(len(tools), maxClasses)] {
 		k, _ := t.upstream(tool)
 		lines, _ := suggestion(t.config, t.models, k.Model, tool, t.tool(tool))
 		for line := range strings.Lines(lines) {
 			b.WriteString("# " + strings.TrimLeft(line, "# "))
 		}
 	}
-	if more := len(tools) - mostClasses; more > 0 {
+	if more := len(tools) - maxClasses; more > 0 {
 		fmt.Fprintf(&b, "# (And %d more.)\n", more)
 	}
 	return b.String()
 }
 
-// put writes tuned.toml, or only shows what would change.
+// put prints the diff to tuned.toml and, if write is set, writes the file.
 func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) error {
 	file, err := state.OpenFile(path)
 	if err != nil {
@@ -236,10 +235,10 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 	return nil
 }
 
-// backupEnding is the ending of the file that keeps tuned.toml as it was before the last --write.
+// backupEnding is the suffix of the copy of tuned.toml from before the last --write.
 const backupEnding = ".bak"
 
-// keepTuned keeps tuned.toml as it is; what was kept before goes.
+// keepTuned copies tuned.toml to its backup, replacing the previous one.
 func keepTuned(file *state.File) error {
 	kept, err := state.OpenFile(file.Path + backupEnding)
 	switch {
@@ -253,7 +252,7 @@ func keepTuned(file *state.File) error {
 	return nil
 }
 
-// undoTuned makes tuned.toml what it was before the last --write.
+// undoTuned restores tuned.toml from its backup.
 func undoTuned(path string, stderr io.Writer) error {
 	kept, errKept := state.OpenFile(path + backupEnding)
 	file, err := state.OpenFile(path)
@@ -275,7 +274,7 @@ func undoTuned(path string, stderr io.Writer) error {
 	return err
 }
 
-// holdsSecret reports whether a value of an argument, as JSON, may be a secret.
+// holdsSecret reports whether an argument's value, given as JSON, may be a secret.
 func holdsSecret(argument, value string) bool {
 	name, err := json.Marshal(argument)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"mcpschedd/internal/tune"
 )
 
-// read reads all that is named, or what the proxy itself has recorded, and what it has
-// learned. What cannot be read is told and left out; it is an error if nothing is left.
+// read reads the named files, or the proxy's own event logs, and learned state. Unreadable input is
+// reported and skipped; it is an error if nothing is left.
 func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	var failed error
 	var logs []string
@@ -32,7 +32,7 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 		}
 	}
 	if folder := t.dir.Path(eventsFolder); len(f.files)+len(f.logs) == 0 {
-		t.switchOn(holds(folder, ".jsonl"))
+		t.adviseRecording(holds(folder, ".jsonl"))
 		if holds(folder, ".jsonl") {
 			logs = append(logs, folder)
 		}
@@ -58,8 +58,8 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	return nil
 }
 
-// switchOn says what has to be switched on for there to be something to read.
-func (t *tuning) switchOn(recorded bool) {
+// adviseRecording prints which settings to enable so that there is something to read.
+func (t *tuning) adviseRecording(recorded bool) {
 	if t.config.Telemetry.Events != "on" {
 		t.note(`nothing is recorded; set [telemetry] events = "on", and use the proxy for a while`)
 	} else if !recorded {
@@ -70,14 +70,13 @@ func (t *tuning) switchOn(recorded bool) {
 	}
 }
 
-// holds reports whether a folder has a file whose name has that part.
+// holds reports whether a directory has a file whose name contains part.
 func holds(folder, part string) bool {
-	files, _ := os.ReadDir(folder) // as good as none, if it cannot be read
+	files, _ := os.ReadDir(folder) // an unreadable directory counts as empty
 	return slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.Contains(f.Name(), part) })
 }
 
-// isTrace reports whether a file holds recorded calls with their results, and not
-// events.
+// isTrace reports whether a file holds recorded calls with results, rather than events.
 func isTrace(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
@@ -99,13 +98,13 @@ func isTrace(name string) bool {
 	return bytes.Contains(head, []byte(`"batch":`))
 }
 
-// errOnlyRead ends an update that is none.
+// errOnlyRead ends an update that only reads.
 var errOnlyRead = errors.New("only read")
 
-// readLearned reads what was learned of an upstream, where there is such a thing.
+// readLearned reads the learned state of an upstream, if any.
 func (t *tuning) readLearned(k lastKnown) error {
 	if _, err := os.Stat(t.dir.Path("learned")); err != nil {
-		return nil // to look for more would make the folder
+		return nil // opening the state would create the directory
 	}
 	err := k.Learned(func(learned speculate.State) (speculate.State, error) {
 		if len(learned.Server) == 0 {
@@ -145,7 +144,7 @@ func (t *tuning) readTrace(name string) error {
 	return nil
 }
 
-// readLogs reads a client's own logs.
+// readLogs reads Claude Code's session logs.
 func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	l := tune.ClaudeLogs{
 		UpstreamOf: t.bare, Bad: func(file string, line int, why string) { t.problem(record.Problem{File: file, Line: line, Text: why}) },
@@ -169,7 +168,7 @@ func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	return nil
 }
 
-// bare is the upstream whose tool bears a name by itself; "" if that is not known.
+// bare returns the upstream of a tool listed under its bare name; "" if it is ambiguous.
 func (t *tuning) bare(tool string) string {
 	var owners []string
 	for _, k := range t.upstreams {

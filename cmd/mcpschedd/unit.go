@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// units are what keeps the daemon up always, by the system that does: %s is its command line, and
-// what its environment must have.
+// units maps a service manager to its unit for the daemon. The two %s are the command line and the
+// environment.
 var units = map[string]string{
 	"systemd": `[Unit]
 Description=mcpschedd, one MCP proxy for all clients of this user
@@ -50,13 +50,13 @@ WantedBy=default.target
 `,
 }
 
-// systemdWord is a word of a command line in a unit.
+// systemdWord quotes a word of a command line in a unit.
 func systemdWord(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(s) + `"`
 }
 
-// printUnit prints the unit for the daemon of a configuration. It names what may differ where a
-// user's session begins: the configuration, and the folders of state and configuration.
+// printUnit prints the unit for the daemon of a configuration. It sets what may differ from a
+// login session: the configuration, and the XDG directories of state and configuration.
 func printUnit(w io.Writer, system, file string) error {
 	unit, known := units[system]
 	if !known {
@@ -98,8 +98,7 @@ func printUnit(w io.Writer, system, file string) error {
 	return err
 }
 
-// installed is the path of this program: through the link in PATH where there is one, which
-// outlives an update.
+// installed returns the path of this program, preferably the link in PATH, which survives updates.
 func installed() (string, error) {
 	self, err := os.Executable()
 	if err != nil {

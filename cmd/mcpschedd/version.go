@@ -22,19 +22,19 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-// version is the module's, or the commit it was built from.
+// version returns the module's version, or else the commit it was built from.
 func version() string {
 	v, commit, _ := built()
 	return cmp.Or(v, commit, "dev")
 }
 
-// versionLine is the version with where it comes from.
+// versionLine returns the version with commit, date and platform.
 func versionLine() string {
 	_, commit, date := built()
 	return fmt.Sprintf("%s (commit %s, %s, %s %s/%s)", version(), cmp.Or(commit, "unknown"), cmp.Or(date, "date unknown"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// built is what the build has stamped: the version, the commit and its date, "" where it has not.
+// built returns the version, commit and commit date of the build; "" for unknown ones.
 func built() (version, commit, date string) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -27,13 +27,13 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// options is [optionsAt] for clients that work where this process does.
+// options is [optionsAt] for the workplace of this process.
 func options(c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 	return optionsAt(ownWorkplace(), c, dir, log)
 }
 
-// optionsAt turns a configuration into what the proxy is told that serves a workplace. An
-// upstream that lacks a variable is kept, to say so when it is asked.
+// optionsAt converts a configuration to the options of the proxy that serves a workplace. An
+// upstream with an unset variable is included, so that it can report the error when called.
 func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) proxy.Options {
 	o := proxy.Options{
 		Version:      version(),
@@ -45,7 +45,7 @@ func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) 
 		HTTP: front.HTTPOptions{
 			AllowedOrigins: c.HTTP.AllowedOrigins,
 			Hosts:          c.HTTP.AllowedHosts,
-			SessionIdle:    cmp.Or(time.Duration(c.HTTP.SessionIdle), math.MaxInt64), // 0: never
+			SessionIdle:    cmp.Or(time.Duration(c.HTTP.SessionIdle), math.MaxInt64), // 0 means never
 			MaxSessions:    c.HTTP.MaxSessions,
 		},
 		Dedup: dedup.Options{
@@ -64,7 +64,7 @@ func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) 
 		ConfigPath: c.Path,
 		Record:     record.Options{Full: c.Telemetry.RecordArguments == "full", Off: c.Telemetry.Events == "off"},
 	}
-	o.Models, _ = models(c) // its problems kept the configuration from being loaded
+	o.Models, _ = models(c) // its problems would have failed the load
 	for _, u := range c.Upstreams {
 		if u.Enabled {
 			o.Upstreams = append(o.Upstreams, wire(at, c, u, dir))
@@ -73,7 +73,7 @@ func optionsAt(at workplace, c *config.Config, dir state.Dir, log *slog.Logger) 
 	return o
 }
 
-// enrichment is the [enrichment] block.
+// enrichment converts the [enrichment] block.
 func enrichment(e *config.Enrichment) speculate.Rules {
 	r := speculate.Rules{
 		Mode: e.Mode, Delivery: e.Delivery, Wait: time.Duration(e.PrefetchTimeoutMS) * time.Millisecond,
@@ -89,7 +89,7 @@ func enrichment(e *config.Enrichment) speculate.Rules {
 	return r
 }
 
-// budgets is the [budgets] block.
+// budgets converts the [budgets] block.
 func budgets(b *config.Budgets) budget.Rules {
 	return budget.Rules{
 		Context: b.ContextTokens, PerTurn: b.PerTurn, Reserve: b.Reserve,
@@ -97,8 +97,8 @@ func budgets(b *config.Budgets) budget.Rules {
 	}
 }
 
-// selection is which tools are listed. What searches led to is kept by the folder that they
-// were made in.
+// selection converts the settings of tool selection. What is learned from searches is kept for each
+// directory.
 func selection(at workplace, c *config.Config, dir state.Dir) proxy.Selection {
 	s := proxy.Selection{
 		Tools: c.Server.Tools, Over: c.Server.SearchOver, OnlyRead: c.Server.SearchReach == "read_only", Learn: c.Enrichment.Learn,
@@ -112,7 +112,7 @@ func selection(at workplace, c *config.Config, dir state.Dir) proxy.Selection {
 	return s
 }
 
-// exclusiveMaxAge is max_age where it is not set and the upstream is exclusive.
+// exclusiveMaxAge is the default of max_age for exclusive upstreams.
 const exclusiveMaxAge = 5 * time.Minute
 
 // wire resolves one upstream.
@@ -129,8 +129,8 @@ func wire(at workplace, c *config.Config, u config.Upstream, dir state.Dir) prox
 	return wireResolved(at, c, u, r, err, dir)
 }
 
-// wireResolved is an upstream whose variables are filled in; err says why they could not be.
-// Without a state folder nothing is kept of it.
+// wireResolved converts an upstream with resolved variables; err says why they could not be
+// resolved. Without a state directory nothing about it is persisted.
 func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Resolved, err error, dir state.Dir) proxy.Upstream {
 	recognised := valuemodel.Recognise(valuemodel.Settings{Command: r.Command, Args: r.Args, Env: r.Env, URL: r.URL})
 	spec := upstream.Spec{
@@ -145,8 +145,8 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 	}
 	if r.URL == "" {
 		spec.Shared = spec.Shared || at.shares && recognised.Shareable && c.Positions[config.Key("upstreams", u.Name, "instances")] == 0
-		spec.NoCapabilities = spec.Shared && at.shares // its clients differ in what they can be asked
-		spec.Command = upstream.Command{Path: r.Command, Args: r.Args, Dir: cmp.Or(r.Cwd, at.elsewhere), Env: at.environment(r.Env)}
+		spec.NoCapabilities = spec.Shared && at.shares // its clients have different capabilities
+		spec.Command = upstream.Command{Path: r.Command, Args: r.Args, Dir: cmp.Or(r.Cwd, at.folder), Env: at.environment(r.Env)}
 	} else {
 		spec.Header = make(http.Header)
 		for name, value := range r.Headers {
@@ -160,7 +160,7 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 		Timeout:     time.Duration(u.Timeout),
 		Allows:      u.Tools.Allows,
 		Model: valuemodel.Upstream{
-			Name: u.Name, URL: cmp.Or(r.URL, u.URL), // unresolved it still tells a server over HTTP from a process
+			Name: u.Name, URL: cmp.Or(r.URL, u.URL), // even unresolved, a URL distinguishes HTTP from a process
 			Provider: u.Provider, Trust: u.Trust, Domain: u.Domain, Remote: u.Remote, Inferred: valuemodel.InferHost(r.Args, r.Env),
 			Recognised: recognised,
 		},
@@ -181,7 +181,7 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 	return wired
 }
 
-// briefly runs a proxy for what use asks of its servers, and ends it.
+// briefly runs a proxy for the duration of use.
 func briefly(o proxy.Options, use func(*proxy.Server)) {
 	guard := upstream.NewGuard(o.Log)
 	defer guard.Close()
@@ -190,10 +190,9 @@ func briefly(o proxy.Options, use func(*proxy.Server)) {
 	use(srv)
 }
 
-// learned is where what is learned of a server is kept: what belongs to the server in one
-// file, so that a new project does not begin with a server that is known already, and the
-// values that its sessions have used in a file of the folder that they work in, and of the
-// environment that the server gets there: another account has other values.
+// learned returns the storage of an upstream's learned state. State about the server is in one
+// file, so that a new project benefits from it. Values that sessions used are in a file for each
+// directory and server environment, since another account has other values.
 func learned(at workplace, dir state.Dir, name string, r config.Resolved) speculate.Storage {
 	server := "learned/" + name + "-" + fingerprint("server", r.Command, r.Args, r.Cwd, r.URL)[:16]
 	parts := []any{r.Command, r.Args, cmp.Or(r.Cwd, at.dir()), r.URL}
@@ -214,19 +213,19 @@ func learned(at workplace, dir state.Dir, name string, r config.Resolved) specul
 	}
 }
 
-// learnedAs is the same where replicas reach a server as the same principal, and have the same
-// rules for tools; "" where that cannot be told.
+// learnedAs returns a key that is equal for replicas that reach a server as the same principal with
+// the same rules for tools; "" if it cannot be computed.
 func learnedAs(c *config.Config, name string, r config.Resolved) string {
 	parts := []any{speculate.LearnedVersion, name, r.Command, r.Args, r.Cwd, r.URL}
 	parts = append(parts, map[string]string(r.Env), map[string]string(r.Headers), c.Enrichment, c.Tools)
 	if _, err := json.Marshal(parts); err != nil {
-		return "" // an argument of a follow-up is a number that JSON does not have
+		return "" // an argument of a follow-up is NaN or infinite
 	}
 	return fingerprint(parts...)
 }
 
-// secrets are the values of a server's environment that are never shown: all
-// that the configuration gives it, and of what it inherits what is called a secret.
+// secrets returns the values of a server's environment that must never be shown: all configured
+// ones, and inherited ones whose names mark them as secrets.
 func secrets(at workplace, r config.Resolved) []string {
 	all := slices.Collect(maps.Values(r.Env))
 	for _, variable := range at.env {
@@ -237,7 +236,7 @@ func secrets(at workplace, r config.Resolved) []string {
 	return all
 }
 
-// fingerprint tells whether two values are the same without keeping them.
+// fingerprint returns a hash that identifies values without revealing them.
 func fingerprint(parts ...any) string {
 	data, err := json.Marshal(parts)
 	if err != nil {

@@ -11,20 +11,20 @@ import (
 	"mcpschedd/internal/config"
 )
 
-// workplace is where a client works: the folder and the environment that its servers get.
+// workplace is the directory and the environment that a client's servers get.
 type workplace struct {
-	elsewhere string   // the folder; "": that of this process
-	env       []string // NAME=value
-	shares    bool     // several clients work there
+	folder string   // "" means the working directory of this process
+	env    []string // NAME=value
+	shares bool     // several clients may share it
 }
 
-// ownWorkplace is where this process works.
+// ownWorkplace returns the workplace of this process.
 func ownWorkplace() workplace { return workplace{env: os.Environ()} }
 
-// dir is the folder: what is asked of a server in one project says little of another.
-func (w workplace) dir() string { return cmp.Or(w.elsewhere, workingDir()) }
+// dir returns the directory.
+func (w workplace) dir() string { return cmp.Or(w.folder, workingDir()) }
 
-// workingDir is the folder of this process; "": it is not known.
+// workingDir returns the working directory of this process; "" if it is unknown.
 func workingDir() string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -33,7 +33,8 @@ func workingDir() string {
 	return dir
 }
 
-// lookup is [os.LookupEnv] of the workplace: of several variables of one name the last counts.
+// lookup is [os.LookupEnv] for the workplace. If a variable occurs several times, the last one
+// counts.
 func (w workplace) lookup(name string) (value string, set bool) {
 	for _, variable := range w.env {
 		n, v, _ := strings.Cut(variable, "=")
@@ -44,7 +45,7 @@ func (w workplace) lookup(name string) (value string, set bool) {
 	return value, set
 }
 
-// environment is the workplace's with an upstream's added.
+// environment returns the workplace's environment with an upstream's variables added.
 func (w workplace) environment(add config.Secrets) []string {
 	env := slices.Clone(w.env)
 	for _, name := range slices.Sorted(maps.Keys(add)) {

@@ -35,7 +35,7 @@ func (s *together) update(_ context.Context, name string, next func([]byte) ([]b
 func TestLearnedByReplicas(t *testing.T) {
 	s := &together{kept: make(map[string][]byte)}
 	replica := func(key string) speculate.Storage {
-		return keptTogether(s.update, func() string { return key }, nil)
+		return sharedLearned(s.update, func() string { return key }, nil)
 	}
 	// keep adds to what a replica keeps of the server, and of values, and returns what it is given.
 	keep := func(r speculate.Storage, server, values string) (given string) {
@@ -84,7 +84,7 @@ func TestLearnedByReplicas(t *testing.T) {
 func TestLearnedByReplicaCutOff(t *testing.T) {
 	s := &together{down: errors.New("cut off")}
 	own := speculate.State{Server: []byte("edge")}
-	r := keptTogether(s.update, func() string { return "key" }, func(merge func(speculate.State) (speculate.State, error)) (err error) {
+	r := sharedLearned(s.update, func() string { return "key" }, func(merge func(speculate.State) (speculate.State, error)) (err error) {
 		next, err := merge(own)
 		if err == nil {
 			own = next
