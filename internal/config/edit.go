@@ -34,7 +34,7 @@ func EnableUpstream(text []byte, name string, enabled bool) ([]byte, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("upstream %q has no block of its own: write enabled = %v into one", name, enabled)
 	}
-	return blocks[i].SetTruth(text, "enabled", enabled), nil
+	return blocks[i].SetBool(text, "enabled", enabled), nil
 }
 
 // upstreamBlocks are the blocks of an upstream, in the order of the text.

@@ -1,18 +1,18 @@
-// Package hook keeps what clients' hooks report: what is being changed without mcpschedd, and
-// whether anything may be that is not reported.
+// Package hook tracks the file changes that clients' hooks report, and whether changes may go
+// unreported.
 //
-// The idea: each client whose hook reports has a [turn], which each report moves on by a pure
-// function. A write that is reported is pending in the store from the report on, as a call's
-// is. A folder counts as exclusive, so that reads of its files may be made early, while all
-// clients that work in it report, one of them is at work, and none may be changing anything
-// unseen:
+// Each client whose hook reports has a [turn], a state that each report advances by a pure
+// function. A reported write is pending in the cache from its report on, as a call's is. A
+// directory is exclusive, so that reads of its files may be prefetched, while all clients in it
+// report, at least one is in a turn, and none may be changing anything unreported:
 //
 //	ledger := hook.New(effects)
-//	exclusive := ledger.Exclusive("/home/me/project") // to be asked at any time
+//	exclusive := ledger.Exclusive("/home/me/project") // may be called at any time
 //	ledger.Enter(&hook.Client{Folder: "/home/me/project", Session: id})
 //	ledger.Hear(report)
 //
-// It leaves out how reports come here, which is package daemon, and what may be done in an exclusive folder.
+// Package daemon transports the reports. What is allowed in an exclusive directory is decided
+// elsewhere.
 package hook
 
 import (
@@ -24,64 +24,63 @@ import (
 	"mcpschedd/internal/daemon"
 )
 
-// Effects are what reports have the program do. They wait for nothing, and do not call the
-// ledger.
+// Effects are the program's reactions to reports. They must not block or call the ledger.
 type Effects struct {
-	Begin   func() Write // begins a write of whatever is on this machine, which ends by itself after a while
-	Changed func()       // whatever is on this machine may have changed before now
+	Begin   func() Write // starts a write of any local file, which ends by itself after a while
+	Changed func()       // any local file may have changed before now
 }
 
-// Write is a write that has begun.
+// Write is a pending write.
 type Write interface{ End() }
 
-// Client is one that is served, as its hook's reports may name it.
+// Client is a connected client, with the identifiers that its hook's reports may contain.
 type Client struct {
-	Folder   string             // in which it works
-	Session  string             // its name for its session; "": not known
-	Parent   int                // its process, unless another one stands between; 0: not known
-	Again    bool               // another daemon served it before: what it had left running then is not known
-	Prompted func(words string) // is told what its user asks; it waits for nothing
+	Folder   string             // working directory
+	Session  string             // its name for its session; "" if unknown
+	Parent   int                // process that started its connect; 0 if unknown
+	Again    bool               // whether another daemon served it before, so that its background commands are unknown
+	Prompted func(words string) // called with each prompt of its user; must not block
 }
 
-// Bounds of what is kept.
+// Limits of the ledger.
 const (
 	mostReporters = 256
-	mostOpen      = 256 // uses of one client
+	mostOpen      = 256 // unfinished tool uses of one client
 )
 
-// Ledger is the reports of all clients of a daemon. Each report has taken effect when Hear
-// returns: its effects are under the ledger's mutex, so that they come in the order of reports.
+// Ledger tracks the reports of all clients of a daemon. A report has taken effect when Hear
+// returns. Effects are called with the mutex held, so that they occur in the order of reports.
 type Ledger struct {
 	effects Effects
 
 	mu        sync.Mutex
 	clients   map[*Client]struct{}
-	reporters []*reporter             // the one that reported last at the end
-	exclusive map[string]*atomic.Bool // folder → whether it is
+	reporters []*reporter             // in order of their last report
+	exclusive map[string]*atomic.Bool // directory → whether it is exclusive
 }
 
-// reporter is a client whose hook has reported.
+// reporter is a client whose hook has reported, connected or not.
 type reporter struct {
-	session string // the latest name
-	parent  int    // 0: not known
+	session string // latest session name
+	parent  int    // 0 if unknown
 	folder  string
 	turn    turn
-	open    map[string]*opened // use → its write
+	open    map[string]*opened // tool use → its write
 }
 
-// opened is the write of a use that has not ended.
+// opened is the write of an unfinished tool use.
 type opened struct {
 	Write
-	times int // that its beginning was reported more often than its end
+	times int // reported starts less reported ends
 }
 
-// New makes a ledger without reports.
+// New returns an empty ledger.
 func New(e Effects) *Ledger {
 	return &Ledger{effects: e, clients: make(map[*Client]struct{}), exclusive: make(map[string]*atomic.Bool)}
 }
 
-// Exclusive is what says whether files of a folder are changed only by what is reported and by
-// calls. It takes no lock.
+// Exclusive returns a function that reports whether the files of a directory change only through
+// calls and reported changes. The function takes no lock.
 func (l *Ledger) Exclusive(folder string) func() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +94,7 @@ func (l *Ledger) flagLocked(folder string) *atomic.Bool {
 	return l.exclusive[folder]
 }
 
-// Enter notes a client, before it is served.
+// Enter registers a client before it is served.
 func (l *Ledger) Enter(c *Client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +102,7 @@ func (l *Ledger) Enter(c *Client) {
 	l.settleLocked()
 }
 
-// Leave notes that a client has gone.
+// Leave unregisters a client.
 func (l *Ledger) Leave(c *Client) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,12 +110,12 @@ func (l *Ledger) Leave(c *Client) {
 	l.settleLocked()
 }
 
-// Hear takes note of a report.
+// Hear processes a report.
 func (l *Ledger) Hear(r *daemon.Report) {
 	late := time.Since(time.UnixMilli(r.Sent)).Abs() > daemon.HookTimeout
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r.Session == "" && r.Parent == 0 && r.Folder == "" { // any client's
+	if r.Session == "" && r.Parent == 0 && r.Folder == "" { // from an unknown client
 		l.hearUnnamedLocked(r, late)
 	} else {
 		l.hearLocked(l.reporterLocked(r), r, late)
@@ -124,7 +123,7 @@ func (l *Ledger) Hear(r *daemon.Report) {
 	l.settleLocked()
 }
 
-// hearLocked is Hear for a report of which it is known whose it is.
+// hearLocked processes a report of a known reporter.
 func (l *Ledger) hearLocked(p *reporter, r *daemon.Report, late bool) {
 	next, d := p.turn.after(r, p.open[r.Use] != nil, late)
 	p.turn = next
@@ -144,12 +143,12 @@ func (l *Ledger) hearLocked(p *reporter, r *daemon.Report, late bool) {
 	}
 }
 
-// beginLocked begins the write of a use.
+// beginLocked starts the write of a tool use.
 func (l *Ledger) beginLocked(p *reporter, r *daemon.Report) {
 	write, o := l.effects.Begin(), p.open[r.Use]
 	switch {
-	case r.Unread != "": // its end will not be known
-	case o != nil: // two that have no number, or a hook that was set up twice
+	case r.Unread != "": // no report will end it
+	case o != nil: // two uses without an id, or a hook configured twice
 		o.End()
 		o.Write = write
 		o.times++
@@ -160,17 +159,17 @@ func (l *Ledger) beginLocked(p *reporter, r *daemon.Report) {
 	}
 }
 
-// endLocked ends it.
+// endLocked ends the write of a tool use.
 func (l *Ledger) endLocked(p *reporter, use string) {
 	o := p.open[use]
 	if o.times--; o.times == 0 {
 		delete(p.open, use)
 		o.End()
 	}
-	l.effects.Changed() // the write may have ended before by itself
+	l.effects.Changed() // the write may already have ended by itself
 }
 
-// endAll ends the writes of all uses: none is under way any more.
+// endAll ends the writes of all tool uses, since none is running any more.
 func (p *reporter) endAll() {
 	for use, o := range p.open {
 		delete(p.open, use)
@@ -178,7 +177,7 @@ func (p *reporter) endAll() {
 	}
 }
 
-// promptLocked has a turn begin: between turns people change files.
+// promptLocked starts a turn. Between turns the user may have changed files.
 func (l *Ledger) promptLocked(p *reporter, r *daemon.Report) {
 	l.effects.Changed()
 	for c := range l.clients {
@@ -188,8 +187,7 @@ func (l *Ledger) promptLocked(p *reporter, r *daemon.Report) {
 	}
 }
 
-// hearUnnamedLocked is Hear for a report of which it is not known whose it is: what it may mean
-// for any client counts.
+// hearUnnamedLocked processes a report without any identifier, which may be from any client.
 func (l *Ledger) hearUnnamedLocked(r *daemon.Report, late bool) {
 	_, d := turn{}.after(r, false, late)
 	if d.begins || d.missed {
@@ -202,7 +200,7 @@ func (l *Ledger) hearUnnamedLocked(r *daemon.Report, late bool) {
 	}
 }
 
-// reporterLocked is the client that a report is of.
+// reporterLocked returns the reporter of a report, and creates it if needed.
 func (l *Ledger) reporterLocked(r *daemon.Report) *reporter {
 	i := slices.IndexFunc(l.reporters, func(p *reporter) bool { return p.same(r) })
 	if i < 0 {
@@ -226,9 +224,8 @@ func (l *Ledger) reporterLocked(r *daemon.Report) *reporter {
 	return p
 }
 
-// same reports whether a report is the client's. A process keeps its client through sessions
-// that it begins and leaves; where it is not known, the session tells, and without that the
-// folder.
+// same reports whether a report is from p. A client process keeps its identity across sessions. If
+// a process is unknown, the sessions are compared, and without those the directories.
 func (p *reporter) same(r *daemon.Report) bool {
 	switch {
 	case p.parent != 0 && r.Parent != 0:
@@ -239,8 +236,8 @@ func (p *reporter) same(r *daemon.Report) bool {
 	return p.parent == r.Parent && p.folder == r.Folder
 }
 
-// reporterOf is what a client that is served has reported; nil: nothing. Of two that bear its
-// session's name the one counts that is its process, else the one that reported last.
+// reporterOf returns the reporter of a connected client, or nil. A match of the process wins over
+// one of the session's name; of several of the latter, the last reporter wins.
 func (l *Ledger) reporterOf(c *Client) (found *reporter) {
 	for _, p := range l.reporters {
 		switch {
@@ -253,18 +250,18 @@ func (l *Ledger) reporterOf(c *Client) (found *reporter) {
 	return found
 }
 
-// settleLocked says anew which folders are exclusive. What was fetched early in one that is no more
-// is void: it is not known when that began.
+// settleLocked updates which directories are exclusive. If one no longer is, its prefetched results
+// are invalidated, since it is unknown when that began.
 func (l *Ledger) settleLocked() {
 	for folder, flag := range l.exclusive {
 		is := l.isExclusiveLocked(folder)
 		if was := flag.Swap(is); was && !is {
-			l.effects.Changed() // after the flag: what is begun early meanwhile looks at it again
+			l.effects.Changed() // after the flag, which a concurrent prefetch checks again
 		}
 	}
 }
 
-// isExclusiveLocked is the rule for one folder.
+// isExclusiveLocked decides whether a directory is exclusive.
 func (l *Ledger) isExclusiveLocked(folder string) bool {
 	active := false
 	for c := range l.clients {
@@ -272,7 +269,7 @@ func (l *Ledger) isExclusiveLocked(folder string) bool {
 			continue
 		}
 		p := l.reporterOf(c)
-		if p == nil || !p.turn.known || c.Again || p.turn.changes(len(p.open)) { // one that does not report may change anything
+		if p == nil || !p.turn.known || c.Again || p.turn.changes(len(p.open)) { // a client that does not report may change anything
 			return false
 		}
 		active = active || p.turn.active

@@ -5,40 +5,40 @@ import (
 	"mcpschedd/internal/daemon"
 )
 
-// turn is what the reports of one client say of what it may be changing without mcpschedd. The
-// zero value is between two turns of a client that may have been at work before.
+// turn is the state of one client, derived from its reports. The zero value is a client between
+// turns that may have been active before.
 type turn struct {
-	known      bool // what it has running in the background is: its start was reported, or a turn's end, which says it
-	active     bool // its model is at work, from a prompt on
-	failed     bool // something may have been changed in it that was not reported
-	background bool // a command may be running that the client will say has ended
-	detached   bool // one may be running of which it says nothing
+	known      bool // its background commands are known, since its start or the end of a turn was reported
+	active     bool // in a turn: from a prompt until its model stops
+	failed     bool // a change in this turn may have gone unreported
+	background bool // a background command may be running whose end the client reports
+	detached   bool // a detached command may be running whose end is not reported
 }
 
-// changes reports whether something may be changing files unreported, of uses begun and not
-// ended so many.
+// changes reports whether files may be changing without a report, given the number of unfinished
+// tool uses.
 func (t turn) changes(open int) bool { return t.failed || t.background || t.detached || open > 0 }
 
-// deed is what a report has to be followed by.
-type deed struct {
-	begins bool // a write has begun
-	ends   bool // the write of that use has ended
-	endAll bool // those of all uses have
-	missed bool // something has been changed just now, and it was not said before
-	prompt bool // a turn begins: what was fetched before may be too old for it
-	gone   bool // the client's process has ended
+// action is what the ledger must do after a report.
+type action struct {
+	begins bool // start a write
+	ends   bool // end the write of this use
+	endAll bool // end the writes of all uses
+	missed bool // a change was made without a report before it
+	prompt bool // a turn starts; earlier results may be stale
+	gone   bool // the client's process has exited
 }
 
-// after is the turn when a report has been heard, and what follows from it. open says that the
-// beginning of the same use was reported, and its end was not; late that the report was on its
-// way for longer than its client waits.
-func (t turn) after(r *daemon.Report, open, late bool) (turn, deed) {
-	var d deed
+// after returns the turn after a report, and the action. open is whether the same use has been
+// reported as started and not as ended; late is whether the report took longer than its client
+// waits.
+func (t turn) after(r *daemon.Report, open, late bool) (turn, action) {
+	var d action
 	if r.Unread != "" {
-		t.failed, d.begins = true, true // whatever it is, nothing will say when it has ended
+		t.failed, d.begins = true, true // unreadable: no later report can be matched to it
 		return t, d
 	}
-	t.failed = t.failed || late && t.active // between turns no folder is exclusive by this client
+	t.failed = t.failed || late && t.active // between turns no directory is exclusive because of this client
 	switch r.Event {
 	case "PreToolUse":
 		u := useOf(r)
@@ -57,20 +57,20 @@ func (t turn) after(r *daemon.Report, open, late bool) (turn, deed) {
 			t.known, t.background, d.endAll = true, *r.Tasks > 0, *r.Tasks == 0
 		}
 	case "SessionStart":
-		if r.Why == "startup" { // else the process is at work already
+		if r.Why == "startup" { // otherwise the process is already active
 			t, d.endAll = turn{known: true}, true
 		}
 	case "SessionEnd":
 		t.active = false
-		d.gone = r.Why != "clear" && r.Why != "resume" // else the process goes on with another session
+		d.gone = r.Why != "clear" && r.Why != "resume" // otherwise the process continues with another session
 	}
 	return t, d
 }
 
-// use is what a client's own tool may do to the files of this machine.
+// use is the effect that a client's own tool may have on local files.
 type use struct{ writes, background, detaches bool }
 
-// useOf says it of a reported use. A tool that is not known may do anything while it is used.
+// useOf classifies a reported tool use. An unknown tool may write while it runs.
 func useOf(r *daemon.Report) use {
 	switch r.Tool {
 	case "Edit", "Write", "MultiEdit", "NotebookEdit":
@@ -80,7 +80,7 @@ func useOf(r *daemon.Report) use {
 			return use{}
 		}
 		return use{writes: true, background: r.Background, detaches: classify.Detaches(r.Command)}
-	case "Monitor": // it goes on by itself
+	case "Monitor": // it continues in the background
 		return use{writes: true, background: true}
 	}
 	return use{writes: true, background: r.Background}

@@ -1,7 +1,7 @@
-// Package nearest says which of the names there are an unknown one was meant to be.
+// Package nearest suggests which known name an unknown name was meant to be.
 //
-// The one idea: a suggestion that is wrong costs more than none, so it is only made
-// where few letters differ, or where nothing but the name of a server does.
+// A wrong suggestion is worse than none, so one is made only if few letters differ, or only the
+// name of the server.
 //
 //	nearest.New([]string{"get_issue", "list_issues"}).To("get_isue") // "get_issue"
 package nearest
@@ -12,18 +12,18 @@ import (
 	"strings"
 )
 
-// Names are what an unknown name may have been meant to be. The nil Names holds none.
+// Names is a set of known names. A nil Names is empty.
 type Names struct{ sorted []string }
 
-// longestName is the longest that is compared, in bytes.
+// longestName is the length in bytes up to which names are compared.
 const longestName = 128
 
-// New makes Names of names in any order.
+// New returns the Names of all, in any order.
 func New(all []string) *Names {
 	return &Names{slices.Compact(slices.Sorted(slices.Values(all)))}
 }
 
-// Has reports whether a name is one of them.
+// Has reports whether name is a known name.
 func (n *Names) Has(name string) bool {
 	if n == nil {
 		return false
@@ -32,10 +32,11 @@ func (n *Names) Has(name string) bool {
 	return found
 }
 
-// To is the one that was meant most likely: the longest that stands behind a "__" of
-// it, as clients put their own name for a server in front; the same but for the case
-// of its letters or what stands before a "__"; or few letters away; or the only one
-// that goes on where this one ends. "": none.
+// To returns the known name that name most likely stands for, or "" if there is none. In order of
+// preference, that is the longest known name that follows a "__" in name, since clients prefix
+// their own name of the server; a name that differs, ignoring case, in at most one edit, or only
+// in what precedes a "__"; a name within the allowed number of edits; or the only name with this
+// prefix.
 func (n *Names) To(name string) string {
 	if n == nil || name == "" {
 		return ""
@@ -49,7 +50,7 @@ func (n *Names) To(name string) string {
 	if near, edits := n.similar(strings.ToLower(name)); edits <= 1 {
 		return near
 	} else if same := n.only(func(other string) bool { return lastName(other) == lastName(name) }); same != "" {
-		return same // but for the name of its server
+		return same // differs only in the server's name
 	} else if near != "" {
 		return near
 	}
@@ -59,8 +60,7 @@ func (n *Names) To(name string) string {
 	return n.only(func(other string) bool { return strings.HasPrefix(other, name) })
 }
 
-// within is the longest name that another one ends in behind a "__"; "" if it ends in
-// none.
+// within returns the longest known name that follows a "__" in name, or "".
 func (n *Names) within(name string) string {
 	if len(name) > 4*longestName {
 		return ""
@@ -73,8 +73,8 @@ func (n *Names) within(name string) string {
 	return ""
 }
 
-// similar is the name that is the fewest letters away, and how many; "" and more
-// than are allowed if there is none.
+// similar returns the known name with the fewest edits and their number, or "" and one more than
+// the allowed number.
 func (n *Names) similar(small string) (near string, distance int) {
 	distance = 1 + allowedEdits(small)
 	for _, name := range n.sorted {
@@ -89,7 +89,7 @@ func (n *Names) similar(small string) (near string, distance int) {
 	return near, distance
 }
 
-// only is the one that fits; "" if several do, for then it is not known which was meant.
+// only returns the single name that fits, or "" if none or several do.
 func (n *Names) only(fits func(string) bool) string {
 	found := ""
 	for _, other := range n.sorted {
@@ -104,7 +104,7 @@ func (n *Names) only(fits func(string) bool) string {
 	return found
 }
 
-// lastName is a name without what stands before its last "__".
+// lastName returns the part of a name after its last "__".
 func lastName(name string) string {
 	if i := strings.LastIndex(name, "__"); i >= 0 {
 		return name[i+len("__"):]
@@ -112,16 +112,16 @@ func lastName(name string) string {
 	return name
 }
 
-// allowedEdits is how many letters a name may differ in from the one it was meant
-// to be: a third of them, and no more than three.
+// allowedEdits returns the number of edits up to which a name is suggested: a third of its length,
+// at least one and at most three.
 func allowedEdits(name string) int { return cmp.Or(min(len(name)/3, 3), 1) }
 
-// Edits is how many letters have to be changed, put in, taken out or swapped with their
-// neighbour to make one name of the other (optimal string alignment).
+// Edits returns the number of bytes to substitute, insert, delete or swap with a neighbour to turn
+// one name into the other (optimal string alignment distance).
 func Edits(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
-		last[j] = j // of no letter of a to the first j of b
+		last[j] = j // edits from "" to b[:j]
 	}
 	for i := 1; i <= len(a); i++ {
 		row[0] = i

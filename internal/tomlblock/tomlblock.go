@@ -1,5 +1,5 @@
-// Package tomlblock finds the blocks of a TOML file, so that one of them can be changed
-// without touching another byte.
+// Package tomlblock locates the blocks of a TOML file, so that one of them can be changed while
+// every other byte stays the same.
 package tomlblock
 
 import (
@@ -11,29 +11,29 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Block is one table of an entry in a table of tables: [TABLE.NAME], or one within that.
+// Block is a table [TABLE.NAME] or a table below it.
 type Block struct {
-	Name string // of the entry
-	Own  bool   // it is [TABLE.NAME] itself
+	Name string // NAME
+	Own  bool   // whether it is [TABLE.NAME] itself
 
-	// Byte offsets: of the comment right above the header, of the line below the header, and
-	// of the end. Blank lines behind the last key are the block's, comments behind that not.
+	// Byte offsets of the comment directly above the header, of the line below the header, and of the
+	// end. Blank lines after the last key belong to the block, comments after them do not.
 	From, Body, To int
 
-	truths map[string]unstable.Range // key → where its value stands, of those that are true or false
+	bools map[string]unstable.Range // key → position of its value, for booleans
 }
 
-// Of finds the blocks of a table's entries, in the order of the text. It is an error if the
-// text is no TOML, or if an entry is written in another way than by blocks.
+// Of returns the blocks below a table, in the order of the text. It returns an error if the text is
+// not valid TOML, or if an entry is not written as a block.
 func Of(text []byte, table ...string) ([]Block, error) {
 	text = slices.Clip(text) // the parser computes offsets from capacities
 	var parser unstable.Parser
 	parser.Reset(text)
 	var all []Block
-	var headers []int   // where the lines of all headers begin
-	var under []string  // the header that a key stands under
-	var at *Block       // the block that is read; nil: another table
-	var known = []int{} // per block, up to which byte it certainly goes
+	var headers []int   // start of the line of each header
+	var under []string  // the current header
+	var at *Block       // the current block; nil in another table
+	var known = []int{} // per block, a lower bound of its end
 	for parser.NextExpression() {
 		e := parser.Expression()
 		key, first := keyOf(e)
@@ -42,7 +42,7 @@ func Of(text []byte, table ...string) ([]Block, error) {
 			case at != nil:
 				known[len(all)-1] = lastOf(e)
 				if len(key) == 1 && e.Value().Kind == unstable.Bool {
-					at.truths[key[0]] = parser.Range(e.Value().Data)
+					at.bools[key[0]] = parser.Range(e.Value().Data)
 				}
 			case isWithin(slices.Concat(under, key), table):
 				return nil, notBlocks(table)
@@ -58,7 +58,7 @@ func Of(text []byte, table ...string) ([]Block, error) {
 			body := lineAfter(text, line)
 			all = append(all, Block{
 				Name: key[len(table)], Own: len(key) == len(table)+1,
-				From: aboveComments(text, line), Body: body, truths: make(map[string]unstable.Range),
+				From: aboveComments(text, line), Body: body, bools: make(map[string]unstable.Range),
 			})
 			at, known = &all[len(all)-1], append(known, body)
 		}
@@ -75,12 +75,12 @@ func Of(text []byte, table ...string) ([]Block, error) {
 }
 
 func notBlocks(table []string) error {
-	return fmt.Errorf("what stands under %q is not written as [%[1]s.NAME] blocks", strings.Join(table, "."))
+	return fmt.Errorf("%q is not written as [%[1]s.NAME] blocks", strings.Join(table, "."))
 }
 
-// SetTruth returns the text with a key of a block set to true or false.
-func (b Block) SetTruth(text []byte, key string, value bool) []byte {
-	if at, ok := b.truths[key]; ok {
+// SetBool returns the text with a key of the block set to true or false.
+func (b Block) SetBool(text []byte, key string, value bool) []byte {
+	if at, ok := b.bools[key]; ok {
 		return slices.Concat(text[:at.Offset], fmt.Append(nil, value), text[at.Offset+at.Length:])
 	}
 	end := LineEnd(text)
@@ -91,7 +91,7 @@ func (b Block) SetTruth(text []byte, key string, value bool) []byte {
 	return slices.Concat(text[:b.Body], []byte(line), text[b.Body:])
 }
 
-// LineEnd is how the lines of a text end.
+// LineEnd returns the line end of a text, "\n" or "\r\n".
 func LineEnd(text []byte) string {
 	if bytes.Contains(text, []byte("\r\n")) {
 		return "\r\n"
@@ -103,7 +103,7 @@ func isWithin(key, table []string) bool {
 	return len(key) >= len(table) && slices.Equal(key[:len(table)], table)
 }
 
-// keyOf is the key of a line, and where its first part stands.
+// keyOf returns the parts of an expression's key, and the offset of the first part.
 func keyOf(n *unstable.Node) (key []string, first int) {
 	for it := n.Key(); it.Next(); {
 		if key == nil {
@@ -114,7 +114,7 @@ func keyOf(n *unstable.Node) (key []string, first int) {
 	return key, first
 }
 
-// lastOf is the end of the last value within a line of which the parser says where it is.
+// lastOf returns the end of the last value in an expression whose position the parser has.
 func lastOf(n *unstable.Node) int {
 	last := int(n.Raw.Offset + n.Raw.Length)
 	for it := n.Children(); it.Next(); {
@@ -123,8 +123,7 @@ func lastOf(n *unstable.Node) int {
 	return last
 }
 
-// endOf is where a block ends that goes at least to known, and which another follows at
-// next.
+// endOf returns the end of a block that extends at least to known, before the next header at next.
 func endOf(text []byte, known, next int) int {
 	end := next
 	for {
@@ -140,7 +139,7 @@ func endOf(text []byte, known, next int) int {
 	return end
 }
 
-// aboveComments is where the comments begin that stand right above a line.
+// aboveComments returns the start of the comments directly above a line.
 func aboveComments(text []byte, line int) int {
 	for line > 0 {
 		above := lineStart(text, line-1)
