@@ -30,8 +30,8 @@ type observedSession struct {
 	spending spending
 }
 
-func newObservedSession(ctx context.Context, several bool) *observedSession {
-	return &observedSession{Client: speculate.Client{Name: recordID(), ID: rand.Uint64(), Multiplexed: several, Context: ctx}}
+func newObservedSession(ctx context.Context, multiplexed bool) *observedSession {
+	return &observedSession{Client: speculate.Client{Name: recordID(), ID: rand.Uint64(), Multiplexed: multiplexed, Context: ctx}}
 }
 
 // next returns the number of the next call or prefetch.

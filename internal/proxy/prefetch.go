@@ -213,7 +213,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (begun *
 			flight.SetUnloadedLatency(c.observed.timing.Unloaded())
 			flight.Settle(end.answer.Result, end.answer.Stateless, end.cacheable)
 			srv.recorder.prefetchEnded(open, end)
-			srv.prefetch.Protect(func() { f.Done(o.landing(end, flight)) })
+			srv.prefetch.Protect(func() { f.Done(o.fetchResult(end, flight)) })
 		})
 	})
 	if open.prefetch == nil {
@@ -223,8 +223,8 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (begun *
 	return &speculate.Begun{Fate: open.prefetch.Fate, Took: observed.timing.Took}, ""
 }
 
-// landing returns the end of a prefetch for the worker.
-func (o *prefetchSource) landing(end outcome, flight *dedup.Flight) speculate.FetchResult {
+// fetchResult returns the result of a prefetch for the worker.
+func (o *prefetchSource) fetchResult(end outcome, flight *dedup.Flight) speculate.FetchResult {
 	answer := end.answer
 	out := speculate.FetchResult{
 		Body: answer.Result, Good: end.cacheable, Displaced: flight.Displaced(), Limited: end.verdict.Limited,

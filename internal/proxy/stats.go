@@ -247,10 +247,10 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 	if offer == nil {
 		return record.UpstreamStatus{Why: "its tools are not known yet: no session has used it"}
 	}
-	provider, unknown := "", 0
+	provider, unclassified := "", 0
 	count := func(model valuemodel.Upstream, exclusive bool) (out record.UpstreamStatus) {
 		use := valuemodel.PrefetchSettings{Prefetch: p.Enrichment.Mode, MaxAge: p.Enrichment.MaxAge, Dollars: p.Enrichment.Dollars, Exclusive: u.Exclusive || exclusive}
-		unknown = 0
+		unclassified = 0
 		for _, item := range offer.Lists[upstream.Tools] {
 			if u.Allows != nil && !u.Allows(item.Name) {
 				continue
@@ -260,7 +260,7 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 			provider = cmp.Or(provider, m.Provider)
 			out.Tools++
 			if m.Unclassified() {
-				unknown++
+				unclassified++
 			}
 			cacheable, prefetchable := m.Allows(use)
 			if cacheable {
@@ -276,15 +276,15 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 	switch {
 	case now.Prefetchable == now.Tools:
 		return now
-	case unknown > 0 && unknown == now.Tools:
+	case unclassified > 0 && unclassified == now.Tools:
 		now.Why = "nothing is known of its tools, so each call counts as a write"
-	case unknown > 0:
-		now.Why = fmt.Sprintf("nothing is known of %d of its tools, so each call of them counts as a write", unknown)
+	case unclassified > 0:
+		now.Why = fmt.Sprintf("nothing is known of %d of its tools, so each call of them counts as a write", unclassified)
 	case p.Enrichment.Off():
 		now.Why, now.Change = `[enrichment] mode is "off"`, `mode = "on" in [enrichment]`
 		return now
 	}
-	lost, most := unknown, now.Cacheable+now.Prefetchable
+	needsClass, most := unclassified > 0, now.Cacheable+now.Prefetchable
 	for _, c := range u.Model.Changes(provider) {
 		then := count(c.Upstream, c.Exclusive)
 		if then.Cacheable+then.Prefetchable <= most {
@@ -293,13 +293,14 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 		if now.Why == "" && now.Prefetchable == 0 && then.Cacheable == now.Cacheable {
 			now.Why = "what it reads may be changed by any program on this machine, unseen"
 		}
-		// A known local server answers within milliseconds, also from files that people edit.
+		// exclusive gains little for a known local server, which answers within milliseconds, and
+		// people edit the files that it reads.
 		if c.Exclusive && (provider != "" || now.Change != "" || now.Prefetchable > 0) {
 			continue
 		}
 		most, now.Change = then.Cacheable+then.Prefetchable, c.Text
 	}
-	if now.Change == "" && lost > 0 {
+	if now.Change == "" && needsClass {
 		now.Change = "mcpschedd check --connect -v prints the lines to paste"
 	}
 	return now

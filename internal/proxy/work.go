@@ -58,7 +58,7 @@ func (w *work) currentRequest() (x *request, resumed <-chan struct{}) {
 // input, serve suspends the work and calls done with the questions. When it ends, serve calls
 // finish. If the client cancels x, the work is cancelled too.
 func (w *work) serve(x *request, done func(outcome)) {
-	withdrawn := x.ctx.Done()
+	cancelled := x.ctx.Done()
 	for {
 		select {
 		case <-w.done:
@@ -66,19 +66,19 @@ func (w *work) serve(x *request, done func(outcome)) {
 			w.close(nil)
 			w.finish(x, done)
 			return
-		case <-withdrawn:
+		case <-cancelled:
 			w.cancel(context.Cause(x.ctx))
-			withdrawn = nil
+			cancelled = nil
 		case <-w.inputNeeded:
 			if x.ctx.Err() != nil {
 				continue
 			}
-			asks, err := w.suspend()
+			questions, err := w.suspend()
 			if err != nil {
 				w.cancel(err)
 			}
-			if asks != nil {
-				done(outcome{answer: ownAnswer(asks, true), inputRequired: true})
+			if questions != nil {
+				done(outcome{answer: ownAnswer(questions, true), inputRequired: true})
 				return
 			}
 		}
@@ -87,7 +87,7 @@ func (w *work) serve(x *request, done func(outcome)) {
 
 // suspend suspends the work until the client's next request and returns the result that asks
 // the open questions, or nil if there are none. The error says why it cannot be suspended.
-func (w *work) suspend() (asks []byte, err error) {
+func (w *work) suspend() (questions []byte, err error) {
 	s := w.owner
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +114,8 @@ func (w *work) suspend() (asks []byte, err error) {
 	return inputRequired(handle, w.open), nil
 }
 
-// close releases the open questions of a work that has ended. Questions that belong to no call
-// fail with why or, if why is nil, wait for other work.
+// close releases the open questions of a work that has ended. Questions of its calls are
+// withdrawn. Questions that belong to no call fail with why or, if why is nil, wait for other work.
 func (w *work) close(why error) {
 	w.owner.mu.Lock()
 	defer w.owner.mu.Unlock()
