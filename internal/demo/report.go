@@ -84,7 +84,7 @@ func (r *report) writeJSON(w io.Writer) error {
 func (r *report) writeText(w io.Writer, kept string) error {
 	fmt.Fprintf(w, `Through mcpschedd the agent waited %s for read-only calls: %s instead of %s.
 
-Measured just now: one agent session of %d calls in %d turns, runResult twice at the same
+Measured just now: one agent session of %d calls in %d turns, played twice at the same
 time, directly against two MCP servers and through mcpschedd against two identical ones.
 Think times (2-6 s), tool times (0.1-0.9 s) and the times in mcpschedd's configuration are
 divided by %g. Both runs returned the same results, byte for byte.

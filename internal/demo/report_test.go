@@ -50,7 +50,7 @@ func TestText(t *testing.T) {
 	}
 	want := `Through mcpschedd the agent waited 48 % less for read-only calls: 0.10 s instead of 0.20 s.
 
-Measured just now: one agent session of 2 calls in 1 turns, runResult twice at the same
+Measured just now: one agent session of 2 calls in 1 turns, played twice at the same
 time, directly against two MCP servers and through mcpschedd against two identical ones.
 Think times (2-6 s), tool times (0.1-0.9 s) and the times in mcpschedd's configuration are
 divided by 4. Both runs returned the same results, byte for byte.
