@@ -42,21 +42,21 @@ type body struct {
 // the request and returns false.
 func (all *bodies) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
 	b := &body{all: all}
-	status, bad := b.fill(w, r)
-	if bad == nil {
+	status, rpcErr := b.fill(w, r)
+	if rpcErr == nil {
 		return b, true
 	}
 	b.release()
 	if status == http.StatusServiceUnavailable || status == http.StatusRequestTimeout {
 		w.Header().Set("Connection", "close") // otherwise net/http reads the rest of the body
 	}
-	refuse(w, status, nil, bad)
+	refuse(w, status, nil, rpcErr)
 	return nil, false
 }
 
 // fill reads the body, or returns an error, also if the client sends more slowly than
 // bodyRate. net/http clears the read deadline at the end of the body.
-func (b *body) fill(w http.ResponseWriter, r *http.Request) (status int, bad *jsonrpc.Error) {
+func (b *body) fill(w http.ResponseWriter, r *http.Request) (status int, rpcErr *jsonrpc.Error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return http.StatusUnsupportedMediaType, refusal("Content-Type: want application/json")
 	}
@@ -116,7 +116,7 @@ func (b *body) release() {
 	}
 }
 
-func tooLong(limit int) (status int, bad *jsonrpc.Error) {
+func tooLong(limit int) (status int, rpcErr *jsonrpc.Error) {
 	return http.StatusRequestEntityTooLarge, refusal((&jsonrpc.LineTooLong{Limit: limit}).Error())
 }
 

@@ -81,7 +81,7 @@ type Session interface {
 	Accept(ctx context.Context, m *Message, out Outlet) (serve func())
 	// Refuse answers a message that cannot be accepted; m has the parts that could be
 	// parsed. A malformed response to a request of the proxy ends that request.
-	Refuse(m *Message, why *jsonrpc.Error, out Outlet)
+	Refuse(m *Message, cause *jsonrpc.Error, out Outlet)
 	// Pending reports work that continues without an open request: a call suspended
 	// until its client answers, or a running task. It does not block.
 	Pending() (suspended, task bool)
@@ -89,7 +89,7 @@ type Session interface {
 	// message may be accepted afterwards.
 	Drain(ctx context.Context, d time.Duration) error
 	// End ends the session and returns when all accepted requests have been served.
-	End(why error)
+	End(cause error)
 	// Context is done when the session ends.
 	Context() context.Context
 }

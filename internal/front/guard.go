@@ -58,7 +58,7 @@ func (o *HTTPOptions) ownHost(r *http.Request) bool {
 	if Loopback(host) || slices.ContainsFunc(o.Hosts, func(own string) bool { return strings.EqualFold(own, host) }) {
 		return true
 	}
-	asked, err := netip.ParseAddr(host)
+	addr, err := netip.ParseAddr(host)
 	if err != nil {
 		return false
 	}
@@ -70,7 +70,7 @@ func (o *HTTPOptions) ownHost(r *http.Request) bool {
 		return false
 	}
 	own, err := netip.ParseAddrPort(local.String())
-	return err == nil && own.Addr().Unmap() == asked.Unmap()
+	return err == nil && own.Addr().Unmap() == addr.Unmap()
 }
 
 // unspecified reports whether host is 0.0.0.0 or ::, all addresses of the machine.

@@ -54,9 +54,9 @@ var emptyBatch = refusal("empty batch")
 
 // takeOne processes one message. An array is refused, since batches do not nest.
 func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
-	m, bad := parse(raw)
-	if bad != nil {
-		in.refuse(m, bad, out)
+	m, rpcErr := parse(raw)
+	if rpcErr != nil {
+		in.refuse(m, rpcErr, out)
 		return
 	}
 	if m.IsRequest() && in.repeated[string(m.ID)] {
@@ -64,8 +64,8 @@ func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
 		m.Repeated = true
 	}
 	if m.Stateless && m.IsRequest() {
-		if bad := m.checkHop(); bad != nil {
-			in.Refuse(m, bad, out)
+		if rpcErr := m.checkHop(); rpcErr != nil {
+			in.Refuse(m, rpcErr, out)
 			return
 		}
 	}
@@ -80,12 +80,12 @@ func (in *intake) accept(ctx context.Context, m *Message, out Outlet) func() {
 		return in.Accept(ctx, m, out)
 	}
 	if m.Method == "initialize" {
-		if bad := checkClientSize(m.Index.Get("clientInfo"), m.Index.Get("capabilities")); bad != nil {
-			in.Refuse(m, bad, out)
+		if rpcErr := checkClientSize(m.Index.Get("clientInfo"), m.Index.Get("capabilities")); rpcErr != nil {
+			in.Refuse(m, rpcErr, out)
 			return nil
 		}
-		asked, _ := jsonrpc.String(m.Index.Get("protocolVersion"))
-		in.batches.Store(revision.Negotiate(asked) == revision.Batches)
+		requested, _ := jsonrpc.String(m.Index.Get("protocolVersion"))
+		in.batches.Store(revision.Negotiate(requested) == revision.Batches)
 	}
 	if in.all == nil {
 		return in.Accept(ctx, m, out)
@@ -124,16 +124,16 @@ func (in *intake) release() {
 }
 
 // refuse logs and answers a malformed message.
-func (in *intake) refuse(m *Message, bad *jsonrpc.Error, out Outlet) {
-	in.log.Warn("client message refused", "err", bad.Message)
-	in.Refuse(m, bad, out)
+func (in *intake) refuse(m *Message, rpcErr *jsonrpc.Error, out Outlet) {
+	in.log.Warn("client message refused", "err", rpcErr.Message)
+	in.Refuse(m, rpcErr, out)
 }
 
 // parse parses one message. On error the message has the parts that could be parsed.
 func parse(raw []byte) (*Message, *jsonrpc.Error) {
 	m, err := jsonrpc.Parse(raw)
-	if bad, ok := errors.AsType[*jsonrpc.Error](err); ok {
-		return &Message{Message: m}, bad
+	if rpcErr, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return &Message{Message: m}, rpcErr
 	}
 	full := &Message{Message: m, Index: revision.ParamsOf(m.Index(m.Params))}
 	full.Hop = full.Index.Hop()
@@ -161,8 +161,8 @@ func (m *Message) checkHop() *jsonrpc.Error {
 	if !bytes.HasPrefix(m.Hop.Capabilities, []byte("{")) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params._meta: io.modelcontextprotocol/clientCapabilities: want an object"}
 	}
-	if bad := checkClientSize(m.Hop.Info, m.Hop.Capabilities); bad != nil {
-		return bad
+	if rpcErr := checkClientSize(m.Hop.Info, m.Hop.Capabilities); rpcErr != nil {
+		return rpcErr
 	}
 	switch m.Method {
 	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list":

@@ -27,9 +27,9 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 		h.batch(w, r, data, only)
 		return
 	}
-	m, bad := parse(data)
-	if bad != nil {
-		refuse(w, http.StatusBadRequest, m.ID, bad)
+	m, rpcErr := parse(data)
+	if rpcErr != nil {
+		refuse(w, http.StatusBadRequest, m.ID, rpcErr)
 		return
 	}
 	jsonrpc.Flatten(data)
@@ -49,9 +49,9 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 // initialize starts a session. If the response cannot be written, the client does not
 // have the session's id, so the session ends at once.
 func (h *HTTP) initialize(w http.ResponseWriter, m *Message, only string) {
-	s, bad := h.sessions.begin(streamable, only)
-	if bad != nil {
-		refuse(w, http.StatusServiceUnavailable, m.ID, bad)
+	s, rpcErr := h.sessions.begin(streamable, only)
+	if rpcErr != nil {
+		refuse(w, http.StatusServiceUnavailable, m.ID, rpcErr)
 		return
 	}
 	defer s.leave()

@@ -102,8 +102,8 @@ func (all *sessions) find(t transport, id, only string) *httpSession {
 // addLocked starts the session of s if there is room for it, and registers it until it
 // ends.
 func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc.Error) {
-	if bad := all.makeRoomLocked(); bad != nil {
-		return nil, bad
+	if rpcErr := all.makeRoomLocked(); rpcErr != nil {
+		return nil, rpcErr
 	}
 	n := all.NewSession(c)
 	if n.Context().Err() != nil {
@@ -154,12 +154,12 @@ func (all *sessions) makeRoomLocked() *jsonrpc.Error {
 
 // end ends every session, which answers its open requests, and returns when all have
 // ended.
-func (all *sessions) end(why error) {
+func (all *sessions) end(cause error) {
 	all.mu.Lock()
 	all.closed = true
 	var ending sync.WaitGroup
 	for _, s := range all.byKey {
-		ending.Go(func() { s.End(why) })
+		ending.Go(func() { s.End(cause) })
 	}
 	all.mu.Unlock()
 	ending.Wait()

@@ -20,17 +20,17 @@ func (h *HTTP) stateless(w http.ResponseWriter, r *http.Request, m *Message, onl
 		finish(w, http.StatusAccepted)
 		return
 	}
-	if bad := checkHeaders(r.Header, m); bad != nil {
+	if rpcErr := checkHeaders(r.Header, m); rpcErr != nil {
 		status := http.StatusBadRequest
-		if bad.Code == jsonrpc.CodeMethodNotFound {
+		if rpcErr.Code == jsonrpc.CodeMethodNotFound {
 			status = http.StatusNotFound
 		}
-		refuse(w, status, m.ID, bad)
+		refuse(w, status, m.ID, rpcErr)
 		return
 	}
-	s, bad := h.sessions.pool(m.Hop.Capabilities, only)
-	if bad != nil {
-		refuse(w, http.StatusServiceUnavailable, m.ID, bad)
+	s, rpcErr := h.sessions.pool(m.Hop.Capabilities, only)
+	if rpcErr != nil {
+		refuse(w, http.StatusServiceUnavailable, m.ID, rpcErr)
 		return
 	}
 	defer s.leave()
@@ -50,8 +50,8 @@ func checkHeaders(h http.Header, m *Message) *jsonrpc.Error {
 	case version != m.Hop.Version:
 		return Mismatch(headerVersion + ": " + strconv.Quote(version) + ", but the body says " + strconv.Quote(m.Hop.Version))
 	}
-	if bad := m.checkHop(); bad != nil {
-		return bad
+	if rpcErr := m.checkHop(); rpcErr != nil {
+		return rpcErr
 	}
 	if err := mcp.ValidateStandardHeaders(h.Get, m.Hop.Version, mcp.MCPMethod(m.Method), nameParams(m)); err != nil {
 		return Mismatch(err.Error())

@@ -55,9 +55,9 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
 		return
 	}
-	s, bad := h.sessions.begin(legacySSE, "")
-	if bad != nil {
-		refuse(w, http.StatusServiceUnavailable, nil, bad)
+	s, rpcErr := h.sessions.begin(legacySSE, "")
+	if rpcErr != nil {
+		refuse(w, http.StatusServiceUnavailable, nil, rpcErr)
 		return
 	}
 	defer s.serving.Wait()

@@ -52,8 +52,8 @@ func writeJSON(w http.ResponseWriter, status int, body []byte) error {
 
 // refuse writes a JSON-RPC error. It ignores a failed write: the client has
 // disconnected.
-func refuse(w http.ResponseWriter, status int, id []byte, bad *jsonrpc.Error) {
-	_ = writeJSON(w, status, jsonrpc.AppendError(nil, id, bad.Append(nil)))
+func refuse(w http.ResponseWriter, status int, id []byte, rpcErr *jsonrpc.Error) {
+	_ = writeJSON(w, status, jsonrpc.AppendError(nil, id, rpcErr.Append(nil)))
 }
 
 // events writes server-sent events. Messages are written without a copy.

@@ -93,7 +93,7 @@ func startBridged(x *request, req *upstream.Request) *work {
 	var result outcome
 	w := newWork(x,
 		func(_ *request, done func(outcome)) { done(result) },
-		func(why error) { call.observeResult(ctx, outcome{err: why}) })
+		func(cause error) { call.observeResult(ctx, outcome{err: cause}) })
 	req.Notify = func(method string, params []byte) {
 		if current, _ := w.currentRequest(); current != nil {
 			current.forward(call.lease, method, params)

@@ -93,9 +93,9 @@ func unknownTool(name string) error {
 }
 
 // refuseTool makes the response an error result instead of calling the tool.
-func (x *request) refuseTool(why error) {
+func (x *request) refuseTool(cause error) {
 	x.s.srv.recorder.recordRefused(x.s.observed, toolName(&x.msg.Index))
-	x.handler = func() { x.finish(failedResult(why)) }
+	x.handler = func() { x.finish(failedResult(cause)) }
 }
 
 // certainlyReads reports whether the call is read-only according to the operator or to a
@@ -127,9 +127,9 @@ func serveConfirmed(x *request, l *sessionLease) {
 	if x.resume(x.answer) {
 		return
 	}
-	refuse := func(x *request, why error) {
+	refuse := func(x *request, cause error) {
 		s.srv.recorder.recordRefused(s.observed, toolName(&x.msg.Index))
-		x.finish(failedResult(why))
+		x.finish(failedResult(cause))
 	}
 	name := toolName(&x.msg.Index)
 	if !x.canElicit() {

@@ -93,14 +93,14 @@ type instruction struct{ from, text string }
 // joined for the client with the given clientInfo.
 func instructionsFor(s *session, leases []*sessionLease, info []byte) string {
 	all := problems(s.srv, leases)
-	headed := len(all)+len(leases) > 1
+	withHeads := len(all)+len(leases) > 1
 	for _, l := range leases {
 		if offer := l.Offer(); offer != nil && offer.Instructions != "" {
 			all = append(all, instruction{l.Name(), offer.Instructions})
 		}
 	}
 	name, _ := jsonrpc.String(jsonrpc.Get(info, "name"))
-	return joinInstructions(all, headed, maxInstructions[name])
+	return joinInstructions(all, withHeads, maxInstructions[name])
 }
 
 // problems returns instructions that report the configuration's errors and unavailable servers
@@ -159,14 +159,14 @@ var maxInstructions = map[string]int{
 	"claude-code": 4096, // 2.1.328
 }
 
-// joinInstructions joins the texts, each under its server's name if headed is set. If they
+// joinInstructions joins the texts, each under its server's name if withHeads is set. If they
 // exceed limit, it is divided evenly, and the shares that short texts do not use go to the
 // long ones. A limit of zero means none.
-func joinInstructions(all []instruction, headed bool, limit int) string {
+func joinInstructions(all []instruction, withHeads bool, limit int) string {
 	const paragraph = "\n\n"
 	heads, sizes := make([]string, len(all)), make([]int, len(all))
 	for i, in := range all {
-		if headed {
+		if withHeads {
 			heads[i] = "# " + in.from + "\n"
 		}
 		sizes[i] = length(heads[i]) + length(in.text) + len(paragraph)

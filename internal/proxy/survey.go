@@ -69,9 +69,9 @@ func (s *Server) Survey(ctx context.Context) []Surveyed {
 // awaitOffer blocks until the server's offer is known, or returns the reason why it is not. It
 // waits no longer than wait if the server writes anything but MCP messages.
 func awaitOffer(ctx context.Context, l *sessionLease, wait time.Duration) error {
-	soon, cancel := context.WithTimeout(ctx, wait)
+	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	l.AwaitOffer(soon)
+	l.AwaitOffer(bounded)
 	if why := l.Garbled(); l.Offer() == nil && why != nil {
 		return why
 	}

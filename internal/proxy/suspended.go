@@ -110,28 +110,28 @@ func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
 }
 
 // abandonLocked cancels the suspended work with the given handle, if any.
-func (s *suspended) abandonLocked(handle string, why error) {
+func (s *suspended) abandonLocked(handle string, cause error) {
 	w := s.byHandle[handle]
 	if w == nil {
 		return
 	}
 	delete(s.byHandle, handle)
 	w.expiry.Stop()
-	w.cancel(why)
+	w.cancel(cause)
 	s.start(func() {
 		<-w.done
-		w.close(why)
-		w.abandoned(why)
+		w.close(cause)
+		w.abandoned(cause)
 	})
 }
 
 // end cancels all suspended work. No more work can be suspended.
-func (s *suspended) end(why error) {
+func (s *suspended) end(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true
 	for handle := range s.byHandle {
-		s.abandonLocked(handle, why)
+		s.abandonLocked(handle, cause)
 	}
 }
 
