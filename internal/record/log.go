@@ -69,7 +69,7 @@ type flushRequest struct {
 }
 
 // Open starts the log of this process. It never fails: lines that cannot be written are
-// counted, and one warning is logged. The first event creates the file.
+// counted, and one warning is logged. No log file is created before the first event.
 func Open(o Options) *Log {
 	begin := o.Begin
 	begin.Kind, begin.V = Begin, Version

@@ -79,8 +79,8 @@ func parseFamily(tag string) (f familyTag) {
 	return f
 }
 
-// of returns the metric's value in a struct of its type.
-func (m *metric) of(v reflect.Value) any { return v.FieldByIndex(m.index).Interface() }
+// value returns the metric's value in a struct of its type.
+func (m *metric) value(v reflect.Value) any { return v.FieldByIndex(m.index).Interface() }
 
 // number converts a value to one number. Counts by name and quantiles become their sum.
 func number(value any) float64 {
@@ -117,7 +117,7 @@ func columns(metrics []metric, v reflect.Value) (names, values []string) {
 		if m.csv == "" {
 			continue
 		}
-		switch value := m.of(v).(type) {
+		switch value := m.value(v).(type) {
 		case Quantiles:
 			names, values = append(names, m.csv+"_p50", m.csv+"_p90"), append(values, decimal(value.P50), decimal(value.P90))
 		case float64:

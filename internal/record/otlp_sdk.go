@@ -97,7 +97,7 @@ func StartOTLP(ctx context.Context, o OTLPOptions) (*OTLP, error) {
 // startExport starts the export to the given exporters; nil for a signal that is off.
 func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) (*OTLP, error) {
 	t := &OTLP{timeout: closeTimeout, warn: warner(o.Log)}
-	t.spans, _ = lru.New[spanKey, trace.SpanContext](maxSpans) // it fails for a size below 1
+	t.spans, _ = lru.New[spanKey, trace.SpanContext](maxSpans) // fails only for a size below 1
 	// By default both write to stderr in a format of their own.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.warn))
 	otel.SetLogger(logr.FromSlogHandler(o.Log.Handler()))

@@ -123,7 +123,7 @@ func (s *samples) sample(m *metric, at int, of reflect.Value, given []label) {
 	if lacks > 0 || len(open) > 1 {
 		return
 	}
-	value := m.of(of)
+	value := m.value(of)
 	q, ofMany := value.(Quantiles)
 	switch {
 	case len(open) == 1:

@@ -50,7 +50,8 @@ func (s *Stats) Warnings() []Warning {
 	return all
 }
 
-// Saved returns the savings in a sentence that ends in period, such as "today".
+// Saved returns the savings in a sentence. period names the span of time, such as "today"; it may
+// be empty.
 func (s *Stats) Saved(period string) string {
 	f := &s.Totals
 	if period != "" {
@@ -72,7 +73,7 @@ func (s *Stats) Saved(period string) string {
 	return text + period + "."
 }
 
-// roundDuration formats milliseconds with one or two digits of precision.
+// roundDuration formats milliseconds coarsely, for a sentence.
 func roundDuration(ms float64) string {
 	switch {
 	case ms < 1000:

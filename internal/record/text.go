@@ -72,7 +72,7 @@ func rows(metrics []metric, v reflect.Value) (all []row) {
 		if m.row == "" {
 			continue
 		}
-		value := m.of(v)
+		value := m.value(v)
 		zero := number(value) == 0
 		some[m.row] = some[m.row] || !zero
 		if len(said[m.row]) == 0 || !zero {

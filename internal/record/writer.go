@@ -34,8 +34,8 @@ type writer struct {
 	next          int // number of the next file
 	f             *os.File
 	size          int64     // of f
-	opened        time.Time // f was opened
-	taken         []queued  // from the queue last
+	opened        time.Time // when f was opened
+	taken         []queued  // events last taken from the queue
 	lines         []byte    // not written yet
 	retryAt       time.Time // time of the next attempt after an error; zero if there was none
 	statusChanged bool      // since it was last written

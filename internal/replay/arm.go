@@ -51,7 +51,7 @@ type arm struct {
 	report    *tally
 
 	// Hooks for tests; nil otherwise.
-	sabotage   func(*dedup.Query)                      // breaks the rules by which the store is asked
+	sabotage   func(*dedup.Query)                      // modifies the queries to the store
 	onPrefetch func(turns int, tool, arguments string) // called with each prefetch
 }
 

@@ -15,7 +15,7 @@ type Session struct {
 	learnerID uint64 // random, unique among the sessions of all traces
 	turns     []turn
 	calls     int
-	byCall    map[callKey][]*playedCall // the same, by call, in order
+	byCall    map[callKey][]*playedCall // all calls by key, in order
 }
 
 // turn is a set of calls that were made together.
