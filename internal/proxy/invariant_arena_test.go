@@ -22,37 +22,37 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// token guards the HTTP front: all clients that bear it are one principal.
+// token is the token of the HTTP front. All clients that send it are one principal.
 const token = "open sesame"
 
-// arena is a proxy with its clients, and three upstreams over one world, in one bubble:
+// arena is a proxy with its clients and three upstreams over one world, in one bubble:
 //
-//	A  a session over HTTP for each session of a client
-//	B  one session that all share, each session for itself
-//	C  the same, and all are one principal
+//	A  over HTTP, with an upstream session for each client session
+//	B  one upstream session for all, with answers scoped to each client session
+//	C  one upstream session for all, which are one principal
 type arena struct {
 	tally
 	t       *testing.T
-	goal    int // operations; then it is enough
+	goal    int // number of operations to reach
 	world   *world
-	options proxy.Options // as the operator wrote them first
+	options proxy.Options // initial configuration
 	proxy   *proxy.Server
 	front   *httpClient
-	seats   []*seat // the last one is for events
+	seats   []*seat // the last one plays the events
 	servers map[string]*mcptest.Server
 	backs   map[string]*pipes // by address
-	ending  []func()          // of the clients on stdio
+	ending  []func()          // end the clients on stdio
 	close   func()            // ends everything
-	suspect int               // how often a history is to be played; 0: there was no fault yet
+	suspect int               // how often to play a history; 0 if there was no fault yet
 
 	mu      sync.Mutex
 	doubted []doubted
 	conns   []net.Conn // to A
-	rules   int        // which of the rules are in force
+	rules   int        // index of the rules in force
 }
 
-// doubted is an answer from the store that came after a write of its own session
-// which had not landed then.
+// doubted is an answer from the store that arrived after a write of its own session that had not
+// landed by then.
 type doubted struct {
 	who   string
 	op    op
@@ -61,8 +61,7 @@ type doubted struct {
 	write *write
 }
 
-// bursting seats, on stdio, come first; single ones, over HTTP, send one request
-// at a time.
+// The first seats, on stdio, send bursts; the others, over HTTP, send one request at a time.
 const (
 	bursting = 5
 	single   = 4
@@ -81,7 +80,7 @@ func newArena(t *testing.T) *arena {
 	}
 	a.options.Upstreams[2].SharedIdentity = true
 	a.options.Enrichment.MaxAge = 10 * time.Second
-	a.options.Enrichment.Mode = "on" // nothing follows from anything here, but what is asked for is fetched early
+	a.options.Enrichment.Mode = "on" // no tool has follow-ups here, but the events prefetch
 	for i := range a.options.Upstreams {
 		a.options.Upstreams[i].Exclusive = true
 	}
@@ -107,12 +106,12 @@ func newArena(t *testing.T) *arena {
 		web.Close()
 		<-serving
 	})
-	t.Cleanup(a.close) // before its upstreams are: it is the last of them
+	t.Cleanup(a.close) // registered last, so that it runs before the upstreams are closed
 	return a
 }
 
-// settle holds what the store says of itself against what its clients saw, once
-// nothing is under way any more, and ends everything.
+// settle compares the store's counters with what its clients saw once nothing is under way, and
+// closes everything.
 func (a *arena) settle() {
 	store := func() dedup.Stats { return a.proxy.Stats().Store }
 	for _, s := range a.seats {
@@ -142,8 +141,8 @@ func (a *arena) settle() {
 	a.more("found stale", int(s.Invalidated))
 }
 
-// upstream is one of the three, on pipes. Each session of a client has connections of its
-// own to A; of those it is noted which are there, and by its context whose a call is.
+// upstream returns one of the three upstreams, on pipes. Each client session has connections of
+// its own to A. The arena records these, and the context of a request names its session.
 func (a *arena) upstream(name string, shared bool) proxy.Upstream {
 	s, back := a.world.server(name), newPipes()
 	a.servers[name], a.backs[name+".test:80"] = s, back
@@ -170,7 +169,7 @@ func (a *arena) upstream(name string, shared bool) proxy.Upstream {
 	}
 }
 
-// noteConn notes which connections there are to A.
+// noteConn records a connection to A.
 func (a *arena) noteConn(conn net.Conn, state http.ConnState) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -182,8 +181,8 @@ func (a *arena) noteConn(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// ruled is the configuration under one of the operator's rules. Each of them
-// describes the world rightly, or says less of it than could be said.
+// ruled returns the configuration under one of the operator's rules. Each rule describes the world
+// correctly, or more cautiously than needed.
 func (a *arena) ruled(nth int) proxy.Options {
 	o := a.options
 	o.Upstreams = slices.Clone(o.Upstreams)
@@ -199,7 +198,7 @@ func (a *arena) ruled(nth int) proxy.Options {
 	case 4:
 		o.Limits = map[string]limit.Rule{"*": {Concurrency: 4}}
 	case 5:
-		o.Upstreams[2].Fingerprint += " again" // a new connection
+		o.Upstreams[2].Fingerprint += " again" // forces a new connection
 	case 6:
 		o.Dedup.MaxBytes = 4 << 10
 	}
@@ -214,7 +213,7 @@ func (a *arena) ruled(nth int) proxy.Options {
 	return o
 }
 
-// rules say what the tools do. write_hinted and write_unknown are not named.
+// rules classify the tools. write_hinted and write_unknown are left out.
 func rules(read valuemodel.Class, edges bool) []valuemodel.Rule {
 	match := []string{"register"}
 	layers := map[string]valuemodel.Layer{
@@ -235,12 +234,12 @@ func rules(read valuemodel.Class, edges bool) []valuemodel.Rule {
 	return out
 }
 
-// judge holds the answer to a read against the world.
+// judge compares the answer to a read with the world.
 func (a *arena) judge(s *seat, q *asked, m jsonrpc.Message) {
 	high := a.world.look()
 	raw := jsonrpc.Get(m.Result, "structuredContent")
 	if raw == nil {
-		return // refused, which is counted
+		return // refused, and counted as such
 	}
 	var t told
 	if err := json.Unmarshal(raw, &t); err != nil {
@@ -274,8 +273,8 @@ func (a *arena) judge(s *seat, q *asked, m jsonrpc.Message) {
 	}
 }
 
-// reconsider holds answers from the store against the writes that their sessions
-// had made before and that landed only later: what is in the air bars the store.
+// reconsider checks answers from the store against earlier writes of their sessions that landed
+// only later: a write under way must bar the store.
 func (a *arena) reconsider() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -287,7 +286,7 @@ func (a *arena) reconsider() {
 	a.doubted = nil
 }
 
-// run runs a case, and returns what must not have happened in it.
+// run plays a history and returns the faults it caused.
 func (a *arena) run(h history) []string {
 	var all sync.WaitGroup
 	for i, script := range h.scripts {
@@ -300,13 +299,13 @@ func (a *arena) run(h history) []string {
 		}
 	})
 	all.Wait()
-	time.Sleep(settling) // then nothing of it is of unknown outcome any more
+	time.Sleep(settling) // afterwards no write is of unknown outcome any more
 	a.reconsider()
 	a.world.forget()
 	return a.world.blamed()
 }
 
-// cause lets an event happen.
+// cause triggers an event.
 func (a *arena) cause(e event) {
 	control := a.seats[len(a.seats)-1]
 	switch e.what {
@@ -333,13 +332,13 @@ func (a *arena) cause(e event) {
 		a.count(fmt.Sprintf("rules %d", a.rules))
 	case "roots":
 		control.pass("notifications/roots/list_changed", struct{}{})
-	case "abandon": // over HTTP a late reply does not come: the proxy never learns of the outcome
+	case "abandon": // over HTTP there is no late reply, so the proxy never learns the outcome
 		control.play([][]op{{
 			{tool: "write", up: []string{"B", "C"}[e.nth%2], before: 4 * millisecond, after: 10 * millisecond, fate: withdrawn, cancel: 2 * millisecond},
 		}, {
 			{tool: "read", up: "B"}, {tool: "read", up: "C"}, {tool: "read", up: "B", wait: true},
 		}})
-	case "timeout": // the effect lands when the proxy has already given up
+	case "timeout": // the effect lands after the proxy has given up
 		o := a.ruled(a.rules)
 		o.Upstreams[0].Timeout = 20 * millisecond
 		a.proxy.Apply(o)

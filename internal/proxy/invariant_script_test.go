@@ -13,17 +13,17 @@ type op struct {
 	tool          string
 	up            string
 	register      int
-	spelling      int           // of the register: a number, a string, a number with a fraction
-	before, after time.Duration // the server's delays, before it looks or acts and after that
+	spelling      int           // form of the register argument: a number, a string, a number with a fraction
+	before, after time.Duration // the server's delays before and after it reads or acts
 	fate          fate          // of a write
-	cancel        time.Duration // from sending a write to withdrawing it
-	wait          bool          // for everything that was asked before
-	again         bool          // if it reads: what was read last
+	cancel        time.Duration // time from sending a write to cancelling it
+	wait          bool          // first wait for all earlier requests
+	again         bool          // of a read: repeat the last one
 }
 
 func (o op) reads() bool { return slices.Contains(readTools, o.tool) }
 
-// GoString is how a history that failed is shown.
+// GoString formats a step of a failed history.
 func (o op) GoString() string {
 	text := fmt.Sprintf("%s__%s(%d) %v/%v", o.up, o.tool, o.register, o.before, o.after)
 	if !o.reads() {
@@ -41,8 +41,7 @@ func (o op) GoString() string {
 	return text
 }
 
-// register is how the argument is written: all spellings name the same register,
-// and are different calls.
+// register returns the argument. All spellings name the same register but make different calls.
 func (o op) argument() string {
 	switch o.spelling {
 	case 1:
@@ -53,11 +52,11 @@ func (o op) argument() string {
 	return fmt.Sprint(o.register)
 }
 
-// event is what happens beside the sessions.
+// event is something that happens besides the sessions' steps.
 type event struct {
 	what  string
-	nth   int // which session, process or rules
-	op    op  // of a prefetch: the read prefetched at
+	nth   int // selects the session, process or rules
+	op    op  // of a prefetch: the read
 	pause time.Duration
 }
 
@@ -68,23 +67,22 @@ func (e event) GoString() string {
 	return fmt.Sprintf("%v, %s %d", e.pause, e.what, e.nth)
 }
 
-// history is a case: what each session does, and what happens meanwhile.
+// history is a test case: the steps of each session and the events meanwhile.
 type history struct {
-	scripts [][][]op // bursts of each seat, in order; a burst goes out in one piece
+	scripts [][][]op // bursts of each seat, in order; a burst is written at once
 	events  []event
 }
 
-// incidents are what may happen once in a case. A prefetch, which may happen often, is
-// not among them.
+// incidents are the events that happen at most once in a history. A prefetch may happen often and
+// is not one of them.
 var incidents = []string{"kill", "forget", "announce", "reload", "abandon", "timeout", "roots"}
 
 const millisecond = time.Millisecond
 
-// beat is the unit of the delays that are drawn.
+// beat is the unit of the random delays.
 const beat = millisecond / 2
 
-// Zero is what a failing history shrinks towards, so that the first of each
-// choice is the plainest.
+// Failing histories shrink towards zero values, so the first of each choice is the simplest.
 var (
 	someUp     = rapid.SampledFrom([]string{"A", "A", "C", "B", "A", "C"})
 	someRead   = rapid.SampledFrom([]string{"read", "look", "poll", "read", "look", "read_all", "read", "read"})
@@ -125,13 +123,13 @@ var someOp = rapid.Custom(func(t *rapid.T) op {
 		o.spelling = 1 + somePlace.Draw(t, "spelling")%2
 	}
 	switch {
-	case o.tool == "write_task": // goes on after its answer
+	case o.tool == "write_task": // continues after its answer
 		o.before += 4 * millisecond
 		if o.fate == withdrawn {
 			o.fate = lands
 		}
 	case o.fate == withdrawn && o.up != "A":
-		o.fate = lands // its reply would never come late: left to the event "abandon"
+		o.fate = lands // its reply would never come late; the event "abandon" covers that
 	case o.fate == withdrawn:
 		o.cancel = someCancel.Draw(t, "cancel") * beat
 		o.before += o.cancel + 2*millisecond
@@ -146,8 +144,8 @@ var somePrefetch = rapid.Custom(func(t *rapid.T) event {
 	}
 })
 
-// someHistory draws a case for a number of sessions that send bursts, and others
-// that send one thing at a time.
+// someHistory draws a history for some sessions that send bursts and others that send one request
+// at a time.
 func someHistory(t *rapid.T, bursts, single int) history {
 	var h history
 	for i := range bursts {

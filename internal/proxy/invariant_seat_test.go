@@ -14,32 +14,32 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// seat is one client of the proxy that is tested.
+// seat is one client of the proxy under test.
 type seat struct {
 	a       *arena
-	who     string // whose answers it may get; stateless clients of one front are one principal
+	who     string // principal whose answers it may receive; stateless clients of one front share one
 	era     string
-	ordered bool                            // what it sends arrives in that order
-	post    func(line []byte, q *asked)     // sends requests, a line each; q is the only one where there is one
-	pass    func(method string, params any) // sends a notification; nil: it cannot
+	ordered bool                            // its messages arrive in the order of sending
+	post    func(line []byte, q *asked)     // sends requests, one per line; q is the request if there is only one
+	pass    func(method string, params any) // sends a notification; nil if it cannot
 
 	mu   sync.Mutex
 	ids  int
-	open map[string]*asked // raw id → request without its answer
-	over map[string]bool   // raw id of a request that was withdrawn: its answer may still come
+	open map[string]*asked // raw id → unanswered request
+	over map[string]bool   // raw ids of cancelled requests, whose answers may still arrive
 }
 
 // asked is a request that was sent.
 type asked struct {
 	op
 	id      string
-	low     versions // of the world just before it was sent
+	low     versions // versions of the world just before it was sent
 	write   *write   // nil for a read
-	earlier []*write // writes of this session that were sent before, and had not landed
+	earlier []*write // earlier writes of this session that had not landed
 	done    chan struct{}
 }
 
-// play does what the script says, and returns when everything has its answer.
+// play plays a script and returns when all its requests have been answered.
 func (s *seat) play(script [][]op) {
 	var all []*asked
 	var last op
@@ -67,7 +67,7 @@ func (s *seat) play(script [][]op) {
 	s.await(all)
 }
 
-// send sends requests in one piece, and has them withdrawn whose fate that is.
+// send sends requests in one write and schedules the cancellation of those with that fate.
 func (s *seat) send(lines []byte, qs []*asked) {
 	if len(qs) == 0 {
 		return
@@ -80,12 +80,12 @@ func (s *seat) send(lines []byte, qs []*asked) {
 	}
 }
 
-// ask notes a request that is about to be sent.
+// ask registers a request that is about to be sent.
 func (s *seat) ask(o op, all []*asked) *asked {
 	s.a.count("operations")
 	q := &asked{op: o, done: make(chan struct{})}
 	if s.era == stateless && o.tool == "write_task" {
-		q.tool = "write" // its tasks are another thing
+		q.tool = "write" // tasks of this era work differently
 	}
 	if s.pass == nil && q.fate == withdrawn {
 		q.fate = lands
@@ -103,8 +103,8 @@ func (s *seat) ask(o op, all []*asked) *asked {
 	return q
 }
 
-// line is the request as it is sent. The world is looked at here: nothing that
-// happens later need be in its answer.
+// line returns the request to send. It records the state of the world now: effects from later on
+// need not be in the answer.
 func (s *seat) line(q *asked) []byte {
 	arguments := `{"register":` + q.argument() + `}`
 	more := ""
@@ -124,9 +124,9 @@ func (s *seat) line(q *asked) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":%s}`+"\n", q.id, params)
 }
 
-// await waits until each request has been answered, or withdrawn.
+// await waits until each request has been answered or cancelled.
 func (s *seat) await(all []*asked) {
-	late := time.NewTimer(2 * patience) // a server may take all of one to start
+	late := time.NewTimer(2 * patience) // the start of a server may take one patience
 	defer late.Stop()
 	for _, q := range all {
 		select {
@@ -138,8 +138,8 @@ func (s *seat) await(all []*asked) {
 	}
 }
 
-// catchUp waits until the proxy has read all that was sent: a request that was withdrawn
-// may still lie in the pipe.
+// catchUp waits until the proxy has read everything sent, as a cancelled request may still be in
+// the pipe.
 func (s *seat) catchUp() {
 	q := &asked{op: op{tool: "ping"}, done: make(chan struct{})}
 	s.mu.Lock()
@@ -151,7 +151,7 @@ func (s *seat) catchUp() {
 	s.await([]*asked{q})
 }
 
-// withdraw takes a request back. It may be answered all the same, or not.
+// withdraw cancels a request. It may be answered all the same.
 func (s *seat) withdraw(q *asked) {
 	s.mu.Lock()
 	_, open := s.open[q.id]
@@ -167,7 +167,7 @@ func (s *seat) withdraw(q *asked) {
 	}
 }
 
-// hear takes what the proxy says.
+// hear handles a message from the proxy.
 func (s *seat) hear(line []byte) {
 	m, err := jsonrpc.Parse(line)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *seat) hear(line []byte) {
 		return
 	}
 	if !m.IsResponse() {
-		return // a list has changed
+		return // list_changed
 	}
 	s.mu.Lock()
 	q := s.open[string(m.ID)]
@@ -192,7 +192,7 @@ func (s *seat) hear(line []byte) {
 	}
 }
 
-// answered judges an answer, and asks on about a task.
+// answered judges an answer, and polls a task that it starts.
 func (s *seat) answered(q *asked, m jsonrpc.Message) {
 	task := jsonrpc.Get(m.Result, "task")
 	switch {
@@ -209,7 +209,7 @@ func (s *seat) answered(q *asked, m jsonrpc.Message) {
 	close(q.done)
 }
 
-// outcome is under what a request is counted.
+// outcome returns the name under which a request is counted.
 func (q *asked) outcome(m jsonrpc.Message) string {
 	switch {
 	case m.Error != nil || string(jsonrpc.Get(m.Result, "isError")) == "true":
@@ -223,7 +223,7 @@ func (q *asked) outcome(m jsonrpc.Message) string {
 	return q.tool + " " + string(q.fate)
 }
 
-// inquire asks how a task is.
+// inquire polls a task.
 func (s *seat) inquire(q *asked, id []byte) {
 	s.mu.Lock()
 	s.ids++
@@ -235,14 +235,14 @@ func (s *seat) inquire(q *asked, id []byte) {
 	s.post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":"tasks/get","params":{"taskId":%s}}`+"\n", q.id, id), q)
 }
 
-// newSeat makes a client; its caller says how it sends.
+// newSeat returns a client without its way to send.
 func (a *arena) newSeat(who, era string) *seat {
 	s := &seat{a: a, who: who, era: era, open: make(map[string]*asked), over: make(map[string]bool)}
 	a.seats = append(a.seats, s)
 	return s
 }
 
-// pipes serves a client on stdio.
+// pipes adds a client on stdio.
 func (a *arena) pipes(who, era string) *seat {
 	in, toProxy := io.Pipe()
 	fromProxy, out := io.Pipe()
@@ -260,7 +260,7 @@ func (a *arena) pipes(who, era string) *seat {
 	s.pass = func(method string, params any) {
 		raw, err := json.Marshal(params)
 		if err != nil {
-			panic(err) // raw JSON always marshals
+			panic(err) // raw JSON can always be marshalled
 		}
 		send(append(jsonrpc.AppendNotification(nil, method, raw), '\n'))
 	}
@@ -299,7 +299,7 @@ func (a *arena) pipes(who, era string) *seat {
 	return s
 }
 
-// web serves a client over HTTP: in a session of its own, or in the stateless era.
+// web adds a client over HTTP, in a session of its own or in the stateless era.
 func (a *arena) web(who, era string) *seat {
 	s := a.newSeat(who, era)
 	headers := []string{"Authorization", "Bearer " + token}

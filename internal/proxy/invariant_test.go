@@ -13,21 +13,20 @@ import (
 	"mcpschedd/internal/bubble"
 )
 
-// TestInvariant holds the proxy against the one promise of its store: no call
-// returns an answer whose fetch was sent before the effect of a write that went
-// through the proxy and was over, or under way, when the call arrived; and no
-// client gets an answer that was meant for another.
+// TestInvariant checks the proxy against the promise of its store. Let a write go through the
+// proxy and have ended, or be under way, when a call arrives: then the call is never answered by
+// a fetch that was sent before the write took effect. And no client receives an answer meant for
+// another.
 //
-// Sessions of all kinds read and write the registers of a world at random, and
-// all at once, through three upstreams. The world knows every version, so the
-// answer to a read is wrong if it is older than what held just before the read
-// was sent: an effect that had landed then belongs to a write that is still in
-// the air, and then nothing is served, joined or stored, or to one that has
-// ended. Nothing depends on a duration but how much is served.
+// Sessions of all kinds concurrently read and write the registers of a world at random, through
+// three upstreams. The world knows every version, so the answer to a read is wrong if it is older
+// than the state just before the read was sent: an effect that had landed by then belongs either
+// to a write still under way, and then nothing may be served, joined or stored, or to one that
+// has ended. Durations only affect how much is served.
 func TestInvariant(t *testing.T) {
 	goal := slice(2_000, 1_000_000)
 	var sum tally
-	few := func() bool { // what chance left out, more runs bring
+	few := func() bool { // more runs until chance has produced every event
 		n := sum.of("operations")
 		return n < goal || n < 10*goal && len(missing(&sum)) > 0
 	}
@@ -56,13 +55,11 @@ func TestInvariant(t *testing.T) {
 	}
 }
 
-// tries is how often a history is played that may have failed before: what is
-// wrong does not show every time, and a failure can only be made smaller if it
-// comes back.
+// tries is how often a history that has failed once is played. A fault does not show every time,
+// and rapid can only shrink a failure that is reproduced.
 const tries = 20
 
-// check plays one history that rapid makes up, and again and again once there
-// was a fault.
+// check plays one history drawn by rapid, and plays it repeatedly once there was a fault.
 func (a *arena) check(t *rapid.T) {
 	if a.suspect == 0 && a.of("operations") >= a.goal {
 		return
@@ -76,12 +73,12 @@ func (a *arena) check(t *rapid.T) {
 			a.suspect = tries
 			t.Log(faults[0])
 			what, _, _ := strings.Cut(faults[0], ":")
-			t.Fatal(what) // the same each time: only then is it made smaller
+			t.Fatal(what) // a constant message, so that rapid can shrink the failure
 		}
 	}
 }
 
-// complete lets happen by hand what chance left out.
+// complete plays the incidents that chance left out.
 func (a *arena) complete() {
 	for i, what := range incidents {
 		for a.of(what) == 0 {
@@ -93,8 +90,8 @@ func (a *arena) complete() {
 	}
 }
 
-// missing is what a run lacks to prove anything: enough answers from the store, and
-// each thing that may happen at least once.
+// missing returns what a run lacks to prove anything: enough answers from the store, and every
+// incident at least once.
 func missing(sum *tally) (lacks []string) {
 	served, fetched := sum.of("hit")+sum.of("joined"), sum.of("fetched")
 	if served*20 < served+fetched {
@@ -112,7 +109,7 @@ func missing(sum *tally) (lacks []string) {
 	return lacks
 }
 
-// tally counts what happened.
+// tally counts events by name.
 type tally struct {
 	mu     sync.Mutex
 	counts map[string]int

@@ -13,26 +13,26 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// registers is how many registers the world has.
+// registers is the number of registers in the world.
 const registers = 3
 
-// A write whose outcome the proxy never learned has landed within settling of
-// it, or never does: the world refuses what would land later than half of that
-// after it was sent, so that nothing depends on how busy the machine is.
+// settling bounds when a write of unknown outcome lands, if it ever does. The world refuses a write
+// that would land later than half of it after sending, so that the test does not depend on the load
+// of the machine.
 const settling = 400 * time.Millisecond
 
-// readTools and writeTools are what every upstream offers; reload says what the
-// operator says of them.
+// readTools and writeTools are offered by every upstream. The event "reload" changes how the
+// operator classifies them.
 var (
 	readTools  = []string{"read", "look", "poll", "read_all"}
 	writeTools = []string{"write", "write_edge", "write_hinted", "write_unknown", "write_task"}
 )
 
-// versions is the state of the world, or the part of it that an answer tells.
+// versions is the state of the world, or the part of it in an answer.
 type versions [registers]int64
 
-// world is the state behind every upstream: a version for each register, which a
-// write raises by one when its effect lands.
+// world is the state behind every upstream: a version for each register. A write increments the
+// version when its effect lands.
 type world struct {
 	fetches atomic.Int64 // reads that reached a server
 
@@ -40,32 +40,32 @@ type world struct {
 	now    versions
 	serial int64
 	writes map[int64]*write   // serial → write
-	tasks  map[string]*effect // id → what it does
-	homes  map[string]string  // session of a server with one client → whose it is
+	tasks  map[string]*effect // id → effect
+	homes  map[string]string  // session of a server with one client → client session
 	faults []string
 }
 
 // write is one write of a client.
 type write struct {
 	register      int
-	before, after time.Duration // until the effect lands, and from there to the reply
+	before, after time.Duration // delays until the effect lands, and from then until the reply
 	fate          fate
 	sent          time.Time
-	landed        int64 // the version it made; 0: it has not landed
-	runs          int   // how often a server was told to run it
+	landed        int64 // version that it made; 0 if it has not landed
+	runs          int   // number of times a server was asked to run it
 }
 
-// fate is what becomes of a write.
+// fate is the outcome of a write.
 type fate string
 
 const (
 	lands     fate = "lands"
-	fails     fate = "fails"     // without effect
-	breaks    fate = "breaks"    // with its effect, but an error is answered
-	withdrawn fate = "withdrawn" // cancelled by its client, and lands all the same
+	fails     fate = "fails"     // no effect
+	breaks    fate = "breaks"    // has its effect, but answers with an error
+	withdrawn fate = "withdrawn" // cancelled by its client, but lands
 )
 
-// effect is a task's: done is closed when it has landed.
+// effect is the effect of a task. done is closed when it has landed.
 type effect struct{ done chan struct{} }
 
 func newWorld() *world {
@@ -79,8 +79,7 @@ func (w *world) look() versions {
 	return w.now
 }
 
-// announce makes a write known, and returns the serial by which its servers know
-// it.
+// announce registers a write and returns its serial number for the servers.
 func (w *world) announce(n *write) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +89,7 @@ func (w *world) announce(n *write) int64 {
 	return w.serial
 }
 
-// land lets the effect of a write happen, unless it is too late.
+// land applies the effect of a write unless it is too late.
 func (w *world) land(n *write) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,21 +99,21 @@ func (w *world) land(n *write) {
 	}
 }
 
-// landedAt returns the version that a write made; 0: none yet.
+// landedAt returns the version that a write made, or 0.
 func (w *world) landedAt(n *write) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return n.landed
 }
 
-// blame notes something that must not have happened.
+// blame records a fault.
 func (w *world) blame(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults = append(w.faults, fmt.Sprintf(format, args...))
 }
 
-// blamed returns what was noted since it was last asked.
+// blamed returns the faults since the last call.
 func (w *world) blamed() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +122,7 @@ func (w *world) blamed() []string {
 	return out
 }
 
-// forget drops the writes of a case that is over.
+// forget removes the writes of a finished history.
 func (w *world) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -135,8 +134,8 @@ func (w *world) forget() {
 	clear(w.tasks)
 }
 
-// worldTools are the tools of every upstream. What they say of themselves can only
-// deny: the configuration does not trust them.
+// worldTools are the tools of every upstream. Their annotations can only deny, as the configuration
+// does not trust the servers.
 func worldTools() []string {
 	var out []string
 	for _, name := range append(readTools[:len(readTools):len(readTools)], writeTools...) {
@@ -149,26 +148,26 @@ func worldTools() []string {
 	return out
 }
 
-// arguments are what a tool of the world is given.
+// arguments are the arguments of the world's tools.
 type arguments struct {
-	Register json.RawMessage // a number, or the same as a string
+	Register json.RawMessage // a number, or the same number as a string
 	Serial   int64           // of a write
 }
 
-// told is what a read answers.
+// told is the answer to a read.
 type told struct {
-	Up       string // the upstream that was asked
-	Who      string // the session that asked it; "" for a prefetch
+	Up       string // upstream that was asked
+	Who      string // session that asked; "" for a prefetch
 	Tool     string
 	Register int
-	Fetch    int64 // which of all reads this was; 0 for a poll, whose answers are the same until there is news
+	Fetch    int64 // number of the read; 0 for a poll, whose answers repeat until there is a change
 	Versions versions
 }
 
-// homeKey is that of the session by which a server with one client knows it.
+// homeKey is the key under which a server with one client stores its client session.
 type homeKey struct{}
 
-// server returns an upstream's server.
+// server returns the server of an upstream.
 func (w *world) server(up string) *mcptest.Server {
 	return mcptest.New(mcptest.Options{Name: up, Tools: worldTools(), Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
 		switch m.Method {
@@ -182,7 +181,7 @@ func (w *world) server(up string) *mcptest.Server {
 	}})
 }
 
-// call runs a tool. It does not look at whether its client still wants that.
+// call runs a tool. It ignores cancellation.
 func (w *world) call(up, home string, params []byte) []byte {
 	tool, _ := jsonrpc.String(jsonrpc.Get(params, "name"))
 	var a arguments
@@ -203,7 +202,7 @@ func (w *world) call(up, home string, params []byte) []byte {
 	if home != "" && t.Who != "" {
 		w.inhabit(home, t.Who)
 	}
-	before, after := time.Duration(nth%3), time.Duration(nth%7) // beats, of a prefetch
+	before, after := time.Duration(nth%3), time.Duration(nth%7) // delays of a prefetch, in beats
 	if delays, ok := jsonrpc.String(jsonrpc.Get(meta, "baggage")); ok {
 		fmt.Sscanf(delays, "before=%d,after=%d", &before, &after)
 	}
@@ -212,12 +211,12 @@ func (w *world) call(up, home string, params []byte) []byte {
 	time.Sleep(after * beat)
 	text, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // numbers and strings always marshal
+		panic(err) // numbers and strings can always be marshalled
 	}
 	return append(append([]byte(`{"content":[],"structuredContent":`), text...), '}')
 }
 
-// inhabit notes whose connection it is: no other session may use it.
+// inhabit records which session uses a connection: no other session may.
 func (w *world) inhabit(home, who string) {
 	w.mu.Lock()
 	owner, ok := w.homes[home]
@@ -230,7 +229,7 @@ func (w *world) inhabit(home, who string) {
 	}
 }
 
-// write runs a write, or begins a task that does.
+// write runs a write, or starts a task that does.
 func (w *world) write(serial int64, task bool) []byte {
 	w.mu.Lock()
 	n := w.writes[serial]
@@ -266,7 +265,7 @@ func (w *world) write(serial int64, task bool) []byte {
 	return []byte(`{"content":[]}`)
 }
 
-// task says how a task is, after a while if it goes on.
+// task returns the state of a task, after a delay if it is still running.
 func (w *world) task(params []byte) []byte {
 	id, _ := jsonrpc.String(jsonrpc.Get(params, "taskId"))
 	w.mu.Lock()

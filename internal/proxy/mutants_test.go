@@ -8,13 +8,13 @@ import (
 	"mcpschedd/internal/mutant"
 )
 
-// mutants are the rules of the path of a call that are taken out one by one, wherever
-// they stand. Without each of them TestInvariant says that an answer is stale, or the
-// test that is named says what the mutant says.
+// mutants are the rules of the path of a call that are removed one at a time, wherever they
+// occur in the code. Without a rule, TestInvariant reports a stale answer, or the named test
+// reports what Says holds.
 var mutants = []mutant.Mutant{
-	// The bump alone would not be missed at arrival, for what a pending write may change
-	// is not served; nor would that be without the bump at the end. Without both, a write
-	// does not show before its end.
+	// Removing only the bump at arrival would not show, because answers that depend on a pending
+	// write are never served. This mutant therefore removes the pending mark too, so that a write
+	// has no effect on the store before its end.
 	{Name: "bump at arrival", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.RegisterWrite"}, Becomes: mutant.Nothing},
 		{In: "dedup", Compare: "mark.pending", Under: []string{"mark.unchangedSince"}, Becomes: mutant.False},
@@ -57,15 +57,15 @@ var mutants = []mutant.Mutant{
 	}},
 }
 
-// TestMutants shows that the tests of the path of a call can fail: without any one of
-// its rules one does, and says why. That the rules are there is looked at in every run.
+// TestMutants shows that the tests of the path of a call can fail: without any one of the rules a
+// test fails and says why. Every run checks that the rules are still in the code.
 func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) {
 			m.Says = cmp.Or(m.Says, "stale answer")
 			if m.Test == "" {
 				m.Test, m.Args = "TestInvariant", []string{"-rapid.shrinktime", "1s", "-rapid.nofailfile"}
-				m.Env = []string{"MCPSCHEDD_SOAK=1"} // it ends at the first fault
+				m.Env = []string{"MCPSCHEDD_SOAK=1"} // it stops at the first fault
 			}
 			m.Check(t)
 		})
