@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Whatever names come, so many are told apart; the rest counts together, and in totals.
+// Names beyond the bounds are counted together, and in the totals.
 func TestBounds(t *testing.T) {
 	tally := record.NewTally(100)
 	const n = 10_000
@@ -37,8 +37,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Of the sessions the oldest that ended go first, and none that is open as long as one has
-// ended.
+// The oldest ended sessions are evicted first, and no open session while there is an ended one.
 func TestSessionsThatGo(t *testing.T) {
 	tally := record.NewTally(3)
 	add := func(kind record.Kind, session string) {
@@ -73,8 +72,7 @@ func TestSessionsThatGo(t *testing.T) {
 	}
 }
 
-// The memory for a thousand tools that were called a few times, and for all that there
-// can be.
+// The memory of a tally with a thousand tools, and with the maximum of everything.
 func TestMemory(t *testing.T) {
 	for _, tt := range []struct{ tools, calls, most int }{{1000, 5, 10 << 20}, {5000, 20, 40 << 20}} {
 		before := heap()

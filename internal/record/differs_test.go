@@ -8,8 +8,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// Candidates of one tool are told apart by the arguments that differ: by their names, and
-// by their values only where these are recorded, without secrets.
+// Candidates of one tool have the names of the arguments that differ, and their values only if
+// arguments are recorded in full, without secrets.
 func TestDiffers(t *testing.T) {
 	for _, c := range []struct {
 		full bool

@@ -16,7 +16,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// filled is a value of a type in which nothing is zero, and hardly anything the same.
+// filled returns a value of a type with non-zero, mostly distinct fields.
 func filled(t reflect.Type, n *int) reflect.Value {
 	*n++
 	v := reflect.New(t).Elem()
@@ -49,7 +49,7 @@ func filled(t reflect.Type, n *int) reflect.Value {
 	return v
 }
 
-// line is an event as it is written.
+// line returns the line of an event.
 func line(t testing.TB, e record.Event) string {
 	text, err := e.MarshalJSON()
 	if err != nil {

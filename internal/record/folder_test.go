@@ -11,8 +11,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// What is too old or too much goes, the oldest first; never what a running process
-// writes to, however old or large; and nothing that is not ours.
+// Files beyond the age or size limit are removed, the oldest first, but never the file that a
+// running process writes, and no files of other programs.
 func TestRetention(t *testing.T) {
 	dir := t.TempDir()
 	old := func(name string, size int, age time.Duration) string {
@@ -65,8 +65,8 @@ func TestRetention(t *testing.T) {
 
 func noStatus() record.Status { return record.Status{} }
 
-// Fixed: a clock that jumped a month ahead had all that was recorded removed. What is
-// old goes once something is there that is not, and what is too much goes in any case.
+// Fixed: when the clock jumped a month ahead, all files were removed. Old files are removed only
+// if there is a newer one; files beyond the size limit always are.
 func TestRetentionWhenAllIsOld(t *testing.T) {
 	const day = 24 * time.Hour
 	dir := t.TempDir()
@@ -101,7 +101,7 @@ func TestRetentionWhenAllIsOld(t *testing.T) {
 	}
 }
 
-// A process that writes much keeps within its bounds while it runs.
+// A process that writes much stays within the limits while it runs.
 func TestRetentionAtRotation(t *testing.T) {
 	dir := t.TempDir()
 	l := record.Open(record.Options{Dir: dir, RotateBytes: 1000, KeepBytes: 3000})

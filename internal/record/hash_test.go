@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// written is what is written of one event.
+// written returns an event as it is written.
 func written(t *testing.T, o record.Options, e record.Event) (got record.Event) {
 	o.Dir = t.TempDir()
 	l := record.Open(o)

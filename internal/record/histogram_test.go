@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// latent is a tally of calls that took so many milliseconds.
+// latent returns a tally of calls with the given latencies in milliseconds.
 func latent(all ...float64) *record.Tally {
 	t := record.NewTally(0)
 	for i, v := range all {
@@ -19,7 +19,7 @@ func latent(all ...float64) *record.Tally {
 	return t
 }
 
-// Quantiles are near the true ones. Number, sum and largest are exact.
+// Quantiles are close to the true ones. Count, sum and maximum are exact.
 func TestQuantiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var all []float64
@@ -57,7 +57,7 @@ func TestQuantilesOfTheOutermost(t *testing.T) {
 	}
 }
 
-// It is counted how many calls took no longer than each bound.
+// Buckets have cumulative counts.
 func TestBoundsOfLatencies(t *testing.T) {
 	got := latent(0, 1, 1.5, 10, 99, 100, 5e6).Stats(time.Time{}).Tools["u/t"].LatencyMS
 	want := []int64{2, 3, 3, 4, 4, 4, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6}

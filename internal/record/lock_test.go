@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A process that begins, or ends, while others tidy up is seen to run for as long as it holds
-// its lock.
+// A process that starts or ends while others remove leftovers counts as running as long as it
+// holds its lock.
 func TestSweepLeavesTheRunning(t *testing.T) {
 	dir, process := t.TempDir(), "20260101T000000-1-0000abcd"
 	over := make(chan struct{})

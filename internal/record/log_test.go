@@ -35,7 +35,7 @@ func read(t *testing.T, names ...string) (all []record.Event) {
 	return all
 }
 
-// numbers are the calls among events, by their session.
+// numbers returns the Seq of the calls among events, by session.
 func numbers(all []record.Event) map[string][]int64 {
 	seqs := map[string][]int64{}
 	for _, e := range all {
@@ -126,7 +126,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Of a process in which nothing happens there is no file.
+// A process without events creates no file.
 func TestNothingHappened(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -170,7 +170,7 @@ func TestReconfigure(t *testing.T) {
 	if names := paths(t, dir); len(names) != 0 {
 		t.Errorf("switched off: got %v, want nothing", names)
 	}
-	call(2) // and as it was switched off then, not written either
+	call(2) // writing is off
 	l.Reconfigure(true, true)
 	call(3)
 	l.Reconfigure(false, true)
@@ -208,8 +208,7 @@ func TestAfterClose(t *testing.T) {
 	}
 }
 
-// Parts are as large and as old as they may be; none is lost on the way, be it read
-// meanwhile or not.
+// Files rotate at the maximum size and age, and no line is lost, whether a reader follows or not.
 func TestRotation(t *testing.T) {
 	const sessions, calls, size = 8, 800, 48 << 10
 	dir := t.TempDir()
@@ -248,7 +247,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// follow polls a folder until ctx has ended, and once more.
+// follow polls a folder until ctx is done, and once more.
 func follow(t *testing.T, ctx context.Context, dir string) (all []record.Event) {
 	tail := record.NewTail(dir, time.Time{})
 	poll := func() {
@@ -288,7 +287,7 @@ func TestRotationByAge(t *testing.T) {
 	})
 }
 
-// A line that is longer than a part is one; one that is too long is none.
+// A line longer than RotateBytes is written; a line longer than maxLine is lost.
 func TestLongLines(t *testing.T) {
 	dir := t.TempDir()
 	l := record.Open(record.Options{Dir: dir, RotateBytes: 1000})

@@ -12,11 +12,11 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// The test binary is also the processes that write into one folder.
+// The test binary also runs as the child processes that write into one folder.
 func TestMain(m *testing.M) {
 	child, ok := children[os.Getenv("EVENTS_CHILD")]
 	if !ok {
-		for _, v := range os.Environ() { // a developer may export what tests do
+		for _, v := range os.Environ() { // a developer's variables must not affect the tests
 			if key, _, _ := strings.Cut(v, "="); strings.HasPrefix(key, "OTEL_") {
 				os.Unsetenv(key)
 			}
@@ -36,7 +36,7 @@ var children = map[string]func(dir string){
 // sessions.
 const childCalls = 1500
 
-// startChild prepares a process.
+// startChild returns the command of a child process.
 func startChild(t *testing.T, what, dir string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -45,7 +45,7 @@ func startChild(t *testing.T, what, dir string) *exec.Cmd {
 	return cmd
 }
 
-// writeForever says after each Flush how many calls it has made.
+// writeForever prints the number of its calls after each Flush.
 func writeForever(dir string) {
 	l := record.Open(record.Options{Dir: dir, RotateBytes: 32 << 10})
 	for seq := int64(1); ; seq++ {
@@ -70,7 +70,7 @@ func writeCalls(dir string) {
 	l.Close()
 }
 
-// writeAndSay makes calls and says how many lines were lost.
+// writeAndSay makes calls and prints the number of lost lines.
 func writeAndSay(dir string) {
 	limitFiles()
 	l := record.Open(record.Options{Dir: dir})

@@ -13,7 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// A metric is added by one field with its tags, and is in everything that is shown.
+// One field with its tags adds a metric to all outputs.
 func TestNewMetricIsEverywhere(t *testing.T) {
 	type totals struct {
 		Totals
@@ -55,8 +55,7 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 	}
 }
 
-// What is written in a tag can be read: families and rows that nothing would show are
-// mistakes.
+// All tags are valid: each family and row of a tag appears in an output.
 func TestTags(t *testing.T) {
 	help := helpOf(statsMetrics(), hostMetrics(), poolMetrics())
 	for _, m := range slices.Concat(statsMetrics(), hostMetrics(), poolMetrics()) {

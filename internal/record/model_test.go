@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// TestFiguresOfRandomLines adds random lines, most of which make no sense together, and counts them a
-// second time: not while they come but by going over all of them for every figure.
+// TestFiguresOfRandomLines adds random, mostly inconsistent lines, and compares the figures with
+// those of a model that goes over all lines for each figure.
 func TestFiguresOfRandomLines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		all := make(lines, rapid.IntRange(0, 120).Draw(rt, "lines"))
@@ -52,14 +52,14 @@ func TestFiguresOfRandomLines(t *testing.T) {
 	})
 }
 
-// near takes sums in another order for equal, estimates that are rounded included.
+// near compares sums that were added in different orders, and rounded estimates.
 var near = gocmp.Options{
 	cmpopts.EquateApprox(1e-9, 1e-9), cmpopts.EquateEmpty(),
 	gocmp.FilterPath(func(p gocmp.Path) bool { return strings.HasPrefix(p.Last().String(), ".Tokens") },
 		gocmp.Comparer(func(a, b int64) bool { return max(a-b, b-a) <= 1 })),
 }
 
-// drawLine makes a line of anything.
+// drawLine returns a random event.
 func drawLine(t *rapid.T) record.Event {
 	one := func(of ...string) string { return rapid.SampledFrom(of).Draw(t, "text") }
 	number := func(of ...int64) int64 { return rapid.SampledFrom(of).Draw(t, "number") }
@@ -87,10 +87,10 @@ func drawLine(t *rapid.T) record.Event {
 	return e
 }
 
-// lines are events that are counted by going over them.
+// lines is the model: it computes each figure from the list of events.
 type lines []record.Event
 
-// calls are those that count, with the disposition that counts.
+// calls returns the valid calls with the disposition that they count as.
 func (l lines) calls() (calls lines) {
 	for _, e := range l {
 		if e.Upstream == "" {
@@ -114,7 +114,7 @@ func (l lines) where(is func(e *record.Event) bool) (some lines) {
 
 func (l lines) n(is func(e *record.Event) bool) int64 { return int64(len(l.where(is))) }
 
-// sum adds up what is positive.
+// sum adds up the positive values.
 func (l lines) sum(of func(e *record.Event) float64) (sum float64) {
 	for i := range l {
 		if v := of(&l[i]); v > 0 {
@@ -152,7 +152,7 @@ func sumOf(m map[string]int64) (sum int64) {
 	return sum
 }
 
-// totals are the figures, each by its own definition.
+// totals computes each figure by its definition.
 func (l lines) totals() record.Totals {
 	calls, guesses, choices, plans, harms := l.calls(), l.prefetches(), l.kind(record.Choice), l.kind(record.Plan), l.kind(record.Harm)
 	as := func(d record.Disposition) int64 {
@@ -173,7 +173,7 @@ func (l lines) totals() record.Totals {
 	requests := func(e *record.Event) float64 { return float64(e.Sent) }
 	ofGuess := func(e *record.Event) bool { return e.Prefetched }
 	others := l.kind(record.Sent).where(func(e *record.Event) bool { return !e.Prefetched })
-	open := max(0, l.kind(record.Sent).where(ofGuess).sum(requests)-guesses.sum(requests)) // of which there is no line yet
+	open := max(0, l.kind(record.Sent).where(ofGuess).sum(requests)-guesses.sum(requests)) // without a line of their own yet
 	f := record.Totals{Part: record.Part{
 		Calls: int64(len(calls)), ServedStored: as(record.Hit), Joined: as(record.Joined), Fetched: as(record.Fetched), Failed: as(record.Failed),
 		Errors:        calls.n(func(e *record.Event) bool { return e.IsError }),
@@ -240,7 +240,7 @@ func (l lines) totals() record.Totals {
 	return f
 }
 
-// by are the figures of each tool, or upstream.
+// by computes the figures of each tool or upstream.
 func (l lines) by(name func(e *record.Event) string) map[string]record.Part {
 	all := make(map[string]record.Part)
 	sent := l.kind(record.Sent).where(func(e *record.Event) bool { return e.Upstream != "" || e.Prefetched })
@@ -253,7 +253,7 @@ func (l lines) by(name func(e *record.Event) string) map[string]record.Part {
 	return all
 }
 
-// rows are the figures of each session. Of one that only ended nothing is known.
+// rows computes the figures of each session, except sessions with only an end.
 func (l lines) rows() map[string]record.Totals {
 	all := make(map[string]record.Totals)
 	for _, e := range l {
@@ -264,13 +264,13 @@ func (l lines) rows() map[string]record.Totals {
 	return all
 }
 
-// series are the sums over time.
+// series computes the sums over time.
 func (l lines) series(now time.Time) []record.Point {
-	at := make(map[int64]*record.Point) // begin → sums
+	at := make(map[int64]*record.Point) // start → sums
 	point := func(t time.Time) *record.Point {
 		begin := t.Truncate(time.Minute).UnixMicro()
 		if begin > now.UnixMicro() {
-			return new(record.Point) // which is not shown yet
+			return new(record.Point) // in the future, so not shown
 		}
 		if at[begin] == nil {
 			at[begin] = &record.Point{AtUS: begin, SpanS: 60}
@@ -301,7 +301,7 @@ func (l lines) series(now time.Time) []record.Point {
 	return points
 }
 
-// graph is which tool came after which.
+// graph computes which tool follows which.
 func (l lines) graph() []record.FollowUp {
 	type pair struct{ from, to string }
 	found, followed := make(map[pair]*record.FollowUp), make(map[string]int64)
@@ -350,7 +350,7 @@ func (l lines) graph() []record.FollowUp {
 	return all[:min(len(all), 60)]
 }
 
-// turns are the tools called in each turn of a session.
+// turns returns the tools called in each turn of a session.
 func (l lines) turns() (turns [][]string) {
 	turn := 0
 	for _, e := range l.calls() {
@@ -369,7 +369,7 @@ func (l lines) turns() (turns [][]string) {
 	return turns
 }
 
-// trimmed is the name of a tool.
+// trimmed returns the name of a tool.
 func trimmed(e *record.Event) string {
 	if e.Upstream == "" {
 		return e.Tool
@@ -377,7 +377,7 @@ func trimmed(e *record.Event) string {
 	return e.Upstream + "/" + e.Tool
 }
 
-// bare are totals without what the model does not know.
+// bare returns totals without the figures that the model does not compute.
 func bare(f record.Totals) record.Totals {
 	f.Part = barePart(f.Part)
 	return f

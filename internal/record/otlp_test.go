@@ -34,7 +34,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// tracedCall is one call as it is traced.
+// tracedCall is the result of tracing one call.
 type tracedCall struct {
 	parent, state string
 	end           func(*record.Event)
@@ -72,7 +72,7 @@ func TestAsked(t *testing.T) {
 		name            string
 		env             []string
 		traces, metrics bool
-		problems        []string // what each names
+		problems        []string // text that each contains
 	}{
 		{name: "nothing"},
 		{name: "both", env: []string{endpoint, at}, traces: true, metrics: true},
@@ -121,7 +121,7 @@ func TestStartNothingAsked(t *testing.T) {
 	}
 }
 
-// logLines is a log as it was written.
+// logLines returns the lines of a log.
 type logLines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -143,7 +143,7 @@ func (l *logLines) all() string {
 
 func (l *logLines) len() int { return strings.Count(l.all(), "\n") }
 
-// failing refuses everything.
+// failing is an exporter that always fails.
 type failing struct{ text string }
 
 func (f failing) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error {
@@ -151,7 +151,7 @@ func (f failing) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error {
 }
 func (failing) Shutdown(context.Context) error { return nil }
 
-// hanging takes nothing, and returns only when it is told to.
+// hanging is an exporter that blocks until its context is done.
 type hanging struct{ *tracetest.NoopExporter }
 
 func (hanging) ExportSpans(ctx context.Context, _ []sdktrace.ReadOnlySpan) error {
@@ -175,7 +175,7 @@ func (hangingFigures) Export(ctx context.Context, _ *metricdata.ResourceMetrics)
 func (hangingFigures) ForceFlush(context.Context) error { return nil }
 func (hangingFigures) Shutdown(context.Context) error   { return nil }
 
-// A collector that refuses is spoken of once a minute.
+// A failing collector is logged once a minute.
 func TestOneWarningAMinute(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var log logLines
@@ -200,8 +200,7 @@ func TestOneWarningAMinute(t *testing.T) {
 	})
 }
 
-// A collector that hangs holds up neither a call nor, for longer than two seconds, the
-// end.
+// A collector that hangs delays no call, and the shutdown by at most two seconds.
 func TestHangingCollector(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var log logLines
@@ -227,7 +226,7 @@ func TestHangingCollector(t *testing.T) {
 		if took := time.Since(begin); took != 2*time.Second {
 			t.Errorf("got %v until the second end, want no more", took)
 		}
-		time.Sleep(10 * time.Minute) // what is under way ends by the SDK's own limits
+		time.Sleep(10 * time.Minute) // the SDK's own limits end pending exports
 		if log.len() == 0 || log.len() > 11 {
 			t.Errorf("got %s, want a warning a minute at most", log.all())
 		}
@@ -259,7 +258,7 @@ const (
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// spansOf runs something and returns the spans that it told of, in order.
+// spansOf runs a function and returns the spans that it exported, in order.
 func spansOf(t *testing.T, run func(tr *record.OTLP)) tracetest.SpanStubs {
 	t.Helper()
 	memory := new(kept)
@@ -272,8 +271,8 @@ func spansOf(t *testing.T, run func(tr *record.OTLP)) tracetest.SpanStubs {
 	return tracetest.SpanStubsFromReadOnlySpans(memory.spans)
 }
 
-// kept is the spans that were exported; unlike the SDK's own it keeps them when it is
-// shut down.
+// kept is an exporter that keeps the spans in memory; unlike the SDK's own it keeps them after
+// shutdown.
 type kept struct {
 	*tracetest.NoopExporter
 	spans []sdktrace.ReadOnlySpan
@@ -329,7 +328,7 @@ func TestCall(t *testing.T) {
 		"mcpschedd.disposition": "joined", "mcpschedd.hidden_ms": 300.0, "mcpschedd.prefetched": true, "mcpschedd.use_of": int64(5),
 		"mcpschedd.result_bytes": int64(4000), "mcpschedd.turn": int64(3),
 	}
-	if d := cmp.Diff(want, values(s)); d != "" { // and so nothing secret
+	if d := cmp.Diff(want, values(s)); d != "" { // nor any secret
 		t.Error(d)
 	}
 }
@@ -339,7 +338,7 @@ func TestCallStatus(t *testing.T) {
 		name  string
 		event record.Event
 		code  codes.Code
-		kind  any // of error
+		kind  any // error.type
 		span  string
 	}{
 		{"fine", record.Event{Upstream: "a", Disposition: record.Fetched}, codes.Unset, nil, "tools/call x"},
@@ -362,7 +361,7 @@ func TestCallStatus(t *testing.T) {
 	}
 }
 
-// What is not well-formed counts as not given.
+// A trace context that is not well-formed is ignored.
 func TestMalformedParent(t *testing.T) {
 	for _, given := range []string{
 		"", "x", "00-0", "00-" + clientTrace + "-" + clientSpan, // no flags
@@ -395,7 +394,7 @@ func TestMalformedParent(t *testing.T) {
 	}
 }
 
-// What the client does not sample is passed on as not sampled, and not told of.
+// A call that the client does not sample is passed on as not sampled, and not exported.
 func TestNotSampled(t *testing.T) {
 	spans := spansOf(t, func(tr *record.OTLP) {
 		span := traced(tr, "00-"+clientTrace+"-"+clientSpan+"-00", "", "x", noon)
@@ -403,14 +402,14 @@ func TestNotSampled(t *testing.T) {
 			t.Errorf("got %q, want the client's trace, not sampled", got)
 		}
 		span.End(&record.Event{Kind: record.Call, At: noon, Session: "s", Seq: 1})
-		tr.Prefetch(&record.Event{Kind: record.Prefetch, At: noon, Session: "s", Seq: 2, After: 1, Fate: record.Wasted}) // what follows from it neither
+		tr.Prefetch(&record.Event{Kind: record.Prefetch, At: noon, Session: "s", Seq: 2, After: 1, Fate: record.Wasted}) // nor are its prefetches
 	})
 	if len(spans) != 0 {
 		t.Errorf("got %v, want no spans", spans)
 	}
 }
 
-// A plan's steps are its children.
+// The spans of a plan's steps are children of the plan's span.
 func TestPlan(t *testing.T) {
 	spans := spansOf(t, func(tr *record.OTLP) {
 		plan := traced(tr, clientSays, "", "execute_tool_plan", noon)
@@ -430,7 +429,7 @@ func callSpan(tr *record.OTLP, session string, seq int64) {
 	traced(tr, "", "", "x", noon).End(&record.Event{Kind: record.Call, At: noon, Session: session, Seq: seq, Upstream: "u", Tool: "x", Disposition: record.Fetched})
 }
 
-// spanOf returns the one of a call or prefetch.
+// spanOf returns the span of a call or prefetch.
 func spanOf(t *testing.T, spans tracetest.SpanStubs, session string, seq int64) tracetest.SpanStub {
 	t.Helper()
 	for _, s := range spans {
@@ -442,7 +441,7 @@ func spanOf(t *testing.T, spans tracetest.SpanStubs, session string, seq int64) 
 	return tracetest.SpanStub{}
 }
 
-// A prefetch hangs on the call that made it likely and links to the one that used it.
+// A prefetch's span is a child of the call that triggered it, and links to the call that used it.
 func TestPrefetch(t *testing.T) {
 	prefetch := record.Event{
 		Kind: record.Prefetch, At: noon.Add(time.Second), Session: "s", Seq: 2, Upstream: "u", Tool: "y", LatencyMS: 40,
@@ -483,7 +482,7 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
-// One whose call has not ended is exported without a link.
+// A prefetch whose call has not ended is exported without a link.
 func TestPrefetchWaitsInVain(t *testing.T) {
 	spans := spansOf(t, func(tr *record.OTLP) {
 		callSpan(tr, "s", 1)
@@ -557,8 +556,8 @@ func texts(attributes []*common.KeyValue) map[string]string {
 	return all
 }
 
-// collect begins a Tracer with a real collector. The SDK reads the process's
-// environment, so such tests cannot run beside each other.
+// collect starts an export to a real collector. The SDK reads the process's environment, so such
+// tests cannot run in parallel.
 func collect(t *testing.T, o record.OTLPOptions, env ...string) (*record.OTLP, *collector) {
 	t.Helper()
 	c := &collector{spans: map[string]*traces.Span{}, metrics: map[string]*metrics.Metric{}}
@@ -587,7 +586,7 @@ func figuresOf() record.Stats {
 	}
 }
 
-// A real collector hears of spans with the ids that were given out, and of the figures.
+// A real collector receives spans with the ids that were returned, and the figures.
 func TestCollector(t *testing.T) {
 	tr, c := collect(t, record.OTLPOptions{Version: "1.2.3", Stats: figuresOf},
 		"OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test", "OTEL_EXPORTER_OTLP_HEADERS", "x-key=k")
@@ -630,7 +629,7 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// received compares one value that the collector has.
+// received compares a value with that of the collector.
 func received(t *testing.T, c *collector, name, of string, want float64) {
 	t.Helper()
 	m := c.metrics[name]
@@ -658,7 +657,7 @@ func received(t *testing.T, c *collector, name, of string, want float64) {
 	t.Errorf("%s: no %s among %q", name, of, all)
 }
 
-// Names that are not UTF-8, or endless, would keep a whole batch from being encoded.
+// Names that are not UTF-8 or very long would make a whole batch fail to encode.
 func TestOddNamesOverOTLP(t *testing.T) {
 	odd := "a\xff\xc3\x28\n\"" + strings.Repeat("é", 1_000)
 	tr, c := collect(t, record.OTLPOptions{Stats: func() record.Stats {
@@ -686,7 +685,7 @@ func TestOddNamesOverOTLP(t *testing.T) {
 	}
 }
 
-// The variables do what they say.
+// The OTEL_ variables have their standard meaning.
 func TestVariables(t *testing.T) {
 	t.Run("sampler", func(t *testing.T) {
 		tr, c := collect(t, record.OTLPOptions{}, "OTEL_TRACES_SAMPLER", "always_off", "OTEL_METRICS_EXPORTER", "none")
@@ -731,7 +730,7 @@ func TestVariables(t *testing.T) {
 	})
 }
 
-// A collector that is not there, or refuses, is one warning and no more.
+// A collector that is unreachable or refuses causes a single warning.
 func TestCollectorRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -761,7 +760,7 @@ func TestCollectorRefuses(t *testing.T) {
 	}
 }
 
-// refusing is a collector that answers with this status and a long page.
+// refusing is a collector that answers with a status and a long page.
 func refusing(t *testing.T, status int) string {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
@@ -771,8 +770,8 @@ func refusing(t *testing.T, status int) string {
 	return s.URL
 }
 
-// All of one export is read off the same figures, and every tool among them is told
-// of: the bound on names is theirs, and the SDK's of 2,000 would hide the rest.
+// One export reads the figures once and contains every tool: the bound on names is that of the
+// figures, as the SDK's limit of 2,000 would hide the rest.
 func TestManyTools(t *testing.T) {
 	const tools = 520 // times four dispositions
 	read := 0
@@ -799,7 +798,7 @@ func TestManyTools(t *testing.T) {
 	}
 }
 
-// The histogram is of requests: a plan is one, its steps are none.
+// The histogram counts requests: a plan is one request, its steps are not.
 func TestDuration(t *testing.T) {
 	tr, c := collect(t, record.OTLPOptions{}, "OTEL_TRACES_EXPORTER", "none")
 	traced(tr, "", "", "u/x", noon).End(&record.Event{Kind: record.Call, At: noon, Upstream: "u", Tool: "x", Plan: 1, Step: "a", LatencyMS: 1000})

@@ -13,8 +13,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// What was flushed before a process is killed is there, and all that is there can be
-// read but for half a line at its end.
+// Events flushed before a process is killed are in the file, and all of the file can be read
+// except a partial last line.
 func TestKilled(t *testing.T) {
 	for round := range 3 {
 		dir := t.TempDir()
@@ -59,7 +59,7 @@ func TestKilled(t *testing.T) {
 				t.Errorf("%s: said to be written to by a process that was killed", f.Path)
 			}
 		}
-		l := record.Open(record.Options{Dir: dir}) // tidies up
+		l := record.Open(record.Options{Dir: dir}) // removes leftovers
 		l.Flush()
 		if stale, _ := filepath.Glob(filepath.Join(dir, "*.lock")); len(stale) != 1 {
 			t.Errorf("got locks %v, want that of the running process alone", stale)
@@ -75,7 +75,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// halfLine accepts one problem: what the killed process was writing.
+// halfLine accepts one problem: the line that the killed process was writing.
 func halfLine(t *testing.T) func(record.Problem) {
 	n := 0
 	return func(p record.Problem) {
@@ -85,8 +85,7 @@ func halfLine(t *testing.T) func(record.Problem) {
 	}
 }
 
-// Eight processes write into one folder, while some are read from beginning to end
-// over and over, and followed.
+// Eight processes write into one folder while readers read it repeatedly and follow it.
 func TestManyProcesses(t *testing.T) {
 	dir := t.TempDir()
 	tail := record.NewTail(dir, time.Time{})

@@ -19,7 +19,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// scraped is what a scrape is of.
+// scraped holds the inputs of a metrics handler.
 type scraped struct {
 	Stats   func() record.Stats
 	Version string
@@ -29,7 +29,7 @@ func (s scraped) handler() http.Handler {
 	return record.Metrics(s.Stats, s.Version)
 }
 
-// scrape returns what a scraper that accepts this is sent.
+// scrape returns the response to a scraper with the given Accept header.
 func scrape(t *testing.T, h http.Handler, accept string) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest("GET", "/metrics", nil)
@@ -42,7 +42,7 @@ func scrape(t *testing.T, h http.Handler, accept string) *http.Response {
 	return w.Result()
 }
 
-// parsed is a scrape as Prometheus reads it.
+// parsed returns a scrape as Prometheus parses it.
 func parsed(t *testing.T, o scraped) map[string]*dto.MetricFamily {
 	t.Helper()
 	p := expfmt.NewTextParser(model.LegacyValidation)
@@ -53,8 +53,7 @@ func parsed(t *testing.T, o scraped) map[string]*dto.MetricFamily {
 	return families
 }
 
-// value is that of the sample with these labels, in order "upstream", "x", …; absent
-// ones are "".
+// value returns the value of the sample with the labels "upstream", "x", …; others are "".
 func value(t *testing.T, families map[string]*dto.MetricFamily, name string, labels ...string) float64 {
 	t.Helper()
 	for _, m := range families[name].GetMetric() {
@@ -90,7 +89,7 @@ func sum(families map[string]*dto.MetricFamily, name string, labels ...string) (
 	return all
 }
 
-// lived is a tally with one of everything.
+// lived returns a tally with one of everything.
 func lived() *record.Tally {
 	t := record.NewTally(0)
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -128,7 +127,7 @@ func scrapedOf(t *record.Tally) scraped {
 	}}
 }
 
-// What is scraped is what the figures say.
+// A scrape contains the figures.
 func TestAgainstStats(t *testing.T) {
 	tally := lived()
 	o := scrapedOf(tally)
@@ -181,7 +180,7 @@ func TestAgainstStats(t *testing.T) {
 	}
 }
 
-// The buckets of a histogram hold each call of their tool once.
+// The buckets of a histogram count each call of their tool once.
 func TestBuckets(t *testing.T) {
 	o := scrapedOf(lived())
 	got, s := parsed(t, o), o.Stats()
@@ -208,12 +207,12 @@ func TestBuckets(t *testing.T) {
 			}
 		}
 	}
-	if want := uint64(s.Totals.Calls - 1); calls != want { // one was for no tool
+	if want := uint64(s.Totals.Calls - 1); calls != want { // one call has no tool
 		t.Errorf("got %d calls, want %d", calls, want)
 	}
 }
 
-// The figures are read once for each scrape, so that a scrape agrees with itself.
+// Each scrape reads the figures once, so that it is consistent.
 func TestReadOnce(t *testing.T) {
 	read := 0
 	h := scraped{Stats: func() record.Stats { read++; return record.Stats{} }}.handler()
@@ -225,7 +224,7 @@ func TestReadOnce(t *testing.T) {
 	}
 }
 
-// Names and types are as Prometheus has them.
+// Names and types follow Prometheus' conventions.
 func TestLint(t *testing.T) {
 	problems, err := promlint.New(scrape(t, scrapedOf(lived()).handler(), "text/plain").Body).Lint()
 	if err != nil {
@@ -238,8 +237,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// Whatever servers call their tools, the text stays one that can be read, and no two
-// samples have the same labels.
+// With any names of tools the text can be parsed, and no two samples have the same labels.
 func TestOddNames(t *testing.T) {
 	long := strings.Repeat("é", 500)
 	odd := []string{
@@ -277,7 +275,7 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// Without anything in it a scrape is still one.
+// A scrape of an empty tally is valid.
 func TestEmpty(t *testing.T) {
 	got := parsed(t, scraped{Stats: func() record.Stats { return record.Stats{Config: record.Config{Error: "no"}} }})
 	if v := value(t, got, "mcpschedd_calls_total", "tool", "(unknown)", "disposition", "failed"); v != 0 {

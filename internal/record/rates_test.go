@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// TestRatesFromRawLines works the headline rates out as a reader of the lines can:
-// from the fields of the JSON by their names, as the comment of Line says.
+// TestRatesFromRawLines computes the rates from the JSON fields of the lines, as the comment of
+// ReportLine describes.
 func TestRatesFromRawLines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		tally := record.NewTally(0)

@@ -18,7 +18,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// name is one that a log gives to a part.
+// name is the name of a log file.
 const name = "20260102T030405-77-0a1b.000.jsonl"
 
 const beginning = `{"kind":"begin","ts_us":1770000000000000,"v":1,"pid":77}` + "\n"
@@ -41,8 +41,8 @@ func zipped(content string) string {
 	return b.String()
 }
 
-// outcome is what comes of reading: the numbers of the calls, and the problems
-// without their folder.
+// outcome is the result of reading: the numbers of the calls, and the problems without their
+// folder.
 func outcome(t *testing.T, dir string, names ...string) (seqs []int64, problems []string, err error) {
 	t.Helper()
 	err = record.Read(t.Context(), names, func(e *record.Event) {
@@ -157,7 +157,7 @@ func TestReadNames(t *testing.T) {
 	}
 }
 
-// Logs that were put together are those of several processes.
+// Concatenated logs are read as those of several processes.
 func TestReadStdin(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -176,7 +176,7 @@ func TestReadStdin(t *testing.T) {
 	want := []string{
 		"20260202T024000-77 begin0", "20260202T024000-77 call1", "20260202T024000-77 begin0", "20260202T024000-77 call2",
 		"20260202T024000-78 begin0", "20260202T024000-78 call3",
-		"20260202T024000-77 end0", "20260202T024000-78 end0", // neither runs, nor said so
+		"20260202T024000-77 end0", "20260202T024000-78 end0", // neither runs, nor wrote its end
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -186,7 +186,7 @@ func TestReadStdin(t *testing.T) {
 	}
 }
 
-// Fixed: what a terminal obeys came through, out of a file or out of its name.
+// Fixed: control characters of a file or its name reached the terminal.
 func TestProblemsAreSafeToPrint(t *testing.T) {
 	dir := t.TempDir()
 	foul := write(t, filepath.Join(dir, "\x1b]0;x\a\u202e\x9b31m.jsonl"), "{\"kind\":\"call\",\"seq\":\"\u009b31m\u2067\"}\n")

@@ -15,8 +15,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// The schema and the struct say the same: a filled and an empty Stats fit, every field
-// of the filled one is there, and nothing fits that has a field more or less.
+// Schema and struct agree: a filled and an empty Stats are valid, every field of the filled one
+// is described, and a document with a field more or less is invalid.
 func TestSchema(t *testing.T) {
 	schema := compiled(t)
 	var full record.Stats
@@ -47,7 +47,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// asJSON is what the JSON of v says.
+// asJSON returns the JSON of v, decoded.
 func asJSON(t *testing.T, v any) map[string]any {
 	var object map[string]any
 	text, err := json.Marshal(v)
@@ -76,7 +76,7 @@ func compiled(t testing.TB) *jsonschema.Schema {
 	return schema
 }
 
-// at is an object inside another.
+// at returns an object inside another.
 func at(v map[string]any, path string) map[string]any {
 	for name := range strings.SplitSeq(path, ".") {
 		if name != "" {
@@ -86,7 +86,7 @@ func at(v map[string]any, path string) map[string]any {
 	return v
 }
 
-// fill puts something into each field, and something more into each map.
+// fill sets each field, and adds an element to each map.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -104,7 +104,7 @@ func fill(v reflect.Value) {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem())
-	case reflect.Interface: // what a field may hold that is not described
+	case reflect.Interface: // of a field that is not described further
 		v.Set(reflect.ValueOf("text"))
 	case reflect.String:
 		v.SetString("text")
@@ -119,7 +119,7 @@ func fill(v reflect.Value) {
 
 var update = flag.Bool("update", false, "write stats.schema.json anew")
 
-// The published schema is that of the fields.
+// The published schema matches the fields.
 func TestSchemaFile(t *testing.T) {
 	const file = "stats.schema.json"
 	want := append(record.Schema(), '\n')

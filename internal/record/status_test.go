@@ -12,8 +12,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// The status of a process is there soon after a change, also with events off, and goes with
-// the process.
+// The status of a process is written soon after a change, also with events off, and removed when
+// the process ends.
 func TestStatus(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "new")
@@ -62,7 +62,7 @@ func TestStatus(t *testing.T) {
 	})
 }
 
-// The status of a process that was killed counts for nothing, and is tidied away.
+// The status of a killed process is ignored and removed.
 func TestStatusOfAKilledProcess(t *testing.T) {
 	dir := t.TempDir()
 	child := startChild(t, "forever", dir)

@@ -24,8 +24,8 @@ func TestSaved(t *testing.T) {
 	}
 }
 
-// Upstreams of several processes are one line where they stand alike; those that only pass
-// through are told of by their reason; and what strangers say does not reach the terminal.
+// Upstreams of several processes share a line if they are in the same state; those that only
+// pass through are grouped by reason; and control characters do not reach the terminal.
 func TestStanding(t *testing.T) {
 	unknown := "nothing is known of its tools, so each call counts as a write"
 	github := record.UpstreamStatus{Name: "github", State: "ready", Tools: 41, Cacheable: 38, Prefetchable: 35, MemoryKB: 50 << 10, Restarts: 1}
@@ -59,7 +59,7 @@ process 3, daemon, configuration built in, 30 MB
 	}
 }
 
-// Nothing was fetched ahead of many reads: one line says why, and what to set.
+// If many reads had no prefetch, one line gives the reason and the setting.
 func TestWhyNone(t *testing.T) {
 	calls := func(class string, n int, more ...record.Event) string {
 		for i := range n {
@@ -85,7 +85,7 @@ func TestWhyNone(t *testing.T) {
 	}
 }
 
-// Prefetches that have begun are shown before it is known what becomes of them.
+// Prefetches are shown before their fate is known.
 func TestUnderWay(t *testing.T) {
 	sent := record.Event{Kind: record.Sent, Session: "a", Seq: 2, Upstream: "files", Tool: "read", Sent: 1, Prefetched: true}
 	call := record.Event{Kind: record.Call, Session: "a", Seq: 1, Upstream: "files", Tool: "read", Disposition: record.Fetched, Class: "read_only"}
@@ -105,7 +105,7 @@ func TestUnderWay(t *testing.T) {
 	}
 }
 
-// Each thing that is wrong is told once, the worst first, with the line that mends it.
+// Each warning is given once, the most severe first, with its fix.
 func TestWrong(t *testing.T) {
 	s := record.Stats{Running: []record.Status{
 		{ConfigError: "line 3", Upstreams: []record.UpstreamStatus{{Name: "pg", State: "down", Error: "no such file"}, {Name: "a", State: "ready", Tools: 3, Why: "nothing is known", Change: "trust = true"}}},

@@ -14,8 +14,7 @@ import (
 
 var start = time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)
 
-// tallied adds events, to each of which it gives what it lacks: a process, a session, a
-// tool, a time and a number.
+// tallied adds events, and sets missing processes, sessions, tools, times and numbers.
 func tallied(all ...record.Event) *record.Tally {
 	t := record.NewTally(0)
 	for i := range all {
@@ -46,7 +45,7 @@ func lively(e record.Event, i int) record.Event {
 	return e
 }
 
-// TestRules holds each rule of counting by what a few events add to the totals of none.
+// TestRules checks each rule of counting with the totals of a few events.
 func TestRules(t *testing.T) {
 	hit := record.Event{Kind: record.Call, Disposition: record.Hit}
 	fetched := record.Event{Kind: record.Call, Disposition: record.Fetched, Sent: 1}
@@ -157,7 +156,7 @@ func TestRules(t *testing.T) {
 			tt.want(&want)
 			got := tallied(tt.all...).Stats(time.Time{}).Totals
 			got.LatencyMS, got.FetchMS, got.ResultKB = record.Quantiles{}, record.Quantiles{}, record.Quantiles{}
-			got.HiddenByRepeat, got.Prefetch.InTime, got.RecallLoss, got.OverrunShare = 0, 0, 0, 0 // they follow from others
+			got.HiddenByRepeat, got.Prefetch.InTime, got.RecallLoss, got.OverrunShare = 0, 0, 0, 0 // derived figures
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("want (-), got (+):\n%s", diff)
 			}
@@ -208,8 +207,8 @@ func TestOfWhatAnEventCounts(t *testing.T) {
 	}
 }
 
-// An uptime is from the first event on: while a process runs until now, or, where there is
-// no now, until the last event was over.
+// The uptime starts with the first event. It ends now if a process runs and now is given,
+// otherwise with the last event.
 func TestUptime(t *testing.T) {
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 	tally := tallied(
@@ -243,7 +242,7 @@ func TestProcessEndsItsSessions(t *testing.T) {
 	}
 }
 
-// What the processes that run say of a host, and of lines that they lost, is put together.
+// The hosts and lost lines of the running processes are combined.
 func TestStand(t *testing.T) {
 	s := tallied().Stats(time.Time{})
 	s.SetRunning([]record.Status{
@@ -261,7 +260,7 @@ func TestStand(t *testing.T) {
 	}
 }
 
-// The configuration is that of the process that began last, in whatever order files are read.
+// The configuration is that of the process that started last, in any order of files.
 func TestConfigOfTheLast(t *testing.T) {
 	s := tallied(
 		record.Event{Kind: record.Begin, Process: "a", At: start.Add(time.Hour), Config: "new"}, record.Event{Kind: record.Begin, Process: "b", At: start, Config: "old"},
@@ -309,7 +308,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// use is what a call and a prefetch say when the one is answered by the other.
+// use returns the events of a call and of the prefetch that answers it.
 func use(session string, call, prefetch int64) []record.Event {
 	return []record.Event{
 		{Kind: record.Call, Session: session, Seq: call, Disposition: record.Hit, Prefetched: true, UseOf: prefetch},

@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// day makes what happens in sessions of 200 lines: calls of 200 tools, prefetches of
-// which half are used, a choice after every fourth call.
+// day returns a function that returns the i-th event of sessions of 200 lines: calls of 200
+// tools, prefetches of which half are used, and a choice after every fourth call.
 func day(n int) func(i int) *record.Event {
 	r := rand.New(rand.NewPCG(1, 2))
 	tools := make([]string, 200)
@@ -62,7 +62,7 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// BenchmarkMillion reports what a million events of 200 tools and 5,000 sessions take.
+// BenchmarkMillion measures a million events of 200 tools and 5,000 sessions.
 func BenchmarkMillion(b *testing.B) {
 	for b.Loop() {
 		before := heap()
@@ -98,7 +98,7 @@ func manyTools(tools, calls int) *record.Tally {
 	return t
 }
 
-// heap is what is in use.
+// heap returns the bytes in use.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// busy is a record of a little of everything.
+// busy returns a tally with a little of everything.
 func busy() *record.Tally {
 	pair := use("a", 3, 2)
 	pair[0].HiddenMS, pair[0].LatencyMS = 900, 100
@@ -76,7 +76,7 @@ type noRoom struct{}
 
 func (noRoom) Write([]byte) (int, error) { return 0, errNoRoom }
 
-// hostile makes names as a stranger may make them.
+// hostile returns a random malicious name.
 func hostile(r *rand.Rand) string {
 	parts := []string{"\x1b[2J", "\x1b]0;owned\a", "\r\n", "\t", "\u202e", "\x00", "\xff\xfe", "\u2028", "=1+1", `"`, ",", "ok", strings.Repeat("long", 3000)}
 	var b strings.Builder
@@ -86,7 +86,7 @@ func hostile(r *rand.Rand) string {
 	return b.String()
 }
 
-// What strangers name does not reach a terminal as they wrote it.
+// Control characters in names do not reach the terminal.
 func TestHostileNames(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	tally := record.NewTally(0)
@@ -148,7 +148,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// A spreadsheet runs what begins like a formula, and clients choose their names.
+// Names chosen by clients must not be run as formulas by a spreadsheet.
 func TestCSVFormulas(t *testing.T) {
 	for client, want := range map[string]string{
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "\t=1": "'?=1", "\r\n=1": "'??=1", "  =1": "'  =1", "＝1": "'＝1",

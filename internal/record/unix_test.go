@@ -20,14 +20,14 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// limitFiles has the system refuse to let files of this process grow beyond 40,000
-// bytes: the write that would is cut in the middle of a line.
+// limitFiles limits the size of this process's files to 40,000 bytes, so that a write is cut in
+// the middle of a line.
 func limitFiles() {
 	signal.Ignore(syscall.SIGXFSZ)
 	_ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 40_000, Max: 40_000})
 }
 
-// A line that only half fits does not stay: what is there and what is lost are all.
+// A line that fits only in part is removed; written and lost lines add up to all.
 func TestDiskFullInTheMiddleOfALine(t *testing.T) {
 	dir := t.TempDir()
 	out, err := startChild(t, "alone", dir).Output()
@@ -40,12 +40,12 @@ func TestDiskFullInTheMiddleOfALine(t *testing.T) {
 	}
 	got := numbers(read(t, dir))["s"]
 	inSequence(t, "s", got, len(got))
-	if len(got) == 0 || len(got)+lost != childCalls+1 { // the last one is that the process has ended
+	if len(got) == 0 || len(got)+lost != childCalls+1 { // one more for the end of the process
 		t.Errorf("got %d calls and %d lost, want %d together, and some of both", len(got), lost, childCalls+1)
 	}
 }
 
-// A full disk is one warning and a count, and is tried again after a minute.
+// A full disk causes one warning and a count, and writing is retried after a minute.
 func TestDiskFull(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip(err)
@@ -91,8 +91,7 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
-// A file that does not take what is written delays neither Add nor Each, and what
-// cannot wait any longer is counted.
+// A file that blocks delays neither Add nor Each, and lines beyond the queue are counted as lost.
 func TestDiskHangs(t *testing.T) {
 	const calls = 50_000
 	dir := t.TempDir()
@@ -105,7 +104,7 @@ func TestDiskHangs(t *testing.T) {
 			return nil, err
 		}
 		var err error
-		pipe, err = os.OpenFile(path, os.O_RDWR, 0) // to write alone waits for a reader
+		pipe, err = os.OpenFile(path, os.O_RDWR, 0) // O_WRONLY would wait for a reader
 		close(made)
 		return pipe, err
 	})
@@ -143,7 +142,7 @@ func TestDiskHangs(t *testing.T) {
 	}
 }
 
-// The folder is tidied away: a new one is made.
+// If the folder is removed, a new one is created.
 func TestFolderRemoved(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "events")
 	l := record.Open(record.Options{Dir: dir})
@@ -186,7 +185,7 @@ func TestFileInTheFoldersPlace(t *testing.T) {
 	}
 }
 
-// Fixed: a pipe that is called like a log was waited for without end.
+// Fixed: reading blocked forever on a pipe that is named like a log.
 func TestPipesInTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	l := record.Open(record.Options{Dir: dir})
@@ -226,7 +225,7 @@ func TestPipesInTheFolder(t *testing.T) {
 		t.Errorf("Poll: got %v, %v, want what the running process has written", tailed, err)
 	}
 
-	go func() { // named itself, a pipe is read, as that of a shell's <(…) is
+	go func() { // a pipe that is named itself, as by a shell's <(…), is read
 		_ = os.WriteFile(pipe, []byte(beginning+call(8)), 0)
 	}()
 	if seqs, problems, err := outcome(t, dir, pipe); len(seqs) != 1 || problems != nil || err != nil {
@@ -234,7 +233,7 @@ func TestPipesInTheFolder(t *testing.T) {
 	}
 }
 
-// A folder that this user may not write to is a warning, and a process goes on.
+// A folder without write permission causes a warning, and the process continues.
 func TestNoPermission(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o555); err != nil {
@@ -253,7 +252,7 @@ func TestNoPermission(t *testing.T) {
 	}
 }
 
-// asNobody has a copy of this program run by a user without rights.
+// asNobody runs a copy of this program as a user without permissions.
 func asNobody(t *testing.T, child *exec.Cmd) {
 	t.Helper()
 	place, err := os.MkdirTemp("/tmp", "events-test")

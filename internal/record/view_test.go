@@ -53,7 +53,7 @@ func TestOnlyTheLastAreKept(t *testing.T) {
 	}
 }
 
-// An event may be used again after it was added.
+// The caller may reuse an event after adding it.
 func TestAddKeepsNothing(t *testing.T) {
 	tally := record.NewTally(0)
 	e := record.Event{Kind: record.Choice, Session: "s", At: start, Reasons: map[string]int{"gate": 1}, Top: []record.Decision{{Tool: "a"}}}
@@ -118,7 +118,7 @@ func TestGraphOfGuesses(t *testing.T) {
 	}
 }
 
-// What was called too long ago to be remembered is not taken for what was called since.
+// A call that is no longer remembered is not mistaken for a later one.
 func TestGraphOfAGuessLongAfter(t *testing.T) {
 	var all []record.Event
 	for i := range int64(300) {
@@ -134,7 +134,7 @@ func TestGraphOfAGuessLongAfter(t *testing.T) {
 	}
 }
 
-// Over weeks the newest minutes are kept, and none is counted twice or left out.
+// Over weeks the newest minutes are kept, and none is counted twice or lost.
 func TestSeries(t *testing.T) {
 	tally := record.NewTally(0)
 	const every = 7 * time.Minute
@@ -155,7 +155,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// A clock that was wrong once does not cost the rest of the series, nor the process.
+// One wrong time does not spoil the rest of the series.
 func TestWrongClocks(t *testing.T) {
 	tally := record.NewTally(0)
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.UnixMicro(-5), time.UnixMicro(1<<63 - 1), time.UnixMicro(-1 << 63), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), start} {
@@ -174,7 +174,7 @@ func TestWrongClocks(t *testing.T) {
 	}
 }
 
-// No field of an event that holds what was asked for reaches a view.
+// No field of an event with arguments or results reaches a view.
 func TestNoArguments(t *testing.T) {
 	const secret = "hunter2"
 	e := record.Event{Kind: record.Call, Session: "s", Upstream: "u", Tool: "t", Disposition: record.Fetched, ArgsHash: secret, Arguments: secret, ResultHash: secret, RawArguments: []byte(secret), Edge: secret, Dir: secret}
@@ -186,7 +186,7 @@ func TestNoArguments(t *testing.T) {
 	}
 }
 
-// A session is named by its client and where that works, which on stdio is the process's folder.
+// A session has its client's name and folder, which on stdio is the process's folder.
 func TestNamedSessions(t *testing.T) {
 	tally := record.NewTally(0)
 	for _, e := range []record.Event{
