@@ -22,11 +22,11 @@ import (
 	"mcpschedd/internal/daemon"
 )
 
-// served is a daemon in this process, which hands each client to the test.
+// served is a daemon in this process that passes each client to the test.
 type served struct {
 	place   daemon.Place
 	clients chan *daemon.Client
-	stop    func() // ends the daemon as a crash would: its clients are not told anything
+	stop    func() // ends the daemon as a crash would, without notice to its clients
 }
 
 func place(t *testing.T) daemon.Place {
@@ -98,22 +98,22 @@ func connectBy(t *testing.T, o daemon.Options) *client {
 	return c
 }
 
-func (c *client) say(line string) {
+func (c *client) sends(line string) {
 	c.t.Helper()
 	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// hears is the next line that the client is sent.
-func (c *client) hears(want string) {
+// expects checks the next line sent to the client.
+func (c *client) expects(want string) {
 	c.t.Helper()
 	if got, err := c.lines.ReadString('\n'); err != nil || got != want+"\n" {
 		c.t.Fatalf("the client got %q, %v; want %s", got, err, want)
 	}
 }
 
-// end is a daemon's end of a client.
+// end is the daemon's end of a client's connection.
 type end struct {
 	*daemon.Client
 	t     *testing.T
@@ -126,14 +126,14 @@ func (s *served) next(t *testing.T) end {
 	return end{c, t, bufio.NewReader(c.In)}
 }
 
-func (e end) says(line string) {
+func (e end) sends(line string) {
 	e.t.Helper()
 	if _, err := io.WriteString(e.Out, line+"\n"); err != nil {
 		e.t.Fatal(err)
 	}
 }
 
-func (e end) hears(want ...string) {
+func (e end) expects(want ...string) {
 	e.t.Helper()
 	for _, want := range want {
 		if got, err := e.lines.ReadString('\n'); err != nil || got != want+"\n" {
@@ -142,8 +142,8 @@ func (e end) hears(want ...string) {
 	}
 }
 
-// A client brings its folder, what every program needs, and what it was asked for, and
-// nothing else. Then lines pass both ways until it ends its input.
+// A client sends its folder, the base variables and the requested variables, and nothing else.
+// Then lines pass in both directions until it closes its input.
 func TestConnect(t *testing.T) {
 	t.Setenv("TOKEN", "named")
 	t.Setenv("AWS_PROFILE", "secret")
@@ -166,22 +166,22 @@ func TestConnect(t *testing.T) {
 	if slices.ContainsFunc(d.Env, func(v string) bool { return strings.HasPrefix(v, "AWS_") || strings.HasPrefix(v, "UNSET") }) {
 		t.Errorf("got what was not asked for: %q", d.Env)
 	}
-	c.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
-	d.hears(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	c.sends(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	d.expects(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	c.in.Close()
 	if _, err := d.lines.ReadByte(); err != io.EOF {
 		t.Errorf("got %v behind the client's last word, want io.EOF", err)
 	}
-	d.says(`{"jsonrpc":"2.0","id":1,"result":{}}`)
-	c.hears(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	d.sends(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	c.expects(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	d.Out.Close()
 	if err := <-c.ended; err != nil {
 		t.Error(err)
 	}
 }
 
-// When the daemon has ended, the next one hears what the client has said of itself, and gets
-// what was not answered, and knows which that is. The client notices nothing of it.
+// When the daemon has ended, the next one receives the session's setup and the open requests,
+// marked as repeated. The client does not notice.
 func TestAgain(t *testing.T) {
 	s := listen(t, place(t))
 	c := connect(t, s.place)
@@ -197,66 +197,66 @@ func TestAgain(t *testing.T) {
 		`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"two"}}`,
 	}
 	for _, line := range hello {
-		c.say(line)
-		d.hears(line)
+		c.sends(line)
+		d.expects(line)
 	}
 	for _, id := range []string{"0", "1", "2"} {
-		d.says(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
-		c.hears(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+		d.sends(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
+		c.expects(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`)
 	}
-	for _, line := range []string{ // what needs no other daemon
+	for _, line := range []string{ // must not be replayed
 		`{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"b:1"}}`,
 		`{"jsonrpc":"2.0","id":4,"method":"resources/unsubscribe","params":{"uri":"b:1"}}`,
 		`{"jsonrpc":"2.0","id":5,"method":"tools/list"}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}`,
 	} {
-		c.say(line)
-		d.hears(line)
+		c.sends(line)
+		d.expects(line)
 	}
-	d.says(`{"jsonrpc":"2.0","id":3,"result":{}}`)
-	d.says(`{"jsonrpc":"2.0","id":4,"result":{}}`)
-	c.hears(`{"jsonrpc":"2.0","id":3,"result":{}}`)
-	c.hears(`{"jsonrpc":"2.0","id":4,"result":{}}`)
+	d.sends(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+	d.sends(`{"jsonrpc":"2.0","id":4,"result":{}}`)
+	c.expects(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+	c.expects(`{"jsonrpc":"2.0","id":4,"result":{}}`)
 	for _, line := range open {
-		c.say(line)
-		d.hears(line)
+		c.sends(line)
+		d.expects(line)
 	}
-	d.says(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
-	c.hears(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
+	d.sends(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
+	c.expects(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}`)
 
 	for daemons := range 2 {
 		s.stop()
 		s = listen(t, s.place)
 		if daemons == 0 {
-			c.hears(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q","reason":"the daemon has ended"}}`)
-		} else { // it may be what ends them
-			c.hears(`{"jsonrpc":"2.0","id":"x","result":{"resultType":"complete","content":[{"type":"text","text":"mcpschedd: outcome unknown: the daemon that had the request has ended"}],"isError":true}}`)
+			c.expects(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q","reason":"the daemon has ended"}}`)
+		} else { // the request may be what crashes them
+			c.expects(`{"jsonrpc":"2.0","id":"x","result":{"resultType":"complete","content":[{"type":"text","text":"mcpschedd: outcome unknown: the daemon that had the request has ended"}],"isError":true}}`)
 		}
 		d = s.next(t)
-		d.hears(hello...)
+		d.expects(hello...)
 		if daemons == 0 {
 			if !slices.Equal(d.Repeated, []string{`"x"`, "9"}) {
 				t.Errorf("got %q repeated", d.Repeated)
 			}
-			d.hears(open...)
+			d.expects(open...)
 		}
-		d.says(`{"jsonrpc":"2.0","id":0,"result":{}}`) // which the client has had
-		d.says(`{"jsonrpc":"2.0","id":1,"result":{}}`)
-		d.says(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+		d.sends(`{"jsonrpc":"2.0","id":0,"result":{}}`) // which the client has had
+		d.sends(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+		d.sends(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 		if daemons == 0 {
-			d.says(`{"jsonrpc":"2.0","id":9,"result":{}}`)
-			c.hears(`{"jsonrpc":"2.0","id":9,"result":{}}`)
+			d.sends(`{"jsonrpc":"2.0","id":9,"result":{}}`)
+			c.expects(`{"jsonrpc":"2.0","id":9,"result":{}}`)
 		}
 	}
-	c.say(`{"jsonrpc":"2.0","id":10,"method":"ping"}`)
-	d.hears(`{"jsonrpc":"2.0","id":10,"method":"ping"}`)
-	d.says(`{"jsonrpc":"2.0","id":10,"result":{}}`)
-	c.hears(`{"jsonrpc":"2.0","id":10,"result":{}}`)
+	c.sends(`{"jsonrpc":"2.0","id":10,"method":"ping"}`)
+	d.expects(`{"jsonrpc":"2.0","id":10,"method":"ping"}`)
+	d.sends(`{"jsonrpc":"2.0","id":10,"result":{}}`)
+	c.expects(`{"jsonrpc":"2.0","id":10,"result":{}}`)
 }
 
-// A daemon that hangs with a request is given up, and the request answered; one that is slow, or
-// has nothing to answer, is not. What is said meanwhile is answered as not sent. Once the daemon
-// goes on, the client does.
+// The connection to a daemon that hangs with a request is closed, and the request is answered
+// with an error; a slow or idle daemon keeps its connection. Later requests are answered as not
+// sent. Once the daemon continues, so does the client.
 func TestHangs(t *testing.T) {
 	p := place(t)
 	l, err := net.Listen("unix", p.Socket)
@@ -266,7 +266,7 @@ func TestHangs(t *testing.T) {
 	defer l.Close()
 	c := connectBy(t, daemon.Options{Place: p, PingEvery: 20 * time.Millisecond})
 	first, lines, _ := accepted(t, l)
-	c.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	c.sends(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	if _, err := lines.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
@@ -276,16 +276,16 @@ func TestHangs(t *testing.T) {
 		}
 	}
 	const hangs = "mcpschedd: outcome unknown: the daemon that has the request does not answer"
-	c.hears(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"` + hangs + `"}}`)
+	c.expects(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"` + hangs + `"}}`)
 	if _, err := lines.ReadString('\n'); err != io.EOF {
 		t.Errorf("got %v from the connection that was given up, want its end", err)
 	}
 	io.WriteString(first, `{"jsonrpc":"2.0","id":1,"result":{}}`+"\n") // too late
-	c.say(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	c.sends(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 	if got, err := c.lines.ReadString('\n'); err != nil || !strings.Contains(got, `"id":2`) || !strings.Contains(got, "not sent") {
 		t.Errorf("got %s, %v; want it not to be sent", got, err)
 	}
-	for kind := ""; kind != "session"; { // those that were given up stand before it
+	for kind := ""; kind != "session"; { // skip abandoned connections
 		first, lines, kind = accepted(t, l)
 	}
 	go func() {
@@ -294,15 +294,15 @@ func TestHangs(t *testing.T) {
 		}
 	}()
 	for answer := ""; !strings.Contains(answer, "result"); {
-		c.say(`{"jsonrpc":"2.0","id":3,"method":"ping"}`)
+		c.sends(`{"jsonrpc":"2.0","id":3,"method":"ping"}`)
 		if answer, err = c.lines.ReadString('\n'); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// A daemon of another version of the program is used, whatever else it says, as long as it
-// speaks the same version of the protocol.
+// A daemon of another version of the program is used if it speaks the same version of the
+// protocol, even if it sends unknown members.
 func TestOtherProgramVersion(t *testing.T) {
 	p := place(t)
 	l, err := net.Listen("unix", p.Socket)
@@ -316,11 +316,11 @@ func TestOtherProgramVersion(t *testing.T) {
 		t.Fatalf("got a connection of the kind %q, want a session", kind)
 	}
 	io.WriteString(out, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\n")
-	c.hears(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+	c.expects(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 }
 
-// accepted accepts a connection as a daemon of a later program does, and returns what kind it
-// is; "" for one that was given up meanwhile.
+// accepted accepts a connection as a later version of the daemon would, and returns its kind;
+// "" if the client has closed it.
 func accepted(t *testing.T, l net.Listener) (out io.Writer, lines *bufio.Reader, kind string) {
 	t.Helper()
 	conn, err := l.Accept()
@@ -345,7 +345,7 @@ func accepted(t *testing.T, l net.Listener) (out io.Writer, lines *bufio.Reader,
 	return out, bufio.NewReader(in), "session"
 }
 
-// Without a daemon, and with one that is none, Connect says so and has read nothing.
+// Without a working daemon, Connect returns ErrNoDaemon and has read nothing.
 func TestNoDaemon(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -395,7 +395,8 @@ func TestNoDaemon(t *testing.T) {
 	}
 }
 
-// What is started and does not come up as a daemon is ended: it must not take clients later.
+// A started process that does not become the daemon in time is killed, so that it does not
+// accept clients later.
 func TestHangsAtItsStart(t *testing.T) {
 	for name, script := range map[string]string{
 		"says nothing":        "exec sleep 3600 3>",
@@ -434,7 +435,7 @@ func (u *untouched) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// A client that says what it must not is refused, and others are served.
+// A client with an invalid handshake is refused, and others are served.
 func TestRefused(t *testing.T) {
 	s := listen(t, place(t))
 	say := func(hello string) string {
@@ -472,8 +473,8 @@ func TestRefused(t *testing.T) {
 	s.next(t)
 }
 
-// One process at a time is the daemon; what a crash has left does not keep the next one from
-// being it.
+// Only one process at a time is the daemon. Files left behind by a crash do not prevent the next
+// one.
 func TestListen(t *testing.T) {
 	s := listen(t, place(t))
 	if _, err := daemon.Listen(s.place, daemon.ListenOptions{}); !errors.Is(err, daemon.ErrRunning) {
@@ -489,7 +490,7 @@ func TestListen(t *testing.T) {
 	if _, err := os.Stat(s.place.Socket); err == nil {
 		t.Error("the socket is still there")
 	}
-	if err := os.WriteFile(s.place.Socket, nil, 0o600); err != nil { // which nothing listens on
+	if err := os.WriteFile(s.place.Socket, nil, 0o600); err != nil { // without a listener
 		t.Fatal(err)
 	}
 	next := listen(t, s.place)
@@ -497,7 +498,7 @@ func TestListen(t *testing.T) {
 	next.next(t)
 }
 
-// A daemon whose folder was removed leaves alone what the next one has made there.
+// A daemon whose folder was removed does not remove the next daemon's socket there.
 func TestFolderRemoved(t *testing.T) {
 	dir := t.TempDir()
 	at := func() daemon.Place {

@@ -20,8 +20,8 @@ import (
 	"mcpschedd/internal/daemon"
 )
 
-// hears is a daemon in this process that hears reports.
-func hears(t *testing.T, p daemon.Place) <-chan *daemon.Report {
+// receiveReports starts a daemon in this process that receives reports.
+func receiveReports(t *testing.T, p daemon.Place) <-chan *daemon.Report {
 	t.Helper()
 	heard := make(chan *daemon.Report, 1)
 	l, err := daemon.Listen(p, daemon.ListenOptions{Log: slog.New(slog.DiscardHandler), OnReport: func(r *daemon.Report) { heard <- r }})
@@ -38,24 +38,24 @@ func hears(t *testing.T, p daemon.Place) <-chan *daemon.Report {
 	return heard
 }
 
-// at is where a hook looks.
+// at returns the where function of a hook.
 func at(p daemon.Place) func() (daemon.Place, *slog.Logger, error) {
 	return func() (daemon.Place, *slog.Logger, error) { return p, slog.New(slog.DiscardHandler), nil }
 }
 
-// zeros is what has no end.
+// zeros is an endless reader.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// What a client says reaches the daemon before the hook returns; of what cannot be read it is
-// told that there was something.
+// A report reaches the daemon before the hook returns. Input that cannot be read is reported as
+// such.
 func TestHook(t *testing.T) {
 	t.Setenv("CLAUDE_CODE_SESSION_ID", "s")
 	t.Setenv("CLAUDE_PID", "42")
 	t.Setenv("CLAUDE_PROJECT_DIR", "/project")
 	p := place(t)
-	heard := hears(t, p)
+	heard := receiveReports(t, p)
 	long := strings.Repeat("x", 1<<20)
 	for name, c := range map[string]struct {
 		in   io.Reader
@@ -124,8 +124,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("broken") }
 
-// Where there is no daemon, or none that hears reports, or no place for one, the hook returns,
-// and has read what it was given.
+// Without a daemon that accepts reports, or without a place, the hook reads its input and returns.
 func TestHookWithoutDaemon(t *testing.T) {
 	p := place(t)
 	old := place(t)
@@ -152,7 +151,7 @@ func TestHookWithoutDaemon(t *testing.T) {
 	}
 }
 
-// A hook makes nothing, not even a log of what it finds.
+// A hook creates no files, not even a log.
 func TestHookMakesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	p, log := daemon.HookPlace(dir, "/c.toml")

@@ -23,7 +23,7 @@ func as[T any](uid uintptr, f func() (T, error)) (result T, err error) {
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // and never unlocked
-		// Of this thread alone: [syscall.Setresuid] changes all of them.
+		// RawSyscall affects only this thread; [syscall.Setresuid] changes all threads.
 		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, uid, uid, uid); errno != 0 {
 			err = errno
 			return
@@ -34,8 +34,8 @@ func as[T any](uid uintptr, f func() (T, error)) (result T, err error) {
 	return result, err
 }
 
-// Another user of this computer cannot open the socket. Where the user has opened the folder to
-// all, the daemon does not speak to them, nor a client to a daemon of theirs.
+// Another user of this computer cannot open the socket. Even if the folder is open to all, the
+// daemon refuses other users, and a client refuses another user's daemon.
 func TestOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become another user")

@@ -2,7 +2,7 @@ package daemon
 
 import "testing"
 
-// A daemon is given up by the pauses in which one ping has no answer, not by their number in all.
+// A daemon hangs by the number of intervals in which one ping is unanswered, not by their total.
 func TestPinging(t *testing.T) {
 	var p pingState
 	for range 3 {

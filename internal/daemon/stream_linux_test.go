@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/daemon"
 )
 
-// A daemon that sends fewer than two descriptors for the messages is none, and nothing of what
-// it sends stays open.
+// A daemon that does not send two descriptors for the messages is refused, and descriptors that
+// it sends are closed.
 func TestTooFewDescriptors(t *testing.T) {
 	p := place(t)
 	l, err := net.Listen("unix", p.Socket)
@@ -61,7 +61,7 @@ func TestTooFewDescriptors(t *testing.T) {
 	}
 }
 
-// openFiles is how many descriptors of this process are of a file.
+// openFiles returns the number of this process's descriptors for a file.
 func openFiles(t *testing.T, path string) (n int) {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
