@@ -12,7 +12,7 @@ import (
 func TestBudget(t *testing.T) {
 	const (
 		out   = "left out: budget_tokens"
-		vain  = "left out: nothing that comes back needs it"
+		vain  = "left out: no output needs it"
 		limit = `,"budget_tokens":`
 	)
 	for _, c := range []struct {

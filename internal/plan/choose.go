@@ -59,7 +59,7 @@ func (p *Plan) leftOut(l *Limits) []string {
 		case overBudget[i]:
 			why[i] = budgetReason
 		default:
-			why[i] = "left out: nothing that comes back needs it"
+			why[i] = "left out: no output needs it"
 		}
 	}
 	return why

@@ -111,7 +111,7 @@ func TestConditionDefects(t *testing.T) {
 		{"an unknown operation", `{"ref":"$ref:a","op":"ge","value":1}`, `/when/op: want one of eq, ne, lt, gt, in, exists`},
 		{"no operation", `{"ref":"$ref:a","op":1,"value":1}`, `/when/op: want one of eq, ne, lt, gt, in, exists`},
 		{"a member too many", `{"ref":"$ref:a","op":"eq","val":1,"value":1}`, `/when: "val": not known; want "ref", "op" and "value"`},
-		{"a member twice", `{"ref":"$ref:a","op":"eq","op":"ne","value":1}`, `/when: "op": is there twice`},
+		{"a member twice", `{"ref":"$ref:a","op":"eq","op":"ne","value":1}`, `/when: "op": duplicate member`},
 		{"no value", `{"ref":"$ref:a","op":"eq"}`, `/when/value: eq: want a value to compare with`},
 		{"no reference", `{"ref":"a#/x","op":"exists"}`, `/when/ref: ` + wantRef + `, have "a#/x"`},
 		{"in no array", `{"ref":"$ref:a","op":"in","value":"abc"}`, `/when/value: in: want an array, have a string`},

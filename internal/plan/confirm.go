@@ -71,7 +71,7 @@ func outcomes(steps []*Step) string {
 	for _, s := range steps {
 		ids = append(ids, strconv.Quote(s.ID))
 	}
-	return "what came of " + strings.Join(ids, ", ")
+	return "the outcome of " + strings.Join(ids, ", ")
 }
 
 // maxConfirmation is the maximum number of characters of a confirmation. A plan that needs more
@@ -171,7 +171,7 @@ func (c Consent) Check(call Call, disclosed []*Step, mutations string) error {
 	if s.Writes && (mutations == "allow" || mutations == "confirm" && c[s].Writes) || !s.Tool.Writes(call.Arguments) {
 		return nil
 	}
-	return fmt.Errorf("not called: it may change something, which could not be told before ([plan].mutations = %q)", mutations)
+	return fmt.Errorf("not called: it may change something, which was not known before ([plan].mutations = %q)", mutations)
 }
 
 // describe writes the step's condition, tool, items and arguments, as in the plan.

@@ -58,13 +58,13 @@ func TestRisksOfTelling(t *testing.T) {
 				return
 			}
 			message, err := p.Confirmation(risks)
-			for _, want := range []string{"- b: ", `tells third parties what came of "a"`, "before that, a: find"} {
+			for _, want := range []string{"- b: ", `tells third parties the outcome of "a"`, "before that, a: find"} {
 				if err != nil || !strings.Contains(message, want) {
 					t.Errorf("asked %q, %v, want %q in it", message, err, want)
 				}
 			}
 			refused := plan.Unconfirmed(risks, "nothing can be asked").Error()
-			for _, want := range []string{"nothing can be asked", `step "b" (fetch) tells third parties what came of "a"`, "calls by themselves", `[tools."shop/fetch"].disclosure`} {
+			for _, want := range []string{"nothing can be asked", `step "b" (fetch) tells third parties the outcome of "a"`, "calls by themselves", `[tools."shop/fetch"].disclosure`} {
 				if !strings.Contains(refused, want) || strings.Contains(refused, "mutations") {
 					t.Errorf("got %q, want %q in it and no mutations", refused, want)
 				}
@@ -92,7 +92,7 @@ func TestConsentCheck(t *testing.T) {
 		"reads":                             {nil, find, `{}`, "deny", ""},
 		"a read that turns out to write":    {all, find, `{"q":"delete"}`, "allow", "may change something"},
 		"tells":                             {all, fetch, `{}`, "deny", ""},
-		"tells what was not confirmed":      {nil, fetch, `{}`, "allow", `what came of "r"`},
+		"tells what was not confirmed":      {nil, fetch, `{}`, "allow", `the outcome of "r"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.consent.Check(plan.Call{Step: c.step, Arguments: []byte(c.arguments)}, p.Discloses(c.step), c.mutations)

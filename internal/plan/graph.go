@@ -64,7 +64,7 @@ func (src *source) target(d *draft, s scope) *draft {
 	case ref.Step == params:
 		at.errorf("there are no parameters: only a named plan has them")
 	case ref.Step == item || ref.Step == index:
-		at.errorf("%s means something only in the arguments of a step with for_each", quoted(ref.Step))
+		at.errorf("%s is defined only in the arguments of a step with for_each", quoted(ref.Step))
 	default:
 		src.find(mention{at, ref.Step})
 	}

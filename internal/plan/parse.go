@@ -133,7 +133,7 @@ func (src *source) identify(d *draft) bool {
 	case text == params && src.options.Params != nil:
 		at.errorf(`"params" are the parameters of this plan: no step can have that id`)
 	case src.loops && (text == item || text == index):
-		at.errorf("in a plan with for_each %s means something else: no step can have that id", quoted(text))
+		at.errorf("%s is reserved in a plan with for_each: no step can have that id", quoted(text))
 	default:
 		src.byID[text] = d
 		return true
@@ -159,7 +159,7 @@ func (src *source) outputs(v node) (ids []string) {
 		switch {
 		case src.find(m) == nil:
 		case slices.Contains(ids, m.id):
-			m.errorf("%s is there twice", quoted(m.id))
+			m.errorf("%s is listed twice", quoted(m.id))
 		default:
 			ids = append(ids, m.id)
 		}

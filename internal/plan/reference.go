@@ -123,7 +123,7 @@ func (p *templateParser) refObject(raw []byte) *Ref {
 	for m := range jsonrpc.Members(raw) {
 		if name := string(m.Name); name != "$ref" && name != "default" {
 			if ok && p.knows(id) {
-				p.defect(`%s: no reference, as %s stands beside it: only "default" may%s`, quoted(text), quoted(name), objectAsIs)
+				p.defect(`%s: not a reference, because of the member %s: only "default" may be added%s`, quoted(text), quoted(name), objectAsIs)
 			}
 			return nil
 		}
@@ -149,7 +149,7 @@ func (p *templateParser) looseRef(text string) {
 		}
 		id = m[1]
 	}
-	p.defect(`%s: no reference as it stands: want {"$ref": "%s#/json/pointer"}%s`, quoted(text), id, objectAsIs)
+	p.defect(`%s: not a valid reference: want {"$ref": "%s#/json/pointer"}%s`, quoted(text), id, objectAsIs)
 }
 
 // looseText returns the step that a plain text refers to in the notation of "$tpl", or "". A

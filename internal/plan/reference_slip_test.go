@@ -16,7 +16,7 @@ func TestSlipsAreDefects(t *testing.T) {
 		anObjct = `; {"$lit": {…}} leaves an object as it is`
 	)
 	object := func(wrote, step string) [2]string {
-		return [2]string{`{"$ref":"` + wrote + `"}`, fmt.Sprintf(`%q: no reference as it stands: want {"$ref": "%s#/json/pointer"}`, wrote, step) + anObjct}
+		return [2]string{`{"$ref":"` + wrote + `"}`, fmt.Sprintf(`%q: not a valid reference: want {"$ref": "%s#/json/pointer"}`, wrote, step) + anObjct}
 	}
 	const (
 		within = `: a text with references in it is {"$tpl": "… ${a#/json/pointer} …"}, a value {"$ref": "a#/json/pointer"}` + aText
@@ -39,9 +39,9 @@ func TestSlipsAreDefects(t *testing.T) {
 		object("$.a.x", "a"),
 		object("${a#/x}", "a"),
 		object("later.x", "later"), // although that step was not parsed yet
-		{`{"$ref":"a","default":1}`, `"a": no reference as it stands: want {"$ref": "a#/json/pointer"}` + anObjct},
-		{`{"$ref":"a#/x","title":"t"}`, `"a#/x": no reference, as "title" stands beside it: only "default" may` + anObjct},
-		{`{"$ref":"$ref:a"}`, `"$ref:a": no reference as it stands: want {"$ref": "step#/json/pointer"}` + anObjct},
+		{`{"$ref":"a","default":1}`, `"a": not a valid reference: want {"$ref": "a#/json/pointer"}` + anObjct},
+		{`{"$ref":"a#/x","title":"t"}`, `"a#/x": not a reference, because of the member "title": only "default" may be added` + anObjct},
+		{`{"$ref":"$ref:a"}`, `"$ref:a": not a valid reference: want {"$ref": "step#/json/pointer"}` + anObjct},
 		{`"$ref:a#/x"`, `"$ref:a#/x"` + whole},
 		{`"$ref:a/x/0"`, `"$ref:a/x/0"` + whole},
 		{`"id ${a#/total}"`, `"id ${a#/total}"` + within},
@@ -53,7 +53,7 @@ func TestSlipsAreDefects(t *testing.T) {
 		{`"${a#/x and on"`, `"${a#/x and on"` + within},
 		{`"$${a#/x}"`, `"$${a#/x}"` + within},
 		{`{"${a#/x}":1}`, `"${a#/x}": the name of a member cannot be a reference` + anObjct},
-		{`[{"deep":["x",{"$ref":"a"}]}]`, `"a": no reference as it stands: want {"$ref": "a#/json/pointer"}` + anObjct},
+		{`[{"deep":["x",{"$ref":"a"}]}]`, `"a": not a valid reference: want {"$ref": "a#/json/pointer"}` + anObjct},
 	} {
 		p, defects := plan.Parse([]byte(steps(`{"id":"a","tool":"a"}`, `{"id":"put","tool":"a","arguments":{"text":`+c[0]+`}}`, `{"id":"later","tool":"a"}`)), parsing(t))
 		if p != nil || len(defects) != 1 || defects[0].Message != c[1] || defects[0].Step != "put" || !strings.HasPrefix(defects[0].Pointer, "/steps/1/arguments/text") {
@@ -95,9 +95,9 @@ func TestSlipsInScope(t *testing.T) {
 	}
 	_, defects := plan.Parse([]byte(steps(`{"id":"a","tool":"a"}`, `{"id":"b","tool":"a","for_each":{"$ref":"a.items"},"when":{"ref":{"$ref":"a"},"op":"eq","value":"${a#/x}"}}`)), parsing(t))
 	told(t, defects, []string{
-		`step "b" at /steps/1/when/ref: "a": no reference as it stands: want {"$ref": "a#/json/pointer"}; {"$lit": {…}} leaves an object as it is`,
+		`step "b" at /steps/1/when/ref: "a": not a valid reference: want {"$ref": "a#/json/pointer"}; {"$lit": {…}} leaves an object as it is`,
 		`step "b" at /steps/1/when/value: "${a#/x}": a text with references in it is {"$tpl": "… ${a#/json/pointer} …"}, a value {"$ref": "a#/json/pointer"}; {"$lit": "…"} leaves a text as it is`,
-		`step "b" at /steps/1/for_each: "a.items": no reference as it stands: want {"$ref": "a#/json/pointer"}; {"$lit": {…}} leaves an object as it is`,
+		`step "b" at /steps/1/for_each: "a.items": not a valid reference: want {"$ref": "a#/json/pointer"}; {"$lit": {…}} leaves an object as it is`,
 	})
 }
 

@@ -251,7 +251,7 @@ func (x *execution) close(ctx context.Context) {
 func endReason(ctx context.Context) string {
 	switch cause := context.Cause(ctx); {
 	case cause == nil:
-		return "no step of those left could begin" // only for a plan not made by Parse
+		return "no remaining step could start" // only for a plan not made by Parse
 	case errors.Is(cause, context.Canceled):
 		return "cancelled"
 	case errors.Is(cause, context.DeadlineExceeded):

@@ -295,7 +295,7 @@ func ambiguous(raw []byte, at place) (found bool) {
 		slices.Sort(names)
 		for i := 1; i < len(names); i++ {
 			if names[i] == names[i-1] {
-				report("%s: is there twice", quoted(names[i]))
+				report("%s: duplicate member", quoted(names[i]))
 			}
 		}
 		i := 0

@@ -37,9 +37,9 @@ func thirdParty(pattern string) valuemodel.Rule {
 // parties see discloses the failure to them.
 func TestPlanTellsOthersOfFailedWrites(t *testing.T) {
 	for steps, told := range map[string]string{
-		`{"id":"w","tool":"put","arguments":{"x":{"$ref":"a#"}}},{"id":"p","tool":"post"}`:                       `what came of "w"`,
-		`{"id":"w","tool":"put","when":{"$ref":"a#"},"on_error":"skip"},{"id":"p","tool":"post"}`:                `what came of "w"`,
-		`{"id":"p","tool":"post","depends_on":["w"]},{"id":"w","tool":"put","on_error":"default","default":1}`:   `what came of "w"`,
+		`{"id":"w","tool":"put","arguments":{"x":{"$ref":"a#"}}},{"id":"p","tool":"post"}`:                       `the outcome of "w"`,
+		`{"id":"w","tool":"put","when":{"$ref":"a#"},"on_error":"skip"},{"id":"p","tool":"post"}`:                `the outcome of "w"`,
+		`{"id":"p","tool":"post","depends_on":["w"]},{"id":"w","tool":"put","on_error":"default","default":1}`:   `the outcome of "w"`,
 		`{"id":"w","tool":"put","arguments":{"x":{"$ref":"a#"}},"on_error":"continue"},{"id":"p","tool":"post"}`: "",
 		`{"id":"p","tool":"post"},{"id":"g","tool":"get","depends_on":["a"]}`:                                    "",
 	} {
@@ -64,9 +64,9 @@ func TestPlanRefusalNamesReasons(t *testing.T) {
 	const plan = `{"steps":[{"id":"a","tool":"fetch","arguments":{"url":"https://good.example/"}},{"id":"b","tool":"get","arguments":{"x":{"$ref":"a#/did"}}},
 		{"id":"c","tool":"fetch","arguments":{"url":{"$ref":"b#/did"}}},{"id":"w","tool":"put"},{"id":"u","tool":"do"}]}`
 	for mode, want := range map[string][]string{
-		"confirm": {`step "c" (fetch) tells third parties what came of "b"`, `step "w" (put) may change something`, `step "u" (do) is unclassified, so it may change something`,
+		"confirm": {`step "c" (fetch) tells third parties the outcome of "b"`, `step "w" (put) may change something`, `step "u" (do) is unclassified, so it may change something`,
 			`[plan].mutations = "allow"`, `[tools."shop/do"].side_effect_class = "read_only"`, `[tools."shop/fetch"].disclosure = "same_service"`},
-		"allow": {`To be confirmed: step "c" (fetch) tells third parties what came of "b". Instead`, `sets [tools."shop/fetch"].disclosure = "same_service"`},
+		"allow": {`To be confirmed: step "c" (fetch) tells third parties the outcome of "b". Instead`, `sets [tools."shop/fetch"].disclosure = "same_service"`},
 		"deny":  {`"put" may change something: plans may only read`, `"do" is unclassified, so it may change something: plans may only read`},
 	} {
 		s := &shop{}
@@ -260,7 +260,7 @@ func TestPlansTellNothingUnasked(t *testing.T) {
 					c.hangUp()
 				}
 				if (seen > 0) != (how == "accept") {
-					t.Errorf("%d calls told third parties what came of others", seen)
+					t.Errorf("%d calls told third parties the outcome of others", seen)
 				}
 			})
 		}

@@ -161,7 +161,7 @@ func (p *patterns) compileBounded(expression string) (*regexp.Regexp, error) {
 		return nil, err
 	}
 	if p.instructions += len(program.Inst); p.instructions > maxInstructions {
-		return nil, errors.New("the patterns repeat too much together")
+		return nil, errors.New("the patterns are too large in total")
 	}
 	return regexp.Compile(expression)
 }

@@ -70,7 +70,7 @@ func (s *Schema) compile() (err error) {
 		delete(doc, "$schema")
 	}
 	if pathBytes(doc, 0) > maxPaths {
-		return errors.New("too many parts of long names")
+		return errors.New("the paths to its values are too long")
 	}
 	delete(doc, "$id") // references are resolved against base
 	delete(doc, "id")
@@ -138,7 +138,7 @@ const MaxEffort = 20_000
 const maxPlanEffort = 50 * MaxEffort
 
 // ErrSpent means that the arguments were not checked because too little effort was left.
-var ErrSpent = errors.New("arguments: not checked: no effort left for it")
+var ErrSpent = errors.New("arguments: not checked: effort limit reached")
 
 // CheckWithin returns the first violation in arguments, a JSON object, as one line that names the
 // member, or nil if there is none. The line repeats no values. Numbers are compared as written.
@@ -150,7 +150,7 @@ func (s *Schema) CheckWithin(arguments []byte, left *int) error {
 	case err != nil:
 		return err
 	case effort > MaxEffort:
-		return errors.New("arguments: too much work to check")
+		return errors.New("arguments: too expensive to check")
 	case effort > *left:
 		return ErrSpent
 	}

@@ -125,10 +125,10 @@ func (g *Guard) run(r *os.File, fallback bool) {
 	switch {
 	case g.closed:
 	case g.starts < guardStarts:
-		g.log.Warn("guard ended; starting it again", "err", err)
+		g.log.Warn("guard exited; restarting", "err", err)
 		g.startLocked()
 	default:
-		g.log.Error("guard ended again: a killed proxy may leave processes behind", "err", err)
+		g.log.Error("guard exited again: a killed proxy may leave processes behind", "err", err)
 	}
 }
 

@@ -103,7 +103,7 @@ func (c *conn) discover(ctx context.Context, client Client) (offer *Offer, err e
 		versions = append(versions, text(v))
 	}
 	if !slices.Contains(versions, revision.Latest) {
-		return nil, fmt.Errorf("server/discover: speaks %q, none of which is known here", versions)
+		return nil, fmt.Errorf("server/discover: server supports revisions %q, want %q", versions, revision.Latest)
 	}
 	return readOffer(result, revision.Latest, revision.ServerInfo(result))
 }

@@ -129,9 +129,9 @@ func (in *instance) restart(ctx context.Context, wait time.Duration, stderr []st
 	in.noteEnd(err)
 	log := in.up.log.With("upstream", in.up.spec.Name)
 	if _, unstarted := errors.AsType[*dialError](err); unstarted {
-		log.Error("upstream cannot be started; waiting before the next try", "err", err, "dur", wait, "path", in.up.spec.Command.searchPath())
+		log.Error("upstream cannot be started; retrying later", "err", err, "dur", wait, "path", in.up.spec.Command.searchPath())
 	} else {
-		log.Warn("upstream ended; starting it again", "err", err, "dur", wait)
+		log.Warn("upstream ended; restarting", "err", err, "dur", wait)
 	}
 	if wait > 0 {
 		in.status.set(err, stderr)

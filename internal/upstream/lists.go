@@ -47,7 +47,7 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 		}
 		in.status.change(func(s *state) { s.listed = true })
 		if err := in.up.known.remember(in.client, in.offer.Load()); err != nil {
-			in.up.log.Warn("last-known copy not kept", "upstream", in.up.spec.Name, "err", err)
+			in.up.log.Warn("last-known offer not stored", "upstream", in.up.spec.Name, "err", err)
 		}
 		in.up.o.Changed()
 		select {
@@ -86,7 +86,7 @@ func (in *instance) readList(ctx context.Context, c *conn, l List) []Item {
 	if l == Tools && c.http && c.stateless() {
 		var bad []string
 		if read, bad = withoutInvalidHeaders(read); len(bad) > 0 {
-			in.up.log.Warn("upstream tools left out: invalid x-mcp-header", "upstream", in.up.spec.Name, "tools", bad)
+			in.up.log.Warn("upstream tools omitted: invalid x-mcp-header", "upstream", in.up.spec.Name, "tools", bad)
 		}
 	}
 	return read
@@ -107,7 +107,7 @@ func (in *instance) readPages(ctx context.Context, c *conn, l List) (all []Item,
 		}
 		next := append(append([]byte(`{"cursor":`), cursor...), '}')
 		if string(next) == string(params) {
-			return nil, fmt.Errorf("%s: the same cursor %s came twice", l.Method(), cursor)
+			return nil, fmt.Errorf("%s: the server repeated cursor %s", l.Method(), cursor)
 		}
 		params = next
 	}

@@ -175,7 +175,7 @@ func (s Store) load() ([]knownOffer, error) {
 	}
 	offers, err := decodeKnown(data)
 	if err == nil && len(offers) == 0 {
-		return nil, fmt.Errorf("last-known copy: %w", fs.ErrNotExist)
+		return nil, fmt.Errorf("last-known offer: %w", fs.ErrNotExist)
 	}
 	return offers, err
 }
@@ -207,10 +207,10 @@ type knownOffer struct {
 func decodeKnown(data []byte) ([]knownOffer, error) {
 	var file knownFile
 	if err := json.Unmarshal(data, &file); err != nil {
-		return nil, fmt.Errorf("last-known copy: %w", err)
+		return nil, fmt.Errorf("last-known offer: %w", err)
 	}
 	if file.Format != knownFormat {
-		return nil, fmt.Errorf("last-known copy: want format %d, have %d", knownFormat, file.Format)
+		return nil, fmt.Errorf("last-known offer: want format %d, have %d", knownFormat, file.Format)
 	}
 	return slices.DeleteFunc(file.Copies, func(k knownOffer) bool { return k.Offer == nil }), nil
 }

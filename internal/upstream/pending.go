@@ -115,7 +115,7 @@ func (p *pending) waitLimit(since time.Time, at *state) waitLimit {
 		}
 		return waitLimit{since.Add(up.spec.StartTimeout), up.unavailable(err, at.stderr)}
 	case at.live != nil && timeout > 0 && p.turn != Turn{}: // without a turn the caller's ctx limits the wait
-		return waitLimit{since.Add(timeout), fmt.Errorf("not sent within %v: the limit of its host, or of that of an earlier call, did not let it", timeout)}
+		return waitLimit{since.Add(timeout), fmt.Errorf("not sent within %v: waiting for the limit of its host, or of an earlier call's host", timeout)}
 	}
 	return waitLimit{}
 }

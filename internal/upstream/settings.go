@@ -160,7 +160,7 @@ func (in *instance) sendSetting(c *conn, of *Lease, method string, params []byte
 	c.send(&pending{lease: of, internal: true, ctx: ctx, req: &Request{Method: method, Params: params}, done: func(a Answer, err error) {
 		cancel()
 		if _, err = a.result(err); err != nil {
-			in.up.log.Debug("upstream did not take a setting", "upstream", in.up.spec.Name, "method", method, "err", err)
+			in.up.log.Debug("upstream rejected a setting", "upstream", in.up.spec.Name, "method", method, "err", err)
 		}
 		answered()
 	}})

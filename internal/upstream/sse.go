@@ -73,7 +73,7 @@ func (l *sse) setEndpoint(base *url.URL, reference string) error {
 	}
 	to, err := base.Parse(reference)
 	if err != nil {
-		return errors.New("endpoint event: no URL") // err would show the URL, which contains the session id
+		return errors.New("endpoint event: invalid URL") // err would show the URL, which contains the session id
 	}
 	if !sameOrigin(to, base) {
 		return fmt.Errorf("endpoint event: %s://%s is not the origin of the stream", to.Scheme, to.Host)

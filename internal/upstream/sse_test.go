@@ -161,7 +161,7 @@ func TestSSEFailures(t *testing.T) {
 			emit(w, "event: endpoint\ndata: http://other.test/m?session=abc\n\n")
 			<-r.Context().Done()
 		}, "endpoint event: http://other.test is not the origin of the stream"},
-		{"no endpoint", func(w http.ResponseWriter, r *http.Request) { emit(w, "event: endpoint\ndata: :%\n\n") }, "endpoint event: no URL"},
+		{"no endpoint", func(w http.ResponseWriter, r *http.Request) { emit(w, "event: endpoint\ndata: :%\n\n") }, "endpoint event: invalid URL"},
 		{"cut", func(w http.ResponseWriter, r *http.Request) {
 			hijack(w, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n:\n\n\r\n")
 		}, "stream broke: unexpected EOF"},

@@ -86,7 +86,7 @@ func startProcess(c *conn) error {
 // send writes m to the process, or queues what the pipe does not accept at once.
 func (p *process) send(_ context.Context, m outgoing) error {
 	if unread := p.out.Queued(); unread > unreadLimit {
-		return fmt.Errorf("%w: %d bytes wait for it", errNotReading, unread)
+		return fmt.Errorf("%w: %d bytes are queued", errNotReading, unread)
 	}
 	if m.fence != nil {
 		if err := m.fence(); err != nil {
@@ -199,7 +199,7 @@ func (p *process) reap() {
 // exitError describes how a process exited.
 func exitError(state *os.ProcessState) error {
 	if state == nil {
-		return errors.New("ended in an unknown way")
+		return errors.New("unknown exit status")
 	}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return fmt.Errorf("killed by signal %d (%v)", int(status.Signal()), status.Signal())

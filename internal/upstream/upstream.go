@@ -86,9 +86,9 @@ func New(spec Spec, o Options) *Upstream {
 	case err == nil:
 		u.known.set(kept)
 	case errors.Is(err, fs.ErrNotExist):
-		u.log.Debug("no last-known copy", "upstream", spec.Name, "err", err)
+		u.log.Debug("no last-known offer", "upstream", spec.Name, "err", err)
 	default:
-		u.log.Warn("last-known copy not used", "upstream", spec.Name, "err", err)
+		u.log.Warn("last-known offer not used", "upstream", spec.Name, "err", err)
 	}
 	return u
 }
