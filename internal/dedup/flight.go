@@ -267,12 +267,12 @@ func (s *Store) Taint(upstream uint64) {
 	}
 }
 
-var errTainted = errors.New("store: the server asked its client, and no call that may have the answer waits")
+var errTainted = errors.New("store: the server sent its client a request, and no call is waiting for the answer")
 
 // ErrJoinTimeout is the error of a waiter whose joined prefetch takes longer than a call
 // of its own would. The server may have lost the prefetch, and it owes a prefetch less
 // than a call.
-var ErrJoinTimeout = errors.New("store: the prefetch takes too long")
+var ErrJoinTimeout = errors.New("store: join timeout of the prefetch exceeded")
 
 // limitJoinLocked ends the wait of w, which has joined a prefetch, at its join timeout.
 func (f *Flight) limitJoinLocked(w *Waiter, now age.Moment) {

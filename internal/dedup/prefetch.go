@@ -187,7 +187,7 @@ func (s *Store) ExpirePrefetches(scope func(string) bool) {
 	}
 }
 
-var errOutdated = errors.New("store: it began before its client's user asked for something else")
+var errOutdated = errors.New("store: prefetched before the user's last prompt")
 
 // sweepBatch is the number of stored prefetches checked whenever a fetch begins.
 const sweepBatch = 4

@@ -180,7 +180,7 @@ type comparing struct {
 	result      *entry  // of a prefetch: its answer, if there is one
 }
 
-var errCompared = errors.New("store: the call it was to be compared with has its answer")
+var errCompared = errors.New("store: the comparing call already has its answer")
 
 // startComparisonLocked has a call fetch for itself and compare its answer with the stored
 // prefetch e or the prefetch in flight on; either may be nil. A compared prefetch serves

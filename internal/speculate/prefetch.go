@@ -130,7 +130,7 @@ func (w *Worker) fetched(s *sessionState, up *Upstream, g *predict.Candidate, v 
 		w.bar(s, up, g.Key.Tool, l.Bar)
 	case l.Crashed:
 		w.upstreams.tools.update(up.Key, g.Key.Tool, func(t *ToolState) { t.CrashesServer = true })
-		w.Log.Warn("server ended while a prefetch was with it; its tool is not prefetched any more", "upstream", up.Name, "tool", g.Key.Tool)
+		w.Log.Warn("server ended during a prefetch; the tool is not prefetched any more", "upstream", up.Name, "tool", g.Key.Tool)
 	}
 	s.slots.Done(v.Query.Key) // after the bar, as a candidate waiting for the slot may be of the same tool
 	var result []byte
@@ -161,7 +161,7 @@ func (w *Worker) bar(s *sessionState, up *Upstream, tool, why string) {
 		w.upstreams.prove(o, tool)
 		w.upstreams.save(o) // at once, so that it is not lost
 		w.harm(s, up.Host(), Question, 0)
-		w.Log.Warn("tool barred from being run early", "upstream", up.Name, "tool", tool, "reason", why)
+		w.Log.Warn("tool barred from prefetching", "upstream", up.Name, "tool", tool, "reason", why)
 	}})
 }
 

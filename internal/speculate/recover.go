@@ -44,7 +44,7 @@ func (f *faults) record(why string) {
 		f.logged = make(map[string]bool)
 	}
 	f.logged[why] = true
-	f.log.Error("prediction panicked; calls go on, without predictions for the session it was about", "panic", why, "stack", string(debug.Stack()))
+	f.log.Error("prediction panicked; calls continue, without prediction for the session", "panic", why, "stack", string(debug.Stack()))
 }
 
 // count returns the number of panics.

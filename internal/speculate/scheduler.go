@@ -34,8 +34,8 @@ import (
 // Causes with which the context of a prefetch ends. If its fate is known, the cause is none of
 // these.
 var (
-	ErrDeadline = errors.New("the prefetch took longer than it may")
-	ErrDropped  = errors.New("the prefetch no longer pays")
+	ErrDeadline = errors.New("the prefetch exceeded its deadline")
+	ErrDropped  = errors.New("the prefetch is no longer worth it")
 	ErrEnded    = errors.New("the prefetch's session has ended")
 )
 

@@ -184,7 +184,7 @@ func (w *Worker) compared(c *Call, t dedup.Comparison) {
 	w.upstreams.prove(o, c.Tool)
 	w.upstreams.save(o) // at once, so that other processes need not compare again
 	if t == dedup.Differs {
-		w.Log.Warn("tool barred from being run early: asked twice it gave two answers", "upstream", c.Upstream.Name, "tool", c.Tool)
+		w.Log.Warn("tool barred from prefetching: two equal calls gave different answers", "upstream", c.Upstream.Name, "tool", c.Tool)
 	}
 }
 

@@ -201,12 +201,12 @@ func (u *upstreams) save(o *upstreamState) {
 			err := store(func(stored State) (State, error) {
 				next, err := k.model.Join(stored)
 				if err != nil {
-					u.log.Warn("learned state not read in full; what is left of it is used", "upstream", name, "err", err)
+					u.log.Warn("learned state not read in full; the readable part is used", "upstream", name, "err", err)
 				}
 				return next, nil
 			})
 			if err != nil {
-				u.log.Warn("learned state not kept", "upstream", name, "err", err)
+				u.log.Warn("learned state not saved", "upstream", name, "err", err)
 				return
 			}
 			k.model.Written()

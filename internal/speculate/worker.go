@@ -265,7 +265,7 @@ func (w *Worker) Save() { w.queue.save() }
 // Close handles the remaining events, saves learned state and stops the worker.
 func (w *Worker) Close() {
 	if !w.queue.close() {
-		w.Log.Warn("what was learned of late is not kept: a file does not answer")
+		w.Log.Warn("recently learned state is not saved: writing it takes too long")
 	}
 }
 
