@@ -228,7 +228,7 @@ func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 	d.mu.Lock()
 	open := slices.Clone(s.open)
 	d.mu.Unlock()
-	open = slices.DeleteFunc(open, func(c *claim) bool { return c.watched() || c.chained || keep(c.key) }) // asked outside the lock
+	open = slices.DeleteFunc(open, func(c *claim) bool { return c.watched() || c.chained || keep(c.key) }) // keep is called without the lock
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range open {

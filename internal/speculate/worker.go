@@ -149,7 +149,7 @@ type Call struct {
 	Key       call.Key
 	Effect    call.Effect
 	Host      string
-	Prefetch  bool // it is a prefetch
+	Prefetch  bool
 }
 
 // Result is the end of a call.
