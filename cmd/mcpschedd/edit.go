@@ -67,7 +67,7 @@ func edit(command, name, file string, stdout, stderr io.Writer) error {
 	if err := f.Write(text); err != nil {
 		return err
 	}
-	say(stderr, "%sd %s in %s", command, name, c.Path)
+	say(stderr, "%s: %sd %s", c.Path, command, name)
 	if command == "remove" && u.EnvFile != "" {
 		say(stderr, "note: its variables are still in %s, relative to the configuration", u.EnvFile)
 	}

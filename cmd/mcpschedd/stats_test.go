@@ -277,7 +277,7 @@ func statsOfARunningProcess(t *testing.T, home string) {
 			return record.Status{Clients: []record.ClientStatus{{Client: "claude-code 2.1", Dir: "/p", Sessions: 2}}, Upstreams: []record.UpstreamStatus{
 				{Name: "github", State: "ready", Tools: 41, Cacheable: 38, Prefetchable: 35},
 				{Name: "pg", State: "down", Error: "PG_\x1bSECRET is not set"},
-				{Name: "tickets", State: "ready", Tools: 3, Why: "nothing is known of its tools", Change: "trust = true in [upstreams.tickets]"},
+				{Name: "tickets", State: "ready", Tools: 3, Why: "its tools are unclassified", Change: "trust = true in [upstreams.tickets]"},
 			}}
 		},
 	})
@@ -294,9 +294,9 @@ func statsOfARunningProcess(t *testing.T, home string) {
 	}
 	text := stats()
 	for _, want := range []string{
-		"Saved 15 ms of 20 ms waiting today.\n1 of 3 servers cannot be used now: pg.\n1 of 3 servers passes through: nothing is known of their tools: tickets.\n",
+		"Saved 15 ms of 20 ms waiting today.\n1 of 3 servers cannot be used now: pg.\n1 of 3 servers passes through: their tools are unclassified: tickets.\n",
 		"github   ready  41 tools, 38 cacheable, 35 prefetchable\n", "pg       down   PG_?SECRET is not set\n",
-		"    nothing is known of its tools; to change that: trust = true in [upstreams.tickets]\n",
+		"    its tools are unclassified; to change that: trust = true in [upstreams.tickets]\n",
 		"process 4711 since ", "stdio in /some?[2Jwhere, configuration built in: claude-code 2.1 (2 sessions)\n",
 	} {
 		if !strings.Contains(text, want) {

@@ -277,9 +277,9 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 	case now.Prefetchable == now.Tools:
 		return now
 	case unclassified > 0 && unclassified == now.Tools:
-		now.Why = "nothing is known of its tools, so each call counts as a write"
+		now.Why = "its tools are unclassified, so each call counts as a write"
 	case unclassified > 0:
-		now.Why = fmt.Sprintf("nothing is known of %d of its tools, so each call of them counts as a write", unclassified)
+		now.Why = fmt.Sprintf("%d of its tools are unclassified, so each call of them counts as a write", unclassified)
 	case p.Enrichment.Off():
 		now.Why, now.Change = `[enrichment] mode is "off"`, `mode = "on" in [enrichment]`
 		return now
@@ -291,7 +291,7 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 			continue
 		}
 		if now.Why == "" && now.Prefetchable == 0 && then.Cacheable == now.Cacheable {
-			now.Why = "what it reads may be changed by any program on this machine, unseen"
+			now.Why = "any program on this machine may change what it reads without being noticed"
 		}
 		// exclusive gains little for a known local server, which answers within milliseconds, and
 		// people edit the files that it reads.

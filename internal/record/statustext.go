@@ -142,8 +142,8 @@ func serverWarnings(all []mergedStatus) (wrong []Warning) {
 		}
 		if u.Tools > 0 && u.Cacheable == 0 && u.Why != "" {
 			reason := ": " + Printable(u.Why)
-			if strings.HasPrefix(u.Why, "nothing is known of ") {
-				reason = ": nothing is known of their tools"
+			if strings.Contains(u.Why, "tools are unclassified") {
+				reason = ": their tools are unclassified"
 			}
 			join(reason, "pass through", Printable(u.Change), name)
 		}

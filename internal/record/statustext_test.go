@@ -27,7 +27,7 @@ func TestSaved(t *testing.T) {
 // Upstreams of several processes share a line if they are in the same state; those that only
 // pass through are grouped by reason; and control characters do not reach the terminal.
 func TestStanding(t *testing.T) {
-	unknown := "nothing is known of its tools, so each call counts as a write"
+	unknown := "its tools are unclassified, so each call counts as a write"
 	github := record.UpstreamStatus{Name: "github", State: "ready", Tools: 41, Cacheable: 38, Prefetchable: 35, MemoryKB: 50 << 10, Restarts: 1}
 	down := record.UpstreamStatus{Name: "pg", State: "down", Error: "no \x1b[2Jsuch file", Why: "its tools are not known yet: no session has used it"}
 	s := record.Stats{Running: []record.Status{
@@ -39,7 +39,7 @@ func TestStanding(t *testing.T) {
 	}}
 	want := `The current configuration file is not in force: line 3
 1 of 4 servers cannot be used now: pg.
-2 of 4 servers pass through: nothing is known of their tools: a, b.
+2 of 4 servers pass through: their tools are unclassified: a, b.
 
 a       idle   3 tools, 0 cacheable, 0 prefetchable
     ` + unknown + `

@@ -41,12 +41,12 @@ func (m *Models) Verdict(u Upstream, tool string, h Hints, use PrefetchSettings)
 	v := now.verdict(use)
 	if v.Prefetchable || use.Prefetch != "on" {
 		if v.Cacheable && !now.outlivesCall() {
-			v.Change = fmt.Sprintf("freshness_ttl_s = 60 in [%s.cost_model], if an answer is good for so long", block(u, tool))
+			v.Change = fmt.Sprintf("freshness_ttl_s = 60 in [%s.cost_model], if a result stays valid that long", block(u, tool))
 		}
 		return v
 	}
 	if now.Doubt != "" && h.Arguments == nil {
-		v.Change = "use it once through the proxy"
+		v.Change = "call it once through the proxy"
 		return v
 	}
 	for _, c := range u.Changes(now.Provider) {
@@ -61,7 +61,7 @@ func (m *Models) Verdict(u Upstream, tool string, h Hints, use PrefetchSettings)
 		}
 	}
 	if v.Change == "" && !v.Cacheable && (now.Unclassified() || now.Sources["side_effect_class"] == sourceAnnotation) {
-		v.Change = fmt.Sprintf("side_effect_class = \"read_only\" in [%s], if it only reads", block(u, tool))
+		v.Change = fmt.Sprintf("side_effect_class = \"read_only\" in [%s], if it is read-only", block(u, tool))
 	}
 	return v
 }
@@ -84,7 +84,7 @@ func (u Upstream) Changes(provider string) (all []Change) {
 		all = append(all, Change{fmt.Sprintf("%s in [upstreams.%s], if %s", line, u.Name, when), with, exclusive})
 	}
 	if !u.Trust && u.Provider == "" {
-		when := "you believe what the server says of its tools"
+		when := "you trust the server's tool annotations"
 		if u.Inferred.Host != "" {
 			when += " (" + u.Inferred.String() + ")"
 		}
@@ -95,9 +95,9 @@ func (u Upstream) Changes(provider string) (all []Change) {
 		add(fmt.Sprintf("provider = %q", provider), "it is such a server", false, func(u *Upstream) { u.Provider = provider })
 	}
 	if u.Remote == nil && provider == "" {
-		add("remote = true", "what it reads is a service elsewhere", false, func(u *Upstream) { u.Remote = new(true) })
+		add("remote = true", "it reads from a remote service", false, func(u *Upstream) { u.Remote = new(true) })
 	}
-	add("exclusive = true", "only this agent changes what it reads: no person, no other program", true, func(*Upstream) {})
+	add("exclusive = true", "only this agent changes what it reads, and no person or other program does", true, func(*Upstream) {})
 	return all
 }
 
@@ -125,25 +125,25 @@ func (m *Model) verdict(use PrefetchSettings) Verdict {
 	if !m.Class.Reads() && m.Classify == "" {
 		return Verdict{Cached: "no", Prefetched: "no, it counts as a write because " + m.whyWrite()}
 	}
-	v := Verdict{Cacheable: true, Cached: "only with identical calls under way, as nothing says how long it stays fresh"}
+	v := Verdict{Cacheable: true, Cached: "only for identical calls in flight, as no freshness is set"}
 	switch {
 	case m.Class == Pure:
-		v.Cached = "for good"
+		v.Cached = "indefinitely"
 	case m.ValidateFile != "":
-		v.Cached = "while the file that " + m.ValidateFile + " names is the same"
+		v.Cached = "while the file that " + m.ValidateFile + " names is unchanged"
 	case m.Cost.Freshness > 0:
 		v.Cached = seconds(m.Cost.Freshness)
 	}
 	if m.Classify != "" {
-		v.Cached += ", of calls whose " + map[Classify]string{Shell: "command", SQL: "statement"}[m.Classify] + " only reads"
+		v.Cached += ", for calls whose " + map[Classify]string{Shell: "command", SQL: "statement"}[m.Classify] + " is read-only"
 	}
 	if why := m.whyNotPrefetched(use); why != "" {
 		v.Prefetched = "no, " + why
 		return v
 	}
-	v.Prefetchable, v.Prefetched = true, "yes, and served for "+seconds(max(use.MaxAge, m.Cost.Freshness))
+	v.Prefetchable, v.Prefetched = true, "yes, served for up to "+seconds(max(use.MaxAge, m.Cost.Freshness))
 	if m.Disclosure == ThirdParty {
-		v.Prefetched += ", but never with arguments from results: it tells them third parties"
+		v.Prefetched += ", but never with arguments from results, which it would disclose to third parties"
 	}
 	return v
 }
@@ -152,9 +152,9 @@ func (m *Model) verdict(use PrefetchSettings) Verdict {
 func (m *Model) whyNotPrefetched(use PrefetchSettings) string {
 	switch {
 	case isFalse(m.Speculate):
-		return "speculate = false says " + m.Sources["speculate"]
+		return "speculate = false is set by " + m.Sources["speculate"]
 	case isTrue(m.Volatile):
-		return "it changes by itself, says " + m.Sources["volatile"]
+		return "it is marked volatile by " + m.Sources["volatile"]
 	case m.Cost.Dollars > use.Dollars:
 		return fmt.Sprintf("a call costs %v dollars and max_dollars_per_session is %v", m.Cost.Dollars, use.Dollars)
 	case !m.changesNoticed(use):
@@ -171,11 +171,11 @@ func (m *Model) whyWrite() string {
 	case m.Doubt != "":
 		return m.Doubt
 	case source == sourceDefault:
-		return "nothing says that it only reads"
+		return "nothing declares it read-only"
 	case source == sourceAnnotation:
-		return "its server says that it may change something"
+		return "its server's annotations say that it may write"
 	default:
-		return string(m.Class) + ", says " + source
+		return "it is declared " + string(m.Class) + " by " + source
 	}
 }
 
