@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// able is what the test client says that it can do.
+// able holds the capabilities of the test client.
 const able = `{"elicitation":{"form":{}},"sampling":{},"roots":{"listChanged":true}}`
 
 // caller is a client on stdio that writes its requests by hand.
@@ -23,22 +23,22 @@ type caller struct {
 	t    *testing.T
 	era  string         // handshake or stateless
 	in   io.WriteCloser // to the proxy
-	out  io.Closer      // from it
-	end  chan error     // how ServeStdio ended
+	out  io.Closer      // from the proxy
+	end  chan error     // result of ServeStdio
 	gone chan struct{}  // closed when the proxy has closed its output
 
-	// answer is what the client says to a question, nil: nothing for now.
+	// answer returns the client's reply to a question; nil means no reply yet.
 	answer func(method string, params []byte) []byte
 
 	mu      sync.Mutex
 	ids     int
-	lines   []string                        // everything that came, in order
-	waiting map[string]chan jsonrpc.Message // raw id → where the answer goes
+	lines   []string                        // all messages received, in order
+	waiting map[string]chan jsonrpc.Message // raw id → receives the answer
 	notes   chan jsonrpc.Message            // notifications and questions
 }
 
-// connect serves a client on pipes. A client of the handshake era has shaken
-// hands when it returns, and seen the tools: that is what waits for the servers.
+// connect serves a client on pipes. For the handshake era it completes the handshake and lists the
+// tools, which waits for the servers.
 func connect(t *testing.T, s *proxy.Server, era string) *caller {
 	t.Helper()
 	c := attach(t, s, era)
@@ -46,7 +46,7 @@ func connect(t *testing.T, s *proxy.Server, era string) *caller {
 	return c
 }
 
-// introduce is how a client begins.
+// introduce sends the first messages of a client.
 func (c *caller) introduce() {
 	if c.era == handshake {
 		c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+able+`,"clientInfo":{"name":"tester","version":"1"}}`)
@@ -55,13 +55,13 @@ func (c *caller) introduce() {
 	}
 }
 
-// attach serves a client that has not said anything yet.
+// attach serves a client that has not sent anything yet.
 func attach(t *testing.T, s *proxy.Server, era string) *caller {
 	t.Helper()
 	return attachBy(t, era, func(in io.Reader, out io.Writer) error { return s.ServeStdio(context.Background(), in, out, "") })
 }
 
-// attachBy is attach with what serves the client.
+// attachBy is attach with a function that serves the client.
 func attachBy(t *testing.T, era string, serve func(in io.Reader, out io.Writer) error) *caller {
 	t.Helper()
 	in, toProxy, err := os.Pipe()
@@ -88,7 +88,7 @@ func attachBy(t *testing.T, era string, serve func(in io.Reader, out io.Writer) 
 		toProxy.Close()
 		select {
 		case <-c.gone:
-		case <-time.After(3 * patience): // what is open has patience to end
+		case <-time.After(3 * patience): // requests that are still open may take one patience
 			t.Error("the proxy does not end with its client's input")
 		}
 		fromProxy.Close()
@@ -96,7 +96,7 @@ func attachBy(t *testing.T, era string, serve func(in io.Reader, out io.Writer) 
 	return c
 }
 
-// read takes what the proxy says.
+// read handles the proxy's messages.
 func (c *caller) read(r io.Reader) {
 	defer close(c.gone)
 	for lines := jsonrpc.NewReader(r, 0); ; {
@@ -125,7 +125,7 @@ func (c *caller) read(r io.Reader) {
 		case m.IsRequest() && answer != nil:
 			go func() {
 				if result := answer(m.Method, m.Params); result != nil {
-					_, _ = c.in.Write(append(jsonrpc.AppendResult(nil, m.ID, result), '\n')) // it may have hung up
+					_, _ = c.in.Write(append(jsonrpc.AppendResult(nil, m.ID, result), '\n')) // the proxy may have closed its end
 				}
 			}()
 		default:
@@ -147,8 +147,7 @@ type pending struct {
 	answer chan jsonrpc.Message
 }
 
-// start sends a request; params are an object. A stateless client says in it
-// what it is.
+// start sends a request; params is an object. A stateless client adds its _meta.
 func (c *caller) start(method, params string) pending {
 	c.t.Helper()
 	if params == "" {
@@ -160,7 +159,7 @@ func (c *caller) start(method, params string) pending {
 	return c.startAs(method, params)
 }
 
-// startAs sends a request whose params say themselves what the client is.
+// startAs sends a request whose params contain the client's _meta.
 func (c *caller) startAs(method, params string) pending {
 	c.t.Helper()
 	c.mu.Lock()
@@ -172,7 +171,7 @@ func (c *caller) startAs(method, params string) pending {
 	return p
 }
 
-// withMeta adds what every stateless request carries.
+// withMeta adds the _meta of every stateless request.
 func withMeta(params, capabilities, level string) string {
 	meta := jsonrpc.Get([]byte(params), "_meta")
 	meta = jsonrpc.Set(meta, "io.modelcontextprotocol/protocolVersion", []byte(`"`+stateless+`"`))
@@ -216,7 +215,7 @@ func (c *caller) request(method, params string) string {
 	return string(m.Result)
 }
 
-// refused returns the error code of a request that must fail.
+// refused returns the error code of a request, which must fail.
 func (c *caller) refused(method, params string) (code int, message string) {
 	c.t.Helper()
 	m := c.start(method, params).wait()
@@ -263,7 +262,7 @@ func (c *caller) said(tool, arguments string) string {
 	return string(jsonrpc.Get([]byte(c.call(tool, arguments)), "structuredContent"))
 }
 
-// broken returns the text of a call that must end with isError.
+// broken returns the text of a call, which must end with isError.
 func (c *caller) broken(tool, arguments string) string {
 	c.t.Helper()
 	return brokenText(c.t, c.begin(tool, arguments).wait())
@@ -300,7 +299,7 @@ func (c *caller) tools() string {
 	return c.names("tools/list", "tools")
 }
 
-// next waits for a notification or question of that method, passing others by.
+// next waits for a notification or a question with that method and skips others.
 func (c *caller) next(method string) jsonrpc.Message {
 	c.t.Helper()
 	late := time.After(patience)
@@ -316,28 +315,28 @@ func (c *caller) next(method string) jsonrpc.Message {
 	}
 }
 
-// transcript returns everything that came so far.
+// transcript returns all messages received so far.
 func (c *caller) transcript() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]string(nil), c.lines...)
 }
 
-// reply sets what the client answers to questions.
+// reply sets the client's replies to questions.
 func (c *caller) reply(answer func(method string, params []byte) []byte) {
 	c.mu.Lock()
 	c.answer = answer
 	c.mu.Unlock()
 }
 
-// hangUp closes the client's end and waits for the proxy's.
+// hangUp closes the client's end and waits for the proxy to close its own.
 func (c *caller) hangUp() error {
 	c.t.Helper()
 	c.in.Close()
 	return await(c.t, c.end)
 }
 
-// start makes a proxy that ends with the test.
+// start returns a proxy that is closed when the test ends.
 func start(t *testing.T, o proxy.Options) *proxy.Server {
 	t.Helper()
 	s := proxy.New(o, nil)

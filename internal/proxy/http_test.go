@@ -27,14 +27,14 @@ const (
 	stateless = "2026-07-28"
 )
 
-// httpClient is a server over HTTP and a client that writes its requests by hand.
+// httpClient is a server over HTTP with a client that writes its requests by hand.
 type httpClient struct {
 	t      *testing.T
 	url    string
 	client *http.Client
 }
 
-// patience is how long a test over real sockets waits for what must come.
+// patience is how long a test over real sockets waits for an expected event.
 const patience = 20 * time.Second
 
 // serveTCP serves o on loopback.
@@ -47,8 +47,8 @@ func serveTCP(t *testing.T, o proxy.Options) *httpClient {
 	return &httpClient{t: t, url: web.URL, client: web.Client()}
 }
 
-// pipes is a listener whose connections have no buffer: a peer that does not
-// read blocks the one that writes. In a synctest bubble, time passes then.
+// pipes is a listener whose connections have no buffer: a peer that does not read blocks the
+// writer. In a synctest bubble, time passes then.
 type pipes struct {
 	conns chan net.Conn
 	ended chan struct{}
@@ -79,8 +79,8 @@ func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	}
 }
 
-// servePipes serves o on pipes, for use in a bubble. stop ends the server as
-// a signal would, and returns when it has ended.
+// servePipes serves o on pipes, for use in a bubble. stop ends the server like a signal, and returns
+// when it has ended.
 func servePipes(t *testing.T, o proxy.Options) (f *httpClient, s *proxy.Server, stop func()) {
 	t.Helper()
 	s = proxy.New(o, nil)
@@ -101,7 +101,7 @@ func servePipes(t *testing.T, o proxy.Options) (f *httpClient, s *proxy.Server, 
 	return f, s, stop
 }
 
-// request makes a request with what every client of MCP sends.
+// request returns a request with the headers that every MCP client sends.
 func (f *httpClient) request(method, path, body string, header ...string) *http.Request {
 	r, err := http.NewRequestWithContext(f.t.Context(), method, f.url+path, strings.NewReader(body))
 	if err != nil {
@@ -143,7 +143,7 @@ func text(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
-// open begins a session that has seen the tools, and returns its id.
+// open opens a session, lists its tools, and returns its id.
 func (f *httpClient) open(path, version string) string {
 	f.t.Helper()
 	r := f.do(f.request(http.MethodPost, path, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
@@ -156,8 +156,7 @@ func (f *httpClient) open(path, version string) string {
 	return id
 }
 
-// modern is a request of the stateless era with its headers. params stand
-// without their braces.
+// modern returns a request of the stateless era with its headers. params is without braces.
 func modern(id, method, name, params string) (body string, header []string) {
 	if params != "" {
 		params += ","
@@ -176,7 +175,7 @@ func (f *httpClient) modern(path, id, method, name, params string) (status int, 
 	return f.post(path, body, header...)
 }
 
-// eventReader reads the data of one event after the other.
+// eventReader returns a function that reads the data of the next event.
 func eventReader(r io.Reader) (next func() (string, error)) {
 	lines := bufio.NewReader(r)
 	return func() (string, error) {
@@ -192,7 +191,7 @@ func eventReader(r io.Reader) (next func() (string, error)) {
 	}
 }
 
-// code is the code of an error answer, 0 if it is none.
+// code returns the code of an error answer, or 0.
 func code(t *testing.T, answer string) int {
 	t.Helper()
 	var m struct{ Error struct{ Code int } }
@@ -202,11 +201,11 @@ func code(t *testing.T, answer string) int {
 	return m.Error.Code
 }
 
-// bench is a server of mcp-go with tools to test with.
+// bench is a server made with mcp-go, with tools for tests.
 type bench struct {
-	gate    chan struct{} // "wait" returns for each thing sent
+	gate    chan struct{} // "wait" returns once for each element sent
 	started chan struct{} // "wait" has begun
-	ended   chan error    // how "wait" ended: nil or of its context
+	ended   chan error    // how "wait" ended: nil, or its context's error
 }
 
 // newBench starts the server over HTTP and returns it as an upstream.
@@ -236,9 +235,8 @@ func newBench(t *testing.T, name string) (*bench, proxy.Upstream) {
 	return b, proxy.Upstream{Fingerprint: name, Spec: upstream.Spec{Name: name, URL: web.URL + "/mcp", Shared: true, StartTimeout: patience, MaxMessage: 64 << 20}}
 }
 
-// newSteps starts a server with the tool "steps", which reports progress three
-// times before its answer, and returns it as an upstream. It is written by hand:
-// mcp-go's loses a notification now and then.
+// newSteps starts a server with the tool "steps", which reports progress three times before its
+// answer, and returns it as an upstream. It does not use mcp-go, which sometimes loses a notification.
 func newSteps(t *testing.T) proxy.Upstream {
 	t.Helper()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -274,5 +272,5 @@ func newSteps(t *testing.T) proxy.Upstream {
 	return proxy.Upstream{Fingerprint: "steps", Spec: upstream.Spec{Name: "steps", URL: web.URL, Shared: true, StartTimeout: patience, MaxMessage: 1 << 20}}
 }
 
-// large is a text of n bytes.
+// large returns a text of n bytes.
 func large(n int) string { return string(bytes.Repeat([]byte("x"), n)) }

@@ -19,7 +19,7 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// options of a proxy with one bench behind it.
+// withBench returns a bench and options of a proxy in front of it.
 func withBench(t *testing.T) (*bench, proxy.Options) {
 	b, up := newBench(t, "bench")
 	return b, proxy.Options{Upstreams: []proxy.Upstream{up}, StartupWait: patience}
@@ -116,7 +116,7 @@ func TestProgressPrecedesTheAnswerOnItsOwnStream(t *testing.T) {
 		}
 	}
 	check("1", "1", f.progress("1"))
-	// Two sessions, and stateless clients that chose the same ids, at once.
+	// two sessions, and stateless clients with the same ids, concurrently
 	sessions := []string{f.open("/mcp", handshake), f.open("/mcp", handshake)}
 	var all sync.WaitGroup
 	for i, id := range sessions {
@@ -169,7 +169,7 @@ func await[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
-// heldUntil is how a server holds an answer back: until it is let go, or its client has gone.
+// heldUntil makes a server hold an answer back until it is released or its client has disconnected.
 func heldUntil(ctx context.Context, let <-chan struct{}) {
 	select {
 	case <-let:
@@ -236,7 +236,7 @@ func TestCancelledRequestEndsItsResponse(t *testing.T) {
 func TestParamHeaders(t *testing.T) {
 	_, o := withBench(t)
 	f := serveTCP(t, o)
-	f.modern("/mcp", "1", "tools/list", "", "") // from here on the schema is known
+	f.modern("/mcp", "1", "tools/list", "", "") // the schema is known from here on
 	tests := []struct {
 		name   string
 		header []string

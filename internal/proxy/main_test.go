@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child is an upstream that is a process of its own.
+// child returns an upstream that is a process of its own.
 func child(t testing.TB, o mcptest.Options) proxy.Upstream {
 	t.Helper()
 	self, err := os.Executable()
@@ -33,7 +33,7 @@ func child(t testing.TB, o mcptest.Options) proxy.Upstream {
 	}
 }
 
-// remote is an upstream over HTTP, and the server that it is.
+// remote returns an upstream over HTTP and its server.
 func remote(t testing.TB, o mcptest.Options) (*mcptest.Server, proxy.Upstream) {
 	t.Helper()
 	s := mcptest.New(o)
@@ -45,12 +45,12 @@ func remote(t testing.TB, o mcptest.Options) (*mcptest.Server, proxy.Upstream) {
 	}
 }
 
-// options of a proxy with these upstreams, which waits for all of them.
+// options returns options of a proxy with these upstreams, which waits for all of them.
 func options(ups ...proxy.Upstream) proxy.Options {
 	return proxy.Options{Upstreams: ups, StartupWait: patience, DrainTimeout: patience}
 }
 
-// keep is a store in memory.
+// keep returns a store in memory.
 func keep() upstream.Store {
 	var mu sync.Mutex
 	var kept []byte

@@ -18,8 +18,7 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// shelf is an upstream that cannot be started and is known from its last run:
-// it has a list and needs no process.
+// shelf is an upstream that cannot be started. Its list is known from an earlier run.
 func shelf(name string, tools ...string) proxy.Upstream {
 	offer := upstream.Offer{Version: handshake, Capabilities: json.RawMessage(`{"tools":{}}`)}
 	for _, tool := range tools {
@@ -34,14 +33,14 @@ func shelf(name string, tools ...string) proxy.Upstream {
 	}
 }
 
-// keptOffer is the store of a server that made an offer to clients of these capabilities.
+// keptOffer returns the store of a server that made an offer to clients with these capabilities.
 func keptOffer(offer *upstream.Offer, clients ...string) []byte {
 	var copies []any
 	for _, client := range clients {
-		canonical, _ := jsonrpc.AppendCanonical(nil, []byte(client)) // it has one
+		canonical, _ := jsonrpc.AppendCanonical(nil, []byte(client)) // it is valid JSON
 		copies = append(copies, map[string]any{"client": string(canonical), "offer": offer})
 	}
-	kept, _ := json.Marshal(map[string]any{"format": 3, "copies": copies}) // it can be written
+	kept, _ := json.Marshal(map[string]any{"format": 3, "copies": copies}) // it can be marshalled
 	return kept
 }
 
@@ -97,8 +96,8 @@ func TestAllowAndDeny(t *testing.T) {
 	}
 }
 
-// Names as given by the rules are each of one tool, lead back to it, and are
-// never given to another, whatever is configured meanwhile.
+// Every shown name leads to exactly one tool, is resolved to that tool, and is never given to
+// another, whatever the configuration becomes.
 func FuzzNames(f *testing.F) {
 	f.Add(uint64(1), "read b__read", "read", uint8(0))
 	f.Add(uint64(7), "a__b a_ __ _", "a b__a", uint8(1))
@@ -106,7 +105,7 @@ func FuzzNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, first, second string, style uint8) {
 		tools := map[string][]string{"a": unique(first), "b": unique(second)}
 		v := proxy.NewView("")
-		bound := make(map[string][2]string) // name → what it was shown for
+		bound := make(map[string][2]string) // name → target it was shown for
 		random := rand.New(rand.NewPCG(seed, 1))
 		for range 6 {
 			ups := [][]string{{"a"}, {"b"}, {"a", "b"}, {"b", "a"}, {}}[random.IntN(5)]
@@ -117,7 +116,7 @@ func FuzzNames(f *testing.F) {
 					name := v.Show(ups, prefix, never, up, tool)
 					target := [2]string{up, tool}
 					if name == "" {
-						// Only where other tools have had whatever it could be called.
+						// Only if all its possible names have belonged to other tools.
 						_, plain := bound[tool]
 						_, prefixed := bound[up+"__"+tool]
 						if !plain && (never || !prefix) || !prefixed && !never {
@@ -152,8 +151,7 @@ func unique(words string) []string {
 	return out
 }
 
-// One upstream, two, one again: a name that was listed means the same tool
-// for ever.
+// With one upstream, then two, then one again, a listed name always means the same tool.
 func TestReloadNeverRebindsAName(t *testing.T) {
 	_, a := remote(t, mcptest.Options{Name: "a"})
 	_, b := remote(t, mcptest.Options{Name: "b"})
@@ -231,8 +229,8 @@ func TestReloadWhileCallsAreOpen(t *testing.T) {
 	}
 }
 
-// A burst of changes is one notification now and one when the quiet is over,
-// and none where the bytes are the same.
+// A burst of changes causes one notification at once and one after the interval, and none if the
+// bytes are the same.
 func TestListChangedIsCoalesced(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		o := proxy.Options{Upstreams: []proxy.Upstream{shelf("a", "t")}}
@@ -267,14 +265,14 @@ func TestListChangedIsCoalesced(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(time.Minute)
-		apply("t", "u9") // the same again
+		apply("t", "u9") // unchanged
 		time.Sleep(time.Minute)
-		apply("t", "v") // and back, after it was told
+		apply("t", "v") // changed back after the notification
 		apply("t", "u9")
 		time.Sleep(time.Minute)
 		stream.Body.Close()
 		<-ended
-		// The quiet begins anew with the first change in it, and with no other.
+		// The interval starts with the first change in it and is not extended by later ones.
 		want := []time.Duration{0, 510 * time.Millisecond, 2*time.Minute + 100*time.Millisecond, 2*time.Minute + 600*time.Millisecond}
 		if fmt.Sprint(told) != fmt.Sprint(want) {
 			t.Errorf("told at %v, want %v", told, want)
@@ -282,9 +280,9 @@ func TestListChangedIsCoalesced(t *testing.T) {
 	})
 }
 
-// A server whose names keep changing is listed under new ones only as long as there is
-// room to remember what they meant: then those that have had a name keep it, no new one
-// is listed, and other servers are listed as before.
+// When a server keeps changing its names, new names are listed only until the bound on their size.
+// From then on tools that have a name keep it, no new name is listed, and other servers are not
+// affected.
 func TestNamesThatKeepChanging(t *testing.T) {
 	generation := func(n int) []string {
 		var names []string

@@ -132,7 +132,7 @@ func TestCancellation(t *testing.T) {
 	}
 }
 
-// A question that the server withdraws is withdrawn from the client.
+// When the server cancels a question, it is cancelled at the client.
 func TestQuestionWithdrawn(t *testing.T) {
 	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "asks"}))), handshake)
 	call := c.begin("ask", `{"asks":[{"method":"elicitation/create","params":{"message":"?"}}]}`)

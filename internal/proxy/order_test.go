@@ -22,8 +22,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Each host has a tool that reads and one that writes, named for it. Its limit is
-// what the map says.
+// orderLimits holds the limits of the hosts. Each host has a tool that reads and one that writes,
+// named after it.
 var orderLimits = map[string]limit.Rule{
 	"paced":  {Rate: 1.0 / 6, Burst: 1},
 	"brisk":  {Rate: 0.5, Burst: 1},
@@ -31,19 +31,19 @@ var orderLimits = map[string]limit.Rule{
 	"free":   {},
 }
 
-// lined is a call of a client in an ordeal of order.
+// lined is a client's call in a test of the order of sending.
 type lined struct {
 	id, host string
 	reads    bool
 	arrived  time.Time
 	call     sent
 	ended    time.Time // when it was answered or cancelled
-	text     string    // of an answer that says that it failed
-	came     time.Time // at the server; zero: never
+	text     string    // text of a failed answer
+	came     time.Time // when it reached the server; zero if never
 }
 
-// lineup is an ordeal whose foe notes what comes when, and is ready only after a
-// while.
+// lineup is a test of the order of sending. Its server records when each call arrives, and becomes
+// ready only after a while.
 type lineup struct {
 	*ordeal
 	ready time.Time
@@ -52,8 +52,7 @@ type lineup struct {
 	all []*lined
 }
 
-// lineUp makes one. A server answers the handshake after starts, and each call
-// after takes.
+// lineUp returns a lineup whose server answers the handshake after starts, and each call after takes.
 func lineUp(t *testing.T, o func(*proxy.Options), starts, takes time.Duration) *lineup {
 	var rules []valuemodel.Rule
 	var tools []string
@@ -86,7 +85,7 @@ func lineUp(t *testing.T, o func(*proxy.Options), starts, takes time.Duration) *
 	return l
 }
 
-// call makes a call, and has it noted how it ends.
+// call makes a call and records how it ends.
 func (l *lineup) call(g *guest, host string, reads bool) *lined {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +108,7 @@ func (l *lineup) call(g *guest, host string, reads bool) *lined {
 	return c
 }
 
-// calls are all calls, and when each came to the server.
+// calls returns all calls, with the time when each reached the server.
 func (l *lineup) calls() []*lined {
 	synctest.Wait()
 	came := make(map[string]time.Time)
@@ -128,7 +127,7 @@ func (l *lineup) calls() []*lined {
 	return l.all
 }
 
-// sentAfter is how long after its arrival a call came to the server.
+// sentAfter returns how long after its arrival a call reached the server.
 func (c *lined) sentAfter() string {
 	if c.came.IsZero() {
 		return "never"
@@ -136,8 +135,8 @@ func (c *lined) sentAfter() string {
 	return c.came.Sub(c.arrived).Round(time.Millisecond).String()
 }
 
-// A call whose client gives up keeps its place for another that waits for the same
-// answer: what is behind it waits on.
+// A call whose client gives up keeps its turn for another call that waits for the same answer: the
+// calls behind it keep waiting.
 func TestOrderOfAFlight(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		l := lineUp(t, nil, 0, 0)
@@ -161,8 +160,8 @@ func TestOrderOfAFlight(t *testing.T) {
 	})
 }
 
-// A call that waits for a prefetch keeps its place until that has been sent: what
-// is behind it is not sent before.
+// A call that waits for a prefetch keeps its turn until the prefetch has been sent: no call behind it
+// is sent before.
 func TestOrderOfAPrefetch(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const takes = 10 * time.Second
@@ -182,7 +181,7 @@ func TestOrderOfAPrefetch(t *testing.T) {
 		o.Limits = orderLimits
 		d := beset(t, f, o)
 		began := time.Now()
-		other := d.enter().begin("get", thing(2, 0)) // holds the only slot of the host
+		other := d.enter().begin("get", thing(2, 0)) // holds the host's only slot
 		g := d.enter()
 		g.call("list", page(1))
 		time.Sleep(time.Second)
@@ -214,9 +213,8 @@ func TestOrderOfAPrefetch(t *testing.T) {
 	})
 }
 
-// Clients make calls as they like, to hosts with tight limits, of a server that may
-// take its time to start, and cancel some. What is sent when is held against the
-// rule.
+// Clients make calls at random to hosts with tight limits, of a server that may be slow to start, and
+// cancel some. The order of sending is checked against the rules.
 func TestOrderHolds(t *testing.T) {
 	sent, passed, gaveUp := 0, 0, 0
 	for seed := range uint64(slice(5, 2000)) {
@@ -274,8 +272,8 @@ func (c *lined) String() string {
 	return fmt.Sprintf("%s %s of %s (arrived %v, sent %v)", sort, c.id, c.host, c.arrived.Format("04:05.000000"), c.came.Format("04:05.000000"))
 }
 
-// calling is a client that makes so many calls. No two things happen in one moment
-// but those of which one is the cause of the other.
+// calling makes a number of calls for a client. Two things happen at the same instant only if one
+// causes the other.
 func (l *lineup) calling(g *guest, r *rand.Rand, n int) (line []*lined) {
 	hosts := []string{"paced", "brisk", "single", "free", "free"}
 	for range n {
@@ -293,8 +291,8 @@ func (l *lineup) calling(g *guest, r *rand.Rand, n int) (line []*lined) {
 	return line
 }
 
-// check holds a call against itself: what is not sent is answered, cancelled or
-// told why, in time, and what is told so is never sent.
+// check checks one call: if it is not sent, it is answered, cancelled or refused in time, and a call
+// that was refused is never sent.
 func (l *lineup) check(seed uint64, c *lined, timeout time.Duration) {
 	from := c.arrived
 	if l.ready.After(from) {
@@ -320,9 +318,8 @@ func (l *lineup) check(seed uint64, c *lined, timeout time.Duration) {
 	}
 }
 
-// caused sees to it that a call that was not sent at once was sent when something
-// happened that it may have waited for: to its server, to a call before it, or to
-// its host.
+// caused checks that a call that was not sent at once was sent when something happened that it may have
+// waited for: at its server, at a call before it, or at its host.
 func (l *lineup) caused(seed uint64, all, before []*lined, c *lined) {
 	if c.came.Equal(c.arrived) || c.came.Equal(l.ready) {
 		return
@@ -350,11 +347,11 @@ func (l *lineup) caused(seed uint64, all, before []*lined, c *lined) {
 	l.t.Errorf("seed %d: %s waited for nothing", seed, c)
 }
 
-// What is routed by a resource or a task is sent in its turn too.
+// Requests routed by a resource or a task are also sent in their turn.
 func TestOrderOfOtherRequests(t *testing.T) {
 	s := start(t, options(child(t, mcptest.Options{Name: "one"})))
 	c := connect(t, s, handshake)
-	c.tools() // the server is there
+	c.tools() // the server is ready
 	var want []string
 	var all []pending
 	for i := range 50 {

@@ -9,16 +9,16 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// A server over HTTP pings, or asks what is refused, faster than it takes replies:
-// neither goroutines nor open POSTs grow with that, and it is answered again once
-// it does take them.
+// A server over HTTP sends pings, or questions that are refused, faster than it accepts replies.
+// Neither goroutines nor open POSTs grow with their number, and the server gets replies again once
+// it accepts them.
 func TestFloodOfPingsAndQuestions(t *testing.T) {
 	const flood, posts, goroutines = 2000, 100, 700
 	for _, transport := range []string{"sse", "streamable"} {
 		for name, kind := range map[string]struct {
 			message string // with an id
-			crowd   bool   // another session shares the server, so that none can be asked
-			open    int    // questions that the client leaves open; 0: it answers all
+			crowd   bool   // another session shares the server, so no client can be asked
+			open    int    // questions that the client leaves open; 0 if it answers all
 		}{
 			"pings":                    {`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, false, 0},
 			"refused questions":        {`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, true, 0},
@@ -46,7 +46,7 @@ func TestFloodOfPingsAndQuestions(t *testing.T) {
 				}
 				token := jsonrpc.Get(jsonrpc.Get(call.Params, "_meta"), "progressToken")
 				p.Say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`, token))
-				c.next("notifications/progress") // all before it have been read
+				c.next("notifications/progress") // all notifications before it have been read
 				if n := p.Held(); n > posts {
 					t.Errorf("%d open POSTs, want at most %d", n, posts)
 				}
@@ -61,7 +61,7 @@ func TestFloodOfPingsAndQuestions(t *testing.T) {
 				for range flood - unanswered - kind.open {
 					await(t, p.Replies)
 				}
-				for len(p.Replies) == 0 { // the proxy learns only by and by that its replies were taken
+				for len(p.Replies) == 0 { // the proxy notices only gradually that its replies were accepted
 					dropped := s.Stats().Upstreams["puppet"].Unanswered
 					p.Say(`{"jsonrpc":"2.0","id":"last","method":"ping"}`)
 					until(t, s, "was a ping answered or dropped", func(st proxy.Stats) bool {

@@ -14,7 +14,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// within reports whether a function is among those that have called this one.
+// within reports whether the named function is on the call stack.
 func within(function string) bool {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
@@ -29,7 +29,7 @@ func within(function string) bool {
 	}
 }
 
-// lines is a log that several goroutines write to.
+// lines is a log written by several goroutines.
 type lines struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -47,18 +47,18 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.all.String(), text)
 }
 
-// Wherever prediction panics, the session it was about is served as before, and other
-// sessions are predicted for. Nothing is left behind that would hold a call up.
+// After a panic in prediction the session is served as before, other sessions are still predicted
+// for, and nothing is left behind that could delay a call.
 func TestPanicInPrediction(t *testing.T) {
 	for _, tt := range []struct {
-		in     string // the function under which something panics, once
-		gone   bool   // and ends the predictions of that session
+		in     string // function under which something panics, once
+		gone   bool   // the panic ends the session's predictions
 		panics int64
 	}{
 		{"speculate.(*Worker).called", true, 1},
 		{"speculate.(*Worker).answered", true, 1},
 		{"speculate.(*pairState).decide", true, 1},
-		{"proxy.(*prefetchSource).Fetch", false, 0}, // refused, and counted so
+		{"proxy.(*prefetchSource).Fetch", false, 0}, // refused, and counted as such
 		{"proxy.(*prefetchSource).stillAllowed", false, 1},
 		{"speculate.(*Worker).resume", true, 1},
 	} {
@@ -77,7 +77,7 @@ func TestPanicInPrediction(t *testing.T) {
 			a, b := connect(t, s, handshake), connect(t, s, handshake)
 			armed.Store(true)
 			a.call("list", `{}`)
-			for range 3 { // onward comes after a prefetch
+			for range 3 { // resume runs after a prefetch
 				if got := a.call("echo", `{"n":11}`); !strings.Contains(got, "11") {
 					t.Errorf("the session it was about: got %s", got)
 				}
@@ -93,7 +93,7 @@ func TestPanicInPrediction(t *testing.T) {
 			}
 			before := st.Prefetch.Issued
 			b.call("list", `{}`)
-			until(t, s, "two prefetches more", func(st proxy.Stats) bool { // or three: that session may have one left to make
+			until(t, s, "two prefetches more", func(st proxy.Stats) bool { // or three: the session may have one left
 				return st.Prefetch.Issued >= before+2 && st.Store.Flights == 0
 			})
 			if how := disposition(t, b.call("echo", `{"n":11}`)); how != "hit" {
@@ -107,7 +107,7 @@ func TestPanicInPrediction(t *testing.T) {
 	}
 }
 
-// A model that cannot be kept is not kept, and goes on predicting.
+// A model whose saving panics is not saved again, and prediction continues.
 func TestPanicInKeeping(t *testing.T) {
 	o := prefetching(t, mcptest.Options{Name: "one"})
 	var log lines

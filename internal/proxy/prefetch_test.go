@@ -17,10 +17,10 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// items is a list of things, each of which has a number.
+// items returns a list of numbered items.
 const items = `{"content":[{"type":"text","text":"{\"items\":[{\"n\":11},{\"n\":12},{\"n\":13}]}"}]}`
 
-// prefetching are options under which the first things of a list are read early.
+// prefetching returns options that prefetch the first items of a list.
 func prefetching(t testing.TB, o mcptest.Options, rules ...valuemodel.Rule) proxy.Options {
 	t.Helper()
 	if o.Results == nil {
@@ -53,7 +53,7 @@ func bound(t testing.TB, binding string) valuemodel.Binding {
 	return b
 }
 
-// until waits until the stats say what is wanted.
+// until waits until the stats satisfy a condition.
 func until(t testing.TB, s *proxy.Server, what string, is func(proxy.Stats) bool) proxy.Stats {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -79,9 +79,9 @@ func TestPrefetched(t *testing.T) {
 	until(t, s, "two prefetches", settled(2))
 	for _, test := range []struct{ arguments, want string }{
 		{`{"n":11}`, "hit"},
-		{`{"n":13}`, "fetched"}, // the third: more than the follow-up allows
+		{`{"n":13}`, "fetched"}, // the third item: more than the follow-up allows
 		{`{"n":12}`, "hit"},
-		{`{"n":11}`, "fetched"}, // a second time
+		{`{"n":11}`, "fetched"}, // called a second time
 	} {
 		got := c.call("echo", test.arguments)
 		if how := disposition(t, got); how != test.want {
@@ -101,7 +101,7 @@ func TestPrefetched(t *testing.T) {
 	}
 }
 
-// A server that gets ready meanwhile ends nothing that its neighbours have answered.
+// A server that becomes ready later invalidates no answers of other servers.
 func TestPrefetchWhileAnotherServerStarts(t *testing.T) {
 	gate := mcptest.NewGate(t)
 	o := prefetching(t, mcptest.Options{Name: "one"})
@@ -113,7 +113,7 @@ func TestPrefetchWhileAnotherServerStarts(t *testing.T) {
 	c.call("one__list", `{}`)
 	until(t, s, "two prefetches", settled(2))
 	at.Open()
-	c.request("tools/list", "") // waits for it
+	c.request("tools/list", "") // waits for the server
 	for _, n := range []string{"11", "12"} {
 		if how := disposition(t, c.call("one__echo", `{"n":`+n+`}`)); how != "hit" {
 			t.Errorf("%s: got %s, want hit", n, how)
@@ -121,8 +121,8 @@ func TestPrefetchWhileAnotherServerStarts(t *testing.T) {
 	}
 }
 
-// What a server behind stdio reads elsewhere is run early without any word that nothing else
-// changes it.
+// A server behind stdio that reads a remote service is prefetched from without a declaration that
+// nothing else changes the data.
 func TestPrefetchOfAServiceElsewhere(t *testing.T) {
 	host := valuemodel.Inferred{Host: "tickets.example", From: "TICKETS_URL"}
 	for name, change := range map[string]func(*valuemodel.Upstream){
@@ -201,8 +201,8 @@ func TestPrefetchedDelivery(t *testing.T) {
 					return reply{result: v.told()}
 				}), o).enter()
 				got := string(g.call("list", page(1)).Result)
-				thingOne := `get {\"n\":11}` // what the server says of the first thing
-				// The others wait: nothing is known yet of how the server works on several.
+				thingOne := `get {\"n\":11}` // the server's answer for the first item
+				// Other prefetches wait, as the server's concurrency is not known yet.
 				want, never := "pre-fetched get(11) in background", thingOne
 				if delivery == "inline" {
 					want, never = thingOne, "pre-fetched"
@@ -222,7 +222,7 @@ func TestPrefetchedDelivery(t *testing.T) {
 	}
 }
 
-// A chain: what a prefetch answers makes the next one.
+// The answer to a prefetch causes the next one.
 func TestPrefetchedChain(t *testing.T) {
 	o := prefetching(t, mcptest.Options{Name: "one", Results: map[string]string{
 		"start": `{"content":[{"type":"text","text":"{\"id\":1}"}]}`,
@@ -240,7 +240,7 @@ func TestPrefetchedChain(t *testing.T) {
 	}
 }
 
-// What was learned in one process is known in the next one.
+// What one process has learned is used by the next.
 func TestPrefetchedLearned(t *testing.T) {
 	var kept speculate.State
 	session := func(nth int) string {
@@ -257,7 +257,7 @@ func TestPrefetchedLearned(t *testing.T) {
 		how := ""
 		for range 3 {
 			c.call("list", `{}`)
-			time.Sleep(20 * time.Millisecond) // to read it
+			time.Sleep(20 * time.Millisecond) // time to read the list
 			how = disposition(t, c.call("echo", `{"n":11}`))
 			time.Sleep(20 * time.Millisecond)
 			c.call("write", `{}`)
@@ -276,8 +276,7 @@ func TestPrefetchedLearned(t *testing.T) {
 	t.Errorf("got %v, want a hit by the sixth session", all)
 }
 
-// What was fetched early of one upstream is still there after the first call to
-// another one, which has nothing to do with it.
+// A prefetch from one upstream survives the first call to another upstream, which is unrelated.
 func TestPrefetchedBesideAnother(t *testing.T) {
 	o := prefetching(t, mcptest.Options{Name: "one"})
 	two := child(t, mcptest.Options{Name: "two"})
@@ -294,8 +293,8 @@ func TestPrefetchedBesideAnother(t *testing.T) {
 	}
 }
 
-// A server that has nothing to notify of may end the listen request at once, as
-// those of mcp-go do. Nothing was missed meanwhile.
+// A server without notifications may end the listen request at once, as servers of mcp-go do. No
+// notification was missed in between.
 func TestPrefetchedOfAServerWithoutNews(t *testing.T) {
 	var listens atomic.Int64
 	mo := mcptest.Options{
@@ -322,7 +321,7 @@ func TestPrefetchedOfAServerWithoutNews(t *testing.T) {
 	}
 }
 
-// What is kept of how many calls a process has is forgotten when its session ends.
+// The number of calls that a process is running is no longer tracked after its session ends.
 func TestOccupancyEnds(t *testing.T) {
 	s := start(t, prefetching(t, mcptest.Options{Name: "one"}))
 	c := connect(t, s, handshake)

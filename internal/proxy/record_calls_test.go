@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// of are the events of a kind that the account has been told so far.
+// of returns the recorded events of a kind so far.
 func (a *account) of(kind record.Kind) (all []record.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -24,15 +24,15 @@ func (a *account) of(kind record.Kind) (all []record.Event) {
 	return all
 }
 
-// told are the events of a kind, once all that there is to do has been done.
+// told returns the events of a kind when all work is done.
 func (d *ordeal) told(kind record.Kind) []record.Event {
 	synctest.Wait()
-	d.proxy.Report() // so that all of it has been told
+	d.proxy.Report() // records everything outstanding
 	return d.account.of(kind)
 }
 
-// A prefetch that may be used for long is: its choice is judged when that time is over,
-// not when one without a freshness would be too old. Once it had achieved nothing.
+// A prefetch with a long freshness is judged when its freshness is over, not after the shorter time
+// of one without. It used to count as worthless.
 func TestChoiceOfWhatStaysFresh(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		const fresh = 10 * time.Minute
@@ -52,7 +52,7 @@ func TestChoiceOfWhatStaysFresh(t *testing.T) {
 			t.Errorf("judged while its prefetches may be of use: %+v", judged)
 		}
 		time.Sleep(fresh + time.Minute)
-		g.call("list", page(2)) // after which what came before is judged
+		g.call("list", page(2)) // the prefetches before it are judged now
 		time.Sleep(time.Second)
 		choices := d.told(record.Choice)
 		if len(choices) == 0 || choices[0].After != 1 {
@@ -66,11 +66,11 @@ func TestChoiceOfWhatStaysFresh(t *testing.T) {
 	})
 }
 
-// Clients and servers make up names: no more than the beginning is recorded, and no
-// half of a letter.
+// Clients and servers choose names, so names are truncated in the record, and never within a
+// character.
 func TestNamesAreCutInTheRecord(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		long := "x" + strings.Repeat("é", 200) // byte 128 is in the middle of a letter
+		long := "x" + strings.Repeat("é", 200) // byte 128 is within a character
 		d := beset(t, newFoe(nil, `{"name":"`+long+`","inputSchema":{"type":"object"}}`), defaults(t))
 		g := d.stranger("")
 		made := "x" + strings.Repeat("é", 1<<19)
@@ -100,8 +100,7 @@ func TestNamesAreCutInTheRecord(t *testing.T) {
 	})
 }
 
-// A tools/call that is refused before anybody is asked is a call all the same: one
-// line, failed.
+// A tools/call that is refused before an upstream is asked is recorded as one failed call.
 func TestRefusedCallsAreRecorded(t *testing.T) {
 	for _, test := range []struct{ name, line, tool string }{
 		{"an id that is in use", `{"jsonrpc":"2.0","id":900,"method":"tools/call","params":{"name":"get","arguments":{}}}`, "get"},
@@ -143,8 +142,8 @@ func TestRefusedCallsAreRecorded(t *testing.T) {
 	}
 }
 
-// What hosts allow is told with how the process stands, while calls come, whether anything is
-// made early or not.
+// While calls come, the state of hosts is part of the process's status, whether or not there are
+// prefetches.
 func TestHostsAreToldWithoutEnrichment(t *testing.T) {
 	for _, mode := range []string{"off", "on"} {
 		t.Run(mode, func(t *testing.T) {

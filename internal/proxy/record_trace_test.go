@@ -13,13 +13,13 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// tracer is a tracing system: each call that it is told of has a span of its own.
+// tracer is a tracing backend: it starts a span for each call.
 type tracer struct {
 	mu    sync.Mutex
 	spans []*traced
 }
 
-// traced is one call as the tracer was told of it.
+// traced is one call as the tracer received it.
 type traced struct {
 	parent, tool string
 	ends         []record.Event
@@ -37,10 +37,10 @@ func (r *tracer) begin(parent, _, tool string, _ time.Time) (string, string, fun
 	}
 }
 
-// traceparent is that of the n-th span.
+// traceparent returns that of the n-th span.
 func traceparent(n int) string { return fmt.Sprintf("00-%032x-%016x-01", 1, n) }
 
-// traceContext are the trace contexts of the calls that came to a server, in order.
+// traceContext holds the trace contexts of the calls that reached a server, in order.
 func traceContext(t *testing.T, server *mcptest.Server) (all []string) {
 	t.Helper()
 	for _, line := range server.Seen() {
@@ -56,8 +56,8 @@ func traceContext(t *testing.T, server *mcptest.Server) (all []string) {
 	return all
 }
 
-// Every request that a call makes of its server carries the call's span, those that
-// bring it answers too.
+// Every request that a call makes upstream carries the call's span, including those that bring the
+// client's replies.
 func TestTraceGoesOnWithAnswers(t *testing.T) {
 	server, up := remote(t, mcptest.Options{Name: "asks", Era: "stateless"})
 	var r tracer
@@ -71,8 +71,8 @@ func TestTraceGoesOnWithAnswers(t *testing.T) {
 	}
 }
 
-// What is made early because of an answer is part of its call's trace; without a tracer, of
-// the one that the client has begun.
+// A prefetch belongs to the trace of the call whose answer caused it or, without a tracer, to the
+// client's trace.
 func TestTraceGoesOnWithPrefetches(t *testing.T) {
 	const client = "00-cccccccccccccccccccccccccccccccc-dddddddddddddddd-01"
 	for name, want := range map[string]string{"a tracer": traceparent(1), "none": client} {
@@ -98,8 +98,7 @@ func TestTraceGoesOnWithPrefetches(t *testing.T) {
 	}
 }
 
-// The calls of a plan are part of the trace that its client has begun, and each is a
-// span of its own.
+// The calls of a plan belong to the client's trace, and each has its own span.
 func TestTraceGoesOnWithAPlan(t *testing.T) {
 	server, up := remote(t, mcptest.Options{Name: "one"})
 	var r tracer
@@ -119,8 +118,8 @@ func TestTraceGoesOnWithAPlan(t *testing.T) {
 	}
 }
 
-// A tracer is told of every call once, of its end once, and then what the record says
-// of it; of no prefetch, nor of what the proxy answers itself.
+// A tracer is called once for every call, and once for its end with the recorded event; not for
+// prefetches nor for requests that the proxy answers itself.
 func TestTraceIsToldOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var r tracer
@@ -139,14 +138,14 @@ func TestTraceIsToldOnce(t *testing.T) {
 		g.request("resources/read", `{"uri":"mcpschedd://stats"}`)
 		s := g.begin("get", thing(9, 0))
 		s.cancel()
-		other := d.stranger("") // takes up a call that is not known
+		other := d.stranger("") // sends a call of an unknown tool
 		if a := other.request("tools/call", withMeta(`{"name":"get","requestState":"none"}`, able, "")); a.Error == nil {
 			t.Errorf("got %s, want it refused", a.Raw)
 		}
 		other.leave()
 		last := g.begin("list", page(9))
 		go last.wait()
-		g.leave() // while that one is under way
+		g.leave() // while that call is running
 		d.guests = nil
 		calls := d.told(record.Call)
 		if len(calls) != len(r.spans) {

@@ -16,10 +16,9 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// What a call may change is judged when it is sent, not only when it came: between
-// the two, the rules may have changed.
+// A call is classified when it is sent, not only on arrival: the rules may change in between.
 
-// tool is the name in a tools/call; "" of anything else.
+// tool returns the name in a tools/call, or "" for other messages.
 func tool(m jsonrpc.Message) string {
 	if m.Method != "tools/call" {
 		return ""
@@ -28,12 +27,12 @@ func tool(m jsonrpc.Message) string {
 	return name
 }
 
-// current is the answer to a read: which version of the world there is.
+// current is the answer to a read: the version of the world.
 func current(version *atomic.Int64) []byte {
 	return fmt.Appendf(nil, `{"content":[{"type":"text","text":"v%d"}]}`, version.Load())
 }
 
-// relay serves every connection of one server that processes lead to.
+// relay serves every connection to one server.
 func relay(t *testing.T, srv interface{ Serve(net.Conn) }) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,7 +52,7 @@ func relay(t *testing.T, srv interface{ Serve(net.Conn) }) string {
 	return ln.Addr().String()
 }
 
-// A stateless server makes a task of a call that asks for one too.
+// A stateless server starts a task for a call that asks for one, too.
 func TestTaskThatWasAskedForToo(t *testing.T) {
 	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
 		if tool(m) == "w" {
@@ -72,7 +71,7 @@ func TestTaskThatWasAskedForToo(t *testing.T) {
 	}
 }
 
-// Two servers may give their tasks the same ids.
+// Two servers may use the same task ids.
 func TestTaskIDsAreTheirServersOwn(t *testing.T) {
 	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
 		if tool(m) == "w" {
@@ -100,8 +99,8 @@ func TestTaskIDsAreTheirServersOwn(t *testing.T) {
 	}
 }
 
-// A reload between the routing of a call and its arrival at the store: it is classified by
-// the new rules, for the reload has not seen its write.
+// The policy is reloaded between the routing of a call and its arrival at the store. The new rules
+// classify the call, as the reload did not see its write.
 func TestReloadWhileACallArrives(t *testing.T) {
 	release, sent := make(chan struct{}), make(chan struct{})
 	var version atomic.Int64
@@ -122,7 +121,7 @@ func TestReloadWhileACallArrives(t *testing.T) {
 	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), reading("one/w", 0)}, one)
 	var s *proxy.Server
 	o.Trace = func(_, _, tool string, _ time.Time) (parent, state string, end func(*record.Event)) {
-		if tool == "w" { // which has been routed, and is not classified yet
+		if tool == "w" { // it has been routed but not classified
 			s.Apply(writing)
 		}
 		return "", "", nil
@@ -142,7 +141,7 @@ func TestReloadWhileACallArrives(t *testing.T) {
 	}
 }
 
-// A reload between two rounds of one call.
+// The policy is reloaded between two rounds of one call.
 func TestRoundsAreJudgedAnew(t *testing.T) {
 	release, second := make(chan struct{}), make(chan struct{})
 	var version atomic.Int64
@@ -187,7 +186,7 @@ func TestRoundsAreJudgedAnew(t *testing.T) {
 	}
 }
 
-// A reload while a call waits for another's answer, which then is none.
+// The policy is reloaded while a call waits for another's answer, which it then cannot use.
 func TestLeftAloneIsJudgedAnew(t *testing.T) {
 	release1, release2 := make(chan struct{}), make(chan struct{})
 	entered := make(chan struct{}, 4)
@@ -233,7 +232,7 @@ func TestLeftAloneIsJudgedAnew(t *testing.T) {
 	}
 }
 
-// A write that was judged before its server said its name.
+// A write is classified before its server has given its name.
 func TestNameThatComesLate(t *testing.T) {
 	sent, release, greet := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var version atomic.Int64
@@ -260,7 +259,7 @@ func TestNameThatComesLate(t *testing.T) {
 	s := start(t, o)
 	c := connect(t, s, handshake)
 	w := c.begin("w", `{}`)
-	c.request("ping", "") // it has been judged
+	c.request("ping", "") // the write has been classified
 	close(greet)
 	await(t, sent)
 	c.call("r", `{}`)
@@ -274,7 +273,7 @@ func TestNameThatComesLate(t *testing.T) {
 	}
 }
 
-// Another process of the same upstream calls itself something else.
+// Another process of the same upstream gives another name.
 func TestNameThatTurns(t *testing.T) {
 	var version atomic.Int64
 	var name atomic.Value

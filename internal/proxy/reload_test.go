@@ -13,10 +13,9 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// A reload swaps the whole policy under calls that go on: none is lost, and none
-// is judged by half of one and half of another. Of the two policies here one
-// stores what the other takes for a write; a model with the class of the one and
-// the freshness of the other would serve what must not be served.
+// A reload replaces the whole policy while calls are running: no call is lost, and none is classified
+// half by one policy and half by the other. One of the two policies stores what the other treats as
+// a write; a model with the class of one and the freshness of the other would serve wrong answers.
 func TestReloadUnderLoad(t *testing.T) {
 	up := child(t, mcptest.Options{Name: "one"})
 	reads := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, up)
@@ -26,7 +25,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	writes.Limits = map[string]limit.Rule{"*": {Concurrency: 8}}
 	s := start(t, reads)
 	var clients []*caller
-	for range 3 { // an odd number: rounds in step see both policies
+	for range 3 { // odd, so that rounds in step see both policies
 		c := connect(t, s, handshake)
 		c.tools() // its server is known
 		c.call("echo", `{}`)
@@ -45,7 +44,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	for i, c := range clients {
 		all.Go(func() {
 			for first := 0; first < calls; first += 25 {
-				next <- struct{}{} // some of what follows comes before it is applied, some after
+				next <- struct{}{} // some of the calls that follow come before the reload, some after
 				var open []pending
 				for n := range 25 {
 					open = append(open, c.begin("echo", fmt.Sprintf(`{"client":%d,"n":%d}`, i, (first+n)%5)))

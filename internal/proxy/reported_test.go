@@ -11,8 +11,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// reported are options of a server that reads this machine, of which a client reports what it
-// changes.
+// reported returns options of a server that reads this machine, for a client that reports its edits.
 func reported(t *testing.T, exclusive *atomic.Bool) proxy.Options {
 	t.Helper()
 	o := prefetching(t, mcptest.Options{Name: "one"})
@@ -22,8 +21,8 @@ func reported(t *testing.T, exclusive *atomic.Bool) proxy.Options {
 	return o
 }
 
-// What is on this machine is read ahead while it is exclusive, and only then. What is changed
-// meanwhile by a client itself is never served from before.
+// Files of this machine are prefetched only while they are exclusive. After an edit by the client,
+// no earlier answer is served.
 func TestReportedChanges(t *testing.T) {
 	var exclusive atomic.Bool
 	o := reported(t, &exclusive)
@@ -51,7 +50,7 @@ func TestReportedChanges(t *testing.T) {
 	})
 }
 
-// A prompt ends what was fetched ahead for its client, and for no other.
+// A prompt discards the prefetches for its client, and for no other.
 func TestReportedPrompt(t *testing.T) {
 	o := prefetching(t, mcptest.Options{Name: "one"})
 	s := start(t, o)

@@ -25,7 +25,7 @@ func again(method, params string) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`+"\n", sameID, method, params)
 }
 
-// next reads the answer to the request that was sent last.
+// next reads the answer to the last request.
 func (c *bare) next(t *testing.T) []byte {
 	t.Helper()
 	for {
@@ -39,8 +39,8 @@ func (c *bare) next(t *testing.T) []byte {
 	}
 }
 
-// request sends a request and returns its answer, which may be a failure but none
-// for the sake of the id.
+// request sends a request and returns its answer. The answer may be an error, but not because of
+// the id.
 func (c *bare) request(t *testing.T, line []byte) []byte {
 	t.Helper()
 	if _, err := c.in.Write(line); err != nil {
@@ -53,8 +53,8 @@ func (c *bare) request(t *testing.T, line []byte) []byte {
 	return answer
 }
 
-// A client whose requests all have the same id, one after the other, gets an answer
-// to each: the id is free when the answer can be read, whatever it is.
+// A client that reuses one id for all its requests, one after the other, gets an answer to each:
+// the id is free as soon as the answer can be read.
 func TestIDUsedAgain(t *testing.T) {
 	often := slice(200, 20000)
 	away := proxy.Upstream{Fingerprint: "away", Spec: upstream.Spec{Name: "away", StartTimeout: patience, Unusable: io.ErrUnexpectedEOF}}
@@ -69,8 +69,8 @@ func TestIDUsedAgain(t *testing.T) {
 		name    string
 		ups     func(t *testing.T) []proxy.Upstream
 		request []byte
-		want    string // in each answer
-		share   int    // of the requests are made, one in so many: they take longer
+		want    string // contained in each answer
+		share   int    // slower requests: only one in share is made
 	}{
 		{"a call of a process", near, again("tools/call", toolCall("echo", `{}`)), `"structuredContent"`, 1},
 		{"one that fails", near, again("tools/call", toolCall("big", `{}`)), `"isError":true`, 10},
@@ -134,10 +134,10 @@ func TestIDUsedAgain(t *testing.T) {
 	})
 }
 
-// nested is a response during whose writing the client goes on.
+// nested is a response that lets the client continue while it is written.
 type nested struct {
 	http.ResponseWriter
-	wrote func() // with the answer; then nil
+	wrote func() // called with the answer written; then nil
 }
 
 func (n *nested) Write(b []byte) (int, error) {
@@ -150,8 +150,8 @@ func (n *nested) Write(b []byte) (int, error) {
 
 func (n *nested) Flush() {}
 
-// Over HTTP the client may have read the answer before the request's handler goes
-// on: it uses the id again in that moment.
+// Over HTTP the client may read the answer, and reuse the id, before the request's handler
+// continues.
 func TestIDUsedAgainOverHTTP(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "one"})
 	o := stored(t, []valuemodel.Rule{reading("one/echo", 0), reading("one/pid", time.Hour)}, up, proxy.Upstream{Fingerprint: "away", Spec: upstream.Spec{Name: "away", StartTimeout: patience, Unusable: io.ErrUnexpectedEOF}})
@@ -174,7 +174,7 @@ func TestIDUsedAgainOverHTTP(t *testing.T) {
 		return w.Body.String()
 	}
 	post(again("initialize", `{"protocolVersion":"`+handshake+`","capabilities":`+able+`,"clientInfo":{"name":"tester","version":"1"}}`), nil)
-	post(again("tools/list", "{}"), nil) // the servers are there
+	post(again("tools/list", "{}"), nil) // the servers are ready
 	ping := again("ping", "{}")
 	for name, line := range map[string][]byte{
 		"a call":                        again("tools/call", toolCall("one__echo", `{}`)),

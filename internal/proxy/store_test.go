@@ -13,13 +13,12 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// reading is an operator's word that a tool changes nothing, and for how long its
-// answers stay fresh.
+// reading is an operator's rule that a tool only reads, and for how long its answers stay fresh.
 func reading(pattern string, fresh time.Duration) valuemodel.Rule {
 	return valuemodel.Rule{Pattern: pattern, Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Freshness: fresh}}}
 }
 
-// stored are options with a store, for upstreams whose tools the rules classify.
+// stored returns options with a store, for upstreams whose tools the rules classify.
 func stored(t testing.TB, rules []valuemodel.Rule, ups ...proxy.Upstream) proxy.Options {
 	t.Helper()
 	o := options(ups...)
@@ -37,7 +36,7 @@ func stored(t testing.TB, rules []valuemodel.Rule, ups ...proxy.Upstream) proxy.
 	return o
 }
 
-// disposition is how an answer says it came; "fetched" if it says nothing.
+// disposition returns the disposition in an answer's _meta, or "fetched" if there is none.
 func disposition(t *testing.T, result string) string {
 	t.Helper()
 	how, ok := jsonrpc.String(jsonrpc.Get(jsonrpc.Get([]byte(result), "_meta"), "mcpschedd/disposition"))
@@ -91,7 +90,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// What a call says beside its name and arguments may matter to its server.
+// Members of a call other than its name and arguments may matter to the server.
 func TestStoredOnlyPlain(t *testing.T) {
 	s := start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one"})))
 	c := connect(t, s, handshake)
@@ -133,7 +132,7 @@ func TestNotStored(t *testing.T) {
 	}
 }
 
-// An answer made with what the client said is that client's alone.
+// An answer that depended on the client's reply is for that client only.
 func TestAskedNotStored(t *testing.T) {
 	for _, theirs := range []string{"handshake", "stateless"} {
 		s := start(t, stored(t, []valuemodel.Rule{reading("one/ask", time.Hour)}, child(t, mcptest.Options{Name: "one", Era: theirs})))
@@ -147,7 +146,7 @@ func TestAskedNotStored(t *testing.T) {
 	}
 }
 
-// Identical calls at once are one call, whatever becomes of the first of them.
+// Identical concurrent calls share one fetch, whatever happens to the first of them.
 func TestJoined(t *testing.T) {
 	gate := mcptest.NewGate(t)
 	server, up := remote(t, mcptest.Options{Name: "one"})
@@ -164,7 +163,7 @@ func TestJoined(t *testing.T) {
 	third := connect(t, s, handshake)
 	last := third.begin("hold", arguments)
 	for _, client := range []*caller{c, third} {
-		client.request("ping", "") // behind its calls: they have joined
+		client.request("ping", "") // sent after the calls, so they have joined
 	}
 	first.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + led.id + `}}`)
 	for _, p := range joined[1:] {
@@ -225,8 +224,7 @@ func TestBackOff(t *testing.T) {
 	}
 }
 
-// A reload that makes a tool a writing one ends what was stored of it, and of all
-// others in its domain.
+// A reload that makes a tool a write invalidates the stored answers of the tool and of its domain.
 func TestReloadOfModels(t *testing.T) {
 	up := child(t, mcptest.Options{Name: "one"})
 	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour), reading("one/big", time.Hour)}, up)
@@ -256,8 +254,8 @@ func firstOf(array []byte) []byte {
 	return nil
 }
 
-// A host that says 429, by its status or in the text of a tool that failed, is
-// asked nothing on a prefetch for a while; real calls go on.
+// After a 429, by status or in the text of a failed tool, a host gets no prefetches for a while.
+// Calls continue.
 func TestTooManyRequests(t *testing.T) {
 	for name, refuse := range map[string]string{
 		"by status": `{"name":"status","arguments":{"status":429,"retryAfter":"7","body":"slow down"}}`,
@@ -295,7 +293,7 @@ func TestTooManyRequests(t *testing.T) {
 	}
 }
 
-// What is not to be prefetched is not, whatever makes it a candidate.
+// A tool that must not be prefetched never is, whatever makes it a candidate.
 func TestNotPrefetched(t *testing.T) {
 	rule := func(tool string, l valuemodel.Layer) valuemodel.Rule {
 		return valuemodel.Rule{Pattern: "one/" + tool, Source: "test", Layer: l}

@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// BenchmarkStored is one call that the store answers: from the bytes of the
-// request on a pipe to those of the answer on another.
+// BenchmarkStored measures one call that the store answers, from the bytes of the request on a
+// pipe to those of the answer on another.
 func BenchmarkStored(b *testing.B) {
 	for _, size := range []int{1 << 10, 100 << 10} {
 		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {

@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// No deadline of one read or write may end what takes longer.
+// The deadline of a single read or write must not end a longer transfer.
 func TestListenLastsAsLongAsItsClient(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f, _, stop := servePipes(t, proxy.Options{HTTP: front.HTTPOptions{SessionIdle: time.Minute}})
