@@ -22,8 +22,8 @@ const (
 // and other invisible characters are removed.
 func Name(tool string, arguments []byte) string { return name(tool, arguments, maxName) }
 
-func name(tool string, arguments []byte, most int) string {
-	tool = sanitize(tool, most/2)
+func name(tool string, arguments []byte, limit int) string {
+	tool = sanitize(tool, limit/2)
 	var parts []string
 	all := jsonrpc.NewIndex(arguments)
 	for m := range all.All() {
@@ -33,7 +33,7 @@ func name(tool string, arguments []byte, most int) string {
 		}
 		parts = append(parts, part)
 	}
-	return tool + "(" + sanitize(strings.Join(parts, ", "), most-len(tool)-len("()")) + ")"
+	return tool + "(" + sanitize(strings.Join(parts, ", "), limit-len(tool)-len("()")) + ")"
 }
 
 // text returns a string without its quotes, and any other value as written.
@@ -46,7 +46,7 @@ func text(value []byte) string {
 
 // sanitize removes markup and invisible characters from a server's text and returns one line of
 // at most the given number of bytes.
-func sanitize(s string, most int) string {
+func sanitize(s string, limit int) string {
 	var b strings.Builder
 	gap := false
 	for _, r := range s[:min(len(s), maxScan)] {
@@ -62,7 +62,7 @@ func sanitize(s string, most int) string {
 		}
 		b.WriteRune(r)
 	}
-	return elideMiddle(b.String(), most)
+	return elideMiddle(b.String(), limit)
 }
 
 // allowed reports whether a name may contain the character.
@@ -76,14 +76,14 @@ func allowed(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.M, unicode.N) || r == '…'
 }
 
-// elideMiddle replaces the middle of a text longer than most bytes: paths and URLs often share a
+// elideMiddle replaces the middle of a text longer than limit bytes: paths and URLs often share a
 // prefix.
-func elideMiddle(s string, most int) string {
+func elideMiddle(s string, limit int) string {
 	const gap = "…"
-	if len(s) <= most {
+	if len(s) <= limit {
 		return s
 	}
-	keep := max(most-len(gap), 0)
+	keep := max(limit-len(gap), 0)
 	head, tail := s[:keep/2], s[len(s)-keep/2:]
 	return strings.ToValidUTF8(head, "") + gap + strings.ToValidUTF8(tail, "")
 }

@@ -112,9 +112,9 @@ func Text(text string, offset, chars int) (part string, next int) {
 
 // Shorten truncates a text to at most the given number of characters, ending in "…" if it was
 // truncated.
-func Shorten(text string, most int) string {
-	if len(firstRunes(text, most)) < len(text) {
-		return firstRunes(text, most-1) + "…"
+func Shorten(text string, limit int) string {
+	if len(firstRunes(text, limit)) < len(text) {
+		return firstRunes(text, limit-1) + "…"
 	}
 	return text
 }

@@ -64,9 +64,9 @@ func (d Defects) Error() string {
 }
 
 // oneLine truncates text and escapes line ends and other unprintable characters.
-func oneLine(text string, most int) string {
+func oneLine(text string, limit int) string {
 	var line strings.Builder
-	for _, c := range excerpt.Shorten(text, most) {
+	for _, c := range excerpt.Shorten(text, limit) {
 		if unicode.IsPrint(c) {
 			line.WriteRune(c)
 			continue

@@ -66,7 +66,7 @@ func (x *execution) acquireSlot(g *stage) bool {
 	if g.inFlight == 0 {
 		return true
 	}
-	if most := g.step.ForEach.Parallel; g.step.Writes || most > 0 && g.inFlight >= most {
+	if limit := g.step.ForEach.Parallel; g.step.Writes || limit > 0 && g.inFlight >= limit {
 		return false
 	}
 	return x.queue.AcquireExtra(g.step.Index)

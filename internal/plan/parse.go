@@ -44,9 +44,9 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 func (src *source) document(raw []byte) (whole members, ok bool) {
 	raw = trimmed(raw)
 	at := place{problems: src.problems}
-	switch most := src.options.Bytes; {
-	case most > 0 && len(raw) > most:
-		at.errorf("%d bytes: at most %d are read ([plan].max_result_bytes)", len(raw), most)
+	switch limit := src.options.Bytes; {
+	case limit > 0 && len(raw) > limit:
+		at.errorf("%d bytes: at most %d are read ([plan].max_result_bytes)", len(raw), limit)
 	case !jsonrpc.Valid(raw):
 		at.errorf("%s", syntaxError(raw))
 	case raw[0] != '{':
@@ -92,11 +92,11 @@ func (src *source) readSteps(v node) {
 		d.loops = loop != nil && string(loop) != "null"
 		src.loops = src.loops || d.loops
 	}
-	switch n, most := len(src.drafts), src.options.Steps; {
+	switch n, limit := len(src.drafts), src.options.Steps; {
 	case n == 0:
 		v.errorf("want at least one")
-	case most > 0 && n > most:
-		v.errorf("%d steps: a plan may have %d ([plan].max_steps)", n, most)
+	case limit > 0 && n > limit:
+		v.errorf("%d steps: a plan may have %d ([plan].max_steps)", n, limit)
 		src.drafts = nil
 	}
 	var ids []string
@@ -169,12 +169,12 @@ func (src *source) outputs(v node) (ids []string) {
 
 // budget returns the token budget of the outputs.
 func (src *source) budget(v node) int {
-	most := src.options.Budget
+	limit := src.options.Budget
 	switch {
 	case v.raw == nil:
-		return most
-	case most > 0:
-		return min(v.integer(1, noLimit), most)
+		return limit
+	case limit > 0:
+		return min(v.integer(1, noLimit), limit)
 	}
 	return v.integer(1, noLimit)
 }

@@ -56,30 +56,30 @@ func (v node) flag() bool {
 }
 
 // integer parses an integer, which may be written as 5.0 or 1e3.
-func (v node) integer(least, most int) int {
+func (v node) integer(lo, hi int) int {
 	if v.raw == nil {
 		return 0
 	}
 	x, ok := number(v.raw)
-	if !ok || x != math.Trunc(x) || x < float64(least) || x > float64(most) && most < noLimit {
-		v.errorf("want a whole number %s, have %s", between(least, most), display(v.raw))
-		return least
+	if !ok || x != math.Trunc(x) || x < float64(lo) || x > float64(hi) && hi < noLimit {
+		v.errorf("want a whole number %s, have %s", between(lo, hi), display(v.raw))
+		return lo
 	}
 	return int(min(x, noLimit))
 }
 
-func between(least, most int) string {
-	if most >= noLimit {
-		return "of at least " + strconv.Itoa(least)
+func between(lo, hi int) string {
+	if hi >= noLimit {
+		return "of at least " + strconv.Itoa(lo)
 	}
-	return "from " + strconv.Itoa(least) + " to " + strconv.Itoa(most)
+	return "from " + strconv.Itoa(lo) + " to " + strconv.Itoa(hi)
 }
 
-// float parses a number from 0 to most.
-func (v node) float(most float64) float64 {
+// float parses a number from 0 to limit.
+func (v node) float(limit float64) float64 {
 	x, ok := number(v.raw)
-	if !ok || x < 0 || x > most {
-		v.errorf("want a number from 0 to %g, have %s", most, display(v.raw))
+	if !ok || x < 0 || x > limit {
+		v.errorf("want a number from 0 to %g, have %s", limit, display(v.raw))
 		return 0
 	}
 	return x
@@ -92,14 +92,14 @@ func (v node) duration() time.Duration {
 		return 0
 	}
 	var took time.Duration
-	most := maxDuration
+	limit := maxDuration
 	if s, ok := jsonrpc.String(v.raw); ok {
 		took, _ = time.ParseDuration(strings.TrimSpace(s))
 	} else if x, ok := number(v.raw); ok {
 		took = time.Duration(min(max(x, 0), maxDuration.Seconds()) * float64(time.Second))
-		most = maxNumeric
+		limit = maxNumeric
 	}
-	if took <= 0 || took > most {
+	if took <= 0 || took > limit {
 		v.errorf(`want a number of seconds up to 3600, or a text such as "5s" or "2m" up to "24h", have %s`, display(v.raw))
 		return 0
 	}

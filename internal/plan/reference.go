@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -166,11 +167,9 @@ func (p *templateParser) looseText(text string) (id string) {
 // knows reports whether id is known to be a valid target.
 func (p *templateParser) knows(id string) bool { return p.known != nil && id != "" && p.known(id) }
 
-// quoted quotes the first bytes of a client's text.
+const maxQuoted = 61 // characters of a quoted text, including "…"
+
+// quoted quotes the beginning of a client's text.
 func quoted(text string) string {
-	const most = 60
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return fmt.Sprintf("%q", text)
+	return fmt.Sprintf("%q", excerpt.Shorten(text, maxQuoted))
 }

@@ -117,9 +117,9 @@ func (a *reply) keepAll() (handle string) {
 // add adds the output of a step.
 func (a *reply) add(st *Status, count func([]byte) int) {
 	value, tokens := st.Result.JSON, st.Tokens
-	if most := st.Step.MaxTokens; most > 0 && most < tokens {
+	if limit := st.Step.MaxTokens; limit > 0 && limit < tokens {
 		var left []excerpt.Omission
-		value = excerpt.Limit{Tokens: most, Count: count}.Fit(len(value), func(chars int) (out []byte) {
+		value = excerpt.Limit{Tokens: limit, Count: count}.Fit(len(value), func(chars int) (out []byte) {
 			out, left = excerpt.Cut(st.Result.JSON, chars)
 			return out
 		})

@@ -19,8 +19,8 @@ type result struct {
 	inputsReleased bool // the step has released its own inputs
 }
 
-func newResults(p *Plan, report *Report, most int) *results {
-	r := &results{report: report, limit: most, of: make([]result, len(p.Steps))}
+func newResults(p *Plan, report *Report, limit int) *results {
+	r := &results{report: report, limit: limit, of: make([]result, len(p.Steps))}
 	for _, id := range p.Outputs {
 		r.of[p.index(id)].output = true
 	}

@@ -9,7 +9,7 @@ import (
 // Defaults and limits of for_each.
 const (
 	defaultMaxItems = 100
-	maxMaxItems     = 10_000
+	maxItemsLimit   = 10_000
 )
 
 const (
@@ -73,7 +73,7 @@ func (src *source) arguments(d *draft, v node) {
 
 // loop parses for_each and its related members.
 func (src *source) loop(d *draft, m members) {
-	most, parallel := m.get("max_items").integer(1, maxMaxItems), m.get("max_parallel").integer(1, noLimit)
+	maxItems, parallel := m.get("max_items").integer(1, maxItemsLimit), m.get("max_parallel").integer(1, noLimit)
 	if !d.loops {
 		for _, name := range []string{"max_items", "max_parallel"} {
 			if v := m.get(name); v.raw != nil {
@@ -82,12 +82,12 @@ func (src *source) loop(d *draft, m members) {
 		}
 		return
 	}
-	if most == 0 {
-		most = defaultMaxItems
+	if maxItems == 0 {
+		maxItems = defaultMaxItems
 	}
 	v := m.get("for_each")
 	if ref := parseRef(v, src.knows(d)); ref != nil {
-		d.step.ForEach = &ForEach{ref, most, parallel}
+		d.step.ForEach = &ForEach{ref, maxItems, parallel}
 		d.scopes = append(d.scopes, scope{ref: ref, loop: true})
 	}
 }

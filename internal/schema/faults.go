@@ -187,9 +187,9 @@ func typeName(v any) string {
 
 // oneLine truncates s and replaces unprintable characters with spaces.
 func oneLine(s string) string {
-	const most = 240
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
+	const limit = 240
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "…"
 	}
 	return strings.Map(func(r rune) rune {
 		if strconv.IsPrint(r) {
