@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/demo"
 )
 
-// settings is the demo's configuration, as far as it is looked at here.
+// settings is the part of the demo's configuration that the tests use.
 type settings struct {
 	Enrichment struct {
 		WasteMS float64 `toml:"waste_ms"`
@@ -52,7 +52,7 @@ func decode(t *testing.T, text string) settings {
 	return s
 }
 
-// Of a run only times change, and which program the servers are.
+// The configuration of a run differs only in times and the servers' program.
 func TestConfigurationOfARun(t *testing.T) {
 	life, run := decode(t, demo.Config), decode(t, string(demo.Configuration(demo.Options{Speed: 8, Executable: "/opt/x \"y"}, "/tmp/state")))
 	if run.Server.StateDir != "/tmp/state" || len(run.Upstreams) != 2 {
@@ -84,8 +84,8 @@ func TestConfigurationOfARun(t *testing.T) {
 	}
 }
 
-// A follow-up says where arguments come from, and nothing of this session: a value
-// of its own it may only have where that is the tool's default.
+// A follow-up refers only to arguments and results, not to data of this session: its only
+// constants are defaults of the tool.
 func TestFollowUpsKnowTheToolsAlone(t *testing.T) {
 	tools := map[string]map[string]struct{ Default any }{} // tool → its arguments
 	for _, upstream := range []string{"tracker", "files"} {

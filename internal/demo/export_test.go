@@ -22,7 +22,7 @@ var (
 
 const DefaultSpeed = defaultSpeed
 
-// AnswerTo is the answer to a call, as play records it.
+// AnswerTo returns the answer to a call, as play records it.
 func AnswerTo(c Call, turn int, text string, wait time.Duration) Answer {
 	return Answer{call: c, Turn: turn, Text: text, Wait: wait}
 }

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	pidsVariable = "MCPSCHEDD_TEST_PIDS" // a folder in which every child leaves a file named for its process
-	realVariable = "MCPSCHEDD_TEST_REAL" // the program that a child becomes then; "": it ends with an error
+	pidsVariable = "MCPSCHEDD_TEST_PIDS" // folder in which each child process creates a file named after its PID
+	realVariable = "MCPSCHEDD_TEST_REAL" // program that the child process then executes; if empty, it exits with an error
 )
 
-// TestMain lets the test binary stand in for mcpschedd: it leaves its number, and becomes
-// the real one.
+// TestMain lets the test binary act as mcpschedd: it records its PID and executes the real
+// program.
 func TestMain(m *testing.M) {
 	dir := os.Getenv(pidsVariable)
 	if dir == "" || len(os.Args) < 2 || os.Args[1] != demo.UpstreamCommand && os.Args[1] != "serve" {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-// program is mcpschedd, which is linked again only when it has changed.
+// program builds mcpschedd, which is relinked only if it has changed.
 var program = sync.OnceValues(func() (string, error) {
 	bin, err := filepath.Abs(filepath.Join("..", "..", "bin", "test", "mcpschedd"))
 	if err != nil {

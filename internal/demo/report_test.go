@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// two is a run of two calls in one turn, made and answered as in a direct run.
+// two returns a direct run of two calls in one turn.
 func two() demo.Played {
 	list := demo.Call{Server: "tracker", Tool: "list_issues", Args: map[string]any{"state": "open", "label": "bug"}}
 	read := demo.Call{Server: "files", Tool: "read_file", Args: map[string]any{"path": "a/" + strings.Repeat("long/", 20)}}
@@ -79,11 +79,11 @@ To put mcpschedd in front of your own servers: mcpschedd import`
 	}
 }
 
-// A fast wrong answer is no result.
+// Different answers are an error.
 func TestRunsDiffer(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*demo.Played)
-		want   string // "": none
+		want   string // empty for no error
 	}{
 		"times and dispositions": {func(p *demo.Played) { p.Answers[0].Wait, p.Answers[1].How = 1, "hit" }, ""},
 		"an answer": {func(p *demo.Played) { p.Answers[1].Text = "x " },

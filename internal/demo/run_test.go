@@ -22,7 +22,7 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// options leave think and tool times of at most a few milliseconds.
+// options returns options with think and tool times of a few milliseconds at most.
 func options(t *testing.T) (demo.Options, *bytes.Buffer) {
 	t.Helper()
 	bin, err := program()
@@ -33,10 +33,10 @@ func options(t *testing.T) (demo.Options, *bytes.Buffer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("TMPDIR", t.TempDir()) // what Run leaves behind would lie here
+	t.Setenv("TMPDIR", t.TempDir()) // to find files that Run leaves behind
 	t.Setenv(pidsVariable, t.TempDir())
 	t.Setenv(realVariable, bin)
-	t.Setenv("GORACE", "atexit_sleep_ms=0") // every child would sleep for a second at its end
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each child process sleeps for a second at exit
 	var out bytes.Buffer
 	return demo.Options{Stdout: &out, Speed: 1000, Executable: self}, &out
 }
@@ -88,16 +88,16 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What was really played: waits are what the tools take in life, so that nothing depends on
-// how busy this machine is; only that think times leave room for prefetches does.
+// The figures of a run of the real program. Waits are computed from the tools' latencies and not
+// measured, so the load of this machine matters only in that prefetches must fit into think times.
 func TestRunFigures(t *testing.T) {
 	o, out := options(t)
-	// What is played is no work of this user, and nothing for where theirs is sent to.
+	// The demo must not export to the user's collector.
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the collector was told of %s", r.URL) }))
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	o.JSON, o.Speed, o.Keep = true, 8, filepath.Join(t.TempDir(), "kept for later")
-	if err := demo.Run(t.Context(), o); err != nil { // also if an answer differs
+	if err := demo.Run(t.Context(), o); err != nil { // fails also if an answer differs
 		t.Fatal(err)
 	}
 	var r struct {
@@ -114,7 +114,7 @@ func TestRunFigures(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
-	var all, hidden time.Duration // of the calls that only read
+	var all, hidden time.Duration // of the read-only calls
 	answered := map[string]int64{}
 	for i, c := range r.Calls {
 		answered[c.Answered]++
@@ -190,7 +190,7 @@ func TestRunInterrupted(t *testing.T) {
 	checkGone(t, len(pids))
 }
 
-// writerFunc sees each line of progress.
+// writerFunc receives each progress line.
 type writerFunc func(line string)
 
 func (f writerFunc) Write(p []byte) (int, error) { f(string(p)); return len(p), nil }

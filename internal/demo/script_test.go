@@ -16,13 +16,13 @@ import (
 	"mcpschedd/internal/demo"
 )
 
-// ignore takes note of no turn.
+// ignore ignores the end of a turn.
 func ignore(int) {}
 
 type caller = func(context.Context, demo.Call) (*mcp.CallToolResult, error)
 
-// inProcess connects to both upstreams without a process between. The
-// connections end with the test, or within its bubble.
+// inProcess connects to both upstreams in this process. The connections are closed at the end of
+// the test or its bubble.
 func inProcess(t *testing.T, speed float64) (do caller, end func()) {
 	t.Helper()
 	clients := map[string]*client.Client{}
@@ -54,8 +54,8 @@ func inProcess(t *testing.T, speed float64) (do caller, end func()) {
 	}
 }
 
-// The clock in the bubble is exact: every call takes what latency says, and
-// the session stays well under 20 seconds.
+// The bubble's clock is exact: each call takes its latency, and the session takes well under 20
+// seconds.
 func TestScriptTimes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		do, end := inProcess(t, demo.DefaultSpeed)
@@ -110,9 +110,9 @@ func TestScriptCancelledWhileThinking(t *testing.T) {
 	})
 }
 
-// elsewhere shows the agent another world: issue numbers are 1000 higher and
-// the directories, functions, people and log line have other names. Only an
-// agent that takes its arguments from the answers finds its way.
+// elsewhere changes the world: issue numbers are 1000 higher, and directories, functions, people
+// and the log line have other names. Only an agent that takes its arguments from the answers
+// completes the script.
 func elsewhere(do caller) caller {
 	there := strings.NewReplacer("billing", "payroll", "docs/webhooks", "docs/callbacks", "chargeOnce", "payUnlessPaid",
 		"mira", "wanda", "tomas", "henk", "ines", "olga", "duplicate charge for", "second time for")
@@ -189,7 +189,7 @@ func TestArgumentsComeFromAnswers(t *testing.T) {
 			fixed++
 		}
 	}
-	// What the user asked for, open bugs, is the agent's only own argument.
+	// The agent's only argument of its own is the label of the task, open bugs.
 	if fixed != 3 {
 		t.Errorf("calls with the same arguments in both worlds: got %d, want the 3 lists", fixed)
 	}

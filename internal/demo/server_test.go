@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/demo"
 )
 
-// asker calls tools and decodes what they answer.
+// asker calls tools and decodes their answers.
 func asker(t *testing.T) func(server, tool string, args map[string]any) (map[string]any, bool) {
 	do, end := inProcess(t, 1e9)
 	t.Cleanup(end)
@@ -133,7 +133,7 @@ func TestBadCalls(t *testing.T) {
 	}
 }
 
-// The proxy decides by these hints what it may do early.
+// The proxy uses these hints to decide what it may prefetch.
 func TestHints(t *testing.T) {
 	for _, name := range []string{"tracker", "files"} {
 		s, err := demo.NewUpstream(name, 1)

@@ -18,8 +18,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// history is a random trace: lists, reads of what they name, reads that stay fresh,
-// writes to one item and to anything, in turns of several calls that overlap.
+// history returns a random trace: lists, reads of listed items, reads that stay fresh, and writes
+// to one item or to everything, in turns of several overlapping calls.
 func history(r *rand.Rand, sessions int) string {
 	var b strings.Builder
 	item := func() string { return string(rune('a' + r.IntN(6))) }
@@ -56,7 +56,7 @@ func history(r *rand.Rand, sessions int) string {
 	return b.String()
 }
 
-// lively are arms that guess a lot.
+// lively returns arms that prefetch a lot.
 func lively() []replay.Arm {
 	var all []replay.Arm
 	for i, source := range []replay.Source{replay.Forecast, replay.Forecast, replay.Oracle, replay.Nothing} {
@@ -72,8 +72,7 @@ func busy(t testing.TB) replay.Options {
 	return replay.Options{Model: models(t, fresh, leads(t, 0.5)), Learn: true, MaxAge: 10 * time.Second}
 }
 
-// Whatever is played, nothing stale is served, and what is counted here agrees with
-// what the store counts.
+// No stale answer is served, and the counts agree with those of the store.
 func TestHistories(t *testing.T) {
 	used := 0
 	o := busy(t)
@@ -107,8 +106,8 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// Where the store does not know what an answer depends on, stale answers are
-// served, and they are counted.
+// If the store does not know the places that an answer depends on, it serves stale answers, and
+// they are counted.
 func TestStaleIsSeen(t *testing.T) {
 	stale := make(map[int]int) // by arm
 	b := busy(t)
@@ -120,7 +119,7 @@ func TestStaleIsSeen(t *testing.T) {
 			stale[i] += r.Stale
 		}
 	}
-	for i := range 4 { // the last one guesses at nothing: what was asked for may be stale as well
+	for i := range 4 { // the last arm makes no prefetches, but answers of calls may be stale too
 		if stale[i] == 0 {
 			t.Errorf("arm %d: no stale answer was seen", i)
 		}
@@ -140,8 +139,8 @@ func TestStaleIsSeen(t *testing.T) {
 	}
 }
 
-// What is guessed does not depend on what comes later: up to where two traces part,
-// the same guesses are made.
+// Prefetches do not depend on later calls: they are equal up to the point where two traces
+// diverge.
 func TestNothingLooksAhead(t *testing.T) {
 	type guess struct {
 		Session, Turns  int
@@ -192,14 +191,13 @@ func TestNothingLooksAhead(t *testing.T) {
 	}
 }
 
-// untimed takes latencies and failures out: how long a guess takes, and whether its
-// call fails, is the world's to know, and decides when its slot is free and whether
-// it is made once more.
+// untimed removes latencies and failures, which only the simulated upstream knows in advance.
+// They decide when the slot of a prefetch is free and whether it is repeated.
 func untimed(history string) string { return outcomes.ReplaceAllString(history, "$1") }
 
 var outcomes = regexp.MustCompile(`([a-z])!?(@\d+)?`)
 
-// The same trace comes to the same figures.
+// Equal traces give equal figures.
 func TestSameAgain(t *testing.T) {
 	o := busy(t)
 	run := func() []byte {
@@ -219,8 +217,8 @@ func TestSameAgain(t *testing.T) {
 	}
 }
 
-// An oracle that issues is never wrong where nothing is written and every answer
-// lasts, and no arm answers more of the reads than it.
+// Without writes and expiry, all prefetches of the oracle are used, and no arm has a higher
+// coverage.
 func TestOracleIsTheCeiling(t *testing.T) {
 	o := busy(t)
 	o.MaxAge = time.Hour

@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// models are those of a made up upstream: what begins with get or list only reads,
-// and set_item changes the item of its id and nothing else.
+// models returns the models of an invented upstream: get_ and list_ tools only read, and set_item
+// changes only the item with its id.
 func models(t testing.TB, more ...valuemodel.Rule) func(string) *valuemodel.Model {
 	t.Helper()
 	m, problems := valuemodel.Compile(append([]valuemodel.Rule{
@@ -36,7 +36,7 @@ func models(t testing.TB, more ...valuemodel.Rule) func(string) *valuemodel.Mode
 	}
 }
 
-// leads is a rule by which an item of a list is looked at next.
+// leads returns a rule with a follow_up from a list to its items.
 func leads(t testing.TB, probability float64) valuemodel.Rule {
 	t.Helper()
 	id, err := valuemodel.ParseBinding("$result.items[*]")
@@ -48,7 +48,7 @@ func leads(t testing.TB, probability float64) valuemodel.Rule {
 	}}}
 }
 
-// usual is an arm as it is without any configuration.
+// usual returns an arm with the default configuration.
 func usual(name string, source replay.Source) replay.Arm {
 	return replay.Arm{
 		Name: name, Source: source,
@@ -57,11 +57,10 @@ func usual(name string, source replay.Source) replay.Arm {
 	}
 }
 
-// trace makes calls. A line is one turn: calls with a space between them, each
-// tool:id, and ! behind one that failed. A list answers with the items that its id
-// spells. A blank line begins the next session. No time is recorded unless @ and a
-// latency in ms stand behind a call; @@ and a time in s in front of a turn is how
-// long the model thought.
+// trace parses calls. A line is one turn of calls, separated by spaces: tool:id, followed by ! if
+// the call failed. The answer to a list is the letters of its id. A blank line starts the next
+// session. A call followed by @ and a latency in ms has recorded times; a turn preceded by @@ and
+// a time in s has a recorded think time.
 func trace(text string) []replay.Call {
 	var calls []replay.Call
 	session, now := 0, int64(1e12)
@@ -105,7 +104,7 @@ func trace(text string) []replay.Call {
 	return calls
 }
 
-// play plays a trace by arms that share what is learned, if anything is.
+// play plays a trace with arms that share a learner.
 func play(t testing.TB, o replay.Options, text string, arms ...replay.Arm) []*replay.Report {
 	t.Helper()
 	if o.Model == nil {
@@ -119,8 +118,8 @@ func play(t testing.TB, o replay.Options, text string, arms ...replay.Arm) []*re
 	return p.Reports()
 }
 
-// sessions in which the first item of a list is looked at next; what is between
-// stands in between.
+// sessions returns sessions in which the first item of a list is read next, with the turns
+// between in between.
 func sessions(n int, between string) string {
 	var b strings.Builder
 	for i := range n {
@@ -156,7 +155,7 @@ func TestLearned(t *testing.T) {
 	}
 }
 
-// What is played to learn from is not counted, and is learned from.
+// Train learns from sessions and does not count them.
 func TestTrain(t *testing.T) {
 	p := replay.New(replay.Options{Model: models(t), Learn: true, MaxAge: 10 * time.Second}, usual("learned", replay.Forecast))
 	p.Train(replay.Sessions(trace(sessions(40, ""))))
@@ -184,8 +183,7 @@ func TestSameTurn(t *testing.T) {
 	}
 }
 
-// A write between a guess and its call makes the guess worthless, if it is one of
-// what was guessed.
+// A write between a prefetch and its call invalidates the prefetch if it changes the same item.
 func TestWriteBetween(t *testing.T) {
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
 	for _, c := range []struct {
@@ -194,8 +192,8 @@ func TestWriteBetween(t *testing.T) {
 	}{
 		{"nothing", "", 2, 1},
 		{"anything", "write:x\n", 2, 0},
-		{"that item", "set_item:a\n", 3, 1},           // the list still holds, so it is guessed at again
-		{"that item, in vain", "set_item:a!\n", 3, 1}, // a call that failed may be followed as well
+		{"that item", "set_item:a\n", 3, 1},           // the list is still valid, so the item is prefetched again
+		{"that item, in vain", "set_item:a!\n", 3, 1}, // a failed write may have changed the item too
 		{"another item", "set_item:zz\n", 2, 1},
 		{"beside it", "write:x ", 2, 0},
 		{"behind it", "", 2, 1},
@@ -232,14 +230,14 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// An arm that only watches, and one without slots to speak of.
+// Arms that only watch, or have a tiny budget, a high minimum probability or a high waste.
 func TestBounds(t *testing.T) {
 	text := "list_items:abc\nget_item:a get_item:b get_item:c\n"
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
 	watch := usual("watch", replay.Forecast)
 	watch.Watch = true
 	narrow := usual("narrow", replay.Forecast)
-	narrow.Pick.Budget = 10 // tokens: whatever an answer takes, one fits
+	narrow.Pick.Budget = 10 // tokens; one prefetch always fits
 	narrow.Slots.PerSession = 1
 	unlikely := usual("unlikely", replay.Forecast)
 	unlikely.Pick.MinProbability = 0.95
@@ -256,7 +254,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A slot that becomes free is taken by what else was foreseen.
+// A free slot is given to another waiting candidate.
 func TestSlotTakenAgain(t *testing.T) {
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
 	one := usual("one", replay.Forecast)
@@ -277,19 +275,19 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// An answer that comes early makes what follows come early, too: what would be too old on the
-// clock of the recording is used.
+// An early answer makes all that follows early, so that an answer is used that would have expired
+// by the recorded times.
 func TestEarlyAnswerMovesTheClock(t *testing.T) {
 	const text = "list_items:ab@10\nget_item:a@10000\nget_item:b@10"
 	o := replay.Options{Model: models(t, leads(t, 0.9)), MaxAge: 14 * time.Second}
 	r := play(t, o, text, usual("on", replay.Forecast), usual("off", replay.Nothing))
-	// a takes 10 s and is asked for after 3: b comes 13 s after the list, and not 16
+	// a takes 10 s and is called after 3 s: b comes 13 s after the list, not 16 s
 	if on, off := r[0], r[1]; on.Used != 2 || on.Hidden != 3010 || off.WaitAfter != off.WaitBefore {
 		t.Errorf("got %d used, %d ms hidden, want 2 and 3010; without prefetches %d of %d ms are waited", on.Used, on.Hidden, off.WaitAfter, off.WaitBefore)
 	}
 }
 
-// In turns, a guess lasts as many as it may, and a session as long as it likes.
+// With KeepTurns an answer may be used for that many turns, however long they take.
 func TestKeepTurns(t *testing.T) {
 	arm := usual("static", replay.Forecast)
 	arm.Free = true
@@ -309,7 +307,7 @@ func TestKeepTurns(t *testing.T) {
 	}
 }
 
-// A call that comes while its guess is under way waits for the rest of it.
+// A call that comes while its prefetch is in flight waits for the rest of the fetch.
 func TestLate(t *testing.T) {
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
 	r := play(t, o, "list_items:a@100\n@@2 get_item:a@5000\n", usual("static", replay.Forecast))[0]
@@ -318,8 +316,8 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// A call that comes at the very moment of the answer before is there before the worker has
-// looked at it: it is no use of a prefetch, as it is none live.
+// A call at the same instant as the previous answer comes before the worker handles that answer,
+// so it does not use a prefetch, as in the proxy.
 func TestCallAtOnceIsNotPrefetched(t *testing.T) {
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
 	r := play(t, o, "list_items:ab@100\n@@0 get_item:a@500\n@@3 get_item:b@500\n", usual("static", replay.Forecast))[0]
@@ -328,8 +326,7 @@ func TestCallAtOnceIsNotPrefetched(t *testing.T) {
 	}
 }
 
-// A guess that nobody waits for is given up in time; one that somebody waits for
-// is not.
+// A prefetch is cancelled at its deadline unless a call waits for it.
 func TestDeadline(t *testing.T) {
 	o := replay.Options{Model: models(t, leads(t, 0.9)), MaxAge: time.Hour}
 	arm := usual("static", replay.Forecast)
@@ -341,8 +338,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// The server of a prefetch that was given up goes on with it: when another call ends says
-// nothing then of whether the two were worked on side by side.
+// The server continues a cancelled prefetch, so the end of another call does not show whether it
+// worked on both at the same time.
 func TestGivenUpTellsNothing(t *testing.T) {
 	p := replay.New(replay.Options{Model: models(t, leads(t, 0.9)), MaxAge: time.Hour}, usual("static", replay.Forecast))
 	p.Play(replay.Sessions(trace("get_other:p@10000\nget_other:q@10000\nlist_items:a@100\n@@25 get_other:y@10000\n@@40 get_item:a@60000\n")))
@@ -351,8 +348,8 @@ func TestGivenUpTellsNothing(t *testing.T) {
 	}
 }
 
-// A guess that fails serves nobody, and costs whoever waited for it. When the call
-// has failed as well it is not guessed at again.
+// A failed prefetch serves no call, and delays a call that joined it. If the call fails too, it
+// is not prefetched again.
 func TestFailedGuess(t *testing.T) {
 	o := replay.Options{Model: models(t, leads(t, 0.9))}
 	r := play(t, o, "list_items:a@100\n@@5 get_item:a!@100\n", usual("static", replay.Forecast))[0]
@@ -365,7 +362,7 @@ func TestFailedGuess(t *testing.T) {
 	}
 }
 
-// Repeats are served where answers stay fresh, whoever guesses.
+// Repeats are served while answers are fresh, in every arm.
 func TestRepeats(t *testing.T) {
 	fresh := valuemodel.Rule{Pattern: "get_fresh", Layer: valuemodel.Layer{Cost: valuemodel.Cost{Freshness: time.Minute}}}
 	r := play(t, replay.Options{Model: models(t, fresh)}, "get_fresh:a\nget_fresh:a\nget_item:a\nget_item:a\nwrite:x\nget_fresh:a\n", usual("off", replay.Nothing))[0]
@@ -374,7 +371,7 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// Arms have nothing to do with each other.
+// Arms are independent.
 func TestArmsAlone(t *testing.T) {
 	text := sessions(30, "") + sessions(5, "write:x\n")
 	o := replay.Options{Learn: true}
@@ -391,7 +388,7 @@ func TestArmsAlone(t *testing.T) {
 	}
 }
 
-// The text and the JSON name why candidates were left out by its key.
+// The text and the JSON contain the reasons for declined candidates by key.
 func TestReportForms(t *testing.T) {
 	r := replay.Report{Name: "learned", Declined: map[enrich.Reason]int{enrich.Unsteady: 3, enrich.LowProbability: 2}}
 	var text strings.Builder

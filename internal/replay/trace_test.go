@@ -33,7 +33,7 @@ func TestReadTrace(t *testing.T) {
 	}
 }
 
-// A bad line is named, and nothing of its trace is read.
+// An error names the bad line, and no calls are returned.
 func TestReadTraceErrors(t *testing.T) {
 	good := `{"session":"s","batch":3,"tool":"get","arguments":{}}`
 	for _, c := range []struct{ name, line, want string }{
@@ -88,7 +88,7 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// What was recorded of times counts, and no turn begins before the last has ended.
+// Recorded times are used, and no turn starts before the previous turn has ended.
 func TestTimes(t *testing.T) {
 	text := `{"session":"s","batch":1,"tool":"a","ts_ms":1000,"res_ts_ms":1500}
 {"session":"s","batch":1,"tool":"b","ts_ms":1200,"res_ts_ms":3000}
@@ -106,8 +106,8 @@ func TestTimes(t *testing.T) {
 	want := [][2]time.Duration{
 		ms(0, 500), ms(200, 2000),
 		ms(6000, 7000),           // the end was not recorded
-		ms(10000, 10000.001),     // so neither was the time to think before this one
-		ms(13000.001, 14000.001), // nothing was
+		ms(10000, 10000.001),     // so the think time before this turn was not either
+		ms(13000.001, 14000.001), // no times were recorded
 		ms(17000.001, 17010.001),
 	}
 	got := replay.Sessions(calls)[0].Times(3 * time.Second)

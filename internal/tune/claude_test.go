@@ -16,7 +16,7 @@ import (
 	"mcpschedd/internal/tune"
 )
 
-// logs are session logs of two upstreams.
+// logs returns a reader for the session logs of two upstreams.
 func logs(t testing.TB, files map[string]string) (dir string, l *tune.ClaudeLogs, calls *[]replay.Call, bad *[]string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -42,19 +42,19 @@ func logs(t testing.TB, files map[string]string) (dir string, l *tune.ClaudeLogs
 	return dir, l, calls, bad
 }
 
-// use is a line with a call, as the client writes it.
+// use returns a line with a call, as the client writes it.
 func use(session, message, id, name, input, at string) string {
 	return fmt.Sprintf(`{"parentUuid":null,"isSidechain":false,"userType":"external","cwd":"/p","sessionId":%q,"version":"2.1.0","type":"assistant","uuid":%q,"timestamp":%q,"requestId":"r","message":{"id":%q,"type":"message","role":"assistant","model":"m","content":[{"type":"tool_use","id":%q,"name":%q,"input":%s}],"stop_reason":null,"usage":{"input_tokens":1}}}`+"\n",
 		session, "u-"+id, at, message, id, name, input)
 }
 
-// result is a line with its answer; content is JSON.
+// result returns a line with the answer; content is JSON.
 func result(session, id, content, at string, failed bool) string {
 	return fmt.Sprintf(`{"parentUuid":"x","isSidechain":false,"sessionId":%q,"type":"user","uuid":%q,"timestamp":%q,"message":{"role":"user","content":[{"tool_use_id":%q,"type":"tool_result","content":%s,"is_error":%v}]},"toolUseResult":[{"type":"text","text":"x"}]}`+"\n",
 		session, "r-"+id, at, id, content, failed)
 }
 
-// short is a call in a few words.
+// short formats a call.
 func short(calls []replay.Call) []string {
 	var all []string
 	for _, c := range calls {
@@ -85,13 +85,13 @@ func TestClaudeSession(t *testing.T) {
 	compact := `{"type":"system","subtype":"compact_boundary","content":"Conversation compacted","sessionId":"s1","uuid":"c","timestamp":"2026-03-01T10:00:30.000Z","compactMetadata":{"trigger":"auto","preTokens":1}}` + "\n" +
 		`{"type":"user","isCompactSummary":true,"sessionId":"s1","uuid":"d","timestamp":"2026-03-01T10:00:31.000Z","message":{"role":"user","content":"This session is being continued: a \"tool_use\" was made"}}` + "\n"
 	first := use("s1", "m1", "t1", "mcp__github__list_issues", `{"owner":"o"}`, "2026-03-01T10:00:00.000Z") +
-		use("s1", "m1", "t2", "mcp__wiki__search", `{"q":"x"}`, "2026-03-01T10:00:00.100Z") + // of the same answer, a block on each line
-		use("s1", "m1", "t2", "mcp__wiki__search", `{"q":"x"}`, "2026-03-01T10:00:00.100Z") + // and once more
+		use("s1", "m1", "t2", "mcp__wiki__search", `{"q":"x"}`, "2026-03-01T10:00:00.100Z") + // same response, one block per line
+		use("s1", "m1", "t2", "mcp__wiki__search", `{"q":"x"}`, "2026-03-01T10:00:00.100Z") + // repeated
 		result("s1", "t2", `"found"`, "2026-03-01T10:00:01.100Z", false) +
 		result("s1", "t1", `[{"type":"text","text":"{\"n\":7}"},{"type":"text","text":"more"}]`, "2026-03-01T10:00:02.500Z", false)
 	second := use("s1", "m2", "t3", "mcp__mcpschedd__github__get_issue", `{"n":7}`, "2026-03-01T10:00:40Z") +
 		result("s1", "t3", `"gone"`, "2026-03-01T10:00:41Z", true)
-	resumed := strings.ReplaceAll(first, `"s1"`, `"s2"`) // a copy of what was, under another name
+	resumed := strings.ReplaceAll(first, `"s1"`, `"s2"`) // a copy under another session id
 	dir, l, calls, bad := logs(t, map[string]string{
 		"-p/s1.jsonl":    summary + first + compact + second,
 		"-p/s2.jsonl":    resumed + use("s2", "m9", "t9", "mcp__github__get_issue", `{}`, "2026-03-02T10:00:00Z") + result("s2", "t9", `""`, "2026-03-02T10:00:00Z", false),
@@ -116,7 +116,7 @@ func TestClaudeSession(t *testing.T) {
 	}
 }
 
-// A trace in the form of replay keeps the order of turns, whatever the lines were in.
+// The calls keep the order of turns, whatever the order of the lines.
 func TestClaudeCallsAreATrace(t *testing.T) {
 	dir, l, calls, _ := logs(t, map[string]string{
 		"a.jsonl": use("s", "m1", "1", "mcp__github__a", `{}`, "2026-03-01T10:00:00Z") +
@@ -167,13 +167,13 @@ func TestClaudeSubAgents(t *testing.T) {
 }
 
 func TestClaudeNames(t *testing.T) {
-	tests := map[string]string{ // as the log has it → what is called, "-" if nothing of an upstream
+	tests := map[string]string{ // name in the log → upstream/tool, "-" for tools of no upstream
 		"mcp__github__list_issues":              "github/list_issues",
 		"mcp__github__odd__name":                "github/odd__name",
 		"mcp__mcpschedd__github__list_issues":   "github/list_issues",
 		"mcp__mcpschedd__github__odd__name":     "github/odd__name",
-		"mcp__hub__wiki__search":                "wiki/search", // the proxy, by another name
-		"mcp__mcpschedd__lookup":                "wiki/lookup", // by what is known of its tools
+		"mcp__hub__wiki__search":                "wiki/search", // the proxy under another name
+		"mcp__mcpschedd__lookup":                "wiki/lookup", // resolved by UpstreamOf
 		"mcp__mcpschedd__plan__heartbeat":       "-",
 		"mcp__mcpschedd__execute_tool_plan":     "-",
 		"mcp__mcpschedd__mcpschedd_read_result": "-",
@@ -217,8 +217,8 @@ func TestClaudeAnswers(t *testing.T) {
 		name    string
 		content string
 		failed  bool
-		text    string // how it begins
-		bytes   int    // -1: the call was never made
+		text    string // prefix
+		bytes   int    // -1 if the call was not sent
 	}{
 		{"text", `"abc"`, false, "abc", 3},
 		{"none", `null`, false, "", 0},
@@ -256,7 +256,7 @@ func TestClaudeAnswers(t *testing.T) {
 	}
 }
 
-// What is broken is told with its line, and all else is read.
+// Broken lines are reported with their number, and the others are read.
 func TestClaudeBrokenLines(t *testing.T) {
 	good := use("s", "m", "1", "mcp__github__a", `{}`, "2026-03-01T10:00:00Z")
 	answer := result("s", "1", `"x"`, "2026-03-01T10:00:01Z", false)
@@ -285,7 +285,7 @@ func TestClaudeBrokenLines(t *testing.T) {
 	}
 }
 
-// A file is read up to a line that is too long.
+// Reading of a file stops at a line that is too long.
 func TestClaudeLongLine(t *testing.T) {
 	call := use("s", "m", "1", "mcp__github__a", `{}`, "2026-03-01T10:00:00Z")
 	answer := result("s", "1", `"x"`, "2026-03-01T10:00:01Z", false)
@@ -315,8 +315,7 @@ func TestClaudeFolder(t *testing.T) {
 	}
 }
 
-// What is held of a long file is bounded: its calls come in parts, and no session is
-// out of order.
+// The memory for a long file is bounded: its calls are passed in parts, each session in order.
 func TestClaudeHoldsLittle(t *testing.T) {
 	var b strings.Builder
 	text := `"` + strings.Repeat("x", 200<<10) + `"`

@@ -29,7 +29,7 @@ func rule(pattern string, l valuemodel.Layer) valuemodel.Rule {
 	return valuemodel.Rule{Pattern: pattern, Source: "c.toml:1", Layer: l}
 }
 
-// options know of tools what some rules say.
+// options returns options with the models of some tools.
 func options(t testing.TB, rules ...valuemodel.Rule) tune.Options {
 	models, problems := valuemodel.Compile(rules)
 	if len(problems) > 0 {
@@ -45,7 +45,7 @@ func options(t testing.TB, rules ...valuemodel.Rule) tune.Options {
 	}
 }
 
-// read is an answered call of hub/get, so many seconds after the beginning.
+// read returns an answered call of hub/get at a second.
 func read(second, args, result int) record.Event {
 	return record.Event{
 		Kind: record.Call, Disposition: record.Fetched, At: began.Add(time.Duration(second) * time.Second), Session: "s",
@@ -92,9 +92,9 @@ func TestFigures(t *testing.T) {
 		name   string
 		rules  []valuemodel.Rule
 		events []record.Event
-		want   []string // in tuned.toml
-		advice string   // beside it
-		never  string   // in either
+		want   []string // texts in tuned.toml
+		advice string   // text of the advice
+		never  string   // text in neither
 	}{
 		{"costs", known, times(20, func(i int) record.Event { return read(i, i, i) }), []string{"cost_model.typical_kb = 10 # median of 20 answers", "latency_ms_p50 = 900", "max_kb = 10"}, "", "speculate"},
 		{"too few", known, times(9, func(i int) record.Event { return read(i, i, i) }), nil, "", "get"},
@@ -135,7 +135,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// again fails unless what is proposed can be read as tuned.toml.
+// again fails unless the proposal can be read as tuned.toml.
 func again(t *testing.T, p tune.Proposal) []config.Tuned {
 	t.Helper()
 	path := t.TempDir() + "/c.toml"
@@ -154,8 +154,7 @@ func again(t *testing.T, p tune.Proposal) []config.Tuned {
 	return c.Tuned
 }
 
-// A log whose lines were written anew by another program, with spaces in its arguments,
-// says what it said.
+// A log that another program has rewritten, with spaces in the arguments, gives the same proposal.
 func TestRewrittenLog(t *testing.T) {
 	var before, after tune.Proposal
 	for _, rewritten := range []bool{false, true} {
@@ -183,7 +182,7 @@ func TestRewrittenLog(t *testing.T) {
 	}
 }
 
-// Whatever a log holds, what comes of it loads.
+// The proposal from any log can be loaded.
 func TestAnyEvents(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		tuner := tune.New(options(t, rule("*", reads)))
@@ -207,7 +206,7 @@ func TestAnyEvents(t *testing.T) {
 	})
 }
 
-// play teaches a learner that the first item of a list is got.
+// play trains a learner that the first item of a list is read next.
 func play(t *testing.T) predict.State {
 	known := map[string]predict.Tool{
 		"list": {Model: &valuemodel.Model{Upstream: "hub", Tool: "list"}},
@@ -278,7 +277,7 @@ func TestLearned(t *testing.T) {
 	}
 }
 
-// Recorded calls teach the learner what the same calls teach it live, and what calls cost.
+// Recorded calls train the learner as the same calls do in the proxy, and yield costs.
 func TestCallsWarmTheLearner(t *testing.T) {
 	var calls []replay.Call
 	add := func(session, batch int, tool, arguments, text string) {
@@ -291,7 +290,7 @@ func TestCallsWarmTheLearner(t *testing.T) {
 	}
 	for i := range 20 {
 		add(i, 1, "hub/list", fmt.Sprintf(`{"owner" : "o%d"}`, i), fmt.Sprintf(`{"items":[{"n":%d},{"n":%d}]}`, 1000+i, 2000+i))
-		add(i, 2, "other/list", `{}`, `{}`) // another upstream's, which is no turn of this one
+		add(i, 2, "other/list", `{}`, `{}`) // another upstream, whose calls are not turns of this one
 		add(i, 3, "hub/get", fmt.Sprintf(`{"number":%d,"owner":"o%d"}`, 1000+i, i), "x")
 	}
 	tuner := tune.New(options(t, rule("*/*", reads)))
