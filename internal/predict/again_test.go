@@ -23,7 +23,7 @@ func TestAgain(t *testing.T) {
 		{"nothing happens", func(*predict.Model, offer) {}, ""},
 		{"its rules are read anew", func(_ *predict.Model, o offer) { o["get"] = resolve(t, hub, rules(reads), "get", takes)["get"] }, ""},
 		{"its tool is barred", func(f *predict.Model, _ offer) { f.Bar("get", "it asked something") }, enrich.NotSpeculatable},
-		{"its tool gave two answers, and the operator says that it reads", func(f *predict.Model, _ offer) { f.Trial("get", false) }, ""},
+		{"its tool gave two answers, and the operator says that it reads", func(f *predict.Model, _ offer) { f.RecordTrial("get", false) }, ""},
 		{"its tool is gone", func(_ *predict.Model, o offer) { delete(o, "get") }, enrich.NotSpeculatable},
 		{"its tool writes now", func(_ *predict.Model, o offer) {
 			o["get"] = resolve(t, hub, rules(valuemodel.Layer{Class: valuemodel.MutatesExternal}), "get", takes)["get"]
@@ -32,7 +32,7 @@ func TestAgain(t *testing.T) {
 		{"its tool tells third parties", func(_ *predict.Model, o offer) {
 			o["get"] = resolve(t, hub, rules(valuemodel.Layer{Class: valuemodel.ReadOnly, Disclosure: valuemodel.ThirdParty}), "get", takes)["get"]
 		}, enrich.Disclosure},
-		{"its tool is known by hearsay", func(_ *predict.Model, o offer) { get := o["get"]; get.Hearsay = true; o["get"] = get }, enrich.Shadow},
+		{"its tool is known by hearsay", func(_ *predict.Model, o offer) { get := o["get"]; get.UntrustedHint = true; o["get"] = get }, enrich.Shadow},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o := resolve(t, hub, rules(reads), "list", "", "get", takes)

@@ -11,7 +11,7 @@ import (
 )
 
 // mostRead (bytes) is read of a result, or of either part of it.
-const mostRead = 256 << 10
+const maxRead = 256 << 10
 
 // Result says what came of a call.
 type Result struct {
@@ -21,7 +21,7 @@ type Result struct {
 	Structured []byte    // likewise
 	Size       int       // bytes of the whole answer
 	At         time.Time // when the server had answered; zero: it was not asked, or it says nothing of how long that takes
-	Came       time.Time // when the client had the answer; zero: At
+	Delivered  time.Time // when the client had the answer; zero: At
 	Unread     bool      // Text and Structured were not looked at
 }
 
@@ -34,7 +34,7 @@ type answer struct {
 
 func newAnswer(r Result) *answer {
 	return &answer{
-		Result: r, structured: parse(r.Structured[:min(len(r.Structured), mostRead)]), text: parse(r.Text[:min(len(r.Text), mostRead)]),
+		Result: r, structured: parse(r.Structured[:min(len(r.Structured), maxRead)]), text: parse(r.Text[:min(len(r.Text), maxRead)]),
 	}
 }
 
@@ -55,7 +55,7 @@ const maxLines = 256
 
 // said is what the text says, as the object that bindings of the text read: its lines, and
 // the paths with which lines begin, each once. A line that goes beyond what is read is left out.
-func (a *answer) said() *document {
+func (a *answer) textDocument() *document {
 	if a.lines != nil {
 		return a.lines
 	}
@@ -97,12 +97,12 @@ func (a *answer) said() *document {
 // At most 256 KB of text are read. Of what is no result it reads nothing.
 func Read(result []byte, cut bool) (text, structured []byte) {
 	if cut {
-		result = result[:min(len(result), 4*mostRead)]
+		result = result[:min(len(result), 4*maxRead)]
 	}
 	d := parse(result)
 	content := d.member(0, "content")
 	for id := range d.nodes {
-		if content < 0 || d.nodes[id].parent != content || len(text) >= mostRead {
+		if content < 0 || d.nodes[id].parent != content || len(text) >= maxRead {
 			continue
 		}
 		if kind := d.member(int32(id), "type"); kind < 0 || string(d.raw(kind)) != `"text"` {
@@ -127,7 +127,7 @@ func appendBlock(out, quoted []byte) []byte {
 	if len(out) > 0 {
 		out = append(out, '\n')
 	}
-	room := mostRead - len(out)
+	room := maxRead - len(out)
 	whole := len(quoted) <= room+2 // what it stands for is never longer than what is written
 	s, ok := jsonrpc.String(quoted[:min(len(quoted), room+2)])
 	if !ok && len(quoted) > 0 && quoted[0] == '"' {

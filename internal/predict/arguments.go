@@ -33,24 +33,24 @@ func split(canonical string) (pieces []string, slots []slot, ok bool) {
 			return nil, nil, false
 		}
 		pieces = append(pieces, canonical[from:n.from])
-		slots = append(slots, slot{d.way(int32(i)), value})
+		slots = append(slots, slot{d.slotName(int32(i)), value})
 		from = n.to
 	}
 	return append(pieces, canonical[from:]), slots, !d.cut && !d.rest
 }
 
 // way is the name of a slot.
-func (d *document) way(id int32) string {
+func (d *document) slotName(id int32) string {
 	n := &d.nodes[id]
 	switch {
 	case n.parent < 0:
 		return ""
 	case n.name == nil:
-		return d.way(n.parent) + "[]"
+		return d.slotName(n.parent) + "[]"
 	case n.parent == 0:
 		return string(n.name)
 	}
-	return d.way(n.parent) + "." + string(n.name)
+	return d.slotName(n.parent) + "." + string(n.name)
 }
 
 // build puts values between the pieces of a shape; false if that is too long.
@@ -72,7 +72,7 @@ func build(pieces []string, values []scalar) (string, bool) {
 
 // as turns what was found somewhere into what the slot holds: 42 in a text is
 // good for a number, "abc" is not.
-func (v scalar) as(k kind) (scalar, bool) {
+func (v scalar) convert(k kind) (scalar, bool) {
 	switch {
 	case v.kind == k:
 		return v, true

@@ -61,9 +61,9 @@ func busy(b *testing.B) *historyPlayer {
 		p = begin(b, m)
 		for j := range 8 {
 			p.call("grep", fmt.Sprintf(`{"path":"/repo","pattern":"p%d"}`, i*10+j), listing(i+j))
-			p.s.Guesses(p.now)
+			p.s.Candidates(p.now)
 			p.call("read", fmt.Sprintf(`{"path":"/repo/internal/pkg%d/file%d_%d.go"}`, (j%3)%7, (i+j)%50, j%3), "text of no use")
-			p.s.Guesses(p.now)
+			p.s.Candidates(p.now)
 		}
 	}
 	return p
@@ -116,7 +116,7 @@ func BenchmarkCandidates(b *testing.B) {
 	p := busy(b)
 	p.call("grep", `{"path":"/repo","pattern":"p"}`, listing(3))
 	for b.Loop() {
-		p.s.Guesses(p.now)
+		p.s.Candidates(p.now)
 		p.s.Invalidate(nil)
 	}
 }
@@ -148,10 +148,10 @@ func BenchmarkMerge(b *testing.B) {
 				var s *predict.Snapshot
 				snapshot.time(func() { s = m.Snapshot() })
 				join.time(func() {
-					state, _ = s.Join(state)
-					s.Written()
+					state, _ = s.Merge(state)
+					s.MarkWritten()
 				})
-				kept.time(func() { m.Kept(s) })
+				kept.time(func() { m.Adopt(s) })
 			}
 			snapshot.report(b, "ns/snapshot")
 			join.report(b, "ns/join")
@@ -176,7 +176,7 @@ func BenchmarkResultAndGuesses(b *testing.B) {
 				p.ask("list_issues", string(arguments))
 				b.StartTimer()
 				p.s.Result(predict.Result{ID: p.id, Text: answer, Size: len(answer), At: p.now})
-				if len(p.s.Guesses(p.now)) == 0 {
+				if len(p.s.Candidates(p.now)) == 0 {
 					b.Fatal("no guesses")
 				}
 			}

@@ -56,7 +56,7 @@ func TestCalibration(t *testing.T) {
 				}
 				p.call("list", fmt.Sprintf(`{"n":%d}`, 10+session), "["+strings.Join(all, ",")+"]")
 				at := habit.look(r, n)
-				for _, c := range p.s.Guesses(p.now) {
+				for _, c := range p.s.Candidates(p.now) {
 					if session < 100 {
 						continue
 					}
@@ -111,7 +111,7 @@ func TestCalibrationOfTasksThatAreRepeated(t *testing.T) {
 		}
 		p := begin(t, m)
 		p.call("list", fmt.Sprintf(`{"n":%d}`, 100+session), "["+strings.Join(all, ",")+"]")
-		for _, c := range p.s.Guesses(p.now) {
+		for _, c := range p.s.Candidates(p.now) {
 			if c.P < 0.3 || session < 300 {
 				continue
 			}

@@ -17,11 +17,11 @@ type Candidate struct {
 
 // Why is what makes a candidate likely.
 type Why struct {
-	Edge       string // the tools that it leads from and to, and which of their follow-ups
-	Configured bool   // by a follow-up of the configuration
-	Rank       int    // in the list that its arguments come from
-	Depth      int    // 0: it follows a call that was made; 1: one that is only a candidate
-	Free       bool   // no argument was read off a result or learned
+	Edge        string // the tools that it leads from and to, and which of their follow-ups
+	Configured  bool   // by a follow-up of the configuration
+	Rank        int    // in the list that its arguments come from
+	Depth       int    // 0: it follows a call that was made; 1: one that is only a candidate
+	Independent bool   // no argument was read off a result or learned
 }
 
 // target is what all candidates of a tool have in common.
@@ -29,17 +29,17 @@ type target struct {
 	Tool
 	shadow bool      // it is only watched
 	barred bool      // it is never called early
-	sample Candidate // what was learned of its calls
+	stats  Candidate // what was learned of its calls
 }
 
 func (m *Model) target(tool string) *target {
-	t, known := m.opt.Tool(tool), m.learned.known(tool)
+	t, known := m.opt.Tool(tool), m.learned.lookupTool(tool)
 	return &target{
-		t, t.Hearsay && int(known.Labels.Now) < m.opt.ShadowLabels, m.Barred(tool) != "",
+		t, t.UntrustedHint && int(known.Labels.Now) < m.opt.ShadowLabels, m.Barred(tool) != "",
 		Candidate{Candidate: enrich.Candidate{
 			Key: call.Key{Tool: tool}, Model: t.Model, Usefulness: known.useful(),
-			Latency: known.Latency.spread(), Lead: known.Lead.spread(), Bytes: known.Size.bytes(0.9),
-		}, Pause: m.learned.pauses.spread()},
+			Latency: known.Latency.percentiles(), Lead: known.Lead.percentiles(), Bytes: known.Size.bytes(0.9),
+		}, Pause: m.learned.pauses.percentiles()},
 	}
 }
 
@@ -47,11 +47,11 @@ func (m *Model) target(tool string) *target {
 func (f *features) public(c *candidate) Candidate {
 	m := f.s.m
 	t := f.target(c.tool)
-	out := t.sample
+	out := t.stats
 	out.Key.Arguments, out.P = c.arguments, squash(c.logit)
 	shadow := t.shadow
 	if g := c.configured; g != nil {
-		out.Why = Why{Edge: g.t.follow.edge, Configured: true, Rank: g.rank, Free: c.free}
+		out.Why = Why{Edge: g.t.follow.edge, Configured: true, Rank: g.rank, Independent: c.free}
 		if !m.opt.Learn {
 			out.P = g.t.follow.prior
 		}
@@ -61,7 +61,7 @@ func (f *features) public(c *candidate) Candidate {
 	} else {
 		g = &c.matches[0]
 		out.Why = Why{Edge: edgeLabel(g.e.symbol, c.tool), Rank: g.rank}
-		shadow = shadow || m.shadow(c.sample.from)
+		shadow = shadow || m.onTrial(c.sample.from)
 	}
 	if out.Reason == "" {
 		out.Reason = m.reason(&out, t)

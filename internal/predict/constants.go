@@ -84,7 +84,7 @@ func (t *topValues) each(do func(*sum)) {
 // plus adds what another process saw.
 func (t *topValues) plus(o *topValues) {
 	t.total.plus(o.total)
-	t.Texts.plus(&o.Texts)
+	t.Texts.merge(&o.Texts)
 	for _, v := range o.Values {
 		i := slices.IndexFunc(t.Values, func(w topValue) bool { return w.Value == v.Value })
 		if i < 0 && len(t.Values) < maxTop {
@@ -101,7 +101,7 @@ func (t *topValues) plus(o *topValues) {
 // like reports whether a text could be the value of an argument, by those that it had.
 func (m *state) like(argument hash, t string) bool {
 	top := m.constants[argument]
-	return top == nil || top.Texts.has(t)
+	return top == nil || top.Texts.matches(t)
 }
 
 // fixed reports whether the value of an argument may be taken for a constant.

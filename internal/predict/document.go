@@ -54,13 +54,13 @@ type document struct {
 func parse(in []byte) *document {
 	d := &document{in: in}
 	d.cut = !d.value(-1, nil, 0, 0)
-	d.rest = !d.cut && blank(in, d.at) < len(in)
+	d.rest = !d.cut && skipBlank(in, d.at) < len(in)
 	return d
 }
 
 // value reads one value; false ends the reading.
 func (d *document) value(parent int32, name []byte, index int32, depth int) bool {
-	d.at = blank(d.in, d.at)
+	d.at = skipBlank(d.in, d.at)
 	if d.at >= len(d.in) || depth > maxDepth || len(d.nodes) >= maxNodes {
 		return false
 	}
@@ -71,7 +71,7 @@ func (d *document) value(parent int32, name []byte, index int32, depth int) bool
 	case c == '{' || c == '[':
 		n.kind = kind(c)
 		d.nodes = append(d.nodes, n)
-		ok = d.inside(int32(id), depth)
+		ok = d.children(int32(id), depth)
 	case c == '"':
 		n.kind = text
 		d.nodes = append(d.nodes, n)
@@ -90,11 +90,11 @@ func (d *document) value(parent int32, name []byte, index int32, depth int) bool
 }
 
 // inside reads the members of an object or the elements of an array.
-func (d *document) inside(id int32, depth int) bool {
+func (d *document) children(id int32, depth int) bool {
 	end := byte(d.nodes[id].kind) + 2 // } and ] stand two after { and [
 	d.at++
 	for i := int32(0); ; i++ {
-		d.at = blank(d.in, d.at)
+		d.at = skipBlank(d.in, d.at)
 		if d.take(end) {
 			return true
 		}
@@ -117,7 +117,7 @@ func (d *document) inside(id int32, depth int) bool {
 
 // name reads the name of a member and the colon behind it.
 func (d *document) name() ([]byte, bool) {
-	d.at = blank(d.in, d.at)
+	d.at = skipBlank(d.in, d.at)
 	from := d.at
 	if from >= len(d.in) || d.in[from] != '"' || !d.skipString() {
 		return nil, false
@@ -127,7 +127,7 @@ func (d *document) name() ([]byte, bool) {
 		s, _ := jsonrpc.String(d.in[from:d.at])
 		name = []byte(s)
 	}
-	d.at = blank(d.in, d.at)
+	d.at = skipBlank(d.in, d.at)
 	return name, d.take(':')
 }
 
@@ -209,7 +209,7 @@ func isNumber(s string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-func blank(b []byte, i int) int {
+func skipBlank(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
 	}

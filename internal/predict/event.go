@@ -42,7 +42,7 @@ func (e *event) arg(name string) (scalar, bool) {
 }
 
 // mark notes that a value of the result was asked for.
-func (e *event) mark(at spot) {
+func (e *event) mark(at position) {
 	e.used = true
 	a := &e.lists[at.list]
 	a.count++
@@ -65,8 +65,8 @@ func (s *Session) remember(e *event) {
 
 // leave learns from a call that is forgotten whether its result was of use.
 func (s *Session) leave(e *event) {
-	if e.values != nil && s.m.opt.Learn && !s.lone {
-		s.m.learned.tool(e.tool).Useful.label(e.used)
+	if e.values != nil && s.m.opt.Learn && !s.multiplexed {
+		s.m.learned.toolFor(e.tool).Useful.label(e.used)
 	}
 }
 
@@ -95,6 +95,6 @@ func (s *Session) carryOver(slots []slot) {
 
 // times is how often the session has made a call.
 func (s *Session) times(call hash) int {
-	n, _ := s.asked.Peek(call)
+	n, _ := s.made.Peek(call)
 	return n
 }

@@ -7,7 +7,7 @@ import (
 
 // How many ways to explain one argument, and one call, are followed up.
 const (
-	maxWays      = 3
+	maxSources   = 3
 	maxTemplates = 6
 )
 
@@ -32,7 +32,7 @@ func (s *Session) explainFrom(e *event, tool string, pieces []string, slots []sl
 	newest := e.turn == s.turn-1 // the newest calls may trigger without being read
 	read := newest
 	for i, a := range slots {
-		ways[i] = e.ways(a)
+		ways[i] = e.sources(a)
 		read = read || len(ways[i]) > 0
 		if fixed[i] {
 			ways[i] = append([]valueSource{{From: fromConstant, Value: a.value}}, ways[i]...)
@@ -42,7 +42,7 @@ func (s *Session) explainFrom(e *event, tool string, pieces []string, slots []sl
 		}
 		if c, ok := s.carry[a.name]; ok && c == a.value {
 			ways[i] = []valueSource{{From: fromCarried, Name: a.name}}
-		} else if w, ok := s.elsewhere(e, a); ok {
+		} else if w, ok := s.otherResult(e, a); ok {
 			ways[i] = []valueSource{w}
 		} else {
 			return
@@ -67,7 +67,7 @@ func combine(ways [][]valueSource) [][]valueSource {
 	for _, w := range ways {
 		var next [][]valueSource
 		for _, o := range out {
-			for _, way := range w[:min(len(w), maxWays)] {
+			for _, way := range w[:min(len(w), maxSources)] {
 				if len(next) < maxTemplates {
 					next = append(next, append(slices.Clip(o), way))
 				}
@@ -79,11 +79,11 @@ func combine(ways [][]valueSource) [][]valueSource {
 }
 
 // ways are the sources within one earlier call that have the value of a slot.
-func (e *event) ways(a slot) []valueSource {
+func (e *event) sources(a slot) []valueSource {
 	if a.value.kind == word || a.value.text == "" || len(a.value.text) > maxValueBytes {
 		return nil
 	}
-	out := e.resultWays(a.value)
+	out := e.resultSources(a.value)
 	if v, ok := e.arg(a.name); ok && v.text == a.value.text {
 		out = append(out, valueSource{From: fromArgument, Name: a.name})
 	} else if len(a.value.text) > 2 || a.value.kind != text {
@@ -95,22 +95,22 @@ func (e *event) ways(a slot) []valueSource {
 		}
 	}
 	if len(out) == 0 && a.value.kind == text {
-		out = e.joinedWays(a.value.text)
+		out = e.pathSources(a.value.text)
 	}
 	if len(out) == 0 && a.value.kind == number {
-		out = e.sumWays(a.value)
+		out = e.sumSources(a.value)
 	}
 	return out
 }
 
 // resultWays finds the value as it is in the result: where it stands nearest to
 // the front, and where else.
-func (e *event) resultWays(v scalar) []valueSource {
-	spots := slices.Clone(e.values.spots[v.text])
+func (e *event) resultSources(v scalar) []valueSource {
+	spots := slices.Clone(e.values.positions[v.text])
 	if v.kind == number && len(v.text) < 2 {
 		return nil // a digit is everywhere
 	}
-	slices.SortStableFunc(spots, func(x, y spot) int { return int(x.rank - y.rank) })
+	slices.SortStableFunc(spots, func(x, y position) int { return int(x.rank - y.rank) })
 	var out []valueSource
 	for i, at := range spots {
 		e.mark(at)
@@ -122,7 +122,7 @@ func (e *event) resultWays(v scalar) []valueSource {
 }
 
 // source is the list that a value stands in.
-func (e *event) source(at spot) valueSource {
+func (e *event) source(at position) valueSource {
 	s := valueSource{From: fromResult, Name: e.values.lists[at.list].path, Pick: first}
 	if s.Name[0] == '#' || strings.Contains(s.Name, "[*]") || strings.Contains(s.Name, ".*") || strings.Contains(s.Name, "{key}") {
 		s.Pick = every // it can have several values
@@ -132,12 +132,12 @@ func (e *event) source(at spot) valueSource {
 
 // joinedWays finds a path of which the result has the end: the front is an
 // argument, the directory of one, or always the same.
-func (e *event) joinedWays(value string) []valueSource {
+func (e *event) pathSources(value string) []valueSource {
 	for i := 1; i < len(value); i++ {
 		if value[i] != '/' {
 			continue
 		}
-		for _, at := range e.values.spots[value[i+1:]] {
+		for _, at := range e.values.positions[value[i+1:]] {
 			e.mark(at)
 			w := e.source(at)
 			w.Dir, w.Base = e.dirOf(value[:i])
@@ -163,10 +163,10 @@ func (e *event) dirOf(dir string) (origin, string) {
 }
 
 // sumWays finds a number that is the sum of two arguments: the offset of the next page.
-func (e *event) sumWays(v scalar) []valueSource {
+func (e *event) sumSources(v scalar) []valueSource {
 	for i, x := range e.args {
 		for _, y := range e.args[i+1:] {
-			if got, ok := added(x.value, y.value); ok && got == v {
+			if got, ok := sumOf(x.value, y.value); ok && got == v {
 				return []valueSource{{From: fromArgument, Name: x.name, Plus: y.name}}
 			}
 		}
@@ -175,7 +175,7 @@ func (e *event) sumWays(v scalar) []valueSource {
 }
 
 // elsewhere finds the value in the newest result of another tool.
-func (s *Session) elsewhere(e *event, a slot) (valueSource, bool) {
+func (s *Session) otherResult(e *event, a slot) (valueSource, bool) {
 	if a.value.kind == word || len(a.value.text) < 2 {
 		return valueSource{}, false
 	}
@@ -183,7 +183,7 @@ func (s *Session) elsewhere(e *event, a slot) (valueSource, bool) {
 		if o == e || !o.known(s.turn) || s.newest(o.symbol) != o {
 			continue
 		}
-		for _, at := range o.values.spots[a.value.text] {
+		for _, at := range o.values.positions[a.value.text] {
 			l := &o.values.lists[at.list]
 			switch int(at.rank) {
 			case 0:

@@ -20,7 +20,7 @@ func Extract(content, structured []byte) *Values {
 // List is the values under a path.
 func (v *values) List(path string) []string {
 	var out []string
-	l := v.at(path)
+	l := v.lookup(path)
 	for i := range l.size() {
 		out = append(out, l.rank(i).value.text)
 	}
@@ -74,7 +74,7 @@ func Remembered(s *Session) int { return len(s.open) }
 // Find is what a path leads to in an answer, whether there may be more, and how many
 // nodes were looked at.
 func Find(text []byte, path []valuemodel.Step) (found []string, cut bool, nodes int) {
-	l := newAnswer(Result{Text: text}).find(nil, &binding{Binding: valuemodel.Binding{From: valuemodel.Result, Path: path}})
+	l := newAnswer(Result{Text: text}).resolve(nil, &binding{Binding: valuemodel.Binding{From: valuemodel.Result, Path: path}})
 	for n := range l.nodes {
 		found = append(found, string(l.raw(n)))
 	}
@@ -86,7 +86,7 @@ func Find(text []byte, path []valuemodel.Step) (found []string, cut bool, nodes 
 
 // Said is what bindings of the text read of a text.
 func Said(text []byte) []byte {
-	out, _ := jsonrpc.AppendCanonical(nil, newAnswer(Result{Text: text}).said().in)
+	out, _ := jsonrpc.AppendCanonical(nil, newAnswer(Result{Text: text}).textDocument().in)
 	return out
 }
 
@@ -95,7 +95,7 @@ const (
 	MaxNodes  = maxNodes
 	MaxFound  = maxFound
 	MaxEffort = maxEffort
-	MostRead  = mostRead
+	MostRead  = maxRead
 
 	MaxWeights = maxWeights
 )

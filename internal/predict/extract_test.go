@@ -96,7 +96,7 @@ func TestHostileSessionsAreBounded(t *testing.T) {
 				for i, a := range arguments {
 					p.s.Call(predict.Call{ID: uint64(2 * i), Turn: 2 * i, Tool: "list", Arguments: a, At: p.now})
 					p.s.Result(predict.Result{ID: uint64(2 * i), Text: []byte(text), Structured: []byte(text), Size: len(text), At: p.now})
-					if got := p.s.Guesses(p.now); len(got) > 256 {
+					if got := p.s.Candidates(p.now); len(got) > 256 {
 						t.Fatalf("got %d candidates", len(got))
 					}
 					p.s.Call(predict.Call{ID: uint64(2*i + 1), Turn: 2*i + 1, Tool: strings.Repeat("get", 1+i*100), Arguments: a, At: p.now})
@@ -130,7 +130,7 @@ func FuzzExtract(f *testing.F) {
 		for range 3 {
 			p := begin(t, m)
 			p.call("list", string(canonical), result)
-			for _, c := range p.s.Guesses(p.now) {
+			for _, c := range p.s.Candidates(p.now) {
 				again, ok := jsonrpc.AppendCanonical(nil, []byte(c.Key.Arguments))
 				if !ok || string(again) != c.Key.Arguments {
 					t.Fatalf("candidate %q is not canonical", c.Key.Arguments)

@@ -133,7 +133,7 @@ func ofValues(out []hash, c *candidate) []hash {
 	return append(out,
 		c.key.num(26),
 		tool.str(c.value).num(28),
-		tool.num(source).str(c.value[:folderEnd(c.value)]).num(29),
+		tool.num(source).str(c.value[:dirEnd(c.value)]).num(29),
 	)
 }
 

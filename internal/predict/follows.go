@@ -10,7 +10,7 @@ import (
 )
 
 // Follow is a follow-up that was learned, in the words of the configuration.
-type Follow struct {
+type LearnedFollowUp struct {
 	Trigger, Tool string
 	Args          map[string]any // argument → "$args.owner", "$result.items[*].number", or a constant
 	Ranks         []Count        // by the place in the list that its arguments come from
@@ -26,14 +26,14 @@ type Count struct {
 // Follows are the follow-ups that a state holds, as far as they can be said in the
 // words of the configuration: that knows no last element, no joined paths,
 // no values of earlier calls and of texts, and no failed calls.
-func Follows(stored State) ([]Follow, error) {
+func LearnedFollowUps(stored State) ([]LearnedFollowUp, error) {
 	m := newState()
 	err := m.load(stored)
-	var out []Follow
+	var out []LearnedFollowUp
 	for _, trigger := range slices.Sorted(maps.Keys(m.templates)) {
 		for _, t := range m.templates[trigger] {
-			if args, ok := t.configured(); ok {
-				out = append(out, Follow{t.Trigger, t.Target, args, t.counts()})
+			if args, ok := t.configuredArgs(); ok {
+				out = append(out, LearnedFollowUp{t.Trigger, t.Target, args, t.counts()})
 			}
 		}
 	}
@@ -55,7 +55,7 @@ func (t *template) counts() []Count {
 
 // configured are the arguments of a template as the configuration has them: scalars or
 // references, by name.
-func (t *template) configured() (map[string]any, bool) {
+func (t *template) configuredArgs() (map[string]any, bool) {
 	if strings.HasSuffix(t.Trigger, "!") {
 		return nil, false
 	}

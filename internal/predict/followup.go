@@ -27,27 +27,27 @@ const (
 // the template it has more than 15.
 type followUp struct {
 	template
-	edge    string
-	foreign bool // the tool is another upstream's
-	max     int
-	prior   float64
-	free    bool // no argument is read off a result
-	args    []binding
+	edge        string
+	foreign     bool // the tool is another upstream's
+	max         int
+	prior       float64
+	independent bool // no argument is read off a result
+	args        []binding
 }
 
 // binding is an argument of a follow-up's calls.
 type binding struct {
 	valuemodel.Binding
-	name  string
-	fixed []byte // a constant, as JSON
-	fans  int    // how far the binding leads to any number of values; 0: to one
+	name   string
+	fixed  []byte // a constant, as JSON
+	fanOut int    // how far the binding leads to any number of values; 0: to one
 }
 
 // What a step adds to how far a binding leads. A list that is named is better to go
 // by than what is found anywhere, which may also stand once beside the list.
 const (
-	anywhere    = 1
-	eachElement = 1 << 8
+	deepFanOut = 1
+	listFanOut = 1 << 8
 )
 
 // followUps are the compiled follow-ups of a tool.
@@ -79,7 +79,7 @@ func compile(m *valuemodel.Model, c *valuemodel.FollowUp) *followUp {
 	h.Write([]byte(c.Key()))
 	f := &followUp{
 		edge: fmt.Sprintf("%s #%08x", edgeLabel(m.Tool, c.Tool), h.Sum32()),
-		max:  cmp.Or(c.Max, defaultMax), prior: cmp.Or(c.Probability, usualPrior), free: true,
+		max:  cmp.Or(c.Max, defaultMax), prior: cmp.Or(c.Probability, usualPrior), independent: true,
 	}
 	f.template = template{id: seed.num(3).str(f.edge), Trigger: m.Tool, Target: c.Tool, Driver: -1, follow: f}
 	if upstream, tool, split := strings.Cut(c.Tool, "/"); split {
@@ -96,14 +96,14 @@ func compile(m *valuemodel.Model, c *valuemodel.FollowUp) *followUp {
 				return nil
 			}
 		case valuemodel.Result, valuemodel.Text:
-			f.free = false
+			f.independent = false
 		}
 		for _, s := range b.Path {
 			switch {
 			case s.All:
-				b.fans += eachElement
+				b.fanOut += listFanOut
 			case s.Deep:
-				b.fans += anywhere
+				b.fanOut += deepFanOut
 			}
 		}
 		f.args = append(f.args, b)
@@ -145,10 +145,10 @@ func (m *Model) calls(f *followUp, e *event, a *answer, to Tool) (calls []string
 		if b.fixed != nil {
 			continue
 		}
-		if lists[i] = a.find(e, b); len(lists[i].nodes) == 0 {
+		if lists[i] = a.resolve(e, b); len(lists[i].nodes) == 0 {
 			return nil, 0
 		}
-		if b.fans > 0 && (driver < 0 || b.fans > f.args[driver].fans) {
+		if b.fanOut > 0 && (driver < 0 || b.fanOut > f.args[driver].fanOut) {
 			driver = i
 		}
 	}
@@ -157,7 +157,7 @@ func (m *Model) calls(f *followUp, e *event, a *answer, to Tool) (calls []string
 		rows = len(lists[driver].nodes)
 	}
 	for n := 0; n < rows && len(calls) < f.max; n++ {
-		if arguments, ok := f.write(lists, driver, n, to); ok && !slices.Contains(calls, arguments) {
+		if arguments, ok := f.buildArguments(lists, driver, n, to); ok && !slices.Contains(calls, arguments) {
 			calls = append(calls, arguments)
 		}
 	}
@@ -166,19 +166,19 @@ func (m *Model) calls(f *followUp, e *event, a *answer, to Tool) (calls []string
 
 // write puts the arguments of one call together around the n-th value of the driver; false
 // if one of them is missing or not alone, or two servers may read them as two things.
-func (f *followUp) write(lists []list, driver, n int, to Tool) (string, bool) {
+func (f *followUp) buildArguments(lists []list, driver, n int, to Tool) (string, bool) {
 	out := []byte{'{'}
 	for i := range f.args {
 		b := &f.args[i]
 		raw := b.fixed
 		switch {
 		case raw != nil:
-		case b.fans == 0:
+		case b.fanOut == 0:
 			raw = lists[i].raw(0)
 		case i == driver:
 			raw = lists[i].raw(n)
 		default:
-			raw = lists[i].beside(&lists[driver], n)
+			raw = lists[i].nearest(&lists[driver], n)
 		}
 		if raw == nil {
 			return "", false
@@ -220,13 +220,13 @@ type list struct {
 
 // find is what a binding leads to, in the order of the document. null is nothing, and so
 // is an empty text: it names nothing.
-func (a *answer) find(e *event, b *binding) list {
+func (a *answer) resolve(e *event, b *binding) list {
 	l := list{from: b.From}
 	switch b.From {
 	case valuemodel.Args:
 		l.document = parse([]byte(e.arguments))
 	case valuemodel.Text:
-		l.document = a.said()
+		l.document = a.textDocument()
 	default:
 		l.document = a.result()
 	}
@@ -236,7 +236,7 @@ func (a *answer) find(e *event, b *binding) list {
 	l.cut = l.document.cut
 	for i := range l.document.nodes {
 		id := int32(i)
-		if !l.leads(id, b.Path) {
+		if !l.matches(id, b.Path) {
 			continue
 		}
 		raw := l.document.raw(id)
@@ -253,7 +253,7 @@ func (a *answer) find(e *event, b *binding) list {
 }
 
 // leads reports whether a path leads to a node.
-func (l *list) leads(id int32, path []valuemodel.Step) bool {
+func (l *list) matches(id int32, path []valuemodel.Step) bool {
 	n := &l.document.nodes[id]
 	if len(path) == 0 || n.parent < 0 {
 		return len(path) == 0 && n.parent < 0
@@ -263,14 +263,14 @@ func (l *list) leads(id int32, path []valuemodel.Step) bool {
 	case step.Name == "":
 		up := &l.document.nodes[n.parent]
 		long := step.Max > 0 && (int(up.size) > step.Max || l.document.cut) // what is not there was cut off
-		return n.name == nil && !long && (step.All || step.Index == int(n.index)) && l.leads(n.parent, before)
+		return n.name == nil && !long && (step.All || step.Index == int(n.index)) && l.matches(n.parent, before)
 	case string(n.name) != step.Name || n.name == nil:
 		return false
 	case !step.Deep:
-		return l.leads(n.parent, before)
+		return l.matches(n.parent, before)
 	}
 	for up := n.parent; up >= 0; up = l.document.nodes[up].parent {
-		if l.leads(up, before) {
+		if l.matches(up, before) {
 			return true
 		}
 	}
@@ -281,13 +281,13 @@ func (l *list) raw(n int) []byte { return l.document.raw(l.nodes[n]) }
 
 // beside is the one value that stands nearest to a node of the driver's; nil if there is
 // none, or several different ones do. Values of two elements of a list are never together.
-func (l *list) beside(driver *list, n int) []byte {
+func (l *list) nearest(driver *list, n int) []byte {
 	var near []byte
 	most, one, last := -1, false, 0
 	for i, id := range l.nodes {
 		shared, apart := 0, false
 		if l.from == driver.from {
-			shared, apart = l.document.together(id, driver.nodes[n])
+			shared, apart = l.document.commonAncestor(id, driver.nodes[n])
 		}
 		switch raw := l.raw(i); {
 		case apart || shared < most:
@@ -305,7 +305,7 @@ func (l *list) beside(driver *list, n int) []byte {
 
 // together says how deep the innermost value is that two nodes both stand in, and whether
 // that is a list.
-func (d *document) together(a, b int32) (depth int, apart bool) {
+func (d *document) commonAncestor(a, b int32) (depth int, apart bool) {
 	var around []int32
 	for ; a >= 0; a = d.nodes[a].parent {
 		around = append(around, a)

@@ -131,7 +131,7 @@ func TestFollowUpBesideWhatIsLearned(t *testing.T) {
 			p := begin(t, m)
 			p.call("list", fmt.Sprintf(`{"n":%d}`, i), `{"items":[`+item(i)+`]}`)
 			n := 0
-			for _, c := range p.s.Guesses(p.now) {
+			for _, c := range p.s.Candidates(p.now) {
 				if c.Key.Arguments == item(i) {
 					last = c.P
 					n++
@@ -159,7 +159,7 @@ func TestStatic(t *testing.T) {
 	for i := range 30 {
 		p := begin(t, m)
 		list(p, 10*i, 2)
-		got := p.s.Guesses(p.now)
+		got := p.s.Candidates(p.now)
 		if len(got) != 2 || got[0].P != 0.3 || got[1].P != 0.3 || got[0].Reason != "" {
 			t.Fatalf("session %d: got %+v, want both as configured", i, got)
 		}
@@ -169,7 +169,7 @@ func TestStatic(t *testing.T) {
 	if templates, weights := m.Learned(); templates+weights != 0 {
 		t.Errorf("got %d templates and %d weights, want nothing learned", templates, weights)
 	}
-	if u := m.Usual("list"); u.Latency.P50 == 0 || u.Bytes == 0 {
+	if u := m.Typical("list"); u.Latency.P50 == 0 || u.Bytes == 0 {
 		t.Errorf("got %+v, want latency and size of list", u)
 	}
 }

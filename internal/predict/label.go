@@ -73,7 +73,7 @@ func (s *Session) confirm(e *event) {
 		return
 	}
 	if !e.at.IsZero() {
-		s.m.learned.tool(e.tool).Lead.add(e.at.Sub(p.samples[0].at).Seconds())
+		s.m.learned.toolFor(e.tool).Lead.add(e.at.Sub(p.samples[0].at).Seconds())
 	}
 	s.settle(p, func(k *sample) (settled, hit bool) { return true, !s.late(e.tool, k, e.at) })
 	s.sweep()
@@ -137,7 +137,7 @@ func (s *Session) settle(p *foreseen, is func(*sample) (settled, hit bool)) {
 		s.m.learned.weights.learn(label{k.logit, memory(k.logit, k.ofValues), hit, memoryRate})
 	}
 	if n > 0 && n == len(p.samples) {
-		s.m.learned.tool(p.tool).Labels.Now++
+		s.m.learned.toolFor(p.tool).Labels.Now++
 		if t := p.samples[n-1].from; t != nil && s.m.opt.Learn {
 			t.labels.Now++
 		}

@@ -17,7 +17,7 @@ func TestFollows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	follows, err := predict.Follows(state)
+	follows, err := predict.LearnedFollowUps(state)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestFollows(t *testing.T) {
 	if !found {
 		t.Errorf("got %v, want get of each of the list", follows)
 	}
-	if _, err := predict.Follows(predict.State{Server: []byte("junk\n")}); err == nil {
+	if _, err := predict.LearnedFollowUps(predict.State{Server: []byte("junk\n")}); err == nil {
 		t.Error("junk: got no error")
 	}
 }
@@ -51,7 +51,7 @@ func TestFollowsLeavesOut(t *testing.T) {
 		p.s.End()
 	}
 	state, _ := m.Merge(predict.State{})
-	follows, err := predict.Follows(state)
+	follows, err := predict.LearnedFollowUps(state)
 	if err != nil {
 		t.Fatal(err)
 	}

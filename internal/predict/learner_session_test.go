@@ -50,7 +50,7 @@ func TestSharedHistory(t *testing.T) {
 	p := &historyPlayer{m: m, s: m.Begin(1<<32, true), now: time.Unix(1e9, 0)}
 	p.s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", Arguments: `{"n":1}`, At: p.now})
 	p.s.Call(predict.Call{ID: 2, Turn: 2, Tool: "get", Arguments: `{"id":"id-500"}`, At: p.now})
-	if got := p.s.Guesses(p.now); len(got) != 0 {
+	if got := p.s.Candidates(p.now); len(got) != 0 {
 		t.Errorf("no result: got %v", got)
 	}
 	p.s.Result(predict.Result{ID: 1, Text: []byte(items(400)), At: p.now.Add(time.Second)})
@@ -74,7 +74,7 @@ func TestLoneTeachesNothing(t *testing.T) {
 		p := &historyPlayer{m: m, s: m.Begin(1<<32, lone), now: time.Unix(1e9, 0)}
 		for i := range 20 {
 			p.call("list", fmt.Sprintf(`{"n":%d}`, i), items(i))
-			p.s.Guesses(p.now)
+			p.s.Candidates(p.now)
 			p.call("other", item(i), "x")
 		}
 		p.s.End()
@@ -106,7 +106,7 @@ func TestSupposeChangesNothing(t *testing.T) {
 					suppose(p, "never_heard_of", `{"x":"y"}`, "")
 				}
 			}
-			thought = append(thought, p.s.Guesses(p.now)...)
+			thought = append(thought, p.s.Candidates(p.now)...)
 			p.call("get", item(100+i), owner(100+i))
 		}
 		p.s.End()
@@ -129,7 +129,7 @@ func TestHistorySupposes(t *testing.T) {
 	p.call("list", `{"n":1}`, items(1))
 	has := func(cs []predict.Candidate, tool, arguments string) float64 { return find(cs, tool, arguments).P }
 	ann := `{"name":"ann-1"}`
-	if got := has(p.s.Guesses(p.now), "owner", ann); got != 0 {
+	if got := has(p.s.Candidates(p.now), "owner", ann); got != 0 {
 		t.Errorf("before get is made: got P %.2f", got)
 	}
 	got := suppose(p, "get", item(1), owner(1))
@@ -141,9 +141,9 @@ func TestHistorySupposes(t *testing.T) {
 	}
 	real := begin(t, taught(t))
 	real.call("list", `{"n":1}`, items(1))
-	real.s.Guesses(real.now)
+	real.s.Candidates(real.now)
 	real.call("get", item(1), owner(1))
-	if want, p := has(real.s.Guesses(real.now), "owner", ann), has(got, "owner", ann); p < want-0.1 || p > want+0.1 {
+	if want, p := has(real.s.Candidates(real.now), "owner", ann), has(got, "owner", ann); p < want-0.1 || p > want+0.1 {
 		t.Errorf("supposed: got P %.2f, made: %.2f", p, want)
 	}
 }
@@ -161,7 +161,7 @@ func TestInvalidateSome(t *testing.T) {
 		p := begin(t, taught(t))
 		p.call("list", `{"n":1}`, items(1))
 		p.call("get", item(1), owner(1))
-		p.s.Guesses(p.now)
+		p.s.Candidates(p.now)
 		p.s.Invalidate(stale)
 		return p.s.Open()
 	}
@@ -213,7 +213,7 @@ func FuzzHistory(f *testing.F) {
 			case 5:
 				s.Invalidate(func(tool, arguments string) bool { return len(tool)+len(arguments)+n&1 == 0 })
 			case 6:
-				for _, c := range s.Guesses(now) {
+				for _, c := range s.Candidates(now) {
 					if !(c.P > 0 && c.P < 1) {
 						t.Fatalf("got %+v", c)
 					}
@@ -224,7 +224,7 @@ func FuzzHistory(f *testing.F) {
 					s.End()
 					sessions[int(b>>3)%len(sessions)] = m.Begin(uint64(i)+3, n%2 == 0)
 				}
-				m.Trial("get", n > 0)
+				m.RecordTrial("get", n > 0)
 			}
 		}
 		for _, s := range sessions {
@@ -247,7 +247,7 @@ func TestATurnIsOneSample(t *testing.T) {
 			p := begin(t, m)
 			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), items(i))
 			for range answers {
-				p.s.Guesses(p.now)
+				p.s.Candidates(p.now)
 			}
 			if i%2 == 0 {
 				p.call("get", item(i), "x")

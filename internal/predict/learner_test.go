@@ -81,7 +81,7 @@ func (p *historyPlayer) together(calls ...[3]string) {
 
 // find is the candidate of a call; P 0 if there is none.
 func (p *historyPlayer) find(tool, arguments string) predict.Candidate {
-	return find(p.s.Guesses(p.now), tool, arguments)
+	return find(p.s.Candidates(p.now), tool, arguments)
 }
 
 // The bindings of issue and design: each is shown a few times with other values,
@@ -290,7 +290,7 @@ func TestShadow(t *testing.T) {
 	if c := p.find("get", `{"id":"id-999"}`); c.P > 0.1 {
 		t.Errorf("never asked for any more: got %+v, want it unlikely", c)
 	}
-	m.Harm("get")
+	m.Demote("get")
 	p = begin(t, m)
 	p.call("list", `{"n":1000}`, `{"id":"id-1000"}`)
 	if c := p.find("get", `{"id":"id-1000"}`); c.Reason != enrich.Shadow {
@@ -313,7 +313,7 @@ func TestQuantities(t *testing.T) {
 			t.Errorf("%s: got %v, want about %v", name, got, want)
 		}
 	}
-	usual := m.Usual("list")
+	usual := m.Typical("list")
 	within("latency", usual.Latency.P50.Seconds(), 1, 0.3)
 	within("size", float64(usual.Bytes), 4096, 0.3)
 	p := begin(t, m)
@@ -321,7 +321,7 @@ func TestQuantities(t *testing.T) {
 	if lead := p.find("get", `{"id":"id-99"}`).Lead.P50; lead > time.Second {
 		t.Errorf("lead: got %v, want what passed between the candidate and the call", lead)
 	}
-	if list, get := usual.Useful, m.Usual("get").Useful; list < 0.9 || get > 0.1 {
+	if list, get := usual.Usefulness, m.Typical("get").Usefulness; list < 0.9 || get > 0.1 {
 		t.Errorf("useful: got %.2f for list and %.2f for get, want almost 1 and 0", list, get)
 	}
 }

@@ -13,7 +13,7 @@ func TestUnlikeValuesMakeNoCandidate(t *testing.T) {
 		p := begin(t, m)
 		path := fmt.Sprintf("docs/%d.pdf", i)
 		p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), path)
-		p.s.Guesses(p.now)
+		p.s.Candidates(p.now)
 		p.call("pdf", `{"path":"`+path+`"}`, "x")
 		p.s.End()
 	}

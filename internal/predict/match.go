@@ -74,7 +74,7 @@ func (c *collector) add(g *match, arguments, value string) {
 	}
 	one := c.all[i]
 	if f := g.t.follow; f != nil {
-		one.free = one.free || f.free && g.e.free
+		one.free = one.free || f.independent && g.e.free
 		if one.configured == nil {
 			one.configured = g
 		}

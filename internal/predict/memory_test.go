@@ -53,7 +53,7 @@ func (w *world) session(m *predict.Model, calls, every int) {
 		w.now = w.now.Add(time.Second)
 		s.Result(predict.Result{ID: i, Text: []byte(w.results[result]), Size: 1000 * result, At: w.now})
 		if w.random.IntN(every) == 0 {
-			s.Guesses(w.now)
+			s.Candidates(w.now)
 		}
 	}
 	s.End()

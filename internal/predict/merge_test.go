@@ -18,7 +18,7 @@ func TestMergeDoesNotRestoreThePast(t *testing.T) {
 		for i := range 2000 {
 			p := begin(t, m)
 			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), `{"items":[`+item(i)+`]}`)
-			p.s.Guesses(p.now)
+			p.s.Candidates(p.now)
 			if i < 1800 {
 				p.call("get", item(i), "x")
 				p.call("other", item(i), "x")
@@ -102,7 +102,7 @@ func TestMergeOfProcessesThatBeganAtOnce(t *testing.T) {
 		for i := from; i < to; i++ {
 			p := begin(t, m)
 			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), `{"items":[`+item(i)+`]}`)
-			p.s.Guesses(p.now)
+			p.s.Candidates(p.now)
 			if i%2 == 0 {
 				p.call("get", item(i), "x")
 			}
@@ -141,16 +141,16 @@ func TestMergeBesideLearning(t *testing.T) {
 		for i := range 5 {
 			s := m.Snapshot()
 			learn(t, m, 10+10*i, 5)
-			next, err := s.Join(state)
+			next, err := s.Merge(state)
 			if err != nil {
 				t.Fatal(err)
 			}
 			learn(t, m, 15+10*i, 5)
 			if written {
 				state = next
-				s.Written()
+				s.MarkWritten()
 			}
-			m.Kept(s)
+			m.Adopt(s)
 		}
 		state, _ = m.Merge(state)
 		again, _ := m.Merge(state)
@@ -218,7 +218,7 @@ func TestMergeKeepsWhatOneSessionKnows(t *testing.T) {
 		var state predict.State
 		for i := range 6 {
 			p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), file(i)+"\n")
-			p.s.Guesses(p.now)
+			p.s.Candidates(p.now)
 			p.call("read", read(i), "x")
 			state, _ = m.Merge(state)
 			if beside {
@@ -241,7 +241,7 @@ func TestLabelAfterMerge(t *testing.T) {
 	p.call("list", `{"n":5}`, `{"items":[{"id":"id-77"}]}`)
 	p.find("get", `{"id":"id-77"}`)
 	right := func(state predict.State) (n float64) {
-		follows, err := predict.Follows(state)
+		follows, err := predict.LearnedFollowUps(state)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,21 +44,21 @@ type Options struct {
 
 // Tool is what is known of a tool.
 type Tool struct {
-	Model   *valuemodel.Model // nil: the upstream offers no such tool
-	Schema  *schema.Schema    // of its arguments; nil: any object
-	Hearsay bool              // that it only reads is known from the server's own annotation alone
+	Model         *valuemodel.Model // nil: the upstream offers no such tool
+	Schema        *schema.Schema    // of its arguments; nil: any object
+	UntrustedHint bool              // that it only reads is known from the server's own annotation alone
 }
 
 // Model is what was learned of one upstream. It is not safe for use by several
 // goroutines: one worker owns it and its sessions.
 type Model struct {
-	opt      Options
-	upstream string // its name, as the calls have it
-	learned  *state
-	kept     mark // of the state that it was last kept as
-	follows  map[*valuemodel.Model][]*followUp
-	checks   checks
-	matches  []match // what candidates are made of, kept for its memory
+	opt       Options
+	upstream  string // its name, as the calls have it
+	learned   *state
+	lastSaved fingerprint // of the state that it was last kept as
+	follows   map[*valuemodel.Model][]*followUp
+	checks    checks
+	matches   []match // what candidates are made of, kept for its memory
 }
 
 // New makes a model that has seen nothing.

@@ -97,7 +97,7 @@ func (p *player) answer(r predict.Result) {
 	p.s.Result(r)
 }
 
-func (p *player) guesses() []predict.Candidate { return p.s.Guesses(p.now) }
+func (p *player) guesses() []predict.Candidate { return p.s.Candidates(p.now) }
 
 // made are the arguments of those guesses at a tool that nothing speaks against.
 func made(guesses []predict.Candidate, tool string) []string {

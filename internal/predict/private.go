@@ -105,13 +105,13 @@ func (t *template) holdsData() bool {
 		}
 	}
 	d := parse([]byte(strings.Join(t.Pieces, "0"))) // all that stands in quotes there is a name
-	return d.cut || slices.ContainsFunc(d.nodes, func(n node) bool { return len(n.name) > 0 && keyLike(string(n.name)) })
+	return d.cut || slices.ContainsFunc(d.nodes, func(n node) bool { return len(n.name) > 0 && isDataKey(string(n.name)) })
 }
 
 // dataLike reports whether a part of an argument's name looks like data.
 func dataLike(name string) bool {
 	for part := range strings.SplitSeq(strings.ReplaceAll(name, "[]", ""), ".") {
-		if part != "" && keyLike(part) {
+		if part != "" && isDataKey(part) {
 			return true
 		}
 	}

@@ -84,7 +84,7 @@ func TestPrivateStaysPrivate(t *testing.T) {
 		var state predict.State
 		n := 0
 		check := func(p *historyPlayer, id uint64) {
-			candidates := append(p.s.Guesses(p.now), suppose(p, "list", fmt.Sprintf(`{"n":%d}`, n), `{"id":"id-77"}`)...)
+			candidates := append(p.s.Candidates(p.now), suppose(p, "list", fmt.Sprintf(`{"n":%d}`, n), `{"id":"id-77"}`)...)
 			for _, c := range candidates {
 				if told := s.told(c.Key.Arguments, id); len(told) > 0 {
 					t.Fatalf("session %d is told %v, of %v: %s %s", id, told, s.usedBy[told[0]], c.Key.Tool, c.Key.Arguments)
@@ -114,13 +114,13 @@ func TestPrivateStaysPrivate(t *testing.T) {
 				if under, is := merging[at]; is {
 					delete(merging, at)
 					if under.written {
-						under.snapshot.Written()
+						under.snapshot.MarkWritten()
 					}
-					models[at].Kept(under.snapshot)
+					models[at].Adopt(under.snapshot)
 					return
 				}
 				snapshot := models[at].Snapshot()
-				next, err := snapshot.Join(state)
+				next, err := snapshot.Merge(state)
 				if err != nil {
 					t.Fatal(err)
 				}

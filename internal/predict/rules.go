@@ -19,7 +19,7 @@ func (m *Model) reason(c *Candidate, t *target) enrich.Reason {
 		return enrich.NotSpeculatable
 	case t.Model.Upstream != m.upstream:
 		return enrich.Origin
-	case t.Model.Disclosure != valuemodel.SameService && !c.Why.Free:
+	case t.Model.Disclosure != valuemodel.SameService && !c.Why.Independent:
 		return enrich.Disclosure
 	}
 	return m.checks.of(t.Tool, c.Key.Arguments)

@@ -67,12 +67,12 @@ func TestReasons(t *testing.T) {
 		},
 		{
 			name: "known to read by hearsay", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
-			change: func(o offer) { get := o["get"]; get.Hearsay = true; o["get"] = get }, want: enrich.Shadow,
+			change: func(o offer) { get := o["get"]; get.UntrustedHint = true; o["get"] = get }, want: enrich.Shadow,
 		},
 		{
 			name: "not what it takes, and only hearsay: what forbids it counts", rules: rule(valuemodel.Layer{Class: valuemodel.ReadOnly}),
 			schema: `{"type":"object","properties":{"n":{"type":"boolean"}}}`,
-			change: func(o offer) { get := o["get"]; get.Hearsay = true; o["get"] = get }, want: enrich.Schema,
+			change: func(o offer) { get := o["get"]; get.UntrustedHint = true; o["get"] = get }, want: enrich.Schema,
 		},
 	}
 	for _, test := range tests {
@@ -119,7 +119,7 @@ func TestRefusedOnce(t *testing.T) {
 func TestHearsay(t *testing.T) {
 	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "get", 0.9, "n", "$result.n")), reading("get")}, "list", "", "get", "")
 	get := o["get"]
-	get.Hearsay = true
+	get.UntrustedHint = true
 	o["get"] = get
 	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true, ShadowLabels: 3}))
 	for i := range 3 {
@@ -134,16 +134,16 @@ func TestHearsay(t *testing.T) {
 		t.Errorf("after three labels: got %+v, want a guess without a reason", got)
 	}
 	for i := range 3 {
-		if p.f.Proven()("get") {
+		if p.f.ProvenReadOnly()("get") {
 			t.Errorf("tried after %d comparisons, want 3", i)
 		}
-		p.f.Trial("get", true)
+		p.f.RecordTrial("get", true)
 	}
-	if !p.f.Proven()("get") {
+	if !p.f.ProvenReadOnly()("get") {
 		t.Error("not tried after 3 comparisons that agreed")
 	}
-	p.f.Trial("get", false)
-	if p.f.Proven()("get") || p.f.Barred("get") == "" {
+	p.f.RecordTrial("get", false)
+	if p.f.ProvenReadOnly()("get") || p.f.Barred("get") == "" {
 		t.Error("still trusted after a comparison that did not agree")
 	}
 	p.call("list", `{}`, `{"n":9}`)
@@ -334,14 +334,14 @@ func TestChooseMaximumIsPerAnswer(t *testing.T) {
 
 // Two answers take away a server's word for its tool, not the operator's.
 func TestOperatorsWordLiftsABar(t *testing.T) {
-	tool := predict.Tool{Hearsay: true}
+	tool := predict.Tool{UntrustedHint: true}
 	f := predict.New(predict.Options{Tool: func(string) predict.Tool { return tool }})
-	f.Trial("get", false)
+	f.RecordTrial("get", false)
 	f.Bar("ask", "it asked")
 	if f.Barred("get") == "" {
 		t.Error("by hearsay: got no bar, want one")
 	}
-	tool.Hearsay = false
+	tool.UntrustedHint = false
 	if why := f.Barred("get"); why != "" {
 		t.Errorf("by the operator's word: got %q, want none", why)
 	}

@@ -53,7 +53,7 @@ func TestListsHeldToALength(t *testing.T) {
 		f.Max = 8
 		p := begin(t, learner(learning{Follows: map[string][]valuemodel.FollowUp{"list": {f}}}))
 		p.call("list", "{}", tt.text)
-		if got := p.s.Guesses(p.now); len(got) != tt.want {
+		if got := p.s.Candidates(p.now); len(got) != tt.want {
 			t.Errorf("%s: got calls %v, want %d", tt.name, got, tt.want)
 		}
 	}
@@ -68,7 +68,7 @@ func TestTextIsNotDisclosed(t *testing.T) {
 	s := f.Begin(1, false)
 	s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", Arguments: "{}"})
 	s.Result(predict.Result{ID: 1, Text: []byte("https://x.y/secret")})
-	guesses := s.Guesses(time.Unix(1e9, 0))
+	guesses := s.Candidates(time.Unix(1e9, 0))
 	for _, g := range guesses {
 		if g.Key.Tool == "fetch" && g.Reason == "" {
 			t.Errorf("got a guess %s %s that nothing stands against, want none", g.Key.Tool, g.Key.Arguments)
@@ -90,7 +90,7 @@ func TestBeyondOneMaximumAnotherMayCall(t *testing.T) {
 	s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", Arguments: "{}"})
 	s.Result(predict.Result{ID: 1, Text: []byte("[7,8,9]")})
 	got := map[string]float64{}
-	for _, g := range s.Guesses(time.Unix(1e9, 0)) {
+	for _, g := range s.Candidates(time.Unix(1e9, 0)) {
 		if g.Reason == "" {
 			got[g.Key.Arguments] = g.P
 		}

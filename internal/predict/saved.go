@@ -69,7 +69,7 @@ func (p *valuesPart) each(do func(*sum)) {
 
 // save writes the state, in an order that does not depend on chance.
 func (m *state) save() State {
-	own, with := m.shareable()
+	own, with := m.persistent()
 	s := serverPart{Sessions: m.sessions, Concurrency: m.concurrency, Templates: own, pauses: &m.pauses}
 	for _, tool := range slices.Sorted(maps.Keys(m.bars)) {
 		s.Bars = append(s.Bars, [2]string{tool, m.bars[tool]})
@@ -81,17 +81,17 @@ func (m *state) save() State {
 	for _, name := range slices.Sorted(maps.Keys(m.tools)) {
 		s.Tools, s.tools = append(s.Tools, name), append(s.tools, m.tools[name])
 	}
-	s.Numbers = numbers(s.each)
+	s.Numbers = appendNumbers(s.each)
 	v := valuesPart{Templates: with, Sightings: m.newestSightings()}
 	for _, h := range slices.Sorted(maps.Keys(m.constants)) {
 		v.Arguments, v.Constants = append(v.Arguments, h), append(v.Constants, m.constants[h])
 	}
-	v.Numbers = numbers(v.each)
-	return State{sealed(s), sealed(v)}
+	v.Numbers = appendNumbers(v.each)
+	return State{encode(s), encode(v)}
 }
 
 // numbers writes numbers. Most are small and whole or 0, which takes a byte.
-func numbers(each func(func(*sum))) (out []byte) {
+func appendNumbers(each func(func(*sum))) (out []byte) {
 	each(func(s *sum) { out = binary.AppendUvarint(out, uint64(bits.ReverseBytes32(math.Float32bits(s.Now)))) })
 	return out
 }
@@ -99,7 +99,7 @@ func numbers(each func(func(*sum))) (out []byte) {
 var errDamaged = errors.New("state: damaged: learning begins anew")
 
 // count reads numbers, which then count as kept.
-func count(saved []byte, each func(func(*sum))) error {
+func readNumbers(saved []byte, each func(func(*sum))) error {
 	sound := true
 	each(func(s *sum) {
 		x, n := binary.Uvarint(saved)
@@ -117,7 +117,7 @@ func count(saved []byte, each func(func(*sum))) error {
 var firstLine = fmt.Appendf(nil, "learned %d\n", StateVersion)
 
 // sealed is a part of a state behind its version and its checksum.
-func sealed(part any) []byte {
+func encode(part any) []byte {
 	var body bytes.Buffer
 	if err := gob.NewEncoder(&body).Encode(part); err != nil {
 		panic(err) // numbers and texts can be written
@@ -127,7 +127,7 @@ func sealed(part any) []byte {
 }
 
 // open reads what sealed has written.
-func open(kept []byte, part any) error {
+func decode(kept []byte, part any) error {
 	sum, known := bytes.CutPrefix(kept, firstLine)
 	switch {
 	case !known:
@@ -140,7 +140,7 @@ func open(kept []byte, part any) error {
 
 // shareable are the templates that may be kept: those that belong to the server, and those
 // that hold values.
-func (m *state) shareable() (own, with []*template) {
+func (m *state) persistent() (own, with []*template) {
 	for _, symbol := range slices.Sorted(maps.Keys(m.templates)) {
 		for _, t := range m.templates[symbol] {
 			switch {
@@ -183,7 +183,7 @@ func (m *state) load(stored State) error {
 
 func (m *state) loadServer(kept []byte) error {
 	p := serverPart{pauses: &sketch{}}
-	if err := open(kept, &p); err != nil {
+	if err := decode(kept, &p); err != nil {
 		return err
 	}
 	if len(p.Tools) > maxTools || len(p.Bars) > maxBars {
@@ -192,20 +192,20 @@ func (m *state) loadServer(kept []byte) error {
 	for range p.Tools {
 		p.tools = append(p.tools, &toolStats{})
 	}
-	if err := cmp.Or(whole(p.Templates), count(p.Numbers, p.each)); err != nil {
+	if err := cmp.Or(validate(p.Templates), readNumbers(p.Numbers, p.each)); err != nil {
 		return err
 	}
 	m.sessions, m.concurrency, m.pauses = min(max(p.Sessions, 0), math.MaxInt32), p.Concurrency, *p.pauses
-	m.pauses.count()
+	m.pauses.recount()
 	for _, b := range p.Bars {
 		m.bar(b[0], b[1])
 	}
 	m.weights.load(p.Weights)
-	m.keepAll(p.Templates)
+	m.addTemplates(p.Templates)
 	for i, name := range p.Tools {
 		t := p.tools[i]
 		for _, q := range []*sketch{&t.Latency, &t.Size, &t.Lead} {
-			q.count()
+			q.recount()
 		}
 		m.tools[name] = t
 	}
@@ -214,16 +214,16 @@ func (m *state) loadServer(kept []byte) error {
 
 func (m *state) loadValues(kept []byte) error {
 	var p valuesPart
-	if err := open(kept, &p); err != nil {
+	if err := decode(kept, &p); err != nil {
 		return err
 	}
 	if len(p.Sightings) > maxSightings || len(p.Constants) > maxConstants || len(p.Arguments) != len(p.Constants) {
 		return errDamaged
 	}
-	if err := cmp.Or(whole(p.Templates), count(p.Numbers, p.each)); err != nil {
+	if err := cmp.Or(validate(p.Templates), readNumbers(p.Numbers, p.each)); err != nil {
 		return err
 	}
-	m.keepAll(p.Templates)
+	m.addTemplates(p.Templates)
 	for _, s := range p.Sightings {
 		m.sightings[s.Of] = s
 	}
@@ -234,17 +234,17 @@ func (m *state) loadValues(kept []byte) error {
 }
 
 // keepAll puts templates back, as far as there is room.
-func (m *state) keepAll(all []*template) {
+func (m *state) addTemplates(all []*template) {
 	for _, t := range all {
-		if m.room(m.templates[t.Trigger]) {
-			t.seal()
-			m.keep(t)
+		if m.hasRoom(m.templates[t.Trigger]) {
+			t.derive()
+			m.add(t)
 		}
 	}
 }
 
 // whole says what is wrong if the parts of a template that was kept do not fit each other.
-func whole(all []*template) error {
+func validate(all []*template) error {
 	for _, t := range all {
 		n := len(t.Sources)
 		if n > maxSlots || len(t.Kinds) != n || len(t.Names) != n || len(t.Pieces) != n+1 || t.Driver >= n || t.Driver < -1 || t.Deepest < 0 || t.Deepest >= maxRank {

@@ -18,7 +18,7 @@ const (
 	maxTurns   = 10  // since the call
 	maxOpen    = 256 // calls without an answer
 	maxCarried = 256
-	maxAsked   = 4096
+	maxRecent  = 4096
 	maxName    = 512 // bytes of the name of a tool: a longer one is counted and nothing else
 )
 
@@ -28,7 +28,7 @@ type Session struct {
 	m           *Model
 	id          uint64 // in all processes
 	number      int    // in this model
-	lone        bool
+	multiplexed bool
 	begun       bool // a call was made
 	turn        int
 	past        string                     // symbol of the turn before; ^ at the beginning
@@ -37,7 +37,7 @@ type Session struct {
 	open        []*event                   // calls without an answer, oldest first
 	carry       map[string]scalar          // name of an argument → its last value
 	touched     *simplelru.LRU[hash, bool] // values that stood in arguments
-	asked       *simplelru.LRU[hash, int]  // call → how often it was made
+	made        *simplelru.LRU[hash, int]  // call → how often it was made
 	idle        time.Time                  // since when no call was made: the client has had an answer; zero: it is not idle
 	pending     pending                    // candidates that await their label
 }
@@ -51,14 +51,14 @@ type Session struct {
 func (m *Model) Begin(id uint64, lone bool) *Session {
 	m.learned.sessions++
 	return &Session{
-		m: m, id: id, number: m.learned.sessions, lone: lone, carry: map[string]scalar{}, touched: latest[bool](),
-		asked: latest[int](), pending: pending{of: map[hash]*foreseen{}}, past: "^",
+		m: m, id: id, number: m.learned.sessions, multiplexed: lone, carry: map[string]scalar{}, touched: newRecentSet[bool](),
+		made: newRecentSet[int](), pending: pending{of: map[hash]*foreseen{}}, past: "^",
 	}
 }
 
 // latest remembers as much of a session as there is room for: what was met last.
-func latest[V any]() *simplelru.LRU[hash, V] {
-	all, _ := simplelru.NewLRU[hash, V](maxAsked, nil) // an error: no size
+func newRecentSet[V any]() *simplelru.LRU[hash, V] {
+	all, _ := simplelru.NewLRU[hash, V](maxRecent, nil) // an error: no size
 	return all
 }
 
@@ -100,8 +100,8 @@ func (s *Session) Call(c Call) {
 	if len(e.arguments) > maxSplit {
 		e.arguments = ""
 	}
-	s.await(e)
-	if s.lone {
+	s.addOpen(e)
+	if s.multiplexed {
 		return
 	}
 	if !s.idle.IsZero() {
@@ -109,30 +109,30 @@ func (s *Session) Call(c Call) {
 		s.idle = time.Time{}
 	}
 	if c.Turn != s.turn || !s.begun {
-		s.advance(c)
+		s.startTurn(c)
 	}
 	s.confirm(e)
 	if ok && s.m.opt.Learn && enrich.Speculatable(s.m.opt.Tool(tool).Model) {
 		s.m.learned.learnConstants(tool, slots, s.id)
-		if !s.asked.Contains(e.call) {
+		if !s.made.Contains(e.call) {
 			s.explain(tool, pieces, slots)
 		}
 	}
-	times, _ := s.asked.Get(e.call)
-	s.asked.Add(e.call, times+1)
+	times, _ := s.made.Get(e.call)
+	s.made.Add(e.call, times+1)
 	s.carryOver(slots)
 	s.remember(e)
 }
 
 // await remembers a call until its answer comes.
-func (s *Session) await(e *event) {
+func (s *Session) addOpen(e *event) {
 	if s.open = append(s.open, e); len(s.open) > maxOpen {
 		s.open = slices.Delete(s.open, 0, 1)
 	}
 }
 
 // advance begins the turn of a call.
-func (s *Session) advance(c Call) {
+func (s *Session) startTurn(c Call) {
 	if s.begun {
 		s.past = s.last()
 	}
@@ -158,12 +158,12 @@ func (s *Session) Result(r Result) {
 	e := s.open[i]
 	s.open = slices.Delete(s.open, i, i+1)
 	s.idle = r.At
-	if !r.Came.IsZero() {
-		s.idle = r.Came
+	if !r.Delivered.IsZero() {
+		s.idle = r.Delivered
 	}
 	s.m.measure(e, &r)
 	s.answered(e, r)
-	if s.lone { // it is all that the session knows of
+	if s.multiplexed { // it is all that the session knows of
 		s.begun, s.turn, s.events = true, e.turn, []*event{e}
 		clear(s.carry)
 		s.touched.Purge()
@@ -177,7 +177,7 @@ func (m *Model) measure(e *event, r *Result) {
 	if r.Failed {
 		return
 	}
-	t := m.learned.tool(e.tool)
+	t := m.learned.toolFor(e.tool)
 	if took := r.At.Sub(e.at); !e.at.IsZero() && took >= 0 {
 		t.Latency.add(took.Seconds())
 	}
@@ -208,14 +208,14 @@ func (s *Session) answered(e *event, r Result) {
 
 // Guesses are the calls that may come next, the likeliest first. Each will get
 // its label from what the session does, whether it is issued or not.
-func (s *Session) Guesses(now time.Time) []Candidate {
+func (s *Session) Candidates(now time.Time) []Candidate {
 	if !s.begun {
 		return nil
 	}
 	f := s.features()
 	all := f.candidates()
 	out := f.weighed(all)
-	if !s.lone {
+	if !s.multiplexed {
 		for _, c := range all {
 			if c.configured != nil && c.configured.over {
 				continue // no rule allows it
@@ -235,7 +235,7 @@ func (s *Session) Suppose(c Candidate, r Result, now time.Time) []Candidate {
 		return nil
 	}
 	_, slots, _ := split(c.Key.Arguments)
-	e := &event{tool: c.Key.Tool, symbol: c.Key.Tool, arguments: c.Key.Arguments, args: slots, free: c.Why.Free, turn: s.turn + 1, at: now}
+	e := &event{tool: c.Key.Tool, symbol: c.Key.Tool, arguments: c.Key.Arguments, args: slots, free: c.Why.Independent, turn: s.turn + 1, at: now}
 	e.call = callHash(e.tool, e.arguments)
 	next := *s // shares the maps that are only read
 	next.answered(e, r)
@@ -243,7 +243,7 @@ func (s *Session) Suppose(c Candidate, r Result, now time.Time) []Candidate {
 	for _, a := range slots {
 		next.carry[a.name] = a.value
 	}
-	if next.events = []*event{e}; !s.lone {
+	if next.events = []*event{e}; !s.multiplexed {
 		if s.begun {
 			next.past = s.last()
 		}

@@ -306,9 +306,9 @@ func TestNestedDeep(t *testing.T) {
 	learn(t, m, 0, 5)
 	p := begin(t, m)
 	p.call("list", deep, deep)
-	p.s.Guesses(p.now)
+	p.s.Candidates(p.now)
 	p.call("get", `{"deep":`+deep+`}`, `{"items":`+deep+`}`)
-	p.s.Guesses(p.now)
+	p.s.Candidates(p.now)
 	p.call("list", `{"n":5}`, `{"items":[{"id":"id-77777"}]}`)
 	if got := p.find("get", item(77777)).P; got == 0 {
 		t.Error("what was learned before is proposed no more")

@@ -10,14 +10,14 @@ import (
 
 // pathLike reports whether a word could be the path of a file: it has a slash
 // with something before or behind it, or an extension of one to five letters.
-func pathLike(w []byte) bool {
+func isPath(w []byte) bool {
 	if len(w) < 3 {
 		return false
 	}
 	letters := false
 	for _, c := range w {
 		switch {
-		case letter(c) || c >= 0x80:
+		case isLetter(c) || c >= 0x80:
 			letters = true
 		case isDigit(c) || strings.IndexByte("/._-+@~%#", c) >= 0:
 		default:
@@ -35,13 +35,13 @@ func pathLike(w []byte) bool {
 }
 
 // idLike reports whether a word has digits, and letters or a # as well.
-func idLike(w []byte) bool {
+func isID(w []byte) bool {
 	digits, others := 0, 0
 	for _, c := range w {
 		switch {
 		case isDigit(c):
 			digits++
-		case letter(c) || c == '-' || c == '_' || c == '#':
+		case isLetter(c) || c == '-' || c == '_' || c == '#':
 			others++
 		default:
 			return false
@@ -50,14 +50,14 @@ func idLike(w []byte) bool {
 	return digits > 0 && others > 0 && len(w) <= 64
 }
 
-func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 // folderEnd is where the directory of a path ends, with its slash.
-func folderEnd(value string) int { return strings.LastIndexByte(value, '/') + 1 }
+func dirEnd(value string) int { return strings.LastIndexByte(value, '/') + 1 }
 
 // extension is that of the last name of a path; one of none has its own.
 func extension(value string) hash {
-	name := value[folderEnd(value):]
+	name := value[dirEnd(value):]
 	if dot := strings.LastIndexByte(name, '.'); dot > 0 && len(name)-dot <= 6 {
 		return seed.str(name[dot:])
 	}
@@ -86,7 +86,7 @@ func traitsOf(t string) (all uint8) {
 	}
 	for i := range len(t) {
 		switch c := t[i]; {
-		case c >= 0x80 || letter(c) || isDigit(c) || strings.IndexByte("-_./@~#+=", c) >= 0:
+		case c >= 0x80 || isLetter(c) || isDigit(c) || strings.IndexByte("-_./@~#+=", c) >= 0:
 		case c == ' ':
 			all |= spaces
 		case c == ':':
@@ -109,18 +109,18 @@ type shape struct {
 }
 
 const (
-	fewTexts      = 4 // before which nothing is unlike them
+	minTexts      = 4 // before which nothing is unlike them
 	maxExtensions = 8
 )
 
 func (s *shape) learn(t string) {
-	s.plus(&shape{s.Texts + 1, traitsOf(t), len(t), []hash{extension(t)}})
+	s.merge(&shape{s.Texts + 1, traitsOf(t), len(t), []hash{extension(t)}})
 }
 
 // has reports whether a text is like those that were seen. An extension is strange only
 // where few different ones were seen in many texts.
-func (s *shape) has(t string) bool {
-	if s.Texts < fewTexts {
+func (s *shape) matches(t string) bool {
+	if s.Texts < minTexts {
 		return true
 	}
 	n := len(s.Extensions)
@@ -129,7 +129,7 @@ func (s *shape) has(t string) bool {
 }
 
 // plus adds what another process saw.
-func (s *shape) plus(o *shape) {
+func (s *shape) merge(o *shape) {
 	s.Texts = max(s.Texts, o.Texts)
 	s.Traits |= o.Traits
 	s.Longest = max(s.Longest, o.Longest)

@@ -3,16 +3,16 @@ package predict
 import "math"
 
 const (
-	cells    = 64
-	cellStep = 1.35 // each cell is as much wider than the one before: 64 of them span 1e-3 to 1e5
-	smallest = 1e-3
-	sketched = 512 // samples after which the older ones weigh half
+	numCells   = 64
+	cellStep   = 1.35 // each cell is as much wider than the one before: 64 of them span 1e-3 to 1e5
+	minValue   = 1e-3
+	decayAfter = 512 // samples after which the older ones weigh half
 )
 
 // sketch keeps the distribution of a quantity in fixed space, right to 16 %, newer
 // values weighing more.
 type sketch struct {
-	Cell [cells]sum
+	Cell [numCells]sum
 	n    float32 // in all cells
 }
 
@@ -21,11 +21,11 @@ func (q *sketch) add(x float64) {
 		return
 	}
 	i := 0
-	if x > smallest {
-		i = min(cells-1, 1+int(math.Log(x/smallest)/math.Log(cellStep)))
+	if x > minValue {
+		i = min(numCells-1, 1+int(math.Log(x/minValue)/math.Log(cellStep)))
 	}
 	q.Cell[i].Now++
-	if q.n++; q.n >= sketched {
+	if q.n++; q.n >= decayAfter {
 		for i := range q.Cell {
 			q.Cell[i].Now /= 2
 		}
@@ -34,11 +34,11 @@ func (q *sketch) add(x float64) {
 }
 
 // plus adds what another process saw.
-func (q *sketch) plus(o *sketch) {
+func (q *sketch) merge(o *sketch) {
 	for i, c := range o.Cell {
 		q.Cell[i].plus(c)
 	}
-	q.count()
+	q.recount()
 }
 
 func (q *sketch) each(do func(*sum)) {
@@ -48,7 +48,7 @@ func (q *sketch) each(do func(*sum)) {
 }
 
 // count counts what is in the cells.
-func (q *sketch) count() {
+func (q *sketch) recount() {
 	q.n = 0
 	for i := range q.Cell {
 		q.n += q.Cell[i].Now
@@ -64,10 +64,10 @@ func (q *sketch) quantile(p float64) float64 {
 	for i, c := range q.Cell {
 		if want -= float64(c.Now); want <= 0 {
 			if i == 0 {
-				return smallest / 2
+				return minValue / 2
 			}
-			return smallest * math.Pow(cellStep, float64(i)-0.5)
+			return minValue * math.Pow(cellStep, float64(i)-0.5)
 		}
 	}
-	return smallest * math.Pow(cellStep, cells)
+	return minValue * math.Pow(cellStep, numCells)
 }

@@ -51,7 +51,7 @@ func (s *valueSource) key() string {
 }
 
 // one returns the value of a source of which there is just one.
-func (s *valueSource) one(sess *Session, e *event) (v scalar, ok bool) {
+func (s *valueSource) value(sess *Session, e *event) (v scalar, ok bool) {
 	switch s.From {
 	case fromConstant:
 		return s.Value, true
@@ -62,23 +62,23 @@ func (s *valueSource) one(sess *Session, e *event) (v scalar, ok bool) {
 		if v, ok = e.arg(s.Name); !ok {
 			return v, false
 		}
-		return s.changed(v, e)
+		return s.transform(v, e)
 	case fromElsewhere:
 		if e = sess.newest(s.Tool); e == nil {
 			return v, false
 		}
 	}
-	l := e.values.at(s.Name)
+	l := e.values.lookup(s.Name)
 	if l.size() == 0 {
 		return v, false
 	}
-	return s.changed(l.rank(s.Pick).value, e)
+	return s.transform(l.rank(s.Pick).value, e)
 }
 
 // rankOf is the rank of the value that the source makes into v; -1 if there is none.
 func (s *valueSource) rankOf(l *valueList, e *event, v scalar) int {
 	for i := range l.size() {
-		if got, ok := s.changed(l.rank(i).value, e); ok && got.text == v.text {
+		if got, ok := s.transform(l.rank(i).value, e); ok && got.text == v.text {
 			return i
 		}
 	}
@@ -86,13 +86,13 @@ func (s *valueSource) rankOf(l *valueList, e *event, v scalar) int {
 }
 
 // changed applies what is to be done to a value that was found.
-func (s *valueSource) changed(v scalar, e *event) (scalar, bool) {
+func (s *valueSource) transform(v scalar, e *event) (scalar, bool) {
 	if s.Plus != "" {
 		other, ok := e.arg(s.Plus)
 		if !ok {
 			return v, false
 		}
-		return added(v, other)
+		return sumOf(v, other)
 	}
 	if s.Dir == 0 {
 		return v, true
@@ -121,7 +121,7 @@ func (s *valueSource) dir(e *event) (string, bool) {
 }
 
 // added adds two whole numbers.
-func added(a, b scalar) (scalar, bool) {
+func sumOf(a, b scalar) (scalar, bool) {
 	x, err1 := strconv.ParseInt(a.text, 10, 53)
 	y, err2 := strconv.ParseInt(b.text, 10, 53)
 	return scalar{strconv.FormatInt(x+y, 10), number}, err1 == nil && err2 == nil && a.kind == number && b.kind == number

@@ -35,7 +35,7 @@ func TestSplit(t *testing.T) {
 			now = now.Add(time.Second)
 			s.Result(predict.Result{ID: uint64(turn + 1), Text: []byte(c.answer), Size: len(c.answer), At: now})
 			if turn == 0 {
-				found = s.Guesses(now)
+				found = s.Candidates(now)
 			}
 			now = now.Add(time.Second)
 		}
@@ -63,7 +63,7 @@ func TestSplit(t *testing.T) {
 				p = c.P
 			}
 		}
-		return p, m.Usual("list").Latency.P50
+		return p, m.Typical("list").Latency.P50
 	}
 	p, takes := likely(predict.State{Server: state.Server})
 	if p < 0.3 || takes == 0 {

@@ -36,12 +36,14 @@ type Concurrency struct{ Parallel, Serial float64 }
 func (m *Model) Concurrency() Concurrency { return m.learned.concurrency }
 
 // Works notes how the server works on several calls.
-func (m *Model) Works(c Concurrency) { m.learned.concurrency = c }
+func (m *Model) SetConcurrency(c Concurrency) { m.learned.concurrency = c }
 
 // mark tells states apart.
-type mark [2]uint64
+type fingerprint [2]uint64
 
-func markOf(stored State) mark { return mark{xxhash.Sum64(stored.Server), xxhash.Sum64(stored.Values)} }
+func fingerprintOf(stored State) fingerprint {
+	return fingerprint{xxhash.Sum64(stored.Server), xxhash.Sum64(stored.Values)}
+}
 
 func newState() *state {
 	return &state{
@@ -52,13 +54,13 @@ func newState() *state {
 
 // Snapshot is what a model had learned at one moment, on its way to where that is kept.
 type Snapshot struct {
-	learned, kept *state
-	was, is       mark // of what was last kept, and of what is to be kept now
+	learned, result   *state
+	lastSaved, merged fingerprint // of what was last kept, and of what is to be kept now
 }
 
 // Snapshot takes one. Until it is taken up again with [Model.Kept] there must be no other.
 func (m *Model) Snapshot() *Snapshot {
-	s := &Snapshot{learned: m.learned.clone(), was: m.kept}
+	s := &Snapshot{learned: m.learned.clone(), lastSaved: m.lastSaved}
 	m.learned.rebase()
 	return s
 }
@@ -68,39 +70,39 @@ func (m *Model) Snapshot() *Snapshot {
 // this process kept last, that is what it has learned, and stored is not decoded. What of it
 // cannot be read is left out and reported; it is no reason not to go on. It may run beside the
 // model, and so may [Snapshot.Written].
-func (s *Snapshot) Join(stored State) (next State, err error) {
+func (s *Snapshot) Merge(stored State) (next State, err error) {
 	all := s.learned
-	if markOf(stored) != s.was {
+	if fingerprintOf(stored) != s.lastSaved {
 		all = newState()
 		err = all.load(stored)
-		all.plus(s.learned)
+		all.merge(s.learned)
 	}
 	next = all.save()
-	s.kept, s.is = all, markOf(next)
+	s.result, s.merged = all, fingerprintOf(next)
 	return next, err
 }
 
 // Written says that what was joined is written.
-func (s *Snapshot) Written() {
-	s.kept.rebase()
-	s.learned, s.was = s.kept, s.is
+func (s *Snapshot) MarkWritten() {
+	s.result.rebase()
+	s.learned, s.lastSaved = s.result, s.merged
 }
 
 // Kept has the model go on with what was joined, if that is written now, and in any case with
 // what it has learned since the snapshot was taken.
-func (m *Model) Kept(s *Snapshot) {
+func (m *Model) Adopt(s *Snapshot) {
 	next := s.learned // still to be kept, unless it is written
-	next.plus(m.learned)
+	next.merge(m.learned)
 	next.adopt(m.learned)
-	m.learned, m.kept = next, s.was
+	m.learned, m.lastSaved = next, s.lastSaved
 }
 
 // Merge is all of it at once: it returns the state to be kept, and the model goes on with that.
 func (m *Model) Merge(stored State) (State, error) {
 	s := m.Snapshot()
-	next, err := s.Join(stored)
-	s.Written()
-	m.Kept(s)
+	next, err := s.Merge(stored)
+	s.MarkWritten()
+	m.Adopt(s)
 	return next, err
 }
 
@@ -111,26 +113,26 @@ func (m *state) clone() *state {
 	c.templates = make(map[string][]*template, len(m.templates))
 	for trigger, all := range m.templates {
 		for _, t := range all {
-			c.templates[trigger] = append(c.templates[trigger], copied(t))
+			c.templates[trigger] = append(c.templates[trigger], shallowCopy(t))
 		}
 	}
-	c.sightings, c.tools = copies(m.sightings), copies(m.tools)
-	c.constants = copies(m.constants)
+	c.sightings, c.tools = copyMap(m.sightings), copyMap(m.tools)
+	c.constants = copyMap(m.constants)
 	for _, top := range c.constants {
 		top.Values, top.Texts.Extensions = slices.Clone(top.Values), slices.Clone(top.Texts.Extensions)
 	}
 	return &c
 }
 
-func copied[V any](v *V) *V {
+func shallowCopy[V any](v *V) *V {
 	c := *v
 	return &c
 }
 
-func copies[K comparable, V any](all map[K]*V) map[K]*V {
+func copyMap[K comparable, V any](all map[K]*V) map[K]*V {
 	out := make(map[K]*V, len(all))
 	for k, v := range all {
-		out[k] = copied(v)
+		out[k] = shallowCopy(v)
 	}
 	return out
 }
@@ -167,12 +169,12 @@ func (m *state) adopt(old *state) {
 }
 
 // plus adds what another process, or this one, learned since its state was loaded.
-func (m *state) plus(o *state) {
+func (m *state) merge(o *state) {
 	m.sessions = max(m.sessions, o.sessions)
 	if c := m.concurrency; o.concurrency.Parallel+o.concurrency.Serial >= c.Parallel+c.Serial {
 		m.concurrency = o.concurrency
 	}
-	m.pauses.plus(&o.pauses)
+	m.pauses.merge(&o.pauses)
 	m.weights.plus(&o.weights)
 	for h, s := range o.sightings {
 		known := m.sightings[h]
@@ -195,7 +197,7 @@ func (m *state) plus(o *state) {
 		m.constants[h].plus(top)
 	}
 	for name, t := range o.tools {
-		m.tool(name).plus(t)
+		m.toolFor(name).merge(t)
 	}
 	for tool, why := range o.bars {
 		m.bar(tool, why)
@@ -206,7 +208,7 @@ func (m *state) addTemplate(t *template) {
 	known := m.templates[t.Trigger]
 	i := slices.IndexFunc(known, func(o *template) bool { return o.id == t.id })
 	if i < 0 {
-		if !m.room(known) {
+		if !m.hasRoom(known) {
 			return
 		}
 		fresh := *t
@@ -217,7 +219,7 @@ func (m *state) addTemplate(t *template) {
 		if seen := m.sightings[t.id]; seen != nil && seen.In.public() {
 			fresh.personal = false
 		}
-		m.keep(&fresh)
+		m.add(&fresh)
 		if !saved {
 			return
 		}

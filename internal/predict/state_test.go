@@ -185,7 +185,7 @@ func TestStateHoldsNoSecrets(t *testing.T) {
 	for i := range 6 {
 		p := begin(t, m)
 		p.call("login", `{"password":"hunter22","user":"ann"}`, `{"token":"value-of-a-result","id":"id-1"}`)
-		p.s.Guesses(p.now)
+		p.s.Candidates(p.now)
 		suppose(p, "get", `{"name":"supposed"}`, `{"v":"supposed-value"}`)
 		p.call("get", `{"id":"id-1","key":"`+key+`"}`, "x")
 		p.call("once", fmt.Sprintf(`{"name":"private-%d"}`, i), "y")

@@ -8,11 +8,11 @@ import (
 
 // Bounds on templates.
 const (
-	maxPerTrigger   = 48
-	leastPerTrigger = 8       // even if there are maxKept
-	maxKept         = 1 << 13 // in all
-	maxRank         = 24      // of a list
-	minSupport      = 1.5     // calls a template must have explained: two, of late
+	maxPerTrigger     = 48
+	minPerTrigger     = 8       // even if there are maxKept
+	maxTemplatesTotal = 1 << 13 // in all
+	maxRank           = 24      // of a list
+	minSupport        = 1.5     // calls a template must have explained: two, of late
 )
 
 // template is a way in which calls were made: after the trigger came the target,
@@ -58,7 +58,7 @@ func (t *template) fit(e *event, slots []slot) (rank int, ok bool) {
 		if s.Pick != every {
 			continue
 		}
-		l := e.values.at(s.Name)
+		l := e.values.lookup(s.Name)
 		at := s.rankOf(l, e, slots[i].value)
 		if at < 0 {
 			return 0, false
@@ -67,7 +67,7 @@ func (t *template) fit(e *event, slots []slot) (rank int, ok bool) {
 			rank, driving = at, l.rank(at)
 			continue
 		}
-		switch v, ok := l.beside(driving.group); {
+		switch v, ok := l.inGroup(driving.group); {
 		case ok && v.text == l.rank(at).value.text:
 			s.Pick = beside
 		case at == 0:
@@ -78,13 +78,13 @@ func (t *template) fit(e *event, slots []slot) (rank int, ok bool) {
 			return 0, false
 		}
 	}
-	t.seal()
+	t.derive()
 	t.personal = t.holdsData()
 	return rank, true
 }
 
 // seal notes what follows from the sources.
-func (t *template) seal() {
+func (t *template) derive() {
 	t.id = seed.str(t.Trigger).str(t.Target)
 	for _, p := range t.Pieces {
 		t.id = t.id.str(p)
@@ -111,7 +111,7 @@ func (t *template) list(e *event) (place, size int) {
 // support counts that a template would have produced a call that a session made.
 func (m *state) support(s *Session, t *template, rank int) {
 	known := m.templates[t.Trigger]
-	if len(known) == 0 && !m.room(known) {
+	if len(known) == 0 && !m.hasRoom(known) {
 		return
 	}
 	for _, o := range known {
@@ -123,38 +123,38 @@ func (m *state) support(s *Session, t *template, rank int) {
 			return
 		}
 	}
-	t.own()
+	t.cloneStrings()
 	t.Deepest = min(rank, maxRank-1)
 	t.support.Now = max(1, float32(m.see(t, s)))
-	if m.room(known) {
-		m.keep(t)
+	if m.hasRoom(known) {
+		m.add(t)
 		return
 	}
-	weakest := slices.MinFunc(known, func(a, b *template) int { return cmp.Compare(a.worth(), b.worth()) })
+	weakest := slices.MinFunc(known, func(a, b *template) int { return cmp.Compare(a.retention(), b.retention()) })
 	known[slices.Index(known, weakest)] = t
 }
 
 // room reports whether a trigger may have one template more than those that are
 // known. If there are many in all, each is left a few.
-func (m *state) room(known []*template) bool {
+func (m *state) hasRoom(known []*template) bool {
 	switch n := len(known); {
 	case n == 0:
 		return len(m.templates) < maxTriggers
-	case m.kept < maxKept:
+	case m.kept < maxTemplatesTotal:
 		return n < maxPerTrigger
 	default:
-		return n < leastPerTrigger
+		return n < minPerTrigger
 	}
 }
 
-func (m *state) keep(t *template) {
+func (m *state) add(t *template) {
 	m.templates[t.Trigger] = append(m.templates[t.Trigger], t)
 	m.kept++
 }
 
 // own makes a template independent of the calls it was read off: their arguments
 // may be long.
-func (t *template) own() {
+func (t *template) cloneStrings() {
 	t.Sources = slices.Clone(t.Sources)
 	for i := range t.Sources {
 		s := &t.Sources[i]
@@ -177,7 +177,7 @@ func (t *template) each(do func(*sum)) {
 
 // worth is what eviction goes by: what a template explained, and above all how
 // often it was right.
-func (t *template) worth() float32 {
+func (t *template) retention() float32 {
 	if t.support.Now < minSupport {
 		return t.support.Now // it makes no candidates
 	}
@@ -195,23 +195,23 @@ func (t *template) produce(s *Session, e *event, rank int) (arguments, value str
 	values := room[:len(t.Sources)]
 	var r row
 	if t.Driver >= 0 {
-		r = e.values.at(t.Sources[t.Driver].Name).rank(rank)
+		r = e.values.lookup(t.Sources[t.Driver].Name).rank(rank)
 	}
 	for i := range t.Sources {
 		src := &t.Sources[i]
 		v := r.value
 		switch src.Pick {
 		case every:
-			v, ok = src.changed(v, e)
+			v, ok = src.transform(v, e)
 		case beside:
-			if v, ok = e.values.at(src.Name).beside(r.group); ok {
-				v, ok = src.changed(v, e)
+			if v, ok = e.values.lookup(src.Name).inGroup(r.group); ok {
+				v, ok = src.transform(v, e)
 			}
 		default:
-			v, ok = src.one(s, e)
+			v, ok = src.value(s, e)
 		}
 		if ok {
-			v, ok = v.as(t.Kinds[i])
+			v, ok = v.convert(t.Kinds[i])
 		}
 		if !ok || v.kind == text && src.From != fromConstant && !s.m.learned.like(t.Names[i], v.text) {
 			return "", "", false

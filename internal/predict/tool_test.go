@@ -14,25 +14,25 @@ import (
 // untrusted is a model of tools that are known to read by their annotations alone.
 func untrusted() *predict.Model {
 	return predict.New(predict.Options{Learn: true, Tool: func(name string) predict.Tool {
-		return predict.Tool{Model: &valuemodel.Model{Upstream: "hub", Tool: name}, Hearsay: true}
+		return predict.Tool{Model: &valuemodel.Model{Upstream: "hub", Tool: name}, UntrustedHint: true}
 	}})
 }
 
 func TestTrials(t *testing.T) {
 	m := untrusted()
 	for range 3 {
-		m.Trial("get", true)
+		m.RecordTrial("get", true)
 	}
-	if m.Proven()("get") || m.Barred("get") != "" {
-		t.Errorf("after three trials: got tried %v, barred %q", m.Proven()("get"), m.Barred("get"))
+	if m.ProvenReadOnly()("get") || m.Barred("get") != "" {
+		t.Errorf("after three trials: got tried %v, barred %q", m.ProvenReadOnly()("get"), m.Barred("get"))
 	}
 	for range 2 {
-		m.Trial("get", true)
+		m.RecordTrial("get", true)
 	}
-	if !m.Proven()("get") {
+	if !m.ProvenReadOnly()("get") {
 		t.Error("after five trials: not tried")
 	}
-	m.Trial("get", false)
+	m.RecordTrial("get", false)
 	m.Bar("get", "asked a question") // it is barred already
 	m.Bar("put", "asked a question")
 	m.Bar("set", "")
@@ -48,7 +48,7 @@ func TestTrialsTestTheServersWord(t *testing.T) {
 	m := untrusted()
 	tried := func(want string) {
 		t.Helper()
-		got, proven := "", m.Proven()
+		got, proven := "", m.ProvenReadOnly()
 		for _, tool := range []string{"get", "list", "never"} {
 			if proven(tool) {
 				got += " " + tool
@@ -59,14 +59,14 @@ func TestTrialsTestTheServersWord(t *testing.T) {
 		}
 	}
 	for range 4 {
-		m.Trial("get", true)
+		m.RecordTrial("get", true)
 	}
 	tried("")
-	m.Trial("list", true)
+	m.RecordTrial("list", true)
 	tried(" get list")
-	m.Trial("other", false)
+	m.RecordTrial("other", false)
 	tried("")
-	m.Trial("get", true)
+	m.RecordTrial("get", true)
 	tried(" get")
 }
 
@@ -77,10 +77,10 @@ func TestAskingIsNotLearning(t *testing.T) {
 		learn(t, m, 0, 3)
 		p := begin(t, m)
 		if ask {
-			m.Usual("a")
-			m.Proven()("a")
+			m.Typical("a")
+			m.ProvenReadOnly()("a")
 			m.Barred("a")
-			p.s.Guesses(p.now)
+			p.s.Candidates(p.now)
 		}
 		return state(t, m)
 	}
@@ -93,7 +93,7 @@ func TestAskingIsNotLearning(t *testing.T) {
 // for all, and so does one that stands in the state.
 func TestTrialsAreMerged(t *testing.T) {
 	start := untrusted()
-	start.Trial("get", true)
+	start.RecordTrial("get", true)
 	start.Bar("old", "once")
 	stored := state(t, start)
 	var all []*predict.Model
@@ -103,18 +103,18 @@ func TestTrialsAreMerged(t *testing.T) {
 		all = append(all, m)
 	}
 	for i, m := range all {
-		m.Trial("get", true)
-		m.Trial("get", true)
+		m.RecordTrial("get", true)
+		m.RecordTrial("get", true)
 		learn(t, m, 100*i, 3)
 	}
-	all[3].Trial("other", false)
+	all[3].RecordTrial("other", false)
 	for _, m := range all {
 		stored, _ = m.Merge(stored)
 		stored, _ = m.Merge(stored) // nothing is counted twice
 	}
 	m := untrusted()
 	m.Merge(stored)
-	if !m.Proven()("get") {
+	if !m.ProvenReadOnly()("get") {
 		t.Error("17 trials in eight processes: not tried")
 	}
 	if m.Barred("other") != predict.AnswersDiffer || m.Barred("old") != "once" || m.Barred("get") != "" {
@@ -146,7 +146,7 @@ func TestPause(t *testing.T) {
 		s := m.Begin(9, false)
 		s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", At: at(0)})
 		s.Result(predict.Result{ID: 1, Text: []byte(`{"n":1}`), At: at(100)})
-		return s.Guesses(at(100))[0].Pause.P50
+		return s.Candidates(at(100))[0].Pause.P50
 	}
 	if got := pause(); got != 0 {
 		t.Errorf("got %v before anything was seen", got)
@@ -155,7 +155,7 @@ func TestPause(t *testing.T) {
 	for i := range 10 {
 		now := 10_000 * i
 		s.Call(predict.Call{ID: uint64(2 * i), Turn: 2*i + 1, Tool: "list", At: at(now)})
-		s.Result(predict.Result{ID: uint64(2 * i), Came: at(now + 7_000)}) // it was joined
+		s.Result(predict.Result{ID: uint64(2 * i), Delivered: at(now + 7_000)}) // it was joined
 		s.Call(predict.Call{ID: uint64(2*i + 1), Turn: 2*i + 2, Tool: "get", Arguments: `{"n":1}`, At: at(now + 8_000)})
 		s.Result(predict.Result{ID: uint64(2*i + 1), At: at(now + 9_000)})
 	}

@@ -19,7 +19,7 @@ type toolStats struct {
 }
 
 // tool is what is known of a tool, for adding to it.
-func (m *state) tool(name string) *toolStats {
+func (m *state) toolFor(name string) *toolStats {
 	t := m.tools[name]
 	if t == nil {
 		t = &toolStats{}
@@ -31,7 +31,7 @@ func (m *state) tool(name string) *toolStats {
 }
 
 // known is what is known of a tool, for reading.
-func (m *state) known(name string) *toolStats {
+func (m *state) lookupTool(name string) *toolStats {
 	if t := m.tools[name]; t != nil {
 		return t
 	}
@@ -47,10 +47,10 @@ func (t *toolStats) each(do func(*sum)) {
 	do(&t.Labels)
 }
 
-func (t *toolStats) plus(o *toolStats) {
-	t.Latency.plus(&o.Latency)
-	t.Size.plus(&o.Size)
-	t.Lead.plus(&o.Lead)
+func (t *toolStats) merge(o *toolStats) {
+	t.Latency.merge(&o.Latency)
+	t.Size.merge(&o.Size)
+	t.Lead.merge(&o.Lead)
 	t.Useful.plus(&o.Useful)
 	t.Agreed.plus(o.Agreed)
 	t.Labels.plus(o.Labels)
@@ -63,7 +63,7 @@ func (t *toolStats) useful() float64 {
 }
 
 // spread is the percentiles that enrich reckons with, of seconds.
-func (q *sketch) spread() enrich.Percentiles {
+func (q *sketch) percentiles() enrich.Percentiles {
 	at := func(p float64) time.Duration { return time.Duration(q.quantile(p) * float64(time.Second)) }
 	return enrich.Percentiles{P10: at(0.1), P50: at(0.5), P90: at(0.9)}
 }
@@ -72,20 +72,20 @@ func (q *sketch) spread() enrich.Percentiles {
 func (q *sketch) bytes(p float64) int { return int(q.quantile(p) * 1024) }
 
 // Usual is what calls of a tool were seen to take and to bring.
-type Usual struct {
-	Latency enrich.Percentiles // zero: not known
-	Bytes   int                // of an answer, median; 0: not known
-	Useful  float64            // share of answers that something was read off later; 0.5 where it is not known
+type Typical struct {
+	Latency    enrich.Percentiles // zero: not known
+	Bytes      int                // of an answer, median; 0: not known
+	Usefulness float64            // share of answers that something was read off later; 0.5 where it is not known
 }
 
 // Usual is what is known of the calls of a tool.
-func (m *Model) Usual(tool string) Usual {
-	t := m.learned.known(tool)
-	return Usual{Latency: t.Latency.spread(), Bytes: t.Size.bytes(0.5), Useful: t.useful()}
+func (m *Model) Typical(tool string) Typical {
+	t := m.learned.lookupTool(tool)
+	return Typical{Latency: t.Latency.percentiles(), Bytes: t.Size.bytes(0.5), Usefulness: t.useful()}
 }
 
 // Seen are the tools that calls were seen of, in no order.
-func (m *Model) Seen() []string { return slices.Collect(maps.Keys(m.learned.tools)) }
+func (m *Model) ObservedTools() []string { return slices.Collect(maps.Keys(m.learned.tools)) }
 
 // AnswersDiffer is why a tool is barred that gave two answers.
 const AnswersDiffer = "answers differ"
@@ -93,19 +93,19 @@ const AnswersDiffer = "answers differ"
 // Trial notes that an answer fetched early was compared with one fetched when it
 // was asked for, and whether they were the same. A tool that gave two is barred: it
 // does not only read, or what it reads does not hold still.
-func (m *Model) Trial(tool string, same bool) {
+func (m *Model) RecordTrial(tool string, same bool) {
 	if !same {
 		m.Bar(tool, AnswersDiffer)
 		return
 	}
-	m.learned.tool(tool).Agreed.Now++
+	m.learned.toolFor(tool).Agreed.Now++
 }
 
 // Proven returns what reports whether a tool that is known to read by its annotation alone
 // has proven it. The operator trusts its server, so it is the server's word that is put to
 // the test: Options.ShadowLabels comparisons of its tools must have agreed, one of them the
 // tool's own. Once two answers of any tool differed, each must have as many of its own.
-func (m *Model) Proven() func(tool string) bool {
+func (m *Model) ProvenReadOnly() func(tool string) bool {
 	all, need := 0, 1
 	for _, t := range m.learned.tools {
 		all += int(t.Agreed.Now)
@@ -116,7 +116,7 @@ func (m *Model) Proven() func(tool string) bool {
 		}
 	}
 	return func(tool string) bool {
-		return all >= m.opt.ShadowLabels && int(m.learned.known(tool).Agreed.Now) >= need && m.Barred(tool) == ""
+		return all >= m.opt.ShadowLabels && int(m.learned.lookupTool(tool).Agreed.Now) >= need && m.Barred(tool) == ""
 	}
 }
 
@@ -147,7 +147,7 @@ func (m *Model) Barred(tool string) string {
 	switch {
 	case !barred && len(m.learned.bars) >= maxBars:
 		return "too many tools are barred"
-	case why == AnswersDiffer && !m.opt.Tool(tool).Hearsay:
+	case why == AnswersDiffer && !m.opt.Tool(tool).UntrustedHint:
 		return ""
 	}
 	return why

@@ -19,10 +19,10 @@ const (
 // scalars under every path, in order. It lives as long as its call is remembered
 // and is never written to a file.
 type values struct {
-	lists []valueList
-	paths map[string]int    // path → place in lists
-	spots map[string][]spot // value → where it stands
-	count int               // rows in all lists
+	lists     []valueList
+	paths     map[string]int        // path → place in lists
+	positions map[string][]position // value → where it stands
+	count     int                   // rows in all lists
 }
 
 // valueList is the values under one path, such as $.items[*].id or a kind of text.
@@ -38,7 +38,7 @@ type row struct {
 }
 
 // spot is one place at which a value stands.
-type spot struct {
+type position struct {
 	list int32
 	rank int32
 }
@@ -46,7 +46,7 @@ type spot struct {
 // extract reads the values out of an answer: of its structured content where it has one,
 // and of its text.
 func (a *answer) extract() *values {
-	v := &values{paths: map[string]int{}, spots: map[string][]spot{}}
+	v := &values{paths: map[string]int{}, positions: map[string][]position{}}
 	for _, d := range []*document{a.structured, a.text} {
 		if beginsJSON(d.in) && (len(d.nodes) > 1 || d.at == len(d.in)) {
 			v.addDocument(d)
@@ -59,8 +59,8 @@ func (a *answer) extract() *values {
 
 // beginsJSON tells {"a": …} and [{…}] from "[FILE] name" and "[12:30] text".
 func beginsJSON(b []byte) bool {
-	i := blank(b, 0)
-	next := blank(b, i+1)
+	i := skipBlank(b, 0)
+	next := skipBlank(b, i+1)
 	switch {
 	case next >= len(b):
 		return false
@@ -87,9 +87,9 @@ func (v *values) addDocument(d *document) {
 		switch {
 		case name == nil:
 			name, group = []byte("[*]"), int32(i)
-		case keyLike(string(name)):
+		case isDataKey(string(name)):
 			name, group = []byte("*"), int32(i)
-			v.add(v.list(paths[up.path]+".{key}"), scalar{string(n.name), text}, group)
+			v.add(v.listIndex(paths[up.path]+".{key}"), scalar{string(n.name), text}, group)
 		}
 		path, ok := known[step{up.path, string(name)}]
 		if !ok {
@@ -104,14 +104,14 @@ func (v *values) addDocument(d *document) {
 		at[i].path, at[i].group = path, group
 		if n.kind != word && n.to-n.from <= 6*maxValueBytes {
 			if s, ok := d.scalar(int32(i)); ok {
-				v.add(v.list(paths[path]), s, group)
+				v.add(v.listIndex(paths[path]), s, group)
 			}
 		}
 	}
 }
 
 // list finds the list of a path, or begins it; -1 if there are too many.
-func (v *values) list(path string) int {
+func (v *values) listIndex(path string) int {
 	if i, ok := v.paths[path]; ok {
 		return i
 	}
@@ -133,7 +133,7 @@ func (v *values) add(at int, value scalar, group int32) {
 	if v.count >= maxValues || len(l.rows) >= maxRows {
 		return
 	}
-	places, known := v.spots[value.text]
+	places, known := v.positions[value.text]
 	if known { // the bytes are shared with where it was first
 		first := &v.lists[places[0].list]
 		value.text = first.rank(int(places[0].rank)).value.text
@@ -148,13 +148,13 @@ func (v *values) add(at int, value scalar, group int32) {
 		}
 	}
 	if len(places) < maxSpots {
-		v.spots[value.text] = append(places, spot{int32(at), int32(len(l.uniq))})
+		v.positions[value.text] = append(places, position{int32(at), int32(len(l.uniq))})
 	}
 	l.uniq = append(l.uniq, int32(len(l.rows)-1))
 }
 
 // at returns the values of a path; nil if there are none.
-func (v *values) at(path string) *valueList {
+func (v *values) lookup(path string) *valueList {
 	if v == nil {
 		return nil
 	}
@@ -181,7 +181,7 @@ func (l *valueList) rank(n int) row {
 }
 
 // beside returns the value of the same array element as another list's row.
-func (l *valueList) beside(group int32) (scalar, bool) {
+func (l *valueList) inGroup(group int32) (scalar, bool) {
 	if l != nil {
 		for _, r := range l.rows {
 			if r.group == group {
@@ -194,7 +194,7 @@ func (l *valueList) beside(group int32) (scalar, bool) {
 
 // keyLike reports whether the name of a member looks like data and not like part
 // of a structure: it has a digit and nothing else that a key would not have.
-func keyLike(name string) bool {
+func isDataKey(name string) bool {
 	digits := 0
 	for i := range len(name) {
 		if isDigit(name[i]) {

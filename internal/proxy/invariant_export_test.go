@@ -25,7 +25,7 @@ func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why
 		return false, "away"
 	}
 	f, why := l.prefetchUpstream.Fetch(n.ctx, &speculate.Fetch{
-		Candidate: &predict.Candidate{Candidate: enrich.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}}, Why: predict.Why{Free: true}},
+		Candidate: &predict.Candidate{Candidate: enrich.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}}, Why: predict.Why{Independent: true}},
 		Call:      new(speculate.Call), ClientRequest: func(bool) {}, Done: func(speculate.FetchResult) {},
 	})
 	return f != nil, why

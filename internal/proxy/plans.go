@@ -147,10 +147,10 @@ func (s *session) configured(name string) (target, *sessionLease) {
 
 // setExpected sets the expected latency and tokens of a call of the tool: as learned, else as
 // in its model.
-func setExpected(t *plan.Tool, u predict.Usual, m *valuemodel.Model) {
+func setExpected(t *plan.Tool, u predict.Typical, m *valuemodel.Model) {
 	spread, bytes := enrich.Fixed(m.Cost.Latency), int(m.Cost.TypicalKB*1024)
 	if u.Latency.P50 > 0 {
-		spread, bytes, t.Probability = u.Latency, u.Bytes, u.Useful
+		spread, bytes, t.Probability = u.Latency, u.Bytes, u.Usefulness
 	}
 	t.Mean, t.P90, t.Tokens = spread.Mean(), spread.P90, bytes/bytesPerToken
 }

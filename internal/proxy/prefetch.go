@@ -77,7 +77,7 @@ func (o *prefetchSource) Tool(name string) predict.Tool {
 		return predict.Tool{}
 	}
 	m := srv.catalog.model(srv.policy.Load(), l, name)
-	return predict.Tool{Model: m, Schema: c.schema, Hearsay: annotatedReadOnly(m)}
+	return predict.Tool{Model: m, Schema: c.schema, UntrustedHint: annotatedReadOnly(m)}
 }
 
 // Host returns the host of the upstream's calls in general.
@@ -164,7 +164,7 @@ func (o *prefetchSource) refusal(p *policy, c *predict.Candidate, class *callCla
 		return enrich.NotSpeculatable
 	case m.Cost.Dollars > p.Enrichment.Dollars:
 		return enrich.Dollars
-	case m.Disclosure != valuemodel.SameService && !c.Why.Free:
+	case m.Disclosure != valuemodel.SameService && !c.Why.Independent:
 		return enrich.Disclosure
 	}
 	return ""

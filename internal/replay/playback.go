@@ -83,7 +83,7 @@ func (t *playback) turn(turn *turn) {
 	}
 	var found []predict.Candidate
 	if t.learner != nil {
-		found = t.learner.Guesses(t.at())
+		found = t.learner.Candidates(t.at())
 		if len(t.arms) > 0 {
 			t.scores.observe(t, found)
 		}

@@ -18,10 +18,10 @@ type toolOf struct{ upstream, tool string } // upstream is Upstream.Key
 
 // ToolState is what was learned of one tool.
 type ToolState struct {
-	Barred        bool          // must never be prefetched again
-	CrashesServer bool          // its server ended during a prefetch, in this process
-	Proven        bool          // comparisons have confirmed its read-only hint
-	Usual         predict.Usual // latency and size of its calls; zero if unknown
+	Barred        bool            // must never be prefetched again
+	CrashesServer bool            // its server ended during a prefetch, in this process
+	Proven        bool            // comparisons have confirmed its read-only hint
+	Usual         predict.Typical // latency and size of its calls; zero if unknown
 }
 
 // Tool returns what was learned of a tool of the upstream with that key.
@@ -57,14 +57,14 @@ func (t *learnedTools) forget(gone func(key string) bool) {
 // publish updates a tool's usual latency and size from the model. Tools that the model has no space
 // for are not known here either.
 func (u *upstreams) publish(o *upstreamState, tool string) {
-	if usual := o.model.Usual(tool); usual.Latency.P50 > 0 {
+	if usual := o.model.Typical(tool); usual.Latency.P50 > 0 {
 		u.tools.update(o.at.Key, tool, func(t *ToolState) { t.Usual = usual })
 	}
 }
 
 // prove updates which tools of an upstream are barred or proven: the listed tools and others.
 func (u *upstreams) prove(o *upstreamState, others ...string) {
-	proven := o.model.Proven()
+	proven := o.model.ProvenReadOnly()
 	for _, name := range append(o.at.Tools(), others...) {
 		u.tools.update(o.at.Key, name, func(t *ToolState) {
 			t.Barred = t.Barred || o.model.Barred(name) != "" // its bar may not have reached the model yet

@@ -26,7 +26,7 @@ type pairState struct {
 // offer predicts the next calls, and begins the prefetches that are worth it.
 func (p *pairState) offer(now time.Time, after int64) []Started {
 	rules := p.w.Rules()
-	found := p.predict.Guesses(now)
+	found := p.predict.Candidates(now)
 	p.w.figures.found(len(found))
 	p.choose.Reprice(now, found, rules.MinProbability)
 	p.choose.Offer(now, found, rules.Budget, p)
@@ -99,7 +99,7 @@ func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	if refused != "" {
 		return refused
 	}
-	if up.Tool(c.Key.Tool).Hearsay && !w.Tool(up.Key, c.Key.Tool).Proven {
+	if up.Tool(c.Key.Tool).UntrustedHint && !w.Tool(up.Key, c.Key.Tool).Proven {
 		w.upstreams.save(p.of) // another process may have compared it meanwhile, which makes this prefetch an ordinary one
 	}
 	s.dollars += c.Model.Cost.Dollars

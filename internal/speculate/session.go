@@ -149,7 +149,7 @@ func (w *Worker) answered(a *answer) {
 	s := w.sessions[c.Client]
 	w.compared(c, a.Comparison)
 	if a.JoinWait > 0 { // a call waited for a prefetch in vain
-		w.upstreams.at(c.Upstream).model.Harm(c.Tool)
+		w.upstreams.at(c.Upstream).model.Demote(c.Tool)
 		w.harm(s, c.Upstream.Host(), ForegroundWait, a.JoinWait)
 	}
 	if s == nil || c.ID == 0 {
@@ -161,7 +161,7 @@ func (w *Worker) answered(a *answer) {
 	if took := w.upstreams.took(&a.Result, o.at.Instance); took > 0 && a.Complete { // a served or cancelled call says nothing about latency
 		r.At = c.At.Add(took)
 	}
-	r.Came = a.At
+	r.Delivered = a.At
 	p := w.pair(s, o)
 	p.predict.Result(r)
 	p.decisions.result(c.ID, a.Took)
@@ -180,7 +180,7 @@ func (w *Worker) compared(c *Call, t dedup.Comparison) {
 		return
 	}
 	o := w.upstreams.at(c.Upstream)
-	o.model.Trial(c.Tool, t == dedup.Same)
+	o.model.RecordTrial(c.Tool, t == dedup.Same)
 	w.upstreams.prove(o, c.Tool)
 	w.upstreams.save(o) // at once, so that other processes need not compare again
 	if t == dedup.Differs {

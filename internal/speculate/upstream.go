@@ -51,12 +51,12 @@ func (u *upstreams) at(up *Upstream) *upstreamState {
 	if old != nil { // the rules have changed; its sessions start again
 		u.saveNow(old)
 		o.instances, o.storage = old.instances, old.storage
-		o.model.Works(old.model.Concurrency())
+		o.model.SetConcurrency(old.model.Concurrency())
 	}
 	u.byKey[up.Key] = o
 	u.saveNow(o)
 	u.prove(o)
-	for _, tool := range o.model.Seen() {
+	for _, tool := range o.model.ObservedTools() {
 		u.publish(o, tool)
 	}
 	return o
@@ -97,8 +97,8 @@ func (u *upstreams) left(up *Upstream) {
 // usual returns the usual latency of tools, where known.
 func (o *upstreamState) usual() map[string]enrich.Percentiles {
 	all := make(map[string]enrich.Percentiles)
-	for _, tool := range o.model.Seen() {
-		if u := o.model.Usual(tool); u.Latency.P50 > 0 {
+	for _, tool := range o.model.ObservedTools() {
+		if u := o.model.Typical(tool); u.Latency.P50 > 0 {
 			all[tool] = u.Latency
 		}
 	}
@@ -108,7 +108,7 @@ func (o *upstreamState) usual() map[string]enrich.Percentiles {
 // recordConcurrency records the concurrency of an instance, if there is more evidence than before.
 func (o *upstreamState) recordConcurrency(k Known) {
 	if has := o.model.Concurrency(); k.Parallel+k.Serial >= has.Parallel+has.Serial {
-		o.model.Works(k.toStored())
+		o.model.SetConcurrency(k.toStored())
 	}
 }
 
@@ -199,7 +199,7 @@ func (u *upstreams) save(o *upstreamState) {
 	go func() {
 		k.panicked = !u.faults.protect(func() {
 			err := store(func(stored State) (State, error) {
-				next, err := k.model.Join(stored)
+				next, err := k.model.Merge(stored)
 				if err != nil {
 					u.log.Warn("learned state not read in full; the readable part is used", "upstream", name, "err", err)
 				}
@@ -209,7 +209,7 @@ func (u *upstreams) save(o *upstreamState) {
 				u.log.Warn("learned state not saved", "upstream", name, "err", err)
 				return
 			}
-			k.model.Written()
+			k.model.MarkWritten()
 		})
 		done <- k
 		u.enqueue(func() {
@@ -225,7 +225,7 @@ func (u *upstreams) save(o *upstreamState) {
 // saved handles the result of a save. An error in reading or writing does not stop learning.
 func (u *upstreams) saved(o *upstreamState, k saveResult) {
 	o.saving = nil
-	o.model.Kept(k.model)
+	o.model.Adopt(k.model)
 	u.prove(o)
 	if k.panicked {
 		o.storage = InMemory() // the state, above all its bars, still counts in this process

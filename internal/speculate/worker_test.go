@@ -61,7 +61,7 @@ func (s *shelf) Tool(name string) predict.Tool {
 	if s.hold != nil {
 		<-s.hold
 	}
-	return predict.Tool{Model: s.models[name], Hearsay: s.hearsay}
+	return predict.Tool{Model: s.models[name], UntrustedHint: s.hearsay}
 }
 
 func (s *shelf) MayPrefetch(c *predict.Candidate) speculate.Verdict {
@@ -276,7 +276,7 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 		close(hold)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		model := predict.New(predict.Options{Tool: func(string) predict.Tool { return predict.Tool{Hearsay: true} }})
+		model := predict.New(predict.Options{Tool: func(string) predict.Tool { return predict.Tool{UntrustedHint: true} }})
 		model.Merge(kept)
 		if writes != 3 || model.Barred("get") == "" {
 			t.Errorf("it was kept %d times, want three; barred: %q", writes, model.Barred("get"))
@@ -284,8 +284,8 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 		d.SessionEnded(c, func() {})
 		d.Close()
 		model.Merge(kept)
-		if !slices.Contains(model.Seen(), "list") {
-			t.Errorf("kept of %v, want of list too", model.Seen())
+		if !slices.Contains(model.ObservedTools(), "list") {
+			t.Errorf("kept of %v, want of list too", model.ObservedTools())
 		}
 	})
 }

@@ -89,7 +89,7 @@ func (t *Tuner) AddCalls(calls []replay.Call) {
 // it returns an error.
 func (t *Tuner) AddLearned(upstream string, state predict.State) error {
 	merged, unread := t.player(upstream).learner.Merge(state)
-	learned, err := predict.Follows(merged)
+	learned, err := predict.LearnedFollowUps(merged)
 	for _, f := range learned {
 		t.follow(upstream, f)
 	}
@@ -98,7 +98,7 @@ func (t *Tuner) AddLearned(upstream string, state predict.State) error {
 }
 
 // follow adds a follow-up if it is probable enough and its call may be prefetched.
-func (t *Tuner) follow(upstream string, f predict.Follow) {
+func (t *Tuner) follow(upstream string, f predict.LearnedFollowUp) {
 	trigger, to := join(upstream, f.Trigger), join(upstream, f.Tool)
 	m := t.model(to)
 	right, of, ranks := t.likelyRanks(f.Ranks)

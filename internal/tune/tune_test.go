@@ -219,7 +219,7 @@ func play(t *testing.T) predict.State {
 		at := began.Add(time.Duration(i) * time.Hour)
 		s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list", Arguments: fmt.Sprintf(`{"owner":"o%d"}`, i), At: at})
 		s.Result(predict.Result{ID: 1, Structured: fmt.Appendf(nil, `{"items":[{"n":%d},{"n":%d}]}`, 1000+i, 2000+i), At: at})
-		s.Guesses(at)
+		s.Candidates(at)
 		s.Call(predict.Call{ID: 2, Turn: 2, Tool: "get", Arguments: fmt.Sprintf(`{"number":%d,"owner":"o%d"}`, 1000+i, i), At: at})
 		s.End()
 	}
