@@ -165,15 +165,15 @@ func (a *Agent) Leave() {
 	delete(p.agents, a)
 	p.divideLocked()
 	p.departedUsed += a.windowUsed
-	heirs := 0.0 // weights of the agents with a rest of their share
+	heirWeight := 0.0 // weights of the agents with a rest of their share
 	for b := range p.agents {
 		if p.excessLocked(b) < 0 {
-			heirs += b.weight
+			heirWeight += b.weight
 		}
 	}
 	for b := range p.agents {
 		if p.excessLocked(b) < 0 {
-			b.reserved += a.reserved * b.weight / heirs
+			b.reserved += a.reserved * b.weight / heirWeight
 		}
 	}
 }
@@ -267,8 +267,8 @@ func (p *Pool) beginLocked(at age.Moment) {
 // have used by now: an agent's reservation is at most its share of the rest of the window.
 func (p *Pool) advanceLocked() {
 	now := p.now()
-	if past := now.Since(p.began); p.rules.Window > 0 && past >= p.rules.Window {
-		p.beginLocked(now.Ago(past % p.rules.Window))
+	if elapsed := now.Since(p.began); p.rules.Window > 0 && elapsed >= p.rules.Window {
+		p.beginLocked(now.Ago(elapsed % p.rules.Window))
 	}
 	rest := p.remainingLocked()
 	for a := range p.agents {
@@ -330,9 +330,9 @@ const activeFraction = 0.05
 // delivered on request beyond a share reduce what is lent, but no agent's share.
 func (a *Agent) leftLocked() int {
 	p, now := a.pool, a.pool.now()
-	free, over := p.freeLocked(), p.excessLocked(a)
-	if over <= -1 { // half a token is not a rest, as tokens are whole
-		return int(min(-over, free+float64(p.excess)+a.reserved))
+	free, excess := p.freeLocked(), p.excessLocked(a)
+	if excess <= -1 { // half a token is not a rest, as tokens are whole
+		return int(min(-excess, free+float64(p.excess)+a.reserved))
 	}
 	borrowed, borrowers := 0.0, 0.0
 	recent := time.Duration(activeFraction * float64(p.rules.Window))
@@ -342,5 +342,5 @@ func (a *Agent) leftLocked() int {
 			borrowers += b.weight
 		}
 	}
-	return int(min(free, (free+borrowed)*a.weight/borrowers-over))
+	return int(min(free, (free+borrowed)*a.weight/borrowers-excess))
 }

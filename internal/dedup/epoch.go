@@ -82,8 +82,8 @@ func (e *epochs) current(epoch uint64, fetched, asked []call.Place) bool {
 
 // settling reports whether a remote write to one of the places may still not show. awake
 // is the monotonic time since the store was made.
-func (e *epochs) settling(places []call.Place, awake time.Duration) bool {
-	return e.any(places, func(m *mark) bool { return awake < m.settleUntil })
+func (e *epochs) settling(places []call.Place, elapsed time.Duration) bool {
+	return e.any(places, func(m *mark) bool { return elapsed < m.settleUntil })
 }
 
 // hasPending reports whether a write to one of the places is pending.

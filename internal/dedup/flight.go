@@ -26,7 +26,7 @@ type Flight struct {
 	prefetch *Prefetch     // nil if a call began it
 	promoted chan struct{} // closed when a call joins the prefetch; nil unless prefetched
 	cancel   context.CancelCauseFunc
-	stop     func() bool         // stops watching the context of a prefetch; nil unless prefetched
+	stopHold func() bool         // stops watching the context of a prefetch; nil unless prefetched
 	share    func(*SharedAnswer) // shares the answer with other replicas; nil if it is not shared
 
 	// Guarded by the store's mutex.
@@ -229,7 +229,7 @@ func (f *Flight) Notify(method string, params []byte) {
 // to one client. Calls that have joined must fetch by themselves, no other call joins, and
 // the answer is not stored. A prefetch without a waiting call is cancelled.
 func (f *Flight) Taint() {
-	var alone []*Waiter
+	var refetch []*Waiter
 	f.store.mu.Lock()
 	if !f.settled && !f.tainted {
 		f.tainted = true
@@ -237,16 +237,16 @@ func (f *Flight) Taint() {
 		f.waiters = slices.DeleteFunc(f.waiters, func(w *Waiter) bool {
 			if w != f.leader {
 				w.flight = nil
-				alone = append(alone, w)
+				refetch = append(refetch, w)
 			}
 			return w != f.leader
 		})
-		f.store.counts.Alone += int64(len(alone))
+		f.store.counts.Alone += int64(len(refetch))
 		f.held = false
 		f.abandonLocked(failed, errTainted)
 	}
 	f.store.mu.Unlock()
-	for _, w := range alone {
+	for _, w := range refetch {
 		w.stop()
 		w.Done(Outcome{How: Joined, Refetch: true, Prefetched: f.prefetch != nil})
 	}
@@ -279,21 +279,21 @@ func (f *Flight) limitJoinLocked(w *Waiter, now age.Moment) {
 	if f.prefetch == nil || f.query.Reuse.JoinTimeout <= 0 {
 		return
 	}
-	stop, late := w.stop, (*time.Timer)(nil)
-	late = time.AfterFunc(f.joinLeftLocked(now), func() {
+	stop, timer := w.stop, (*time.Timer)(nil)
+	timer = time.AfterFunc(f.joinLeftLocked(now), func() {
 		f.store.mu.Lock()
 		left := f.joinLeftLocked(f.store.clock())
-		waits := w.flight == f
-		if waits && left > 0 {
-			late.Reset(left)
+		waiting := w.flight == f
+		if waiting && left > 0 {
+			timer.Reset(left)
 		}
 		f.store.mu.Unlock()
-		if waits && left <= 0 {
+		if waiting && left <= 0 {
 			stop()
 			f.leave(w, ErrJoinTimeout)
 		}
 	})
-	w.stop = func() bool { late.Stop(); return stop() }
+	w.stop = func() bool { timer.Stop(); return stop() }
 }
 
 // joinLeftLocked is what remains of the join timeout. It runs from the sending of the

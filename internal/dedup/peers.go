@@ -52,21 +52,21 @@ type SharedAnswer struct {
 
 // peerView is the result of one lookup.
 type peerView struct {
-	asked  bool     // there are peers
-	tokens []string // of the query's places
-	clear  bool     // they are known, and none has a pending write
+	queried bool     // there are peers
+	tokens  []string // of the query's places
+	valid   bool     // they are known, and none has a pending write
 }
 
 // askPeers looks up the places at the peers, if there are any. It blocks for the reply.
 func (s *Store) askPeers(ctx context.Context, places []call.Place) peerView {
 	if s.peers == nil {
-		return peerView{clear: true}
+		return peerView{valid: true}
 	}
 	tokens, err := s.peers.Lookup(ctx, places)
 	if err != nil {
-		return peerView{asked: true}
+		return peerView{queried: true}
 	}
-	return peerView{asked: true, tokens: tokens, clear: true}
+	return peerView{queried: true, tokens: tokens, valid: true}
 }
 
 // applyLocked bumps the places that the lookup found changed.
@@ -77,7 +77,7 @@ func (s *Store) applyLocked(places []call.Place, seen *peerView) {
 			p.Slot %= slots
 		}
 		if token == "" {
-			seen.clear = false
+			seen.valid = false
 		}
 		if token == "" || s.tokens[p] != token {
 			s.epochs.bump(s.epochs.at(p))
@@ -106,12 +106,12 @@ func (s *Store) noteChangedLocked(p call.Place) {
 func (s *Store) HasPeers() bool { return s.peers != nil }
 
 // throughPeers wraps fetch so that it first takes a shared answer, if the flight may.
-func (f *Flight) throughPeers(seen peerView, waits func(), fetch func(context.Context, *Flight)) func(context.Context, *Flight) {
-	if !seen.asked || !seen.clear || f.query.SharedKey == "" {
+func (f *Flight) throughPeers(seen peerView, onWait func(), fetch func(context.Context, *Flight)) func(context.Context, *Flight) {
+	if !seen.queried || !seen.valid || f.query.SharedKey == "" {
 		return fetch
 	}
 	return func(ctx context.Context, f *Flight) {
-		found, keep := f.store.peers.Lead(ctx, f.query.SharedKey, seen.tokens, waits)
+		found, keep := f.store.peers.Lead(ctx, f.query.SharedKey, seen.tokens, onWait)
 		if found != nil && f.adopt(found) {
 			f.Settle(found.Body, found.Stateless, true)
 			return

@@ -61,7 +61,7 @@ func (p *PendingWrite) endLocked() {
 	reclassified := p.reclassified != s.reclassified // then the last reclassification made it pending everywhere
 	var settleUntil time.Duration
 	if p.effect.Remote || reclassified { // it may be remote by the new rules
-		settleUntil = s.awakeLocked() + s.options.Settle
+		settleUntil = s.monotonicLocked() + s.options.Settle
 	}
 	if reclassified {
 		s.epochs.endWrite(&s.epochs.global)
@@ -77,7 +77,7 @@ func (p *PendingWrite) endLocked() {
 
 // awakeLocked is the monotonic time since the store was made. It bounds how long a write may
 // still land: the server may have slept as well, and the wall clock may be set forward.
-func (s *Store) awakeLocked() time.Duration { return s.clock().Monotonic(s.start) }
+func (s *Store) monotonicLocked() time.Duration { return s.clock().Monotonic(s.start) }
 
 // Doubt records that the outcome is unknown: the call was cancelled, timed out, lost its
 // connection, or continues as a task. The write stays pending until End, or until
@@ -90,7 +90,7 @@ func (p *PendingWrite) Doubt() {
 		return
 	}
 	wait := s.options.WriteSettle
-	p.expires = s.awakeLocked() + wait
+	p.expires = s.monotonicLocked() + wait
 	if p.timer != nil {
 		p.timer.Reset(wait)
 		return
@@ -108,7 +108,7 @@ func (p *PendingWrite) expire() {
 	if s.closed || p.ended {
 		return
 	}
-	if left := p.expires - s.awakeLocked(); left > 0 {
+	if left := p.expires - s.monotonicLocked(); left > 0 {
 		p.timer.Reset(left)
 		return
 	}

@@ -99,12 +99,12 @@ func (s *Store) wastedLocked(p *Prefetch, why cause) {
 // until ctx ends and no call is waiting for it.
 func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Context, f *Flight)) (p *Prefetch, why string) {
 	var file fileState
-	var looked *fileState
+	var checked *fileState
 	if q.Reuse.File != "" {
 		file = statFile(q.Reuse.File)
-		looked = &file
+		checked = &file
 	}
-	f, fetching, why := s.beginPrefetch(ctx, &q, file, looked)
+	f, fetching, why := s.beginPrefetch(ctx, &q, file, checked)
 	if f == nil {
 		return nil, why
 	}
@@ -114,17 +114,17 @@ func (s *Store) Prefetch(ctx context.Context, q Query, fetch func(ctx context.Co
 
 // beginPrefetch begins the flight of a prefetch, and returns it with the context of its
 // fetch, or returns why not.
-func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState, looked *fileState) (f *Flight, fetching context.Context, why string) {
+func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState, checked *fileState) (f *Flight, fetching context.Context, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	if why = s.refusalLocked(q, looked, now); why != "" || ctx.Err() != nil {
+	if why = s.refusalLocked(q, checked, now); why != "" || ctx.Err() != nil {
 		return nil, nil, cmp.Or(why, "closed")
 	}
 	f, fetching = s.beginLocked(ctx, q, file, now)
 	s.counts.Prefetch.Issued++
 	f.prefetch, f.held, f.promoted = &Prefetch{number: q.Number}, true, make(chan struct{})
-	f.stop = context.AfterFunc(ctx, func() { f.releaseHold(context.Cause(ctx)) })
+	f.stopHold = context.AfterFunc(ctx, func() { f.releaseHold(context.Cause(ctx)) })
 	return f, fetching, ""
 }
 

@@ -21,7 +21,7 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 	s.mu.Lock()
 	now := s.clock()
 	s.applyLocked(q.Places, &seen)
-	if !seen.clear {
+	if !seen.valid {
 		f, fetching := s.beginLocked(ctx, &q, file, now)
 		f.notKept = invalidated
 		f.unlistLocked()

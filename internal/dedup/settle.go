@@ -45,8 +45,8 @@ func (f *Flight) Settle(body []byte, stateless, good bool) {
 	if f.share != nil {
 		f.share(f.sharedAnswer(l))
 	}
-	if f.stop != nil {
-		f.stop()
+	if f.stopHold != nil {
+		f.stopHold()
 	}
 	for i, w := range l.waiters {
 		w.stop()

@@ -134,8 +134,8 @@ func (h *host) hasSpareSlot() bool {
 	if slots <= 0 {
 		return h.counters.Prefetches < defaultPrefetches
 	}
-	stay := min(math.Ceil(h.rule.SpeculativeShare*float64(slots)), float64(slots-1))
-	return float64(slots-h.counters.InFlight-1) >= stay
+	reserved := min(math.Ceil(h.rule.SpeculativeShare*float64(slots)), float64(slots-1))
+	return float64(slots-h.counters.InFlight-1) >= reserved
 }
 
 // spareTokens is the number of tokens at which a prefetch may take one: its own and the share
@@ -238,8 +238,8 @@ func (h *host) untilToken(now time.Time) (wait time.Duration, waits bool) {
 	default:
 		want, waits = h.spareTokens(), len(h.prefetches) > 0 && h.hasSpareSlot()
 	}
-	lack := (want - h.bucket.TokensAt(now)) / h.rule.Rate * float64(time.Second)
-	return time.Duration(min(max(lack, 0), float64(maxTimer))), waits
+	missing := (want - h.bucket.TokensAt(now)) / h.rule.Rate * float64(time.Second)
+	return time.Duration(min(max(missing, 0), float64(maxTimer))), waits
 }
 
 // Lengths of a cool-down after a 429.

@@ -107,7 +107,7 @@ func (h *host) untilGranted(now time.Time) (wait time.Duration, waits bool) {
 	if waits = len(h.grants.tokens) > 0; waits {
 		wait = h.grants.tokens[0].Sub(now)
 	}
-	if _, when, asks := h.nextRequest(); asks && (!waits || when.Sub(now) < wait) {
+	if _, when, due := h.nextRequest(); due && (!waits || when.Sub(now) < wait) {
 		return when.Sub(now), true
 	}
 	return wait, waits

@@ -33,10 +33,10 @@ type Outcome struct {
 
 // Leave ends the call. It must be called exactly once for each slot. It reports whether other
 // replicas must be notified: of a 429 that was not known when the call began.
-func (s *Slot) Leave(v Outcome) (news bool) {
-	all := s.host.hosts
-	all.mu.Lock()
-	defer all.mu.Unlock()
+func (s *Slot) Leave(v Outcome) (isNew bool) {
+	hosts := s.host.hosts
+	hosts.mu.Lock()
+	defer hosts.mu.Unlock()
 	h := s.host
 	s.host = nil // so that a second Leave panics
 	h.counters.InFlight--
@@ -49,15 +49,15 @@ func (s *Slot) Leave(v Outcome) (news bool) {
 		if s.prefetch {
 			h.counters.LimitedPrefetches++
 		}
-		news = s.generation == h.cooling.generation && !strings.HasPrefix(h.counters.Host, localPrefix)
-		h.cooling.begin(s.generation, v.RetryAfter, all.now())
+		isNew = s.generation == h.cooling.generation && !strings.HasPrefix(h.counters.Host, localPrefix)
+		h.cooling.begin(s.generation, v.RetryAfter, hosts.now())
 	case s.probe && !v.Failed && s.generation == h.cooling.generation:
 		h.cooling.end()
 	}
 	if len(h.calls) > 0 || len(h.prefetches) > 0 {
-		h.dispatch(all.now())
+		h.dispatch(hosts.now())
 	}
-	return news
+	return isNew
 }
 
 // Refused records that a host answered 429 to another replica. It has the effect of such an

@@ -28,12 +28,12 @@ func Limited(text string) (time.Duration, bool) {
 		if refusalText().MatchString(rest) || isRefusalJSON(rest) {
 			return parseWait(text), true
 		}
-		opening := errorPrefix().FindString(rest)
-		if opening == "" {
+		prefix := errorPrefix().FindString(rest)
+		if prefix == "" {
 			break
 		}
-		rest = rest[len(opening):]
-		if overHTTP().MatchString(opening) && status429().MatchString(rest) {
+		rest = rest[len(prefix):]
+		if overHTTP().MatchString(prefix) && status429().MatchString(rest) {
 			return parseWait(text), true
 		}
 	}
@@ -154,11 +154,11 @@ func parseWait(text string) time.Duration {
 	if m == nil || m[4] != "" {
 		return 0
 	}
-	written := strings.ToLower(m[1])
-	if written == "" {
-		written = m[2] + unit(strings.ToLower(m[3]))
+	duration := strings.ToLower(m[1])
+	if duration == "" {
+		duration = m[2] + unit(strings.ToLower(m[3]))
 	}
-	wait, err := time.ParseDuration(written)
+	wait, err := time.ParseDuration(duration)
 	if err != nil || wait > maxPlausibleWait {
 		return 0
 	}

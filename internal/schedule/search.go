@@ -158,14 +158,14 @@ func (s *search) seed() {
 	if s.byFallingValue != nil {
 		s.greedy(nil, byValue) // if the count binds and not the budget, density misleads
 	}
-	dearest, most := -1, 0.0
+	mostValuable, most := -1, 0.0
 	for _, i := range s.order {
 		if value, _, fits := s.gain(i); fits && value > most {
-			dearest, most = i, value
+			mostValuable, most = i, value
 		}
 	}
-	if dearest >= 0 {
-		s.greedy([]int{dearest}, byDensity)
+	if mostValuable >= 0 {
+		s.greedy([]int{mostValuable}, byDensity)
 	}
 }
 
@@ -249,8 +249,8 @@ func (s *search) excludeWorse(at int) {
 // value. It uses two bounds: the densest items that fill the budget, the last one in part, and
 // the most valuable items that Count still allows, whatever they cost.
 func (s *search) promising(at int) bool {
-	goal := s.bestValue * (1 + rounding)
-	return s.budgetBound(at) > goal && (s.byFallingValue == nil || s.countBound() > goal)
+	threshold := s.bestValue * (1 + rounding)
+	return s.budgetBound(at) > threshold && (s.byFallingValue == nil || s.countBound() > threshold)
 }
 
 func (s *search) budgetBound(at int) float64 {

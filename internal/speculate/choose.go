@@ -132,11 +132,11 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) (slots i
 	}
 	for _, d := range picked.Declined {
 		g, v := &found[d.Candidate].Candidate, &verdicts[d.Candidate]
-		lacks := d.Reason == enrich.Cap || d.Reason == enrich.Throttled
+		deferrable := d.Reason == enrich.Cap || d.Reason == enrich.Throttled
 		switch {
-		case lacks && rooms[v.Host].watch: // level 1 would not begin it
+		case deferrable && rooms[v.Host].watch: // level 1 would not begin it
 			w.Declined(g, enrich.Throttled)
-		case lacks && g.Reason == "":
+		case deferrable && g.Reason == "":
 			c.waiting = append(c.waiting, waitingCandidate{*g, d.Reason})
 		default:
 			w.Declined(g, d.Reason)

@@ -71,20 +71,20 @@ func (s *Session) Room(host string, instance uint64) (slots int, caution float64
 // roomLocked is the number of free slots for prefetches to a host: the least of those of the
 // process, of the session at its level, and of the session's slots there at the host's level.
 func (s *Session) roomLocked(h *host) int {
-	all, there := 0, 0
+	all, atHost := 0, 0
 	for _, c := range s.open {
 		if c.holdsSlot {
 			all++
 		}
 		if c.holdsSlot && c.host == h {
-			there++
+			atHost++
 		}
 	}
-	d, own := s.scheduler, s.throttle.level
+	d, level := s.scheduler, s.throttle.level
 	return min(
 		d.opt.Total-d.underWay,
-		slotsAt(own, d.opt.PerSession)-all,
-		slotsAt(min(own, h.throttle.level), d.opt.PerSession)-there,
+		slotsAt(level, d.opt.PerSession)-all,
+		slotsAt(min(level, h.throttle.level), d.opt.PerSession)-atHost,
 	)
 }
 

@@ -55,7 +55,7 @@ func newDecisions(tell func(Decision)) decisions {
 
 // decision is a Decision whose value is not known yet.
 type decision struct {
-	what    Decision
+	summary Decision
 	until   time.Time // the latest time of a useful call, except for candidates with a freshness
 	bounds  enrich.Options
 	slots   int
@@ -64,12 +64,12 @@ type decision struct {
 
 // option is one candidate of a decision.
 type option struct {
-	what  Option
-	begun *Begun        // nil if it was not prefetched
-	stale bool          // its answer has been invalidated
-	until time.Time     // the latest time of a useful call
-	lead  time.Duration // from the decision to the call
-	took  time.Duration // duration of the call's own fetch; 0 if unknown or not needed
+	summary Option
+	begun   *Begun        // nil if it was not prefetched
+	stale   bool          // its answer has been invalidated
+	until   time.Time     // the latest time of a useful call
+	lead    time.Duration // from the decision to the call
+	took    time.Duration // duration of the call's own fetch; 0 if unknown or not needed
 }
 
 // Limits of open decisions.
@@ -87,14 +87,14 @@ func (b *decisions) begin(what Decision, until time.Time, bounds enrich.Options)
 		return
 	}
 	what.Declined = make(map[string]int)
-	b.newest = &decision{what: what, until: until, bounds: bounds}
+	b.newest = &decision{summary: what, until: until, bounds: bounds}
 	b.open = append(b.open, b.newest)
 }
 
 // found adds candidates to the newest decision.
 func (b *decisions) found(candidates int) {
 	if b.newest != nil {
-		b.newest.what.Candidates += candidates
+		b.newest.summary.Candidates += candidates
 	}
 }
 
@@ -103,7 +103,7 @@ func (b *decisions) after() int64 {
 	if b.newest == nil {
 		return 0
 	}
-	return b.newest.what.After
+	return b.newest.summary.After
 }
 
 // slots records how many candidates of the newest decision could have been prefetched.
@@ -120,17 +120,17 @@ func (b *decisions) consider(c *predict.Candidate, why enrich.Reason, begun *Beg
 		return
 	}
 	if begun == nil {
-		d.what.Declined[string(why)]++
+		d.summary.Declined[string(why)]++
 	} else {
-		d.what.Issued++
-		d.slots = max(d.slots, d.what.Issued)
+		d.summary.Issued++
+		d.slots = max(d.slots, d.summary.Issued)
 	}
 	if why == enrich.InFlight || why == enrich.Stored { // an earlier decision has it
 		return
 	}
 	o := &option{
-		what:  Option{Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean()), Arguments: c.Key.Arguments},
-		begun: begun, until: d.until,
+		summary: Option{Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean()), Arguments: c.Key.Arguments},
+		begun:   begun, until: d.until,
 	}
 	size := c.Bytes
 	if m := c.Model; m != nil {
@@ -138,12 +138,12 @@ func (b *decisions) consider(c *predict.Candidate, why enrich.Reason, begun *Beg
 			size = int(m.Cost.TypicalKB * 1024)
 		}
 		if m.Cost.Freshness > 0 {
-			o.until = d.what.At.Add(m.Cost.Freshness)
+			o.until = d.summary.At.Add(m.Cost.Freshness)
 		}
 	}
-	o.what.Tokens = (size + bytesPerToken - 1) / bytesPerToken
+	o.summary.Tokens = (size + bytesPerToken - 1) / bytesPerToken
 	if d.bounds.MaxTokens > 0 {
-		o.what.Tokens = min(o.what.Tokens, d.bounds.MaxTokens)
+		o.summary.Tokens = min(o.summary.Tokens, d.bounds.MaxTokens)
 	}
 	if d.options = append(d.options, o); len(d.options) > keepOptions {
 		slices.SortStableFunc(d.options, func(a, b *option) int { return cmp.Compare(b.rank(), a.rank()) })
@@ -156,9 +156,9 @@ const bytesPerToken = 4
 // rank is the priority of keeping an option.
 func (o *option) rank() float64 {
 	if o.begun != nil {
-		return 1 + o.what.P
+		return 1 + o.summary.P
 	}
-	return o.what.P
+	return o.summary.P
 }
 
 // call records a call: it matches the candidate of the decision that prefetched it, else of the
@@ -167,17 +167,17 @@ func (b *decisions) call(id uint64, tool, arguments string, at time.Time) {
 	var best *option
 	for _, d := range slices.Backward(b.open) {
 		for _, o := range d.options {
-			if o.what.Tool != tool || o.what.Arguments != arguments || o.what.Called || o.stale || at.After(o.until) {
+			if o.summary.Tool != tool || o.summary.Arguments != arguments || o.summary.Called || o.stale || at.After(o.until) {
 				continue
 			}
 			if best == nil || best.begun == nil && o.begun != nil {
 				best = o
-				best.lead = at.Sub(d.what.At)
+				best.lead = at.Sub(d.summary.At)
 			}
 		}
 	}
 	if best != nil {
-		best.what.Called = true
+		best.summary.Called = true
 		b.called[id] = best
 	}
 }
@@ -194,7 +194,7 @@ func (b *decisions) result(id uint64, took time.Duration) {
 func (b *decisions) invalidate(stale func(tool, arguments string) bool) {
 	for _, d := range b.open {
 		for _, o := range d.options {
-			o.stale = o.stale || !o.what.Called && stale(o.what.Tool, o.what.Arguments)
+			o.stale = o.stale || !o.summary.Called && stale(o.summary.Tool, o.summary.Arguments)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (b *decisions) settle(now time.Time, all bool) {
 func (d *decision) useful() time.Time {
 	until := d.until
 	for _, o := range d.options {
-		if o.begun != nil && !o.what.Called && !o.stale {
+		if o.begun != nil && !o.summary.Called && !o.stale {
 			until = later(until, o.until)
 		}
 	}
@@ -230,7 +230,7 @@ func (d *decision) useful() time.Time {
 
 // report returns the decision with its value so far.
 func (d *decision) report(now time.Time) Decision {
-	out := d.what
+	out := d.summary
 	out.Open = now.Before(d.until)
 	var seen []enrich.Outcome
 	for _, o := range d.options {
@@ -239,20 +239,20 @@ func (d *decision) report(now time.Time) Decision {
 			took = o.begun.Took()
 		}
 		seen = append(seen, enrich.Outcome{
-			HiddenMS: ms(min(took, o.lead)), Tokens: o.what.Tokens, Called: o.what.Called,
-			Issued: o.begun != nil, Barred: o.begun == nil && unavailable(enrich.Reason(o.what.Reason)),
+			HiddenMS: ms(min(took, o.lead)), Tokens: o.summary.Tokens, Called: o.summary.Called,
+			Issued: o.begun != nil, Barred: o.begun == nil && unavailable(enrich.Reason(o.summary.Reason)),
 		})
-		if o.what.Called && o.begun == nil {
+		if o.summary.Called && o.begun == nil {
 			out.LateCalled++
 		}
 	}
 	out.BestMS, out.AchievedMS = enrich.Hindsight(seen, enrich.Bounds{Budget: d.bounds.Budget, Slots: d.slots})
 	out.AchievedMS = min(out.AchievedMS, out.BestMS) // slots freed later do not belong to the decision
 	slices.SortStableFunc(d.options, func(a, b *option) int {
-		return cmp.Or(cmp.Compare(b.what.P, a.what.P), strings.Compare(a.what.Arguments, b.what.Arguments))
+		return cmp.Or(cmp.Compare(b.summary.P, a.summary.P), strings.Compare(a.summary.Arguments, b.summary.Arguments))
 	})
 	for _, o := range d.options[:min(keepTop, len(d.options))] {
-		out.Top = append(out.Top, o.what)
+		out.Top = append(out.Top, o.summary)
 	}
 	return out
 }

@@ -104,14 +104,14 @@ func newEvidence() evidence {
 func (i *instance) learn(r *Run, now time.Time) (wait time.Duration) {
 	took, after := now.Sub(r.began), now.Sub(later(r.began, r.ended))
 	usual := i.usual(r.tool)
-	said := Unknown
+	verdict := Unknown
 	switch {
 	case r.ambiguous:
 	case r.idle:
 		i.serviceTime(r.tool).add(logarithm(took))
 	default:
-		said = i.classify(r, took, after, usual)
-		i.add(said)
+		verdict = i.classify(r, took, after, usual)
+		i.add(verdict)
 	}
 	wait = took - after // until the last earlier call ended
 	if r.ambiguous && usual > 0 {
@@ -119,9 +119,9 @@ func (i *instance) learn(r *Run, now time.Time) (wait time.Duration) {
 			return 0
 		}
 	}
-	serial := i.known.Is == Serial && said != Parallel
+	serial := i.known.Is == Serial && verdict != Parallel
 	if i.known.Is == Unknown && i.known.Parallel == 0 { // clear evidence counts before the estimate is sure
-		serial = r.ambiguous || said == Serial && i.serviceTime(r.tool).variance < steadyVariance
+		serial = r.ambiguous || verdict == Serial && i.serviceTime(r.tool).variance < steadyVariance
 	}
 	if r.prefetch || !serial {
 		return 0
@@ -139,8 +139,8 @@ func (i *instance) classify(r *Run, took, after, usual time.Duration) Concurrenc
 		return Parallel
 	}
 	p := i.serviceTime(r.tool)
-	line, side := logarithm(after)-p.mean, logarithm(took)-p.mean
-	switch ratio := (line*line - side*side) / (2 * p.variance); {
+	serialError, parallelError := logarithm(after)-p.mean, logarithm(took)-p.mean
+	switch ratio := (serialError*serialError - parallelError*parallelError) / (2 * p.variance); {
 	case ratio > minLogRatio:
 		return Parallel
 	case ratio < -minLogRatio:
@@ -177,13 +177,13 @@ func (e *evidence) presume(k Known, usual map[string]enrich.Percentiles) {
 }
 
 // add adds a piece of evidence and updates the estimate.
-func (e *evidence) add(said Concurrency) {
-	if said == Unknown {
+func (e *evidence) add(piece Concurrency) {
+	if piece == Unknown {
 		return
 	}
 	k := &e.known
 	k.Parallel, k.Serial = k.Parallel*evidenceDecay, k.Serial*evidenceDecay
-	if said == Serial {
+	if piece == Serial {
 		k.Serial++
 	} else {
 		k.Parallel++
@@ -221,13 +221,13 @@ func (e *evidence) serviceTime(tool string) *serviceTime {
 // add adds a sample.
 func (p *serviceTime) add(x float64) {
 	p.n++
-	off, n := x-p.mean, float64(min(p.n, 8))
+	delta, n := x-p.mean, float64(min(p.n, 8))
 	if p.n == 1 {
-		off = 0
+		delta = 0
 		p.mean = x
 	}
-	p.mean += off / n
-	p.variance = max(priorVariance/10, p.variance+(off*off-p.variance)/(n+1))
+	p.mean += delta / n
+	p.variance = max(priorVariance/10, p.variance+(delta*delta-p.variance)/(n+1))
 }
 
 // usual returns the latency of a tool without waiting; 0 if unknown.

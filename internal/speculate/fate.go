@@ -133,10 +133,10 @@ func (c *claim) settleLocked(f call.Fate) {
 	if c.watched() {
 		why = "watched"
 	}
-	label := func(era int) func(*throttle) {
+	label := func(generation int) func(*throttle) {
 		return func(t *throttle) {
 			if !c.watched() || t.level == watching {
-				t.label(era, used, f == call.Late)
+				t.label(generation, used, f == call.Late)
 			}
 		}
 	}

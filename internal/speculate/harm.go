@@ -106,7 +106,7 @@ func (d *Scheduler) LimitedElsewhere(hostName string, now time.Time) {
 // limited reports whether a prefetch may be the cause of a 429. It blames the last prefetch at most
 // once.
 func (h *host) limited(now time.Time) bool {
-	may := !h.sent.IsZero() && now.Sub(h.sent) < blameWindow
+	blamed := !h.sent.IsZero() && now.Sub(h.sent) < blameWindow
 	h.sent = time.Time{}
-	return may
+	return blamed
 }

@@ -54,16 +54,16 @@ func (i *instance) room() int {
 	if i.known.Is == Parallel {
 		return math.MaxInt
 	}
-	free, given := 1-len(i.claims), 0
+	free, abandoned := 1-len(i.claims), 0
 	for _, r := range i.calls {
 		switch {
 		case !r.until.IsZero() && r.prefetch:
-			given++
+			abandoned++
 		case r.until.IsZero() && (r.prefetch || i.known.Is == Serial):
 			free = 0
 		}
 	}
-	if given > 1 {
+	if abandoned > 1 {
 		free = 0
 	}
 	return max(0, free)

@@ -11,10 +11,10 @@ import (
 // record. It is safe for concurrent use.
 type learnedTools struct {
 	mu     sync.RWMutex
-	byTool map[toolOf]ToolState
+	byTool map[toolKey]ToolState
 }
 
-type toolOf struct{ upstream, tool string } // upstream is Upstream.Key
+type toolKey struct{ upstream, tool string } // upstream is Upstream.Key
 
 // ToolState is what was learned of one tool.
 type ToolState struct {
@@ -29,44 +29,44 @@ func (w *Worker) Tool(key, name string) ToolState {
 	t := w.upstreams.tools
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.byTool[toolOf{key, name}]
+	return t.byTool[toolKey{key, name}]
 }
 
 // update changes the state of a tool.
 func (t *learnedTools) update(key, name string, change func(*ToolState)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known := t.byTool[toolOf{key, name}]
+	known := t.byTool[toolKey{key, name}]
 	if change(&known); known == (ToolState{}) {
-		delete(t.byTool, toolOf{key, name})
+		delete(t.byTool, toolKey{key, name})
 		return
 	}
 	if t.byTool == nil {
-		t.byTool = make(map[toolOf]ToolState)
+		t.byTool = make(map[toolKey]ToolState)
 	}
-	t.byTool[toolOf{key, name}] = known
+	t.byTool[toolKey{key, name}] = known
 }
 
 // forget removes the tools of upstreams that are no longer configured.
 func (t *learnedTools) forget(gone func(key string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.byTool, func(at toolOf, _ ToolState) bool { return gone(at.upstream) })
+	maps.DeleteFunc(t.byTool, func(key toolKey, _ ToolState) bool { return gone(key.upstream) })
 }
 
 // publish updates a tool's usual latency and size from the model. Tools that the model has no space
 // for are not known here either.
 func (u *upstreams) publish(o *upstreamState, tool string) {
 	if usual := o.model.Typical(tool); usual.Latency.P50 > 0 {
-		u.tools.update(o.at.Key, tool, func(t *ToolState) { t.Usual = usual })
+		u.tools.update(o.lease.Key, tool, func(t *ToolState) { t.Usual = usual })
 	}
 }
 
 // prove updates which tools of an upstream are barred or proven: the listed tools and others.
 func (u *upstreams) prove(o *upstreamState, others ...string) {
 	proven := o.model.ProvenReadOnly()
-	for _, name := range append(o.at.Tools(), others...) {
-		u.tools.update(o.at.Key, name, func(t *ToolState) {
+	for _, name := range append(o.lease.Tools(), others...) {
+		u.tools.update(o.lease.Key, name, func(t *ToolState) {
 			t.Barred = t.Barred || o.model.Barred(name) != "" // its bar may not have reached the model yet
 			t.Proven = proven(name) && !t.Barred
 		})

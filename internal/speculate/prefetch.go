@@ -14,8 +14,8 @@ import (
 type pairState struct {
 	w         *Worker
 	session   *sessionState
-	of        *upstreamState
-	at        *Upstream // at its last call
+	upstream  *upstreamState
+	lease     *Upstream // at its last call
 	predict   *predict.Session
 	choose    Chooser // candidates after its last answer
 	trace     Trace   // of the last answered call
@@ -31,8 +31,8 @@ func (p *pairState) offer(now time.Time, after int64) []Started {
 	p.choose.Reprice(now, found, rules.MinProbability)
 	p.choose.Offer(now, found, rules.Budget, p)
 	p.decisions.begin(
-		Decision{At: now, Session: p.session.client.Name, Upstream: p.at.Name, After: after, Candidates: len(found)},
-		now.Add(rules.Age(p.at.Exclusive)), rules.Pick(),
+		Decision{At: now, Session: p.session.client.Name, Upstream: p.lease.Name, After: after, Candidates: len(found)},
+		now.Add(rules.Age(p.lease.Exclusive)), rules.Pick(),
 	)
 	return p.decide(now)
 }
@@ -46,10 +46,10 @@ func (p *pairState) decide(now time.Time) []Started {
 		p.choose.DropWaiting(p)
 		return nil
 	}
-	host := p.at.Host()
+	host := p.lease.Host()
 	w.Scheduler.Waited(host, w.Waited(host))
 	s.slots.Review(now)
-	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow", Keep: rules.Age(p.at.Exclusive)}
+	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow", Keep: rules.Age(p.lease.Exclusive)}
 	o.Keywords, o.Dollars = s.intentWords(), rules.Dollars-s.dollars
 	p.begun = nil
 	p.decisions.slots(p.choose.Choose(now, o, p))
@@ -62,7 +62,7 @@ func (p *pairState) MayPrefetch(c *predict.Candidate) Verdict {
 	if why := p.predict.Again(c); why != "" && why != enrich.Shadow {
 		return Verdict{Reason: why}
 	}
-	return p.at.MayPrefetch(c)
+	return p.lease.MayPrefetch(c)
 }
 
 // Declined counts a candidate that is dropped.
@@ -74,7 +74,7 @@ func (p *pairState) Declined(c *predict.Candidate, why enrich.Reason) {
 // Begin begins a prefetch, or returns why not. The prefetch ends with its session, unless a call has
 // joined it.
 func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
-	w, s, up, key := p.w, p.session, p.at, v.Query.Key
+	w, s, up, key := p.w, p.session, p.lease, v.Query.Key
 	g := *c
 	ended := make(chan struct{})
 	fetch := &Fetch{
@@ -100,7 +100,7 @@ func (p *pairState) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 		return refused
 	}
 	if up.Tool(c.Key.Tool).UntrustedHint && !w.Tool(up.Key, c.Key.Tool).Proven {
-		w.upstreams.save(p.of) // another process may have compared it meanwhile, which makes this prefetch an ordinary one
+		w.upstreams.save(p.upstream) // another process may have compared it meanwhile, which makes this prefetch an ordinary one
 	}
 	s.dollars += c.Model.Cost.Dollars
 	p.decisions.consider(c, "", begun)
@@ -156,7 +156,7 @@ func (w *Worker) clientRequested(s *sessionState, up *Upstream, tool string, cer
 func (w *Worker) bar(s *sessionState, up *Upstream, tool, why string) {
 	w.upstreams.tools.update(up.Key, tool, func(t *ToolState) { t.Barred = true })
 	w.queue.add(task{required: true, do: func() {
-		o := w.upstreams.at(up)
+		o := w.upstreams.state(up)
 		o.model.Bar(tool, why)
 		w.upstreams.prove(o, tool)
 		w.upstreams.save(o) // at once, so that it is not lost
@@ -173,7 +173,7 @@ func (w *Worker) resume(s *sessionState, up *Upstream, g *predict.Candidate, res
 		return
 	}
 	w.current = s.client
-	p := w.pair(s, w.upstreams.at(up))
+	p := w.pair(s, w.upstreams.state(up))
 	if result != nil {
 		r := read(result, size)
 		r.At = now

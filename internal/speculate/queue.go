@@ -143,8 +143,8 @@ func (q *queue) run() {
 const batchDelay = 5 * time.Millisecond
 
 func (q *queue) collect() {
-	over := time.NewTimer(batchDelay)
-	defer over.Stop()
+	timer := time.NewTimer(batchDelay)
+	defer timer.Stop()
 	for {
 		q.mu.Lock()
 		now := q.urgent || q.ended
@@ -154,7 +154,7 @@ func (q *queue) collect() {
 		}
 		select {
 		case <-q.wake:
-		case <-over.C:
+		case <-timer.C:
 			return
 		}
 	}
@@ -193,12 +193,12 @@ func (q *queue) close() bool {
 		return true
 	}
 	q.wakeUp()
-	late := time.NewTimer(closeTimeout)
-	defer late.Stop()
+	timeout := time.NewTimer(closeTimeout)
+	defer timeout.Stop()
 	select {
 	case <-done:
 		return true
-	case <-late.C:
+	case <-timeout.C:
 		return false
 	}
 }

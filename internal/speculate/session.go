@@ -38,17 +38,17 @@ func (w *Worker) watch(c *Client) *sessionState {
 
 // pair returns the state of a session with an upstream; a new one if the rules have changed.
 func (w *Worker) pair(s *sessionState, o *upstreamState) *pairState {
-	p := s.pairs[o.at.Key]
-	if p == nil || p.of != o {
+	p := s.pairs[o.lease.Key]
+	if p == nil || p.upstream != o {
 		p = &pairState{
-			w: w, session: s, of: o, predict: o.model.Begin(s.client.ID, s.client.Multiplexed), // of several clients, calls cannot be attributed to one
+			w: w, session: s, upstream: o, predict: o.model.Begin(s.client.ID, s.client.Multiplexed), // of several clients, calls cannot be attributed to one
 			decisions: newDecisions(w.Decided),
 		}
-		s.pairs[o.at.Key] = p
+		s.pairs[o.lease.Key] = p
 		o.checkTools()
 	}
-	p.at = o.at
-	p.choose.Session, p.choose.Upstream, p.choose.Parallel = s.slots, o.at.Instance, o.at.Remote
+	p.lease = o.lease
+	p.choose.Session, p.choose.Upstream, p.choose.Parallel = s.slots, o.lease.Instance, o.lease.Remote
 	return p
 }
 
@@ -88,9 +88,9 @@ func (w *Worker) called(c *Call) {
 	if s == nil {
 		return
 	}
-	o := w.upstreams.at(c.Upstream)
-	w.upstreams.called(o, o.at.Instance)
-	s.instances[o.at.Instance] = o.at
+	o := w.upstreams.state(c.Upstream)
+	w.upstreams.called(o, o.lease.Instance)
+	s.instances[o.lease.Instance] = o.lease
 	arguments := string(c.Arguments) // the model canonicalizes them
 	if c.Arguments == nil {
 		arguments = "{}"
@@ -111,7 +111,7 @@ func (w *Worker) called(c *Call) {
 // changed withdraws predictions of answers that a write invalidates, of any upstream.
 func (s *sessionState) changed(e call.Effect) {
 	s.invalidate(func(p *pairState, tool, arguments string) bool {
-		m := p.at.Tool(tool).Model
+		m := p.lease.Tool(tool).Model
 		if m == nil {
 			return true // no longer offered
 		}
@@ -126,7 +126,7 @@ func (s *sessionState) invalidate(isStale func(p *pairState, tool, arguments str
 		stale := func(tool, arguments string) bool { return isStale(p, tool, arguments) }
 		p.predict.Invalidate(stale)
 		p.decisions.invalidate(stale)
-		s.slots.Invalidate(func(k call.Key) bool { return k.Upstream == p.at.Instance && stale(k.Tool, k.Arguments) })
+		s.slots.Invalidate(func(k call.Key) bool { return k.Upstream == p.lease.Instance && stale(k.Tool, k.Arguments) })
 	}
 }
 
@@ -149,16 +149,16 @@ func (w *Worker) answered(a *answer) {
 	s := w.sessions[c.Client]
 	w.compared(c, a.Comparison)
 	if a.JoinWait > 0 { // a call waited for a prefetch in vain
-		w.upstreams.at(c.Upstream).model.Demote(c.Tool)
+		w.upstreams.state(c.Upstream).model.Demote(c.Tool)
 		w.harm(s, c.Upstream.Host(), ForegroundWait, a.JoinWait)
 	}
 	if s == nil || c.ID == 0 {
 		return
 	}
-	o := w.upstreams.at(c.Upstream)
+	o := w.upstreams.state(c.Upstream)
 	r := read(a.text, a.length)
 	r.ID, r.Failed = c.ID, !a.Complete
-	if took := w.upstreams.took(&a.Result, o.at.Instance); took > 0 && a.Complete { // a served or cancelled call says nothing about latency
+	if took := w.upstreams.took(&a.Result, o.lease.Instance); took > 0 && a.Complete { // a served or cancelled call says nothing about latency
 		r.At = c.At.Add(took)
 	}
 	r.Delivered = a.At
@@ -179,7 +179,7 @@ func (w *Worker) compared(c *Call, t dedup.Comparison) {
 	if t == dedup.NotCompared {
 		return
 	}
-	o := w.upstreams.at(c.Upstream)
+	o := w.upstreams.state(c.Upstream)
 	o.model.RecordTrial(c.Tool, t == dedup.Same)
 	w.upstreams.prove(o, c.Tool)
 	w.upstreams.save(o) // at once, so that other processes need not compare again

@@ -28,25 +28,25 @@ type upstreamState struct {
 	savedAt   time.Time           // time of the last save
 	saving    chan saveResult     // receives the result of the save in progress; nil if none is
 	saveAgain bool                // save again after the one in progress
-	at        *Upstream           // the lease of the session being handled
+	lease     *Upstream           // the lease of the session being handled
 	instances map[uint64]struct{} // called by sessions
 }
 
 // at returns the state of an upstream, and loads it from storage if needed.
-func (u *upstreams) at(up *Upstream) *upstreamState {
+func (u *upstreams) state(up *Upstream) *upstreamState {
 	rules := u.rules()
 	o := u.byKey[up.Key]
 	if o != nil && o.rules == *rules {
-		o.at = up
+		o.lease = up
 		return o
 	}
 	old := o
-	o = &upstreamState{rules: *rules, storage: up.Storage, at: up, instances: make(map[uint64]struct{})}
+	o = &upstreamState{rules: *rules, storage: up.Storage, lease: up, instances: make(map[uint64]struct{})}
 	if o.storage == nil {
 		o.storage = InMemory()
 	}
 	o.model = predict.New(predict.Options{
-		Tool: func(name string) predict.Tool { return o.at.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(up.Exclusive),
+		Tool: func(name string) predict.Tool { return o.lease.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(up.Exclusive),
 	})
 	if old != nil { // the rules have changed; its sessions start again
 		u.saveNow(old)
@@ -114,11 +114,11 @@ func (o *upstreamState) recordConcurrency(k Known) {
 
 // InMemory keeps learned state for the lifetime of the process.
 func InMemory() Storage {
-	var kept State
+	var state State
 	return func(merge func(State) (State, error)) error {
-		next, err := merge(kept)
+		next, err := merge(state)
 		if err == nil {
-			kept = next
+			state = next
 		}
 		return err
 	}
@@ -126,13 +126,13 @@ func InMemory() Storage {
 
 // checkTools marks the upstream as useless if it offers no tool that may be prefetched.
 func (o *upstreamState) checkTools() {
-	tools := o.at.Tools()
+	tools := o.lease.Tools()
 	for _, name := range tools {
-		if m := o.at.Tool(name).Model; m != nil && m.Speculate != nil && *m.Speculate && (m.Class.Reads() || m.Classify != "") {
+		if m := o.lease.Tool(name).Model; m != nil && m.Speculate != nil && *m.Speculate && (m.Class.Reads() || m.Classify != "") {
 			return
 		}
 	}
-	o.at.Useless()
+	o.lease.Useless()
 }
 
 // minSaveInterval is the minimum time between saves at the end of sessions. Anything unsaved is
@@ -192,7 +192,7 @@ func (u *upstreams) save(o *upstreamState) {
 	for instance := range o.instances {
 		o.recordConcurrency(u.scheduler.Known(instance))
 	}
-	name, store := o.at.Name, o.storage
+	name, store := o.lease.Name, o.storage
 	k := saveResult{model: o.model.Snapshot()}
 	done := make(chan saveResult, 1)
 	o.saving = done

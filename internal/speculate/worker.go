@@ -237,11 +237,11 @@ func (w *Worker) Answered(c *Call, r Result, reply chan<- Announcement) bool {
 // SessionEnded reports the end of a session and of its prefetches. It calls then after the last
 // event of the session.
 func (w *Worker) SessionEnded(c *Client, then func()) {
-	kept := w.queue.add(task{required: true, do: func() {
+	queued := w.queue.add(task{required: true, do: func() {
 		defer then() // even if the worker panics
 		w.leave(c)
 	}})
-	if !kept {
+	if !queued {
 		then()
 	}
 }

@@ -43,7 +43,7 @@ func (s *Store) holdTime() time.Duration { return s.options.Lease - s.options.Le
 
 // Announce announces a write to the other replicas. It retries while the server is not
 // reachable, for Lease at most.
-func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(error)) (told dedup.Announcement, err error) {
+func (s *Store) Announce(ctx context.Context, places []call.Place, lost func(error)) (announced dedup.Announcement, err error) {
 	a := &announcement{
 		s: s, places: places, giveUp: lost, write: s.id + "/" + strconv.FormatUint(s.writes.Add(1), 36),
 	}
@@ -156,17 +156,17 @@ func (s *Store) renew(ctx context.Context, open []*announcement) {
 		return
 	}
 	for i, a := range open {
-		stands := false
+		renewed := false
 		if got.results != nil {
 			n, err := got.results[i].AsInt64()
-			stands = err == nil && n == 1
+			renewed = err == nil && n == 1
 		}
-		if !stands {
+		if !renewed {
 			asked = age.Now()
 			_, err := s.announce(ctx, a)
-			stands = err == nil
+			renewed = err == nil
 		}
-		if stands {
+		if renewed {
 			a.renewed(asked)
 		}
 	}

@@ -34,7 +34,7 @@ return {0}`
 
 // Lead returns an answer that a replica has shared under key and these tokens, or makes this
 // replica the one that fetches it.
-func (s *Store) Lead(ctx context.Context, key string, tokens []string, waits func()) (*dedup.SharedAnswer, func(*dedup.SharedAnswer)) {
+func (s *Store) Lead(ctx context.Context, key string, tokens []string, onWait func()) (*dedup.SharedAnswer, func(*dedup.SharedAnswer)) {
 	sum := tokensDigest(tokens)
 	name := hex.EncodeToString(sha256Sum(key))
 	var done <-chan struct{} // nil before the first wait
@@ -64,7 +64,7 @@ func (s *Store) Lead(ctx context.Context, key string, tokens []string, waits fun
 		}
 		if done == nil {
 			done = s.await(name) // check again, as the fetch may have ended just now
-			waits()
+			onWait()
 			continue
 		}
 		select {
@@ -121,28 +121,28 @@ return 1`
 
 // publishAnswer ends a fetch, and shares its answer; nil if it must not be shared.
 func (s *Store) publishAnswer(name string, sum []byte, k *dedup.SharedAnswer) {
-	value, stands := "", time.Duration(0)
+	value, ttl := "", time.Duration(0)
 	if k != nil && len(k.Body) <= maxBody {
-		if stands = min(k.MaxAge, maxSharedAge) - k.Age; stands >= time.Millisecond {
-			value = encode(k, sum, stands)
+		if ttl = min(k.MaxAge, maxSharedAge) - k.Age; ttl >= time.Millisecond {
+			value = encode(k, sum, ttl)
 		}
 	}
 	_, _ = s.roundTrip(context.Background(), func(c rueidis.Client, history string) rueidis.Completed {
 		return c.B().Eval().Script(keepScript).Numkeys(2).Key(history+"a:"+name, history+"f:"+name).
-			Arg(s.id, value, strconv.FormatInt(stands.Milliseconds(), 10), fetchEndChannel, name).Build()
+			Arg(s.id, value, strconv.FormatInt(ttl.Milliseconds(), 10), fetchEndChannel, name).Build()
 	})
 }
 
 // encode encodes an answer: version, stateless flag, age and lifetime (ms), checksum of the
 // body, digest of the tokens, and body.
-func encode(k *dedup.SharedAnswer, sum []byte, stands time.Duration) string {
+func encode(k *dedup.SharedAnswer, sum []byte, ttl time.Duration) string {
 	b := make([]byte, 0, headLength+len(k.Body))
 	b = append(b, 1, 0)
 	if k.Stateless {
 		b[1] = 1
 	}
 	b = binary.BigEndian.AppendUint64(b, uint64(k.Age.Milliseconds()))
-	b = binary.BigEndian.AppendUint64(b, uint64(stands.Milliseconds()))
+	b = binary.BigEndian.AppendUint64(b, uint64(ttl.Milliseconds()))
 	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(k.Body))
 	b = append(b, sum...)
 	return string(append(b, k.Body...))
@@ -155,11 +155,11 @@ func decode(text string, left int64) *dedup.SharedAnswer {
 	}
 	b := []byte(text)
 	body := b[headLength:]
-	stood := int64(binary.BigEndian.Uint64(b[10:])) - left
-	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(b[18:]) || stood < 0 { // truncated, or the server's clock was set back
+	elapsed := int64(binary.BigEndian.Uint64(b[10:])) - left
+	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(b[18:]) || elapsed < 0 { // truncated, or the server's clock was set back
 		return nil
 	}
-	age := int64(binary.BigEndian.Uint64(b[2:])) + stood + 2 // for two roundings
+	age := int64(binary.BigEndian.Uint64(b[2:])) + elapsed + 2 // for two roundings
 	return &dedup.SharedAnswer{Body: body, Stateless: b[1] == 1, Age: time.Duration(age) * time.Millisecond}
 }
 

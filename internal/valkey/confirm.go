@@ -61,16 +61,16 @@ func (c *confirmation) standbysNeeded() int64 { return int64(c.servers / 2) }
 func (s *Store) keepConfirming(ctx context.Context) {
 	tick := time.NewTicker(s.confirmationTTL() / 4)
 	defer tick.Stop()
-	said := ""
+	logged := ""
 	for {
 		if conn := s.conn.Load(); conn != nil {
 			began := time.Now()
 			switch history, err := s.confirm(ctx, *conn); {
 			case err == nil:
-				said = ""
+				logged = ""
 				s.confirmation.record(history, began)
-			case ctx.Err() == nil && err.Error() != said:
-				said = err.Error()
+			case ctx.Err() == nil && err.Error() != logged:
+				logged = err.Error()
 				s.options.Log.Warn("the primary of the replicas' store is not confirmed by a majority of its servers: no answer is served, and no write is sent", "at", s.address(), "err", err)
 			}
 		}
@@ -100,13 +100,13 @@ func (s *Store) confirm(ctx context.Context, conn rueidis.Client) (history strin
 	defer cancel()
 	c, release := conn.Dedicate() // WAIT blocks its connection
 	defer release()
-	about := func() []rueidis.Completed {
+	info := func() []rueidis.Completed {
 		return []rueidis.Completed{c.B().Info().Section("replication").Build(), c.B().Info().Section("stats").Build()}
 	}
-	all := append(about(),
+	all := append(info(),
 		c.B().Set().Key(prefix+"confirm:"+s.id).Value(rand.Text()).PxMilliseconds(s.options.Lease.Milliseconds()).Build(),
 		c.B().Wait().Numreplicas(s.confirmation.standbysNeeded()).Timeout(max(1, s.confirmationTTL().Milliseconds()/2)).Build())
-	results := c.DoMulti(ctx, append(all, about()...)...)
+	results := c.DoMulti(ctx, append(all, info()...)...)
 	for _, r := range results {
 		if err := r.Error(); err != nil {
 			return "", err
@@ -120,12 +120,12 @@ func (s *Store) confirm(ctx context.Context, conn rueidis.Client) (history strin
 	if err != nil {
 		return "", err
 	}
-	have, err := results[3].AsInt64()
+	received, err := results[3].AsInt64()
 	switch {
 	case err != nil:
 		return "", err
-	case have < s.confirmation.standbysNeeded():
-		return "", fmt.Errorf("%d standbys have the last write: expected %d", have, s.confirmation.standbysNeeded())
+	case received < s.confirmation.standbysNeeded():
+		return "", fmt.Errorf("%d standbys have the last write: expected %d", received, s.confirmation.standbysNeeded())
 	case before != after:
 		return "", errHistory
 	}
@@ -156,9 +156,9 @@ func (s *Store) historyOf(replication, stats rueidis.RedisResult) (string, error
 	if text, err = stats.ToString(); err != nil {
 		return "", err
 	}
-	whole, part := infoField(text, "sync_full"), infoField(text, "sync_partial_ok")
-	if whole == "" || part == "" {
+	full, partial := infoField(text, "sync_full"), infoField(text, "sync_partial_ok")
+	if full == "" || partial == "" {
 		return "", fmt.Errorf("%w: INFO has no sync_full or sync_partial_ok", errDown)
 	}
-	return prefix + id + "-" + whole + "-" + part + ":", nil
+	return prefix + id + "-" + full + "-" + partial + ":", nil
 }

@@ -233,7 +233,7 @@ func (s *Store) Lookup(ctx context.Context, places []call.Place) ([]string, erro
 // anyExpired reports whether a place has an expired mark.
 func anyExpired(members map[string]string, now int64) bool {
 	for name, value := range members {
-		if until, err := strconv.ParseInt(value, 10, 64); name != token && (err != nil || until <= now) {
+		if expiry, err := strconv.ParseInt(value, 10, 64); name != token && (err != nil || expiry <= now) {
 			return true
 		}
 	}

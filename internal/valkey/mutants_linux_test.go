@@ -38,7 +38,7 @@ var mutants = []mutant.Mutant{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.applyLocked"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "nothing is shared beside a pending write", Cuts: []mutant.Cut{
-		{In: "dedup", Set: "peerView.clear", Under: []string{"Store.applyLocked"}, Becomes: mutant.Nothing},
+		{In: "dedup", Set: "peerView.valid", Under: []string{"Store.applyLocked"}, Becomes: mutant.Nothing},
 	}},
 	{Name: "the tokens of an answer", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "tokensDigest", Under: []string{"Store.Lead"}, Becomes: "tokensDigest(nil)"},

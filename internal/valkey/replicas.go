@@ -33,11 +33,11 @@ return redis.call('ZCARD', KEYS[1])`
 // WatchCount calls changed with the number of replicas, including this one, first and whenever
 // it changes. While the server is not reachable the last number stays. partitioned is set once
 // the other replicas count this one as absent.
-func (s *Store) WatchCount(changed func(n int, apart bool)) {
+func (s *Store) WatchCount(changed func(n int, partitioned bool)) {
 	s.running.Go(func() {
 		tick := time.NewTicker(s.options.Lease / 4)
 		defer tick.Stop()
-		last, wasApart, seen := 0, false, time.Now()
+		last, wasPartitioned, seen := 0, false, time.Now()
 		for {
 			n, ok := s.countReplicas()
 			if ok {
@@ -45,9 +45,9 @@ func (s *Store) WatchCount(changed func(n int, apart bool)) {
 			} else {
 				n = last
 			}
-			if apart := time.Since(seen) > s.options.Lease+s.options.Lease/margin; n != last || apart != wasApart {
-				last, wasApart = n, apart
-				changed(max(1, n), apart)
+			if partitioned := time.Since(seen) > s.options.Lease+s.options.Lease/margin; n != last || partitioned != wasPartitioned {
+				last, wasPartitioned = n, partitioned
+				changed(max(1, n), partitioned)
 			}
 			select {
 			case <-s.ctx.Done():

@@ -25,8 +25,8 @@ func (s *Store) PublishRefused(host string, retryAfter time.Duration) {
 
 // OnRefused sets the function called with the reports of other replicas' [Store.PublishRefused].
 // The function must not block.
-func (s *Store) OnRefused(heard func(host string, retryAfter time.Duration)) {
-	s.onRefused.Store(&heard)
+func (s *Store) OnRefused(report func(host string, retryAfter time.Duration)) {
+	s.onRefused.Store(&report)
 }
 
 // receiveRefused handles a report of another replica.
@@ -35,9 +35,9 @@ func (s *Store) receiveRefused(message string) {
 	if len(parts) < 3 || parts[0] == s.id {
 		return
 	}
-	heard := s.onRefused.Load()
-	if ms, err := strconv.ParseInt(parts[1], 10, 64); err == nil && heard != nil {
-		(*heard)(parts[2], time.Duration(ms)*time.Millisecond)
+	report := s.onRefused.Load()
+	if ms, err := strconv.ParseInt(parts[1], 10, 64); err == nil && report != nil {
+		(*report)(parts[2], time.Duration(ms)*time.Millisecond)
 	}
 }
 

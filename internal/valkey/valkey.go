@@ -167,16 +167,16 @@ func clientOption(text string) (o rueidis.ClientOption, servers int, err error) 
 func (s *Store) stayConnected(ctx context.Context) {
 	tick := time.NewTicker(retryDelay)
 	defer tick.Stop()
-	for said := ""; ; { // an error is logged once
+	for logged := ""; ; { // an error is logged once
 		if s.down.Load() {
 			err := s.connect(ctx)
 			switch {
 			case err == nil:
 				s.down.Store(false)
-				said = ""
+				logged = ""
 				s.options.Log.Info("the replicas share their store", "at", s.address())
-			case ctx.Err() == nil && err.Error() != said:
-				said = err.Error()
+			case ctx.Err() == nil && err.Error() != logged:
+				logged = err.Error()
 				s.options.Log.Warn("the replicas' store cannot be used: no answer is stored, and no write is sent", "at", s.address(), "err", err)
 			}
 		}
