@@ -10,7 +10,7 @@ import (
 // What is Claude Code's own: servers for one folder, approval of what a project has checked in,
 // settings in several places, and an administrator above them.
 
-// projects are the folders of which the user's own file says something.
+// projects returns the folders in the "projects" table of the user's file.
 func (d *document) projects() (all []member) {
 	at, _ := d.top().child("projects")
 	folders, _ := at.members()
@@ -22,15 +22,15 @@ func (d *document) projects() (all []member) {
 	return all
 }
 
-// local are the servers that Claude Code has for one folder each: those of its own file,
-// and those of the folder's .mcp.json that its user has approved.
+// local returns the servers that Claude Code has for single folders: those in the user's file,
+// and the approved ones of the folder's .mcp.json.
 func (r *Reader) local(doc *document, client *Client) []table {
 	var all []table
 	for _, p := range doc.projects() {
 		if at, ok := p.child("mcpServers"); ok {
 			all = append(all, table{
 				node: at, path: []string{"projects", p.name, "mcpServers"}, client: client, scope: "local", base: p.name,
-				off: p.strings("disabledMcpServers"),
+				disabled: p.strings("disabledMcpServers"),
 			})
 		}
 		if t, ok := r.checkedIn(p, client); ok {
@@ -40,7 +40,8 @@ func (r *Reader) local(doc *document, client *Client) []table {
 	return all
 }
 
-// checkedIn are the servers of a folder's .mcp.json. Those that were not approved are said.
+// checkedIn returns the servers of a folder's .mcp.json. It adds a note about servers that are
+// not approved.
 func (r *Reader) checkedIn(p member, client *Client) (table, bool) {
 	doc := r.other(filepath.Join(p.name, ".mcp.json"))
 	if doc == nil {
@@ -50,41 +51,41 @@ func (r *Reader) checkedIn(p member, client *Client) (table, bool) {
 	if !ok {
 		return table{}, false
 	}
-	every := false
-	yes, no := p.strings("enabledMcpjsonServers"), p.strings("disabledMcpjsonServers")
+	enableAll := false
+	enabled, disabled := p.strings("enabledMcpjsonServers"), p.strings("disabledMcpjsonServers")
 	settings := []string{filepath.Join(p.name, ".claude", "settings.local.json"), filepath.Join(r.options.Home, ".claude", "settings.json")}
 	for _, path := range settings {
 		if s := r.other(path); s != nil {
 			all, _ := s.top().child("enableAllProjectMcpServers")
-			every = every || all.value() == true
-			yes, no = append(yes, s.top().strings("enabledMcpjsonServers")...), append(no, s.top().strings("disabledMcpjsonServers")...)
+			enableAll = enableAll || all.value() == true
+			enabled, disabled = append(enabled, s.top().strings("enabledMcpjsonServers")...), append(disabled, s.top().strings("disabledMcpjsonServers")...)
 		}
 	}
-	takes := func(name string) bool {
-		return !slices.Contains(no, name) && (every || slices.Contains(yes, name))
+	includes := func(name string) bool {
+		return !slices.Contains(disabled, name) && (enableAll || slices.Contains(enabled, name))
 	}
 	var unapproved []string
 	servers, _ := at.members()
 	for _, m := range servers {
-		if !takes(m.name) && !slices.Contains(no, m.name) {
+		if !includes(m.name) && !slices.Contains(disabled, m.name) {
 			unapproved = append(unapproved, shown(m.name))
 		}
 	}
 	if len(unapproved) > 0 {
-		r.note(at, false, "left out, as Claude Code has not been told to trust them: "+strings.Join(unapproved, ", "))
+		r.note(at, false, "left out, since they are not approved in Claude Code: "+strings.Join(unapproved, ", "))
 	}
-	return table{node: at, path: []string{"mcpServers"}, client: client, scope: "project", base: p.name, takes: takes}, true
+	return table{node: at, path: []string{"mcpServers"}, client: client, scope: "project", base: p.name, includes: includes}, true
 }
 
-// settingsFile is one of Claude Code's that has rules.
+// settingsFile is a settings file of Claude Code.
 type settingsFile struct {
 	path   string
-	folder string // of the project it counts in; "": all
-	shared bool   // the project has it checked in
+	folder string // folder of its project; "" for a file that applies everywhere
+	shared bool   // checked in with the project
 }
 
-// claudeFolders are where Claude Code keeps settings, agents and commands: the user's folder,
-// and that of each project of which the user's own file knows.
+// claudeFolders returns the folders with Claude Code's settings, agents and commands: the
+// user's folder, and one for each project in the user's file.
 func (r *Reader) claudeFolders() []settingsFile {
 	all := []settingsFile{{path: r.options.folder("CLAUDE SETTINGS")}}
 	for _, doc := range r.docs {
@@ -97,7 +98,7 @@ func (r *Reader) claudeFolders() []settingsFile {
 	return all
 }
 
-// settings are Claude Code's settings that are there.
+// settings returns Claude Code's existing settings files.
 func (r *Reader) settings() map[settingsFile]*document {
 	files := []settingsFile{{path: r.options.managed("managed-settings.json")}}
 	for _, f := range r.claudeFolders() {
@@ -112,7 +113,7 @@ func (r *Reader) settings() map[settingsFile]*document {
 	return all
 }
 
-// managed is a file by which an administrator rules Claude Code.
+// managed returns the path of a file with an administrator's settings for Claude Code.
 func (m Machine) managed(name string) string {
 	switch m.OS {
 	case "darwin":
@@ -123,31 +124,31 @@ func (m Machine) managed(name string) string {
 	return filepath.Join("/etc/claude-code", name)
 }
 
-// forbiddenByClaude says why an administrator would not let mcpschedd run; "": none forbids it.
+// forbiddenByClaude returns why an administrator's settings forbid mcpschedd, or "".
 func (r *Reader) forbiddenByClaude() string {
 	if path := r.options.managed("managed-mcp.json"); r.other(path) != nil {
-		return path + " says which servers Claude Code has: no other may be added"
+		return path + " lists all servers that Claude Code may use: no other may be added"
 	}
 	path := r.options.managed("managed-settings.json")
 	doc := r.other(path)
 	if doc == nil {
 		return ""
 	}
-	names := func(list string) (all []string, there bool) {
-		at, there := doc.top().child(list)
+	names := func(list string) (all []string, found bool) {
+		at, found := doc.top().child(list)
 		for _, e := range at.elements() {
 			name, _ := e.child("serverName")
 			if s, ok := name.value().(string); ok {
 				all = append(all, s)
 			}
 		}
-		return all, there
+		return all, found
 	}
 	if all, _ := names("deniedMcpServers"); slices.Contains(all, ownName) {
 		return path + " denies mcpschedd"
 	}
-	if all, there := names("allowedMcpServers"); there && !slices.Contains(all, ownName) {
-		return path + ` allows some servers ("allowedMcpServers"), and mcpschedd is none of them`
+	if all, found := names("allowedMcpServers"); found && !slices.Contains(all, ownName) {
+		return path + ` allows some servers ("allowedMcpServers"), but not mcpschedd`
 	}
 	return ""
 }

@@ -10,16 +10,16 @@ import (
 
 // Client is one kind of MCP client.
 type Client struct {
-	Name  string // as the command line has it
-	Title string // as people know it
+	Name  string // name on the command line
+	Title string // product name
 
-	table  []string // where its files have the servers
+	table  []string // path to the servers in its files
 	shape  shape
-	places []string // what it keeps for its user, below folders that Machine names
-	files  []string // how the names of its files end, as patterns
+	places []string // files of the user, below folders that Machine.folder names
+	files  []string // patterns of file names, to recognise its files
 }
 
-// shape is how a client's file has a server that is a command.
+// shape is the form of a server with a command in a client's file.
 type shape int
 
 const (
@@ -29,9 +29,9 @@ const (
 	opencodeShape              // {"type": "local", "command": ["x", "y"]}
 )
 
-const codexTable = "mcp_servers" // where Codex has its servers
+const codexTable = "mcp_servers" // table of servers in Codex's file
 
-// All are the clients that are known.
+// All holds the supported clients.
 var All = []*Client{
 	{"claude", "Claude Code", []string{"mcpServers"}, typedShape,
 		[]string{"${CLAUDE}/.claude.json"}, []string{".claude.json", ".mcp.json"}},
@@ -57,11 +57,11 @@ var All = []*Client{
 		[]string{"${CONFIG}/opencode/opencode.json", "${CONFIG}/opencode/opencode.jsonc"}, []string{"opencode.json*"}},
 }
 
-// other is a client that is not known, with a table as most have it.
+// other is the client of a file that belongs to no supported client.
 var other = &Client{Name: "file", Title: "the client", table: []string{"mcpServers"}}
 
-// Named is the client of a name; nil: none is known. "claude" is both programs of it to the
-// command line, "claude-code" the one that it is the name of here.
+// Named returns the clients with the given name; nil if there are none. "claude" means both
+// Claude Code and Claude Desktop, "claude-code" only the former.
 func Named(name string) []*Client {
 	var all []*Client
 	for _, c := range All {
@@ -72,7 +72,7 @@ func Named(name string) []*Client {
 	return all
 }
 
-// Names are those that [Named] takes.
+// Names returns the names of all supported clients.
 func Names() []string {
 	var all []string
 	for _, c := range All {
@@ -81,11 +81,11 @@ func Names() []string {
 	return all
 }
 
-// Machine is where clients keep their files.
+// Machine describes where clients keep their files.
 type Machine struct {
-	OS   string              // as runtime.GOOS has it; "": one with $HOME
-	Home string              // the user's folder: a file just below it belongs to no project
-	Env  func(string) string // os.Getenv outside tests; nil: nothing is set
+	OS   string              // as in runtime.GOOS; "" means one with $HOME
+	Home string              // the user's home folder; a file directly in it belongs to no project
+	Env  func(string) string // os.Getenv except in tests; nil means that no variable is set
 }
 
 func (m Machine) env(variable string) string {
@@ -95,8 +95,8 @@ func (m Machine) env(variable string) string {
 	return m.Env(variable)
 }
 
-// Places are the files that a client keeps for its user, whether they exist or not. Files
-// of projects are not among them: a cloned repository must not be able to name commands.
+// Places returns the client's files for the user, whether they exist or not. Files of projects
+// are not included: a cloned repository must not be able to define commands.
 func (c *Client) Places(m Machine) []string {
 	var all []string
 	for _, place := range c.places {
@@ -105,7 +105,7 @@ func (c *Client) Places(m Machine) []string {
 	return all
 }
 
-// folder is one that the table names.
+// folder returns the folder with a name that the table of clients uses.
 func (m Machine) folder(name string) string {
 	in := func(variable string, otherwise ...string) string {
 		if dir := m.env(variable); filepath.IsAbs(dir) {
@@ -130,7 +130,7 @@ func (m Machine) folder(name string) string {
 			return filepath.Join(m.Home, ".config", "zed")
 		}
 		return filepath.Join(m.folder("CONFIG"), "zed")
-	case "APPDATA": // of programs with windows
+	case "APPDATA": // of desktop applications
 		switch m.OS {
 		case "windows":
 			return in("APPDATA", "AppData", "Roaming")
@@ -142,8 +142,8 @@ func (m Machine) folder(name string) string {
 	return m.Home
 }
 
-// clientOf tells by what a file holds, and then by its name, which client's it is, and where in
-// it the servers stand.
+// clientOf determines the client of a file by its contents, then by its name, and returns the
+// path to the servers in it.
 func clientOf(d *document) (*Client, []string) {
 	is := func(name string, table ...string) (*Client, []string) {
 		c := Named(name)[0]
@@ -177,7 +177,7 @@ func clientOf(d *document) (*Client, []string) {
 	return other, other.table
 }
 
-// keeps reports whether a file has the name of one of the client's.
+// keeps reports whether a file name matches the client's patterns.
 func (c *Client) keeps(dir, base string) bool {
 	return slices.ContainsFunc(c.files, func(pattern string) bool {
 		name := base

@@ -7,17 +7,18 @@ import (
 	"strings"
 )
 
-// complete turns what was read into the server: a command or a URL that our configuration takes,
-// with literal values in variables. It returns why that cannot be; "": it can.
+// complete converts the entry to a server with a command or URL that our configuration
+// supports, and with literal values in variables. It returns the reason why that is impossible,
+// or "".
 func (e *entry) complete(withoutToken bool) string {
 	transport, known := transports[e.transport]
 	switch {
 	case !known:
-		return "its type is none that mcpschedd speaks: want stdio, http or sse"
+		return "its type is not supported: want stdio, http or sse"
 	case len(e.command) == 0 && len(e.url) == 0:
 		return "it has neither a command nor a url"
 	case len(e.command) > 0 && len(e.url) > 0:
-		e.note("its url was left out, as it also has a command")
+		e.note("its url was left out, since it also has a command")
 		e.url = nil
 	}
 	if len(e.url) > 0 {
@@ -34,7 +35,7 @@ func (e *entry) complete(withoutToken bool) string {
 
 func (e *entry) note(text string) { e.texts.vault.note(text) }
 
-// local checks a server that is started.
+// local checks a server with a command.
 func (e *entry) local() {
 	if len(e.headers) > 0 {
 		e.note("its headers were left out: they have no meaning for a command")
@@ -45,20 +46,20 @@ func (e *entry) local() {
 		e.command = e.texts.path(e.command, "its command")
 	}
 	if t := e.cwd; len(t) == 1 && (t[0].variable == workspace || t[0].literal == "." && e.texts.base == "") {
-		e.cwd = nil // the client's, which is our default
+		e.cwd = nil // the client's folder, which is our default
 	}
 	e.cwd = e.texts.path(e.cwd, "its cwd")
 }
 
-// remote checks a server with a url.
+// remote checks a server with a URL. It returns the reason why it cannot be imported, or "".
 func (e *entry) remote(withoutToken bool) string {
 	if len(e.args)+len(e.env)+len(e.cwd) > 0 {
 		e.note("its args, env and cwd were left out: they have no meaning for a url")
 		e.args, e.env, e.cwd = nil, nil, nil
 	}
-	u := e.url.filled("1") // which fits as a host, a port and a path
+	u := e.url.filled("1") // valid as a host, a port and a path
 	if a, err := url.Parse(u); e.url[0].variable == "" && (err != nil || a.Scheme != "http" && a.Scheme != "https" || a.Host == "") {
-		return "its url is none that mcpschedd speaks: want http or https"
+		return "its url is not supported: want http or https"
 	}
 	e.headers = e.valid(e.headers, "HTTP header", func(p named) bool {
 		return headerName.MatchString(p.name) && !strings.ContainsFunc(p.value.String(), func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
@@ -66,9 +67,9 @@ func (e *entry) remote(withoutToken bool) string {
 	switch {
 	case len(e.headers) > 0 || loopback.MatchString(u) || strings.ContainsAny(u, "?@") || e.server.Stays != "":
 	case withoutToken:
-		e.note("no header of it has a token: if the server wants its users to sign in by a browser, it will refuse mcpschedd, which does not")
+		e.note("none of its headers has a token: if the server requires sign-in by a browser, it will refuse mcpschedd, which does not support that")
 	default:
-		e.server.Stays = "it has no token in its headers: it may sign in by a browser, which mcpschedd does not"
+		e.server.Stays = "none of its headers has a token: it may require sign-in by a browser, which mcpschedd does not support"
 	}
 	return ""
 }
@@ -78,19 +79,20 @@ var (
 	loopback   = regexp.MustCompile(`^https?://(?:localhost|127\.[0-9.]+|\[::1\])(?:[:/]|$)`)
 )
 
-// valid are those pairs that are good, and whose names can be shown.
+// valid returns the pairs that are valid and whose names contain no secret; it adds notes about
+// the others.
 func (e *entry) valid(pairs []named, what string, good func(named) bool) (kept []named) {
 	for _, p := range pairs {
 		if good(p) && shown(p.name) == p.name {
 			kept = append(kept, p)
 		} else {
-			e.note("left out, as it is no valid " + what + ": " + shown(p.name))
+			e.note("left out, since it is not a valid " + what + ": " + shown(p.name))
 		}
 	}
 	return kept
 }
 
-// fill writes the block, and the variables beside it.
+// fill sets the server's block and variables.
 func (e *entry) fill() {
 	s, vault := &e.server, e.texts.vault
 	b := &s.Block
@@ -118,7 +120,7 @@ func (e *entry) fill() {
 	}
 	e.takeEnvFile()
 	s.Variables, s.Notes = vault.Variables, vault.notes
-	used := s.means()
+	used := s.identity()
 	s.Variables.Unset = slices.DeleteFunc(s.Variables.Unset, func(u Unset) bool { return !strings.Contains(used, "${"+u.Name+"}") })
 	for _, v := range s.Variables.Values {
 		if _, ok := v.line(); !ok {
@@ -127,7 +129,7 @@ func (e *entry) fill() {
 	}
 }
 
-// takeEnvFile takes over the file of variables that the client itself reads.
+// takeEnvFile imports the file of variables that the client reads.
 func (e *entry) takeEnvFile() {
 	vault := e.texts.vault
 	if len(e.envFile) == 0 {
@@ -143,10 +145,10 @@ func (e *entry) takeEnvFile() {
 	}
 	data, err := e.texts.file(e.envFile.plain())
 	if !e.envFile.isPlain() || err != nil {
-		e.server.Stays = "it has an env file, which cannot be read, beside values of its own"
+		e.server.Stays = "it has an env file that cannot be read, and other values as well"
 		return
 	}
-	e.note("what is in " + shown(e.envFile.plain()) + " was copied: it changes here from now on")
+	e.note("the contents of " + shown(e.envFile.plain()) + " were copied: change the copy from now on")
 	for line := range strings.Lines(string(data)) {
 		name, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
 		if name = strings.TrimSpace(name); ok && validVariable(name) && vault.index(name) < 0 {

@@ -1,10 +1,10 @@
-// Package clients takes over the servers that MCP clients are configured with, points the
-// clients at mcpschedd, and takes both back.
+// Package clients imports the servers that MCP clients are configured with, makes the
+// clients start mcpschedd instead, and undoes both.
 //
-// The one idea: nothing that a client's file holds is lost. Every literal value of a
-// server's environment and headers, and what looks like a secret in its arguments and URL,
-// goes into a file of variables that the server's [upstreams.NAME] block names; what has no
-// place there is said; and the client's file is kept whole before a byte of it changes.
+// Nothing in a client's file is lost. Every literal value of a server's environment and
+// headers, and everything that looks like a secret in its arguments and URL, is written to a
+// file of variables that the server's [upstreams.NAME] block names. Settings that cannot be
+// imported are reported. A client's file is copied before it is changed.
 //
 //	r := clients.NewReader(clients.Options{Home: "/home/ann"})
 //	err := r.Read("/home/ann/.cursor/mcp.json", []byte(`{"mcpServers": {"git hub": {
@@ -15,12 +15,12 @@
 //	// args = ["stdio"]
 //	// env_file = "env/git-hub.env"
 //
-// All clients write nearly the same: a table of servers under a key of their own, in JSON,
-// often with comments and trailing commas, or in TOML (Codex). What they fill in differs:
-// ${env:X}, ${X:-default}, $X, ${input:x}, ${workspaceFolder}. A client's file is changed
-// in a tree that holds its comments and white space too, so that all else of it stays.
+// All clients have similar files: a table of servers under a key, in JSON, often with
+// comments and trailing commas, or in TOML (Codex). Their variables differ: ${env:X},
+// ${X:-default}, $X, ${input:x}, ${workspaceFolder}. A client's file is changed as a syntax
+// tree with comments and white space, so that everything else is preserved.
 //
-// It leaves out signing in by OAuth: a server that does stays with its client. What the
-// blocks mean, and whether they go into a configuration, is config's to say; which folder
-// holds what, and what is printed, is the command's.
+// OAuth is not supported: a server that requires it stays with its client. Package config
+// interprets and edits the configuration; the command decides where files are and what is
+// printed.
 package clients

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	maxSize  = 64 << 20 // bytes: Claude Code keeps much else in its file
-	maxDepth = 1000     // objects and lists in each other: the parser has no bound of its own
+	maxSize  = 64 << 20 // bytes; Claude Code keeps much other data in its file
+	maxDepth = 1000     // nesting of objects and lists: the parser itself has no limit
 )
 
 // document is one file of a client: JSON with comments and trailing commas, or TOML.
@@ -27,7 +27,7 @@ type document struct {
 	encoding encoding.Encoding
 	toml     bool
 	text     []byte       // in UTF-8, without a byte order mark
-	root     hujson.Value // of TOML only the servers
+	root     hujson.Value // of TOML, only the servers
 }
 
 // node is one value of a document.
@@ -37,7 +37,7 @@ type node struct {
 	json    *hujson.Value
 }
 
-// member is one of an object.
+// member is a member of an object.
 type member struct {
 	name string
 	node
@@ -45,14 +45,14 @@ type member struct {
 
 type number string // as written
 
-// parse reads a file. An error says where in the file it is, and repeats nothing of its
-// values, as those may be secret.
+// parse parses a file. An error has the position in the file but no values, which may be
+// secret.
 func parse(path string, data []byte) (*document, error) {
 	if len(data) > maxSize {
 		return nil, fmt.Errorf("%s: want a file of at most %d MiB", path, maxSize>>20)
 	}
 	d := &document{path: path, toml: strings.HasSuffix(path, ".toml"), encoding: encodingOf(data)}
-	d.text, _ = d.encoding.NewDecoder().Bytes(data) // what is broken becomes another
+	d.text, _ = d.encoding.NewDecoder().Bytes(data) // invalid bytes are replaced, which the next line detects
 	if !bytes.Equal(d.bytes(), data) {
 		return nil, fmt.Errorf("%s: want a file in UTF-8 or UTF-16; nothing is changed in it", path)
 	}
@@ -65,7 +65,7 @@ func parse(path string, data []byte) (*document, error) {
 	return d, d.parseJSON()
 }
 
-// encodingOf tells how a file is written by its byte order mark.
+// encodingOf determines a file's encoding by its byte order mark.
 func encodingOf(data []byte) encoding.Encoding {
 	for mark, as := range map[string]encoding.Encoding{
 		"\xff\xfe": unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), "\xfe\xff": unicode.UTF16(unicode.BigEndian, unicode.UseBOM), "\ufeff": unicode.UTF8BOM,
@@ -77,9 +77,9 @@ func encodingOf(data []byte) encoding.Encoding {
 	return encoding.Nop
 }
 
-// bytes is the file as it is written.
+// bytes returns the file's contents in its encoding.
 func (d *document) bytes() []byte {
-	out, _ := d.encoding.NewEncoder().Bytes(d.text) // what was read can be written
+	out, _ := d.encoding.NewEncoder().Bytes(d.text) // cannot fail: the text was decoded from this encoding
 	return out
 }
 
@@ -94,7 +94,7 @@ func (d *document) parseJSON() (err error) {
 	return nil
 }
 
-// parseTOML reads the servers; where the blocks stand is looked up when they are changed.
+// parseTOML parses the servers. Their positions are determined only when they are changed.
 func (d *document) parseTOML() error {
 	var tree map[string]any
 	if _, err := toml.Decode(string(d.text), &tree); err != nil {
@@ -111,23 +111,23 @@ func (d *document) parseTOML() error {
 	return err
 }
 
-var placed = regexp.MustCompile(`^hujson: line (\d+), column (\d+): (.*)$`)
+var hujsonError = regexp.MustCompile(`^hujson: line (\d+), column (\d+): (.*)$`)
 
-// position is LINE:COLUMN: message of the parser's error.
+// position formats the parser's error as LINE:COLUMN: message.
 func position(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	text, _, quotes := strings.Cut(text, "invalid literal: ")
-	if quotes { // and what it quotes may be a secret
+	if quotes { // the quoted literal may be a secret
 		text += "want a string, a number, true, false or null"
 	}
-	m := placed.FindStringSubmatch(text)
+	m := hujsonError.FindStringSubmatch(text)
 	if m == nil {
 		return " want JSON"
 	}
 	return m[1] + ":" + m[2] + ": want JSON: " + m[3]
 }
 
-// tooDeep is where the nesting goes too far; -1: nowhere.
+// tooDeep returns the offset at which the nesting exceeds maxDepth, or -1.
 func tooDeep(data []byte) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(data); i++ {
@@ -137,7 +137,7 @@ func tooDeep(data []byte) int {
 		case c == '"':
 			quoted = !quoted
 		case c == '\n':
-			quoted = false // of a comment
+			quoted = false // a quote in a comment
 		case quoted:
 		case c == '{' || c == '[':
 			if depth++; depth > maxDepth {
@@ -150,12 +150,12 @@ func tooDeep(data []byte) int {
 	return -1
 }
 
-// line is the line of an offset, from 1.
+// line returns the line of an offset, starting at 1.
 func (d *document) line(at int) int {
 	return 1 + bytes.Count(d.text[:min(at, len(d.text))], []byte("\n"))
 }
 
-// where is FILE:LINE of a value.
+// where returns FILE:LINE of a value.
 func (n node) where() string {
 	if n.doc.toml {
 		return n.doc.path
@@ -165,7 +165,7 @@ func (n node) where() string {
 
 func (d *document) top() node { return node{d, "", &d.root} }
 
-// value is what a node holds: nil, string, bool, number, []node or []member.
+// value returns the value of a node: nil, string, bool, number, []node or []member.
 func (n node) value() any {
 	if n.json == nil {
 		return nil
@@ -197,21 +197,21 @@ func (n node) value() any {
 	return nil
 }
 
-// kind says what a value is, in an error that wanted another.
+// kind returns the kind of a value, for an error that wants another.
 func (n node) kind() string {
 	return map[hujson.Kind]string{
 		'n': "null", 't': "true or false", 'f': "true or false", '0': "a number", '"': "a string", '[': "a list", '{': "an object",
 	}[n.json.Value.Kind()]
 }
 
-// members are those of an object, in the order of the file; of two with one name the
-// later, as in most parsers. ok is false if the value is no object and not null.
+// members returns the members of an object in the order of the file; of repeated names the last
+// value, as in most parsers. ok is false if the value is neither an object nor null.
 func (n node) members() (all []member, ok bool) {
 	value := n.value()
 	raw, ok := value.([]member)
 	index := make(map[string]int)
 	for _, m := range raw {
-		if i, again := index[m.name]; again {
+		if i, repeated := index[m.name]; repeated {
 			all[i] = m
 			continue
 		}
@@ -221,7 +221,7 @@ func (n node) members() (all []member, ok bool) {
 	return all, ok || value == nil
 }
 
-// child follows names down from an object; false if one is missing, or null.
+// child returns the value at a path of names; false if it is missing or null.
 func (n node) child(names ...string) (node, bool) {
 	for _, name := range names {
 		raw, _ := n.value().([]member)
@@ -238,14 +238,14 @@ func (n node) child(names ...string) (node, bool) {
 	return n, true
 }
 
-// elements are those of the list at the end of some names; none if it is not there.
+// elements returns the elements of the list at a path of names, none if it is missing.
 func (n node) elements(names ...string) []node {
 	n, _ = n.child(names...)
 	all, _ := n.value().([]node)
 	return all
 }
 
-// strings are those in such a list.
+// strings returns the strings in the list at a path of names.
 func (n node) strings(names ...string) (all []string) {
 	for _, e := range n.elements(names...) {
 		if s, ok := e.value().(string); ok {
@@ -255,7 +255,7 @@ func (n node) strings(names ...string) (all []string) {
 	return all
 }
 
-// scalar is a string, a number or a truth value as text.
+// scalar returns a string, number or boolean as text.
 func (n node) scalar() (string, bool) {
 	switch v := n.value().(type) {
 	case string:
@@ -268,7 +268,7 @@ func (n node) scalar() (string, bool) {
 	return "", false
 }
 
-// pointer is the JSON pointer along some names.
+// pointer returns the JSON pointer for a path of names.
 func pointer(names []string) (text string) {
 	for _, name := range names {
 		text += "/" + escape(name)
@@ -276,7 +276,7 @@ func pointer(names []string) (text string) {
 	return text
 }
 
-// escape is a name as a part of a JSON pointer.
+// escape escapes a name for a JSON pointer.
 func escape(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }

@@ -14,21 +14,21 @@ import (
 	"mcpschedd/internal/tomlblock"
 )
 
-// ownName is what mcpschedd is called among a client's servers; ownSmall is its program that
-// only connects.
+// ownName is mcpschedd's name among a client's servers; ownSmall is its program that only has
+// connect.
 const (
 	ownName  = "mcpschedd"
 	ownSmall = "mcpschedd-small"
 )
 
-// rawServer is a server as a file has it.
+// rawServer is a server as written in a file.
 type rawServer struct {
 	name   string
 	member hujson.ObjectMember
-	blocks string // in TOML
+	blocks string // of TOML
 }
 
-// text is what the file says of the server, without what stands around it.
+// text returns the server's text without surrounding white space and comments.
 func (s rawServer) text() string {
 	if s.blocks != "" {
 		return strings.TrimSpace(s.blocks)
@@ -37,8 +37,8 @@ func (s rawServer) text() string {
 	return string(v.Pack())
 }
 
-// said is all that a table says under the name of a server; "": nothing.
-func said(all []rawServer, name string) (text string) {
+// textOf returns the text of all entries of a table with the given name, "" if there are none.
+func textOf(all []rawServer, name string) (text string) {
 	for _, s := range all {
 		if s.name == name {
 			text += s.text()
@@ -47,7 +47,7 @@ func said(all []rawServer, name string) (text string) {
 	return text
 }
 
-// edited is the file as it is after a change, which the document itself does not see.
+// edited returns the file's contents after a change, which is made to a copy of the document.
 func (d *document) edited(change func(*document) error) ([]byte, error) {
 	now, err := parse(d.path, d.bytes()) // a clone of the tree would lose its trailing commas
 	if err != nil {
@@ -57,17 +57,17 @@ func (d *document) edited(change func(*document) error) ([]byte, error) {
 		return nil, err
 	}
 	if _, err = parse(d.path, now.bytes()); err != nil {
-		return nil, fmt.Errorf("nothing was changed, as the change would break it: %w", err)
+		return nil, fmt.Errorf("not changed, since the result would be invalid: %w", err)
 	}
 	return now.bytes(), nil
 }
 
-// pack makes the text say what the values do.
-func (d *document) pack() { d.text = bytes.TrimSuffix(d.root.Pack(), []byte("\n")) } // that the parser wanted
+// pack updates the text from the values.
+func (d *document) pack() { d.text = bytes.TrimSuffix(d.root.Pack(), []byte("\n")) } // parseJSON added the line end
 
-// swap takes servers out of a table, and puts others there: in the place of the first that
-// goes, or else at the end. All else of the file, and its comments, stay. A table that is
-// missing is made if something is put into it.
+// swap removes servers from a table and inserts others: in place of the first removed one, or
+// at the end. Everything else in the file is preserved, with its comments. A missing table is
+// created if servers are inserted.
 func (d *document) swap(table []string, take func(name string) bool, put []rawServer) error {
 	if d.toml {
 		return d.swapBlocks(table, take, put)
@@ -79,7 +79,7 @@ func (d *document) swap(table []string, take func(name string) bool, put []rawSe
 		if len(put) == 0 {
 			return nil
 		}
-		if err := d.patch("add", pointer(table[:i+1]), struct{}{}); err != nil { // also over a null
+		if err := d.patch("add", pointer(table[:i+1]), struct{}{}); err != nil { // also replaces null
 			return err
 		}
 	}
@@ -93,8 +93,8 @@ func (d *document) swap(table []string, take func(name string) bool, put []rawSe
 	return nil
 }
 
-// swapMembers is swap within an object. What stands behind the last member says whether it has
-// a comma.
+// swapMembers is swap within an object. Extra text after the last member shows that it has a
+// trailing comma.
 func swapMembers(o *hujson.Object, take func(name string) bool, put []rawServer) {
 	indent, comma := hujson.Extra(nil), false
 	if n := len(o.Members); n > 0 {
@@ -129,7 +129,7 @@ func swapMembers(o *hujson.Object, take func(name string) bool, put []rawServer)
 
 func nameOf(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
 
-// indentation is the white space before a member, with its end of line.
+// indentation returns the white space before a member, with the line end.
 func indentation(before hujson.Extra) hujson.Extra {
 	i := bytes.LastIndexByte(before, '\n')
 	if i < 0 || bytes.ContainsRune(before[i:], '/') {
@@ -141,7 +141,7 @@ func indentation(before hujson.Extra) hujson.Extra {
 	return before[i:]
 }
 
-// serverTables are where the file may have servers; the first is that of the client's user.
+// serverTables returns the paths of the tables that may have servers; the first is the user's.
 func (d *document) serverTables() [][]string {
 	_, main := clientOf(d)
 	all := [][]string{main}
@@ -151,7 +151,7 @@ func (d *document) serverTables() [][]string {
 	return all
 }
 
-// servers are those of a table as the file has them.
+// servers returns the servers of a table as written.
 func (d *document) servers(table []string) (all []rawServer) {
 	if d.toml {
 		blocks, _ := tomlblock.Of(d.text, table...)
@@ -204,7 +204,7 @@ func (d *document) swapBlocks(table []string, take func(string) bool, put []rawS
 	return nil
 }
 
-// own is the entry of mcpschedd itself, as a client's file has it.
+// own returns the entry of mcpschedd for the file.
 func (d *document) own(shape shape, line, approved []string) rawServer {
 	if d.toml {
 		block := fmt.Sprintf("[%s]\n%s\n%s\n", toml.Key{codexTable, ownName}, assignment("command", line[0]), assignment("args", line[1:]))
@@ -224,25 +224,25 @@ func (d *document) own(shape shape, line, approved []string) rawServer {
 	}
 	v, err := hujson.Parse([]byte("{" + entry + "}"))
 	if err != nil {
-		panic(err) // it is put together from strings
+		panic(err) // unreachable: the entry consists of quoted strings
 	}
 	v.BeforeExtra = hujson.Extra(" ")
 	return rawServer{name: ownName, member: hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(ownName)}, Value: v}}
 }
 
-// servesWord is where an entry of mcpschedd has the word serve, in JSON or TOML.
+// servesWord matches the argument serve in an entry of mcpschedd, in JSON or TOML.
 var servesWord = regexp.MustCompile(`(\bargs"?\s*[:=]\s*\[\s*|"command"\s*:\s*\[\s*"[^"]*"\s*,\s*)["']serve["']`)
 
-// connecting is mcpschedd's own entry, which started serve, as it starts connect: by program,
-// if that stands beside the one that it was started by.
+// connecting returns mcpschedd's own entry with connect instead of serve. It replaces the
+// program with the given one if both are in the same folder.
 func (s rawServer) connecting(program string) rawServer {
 	if s.blocks != "" {
 		s.blocks = servesWord.ReplaceAllString(s.blocks, `${1}"connect"`)
 		return s
 	}
 	text := servesWord.ReplaceAllString(string(s.member.Value.Pack()), `${1}"connect"`)
-	beside := filepath.Join(filepath.Dir(program), ownName+filepath.Ext(program))
-	if v, err := hujson.Parse([]byte(strings.ReplaceAll(text, quote(beside), quote(program)))); err == nil {
+	full := filepath.Join(filepath.Dir(program), ownName+filepath.Ext(program))
+	if v, err := hujson.Parse([]byte(strings.ReplaceAll(text, quote(full), quote(program)))); err == nil {
 		s.member.Value = v
 	}
 	return s

@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// entry is a server that is being read, as its client has it.
+// entry is a server of a client while it is read.
 type entry struct {
 	server    Server
 	texts     *translator
-	problems  []string // for which it is left out
-	left      []string // keys that mean nothing here
-	transport string   // "": it is not said
+	problems  []string // reasons to leave it out
+	ignored   []string // keys without a meaning here
+	transport string   // "" if absent
 
 	command, cwd, envFile, url text
 	args                       []text
 	env, headers               []named
 }
 
-// named is an environment variable, or a header.
+// named is an environment variable or a header.
 type named struct {
 	name  string
 	value text
 }
 
-const longest = 64 << 10 // bytes of a text that is taken over
+const maxText = 64 << 10 // bytes of an imported text
 
-// want notes a value of the wrong kind.
+// want records that a value has the wrong kind.
 func (e *entry) want(n node, what string) {
 	e.problems = append(e.problems, fmt.Sprintf("%s: want %s, have %s", shown(n.pointer), what, n.kind()))
 }
@@ -54,7 +54,7 @@ func (e *entry) field(m member) {
 		if name, ok := m.value().(string); ok {
 			e.headers = append(e.headers, named{"Authorization", text{{literal: "Bearer "}, {variable: name}}})
 		}
-	case "env_vars": // of Codex: what is passed on, which here everything is
+	case "env_vars": // of Codex: variables to pass on; here all are
 	case "cwd":
 		e.cwd = e.string(m.node, false)
 	case "envFile", "env_file":
@@ -79,38 +79,39 @@ func (e *entry) field(m member) {
 		e.timeout(m)
 	case "oauth", "auth", "headersHelper", "oauth_resource", "scopes":
 		if m.value() != false {
-			e.server.Stays = "the client signs in to it, which mcpschedd does not"
+			e.server.Stays = "the client signs in to it, which mcpschedd does not support"
 		}
 	case "trust":
 		if m.value() == true {
-			e.texts.vault.note("the client calls its tools without asking; mcpschedd's own it asks about")
+			e.texts.vault.note("the client calls its tools without asking, but asks about mcpschedd's")
 		}
 	case "description", "name", "icon", "iconUrl", "gallery", "version", "dev", "$schema", "registryBaseUrl", "source", "required":
 	default:
-		e.left = append(e.left, shown(m.name))
+		e.ignored = append(e.ignored, shown(m.name))
 	}
 }
 
-// string reads one.
-func (e *entry) string(n node, here bool) text {
+// string reads a string. relative is passed to [translator.read].
+func (e *entry) string(n node, relative bool) text {
 	s, ok := n.value().(string)
 	if !ok {
 		e.want(n, "a string")
 		return nil
 	}
-	return e.long(n, s, here)
+	return e.limited(n, s, relative)
 }
 
-func (e *entry) long(n node, s string, here bool) text {
-	if len(s) > longest || strings.ContainsRune(s, 0) {
-		e.problems = append(e.problems, fmt.Sprintf("%s: want at most %d KiB without NUL characters", shown(n.pointer), longest>>10))
+// limited reads a string of at most maxText bytes.
+func (e *entry) limited(n node, s string, relative bool) text {
+	if len(s) > maxText || strings.ContainsRune(s, 0) {
+		e.problems = append(e.problems, fmt.Sprintf("%s: want at most %d KiB without NUL characters", shown(n.pointer), maxText>>10))
 		return nil
 	}
-	return e.texts.read(s, here)
+	return e.texts.read(s, relative)
 }
 
-// program reads a command. An older Zed has its arguments and environment inside, OpenCode
-// has it in one list with its arguments.
+// program reads a command. Older versions of Zed nest its arguments and environment; OpenCode
+// has the command and its arguments in one list.
 func (e *entry) program(n node) {
 	switch inner := n.value().(type) {
 	case []node:
@@ -131,10 +132,10 @@ func (e *entry) program(n node) {
 		return
 	case string:
 		if program, rest, several := strings.Cut(strings.TrimSpace(inner), " "); several && !strings.ContainsAny(program, `/\$`) {
-			e.command = e.long(n, program, false) // it has its arguments in one text
+			e.command = e.limited(n, program, false) // one text with arguments
 			var args []text
 			for word := range strings.FieldsSeq(rest) {
-				args = append(args, e.long(n, word, true))
+				args = append(args, e.limited(n, word, true))
 			}
 			e.args = append(args, e.args...)
 			return
@@ -154,15 +155,15 @@ func (e *entry) arguments(n node) {
 func (e *entry) words(elements []node) {
 	for _, one := range elements {
 		if s, ok := one.scalar(); ok {
-			e.args = append(e.args, e.long(one, s, true))
+			e.args = append(e.args, e.limited(one, s, true))
 		} else {
 			e.want(one, "a string")
 		}
 	}
 }
 
-// pairs reads an object of texts.
-func (e *entry) pairs(n node, here bool) []named {
+// pairs reads an object of strings.
+func (e *entry) pairs(n node, relative bool) []named {
 	all, ok := n.members()
 	if !ok {
 		e.want(n, "an object of strings")
@@ -173,26 +174,26 @@ func (e *entry) pairs(n node, here bool) []named {
 		s, ok := m.scalar()
 		switch {
 		case m.value() == nil:
-			e.texts.vault.note(shown(m.name) + " is taken out of the environment by the client; here it stays")
+			e.texts.vault.note(shown(m.name) + " is removed from the environment by the client, but not by mcpschedd")
 		case !ok:
 			e.want(m.node, "a string")
 		default:
-			out = append(out, named{m.name, e.long(m.node, s, here)})
+			out = append(out, named{m.name, e.limited(m.node, s, relative)})
 		}
 	}
 	return out
 }
 
-// timeout reads how long a client waits: for a call, which is taken over, or for the start,
-// which is one setting for all upstreams.
+// timeout reads a timeout: for a call, which is imported, or for the start, which is one
+// setting for all upstreams here.
 func (e *entry) timeout(m member) {
-	const defaultStart = 30 * time.Second // of [server] start_timeout
+	const defaultStart = 30 * time.Second // default of [server] start_timeout
 	value, ok := m.value().(number)
 	amount, err := strconv.ParseFloat(string(value), 64)
 	shape := e.texts.client.shape
 	start := strings.HasPrefix(m.name, "startup") || shape == opencodeShape
 	if !ok || err != nil || amount <= 0 || amount > 1e10 || shape == zedShape && !start {
-		e.left = append(e.left, shown(m.name))
+		e.ignored = append(e.ignored, shown(m.name))
 		return
 	}
 	unit := time.Millisecond
@@ -203,11 +204,11 @@ func (e *entry) timeout(m member) {
 	if !start {
 		e.server.Block.Timeout = wait
 	} else if wait > defaultStart {
-		e.texts.vault.note(fmt.Sprintf("the client lets it start for %v: [server] start_timeout = %q in mcpschedd's configuration", wait, wait))
+		e.texts.vault.note(fmt.Sprintf("the client waits %v for its start: set [server] start_timeout = %q in mcpschedd's configuration", wait, wait))
 	}
 }
 
-// globs are names of tools as globs that mean these alone.
+// globs returns names of tools as globs that match only these names.
 func globs(names []string) []string {
 	var all []string
 	for _, name := range names {
@@ -218,7 +219,7 @@ func globs(names []string) []string {
 	return all
 }
 
-// transports are those that clients name, and ours.
+// transports maps the clients' names of transports to ours.
 var transports = map[string]string{
 	"": "", "stdio": "", "local": "", "sse": "sse",
 	"http": "", "streamable-http": "", "streamableHttp": "", "streamable_http": "", "remote": "",
@@ -237,7 +238,8 @@ func (e *entry) isSelf() bool {
 	return slices.ContainsFunc(e.args, func(t text) bool { return slices.ContainsFunc(strings.Fields(t.plain()), own) })
 }
 
-// serves reports whether mcpschedd is started by serve, with nothing that connect does not take.
+// serves reports whether the entry starts mcpschedd serve, without flags that connect does not
+// have.
 func (e *entry) serves() bool {
 	return bare(e.command.plain()) == ownName && len(e.args) > 0 && e.args[0].plain() == "serve" &&
 		!slices.ContainsFunc(e.args, func(t text) bool {
@@ -245,7 +247,7 @@ func (e *entry) serves() bool {
 		})
 }
 
-// bare is a program without its folder.
+// bare returns the name of a program without its folder and extension.
 func bare(s string) string {
 	s = s[strings.LastIndexAny(s, `/\`)+1:]
 	for _, end := range []string{".exe", ".cmd", ".bat"} {

@@ -12,11 +12,12 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// HooksFile is where Claude Code keeps the hooks of its user, whether it is there or not.
+// HooksFile returns the path of the user's Claude Code settings with hooks, whether the file
+// exists or not.
 func HooksFile(m Machine) string { return filepath.Join(m.folder("CLAUDE SETTINGS"), "settings.json") }
 
-// WithHooks is a file of Claude Code's settings with hooks of mcpschedd behind its own, in the
-// place of those of mcpschedd that it had. None are taken out only.
+// WithHooks returns the text of a Claude Code settings file with mcpschedd's hooks added after
+// the others. Earlier hooks of mcpschedd are removed. Empty hooks only remove.
 func WithHooks(path string, text []byte, hooks map[string][]HookMatcher) ([]byte, error) {
 	switch {
 	case len(bytes.TrimSpace(text)) > 0:
@@ -37,18 +38,18 @@ func WithHooks(path string, text []byte, hooks map[string][]HookMatcher) ([]byte
 		return d.addHooks(hooks)
 	})
 	if err == nil && bytes.Equal(minimal(text), minimal(out)) {
-		return text, nil // they were there already
+		return text, nil // unchanged
 	}
 	return out, err
 }
 
-// minimal is JSON without comments and white space.
+// minimal returns JSON without comments and white space.
 func minimal(text []byte) []byte {
-	out, _ := hujson.Minimize(text) // it was parsed
+	out, _ := hujson.Minimize(text) // cannot fail: the text was parsed
 	return out
 }
 
-// patch changes the document by a JSON patch (RFC 6902), whose comments and white space stay.
+// patch changes the document by a JSON patch (RFC 6902) and preserves comments and white space.
 func (d *document) patch(op, path string, value any) error {
 	text, err := marshal([]map[string]any{{"op": op, "path": path, "value": value}}, "")
 	if err == nil {
@@ -86,7 +87,7 @@ func (d *document) addHooks(hooks map[string][]HookMatcher) error {
 
 var ownHook = regexp.MustCompile(`\bmcpschedd(-small)?' 'hook'`)
 
-// ownHooks are those of mcpschedd among the hooks of an event.
+// ownHooks returns mcpschedd's hooks for an event.
 func ownHooks(event member) (own []node) {
 	for _, n := range event.elements() {
 		if slices.ContainsFunc(n.elements("hooks"), func(h node) bool {
@@ -105,7 +106,7 @@ func (d *document) hooks() (events []member, ok bool) {
 	return hooks.members()
 }
 
-// dropHooks takes out the hooks of mcpschedd, and what holds nothing else.
+// dropHooks removes mcpschedd's hooks, and the objects and lists that contain nothing else.
 func (d *document) dropHooks() error {
 	events, _ := d.hooks()
 	dropped, left := false, len(events)
@@ -130,7 +131,7 @@ func (d *document) dropHooks() error {
 	return nil
 }
 
-// marshal is JSON with its <, > and & as they are.
+// marshal returns JSON without HTML escapes.
 func marshal(value any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	out := json.NewEncoder(&b)

@@ -2,37 +2,36 @@ package clients
 
 import "strings"
 
-// HookMatcher is one element of what Claude Code's settings have for an event, under "hooks".
+// HookMatcher is an element of the list for an event under "hooks" in Claude Code's settings.
 type HookMatcher struct {
-	Matcher string        `json:"matcher,omitempty"` // a regular expression on the tool's name; "": all
+	Matcher string        `json:"matcher,omitempty"` // regular expression for the tool's name; "" matches all
 	Hooks   []HookCommand `json:"hooks"`
 }
 
-// HookCommand is what Claude Code runs then.
+// HookCommand is a command that Claude Code runs for an event.
 type HookCommand struct {
 	Type    string `json:"type"`
 	Command string `json:"command"` // for a shell
 	Timeout int    `json:"timeout"` // seconds
 }
 
-// reportedTools are those that may change a file without mcpschedd: not what is known to
-// change none, nor the tools of mcpschedd itself. A tool that is not known is reported. An
-// agent's own tools are.
+// reportedTools matches the tools that may change files without mcpschedd: all except those
+// known to change none and mcpschedd's own. Unknown tools, including an agent's, are reported.
 const reportedTools = `^(?!(?:Read|NotebookRead|Glob|Grep|LS|WebFetch|WebSearch|TodoRead|TodoWrite|Task|Agent|` +
 	`TaskCreate|TaskGet|TaskList|TaskUpdate|TaskOutput|TaskStop|BashOutput|KillShell|KillBash|ListAgents|SendMessage|` +
 	`AskUserQuestion|EnterPlanMode|ExitPlanMode|ToolSearch|CronCreate|CronDelete|CronList|ScheduleWakeup|ReportFindings|` +
 	`ListMcpResourcesTool|ReadMcpResourceTool)$|mcp__` + ownName + `__)`
 
-// hookTimeout (seconds) is when Claude Code ends a hook. It ends by itself long before.
+// hookTimeout (seconds) is the time after which Claude Code kills a hook. A hook exits much
+// earlier.
 const hookTimeout = 5
 
-// HookSettings are the hooks by which Claude Code reports what is changed without mcpschedd,
-// event → what its settings have for it. line is the command line of mcpschedd's hook: the
-// absolute path of the program, "hook", and the flags that "connect" has. They are for Unix,
-// as the daemon is.
+// HookSettings returns the hooks by which Claude Code reports changes made without mcpschedd,
+// by event. line is the command line of mcpschedd's hook: the absolute path of the program,
+// "hook", and the flags of "connect". The commands are for Unix, like the daemon.
 //
-// Whatever becomes of the program, its exit code is 0: Claude Code would not make an edit
-// whose hook ends with 2, as that of a version without this command does.
+// Their exit code is always 0: Claude Code would refuse an edit if the hook exits with 2, as a
+// version of mcpschedd without this command does.
 func HookSettings(line []string) map[string][]HookMatcher {
 	words := make([]string, len(line))
 	for i, word := range line {

@@ -7,22 +7,22 @@ import (
 	"slices"
 )
 
-// Pointed is a client's file that has mcpschedd in the place of servers of its own.
+// Pointed is a client's file that starts mcpschedd instead of servers of its own.
 type Pointed struct {
 	Path     string
 	Text     []byte
-	Moves    []Move // servers that it has no longer
-	Connects bool   // mcpschedd itself starts connect there, and started serve
+	Moves    []Move // removed servers
+	Connects bool   // an entry of mcpschedd was changed from serve to connect
 }
 
-// Checked reports whether a file belongs to a project, so that others have it too: it is
+// Checked reports whether a file belongs to a project, so that it is shared with others: it is
 // never changed.
 func (r *Reader) Checked(path string) bool { return r.project(path) != "" }
 
-// Point takes the servers that become upstreams out of the files that they were read from, and
-// puts mcpschedd there, which line starts. With approve the client need not ask about the tools
-// of mcpschedd that it did not ask about as theirs. What starts mcpschedd serve already starts
-// connect then.
+// Point returns the files that were read without the servers that become upstreams, and with
+// mcpschedd, which the command line starts. Existing entries of mcpschedd serve are changed to
+// connect. With approve, the client may call the tools of these servers through mcpschedd
+// without asking, as it did before.
 func (r *Reader) Point(line []string, approve bool) ([]Pointed, error) {
 	var all []Pointed
 	for _, path := range slices.Sorted(maps.Keys(r.docs)) {
@@ -31,17 +31,17 @@ func (r *Reader) Point(line []string, approve bool) ([]Pointed, error) {
 		}
 		doc, p := r.docs[path], Pointed{Path: path}
 		var taken []Origin
-		var free []string
+		var approved []string
 		for _, s := range r.servers {
 			if s.From.File == path && s.Upstream != "" {
-				taken, p.Moves, free = append(taken, s.From), append(p.Moves, s.move()), append(free, s.Approved...)
+				taken, p.Moves, approved = append(taken, s.From), append(p.Moves, s.move()), append(approved, s.Approved...)
 			}
 		}
 		if !approve {
-			free = nil
+			approved = nil
 		}
 		client, _ := clientOf(doc)
-		own, put := slices.Clone(r.self), []rawServer{doc.own(client.shape, line, free)}
+		own, put := slices.Clone(r.self), []rawServer{doc.own(client.shape, line, approved)}
 		if own = slices.DeleteFunc(own, func(o ownEntry) bool { return o.file != path }); len(own) > 0 {
 			put = nil
 		}
@@ -57,8 +57,8 @@ func (r *Reader) Point(line []string, approve bool) ([]Pointed, error) {
 	return all, nil
 }
 
-// point has mcpschedd's own entries start connect by program, takes servers out, and puts others
-// among those of the client's user.
+// point changes mcpschedd's own entries to start connect with the given program, removes
+// servers, and adds others to the user's table.
 func (d *document) point(own []ownEntry, taken []Origin, put []rawServer, program string) error {
 	for _, o := range own {
 		is := func(name string) bool { return o.serves && name == o.name }
@@ -85,10 +85,10 @@ func (d *document) point(own []ownEntry, taken []Origin, put []rawServer, progra
 	return nil
 }
 
-// back is a client's file as it is now, in which what an import has done to it is undone: the
-// servers stand again that it took out, and its own do not. The file was before, and the import
-// made it so.
-func back(path string, now, before, made []byte) ([]byte, error) {
+// revert returns a client's file as it is now, with the changes of an import undone: the
+// removed servers are restored and mcpschedd's entry is removed. before and made are the file's
+// texts before and after the import.
+func revert(path string, now, before, made []byte) ([]byte, error) {
 	var docs [3]*document
 	for i, text := range [][]byte{now, before, made} {
 		var err error
@@ -98,11 +98,11 @@ func back(path string, now, before, made []byte) ([]byte, error) {
 	}
 	return docs[0].edited(func(d *document) error {
 		for _, table := range docs[1].serverTables() {
-			was, are, there := docs[1].servers(table), docs[2].servers(table), d.servers(table)
-			take := func(name string) bool { is := said(are, name); return is != "" && is != said(was, name) }
-			put := slices.DeleteFunc(slices.Clone(was), func(s rawServer) bool {
-				gone := said(are, s.name) == ""
-				return !gone && !take(s.name) || gone != (said(there, s.name) == "")
+			old, imported, current := docs[1].servers(table), docs[2].servers(table), d.servers(table)
+			take := func(name string) bool { is := textOf(imported, name); return is != "" && is != textOf(old, name) }
+			put := slices.DeleteFunc(slices.Clone(old), func(s rawServer) bool {
+				removed := textOf(imported, s.name) == ""
+				return !removed && !take(s.name) || removed != (textOf(current, s.name) == "")
 			})
 			if err := d.swap(table, take, put); err != nil {
 				return err
@@ -112,15 +112,15 @@ func back(path string, now, before, made []byte) ([]byte, error) {
 	})
 }
 
-// Advice is what a client is to be told by hand, as its file belongs to a project; "":
-// nothing.
+// Advice returns what the user must change by hand, if the client's file belongs to a project;
+// else "".
 func (r *Reader) Advice(s Server) string {
 	if !r.Checked(s.From.File) {
 		return ""
 	}
 	if filepath.Base(s.From.File) == ".mcp.json" {
-		return OneLine(fmt.Sprintf("%s is not changed, as it belongs to a project: put %s among the \"disabledMcpjsonServers\" of %s",
+		return OneLine(fmt.Sprintf("%s is not changed, since it belongs to a project: add %s to the \"disabledMcpjsonServers\" of %s",
 			s.From.File, quote(s.Called()), filepath.Join(filepath.Dir(s.From.File), ".claude", "settings.local.json")))
 	}
-	return OneLine(fmt.Sprintf("%s is not changed, as it belongs to a project: turn %s off in the client", s.From.File, quote(s.Called())))
+	return OneLine(fmt.Sprintf("%s is not changed, since it belongs to a project: turn %s off in the client", s.From.File, quote(s.Called())))
 }

@@ -15,26 +15,25 @@ import (
 	"mcpschedd/internal/secret"
 )
 
-// Options say how files are read. The zero value works.
+// Options configures how files are read.
 type Options struct {
 	Machine
-	ReadFile func(path string) ([]byte, error) // files that a client's file leads to; nil: they are not there
+	ReadFile func(path string) ([]byte, error) // reads other files that a client's file refers to; nil means that none exist
 
-	// WithoutToken takes a URL whose headers have no token, with a note. Otherwise such a
-	// server stays with its client, which may sign in to it by a browser.
+	// WithoutToken imports a URL whose headers have no token, with a note. Otherwise such a server
+	// stays with its client, which may sign in to it by a browser.
 	WithoutToken bool
 }
 
-// Note is something about a file that concerns no imported server: one that was left
-// out, or could not be read.
+// Note is a message about a file that belongs to no imported server.
 type Note struct {
 	Where   string // FILE, or FILE:LINE
 	Pointer string
 	Text    string
-	Wrong   bool // a mistake in the file, not a choice of ours
+	Wrong   bool // a mistake in the file, not a choice of mcpschedd
 }
 
-// String is where: pointer: text, on one line.
+// String returns the note on one line, after its position.
 func (n Note) String() string {
 	if n.Pointer == "" {
 		return OneLine(n.Where + ": " + n.Text)
@@ -46,14 +45,14 @@ func (n Note) String() string {
 type Reader struct {
 	options Options
 	docs    map[string]*document
-	others  map[string]*document // files that those lead to; nil: it is not there, or cannot be read
+	others  map[string]*document // other files that those refer to; nil if unreadable
 	servers []Server
 	names   map[string]bool
 	notes   []Note
-	self    []ownEntry // mcpschedd among them
+	self    []ownEntry // entries of mcpschedd itself
 }
 
-// NewReader returns one that has read nothing.
+// NewReader returns a Reader that has read nothing.
 func NewReader(o Options) *Reader {
 	if o.ReadFile == nil {
 		o.ReadFile = func(path string) ([]byte, error) { return nil, os.ErrNotExist }
@@ -61,43 +60,44 @@ func NewReader(o Options) *Reader {
 	return &Reader{options: o, docs: make(map[string]*document), others: make(map[string]*document), names: make(map[string]bool)}
 }
 
-// Servers are those that were read. One that another file has as well, word for word, is
-// among them under the same name. What the caller changes in them counts for all that follows.
+// Servers returns the servers that were read. A server with identical entries in several files
+// occurs several times, with one name. Later methods use the caller's changes to the slice's
+// elements.
 func (r *Reader) Servers() []Server { return r.servers }
 
-// Notes are what is to be said of what was left out.
+// Notes returns the notes about entries that were left out.
 func (r *Reader) Notes() []Note { return r.notes }
 
-// ownEntry is mcpschedd itself, as a file has it among its servers.
+// ownEntry is an entry of mcpschedd itself among a file's servers.
 type ownEntry struct {
 	table  []string
 	name   string
 	file   string
-	serves bool // it starts serve, and could start connect
+	serves bool // starts serve, and could start connect
 }
 
-// NoServers is a file without any.
+// NoServers is the error for a file without servers.
 type NoServers struct{ File string }
 
-// Error names the keys that were looked for.
+// Error returns a message with the supported keys.
 func (e *NoServers) Error() string {
 	return e.File + `: no servers: want them under "mcpServers", "servers", "mcp", "context_servers" or [mcp_servers]`
 }
 
-// table is an object of servers, by their names.
+// table is an object of servers by name.
 type table struct {
 	node
-	path   []string
-	client *Client
-	scope  string // of Claude Code
-	base   string // the folder of the project whose servers they are; "": none
-	off    []string
-	takes  func(name string) bool // nil: all
+	path     []string
+	client   *Client
+	scope    string // of Claude Code
+	base     string // folder of the project that it belongs to; "" if none
+	disabled []string
+	includes func(name string) bool // nil means all
 }
 
-// Read takes the servers of a file, whose path is absolute. A server that cannot be
-// read is left out, with a note; an error is a file that cannot be parsed, whose servers
-// are no object, or that has none (a [*NoServers]).
+// Read reads the servers of a file with an absolute path. An invalid server is left out with a
+// note. Read returns an error if the file cannot be parsed, its servers are not an object, or
+// it has none (a [*NoServers]).
 func (r *Reader) Read(path string, data []byte) error {
 	doc, err := parse(path, data)
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *Reader) Read(path string, data []byte) error {
 		found += len(servers)
 		inputs := doc.inputs()
 		for _, m := range servers {
-			if t.takes == nil || t.takes(m.name) {
+			if t.includes == nil || t.includes(m.name) {
 				r.server(t, m, inputs)
 			}
 		}
@@ -127,7 +127,7 @@ func (r *Reader) Read(path string, data []byte) error {
 	return nil
 }
 
-// tables are where a file may have its servers.
+// tables returns the tables of servers in a file.
 func (r *Reader) tables(doc *document) []table {
 	client, path := clientOf(doc)
 	base := r.project(doc.path)
@@ -149,7 +149,8 @@ func (r *Reader) tables(doc *document) []table {
 	return all
 }
 
-// other is a file that another leads to; nil if it is not there, or cannot be read.
+// other returns another file that a client's file refers to; nil if it does not exist or cannot
+// be read.
 func (r *Reader) other(path string) *document {
 	doc, known := r.others[path]
 	if known {
@@ -165,7 +166,7 @@ func (r *Reader) other(path string) *document {
 	return doc
 }
 
-// inputs are what VS Code asks for, and what it takes if the answer is empty.
+// inputs returns the inputs that VS Code asks its user for: id → default.
 func (d *document) inputs() map[string]string {
 	all := make(map[string]string)
 	for _, e := range d.top().elements("inputs") {
@@ -178,8 +179,8 @@ func (d *document) inputs() map[string]string {
 	return all
 }
 
-// project is the folder of the project whose file this is, from which its relative
-// paths start; "": it is the user's own file, or nothing tells.
+// project returns the folder of the project that a file belongs to, to which its relative paths
+// refer; "" for a file of the user, or if unknown.
 func (r *Reader) project(path string) string {
 	dir := filepath.Dir(path)
 	if dir == r.options.Home {
@@ -225,14 +226,14 @@ func (r *Reader) server(t table, m member, inputs map[string]string) {
 		own := ownEntry{t.path, m.name, m.doc.path, e.serves() && !r.Checked(m.doc.path)}
 		text := "left out: this is mcpschedd itself"
 		if own.serves {
-			text += "; import --write has it start connect, not serve"
+			text += "; import --write changes serve to connect"
 		}
 		r.self = append(r.self, own)
 		r.note(m.node, false, text)
 		return
 	}
-	if len(e.left) > 0 {
-		e.note("not taken over: " + strings.Join(e.left, ", "))
+	if len(e.ignored) > 0 {
+		e.note("not imported: " + strings.Join(e.ignored, ", "))
 	}
 	if why := e.complete(r.options.WithoutToken); why != "" {
 		r.note(m.node, false, "left out: "+why)
@@ -241,7 +242,7 @@ func (r *Reader) server(t table, m member, inputs map[string]string) {
 	r.add(e.server)
 }
 
-// entry is one of which no field has been read yet.
+// entry returns an entry without any fields read.
 func (r *Reader) entry(t table, m member, inputs map[string]string) *entry {
 	e := &entry{texts: &translator{
 		client: t.client, base: t.base, os: r.options.OS, inputs: inputs, file: r.options.ReadFile,
@@ -250,7 +251,7 @@ func (r *Reader) entry(t table, m member, inputs map[string]string) *entry {
 	e.server = Server{
 		Was:   m.name,
 		From:  Origin{Client: t.client.Name, File: m.doc.path, Pointer: shown(m.pointer), Scope: t.scope, table: t.path, entry: m.name},
-		Block: Block{Disabled: slices.Contains(t.off, m.name)},
+		Block: Block{Disabled: slices.Contains(t.disabled, m.name)},
 	}
 	if t.base != "" {
 		e.server.Block.Folders = []string{t.base}
@@ -258,9 +259,9 @@ func (r *Reader) entry(t table, m member, inputs map[string]string) *entry {
 	return e
 }
 
-// add names a server. Equal ones of two files are one upstream.
+// add names a server. Equal servers of several files get one name.
 func (r *Reader) add(s Server) {
-	same := slices.IndexFunc(r.servers, func(o Server) bool { return o.From.entry == s.From.entry && o.means() == s.means() })
+	same := slices.IndexFunc(r.servers, func(o Server) bool { return o.From.entry == s.From.entry && o.identity() == s.identity() })
 	if same >= 0 {
 		s.Name, s.Was = r.servers[same].Name, r.servers[same].Was
 	} else {
@@ -273,12 +274,12 @@ func (r *Reader) add(s Server) {
 	r.servers = append(r.servers, s)
 }
 
-// means is all that makes a server what it is, its secrets too: it is compared, and never
-// printed.
-func (s Server) means() string {
+// identity returns all settings of a server as text, including secrets. It is only compared,
+// and never printed.
+func (s Server) identity() string {
 	text, err := json.Marshal([]any{s.Block, s.Stays, s.Variables.Unset})
 	if err != nil {
-		return "" // texts always marshal
+		return "" // unreachable: strings always marshal
 	}
 	for _, v := range s.Variables.Values {
 		text = append(text, "\x00"+v.Name+"\x00"+v.Value...)
@@ -288,13 +289,13 @@ func (s Server) means() string {
 
 var (
 	notInUpstream = regexp.MustCompile(`[^A-Za-z0-9_]+`)
-	twoSigns      = regexp.MustCompile(`__+`)
+	underscores   = regexp.MustCompile(`__+`)
 )
 
-// upstreamName is a name for [upstreams.NAME]: letters, digits and -, with single _
-// inside, and none that is used.
+// upstreamName returns an unused name for [upstreams.NAME]: letters, digits, "-", and single
+// "_" inside.
 func upstreamName(was string, used map[string]bool) string {
-	name := strings.Trim(twoSigns.ReplaceAllString(notInUpstream.ReplaceAllString(was, "-"), "_"), "-_")
+	name := strings.Trim(underscores.ReplaceAllString(notInUpstream.ReplaceAllString(was, "-"), "_"), "-_")
 	if name == "" || name == "plan" { // plan__NAME are the named plans
 		name = strings.TrimPrefix(name+"-server", "-")
 	}
@@ -306,7 +307,7 @@ func upstreamName(was string, used map[string]bool) string {
 	return unique
 }
 
-// shown is a name of the file as it may be printed.
+// shown returns a name from a file for printing: on one line and without secrets.
 func shown(s string) string {
 	for _, p := range slices.Backward(secret.Find(s, "")) {
 		s = s[:p.From] + "…" + s[p.To:]
@@ -314,9 +315,8 @@ func shown(s string) string {
 	return OneLine(s)
 }
 
-// OneLine is a foreign text, such as the name of a file or of a server, as it
-// may stand in a comment or on a line of output: what ends a line, moves the cursor or
-// does not print is a question mark.
+// OneLine returns foreign text, such as the name of a file or server, for a comment or a line
+// of output: each unprintable character, including line ends, becomes a question mark.
 func OneLine(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == utf8.RuneError || !unicode.IsPrint(c) {

@@ -154,9 +154,9 @@ func TestLeftOut(t *testing.T) {
 		{"no string in it", `{"command": "x", "args": ["a", {}]}`, "/f.json:1: left out: /mcpServers/s/args/1: want a string, have an object"},
 		{"no string", `{"command": "x", "env": {"A/B": []}}`, "/f.json:1: left out: /mcpServers/s/env/A~1B: want a string, have a list"},
 		{"nothing to reach", `{"args": []}`, "/f.json: /mcpServers/s: left out: it has neither a command nor a url"},
-		{"another way to speak", `{"type": "ws", "url": "ws://h"}`, "/f.json: /mcpServers/s: left out: its type is none that mcpschedd speaks: want stdio, http or sse"},
-		{"another scheme", `{"url": "unix:///s"}`, "/f.json: /mcpServers/s: left out: its url is none that mcpschedd speaks: want http or https"},
-		{"itself", `{"command": "/usr/bin/mcpschedd", "args": ["serve"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself; import --write has it start connect, not serve"},
+		{"another way to speak", `{"type": "ws", "url": "ws://h"}`, "/f.json: /mcpServers/s: left out: its type is not supported: want stdio, http or sse"},
+		{"another scheme", `{"url": "unix:///s"}`, "/f.json: /mcpServers/s: left out: its url is not supported: want http or https"},
+		{"itself", `{"command": "/usr/bin/mcpschedd", "args": ["serve"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself; import --write changes serve to connect"},
 		{"itself already", `{"command": "/usr/bin/mcpschedd-small", "args": ["connect"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"itself by others", `{"command": "cmd", "args": ["/c", "C:\\bin\\mcpschedd.exe"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"too long", `{"command": "` + strings.Repeat("x", 70000) + `"}`, "/f.json:1: left out: /mcpServers/s/command: want at most 64 KiB without NUL characters"},
@@ -235,7 +235,7 @@ func TestRealFiles(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	wantNotes := []string{
-		"/mcpServers: left out, as Claude Code has not been told to trust them: evil",
+		"/mcpServers: left out, since they are not approved in Claude Code: evil",
 		"/context_servers/extension: left out: it has neither a command nor a url",
 	}
 	if diff := cmp.Diff(wantNotes, notes); diff != "" {

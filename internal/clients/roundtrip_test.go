@@ -313,7 +313,7 @@ func TestApplyLeavesAlone(t *testing.T) {
 		if err := os.Truncate(filepath.Join(folder, "0-mcp.json"), 5); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := clients.Undo(dir, func(string) bool { return true }); err == nil || !strings.Contains(err.Error(), "is not whole") {
+		if _, err := clients.Undo(dir, func(string) bool { return true }); err == nil || !strings.Contains(err.Error(), "is damaged") {
 			t.Errorf("got %v", err)
 		}
 		if content(t, path) != after {

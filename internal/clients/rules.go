@@ -13,20 +13,20 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Rules are what Claude Code's settings say of the tools of servers, by names that hold no
-// longer once a server stands behind mcpschedd: mcp__github__get_me is
-// mcp__mcpschedd__github__get_me then.
+// Claude Code's settings have rules with names of servers' tools. These names change when a
+// server is moved behind mcpschedd: mcp__github__get_me becomes
+// mcp__mcpschedd__github__get_me.
 
-// Rewrite is a file with rules, and what it would say by the new names.
+// Rewrite is a file with rules, and its text with the new names.
 type Rewrite struct {
 	Path    string
 	Was     []byte
 	Text    []byte
 	Renamed []Rename
-	Checked bool // it belongs to a project, and is not changed
+	Checked bool // belongs to a project, so it is not changed
 }
 
-// renamedBack takes back what was renamed in a text.
+// renamedBack reverts the renames in a text.
 func renamedBack(text []byte, all []Rename) []byte {
 	for _, r := range all {
 		text = bytes.ReplaceAll(text, []byte(r.To), []byte(r.From))
@@ -34,16 +34,16 @@ func renamedBack(text []byte, all []Rename) []byte {
 	return text
 }
 
-// ruleName is what Claude Code calls a server, or a tool, in its rules.
-func ruleName(name string) string { return unruly.ReplaceAllString(name, "_") }
+// ruleName returns the name of a server or tool in Claude Code's rules.
+func ruleName(name string) string { return notInRule.ReplaceAllString(name, "_") }
 
 var (
-	unruly   = regexp.MustCompile(`[^A-Za-z0-9_-]`)
-	ruleWord = regexp.MustCompile(`\bmcp__[A-Za-z0-9_-]+`)
+	notInRule = regexp.MustCompile(`[^A-Za-z0-9_-]`)
+	ruleWord  = regexp.MustCompile(`\bmcp__[A-Za-z0-9_-]+`)
 )
 
-// Deny gives each server the tools that the client's rules forbid. A rule of one project
-// counts everywhere for a server that all have.
+// Deny adds to each server the tools that the client's rules deny. A project's rule applies
+// everywhere for a server that all projects have.
 func (r *Reader) Deny() {
 	for file, doc := range r.settings() {
 		for _, rule := range doc.top().strings("permissions", "deny") {
@@ -68,7 +68,7 @@ func (r *Reader) Deny() {
 	}
 }
 
-// denied is the glob of the tools that a rule forbids of a server.
+// denied returns the glob of a server's tools that a rule denies.
 func denied(rule, server string) (string, bool) {
 	rest, ok := strings.CutPrefix(rule, "mcp__"+ruleName(server))
 	if !ok || rest == "" {
@@ -78,8 +78,8 @@ func denied(rule, server string) (string, bool) {
 	return tool, ok && tool != ""
 }
 
-// Forbidden says why Claude Code, or Gemini CLI, would not start mcpschedd if the file of it
-// that was read named it; "": it would.
+// Forbidden returns the reason why Claude Code or Gemini CLI would not start mcpschedd from the
+// given file, or "".
 func (r *Reader) Forbidden(path string) string {
 	doc := r.docs[path]
 	if doc == nil {
@@ -90,16 +90,16 @@ func (r *Reader) Forbidden(path string) string {
 		return r.forbiddenByClaude()
 	case "gemini":
 		if list, ok := doc.top().child("mcp", "allowed"); ok && !slices.Contains(list.strings(), ownName) {
-			return fmt.Sprintf(`%s: "mcp": {"allowed"} names the servers that may run, and not mcpschedd: put it there first`, path)
+			return fmt.Sprintf(`%s: "mcp": {"allowed"} lists the servers that may run, without mcpschedd: add it there first`, path)
 		}
 	}
 	return ""
 }
 
-// Move is a server of a client that has become an upstream.
+// Move is a server of a client that became an upstream.
 type Move struct {
-	Name     string `json:"name"`             // as the client calls it
-	Folder   string `json:"folder,omitempty"` // the only one that it is for; "": all
+	Name     string `json:"name"`             // in the client's file
+	Folder   string `json:"folder,omitempty"` // project folder of the server; "" if it is for all
 	Upstream string `json:"upstream"`
 }
 
@@ -107,9 +107,9 @@ func (s Server) move() Move {
 	return Move{s.From.entry, strings.Join(s.Block.Folders, ""), s.Upstream}
 }
 
-// Rewrites are the files whose rules, hooks, agents and commands name tools of servers of Claude
-// Code that become upstreams, or have by earlier moves. With prefix these are called
-// upstream__tool.
+// Rewrites returns the files with rules, hooks, agents and commands that name tools of Claude
+// Code's servers which become upstreams or did so in earlier moves. prefix means that the tools
+// are listed as upstream__tool.
 func (r *Reader) Rewrites(earlier []Move, prefix bool) []Rewrite {
 	var moves []Move
 	for _, s := range r.servers {
@@ -151,17 +151,17 @@ func (r *Reader) Rewrites(earlier []Move, prefix bool) []Rewrite {
 	return all
 }
 
-// renamer puts the names that hold in the place of those that did, in one file.
+// renamer replaces old names of tools with new ones in one file.
 type renamer struct {
 	moves   []Move
-	folder  string // of the project that the file belongs to; "": none
+	folder  string // of the file's project; "" if none
 	prefix  bool
 	renamed []Rename
 }
 
 func (n *renamer) replace(s string) string {
 	return ruleWord.ReplaceAllStringFunc(s, func(word string) string {
-		to := nowCalled(word, n.folder, n.moves, n.prefix)
+		to := newName(word, n.folder, n.moves, n.prefix)
 		if one := (Rename{word, to}); to != word && !slices.Contains(n.renamed, one) {
 			n.renamed = append(n.renamed, one)
 		}
@@ -169,8 +169,8 @@ func (n *renamer) replace(s string) string {
 	})
 }
 
-// ruleTexts are the strings in settings that name tools, but for what is denied: that is
-// denied by our configuration.
+// ruleTexts returns the strings in settings that name tools, except denied ones: our
+// configuration denies those.
 func (d *document) ruleTexts() []node {
 	all := append(d.top().elements("permissions", "allow"), d.top().elements("permissions", "ask")...)
 	hooks, _ := d.top().child("hooks")
@@ -185,9 +185,9 @@ func (d *document) ruleTexts() []node {
 	return all
 }
 
-// nowCalled is a word of a rule by the names that hold with mcpschedd between. Of two servers
-// whose names it begins with the longer counts, and one of that folder before one of all.
-func nowCalled(word, folder string, moves []Move, prefix bool) string {
+// newName returns the new form of a name in a rule. If the names of two servers are prefixes,
+// the longer one counts, and a server of the folder takes precedence over one for all.
+func newName(word, folder string, moves []Move, prefix bool) string {
 	best, length := word, 0
 	for _, m := range moves {
 		old := "mcp__" + ruleName(m.Name)
@@ -210,20 +210,20 @@ func nowCalled(word, folder string, moves []Move, prefix bool) string {
 	return best
 }
 
-// markdown are the files of agents, commands and skills below a folder of settings.
+// markdown returns the files of agents, commands and skills in a folder with settings.
 func markdown(folder string) (all []string) {
 	for _, kind := range []string{"agents", "commands", "skills"} {
 		_ = filepath.WalkDir(filepath.Join(folder, kind), func(path string, e fs.DirEntry, err error) error {
 			if err == nil && !e.IsDir() && strings.HasSuffix(path, ".md") {
 				all = append(all, path)
 			}
-			return nil // what cannot be read has no rules
+			return nil // unreadable files are skipped
 		})
 	}
 	return all
 }
 
-// frontMatter is how far the settings reach that a Markdown file begins with.
+// frontMatter returns the length of a Markdown file's front matter.
 func frontMatter(text []byte) int {
 	if !bytes.HasPrefix(text, []byte("---")) {
 		return 0

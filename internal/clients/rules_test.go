@@ -60,8 +60,8 @@ func TestDeny(t *testing.T) {
 func TestForbidden(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`: "",
-		`{"allowedMcpServers": [{"serverName": "github"}]}`:                              "mcpschedd is none of them",
-		`{"allowedMcpServers": []}`:                                                      "mcpschedd is none of them",
+		`{"allowedMcpServers": [{"serverName": "github"}]}`:                              "but not mcpschedd",
+		`{"allowedMcpServers": []}`:                                                      "but not mcpschedd",
 		`{"allowedMcpServers": [{"serverName": "github"}, {"serverName": "mcpschedd"}]}`: "",
 		`{"deniedMcpServers": [{"serverName": "mcpschedd"}]}`:                            "denies mcpschedd",
 	} {

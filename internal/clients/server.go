@@ -10,44 +10,44 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// Server is one server of a client, as an upstream.
+// Server is a client's server as an upstream.
 type Server struct {
-	Name      string // for [upstreams.NAME], and unlike all others
-	Was       string // what the client calls it, if that is another name
+	Name      string // unique name for [upstreams.NAME]
+	Was       string // name in the client's file, if different
 	From      Origin
 	Block     Block
 	Variables Variables
-	Stays     string   // why the client keeps it; "": it does not
-	Notes     []string // what did not come along, or is not what it was
+	Stays     string   // why it stays with the client; "" if it can be imported
+	Notes     []string // differences from the client's entry
 	Approved  []string // tools that the client calls without asking
-	Upstream  string   // that it becomes, which is the caller's to say; "": it stays with its client
+	Upstream  string   // upstream that it becomes, set by the caller; "" if it stays with its client
 }
 
-// Origin is where a server stands.
+// Origin is the position of a server's entry.
 type Origin struct {
 	Client  string // as [Client.Name]
 	File    string
-	Pointer string // in that, as a JSON pointer
+	Pointer string // JSON pointer in File
 	Scope   string // of Claude Code: user, local, project
 
-	table []string // of which it is an entry
-	entry string   // and the name of that
+	table []string // path of the table with the entry
+	entry string   // name in that table
 }
 
-// Block is what [upstreams.NAME] says of a server. No literal value of its environment or its
-// headers is in it, and nothing else that may be a secret.
+// Block is the [upstreams.NAME] block of a server. It contains no literal values of the
+// environment and headers, and nothing else that may be secret.
 type Block struct {
 	Command    string // "" for a url
 	Args       []string
-	Cwd        string // "": the client's
-	Env        []Pair // that name variables, in the order of the file
-	EnvFile    string // the client's own
+	Cwd        string // "" for the client's
+	Env        []Pair // with references to variables, in the order of the file
+	EnvFile    string // file of the client
 	URL        string
-	Transport  string        // sse, or "": streamable HTTP first
+	Transport  string        // "sse", or "" for streamable HTTP first
 	Headers    []Pair        // in the order of the file
 	Timeout    time.Duration // of a call
 	Disabled   bool
-	Folders    []string // sessions elsewhere do not have it
+	Folders    []string // only sessions in these folders have the server
 	AllowTools []string
 	DenyTools  []string
 	Trust      bool
@@ -56,28 +56,28 @@ type Block struct {
 // Pair is an environment variable of a server, or a header.
 type Pair struct {
 	Name  string
-	Value string // with ${NAME} in it, no literal value
+	Value string // contains ${NAME}, no literal value
 }
 
-// Variables are what a server's file of variables has.
+// Variables is the contents of a server's file of variables.
 type Variables struct {
 	Values []Value
-	Unset  []Unset // that have to be set before it runs
+	Unset  []Unset // must be set by the user
 }
 
-// Value is a variable of a server and what it stands for, which is never printed.
+// Value is a variable with its value, which is never printed.
 type Value struct {
 	Name  string
 	Value string
 }
 
-// Unset is a variable of which no file has a value.
+// Unset is a variable without a value in any file.
 type Unset struct {
 	Name string
 	Why  string
 }
 
-// Called is a server's name in the client's file.
+// Called returns the server's name in the client's file.
 func (s Server) Called() string {
 	if s.Was != "" {
 		return s.Was
@@ -85,8 +85,8 @@ func (s Server) Called() string {
 	return s.Name
 }
 
-// TOML is servers as blocks of our configuration, with their files of variables in a folder
-// of that name below it. What is to be said of them is in comments.
+// TOML returns the servers as blocks of our configuration, with notes as comments. folder is
+// the name of the folder with files of variables, relative to the configuration.
 func TOML(servers []Server, folder string) []byte {
 	var b bytes.Buffer
 	for i, s := range servers {
@@ -98,8 +98,8 @@ func TOML(servers []Server, folder string) []byte {
 	return b.Bytes()
 }
 
-// VariablesFile is where a server's variables stand, and what that file says; nil if it needs
-// none.
+// VariablesFile returns the name and text of the server's file of variables; the text is nil if
+// it needs none.
 func (s Server) VariablesFile(folder string) (name string, text []byte) {
 	name = folder + "/" + s.Name + ".env"
 	if len(s.Variables.Values)+len(s.Variables.Unset) == 0 {
@@ -116,7 +116,8 @@ func (s Server) VariablesFile(folder string) (name string, text []byte) {
 	return name, text
 }
 
-// line is a variable as a line of the file; false if no line can say its value.
+// line returns a variable as a line of the file, or false if the file format cannot represent
+// its value.
 func (v Value) line() (string, bool) {
 	if !valid(v.Value) || strings.HasPrefix(v.Value, "\n") || strings.HasPrefix(v.Value, "\r") {
 		return "", false
@@ -131,12 +132,12 @@ func (v Value) line() (string, bool) {
 	return "", false
 }
 
-// Comment is a line of TOML that says nothing, whatever the text.
+// Comment returns a text as a one-line TOML comment.
 func Comment(text string) string { return "# " + OneLine(text) + "\n" }
 
 func (s Server) write(b *bytes.Buffer, folder string) {
 	if s.Was != "" {
-		b.WriteString(Comment("there: " + s.Was))
+		b.WriteString(Comment("name in the client: " + s.Was))
 	}
 	for _, note := range s.Notes {
 		b.WriteString(Comment(note))
@@ -182,11 +183,11 @@ func (s Block) write(b *bytes.Buffer) {
 	}
 }
 
-// assignment is one line, key = value.
+// assignment returns the line key = value.
 func assignment(key string, value any) string {
 	out, err := toml.Marshal(map[string]any{key: value})
 	if err != nil {
-		panic(err) // strings, lists of them and truth values always marshal
+		panic(err) // unreachable: strings, lists of them and booleans always marshal
 	}
 	return strings.TrimSuffix(string(out), "\n")
 }

@@ -6,36 +6,37 @@ import (
 	"strings"
 )
 
-// text is a value of a client's file, taken apart.
+// text is a parsed value of a client's file.
 type text []piece
 
-// piece is a part of a text: what stands there, or a variable.
+// piece is a part of a text: a literal or a variable.
 type piece struct {
-	literal  string // of a variable: its default
-	variable string // "" for what stands there
-	fallback bool   // the variable has a default, which may be ""
+	literal  string // for a variable, its default
+	variable string // "" for a literal
+	fallback bool   // the variable has a default, which may be empty
 }
 
-// variables are what clients fill in, by the name of the client; "": all others.
+// variables holds the syntax of variables by the client's name; "" for all other clients.
 var variables = map[string]*regexp.Regexp{
 	"":         regexp.MustCompile(`\$\{[^}]*\}`),
 	"gemini":   regexp.MustCompile(`\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*`),
 	"opencode": regexp.MustCompile(`\{(?:env|file):[^}]*\}`),
 }
 
-// translator reads the texts of one server, in which a client would fill in something.
+// translator parses the texts of one server.
 type translator struct {
 	client *Client
-	base   string            // the folder of the project whose file it is in; ""
+	base   string            // folder of the file's project; "" if none
 	os     string            // as runtime.GOOS has it
-	inputs map[string]string // of VS Code: what is asked for → its default
+	inputs map[string]string // of VS Code: id → default
 	file   func(path string) ([]byte, error)
-	vault  *vault // gets the variables of which no file has a value
+	vault  *vault // collects the variables without a value
 }
 
-// read takes a string apart. A "${" that means nothing to any client stays as it is. here
-// says that "." is the server's own working folder where the text is used.
-func (t *translator) read(s string, here bool) text {
+// read parses a string. A "${" without a meaning to the client stays literal. relative reports
+// whether the text is used in the server's working directory, so that "." can replace the
+// workspace.
+func (t *translator) read(s string, relative bool) text {
 	var out text
 	add := func(p piece) {
 		if n := len(out); p.variable == "" && n > 0 && out[n-1].variable == "" {
@@ -45,22 +46,22 @@ func (t *translator) read(s string, here bool) text {
 		}
 		t.vault.used[p.variable] = true
 	}
-	signs := variables[t.client.Name]
-	if signs == nil {
-		signs = variables[""]
+	syntax := variables[t.client.Name]
+	if syntax == nil {
+		syntax = variables[""]
 	}
 	done := 0
-	for _, at := range signs.FindAllStringIndex(s, -1) {
+	for _, at := range syntax.FindAllStringIndex(s, -1) {
 		add(piece{literal: s[done:at[0]]})
-		add(t.variable(s[at[0]:at[1]], here))
+		add(t.variable(s[at[0]:at[1]], relative))
 		done = at[1]
 	}
 	add(piece{literal: s[done:]})
 	return out
 }
 
-// variable is what a client fills in.
-func (t *translator) variable(written string, here bool) piece {
+// variable translates a variable of the client.
+func (t *translator) variable(written string, relative bool) piece {
 	inner := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(written, "$"), "{"), "}")
 	kind, rest, named := strings.Cut(inner, ":")
 	switch {
@@ -71,7 +72,7 @@ func (t *translator) variable(written string, here bool) piece {
 	case kind == "pathSeparator" || inner == "/":
 		return piece{literal: "/"}
 	case kind == "workspaceFolder" || kind == "workspaceRoot" || kind == "workspaceFolderBasename":
-		return t.workspace(kind, here)
+		return t.workspace(kind, relative)
 	case kind == "input" && named && t.inputs[rest] != "":
 		return piece{literal: t.inputs[rest]}
 	case kind == "input" && named:
@@ -90,14 +91,14 @@ func (t *translator) variable(written string, here bool) piece {
 
 const workspace = "WORKSPACE_FOLDER"
 
-// workspace is the folder that a client has open.
-func (t *translator) workspace(kind string, here bool) piece {
+// workspace translates a variable for the folder that a client has open.
+func (t *translator) workspace(kind string, relative bool) piece {
 	switch {
 	case t.base != "" && kind == "workspaceFolderBasename":
 		return piece{literal: t.base[strings.LastIndexAny(t.base, `/\`)+1:]}
 	case t.base != "":
 		return piece{literal: t.base}
-	case here && kind != "workspaceFolderBasename":
+	case relative && kind != "workspaceFolderBasename":
 		t.vault.note("${WORKSPACE_FOLDER}, if it is not set, is the folder in which the client starts mcpschedd")
 		return piece{variable: workspace, literal: ".", fallback: true}
 	}
@@ -106,8 +107,8 @@ func (t *translator) workspace(kind string, here bool) piece {
 
 var absolute = regexp.MustCompile(`^(?:[/\\]|[A-Za-z]:)`)
 
-// path is a path that does not depend on where it is read: "~" is not filled in by our
-// configuration, and a relative path starts at the file that has it.
+// path makes a path independent of the current directory: our configuration does not expand
+// "~", and a relative path is relative to the project's folder.
 func (t *translator) path(p text, what string) text {
 	if len(p) == 0 || p[0].variable != "" {
 		return p
@@ -130,7 +131,7 @@ func (t *translator) path(p text, what string) text {
 	return p
 }
 
-// home is the variable of the user's home folder.
+// home returns the variable with the user's home folder.
 func home(os string) string {
 	if os == "windows" {
 		return "USERPROFILE"
@@ -138,7 +139,7 @@ func home(os string) string {
 	return "HOME"
 }
 
-// String is the text as our configuration has it.
+// String returns the text in the syntax of our configuration.
 func (t text) String() string {
 	var b strings.Builder
 	for _, p := range t {
@@ -146,7 +147,7 @@ func (t text) String() string {
 			b.WriteString(strings.ReplaceAll(p.literal, "${", "$${"))
 			continue
 		}
-		// A $ before ${NAME} would make it no variable: it becomes one too.
+		// "$${" is an escape, so a $ before a variable becomes a variable too.
 		if before := strings.TrimRight(b.String(), "$"); len(before) < b.Len() {
 			signs := b.Len() - len(before)
 			b.Reset()
@@ -161,7 +162,7 @@ func (t text) String() string {
 	return b.String()
 }
 
-// filled is the text with the same in the place of each variable.
+// filled returns the text with each variable replaced by the given text.
 func (t text) filled(with string) string {
 	var b strings.Builder
 	for _, p := range t {
@@ -186,8 +187,8 @@ var (
 
 func validVariable(name string) bool { return variableForm.MatchString(name) }
 
-// variableName makes a name of a variable out of any: letters, digits and single _;
-// "" if nothing is left.
+// variableName derives the name of a variable from any name: letters, digits and single "_"; ""
+// if nothing is left.
 func variableName(s string) string {
 	name := strings.Trim(notInNames.ReplaceAllString(strings.ToUpper(s), "_"), "_")
 	if name != "" && name[0] >= '0' && name[0] <= '9' {

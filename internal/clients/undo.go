@@ -17,53 +17,53 @@ import (
 	"mcpschedd/internal/state"
 )
 
-// Change is a new text for a file, as an import makes it.
+// Change is a new text for a file.
 type Change struct {
 	File    *state.File
 	Text    []byte
-	Pointed *Pointed // of a client's file
-	Renamed []Rename // of a file with rules about tools
-	Hooks   bool     // the file has hooks of mcpschedd then
+	Pointed *Pointed // set for a client's file
+	Renamed []Rename // set for a file with rules about tools
+	Hooks   bool     // the new text has hooks of mcpschedd
 }
 
-// Rename is a word that was replaced in a file with rules.
+// Rename is a replaced word in a file with rules.
 type Rename struct {
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// record is one import, kept as run.json in a folder of its own beside the files as they were.
+// record is one import, stored as run.json in a folder with the copies of its files.
 type record struct {
-	Sources []string `json:"sources"` // the clients' files that were read
+	Sources []string `json:"sources"` // clients' files that were read
 	Files   []*saved `json:"files"`
 
 	folder string // of the copies
 }
 
-// saved is one file of a run. Secret as its content may be, the record has only digests.
+// saved is one file of an import. Its contents may be secret, so the record has only digests.
 type saved struct {
 	Path    string   `json:"path"`
-	Kept    string   `json:"kept,omitempty"` // name of the copy; "": there was no file
+	Kept    string   `json:"kept,omitempty"` // name of the copy; "" if the file did not exist
 	Before  string   `json:"before,omitempty"`
 	After   string   `json:"after"`
-	Made    string   `json:"made,omitempty"` // of a client's file: name of a copy of what it became
+	Made    string   `json:"made,omitempty"` // name of a copy of the new text of a client's file
 	Moves   []Move   `json:"moves,omitempty"`
 	Renamed []Rename `json:"renamed,omitempty"`
 	Hooks   bool     `json:"hooks,omitempty"`
 }
 
-const runs = "import" // folder of the state
+const runs = "import" // folder in the state directory
 
-// Locked runs one import or undo at a time.
+// Locked runs work while holding the lock for imports and undos.
 func Locked(dir state.Dir, work func() error) error {
 	return dir.Update(runs+"/last", func([]byte) ([]byte, error) {
 		return []byte(time.Now().UTC().Format(time.RFC3339) + "\n"), work()
 	})
 }
 
-// Apply makes changes, all or none: first each file is copied and the copies are on the
-// disk, then the files are replaced. It returns the folder of the copies. Sources are the
-// clients' files that the import has read, by which it can be undone.
+// Apply makes all changes or none. It first copies each file and syncs the copies, then
+// replaces the files. It returns the folder of the copies. sources are the clients' files that
+// were read, by which the import can be undone.
 func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (string, error) {
 	folder, err := newFolder(dir, now)
 	if err != nil {
@@ -94,7 +94,7 @@ func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (st
 	}
 	for i, c := range changes {
 		if err := c.File.Write(c.Text); err != nil {
-			r.Files = r.Files[:i] // this file is another program's now
+			r.Files = r.Files[:i] // another program has changed this file
 			_, back := r.undo(func(string) bool { return true })
 			return "", errors.Join(err, back)
 		}
@@ -102,7 +102,7 @@ func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (st
 	return folder, nil
 }
 
-// newFolder makes a folder for a run; their names are in the order of the runs.
+// newFolder creates a folder for an import. The names sort in the order of the imports.
 func newFolder(dir state.Dir, now time.Time) (string, error) {
 	name := now.UTC().Format("20060102T150405")
 	if err := os.MkdirAll(dir.Path(runs), 0o700); err != nil {
@@ -116,7 +116,7 @@ func newFolder(dir state.Dir, now time.Time) (string, error) {
 	}
 }
 
-// keep writes a file, a new one with 0600, and waits until it is on the disk.
+// keep writes and syncs a file; a new one gets mode 0600.
 func keep(path string, data []byte) error {
 	f, err := state.OpenFile(path)
 	if err != nil {
@@ -138,16 +138,16 @@ func (r *record) save() error {
 	return keep(filepath.Join(r.folder, "run.json"), append(data, '\n'))
 }
 
-// Undone is what an undo did with one file, or did not do.
+// Undone is the result of an undo for one file.
 type Undone struct {
 	Path string
 	What string
 }
 
-// Undo takes back what imports did to the files that only says, the last import first: a
-// file that was not changed since is as it was before, byte by byte; in a client's file that
-// was, the servers stand again and mcpschedd does not. Our own files go with the last file of
-// a client. A copy that is not whole is no copy.
+// Undo reverts imports, the last one first, in the files for which only returns true. A file
+// that has not changed since is restored byte for byte. In a client's file that has changed,
+// the servers are restored and mcpschedd is removed. Files of mcpschedd are restored with the
+// last client's file. An incomplete copy is not used.
 func Undo(dir state.Dir, only func(path string) bool) ([]Undone, error) {
 	records, err := load(dir)
 	failed := []error{err}
@@ -159,7 +159,7 @@ func Undo(dir state.Dir, only func(path string) bool) ([]Undone, error) {
 	return all, errors.Join(failed...)
 }
 
-// Moved are the servers of Claude Code that imports have moved.
+// Moved returns the servers of Claude Code that imports have moved.
 func Moved(dir state.Dir) ([]Move, error) {
 	records, err := load(dir)
 	var all []Move
@@ -173,7 +173,7 @@ func Moved(dir state.Dir) ([]Move, error) {
 	return all, err
 }
 
-// load reads the records of all runs that are not undone, the first one first.
+// load reads the records of all imports that have not been undone, in order.
 func load(dir state.Dir) ([]*record, error) {
 	entries, err := os.ReadDir(dir.Path(runs))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -199,12 +199,12 @@ func load(dir state.Dir) ([]*record, error) {
 	return all, errors.Join(failed...)
 }
 
-// undo takes back one run, the last file first, and forgets it if nothing of it is left.
+// undo reverts one import, the last file first, and deletes its record if nothing is left.
 func (r *record) undo(only func(path string) bool) ([]Undone, error) {
 	var all []Undone
 	var failed []error
 	var left []*saved
-	changed := false // one of our own files was: those that it names stay with it
+	changed := false // one of our files has changed since: the files that it names stay with it
 	for _, s := range slices.Backward(r.Files) {
 		if r.waits(s, only) || s.isOurs() && len(failed) > 0 {
 			left = append(left, s)
@@ -233,16 +233,16 @@ func (r *record) undo(only func(path string) bool) ([]Undone, error) {
 	return all, errors.Join(failed...)
 }
 
-// isOurs reports whether a file is the configuration, or one of variables.
+// isOurs reports whether the file is the configuration or a file of variables.
 func (s *saved) isOurs() bool { return !s.isClients() && !s.isSettings() }
 
-// isClients reports whether a file is that of a client, which has servers.
+// isClients reports whether the file is a client's file with servers.
 func (s *saved) isClients() bool { return s.Made != "" }
 
-// isSettings reports whether a file has rules or hooks of Claude Code.
+// isSettings reports whether the file has rules or hooks of Claude Code.
 func (s *saved) isSettings() bool { return len(s.Renamed) > 0 || s.Hooks }
 
-// waits reports whether a file is not to be taken back yet: it is that of another client, or a
+// waits reports whether a file must not be reverted yet: it belongs to another client, or a
 // client that needs it keeps mcpschedd.
 func (r *record) waits(s *saved, only func(path string) bool) bool {
 	if s.isClients() {
@@ -259,7 +259,7 @@ func (r *record) waits(s *saved, only func(path string) bool) bool {
 
 const leftAlone = "has been changed since, and was left as it is"
 
-// restore makes a file what it was; "": it is already.
+// restore reverts the file and returns what it did; "" if there was nothing to do.
 func (s *saved) restore(folder string) (string, error) {
 	f, err := state.OpenFile(s.Path)
 	if err != nil {
@@ -271,7 +271,7 @@ func (s *saved) restore(folder string) (string, error) {
 			return "", err
 		}
 		if digest(was) != s.Before {
-			return "", fmt.Errorf("%s: the copy %s is not whole; nothing was changed", s.Path, filepath.Join(folder, s.Kept))
+			return "", fmt.Errorf("%s: the copy %s is damaged; nothing was changed", s.Path, filepath.Join(folder, s.Kept))
 		}
 	}
 	switch now := digest(f.Text); {
@@ -288,7 +288,7 @@ func (s *saved) restore(folder string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		text, err := back(s.Path, f.Text, was, made)
+		text, err := revert(s.Path, f.Text, was, made)
 		if err != nil {
 			return "", err
 		}

@@ -8,12 +8,12 @@ import (
 	"mcpschedd/internal/secret"
 )
 
-// vault collects the variables of one server: values that its block may not show.
+// vault collects the variables of one server, for values that its block must not contain.
 type vault struct {
 	Variables
-	label string          // what variables without a name of their own are called after
-	used  map[string]bool // variables that mean something outside of the server's own
-	notes []string        // on what is not what it was
+	label string          // prefix of the names of variables for unnamed values
+	used  map[string]bool // names of variables that the server uses otherwise
+	notes []string        // differences from the client's entry
 }
 
 func (v *vault) note(text string) {
@@ -22,7 +22,7 @@ func (v *vault) note(text string) {
 	}
 }
 
-// ask is a variable whose value no file has.
+// ask adds a variable without a known value.
 func (v *vault) ask(name, why string) piece {
 	if name == "" {
 		name = v.label + "_SECRET"
@@ -33,13 +33,13 @@ func (v *vault) ask(name, why string) piece {
 	return piece{variable: name}
 }
 
-// filledIn stands in a string for what a variable will put there, as secret has it.
+// filledIn represents a variable in a string for package secret.
 const filledIn = "\x01"
 
-// hide puts what may be a secret in an argument, a URL, a command or a path into
-// variables. before is the argument before it.
+// hide moves the possible secrets in an argument, a URL, a command or a path to variables.
+// before is the preceding argument.
 func (v *vault) hide(t text, before string) text {
-	for i, p := range t { // a default that looks like a secret is the value from now on
+	for i, p := range t { // a secret default becomes the variable's value
 		if p.variable != "" && p.literal != "" && len(secret.Find(p.literal, before))+len(secret.Find(p.literal, "--"+p.variable)) > 0 {
 			t[i] = v.defaulted(p)
 		}
@@ -47,8 +47,8 @@ func (v *vault) hide(t text, before string) text {
 	return v.withhold(t, secret.Find(t.filled(filledIn), before))
 }
 
-// value puts every literal part of an environment variable or a header into variables, but
-// for the word that says what kind of credentials follow.
+// value moves every literal part of an environment variable or a header to variables, except
+// the scheme of credentials.
 func (v *vault) value(t text, label string) text {
 	all := []secret.Span{{To: len(t.filled(filledIn)), Name: label}}
 	for i, p := range t {
@@ -59,17 +59,17 @@ func (v *vault) value(t text, label string) text {
 	return v.withhold(t, all)
 }
 
-// defaulted is a variable whose default has become its value.
+// defaulted returns a variable whose default has become its value.
 func (v *vault) defaulted(p piece) piece {
 	if i := v.index(p.variable); i >= 0 && v.Values[i].Value != p.literal {
 		return p
 	}
 	v.add(p.variable, p.literal)
-	v.note("${" + p.variable + "} has its default in the file of variables, which stands before the environment: change it there")
+	v.note("${" + p.variable + "} has its default in the file of variables, which overrides the environment: change it there")
 	return piece{variable: p.variable}
 }
 
-// withhold replaces the literal parts of a text that lie in spans.
+// withhold moves the literal parts of a text that are in spans to variables.
 func (v *vault) withhold(t text, all []secret.Span) text {
 	if len(all) == 0 {
 		return t
@@ -106,7 +106,7 @@ func (v *vault) withhold(t text, all []secret.Span) text {
 	return out
 }
 
-// hidden is the variable that stands for a value: of equal ones of a server the same.
+// hidden returns the variable for a value. Equal values with the same label share a variable.
 func (v *vault) hidden(label, value string) string {
 	if label == "" {
 		label = v.label + "_SECRET"
@@ -137,7 +137,7 @@ func (v *vault) add(name, value string) {
 	}
 }
 
-// isScheme reports whether a text says only which kind of credentials follows.
+// isScheme reports whether a text is only the name of an authentication scheme.
 func isScheme(s string) bool {
 	return slices.Contains([]string{"bearer", "basic", "token", "apikey", "api-key", "key", "digest", "negotiate"}, strings.ToLower(strings.TrimSpace(s)))
 }
