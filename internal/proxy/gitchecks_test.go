@@ -10,16 +10,16 @@ import (
 
 // A file system that hangs holds up a session's reader for half a second, and at most four
 // goroutines.
-func TestGitLooks(t *testing.T) {
+func TestGitChecks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		looks, hang := make(gitChecks, maxGitChecks), make(chan bool)
-		if !looks.run(func() bool { return true }) || looks.run(func() bool { return false }) {
-			t.Error("what was seen at once is not what is said")
+		checks, hang := make(gitChecks, maxGitChecks), make(chan bool)
+		if !checks.run(func() bool { return true }) || checks.run(func() bool { return false }) {
+			t.Error("run does not return the result of a fast check")
 		}
 		synctest.Wait()
 		for i := range maxGitChecks + 1 {
 			began := time.Now()
-			if looks.run(func() bool { return <-hang }) {
+			if checks.run(func() bool { return <-hang }) {
 				t.Error("git is taken for plain though its configuration was not seen")
 			}
 			want := gitCheckTimeout
@@ -32,8 +32,8 @@ func TestGitLooks(t *testing.T) {
 		}
 		close(hang)
 		synctest.Wait()
-		if !looks.run(func() bool { return true }) {
-			t.Error("looks that have ended still count")
+		if !checks.run(func() bool { return true }) {
+			t.Error("checks that have ended still count")
 		}
 	})
 }

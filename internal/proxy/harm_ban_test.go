@@ -10,13 +10,13 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// bouncer is a server that bears ten calls at once. To one more it answers with an
-// error, and to everything else for a minute.
+// bouncer is a server that allows ten concurrent calls. One more call fails, and for a minute so does
+// every other.
 type bouncer struct {
 	*foe
 	until time.Time
 	bans  int
-	ours  int // bans while prefetches were there
+	ours  int // bans while prefetches were running
 }
 
 func newBouncer(takes time.Duration) *bouncer {
@@ -48,20 +48,19 @@ func (b *bouncer) bounces(v *visit) bool {
 	return true
 }
 
-// The proxy is not told how many calls a host bears at once. It makes no more than
-// four prefetches at a time there, whatever the number of its sessions, so that they
-// never drive it to its limit unless real calls alone come within four of that: as
-// those of forty sessions do, where nothing is said about bans. Where the user says
-// what the host bears, prefetches leave half of it free, and real calls wait.
+// The proxy does not know how many concurrent calls a host allows. It makes at most four prefetches at
+// a time there, however many sessions it has, so that prefetches exceed the limit only if clients' calls
+// alone come within four of it, as those of forty sessions do; that case asserts nothing about bans.
+// If the user configures the limit, prefetches leave half of it free, and calls wait.
 func TestHarmBan(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name       string
 		sessions   int
-		pages      int // each
+		pages      int // per session
 		rules      map[string]limit.Rule
-		prefetches int  // at most at once
-		near       bool // real calls alone come within as many of ten
+		prefetches int  // maximum at a time
+		near       bool // clients' calls alone come within four of ten
 	}{
 		{"1 session", 1, 4, nil, 4, false},
 		{"4 sessions", 4, 4, nil, 4, false},
@@ -99,7 +98,7 @@ func TestHarmBan(t *testing.T) {
 	}
 }
 
-// wanders is a session that thinks for as long as chance wants.
+// wanders plays a session that thinks for random times.
 func (g *guest) wanders(r *rand.Rand, from, pages int) {
 	pause := func() { time.Sleep(10*time.Millisecond + time.Duration(r.ExpFloat64()*float64(3*time.Second))) }
 	for p := range pages {
@@ -114,18 +113,16 @@ func (g *guest) wanders(r *rand.Rand, from, pages int) {
 	}
 }
 
-// A model that makes eight calls at once, where the host bears ten: beside three
-// prefetches that is one too many, and nothing in the answers says why they are
-// errors. It ends all the same: what is followed by an error is not prefetched, and
-// what is no use loses its levels. Only the user can see to it that it does not
-// begin.
+// A model makes eight concurrent calls to a host that allows ten. With three prefetches that is one too
+// many, and the error texts do not say why. It stops all the same: a prefetch that is followed by errors
+// is not repeated, and useless prefetches lower the level. Only configuration can prevent the start.
 func TestHarmBanOfMany(t *testing.T) {
 	t.Parallel()
 	const pages = 20
 	for _, test := range []struct {
 		name  string
 		rules map[string]limit.Rule
-		most  int // bans
+		most  int // maximum number of bans
 	}{
 		{"without a rule", nil, 6},
 		{"under a rule", map[string]limit.Rule{host: {Concurrency: 10}}, 0},
@@ -151,8 +148,7 @@ func TestHarmBanOfMany(t *testing.T) {
 	}
 }
 
-// bursts lists, makes eight calls at once that nothing foretold, and then reads two
-// things of the list.
+// bursts lists, makes eight concurrent calls that nothing predicts, and then reads two items of the list.
 func (g *guest) bursts(pages int) (all []answered) {
 	for p := range pages {
 		g.call("list", page(p+1))
@@ -173,8 +169,7 @@ func (g *guest) bursts(pages int) (all []answered) {
 	return all
 }
 
-// Where calls are worked on side by side none waits for another, and no harm is
-// counted.
+// If a server runs calls concurrently, no call waits for another, and no harm is counted.
 func TestHarmNone(t *testing.T) {
 	t.Parallel()
 	const takes = 2 * time.Second

@@ -11,14 +11,14 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// flightRequest makes the foe's connection one, and all sessions one principal.
-func flightRequest(o proxy.Options) proxy.Options {
+// onePrincipal shares the foe's connection and makes all sessions one principal.
+func onePrincipal(o proxy.Options) proxy.Options {
 	o.Upstreams[0].Spec.Shared, o.Upstreams[0].SharedIdentity = true, true
 	return o
 }
 
-// A client that cancels everything at any time leaves nothing behind, and takes
-// nothing from another that asks for the same.
+// A client that cancels anything at any time leaves nothing behind, and another client that makes the
+// same calls loses nothing.
 func TestHarmCancel(t *testing.T) {
 	t.Parallel()
 	const takes = 400 * time.Millisecond
@@ -29,7 +29,7 @@ func TestHarmCancel(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
 					o := defaults(t, listing(t)...)
 					if name == "one principal" {
-						o = flightRequest(o)
+						o = onePrincipal(o)
 					}
 					f := newFoe(func(v *visit) reply {
 						v.sleeps(takes)
@@ -65,7 +65,7 @@ func TestHarmCancel(t *testing.T) {
 	}
 }
 
-// wavers makes calls, up to three at once, and cancels each within that time.
+// wavers makes up to three concurrent calls and cancels each within a random part of within.
 func (g *guest) wavers(r *rand.Rand, rounds int, within time.Duration) {
 	var all sync.WaitGroup
 	for range rounds {
@@ -84,8 +84,7 @@ func (g *guest) wavers(r *rand.Rand, rounds int, within time.Duration) {
 	all.Wait()
 }
 
-// A client that goes away in the middle of its calls: what was made early for it
-// ends with it, at once.
+// When a client disconnects during its calls, its prefetches end at once.
 func TestHarmGone(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(soak(10)) {
@@ -116,7 +115,7 @@ func TestHarmGone(t *testing.T) {
 	}
 }
 
-// A client that does not read what it is sent.
+// A client does not read its answers.
 func TestHarmNeverReads(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {

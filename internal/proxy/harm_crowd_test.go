@@ -18,14 +18,14 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// visitor is a client over HTTP, in a session of its own.
+// visitor is a client over HTTP with a session of its own.
 type visitor struct {
 	d   *ordeal
 	id  string
 	ids int
 }
 
-// visit begins a session over HTTP.
+// visit opens a session over HTTP.
 func (d *ordeal) visit() *visitor {
 	v := &visitor{d: d}
 	r := v.post(d.t.Context(), `"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{},"clientInfo":{"name":"visitor","version":"1"}}`)
@@ -35,7 +35,7 @@ func (d *ordeal) visit() *visitor {
 	return v
 }
 
-// post sends a request; nil: the client did not wait for the answer.
+// post sends a request. It returns nil if the client gave up waiting for the answer.
 func (v *visitor) post(ctx context.Context, rest string) *http.Response {
 	v.ids++
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`, v.ids, rest)
@@ -74,7 +74,7 @@ func (v *visitor) call(ctx context.Context, method, params string) string {
 	return string(body)
 }
 
-// ends is the end of the session, by the client's own word.
+// ends ends the session with a DELETE.
 func (v *visitor) ends() {
 	r, err := http.NewRequestWithContext(v.d.t.Context(), http.MethodDelete, "http://localhost/mcp", nil)
 	if err != nil {
@@ -89,8 +89,7 @@ func (v *visitor) ends() {
 	answer.Body.Close()
 }
 
-// strolls is what a visitor does: some pages, and things of them. Now and then it
-// goes away before its answer has come.
+// strolls reads some pages and some of their items. Now and then it disconnects before an answer.
 func (v *visitor) strolls(r *rand.Rand, pages int) {
 	pause := func() { time.Sleep(10*time.Millisecond + time.Duration(r.ExpFloat64()*float64(2*time.Second))) }
 	for range pages {
@@ -112,22 +111,21 @@ func (v *visitor) strolls(r *rand.Rand, pages int) {
 	}
 }
 
-// Two hundred sessions at once: the caps hold for
-// all of them together, what is made early for one ends with it, and what they have
-// done leaves nothing behind.
+// With two hundred sessions at once, the caps hold for all of them together, a session's prefetches end
+// with it, and nothing is left behind.
 func TestHarmCrowd(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name       string
 		sessions   int
 		make       func(proxy.Options) proxy.Options
-		prefetches int // at most at once
+		prefetches int // maximum at a time
 	}{
 		{"each for itself", slice(100, 200), func(o proxy.Options) proxy.Options {
 			o.Upstreams[0].Spec.Shared = true
 			return o
 		}, 4},
-		{"one principal", slice(60, 100), flightRequest, 4},
+		{"one principal", slice(60, 100), onePrincipal, 4},
 		{"each with a connection of its own, to a host that bears a thousand calls", slice(30, 50), func(o proxy.Options) proxy.Options {
 			o.Limits = map[string]limit.Rule{host: {Concurrency: 1000, SpeculativePerHour: 100_000}}
 			return o
@@ -140,7 +138,7 @@ func TestHarmCrowd(t *testing.T) {
 					return reply{result: v.told()}
 				})
 				o := test.make(defaults(t, listing(t)...))
-				o.HTTP.MaxSessions = 4 * test.sessions // a quarter of them may be of one principal
+				o.HTTP.MaxSessions = 4 * test.sessions // a quarter of them may belong to one principal
 				d := beset(t, f, o)
 				var visitors []*visitor
 				for range test.sessions {
@@ -162,8 +160,7 @@ func TestHarmCrowd(t *testing.T) {
 	}
 }
 
-// Sessions that have ended take no memory: not what is known of them, nor of what was
-// made early for them.
+// Sessions that have ended use no memory, neither for their state nor for their prefetches.
 func TestHarmCrowdIsForgotten(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
@@ -210,8 +207,7 @@ func TestHarmCrowdIsForgotten(t *testing.T) {
 	})
 }
 
-// The prefetches of sessions that end are given up at once, those that wait for their
-// host to have room too.
+// When a session ends, its prefetches are given up at once, including those that wait for their host.
 func TestHarmCrowdEnds(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -236,7 +232,7 @@ func TestHarmCrowdEnds(t *testing.T) {
 		for _, v := range all {
 			v.ends()
 		}
-		time.Sleep(50 * time.Millisecond) // the scheduler hears of it when its worker comes to that
+		time.Sleep(50 * time.Millisecond) // until the worker has notified the scheduler
 		st = d.proxy.Stats()
 		if st.Prefetch.Scheduler.UnderWay != 0 || st.Store.Flights != 0 || st.Hosts[0].Prefetches != 0 || st.Hosts[0].WaitingPrefetches != 0 {
 			t.Errorf("%d slots taken, %d flights, %d prefetches begun, %d wait; want none", st.Prefetch.Scheduler.UnderWay, st.Store.Flights, st.Hosts[0].Prefetches, st.Hosts[0].WaitingPrefetches)

@@ -2,8 +2,8 @@ package proxy
 
 import "mcpschedd/internal/speculate"
 
-// LineOf is how the server takes an upstream to work on several calls, as far as one
-// of its sessions has seen.
+// LineOf returns how the server judges the concurrency of an upstream, as far as one of its sessions has
+// seen.
 func LineOf(s *Server, name string) speculate.Concurrency {
 	sessions := s.sessions.all()
 	for _, n := range sessions {
@@ -14,8 +14,8 @@ func LineOf(s *Server, name string) speculate.Concurrency {
 	return speculate.Unknown
 }
 
-// Kept is how many things of each kind the server keeps for its sessions and what
-// they have under way. The worker must not have ended.
+// Kept returns the number of objects of each kind that the server holds for its sessions and their open
+// work. The worker must not have ended.
 func Kept(s *Server) map[string]int {
 	h := s.prefetch.Held()
 	kept := map[string]int{
@@ -33,13 +33,12 @@ func Kept(s *Server) map[string]int {
 	return kept
 }
 
-// Occupancies is of how many upstream instances it is kept how many calls they have, once
-// the worker has looked at what it was told so far.
+// Occupancies returns the number of upstream instances whose open calls are tracked, after the worker has
+// handled all events so far.
 func Occupancies(s *Server) int { return s.prefetch.Held().Instances }
 
-// TakeForProcess has the upstream taken for a process, of which nothing is known of how it
-// works on several calls, though it is reached over HTTP. It is to be said before the
-// session's first call.
+// TakeForProcess makes the server treat the upstream as a process of unknown concurrency although it is
+// reached over HTTP. It must be called before the session's first call.
 func TakeForProcess(s *Server, name string) {
 	for _, n := range s.sessions.all() {
 		if l := n.leases.find(name); l != nil {

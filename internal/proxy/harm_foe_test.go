@@ -14,47 +14,45 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// foe is an upstream over HTTP that does with each tools/call what a test wants,
-// and the ledger of those calls. Whatever else it is asked a small real server
-// answers.
+// foe is an upstream over HTTP that answers each tools/call as a test wants, and records the calls. A
+// small real server answers all other requests.
 type foe struct {
-	serve func(v *visit) reply // waits as long as the call takes; nil: it takes no time
-	tools []string             // raw, as they are listed; nil: see newFoe
+	serve func(v *visit) reply // blocks as long as the call takes; nil answers at once
+	tools []string             // raw list items; nil uses those of newFoe
 	rest  http.Handler
 
 	mu     sync.Mutex
-	visits []*visit // in the order in which they came
-	open   []*visit // those that are there
-	came   int64    // visits so far
+	visits []*visit // in the order of arrival
+	open   []*visit // visits being served
+	came   int64    // number of visits so far
 }
 
 // visit is one tools/call as its server saw it.
 type visit struct {
-	ctx        context.Context // ends when its caller waits no longer
+	ctx        context.Context // done when the caller no longer waits
 	session    string
 	tool       string
 	arguments  string
-	early      bool // it says that it is a prefetch
+	early      bool // marked as a prefetch
 	came       time.Time
-	worked     time.Time // when work on it began, where a test says so
-	went       time.Time // zero: it is there
-	beside     int       // calls that were there when it came, itself among them
-	prefetches int       // of those: made early
-	sort       string    // what a test notes of how it was answered
+	worked     time.Time // when work on it began, if the test says so
+	went       time.Time // zero while it is being served
+	beside     int       // visits being served when it arrived, including itself
+	prefetches int       // prefetches among them
+	sort       string    // test's note on how it was answered
 }
 
-// reply is how a visit is answered.
+// reply is the answer to a visit.
 type reply struct {
 	result     string // raw
-	status     int    // of HTTP, where it is not 200: then there is no result
-	retryAfter string // the header beside it; "": none
-	fault      string // a raw error object, in place of a result
-	cut        bool   // the connection breaks off
-	asks       string // a question: the small real server asks it, and answers with what was said
+	status     int    // HTTP status if not 200; then there is no result
+	retryAfter string // Retry-After header; "" for none
+	fault      string // raw error object instead of a result
+	cut        bool   // the connection breaks
+	asks       string // question that the small real server asks; it answers with the reply
 }
 
-// newFoe makes a server that lists things by the page, shows one, and can be told
-// to change one.
+// newFoe returns a server that lists items by the page, shows an item, and can change one.
 func newFoe(serve func(*visit) reply, tools ...string) *foe {
 	f := &foe{serve: serve, tools: tools}
 	if tools == nil {
@@ -66,10 +64,10 @@ func newFoe(serve func(*visit) reply, tools ...string) *foe {
 	return f
 }
 
-// perPage is how many things a list has.
+// perPage is the number of items in a list.
 const perPage = 3
 
-// told is what there is to say to a call: the things of a page, or one thing.
+// told returns the answer to a call: the items of a page, or one item.
 func (v *visit) told() string {
 	var text string
 	switch page := jsonrpc.Get([]byte(v.arguments), "page"); {
@@ -85,18 +83,17 @@ func (v *visit) told() string {
 	return said(text)
 }
 
-// said is a result that says something.
+// said returns a result with a text.
 func said(text string) string {
 	return `{"content":[{"type":"text","text":` + string(jsonrpc.AppendString(nil, text)) + `}]}`
 }
 
-// complained is a result that says that the call failed.
+// complained returns a result with isError.
 func complained(text string) string {
 	return `{"content":[{"type":"text","text":` + string(jsonrpc.AppendString(nil, text)) + `}],"isError":true}`
 }
 
-// sleeps waits as long as said, or until the caller does not; it says whether it
-// slept through.
+// sleeps waits for d, or until the caller gives up. It reports whether it waited for all of d.
 func (v *visit) sleeps(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -111,7 +108,7 @@ func (v *visit) sleeps(d time.Duration) bool {
 func (f *foe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the caller has gone
+		return // the caller has disconnected
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	m, err := jsonrpc.Parse(body)
@@ -180,7 +177,7 @@ func (f *foe) leaves(v *visit) {
 	}
 }
 
-// ledger is every visit so far.
+// ledger returns all visits so far.
 func (f *foe) ledger() []visit {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -191,14 +188,14 @@ func (f *foe) ledger() []visit {
 	return out
 }
 
-// note remembers how a visit was answered.
+// note sets the sort of a visit.
 func (f *foe) note(v *visit, sort string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	v.sort = sort
 }
 
-// early are the visits of prefetches.
+// early returns the visits of prefetches.
 func early(ledger []visit) (out []visit) {
 	for _, v := range ledger {
 		if v.early {
@@ -208,8 +205,8 @@ func early(ledger []visit) (out []visit) {
 	return out
 }
 
-// atOnce is how many prefetches were there at the same time at most. One that went in
-// the moment in which another came was not.
+// atOnce returns the maximum number of concurrent prefetches. One that ended at the instant in which
+// another came does not count.
 func atOnce(ledger []visit) (n int) {
 	prefetches := early(ledger)
 	for _, v := range prefetches {

@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// hinted are tools of which their server says that they only read.
+// hinted are tools that their server annotates as read-only.
 func hinted(names ...string) (tools []string) {
 	for _, name := range names {
 		tools = append(tools, `{"name":"`+name+`","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)
@@ -20,7 +20,7 @@ func hinted(names ...string) (tools []string) {
 	return tools
 }
 
-// trusting are options under which that is believed, and what follows is known.
+// trusting returns options that trust the annotations, with a configured follow-up.
 func trusting(t testing.TB) proxy.Options {
 	t.Helper()
 	rules := listing(t)[1:]
@@ -30,8 +30,8 @@ func trusting(t testing.TB) proxy.Options {
 	return o
 }
 
-// newLiar makes a server of which every call of get changes what the next one says,
-// though it says that it only reads. honest is one that means it.
+// newLiar returns a server whose every call of get changes the next answer, though it is annotated as
+// read-only. The annotation of honest is true.
 func newLiar(honest bool) *foe {
 	var calls atomic.Int64
 	return newFoe(func(v *visit) reply {
@@ -43,12 +43,11 @@ func newLiar(honest bool) *foe {
 	}, hinted("list", "get")...)
 }
 
-// session is how many prefetches one session may have under way.
+// session is how many prefetches one session may have open.
 const session = 3
 
-// A server's own word that a tool only reads is tested: what was prefetched is compared
-// with what is asked for. What differs bars the tool: no prefetch comes after that, and
-// none is ever served.
+// A server's annotation that a tool is read-only is tested: prefetches are compared with the answers to the
+// calls. A difference bars the tool: it is never prefetched again, and no prefetch is ever served.
 func TestHarmLiar(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -71,8 +70,7 @@ func TestHarmLiar(t *testing.T) {
 	})
 }
 
-// unproven sees to it that nothing was prefetched at get after one of its prefetches had
-// been compared with what was asked for.
+// unproven checks that get was not prefetched after one of its prefetches had been compared.
 func unproven(t *testing.T, ledger []visit) {
 	t.Helper()
 	var compared time.Time
@@ -93,8 +91,8 @@ func unproven(t *testing.T, ledger []visit) {
 	}
 }
 
-// A tool that does what its server says is served from the comparison on that makes
-// as many as it needs, and no sooner.
+// A tool whose annotation is true is served from prefetches as soon as it has passed the required number
+// of comparisons, and not before.
 func TestHarmHonest(t *testing.T) {
 	t.Parallel()
 	const comparisons = 5
@@ -115,7 +113,7 @@ func TestHarmHonest(t *testing.T) {
 	})
 }
 
-// kept is where what is learned outlives a proxy.
+// kept is learned state that outlives a proxy.
 type kept struct {
 	mu    sync.Mutex
 	state speculate.State
@@ -129,7 +127,7 @@ func (k *kept) learned(merge func(speculate.State) (speculate.State, error)) err
 	return err
 }
 
-// What was found to lie stays barred: in the next process, and after a reload.
+// A tool with a false annotation stays barred, in the next process and after a reload.
 func TestHarmLiarStaysBarred(t *testing.T) {
 	t.Parallel()
 	t.Run("in the next process", func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/limit"
 )
 
-// quota refuses what is more than so many calls within any minute.
+// quota refuses more than a number of calls within any minute.
 type quota struct {
 	calls int
 	times []time.Time
@@ -28,11 +28,10 @@ func (q *quota) takes(now time.Time) bool {
 	return true
 }
 
-// A server that bears what the client does, and not much more. Whatever the way in
-// which it says so, after a refusal no prefetch comes before it has been left alone
-// for as long as it said, or else 30 s, and has answered a real call; each refusal of
-// a prefetch, and of a real call soon after one, is counted and costs a level, of which
-// there are three; and real calls are sent as ever.
+// A server allows the client's calls and a few more. Whatever form its refusal has, no prefetch is sent
+// after it until the server's retry time, or 30 s, has passed and the server has answered a call; each
+// refusal of a prefetch, or of a call soon after one, is counted and costs one of three levels; and
+// clients' calls are sent as always.
 func TestHarmLimited(t *testing.T) {
 	t.Parallel()
 	const takes = 400 * time.Millisecond
@@ -49,7 +48,7 @@ func TestHarmLimited(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
-				bears := &quota{calls: 28} // the client makes 25 at most
+				bears := &quota{calls: 28} // the client makes at most 25
 				var f *foe
 				f = newFoe(func(v *visit) reply {
 					if !f.within(bears) {
@@ -75,13 +74,13 @@ func TestHarmLimited(t *testing.T) {
 				if counted, want := d.proxy.Stats().Prefetch.Scheduler.Harm.RateLimited, blamed(ledger); counted != want {
 					t.Errorf("%d refusals are held against prefetches, want %d: %d prefetches and %d real calls were refused", counted, want, prefetches, real)
 				}
-				// From level 0 the right prefetches lead back, after 32 labels without harm: of
-				// which there are at most three a page.
+				// At level 0, correct predictions raise the level again after 32 labels without harm. A page
+				// gives at most three labels.
 				episodes := 4 + 3*pages/32
 				if prefetches > episodes {
 					t.Errorf("%d prefetches were refused of %d, want at most %d", prefetches, len(early(ledger)), episodes)
 				}
-				// What prefetches have used up real calls lack, until the minute is over.
+				// Calls lack the quota that prefetches have used until the minute is over.
 				if real == 0 || real > bears.calls+episodes {
 					t.Errorf("%d real calls were refused, want some and at most %d", real, bears.calls+episodes)
 				}
@@ -90,8 +89,7 @@ func TestHarmLimited(t *testing.T) {
 	}
 }
 
-// A server that refuses a call now and then, and is well before and after: it is left
-// alone all the same.
+// A server that refuses a call now and then, and works before and after, also gets its cool-down.
 func TestHarmLimitedAtTimes(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -121,8 +119,7 @@ func TestHarmLimitedAtTimes(t *testing.T) {
 	})
 }
 
-// When a host may have prefetches again a real call finds out: one that began after it
-// was to be left alone.
+// A call that began after the cool-down decides whether a host may have prefetches again.
 func TestHarmHalfOpen(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -142,7 +139,7 @@ func TestHarmHalfOpen(t *testing.T) {
 			want bool          // prefetches
 		}{
 			{10 * time.Second, false},
-			{29500 * time.Millisecond, false}, // answered later, but begun before
+			{29500 * time.Millisecond, false}, // answered after the cool-down, but begun before
 			{40 * time.Second, true},
 		} {
 			time.Sleep(time.Until(f.ledger()[0].went.Add(test.at)))
@@ -155,7 +152,7 @@ func TestHarmHalfOpen(t *testing.T) {
 	})
 }
 
-// No host gets more prefetches in an hour than it may, whatever it bears.
+// No host gets more prefetches in an hour than allowed, whatever it could take.
 func TestHarmQuota(t *testing.T) {
 	t.Parallel()
 	const most = 20
@@ -183,8 +180,7 @@ func TestHarmQuota(t *testing.T) {
 	})
 }
 
-// skims lists a page and reads one or two things of it, thinking for two seconds
-// after each.
+// skims lists a page and reads one or two items of it, and thinks for two seconds after each.
 func (g *guest) skims(p int) (all []answered) {
 	all = append(all, g.call("list", page(p)))
 	time.Sleep(2 * time.Second)
@@ -197,15 +193,15 @@ func (g *guest) skims(p int) (all []answered) {
 	return all
 }
 
-// within reports whether a quota bears one more call.
+// within reports whether a quota allows one more call.
 func (f *foe) within(q *quota) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return q.takes(time.Now())
 }
 
-// leftAlone sees to it that no prefetch came after a refusal before the server had
-// been left alone for so long and had then answered a real call.
+// leftAlone checks that after a refusal no prefetch came before the cool-down was over and the server had
+// answered a call.
 func leftAlone(t *testing.T, ledger []visit, alone time.Duration) {
 	t.Helper()
 	for i := range ledger {
@@ -229,12 +225,12 @@ func leftAlone(t *testing.T, ledger []visit, alone time.Duration) {
 	}
 }
 
-// blamed is how many refusals are to be held against prefetches: those of prefetches, and
-// of the real calls that were the first to be refused within a minute of one.
+// blamed returns how many refusals count against prefetches: those of prefetches, and the first refused
+// call within a minute of one.
 func blamed(ledger []visit) (n int64) {
 	type event struct {
 		at      time.Time
-		begins  bool // a prefetch; else a refusal
+		begins  bool // a prefetch; otherwise a refusal
 		refused *visit
 	}
 	var events []event
@@ -248,7 +244,7 @@ func blamed(ledger []visit) (n int64) {
 		}
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
-	var prefetch time.Time // the last one that nothing was held against; zero: none
+	var prefetch time.Time // the last prefetch without a refusal after it; zero if none
 	for _, e := range events {
 		switch {
 		case e.begins:

@@ -106,7 +106,7 @@ func TestPlanReadsItsWrites(t *testing.T) {
 			rules = append(rules, valuemodel.Rule{Pattern: "foe/write", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}})
 			o := defaults(t, rules...)
 			if seed%2 == 0 {
-				o = flightRequest(o)
+				o = onePrincipal(o)
 			}
 			o.Plans = proxy.Plans{Enabled: true, Mutations: "allow"}
 			d := beset(t, newFoe(l.serve).of([]string{"handshake", "stateless"}[seed/2%2]), o)

@@ -40,8 +40,8 @@ func (r *tracer) begin(parent, _, tool string, _ time.Time) (string, string, fun
 // traceparent returns that of the n-th span.
 func traceparent(n int) string { return fmt.Sprintf("00-%032x-%016x-01", 1, n) }
 
-// traceContext holds the trace contexts of the calls that reached a server, in order.
-func traceContext(t *testing.T, server *mcptest.Server) (all []string) {
+// traceContexts returns the trace contexts of the calls that reached a server, in order.
+func traceContexts(t *testing.T, server *mcptest.Server) (all []string) {
 	t.Helper()
 	for _, line := range server.Seen() {
 		m, err := jsonrpc.Parse([]byte(line))
@@ -65,7 +65,7 @@ func TestTraceGoesOnWithAnswers(t *testing.T) {
 	o.Trace = r.begin
 	c := connect(t, start(t, o), handshake)
 	c.converse(`{"asks":[`+elicits+`],"rounds":2}`, tagged("me"))
-	got := traceContext(t, server)
+	got := traceContexts(t, server)
 	if len(got) != 3 || got[0] != traceparent(1) || got[1] != got[0] || got[2] != got[0] {
 		t.Errorf("got %q, want three requests of the first span", got)
 	}
@@ -91,7 +91,7 @@ func TestTraceGoesOnWithPrefetches(t *testing.T) {
 			c := connect(t, s, handshake)
 			c.request("tools/call", string(jsonrpc.Set([]byte(toolCall("list", "{}")), "_meta", []byte(`{"traceparent":"`+client+`"}`))))
 			until(t, s, "two prefetches", settled(2))
-			if got := traceContext(t, server); len(got) != 3 || got[1] != want || got[2] != want {
+			if got := traceContexts(t, server); len(got) != 3 || got[1] != want || got[2] != want {
 				t.Errorf("got %q, want three requests of %s", got, want)
 			}
 		})
@@ -108,7 +108,7 @@ func TestTraceGoesOnWithAPlan(t *testing.T) {
 	const client = "00-cccccccccccccccccccccccccccccccc-dddddddddddddddd-01"
 	params := toolCall("execute_tool_plan", `{"steps":[{"id":"a","tool":"echo"},{"id":"b","tool":"echo","depends_on":["a"]}]}`)
 	c.request("tools/call", string(jsonrpc.Set([]byte(params), "_meta", []byte(`{"traceparent":"`+client+`"}`))))
-	if got := traceContext(t, server); len(got) != 2 || got[0] != traceparent(1) || got[1] != traceparent(2) {
+	if got := traceContexts(t, server); len(got) != 2 || got[0] != traceparent(1) || got[1] != traceparent(2) {
 		t.Errorf("got %q, want a span for each step", got)
 	}
 	for _, s := range r.spans {
