@@ -10,26 +10,26 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// mostRead (bytes) is read of a result, or of either part of it.
+// maxRead is the number of bytes read of a result, and of each of its parts.
 const maxRead = 256 << 10
 
-// Result says what came of a call.
+// Result is the result of a call.
 type Result struct {
 	ID         uint64 // of the call
 	Failed     bool
-	Text       []byte    // as [Read] gives it, and may be cut; not kept
-	Structured []byte    // likewise
-	Size       int       // bytes of the whole answer
-	At         time.Time // when the server had answered; zero: it was not asked, or it says nothing of how long that takes
-	Delivered  time.Time // when the client had the answer; zero: At
-	Unread     bool      // Text and Structured were not looked at
+	Text       []byte    // as returned by [Read], possibly truncated; not retained
+	Structured []byte    // the same
+	Size       int       // bytes of the whole result
+	At         time.Time // when the server answered; zero if it was not called, or if the latency is not representative
+	Delivered  time.Time // when the client received the result; zero means At
+	Unread     bool      // Text and Structured were not read
 }
 
-// answer is a result that is looked at: parsed once, for whatever reads it.
+// answer is a result parsed once for all its readers.
 type answer struct {
 	Result
 	structured, text *document
-	lines            *document // what the text says, see [answer.said]; nil: not asked for yet
+	lines            *document // cached [answer.textDocument]; nil until first used
 }
 
 func newAnswer(r Result) *answer {
@@ -38,7 +38,8 @@ func newAnswer(r Result) *answer {
 	}
 }
 
-// result is the answer as JSON: its structured content, else its text; nil if that is none.
+// result returns the answer as JSON: its structured content, else its text; nil if neither is
+// JSON.
 func (a *answer) result() *document {
 	d := a.structured
 	if len(d.nodes) == 0 {
@@ -50,11 +51,11 @@ func (a *answer) result() *document {
 	return d
 }
 
-// maxLines is read of a text by [answer.said].
+// maxLines is the number of non-empty lines read by [answer.textDocument].
 const maxLines = 256
 
-// said is what the text says, as the object that bindings of the text read: its lines, and
-// the paths with which lines begin, each once. A line that goes beyond what is read is left out.
+// textDocument returns the object that $text bindings read: the lines of the text, and the
+// distinct paths with which lines begin. A line beyond maxRead is omitted.
 func (a *answer) textDocument() *document {
 	if a.lines != nil {
 		return a.lines
@@ -81,20 +82,18 @@ func (a *answer) textDocument() *document {
 			said.Paths = append(said.Paths, p)
 		}
 	}
-	written, _ := json.Marshal(said) // texts can be written
+	written, _ := json.Marshal(said) // strings always marshal
 	a.lines = parse(written)
 	a.lines.cut = a.lines.cut || cut
 	return a.lines
 }
 
-// Read finds in the result of a tools/call what later calls may be made of: the
-// text of its blocks, joined by newlines, and its structured content as it stands.
-// A text that is JSON beside structured content is the same once more, as servers write it
-// for clients that know no other, and is left out. cut says that these are only the
-// first bytes of a longer result: then it is what is there, and ends where that
-// does.
+// Read extracts from the result of a tools/call what later calls may be derived from: the
+// text of its blocks, joined by newlines, and its structured content verbatim. It omits JSON
+// text beside structured content, as servers repeat the content there for older clients. cut
+// means that result is only the beginning of a longer result; Read then returns what it has.
 //
-// At most 256 KB of text are read. Of what is no result it reads nothing.
+// At most 256 KB of text are read. For anything but a result it returns nothing.
 func Read(result []byte, cut bool) (text, structured []byte) {
 	if cut {
 		result = result[:min(len(result), 4*maxRead)]
@@ -121,26 +120,26 @@ func Read(result []byte, cut bool) (text, structured []byte) {
 	return text, structured
 }
 
-// appendBlock appends what a JSON string, or the beginning of one, stands for, as far as
-// there is room.
+// appendBlock appends the decoded form of a JSON string, or of the beginning of one, up to
+// maxRead bytes in all.
 func appendBlock(out, quoted []byte) []byte {
 	if len(out) > 0 {
 		out = append(out, '\n')
 	}
 	room := maxRead - len(out)
-	whole := len(quoted) <= room+2 // what it stands for is never longer than what is written
+	whole := len(quoted) <= room+2 // decoding never makes it longer
 	s, ok := jsonrpc.String(quoted[:min(len(quoted), room+2)])
 	if !ok && len(quoted) > 0 && quoted[0] == '"' {
 		s, whole = beginning(quoted[1:min(len(quoted), room+1)]), false
 	}
 	if !whole {
-		s = strings.TrimRight(s, "\ufffd") // half of a character
+		s = strings.TrimRight(s, "\ufffd") // a truncated character
 	}
 	return append(out, s...)
 }
 
-// beginning is what the inside of a JSON string stands for that ends anywhere, so perhaps
-// within an escape or a character.
+// beginning decodes the inside of a truncated JSON string, which may end within an escape
+// or a character.
 func beginning(inside []byte) string {
 	const longest = len(`\ud83d\ude00`)
 	for drop := range min(longest, len(inside)) {

@@ -2,21 +2,20 @@ package predict
 
 import "mcpschedd/internal/jsonrpc"
 
-// Bounds on the arguments that are looked at: a call beyond them is counted for
-// its tool and nothing else.
+// Bounds on arguments. A call beyond them only counts for the statistics of its tool.
 const (
 	maxSlots = 24
 	maxSplit = 64 << 10 // bytes
 )
 
-// slot is a scalar of some arguments, and the way to it.
+// slot is a scalar in the arguments of a call.
 type slot struct {
-	name  string // members joined by dots, [] for elements: "filter.ids[]"
+	name  string // path to it, with [] for array elements: "filter.ids[]"
 	value scalar
 }
 
-// split takes canonical arguments apart into slots and the text around them: one
-// piece more than slots. Two calls with the same pieces have the same shape.
+// split splits canonical arguments into slots and the pieces of text around them, one more
+// than slots. Two calls with the same pieces have the same shape.
 func split(canonical string) (pieces []string, slots []slot, ok bool) {
 	if len(canonical) > maxSplit {
 		return nil, nil, false
@@ -39,7 +38,7 @@ func split(canonical string) (pieces []string, slots []slot, ok bool) {
 	return append(pieces, canonical[from:]), slots, !d.cut && !d.rest
 }
 
-// way is the name of a slot.
+// slotName returns the name of a slot.
 func (d *document) slotName(id int32) string {
 	n := &d.nodes[id]
 	switch {
@@ -53,7 +52,7 @@ func (d *document) slotName(id int32) string {
 	return d.slotName(n.parent) + "." + string(n.name)
 }
 
-// build puts values between the pieces of a shape; false if that is too long.
+// build inserts values between the pieces of a shape; false if the result is too long.
 func build(pieces []string, values []scalar) (string, bool) {
 	out := make([]byte, 0, 128)
 	for i, v := range values {
@@ -62,7 +61,7 @@ func build(pieces []string, values []scalar) (string, bool) {
 			out = append(out, v.text...)
 		} else if quoted := jsonrpc.AppendString(nil, v.text); len(quoted) == len(v.text)+2 {
 			out = append(out, quoted...)
-		} else { // an escape has several forms
+		} else { // escapes have several spellings
 			out, _ = jsonrpc.AppendCanonical(out, quoted)
 		}
 	}
@@ -70,8 +69,8 @@ func build(pieces []string, values []scalar) (string, bool) {
 	return string(out), len(out) <= maxSplit
 }
 
-// as turns what was found somewhere into what the slot holds: 42 in a text is
-// good for a number, "abc" is not.
+// convert converts a value to the kind that a slot requires: the text "42" to a number, but
+// not "abc".
 func (v scalar) convert(k kind) (scalar, bool) {
 	switch {
 	case v.kind == k:

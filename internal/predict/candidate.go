@@ -5,31 +5,31 @@ import (
 	"mcpschedd/internal/enrich"
 )
 
-// Candidate is an exact call that may come next. Its key is its tool and canonical arguments (""
-// if they were not worked out, as no rule would allow them): of which upstream and in which scope
-// is for the caller to say. P is that this very call is made while its answer may stand in for it,
-// and Reason why it may not be made, as far as it can be told here.
+// Candidate is an exact call that may come next. Its key has only the tool and the canonical
+// arguments, which are "" if no rule allows the call; the caller adds the upstream and the
+// scope. P is the probability that exactly this call is made while a prefetched result may be
+// served. Reason is why it must not be prefetched, as far as this package can tell.
 type Candidate struct {
 	enrich.Candidate
 	Why   Why
-	Pause enrich.Percentiles // from an answer to the session's next call, whatever that is; zero: not known
+	Pause enrich.Percentiles // from a result to the session's next call, whichever it is; zero if unknown
 }
 
-// Why is what makes a candidate likely.
+// Why is the reason why a candidate is likely.
 type Why struct {
-	Edge        string // the tools that it leads from and to, and which of their follow-ups
-	Configured  bool   // by a follow-up of the configuration
-	Rank        int    // in the list that its arguments come from
-	Depth       int    // 0: it follows a call that was made; 1: one that is only a candidate
-	Independent bool   // no argument was read off a result or learned
+	Edge        string // the preceding and the predicted tool, and which of their follow-ups
+	Configured  bool   // the follow-up is configured
+	Rank        int    // index in the list that its arguments come from
+	Depth       int    // 0 if it follows an actual call, 1 if it follows another candidate
+	Independent bool   // no argument comes from a result or was learned
 }
 
-// target is what all candidates of a tool have in common.
+// target is what all candidates for a tool have in common.
 type target struct {
 	Tool
-	shadow bool      // it is only watched
-	barred bool      // it is never called early
-	stats  Candidate // what was learned of its calls
+	shadow bool      // candidates are only observed
+	barred bool      // the tool is never prefetched
+	stats  Candidate // learned statistics of its calls
 }
 
 func (m *Model) target(tool string) *target {
@@ -43,7 +43,7 @@ func (m *Model) target(tool string) *target {
 	}
 }
 
-// public is a candidate as the caller of the package gets it.
+// public returns a candidate in the form that callers of the package receive.
 func (f *features) public(c *candidate) Candidate {
 	m := f.s.m
 	t := f.target(c.tool)
@@ -67,7 +67,7 @@ func (f *features) public(c *candidate) Candidate {
 		out.Reason = m.reason(&out, t)
 	}
 	if c.configured != nil && out.Reason != "" {
-		c.configured.over = true // what no rule allows is said once
+		c.configured.over = true // report a forbidden candidate only once
 	}
 	if out.Reason == "" && shadow {
 		out.Reason = enrich.Shadow

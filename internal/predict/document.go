@@ -12,7 +12,7 @@ const (
 	maxDepth = 24
 )
 
-// kind is what a value is written as.
+// kind is the syntactic kind of a value.
 type kind byte
 
 const (
@@ -23,7 +23,7 @@ const (
 	word   kind = 'w' // true, false or null
 )
 
-// scalar is one value: a string as it reads, anything else as it is written.
+// scalar is a scalar value: the decoded text of a string, the source text of anything else.
 type scalar struct {
 	text string
 	kind kind
@@ -31,26 +31,25 @@ type scalar struct {
 
 // node is one value of a document.
 type node struct {
-	name     []byte // as a member of its parent; nil: an element, or the document itself
-	parent   int32  // -1: it is the document
-	index    int32  // among its parent's members or elements
-	size     int32  // its own members or elements, as far as they were read
-	from, to int32  // where it is written; to is 0 if its end was not seen
+	name     []byte // member name; nil for an array element or the root
+	parent   int32  // -1 for the root
+	index    int32  // index in its parent
+	size     int32  // number of members or elements that were read
+	from, to int32  // byte range; to is 0 if the value is truncated
 	kind     kind
 }
 
-// document is a JSON text, or the beginning of one, as nodes in the order in which they
-// begin. It is the one reader of JSON here: arguments, answers, and answers that were cut
-// off are all read by it.
+// document is a JSON text, possibly truncated, as nodes in order of their positions. It is
+// the only JSON reader of the package, for arguments and results alike.
 type document struct {
 	in    []byte
 	nodes []node
 	at    int
-	cut   bool // something is missing: the text breaks off, or goes beyond the bounds
-	rest  bool // something else stands behind it
+	cut   bool // incomplete: the text is truncated or exceeds the bounds
+	rest  bool // followed by other text
 }
 
-// parse reads the JSON with which a text begins, up to where it breaks off.
+// parse reads the JSON value at the beginning of a text, as far as it goes.
 func parse(in []byte) *document {
 	d := &document{in: in}
 	d.cut = !d.value(-1, nil, 0, 0)
@@ -58,7 +57,7 @@ func parse(in []byte) *document {
 	return d
 }
 
-// value reads one value; false ends the reading.
+// value reads one value; false if reading must stop.
 func (d *document) value(parent int32, name []byte, index int32, depth int) bool {
 	d.at = skipBlank(d.in, d.at)
 	if d.at >= len(d.in) || depth > maxDepth || len(d.nodes) >= maxNodes {
@@ -89,9 +88,9 @@ func (d *document) value(parent int32, name []byte, index int32, depth int) bool
 	return ok
 }
 
-// inside reads the members of an object or the elements of an array.
+// children reads the members of an object or the elements of an array.
 func (d *document) children(id int32, depth int) bool {
-	end := byte(d.nodes[id].kind) + 2 // } and ] stand two after { and [
+	end := byte(d.nodes[id].kind) + 2 // in ASCII, } and ] are two after { and [
 	d.at++
 	for i := int32(0); ; i++ {
 		d.at = skipBlank(d.in, d.at)
@@ -115,7 +114,7 @@ func (d *document) children(id int32, depth int) bool {
 	}
 }
 
-// name reads the name of a member and the colon behind it.
+// name reads the name of a member and the colon after it.
 func (d *document) name() ([]byte, bool) {
 	d.at = skipBlank(d.in, d.at)
 	from := d.at
@@ -145,8 +144,8 @@ func (d *document) skipString() bool {
 	return false
 }
 
-// skipWord reads a number or a word; false if there is none, or it may go on behind the
-// end of the text.
+// skipWord skips a number or a word; false if there is none, or if it may continue after
+// the end of the text.
 func (d *document) skipWord() bool {
 	from := d.at
 	for d.at < len(d.in) && bytes.IndexByte([]byte(",:]}[{\" \t\r\n"), d.in[d.at]) < 0 {
@@ -163,7 +162,7 @@ func (d *document) take(c byte) bool {
 	return true
 }
 
-// raw is a node as it is written; of one that is cut off, what there is.
+// raw returns the source text of a node; for a truncated node, what there is.
 func (d *document) raw(id int32) []byte {
 	n := &d.nodes[id]
 	if n.to == 0 {
@@ -172,7 +171,7 @@ func (d *document) raw(id int32) []byte {
 	return d.in[n.from:n.to]
 }
 
-// scalar is the value of a node; false if it has none, or it is not whole.
+// scalar returns the value of a node; false if it is not a scalar, or truncated.
 func (d *document) scalar(id int32) (scalar, bool) {
 	n := &d.nodes[id]
 	if n.to == 0 || n.kind == object || n.kind == array {
@@ -190,7 +189,7 @@ func (d *document) scalar(id int32) (scalar, bool) {
 	return scalar{s, word}, s == "true" || s == "false" || s == "null"
 }
 
-// member is the node of a member of a node; -1 if there is none.
+// member returns the node of a member; -1 if there is none.
 func (d *document) member(of int32, name string) int32 {
 	if of >= 0 {
 		for id := of + 1; int(id) < len(d.nodes) && d.nodes[id].parent >= of; id++ {
@@ -202,7 +201,7 @@ func (d *document) member(of int32, name string) int32 {
 	return -1
 }
 
-// isNumber reports whether s is a number as JSON writes it.
+// isNumber reports whether s is a JSON number.
 func isNumber(s string) bool {
 	return s != "" && len(s) <= 40 && (s[0] == '-' || isDigit(s[0])) && jsonrpc.Valid([]byte(s))
 }

@@ -1,7 +1,7 @@
 package predict
 
-// shadow reports whether the edge that a template is of, from its trigger to its target, has
-// still to prove itself: it issues once its templates have had Options.ShadowLabels labels.
+// onTrial reports whether the edge of a template, from its trigger to its target, is still
+// only observed. It may prefetch once its templates have Options.ShadowLabels labels.
 func (m *Model) onTrial(t *template) bool {
 	labels := float32(0)
 	for _, o := range m.learned.templates[t.Trigger] {
@@ -12,7 +12,7 @@ func (m *Model) onTrial(t *template) bool {
 	return int(labels) < m.opt.ShadowLabels
 }
 
-// Harm notes that a prefetch of a tool did harm: every edge to it is only watched again.
+// Demote puts every edge to a tool on trial again, after a prefetch of the tool did harm.
 func (m *Model) Demote(tool string) {
 	for _, all := range m.learned.templates {
 		for _, t := range all {

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// How many ways to explain one argument, and one call, are followed up.
+// Bounds on the alternative sources of one argument, and on the templates of one call.
 const (
 	maxSources   = 3
 	maxTemplates = 6
 )
 
-// explain learns from a call which earlier calls its arguments could have been
-// read off: for each of those, the templates that would have produced it.
+// explain learns templates from a call: for each earlier call that its arguments could be
+// derived from, the templates that would have produced it.
 func (s *Session) explain(tool string, pieces []string, slots []slot) {
 	done := map[hash]bool{}
 	fixed := make([]bool, len(slots))
@@ -26,10 +26,10 @@ func (s *Session) explain(tool string, pieces []string, slots []slot) {
 	}
 }
 
-// explainFrom learns the templates with one earlier call as the trigger.
+// explainFrom learns the templates that one earlier call triggers.
 func (s *Session) explainFrom(e *event, tool string, pieces []string, slots []slot, fixed []bool, done map[hash]bool) {
 	ways := make([][]valueSource, len(slots))
-	newest := e.turn == s.turn-1 // the newest calls may trigger without being read
+	newest := e.turn == s.turn-1 // a call of the previous turn may be a trigger without providing a value
 	read := newest
 	for i, a := range slots {
 		ways[i] = e.sources(a)
@@ -61,7 +61,7 @@ func (s *Session) explainFrom(e *event, tool string, pieces []string, slots []sl
 	}
 }
 
-// combine chooses one way for each argument, in up to maxTemplates manners.
+// combine returns up to maxTemplates combinations of one source per argument.
 func combine(ways [][]valueSource) [][]valueSource {
 	out := [][]valueSource{nil}
 	for _, w := range ways {
@@ -78,7 +78,7 @@ func combine(ways [][]valueSource) [][]valueSource {
 	return out
 }
 
-// ways are the sources within one earlier call that have the value of a slot.
+// sources returns the sources in one earlier call for the value of a slot.
 func (e *event) sources(a slot) []valueSource {
 	if a.value.kind == word || a.value.text == "" || len(a.value.text) > maxValueBytes {
 		return nil
@@ -103,12 +103,12 @@ func (e *event) sources(a slot) []valueSource {
 	return out
 }
 
-// resultWays finds the value as it is in the result: where it stands nearest to
-// the front, and where else.
+// resultSources returns up to two lists of the result that contain the value, those with the
+// lowest rank first.
 func (e *event) resultSources(v scalar) []valueSource {
 	spots := slices.Clone(e.values.positions[v.text])
 	if v.kind == number && len(v.text) < 2 {
-		return nil // a digit is everywhere
+		return nil // a single digit matches by chance
 	}
 	slices.SortStableFunc(spots, func(x, y position) int { return int(x.rank - y.rank) })
 	var out []valueSource
@@ -121,17 +121,17 @@ func (e *event) resultSources(v scalar) []valueSource {
 	return out
 }
 
-// source is the list that a value stands in.
+// source returns the list that contains a value.
 func (e *event) source(at position) valueSource {
 	s := valueSource{From: fromResult, Name: e.values.lists[at.list].path, Pick: first}
 	if s.Name[0] == '#' || strings.Contains(s.Name, "[*]") || strings.Contains(s.Name, ".*") || strings.Contains(s.Name, "{key}") {
-		s.Pick = every // it can have several values
+		s.Pick = every // the path can lead to several values
 	}
 	return s
 }
 
-// joinedWays finds a path of which the result has the end: the front is an
-// argument, the directory of one, or always the same.
+// pathSources returns the source of a path whose end is in the result. Its directory is an
+// argument, the directory of an argument, or a constant.
 func (e *event) pathSources(value string) []valueSource {
 	for i := 1; i < len(value); i++ {
 		if value[i] != '/' {
@@ -162,7 +162,8 @@ func (e *event) dirOf(dir string) (origin, string) {
 	return fromConstant, dir
 }
 
-// sumWays finds a number that is the sum of two arguments: the offset of the next page.
+// sumSources returns the source of a number that is the sum of two arguments, such as the
+// offset of the next page.
 func (e *event) sumSources(v scalar) []valueSource {
 	for i, x := range e.args {
 		for _, y := range e.args[i+1:] {
@@ -174,7 +175,8 @@ func (e *event) sumSources(v scalar) []valueSource {
 	return nil
 }
 
-// elsewhere finds the value in the newest result of another tool.
+// otherResult returns the source of a value that is first or last in a list of the newest
+// result of another tool.
 func (s *Session) otherResult(e *event, a slot) (valueSource, bool) {
 	if a.value.kind == word || len(a.value.text) < 2 {
 		return valueSource{}, false

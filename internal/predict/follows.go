@@ -9,23 +9,23 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Follow is a follow-up that was learned, in the words of the configuration.
+// LearnedFollowUp is a learned follow-up in the form of the configuration.
 type LearnedFollowUp struct {
 	Trigger, Tool string
 	Args          map[string]any // argument → "$args.owner", "$result.items[*].number", or a constant
-	Ranks         []Count        // by the place in the list that its arguments come from
+	Ranks         []Count        // by index in the list that its arguments come from
 }
 
-// Count is what came of candidates that were looked at in the turn after the call
-// that they follow, newer ones counting more.
+// Count counts the candidates evaluated in the turn after the call that they follow. Newer
+// ones have more weight.
 type Count struct {
-	Right float64 // those that were asked for
-	Of    float64 // all of them
+	Right float64 // candidates that the client called
+	Of    float64 // all candidates
 }
 
-// Follows are the follow-ups that a state holds, as far as they can be said in the
-// words of the configuration: that knows no last element, no joined paths,
-// no values of earlier calls and of texts, and no failed calls.
+// LearnedFollowUps returns the follow-ups of a state that the configuration can express. It
+// has no last element, no joined paths, no values of earlier calls or of texts, and no
+// failed calls.
 func LearnedFollowUps(stored State) ([]LearnedFollowUp, error) {
 	m := newState()
 	err := m.load(stored)
@@ -40,7 +40,7 @@ func LearnedFollowUps(stored State) ([]LearnedFollowUp, error) {
 	return out, err
 }
 
-// counts are the outcomes of a template's candidates, by their ranks.
+// counts returns the outcomes of a template's candidates by rank.
 func (t *template) counts() []Count {
 	most := 1
 	if t.Driver >= 0 {
@@ -53,14 +53,14 @@ func (t *template) counts() []Count {
 	return out
 }
 
-// configured are the arguments of a template as the configuration has them: scalars or
-// references, by name.
+// configuredArgs returns the arguments of a template in the form of the configuration:
+// scalars or references by name.
 func (t *template) configuredArgs() (map[string]any, bool) {
 	if strings.HasSuffix(t.Trigger, "!") {
 		return nil, false
 	}
 	args := map[string]any{}
-	d := parse([]byte(strings.Join(t.Pieces, "0"))) // each argument is a 0
+	d := parse([]byte(strings.Join(t.Pieces, "0"))) // with 0 for each argument
 	for i := range d.nodes[1:] {
 		n, source := &d.nodes[i+1], len(args)
 		if n.parent != 0 || n.kind != number || source >= len(t.Sources) {
@@ -75,7 +75,7 @@ func (t *template) configuredArgs() (map[string]any, bool) {
 	return args, true
 }
 
-// configured is a source as the configuration has it.
+// configured returns a source in the form of the configuration.
 func (s *valueSource) configured() (any, bool) {
 	path := s.Name
 	switch {

@@ -14,24 +14,23 @@ import (
 )
 
 const (
-	defaultMax = 3        // calls for one answer, where a follow-up does not say
-	maxModels  = 512      // models that follow-ups are kept compiled of
-	maxFollows = 64       // calls configured to follow one answer
-	maxFound   = 256      // values that one binding leads to
+	defaultMax = 3        // default number of calls per result
+	maxModels  = 512      // models with cached compiled follow-ups
+	maxFollows = 64       // configured calls per result
+	maxFound   = 256      // values of one binding
 	maxValue   = 8 << 10  // bytes of one value
 	maxWritten = 16 << 10 // bytes of the arguments of one call
 )
 
-// followUp is what makes a template a configured one: it begins at the configured
-// probability instead of the usual one, and finds its values by bindings. With the fields of
-// the template it has more than 15.
+// followUp is a configured template: its prior is the configured probability, and bindings
+// provide its values. It has more than 15 fields as it embeds the template.
 type followUp struct {
 	template
 	edge        string
-	foreign     bool // the tool is another upstream's
+	foreign     bool // the tool belongs to another upstream
 	max         int
 	prior       float64
-	independent bool // no argument is read off a result
+	independent bool // no argument comes from a result
 	args        []binding
 }
 
@@ -39,18 +38,18 @@ type followUp struct {
 type binding struct {
 	valuemodel.Binding
 	name   string
-	fixed  []byte // a constant, as JSON
-	fanOut int    // how far the binding leads to any number of values; 0: to one
+	fixed  []byte // JSON of a constant
+	fanOut int    // zero if the binding has one value; else larger for more specific lists
 }
 
-// What a step adds to how far a binding leads. A list that is named is better to go
-// by than what is found anywhere, which may also stand once beside the list.
+// Contributions of a step to binding.fanOut. A named list is preferred to members found at
+// any depth, which may also occur once beside the list.
 const (
 	deepFanOut = 1
 	listFanOut = 1 << 8
 )
 
-// followUps are the compiled follow-ups of a tool.
+// followUps returns the compiled follow-ups of a tool.
 func (m *Model) followUps(tool string) []*followUp {
 	of := m.opt.Tool(tool).Model
 	if known, ok := m.follows[of]; ok || of == nil || len(of.FollowUps) == 0 {
@@ -69,11 +68,12 @@ func (m *Model) followUps(tool string) []*followUp {
 	return all
 }
 
-// edgeLabel names an edge by the tools that it joins.
+// edgeLabel returns the label of the edge between two tools.
 func edgeLabel(trigger, tool string) string { return trigger + " → " + tool }
 
-// compile compiles a follow-up; nil if a constant in it is no JSON. A hash of its bindings
-// tells its name from those of others between the same tools: their constants may be private.
+// compile compiles a follow-up; nil if a constant is not JSON. Its label contains a hash of
+// the bindings, which distinguishes follow-ups between the same tools without disclosing
+// their constants.
 func compile(m *valuemodel.Model, c *valuemodel.FollowUp) *followUp {
 	h := fnv.New32a()
 	h.Write([]byte(c.Key()))
@@ -111,11 +111,11 @@ func compile(m *valuemodel.Model, c *valuemodel.FollowUp) *followUp {
 	return f
 }
 
-// follow works out the calls that are configured to follow one that was answered.
+// follow computes the calls configured to follow an answered call.
 func (s *Session) follow(e *event, a *answer) {
 	for _, f := range s.m.followUps(e.tool) {
 		to := s.m.opt.Tool(f.Target)
-		if f.foreign || to.Model == nil || to.Model.Upstream != s.m.upstream { // what it binds is not even looked at
+		if f.foreign || to.Model == nil || to.Model.Upstream != s.m.upstream { // its bindings are never read
 			e.follows = append(e.follows, match{t: &f.template, e: e, size: 1, list: unbound})
 			continue
 		}
@@ -127,16 +127,16 @@ func (s *Session) follow(e *event, a *answer) {
 	e.follows = e.follows[:min(len(e.follows), maxFollows)]
 }
 
-// calls are the arguments of the calls that a follow-up makes of an answer, each once, in
-// the order of the list they come from, and how long that list is.
+// calls returns the distinct arguments of the calls that a follow-up derives from a result,
+// in the order of their list, and the length of that list.
 //
-// Of several arguments that may each be many things, the one that leads through
-// the most lists drives; of equals the first by name. Of the others is taken what
-// stands nearest to it, in the same element, if that is one thing.
+// If several arguments have many values, the one that leads through the most lists drives,
+// the first by name among equals. Each other argument takes the single value nearest to the
+// driving one, in the same element.
 func (m *Model) calls(f *followUp, e *event, a *answer, to Tool) (calls []string, of int) {
 	if len(f.args) == 0 {
 		if to.Schema == nil || m.checks.of(to, "{}") != "" {
-			return nil, 0 // it says how often the tool follows, not with what
+			return nil, 0 // it has a probability but no arguments
 		}
 	}
 	lists, driver := make([]list, len(f.args)), -1
@@ -164,8 +164,8 @@ func (m *Model) calls(f *followUp, e *event, a *answer, to Tool) (calls []string
 	return calls, rows
 }
 
-// write puts the arguments of one call together around the n-th value of the driver; false
-// if one of them is missing or not alone, or two servers may read them as two things.
+// buildArguments builds the arguments of one call around the n-th value of the driver; false
+// if an argument is missing or ambiguous, or servers may decode the arguments differently.
 func (f *followUp) buildArguments(lists []list, driver, n int, to Tool) (string, bool) {
 	out := []byte{'{'}
 	for i := range f.args {
@@ -195,8 +195,8 @@ func (f *followUp) buildArguments(lists []list, driver, n int, to Tool) (string,
 	return string(canonical), ok && len(canonical) <= maxWritten
 }
 
-// retyped is a value as a tool wants it: a number for a text that is one, or the other way
-// round. That is what the model would write, too.
+// retyped converts a value to the type in the tool's schema: a numeric text to a number, or
+// a number to a text, as the model would.
 func retyped(raw []byte, wants []string) []byte {
 	wantsText := slices.Contains(wants, "string")
 	wantsNumber := slices.Contains(wants, "number") || slices.Contains(wants, "integer")
@@ -210,16 +210,15 @@ func retyped(raw []byte, wants []string) []byte {
 	return raw
 }
 
-// list is what one argument may be: nodes of a document.
+// list is the possible values of one argument, as nodes of a document.
 type list struct {
 	*document
 	from  valuemodel.From
 	nodes []int32
-	cut   bool // there may be more
+	cut   bool // there may be more nodes
 }
 
-// find is what a binding leads to, in the order of the document. null is nothing, and so
-// is an empty text: it names nothing.
+// resolve returns the values of a binding in document order, without nulls and empty texts.
 func (a *answer) resolve(e *event, b *binding) list {
 	l := list{from: b.From}
 	switch b.From {
@@ -252,7 +251,7 @@ func (a *answer) resolve(e *event, b *binding) list {
 	return l
 }
 
-// leads reports whether a path leads to a node.
+// matches reports whether a path leads to a node.
 func (l *list) matches(id int32, path []valuemodel.Step) bool {
 	n := &l.document.nodes[id]
 	if len(path) == 0 || n.parent < 0 {
@@ -262,7 +261,7 @@ func (l *list) matches(id int32, path []valuemodel.Step) bool {
 	switch {
 	case step.Name == "":
 		up := &l.document.nodes[n.parent]
-		long := step.Max > 0 && (int(up.size) > step.Max || l.document.cut) // what is not there was cut off
+		long := step.Max > 0 && (int(up.size) > step.Max || l.document.cut) // the list may be longer than its truncated text
 		return n.name == nil && !long && (step.All || step.Index == int(n.index)) && l.matches(n.parent, before)
 	case string(n.name) != step.Name || n.name == nil:
 		return false
@@ -279,8 +278,8 @@ func (l *list) matches(id int32, path []valuemodel.Step) bool {
 
 func (l *list) raw(n int) []byte { return l.document.raw(l.nodes[n]) }
 
-// beside is the one value that stands nearest to a node of the driver's; nil if there is
-// none, or several different ones do. Values of two elements of a list are never together.
+// nearest returns the value nearest to the driver's n-th node; nil if there is none or if
+// different values are equally near. Values of different list elements never belong together.
 func (l *list) nearest(driver *list, n int) []byte {
 	var near []byte
 	most, one, last := -1, false, 0
@@ -303,8 +302,8 @@ func (l *list) nearest(driver *list, n int) []byte {
 	return near
 }
 
-// together says how deep the innermost value is that two nodes both stand in, and whether
-// that is a list.
+// commonAncestor returns the depth of the innermost value that contains two nodes, and
+// whether it is an array.
 func (d *document) commonAncestor(a, b int32) (depth int, apart bool) {
 	var around []int32
 	for ; a >= 0; a = d.nodes[a].parent {

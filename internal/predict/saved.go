@@ -15,21 +15,20 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// StateVersion is that of a state. Another one is not read.
+// StateVersion is the version of the state format. Other versions are not read.
 const StateVersion = 7
 
-// State is what was learned, as it is kept: what belongs to the server, wherever it is used, and
-// the values that its sessions used, which belong to the folder they worked in. What fewer
-// sessions used than make it public is there as hashes alone, and what looks like a secret is
-// not there at all.
+// State is the encoded learned state: Server belongs to the server wherever it is used, and
+// Values, the values that its sessions used, to their working directory. Values that too few
+// sessions used to be public are stored only as hashes, and apparent secrets not at all.
 type State struct{ Server, Values []byte }
 
-// serverPart is what the server's part holds. Numbers are all that was counted: gob takes ten
-// times as long to write a number of its own.
+// serverPart is the content of State.Server. Numbers holds all counters, as gob takes ten
+// times as long to encode each of them separately.
 type serverPart struct {
 	Sessions    int
 	Concurrency Concurrency
-	Bars        [][2]string // tool and why
+	Bars        [][2]string // tool and reason
 	Weights     []byte
 	Templates   []*template
 	Tools       []string
@@ -49,11 +48,11 @@ func (p *serverPart) each(do func(*sum)) {
 	}
 }
 
-// valuesPart is what the other one holds.
+// valuesPart is the content of State.Values.
 type valuesPart struct {
 	Templates []*template
 	Sightings []*sightings
-	Arguments []hash // of constants
+	Arguments []hash // of Constants
 	Constants []*topValues
 	Numbers   []byte
 }
@@ -67,7 +66,7 @@ func (p *valuesPart) each(do func(*sum)) {
 	}
 }
 
-// save writes the state, in an order that does not depend on chance.
+// save encodes the state in a deterministic order.
 func (m *state) save() State {
 	own, with := m.persistent()
 	s := serverPart{Sessions: m.sessions, Concurrency: m.concurrency, Templates: own, pauses: &m.pauses}
@@ -90,15 +89,15 @@ func (m *state) save() State {
 	return State{encode(s), encode(v)}
 }
 
-// numbers writes numbers. Most are small and whole or 0, which takes a byte.
+// appendNumbers encodes numbers. Most are 0 or small integers, which take few bytes.
 func appendNumbers(each func(func(*sum))) (out []byte) {
 	each(func(s *sum) { out = binary.AppendUvarint(out, uint64(bits.ReverseBytes32(math.Float32bits(s.Now)))) })
 	return out
 }
 
-var errDamaged = errors.New("state: damaged: learning begins anew")
+var errDamaged = errors.New("state: damaged: learning starts over")
 
-// count reads numbers, which then count as kept.
+// readNumbers decodes numbers and marks them as saved.
 func readNumbers(saved []byte, each func(func(*sum))) error {
 	sound := true
 	each(func(s *sum) {
@@ -116,30 +115,30 @@ func readNumbers(saved []byte, each func(func(*sum))) error {
 
 var firstLine = fmt.Appendf(nil, "learned %d\n", StateVersion)
 
-// sealed is a part of a state behind its version and its checksum.
+// encode encodes a part of a state after its version and checksum.
 func encode(part any) []byte {
 	var body bytes.Buffer
 	if err := gob.NewEncoder(&body).Encode(part); err != nil {
-		panic(err) // numbers and texts can be written
+		panic(err) // the types are fixed, and gob encodes them
 	}
 	out := binary.BigEndian.AppendUint64(slices.Clip(firstLine), xxhash.Sum64(body.Bytes()))
 	return append(out, body.Bytes()...)
 }
 
-// open reads what sealed has written.
+// decode decodes the output of encode.
 func decode(kept []byte, part any) error {
 	sum, known := bytes.CutPrefix(kept, firstLine)
 	switch {
 	case !known:
-		return fmt.Errorf("state: want version %d: learning begins anew", StateVersion)
+		return fmt.Errorf("state: want version %d: learning starts over", StateVersion)
 	case len(sum) < 8 || xxhash.Sum64(sum[8:]) != binary.BigEndian.Uint64(sum):
 		return errDamaged
 	}
 	return gob.NewDecoder(bytes.NewReader(sum[8:])).Decode(part)
 }
 
-// shareable are the templates that may be kept: those that belong to the server, and those
-// that hold values.
+// persistent returns the templates that may be saved: those that belong to the server, and
+// those that contain values.
 func (m *state) persistent() (own, with []*template) {
 	for _, symbol := range slices.Sorted(maps.Keys(m.templates)) {
 		for _, t := range m.templates[symbol] {
@@ -155,12 +154,12 @@ func (m *state) persistent() (own, with []*template) {
 	return own, with
 }
 
-// holdsValue reports whether a part of a template is always the same value.
+// holdsValue reports whether a template contains a constant value.
 func (t *template) holdsValue() bool {
 	return slices.ContainsFunc(t.Sources, func(s valueSource) bool { return s.From == fromConstant || s.Base != "" })
 }
 
-// secret reports whether what is kept of a template could give a secret away.
+// secret reports whether saving a template could disclose a secret.
 func (t *template) secret() bool {
 	may := func(part string) bool { return maySecret("", part) }
 	t.harmless = t.harmless || !slices.ContainsFunc(t.Pieces, may) && !slices.ContainsFunc(t.Sources, func(s valueSource) bool {
@@ -169,7 +168,7 @@ func (t *template) secret() bool {
 	return !t.harmless
 }
 
-// load reads a state. A part that is damaged or of another version is left out.
+// load decodes a state. It skips a part that is damaged or of another version.
 func (m *state) load(stored State) error {
 	var server, values error
 	if len(stored.Server) > 0 {
@@ -233,7 +232,7 @@ func (m *state) loadValues(kept []byte) error {
 	return nil
 }
 
-// keepAll puts templates back, as far as there is room.
+// addTemplates adds loaded templates, as far as there is room.
 func (m *state) addTemplates(all []*template) {
 	for _, t := range all {
 		if m.hasRoom(m.templates[t.Trigger]) {
@@ -243,7 +242,7 @@ func (m *state) addTemplates(all []*template) {
 	}
 }
 
-// whole says what is wrong if the parts of a template that was kept do not fit each other.
+// validate returns an error if the fields of a loaded template are inconsistent.
 func validate(all []*template) error {
 	for _, t := range all {
 		n := len(t.Sources)
@@ -262,7 +261,7 @@ func validate(all []*template) error {
 	return nil
 }
 
-// valid reports whether a scalar is one that can be written.
+// valid reports whether a loaded scalar can be encoded as JSON.
 func (v scalar) valid() bool {
 	switch v.kind {
 	case number:
@@ -273,10 +272,10 @@ func (v scalar) valid() bool {
 	return v.kind == text
 }
 
-// MarshalBinary writes a scalar as its kind and its text.
+// MarshalBinary encodes a scalar as its kind and its text.
 func (v scalar) MarshalBinary() ([]byte, error) { return append([]byte{byte(v.kind)}, v.text...), nil }
 
-// UnmarshalBinary reads it; what it is, is checked where it is used.
+// UnmarshalBinary decodes a scalar without validating it.
 func (v *scalar) UnmarshalBinary(saved []byte) error {
 	if len(saved) > 0 {
 		*v = scalar{string(saved[1:]), kind(saved[0])}

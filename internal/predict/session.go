@@ -12,42 +12,41 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Bounds on what a session remembers.
+// Bounds on the memory of a session.
 const (
-	maxEvents  = 24  // calls
-	maxTurns   = 10  // since the call
-	maxOpen    = 256 // calls without an answer
+	maxEvents  = 24  // remembered calls
+	maxTurns   = 10  // turns for which a call is remembered
+	maxOpen    = 256 // calls without a result
 	maxCarried = 256
 	maxRecent  = 4096
-	maxName    = 512 // bytes of the name of a tool: a longer one is counted and nothing else
+	maxName    = 512 // bytes of a tool name; calls with a longer one are ignored
 )
 
-// Session is one conversation with the upstream. It has more than 25 methods because what
-// learns from a conversation and what predicts in it go by the same events.
+// Session is one conversation with the upstream. It has more than 25 methods because learning
+// and prediction use the same events.
 type Session struct {
 	m           *Model
-	id          uint64 // in all processes
-	number      int    // in this model
+	id          uint64 // unique across processes
+	number      int    // serial number in this model
 	multiplexed bool
-	begun       bool // a call was made
+	begun       bool // a call has been made
 	turn        int
-	past        string                     // symbol of the turn before; ^ at the beginning
-	invalidated int                        // the last turn after which answers were invalidated
-	events      []*event                   // calls that are remembered, oldest first
-	open        []*event                   // calls without an answer, oldest first
-	carry       map[string]scalar          // name of an argument → its last value
-	touched     *simplelru.LRU[hash, bool] // values that stood in arguments
-	made        *simplelru.LRU[hash, int]  // call → how often it was made
-	idle        time.Time                  // since when no call was made: the client has had an answer; zero: it is not idle
-	pending     pending                    // candidates that await their label
+	past        string                     // symbol of the previous turn; ^ at the beginning
+	invalidated int                        // last turn in which results were invalidated
+	events      []*event                   // remembered calls, oldest first
+	open        []*event                   // calls without a result, oldest first
+	carry       map[string]scalar          // argument name → its last value
+	touched     *simplelru.LRU[hash, bool] // values used in arguments
+	made        *simplelru.LRU[hash, int]  // call → number of times it was made
+	idle        time.Time                  // time of the last result without a call since; zero while calls are open
+	pending     pending                    // candidates without a label
 }
 
-// Begin starts a session. Its id tells it from those of all processes that share what
-// is learned, and is the same whenever that session begins again: values are not told to
-// other sessions before they were seen in several. In a lone one several conversations
-// cannot be told apart, as on a connection without state: only what follows from the
-// newest answer is foreseen, and nothing is learned but how long calls take and how large
-// their answers are.
+// Begin starts a session. Its id is unique across the processes that share learned state,
+// and stays the same if the session is resumed: a value is used in other sessions only after
+// several have used it. In a multiplexed session several conversations cannot be
+// distinguished, as on a stateless connection. It only predicts what follows the newest
+// result, and only learns the latencies and sizes of results.
 func (m *Model) Begin(id uint64, lone bool) *Session {
 	m.learned.sessions++
 	return &Session{
@@ -56,13 +55,13 @@ func (m *Model) Begin(id uint64, lone bool) *Session {
 	}
 }
 
-// latest remembers as much of a session as there is room for: what was met last.
+// newRecentSet returns a set of the most recent entries of a session.
 func newRecentSet[V any]() *simplelru.LRU[hash, V] {
-	all, _ := simplelru.NewLRU[hash, V](maxRecent, nil) // an error: no size
+	all, _ := simplelru.NewLRU[hash, V](maxRecent, nil) // fails only for size 0
 	return all
 }
 
-// End labels what is still open, and forgets the session.
+// End labels the pending candidates and discards the session.
 func (s *Session) End() {
 	s.Invalidate(nil)
 	for _, e := range s.events {
@@ -71,28 +70,28 @@ func (s *Session) End() {
 	s.events, s.open = nil, nil
 }
 
-// Call is one call that was made.
+// Call is a call that the client made.
 type Call struct {
-	ID        uint64 // tells the calls of a session apart
-	Turn      int    // counts up; calls of one turn were made together: none follows another
+	ID        uint64 // unique in the session
+	Turn      int    // increasing; calls of one turn were made together, so none follows from another
 	Tool      string
-	Arguments string // need not be canonical; "": none
+	Arguments string // not necessarily canonical; "" for none
 	At        time.Time
 }
 
-// Call learns from a call that was made.
+// Call learns from a call that the client made.
 func (s *Session) Call(c Call) {
 	if len(c.Tool) > maxName {
 		return
 	}
 	arguments := []byte("{}")
 	if c.Arguments != "" {
-		arguments, _ = jsonrpc.AppendCanonical(nil, []byte(c.Arguments)) // none if two servers may read them as two things: all there is to learn is that the tool was called
+		arguments, _ = jsonrpc.AppendCanonical(nil, []byte(c.Arguments)) // nil if servers may decode them differently: then only the tool is learned
 	}
 	if t := s.m.opt.Tool(c.Tool).Model; t != nil {
 		s.m.upstream = t.Upstream
 	}
-	tool := strings.Clone(c.Tool) // it is kept, and may be part of a long message
+	tool := strings.Clone(c.Tool) // do not retain the message that contains it
 	e := &event{id: c.ID, tool: tool, symbol: tool, arguments: string(arguments), free: true, turn: c.Turn, at: c.At}
 	e.call = callHash(tool, e.arguments)
 	pieces, slots, ok := split(e.arguments)
@@ -124,14 +123,14 @@ func (s *Session) Call(c Call) {
 	s.remember(e)
 }
 
-// await remembers a call until its answer comes.
+// addOpen adds a call to those without a result.
 func (s *Session) addOpen(e *event) {
 	if s.open = append(s.open, e); len(s.open) > maxOpen {
 		s.open = slices.Delete(s.open, 0, 1)
 	}
 }
 
-// advance begins the turn of a call.
+// startTurn starts the turn of a call.
 func (s *Session) startTurn(c Call) {
 	if s.begun {
 		s.past = s.last()
@@ -140,7 +139,7 @@ func (s *Session) startTurn(c Call) {
 	s.expire(c.At)
 }
 
-// last is the symbol of the newest call.
+// last returns the symbol of the newest call.
 func (s *Session) last() string {
 	if len(s.events) == 0 {
 		return "^"
@@ -148,8 +147,8 @@ func (s *Session) last() string {
 	return s.events[len(s.events)-1].symbol
 }
 
-// Result learns from the result of a call, and works out what is configured to
-// follow. One of an unknown call, or a second one, is ignored.
+// Result learns from the result of a call and computes its configured follow-ups. It ignores
+// the result of an unknown call, and a second result of the same call.
 func (s *Session) Result(r Result) {
 	i := slices.IndexFunc(s.open, func(e *event) bool { return e.id == r.ID })
 	if i < 0 {
@@ -163,7 +162,7 @@ func (s *Session) Result(r Result) {
 	}
 	s.m.measure(e, &r)
 	s.answered(e, r)
-	if s.multiplexed { // it is all that the session knows of
+	if s.multiplexed { // the session has no other history
 		s.begun, s.turn, s.events = true, e.turn, []*event{e}
 		clear(s.carry)
 		s.touched.Purge()
@@ -171,8 +170,8 @@ func (s *Session) Result(r Result) {
 	}
 }
 
-// measure learns how long a call took and how large its answer is. One that failed may
-// have been cut short.
+// measure learns the latency and the result size of a call, unless it failed, as failures
+// may end early.
 func (m *Model) measure(e *event, r *Result) {
 	if r.Failed {
 		return
@@ -184,7 +183,7 @@ func (m *Model) measure(e *event, r *Result) {
 	t.Size.add(float64(r.Size) / 1024)
 }
 
-// answered notes what came of a call, real or supposed.
+// answered processes the result of an actual or a hypothetical call.
 func (s *Session) answered(e *event, r Result) {
 	e.values = &values{}
 	if r.Unread {
@@ -206,8 +205,8 @@ func (s *Session) answered(e *event, r Result) {
 	e.lists = make([]picked, len(e.values.lists))
 }
 
-// Guesses are the calls that may come next, the likeliest first. Each will get
-// its label from what the session does, whether it is issued or not.
+// Candidates returns the calls that may come next, the most probable first. Each gets a label
+// from the client's later calls, whether it is prefetched or not.
 func (s *Session) Candidates(now time.Time) []Candidate {
 	if !s.begun {
 		return nil
@@ -218,7 +217,7 @@ func (s *Session) Candidates(now time.Time) []Candidate {
 	if !s.multiplexed {
 		for _, c := range all {
 			if c.configured != nil && c.configured.over {
-				continue // no rule allows it
+				continue // forbidden
 			}
 			c.sample.at = now
 			s.wait(c)
@@ -227,9 +226,9 @@ func (s *Session) Candidates(now time.Time) []Candidate {
 	return out
 }
 
-// Suppose returns what would follow if a candidate were asked for next and answered so. P
-// is that of both. Nothing is learned from it, and no candidate gets a label. Only what
-// follows a real call is thought through: at two removes little is likely.
+// Suppose returns the candidates that would follow if the client made the call c next with
+// the result r; their P is that of both calls. It learns nothing and labels no candidates. It
+// returns nothing if c itself follows a candidate, as the probabilities become too small.
 func (s *Session) Suppose(c Candidate, r Result, now time.Time) []Candidate {
 	if c.Why.Depth != 0 || r.Failed || r.Unread {
 		return nil
@@ -237,7 +236,7 @@ func (s *Session) Suppose(c Candidate, r Result, now time.Time) []Candidate {
 	_, slots, _ := split(c.Key.Arguments)
 	e := &event{tool: c.Key.Tool, symbol: c.Key.Tool, arguments: c.Key.Arguments, args: slots, free: c.Why.Independent, turn: s.turn + 1, at: now}
 	e.call = callHash(e.tool, e.arguments)
-	next := *s // shares the maps that are only read
+	next := *s // shares maps that are not modified
 	next.answered(e, r)
 	next.carry, next.turn, next.begun = maps.Clone(s.carry), e.turn, true
 	for _, a := range slots {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// What a value looks like: the one place that knows paths, identifiers and extensions.
+// This file recognises paths, identifiers and extensions by their form.
 
-// pathLike reports whether a word could be the path of a file: it has a slash
-// with something before or behind it, or an extension of one to five letters.
+// isPath reports whether a word could be the path of a file: it contains a slash and other
+// characters, or has an extension of one to five characters.
 func isPath(w []byte) bool {
 	if len(w) < 3 {
 		return false
@@ -34,7 +34,7 @@ func isPath(w []byte) bool {
 	return dot > 0 && len(w)-dot >= 2 && len(w)-dot <= 6 && !isDigit(w[dot+1])
 }
 
-// idLike reports whether a word has digits, and letters or a # as well.
+// isID reports whether a word has digits and also letters or a #.
 func isID(w []byte) bool {
 	digits, others := 0, 0
 	for _, c := range w {
@@ -52,10 +52,10 @@ func isID(w []byte) bool {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
-// folderEnd is where the directory of a path ends, with its slash.
+// dirEnd returns the length of the directory of a path, slash included.
 func dirEnd(value string) int { return strings.LastIndexByte(value, '/') + 1 }
 
-// extension is that of the last name of a path; one of none has its own.
+// extension returns the hash of a path's extension; the seed if it has none.
 func extension(value string) hash {
 	name := value[dirEnd(value):]
 	if dot := strings.LastIndexByte(name, '.'); dot > 0 && len(name)-dot <= 6 {
@@ -64,12 +64,12 @@ func extension(value string) hash {
 	return seed
 }
 
-// What may be told of a text at a glance: what it is made of (digits, marks within names
-// and what is not ASCII stand in any), and how it begins.
+// Traits of a text: the unusual characters that it contains, and how it begins. Letters,
+// digits, punctuation of names and non-ASCII characters are usual.
 const (
 	spaces uint8 = 1 << iota
 	colons
-	others // quotes, brackets and the like
+	others // such as quotes and brackets
 	fromRoot
 	withScheme
 	withAny
@@ -98,9 +98,9 @@ func traitsOf(t string) (all uint8) {
 	return all
 }
 
-// shape is what the texts that an argument had have in common. A candidate that is
-// unlike all of them is not made: a matched line is no path, and a tool that was only
-// ever given PDF files is not given an archive.
+// shape describes the texts that an argument had so far. Candidates that do not match it are
+// not made: a matched line is not a path, and a tool that only ever received PDF files does
+// not receive an archive.
 type shape struct {
 	Texts      float32
 	Traits     uint8
@@ -109,7 +109,7 @@ type shape struct {
 }
 
 const (
-	minTexts      = 4 // before which nothing is unlike them
+	minTexts      = 4 // before which every text matches
 	maxExtensions = 8
 )
 
@@ -117,8 +117,8 @@ func (s *shape) learn(t string) {
 	s.merge(&shape{s.Texts + 1, traitsOf(t), len(t), []hash{extension(t)}})
 }
 
-// has reports whether a text is like those that were seen. An extension is strange only
-// where few different ones were seen in many texts.
+// matches reports whether a text is similar to those seen so far. An unseen extension counts
+// only if many texts had few different ones.
 func (s *shape) matches(t string) bool {
 	if s.Texts < minTexts {
 		return true
@@ -128,7 +128,7 @@ func (s *shape) matches(t string) bool {
 	return known && traitsOf(t)&^s.Traits == 0 && len(t) <= 4*s.Longest+16
 }
 
-// plus adds what another process saw.
+// merge adds the texts seen by another process.
 func (s *shape) merge(o *shape) {
 	s.Texts = max(s.Texts, o.Texts)
 	s.Traits |= o.Traits

@@ -4,16 +4,16 @@ import "math"
 
 const (
 	numCells   = 64
-	cellStep   = 1.35 // each cell is as much wider than the one before: 64 of them span 1e-3 to 1e5
+	cellStep   = 1.35 // ratio of the upper bounds of adjacent cells: 64 cells span 1e-3 to 1e5
 	minValue   = 1e-3
-	decayAfter = 512 // samples after which the older ones weigh half
+	decayAfter = 512 // number of samples at which all weights are halved
 )
 
-// sketch keeps the distribution of a quantity in fixed space, right to 16 %, newer
-// values weighing more.
+// sketch is a histogram of a quantity in fixed space, accurate to 16 %. Newer values have
+// more weight.
 type sketch struct {
 	Cell [numCells]sum
-	n    float32 // in all cells
+	n    float32 // sum of all cells
 }
 
 func (q *sketch) add(x float64) {
@@ -33,7 +33,7 @@ func (q *sketch) add(x float64) {
 	}
 }
 
-// plus adds what another process saw.
+// merge adds the samples of another process.
 func (q *sketch) merge(o *sketch) {
 	for i, c := range o.Cell {
 		q.Cell[i].plus(c)
@@ -47,7 +47,7 @@ func (q *sketch) each(do func(*sum)) {
 	}
 }
 
-// count counts what is in the cells.
+// recount recomputes n.
 func (q *sketch) recount() {
 	q.n = 0
 	for i := range q.Cell {
@@ -55,7 +55,7 @@ func (q *sketch) recount() {
 	}
 }
 
-// quantile is the value below which a share p of the samples lie; 0 without any.
+// quantile returns the p-quantile of the samples, p in 0 to 1; 0 without samples.
 func (q *sketch) quantile(p float64) float64 {
 	if q.n == 0 {
 		return 0

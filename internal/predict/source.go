@@ -5,39 +5,39 @@ import (
 	"strings"
 )
 
-// origin is where the value of an argument comes from.
+// origin is the kind of source of an argument's value.
 type origin byte
 
 const (
-	fromConstant  origin = 'k' // always the same value
-	fromCarried   origin = 'c' // the last value that an argument of this name had
+	fromConstant  origin = 'k' // a constant
+	fromCarried   origin = 'c' // the last value of an argument of the same name
 	fromArgument  origin = 'a' // an argument of the trigger
 	fromResult    origin = 'r' // the result of the trigger
 	fromElsewhere origin = 'e' // the newest result of another tool
 )
 
-// Which value of a list.
+// Values of valueSource.Pick: which value of a list.
 const (
 	first  = 0
 	last   = -1
-	every  = -2 // one candidate for each
-	beside = -3 // the one in the same array element as the one of which there is one for each
+	every  = -2 // each value makes a candidate
+	beside = -3 // the value in the same array element as the driving one
 )
 
-// valueSource says how to find the value of one argument. It holds names and paths,
-// and values only where the same ones were seen often.
+// valueSource describes how to find the value of one argument. It contains names and paths,
+// and values only if they occurred often.
 type valueSource struct {
 	From  origin
-	Name  string // of the argument, or a path of the values of a result
-	Tool  string // of elsewhere
-	Pick  int    // of a result
-	Dir   origin // constant, argument or result (of an argument, its directory): what stands before the value and a slash; 0: nothing
-	Base  string // the directory, or the name of the argument
-	Plus  string // a second argument of the trigger, to be added
-	Value scalar // of a constant
+	Name  string // of the argument, or path of the values in a result
+	Tool  string // of fromElsewhere
+	Pick  int    // for fromResult and fromElsewhere
+	Dir   origin // directory to prepend: a constant, an argument, or (fromResult) the directory of an argument; zero for none
+	Base  string // the constant directory, or the name of the argument
+	Plus  string // name of a second argument of the trigger to add
+	Value scalar // of fromConstant
 }
 
-// key tells sources apart.
+// key returns a unique key of the source.
 func (s *valueSource) key() string {
 	var b strings.Builder
 	b.WriteByte(byte(s.From))
@@ -50,7 +50,7 @@ func (s *valueSource) key() string {
 	return b.String()
 }
 
-// one returns the value of a source of which there is just one.
+// value returns the value of a source that has a single value.
 func (s *valueSource) value(sess *Session, e *event) (v scalar, ok bool) {
 	switch s.From {
 	case fromConstant:
@@ -75,7 +75,7 @@ func (s *valueSource) value(sess *Session, e *event) (v scalar, ok bool) {
 	return s.transform(l.rank(s.Pick).value, e)
 }
 
-// rankOf is the rank of the value that the source makes into v; -1 if there is none.
+// rankOf returns the rank of the list value that the source transforms into v; -1 if none.
 func (s *valueSource) rankOf(l *valueList, e *event, v scalar) int {
 	for i := range l.size() {
 		if got, ok := s.transform(l.rank(i).value, e); ok && got.text == v.text {
@@ -85,7 +85,7 @@ func (s *valueSource) rankOf(l *valueList, e *event, v scalar) int {
 	return -1
 }
 
-// changed applies what is to be done to a value that was found.
+// transform applies the addition or the directory of the source to a value.
 func (s *valueSource) transform(v scalar, e *event) (scalar, bool) {
 	if s.Plus != "" {
 		other, ok := e.arg(s.Plus)
@@ -120,7 +120,7 @@ func (s *valueSource) dir(e *event) (string, bool) {
 	return a.text[:max(i, 0)], i > 0
 }
 
-// added adds two whole numbers.
+// sumOf returns the sum of two integers.
 func sumOf(a, b scalar) (scalar, bool) {
 	x, err1 := strconv.ParseInt(a.text, 10, 53)
 	y, err2 := strconv.ParseInt(b.text, 10, 53)

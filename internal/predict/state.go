@@ -13,32 +13,32 @@ const (
 	maxTriggers = 4096
 )
 
-// state is what was learned and is kept.
+// state is the learned state.
 type state struct {
 	weights   weights
 	templates map[string][]*template // symbol of the trigger → templates
-	kept      int                    // templates in all
-	sightings map[hash]*sightings    // template that is not public → the sessions that had its values
-	constants map[hash]*topValues    // tool and argument → its values
+	kept      int                    // number of templates
+	sightings map[hash]*sightings    // non-public template → sessions that used its values
+	constants map[hash]*topValues    // tool and argument → values
 	tools     map[string]*toolStats
-	bars      map[string]string // tool → why it is never run early again
-	pauses    sketch            // s from an answer to the session's next call
+	bars      map[string]string // tool → why it is never prefetched again
+	pauses    sketch            // seconds from a result to the session's next call
 	sessions  int
 
 	concurrency Concurrency
 }
 
-// Concurrency is the evidence of how the server works on several calls: pieces that say side by
-// side, and pieces that say one after the other. Of several processes the most counts.
+// Concurrency counts the observations that the server handles calls in parallel, and that it
+// handles them serially. Of several processes, the one with the most observations counts.
 type Concurrency struct{ Parallel, Serial float64 }
 
-// Concurrency is what is known of that.
+// Concurrency returns the observations so far.
 func (m *Model) Concurrency() Concurrency { return m.learned.concurrency }
 
-// Works notes how the server works on several calls.
+// SetConcurrency replaces the observations.
 func (m *Model) SetConcurrency(c Concurrency) { m.learned.concurrency = c }
 
-// mark tells states apart.
+// fingerprint identifies an encoded state.
 type fingerprint [2]uint64
 
 func fingerprintOf(stored State) fingerprint {
@@ -52,24 +52,24 @@ func newState() *state {
 	}
 }
 
-// Snapshot is what a model had learned at one moment, on its way to where that is kept.
+// Snapshot is a copy of a model's learned state that is being saved.
 type Snapshot struct {
 	learned, result   *state
-	lastSaved, merged fingerprint // of what was last kept, and of what is to be kept now
+	lastSaved, merged fingerprint // fingerprints of the state saved last and of result
 }
 
-// Snapshot takes one. Until it is taken up again with [Model.Kept] there must be no other.
+// Snapshot copies the learned state. There must be no second Snapshot before [Model.Adopt].
 func (m *Model) Snapshot() *Snapshot {
 	s := &Snapshot{learned: m.learned.clone(), lastSaved: m.lastSaved}
 	m.learned.rebase()
 	return s
 }
 
-// Join returns the state to be kept: what stored holds and what was learned since the last
-// merge, which is what several processes need to take turns at one file. Where stored is what
-// this process kept last, that is what it has learned, and stored is not decoded. What of it
-// cannot be read is left out and reported; it is no reason not to go on. It may run beside the
-// model, and so may [Snapshot.Written].
+// Merge returns the state to save: the stored state plus what this process has learned since
+// its last merge, so that several processes can share one file. If stored is what this process
+// saved last, the snapshot already contains it, and stored is not decoded. Merge reports and
+// skips unreadable parts of stored. Merge and [Snapshot.MarkWritten] may run concurrently with
+// the model.
 func (s *Snapshot) Merge(stored State) (next State, err error) {
 	all := s.learned
 	if fingerprintOf(stored) != s.lastSaved {
@@ -82,22 +82,22 @@ func (s *Snapshot) Merge(stored State) (next State, err error) {
 	return next, err
 }
 
-// Written says that what was joined is written.
+// MarkWritten records that the merged state has been saved.
 func (s *Snapshot) MarkWritten() {
 	s.result.rebase()
 	s.learned, s.lastSaved = s.result, s.merged
 }
 
-// Kept has the model go on with what was joined, if that is written now, and in any case with
-// what it has learned since the snapshot was taken.
+// Adopt makes the model continue with the merged state, if it has been saved, plus what it
+// has learned since the snapshot.
 func (m *Model) Adopt(s *Snapshot) {
-	next := s.learned // still to be kept, unless it is written
+	next := s.learned // still to be saved unless MarkWritten was called
 	next.merge(m.learned)
 	next.adopt(m.learned)
 	m.learned, m.lastSaved = next, s.lastSaved
 }
 
-// Merge is all of it at once: it returns the state to be kept, and the model goes on with that.
+// Merge merges the stored state into the model and returns the state to save.
 func (m *Model) Merge(stored State) (State, error) {
 	s := m.Snapshot()
 	next, err := s.Merge(stored)
@@ -106,7 +106,7 @@ func (m *Model) Merge(stored State) (State, error) {
 	return next, err
 }
 
-// clone copies what may change.
+// clone copies the mutable parts.
 func (m *state) clone() *state {
 	c := *m
 	c.weights.of, c.bars = maps.Clone(m.weights.of), maps.Clone(m.bars)
@@ -137,7 +137,7 @@ func copyMap[K comparable, V any](all map[K]*V) map[K]*V {
 	return out
 }
 
-// rebase has what was learned up to now count as kept.
+// rebase marks everything learned so far as saved.
 func (m *state) rebase() {
 	m.weights.labels = nil
 	rebase := func(s *sum) { s.base = s.Now }
@@ -155,7 +155,8 @@ func (m *state) rebase() {
 	}
 }
 
-// adopt keeps the templates of the model, as samples point to them, with what is now known.
+// adopt reuses the template objects of the old state, to which samples point, with the new
+// contents.
 func (m *state) adopt(old *state) {
 	for trigger, all := range m.templates {
 		for i, t := range all {
@@ -168,7 +169,7 @@ func (m *state) adopt(old *state) {
 	}
 }
 
-// plus adds what another process, or this one, learned since its state was loaded.
+// merge adds what a process, possibly this one, has learned since it loaded its state.
 func (m *state) merge(o *state) {
 	m.sessions = max(m.sessions, o.sessions)
 	if c := m.concurrency; o.concurrency.Parallel+o.concurrency.Serial >= c.Parallel+c.Serial {
@@ -213,7 +214,7 @@ func (m *state) addTemplate(t *template) {
 		}
 		fresh := *t
 		saved := !t.personal && !t.secret()
-		if saved { // then what was kept of it was forgotten
+		if saved { // the stored state has dropped it since
 			fresh.support, fresh.labels, fresh.ranks = sum{}, sum{}, [4]outcome{}
 		}
 		if seen := m.sightings[t.id]; seen != nil && seen.In.public() {

@@ -9,32 +9,32 @@ import (
 // Bounds on templates.
 const (
 	maxPerTrigger     = 48
-	minPerTrigger     = 8       // even if there are maxKept
-	maxTemplatesTotal = 1 << 13 // in all
-	maxRank           = 24      // of a list
-	minSupport        = 1.5     // calls a template must have explained: two, of late
+	minPerTrigger     = 8       // even beyond maxTemplatesTotal
+	maxTemplatesTotal = 1 << 13 // in total
+	maxRank           = 24      // largest rank in a list
+	minSupport        = 1.5     // decayed number of calls that a template must have explained: two recent ones
 )
 
-// template is a way in which calls were made: after the trigger came the target,
-// with each argument from its source. What is exported is kept in the state.
+// template is a learned pattern: the target follows the trigger, with each argument from its
+// source. The exported fields are saved in the state.
 type template struct {
 	Trigger string
 	Target  string
 	Pieces  []string
 	Kinds   []kind
-	Names   []hash // tool and argument, of each
+	Names   []hash // hash of tool and argument, per source
 	Sources []valueSource
-	Driver  int // the argument that is read off a list, with a candidate for each value; -1
-	Deepest int // the highest rank that was right
+	Driver  int // index of the argument with a candidate per list value; -1 if none
+	Deepest int // highest rank that was correct
 
-	support  sum        // calls it explained, newer ones counting more
-	labels   sum        // of calls that it made a candidate
-	ranks    [4]outcome // by the place in the list, in the turn after the trigger; the last one is all deeper ones
+	support  sum        // decayed number of calls that it explained
+	labels   sum        // of its candidates
+	ranks    [4]outcome // by rank, in the turn after the trigger; the last one counts all higher ranks
 	id       hash
 	anchored bool      // an argument comes from the trigger
-	personal bool      // it holds a value that is not public yet
-	harmless bool      // it was looked through for secrets and has none: that takes longer than to write it
-	follow   *followUp // what is configured; nil: it was learned
+	personal bool      // contains a value that is not public yet
+	harmless bool      // cached: checked and without secrets
+	follow   *followUp // nil unless configured
 }
 
 func newTemplate(trigger, target string, pieces []string, slots []slot, sources []valueSource) *template {
@@ -49,8 +49,8 @@ func newTemplate(trigger, target string, pieces []string, slots []slot, sources 
 	return t
 }
 
-// fit settles which value of each list a template takes, given the call that it
-// is to explain, and the rank in the list that drives it.
+// fit determines which value of each list the template takes, given the call that it
+// explains. It returns the rank in the driving list.
 func (t *template) fit(e *event, slots []slot) (rank int, ok bool) {
 	var driving row
 	for i := range t.Sources {
@@ -83,7 +83,7 @@ func (t *template) fit(e *event, slots []slot) (rank int, ok bool) {
 	return rank, true
 }
 
-// seal notes what follows from the sources.
+// derive sets the fields that follow from the sources.
 func (t *template) derive() {
 	t.id = seed.str(t.Trigger).str(t.Target)
 	for _, p := range t.Pieces {
@@ -95,8 +95,8 @@ func (t *template) derive() {
 	t.anchored = slices.ContainsFunc(t.Sources, func(s valueSource) bool { return s.From == fromArgument || s.From == fromResult })
 }
 
-// list is the place of the list that drives a template in a call's result, and how
-// long that is; -1 and 1 if none does.
+// list returns the index and the size of the driving list in a call's result; -1 and 1 if
+// the template has none.
 func (t *template) list(e *event) (place, size int) {
 	if t.Driver < 0 {
 		return -1, 1
@@ -108,7 +108,7 @@ func (t *template) list(e *event) (place, size int) {
 	return i, e.values.lists[i].size()
 }
 
-// support counts that a template would have produced a call that a session made.
+// support records that a template would have produced a call of the session.
 func (m *state) support(s *Session, t *template, rank int) {
 	known := m.templates[t.Trigger]
 	if len(known) == 0 && !m.hasRoom(known) {
@@ -134,8 +134,8 @@ func (m *state) support(s *Session, t *template, rank int) {
 	known[slices.Index(known, weakest)] = t
 }
 
-// room reports whether a trigger may have one template more than those that are
-// known. If there are many in all, each is left a few.
+// hasRoom reports whether a trigger may have one more template. If there are many templates
+// in total, each trigger may still have a few.
 func (m *state) hasRoom(known []*template) bool {
 	switch n := len(known); {
 	case n == 0:
@@ -152,8 +152,8 @@ func (m *state) add(t *template) {
 	m.kept++
 }
 
-// own makes a template independent of the calls it was read off: their arguments
-// may be long.
+// cloneStrings copies the template's strings, so that it does not retain the arguments of the
+// calls that it was derived from.
 func (t *template) cloneStrings() {
 	t.Sources = slices.Clone(t.Sources)
 	for i := range t.Sources {
@@ -175,11 +175,11 @@ func (t *template) each(do func(*sum)) {
 	}
 }
 
-// worth is what eviction goes by: what a template explained, and above all how
-// often it was right.
+// retention is the eviction priority: the support of a template and, with more weight, how
+// often it was correct.
 func (t *template) retention() float32 {
 	if t.support.Now < minSupport {
-		return t.support.Now // it makes no candidates
+		return t.support.Now // it makes no candidates yet
 	}
 	right := float32(0)
 	for _, o := range t.ranks {
@@ -188,8 +188,8 @@ func (t *template) retention() float32 {
 	return t.support.Now + 4*right
 }
 
-// produce makes the candidate of a template after a call, with one value of the
-// list that drives it: its arguments, and the longest text among them.
+// produce returns the arguments of a template's candidate after a call, for one rank of the
+// driving list, and the longest text among the arguments.
 func (t *template) produce(s *Session, e *event, rank int) (arguments, value string, ok bool) {
 	var room [maxSlots]scalar
 	values := room[:len(t.Sources)]

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// The kinds of things that a text is searched for stand for paths: # and a name.
+// Kinds of values found in plain text. They take the place of paths in a result.
 const (
-	wholeLine  = "#line"  // a line without spaces: what find and ls print
+	wholeLine  = "#line"  // a line without spaces, as printed by find and ls
 	linePath   = "#grep"  // the path of `path:12: text`
 	entryName  = "#entry" // of `[FILE] name`, `├── name`, `- name`
-	linkTarget = "#link"  // of [text](goal)
+	linkTarget = "#link"  // target of a Markdown link
 	urlWord    = "#url"
-	pathWord   = "#path" // anything with a slash or a short extension
-	idWord     = "#id"   // letters and digits: ENT-258, a hash, #42 without its #
+	pathWord   = "#path" // see isPath
+	idWord     = "#id"   // see isID: ENT-258, a hash, #42 without its #
 	quoted     = "#tick" // `like this`, 'this' or "this"
 )
 
-// addText takes from a text what looks as if a later call could name it.
+// addText adds the values in a text that look like arguments of later calls.
 func (v *values) addText(b []byte) {
 	for line := int32(1); len(b) > 0 && v.count < maxValues; line++ {
 		l, rest, _ := bytes.Cut(b, []byte{'\n'})
@@ -48,7 +48,7 @@ func (v *values) addLine(l []byte, line int32) {
 	v.addWords(l, line)
 }
 
-// withoutNumber cuts off the number that some tools put before every line.
+// trimLineNumber removes the line number that some tools print before each line.
 func trimLineNumber(l []byte) []byte {
 	from := skipBlank(l, 0)
 	rest := bytes.TrimLeft(l[from:], "0123456789")
@@ -62,8 +62,8 @@ func trimLineNumber(l []byte) []byte {
 	return l
 }
 
-// leadingPath is the path of a file with which a line begins, and which is all of it or
-// ends at a colon; nil if there is none.
+// leadingPath returns the file path at the beginning of a line, which ends at a colon or at
+// the end of the line; nil if there is none.
 func leadingPath(line []byte) []byte {
 	p, _, _ := bytes.Cut(line[:min(len(line), maxValueBytes)], []byte{':'})
 	if !isPath(p) || bytes.HasPrefix(line[len(p):], []byte("://")) {
@@ -72,15 +72,15 @@ func leadingPath(line []byte) []byte {
 	return p
 }
 
-// numbered reports whether a line goes on with a colon and a number: behind a path, that
-// of a line.
+// startsWithLineNumber reports whether the text after a path starts with a colon and a line
+// number.
 func startsWithLineNumber(rest []byte) bool {
 	number, ok := bytes.CutPrefix(rest, []byte{':'})
 	behind := bytes.TrimLeft(number, "0123456789")
 	return ok && len(behind) < len(number) && (len(behind) == 0 || behind[0] == ':' || behind[0] == ' ')
 }
 
-// entry is the name in a line of a listing or a drawn tree; nil if there is none.
+// listingEntry returns the name in a line of a listing or a drawn tree; nil if there is none.
 func listingEntry(l []byte) []byte {
 	for _, mark := range []string{"[FILE] ", "[DIR] "} {
 		if rest, ok := bytes.CutPrefix(l, []byte(mark)); ok {
@@ -94,13 +94,13 @@ func listingEntry(l []byte) []byte {
 	return bytes.TrimSuffix(rest, []byte("/"))
 }
 
-// ends reports whether a byte ends a word.
+// isDelimiter reports whether a byte ends a word.
 func isDelimiter(c byte) bool { return strings.IndexByte(" \t\r\"'`<>()[]{},;|=*", c) >= 0 }
 
-// addWords takes the words of a line that look like a path, a URL or an identifier, and
-// what stands between quotes.
+// addWords adds the words of a line that look like a path, a URL or an identifier, and
+// quoted texts.
 func (v *values) addWords(l []byte, line int32) {
-	closed := -1 // where the quote stands that closes the last quoted text: it opens none
+	closed := -1 // position of the last closing quote, which does not open a quoted text
 	for i := 0; i < len(l); {
 		if isDelimiter(l[i]) {
 			if (l[i] == '`' || l[i] == '"' || l[i] == '\'') && i > closed {
@@ -123,8 +123,8 @@ func (v *values) addWords(l []byte, line int32) {
 	}
 }
 
-// addQuoted takes what stands between the quote at l[i] and the next one, and
-// returns where that is.
+// addQuoted adds the text between the quote at l[i] and the next one, whose position it
+// returns.
 func (v *values) addQuoted(l []byte, i int, line int32) int {
 	rest := l[i+1 : min(len(l), i+64)]
 	end := bytes.IndexByte(rest, l[i])
@@ -137,7 +137,7 @@ func (v *values) addQuoted(l []byte, i int, line int32) int {
 	return i + 1 + end
 }
 
-// addWord files a word under what it looks like.
+// addWord adds a word under the kind that it looks like.
 func (v *values) addWord(w []byte, line int32) {
 	if bytes.Contains(w, []byte("://")) {
 		v.addKind(urlWord, w, line)

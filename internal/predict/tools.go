@@ -8,17 +8,17 @@ import (
 	"mcpschedd/internal/enrich"
 )
 
-// toolStats is what is known of the calls of one tool.
+// toolStats are statistics of the calls of one tool.
 type toolStats struct {
-	Latency sketch  // s
+	Latency sketch  // seconds
 	Size    sketch  // KB
-	Lead    sketch  // s from when a call could be foreseen to when it was made
-	Useful  outcome // whether a value of the result stood in a later argument
-	Agreed  sum     // trials
-	Labels  sum     // candidates that have had their label
+	Lead    sketch  // seconds from the first prediction of a call to the call
+	Useful  outcome // whether a later argument used a value of the result
+	Agreed  sum     // trials with equal results
+	Labels  sum     // labelled candidates
 }
 
-// tool is what is known of a tool, for adding to it.
+// toolFor returns the statistics of a tool for updating.
 func (m *state) toolFor(name string) *toolStats {
 	t := m.tools[name]
 	if t == nil {
@@ -30,7 +30,7 @@ func (m *state) toolFor(name string) *toolStats {
 	return t
 }
 
-// known is what is known of a tool, for reading.
+// lookupTool returns the statistics of a tool for reading.
 func (m *state) lookupTool(name string) *toolStats {
 	if t := m.tools[name]; t != nil {
 		return t
@@ -56,43 +56,44 @@ func (t *toolStats) merge(o *toolStats) {
 	t.Labels.plus(o.Labels)
 }
 
-// useful is how likely a later argument is read off a result of the tool. It says what a
-// result is worth, not how likely the call is.
+// useful returns the share of results from which a later argument was taken. It measures the
+// value of a result, not the probability of the call.
 func (t *toolStats) useful() float64 {
 	return (float64(t.Useful.Right.Now) + 2) / (float64(t.Useful.Of.Now) + 4)
 }
 
-// spread is the percentiles that enrich reckons with, of seconds.
+// percentiles returns the percentiles of a sketch of seconds.
 func (q *sketch) percentiles() enrich.Percentiles {
 	at := func(p float64) time.Duration { return time.Duration(q.quantile(p) * float64(time.Second)) }
 	return enrich.Percentiles{P10: at(0.1), P50: at(0.5), P90: at(0.9)}
 }
 
-// bytes is a percentile of sizes.
+// bytes returns a percentile of a sketch of sizes.
 func (q *sketch) bytes(p float64) int { return int(q.quantile(p) * 1024) }
 
-// Usual is what calls of a tool were seen to take and to bring.
+// Typical describes typical calls of a tool.
 type Typical struct {
-	Latency    enrich.Percentiles // zero: not known
-	Bytes      int                // of an answer, median; 0: not known
-	Usefulness float64            // share of answers that something was read off later; 0.5 where it is not known
+	Latency    enrich.Percentiles // zero if unknown
+	Bytes      int                // median size of a result; zero if unknown
+	Usefulness float64            // share of results that later arguments used; 0.5 if unknown
 }
 
-// Usual is what is known of the calls of a tool.
+// Typical returns a summary of a tool's calls.
 func (m *Model) Typical(tool string) Typical {
 	t := m.learned.lookupTool(tool)
 	return Typical{Latency: t.Latency.percentiles(), Bytes: t.Size.bytes(0.5), Usefulness: t.useful()}
 }
 
-// Seen are the tools that calls were seen of, in no order.
+// ObservedTools returns the tools with observed calls, in no particular order.
 func (m *Model) ObservedTools() []string { return slices.Collect(maps.Keys(m.learned.tools)) }
 
-// AnswersDiffer is why a tool is barred that gave two answers.
+// AnswersDiffer is the reason for barring a tool whose prefetched result differed from the
+// real one.
 const AnswersDiffer = "answers differ"
 
-// Trial notes that an answer fetched early was compared with one fetched when it
-// was asked for, and whether they were the same. A tool that gave two is barred: it
-// does not only read, or what it reads does not hold still.
+// RecordTrial records the comparison of a prefetched result with that of the client's own
+// call. A tool with different results is barred: it is not read-only, or its data change
+// too fast.
 func (m *Model) RecordTrial(tool string, same bool) {
 	if !same {
 		m.Bar(tool, AnswersDiffer)
@@ -101,10 +102,10 @@ func (m *Model) RecordTrial(tool string, same bool) {
 	m.learned.toolFor(tool).Agreed.Now++
 }
 
-// Proven returns what reports whether a tool that is known to read by its annotation alone
-// has proven it. The operator trusts its server, so it is the server's word that is put to
-// the test: Options.ShadowLabels comparisons of its tools must have agreed, one of them the
-// tool's own. Once two answers of any tool differed, each must have as many of its own.
+// ProvenReadOnly returns a function that reports whether trials have confirmed that a tool,
+// which only its annotation declares read-only, is. As the annotations are tested per server,
+// Options.ShadowLabels trials of all its tools must have agreed, one of them of the tool
+// itself. Once the results of any tool have differed, every tool needs as many of its own.
 func (m *Model) ProvenReadOnly() func(tool string) bool {
 	all, need := 0, 1
 	for _, t := range m.learned.tools {
@@ -120,12 +121,11 @@ func (m *Model) ProvenReadOnly() func(tool string) bool {
 	}
 }
 
-// maxBars bounds the tools that are barred. Past it all are: forgetting a bar
-// would run a tool early that must not be.
+// maxBars is the largest number of barred tools. Beyond it all tools are barred, as
+// forgetting a bar would allow a forbidden prefetch.
 const maxBars = 4096
 
-// Bar says that calls of a tool are never run early again, and why. The first
-// reason stays, and is kept in the state.
+// Bar forbids all further prefetches of a tool. The first reason is kept and saved.
 func (m *Model) Bar(tool, why string) {
 	if why == "" {
 		why = "barred"
@@ -139,9 +139,9 @@ func (m *state) bar(tool, why string) {
 	}
 }
 
-// Barred is why a tool is never called early; "" if it is not barred. That its
-// answers differed says no more than that its server's word is not good for it: it
-// counts no longer once the operator has given theirs.
+// Barred returns why a tool is never prefetched; "" if it is not barred. AnswersDiffer only
+// disproves the server's annotation, so it no longer applies once the operator has declared
+// the tool read-only.
 func (m *Model) Barred(tool string) string {
 	why, barred := m.learned.bars[tool]
 	switch {

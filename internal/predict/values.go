@@ -5,46 +5,44 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on what is taken from one result.
+// Bounds on the values of one result.
 const (
-	maxValues     = 4096 // in all
+	maxValues     = 4096 // in total
 	maxRows       = 512  // under one path
 	maxPaths      = 96
 	maxValueBytes = 300 // bytes of one value
-	maxSpots      = 6   // places at which one value is remembered
+	maxSpots      = 6   // positions remembered per value
 	maxPathBytes  = 96
 )
 
-// values is what one result holds that could be an argument of a later call: the
-// scalars under every path, in order. It lives as long as its call is remembered
-// and is never written to a file.
+// values are the scalars of one result that could be arguments of later calls, by path. They
+// are kept as long as their call is remembered and never saved.
 type values struct {
 	lists     []valueList
-	paths     map[string]int        // path → place in lists
-	positions map[string][]position // value → where it stands
+	paths     map[string]int        // path → index in lists
+	positions map[string][]position // value → its positions
 	count     int                   // rows in all lists
 }
 
-// valueList is the values under one path, such as $.items[*].id or a kind of text.
+// valueList is the values under one path, such as $.items[*].id, or of one kind in a text.
 type valueList struct {
 	path string
 	rows []row
-	uniq []int32 // rows that are the first of their value: their place is the rank
+	uniq []int32 // indexes of the first row of each distinct value; the index in uniq is the rank
 }
 
 type row struct {
 	value scalar
-	group int32 // values of one array element, or of one line, have the same group
+	group int32 // the same for values of one array element or one line
 }
 
-// spot is one place at which a value stands.
+// position is one occurrence of a value.
 type position struct {
 	list int32
 	rank int32
 }
 
-// extract reads the values out of an answer: of its structured content where it has one,
-// and of its text.
+// extract returns the values of an answer's structured content and of its text.
 func (a *answer) extract() *values {
 	v := &values{paths: map[string]int{}, positions: map[string][]position{}}
 	for _, d := range []*document{a.structured, a.text} {
@@ -57,7 +55,7 @@ func (a *answer) extract() *values {
 	return v
 }
 
-// beginsJSON tells {"a": …} and [{…}] from "[FILE] name" and "[12:30] text".
+// beginsJSON distinguishes {"a": …} and [{…}] from "[FILE] name" and "[12:30] text".
 func beginsJSON(b []byte) bool {
 	i := skipBlank(b, 0)
 	next := skipBlank(b, i+1)
@@ -70,9 +68,8 @@ func beginsJSON(b []byte) bool {
 	return b[i] == '[' && strings.IndexByte("\"{[]-0123456789", b[next]) >= 0
 }
 
-// addDocument adds the scalars of a document, each under its path: $.a.b, [*] for the
-// elements of an array, .* for a member with a name that looks like data, and .{key} for such
-// names themselves.
+// addDocument adds the scalars of a document by path: $.a.b, with [*] for array elements, .*
+// for members whose name looks like data, and .{key} for these names themselves.
 func (v *values) addDocument(d *document) {
 	type step struct {
 		parent int32
@@ -110,7 +107,8 @@ func (v *values) addDocument(d *document) {
 	}
 }
 
-// list finds the list of a path, or begins it; -1 if there are too many.
+// listIndex returns the index of a path's list, adding it if necessary; -1 if there are too
+// many.
 func (v *values) listIndex(path string) int {
 	if i, ok := v.paths[path]; ok {
 		return i
@@ -124,7 +122,7 @@ func (v *values) listIndex(path string) int {
 	return len(v.lists) - 1
 }
 
-// add remembers a value under a path.
+// add adds a value to a list.
 func (v *values) add(at int, value scalar, group int32) {
 	if at < 0 || value.text == "" || len(value.text) > maxValueBytes {
 		return
@@ -134,7 +132,7 @@ func (v *values) add(at int, value scalar, group int32) {
 		return
 	}
 	places, known := v.positions[value.text]
-	if known { // the bytes are shared with where it was first
+	if known { // share the bytes of the first occurrence
 		first := &v.lists[places[0].list]
 		value.text = first.rank(int(places[0].rank)).value.text
 	} else if !utf8.ValidString(value.text) {
@@ -153,7 +151,7 @@ func (v *values) add(at int, value scalar, group int32) {
 	l.uniq = append(l.uniq, int32(len(l.rows)-1))
 }
 
-// at returns the values of a path; nil if there are none.
+// lookup returns the values of a path; nil if there are none.
 func (v *values) lookup(path string) *valueList {
 	if v == nil {
 		return nil
@@ -164,7 +162,7 @@ func (v *values) lookup(path string) *valueList {
 	return nil
 }
 
-// size is how many different values a list has.
+// size returns the number of distinct values.
 func (l *valueList) size() int {
 	if l == nil {
 		return 0
@@ -172,7 +170,7 @@ func (l *valueList) size() int {
 	return len(l.uniq)
 }
 
-// rank is the row of the n-th different value, the last one for -1.
+// rank returns the row of the n-th distinct value; the last one for -1.
 func (l *valueList) rank(n int) row {
 	if n < 0 {
 		n += len(l.uniq)
@@ -180,7 +178,7 @@ func (l *valueList) rank(n int) row {
 	return l.rows[l.uniq[n]]
 }
 
-// beside returns the value of the same array element as another list's row.
+// inGroup returns the value of the given array element.
 func (l *valueList) inGroup(group int32) (scalar, bool) {
 	if l != nil {
 		for _, r := range l.rows {
@@ -192,8 +190,8 @@ func (l *valueList) inGroup(group int32) (scalar, bool) {
 	return scalar{}, false
 }
 
-// keyLike reports whether the name of a member looks like data and not like part
-// of a structure: it has a digit and nothing else that a key would not have.
+// isDataKey reports whether the name of a member looks like data rather than a field name:
+// it has several digits, only digits, unusual characters, or is long.
 func isDataKey(name string) bool {
 	digits := 0
 	for i := range len(name) {
