@@ -13,7 +13,7 @@ func limited(after time.Duration) limit.Outcome {
 	return limit.Outcome{Limited: true, RetryAfter: after, Failed: true}
 }
 
-func TestRetryAfterStopsGuesses(t *testing.T) {
+func TestRetryAfterStopsPrefetches(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(nil)
 		enter(t, h, github).Leave(limited(7 * time.Second))

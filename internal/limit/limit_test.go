@@ -120,7 +120,7 @@ func TestRealCallsGoFirst(t *testing.T) {
 }
 
 // A token that has just come is for the call that waits, even before that has woken.
-func TestNobodyOvertakes(t *testing.T) {
+func TestNoOvertaking(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Rate: 1}})
 		enter(t, h, github)

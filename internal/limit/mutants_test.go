@@ -16,7 +16,7 @@ var mutants = []mutant.Mutant{
 	{Name: "tokens", Says: "want at most", Cuts: []mutant.Cut{
 		{In: "limit", Compare: "host.bucket", Under: []string{"host.take"}, Becomes: mutant.True},
 	}},
-	{Name: "in the order they came", Test: "TestNobodyOvertakes", Says: "took the token", Cuts: []mutant.Cut{
+	{Name: "in the order they came", Test: "TestNoOvertaking", Says: "took the token", Cuts: []mutant.Cut{
 		{In: "limit", Read: "host.calls", Under: []string{"host.tryEnter"}, Becomes: "($&)[:0]"},
 	}},
 	{Name: "a slot that is left", Says: "waits for nothing", Cuts: []mutant.Cut{

@@ -13,8 +13,8 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// A guess from Room to its fate, as one of so many sessions.
-func BenchmarkGuess(b *testing.B) {
+// A prefetch from Room to its fate, as one of so many sessions.
+func BenchmarkPrefetch(b *testing.B) {
 	for _, sessions := range []int{1, 200, 10_000} {
 		b.Run(fmt.Sprintf("%d sessions", sessions), func(b *testing.B) {
 			d := newScheduler(speculate.Options{})
@@ -43,7 +43,7 @@ func BenchmarkReview(b *testing.B) {
 	d := newScheduler(speculate.Options{PerSession: 256, Total: 1000})
 	s := d.Session("")
 	for i := range 256 {
-		s.Start(b.Context(), newBet(i).guess())
+		s.Start(b.Context(), newBet(i).prefetch())
 		s.Done(key(i))
 	}
 	b.ReportAllocs()
@@ -92,7 +92,7 @@ func BenchmarkCallParallel(b *testing.B) {
 func BenchmarkObserved(b *testing.B) {
 	body := fmt.Appendf(nil, `{"content":[{"type":"text","text":%q}]}`, strings.Repeat("x", 1000))
 	var took []time.Duration
-	var d *desk
+	var d *fixture
 	var c *speculate.Client
 	up := at1(newShelf(b))
 	for n := 0; b.Loop(); n++ {
@@ -100,7 +100,7 @@ func BenchmarkObserved(b *testing.B) {
 			if d != nil {
 				d.Close()
 			}
-			d = newDesk()
+			d = newFixture()
 			c = d.client(b, "one")
 		}
 		call := &speculate.Call{Client: c, Upstream: up, At: time.Now(), Turn: n, Tool: "get", Arguments: fmt.Appendf(nil, `{"n":%d}`, n), Host: host}

@@ -12,7 +12,7 @@ import (
 
 const host = "api.example.com"
 
-// bet is a guess whose fate the test decides.
+// bet is a prefetch whose fate the test decides.
 type bet struct {
 	key  call.Key
 	host string
@@ -26,14 +26,14 @@ func key(i int) call.Key {
 	return call.Key{Upstream: upstream, Scope: "s", Tool: "t", Arguments: fmt.Sprint(i)}
 }
 
-func (b *bet) guess() speculate.Prefetch {
+func (b *bet) prefetch() speculate.Prefetch {
 	return speculate.Prefetch{Key: b.key, Host: b.host, Begin: func(ctx context.Context) (func() call.Fate, string) {
 		b.ctx = ctx
 		return func() call.Fate { return call.Fate(b.fate.Load()) }, ""
 	}}
 }
 
-// ended is why the guess's context has ended; nil: it has not.
+// ended is why the prefetch's context has ended; nil: it has not.
 func (b *bet) ended() error { return context.Cause(b.ctx) }
 
 func newScheduler(o speculate.Options) *speculate.Scheduler {
@@ -44,7 +44,7 @@ func newScheduler(o speculate.Options) *speculate.Scheduler {
 
 func begin(t *testing.T, s *speculate.Session, b *bet) *bet {
 	t.Helper()
-	if refused := s.Start(t.Context(), b.guess()); refused != "" {
+	if refused := s.Start(t.Context(), b.prefetch()); refused != "" {
 		t.Fatalf("start %s: refused: %s", b.key.Arguments, refused)
 	}
 	return b
@@ -52,7 +52,7 @@ func begin(t *testing.T, s *speculate.Session, b *bet) *bet {
 
 func wantRefused(t *testing.T, s *speculate.Session, b *bet, want string) {
 	t.Helper()
-	if got := s.Start(t.Context(), b.guess()); got != want {
+	if got := s.Start(t.Context(), b.prefetch()); got != want {
 		t.Errorf("start %s: got %q, want %q", b.key.Arguments, got, want)
 	}
 	if want != "" && b.ctx != nil {

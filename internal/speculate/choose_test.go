@@ -197,7 +197,7 @@ func TestChooseAtLevelZero(t *testing.T) {
 	d, c, w := laid(speculate.Parallel)
 	for range 3 {
 		d.Harm(host, w.session, speculate.RateLimited, 0)
-		w.session.Start(context.Background(), speculate.Prefetch{Key: w.key("a"), Host: host, Begin: newBet(1).guess().Begin})
+		w.session.Start(context.Background(), speculate.Prefetch{Key: w.key("a"), Host: host, Begin: newBet(1).prefetch().Begin})
 		w.session.Done(w.key("a"))
 	}
 	if _, _, watch := w.session.Room(host, upstream); !watch {

@@ -16,7 +16,7 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // TestConcurrency: what simulated servers are taken for, by the calls of one agent or of
 // many that share them. A serial one must not be taken for a parallel one: then
-// guesses cost real calls their time.
+// prefetches cost real calls their time.
 func TestConcurrency(t *testing.T) {
 	const serial, parallel = speculate.Serial, speculate.Parallel
 	for _, tt := range []struct {
@@ -68,7 +68,7 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// A server that works on two calls at a time is neither: mostly it gets one guess
+// A server that works on two calls at a time is neither: mostly it gets one prefetch
 // at a time.
 func TestConcurrencyNeither(t *testing.T) {
 	var seen [3]int

@@ -44,7 +44,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// The deadline of a guess whose call has returned frees nothing any more.
+// The deadline of a prefetch whose call has returned frees nothing any more.
 func TestDeadlineAfterDone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{PerSession: 1, Deadline: time.Second})
@@ -85,7 +85,7 @@ func TestBeginThatDoesNotReturn(t *testing.T) {
 		s := d.Session("")
 		let := make(chan struct{})
 		for i, hang := range []func(){func() { <-let }, runtime.Goexit} {
-			g := newBet(i).guess()
+			g := newBet(i).prefetch()
 			g.Begin = func(context.Context) (func() call.Fate, string) { hang(); return nil, "" }
 			go s.Start(t.Context(), g)
 		}
@@ -111,7 +111,7 @@ func TestBeginThatDoesNotReturn(t *testing.T) {
 func TestPanicEndsTheContext(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	var left context.Context
-	g := newBet(1).guess()
+	g := newBet(1).prefetch()
 	g.Begin = func(ctx context.Context) (func() call.Fate, string) { left = ctx; panic(1) }
 	if got := d.Session("").Start(t.Context(), g); got != "panic" || left.Err() == nil {
 		t.Errorf("got %q, its context: %v", got, left.Err())
@@ -124,7 +124,7 @@ func TestContextIsDerived(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), contextKey{}, 1))
 	s := newScheduler(speculate.Options{}).Session("")
 	b := newBet(1)
-	s.Start(ctx, b.guess())
+	s.Start(ctx, b.prefetch())
 	if b.ctx.Value(contextKey{}) != 1 || b.ended() != nil {
 		t.Errorf("got %v, %v", b.ctx.Value(contextKey{}), b.ended())
 	}
@@ -172,7 +172,7 @@ func TestEndWithinBegin(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")
 	b := newBet(1)
-	g := b.guess()
+	g := b.prefetch()
 	begin := g.Begin
 	g.Begin = func(ctx context.Context) (func() call.Fate, string) {
 		s.End()

@@ -76,7 +76,7 @@ func TestQuestionsSpareTheHost(t *testing.T) {
 	for range 20 {
 		s := d.Session("")
 		for i := range 5 {
-			if b := newBet(i); s.Start(t.Context(), b.guess()) == "" {
+			if b := newBet(i); s.Start(t.Context(), b.prefetch()) == "" {
 				settle(s, call.Ready, b)
 			}
 			d.Harm(host, s, speculate.Question, 0)
@@ -90,7 +90,7 @@ func TestQuestionsSpareTheHost(t *testing.T) {
 	}
 }
 
-// The wait of a real call for a guess, at a serial upstream, is that guess's harm.
+// The wait of a real call for a prefetch, at a serial upstream, is that prefetch's harm.
 func TestHarmOfWaiting(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, upstream, speculate.Serial)
@@ -149,8 +149,8 @@ func TestHarmOfGivenUpNotYetKnown(t *testing.T) {
 	}
 }
 
-// givenUp is such a call, which is sent before or after the guess is given up,
-// and the guess ends for us before or after that.
+// givenUp is such a call, which is sent before or after the prefetch is given up,
+// and the prefetch ends for us before or after that.
 func givenUp(t *testing.T, sent, over bool) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
@@ -180,7 +180,7 @@ func givenUp(t *testing.T, sent, over bool) {
 	}
 }
 
-// Nor is it a guess's harm that an upstream goes on with a real call that was given
+// Nor is it a prefetch's harm that an upstream goes on with a real call that was given
 // up.
 func TestNoHarmOfCut(t *testing.T) {
 	d := speculate.New(speculate.Options{})
@@ -189,14 +189,14 @@ func TestNoHarmOfCut(t *testing.T) {
 	s := d.Session("")
 	begin(t, s, newBet(1))
 	s.Called(at(0), key(1)) // as good as real
-	for id, guess := range []bool{false, true} {
-		began(d, upstream, uint64(id), "t", guess, at(0))
+	for id, prefetch := range []bool{false, true} {
+		began(d, upstream, uint64(id), "t", prefetch, at(0))
 		began(d, upstream, 2, "t", false, at(10))
 		cut(d, upstream, uint64(id), at(20))
 		ended(d, upstream, uint64(id), at(20))
 		ended(d, upstream, 2, at(200))
 		if got := d.Stats().Harm.ForegroundWaitMS; got != 0 {
-			t.Errorf("a guess: %v: got %v ms", guess, got)
+			t.Errorf("a prefetch: %v: got %v ms", prefetch, got)
 		}
 	}
 }
@@ -219,10 +219,10 @@ func TestHarmBesideCut(t *testing.T) {
 	}
 }
 
-// After a guess that was given up a call may take a little longer than usual: only
-// what is clear is held against the guess. Nor is it harm if another guess waits.
+// After a prefetch that was given up a call may take a little longer than usual: only
+// what is clear is held against the prefetch. Nor is it harm if another prefetch waits.
 func TestHarmOfGivenUpUnclear(t *testing.T) {
-	for _, guess := range []bool{false, true} {
+	for _, prefetch := range []bool{false, true} {
 		d := speculate.New(speculate.Options{})
 		for i, ms := range []int{70, 100, 140, 70, 100, 140} { // now a little less and now a little more
 			began(d, upstream, 1, "t", false, at(1000*i-10_000))
@@ -234,19 +234,19 @@ func TestHarmOfGivenUpUnclear(t *testing.T) {
 		began(d, upstream, 1, "t", true, at(0))
 		s.Reprice(start, func(call.Key) bool { return false })
 		ended(d, upstream, 1, at(13))
-		began(d, upstream, 2, "t", guess, at(14))
-		if guess {
+		began(d, upstream, 2, "t", prefetch, at(14))
+		if prefetch {
 			ended(d, upstream, 2, at(300))
 		} else {
 			ended(d, upstream, 2, at(150))
 		}
 		if got := d.Stats().Harm.ForegroundWaitMS; got != 0 {
-			t.Errorf("a guess: %v: got %v ms", guess, got)
+			t.Errorf("a prefetch: %v: got %v ms", prefetch, got)
 		}
 	}
 }
 
-// Who waits for a guess that a real call has joined waits for a real call.
+// TestNoHarmOfJoined: a call that waits for a joined prefetch waits for a call.
 func TestNoHarmOfJoined(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, upstream, speculate.Serial)

@@ -43,7 +43,7 @@ func TestConcurrencyHarm(t *testing.T) {
 			before += got
 			want := 0.0
 			for _, g := range calls {
-				if g.guess && !c.guess && g.ends < c.ends {
+				if g.prefetch && !c.prefetch && g.ends < c.ends {
 					want += 1000 * max(0, g.ends-max(c.arrives, g.ends-g.takes))
 				}
 			}
@@ -86,7 +86,7 @@ func FuzzConcurrency(f *testing.F) {
 			case story[0]>>6 == 3:
 				b := newBet(int(id))
 				b.key.Tool = tool
-				s.Start(t.Context(), b.guess())
+				s.Start(t.Context(), b.prefetch())
 				if odd {
 					s.Done(b.key)
 				}

@@ -19,7 +19,7 @@ import (
 
 // The model is what the rules say, worked out from lists of all that has happened
 // (levelAfter), without a thought for cost. Its upstream works in parallel.
-type modelDesk struct {
+type modelScheduler struct {
 	scheduler *speculate.Scheduler
 	opt       speculate.Options
 	hosts     map[string]*modelThrottle
@@ -42,12 +42,12 @@ func (m *modelThrottle) era() int   { _, era := levelAfter(m.all); return era }
 type modelSession struct {
 	*speculate.Session
 	modelThrottle
-	guesses []*modelGuess
-	watched []*modelWatch
-	ended   bool
+	prefetches []*modelPrefetch
+	watched    []*modelWatch
+	ended      bool
 }
 
-type modelGuess struct {
+type modelPrefetch struct {
 	*bet
 	holds, out, asked, dropped, overdue, settled bool // out: its call has not returned
 	until                                        time.Time
@@ -61,23 +61,23 @@ type modelWatch struct {
 	hostEra, era int
 }
 
-func (d *modelDesk) host(name string) *modelThrottle {
+func (d *modelScheduler) host(name string) *modelThrottle {
 	if d.hosts[name] == nil {
 		d.hosts[name] = &modelThrottle{}
 	}
 	return d.hosts[name]
 }
 
-func (d *modelDesk) underWay() (n int) {
+func (d *modelScheduler) underWay() (n int) {
 	for _, s := range d.sessions {
 		n += s.holding("")
 	}
 	return n
 }
 
-// holding counts slots of guesses to a host, "" for any.
+// holding counts slots of prefetches to a host, "" for any.
 func (s *modelSession) holding(host string) (n int) {
-	for _, g := range s.guesses {
+	for _, g := range s.prefetches {
 		if g.holds && (host == "" || g.host == host) {
 			n++
 		}
@@ -86,7 +86,7 @@ func (s *modelSession) holding(host string) (n int) {
 }
 
 // room is Room by the rules.
-func (d *modelDesk) room(s *modelSession, host string) (slots int, watch bool) {
+func (d *modelScheduler) room(s *modelSession, host string) (slots int, watch bool) {
 	share := func(level int) int {
 		switch level {
 		case 0, 1:
@@ -106,11 +106,11 @@ func (d *modelDesk) room(s *modelSession, host string) (slots int, watch bool) {
 	return max(0, min(d.opt.Total-d.underWay(), share(own)-s.holding(""), share(min(own, there))-s.holding(host))), false
 }
 
-func (d *modelDesk) start(s *modelSession, k int, host, begin string) {
+func (d *modelScheduler) start(s *modelSession, k int, host, begin string) {
 	b := &bet{key: key(k), host: host}
 	want, watch := "", false
 	slots, watch := d.room(s, host)
-	switch out := slices.ContainsFunc(s.guesses, func(g *modelGuess) bool { return g.out && g.key == b.key }); {
+	switch out := slices.ContainsFunc(s.prefetches, func(g *modelPrefetch) bool { return g.out && g.key == b.key }); {
 	case s.ended:
 		want = "closed"
 	case out:
@@ -122,7 +122,7 @@ func (d *modelDesk) start(s *modelSession, k int, host, begin string) {
 	default:
 		want = begin
 	}
-	g := b.guess()
+	g := b.prefetch()
 	if begin != "" {
 		g.Begin = func(context.Context) (func() call.Fate, string) {
 			if begin == "panic" {
@@ -139,7 +139,7 @@ func (d *modelDesk) start(s *modelSession, k int, host, begin string) {
 	case "panic":
 	case "":
 		d.want.Issued++
-		s.guesses = append(s.guesses, &modelGuess{
+		s.prefetches = append(s.prefetches, &modelPrefetch{
 			bet: b, holds: true, out: true, until: time.Now().Add(d.opt.Deadline),
 			hostEra: d.host(host).era(), era: s.era(),
 		})
@@ -149,8 +149,8 @@ func (d *modelDesk) start(s *modelSession, k int, host, begin string) {
 	}
 }
 
-// label is what has become of a guess or a watched one.
-func (d *modelDesk) label(s *modelSession, host string, hostEra, era int, kind rune) {
+// label is what has become of a prefetch or a watched one.
+func (d *modelScheduler) label(s *modelSession, host string, hostEra, era int, kind rune) {
 	h := d.host(host)
 	h.all = append(h.all, event{kind, hostEra})
 	if !s.ended {
@@ -159,8 +159,8 @@ func (d *modelDesk) label(s *modelSession, host string, hostEra, era int, kind r
 }
 
 // settle counts fates; those still pending if all of them end now.
-func (d *modelDesk) settle(s *modelSession, last bool) {
-	for _, g := range s.guesses {
+func (d *modelScheduler) settle(s *modelSession, last bool) {
+	for _, g := range s.prefetches {
 		fate := call.Fate(g.fate.Load())
 		if fate == call.Pending && last {
 			if fate = call.Wasted; g.asked {
@@ -191,7 +191,7 @@ func (d *modelDesk) settle(s *modelSession, last bool) {
 }
 
 // lose ends what is watched in vain.
-func (d *modelDesk) lose(s *modelSession, lost func(*modelWatch) bool) {
+func (d *modelScheduler) lose(s *modelSession, lost func(*modelWatch) bool) {
 	s.watched = slices.DeleteFunc(s.watched, func(w *modelWatch) bool {
 		if lost(w) {
 			d.labelWatched(s, w, 'w')
@@ -200,7 +200,7 @@ func (d *modelDesk) lose(s *modelSession, lost func(*modelWatch) bool) {
 	})
 }
 
-func (d *modelDesk) labelWatched(s *modelSession, w *modelWatch, kind rune) {
+func (d *modelScheduler) labelWatched(s *modelSession, w *modelWatch, kind rune) {
 	if h := d.host(w.host); h.level() == 0 {
 		h.all = append(h.all, event{kind, w.hostEra})
 		d.seen["watched "+string(kind)]++
@@ -210,7 +210,7 @@ func (d *modelDesk) labelWatched(s *modelSession, w *modelWatch, kind rune) {
 	}
 }
 
-func (d *modelDesk) expire(s *modelSession) {
+func (d *modelScheduler) expire(s *modelSession) {
 	d.lose(s, func(w *modelWatch) bool { return time.Now().After(w.until) })
 }
 
@@ -238,14 +238,14 @@ func drawOp(t *rapid.T) op {
 }
 
 // fail notes the first difference.
-func (d *modelDesk) fail(format string, args ...any) {
+func (d *modelScheduler) fail(format string, args ...any) {
 	if d.blame == "" {
 		d.blame = fmt.Sprintf(format, args...)
 	}
 }
 
 // step does something to the scheduler and to the model.
-func (d *modelDesk) step(o op) {
+func (d *modelScheduler) step(o op) {
 	s := d.sessions[max(0, len(d.sessions)-1-o.session)]
 	k, host := o.key, o.host
 	switch o.what {
@@ -255,14 +255,14 @@ func (d *modelDesk) step(o op) {
 		d.start(s, k, host, []string{"panic", "stored"}[o.n%2])
 	case "done":
 		s.Done(key(k))
-		for _, g := range s.guesses {
+		for _, g := range s.prefetches {
 			if g.key == key(k) {
 				g.holds, g.out = false, false
 			}
 		}
 	case "fate":
 		fate := []call.Fate{call.Ready, call.Late, call.Wasted, call.Wasted, call.Ready, call.Compared}[o.n%6]
-		for _, g := range s.guesses {
+		for _, g := range s.prefetches {
 			if g.key == key(k) && call.Fate(g.fate.Load()) == call.Pending {
 				g.fate.Store(int64(fate))
 			}
@@ -274,7 +274,7 @@ func (d *modelDesk) step(o op) {
 	case "asked":
 		s.Called(time.Now(), key(k))
 		d.expire(s)
-		for _, g := range s.guesses {
+		for _, g := range s.prefetches {
 			g.asked = g.asked || g.out && g.key == key(k)
 		}
 		s.watched = slices.DeleteFunc(s.watched, func(w *modelWatch) bool {
@@ -296,7 +296,7 @@ func (d *modelDesk) step(o op) {
 		d.lose(s, func(w *modelWatch) bool { return w.key == key(k) })
 	case "reprice":
 		s.Reprice(start, func(other call.Key) bool { return other != key(k) })
-		for _, g := range s.guesses {
+		for _, g := range s.prefetches {
 			if g.holds && g.key == key(k) && !g.asked && !g.dropped && !g.settled {
 				g.dropped = true
 			}
@@ -314,7 +314,7 @@ func (d *modelDesk) step(o op) {
 		time.Sleep(time.Duration(1+o.n) * 100 * time.Millisecond)
 		synctest.Wait()
 		for _, s := range d.sessions {
-			for _, g := range s.guesses {
+			for _, g := range s.prefetches {
 				if g.holds && !time.Now().Before(g.until) {
 					g.holds, g.overdue = false, true
 				}
@@ -332,20 +332,20 @@ func (d *modelDesk) step(o op) {
 	}
 }
 
-func (d *modelDesk) end(s *modelSession) {
+func (d *modelScheduler) end(s *modelSession) {
 	s.End()
 	if !s.ended {
 		d.lose(s, func(*modelWatch) bool { return true })
 		s.ended = true
 		d.settle(s, true)
 	}
-	for _, g := range s.guesses {
+	for _, g := range s.prefetches {
 		g.holds, g.out = false, false
 	}
 }
 
 // check compares all that can be seen.
-func (d *modelDesk) check() {
+func (d *modelScheduler) check() {
 	st := d.scheduler.Stats()
 	d.want.UnderWay = d.underWay()
 	got := modelStats{
@@ -360,13 +360,13 @@ func (d *modelDesk) check() {
 		if !s.ended {
 			levels[s.level()]++
 		}
-		for _, g := range s.guesses {
+		for _, g := range s.prefetches {
 			if !g.settled {
 				open++
 			}
 			live := g.ctx.Err() == nil
 			if want := !s.ended && !g.dropped && !g.settled && !g.overdue; live != want {
-				d.fail("session %d: guess %s: its context lives: %v, want %v", i, g.key.Arguments, live, want)
+				d.fail("session %d: prefetch %s: its context lives: %v, want %v", i, g.key.Arguments, live, want)
 			}
 		}
 		for _, host := range []string{"a", "b"} {
@@ -391,7 +391,7 @@ func (d *modelDesk) check() {
 }
 
 // play does it all, and ends every session.
-func (d *modelDesk) play(history []op) {
+func (d *modelScheduler) play(history []op) {
 	for range 3 {
 		d.sessions = append(d.sessions, &modelSession{Session: d.scheduler.Session("")})
 	}
@@ -425,7 +425,7 @@ func TestModel(t *testing.T) {
 		var blame string
 		bubble.Test(t, func(t *testing.T) {
 			o := speculate.Options{PerSession: 3, Total: 5, Deadline: 2 * time.Second}
-			d := &modelDesk{scheduler: newScheduler(o), opt: o, hosts: make(map[string]*modelThrottle), seen: seen}
+			d := &modelScheduler{scheduler: newScheduler(o), opt: o, hosts: make(map[string]*modelThrottle), seen: seen}
 			d.play(history)
 			blame = d.blame
 		})

@@ -19,7 +19,7 @@ import (
 // they like, or do not.
 type crowd struct {
 	scheduler *speculate.Scheduler
-	calls     sync.WaitGroup // begun by guesses
+	calls     sync.WaitGroup // begun by prefetches
 	ids       atomic.Uint64
 }
 
@@ -87,7 +87,7 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 			if watch {
 				s.Watch(now, next, host, time.Second)
 			} else {
-				s.Start(ctx, c.guess(s, next, host, r))
+				s.Start(ctx, c.prefetch(s, next, host, r))
 			}
 		}
 		s.Reprice(now, func(call.Key) bool { return r.IntN(10) > 0 })
@@ -113,7 +113,7 @@ func (c *crowd) real(s *speculate.Session, k call.Key, r *rand.Rand) {
 	ended(c.scheduler, k.Upstream, id, time.Now())
 }
 
-func (c *crowd) guess(s *speculate.Session, k call.Key, host string, r *rand.Rand) speculate.Prefetch {
+func (c *crowd) prefetch(s *speculate.Session, k call.Key, host string, r *rand.Rand) speculate.Prefetch {
 	kind, takes, good := r.IntN(30), time.Duration(r.IntN(200))*time.Millisecond, call.Fate(1+r.IntN(4)%3)
 	return speculate.Prefetch{Key: k, Host: host, Begin: func(ctx context.Context) (func() call.Fate, string) {
 		switch kind {
@@ -143,7 +143,7 @@ func (c *crowd) guess(s *speculate.Session, k call.Key, host string, r *rand.Ran
 	}}
 }
 
-// A host that says 429 to every guess hears of no more than one for each level, by
+// A host that says 429 to every prefetch hears of no more than one for each level, by
 // however many sessions.
 func TestRateLimitedHost(t *testing.T) {
 	d := newScheduler(speculate.Options{})
@@ -173,7 +173,7 @@ func TestSlowUpstream(t *testing.T) {
 			s := d.Session("")
 			all = append(all, s)
 			for i := range 5 {
-				s.Start(t.Context(), newBet(i).guess())
+				s.Start(t.Context(), newBet(i).prefetch())
 			}
 		}
 		if st := d.Stats(); st.UnderWay != 16 {
@@ -191,7 +191,7 @@ func TestSlowUpstream(t *testing.T) {
 	})
 }
 
-// A client that cancels everything ends the guesses with it; their slots are free
+// A client that cancels everything ends the prefetches with it; their slots are free
 // when their calls have returned.
 func TestClientCancels(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -200,13 +200,13 @@ func TestClientCancels(t *testing.T) {
 		for i := range 50 {
 			ctx, cancel := context.WithCancel(t.Context())
 			b := newBet(i)
-			refused := s.Start(ctx, b.guess())
+			refused := s.Start(ctx, b.prefetch())
 			cancel()
 			if refused != "" {
 				break // too much was in vain
 			}
 			if b.ended() == nil {
-				t.Fatal("the guess goes on")
+				t.Fatal("the prefetch goes on")
 			}
 			settle(s, call.Wasted, b)
 		}

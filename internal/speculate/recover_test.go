@@ -7,7 +7,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// walk tells a throttle what became of guesses of which that share is right, by
+// walk tells a throttle what became of prefetches of which that share is right, by
 // chance, and calls each after every one with how many there were.
 func walk(t *speculate.Throttle, r *rand.Rand, right float64, labels int, each func(n int)) {
 	for n := range labels {
@@ -31,7 +31,7 @@ func shaken(r *rand.Rand) *speculate.Throttle {
 }
 
 // Wherever it stands, a throttle that hears no more of harm comes back while half
-// of the guesses are right, and does not while a fifth is.
+// of the prefetches are right, and does not while a fifth is.
 func TestRecovers(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -43,8 +43,8 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// A guess that was only compared is no label, right as it may have been: however many
-// there are, nobody's level moves, and nothing of them is left.
+// A prefetch that was only compared is no label, right as it may have been: however many
+// there are, no level moves, and no claim is left.
 func TestCompared(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")
@@ -90,7 +90,7 @@ func TestReviewWithinReview(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")
 	var depth int
-	g := newBet(1).guess()
+	g := newBet(1).prefetch()
 	g.Begin = func(context.Context) (func() call.Fate, string) {
 		return func() call.Fate {
 			if depth++; depth < 3 {
@@ -146,7 +146,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// What is open when a level is lost does not cost the next one: 40 guesses made
+// What is open when a level is lost does not cost the next one: 40 prefetches made
 // together, all in vain, cost one.
 func TestLevelsOneStretch(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: 64, Total: 64})

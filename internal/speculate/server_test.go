@@ -13,11 +13,11 @@ import (
 
 // work is a call as a simulated upstream sees it.
 type work struct {
-	tool    string
-	guess   bool
-	arrives float64 // seconds
-	takes   float64 // on its own
-	ends    float64
+	tool     string
+	prefetch bool
+	arrives  float64 // seconds
+	takes    float64 // on its own
+	ends     float64
 }
 
 // server says when calls end, given when they arrive and how long each takes.
@@ -96,14 +96,14 @@ func shared(calls []*work) {
 
 // traffic is calls as an agent makes them: one or a few at a time, which take now
 // a little more and now a little less (noise is the standard deviation of the
-// logarithm), and then a while of thinking, with a guess or without.
+// logarithm), and then a while of thinking, with a prefetch or without.
 func traffic(r *rand.Rand, turns int, noise float64) []*work {
 	tools := []float64{0.01, 0.08, 0.3, 1.2}
 	var all []*work
 	now := 0.0
-	add := func(at float64, guess bool) {
+	add := func(at float64, prefetch bool) {
 		i := r.IntN(len(tools))
-		all = append(all, &work{tool: fmt.Sprint(i), guess: guess, arrives: at, takes: tools[i] * math.Exp(noise*r.NormFloat64())})
+		all = append(all, &work{tool: fmt.Sprint(i), prefetch: prefetch, arrives: at, takes: tools[i] * math.Exp(noise*r.NormFloat64())})
 	}
 	for range turns {
 		for range []int{1, 1, 1, 1, 2, 3, 6}[r.IntN(7)] {
@@ -125,7 +125,7 @@ func sharedBy(r *rand.Rand, agents, calls int, noise float64) []*work {
 	for range calls {
 		now += r.ExpFloat64() * 7 / float64(agents)
 		i := r.IntN(2)
-		all = append(all, &work{tool: fmt.Sprint(i), guess: r.IntN(5) == 0, arrives: now, takes: []float64{0.3, 0.5}[i] * math.Exp(noise*r.NormFloat64())})
+		all = append(all, &work{tool: fmt.Sprint(i), prefetch: r.IntN(5) == 0, arrives: now, takes: []float64{0.3, 0.5}[i] * math.Exp(noise*r.NormFloat64())})
 	}
 	return all
 }
@@ -147,7 +147,7 @@ func watchConcurrency(d *speculate.Scheduler, calls []*work, upstream uint64, ea
 	for _, m := range all {
 		c, now := calls[m.id], start.Add(time.Duration(m.at*float64(time.Second)))
 		if !m.ends {
-			began(d, upstream, uint64(m.id), c.tool, c.guess, now)
+			began(d, upstream, uint64(m.id), c.tool, c.prefetch, now)
 			continue
 		}
 		ended(d, upstream, uint64(m.id), now)

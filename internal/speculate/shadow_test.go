@@ -11,15 +11,15 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// shadowed is the calls of an agent and of who guesses whenever it thinks, which is
-// for a shorter time than a guess takes: all its calls but the first find one under
+// shadowed is the calls of an agent, with a prefetch whenever the agent thinks, which is
+// for a shorter time than a prefetch takes: all its calls but the first find one under
 // way. They have their ends already.
 func shadowed(r *rand.Rand, tools []float64, noise float64, serial bool) []*work {
 	var all []*work
-	var guess *work
+	var prefetch *work
 	now, free := 0.0, 0.0
-	put := func(tool string, guess bool, at, takes float64) *work {
-		c := &work{tool: tool, guess: guess, arrives: at, takes: takes * math.Exp(noise*r.NormFloat64())}
+	put := func(tool string, prefetch bool, at, takes float64) *work {
+		c := &work{tool: tool, prefetch: prefetch, arrives: at, takes: takes * math.Exp(noise*r.NormFloat64())}
 		c.ends = at + c.takes
 		if serial {
 			c.ends = max(free, at) + c.takes
@@ -31,8 +31,8 @@ func shadowed(r *rand.Rand, tools []float64, noise float64, serial bool) []*work
 	for range 60 {
 		i := r.IntN(len(tools))
 		c := put(fmt.Sprint(i), false, now, tools[i])
-		if guess == nil || guess.ends <= c.ends { // one at a time
-			guess = put("guess", true, c.ends+0.001, 1)
+		if prefetch == nil || prefetch.ends <= c.ends { // one at a time
+			prefetch = put("prefetch", true, c.ends+0.001, 1)
 		}
 		now = c.ends + 0.3*math.Exp(noise*r.NormFloat64())
 	}
@@ -40,17 +40,17 @@ func shadowed(r *rand.Rand, tools []float64, noise float64, serial bool) []*work
 	return all
 }
 
-// waits is how long c has waited for guesses at a server that works in line, in ms.
+// waits is how long c has waited for prefetches at a server that works in line, in ms.
 func waits(c *work, calls []*work) (ms float64) {
 	for _, g := range calls {
-		if g.guess && !c.guess && g.ends < c.ends {
+		if g.prefetch && !c.prefetch && g.ends < c.ends {
 			ms += 1000 * max(0, g.ends-max(c.arrives, g.ends-g.takes))
 		}
 	}
 	return ms
 }
 
-// An upstream whose real calls always find a guess under way is never seen idle, and
+// An upstream whose real calls always find a prefetch under way is never seen idle, and
 // no usual time is known. It is seen to be serial all the same, and the waits are
 // counted; and few are where calls were side by side.
 func TestConcurrencyShadowed(t *testing.T) {

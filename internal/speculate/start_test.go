@@ -32,7 +32,7 @@ func TestDefaults(t *testing.T) {
 	for range 10 {
 		s := d.Session("")
 		for i := range 10 {
-			if s.Start(t.Context(), newBet(i).guess()) == "" {
+			if s.Start(t.Context(), newBet(i).prefetch()) == "" {
 				n++
 			}
 		}
@@ -65,7 +65,7 @@ func TestRefused(t *testing.T) {
 	s := d.Session("")
 	begin(t, s, newBet(1))
 	wantRefused(t, s, newBet(1), "in_flight")
-	no := newBet(2).guess()
+	no := newBet(2).prefetch()
 	no.Begin = func(context.Context) (func() call.Fate, string) { return nil, "stored" }
 	if got := s.Start(t.Context(), no); got != "stored" {
 		t.Errorf("got %q, want what Begin said", got)
@@ -83,7 +83,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// An upstream of which nothing is known, or that is serial, gets one guess at a
+// An upstream of which nothing is known, or that is serial, gets one prefetch at a
 // time, whichever session it is of; a serial one none behind a real call.
 func TestOneAtATime(t *testing.T) {
 	for _, l := range []speculate.Concurrency{speculate.Unknown, speculate.Serial} {
@@ -117,7 +117,7 @@ func TestOneAtATime(t *testing.T) {
 func TestDone(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")
-	s.Done(key(9)) // of which nobody has heard
+	s.Done(key(9)) // never started
 	b := begin(t, s, newBet(1))
 	begin(t, s, newBet(2))
 	for range 3 {
@@ -139,7 +139,7 @@ func TestDone(t *testing.T) {
 func TestDoneWithinBegin(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")
-	g := newBet(1).guess()
+	g := newBet(1).prefetch()
 	begin := g.Begin
 	g.Begin = func(ctx context.Context) (func() call.Fate, string) {
 		s.Done(g.Key)
@@ -157,12 +157,12 @@ func TestDoneWithinBegin(t *testing.T) {
 	}
 }
 
-// A Begin that starts another guess of its key when its own call is over, and then
+// A Begin that starts another prefetch of its key when its own call is over, and then
 // says that it was none, takes nothing from the other.
 func TestRefusedAfterAnother(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")
-	g := newBet(1).guess()
+	g := newBet(1).prefetch()
 	g.Begin = func(context.Context) (func() call.Fate, string) {
 		s.Done(g.Key)
 		begin(t, s, newBet(1))

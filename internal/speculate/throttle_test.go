@@ -73,7 +73,7 @@ func TestThrottle(t *testing.T) {
 
 		{"harm costs a level at once", "h", 2},
 		{"the same news costs one", "hhhh", 2},
-		{"the next guess's harm another", "hsh", 1},
+		{"the next prefetch's harm another", "hsh", 1},
 		{"down to watching", n(20, "hs"), 0},
 		{"harm: no rise before 32 labels", "h" + n(31, "u"), 2},
 		{"a rise after them", "h" + n(32, "u"), 3},
@@ -99,8 +99,8 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// Guesses begun before a move are no judgement on the level after it.
-func TestThrottleEarlierGuesses(t *testing.T) {
+// Prefetches begun before a move are no judgement on the level after it.
+func TestThrottleEarlierPrefetches(t *testing.T) {
 	th := speculate.NewThrottle()
 	for range 200 { // begun at level 3, all of them
 		th.Label(0, false, false)

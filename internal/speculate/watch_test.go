@@ -126,7 +126,7 @@ func TestWatchAboveTheBottom(t *testing.T) {
 	wantRoom(t, s, host, "3 1 false")
 }
 
-// A session that may start guesses watches them at a host that gets none, and its
+// A session that may start prefetches watches them at a host that gets none, and its
 // own level is not concerned.
 func TestWatchAtThatHost(t *testing.T) {
 	d, s := bottom(t)

@@ -74,8 +74,8 @@ func (s *shelf) Fetch(_ context.Context, f *speculate.Fetch) (*speculate.Begun, 
 	return &speculate.Begun{Fate: func() call.Fate { return call.Pending }, Took: func() time.Duration { return s.takes }}, ""
 }
 
-// desk is a worker with what it has told.
-type desk struct {
+// fixture is a worker with what it has told.
+type fixture struct {
 	*speculate.Worker
 	rules     speculate.Rules
 	decisions []speculate.Decision
@@ -83,10 +83,10 @@ type desk struct {
 	calls     int
 }
 
-func newDesk() *desk { return newDeskWith(slog.New(slog.DiscardHandler)) }
+func newFixture() *fixture { return newFixtureWith(slog.New(slog.DiscardHandler)) }
 
-func newDeskWith(log *slog.Logger) *desk {
-	d := &desk{rules: speculate.Rules{Mode: "on", MaxAge: time.Hour, Budget: 8000, MinProbability: 0.3, Waste: 50 * time.Millisecond}}
+func newFixtureWith(log *slog.Logger) *fixture {
+	d := &fixture{rules: speculate.Rules{Mode: "on", MaxAge: time.Hour, Budget: 8000, MinProbability: 0.3, Waste: 50 * time.Millisecond}}
 	d.Worker = speculate.NewWorker(speculate.Setup{
 		Log: log, Rules: func() *speculate.Rules { return &d.rules },
 		Waited:  func(string) time.Duration { return d.waited },
@@ -97,7 +97,7 @@ func newDeskWith(log *slog.Logger) *desk {
 }
 
 // client is a session of the worker's.
-func (d *desk) client(t testing.TB, name string) *speculate.Client {
+func (d *fixture) client(t testing.TB, name string) *speculate.Client {
 	return &speculate.Client{Name: name, ID: uint64(len(name)), Context: t.Context()}
 }
 
@@ -106,7 +106,7 @@ func at1(s *shelf) *speculate.Upstream {
 }
 
 // asks is a call and its answer.
-func (d *desk) asks(c *speculate.Client, up *speculate.Upstream, tool, arguments string) {
+func (d *fixture) asks(c *speculate.Client, up *speculate.Upstream, tool, arguments string) {
 	d.calls++
 	one := &speculate.Call{Client: c, Upstream: up, Seq: int64(d.calls), At: time.Now(), Turn: d.calls, Tool: tool, Arguments: []byte(arguments), Host: host}
 	one.Key = call.Key{Upstream: 1, Scope: "s", Tool: tool, Arguments: arguments}
@@ -118,7 +118,7 @@ func (d *desk) asks(c *speculate.Client, up *speculate.Upstream, tool, arguments
 func TestWorkerHearsOfEveryWrite(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
-			d, s := newDesk(), newShelf(t)
+			d, s := newFixture(), newShelf(t)
 			c, up := d.client(t, "one"), at1(s)
 			d.asks(c, up, "list", `{"page":1}`)
 			synctest.Wait()
@@ -152,7 +152,7 @@ func TestWorkerHearsOfEveryWrite(t *testing.T) {
 // the session that decides next.
 func TestWorkerBlamesTheHost(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		d, s := newDesk(), newShelf(t)
+		d, s := newFixture(), newShelf(t)
 		ran, other, up := d.client(t, "ran"), d.client(t, "other"), at1(s)
 		d.asks(other, up, "get", `{"n":7}`) // nothing follows
 		synctest.Wait()
@@ -194,7 +194,7 @@ func TestWorkerKeepsConcurrency(t *testing.T) {
 				return err
 			}
 			for process := range 2 {
-				d := newDesk()
+				d := newFixture()
 				c := d.client(t, "one")
 				d.asks(c, up, "get", `{"n":7}`)
 				synctest.Wait()
@@ -218,7 +218,7 @@ func TestWorkerKeepsConcurrency(t *testing.T) {
 func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 	for is, want := range map[speculate.Concurrency]time.Duration{speculate.Serial: time.Second, speculate.Parallel: 3 * time.Second} {
 		bubble.Test(t, func(t *testing.T) {
-			d, up := newDesk(), at1(newShelf(t))
+			d, up := newFixture(), at1(newShelf(t))
 			teach(d.Scheduler, up.Instance, is)
 			c := d.client(t, "one")
 			for n := range 3 {
@@ -243,7 +243,7 @@ func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newShelf(t)
-		up, d := at1(s), newDesk()
+		up, d := at1(s), newFixture()
 		d.rules.Learn = true
 		var kept speculate.State
 		writes, hold := 0, make(chan struct{})
@@ -296,14 +296,14 @@ func TestWorkersShareTrials(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var kept speculate.State
 		type process struct {
-			*desk
+			*fixture
 			up *speculate.Upstream
 			c  *speculate.Client
 		}
 		begin := func() process {
 			s := newShelf(t)
 			s.hearsay = true
-			p := process{newDesk(), at1(s), nil}
+			p := process{newFixture(), at1(s), nil}
 			p.rules.Learn, p.rules.ShadowLabels = true, 1
 			p.up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
 				kept, err = merge(kept)
@@ -346,7 +346,7 @@ func TestWorkersShareTrials(t *testing.T) {
 func TestWorkerBeginsAnOlderStateAnew(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		up, d := at1(newShelf(t)), newDeskWith(slog.New(slog.NewTextHandler(&log, nil)))
+		up, d := at1(newShelf(t)), newFixtureWith(slog.New(slog.NewTextHandler(&log, nil)))
 		kept := speculate.State{Server: []byte("00000000 {\"v\":5}\n")}
 		up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
 			kept, err = merge(kept)
