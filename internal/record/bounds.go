@@ -23,11 +23,11 @@ const (
 const other = "(other)"
 
 // boundedKey returns the key of m for name: name itself, or other if m has no room for it.
-func boundedKey[T any](m map[string]T, most int, name string) string {
+func boundedKey[T any](m map[string]T, limit int, name string) string {
 	if _, known := m[name]; known {
 		return name
 	}
-	if len(m) >= most {
+	if len(m) >= limit {
 		return other
 	}
 	return strings.Clone(name) // name may be a substring of a whole message

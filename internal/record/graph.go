@@ -20,12 +20,12 @@ type graph struct {
 	pairs map[pairKey]*pair
 }
 
-type pairKey struct{ from, to *tool }
+type pairKey struct{ from, to *toolSums }
 
 type pair struct{ n, issued, used int64 }
 
 // addCall counts a call.
-func (g *graph) addCall(s *session, turn int, of *tool) {
+func (g *graph) addCall(s *session, turn int, tool *toolSums) {
 	o := s.open
 	if o == nil || turn > 0 && turn < o.turn {
 		return
@@ -39,12 +39,12 @@ func (g *graph) addCall(s *session, turn int, of *tool) {
 			from.followed++
 		}
 	}
-	if len(o.current) >= maxToolsPerTurn || slices.Contains(o.current, of) {
+	if len(o.current) >= maxToolsPerTurn || slices.Contains(o.current, tool) {
 		return
 	}
-	o.current = append(o.current, of)
+	o.current = append(o.current, tool)
 	for _, from := range o.previous {
-		if p := g.pair(from, of); p != nil {
+		if p := g.pair(from, tool); p != nil {
 			p.n++
 		}
 	}
@@ -52,7 +52,7 @@ func (g *graph) addCall(s *session, turn int, of *tool) {
 
 // pair returns the counts of a pair of tools, or nil if the pair or one of its tools is beyond
 // the bound.
-func (g *graph) pair(from, to *tool) *pair {
+func (g *graph) pair(from, to *toolSums) *pair {
 	key := pairKey{from, to}
 	if p, ok := g.pairs[key]; ok {
 		return p
@@ -66,7 +66,7 @@ func (g *graph) pair(from, to *tool) *pair {
 }
 
 // addPrefetch counts a prefetch of a tool after a call of another, which is nil if not known.
-func (g *graph) addPrefetch(from, to *tool, used bool) {
+func (g *graph) addPrefetch(from, to *toolSums, used bool) {
 	if from == nil {
 		return
 	}

@@ -101,7 +101,7 @@ func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 	// By default both write to stderr in a format of their own.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.warn))
 	otel.SetLogger(logr.FromSlogHandler(o.Log.Handler()))
-	of, err := resource.New(ctx,
+	res, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(
 			attribute.String("service.name", serviceName),
@@ -113,7 +113,7 @@ func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 		t.warn(err)
 	}
 	if spans != nil {
-		p := sdktrace.NewTracerProvider(sdktrace.WithResource(of), sdktrace.WithBatcher(spans))
+		p := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(spans))
 		t.tracer = p.Tracer(serviceName, trace.WithInstrumentationVersion(o.Version))
 		t.shutdown = append(t.shutdown, p.Shutdown)
 	}
@@ -124,7 +124,7 @@ func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 			all.MustRegister(&collector{o.Stats, o.Version})
 			options = append(options, sdkmetric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(all))))
 		}
-		p := sdkmetric.NewMeterProvider(sdkmetric.WithResource(of), sdkmetric.WithReader(sdkmetric.NewPeriodicReader(figures, options...)))
+		p := sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(sdkmetric.NewPeriodicReader(figures, options...)))
 		t.shutdown = append(t.shutdown, p.Shutdown)
 		t.duration, err = p.Meter(serviceName, otelmetric.WithInstrumentationVersion(o.Version)).Float64Histogram(durationName,
 			otelmetric.WithUnit("s"), otelmetric.WithDescription(durationHelp), otelmetric.WithExplicitBucketBoundaries(durationBounds...))

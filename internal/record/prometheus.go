@@ -96,10 +96,10 @@ type samples struct {
 }
 
 // add sends the samples of a struct's metrics, each with the given labels.
-func (s *samples) add(metrics []metric, of reflect.Value, given ...label) {
+func (s *samples) add(metrics []metric, v reflect.Value, given ...label) {
 	for i := range metrics {
 		for at := range metrics[i].prom {
-			s.sample(&metrics[i], at, of, given)
+			s.sample(&metrics[i], at, v, given)
 		}
 	}
 }
@@ -107,33 +107,33 @@ func (s *samples) add(metrics []metric, of reflect.Value, given ...label) {
 // sample sends a metric's value for one of its families, if the family has all given labels.
 // Counts by name become one sample each, under the label without a value. Any other metric with
 // such a label is the total of the family, and is left out.
-func (s *samples) sample(m *metric, at int, of reflect.Value, given []label) {
+func (s *samples) sample(m *metric, at int, v reflect.Value, given []label) {
 	family, labels, open := m.prom[at].name, slices.Clone(given), []string(nil)
-	lacks := len(given)
+	missing := len(given)
 	for _, l := range m.prom[at].labels {
 		switch {
 		case l.value != "":
 			labels = append(labels, l)
 		case slices.ContainsFunc(given, func(g label) bool { return g.name == l.name }):
-			lacks--
+			missing--
 		default:
 			open = append(open, l.name)
 		}
 	}
-	if lacks > 0 || len(open) > 1 {
+	if missing > 0 || len(open) > 1 {
 		return
 	}
-	value := m.value(of)
-	q, ofMany := value.(Quantiles)
+	value := m.value(v)
+	q, isQuantiles := value.(Quantiles)
 	switch {
 	case len(open) == 1:
 		counts, _ := value.(map[string]int64)
 		for name, n := range counts {
 			s.number(family, m.inBase(float64(n)), append(slices.Clip(labels), label{open[0], name})...)
 		}
-	case ofMany && at > 0:
+	case isQuantiles && at > 0:
 		s.number(family, float64(q.N), labels...)
-	case ofMany && len(m.prom) == 1:
+	case isQuantiles && len(m.prom) == 1:
 		s.histogram(family, &q, labels)
 	default:
 		s.number(family, m.inBase(number(value)), labels...)

@@ -45,21 +45,22 @@ func Printable(text string) string {
 // its *.jsonl and *.jsonl.gz files. Files are read by process name and part. A pipe or a device
 // is read only if it is named itself.
 //
-// The event passed to each is valid until each returns. For a process that neither runs nor
-// wrote its end, Read adds an End event with Killed set. It passes what cannot be read to bad
-// and continues. The error is that of ctx, or says that none of the names could be opened.
-func Read(ctx context.Context, names []string, each func(*Event), bad func(Problem)) error {
+// The event passed to onEvent is valid until onEvent returns. For a process that neither runs
+// nor wrote its end, Read adds an End event with Killed set. It passes what cannot be read to
+// onProblem and continues. The error is that of ctx, or says that none of the names could be
+// opened.
+func Read(ctx context.Context, names []string, onEvent func(*Event), onProblem func(Problem)) error {
 	var files []File
 	for _, name := range names {
 		more, err := filesNamed(name)
 		if err != nil {
-			bad(Problem{File: name, Text: Cause(err)})
+			onProblem(Problem{File: name, Text: Cause(err)})
 		}
 		files = append(files, more...)
 	}
 	sortFiles(files)
 	files = slices.CompactFunc(files, func(a, b File) bool { return filepath.Clean(a.Path) == filepath.Clean(b.Path) })
-	opened := NewTail("", time.Time{}).read(ctx, files, each, bad)
+	opened := NewTail("", time.Time{}).read(ctx, files, onEvent, onProblem)
 	if ctx.Err() == nil && opened == 0 {
 		return errors.New(strings.Join(names, ", ") + ": nothing that can be read")
 	}
@@ -85,18 +86,18 @@ func NewTail(dir string, since time.Time) *Tail {
 }
 
 // Poll reads the lines written since the last Poll, or all lines the first time. An incomplete
-// last line is left to the next Poll. For each and bad see [Read]. Poll returns an error only
-// if the folder cannot be listed.
-func (t *Tail) Poll(each func(*Event), bad func(Problem)) error {
+// last line is left to the next Poll. For onEvent and onProblem see [Read]. Poll returns an
+// error only if the folder cannot be listed.
+func (t *Tail) Poll(onEvent func(*Event), onProblem func(Problem)) error {
 	files, err := Files(t.dir)
 	if err == nil {
-		t.read(context.Background(), files, each, bad)
+		t.read(context.Background(), files, onEvent, onProblem)
 	}
 	return err
 }
 
 // read continues to read the files, and returns how many of them could be opened.
-func (t *Tail) read(ctx context.Context, files []File, each func(*Event), bad func(Problem)) (opened int) {
+func (t *Tail) read(ctx context.Context, files []File, onEvent func(*Event), onProblem func(Problem)) (opened int) {
 	there := make(map[string]bool, len(files))
 	for _, f := range files {
 		plain := strings.TrimSuffix(f.Path, ".gz")
@@ -112,9 +113,9 @@ func (t *Tail) read(ctx context.Context, files []File, each func(*Event), bad fu
 			continue
 		}
 		s.ended = !f.Running
-		s.each, s.bad = func(e *Event) { t.observe(e); each(e) }, bad
+		s.onEvent, s.onProblem = func(e *Event) { t.observe(e); onEvent(e) }, onProblem
 		if err := s.read(ctx, f, t.buf); err != nil {
-			bad(Problem{File: f.Path, Text: Cause(err)})
+			onProblem(Problem{File: f.Path, Text: Cause(err)})
 		} else {
 			opened++
 		}
@@ -126,7 +127,7 @@ func (t *Tail) read(ctx context.Context, files []File, each func(*Event), bad fu
 		if !slices.ContainsFunc(files, func(f File) bool { return f.Running && f.Process == process }) {
 			last := t.live[process]
 			delete(t.live, process)
-			each(&Event{Kind: End, At: last, Process: process, Killed: true})
+			onEvent(&Event{Kind: End, At: last, Process: process, Killed: true})
 		}
 	}
 	maps.DeleteFunc(t.sources, func(path string, _ *source) bool { return !there[path] })

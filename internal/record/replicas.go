@@ -46,13 +46,13 @@ func addFields(to, more reflect.Value) {
 	case reflect.Map: // of numbers
 		sums := reflect.MakeMap(to.Type())
 		for _, m := range []reflect.Value{to, more} {
-			for of := m.MapRange(); of.Next(); {
+			for iter := m.MapRange(); iter.Next(); {
 				sum := reflect.New(to.Type().Elem()).Elem()
-				if before := sums.MapIndex(of.Key()); before.IsValid() {
+				if before := sums.MapIndex(iter.Key()); before.IsValid() {
 					sum.Set(before)
 				}
-				addFields(sum, of.Value())
-				sums.SetMapIndex(of.Key(), sum)
+				addFields(sum, iter.Value())
+				sums.SetMapIndex(iter.Key(), sum)
 			}
 		}
 		to.Set(sums)

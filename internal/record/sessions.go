@@ -34,17 +34,17 @@ type session struct {
 
 // openSession is the state that is needed only until the session ends.
 type openSession struct {
-	turn              int     // turn of the last call
-	current, previous []*tool // distinct tools called in that turn, and in the turn before
+	turn              int         // turn of the last call
+	current, previous []*toolSums // distinct tools called in that turn, and in the turn before
 	calls             [256]struct {
-		seq int64
-		of  *tool
+		seq  int64
+		tool *toolSums
 	} // most recent calls; the index is seq modulo the length
 }
 
 // sessions holds the sessions for which rows are kept.
 type sessions struct {
-	most   int // maximum length of all; 0 means no limit
+	limit  int // maximum length of all; 0 means no limit
 	byName map[string]*session
 	all    []*session // in the order of their first events
 	open   int        // number of those that have not ended
@@ -76,7 +76,7 @@ func (l *sessions) add(s *session) *session {
 	l.all = append(l.all, s)
 	l.n++
 	l.open++
-	if l.most > 0 && len(l.all) > l.most {
+	if l.limit > 0 && len(l.all) > l.limit {
 		l.evict()
 	}
 	return s
@@ -101,20 +101,20 @@ func (l *sessions) close(s *session, at int64) {
 }
 
 // addCall remembers the tool of a call.
-func (s *session) addCall(seq int64, of *tool) {
+func (s *session) addCall(seq int64, tool *toolSums) {
 	if s.open != nil {
 		c := &s.open.calls[seq%int64(len(s.open.calls))]
-		c.seq, c.of = seq, of
+		c.seq, c.tool = seq, tool
 	}
 }
 
 // toolOfCall returns the tool of a recent call, or nil if it is not known.
-func (s *session) toolOfCall(seq int64) *tool {
+func (s *session) toolOfCall(seq int64) *toolSums {
 	if s == nil || s.open == nil || seq == 0 {
 		return nil
 	}
 	if c := s.open.calls[seq%int64(len(s.open.calls))]; c.seq == seq {
-		return c.of
+		return c.tool
 	}
 	return nil
 }

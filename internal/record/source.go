@@ -15,10 +15,10 @@ import (
 
 // source reads one file, at once or as it grows.
 type source struct {
-	file    string
-	process string // in a file not named like a process's log, each Begin event sets it
-	each    func(*Event)
-	bad     func(Problem)
+	file      string
+	process   string // in a file not named like a process's log, each Begin event sets it
+	onEvent   func(*Event)
+	onProblem func(Problem)
 
 	offset int64 // end of the last line that was read
 	line   int   // number of that line
@@ -90,7 +90,7 @@ func (s *source) lines(ctx context.Context, r *bufio.Reader) error {
 	return nil
 }
 
-// parse parses a line and passes its event to each. It recognizes a Begin event even if the
+// parse parses a line and passes its event to onEvent. It recognizes a Begin event even if the
 // rest does not parse, as a later version may have changed anything else.
 func (s *source) parse(b []byte) error {
 	if len(b) == 0 {
@@ -113,7 +113,7 @@ func (s *source) parse(b []byte) error {
 		return err
 	}
 	s.event.Process = s.process
-	s.each(&s.event)
+	s.onEvent(&s.event)
 	return nil
 }
 
@@ -127,4 +127,4 @@ func (s *source) begin(version int) {
 	}
 }
 
-func (s *source) problem(text string) { s.bad(Problem{s.file, s.line, text}) }
+func (s *source) problem(text string) { s.onProblem(Problem{s.file, s.line, text}) }

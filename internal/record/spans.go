@@ -107,18 +107,18 @@ func (t *OTLP) measure(e *Event, span trace.Span, tool string) {
 	if t.duration == nil || e.Step != "" {
 		return
 	}
-	of := []attribute.KeyValue{methodName.String(method), operationName.String("execute_tool")}
+	attrs := []attribute.KeyValue{methodName.String(method), operationName.String("execute_tool")}
 	if e.Upstream != "" || e.Kind == Plan {
-		of = append(of, toolName.String(tool))
+		attrs = append(attrs, toolName.String(tool))
 	}
 	if failure := failure(e); failure != "" {
-		of = append(of, errorType.String(failure))
+		attrs = append(attrs, errorType.String(failure))
 	}
 	ctx := context.Background()
 	if span != nil {
 		ctx = trace.ContextWithSpan(ctx, span) // attaches the span as an exemplar
 	}
-	t.duration.Record(ctx, e.LatencyMS/1000, otelmetric.WithAttributes(of...))
+	t.duration.Record(ctx, e.LatencyMS/1000, otelmetric.WithAttributes(attrs...))
 }
 
 // endTime returns when the call or prefetch of an event ended.
@@ -169,9 +169,9 @@ func attributes(e *Event) (all []attribute.KeyValue) {
 	if e.Upstream != "" {
 		all = append(all, attribute.String("mcpschedd.tool", truncate(e.Upstream+"/"+e.Tool, maxName)))
 	}
-	of := reflect.ValueOf(e).Elem()
+	event := reflect.ValueOf(e).Elem()
 	for i, key := range spanFields {
-		switch v := of.Field(i); {
+		switch v := event.Field(i); {
 		case v.IsZero():
 		case v.CanInt():
 			all = append(all, key.Int64(v.Int()))

@@ -18,7 +18,7 @@ type Tally struct {
 	mu        sync.Mutex
 	event     Event // scratch space of Add
 	total     sums
-	tools     map[toolKey]*tool
+	tools     map[toolKey]*toolSums
 	upstreams map[string]*sums
 	processes processes
 	sessions  sessions
@@ -32,8 +32,8 @@ type Tally struct {
 // toolKey identifies a tool.
 type toolKey struct{ upstream, tool string }
 
-// tool is the figures of one tool.
-type tool struct {
+// toolSums is the figures of one tool.
+type toolSums struct {
 	sums
 	name     string // upstream/tool
 	followed int64  // turns with a call of the tool that were followed by another turn
@@ -43,8 +43,8 @@ type tool struct {
 // no limit, and evicts the oldest session that has ended first.
 func NewTally(sessionRows int) *Tally {
 	return &Tally{
-		tools: make(map[toolKey]*tool), upstreams: make(map[string]*sums), processes: processes{running: make(map[string]string)},
-		sessions: sessions{most: sessionRows, byName: make(map[string]*session)},
+		tools: make(map[toolKey]*toolSums), upstreams: make(map[string]*sums), processes: processes{running: make(map[string]string)},
+		sessions: sessions{limit: sessionRows, byName: make(map[string]*session)},
 		series:   make(series), graph: graph{pairs: make(map[pairKey]*pair)}, recent: newRecent(),
 	}
 }
@@ -77,14 +77,14 @@ func (t *Tally) countLocked(e *Event) {
 		*t.recent.problems.next() = truncate(wrong, 500)
 		return
 	}
-	of := t.sum(e, s)
+	tool := t.sum(e, s)
 	switch e.Kind {
 	case Begin:
 		t.begin(e)
 	case Call:
-		t.call(e, s, of)
+		t.call(e, s, tool)
 	case Prefetch:
-		t.graph.addPrefetch(s.toolOfCall(e.After), of, used(e))
+		t.graph.addPrefetch(s.toolOfCall(e.After), tool, used(e))
 		t.series.add(micros(e.At)+int64(e.LatencyMS*1e3), Point{Issued: 1, Used: boolToInt(used(e))})
 		copyForDisplay(t.recent.timeline.next(), e)
 	case Choice:
@@ -112,7 +112,7 @@ func invalid(e *Event) string {
 }
 
 // sum adds an event to all sums that it belongs to. It returns the event's tool, or nil.
-func (t *Tally) sum(e *Event, s *session) (of *tool) {
+func (t *Tally) sum(e *Event, s *session) (tool *toolSums) {
 	t.total.add(e)
 	if s != nil {
 		s.add(e)
@@ -120,14 +120,14 @@ func (t *Tally) sum(e *Event, s *session) (of *tool) {
 	switch e.Kind {
 	case Call, Prefetch, Sent:
 		if e.Upstream != "" || e.Kind == Prefetch || e.Prefetched && e.Kind == Sent {
-			of = t.tool(e.Upstream, e.Tool)
-			of.add(e)
+			tool = t.tool(e.Upstream, e.Tool)
+			tool.add(e)
 		}
 		if e.Upstream != "" {
 			t.upstream(e.Upstream).add(e)
 		}
 	}
-	return of
+	return tool
 }
 
 func (t *Tally) begin(e *Event) {
@@ -137,11 +137,11 @@ func (t *Tally) begin(e *Event) {
 	}
 }
 
-func (t *Tally) call(e *Event, s *session, of *tool) {
-	if s != nil && of != nil {
-		s.addCall(e.Seq, of)
+func (t *Tally) call(e *Event, s *session, tool *toolSums) {
+	if s != nil && tool != nil {
+		s.addCall(e.Seq, tool)
 		if e.Plan == 0 {
-			t.graph.addCall(s, e.Turn, of)
+			t.graph.addCall(s, e.Turn, tool)
 		}
 	}
 	p := Point{Calls: 1, Reads: boolToInt(reads(e)), WaitedMS: e.LatencyMS}
@@ -198,11 +198,11 @@ func (t *Tally) statsLocked(now time.Time) Stats {
 		Tools:         make(map[string]Part, len(t.tools)),
 		Hosts:         make(map[string]Host),
 	}
-	for name, of := range t.upstreams {
-		s.Upstreams[name] = of.part()
+	for name, sum := range t.upstreams {
+		s.Upstreams[name] = sum.part()
 	}
-	for _, of := range t.tools {
-		s.Tools[of.name] = of.part()
+	for _, tool := range t.tools {
+		s.Tools[tool.name] = tool.part()
 	}
 	s.Report = s.ReportLine()
 	return s
@@ -210,21 +210,21 @@ func (t *Tally) statsLocked(now time.Time) Stats {
 
 // tool returns the figures of a tool, and creates them if necessary. Tools beyond the bound
 // share one.
-func (t *Tally) tool(upstream, name string) *tool {
+func (t *Tally) tool(upstream, name string) *toolSums {
 	key := toolKey{truncate(upstream, maxName/2), truncate(name, maxName/2)}
-	if of := t.tools[key]; of != nil {
-		return of
+	if tool := t.tools[key]; tool != nil {
+		return tool
 	}
 	key = toolKey{strings.Clone(key.upstream), strings.Clone(key.tool)} // they may be substrings of a whole message
 	if len(t.tools) >= maxTools {
 		key = toolKey{"", other}
 	}
-	of := t.tools[key]
-	if of == nil {
-		of = &tool{name: strings.TrimPrefix(key.upstream+"/"+key.tool, "/")}
-		t.tools[key] = of
+	tool := t.tools[key]
+	if tool == nil {
+		tool = &toolSums{name: strings.TrimPrefix(key.upstream+"/"+key.tool, "/")}
+		t.tools[key] = tool
 	}
-	return of
+	return tool
 }
 
 // upstream returns the sums of an upstream, and creates them if necessary. Upstreams beyond the

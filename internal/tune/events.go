@@ -11,16 +11,16 @@ func (t *Tuner) AddEvent(e *record.Event) {
 		return
 	}
 	name := e.Upstream + "/" + e.Tool
-	one := t.tool(name)
+	stats := t.tool(name)
 	switch {
-	case one == nil:
+	case stats == nil:
 		return
 	case e.Kind == record.Prefetch:
-		one.addPrefetch(e)
+		stats.addPrefetch(e)
 	case e.Disposition == record.Fetched:
-		one.addCall(e.At, e.IsError, e.UpstreamMS, float64(e.Bytes))
+		stats.addCall(e.At, e.IsError, e.UpstreamMS, float64(e.Bytes))
 	default: // answered without a fetch of its own
-		one.calls++
+		stats.calls++
 		return
 	}
 	switch {
@@ -33,7 +33,7 @@ func (t *Tuner) AddEvent(e *record.Event) {
 
 // addPrefetch counts the outcome of a prefetch. If its answer was an error, the prediction may
 // still have been right, so only the error counts.
-func (t *tool) addPrefetch(e *record.Event) {
+func (t *toolStats) addPrefetch(e *record.Event) {
 	switch {
 	case e.IsError || e.Cause == "error":
 		t.errors++

@@ -16,8 +16,8 @@ const (
 	maxName    = 512     // bytes of a tool's name
 )
 
-// tool is the recorded figures of one tool.
-type tool struct {
+// toolStats is the recorded figures of one tool.
+type toolStats struct {
 	calls      int
 	answers    int              // to calls and prefetches, except errors
 	errors     int              // error answers
@@ -43,23 +43,23 @@ type gap struct {
 }
 
 // tool returns the figures of a tool, or nil if there are too many tools.
-func (t *Tuner) tool(name string) *tool {
-	one := t.tools[name]
-	if one != nil {
-		return one
+func (t *Tuner) tool(name string) *toolStats {
+	stats := t.tools[name]
+	if stats != nil {
+		return stats
 	}
 	if len(t.tools) >= maxTools || len(name) > maxName {
 		t.Dropped++
 		return nil
 	}
-	one = new(tool)
-	t.tools[strings.Clone(name)] = one
-	return one
+	stats = new(toolStats)
+	t.tools[strings.Clone(name)] = stats
+	return stats
 }
 
 // addCall counts a call that its upstream answered. Size and latency of errors are ignored, as
 // most errors are short and come at once.
-func (t *tool) addCall(at time.Time, failed bool, latency, bytes float64) {
+func (t *toolStats) addCall(at time.Time, failed bool, latency, bytes float64) {
 	t.calls++
 	if failed {
 		t.errors++
@@ -84,19 +84,19 @@ func (t *tool) addCall(at time.Time, failed bool, latency, bytes float64) {
 }
 
 // onlyErrors reports whether all answers were errors, which allow no conclusion.
-func (t *tool) onlyErrors() bool { return t.errors > 0 && t.answers == 0 }
+func (t *toolStats) onlyErrors() bool { return t.errors > 0 && t.answers == 0 }
 
 // compare compares an answer with the previous answer to the same call, unless the upstream had
 // a write in between.
 func (t *Tuner) compare(name, upstream, arguments, result string, at time.Time) {
-	one := t.tool(name)
-	if one == nil || arguments == "" || result == "" || at.IsZero() {
+	stats := t.tool(name)
+	if stats == nil || arguments == "" || result == "" || at.IsZero() {
 		return
 	}
 	key := [2]string{name, arguments}
 	last, known := t.answers[key]
-	if known && at.After(last.at) && !t.lastWrite[upstream].After(last.at) && len(one.gaps) < maxGaps {
-		one.gaps = append(one.gaps, gap{at.Sub(last.at), result == last.result})
+	if known && at.After(last.at) && !t.lastWrite[upstream].After(last.at) && len(stats.gaps) < maxGaps {
+		stats.gaps = append(stats.gaps, gap{at.Sub(last.at), result == last.result})
 	}
 	if known || len(t.answers) < maxAnswers {
 		t.answers[key] = answer{at, result}
@@ -105,7 +105,7 @@ func (t *Tuner) compare(name, upstream, arguments, result string, at time.Time) 
 
 // stableFor returns the longest time after which answers were equal that is shorter than any
 // after which they differed, and the number of such answers.
-func (t *tool) stableFor() (d time.Duration, n int) {
+func (t *toolStats) stableFor() (d time.Duration, n int) {
 	differ := time.Duration(math.MaxInt64)
 	for _, g := range t.gaps {
 		if !g.same {
@@ -122,7 +122,7 @@ func (t *tool) stableFor() (d time.Duration, n int) {
 }
 
 // period returns the dates of the first and last call for Line.Evidence.
-func (t *tool) period() string {
+func (t *toolStats) period() string {
 	if t.from.IsZero() {
 		return ""
 	}

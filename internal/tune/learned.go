@@ -68,12 +68,12 @@ func split(name string) (upstream, tool string) {
 func (t *Tuner) AddCalls(calls []replay.Call) {
 	of := make(map[string][]replay.Call)
 	for _, c := range calls {
-		if one := t.tool(c.Tool); one != nil {
+		if stats := t.tool(c.Tool); stats != nil {
 			at, took := time.Time{}, 0.0
 			if c.Start != nil && c.End != nil {
 				at, took = time.UnixMilli(*c.Start), float64(*c.End-*c.Start)
 			}
-			one.addCall(at, c.Failed, took, float64(c.Bytes))
+			stats.addCall(at, c.Failed, took, float64(c.Bytes))
 		}
 		upstream, name := split(c.Tool)
 		c.Tool = name

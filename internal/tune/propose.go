@@ -44,20 +44,20 @@ func (t *Tuner) Propose() Proposal {
 	slices.Sort(names)
 	var p Proposal
 	for _, name := range slices.Compact(names) {
-		one, m := t.tools[name], t.model(name)
+		stats, m := t.tools[name], t.model(name)
 		if t.o.Missing(name) {
 			p.Missing = append(p.Missing, name)
 			continue
 		}
 		b := Block{Tool: name}
-		if one != nil && !one.onlyErrors() {
-			if one.calls > 0 && !reads(m) && m.Sources["side_effect_class"] == "default" {
+		if stats != nil && !stats.onlyErrors() {
+			if stats.calls > 0 && !reads(m) && m.Sources["side_effect_class"] == "default" {
 				p.Unclassified = append(p.Unclassified, name)
 			}
 			if reads(m) {
-				b.Lines = append(t.costs(one, m), t.speculate(one, m)...)
+				b.Lines = append(t.costs(stats, m), t.speculate(stats, m)...)
 			}
-			if advice := freshness(one, m); len(advice) > 0 {
+			if advice := freshness(stats, m); len(advice) > 0 {
 				p.Advice = append(p.Advice, Block{name, advice})
 			}
 		}
@@ -70,20 +70,20 @@ func (t *Tuner) Propose() Proposal {
 
 // costs proposes cost_model settings that differ much from the known ones and that the operator
 // has not set.
-func (t *Tuner) costs(one *tool, m *valuemodel.Model) (lines []Line) {
-	propose := func(key string, q *record.Histogram, share, old, apart float64, what string) {
+func (t *Tuner) costs(stats *toolStats, m *valuemodel.Model) (lines []Line) {
+	propose := func(key string, q *record.Histogram, share, old, factor float64, what string) {
 		key = "cost_model." + key
 		got := digits(q.At(share))
-		if q.N < minEvidence || got == 0 || isOperator(m.Sources[key]) || near(got, old, apart) {
+		if q.N < minEvidence || got == 0 || isOperator(m.Sources[key]) || near(got, old, factor) {
 			return
 		}
-		lines = append(lines, Line{key, number(got), fmt.Sprintf("%s of %d answers%s", what, q.N, one.period())})
+		lines = append(lines, Line{key, number(got), fmt.Sprintf("%s of %d answers%s", what, q.N, stats.period())})
 	}
-	propose("typical_kb", &one.size, 0.5, m.Cost.TypicalKB, 1.5, "median")
+	propose("typical_kb", &stats.size, 0.5, m.Cost.TypicalKB, 1.5, "median")
 	if !isOperator(m.Sources["cost_model.typical_kb"]) { // otherwise max_kb might be below the operator's typical_kb
-		propose("max_kb", &one.size, 0.99, m.Cost.MaxKB, 2, "99th percentile")
+		propose("max_kb", &stats.size, 0.99, m.Cost.MaxKB, 2, "99th percentile")
 	}
-	propose("latency_ms_p50", &one.latency, 0.5, ms(m.Cost.Latency), 1.5, "median")
+	propose("latency_ms_p50", &stats.latency, 0.5, ms(m.Cost.Latency), 1.5, "median")
 	return lines
 }
 
@@ -101,20 +101,20 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 // speculate proposes speculate = false for a tool if, with 95 % confidence, its prefetches are
 // correct less often than break-even requires: P > C/(B+C) for the cost C of a wasted prefetch
 // and the benefit B of a used one. It does not override the operator.
-func (t *Tuner) speculate(one *tool, m *valuemodel.Model) []Line {
-	if one.prefetches < minEvidence || m.Speculate == nil || !*m.Speculate || isOperator(m.Sources["speculate"]) {
+func (t *Tuner) speculate(stats *toolStats, m *valuemodel.Model) []Line {
+	if stats.prefetches < minEvidence || m.Speculate == nil || !*m.Speculate || isOperator(m.Sources["speculate"]) {
 		return nil
 	}
-	hides := one.latency.At(0.5)
-	if hides == 0 {
-		hides = ms(m.Cost.Latency)
+	hidden := stats.latency.At(0.5)
+	if hidden == 0 {
+		hidden = ms(m.Cost.Latency)
 	}
-	needs := max(t.o.MinProbability, ms(t.o.Waste)/(hides+ms(t.o.Waste)))
-	if upperBound(one.right, one.prefetches) >= needs {
+	required := max(t.o.MinProbability, ms(t.o.Waste)/(hidden+ms(t.o.Waste)))
+	if upperBound(stats.right, stats.prefetches) >= required {
 		return nil
 	}
 	return []Line{{"speculate", "false", fmt.Sprintf("%d of %d prefetches right, at most %.0f %% with 95 %% confidence, %.0f %% needed%s",
-		one.right, one.prefetches, 100*upperBound(one.right, one.prefetches), 100*needs, one.period())}}
+		stats.right, stats.prefetches, 100*upperBound(stats.right, stats.prefetches), 100*required, stats.period())}}
 }
 
 // followUps proposes learned follow-ups that are not configured yet.
@@ -131,11 +131,11 @@ func (t *Tuner) followUps(name string, m *valuemodel.Model) (lines []Line) {
 }
 
 // freshness advises a freshness_ttl_s for a tool without one.
-func freshness(one *tool, m *valuemodel.Model) []Line {
-	d, n := one.stableFor()
+func freshness(stats *toolStats, m *valuemodel.Model) []Line {
+	d, n := stats.stableFor()
 	if !reads(m) || n < minEvidence || d < time.Second || m.Cost.Freshness > 0 || m.Volatile != nil && *m.Volatile {
 		return nil
 	}
 	return []Line{{"cost_model.freshness_ttl_s", number(math.Floor(d.Seconds())),
-		fmt.Sprintf("%d answers equal the one before, up to %v later, and none within that time differs%s", n, d.Round(time.Second), one.period())}}
+		fmt.Sprintf("%d answers equal the one before, up to %v later, and none within that time differs%s", n, d.Round(time.Second), stats.period())}}
 }

@@ -27,10 +27,10 @@ func (p Proposal) TOML() []byte {
 	}
 	var b strings.Builder
 	b.WriteString(head)
-	for _, one := range p.Blocks {
-		b.WriteString("\n[tools." + key(one.Tool) + "]\n")
+	for _, block := range p.Blocks {
+		b.WriteString("\n[tools." + key(block.Tool) + "]\n")
 		var follows []Line
-		for _, l := range one.Lines {
+		for _, l := range block.Lines {
 			if l.Key == "follow_up" {
 				follows = append(follows, l)
 				continue
@@ -51,9 +51,9 @@ func (p Proposal) TOML() []byte {
 // AdviceTOML returns the advice as commented-out settings.
 func (p Proposal) AdviceTOML() string {
 	var b strings.Builder
-	for _, one := range p.Advice {
-		fmt.Fprintf(&b, "# [tools.%s]\n", key(one.Tool))
-		for _, l := range one.Lines {
+	for _, block := range p.Advice {
+		fmt.Fprintf(&b, "# [tools.%s]\n", key(block.Tool))
+		for _, l := range block.Lines {
 			fmt.Fprintf(&b, "# %s = %s # %s\n", l.Key, l.Value, l.Evidence)
 		}
 	}

@@ -40,11 +40,11 @@ const minEvidence = 10
 // Tuner collects evidence. It is not safe for concurrent use.
 type Tuner struct {
 	o         Options
-	tools     map[string]*tool     // "upstream/tool" → figures
-	answers   map[[2]string]answer // tool and hash of arguments → last answer
-	lastWrite map[string]time.Time // upstream → time of the last call that may write
-	players   map[string]*player   // upstream → learner trained with recorded calls
-	follows   map[string][]follow  // trigger → learned follow-ups
+	tools     map[string]*toolStats // "upstream/tool" → figures
+	answers   map[[2]string]answer  // tool and hash of arguments → last answer
+	lastWrite map[string]time.Time  // upstream → time of the last call that may write
+	players   map[string]*player    // upstream → learner trained with recorded calls
+	follows   map[string][]follow   // trigger → learned follow-ups
 	models    map[string]*valuemodel.Model
 	Dropped   int // events and calls of tools beyond maxTools
 }
@@ -52,7 +52,7 @@ type Tuner struct {
 // New returns an empty Tuner.
 func New(o Options) *Tuner {
 	return &Tuner{
-		o: o, tools: make(map[string]*tool), answers: make(map[[2]string]answer), lastWrite: make(map[string]time.Time),
+		o: o, tools: make(map[string]*toolStats), answers: make(map[[2]string]answer), lastWrite: make(map[string]time.Time),
 		players: make(map[string]*player), follows: make(map[string][]follow), models: make(map[string]*valuemodel.Model),
 	}
 }
