@@ -19,23 +19,22 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// ordeal is a proxy with clients before it and a foe behind it, all of it in one
-// synctest bubble: its connections are pipes in memory, and its time passes only
-// when all goroutines wait.
+// ordeal is a proxy between clients and a foe in one synctest bubble: connections are pipes in memory, and
+// time passes only when all goroutines block.
 type ordeal struct {
 	t      *testing.T
 	foe    *foe
 	proxy  *proxy.Server
 	began  time.Time
 	front  *pipes
-	web    *http.Client // of the clients over HTTP
+	web    *http.Client // for clients over HTTP
 	guests []*guest
-	leave  func() // ends the clients
+	leave  func() // disconnects the clients
 
-	account account // what the record says
+	account account // recorded events
 }
 
-// reaches dials one address by one function, and any other by another.
+// reaches returns a dial function that uses one function for one address and another for all others.
 func reaches(address string, one, others upstream.DialFunc) upstream.DialFunc {
 	return func(ctx context.Context, network, at string) (net.Conn, error) {
 		if at == address {
@@ -45,13 +44,13 @@ func reaches(address string, one, others upstream.DialFunc) upstream.DialFunc {
 	}
 }
 
-// beset makes a proxy in front of a foe, with the defaults of the configuration.
-// It ends, and is looked over, with the test.
+// beset returns a proxy in front of a foe, with the configuration's defaults. The proxy ends, and is
+// checked for leaks, with the test.
 func beset(t *testing.T, f *foe, o proxy.Options) *ordeal {
 	t.Helper()
 	d := &ordeal{t: t, foe: f, began: time.Now(), front: newPipes()}
 	back := newPipes()
-	if o.Dial == nil { // else it reaches another server too
+	if o.Dial == nil { // else it reaches another server as well
 		o.Dial = back.dial
 	} else {
 		o.Dial = reaches(host+":80", back.dial, o.Dial)
@@ -87,8 +86,7 @@ func beset(t *testing.T, f *foe, o proxy.Options) *ordeal {
 	return d
 }
 
-// look sees to it that nothing is left of sessions that have all ended: no time
-// has passed since.
+// look checks that nothing is left of sessions that have all ended, at the same instant.
 func (d *ordeal) look() {
 	d.t.Helper()
 	for what, n := range proxy.Kept(d.proxy) {
@@ -124,11 +122,10 @@ func (d *ordeal) look() {
 	}
 }
 
-// host is what the foe's calls are paced by.
+// host is the host whose limits apply to the foe's calls.
 const host = "foe.test"
 
-// defaults are the options of a proxy whose configuration says nothing but where
-// the foe is and what these rules say of its tools.
+// defaults returns the options for a configuration that names only the foe and these rules for its tools.
 func defaults(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
 	t.Helper()
 	models, problems := valuemodel.Compile(rules)
@@ -150,13 +147,13 @@ func defaults(t testing.TB, rules ...valuemodel.Rule) proxy.Options {
 	}
 }
 
-// withoutPrefetch is the same with nothing made early.
+// withoutPrefetch returns o with prefetching off.
 func withoutPrefetch(o proxy.Options) proxy.Options {
 	o.Enrichment.Mode = "off"
 	return o
 }
 
-// listing says that a list is read, and that most times its first things are.
+// listing returns rules under which list is a read and usually causes get of its first items.
 func listing(t testing.TB) []valuemodel.Rule {
 	t.Helper()
 	return []valuemodel.Rule{reading("foe/get", 0), {
@@ -170,20 +167,20 @@ func listing(t testing.TB) []valuemodel.Rule {
 	}}
 }
 
-// page and thing are arguments of list and get.
+// page and thing return arguments of list and get.
 func page(n int) string     { return fmt.Sprintf(`{"page":%d}`, n) }
 func thing(n, i int) string { return fmt.Sprintf(`{"n":%d%d}`, n, i+1) }
 
-// guest is a client. It notes what it is asked, and how long its answers took.
+// guest is a client. It records the questions it is asked and how long its answers took.
 type guest struct {
 	*wire
 	o      *ordeal
 	leave  func()
-	breaks bool // it may close its end while something is written to it
+	breaks bool // it may close its end while the proxy writes to it
 }
 
-// stranger is a client on stdio that has not said anything yet. It sees one upstream
-// alone if only names it.
+// stranger returns a client on stdio that has not sent anything yet. If only is not "", the client sees
+// that upstream alone.
 func (d *ordeal) stranger(only string) *guest {
 	d.t.Helper()
 	in, toProxy := io.Pipe()
@@ -206,7 +203,7 @@ func (d *ordeal) stranger(only string) *guest {
 	return g
 }
 
-// enter begins a session on stdio.
+// enter opens a session on stdio.
 func (d *ordeal) enter() *guest {
 	d.t.Helper()
 	g := d.stranger("")

@@ -22,9 +22,9 @@ const (
 	roots   = `{"method":"roots/list","params":{}}`
 )
 
-// A server that asks the client something while it works on a prefetch: over HTTP the
-// question comes with the prefetch. The client never hears of it, the prefetch is
-// dropped, and its tool is not prefetched at again; the client that makes the call is asked.
+// A server over HTTP asks the client a question while it works on a prefetch, so the question arrives with
+// the prefetch. The client is not asked, the prefetch is dropped, and its tool is not prefetched again. A
+// client that makes the call itself is asked.
 func TestHarmQuestion(t *testing.T) {
 	t.Parallel()
 	for name, question := range map[string]string{"elicitation": elicits, "sampling": samples, "roots": roots} {
@@ -64,7 +64,7 @@ func TestHarmQuestion(t *testing.T) {
 	}
 }
 
-// A tool that asks is barred at once: what still waits for a place is not sent to it either.
+// A tool that asks is barred at once: prefetches of it that wait for a slot are not sent either.
 func TestHarmQuestionBarsWhatWaits(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -85,8 +85,8 @@ func TestHarmQuestionBarsWhatWaits(t *testing.T) {
 	})
 }
 
-// Over stdio a server does not say for which call it asks. If nothing but prefetches is
-// under way it is for one of them.
+// A server over stdio does not say for which call it asks. If only prefetches are running, the question is
+// about one of them.
 func TestHarmQuestionOfAProcess(t *testing.T) {
 	t.Parallel()
 	for name, question := range map[string]string{"elicitation": elicits, "sampling": samples} {
@@ -117,8 +117,8 @@ func TestHarmQuestionOfAProcess(t *testing.T) {
 	}
 }
 
-// While a real call is open too it may be for that one, which must not suffer: the
-// prefetch is dropped, and the call gets its answer.
+// If a call is open as well, the question may be about the call, which must not fail: the prefetch is
+// dropped, and the call is answered.
 func TestHarmQuestionBesideACall(t *testing.T) {
 	t.Parallel()
 	asker := newAsker(elicits)
@@ -140,7 +140,7 @@ func TestHarmQuestionBesideACall(t *testing.T) {
 	until(t, s, "at rest", func(st proxy.Stats) bool { return st.Store.Flights == 0 })
 }
 
-// repliedTo are the params of a call that are made again, with replies to all that is asked.
+// repliedTo returns the params of a call that is repeated with replies to all questions.
 func repliedTo(t *testing.T, params string, m jsonrpc.Message) string {
 	t.Helper()
 	replies := []byte("{}")
@@ -154,14 +154,14 @@ func repliedTo(t *testing.T, params string, m jsonrpc.Message) string {
 	return string(jsonrpc.Set(out, "inputResponses", replies))
 }
 
-// A call that asks a stateless client, and is taken up, is with its server again: what that
-// asks next may be for it, though a prefetch is there too.
+// After a stateless client resumes a call, the server works on the call again, so its next question may be
+// about the call although a prefetch is running.
 func TestHarmQuestionBesideACallTakenUp(t *testing.T) {
 	t.Parallel()
 	asker := newAsker(elicits)
 	s := start(t, asker.options(t))
 	c := connect(t, s, stateless)
-	c.call("write", `{}`) // else the rules change while the call is with the server
+	c.call("write", `{}`) // else the rules change during the call
 	params := `{"name":"ask","arguments":{"asks":[` + elicits + `],"rounds":2}}`
 	first := c.start("tools/call", params).wait()
 	c.call("list", `{}`)
@@ -175,15 +175,14 @@ func TestHarmQuestionBesideACallTakenUp(t *testing.T) {
 	until(t, s, "at rest", func(st proxy.Stats) bool { return st.Store.Flights == 0 })
 }
 
-// While a stateless client fetches replies its call is still with the server: what that asks
-// meanwhile may be for it, though a prefetch is there too. So the tool of the prefetch is
-// not taken for one that asks.
+// While a stateless client fetches replies, the server still works on its call, so a question may be about
+// the call although a prefetch is running. The tool of the prefetch is therefore not barred.
 func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 	t.Parallel()
 	asker := newAsker(elicits)
 	s := start(t, asker.options(t))
 	c := connect(t, s, stateless)
-	c.call("write", `{}`) // else the rules change while the call is with the server
+	c.call("write", `{}`) // else the rules change during the call
 	params := `{"name":"ask","arguments":{"asks":[` + elicits + `]}}`
 	m := c.start("tools/call", params).wait()
 	c.call("list", `{}`)
@@ -191,7 +190,7 @@ func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 	close(asker.ask)
 	until(t, s, "asked", func(st proxy.Stats) bool { return st.Prefetch.Scheduler.Harm.Questions == 1 })
 	m = c.start("tools/call", repliedTo(t, params, m)).wait()
-	if strings.Contains(string(m.Result), "input_required") { // the prefetch's question came before the answer
+	if strings.Contains(string(m.Result), "input_required") { // the question came before the prefetch's answer
 		m = c.start("tools/call", repliedTo(t, params, m)).wait()
 	}
 	if m.Error != nil || !strings.Contains(string(m.Result), "accept") {
@@ -202,8 +201,8 @@ func TestHarmQuestionBesideACallSuspended(t *testing.T) {
 	until(t, s, "prefetched again", func(proxy.Stats) bool { return asker.calls("ask!") == 2 })
 }
 
-// A process that several sessions share can ask none of them. What it asked for is
-// not prefetched at again all the same.
+// A process shared by several sessions can ask none of them. The tool that asked is not prefetched again
+// either.
 func TestHarmQuestionOfASharedProcess(t *testing.T) {
 	t.Parallel()
 	asker := newAsker(elicits)
@@ -225,21 +224,21 @@ func TestHarmQuestionOfASharedProcess(t *testing.T) {
 	}
 }
 
-// asker is a server behind a process, whose tool ask asks the client.
+// asker is a server in a process whose tool ask asks the client a question.
 type asker struct {
 	question string
-	ask      chan struct{} // closed when prefetches at ask may ask
+	ask      chan struct{} // closed when prefetches of ask may ask
 	slow     chan struct{} // closed when slow may answer
 
 	mu   sync.Mutex
-	seen []string // tools that were called, with a ! if on a prefetch
+	seen []string // called tools; a prefetch has a ! appended
 }
 
 func newAsker(question string) *asker {
 	return &asker{question: question, ask: make(chan struct{}), slow: make(chan struct{})}
 }
 
-// answer takes note of a call, and lets it wait.
+// answer records a call and may delay it.
 func (a *asker) answer(_ context.Context, m jsonrpc.Message) []byte {
 	name := tool(m)
 	if name == "" {
@@ -272,7 +271,7 @@ func (a *asker) calls(name string) (n int) {
 	return n
 }
 
-// options are those of a proxy before it, under which ask follows list.
+// options returns options of a proxy in front of it, with ask as a follow-up of list.
 func (a *asker) options(t *testing.T) proxy.Options {
 	t.Helper()
 	var asks any
@@ -299,7 +298,7 @@ func (a *asker) options(t *testing.T) proxy.Options {
 	return opt
 }
 
-// asked is how often the client was asked something.
+// asked returns how often the client was asked.
 func (c *caller) asked() (n int) {
 	for _, line := range c.transcript() {
 		if m, err := jsonrpc.Parse([]byte(line)); err == nil && m.IsRequest() {

@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// A server that does not want prefetches, which it is told of so that it may refuse
-// them. In whatever way it does, real calls are answered as ever.
+// A server does not want prefetches, which are marked so that it may refuse them. However it refuses them,
+// clients' calls are answered as always.
 func TestHarmRefused(t *testing.T) {
 	t.Parallel()
 	const takes = 400 * time.Millisecond
@@ -55,8 +55,8 @@ func TestHarmRefused(t *testing.T) {
 	}
 }
 
-// A process that dies of a prefetch takes every other call with it that it has, and is
-// away for a while: one such death is enough to end prefetches at that tool.
+// A process that crashes on a prefetch fails all its other calls and is unavailable for a while. One crash is
+// enough to bar the tool from prefetching.
 func TestHarmDies(t *testing.T) {
 	t.Parallel()
 	var deaths atomic.Int64
@@ -78,16 +78,16 @@ func TestHarmDies(t *testing.T) {
 	c.call("list", `{}`)
 	until(t, s, "dead", func(st proxy.Stats) bool { return deaths.Load() > 0 && st.Store.Flights == 0 })
 	for range 3 {
-		c.begin("write", `{}`).wait() // else the list was delivered, and nothing more follows from it
+		c.begin("write", `{}`).wait() // else the list was already delivered and has no more follow-ups
 		c.begin("list", `{}`).wait()
-		time.Sleep(50 * time.Millisecond) // for a prefetch, if there is one, to do its work
+		time.Sleep(50 * time.Millisecond) // time for a prefetch
 	}
 	if n := deaths.Load(); n > 1 {
 		t.Errorf("the process died of %d prefetches", n)
 	}
 }
 
-// mortal is a process that dies of some calls.
+// mortal is a process that crashes on some calls.
 func mortal(t *testing.T, dies func(jsonrpc.Message) bool) proxy.Upstream {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -95,7 +95,7 @@ func mortal(t *testing.T, dies func(jsonrpc.Message) bool) proxy.Upstream {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
-	var life net.Conn // its process ends with it
+	var life net.Conn // closing it ends the process
 	srv := mcptest.New(mcptest.Options{
 		Name: "one", Tools: hinted("list", "get", "write"),
 		Results: map[string]string{"list": said(`{"things":[{"n":1}]}`), "get": said("here"), "write": said("done")},

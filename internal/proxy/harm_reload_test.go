@@ -9,8 +9,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// hung are eight sessions, four of whose prefetches are with the server and do not come
-// back, and four wait until there is room.
+// hung opens eight sessions: four have a prefetch that hangs at the server, four have one that waits for a
+// slot.
 func hung(d *ordeal) (all []*guest) {
 	for i := range 8 {
 		g := d.enter()
@@ -21,7 +21,7 @@ func hung(d *ordeal) (all []*guest) {
 	return all
 }
 
-// after are the prefetches that came later than that.
+// after returns the prefetches that came later.
 func after(ledger []visit, at time.Time) (all []visit) {
 	for _, v := range early(ledger) {
 		if v.came.After(at) {
@@ -31,8 +31,8 @@ func after(ledger []visit, at time.Time) (all []visit) {
 	return all
 }
 
-// What is switched off begins no prefetch any more: neither one that waits for a slot,
-// nor one that waits for its host, nor one that follows from another.
+// Switching prefetching off stops all prefetches that have not been sent: those that wait for a slot or for
+// their host, and follow-ups of others.
 func TestHarmSwitchedOff(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"off", "shadow"} {
@@ -60,8 +60,7 @@ func TestHarmSwitchedOff(t *testing.T) {
 	}
 }
 
-// What the operator no longer allows to be prefetched at is not: neither a prefetch that
-// still waits, nor one that would be made later.
+// A tool that the operator bars is not prefetched any more, neither by a waiting prefetch nor by a later one.
 func TestHarmRejudged(t *testing.T) {
 	t.Parallel()
 	for name, layer := range map[string]valuemodel.Layer{
@@ -100,8 +99,7 @@ func TestHarmRejudged(t *testing.T) {
 	}
 }
 
-// A call that a client has made says so, also where it joins a prefetch that has not
-// been sent yet.
+// A call from a client is not marked as a prefetch, even if it joins a prefetch that has not been sent yet.
 func TestHarmPromoted(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {

@@ -11,13 +11,12 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// queue is a server that works on one call after the other, in the order in which
-// they come.
+// queue is a server that runs one call at a time, in the order of arrival.
 type queue struct {
 	*foe
 	place chan struct{}
-	takes time.Duration // each call
-	heeds bool          // it gives up a call that is cancelled
+	takes time.Duration // duration of each call
+	heeds bool          // it stops a call that is cancelled
 }
 
 func newQueue(takes time.Duration, heeds bool) *queue {
@@ -40,7 +39,7 @@ func (q *queue) work(v *visit) reply {
 	return reply{result: v.told()}
 }
 
-// waited is how long a visit waited while prefetches were worked on.
+// waited returns how long a visit waited while prefetches were running.
 func waited(ledger []visit, v *visit) (sum time.Duration) {
 	for _, g := range ledger {
 		from, to := g.worked, g.went
@@ -57,13 +56,13 @@ func waited(ledger []visit, v *visit) (sum time.Duration) {
 	return sum
 }
 
-// wait is a real call that waited for prefetches.
+// wait is a client's call that waited for prefetches.
 type wait struct{ counted, really time.Duration }
 
-// A server that works on one call at a time. What real calls wait there for prefetches
-// is counted: never more than it is, and no less, but that what is shorter than half
-// a call's usual time may be taken for nothing. It comes to an end: each wait that is found costs a level, of which there
-// are three, and 16 prefetches that would have been right lead back to the lowest.
+// A server runs one call at a time. The time that calls wait there for prefetches is counted as harm: never
+// too much, and not too little, except that waits shorter than half a call's usual time may be missed. The
+// harm is bounded: each wait that is found costs one of three levels, and only 16 correct predictions lead
+// back to the lowest one.
 func TestHarmSerial(t *testing.T) {
 	t.Parallel()
 	const takes = time.Second
@@ -87,7 +86,7 @@ func TestHarmSerial(t *testing.T) {
 					if found > 8 || sum > 6*takes {
 						t.Errorf("seed %d: real calls waited %d times, %v in all", seed, len(waits), sum)
 					}
-					if n := atOnce(q.ledger()); n > 2 { // one that was given up, and another one
+					if n := atOnce(q.ledger()); n > 2 { // one that was given up, and one more
 						t.Errorf("seed %d: %d prefetches at once", seed, n)
 					}
 				})
@@ -96,9 +95,8 @@ func TestHarmSerial(t *testing.T) {
 	}
 }
 
-// stumbles is a session in which every second thing that is read was not on the
-// page. It returns the calls that waited for prefetches, without the first few, from
-// which it is seen how long calls take at all.
+// stumbles plays a session in which every second item that is read was not on the page. It returns the calls
+// that waited for prefetches, without the first few, from which the server's latency is learned.
 func (d *ordeal) stumbles(q *queue, g *guest, r *rand.Rand, pages int) (waits []wait) {
 	counted := func() time.Duration {
 		synctest.Wait()
@@ -133,19 +131,18 @@ func (d *ordeal) stumbles(q *queue, g *guest, r *rand.Rand, pages int) (waits []
 	return waits
 }
 
-// Where a server is known to work on one call at a time, and calls come sooner than it has
-// done with a prefetch, only what is all but sure to be the next call is prefetched: other calls
-// hardly wait.
+// If a server is known to run one call at a time, and calls come before it has finished a prefetch, only a
+// nearly certain next call is prefetched: other calls hardly wait.
 func TestHarmSerialHurried(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
 		q := newQueue(time.Second, false)
 		d := beset(t, q.foe, defaults(t, listing(t)...))
 		g := d.enter()
-		for i := range 12 { // two at once: what tells how the server works
+		for i := range 12 { // two at a time, to learn the server's concurrency
 			one := g.begin("get", thing(5000+i, 0))
 			if i >= 5 {
-				time.Sleep(50 * time.Millisecond) // else it is not known which came first
+				time.Sleep(50 * time.Millisecond) // else the order of arrival is not known
 				g.call("get", thing(6000+i, 0))
 			}
 			one.wait()
@@ -154,7 +151,7 @@ func TestHarmSerialHurried(t *testing.T) {
 		if is := proxy.LineOf(d.proxy, "foe"); is != speculate.Serial {
 			t.Fatalf("the server is taken to be %v", is)
 		}
-		const known = 10 // pages after which it is known how soon things are asked for
+		const known = 10 // pages after which the time between calls is known
 		began := 0
 		for p := range 30 {
 			if p == known {

@@ -9,8 +9,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Before it has its labels nothing is made early of what is only learned, or of what
-// only its server says to read; in shadow mode nothing is ever.
+// Learned candidates, and tools that are read-only only by their server's annotations, are not prefetched
+// before they have enough labels. In shadow mode nothing is ever prefetched.
 func TestHarmShadow(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -41,7 +41,7 @@ func TestHarmShadow(t *testing.T) {
 				}, hinted("list", "get")...)
 				d := beset(t, f, test.options(t))
 				d.enter().browses(0, 12, 3*time.Second)
-				asked := 0 // a candidate counts each time that it was thought of
+				asked := 0 // a candidate counts each time it was considered
 				for _, v := range f.ledger() {
 					switch {
 					case v.early && asked < 3:
@@ -58,8 +58,7 @@ func TestHarmShadow(t *testing.T) {
 	}
 }
 
-// What the session does next tells once whether a call was right to foresee, however
-// often that was thought of before.
+// The session's next calls label a prediction once, however often it was considered before.
 func TestHarmOneCallIsOneLabel(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {

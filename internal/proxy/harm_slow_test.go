@@ -11,9 +11,8 @@ import (
 // impatient is how long the client of these tests waits for an answer.
 const impatient = time.Minute
 
-// browses is what a model does: it lists pages and reads things of them, thinking
-// for a while in between. It returns how each call was answered. A call that takes
-// too long is cancelled.
+// browses plays a model that lists pages and reads items of them, thinking in between. It returns how each
+// call was answered. A call that takes too long is cancelled.
 func (g *guest) browses(from, pages int, think time.Duration) (all []answered) {
 	ask := func(tool, arguments string) {
 		s := g.begin(tool, arguments)
@@ -31,8 +30,7 @@ func (g *guest) browses(from, pages int, think time.Duration) (all []answered) {
 	return all
 }
 
-// apart is one session in two bubbles: under these options, and with nothing made
-// early.
+// apart plays one session in two bubbles: with these options, and with prefetching off.
 func apart(t *testing.T, o proxy.Options, think time.Duration, serve func(*visit) reply) (on, off []answered, st proxy.Stats) {
 	t.Helper()
 	each := func(o proxy.Options) (all []answered) {
@@ -48,13 +46,13 @@ func apart(t *testing.T, o proxy.Options, think time.Duration, serve func(*visit
 	return on, off, st
 }
 
-// A slow server is no slower for what is made early.
+// Prefetches do not make a slow server slower.
 func TestHarmSlow(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		takes func(v *visit) time.Duration
-		how   string // some call must be answered so
+		how   string // disposition that some call must have
 	}{
 		{"less than a model thinks", func(*visit) time.Duration { return 2 * time.Second }, "hit"},
 		{"more than a model thinks", func(*visit) time.Duration { return 5 * time.Second }, "joined"},
@@ -80,7 +78,7 @@ func TestHarmSlow(t *testing.T) {
 	}
 }
 
-// Prefetches that hang hold their slots for 30 s and no longer; others begin then.
+// Prefetches that hang keep their slots for 30 s at most; others begin then.
 func TestHarmHang(t *testing.T) {
 	t.Parallel()
 	bubble.Test(t, func(t *testing.T) {
@@ -93,7 +91,7 @@ func TestHarmHang(t *testing.T) {
 		d := beset(t, f, defaults(t, listing(t)...))
 		g := d.enter()
 		g.call("list", page(1))
-		for range perPage { // one after the other: it is not known how the server works
+		for range perPage { // one after the other, so that the server's concurrency stays unknown
 			time.Sleep(15 * time.Second)
 			if n := d.proxy.Stats().Prefetch.Scheduler.UnderWay; n != 1 {
 				t.Errorf("%d slots are taken, want 1", n)
@@ -117,9 +115,8 @@ func TestHarmHang(t *testing.T) {
 	})
 }
 
-// noSlower holds the answers to calls against those to the same calls with nothing
-// made early: what was fetched took exactly as long, all else no longer. more is
-// what an answer may take beyond that.
+// noSlower compares the answers to calls with those of the same calls without prefetching: fetched answers
+// took exactly as long, all others no longer. more is the additional time that an answer may take.
 func noSlower(t *testing.T, on, off []answered, more time.Duration) (seen map[string]int) {
 	t.Helper()
 	seen = make(map[string]int)
@@ -136,10 +133,9 @@ func noSlower(t *testing.T, on, off []answered, more time.Duration) (seen map[st
 	return seen
 }
 
-// A server that lets prefetches wait, or never answers them, while it answers real
-// calls at once. A call for the same as a prefetch waits with it for little longer than
-// calls take there, or, while that is not known, than the model of the tool says;
-// then it is made. What it has waited is counted as harm.
+// A server delays prefetches, or never answers them, while it answers calls at once. A call that joins a
+// prefetch waits little longer than calls take there or, while that is unknown, than the tool's model says.
+// Then the call is sent itself, and its wait is counted as harm.
 func TestHarmSlowForPrefetchesOnly(t *testing.T) {
 	t.Parallel()
 	const quick, patient = 400 * time.Millisecond, 1800 * time.Millisecond
@@ -177,8 +173,7 @@ func TestHarmSlowForPrefetchesOnly(t *testing.T) {
 	}
 }
 
-// What is delivered beside an answer holds it up no longer than the configuration
-// allows, however long the prefetches take.
+// Hints and inlined answers delay an answer no longer than configured, however long the prefetches take.
 func TestHarmSlowDelivery(t *testing.T) {
 	t.Parallel()
 	serve := func(v *visit) reply {
@@ -189,7 +184,7 @@ func TestHarmSlowDelivery(t *testing.T) {
 		delivery   string
 		wait, more time.Duration
 	}{
-		{"hint", 0, 0}, // it names what has begun, and waits for none of it
+		{"hint", 0, 0}, // it names the prefetches that have begun and waits for none
 		{"inline", 150 * time.Millisecond, 150 * time.Millisecond},
 	} {
 		t.Run(test.delivery, func(t *testing.T) {

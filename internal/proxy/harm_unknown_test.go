@@ -23,14 +23,14 @@ func hasty(r *rand.Rand) time.Duration {
 	return 300*time.Millisecond + time.Duration(r.Float64()*0.7*float64(time.Second))
 }
 
-// reader is what came of a session that reads lists, and what stands on them now and then.
+// reader is the result of a session that reads lists, and now and then their items.
 type reader struct {
 	calls, early int           // calls of get; those that a prefetch answered
-	other        time.Duration // that the other calls took at the server
-	least        time.Duration // that they would have taken alone
+	other        time.Duration // time that the other calls took at the server
+	least        time.Duration // time that they would have taken alone
 }
 
-// reads is a session of one client that makes one call at a time.
+// reads plays a session of one client that makes one call at a time.
 func (d *ordeal) reads(g *guest, r *rand.Rand, think pause, pages int, right float64) (out reader) {
 	for p := range pages {
 		g.call("list", page(p+1))
@@ -50,18 +50,18 @@ func (d *ordeal) reads(g *guest, r *rand.Rand, think pause, pages int, right flo
 	return out
 }
 
-// A process that may work on one call at a time is prefetched from all the same: a client
-// that makes one call at a time overlaps only with prefetches, so that nothing else tells how
-// the server works. What that costs the calls that are not answered by a prefetch is bounded,
-// and where the server turns out to work side by side it costs nothing.
+// A process that may run only one call at a time is prefetched from all the same: the calls of a client that
+// makes one call at a time overlap only with prefetches, so only prefetches reveal the server's concurrency.
+// The cost to calls that no prefetch answers is bounded, and it is zero if the server turns out to run calls
+// concurrently.
 func TestHarmUnknown(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		think  pause
 		serial bool
-		most   float64 // times what other calls would have taken
-		least  float64 // of the calls that are answered by a prefetch
+		most   float64 // limit, as a multiple of what the other calls would have taken
+		least  float64 // fraction of the calls answered by a prefetch
 	}{
 		{"serial, thoughtful", thoughtful, true, 1.02, 0.1},
 		{"serial, hasty", hasty, true, 1.05, 0},
@@ -104,9 +104,9 @@ func TestHarmUnknown(t *testing.T) {
 	}
 }
 
-// Sessions that are too short to find out how their server works do so together, though each
-// has a process of its own: the first ones see how long calls take alone, and from then on each
-// two calls at once tell something.
+// Sessions that are too short to measure their server's concurrency measure it together, though each has a
+// process of its own: the first ones learn how long calls take alone, and from then on every two concurrent
+// calls add evidence.
 func TestShortSessionsFindOutTogether(t *testing.T) {
 	t.Parallel()
 	const takes = time.Second

@@ -15,17 +15,17 @@ type wire struct {
 	t    *testing.T
 	book *account
 	to   *io.PipeWriter
-	gone chan struct{} // closed when nothing more can come
+	gone chan struct{} // closed when nothing more can arrive
 
 	sending sync.Mutex
 
 	mu      sync.Mutex
 	ids     int
-	waiting map[string]chan jsonrpc.Message // raw id → where the answer goes
-	asked   []string                        // methods of what the proxy asked the client
+	waiting map[string]chan jsonrpc.Message // raw id → receives the answer
+	asked   []string                        // methods of the proxy's questions
 	heard   []notice                        // notifications
 
-	hears chan struct{} // holds a token while it reads
+	hears chan struct{} // holds a token while the client reads
 }
 
 func newWire(t *testing.T, book *account, to *io.PipeWriter, from io.Reader) *wire {
@@ -68,13 +68,13 @@ func (w *wire) read(from io.Reader) {
 	}
 }
 
-// notice is a notification that came.
+// notice is a received notification.
 type notice struct {
 	method, params string
 	at             time.Time
 }
 
-// notices are those of a method so far.
+// notices returns the notifications of a method so far.
 func (w *wire) notices(method string) (all []notice) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +86,7 @@ func (w *wire) notices(method string) (all []notice) {
 	return all
 }
 
-// deaf has it read no more; the function returned has it go on.
+// deaf makes the client stop reading until the returned function is called.
 func (w *wire) deaf() (goOn func()) {
 	token := <-w.hears
 	return func() { w.hears <- token }
@@ -104,7 +104,7 @@ func (w *wire) note(method, params string) {
 	w.send(`{"jsonrpc":"2.0","method":"` + method + `","params":` + params + `}`)
 }
 
-// sent is a request without its answer.
+// sent is an unanswered request.
 type sent struct {
 	w      *wire
 	id     string
@@ -127,7 +127,7 @@ func (w *wire) start(method, params string) sent {
 type answered struct {
 	jsonrpc.Message
 	took time.Duration
-	none bool // the proxy has gone, or the call was cancelled
+	none bool // the proxy has disconnected, or the call was cancelled
 }
 
 func (s sent) wait() answered {
@@ -135,7 +135,7 @@ func (s sent) wait() answered {
 	case m, ok := <-s.answer:
 		return answered{Message: m, took: time.Since(s.at), none: !ok}
 	case <-s.w.gone:
-		select { // it may be the last that came
+		select { // the answer may be the last message received
 		case m, ok := <-s.answer:
 			return answered{Message: m, took: time.Since(s.at), none: !ok}
 		default:
@@ -144,7 +144,7 @@ func (s sent) wait() answered {
 	}
 }
 
-// cancel withdraws a request, unless its answer has come: none does any more.
+// cancel cancels a request unless its answer has arrived. No answer arrives afterwards.
 func (s sent) cancel() {
 	s.w.mu.Lock()
 	_, open := s.w.waiting[s.id]
@@ -165,14 +165,14 @@ func (w *wire) begin(tool, arguments string) sent {
 
 func (w *wire) call(tool, arguments string) answered { return w.begin(tool, arguments).wait() }
 
-// questions are the methods of what the client was asked.
+// questions returns the methods of the client's questions.
 func (w *wire) questions() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.asked
 }
 
-// how is how an answer says it came.
+// how returns the disposition of an answer.
 func (a answered) how() string {
 	if a.none {
 		return "not answered"

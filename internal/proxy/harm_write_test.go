@@ -15,18 +15,17 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Commands and statements, the reading ones first.
+// Commands and statements; those that only read come first.
 var (
 	commands   = []string{"ls -l", "cat README.md", "git status", "rm -rf build", "git commit -m x", "cat a > b", "ls; rm b", "echo $(rm c)", "curl http://x.test", "find . -delete"}
 	statements = []string{"SELECT 1", "SELECT a FROM b WHERE c = 2", "DELETE FROM b", "SELECT 1; DROP TABLE b", "UPDATE b SET a = 1", "INSERT INTO b VALUES (1)", "WITH x AS (DELETE FROM b RETURNING *) SELECT * FROM x", "SELECT pg_sleep(10)"}
 )
 
-const reads = 3 // of the commands; of the statements one less
+const reads = 3 // number of commands that only read; of statements one less
 
-// A prefetch never carries a side effect. Whatever follows whatever, by configuration or
-// by what was seen, and whatever an untrusted server says of its tools, no call that may write, that is not known, that tells others,
-// that has a price or is not to be made early comes before it is asked for, and of
-// tools whose calls are told apart by their arguments only those that read.
+// A prefetch never has a side effect. Whatever the follow-ups, configured or learned, and whatever an untrusted
+// server claims about its tools, no call that may write, is unclassified, discloses data to third parties,
+// costs money or is barred is ever prefetched; of tools classified by their arguments, only calls that read.
 func TestHarmNeverWrites(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]int)
@@ -60,13 +59,13 @@ func TestHarmNeverWrites(t *testing.T) {
 	}
 }
 
-// offer is what list says: a command, a statement and a thing to go on with.
+// offer is the answer of list: a command, a statement and an item.
 func offer(r *rand.Rand) string {
 	return fmt.Sprintf(`{"command":%s,"sql":%s,"things":[{"n":%d}]}`,
 		jsonrpc.AppendString(nil, commands[r.IntN(len(commands))]), jsonrpc.AppendString(nil, statements[r.IntN(len(statements))]), r.IntN(1000)+1)
 }
 
-// everything is configured to follow a list, and learning is on.
+// everything returns options in which every tool follows list, with learning on.
 func everything(t *testing.T) proxy.Options {
 	t.Helper()
 	follow := func(tool, argument, binding string) valuemodel.FollowUp {
@@ -97,7 +96,7 @@ func everything(t *testing.T) proxy.Options {
 	return defaults(t, rules...)
 }
 
-// rambles lists, and then calls some of what it might, the way it is told there.
+// rambles lists, and then calls some of the tools with values from the answer.
 func rambles(g *guest, r *rand.Rand) {
 	a := g.call("list", fmt.Sprintf(`{"page":%d}`, r.IntN(1000)+1))
 	said, _ := jsonrpc.String(jsonrpc.Get(first(jsonrpc.Get(a.Result, "content")), "text"))
@@ -117,7 +116,7 @@ func rambles(g *guest, r *rand.Rand) {
 	time.Sleep(3 * time.Second)
 }
 
-// first is the first element of an array.
+// first returns the first element of an array.
 func first(array []byte) []byte {
 	for e := range jsonrpc.Elements(array) {
 		return e
@@ -125,7 +124,7 @@ func first(array []byte) []byte {
 	return nil
 }
 
-// harmless reports whether a call may be made on a prefetch.
+// harmless reports whether a call may be prefetched.
 func harmless(v *visit) bool {
 	arguments := []byte(v.arguments)
 	switch v.tool {
