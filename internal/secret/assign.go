@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// assigner finds what a text assigns to names that say it is a secret: name=value, "name":
-// "value", --name value, <name>value</name>, and options of one letter. What was found by its
-// shape before is [filler] in the text.
+// assigner finds values assigned to names of secrets: name=value, "name": "value", --name
+// value, <name>value</name>, and options of one letter. Secrets already found by shape are
+// replaced by [filler] in its text.
 type assigner struct {
 	s      string
-	strict bool // any value of such a name is a secret, however it looks
-	floor  int  // where the last value ended: no name reaches back over it
+	strict bool // every value with such a name is a secret
+	floor  int  // end of the last value; no name extends before it
 }
 
-// filler stands for a byte of what was found already, or will be put there by a variable.
+// filler replaces the bytes of secrets already found, or represents the value of a variable.
 const filler = "\x01"
 
 func (a *assigner) find() (found []span) {
@@ -34,7 +34,7 @@ func (a *assigner) find() (found []span) {
 	return found
 }
 
-// assignment is the value of the assignment whose sign stands at i, if it is a secret.
+// assignment returns the value of the assignment with its sign at i, if it is a secret.
 func (a *assigner) assignment(i int) span {
 	name, from := a.name(i)
 	if name == "" {
@@ -51,7 +51,7 @@ func (a *assigner) assignment(i int) span {
 	return v.span(k, name)
 }
 
-// name is the name before the sign at i, and where it begins; "": there is none.
+// name returns the name before the sign at i and its start, or "".
 func (a *assigner) name(i int) (string, int) {
 	to := i
 	if a.s[i] == '=' || a.s[i] == ':' {
@@ -60,7 +60,7 @@ func (a *assigner) name(i int) (string, int) {
 		}
 	}
 	from := to
-	for from > a.floor && to-from < longestName && nameByte(a.s[from-1]) {
+	for from > a.floor && to-from < maxName && nameByte(a.s[from-1]) {
 		from--
 	}
 	if from == to {
@@ -88,7 +88,7 @@ func (a *assigner) name(i int) (string, int) {
 
 func nameByte(c byte) bool { return letter(c) || digit(c) || c == '_' || c == '-' || c == '.' }
 
-// kind classifies the name that begins at from and has its sign at i.
+// kind classifies the name that begins at from, with its sign at i.
 func (a *assigner) kind(name string, from, i int) kind {
 	switch {
 	case name == "--user" || name == "--proxy-user":
@@ -101,17 +101,17 @@ func (a *assigner) kind(name string, from, i int) kind {
 		return classify(name)
 	}
 	if k := classify(name); k.insists() && strings.Contains(name, "_") {
-		return kind{"secret", likely} // aws configure set aws_secret_access_key …: no sentence has such a word
+		return kind{"secret", likely} // aws configure set aws_secret_access_key …: such a word occurs in no sentence
 	}
 	return plain
 }
 
-// value is what an assignment assigns.
+// value is the value of an assignment.
 type value struct {
-	text     string // what it is judged by
+	text     string // its first maxJudged bytes
 	from, to int
 	quoted   bool
-	spaced   bool // there is white space before it
+	spaced   bool // white space precedes it
 }
 
 func (v value) span(k kind, name string) span {
@@ -122,19 +122,19 @@ func (v value) span(k kind, name string) span {
 }
 
 const (
-	longestValue = 4096 // bytes in which the end of a value is looked for; a longer one ends there
-	judged       = 128  // bytes that a value is judged by
-	mostSpace    = 8
+	maxValue  = 4096 // bytes; a longer value ends there
+	maxJudged = 128  // bytes by which a value is judged
+	maxSpace  = 8    // bytes of white space before a value
 )
 
-// value finds what the sign at i assigns to a name of kind k that begins at name.
+// value returns the value that the sign at i assigns to a name of kind k that begins at name.
 func (a *assigner) value(i int, k kind, name int) value {
 	from := i + 1
 	for from < len(a.s) && from < i+3 && (a.s[from] == '=' || a.s[from] == '>') && a.s[i] != '>' {
 		from++
 	}
 	v := value{spaced: a.s[i] == ' '}
-	for n := 0; from < len(a.s) && n < mostSpace && (a.s[from] == ' ' || a.s[from] == '\t'); n++ {
+	for n := 0; from < len(a.s) && n < maxSpace && (a.s[from] == ' ' || a.s[from] == '\t'); n++ {
 		from++
 		v.spaced = true
 	}
@@ -143,38 +143,39 @@ func (a *assigner) value(i int, k kind, name int) value {
 		quote++
 	}
 	v.quoted = quote < len(a.s) && strings.IndexByte("\"'`", a.s[quote]) >= 0
-	end := func(chars string) int { return strings.IndexAny(a.s[from:min(len(a.s), from+longestValue)], chars) }
+	end := func(chars string) int { return strings.IndexAny(a.s[from:min(len(a.s), from+maxValue)], chars) }
 	n := -1
 	switch {
 	case a.strict && a.s[i] != ' ' && leads.MatchString(a.s[:name]):
-		v.quoted = false // --name=value, alone: all of it
+		v.quoted = false // --name=value as a single argument: the rest is the value
 	case v.quoted:
 		mark := a.s[from : quote+1]
 		from = quote + 1
-		n = closing(a.s[from:min(len(a.s), from+longestValue)], mark)
+		n = closing(a.s[from:min(len(a.s), from+maxValue)], mark)
 	case k.how == header:
 		n = end("\r\n\"'`\\<")
 	case a.s[i] == '>':
 		n = end("<")
 	default:
 		if n = end(" \t\r\n\"'`&;<\\"); n < 0 {
-			n = min(len(a.s), from+longestValue) - from
+			n = min(len(a.s), from+maxValue) - from
 		}
 		n = len(strings.TrimRight(a.s[from:from+n], ",.)]}"))
 	}
 	if n < 0 {
-		n = min(len(a.s), from+longestValue) - from
+		n = min(len(a.s), from+maxValue) - from
 	}
 	v.from, v.to = from, from+n
-	v.text = a.s[from:min(v.to, from+judged)]
+	v.text = a.s[from:min(v.to, from+maxJudged)]
 	return v
 }
 
-// leads is what may stand before the name of an argument that is one assignment: --env=.
+// leads matches the text that may precede the name in an argument which is one assignment:
+// --env=.
 var leads = regexp.MustCompile(`^-{0,2}(?:[A-Za-z][A-Za-z0-9_.-]*[=:] ?-{0,2})*$`)
 
-// closing is where a text ends that was opened by a quote; -1: it does not. A quote with
-// more backslashes before it stands within the text.
+// closing returns the offset of the closing quote, or -1. A quote with more backslashes before
+// it is part of the text.
 func closing(s, quote string) int {
 	for at := 0; ; at++ {
 		n := strings.Index(s[at:], quote)
@@ -187,8 +188,8 @@ func closing(s, quote string) int {
 	}
 }
 
-// secret reports whether the value of a name of kind k is one. Where nothing encloses it, it
-// may also be the rest of a sentence, or of a program.
+// secret reports whether the value of a name of kind k is a secret. A value without quotes may
+// also be part of a sentence or a program.
 func (a *assigner) secret(v value, k kind, i int) bool {
 	s := v.text
 	switch {
@@ -212,37 +213,37 @@ func (a *assigner) secret(v value, k kind, i int) bool {
 	return strings.ContainsAny(s, digits) || a.last(v.to)
 }
 
-// isCode reports whether a text is of a program or a schema: a call, a type, a member of
-// something that is called so.
+// isCode reports whether a text is from a program or a schema: a call, a type, or a member
+// named like a secret.
 func isCode(s string) bool {
 	n := strings.LastIndexByte(s, '.')
 	return strings.ContainsAny(s, "()") || among("types", s) || n > 0 && classify(s[n+1:]) != plain
 }
 
-// schemed reports whether a text is the name of a scheme and a word.
+// schemed reports whether a text is the name of an authentication scheme and a word.
 func schemed(s string) bool {
 	scheme, word, _ := strings.Cut(strings.TrimSpace(s), " ")
 	return word != "" && !strings.Contains(word, " ") && among("ways", scheme)
 }
 
-// lineEnds reports whether a line or what quotes it ends at i.
+// lineEnds reports whether a line, or the quoted text, ends at i.
 func (a *assigner) lineEnds(i int) bool {
 	return i == len(a.s) || strings.IndexByte("\r\n\"'`\\", a.s[i]) >= 0
 }
 
-// last reports whether nothing but punctuation stands on the line from i on.
+// last reports whether only punctuation follows on the line from i on.
 func (a *assigner) last(i int) bool {
-	line := a.s[i:min(len(a.s), i+mostSpace)]
+	line := a.s[i:min(len(a.s), i+maxSpace)]
 	if n := strings.IndexAny(line, "\r\n"); n >= 0 {
 		line = line[:n]
 	}
 	return strings.Trim(line, " \t,;)]}\"'`\\") == ""
 }
 
-const longestCommand = 160 // bytes before an option in which its program is looked for
+const maxCommand = 160 // bytes before an option that are searched for its program
 
-// flagged says what an option of one letter means behind a command. The program need not be
-// the first word: sudo, docker exec and ssh stand before others.
+// flagged returns the kind of an option of one letter after a command. The program need not be
+// the first word: sudo, docker exec and ssh may precede it.
 func flagged(command string, letter byte, joined bool) kind {
 	if letter == 'u' || letter == 'U' {
 		return userPassword
@@ -250,7 +251,7 @@ func flagged(command string, letter byte, joined bool) kind {
 	if strings.IndexByte("apPwk", letter) < 0 {
 		return plain
 	}
-	command = command[max(0, len(command)-longestCommand):]
+	command = command[max(0, len(command)-maxCommand):]
 	command = command[strings.LastIndexAny(command, "\n;|&")+1:]
 	for word := range strings.FieldsSeq(command) {
 		word = strings.TrimRight(word, "\"'`")
@@ -261,8 +262,7 @@ func flagged(command string, letter byte, joined bool) kind {
 	return plain
 }
 
-// attached is the value that stands behind an option of one letter at i without anything
-// between: mysql -phunter2.
+// attached returns the value joined to an option of one letter at i: mysql -phunter2.
 func (a *assigner) attached(i int) span {
 	if i+2 >= len(a.s) || i > 0 && strings.IndexByte(" \t\n\"'`", a.s[i-1]) < 0 || strings.IndexByte(" \t\r\n", a.s[i+2]) >= 0 {
 		return span{}

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	digits = "0123456789"
-	capits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	smalls = "abcdefghijklmnopqrstuvwxyz"
-	base62 = digits + capits + smalls
+	digits    = "0123456789"
+	capits    = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	lowerCase = "abcdefghijklmnopqrstuvwxyz"
+	base62    = digits + capits + lowerCase
 )
 
 func random(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 7)) }
@@ -52,7 +52,7 @@ func jwt(seed int) string {
 
 // awsSecret draws what belongs to the id of an AWS key.
 func awsSecret(r *rand.Rand) string {
-	return draw(r, smalls, 2) + draw(r, base62+"+/", 36) + draw(r, capits, 2)
+	return draw(r, lowerCase, 2) + draw(r, base62+"+/", 36) + draw(r, capits, 2)
 }
 
 func marshalAny(v any) []byte {
@@ -77,7 +77,7 @@ var made = []struct {
 	{"github fine-grained", func(r *rand.Rand) string { return "github_pat_" + draw(r, base62, 22) + "_" + draw(r, base62, 59) }},
 	{"gitlab personal", func(r *rand.Rand) string { return "glpat-" + draw(r, base62+"-_", 20) }},
 	{"gitlab routable", func(r *rand.Rand) string {
-		return "glpat-" + draw(r, base62+"-_", 27) + ".01.1" + draw(r, digits+smalls, 8)
+		return "glpat-" + draw(r, base62+"-_", 27) + ".01.1" + draw(r, digits+lowerCase, 8)
 	}},
 	{"slack bot", func(r *rand.Rand) string {
 		return "xoxb-" + draw(r, digits, 12) + "-" + draw(r, digits, 13) + "-" + draw(r, base62, 24)
@@ -102,7 +102,7 @@ var made = []struct {
 	}},
 	{"openai, old", func(r *rand.Rand) string { return "sk-" + draw(r, base62, 20) + "T3BlbkFJ" + draw(r, base62, 20) }},
 	{"anthropic", func(r *rand.Rand) string { return "sk-ant-api03-" + draw(r, base62+"-_", 93) + "AA" }},
-	{"hugging face", func(r *rand.Rand) string { return "hf_" + draw(r, capits+smalls, 34) }},
+	{"hugging face", func(r *rand.Rand) string { return "hf_" + draw(r, capits+lowerCase, 34) }},
 	{"npm", func(r *rand.Rand) string { return checked("npm_", draw(r, base62, 30)) }},
 	{"pypi", func(r *rand.Rand) string { return "pypi-AgEIcHlwaS5vcmc" + draw(r, base62+"-_", 160) }},
 	{"docker", func(r *rand.Rand) string { return "dckr_pat_" + draw(r, base62+"-_", 27) }},
@@ -217,7 +217,7 @@ var harmless = []struct {
 	}},
 	{"data url", func(r *rand.Rand) any { return "data:font/woff2;base64," + draw(r, base62+"+/", 900) }},
 	{"path", func(r *rand.Rand) any {
-		return "/home/bob/src/" + draw(r, smalls, 7) + "/node_modules/@types/" + draw(r, smalls, 9) + "/index-" + draw(r, base62, 8) + ".d.ts:" + draw(r, digits, 3)
+		return "/home/bob/src/" + draw(r, lowerCase, 7) + "/node_modules/@types/" + draw(r, lowerCase, 9) + "/index-" + draw(r, base62, 8) + ".d.ts:" + draw(r, digits, 3)
 	}},
 	{"windows path", func(r *rand.Rand) any { return `C:\Users\bob\AppData\Local\Temp\` + draw(r, base62, 12) + `.tmp` }},
 	{"cursor", func(r *rand.Rand) any {
@@ -236,13 +236,13 @@ var harmless = []struct {
 		return map[string]any{"arn": "arn:aws:secretsmanager:eu-west-1:" + draw(r, digits, 12) + ":secret:prod/db-" + draw(r, base62, 6), "secret_name": "prod/db", "key_id": hexes(r, 32)}
 	}},
 	{"web page", func(r *rand.Rand) any {
-		return "https://example.com/a/" + draw(r, smalls, 8) + "?utm_source=x&id=" + draw(r, digits, 12) + "&v=" + draw(r, base62, 11) + "#t=" + draw(r, digits, 3)
+		return "https://example.com/a/" + draw(r, lowerCase, 8) + "?utm_source=x&id=" + draw(r, digits, 12) + "&v=" + draw(r, base62, 11) + "#t=" + draw(r, digits, 3)
 	}},
 	{"css and markup", func(r *rand.Rand) any {
-		return `<div class="sk-circle task-` + draw(r, smalls, 30) + `" id="re_` + draw(r, smalls, 8) + `" style="color:#` + hexes(r, 6) + `">` + draw(r, smalls, 5) + `</div>`
+		return `<div class="sk-circle task-` + draw(r, lowerCase, 30) + `" id="re_` + draw(r, lowerCase, 8) + `" style="color:#` + hexes(r, 6) + `">` + draw(r, lowerCase, 5) + `</div>`
 	}},
 	{"a program", func(r *rand.Rand) any {
-		return "func (s *Session) Token(ctx context.Context) (string, error) {\n\tkey := s.keys[name]\n\tif token == nil {\n\t\treturn \"\", errors.New(\"no token: sign in\")\n\t}\n\tpassword := flag.String(\"password\", \"\", \"password: of the user\")\n\tconst secretName = x." + draw(r, smalls, 6) + "\n\treturn token.Value, nil\n}"
+		return "func (s *Session) Token(ctx context.Context) (string, error) {\n\tkey := s.keys[name]\n\tif token == nil {\n\t\treturn \"\", errors.New(\"no token: sign in\")\n\t}\n\tpassword := flag.String(\"password\", \"\", \"password: of the user\")\n\tconst secretName = x." + draw(r, lowerCase, 6) + "\n\treturn token.Value, nil\n}"
 	}},
 	{"a form", func(r *rand.Rand) any {
 		return `<input type="password" name="password" required><label>Password</label> token: string; type Credentials = { password: string; apiKey?: string }`

@@ -8,21 +8,20 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// JSON returns a JSON value in which each secret is replaced by "[secret: RULE]",
-// whatever its depth and whether it stands in a value or in the name of a member,
-// and object itself if there is none. A number that is a secret becomes a string;
-// nothing else changes its kind, and no member or element goes. What is no valid
-// JSON in UTF-8 is treated as a text, and returned as a JSON string.
+// JSON returns a JSON value in which each secret, in a value or in a member's name at any
+// depth, is replaced by "[secret: RULE]". It returns object itself if there are none. A number
+// that is a secret becomes a string; no other value changes its type, and no member or element
+// is removed. Invalid JSON or UTF-8 is treated as text and returned as a JSON string.
 func JSON(object []byte) []byte {
 	if !jsonrpc.Valid(object) {
 		return jsonrpc.AppendString(nil, Text(strings.ToValidUTF8(string(object), "\ufffd")))
 	}
 	root, err := hujson.Parse(object)
 	if err != nil {
-		return jsonrpc.AppendString(nil, mark("text")) // it parses whatever is valid
+		return jsonrpc.AppendString(nil, mark("text")) // unreachable: hujson parses all valid JSON
 	}
 	w := scrubber{}
-	for range mostRounds { // until nothing more is found in it
+	for range maxRounds { // until no more secrets are found
 		before := w
 		if w.value(&root, scope{}); w == before {
 			break
@@ -34,16 +33,16 @@ func JSON(object []byte) []byte {
 	return root.Pack()
 }
 
-// scrubber goes through a JSON value.
+// scrubber replaces the secrets in a JSON value.
 type scrubber struct {
-	aws   bool // the id of an AWS key stands in it
+	aws   bool // the value contains the id of an AWS key
 	edits int
 }
 
-// scope is what the names above a value say of it.
+// scope is the kind that the names above a value give it.
 type scope struct {
 	kind  kind
-	loose bool // it is that of the object that the value is a member of: what is in it need not be secret
+	loose bool // inherited from an enclosing object, whose members need not be secret
 }
 
 func (k scope) value(s string) bool { return k.kind.value(s) && (!k.loose || looksRandom(s)) }
@@ -66,13 +65,13 @@ func (w *scrubber) value(v *hujson.Value, k scope) {
 	}
 }
 
-// object goes through an object.
+// object scrubs an object.
 func (w *scrubber) object(o *hujson.Object, above scope) {
 	command, said := w.siblings(o)
 	for i := range o.Members {
 		m := &o.Members[i]
 		w.text(&m.Name, scope{}, nil)
-		name, _ := literal(m.Name) // of which nothing is secret any more
+		name, _ := literal(m.Name) // scrubbed already
 		k := scope{kind: classify(name)}
 		if k.kind == plain && above.kind.strong() && !isAbout(name) {
 			k = scope{kind: above.kind, loose: true}
@@ -94,8 +93,8 @@ func (w *scrubber) object(o *hujson.Object, above scope) {
 	}
 }
 
-// siblings are what members of an object say of others: {"command": "sshpass", "args": ["-p",
-// "hunter2"]}, {"name": "Password", "value": "hunter2"}.
+// siblings returns the command and the kind that members of an object give to others:
+// {"command": "sshpass", "args": ["-p", "hunter2"]}, {"name": "Password", "value": "hunter2"}.
 func (w *scrubber) siblings(o *hujson.Object) (command string, said kind) {
 	for _, m := range o.Members {
 		name, _ := literal(m.Name)
@@ -119,23 +118,23 @@ func (w *scrubber) siblings(o *hujson.Object) (command string, said kind) {
 	return command, said
 }
 
-// array goes through an array. An element may be an option that says what the next is:
-// ["--password", "hunter2"]; what an option of one letter says depends on the command before
-// it, ["curl", "-u", "bob:hunter2"], so that the elements are looked at as a line as well.
+// array scrubs an array. An element may be an option that gives the kind of the next:
+// ["--password", "hunter2"]. The meaning of an option of one letter depends on the command
+// before it, ["curl", "-u", "bob:hunter2"], so array also scans the elements as one line.
 func (w *scrubber) array(list *hujson.Array, above scope, command string) {
 	line := []byte(command)
-	begins := make([]int, len(list.Elements))
-	said := make([]kind, len(list.Elements)+1) // of each by the option before it
+	starts := make([]int, len(list.Elements))      // offsets in line
+	byOption := make([]kind, len(list.Elements)+1) // kind given by the option before the element
 	for i, e := range list.Elements {
-		begins[i] = len(line)
+		starts[i] = len(line)
 		if s, ok := literal(e); ok {
 			if option.MatchString(s) {
-				said[i] = plain // the one before it has no value
+				byOption[i] = plain // the option before it has no value
 			}
 			word := strings.Map(unspaced, filled(s, find(s, w.aws, false)))
 			if isOption(s) && classify(s) != plain {
-				said[i+1] = classify(s)
-				word = strings.Repeat("_", len(word)) // it says nothing more in the line
+				byOption[i+1] = classify(s)
+				word = strings.Repeat("_", len(word)) // handled by byOption
 			}
 			line = append(line, word...)
 		}
@@ -146,7 +145,7 @@ func (w *scrubber) array(list *hujson.Array, above scope, command string) {
 	for i := range list.Elements {
 		e, k := &list.Elements[i], above
 		if k.kind == plain {
-			k.kind = said[i]
+			k.kind = byOption[i]
 		}
 		s, ok := literal(*e)
 		if !ok {
@@ -154,19 +153,20 @@ func (w *scrubber) array(list *hujson.Array, above scope, command string) {
 			continue
 		}
 		var inside []span
-		if said[i].value(strings.Join(strings.Fields(s), "_")) { // which stands by itself, so that it is no sentence
-			inside = append(inside, span{0, len(s), said[i].rule, ""})
+		if byOption[i].value(strings.Join(strings.Fields(s), "_")) { // an argument is not a sentence, even with spaces
+			inside = append(inside, span{0, len(s), byOption[i].rule, ""})
 		}
-		for _, p := range found { // by an option, not by a word that may be anything in a list
-			if (p.name == "" || p.name[0] == '-') && p.from >= begins[i] && p.from < begins[i]+len(s) {
-				inside = append(inside, span{p.from - begins[i], min(len(s), p.to-begins[i]), p.rule, ""})
+		for _, p := range found { // only values of options: other words in a list have no relation
+			if (p.name == "" || p.name[0] == '-') && p.from >= starts[i] && p.from < starts[i]+len(s) {
+				inside = append(inside, span{p.from - starts[i], min(len(s), p.to-starts[i]), p.rule, ""})
 			}
 		}
 		w.text(e, k, inside)
 	}
 }
 
-// unspaced keeps the words of a line apart from those within one of its elements.
+// unspaced replaces the characters that separate words, so that an element is one word of a
+// line.
 func unspaced(c rune) rune {
 	if strings.ContainsRune(" \t\r\n\"'`&;<\\|=", c) {
 		return '_'
@@ -174,7 +174,7 @@ func unspaced(c rune) rune {
 	return c
 }
 
-// text scrubs a string; inside are parts of it that are secrets by what stands beside it.
+// text scrubs a string. inside holds parts that are secret because of neighbouring values.
 func (w *scrubber) text(v *hujson.Value, k scope, inside []span) {
 	s, _ := literal(*v)
 	if m := marked.FindStringIndex(s); m != nil && m[0] == 0 && m[1] == len(s) {
@@ -184,7 +184,7 @@ func (w *scrubber) text(v *hujson.Value, k scope, inside []span) {
 	found := find(s, w.aws, false)
 	w.aws = w.aws || hasAWSID(s, found)
 	out := s
-	switch found = apart(append(inside, found...)); {
+	switch found = merge(append(inside, found...)); {
 	case k.value(s) || replace(s, found) != s && k.kind.strong() && !k.loose:
 		out = mark(k.kind.rule)
 	case len(found) > 0:
@@ -200,7 +200,7 @@ func (w *scrubber) set(v *hujson.Value, s string) {
 	w.edits++
 }
 
-// literal is a value that is a string.
+// literal returns the value if it is a string.
 func literal(v hujson.Value) (string, bool) {
 	l, ok := v.Value.(hujson.Literal)
 	if !ok || l.Kind() != '"' {

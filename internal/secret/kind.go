@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// strong reports whether what stands under a name of kind k is a secret in itself, so that
-// nothing of it may stay.
+// strong reports whether a value under a name of kind k is a secret as a whole, so that no
+// part of it may remain.
 func (k kind) strong() bool {
 	switch k.how {
 	case sure, path, loud, count, way:
@@ -17,18 +17,18 @@ func (k kind) strong() bool {
 	return false
 }
 
-// insists reports whether any value under a name of kind k is a secret.
+// insists reports whether every value under a name of kind k is a secret.
 func (k kind) insists() bool {
 	return k.how == sure || k.how == path || k.how == header && k.rule != "cookie"
 }
 
-// number reports whether a number of so many digits is a secret under a name of kind k: a
-// count of tokens is none, nor is a pin of a circuit.
+// number reports whether a number with that many digits is a secret under a name of kind k. A
+// count of tokens is not, nor is the pin of a circuit.
 func (k kind) number(digits int) bool {
-	return k.strong() && k.how != count && k.how != way || k.how == pin && digits >= leastPin
+	return k.strong() && k.how != count && k.how != way || k.how == pin && digits >= minPin
 }
 
-// value reports whether a text is a secret if a name of kind k stands before it.
+// value reports whether a text is a secret under a name of kind k.
 func (k kind) value(s string) bool {
 	if k == plain || k.how == only || isPlaceholder(s) {
 		return false
@@ -43,7 +43,7 @@ func (k kind) value(s string) bool {
 	case loud, count, way:
 		return k.loud(s)
 	case pin:
-		return len(s) >= leastPin && len(s) <= 12 && strings.Trim(s, digits) == ""
+		return len(s) >= minPin && len(s) <= 12 && strings.Trim(s, digits) == ""
 	case bare:
 		return looksRandom(s) && mixed(s) && !anyKey.MatchString(s)
 	case user:
@@ -53,11 +53,11 @@ func (k kind) value(s string) bool {
 	return looksRandom(s)
 }
 
-// loud reports the same of what says it of any value that is no sentence, no word for a
-// value, and for tokens no number.
+// loud is value for kinds under which any value is a secret except a sentence, a type or
+// scheme, and, for tokens, a number.
 func (k kind) loud(s string) bool {
 	switch {
-	case strings.Count(s, " ") > mostWords-1 || strings.ContainsAny(s, "\r\n\t"):
+	case strings.Count(s, " ") > maxWords-1 || strings.ContainsAny(s, "\r\n\t"):
 		return false
 	case among("types", s):
 		return false
@@ -70,18 +70,18 @@ func (k kind) loud(s string) bool {
 }
 
 const (
-	digits    = "0123456789"
-	mostWords = 3 // of a token: with the name of its scheme, and something between
+	digits   = "0123456789"
+	maxWords = 3 // of a token, with its scheme
 
-	leastRandom = 8
-	leastPin    = 3
-	surelyLong  = 20
+	minRandom  = 8  // bytes of a random token
+	minPin     = 3  // digits of a PIN
+	surelyLong = 20 // bytes of a token without digits
 )
 
-// looksRandom reports whether a text may be a token: one word, long, or with digits among its
-// letters.
+// looksRandom reports whether a text may be a token: one word that is long or contains letters
+// and digits.
 func looksRandom(s string) bool {
-	return len(s) >= leastRandom && !strings.ContainsAny(s, " \t\r\n") && (mixed(s) || len(s) >= surelyLong)
+	return len(s) >= minRandom && !strings.ContainsAny(s, " \t\r\n") && (mixed(s) || len(s) >= surelyLong)
 }
 
 // mixed reports whether a text has digits and letters.
@@ -89,11 +89,12 @@ func mixed(s string) bool {
 	return strings.ContainsAny(s, digits) && strings.ContainsFunc(s, func(r rune) bool { return r < 0x80 && letter(byte(r)) })
 }
 
-// placeholder is a text that stands in for a secret that is not there, or names where it is: ****,
-// ${TOKEN}, $TOKEN, <token>, {{ token }}, %TOKEN%, what was found already.
+// placeholder matches texts in place of a secret, or a reference to one: ****, ${TOKEN},
+// $TOKEN, <token>, {{ token }}, %TOKEN%, filler.
 var placeholder = regexp.MustCompile(`(?s)^(?:[*•x.\x01]*|\$[({].*|\$[A-Z_0-9]+|<.*>|\{\{.*|%.|%[A-Z_0-9]+%)$`)
 
 func isPlaceholder(s string) bool { return placeholder.MatchString(s) }
 
-// anyKey is what stands under the name "key" alone: of an issue (PROJ-1234), an id, a path.
+// anyKey matches values of the plain name "key" that are not secret: of an issue (PROJ-1234),
+// an id, a path.
 var anyKey = regexp.MustCompile(`[/:.,]|^[A-Z0-9_]+-[0-9]+$|^[0-9A-Fa-f-]{36}$`)

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// Handler returns a handler that masks the attributes of records before h has them.
-// Messages are fixed texts and stay.
+// Handler returns a handler that masks the attributes of records before passing them to h.
+// Messages are constant texts and are not masked.
 func (m *Masker) Handler(h slog.Handler) slog.Handler { return &handler{h, m} }
 
 type handler struct {
@@ -40,7 +40,7 @@ func (m *Masker) attrs(attrs []slog.Attr) []slog.Attr {
 	return out
 }
 
-// attr masks what an attribute says as a text.
+// attr masks the text of an attribute.
 func (m *Masker) attr(a slog.Attr) slog.Attr {
 	v := a.Value.Resolve()
 	switch v.Kind() {
@@ -49,14 +49,14 @@ func (m *Masker) attr(a slog.Attr) slog.Attr {
 	case slog.KindGroup:
 		return slog.Attr{Key: a.Key, Value: slog.GroupValue(m.attrs(v.Group())...)}
 	case slog.KindAny:
-		switch said := v.Any().(type) {
+		switch value := v.Any().(type) {
 		case error:
-			return slog.String(a.Key, m.Text(said.Error()))
+			return slog.String(a.Key, m.Text(value.Error()))
 		case fmt.Stringer:
-			return slog.String(a.Key, m.Text(said.String()))
+			return slog.String(a.Key, m.Text(value.String()))
 		case []string:
-			lines := make([]string, len(said))
-			for i, line := range said {
+			lines := make([]string, len(value))
+			for i, line := range value {
 				lines[i] = m.Text(line)
 			}
 			return slog.Any(a.Key, lines)

@@ -7,28 +7,26 @@ import (
 )
 
 const (
-	least = 8 // bytes of a value that is masked wherever it stands: a shorter one is a word, too
-	// leastBegin is how many bytes at the end of a text that was cut off must be the
-	// beginning of a value to be taken for it.
-	leastBegin = 4
-	configured = "configured" // the rule for what was known beforehand
+	minValue = 8 // bytes; a shorter value is also an ordinary word
+	// minPrefix is the length from which the end of a truncated text is masked if it is a
+	// prefix of a value.
+	minPrefix  = 4
+	configured = "configured" // rule of the known values
 )
 
-// Masker takes known values out of texts, and then what looks like a secret by
-// itself. It finds a value as it is, percent-encoded (once or twice), escaped as in
-// JSON or HTML, and in base64. A nil Masker knows no values. It is never changed, so that any number of
-// goroutines may use it.
+// Masker removes known values from texts, and then anything that looks like a secret. It finds
+// a value as it is, percent-encoded (once or twice), escaped as in JSON or HTML, and in base64.
+// A nil Masker has no known values. A Masker is immutable and safe for concurrent use.
 //
 //	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x")
 //	m.Text(`login: "correct\u0020horse", staple-3`) // login: "[secret: configured]", [secret: configured]
 type Masker struct {
-	values []string // what is looked for
-	spaced bool     // one of them has a space in it
+	values []string // known values and their encodings
+	spaced bool     // a value contains a space
 }
 
-// NewMasker returns a masker of those values that are long enough. Of a value of
-// several lines each line counts, and of one that has a secret in it, such as the
-// password of a URL, that too.
+// NewMasker returns a Masker for the values that are long enough. Each line of a value, and
+// each secret in it, such as the password of a URL, counts as a value too.
 func NewMasker(values ...string) *Masker {
 	m := new(Masker)
 	for _, v := range values {
@@ -43,22 +41,22 @@ func NewMasker(values ...string) *Masker {
 }
 
 func (m *Masker) add(value string) {
-	if len(value) < least {
+	if len(value) < minValue {
 		return
 	}
 	m.values = append(m.values, value)
 	m.spaced = m.spaced || strings.Contains(value, " ")
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		for before := range 3 { // bytes in the group of three that the value begins in
-			if in := within(encoding, value, before); len(in) >= least {
+		for before := range 3 { // bytes before the value in its group of three
+			if in := within(encoding, value, before); len(in) >= minValue {
 				m.values = append(m.values, in)
 			}
 		}
 	}
 }
 
-// within is what base64 makes of a value in the midst of other bytes: those
-// characters that depend on nothing else.
+// within returns the base64 of a value in the middle of other bytes: the characters that depend
+// only on the value.
 func within(encoding *base64.Encoding, value string, before int) string {
 	all := encoding.EncodeToString(append(make([]byte, before), value...))
 	from := (before*8 + 5) / 6
@@ -66,17 +64,17 @@ func within(encoding *base64.Encoding, value string, before int) string {
 	return all[from:to]
 }
 
-// Text returns s without the values and without what looks like a secret: each is
-// replaced by "[secret: RULE]".
+// Text returns s with each known value, and anything that looks like a secret, replaced by
+// "[secret: RULE]".
 func (m *Masker) Text(s string) string { return Text(m.exact(s)) }
 
-// Unfinished is Text for a text whose end may be missing: what may be the beginning
-// of a value at its end goes as well.
+// Unfinished is Text for a text whose end may be missing: a prefix of a value at its end is
+// masked too.
 func (m *Masker) Unfinished(s string) string {
 	cut := len(s)
 	for v := range m.views(s) {
 		for _, value := range m.values {
-			for n := min(len(value)-1, len(v.text)); n >= leastBegin; n-- {
+			for n := min(len(value)-1, len(v.text)); n >= minPrefix; n-- {
 				if strings.HasSuffix(v.text, value[:n]) {
 					cut = min(cut, v.source(len(v.text)-n))
 					break
@@ -90,14 +88,14 @@ func (m *Masker) Unfinished(s string) string {
 	return m.Text(s[:cut]) + mark(configured)
 }
 
-// headRead is how many bytes of a text are looked at for the first few of it.
-const headRead = 4 << 10
+// maxHead is the number of bytes of a text that Head examines.
+const maxHead = 4 << 10
 
-// Head is the beginning of a text on one line, up to n bytes of what is left of it.
+// Head returns the beginning of a masked text on one line, cut to n bytes.
 func (m *Masker) Head(text []byte, n int) string {
 	var s string
-	if len(text) > headRead {
-		s = m.Unfinished(string(text[:headRead]))
+	if len(text) > maxHead {
+		s = m.Unfinished(string(text[:maxHead]))
 	} else {
 		s = m.Text(string(text))
 	}
@@ -108,7 +106,7 @@ func (m *Masker) Head(text []byte, n int) string {
 	return s
 }
 
-// exact returns s with the values replaced.
+// exact returns s with the known values replaced.
 func (m *Masker) exact(s string) string {
 	var found []span
 	for v := range m.views(s) {
@@ -123,22 +121,22 @@ func (m *Masker) exact(s string) string {
 			}
 		}
 	}
-	return replace(s, apart(found))
+	return replace(s, merge(found))
 }
 
-// Error returns err, or one that wraps it and says the same without secrets.
+// Error returns err, or an error that wraps it and has its text without secrets.
 func (m *Masker) Error(err error) error {
 	if err == nil {
 		return nil
 	}
-	said := err.Error()
-	if text := m.Text(said); text != said {
+	original := err.Error()
+	if text := m.Text(original); text != original {
 		return &masked{err, text}
 	}
 	return err
 }
 
-// masked is an error that may be shown.
+// masked is an error with a masked text.
 type masked struct {
 	error
 	text string

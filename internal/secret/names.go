@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// kind is what a name says of its value: by which rule it is a secret, and when. The zero
-// kind says nothing.
+// kind is the classification of a name: the rule by which its value is a secret, and when. The
+// zero kind means that the name says nothing.
 type kind struct {
 	rule string
 	how  how
 }
 
-// how is when a value is a secret, as names.txt explains it.
+// how is the condition under which a value is a secret; names.txt explains it.
 type how string
 
 const (
@@ -28,7 +28,7 @@ const (
 	bare   how = "bare"
 	pin    how = "pin"
 	only   how = "only"
-	user   how = "user" // a user and, behind a colon, a password
+	user   how = "user" // a user and, after a colon, a password
 )
 
 var (
@@ -39,12 +39,12 @@ var (
 //go:embed names.txt
 var namesFile string
 
-// naming is the table of names.
+// naming is the parsed table of names.
 type naming struct {
 	parts, ends []namedKind
 	words       map[string]kind
 	lists       map[string]map[string]bool // list → words
-	flags       map[string]flag            // program → its option
+	flags       map[string]flag            // program → option
 }
 
 type namedKind struct {
@@ -52,11 +52,11 @@ type namedKind struct {
 	kind kind
 }
 
-// flag is an option of one letter that takes a password.
+// flag is an option of one letter with a password.
 type flag struct {
 	letter byte
 	kind   kind
-	joined bool // the password is joined to it
+	joined bool // the password is joined to the option
 }
 
 var names = sync.OnceValue(func() *naming {
@@ -100,34 +100,34 @@ var names = sync.OnceValue(func() *naming {
 	return n
 })
 
-// among reports whether a text is one of the words of a list, in whatever case.
+// among reports whether a text is in a list of words, ignoring case.
 func among(list, s string) bool { return names().lists[list][strings.ToLower(s)] }
 
-const longestName = 64 // bytes of a name that are looked at: the last ones
+const maxName = 64 // bytes at the end of a name that are examined
 
-// classify says what a name says of its value.
+// classify returns the kind of a name.
 func classify(name string) kind {
-	var few [8]string
-	all := words(few[:0], name)
+	var buf [8]string
+	all := words(buf[:0], name)
 	if n := len(all); n > 1 && names().lists["about"][all[n-1]] || strings.Contains(name, markBegin) {
 		return plain
 	}
 	return kindOf(all)
 }
 
-// phrase says the same of a description, such as "Password field": it may end in any word.
+// phrase classifies a description, such as "Password field", which may end in any word.
 func phrase(text string) kind {
 	if strings.Contains(text, markBegin) {
 		return plain
 	}
-	var few [8]string
-	return kindOf(words(few[:0], text))
+	var buf [8]string
+	return kindOf(words(buf[:0], text))
 }
 
-// isAbout reports whether a name is that of something told of a secret.
+// isAbout reports whether a name denotes a property of a secret, not the secret.
 func isAbout(name string) bool {
-	var few [8]string
-	all := words(few[:0], name)
+	var buf [8]string
+	all := words(buf[:0], name)
 	return len(all) > 0 && names().lists["about"][all[len(all)-1]]
 }
 
@@ -158,14 +158,14 @@ func (n *naming) word(w string) kind {
 	return plain
 }
 
-// beside says what a word of kind k means between others.
-func (n *naming) beside(k kind, before, behind []string) kind {
+// beside returns the kind of a word of kind k in the context of its neighbours.
+func (n *naming) beside(k kind, before, after []string) kind {
 	last, next := "", ""
 	if len(before) > 0 {
 		last = before[len(before)-1]
 	}
-	if len(behind) > 0 {
-		next = behind[0]
+	if len(after) > 0 {
+		next = after[0]
 	}
 	switch {
 	case k.rule == "key" && last == "":
@@ -180,10 +180,10 @@ func (n *naming) beside(k kind, before, behind []string) kind {
 	return k
 }
 
-// words splits a name, be it written like_this, like-this, likeThis or LikeTHIS2,
-// into words in small letters. Of a long one only the end is looked at.
+// words splits a name, written like_this, like-this, likeThis or LikeTHIS2, into lower-case
+// words. It reads only the end of a long name.
 func words(dst []string, name string) []string {
-	name = name[max(0, len(name)-longestName):]
+	name = name[max(0, len(name)-maxName):]
 	from := 0
 	for i := 0; i <= len(name); i++ {
 		if i < len(name) && letter(name[i]) && !(i > from && hump(name, i)) {

@@ -8,22 +8,22 @@ import (
 	"sync"
 )
 
-// pattern is a kind of secret that an expression finds: what has a form rather than a
-// beginning.
+// pattern is a kind of secret found by a regular expression, for secrets without a fixed
+// prefix.
 type pattern struct {
-	signs []string // without one of which there is none
+	signs []string // a text without any of them has no match
 	re    *regexp.Regexp
-	is    func(s string) bool // nil: what the last group of the expression finds is one
+	is    func(s string) bool // checks the last group's match; nil means always true
 	rule  string
 }
 
 const (
 	armorBegin = "-----BEGIN "
 	armorEnd   = "-----END "
-	awsID      = "aws-key" // the rule for what says that a secret is beside it
+	awsID      = "aws-key" // rule of a key id, which shows that a secret key is near
 )
 
-// patterns are compiled when a text is looked at first.
+// patterns compiles the expressions in the first call.
 var patterns = sync.OnceValue(func() []pattern {
 	return []pattern{
 		{[]string{"eyJ"}, regexp.MustCompile(`(?:^|[^A-Za-z0-9])(eyJ[A-Za-z0-9_-]{7,}\.[A-Za-z0-9_-]{10,}(?:\.[A-Za-z0-9_-]+)*)`), nil, "jwt"},
@@ -34,15 +34,15 @@ var patterns = sync.OnceValue(func() []pattern {
 		{[]string{":AA"}, regexp.MustCompile(`:(AA[A-Za-z0-9_-]{33})(?:[^A-Za-z0-9]|$)`), dense, "telegram-token"},
 		{[]string{"earer ", "EARER "}, regexp.MustCompile(`(?i)(?:^|[^a-z0-9])bearer ([a-z0-9_.+/~-]+={0,2})`), looksRandom, "bearer"},
 		{[]string{"asic ", "ASIC "}, regexp.MustCompile(`(?i)(?:^|[^a-z0-9])basic ([a-z0-9+/]+={0,2})`), encodedPassword, "basic"},
-		// A key that is cut goes as far as it may reach.
+		// A truncated key extends as far as its characters can.
 		{[]string{armorBegin}, regexp.MustCompile(`-----BEGIN [^-]{0,50}PRIVATE KEY[^-]{0,10}-----(?:(?s:.*?)-----END (?:[^-]{0,50}-----)?|[A-Za-z0-9+/=\\ \t\r\n:,-]*)`), nil, "private-key"},
 		{[]string{"@"}, regexp.MustCompile("://[^:/?#\\\\ \\t\\r\\n\"'`<>\\[]*:([^/?#\\\\ \\t\\r\\n\"'`<>\\[]+)@"), nil, "url-password"},
 		{[]string{"@"}, regexp.MustCompile("://([^:/?#\\\\ \\t\\r\\n\"'`<>\\[]{16,})@"), dense, "url-password"}, // a token in place of a user
 	}
 })
 
-// findPatterns finds what has such a form. aws says that the id of an AWS key stands in the
-// text, or around it: 40 characters of base64 are too little to go by otherwise.
+// findPatterns finds the secrets that match a pattern. aws means that the id of an AWS key is
+// in the text or near it: 40 characters of base64 alone are not enough evidence.
 func findPatterns(s string, aws bool) (found []span) {
 	for _, p := range patterns() {
 		if !slices.ContainsFunc(p.signs, func(sign string) bool { return strings.Contains(s, sign) }) {
@@ -71,25 +71,26 @@ func findPatterns(s string, aws bool) (found []span) {
 
 var awsSecret = regexp.MustCompile(`[A-Za-z0-9+/]{40,}`)
 
-// isAWSSecret reports whether 40 characters of base64 are no digest, which has no capitals.
+// isAWSSecret reports whether 40 characters of base64 are not a hex digest, which has no upper
+// case.
 func isAWSSecret(s string) bool { return strings.ToLower(s) != s && strings.ToUpper(s) != s }
 
-// encodedPassword reports whether a text is base64 of a name, a colon and a password.
+// encodedPassword reports whether a text is base64 of a user, a colon and a password.
 func encodedPassword(s string) bool {
 	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
 	return err == nil && strings.Contains(string(plain), ":") && !strings.ContainsFunc(string(plain), func(c rune) bool { return c < ' ' })
 }
 
-// encodedJWT reports whether a text is base64 of a JSON Web Token. One part alone is no token:
-// what is only base64 of an object may be a cursor.
+// encodedJWT reports whether a text is base64 of a JSON Web Token. It requires two parts:
+// base64 of one object may be a cursor.
 func encodedJWT(s string) bool {
-	const longestHeader, leastHeader = 512, 10 // characters of base64, and of what it encodes
+	const maxHeader, minHeader = 512, 10 // characters of base64, and of what it encodes
 	encoding := base64.RawStdEncoding
 	if strings.ContainsAny(s, "-_") {
 		encoding = base64.RawURLEncoding
 	}
-	s = s[:min(len(s), longestHeader)]
+	s = s[:min(len(s), maxHeader)]
 	plain, err := encoding.DecodeString(s[:len(s)&^3])
 	header, payload, found := strings.Cut(string(plain), ".")
-	return err == nil && found && len(header) >= leastHeader && strings.HasPrefix(payload, "eyJ")
+	return err == nil && found && len(header) >= minHeader && strings.HasPrefix(payload, "eyJ")
 }

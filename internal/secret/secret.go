@@ -1,36 +1,35 @@
-// Package secret knows what may be a secret, and takes it out of what leaves the
-// machine's memory: recorded arguments, exported traces and trajectories, comments
-// in a proposed layer.
+// Package secret finds possible secrets and masks them in data that leaves the process:
+// recorded arguments, exported traces, comments in a proposed layer.
 //
-// The one idea: a secret is known by its own shape (ghp_…, a private key, a
-// password in a URL) or by what it is called (password, api_key, Authorization),
-// and what is found is replaced whole by a mark that says which of the two it was:
+// A secret is recognised by its shape (ghp_…, a private key, a password in a URL) or by its
+// name (password, api_key, Authorization). It is replaced as a whole by a mark with the rule
+// that found it:
 //
 //	secret.Text("curl -H 'X-Api-Key: 5f4dcc3b5aa7' https://bob:hunter2@host/")
 //	// curl -H 'X-Api-Key: [secret: key]' https://bob:[secret: url-password]@host/
 //	secret.JSON([]byte(`{"user":"bob","password":"hunter2","pin":[1234]}`))
 //	// {"user":"bob","password":"[secret: password]","pin":["[secret: pin]"]}
 //
-// What is scrubbed already is left as it is, so that doing it twice is doing it
-// once. All of it takes time linear in the length of the text.
+// Marks are not changed, so masking is idempotent. All functions take time linear in the
+// length of the text.
 //
-// The rules are our own table of how tokens begin, as their makers document them,
-// and of what secrets are called. Those of gitleaks (v8.30.0, MIT), which are kept,
-// were weighed: its detector makes a program that merely imports it 10 MB larger,
-// 8 MiB more resident and 3.6 ms slower to start; its configuration alone 4 MB, 3.9
-// MiB and 1.2 ms; and once loaded it takes 24 MiB more, and 85 ms for 64 KiB of JSON
-// where this takes some 2, and at most some 50 for texts made to be slow. It is also made to report what is in a repository, and
-// keeps quiet where it is not sure; here what is in doubt goes.
+// The rules are our own tables of the prefixes of tokens, as their makers document them, and
+// of the names of secrets. The maintained rules of gitleaks (v8.30.0, MIT) were compared: its
+// detector makes a program that only imports it 10 MB larger, 8 MiB more resident and 3.6 ms
+// slower to start; its configuration alone 4 MB, 3.9 MiB and 1.2 ms. Once loaded it takes
+// 24 MiB more, and 85 ms for 64 KiB of JSON, where this package takes about 2, and at most
+// about 50 for adversarial texts. It also is made to report secrets in a repository and
+// ignores doubtful ones; this package masks them.
 //
-// A name goes by its last words: a token, a pass or a key of no known thing goes at
-// any length, for one that stays is out for good; page tokens, counts and the keys of
-// issues, files and tables stay, for calls are read off them. In a program or a
-// sentence the same words mean so much else that the value has to look like a secret.
+// A name is classified by its last words. A token, a pass or a key of an unknown thing is
+// masked at any length, because a leaked secret cannot be recalled. Page tokens, counts and
+// the keys of issues, files and tables are not masked, because later calls use them. In a
+// program or a sentence these words have many other meanings, so there the value must look
+// like a secret too.
 //
-// It leaves out what has neither a shape nor a name: a password in a sentence, and
-// the 32 letters that are a secret only because the name of a service stands near
-// them (95 rules of gitleaks), for in the arguments of that service's tools most
-// things are.
+// The package does not find secrets with neither a shape nor a name: a password in a
+// sentence, or 32 letters that are secret only because the name of a service is near (95
+// rules of gitleaks). In arguments of that service's tools the name is almost always near.
 package secret
 
 import (
@@ -47,19 +46,18 @@ const (
 
 func mark(rule string) string { return markBegin + rule + markEnd }
 
-// marked is what stands there for a secret that was taken out.
+// marked matches the mark of a replaced secret.
 var marked = regexp.MustCompile(`\[secret: [a-z-]+\]`)
 
-// span is a part of a text that is a secret. Without a rule it is a mark that stands there
-// already.
+// span is the position of a secret in a text. Without a rule, it is an existing mark.
 type span struct {
 	from, to int
 	rule     string
-	name     string // that says that it is a secret; "": its shape does
+	name     string // name that marks the value as secret; "" if its shape does
 }
 
-// find returns the secrets and marks of a text, in order and apart. aws says that the id of an
-// AWS key stands around it; with strict any value of a telling name is a secret.
+// find returns the secrets and marks in a text, ordered and disjoint. aws means that the id of
+// an AWS key is near the text; strict means that any value of a secret's name is a secret.
 func find(s string, aws, strict bool) []span {
 	var found []span
 	if strings.Contains(s, markBegin) {
@@ -70,19 +68,19 @@ func find(s string, aws, strict bool) []span {
 	shaped := findShapes(s)
 	aws = aws || hasAWSID(s, shaped)
 	if found = slices.Concat(found, findPatterns(s, aws), shaped); len(found) > 0 {
-		found = apart(found)
+		found = merge(found)
 		s = filled(s, found)
 	}
 	a := assigner{s: s, strict: strict}
-	return apart(append(a.find(), found...))
+	return merge(append(a.find(), found...))
 }
 
-// hasAWSID reports whether the id of an AWS key stands in a text, or stood there.
+// hasAWSID reports whether a text contains the id of an AWS key, or its mark.
 func hasAWSID(s string, found []span) bool {
 	return slices.ContainsFunc(found, func(p span) bool { return p.rule == awsID }) || strings.Contains(s, markBegin+awsID+markEnd)
 }
 
-// filled is a text with fillers in the place of spans.
+// filled returns a text with spans replaced by fillers.
 func filled(s string, spans []span) string {
 	out := []byte(s)
 	for _, p := range spans {
@@ -93,9 +91,8 @@ func filled(s string, spans []span) string {
 	return string(out)
 }
 
-// apart puts spans in order. Of two that overlap one goes from where the first begins to
-// where the last ends.
-func apart(all []span) []span {
+// merge sorts spans and joins those that overlap.
+func merge(all []span) []span {
 	slices.SortStableFunc(all, func(a, b span) int { return a.from - b.from })
 	var out []span
 	for _, p := range all {
@@ -109,7 +106,7 @@ func apart(all []span) []span {
 	return out
 }
 
-// replace returns a text with marks in the place of secrets.
+// replace returns a text with its secrets replaced by marks.
 func replace(s string, spans []span) string {
 	var out strings.Builder
 	done := 0
@@ -127,22 +124,21 @@ func replace(s string, spans []span) string {
 	return out.String()
 }
 
-// Text returns s with each secret replaced by "[secret: RULE]", and s itself if it
-// has none.
+// Text returns s with each secret replaced by "[secret: RULE]", or s itself if it has none.
 func Text(s string) string { return text(s, false) }
 
-const mostRounds = 4 // of looking at a text; two are enough for all but what was made to need more
+const maxRounds = 4 // scans of a text; two are enough except for texts made to need more
 
-// text scrubs a text until nothing more is found in it.
+// text scrubs a text until a scan finds no more secrets.
 func text(s string, aws bool) string {
-	for range mostRounds {
+	for range maxRounds {
 		out := replace(s, find(s, aws, false))
 		if out == s {
 			return s
 		}
 		s = out
 	}
-	return mark("text") // not clean yet, so all of it goes
+	return mark("text") // not clean after maxRounds, so all of it is replaced
 }
 
 // In returns the parts of a text that look like secrets.
@@ -156,5 +152,5 @@ func In(s string) []string {
 	return all
 }
 
-// Named reports whether a value is a secret if it stands under that name.
+// Named reports whether value is a secret under the given name.
 func Named(name, value string) bool { return classify(name).value(value) }

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// URL returns what may be secret in the URL of a service: many take a key in the
-// query, and some as an element of the path.
+// URL returns the possible secrets in the URL of a service: many services have a key in the
+// query, and some in the path.
 func URL(raw string) []string {
 	all := In(raw)
 	for _, p := range findElements(raw) {
-		decoded, _ := url.PathUnescape(raw[p.from:p.to]) // it was, to be found
+		decoded, _ := url.PathUnescape(raw[p.from:p.to]) // cannot fail: findElements decoded it
 		all = append(all, raw[p.from:p.to], decoded)
 	}
 	u, err := url.Parse(raw)
@@ -30,8 +30,8 @@ func URL(raw string) []string {
 	return all
 }
 
-// Header returns what is secret in the value of a header: all of it, and what
-// stands behind the name of a scheme.
+// Header returns the secrets in the value of a header: all of it, and the credentials after the
+// name of a scheme.
 func Header(value string) []string {
 	scheme, credentials, _ := strings.Cut(value, " ")
 	all := []string{value, credentials}

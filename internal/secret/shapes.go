@@ -9,32 +9,30 @@ import (
 	"sync"
 )
 
-// shape is what the tokens of one maker look like: how they begin, and so many characters of
-// a set behind that.
+// shape is the form of a maker's tokens: a prefix and a number of characters of a set.
 type shape struct {
 	prefix, rule string
-	of           string // none has = or :, so that no token reaches from a name into its value
-	min, max     int    // characters behind the prefix; max 0: any number
-	dense        bool   // what stands behind the prefix must look random, for the prefix alone says little
+	of           string // allowed characters; never = or :, so that a token cannot extend from a name into its value
+	min, max     int    // characters after the prefix; max zero means any number
+	dense        bool   // the rest must look random, since the prefix alone is weak evidence
 }
 
 const (
-	letters   = "ABCDEFGHIJKLMNOPQRSTUVWXYZ" + smalls
-	smalls    = "abcdefghijklmnopqrstuvwxyz"
-	lettersIn = letters + digits
+	letters      = "ABCDEFGHIJKLMNOPQRSTUVWXYZ" + lowerCase
+	lowerCase    = "abcdefghijklmnopqrstuvwxyz"
+	alphanumeric = letters + digits
 )
 
-// charsets are those that shapes.txt names.
+// charsets holds the sets that shapes.txt names.
 var charsets = map[string]string{
-	"alnum": lettersIn, "upper": letters[:26] + digits, "hex": digits + "abcdef",
-	"word": lettersIn + "_-", "dotted": lettersIn + "_-.", "radix64": lettersIn + "+/", "token": lettersIn + "_-.+/~",
+	"alnum": alphanumeric, "upper": letters[:26] + digits, "hex": digits + "abcdef",
+	"word": alphanumeric + "_-", "dotted": alphanumeric + "_-.", "radix64": alphanumeric + "+/", "token": alphanumeric + "_-.+/~",
 }
 
 //go:embed shapes.txt
 var shapesFile string
 
-// shapes are those of the file, read when they are needed first: first byte → shapes, the
-// longest prefix first.
+// shapes parses the file in the first call: first byte → shapes, longest prefix first.
 var shapes = sync.OnceValue(func() (first [256][]shape) {
 	for line := range strings.Lines(shapesFile) {
 		f := strings.Fields(line)
@@ -53,7 +51,7 @@ var shapes = sync.OnceValue(func() (first [256][]shape) {
 	return first
 })
 
-// findShapes finds the tokens of a text by their shapes.
+// findShapes finds the tokens in a text by their shapes.
 func findShapes(s string) (found []span) {
 	first := shapes()
 	for i := 0; i < len(s); i++ {
@@ -61,8 +59,8 @@ func findShapes(s string) (found []span) {
 			continue
 		}
 		for _, sh := range first[s[i]] {
-			if behind, ok := strings.CutPrefix(s[i:], sh.prefix); ok && sh.fits(behind) > 0 {
-				found = append(found, span{i, len(s) - len(behind) + sh.fits(behind), sh.rule, ""})
+			if rest, ok := strings.CutPrefix(s[i:], sh.prefix); ok && sh.fits(rest) > 0 {
+				found = append(found, span{i, len(s) - len(rest) + sh.fits(rest), sh.rule, ""})
 				i = found[len(found)-1].to - 1
 				break
 			}
@@ -71,10 +69,10 @@ func findShapes(s string) (found []span) {
 	return found
 }
 
-// fits is how many characters at the beginning of what stands behind the prefix belong to a
-// token; 0: it is none. Of a text that is none only a bounded part is looked at.
+// fits returns the number of characters after the prefix that belong to a token, or 0. It
+// examines a bounded part of a text that is not a token.
 func (sh *shape) fits(s string) int {
-	part := s[:min(len(s), max(enough, sh.min, sh.max+1))]
+	part := s[:min(len(s), max(maxDense, sh.min, sh.max+1))]
 	n := len(part) - len(strings.TrimLeft(part, sh.of))
 	switch {
 	case n < sh.min || sh.max > 0 && n > sh.max || sh.dense && !dense(part[:n]):
@@ -83,18 +81,19 @@ func (sh *shape) fits(s string) int {
 		n = len(s) - len(strings.TrimLeft(s, sh.of))
 	}
 	if n < len(s) && isAlnum(s[n]) {
-		return 0 // it goes on in other letters
+		return 0 // other letters follow
 	}
 	return n
 }
 
 func isAlnum(c byte) bool { return letter(c) || digit(c) }
 
-const enough = 64 // bytes of a text that tell whether it looks random
+const maxDense = 64 // bytes that dense examines
 
-// dense reports whether a text looks random: digits and letters, and many different ones.
+// dense reports whether a text looks random: it has digits, letters and many different
+// characters.
 func dense(s string) bool {
-	s = s[:min(len(s), enough)]
+	s = s[:min(len(s), maxDense)]
 	seen := make(map[byte]bool)
 	n := 0
 	for i := range len(s) {

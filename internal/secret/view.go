@@ -11,11 +11,10 @@ import (
 	"sync"
 )
 
-// view is a text as a reader would decode it, and where each byte of it stands in
-// the text as written.
+// view is a decoded text with the position of each byte in the original.
 type view struct {
 	text string
-	at   []int // place in text → place as written; nil: it is the text as written
+	at   []int // offset in text → offset in the original; nil if text is the original
 }
 
 func (v view) source(i int) int {
@@ -25,16 +24,15 @@ func (v view) source(i int) int {
 	return v.at[i]
 }
 
-// sourceEnd is where what ends at i ends as written.
+// sourceEnd returns the end in the original of a part that ends at i.
 func (v view) sourceEnd(i int) int {
 	for v.at != nil && i > 0 && i < len(v.text) && v.at[i] == v.at[i-1] {
-		i++ // within one escape
+		i++ // inside one escape
 	}
 	return v.source(i)
 }
 
-// escapes are those of a kind, each a way to write one character: of JSON and programs, of
-// URLs, of pages of HTML, of forms.
+// escapes holds the escapes by kind: of JSON and programs, URLs, HTML, and forms.
 var escapes = sync.OnceValue(func() map[string]*regexp.Regexp {
 	return map[string]*regexp.Regexp{
 		`\`: regexp.MustCompile(`\\u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}|\\u[[:xdigit:]]{4}|\\U[[:xdigit:]]{8}|\\x[[:xdigit:]]{2}|\\[^uUx0-7]`),
@@ -44,7 +42,7 @@ var escapes = sync.OnceValue(func() map[string]*regexp.Regexp {
 	}
 })
 
-// decode is what an escape stands for, or itself.
+// decode returns the text of an escape, or the escape itself.
 func decode(escape string) string {
 	switch escape[0] {
 	case '+':
@@ -52,7 +50,7 @@ func decode(escape string) string {
 	case '&':
 		return html.UnescapeString(escape)
 	case '%':
-		plain, _ := url.PathUnescape(escape) // two digits always decode
+		plain, _ := url.PathUnescape(escape) // two hex digits always decode
 		return plain
 	}
 	var plain string
@@ -65,10 +63,10 @@ func decode(escape string) string {
 	return escape[1:] // \'
 }
 
-// levels is how often a text may have been escaped: JSON in a JSON string is twice.
+// levels is how many times a text may have been escaped: JSON in a JSON string has two.
 const levels = 2
 
-// views are the ways in which a text can be read.
+// views yields a text with its escapes decoded in each supported way.
 func (m *Masker) views(s string) iter.Seq[view] {
 	return func(yield func(view) bool) {
 		if m == nil || len(m.values) == 0 {
@@ -88,7 +86,7 @@ func (m *Masker) views(s string) iter.Seq[view] {
 	}
 }
 
-// decodings are a view with the escapes of one kind decoded, for each that it has.
+// decodings returns the view with the escapes of each kind decoded.
 func (v view) decodings(spaced bool) map[string]view {
 	all := make(map[string]view)
 	for _, kind := range []string{"%", "&", "+"} {
@@ -99,7 +97,7 @@ func (v view) decodings(spaced bool) map[string]view {
 	return all
 }
 
-// decoded is a view with escapes of a kind decoded once more.
+// decoded returns a view with the escapes of one kind decoded once.
 func (v view) decoded(kind string) view {
 	out := view{at: make([]int, 0, len(v.text)+1)}
 	var b strings.Builder
