@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// What is stored takes what it is said to take.
+// TestMemory checks that stored answers take about as much memory as is counted.
 func TestMemory(t *testing.T) {
 	const most = 8 << 20
 	for _, tt := range []struct {
@@ -50,7 +50,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// heap is what is in use.
+// heap returns the bytes of the heap in use.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -59,7 +59,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A call that only reads passes on every call there is.
+// TestRegisterWriteAllocates: calls that only read are registered too, so it must be cheap.
 func TestRegisterWriteAllocates(t *testing.T) {
 	s := newStore(t)
 	if got := testing.AllocsPerRun(100, func() { s.RegisterWrite(call.Effect{}).End() }); got > 1 {
@@ -116,8 +116,8 @@ func BenchmarkFetch(b *testing.B) {
 	}
 }
 
-// BenchmarkSize is flat: how much is stored costs neither a write, nor a call that
-// is answered, nor one whose answer is stored in the place of an old one.
+// BenchmarkSize shows that the number of stored answers changes the cost neither of a write, nor
+// of a hit, nor of a fetch that replaces an answer.
 func BenchmarkSize(b *testing.B) {
 	fetch := func(_ context.Context, f *dedup.Flight) { f.Settle([]byte("{}"), false, true) }
 	w := &dedup.Waiter{Done: func(dedup.Outcome) {}}

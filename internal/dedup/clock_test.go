@@ -12,8 +12,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// recorded is a store on a machine of which a test says how long it is awake, how
-// long it sleeps, and when its wall clock is set.
+// recorded is a store on a machine whose waking time, sleep and wall clock the test sets.
 type recorded struct {
 	*source
 	awake, wall atomic.Int64 // each a time.Duration
@@ -24,7 +23,7 @@ func (r *recorded) add(d time.Duration) {
 	r.wall.Add(int64(d))
 }
 
-// sleep passes time that the monotonic clock does not see, or sets the wall clock.
+// sleep advances the wall clock alone.
 func (r *recorded) sleep(d time.Duration) { r.wall.Add(int64(d)) }
 
 func (r *recorded) moment() age.Moment {
@@ -42,7 +41,7 @@ func newRecorded(t *testing.T) *recorded {
 	return r
 }
 
-// A remote write settles by that clock, and a back-off ends by it.
+// TestClockSettles: remote writes settle, and back-offs end, by the store's clock.
 func TestClockSettles(t *testing.T) {
 	r := newRecorded(t)
 	r.store.RegisterWrite(remote(host)).End()
@@ -64,7 +63,7 @@ func TestClockSettles(t *testing.T) {
 	}
 }
 
-// A store keeps its clock when it is configured anew.
+// TestClockStays: Configure does not replace the clock.
 func TestClockStays(t *testing.T) {
 	r := newRecorded(t)
 	r.ask(t, query(fresh, host))
@@ -75,8 +74,8 @@ func TestClockStays(t *testing.T) {
 	}
 }
 
-// What became of a write of unknown outcome is reckoned with until both clocks
-// say that its time is over. Once it stayed for ever if the real one was ahead.
+// TestClockOfDoubt: a write of unknown outcome stays pending until both clocks say that its time
+// is over, and ends even if the real clock is ahead.
 func TestClockOfDoubt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := newRecorded(t)
@@ -95,8 +94,8 @@ func TestClockOfDoubt(t *testing.T) {
 	})
 }
 
-// While a laptop sleeps its monotonic clock stops, and answers grow old all the same.
-// A wall clock that is set back makes none younger.
+// TestSleep: answers grow older while a laptop sleeps and its monotonic clock stops. A wall clock
+// that is set back does not make them younger.
 func TestSleep(t *testing.T) {
 	const night = 8 * time.Hour
 	organic := func(t *testing.T, r *recorded, q dedup.Query) { r.ask(t, q) }
@@ -140,9 +139,8 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// What may still land holds answers back for as long as the machine is awake: a
-// server that slept as well has not gone on, and a wall clock that was set forward
-// says nothing.
+// TestSleepKeepsWritesInTheAir: a write that may still land invalidates answers for its time of
+// waking: a server that slept as well has not continued, and the wall clock may be set forward.
 func TestSleepKeepsWritesInTheAir(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := newRecorded(t)

@@ -15,8 +15,8 @@ func trying(q dedup.Query) dedup.Query {
 	return q
 }
 
-// TestComparison makes a prefetch and a call that tries it, and lets both be answered in
-// the order given. The call is never served.
+// TestComparison answers a prefetch and a call that is to be compared with it in the given order.
+// The call must never be served the prefetch.
 func TestComparison(t *testing.T) {
 	const real, prefetched = "real", "prefetched"
 	type world struct {
@@ -100,8 +100,8 @@ func TestComparison(t *testing.T) {
 	}
 }
 
-// A client that asks again and again is not held back with what was only prefetched,
-// nor is that still worth comparing.
+// TestComparisonBackedOff: a client that repeats a call does not get a compared prefetch as its
+// back-off, and an expired prefetch is not compared.
 func TestComparisonBackedOff(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		src := &source{store: newStore(t), same: "same"}

@@ -11,8 +11,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// Places of the tests: a domain that is a host, another one, and what an edge
-// matched.
+// Places of the tests: a remote host, the local domain, and a slot of an edge.
 var (
 	host  = call.Place{Domain: "api.example.com"}
 	local = call.Place{Domain: "local"}
@@ -42,7 +41,7 @@ func query(u dedup.Reuse, places ...call.Place) dedup.Query {
 	}
 }
 
-// source is a server whose answers are all different, until told otherwise.
+// source is a server whose answers all differ, unless a test sets them.
 type source struct {
 	store *dedup.Store
 	n     int
@@ -57,8 +56,7 @@ func (src *source) next() []byte {
 	return fmt.Appendf(nil, "answer %d", src.n)
 }
 
-// ask makes a call that is answered at once, and returns what was said of the
-// answer; the body is there however it came.
+// ask makes a call that is answered at once, and returns its outcome; Body is always set.
 func (src *source) ask(t testing.TB, q dedup.Query) dedup.Outcome {
 	t.Helper()
 	var got []dedup.Outcome
@@ -77,7 +75,7 @@ func (src *source) ask(t testing.TB, q dedup.Query) dedup.Outcome {
 	return got[0]
 }
 
-// prefetch fetches the answer before a call asks, and returns why not.
+// prefetch prefetches an answer, and returns the reason if it was refused.
 func (src *source) prefetch(t testing.TB, q dedup.Query) string {
 	t.Helper()
 	g, why := src.store.Prefetch(t.Context(), q, func(_ context.Context, f *dedup.Flight) {
@@ -89,7 +87,7 @@ func (src *source) prefetch(t testing.TB, q dedup.Query) string {
 	return why
 }
 
-// waiting is a call that waits for its answer.
+// waiting is a call in progress.
 type waiting struct {
 	outcomes chan dedup.Outcome // room for one more than there may be
 	heard    chan string
@@ -100,7 +98,7 @@ type waiting struct {
 
 var errLeft = errors.New("left")
 
-// wait makes a call and leaves its flight, if it begins one, in flight.
+// wait makes a call, and leaves its flight unsettled if it began one.
 func wait(t testing.TB, s *dedup.Store, q dedup.Query) *waiting {
 	x := &waiting{outcomes: make(chan dedup.Outcome, 2), heard: make(chan string, 8)}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -113,7 +111,7 @@ func wait(t testing.TB, s *dedup.Store, q dedup.Query) *waiting {
 	return x
 }
 
-// outcome is what the call got.
+// outcome waits for the call's outcome.
 func (x *waiting) outcome(t testing.TB) dedup.Outcome {
 	t.Helper()
 	if len(x.outcomes) != 1 {

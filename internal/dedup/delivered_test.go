@@ -9,14 +9,14 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// polled is what one call of a polling client got.
+// polled is the result of one call of a polling client.
 type polled struct {
 	how     dedup.Disposition
 	backOff time.Duration
 	held    bool
 }
 
-// TestBackOff polls, and does something before each call.
+// TestBackOff makes repeated calls, with an event before each.
 func TestBackOff(t *testing.T) {
 	const s = time.Second
 	fetched := func(hint time.Duration) polled { return polled{dedup.Fetched, hint, false} }
@@ -122,7 +122,7 @@ func TestRepeated(t *testing.T) {
 	want("once more", true)
 }
 
-// What a client has is known of its last 1,024 answers.
+// TestDeliveredBounded: 1,024 answers are remembered for each client.
 func TestDeliveredBounded(t *testing.T) {
 	src := &source{store: newStore(t)}
 	d := dedup.NewDelivered()
@@ -142,7 +142,7 @@ func TestDeliveredBounded(t *testing.T) {
 	}
 }
 
-// TestLost: what did not reach the client is not referred to.
+// TestLost: a client is not sent a reference to an answer that did not reach it.
 func TestLost(t *testing.T) {
 	src := &source{store: newStore(t)}
 	q := query(fresh, host)

@@ -7,13 +7,13 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Slots is how many marks the places of edges share.
+// Slots is the number of marks of edges.
 const Slots = slots
 
-// Look is the state of a file, to be compared.
+// Look returns the state of a file, for comparison.
 func Look(path string) any { return statFile(path) }
 
-// Check counts everything again, and returns what does not agree.
+// Check recomputes the store's counts, and returns the first difference.
 func (s *Store) Check() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func sum(wasted map[string]int64) (n int64) {
 	return n
 }
 
-// flyingLocked counts the prefetches in flight that are not lost yet.
+// flyingLocked counts the prefetches in flight that are still wanted.
 func (s *Store) flyingLocked() (n int64) {
 	for f := range s.flights {
 		if f.prefetch != nil && f.prefetch.Fate() == call.Pending {
@@ -80,8 +80,7 @@ func (s *Store) flyingLocked() (n int64) {
 	return n
 }
 
-// CheckFates holds the fates of all prefetches there have been against what is
-// counted.
+// CheckFates compares the fates of all prefetches with the counts.
 func (s *Store) CheckFates(all []*Prefetch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +108,7 @@ func (s *Store) CheckFates(all []*Prefetch) error {
 	return nil
 }
 
-// SettleAround is Settle with a good answer, and something that happens while that
-// is being copied.
+// SettleAround settles the flight with a good answer, and calls act while the body is copied.
 func (f *Flight) SettleAround(body []byte, act func()) {
 	l, _ := f.beginSettling(false, true)
 	l.entry.body = body
@@ -118,8 +116,7 @@ func (f *Flight) SettleAround(body []byte, act func()) {
 	f.finishSettling(l)
 }
 
-// Open counts the prefetches of a scope that no call has asked for, or waits for any
-// more, and that nothing has become of.
+// Open counts the prefetches of a scope whose fate is pending and that no call is waiting for.
 func (s *Store) Open(scope string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +133,7 @@ func (s *Store) Open(scope string) (n int) {
 	return n
 }
 
-// Pending returns how many writes are pending; a place counts for each.
+// Pending returns the number of pending writes, counted per place.
 func (s *Store) Pending() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

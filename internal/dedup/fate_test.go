@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// prefetching is a prefetch whose answer has not come yet.
+// prefetching is a prefetch in progress.
 type prefetching struct {
 	*dedup.Prefetch
 	flight *dedup.Flight
@@ -35,7 +35,7 @@ func begin(t testing.TB, s *dedup.Store, q dedup.Query) *prefetching {
 
 func (g *prefetching) settle() { g.flight.Settle([]byte("prefetched"), false, true) }
 
-// TestFate makes one prefetch, lets something happen, and asks what has become of it.
+// TestFate makes a prefetch and an event, and checks the prefetch's fate.
 func TestFate(t *testing.T) {
 	type world struct {
 		*source
@@ -145,8 +145,7 @@ func TestFate(t *testing.T) {
 	}
 }
 
-// A prefetch that no call can use any more does not wait for its server: it is
-// cancelled at once.
+// TestPrefetchCancelled: a prefetch that no call can use any more is cancelled at once.
 func TestPrefetchCancelled(t *testing.T) {
 	for name, act := range map[string]func(t *testing.T, s *dedup.Store, g *prefetching){
 		"its time is over": func(_ *testing.T, _ *dedup.Store, g *prefetching) { g.over() },
@@ -175,7 +174,7 @@ func TestPrefetchCancelled(t *testing.T) {
 	}
 }
 
-// What no call asks for finds its end as other fetches begin, in whatever order.
+// TestSweep: prefetches that are never used get a fate as other fetches begin.
 func TestSweep(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		src := &source{store: newStore(t)}

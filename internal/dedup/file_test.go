@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// A file that has changed tells why two answers differ: nothing is said of that.
+// TestComparisonOfFile: if the file has changed, a comparison has no result.
 func TestComparisonOfFile(t *testing.T) {
 	for _, tt := range []struct {
 		name                     string
@@ -45,8 +45,7 @@ func TestComparisonOfFile(t *testing.T) {
 	}
 }
 
-// TestFile does something to the file while the answer is fetched, or between
-// that and the next call.
+// TestFile changes the file during the fetch, or between it and the next call.
 func TestFile(t *testing.T) {
 	nothing := func(*testing.T, string) {}
 	write := func(text string) func(t *testing.T, path string) {
@@ -112,8 +111,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// A file that is young when it is first looked at may change unseen in its first
-// two seconds, however long the fetch takes.
+// TestFileYoungWhenSent: a file that was just written may change again with the same times,
+// however long the fetch takes.
 func TestFileYoungWhenSent(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -154,7 +153,7 @@ func TestFileRefused(t *testing.T) {
 	}
 }
 
-// put writes a file that last changed so long ago.
+// put writes a file and sets its modification time.
 func put(t *testing.T, path, text string, ago time.Duration) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// TestJoined says until when a call may join a flight.
+// TestJoined checks until when a call may join a flight.
 func TestJoined(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
@@ -48,7 +48,7 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// An answer never takes the place of one that was fetched later.
+// TestOlderAnswerLater: an answer does not replace one of a later flight.
 func TestOlderAnswerLater(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -91,7 +91,7 @@ func TestTaint(t *testing.T) {
 	}
 }
 
-// No call joins, and nothing keeps, what has been given up.
+// TestGivenUp: a flight that was cancelled is neither joined nor stored.
 func TestGivenUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -110,7 +110,7 @@ func TestGivenUp(t *testing.T) {
 	})
 }
 
-// A waiter that has left, or has its answer, hears nothing more.
+// TestNotify: a waiter that has left or been answered gets no more notifications.
 func TestNotify(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -128,7 +128,7 @@ func TestNotify(t *testing.T) {
 	})
 }
 
-// TestPrefetch: a prefetch lives while its own context does or a call waits.
+// TestPrefetch: a prefetch lives while its context does or a call is waiting.
 func TestPrefetch(t *testing.T) {
 	type step = string
 	for _, tt := range []struct {
@@ -186,7 +186,7 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
-// After Close a call is answered by its own fetch, and what was under way ends.
+// TestClose: after Close, calls fetch for themselves and flights have ended.
 func TestClose(t *testing.T) {
 	s := newStore(t)
 	x, y := wait(t, s, query(pure)), wait(t, s, query(pure))

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// op is one thing that happens in a history.
+// op is one event of a history.
 type op struct {
 	what  string
 	pause time.Duration // after the op before it has begun
@@ -36,13 +36,13 @@ type op struct {
 
 func (o op) GoString() string { return fmt.Sprintf("%+v", o) }
 
-// modelPlaces are what a model world consists of.
+// modelPlaces are the places of a model world.
 var modelPlaces = []call.Place{host, local, edge, slot(8)}
 
-// keys are, for each call there is, what its answer depends on.
+// keys are the places that each call depends on.
 var keys = [][]int{{0}, {1}, {0, 1}, {2}, {0, 2}, {1, 2, 3}}
 
-// modelUses are how long answers may stand in for new ones.
+// modelUses are the reuse rules of the calls.
 var modelUses = []dedup.Reuse{
 	{MaxAge: 300 * time.Millisecond},
 	{Freshness: 200 * time.Millisecond},
@@ -53,14 +53,14 @@ var modelUses = []dedup.Reuse{
 
 const modelWriteSettle = 500 * time.Millisecond
 
-// whats are what may happen, as often as the number says. What puts much into
-// the air for long is rare, for nothing is served then.
+// whats are the kinds of events, repeated by weight. Events that keep a write pending for long
+// are rare, as nothing is served meanwhile.
 var whats = slices.Concat(
 	slices.Repeat([]string{"read"}, 30), slices.Repeat([]string{"prefetch"}, 10), slices.Repeat([]string{"write"}, 5),
 	[]string{"doubt", "misjudged", "elsewhere", "drop", "resize", "question"},
 )
 
-// scopes are two sessions and what is common to all.
+// scopes are two sessions and the shared scope.
 var scopes = []string{"a", "a", "a", "b", "*"}
 
 func drawOp(t *rapid.T) op {

@@ -10,9 +10,8 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// A call waits for a prefetch as long as its join timeout, from the sending of the
-// prefetch on; what else waits is not concerned, and what is served in time is never
-// told.
+// TestJoinTimeout: a call waits for a prefetch until its join timeout after the prefetch was sent.
+// Other waiters are not affected.
 func TestJoinTimeout(t *testing.T) {
 	const timeout, sent = 3 * time.Second, 5 * time.Second
 	for _, tt := range []struct {

@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// judge holds what a call got against what is true.
+// judge checks the outcome of a call against the world.
 func (w *world) judge(o op, own *fetch, got dedup.Outcome, least []int, came time.Time) {
 	w.mu.Lock()
 	var cancelled bool
@@ -50,7 +50,7 @@ func (w *world) judge(o op, own *fetch, got dedup.Outcome, least []int, came tim
 	w.judgeShared(o, x, got, least, came)
 }
 
-// judgeShared judges an answer that another call, or none, had asked for.
+// judgeShared checks an answer that the call did not fetch itself.
 func (w *world) judgeShared(o op, x *fetch, got dedup.Outcome, least []int, came time.Time) {
 	use := modelUses[o.use]
 	age := came.Sub(x.began)
@@ -84,8 +84,7 @@ func (w *world) judgeShared(o op, x *fetch, got dedup.Outcome, least []int, came
 	}
 }
 
-// overtaken reports whether something had changed, by the time a call came, that
-// the server saw before it did.
+// overtaken reports whether the server's answer is from before a change that preceded the call.
 func overtaken(saw, least []int) bool {
 	for i := range saw {
 		if saw[i] < least[i] {
@@ -95,7 +94,7 @@ func overtaken(saw, least []int) bool {
 	return false
 }
 
-// servedLocked notes a call that got what another one, or none, had asked for.
+// servedLocked records that a call got the answer of this fetch.
 func (x *fetch) servedLocked(got dedup.Outcome, came time.Time) {
 	x.served++
 	switch {
@@ -106,8 +105,8 @@ func (x *fetch) servedLocked(got dedup.Outcome, came time.Time) {
 	}
 }
 
-// judgeTrial holds what a call found in comparing against what is true: all
-// answers differ, and if the world does too, nothing may be said of that.
+// judgeTrial checks a comparison against the world: as all answers differ, a result is allowed
+// only if nothing has changed.
 func (w *world) judgeTrial(own *fetch, got dedup.Comparison) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +124,7 @@ func (w *world) judgeTrial(own *fetch, got dedup.Comparison) {
 	}
 }
 
-// judgeFates holds what is said of all prefetches against the calls that got them.
+// judgeFates checks the fates of all prefetches against the calls that got them.
 func (w *world) judgeFates() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

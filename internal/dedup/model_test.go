@@ -20,14 +20,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// onlyBlame is what must be said of what a store did wrong for TestModel to fail:
-// taking out one rule may break several things, and each has its own mutant.
+// onlyBlame is the failure that TestModel must report: without one rule several things may fail,
+// and each has its own mutant.
 const onlyBlame = "MCPSCHEDD_ONLY_BLAME"
 
-// TestModel runs random histories against a world that knows what is true: each
-// place holds a number that changes when a write lands, and an answer is the
-// numbers that the server saw. No call may get one that a change had overtaken
-// before the call came.
+// TestModel runs random histories against a model world. Each place holds a number that changes
+// when a write lands, and an answer is the numbers that the server read. No call may get an answer
+// from before a change that preceded the call.
 func TestModel(t *testing.T) {
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
 		if err := flag.Set("rapid.checks", "10000"); err != nil {
@@ -66,7 +65,7 @@ func TestModel(t *testing.T) {
 	t.Logf("%v", sums)
 }
 
-// world is what is true, beside the store that is tried.
+// world is the model, with the store under test.
 type world struct {
 	store      *dedup.Store
 	delivered  map[string]*dedup.Delivered // scope → what its client was given
@@ -120,7 +119,7 @@ func (w *world) count(what string) {
 	w.sums[what]++
 }
 
-// run lets the history happen.
+// run runs the history.
 func (w *world) run(history []op) {
 	for _, o := range history {
 		time.Sleep(o.pause)
@@ -152,7 +151,7 @@ func (w *world) run(history []op) {
 	}
 }
 
-// end waits until everything must be over, and looks at what is left.
+// end waits until everything must have ended, and checks what is left.
 func (w *world) end() {
 	w.work.Wait()
 	time.Sleep(time.Second)
@@ -183,7 +182,7 @@ func (o op) effect() call.Effect {
 	return e
 }
 
-// landLocked changes what the op changes.
+// landLocked applies the write of op.
 func (w *world) landLocked(o op) {
 	for _, p := range o.places {
 		w.numbers[p]++
@@ -196,8 +195,7 @@ func (w *world) land(o op) {
 	w.landLocked(o)
 }
 
-// change is a write from its arrival, which nothing that comes later in the
-// history overtakes.
+// change registers a write before the next event, and then runs it.
 func (w *world) change(o op) {
 	effect := o.effect()
 	if o.what == "misjudged" {
@@ -224,7 +222,7 @@ func (w *world) change(o op) {
 	})
 }
 
-// read is a call of a client, until its answer.
+// read makes a call.
 func (w *world) read(o op) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -258,7 +256,7 @@ func (w *world) read(o op) {
 	}
 }
 
-// prefetch is a prefetch.
+// prefetch makes a prefetch.
 func (w *world) prefetch(o op) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	time.AfterFunc(cmp.Or(o.cancel, time.Second), func() { cancel(errLeft) })
@@ -291,7 +289,7 @@ func (w *world) query(o op) dedup.Query {
 	return q
 }
 
-// lookLocked is what the server sees.
+// lookLocked returns the numbers that the server reads.
 func (w *world) lookLocked(o op) []int {
 	var saw []int
 	for _, p := range keys[o.key] {
@@ -300,7 +298,7 @@ func (w *world) lookLocked(o op) []int {
 	return saw
 }
 
-// fetch asks the server.
+// fetch sends a request to the server.
 func (w *world) fetch(ctx context.Context, o op, f *dedup.Flight, prefetched bool) *fetch {
 	w.mu.Lock()
 	x := &fetch{nth: len(w.fetches), op: o, began: time.Now(), sent: time.Now(), prefetched: prefetched}

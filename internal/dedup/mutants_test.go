@@ -8,8 +8,8 @@ import (
 	"mcpschedd/internal/mutant"
 )
 
-// mutants are the rules of the store that are taken out one by one. Without each of
-// them TestModel says that an answer is stale, or what the mutant says.
+// mutants each remove one rule of the store. Without it, TestModel must report a stale answer, or
+// the failure in Says.
 var mutants = []mutant.Mutant{
 	{Name: "change at arrival", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "epochs.bump", Under: []string{"Store.RegisterWrite"}, Becomes: mutant.Nothing},
@@ -53,8 +53,8 @@ var mutants = []mutant.Mutant{
 	}},
 }
 
-// TestMutants shows that TestModel can fail: without any one of the rules it does, and
-// says why. That the rules are there is looked at in every run.
+// TestMutants shows that TestModel fails without each of the rules. Every run checks that the code
+// of the rules is found.
 func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) {

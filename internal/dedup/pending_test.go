@@ -28,7 +28,7 @@ func keeps(t *testing.T, s *dedup.Store, places ...call.Place) bool {
 	return src.ask(t, query(pure, places...)).How == dedup.Hit
 }
 
-// TestPending says when a write is no longer pending, from its arrival on.
+// TestPending checks when a registered write is no longer pending.
 func TestPending(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -68,7 +68,7 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// After a reform whatever was under way, reads too, may change anything.
+// TestReclassify: after Reclassify, any call in progress may change anything.
 func TestReclassify(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -101,8 +101,8 @@ func TestReclassify(t *testing.T) {
 	})
 }
 
-// What was under way at a reform, or had not settled, settles under whatever names
-// its places have now.
+// TestReclassifySettles: writes that were in progress or settling at Reclassify settle for all
+// places.
 func TestReclassifySettles(t *testing.T) {
 	for name, reform := range map[string]func(s *dedup.Store){
 		"a remote write": func(s *dedup.Store) {
@@ -138,8 +138,7 @@ func reformSettles(t *testing.T, reform func(s *dedup.Store)) {
 	})
 }
 
-// A store that is closed leaves no timer behind, and nothing that fires changes
-// anything.
+// TestCloseWithDoubt: a closed store leaves no timer, and a timer that fires changes nothing.
 func TestCloseWithDoubt(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newStore(t)

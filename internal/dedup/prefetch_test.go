@@ -17,7 +17,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// What happens while an answer is being copied counts as if it had come before.
+// TestWhileLanding: events while an answer is copied count as if they came before.
 func TestWhileLanding(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -53,8 +53,8 @@ func TestWhileLanding(t *testing.T) {
 
 func ofSession1(scope string) bool { return scope == "session 1" }
 
-// What was fetched early is too old after a prompt, stored or under way, but for calls that
-// wait for it, other sessions, and what nothing can change. What a call had stays.
+// TestExpirePrefetches: a prompt expires prefetches, except joined ones, those of other sessions
+// and those that depend only on places. Answers to calls stay.
 func TestExpirePrefetches(t *testing.T) {
 	s := newStore(t)
 	src := &source{store: s}
@@ -94,7 +94,7 @@ func TestExpirePrefetches(t *testing.T) {
 	}
 }
 
-// Asking whether a prefetch would be refused forgets no answer, and keeps none longer.
+// TestRefusalChangesNothing: PrefetchRefusal evicts no answer and does not count as use.
 func TestRefusalChangesNothing(t *testing.T) {
 	s := newStore(t)
 	src := &source{store: s}
@@ -118,7 +118,7 @@ func TestRefusalChangesNothing(t *testing.T) {
 	}
 }
 
-// A file is looked at when a prefetch begins, not when the candidates are sorted.
+// TestRefusalLooksAtNoFile: a file is read by Prefetch, not by PrefetchRefusal.
 func TestRefusalLooksAtNoFile(t *testing.T) {
 	src := &source{store: newStore(t)}
 	q := query(pure)
@@ -145,8 +145,7 @@ func TestRefusalLooksAtNoFile(t *testing.T) {
 	}
 }
 
-// A fetch that panics before it has begun leaves no call waiting. A prefetch that did
-// was in flight for ever, and the call that joined it had no answer.
+// TestFetchPanics: if fetch panics, the flight ends, and a call that joined it is answered.
 func TestFetchPanics(t *testing.T) {
 	s := newStore(t)
 	q := query(never, host)
@@ -172,12 +171,11 @@ func TestFetchPanics(t *testing.T) {
 	}
 }
 
-// numbered is a call or a prefetch of the record.
+// numbered returns the number of a call in the record.
 func numbered(seq int64) call.Number { return call.Number{Session: "1f00c2", Seq: seq} }
 
-// A prefetch has the number of the query that it was begun with. The call that got it is
-// the one that the record says it was, once that says so: the call that asked may be another
-// than the one that was answered in the end.
+// TestPrefetchIsReported: a prefetch has the number of its query. By returns the call that the
+// record names as its user, which may be another than the call that asked.
 func TestPrefetchIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -215,8 +213,8 @@ func TestPrefetchIsReported(t *testing.T) {
 	}
 }
 
-// One that is compared has no user: by is the call that fetched for itself to compare
-// it, whatever is reported.
+// TestPrefetchIsComparedBy: a compared prefetch has no user; By returns the comparing call,
+// whatever is reported.
 func TestPrefetchIsComparedBy(t *testing.T) {
 	for _, stored := range []bool{true, false} {
 		src := &source{store: newStore(t)}
@@ -239,8 +237,8 @@ func TestPrefetchIsComparedBy(t *testing.T) {
 	}
 }
 
-// The same where they come at the same time, while the answer does. A call may then
-// fetch for itself in the place of the prefetch, which no call uses.
+// TestFirstUseOfMany: the same for calls and an answer that arrive together. A call may then fetch
+// for itself and replace the prefetch, which no call uses.
 func TestFirstUseOfMany(t *testing.T) {
 	s := newStore(t)
 	used := 0
@@ -278,8 +276,8 @@ func TestFirstUseOfMany(t *testing.T) {
 	}
 }
 
-// TestTook is how long a fetch took, as it is told to each call that gets its answer: from its
-// sending, and no longer than it would have taken alone, where that was said.
+// TestTook: a call that is served learns how long the fetch took from its sending, and at most its
+// unloaded latency.
 func TestTook(t *testing.T) {
 	const s = time.Second
 	sleep := time.Sleep

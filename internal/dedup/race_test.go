@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// crowd is readers, writers and prefetches that meet as they may, in real time.
+// crowd is readers, writers and prefetches that run concurrently in real time.
 type crowd struct {
 	t       *testing.T
 	store   *dedup.Store
@@ -26,8 +26,7 @@ type crowd struct {
 
 var crowdPlaces = [2]call.Place{host, edge}
 
-// TestConcurrent: every call is answered once, with nothing that a write had
-// overtaken.
+// TestConcurrent: every call is answered once, and never with a stale answer.
 func TestConcurrent(t *testing.T) {
 	c := &crowd{t: t, store: newStore(t)}
 	var writers, readers sync.WaitGroup
@@ -66,7 +65,7 @@ func (c *crowd) query(i int, scope string) dedup.Query {
 	return q
 }
 
-// fetch returns what asks for a number.
+// fetch returns the fetch function of a number.
 func (c *crowd) fetch(i int) func(context.Context, *dedup.Flight) {
 	return func(_ context.Context, f *dedup.Flight) {
 		c.fetches.Go(func() {
@@ -78,8 +77,7 @@ func (c *crowd) fetch(i int) func(context.Context, *dedup.Flight) {
 	}
 }
 
-// write changes a number, prefetches that it is asked for, and now and then does
-// something else.
+// write changes a number, makes prefetches and other events.
 func (c *crowd) write(i, n int) {
 	p := c.store.RegisterWrite(changes(crowdPlaces[i]))
 	c.numbers[i].Add(1)
@@ -105,7 +103,7 @@ func (c *crowd) write(i, n int) {
 	}
 }
 
-// prefetch begins one, and asks on another goroutine what becomes of it.
+// prefetch begins a prefetch, and reads its fate on another goroutine.
 func (c *crowd) prefetch(q dedup.Query, fetch func(context.Context, *dedup.Flight)) {
 	c.store.PrefetchRefusal(q)
 	g, _ := c.store.Prefetch(c.t.Context(), q, fetch)
@@ -122,7 +120,7 @@ func (c *crowd) prefetch(q dedup.Query, fetch func(context.Context, *dedup.Fligh
 	c.prefetches = append(c.prefetches, g)
 }
 
-// read asks for a number, and now and then does not wait for it.
+// read calls for a number, and sometimes cancels.
 func (c *crowd) read(i int, scope string, d *dedup.Delivered) {
 	q := c.query(i, scope)
 	q.Delivered = d

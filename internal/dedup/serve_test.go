@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// uses are what the rules are about.
+// The reuse rules of the tests.
 var (
 	never    = dedup.Reuse{MaxAge: 10 * time.Second}
 	fresh    = dedup.Reuse{Freshness: 5 * time.Second, MaxAge: 10 * time.Second}
@@ -65,7 +65,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// What can never be served takes no room.
+// TestNotStored: answers that can never be served are not stored.
 func TestNotStored(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -89,8 +89,7 @@ func TestNotStored(t *testing.T) {
 	}
 }
 
-// TestInvalidated makes a change of each kind; one that concerns the answer ends
-// it.
+// TestInvalidated makes a change of each kind and checks whether the answer is invalidated.
 func TestInvalidated(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -127,7 +126,7 @@ func TestInvalidated(t *testing.T) {
 	}
 }
 
-// What the call that asks depends on counts too: after a reload it may be more.
+// TestPlacesOfBoth: the places of the asking call count too; after a reload it may have more.
 func TestPlacesOfBoth(t *testing.T) {
 	src := &source{store: newStore(t)}
 	src.ask(t, query(pure, host))
@@ -216,8 +215,8 @@ func TestPrefetchRefused(t *testing.T) {
 	}
 }
 
-// After a remote write a read may still see the old state: what was fetched then
-// is not kept, whenever it comes.
+// TestSettling: after a remote write a read may still return the old state, so that answers fetched
+// then are not stored.
 func TestSettling(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		src := &source{store: newStore(t)}

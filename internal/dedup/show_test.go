@@ -10,8 +10,7 @@ import (
 	"mcpschedd/internal/dedup"
 )
 
-// TestPeek says what may be shown beside another answer, and that a look at it is
-// no use of it.
+// TestPeek checks which answers Peek returns, and that it does not count as use.
 func TestPeek(t *testing.T) {
 	volatileNow := never
 	volatileNow.Volatile = true
@@ -50,8 +49,8 @@ func TestPeek(t *testing.T) {
 	}
 }
 
-// What was shown in part is not fetched ahead again, and when it is asked for no
-// reference stands for it.
+// TestMarkShown: an answer that was shown in part is not prefetched again, and a call for it gets no
+// reference.
 func TestMarkShown(t *testing.T) {
 	src := &source{store: newStore(t)}
 	q := query(never, host)

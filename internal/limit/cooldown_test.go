@@ -29,8 +29,8 @@ func TestRetryAfterStopsPrefetches(t *testing.T) {
 	})
 }
 
-// A 429 that another replica was told of counts as one of this process's own, and is counted
-// there. What several calls hear at once, and what a process on this machine says, is no news to it.
+// TestRefused: a 429 reported by another replica has the effect of this process's own, but is not
+// counted. Further 429s of concurrent calls, and those of local processes, are not reported.
 func TestRefused(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h, other := limit.New(nil), limit.New(nil)
@@ -79,7 +79,7 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
-// A success says nothing if another call has had a 429 since it began.
+// TestHalfOpenOvertaken: a success does not count if another call got a 429 after it began.
 func TestHalfOpenOvertaken(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(nil)
@@ -122,7 +122,7 @@ func TestCoolDownLength(t *testing.T) {
 	}
 }
 
-// What ten calls hear at once is one piece of news, and a success is the end of
+// TestCoolDownDoublesForNewsOnly: ten concurrent 429s double the cool-down once, and a success ends
 // it.
 func TestCoolDownDoublesForNewsOnly(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestCoolDownEndsWaitingPrefetches(t *testing.T) {
 	})
 }
 
-// A prefetch that hears a 429 is no better than a real call that does.
+// TestPrefetchLimited: a 429 on a prefetch has the effect of one on a call.
 func TestPrefetchLimited(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(nil)

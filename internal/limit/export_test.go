@@ -2,7 +2,7 @@ package limit
 
 import "mcpschedd/internal/age"
 
-// SetClock puts another clock in the place of the machine's.
+// SetClock replaces the clock.
 func (h *Hosts) SetClock(clock func() age.Moment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

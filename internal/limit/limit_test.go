@@ -19,7 +19,7 @@ const github = "api.github.com"
 
 var good = limit.Outcome{}
 
-// begun says in which order calls began.
+// begun receives calls in the order in which they begin.
 type begun chan string
 
 // real and prefetch start a call that holds its slot for hold.
@@ -119,7 +119,7 @@ func TestRealCallsGoFirst(t *testing.T) {
 	}
 }
 
-// A token that has just come is for the call that waits, even before that has woken.
+// TestNoOvertaking: a token that has just arrived belongs to the waiting call, even before that wakes.
 func TestNoOvertaking(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Rate: 1}})
@@ -152,7 +152,7 @@ func TestNothingSet(t *testing.T) {
 	})
 }
 
-// Without rules four prefetches go at once and 200 begin in an hour.
+// TestCautionWithoutRules: without rules four prefetches may run at once, and 200 begin in an hour.
 func TestCautionWithoutRules(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(nil)
@@ -172,8 +172,8 @@ func TestCautionWithoutRules(t *testing.T) {
 	})
 }
 
-// A process on this machine has no quota that prefetches could use up, unless the user
-// sets one, for it or for every other host.
+// TestLocalHasNoQuota: a local process has no hourly limit, unless the user sets one for it or for
+// all other hosts.
 func TestLocalHasNoQuota(t *testing.T) {
 	const local = "upstream:files"
 	for _, tt := range []struct {
@@ -206,7 +206,7 @@ func TestLocalHasNoQuota(t *testing.T) {
 	}
 }
 
-// What a reload sets binds a process from then on, and what it takes back no more.
+// TestLocalQuotaReloaded: a reload may set and remove the hourly limit of a local process.
 func TestLocalQuotaReloaded(t *testing.T) {
 	const local = "upstream:files"
 	h := limit.New(nil)

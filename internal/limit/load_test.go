@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/limit"
 )
 
-// ledger is a test's own record of a host's calls, by which it judges them.
+// ledger records a host's calls, to check them.
 type ledger struct {
 	t     *testing.T
 	rule  limit.Rule
@@ -27,7 +27,7 @@ type ledger struct {
 	prefetches []time.Duration
 }
 
-// span is how long a real call waited, since the ledger's start.
+// span is the wait of a call, since the ledger's start.
 type span struct {
 	from, to time.Duration
 	entered  bool // else it was cancelled
@@ -35,7 +35,7 @@ type span struct {
 
 func (l *ledger) now() time.Duration { return time.Since(l.start) }
 
-// enters records the end of a wait, and the begin of a call unless it failed.
+// enters records the end of a wait, and the start of a call if it succeeded.
 func (l *ledger) enters(from time.Duration, real, entered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,8 +59,8 @@ func (l *ledger) leaves(slot *limit.Slot, v limit.Outcome) {
 	slot.Leave(v)
 }
 
-// check judges all that was recorded: no window has more calls than the bucket
-// allows, no real call overtook another, no prefetch began while one waited.
+// check checks the records: no window has more calls than the bucket allows, calls start in order,
+// and no prefetch starts while a call is waiting.
 func (l *ledger) check() {
 	l.t.Helper()
 	began := slices.Clone(l.prefetches)
@@ -99,8 +99,7 @@ func (l *ledger) check() {
 	}
 }
 
-// call makes one call of a random kind and length, and gives up at a random
-// moment, if it has to wait that long.
+// call makes a call or prefetch of random length, and cancels it after a random wait.
 func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 	patience := time.Duration(rnd.Int64N(int64(8 * time.Second)))
 	hold := time.Duration(rnd.Int64N(int64(time.Second)))
@@ -138,7 +137,7 @@ func (l *ledger) call(h *limit.Hosts, rnd *rand.Rand) {
 	}
 }
 
-// stuck says what is spare although a call waits for it.
+// stuck returns what is free although a call is waiting for it.
 func stuck(s limit.HostStats, r limit.Rule) string {
 	slots, tokens := r.Concurrency == 0 || s.InFlight < r.Concurrency, s.Tokens == nil || *s.Tokens > 1.0001
 	half := r.Concurrency == 0 && s.Prefetches < 4 || r.Concurrency > 0 && float64(r.Concurrency-s.InFlight-1) >= 0.5*float64(r.Concurrency)
@@ -202,8 +201,7 @@ func TestRandomLoad(t *testing.T) {
 	}
 }
 
-// Under more load than it can bear a host gets exactly what was set, and prefetches
-// nothing.
+// TestPaceIsUsedUp: an overloaded host gets exactly the configured rate, and no prefetches.
 func TestPaceIsUsedUp(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{github: {Rate: 10}})

@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/mutant"
 )
 
-// mutants are the rules of a host that are taken out one by one.
+// mutants each remove one rule of a host.
 var mutants = []mutant.Mutant{
 	{Name: "slots", Says: "calls at once", Cuts: []mutant.Cut{
 		{In: "limit", Call: "host.hasSlot", Under: []string{"host.take"}, Becomes: mutant.True},
@@ -39,8 +39,8 @@ var mutants = []mutant.Mutant{
 	}},
 }
 
-// TestMutants shows that the tests can fail: without any one of the rules TestRandomLoad
-// does, or the test that is named, and says why. That the rules are there is looked at in every run.
+// TestMutants shows that TestRandomLoad, or the named test, fails without each of the rules. Every
+// run checks that the code of the rules is found.
 func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) {

@@ -39,7 +39,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// A faster rate holds for calls that wait already.
+// TestReloadWakes: a faster rate applies to calls that are already waiting.
 func TestReloadWakes(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Rate: 0.001}})
@@ -58,8 +58,8 @@ func TestReloadWakes(t *testing.T) {
 	})
 }
 
-// Hosts that remember nothing make room; one that cools down stays, and so does
-// a bucket that is not full.
+// TestForgets: idle hosts without state are evicted; hosts that cool down or have a bucket that is
+// not full stay.
 func TestForgets(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{github: {Rate: 0.001, Burst: 1}})

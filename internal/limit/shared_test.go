@@ -21,7 +21,7 @@ const (
 	slow  = 10 * time.Millisecond // how long a question to it, or its answer, takes at most
 )
 
-// bucket is what replicas share of one host, in memory.
+// bucket is the shared state of one host, in memory.
 type bucket struct {
 	rule  limit.Rule
 	known int // replicas
@@ -33,7 +33,7 @@ type bucket struct {
 	began  []time.Time // prefetches
 }
 
-// settle adds the tokens that have come.
+// settle adds the tokens that have arrived.
 func (b *bucket) settle() (now time.Time) {
 	now = time.Now()
 	there := float64(b.known-b.gone) / float64(b.known)
@@ -42,7 +42,7 @@ func (b *bucket) settle() (now time.Time) {
 	return now
 }
 
-// part has some replicas go, or come back.
+// part makes some replicas absent or present.
 func (b *bucket) part(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,7 +77,7 @@ func (b *bucket) grant(a limit.TokenRequest) (g limit.Grant) {
 	return g
 }
 
-// sharing is a replica that asks a bucket.
+// sharing is a replica that takes from a bucket.
 type sharing struct {
 	*limit.Hosts
 	book   *ledger // of its own calls
@@ -88,7 +88,7 @@ type sharing struct {
 	cut bool
 }
 
-// share has n replicas share a bucket under a rule.
+// share starts n replicas that share a bucket under a rule.
 func share(t *testing.T, n int, seed uint64, rule limit.Rule) []*sharing {
 	b := &bucket{rule: rule, known: n, tokens: float64(rule.Burst), at: time.Now()}
 	all := make([]*sharing, n)
@@ -111,7 +111,7 @@ func share(t *testing.T, n int, seed uint64, rule limit.Rule) []*sharing {
 
 var errCut = errors.New("cut off")
 
-// lost takes the time of a message, and reports whether it has not arrived.
+// lost takes the time of a message, and reports whether it was lost.
 func (s *sharing) lost() bool {
 	s.mu.Lock()
 	took := time.Duration(s.rnd.Int64N(int64(slow)))
@@ -122,7 +122,7 @@ func (s *sharing) lost() bool {
 	return s.cut
 }
 
-// cutFor cuts a replica off.
+// cutFor partitions a replica for a while.
 func (s *sharing) cutFor(d time.Duration) {
 	set := func(cut bool) { s.mu.Lock(); s.cut = cut; s.mu.Unlock() }
 	set(true)
@@ -144,8 +144,8 @@ func (s *sharing) cutFor(d time.Duration) {
 	s.SetReplicas(n, false)
 }
 
-// keeps fails if more calls of all replicas began within any time than the rule allows, and
-// returns how many began.
+// keeps fails if in any time span more calls of all replicas began than the rule allows. It returns
+// how many began.
 func keeps(t *testing.T, all []*sharing, rule limit.Rule) (n int) {
 	t.Helper()
 	var began []time.Duration
@@ -170,7 +170,7 @@ func keeps(t *testing.T, all []*sharing, rule limit.Rule) (n int) {
 	return len(began)
 }
 
-// Whatever replicas do, and however often one is cut off, all together keep to a rule.
+// TestReplicasKeepToRule: all replicas together keep to a rule, however often one is partitioned.
 func TestReplicasKeepToRule(t *testing.T) {
 	runs := 4
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
@@ -210,7 +210,7 @@ func TestReplicasKeepToRule(t *testing.T) {
 	}
 }
 
-// saturate has more calls wait at a replica than can begin, until ctx ends.
+// saturate keeps more calls waiting at a replica than can begin, until ctx ends.
 func (s *sharing) saturate(ctx context.Context, calls *sync.WaitGroup) {
 	for range 20 {
 		calls.Go(func() {
@@ -226,7 +226,7 @@ func (s *sharing) saturate(ctx context.Context, calls *sync.WaitGroup) {
 	}
 }
 
-// A replica alone gets all of a rate, and several that are busy the same each, more or less.
+// TestReplicasUseUpRate: a single busy replica gets all of a rate; several get about equal parts.
 func TestReplicasUseUpRate(t *testing.T) {
 	for _, rule := range []limit.Rule{{Rate: 10, Burst: 10}, {Rate: 0.5, Burst: 1}, {Rate: 500, Burst: 20}, {Rate: 10, Burst: 10, Concurrency: 6}} {
 		for _, busy := range []int{1, 3} {
@@ -257,7 +257,8 @@ func TestReplicasUseUpRate(t *testing.T) {
 	}
 }
 
-// Prefetches of all replicas are counted together, and one that is cut off makes none.
+// TestReplicasShareQuota: prefetches of all replicas are counted together, and a partitioned replica
+// makes none.
 func TestReplicasShareQuota(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		rule := limit.Rule{SpeculativePerHour: 30}
@@ -285,7 +286,7 @@ func TestReplicasShareQuota(t *testing.T) {
 	})
 }
 
-// A real call without a rate asks for nothing that is shared; slots are divided.
+// TestReplicasWithoutRate: a call without a rate requests nothing; slots are divided.
 func TestReplicasWithoutRate(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"slots": {Concurrency: 8}})

@@ -10,8 +10,7 @@ import (
 	"mcpschedd/internal/limit"
 )
 
-// laptop is a machine of which a test says when it sleeps, and when its wall clock is
-// set.
+// laptop is a machine whose sleep and wall clock the test sets.
 type laptop struct {
 	start time.Time
 	slept time.Duration
@@ -26,8 +25,8 @@ func newLaptop(h *limit.Hosts) *laptop {
 	return l
 }
 
-// Hosts do not sleep while a laptop does: their buckets are full in the morning, and
-// their cool-downs and quotas over. No call counts as having waited so long for a slot.
+// TestSleep: hosts do not sleep while a laptop does. In the morning their buckets are full, and
+// cool-downs and quotas over. The sleep does not count as a wait.
 func TestSleep(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{github: {Rate: 0.001, Burst: 3, SpeculativePerHour: 1, Concurrency: 1}})
@@ -63,7 +62,7 @@ func TestSleep(t *testing.T) {
 	})
 }
 
-// A wall clock that is set back holds no call up for longer.
+// TestSetBack: a wall clock that is set back does not delay calls.
 func TestSetBack(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{github: {Rate: 1, Burst: 1}})
