@@ -116,12 +116,12 @@ func (p *importPlan) rejection(name string) error {
 	switch {
 	case one.server.Name != name:
 		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, one.server.Name)
-	case one.there != "":
-		return misused{fmt.Errorf("%s is already configured as upstreams.%s", name, one.there)}
+	case one.existing != "":
+		return misused{fmt.Errorf("%s is already configured as upstreams.%s", name, one.existing)}
 	case p.has(name):
 		return hinted{misused{fmt.Errorf("%s already has an upstream %s", p.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
-	case one.stays != "":
-		return misused{fmt.Errorf("%s was not added: %s", name, one.stays)}
+	case one.stayReason != "":
+		return misused{fmt.Errorf("%s was not added: %s", name, one.stayReason)}
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (p *importPlan) printAdded(s clients.Server) {
 	for _, note := range s.Notes {
 		say(stderr, "note: %s", note)
 	}
-	if provider := known(s); provider != "" {
+	if provider := providerOf(s); provider != "" {
 		say(stderr, "it is known (provider %s); mcpschedd check --connect shows what is cached and prefetched", provider)
 	} else if !s.Block.Trust {
 		say(stderr, "it is an unknown server, so its calls only pass through; mcpschedd check --connect shows its tool annotations, and the line that trusts them")

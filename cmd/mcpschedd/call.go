@@ -88,7 +88,7 @@ func callServed(ctx context.Context, c *config.Config, name, tool string, words 
 	o := options(c, state.Dir{}, log)
 	o.Upstreams = slices.DeleteFunc(o.Upstreams, func(u proxy.Upstream) bool { return u.Spec.Name != name })
 	o.Enrichment.Mode, o.Record.Off, o.StartupWait = "off", true, o.Upstreams[0].Spec.StartTimeout
-	briefly(o, func(srv *proxy.Server) {
+	withProxy(o, func(srv *proxy.Server) {
 		result, err = callOnce(ctx, func(ctx context.Context, in io.Reader, out io.Writer) error {
 			return srv.ServeStdio(ctx, in, out, name)
 		}, tool, words)

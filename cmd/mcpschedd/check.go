@@ -91,7 +91,7 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) e
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.Server.StartTimeout))
 	defer cancel()
 	var found []proxy.Surveyed
-	briefly(o, func(srv *proxy.Server) { found = srv.Survey(ctx) })
+	withProxy(o, func(srv *proxy.Server) { found = srv.Survey(ctx) })
 	var text strings.Builder
 	usable, enabled := writeRows(&text, c, o, found)
 	var tools []proxy.SurveyedTool
@@ -126,8 +126,8 @@ func compare(c *config.Config, o proxy.Options, found []proxy.Surveyed, tools []
 			continue
 		}
 		key := ruleProblem(c, p).Key
-		said := slices.ContainsFunc(c.Warnings, func(w config.Problem) bool { return w.Key == key })
-		if !said && !mayExist(c, found, p.Pattern) {
+		warned := slices.ContainsFunc(c.Warnings, func(w config.Problem) bool { return w.Key == key })
+		if !warned && !mayExist(c, found, p.Pattern) {
 			fmt.Fprintln(&b, c.Problem(key, "warning: %s", p.Text))
 		}
 	}

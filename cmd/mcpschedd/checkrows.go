@@ -32,7 +32,7 @@ func writeRows(w io.Writer, c *config.Config, o proxy.Options, found []proxy.Sur
 		enabled++
 		f := found[i]
 		if f.Offer == nil {
-			fmt.Fprintf(w, "✗ %s: %s\n", u.Name, outlined(reason(f.Problem)))
+			fmt.Fprintf(w, "✗ %s: %s\n", u.Name, sanitized(reason(f.Problem)))
 			continue
 		}
 		usable++
@@ -122,9 +122,9 @@ func shownName(name string) string {
 	return name
 }
 
-// outlined returns a text from elsewhere with unprintable characters replaced and every line but
+// sanitized returns a text from elsewhere with unprintable characters replaced and every line but
 // the first prefixed with a bar.
-func outlined(text string) string {
+func sanitized(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r == '\n' || unicode.IsPrint(r) {
 			return r

@@ -60,15 +60,15 @@ func suggestion(c *config.Config, models *valuemodel.Models, u valuemodel.Upstre
 
 // annotations describes a server's annotations of a tool.
 func annotations(h valuemodel.Hints) string {
-	var said []string
+	var hints []string
 	if h.ReadOnly != nil {
-		said = append(said, fmt.Sprintf("readOnlyHint = %t", *h.ReadOnly))
+		hints = append(hints, fmt.Sprintf("readOnlyHint = %t", *h.ReadOnly))
 	}
 	if h.Destructive != nil {
-		said = append(said, fmt.Sprintf("destructiveHint = %t", *h.Destructive))
+		hints = append(hints, fmt.Sprintf("destructiveHint = %t", *h.Destructive))
 	}
-	if len(said) == 0 {
+	if len(hints) == 0 {
 		return "no annotation"
 	}
-	return "annotation " + strings.Join(said, ", ")
+	return "annotation " + strings.Join(hints, ", ")
 }

@@ -116,10 +116,10 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	d.armIdleLocked()
 	d.mu.Unlock()
 	var watching sync.WaitGroup
-	watching.Go(func() { base.watch(ctx, d.adopt) })
+	watching.Go(func() { base.watch(ctx, d.applyConfig) })
 	heap := new(proxyProcess) // not base, which is copied concurrently
 	defer runtime.KeepAlive(heap)
-	watching.Go(heap.settle)
+	watching.Go(heap.afterStart)
 	stop := context.AfterFunc(ctx, d.prepareStop)
 	defer stop()
 	l.Run(ctx, d.close)
@@ -317,8 +317,9 @@ func (d *daemonProcess) endIdle() {
 	}
 }
 
-// adopt applies a new configuration to all present and future proxies, or reports err to them.
-func (d *daemonProcess) adopt(next *config.Config, err error) {
+// applyConfig applies a new configuration to all present and future proxies, or reports err to
+// them.
+func (d *daemonProcess) applyConfig(next *config.Config, err error) {
 	d.mu.Lock()
 	if err == nil {
 		d.base.config, d.base.mistakes = next, nil
@@ -329,7 +330,7 @@ func (d *daemonProcess) adopt(next *config.Config, err error) {
 	}
 	d.mu.Unlock()
 	for _, r := range proxies {
-		r.adopt(next, err)
+		r.applyConfig(next, err)
 	}
 }
 

@@ -94,7 +94,7 @@ func (f *dashboardFlags) printLink(ctx context.Context, stdout, stderr io.Writer
 	base := strings.TrimSuffix(d.url, "/stats")
 	d.url = base + dashboard.CodePath
 	var in dashboard.Link
-	if err := d.ask(ctx, http.MethodPost, &in); err != nil {
+	if err := d.request(ctx, http.MethodPost, &in); err != nil {
 		return err
 	}
 	if !strings.HasPrefix(in.Address, "/dashboard") {
@@ -153,10 +153,10 @@ func viewOfToday(d eventsDir) func() record.View {
 	var r *reading
 	var read time.Time
 	var running []record.Status
-	var said map[string]bool
-	tell := func(text string) {
-		if !said[text] {
-			said[text] = true
+	var noted map[string]bool
+	note := func(text string) {
+		if !noted[text] {
+			noted[text] = true
 			r.tally.Problem(text)
 		}
 	}
@@ -164,20 +164,20 @@ func viewOfToday(d eventsDir) func() record.View {
 		mu.Lock()
 		defer mu.Unlock()
 		if day := today(); r == nil || !r.since.Equal(day) {
-			r, read, said = newReading(day, io.Discard), time.Time{}, make(map[string]bool)
+			r, read, noted = newReading(day, io.Discard), time.Time{}, make(map[string]bool)
 		}
 		if now := time.Now(); now.Sub(read) >= time.Second {
 			read = now
 			if s, err := r.follow(d); err != nil {
-				tell(err.Error())
+				note(err.Error())
 			} else {
 				running = s.stats.Running
 			}
 			if d.off {
-				tell(eventsOff)
+				note(eventsOff)
 			}
 			for _, text := range r.killed {
-				tell(text)
+				note(text)
 			}
 		}
 		v := r.tally.View(time.Now())

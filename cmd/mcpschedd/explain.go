@@ -133,7 +133,7 @@ func withVerdict(m *valuemodel.Model, v valuemodel.Verdict) (members map[string]
 // exact returns sources with the exact line of each configured field. A model has only the line
 // on which the block begins.
 func exact(c *config.Config, sources map[string]string) map[string]string {
-	said, _ := rules(c)
+	list, _ := rules(c)
 	out := maps.Clone(sources)
 	for field, source := range sources {
 		if at := c.Where(source); at != "" { // a key of an upstream
@@ -141,7 +141,7 @@ func exact(c *config.Config, sources map[string]string) map[string]string {
 		}
 		for i, t := range c.Tools {
 			block := config.Key("tools", t.Name)
-			if at := c.Where(fieldKey(block, said[i].Layer, field)); at != "" && c.Where(block) == source {
+			if at := c.Where(fieldKey(block, list[i].Layer, field)); at != "" && c.Where(block) == source {
 				out[field] = at
 			}
 		}

@@ -79,7 +79,7 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 	m.begin(stdout, stderr, false)
 	switch {
 	case m.undo:
-		return m.takeBack()
+		return m.undoImports()
 	case m.write || m.permissions || m.hooks:
 		return m.change(ctx)
 	case len(m.from) == 0 && !m.all:
@@ -92,7 +92,7 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	p.ask(ctx)
+	p.readAnnotations(ctx)
 	p.printNotes()
 	p.printUnknown()
 	for _, line := range p.rules() {

@@ -19,9 +19,9 @@ import (
 // run may have to be downloaded first.
 const claimTimeout = 10 * time.Second
 
-// ask starts all unknown servers concurrently, reads their tool annotations and ends them. A
-// server in a file that no client reads by itself is not started before it is imported.
-func (p *importPlan) ask(ctx context.Context) {
+// readAnnotations starts all unknown servers concurrently, reads their tool annotations and ends
+// them. A server in a file that no client reads by itself is not started before it is imported.
+func (p *importPlan) readAnnotations(ctx context.Context) {
 	var servers []clients.Server
 	for _, s := range p.servers {
 		if s.unknown() && !s.server.Block.Disabled && !p.m.noStart && (p.m.write || p.m.kept(s.server.From.File)) {
@@ -46,7 +46,7 @@ func (p *importPlan) ask(ctx context.Context) {
 		o.Upstreams = append(o.Upstreams, wireResolved(ownWorkplace(), &c, u, r, err, state.Dir{}))
 	}
 	var found []proxy.Surveyed
-	briefly(o, func(srv *proxy.Server) { found = srv.Survey(ctx) })
+	withProxy(o, func(srv *proxy.Server) { found = srv.Survey(ctx) })
 	for _, f := range found {
 		tools, readOnly := 0, 0
 		for _, t := range f.Tools {

@@ -30,10 +30,10 @@ type importPlan struct {
 
 // planned is the decision on one server.
 type planned struct {
-	server *clients.Server
-	add    bool   // add it to the configuration
-	there  string // existing upstream that is the same server; "" if none
-	stays  string // reason why it stays with its client; "" if it does not
+	server     *clients.Server
+	add        bool   // add it to the configuration
+	existing   string // existing upstream that is the same server; "" if none
+	stayReason string // reason why it stays with its client; "" if it does not
 }
 
 // taken reports whether mcpschedd serves the server, so that its client no longer needs it.
@@ -58,14 +58,14 @@ func (m *importing) plan() (*importPlan, error) {
 				s.Block.Trust, trusted[name] = true, true
 			}
 		}
-		one := planned{server: s, stays: s.Stays}
+		one := planned{server: s, stayReason: s.Stays}
 		if first, twice := done[s.Name]; twice {
-			one.there, one.stays = first.server.Upstream, first.stays
-		} else if one.stays == "" {
+			one.existing, one.stayReason = first.server.Upstream, first.stayReason
+		} else if one.stayReason == "" {
 			p.compare(&one)
 		}
-		if one.add || one.there != "" {
-			s.Upstream = cmp.Or(one.there, s.Name)
+		if one.add || one.existing != "" {
+			s.Upstream = cmp.Or(one.existing, s.Name)
 		}
 		done[s.Name] = one
 		p.servers = append(p.servers, one)
@@ -85,9 +85,9 @@ func (m *importing) plan() (*importPlan, error) {
 	return p, nil
 }
 
-// known returns the provider that the server's configuration identifies; "" if the server is
+// providerOf returns the provider that the server's configuration identifies; "" if the server is
 // unknown, and its tools are neither cached nor prefetched unless it is trusted.
-func known(s clients.Server) string {
+func providerOf(s clients.Server) string {
 	r := valuemodel.Recognise(valuemodel.Settings{Command: s.Block.Command, Args: s.Block.Args, URL: s.Block.URL})
 	if r.Bare && !s.Block.Trust { // identified only by the name of a program
 		return ""
@@ -103,14 +103,14 @@ func (p *importPlan) compare(one *planned) {
 			continue
 		}
 		if !contains(u.Tools.Deny, s.Block.DenyTools) || len(s.Block.AllowTools) > 0 && !contains(s.Block.AllowTools, u.Tools.Allow) {
-			one.stays = fmt.Sprintf("upstreams.%s is the same server, but lists tools that the client does not: see its tools.allow and tools.deny", u.Name)
+			one.stayReason = fmt.Sprintf("upstreams.%s is the same server, but lists tools that the client does not: see its tools.allow and tools.deny", u.Name)
 			return
 		}
-		one.there = u.Name
+		one.existing = u.Name
 		return
 	}
 	if one.add = !p.has(s.Name); !one.add {
-		one.stays = fmt.Sprintf("upstreams.%s already exists and is a different server: it was kept, and this one skipped", s.Name)
+		one.stayReason = fmt.Sprintf("upstreams.%s already exists and is a different server: it was kept, and this one skipped", s.Name)
 	}
 }
 

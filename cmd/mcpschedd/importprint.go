@@ -19,10 +19,10 @@ func (p *importPlan) printNotes() {
 	}
 	for _, s := range p.servers {
 		switch {
-		case s.stays != "":
-			say(p.m.stderr, "note: %s stays with its client: %s", s.server.Called(), s.stays)
-		case s.there != "" && p.has(s.there):
-			say(p.m.stderr, "note: %s is already configured as upstreams.%s", s.server.Called(), s.there)
+		case s.stayReason != "":
+			say(p.m.stderr, "note: %s stays with its client: %s", s.server.Called(), s.stayReason)
+		case s.existing != "" && p.has(s.existing):
+			say(p.m.stderr, "note: %s is already configured as upstreams.%s", s.server.Called(), s.existing)
 		}
 	}
 	if !slices.ContainsFunc(p.servers, planned.taken) {
@@ -31,7 +31,7 @@ func (p *importPlan) printNotes() {
 }
 
 // unknown reports whether a server to be added is unknown and untrusted.
-func (p planned) unknown() bool { return p.add && !p.server.Block.Trust && known(*p.server) == "" }
+func (p planned) unknown() bool { return p.add && !p.server.Block.Trust && providerOf(*p.server) == "" }
 
 // printUnknown prints a note on each unknown server, with its annotations if they were read.
 func (p *importPlan) printUnknown() {

@@ -156,7 +156,7 @@ func (m *importing) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.ask(ctx)
+	p.readAnnotations(ctx)
 	for _, s := range p.servers { // a client's own file refers to the files of projects
 		if from := s.server.From; !slices.ContainsFunc(files, func(f clientFile) bool { return f.path == from.File }) {
 			files = append(files, clientFile{title: clients.Named(from.Client)[0].Title, path: from.File})
@@ -188,16 +188,16 @@ func (p *importPlan) list(w io.Writer, file string) {
 			continue
 		}
 		what := "would be imported"
-		if provider := known(*s.server); provider != "" {
+		if provider := providerOf(*s.server); provider != "" {
 			what += ", known (" + provider + ")"
 		}
 		switch {
-		case s.stays != "":
-			what = "stays: " + s.stays
-		case s.there != "" && p.has(s.there):
-			what = "already configured as upstreams." + s.there
-		case s.there != "":
-			what = "same as " + s.there + " above"
+		case s.stayReason != "":
+			what = "stays: " + s.stayReason
+		case s.existing != "" && p.has(s.existing):
+			what = "already configured as upstreams." + s.existing
+		case s.existing != "":
+			what = "same as " + s.existing + " above"
 		}
 		if folders := s.server.Block.Folders; len(folders) > 0 {
 			what += " (only in " + strings.Join(folders, ", ") + ")"

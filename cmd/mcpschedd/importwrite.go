@@ -41,7 +41,7 @@ func (m *importing) change(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.ask(ctx)
+	p.readAnnotations(ctx)
 	p.printUnknown()
 	return nil
 }
@@ -276,8 +276,8 @@ func (p *importPlan) next() []string {
 	return all
 }
 
-// takeBack undoes imports: all, or those of some clients and files.
-func (m *importing) takeBack() error {
+// undoImports undoes imports: all, or those of some clients and files.
+func (m *importing) undoImports() error {
 	have, err := m.configured()
 	if err != nil && m.config == "" {
 		have, err = config.Default(), nil // undo works despite mistakes in the configuration

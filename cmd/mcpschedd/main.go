@@ -72,9 +72,9 @@ func report(w io.Writer, err error) int {
 		fmt.Fprintln(w, "mcpschedd: hint: mcpschedd check prints these again without starting anything")
 		return exitUsage
 	}
-	fmt.Fprintf(w, "mcpschedd: error: %s\n", outlined(err.Error()))
+	fmt.Fprintf(w, "mcpschedd: error: %s\n", sanitized(err.Error()))
 	if h, ok := errors.AsType[hinted](err); ok {
-		fmt.Fprintf(w, "mcpschedd: hint: %s\n", outlined(h.hint))
+		fmt.Fprintf(w, "mcpschedd: hint: %s\n", sanitized(h.hint))
 	}
 	if _, ok := errors.AsType[misused](err); ok {
 		return exitUsage

@@ -17,8 +17,8 @@ import (
 // models compiles the [tools.*] blocks. Its problems are those of toolProblems, without those of
 // plans and providers.
 func models(c *config.Config) (*valuemodel.Models, []config.Problem) {
-	said, problems := rules(c)
-	m, found := valuemodel.Compile(said)
+	list, problems := rules(c)
+	m, found := valuemodel.Compile(list)
 	for _, p := range found {
 		problems = append(problems, ruleProblem(c, p))
 	}

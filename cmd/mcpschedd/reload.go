@@ -10,8 +10,9 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// watch calls adopt with each new content of the configuration file, or its error, until ctx ends.
-func (s *proxyProcess) watch(ctx context.Context, adopt func(*config.Config, error)) {
+// watch calls applyConfig with each new content of the configuration file, or its error, until ctx
+// ends.
+func (s *proxyProcess) watch(ctx context.Context, applyConfig func(*config.Config, error)) {
 	if s.written.Path == "" {
 		return
 	}
@@ -25,10 +26,10 @@ func (s *proxyProcess) watch(ctx context.Context, adopt func(*config.Config, err
 		}
 		if err != nil {
 			s.log.Error("configuration not reloaded; the previous one stays in force", "err", err)
-			adopt(nil, err)
+			applyConfig(nil, err)
 			return
 		}
-		s.reload(now, next, adopt)
+		s.reload(now, next, applyConfig)
 		now = next
 	}, toolProblems)
 	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
@@ -37,7 +38,7 @@ func (s *proxyProcess) watch(ctx context.Context, adopt func(*config.Config, err
 }
 
 // reload applies a new configuration, except for keys that need a restart, which it logs.
-func (s *proxyProcess) reload(now, next *config.Config, adopt func(*config.Config, error)) {
+func (s *proxyProcess) reload(now, next *config.Config, applyConfig func(*config.Config, error)) {
 	for _, w := range next.Warnings {
 		s.log.Warn(w.String())
 	}
@@ -46,13 +47,13 @@ func (s *proxyProcess) reload(now, next *config.Config, adopt func(*config.Confi
 	}
 	applied := *next
 	applied.Server, applied.HTTP = s.written.Server, s.written.HTTP // as at start-up
-	adopt(&applied, nil)
+	applyConfig(&applied, nil)
 	saveLastGood(next, s.dir, s.log)
 	s.log.Info("configuration reloaded", "path", next.Path)
 }
 
-// adopt applies a new configuration to the proxy, or reports err to it.
-func (s *proxyProcess) adopt(next *config.Config, err error) {
+// applyConfig applies a new configuration to the proxy, or reports err to it.
+func (s *proxyProcess) applyConfig(next *config.Config, err error) {
 	if s.srv.Reject(err); err == nil {
 		s.srv.Apply(inFolder(optionsAt(s.at, next, s.dir, s.log), next, s.folder))
 	}

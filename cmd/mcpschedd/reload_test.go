@@ -53,7 +53,7 @@ func TestReloadOfTheLog(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	s := &proxyProcess{written: c, log: log, output: output, srv: srv}
-	watching.Go(func() { s.watch(ctx, s.adopt) })
+	watching.Go(func() { s.watch(ctx, s.applyConfig) })
 	defer watching.Wait()
 	defer cancel()
 	wantOnStderr := func(want string) {
@@ -114,7 +114,7 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 	}
 	defer output.Close()
 	p := &proxyProcess{written: c, log: logger, output: output, srv: srv}
-	watching.Go(func() { p.watch(ctx, p.adopt) })
+	watching.Go(func() { p.watch(ctx, p.applyConfig) })
 	defer watching.Wait()
 	defer cancel()
 	next := func() string {

@@ -24,7 +24,7 @@ func recordedTools() valuemodel.Upstream {
 // and then from --set; later ones win.
 func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 	c := config.Default()
-	var said []valuemodel.Rule
+	var list []valuemodel.Rule
 	files := f.configs
 	if len(files) == 0 {
 		files = []string{""}
@@ -32,7 +32,7 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 	over := func(next *config.Config, err error) error {
 		if err == nil {
 			more, _ := rules(next) // its problems would have failed the load
-			c, said = next, append(said, more...)
+			c, list = next, append(list, more...)
 		}
 		return err
 	}
@@ -48,7 +48,7 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 			return o, a, usage("--set: %v", err)
 		}
 	}
-	models, problems := valuemodel.Compile(said)
+	models, problems := valuemodel.Compile(list)
 	if len(problems) > 0 {
 		return o, a, errors.New(problems[0].Text)
 	}

@@ -192,8 +192,8 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() { s.watch(ctx, s.adopt) })
-	watching.Go(s.settle)
+	watching.Go(func() { s.watch(ctx, s.applyConfig) })
+	watching.Go(s.afterStart)
 	defer watching.Wait()
 	defer cancel()
 	defer runtime.KeepAlive(s) // keeps the ballast if no file is watched
@@ -205,8 +205,8 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	return s.srv.ServeStdio(ctx, os.Stdin, os.Stdout, s.flags.only)
 }
 
-// settle does work that would delay a client's first response.
-func (s *proxyProcess) settle() {
+// afterStart does work that would delay a client's first response.
+func (s *proxyProcess) afterStart() {
 	// The ballast is never written, so it is never resident, but it counts as heap. A higher GC
 	// percent would have the same effect on a small heap, but enlarge a large one much more. It is
 	// allocated here because it would start a collection before the client's first response.

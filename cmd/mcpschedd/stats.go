@@ -76,14 +76,14 @@ func runStats(ctx context.Context, f *statsFlags, stdout, stderr io.Writer) erro
 	if err := f.check(); err != nil {
 		return err
 	}
-	look, err := f.source(stdout, stderr)
+	read, err := f.source(stdout, stderr)
 	if err != nil {
 		return err
 	}
 	if f.watch {
-		return f.watchFigures(ctx, look, stdout, stderr)
+		return f.watchFigures(ctx, read, stdout, stderr)
 	}
-	s, err := look(ctx)
+	s, err := read(ctx)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (f *statsFlags) source(stdout, stderr io.Writer) (func(context.Context) (*s
 		if err != nil {
 			return nil, err
 		}
-		return d.look, nil
+		return d.read, nil
 	}
 	d, err := eventsDirOf(f.config)
 	if err != nil {
@@ -188,12 +188,12 @@ const watchEvery = time.Second
 // watchFigures prints the figures until ctx ends: on a terminal each time, replacing the previous
 // ones; elsewhere only after a change. The first read must succeed. Later errors are printed, and
 // reading continues.
-func (f *statsFlags) watchFigures(ctx context.Context, look func(context.Context) (*snapshot, error), stdout, stderr io.Writer) error {
+func (f *statsFlags) watchFigures(ctx context.Context, read func(context.Context) (*snapshot, error), stdout, stderr io.Writer) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	var last, gone string
 	for began := false; ; began = true {
-		s, err := look(ctx)
+		s, err := read(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -270,8 +270,8 @@ func terminal(w io.Writer) (width, height int, ok bool) {
 	return width, height, true
 }
 
-// moment formats a time for people.
-func moment(t time.Time) string {
+// formatTime formats a time for people.
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return "an unknown time"
 	}

@@ -137,7 +137,7 @@ func TestStatsOfADaemon(t *testing.T) {
 			if strings.HasPrefix(tt.name, "silent") {
 				d.client.Timeout = 50 * time.Millisecond
 			}
-			s, err := d.look(t.Context())
+			s, err := d.read(t.Context())
 			if tt.want == "" {
 				if err != nil || s.stats.SchemaVersion != 1 {
 					t.Fatalf("got %+v, %v", s, err)

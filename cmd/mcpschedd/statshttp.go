@@ -78,10 +78,10 @@ func keptToken(configFile string) (string, error) {
 	return strings.TrimSpace(string(data)), err
 }
 
-// look requests the figures.
-func (d *httpProxy) look(ctx context.Context) (*snapshot, error) {
+// read requests the figures.
+func (d *httpProxy) read(ctx context.Context) (*snapshot, error) {
 	s := &snapshot{period: "since " + strings.TrimSuffix(d.url, "/stats") + " started"}
-	if err := d.ask(ctx, http.MethodGet, &s.stats); err != nil {
+	if err := d.request(ctx, http.MethodGet, &s.stats); err != nil {
 		return nil, err
 	}
 	s.stats.Derive()
@@ -97,8 +97,8 @@ func (d *httpProxy) look(ctx context.Context) (*snapshot, error) {
 	return s, nil
 }
 
-// ask sends a request and decodes the JSON response into v.
-func (d *httpProxy) ask(ctx context.Context, method string, v any) error {
+// request sends a request and decodes the JSON response into v.
+func (d *httpProxy) request(ctx context.Context, method string, v any) error {
 	req, err := http.NewRequestWithContext(ctx, method, d.url, nil)
 	if err != nil {
 		return err

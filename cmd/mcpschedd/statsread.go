@@ -37,7 +37,7 @@ func (r *reading) add(e *record.Event) {
 		return
 	}
 	if e.Killed {
-		r.killed = append(r.killed, fmt.Sprintf("Process %s did not end properly (killed?); its last event is from %s.", e.Process, moment(e.At)))
+		r.killed = append(r.killed, fmt.Sprintf("Process %s did not end properly (killed?); its last event is from %s.", e.Process, formatTime(e.At)))
 	} else {
 		r.events++
 	}
@@ -89,7 +89,7 @@ func (r *reading) files(ctx context.Context, names []string) (*snapshot, error) 
 		return nil, err
 	}
 	s := r.snapshot(r.last)
-	s.period = fmt.Sprintf("in %d events, %s to %s", r.events, moment(r.first), moment(r.last))
+	s.period = fmt.Sprintf("in %d events, %s to %s", r.events, formatTime(r.first), formatTime(r.last))
 	return s, nil
 }
 

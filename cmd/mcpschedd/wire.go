@@ -181,8 +181,8 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 	return wired
 }
 
-// briefly runs a proxy for the duration of use.
-func briefly(o proxy.Options, use func(*proxy.Server)) {
+// withProxy runs a proxy for the duration of use.
+func withProxy(o proxy.Options, use func(*proxy.Server)) {
 	guard := upstream.NewGuard(o.Log)
 	defer guard.Close()
 	srv := proxy.New(o, guard)
