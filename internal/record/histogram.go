@@ -39,8 +39,8 @@ func (h *Histogram) Add(v float64) {
 	h.counts[sort.SearchFloat64s(edges, v)]++
 }
 
-// At returns the quantile for a share between 0 and 1, or 0 if there are no values.
-func (h *Histogram) At(share float64) float64 {
+// Quantile returns the quantile for a share between 0 and 1, or 0 if there are no values.
+func (h *Histogram) Quantile(share float64) float64 {
 	rank, before := math.Ceil(share*float64(h.N)), 0.0
 	for i, n := range h.counts {
 		if n == 0 || before+float64(n) < rank {
@@ -64,7 +64,7 @@ func (h *Histogram) At(share float64) float64 {
 var prometheusBuckets = []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 300e3}
 
 func (h *Histogram) quantiles() Quantiles {
-	q := Quantiles{N: h.N, Sum: h.Sum, P50: h.At(0.5), P90: h.At(0.9), P99: h.At(0.99), Max: h.max}
+	q := Quantiles{N: h.N, Sum: h.Sum, P50: h.Quantile(0.5), P90: h.Quantile(0.9), P99: h.Quantile(0.99), Max: h.max}
 	upTo := int64(0)
 	for i, n := range h.counts {
 		upTo += int64(n)

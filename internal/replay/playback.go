@@ -19,13 +19,13 @@ type playback struct {
 	turns   int              // turns that have begun
 	learner *predict.Session // nil if no arm uses it
 	classes map[callKey]*callClass
-	asked   map[callKey]bool // calls made so far
+	called  map[callKey]bool // calls made so far
 	scores  scores
 	arms    []*armSession
 }
 
 func newPlayback(p *Player, s *Session, arms []*arm) *playback {
-	t := &playback{p: p, s: s, classes: make(map[callKey]*callClass), asked: make(map[callKey]bool), scores: newScores(p)}
+	t := &playback{p: p, s: s, classes: make(map[callKey]*callClass), called: make(map[callKey]bool), scores: newScores(p)}
 	for i := range s.turns {
 		for _, m := range s.turns[i].calls {
 			m.class = t.class(m.callKey)
@@ -57,12 +57,12 @@ func (p *Player) startTime(s *Session) time.Time {
 
 // class returns the classification of a call, which is cached.
 func (t *playback) class(c callKey) *callClass {
-	known := t.classes[c]
-	if known == nil {
-		known = new(t.p.o.classify(c))
-		t.classes[c] = known
+	class := t.classes[c]
+	if class == nil {
+		class = new(t.p.o.classify(c))
+		t.classes[c] = class
 	}
-	return known
+	return class
 }
 
 // at returns the current time for the learner.
@@ -101,18 +101,18 @@ func (t *playback) turn(turn *turn) {
 
 // withoutImmediate returns the candidates except those that the client calls at once, as such a
 // client is faster than the prefetch worker.
-func (t *playback) withoutImmediate(found []predict.Candidate, of *armSession) []predict.Candidate {
+func (t *playback) withoutImmediate(found []predict.Candidate, s *armSession) []predict.Candidate {
 	if t.p.o.KeepTurns > 0 || t.turns >= len(t.s.turns) || t.s.turns[t.turns].gap > 0 {
 		return found
 	}
 	return slices.DeleteFunc(slices.Clone(found), func(c predict.Candidate) bool {
-		asked := slices.ContainsFunc(t.s.turns[t.turns].calls, func(m *playedCall) bool {
+		immediate := slices.ContainsFunc(t.s.turns[t.turns].calls, func(m *playedCall) bool {
 			return m.offset == 0 && m.callKey == callKey{c.Key.Tool, c.Key.Arguments}
 		})
-		if asked {
-			of.Declined(&c, enrich.InFlight)
+		if immediate {
+			s.Declined(&c, enrich.InFlight)
 		}
-		return asked
+		return immediate
 	})
 }
 
@@ -121,7 +121,7 @@ func (t *playback) beginCall(m *playedCall) {
 	if m.class.storable() && len(t.arms) > 0 {
 		t.scores.called(t, m)
 	}
-	t.asked[m.callKey] = true
+	t.called[m.callKey] = true
 	if t.learner != nil {
 		t.learner.Call(predict.Call{ID: uint64(m.number), Turn: m.turn + 1, Tool: m.tool, Arguments: m.arguments, At: t.at()})
 	}

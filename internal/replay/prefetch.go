@@ -78,7 +78,7 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Verdict {
 		return v
 	}
 	switch why := s.arm.store.PrefetchRefusal(v.Query); {
-	case why == "stored" || why == "delivered", s.t.p.o.KeepTurns > 0 && s.t.asked[c]:
+	case why == "stored" || why == "delivered", s.t.p.o.KeepTurns > 0 && s.t.called[c]:
 		v.Reason = enrich.Stored
 	case why != "":
 		v.Reason = enrich.Reason(why) // "in_flight" is the same in both
@@ -90,7 +90,7 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Verdict {
 func (s *armSession) Declined(_ *predict.Candidate, why enrich.Reason) { s.count.declined[why]++ }
 
 // Begin starts a prefetch, or returns the reason why it was refused.
-func (s *armSession) Begin(of *predict.Candidate, v *speculate.Verdict) (refused string) {
+func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Verdict) (refused string) {
 	g := &prefetch{key: v.Query.Key}
 	fetch := func(ctx context.Context) (func() call.Fate, string) {
 		begun, why := s.arm.store.Prefetch(ctx, v.Query, func(fetching context.Context, f *dedup.Flight) { g.flight, g.fetching = f, fetching })
@@ -111,29 +111,29 @@ func (s *armSession) Begin(of *predict.Candidate, v *speculate.Verdict) (refused
 		g.cancel()
 		return refused
 	}
-	s.dollars += of.Model.Cost.Dollars
-	c := s.count.tool(of.Key.Tool)
+	s.dollars += cand.Model.Cost.Dollars
+	c := s.count.tool(cand.Key.Tool)
 	c.Issued++
 	c.upstream++
 	if s.arm.onPrefetch != nil {
-		s.arm.onPrefetch(s.t.turns, of.Key.Tool, of.Key.Arguments)
+		s.arm.onPrefetch(s.t.turns, cand.Key.Tool, cand.Key.Arguments)
 	}
-	s.send(g, of)
+	s.send(g, cand)
 	return ""
 }
 
 // send sends a prefetch upstream. It takes as long as the recorded call, or else as long as
 // calls of the tool usually take.
-func (s *armSession) send(g *prefetch, of *predict.Candidate) {
+func (s *armSession) send(g *prefetch, cand *predict.Candidate) {
 	s.clock.tick++
 	g.sent = s.clock.tick
-	g.answer = s.t.s.next(callKey{of.Key.Tool, of.Key.Arguments}, s.t.turns-1)
-	takes := cmp.Or(of.Latency.P50, of.Model.Cost.Latency, defaultLatency)
+	g.answer = s.t.s.next(callKey{cand.Key.Tool, cand.Key.Arguments}, s.t.turns-1)
+	takes := cmp.Or(cand.Latency.P50, cand.Model.Cost.Latency, defaultLatency)
 	if g.answer != nil {
 		takes = g.answer.end - g.answer.start
 	}
 	s.prefetches = append(s.prefetches, g)
-	g.run = s.arm.scheduler.Began(upstreamID, of.Key.Tool, true, s.at())
+	g.run = s.arm.scheduler.Began(upstreamID, cand.Key.Tool, true, s.at())
 	if !s.arm.rules.Free && takes > s.arm.deadline {
 		s.clock.after(s.arm.deadline, func() { s.overdue(g) })
 	}

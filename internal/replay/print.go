@@ -30,15 +30,15 @@ func (r *Report) WriteCSV(w io.Writer) error {
 
 // columns returns the JSON names of the figures and their values.
 func columns(f *Figures) (names, values []string) {
-	of := reflect.ValueOf(*f)
-	for _, field := range reflect.VisibleFields(of.Type()) {
+	v := reflect.ValueOf(*f)
+	for _, field := range reflect.VisibleFields(v.Type()) {
 		name := field.Tag.Get("json")
 		if name == "" {
 			continue
 		}
-		text := fmt.Sprint(of.FieldByIndex(field.Index))
+		text := fmt.Sprint(v.FieldByIndex(field.Index))
 		if field.Type.Kind() == reflect.Float64 {
-			text = strconv.FormatFloat(of.FieldByIndex(field.Index).Float(), 'f', 4, 64)
+			text = strconv.FormatFloat(v.FieldByIndex(field.Index).Float(), 'f', 4, 64)
 		}
 		names, values = append(names, name), append(values, text)
 	}

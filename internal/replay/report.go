@@ -130,12 +130,12 @@ func (t *tally) sum() *Counts {
 }
 
 // session adds a session that has ended.
-func (t *tally) session(id string, of *tally) {
-	t.rows = append(t.rows, Row{id, of.sum().figures()})
-	for name, c := range of.tools {
+func (t *tally) session(id string, session *tally) {
+	t.rows = append(t.rows, Row{id, session.sum().figures()})
+	for name, c := range session.tools {
 		t.tool(name).add(c)
 	}
-	for why, n := range of.declined {
+	for why, n := range session.declined {
 		t.declined[why] += n
 	}
 }

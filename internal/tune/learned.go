@@ -16,7 +16,7 @@ import (
 // follow is a learned follow-up of a tool.
 type follow struct {
 	valuemodel.FollowUp
-	right, of float64 // correct and all candidates, recent ones weighted more
+	right, total float64 // correct and all candidates, recent ones weighted more
 }
 
 // minLabels is the number of labelled candidates that a follow-up needs, as in the proxy.
@@ -66,7 +66,7 @@ func split(name string) (upstream, tool string) {
 // named "upstream/tool", or "tool" in a trace. The calls yield costs, and train a learner for
 // each upstream.
 func (t *Tuner) AddCalls(calls []replay.Call) {
-	of := make(map[string][]replay.Call)
+	byUpstream := make(map[string][]replay.Call)
 	for _, c := range calls {
 		if stats := t.tool(c.Tool); stats != nil {
 			at, took := time.Time{}, 0.0
@@ -77,9 +77,9 @@ func (t *Tuner) AddCalls(calls []replay.Call) {
 		}
 		upstream, name := split(c.Tool)
 		c.Tool = name
-		of[upstream] = append(of[upstream], c)
+		byUpstream[upstream] = append(byUpstream[upstream], c)
 	}
-	for upstream, calls := range of {
+	for upstream, calls := range byUpstream {
 		t.player(upstream).Train(replay.Sessions(calls))
 	}
 }
@@ -101,7 +101,7 @@ func (t *Tuner) AddLearned(upstream string, state predict.State) error {
 func (t *Tuner) follow(upstream string, f predict.LearnedFollowUp) {
 	trigger, to := join(upstream, f.Trigger), join(upstream, f.Tool)
 	m := t.model(to)
-	right, of, ranks := t.likelyRanks(f.Ranks)
+	right, total, ranks := t.likelyRanks(f.Ranks)
 	if ranks == 0 || !reads(m) || m.Disclosure == valuemodel.ThirdParty || t.o.Missing(to) || t.o.Missing(trigger) {
 		return
 	}
@@ -114,7 +114,7 @@ func (t *Tuner) follow(upstream string, f predict.LearnedFollowUp) {
 		args[name] = b
 	}
 	t.follows[trigger] = append(t.follows[trigger], follow{
-		valuemodel.FollowUp{Tool: f.Tool, Probability: digits(shrink(right, of)), Args: args, Max: ranks}, right, of,
+		valuemodel.FollowUp{Tool: f.Tool, Probability: digits(shrink(right, total)), Args: args, Max: ranks}, right, total,
 	})
 }
 
@@ -125,19 +125,19 @@ func (t *Tuner) secret(argument string, v any) bool {
 
 // likelyRanks returns how many of the first ranks are probable enough, and the sums of their
 // counts.
-func (t *Tuner) likelyRanks(ranks []predict.Count) (right, of float64, n int) {
+func (t *Tuner) likelyRanks(ranks []predict.Count) (right, total float64, n int) {
 	for _, c := range ranks {
 		if !(c.Of >= minLabels) || shrink(c.Right, c.Of) < t.o.MinProbability {
 			break
 		}
-		right, of, n = right+c.Right, of+c.Of, n+1
+		right, total, n = right+c.Right, total+c.Of, n+1
 	}
-	return right, of, n
+	return right, total, n
 }
 
 // shrink returns the share of correct candidates, shrunk as if there were four more candidates
 // of which half a one was correct.
-func shrink(right, of float64) float64 { return (right + 0.5) / (of + 4) }
+func shrink(right, total float64) float64 { return (right + 0.5) / (total + 4) }
 
 // topFollowUps returns the follow-ups to propose for a tool, the most probable first.
 func (t *Tuner) topFollowUps(trigger string) []follow {

@@ -73,7 +73,7 @@ func (t *Tuner) Propose() Proposal {
 func (t *Tuner) costs(stats *toolStats, m *valuemodel.Model) (lines []Line) {
 	propose := func(key string, q *record.Histogram, share, old, factor float64, what string) {
 		key = "cost_model." + key
-		got := digits(q.At(share))
+		got := digits(q.Quantile(share))
 		if q.N < minEvidence || got == 0 || isOperator(m.Sources[key]) || near(got, old, factor) {
 			return
 		}
@@ -105,7 +105,7 @@ func (t *Tuner) speculate(stats *toolStats, m *valuemodel.Model) []Line {
 	if stats.prefetches < minEvidence || m.Speculate == nil || !*m.Speculate || isOperator(m.Sources["speculate"]) {
 		return nil
 	}
-	hidden := stats.latency.At(0.5)
+	hidden := stats.latency.Quantile(0.5)
 	if hidden == 0 {
 		hidden = ms(m.Cost.Latency)
 	}
@@ -124,7 +124,7 @@ func (t *Tuner) followUps(name string, m *valuemodel.Model) (lines []Line) {
 			return have.Tool == f.Tool && maps.EqualFunc(have.Args, f.Args, func(a, b valuemodel.Binding) bool { return a.String() == b.String() })
 		})
 		if !configured {
-			lines = append(lines, Line{"follow_up", followUp(&f.FollowUp), fmt.Sprintf("%.0f of %.0f candidates right, recent ones weighted more", f.right, f.of)})
+			lines = append(lines, Line{"follow_up", followUp(&f.FollowUp), fmt.Sprintf("%.0f of %.0f candidates right, recent ones weighted more", f.right, f.total)})
 		}
 	}
 	return lines
