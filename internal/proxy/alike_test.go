@@ -2,8 +2,8 @@ package proxy
 
 import "testing"
 
-// Answers that two readers may take for two things are alike only to the byte: one
-// difference bars a tool that is known to read by its server's word alone.
+// Answers that two readers may interpret differently are equal only if their bytes are: one difference bars
+// a tool that is read-only only by its server's annotations.
 func TestAlike(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// puppet is an upstream that sessions share, and the server that it is, over each
-// transport on which a message of the server need not say what it is about.
+// puppet is an upstream shared by sessions, and its server, over each transport on which a server's message
+// need not name a request.
 func puppet(t *testing.T, transport string) (*mcptest.Puppet, proxy.Upstream) {
 	t.Helper()
 	p := mcptest.NewPuppet()
@@ -41,7 +41,7 @@ func puppet(t *testing.T, transport string) (*mcptest.Puppet, proxy.Upstream) {
 // loose are the transports of puppet.
 var loose = []string{"stdio", "sse", "streamable"}
 
-// question asks for something on no request's stream and returns the reply.
+// question sends a question on no request's stream and returns the reply.
 func question(t *testing.T, p *mcptest.Puppet, id, method, tag string) jsonrpc.Message {
 	t.Helper()
 	p.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":{"message":%q,"tag":%q}}`, id, method, tag, tag))
@@ -52,7 +52,7 @@ func question(t *testing.T, p *mcptest.Puppet, id, method, tag string) jsonrpc.M
 	return m
 }
 
-// mustNotHold fails the test if anything that came to a client has the text in it.
+// mustNotHold fails the test if any message to a client contains text.
 func (c *caller) mustNotHold(text string) {
 	c.t.Helper()
 	for _, line := range c.transcript() {
@@ -62,8 +62,7 @@ func (c *caller) mustNotHold(text string) {
 	}
 }
 
-// A question that is open when its session ends is answered with an error, and
-// no other client is asked it.
+// A question that is open when its session ends is answered with an error, and no other client is asked.
 func TestQuestionThatIsOpenWhenItsSessionEnds(t *testing.T) {
 	for _, transport := range loose {
 		t.Run(transport, func(t *testing.T) {
@@ -91,7 +90,7 @@ func TestQuestionThatIsOpenWhenItsSessionEnds(t *testing.T) {
 	}
 }
 
-// A task goes on after the answer that names it.
+// A task continues after the answer that names it.
 func TestMessagesForTheTaskOfAnEndedSessionAreDropped(t *testing.T) {
 	p, up := puppet(t, "stdio")
 	o := options(up)
@@ -110,9 +109,8 @@ func TestMessagesForTheTaskOfAnEndedSessionAreDropped(t *testing.T) {
 	b.mustNotHold("secret")
 }
 
-// Stateless clients over HTTP that say the same of themselves share one session:
-// what could be about a call that one has given up, or about a task of one, is for
-// none of the others.
+// Stateless HTTP clients with the same facts share one session. A message that may be about a cancelled call
+// or a task of one client is not sent to the others.
 func TestClientsOfAPoolAreToldNothingOfEachOther(t *testing.T) {
 	for how, before := range map[string]func(t *testing.T, p *mcptest.Puppet, call func(arguments string) (end func(), answer chan string)){
 		"a call given up": func(t *testing.T, p *mcptest.Puppet, call func(string) (func(), chan string)) {
@@ -131,7 +129,7 @@ func TestClientsOfAPoolAreToldNothingOfEachOther(t *testing.T) {
 			p, up := puppet(t, "stdio")
 			up.Spec.Shared = false
 			f := serveTCP(t, options(up))
-			call := func(params string) (end func(), answer chan string) { // of a client of its own
+			call := func(params string) (end func(), answer chan string) { // by a client of its own
 				body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, withMeta(`{"name":"work",`+params+`}`, able, "debug"))
 				ctx, cancel := context.WithCancel(t.Context())
 				r := f.request("POST", "/mcp", body, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", "work").WithContext(ctx)
@@ -139,10 +137,10 @@ func TestClientsOfAPoolAreToldNothingOfEachOther(t *testing.T) {
 				go func() {
 					response, err := f.client.Do(r)
 					if err != nil {
-						return // it was cancelled
+						return // the call was cancelled
 					}
 					defer response.Body.Close()
-					said, _ := io.ReadAll(response.Body) // likewise
+					said, _ := io.ReadAll(response.Body) // the call was cancelled
 					answer <- string(said)
 				}()
 				return cancel, answer
@@ -168,8 +166,8 @@ func TestClientsOfAPoolAreToldNothingOfEachOther(t *testing.T) {
 	}
 }
 
-// Sessions come and go while the server speaks for calls that have been made,
-// cancelled or not: none ever sees the token of another's.
+// Sessions come and go while the server sends messages for calls, some of them cancelled: no session ever
+// sees another's token.
 func TestNoSessionSeesAnothersToken(t *testing.T) {
 	for _, transport := range loose {
 		t.Run(transport, func(t *testing.T) {
@@ -177,7 +175,7 @@ func TestNoSessionSeesAnothersToken(t *testing.T) {
 			o := options(up)
 			o.DrainTimeout = 1
 			s := start(t, o)
-			connect(t, s, handshake).hangUp() // the first, so that the others are asked nothing of the handshake
+			connect(t, s, handshake).hangUp() // the first session, so that the others get no questions from the handshake
 			ended := make(chan struct{})
 			var speaking sync.WaitGroup
 			speaking.Go(func() { speakForCalls(p, ended) })
@@ -200,8 +198,7 @@ func TestNoSessionSeesAnothersToken(t *testing.T) {
 	}
 }
 
-// comeAndGo is one session: it makes some calls with its token, gives some of them
-// up, and ends.
+// comeAndGo plays one session: it makes some calls with its token, cancels some of them, and ends.
 func comeAndGo(t *testing.T, s *proxy.Server, random *rand.Rand, token string) {
 	c := connect(t, s, handshake)
 	c.reply(tagged(token))
@@ -210,7 +207,7 @@ func comeAndGo(t *testing.T, s *proxy.Server, random *rand.Rand, token string) {
 		switch random.IntN(4) {
 		case 0:
 			c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + work.id + `}}`)
-		case 1: // it is open at the end
+		case 1: // still open at the end
 		default:
 			work.wait()
 		}
@@ -223,8 +220,8 @@ func comeAndGo(t *testing.T, s *proxy.Server, random *rand.Rand, token string) {
 	}
 }
 
-// speakForCalls logs and asks on behalf of every call before it answers it, and
-// once more of some that came long before.
+// speakForCalls logs and asks on behalf of every call before it answers the call, and again for some much
+// earlier calls.
 func speakForCalls(p *mcptest.Puppet, ended chan struct{}) {
 	replied := make(map[string]chan struct{})
 	var mu sync.Mutex
@@ -258,7 +255,7 @@ func speakForCalls(p *mcptest.Puppet, ended chan struct{}) {
 					p.Log("info", token)
 					ask("elicitation/create", token)
 				}
-				ask("ping", "") // all that went before has been read
+				ask("ping", "") // everything before it has been read
 				p.Answer(call.ID, []byte(`{"content":[{"type":"text","text":"`+token+`"}]}`))
 			})
 		case <-ended:

@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Of two servers of one process, a write through the one ends the answers that the other
-// holds, and no answer of the one is given by the other.
+// A write through one of two servers of a process invalidates the answers that the other holds, and neither
+// serves the other's answers.
 func TestCommon(t *testing.T) {
 	var callers []*caller
 	rules := []valuemodel.Rule{reading("one/echo", time.Hour)}
@@ -33,7 +33,7 @@ func TestCommon(t *testing.T) {
 	}
 }
 
-// A shared server that is not to ask is told of no client that can be asked, and asks none.
+// A shared server that must not ask is offered no client that can be asked, and no client is asked.
 func TestUnasking(t *testing.T) {
 	for _, era := range []string{handshake, stateless} {
 		for _, theirs := range []string{"handshake", "stateless"} {

@@ -15,22 +15,21 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// status is that of a ping in a session.
+// status returns the HTTP status of a ping in a session.
 func (f *httpClient) status(id string) int {
 	f.t.Helper()
 	status, _ := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
 	return status
 }
 
-// initialize tries to begin a session.
+// initialize tries to open a session.
 func (f *httpClient) initialize() (id string, status int, answer string) {
 	f.t.Helper()
 	r := f.do(f.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`))
 	return r.Header.Get("Mcp-Session-Id"), r.StatusCode, text(f.t, r)
 }
 
-// 400 clients that come and never say goodbye leave a quarter of the sessions
-// there may be; the last ones live.
+// 400 clients that never end their sessions leave a quarter of the possible sessions open: the last ones.
 func TestSessionsOfOnePrincipalAreBounded(t *testing.T) {
 	for _, test := range []struct {
 		name, token          string
@@ -48,7 +47,7 @@ func TestSessionsOfOnePrincipalAreBounded(t *testing.T) {
 			open := func() (id string, ok bool) {
 				r := f.do(f.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, "Authorization", "Bearer "+test.token))
 				body := text(t, r)
-				if r.StatusCode != http.StatusOK && !strings.Contains(body, "try again soon") { // those that made room are still ending
+				if r.StatusCode != http.StatusOK && !strings.Contains(body, "try again soon") { // the sessions that made room are still ending
 					t.Fatalf("session %d: got %d %s", len(ids), r.StatusCode, body)
 				}
 				return r.Header.Get("Mcp-Session-Id"), r.StatusCode == http.StatusOK
@@ -60,7 +59,7 @@ func TestSessionsOfOnePrincipalAreBounded(t *testing.T) {
 				}
 				ids = append(ids, id)
 				call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + toolCall("echo", "{}") + `}`
-				if status, _ := f.post("/mcp", call, "Mcp-Session-Id", id, "Authorization", "Bearer "+test.token); status != http.StatusOK { // from now on the server can be told of its end
+				if status, _ := f.post("/mcp", call, "Mcp-Session-Id", id, "Authorization", "Bearer "+test.token); status != http.StatusOK { // from now on the server can be notified of its end
 					t.Fatalf("session %d: its call got %d", len(ids), status)
 				}
 			}
@@ -75,8 +74,8 @@ func TestSessionsOfOnePrincipalAreBounded(t *testing.T) {
 	}
 }
 
-// The session that makes room ends with its processes, and it is the one that
-// was idle for longest, not the one that began first.
+// The session that makes room for another ends with its processes. It is the one that was idle for longest,
+// not the oldest.
 func TestLongestIdleSessionMakesRoom(t *testing.T) {
 	beacon := mcptest.NewGate(t)
 	o := options(child(t, mcptest.Options{Name: "a", Beacon: beacon.Addr()}))
@@ -103,8 +102,8 @@ func TestLongestIdleSessionMakesRoom(t *testing.T) {
 	}
 }
 
-// A session makes no room for another while a task of it runs, which its client only
-// asks about from time to time; once the task has ended it does.
+// A session does not make room while it runs a task, which its client only polls from time to time. It does
+// once the task has ended.
 func TestSessionWithATaskIsKept(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "a"})
 	o := options(up)
@@ -131,8 +130,7 @@ func TestSessionWithATaskIsKept(t *testing.T) {
 	}
 }
 
-// Sessions with a call in flight, or an open stream, are kept. Where all are, a
-// new one is refused, of whatever transport.
+// Sessions with an open call or stream are kept. If all are, a new session is refused on any transport.
 func TestBusySessionsAreKept(t *testing.T) {
 	b, up := newBench(t, "a")
 	o := options(up)
@@ -185,15 +183,15 @@ func TestBusySessionsAreKept(t *testing.T) {
 	})
 }
 
-// ableTo makes a stateless request of a client with these capabilities.
+// ableTo makes a stateless request of a client with the given capabilities.
 func (f *httpClient) ableTo(capabilities string) (status int, answer string) {
 	f.t.Helper()
 	body, header := modern("1", "tools/list", "", "")
 	return f.post("/mcp", strings.Replace(body, `Capabilities":{}`, `Capabilities":`+capabilities, 1), header...)
 }
 
-// Stateless clients that can do the same share a session however they write it,
-// and those that invent capabilities share the room for sessions.
+// Stateless clients with equal capabilities share a session however they write them. Those that invent
+// capabilities share the room for sessions.
 func TestCapabilitiesAreComparedAsValues(t *testing.T) {
 	server, up := remote(t, mcptest.Options{Name: "a"})
 	f := serveTCP(t, options(up))
@@ -220,9 +218,8 @@ func TestCapabilitiesAreComparedAsValues(t *testing.T) {
 	settles(t, "the server has at most 64 sessions", func() bool { return server.Sessions() <= 64 })
 }
 
-// Clients come, call, listen, leave and stay away at random while each new one
-// ends another's session: what a client gets is an answer, or that its session
-// has ended, or that all are in use, and nothing is left.
+// Clients connect, call, listen, disconnect and stay away at random while each new one ends another's session.
+// A client gets an answer, or an error that its session has ended or that all are in use, and nothing is left.
 func TestSessionsChurn(t *testing.T) {
 	_, up := remote(t, mcptest.Options{Name: "a"})
 	o := options(up)

@@ -23,7 +23,7 @@ func TestUpstreamDiesMidCall(t *testing.T) {
 				s := start(t, options(up))
 				c := connect(t, s, era)
 				c.tools()
-				open := c.begin("hang", "") // is with the server when it dies
+				open := c.begin("hang", "") // the server runs it when it crashes
 				began := time.Now()
 				text := c.broken("die", `{"stderr":["panic: out of luck","goroutine 1"]}`)
 				t.Logf("answered %v after the call", time.Since(began))
@@ -82,7 +82,7 @@ func TestUpstreamClosesAPipe(t *testing.T) {
 					t.Errorf("got %q, want the upstream's name and last words", got)
 				}
 			}
-			// It hears nothing any more, so it has to be started anew.
+			// It receives nothing any more, so it has to be restarted.
 			if got := c.said("pid", ""); got == pid || got == "" {
 				t.Errorf("got process %q, want another than %s", got, pid)
 			}
@@ -90,7 +90,7 @@ func TestUpstreamClosesAPipe(t *testing.T) {
 	}
 }
 
-// logged collects what is logged.
+// logged collects the log.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -178,7 +178,7 @@ func TestHangingStartHoldsNobodyUp(t *testing.T) {
 			if got := c.said("well__echo", `{"x":1}`); !strings.Contains(got, `"x":1`) {
 				t.Errorf("the healthy one: got %q", got)
 			}
-			// Its lists are read beside its first calls.
+			// Its lists are read during its first calls.
 			settles(t, "the healthy one's tools are listed", func() bool { return strings.HasPrefix(c.tools(), "well__echo") })
 			if !hung.open() {
 				t.Errorf("a server at its gate answered: %s", hung.wait().Raw)
@@ -317,7 +317,7 @@ func TestHTTPUpstreamFaults(t *testing.T) {
 					t.Errorf("the call was run %d times", got)
 				}
 			}
-			for range 3 { // needs sign-in: said, and not tried again
+			for range 3 { // needs sign-in: reported, and not retried
 				if got := c.broken("status", `{"status":401}`); !strings.Contains(got, "401") || !strings.Contains(got, `"web"`) {
 					t.Errorf("got %q", got)
 				}
@@ -326,7 +326,7 @@ func TestHTTPUpstreamFaults(t *testing.T) {
 	}
 }
 
-// A server that ends when it is subscribed to is subscribed to again.
+// After a crash on a subscription, the server is subscribed to again.
 func TestSubscriptionSurvivesARestart(t *testing.T) {
 	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail"}))), handshake)
 	watched := `{"uri":"die://` + filepath.Join(t.TempDir(), "once") + `"}`
@@ -356,7 +356,7 @@ func TestSettingsSurviveARestart(t *testing.T) {
 	c.start("subscriptions/listen", `{"notifications":{"resourceSubscriptions":["frail://a"]}}`)
 	c.next("notifications/subscriptions/acknowledged")
 	c.broken("die", "")
-	for { // the listen request goes out beside the call
+	for { // the listen request is sent beside the call
 		c.call("update", `{"uri":"frail://a"}`)
 		if got := c.said("seen", ""); strings.Contains(got, `"resourceSubscriptions":["frail://a"]`) {
 			break

@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/bubble"
 )
 
-// A file system that hangs holds up a session's reader for half a second, and at most four
+// A file system that hangs delays a session's reader for at most half a second, and blocks at most four
 // goroutines.
 func TestGitChecks(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// corpus is what must arrive as it was.
+// corpus holds the messages that must pass unchanged.
 type corpus struct {
 	calls []string            // names of results and errors: "result/x"
 	raw   map[string]string   // name → raw value
@@ -45,7 +45,7 @@ func readCorpus(t *testing.T) corpus {
 	return c
 }
 
-// server is one that has, and answers, what is in the corpus.
+// server returns a server that offers, and answers with, the corpus.
 func (c corpus) server(name, era string) mcptest.Options {
 	o := mcptest.Options{
 		Name: name, Era: era, Results: make(map[string]string), Page: 2,
@@ -63,7 +63,7 @@ func (c corpus) server(name, era string) mcptest.Options {
 	return o
 }
 
-// hopless returns a result or params without what belongs to one hop.
+// hopless returns a result or params without the members that belong to one hop.
 func hopless(raw []byte) string {
 	raw = jsonrpc.Delete(raw, func(name []byte) bool {
 		return string(name) == "resultType" || string(name) == "ttlMs" || string(name) == "cacheScope"
@@ -100,7 +100,7 @@ func TestNothingIsLost(t *testing.T) {
 					}
 					client := connect(t, start(t, options(up)), clientEra)
 					c.compareLists(t, client)
-					// Only where the eras differ may a byte that is not the hop's do so.
+					// Other bytes may differ only if the eras do.
 					exact := clientEra == handshake && era != "stateless"
 					c.compareCalls(t, client, exact)
 				})
@@ -158,7 +158,7 @@ func (c corpus) compareCalls(t *testing.T, client *caller, exact bool) {
 	}
 }
 
-// compareParams allows _meta to stand elsewhere where the hops differ.
+// compareParams allows _meta to be at another place if the hops differ.
 func (c corpus) compareParams(t *testing.T, name, sent string, got []byte, exact bool) {
 	t.Helper()
 	if exact {
@@ -181,7 +181,7 @@ func (c corpus) compareParams(t *testing.T, name, sent string, got []byte, exact
 	}
 }
 
-// compact drops the white space between tokens, and nothing else.
+// compact removes the white space between tokens.
 func compact(raw string) string {
 	var out bytes.Buffer
 	if raw == "" || json.Compact(&out, []byte(raw)) != nil {
@@ -190,7 +190,7 @@ func compact(raw string) string {
 	return out.String()
 }
 
-// Beside another upstream only the name of a tool or prompt changes.
+// Beside another upstream only the names of tools and prompts change.
 func TestOnlyNamesChangeBesideAnother(t *testing.T) {
 	c := readCorpus(t)
 	_, one := remote(t, c.server("lossless", "handshake"))
@@ -217,7 +217,7 @@ func TestOnlyNamesChangeBesideAnother(t *testing.T) {
 	}
 }
 
-// What a server asks, and what the client answers, arrive as they were too.
+// A server's questions and the client's replies also pass unchanged.
 func TestNothingIsLostInQuestions(t *testing.T) {
 	questions := []string{
 		`{"method":"elicitation/create","params":{"message":"<m>","requestedSchema":{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"integer","maximum":9007199254740993}},"required":["z"]},"x":[1.0]}}`,

@@ -14,8 +14,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// A look at a repository ends no stored answer, unless git may run a program for it that
-// its user has set up.
+// A git command that only reads invalidates no stored answer, unless the repository's configuration lets git
+// run a program.
 func TestGitThatIsQuiet(t *testing.T) {
 	home := t.TempDir()
 	up := child(t, mcptest.Options{Name: "one"})
@@ -27,7 +27,7 @@ func TestGitThatIsQuiet(t *testing.T) {
 	const core = "[core]\n\tbare = false\n[commit]\n\tgpgsign = true\n"
 	tests := []struct {
 		name    string
-		files   map[string]string // in the repository, but for those that begin with ~
+		files   map[string]string // in the repository; names that begin with ~ are in the home directory
 		command string
 		quiet   bool
 	}{

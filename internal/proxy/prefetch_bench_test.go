@@ -8,9 +8,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// BenchmarkPrefetch is one call that passes through, one after the other, with
-// every call looked up, learned from and prefetched, and with all of that off. None
-// leaves time to fetch anything early.
+// BenchmarkPrefetch measures consecutive calls that pass through, with every call observed, learned from and
+// prefetched from, and with all of that off. No call leaves time for a prefetch.
 func BenchmarkPrefetch(b *testing.B) {
 	for _, mode := range []string{"off", "on"} {
 		for _, size := range []int{1 << 10, 100 << 10} {

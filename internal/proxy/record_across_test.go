@@ -16,13 +16,12 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// A call that is there to be answered from a prefetch may take a question of its server to
-// its client first. It is one call in the record all the same, from the prefetch: its line
-// and that of the prefetch name each other.
+// A call that joins a prefetch may carry a question of its server to its client first. It is one call in the
+// record all the same: its event and the prefetch's name each other.
 func TestPrefetchOfACallThatAsked(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		f := newFoe(func(v *visit) reply {
-			v.sleeps(20 * time.Millisecond) // else there is nothing to gain by a prefetch
+			v.sleeps(20 * time.Millisecond) // else a prefetch gains nothing
 			n := jsonrpc.Get([]byte(v.arguments), "n")
 			return reply{result: said(fmt.Sprintf(`{"things":[{"n":%s}]}`, n))}
 		})
@@ -46,7 +45,7 @@ func TestPrefetchOfACallThatAsked(t *testing.T) {
 			first := toolCall(tool, arguments)
 			for params := []byte(first); params != nil; params = retry(first, []byte(result), tagged("me")) {
 				if asked++; asked > 1 {
-					d.account.asked.Add(-1) // it goes on with the same call
+					d.account.asked.Add(-1) // it continues the same call
 				}
 				result = string(p.request("tools/call", p.said(string(params))).Result)
 			}
@@ -55,13 +54,13 @@ func TestPrefetchOfACallThatAsked(t *testing.T) {
 		times, questions := 0, 0
 		for n := 0; n < 200 && (n < 8 || questions < 3); n++ {
 			times++
-			for asked := 1; asked > 0; { // after a call that brings a question nothing is prefetched
+			for asked := 1; asked > 0; { // after a call with a question nothing is prefetched
 				_, asked = call("list", fmt.Sprintf(`{"n":%d}`, n))
 			}
 			time.Sleep(time.Second)
-			server.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"roots/list"}`, n)) // of which it is not known what it is about
+			server.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"q%d","method":"roots/list"}`, n)) // may be about any call
 			if n%2 == 0 {
-				synctest.Wait() // else it comes before the call or after
+				synctest.Wait() // else it arrives before or after the call
 			}
 			result, asked := call("get", fmt.Sprintf(`{"n":%d}`, n))
 			if questions += asked; disposition(t, result) != "hit" {
@@ -71,7 +70,7 @@ func TestPrefetchOfACallThatAsked(t *testing.T) {
 		if questions == 0 {
 			t.Error("no call brought a question, which shows nothing")
 		}
-		d.proxy.Report() // what is known by now is recorded with it
+		d.proxy.Report() // records everything known by now
 		used := 0
 		for _, e := range d.account.of(record.Prefetch) {
 			if e.Fate == record.Used {
@@ -84,9 +83,8 @@ func TestPrefetchOfACallThatAsked(t *testing.T) {
 	})
 }
 
-// A call whose client is asked something on the way is one call, with one request
-// upstream, however often it asks, whether its client comes back or not, and as a step
-// of a plan, too.
+// A call whose client is asked questions is one call with one upstream request, however often it asks, whether
+// or not its client comes back, and also as a step of a plan.
 func TestCallThatAskedCountsOnce(t *testing.T) {
 	asks := func(rounds int) string {
 		return fmt.Sprintf(`{"asks":[{"method":"roots/list","params":{}}],"rounds":%d}`, rounds)
@@ -127,7 +125,7 @@ func TestCallThatAskedCountsOnce(t *testing.T) {
 	}
 }
 
-// another comes back with the handle of a call, but with another method.
+// another sends the handle of a call with another method.
 func another(c *caller, arguments string) {
 	asked := []byte(c.call("ask", arguments))
 	params := jsonrpc.Set([]byte(`{"uri":"file:///x"}`), "requestState", jsonrpc.Get(asked, "requestState"))

@@ -12,7 +12,7 @@ import (
 
 const updated = "notifications/resources/updated"
 
-// updates counts the notices that resources have changed, by URI.
+// updates counts the notifications of changed resources, by URI.
 func (w *wire) updates() map[string]int {
 	n := make(map[string]int)
 	for _, notice := range w.notices(updated) {
@@ -22,8 +22,7 @@ func (w *wire) updates() map[string]int {
 	return n
 }
 
-// A client that reads the stats changes them by nothing that is news: a client that reads when
-// it is told so would be told for ever.
+// Reading the stats does not trigger an update: a client that reads after each update would never stop.
 func TestReadingTheStatsIsNoNews(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := beset(t, newFoe(nil), defaults(t, listing(t)...))
@@ -57,8 +56,8 @@ func TestReadingTheStatsIsNoNews(t *testing.T) {
 	})
 }
 
-// A client hears of the very resources that it listens to: that one's address begins
-// with another's says nothing. One that sees an upstream alone hears of none.
+// A client is notified only of the resources it subscribed to, not of one whose URI has that URI as a prefix.
+// A client that sees one upstream alone is notified of none.
 func TestListenersOfTheStats(t *testing.T) {
 	const stats, summary = "mcpschedd://stats", "mcpschedd://stats/summary"
 	for _, test := range []struct {
@@ -75,7 +74,7 @@ func TestListenersOfTheStats(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				d := beset(t, newFoe(nil), defaults(t, listing(t)...))
-				watcher := d.enter() // without it no client would be told anything
+				watcher := d.enter() // without it no client would be notified
 				watcher.request("resources/subscribe", `{"uri":"`+stats+`"}`)
 				g := d.stranger(test.only)
 				uris := `["` + strings.Join(test.uris, `","`) + `"]`
@@ -87,7 +86,7 @@ func TestListenersOfTheStats(t *testing.T) {
 				got := g.updates()
 				maps.DeleteFunc(got, func(uri string, n int) bool { return n == before[uri] })
 				for _, uri := range test.want {
-					if n := got[uri] - before[uri]; n < 1 || n > 2 { // of a call and of what follows from it
+					if n := got[uri] - before[uri]; n < 1 || n > 2 { // for a call and for its follow-ups
 						t.Errorf("told %d times of %s, want once, and of the prefetches", n, uri)
 					}
 					delete(got, uri)

@@ -12,18 +12,17 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// account keeps what the record of an ordeal says, and holds it against what really
-// happened: every ordeal is one of the record too.
+// account keeps the record of an ordeal and compares it with what happened: every ordeal also tests the record.
 type account struct {
-	asked atomic.Int64 // tools/call that clients sent, the proxy's own tools left out
-	lost  atomic.Int64 // of those: their client may have gone before the proxy had read them
+	asked atomic.Int64 // tools/call requests from clients, without the proxy's own tools
+	lost  atomic.Int64 // calls whose client may have disconnected before the proxy read them
 
 	mu    sync.Mutex
 	all   []record.Event
 	tally *record.Tally
 }
 
-// kept has the record of a proxy go to the account, unless a test has it go elsewhere.
+// kept makes a proxy's record go to the account, unless the test has set another place.
 func (a *account) kept(o proxy.Options) proxy.Options {
 	if o.Record.Each != nil {
 		return o
@@ -38,7 +37,7 @@ func (a *account) kept(o proxy.Options) proxy.Options {
 	return o
 }
 
-// note counts a request that a client sends.
+// note counts a client's request.
 func (a *account) note(method, params string) {
 	if method != "tools/call" {
 		return
@@ -51,8 +50,7 @@ func (a *account) note(method, params string) {
 	a.asked.Add(1)
 }
 
-// audit holds the whole record against what the store and the server know, once the
-// proxy has closed.
+// audit compares the whole record with the state of the store and the server after the proxy has closed.
 func (d *ordeal) audit() {
 	a := &d.account
 	if a.tally == nil {
@@ -64,12 +62,12 @@ func (d *ordeal) audit() {
 	}
 	calls, prefetches := map[name]bool{}, map[name]bool{}
 	var clients, sent int64
-	var cut int64 // requests that were not waited for any more: they may not have arrived
+	var cut int64 // requests that were no longer awaited; they may not have arrived
 	for i := range a.all {
 		e := &a.all[i]
 		of := name{e.Session, e.Seq}
 		if e.Kind == record.Sent && e.Prefetched {
-			continue // it comes again in the line of the prefetch
+			continue // it is counted again in the event of the prefetch
 		}
 		if e.Upstream == "foe" || e.Upstream == "bar" { // a test may have other servers; see besideBar
 			sent += int64(e.Sent)
@@ -139,9 +137,9 @@ func (d *ordeal) audit() {
 	}
 }
 
-// usesAgree says where the lines of calls and prefetches disagree: each call that is the
-// first use of a prefetch was answered by it, and names one whose line names the call, and
-// each prefetch that was used names such a call.
+// usesAgree returns the disagreements between the events of calls and prefetches: a call that is the first use
+// of a prefetch was answered by it and names a prefetch that names the call, and each prefetch that was used
+// names such a call.
 func usesAgree(all []record.Event) error {
 	type use struct {
 		prefetchOf string
@@ -169,7 +167,7 @@ func usesAgree(all []record.Event) error {
 	return nil
 }
 
-// byArrival sorts calls as they came: they are told of when they are answered.
+// byArrival sorts calls by arrival. They are recorded when they are answered.
 func byArrival(all []record.Event) {
 	slices.SortFunc(all, func(a, b record.Event) int { return cmp.Compare(a.Seq, b.Seq) })
 }
