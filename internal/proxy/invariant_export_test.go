@@ -10,8 +10,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// Prefetch makes the prefetch that one of the sessions would make on a prefetch; nth
-// counts them from the oldest, round and round.
+// Prefetch makes a prefetch in one of the sessions: the nth from the oldest, modulo their number.
 func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why string) {
 	sessions := s.sessions.all()
 	age := func(n *session) int64 { return n.client.facts().opened.UnixNano() }

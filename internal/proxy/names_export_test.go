@@ -4,7 +4,7 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// View lets tests give and resolve names without upstreams that run.
+// View lets tests assign and resolve names without running upstreams.
 type View struct{ view }
 
 func NewView(only string) View { return View{view{newNames(), only}} }
@@ -20,12 +20,12 @@ func policyOf(ups []string, prefix, never bool) *policy {
 	return p
 }
 
-// Show names a tool of one of ups.
+// Show assigns a name to a tool of one of ups.
 func (v View) Show(ups []string, prefix, never bool, up, tool string) string {
 	return v.nameOf(policyOf(ups, prefix, never), upstream.Tools, target{up, tool})
 }
 
-// Resolve says whose tool a name is.
+// Resolve returns the tool that a name stands for.
 func (v View) Resolve(ups []string, prefix, never bool, name string) (up, tool string, known bool) {
 	t, known := v.resolve(policyOf(ups, prefix, never), upstream.Tools, name)
 	return t.upstream, t.name, known

@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// takes is how long a call takes a server, always the same for the same call.
+// takes returns how long a server takes for a call; equal calls take equal times.
 func takes(v *visit, mean time.Duration) time.Duration {
 	h := fnv.New64a()
 	h.Write([]byte(v.tool + v.arguments))
@@ -20,9 +20,8 @@ func takes(v *visit, mean time.Duration) time.Duration {
 	return time.Duration(r.ExpFloat64() * float64(mean))
 }
 
-// meanders is a session that the seed alone decides: lists and things of them, some
-// twice, some of a list that it has not read, writes, several calls at once. lists is
-// how it reads a page; nil: it asks, and waits.
+// meanders plays a session determined by the seed: lists and items of them, some twice, some of a list that it
+// has not read, writes, several concurrent calls. lists reads a page; nil makes the call and waits.
 func (g *guest) meanders(seed uint64, lists func(g *guest, r *rand.Rand, p int)) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	pause := func() { time.Sleep(time.Duration(r.ExpFloat64() * float64(time.Second))) }
@@ -52,8 +51,7 @@ func (g *guest) meanders(seed uint64, lists func(g *guest, r *rand.Rand, p int))
 	}
 }
 
-// withdrawing reads a page, and meanwhile begins a long call and withdraws it: its server
-// goes on with it all the same.
+// withdrawing reads a page and meanwhile begins and cancels a long call, which the server runs to its end.
 func withdrawing(g *guest, r *rand.Rand, p int) {
 	list := g.begin("list", page(p))
 	time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond)
@@ -63,7 +61,7 @@ func withdrawing(g *guest, r *rand.Rand, p int) {
 	list.wait()
 }
 
-// besides reads a page, and meanwhile makes a long call whose limits are another host's.
+// besides reads a page and meanwhile makes a long call to another host.
 func besides(g *guest, r *rand.Rand, p int) {
 	list := g.begin("list", page(p))
 	time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond)
@@ -72,8 +70,7 @@ func besides(g *guest, r *rand.Rand, p int) {
 	long.wait()
 }
 
-// stubborn is a server that works on one call at a time, whether anybody still waits for
-// it or not. A long one takes it much longer.
+// stubborn is a server that runs one call at a time, cancelled or not. A long call takes it much longer.
 func stubborn() func(*visit) reply {
 	one := make(chan struct{}, 1)
 	return func(v *visit) reply {
@@ -88,12 +85,11 @@ func stubborn() func(*visit) reply {
 	}
 }
 
-// What a call is said not to have waited is never more than what the same call waits
-// in the same session without prefetching, and together not much less than what calls wait
-// less: each claims the time since its server was done with another call, which may have
-// been shorter than that one's. Behind calls that were withdrawn nothing can be known. Of a server that grows slower by what is made
-// early beside it it cannot be known how long one call would have taken: there it holds of
-// all calls of a session together.
+// The hidden time of a call never exceeds what the same call waits in the same session without prefetching, and
+// the sum is not much less than the time that calls really wait less: each call claims the time since its server
+// finished another call, which may be shorter than its own latency. Nothing can be known behind cancelled calls.
+// If prefetches slow the server down, the latency of a single call is unknown, and the bound holds only for the
+// sum over a session.
 func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 	t.Parallel()
 	oneAtATime := func() func(*visit) reply {
@@ -108,9 +104,9 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		long  valuemodel.Layer // of the tool long
-		limit limit.Rule       // of the server's host; zero: none
-		loose bool             // it holds of the sum only
-		least float64          // share of what calls wait less that must be said
+		limit limit.Rule       // of the server's host; zero for none
+		loose bool             // the bound holds only for the sum
+		least float64          // minimum hidden time, as a fraction of the time saved
 		serve func() func(*visit) reply
 		lists func(g *guest, r *rand.Rand, p int)
 	}{
@@ -143,7 +139,7 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 						o.Enrichment.Mode = mode
 						d := beset(t, newFoe(test.serve(), tools("list", "get", "write", "long")...), o)
 						d.enter().meanders(seed, test.lists)
-						time.Sleep(time.Minute) // until the server is done with what was withdrawn
+						time.Sleep(time.Minute) // until the server has finished the cancelled calls
 						calls = d.told(record.Call)
 					})
 					return calls
@@ -163,7 +159,7 @@ func TestHiddenIsWhatWouldHaveBeenWaited(t *testing.T) {
 					if on[i].Tool != off[i].Tool {
 						t.Fatalf("seed %d, call %d: %s with prefetching, %s without", seed, i, on[i].Tool, off[i].Tool)
 					}
-					if on[i].UseOf == 0 || off[i].Disposition == record.Failed { // a client that withdraws it does not say how long it would have taken
+					if on[i].UseOf == 0 || off[i].Disposition == record.Failed { // the event of a cancelled call does not say how long it would have taken
 						continue
 					}
 					used++

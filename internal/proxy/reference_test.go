@@ -11,8 +11,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// A note stands for an answer only where the operator wants that, one id stands
-// for one conversation, and no schema is promised; and never twice in a row.
+// A note replaces an answer only if the operator turned that on, the session serves one conversation, and the tool
+// declares no output schema; and never twice in a row.
 func TestReference(t *testing.T) {
 	rules := []valuemodel.Rule{reading("one/*", time.Hour)}
 	tools := []string{

@@ -17,8 +17,8 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
-// A text in another encoding, cut in the middle of a letter, and with half of a
-// surrogate pair, and how Node, Python and browsers read it.
+// A text in another encoding, cut within a character, and with half of a surrogate pair, and how Node, Python and
+// browsers decode it.
 const (
 	misencoded = "caf\xe9 \xf0\x9f ok \xed\xa0\x80\xff"
 	asRead     = "caf\ufffd \ufffd ok \ufffd\ufffd\ufffd\ufffd"
@@ -51,7 +51,7 @@ func speakLines(conn net.Conn, frame func([]byte) string) {
 	}
 }
 
-// linesOf serves processes, each answer as frame writes it.
+// linesOf serves processes; frame formats each answer.
 func linesOf(t *testing.T, frame func([]byte) string) proxy.Upstream {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -74,7 +74,7 @@ func linesOf(t *testing.T, frame func([]byte) string) proxy.Upstream {
 	return child(t, mcptest.Options{Name: "one", Relay: ln.Addr().String()})
 }
 
-// web serves the messages that are posted; answer writes what comes of one.
+// web serves posted messages; answer writes the response to one.
 func web(t *testing.T, answer func(w http.ResponseWriter, line []byte)) proxy.Upstream {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -92,14 +92,13 @@ func web(t *testing.T, answer func(w http.ResponseWriter, line []byte)) proxy.Up
 	return proxy.Upstream{Fingerprint: server.URL, Spec: upstream.Spec{Name: "one", URL: server.URL, StartTimeout: patience, MaxMessage: 8 << 20}}
 }
 
-// legacy serves the transport of 2024-11-05, where the answers to a client come on its
-// one stream.
+// legacy serves the transport of 2024-11-05, which sends all answers to a client on one stream.
 func legacy(t *testing.T) proxy.Upstream {
 	var streams sync.Map // path to post to → its chan []byte
 	var opened atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
-			body, _ := io.ReadAll(r.Body) // what is cut off is no message
+			body, _ := io.ReadAll(r.Body) // a truncated body is not a message
 			if m, err := jsonrpc.Parse(body); err == nil && m.IsRequest() {
 				answers, _ := streams.Load(r.URL.Path)
 				answers.(chan []byte) <- latin(m)
@@ -125,8 +124,8 @@ func legacy(t *testing.T) proxy.Upstream {
 	return proxy.Upstream{Fingerprint: server.URL, Spec: upstream.Spec{Name: "one", URL: server.URL, SSE: true, StartTimeout: patience, MaxMessage: 8 << 20}}
 }
 
-// A server's text that is not UTF-8 comes with U+FFFD where it is not, as a client reads
-// it that talks to the server itself; it is counted, and nothing is lost.
+// Invalid UTF-8 in a server's text arrives as U+FFFD, as in a client connected to the server itself. It is counted,
+// and nothing is lost.
 func TestMisencodedTextIsRepaired(t *testing.T) {
 	for name, up := range map[string]func(*testing.T) proxy.Upstream{
 		"stdio": func(t *testing.T) proxy.Upstream { return linesOf(t, func(line []byte) string { return string(line) }) },

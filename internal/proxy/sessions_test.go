@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// settles looks until ok: what it looks at has no event to wait for.
+// settles polls ok until it returns true, for conditions without an event to wait for.
 func settles(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)

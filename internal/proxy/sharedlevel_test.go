@@ -9,8 +9,8 @@ import (
 	"mcpschedd/internal/mcptest"
 )
 
-// A shared server is told the most verbose level that a session wants, and a lower
-// one as soon as no session wants that any more.
+// A shared server is set to the most verbose level that a session wants, and to a less verbose one as soon as no
+// session needs the former.
 func TestLevelOfASharedServer(t *testing.T) {
 	for _, transport := range loose {
 		t.Run(transport, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestLevelOfASharedServer(t *testing.T) {
 			a.call("rest", "")
 			b.call("rest", "")
 			b.request("logging/setLevel", `{"level":"error"}`)
-			told("info") // what a may see is not known
+			told("info") // a has set no level
 			a.request("logging/setLevel", `{"level":"debug"}`)
 			told("info", "debug")
 			b.request("logging/setLevel", `{"level":"warning"}`)
@@ -51,10 +51,10 @@ func TestLevelOfASharedServer(t *testing.T) {
 	}
 }
 
-// Each session of a shared server is sent what its own level admits, whatever the
-// server was told because of another's.
+// Each session of a shared server receives the messages of its own level, whatever level other sessions caused the
+// server to have.
 func TestEachSessionOfASharedServerHasItsOwnLevel(t *testing.T) {
-	_, up := remote(t, mcptest.Options{Name: "logs"}) // its messages come on the stream of the call
+	_, up := remote(t, mcptest.Options{Name: "logs"}) // its messages come on the call's stream
 	up.Spec.Shared = true
 	s := start(t, options(up))
 	levels := func(c *caller, params func(string) string) (got []string) {

@@ -14,8 +14,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// laptop is a machine of which a test says how long it has slept: the monotonic clock
-// knows nothing of that.
+// laptop is a machine that has slept for a time that the test sets. The monotonic clock does not include it.
 type laptop struct{ slept atomic.Int64 }
 
 func (l *laptop) sleep(d time.Duration) { l.slept.Add(int64(d)) }
@@ -25,8 +24,7 @@ func (l *laptop) clock() age.Moment {
 	return age.At(time.Duration(now), time.Duration(now+l.slept.Load()))
 }
 
-// After a night neither what was answered in the evening is served, nor what was
-// fetched ahead then.
+// After a night, neither answers nor prefetches from the evening are served.
 func TestStoredAnswersAgeInSleep(t *testing.T) {
 	var l laptop
 	o := prefetching(t, mcptest.Options{Name: "one"}, valuemodel.Rule{
@@ -43,7 +41,7 @@ func TestStoredAnswersAgeInSleep(t *testing.T) {
 		tool, arguments, want string
 	}{
 		{0, "start", `{}`, "hit"}, {0, "echo", `{"n":11}`, "hit"},
-		{8 * time.Hour, "echo", `{"n":12}`, "fetched"}, {0, "start", `{}`, "fetched"}, // whose answer may have echo fetched ahead anew
+		{8 * time.Hour, "echo", `{"n":12}`, "fetched"}, {0, "start", `{}`, "fetched"}, // its answer may cause a new prefetch of echo
 		{0, "start", `{}`, "hit"},
 	} {
 		l.sleep(step.asleep)
@@ -53,7 +51,7 @@ func TestStoredAnswersAgeInSleep(t *testing.T) {
 	}
 }
 
-// A session over HTTP that was not used before the night has ended in the morning.
+// A session over HTTP that was idle before the night has ended in the morning.
 func TestIdleSessionEndsInSleep(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var l laptop

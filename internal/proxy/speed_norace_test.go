@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// perCall is what the whole process allocates for a call with an answer of that size.
+// perCall returns what the whole process allocates for a call with an answer of that size.
 func (c *bare) perCall(t *testing.T, size int) (allocations, bytes uint64) {
 	line := bigCall(size)
 	calls := uint64(max(20, 100_000_000/(size+300_000)))
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection takes the pool's buffers
-	c.ask(t, line)                                   // the buffers of this size
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection empties the pool
+	c.ask(t, line)                                   // allocates the buffers of this size
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range calls {
@@ -23,8 +23,8 @@ func (c *bare) perCall(t *testing.T, size int) (allocations, bytes uint64) {
 	return (after.Mallocs - before.Mallocs) / calls, (after.TotalAlloc - before.TotalAlloc) / calls
 }
 
-// A call that is only passed on makes few allocations. What is measured is 35; one or two
-// more come from what the process does beside it.
+// A call that is passed through makes few allocations: 35 were measured, and other work of the process adds one or
+// two.
 func TestCallAllocates(t *testing.T) {
 	if got, _ := dial(t).perCall(t, 1<<10); got > 37 {
 		t.Errorf("got %d allocations a call, want at most 37", got)
@@ -36,7 +36,7 @@ func TestCallAllocatesAlikeForAnySize(t *testing.T) {
 	c := dial(t)
 	_, small := c.perCall(t, 1<<10)
 	for _, size := range []int{100 << 10, 1 << 20} {
-		if _, got := c.perCall(t, size); got > small+uint64(size)/4 { // which buffers of which size wait in the queue differs
+		if _, got := c.perCall(t, size); got > small+uint64(size)/4 { // the buffers waiting in the queue differ
 			t.Errorf("%d bytes: got %d bytes allocated a call, want about the %d of a call for 1 KB", size, got, small)
 		}
 	}

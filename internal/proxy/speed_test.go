@@ -12,9 +12,8 @@ import (
 	"mcpschedd/internal/proxy"
 )
 
-// BenchmarkCall is one call through the proxy to a process and back, one after
-// the other. What it allocates must not depend on the size of the answer; the
-// time is that of the process above all.
+// BenchmarkCall measures consecutive calls through the proxy to a process and back. The allocations must not depend
+// on the size of the answer; most of the time is the process's.
 func BenchmarkCall(b *testing.B) {
 	for _, size := range []int{1 << 10, 100 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
@@ -30,12 +29,12 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// bigCall is a call whose answer holds a text of size bytes.
+// bigCall returns a call whose answer holds a text of size bytes.
 func bigCall(size int) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1000000001,"method":"tools/call","params":{"name":"big","arguments":{"n":%d}}}`+"\n", size)
 }
 
-// bare is a client that reads answers without looking at them.
+// bare is a client that does not parse answers.
 type bare struct {
 	in  io.Writer
 	out *bufio.Reader
@@ -53,7 +52,7 @@ func dialTo(tb testing.TB, o proxy.Options) *bare {
 	return c
 }
 
-// serveBare serves a bare client that has not said anything yet.
+// serveBare serves a bare client that has not sent anything yet.
 func serveBare(tb testing.TB, o proxy.Options) *bare {
 	s := proxy.New(o, nil)
 	in, toProxy, err := os.Pipe()
