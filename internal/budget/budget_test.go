@@ -12,14 +12,14 @@ import (
 	"mcpschedd/internal/budget"
 )
 
-// clock is a time that goes on only where a test has it go on.
+// clock is a time that only the test advances.
 type clock struct{ now time.Duration }
 
 func newClock() *clock { return &clock{1_000_000 * time.Second} }
 
 func (c *clock) read() age.Moment { return age.At(c.now, c.now) }
 
-// agent is one that wants tokens at a steady pace from some part of the window on.
+// agent uses tokens at a steady rate from some part of the window on.
 type agent struct {
 	client  string
 	declare float64
@@ -33,7 +33,7 @@ const (
 	steps      = 1_000
 )
 
-// play has agents use a pool for one window, and returns what part of it each was given.
+// play runs agents for one window, and returns the part of the pool that each was given.
 func play(t *testing.T, r budget.Rules, agents []agent) []float64 {
 	t.Helper()
 	c := newClock()
@@ -99,7 +99,7 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// Every agent keeps its share of the rest of the window, whatever others used before.
+// TestFloor: every agent keeps its share of the rest of the window, whatever others used before.
 func TestFloor(t *testing.T) {
 	for _, from := range []float64{0, .25, .5, .9} {
 		got := play(t, budget.Rules{}, []agent{{wants: 10}, {wants: 10}, {wants: 10, from: from}})
@@ -109,7 +109,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// Whatever agents do, no more is promised than there is, and no agent loses its floor.
+// TestRandom: reservations never exceed the pool, and no agent loses its floor.
 func TestRandom(t *testing.T) {
 	rules := budget.Rules{Weights: map[string]float64{"0": 5, "1": .5}}
 	for range 50 {
@@ -171,8 +171,8 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// Whatever is delivered to others because they asked for it, an agent keeps its share of the
-// rest of the window.
+// TestFloorUnderDemand: whatever others are given on request, an agent keeps its share of the rest of
+// the window.
 func TestFloorUnderDemand(t *testing.T) {
 	c := newClock()
 	p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour}, c.read)
@@ -191,8 +191,8 @@ func TestFloorUnderDemand(t *testing.T) {
 	}
 }
 
-// One that comes late takes nothing from what is kept for others, and no more is kept for it
-// than there is.
+// TestJoinLate: a late agent takes nothing from others' reservations, and gets a reservation of at
+// most what is free.
 func TestJoinLate(t *testing.T) {
 	c := newClock()
 	p := budget.NewPool(budget.Rules{Pool: 900, Window: time.Hour}, c.read)
@@ -249,7 +249,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// Agents come, ask and go while others do, and while the rules change.
+// TestConcurrent: agents join, use tokens and leave concurrently, while the rules change.
 func TestConcurrent(t *testing.T) {
 	p := budget.NewPool(budget.Rules{Pool: 1000, Window: time.Nanosecond}, nil)
 	var running sync.WaitGroup

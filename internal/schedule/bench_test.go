@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// shapes are instances of about the kind that a turn brings: values in expected
-// hidden milliseconds, costs in tokens.
+// shapes are instances like those of a turn: values in expected hidden milliseconds, costs in
+// tokens.
 var shapes = []struct {
 	name string
 	draw func(r *rand.Rand, n int) []schedule.Item
@@ -54,8 +54,7 @@ func independent(r *rand.Rand, n int) []schedule.Item {
 	return items
 }
 
-// Reports the median and the worst of many instances, which an average over a
-// few would hide.
+// BenchmarkSelect reports the median and the worst of many instances, which an average would hide.
 func BenchmarkSelect(b *testing.B) {
 	for _, shape := range shapes {
 		for _, count := range []int{0, 3} {

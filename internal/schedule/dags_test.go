@@ -8,13 +8,13 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// between draws a number such that each power of two is as likely as the next.
+// between draws a number, with each power of two as likely as the next.
 func between(r *rand.Rand, least, most int) int {
 	return int(float64(least) * math.Pow(float64(most+1)/float64(least), r.Float64()))
 }
 
-// randomDAG draws up to four tasks to wait for from a window before each one: a
-// narrow window makes a deep DAG, a wide one a flat one.
+// randomDAG draws up to four predecessors of each task from a window before it: a narrow window
+// makes a deep DAG, a wide one a flat one.
 func randomDAG(r *rand.Rand, n int) []schedule.Task {
 	tasks := make([]schedule.Task, n)
 	window, edges := between(r, 2, n), 1+r.IntN(4)
@@ -26,8 +26,8 @@ func randomDAG(r *rand.Rand, n int) []schedule.Task {
 	return lengthen(r, tasks)
 }
 
-// lengthen draws how long each task takes: half of the DAGs from a Pareto
-// distribution of infinite variance, half from a lognormal one.
+// lengthen draws the durations of tasks: half of the DAGs from a Pareto distribution of infinite
+// variance, half from a lognormal one.
 func lengthen(r *rand.Rand, tasks []schedule.Task) []schedule.Task {
 	draw := func() float64 { return 0.1 / math.Pow(1-r.Float64(), 1/1.5) }
 	if r.IntN(2) == 0 {
@@ -40,7 +40,7 @@ func lengthen(r *rand.Rand, tasks []schedule.Task) []schedule.Task {
 	return tasks
 }
 
-// exactly are lengths that are as expected.
+// exactly returns durations equal to the expected ones.
 func exactly(tasks []schedule.Task) []time.Duration {
 	took := make([]time.Duration, len(tasks))
 	for i := range tasks {
@@ -49,7 +49,7 @@ func exactly(tasks []schedule.Task) []time.Duration {
 	return took
 }
 
-// actual are tasks whose Mean is how long they really took.
+// actual returns the tasks with their real durations as Mean.
 func actual(tasks []schedule.Task, took []time.Duration) []schedule.Task {
 	known := make([]schedule.Task, len(tasks))
 	for i := range tasks {

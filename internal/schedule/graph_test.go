@@ -32,7 +32,7 @@ func TestCycle(t *testing.T) {
 	}
 }
 
-// A recursion as deep as the longest chain would not come back from this one.
+// TestCycleOfALongChain: a chain is too long for recursion.
 func TestCycleOfALongChain(t *testing.T) {
 	after := make([][]int, 100_000)
 	for i := range after {
@@ -48,8 +48,8 @@ func TestCycleOfALongChain(t *testing.T) {
 	}
 }
 
-// What is found is a cycle, and it is found exactly where tasks are left over once
-// all that wait for nothing have been taken away again and again.
+// TestCycleAgainstElimination: Cycle returns a cycle exactly if tasks remain after repeatedly
+// removing those without predecessors.
 func TestCycleAgainstElimination(t *testing.T) {
 	found := 0
 	for seed := range uint64(soak(1000, 100_000)) {

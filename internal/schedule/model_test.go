@@ -11,8 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is what Queue should be by the words of its documentation, without a
-// thought for speed: everything is found anew each time by looking at all tasks.
+// model is Queue by its documentation, recomputed each time from all tasks.
 type model struct {
 	tasks   []schedule.Task
 	slots   schedule.Slots
@@ -66,7 +65,7 @@ func (m *model) slot(i int) bool {
 
 func (m *model) fits(i int) bool { return m.ready(i) && m.slot(i) }
 
-// path is the longest one from a task's beginning to the end of all.
+// path is the longest one from a task's beginning to the end.
 func (m *model) path(i int, known map[int]time.Duration) time.Duration {
 	if d, ok := known[i]; ok {
 		return d
@@ -81,7 +80,7 @@ func (m *model) path(i int, known map[int]time.Duration) time.Duration {
 	return known[i]
 }
 
-// next is the task that has to be next; -1 if there is none.
+// next is the task that must be next; -1 if there is none.
 func (m *model) next() int {
 	next, known := -1, map[int]time.Duration{}
 	for i := range m.tasks {
@@ -113,8 +112,7 @@ func (m *model) left() (left int) {
 	return left
 }
 
-// drawTasks draws a DAG with few lengths, so that there are many ties, and few hosts that
-// bind.
+// drawTasks draws a DAG with few different durations, for many ties, and a few bounded hosts.
 func drawTasks(r *rand.Rand, n int) ([]schedule.Task, schedule.Slots) {
 	tasks := make([]schedule.Task, n)
 	hosts, edges := []string{"", "a", "b", "c"}[:1+r.IntN(4)], r.IntN(4)
@@ -133,7 +131,7 @@ func drawTasks(r *rand.Rand, n int) ([]schedule.Task, schedule.Slots) {
 	return tasks, schedule.Slots{Total: r.IntN(6), Hosts: map[string]int{"a": 1, "b": r.IntN(4), "": 1, "z": 1}}
 }
 
-// history is a run of a queue beside its model.
+// history is a run of a queue and its model.
 type history struct {
 	t  *rapid.T
 	r  *rand.Rand
@@ -142,7 +140,7 @@ type history struct {
 	it counts
 }
 
-// counts are of what a history came through: what never happened is not tested.
+// counts are the events of a history, to check that each kind occurred.
 type counts struct{ next, none, more, refused, less, skipped int }
 
 func (h *history) step() {
@@ -168,7 +166,7 @@ func (h *history) step() {
 	}
 }
 
-// one is a task, mostly one that runs.
+// one draws a task, mostly a running one.
 func (h *history) one() int {
 	if running := h.m.running(); len(running) > 0 && h.r.IntN(8) > 0 {
 		return running[h.r.IntN(len(running))]
@@ -218,7 +216,7 @@ func (h *history) done(task int) {
 	h.m.ended[task], h.m.holds[task] = true, 0
 }
 
-// live leads a queue through a random life and returns what it came through.
+// live runs a queue through random operations, and returns what occurred.
 func live(t *rapid.T) counts {
 	n := 30 - rapid.IntRange(0, 29).Draw(t, "fewer") // drawn numbers tend to 0
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -236,8 +234,8 @@ func live(t *rapid.T) counts {
 	return h.it
 }
 
-// Whatever is asked of a queue in whatever order, it answers as the model does:
-// the right task, never a slot too many, never a slot idle that a ready task fits, and at the end everything has run.
+// TestQueueAgainstModel: the queue agrees with the model on any sequence of operations, never
+// exceeds the slots or leaves one idle that a ready task fits, and runs everything.
 func TestQueueAgainstModel(t *testing.T) {
 	setChecks(t, 400, 50_000)
 	var all counts

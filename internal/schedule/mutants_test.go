@@ -7,7 +7,7 @@ import (
 	"mcpschedd/internal/mutant"
 )
 
-// mutants are the rules of the search and of the queue that are taken out one by one.
+// mutants each remove one rule of the search or the queue.
 var mutants = []mutant.Mutant{
 	{Name: "what is needed", Test: "TestSelectAgainstEveryChoice", Says: "no choice", Cuts: []mutant.Cut{
 		{In: "schedule", Read: "Item.Needs", Under: []string{"search.include"}, Becomes: "($&)[:0]"},
@@ -29,8 +29,8 @@ var mutants = []mutant.Mutant{
 	}},
 }
 
-// TestMutants shows that the tests against models can fail: without any one of the
-// rules one of them does, and says why. That the rules are there is looked at in every run.
+// TestMutants shows that the tests against models fail without each of the rules. Every run checks
+// that the code of the rules is found.
 func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) {

@@ -11,15 +11,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// instance is a random problem, small enough to be solved by trying everything.
+// instance is a random problem, small enough for exhaustive search.
 type instance struct {
 	items  []schedule.Item
 	limits schedule.Limits
 }
 
-// drawInstance draws values and costs that are few and whole, so that there are
-// many ties and every sum is the same in any order. The numbers are from a seed:
-// drawn one by one they are mostly small, and then greedy is mostly right.
+// drawInstance draws from few integer values and costs, for many ties and exact sums. The numbers
+// come from a seed: rapid draws mostly small ones, for which greedy is mostly optimal.
 func drawInstance(t *rapid.T) instance {
 	n := rapid.IntRange(0, 12).Draw(t, "fewer") // drawn numbers tend to 0
 	needy := rapid.IntRange(0, 3).Draw(t, "needs")
@@ -46,8 +45,8 @@ func drawInstance(t *rapid.T) instance {
 	return in
 }
 
-// feasible reports whether a set of items (one bit each) may be chosen, by the
-// words of [schedule.Item] alone, and what it is worth.
+// feasible reports whether a set of items (one bit each) may be chosen, by the documentation of
+// [schedule.Item], and its value.
 func (in instance) feasible(chosen uint) (value float64, ok bool) {
 	count, cost := 0, 0
 	var ready uint // items whose needs are ready: never those in a cycle
@@ -90,7 +89,7 @@ func (in instance) optimum() float64 {
 	return most
 }
 
-// closure is an item with all that it needs, and whether there is an end to that.
+// closure returns an item with everything that it needs; false if that is infinite.
 func (in instance) closure(i int, on []int) (closure uint, ok bool) {
 	if i < 0 || i >= len(in.items) || slices.Contains(on, i) {
 		return 0, false
@@ -106,8 +105,7 @@ func (in instance) closure(i int, on []int) (closure uint, ok bool) {
 	return closure, true
 }
 
-// floor is what a choice may never be worth less than: the best closure alone,
-// and greedy by what a closure adds per what it adds in cost.
+// floor is the guaranteed value of a choice: the better of the best closure and greedy by density.
 func (in instance) floor() float64 {
 	var chosen uint
 	single := 0.0
@@ -143,7 +141,7 @@ func (in instance) cost(chosen uint) int {
 	return cost
 }
 
-// check holds a choice against what the problem says it is, and what still fits.
+// check checks a choice against the problem.
 func (in instance) check(t interface{ Fatalf(string, ...any) }, c schedule.Choice) {
 	var chosen uint
 	for _, i := range c.Items {
@@ -161,8 +159,8 @@ func (in instance) check(t interface{ Fatalf(string, ...any) }, c schedule.Choic
 	}
 }
 
-// Below the cap the choice is the best there is; at the cap, whatever the cap,
-// it is no worse than the floor.
+// TestSelectAgainstEveryChoice: below the cap the choice is optimal; at any cap it is at least the
+// floor.
 func TestSelectAgainstEveryChoice(t *testing.T) {
 	setChecks(t, 1000, 100_000)
 	capped, searched, above := 0, 0, 0

@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// soak is how often to do what is done n times otherwise.
+// soak returns n, or long in a soak test.
 func soak(n, long int) int {
 	if os.Getenv("MCPSCHEDD_SOAK") == "1" {
 		return long
@@ -21,7 +21,7 @@ func soak(n, long int) int {
 	return n
 }
 
-// setChecks says how often rapid draws.
+// setChecks sets the number of rapid's checks.
 func setChecks(t *testing.T, n, long int) {
 	t.Helper()
 	if err := flag.Set("rapid.checks", strconv.Itoa(soak(n, long))); err != nil {
@@ -29,7 +29,7 @@ func setChecks(t *testing.T, n, long int) {
 	}
 }
 
-// valid holds a timeline against the words of Task and Slots alone.
+// valid checks a timeline against the documentation of Task and Slots.
 func valid(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t schedule.Timeline) error {
 	for i, task := range tasks {
 		if t.Start[i] < 0 || t.End[i] != t.Start[i]+took[i] || t.End[i] > t.Makespan {
@@ -56,8 +56,8 @@ func valid(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t sche
 	return nil
 }
 
-// idle looks for a task that could have begun earlier: when the last one that it
-// waits for had ended, or when a slot came free.
+// idle looks for a task that could have begun earlier: when its last predecessor ended, or when a
+// slot became free.
 func idle(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t schedule.Timeline) error {
 	for i, task := range tasks {
 		from := time.Duration(0)
@@ -83,7 +83,7 @@ func idle(tasks []schedule.Task, took []time.Duration, s schedule.Slots, t sched
 	return nil
 }
 
-// Whatever binds, a timeline keeps to it, and no slot is idle that a ready task fits.
+// TestSimulateIsValid: a timeline respects all bounds, and leaves no slot idle that a ready task fits.
 func TestSimulateIsValid(t *testing.T) {
 	for seed := range uint64(soak(200, 20_000)) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -105,8 +105,7 @@ func TestSimulateIsValid(t *testing.T) {
 	}
 }
 
-// What waits for itself never runs, nor does what is behind it; a queue's owner can
-// still end it.
+// TestCyclesDoNotRun: tasks on a cycle or after one never run, but Done can end them.
 func TestCyclesDoNotRun(t *testing.T) {
 	tasks := []schedule.Task{{Mean: time.Second}, {After: []int{2}}, {After: []int{1}}, {After: []int{2}}}
 	line := schedule.Simulate(tasks, exactly(tasks), schedule.Slots{})
@@ -121,8 +120,8 @@ func TestCyclesDoNotRun(t *testing.T) {
 	}
 }
 
-// More slots, shorter tasks or fewer edges can each take longer (Graham 1969). This is
-// why nothing here promises that they do not.
+// TestAnomalies: more slots, shorter tasks or fewer edges can each take longer (Graham 1969), so
+// this package does not promise otherwise.
 func TestAnomalies(t *testing.T) {
 	const s = time.Second
 	after := [][]int{{}, {}, {}, {}, {3}, {3}, {3}, {3}, {0}}
@@ -139,8 +138,8 @@ func TestAnomalies(t *testing.T) {
 	}
 }
 
-// On what can be solved exactly the queue is on average within 5 % of the optimum,
-// and nowhere above Graham's 2-1/p where only the slots bind.
+// TestNearTheOptimum: the queue is on average within 5 % of the optimum of instances that can be
+// solved exactly, and within Graham's 2-1/p if only the slots are bounded.
 func TestNearTheOptimum(t *testing.T) {
 	for _, bound := range []bool{false, true} {
 		sum, worst, exact, n := 0.0, 1.0, 0, soak(300, 20_000)
@@ -174,9 +173,9 @@ func TestNearTheOptimum(t *testing.T) {
 	}
 }
 
-// lowerBound is what no schedule can be shorter than if each task takes its Mean: the
-// longest chain, the work shared out to all slots, or the work of one host shared
-// out to its slots. The optimum may be longer.
+// lowerBound is a lower bound of the makespan if each task takes its Mean: the longest chain, the
+// work divided by all slots, or the work of one host divided by its slots. The optimum may be
+// longer.
 func lowerBound(tasks []schedule.Task, s schedule.Slots) time.Duration {
 	bound, _ := schedule.CriticalPath(tasks)
 	work, hosts := time.Duration(0), make(map[string]time.Duration) // of all; host → of those against it
@@ -192,7 +191,7 @@ func lowerBound(tasks []schedule.Task, s schedule.Slots) time.Duration {
 	return bound
 }
 
-// share is work over slots, rounded up to whole nanoseconds; 0 if slots are not bounded.
+// share is work divided by slots, rounded up to nanoseconds; 0 without a bound.
 func share(work time.Duration, slots int) time.Duration {
 	if slots <= 0 || work == 0 {
 		return 0

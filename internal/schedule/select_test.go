@@ -55,7 +55,7 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// Density alone has no floor: a small dense item keeps out a large one.
+// TestErratum3DensityIsUnbounded: density alone has no floor, as a small dense item excludes a large one.
 func TestErratum3DensityIsUnbounded(t *testing.T) {
 	for _, k := range []int{10, 1000, 1_000_000} {
 		items := []schedule.Item{{Value: 2, Cost: 1}, {Value: float64(k), Cost: k}}
@@ -67,7 +67,7 @@ func TestErratum3DensityIsUnbounded(t *testing.T) {
 	}
 }
 
-// The better of greedy and the best single item is not enough: 0.511 of the best.
+// TestErratum3BestSingleIsNotEnough: the better of greedy and the best single item may be 0.511 of the optimum.
 func TestErratum3BestSingleIsNotEnough(t *testing.T) {
 	items := []schedule.Item{{Value: 51.1, Cost: 51}, {Value: 50, Cost: 50}, {Value: 50, Cost: 50}}
 	c := schedule.Select(items, schedule.Limits{Budget: 100})
@@ -76,8 +76,8 @@ func TestErratum3BestSingleIsNotEnough(t *testing.T) {
 	}
 }
 
-// A bonus for what an item leads to misleads where that cannot be paid, is two
-// steps away, or is shared.
+// TestErratum5Successors: a bonus for an item's dependents misleads if they do not fit, are two steps
+// away, or are shared.
 func TestErratum5Successors(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -99,7 +99,7 @@ func TestErratum5Successors(t *testing.T) {
 	}
 }
 
-// The seed's greedy is not half of the best: it is a fiftieth of it.
+// TestErratum22GreedyIsNotHalf: the seed's greedy may be a fiftieth of the optimum.
 func TestErratum22GreedyIsNotHalf(t *testing.T) {
 	c := schedule.Select([]schedule.Item{{Value: 0.2, Cost: 1}, {Value: 1, Cost: 8000}}, schedule.Limits{Budget: 8000})
 	if c.Value != 1 {
@@ -107,7 +107,7 @@ func TestErratum22GreedyIsNotHalf(t *testing.T) {
 	}
 }
 
-// Many equal calls must not be tried in every combination.
+// TestEqualItemsAreNotPermuted: equal items are not tried in every combination.
 func TestEqualItemsAreNotPermuted(t *testing.T) {
 	items := make([]schedule.Item, 200)
 	for i := range items {
@@ -118,8 +118,7 @@ func TestEqualItemsAreNotPermuted(t *testing.T) {
 	}
 }
 
-// What keeps the search short is no part of the answer, and nothing else would
-// show its loss.
+// TestSearchIsShort: pruning does not change the result, so only the number of nodes shows its loss.
 func TestSearchIsShort(t *testing.T) {
 	most := map[string]int{"independent": 90, "alike": 40, "prerequisites": 1300, "chains": 290}
 	for _, shape := range shapes {
@@ -134,7 +133,7 @@ func TestSearchIsShort(t *testing.T) {
 	}
 }
 
-// hard are items whose value is their cost: the bound excludes next to nothing.
+// hard returns items whose value is their cost, for which the bound prunes almost nothing.
 func hard(n int) []schedule.Item {
 	r := rand.New(rand.NewPCG(3, 4))
 	items := make([]schedule.Item, n)

@@ -7,9 +7,8 @@ import (
 	"mcpschedd/internal/schedule"
 )
 
-// shortest finds the least makespan there is by trying every choice of what to
-// begin whenever something ends. Beginning nothing at such a time is one of them:
-// waiting for a task can be better than filling the slot.
+// shortest finds the minimum makespan by trying every choice of tasks to begin whenever a task ends,
+// including none: waiting for a task can be better than filling the slot.
 func shortest(tasks []schedule.Task, s schedule.Slots) time.Duration {
 	m := newModel(tasks, s)
 	f := &finder{m: m, bound: lowerBound(tasks, s), paths: map[int]time.Duration{}, ends: make([]time.Duration, len(tasks))}
@@ -29,8 +28,8 @@ type finder struct {
 	ends        []time.Duration // of the tasks that run
 }
 
-// begin decides for each task from one on whether to begin it now, then goes on to
-// when the next one ends.
+// begin decides for each task from an index on whether to begin it now, and then advances to the next
+// end of a task.
 func (f *finder) begin(from int, now time.Duration) {
 	if f.best <= f.bound || f.hopeless(now) {
 		return
@@ -63,7 +62,7 @@ func (f *finder) begin(from int, now time.Duration) {
 	}
 }
 
-// hopeless reports whether what is begun and what is not cannot end before the best.
+// hopeless reports whether the remaining tasks cannot end before the best makespan.
 func (f *finder) hopeless(now time.Duration) bool {
 	work := time.Duration(0)
 	for i := range f.m.tasks {

@@ -21,7 +21,7 @@ func put(t *testing.T, name, text string, mode os.FileMode) string {
 	return name
 }
 
-// holds fails unless a file holds a text and has a mode.
+// holds fails the test unless a file has a text and a mode.
 func holds(t *testing.T, name, text string, mode os.FileMode) {
 	t.Helper()
 	got, err := os.ReadFile(name)
@@ -148,7 +148,7 @@ func TestFileWriteLeavesAlone(t *testing.T) {
 	})
 }
 
-// Whoever reads meanwhile sees the old text or the new one, whole.
+// TestFileWriteAtOnceWithReaders: concurrent readers see the old text or the new one.
 func TestFileWriteAtOnceWithReaders(t *testing.T) {
 	name := put(t, filepath.Join(t.TempDir(), "c.toml"), strings.Repeat("a", 1<<16), 0o600)
 	done := make(chan struct{})

@@ -41,7 +41,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A file that cannot be replaced stays as it was, and leaves nothing beside it.
+// TestWriteFails: if a file cannot be replaced, it is unchanged and no temporary file is left.
 func TestWriteFails(t *testing.T) {
 	dir, err := state.Open(t.TempDir())
 	if err != nil {

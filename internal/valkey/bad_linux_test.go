@@ -34,7 +34,7 @@ func TestBadURL(t *testing.T) {
 	}
 }
 
-// buffer is a log that is read while it is written.
+// buffer is a log that can be read while it is written.
 type buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -52,7 +52,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// A server that cannot be what it has to be is named with the reason, and nothing is shared.
+// TestBadServer: a server that does not meet the requirements is refused with the reason.
 func TestBadServer(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -101,7 +101,7 @@ func TestBadServer(t *testing.T) {
 	}
 }
 
-// startOldServer starts what answers as an old version does.
+// startOldServer starts a server that replies like an old version.
 func startOldServer(t *testing.T) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -148,7 +148,7 @@ func startOldServer(t *testing.T) (addr string) {
 	return l.Addr().String()
 }
 
-// What another program has put where ours stands, and values that were cut short, are misses.
+// TestBadValues: values of other programs and truncated values are misses.
 func TestBadValues(t *testing.T) {
 	t.Parallel()
 	at := startServer(t)

@@ -18,7 +18,7 @@ import (
 	"mcpschedd/internal/valkey"
 )
 
-// info is a number that a server says of itself.
+// info returns a number from INFO.
 func (s *store) info(b *testing.B, field string) float64 {
 	b.Helper()
 	c, err := net.Dial("tcp", s.addr)
@@ -37,7 +37,7 @@ func (s *store) info(b *testing.B, field string) float64 {
 	return n
 }
 
-// costs runs calls, and reports what the server had to do for each.
+// costs runs calls, and reports the server's work for each.
 func (s *store) costs(b *testing.B, run func()) {
 	fields := []string{"used_cpu_user", "used_cpu_sys", "total_commands_processed"}
 	var before [3]float64
@@ -65,7 +65,7 @@ func caller(s *dedup.Store) func(arguments string) (how dedup.Disposition) {
 	}
 }
 
-// stores are one that shares with others through a server, and one that does not.
+// stores runs a benchmark on a store that shares through a server, and on one that does not.
 func stores(b *testing.B, each func(b *testing.B, shared bool, at *store, do func(string) dedup.Disposition)) {
 	at := startServer(b)
 	peers, err := valkey.New(valkey.Options{URL: "valkey://" + at.addr, Lease: 2 * time.Second, WriteSettle: time.Millisecond})
@@ -88,7 +88,7 @@ func stores(b *testing.B, each func(b *testing.B, shared bool, at *store, do fun
 	}
 }
 
-// median runs do, and reports how long it took.
+// median runs do, and reports its median duration.
 func median(b *testing.B, do func()) {
 	var took []time.Duration
 	for b.Loop() {
@@ -100,7 +100,7 @@ func median(b *testing.B, do func()) {
 	b.ReportMetric(float64(took[len(took)/2])/1e3, "p50-us")
 }
 
-// BenchmarkHitLeast is what no hit can take less than: a bare GET over a connection.
+// BenchmarkHitLeast measures a bare GET, the lower bound of a hit.
 func BenchmarkHitLeast(b *testing.B) {
 	c, err := net.Dial("tcp", startServer(b).addr)
 	if err != nil {
@@ -114,8 +114,8 @@ func BenchmarkHitLeast(b *testing.B) {
 	})
 }
 
-// BenchmarkHit answers a call of 1 KB from a store that shares with others, and from one that
-// does not: by one caller, and by 32 at once.
+// BenchmarkHit measures hits of 1 KB in a store that shares and in one that does not: by one
+// caller, and by 32 at once.
 func BenchmarkHit(b *testing.B) {
 	stores(b, func(b *testing.B, shared bool, at *store, do func(string) dedup.Disposition) {
 		b.Run(fmt.Sprintf("shared=%v/callers=1", shared), func(b *testing.B) {
@@ -140,8 +140,7 @@ func BenchmarkHit(b *testing.B) {
 	})
 }
 
-// BenchmarkPace has a call begin at a host whose pace is shared, and leaves at once: one caller,
-// and 32 at once.
+// BenchmarkPace measures calls to a host with a shared rate, by one caller and by 32 at once.
 func BenchmarkPace(b *testing.B) {
 	at := startServer(b)
 	s, err := valkey.New(valkey.Options{URL: "valkey://" + at.addr, Lease: 2 * time.Second})
@@ -173,7 +172,7 @@ func BenchmarkPace(b *testing.B) {
 	})
 }
 
-// BenchmarkMiss fetches an answer of 1 KB that no replica has, at once, and keeps it.
+// BenchmarkMiss measures the fetch and sharing of an answer of 1 KB that no replica has.
 func BenchmarkMiss(b *testing.B) {
 	nth := 0
 	stores(b, func(b *testing.B, shared bool, at *store, do func(string) dedup.Disposition) {

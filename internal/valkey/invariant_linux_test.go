@@ -25,14 +25,13 @@ const (
 	young  = lease + settle + 1200*time.Millisecond // longer than a new history is not relied on
 )
 
-// register is one thing of the world that is read and written. version rises with each write's
-// effect.
+// register is one value that is read and written. Each write raises version when it lands.
 type register struct {
 	place   call.Place
 	version atomic.Int64
 }
 
-// replica is one store with what it shares with others, and the cable between.
+// replica is one store, its connection to the server and the cable between.
 type replica struct {
 	mu    sync.RWMutex // held for writing while it dies
 	peers *valkey.Store
@@ -50,13 +49,13 @@ func (r *replica) live(t *testing.T) {
 	r.store = dedup.New(dedup.Options{MaxBytes: 1 << 20, WriteSettle: settle, Peers: peers})
 }
 
-// die ends it as a crash does: no write that is pending ends.
+// die stops it like a crash: its pending writes do not end.
 func (r *replica) die() {
 	r.peers.Close()
 	r.store.Close()
 }
 
-// arena is some replicas, a server and a world.
+// arena is a server with replicas and registers.
 type arena struct {
 	t        *testing.T
 	servers  group
@@ -81,7 +80,7 @@ const (
 
 var names = [...]string{"hits", "joined or borrowed", "fetched", "writes", "writes refused", "writes given up", "deaths", "cuts, stops and kills"}
 
-// read reads a register at a replica. What it gets may be no older than what held when it began.
+// read reads a register at a replica, and checks that the answer is not from before the call.
 func (a *arena) read(r *replica, reg *register, nth int) {
 	r.mu.RLock()
 	store := r.store
@@ -126,8 +125,8 @@ func (a *arena) read(r *replica, reg *register, nth int) {
 	}
 }
 
-// write writes a register at a replica: its effect comes at some time while its request is
-// under way, or, once that was given up, within settle.
+// write writes a register at a replica. The write lands while its request is in progress or, after
+// that was given up, within settle.
 func (a *arena) write(r *replica, reg *register) {
 	r.mu.RLock()
 	store := r.store
@@ -165,7 +164,7 @@ func (a *arena) write(r *replica, reg *register) {
 
 func pause(mostMS int) { time.Sleep(time.Duration(rand.IntN(mostMS*1000)) * time.Microsecond) }
 
-// trouble makes one fault, and mends it.
+// trouble causes one fault, and repairs it.
 func (a *arena) trouble() {
 	nth := rand.IntN(len(a.replicas))
 	r, server := a.replicas[nth], a.servers[rand.IntN(len(a.servers))]
@@ -225,16 +224,16 @@ func (a *arena) trouble() {
 	}
 }
 
-// restart has a server die, and another one come in its place.
+// restart kills a server and starts another one in its place.
 func (a *arena) restart(server *store) {
 	server.kill()
 	pause(300)
 	server.start()
 }
 
-// TestInvariant holds three replicas against the promise of a store: no call is given an answer
-// whose fetch was sent before the effect of a write that had begun before the call, whichever
-// replica each of them went to, and whatever happens to replicas, connections and the server.
+// TestInvariant checks that no call of three replicas gets an answer whose fetch was sent before a
+// write landed that had begun before the call, whatever happens to replicas, connections and the
+// server.
 func TestInvariant(t *testing.T) {
 	for name, persistence := range map[string][]string{
 		"emptied by a restart":  nil,
@@ -280,7 +279,7 @@ func TestInvariant(t *testing.T) {
 	})
 }
 
-// prove plays, and looks at what happened.
+// prove plays, and checks that enough happened.
 func (a *arena) prove() {
 	t := a.t
 	for i := range 9 {
@@ -314,7 +313,7 @@ func (a *arena) prove() {
 	}
 }
 
-// few says of what there was too little for so many operations; "": of nothing.
+// few returns which event was too rare for so many operations, or "".
 func (a *arena) few(goal int64) string {
 	for i, least := range map[int]int64{hits: goal / 50, joins: goal / 2000, fetches: goal / 50, writes: goal / 100} {
 		if got := a.counts[i].Load(); got < least {
@@ -324,7 +323,7 @@ func (a *arena) few(goal int64) string {
 	return ""
 }
 
-// play has workers read and write until the goal is reached and all troubles were made.
+// play runs workers that read and write until the goal is reached and all faults were caused.
 func (a *arena) play(goal int64, troubles int) {
 	var operations atomic.Int64
 	var trouble sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/valkey"
 )
 
-// pacer is a replica, as far as it keeps to the limits of a host.
+// pacer is the limits of a host at one replica.
 type pacer struct {
 	*limit.Hosts
 	cable *cable
@@ -24,7 +24,7 @@ type pacer struct {
 
 const limitedHost = "api.example.com"
 
-// pacers are n replicas under a rule, of which each has a cable of its own.
+// pacers starts n replicas under a rule, each with a cable of its own.
 func pacers(t *testing.T, n int, at *store, rule limit.Rule) []*pacer {
 	var all []*pacer
 	for range n {
@@ -48,7 +48,7 @@ func pacers(t *testing.T, n int, at *store, rule limit.Rule) []*pacer {
 	return all
 }
 
-// saturate has more calls wait than can begin, until ctx ends.
+// saturate keeps more calls waiting than can begin, until ctx ends.
 func (p *pacer) saturate(ctx context.Context, calls *sync.WaitGroup) {
 	for range 30 {
 		calls.Go(func() {
@@ -64,7 +64,7 @@ func (p *pacer) saturate(ctx context.Context, calls *sync.WaitGroup) {
 	}
 }
 
-// A replica alone gets the whole rate of a host, others that are idle none of it.
+// TestPaceOfOne: a single busy replica gets the whole rate of a host.
 func TestPaceOfOne(t *testing.T) {
 	t.Parallel()
 	rule := limit.Rule{Rate: 100, Burst: 100}
@@ -80,8 +80,8 @@ func TestPaceOfOne(t *testing.T) {
 	}
 }
 
-// Busy replicas keep to the rate of a host together, also while one is cut off, and that one
-// goes on.
+// TestPaceOfAll: busy replicas together keep to the rate of a host, also while one is partitioned
+// and continues.
 func TestPaceOfAll(t *testing.T) {
 	t.Parallel()
 	rule := limit.Rule{Rate: 200, Burst: 30}
@@ -118,12 +118,12 @@ func TestPaceOfAll(t *testing.T) {
 	}
 }
 
-// cutOff is how many calls a replica begins while it is cut off: its part of the rate in 1.5 s,
-// which is less than it is reckoned with.
+// cutOff is how many calls a partitioned replica begins: its part of the rate in 1.5 s, which is
+// less than the others leave to it.
 const cutOff = 100
 
-// As many prefetches as may begin in an hour do so at all replicas together, also when all
-// replicas have been started anew.
+// TestQuotaOfAll: all replicas together make as many prefetches as may begin in an hour, also after
+// all have been restarted.
 func TestQuotaOfAll(t *testing.T) {
 	t.Parallel()
 	at := startServer(t)
@@ -149,8 +149,8 @@ func TestQuotaOfAll(t *testing.T) {
 	}
 }
 
-// A bucket is empty when its server has begun anew, and when a replica has come back that used
-// its part of the rate meanwhile.
+// TestEmptyBucket: a bucket is empty after its server has restarted, and after a replica has come
+// back that used its part of the rate meanwhile.
 func TestEmptyBucket(t *testing.T) {
 	t.Parallel()
 	at := startServer(t)

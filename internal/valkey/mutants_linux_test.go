@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/mutant"
 )
 
-// mutants are the rules that replicas keep, each taken out by itself.
+// mutants each remove one rule of replicas.
 var mutants = []mutant.Mutant{
 	{Name: "told before it is sent", Cuts: []mutant.Cut{
 		{In: "valkey", Call: "Store.announce", Under: []string{"Store.Announce"}, Becomes: "*s.history.Load(), error(nil)"},
@@ -79,9 +79,8 @@ var mutants = []mutant.Mutant{
 	}},
 }
 
-// TestMutants shows that the tests can fail: without any one of the rules TestInvariant does, or
-// the test that is named. That
-// the rules are there is looked at in every run.
+// TestMutants shows that TestInvariant, or the named test, fails without each of the rules. Every
+// run checks that the code of the rules is found.
 func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(strings.ReplaceAll(m.Name, " ", "_"), func(t *testing.T) {

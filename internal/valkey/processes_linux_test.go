@@ -35,8 +35,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Of replicas that are processes of their own. What a machine under load adds to how long a
-// write takes to land is to stay well below processSettle.
+// Settings of replicas in processes of their own. The delay that a loaded machine adds to a write
+// must stay well below processSettle.
 const (
 	processLease  = 500 * time.Millisecond
 	processSettle = 2 * time.Second
@@ -44,8 +44,8 @@ const (
 	keeps         = processLease + processSettle
 )
 
-// replicaVariable tells the test binary to be a replica, and which: storeURL and serviceURL,
-// with a space between. Its listener is descriptor 3.
+// replicaVariable makes the test binary a replica: storeURL and serviceURL, separated by a space.
+// Its listener is descriptor 3.
 const replicaVariable = "MCPSCHEDD_TEST_REPLICA"
 
 func TestMain(m *testing.M) {
@@ -59,10 +59,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// principals are the credentials under which replicas reach the service, each as an upstream
-// with rules of its own: a change of the first ends the answers with the same n, one of the
-// second all answers. So the answers of both depend on the same places, and only the principal
-// tells them apart.
+// principals are the credentials of the replicas at the service, each for an upstream with rules of
+// its own: a write of the first invalidates the answers with the same n, one of the second all
+// answers. So the answers of both depend on the same places, and differ only in the principal.
 var principals = []string{"alpha", "beta"}
 
 func serveReplica(which string) error {
@@ -102,8 +101,8 @@ func serveReplica(which string) error {
 	return http.Serve(listener, s.Handler())
 }
 
-// stopping is what replicas share, and stops this process at the last moment before a write is
-// sent, once after each SIGUSR1.
+// stopping wraps the shared state, and stops this process at the last moment before a write is sent,
+// once after each SIGUSR1.
 type stopping struct {
 	*valkey.Store
 	asked chan os.Signal
@@ -130,7 +129,7 @@ func (w stoppingWrite) Fence() error {
 	return w.Announcement.Fence()
 }
 
-// value is one of the service's.
+// value is one value of the service.
 type value struct {
 	principal string
 	n         int
@@ -143,8 +142,7 @@ type put struct {
 	said         string // to its client: "done", "not sent", or "" where that is not known
 }
 
-// processes are replicas that are processes of their own, their service and their store, and
-// what happened.
+// processes are replicas in processes of their own, their service and store, and what happened.
 type processes struct {
 	t        *testing.T
 	store    *store
@@ -200,7 +198,7 @@ func startProcesses(t *testing.T, n int) *processes {
 	return p
 }
 
-// start starts a replica, and returns when it answers.
+// start starts a replica, and returns when it replies.
 func (p *processes) start(r *process) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), replicaVariable+"=valkey://"+r.cable.addr()+" "+p.url)
@@ -235,7 +233,7 @@ func (r *process) kill() {
 	}
 }
 
-// stopped reports whether it is.
+// stopped reports whether the process is stopped.
 func (r *process) stopped() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -244,7 +242,7 @@ func (r *process) stopped() bool {
 	return err == nil && bytes.HasPrefix(rest, []byte("T"))
 }
 
-// at is a value of the service.
+// at returns a value of the service.
 func (p *processes) at(principal string, n int) *value {
 	for _, v := range p.values {
 		if v.principal == principal && v.n == n {
@@ -302,8 +300,7 @@ func (p *processes) serve() string {
 	return web.URL + "/mcp"
 }
 
-// call calls a tool at a replica, for a client of the stateless era. failed is what an answer
-// says that is an error.
+// call calls a tool at a replica as a stateless client. failed is the text of an error result.
 func (p *processes) call(r *process, principal, tool, arguments string) (text, failed string, err error) {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, tool, arguments)
 	request, err := http.NewRequest(http.MethodPost, r.url+principal, strings.NewReader(body))
@@ -346,7 +343,7 @@ func (p *processes) call(r *process, principal, tool, arguments string) (text, f
 	return m.Result.Content[0].Text, "", nil
 }
 
-// read reads a value through a replica: it may be no older than when the call began.
+// read reads a value through a replica, and checks that the answer is not from before the call.
 func (p *processes) read(r *process, v *value) {
 	held := v.version.Load()
 	text, failed, err := p.call(r, v.principal, "get", fmt.Sprintf(`{"n":%d}`, v.n))
@@ -392,7 +389,7 @@ func (p *processes) write(r *process, v *value) {
 	}
 }
 
-// look reads a value through all replicas but one, often enough for them to have its answer.
+// look reads a value through all other replicas, often enough for them to store its answer.
 func (p *processes) look(but *process, v *value) {
 	for range 10 {
 		for _, r := range p.replicas {
@@ -404,7 +401,7 @@ func (p *processes) look(but *process, v *value) {
 	}
 }
 
-// troubles are the faults that the test makes, each for one replica or for the store.
+// troubles are the faults that the test causes, each at one replica or the store.
 var troubles = []struct {
 	name string
 	make func(p *processes, r *process)
@@ -452,10 +449,9 @@ var troubles = []struct {
 	}},
 }
 
-// TestProcesses holds replicas that are processes of their own against what they promise,
-// whichever of them are killed, stopped or cut off, and the store too: no answer is older than
-// its call, or of another principal; a write comes at most once, and what its client is told of
-// it is true.
+// TestProcesses kills, stops and partitions replicas in processes of their own, and the store. No
+// answer may be from before its call or of another principal; a write may land at most once, and
+// its client must be told the truth about it.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	p := startProcesses(t, 3)
@@ -496,7 +492,7 @@ func TestProcesses(t *testing.T) {
 	p.judge(made)
 }
 
-// judge looks at what has become of each write.
+// judge checks the outcome of each write.
 func (p *processes) judge(made int) {
 	t := p.t
 	for id, w := range p.puts {

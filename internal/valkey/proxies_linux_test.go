@@ -23,7 +23,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// service is an MCP server over HTTP with one value, which is read and written.
+// service is an MCP server over HTTP with one value.
 type service struct {
 	url   string
 	value atomic.Int64
@@ -126,7 +126,7 @@ func newGateway(t *testing.T, v *service, store string) *gateway {
 	return &gateway{t, s, web.URL + "/mcp", c}
 }
 
-// call calls a tool; an error is one of the protocol, or what the result says is one.
+// call calls a tool; err is a protocol error or an error result.
 func (g *gateway) call(tool string, n int) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -233,7 +233,7 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// One replica fetches what several are asked for at once.
+// TestOneFetch: if several replicas need an answer, one fetches it.
 func TestOneFetch(t *testing.T) {
 	t.Parallel()
 	store, v := startServer(t), newService(t)
@@ -264,7 +264,7 @@ func TestOneFetch(t *testing.T) {
 	}
 }
 
-// post sends a request of a session of one replica, and returns the status and text of the answer.
+// post sends a request of a session to a replica, and returns the status and body of the response.
 func (g *gateway) post(ctx context.Context, session, text string) (status int, answer string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.url, strings.NewReader(text))
 	if err != nil {
@@ -283,9 +283,9 @@ func (g *gateway) post(ctx context.Context, session, text string) (status int, a
 	return response.StatusCode, string(body), err
 }
 
-// Behind a balancer that knows no sessions: another replica refuses a session that it did not
-// begin, so that its client begins anew; a read that is asked for again there, because the
-// connection broke, joins the first one; and a write is sent once, whatever becomes of its client.
+// TestAnotherReplica: behind a load balancer without sticky sessions, a replica refuses a session
+// of another one, so that the client starts a new one; a read repeated there after a broken
+// connection joins the first one; and a write is sent once, whatever happens to its client.
 func TestAnotherReplica(t *testing.T) {
 	t.Parallel()
 	store, v := startServer(t), newService(t)
@@ -347,7 +347,7 @@ func waitUntil(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// Replicas know how many they are, and forget those that have gone.
+// TestCount: replicas are counted, and replicas that have stopped are not.
 func TestCount(t *testing.T) {
 	t.Parallel()
 	at := startServer(t)

@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/valkey"
 )
 
-// A write that is pending when another history begins is announced there by the first renewal
-// that meets it: what still stands under the old one is no mark that any lookup reads.
+// TestRenewInAnotherHistory: when another history begins, the next renewal announces a pending write
+// there, as lookups do not read the marks of the old one.
 func TestRenewInAnotherHistory(t *testing.T) {
 	t.Parallel()
 	at := startServer(t, "--enable-debug-command", "yes")

@@ -24,7 +24,7 @@ import (
 	"mcpschedd/internal/valkey"
 )
 
-// documentedUser is what docs/replicas.md gives a user of the server, with a password.
+// documentedUser returns the user in docs/replicas.md, with a password.
 func documentedUser(t *testing.T, password string) (name string, acl []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/replicas.md")
@@ -39,7 +39,7 @@ func documentedUser(t *testing.T, password string) (name string, acl []string) {
 	return acl[1], append([]string{"--user"}, acl[1:]...)
 }
 
-// use has a replica do all that replicas do.
+// use makes a replica run all its commands.
 func use(t *testing.T, s *valkey.Store) {
 	t.Helper()
 	places := []call.Place{{Domain: "host"}, {Slot: 7}}
@@ -76,7 +76,7 @@ func use(t *testing.T, s *valkey.Store) {
 	s.Publish(func() []byte { return []byte("figures") })
 }
 
-// The user of the documentation may do all that replicas do.
+// TestDocumentedUser: the documented user may run all commands of replicas.
 func TestDocumentedUser(t *testing.T) {
 	t.Parallel()
 	name, acl := documentedUser(t, "s3cret")
@@ -99,8 +99,8 @@ func TestDocumentedUser(t *testing.T) {
 	})
 }
 
-// certificates writes an authority's certificate, and returns it with what issues one for a
-// name and has a server use that.
+// certificates writes an authority's certificate, and returns it with a function that issues
+// certificates for a server's name.
 func certificates(t *testing.T) (authority string, issue func(name string) (args []string)) {
 	t.Helper()
 	write := func(name, kind string, der []byte) string {
@@ -147,7 +147,7 @@ func certificates(t *testing.T) (authority string, issue func(name string) (args
 	}
 }
 
-// startTLS starts a server whose only port is over TLS.
+// startTLS starts a server that listens only with TLS.
 func startTLS(t *testing.T, more ...string) *store {
 	t.Helper()
 	addr, port := freePort(t)
@@ -157,8 +157,8 @@ func startTLS(t *testing.T, more ...string) *store {
 	return s
 }
 
-// Sentinels and servers that all ask for a password, each another one, over TLS: replicas find
-// the primary, and its successor.
+// TestSentinelSecure: with TLS, and a different password for each Sentinel and server, replicas find
+// the primary and its successor.
 func TestSentinelSecure(t *testing.T) {
 	authority, issue := certificates(t)
 	t.Setenv("SSL_CERT_FILE", authority) // read once, at the first connection over TLS of these tests

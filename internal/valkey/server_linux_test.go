@@ -26,7 +26,7 @@ type store struct {
 	cmd *exec.Cmd
 }
 
-// startServer starts one without persistence; more are further arguments.
+// startServer starts a server without persistence, with further arguments.
 func startServer(t testing.TB, more ...string) *store {
 	t.Helper()
 	addr, port := freePort(t)
@@ -36,7 +36,7 @@ func startServer(t testing.TB, more ...string) *store {
 	return s
 }
 
-// ahead has the server's clock be ten minutes ahead from its next start on.
+// ahead sets the server's clock ten minutes ahead from its next start on.
 func (s *store) ahead() {
 	s.t.Helper()
 	dir := s.t.TempDir()
@@ -59,7 +59,7 @@ int gettimeofday(struct timeval *restrict t, void *restrict zone) {
 	s.env = []string{"LD_PRELOAD=" + lib}
 }
 
-// program is the server's program. Where it must be there, its absence is a failure.
+// program returns the server's program. It fails the test if the program is required and missing.
 func program(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"valkey-server", "redis-server"} {
@@ -74,7 +74,7 @@ func program(t testing.TB) string {
 	return ""
 }
 
-// start starts it, and returns when it answers.
+// start starts the server, and returns when it replies.
 func (s *store) start() {
 	s.t.Helper()
 	path := program(s.t)
@@ -102,7 +102,7 @@ func (s *store) start() {
 	s.t.Error("the server does not listen")
 }
 
-// kill ends it at once.
+// kill kills the server.
 func (s *store) kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *store) signal(sig os.Signal) {
 	}
 }
 
-// cable is a connection to the server that can be cut: a TCP proxy.
+// cable is a TCP proxy to the server that can be cut.
 type cable struct {
 	l    net.Listener
 	to   string
@@ -177,7 +177,7 @@ func (c *cable) add(ends ...net.Conn) bool {
 	return true
 }
 
-// lead has the cable end at another server.
+// lead connects the cable to another server.
 func (c *cable) lead(to string) {
 	c.setCut(true)
 	c.mu.Lock()
@@ -186,14 +186,14 @@ func (c *cable) lead(to string) {
 	c.setCut(false)
 }
 
-// end is where it leads.
+// end returns the server's address.
 func (c *cable) end() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.to
 }
 
-// setCut cuts the cable, or mends it.
+// setCut cuts or repairs the cable.
 func (c *cable) setCut(cut bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,7 +206,7 @@ func (c *cable) setCut(cut bool) {
 	}
 }
 
-// freePort is a port of this machine that nothing listens on.
+// freePort returns an unused port of this machine.
 func freePort(t testing.TB) (addr, port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -221,7 +221,7 @@ func freePort(t testing.TB) (addr, port string) {
 // dayLong is longer than any test.
 const dayLong = 24 * time.Hour
 
-// command has the server run one.
+// command runs a command at the server.
 func (s *store) command(t *testing.T, words ...string) {
 	t.Helper()
 	if reply, err := s.try(words...); err != nil || reply[0] == '-' {
@@ -229,7 +229,7 @@ func (s *store) command(t *testing.T, words ...string) {
 	}
 }
 
-// try is command where the server may be gone, or stopped.
+// try runs a command at a server that may be stopped.
 func (s *store) try(words ...string) (reply string, err error) {
 	c, err := net.Dial("tcp", s.addr)
 	if err != nil {
@@ -258,8 +258,7 @@ func startGroup(t testing.TB) group {
 	return g
 }
 
-// startSentinel starts what has a standby take over when the primary is gone, and returns how
-// replicas of the proxy reach it.
+// startSentinel starts a Sentinel for the group, and returns its URL for replicas.
 func (g group) startSentinel(t testing.TB) (url string) {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(g[0].addr)
@@ -275,8 +274,8 @@ func (g group) startSentinel(t testing.TB) (url string) {
 	return "valkey://" + addr + "?master_set=group&servers=3"
 }
 
-// promote has a server take over, by no one's leave: the others are told at some time, or not
-// at all, and so are the cables.
+// promote promotes a server without any coordination: the other servers and the cables follow at
+// some time, or not at all.
 func (g group) promote(cables []*cable) {
 	next := g[rand.IntN(len(g))]
 	host, port, _ := net.SplitHostPort(next.addr)

@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/valkey"
 )
 
-// shared starts what one more replica shares at a URL, and returns when it can be reached.
+// shared starts the shared state of one more replica, and returns when the server is reachable.
 func shared(t *testing.T, url string) *valkey.Store {
 	t.Helper()
 	s, err := valkey.New(valkey.Options{URL: url, Lease: shortLease, WriteSettle: shortSettle})
@@ -25,7 +25,7 @@ func shared(t *testing.T, url string) *valkey.Store {
 	return s
 }
 
-// relied returns when what a store says is relied on.
+// relied returns when the history of a store is trusted.
 func relied(t *testing.T, s *valkey.Store) {
 	t.Helper()
 	waitUntil(t, "a token", func() bool {
@@ -34,7 +34,7 @@ func relied(t *testing.T, s *valkey.Store) {
 	})
 }
 
-// What replicas keep together none of them overwrites unseen.
+// TestUpdate: no concurrent update is lost.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	at := startServer(t)
@@ -73,7 +73,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// A host that refused a call of one replica is left alone by the prefetches of all.
+// TestRefusedAtOne: after a 429 at one replica, no replica prefetches from the host.
 func TestRefusedAtOne(t *testing.T) {
 	t.Parallel()
 	store, v := startServer(t), newService(t)
@@ -106,7 +106,7 @@ func TestRefusedAtOne(t *testing.T) {
 	}
 }
 
-// What earlier histories have left is taken away, and nothing else.
+// TestOldHistories: the keys of earlier histories are deleted, and no others.
 func TestOldHistories(t *testing.T) {
 	t.Parallel()
 	at := startServer(t)
