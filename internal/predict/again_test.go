@@ -40,7 +40,7 @@ func TestAgain(t *testing.T) {
 			p.call("list", `{}`, `[1,2]`)
 			waits := p.guesses()[1]
 			test.change(p.f, o)
-			if got := p.s.Again(&waits); got != test.want {
+			if got := p.s.Recheck(&waits); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 			if test.want == "" && waits.Model != o["get"].Model {

@@ -64,7 +64,7 @@ func (f *features) public(c *candidate) Candidate {
 		shadow = shadow || m.onTrial(c.sample.from)
 	}
 	if out.Reason == "" {
-		out.Reason = m.reason(&out, t)
+		out.Reason = m.refusal(&out, t)
 	}
 	if c.configured != nil && out.Reason != "" {
 		c.configured.over = true // report a forbidden candidate only once

@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	maxConstants = 8192 // arguments
-	maxTop       = 24   // values remembered for one argument
-	fixedShare   = 20   // a public value counts as always the same if it is one in as many of all uses
+	maxConstants     = 8192 // number of arguments
+	maxTop           = 24   // values per argument
+	minConstantShare = 20   // a public value counts as a constant if it is at least one in this many of all uses
 )
 
-// topValues are the values that an argument has most often.
+// topValues are the most frequent values of an argument.
 type topValues struct {
 	Values []topValue
-	total  sum // uses
+	total  sum // number of uses
 	Texts  shape
 }
 
-// topValue is a value by its hash: nothing here needs to know what it is.
+// topValue is the hash of a value with its uses; the value itself is not needed.
 type topValue struct {
 	Value hash
 	In    seenIn
@@ -47,7 +47,7 @@ func (m *state) learnConstants(tool string, slots []slot, session uint64) {
 	}
 }
 
-// maySecret reports whether a value, which stands under a name, may be a secret.
+// maySecret reports whether a value with the given name may be a secret.
 func maySecret(name, value string) bool {
 	return secret.Named(name, value) || len(secret.In(value)) > 0
 }
@@ -60,7 +60,7 @@ func (t *topValues) learn(v hash, session uint64) {
 	case len(t.Values) < maxTop:
 		i = len(t.Values)
 		t.Values = append(t.Values, topValue{Value: v})
-	default: // it takes the place of the weakest, each loss making the others weaker
+	default: // replace the least used value, and age the others
 		i = 0
 		for k := range t.Values {
 			t.Values[k].n.Now *= 0.98
@@ -71,7 +71,7 @@ func (t *topValues) learn(v hash, session uint64) {
 		t.Values[i] = topValue{Value: v}
 	}
 	t.Values[i].n.Now++
-	t.Values[i].In.see(session)
+	t.Values[i].In.add(session)
 }
 
 func (t *topValues) each(do func(*sum)) {
@@ -81,9 +81,9 @@ func (t *topValues) each(do func(*sum)) {
 	}
 }
 
-// plus adds what another process saw.
-func (t *topValues) plus(o *topValues) {
-	t.total.plus(o.total)
+// merge adds the values of another process.
+func (t *topValues) merge(o *topValues) {
+	t.total.merge(o.total)
 	t.Texts.merge(&o.Texts)
 	for _, v := range o.Values {
 		i := slices.IndexFunc(t.Values, func(w topValue) bool { return w.Value == v.Value })
@@ -92,20 +92,20 @@ func (t *topValues) plus(o *topValues) {
 			t.Values = append(t.Values, topValue{Value: v.Value})
 		}
 		if i >= 0 {
-			t.Values[i].n.plus(v.n)
-			t.Values[i].In.join(v.In)
+			t.Values[i].n.merge(v.n)
+			t.Values[i].In.merge(v.In)
 		}
 	}
 }
 
-// like reports whether a text could be the value of an argument, by those that it had.
-func (m *state) like(argument hash, t string) bool {
+// matchesShape reports whether a text is similar to the argument's values so far.
+func (m *state) matchesShape(argument hash, t string) bool {
 	top := m.constants[argument]
 	return top == nil || top.Texts.matches(t)
 }
 
-// fixed reports whether the value of an argument may be taken for a constant.
-func (m *state) fixed(tool string, a slot) bool {
+// isConstant reports whether the value of an argument counts as a constant.
+func (m *state) isConstant(tool string, a slot) bool {
 	if a.value.kind == word {
 		return true
 	}
@@ -115,5 +115,5 @@ func (m *state) fixed(tool string, a slot) bool {
 	}
 	h := a.value.hash()
 	i := slices.IndexFunc(top.Values, func(o topValue) bool { return o.Value == h })
-	return i >= 0 && top.Values[i].In.public() && top.Values[i].n.Now*fixedShare >= top.total.Now
+	return i >= 0 && top.Values[i].In.public() && top.Values[i].n.Now*minConstantShare >= top.total.Now
 }

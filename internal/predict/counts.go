@@ -1,27 +1,27 @@
 package predict
 
-// sum is a number that several processes add to: what it is now, which is kept, and what of
-// it was in the state that was loaded or kept last. A merge adds the difference, so that
-// what has decayed since then stays decayed.
+// sum is a counter that several processes update: its current value, which is saved, and its
+// value in the state that was last loaded or saved. A merge adds the difference, so that
+// decay since then is merged too.
 type sum struct {
 	Now  float32
 	base float32
 }
 
-// plus adds what another process did, or this one, since it loaded the number.
-func (s *sum) plus(o sum) { s.Now = max(0, s.Now+o.Now-o.base) }
+// merge adds the change of a process, possibly this one, since it loaded the counter.
+func (s *sum) merge(o sum) { s.Now = max(0, s.Now+o.Now-o.base) }
 
-// sound reports whether a number could have been counted.
-func (s *sum) sound() bool { return s.Now >= 0 && s.Now < 1e9 }
+// valid reports whether the value is plausible.
+func (s *sum) valid() bool { return s.Now >= 0 && s.Now < 1e9 }
 
-// outcome is what came of candidates.
+// outcome counts candidates and the correct ones among them.
 type outcome struct {
 	Right sum
 	Of    sum
 }
 
-// label counts one outcome, the older ones less.
-func (o *outcome) label(hit bool) {
+// add counts one candidate and decays the older ones.
+func (o *outcome) add(hit bool) {
 	o.Right.Now *= remember
 	o.Of.Now = o.Of.Now*remember + 1
 	if hit {
@@ -34,7 +34,7 @@ func (o *outcome) each(do func(*sum)) {
 	do(&o.Of)
 }
 
-func (o *outcome) plus(other *outcome) {
-	o.Right.plus(other.Right)
-	o.Of.plus(other.Of)
+func (o *outcome) merge(other *outcome) {
+	o.Right.merge(other.Right)
+	o.Of.merge(other.Of)
 }

@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// event is a call that is still remembered, and what came of it.
+// event is a remembered call with its result.
 type event struct {
-	id        uint64
-	tool      string
-	symbol    string // the tool, with a ! if the call failed
-	arguments string // canonical; "" if there are too many, or they are ambiguous
-	args      []slot
-	call      hash // of tool and arguments
-	free      bool // no argument was read off a result: it was made by the client
-	turn      int
-	at        time.Time
-	values    *values  // nil until the result is known
-	lists     []picked // by list of values
-	used      bool     // a value of its result stood in a later argument
-	follows   []match  // what is configured to follow
+	id          uint64
+	tool        string
+	symbol      string // tool name, with a ! if the call failed
+	arguments   string // canonical; "" if too long or ambiguous
+	args        []slot
+	call        hash // of tool and arguments
+	independent bool // no argument comes from a result, as for every call of the client
+	turn        int
+	at          time.Time
+	values      *values     // nil until the result is known
+	usedLists   []usedRanks // by index in values.lists
+	used        bool        // a later argument used a value of its result
+	follows     []match     // configured follow-ups
 }
 
-// picked says which values of a list have been asked for.
-type picked struct {
+// usedRanks counts the values of a list that later calls used.
+type usedRanks struct {
 	count int
-	last  int32 // the rank of the last one
+	last  int32 // rank of the last one
 }
 
-// callHash tells exact calls apart.
+// callHash returns a hash that identifies an exact call.
 func callHash(tool, arguments string) hash { return seed.str(tool).str(arguments) }
 
 func (e *event) arg(name string) (scalar, bool) {
@@ -41,46 +41,46 @@ func (e *event) arg(name string) (scalar, bool) {
 	return scalar{}, false
 }
 
-// mark notes that a value of the result was asked for.
-func (e *event) mark(at position) {
+// markUsed records that a later call used a value of the result.
+func (e *event) markUsed(at position) {
 	e.used = true
-	a := &e.lists[at.list]
+	a := &e.usedLists[at.list]
 	a.count++
 	a.last = at.rank
 }
 
-// known reports whether the result of the call was known before a turn.
-func (e *event) known(turn int) bool { return e.turn < turn && e.values != nil }
+// answeredBefore reports whether the call was answered before a turn.
+func (e *event) answeredBefore(turn int) bool { return e.turn < turn && e.values != nil }
 
-// remember appends a call and forgets the oldest ones.
+// remember appends a call and drops the oldest ones.
 func (s *Session) remember(e *event) {
 	s.events = append(s.events, e)
 	drop := 0
 	for len(s.events)-drop > maxEvents || s.events[drop].turn < s.turn-maxTurns {
-		s.leave(s.events[drop])
+		s.forget(s.events[drop])
 		drop++
 	}
 	s.events = slices.Delete(s.events, 0, drop)
 }
 
-// leave learns from a call that is forgotten whether its result was of use.
-func (s *Session) leave(e *event) {
+// forget learns from a dropped call whether its result was used.
+func (s *Session) forget(e *event) {
 	if e.values != nil && s.m.opt.Learn && !s.multiplexed {
-		s.m.learned.toolFor(e.tool).Useful.label(e.used)
+		s.m.learned.toolFor(e.tool).Useful.add(e.used)
 	}
 }
 
-// newest is the last remembered call of a tool with a result.
+// newest returns the last remembered call of a tool with a result; nil if there is none.
 func (s *Session) newest(symbol string) *event {
 	for _, e := range slices.Backward(s.events) {
-		if e.symbol == symbol && e.known(s.turn+1) {
+		if e.symbol == symbol && e.answeredBefore(s.turn+1) {
 			return e
 		}
 	}
 	return nil
 }
 
-// carryOver remembers the values of arguments by their names.
+// carryOver stores the values of arguments by name.
 func (s *Session) carryOver(slots []slot) {
 	for _, a := range slots {
 		if a.value.kind == word || len(a.value.text) > maxValueBytes {
@@ -93,7 +93,7 @@ func (s *Session) carryOver(slots []slot) {
 	}
 }
 
-// times is how often the session has made a call.
+// times returns how often the session has made a call.
 func (s *Session) times(call hash) int {
 	n, _ := s.made.Peek(call)
 	return n

@@ -17,10 +17,10 @@ func (s *Session) explain(tool string, pieces []string, slots []slot) {
 	done := map[hash]bool{}
 	fixed := make([]bool, len(slots))
 	for i, a := range slots {
-		fixed[i] = s.m.learned.fixed(tool, a)
+		fixed[i] = s.m.learned.isConstant(tool, a)
 	}
 	for _, e := range slices.Backward(s.events) {
-		if e.known(s.turn) {
+		if e.answeredBefore(s.turn) {
 			s.explainFrom(e, tool, pieces, slots, fixed, done)
 		}
 	}
@@ -113,7 +113,7 @@ func (e *event) resultSources(v scalar) []valueSource {
 	slices.SortStableFunc(spots, func(x, y position) int { return int(x.rank - y.rank) })
 	var out []valueSource
 	for i, at := range spots {
-		e.mark(at)
+		e.markUsed(at)
 		if i < 2 {
 			out = append(out, e.source(at))
 		}
@@ -138,7 +138,7 @@ func (e *event) pathSources(value string) []valueSource {
 			continue
 		}
 		for _, at := range e.values.positions[value[i+1:]] {
-			e.mark(at)
+			e.markUsed(at)
 			w := e.source(at)
 			w.Dir, w.Base = e.dirOf(value[:i])
 			return []valueSource{w}
@@ -182,7 +182,7 @@ func (s *Session) otherResult(e *event, a slot) (valueSource, bool) {
 		return valueSource{}, false
 	}
 	for _, o := range slices.Backward(s.events) {
-		if o == e || !o.known(s.turn) || s.newest(o.symbol) != o {
+		if o == e || !o.answeredBefore(s.turn) || s.newest(o.symbol) != o {
 			continue
 		}
 		for _, at := range o.values.positions[a.value.text] {

@@ -46,9 +46,9 @@ func (f *features) ofMatch(out []hash, g *match, again bool) []hash {
 	aged := template.num(10 + distance(f.s.turn-g.e.turn))
 	ranked := aged.num(1000 + bucket(g.rank))
 	placed := ranked.num(bucket(g.size))
-	var asked picked
+	var asked usedRanks
 	if g.list >= 0 {
-		asked = g.e.lists[g.list]
+		asked = g.e.usedLists[g.list]
 	}
 	return append(out, seed, template, aged, ranked, placed, placed.num(100+step(asked, g.rank)))
 }
@@ -164,7 +164,7 @@ func distance(turns int) int {
 }
 
 // step says how far a rank is from the last one of the list that was asked for.
-func step(a picked, rank int) int {
+func step(a usedRanks, rank int) int {
 	switch d := rank - int(a.last); {
 	case a.count == 0:
 		return 0

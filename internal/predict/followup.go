@@ -135,7 +135,7 @@ func (s *Session) follow(e *event, a *answer) {
 // driving one, in the same element.
 func (m *Model) calls(f *followUp, e *event, a *answer, to Tool) (calls []string, of int) {
 	if len(f.args) == 0 {
-		if to.Schema == nil || m.checks.of(to, "{}") != "" {
+		if to.Schema == nil || m.checks.verdict(to, "{}") != "" {
 			return nil, 0 // it has a probability but no arguments
 		}
 	}

@@ -131,7 +131,7 @@ func (s *Session) settle(p *foreseen, is func(*sample) (settled, hit bool)) {
 			continue
 		}
 		for _, o := range k.outcomes {
-			o.label(hit)
+			o.add(hit)
 		}
 		s.m.learned.weights.learn(label{k.base, k.features, hit, rate})
 		s.m.learned.weights.learn(label{k.logit, memory(k.logit, k.ofValues), hit, memoryRate})

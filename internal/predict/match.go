@@ -74,7 +74,7 @@ func (c *collector) add(g *match, arguments, value string) {
 	}
 	one := c.all[i]
 	if f := g.t.follow; f != nil {
-		one.free = one.free || f.independent && g.e.free
+		one.free = one.free || f.independent && g.e.independent
 		if one.configured == nil {
 			one.configured = g
 		}
@@ -138,7 +138,7 @@ func (f *features) learned(e *event, out []match) []match {
 	m := f.s.m
 	var space [matchFeatures]hash
 	for _, t := range m.learned.templates[e.symbol] {
-		if t.support.Now < minSupport || e.turn != f.s.turn && !t.anchored || !m.learned.mayFollow(t, f.s.id) || !enrich.Speculatable(f.target(t.Target).Model) {
+		if t.support.Now < minSupport || e.turn != f.s.turn && !t.anchored || !m.learned.mayUse(t, f.s.id) || !enrich.Speculatable(f.target(t.Target).Model) {
 			continue
 		}
 		list, size := t.list(e)
@@ -182,7 +182,7 @@ func (f *features) build(all []match, c *collector) {
 // weighed gives the candidates their probabilities, and sorts them.
 func (f *features) weighed(all []*candidate) []Candidate {
 	out := make([]Candidate, 0, len(all))
-	f.s.m.checks.begin()
+	f.s.m.checks.reset()
 	for _, c := range all {
 		f.weigh(c)
 		out = append(out, f.public(c))

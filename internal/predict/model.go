@@ -1,14 +1,14 @@
-// Package predict says which exact calls come next, and how likely each is, from the
-// calls that are seen of one upstream.
+// Package predict predicts the exact next calls to one upstream and their probabilities from
+// the calls observed so far.
 //
-// The one idea: explain every call by the calls before it, and try every explanation on
-// the next ones. After list_issues {owner: a} came get_issue {owner: a, number: 7}, and 7
-// stood at $.items[*].number: this template, tried on the next result of list_issues,
-// makes candidates get_issue 11, 12, 13. A follow-up of the configuration is such a
-// template too, with a probability that begins where the operator put it. Whether or not
-// candidates are issued, what the session does next says which were right, and each label
-// moves the weights of the template, the rank in the list, the tool, what came before and
-// the like: an online logistic regression over hashed features.
+// It explains every call by the calls before it, and applies every explanation to later
+// results. If list_issues {owner: a} is followed by get_issue {owner: a, number: 7}, and its
+// result has 7 at $.items[*].number, that is a template: applied to the next result of
+// list_issues, it makes the candidates get_issue 11, 12, 13. A configured follow-up is a
+// template too, whose probability starts at the configured value. The session's later calls
+// label the candidates, whether they were prefetched or not. Each label updates an online
+// logistic regression over hashed features: the template, the rank in the list, the tool,
+// the preceding calls and others.
 //
 //	m := predict.New(predict.Options{Tool: known, Learn: true})
 //	s := m.Begin(rand.Uint64(), false)
@@ -17,12 +17,12 @@
 //	s.Result(predict.Result{ID: 1, Text: text, Structured: structured, Size: len(answer), At: now})
 //	candidates := s.Guesses(now)
 //
-// Each comes with the reason why it may not be made where there is one. A model knows one
-// upstream: nothing that another one said can become an argument here, as it is never
-// told, and no follow-up leads to another upstream, whatever is configured.
+// A candidate that must not be prefetched has a reason. A model only has the data of one
+// upstream, so data of other upstreams never become arguments, and no follow-up leads to
+// another upstream, whatever is configured.
 //
-// It leaves out what only its user can know of a call (whether its answer is stored, what
-// its host allows) and everything that waits or is sent: times come in, candidates go out.
+// The package neither waits nor sends. Its caller decides what depends on the cache and on
+// rate limits.
 package predict
 
 import (
@@ -32,36 +32,35 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// Options say what is foreseen. With the zero value there are no tools, and so no
-// candidates.
+// Options configure a model. With the zero value there are no tools, and so no candidates.
 type Options struct {
-	Tool         func(name string) Tool // what is known of a tool at this moment; asked often, so it must be cheap; nil: nothing of any
-	Learn        bool                   // false: configured follow-ups alone, at their configured probability
-	ShadowLabels int                    // labels before a learned edge, or a tool known by annotation alone, issues; 0: 5
-	MaxAge       time.Duration          // how long an answer may stand in for a later call; 0: no limit
-	Turns        int                    // and for how many turns, where no age is known; 0: 10
+	Tool         func(name string) Tool // returns the current tool; called often, so it must be fast; nil for no tools
+	Learn        bool                   // false: only configured follow-ups, at their configured probability
+	ShadowLabels int                    // labels before a learned edge, or a tool declared read-only by annotation only, may prefetch; default 5
+	MaxAge       time.Duration          // how long a prefetched result may be served; zero means no limit
+	Turns        int                    // the same in turns, without MaxAge; default 10
 }
 
-// Tool is what is known of a tool.
+// Tool describes a tool.
 type Tool struct {
-	Model         *valuemodel.Model // nil: the upstream offers no such tool
-	Schema        *schema.Schema    // of its arguments; nil: any object
-	UntrustedHint bool              // that it only reads is known from the server's own annotation alone
+	Model         *valuemodel.Model // nil if the upstream has no such tool
+	Schema        *schema.Schema    // of its arguments; nil accepts any object
+	UntrustedHint bool              // only the server's annotation declares it read-only
 }
 
-// Model is what was learned of one upstream. It is not safe for use by several
-// goroutines: one worker owns it and its sessions.
+// Model is the learned model of one upstream. It is not safe for concurrent use: one worker
+// owns it and its sessions.
 type Model struct {
 	opt       Options
-	upstream  string // its name, as the calls have it
+	upstream  string // name of the upstream
 	learned   *state
-	lastSaved fingerprint // of the state that it was last kept as
+	lastSaved fingerprint // fingerprint of the state that was saved last
 	follows   map[*valuemodel.Model][]*followUp
 	checks    checks
-	matches   []match // what candidates are made of, kept for its memory
+	matches   []match // scratch space for candidates
 }
 
-// New makes a model that has seen nothing.
+// New returns a model without observations.
 func New(o Options) *Model {
 	if o.Tool == nil {
 		o.Tool = func(string) Tool { return Tool{} }
@@ -75,7 +74,7 @@ func New(o Options) *Model {
 	return &Model{opt: o, learned: newState()}
 }
 
-// maxAge is how long an answer of a tool may stand in for a later call.
+// maxAge returns how long a prefetched result of a tool may be served.
 func (m *Model) maxAge(tool string) time.Duration {
 	if t := m.opt.Tool(tool).Model; t != nil && t.Cost.Freshness > 0 && m.opt.MaxAge > 0 {
 		return t.Cost.Freshness

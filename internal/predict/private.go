@@ -7,19 +7,18 @@ import (
 	"strings"
 )
 
-// What a session said is its own until others have said it too: a value stands in a
-// state, or in a candidate of another session, only once it was seen in as many
-// sessions as make it public. Which sessions that were is remembered until then, and
-// kept and merged with the state: a count alone would count one session again after
-// every merge.
+// The values of a session are private until other sessions have used them too. Only a public
+// value is saved in a state or used in a candidate of another session. Until a value is
+// public, the ids of its sessions are saved and merged with the state: a mere count would
+// count one session again after every merge.
 
-// publicFrom is in how many sessions a value was seen before it may be told to any.
+// publicFrom is the number of sessions after which a value is public.
 const publicFrom = 3
 
-// seenIn is the sessions that something was seen in, up to publicFrom of them.
+// seenIn is the set of sessions that used a value, up to publicFrom of them.
 type seenIn [publicFrom]uint64
 
-func (i *seenIn) see(session uint64) {
+func (i *seenIn) add(session uint64) {
 	for k := range i {
 		if i[k] == session {
 			return
@@ -31,14 +30,14 @@ func (i *seenIn) see(session uint64) {
 	}
 }
 
-// join adds the sessions that another process knows of.
-func (i *seenIn) join(o seenIn) {
+// merge adds the sessions of another process.
+func (i *seenIn) merge(o seenIn) {
 	for _, session := range o {
-		i.see(session)
+		i.add(session)
 	}
 }
 
-// count is how many sessions those are.
+// count returns the number of sessions.
 func (i *seenIn) count() int {
 	if n := slices.Index(i[:], 0); n >= 0 {
 		return n
@@ -48,19 +47,19 @@ func (i *seenIn) count() int {
 
 func (i *seenIn) public() bool { return i[publicFrom-1] != 0 }
 
-// sightings are the sessions that had the value of a template that is not public yet. It
-// is kept as a hash, by which the next session that has the value adds to it.
+// sightings are the sessions that used the value of a template that is not public yet. The
+// template is identified by a hash, so that the next session with the value can be added.
 type sightings struct {
 	Of   hash
 	In   seenIn
-	Last int // number of the session that had it last
+	Last int // number of the latest of these sessions
 }
 
 const maxSightings = 4096
 
-// see notes that a session made the call that a template explains, and returns in how many
-// sessions that happened; 0 if its values are public.
-func (m *state) see(t *template, s *Session) int {
+// recordSighting records that a session made a call that the template explains. It returns
+// the number of such sessions; 0 if the template's values are public.
+func (m *state) recordSighting(t *template, s *Session) int {
 	if !t.personal {
 		return 0
 	}
@@ -72,14 +71,14 @@ func (m *state) see(t *template, s *Session) int {
 		known = &sightings{Of: t.id}
 		m.sightings[t.id] = known
 	}
-	known.In.see(s.id)
+	known.In.add(s.id)
 	known.Last = s.number
 	t.personal = !known.In.public()
 	return known.In.count()
 }
 
-// mayFollow reports whether a session may be told what a template holds.
-func (m *state) mayFollow(t *template, session uint64) bool {
+// mayUse reports whether a session may use the values of a template.
+func (m *state) mayUse(t *template, session uint64) bool {
 	if !t.personal {
 		return true
 	}
@@ -87,24 +86,23 @@ func (m *state) mayFollow(t *template, session uint64) bool {
 	return known != nil && slices.Contains(known.In[:], session)
 }
 
-// newestSightings are those that are kept: of what was seen last.
+// newestSightings returns the most recent sightings, which are saved.
 func (m *state) newestSightings() []*sightings {
 	all := slices.SortedFunc(maps.Values(m.sightings), func(a, b *sightings) int { return cmp.Or(cmp.Compare(b.Last, a.Last), cmp.Compare(a.Of, b.Of)) })
 	return all[:min(len(all), maxSightings)]
 }
 
-// holdsData reports whether a template holds a value that is not public by itself: a
-// directory, or the name of a member that looks like data. Of a
-// constant it is known that it is.
+// holdsData reports whether a template contains a value that may be private: a directory, or
+// a member name that looks like data. Constants are always public.
 func (t *template) holdsData() bool {
 	for i := range t.Sources {
 		s := &t.Sources[i]
 		if s.Dir == fromConstant || dataLike(s.Base) || dataLike(s.Plus) ||
-			s.From != fromResult && s.From != fromElsewhere && dataLike(s.Name) { // the names of a result have lost theirs
+			s.From != fromResult && s.From != fromElsewhere && dataLike(s.Name) { // paths in results have such names replaced
 			return true
 		}
 	}
-	d := parse([]byte(strings.Join(t.Pieces, "0"))) // all that stands in quotes there is a name
+	d := parse([]byte(strings.Join(t.Pieces, "0"))) // all quoted texts in it are names
 	return d.cut || slices.ContainsFunc(d.nodes, func(n node) bool { return len(n.name) > 0 && isDataKey(string(n.name)) })
 }
 

@@ -11,9 +11,9 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// reason is why a candidate may not be made, whatever its worth; "" if it may. That it
-// is only watched is not among the reasons.
-func (m *Model) reason(c *Candidate, t *target) enrich.Reason {
+// refusal returns why a candidate must not be prefetched, whatever its gain; "" if it may be.
+// It never returns Shadow.
+func (m *Model) refusal(c *Candidate, t *target) enrich.Reason {
 	switch {
 	case t.barred || !enrich.Speculatable(t.Model):
 		return enrich.NotSpeculatable
@@ -22,16 +22,16 @@ func (m *Model) reason(c *Candidate, t *target) enrich.Reason {
 	case t.Model.Disclosure != valuemodel.SameService && !c.Why.Independent:
 		return enrich.Disclosure
 	}
-	return m.checks.of(t.Tool, c.Key.Arguments)
+	return m.checks.verdict(t.Tool, c.Key.Arguments)
 }
 
-// Again is why a candidate that has waited may not be made any more, as far as it can be
-// told here: its tool may have been barred, or its model or schema may have changed. If it
-// may, it is under the model that holds now.
-func (s *Session) Again(c *Candidate) enrich.Reason {
-	s.m.checks.begin()
+// Recheck returns why a candidate that has waited must not be prefetched any more: its tool
+// may have been barred, or its model or schema may have changed. If it still may be, Recheck
+// sets its current model.
+func (s *Session) Recheck(c *Candidate) enrich.Reason {
+	s.m.checks.reset()
 	t := s.m.target(c.Key.Tool)
-	why := s.m.reason(c, t)
+	why := s.m.refusal(c, t)
 	if why == "" {
 		c.Model = t.Model
 		if t.shadow {
@@ -41,46 +41,46 @@ func (s *Session) Again(c *Candidate) enrich.Reason {
 	return why
 }
 
-// checks remember what was said of arguments, for the same calls come up again
-// with every turn, and to parse a command or to walk a schema costs more than all
-// else about a candidate. How much of that is done for one answer is bounded: a server
-// may have made its schema such that each check is as dear as it can be.
+// checks caches the verdicts on arguments. The same candidates recur every turn, and parsing a
+// command or walking a schema costs more than all other steps. The effort per result is
+// bounded, as a server could make its schemas arbitrarily expensive to check.
 type checks struct {
-	known *simplelru.LRU[check, enrich.Reason]
-	left  int // effort for the answer that is looked at
+	known *simplelru.LRU[checkKey, enrich.Reason]
+	left  int // remaining effort for the current result
 }
 
-// check is what was asked. The model and the schema are compared by identity: a
-// tool is checked anew once its rules were read anew.
-type check struct {
+// checkKey is the key of a cached verdict. Models and schemas are compared by identity, so
+// reloaded rules are checked again.
+type checkKey struct {
 	model     *valuemodel.Model
 	schema    *schema.Schema
 	arguments string
 }
 
 const (
-	maxChecks = 2048
-	maxCheck  = 4 << 10 // bytes of arguments that are remembered
+	maxChecks       = 2048
+	maxCheckedBytes = 4 << 10 // bytes of the longest arguments with a cached verdict
 )
 
-// maxEffort is for all checks that one answer brings, which is about 40 ms at most. A
-// check against half of the input schemas of 22 real servers takes about 100 units or less,
-// against the dearest some thousands.
+// maxEffort bounds the checks for one result, to about 40 ms. For half of the input schemas of
+// 22 real servers a check takes at most about 100 units, for the most expensive ones some
+// thousands.
 const maxEffort = 2 * schema.MaxEffort
 
-// begin begins with another answer.
-func (c *checks) begin() { c.left = maxEffort }
+// reset restores the effort for another result.
+func (c *checks) reset() { c.left = maxEffort }
 
-// of is what the arguments of a call say against it. Where there is no effort left to look at
-// them, they are taken for unfit: with the next answer there may be.
-func (c *checks) of(t Tool, arguments string) (why enrich.Reason) {
+// verdict returns why the arguments of a call must not be prefetched; "" if they may be.
+// When the effort is spent it returns Schema; the call may be checked again after the next
+// result.
+func (c *checks) verdict(t Tool, arguments string) (why enrich.Reason) {
 	if t.Schema == nil && t.Model.Classify == "" {
 		return ""
 	}
 	if c.known == nil {
-		c.known, _ = simplelru.NewLRU[check, enrich.Reason](maxChecks, nil) // an error: no size
+		c.known, _ = simplelru.NewLRU[checkKey, enrich.Reason](maxChecks, nil) // fails only for size 0
 	}
-	k := check{t.Model, t.Schema, arguments}
+	k := checkKey{t.Model, t.Schema, arguments}
 	if why, known := c.known.Get(k); known {
 		return why
 	}
@@ -96,7 +96,7 @@ func (c *checks) of(t Tool, arguments string) (why enrich.Reason) {
 			why, spent = enrich.Schema, errors.Is(err, schema.ErrSpent)
 		}
 	}
-	if !spent && len(arguments) <= maxCheck {
+	if !spent && len(arguments) <= maxCheckedBytes {
 		c.known.Add(k, why)
 	}
 	return why

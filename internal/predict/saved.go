@@ -104,7 +104,7 @@ func readNumbers(saved []byte, each func(func(*sum))) error {
 		x, n := binary.Uvarint(saved)
 		s.Now = math.Float32frombits(bits.ReverseBytes32(uint32(x)))
 		s.base = s.Now
-		sound = sound && n > 0 && s.sound()
+		sound = sound && n > 0 && s.valid()
 		saved = saved[max(n, 0):]
 	})
 	if !sound || len(saved) > 0 {

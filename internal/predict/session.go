@@ -65,7 +65,7 @@ func newRecentSet[V any]() *simplelru.LRU[hash, V] {
 func (s *Session) End() {
 	s.Invalidate(nil)
 	for _, e := range s.events {
-		s.leave(e)
+		s.forget(e)
 	}
 	s.events, s.open = nil, nil
 }
@@ -92,7 +92,7 @@ func (s *Session) Call(c Call) {
 		s.m.upstream = t.Upstream
 	}
 	tool := strings.Clone(c.Tool) // do not retain the message that contains it
-	e := &event{id: c.ID, tool: tool, symbol: tool, arguments: string(arguments), free: true, turn: c.Turn, at: c.At}
+	e := &event{id: c.ID, tool: tool, symbol: tool, arguments: string(arguments), independent: true, turn: c.Turn, at: c.At}
 	e.call = callHash(tool, e.arguments)
 	pieces, slots, ok := split(e.arguments)
 	e.args = slots
@@ -195,14 +195,14 @@ func (s *Session) answered(e *event, r Result) {
 			e.values = a.extract()
 		}
 		if !r.Failed {
-			s.m.checks.begin()
+			s.m.checks.reset()
 			s.follow(e, a)
 		}
 	}
 	if r.Failed {
 		e.symbol += "!"
 	}
-	e.lists = make([]picked, len(e.values.lists))
+	e.usedLists = make([]usedRanks, len(e.values.lists))
 }
 
 // Candidates returns the calls that may come next, the most probable first. Each gets a label
@@ -234,7 +234,7 @@ func (s *Session) Suppose(c Candidate, r Result, now time.Time) []Candidate {
 		return nil
 	}
 	_, slots, _ := split(c.Key.Arguments)
-	e := &event{tool: c.Key.Tool, symbol: c.Key.Tool, arguments: c.Key.Arguments, args: slots, free: c.Why.Independent, turn: s.turn + 1, at: now}
+	e := &event{tool: c.Key.Tool, symbol: c.Key.Tool, arguments: c.Key.Arguments, args: slots, independent: c.Why.Independent, turn: s.turn + 1, at: now}
 	e.call = callHash(e.tool, e.arguments)
 	next := *s // shares maps that are not modified
 	next.answered(e, r)

@@ -36,7 +36,7 @@ func (q *sketch) add(x float64) {
 // merge adds the samples of another process.
 func (q *sketch) merge(o *sketch) {
 	for i, c := range o.Cell {
-		q.Cell[i].plus(c)
+		q.Cell[i].merge(c)
 	}
 	q.recount()
 }

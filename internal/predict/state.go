@@ -183,7 +183,7 @@ func (m *state) merge(o *state) {
 			known = &sightings{Of: h}
 			m.sightings[h] = known
 		}
-		known.In.join(s.In)
+		known.In.merge(s.In)
 		known.Last = max(known.Last, s.Last)
 	}
 	for _, list := range o.templates {
@@ -195,7 +195,7 @@ func (m *state) merge(o *state) {
 		if m.constants[h] == nil {
 			m.constants[h] = &topValues{}
 		}
-		m.constants[h].plus(top)
+		m.constants[h].merge(top)
 	}
 	for name, t := range o.tools {
 		m.toolFor(name).merge(t)
@@ -228,10 +228,10 @@ func (m *state) addTemplate(t *template) {
 	}
 	k := known[i]
 	k.harmless, k.personal = k.harmless || t.harmless, k.personal && t.personal
-	k.support.plus(t.support)
-	k.labels.plus(t.labels)
+	k.support.merge(t.support)
+	k.labels.merge(t.labels)
 	for r := range k.ranks {
-		k.ranks[r].plus(&t.ranks[r])
+		k.ranks[r].merge(&t.ranks[r])
 	}
 	k.Deepest = max(k.Deepest, t.Deepest)
 }

@@ -119,13 +119,13 @@ func (m *state) support(s *Session, t *template, rank int) {
 		if o.id == t.id {
 			o.support.Now++
 			o.Deepest = max(o.Deepest, min(rank, maxRank-1))
-			m.see(o, s)
+			m.recordSighting(o, s)
 			return
 		}
 	}
 	t.cloneStrings()
 	t.Deepest = min(rank, maxRank-1)
-	t.support.Now = max(1, float32(m.see(t, s)))
+	t.support.Now = max(1, float32(m.recordSighting(t, s)))
 	if m.hasRoom(known) {
 		m.add(t)
 		return
@@ -213,7 +213,7 @@ func (t *template) produce(s *Session, e *event, rank int) (arguments, value str
 		if ok {
 			v, ok = v.convert(t.Kinds[i])
 		}
-		if !ok || v.kind == text && src.From != fromConstant && !s.m.learned.like(t.Names[i], v.text) {
+		if !ok || v.kind == text && src.From != fromConstant && !s.m.learned.matchesShape(t.Names[i], v.text) {
 			return "", "", false
 		}
 		values[i] = v

@@ -51,9 +51,9 @@ func (t *toolStats) merge(o *toolStats) {
 	t.Latency.merge(&o.Latency)
 	t.Size.merge(&o.Size)
 	t.Lead.merge(&o.Lead)
-	t.Useful.plus(&o.Useful)
-	t.Agreed.plus(o.Agreed)
-	t.Labels.plus(o.Labels)
+	t.Useful.merge(&o.Useful)
+	t.Agreed.merge(o.Agreed)
+	t.Labels.merge(o.Labels)
 }
 
 // useful returns the share of results from which a later argument was taken. It measures the

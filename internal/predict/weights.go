@@ -151,7 +151,7 @@ func (m *weights) load(saved []byte) {
 	for ; len(saved) >= weightSize && len(m.of) < maxWeights; saved = saved[weightSize:] {
 		w := math.Float32frombits(binary.LittleEndian.Uint32(saved[8:]))
 		seen := math.Float32frombits(binary.LittleEndian.Uint32(saved[12:]))
-		if math.Abs(float64(w)) <= maxWeight && (&sum{Now: seen}).sound() {
+		if math.Abs(float64(w)) <= maxWeight && (&sum{Now: seen}).valid() {
 			m.of[hash(binary.LittleEndian.Uint64(saved))] = weight{w, seen}
 		}
 	}

@@ -66,7 +66,7 @@ func (s *armSession) choose() {
 // MayPrefetch returns the query for a candidate, and the reason if it must not be prefetched.
 func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Verdict {
 	if s.arm.rules.Source == Forecast {
-		if why := s.t.learner.Again(g); why != "" && why != enrich.Shadow {
+		if why := s.t.learner.Recheck(g); why != "" && why != enrich.Shadow {
 			return speculate.Verdict{Reason: why}
 		}
 	}

@@ -59,7 +59,7 @@ func (p *pairState) decide(now time.Time) []Started {
 // MayPrefetch returns the reason why a candidate must not be prefetched now, if any. Its tool may
 // have been barred since it was predicted, or its model or schema may have changed.
 func (p *pairState) MayPrefetch(c *predict.Candidate) Verdict {
-	if why := p.predict.Again(c); why != "" && why != enrich.Shadow {
+	if why := p.predict.Recheck(c); why != "" && why != enrich.Shadow {
 		return Verdict{Reason: why}
 	}
 	return p.lease.MayPrefetch(c)
