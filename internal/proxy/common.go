@@ -66,7 +66,7 @@ func (c *Common) ConnectReplicas(r Replicas) {
 
 // releaseSlot releases a slot and notifies the other replicas if the host refused the call.
 func (c *Common) releaseSlot(slot *limit.Slot, host string, v limit.Outcome) {
-	if news := slot.Leave(v); news && c.replicas.PublishRefused != nil {
+	if notify := slot.Leave(v); notify && c.replicas.PublishRefused != nil {
 		c.replicas.PublishRefused(host, v.RetryAfter)
 	}
 }

@@ -61,7 +61,7 @@ type Options struct {
 	LocalExclusive func() bool           // reports whether all changes on this machine go through the process or are reported to it; nil means never
 	Models         *valuemodel.Models    // the operator's layers; nil if there are none
 	Dedup          dedup.Options         // bounds of the store
-	Limits         map[string]limit.Rule // host → pace; "*" for any other
+	Limits         map[string]limit.Rule // host → limits; "*" for any other host
 
 	Repeat string // "body" (the default), or "reference": a note may replace an answer the client already has
 
