@@ -16,7 +16,7 @@ import (
 func load(file string) (*config.Config, error) { return loadBy(file, config.Load) }
 
 // loadBy is load with a function that reads the file.
-func loadBy(file string, read func(string, ...config.Further) (*config.Config, error)) (*config.Config, error) {
+func loadBy(file string, read func(string, ...config.Validator) (*config.Config, error)) (*config.Config, error) {
 	path, found, err := config.Search(file, os.Getenv)
 	if err != nil {
 		return nil, hinted{misused{err}, "mcpschedd help lists where the configuration is searched for"}

@@ -42,7 +42,7 @@ func (s *proxyProcess) reload(now, next *config.Config, applyConfig func(*config
 	for _, w := range next.Warnings {
 		s.log.Warn(w.String())
 	}
-	if keys := config.Diff(now, next); len(keys) > 0 {
+	if keys := config.RestartKeys(now, next); len(keys) > 0 {
 		s.log.Warn("changed, but needs a restart", "keys", keys)
 	}
 	applied := *next

@@ -37,8 +37,8 @@ func settingsOf(f *replayFlags) (o replay.Options, a replay.Arm, err error) {
 		return err
 	}
 	for _, file := range files {
-		if err := over(loadBy(file, func(path string, further ...config.Further) (*config.Config, error) {
-			return config.LoadOver(c, path, further...)
+		if err := over(loadBy(file, func(path string, validators ...config.Validator) (*config.Config, error) {
+			return config.LoadOver(c, path, validators...)
 		})); err != nil {
 			return o, a, err
 		}

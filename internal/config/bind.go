@@ -14,12 +14,12 @@ import (
 	"mcpschedd/internal/nearest"
 )
 
-// binder puts decoded TOML tables into structs whose tags are the schema, and
-// keeps what does not fit. The decoder could fill structs itself, but stops at
-// the first value of a wrong type, and takes keys in any case.
+// binder binds decoded TOML tables to structs whose tags are the schema, and reports values that
+// do not fit. The decoder could fill structs itself, but it stops at the first value of a wrong
+// type and ignores the case of keys.
 type binder struct{ *findings }
 
-// fields are the keys of a struct type.
+// fields returns the fields of a struct type by their toml keys.
 func fields(t reflect.Type) map[string]reflect.StructField {
 	known := map[string]reflect.StructField{} // key → field
 	for field := range t.Fields() {
@@ -30,13 +30,13 @@ func fields(t reflect.Type) map[string]reflect.StructField {
 	return known
 }
 
-// fill gives the fields of a struct the defaults of their tags, which are written as in a
-// file, but without quotes.
-func fill(dst reflect.Value) {
+// setDefaults sets the fields of a struct to the defaults in their tags, which have the syntax of
+// the file without quotes.
+func setDefaults(dst reflect.Value) {
 	for _, f := range fields(dst.Type()) {
 		field := dst.FieldByIndex(f.Index)
 		if field.Kind() == reflect.Struct {
-			fill(field)
+			setDefaults(field)
 			continue
 		}
 		text, ok := f.Tag.Lookup("default")
@@ -48,7 +48,7 @@ func fill(dst reflect.Value) {
 		case reflect.Bool:
 			value = text == "true"
 		case reflect.Int, reflect.Float64:
-			value, _ = strconv.ParseFloat(text, 64) // a test reads every tag
+			value, _ = strconv.ParseFloat(text, 64) // a test parses every tag
 			if field.Kind() == reflect.Int {
 				value = int64(value.(float64))
 			}
@@ -57,7 +57,7 @@ func fill(dst reflect.Value) {
 	}
 }
 
-// table binds the keys of one table, which stands at key.
+// table binds the keys of the table at key.
 func (b binder) table(key string, tree map[string]any, dst reflect.Value) {
 	known := fields(dst.Type())
 	for name, v := range tree {
@@ -74,12 +74,12 @@ func (b binder) table(key string, tree map[string]any, dst reflect.Value) {
 	}
 }
 
-// value binds one value and says whether it fits.
+// value binds one value and reports whether it fits.
 func (b binder) value(key string, v any, dst reflect.Value, tag reflect.StructTag) bool {
 	before := len(b.problems)
 	if text, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		s, isText := v.(string)
-		if err := text.UnmarshalText([]byte(s)); err != nil || !isText { // the error says what is wanted, as for ""
+		if err := text.UnmarshalText([]byte(s)); err != nil || !isText { // if v is not a string, s is "", which is an error too
 			b.problem(key, "%v, have %s", err, show(v))
 		}
 	} else {
@@ -97,8 +97,8 @@ func (b binder) value(key string, v any, dst reflect.Value, tag reflect.StructTa
 		case reflect.Map:
 			b.dictionary(key, v, dst)
 		case reflect.Interface:
-			if plain, ok := b.plain(key, v); ok {
-				dst.Set(reflect.ValueOf(plain))
+			if value, ok := b.jsonValue(key, v); ok {
+				dst.Set(reflect.ValueOf(value))
 			}
 		default:
 			b.scalar(key, v, dst, tag)
@@ -122,7 +122,7 @@ func (b binder) scalar(key string, v any, dst reflect.Value, tag reflect.StructT
 		case choices(tag) != "":
 			b.problem(key, "want %s, have %s", choices(tag), show(v))
 		default:
-			// What stands here may be a secret whose quotes were forgotten.
+			// The value may be a secret written without quotes, so the message omits it.
 			b.problem(key, "want a string, have %s", kind(v))
 		}
 	case reflect.Bool:
@@ -152,8 +152,8 @@ func (b binder) scalar(key string, v any, dst reflect.Value, tag reflect.StructT
 	}
 }
 
-// structure binds a table, or the string that is short for one: that of the field with the
-// tag short.
+// structure binds a table to a struct. If a field has the tag short, a string may stand for a
+// table with only this field.
 func (b binder) structure(key string, v any, dst reflect.Value) {
 	if tree, ok := v.(map[string]any); ok {
 		b.table(key, tree, dst)
@@ -173,8 +173,8 @@ func (b binder) structure(key string, v any, dst reflect.Value) {
 	b.problem(key, "want a table, have %s", show(v))
 }
 
-// slice binds an array. A slice of things that have a Name is a table of tables
-// in the file, and keeps their order.
+// slice binds an array to a slice. If the elements have a field Name, the file has a table of
+// tables instead, whose order is kept.
 func (b binder) slice(key string, v any, dst reflect.Value) {
 	item := dst.Type().Elem()
 	if item.Kind() == reflect.Struct {
@@ -194,6 +194,7 @@ func (b binder) slice(key string, v any, dst reflect.Value) {
 	}
 }
 
+// named appends the blocks of a table of tables to dst, in the order of the file.
 func (b binder) named(key string, v any, dst reflect.Value) {
 	tree, ok := v.(map[string]any)
 	if !ok {
@@ -206,7 +207,7 @@ func (b binder) named(key string, v any, dst reflect.Value) {
 	})
 	for _, name := range names {
 		item := reflect.New(dst.Type().Elem()).Elem()
-		fill(item)
+		setDefaults(item)
 		item.FieldByName("Name").SetString(name)
 		if at := item.FieldByName("Line"); at.IsValid() {
 			at.SetInt(int64(line(name)))
@@ -216,7 +217,7 @@ func (b binder) named(key string, v any, dst reflect.Value) {
 	}
 }
 
-// dictionary binds a table with free keys.
+// dictionary binds a table with arbitrary keys to a map.
 func (b binder) dictionary(key string, v any, dst reflect.Value) {
 	tree, ok := v.(map[string]any)
 	if !ok {
@@ -232,8 +233,8 @@ func (b binder) dictionary(key string, v any, dst reflect.Value) {
 	}
 }
 
-// plain is a free value made fit for encoding/json.
-func (b binder) plain(key string, v any) (any, bool) {
+// jsonValue converts a value of any type to one that encoding/json can encode.
+func (b binder) jsonValue(key string, v any) (any, bool) {
 	switch v := v.(type) {
 	case bool, int64, string:
 		return v, true
@@ -244,7 +245,7 @@ func (b binder) plain(key string, v any) (any, bool) {
 	case map[string]any:
 		out, fits := make(map[string]any, len(v)), true
 		for name, item := range v {
-			p, ok := b.plain(join(key, name), item)
+			p, ok := b.jsonValue(join(key, name), item)
 			out[name], fits = p, fits && ok
 		}
 		return out, fits
@@ -252,17 +253,17 @@ func (b binder) plain(key string, v any) (any, bool) {
 		items, _ := list(v)
 		out, fits := make([]any, len(items)), true
 		for i, item := range items {
-			p, ok := b.plain(element(key, i), item)
+			p, ok := b.jsonValue(element(key, i), item)
 			out[i], fits = p, fits && ok
 		}
 		return out, fits
 	}
-	b.problem(key, "want a value that JSON has, have %s", show(v))
+	b.problem(key, "want a value that JSON can represent, have %s", show(v))
 	return nil, false
 }
 
-// list is an array however it was written: [[x]] blocks decode to another type
-// than x = [...].
+// list returns the elements of an array. The decoder gives [[x]] blocks another type than
+// x = [...].
 func list(v any) ([]any, bool) {
 	switch v := v.(type) {
 	case []any:
@@ -306,7 +307,8 @@ func (b binder) bounds(key string, dst reflect.Value, tag reflect.StructTag) {
 	}
 }
 
-// choices spells out an enum tag; "" stands for leaving the key out.
+// choices lists the values of an enum tag for a message. It omits "", which means that the key is
+// not set.
 func choices(tag reflect.StructTag) string {
 	var quoted []string
 	for c := range strings.SplitSeq(tag.Get("enum"), "|") {
@@ -321,7 +323,8 @@ func choices(tag reflect.StructTag) string {
 	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
 }
 
-// show is a value in a message: short ones as written, the rest by their kind.
+// show returns a value as messages show it: numbers and strings up to 40 bytes as written, other
+// values by their kind.
 func show(v any) string {
 	switch v := v.(type) {
 	case string:

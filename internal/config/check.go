@@ -313,7 +313,7 @@ func (f checker) checkVariables(key string, u Upstream) {
 		return s
 	}
 	readable("env_file", u.EnvFile)
-	u.each(readable)
+	u.mapStrings(readable)
 	for name, path := range map[string]string{"command": u.Command, "cwd": u.Cwd, "env_file": u.EnvFile} {
 		if strings.HasPrefix(path, "~") {
 			f.problem(join(key, name), `"~" is not expanded; write ${HOME}`)

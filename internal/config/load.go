@@ -15,17 +15,15 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// maxSize bounds a file in bytes. It also bounds how deep the decoder, which
-// has no bound of its own, can be made to recurse.
+// maxSize is the largest accepted file in bytes. It also bounds the recursion of the decoder,
+// which has no limit of its own.
 const maxSize = 1 << 20
 
-// Search says which file to read: flag if it is not "", else what the
-// environment variable MCPSCHEDD_CONFIG names, else
-// $XDG_CONFIG_HOME/mcpschedd/pipeline_config.toml or the same below
-// ~/.config. A file that was named must exist; found is false if only the
-// last resort is left and is missing, which leaves the built-in defaults.
-// The working directory is never searched: a cloned repository must not be
-// able to start commands.
+// Search returns the path of the configuration file: flag if it is not "", else the value of
+// MCPSCHEDD_CONFIG, else mcpschedd/pipeline_config.toml in $XDG_CONFIG_HOME or ~/.config. It is
+// an error if a file named by flag or MCPSCHEDD_CONFIG does not exist. If the last of these files
+// does not exist, found is false and the built-in defaults apply. Search never looks in the
+// working directory, because a cloned repository must not be able to start commands.
 func Search(flag string, env func(string) string) (path string, found bool, err error) {
 	switch {
 	case flag != "":
@@ -37,7 +35,7 @@ func Search(flag string, env func(string) string) (path string, found bool, err 
 	default:
 		dir, err := userDir("XDG_CONFIG_HOME", ".config", env)
 		if err != nil {
-			return "", false, nil // no home, no file of its own
+			return "", false, nil // without a home directory the defaults apply
 		}
 		path = filepath.Join(dir, "pipeline_config.toml")
 		_, err = os.Stat(path)
@@ -54,8 +52,8 @@ func Search(flag string, env func(string) string) (path string, found bool, err 
 	return path, true, nil
 }
 
-// StateDir is where state is kept: server.state_dir if set, else
-// $XDG_STATE_HOME/mcpschedd or the same below ~/.local/state.
+// StateDir returns the state directory: server.state_dir if set, else mcpschedd in
+// $XDG_STATE_HOME or ~/.local/state.
 func (c *Config) StateDir(env func(string) string) (string, error) {
 	if c.Server.StateDir != "" {
 		return c.Server.StateDir, nil
@@ -63,8 +61,8 @@ func (c *Config) StateDir(env func(string) string) (string, error) {
 	return userDir("XDG_STATE_HOME", filepath.Join(".local", "state"), env)
 }
 
-// userDir is our folder in one of the XDG base folders. As the XDG rules ask,
-// a relative one counts as unset.
+// userDir returns the mcpschedd directory in the XDG base directory that the variable names, or in
+// below in the home directory. The XDG specification requires that a relative path is ignored.
 func userDir(variable, below string, env func(string) string) (string, error) {
 	if base := env(variable); filepath.IsAbs(base) {
 		return filepath.Join(base, "mcpschedd"), nil
@@ -77,21 +75,20 @@ func userDir(variable, below string, env func(string) string) (string, error) {
 	return "", fmt.Errorf("neither %s nor HOME is an absolute path", variable)
 }
 
-// Further finds what is wrong with values that are read elsewhere, so that it is
-// reported with the rest. It is also asked about a file that has mistakes
-// already, whose values are then those that could be read. Its problems are made
-// with [Config.Problem].
-type Further func(*Config) []Problem
+// A Validator checks values that other packages interpret. Its problems, made with
+// [Config.Problem], are reported together with those of the file. It also runs if the file has
+// other problems; the Config then contains only the values that could be read.
+type Validator func(*Config) []Problem
 
-// Load reads and checks a file, and the tuned.toml beside it. What is wrong with the
-// content of either is an [*Error].
-func Load(path string, further ...Further) (*Config, error) {
-	return LoadOver(Default(), path, further...)
+// Load reads and checks a file and the tuned.toml beside it. It returns an [*Error] if the
+// content of either is invalid.
+func Load(path string, validators ...Validator) (*Config, error) {
+	return LoadOver(Default(), path, validators...)
 }
 
-// LoadOver is [Load] with the sections of another configuration in place of the defaults. Its
-// blocks under a name (upstreams, limits, plans, tools) are not taken.
-func LoadOver(base *Config, path string, further ...Further) (*Config, error) {
+// LoadOver is like [Load], but takes the sections of base as defaults. It ignores the named blocks
+// of base (upstreams, limits, plans and tools).
+func LoadOver(base *Config, path string, validators ...Validator) (*Config, error) {
 	data, err := read(path)
 	if err != nil {
 		return nil, err
@@ -100,19 +97,19 @@ func LoadOver(base *Config, path string, further ...Further) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parse(base, path, data, tuned, further)
+	return parse(base, path, data, tuned, validators)
 }
 
-// LoadUntuned is [Load] without the tuned.toml beside the file.
-func LoadUntuned(path string, further ...Further) (*Config, error) {
+// LoadUntuned is like [Load], but does not read tuned.toml.
+func LoadUntuned(path string, validators ...Validator) (*Config, error) {
 	data, err := read(path)
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, data, further...)
+	return Parse(path, data, validators...)
 }
 
-// read takes one byte more than allowed, for decode to refuse.
+// read returns the content of the file, or its first maxSize+1 bytes, which decode rejects.
 func read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -122,42 +119,42 @@ func read(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSize+1))
 }
 
-// Parse checks the content of the file named name, from whose folder relative
-// paths start; no tuned.toml is read. The error is always an [*Error].
-func Parse(name string, data []byte, further ...Further) (*Config, error) {
-	return ParseOver(Default(), name, data, further...)
+// Parse checks data as the content of the file name. Relative paths in it are relative to the
+// directory of name. Parse does not read tuned.toml. A non-nil error is always an [*Error].
+func Parse(name string, data []byte, validators ...Validator) (*Config, error) {
+	return ParseOver(Default(), name, data, validators...)
 }
 
-// ParseOver is to Parse what [LoadOver] is to Load.
-func ParseOver(base *Config, name string, data []byte, further ...Further) (*Config, error) {
-	return parse(base, name, data, nil, further)
+// ParseOver is like [Parse], with base as in [LoadOver].
+func ParseOver(base *Config, name string, data []byte, validators ...Validator) (*Config, error) {
+	return parse(base, name, data, nil, validators)
 }
 
-func parse(base *Config, name string, data, tuned []byte, further []Further) (*Config, error) {
+func parse(base *Config, name string, data, tuned []byte, validators []Validator) (*Config, error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return nil, &Error{Problems: []Problem{{File: name, Line: 1, Message: err.Error()}}}
 	}
 	failed := &Error{path: path, digest: digest(data, tuned)}
 	f := &findings{file: name}
-	tree, broken := f.decode(data)
-	if broken != nil {
-		failed.Problems = []Problem{*broken}
+	tree, syntaxErr := f.decode(data)
+	if syntaxErr != nil {
+		failed.Problems = []Problem{*syntaxErr}
 		return nil, failed
 	}
 	c := new(*base)
 	c.Upstreams, c.Limits, c.Plans, c.Tools, c.Tuned = nil, nil, nil, nil, nil
 	c.Path, c.Digest = path, failed.digest
-	if f.aliases(tree) {
+	if f.convertEarlier(tree) {
 		binder{f}.table("", tree, reflect.ValueOf(c).Elem())
 		checker{findings: f}.check(c)
 		c.Positions = f.pos
 		c.complete(filepath.Dir(path))
 		f.tuned(c, tuned)
-		for _, find := range further {
-			f.add(c, find(c))
+		for _, validate := range validators {
+			f.add(c, validate(c))
 		}
-		failed.read = c
+		failed.partial = c
 	}
 	c.Warnings = sorted(f.warnings)
 	if len(f.problems) > 0 {
@@ -167,32 +164,33 @@ func parse(base *Config, name string, data, tuned []byte, further []Further) (*C
 	return c, nil
 }
 
-// decode gives the file as plain tables, and keeps where their keys stand.
+// decode returns the file as plain tables and stores the positions of their keys in f. A syntax
+// error is returned as a Problem.
 func (f *findings) decode(data []byte) (map[string]any, *Problem) {
 	if len(data) > maxSize {
 		return nil, &Problem{File: f.file, Line: 1, Column: 1, Message: fmt.Sprintf("want a file of at most %v", Bytes(maxSize))}
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	// The parser of positions goes first: it bounds nesting, the decoder does not.
-	pos, broken := locate(data)
+	// locate runs first because its parser limits nesting, and the decoder does not.
+	pos, syntaxErr := locate(data)
 	tree := map[string]any{}
-	if broken == nil {
+	if syntaxErr == nil {
 		if _, err := toml.Decode(string(data), &tree); err != nil {
-			broken = &Problem{Line: 1, Column: 1, Message: err.Error()}
+			syntaxErr = &Problem{Line: 1, Column: 1, Message: err.Error()}
 			if at, ok := errors.AsType[toml.ParseError](err); ok {
-				broken.Line, broken.Column, broken.Message = max(1, at.Position.Line), max(1, at.Position.Col), at.Message
+				syntaxErr.Line, syntaxErr.Column, syntaxErr.Message = max(1, at.Position.Line), max(1, at.Position.Col), at.Message
 			}
 		}
 	}
-	if broken != nil {
-		broken.File = f.file
-		return nil, broken
+	if syntaxErr != nil {
+		syntaxErr.File = f.file
+		return nil, syntaxErr
 	}
 	f.pos = pos
 	return tree, nil
 }
 
-// complete fills in what depends on the file's folder or on other keys.
+// complete makes paths absolute, relative to dir, and sets the defaults that depend on other keys.
 func (c *Config) complete(dir string) {
 	for _, p := range []*string{&c.Server.StateDir, &c.Log.File} {
 		if *p != "" {
@@ -223,8 +221,8 @@ func (c *Config) complete(dir string) {
 	}
 }
 
-// add keeps the problems found elsewhere, but for those of keys with which,
-// or inside which, something is known to be wrong: they would only repeat it.
+// add appends the problems that a Validator found. It skips a problem of a key if that key, or a
+// key inside it, already has one.
 func (f *findings) add(c *Config, found []Problem) {
 	known := slices.Clone(f.problems)
 	for _, p := range found {
@@ -237,14 +235,14 @@ func (f *findings) add(c *Config, found []Problem) {
 	}
 }
 
-// Problem is what is wrong with a key, which stands where the file states it or
-// else what is nearest around it.
+// Problem returns a problem of the key, at the line of the key or, if the file does not set it, of
+// the innermost enclosing key that the file sets.
 func (c *Config) Problem(key, format string, args ...any) Problem {
 	return Problem{File: c.Path, Line: positions(c.Positions).line(key), Key: key, Message: fmt.Sprintf(format, args...)}
 }
 
-// Where is FILE:LINE of a key that the file states, for saying which layer set
-// a value; "" if it does not.
+// Where returns FILE:LINE of a key, which identifies the layer that set a value. It returns "" if
+// the file does not set the key.
 func (c *Config) Where(key string) string {
 	if line, ok := c.Positions[key]; ok {
 		return fmt.Sprintf("%s:%d", c.Path, line)
@@ -252,9 +250,9 @@ func (c *Config) Where(key string) string {
 	return ""
 }
 
-// Diff names the changed keys that only a restart can bring into effect: those
-// of [server], [http] and [daemon], and dedup.store. Everything else is for a reload.
-func Diff(old, new *Config) (restart []string) {
+// RestartKeys returns, sorted, the changed keys that take effect only after a restart: those of
+// [server], [http] and [daemon], and dedup.store. A change of any other key takes effect on reload.
+func RestartKeys(old, new *Config) (restart []string) {
 	changed := func(section string, x, y any) {
 		a, b := reflect.ValueOf(x), reflect.ValueOf(y)
 		for key, f := range fields(a.Type()) {

@@ -177,7 +177,7 @@ func TestSalvage(t *testing.T) {
 		for _, u := range c.Upstreams {
 			one := strings.TrimSpace(fmt.Sprintf("%s: %s %v", u.Name, u.Command, u.Tools.Deny))
 			one = strings.ReplaceAll(one, ":  ", ": ")
-			if u.Mistake != nil {
+			if u.Err != nil {
 				one += " off"
 			}
 			all = append(all, one)

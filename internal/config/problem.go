@@ -32,9 +32,9 @@ func (p Problem) String() string {
 type Error struct {
 	Problems []Problem
 
-	read   *Config // what could be read; nil if the file cannot be parsed
-	path   string
-	digest [32]byte
+	partial *Config // the values that could be read; nil after a syntax error
+	path    string
+	digest  [32]byte
 }
 
 // Error is one problem per line of text.

@@ -66,9 +66,9 @@ func findings(name string, data []byte) string {
 	return b.String()
 }
 
-// TestFurther holds how mistakes that others find stand among our own: by line,
+// TestValidator checks that the problems of a Validator are merged with the others: by line,
 // and not where they only repeat what is known of the same value.
-func TestFurther(t *testing.T) {
+func TestValidator(t *testing.T) {
 	const file = `[tools.a]
 speculate = 7
 follow_up = [

@@ -8,8 +8,8 @@ import (
 // Check loads a file and resolves its upstreams with env, which is [os.LookupEnv] outside
 // tests. What it finds is a line each, problems first, with a summary of a file that can be
 // used; the configuration of one that cannot is nil. Nothing is started.
-func Check(path string, env func(string) (string, bool), further ...Further) (*Config, string) {
-	c, err := Load(path, further...)
+func Check(path string, env func(string) (string, bool), validators ...Validator) (*Config, string) {
+	c, err := Load(path, validators...)
 	if err != nil {
 		return nil, err.Error() + "\n"
 	}
@@ -21,7 +21,7 @@ func Check(path string, env func(string) (string, bool), further ...Further) (*C
 			continue
 		}
 		resolved, err := u.Resolve(env)
-		warnings = append(warnings, c.unresolved(resolved.Note)...)
+		warnings = append(warnings, c.unresolved(resolved.Warning)...)
 		if err != nil {
 			disabled = append(disabled, c.unresolved(err)...)
 			off++

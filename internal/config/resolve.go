@@ -26,8 +26,8 @@ func (e *Unresolved) Error() string { return e.Key + ": " + e.Reason }
 // env, which is [os.LookupEnv] outside tests. An error, of one or more joined
 // [Unresolved], says why this upstream cannot run; it concerns no other.
 func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
-	if u.Mistake != nil {
-		return Resolved{}, u.Mistake
+	if u.Err != nil {
+		return Resolved{}, u.Err
 	}
 	var errs []error // each an *Unresolved
 	fail := func(key, reason string) {
@@ -53,7 +53,7 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 		return Resolved{}, errors.Join(append(errs, note)...)
 	}
 	maps.Copy(vars, filled.Env)
-	out := Resolved{Name: u.Name, Command: filled.Command, Args: filled.Args, Cwd: filled.Cwd, Env: vars, URL: filled.URL, Headers: filled.Headers, Note: note}
+	out := Resolved{Name: u.Name, Command: filled.Command, Args: filled.Args, Cwd: filled.Cwd, Env: vars, URL: filled.URL, Headers: filled.Headers, Warning: note}
 	// A bare name is looked up in PATH, never in a folder of ours.
 	if strings.ContainsRune(filepath.ToSlash(out.Command), '/') {
 		out.Command = absolute(out.Command, u.Dir)
@@ -93,7 +93,7 @@ func (c *Config) StoreURL(env func(string) (string, bool)) (string, error) {
 
 // filled is the upstream with every ${NAME} filled in.
 func (u Upstream) filled(lookup func(string) (string, bool), fail func(key, reason string)) Upstream {
-	return u.each(func(key, s string) string {
+	return u.mapStrings(func(key, s string) string {
 		v, err := expand(s, lookup)
 		if err == nil && strings.ContainsRune(v, 0) {
 			err = errors.New("want no NUL characters once its variables are filled in")

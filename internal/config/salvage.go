@@ -12,10 +12,10 @@ import (
 // denies; without one, or where the file cannot be parsed, no upstream is served. good is nil
 // if there is none.
 func (e *Error) Salvage(good *Config) *Config {
-	if e.read == nil {
+	if e.partial == nil {
 		return e.nothing()
 	}
-	c := *e.read
+	c := *e.partial
 	wrong := make(map[string][]error) // upstream → its mistakes
 	elsewhere := false
 	for _, p := range e.Problems {
@@ -38,7 +38,7 @@ func (e *Error) Salvage(good *Config) *Config {
 	c.Upstreams = slices.Clone(c.Upstreams)
 	for i := range c.Upstreams {
 		u := &c.Upstreams[i]
-		u.Mistake = errors.Join(append(wrong[u.Name], u.Mistake)...)
+		u.Err = errors.Join(append(wrong[u.Name], u.Err)...)
 	}
 	c.Upstreams = slices.DeleteFunc(c.Upstreams, func(u Upstream) bool { return !validName(u.Name) })
 	return &c
@@ -49,8 +49,8 @@ func (e *Error) Salvage(good *Config) *Config {
 func (e *Error) nothing() *Config {
 	c := Default()
 	c.Path, c.Digest = e.path, e.digest
-	if e.read != nil {
-		c.Server, c.HTTP, c.Daemon, c.Telemetry, c.Log = e.read.Server, e.read.HTTP, e.read.Daemon, e.read.Telemetry, e.read.Log
+	if e.partial != nil {
+		c.Server, c.HTTP, c.Daemon, c.Telemetry, c.Log = e.partial.Server, e.partial.HTTP, e.partial.Daemon, e.partial.Telemetry, e.partial.Log
 	}
 	return c
 }
@@ -62,7 +62,7 @@ func older(good, newer Config) Config {
 	for _, u := range newer.Upstreams {
 		i := slices.IndexFunc(good.Upstreams, func(g Upstream) bool { return g.Name == u.Name })
 		if i < 0 {
-			u.Mistake = errors.New("new in a file that has mistakes elsewhere")
+			u.Err = errors.New("new in a file that has mistakes elsewhere")
 			kept = append(kept, u)
 			continue
 		}

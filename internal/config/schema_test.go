@@ -303,10 +303,10 @@ func TestDiff(t *testing.T) {
 	old := parse(t, "[server]\nname_style = \"auto\"\n[enrichment]\nmode = \"on\"")
 	new := parse(t, "[enrichment]\nmode = \"off\"\n[log]\nlevel = \"debug\"\n[server]\nname_style = \"never\"\nstart_timeout = \"1s\"\n[http]\nallowed_origins = [\"http://a\"]\n[upstreams.a]\ncommand = \"x\"")
 	want := []string{"http.allowed_origins", "server.name_style", "server.start_timeout"}
-	if diff := cmp.Diff(want, config.Diff(old, new)); diff != "" {
+	if diff := cmp.Diff(want, config.RestartKeys(old, new)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := config.Diff(old, old); got != nil {
+	if got := config.RestartKeys(old, old); got != nil {
 		t.Errorf("of itself: got %v, want nothing", got)
 	}
 }

@@ -1,83 +1,82 @@
 package config
 
-// Tool is one [tools.*] block, with a field for each key: the operator's layer of a tool's
-// value model.
-// "", 0 and nil mean not set, so that a lower layer shows through.
+// Tool is a [tools.*] block, with a field for each key: the operator's layer of a tool's value
+// model. "", 0 and nil mean not set; the value then comes from a lower layer.
 type Tool struct {
-	Name string // "upstream/tool", a glob of that form, or a bare name: of any upstream
+	Name string // "upstream/tool", a glob of that form, or a bare name for any upstream
 
 	ValueClass      string                `toml:"value_class" enum:"|critical|supporting|optional|audit_only"`
 	SideEffectClass string                `toml:"side_effect_class" enum:"|pure|read_only|mutates_local|mutates_external|indeterminate"`
 	Classify        string                `toml:"classify" enum:"|shell|sql"`
 	RateLimitHost   string                `toml:"rate_limit_host"`
-	Speculate       *bool                 `toml:"speculate"` // false gives way only to a true under a more exact name; nil: not set
-	Disclosure      string                `toml:"disclosure" enum:"|same_service|third_party"`
-	Volatile        *bool                 `toml:"volatile"`
-	FailFastAfterN  int                   `toml:"fail_fast_after_n" min:"0"` // equal answers in a row; 0: not set; a number that is never reached, such as 1000000, is never
+	Speculate       *bool                 `toml:"speculate"`                                   // false: never prefetched, unless a more specific name that is not a glob has true
+	Disclosure      string                `toml:"disclosure" enum:"|same_service|third_party"` // services to which a call sends its arguments
+	Volatile        *bool                 `toml:"volatile"`                                    // true: never served from a prefetch
+	FailFastAfterN  int                   `toml:"fail_fast_after_n" min:"0"`                   // identical results in a row after which the next comes from the cache for a while
 	Invalidates     []Invalidation        `toml:"invalidates"`
-	InvalidatesOnly *bool                 `toml:"invalidates_only"` // not obeyed where nothing says what else a call makes stale
+	InvalidatesOnly *bool                 `toml:"invalidates_only"` // true: only Invalidates, instead of the whole domain; ignored if no layer sets invalidates
 	Validate        Validate              `toml:"validate"`
 	CostModel       CostModel             `toml:"cost_model"`
-	FieldGroups     map[string]FieldGroup `toml:"field_groups"` // name → group
+	FieldGroups     map[string]FieldGroup `toml:"field_groups"` // name of the group → group
 	FollowUp        []FollowUp            `toml:"follow_up"`
 }
 
-// CostModel is what one call costs; 0 means not set.
+// CostModel holds the typical costs of one call. 0 means not set.
 type CostModel struct {
-	TypicalKB     float64 `toml:"typical_kb" min:"0"`      // KiB
-	MaxKB         float64 `toml:"max_kb" min:"0"`          // KiB
-	LatencyMSP50  float64 `toml:"latency_ms_p50" min:"0"`  // ms
+	TypicalKB     float64 `toml:"typical_kb" min:"0"`      // KiB of a typical result
+	MaxKB         float64 `toml:"max_kb" min:"0"`          // KiB of the largest results
+	LatencyMSP50  float64 `toml:"latency_ms_p50" min:"0"`  // median latency in ms
 	Dollars       float64 `toml:"dollars" min:"0"`         // US dollars per call
-	FreshnessTTLS float64 `toml:"freshness_ttl_s" min:"0"` // s
+	FreshnessTTLS float64 `toml:"freshness_ttl_s" min:"0"` // seconds for which a cached result may be reused
 }
 
-// FieldGroup is a named part of a tool's answer.
+// FieldGroup is a named part of a tool's result.
 type FieldGroup struct {
-	Fields         []string `toml:"fields"`                          // names or globs of fields, dots for nesting
-	EstimatedValue *float64 `toml:"estimated_value" min:"0" max:"1"` // share of the answer's value; nil: not set
-	DefaultInclude *bool    `toml:"default_include"`                 // nil: not set
+	Fields         []string `toml:"fields"`                          // names or globs of fields; dots separate nested names
+	EstimatedValue *float64 `toml:"estimated_value" min:"0" max:"1"` // share of the result's value; nil: not set
+	DefaultInclude *bool    `toml:"default_include"`                 // false: only on request; nil: not set
 }
 
-// FollowUp is one edge: after this tool, often that one.
+// FollowUp is a call that often comes after a call to the tool.
 type FollowUp struct {
-	Tool          string         `toml:"tool"`                        // "upstream/tool", or a bare name: of the same upstream
+	Tool          string         `toml:"tool"`                        // "upstream/tool", or a bare name for the same upstream
 	Probability   float64        `toml:"probability" min:"0" max:"1"` // 0: not set
 	Args          map[string]any `toml:"args"`                        // argument → binding: "$args.path", "$result.path" or a constant
-	Max           int            `toml:"max" min:"0"`                 // concrete calls per answer; 0: not set
-	Projection    string         `toml:"projection"`                  // the earlier format's short form: a field of the answer …
-	ProjectionArg string         `toml:"projection_arg"`              // … and the argument it fills
+	Max           int            `toml:"max" min:"0"`                 // most prefetches of this follow-up per result; 0: not set
+	Projection    string         `toml:"projection"`                  // short form of Args, from the earlier format: a field of the result …
+	ProjectionArg string         `toml:"projection_arg"`              // … and the argument that it fills
 }
 
-// Invalidation names answers that a call makes stale. In the file a bare string
-// is its tool.
+// Invalidation names cached results that a call makes stale. In the file, a string stands for an
+// Invalidation with only a Tool.
 type Invalidation struct {
-	Tool  string   `toml:"tool" short:""` // forms of a [tools.*] name
-	Match []string `toml:"match"`         // only answers whose arguments of these names are equal; nil: all of the tool's
+	Tool  string   `toml:"tool" short:""` // has the same forms as Tool.Name
+	Match []string `toml:"match"`         // only results of calls in which these arguments have the same values; nil: all of the tool's
 }
 
-// Validate says how a stored answer is checked before it is served.
+// Validate configures the check of a cached result before it is served.
 type Validate struct {
-	File string `toml:"file"` // the argument that names a local file; "": not checked
+	File string `toml:"file"` // argument that names a local file, whose change invalidates the result; "": no check
 }
 
-// Limit is the pace of one host. Zero means not set.
+// Limit is a [limits.*] block: the limits of one host. Zero means not set.
 type Limit struct {
-	Name string // the host, or "*" for every other one
+	Name string // the host, or "*" for every other host
 
-	Rate               float64 `toml:"rate" min:"0"`                      // calls per second
-	Burst              int     `toml:"burst" min:"0"`                     // calls; not set: the rate, at least 1
-	Concurrency        int     `toml:"concurrency" min:"0"`               // calls at once
-	SpeculativeShare   float64 `toml:"speculative_share" min:"0" max:"1"` // of bucket and slots that must be free; not set: 0.5
-	SpeculativePerHour int     `toml:"speculative_per_hour" min:"0"`      // calls; not set: 200, for a process on this machine none
+	Rate               float64 `toml:"rate" min:"0"`                      // calls per second; default: no limit
+	Burst              int     `toml:"burst" min:"0"`                     // calls at once after a pause; default: Rate rounded up, at least 1
+	Concurrency        int     `toml:"concurrency" min:"0"`               // concurrent calls; default: no limit
+	SpeculativeShare   float64 `toml:"speculative_share" min:"0" max:"1"` // share of Burst and Concurrency that must be free for a prefetch; default 0.5
+	SpeculativePerHour int     `toml:"speculative_per_hour" min:"0"`      // prefetches per hour; default 200, but no limit for a process on this machine
 }
 
-// NamedPlan is a plan that is listed as the tool plan__NAME.
+// NamedPlan is a [plans.*] block: a plan that is listed as the tool plan__NAME.
 type NamedPlan struct {
 	Name string // letters, digits, - and _
 
 	Description string         `toml:"description"`
 	Parameters  map[string]any `toml:"parameters"`            // parameter → JSON Schema
-	Steps       []any          `toml:"steps"`                 // each an object, fit for encoding/json
-	OutputSteps []string       `toml:"output_steps"`          // ids of the steps whose results come back; nil: all
-	Budget      int            `toml:"budget_tokens" min:"0"` // tokens it may bring back; 0: [plan].budget_tokens
+	Steps       []any          `toml:"steps"`                 // objects that encoding/json can encode
+	OutputSteps []string       `toml:"output_steps"`          // ids of the steps whose results are returned; nil: all
+	Budget      int            `toml:"budget_tokens" min:"0"` // tokens that it may return; 0: [plan].budget_tokens
 }

@@ -11,39 +11,38 @@ import (
 	"strings"
 )
 
-// Upstream is one [upstreams.*] block: a command spoken to over its pipes, or
-// a url, with a field for each key. Its strings still hold ${NAME}; [Upstream.Resolve] expands
-// them.
+// Upstream is an [upstreams.*] block, with a field for each key: an MCP server that is either a
+// command, spoken to over its pipes, or a URL. [Upstream.Resolve] expands ${NAME} in its strings.
 type Upstream struct {
-	Name string // letters, digits, - and single _ inside, so that upstream__tool has one reading
-	Dir  string // the file's folder, from which relative paths start
+	Name string // letters, digits, - and single _ inside, so that upstream__tool is unambiguous
+	Dir  string // directory of the file; relative paths are relative to it
 
-	Mistake error // what is wrong with the block of a file that is served all the same
+	Err error // reason why [Error.Salvage] disabled the upstream; Resolve returns it
 
 	Command        string   `toml:"command"`
 	Args           []string `toml:"args"`
-	Cwd            string   `toml:"cwd"`      // default "": the client's
-	Env            Secrets  `toml:"env"`      // added to the child's environment
-	EnvFile        string   `toml:"env_file"` // NAME=value lines, under env
+	Cwd            string   `toml:"cwd"`      // working directory; default "": the client's
+	Env            Secrets  `toml:"env"`      // added to the process's environment
+	EnvFile        string   `toml:"env_file"` // file of NAME=value lines, overridden by Env
 	URL            string   `toml:"url"`
-	Transport      string   `toml:"transport" enum:"|sse"` // default "": streamable HTTP, then SSE
+	Transport      string   `toml:"transport" enum:"|sse"` // default "": tries streamable HTTP, then SSE
 	Headers        Secrets  `toml:"headers"`
 	Enabled        bool     `toml:"enabled" default:"true"`
-	Provider       string   `toml:"provider"`
-	Trust          bool     `toml:"trust"`
-	Domain         string   `toml:"domain"`  // default "": the remote host, or "local"
-	Remote         *bool    `toml:"remote"`  // default: as the url, the provider or the host that its settings name say
-	Folders        []string `toml:"folders"` // default none: sessions everywhere have it
-	Exclusive      bool     `toml:"exclusive"`
-	Instances      string   `toml:"instances" enum:"|session|shared"` // default session for a command, shared for a url
-	SharedIdentity bool     `toml:"shared_identity"`
-	Timeout        Duration `toml:"timeout"` // per call; default 0: none
+	Provider       string   `toml:"provider"`                         // value models to use; default "": detected; "none": no provider's models
+	Trust          bool     `toml:"trust"`                            // trust the server's name and its readOnlyHint
+	Domain         string   `toml:"domain"`                           // default "": the remote host, else "local"
+	Remote         *bool    `toml:"remote"`                           // default nil: derived from the URL, the provider or a host in Args and Env
+	Folders        []string `toml:"folders"`                          // directories whose sessions are offered the server; default: all
+	Exclusive      bool     `toml:"exclusive"`                        // only calls through this proxy change the data it reads
+	Instances      string   `toml:"instances" enum:"|session|shared"` // default: session for a command, shared for a URL
+	SharedIdentity bool     `toml:"shared_identity"`                  // with shared instances: all sessions are the same user there
+	Timeout        Duration `toml:"timeout"`                          // per call; default 0: none
 	Tools          Filter   `toml:"tools"`
 }
 
-// each hands every string that may hold ${NAME}, but for that of env_file, to f with its key
-// below the upstream, and returns the upstream with what f gives in their places.
-func (u Upstream) each(f func(key, s string) string) Upstream {
+// mapStrings returns the upstream with every string that may hold ${NAME}, except EnvFile,
+// replaced by f(key, string). The key is relative to the upstream's block.
+func (u Upstream) mapStrings(f func(key, s string) string) Upstream {
 	u.Command, u.Cwd, u.URL = f("command", u.Command), f("cwd", u.Cwd), f("url", u.URL)
 	u.Args = slices.Clone(u.Args)
 	for i, arg := range u.Args {
@@ -60,73 +59,74 @@ func (u Upstream) each(f func(key, s string) string) Upstream {
 	return u
 }
 
-// In says whether sessions that work in dir, an absolute path, have this upstream. Links are
-// followed, so that it does not matter by which name a client knows a folder.
+// In reports whether sessions whose working directory is dir, an absolute path, are offered this
+// upstream. It resolves symbolic links, because a client may name a directory by a link.
 func (u Upstream) In(dir string) bool {
 	return len(u.Folders) == 0 || dir != "" && slices.ContainsFunc(u.Folders, func(folder string) bool {
-		below, err := filepath.Rel(behindLinks(absolute(folder, u.Dir)), behindLinks(dir))
+		below, err := filepath.Rel(resolveLinks(absolute(folder, u.Dir)), resolveLinks(dir))
 		return err == nil && below != ".." && !strings.HasPrefix(below, ".."+string(filepath.Separator))
 	})
 }
 
-func behindLinks(path string) string {
+// resolveLinks returns path without symbolic links, or path itself if it cannot be resolved.
+func resolveLinks(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}
 	return path
 }
 
-// Filter chooses tools by globs in which * stands for anything.
+// Filter selects tools by globs, in which * matches any string.
 type Filter struct {
 	Allow []string `toml:"allow"` // default ["*"]
 	Deny  []string `toml:"deny"`  // wins over allow
 }
 
-// Allows says whether the upstream's tool of this name is offered.
+// Allows reports whether clients are offered the tool.
 func (f Filter) Allows(tool string) bool {
 	matches := func(pattern string) bool {
-		if pattern == "*" { // asked on every call
+		if pattern == "*" { // the default; skips path.Match, as Allows runs on every call
 			return true
 		}
-		// path.Match stops * at a slash, which a tool's name may hold: a deny
-		// list must not be passed by one.
+		// In path.Match, * does not match a slash. A tool's name may contain one, which must
+		// not get it past a deny list.
 		ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(tool, "/", "\x00"))
 		return ok && err == nil
 	}
 	return slices.ContainsFunc(f.Allow, matches) && !slices.ContainsFunc(f.Deny, matches)
 }
 
-// Secrets maps names to values that are printed by their names only.
+// Secrets maps names to secret values. Only the names are ever printed.
 type Secrets map[string]string
 
-// Format prints the names, whatever the verb.
+// Format prints the names for every verb.
 func (s Secrets) Format(f fmt.State, _ rune) {
 	fmt.Fprintf(f, "%v", slices.Sorted(maps.Keys(s)))
 }
 
-// MarshalJSON gives the names, as a JSON log line shows them.
+// MarshalJSON encodes the names, for JSON logs.
 func (s Secrets) MarshalJSON() ([]byte, error) {
 	return json.Marshal(slices.Sorted(maps.Keys(s)))
 }
 
-// Resolved is how to reach an upstream, with every ${NAME} filled in. It is
-// secret, and prints as its name.
+// Resolved holds the connection settings of an upstream, with every ${NAME} expanded. They may
+// contain secrets, so a Resolved prints as its name.
 type Resolved struct {
 	Name    string
-	Command string   // absolute path, or a name to look up in PATH; "" for a url
+	Command string   // absolute path, or a name to look up in PATH; "" for a URL
 	Args    []string // without the command
-	Cwd     string   // absolute; "": the client's
-	Env     Secrets  // to add to the environment: env_file's lines under env's
+	Cwd     string   // absolute path; "": the client's working directory
+	Env     Secrets  // added to the process's environment: the lines of env_file, overridden by env
 	URL     string   // "" for a command
 	Headers Secrets
 
-	Note error // what was left out, an [*Unresolved]; nil: nothing
+	Warning error // an [*Unresolved] if env_file was ignored, else nil
 }
 
-// Format prints the name, whatever the verb.
+// Format prints the name for every verb.
 func (r Resolved) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, r.Name)
 }
 
-// MarshalJSON gives the name, as a JSON log line shows it.
+// MarshalJSON encodes the name, for JSON logs.
 func (r Resolved) MarshalJSON() ([]byte, error) { return json.Marshal(r.Name) }

@@ -29,23 +29,23 @@ const (
 // compared with c.Digest first. A configuration without a file may name one
 // that does not exist yet in c.Path. changed is called from Watch's own
 // goroutine, which is the caller's. What further finds is an error as any other.
-func Watch(ctx context.Context, c *Config, changed func(*Config, error), further ...Further) error {
+func Watch(ctx context.Context, c *Config, changed func(*Config, error), validators ...Validator) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
 	}
 	defer w.Close()
-	f := &follower{path: c.Path, last: c.Digest, changed: changed, further: further, rewatch: func() error { return watchFolders(w, c.Path) }}
+	f := &follower{path: c.Path, last: c.Digest, changed: changed, validators: validators, rewatch: func() error { return watchFolders(w, c.Path) }}
 	return f.run(ctx, w.Events, w.Errors)
 }
 
 // follower turns events of the file system into configurations.
 type follower struct {
-	path    string
-	last    [32]byte             // digest of the contents last seen; zero: no file
-	changed func(*Config, error) // told about new content
-	further []Further            // as for Parse
-	rewatch func() error         // watches the folders that matter now
+	path       string
+	last       [32]byte             // digest of the contents last seen; zero: no file
+	changed    func(*Config, error) // told about new content
+	validators []Validator          // as for Parse
+	rewatch    func() error         // watches the folders that matter now
 }
 
 // run reads the file whenever events of its folders have come to rest: which of them concern
@@ -111,7 +111,7 @@ func (f *follower) look() {
 	case len(bytes.TrimSpace(data)) == 0:
 		f.changed(nil, &Error{Problems: []Problem{{File: f.path, Line: 1, Message: "the file is empty; a comment line is enough to say that the defaults are meant"}}})
 	default:
-		f.changed(parse(Default(), f.path, data, tuned, f.further))
+		f.changed(parse(Default(), f.path, data, tuned, f.validators))
 	}
 }
 
