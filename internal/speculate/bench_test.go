@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// A prefetch from Room to its fate, as one of so many sessions.
+// BenchmarkPrefetch measures a prefetch from Room to its fate, beside other sessions.
 func BenchmarkPrefetch(b *testing.B) {
 	for _, sessions := range []int{1, 200, 10_000} {
 		b.Run(fmt.Sprintf("%d sessions", sessions), func(b *testing.B) {
@@ -38,7 +38,7 @@ func BenchmarkPrefetch(b *testing.B) {
 	}
 }
 
-// A review of as much as a session may remember, none of it settled.
+// BenchmarkReview measures a review of the most open prefetches that a session may have.
 func BenchmarkReview(b *testing.B) {
 	d := newScheduler(speculate.Options{PerSession: 256, Total: 1000})
 	s := d.Session("")
@@ -52,7 +52,7 @@ func BenchmarkReview(b *testing.B) {
 	}
 }
 
-// What a real call pays: to its upstream, alone or as one of 32.
+// BenchmarkCall measures the scheduler's cost for a call, alone and as one of 32.
 func BenchmarkCall(b *testing.B) {
 	for _, others := range []int{0, 31} {
 		b.Run(fmt.Sprintf("beside %d", others), func(b *testing.B) {
@@ -72,7 +72,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// The same by goroutines that share the scheduler.
+// BenchmarkCallParallel measures the same on concurrent goroutines.
 func BenchmarkCallParallel(b *testing.B) {
 	d := newScheduler(speculate.Options{})
 	b.ReportAllocs()
@@ -87,8 +87,8 @@ func BenchmarkCallParallel(b *testing.B) {
 	})
 }
 
-// What a call pays on its own path for being observed, with an answer of 1 KB: to stay at or
-// below 20 us. What the worker then does is beside it.
+// BenchmarkObserved measures what observing adds to a call with an answer of 1 KB, which must stay
+// at most 20 µs. The worker's own time is not included.
 func BenchmarkObserved(b *testing.B) {
 	body := fmt.Appendf(nil, `{"content":[{"type":"text","text":%q}]}`, strings.Repeat("x", 1000))
 	var took []time.Duration

@@ -33,7 +33,7 @@ func (b *bet) prefetch() speculate.Prefetch {
 	}}
 }
 
-// ended is why the prefetch's context has ended; nil: it has not.
+// ended returns the cause with which the prefetch's context has ended, or nil.
 func (b *bet) ended() error { return context.Cause(b.ctx) }
 
 func newScheduler(o speculate.Options) *speculate.Scheduler {
@@ -68,7 +68,7 @@ func wantRoom(t *testing.T, s *speculate.Session, host string, want string) {
 	}
 }
 
-// settle lets bets have a fate, and the session hear of it.
+// settle sets the fate of bets, and reviews the session.
 func settle(s *speculate.Session, fate call.Fate, all ...*bet) {
 	for _, b := range all {
 		b.fate.Store(int64(fate))
@@ -77,7 +77,7 @@ func settle(s *speculate.Session, fate call.Fate, all ...*bet) {
 	s.Review(start)
 }
 
-// bets starts and settles n of them, one after the other.
+// bets starts and settles n bets, one after the other.
 func bets(t *testing.T, s *speculate.Session, host string, n int, fate call.Fate) {
 	t.Helper()
 	for i := range n {

@@ -16,8 +16,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// table is a world in which a candidate may be made unless a test says otherwise, and ends
-// when the test says so.
+// table is an Environment that allows each candidate unless a test says otherwise. Prefetches end
+// when the test ends them.
 type table struct {
 	session  *speculate.Session
 	verdict  func(c *predict.Candidate) enrich.Reason // nil: nothing stands in the way
@@ -59,7 +59,7 @@ func (w *table) Declined(c *predict.Candidate, why enrich.Reason) {
 	w.declined[c.Key.Arguments] = why
 }
 
-// laid is a chooser over an upstream of which it is known how it works.
+// laid returns a chooser for an upstream of known concurrency.
 func laid(is speculate.Concurrency) (*speculate.Scheduler, *speculate.Chooser, *table) {
 	d := speculate.New(speculate.Options{})
 	if is != speculate.Unknown {
@@ -69,7 +69,7 @@ func laid(is speculate.Concurrency) (*speculate.Scheduler, *speculate.Chooser, *
 	return d, &speculate.Chooser{Session: w.session, Upstream: upstream}, w
 }
 
-// nth are candidates, less likely one after the other.
+// nth returns n candidates of descending probability.
 func nth(t *testing.T, n int) (all []predict.Candidate) {
 	t.Helper()
 	models, problems := valuemodel.Compile([]valuemodel.Rule{{Pattern: "up/get", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly}}})
@@ -90,8 +90,8 @@ var usual = speculate.ChooseOptions{
 	Options: enrich.Options{MinProbability: 0.3, Waste: 50 * time.Millisecond, DefaultLead: time.Second, Silent: true}, Host: host, Keep: time.Minute,
 }
 
-// What lacks a slot waits for one, and each candidate is begun once; the likeliest first, and
-// what is too unlikely never.
+// TestChooseGoesOn: candidates that lack a slot wait for one, and each is begun once, the likeliest
+// first; unlikely ones are never begun.
 func TestChooseGoesOn(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
 	all := nth(t, 6)
@@ -111,7 +111,7 @@ func TestChooseGoesOn(t *testing.T) {
 	}
 }
 
-// The budget of one answer is not granted anew because its candidates take turns.
+// TestChooseBudget: candidates that wait for a slot share the budget of their answer.
 func TestChooseBudget(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
 	c.Offer(w.now, nth(t, 5), 350, w) // each takes 150: 100 for its answer
@@ -123,7 +123,7 @@ func TestChooseBudget(t *testing.T) {
 	}
 }
 
-// A candidate that is given up is declined for what it lacked, and not for want of a slot.
+// TestChooseTellsWhatWasLacking: a dropped candidate is declined for what it lacked last.
 func TestChooseTellsWhatWasLacking(t *testing.T) {
 	for _, tt := range []struct {
 		is        speculate.Concurrency
@@ -154,9 +154,8 @@ func TestChooseTellsWhatWasLacking(t *testing.T) {
 	}
 }
 
-// At an upstream that may be serial a wrong prefetch has the session's next call wait, be
-// the candidate's own time to come what it may, and one that is right and not the next call does
-// so too.
+// TestChooseByWhatTheNextCallWaits: at an upstream that may be serial, a wrong prefetch delays the
+// session's next call, whatever its own lead, and so does a right one that is not the next call.
 func TestChooseByWhatTheNextCallWaits(t *testing.T) {
 	const s = time.Second
 	for _, tt := range []struct {
@@ -191,8 +190,8 @@ func TestChooseByWhatTheNextCallWaits(t *testing.T) {
 	}
 }
 
-// At level 0 the candidate is watched that level 1 would begin, and no other: where the
-// likeliest of five is right in six of ten and the others never are, the level comes back.
+// TestChooseAtLevelZero: at level 0 only the candidate that level 1 would begin is watched. If the
+// likeliest of five is right in six of ten cases, the level rises again.
 func TestChooseAtLevelZero(t *testing.T) {
 	d, c, w := laid(speculate.Parallel)
 	for range 3 {
@@ -227,7 +226,8 @@ func TestChooseAtLevelZero(t *testing.T) {
 	t.Errorf("nothing was begun again: %+v", d.Stats())
 }
 
-// What a candidate's prefetch would be kept for, it is watched for.
+// TestChooseWatchesForAsLongAsItsAnswerServes: a candidate is watched for as long as its answer would
+// be kept.
 func TestChooseWatchesForAsLongAsItsAnswerServes(t *testing.T) {
 	d, c, w := laid(speculate.Parallel)
 	shadow := usual

@@ -14,9 +14,8 @@ const upstream = 7
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// TestConcurrency: what simulated servers are taken for, by the calls of one agent or of
-// many that share them. A serial one must not be taken for a parallel one: then
-// prefetches cost real calls their time.
+// TestConcurrency estimates the concurrency of simulated servers from the calls of one agent, or of
+// many. A serial server must not be taken for parallel, as prefetches would delay calls.
 func TestConcurrency(t *testing.T) {
 	const serial, parallel = speculate.Serial, speculate.Parallel
 	for _, tt := range []struct {
@@ -68,8 +67,8 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// A server that works on two calls at a time is neither: mostly it gets one prefetch
-// at a time.
+// TestConcurrencyNeither: a server that handles two calls at once is neither serial nor parallel, and
+// mostly gets one prefetch at a time.
 func TestConcurrencyNeither(t *testing.T) {
 	var seen [3]int
 	for seed := range uint64(50) {
@@ -83,7 +82,7 @@ func TestConcurrencyNeither(t *testing.T) {
 	}
 }
 
-// A server that is restarted with more or fewer workers is soon known anew.
+// TestConcurrencyChanges: after a restart with other workers, the estimate soon changes.
 func TestConcurrencyChanges(t *testing.T) {
 	calls := traffic(rand.New(rand.NewPCG(1, 2)), 600, 0.25)
 	third := len(calls) / 3
@@ -102,13 +101,13 @@ func TestConcurrencyChanges(t *testing.T) {
 	})
 }
 
-// overlap is two calls, the second of a tool that takes 100 ms and while the first
-// is under way. Times are in ms.
+// overlap is two calls, of which the second is of a tool that takes 100 ms and overlaps the first.
+// Times are in ms.
 type overlap struct{ began2, ended1, ended2 int }
 
 func at(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 
-// alone shows the scheduler what a tool takes on its own.
+// alone gives the scheduler a sample of a tool at an idle instance.
 func alone(d *speculate.Scheduler, tool string, ms int) {
 	for id := range uint64(3) {
 		began(d, upstream, 1000+id, tool, false, at(-60_000))
@@ -116,7 +115,7 @@ func alone(d *speculate.Scheduler, tool string, ms int) {
 	}
 }
 
-// play shows the scheduler the two calls, in the nth minute.
+// play gives the scheduler the two calls, in the nth minute.
 func (o overlap) play(d *speculate.Scheduler, n int, second string) {
 	at := func(ms int) time.Time { return at(60_000*n + ms) }
 	began(d, upstream, 1, "any", false, at(0))
@@ -136,8 +135,7 @@ func (o overlap) play(d *speculate.Scheduler, n int, second string) {
 	}
 }
 
-// Nothing is said of how an upstream works by a call whose usual time is not
-// known, or that was given up.
+// TestConcurrencySaysNothing: a call of unknown usual latency, or an abandoned one, is no evidence.
 func TestConcurrencySaysNothing(t *testing.T) {
 	for _, second := range []string{"unheard of", "t cut", "t"} {
 		for _, o := range []overlap{{10, 100, 200}, {10, 100, 110}, {10, 100, 100}, {10, 300, 110}} {
@@ -153,8 +151,8 @@ func TestConcurrencySaysNothing(t *testing.T) {
 	}
 }
 
-// After a call that was given up the upstream may be at it: what comes then says
-// nothing, and teaches no usual time.
+// TestAbandoned: the upstream may still run an abandoned call, so that the latencies of later calls
+// are not usable.
 func TestAbandoned(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	for i := range 10 {
@@ -172,8 +170,8 @@ func TestAbandoned(t *testing.T) {
 	}
 }
 
-// Where it is known how long a call takes that was given up, the upstream is not
-// suspected of it for longer.
+// TestAbandonedGone: if the usual latency of an abandoned call is known, the upstream is not assumed
+// to run it for longer.
 func TestAbandonedGone(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
@@ -204,7 +202,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// teach shows the scheduler what an upstream is like, an hour before the test.
+// teach gives the scheduler the samples of an upstream, an hour before the test.
 func teach(d *speculate.Scheduler, upstream uint64, l speculate.Concurrency) {
 	at := func(ms int) time.Time { return at(ms).Add(-time.Hour) }
 	for i, o := range []overlap{{0, 100, 0}, {0, 100, 0}, {0, 100, 0}, {0, 100, 100}, {0, 100, 100}, {0, 100, 100}} {
@@ -224,8 +222,7 @@ func teach(d *speculate.Scheduler, upstream uint64, l speculate.Concurrency) {
 	}
 }
 
-// No wait is counted where calls are worked on side by side, however much they vary in how
-// long they take.
+// TestConcurrencyNoHarm: at a parallel upstream no wait is counted, however much latencies vary.
 func TestConcurrencyNoHarm(t *testing.T) {
 	for _, noise := range []float64{0, 0.3, 0.6, 1} {
 		harmed := 0

@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// A call that never returns costs its slot until the deadline.
+// TestHang: a call that never returns holds its slot until the deadline.
 func TestHang(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{PerSession: 1})
@@ -44,7 +44,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// The deadline of a prefetch whose call has returned frees nothing any more.
+// TestDeadlineAfterDone: a deadline after the call has returned does nothing.
 func TestDeadlineAfterDone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{PerSession: 1, Deadline: time.Second})
@@ -77,8 +77,8 @@ func TestDeadlineIsOfTheTimeItBegan(t *testing.T) {
 	})
 }
 
-// A Begin that hangs, and one that ends its goroutine, cost no more than a call
-// that does.
+// TestBeginThatDoesNotReturn: a Begin that blocks or exits its goroutine holds its slot like a call
+// that never returns.
 func TestBeginThatDoesNotReturn(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{})
@@ -107,7 +107,7 @@ func TestBeginThatDoesNotReturn(t *testing.T) {
 	})
 }
 
-// Begin may panic after it has begun something: its context ends then.
+// TestPanicEndsTheContext: if Begin panics, the context ends, for a call that it may have started.
 func TestPanicEndsTheContext(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	var left context.Context
@@ -135,8 +135,7 @@ func TestContextIsDerived(t *testing.T) {
 	s.End()
 }
 
-// End leaves nothing: a timer or goroutine that did would fail the bubble or count
-// as hung.
+// TestEnd: End leaves no timer or goroutine, which would fail the bubble.
 func TestEnd(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{})
@@ -167,7 +166,7 @@ func TestEnd(t *testing.T) {
 	})
 }
 
-// End while Begin runs: what it begins is cancelled and counted, and takes no slot.
+// TestEndWithinBegin: what Begin starts during End is cancelled and counted, and takes no slot.
 func TestEndWithinBegin(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")

@@ -2,7 +2,7 @@ package speculate
 
 import "mcpschedd/internal/predict"
 
-// Throttle lets tests drive a throttle alone.
+// Throttle drives a throttle by itself.
 type Throttle struct{ t throttle }
 
 func NewThrottle() *Throttle                       { return &Throttle{newThrottle()} }
@@ -13,7 +13,7 @@ func (t *Throttle) Harm()                          { t.t.harm() }
 func (t *Throttle) Label(era int, used, late bool) { t.t.label(era, used, late) }
 func Allowance(level, all int) (int, float64)      { return slotsAt(level, all), wasteFactorAt(level) }
 
-// Followed is how many calls of an instance are followed.
+// Followed returns the number of tracked calls of an instance.
 func (d *Scheduler) Followed(instance uint64) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -50,8 +50,8 @@ func TestHarm(t *testing.T) {
 	}
 }
 
-// A host that refused a call of another replica loses a level here if a prefetch was sent there
-// within the last minute, and the other replica alone counts that.
+// TestLimitedElsewhere: a host that answered 429 to another replica loses a level here if a prefetch
+// was sent there within the last minute. Only the other replica counts the 429.
 func TestLimitedElsewhere(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	now := time.Now()
@@ -69,8 +69,8 @@ func TestLimitedElsewhere(t *testing.T) {
 	}
 }
 
-// However many of its tools ask something, a host is not held to account: each of
-// them is barred, and that is no reason to leave the others.
+// TestQuestionsSpareTheHost: questions by tools of a host do not lower its level, as those tools are
+// barred.
 func TestQuestionsSpareTheHost(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	for range 20 {
@@ -90,7 +90,7 @@ func TestQuestionsSpareTheHost(t *testing.T) {
 	}
 }
 
-// The wait of a real call for a prefetch, at a serial upstream, is that prefetch's harm.
+// TestHarmOfWaiting: at a serial upstream, the wait of a call for a prefetch is harm.
 func TestHarmOfWaiting(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, upstream, speculate.Serial)
@@ -110,8 +110,8 @@ func TestHarmOfWaiting(t *testing.T) {
 	wantRoom(t, b, host, "1 2 false")
 }
 
-// A serial upstream may go on with a prefetch that was given up: what
-// the next call took beyond its usual time is counted.
+// TestHarmOfGivenUp: a serial upstream may still run an abandoned prefetch, so what the next call takes
+// beyond its usual latency is harm.
 func TestHarmOfGivenUp(t *testing.T) {
 	for _, sent := range []bool{false, true} {
 		for _, over := range []bool{false, true} {
@@ -120,8 +120,8 @@ func TestHarmOfGivenUp(t *testing.T) {
 	}
 }
 
-// So it is before it is known how the upstream works, if nothing spoke for parallel and
-// the wait is clear.
+// TestHarmOfGivenUpNotYetKnown: the same before the concurrency is known, if there is no evidence of
+// parallel and the wait is clear.
 func TestHarmOfGivenUpNotYetKnown(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
@@ -149,8 +149,8 @@ func TestHarmOfGivenUpNotYetKnown(t *testing.T) {
 	}
 }
 
-// givenUp is such a call, which is sent before or after the prefetch is given up,
-// and the prefetch ends for us before or after that.
+// givenUp makes such a call before or after the prefetch is abandoned, and ends the prefetch before or
+// after that.
 func givenUp(t *testing.T, sent, over bool) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
@@ -180,8 +180,7 @@ func givenUp(t *testing.T, sent, over bool) {
 	}
 }
 
-// Nor is it a prefetch's harm that an upstream goes on with a real call that was given
-// up.
+// TestNoHarmOfCut: a wait for an abandoned call is not a prefetch's harm.
 func TestNoHarmOfCut(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
@@ -201,7 +200,7 @@ func TestNoHarmOfCut(t *testing.T) {
 	}
 }
 
-// A call that also waited for a prefetch has waited for that alone.
+// TestHarmBesideCut: a call that also waited for a prefetch counts only that wait.
 func TestHarmBesideCut(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	alone(d, "t", 100)
@@ -219,8 +218,8 @@ func TestHarmBesideCut(t *testing.T) {
 	}
 }
 
-// After a prefetch that was given up a call may take a little longer than usual: only
-// what is clear is held against the prefetch. Nor is it harm if another prefetch waits.
+// TestHarmOfGivenUpUnclear: after an abandoned prefetch a slightly longer latency is not harm, nor is
+// the wait of another prefetch.
 func TestHarmOfGivenUpUnclear(t *testing.T) {
 	for _, prefetch := range []bool{false, true} {
 		d := speculate.New(speculate.Options{})

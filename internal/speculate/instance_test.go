@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// TestCallsWithoutEndAreForgotten: calls whose end is never noted do not pile up.
+// TestCallsWithoutEndAreForgotten: calls whose end is not recorded do not accumulate.
 func TestCallsWithoutEndAreForgotten(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	for i := range 1000 {
@@ -30,8 +30,7 @@ func TestCallsWithoutEndAreForgotten(t *testing.T) {
 	}
 }
 
-// TestConcurrencyHarm: what real calls waited for prefetches at a serial upstream is counted
-// as the simulation knows it.
+// TestConcurrencyHarm: the counted waits for prefetches at a serial upstream match the simulation.
 func TestConcurrencyHarm(t *testing.T) {
 	for _, noise := range []float64{0, 0.5} {
 		calls := traffic(rand.New(rand.NewPCG(3, 4)), 500, noise)
@@ -67,8 +66,8 @@ func TestConcurrencyHarm(t *testing.T) {
 	}
 }
 
-// FuzzConcurrency: times are taken before they are noted, on any goroutine, so they come in
-// any order.
+// FuzzConcurrency records calls out of order, as times are taken on other goroutines before they are
+// recorded.
 func FuzzConcurrency(f *testing.F) {
 	f.Add([]byte("\x00\x10\x40\x10\x80\x50\x40\x60"))
 	// A call given up, one long after, and one noted late.

@@ -17,8 +17,8 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// The model is what the rules say, worked out from lists of all that has happened
-// (levelAfter), without a thought for cost. Its upstream works in parallel.
+// modelScheduler is the scheduler by its rules, computed from lists of all events (levelAfter). Its
+// upstream is parallel.
 type modelScheduler struct {
 	scheduler *speculate.Scheduler
 	opt       speculate.Options
@@ -75,7 +75,7 @@ func (d *modelScheduler) underWay() (n int) {
 	return n
 }
 
-// holding counts slots of prefetches to a host, "" for any.
+// holding counts the slots of prefetches to a host; "" for any.
 func (s *modelSession) holding(host string) (n int) {
 	for _, g := range s.prefetches {
 		if g.holds && (host == "" || g.host == host) {
@@ -149,7 +149,7 @@ func (d *modelScheduler) start(s *modelSession, k int, host, begin string) {
 	}
 }
 
-// label is what has become of a prefetch or a watched one.
+// label records the outcome of a prefetch.
 func (d *modelScheduler) label(s *modelSession, host string, hostEra, era int, kind rune) {
 	h := d.host(host)
 	h.all = append(h.all, event{kind, hostEra})
@@ -158,7 +158,7 @@ func (d *modelScheduler) label(s *modelSession, host string, hostEra, era int, k
 	}
 }
 
-// settle counts fates; those still pending if all of them end now.
+// settle counts fates; with last, also pending ones.
 func (d *modelScheduler) settle(s *modelSession, last bool) {
 	for _, g := range s.prefetches {
 		fate := call.Fate(g.fate.Load())
@@ -190,7 +190,7 @@ func (d *modelScheduler) settle(s *modelSession, last bool) {
 	}
 }
 
-// lose ends what is watched in vain.
+// lose counts lost watched claims as wasted.
 func (d *modelScheduler) lose(s *modelSession, lost func(*modelWatch) bool) {
 	s.watched = slices.DeleteFunc(s.watched, func(w *modelWatch) bool {
 		if lost(w) {
@@ -214,7 +214,7 @@ func (d *modelScheduler) expire(s *modelSession) {
 	d.lose(s, func(w *modelWatch) bool { return time.Now().After(w.until) })
 }
 
-// op is something done to a scheduler.
+// op is an operation on a scheduler.
 type op struct {
 	what    string
 	session int // counted from the one that began last
@@ -237,14 +237,14 @@ func drawOp(t *rapid.T) op {
 	}
 }
 
-// fail notes the first difference.
+// fail records the first difference.
 func (d *modelScheduler) fail(format string, args ...any) {
 	if d.blame == "" {
 		d.blame = fmt.Sprintf(format, args...)
 	}
 }
 
-// step does something to the scheduler and to the model.
+// step runs an operation on the scheduler and the model.
 func (d *modelScheduler) step(o op) {
 	s := d.sessions[max(0, len(d.sessions)-1-o.session)]
 	k, host := o.key, o.host
@@ -344,7 +344,7 @@ func (d *modelScheduler) end(s *modelSession) {
 	}
 }
 
-// check compares all that can be seen.
+// check compares everything observable.
 func (d *modelScheduler) check() {
 	st := d.scheduler.Stats()
 	d.want.UnderWay = d.underWay()
@@ -390,7 +390,7 @@ func (d *modelScheduler) check() {
 	}
 }
 
-// play does it all, and ends every session.
+// play runs a history, and ends every session.
 func (d *modelScheduler) play(history []op) {
 	for range 3 {
 		d.sessions = append(d.sessions, &modelSession{Session: d.scheduler.Session("")})

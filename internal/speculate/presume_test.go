@@ -10,7 +10,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// What is presumed holds at once and is turned by what is seen, in two steps.
+// TestPresume: prior knowledge applies at once, and evidence overturns it in two steps.
 func TestPresume(t *testing.T) {
 	serial, parallel := overlap{10, 100, 200}, overlap{10, 100, 110}
 	for _, tt := range []struct {
@@ -53,7 +53,7 @@ func repeated(o overlap, times int) (all []overlap) {
 	return all
 }
 
-// What has been seen is not presumed away; and what is presumed twice counts once.
+// TestPresumeTooLate: prior knowledge does not replace evidence, and counts once.
 func TestPresumeTooLate(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	teach(d, upstream, speculate.Serial)
@@ -80,7 +80,7 @@ func TestPresumeTooLate(t *testing.T) {
 	}
 }
 
-// Each of some short sessions sees too little to be sure; together they have seen enough.
+// TestEvidenceOfShortSessionsAddsUp: several short sessions together have enough evidence.
 func TestEvidenceOfShortSessionsAddsUp(t *testing.T) {
 	var known speculate.Known
 	for session := range 4 {
@@ -98,8 +98,8 @@ func TestEvidenceOfShortSessionsAddsUp(t *testing.T) {
 	}
 }
 
-// How long calls usually take is presumed too, but not over what was seen here, and not so
-// exactly that a little more or less would tell.
+// TestPresumeUsual: usual latencies are prior knowledge too. They do not replace samples, and a small
+// difference from them is not evidence.
 func TestPresumeUsual(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -132,7 +132,7 @@ func TestPresumeUsual(t *testing.T) {
 	}
 }
 
-// How a server works on several calls is kept as it was found, but for what is no evidence.
+// TestConcurrencyIsKept: stored concurrency is loaded unchanged, except values that are out of range.
 func TestConcurrencyIsKept(t *testing.T) {
 	for _, is := range []speculate.Known{{}, {Is: speculate.Serial, Serial: 3}, {Is: speculate.Parallel, Parallel: 3}, {Parallel: 1.9, Serial: 0.25}} {
 		if got := speculate.AsKept(speculate.Kept(is)); got != is {

@@ -15,17 +15,16 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// crowd is many sessions at once at upstreams of their own and at three shared ones, with calls that return when
-// they like, or do not.
+// crowd is many concurrent sessions, at upstreams of their own and at three shared ones, with calls
+// that return at any time or never.
 type crowd struct {
 	scheduler *speculate.Scheduler
 	calls     sync.WaitGroup // begun by prefetches
 	ids       atomic.Uint64
 }
 
-// TestManySessions: 200 sessions with a worker each, calls that return from
-// goroutines of their own, hang until they are given up, or panic; harm and
-// reloads from elsewhere. Nothing is left of them.
+// TestManySessions runs 200 sessions with a goroutine each. Calls return on other goroutines, hang
+// until they are abandoned, or panic, and harm and reloads come at any time. Nothing may be left.
 func TestManySessions(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{scheduler: speculate.New(speculate.Options{Deadline: time.Second})}
@@ -50,7 +49,7 @@ func TestManySessions(t *testing.T) {
 	})
 }
 
-// meddle does what may come at any time.
+// meddle causes events that may come at any time.
 func (c *crowd) meddle(stop chan struct{}) {
 	for i := 0; ; i++ {
 		select {
@@ -69,7 +68,7 @@ func (c *crowd) meddle(stop chan struct{}) {
 	}
 }
 
-// work is one session.
+// work runs one session.
 func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 	host := fmt.Sprint(i / 4)
 	s := c.scheduler.Session("")
@@ -143,8 +142,8 @@ func (c *crowd) prefetch(s *speculate.Session, k call.Key, host string, r *rand.
 	}}
 }
 
-// A host that says 429 to every prefetch hears of no more than one for each level, by
-// however many sessions.
+// TestRateLimitedHost: a host that answers 429 to every prefetch gets at most one for each level, from
+// any number of sessions.
 func TestRateLimitedHost(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	for range 200 {
@@ -164,7 +163,7 @@ func TestRateLimitedHost(t *testing.T) {
 	}
 }
 
-// A slow upstream holds slots, and no more of them than there are.
+// TestSlowUpstream: a slow upstream holds at most the configured slots.
 func TestSlowUpstream(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{})
@@ -191,8 +190,8 @@ func TestSlowUpstream(t *testing.T) {
 	})
 }
 
-// A client that cancels everything ends the prefetches with it; their slots are free
-// when their calls have returned.
+// TestClientCancels: if a client cancels everything, its prefetches end, and their slots are free when
+// their calls have returned.
 func TestClientCancels(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d := newScheduler(speculate.Options{})

@@ -7,8 +7,8 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// walk tells a throttle what became of prefetches of which that share is right, by
-// chance, and calls each after every one with how many there were.
+// walk labels a throttle at random, with a share of right prefetches, and calls each after every label
+// with their number.
 func walk(t *speculate.Throttle, r *rand.Rand, right float64, labels int, each func(n int)) {
 	for n := range labels {
 		t.Started()
@@ -17,7 +17,7 @@ func walk(t *speculate.Throttle, r *rand.Rand, right float64, labels int, each f
 	}
 }
 
-// shaken is a throttle after any history.
+// shaken returns a throttle after a random history.
 func shaken(r *rand.Rand) *speculate.Throttle {
 	t := speculate.NewThrottle()
 	for range r.IntN(6) {
@@ -30,8 +30,8 @@ func shaken(r *rand.Rand) *speculate.Throttle {
 	return t
 }
 
-// Wherever it stands, a throttle that hears no more of harm comes back while half
-// of the prefetches are right, and does not while a fifth is.
+// TestRecovers: from any state, a throttle without further harm recovers if half of the prefetches are
+// right, and does not if a fifth is.
 func TestRecovers(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -74,8 +74,8 @@ func TestRecovers(t *testing.T) {
 	}
 }
 
-// Where 35 % are right, evenly spread, nothing moves: at no level, from wherever in
-// the pattern it begins, after harm or not.
+// TestHolds: with 35 % right, evenly spread, no level changes, wherever in the pattern it starts, after
+// harm or not.
 func TestHolds(t *testing.T) {
 	for level, story := range map[int]string{
 		0: n(48, "w"), 1: n(32, "w"), 2: n(16, "w"), 3: "", 4: n(16, "l"),

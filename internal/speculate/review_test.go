@@ -43,8 +43,8 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// A prefetch that was only compared is no label, right as it may have been: however many
-// there are, no level moves, and no claim is left.
+// TestCompared: a prefetch that was only compared is not a label, even if it was right: it moves no
+// level and leaves no claim.
 func TestCompared(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")
@@ -66,7 +66,8 @@ func TestCompared(t *testing.T) {
 	}
 }
 
-// Nor is it of use, or harm: neither it leads up, nor does it let harm be forgotten.
+// TestComparedEarnsNothing: a compared prefetch neither raises the level nor shortens the time after
+// harm.
 func TestComparedEarnsNothing(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")
@@ -85,7 +86,7 @@ func TestComparedEarnsNothing(t *testing.T) {
 	}
 }
 
-// A fate may be asked for while it is asked for: it counts once.
+// TestReviewWithinReview: a fate counts once, even if a review runs within another one.
 func TestReviewWithinReview(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")
@@ -146,8 +147,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// What is open when a level is lost does not cost the next one: 40 prefetches made
-// together, all in vain, cost one.
+// TestLevelsOneStretch: prefetches that are open when a level is lost do not cost the next one: 40
+// wasted together cost one level.
 func TestLevelsOneStretch(t *testing.T) {
 	d := newScheduler(speculate.Options{PerSession: 64, Total: 64})
 	s := d.Session("")

@@ -7,7 +7,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// runs are the calls under way, by the numbers that tests give them.
+// runs are the calls in progress, by the tests' numbers.
 var runs sync.Map // runOf → *speculate.Run
 
 type runOf struct {
@@ -26,7 +26,7 @@ func ended(d *speculate.Scheduler, instance, id uint64, now time.Time) (alone ti
 	return alone
 }
 
-// cut is a call that is given up, and whose server does not say when it has done with it.
+// cut abandons a call.
 func cut(d *speculate.Scheduler, instance, id uint64, now time.Time) {
 	if r, ok := runs.LoadAndDelete(runOf{d, instance, id}); ok {
 		r.(*speculate.Run).Abandon(now)

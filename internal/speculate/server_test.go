@@ -11,7 +11,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// work is a call as a simulated upstream sees it.
+// work is a call at a simulated upstream.
 type work struct {
 	tool     string
 	prefetch bool
@@ -20,7 +20,7 @@ type work struct {
 	ends     float64
 }
 
-// server says when calls end, given when they arrive and how long each takes.
+// server sets the ends of calls from their arrivals and durations.
 type server func(calls []*work)
 
 func inLine(calls []*work) {
@@ -31,7 +31,7 @@ func inLine(calls []*work) {
 	}
 }
 
-// lastFirst works on one call at a time, and then on the one that came last.
+// lastFirst handles one call at a time, the latest first.
 func lastFirst(calls []*work) {
 	var waiting []*work
 	now := 0.0
@@ -55,7 +55,7 @@ func sideBySide(calls []*work) {
 	}
 }
 
-// two works on two calls at a time.
+// two handles two calls at a time.
 func two(calls []*work) {
 	var free [2]float64
 	for _, c := range calls {
@@ -65,7 +65,7 @@ func two(calls []*work) {
 	}
 }
 
-// shared works on all calls at a time, the slower the more they are.
+// shared handles all calls at once, slower the more there are.
 func shared(calls []*work) {
 	left := make(map[*work]float64)
 	for now := 0.0; len(calls) > 0 || len(left) > 0; {
@@ -94,9 +94,8 @@ func shared(calls []*work) {
 	}
 }
 
-// traffic is calls as an agent makes them: one or a few at a time, which take now
-// a little more and now a little less (noise is the standard deviation of the
-// logarithm), and then a while of thinking, with a prefetch or without.
+// traffic is the calls of an agent: one or a few at a time with noisy durations (noise is the standard
+// deviation of the logarithm), and then a pause with or without a prefetch.
 func traffic(r *rand.Rand, turns int, noise float64) []*work {
 	tools := []float64{0.01, 0.08, 0.3, 1.2}
 	var all []*work
@@ -118,7 +117,7 @@ func traffic(r *rand.Rand, turns int, noise float64) []*work {
 	return all
 }
 
-// sharedBy is the calls of that many agents, who think for 7 s between two.
+// sharedBy is the calls of several agents, each with pauses of 7 s.
 func sharedBy(r *rand.Rand, agents, calls int, noise float64) []*work {
 	var all []*work
 	now := 0.0
@@ -130,14 +129,14 @@ func sharedBy(r *rand.Rand, agents, calls int, noise float64) []*work {
 	return all
 }
 
-// moment is a call that begins or ends.
+// moment is the start or end of a call.
 type moment struct {
 	at   float64
 	id   int
 	ends bool
 }
 
-// watchConcurrency shows a scheduler the calls of a server, and calls each after every end.
+// watchConcurrency gives a scheduler the calls of a server, and calls each after every end.
 func watchConcurrency(d *speculate.Scheduler, calls []*work, upstream uint64, each func(end *work)) {
 	var all []moment
 	for i, c := range calls {

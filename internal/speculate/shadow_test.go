@@ -11,9 +11,8 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// shadowed is the calls of an agent, with a prefetch whenever the agent thinks, which is
-// for a shorter time than a prefetch takes: all its calls but the first find one under
-// way. They have their ends already.
+// shadowed is the calls of an agent with prefetches in its pauses. A pause is shorter than a prefetch,
+// so every call but the first finds one in progress. The ends are set.
 func shadowed(r *rand.Rand, tools []float64, noise float64, serial bool) []*work {
 	var all []*work
 	var prefetch *work
@@ -40,7 +39,7 @@ func shadowed(r *rand.Rand, tools []float64, noise float64, serial bool) []*work
 	return all
 }
 
-// waits is how long c has waited for prefetches at a server that works in line, in ms.
+// waits is how long c has waited for prefetches at a serial server, in ms.
 func waits(c *work, calls []*work) (ms float64) {
 	for _, g := range calls {
 		if g.prefetch && !c.prefetch && g.ends < c.ends {
@@ -50,9 +49,9 @@ func waits(c *work, calls []*work) (ms float64) {
 	return ms
 }
 
-// An upstream whose real calls always find a prefetch under way is never seen idle, and
-// no usual time is known. It is seen to be serial all the same, and the waits are
-// counted; and few are where calls were side by side.
+// TestConcurrencyShadowed: an upstream at which calls always find a prefetch in progress is never idle,
+// so no usual latency is known. It is still found to be serial, and the waits are counted; at a
+// parallel one few are.
 func TestConcurrencyShadowed(t *testing.T) {
 	quick, slow := []float64{0.05, 0.2, 0.1, 0.4}, []float64{0.9, 0.5, 1.5, 0.7}
 	for _, tt := range []struct {

@@ -83,8 +83,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// An upstream of which nothing is known, or that is serial, gets one prefetch at a
-// time, whichever session it is of; a serial one none behind a real call.
+// TestOneAtATime: an upstream that is serial or unknown gets one prefetch at a time from all sessions;
+// a serial one gets none behind a call.
 func TestOneAtATime(t *testing.T) {
 	for _, l := range []speculate.Concurrency{speculate.Unknown, speculate.Serial} {
 		t.Run(l.String(), func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestDone(t *testing.T) {
 	}
 }
 
-// A call may be over before Begin returns.
+// TestDoneWithinBegin: a call may return before Begin does.
 func TestDoneWithinBegin(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")
@@ -157,8 +157,8 @@ func TestDoneWithinBegin(t *testing.T) {
 	}
 }
 
-// A Begin that starts another prefetch of its key when its own call is over, and then
-// says that it was none, takes nothing from the other.
+// TestRefusedAfterAnother: a Begin that starts another prefetch of its key after its own call has
+// returned, and then refuses, takes nothing from the other.
 func TestRefusedAfterAnother(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")

@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// play does to a throttle what the letters say: (u)sed, (l)ate, (w)asted, (s)tarted,
+// play applies a story to a throttle, a letter for each event: (u)sed, (l)ate, (w)asted, (s)tarted,
 // (h)arm.
 func play(t *speculate.Throttle, story string) {
 	for _, what := range story {
@@ -27,7 +27,7 @@ func play(t *speculate.Throttle, story string) {
 	}
 }
 
-// n is a story told n times.
+// n repeats a story.
 func n(times int, story string) string { return strings.Repeat(story, times) }
 
 func TestThrottle(t *testing.T) {
@@ -99,7 +99,7 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// Prefetches begun before a move are no judgement on the level after it.
+// TestThrottleEarlierPrefetches: prefetches begun before a change of level do not count at the new one.
 func TestThrottleEarlierPrefetches(t *testing.T) {
 	th := speculate.NewThrottle()
 	for range 200 { // begun at level 3, all of them
@@ -127,14 +127,13 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// event is something that has happened to a throttle.
+// event is an event of a throttle.
 type event struct {
 	kind rune // as in play
 	era  int  // of a label
 }
 
-// levelAfter is the level by the letter of the rules, worked out from all that has
-// ever happened.
+// levelAfter computes the level by the rules, from all events so far.
 func levelAfter(all []event) (level, era int) {
 	level = 3
 	var labels []event // of this era

@@ -8,7 +8,7 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// bottom is a session that may only watch, at a host likewise.
+// bottom returns a session and a host at level 0.
 func bottom(t *testing.T) (*speculate.Scheduler, *speculate.Session) {
 	t.Helper()
 	d := newScheduler(speculate.Options{})
@@ -68,9 +68,8 @@ func TestWatchedInVain(t *testing.T) {
 	}
 }
 
-// One right of three is not enough to lead back; of two it is, and then all the way,
-// by what is started: else a few times of harm at first would end for good what pays
-// ever after.
+// TestWatchedInPart: one right of three is not enough to leave level 0. One of two is, and then started
+// prefetches raise the level further: otherwise early harm would permanently end useful prefetching.
 func TestWatchedInPart(t *testing.T) {
 	for of, want := range map[int]string{2: "3 1 false", 3: "1 4 true"} {
 		_, s := bottom(t)
@@ -113,8 +112,7 @@ func TestWatchTwice(t *testing.T) {
 	wantWatched(t, d, 2, 1)
 }
 
-// Above level 0 what is started is judged, and what is watched besides only
-// counted.
+// TestWatchAboveTheBottom: above level 0 watched claims are counted, but are not labels.
 func TestWatchAboveTheBottom(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")
@@ -126,8 +124,8 @@ func TestWatchAboveTheBottom(t *testing.T) {
 	wantRoom(t, s, host, "3 1 false")
 }
 
-// A session that may start prefetches watches them at a host that gets none, and its
-// own level is not concerned.
+// TestWatchAtThatHost: a session above level 0 watches at a host at level 0, without effect on its own
+// level.
 func TestWatchAtThatHost(t *testing.T) {
 	d, s := bottom(t)
 	s.End()
@@ -146,7 +144,7 @@ func TestWatchAtThatHost(t *testing.T) {
 	wantRoom(t, s, "elsewhere", "3 1 false")
 }
 
-// What was noted at another level is no judgement on this one.
+// TestWatchedBefore: claims watched at another level do not count at this one.
 func TestWatchedBefore(t *testing.T) {
 	d := newScheduler(speculate.Options{})
 	s := d.Session("")

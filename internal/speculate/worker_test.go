@@ -20,7 +20,7 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// shelf is an upstream with a list and things, of which each list makes the first likely.
+// shelf is an upstream with a list and items; after each list the first item is likely.
 type shelf struct {
 	models map[string]*valuemodel.Model
 	hold   chan struct{} // nil: the worker is not held up when it asks for a tool
@@ -74,7 +74,7 @@ func (s *shelf) Fetch(_ context.Context, f *speculate.Fetch) (*speculate.Begun, 
 	return &speculate.Begun{Fate: func() call.Fate { return call.Pending }, Took: func() time.Duration { return s.takes }}, ""
 }
 
-// fixture is a worker with what it has told.
+// fixture is a worker with its decisions.
 type fixture struct {
 	*speculate.Worker
 	rules     speculate.Rules
@@ -96,7 +96,7 @@ func newFixtureWith(log *slog.Logger) *fixture {
 	return d
 }
 
-// client is a session of the worker's.
+// client returns a session of the worker.
 func (d *fixture) client(t testing.TB, name string) *speculate.Client {
 	return &speculate.Client{Name: name, ID: uint64(len(name)), Context: t.Context()}
 }
@@ -105,7 +105,7 @@ func at1(s *shelf) *speculate.Upstream {
 	return &speculate.Upstream{Name: "up", Key: "up", Instance: 1, Remote: true, Offered: s}
 }
 
-// asks is a call and its answer.
+// asks makes a call and its answer.
 func (d *fixture) asks(c *speculate.Client, up *speculate.Upstream, tool, arguments string) {
 	d.calls++
 	one := &speculate.Call{Client: c, Upstream: up, Seq: int64(d.calls), At: time.Now(), Turn: d.calls, Tool: tool, Arguments: []byte(arguments), Host: host}
@@ -114,7 +114,7 @@ func (d *fixture) asks(c *speculate.Client, up *speculate.Upstream, tool, argume
 	d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`)}, nil)
 }
 
-// A write that the worker has no time to look at makes stale what was foreseen all the same.
+// TestWorkerHearsOfEveryWrite: a write that is not observed also makes predictions stale.
 func TestWorkerHearsOfEveryWrite(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
@@ -148,8 +148,8 @@ func TestWorkerHearsOfEveryWrite(t *testing.T) {
 	}
 }
 
-// What calls at a host have waited for prefetches is held against the host, and not against
-// the session that decides next.
+// TestWorkerBlamesTheHost: waits for prefetches at a host count against the host, not against the
+// session that decides next.
 func TestWorkerBlamesTheHost(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		d, s := newFixture(), newShelf(t)
@@ -181,8 +181,8 @@ func TestWorkerBlamesTheHost(t *testing.T) {
 	})
 }
 
-// How a server works on several calls is known to the next process: its first prefetch need
-// not wait until that has been found out.
+// TestWorkerKeepsConcurrency: the concurrency of a server is stored for the next process, so that its
+// first prefetches need not find it out.
 func TestWorkerKeepsConcurrency(t *testing.T) {
 	for _, is := range []speculate.Concurrency{speculate.Serial, speculate.Parallel} {
 		bubble.Test(t, func(t *testing.T) {
@@ -213,8 +213,8 @@ func TestWorkerKeepsConcurrency(t *testing.T) {
 	}
 }
 
-// What a call waits at a serial server for others is no part of how long calls of its tool take:
-// a prefetch of it would seem to be in the way for longer than it is.
+// TestWorkerLearnsWhatCallsTakeAlone: waits at a serial server do not count as latency of a tool, as
+// prefetches of it would seem to delay calls for longer.
 func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 	for is, want := range map[speculate.Concurrency]time.Duration{speculate.Serial: time.Second, speculate.Parallel: 3 * time.Second} {
 		bubble.Test(t, func(t *testing.T) {
@@ -238,8 +238,8 @@ func TestWorkerLearnsWhatCallsTakeAlone(t *testing.T) {
 	}
 }
 
-// The worker does not wait for what keeps what was learned: it observes and decides meanwhile,
-// and nothing that it learns then is lost. A tool that is barred meanwhile is kept once more.
+// TestWorkerLearnsWhileItKeeps: the worker observes and decides during a save. Nothing learned then is
+// lost, and a tool barred then is saved again.
 func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		s := newShelf(t)
@@ -290,8 +290,8 @@ func TestWorkerLearnsWhileItKeeps(t *testing.T) {
 	})
 }
 
-// What one process has tried the others that run at the same time need not: each trial is kept
-// when it ends, and what is kept is read when one begins.
+// TestWorkersShareTrials: concurrent processes need not repeat each other's comparisons: each is saved
+// when it ends, and read when one begins.
 func TestWorkersShareTrials(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var kept speculate.State
@@ -342,7 +342,7 @@ func TestWorkersShareTrials(t *testing.T) {
 	})
 }
 
-// A state of an older version is begun anew, which is said once.
+// TestWorkerBeginsAnOlderStateAnew: state of an older version is discarded, with one log message.
 func TestWorkerBeginsAnOlderStateAnew(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
