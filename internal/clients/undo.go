@@ -257,7 +257,7 @@ func (r *record) waits(s *saved, only func(path string) bool) bool {
 	})
 }
 
-const leftAlone = "has been changed since, and was left as it is"
+const leftAlone = "changed since: left unchanged"
 
 // restore reverts the file and returns what it did; "" if there was nothing to do.
 func (s *saved) restore(folder string) (string, error) {
@@ -280,9 +280,9 @@ func (s *saved) restore(folder string) (string, error) {
 	case s.Kept == "" && now == s.After:
 		return "removed", f.Remove()
 	case now == s.After:
-		return "as it was before", f.Write(was)
+		return "restored", f.Write(was)
 	case !f.Exists && s.isClients():
-		return "made again, as it was before", f.Write(was)
+		return "restored, as it had been deleted", f.Write(was)
 	case s.isClients():
 		made, err := os.ReadFile(filepath.Join(folder, s.Made))
 		if err != nil {
@@ -292,7 +292,7 @@ func (s *saved) restore(folder string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return "has been changed since: only mcpschedd was taken out, and its servers were put back", f.Write(text)
+		return "changed since: only removed mcpschedd, and put the servers back", f.Write(text)
 	case s.isSettings() && f.Exists:
 		text := renamedBack(f.Text, s.Renamed)
 		if s.Hooks {
@@ -300,7 +300,7 @@ func (s *saved) restore(folder string) (string, error) {
 				return "", err
 			}
 		}
-		return "has been changed since: only the names of tools, or the hooks, were taken back", f.Write(text)
+		return "changed since: only reverted the names of tools and the hooks", f.Write(text)
 	}
 	return leftAlone, nil
 }
