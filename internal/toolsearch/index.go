@@ -1,19 +1,17 @@
-// Package toolsearch finds, among the tools of many servers, those that a request in plain
-// words means.
+// Package toolsearch searches the tools of many servers for a request in plain words.
 //
-// The one idea: a tool is a short document of a few fields, ranked by BM25F (Robertson and
-// Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009, section 3.6): how
-// often a word stands in a field counts by the field's weight and length, and what all fields
-// have saturates once. So a description that repeats words, or holds many, gains little. What
-// agents did after earlier searches is counted, and counts beside it.
+// A tool is a short document of a few fields, ranked by BM25F (Robertson and Zaragoza, "The
+// Probabilistic Relevance Framework: BM25 and Beyond", 2009, section 3.6): the frequency of a
+// word in a field is weighted by the field's weight and length, and the sum over all fields is
+// saturated. So a description that repeats words, or has many, gains little. The calls that
+// followed earlier searches are counted and add to the score.
 //
 //	index := toolsearch.New(tools)
 //	hits := index.Search("close the ticket", 5, session)
 //	session.Searched("close the ticket", keys)
-//	session.Called("tracker/close_issue") // the next search for that goes by it
+//	session.Called("tracker/close_issue") // later searches for these words rank it higher
 //
-// An Index never changes. What it is given of servers is text to compare and nothing else.
-// It leaves out which tools a client may reach, and how a hit is shown.
+// Servers' texts are only compared. The package does not know which tools a client may call.
 package toolsearch
 
 import (
@@ -21,44 +19,44 @@ import (
 	"strings"
 )
 
-// Tool is what of a tool is searched.
+// Tool holds the searched texts of a tool.
 type Tool struct {
-	Key         string   // names it for life, as Hit does
-	Name, Title string   // as its server has them
-	Description string   // as its server has it
+	Key         string   // permanent key of the tool
+	Name, Title string   // from its server
+	Description string   // from its server
 	Parameters  []string // names of its arguments
 	Server      string   // its server's name
-	About       string   // what the server says of itself: its title, its instructions
+	About       string   // title, description and instructions of the server
 }
 
-// Index is what tools are searched in.
+// Index is an immutable search index.
 type Index struct {
 	tools   []Tool
-	server  []int          // tool → its server, a number
-	servers int            // how many there are
-	ids     map[string]int // term → its place in postings
-	terms   []string
-	found   [][]posting    // term → the tools that have it
-	weight  []float32      // term → how much it tells tools apart (idf)
-	byKey   map[string]int // of a tool → its place
-	alike   map[alike][]int
+	server  []int          // tool → number of its server
+	servers int            // number of servers
+	ids     map[string]int // term → id
+	terms   []string       // id → term
+	found   [][]posting    // id → tools with the term
+	weight  []float32      // id → inverse document frequency (idf)
+	byKey   map[string]int // key → tool
+	similar map[similarKey][]int
 }
 
-// posting is a tool that has a term: how much of it, saturated.
+// posting is a tool with a term, and the term's saturated frequency.
 type posting struct {
 	tool int32
-	much float32
+	freq float32
 }
 
-// alike is what unknown terms are compared within: the first letter and the length.
-type alike struct {
+// similarKey groups terms for the correction of typos: by first letter and length.
+type similarKey struct {
 	first byte
 	size  int
 }
 
-// field is a part of a tool's text: its weight, and how far its length is held against it (b).
-// The weights are about what names are worth beside descriptions in LiveMCPBench, in coarse
-// steps; recall changes by some hundredths where they do.
+// field is a part of a tool's text, with its weight and its length normalisation b. The weights
+// are in coarse steps; the ratio of names and descriptions suits LiveMCPBench, where other
+// weights change recall by some hundredths.
 type field struct {
 	weight, b float64
 	text      func(*Tool) string
@@ -73,14 +71,13 @@ var fields = []field{
 	{0.4, 0.7, func(t *Tool) string { return t.About }},
 }
 
-// saturation is BM25's k1: a term that a tool has without end counts 1+k1 times as much as
-// one it has once.
+// saturation is BM25's k1: the score of a term approaches 1+k1 times that of one occurrence.
 const saturation = 1.2
 
-// New makes an index of the tools.
+// New returns an index of the tools.
 func New(tools []Tool) *Index {
-	x := &Index{tools: tools, ids: make(map[string]int), byKey: make(map[string]int), alike: make(map[alike][]int)}
-	parts, mean := x.divide()
+	x := &Index{tools: tools, ids: make(map[string]int), byKey: make(map[string]int), similar: make(map[similarKey][]int)}
+	parts, mean := x.fieldTerms()
 	servers := make(map[string]int)
 	for i := range tools {
 		x.byKey[tools[i].Key] = i
@@ -100,10 +97,10 @@ func New(tools []Tool) *Index {
 	return x
 }
 
-// divide is the terms of each tool's fields, and the mean length of each field.
-func (x *Index) divide() (parts [][][]string, mean []float64) {
+// fieldTerms returns the terms of each tool's fields, and the mean length of each field.
+func (x *Index) fieldTerms() (parts [][][]string, mean []float64) {
 	parts, mean = make([][][]string, len(x.tools)), make([]float64, len(fields))
-	shared := make(map[string][]string) // what a server says stands with all of its tools
+	shared := make(map[string][]string) // texts of a server, which all of its tools share
 	for i := range x.tools {
 		for f := range fields {
 			text := fields[f].text(&x.tools[i])
@@ -123,23 +120,23 @@ func (x *Index) divide() (parts [][][]string, mean []float64) {
 
 // add adds a tool's terms.
 func (x *Index) add(tool int, parts [][]string, mean []float64) {
-	much := make(map[string]float64)
+	freq := make(map[string]float64)
 	for f, words := range parts {
 		if len(words) == 0 {
 			continue
 		}
 		each := fields[f].weight / (1 - fields[f].b + fields[f].b*float64(len(words))/mean[f])
 		for _, word := range words {
-			much[word] += each
+			freq[word] += each
 		}
 	}
-	for word, n := range much {
+	for word, n := range freq {
 		id, known := x.ids[word]
 		if !known {
 			id = len(x.found)
 			x.ids[word], x.terms, x.found = id, append(x.terms, word), append(x.found, nil)
-			shape := alike{word[0], len(word)}
-			x.alike[shape] = append(x.alike[shape], id)
+			key := similarKey{word[0], len(word)}
+			x.similar[key] = append(x.similar[key], id)
 		}
 		x.found[id] = append(x.found[id], posting{int32(tool), float32(n * (saturation + 1) / (n + saturation))})
 	}

@@ -14,72 +14,72 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Learned is what agents did after they had searched, counted: which words led to which
-// tools, and which tools were used together. It holds no text: words are kept as hashes, and
-// only such as consist of letters alone. It may be used on any goroutine.
+// Learned counts what agents did after searches: which words led to which tools, and which
+// tools were used together. It contains no text: words are stored as hashes, and only words
+// without digits. It is safe for concurrent use.
 type Learned struct {
 	mu    sync.Mutex
-	all   counts // what was read, and what was added since
-	added counts // since Merge was last called
+	all   counts // loaded and added
+	added counts // since the last Merge
 }
 
-// counts are what is kept.
+// counts is the persisted state.
 type counts struct {
 	Version  int                    `json:"version"`
-	Sessions float64                `json:"sessions"` // in which tools were called
+	Sessions float64                `json:"sessions"` // with calls
 	Queries  float64                `json:"queries"`
-	Words    map[string]*wordCounts `json:"words"` // hash → what came of queries with that word
-	Tools    map[string]*toolCounts `json:"tools"` // key → its uses
+	Words    map[string]*wordCounts `json:"words"` // hash → counts of queries with the word
+	Tools    map[string]*toolCounts `json:"tools"` // key → counts of uses
 }
 
 type wordCounts struct {
 	Queries float64            `json:"queries"`
-	Tools   map[string]float64 `json:"tools"` // key → queries that led to it
+	Tools   map[string]float64 `json:"tools"` // key → queries that led to the tool
 }
 
 type toolCounts struct {
-	Sessions float64            `json:"sessions"`       // in which it was called
-	Queries  float64            `json:"queries"`        // that led to it
-	With     map[string]float64 `json:"with,omitempty"` // key → sessions in which that was called too
-	Next     map[string]float64 `json:"next,omitempty"` // key → sessions in which that was the next new tool
+	Sessions float64            `json:"sessions"`       // in which the tool was called
+	Queries  float64            `json:"queries"`        // that led to the tool
+	With     map[string]float64 `json:"with,omitempty"` // key → sessions in which the other tool was called too
+	Next     map[string]float64 `json:"next,omitempty"` // key → sessions in which the other tool was the next new one
 }
 
-// Bounds of what is kept.
+// Limits of the state.
 const (
-	version       = 1
-	mostWords     = 4096
-	mostTools     = 1024
-	halvedAfter   = 64   // sessions: then all counts are halved, so that what was done lately counts more
-	leastKept     = 0.25 // of a count, after it was halved
-	longestStored = 8 << 20
+	version   = 1
+	maxWords  = 4096
+	maxTools  = 1024
+	halveAt   = 64      // sessions at which all counts are halved, so that recent ones weigh more
+	minCount  = 0.25    // below which a halved count is dropped
+	maxStored = 8 << 20 // bytes
 )
 
 func newCounts() counts {
 	return counts{Version: version, Words: make(map[string]*wordCounts), Tools: make(map[string]*toolCounts)}
 }
 
-// NewLearned has learned nothing yet.
+// NewLearned returns a Learned without any counts.
 func NewLearned() *Learned { return &Learned{all: newCounts(), added: newCounts()} }
 
-// Merge adds what was learned since the last time to what is stored, which another process
-// may have added to, and returns what to store. What cannot be read is replaced.
+// Merge adds what was learned since the last call to the stored state, which another process
+// may have changed, and returns the new state to store. An unreadable state is replaced.
 func (l *Learned) Merge(stored []byte) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	all := newCounts()
-	if len(stored) > 0 && len(stored) < longestStored {
+	if len(stored) > 0 && len(stored) < maxStored {
 		if read := newCounts(); json.Unmarshal(stored, &read) == nil && read.Version == version {
-			all.take(&read)
+			all.add(&read)
 		}
 	}
-	all.take(&l.added)
-	if all.Sessions >= halvedAfter {
+	all.add(&l.added)
+	if all.Sessions >= halveAt {
 		all.halve()
 	}
 	all.bound()
 	out, err := json.Marshal(&all)
 	if err != nil {
-		return nil, fmt.Errorf("what was learned of searches: %w", err)
+		return nil, fmt.Errorf("state of tool searches: %w", err)
 	}
 	l.all, l.added = all, newCounts()
 	return out, nil
@@ -110,8 +110,8 @@ func (c *counts) tool(key string) *toolCounts {
 	return t
 }
 
-// take adds other counts. They may come from a file, so members may be missing.
-func (c *counts) take(other *counts) {
+// add adds other counts. They may come from a file, so members may be missing.
+func (c *counts) add(other *counts) {
 	c.Sessions += other.Sessions
 	c.Queries += other.Queries
 	for hash, from := range other.Words {
@@ -140,46 +140,47 @@ func addAll(to, from map[string]float64) {
 	}
 }
 
-// halve halves every count, and drops those of which too little is left.
+// halve halves every count and drops those below minCount.
 func (c *counts) halve() {
 	half := func(m map[string]float64) {
-		maps.DeleteFunc(m, func(key string, n float64) bool { m[key] = n / 2; return n/2 < leastKept })
+		maps.DeleteFunc(m, func(key string, n float64) bool { m[key] = n / 2; return n/2 < minCount })
 	}
 	c.Sessions, c.Queries = c.Sessions/2, c.Queries/2
 	for hash, w := range c.Words {
 		w.Queries /= 2
-		if half(w.Tools); w.Queries < leastKept {
+		if half(w.Tools); w.Queries < minCount {
 			delete(c.Words, hash)
 		}
 	}
 	for key, t := range c.Tools {
 		t.Sessions, t.Queries = t.Sessions/2, t.Queries/2
 		half(t.With)
-		if half(t.Next); t.Sessions < leastKept {
+		if half(t.Next); t.Sessions < minCount {
 			delete(c.Tools, key)
 		}
 	}
 }
 
-// bound drops the words and tools with the smallest counts where there are too many.
+// bound drops the words and tools with the smallest counts beyond the limits.
 func (c *counts) bound() {
-	keepMost(c.Words, mostWords, func(w *wordCounts) float64 { return w.Queries })
-	keepMost(c.Tools, mostTools, func(t *toolCounts) float64 { return t.Sessions })
+	keepLargest(c.Words, maxWords, func(w *wordCounts) float64 { return w.Queries })
+	keepLargest(c.Tools, maxTools, func(t *toolCounts) float64 { return t.Sessions })
 }
 
-func keepMost[V any](m map[string]V, most int, worth func(V) float64) {
-	if len(m) <= most {
+func keepLargest[V any](m map[string]V, limit int, size func(V) float64) {
+	if len(m) <= limit {
 		return
 	}
 	keys := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
-		return cmp.Or(cmp.Compare(worth(m[b]), worth(m[a])), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(size(m[b]), size(m[a])), cmp.Compare(a, b))
 	})
-	for _, key := range keys[most:] {
+	for _, key := range keys[limit:] {
 		delete(m, key)
 	}
 }
 
-// hashOf is what is kept of a word; "": nothing is, as it may say more than what is wanted.
+// hashOf returns the hash of a word, or "" for a word that is not stored: long words and words
+// with digits may identify something.
 func hashOf(word string) string {
 	if len(word) > 24 || strings.ContainsAny(word, "0123456789") {
 		return ""
@@ -187,7 +188,7 @@ func hashOf(word string) string {
 	return strconv.FormatUint(xxhash.Sum64String(word), 36)
 }
 
-// change adds the same to what is known and to what is to be stored.
+// change applies a change to the current counts and to those to be stored.
 func (l *Learned) change(add func(*counts)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,25 +196,25 @@ func (l *Learned) change(add func(*counts)) {
 	add(&l.added)
 }
 
-// Pin is a tool that is used so often that it need not be searched for.
+// Pin is a tool that is used so often that it should be listed.
 type Pin struct {
 	Key          string
-	Sessions, Of int // it was called in so many of so many sessions
+	Sessions, Of int // it was called in Sessions of Of sessions
 }
 
-// Pins are the tools that were called in most sessions, those most often used first.
-func (l *Learned) Pins(most int) (out []Pin) {
-	const fewest = 3 // sessions: fewer say nothing
+// Pins returns at most limit tools that were called in most sessions, most frequent first.
+func (l *Learned) Pins(limit int) (out []Pin) {
+	const minSessions = 3 // fewer are no evidence
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all.Sessions < fewest {
+	if l.all.Sessions < minSessions {
 		return nil
 	}
 	for key, t := range l.all.Tools {
-		if t.Sessions > l.all.Sessions/2 && t.Sessions >= fewest-1 {
+		if t.Sessions > l.all.Sessions/2 && t.Sessions >= minSessions-1 {
 			out = append(out, Pin{key, int(math.Round(t.Sessions)), int(math.Round(l.all.Sessions))})
 		}
 	}
 	slices.SortFunc(out, func(a, b Pin) int { return cmp.Or(cmp.Compare(b.Sessions, a.Sessions), cmp.Compare(a.Key, b.Key)) })
-	return out[:min(len(out), most)]
+	return out[:min(len(out), limit)]
 }

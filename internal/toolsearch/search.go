@@ -9,40 +9,40 @@ import (
 	"mcpschedd/internal/nearest"
 )
 
-// Hit is a tool that was found.
+// Hit is a tool in the result of a search.
 type Hit struct {
 	Key   string
 	Score float64 // comparable within one search
 }
 
 const (
-	mostTerms    = 48  // of a query that are looked for
-	mostParts    = 8   // of a query that are looked for by themselves
-	synonymWorth = 0.5 // of the word itself
-	typoWorth    = 0.8
-	partWorth    = 0.4 // of the best part of a query, beside the whole
-	serverWorth  = 0.4 // of what a server's three best tools score on average
+	maxTerms      = 48  // terms of a query
+	maxParts      = 8   // parts of a query that are scored separately
+	synonymWeight = 0.5 // relative to the word itself
+	typoWeight    = 0.8 // relative to the word itself
+	partWeight    = 0.4 // of the best part of a query; the whole query has the rest
+	serverWeight  = 0.4 // of the mean score of a server's three best tools
 )
 
-// Search returns the tools that the query may mean, the likeliest first. What was learned
-// and what the session did before count too; nil: neither does. One without words finds nothing.
+// Search returns the tools that match the query, best first, at most limit. It uses what was
+// learned and what the session did, unless s is nil. A query without words has no hits.
 func (x *Index) Search(query string, limit int, s *Session) []Hit {
 	query = withoutPaths(query)
 	words := uniqueTerms(query)
 	learned, known := s.evidence(x, words), make(map[string][]meaning)
 	score := x.score(words, known, learned)
 	if parts := partsOf(query); len(parts) > 1 {
-		scaled(score, highest(score))
+		normalize(score)
 		best := make([]float32, len(x.tools))
 		for _, part := range parts {
-			of := x.score(uniqueTerms(part), known, learned)
-			scaled(of, highest(of))
-			for i, v := range of {
+			partScore := x.score(uniqueTerms(part), known, learned)
+			normalize(partScore)
+			for i, v := range partScore {
 				best[i] = max(best[i], v)
 			}
 		}
 		for i := range score {
-			score[i] = (1-partWorth)*score[i] + partWorth*best[i]
+			score[i] = (1-partWeight)*score[i] + partWeight*best[i]
 		}
 	}
 	var hits []Hit
@@ -55,29 +55,28 @@ func (x *Index) Search(query string, limit int, s *Session) []Hit {
 	return hits[:min(len(hits), limit)]
 }
 
-// score is how well each tool fits the words. known are meanings of words that were looked up
-// before.
+// score returns the score of each tool for the words. known caches the meanings of words.
 func (x *Index) score(words []string, known map[string][]meaning, learned *evidence) []float32 {
-	score, of := make([]float32, len(x.tools)), make([]float32, len(x.tools))
+	score, best := make([]float32, len(x.tools)), make([]float32, len(x.tools))
 	for _, word := range words {
-		meanings, looked := known[word]
-		if !looked {
+		meanings, cached := known[word]
+		if !cached {
 			meanings = x.meanings(word)
 			known[word] = meanings
 		}
 		if len(meanings) == 1 {
 			for _, p := range x.found[meanings[0].term] {
-				score[p.tool] += x.weight[meanings[0].term] * p.much
+				score[p.tool] += x.weight[meanings[0].term] * p.freq
 			}
 			continue
 		}
-		clear(of)
+		clear(best)
 		for _, m := range meanings {
 			for _, p := range x.found[m.term] {
-				of[p.tool] = max(of[p.tool], m.worth*x.weight[m.term]*p.much)
+				best[p.tool] = max(best[p.tool], m.weight*x.weight[m.term]*p.freq)
 			}
 		}
-		for i, v := range of {
+		for i, v := range best {
 			score[i] += v
 		}
 	}
@@ -88,12 +87,12 @@ func (x *Index) score(words []string, known map[string][]meaning, learned *evide
 
 // meaning is a term that a word of a query may stand for.
 type meaning struct {
-	term  int
-	worth float32
+	term   int
+	weight float32
 }
 
-// meanings are the terms that a word stands for: itself, its synonyms, and, where no tool has
-// it, those a letter or two away.
+// meanings returns the terms that a word stands for: the word itself, its synonyms, and, if no
+// tool has the word, the nearest term within one or two edits.
 func (x *Index) meanings(word string) (out []meaning) {
 	id, known := x.ids[word]
 	if known {
@@ -101,7 +100,7 @@ func (x *Index) meanings(word string) (out []meaning) {
 	}
 	for _, other := range synonyms()[word] {
 		if id, known := x.ids[other]; known {
-			out = append(out, meaning{id, synonymWorth})
+			out = append(out, meaning{id, synonymWeight})
 		}
 	}
 	if known || len(word) < 5 || word[0] > 'z' {
@@ -113,20 +112,20 @@ func (x *Index) meanings(word string) (out []meaning) {
 	}
 	best, distance := -1, allowed+1
 	for size := len(word) - allowed; size <= len(word)+allowed; size++ {
-		for _, id := range x.alike[alike{word[0], size}] {
+		for _, id := range x.similar[similarKey{word[0], size}] {
 			if d := nearest.Edits(word, x.terms[id]); d < distance {
 				best, distance = id, d
 			}
 		}
 	}
 	if best >= 0 {
-		out = append(out, meaning{best, typoWorth})
+		out = append(out, meaning{best, typoWeight})
 	}
 	return out
 }
 
-// addServers adds to the tools that fit a share of what the best of their server do: a server
-// of which several fit is more likely the one that is meant.
+// addServers adds a share of the server's best scores to each matching tool: a server with
+// several matching tools is more likely the right one.
 func (x *Index) addServers(score []float32) {
 	best := make([][3]float32, x.servers)
 	for i, v := range score {
@@ -139,47 +138,45 @@ func (x *Index) addServers(score []float32) {
 	}
 	for i := range score {
 		if top := best[x.server[i]]; score[i] > 0 {
-			score[i] += serverWorth * (top[0] + top[1] + top[2]) / 3
+			score[i] += serverWeight * (top[0] + top[1] + top[2]) / 3
 		}
 	}
 }
 
-func highest(score []float32) float32 {
+// normalize divides scores by the square root of the highest, so that queries of different
+// lengths have comparable scores.
+func normalize(score []float32) {
 	if len(score) == 0 {
-		return 0
+		return
 	}
-	return slices.Max(score)
-}
-
-// scaled brings scores of queries of different lengths nearer to each other.
-func scaled(score []float32, top float32) {
+	top := slices.Max(score)
 	if top <= 0 {
 		return
 	}
-	by := float32(1 / math.Sqrt(float64(top)))
+	factor := float32(1 / math.Sqrt(float64(top)))
 	for i := range score {
-		score[i] *= by
+		score[i] *= factor
 	}
 }
 
-// uniqueTerms are the terms of a query, each once.
+// uniqueTerms returns the distinct terms of a query.
 func uniqueTerms(query string) (out []string) {
 	for _, word := range terms(query) {
-		if len(out) < mostTerms && !slices.Contains(out, word) {
+		if len(out) < maxTerms && !slices.Contains(out, word) {
 			out = append(out, word)
 		}
 	}
 	return out
 }
 
-// partsOf divides a query that asks for several things: at the ends of sentences and clauses.
+// partsOf splits a query with several requests at the ends of sentences and clauses.
 func partsOf(query string) (out []string) {
 	for sentence := range strings.FieldsFuncSeq(query, func(r rune) bool { return strings.ContainsRune(";:!?\n，。；：！？", r) }) {
 		for _, by := range []string{". ", ", ", " and ", " then "} {
 			sentence = strings.ReplaceAll(sentence, by, "\x00")
 		}
 		for part := range strings.SplitSeq(sentence, "\x00") {
-			if len(out) < mostParts && len(terms(part)) >= 2 {
+			if len(out) < maxParts && len(terms(part)) >= 2 {
 				out = append(out, part)
 			}
 		}

@@ -6,34 +6,34 @@ import (
 	"sync"
 )
 
-// Session is what one client searched for and called so far. A nil Session learns nothing,
-// and nothing counts by it.
+// Session holds what one client has searched for and called. A nil Session learns nothing and
+// does not affect scores.
 type Session struct {
 	learned *Learned
 
 	mu      sync.Mutex
-	queries []query  // the first, which most likely says what the task is, and the last few
-	called  []string // keys in the order of their first calls
-	last    string   // the key that was called last
+	queries []query  // the first, which most likely describes the task, and the last few
+	called  []string // keys in order of their first calls
+	last    string   // key of the last call
 }
 
-// query is one search: its words, what it found, and what was called because of it.
+// query is one search: its words, its results, and the calls that it led to.
 type query struct {
 	words  []string // hashes
 	found  []string
-	led    []string
-	isTask bool // the first one: whatever is called later is called for it
+	led    []string // keys
+	isTask bool     // first query of the session, which leads to every later call
 }
 
 const (
-	queriesKept = 8
-	callsKept   = 64
+	maxQueries = 8
+	maxCalls   = 64
 )
 
-// Begin begins a session.
+// Begin starts a session.
 func (l *Learned) Begin() *Session { return &Session{learned: l} }
 
-// Searched notes a search and the tools that it found.
+// Searched records a search and its results.
 func (s *Session) Searched(text string, found []string) {
 	if s == nil {
 		return
@@ -47,7 +47,7 @@ func (s *Session) Searched(text string, found []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q.isTask = len(s.queries) == 0
-	if len(s.queries) == queriesKept {
+	if len(s.queries) == maxQueries {
 		s.queries = slices.Delete(s.queries, 1, 2)
 	}
 	s.queries = append(s.queries, q)
@@ -59,24 +59,24 @@ func (s *Session) Searched(text string, found []string) {
 	})
 }
 
-// Called notes that a tool was called. The queries that found it have led to it, and so has
-// the session's first.
+// Called records a call of a tool. The queries that found the tool have led to it, and so has
+// the session's first query.
 func (s *Session) Called(key string) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var by []string // hashes, of each query by itself
+	var words []string // hashes, repeated for each query
 	led := 0
 	for i := range s.queries {
 		q := &s.queries[i]
 		if (q.isTask || slices.Contains(q.found, key)) && !slices.Contains(q.led, key) {
 			q.led = append(q.led, key)
-			by, led = append(by, q.words...), led+1
+			words, led = append(words, q.words...), led+1
 		}
 	}
-	before, after, isNew := s.called, s.last, !slices.Contains(s.called, key) && len(s.called) < callsKept
+	before, previous, isNew := s.called, s.last, !slices.Contains(s.called, key) && len(s.called) < maxCalls
 	s.last = key
 	if !isNew && led == 0 {
 		return
@@ -84,7 +84,7 @@ func (s *Session) Called(key string) {
 	s.learned.change(func(c *counts) {
 		t := c.tool(key)
 		t.Queries += float64(led)
-		for _, hash := range by {
+		for _, hash := range words {
 			c.word(hash).Tools[key]++
 		}
 		if !isNew {
@@ -98,8 +98,8 @@ func (s *Session) Called(key string) {
 			t.With[other]++
 			c.tool(other).With[key]++
 		}
-		if after != "" && after != key {
-			c.tool(after).Next[key]++
+		if previous != "" && previous != key {
+			c.tool(previous).Next[key]++
 		}
 	})
 	if isNew {
@@ -107,36 +107,35 @@ func (s *Session) Called(key string) {
 	}
 }
 
-// Weights of what was learned beside the words that a tool has, whose score for a good
-// fit is 10 to 30. They are about what does best on tasks of LiveMCPBench that were not
-// learned from, in coarse steps.
+// Weights of what was learned. A good match of words has a score of 10 to 30. The weights are
+// in coarse steps and suit held-out tasks of LiveMCPBench.
 const (
-	wordWorth   = 3  // of the logarithm of how much likelier a word makes a tool
-	priorWeight = 30 // queries that the tools' share of a word is mixed with
-	usesWorth   = 2  // of the logarithm of how often a tool was called for
-	withWorth   = 12 // of the share of sessions with a tool called before in which this was called too
-	nextWorth   = 20 // of those in which it came next
-	fewSessions = 2  // added to these sessions, so that one alone says little
-	sameServer  = 3  // for the tools that fit of a server that the session has used
-	usedBefore  = -8 // for a tool that the session has called: its schema is known to the model
+	wordWeight    = 3  // of the log of the factor by which a word makes a tool more likely
+	priorWeight   = 30 // queries of the prior for a word's share of a tool's queries
+	usesWeight    = 2  // of the log of the number of queries that led to a tool
+	withWeight    = 12 // of the share of sessions with an earlier tool in which this one was called too
+	nextWeight    = 20 // of the share of those in which it was the next new tool
+	priorSessions = 2  // added to these sessions, so that one session is weak evidence
+	sameServer    = 3  // for matching tools of a server that the session has used
+	alreadyCalled = -8 // for a tool that the session has called: the model has its schema
 )
 
-// evidence is what was learned and done before, for one search.
+// evidence is the learned evidence for one search.
 type evidence struct {
 	index  *Index
 	byWord map[string][]learnedTool
-	uses   map[int]float32 // tool → for how often it was called for, if any word speaks for it
-	with   map[int]float32 // tool → for what was called before it
-	server map[int]bool    // that the session has used
-	called map[int]bool
+	uses   map[int]float32 // tool → score for its uses, if any word is evidence for it
+	with   map[int]float32 // tool → score for the tools called before it
+	server map[int]bool    // servers that the session has used
+	called map[int]bool    // tools that the session has called
 }
 
 type learnedTool struct {
 	tool  int
-	worth float32
+	score float32
 }
 
-// evidence gathers what is known for a search for words; nil: nothing.
+// evidence returns the evidence for a search for words. It is nil for a nil Session.
 func (s *Session) evidence(x *Index, words []string) *evidence {
 	if s == nil {
 		return nil
@@ -168,8 +167,8 @@ func (s *Session) evidence(x *Index, words []string) *evidence {
 	return e
 }
 
-// addWord adds what the queries with a word have led to: how much likelier a tool is called
-// for by a query with the word than by any.
+// addWord adds the tools that queries with a word have led to: the factor by which a query with
+// the word is more likely to lead to the tool than any query.
 func (e *evidence) addWord(word string, all *counts) {
 	w := all.Words[hashOf(word)]
 	if w == nil || all.Queries == 0 {
@@ -183,26 +182,26 @@ func (e *evidence) addWord(word string, all *counts) {
 			continue
 		}
 		if ratio := (n + priorWeight*share) / (t.Queries + priorWeight) / share; ratio > 1 {
-			e.byWord[word] = append(e.byWord[word], learnedTool{i, float32(wordWorth * math.Log(ratio))})
-			e.uses[i] = float32(usesWorth * math.Log(1+t.Queries))
+			e.byWord[word] = append(e.byWord[word], learnedTool{i, float32(wordWeight * math.Log(ratio))})
+			e.uses[i] = float32(usesWeight * math.Log(1+t.Queries))
 		}
 	}
 }
 
-// addWith adds the tools that were used with one that was called.
+// addWith adds the tools that were used in the same sessions as a called tool.
 func (e *evidence) addWith(with map[string]float64, sessions float64) {
 	for key, n := range with {
 		if i, known := e.index.byKey[key]; known {
-			e.with[i] = max(e.with[i], float32(withWorth*n/(sessions+fewSessions)))
+			e.with[i] = max(e.with[i], float32(withWeight*n/(sessions+priorSessions)))
 		}
 	}
 }
 
-// addNext adds those that came next.
+// addNext adds the tools that were called next after a tool.
 func (e *evidence) addNext(next map[string]float64, sessions float64) {
 	for key, n := range next {
 		if i, known := e.index.byKey[key]; known {
-			e.with[i] += float32(nextWorth * n / (sessions + fewSessions))
+			e.with[i] += float32(nextWeight * n / (sessions + priorSessions))
 		}
 	}
 }
@@ -212,14 +211,14 @@ func (e *evidence) add(score []float32, words []string) {
 	if e == nil {
 		return
 	}
-	spoken := make(map[int]bool)
+	supported := make(map[int]bool)
 	for _, word := range words {
 		for _, t := range e.byWord[word] {
-			score[t.tool] += t.worth
-			spoken[t.tool] = true
+			score[t.tool] += t.score
+			supported[t.tool] = true
 		}
 	}
-	for i := range spoken {
+	for i := range supported {
 		score[i] += e.uses[i]
 	}
 	for i := range score {
@@ -227,10 +226,10 @@ func (e *evidence) add(score []float32, words []string) {
 			score[i] += sameServer
 		}
 	}
-	for i, worth := range e.with {
-		score[i] += worth
+	for i, v := range e.with {
+		score[i] += v
 	}
 	for i := range e.called {
-		score[i] = max(0, score[i]+usedBefore)
+		score[i] = max(0, score[i]+alreadyCalled)
 	}
 }

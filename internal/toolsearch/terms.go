@@ -9,24 +9,24 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// longestText is how many bytes of a text are read, and longestTerm how many of a word.
+// maxText is the number of bytes of a text that are read, maxTerm the maximum bytes of a word.
 const (
-	longestText = 4 << 10
-	longestTerm = 40
+	maxText = 4 << 10
+	maxTerm = 40
 )
 
-// terms are the words of a text as they are compared: lower case, without accents, English
-// ones cut to their stems, names in camelCase divided. Where a script writes no spaces, each
-// two neighbouring letters are a term.
+// terms returns the words of a text in normal form: lower case, without accents, English words
+// stemmed, camelCase names split. In scripts without spaces, each pair of adjacent letters is a
+// term.
 func terms(text string) (out []string) {
-	if len(text) > longestText {
-		text = strings.ToValidUTF8(text[:longestText], "")
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "")
 	}
 	for _, run := range runsOf(folded(text)) {
 		letters := []rune(run)
 		switch {
 		case !unspaced(letters[0]):
-			if word := strings.ToLower(run); !stopWords()[word] && len(word) <= longestTerm {
+			if word := strings.ToLower(run); !stopWords()[word] && len(word) <= maxTerm {
 				out = append(out, stem(word))
 			}
 		case len(letters) == 1:
@@ -40,7 +40,7 @@ func terms(text string) (out []string) {
 	return out
 }
 
-// folded is a text without accents and with other forms of letters as their usual ones.
+// folded returns a text in compatibility form and without accents.
 func folded(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) {
 		return text
@@ -52,10 +52,10 @@ func folded(text string) string {
 	return out
 }
 
-// withoutPaths is a query with "file" and its type, or "folder", in the place of each path: what
-// a file is called says nothing of what is to be done with it.
+// withoutPaths replaces each path in a query with "file" and its extension, or "folder": the
+// name of a file does not describe the task.
 func withoutPaths(query string) string {
-	query = query[:min(len(query), longestText)]
+	query = query[:min(len(query), maxText)]
 	for word := range strings.FieldsSeq(query) {
 		path := strings.Trim(word, "\"'`()[],;:.?!")
 		if kind, isFile := fileType(path); isFile {
@@ -67,7 +67,8 @@ func withoutPaths(query string) string {
 	return query
 }
 
-// fileType is the ending of a file's name, "md" of "notes.md"; a host and a version have none.
+// fileType returns the extension of a file's name, "md" of "notes.md". A URL and a version number have
+// none.
 func fileType(path string) (kind string, ok bool) {
 	at := strings.LastIndexByte(path, '.')
 	if kind = path[at+1:]; at < 1 || len(kind) > 5 || strings.Contains(path, "://") || strings.HasPrefix(path, "www.") {
@@ -81,8 +82,9 @@ func fileType(path string) (kind string, ok bool) {
 	return kind, strings.ContainsFunc(kind, unicode.IsLetter)
 }
 
-// runsOf divides a text into runs of letters and digits: at anything else, where a capital
-// follows a small letter or a digit, and where a script without spaces begins or ends.
+// runsOf splits a text into runs of letters and digits. It splits at other characters, before
+// an upper-case letter that follows any other character, and where a script without spaces begins or
+// ends.
 func runsOf(text string) (out []string) {
 	begin, last := -1, rune(0)
 	for i, r := range text {
@@ -101,14 +103,14 @@ func runsOf(text string) (out []string) {
 	return out
 }
 
-// unspaced reports whether a letter is of a script that writes no spaces between words.
+// unspaced reports whether a letter belongs to a script without spaces between words.
 func unspaced(r rune) bool {
 	return r >= 0x0E00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
-// stem cuts an English word to what its forms share: of "searches", "searched" and
-// "searching" that is "search". It is lighter than Porter's stemmer (1980), which makes one
-// of words that names of tools keep apart.
+// stem returns the common stem of an English word's forms: "search" for "searches", "searched"
+// and "searching". It is weaker than Porter's stemmer (1980), which merges words that names of
+// tools distinguish.
 func stem(word string) string {
 	switch {
 	case len(word) > 4 && strings.HasSuffix(word, "ies"):
@@ -145,8 +147,8 @@ func hasAnySuffix(word string, suffixes ...string) bool {
 	return false
 }
 
-// single is a stem without the second of two equal letters at its end, as "plan" of
-// "planning"; "fill" and "process" keep theirs.
+// single removes the second of two equal letters at the end of a stem, as in "plan" of
+// "planning"; "fill" and "process" keep both.
 func single(rest string) string {
 	n := len(rest)
 	if n > 3 && rest[n-1] == rest[n-2] && !strings.ContainsRune("lsz", rune(rest[n-1])) {
@@ -155,7 +157,7 @@ func single(rest string) string {
 	return rest
 }
 
-// firstSentence is where a description says what its tool does, as far as that is short.
+// firstSentence returns the first sentence of a description, at most 300 bytes.
 func firstSentence(text string) string {
 	text = strings.TrimSpace(text)
 	for i, r := range text {

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// stopWords say nothing of what a tool does.
+// stopWords holds words that do not describe a tool.
 var stopWords = sync.OnceValue(func() map[string]bool {
 	return setOf(`a an and are as at be by can do does for from has have help how i if in into is it its me my no
 	not of on one or our please so some than that the their them then there these they this those to up use used uses
 	using was we what when where which who will with you your`)
 })
 
-// synonyms are stems that stand for each other in what people ask for and what servers call
-// it, group by group: mostly verbs, and things that many servers have. Of words of one field a
-// group is here only if tools of LiveMCPBench are found by it.
+// synonyms holds groups of stems that queries and servers use for the same thing: mostly verbs,
+// and things that many servers have. Words of a special field are included only if they find
+// tools of LiveMCPBench.
 var synonyms = sync.OnceValue(func() map[string][]string {
 	return groups(`
 	open read view load
@@ -52,7 +52,7 @@ func setOf(words string) map[string]bool {
 	return set
 }
 
-// groups maps each stem to the others of its lines.
+// groups maps each stem to the other stems of its lines.
 func groups(lines string) map[string][]string {
 	out := make(map[string][]string)
 	for line := range strings.Lines(lines) {
