@@ -60,7 +60,7 @@ type Part struct {
 	Failed        int64   `json:"failed" jsonschema:"Calls that were cancelled or not answered." csv:"failed" text:"calls: %d failed" prom:"calls_total{upstream,tool,disposition=failed}"`
 	Errors        int64   `json:"errors" jsonschema:"Calls whose result is an error." csv:"errors" text:"calls: %d errors" prom:"call_errors_total{upstream,tool}"`
 	Unclassified  int64   `json:"unclassified" jsonschema:"Calls of tools that are not known to be read-only, which are never cached, joined or prefetched." csv:"unclassified" prom:"unclassified_calls_total{upstream,tool}"`
-	UpstreamCalls int64   `json:"upstream_calls" jsonschema:"Requests sent to servers, prefetches included." csv:"upstream_calls" text:"cost: %d requests to upstreams" prom:"upstream_requests_total{upstream,tool}"`
+	UpstreamCalls int64   `json:"upstream_calls" jsonschema:"Requests sent to servers, prefetches included." csv:"upstream_calls" text:"cost: %d requests to servers" prom:"upstream_requests_total{upstream,tool}"`
 	Amplification float64 `json:"upstream_amplification" jsonschema:"Requests to servers per call." csv:"upstream_amplification" text:"cost: %.2f per call"`
 
 	Prefetch PrefetchPart `json:"prefetch" jsonschema:"Outcomes of prefetches."`

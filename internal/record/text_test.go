@@ -47,7 +47,7 @@ func TestText(t *testing.T) {
 	s := busy().Stats(time.Time{})
 	want := `waiting     905ms hidden, 900ms of it by prefetches, 1.1s waited
 saved       about 2900 tokens, 2 turns of the model
-cost        3 requests to upstreams, 1.00 per call, 20ms that calls waited for prefetches
+cost        3 requests to servers, 1.00 per call, 20ms that calls waited for prefetches
 calls       3, 2 from the cache, 1 fetched
 sessions    1, 1 open
 prefetches  3, 33% used (reference: 60% or more), wasted 2 (1 cancelled, 1 never called)
