@@ -52,9 +52,8 @@ type SharedAnswer struct {
 
 // peerView is the result of one lookup.
 type peerView struct {
-	queried bool     // there are peers
-	tokens  []string // of the query's places
-	valid   bool     // they are known, and none has a pending write
+	tokens []string // of the query's places
+	valid  bool     // they are known, and none has a pending write
 }
 
 // askPeers looks up the places at the peers, if there are any. It blocks for the reply.
@@ -64,9 +63,9 @@ func (s *Store) askPeers(ctx context.Context, places []call.Place) peerView {
 	}
 	tokens, err := s.peers.Lookup(ctx, places)
 	if err != nil {
-		return peerView{queried: true}
+		return peerView{}
 	}
-	return peerView{queried: true, tokens: tokens, valid: true}
+	return peerView{tokens: tokens, valid: true}
 }
 
 // applyLocked bumps the places that the lookup found changed.
@@ -107,7 +106,7 @@ func (s *Store) HasPeers() bool { return s.peers != nil }
 
 // throughPeers wraps fetch so that it first takes a shared answer, if the flight may.
 func (f *Flight) throughPeers(seen peerView, onWait func(), fetch func(context.Context, *Flight)) func(context.Context, *Flight) {
-	if !seen.queried || !seen.valid || f.query.SharedKey == "" {
+	if f.store.peers == nil || f.query.SharedKey == "" {
 		return fetch
 	}
 	return func(ctx context.Context, f *Flight) {
