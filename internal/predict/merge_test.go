@@ -3,6 +3,7 @@ package predict_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -257,5 +258,38 @@ func TestLabelAfterMerge(t *testing.T) {
 	after, _ := m.Merge(before)
 	if got := right(after) - right(before); got < 0.9 {
 		t.Errorf("got %.2f more that were right, want one", got)
+	}
+}
+
+// A process that has learned more than a merge learns again keeps it all when nothing is stored.
+func TestFirstMergeKeepsWeights(t *testing.T) {
+	learn := func() *predict.Model {
+		m := model()
+		for i := range 600 {
+			p := begin(t, m)
+			if i < 40 {
+				p.call("list", fmt.Sprintf(`{"n":%d}`, 10+i), items(i))
+				p.s.Candidates(p.now)
+				p.call("get", item(i), "x")
+			} else {
+				for j := range 10 {
+					p.call("find", fmt.Sprintf(`{"q":"%d"}`, j), items(100*i+j))
+					p.s.Candidates(p.now)
+				}
+			}
+			p.s.End()
+		}
+		return m
+	}
+	merged := model()
+	state, err := learn().Merge(predict.State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := merged.Merge(state); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := nextP(t, merged), nextP(t, learn()); math.Abs(got-want) > 1e-3 {
+		t.Errorf("after a merge: got P %.3f, want %.3f as before", got, want)
 	}
 }

@@ -67,12 +67,13 @@ func (m *Model) Snapshot() *Snapshot {
 
 // Merge returns the state to save: the stored state plus what this process has learned since
 // its last merge, so that several processes can share one file. If stored is what this process
-// saved last, the snapshot already contains it, and stored is not decoded. Merge reports and
-// skips unreadable parts of stored. Merge and [Snapshot.MarkWritten] may run concurrently with
-// the model.
+// saved last, or it has saved nothing and nothing is stored, the snapshot already contains all,
+// and stored is not decoded. Merge reports and skips unreadable parts of stored. Merge and
+// [Snapshot.MarkWritten] may run concurrently with the model.
 func (s *Snapshot) Merge(stored State) (next State, err error) {
 	all := s.learned
-	if fingerprintOf(stored) != s.lastSaved {
+	first := s.lastSaved == fingerprint{} && len(stored.Server) == 0 && len(stored.Values) == 0
+	if !first && fingerprintOf(stored) != s.lastSaved {
 		all = newState()
 		err = all.load(stored)
 		all.merge(s.learned)
