@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// edit is one place, and what stands there in the mutant.
+// edit replaces one place in a file.
 type edit struct {
 	in       *source
 	from, to int
 	text     string
 }
 
-// find returns the edits of a cut. That it has none is an error.
+// find returns the edits of a cut, or an error if there are none.
 func (c *code) find(cut Cut) ([]edit, error) {
 	of := cmp.Or(cut.Call, cut.Compare, cut.Read, cut.Set, cut.Value)
 	within, err := c.functions(cut.Under, true)
@@ -42,13 +42,13 @@ func (c *code) find(cut Cut) ([]edit, error) {
 		})
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("package %s: the rule has gone, or has another name: %s under %v", c.name, of, cut.Under)
+		return nil, fmt.Errorf("package %s: the rule is missing or renamed: %s under %v", c.name, of, cut.Under)
 	}
 	return found, nil
 }
 
-// functions are those of these names, a type standing for its methods; reached: and
-// all that they reach.
+// functions returns the functions with the given names, where a type means its methods. If
+// reached is set, it includes all functions that these reach.
 func (c *code) functions(names []string, reached bool) (map[*types.Func]bool, error) {
 	in := make(map[*types.Func]bool)
 	for _, name := range names {
@@ -78,8 +78,8 @@ func (c *code) functions(names []string, reached bool) (map[*types.Func]bool, er
 	return in, nil
 }
 
-// place is the part of the code that a cut replaces if n is one of its places, and what
-// stands before the dot in it.
+// place returns the node that a cut replaces if n is one of its places, and the operand before
+// the dot.
 func (c *code) place(cut Cut, n ast.Node) (place ast.Node, base ast.Expr) {
 	switch n := n.(type) {
 	case *ast.CallExpr:
@@ -116,7 +116,7 @@ func (c *code) place(cut Cut, n ast.Node) (place ast.Node, base ast.Expr) {
 	return nil, nil
 }
 
-// before is what stands before the dot, nil where there is none.
+// before returns the operand before the dot, or nil.
 func before(e ast.Expr) ast.Expr {
 	if s, ok := ast.Unparen(e).(*ast.SelectorExpr); ok {
 		return s.X
@@ -124,7 +124,7 @@ func before(e ast.Expr) ast.Expr {
 	return nil
 }
 
-// names reports whether an expression is the function, method or field of that name.
+// names reports whether an expression is the named function, method or field.
 func (c *code) names(e ast.Expr, name string) bool {
 	id, ok := ast.Unparen(e).(*ast.Ident)
 	if s, is := ast.Unparen(e).(*ast.SelectorExpr); is {
@@ -142,7 +142,7 @@ func (c *code) names(e ast.Expr, name string) bool {
 	return false
 }
 
-// function is the name of a function, for a method behind its type's.
+// function returns the name of a function, with the receiver's type for a method.
 func (c *code) function(f *types.Func) string {
 	name := f.Name()
 	if recv := f.Signature().Recv(); recv != nil {
@@ -157,7 +157,7 @@ func (c *code) function(f *types.Func) string {
 	return c.qualified(f, name)
 }
 
-// qualified puts the package before the name of what is not of this one.
+// qualified returns a name with its package, unless that is c's.
 func (c *code) qualified(o types.Object, name string) string {
 	if o.Pkg() == nil || o.Pkg() == c.pkg {
 		return name
@@ -165,7 +165,7 @@ func (c *code) qualified(o types.Object, name string) string {
 	return o.Pkg().Name() + "." + name
 }
 
-// edit replaces a place.
+// edit returns the replacement of a place.
 func (c *code) edit(place ast.Node, base ast.Expr, becomes string) edit {
 	file := c.fset.Position(place.Pos()).Filename
 	e := edit{in: c.sources[slices.IndexFunc(c.sources, func(s *source) bool { return s.path == file })]}
@@ -183,7 +183,7 @@ func (c *code) edit(place ast.Node, base ast.Expr, becomes string) edit {
 		if called, ok := place.(*ast.CallExpr); ok && len(name) == 1 && '1' <= name[0] && int(name[0]-'1') < len(called.Args) {
 			return text(called.Args[name[0]-'1'])
 		}
-		return "$" + name // which does not compile
+		return "$" + name // does not compile
 	})
 	return e
 }

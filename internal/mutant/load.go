@@ -18,7 +18,7 @@ import (
 	"sync"
 )
 
-// code is a package whose types are known.
+// code is a type-checked package.
 type code struct {
 	name    string // below internal
 	fset    *token.FileSet
@@ -26,7 +26,7 @@ type code struct {
 	info    types.Info
 	sources []*source
 	bodies  map[*types.Func]*ast.FuncDecl
-	fields  map[*types.Var]string // field → the name of its struct
+	fields  map[*types.Var]string // field → name of its struct
 }
 
 // source is one file.
@@ -35,16 +35,16 @@ type source struct {
 	code []byte
 }
 
-// loaded are the packages that mutants have been looked for in.
+// loaded caches the packages.
 var loaded sync.Map // package → func() (*code, error)
 
-// load type-checks a package below internal, once.
+// load type-checks a package below internal, and caches it.
 func load(name string) (*code, error) {
 	once, _ := loaded.LoadOrStore(name, sync.OnceValues(func() (*code, error) { return check(name) }))
 	return once.(func() (*code, error))()
 }
 
-// listed is a package as go list tells of it.
+// listed is a package in the output of go list.
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
@@ -52,8 +52,8 @@ type listed struct {
 	Module                  *struct{ Main bool }
 }
 
-// list has the go command compile a package of the module that the test runs in, and all that it
-// imports. It returns the package and the others, by their import paths.
+// list compiles a package of the current module and its imports with the go command. It returns
+// the package, and the imports by path.
 func list(name string) (p listed, imported map[string]listed, err error) {
 	module, err := exec.Command("go", "list", "-m").Output()
 	if err != nil {
@@ -77,7 +77,7 @@ func list(name string) (p listed, imported map[string]listed, err error) {
 	return p, imported, nil
 }
 
-// check reads a package, without its tests, and says what its names stand for.
+// check parses and type-checks a package without its tests.
 func check(name string) (*code, error) {
 	listed, imported, err := list(name)
 	if err != nil {
@@ -118,7 +118,7 @@ func check(name string) (*code, error) {
 	return c, nil
 }
 
-// noteFields notes which struct of the package each field belongs to.
+// noteFields records the struct of each field in a package.
 func (c *code) noteFields(p *types.Package) {
 	for _, name := range p.Scope().Names() {
 		of, ok := p.Scope().Lookup(name).Type().Underlying().(*types.Struct)

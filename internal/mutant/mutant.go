@@ -1,10 +1,8 @@
-// Package mutant takes a rule out of the code, so that the test of that rule can be
-// shown to fail without it.
+// Package mutant removes a rule from the code, to show that the rule's test fails without it.
 //
-// A rule is found by what it is and not by its text: the calls of a method, the
-// comparisons with a field, what a field is set to, in the functions that some other
-// function reaches. So code that is moved, split or formatted anew keeps its mutants,
-// and a rule that is no longer there is an error:
+// A rule is identified by what it does and not by its text: calls of a method, comparisons
+// with a field, or assignments to a field, in the functions that given functions reach. So
+// code that is moved, split or reformatted keeps its mutants, and a missing rule is an error:
 //
 //	mutant.Mutant{
 //		Name: "second bump", Test: "TestModel", Says: "stale answer",
@@ -23,47 +21,45 @@ import (
 	"testing"
 )
 
-// Mutant is a rule that is taken out, and the test that fails without it.
+// Mutant is a rule to remove, and the test that fails without it.
 type Mutant struct {
 	Name string
 	Cuts []Cut
-	Test string   // of the package whose test calls [Mutant.Check]
-	Says string   // what the test must say when it fails
-	Args []string // for it, beside -run
-	Env  []string // likewise
+	Test string   // in the package whose test calls [Mutant.Check]
+	Says string   // part of the output of the failing test
+	Args []string // more arguments of go test
+	Env  []string // more environment variables
 }
 
-// Cut is one kind of place in the code, all of which are replaced. Exactly one of Call,
-// Compare, Read, Set and Value is given. What belongs to another package than In has
-// that package's name before it: "dedup.PendingWrite.End".
+// Cut selects places in the code to replace. Exactly one of Call, Compare, Read, Set and Value
+// must be set. Names from another package than In are qualified: "dedup.PendingWrite.End".
 type Cut struct {
-	In string // the package, below internal
+	In string // package, below internal
 
 	Call    string // calls of this function or method: "epochs.bump"
 	Compare string // comparisons with this field: "mark.pending"
 	Read    string // expressions that read this field
 	Set     string // statements that assign to this field
-	Value   string // what this field is given in a literal, or assigned
+	Value   string // values of this field in literals and assignments
 
-	With   string   // only calls with an argument that is this field: "entry.epoch"; "": all
-	Under  []string // only in these functions and what they reach in the package; a type stands for its methods; none: everywhere
-	Except []string // and not in these functions; a type stands for its methods
+	With   string   // only calls with this field as an argument: "entry.epoch"; "" means all calls
+	Under  []string // only in these functions and those that they reach in the package; a type means its methods; nil means everywhere
+	Except []string // not in these functions; a type means its methods
 
-	// Becomes takes the place's place: $& is the place's text, $1 the first argument of a
-	// call, $x what stands before the dot of the method that is called or the field that
-	// is set.
+	// Becomes is the replacement: $& is the place's text, $1 the first argument of a call, and $x
+	// the operand before the dot of the called method or the assigned field.
 	Becomes string
 }
 
-// What a place may become.
+// Common values of Cut.Becomes.
 const (
 	Nothing = "if false { $& }"
 	True    = "($& || true)"
 	False   = "($& && false)"
 )
 
-// Check sees to it that all places of the rule are there. A soak run takes the rule
-// out, and the test must fail and say why.
+// Check checks that the rule's places exist. In a soak run it removes the rule, and the test
+// must then fail and print Says.
 func (m *Mutant) Check(t *testing.T) {
 	changed, err := m.apply()
 	if err != nil {
@@ -81,7 +77,8 @@ func (m *Mutant) Check(t *testing.T) {
 	}
 }
 
-// overlay writes the changed files, and the file that puts them in the place of the code.
+// overlay writes the changed files and the overlay file for go test, and returns the latter's
+// path.
 func overlay(t *testing.T, changed map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -103,7 +100,7 @@ func overlay(t *testing.T, changed map[string][]byte) string {
 	return name
 }
 
-// apply returns the changed files of the mutant, by their paths.
+// apply returns the changed files of the mutant, by path.
 func (m *Mutant) apply() (map[string][]byte, error) {
 	edits := make(map[*source][]edit)
 	for _, c := range m.Cuts {
