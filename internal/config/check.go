@@ -11,14 +11,14 @@ import (
 	"mcpschedd/internal/nearest"
 )
 
-// maxPrefetchWaitMS bounds how long an answer may be held back for its
-// prefetches: beyond it waiting costs more than it hides.
+// maxPrefetchWaitMS is the longest time that a result may wait for its prefetches. A longer wait
+// costs more time than the prefetches save.
 const maxPrefetchWaitMS = 150
 
-// checker finds what no single key can be wrong about by itself.
+// checker finds the problems that the tags of the schema cannot express.
 type checker struct {
 	*findings
-	upstreams []string // their names
+	upstreams []string // names of the upstreams
 }
 
 func (f checker) check(c *Config) {
@@ -28,7 +28,7 @@ func (f checker) check(c *Config) {
 	for _, u := range c.Upstreams {
 		f.upstreams = append(f.upstreams, u.Name)
 		if u.Name == "plan" && (c.Plan.Enabled || len(c.Plans) > 0) {
-			f.problem("upstreams.plan", `"plan" is taken: named plans are listed as plan__NAME`)
+			f.problem("upstreams.plan", `"plan" is reserved: named plans are listed as plan__NAME`)
 		}
 		f.checkUpstream(join("upstreams", u.Name), u)
 	}
@@ -37,7 +37,7 @@ func (f checker) check(c *Config) {
 	}
 	for _, p := range c.Plans {
 		if !c.Plan.Enabled && !f.failed("plan.enabled") {
-			f.warn(join("plans", p.Name), "is not listed: it takes enabled = true in [plan]")
+			f.warn(join("plans", p.Name), "is not listed: set enabled = true in [plan]")
 		}
 		f.checkPlan(join("plans", p.Name), p)
 	}
@@ -49,7 +49,7 @@ func (f checker) check(c *Config) {
 func (f checker) checkServer(c *Config) {
 	for key, path := range map[string]string{"server.state_dir": c.Server.StateDir, "log.file": c.Log.File} {
 		if strings.Contains(path, "${") || strings.HasPrefix(path, "~") {
-			f.problem(key, "want a path as it is; variables and ~ are not expanded here")
+			f.problem(key, "want a literal path; variables and ~ are not expanded here")
 		}
 	}
 	for i, pattern := range c.Server.Pinned {
@@ -76,18 +76,18 @@ func (f checker) checkPrefetchTimeout(e *Enrichment) {
 	case e.PrefetchTimeoutMS > 0 && e.Delivery != "inline":
 		f.warn(key, `has no effect unless delivery = "inline"`)
 	case e.PrefetchTimeoutMS > maxPrefetchWaitMS:
-		f.warn(key, "%d is taken as %d", e.PrefetchTimeoutMS, maxPrefetchWaitMS)
+		f.warn(key, "%d exceeds the maximum; %d is used", e.PrefetchTimeoutMS, maxPrefetchWaitMS)
 	}
 	e.PrefetchTimeoutMS = min(e.PrefetchTimeoutMS, maxPrefetchWaitMS)
 }
 
-// mostWeight is more than any client is worth beside others.
-const mostWeight = 1000
+// maxWeight bounds the weight of a client, which is relative to 1 for other clients.
+const maxWeight = 1000
 
 func (f checker) checkBudgets(b *Budgets) {
 	for name, weight := range b.Weights {
-		if weight <= 0 || weight > mostWeight {
-			f.problem(join("budgets", "weights", name), "want a number above 0, up to %d, have %v", mostWeight, weight)
+		if weight <= 0 || weight > maxWeight {
+			f.problem(join("budgets", "weights", name), "want a number above 0, up to %d, have %v", maxWeight, weight)
 		}
 	}
 	switch {
@@ -98,13 +98,14 @@ func (f checker) checkBudgets(b *Budgets) {
 	}
 }
 
-// validHost takes host names and addresses, with or without a port.
+// validHost reports whether host is a host name or an address, with or without a port.
 func validHost(host string) bool {
 	u, err := url.Parse("//" + host)
 	return err == nil && u.Host == host && host != "" && !strings.ContainsAny(host, " \t")
 }
 
-// bareHost takes a name or an address by which a client can reach a listener.
+// bareHost reports whether host is a name or an address, without a port, by which a client can
+// reach a listener.
 func bareHost(host string) bool {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return !ip.IsUnspecified()
@@ -112,8 +113,9 @@ func bareHost(host string) bool {
 	return validHost(host) && !strings.ContainsAny(host, ":*[]")
 }
 
-// checkHost wants a host, or what else may stand there.
-func (f checker) checkHost(key, host, or string) {
+// checkHost reports a problem if host is not a valid host. The message then also names the
+// alternative, if there is one.
+func (f checker) checkHost(key, host, alternative string) {
 	if validHost(host) {
 		return
 	}
@@ -121,19 +123,19 @@ func (f checker) checkHost(key, host, or string) {
 		f.problem(key, "want a host, not a url; did you mean %q?", u.Host)
 		return
 	}
-	f.problem(key, "want a host such as \"api.github.com\"%s, have %q", or, host)
+	f.problem(key, "want a host such as \"api.github.com\"%s, have %q", alternative, host)
 }
 
 func (f checker) checkLimit(key string, l Limit) {
 	if l.Name != "*" {
-		f.checkHost(key, l.Name, `, or "*" for every other`)
+		f.checkHost(key, l.Name, `, or "*" for every other host`)
 	}
 	if l.Burst > 0 && l.Rate == 0 && !f.failed(join(key, "rate")) {
 		f.problem(join(key, "burst"), "has no meaning without rate")
 	}
 }
 
-// checkPlan looks at the name and the parameters. The steps are package plan's to check.
+// checkPlan checks the name and the parameters. Package plan checks the steps.
 func (f checker) checkPlan(key string, p NamedPlan) {
 	if p.Name == "" || strings.Trim(p.Name, nameLetters+"_") != "" {
 		f.problem(key, "want a name of letters, digits, - and _, have %q", p.Name)
@@ -143,7 +145,7 @@ func (f checker) checkPlan(key string, p NamedPlan) {
 	}
 }
 
-// checkSchema looks at the one keyword of a JSON Schema that is often wrong: its type.
+// checkSchema checks the type of a JSON Schema, the keyword most often wrong.
 func (f checker) checkSchema(key string, schema any) {
 	table, ok := schema.(map[string]any)
 	if !ok {
@@ -164,10 +166,10 @@ func (f checker) checkSchema(key string, schema any) {
 	}
 }
 
-// checkTool looks at a layer of a tool's model. The forms of tools' names are checked where
-// the layers are compiled.
+// checkTool checks a layer of a tool's model. Package valuemodel checks the forms of tool names
+// when it compiles the layers.
 func (f checker) checkTool(key string, t Tool) {
-	f.checkOwner(key, t.Name)
+	f.checkToolUpstream(key, t.Name)
 	if t.RateLimitHost != "" {
 		f.checkHost(join(key, "rate_limit_host"), t.RateLimitHost, "")
 	}
@@ -176,7 +178,7 @@ func (f checker) checkTool(key string, t Tool) {
 	}
 	for i, inv := range t.Invalidates {
 		at := element(join(key, "invalidates"), i)
-		f.checkOwner(at, inv.Tool)
+		f.checkToolUpstream(at, inv.Tool)
 		for j, arg := range inv.Match {
 			if arg == "" {
 				f.problem(element(join(at, "match"), j), "want the name of an argument")
@@ -192,7 +194,7 @@ func (f checker) checkTool(key string, t Tool) {
 	}
 	for i, next := range t.FollowUp {
 		at := element(join(key, "follow_up"), i)
-		f.checkOwner(join(at, "tool"), next.Tool)
+		f.checkToolUpstream(join(at, "tool"), next.Tool)
 		switch {
 		case next.Projection != "" && len(next.Args) > 0:
 			f.problem(join(at, "projection"), "is the short form of args; keep one")
@@ -204,17 +206,17 @@ func (f checker) checkTool(key string, t Tool) {
 	}
 }
 
-// checkOwner warns of a tool whose upstream is not in the file.
-func (f checker) checkOwner(key, tool string) {
-	owner, _, ok := strings.Cut(tool, "/")
-	if !ok || owner == "" || len(f.upstreams) == 0 || strings.ContainsAny(owner, `*?[\`) || slices.Contains(f.upstreams, owner) {
+// checkToolUpstream warns of a tool whose upstream is not in the file.
+func (f checker) checkToolUpstream(key, tool string) {
+	upstream, _, ok := strings.Cut(tool, "/")
+	if !ok || upstream == "" || len(f.upstreams) == 0 || strings.ContainsAny(upstream, `*?[\`) || slices.Contains(f.upstreams, upstream) {
 		return
 	}
-	if like := nearest.New(f.upstreams).To(owner); like != "" {
-		f.warn(key, "no upstream is named %q here; did you mean %q?", owner, like)
+	if like := nearest.New(f.upstreams).To(upstream); like != "" {
+		f.warn(key, "no upstream is named %q here; did you mean %q?", upstream, like)
 		return
 	}
-	f.warn(key, "no upstream is named %q here", owner)
+	f.warn(key, "no upstream is named %q here", upstream)
 }
 
 func validGlob(pattern string) bool {
@@ -224,8 +226,8 @@ func validGlob(pattern string) bool {
 
 const nameLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-"
 
-// validName takes letters, digits and -, with single _ between them: so the
-// first __ of upstream__tool always ends the upstream's name.
+// validName reports whether name consists of letters, digits and -, with single _ between them.
+// The first __ of upstream__tool then always ends the upstream's name.
 func validName(name string) bool {
 	for part := range strings.SplitSeq(name, "_") {
 		if part == "" || strings.Trim(part, nameLetters) != "" {
@@ -237,15 +239,15 @@ func validName(name string) bool {
 
 func (f checker) checkUpstream(key string, u Upstream) {
 	if !validName(u.Name) {
-		f.problem(key, "want a name of letters, digits and -, with single _ between them, so that upstream__tool has one reading, have %q", u.Name)
+		f.problem(key, "want a name of letters, digits and -, with single _ between them, so that upstream__tool is unambiguous, have %q", u.Name)
 	}
-	f.checkReach(key, u)
+	f.checkTransport(key, u)
 	if u.SharedIdentity && u.Instances != "shared" && !(u.Instances == "" && u.URL != "") {
 		f.problem(join(key, "shared_identity"), `has no meaning without instances = "shared"`)
 	}
 	for i, folder := range u.Folders {
 		if folder == "" || strings.HasPrefix(folder, "~") {
-			f.problem(element(join(key, "folders"), i), `want the path of a folder; "~" is not expanded, have %q`, folder)
+			f.problem(element(join(key, "folders"), i), `want the path of a directory; "~" is not expanded, have %q`, folder)
 		}
 	}
 	for name, patterns := range map[string][]string{"allow": u.Tools.Allow, "deny": u.Tools.Deny} {
@@ -258,8 +260,9 @@ func (f checker) checkUpstream(key string, u Upstream) {
 	f.checkVariables(key, u)
 }
 
-// checkReach holds command and url apart, each with the keys that belong to it.
-func (f checker) checkReach(key string, u Upstream) {
+// checkTransport checks that the upstream has either command or url, with only the keys that
+// belong to it.
+func (f checker) checkTransport(key string, u Upstream) {
 	switch {
 	case u.Command != "" && u.URL != "":
 		f.problem(join(key, "url"), "want either command or url, have both")
@@ -272,26 +275,27 @@ func (f checker) checkReach(key string, u Upstream) {
 	}
 	if program, rest, several := strings.Cut(u.Command, " "); several && !strings.ContainsAny(program, `/\$`) {
 		quoted, _ := json.Marshal(strings.Fields(rest)) // strings always marshal
-		f.problem(join(key, "command"), "is one program, without its arguments: split it into command = %q and args = %s", program, quoted)
+		f.problem(join(key, "command"), "want one program without its arguments: split it into command = %q and args = %s", program, quoted)
 	}
 	stray, other := map[string]bool{"transport": u.Transport != "", "headers": len(u.Headers) > 0}, "url"
 	if u.URL != "" {
 		stray, other = map[string]bool{"args": len(u.Args) > 0, "cwd": u.Cwd != "", "env": len(u.Env) > 0}, "command"
-		// A variable may hold any part of a url; 1 fits as a host, a port and a path,
-		// and where it holds the scheme, only Resolve can tell.
-		filled, err := expand(u.URL, anything)
-		if message := urlProblem(filled); err == nil && message != "" && !strings.HasPrefix(u.URL, "${") {
+		// A variable may hold any part of the URL. The placeholder is valid as a host, a port and
+		// a path; if a variable holds the scheme, only Resolve can check the URL.
+		expanded, err := expand(u.URL, placeholder)
+		if message := urlProblem(expanded); err == nil && message != "" && !strings.HasPrefix(u.URL, "${") {
 			f.problem(join(key, "url"), "%s", message)
 		}
 	}
-	for name, stands := range stray {
-		if stands {
+	for name, isSet := range stray {
+		if isSet {
 			f.problem(join(key, name), "has no meaning without %s", other)
 		}
 	}
 }
 
-// checkVariables reads every ${NAME} of an upstream, and the names around them.
+// checkVariables checks the syntax of every ${NAME} of an upstream, and the names of its
+// environment variables and headers.
 func (f checker) checkVariables(key string, u Upstream) {
 	for name := range u.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") {
@@ -306,14 +310,14 @@ func (f checker) checkVariables(key string, u Upstream) {
 			f.problem(join(key, "headers", name), "want no control characters")
 		}
 	}
-	readable := func(name, s string) string {
-		if _, err := expand(s, anything); err != nil {
+	checkSyntax := func(name, s string) string {
+		if _, err := expand(s, placeholder); err != nil {
 			f.problem(key+"."+name, "%v", err)
 		}
 		return s
 	}
-	readable("env_file", u.EnvFile)
-	u.mapStrings(readable)
+	checkSyntax("env_file", u.EnvFile)
+	u.mapStrings(checkSyntax)
 	for name, path := range map[string]string{"command": u.Command, "cwd": u.Cwd, "env_file": u.EnvFile} {
 		if strings.HasPrefix(path, "~") {
 			f.problem(join(key, name), `"~" is not expanded; write ${HOME}`)

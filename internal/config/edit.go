@@ -7,8 +7,8 @@ import (
 	"mcpschedd/internal/tomlblock"
 )
 
-// RemoveUpstream returns a configuration without an upstream, and what was taken out: its
-// blocks, the comments right above them, and nothing else.
+// RemoveUpstream returns a configuration without the upstream, and the removed text: its blocks
+// and the comments directly above them.
 func RemoveUpstream(text []byte, name string) (left, removed []byte, err error) {
 	blocks, err := upstreamBlocks(text, name)
 	if err != nil {
@@ -23,8 +23,8 @@ func RemoveUpstream(text []byte, name string) (left, removed []byte, err error) 
 	return append(left, text[at:]...), removed, nil
 }
 
-// EnableUpstream returns a configuration in which an upstream has enabled set so. All else,
-// comments included, stays as it is.
+// EnableUpstream returns a configuration with the upstream's key enabled set. The rest of the text
+// does not change.
 func EnableUpstream(text []byte, name string, enabled bool) ([]byte, error) {
 	blocks, err := upstreamBlocks(text, name)
 	if err != nil {
@@ -32,12 +32,12 @@ func EnableUpstream(text []byte, name string, enabled bool) ([]byte, error) {
 	}
 	i := slices.IndexFunc(blocks, func(b tomlblock.Block) bool { return b.Own })
 	if i < 0 {
-		return nil, fmt.Errorf("upstream %q has no block of its own: write enabled = %v into one", name, enabled)
+		return nil, fmt.Errorf("upstream %q has no [upstreams.NAME] block: add one with enabled = %v", name, enabled)
 	}
 	return blocks[i].SetBool(text, "enabled", enabled), nil
 }
 
-// upstreamBlocks are the blocks of an upstream, in the order of the text.
+// upstreamBlocks returns the blocks of an upstream, at least one, in the order of the text.
 func upstreamBlocks(text []byte, name string) ([]tomlblock.Block, error) {
 	all, err := tomlblock.Of(text, "upstreams")
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 )
 
 var (
-	// reference is ${NAME}, ${NAME:-default}, or the escape $${, which stands for a literal ${.
+	// reference matches ${NAME}, ${NAME:-default}, and $${, the escape for a literal ${.
 	reference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\$\{|\$\{[^}]*\}?`) })
 	variable  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 )
 
-// expand replaces the variables of s by what lookup says; any other $ is itself. As in a
-// shell, :-default also stands in for a variable that is set to nothing.
+// expand replaces the variable references in s by the values that lookup returns. Any other $ is
+// kept. As in a shell, :-default also replaces the value of a variable that is set to "".
 func expand(s string, lookup func(string) (string, bool)) (string, error) {
 	if !strings.Contains(s, "${") {
 		return s, nil
@@ -50,5 +50,5 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 	return out, nil
 }
 
-// anything stands for every variable where only the form of a text counts.
-func anything(string) (string, bool) { return "1", true }
+// placeholder is a lookup for checks of a string's syntax: every variable is "1".
+func placeholder(string) (string, bool) { return "1", true }

@@ -34,8 +34,8 @@ func Schema() []string {
 
 // Follow is Watch on events of the test's making.
 func Follow(ctx context.Context, c *Config, events <-chan fsnotify.Event, errs <-chan error, changed func(*Config, error), validators ...Validator) error {
-	f := &follower{path: c.Path, last: c.Digest, changed: changed, validators: validators, rewatch: func() error { return nil }}
-	return f.run(ctx, events, errs)
+	r := &reloader{path: c.Path, last: c.Digest, changed: changed, validators: validators, rewatch: func() error { return nil }}
+	return r.run(ctx, events, errs)
 }
 
 // Expand is expand.

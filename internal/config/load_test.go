@@ -137,11 +137,11 @@ func TestCheck(t *testing.T) {
 	expect(map[string]string{"B": ""}, "DIR/c.toml:1: enrichment.prefetch_timeout_ms: warning: has no effect unless delivery = \"inline\"\n"+
 		"DIR/c.toml: can be used, with warnings (upstreams: 2, limits: 0, plans: 0, tools: 0)\n", true)
 	write(t, path, "[upstreams.a]\ncommand = \"x\"\nenv_file = \"${FOLDER}/.env\"\n[plans.p]\nsteps = [{}]\n")
-	expect(nil, "DIR/c.toml:4: plans.p: warning: is not listed: it takes enabled = true in [plan]\n"+
-		"DIR/c.toml:3: upstreams.a.env_file: warning: left out: environment variable FOLDER is not set\n"+
+	expect(nil, "DIR/c.toml:4: plans.p: warning: is not listed: set enabled = true in [plan]\n"+
+		"DIR/c.toml:3: upstreams.a.env_file: warning: ignored: environment variable FOLDER is not set\n"+
 		"DIR/c.toml: can be used, with warnings (upstreams: 1, limits: 0, plans: 1, tools: 0)\n", true)
 	write(t, path, "[upstreams.a]\ncommand = \"npx -y pkg\"\n[upstreams.b]\ncommand = \"/a folder/x\"\n")
-	expect(nil, "DIR/c.toml:2: upstreams.a.command: is one program, without its arguments: split it into command = \"npx\" and args = [\"-y\",\"pkg\"]\n", false)
+	expect(nil, "DIR/c.toml:2: upstreams.a.command: want one program without its arguments: split it into command = \"npx\" and args = [\"-y\",\"pkg\"]\n", false)
 	write(t, path, "[upstreams.a]\ncommand = \"x\"\n")
 	expect(nil, "DIR/c.toml: ok (upstreams: 1, limits: 0, plans: 0, tools: 0)\n", true)
 }

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Problem is one mistake or remark, and where in the file it stands.
+// Problem is an error or a warning, with its position in the file.
 type Problem struct {
-	File    string // as it was named when loading
+	File    string // as passed to Load or Parse
 	Line    int    // from 1
 	Column  int    // from 1, in bytes; 0 except for syntax errors
 	Key     string // full key as in [Config.Positions]; "" for syntax errors
-	Message string // what was expected, what stands there
+	Message string // the expected and the actual value
 }
 
-// String is file:line: key: message, or file:line:column: message.
+// String returns "file:line: key: message", or "file:line:column: message" for a syntax error.
 func (p Problem) String() string {
 	at := fmt.Sprintf("%s:%d:", p.File, p.Line)
 	if p.Column > 0 {
@@ -28,7 +28,7 @@ func (p Problem) String() string {
 	return at + " " + p.Message
 }
 
-// Error is everything that is wrong with a file, by line. There is at least one.
+// Error holds all problems of a file, at least one, sorted by line.
 type Error struct {
 	Problems []Problem
 
@@ -37,7 +37,7 @@ type Error struct {
 	digest  [32]byte
 }
 
-// Error is one problem per line of text.
+// Error returns the problems, one per line.
 func (e *Error) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
@@ -46,8 +46,8 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted orders by line, then by key and words, so that one file always
-// gives one text although tables are decoded into maps.
+// sorted sorts ps in place and returns it. The order is deterministic, although the file's tables
+// are decoded into maps.
 func sorted(ps []Problem) []Problem {
 	slices.SortFunc(ps, func(a, b Problem) int {
 		return cmp.Or(
@@ -59,7 +59,7 @@ func sorted(ps []Problem) []Problem {
 	return ps
 }
 
-// findings are what is found in one file.
+// findings collects the problems and warnings of one file.
 type findings struct {
 	file     string
 	pos      positions
@@ -75,7 +75,7 @@ func (f *findings) warn(key, format string, args ...any) {
 	f.warnings = append(f.warnings, Problem{File: f.file, Line: f.pos.line(key), Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// failed says whether a key already has a problem, so that it gives no second.
+// failed reports whether the key already has a problem, so that a check does not add another.
 func (f *findings) failed(key string) bool {
 	return slices.ContainsFunc(f.problems, func(p Problem) bool { return p.Key == key })
 }

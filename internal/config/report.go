@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Check loads a file and resolves its upstreams with env, which is [os.LookupEnv] outside
-// tests. What it finds is a line each, problems first, with a summary of a file that can be
-// used; the configuration of one that cannot is nil. Nothing is started.
+// Check loads a file and resolves its upstreams with env, which is [os.LookupEnv] outside tests,
+// without starting them. It returns the configuration, or nil if the file is invalid, and the
+// text to print: a line for each problem, or for a valid file its warnings and a summary.
 func Check(path string, env func(string) (string, bool), validators ...Validator) (*Config, string) {
 	c, err := Load(path, validators...)
 	if err != nil {
@@ -15,7 +15,7 @@ func Check(path string, env func(string) (string, bool), validators ...Validator
 	}
 	warnings, verdict := c.Warnings, "ok"
 	var disabled []Problem
-	off := 0
+	unusable := 0
 	for _, u := range c.Upstreams {
 		if !u.Enabled {
 			continue
@@ -24,12 +24,12 @@ func Check(path string, env func(string) (string, bool), validators ...Validator
 		warnings = append(warnings, c.unresolved(resolved.Warning)...)
 		if err != nil {
 			disabled = append(disabled, c.unresolved(err)...)
-			off++
+			unusable++
 		}
 	}
 	switch {
-	case off > 0:
-		verdict = fmt.Sprintf("can be used, but %d of %d upstreams cannot run here", off, len(c.Upstreams))
+	case unusable > 0:
+		verdict = fmt.Sprintf("can be used, but %d of %d upstreams cannot run here", unusable, len(c.Upstreams))
 	case len(warnings) > 0:
 		verdict = "can be used, with warnings"
 	}
@@ -46,7 +46,7 @@ func Check(path string, env func(string) (string, bool), validators ...Validator
 	return c, b.String()
 }
 
-// unresolved are the joined [Unresolved] of an error, with their places.
+// unresolved returns the [Unresolved] errors joined in err, with their positions.
 func (c *Config) unresolved(err error) (all []Problem) {
 	if e, ok := err.(*Unresolved); ok {
 		return []Problem{c.Problem(e.Key, "%s", e.Reason)}

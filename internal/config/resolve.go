@@ -13,18 +13,18 @@ import (
 	"sync"
 )
 
-// Unresolved is one key of an upstream that lacks something to run with.
+// Unresolved is the error for a key of an upstream that cannot be resolved.
 type Unresolved struct {
 	Key    string // as in [Config.Positions]
-	Reason string // names the variable, never a value
+	Reason string // may name a variable, but never contains its value
 }
 
-// Error is key: reason.
+// Error returns "key: reason".
 func (e *Unresolved) Error() string { return e.Key + ": " + e.Reason }
 
-// Resolve fills in every ${NAME}. Names are looked up in env_file first, then in
-// env, which is [os.LookupEnv] outside tests. An error, of one or more joined
-// [Unresolved], says why this upstream cannot run; it concerns no other.
+// Resolve expands every ${NAME}. It looks names up in env_file first, then in env, which is
+// [os.LookupEnv] outside tests. It returns an error, u.Err or one or more joined [Unresolved], if
+// this upstream cannot run; others are not affected.
 func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 	if u.Err != nil {
 		return Resolved{}, u.Err
@@ -33,11 +33,11 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 	fail := func(key, reason string) {
 		errs = append(errs, &Unresolved{join("upstreams", u.Name) + "." + key, reason})
 	}
-	file, note := u.envFile(env)
-	vars, err := envFile(file)
+	file, warning := u.envFilePath(env)
+	vars, err := readEnvFile(file)
 	if err != nil {
 		fail("env_file", err.Error())
-		return Resolved{}, errors.Join(errs...) // what the file would have set is no further mistake
+		return Resolved{}, errors.Join(errs...) // without errors for the variables that the file would have set
 	}
 	lookup := func(name string) (string, bool) {
 		if v, ok := vars[name]; ok {
@@ -45,16 +45,16 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 		}
 		return env(name)
 	}
-	filled := u.filled(lookup, fail)
+	expanded := u.expanded(lookup, fail)
 	if len(errs) == 0 {
-		u.checkFilled(filled, fail)
+		u.checkExpanded(expanded, fail)
 	}
 	if len(errs) > 0 {
-		return Resolved{}, errors.Join(append(errs, note)...)
+		return Resolved{}, errors.Join(append(errs, warning)...)
 	}
-	maps.Copy(vars, filled.Env)
-	out := Resolved{Name: u.Name, Command: filled.Command, Args: filled.Args, Cwd: filled.Cwd, Env: vars, URL: filled.URL, Headers: filled.Headers, Warning: note}
-	// A bare name is looked up in PATH, never in a folder of ours.
+	maps.Copy(vars, expanded.Env)
+	out := Resolved{Name: u.Name, Command: expanded.Command, Args: expanded.Args, Cwd: expanded.Cwd, Env: vars, URL: expanded.URL, Headers: expanded.Headers, Warning: warning}
+	// A command without a slash is looked up in PATH, never in u.Dir.
 	if strings.ContainsRune(filepath.ToSlash(out.Command), '/') {
 		out.Command = absolute(out.Command, u.Dir)
 	}
@@ -64,25 +64,25 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 	return out, nil
 }
 
-// Variables are the names of the variables that the upstreams of sessions in a folder are filled
-// in with.
-func (c *Config) Variables(folder string) []string {
+// Variables returns, sorted, the names of the variables used by the enabled upstreams that
+// sessions with the working directory dir are offered.
+func (c *Config) Variables(dir string) []string {
 	names := make(map[string]bool)
-	note := func(name string) (string, bool) {
+	record := func(name string) (string, bool) {
 		names[name] = true
 		return "", true
 	}
 	for _, u := range c.Upstreams {
-		if u.Enabled && u.In(folder) {
-			_, _ = expand(u.EnvFile, note) // what is wrong with it is told by Resolve
-			u.filled(note, func(string, string) {})
+		if u.Enabled && u.In(dir) {
+			_, _ = expand(u.EnvFile, record) // Resolve reports the error
+			u.expanded(record, func(string, string) {})
 		}
 	}
 	return slices.Sorted(maps.Keys(names))
 }
 
-// StoreURL is dedup.store with its variables filled in. An error names the variable, never a
-// value.
+// StoreURL returns dedup.store with its variables expanded. An error may name a variable, but
+// never contains its value.
 func (c *Config) StoreURL(env func(string) (string, bool)) (string, error) {
 	url, err := expand(c.Dedup.Store, env)
 	if err != nil {
@@ -91,12 +91,12 @@ func (c *Config) StoreURL(env func(string) (string, bool)) (string, error) {
 	return url, nil
 }
 
-// filled is the upstream with every ${NAME} filled in.
-func (u Upstream) filled(lookup func(string) (string, bool), fail func(key, reason string)) Upstream {
+// expanded returns the upstream with every ${NAME} expanded, except in EnvFile.
+func (u Upstream) expanded(lookup func(string) (string, bool), fail func(key, reason string)) Upstream {
 	return u.mapStrings(func(key, s string) string {
 		v, err := expand(s, lookup)
 		if err == nil && strings.ContainsRune(v, 0) {
-			err = errors.New("want no NUL characters once its variables are filled in")
+			err = errors.New("want no NUL characters after its variables are expanded")
 		}
 		if err != nil {
 			fail(key, err.Error())
@@ -105,30 +105,30 @@ func (u Upstream) filled(lookup func(string) (string, bool), fail func(key, reas
 	})
 }
 
-// checkFilled repeats those checks whose outcome depends on variables.
-func (u Upstream) checkFilled(filled Upstream, fail func(key, reason string)) {
+// checkExpanded repeats the checks whose outcome depends on variables.
+func (u Upstream) checkExpanded(expanded Upstream, fail func(key, reason string)) {
 	switch {
-	case u.Command != "" && filled.Command == "":
-		fail("command", "empty once its variables are filled in")
+	case u.Command != "" && expanded.Command == "":
+		fail("command", "empty after its variables are expanded")
 	case u.URL != "":
-		if message := urlProblem(filled.URL); message != "" {
+		if message := urlProblem(expanded.URL); message != "" {
 			fail("url", message)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(filled.Headers)) {
-		if strings.ContainsFunc(filled.Headers[name], isControl) {
-			fail(join("headers", name), "want no control characters once its variables are filled in")
+	for _, name := range slices.Sorted(maps.Keys(expanded.Headers)) {
+		if strings.ContainsFunc(expanded.Headers[name], isControl) {
+			fail(join("headers", name), "want no control characters after its variables are expanded")
 		}
 	}
 }
 
-// envFile is the path of env_file. One whose path has a variable that is not set is left
-// out, as the note says: it may be for the folders of some clients alone, and what it would
-// have set may not be needed.
-func (u Upstream) envFile(env func(string) (string, bool)) (path string, note error) {
+// envFilePath returns the absolute path of env_file, or "" without one. If its path cannot be
+// expanded, envFilePath returns "" and a warning: the file may exist for the directories of some
+// clients only, and its variables may not be needed.
+func (u Upstream) envFilePath(env func(string) (string, bool)) (path string, warning error) {
 	path, err := expand(u.EnvFile, env)
 	if err != nil {
-		return "", &Unresolved{join("upstreams", u.Name, "env_file"), "left out: " + err.Error()}
+		return "", &Unresolved{join("upstreams", u.Name, "env_file"), "ignored: " + err.Error()}
 	}
 	if path == "" {
 		return "", nil
@@ -136,15 +136,15 @@ func (u Upstream) envFile(env func(string) (string, bool)) (path string, note er
 	return absolute(path, u.Dir), nil
 }
 
-// envLine is NAME=value, with "export " in front or not, at the start of a text. A value may
-// stand in quotes, which go on to the next line that ends with one.
+// envLine matches NAME=value, optionally after "export ", at the start of a text. A quoted value
+// ends at the first quote at the end of a line, which may be a later line.
 var envLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[ \t]*(?:export )?[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(?:"((?s:.*?))"[ \t\r]*(?:\n|$)|'((?s:.*?))'[ \t\r]*(?:\n|$)|([^\n]*)(?:\n|$))`)
 })
 
-// envFile reads NAME=value lines: a line that begins with # is a comment, and nothing is
-// expanded.
-func envFile(path string) (Secrets, error) {
+// readEnvFile reads a file of NAME=value lines, and returns no values if path is "". A line that
+// begins with # is a comment. Values are not expanded.
+func readEnvFile(path string) (Secrets, error) {
 	vars := Secrets{}
 	if path == "" {
 		return vars, nil
@@ -170,7 +170,7 @@ func envFile(path string) (Secrets, error) {
 	return vars, nil
 }
 
-// absolute is path as seen from dir.
+// absolute returns path, joined to dir if it is relative.
 func absolute(path, dir string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -178,13 +178,13 @@ func absolute(path, dir string) string {
 	return filepath.Join(dir, path)
 }
 
-// urlProblem says what is wrong with an upstream's url, without repeating it:
-// some services take their key in it.
+// urlProblem returns the problem of an upstream's URL, or "". The message does not contain the
+// URL, because the URLs of some services contain their API key.
 func urlProblem(s string) string {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil:
-		return "want an http or https url; this one does not parse"
+		return "want an http or https url; it cannot be parsed"
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Sprintf("want an http or https url, have the scheme %q", u.Scheme)
 	case u.Host == "":

@@ -157,9 +157,9 @@ args = ["${NUL}"]
 		"upstreams.b.env_file: open " + filepath.Join(dir, "none.env") + ": no such file or directory",
 		"upstreams.c.env_file: " + filepath.Join(dir, "bad.env") + ":2: want NAME=value",
 		`upstreams.d.url: want an http or https url, have the scheme "s3cret"`,
-		"upstreams.e.command: empty once its variables are filled in",
-		"upstreams.f.headers.A: want no control characters once its variables are filled in",
-		"upstreams.g.args[0]: want no NUL characters once its variables are filled in",
+		"upstreams.e.command: empty after its variables are expanded",
+		"upstreams.f.headers.A: want no control characters after its variables are expanded",
+		"upstreams.g.args[0]: want no NUL characters after its variables are expanded",
 	} {
 		got, err := c.Upstreams[i].Resolve(env)
 		if err == nil || err.Error() != want {

@@ -6,17 +6,17 @@ import (
 	"slices"
 )
 
-// Salvage is what can be served although a file has mistakes. One in the block of an upstream
-// turns off that upstream, and one in tuned.toml that layer. Any other means that the last
-// good configuration holds, for the upstreams that the file still names and with what either
-// denies; without one, or where the file cannot be parsed, no upstream is served. good is nil
-// if there is none.
+// Salvage returns the configuration to use despite the problems of the file. good is the last
+// valid configuration, or nil. A problem in the block of an upstream disables that upstream; a
+// problem in tuned.toml drops that layer. After any other problem, good applies to the upstreams
+// that the file still names, with the restrictions of both. Without good, or after a syntax error,
+// Salvage returns a configuration without upstreams.
 func (e *Error) Salvage(good *Config) *Config {
 	if e.partial == nil {
-		return e.nothing()
+		return e.withoutUpstreams()
 	}
 	c := *e.partial
-	wrong := make(map[string][]error) // upstream → its mistakes
+	wrong := make(map[string][]error) // name of the upstream → its problems
 	elsewhere := false
 	for _, p := range e.Problems {
 		i := slices.IndexFunc(c.Upstreams, func(u Upstream) bool { return within(p.Key, join("upstreams", u.Name)) })
@@ -31,9 +31,9 @@ func (e *Error) Salvage(good *Config) *Config {
 	}
 	switch {
 	case elsewhere && good == nil:
-		return e.nothing()
+		return e.withoutUpstreams()
 	case elsewhere:
-		c = older(*good, c)
+		c = restricted(*good, c)
 	}
 	c.Upstreams = slices.Clone(c.Upstreams)
 	for i := range c.Upstreams {
@@ -44,9 +44,9 @@ func (e *Error) Salvage(good *Config) *Config {
 	return &c
 }
 
-// nothing is a configuration without upstreams in the place of the file, kept and logged
-// where that says.
-func (e *Error) nothing() *Config {
+// withoutUpstreams returns the defaults, without upstreams, with the sections of the file, if it
+// could be parsed, that configure the process, its state and its logs.
+func (e *Error) withoutUpstreams() *Config {
 	c := Default()
 	c.Path, c.Digest = e.path, e.digest
 	if e.partial != nil {
@@ -55,9 +55,9 @@ func (e *Error) nothing() *Config {
 	return c
 }
 
-// older is the last good configuration in the place of a newer one, as far as that does not
-// say less.
-func older(good, newer Config) Config {
+// restricted returns the last good configuration with the restrictions of the newer one: only the
+// upstreams that it names and enables, its denied tools too, and the stricter plan.mutations.
+func restricted(good, newer Config) Config {
 	var kept []Upstream
 	for _, u := range newer.Upstreams {
 		i := slices.IndexFunc(good.Upstreams, func(g Upstream) bool { return g.Name == u.Name })
@@ -80,11 +80,11 @@ func older(good, newer Config) Config {
 	return good
 }
 
-// Summary is the first mistakes on a line each, for readers that have little room.
+// Summary returns the first three problems, one per line, and the number of the others.
 func (e *Error) Summary() string {
-	const most = 3
-	text := (&Error{Problems: e.Problems[:min(most, len(e.Problems))]}).Error()
-	if more := len(e.Problems) - most; more > 0 {
+	const shown = 3
+	text := (&Error{Problems: e.Problems[:min(shown, len(e.Problems))]}).Error()
+	if more := len(e.Problems) - shown; more > 0 {
 		text += fmt.Sprintf("\nand %d more", more)
 	}
 	return text

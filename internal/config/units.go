@@ -11,7 +11,7 @@ import (
 // Duration is a time span written as in Go: "1.5s", "10m", "0".
 type Duration time.Duration
 
-// UnmarshalText takes spans of at least 0.
+// UnmarshalText parses a span that is not negative.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil || v < 0 {
@@ -21,14 +21,14 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is the span as time.Duration prints it.
+// String formats the span as time.Duration does.
 func (d Duration) String() string { return time.Duration(d).String() }
 
-// Bytes is a size written with its unit: "64MiB", "1.5GB", "512B", or "0".
+// Bytes is a size in bytes, written with its unit: "64MiB", "1.5GB", "512B", or "0".
 type Bytes int64
 
-// byteUnits are the units from the largest down, powers of two first, so that a
-// size prints in the unit it is usually written in.
+// byteUnits lists the powers of two before the powers of ten, each from the largest unit down, so
+// that String picks the unit in which a size is usually written.
 var byteUnits = []struct {
 	name string
 	size int64
@@ -37,7 +37,7 @@ var byteUnits = []struct {
 	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1},
 }
 
-// UnmarshalText takes sizes of at least 0; a number without unit counts bytes.
+// UnmarshalText parses a size that is not negative. A number without a unit is in bytes.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	number, unit := strings.TrimSpace(string(text)), int64(1)
 	for _, u := range byteUnits {
@@ -48,7 +48,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	}
 	v, err := strconv.ParseFloat(number, 64)
 	total := v * float64(unit)
-	// The negated form refuses NaN too; past 2^53 a float no longer counts bytes.
+	// The negated condition rejects NaN too. A float64 above 2^53 is not exact to the byte.
 	if err != nil || !(total >= 0 && total <= 1<<53) || total != math.Trunc(total) {
 		return errors.New(`want a size such as "64MiB", "512KB" or "0"`)
 	}
@@ -56,7 +56,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is the size in the largest unit that divides it.
+// String formats the size in the first of byteUnits that divides it.
 func (b Bytes) String() string {
 	for _, u := range byteUnits {
 		if b != 0 && int64(b)%u.size == 0 {

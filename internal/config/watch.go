@@ -15,53 +15,51 @@ import (
 )
 
 const (
-	quiet   = 100 * time.Millisecond // how long nothing must happen before the file is read: editors write in steps
-	longest = time.Second            // but no longer than this after the first step
+	debounce = 100 * time.Millisecond // without events before the file is read; editors write in several steps
+	maxDelay = time.Second            // from the first event to the reading
 )
 
-// Watch calls changed for every new content of c's file, or of the tuned.toml beside it, with
-// the new value or with why it cannot be used, until ctx ends. The same content is never
-// reported twice in a row, be it good or bad. A file that disappears or becomes empty is
-// an error, so that an editor's pause between truncating and writing, or a
-// vanished mount, does not take every upstream away.
+// Watch blocks until ctx ends, and then returns nil, or until it can no longer watch. Whenever the
+// content of c's file or of the tuned.toml beside it changes, it calls changed in the same
+// goroutine, with the new configuration or an error. It never reports the same content twice in a
+// row, valid or not. A file that disappears or becomes empty is an error, so that an editor's pause
+// between truncating and writing, or a vanished mount, does not remove every upstream.
 //
-// What happened between loading c and the call is not lost: the file is
-// compared with c.Digest first. A configuration without a file may name one
-// that does not exist yet in c.Path. changed is called from Watch's own
-// goroutine, which is the caller's. What further finds is an error as any other.
+// Watch first compares the file with c.Digest, so it also reports a change made since c was loaded.
+// The file c.Path need not exist yet. validators are as for [Load].
 func Watch(ctx context.Context, c *Config, changed func(*Config, error), validators ...Validator) error {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch: %w", err)
 	}
 	defer w.Close()
-	f := &follower{path: c.Path, last: c.Digest, changed: changed, validators: validators, rewatch: func() error { return watchFolders(w, c.Path) }}
-	return f.run(ctx, w.Events, w.Errors)
+	r := &reloader{path: c.Path, last: c.Digest, changed: changed, validators: validators, rewatch: func() error { return watchDirs(w, c.Path) }}
+	return r.run(ctx, w.Events, w.Errors)
 }
 
-// follower turns events of the file system into configurations.
-type follower struct {
+// reloader loads the configuration again after file system events.
+type reloader struct {
 	path       string
-	last       [32]byte             // digest of the contents last seen; zero: no file
-	changed    func(*Config, error) // told about new content
-	validators []Validator          // as for Parse
-	rewatch    func() error         // watches the folders that matter now
+	last       [32]byte             // digest of the last content or error; zero if there was no file
+	changed    func(*Config, error) // receives new content
+	validators []Validator          // as for [Load]
+	rewatch    func() error         // renews the watches; see watchDirs
 }
 
-// run reads the file whenever events of its folders have come to rest: which of them concern
-// it is not told apart, as the same content is not reported again.
-func (f *follower) run(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error) error {
-	if err := f.rewatch(); err != nil {
+// run reads the file after every burst of events in the watched directories. It does not check
+// which events concern the file, because unchanged content is not reported.
+func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error) error {
+	if err := r.rewatch(); err != nil {
 		return err
 	}
 	due := time.NewTimer(0)
 	defer due.Stop()
-	var first time.Time // of the events not yet acted on
-	touch := func() {
+	var first time.Time // time of the first event since the last reading; zero if there was none
+	schedule := func() {
 		if first.IsZero() {
 			first = time.Now()
 		}
-		due.Reset(max(0, min(quiet, time.Until(first.Add(longest)))))
+		due.Reset(max(0, min(debounce, time.Until(first.Add(maxDelay)))))
 	}
 	for {
 		select {
@@ -71,73 +69,73 @@ func (f *follower) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 			if !ok {
 				return errors.New("watch: ended by the system")
 			}
-			touch()
+			schedule()
 		case _, ok := <-errs:
 			if !ok {
 				return errors.New("watch: ended by the system")
 			}
-			touch() // most likely events were lost
+			schedule() // events were probably lost
 		case <-due.C:
 			first = time.Time{}
-			f.look()
+			r.reload()
 		}
 	}
 }
 
-// look reads the file and reports what is new.
-func (f *follower) look() {
-	// Watching comes first, so that a change after the reading gives an event.
-	// Its error repeats itself in the reading.
-	_ = f.rewatch()
-	data, err := read(f.path)
+// reload reads the file and reports new content.
+func (r *reloader) reload() {
+	// The watches are renewed first, so that a change after the reading causes an event.
+	// An error of rewatch is ignored, because the reading then fails too.
+	_ = r.rewatch()
+	data, err := read(r.path)
 	var tuned []byte
 	if err == nil {
-		tuned, err = readTuned(f.path)
+		tuned, err = readTuned(r.path)
 	}
-	seen := digest(data, tuned)
+	current := digest(data, tuned)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		seen = [32]byte{}
+		current = [32]byte{}
 	case err != nil:
-		seen = sha256.Sum256([]byte("\x00" + err.Error())) // no file begins like that
+		current = sha256.Sum256([]byte("\x00" + err.Error())) // digest never hashes text that begins with NUL
 	}
-	if seen == f.last {
+	if current == r.last {
 		return
 	}
-	f.last = seen
+	r.last = current
 	switch {
 	case err != nil:
-		f.changed(nil, err)
+		r.changed(nil, err)
 	case len(bytes.TrimSpace(data)) == 0:
-		f.changed(nil, &Error{Problems: []Problem{{File: f.path, Line: 1, Message: "the file is empty; a comment line is enough to say that the defaults are meant"}}})
+		r.changed(nil, &Error{Problems: []Problem{{File: r.path, Line: 1, Message: "the file is empty; write a comment line to use the defaults"}}})
 	default:
-		f.changed(parse(Default(), f.path, data, tuned, f.validators))
+		r.changed(parse(Default(), r.path, data, tuned, r.validators))
 	}
 }
 
-// watchFolders watches the folders of the file, of the tuned.toml beside it and of what either
-// links to, and the one above, in which its own may be replaced: a watch on a file itself would
-// stay with the old one when an editor renames a new one over it. A folder that is missing is
-// waited for in the one above it; its error counts if nothing can be watched.
-func watchFolders(w *fsnotify.Watcher, path string) (missing error) {
-	folders := []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))}
+// watchDirs watches the directory of the file and of tuned.toml, those of the files that either
+// links to, and the parent directory, in which the directory may be created or replaced. It does
+// not watch the file itself, because such a watch stays with the old file when an editor renames a
+// new one over it. watchDirs returns an error only if no directory can be watched.
+func watchDirs(w *fsnotify.Watcher, path string) (missing error) {
+	dirs := []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))}
 	for _, link := range []string{path, TunedPath(path)} {
 		if file, err := filepath.EvalSymlinks(link); err == nil {
-			folders = append(folders, filepath.Dir(file))
+			dirs = append(dirs, filepath.Dir(file))
 		}
 	}
 	watched := false
-	for _, folder := range folders {
-		// Adding again is how a folder that was replaced is found.
-		if err := w.Add(folder); err != nil {
-			missing = fmt.Errorf("watch %s: %w", folder, err)
+	for _, dir := range dirs {
+		// Add is repeated because the directory may have been replaced.
+		if err := w.Add(dir); err != nil {
+			missing = fmt.Errorf("watch %s: %w", dir, err)
 		} else {
 			watched = true
 		}
 	}
 	for _, old := range w.WatchList() {
-		if !slices.Contains(folders, old) {
-			_ = w.Remove(old) // gone already, most likely
+		if !slices.Contains(dirs, old) {
+			_ = w.Remove(old) // fails if the directory no longer exists
 		}
 	}
 	if watched {
