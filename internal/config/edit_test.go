@@ -86,8 +86,7 @@ func TestEditRefuses(t *testing.T) {
 	}
 }
 
-// Whatever stands around an upstream, an edit changes that upstream alone, and no byte
-// elsewhere.
+// An edit changes only the blocks of its upstream, whatever text surrounds them.
 func TestEditsLeaveAllElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		end := rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "line end")

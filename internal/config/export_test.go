@@ -8,7 +8,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Schema is every key of the schema; * stands for the names of named blocks.
+// Schema returns every key of the schema, sorted, with * for the names of named blocks.
 func Schema() []string {
 	var keys []string
 	var walk func(key string, t reflect.Type)
@@ -32,11 +32,11 @@ func Schema() []string {
 	return keys
 }
 
-// Follow is Watch on events of the test's making.
+// Follow is Watch with the test's own events.
 func Follow(ctx context.Context, c *Config, events <-chan fsnotify.Event, errs <-chan error, changed func(*Config, error), validators ...Validator) error {
 	r := &reloader{path: c.Path, last: c.Digest, changed: changed, validators: validators, rewatch: func() error { return nil }}
 	return r.run(ctx, events, errs)
 }
 
-// Expand is expand.
+// Expand exports expand for tests.
 var Expand = expand

@@ -14,10 +14,10 @@ import (
 	"mcpschedd/internal/config"
 )
 
-// FuzzParse holds what must be true of any bytes: the same file gives the same
-// answer; every problem has its place in the file, in order; a line above moves
-// everything down by one line and changes nothing else; an unknown key at the
-// end adds one problem; and what loads keeps the promises that others build on.
+// FuzzParse checks properties of any input: parsing is deterministic; problems are sorted and have
+// a line of the file; a line inserted at the top moves every position down by one line and changes
+// nothing else; an unknown key at the end adds one problem; and a valid configuration satisfies
+// the guarantees on which other packages rely.
 func FuzzParse(f *testing.F) {
 	archive, err := txtar.ParseFile(filepath.Join("testdata", "problems.txtar"))
 	if err != nil {
@@ -98,7 +98,7 @@ func moved(t *testing.T, data []byte, c *config.Config, problems []config.Proble
 	}
 }
 
-// promises are the checks again, in other words.
+// promises checks the guarantees of a valid configuration, independently of checker.
 func promises(t *testing.T, c *config.Config) {
 	for _, u := range c.Upstreams {
 		if u.Name == "" || strings.Contains(u.Name, "__") || strings.Trim(u.Name, "_") != u.Name || (u.Command == "") == (u.URL == "") || u.Instances == "" {

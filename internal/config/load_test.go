@@ -27,7 +27,7 @@ func write(t *testing.T, path, text string) {
 func TestSearch(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	write(t, filepath.Join(dir, "pipeline_config.toml"), "") // a clone's own file: never to be found
+	write(t, filepath.Join(dir, "pipeline_config.toml"), "") // a cloned repository's file, which Search must not find
 	write(t, filepath.Join(dir, "mcpschedd", "pipeline_config.toml"), "")
 	flag, named := filepath.Join(dir, "flag.toml"), filepath.Join(dir, "named.toml")
 	write(t, flag, "")
@@ -146,12 +146,12 @@ func TestCheck(t *testing.T) {
 	expect(nil, "DIR/c.toml: ok (upstreams: 1, limits: 0, plans: 0, tools: 0)\n", true)
 }
 
-// What is served although a file has mistakes.
+// TestSalvage checks the configuration used despite a file's problems.
 func TestSalvage(t *testing.T) {
 	good := "[plan]\nmutations = \"deny\"\n[upstreams.a]\ncommand = \"a\"\ntools = { deny = [\"x\"] }\n[upstreams.gone]\ncommand = \"g\"\n"
 	tests := []struct {
 		name, good, text string
-		want             string // upstream: command, what is denied, whether it is off
+		want             string // upstream: command, denied tools, off if disabled
 		mutations        string
 	}{
 		{"an upstream", "", "[upstreams.a]\ncommand = 3\n[upstreams.b]\ncommand = \"b\"\n", "a: [] off; b: b []", "confirm"},

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is found into testdata/problems.txtar")
 
-// TestProblems holds the text of every kind of mistake, with its place.
+// TestProblems checks the text and the position of every kind of problem.
 func TestProblems(t *testing.T) {
 	path := filepath.Join("testdata", "problems.txtar")
 	archive, err := txtar.ParseFile(path)
@@ -46,7 +46,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// findings is everything said about a file, one line each.
+// findings returns the problems or warnings of a file, one per line.
 func findings(name string, data []byte) string {
 	var b strings.Builder
 	c, err := config.Parse(name, data)
@@ -67,7 +67,7 @@ func findings(name string, data []byte) string {
 }
 
 // TestValidator checks that the problems of a Validator are merged with the others: by line,
-// and not where they only repeat what is known of the same value.
+// and without those of a key that already has a problem.
 func TestValidator(t *testing.T) {
 	const file = `[tools.a]
 speculate = 7
@@ -80,7 +80,7 @@ colour = "red"
 `
 	find := func(c *config.Config) []config.Problem {
 		return []config.Problem{
-			c.Problem("tools.aa", "the one is too much"), // the block has a mistake inside
+			c.Problem("tools.aa", "the one is too much"), // a key inside the block already has a problem
 			c.Problem("tools.a.speculate", "said already"),
 			c.Problem("tools.a.speculate.x", "within it"),
 			c.Problem("tools.a.follow_up[0].args.x", "one of %d", len(c.Tools)),

@@ -171,7 +171,7 @@ args = ["${NUL}"]
 	}
 }
 
-// TestSecretsStayUnprinted tries every way in which a value ends up in a log.
+// TestSecretsStayUnprinted formats and encodes values in every way that logs do.
 func TestSecretsStayUnprinted(t *testing.T) {
 	c := parse(t, "[upstreams.a]\ncommand = \"x\"\nargs = [\"${T}\"]\nenv = { TOKEN = \"s3cret\" }\n[upstreams.b]\nurl = \"https://x.example/?${T}\"\nheaders = { TOKEN = \"s3cret\" }")
 	var log bytes.Buffer

@@ -16,7 +16,7 @@ import (
 	"mcpschedd/internal/config"
 )
 
-// source are the fields that say where a configuration came from.
+// source ignores the fields that describe the origin of a configuration.
 var source = cmpopts.IgnoreFields(config.Config{}, "Path", "Digest", "Positions", "Warnings")
 
 func parse(t *testing.T, text string) *config.Config {
@@ -28,8 +28,8 @@ func parse(t *testing.T, text string) *config.Config {
 	return c
 }
 
-// shipped is the file that states every key, and the same with its examples
-// made real: an example line is # and then no prose, which starts with a space.
+// shipped returns the reference file, and the same file with its examples uncommented. In an
+// example line, # is not followed by one space, as it is in prose.
 func shipped(t *testing.T) (file, examples string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "configs", "pipeline_config.toml"))
@@ -50,17 +50,17 @@ func TestShippedFileIsTheDefaults(t *testing.T) {
 	}
 }
 
-// TestShippedExamplesLoad also holds the file complete: every key of the schema
-// stands in it, and stands at the line that Positions says.
+// TestShippedExamplesLoad also checks that the file contains every key of the schema, at the line
+// in Positions.
 func TestShippedExamplesLoad(t *testing.T) {
 	_, examples := shipped(t)
 	c := parse(t, examples)
-	if len(c.Warnings) != 1 || c.Warnings[0].Key != "plans.heartbeat" { // [plan] enabled is false beside it
+	if len(c.Warnings) != 1 || c.Warnings[0].Key != "plans.heartbeat" { // because [plan] enabled is false
 		t.Errorf("got warnings %v, want one about the plan", c.Warnings)
 	}
 	stated := map[string]bool{}
 	lines := strings.Split(examples, "\n")
-	// A block's own name, and a list's index, match * of the schema.
+	// The name of a block and the index of a list match * in the schema.
 	named := regexp.MustCompile(`^(upstreams|plans|limits|tools)\.("[^"]*"|[^.]+)|\[\d+\]`)
 	for key, line := range c.Positions {
 		pattern := named.ReplaceAllStringFunc(key, func(s string) string {
@@ -83,7 +83,7 @@ func TestShippedExamplesLoad(t *testing.T) {
 	}
 }
 
-// TestShippedLinesSayWhatTheyAre wants a comment behind every key.
+// TestShippedLinesSayWhatTheyAre checks that a comment follows every key.
 func TestShippedLinesSayWhatTheyAre(t *testing.T) {
 	file, _ := shipped(t)
 	key := regexp.MustCompile(`^#?[a-z_0-9]+ = `)

@@ -45,18 +45,18 @@ func TestTuned(t *testing.T) {
 	}
 }
 
-// A change of tuned.toml alone is seen, and so are its mistakes and its end.
+// TestTunedIsWatched checks that Watch reports a change, an error and the removal of tuned.toml.
 func TestTunedIsWatched(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.toml")
 	write(t, path, toml("info"))
 	calls := watch(t, load(t, path))
-	next := func() heard {
+	next := func() report {
 		select {
 		case got := <-calls:
 			return got
 		case <-time.After(20 * time.Second):
 			t.Fatal("got nothing for 20 s")
-			return heard{}
+			return report{}
 		}
 	}
 	write(t, config.TunedPath(path)+".new", "[tools.a]\nspeculate = false\n")

@@ -10,7 +10,7 @@ import (
 func TestBytes(t *testing.T) {
 	for _, tt := range []struct {
 		text, print string
-		want        config.Bytes // -1: refused
+		want        config.Bytes // -1: an error
 	}{
 		{"0", "0", 0},
 		{"512", "512B", 512},

@@ -17,26 +17,26 @@ import (
 	"mcpschedd/internal/config"
 )
 
-// heard is one call of a watcher: the level of the configuration, or its error.
-type heard struct {
+// report is one call of Watch's callback: the log level of the configuration, or the error.
+type report struct {
 	level string
 	tuned int // tools in tuned.toml
 	err   error
 }
 
 // watch watches path on the real file system until the test ends.
-func watch(t *testing.T, c *config.Config) <-chan heard {
+func watch(t *testing.T, c *config.Config) <-chan report {
 	t.Helper()
-	calls := make(chan heard, 100)
+	calls := make(chan report, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
 		done <- config.Watch(ctx, c, func(c *config.Config, err error) {
 			if err != nil {
-				calls <- heard{err: err}
+				calls <- report{err: err}
 				return
 			}
-			calls <- heard{level: c.Log.Level, tuned: len(c.Tuned)}
+			calls <- report{level: c.Log.Level, tuned: len(c.Tuned)}
 		})
 	}()
 	t.Cleanup(func() {
@@ -48,9 +48,9 @@ func watch(t *testing.T, c *config.Config) <-chan heard {
 	return calls
 }
 
-// until waits for a configuration of this level. What a reader may see between
-// two steps of an editor, no file or an empty one, is passed over.
-func until(t *testing.T, calls <-chan heard, level string) {
+// until waits for a configuration of this log level. It skips errors, because Watch may read the
+// file between two steps of an editor, when it is missing or empty.
+func until(t *testing.T, calls <-chan report, level string) {
 	t.Helper()
 	for {
 		select {
@@ -85,12 +85,12 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestWatchSurvivesEditors changes a file in the ways that programs do, each
-// twice, because a watch that stays with the old file sees the first change only.
+// TestWatchSurvivesEditors changes a file in the ways that programs do. It makes each change twice,
+// because a watch on the old file would report only the first.
 func TestWatchSurvivesEditors(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		setup  func(t *testing.T, dir string) string // makes a file of level info, returns its path
+		setup  func(t *testing.T, dir string) string // writes a file with level info and returns its path
 		change func(t *testing.T, dir, level string)
 	}{
 		{"write in place", plainFile, func(t *testing.T, dir, level string) {
@@ -193,7 +193,7 @@ func plainFile(t *testing.T, dir string) string {
 	return filepath.Join(dir, "c.toml")
 }
 
-// TestWatchFromBefore changes the file before it is watched.
+// TestWatchFromBefore changes the file between Load and Watch.
 func TestWatchFromBefore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.toml")
 	write(t, path, toml("info"))
@@ -202,7 +202,7 @@ func TestWatchFromBefore(t *testing.T) {
 	until(t, watch(t, c), "warn")
 }
 
-// TestWatchForAFileToCome starts on defaults, without a file or its folder.
+// TestWatchForAFileToCome starts with the defaults, without a file or its directory.
 func TestWatchForAFileToCome(t *testing.T) {
 	c := config.Default()
 	c.Path = filepath.Join(t.TempDir(), "mcpschedd", "c.toml")
@@ -221,13 +221,13 @@ func TestWatchNeedsAFolder(t *testing.T) {
 	}
 }
 
-// follower runs the watcher in a bubble on a real file and events of the test's
-// making. Each step changes the file, sends one event for it, and lets time pass.
+// follower runs Watch in a bubble on a real file with the test's own events. Each step changes the
+// file, sends one event for it, and lets time pass.
 type follower struct {
 	path   string
 	events chan fsnotify.Event
 	errs   chan error
-	calls  []heard
+	calls  []report
 	ended  chan error
 }
 
@@ -238,17 +238,17 @@ func follow(t *testing.T, ctx context.Context) *follower {
 	go func() {
 		f.ended <- config.Follow(ctx, c, f.events, f.errs, func(c *config.Config, err error) {
 			if err != nil {
-				f.calls = append(f.calls, heard{err: err})
+				f.calls = append(f.calls, report{err: err})
 				return
 			}
-			f.calls = append(f.calls, heard{level: c.Log.Level})
+			f.calls = append(f.calls, report{level: c.Log.Level})
 		}, noDebug)
 	}()
 	synctest.Wait()
 	return f
 }
 
-// noDebug finds fault with what this package does not.
+// noDebug is a Validator that rejects the log level debug.
 func noDebug(c *config.Config) []config.Problem {
 	if c.Log.Level != "debug" {
 		return nil
@@ -261,8 +261,8 @@ func (f *follower) touch() {
 	synctest.Wait()
 }
 
-// settle lets the watcher act and returns what it said since the last time.
-func (f *follower) settle() []heard {
+// settle lets Watch run and returns its reports since the last call of settle.
+func (f *follower) settle() []report {
 	time.Sleep(time.Minute)
 	synctest.Wait()
 	calls := f.calls
@@ -270,14 +270,14 @@ func (f *follower) settle() []heard {
 	return calls
 }
 
-func (f *follower) write(t *testing.T, text string) []heard {
+func (f *follower) write(t *testing.T, text string) []report {
 	t.Helper()
 	write(t, f.path, text)
 	f.touch()
 	return f.settle()
 }
 
-func levels(calls []heard) []string {
+func levels(calls []report) []string {
 	got := []string{}
 	for _, c := range calls {
 		if c.err != nil {
@@ -298,17 +298,17 @@ func TestWatchReportsEachContentOnce(t *testing.T) {
 			text string
 			want []string
 		}{
-			{toml("info"), []string{}}, // what was loaded
+			{toml("info"), []string{}}, // the content that was loaded
 			{toml("warn"), []string{"warn"}},
 			{toml("warn"), []string{}},
 			{bad, []string{"error"}},
 			{bad, []string{}},
-			{toml("debug"), []string{"error"}}, // found wrong elsewhere
+			{toml("debug"), []string{"error"}}, // rejected by the Validator
 			{toml("debug"), []string{}},
 			{"[log\n", []string{"error"}},
-			{toml("warn"), []string{"warn"}}, // mended: the error is over
+			{toml("warn"), []string{"warn"}}, // corrected: no error
 			{bad, []string{"error"}},
-			{"", []string{"error"}}, // not taken for an empty configuration
+			{"", []string{"error"}}, // not the defaults
 			{" \n", []string{"error"}},
 			{"#\n", []string{"info"}},
 		} {
@@ -357,7 +357,7 @@ func TestWatchWaitsForQuiet(t *testing.T) {
 		if diff := cmp.Diff([]string{"error"}, levels(f.settle())); diff != "" {
 			t.Errorf("steps (-want +got):\n%s", diff)
 		}
-		// Steps without end are not waited out.
+		// Watch does not wait for the end of an endless series of steps.
 		write(t, f.path, toml("warn"))
 		for range 12 {
 			f.touch()
