@@ -113,8 +113,8 @@ func bareHost(host string) bool {
 	return validHost(host) && !strings.ContainsAny(host, ":*[]")
 }
 
-// checkHost reports a problem if host is not a valid host. The message then also names the
-// alternative, if there is one.
+// checkHost reports a problem if host is not a valid host. alternative, if not "", tells the user
+// which other value is allowed.
 func (f checker) checkHost(key, host, alternative string) {
 	if validHost(host) {
 		return

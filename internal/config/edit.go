@@ -32,7 +32,7 @@ func EnableUpstream(text []byte, name string, enabled bool) ([]byte, error) {
 	}
 	i := slices.IndexFunc(blocks, func(b tomlblock.Block) bool { return b.Own })
 	if i < 0 {
-		return nil, fmt.Errorf("upstream %q has no [upstreams.NAME] block: add one with enabled = %v", name, enabled)
+		return nil, fmt.Errorf("upstream %q has no [%s] block: add one with enabled = %v", name, join("upstreams", name), enabled)
 	}
 	return blocks[i].SetBool(text, "enabled", enabled), nil
 }

@@ -19,11 +19,11 @@ import (
 // which has no limit of its own.
 const maxSize = 1 << 20
 
-// Search returns the path of the configuration file: flag if it is not "", else the value of
-// MCPSCHEDD_CONFIG, else mcpschedd/pipeline_config.toml in $XDG_CONFIG_HOME or ~/.config. It is
-// an error if a file named by flag or MCPSCHEDD_CONFIG does not exist. If the last of these files
-// does not exist, found is false and the built-in defaults apply. Search never looks in the
-// working directory, because a cloned repository must not be able to start commands.
+// Search returns the path of the configuration file: flag if it is not "", else $MCPSCHEDD_CONFIG,
+// an absolute path, else mcpschedd/pipeline_config.toml in $XDG_CONFIG_HOME or ~/.config. A file
+// named by flag or $MCPSCHEDD_CONFIG must exist. If the last of these files does not exist, found
+// is false and the built-in defaults apply. Search never looks in the working directory, because a
+// cloned repository must not be able to start commands.
 func Search(flag string, env func(string) string) (path string, found bool, err error) {
 	switch {
 	case flag != "":
@@ -61,8 +61,8 @@ func (c *Config) StateDir(env func(string) string) (string, error) {
 	return userDir("XDG_STATE_HOME", filepath.Join(".local", "state"), env)
 }
 
-// userDir returns the mcpschedd directory in the XDG base directory that the variable names, or in
-// below in the home directory. The XDG specification requires that a relative path is ignored.
+// userDir returns $variable/mcpschedd, or HOME/below/mcpschedd if the variable is not set. As the
+// XDG specification requires, it ignores a relative path in the variable.
 func userDir(variable, below string, env func(string) string) (string, error) {
 	if base := env(variable); filepath.IsAbs(base) {
 		return filepath.Join(base, "mcpschedd"), nil

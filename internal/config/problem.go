@@ -32,7 +32,7 @@ func (p Problem) String() string {
 type Error struct {
 	Problems []Problem
 
-	partial *Config // the values that could be read; nil after a syntax error
+	partial *Config // the values that could be read; nil after a syntax error or for an unknown schema_version
 	path    string
 	digest  [32]byte
 }

@@ -16,7 +16,7 @@ import (
 // Unresolved is the error for a key of an upstream that cannot be resolved.
 type Unresolved struct {
 	Key    string // as in [Config.Positions]
-	Reason string // may name a variable, but never contains its value
+	Reason string // may name variables; of their values, only the path of env_file and the scheme of url
 }
 
 // Error returns "key: reason".

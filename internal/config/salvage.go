@@ -9,8 +9,8 @@ import (
 // Salvage returns the configuration to use despite the problems of the file. good is the last
 // valid configuration, or nil. A problem in the block of an upstream disables that upstream; a
 // problem in tuned.toml drops that layer. After any other problem, good applies to the upstreams
-// that the file still names, with the restrictions of both. Without good, or after a syntax error,
-// Salvage returns a configuration without upstreams.
+// that the file still names, with the restrictions of both. Without good, or if the file cannot be
+// parsed or has an unknown schema_version, Salvage returns a configuration without upstreams.
 func (e *Error) Salvage(good *Config) *Config {
 	if e.partial == nil {
 		return e.withoutUpstreams()
@@ -45,7 +45,7 @@ func (e *Error) Salvage(good *Config) *Config {
 }
 
 // withoutUpstreams returns the defaults, without upstreams, with the sections of the file, if it
-// could be parsed, that configure the process, its state and its logs.
+// could be read, that configure the process, its state and its logs.
 func (e *Error) withoutUpstreams() *Config {
 	c := Default()
 	c.Path, c.Digest = e.path, e.digest
