@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// Gate is where servers, in whatever process, wait until a test lets them on.
-// It takes the place of sleeping: a test learns that something has begun when
-// it arrives, and that a process has ended when its connection does.
+// Gate is a listener at which servers in any process block until a test releases them.
+// It replaces sleeping: an accepted connection shows that something has begun, and the
+// end of the connection that its process has exited.
 type Gate struct {
 	t  testing.TB
 	ln net.Listener
 }
 
-// limit bounds every wait of a test.
+// limit is the longest wait in a test.
 const limit = time.Minute
 
-// NewGate opens a gate on loopback for the time of a test.
+// NewGate returns a gate on a loopback port, closed at the end of the test.
 func NewGate(t testing.TB) *Gate {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -33,42 +33,42 @@ func NewGate(t testing.TB) *Gate {
 	return &Gate{t, ln}
 }
 
-// Addr is what a server is told.
+// Addr returns the address of the gate, for the server's options or arguments.
 func (g *Gate) Addr() string { return g.ln.Addr().String() }
 
-// Visitor is one server that stands at a gate.
+// Visitor is a server that waits at a gate.
 type Visitor struct {
 	t    testing.TB
 	conn net.Conn
 	PID  int
 }
 
-// Next waits for the next server to arrive.
+// Next waits for the next server's connection.
 func (g *Gate) Next() *Visitor {
 	g.t.Helper()
 	g.ln.(*net.TCPListener).SetDeadline(time.Now().Add(limit))
 	conn, err := g.ln.Accept()
 	if err != nil {
-		g.t.Fatalf("nobody came to the gate: %v", err)
+		g.t.Fatalf("no server connected to the gate: %v", err)
 	}
 	g.t.Cleanup(func() { conn.Close() })
 	v := &Visitor{t: g.t, conn: conn}
 	if _, err := fmt.Fscan(bufio.NewReader(conn), &v.PID); err != nil {
-		g.t.Fatalf("at the gate: %v", err)
+		g.t.Fatalf("reading the process id at the gate: %v", err)
 	}
 	return v
 }
 
-// Open lets the server on.
+// Open releases the server.
 func (v *Visitor) Open() { v.conn.Close() }
 
-// Gone waits until the server has left of its own accord: its process ended,
-// or its call was cancelled.
+// Gone waits until the server has disconnected by itself, because its process exited or
+// its call was cancelled.
 func (v *Visitor) Gone() {
 	v.t.Helper()
 	v.conn.SetReadDeadline(time.Now().Add(limit))
 	if _, err := io.Copy(io.Discard, v.conn); isTimeout(err) {
-		v.t.Fatalf("process %d, or its call, goes on", v.PID)
+		v.t.Fatalf("process %d or its call is still running", v.PID)
 	}
 }
 
@@ -77,7 +77,7 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// arrive goes to a gate.
+// arrive connects to a gate and sends the process id.
 func arrive(ctx context.Context, addr string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -90,7 +90,7 @@ func arrive(ctx context.Context, addr string) (net.Conn, error) {
 	return conn, nil
 }
 
-// standAt waits at a gate until it opens, or ctx ends.
+// standAt waits at a gate until it opens or ctx is done.
 func standAt(ctx context.Context, addr string) error {
 	conn, err := arrive(ctx, addr)
 	if err != nil {
@@ -99,6 +99,6 @@ func standAt(ctx context.Context, addr string) error {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	_, _ = io.Copy(io.Discard, conn) // however it ends
+	_, _ = io.Copy(io.Discard, conn) // returns when the gate opens or ctx is done
 	return ctx.Err()
 }

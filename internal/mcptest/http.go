@@ -12,8 +12,8 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Handler serves streamable HTTP: with sessions in the handshake era, without
-// in the stateless one.
+// Handler returns a handler for streamable HTTP, with sessions in the handshake era and
+// without in the stateless era.
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method {
@@ -31,14 +31,14 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
-// Sessions returns how many clients the server knows.
+// Sessions returns the number of open sessions.
 func (s *Server) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
 }
 
-// Forget ends all sessions without a word, as a restart does.
+// Forget ends all sessions without notifying the clients, as a restart does.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	if !m.IsRequest() {
 		w.WriteHeader(http.StatusAccepted)
 		if serve != nil {
-			go serve() // what it asks goes out on another stream
+			go serve() // its requests to the client use another stream
 		}
 		return
 	}
@@ -72,8 +72,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	a.finish()
 }
 
-// find returns the session of a message, a new one for initialize and for
-// every stateless request.
+// find returns the session of a message. It creates one for initialize and for each
+// stateless request. If there is none, it sends an HTTP error and returns nil.
 func (s *Server) find(w http.ResponseWriter, r *http.Request, m jsonrpc.Message) *session {
 	version := r.Header.Get("Mcp-Protocol-Version")
 	id := r.Header.Get("Mcp-Session-Id")
@@ -112,7 +112,8 @@ func (s *Server) find(w http.ResponseWriter, r *http.Request, m jsonrpc.Message)
 	return n
 }
 
-// fail does what the tools "status", "lose" and "cut" are for.
+// fail performs the tools "status", "lose" and "cut", which fail at the level of HTTP,
+// and reports whether it has sent the response.
 func (s *Server) fail(w http.ResponseWriter, m jsonrpc.Message) bool {
 	var p struct {
 		Name      string
@@ -128,14 +129,14 @@ func (s *Server) fail(w http.ResponseWriter, m jsonrpc.Message) bool {
 		}
 		http.Error(w, p.Arguments.Body, p.Arguments.Status)
 		return true
-	case "lose": // forgets its sessions, once
+	case "lose": // the server forgets its sessions, once
 		if s.mark("lost") {
 			return false
 		}
 		s.Forget()
 		w.WriteHeader(http.StatusNotFound)
 		return true
-	case "cut": // the body breaks off
+	case "cut": // the body is truncated
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", "1000")
 		io.WriteString(w, `{"jsonrpc":"2.0","id":`)
@@ -144,7 +145,7 @@ func (s *Server) fail(w http.ResponseWriter, m jsonrpc.Message) bool {
 	return false
 }
 
-// get is the stream of a session.
+// get serves the stream of a session.
 func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	session := s.sessions[r.Header.Get("Mcp-Session-Id")]
@@ -159,8 +160,8 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	session.box.deliver(r.Context(), w)
 }
 
-// answer is the response to one POST: a stream as soon as a second message is
-// sent on it.
+// answer is the response to a POST. It becomes a stream unless its only message is the
+// response to the request.
 type answer struct {
 	w http.ResponseWriter
 
@@ -206,7 +207,7 @@ func (a *answer) finish() {
 	}
 }
 
-// mailbox keeps what a session says until its stream takes it.
+// mailbox queues the messages of a session until its stream sends them.
 type mailbox struct {
 	wake chan struct{} // capacity 1
 
@@ -233,7 +234,7 @@ func (b *mailbox) deliver(ctx context.Context, w http.ResponseWriter) {
 	})
 }
 
-// each hands over what is put in, in order, until ctx ends.
+// each calls take for each queued message, in order, until ctx is done.
 func (b *mailbox) each(ctx context.Context, take func(line []byte)) {
 	for {
 		b.mu.Lock()

@@ -13,7 +13,7 @@ import (
 
 var lower = regexp.MustCompile("%..")
 
-// Written is a value in the ways in which programs write values down.
+// Written returns a value in the encodings in which programs print values.
 func Written(value string) []string {
 	quoted, err := json.Marshal(value)
 	if err != nil {
@@ -31,7 +31,8 @@ func Written(value string) []string {
 	}
 }
 
-// leak prints what a careless program prints when it dies.
+// leak prints the values of the variables in Leaks to stderr, as a careless program does when it
+// crashes.
 func (o *Options) leak() {
 	for _, name := range o.Leaks {
 		value := os.Getenv(name)

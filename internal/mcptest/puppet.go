@@ -11,24 +11,24 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Puppet is a server of the handshake era that serves one client, over any
-// transport, and for which the test speaks: it shakes hands and answers what it
-// must, and leaves the calls of its tool "work" to the test, cancelled or not.
+// Puppet is a server of the handshake era, for one client over any transport, that a test
+// controls. It answers initialize and all other requests, except calls of its tool "work",
+// which the test answers, cancelled or not.
 type Puppet struct {
-	Calls   chan jsonrpc.Message // of "work", as they came
-	Ended   chan jsonrpc.Message // cancellations of them
-	Replies chan jsonrpc.Message // what the client answered
+	Calls   chan jsonrpc.Message // calls of "work", in order of arrival
+	Ended   chan jsonrpc.Message // notifications/cancelled
+	Replies chan jsonrpc.Message // the client's responses
 
-	box *mailbox // what goes out on no request's stream
+	box *mailbox // messages that belong to no request's stream
 
 	mu     sync.Mutex
 	open   map[string]chan []byte // raw id of a call → the response to its POST
 	levels []string
-	held   chan struct{} // replies are not taken before it closes; nil: they are
-	posts  int           // of replies that are held
+	held   chan struct{} // closed when POSTs of replies may be answered; nil if they are not held
+	posts  int           // held POSTs
 }
 
-// NewPuppet makes a puppet.
+// NewPuppet returns a puppet.
 func NewPuppet() *Puppet {
 	return &Puppet{
 		Calls: make(chan jsonrpc.Message, 4096), Ended: make(chan jsonrpc.Message, 4096), Replies: make(chan jsonrpc.Message, 16384),
@@ -36,7 +36,7 @@ func NewPuppet() *Puppet {
 	}
 }
 
-// Say sends a message on no request's stream.
+// Say sends a message outside any request's stream.
 func (p *Puppet) Say(line string) { p.box.send([]byte(line)) }
 
 // Log sends a log message.
@@ -44,7 +44,7 @@ func (p *Puppet) Log(level, data string) {
 	p.Say(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":%q,"data":%q}}`, level, data))
 }
 
-// Answer answers a call.
+// Answer sends the result of a call.
 func (p *Puppet) Answer(id, result []byte) {
 	line := jsonrpc.AppendResult(nil, id, result)
 	p.mu.Lock()
@@ -64,7 +64,7 @@ func (p *Puppet) Levels() []string {
 	return append([]string(nil), p.levels...)
 }
 
-// Hold leaves POSTs of replies without a response until release is called.
+// Hold delays the HTTP responses to POSTs of replies until release is called.
 func (p *Puppet) Hold() (release func()) {
 	held := make(chan struct{})
 	p.mu.Lock()
@@ -78,15 +78,15 @@ func (p *Puppet) Hold() (release func()) {
 	})
 }
 
-// Held returns how many POSTs are held.
+// Held returns the number of POSTs that are held.
 func (p *Puppet) Held() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.posts
 }
 
-// take returns the result of a request that the puppet answers by itself, nil for
-// anything else.
+// take handles a message. It returns the result of a request that the puppet answers by
+// itself, and nil for anything else.
 func (p *Puppet) take(m jsonrpc.Message) []byte {
 	switch m.Method {
 	case "initialize":
@@ -131,11 +131,11 @@ func (p *Puppet) Serve(conn net.Conn) {
 	}
 }
 
-// loose takes a message whose answer, if it has one, goes where everything goes.
+// loose handles a message, and sends its result, if any, through the mailbox.
 func (p *Puppet) loose(line []byte) jsonrpc.Message {
 	m, err := jsonrpc.Parse(line)
 	if err != nil {
-		panic(err) // no test wants that
+		panic(err) // a client under test must send valid messages
 	}
 	if result := p.take(m); result != nil {
 		p.box.send(jsonrpc.AppendResult(nil, m.ID, result))
@@ -143,7 +143,7 @@ func (p *Puppet) loose(line []byte) jsonrpc.Message {
 	return m
 }
 
-// SSE serves the transport of 2024-11-05.
+// SSE returns a handler for the HTTP+SSE transport of revision 2024-11-05.
 func (p *Puppet) SSE() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
@@ -160,8 +160,8 @@ func (p *Puppet) SSE() http.Handler {
 	})
 }
 
-// Streamable serves streamable HTTP. What belongs to no request goes out on the
-// stream of the server's own.
+// Streamable returns a handler for streamable HTTP. Messages that belong to no request are
+// sent on the stream of the client's GET.
 func (p *Puppet) Streamable() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method {
@@ -214,7 +214,7 @@ func (p *Puppet) post(w http.ResponseWriter, r *http.Request) {
 	w.Write(line)
 }
 
-// hold waits until a reply is to be taken.
+// hold blocks until replies are released, if m is a reply and they are held.
 func (p *Puppet) hold(ctx context.Context, m jsonrpc.Message) {
 	p.mu.Lock()
 	held := p.held

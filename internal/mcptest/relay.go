@@ -12,31 +12,31 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// relay makes the process a pipe between its client and a server elsewhere, so
-// that what it serves is the state of another process. It ends with either.
+// relay copies bytes between stdio and the server at addr, whose state then survives this
+// process. The process exits when either side closes its connection.
 func relay(addr string) error {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return err
 	}
 	go func() {
-		_, _ = io.Copy(conn, stdin) // however it ends, the client has gone
+		_, _ = io.Copy(conn, stdin) // ends when the client has disconnected
 		os.Exit(0)
 	}()
 	_, _ = io.Copy(os.Stdout, conn)
-	return errors.New("the other end has hung up")
+	return errors.New("the server closed the connection")
 }
 
-// Serve serves the one client at the other end of a relay until either hangs
-// up. What is under way then goes on: a back end may still do what it was told
-// after the process that passed it on has died.
+// Serve serves the client at the other end of a relay until either side disconnects.
+// Requests that are running then continue: a back end may still carry out a request after
+// the process that forwarded it has exited.
 func (s *Server) Serve(conn net.Conn) {
 	defer conn.Close()
 	var writing sync.Mutex
 	send := func(line []byte) {
 		writing.Lock()
 		defer writing.Unlock()
-		_, _ = conn.Write(append(bytes.Clone(line), '\n')) // the peer may have gone
+		_, _ = conn.Write(append(bytes.Clone(line), '\n')) // the peer may have disconnected
 	}
 	client, id := s.session(send), conn.RemoteAddr().String()
 	s.mu.Lock()
@@ -54,7 +54,7 @@ func (s *Server) Serve(conn net.Conn) {
 		}
 		m, err := jsonrpc.Parse(line)
 		if err != nil {
-			return // cut off in the middle
+			return // the line is truncated
 		}
 		if serve := client.take(context.Background(), m, send); serve != nil {
 			go serve()

@@ -1,19 +1,17 @@
-// Package mcptest holds a real, small MCP server for tests, with every fault
-// a server was ever seen to have. It is not imported outside tests.
+// Package mcptest contains a small MCP server for tests, with the faults that were seen in
+// real servers. Only tests import it.
 //
-// The idea: what the server does is chosen by the tool that is called and by
-// its options, so that one server serves every test, in process over HTTP or
-// as a child process on stdio, and speaks raw bytes, so that it can say what
-// no library would.
+// The called tool and the options select the server's behaviour, so that one server suits
+// every test, in process over HTTP or as a child process on stdio. It writes raw bytes, so
+// that it can send messages that no library would.
 //
 //	func TestMain(m *testing.M) { mcptest.Main(); os.Exit(m.Run()) }
 //
-//	env := mcptest.Options{Start: "die"}.Env()           // of a child: the test binary itself
+//	env := mcptest.Options{Start: "die"}.Env()           // for a child process, which is the test binary
 //	web := httptest.NewServer(mcptest.New(mcptest.Options{Era: "stateless"}).Handler())
 //
-// The tools stand in tools.go. It checks what a proxy could get wrong (keys of
-// another hop, a second initialize) and leaves out what only a client cares
-// for.
+// tools.go defines the tools. The server checks for mistakes of a proxy (keys of another
+// hop, a second initialize) and omits what matters only to a client.
 package mcptest
 
 import (
@@ -28,51 +26,51 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Options is what a server is, and as wide as that: each field is one way to be. It travels
-// to a child as JSON.
+// Options select the behaviour of a server, one aspect per field. A child process receives
+// them as JSON.
 type Options struct {
 	Name         string            // default "fake"
 	Era          string            // "handshake" (the default), "stateless" or "both"
-	Capabilities string            // raw; default: all there are
+	Capabilities string            // raw; default: all
 	Instructions string            // default: none
 	Tools        []string          // raw tools; default: one for each behaviour
 	Resources    []string          // raw resources; default: two of its own
 	Templates    []string          // raw templates; default: one of its own
 	Prompts      []string          // raw prompts; default: one of its own
-	Results      map[string]string // tool → the raw result it answers with, or "error " and the raw error
-	Page         int               // items of a list on one page; 0: all
-	Start        string            // "die": at once | "mute": never answers | "shy": ends when asked for a revision before initialize | "rubbish": prints some first | "refuse": answers initialize with an error
-	Gate         string            // address of a Gate: nothing is answered before it opens
-	Beacon       string            // address of a Gate at which the process stands while it lives
-	Stays        bool              // the process does not end with its input
-	Stubborn     bool              // SIGTERM does not end the process
-	Family       bool              // the process has a child of its own, at the same Beacon, which stays
-	AskFirst     bool              // asks for the roots as soon as it is initialized
-	Leaks        []string          // variables whose values the process prints to stderr before it dies, in all the ways that leak.go has
-	Relay        string            // the process is only a pipe to this address, where a Server serves
+	Results      map[string]string // tool → its raw result, or "error " and the raw error
+	Page         int               // items on a page of a list; 0 means all
+	Start        string            // "die": exits at once | "mute": never answers | "shy": exits at server/discover before initialize | "rubbish": prints invalid lines first | "refuse": answers initialize with an error
+	Gate         string            // address of a Gate, at which the server waits before it answers its first message
+	Beacon       string            // address of a Gate to which the process stays connected until it exits
+	Stays        bool              // the process does not exit at the end of its input
+	Stubborn     bool              // the process ignores SIGTERM
+	Family       bool              // the process starts a child with the same Beacon, which has Stays
+	AskFirst     bool              // the server requests roots/list as soon as it is initialized
+	Leaks        []string          // environment variables whose values the process prints to stderr before it crashes, in all encodings of Written
+	Relay        string            // address of a Server to which the process only relays bytes
 
-	// Answer is asked before anything else is looked at, nil: it is not one for
-	// it. What it answers goes out even after the request was cancelled, and what
-	// came is not kept.
+	// Answer, if it is set, is called first for each request of the right era; a nil result
+	// means that the server handles the request itself. A result is sent even if the request
+	// was cancelled. Messages are then not recorded for Seen.
 	Answer func(ctx context.Context, m jsonrpc.Message) (result []byte) `json:"-"`
 }
 
-// Server is one MCP server.
+// Server is an MCP server.
 type Server struct {
 	o Options
 
 	mu       sync.Mutex
 	tools    []string
-	seen     []string            // every message, as it came
-	once     map[string]bool     // what happens only the first time has happened
+	seen     []string            // every received message, raw
+	once     map[string]bool     // events that have happened
 	sessions map[string]*session // id → session, over HTTP or a relay
-	listens  map[*request]bool   // open subscriptions/listen
-	early    []byte              // the answer to what was asked first
+	listens  map[*request]bool   // open subscriptions/listen requests
+	early    []byte              // the client's response to the request of AskFirst
 	tasks    []string            // ids
-	ids      int                 // given to sessions
+	ids      int                 // number of session ids assigned
 }
 
-// New makes a server.
+// New returns a server.
 func New(o Options) *Server {
 	if o.Name == "" {
 		o.Name = "fake"
@@ -97,21 +95,21 @@ func New(o Options) *Server {
 	}
 }
 
-// Seen returns every message that came, in order.
+// Seen returns every received message, in order.
 func (s *Server) Seen() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.seen...)
 }
 
-// session is one connection of a client: the process's, or one over HTTP.
+// session is a client's connection: the stdio of the process, or a session over HTTP or a relay.
 type session struct {
 	srv *Server
-	out func(line []byte) // what belongs to no request
-	box *mailbox          // over HTTP: where out puts it
+	out func(line []byte) // sends messages that belong to no request
+	box *mailbox          // queue of out over HTTP; nil otherwise
 
 	mu    sync.Mutex
-	asked map[string]chan jsonrpc.Message // raw id → where the client's answer goes
+	asked map[string]chan jsonrpc.Message // raw id → receives the client's response
 	open  map[string]context.CancelFunc   // raw id of a request → its cancel
 	asks  int
 }
@@ -130,8 +128,8 @@ type request struct {
 	send      func(line []byte) // the stream on which the request is answered
 }
 
-// take records a message and returns what serves it, nil if nothing is to be
-// done.
+// take records a message and returns a function that serves it, or nil if nothing remains
+// to be done.
 func (s *session) take(ctx context.Context, m jsonrpc.Message, send func(line []byte)) (serve func()) {
 	srv := s.srv
 	if srv.o.Answer == nil {
@@ -198,7 +196,7 @@ func (s *session) noted(m jsonrpc.Message) func() {
 
 const hopPrefix = "io.modelcontextprotocol/"
 
-// serve answers the request; a nil result without an error answers nothing.
+// serve handles the request. A nil result without an error means that no response is sent.
 func (r *request) serve() ([]byte, *jsonrpc.Error) {
 	version, _ := jsonrpc.String(jsonrpc.Get(jsonrpc.Get(r.Params, "_meta"), hopPrefix+"protocolVersion"))
 	r.stateless = version != ""
@@ -248,7 +246,7 @@ func (r *request) serve() ([]byte, *jsonrpc.Error) {
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "Method not found"}
 }
 
-// dieOnce ends the process when it is first asked for die://FOLDER, which it makes.
+// dieOnce exits at the first request for die://FOLDER; it creates FOLDER to mark that.
 func (r *request) dieOnce() {
 	uri, _ := jsonrpc.String(jsonrpc.Get(r.Params, "uri"))
 	if folder, ok := strings.CutPrefix(uri, "die://"); ok && os.Mkdir(folder, 0o700) == nil {
@@ -264,7 +262,8 @@ func (r *request) initialize() []byte {
 	return fmt.Appendf(nil, `{"protocolVersion":%q,%s,"serverInfo":{"name":%q,"version":"1"}}`, version, r.srv.self(), r.srv.o.Name)
 }
 
-// self is what the server says of itself in either era.
+// self returns the members of initialize's and server/discover's results that do not depend
+// on the era.
 func (s *Server) self() string {
 	capabilities := s.o.Capabilities
 	if capabilities == "" {
@@ -277,7 +276,7 @@ func (s *Server) self() string {
 	return out
 }
 
-// dressed adds what a stateless revision demands of results.
+// dressed adds the members that a stateless revision requires in results.
 func (r *request) dressed(result []byte) []byte {
 	if !r.stateless {
 		return result
@@ -289,7 +288,7 @@ func (r *request) dressed(result []byte) []byte {
 	return jsonrpc.Set(result, "_meta", jsonrpc.Set(jsonrpc.Get(result, "_meta"), hopPrefix+"serverInfo", info))
 }
 
-// list answers the four list methods, a page at a time.
+// list returns a page of one of the four lists.
 func (r *request) list() ([]byte, *jsonrpc.Error) {
 	member, all := "tools", []string(nil)
 	r.srv.mu.Lock()
@@ -327,7 +326,7 @@ func (r *request) read() ([]byte, *jsonrpc.Error) {
 	return fmt.Appendf(nil, `{"contents":[{"uri":%q,"text":%q}]}`, uri, r.srv.o.Name), nil
 }
 
-// listen keeps a stream open until it is cancelled.
+// listen keeps a stream open until its request is cancelled.
 func (r *request) listen() []byte {
 	wanted := jsonrpc.Get(r.Params, "notifications")
 	r.srv.mu.Lock()
@@ -347,7 +346,8 @@ func (r *request) notify(method string, params []byte) {
 	r.send(jsonrpc.AppendNotification(nil, method, jsonrpc.Set(params, "_meta", meta)))
 }
 
-// announce sends a notification to every client, as each one's era has it.
+// announce sends a notification to every client: on the open subscriptions, if there are any,
+// else to the sessions.
 func (s *Server) announce(from *session, method string, params []byte) {
 	s.mu.Lock()
 	var listens []*request
@@ -384,19 +384,18 @@ func (s *Server) Announce(method, params string) {
 	s.announce(nil, method, raw)
 }
 
-// SetTools replaces the tools without a word to anybody.
+// SetTools replaces the tools without notifying the clients.
 func (s *Server) SetTools(tools ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tools = tools
 }
 
-// ask makes a request of the client and returns the result, or the error
-// object.
+// ask sends a request to the client and returns its result or error object.
 func (s *session) ask(ctx context.Context, send func([]byte), method string, params []byte) []byte {
 	s.mu.Lock()
 	s.asks++
-	// Like every server it counts from 1: as the proxy does on the same wire.
+	// Ids count from 1, as in most servers, and so collide with the proxy's ids.
 	id := strconv.Itoa(s.asks)
 	answer := make(chan jsonrpc.Message, 1)
 	s.asked[id] = answer
@@ -414,7 +413,7 @@ func (s *session) ask(ctx context.Context, send func([]byte), method string, par
 	}
 }
 
-// Env is the environment variable that makes a test binary this server.
+// Env returns the environment variable that makes a test binary run as this server.
 func (o Options) Env() string {
 	data, err := json.Marshal(o)
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// variable holds the options of a child.
+// variable is the environment variable with the options of a child process.
 const variable = "MCPSCHEDD_TEST_SERVER"
 
-// stdin is what the child reads; the tool "closein" closes it.
+// stdin is the input of a child process; the tool "closein" closes it.
 var stdin *os.File
 
-// Main makes this process a server on stdio if its environment says so, and
-// does not return then. TestMain begins with it.
+// Main runs this process as a server on stdio if the variable of [Options.Env] is set, and
+// then does not return. TestMain must call it first.
 func Main() {
 	text, ok := os.LookupEnv(variable)
 	if !ok {
@@ -74,14 +74,13 @@ func serveStdio(o Options) error {
 	return New(o).stdio()
 }
 
-// stdio serves the one client of a process, until its input ends; calls that
-// are open then are given up.
+// stdio serves the client of a process until its input ends. Running calls are then abandoned.
 func (s *Server) stdio() error {
 	var writing sync.Mutex
 	send := func(line []byte) {
 		writing.Lock()
 		defer writing.Unlock()
-		os.Stdout.Write(append(bytes.Clone(line), '\n')) // an end of the client shows on stdin too
+		os.Stdout.Write(append(bytes.Clone(line), '\n')) // if the client has exited, stdin ends too
 	}
 	session := s.session(send)
 	for lines, first := jsonrpc.NewReader(stdin, 0), true; ; first = false {
@@ -90,7 +89,7 @@ func (s *Server) stdio() error {
 			if s.o.Stays || s.has("deaf") {
 				time.Sleep(limit)
 			}
-			return nil // whatever the error: the client has gone
+			return nil // any error means that the client has disconnected
 		}
 		m, err := jsonrpc.Parse(line)
 		if err != nil {
@@ -121,7 +120,7 @@ func calls(m jsonrpc.Message, tool string) bool {
 	return m.Method == "tools/call" && name == tool
 }
 
-// mark notes that something has happened and reports whether it had before.
+// mark records that an event has happened and reports whether it had happened before.
 func (s *Server) mark(what string) (before bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +135,7 @@ func (s *Server) has(what string) bool {
 	return s.once[what]
 }
 
-// bear starts a child that does nothing but live.
+// bear starts a child process that does nothing.
 func bear(o Options) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -149,6 +148,6 @@ func bear(o Options) error {
 	if err != nil {
 		return err
 	}
-	_ = in // held open as long as the parent lives
+	_ = in // stays open until the parent exits
 	return child.Start()
 }

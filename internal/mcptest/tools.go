@@ -11,7 +11,7 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// behaviours names the tools. Each says below what it does.
+// behaviours returns the names of the tools, which call implements.
 func behaviours() []string {
 	return []string{
 		"echo", "hold", "hang", "progress", "log", "ask", "early", "die", "closeout", "closein",
@@ -20,21 +20,21 @@ func behaviours() []string {
 	}
 }
 
-// arguments of the tools.
+// arguments are the arguments of all tools.
 type arguments struct {
-	Gate       string            // hold: the gate to wait at
-	N          int               // progress: how often; big: bytes; log: how often; change: how often it is said
-	Late       bool              // progress: once more after the answer
+	Gate       string            // hold: address of the gate
+	N          int               // progress, log, change: number of notifications; big: bytes of the text
+	Late       bool              // progress: one more notification after the result
 	Level      string            // log; default info
-	Asks       []json.RawMessage // ask: {"method":…,"params":…} each, all at once
-	Rounds     int               // ask: how often; default 1
-	Names      []string          // change: the tools from now on
+	Asks       []json.RawMessage // ask: requests {"method":…,"params":…}, sent concurrently
+	Rounds     int               // ask: number of repetitions; default 1
+	Names      []string          // change: names of the new tools
 	URI        string            // update
-	Stderr     []string          // die: last lines
-	Status     int               // status: of HTTP
-	Body       string            // status: what comes with it
-	RetryAfter string            // status: the header; "": none
-	Path       string            // read: the file
+	Stderr     []string          // die: lines to print
+	Status     int               // status: HTTP status code
+	Body       string            // status: body of the response
+	RetryAfter string            // status: the header, unless empty
+	Path       string            // read: path of the file
 }
 
 // call runs one tool.
@@ -59,7 +59,7 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
 	switch name {
-	case "hold": // waits at a gate
+	case "hold": // waits at the gate
 		if err := standAt(r.ctx, a.Gate); err != nil {
 			return nil, nil
 		}
@@ -73,34 +73,34 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 		for i := range max(a.N, 1) {
 			r.log(a.Level, i)
 		}
-	case "ask": // asks the client, and answers with what it said
+	case "ask": // sends requests to the client and returns its responses
 		return r.askAll(a)
-	case "early": // what the client said to what was asked first
+	case "early": // returns the client's response to the request of AskFirst
 		r.srv.mu.Lock()
 		defer r.srv.mu.Unlock()
 		return structured(r.srv.early), nil
-	case "garbage": // prints what is no message before it answers
+	case "garbage": // prints invalid messages before the result
 		for _, line := range []string{"Debug: listening", `{"jsonrpc":"2.0","id":`, "[]", "\x00\xff", `{"jsonrpc":"2.0"}`} {
 			r.send([]byte(line))
 		}
-	case "wrongid": // answers others, and as a string, before it answers
+	case "wrongid": // sends responses with wrong ids before the result
 		for _, id := range []string{"0", "-7", "999999999", `"` + string(r.ID) + `"`, "null", "1e3"} {
 			r.send([]byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[],"wrong":true}}`))
 		}
-	case "broken": // answers with what is no JSON
+	case "broken": // sends a result that is not JSON
 		r.send([]byte(`{"jsonrpc":"2.0","id":` + string(r.ID) + `,"result":{"content":[{"type":"text","text":"` + "\x01" + `"}]}}`))
 		return nil, nil
 	case "big":
 		return []byte(`{"content":[{"type":"text","text":"` + strings.Repeat("x", a.N) + `"}]}`), nil
-	case "seen": // every message so far
+	case "seen": // returns every message received so far
 		return structured([]byte("[" + strings.Join(r.srv.Seen(), ",") + "]")), nil
-	case "change": // has other tools, and says so
+	case "change": // replaces the tools and notifies the clients
 		r.srv.change(r.session, a)
-	case "update": // says that a resource has changed
+	case "update": // notifies the clients that a resource has changed
 		r.srv.announce(r.session, "notifications/resources/updated", fmt.Appendf(nil, `{"uri":%q}`, a.URI))
 	case "task":
 		return r.begin(""), nil
-	case "read": // what stands in a file; not among the tools that a server has unless it is told to
+	case "read": // returns the text of a file; not among the default tools
 		text, err := os.ReadFile(a.Path)
 		if err != nil {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
@@ -114,7 +114,7 @@ func (r *request) call() ([]byte, *jsonrpc.Error) {
 	return r.echo(), nil
 }
 
-// echo answers with the name of the server that was asked, and its arguments.
+// echo returns a result with the name of the server and the params of the request.
 func (r *request) echo() []byte {
 	text := jsonrpc.AppendString(nil, r.srv.o.Name)
 	return []byte(`{"content":[{"type":"text","text":` + string(text) + `}],"structuredContent":` + string(r.Params) + `}`)
@@ -127,7 +127,7 @@ func structured(value []byte) []byte {
 	return []byte(`{"content":[],"structuredContent":` + string(value) + `}`)
 }
 
-// progress answers by itself, so that one notification can come too late.
+// progress sends the result itself, so that a notification can follow it.
 func (r *request) progress(a arguments) {
 	token := jsonrpc.Get(jsonrpc.Get(r.Params, "_meta"), "progressToken")
 	say := func(i int) {
@@ -151,8 +151,8 @@ func (r *request) log(level string, i int) {
 	r.send(jsonrpc.AppendNotification(nil, "notifications/message", fmt.Appendf(nil, `{"level":%q,"data":"%s %d"}`, level, r.srv.o.Name, i)))
 }
 
-// askAll asks everything at once, in as many rounds as wanted: as requests in
-// the handshake era, by results in the stateless one.
+// askAll sends all requests of a.Asks to the client concurrently, a.Rounds times: as requests
+// in the handshake era, as input_required results in the stateless era.
 func (r *request) askAll(a arguments) ([]byte, *jsonrpc.Error) {
 	if r.stateless {
 		return r.askByResult(a)
@@ -171,8 +171,8 @@ func (r *request) askAll(a arguments) ([]byte, *jsonrpc.Error) {
 	return structured([]byte("[" + strings.Join(said, ",") + "]")), nil
 }
 
-// askByResult keeps what was said so far in requestState: a line each, the
-// first for the round. encoding/json would change what was said.
+// askByResult keeps the responses so far in requestState, one per line after a first line
+// that marks the state. encoding/json would reformat them.
 func (r *request) askByResult(a arguments) ([]byte, *jsonrpc.Error) {
 	state, again := jsonrpc.String(jsonrpc.Get(r.Params, "requestState"))
 	said := strings.Split(state, "\n")[1:]
@@ -212,7 +212,7 @@ func (s *Server) change(from *session, a arguments) {
 	}
 }
 
-// begin makes a task of the call.
+// begin creates a task for the call and returns its result.
 func (r *request) begin(member string) []byte {
 	r.srv.mu.Lock()
 	id := fmt.Sprintf("%s-%d", r.srv.o.Name, len(r.srv.tasks))
@@ -244,7 +244,7 @@ func (r *request) task() ([]byte, *jsonrpc.Error) {
 	return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no such task"}
 }
 
-// fault is what only a process can do.
+// fault performs the tools that need a process of their own.
 func (r *request) fault(name string, a arguments) ([]byte, *jsonrpc.Error) {
 	for _, line := range a.Stderr {
 		fmt.Fprintln(os.Stderr, line)
