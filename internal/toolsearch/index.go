@@ -31,15 +31,15 @@ type Tool struct {
 
 // Index is an immutable search index.
 type Index struct {
-	tools   []Tool
-	server  []int          // tool → number of its server
-	servers int            // number of servers
-	ids     map[string]int // term → id
-	terms   []string       // id → term
-	found   [][]posting    // id → tools with the term
-	weight  []float32      // id → inverse document frequency (idf)
-	byKey   map[string]int // key → tool
-	similar map[similarKey][]int
+	tools    []Tool
+	server   []int                // tool → number of its server
+	servers  int                  // number of servers
+	ids      map[string]int       // term → id
+	terms    []string             // id → term
+	postings [][]posting          // id → tools with the term
+	idf      []float32            // id → inverse document frequency
+	byKey    map[string]int       // key → tool
+	similar  map[similarKey][]int // ids
 }
 
 // posting is a tool with a term, and the term's saturated frequency.
@@ -90,9 +90,9 @@ func New(tools []Tool) *Index {
 		x.add(i, parts[i], mean)
 	}
 	x.servers = len(servers)
-	for _, found := range x.found {
-		n, all := float64(len(found)), float64(len(tools))
-		x.weight = append(x.weight, float32(math.Log(1+(all-n+0.5)/(n+0.5))))
+	for _, list := range x.postings {
+		n, all := float64(len(list)), float64(len(tools))
+		x.idf = append(x.idf, float32(math.Log(1+(all-n+0.5)/(n+0.5))))
 	}
 	return x
 }
@@ -125,19 +125,19 @@ func (x *Index) add(tool int, parts [][]string, mean []float64) {
 		if len(words) == 0 {
 			continue
 		}
-		each := fields[f].weight / (1 - fields[f].b + fields[f].b*float64(len(words))/mean[f])
+		weight := fields[f].weight / (1 - fields[f].b + fields[f].b*float64(len(words))/mean[f])
 		for _, word := range words {
-			freq[word] += each
+			freq[word] += weight
 		}
 	}
 	for word, n := range freq {
 		id, known := x.ids[word]
 		if !known {
-			id = len(x.found)
-			x.ids[word], x.terms, x.found = id, append(x.terms, word), append(x.found, nil)
+			id = len(x.postings)
+			x.ids[word], x.terms, x.postings = id, append(x.terms, word), append(x.postings, nil)
 			key := similarKey{word[0], len(word)}
 			x.similar[key] = append(x.similar[key], id)
 		}
-		x.found[id] = append(x.found[id], posting{int32(tool), float32(n * (saturation + 1) / (n + saturation))})
+		x.postings[id] = append(x.postings[id], posting{int32(tool), float32(n * (saturation + 1) / (n + saturation))})
 	}
 }

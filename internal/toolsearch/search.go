@@ -29,7 +29,7 @@ const (
 func (x *Index) Search(query string, limit int, s *Session) []Hit {
 	query = withoutPaths(query)
 	words := uniqueTerms(query)
-	learned, known := s.evidence(x, words), make(map[string][]meaning)
+	learned, known := s.evidence(x, words), make(map[string][]expansion)
 	score := x.score(words, known, learned)
 	if parts := partsOf(query); len(parts) > 1 {
 		normalize(score)
@@ -55,25 +55,25 @@ func (x *Index) Search(query string, limit int, s *Session) []Hit {
 	return hits[:min(len(hits), limit)]
 }
 
-// score returns the score of each tool for the words. known caches the meanings of words.
-func (x *Index) score(words []string, known map[string][]meaning, learned *evidence) []float32 {
+// score returns the score of each tool for the words. known caches the expansions of words.
+func (x *Index) score(words []string, known map[string][]expansion, learned *evidence) []float32 {
 	score, best := make([]float32, len(x.tools)), make([]float32, len(x.tools))
 	for _, word := range words {
-		meanings, cached := known[word]
+		expansions, cached := known[word]
 		if !cached {
-			meanings = x.meanings(word)
-			known[word] = meanings
+			expansions = x.expansions(word)
+			known[word] = expansions
 		}
-		if len(meanings) == 1 {
-			for _, p := range x.found[meanings[0].term] {
-				score[p.tool] += x.weight[meanings[0].term] * p.freq
+		if len(expansions) == 1 {
+			for _, p := range x.postings[expansions[0].term] {
+				score[p.tool] += x.idf[expansions[0].term] * p.freq
 			}
 			continue
 		}
 		clear(best)
-		for _, m := range meanings {
-			for _, p := range x.found[m.term] {
-				best[p.tool] = max(best[p.tool], m.weight*x.weight[m.term]*p.freq)
+		for _, e := range expansions {
+			for _, p := range x.postings[e.term] {
+				best[p.tool] = max(best[p.tool], e.weight*x.idf[e.term]*p.freq)
 			}
 		}
 		for i, v := range best {
@@ -85,22 +85,22 @@ func (x *Index) score(words []string, known map[string][]meaning, learned *evide
 	return score
 }
 
-// meaning is a term that a word of a query may stand for.
-type meaning struct {
+// expansion is a term that a word of a query may stand for.
+type expansion struct {
 	term   int
 	weight float32
 }
 
-// meanings returns the terms that a word stands for: the word itself, its synonyms, and, if no
+// expansions returns the terms that a word stands for: the word itself, its synonyms, and, if no
 // tool has the word, the nearest term within one or two edits.
-func (x *Index) meanings(word string) (out []meaning) {
+func (x *Index) expansions(word string) (out []expansion) {
 	id, known := x.ids[word]
 	if known {
-		out = append(out, meaning{id, 1})
+		out = append(out, expansion{id, 1})
 	}
 	for _, other := range synonyms()[word] {
 		if id, known := x.ids[other]; known {
-			out = append(out, meaning{id, synonymWeight})
+			out = append(out, expansion{id, synonymWeight})
 		}
 	}
 	if known || len(word) < 5 || word[0] > 'z' {
@@ -119,7 +119,7 @@ func (x *Index) meanings(word string) (out []meaning) {
 		}
 	}
 	if best >= 0 {
-		out = append(out, meaning{best, typoWeight})
+		out = append(out, expansion{best, typoWeight})
 	}
 	return out
 }
