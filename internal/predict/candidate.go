@@ -44,11 +44,11 @@ func (m *Model) target(tool string) *target {
 }
 
 // public returns a candidate in the form that callers of the package receive.
-func (f *features) public(c *candidate) Candidate {
+func (f *features) export(c *candidate) Candidate {
 	m := f.s.m
 	t := f.target(c.tool)
 	out := t.stats
-	out.Key.Arguments, out.P = c.arguments, squash(c.logit)
+	out.Key.Arguments, out.P = c.arguments, sigmoid(c.logit)
 	shadow := t.shadow
 	if g := c.configured; g != nil {
 		out.Why = Why{Edge: g.t.follow.edge, Configured: true, Rank: g.rank, Independent: c.free}
@@ -67,7 +67,7 @@ func (f *features) public(c *candidate) Candidate {
 		out.Reason = m.refusal(&out, t)
 	}
 	if c.configured != nil && out.Reason != "" {
-		c.configured.over = true // report a forbidden candidate only once
+		c.configured.done = true // report a forbidden candidate only once
 	}
 	if out.Reason == "" && shadow {
 		out.Reason = enrich.Shadow

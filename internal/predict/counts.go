@@ -22,8 +22,8 @@ type outcome struct {
 
 // add counts one candidate and decays the older ones.
 func (o *outcome) add(hit bool) {
-	o.Right.Now *= remember
-	o.Of.Now = o.Of.Now*remember + 1
+	o.Right.Now *= decay
+	o.Of.Now = o.Of.Now*decay + 1
 	if hit {
 		o.Right.Now++
 	}

@@ -62,7 +62,7 @@ func WithoutTools(s State) State {
 
 // Learned is how many templates and weights there are.
 func (m *Model) Learned() (templates, weights int) {
-	return m.learned.kept, len(m.learned.weights.of)
+	return m.learned.kept, len(m.learned.weights.byFeature)
 }
 
 // Open is how many candidates await their label.

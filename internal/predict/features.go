@@ -2,18 +2,18 @@ package predict
 
 import "mcpschedd/internal/enrich"
 
-// features are what the probabilities of all candidates of one moment are made of.
+// features holds what the scores of all candidates at one time have in common.
 type features struct {
 	s          *Session
-	last, prev hash               // symbols of this turn and the one before
-	since      int                // turns since answers were invalidated
-	readers    int                // remembered calls that might have been run early
+	last, prev hash               // symbols of this turn and the previous one
+	since      int                // bucket of turns since results were invalidated
+	readers    int                // remembered calls that could have been prefetched
 	targets    map[string]*target // by tool
 }
 
 func (s *Session) features() *features {
 	f := &features{
-		s: s, last: seed.str(s.last()), prev: seed.str(s.past), since: distance(s.turn - s.invalidated),
+		s: s, last: seed.str(s.last()), prev: seed.str(s.past), since: turnBucket(s.turn - s.invalidated),
 		targets: map[string]*target{},
 	}
 	for _, e := range s.events {
@@ -24,7 +24,7 @@ func (s *Session) features() *features {
 	return f
 }
 
-// target is what is known of a tool.
+// target returns the cached target of a tool.
 func (f *features) target(tool string) *target {
 	t := f.targets[tool]
 	if t == nil {
@@ -36,26 +36,26 @@ func (f *features) target(tool string) *target {
 
 const matchFeatures = 6
 
-// ofMatch appends the features that a match has by itself, from the general to the
-// special. What was asked for before is another matter, so that has its own.
-func (f *features) ofMatch(out []hash, g *match, again bool) []hash {
+// appendMatch appends the features of a match alone, from general to specific. Repeated
+// calls have features of their own.
+func (f *features) appendMatch(out []hash, g *match, again bool) []hash {
 	template := g.t.id.num(2)
 	if again {
 		template = template.num(1)
 	}
-	aged := template.num(10 + distance(f.s.turn-g.e.turn))
-	ranked := aged.num(1000 + bucket(g.rank))
-	placed := ranked.num(bucket(g.size))
+	aged := template.num(10 + turnBucket(f.s.turn-g.e.turn))
+	ranked := aged.num(1000 + countBucket(g.rank))
+	placed := ranked.num(countBucket(g.size))
 	var asked usedRanks
 	if g.list >= 0 {
 		asked = g.e.usedLists[g.list]
 	}
-	return append(out, seed, template, aged, ranked, placed, placed.num(100+step(asked, g.rank)))
+	return append(out, seed, template, aged, ranked, placed, placed.num(100+rankStep(asked, g.rank)))
 }
 
-// weigh finds how likely a candidate is. The features of all its matches count: each is
-// to learn from its label.
-func (f *features) weigh(c *candidate) {
+// score computes the logit of a candidate from the features of all its matches, so that
+// each match learns from the label.
+func (f *features) score(c *candidate) {
 	k := &c.sample
 	k.turn = f.s.turn
 	if c.configured != nil {
@@ -68,27 +68,27 @@ func (f *features) weigh(c *candidate) {
 	for i := range c.matches {
 		g := &c.matches[i]
 		from := len(k.features)
-		if k.features = f.ofMatch(k.features, g, again); i > 0 {
-			k.features = append(k.features[:from], k.features[from+1:]...) // the bias once
+		if k.features = f.appendMatch(k.features, g, again); i > 0 {
+			k.features = append(k.features[:from], k.features[from+1:]...) // only one bias
 		}
 		if !again && g.e.turn == f.s.turn {
 			k.outcomes = append(k.outcomes, &g.t.ranks[min(g.rank, len(g.t.ranks)-1)])
 		}
 	}
-	k.features = f.ofCandidate(k.features, c)
+	k.features = f.appendCandidate(k.features, c)
 	values := len(k.features)
-	k.features = ofValues(k.features, c)
+	k.features = appendValues(k.features, c)
 	w := &f.s.m.learned.weights
-	k.ofValues = w.logit(0, k.features[values:])
-	k.logit = w.logit(k.base, k.features[:values]) + k.ofValues
-	c.logit = min(k.logit, w.logit(k.logit, memory(k.logit, k.ofValues))) // what is picked for being high is too high, if anything
+	k.valuesLogit = w.logit(0, k.features[values:])
+	k.logit = w.logit(k.base, k.features[:values]) + k.valuesLogit
+	c.logit = min(k.logit, w.logit(k.logit, valueShrinkage(k.logit, k.valuesLogit))) // correct the optimism of selecting high values
 }
 
-// kind is a candidate's tool, with whether the session made the call before, and the
-// kind of source that its arguments come from.
+// kind hashes a candidate's tool, how often the session made the call before, and the kind
+// of source of its arguments.
 func (f *features) kind(c *candidate) hash {
 	h := seed.str(c.tool).num(min(f.s.times(c.key), 2)).mix(seed)
-	switch t := c.best().t; {
+	switch t := c.primary().t; {
 	case t.follow != nil:
 		return h.mix(t.id)
 	case t.Driver >= 0:
@@ -101,13 +101,13 @@ func (f *features) kind(c *candidate) hash {
 	}
 }
 
-// ofCandidate appends the features that a candidate has by what it is, and by what
-// the session did of late.
-func (f *features) ofCandidate(out []hash, c *candidate) []hash {
-	g, s := c.best(), f.s
+// appendCandidate appends the features of a candidate in the context of the session's recent
+// calls.
+func (f *features) appendCandidate(out []hash, c *candidate) []hash {
+	g, s := c.primary(), f.s
 	tool, kind := seed.str(c.tool), f.kind(c)
-	size, dist := min(bucket(g.size), 4), distance(s.turn-g.e.turn)
-	named := 0 // whether its value stood in an argument
+	size, dist := min(countBucket(g.size), 4), turnBucket(s.turn-g.e.turn)
+	named := 0 // 1 if its value was used in an argument
 	if s.touched.Contains(seed.str(c.value)) {
 		named = 1
 	}
@@ -115,19 +115,19 @@ func (f *features) ofCandidate(out []hash, c *candidate) []hash {
 	return append(out,
 		kind.num(dist).num(21),
 		turns.num(22),
-		turns.num(f.since).num(named).num(bucket(g.rank)).num(23),
+		turns.num(f.since).num(named).num(countBucket(g.rank)).num(23),
 		tool.mix(f.last).num(24),
 		tool.mix(f.last).mix(f.prev).num(25),
 		kind.num(size).num(dist).num(named).num(30),
-		kind.num(dist).num(bucket(s.turn)).num(bucket(f.readers)).num(32),
+		kind.num(dist).num(countBucket(s.turn)).num(countBucket(f.readers)).num(32),
 	)
 }
 
-// ofValues appends the features by which the values of a candidate are remembered: the call,
-// its longest value, and the folder of that.
-func ofValues(out []hash, c *candidate) []hash {
+// appendValues appends the features of a candidate's values: the exact call, its longest
+// value, and the directory of that value.
+func appendValues(out []hash, c *candidate) []hash {
 	tool, source := seed.str(c.tool), int('t')
-	if t := c.best().t; t.Driver >= 0 {
+	if t := c.primary().t; t.Driver >= 0 {
 		source = int(t.Sources[t.Driver].Name[0])
 	}
 	return append(out,
@@ -137,8 +137,8 @@ func ofValues(out []hash, c *candidate) []hash {
 	)
 }
 
-// bucket puts a count into one of eight.
-func bucket(n int) int {
+// countBucket maps a count to one of eight buckets.
+func countBucket(n int) int {
 	switch {
 	case n < 4:
 		return max(n, 0)
@@ -152,8 +152,8 @@ func bucket(n int) int {
 	return 7
 }
 
-// distance puts a number of turns into one of five.
-func distance(turns int) int {
+// turnBucket maps a number of turns to one of five buckets.
+func turnBucket(turns int) int {
 	switch {
 	case turns < 3:
 		return max(turns, 0)
@@ -163,8 +163,8 @@ func distance(turns int) int {
 	return 4
 }
 
-// step says how far a rank is from the last one of the list that was asked for.
-func step(a usedRanks, rank int) int {
+// rankStep classifies a rank by its distance from the last used rank of the list.
+func rankStep(a usedRanks, rank int) int {
 	switch d := rank - int(a.last); {
 	case a.count == 0:
 		return 0

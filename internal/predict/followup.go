@@ -79,7 +79,7 @@ func compile(m *valuemodel.Model, c *valuemodel.FollowUp) *followUp {
 	h.Write([]byte(c.Key()))
 	f := &followUp{
 		edge: fmt.Sprintf("%s #%08x", edgeLabel(m.Tool, c.Tool), h.Sum32()),
-		max:  cmp.Or(c.Max, defaultMax), prior: cmp.Or(c.Probability, usualPrior), independent: true,
+		max:  cmp.Or(c.Max, defaultMax), prior: cmp.Or(c.Probability, defaultPrior), independent: true,
 	}
 	f.template = template{id: seed.num(3).str(f.edge), Trigger: m.Tool, Target: c.Tool, Driver: -1, follow: f}
 	if upstream, tool, split := strings.Cut(c.Tool, "/"); split {
@@ -116,7 +116,7 @@ func (s *Session) follow(e *event, a *answer) {
 	for _, f := range s.m.followUps(e.tool) {
 		to := s.m.opt.Tool(f.Target)
 		if f.foreign || to.Model == nil || to.Model.Upstream != s.m.upstream { // its bindings are never read
-			e.follows = append(e.follows, match{t: &f.template, e: e, size: 1, list: unbound})
+			e.follows = append(e.follows, match{t: &f.template, e: e, size: 1, list: noCall})
 			continue
 		}
 		calls, of := s.m.calls(f, e, a, to)

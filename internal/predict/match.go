@@ -8,48 +8,47 @@ import (
 	"mcpschedd/internal/enrich"
 )
 
-// Bounds on what is looked at for one answer.
+// Bounds on the candidates after one result.
 const (
 	maxCandidates = 256
-	maxBuilt      = 64 // learned matches of which calls are made
-	maxMatches    = 4  // of one candidate
-	maxSame       = 4  // remembered calls with the same symbol that may trigger
+	maxBuilt      = 64 // learned matches from which calls are built
+	maxMatches    = 4  // matches per candidate
+	maxPerSymbol  = 4  // remembered triggers with the same symbol
 )
 
-// match is one reason for a candidate: a template, the call that triggers it, and
-// which value of the list that drives it.
+// match is one reason for a candidate: a template, its trigger, and the rank in its driving
+// list.
 type match struct {
 	t         *template
 	e         *event
 	rank      int
-	size      int     // of the list
-	list      int     // which one of the call's result; noList, or unbound
-	logit     float64 // how likely it is by itself
-	arguments string  // of a configured one: the call that it makes
-	over      bool    // of a configured one: that call was made since, or no rule allows it
+	size      int     // of the driving list
+	list      int     // index of the list in the trigger's result; noList or noCall
+	logit     float64 // logit of the match alone
+	arguments string  // of a configured match: arguments of its call
+	done      bool    // of a configured match: the call was made since, or is forbidden
 }
 
 const (
-	noList  = -1
-	unbound = -2 // the tool is another upstream's, or is none: there is no call
+	noList = -1
+	noCall = -2 // the tool belongs to another upstream or does not exist, so no call can be made
 )
 
-// candidate is a call that may come next, as it is put together.
+// candidate is a call that may come next, while it is being built.
 type candidate struct {
 	key        hash
 	tool       string
 	arguments  string
-	value      string // what makes it what it is: its longest argument
+	value      string // longest text argument
 	matches    []match
-	configured *match // the newest one that is; nil: it was only learned
-	free       bool   // one that is configured reads no result
+	configured *match // newest configured match; nil if it is only learned
+	free       bool   // a configured match uses no result
 	logit      float64
 	sample     sample
 }
 
-// best is the match that says most: the likeliest one that was learned, else what is
-// configured.
-func (c *candidate) best() *match {
+// primary returns the most probable learned match, else the first configured one.
+func (c *candidate) primary() *match {
 	for i := range c.matches {
 		if c.matches[i].t.follow == nil {
 			return &c.matches[i]
@@ -58,10 +57,10 @@ func (c *candidate) best() *match {
 	return &c.matches[0]
 }
 
-// collector collects candidates, the same call once.
+// collector collects candidates, one per call.
 type collector struct{ all []*candidate }
 
-// add adds a match to the candidate of a call.
+// add adds a match to the candidate for a call.
 func (c *collector) add(g *match, arguments, value string) {
 	key := callHash(g.t.Target, arguments)
 	i := slices.IndexFunc(c.all, func(one *candidate) bool { return one.key == key })
@@ -81,24 +80,24 @@ func (c *collector) add(g *match, arguments, value string) {
 	}
 	twice := func(o match) bool { return o.e == g.e && o.rank == g.rank && o.size == g.size }
 	if g.t.follow == nil && slices.ContainsFunc(one.matches, func(o match) bool { return o.t.follow == nil && twice(o) }) {
-		return // a line that is a path stands in two lists, and is evidence once
+		return // the same value in two lists, such as a line that is a path, counts once
 	}
 	if len(one.matches) < maxMatches {
 		one.matches = append(one.matches, *g)
 	}
 }
 
-// candidates are what is configured to follow the remembered calls, then what templates
-// find in them, the newest call first.
+// candidates returns the configured follow-ups and the template matches of the remembered
+// calls, the newest call first.
 func (f *features) candidates() []*candidate {
 	all := f.s.m.matches[:0]
 	same := map[string]int{}
 	var c collector
 	for _, e := range slices.Backward(f.s.events) {
-		f.configured(e, &c)
-		if e.values != nil && same[e.symbol] < maxSame {
+		f.addConfigured(e, &c)
+		if e.values != nil && same[e.symbol] < maxPerSymbol {
 			same[e.symbol]++
-			all = f.learned(e, all)
+			all = f.templateMatches(e, all)
 		}
 	}
 	f.build(all, &c)
@@ -106,18 +105,18 @@ func (f *features) candidates() []*candidate {
 	return c.all
 }
 
-// following are the candidates that follow one call.
+// following returns the candidates that follow one call.
 func (f *features) following(e *event) []*candidate {
 	var c collector
-	f.configured(e, &c)
-	f.build(f.learned(e, nil), &c)
+	f.addConfigured(e, &c)
+	f.build(f.templateMatches(e, nil), &c)
 	return c.all
 }
 
-// configured collects the calls that are configured to follow one, and were not made since.
-func (f *features) configured(e *event, c *collector) {
+// addConfigured collects the configured follow-ups of a call that are not done.
+func (f *features) addConfigured(e *event, c *collector) {
 	for i := range e.follows {
-		if g := &e.follows[i]; !g.over {
+		if g := &e.follows[i]; !g.done {
 			_, slots, _ := split(g.arguments)
 			c.add(g, g.arguments, longest(slots))
 		}
@@ -133,8 +132,8 @@ func longest(slots []slot) (value string) {
 	return value
 }
 
-// learned appends what the templates find in a call.
-func (f *features) learned(e *event, out []match) []match {
+// templateMatches appends the matches of the templates that a call triggers.
+func (f *features) templateMatches(e *event, out []match) []match {
 	m := f.s.m
 	var space [matchFeatures]hash
 	for _, t := range m.learned.templates[e.symbol] {
@@ -144,26 +143,26 @@ func (f *features) learned(e *event, out []match) []match {
 		list, size := t.list(e)
 		for rank := range min(size, t.Deepest+3, maxRank) {
 			g := match{t: t, e: e, rank: rank, size: size, list: list}
-			g.logit = m.learned.weights.logit(g.base(), f.ofMatch(space[:0], &g, false))
+			g.logit = m.learned.weights.logit(g.base(), f.appendMatch(space[:0], &g, false))
 			out = append(out, g)
 		}
 	}
 	return out
 }
 
-// usualPrior is the probability of a follow-up of which nothing is known.
-const usualPrior = 0.05
+// defaultPrior is the probability of a follow-up before anything is learned about it.
+const defaultPrior = 0.05
 
-// base is what is said of a match before anything is learned: what is configured, or
-// that a call of few is likelier than one of many.
+// base returns the prior logit of a match: the configured probability, or one that decreases
+// with the size of the list and the rank.
 func (g *match) base() float64 {
 	if f := g.t.follow; f != nil {
-		return stretch(f.prior)
+		return logitOf(f.prior)
 	}
-	return stretch(usualPrior / math.Pow(float64(g.size), 0.7) / math.Pow(float64(1+g.rank), 0.5))
+	return logitOf(defaultPrior / math.Pow(float64(g.size), 0.7) / math.Pow(float64(1+g.rank), 0.5))
 }
 
-// build makes the calls of the likeliest learned matches.
+// build builds the calls of the most probable learned matches.
 func (f *features) build(all []match, c *collector) {
 	likeliest := make([]*match, len(all))
 	for i := range all {
@@ -179,13 +178,13 @@ func (f *features) build(all []match, c *collector) {
 	}
 }
 
-// weighed gives the candidates their probabilities, and sorts them.
-func (f *features) weighed(all []*candidate) []Candidate {
+// rank scores the candidates and sorts them by probability.
+func (f *features) rank(all []*candidate) []Candidate {
 	out := make([]Candidate, 0, len(all))
 	f.s.m.checks.reset()
 	for _, c := range all {
-		f.weigh(c)
-		out = append(out, f.public(c))
+		f.score(c)
+		out = append(out, f.export(c))
 	}
 	slices.SortStableFunc(out, func(a, b Candidate) int {
 		return cmp.Or(cmp.Compare(b.P, a.P), cmp.Compare(a.Why.Rank, b.Why.Rank), cmp.Compare(a.Key.Arguments, b.Key.Arguments))

@@ -73,9 +73,9 @@ func (m *state) save() State {
 	for _, tool := range slices.Sorted(maps.Keys(m.bars)) {
 		s.Bars = append(s.Bars, [2]string{tool, m.bars[tool]})
 	}
-	s.Weights = make([]byte, 0, len(m.weights.of)*weightSize)
-	for _, f := range slices.Sorted(maps.Keys(m.weights.of)) {
-		s.Weights = appendWeight(s.Weights, f, m.weights.of[f])
+	s.Weights = make([]byte, 0, len(m.weights.byFeature)*weightSize)
+	for _, f := range slices.Sorted(maps.Keys(m.weights.byFeature)) {
+		s.Weights = appendWeight(s.Weights, f, m.weights.byFeature[f])
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.tools)) {
 		s.Tools, s.tools = append(s.Tools, name), append(s.tools, m.tools[name])

@@ -51,7 +51,7 @@ func (m *Model) Begin(id uint64, lone bool) *Session {
 	m.learned.sessions++
 	return &Session{
 		m: m, id: id, number: m.learned.sessions, multiplexed: lone, carry: map[string]scalar{}, touched: newRecentSet[bool](),
-		made: newRecentSet[int](), pending: pending{of: map[hash]*foreseen{}}, past: "^",
+		made: newRecentSet[int](), pending: pending{byCall: map[hash]*prediction{}}, past: "^",
 	}
 }
 
@@ -110,7 +110,7 @@ func (s *Session) Call(c Call) {
 	if c.Turn != s.turn || !s.begun {
 		s.startTurn(c)
 	}
-	s.confirm(e)
+	s.labelCall(e)
 	if ok && s.m.opt.Learn && enrich.Speculatable(s.m.opt.Tool(tool).Model) {
 		s.m.learned.learnConstants(tool, slots, s.id)
 		if !s.made.Contains(e.call) {
@@ -213,14 +213,14 @@ func (s *Session) Candidates(now time.Time) []Candidate {
 	}
 	f := s.features()
 	all := f.candidates()
-	out := f.weighed(all)
+	out := f.rank(all)
 	if !s.multiplexed {
 		for _, c := range all {
-			if c.configured != nil && c.configured.over {
+			if c.configured != nil && c.configured.done {
 				continue // forbidden
 			}
 			c.sample.at = now
-			s.wait(c)
+			s.addSample(c)
 		}
 	}
 	return out
@@ -249,7 +249,7 @@ func (s *Session) Suppose(c Candidate, r Result, now time.Time) []Candidate {
 		next.events = append(slices.Clone(s.events), e)
 	}
 	f := next.features()
-	out := f.weighed(f.following(e))
+	out := f.rank(f.following(e))
 	for i := range out {
 		out[i].P *= c.P
 		out[i].Why.Depth = 1

@@ -47,7 +47,7 @@ func fingerprintOf(stored State) fingerprint {
 
 func newState() *state {
 	return &state{
-		weights: weights{of: map[hash]weight{}}, templates: map[string][]*template{}, sightings: map[hash]*sightings{},
+		weights: weights{byFeature: map[hash]weight{}}, templates: map[string][]*template{}, sightings: map[hash]*sightings{},
 		constants: map[hash]*topValues{}, tools: map[string]*toolStats{}, bars: map[string]string{},
 	}
 }
@@ -110,7 +110,7 @@ func (m *Model) Merge(stored State) (State, error) {
 // clone copies the mutable parts.
 func (m *state) clone() *state {
 	c := *m
-	c.weights.of, c.bars = maps.Clone(m.weights.of), maps.Clone(m.bars)
+	c.weights.byFeature, c.bars = maps.Clone(m.weights.byFeature), maps.Clone(m.bars)
 	c.templates = make(map[string][]*template, len(m.templates))
 	for trigger, all := range m.templates {
 		for _, t := range all {
@@ -177,7 +177,7 @@ func (m *state) merge(o *state) {
 		m.concurrency = o.concurrency
 	}
 	m.pauses.merge(&o.pauses)
-	m.weights.plus(&o.weights)
+	m.weights.merge(&o.weights)
 	for h, s := range o.sightings {
 		known := m.sightings[h]
 		if known == nil {

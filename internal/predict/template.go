@@ -115,7 +115,7 @@ func (m *state) support(s *Session, t *template, rank int) {
 		return
 	}
 	for _, o := range known {
-		o.support.Now *= remember
+		o.support.Now *= decay
 		if o.id == t.id {
 			o.support.Now++
 			o.Deepest = max(o.Deepest, min(rank, maxRank-1))
