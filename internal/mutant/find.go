@@ -59,7 +59,7 @@ func (c *code) functions(names []string, reached bool) (map[*types.Func]bool, er
 			}
 		}
 		if len(in) == n {
-			return nil, fmt.Errorf("package %s: there is no function or method %s any more", c.name, name)
+			return nil, fmt.Errorf("package %s: there is no function or method %s", c.name, name)
 		}
 	}
 	for grown := reached; grown; {

@@ -122,7 +122,7 @@ func (m *Mutant) apply() (map[string][]byte, error) {
 		code := slices.Clone(src.code)
 		for i, e := range all {
 			if i > 0 && e.to > all[i-1].from {
-				return nil, fmt.Errorf("%s: two cuts of %q meet at %q", src.path, m.Name, src.code[e.from:e.to])
+				return nil, fmt.Errorf("%s: two cuts of %q overlap at %q", src.path, m.Name, src.code[e.from:e.to])
 			}
 			code = slices.Replace(code, e.from, e.to, []byte(e.text)...)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The same rule before and after somebody has moved it.
+// The same rule before and after its code was moved.
 const (
 	before1 = `package shop
 
@@ -58,7 +58,7 @@ func TestCuts(t *testing.T) {
 		name string
 		cut  Cut
 		code string
-		want []string // in the changed code; none: the rule is not found
+		want []string // parts of the changed code; nil if the rule is not found
 	}{
 		{"a call", Cut{Call: "till.add", Under: []string{"till.Sell"}, Becomes: Nothing}, before1, []string{"if false { t.add(n) } // the sale", "{ t.add(-n) }"}},
 		{"a call that has moved", Cut{Call: "till.add", Under: []string{"till.Sell"}, Becomes: Nothing}, moved, []string{"if false { (t).\n\t\t\tadd(amount) }", "{ t.add(-n) }"}},

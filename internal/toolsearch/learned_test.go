@@ -9,7 +9,7 @@ import (
 	"mcpschedd/internal/toolsearch"
 )
 
-// use has an agent search for something and call a tool because of it.
+// use plays a session with one search and the calls that follow it.
 func use(x *toolsearch.Index, l *toolsearch.Learned, query string, called ...string) {
 	s := l.Begin()
 	s.Searched(query, keys(x.Search(query, 10, s)))
@@ -25,7 +25,7 @@ func first(x *toolsearch.Index, query string, s *toolsearch.Session) string {
 	return ""
 }
 
-// Words that no tool has lead to the one that was called for them.
+// Words that no tool has find the tool that was called after they were searched for.
 func TestLearnedWords(t *testing.T) {
 	x, l := toolsearch.New(tools()), toolsearch.NewLearned()
 	if got := first(x, "triage the backlog", l.Begin()); got != "" {
@@ -41,7 +41,7 @@ func TestLearnedWords(t *testing.T) {
 	}
 }
 
-// A tool that others were used with comes up where those were.
+// A tool ranks higher in sessions that have called the tools it was used with before.
 func TestLearnedTogether(t *testing.T) {
 	x, l := toolsearch.New(tools()), toolsearch.NewLearned()
 	for range 5 {
@@ -57,7 +57,7 @@ func TestLearnedTogether(t *testing.T) {
 	}
 }
 
-// What two processes learn adds up, and what is stored holds no word of a query.
+// Merge adds what two processes have learned, and the stored state has no word of a query.
 func TestLearnedMerge(t *testing.T) {
 	x := toolsearch.New(tools())
 	one, two := toolsearch.NewLearned(), toolsearch.NewLearned()
@@ -107,7 +107,7 @@ func TestLearnedBadState(t *testing.T) {
 	}
 }
 
-// What was used lately counts more, and what is kept has bounds.
+// Recent uses count more than old ones, and the state is bounded.
 func TestLearnedForgets(t *testing.T) {
 	x, l := toolsearch.New(tools()), toolsearch.NewLearned()
 	var state []byte

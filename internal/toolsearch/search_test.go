@@ -12,7 +12,7 @@ import (
 	"mcpschedd/internal/toolsearch"
 )
 
-// tools are some of three servers.
+// tools returns tools of three servers.
 func tools() []toolsearch.Tool {
 	tool := func(server, name, description string, parameters ...string) toolsearch.Tool {
 		return toolsearch.Tool{Key: server + "/" + name, Server: server, Name: name, Description: description, Parameters: parameters}
@@ -70,7 +70,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// A query that asks for several things finds a tool for each.
+// A query with several requests finds a tool for each.
 func TestSearchSeveral(t *testing.T) {
 	got := keys(toolsearch.New(tools()).Search("Read a file, close the issue, and open a pull request.", 4, nil))
 	for _, want := range []string{"files/read_file", "tracker/close_issue", "tracker/createPullRequest"} {
@@ -122,8 +122,8 @@ func TestSearchAnything(t *testing.T) {
 	})
 }
 
-// A description that repeats itself, or holds every word there is, gains no more than the
-// length of its fields allows, and orders to choose it are words like others.
+// A description that repeats words or contains many gains little, since the length of a field
+// reduces its weight, and instructions to select the tool count as ordinary words.
 func TestSearchStuffing(t *testing.T) {
 	query := "delete a directory"
 	score := func(all []toolsearch.Tool, key string) float64 {
@@ -160,7 +160,7 @@ func TestSearchStuffing(t *testing.T) {
 	}
 }
 
-// Tools that are the same but for their server stand beside each other, in the order given.
+// Tools that differ only in their server have adjacent ranks, in the order of the index.
 func TestSearchDuplicates(t *testing.T) {
 	var all []toolsearch.Tool
 	for i := range 20 {
@@ -183,7 +183,7 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
-// many are so many tools of 40 servers, with descriptions of a usual length.
+// many returns n tools of 40 servers, with descriptions of a typical length.
 func many(n int) (all []toolsearch.Tool) {
 	words := strings.Fields("read write list create close open search update delete file issue branch page table row chart image paper price weather route message user team project commit review comment label sheet slide note task event order invoice")
 	for i := range n {
