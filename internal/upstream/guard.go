@@ -55,7 +55,20 @@ func (g *Guard) Close() {
 	g.work.Wait()
 }
 
-// add guards a process group.
+// start starts the guard process unless it has been started. It returns when the process runs:
+// a server that starts afterwards is never without a guard.
+func (g *Guard) start() {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed && g.starts == 0 {
+		g.startLocked()
+	}
+}
+
+// add guards a process group. The guard must have been started.
 func (g *Guard) add(pgid int) {
 	if g == nil {
 		return
@@ -66,11 +79,7 @@ func (g *Guard) add(pgid int) {
 		return
 	}
 	g.groups[pgid] = struct{}{}
-	if g.starts == 0 {
-		g.startLocked()
-	} else {
-		g.writeLocked("+%d\n", pgid)
-	}
+	g.writeLocked("+%d\n", pgid)
 }
 
 // remove stops guarding a process group. It must be called before the id can be reused.
@@ -86,25 +95,28 @@ func (g *Guard) remove(pgid int) {
 	}
 }
 
-// startLocked starts a guard process. All groups are written to the pipe first, so that the guard
-// receives them even if the proxy is killed meanwhile.
+// startLocked starts a guard process. A second one, which replaces a guard that has exited, is
+// the proxy's own executable: the separate program may be damaged or of another version.
 func (g *Guard) startLocked() {
 	g.starts++
 	r, w, err := os.Pipe()
-	if err != nil {
-		g.log.Error("guard not started: a killed proxy may leave processes behind", "err", err)
-		return
+	if err == nil {
+		defer r.Close()
+		var process *exec.Cmd
+		if process, err = startGuardProcess(r, g.starts > 1); err == nil {
+			g.pipe = w
+			for pgid := range g.groups {
+				g.writeLocked("+%d\n", pgid)
+			}
+			g.work.Go(func() { g.wait(process) })
+			return
+		}
+		w.Close()
 	}
-	g.pipe = w
-	for pgid := range g.groups {
-		g.writeLocked("+%d\n", pgid)
-	}
-	fallback := g.starts > 1
-	g.work.Go(func() { g.run(r, fallback) })
+	g.log.Error("guard not started: a killed proxy may leave processes behind", "err", err)
 }
 
-// writeLocked writes one line to the guard process. While the process is starting, the pipe
-// buffers the line.
+// writeLocked writes one line to the guard process.
 func (g *Guard) writeLocked(format string, pgid int) {
 	if g.pipe == nil {
 		return
@@ -112,12 +124,12 @@ func (g *Guard) writeLocked(format string, pgid int) {
 	_ = g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
 	if _, err := fmt.Fprintf(g.pipe, format, pgid); errors.Is(err, os.ErrDeadlineExceeded) {
 		g.log.Error("guard does not read: a killed proxy may leave processes behind", "err", err)
-	} // run handles a guard that has exited
+	} // wait handles a guard that has exited
 }
 
-// run runs one guard process, which reads r, and restarts it once.
-func (g *Guard) run(r *os.File, fallback bool) {
-	err := runGuardProcess(r, fallback)
+// wait waits for a guard process to exit, and replaces it once.
+func (g *Guard) wait(process *exec.Cmd) {
+	err := process.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pipe.Close()
@@ -132,28 +144,24 @@ func (g *Guard) run(r *os.File, fallback bool) {
 	}
 }
 
-// runGuardProcess starts a guard process and waits for it to exit. With fallback, it uses the
-// proxy's own executable, because the separate guard program failed: it may be damaged or of
-// another version.
-func runGuardProcess(stdin *os.File, fallback bool) error {
-	defer stdin.Close()
+// startGuardProcess starts the separate guard program, or with own, or if that fails, the
+// proxy's own executable.
+func startGuardProcess(stdin *os.File, own bool) (*exec.Cmd, error) {
 	if len(os.Args) > 1 && os.Args[1] == guard.Command {
-		return errors.New("a guard process is not guarded")
+		return nil, errors.New("a guard process is not guarded")
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	cmd := guardProcess(filepath.Join(filepath.Dir(self), guard.Program), stdin)
-	if fallback || cmd.Start() != nil { // missing, or built for another system
-		cmd = guardProcess(self, stdin)
-		err = cmd.Start()
+	if !own {
+		cmd := guardProcess(filepath.Join(filepath.Dir(self), guard.Program), stdin)
+		if cmd.Start() == nil { // fails if it is missing, or built for another system
+			return cmd, nil
+		}
 	}
-	if err != nil {
-		return err
-	}
-	stdin.Close()
-	return cmd.Wait()
+	cmd := guardProcess(self, stdin)
+	return cmd, cmd.Start()
 }
 
 func guardProcess(program string, stdin *os.File) *exec.Cmd {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -56,23 +57,32 @@ func startProxy(t *testing.T) (proxy *os.Process, family []int) {
 	return cmd.Process, family
 }
 
-// guardOf waits for a guard process of parent other than not.
-func guardOf(t *testing.T, parent, not int) (found int) {
+// guardsOf returns the guard processes of parent.
+func guardsOf(t *testing.T, parent int) (found []int) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("looks for the guard in /proc")
 	}
-	eventually(t, "there is a guard process", func() bool {
-		folders, _ := filepath.Glob("/proc/[0-9]*")
-		for _, folder := range folders {
-			pid, _ := strconv.Atoi(filepath.Base(folder))
-			line, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
-			if string(line) == os.Args[0]+"\x00"+guard.Command+"\x00" && pid != not && parentOf(pid) == parent {
-				found = pid
-				return true
-			}
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	for _, folder := range folders {
+		pid, _ := strconv.Atoi(filepath.Base(folder))
+		line, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
+		if string(line) == os.Args[0]+"\x00"+guard.Command+"\x00" && parentOf(pid) == parent {
+			found = append(found, pid)
 		}
-		return false
+	}
+	return found
+}
+
+// guardOf waits for a guard process of parent other than not.
+func guardOf(t *testing.T, parent, not int) (found int) {
+	t.Helper()
+	eventually(t, "there is a guard process", func() bool {
+		others := slices.DeleteFunc(guardsOf(t, parent), func(pid int) bool { return pid == not })
+		if len(others) > 0 {
+			found = others[0]
+		}
+		return len(others) > 0
 	})
 	return found
 }
@@ -109,6 +119,17 @@ func TestGuardEndsTheFamilyOfAKilledProxy(t *testing.T) {
 	}
 	proxy.Kill()
 	wantGone(t, family...)
+}
+
+// TestGuardRunsOnceStarted checks that no server can start before the guard process runs.
+func TestGuardRunsOnceStarted(t *testing.T) {
+	before := guardsOf(t, os.Getpid())
+	g := NewGuard(slog.New(slog.DiscardHandler))
+	defer g.Close()
+	g.start()
+	if after := guardsOf(t, os.Getpid()); len(after) != len(before)+1 {
+		t.Errorf("got guard processes %v after %v, want one more", after, before)
+	}
 }
 
 func TestGuardIsStartedAgainAndToldTheGroups(t *testing.T) {

@@ -61,11 +61,12 @@ type process struct {
 // startProcess starts the upstream's command as the link of c. If it returns an error, it does
 // not call c.
 func startProcess(c *conn) error {
+	c.in.up.o.Guard.start()
 	leader, stdin, stdout, stderr, err := c.in.up.spec.Command.start()
 	if err != nil {
 		return err
 	}
-	c.in.up.o.Guard.add(leader.Pid) // first, as the proxy may be killed at any time
+	c.in.up.o.Guard.add(leader.Pid) // at once, as the proxy may be killed at any time
 	p := &process{
 		c: c, leader: leader, group: newGroup(leader),
 		out:    jsonrpc.NewWriter(jsonrpc.NewPipe(stdin)),
