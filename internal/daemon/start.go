@@ -70,7 +70,7 @@ func (s Start) run(ctx context.Context) error {
 	go func() {
 		line, err := bufio.NewReader(out).ReadString('\n')
 		if err == nil && line != Ready+"\n" {
-			err = fmt.Errorf("it firstLine %q", line)
+			err = fmt.Errorf("its first line is %q", line)
 		}
 		out.Close()
 		firstLine <- err

@@ -75,7 +75,7 @@ func (p *PendingWrite) endLocked() {
 	s.epochs.settleUntil = max(s.epochs.settleUntil, settleUntil)
 }
 
-// awakeLocked is the monotonic time since the store was made. It bounds how long a write may
+// monotonicLocked is the monotonic time since the store was made. It bounds how long a write may
 // still land: the server may have slept as well, and the wall clock may be set forward.
 func (s *Store) monotonicLocked() time.Duration { return s.clock().Monotonic(s.start) }
 

@@ -43,7 +43,7 @@ func (m *Model) target(tool string) *target {
 	}
 }
 
-// public returns a candidate in the form that callers of the package receive.
+// export returns a candidate in the form that callers of the package receive.
 func (f *features) export(c *candidate) Candidate {
 	m := f.s.m
 	t := f.target(c.tool)

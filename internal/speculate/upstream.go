@@ -32,7 +32,7 @@ type upstreamState struct {
 	instances map[uint64]struct{} // called by sessions
 }
 
-// at returns the state of an upstream, and loads it from storage if needed.
+// state returns the state of an upstream, and loads it from storage if needed.
 func (u *upstreams) state(up *Upstream) *upstreamState {
 	rules := u.rules()
 	o := u.byKey[up.Key]
