@@ -85,30 +85,41 @@ func responses(ctx context.Context, x *request, inputRequests []byte) ([]byte, *
 	return out, nil
 }
 
-// startBridged starts a stateless client's call to a server of the handshake era, or a call
-// that its user has confirmed, as work. The work outlives the request if the server asks
-// questions.
-func startBridged(x *request, req *upstream.Request) *work {
-	call, ctx := x.call, x.ctx
-	var result outcome
-	w := newWork(x,
-		func(_ *request, done func(outcome)) { done(result) },
-		func(cause error) { call.observeResult(ctx, outcome{err: cause}) })
+// newCallWork returns the work that makes the call of x: a stateless client's call to a server
+// of the handshake era, or a call that its user has to confirm. It outlives the request if the
+// client has to be asked. It ends with endCall.
+func newCallWork(x *request) *work {
+	w := newWork(x, nil, func(cause error) {
+		if x.call != nil {
+			x.call.observeResult(x.ctx, outcome{err: cause})
+		}
+	})
+	w.finish = func(_ *request, done func(outcome)) { done(w.result) }
+	return w
+}
+
+// endCall ends a work of newCallWork with the outcome of its call.
+func (w *work) endCall(o outcome) {
+	w.result = o
+	close(w.done)
+}
+
+// startCall makes the upstream request of the work's call, which ends the work.
+func (w *work) startCall(req *upstream.Request) {
+	x := w.first
 	req.Notify = func(method string, params []byte) {
 		if current, _ := w.currentRequest(); current != nil {
-			current.forward(call.lease, method, params)
+			current.forward(x.call.lease, method, params)
 		}
 	}
 	x.s.running.Add(1)
 	x.fetchBridged(w.ctx, req, func(o outcome) {
 		x.complete(w.ctx, req, o, func(o outcome) {
 			defer x.s.running.Done()
-			call.release()
-			result = o
-			close(w.done)
+			x.call.release()
+			w.endCall(o)
 		})
 	})
-	return w
 }
 
 // fetchBridged is fetch for a stateless client's call to a server of the handshake era, which
@@ -140,19 +151,28 @@ func (x *request) fetchBridged(ctx context.Context, req *upstream.Request, done 
 	})
 }
 
-// resume resumes suspended work if x has its handle, and reports whether x has a handle of
-// the proxy.
-func (x *request) resume(done func(outcome)) bool {
+// handle returns the raw handle of suspended work that x may resume, or of a stateless server;
+// nil if x has none. A request that an earlier process may have received has no valid handle.
+func (x *request) handle() []byte {
+	if !x.stateless || x.msg.Repeated {
+		return nil
+	}
+	return x.msg.Index.Get("requestState")
+}
+
+// resume serves suspended work if x has its handle, and reports whether x has a handle of the
+// proxy. It blocks.
+func (x *request) resume() bool {
 	own := x.call
 	w, err := x.s.suspended.resume(x)
 	switch {
 	case err != nil:
-		done(outcome{err: err})
+		x.answer(outcome{err: err})
 	case w != nil:
 		if own != nil { // x continues the suspended call instead
 			own.release()
 		}
-		w.serve(x, done)
+		w.serve(x, func(o outcome) { x.deliver(o, x.answer) })
 	default:
 		return false
 	}

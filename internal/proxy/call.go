@@ -16,8 +16,8 @@ import (
 // This file holds the path of a call from its arrival to its answer:
 //
 //	the client's reader:  bind ──► register
-//	any goroutine:        serveCall ──► ask ──► fetch ──► the store: an answer, or another call's flight
-//	                                     │        └─────► send: the turn, the server, the host's slot
+//	any goroutine:        ask ──► fetch ──► the store: an answer, or another call's flight
+//	                               └──────► send: the turn, the server, the host's slot
 //	                      answer ◄── deliver ◄── complete ◄── endWrite ◄──┘
 //
 // No step blocks its goroutine: each takes a callback that continues with the outcome.
@@ -103,35 +103,26 @@ func (c *upstreamCall) register() {
 	}
 }
 
-// serveCall sends the request to its upstream. It returns at once; done is called once
-// with the outcome, on any goroutine.
-func (x *request) serveCall(done func(outcome)) {
-	deliver := func(o outcome) { x.deliver(o, done) }
-	if !x.stateless || x.msg.Index.Get("requestState") == nil {
-		x.ask(deliver)
-		return
-	}
-	x.s.running.Go(func() {
-		if !x.resume(deliver) {
-			x.ask(deliver)
-		}
-	})
-}
-
-// ask makes the upstream request. If client and server are of different eras, the server's
-// questions are translated on the way: a server of the handshake era asks by requests, a
-// stateless server by a result.
+// ask makes the upstream request. It returns at once; done is called once with the outcome,
+// on any goroutine. If client and server are of different eras, the server's questions are
+// translated on the way: a server of the handshake era asks by requests, a stateless server
+// by a result.
 func (x *request) ask(done func(outcome)) {
 	c, req := x.call, x.upstreamRequest()
+	deliver := func(o outcome) { x.deliver(o, done) }
 	switch {
 	case subscribes(x.msg.Method):
-		x.s.running.Go(func() { subscribe(x, req, done) })
-	case !x.stateless || c.lease.Stateless() && !x.confirmed || !interruptible(x.msg.Method): // never suspended
-		c.fetch(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, done) })
+		x.s.running.Go(func() { subscribe(x, req, deliver) })
+	case !x.stateless || c.lease.Stateless() || !interruptible(x.msg.Method): // never suspended
+		c.fetch(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, deliver) })
 	case x.step == nil:
-		x.s.running.Go(func() { startBridged(x, req).serve(x, done) })
+		x.s.running.Go(func() {
+			w := newCallWork(x)
+			w.startCall(req)
+			w.serve(x, deliver)
+		})
 	default: // a step of a plan; the plan outlives the request
-		x.fetchBridged(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, done) })
+		x.fetchBridged(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, deliver) })
 	}
 }
 
@@ -388,7 +379,7 @@ func (x *request) complete(ctx context.Context, req *upstream.Request, o outcome
 // deliver calls done with the outcome, enriched if hints or inlined answers are on.
 func (x *request) deliver(o outcome, done func(outcome)) {
 	c := x.call
-	if c == nil { // the suspended work could not be resumed
+	if c == nil { // suspended work that has no call, or could not be resumed
 		done(o)
 		return
 	}
@@ -409,6 +400,8 @@ func (x *request) answer(o outcome) {
 	answer, err := o.answer, o.err
 	if x.call != nil {
 		x.call.observeResult(x.ctx, o)
+	} else if x.callsOwnTool() && !o.inputRequired {
+		x.s.observed.turns.end(time.Now())
 	}
 	switch {
 	case err != nil:

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"mcpschedd/internal/jsonrpc"
@@ -124,67 +123,55 @@ func (c *upstreamCall) stillReads(next gate) gate {
 // serveConfirmed makes a call after the user has confirmed it.
 func serveConfirmed(x *request, l *sessionLease) {
 	s := x.s
-	if x.resume(x.answer) {
-		return
-	}
-	refuse := func(x *request, cause error) {
-		s.srv.recorder.recordRefused(s.observed, toolName(&x.msg.Index))
-		x.finish(failedResult(cause))
-	}
 	name := toolName(&x.msg.Index)
+	refused := func(cause error) outcome {
+		s.srv.recorder.recordRefused(s.observed, name)
+		return ownOutcome(failedResult(cause))
+	}
 	if !x.canElicit() {
-		refuse(x, fmt.Errorf("not called: %q may change something, so the user has to confirm it, and this client cannot be asked (it declares no elicitation by form). "+
-			"The operator can pin it ([server].pinned) or configure it as read-only", name))
+		x.answer(refused(fmt.Errorf("not called: %q may change something, so the user has to confirm it, and this client cannot be asked (it declares no elicitation by form). "+
+			"The operator can pin it ([server].pinned) or configure it as read-only", name)))
 		return
 	}
 	raw, _ := arguments(&x.msg.Index)
 	message, err := plan.ConfirmCall(name, raw)
 	if err != nil {
-		refuse(x, err)
+		x.answer(refused(err))
 		return
 	}
-	w := newWork(x, func(current *request, done func(outcome)) {
+	w := newCallWork(x)
+	s.running.Go(func() {
+		err := w.confirm(message)
+		if err == nil {
+			err = w.bindConfirmed(l)
+		}
 		if err != nil {
-			refuse(current, fmt.Errorf("not called: %w", err))
+			w.endCall(refused(fmt.Errorf("not called: %w", err)))
 			return
 		}
-		if current != x { // a repeated request has the user's reply, which is not for the server
-			current.replaceParams(without(&current.msg.Index, "requestState", "inputResponses"))
-		}
-		current.work = nil
-		current.callConfirmed(l, done)
-	}, func(error) {})
-	s.running.Go(func() {
-		defer close(w.done)
-		err = w.confirm(message)
+		w.startCall(x.upstreamRequest())
 	})
-	w.serve(x, x.answer)
+	x.answer(waitFor(func(done func(outcome)) {
+		w.serve(x, func(o outcome) { x.deliver(o, done) })
+	}))
 }
 
-// callConfirmed makes the call that the user has confirmed. It refuses if the tool's name now
-// belongs to another server than the confirmed one.
-func (x *request) callConfirmed(confirmed *sessionLease, done func(outcome)) {
+// bindConfirmed assigns the call that the user has confirmed to the work's requests. It refuses
+// if the tool's name now belongs to another server than the confirmed one.
+func (w *work) bindConfirmed(confirmed *sessionLease) error {
+	x := w.first
 	x.policy = x.s.srv.policy.Load() // may have changed before the user answered
-	t, l := x.s.resolveName(x.policy, upstream.Tools, toolName(&x.msg.Index))
+	name := toolName(&x.msg.Index)
+	t, l := x.s.resolveName(x.policy, upstream.Tools, name)
 	if l == nil || l.member.key != confirmed.member.key {
-		x.finish(failedResult(errors.New("not called: the server that the user confirmed has been replaced")))
-		return
+		return errors.New("the server that the user confirmed has been replaced")
 	}
-	c := newCall(x, l, rawName(t.name, toolName(&x.msg.Index)))
+	c := newCall(x, l, rawName(t.name, name))
 	c.tool = t.name
 	x.s.choose(x.policy).session.Called(t.key())
-	x.confirmed = true
 	x.bind(c)
-	done(waitFor(x.serveCall))
-}
-
-// without returns params without the named members.
-func without(params *revision.Params, names ...string) []byte {
-	out := []byte("{}")
-	for m := range params.All() {
-		if !slices.Contains(names, string(m.Name)) {
-			out = jsonrpc.Set(out, string(m.Name), m.Value)
-		}
+	if current, _ := w.currentRequest(); current != nil {
+		x.s.requests.bind(current, c)
 	}
-	return out
+	return nil
 }

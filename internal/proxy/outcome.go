@@ -27,6 +27,9 @@ func ownAnswer(result []byte, stateless bool) upstream.Answer {
 	return upstream.Answer{Message: jsonrpc.Message{Result: result}, Stateless: stateless}
 }
 
+// ownOutcome returns the outcome of a request that the proxy answers itself.
+func ownOutcome(result []byte) outcome { return outcome{answer: ownAnswer(result, false)} }
+
 // cacheable reports whether another call may be given the answer: a result that is not an
 // error, not a question and not a task.
 func cacheable(answer upstream.Answer) bool {

@@ -33,11 +33,8 @@ func serveNamed(n *plan.Named) func(x *request, arguments []byte) {
 	}
 }
 
-// runPlan checks and runs a plan, or resumes a suspended one.
+// runPlan checks and runs a plan.
 func runPlan(x *request, body, params []byte) {
-	if x.resume(x.answer) {
-		return
-	}
 	x.s.awaitOffers(x.ctx)
 	p, defects := plan.Parse(body, planOptions(x.ctx, x.s, params))
 	switch {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
@@ -33,8 +32,6 @@ type request struct {
 	call    *upstreamCall // upstream call; nil until bound, or if there is none
 	work    *work         // work that the request began, resumed or is a step of; nil if it cannot be suspended
 	step    *planStep     // step of a plan; nil for a client's own request
-
-	confirmed bool // the user has confirmed the call; resuming it must not ask again
 
 	mu       sync.Mutex  // held while a notification is sent, so that none follows the answer
 	answered atomic.Bool // set before the answer is written, as the client may read it before the write returns
@@ -75,7 +72,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 		x.fail(err)
 		return nil
 	}
-	if !s.identity.NonBlocking || x.handler != nil {
+	if !s.identity.NonBlocking || x.handler != nil || x.handle() != nil {
 		return func() {
 			if ctx.Done() != nil { // else the request outlives its connection
 				stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has disconnected"}) })
@@ -85,9 +82,9 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 			x.serve()
 		}
 	}
-	s.running.Add(1) // the request may end before serveCall returns
+	s.running.Add(1) // the request may end before ask returns
 	defer s.running.Done()
-	x.serveCall(func(o outcome) {
+	x.ask(func(o outcome) {
 		defer x.leave()
 		x.answer(o)
 	})
@@ -173,11 +170,13 @@ func isWithdrawn(ctx context.Context) bool {
 
 // serve answers the request. It may block.
 func (x *request) serve() {
-	if x.handler != nil {
+	switch {
+	case x.resume():
+	case x.handler != nil:
 		x.handler()
-		return
+	default:
+		x.answer(waitFor(x.ask))
 	}
-	x.answer(waitFor(x.serveCall))
 }
 
 // waitFor calls begin and returns the outcome that begin passes to done.
@@ -263,16 +262,7 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 }
 
 // finish answers with one of the proxy's own results.
-func (x *request) finish(result []byte) {
-	if x.callsOwnTool() {
-		x.s.observed.turns.end(time.Now())
-	}
-	result = x.spend(result)
-	if x.stateless {
-		result = revision.Complete(result, x.msg.Method)
-	}
-	x.write(jsonrpc.AppendResult(make([]byte, 0, len(result)+len(x.msg.ID)+40), x.msg.ID, result))
-}
+func (x *request) finish(result []byte) { x.answer(ownOutcome(result)) }
 
 // fail answers with one of the proxy's own errors.
 func (x *request) fail(err *jsonrpc.Error) {

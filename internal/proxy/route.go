@@ -209,9 +209,6 @@ func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessio
 // upstreams first. It is used only for requests that change nothing. If all fail, it prefers an
 // error from a server to a failure to reach one.
 func tryEach(x *request, candidates []*sessionLease, target []byte) {
-	if x.resume(x.answer) {
-		return
-	}
 	live := filterLeases(candidates, func(l *sessionLease) bool { return l.Live() })
 	candidates = append(live, filterLeases(candidates, func(l *sessionLease) bool { return !slices.Contains(live, l) })...)
 	var best outcome

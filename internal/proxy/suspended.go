@@ -75,8 +75,8 @@ func (s *suspended) plansLocked() (n int) {
 // the questions. It returns nil and no error if x has no handle, or one that may belong to a
 // stateless server.
 func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
-	handle, ok := jsonrpc.String(x.msg.Index.Get("requestState"))
-	if !ok || !x.stateless {
+	handle, ok := jsonrpc.String(x.handle())
+	if !ok {
 		return nil, nil
 	}
 	s.mu.Lock()

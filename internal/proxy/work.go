@@ -24,6 +24,7 @@ type work struct {
 	done        chan struct{}                        // closed when the work has ended
 	finish      func(x *request, done func(outcome)) // called at the end: a call passes its outcome to done, a plan answers the request
 	abandoned   func(why error)                      // called at the end instead of finish if there is no request
+	result      outcome                              // of a call; set before done is closed
 
 	// Guarded by owner.mu.
 	request   *request             // request to answer; nil while the client fetches replies
