@@ -94,7 +94,7 @@ func newCallWork(x *request) *work {
 			x.call.observeResult(x.ctx, outcome{err: cause})
 		}
 	})
-	w.finish = func(_ *request, done func(outcome)) { done(w.result) }
+	w.finish = func(*request) outcome { return w.result }
 	return w
 }
 
@@ -172,7 +172,7 @@ func (x *request) resume() bool {
 		if own != nil { // x continues the suspended call instead
 			own.release()
 		}
-		w.serve(x, func(o outcome) { x.deliver(o, x.answer) })
+		x.deliver(w.serve(x), x.answer)
 	default:
 		return false
 	}

@@ -119,7 +119,7 @@ func (x *request) ask(done func(outcome)) {
 		x.s.running.Go(func() {
 			w := newCallWork(x)
 			w.startCall(req)
-			w.serve(x, deliver)
+			deliver(w.serve(x))
 		})
 	default: // a step of a plan; the plan outlives the request
 		x.fetchBridged(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, deliver) })

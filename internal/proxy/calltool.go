@@ -151,9 +151,7 @@ func serveConfirmed(x *request, l *sessionLease) {
 		}
 		w.startCall(x.upstreamRequest())
 	})
-	x.answer(waitFor(func(done func(outcome)) {
-		w.serve(x, func(o outcome) { x.deliver(o, done) })
-	}))
+	x.answer(waitFor(func(done func(outcome)) { x.deliver(w.serve(x), done) }))
 }
 
 // bindConfirmed assigns the call that the user has confirmed to the work's requests. It refuses

@@ -45,7 +45,7 @@ func runPlan(x *request, body, params []byte) {
 	default:
 		r := newPlanRun(x, p)
 		x.s.running.Go(r.run)
-		r.work.serve(x, x.answer)
+		x.answer(r.work.serve(x))
 	}
 }
 
@@ -140,22 +140,22 @@ func (r *planRun) progress(done float64, of int, what string) {
 	x.forward(nil, "notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
 }
 
-// finish answers the request with the plan's result. It keeps a result that the client may not
-// have received, so that the client can find out what was written.
-func (r *planRun) finish(x *request, _ func(outcome)) {
+// finish returns the plan's result for the request x. It keeps a result that the client may not
+// receive, so that the client can find out what was written.
+func (r *planRun) finish(x *request) outcome {
 	if r.refuse != nil {
-		x.finish(failedResult(r.refuse))
-		return
+		return ownOutcome(failedResult(r.refuse))
 	}
 	structured, blocks := r.answer()
-	r.record(structured, blocks, x.ctx.Err() != nil)
-	x.finish(structuredResult(structured, blocks, r.report.Failed()))
+	cancelled := x.ctx.Err() != nil
+	r.record(structured, blocks, cancelled)
 	switch {
-	case x.ctx.Err() != nil:
+	case cancelled:
 		r.keep("result of a cancelled run", structured)
 	case x.s.identity.ID != "" && r.wrote(): // the client may have lost its connection, and can reconnect to the session
 		r.keep("result that may not have arrived", structured)
 	}
+	return ownOutcome(structuredResult(structured, blocks, r.report.Failed()))
 }
 
 // abandoned keeps the result of a plan that its client did not resume.

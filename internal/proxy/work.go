@@ -20,11 +20,11 @@ type work struct {
 	first       *request // each later request repeats it
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
-	inputNeeded chan struct{}                        // capacity 1: the client has to be asked
-	done        chan struct{}                        // closed when the work has ended
-	finish      func(x *request, done func(outcome)) // called at the end: a call passes its outcome to done, a plan answers the request
-	abandoned   func(why error)                      // called at the end instead of finish if there is no request
-	result      outcome                              // of a call; set before done is closed
+	inputNeeded chan struct{}            // capacity 1: the client has to be asked
+	done        chan struct{}            // closed when the work has ended
+	finish      func(x *request) outcome // called at the end: returns the answer to x
+	abandoned   func(why error)          // called at the end instead of finish if there is no request
+	result      outcome                  // of a call; set before done is closed
 
 	// Guarded by owner.mu.
 	request   *request             // request to answer; nil while the client fetches replies
@@ -35,7 +35,7 @@ type work struct {
 }
 
 // newWork returns a work for the request. The caller closes done when the work has ended.
-func newWork(x *request, finish func(*request, func(outcome)), abandoned func(error)) *work {
+func newWork(x *request, finish func(*request) outcome, abandoned func(error)) *work {
 	w := &work{
 		owner: &x.s.suspended, finish: finish, abandoned: abandoned, first: x, request: x,
 		inputNeeded: make(chan struct{}, 1), done: make(chan struct{}), open: make(map[string]*question),
@@ -55,18 +55,17 @@ func (w *work) currentRequest() (x *request, resumed <-chan struct{}) {
 	return w.request, w.resumed
 }
 
-// serve serves x, the current request, until the work needs input or ends. When it needs
-// input, serve suspends the work and calls done with the questions. When it ends, serve calls
-// finish. If the client cancels x, the work is cancelled too.
-func (w *work) serve(x *request, done func(outcome)) {
+// serve serves x, the current request, until the work needs input or ends. If it needs input,
+// serve suspends the work and returns the questions, else it returns the result. If the client
+// cancels x, the work is cancelled too.
+func (w *work) serve(x *request) outcome {
 	cancelled := x.ctx.Done()
 	for {
 		select {
 		case <-w.done:
 			w.cancel(nil)
 			w.close(nil)
-			w.finish(x, done)
-			return
+			return w.finish(x)
 		case <-cancelled:
 			w.cancel(context.Cause(x.ctx))
 			cancelled = nil
@@ -79,8 +78,7 @@ func (w *work) serve(x *request, done func(outcome)) {
 				w.cancel(err)
 			}
 			if questions != nil {
-				done(outcome{answer: ownAnswer(questions, true), inputRequired: true})
-				return
+				return outcome{answer: ownAnswer(questions, true), inputRequired: true}
 			}
 		}
 	}
