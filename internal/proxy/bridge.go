@@ -160,21 +160,18 @@ func (x *request) handle() []byte {
 	return x.msg.Index.Get("requestState")
 }
 
-// resume serves suspended work if x has its handle, and reports whether x has a handle of the
-// proxy. It blocks.
-func (x *request) resume() bool {
+// resume serves suspended work if x has its handle. It returns false if x has no handle of the
+// proxy.
+func (x *request) resume() (o outcome, resumed bool) {
 	own := x.call
 	w, err := x.s.suspended.resume(x)
 	switch {
 	case err != nil:
-		x.answer(outcome{err: err})
-	case w != nil:
-		if own != nil { // x continues the suspended call instead
-			own.release()
-		}
-		x.deliver(w.serve(x), x.answer)
-	default:
-		return false
+		return outcome{err: err}, true
+	case w == nil:
+		return outcome{}, false
+	case own != nil: // x continues the suspended call instead
+		own.release()
 	}
-	return true
+	return w.serve(x), true
 }

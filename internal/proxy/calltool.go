@@ -82,7 +82,7 @@ func (x *request) routeTool(c *upstreamCall, wrapper string) {
 	case !c.params.Unambiguous():
 		x.refuseTool(errors.New("not called: its params repeat a member, so the user cannot confirm them"))
 	default:
-		x.handler = func() { serveConfirmed(x, c.lease) }
+		x.handler = func(x *request) outcome { return serveConfirmed(x, c.lease) }
 	}
 }
 
@@ -94,7 +94,7 @@ func unknownTool(name string) error {
 // refuseTool makes the response an error result instead of calling the tool.
 func (x *request) refuseTool(cause error) {
 	x.s.srv.recorder.recordRefused(x.s.observed, toolName(&x.msg.Index))
-	x.handler = func() { x.finish(failedResult(cause)) }
+	x.handler = func(*request) outcome { return failedOutcome(cause) }
 }
 
 // certainlyReads reports whether the call is read-only according to the operator or to a
@@ -121,23 +121,21 @@ func (c *upstreamCall) stillReads(next gate) gate {
 }
 
 // serveConfirmed makes a call after the user has confirmed it.
-func serveConfirmed(x *request, l *sessionLease) {
+func serveConfirmed(x *request, l *sessionLease) outcome {
 	s := x.s
 	name := toolName(&x.msg.Index)
 	refused := func(cause error) outcome {
 		s.srv.recorder.recordRefused(s.observed, name)
-		return ownOutcome(failedResult(cause))
+		return failedOutcome(cause)
 	}
 	if !x.canElicit() {
-		x.answer(refused(fmt.Errorf("not called: %q may change something, so the user has to confirm it, and this client cannot be asked (it declares no elicitation by form). "+
-			"The operator can pin it ([server].pinned) or configure it as read-only", name)))
-		return
+		return refused(fmt.Errorf("not called: %q may change something, so the user has to confirm it, and this client cannot be asked (it declares no elicitation by form). "+
+			"The operator can pin it ([server].pinned) or configure it as read-only", name))
 	}
 	raw, _ := arguments(&x.msg.Index)
 	message, err := plan.ConfirmCall(name, raw)
 	if err != nil {
-		x.answer(refused(err))
-		return
+		return refused(err)
 	}
 	w := newCallWork(x)
 	s.running.Go(func() {
@@ -151,7 +149,7 @@ func serveConfirmed(x *request, l *sessionLease) {
 		}
 		w.startCall(x.upstreamRequest())
 	})
-	x.answer(waitFor(func(done func(outcome)) { x.deliver(w.serve(x), done) }))
+	return waitFor(func(done func(outcome)) { x.deliver(w.serve(x), done) })
 }
 
 // bindConfirmed assigns the call that the user has confirmed to the work's requests. It refuses

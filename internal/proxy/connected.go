@@ -64,17 +64,16 @@ func (c *upstreamCall) repeatable() bool {
 // refuseRepeat makes the request's response an error: its outcome is unknown. The write of its
 // call, if any, is treated as still pending.
 func (x *request) refuseRepeat() {
-	if x.call == nil {
-		x.handler = func() { x.finish(failedResult(errOutcomeUnknown)) }
-		return
+	if x.call != nil {
+		x.call.pending.Swap(nil).Doubt()
 	}
-	x.call.pending.Swap(nil).Doubt()
-	x.handler = func() {
-		x.call.observeResult(x.ctx, outcome{err: errOutcomeUnknown})
-		if x.msg.Method == "tools/call" {
-			x.finish(failedResult(errOutcomeUnknown))
-		} else {
-			x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errOutcomeUnknown.Error()})
+	x.handler = func(x *request) outcome {
+		if x.call != nil {
+			x.call.observeResult(x.ctx, outcome{err: errOutcomeUnknown})
 		}
+		if x.msg.Method == "tools/call" {
+			return failedOutcome(errOutcomeUnknown)
+		}
+		return outcome{err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errOutcomeUnknown.Error()}}
 	}
 }

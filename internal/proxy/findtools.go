@@ -93,11 +93,10 @@ type foundTool struct {
 }
 
 // serveFind serves a call of find_tools.
-func serveFind(x *request, arguments []byte) {
+func serveFind(x *request, arguments []byte) (outcome, error) {
 	query, limit, err := findArguments(arguments)
 	if err != nil {
-		x.finish(failedResult(err))
-		return
+		return outcome{}, err
 	}
 	x.s.awaitOffers(x.ctx)
 	p := x.s.srv.policy.Load()
@@ -128,11 +127,8 @@ func serveFind(x *request, arguments []byte) {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false) // escapes would cost tokens
-	if err := encoder.Encode(&out); err != nil {
-		x.finish(failedResult(err))
-		return
-	}
-	x.finish(textResult(text.String()))
+	err = encoder.Encode(&out)
+	return ownOutcome(textResult(text.String())), err
 }
 
 // maxSearched is the number of hits considered, some of which the session cannot reach.

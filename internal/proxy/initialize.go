@@ -18,7 +18,7 @@ import (
 // serveInitialize serves initialize and server/discover with the joined capabilities and
 // instructions of the servers and the proxy. It does not wait for servers that are starting:
 // the client's requests for lists do.
-func serveInitialize(x *request) {
+func serveInitialize(x *request) outcome {
 	s, leases := x.s, x.s.leases.current()
 	var out []byte
 	set := func(member string, value []byte) { out = jsonrpc.Set(out, member, value) }
@@ -40,7 +40,7 @@ func serveInitialize(x *request) {
 	if text := instructionsFor(s, leases, x.hop.Info); text != "" {
 		set("instructions", jsonrpc.AppendString(nil, text))
 	}
-	x.finish(out)
+	return ownOutcome(out)
 }
 
 // emptyCapabilities holds the capabilities that a server without any items can honour: empty

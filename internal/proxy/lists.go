@@ -81,11 +81,14 @@ func (s *shownLists) refresh(method string) (any bool) {
 	return any
 }
 
-// serveList answers a list request.
-func serveList(x *request, l upstream.List) {
+// listHandler returns the handler of the requests for a list.
+func listHandler(l upstream.List) handler {
+	return func(x *request) outcome { return serveList(x, l) }
+}
+
+func serveList(x *request, l upstream.List) outcome {
 	if cursor := x.msg.Index.Get("cursor"); cursor != nil && string(cursor) != "null" {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists have a single page"})
-		return
+		return outcome{err: &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists have a single page"}}
 	}
 	if p := x.s.srv.policy.Load(); l == upstream.Tools && len(p.own) > 0 && x.s.identity.view.offersOwn() {
 		x.s.srv.running.Go(loadVocabulary) // so that no plan has to wait for it
@@ -98,7 +101,7 @@ func serveList(x *request, l upstream.List) {
 	result := make([]byte, 0, len(items)+96)
 	result = append(append(result, `{"`...), l.Member()...)
 	result = append(append(append(result, `":[`...), items...), "]}"...)
-	x.finish(result)
+	return ownOutcome(result)
 }
 
 // showList returns the current list. If it has changed, the listen requests of all clients

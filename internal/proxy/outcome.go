@@ -30,6 +30,12 @@ func ownAnswer(result []byte, stateless bool) upstream.Answer {
 // ownOutcome returns the outcome of a request that the proxy answers itself.
 func ownOutcome(result []byte) outcome { return outcome{answer: ownAnswer(result, false)} }
 
+// failedOutcome returns the outcome of a tools/call that the proxy answers with an error: a
+// result with isError set, so that the model reads the error's text.
+func failedOutcome(err error) outcome {
+	return ownOutcome(jsonrpc.Set(textResult(err.Error()), "isError", []byte("true")))
+}
+
 // cacheable reports whether another call may be given the answer: a result that is not an
 // error, not a question and not a task.
 func cacheable(answer upstream.Answer) bool {
@@ -141,5 +147,5 @@ func (x *request) failed(err error) {
 		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()})
 		return
 	}
-	x.finish(failedResult(err))
+	x.answer(failedOutcome(err))
 }

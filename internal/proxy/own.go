@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/url"
@@ -19,7 +18,7 @@ import (
 type ownTool struct {
 	name    string
 	item    []byte // entry in tools/list
-	serve   func(x *request, arguments []byte)
+	serve   func(x *request, arguments []byte) (outcome, error)
 	wrapper bool // the arguments describe the call to make instead; serve is nil
 }
 
@@ -97,26 +96,25 @@ func toolName(params *revision.Params) string {
 }
 
 // serveOwnTool serves a call of one of the proxy's own tools.
-func serveOwnTool(x *request, own *ownTool) {
+func serveOwnTool(x *request, own *ownTool) outcome {
 	x.s.observed.turns.begin(time.Now())
-	switch raw := x.msg.Index.Get("arguments"); {
-	case raw == nil || bytes.Equal(raw, []byte("null")):
-		own.serve(x, noArguments)
+	raw := x.msg.Index.Get("arguments")
+	switch {
+	case raw == nil || string(raw) == "null":
+		raw = noArguments
 	case raw[0] != '{':
-		x.finish(failedResult(errors.New("arguments: want an object")))
-	default:
-		own.serve(x, raw)
+		return failedOutcome(errors.New("arguments: want an object"))
 	}
+	o, err := own.serve(x, raw)
+	if err != nil {
+		return failedOutcome(err)
+	}
+	return o
 }
 
 // textResult returns a tool result with one text block.
 func textResult(text string) []byte {
 	return append(jsonrpc.AppendString([]byte(`{"content":[{"type":"text","text":`), text), `}]}`...)
-}
-
-// failedResult returns a tool result with isError set and the error's text.
-func failedResult(err error) []byte {
-	return jsonrpc.Set(textResult(err.Error()), "isError", []byte("true"))
 }
 
 // structuredResult returns a tool result with structuredContent, and the same JSON as a text
@@ -199,12 +197,10 @@ func (s *session) ownItems(p *policy, l upstream.List) (items [][]byte) {
 }
 
 // serveOwnResource serves a request for one of the proxy's own resources.
-func serveOwnResource(x *request, uri string) {
-	switch x.msg.Method {
-	case "resources/subscribe", "resources/unsubscribe":
+func serveOwnResource(x *request, uri string) outcome {
+	if subscribes(x.msg.Method) {
 		x.s.subscriptions.watchOwn(uri, x.msg.Method == "resources/subscribe")
-		x.finish([]byte("{}"))
-		return
+		return serveEmpty(x)
 	}
 	own, _ := x.s.identity.view.ownResource(uri)
 	text, err := own.read(x.s, uri)
@@ -213,13 +209,12 @@ func serveOwnResource(x *request, uri string) {
 		if errors.Is(err, errNoModel) {
 			code = jsonrpc.CodeInvalidParams
 		}
-		x.fail(&jsonrpc.Error{Code: code, Message: uri + ": " + err.Error()})
-		return
+		return outcome{err: &jsonrpc.Error{Code: code, Message: uri + ": " + err.Error()}}
 	}
 	out := jsonrpc.AppendString([]byte(`{"contents":[{"uri":`), uri)
 	out = jsonrpc.AppendString(append(out, `,"mimeType":`...), own.mimeType)
 	out = jsonrpc.AppendString(append(out, `,"text":`...), text)
-	x.finish(append(out, "}]}"...))
+	return ownOutcome(append(out, "}]}"...))
 }
 
 // readSummary returns the server's statistics as text.

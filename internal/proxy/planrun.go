@@ -19,34 +19,32 @@ import (
 )
 
 // servePlan serves a call of execute_tool_plan.
-func servePlan(x *request, arguments []byte) { runPlan(x, arguments, nil) }
+func servePlan(x *request, arguments []byte) (outcome, error) { return runPlan(x, arguments, nil) }
 
 // serveNamed returns a function that serves calls of a plan in the configuration.
-func serveNamed(n *plan.Named) func(x *request, arguments []byte) {
-	return func(x *request, arguments []byte) {
+func serveNamed(n *plan.Named) func(x *request, arguments []byte) (outcome, error) {
+	return func(x *request, arguments []byte) (outcome, error) {
 		params, err := n.Fill(arguments)
 		if err != nil {
-			x.finish(failedResult(err))
-			return
+			return outcome{}, err
 		}
-		runPlan(x, n.Body(), params)
+		return runPlan(x, n.Body(), params)
 	}
 }
 
 // runPlan checks and runs a plan.
-func runPlan(x *request, body, params []byte) {
+func runPlan(x *request, body, params []byte) (outcome, error) {
 	x.s.awaitOffers(x.ctx)
 	p, defects := plan.Parse(body, planOptions(x.ctx, x.s, params))
 	switch {
 	case len(defects) > 0:
-		x.finish(failedResult(defects))
+		return outcome{}, defects
 	case p.DryRun:
-		x.finish(structuredResult(p.Forecast(x.s.planLimits()).Answer(), nil, false))
-	default:
-		r := newPlanRun(x, p)
-		x.s.running.Go(r.run)
-		x.answer(r.work.serve(x))
+		return ownOutcome(structuredResult(p.Forecast(x.s.planLimits()).Answer(), nil, false)), nil
 	}
+	r := newPlanRun(x, p)
+	x.s.running.Go(r.run)
+	return r.work.serve(x), nil
 }
 
 // planRun is the run of one plan. Its work is suspended while a stateless client is asked
@@ -144,7 +142,7 @@ func (r *planRun) progress(done float64, of int, what string) {
 // receive, so that the client can find out what was written.
 func (r *planRun) finish(x *request) outcome {
 	if r.refuse != nil {
-		return ownOutcome(failedResult(r.refuse))
+		return failedOutcome(r.refuse)
 	}
 	structured, blocks := r.answer()
 	cancelled := x.ctx.Err() != nil

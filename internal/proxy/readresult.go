@@ -16,35 +16,27 @@ import (
 )
 
 // serveReadResult serves a call of mcpschedd_read_result.
-func serveReadResult(x *request, arguments []byte) {
-	result, err := readResult(x, arguments)
-	if err != nil {
-		result = failedResult(err)
-	}
-	x.finish(result)
-}
-
-func readResult(x *request, arguments []byte) ([]byte, error) {
+func serveReadResult(x *request, arguments []byte) (outcome, error) {
 	q, err := parseReadQuery(arguments)
 	if err != nil {
-		return nil, err
+		return outcome{}, err
 	}
 	kept, plans := x.s.srv.kept, &x.s.srv.policy.Load().Plans
 	if q.handle == "" {
 		if x.s.identity.scope == "" {
-			return nil, errors.New("handle: missing")
+			return outcome{}, errors.New("handle: missing")
 		}
-		return textResult(kept.list(x.s, time.Now())), nil
+		return ownOutcome(textResult(kept.list(x.s, time.Now()))), nil
 	}
 	r := kept.find(x.s, q.handle, time.Now())
 	if r == nil {
-		return nil, fmt.Errorf("handle %q: unknown or expired (%v, [plan].handle_ttl)", q.handle, plans.KeepFor)
+		return outcome{}, fmt.Errorf("handle %q: unknown or expired (%v, [plan].handle_ttl)", q.handle, plans.KeepFor)
 	}
 	out, err := r.read(q, excerptLimit(plans.ResultTokens(plans.Budget)))
 	if err != nil {
-		return nil, err
+		return outcome{}, err
 	}
-	return structuredResult(out, nil, false), nil
+	return ownOutcome(structuredResult(out, nil, false)), nil
 }
 
 // readQuery holds the arguments of mcpschedd_read_result.

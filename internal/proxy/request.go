@@ -28,7 +28,7 @@ type request struct {
 	cancel    context.CancelCauseFunc
 
 	policy  *policy       // snapshot that routes the request; its call may be classified by a later one
-	handler func()        // answers the request and may block; nil if the call answers it
+	handler handler       // nil if the call answers the request
 	call    *upstreamCall // upstream call; nil until bound, or if there is none
 	work    *work         // work that the request began, resumed or is a step of; nil if it cannot be suspended
 	step    *planStep     // step of a plan; nil for a client's own request
@@ -36,6 +36,9 @@ type request struct {
 	mu       sync.Mutex  // held while a notification is sent, so that none follows the answer
 	answered atomic.Bool // set before the answer is written, as the client may read it before the write returns
 }
+
+// A handler returns the outcome of a request that the proxy answers itself. It may block.
+type handler func(x *request) outcome
 
 // withdrawn is the cancellation cause of a request that the client cancelled.
 type withdrawn struct{ reason string }
@@ -170,10 +173,12 @@ func isWithdrawn(ctx context.Context) bool {
 
 // serve answers the request. It may block.
 func (x *request) serve() {
+	o, resumed := x.resume()
 	switch {
-	case x.resume():
+	case resumed:
+		x.deliver(o, x.answer)
 	case x.handler != nil:
-		x.handler()
+		x.answer(x.handler(x))
 	default:
 		x.answer(waitFor(x.ask))
 	}
@@ -260,9 +265,6 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 		sendNotification(x.s.srv.log, x.out, method, params)
 	}
 }
-
-// finish answers with one of the proxy's own results.
-func (x *request) finish(result []byte) { x.answer(ownOutcome(result)) }
 
 // fail answers with one of the proxy's own errors.
 func (x *request) fail(err *jsonrpc.Error) {

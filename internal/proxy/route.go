@@ -26,29 +26,32 @@ func (x *request) route() *jsonrpc.Error {
 	case "prompts/get":
 		return x.routeName(upstream.Prompts)
 	case "logging/setLevel":
-		x.handler = func() { x.finish([]byte("{}")) }
+		x.handler = serveEmpty
 		return setLevel(x.s, &x.msg.Index)
 	case "ping":
-		x.handler = func() { x.finish([]byte("{}")) }
+		x.handler = serveEmpty
 	case "initialize", "server/discover":
-		x.handler = func() { serveInitialize(x) }
+		x.handler = serveInitialize
 	case "tools/list":
-		x.handler = func() { serveList(x, upstream.Tools) }
+		x.handler = listHandler(upstream.Tools)
 	case "prompts/list":
-		x.handler = func() { serveList(x, upstream.Prompts) }
+		x.handler = listHandler(upstream.Prompts)
 	case "resources/list":
-		x.handler = func() { serveList(x, upstream.Resources) }
+		x.handler = listHandler(upstream.Resources)
 	case "resources/templates/list":
-		x.handler = func() { serveList(x, upstream.Templates) }
+		x.handler = listHandler(upstream.Templates)
 	case "subscriptions/listen":
-		x.handler = func() { serveListen(x) }
+		x.handler = serveListen
 	case "tasks/list":
-		x.handler = func() { serveTaskList(x) }
+		x.handler = serveTaskList
 	default:
 		return x.locate()
 	}
 	return nil
 }
+
+// serveEmpty serves a request that has no result.
+func serveEmpty(*request) outcome { return ownOutcome([]byte("{}")) }
 
 // routeName routes a request by params.name.
 func (x *request) routeName(l upstream.List) *jsonrpc.Error {
@@ -67,7 +70,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 			}
 			wrapper, name = name, toolName(&x.msg.Index)
 		default:
-			if x.handler = func() { serveOwnTool(x, own) }; x.msg.Repeated {
+			if x.handler = func(x *request) outcome { return serveOwnTool(x, own) }; x.msg.Repeated {
 				x.refuseRepeat()
 			}
 			return nil
@@ -143,7 +146,7 @@ func (x *request) locate() *jsonrpc.Error {
 			break
 		}
 		if _, own := x.s.identity.view.ownResource(uri); own {
-			x.handler = func() { serveOwnResource(x, uri) }
+			x.handler = func(x *request) outcome { return serveOwnResource(x, uri) }
 			return nil
 		}
 		if x.msg.Method == "resources/unsubscribe" {
@@ -156,7 +159,7 @@ func (x *request) locate() *jsonrpc.Error {
 		found, err = x.s.tasks.holders(x.msg.Method, x.msg.Index.Get("taskId"), leases)
 	case "completion/complete":
 		if found, target, err = completers(x, leases, x.msg.Index.Get("ref")); err == nil && len(found) == 0 { // completions are declared even if no upstream has them
-			x.handler = func() { x.finish([]byte(`{"completion":{"values":[]}}`)) }
+			x.handler = func(*request) outcome { return ownOutcome([]byte(`{"completion":{"values":[]}}`)) }
 			return nil
 		}
 	default:
@@ -172,7 +175,7 @@ func (x *request) locate() *jsonrpc.Error {
 	case len(found) == 1:
 		x.bind(newCall(x, found[0], target))
 	default:
-		x.handler = func() { tryEach(x, found, target) }
+		x.handler = func(x *request) outcome { return tryEach(x, found, target) }
 	}
 	return nil
 }
@@ -208,21 +211,20 @@ func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessio
 // tryEach sends the request to one upstream after the other until one succeeds, to connected
 // upstreams first. It is used only for requests that change nothing. If all fail, it prefers an
 // error from a server to a failure to reach one.
-func tryEach(x *request, candidates []*sessionLease, target []byte) {
+func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
 	live := filterLeases(candidates, func(l *sessionLease) bool { return l.Live() })
 	candidates = append(live, filterLeases(candidates, func(l *sessionLease) bool { return !slices.Contains(live, l) })...)
 	var best outcome
 	for _, l := range candidates {
 		o := x.askUpstream(l, target)
 		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
-			best = o
-			break
+			return o
 		}
 		if best.answer.Error == nil {
 			best = o
 		}
 	}
-	x.answer(best)
+	return best
 }
 
 // askUpstream sends the request to one of several upstreams.

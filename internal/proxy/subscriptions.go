@@ -29,10 +29,9 @@ type listener struct {
 
 // serveListen serves subscriptions/listen. The request stays open, and its stream carries the
 // requested notifications, until the client cancels it or the session drains.
-func serveListen(x *request) {
+func serveListen(x *request) outcome {
 	if !x.stateless {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "subscriptions/listen: not part of this revision"})
-		return
+		return outcome{err: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "subscriptions/listen: not part of this revision"}}
 	}
 	l, honoured := newListener(x, x.msg.Index.Get("notifications"))
 	l.send("notifications/subscriptions/acknowledged", jsonrpc.Set(nil, "notifications", honoured))
@@ -42,9 +41,7 @@ func serveListen(x *request) {
 	case <-x.s.lifecycle.draining.Done():
 	}
 	x.s.subscriptions.end(l, x.s)
-	if !isWithdrawn(x.ctx) {
-		x.finish(revision.WithSubscription([]byte("{}"), x.msg.ID)) // ended by the proxy
-	}
+	return ownOutcome(revision.WithSubscription([]byte("{}"), x.msg.ID)) // not sent if the client cancelled the request
 }
 
 // newListener parses the notifications that a listen request subscribes to, and returns the

@@ -123,12 +123,12 @@ func updateTask(x *request, answer upstream.Answer) {
 }
 
 // serveTaskList serves tasks/list with the tasks of all servers.
-func serveTaskList(x *request) {
+func serveTaskList(x *request) outcome {
 	var all [][]byte
 	for _, l := range filterLeases(x.s.leases.current(), func(l *sessionLease) bool { return l.Live() && l.mayHave("tasks") }) { // a server that is starting has none yet
 		if o := x.askUpstream(l, nil); o.err == nil && o.answer.Error == nil {
 			all = slices.AppendSeq(all, jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")))
 		}
 	}
-	x.finish(slices.Concat([]byte(`{"tasks":[`), bytes.Join(all, []byte(",")), []byte("]}")))
+	return ownOutcome(slices.Concat([]byte(`{"tasks":[`), bytes.Join(all, []byte(",")), []byte("]}")))
 }
