@@ -93,7 +93,7 @@ func unknownTool(name string) error {
 
 // refuseTool makes the response an error result instead of calling the tool.
 func (x *request) refuseTool(cause error) {
-	x.s.srv.recorder.recordRefused(x.s.observed, toolName(&x.msg.Index))
+	recordRefusal(x.s, x.msg)
 	x.handler = func(*request) outcome { return failedOutcome(cause) }
 }
 
@@ -125,7 +125,7 @@ func serveConfirmed(x *request, l *sessionLease) outcome {
 	s := x.s
 	name := toolName(&x.msg.Index)
 	refused := func(cause error) outcome {
-		s.srv.recorder.recordRefused(s.observed, name)
+		recordRefusal(s, x.msg)
 		return failedOutcome(cause)
 	}
 	if !x.canElicit() {

@@ -155,7 +155,7 @@ func (s *session) describe(p *policy, chosen *choice, key string, best bool) (fo
 	if l == nil || !l.has(t.name) {
 		return foundTool{}, false
 	}
-	item, _ := l.find(upstream.Tools, t.name)
+	item, _ := l.Offer().Find(upstream.Tools, t.name)
 	m := s.srv.catalog.model(p, l, t.name)
 	if found.Effect, found.CallWith = effectOf(m, item.Raw); found.CallWith == callTool && p.Selection.OnlyRead {
 		return foundTool{}, false

@@ -160,20 +160,11 @@ func (s *session) awaitOffers(ctx context.Context) {
 	}
 }
 
-// The methods below look up the upstream's offer. It is empty until a first connection.
-
-// find returns the item with the given name in a list of the upstream.
-func (l *sessionLease) find(list upstream.List, name string) (upstream.Item, bool) {
-	offer := l.Offer()
-	if offer == nil {
-		return upstream.Item{}, false
-	}
-	return offer.Find(list, name)
-}
+// The methods below look up the upstream's offer, which is nil until a first connection.
 
 // lists reports whether the upstream lists an item with that name.
 func (l *sessionLease) lists(list upstream.List, name string) bool {
-	_, ok := l.find(list, name)
+	_, ok := l.Offer().Find(list, name)
 	return ok
 }
 
@@ -184,17 +175,12 @@ func (l *sessionLease) has(tool string) bool {
 
 // lacks reports whether the upstream's tools are known and do not include tool.
 func (l *sessionLease) lacks(tool string) bool {
-	offer := l.Offer()
-	return offer != nil && len(offer.Lists[upstream.Tools]) > 0 && !l.lists(upstream.Tools, tool)
+	return len(l.Offer().Items(upstream.Tools)) > 0 && !l.lists(upstream.Tools, tool)
 }
 
 // items returns the items of a list that the client may see.
 func (l *sessionLease) items(list upstream.List) []upstream.Item {
-	offer := l.Offer()
-	if offer == nil {
-		return nil
-	}
-	items := offer.Lists[list]
+	items := l.Offer().Items(list)
 	if list == upstream.Tools && l.member.Allows != nil {
 		items = slices.DeleteFunc(slices.Clone(items), func(item upstream.Item) bool { return !l.member.Allows(item.Name) })
 	}
@@ -204,7 +190,7 @@ func (l *sessionLease) items(list upstream.List) []upstream.Item {
 // structured reports whether a tool declares an output schema, or is not known. Nothing is
 // added to or removed from the answers of such a tool.
 func (l *sessionLease) structured(tool string) bool {
-	item, ok := l.find(upstream.Tools, tool)
+	item, ok := l.Offer().Find(upstream.Tools, tool)
 	return !ok || jsonrpc.Get(item.Raw, "outputSchema") != nil
 }
 

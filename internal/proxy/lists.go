@@ -18,8 +18,8 @@ const listInterval = 500 * time.Millisecond
 // shownLists holds the merged lists as the client last saw them, and throttles list_changed
 // notifications.
 type shownLists struct {
-	merge   func(upstream.List) []byte // returns a merged list as the client should see it now
-	changes map[string]*throttle       // list_changed method → its throttle
+	s       *session
+	changes map[string]*throttle // list_changed method → its throttle
 
 	mu    sync.Mutex             // held while a list is merged and compared with the last one shown
 	shown [upstream.Lists][]byte // nil if not shown yet
@@ -29,7 +29,7 @@ type shownLists struct {
 }
 
 func newShownLists(s *session) *shownLists {
-	lists := &shownLists{merge: func(l upstream.List) []byte { return mergedList(s, l) }, changes: make(map[string]*throttle)}
+	lists := &shownLists{s: s, changes: make(map[string]*throttle)}
 	for l := range upstream.Lists {
 		method := l.Changed()
 		lists.changes[method] = &throttle{interval: listInterval, call: func() {
@@ -52,16 +52,10 @@ func (s *shownLists) stop() {
 	}
 }
 
-// show returns the current list. changed reports whether a list was shown before and differed
-// in any byte.
-func (s *shownLists) show(l upstream.List) (now []byte, changed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.showLocked(l)
-}
-
+// showLocked returns the current list. changed reports whether a list was shown before and
+// differed in any byte.
 func (s *shownLists) showLocked(l upstream.List) (now []byte, changed bool) {
-	now = s.merge(l)
+	now = mergedList(s.s, l)
 	changed = s.shown[l] != nil && !bytes.Equal(s.shown[l], now)
 	s.shown[l] = now
 	return now, changed
@@ -107,7 +101,9 @@ func serveList(x *request, l upstream.List) outcome {
 // showList returns the current list. If it has changed, the listen requests of all clients
 // that share the session are sent a list_changed.
 func (s *session) showList(l upstream.List) []byte {
-	items, changed := s.lists.show(l)
+	s.lists.mu.Lock()
+	items, changed := s.lists.showLocked(l)
+	s.lists.mu.Unlock()
 	if changed {
 		s.subscriptions.publishChange(l.Changed())
 	}

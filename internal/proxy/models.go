@@ -18,8 +18,8 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// maxModels bounds the number of cached models and of cached schemas. Only tools that a server
-// lists are cached, as clients may call any name.
+// maxModels bounds the number of cached models. Only tools that a server lists are cached, as
+// clients may call any name.
 const maxModels = 8192
 
 // catalog caches the value models of the upstreams' tools, which follow from the policy and
@@ -32,44 +32,42 @@ type catalog struct {
 	gitChecks gitChecks
 	search    *toolSearch
 
-	mu      sync.RWMutex
-	claims  map[string]*claims     // upstream → claims of its server since the program started
-	policy  *policy                // policy that models were built from
-	models  map[target]cachedModel // the empty tool name stands for the upstream's other methods
-	schemas map[target]compiledSchema
+	mu     sync.RWMutex
+	claims map[string]*claims    // upstream → claims of its server since the program started
+	policy *policy               // policy that models were built from
+	models map[target]*knownTool // the empty tool name stands for the upstream's other methods
 }
 
-// compiledSchema is the input schema of a listed tool.
-type compiledSchema struct {
-	item   []byte
-	schema *schema.Schema
-	err    error // the schema is not supported
-}
-
-// cachedModel is a model with the server info and the tool it was built from.
-type cachedModel struct {
-	server, item []byte
+// knownTool is what follows from the policy and from a tool's entry in its server's offer.
+type knownTool struct {
+	server, item []byte // server info and entry, nil if unknown
 	model        *valuemodel.Model
+	schema       func() (*schema.Schema, error) // compiles the input schema once; the error says why it is not supported
 }
 
 func newCatalog(log *slog.Logger, store *dedup.Store) *catalog {
-	return &catalog{gitChecks: make(gitChecks, maxGitChecks), search: newToolSearch(log), log: log, store: store, claims: make(map[string]*claims), schemas: make(map[target]compiledSchema)}
+	return &catalog{gitChecks: make(gitChecks, maxGitChecks), search: newToolSearch(log), log: log, store: store, claims: make(map[string]*claims)}
 }
 
 // model returns the value model of a tool or, if tool is "", of the upstream's other methods.
 func (c *catalog) model(p *policy, l *sessionLease, tool string) *valuemodel.Model {
-	var now cachedModel
+	return c.lookup(p, l, tool).model
+}
+
+// lookup is model, with the tool's input schema.
+func (c *catalog) lookup(p *policy, l *sessionLease, tool string) *knownTool {
+	var server, item []byte
 	if offer := l.Offer(); offer != nil {
-		item, _ := offer.Find(upstream.Tools, tool)
-		now.server, now.item = offer.Server, item.Raw
+		entry, _ := offer.Find(upstream.Tools, tool)
+		server, item = offer.Server, entry.Raw
 	}
 	t := target{l.member.key, tool}
 	c.mu.RLock()
-	m, ok := c.models[t]
-	ok = ok && c.policy == p && bytes.Equal(m.item, now.item) && bytes.Equal(m.server, now.server)
+	m := c.models[t]
+	ok := m != nil && c.policy == p && bytes.Equal(m.item, item) && bytes.Equal(m.server, server)
 	c.mu.RUnlock()
 	if ok {
-		return m.model
+		return m
 	}
 	u := l.member.Model
 	if member := p.find(l.Name()); member != nil {
@@ -77,12 +75,12 @@ func (c *catalog) model(p *policy, l *sessionLease, tool string) *valuemodel.Mod
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.rebuildLocked(p, t, u, now)
+	return c.rebuildLocked(p, t, u, &knownTool{server: server, item: item, schema: c.compiler(l.Name(), tool, item)})
 }
 
-// rebuildLocked builds a model from everything its server has claimed. If the claims change how
-// calls are classified, it invalidates all answers and flights.
-func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m cachedModel) *valuemodel.Model {
+// rebuildLocked builds the model of m from everything its server has claimed. If the claims
+// change how calls are classified, it invalidates all answers and flights.
+func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m *knownTool) *knownTool {
 	server := c.claims[t.upstream]
 	if server == nil {
 		server = newClaims()
@@ -96,11 +94,11 @@ func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m ca
 	}
 	m.model = resolve(now)
 	if c.policy != p {
-		c.policy, c.models = p, make(map[target]cachedModel)
+		c.policy, c.models = p, make(map[target]*knownTool)
 	}
 	switch {
 	case changed, !reflect.DeepEqual(now, before) && mayNowWrite(resolve(before), m.model):
-		maps.DeleteFunc(c.models, func(other target, _ cachedModel) bool { return other.upstream == t.upstream })
+		maps.DeleteFunc(c.models, func(other target, _ *knownTool) bool { return other.upstream == t.upstream })
 		c.version.Add(1)
 		c.store.Reclassify() // after the version: a write classified before the increment stays pending from now on
 	case m.item == nil && t.name != "": // no server lists this name, so a client may have made it up
@@ -110,7 +108,7 @@ func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m ca
 		}
 		c.models[t] = m
 	}
-	return m.model
+	return m
 }
 
 // mayNowWrite reports whether a call that is a read by the old model may be a write by the
@@ -139,26 +137,15 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 	}
 }
 
-// schema returns the compiled input schema of a listed tool.
-func (c *catalog) schema(l *sessionLease, item upstream.Item) compiledSchema {
-	t := target{l.member.key, item.Name}
-	c.mu.RLock()
-	s, known := c.schemas[t]
-	c.mu.RUnlock()
-	if known && bytes.Equal(s.item, item.Raw) {
-		return s
-	}
-	s = compiledSchema{item: item.Raw}
-	if s.schema, s.err = schema.Compile(jsonrpc.Get(item.Raw, "inputSchema")); s.err != nil {
-		c.log.Info("tool neither prefetched nor checked in plans: unsupported input schema", "upstream", l.Name(), "tool", item.Name, "err", s.err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.schemas) >= maxModels {
-		clear(c.schemas)
-	}
-	c.schemas[t] = s
-	return s
+// compiler returns a function that compiles the input schema of a tool, once.
+func (c *catalog) compiler(upstream, tool string, item []byte) func() (*schema.Schema, error) {
+	return sync.OnceValues(func() (*schema.Schema, error) {
+		compiled, err := schema.Compile(jsonrpc.Get(item, "inputSchema"))
+		if err != nil {
+			c.log.Info("tool neither prefetched nor checked in plans: unsupported input schema", "upstream", upstream, "tool", tool, "err", err)
+		}
+		return compiled, err
+	})
 }
 
 // claims records what one upstream's server has claimed about itself and its tools since the

@@ -44,7 +44,7 @@ var mutants = []mutant.Mutant{
 		{In: "proxy", Compare: "upstreamCall.policy", Under: []string{"upstreamCall.register"}, Becomes: mutant.True},
 	}},
 	{Name: "model of the policy in force", Test: "TestReloadUnderLoad", Says: "when the reloads are over", Cuts: []mutant.Cut{
-		{In: "proxy", Compare: "catalog.policy", Under: []string{"catalog.model"}, Becomes: mutant.True},
+		{In: "proxy", Compare: "catalog.policy", Under: []string{"catalog.lookup"}, Becomes: mutant.True},
 	}},
 	{Name: "task under way", Cuts: []mutant.Cut{
 		{In: "proxy", Call: "dedup.PendingWrite.Doubt", Under: []string{"tasks"}, Becomes: "$x.End()"},

@@ -11,7 +11,6 @@ import (
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/revision"
@@ -247,11 +246,4 @@ func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- specu
 		At: now, Complete: r.watched() != nil && o.cacheable, Body: o.answer.Result, Took: r.timing.Took(), Unloaded: r.timing.Unloaded(),
 		Comparison: r.answer.source.Comparison, JoinWait: r.answer.joinWait,
 	}, reply)
-}
-
-// recordRefusal records a message that was refused, if it is a tools/call.
-func recordRefusal(s *session, m *front.Message) {
-	if m.Method == "tools/call" {
-		s.srv.recorder.recordRefused(s.observed, toolName(&m.Index))
-	}
 }

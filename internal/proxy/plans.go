@@ -108,7 +108,8 @@ func (s *session) unnamedTool(ctx context.Context, p *policy, l *sessionLease, t
 	if l.Offer() == nil {
 		l.AwaitOffer(ctx)
 	}
-	m := s.srv.catalog.model(p, l, t.name)
+	known := s.srv.catalog.lookup(p, l, t.name)
+	m := known.model
 	model := func() *valuemodel.Model { // the current one: a reload may have replaced the server
 		current := l
 		if found := s.leases.find(t.upstream); found != nil {
@@ -128,7 +129,8 @@ func (s *session) unnamedTool(ctx context.Context, p *policy, l *sessionLease, t
 		if !listed {
 			return nil
 		}
-		out.Input, out.Output = s.srv.catalog.schema(l, item).schema, jsonrpc.Get(item.Raw, "outputSchema")
+		out.Input, _ = known.schema() // if it is not supported, arguments are not checked
+		out.Output = jsonrpc.Get(item.Raw, "outputSchema")
 	}
 	out.Domains = possiblePlaces(m)
 	setExpected(out, s.srv.prefetch.Tool(l.member.key, t.name).Usual, m)

@@ -53,31 +53,23 @@ func (s *Server) learnedStorage(m *member) speculate.Storage {
 
 // Tools returns the names of the listed tools.
 func (o *prefetchSource) Tools() (names []string) {
-	if offer := o.lease.Offer(); offer != nil {
-		for _, item := range offer.Lists[upstream.Tools] {
-			names = append(names, item.Name)
-		}
+	for _, item := range o.lease.Offer().Items(upstream.Tools) {
+		names = append(names, item.Name)
 	}
 	return names
 }
 
 // Tool returns what is known of a tool now.
 func (o *prefetchSource) Tool(name string) predict.Tool {
-	srv, l := o.s.srv, o.lease
-	offer := l.Offer()
-	if offer == nil {
+	if !o.lease.has(name) {
 		return predict.Tool{}
 	}
-	item, listed := offer.Find(upstream.Tools, name)
-	if !listed || !l.member.allows(name) {
+	known := o.s.srv.catalog.lookup(o.s.srv.policy.Load(), o.lease, name)
+	input, err := known.schema()
+	if err != nil {
 		return predict.Tool{}
 	}
-	c := srv.catalog.schema(l, item)
-	if c.err != nil {
-		return predict.Tool{}
-	}
-	m := srv.catalog.model(srv.policy.Load(), l, name)
-	return predict.Tool{Model: m, Schema: c.schema, UntrustedHint: annotatedReadOnly(m)}
+	return predict.Tool{Model: known.model, Schema: input, UntrustedHint: annotatedReadOnly(known.model)}
 }
 
 // Host returns the host of the upstream's calls in general.

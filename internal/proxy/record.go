@@ -14,6 +14,7 @@ import (
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
@@ -105,13 +106,16 @@ func (a *answerFacts) describe(e *record.Event, number call.Number) {
 	}
 }
 
-// recordRefused records a tools/call that was refused without asking an upstream: its tool does
-// not exist, or its params are not valid.
-func (r *recorder) recordRefused(s *observedSession, tool string) {
-	n := s.next()
-	r.log.Add(record.Event{
+// recordRefusal records a message that was refused without asking an upstream, if it is a
+// tools/call: its tool does not exist, or its params are not valid.
+func recordRefusal(s *session, m *front.Message) {
+	if m.Method != "tools/call" {
+		return
+	}
+	n := s.observed.next()
+	s.srv.recorder.log.Add(record.Event{
 		Kind: record.Call, At: time.Now(), Session: n.Session, Seq: n.Seq,
-		Tool: clipName(tool), Disposition: record.Failed, Error: "refused",
+		Tool: clipName(toolName(&m.Index)), Disposition: record.Failed, Error: "refused",
 	})
 }
 

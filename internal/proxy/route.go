@@ -114,7 +114,7 @@ func checkHeader(m *front.Message, l *sessionLease, tool string) *jsonrpc.Error 
 	if m.Header == nil {
 		return nil
 	}
-	item, ok := l.find(upstream.Tools, tool)
+	item, ok := l.Offer().Find(upstream.Tools, tool)
 	if !ok || !bytes.Contains(item.Raw, []byte(`"x-mcp-header"`)) {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (x *request) locate() *jsonrpc.Error {
 // name for a prompt, or nil if that does not differ. found is empty if no upstream has
 // completions.
 func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessionLease, renamed []byte, err *jsonrpc.Error) {
-	completing := filterLeases(leases, func(l *sessionLease) bool { return l.Offer() != nil && l.Offer().Has("completions") })
+	completing := filterLeases(leases, func(l *sessionLease) bool { return l.Offer().Has("completions") })
 	if len(completing) == 0 {
 		return nil, nil, nil
 	}

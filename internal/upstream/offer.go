@@ -70,14 +70,23 @@ type Offer struct {
 	Lists        [Lists][]Item   `json:"lists"`
 }
 
-// Has reports whether the server declared the capability.
+// Has reports whether the server declared the capability. A nil offer, of a server that is not
+// known yet, has no capabilities and no items.
 func (o *Offer) Has(capability string) bool {
-	return jsonrpc.Get(o.Capabilities, capability) != nil
+	return o != nil && jsonrpc.Get(o.Capabilities, capability) != nil
+}
+
+// Items returns the items of a list.
+func (o *Offer) Items(l List) []Item {
+	if o == nil {
+		return nil
+	}
+	return o.Lists[l]
 }
 
 // Find returns the item of list l with this name, the last one if there are several.
 func (o *Offer) Find(l List, name string) (Item, bool) {
-	for _, item := range slices.Backward(o.Lists[l]) {
+	for _, item := range slices.Backward(o.Items(l)) {
 		if item.Name == name {
 			return item, true
 		}

@@ -83,7 +83,7 @@ func (in *instance) levelChanged() {
 // sendLevel sends the log level if it differs from the last one sent. HTTP does not preserve the
 // order of requests, so there the next level is sent after the answer.
 func (in *instance) sendLevel(c *conn) {
-	if offer := in.offer.Load(); c.stateless() || offer == nil || !offer.Has("logging") {
+	if c.stateless() || !in.offer.Load().Has("logging") {
 		return
 	}
 	t := &c.level
