@@ -38,17 +38,11 @@ func (x *request) unwrap() error {
 	case arguments[0] != '{':
 		return errors.New("arguments.arguments: want an object")
 	}
-	params := jsonrpc.Set(x.msg.Params, "name", jsonrpc.AppendString(nil, name))
-	x.replaceParams(jsonrpc.Set(params, "arguments", arguments))
-	return nil
-}
-
-// replaceParams replaces the request's params and drops its HTTP header, which may describe
-// the old params.
-func (x *request) replaceParams(params []byte) {
 	m := *x.msg
-	m.Params, m.Index, m.Header = params, revision.NewParams(params), nil
+	m.Params = jsonrpc.Set(jsonrpc.Set(m.Params, "name", jsonrpc.AppendString(nil, name)), "arguments", arguments)
+	m.Index, m.Header = revision.NewParams(m.Params), nil // the header may describe the wrapper's params
 	x.msg = &m
+	return nil
 }
 
 // routeTool routes a call of a tool that may not be listed. wrapper is the name of the wrapper

@@ -42,16 +42,16 @@ func searchTools(o *Selection, members []*member) []*ownTool {
 	servers := shortList(names, 600)
 	called := []byte(`{"type":"object","properties":{"name":{"type":"string","description":"name from find_tools"},"arguments":{"type":"object","description":"as in the tool's inputSchema"}},"required":["name"]}`)
 	out := []*ownTool{
-		{name: findTool, serve: serveFind, item: ownItem(findTool,
+		{name: findTool, search: true, serve: serveFind, item: ownItem(findTool,
 			"Search for tools that are not listed here. They belong to these servers: "+servers+
 				". The result has each tool's name, its arguments, its effect, and the tool to call it with.",
 			[]byte(`{"type":"object","properties":{"query":{"type":"string","description":"the task in a few words, or a tool's name"},"limit":{"type":"integer","minimum":1,"maximum":10,"default":5}},"required":["query"]}`),
 			nil, `{"readOnlyHint":true,"openWorldHint":false}`)},
-		{name: callReadTool, wrapper: true, item: ownItem(callReadTool,
+		{name: callReadTool, search: true, wrapper: true, item: ownItem(callReadTool,
 			"Call a tool that find_tools marks as read-only.", called, nil, `{"readOnlyHint":true}`)},
 	}
 	if !o.OnlyRead {
-		out = append(out, &ownTool{name: callTool, wrapper: true, item: ownItem(callTool,
+		out = append(out, &ownTool{name: callTool, search: true, wrapper: true, item: ownItem(callTool,
 			"Call any tool that find_tools returns. The user confirms calls that may change something.", called, nil, `{"readOnlyHint":false,"destructiveHint":true}`)})
 	}
 	return out

@@ -199,12 +199,7 @@ func fairShare(wants []int, total int) (share int) {
 
 // length returns the number of UTF-16 code units of a text: most clients are written in
 // JavaScript, which counts these.
-func length(text string) (n int) {
-	for _, r := range text {
-		n += utf16.RuneLen(r)
-	}
-	return n
-}
+func length(text string) int { return len(utf16.Encode([]rune(text))) }
 
 // ellipsis marks the end of a shortened text.
 const ellipsis = " […]"

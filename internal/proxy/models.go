@@ -14,6 +14,7 @@ import (
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/schema"
+	"mcpschedd/internal/toolsearch"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -46,7 +47,10 @@ type knownTool struct {
 }
 
 func newCatalog(log *slog.Logger, store *dedup.Store) *catalog {
-	return &catalog{gitChecks: make(gitChecks, maxGitChecks), search: newToolSearch(log), log: log, store: store, claims: make(map[string]*claims)}
+	return &catalog{
+		log: log, store: store, gitChecks: make(gitChecks, maxGitChecks),
+		search: &toolSearch{log: log, learned: toolsearch.NewLearned()}, claims: make(map[string]*claims),
+	}
 }
 
 // model returns the value model of a tool or, if tool is "", of the upstream's other methods.
@@ -83,7 +87,7 @@ func (c *catalog) lookup(p *policy, l *sessionLease, tool string) *knownTool {
 func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m *knownTool) *knownTool {
 	server := c.claims[t.upstream]
 	if server == nil {
-		server = newClaims()
+		server = &claims{hints: make(map[string]valuemodel.Hints)}
 		c.claims[t.upstream] = server
 	}
 	changed := server.noteServer(m.server)
@@ -159,8 +163,6 @@ type claims struct {
 	hints      map[string]valuemodel.Hints // tool → most restrictive hints so far
 	size       int                         // bytes of the names in hints, at most maxNameBytes
 }
-
-func newClaims() *claims { return &claims{hints: make(map[string]valuemodel.Hints)} }
 
 // name returns the server's name, or "" if it is unknown or has changed.
 func (u *claims) name() string {

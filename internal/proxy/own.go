@@ -20,6 +20,7 @@ type ownTool struct {
 	item    []byte // entry in tools/list
 	serve   func(x *request, arguments []byte) (outcome, error)
 	wrapper bool // the arguments describe the call to make instead; serve is nil
+	search  bool // offered only to sessions that search for tools
 }
 
 // The names of the proxy's own tools. A named plan is plan__NAME.
@@ -29,8 +30,8 @@ const (
 	planPrefix = "plan" + separator
 )
 
-// ownTools returns the plan tools that a policy offers, in the order of the list.
-func ownTools(p *Plans) []*ownTool {
+// planTools returns the tools for plans, in the order of the list.
+func planTools(p *Plans) []*ownTool {
 	if !p.Enabled {
 		return nil
 	}
@@ -45,8 +46,9 @@ func ownTools(p *Plans) []*ownTool {
 	for i := range p.Named {
 		n := &p.Named[i]
 		out = append(out, &ownTool{
-			name: planPrefix + n.Name, serve: serveNamed(n),
-			item: ownItem(planPrefix+n.Name, n.Description, n.InputSchema(), plan.OutputSchema(), runs),
+			name:  planPrefix + n.Name,
+			serve: func(x *request, arguments []byte) (outcome, error) { return serveNamed(x, n, arguments) },
+			item:  ownItem(planPrefix+n.Name, n.Description, n.InputSchema(), plan.OutputSchema(), runs),
 		})
 	}
 	return out
@@ -64,21 +66,17 @@ func ownItem(name, description string, input, output []byte, annotations string)
 	return jsonrpc.Set(item, "annotations", []byte(annotations))
 }
 
-// ownTools returns the proxy's own tools that the session is offered, in the order of the list.
-func (s *session) ownTools(p *policy) []*ownTool {
-	switch {
-	case !s.identity.view.offersOwn():
-		return nil
-	case s.choose(p).search:
-		return slices.Concat(p.search, p.own)
-	}
-	return p.own
+// offers reports whether the session is offered one of the proxy's own tools. It is not if a
+// server's tool took the name first.
+func (s *session) offers(p *policy, t *ownTool) bool {
+	v := s.identity.view
+	return v.offersOwn() && (!t.search || s.choose(p).search) && v.claim(t.name)
 }
 
 // ownTool returns the proxy's own tool with the given name in this session, or nil.
 func (s *session) ownTool(p *policy, name string) *ownTool {
-	for _, t := range s.ownTools(p) {
-		if t.name == name && s.identity.view.claim(name) {
+	for _, t := range p.own {
+		if t.name == name && s.offers(p, t) {
 			return t
 		}
 	}
@@ -182,8 +180,8 @@ func (s *session) ownItems(p *policy, l upstream.List) (items [][]byte) {
 		return nil
 	}
 	if l == upstream.Tools {
-		for _, t := range s.ownTools(p) {
-			if s.identity.view.claim(t.name) { // false if a server's tool took the name first
+		for _, t := range p.own {
+			if s.offers(p, t) {
 				items = append(items, t.item)
 			}
 		}

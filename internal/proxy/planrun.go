@@ -21,15 +21,13 @@ import (
 // servePlan serves a call of execute_tool_plan.
 func servePlan(x *request, arguments []byte) (outcome, error) { return runPlan(x, arguments, nil) }
 
-// serveNamed returns a function that serves calls of a plan in the configuration.
-func serveNamed(n *plan.Named) func(x *request, arguments []byte) (outcome, error) {
-	return func(x *request, arguments []byte) (outcome, error) {
-		params, err := n.Fill(arguments)
-		if err != nil {
-			return outcome{}, err
-		}
-		return runPlan(x, n.Body(), params)
+// serveNamed serves a call of a plan in the configuration.
+func serveNamed(x *request, n *plan.Named, arguments []byte) (outcome, error) {
+	params, err := n.Fill(arguments)
+	if err != nil {
+		return outcome{}, err
 	}
+	return runPlan(x, n.Body(), params)
 }
 
 // runPlan checks and runs a plan.

@@ -19,8 +19,7 @@ type policy struct {
 	Options
 	members []*member  // in the order of the configuration
 	prefix  bool       // shown names are upstream__tool
-	own     []*ownTool // the proxy's own tools
-	search  []*ownTool // tools offered in addition if tools are searched for; nil if they never are
+	own     []*ownTool // the proxy's own tools, in the order of the list
 	loaded  time.Time
 }
 
@@ -96,7 +95,7 @@ func buildPolicy(o Options, old *policy, connect connector) *policy {
 		p.members = append(p.members, m)
 	}
 	p.Plans.withDefaults()
-	p.own, p.search = ownTools(&p.Plans), searchTools(&p.Selection, p.members)
+	p.own = append(searchTools(&p.Selection, p.members), planTools(&p.Plans)...)
 	return p
 }
 

@@ -172,14 +172,8 @@ func (r *recorder) prefetchBegan(p *openPrefetch) {
 	}
 }
 
-// recordPrefetches records the prefetches whose fate is known. If last is set, it records all
-// others as wasted.
-func (r *recorder) recordPrefetches(last bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.recordPrefetchesLocked(last)
-}
-
+// recordPrefetchesLocked records the prefetches whose fate is known. If last is set, it records
+// all others as wasted.
 func (r *recorder) recordPrefetchesLocked(last bool) {
 	beyond := len(r.open) - maxOpenPrefetches
 	r.open = slices.DeleteFunc(r.open, func(p *openPrefetch) bool {
@@ -207,9 +201,9 @@ func (r *recorder) recordSoon(now time.Time) {
 
 // record records prefetches, levels and harm since it was last called.
 func (r *recorder) record() {
-	now, scheduler := time.Now(), r.srv.prefetch.Scheduler
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now, scheduler := time.Now(), r.srv.prefetch.Scheduler
 	r.recordPrefetchesLocked(false)
 	for _, c := range scheduler.Changes() {
 		if c.At.IsZero() {
@@ -253,7 +247,9 @@ func (r *recorder) recordDecision(d speculate.Decision) {
 
 // close records all open prefetches and closes the log.
 func (r *recorder) close() {
-	r.recordPrefetches(true)
+	r.mu.Lock()
+	r.recordPrefetchesLocked(true)
+	r.mu.Unlock()
 	r.log.Close()
 }
 

@@ -52,7 +52,7 @@ type choice struct {
 
 // choose returns the session's choice, and makes it in the first call.
 func (s *session) choose(p *policy) *choice {
-	if len(p.search) == 0 || !s.identity.view.offersOwn() {
+	if !p.Selection.on() || !s.identity.view.offersOwn() {
 		return &allTools
 	}
 	s.lists.choosing.Do(func() {
@@ -144,10 +144,6 @@ type serverOffer struct {
 	name  string
 	allow *member
 	offer *upstream.Offer
-}
-
-func newToolSearch(log *slog.Logger) *toolSearch {
-	return &toolSearch{log: log, learned: toolsearch.NewLearned()}
 }
 
 // indexFor returns the index of the tools that a session sees.

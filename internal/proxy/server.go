@@ -222,7 +222,7 @@ func (s *Server) PrepareStop() {
 func (s *Server) Save() {
 	s.prefetch.Save()
 	s.catalog.search.save(&s.policy.Load().Selection)
-	s.recorder.recordPrefetches(false)
+	s.recorder.record()
 	s.recorder.log.Flush()
 }
 
