@@ -61,6 +61,7 @@ type arena struct {
 	servers  group
 	byHand   bool          // a server takes another's place by the test's hand
 	rest     time.Duration // between two troubles, beside what a new history takes
+	think    int           // longest pause of a worker after an operation, in milliseconds
 	replicas []*replica
 	world    []*register
 	counts   [8]atomic.Int64
@@ -235,6 +236,7 @@ func (a *arena) restart(server *store) {
 // write landed that had begun before the call, whatever happens to replicas, connections and the
 // server.
 func TestInvariant(t *testing.T) {
+	t.Parallel()
 	for name, persistence := range map[string][]string{
 		"emptied by a restart":  nil,
 		"set back by a restart": {"--save", "1 1"}, // to what it held up to a second before
@@ -290,11 +292,12 @@ func (a *arena) prove() {
 		r.live(t)
 	}
 	goal, troubles := int64(10_000), 2
+	a.think = 10 // else it takes a processor for as long as the troubles last
 	if len(a.servers) > 1 {
 		troubles = 1
 	}
 	if os.Getenv("MCPSCHEDD_SOAK") != "" {
-		goal, troubles = 500_000, 100 // about eight minutes, whatever the machine: troubles take their time
+		goal, troubles, a.think = 500_000, 100, 0 // about eight minutes, whatever the machine: troubles take their time
 	}
 	a.play(goal, troubles)
 	for _, r := range a.replicas {
@@ -351,7 +354,9 @@ func (a *arena) play(goal int64, troubles int) {
 				} else {
 					a.read(r, a.world[nth], nth)
 				}
-				if rand.IntN(20) == 0 {
+				if a.think > 0 {
+					pause(a.think)
+				} else if rand.IntN(20) == 0 {
 					pause(2)
 				}
 			}

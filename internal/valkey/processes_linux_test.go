@@ -455,7 +455,7 @@ var troubles = []struct {
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	p := startProcesses(t, 3)
-	rounds, resting := 1, 8*time.Millisecond
+	rounds, resting := 1, 40*time.Millisecond
 	if os.Getenv("MCPSCHEDD_SOAK") != "" {
 		rounds, resting = 15, time.Millisecond
 	}
