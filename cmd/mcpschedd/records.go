@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"os"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/dashboard"
@@ -70,7 +69,7 @@ const full = "mcpschedd-full"
 // becomeExporting becomes the full program if this one is lean and serves HTTP, and so metrics,
 // or the environment configures an export.
 func becomeExporting(overHTTP bool) {
-	if !record.Exports && (overHTTP || record.ExportRequested(os.Getenv)) {
+	if !record.Exports && (overHTTP || record.ExportRequested()) {
 		become(full)
 	}
 }
@@ -78,7 +77,7 @@ func becomeExporting(overHTTP bool) {
 // export starts the exports that the OTEL_* variables configure. It calls srv only after the proxy
 // has been created.
 func export(ctx context.Context, log *slog.Logger, o *proxy.Options, srv func() *proxy.Server) (*record.OTLP, error) {
-	t, err := record.StartOTLP(ctx, record.OTLPOptions{Env: os.Getenv, Version: version(), Log: log, Stats: func() record.Stats { return srv().Report() }})
+	t, err := record.StartOTLP(ctx, record.OTLPOptions{Version: version(), Log: log, Stats: func() record.Stats { return srv().Report() }})
 	if t == nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ type OTLP struct{}
 
 // StartOTLP logs a warning if the environment requests an export.
 func StartOTLP(_ context.Context, o OTLPOptions) (*OTLP, error) {
-	if ExportRequested(o.Env) {
+	if ExportRequested() {
 		o.Log.Warn("not exported over OTLP", "why", without)
 	}
 	return nil, nil

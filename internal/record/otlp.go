@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 )
 
 // OTLPOptions configure the export to an OpenTelemetry collector.
 type OTLPOptions struct {
-	Env     func(string) string // looks up the variables that turn signals on; the SDK reads the others from the process environment
-	Version string              // version of the program
-	Stats   func() Stats        // called once for each export of metrics; nil exports none of its figures
+	Version string       // version of the program
+	Stats   func() Stats // called once for each export of metrics; nil exports none of its figures
 	Log     *slog.Logger
 }
 
@@ -25,35 +25,34 @@ type Trace func(traceparent, tracestate, tool string, at time.Time) (parent, sta
 type signals struct{ traces, metrics bool }
 
 // ExportRequested reports whether the environment requests an OTLP export, supported or not.
-func ExportRequested(env func(string) string) bool {
-	on, problems := parseSignals(env)
+func ExportRequested() bool {
+	on, problems := parseSignals()
 	return on != signals{} || problems != nil
 }
 
 // parseSignals returns the signals that the environment turns on, and the requests that cannot
 // be met. The SDK reads the other variables (headers, certificates, compression, time-outs,
 // sampler, limits, intervals, resource).
-func parseSignals(env func(string) string) (on signals, problems []string) {
-	if strings.EqualFold(env("OTEL_SDK_DISABLED"), "true") {
+func parseSignals() (on signals, problems []string) {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return signals{}, nil
 	}
-	var traces, metrics string
-	on.traces, traces = parseSignal(env, "TRACES")
-	on.metrics, metrics = parseSignal(env, "METRICS")
-	if traces != "" {
-		problems = append(problems, "traces: "+traces)
+	read := func(name string) bool {
+		on, problem := parseSignal(strings.ToUpper(name))
+		if problem != "" {
+			problems = append(problems, name+": "+problem)
+		}
+		return on
 	}
-	if metrics != "" {
-		problems = append(problems, "metrics: "+metrics)
-	}
+	on.traces, on.metrics = read("traces"), read("metrics")
 	return on, problems
 }
 
 // parseSignal reports whether a signal is to be exported, or why it cannot be.
-func parseSignal(env func(string) string, name string) (on bool, problem string) {
-	key, endpoint := firstSet(env, "OTEL_EXPORTER_OTLP_"+name+"_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+func parseSignal(name string) (on bool, problem string) {
+	key, endpoint := firstSet("OTEL_EXPORTER_OTLP_"+name+"_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 	exporter := "OTEL_" + name + "_EXPORTER"
-	switch value := env(exporter); {
+	switch value := os.Getenv(exporter); {
 	case endpoint == "" || value == "none":
 		return false, ""
 	case value != "" && value != "otlp":
@@ -62,7 +61,7 @@ func parseSignal(env func(string) string, name string) (on bool, problem string)
 	if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return false, key + ": want a URL such as http://127.0.0.1:4318" // the value is left out, as it may contain a password
 	}
-	switch key, protocol := firstSet(env, "OTEL_EXPORTER_OTLP_"+name+"_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol {
+	switch key, protocol := firstSet("OTEL_EXPORTER_OTLP_"+name+"_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol {
 	case "", "http/protobuf", "http/json":
 		return true, ""
 	default:
@@ -71,9 +70,9 @@ func parseSignal(env func(string) string, name string) (on bool, problem string)
 }
 
 // firstSet returns the first of the variables that is set, and its value.
-func firstSet(env func(string) string, keys ...string) (key, value string) {
+func firstSet(keys ...string) (key, value string) {
 	for _, key := range keys {
-		if value := strings.TrimSpace(env(key)); value != "" {
+		if value := strings.TrimSpace(os.Getenv(key)); value != "" {
 			return key, value
 		}
 	}

@@ -72,7 +72,7 @@ type spanKey struct {
 // It logs a warning for each request that cannot be met, and does not try to reach the
 // collector.
 func StartOTLP(ctx context.Context, o OTLPOptions) (*OTLP, error) {
-	on, problems := parseSignals(o.Env)
+	on, problems := parseSignals()
 	for _, p := range problems {
 		o.Log.Warn("not exported over OTLP", "why", p)
 	}

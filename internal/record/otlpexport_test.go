@@ -5,6 +5,7 @@ package record
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -18,8 +19,11 @@ func StartExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 	return startExport(ctx, o, spans, figures)
 }
 
+// WaitFor sets how long Close waits for the last export.
+func (t *OTLP) WaitFor(d time.Duration) { t.timeout = d }
+
 // ParseSignals calls parseSignals.
-func ParseSignals(env func(string) string) (traces, metrics bool, problems []string) {
-	on, problems := parseSignals(env)
+func ParseSignals() (traces, metrics bool, problems []string) {
+	on, problems := parseSignals()
 	return on.traces, on.metrics, problems
 }
