@@ -88,17 +88,17 @@ func TestMemory(t *testing.T) {
 func TestMemoryDoesNotGrow(t *testing.T) {
 	before := heap()
 	tally := record.NewTally(50)
-	next := day(400_000)
+	next := day(120_000)
 	var after [2]int64
-	for i := range 400_000 {
+	for i := range 120_000 {
 		tally.Add(next(i))
-		if i == 100_000 {
+		if i == 40_000 {
 			after[0] = heap() - before
 		}
 	}
 	after[1] = heap() - before
 	if after[1] > after[0]+after[0]/4 {
-		t.Errorf("got %d bytes after 100,000 events and %d after 400,000", after[0], after[1])
+		t.Errorf("got %d bytes after 40,000 events and %d after 120,000", after[0], after[1])
 	}
 	tally.Stats(start)
 }

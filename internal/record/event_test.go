@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,37 +15,10 @@ import (
 	"mcpschedd/internal/record"
 )
 
-// filled returns a value of a type with non-zero, mostly distinct fields.
-func filled(t reflect.Type, n *int) reflect.Value {
-	*n++
-	v := reflect.New(t).Elem()
-	switch t.Kind() {
-	case reflect.String:
-		v.SetString("text " + strconv.Itoa(*n))
-	case reflect.Int, reflect.Int64:
-		v.SetInt(int64(*n))
-	case reflect.Float64:
-		v.SetFloat(float64(*n) + 0.125)
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Slice:
-		v = reflect.Append(v, filled(t.Elem(), n), filled(t.Elem(), n))
-	case reflect.Map:
-		v.Set(reflect.MakeMap(t))
-		v.SetMapIndex(filled(t.Key(), n), filled(t.Elem(), n))
-	case reflect.Pointer:
-		v.Set(reflect.New(t.Elem()))
-		v.Elem().Set(filled(t.Elem(), n))
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if tag := t.Field(i).Tag.Get("json"); tag != "-" && tag != "" {
-				v.Field(i).Set(filled(t.Field(i).Type, n))
-			}
-		}
-	default:
-		panic("no value for " + t.String())
-	}
-	return v
+// filled returns an event with every field of the log set.
+func filled() (e record.Event) {
+	fill(reflect.ValueOf(&e).Elem())
+	return e
 }
 
 // line returns the line of an event.
@@ -65,8 +37,7 @@ func parse(text string) (e record.Event, err error) {
 
 // Every field is written and read again.
 func TestEveryField(t *testing.T) {
-	n := 0
-	want := filled(reflect.TypeFor[record.Event](), &n).Interface().(record.Event)
+	want := filled()
 	want.At = time.UnixMicro(1_770_000_000_123_456).UTC()
 	want.Arguments = `{"a":[1,{"b":null}]}`
 	got, err := parse(line(t, want))
@@ -145,8 +116,7 @@ func TestParse(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	n := 0
-	f.Add(line(f, filled(reflect.TypeFor[record.Event](), &n).Interface().(record.Event)))
+	f.Add(line(f, filled()))
 	f.Add(`{"kind":"call","ts_us":15,"arguments":{"a":1}}`)
 	f.Add(`{"kind":"k","top":[null,{}],"hosts":[{}],"declined":{"\u2028":1,"":2}}`)
 	f.Fuzz(func(t *testing.T, text string) {

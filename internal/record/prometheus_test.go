@@ -3,7 +3,6 @@
 package record_test
 
 import (
-	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -286,18 +285,5 @@ func TestEmpty(t *testing.T) {
 	}
 	if n := len(got["mcpschedd_call_duration_seconds"].GetMetric()); n > 0 {
 		t.Errorf("got %d histograms of nothing", n)
-	}
-}
-
-func BenchmarkScrape(b *testing.B) {
-	tally := record.NewTally(0)
-	for i := range 1_000 {
-		tally.Add(&record.Event{Kind: record.Call, At: time.Now(), Session: "s", Seq: int64(i + 1), Upstream: "u", Tool: fmt.Sprint("tool", i), Disposition: record.Fetched, LatencyMS: 12, Sent: 1})
-	}
-	h := scraped{Stats: func() record.Stats { return tally.Stats(time.Now()) }}.handler()
-	b.ReportAllocs()
-	for b.Loop() {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	}
 }

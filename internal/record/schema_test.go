@@ -86,12 +86,14 @@ func at(v map[string]any, path string) map[string]any {
 	return v
 }
 
-// fill sets each field, and adds an element to each map.
+// fill sets each field that is in the JSON, and adds an element to each map.
 func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		for _, field := range v.Fields() {
-			fill(field)
+		for field, value := range v.Fields() {
+			if field.Tag.Get("json") != "-" {
+				fill(value)
+			}
 		}
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
@@ -112,6 +114,8 @@ func fill(v reflect.Value) {
 		v.SetFloat(0.5)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(7)
+	case reflect.Bool:
+		v.SetBool(true)
 	default:
 		panic(v.Type().String())
 	}

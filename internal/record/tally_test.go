@@ -1,7 +1,6 @@
 package record_test
 
 import (
-	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -43,125 +42,6 @@ func lively(e record.Event, i int) record.Event {
 		}
 	}
 	return e
-}
-
-// TestRules checks each rule of counting with the totals of a few events.
-func TestRules(t *testing.T) {
-	hit := record.Event{Kind: record.Call, Disposition: record.Hit}
-	fetched := record.Event{Kind: record.Call, Disposition: record.Fetched, Sent: 1}
-	wasted := record.Event{Kind: record.Prefetch, Fate: record.Wasted, Cause: "expired", Sent: 1}
-	with := func(e record.Event, change func(*record.Event)) record.Event {
-		change(&e)
-		return e
-	}
-	type totals = record.Totals
-	tests := []struct {
-		name string
-		all  []record.Event
-		want func(*totals)
-	}{
-		{"each disposition", []record.Event{hit, {Kind: record.Call, Disposition: record.Joined}, fetched, {Kind: record.Call, Disposition: record.Failed, Error: "timeout"}}, func(f *totals) {
-			f.Calls, f.ServedStored, f.Joined, f.Fetched, f.Failed = 4, 1, 1, 1, 1
-			f.Repeats, f.UpstreamCalls, f.Amplification = 2, 1, 0.25
-		}},
-		{"a step is a call", []record.Event{with(fetched, func(e *record.Event) { e.Plan, e.Step, e.Bytes, e.Tokens = 1, "a", 400, 100 })}, func(f *totals) {
-			f.Calls, f.Fetched, f.UpstreamCalls, f.Amplification = 1, 1, 1, 1 // and its answer goes to the plan, not to the client
-		}},
-		{"an unknown tool", []record.Event{{Kind: record.Call, Disposition: record.Failed, Tool: "nonsense"}}, func(f *totals) { f.Calls, f.Failed = 1, 1 }},
-		{"no disposition", []record.Event{{Kind: record.Call}, {Kind: record.Call, Disposition: "declined"}}, func(*totals) {}},
-		{"no fate", []record.Event{{Kind: record.Prefetch}, {Kind: record.Prefetch, Fate: "lost"}}, func(*totals) {}},
-		{"an unknown kind", []record.Event{{Kind: "weather", HiddenMS: 4}}, func(*totals) {}},
-		{"hidden by a prefetch, then by a repeat of it", []record.Event{
-			with(hit, func(e *record.Event) { e.Prefetched, e.UseOf, e.HiddenMS, e.LatencyMS = true, 9, 300, 1 }),
-			with(hit, func(e *record.Event) { e.Prefetched, e.HiddenMS, e.LatencyMS = true, 100, 2 }),
-		}, func(f *totals) {
-			f.Calls, f.ServedStored, f.Repeats, f.HiddenMS, f.HiddenByPrefetch, f.WaitedMS = 2, 2, 1, 400, 300, 3
-		}},
-		{"only what was served has hidden", []record.Event{with(fetched, func(e *record.Event) { e.HiddenMS = 300 })}, func(f *totals) {
-			f.Calls, f.Fetched, f.UpstreamCalls, f.Amplification = 1, 1, 1, 1
-		}},
-		{"hidden is a number", []record.Event{
-			with(hit, func(e *record.Event) { e.HiddenMS, e.LatencyMS = math.NaN(), math.NaN() }),
-			with(hit, func(e *record.Event) { e.HiddenMS, e.LatencyMS = -3, -3 }),
-			with(hit, func(e *record.Event) { e.HiddenMS = math.Inf(1) }),
-		}, func(f *totals) { f.Calls, f.ServedStored, f.Repeats, f.HiddenMS = 3, 3, 3, 1e12 }},
-		{"fates and causes", []record.Event{
-			wasted, wasted, with(wasted, func(e *record.Event) { e.Cause, e.Sent = "dropped", 0 }), with(wasted, func(e *record.Event) { e.Cause = "" }),
-			{Kind: record.Prefetch, Fate: record.Used, UsedBy: 9, Sent: 1}, {Kind: record.Prefetch, Fate: record.Late, UsedBy: 10, Sent: 2},
-			{Kind: record.Prefetch, Fate: record.Used, UsedBy: 11, Sent: 1}, {Kind: record.Prefetch, Fate: record.Compared, UsedBy: 12, Sent: 1},
-		}, func(f *totals) {
-			p := &f.Prefetch
-			p.Issued, p.Dispatched, p.Used, p.Late, p.Compared, p.Accuracy, p.Timeliness = 8, 7, 3, 1, 1, 3.0/8, 2.0/3
-			p.Wasted = map[string]int64{"expired": 2, "dropped": 1, "unknown": 1}
-			f.UpstreamCalls = 8
-		}},
-		{"reads", []record.Event{
-			with(fetched, func(e *record.Event) { e.Class = "pure" }), with(fetched, func(e *record.Event) { e.Class = "read_only" }),
-			with(fetched, func(e *record.Event) { e.Class = "mutates_external" }), {Kind: record.Prefetch, Fate: record.Used, Class: "read_only", UsedBy: 2},
-		}, func(f *totals) {
-			f.Calls, f.Fetched, f.UpstreamCalls, f.Amplification, f.Reads, f.ServedShare = 3, 3, 3, 1, 2, 0.5
-			f.Prefetch.Issued, f.Prefetch.Used, f.Prefetch.Accuracy, f.Prefetch.Timeliness = 1, 1, 1, 1
-		}},
-		{"what was not resent, by the event's own ratio", []record.Event{
-			with(hit, func(e *record.Event) { e.Bytes, e.Tokens, e.NotResent, e.Reference = 1000, 500, 800, true }),
-		}, func(f *totals) {
-			f.Calls, f.ServedStored, f.Repeats, f.References, f.TokensSaved, f.TokensToClient = 1, 1, 1, 1, 400, 100
-		}},
-		{"and by four bytes a token where it says none", []record.Event{
-			with(fetched, func(e *record.Event) { e.Bytes, e.Tokens = 600, 200 }),
-			with(hit, func(e *record.Event) { e.NotResent, e.Reference = 300, true }),
-		}, func(f *totals) {
-			f.Calls, f.ServedStored, f.Fetched, f.UpstreamCalls, f.Amplification = 2, 1, 1, 1, 0.5
-			f.Repeats, f.References, f.TokensSaved, f.TokensToClient = 1, 1, 75, 200
-		}},
-		{"plans", []record.Event{
-			{Kind: record.Plan, Steps: 4, Depth: 3, BytesIn: 10_000, BytesOut: 2000}, {Kind: record.Plan, Steps: 1, Depth: 1, BytesIn: 10, BytesOut: 200},
-			{Kind: record.Plan}, {Kind: record.Plan, Steps: 2, Depth: 5, BytesIn: 5000, Cancelled: true},
-		}, func(f *totals) {
-			f.Plans, f.PlanSteps, f.TurnsSaved.Plan, f.TokensSaved, f.TokensToClient = 4, 7, 2, 2000, 550
-		}},
-		{"overruns", []record.Event{
-			with(wasted, func(e *record.Event) { e.Predicted, e.Tokens = 100, 130 }), with(wasted, func(e *record.Event) { e.Predicted, e.Tokens = 100, 129 }),
-			with(wasted, func(e *record.Event) { e.Predicted = 100 }), with(wasted, func(e *record.Event) { e.Tokens = 100 }),
-			with(hit, func(e *record.Event) { e.UseOf, e.Predicted, e.Tokens = 1, 100, 130 }),
-		}, func(f *totals) {
-			f.Calls, f.ServedStored, f.UpstreamCalls, f.Amplification = 1, 1, 4, 4
-			f.Prefetch.Issued, f.Prefetch.Dispatched, f.Prefetch.Wasted = 4, 4, map[string]int64{"expired": 4}
-			f.Predictions, f.CostOverruns = 2, 1
-		}},
-		{"choices and their regret", []record.Event{
-			{Kind: record.Choice, Candidates: 5, Issued: 1, Reasons: map[string]int{"gate": 3, "budget": 1}, LateCalled: 1, BestMS: 100, AchievedMS: 40},
-			{Kind: record.Choice, Candidates: 2, Issued: 1, Reasons: map[string]int{"gate": 1}, BestMS: 50, AchievedMS: 70},
-		}, func(f *totals) {
-			f.Candidates, f.LateInvoked, f.RegretMS, f.BestMS = 7, 1, 60, 150
-			f.Declined = map[string]int64{"gate": 4, "budget": 1}
-		}},
-		{"harm", []record.Event{
-			{Kind: record.Harm, Why: "foreground_wait", LatencyMS: 12.5}, {Kind: record.Harm, Why: "foreground_wait", LatencyMS: 2}, {Kind: record.Harm, Why: "rate_limited"},
-			{Kind: record.Harm, Why: "eviction"}, {Kind: record.Harm, Why: "question"}, {Kind: record.Harm, Why: "hail", LatencyMS: 7},
-		}, func(f *totals) {
-			f.Harm = record.HarmPart{ForegroundWaitMS: 14.5, RateLimited: 1, Evictions: 1, Questions: 1}
-		}},
-		{"what else calls say", []record.Event{
-			with(fetched, func(e *record.Event) { e.IsError = true }), with(hit, func(e *record.Event) { e.BackedOff, e.Inlined = true, 2 }),
-		}, func(f *totals) {
-			f.Calls, f.ServedStored, f.Fetched, f.UpstreamCalls, f.Amplification = 2, 1, 1, 1, 0.5
-			f.Repeats, f.Errors, f.BackOffs, f.Inlined = 1, 1, 1, 2
-		}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var want totals
-			want.Prefetch.Wasted, want.Declined = map[string]int64{}, map[string]int64{}
-			tt.want(&want)
-			got := tallied(tt.all...).Stats(time.Time{}).Totals
-			got.LatencyMS, got.FetchMS, got.ResultKB = record.Quantiles{}, record.Quantiles{}, record.Quantiles{}
-			got.HiddenByRepeat, got.Prefetch.InTime, got.RecallLoss, got.OverrunShare = 0, 0, 0, 0 // derived figures
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("want (-), got (+):\n%s", diff)
-			}
-		})
-	}
 }
 
 func TestOfWhatAnEventCounts(t *testing.T) {

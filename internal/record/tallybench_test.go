@@ -62,30 +62,6 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// BenchmarkMillion measures a million events of 200 tools and 5,000 sessions.
-func BenchmarkMillion(b *testing.B) {
-	for b.Loop() {
-		before := heap()
-		t := record.NewTally(0)
-		next := day(1e6)
-		for i := range int(1e6) {
-			t.Add(next(i))
-		}
-		b.ReportMetric(float64(heap()-before)/(1<<20), "MiB")
-		if got := len(t.Rows()); got != 5000 {
-			b.Fatalf("%d rows", got)
-		}
-	}
-}
-
-// BenchmarkStats reads the figures of 1,000 tools.
-func BenchmarkStats(b *testing.B) {
-	t := manyTools(1000, 100)
-	for b.Loop() {
-		t.Stats(time.Time{})
-	}
-}
-
 func manyTools(tools, calls int) *record.Tally {
 	t := record.NewTally(0)
 	r := rand.New(rand.NewPCG(1, 2))

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"log/slog"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strconv"
@@ -231,46 +230,4 @@ func TestPipesInTheFolder(t *testing.T) {
 	if seqs, problems, err := outcome(t, dir, pipe); len(seqs) != 1 || problems != nil || err != nil {
 		t.Errorf("a pipe: got calls %v, %q, %v, want one", seqs, problems, err)
 	}
-}
-
-// A folder without write permission causes a warning, and the process continues.
-func TestNoPermission(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o555); err != nil {
-		t.Fatal(err)
-	}
-	child := startChild(t, "alone", dir)
-	if os.Getuid() == 0 { // may write anywhere
-		asNobody(t, child)
-	}
-	out, err := child.Output()
-	if want := strconv.Itoa(childCalls); err != nil || string(out) != want {
-		t.Errorf("got %s lost, %v, want %s", out, err, want)
-	}
-	if names := paths(t, dir); len(names) != 0 {
-		t.Errorf("got %v", names)
-	}
-}
-
-// asNobody runs a copy of this program as a user without permissions.
-func asNobody(t *testing.T, child *exec.Cmd) {
-	t.Helper()
-	place, err := os.MkdirTemp("/tmp", "events-test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(place) })
-	program, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	child.Path = filepath.Join(place, "program")
-	if err := os.WriteFile(child.Path, program, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(place, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	child.Dir = "/"
-	child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 }

@@ -65,59 +65,6 @@ func TestAddKeepsNothing(t *testing.T) {
 	}
 }
 
-func TestGraph(t *testing.T) {
-	call := func(turn int, tool string) record.Event {
-		return record.Event{Kind: record.Call, Session: "s", Upstream: "u", Tool: tool, Turn: turn, Disposition: record.Fetched}
-	}
-	step := call(2, "step")
-	step.Plan = 1
-	other := call(3, "elsewhere")
-	other.Session = "t"
-	type edge struct {
-		from, to string
-		n        int64
-		p        float64
-	}
-	tests := []struct {
-		name string
-		all  []record.Event
-		want []edge
-	}{
-		{"turns not known", []record.Event{call(0, "a"), call(0, "b"), call(0, "a"), call(0, "c")}, []edge{{"u/a", "u/b", 1, 0.5}, {"u/a", "u/c", 1, 0.5}, {"u/b", "u/a", 1, 1}}},
-		{"itself", []record.Event{call(0, "a"), call(0, "a"), call(0, "a")}, []edge{{"u/a", "u/a", 2, 1}}},
-		{"calls of a turn follow all of the turn before, once", []record.Event{call(1, "a"), call(1, "b"), call(1, "a"), call(2, "c"), call(2, "c"), call(2, "d")}, []edge{
-			{"u/a", "u/c", 1, 1}, {"u/a", "u/d", 1, 1}, {"u/b", "u/c", 1, 1}, {"u/b", "u/d", 1, 1}}},
-		{"not each other", []record.Event{call(1, "a"), call(1, "b")}, nil},
-		{"nor in another session", []record.Event{call(1, "a"), other}, nil},
-		{"steps of plans are passed over", []record.Event{call(1, "a"), step, call(3, "b")}, []edge{{"u/a", "u/b", 1, 1}}},
-		{"an answer that comes late", []record.Event{call(1, "a"), call(3, "b"), call(2, "x"), call(4, "c")}, []edge{{"u/a", "u/b", 1, 1}, {"u/b", "u/c", 1, 1}}},
-		{"the last is followed by nothing", []record.Event{call(1, "a"), call(2, "b"), call(3, "a")}, []edge{{"u/a", "u/b", 1, 1}, {"u/b", "u/a", 1, 1}}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var got []edge
-			for _, f := range tallied(tt.all...).View(start).Graph {
-				got = append(got, edge{f.From, f.To, f.N, f.P})
-			}
-			if diff := gocmp.Diff(tt.want, got, gocmp.AllowUnexported(edge{})); diff != "" {
-				t.Errorf("want (-), got (+):\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestGraphOfGuesses(t *testing.T) {
-	call := record.Event{Kind: record.Call, Session: "s", Seq: 1, Upstream: "u", Tool: "list", Disposition: record.Fetched}
-	guess := record.Event{Kind: record.Prefetch, Session: "s", Seq: 2, Upstream: "u", Tool: "get", After: 1, Fate: record.Late, UsedBy: 7}
-	wasted, unknown := guess, guess
-	wasted.Fate, wasted.Seq, unknown.After = record.Wasted, 3, 99
-	got := tallied(call, guess, wasted, unknown).View(start).Graph
-	want := []record.FollowUp{{From: "u/list", To: "u/get", Issued: 2, Used: 1, Accuracy: 0.5}}
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("want (-), got (+):\n%s", diff)
-	}
-}
-
 // A call that is no longer remembered is not mistaken for a later one.
 func TestGraphOfAGuessLongAfter(t *testing.T) {
 	var all []record.Event
