@@ -2,7 +2,6 @@ package dashboard_test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -82,23 +81,6 @@ func TestPaths(t *testing.T) {
 			if have := got.Header().Get(name); have != want {
 				t.Errorf("%s %s: %s: got %q, want %q", c.method, c.path, name, have, want)
 			}
-		}
-	}
-}
-
-func TestHeadHasNoBody(t *testing.T) {
-	h, _ := viewed("")
-	srv := httptest.NewServer(h)
-	defer srv.Close()
-	for _, path := range []string{"/dashboard", "/dashboard/view.json"} {
-		r, err := http.Head(srv.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(r.Body)
-		r.Body.Close()
-		if len(body) != 0 || r.ContentLength < 1000 {
-			t.Errorf("%s: got a body of %d bytes and length %d, want none and that of GET", path, len(body), r.ContentLength)
 		}
 	}
 }
@@ -208,13 +190,4 @@ func TestNoArguments(t *testing.T) {
 			}
 		}
 	}
-}
-
-func BenchmarkView(b *testing.B) {
-	h, _ := viewed("")
-	n := 0
-	for b.Loop() {
-		n = request(h, "GET", "/dashboard/view.json").Body.Len()
-	}
-	b.ReportMetric(float64(n), "bytes")
 }

@@ -1,8 +1,6 @@
 package tune_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -152,34 +150,6 @@ func again(t *testing.T, p tune.Proposal) []config.Tuned {
 		t.Errorf("got %d tools, want %d", len(c.Tuned), len(p.Blocks))
 	}
 	return c.Tuned
-}
-
-// A log that another program has rewritten, with spaces in the arguments, gives the same proposal.
-func TestRewrittenLog(t *testing.T) {
-	var before, after tune.Proposal
-	for _, rewritten := range []bool{false, true} {
-		tuner := tune.New(options(t, rule("hub/get", reads)))
-		for i := range 20 {
-			e := read(60*i, 1, 1)
-			e.Arguments = `{"n":1}`
-			line, err := json.Marshal(e)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if rewritten {
-				line = bytes.ReplaceAll(bytes.ReplaceAll(line, []byte(`:`), []byte(` : `)), []byte(`,"`), []byte(` , "`))
-			}
-			var got record.Event
-			if err := json.Unmarshal(line, &got); err != nil {
-				t.Fatal(err)
-			}
-			tuner.AddEvent(&got)
-		}
-		before, after = after, tuner.Propose()
-	}
-	if !bytes.Equal(before.TOML(), after.TOML()) || before.AdviceTOML() != after.AdviceTOML() || before.AdviceTOML() == "" {
-		t.Errorf("got\n%s%s\nand rewritten\n%s%s", before.TOML(), before.AdviceTOML(), after.TOML(), after.AdviceTOML())
-	}
 }
 
 // The proposal from any log can be loaded.
