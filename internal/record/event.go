@@ -197,9 +197,7 @@ func (e *Event) UnmarshalJSON(text []byte) error {
 	if bytes.HasPrefix(l.Arguments, []byte("{")) {
 		e.Arguments = string(l.Arguments)
 	}
-	if l.AtUS != 0 {
-		e.At = time.UnixMicro(min(max(l.AtUS, 0), lastMoment)).UTC()
-	}
+	e.At = fromMicros(l.AtUS)
 	return nil
 }
 

@@ -118,6 +118,9 @@ func (p *Player) NewLearner() *predict.Model {
 	return predict.New(o)
 }
 
+// Shared returns the learner of all sessions; nil if Options.Learner is set.
+func (p *Player) Shared() *predict.Model { return p.shared }
+
 // Train plays sessions to the learner only. They are not counted.
 func (p *Player) Train(all []*Session) {
 	for _, s := range all {

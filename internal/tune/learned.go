@@ -25,23 +25,15 @@ const minLabels = 5
 // maxFollowUps is the maximum number of proposed follow-ups per tool.
 const maxFollowUps = 6
 
-// player plays recorded calls of one upstream to a learner.
-type player struct {
-	*replay.Player
-	learner *predict.Model
-}
-
-func (t *Tuner) player(upstream string) *player {
+// player returns the player of the recorded calls of an upstream, and creates it if necessary.
+func (t *Tuner) player(upstream string) *replay.Player {
 	p := t.players[upstream]
 	if p == nil {
-		p = new(player)
-		p.Player = replay.New(replay.Options{
-			Model:   func(tool string) *valuemodel.Model { return t.model(join(upstream, tool)) },
-			Learn:   true,
-			MaxAge:  t.o.MaxAge,
-			Learner: func(int) *predict.Model { return p.learner },
+		p = replay.New(replay.Options{
+			Model:  func(tool string) *valuemodel.Model { return t.model(join(upstream, tool)) },
+			Learn:  true,
+			MaxAge: t.o.MaxAge,
 		})
-		p.learner = p.NewLearner()
 		t.players[upstream] = p
 	}
 	return p
@@ -88,7 +80,7 @@ func (t *Tuner) AddCalls(calls []replay.Call) {
 // recorded calls. It does not modify the state, and skips parts that cannot be read, for which
 // it returns an error.
 func (t *Tuner) AddLearned(upstream string, state predict.State) error {
-	merged, unread := t.player(upstream).learner.Merge(state)
+	merged, unread := t.player(upstream).Shared().Merge(state)
 	learned, err := predict.LearnedFollowUps(merged)
 	for _, f := range learned {
 		t.follow(upstream, f)

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"mcpschedd/internal/replay"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -40,11 +41,11 @@ const minEvidence = 10
 // Tuner collects evidence. It is not safe for concurrent use.
 type Tuner struct {
 	o         Options
-	tools     map[string]*toolStats // "upstream/tool" → figures
-	answers   map[[2]string]answer  // tool and hash of arguments → last answer
-	lastWrite map[string]time.Time  // upstream → time of the last call that may write
-	players   map[string]*player    // upstream → learner trained with recorded calls
-	follows   map[string][]follow   // trigger → learned follow-ups
+	tools     map[string]*toolStats     // "upstream/tool" → figures
+	answers   map[[2]string]answer      // tool and hash of arguments → last answer
+	lastWrite map[string]time.Time      // upstream → time of the last call that may write
+	players   map[string]*replay.Player // upstream → player whose learner has the recorded calls
+	follows   map[string][]follow       // trigger → learned follow-ups
 	models    map[string]*valuemodel.Model
 	Dropped   int // events and calls of tools beyond maxTools
 }
@@ -53,7 +54,7 @@ type Tuner struct {
 func New(o Options) *Tuner {
 	return &Tuner{
 		o: o, tools: make(map[string]*toolStats), answers: make(map[[2]string]answer), lastWrite: make(map[string]time.Time),
-		players: make(map[string]*player), follows: make(map[string][]follow), models: make(map[string]*valuemodel.Model),
+		players: make(map[string]*replay.Player), follows: make(map[string][]follow), models: make(map[string]*valuemodel.Model),
 	}
 }
 
