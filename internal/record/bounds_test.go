@@ -72,18 +72,6 @@ func TestSessionsThatGo(t *testing.T) {
 	}
 }
 
-// The memory of a tally with a thousand tools, and with the maximum of everything.
-func TestMemory(t *testing.T) {
-	for _, tt := range []struct{ tools, calls, most int }{{1000, 5, 10 << 20}, {5000, 20, 40 << 20}} {
-		before := heap()
-		tally := manyTools(tt.tools, tt.calls)
-		if got := heap() - before; got > int64(tt.most) {
-			t.Errorf("%d tools called %d times take %d bytes, want at most %d", tt.tools, tt.calls, got, tt.most)
-		}
-		tally.Stats(start)
-	}
-}
-
 // It does not grow with the number of events.
 func TestMemoryDoesNotGrow(t *testing.T) {
 	before := heap()

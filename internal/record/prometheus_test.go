@@ -211,18 +211,6 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// Each scrape reads the figures once, so that it is consistent.
-func TestReadOnce(t *testing.T) {
-	read := 0
-	h := scraped{Stats: func() record.Stats { read++; return record.Stats{} }}.handler()
-	for i := range 3 {
-		scrape(t, h, "text/plain")
-		if read != i+1 {
-			t.Fatalf("got %d readings after %d scrapes", read, i+1)
-		}
-	}
-}
-
 // Names and types follow Prometheus' conventions.
 func TestLint(t *testing.T) {
 	problems, err := promlint.New(scrape(t, scrapedOf(lived()).handler(), "text/plain").Body).Lint()

@@ -19,8 +19,8 @@ function bins(points, from, to, n) {
     const mid = p.at_us + p.span_s * 5e5;
     if (mid < from || p.at_us > to) continue;
     const i = Math.min(n - 1, Math.max(0, Math.floor((mid - from) / step)));
-    const b = (out[i] ||= { at: from + (i + 0.5) * step, reads: 0, served: 0, issued: 0, used: 0, calls: 0, hidden: 0, waited: 0 });
-    b.reads += p.reads; b.served += p.served; b.issued += p.issued; b.used += p.used; b.calls += p.calls; b.hidden += p.hidden_ms; b.waited += p.waited_ms;
+    const b = (out[i] ||= { at: from + (i + 0.5) * step, reads: 0, served: 0, issued: 0, used: 0, hidden: 0, waited: 0 });
+    b.reads += p.reads; b.served += p.served; b.issued += p.issued; b.used += p.used; b.hidden += p.hidden_ms; b.waited += p.waited_ms;
   }
   return { step, list: Object.values(out) };
 }

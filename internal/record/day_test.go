@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"testing"
 	"time"
 
 	"mcpschedd/internal/record"
@@ -50,28 +49,6 @@ func day(n int) func(i int) *record.Event {
 		}
 		return &e
 	}
-}
-
-func BenchmarkAdd(b *testing.B) {
-	t := record.NewTally(1000)
-	next, i := day(1e6), 0
-	b.ReportAllocs()
-	for b.Loop() {
-		t.Add(next(i))
-		i = (i + 1) % 1e6
-	}
-}
-
-func manyTools(tools, calls int) *record.Tally {
-	t := record.NewTally(0)
-	r := rand.New(rand.NewPCG(1, 2))
-	for i := range tools * calls {
-		t.Add(&record.Event{
-			Kind: record.Call, Disposition: record.Fetched, Upstream: "u", Tool: fmt.Sprintf("tool_%d", i%tools), Session: "s", Seq: int64(i + 1),
-			At: time.UnixMicro(1.7e15 + int64(i)), LatencyMS: 100 * r.ExpFloat64(), UpstreamMS: 100 * r.ExpFloat64(), Bytes: int64(1000 * r.ExpFloat64()),
-		})
-	}
-	return t
 }
 
 // heap returns the bytes in use.
