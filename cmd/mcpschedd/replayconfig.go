@@ -73,7 +73,6 @@ func arm(f *replayFlags, e *config.Enrichment, d *config.Dedup) replay.Arm {
 		Slots:   rules.Slots(),
 		Store:   dedup.Options{MaxBytes: int64(d.MaxBytes), WriteSettle: time.Duration(d.WriteSettle), Settle: time.Duration(d.Settle)},
 		Watch:   e.Mode == "shadow",
-		Free:    f.keepTurns > 0,
 	}
 	switch {
 	case f.policy == "off" || e.Mode == "off":

@@ -31,7 +31,6 @@ type Arm struct {
 	Store   dedup.Options     // Clock is set by the replay
 
 	Watch bool // choose prefetches but start none
-	Free  bool // ignore slots, throttles and deadlines: start everything that is chosen
 }
 
 // defaultDeadline ends a prefetch that no call waits for; the proxy has the same.
@@ -61,7 +60,7 @@ func newArm(p *Player, rules Arm) *arm {
 	a.rules.Pick.MaxTokens = rules.Pick.Budget / cmp.Or(max(rules.Slots.PerSession, 0), 3) // as in the proxy
 	store := rules.Store
 	store.Clock = func() age.Moment { return age.At(a.now, a.now) }
-	if p.o.KeepTurns > 0 {
+	if p.o.inTurns() {
 		store.Settle = 0 // Settle is in seconds, but the clock counts turns
 	}
 	a.store = dedup.New(store)
@@ -79,7 +78,7 @@ func (a *arm) begin(t *playback) *armSession {
 		delivered: dedup.NewDelivered(), ledger: newLedger(), base: a.now, count: newTally(),
 	}
 	s.chooser.Upstream = upstreamID
-	if !a.rules.Free {
+	if !a.p.o.inTurns() {
 		s.chooser.Session = s.slots
 	}
 	return s

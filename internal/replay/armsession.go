@@ -34,7 +34,7 @@ type armSession struct {
 // advance sets the session's clock, and the store's clock, which counts either time or turns.
 func (s *armSession) advance(now time.Duration) {
 	s.clock.advance(now)
-	if s.t.p.o.KeepTurns > 0 {
+	if s.t.p.o.inTurns() {
 		s.arm.now = max(s.arm.now, s.base+time.Duration(s.t.turns)*turnTime) + 1
 		return
 	}
@@ -47,7 +47,7 @@ func (s *armSession) at() time.Time { return s.t.began.Add(s.clock.now) }
 // turn plays the calls of a turn until all are answered.
 func (s *armSession) turn(t *turn) {
 	s.unanswered = len(t.calls)
-	instant := s.t.p.o.KeepTurns > 0
+	instant := s.t.p.o.inTurns()
 	for _, m := range t.ordered(instant) {
 		at := t.gap + m.offset
 		if instant {
@@ -187,7 +187,7 @@ func (s *armSession) end() {
 	for _, g := range slices.Clone(s.prefetches) {
 		s.cancel(g)
 	}
-	if s.t.p.o.KeepTurns > 0 { // expire all answers before the next session
+	if s.t.p.o.inTurns() { // expire all answers before the next session
 		s.arm.now += s.t.p.o.maxAge() + turnTime
 	}
 	s.arm.report.session(s.t.s.ID, s.count)

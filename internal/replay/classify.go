@@ -53,7 +53,7 @@ func (o *Options) classify(c callKey) callClass {
 			Volatile: m.Volatile != nil && *m.Volatile, Repeats: m.FailFastAfter, BackOff: m.BackOff,
 		},
 	}
-	if o.KeepTurns > 0 { // the store's clock counts turns, but Freshness is a time
+	if o.inTurns() { // the store's clock counts turns, but Freshness is a time
 		out.query.Reuse.Freshness = 0
 	}
 	return out

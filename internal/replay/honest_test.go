@@ -61,7 +61,10 @@ func lively() []replay.Arm {
 	var all []replay.Arm
 	for i, source := range []replay.Source{replay.Forecast, replay.Forecast, replay.Oracle, replay.Nothing} {
 		a := usual(fmt.Sprint(i), source)
-		a.Pick.MinProbability, a.Pick.Waste, a.Free = 0.01, 0, i == 1
+		a.Pick.MinProbability, a.Pick.Waste = 0.01, 0
+		if i == 1 {
+			a.Slots.PerSession = 1
+		}
 		all = append(all, a)
 	}
 	return all
@@ -221,13 +224,13 @@ func TestSameAgain(t *testing.T) {
 // coverage.
 func TestOracleIsTheCeiling(t *testing.T) {
 	o := busy(t)
-	o.MaxAge = time.Hour
+	o.KeepTurns = 1000
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		text := strings.NewReplacer("set_item", "get_item", "write", "get_item", "!", "").Replace(untimed(history(r, 8)))
-		free := usual("oracle", replay.Oracle)
-		free.Free, free.Pick = true, enrich.Options{Budget: 1 << 30}
-		all := play(t, o, text, free, usual("learned", replay.Forecast))
+		ceiling := usual("oracle", replay.Oracle)
+		ceiling.Pick = enrich.Options{Budget: 1 << 30}
+		all := play(t, o, text, ceiling, usual("learned", replay.Forecast))
 		if o := all[0]; o.Accuracy != 1 || o.Coverage < all[1].Coverage {
 			t.Errorf("seed %d: oracle: accuracy %v, coverage %v beside %v", seed, o.Accuracy, o.Coverage, all[1].Coverage)
 		}

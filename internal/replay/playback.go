@@ -71,7 +71,7 @@ func (t *playback) at() time.Time { return t.began.Add(t.now) }
 // turn plays the calls of a turn, then lets each arm prefetch for the next turn.
 func (t *playback) turn(turn *turn) {
 	t.turns++
-	for _, m := range turn.ordered(t.p.o.KeepTurns > 0) {
+	for _, m := range turn.ordered(t.p.o.inTurns()) {
 		t.now = max(t.now, m.start)
 		t.beginCall(m)
 	}
@@ -102,7 +102,7 @@ func (t *playback) turn(turn *turn) {
 // withoutImmediate returns the candidates except those that the client calls at once, as such a
 // client is faster than the prefetch worker.
 func (t *playback) withoutImmediate(found []predict.Candidate, s *armSession) []predict.Candidate {
-	if t.p.o.KeepTurns > 0 || t.turns >= len(t.s.turns) || t.s.turns[t.turns].gap > 0 {
+	if t.p.o.inTurns() || t.turns >= len(t.s.turns) || t.s.turns[t.turns].gap > 0 {
 		return found
 	}
 	return slices.DeleteFunc(slices.Clone(found), func(c predict.Candidate) bool {

@@ -42,7 +42,7 @@ func (m *playedCall) body() []byte { return []byte(m.recorded.Text) }
 // consider handles the candidates after a turn: it cancels prefetches that are no longer worth
 // it, and starts new ones.
 func (s *armSession) consider(found []predict.Candidate) {
-	if !s.arm.rules.Free {
+	if !s.t.p.o.inTurns() {
 		s.chooser.Reprice(s.at(), found, s.arm.rules.Pick.MinProbability)
 		s.endCancelled()
 	}
@@ -55,7 +55,7 @@ func (s *armSession) choose() {
 	if s.chooser.Open() == 0 {
 		return
 	}
-	if !s.arm.rules.Free {
+	if !s.t.p.o.inTurns() {
 		s.slots.Review(s.at())
 	}
 	o := speculate.ChooseOptions{Options: s.arm.rules.Pick, Host: s.t.p.o.Model("").Host, Shadow: s.arm.rules.Watch, Keep: s.t.p.o.MaxAge}
@@ -78,7 +78,7 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Verdict {
 		return v
 	}
 	switch why := s.arm.store.PrefetchRefusal(v.Query); {
-	case why == "stored" || why == "delivered", s.t.p.o.KeepTurns > 0 && s.t.called[c]:
+	case why == "stored" || why == "delivered", s.t.p.o.inTurns() && s.t.called[c]:
 		v.Reason = enrich.Stored
 	case why != "":
 		v.Reason = enrich.Reason(why) // "in_flight" is the same in both
@@ -102,7 +102,7 @@ func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Verdict) (refus
 	}
 	var own context.Context
 	own, g.cancel = context.WithCancel(s.ctx)
-	if s.arm.rules.Free {
+	if s.t.p.o.inTurns() {
 		_, refused = fetch(own)
 	} else {
 		refused = s.slots.Start(own, speculate.Prefetch{Key: g.key, Host: v.Host, Begin: fetch})
@@ -134,7 +134,7 @@ func (s *armSession) send(g *prefetch, cand *predict.Candidate) {
 	}
 	s.prefetches = append(s.prefetches, g)
 	g.run = s.arm.scheduler.Began(upstreamID, cand.Key.Tool, true, s.at())
-	if !s.arm.rules.Free && takes > s.arm.deadline {
+	if !s.t.p.o.inTurns() && takes > s.arm.deadline {
 		s.clock.after(s.arm.deadline, func() { s.overdue(g) })
 	}
 	s.clock.after(takes, func() { s.complete(g) })
@@ -176,7 +176,7 @@ func (s *armSession) complete(g *prefetch) {
 	g.flight.Settle(binary.BigEndian.AppendUint64(body, g.sent), false, good)
 	g.run.Ended(s.at())
 	s.finish(g)
-	if !s.arm.rules.Free {
+	if !s.t.p.o.inTurns() {
 		s.choose()
 	}
 }

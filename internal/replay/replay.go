@@ -42,8 +42,8 @@ type Options struct {
 
 	// KeepTurns, if above 0, measures time in turns, which is usual for simple learners: the
 	// calls of a turn come at the same time, reads before writes; the answer of a prefetch may
-	// be used for this many turns; and calls that the session has made before are not
-	// prefetched.
+	// be used for this many turns; calls that the session has made before are not prefetched;
+	// and slots, throttles and deadlines, which are about time, are ignored.
 	KeepTurns int
 
 	// Learner returns the learner for a session, numbered from 0. If it is nil, one learner is
@@ -60,9 +60,12 @@ const (
 // turnTime is the length of a turn on the clock of a store that counts turns.
 const turnTime = time.Hour
 
+// inTurns reports whether time is measured in turns.
+func (o *Options) inTurns() bool { return o.KeepTurns > 0 }
+
 // maxAge returns how long the answer of a prefetch may be used, by the store's clock.
 func (o *Options) maxAge() time.Duration {
-	if o.KeepTurns > 0 {
+	if o.inTurns() {
 		return time.Duration(o.KeepTurns)*turnTime + turnTime/2
 	}
 	return o.MaxAge
@@ -112,7 +115,7 @@ func (p *Player) NewLearner() *predict.Model {
 		Tool:  func(name string) predict.Tool { return predict.Tool{Model: p.o.Model(name)} },
 		Learn: p.o.Learn, ShadowLabels: p.o.ShadowLabels, MaxAge: p.o.MaxAge,
 	}
-	if p.o.KeepTurns > 0 {
+	if p.o.inTurns() {
 		o.MaxAge, o.Turns = 0, p.o.KeepTurns
 	}
 	return predict.New(o)

@@ -290,7 +290,6 @@ func TestEarlyAnswerMovesTheClock(t *testing.T) {
 // With KeepTurns an answer may be used for that many turns, however long they take.
 func TestKeepTurns(t *testing.T) {
 	arm := usual("static", replay.Forecast)
-	arm.Free = true
 	for turns, used := range map[int]int{1: 1, 4: 1, 5: 0} {
 		o := replay.Options{Model: models(t, leads(t, 0.9)), KeepTurns: 4}
 		text := "list_items:a@100\n" + strings.Repeat("@@3600 get_other:x@100\n", turns-1) + "@@3600 get_item:a@100\n\n"

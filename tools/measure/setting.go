@@ -44,7 +44,7 @@ const manyTokens = 1 << 40
 func underFloor() setting {
 	return setting{
 		name: "the floor's rule", classes: "classes-floor.toml", whole: true, keep: 10, gates: fine(),
-		arm: replay.Arm{Pick: enrich.Options{Budget: manyTokens}, Store: store(), Free: true},
+		arm: replay.Arm{Pick: enrich.Options{Budget: manyTokens}, Store: store()},
 	}
 }
 
