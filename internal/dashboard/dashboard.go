@@ -25,7 +25,6 @@ import (
 type Options struct {
 	View  func() record.View // returns the current view; called from several goroutines
 	Token string             // that a request must have, unless it has a code; "" means no authentication
-	Title string             // of the page; default "mcpschedd"
 	Since string             // end of the sentence on savings, such as "today"; may be ""
 
 	From, To time.Time // period of recorded events; zero for a live view, which the page polls
@@ -68,13 +67,10 @@ type Link struct {
 // the query, /dashboard?code=CODE, sets the cookie and redirects to /dashboard. The token is
 // never part of an address: browsers keep addresses and send them on.
 func Handler(o Options) *Page {
-	if o.Title == "" {
-		o.Title = "mcpschedd"
-	}
 	p := &Page{
-		o: o, guard: newGuard(o.Token), page: newPage(o.Title),
-		closed: newNotice(o.Title, "This page opens only with an address that contains a one-time code."),
-		used:   newNotice(o.Title, "This code has been used or has expired."),
+		o: o, guard: newGuard(o.Token), page: newPage(),
+		closed: newNotice("This page opens only with an address that contains a one-time code."),
+		used:   newNotice("This code has been used or has expired."),
 	}
 	p.routes.HandleFunc("GET "+pagePath, p.servePage)
 	p.routes.HandleFunc("GET "+viewPath, func(w http.ResponseWriter, r *http.Request) {

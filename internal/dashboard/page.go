@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"html"
 	"io/fs"
 	"net/http"
 	"strconv"
@@ -31,7 +30,7 @@ type document struct {
 }
 
 // newPage assembles the dashboard page.
-func newPage(title string) *document {
+func newPage() *document {
 	var script strings.Builder
 	words, err := json.Marshal(record.Words()) // Marshal escapes "</script>"
 	if err != nil {
@@ -41,20 +40,20 @@ func newPage(title string) *document {
 	for _, name := range scripts {
 		script.WriteString(read(name))
 	}
-	return newDocument(read("page.html"), title, script.String()+"})();\n")
+	return newDocument(read("page.html"), script.String()+"})();\n")
 }
 
 // newNotice assembles the page for an unauthorised browser, with the reason and the remedy.
-func newNotice(title, why string) *document {
-	return newDocument(strings.ReplaceAll(read("notice.html"), "{{why}}", why), title, "")
+func newNotice(why string) *document {
+	return newDocument(strings.ReplaceAll(read("notice.html"), "{{why}}", why), "")
 }
 
 // newDocument inserts the style and the script into a page. The policy names their hashes, so
 // that no injected code runs, and requires trusted types, of which there are none, so that a
 // script cannot create markup from text.
-func newDocument(text, title, script string) *document {
+func newDocument(text, script string) *document {
 	style := read("style.css")
-	text = strings.NewReplacer("{{title}}", html.EscapeString(title), "{{style}}", style, "{{script}}", script).Replace(text)
+	text = strings.NewReplacer("{{style}}", style, "{{script}}", script).Replace(text)
 	policy := noContent + "; base-uri 'none'; form-action 'none'; img-src data:; style-src " + hash(style)
 	if script != "" {
 		policy += "; script-src " + hash(script) + "; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'"
