@@ -96,7 +96,7 @@ func TestRunFigures(t *testing.T) {
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the collector was told of %s", r.URL) }))
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	o.JSON, o.Speed, o.Keep = true, 8, filepath.Join(t.TempDir(), "kept for later")
+	o.JSON, o.Speed, o.Keep = true, 16, filepath.Join(t.TempDir(), "kept for later")
 	if err := demo.Run(t.Context(), o); err != nil { // fails also if an answer differs
 		t.Fatal(err)
 	}
