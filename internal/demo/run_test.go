@@ -208,22 +208,6 @@ func TestRunBadOptions(t *testing.T) {
 	}
 }
 
-func TestRunUpstreamErrors(t *testing.T) {
-	for _, test := range []struct{ name, upstream, speed, want string }{
-		{"unknown upstream", "mail", "", `upstream "mail": want "tracker" or "files"`},
-		{"speed is no number", "files", "fast", "MCPSCHEDD_DEMO_SPEED: "},
-		{"speed of zero", "files", "0", "MCPSCHEDD_DEMO_SPEED: speed 0"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Setenv("MCPSCHEDD_DEMO_SPEED", test.speed)
-			err := demo.RunUpstream(t.Context(), test.upstream, strings.NewReader(""), &bytes.Buffer{})
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got error %v, want %q", err, test.want)
-			}
-		})
-	}
-}
-
 func TestRunUpstreamEnds(t *testing.T) {
 	in, client, err := os.Pipe()
 	if err != nil {

@@ -92,24 +92,6 @@ func TestScriptTimes(t *testing.T) {
 	})
 }
 
-func TestScriptCancelledWhileThinking(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		do, end := inProcess(t, 1)
-		defer end()
-		// The fifth turn begins later than that.
-		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-		defer cancel()
-		begin := time.Now()
-		err := demo.Play(new(demo.Played), ctx, demo.Script, 1, do, ignore)
-		if err != context.DeadlineExceeded {
-			t.Errorf("got error %v, want %v", err, context.DeadlineExceeded)
-		}
-		if took := time.Since(begin); took != 4*time.Second {
-			t.Errorf("got an end after %v, want 4s", took)
-		}
-	})
-}
-
 // elsewhere changes the world: issue numbers are 1000 higher, and directories, functions, people
 // and the log line have other names. Only an agent that takes its arguments from the answers
 // completes the script.

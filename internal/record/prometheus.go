@@ -46,12 +46,10 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 // Collect sends the current figures.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	out, s := samples{help: helpOf(statsMetrics(), hostMetrics(), poolMetrics()), to: to}, c.stats()
-	s.Totals.derive()
 	out.add(statsMetrics(), reflect.ValueOf(s))
 	unknown := s.Totals.Failed // calls for tools that no upstream has
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		p := s.Tools[name]
-		p.derive()
 		unknown -= p.Failed
 		upstream, tool, split := strings.Cut(name, "/")
 		if !split {

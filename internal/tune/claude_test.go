@@ -116,35 +116,6 @@ func TestClaudeSession(t *testing.T) {
 	}
 }
 
-// The calls keep the order of turns, whatever the order of the lines.
-func TestClaudeCallsAreATrace(t *testing.T) {
-	dir, l, calls, _ := logs(t, map[string]string{
-		"a.jsonl": use("s", "m1", "1", "mcp__github__a", `{}`, "2026-03-01T10:00:00Z") +
-			use("s", "m2", "2", "mcp__github__b", `{}`, "2026-03-01T10:00:01Z") +
-			use("s", "m1", "3", "mcp__github__c", `{}`, "2026-03-01T10:00:02Z") +
-			result("s", "3", `"c"`, "2026-03-01T10:00:03Z", false) + result("s", "2", `"b"`, "2026-03-01T10:00:03Z", false) + result("s", "1", `"a"`, "2026-03-01T10:00:03Z", false),
-	})
-	readLogs(t, dir, l)
-	var b strings.Builder
-	for _, c := range *calls {
-		line, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.Write(append(line, '\n'))
-	}
-	again, err := replay.ReadTrace("trace", strings.NewReader(b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(*calls, again); diff != "" {
-		t.Errorf("read as a trace (-want +got):\n%s", diff)
-	}
-	if got, want := fmt.Sprint((*calls)[0].Tool, (*calls)[1].Tool, (*calls)[2].Tool), "github/agithub/cgithub/b"; got != want {
-		t.Errorf("order %s, want %s", got, want)
-	}
-}
-
 func TestClaudeSubAgents(t *testing.T) {
 	side := func(line, agent string) string {
 		line = strings.ReplaceAll(line, `"isSidechain":false`, `"isSidechain":true`)
