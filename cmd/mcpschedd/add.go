@@ -98,7 +98,7 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 			return err
 		}
 	}
-	p.printAdded(*p.servers[0].server)
+	p.printAdded(p.servers[0].Server)
 	if file.Exists {
 		return nil
 	}
@@ -109,27 +109,23 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 
 // rejection returns the reason why the server was not added, or nil.
 func (p *importPlan) rejection(name string) error {
-	if len(p.servers) == 0 {
-		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(p.m.reader.Notes()[0].Text, "left out: "))}
-	}
-	one := p.servers[0]
 	switch {
-	case one.server.Name != name:
-		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, one.server.Name)
-	case one.existing != "":
-		return misused{fmt.Errorf("%s is already configured as upstreams.%s", name, one.existing)}
+	case len(p.servers) == 0:
+		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(p.m.reader.Notes()[0].Text, "left out: "))}
+	case p.servers[0].Name != name:
+		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, p.servers[0].Name)
 	case p.has(name):
 		return hinted{misused{fmt.Errorf("%s already has an upstream %s", p.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
-	case one.stayReason != "":
-		return misused{fmt.Errorf("%s was not added: %s", name, one.stayReason)}
+	case p.servers[0].stays != "":
+		return misused{fmt.Errorf("%s was not added: %s", name, p.servers[0].stays)}
 	}
 	return nil
 }
 
 // printAdded prints that a server was added, with warnings and notes.
-func (p *importPlan) printAdded(s clients.Server) {
+func (p *importPlan) printAdded(s *clients.Server) {
 	stderr := p.m.stderr
-	say(stderr, "added %s to %s", s.Name, p.have.Path)
+	say(stderr, "added %s to %s; mcpschedd check --connect shows what is cached and prefetched", s.Name, p.have.Path)
 	if program := s.Block.Command; program != "" && !strings.Contains(program, "${") {
 		if _, err := exec.LookPath(program); err != nil {
 			say(stderr, "warning: %q is not found in PATH", program)
@@ -138,10 +134,8 @@ func (p *importPlan) printAdded(s clients.Server) {
 	for _, note := range s.Notes {
 		say(stderr, "note: %s", note)
 	}
-	if provider := providerOf(s); provider != "" {
-		say(stderr, "it is known (provider %s); mcpschedd check --connect shows what is cached and prefetched", provider)
-	} else if !s.Block.Trust {
-		say(stderr, "it is an unknown server, so its calls only pass through; mcpschedd check --connect shows its tool annotations, and the line that trusts them")
+	if !s.Block.Trust && providerOf(*s) == "" {
+		say(stderr, "note: it is an unknown server, so its calls only pass through unless its tool annotations are trusted")
 	}
 }
 

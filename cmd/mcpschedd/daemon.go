@@ -1,11 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -23,17 +23,12 @@ import (
 // takeoverWait is how long a new daemon waits for one that is exiting to release the lock.
 const takeoverWait = 1500 * time.Millisecond
 
-// stayInterval is how often daemon --stay checks whether the running daemon has exited.
-const stayInterval = 10 * time.Second
-
-// maxIdle is how many proxies without clients are kept, so that the next session of a project
-// finds its servers running.
-const maxIdle = 8
+// workplaceIdle is how long a proxy without clients is kept if the daemon itself never ends, so that
+// the next session of a project finds its servers running.
+const workplaceIdle = 10 * time.Minute
 
 func daemonCommand() *cobra.Command {
 	var file string
-	var stay bool
-	var unit string
 	c := &cobra.Command{
 		Use:   "daemon",
 		Short: "Run the daemon that serves all clients",
@@ -43,34 +38,19 @@ running, so you rarely need to. Without clients it exits after [daemon] idle.
 
 Clients in the same directory with the same environment are served together: they share
 the servers that are known to be stateless, and those with instances = "shared". Other
-clients never share a server process.
-
-To keep it running, with systemd or on macOS:
-
-  mcpschedd daemon --unit systemd > ~/.config/systemd/user/mcpschedd.service
-  systemctl --user enable --now mcpschedd
-
-  mcpschedd daemon --unit launchd > ~/Library/LaunchAgents/mcpschedd.plist
-  launchctl bootstrap gui/$UID ~/Library/LaunchAgents/mcpschedd.plist`,
-		Example: `  mcpschedd daemon
-  mcpschedd daemon --unit systemd`,
-		Args: takes(0, 0, ""),
+clients never share a server process.`,
+		Example: `  mcpschedd daemon`,
+		Args:    takes(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if unit != "" {
-				return printUnit(c.OutOrStdout(), unit, file)
-			}
-			return runDaemon(c.Context(), file, stay, c.OutOrStdout(), c.ErrOrStderr())
+			return runDaemon(c.Context(), file, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
 	configFlag(c, &file)
-	c.Flags().BoolVar(&stay, "stay", false, "wait for a running daemon to exit, and do not exit for lack\nof clients")
-	c.Flags().StringVar(&unit, "unit", "", "print the unit with which `SYSTEM`, systemd or launchd, keeps\nit running, and exit")
-	_ = c.RegisterFlagCompletionFunc("unit", oneOf("systemd", "launchd")) // the flag is there
 	return c
 }
 
 // runDaemon serves clients until ctx is cancelled or there have been none for the idle time.
-func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Writer) error {
+func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error {
 	becomeExporting(false)
 	base := &proxyProcess{flags: serveOptions{config: file}, at: ownWorkplace()}
 	if !isTerminal(stderr) {
@@ -84,9 +64,6 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	if err != nil {
 		return err
 	}
-	if stay && !awaitEnd(ctx, base.config) { // before this process registers anything
-		return nil
-	}
 	o, err := base.options()
 	if err != nil {
 		return err
@@ -98,7 +75,7 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	defer end()
 	d := &daemonProcess{
 		base: base, guard: upstream.NewGuard(base.log), common: common,
-		proxies: make(map[string]*workplaceProxy), idle: time.Duration(base.config.Daemon.Idle), stay: stay,
+		proxies: make(map[string]*workplaceProxy), idle: time.Duration(base.config.Daemon.Idle),
 	}
 	d.hooks = hook.New(hook.Effects{
 		Begin:   func() hook.Write { return d.common.BeginLocalWrite() },
@@ -112,34 +89,17 @@ func runDaemon(ctx context.Context, file string, stay bool, stdout, stderr io.Wr
 	}
 	base.log.Info("serving clients", "socket", place.Socket)
 	fmt.Fprintln(stdout, daemon.Ready)
-	d.mu.Lock()
-	d.armIdleLocked()
-	d.mu.Unlock()
-	var watching sync.WaitGroup
-	watching.Go(func() { base.watch(ctx, d.applyConfig) })
-	heap := new(proxyProcess) // not base, which is copied concurrently
-	defer runtime.KeepAlive(heap)
-	watching.Go(heap.afterStart)
+	if d.idle > 0 {
+		time.AfterFunc(d.idle, d.endUnused)
+	}
+	var background sync.WaitGroup
+	background.Go(func() { base.watch(ctx, d.applyConfig) })
+	background.Go(func() { keepBallast(ctx) })
 	stop := context.AfterFunc(ctx, d.prepareStop)
 	defer stop()
 	l.Run(ctx, d.close)
-	watching.Wait()
+	background.Wait()
 	return nil
-}
-
-// awaitEnd waits until no daemon of the configuration is running. It returns false if ctx ends
-// first.
-func awaitEnd(ctx context.Context, c *config.Config) bool {
-	for {
-		if _, runs := daemonOf(c); !runs {
-			return true
-		}
-		select {
-		case <-time.After(stayInterval):
-		case <-ctx.Done():
-			return false
-		}
-	}
 }
 
 // daemonProcess serves all clients of a user and a configuration. It has one proxy for each
@@ -150,16 +110,12 @@ type daemonProcess struct {
 	guard  *upstream.Guard
 	common *proxy.Common
 	hooks  *hook.Ledger  // reports of the clients' hooks
-	idle   time.Duration // time without clients after which the process, or one proxy, ends; 0 means never
-	stay   bool          // the process never ends when idle; its proxies do
+	idle   time.Duration // time without clients after which the process ends; 0 means never
 	end    context.CancelFunc
 
 	mu      sync.Mutex
-	closed  bool
-	clients int
-	ending  *time.Timer                // ends the process; nil while there are clients
+	closed  bool                       // no proxy may be created any more
 	proxies map[string]*workplaceProxy // workplace key → proxy
-	unused  []*workplaceProxy          // proxies without clients, longest idle first
 	closing sync.WaitGroup             // proxies being closed
 }
 
@@ -170,7 +126,7 @@ type workplaceProxy struct {
 	tracer *record.OTLP
 
 	clients int         // guarded by daemonProcess.mu
-	ending  *time.Timer // closes the proxy; nil while it has clients, or if it never ends
+	ending  *time.Timer // closes the proxy when it has had no clients for a while; nil before the first has left
 }
 
 // names returns the names of the environment variables that a client must send.
@@ -212,14 +168,16 @@ func (d *daemonProcess) serve(ctx context.Context, c *daemon.Client) {
 // enter returns the proxy of a client's workplace, and creates it for the first client. folder is
 // the client's directory with links resolved.
 func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder string) (*workplaceProxy, error) {
-	at := workplace{folder: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), shares: true}
 	key := fingerprint(c.Dir, slices.Sorted(slices.Values(c.Env)))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r, ok := d.proxies[key]
+	if d.closed {
+		return nil, context.Canceled
+	}
 	if !ok {
 		r = &workplaceProxy{proxyProcess: *d.base, key: key}
-		r.at, r.folder = at, c.Dir
+		r.at, r.folder = workplace{folder: c.Dir, env: append(slices.Clone(c.Env), "PWD="+c.Dir), shares: true}, c.Dir
 		o, err := r.options()
 		if err != nil {
 			return nil, err
@@ -228,16 +186,11 @@ func (d *daemonProcess) enter(ctx context.Context, c *daemon.Client, folder stri
 		if r.tracer, err = r.open(ctx, o, d.guard); err != nil {
 			return nil, err
 		}
-		if d.proxies[key] = r; d.closed {
-			return nil, context.Canceled
-		}
+		d.proxies[key] = r
 	}
-	if d.ending != nil {
-		d.ending.Stop()
-		d.ending = nil
+	if r.ending != nil {
+		r.ending.Stop()
 	}
-	d.useLocked(r)
-	d.clients++
 	r.clients++
 	return r, nil
 }
@@ -255,62 +208,39 @@ func realFolder(dir string) string {
 func (d *daemonProcess) leave(r *workplaceProxy) (last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.clients--
-	if r.clients--; r.clients == 0 {
-		if d.unused = append(d.unused, r); len(d.unused) > maxIdle {
-			d.closeLocked(d.unused[0])
+	if r.clients--; r.clients > 0 {
+		return false
+	}
+	r.ending = time.AfterFunc(cmp.Or(d.idle, workplaceIdle), func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if r.clients == 0 && d.proxies[r.key] == r {
+			d.closeLocked(r)
 		}
-		if d.idle > 0 {
-			r.ending = time.AfterFunc(d.idle, func() { d.closeUnused(r) })
-		}
-	}
-	d.armIdleLocked()
-	return r.clients == 0
-}
-
-// useLocked keeps a proxy from being closed as idle.
-func (d *daemonProcess) useLocked(r *workplaceProxy) {
-	d.unused = slices.DeleteFunc(d.unused, func(other *workplaceProxy) bool { return other == r })
-	if r.ending != nil {
-		r.ending.Stop()
-		r.ending = nil
-	}
-}
-
-// closeUnused closes a proxy if it still has no clients.
-func (d *daemonProcess) closeUnused(r *workplaceProxy) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if slices.Contains(d.unused, r) && !d.closed {
-		d.closeLocked(r)
-	}
+		d.endUnusedLocked()
+	})
+	return true
 }
 
 // closeLocked closes a proxy in the background. A new one for its workplace may be created
 // meanwhile.
 func (d *daemonProcess) closeLocked(r *workplaceProxy) {
 	delete(d.proxies, r.key)
-	d.useLocked(r)
-	d.closing.Go(r.close)
+	d.closing.Go(func() {
+		r.srv.Close()
+		r.tracer.Close(context.Background())
+	})
 }
 
-func (r *workplaceProxy) close() {
-	r.srv.Close()
-	r.tracer.Close(context.Background())
-}
-
-// armIdleLocked starts the timer that ends the process if there are no clients.
-func (d *daemonProcess) armIdleLocked() {
-	if d.clients == 0 && d.idle > 0 && !d.stay && d.ending == nil {
-		d.ending = time.AfterFunc(d.idle, d.endIdle)
-	}
-}
-
-// endIdle ends the process unless a client has connected meanwhile.
-func (d *daemonProcess) endIdle() {
+// endUnused ends the process if it serves no workplace.
+func (d *daemonProcess) endUnused() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.clients == 0 && d.ending != nil {
+	d.endUnusedLocked()
+}
+
+func (d *daemonProcess) endUnusedLocked() {
+	if len(d.proxies) == 0 && d.idle > 0 {
 		d.base.log.Info("exiting without clients", "dur", d.idle)
 		d.closed = true
 		d.end()

@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -48,7 +51,6 @@ or URL that looks like a secret, goes into a file of variables. None is printed.
 	c.Flags().BoolVar(&m.permissions, "permissions", false, "with --write, or later: also rewrite Claude Code's rules,\nhook matchers, agents and commands that name tools of these\nservers (otherwise the new names are printed). mcpschedd\nenforces deny rules in any case")
 	c.Flags().BoolVar(&m.hooks, "hooks", false, "with --write, or later: also add hooks to Claude Code's\nsettings that report its own edits, so that files are\nprefetched and never served stale")
 	c.Flags().StringSliceVar(&m.trust, "trust", nil, "trust the tool annotations of the servers `NAME,...`\n(all: every server except those of projects)")
-	c.Flags().BoolVar(&m.noStart, "no-start", false, "do not start unknown servers to read their tool\nannotations")
 	c.MarkFlagsMutuallyExclusive("write", "undo")
 	c.MarkFlagsMutuallyExclusive("hooks", "undo")
 	return c
@@ -56,63 +58,19 @@ or URL that looks like a secret, goes into a file of variables. None is printed.
 
 // importing is one run of import.
 type importing struct {
-	from                 []string // clients and files
-	config               string
-	all, write, undo     bool
-	permissions, noStart bool
-	hooks                bool
-	trust                []string
-
-	home    string
-	reader  *clients.Reader
-	files   map[string]*state.File // path → file, of the files read
-	sources []string               // their paths, in order
-	stdout  io.Writer
-	stderr  io.Writer
+	from               []string // clients and files
+	config             string
+	all, write, undo   bool
+	permissions, hooks bool
+	trust              []string
+	reader             *clients.Reader
+	files              map[string]*state.File // path → file, of the files read
+	sources            []string               // their paths, in order
+	stdout, stderr     io.Writer
 }
 
 // runImport prints clients' servers as configuration blocks, imports them, or undoes imports.
 func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) error {
-	if err := m.check(); err != nil {
-		return err
-	}
-	m.begin(stdout, stderr, false)
-	switch {
-	case m.undo:
-		return m.undoImports()
-	case m.write || m.permissions || m.hooks:
-		return m.change(ctx)
-	case len(m.from) == 0 && !m.all:
-		return m.list(ctx)
-	}
-	if err := m.read(); err != nil {
-		return err
-	}
-	p, err := m.plan()
-	if err != nil {
-		return err
-	}
-	p.readAnnotations(ctx)
-	p.printNotes()
-	p.printUnknown()
-	for _, line := range p.rules() {
-		say(m.stderr, "note: %s", line)
-	}
-	if blocks := p.blocks(); len(blocks) > 0 {
-		fmt.Fprintf(stdout, "%s\n%s", m.header(), clients.TOML(blocks, variablesFolder))
-	}
-	return nil
-}
-
-// begin prepares m for reading clients' files. For withoutToken see [clients.Options].
-func (m *importing) begin(stdout, stderr io.Writer, withoutToken bool) {
-	m.stdout, m.stderr, m.files = stdout, stderr, make(map[string]*state.File)
-	m.home, _ = os.UserHomeDir() // "" means clients' files are not searched
-	m.reader = clients.NewReader(clients.Options{Machine: m.machine(), ReadFile: readBounded, WithoutToken: withoutToken})
-}
-
-// check validates the combination of flags and arguments.
-func (m *importing) check() error {
 	switch {
 	case slices.Contains(m.from, ""):
 		return usage("unexpected argument %q", "")
@@ -123,14 +81,196 @@ func (m *importing) check() error {
 	case m.hooks && runtime.GOOS == "windows":
 		return usage("--hooks is not supported on Windows yet")
 	}
-	return nil
+	m.begin(stdout, stderr, false)
+	switch {
+	case m.undo:
+		return m.undoImports()
+	case m.write || m.permissions || m.hooks:
+		return m.change()
+	case len(m.from) == 0 && !m.all:
+		return m.list()
+	}
+	if err := m.read(); err != nil {
+		return err
+	}
+	p, err := m.plan()
+	if err != nil {
+		return err
+	}
+	p.printNotes()
+	for _, line := range p.rules() {
+		say(stderr, "note: %s", line)
+	}
+	if blocks := p.blocks(); len(blocks) > 0 {
+		_, err = fmt.Fprintf(stdout, "%s\n%s", m.header(), clients.TOML(blocks, variablesFolder))
+	}
+	return err
 }
 
-func (m *importing) machine() clients.Machine {
-	return clients.Machine{OS: runtime.GOOS, Home: m.home, Env: os.Getenv}
+// begin prepares m for reading clients' files. For withoutToken see [clients.Options].
+func (m *importing) begin(stdout, stderr io.Writer, withoutToken bool) {
+	m.stdout, m.stderr, m.files = stdout, stderr, make(map[string]*state.File)
+	m.reader = clients.NewReader(clients.Options{Machine: machine(), ReadFile: readBounded, WithoutToken: withoutToken})
+}
+
+func machine() clients.Machine {
+	home, _ := os.UserHomeDir() // "" means clients' files are not searched
+	return clients.Machine{OS: runtime.GOOS, Home: home, Env: os.Getenv}
 }
 
 // header returns a comment that names the source of the blocks.
 func (m *importing) header() string {
 	return clients.Comment("From " + strings.Join(m.sources, " and ") + ", by mcpschedd import.")
+}
+
+const maxClientFile = 64 << 20 // bytes
+
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxClientFile+1))
+}
+
+// clientFile is a file of a client, and the error of reading it.
+type clientFile struct {
+	title string // name of the client
+	path  string
+	err   error // why none of its servers could be read
+}
+
+// missing reports whether the file does not exist.
+func (f clientFile) missing() bool { return errors.Is(f.err, fs.ErrNotExist) }
+
+// read reads the named files, the files of named clients, and the deny rules of clients.
+func (m *importing) read() error {
+	if m.all {
+		if err := m.readClients("any client", clients.All); err != nil {
+			return err
+		}
+	}
+	for _, from := range m.from {
+		if named := clients.Named(from); len(named) > 0 {
+			if err := m.readClients(from, named); err != nil {
+				return err
+			}
+			continue
+		}
+		path, err := filepath.Abs(from)
+		if err != nil {
+			return err
+		}
+		if err := m.readFile(path); errors.Is(err, fs.ErrNotExist) {
+			return suggest(fmt.Errorf("%s: not a client and not a file", from), from, clients.Names(), "want a file, or one of "+strings.Join(clients.Names(), ", "))
+		} else if err != nil {
+			return err
+		}
+	}
+	m.reader.Deny()
+	return nil
+}
+
+// readClients reads the existing files of clients. An unreadable file is a warning, or an error
+// if no other file has servers.
+func (m *importing) readClients(name string, all []*clients.Client) error {
+	files, err := m.lookFor(all)
+	if err != nil {
+		return err
+	}
+	var paths []string
+	var wrong []error
+	for _, f := range files {
+		paths = append(paths, f.path)
+		if _, empty := errors.AsType[*clients.NoServers](f.err); f.err != nil && !empty && !f.missing() {
+			wrong = append(wrong, f.err)
+		}
+	}
+	if !slices.ContainsFunc(files, func(f clientFile) bool { return f.err == nil }) {
+		err := fmt.Errorf("no servers of %s in %s", name, strings.Join(paths, ", "))
+		return hinted{errors.Join(append(wrong, err)...), "name the file if it is elsewhere"}
+	}
+	for _, err := range wrong {
+		say(m.stderr, "warning: %v", err)
+	}
+	return nil
+}
+
+// lookFor reads the user's files of clients.
+func (m *importing) lookFor(all []*clients.Client) (files []clientFile, err error) {
+	if machine().Home == "" {
+		return nil, hinted{misused{errors.New("no home directory to search for clients")}, "name a file"}
+	}
+	for _, c := range all {
+		for _, path := range c.Places(machine()) {
+			files = append(files, clientFile{c.Title, path, m.readFile(path)})
+		}
+	}
+	return files, nil
+}
+
+// readFile reads one file.
+func (m *importing) readFile(path string) error {
+	if slices.Contains(m.sources, path) {
+		return nil
+	}
+	if s, err := os.Stat(path); err != nil {
+		return err
+	} else if s.IsDir() {
+		return fmt.Errorf("%s: is a directory", path)
+	} else if s.Size() > maxClientFile {
+		return fmt.Errorf("%s: want a file of at most %d MiB", path, maxClientFile>>20)
+	}
+	f, err := state.OpenFile(path)
+	if err != nil {
+		return err
+	}
+	if err := m.reader.Read(path, f.Text); err != nil {
+		return err
+	}
+	m.files[path] = f
+	m.sources = append(m.sources, path)
+	return nil
+}
+
+// list prints the clients found, and what an import would do with each of their servers.
+func (m *importing) list() error {
+	files, err := m.lookFor(clients.All)
+	if err != nil {
+		return err
+	}
+	if files = slices.DeleteFunc(files, clientFile.missing); len(files) == 0 {
+		_, err := fmt.Fprintf(m.stdout, "no client found; name a file, or one of %s; mcpschedd add adds a server without a client\n", strings.Join(clients.Names(), ", "))
+		return err
+	}
+	m.reader.Deny()
+	p, err := m.plan()
+	if err != nil {
+		return err
+	}
+	for _, s := range p.servers { // a client's own file refers to the files of projects
+		if !slices.ContainsFunc(files, func(f clientFile) bool { return f.path == s.From.File }) {
+			files = append(files, clientFile{title: clients.Named(s.From.Client)[0].Title, path: s.From.File})
+		}
+	}
+	line := func(text string) { fmt.Fprintln(m.stdout, clients.OneLine(text)) }
+	for _, f := range files {
+		line(f.title + ": " + f.path)
+		if f.err != nil {
+			line("  skipped: " + f.err.Error())
+		} else if why := m.reader.Forbidden(f.path); why != "" {
+			line("  cannot be imported: " + why)
+		}
+		for _, s := range p.servers {
+			if s.From.File == f.path {
+				line("  " + s.Called() + ": " + s.decision())
+			}
+		}
+	}
+	for _, n := range m.reader.Notes() {
+		fmt.Fprintln(m.stdout, n)
+	}
+	_, err = fmt.Fprintln(m.stdout, "\nmcpschedd import CLIENT --write imports one client, --all --write all of them; --undo reverts it.")
+	return err
 }

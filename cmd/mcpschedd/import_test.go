@@ -65,7 +65,7 @@ func TestImportOfHostileNames(t *testing.T) {
 			wantImported(t, "/x/c.toml", stdout.Bytes(), name)
 			oneLineEach(t, stderr.String())
 			stderr.Reset()
-			if code := run(t.Context(), []string{"import", file, "--write", "--no-start", "--config", written}, &stdout, &stderr); code != 0 {
+			if code := run(t.Context(), []string{"import", file, "--write", "--config", written}, &stdout, &stderr); code != 0 {
 				t.Fatalf("exit code %d: %s", code, stderr.String())
 			}
 			oneLineEach(t, stderr.String())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -24,31 +25,45 @@ type importPlan struct {
 	m       *importing
 	have    *config.Config
 	servers []planned
-	moved   []clients.Move    // servers moved by earlier imports
-	claims  map[string]string // upstream → summary of its tool annotations, for servers that were asked
+	moved   []clients.Move // servers moved by earlier imports
 }
 
 // planned is the decision on one server.
 type planned struct {
-	server     *clients.Server
-	add        bool   // add it to the configuration
-	existing   string // existing upstream that is the same server; "" if none
-	stayReason string // reason why it stays with its client; "" if it does not
+	*clients.Server
+	add    bool   // add it to the configuration
+	exists bool   // the configuration has it
+	stays  string // reason why it stays with its client; "" if it does not
 }
 
 // taken reports whether mcpschedd serves the server, so that its client no longer needs it.
-func (p planned) taken() bool { return p.server.Upstream != "" }
+func (p planned) taken() bool { return p.Upstream != "" }
 
-// plan decides what to do with the servers that were read. A server counts as present only if
-// everything that determines the connection is the same: command or url, arguments, environment
-// and headers with variables expanded, folders, and whether it is enabled.
+// decision describes what an import would do with the server.
+func (p planned) decision() string {
+	what := "would be imported"
+	if provider := providerOf(*p.Server); provider != "" {
+		what += ", known (" + provider + ")"
+	}
+	switch {
+	case p.stays != "":
+		what = "stays: " + p.stays
+	case p.exists:
+		what = "already configured as upstreams." + p.Name
+	}
+	if folders := p.Block.Folders; len(folders) > 0 {
+		what += " (only in " + strings.Join(folders, ", ") + ")"
+	}
+	return what
+}
+
+// plan decides what to do with the servers that were read.
 func (m *importing) plan() (*importPlan, error) {
 	have, err := m.configured()
 	if err != nil {
 		return nil, err
 	}
-	p := &importPlan{m: m, have: have, claims: make(map[string]string)}
-	done := make(map[string]planned) // name → decision, for servers of several clients
+	p := &importPlan{m: m, have: have}
 	trusted := make(map[string]bool)
 	servers := m.reader.Servers()
 	for i := range servers {
@@ -58,16 +73,18 @@ func (m *importing) plan() (*importPlan, error) {
 				s.Block.Trust, trusted[name] = true, true
 			}
 		}
-		one := planned{server: s, stayReason: s.Stays}
-		if first, twice := done[s.Name]; twice {
-			one.existing, one.stayReason = first.server.Upstream, first.stayReason
-		} else if one.stayReason == "" {
-			p.compare(&one)
+		one := planned{Server: s, stays: s.Stays}
+		if at := slices.IndexFunc(p.servers, func(first planned) bool { return first.Name == s.Name }); at >= 0 { // several clients have it
+			one.exists, one.stays = p.servers[at].exists, p.servers[at].stays
+		} else if one.stays == "" {
+			one.exists = p.same(*s)
+			if one.add = !one.exists; one.add && p.has(s.Name) {
+				one.add, one.stays = false, fmt.Sprintf("upstreams.%s already exists and is a different server: it was kept, and this one skipped", s.Name)
+			}
 		}
-		if one.add || one.existing != "" {
-			s.Upstream = cmp.Or(one.existing, s.Name)
+		if one.stays == "" {
+			s.Upstream = s.Name
 		}
-		done[s.Name] = one
 		p.servers = append(p.servers, one)
 	}
 	for _, name := range m.trust {
@@ -76,9 +93,9 @@ func (m *importing) plan() (*importPlan, error) {
 		}
 	}
 	for _, s := range p.servers { // rename approved tools to their new names
-		for i, tool := range s.server.Approved {
+		for i, tool := range s.Approved {
 			if s.taken() && p.prefixed() {
-				s.server.Approved[i] = s.server.Upstream + "__" + tool
+				s.Approved[i] = s.Upstream + "__" + tool
 			}
 		}
 	}
@@ -95,81 +112,38 @@ func providerOf(s clients.Server) string {
 	return r.Provider
 }
 
-// compare looks for the same server among the configured upstreams.
-func (p *importPlan) compare(one *planned) {
-	s := one.server
-	for _, u := range p.have.Upstreams {
-		if !p.same(u, *s) {
-			continue
-		}
-		if !contains(u.Tools.Deny, s.Block.DenyTools) || len(s.Block.AllowTools) > 0 && !contains(s.Block.AllowTools, u.Tools.Allow) {
-			one.stayReason = fmt.Sprintf("upstreams.%s is the same server, but lists tools that the client does not: see its tools.allow and tools.deny", u.Name)
-			return
-		}
-		one.existing = u.Name
-		return
-	}
-	if one.add = !p.has(s.Name); !one.add {
-		one.stayReason = fmt.Sprintf("upstreams.%s already exists and is a different server: it was kept, and this one skipped", s.Name)
-	}
-}
-
 // has reports whether an upstream has that name, ignoring case.
 func (p *importPlan) has(name string) bool {
 	return slices.ContainsFunc(p.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, name) })
 }
 
-// contains reports whether all contains every element of others.
-func contains(all, others []string) bool {
-	return !slices.ContainsFunc(others, func(o string) bool { return !slices.Contains(all, o) })
-}
-
-// same reports whether an upstream and a server resolve to the same settings.
-func (p *importPlan) same(u config.Upstream, s clients.Server) bool {
-	unset := func(name string) (string, bool) { return cmp.Or(os.Getenv(name), "${"+name+"}"), true }
-	of, values, err := p.upstream(s)
-	if err != nil || of.Enabled != u.Enabled || !slices.Equal(of.Folders, u.Folders) {
+// same reports whether the configuration has the server under its name, with the same entry and
+// the same variables file.
+func (p *importPlan) same(s clients.Server) bool {
+	i := slices.IndexFunc(p.have.Upstreams, func(u config.Upstream) bool { return u.Name == s.Name })
+	c, err := config.Parse(p.have.Path, clients.TOML([]clients.Server{s}, variablesFolder))
+	if i < 0 || err != nil {
 		return false
 	}
-	a, errA := resolved(of, values, unset)
-	b, errB := resolved(u, nil, unset)
-	b.Name = a.Name
-	return errA == nil && errB == nil && reflect.DeepEqual(a, b)
-}
-
-// resolved resolves an upstream with values in place of a variables file that may not exist yet,
-// and other variables from env.
-func resolved(u config.Upstream, values map[string]string, env func(string) (string, bool)) (config.Resolved, error) {
-	r, err := u.Resolve(func(name string) (string, bool) {
-		if v, ok := values[name]; ok {
-			return v, true
-		}
-		return env(name)
-	})
-	for name, v := range values {
-		if _, ok := r.Env[name]; !ok && err == nil {
-			r.Env[name] = v
+	if name, want := s.VariablesFile(variablesFolder); want != nil {
+		if have, err := os.ReadFile(p.beside(name)); err != nil || !bytes.Equal(have, want) {
+			return false
 		}
 	}
-	return r, err
+	return reflect.DeepEqual(entryOf(p.have.Upstreams[i]), entryOf(c.Upstreams[0]))
 }
 
-// upstream returns a server as it would be configured, and the values of its variables file,
-// which has not been written yet.
-func (p *importPlan) upstream(s clients.Server) (config.Upstream, map[string]string, error) {
-	c, err := config.Parse(p.have.Path, clients.TOML([]clients.Server{s}, variablesFolder))
-	if err != nil {
-		return config.Upstream{}, nil, err
+// entryOf returns the settings of an upstream that clients have too.
+func entryOf(u config.Upstream) config.Upstream {
+	return config.Upstream{
+		Command: u.Command, Args: u.Args, Cwd: u.Cwd, Env: u.Env, EnvFile: u.EnvFile, URL: u.URL, Transport: u.Transport,
+		Headers: u.Headers, Enabled: u.Enabled, Folders: u.Folders, Tools: u.Tools,
 	}
-	values := make(map[string]string)
-	for _, v := range s.Variables.Values {
-		values[v.Name] = v.Value
-	}
-	u := c.Upstreams[0]
-	if _, text := s.VariablesFile(variablesFolder); text != nil {
-		u.EnvFile = ""
-	}
-	return u, values, nil
+}
+
+// beside returns the path of a file whose name is relative to the configuration.
+func (p *importPlan) beside(name string) string {
+	return filepath.Join(filepath.Dir(p.have.Path), filepath.FromSlash(name))
 }
 
 // configured returns the configuration to change, or the defaults if the file does not exist yet.
@@ -193,7 +167,7 @@ func (p *importPlan) blocks() []clients.Server {
 	var all []clients.Server
 	for _, s := range p.servers {
 		if s.add {
-			all = append(all, *s.server)
+			all = append(all, *s.Server)
 		}
 	}
 	return all
@@ -208,7 +182,7 @@ func (p *importPlan) prefixed() bool {
 		}
 	}
 	for _, s := range p.servers {
-		if s.add && !s.server.Block.Disabled {
+		if s.add && !s.Block.Disabled {
 			enabled++
 		}
 	}
@@ -225,22 +199,51 @@ func (p *importPlan) rewrites() []clients.Rewrite {
 func (p *importPlan) rules() []string {
 	var all []string
 	for _, r := range p.rewrites() {
-		if p.m.permissions && !r.Checked {
-			continue
-		}
-		how := "--permissions applies this"
-		if p.m.write {
-			how = "import --permissions applies this"
-		}
+		how := "import --permissions applies this"
 		if r.Checked {
 			how = "change this by hand, as the file is shared"
+		} else if p.m.permissions {
+			continue
 		}
-		all = append(all, fmt.Sprintf("%s (%s)", renames(r.Path, r.Renamed), how))
+		all = append(all, fmt.Sprintf("%s: %s (%s)", r.Path, renames(r.Renamed), how))
 	}
 	for _, s := range p.servers {
-		if names := s.server.Approved; len(names) > 0 && s.taken() && !p.m.permissions {
-			all = append(all, fmt.Sprintf("%s: the client no longer runs %s without asking: --write --permissions writes \"autoApprove\" for mcpschedd", s.server.Called(), strings.Join(names, ", ")))
+		if len(s.Approved) > 0 && s.taken() && !p.m.permissions {
+			all = append(all, fmt.Sprintf("%s: the client no longer runs %s without asking: --write --permissions writes \"autoApprove\" for mcpschedd", s.Called(), strings.Join(s.Approved, ", ")))
 		}
 	}
 	return all
+}
+
+// renames describes the new names in a file's rules.
+func renames(all []clients.Rename) string {
+	var names []string
+	for _, n := range all {
+		names = append(names, n.From+" is now "+n.To)
+	}
+	return strings.Join(names, ", ")
+}
+
+// printNotes prints notes on the files, and on the servers that are not imported or unknown.
+func (p *importPlan) printNotes() {
+	for _, n := range p.m.reader.Notes() {
+		kind := "note"
+		if n.Wrong {
+			kind = "warning"
+		}
+		say(p.m.stderr, "%s: %s", kind, n)
+	}
+	for _, s := range p.servers {
+		switch {
+		case s.stays != "":
+			say(p.m.stderr, "note: %s stays with its client: %s", s.Called(), s.stays)
+		case s.exists:
+			say(p.m.stderr, "note: %s is already configured as upstreams.%s", s.Called(), s.Name)
+		case s.add && !s.Block.Trust && providerOf(*s.Server) == "":
+			say(p.m.stderr, "note: %s is an unknown server, so its calls only pass through: mcpschedd check --connect shows its tool annotations, and the line that trusts them", s.Called())
+		}
+	}
+	if !slices.ContainsFunc(p.servers, planned.taken) {
+		say(p.m.stderr, "nothing to import")
+	}
 }

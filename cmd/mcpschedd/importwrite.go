@@ -3,12 +3,11 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
@@ -21,7 +20,7 @@ import (
 // change runs import --write, --permissions or --hooks: it adds missing servers to the
 // configuration and replaces them in the clients' files, renames tools in Claude Code's rules,
 // or adds hooks to its settings. All results are checked before any file is changed.
-func (m *importing) change(ctx context.Context) error {
+func (m *importing) change() error {
 	if len(m.from) == 0 && !m.all {
 		m.from = []string{"claude"} // only Claude Code has rules and hooks
 	}
@@ -33,114 +32,87 @@ func (m *importing) change(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var p *importPlan
-	err = clients.Locked(dir, func() (err error) {
-		p, err = m.changeLocked(dir)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	p.readAnnotations(ctx)
-	p.printUnknown()
-	return nil
-}
-
-func (m *importing) changeLocked(dir state.Dir) (*importPlan, error) {
-	if err := m.read(); err != nil {
-		return nil, err
-	}
-	p, err := m.plan()
-	if err != nil {
-		return nil, err
-	}
-	changes, next, err := p.changes(dir)
-	if err != nil {
-		return nil, err
-	}
-	if m.write {
-		p.printNotes()
-	}
-	copies := ""
-	if len(changes) > 0 {
-		if copies, err = clients.Apply(dir, m.sources, changes, time.Now()); err != nil {
-			return nil, err
+	return clients.Locked(dir, func() error {
+		if err := m.read(); err != nil {
+			return err
 		}
-	}
-	return p, p.printChanges(changes, copies, next)
-}
-
-// changes returns the changes to all files, and the next steps for the user.
-func (p *importPlan) changes(dir state.Dir) (all []clients.Change, next []string, err error) {
-	if !p.m.write {
-		for i := range p.servers {
-			if s := &p.servers[i]; !p.has(s.server.Upstream) { // tools of servers that have not moved keep their names
-				s.add, s.server.Upstream = false, ""
+		p, err := m.plan()
+		if err != nil {
+			return err
+		}
+		changes, err := p.changes(dir)
+		if err != nil {
+			return err
+		}
+		if m.write {
+			p.printNotes()
+		}
+		copies := ""
+		if len(changes) > 0 {
+			if copies, err = clients.Apply(dir, m.sources, changes, time.Now()); err != nil {
+				return err
 			}
 		}
-		if p.moved, err = clients.Moved(dir); err == nil && len(p.moved) == 0 && p.m.permissions {
-			err = hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
-		}
-		if err == nil && p.m.permissions {
-			all, err = p.changedRules()
-			next = p.rules()
-		}
-		if err == nil && p.m.hooks {
-			all, err = p.withHooks(all)
-		}
-		return all, next, err
+		return p.printChanges(changes, copies)
+	})
+}
+
+// changes returns the changes to all files.
+func (p *importPlan) changes(dir state.Dir) (all []clients.Change, err error) {
+	if p.m.write {
+		all, err = p.imported()
+	} else {
+		err = p.onlyMoved(dir)
 	}
+	if err == nil && p.m.permissions {
+		all, err = p.withRules(all)
+	}
+	if err == nil && p.m.hooks {
+		all, err = p.withHooks(all)
+	}
+	return all, err
+}
+
+// onlyMoved restricts the plan to servers that earlier imports have moved: the tools of others
+// keep their names.
+func (p *importPlan) onlyMoved(dir state.Dir) (err error) {
+	for i := range p.servers {
+		if s := &p.servers[i]; !s.exists {
+			s.add, s.Upstream = false, ""
+		}
+	}
+	if p.moved, err = clients.Moved(dir); err == nil && len(p.moved) == 0 && p.m.permissions {
+		err = hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
+	}
+	return err
+}
+
+// imported returns the changes of import --write: those to our own files, and those that point the
+// clients' files to mcpschedd.
+func (p *importPlan) imported() ([]clients.Change, error) {
 	for _, path := range p.m.sources {
 		if why := p.m.reader.Forbidden(path); why != "" {
-			return nil, nil, fmt.Errorf("nothing was changed: %s", why)
+			return nil, fmt.Errorf("nothing was changed: %s", why)
 		}
 	}
 	file, err := state.OpenFile(p.have.Path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if all, err = p.configuration(file); err != nil {
-		return nil, nil, err
+	changes, err := p.configuration(file)
+	if err != nil {
+		return nil, err
 	}
-	pointed, err := p.pointed()
-	if next = p.next(); len(pointed) > 0 {
-		next = append(next, "restart the clients: they read their files at start-up")
-	}
-	all = append(all, pointed...)
-	if err == nil && p.m.hooks {
-		all, err = p.withHooks(all)
-	}
-	return all, next, err
-}
-
-// withHooks adds to all the change to Claude Code's settings that makes it report its edits.
-func (p *importPlan) withHooks(all []clients.Change) ([]clients.Change, error) {
 	line, err := p.m.ownLine(p.have.Path)
 	if err != nil {
 		return nil, err
 	}
-	line[1] = daemon.HookCommand
-	path := clients.HooksFile(p.m.machine())
-	i := slices.IndexFunc(all, func(c clients.Change) bool { return c.File.Path == path })
-	if i < 0 {
-		f, err := state.OpenFile(path)
-		if err != nil {
-			return nil, err
-		}
-		i, all = len(all), append(all, clients.Change{File: f, Text: f.Text})
+	pointed, err := p.m.reader.Point(line, p.m.permissions)
+	for _, one := range pointed {
+		changes = append(changes, clients.Change{File: p.m.files[one.Path], Text: one.Text, Pointed: &one})
 	}
-	c := &all[i]
-	was := c.Text
-	if c.Text, err = clients.WithHooks(path, was, clients.HookSettings(line)); err != nil {
-		return nil, fmt.Errorf("nothing was changed: %w", err)
-	}
-	if c.Hooks = !bytes.Equal(c.Text, was); !c.Hooks && len(c.Renamed) == 0 {
-		all = slices.Delete(all, i, i+1)
-	}
-	return all, nil
+	return changes, err
 }
-
-var inlineUpstreams = regexp.MustCompile(`(?m)^[ \t]*["']?upstreams["']?[ \t]*=`)
 
 // configuration returns the changes to our own files: the configuration and variables files.
 func (p *importPlan) configuration(file *state.File) ([]clients.Change, error) {
@@ -148,35 +120,19 @@ func (p *importPlan) configuration(file *state.File) ([]clients.Change, error) {
 	if len(blocks) == 0 {
 		return nil, nil
 	}
-	path := p.have.Path
-	if inlineUpstreams.Match(file.Text) { // our parser accepts this, others do not
-		return nil, hinted{misused{fmt.Errorf("%s: nothing was written: its upstreams are an inline table", path)}, "write them as [upstreams.NAME] blocks first"}
-	}
 	text := p.m.appended(file.Text, blocks)
-	next, err := config.Parse(path, text, toolProblems)
-	if err != nil {
-		return nil, fmt.Errorf("%s: nothing was written: the imported servers would make it invalid: %v", path, err)
-	}
-	var got, want []string
-	for _, u := range next.Upstreams {
-		got = append(got, u.Name)
-	}
-	for _, u := range p.have.Upstreams {
-		want = append(want, u.Name)
+	if _, err := config.Parse(p.have.Path, text, toolProblems); err != nil {
+		return nil, fmt.Errorf("%s: nothing was written: the imported servers would make it invalid: %v", p.have.Path, err)
 	}
 	var changes []clients.Change
 	for _, s := range blocks {
-		want = append(want, s.Name)
 		if name, variables := s.VariablesFile(variablesFolder); variables != nil {
-			f, err := state.OpenFile(filepath.Join(filepath.Dir(path), filepath.FromSlash(name)))
+			f, err := state.OpenFile(p.beside(name))
 			if err != nil {
 				return nil, err
 			}
 			changes = append(changes, clients.Change{File: f, Text: variables})
 		}
-	}
-	if !slices.Equal(got, want) {
-		return nil, fmt.Errorf("%s: nothing was written: it would have the upstreams %q, want %q", path, got, want)
 	}
 	return append(changes, clients.Change{File: file, Text: text}), nil
 }
@@ -199,30 +155,8 @@ func (m *importing) appended(text []byte, servers []clients.Server) []byte {
 	return append(bytes.Clone(text), added...)
 }
 
-// pointed returns the changes that point the clients' files to mcpschedd.
-func (p *importPlan) pointed() ([]clients.Change, error) {
-	line, err := p.m.ownLine(p.have.Path)
-	if err != nil {
-		return nil, err
-	}
-	all, err := p.m.reader.Point(line, p.m.permissions)
-	if err != nil {
-		return nil, err
-	}
-	var changes []clients.Change
-	for _, one := range all {
-		changes = append(changes, clients.Change{File: p.m.files[one.Path], Text: one.Text, Pointed: &one})
-	}
-	if !p.m.permissions {
-		return changes, nil
-	}
-	rules, err := p.changedRules()
-	return append(changes, rules...), err
-}
-
-// changedRules returns the changes to Claude Code's files with rules.
-func (p *importPlan) changedRules() ([]clients.Change, error) {
-	var changes []clients.Change
+// withRules adds the changes to Claude Code's files with rules.
+func (p *importPlan) withRules(all []clients.Change) ([]clients.Change, error) {
 	for _, r := range p.rewrites() {
 		if r.Checked {
 			continue
@@ -234,9 +168,87 @@ func (p *importPlan) changedRules() ([]clients.Change, error) {
 		if !bytes.Equal(f.Text, r.Was) {
 			return nil, fmt.Errorf("%s: changed during the import; nothing was written", r.Path)
 		}
-		changes = append(changes, clients.Change{File: f, Text: r.Text, Renamed: r.Renamed})
+		all = append(all, clients.Change{File: f, Text: r.Text, Renamed: r.Renamed})
 	}
-	return changes, nil
+	return all, nil
+}
+
+// withHooks adds the change to Claude Code's settings that makes it report its edits.
+func (p *importPlan) withHooks(all []clients.Change) ([]clients.Change, error) {
+	line, err := p.m.ownLine(p.have.Path)
+	if err != nil {
+		return nil, err
+	}
+	line[1] = daemon.HookCommand
+	path := clients.HooksFile(machine())
+	i := slices.IndexFunc(all, func(c clients.Change) bool { return c.File.Path == path })
+	if i < 0 {
+		f, err := state.OpenFile(path)
+		if err != nil {
+			return nil, err
+		}
+		i, all = len(all), append(all, clients.Change{File: f, Text: f.Text})
+	}
+	c := &all[i]
+	was := c.Text
+	if c.Text, err = clients.WithHooks(path, was, clients.HookSettings(line)); err != nil {
+		return nil, fmt.Errorf("nothing was changed: %w", err)
+	}
+	if c.Hooks = !bytes.Equal(c.Text, was); !c.Hooks && len(c.Renamed) == 0 {
+		all = slices.Delete(all, i, i+1)
+	}
+	return all, nil
+}
+
+// printChanges prints the changes, the location of the copies, and the next steps.
+func (p *importPlan) printChanges(changes []clients.Change, copies string) error {
+	if len(changes) == 0 {
+		say(p.m.stderr, "nothing to change")
+	}
+	pointed := false
+	for _, c := range changes {
+		if c.File.Path == p.have.Path {
+			if _, err := p.m.stdout.Write(state.Diff(c.File.Path, c.File.Text, c.Text)); err != nil {
+				return err
+			}
+		}
+		say(p.m.stderr, "wrote %s", c.File.Path)
+		if c.Renamed != nil {
+			say(p.m.stderr, "%s: %s", c.File.Path, renames(c.Renamed))
+		}
+		pointed = pointed || c.Pointed != nil
+	}
+	if copies != "" {
+		say(p.m.stderr, "copies of the original files: %s; mcpschedd import --undo restores them", copies)
+	}
+	next := p.rules()
+	if p.m.write {
+		next = append(next, p.steps()...)
+	}
+	if pointed {
+		next = append(next, "restart the clients: they read their files at start-up")
+	}
+	for _, step := range next {
+		say(p.m.stderr, "next: %s", step)
+	}
+	return nil
+}
+
+// steps returns what the user should do for the servers that were moved.
+func (p *importPlan) steps() (all []string) {
+	for _, s := range p.servers {
+		if !s.taken() {
+			continue
+		}
+		if advice := p.m.reader.Advice(*s.Server); advice != "" {
+			all = append(all, advice)
+		}
+		file, _ := s.VariablesFile(variablesFolder)
+		for _, u := range s.Variables.Unset {
+			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, p.beside(file), u.Why))
+		}
+	}
+	return all
 }
 
 // ownLine returns the command line with which a client starts mcpschedd: an absolute path, as
@@ -258,22 +270,20 @@ func (m *importing) ownLine(path string) ([]string, error) {
 	return line, nil
 }
 
-// next returns the next steps for the user.
-func (p *importPlan) next() []string {
-	all := p.rules()
-	for _, s := range p.servers {
-		if !s.taken() {
-			continue
-		}
-		if advice := p.m.reader.Advice(*s.server); advice != "" {
-			all = append(all, advice)
-		}
-		file, _ := s.server.VariablesFile(variablesFolder)
-		for _, u := range s.server.Variables.Unset {
-			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, filepath.Join(filepath.Dir(p.have.Path), file), u.Why))
+// installed returns the path of this program, preferably the link in PATH, which survives updates.
+func installed() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if linked, err := exec.LookPath("mcpschedd"); err == nil && filepath.IsAbs(linked) {
+		a, errA := os.Stat(linked)
+		b, errB := os.Stat(self)
+		if errA == nil && errB == nil && os.SameFile(a, b) {
+			return linked, nil
 		}
 	}
-	return all
+	return self, nil
 }
 
 // undoImports undoes imports: all, or those of some clients and files.
@@ -293,7 +303,7 @@ func (m *importing) undoImports() error {
 	for _, from := range m.from {
 		named := clients.Named(from)
 		for _, c := range named {
-			paths = append(paths, c.Places(m.machine())...)
+			paths = append(paths, c.Places(machine())...)
 		}
 		if len(named) == 0 {
 			path, err := filepath.Abs(from)

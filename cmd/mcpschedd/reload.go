@@ -11,12 +11,12 @@ import (
 )
 
 // watch calls applyConfig with each new content of the configuration file, or its error, until ctx
-// ends.
+// ends. Keys that need a restart keep their values, and are logged.
 func (s *proxyProcess) watch(ctx context.Context, applyConfig func(*config.Config, error)) {
-	if s.written.Path == "" {
+	if s.config.Path == "" {
 		return
 	}
-	now := s.written
+	start, now := s.config, s.config
 	err := config.Watch(ctx, now, func(next *config.Config, err error) {
 		if err == nil && next.Log != now.Log {
 			if next.Log.File != now.Log.File {
@@ -29,27 +29,22 @@ func (s *proxyProcess) watch(ctx context.Context, applyConfig func(*config.Confi
 			applyConfig(nil, err)
 			return
 		}
-		s.reload(now, next, applyConfig)
+		for _, w := range next.Warnings {
+			s.log.Warn(w.String())
+		}
+		if keys := config.RestartKeys(now, next); len(keys) > 0 {
+			s.log.Warn("changed, but needs a restart", "keys", keys)
+		}
 		now = next
+		applied := *next
+		applied.Server, applied.HTTP = start.Server, start.HTTP
+		applyConfig(&applied, nil)
+		saveLastGood(next, s.dir, s.log)
+		s.log.Info("configuration reloaded", "path", next.Path)
 	}, toolProblems)
 	if err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		s.log.Warn("configuration not watched", "err", err)
 	}
-}
-
-// reload applies a new configuration, except for keys that need a restart, which it logs.
-func (s *proxyProcess) reload(now, next *config.Config, applyConfig func(*config.Config, error)) {
-	for _, w := range next.Warnings {
-		s.log.Warn(w.String())
-	}
-	if keys := config.RestartKeys(now, next); len(keys) > 0 {
-		s.log.Warn("changed, but needs a restart", "keys", keys)
-	}
-	applied := *next
-	applied.Server, applied.HTTP = s.written.Server, s.written.HTTP // as at start-up
-	applyConfig(&applied, nil)
-	saveLastGood(next, s.dir, s.log)
-	s.log.Info("configuration reloaded", "path", next.Path)
 }
 
 // applyConfig applies a new configuration to the proxy, or reports err to it.

@@ -52,7 +52,7 @@ func TestReloadOfTheLog(t *testing.T) {
 	defer srv.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	s := &proxyProcess{written: c, log: log, output: output, srv: srv}
+	s := &proxyProcess{config: c, log: log, output: output, srv: srv}
 	watching.Go(func() { s.watch(ctx, s.applyConfig) })
 	defer watching.Wait()
 	defer cancel()
@@ -113,7 +113,7 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer output.Close()
-	p := &proxyProcess{written: c, log: logger, output: output, srv: srv}
+	p := &proxyProcess{config: c, log: logger, output: output, srv: srv}
 	watching.Go(func() { p.watch(ctx, p.applyConfig) })
 	defer watching.Wait()
 	defer cancel()

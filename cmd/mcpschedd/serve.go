@@ -71,17 +71,18 @@ func (o *serveOptions) check() error {
 // proxyProcess is a proxy with its configuration, log and state directory.
 type proxyProcess struct {
 	flags    serveOptions
-	written  *config.Config // as in the file, to compare with later contents
-	config   *config.Config // with overrides by flags
-	mistakes *config.Error  // mistakes in the file; nil if none
+	config   *config.Config
+	mistakes *config.Error // mistakes in the file; nil if none
 	dir      state.Dir
 	at       workplace
 	folder   string // directory of its sessions; "" means any, as over HTTP
 	log      *slog.Logger
 	output   *logOutput
 	srv      *proxy.Server
-	ballast  []byte // see heapBallast
 }
+
+// auth returns how HTTP clients authenticate.
+func (s *proxyProcess) auth() string { return cmp.Or(s.flags.auth, s.config.HTTP.Auth) }
 
 // serve runs the proxy until its client disconnects or ctx is cancelled.
 func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
@@ -152,10 +153,6 @@ func (s *proxyProcess) load(stderr io.Writer) (err error) {
 	for _, w := range s.config.Warnings {
 		s.log.Warn(w.String())
 	}
-	written := *s.config
-	if s.written = &written; s.flags.auth != "" {
-		s.config.HTTP.Auth = s.flags.auth
-	}
 	if s.flags.http == "" {
 		s.folder = s.at.dir()
 	}
@@ -174,7 +171,7 @@ func (s *proxyProcess) options() (proxy.Options, error) {
 		if host, _, err := net.SplitHostPort(addr); err == nil {
 			o.HTTP.Hosts = append(slices.Clone(o.HTTP.Hosts), cmp.Or(host, "::"))
 		}
-		if s.config.HTTP.Auth == "token" {
+		if s.auth() == "token" {
 			var err error
 			if o.HTTP.Token, err = token(s.dir); err != nil {
 				return o, err
@@ -191,12 +188,11 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 		return hinted{misused{fmt.Errorf("--only: no server %q is configured", only)}, "the configuration is " + orDefaults(s.config.Path)}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() { s.watch(ctx, s.applyConfig) })
-	watching.Go(s.afterStart)
-	defer watching.Wait()
+	var background sync.WaitGroup
+	background.Go(func() { s.watch(ctx, s.applyConfig) })
+	background.Go(func() { keepBallast(ctx) })
+	defer background.Wait()
 	defer cancel()
-	defer runtime.KeepAlive(s) // keeps the ballast if no file is watched
 	if s.flags.http != "" {
 		mount(s.srv, o.HTTP.Token)
 		return s.overHTTP(ctx)
@@ -205,13 +201,15 @@ func (s *proxyProcess) run(ctx context.Context, o proxy.Options) error {
 	return s.srv.ServeStdio(ctx, os.Stdin, os.Stdout, s.flags.only)
 }
 
-// afterStart does work that would delay a client's first response.
-func (s *proxyProcess) afterStart() {
-	// The ballast is never written, so it is never resident, but it counts as heap. A higher GC
-	// percent would have the same effect on a small heap, but enlarge a large one much more. It is
-	// allocated here because it would start a collection before the client's first response.
-	s.ballast = make([]byte, heapBallast)
+// keepBallast keeps the ballast until ctx ends. The ballast is never written, so it is never
+// resident, but it counts as heap. A higher GC percent would have the same effect on a small heap,
+// but enlarge a large one much more. It is allocated after the start because it would start a
+// collection before the client's first response.
+func keepBallast(ctx context.Context) {
+	ballast := make([]byte, heapBallast)
 	debug.FreeOSMemory() // the garbage of reading the configuration
+	<-ctx.Done()
+	runtime.KeepAlive(ballast)
 }
 
 // A client that stops the proxy with signals waits less than half a second from the first one to
@@ -262,7 +260,7 @@ func (s *proxyProcess) overHTTP(ctx context.Context) error {
 		return hinted{misused{err}, "--http wants HOST:PORT, such as 127.0.0.1:7777"}
 	}
 	where, page := "none", "http://"+l.Addr().String()+"/dashboard"
-	if s.config.HTTP.Auth == "token" {
+	if s.auth() == "token" {
 		where, page = s.dir.Path(tokenFile), "mcpschedd dashboard --http http://"+l.Addr().String()
 	} else if ip := l.Addr().(*net.TCPAddr).IP; !ip.IsLoopback() {
 		l.Close()

@@ -319,7 +319,7 @@ reported() {
 		hooks="$hooks${hooks:+,}\"$event\":[{\"matcher\":\"^(?!mcp__prox__)\",\"hooks\":[{\"type\":\"command\",\"command\":\"'$bin-small' hook --config '$work/hooks.toml'\"}]}]"
 	done
 	rm -rf "$work/state" "$work/.claude/projects"
-	"$bin" daemon --stay --config "$work/hooks.toml" >"$work/ready" & # else the session may begin before it does
+	"$bin" daemon --config "$work/hooks.toml" >"$work/ready" & # else the session may begin before it does
 	daemon=$!
 	running="$running $daemon"
 	until_written "$work/ready"
