@@ -15,6 +15,7 @@ package classify
 import (
 	"encoding/json"
 	"iter"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -46,34 +47,49 @@ type Effect struct {
 	Repositories []string
 }
 
+var (
+	// codeNames are the arguments with the code. Other spellings do not count, as servers differ
+	// on whether they accept them.
+	codeNames = map[Kind][]string{
+		Shell: {"command", "cmd", "script", "commands", "code", "commandLine", "command_line"},
+		SQL:   {"sql", "query", "statement", "statements", "queries"},
+	}
+	// harmlessNames are arguments, in lower case, that only limit or describe a call. An unlisted
+	// one may name a command to run before or after, an output file or a user.
+	harmlessNames = map[Kind][]string{
+		Shell: {"timeout", "timeout_ms", "timeoutms", "timeout_seconds", "timeout_s", "description", "explanation", "max_output", "max_output_length", "max_output_bytes"},
+		SQL:   {"timeout", "timeout_ms", "timeoutms", "timeout_seconds", "timeout_s", "description", "explanation", "limit", "max_rows", "maxrows", "row_limit", "database", "db", "schema", "format", "project_id"},
+	}
+	switchNames = []string{"run_in_background", "background", "analyze"} // no effect if false
+	folderNames = []string{"cwd", "workdir", "working_dir", "workingdir", "working_directory", "workingdirectory"}
+)
+
 // Of classifies a call. Exactly one argument must contain the code, and all others must be
 // known not to change its meaning. names are the names of all arguments; value returns the
 // raw JSON of one.
 func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect {
-	only, folder := "", ""
+	code, folder := "", ""
 	for name := range names {
 		lower := strings.ToLower(name)
 		switch {
-		case k.isCode(name) && only == "":
-			only = name
-		case k == Shell && isFolder(lower) && folder == "":
+		case slices.Contains(codeNames[k], name) && code == "":
+			code = name
+		case k == Shell && slices.Contains(folderNames, lower) && folder == "":
 			folder = name
-		case !k.isHarmless(lower) && !(isSwitch(name) && string(value(name)) == "false"):
+		case !slices.Contains(harmlessNames[k], lower) && !(slices.Contains(switchNames, name) && string(value(name)) == "false"):
 			return Effect{}
 		}
 	}
-	if only == "" {
+	if code == "" {
 		return Effect{}
 	}
-	text, ok := Text(value(only))
+	text, ok := Text(value(code))
 	switch {
-	case !ok:
-		return Effect{}
-	case k == SQL && Statement(text):
+	case ok && k == SQL && selects(text):
 		return Effect{Level: Reads}
-	case k == Shell && folder == "":
+	case ok && k == Shell && folder == "":
 		return ShellLine(text)
-	case k == Shell:
+	case ok && k == Shell:
 		return inFolder(ShellLine(text), value(folder), text)
 	}
 	return Effect{}
@@ -96,46 +112,6 @@ func inFolder(e Effect, folder []byte, line string) Effect {
 		}
 	}
 	return Effect{Level: Quiet, Repositories: repositories}
-}
-
-// isCode reports whether an argument contains the code. Other spellings do not count, as
-// servers differ on whether they accept them.
-func (k Kind) isCode(name string) bool {
-	switch name {
-	case "command", "cmd", "script", "commands", "code", "commandLine", "command_line":
-		return k == Shell
-	case "sql", "query", "statement", "statements", "queries":
-		return k == SQL
-	}
-	return false
-}
-
-// isHarmless reports whether an argument, in lower case, only limits or describes a call.
-// An unlisted one may name a command to run before or after, an output file or a user.
-func (k Kind) isHarmless(name string) bool {
-	switch name {
-	case "timeout", "timeout_ms", "timeoutms", "timeout_seconds", "timeout_s", "description", "explanation":
-		return true
-	case "limit", "max_rows", "maxrows", "row_limit", "database", "db", "schema", "format", "project_id":
-		return k == SQL
-	case "max_output", "max_output_length", "max_output_bytes":
-		return k == Shell
-	}
-	return false
-}
-
-// isSwitch reports whether an argument has no effect if it is false.
-func isSwitch(name string) bool {
-	return name == "run_in_background" || name == "background" || name == "analyze"
-}
-
-// isFolder reports whether an argument, in lower case, is the working directory.
-func isFolder(name string) bool {
-	switch name {
-	case "cwd", "workdir", "working_dir", "workingdir", "working_directory", "workingdirectory":
-		return true
-	}
-	return false
 }
 
 // Text decodes a raw JSON string. It returns false for any other JSON value, and for a

@@ -10,185 +10,143 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// command is an entry of commands.toml or git.toml: a command that only reads as long as
-// it has no options other than these. The two files document the fields.
+// command is an entry of commands.toml, which documents the fields: a command that only reads
+// as long as it has no options other than these.
 type command struct {
 	Names    []string
 	Flags    string
 	Valued   string
 	Long     string
+	Shared   []string
+	Words    bool
+	Literal  bool
 	Operands *int
 	Files    int
-	Fed      bool
+	First    string
 	Needs    []string
 	Pattern  []string
 	Lists    []string
-	Literal  bool
-	Words    bool
+	Creates  []string
+	Early    bool
 
-	// Only for git commands.
-	Shared  []string
-	Early   string
-	Creates []string
-}
-
-// table is the content of commands.toml or git.toml.
-type table struct {
-	Command []command
-	Shared  map[string]string // name → long options
+	first *regexp.Regexp
 }
 
 //go:embed commands.toml
 var commandsTOML string
 
-//go:embed git.toml
-var gitTOML string
-
-var (
-	commands    = sync.OnceValue(func() map[string]command { return commandsOf(commandsTOML) })
-	gitCommands = sync.OnceValue(func() map[string]command { return commandsOf(gitTOML) })
-)
-
-// commandsOf decodes an embedded table into a map from names to commands.
-func commandsOf(text string) map[string]command {
-	var t table
-	if _, err := toml.Decode(text, &t); err != nil {
-		panic(err) // a test decodes both
+// commands returns the table: name → command.
+var commands = sync.OnceValue(func() map[string]command {
+	var table struct {
+		Command []command
+		Shared  map[string]string // name → long options
+	}
+	if _, err := toml.Decode(commandsTOML, &table); err != nil {
+		panic(err) // a test decodes it
 	}
 	byName := make(map[string]command)
-	for _, c := range t.Command {
+	for _, c := range table.Command {
 		for _, list := range c.Shared {
-			c.Long += " " + t.Shared[list]
+			c.Long += " " + table.Shared[list]
+		}
+		if c.First != "" {
+			c.first = regexp.MustCompile(c.First)
 		}
 		for _, name := range c.Names {
 			byName[name] = c
 		}
 	}
 	return byName
+})
+
+// options are the options of a call, without dashes and values.
+type options []string
+
+func (o options) has(names ...string) bool {
+	return slices.ContainsFunc(o, func(one string) bool { return slices.Contains(names, one) })
 }
 
-// args are the parsed arguments of a command.
-type args struct {
-	options  []string // without dashes and values
-	operands []word
-}
-
-func (a args) has(names ...string) bool {
-	return slices.ContainsFunc(a.options, func(o string) bool { return slices.Contains(names, o) })
-}
-
-// reads reports whether the command, called with these words, only reads. fed means that
-// its standard input is another command's output.
-func (c command) reads(words []word, fed bool) bool {
+// reads reports whether the command, called with these words, only reads, and returns its
+// options. fed means that its standard input is another command's output.
+func (c command) reads(words []word, fed bool) (given options, ok bool) {
 	if c.Literal {
-		return true
+		return nil, true
 	}
-	a, ok := c.parse(words)
-	return ok && c.allows(a, fed)
-}
-
-// allows reports whether a call with these arguments, whose options are all listed, only
-// reads.
-func (c command) allows(a args, fed bool) bool {
+	given, operands, ok := c.parse(words)
 	files := c.Files
 	switch {
-	case c.Operands != nil && len(a.operands) > *c.Operands, c.Fed && !fed, len(c.Needs) > 0 && !a.has(c.Needs...):
-		return false
-	case a.has(c.Lists...):
+	case !ok, c.Operands != nil && len(operands) > *c.Operands, len(c.Needs) > 0 && !given.has(c.Needs...),
+		len(c.Creates) > 0 && len(operands) > 0 && !given.has(c.Creates...),
+		c.first != nil && (len(operands) == 0 || !c.first.MatchString(operands[0].text)):
+		return nil, false
+	case given.has(c.Lists...):
 		files = 0
-	case a.has(c.Pattern...):
+	case given.has(c.Pattern...):
 		files--
 	}
-	if !fed && len(a.operands) < files {
-		return false
-	}
-	return !slices.ContainsFunc(a.operands, func(w word) bool {
-		// A glob may expand to any number of operands. "-" is the standard input,
-		// which without a pipe may be that of the server.
+	return given, (fed || len(operands) >= files) && !slices.ContainsFunc(operands, func(w word) bool {
+		// A glob may expand to any number of operands. "-" is the standard input, which without a
+		// pipe may be that of the server.
 		return w.glob && c.Operands != nil || w.text == "-" && !fed
 	})
 }
 
 // parse separates options from operands; ok is false if an option is not listed. Like GNU
 // commands, it accepts options after operands; other commands would open them as files.
-func (c command) parse(words []word) (a args, ok bool) {
-	for len(words) > 0 {
-		w := words[0]
-		words = words[1:]
+func (c command) parse(words []word) (given options, operands []word, ok bool) {
+	for i := 0; i < len(words); i++ {
+		w := words[i]
 		switch {
 		case w.text == "--":
-			a.operands = append(a.operands, words...)
 			// Some versions of sort accept -o even after "--".
-			return a, !slices.ContainsFunc(words, func(w word) bool { return !w.operand() })
+			rest := words[i+1:]
+			return given, append(operands, rest...), !slices.ContainsFunc(rest, func(w word) bool { return !w.operand() })
 		case w.text == "-" || w.operand():
-			a.operands = append(a.operands, w)
+			operands = append(operands, w)
 			continue
-		case w.text[0] == '+':
-			return a, false
 		}
-		option := c.short
-		if c.Words || strings.HasPrefix(w.text, "--") {
-			option = c.long
-		}
-		names, needsValue, ok := option(w.text)
-		if !ok {
-			return a, false
-		}
-		a.options = append(a.options, names...)
-		if needsValue {
-			if len(words) == 0 || words[0].glob || !optionValue(words[0].text) {
-				return a, false
+		names, value, wants, ok := c.option(w.text)
+		if wants {
+			if i++; i == len(words) || words[i].glob {
+				return nil, nil, false
 			}
-			words = words[1:]
+			value = words[i].text
 		}
+		// A version of the command whose option has no value must not take it for another option.
+		if !ok || strings.HasPrefix(value, "-") && strings.Trim(value, "0123456789") != "-" {
+			return nil, nil, false
+		}
+		given = append(given, names...)
 	}
-	return a, true
+	return given, operands, true
 }
 
-// optionValue reports whether every version of a command takes the word for a value: a
-// version whose option has no value must not take the word for another option.
-func optionValue(s string) bool {
-	return s == "" || s[0] != '-' || len(s) > 1 && onlyOf(s[1:], "0123456789")
-}
-
-func (c command) short(text string) (names []string, needsValue, ok bool) {
+// option parses one word with options. wants means that the next word is the value of the
+// last one.
+func (c command) option(text string) (names options, value string, wants, ok bool) {
+	if text[0] != '-' {
+		return nil, "", false, false
+	}
+	if c.Words || strings.HasPrefix(text, "--") {
+		name, value, given := strings.Cut(strings.TrimPrefix(text[1:], "-"), "=")
+		for listed := range strings.FieldsSeq(c.Long) {
+			if bare := strings.TrimRight(listed, "=?"); bare == name {
+				must := strings.HasSuffix(listed, "=")
+				return options{name}, value, must && !given, bare != listed || !given
+			}
+		}
+		return nil, "", false, false
+	}
 	for i := 1; i < len(text); i++ {
 		name := text[i : i+1]
 		names = append(names, name)
 		switch {
 		case strings.Contains(c.Flags, name):
 		case strings.Contains(c.Valued, name):
-			return names, i+1 == len(text), optionValue(text[i+1:])
+			return names, text[i+1:], i+1 == len(text), true
 		default:
-			return nil, false, false
+			return nil, "", false, false
 		}
 	}
-	return names, false, true
+	return names, "", false, true
 }
-
-func (c command) long(text string) (names []string, needsValue, ok bool) {
-	name, value, given := strings.Cut(strings.TrimPrefix(text[1:], "-"), "=")
-	for listed := range strings.FieldsSeq(c.Long) {
-		bare := strings.TrimRight(listed, "=?")
-		if bare != name {
-			continue
-		}
-		takes, must := bare != listed, strings.HasSuffix(listed, "=")
-		return []string{name}, must && !given, (takes || !given) && optionValue(value)
-	}
-	return nil, false, false
-}
-
-// sed accepts only forms such as sed -n '10,20p': other sed commands write files (w) or run
-// programs (e).
-func sed(words []word, fed bool) bool {
-	if len(words) < 2 || words[0].text != "-n" || words[1].glob || !sedScript().MatchString(words[1].text) {
-		return false
-	}
-	files := words[2:]
-	return (fed || len(files) > 0) && !slices.ContainsFunc(files, func(w word) bool { return !w.operand() })
-}
-
-var sedScript = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([0-9]+|\$)(,([0-9]+|\$))?p(;([0-9]+|\$)(,([0-9]+|\$))?[pq])*$`)
-})

@@ -1,10 +1,25 @@
 package classify
 
 import (
+	"cmp"
+	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 )
+
+// gitForms are the forms of words of a git command.
+var gitForms = sync.OnceValue(func() (f struct{ index, signature *regexp.Regexp }) {
+	// An entry of the index, such as :a.txt or :2:a.txt, alone or in a range, or attributes that
+	// may be read from the index.
+	f.index = regexp.MustCompile(`(?:^|\.\.|\^|=):`)
+	// A format that verifies signatures, for which gpg writes files.
+	f.signature = regexp.MustCompile(`%\(.*signature|%[-+ ]?G`)
+	return f
+})
 
 // git classifies a git command and returns the directory that it runs in, relative to the
 // working directory.
@@ -21,17 +36,10 @@ func git(words []word, fed bool) (effect Level, folder string) {
 	for len(words) > 0 && strings.HasPrefix(words[0].text, "-") {
 		switch words[0].text {
 		case "--no-pager", "--no-optional-locks":
-		case "--version":
-			if len(words) > 1 {
-				return Unknown, ""
-			}
-			return effect, folder
-		case "-C":
+		case "-C": // the repository there may be from someone else, with its own configuration
 			if len(words) < 2 || !words[1].operand() || words[1].glob || words[1].text[0] == '~' {
 				return Unknown, ""
 			}
-			// The directory may contain a repository from someone else, with its own
-			// configuration.
 			words, effect = words[1:], Quiet
 			folder = resolve(folder, words[0].text)
 		default:
@@ -39,13 +47,25 @@ func git(words []word, fed bool) (effect Level, folder string) {
 		}
 		words = words[1:]
 	}
-	if len(words) == 0 || slices.ContainsFunc(words, func(w word) bool { return verifiesSignature(w.text) }) {
+	if len(words) == 0 || slices.ContainsFunc(words, func(w word) bool { return gitForms().signature.MatchString(w.text) }) {
 		return Unknown, ""
 	}
-	if slices.ContainsFunc(words, func(w word) bool { return namesIndex(w.text) }) {
+	name, rest := "git "+words[0].text, words[1:]
+	if len(rest) > 0 {
+		if _, known := commands()[name+" "+rest[0].text]; known {
+			name, rest = name+" "+rest[0].text, rest[1:]
+		}
+	}
+	c, known := commands()[name]
+	given, ok := c.reads(rest, fed)
+	switch {
+	case !known || !ok:
+		return Unknown, ""
+	case !c.Early, given.has("p", "u", "U", "S", "G", "L", "m", "c", "patch", "unified", "word-diff"), // patches
+		slices.ContainsFunc(words, func(w word) bool { return gitForms().index.MatchString(w.text) }):
 		effect = Quiet
 	}
-	return min(effect, gitCommand(words[0].text, words[1:], fed)), folder
+	return effect, folder
 }
 
 // resolve returns path relative to folder, or path itself if it is absolute.
@@ -56,41 +76,93 @@ func resolve(folder, path string) string {
 	return filepath.Join(folder, path)
 }
 
-// gitCommand classifies a git subcommand.
-func gitCommand(name string, words []word, fed bool) Level {
-	switch {
-	case name == "reflog" && len(words) == 0,
-		(name == "stash" || name == "worktree") && len(words) == 1 && words[0].text == "list",
-		name == "remote" && len(words) == 0,
-		name == "remote" && len(words) == 1 && words[0].text == "-v",
-		name == "remote" && len(words) == 2 && words[0].text == "get-url" && words[1].operand() && !words[1].glob:
-		return Reads
-	case name == "reflog" && words[0].text == "show":
-		name, words = "log", words[1:]
-	}
-	c, known := gitCommands()[name]
-	a, ok := c.parse(words)
-	if !known || !ok || !c.allows(a, fed) || len(c.Creates) > 0 && len(a.operands) > 0 && !a.has(c.Creates...) {
-		return Unknown
-	}
-	if name == "config" && !(a.has("get", "get-all") && len(a.operands) == 1 || a.has("l", "list") && len(a.operands) == 0) {
-		return Unknown // with two operands it sets a value
-	}
-	if c.Early == "always" || c.Early == "no patches" && !a.has("p", "u", "U", "S", "G", "L", "m", "c", "patch", "unified", "word-diff") {
-		return Reads
-	}
-	return Quiet
+// Process describes how a server was started. It determines which configuration git reads
+// when the server runs it.
+type Process struct {
+	Path string
+	Args []string // without the name of the program
+	Dir  string
+	Env  []string // complete
 }
 
-// namesIndex reports whether a word names an entry of the index, such as :a.txt or :2:a.txt,
-// alone or in a range, or attributes that may be read from the index.
-func namesIndex(text string) bool {
-	return strings.HasPrefix(text, ":") ||
-		slices.ContainsFunc([]string{"..:", "^:", "=:"}, func(form string) bool { return strings.Contains(text, form) })
+// PlainGit reports whether git, run by the server in these directories, runs no configured
+// program for fsmonitor, textconv, diffs, filters, hooks or signatures. Relative directories
+// are relative to the server's initial working directory. If its shell has changed directory
+// since, PlainGit trusts the configuration there as the user's own.
+//
+// PlainGit searches the effective configuration files for such settings. It returns false if
+// they do not suffice: with included files, linked work trees, submodules, or a server on
+// another machine. Attributes only choose among programs that the configuration names. It
+// blocks on file system reads.
+func PlainGit(server Process, folders []string) bool {
+	words := strings.Join(append([]string{server.Path}, server.Args...), " ")
+	if server.Path == "" || runtime.GOOS == "windows" || configForms().otherMachine.MatchString(words) {
+		return false
+	}
+	env := make(map[string]string)
+	for _, variable := range server.Env {
+		name, value, _ := strings.Cut(variable, "=")
+		env[name] = value
+		if strings.HasPrefix(name, "GIT_") {
+			return false
+		}
+	}
+	files := []string{
+		"/etc/gitconfig", "/usr/local/etc/gitconfig", "/opt/homebrew/etc/gitconfig", // of the system, as git is built
+		filepath.Join(cmp.Or(env["XDG_CONFIG_HOME"], filepath.Join(env["HOME"], ".config")), "git", "config"), filepath.Join(env["HOME"], ".gitconfig"),
+	}
+	for _, folder := range folders {
+		repository, ok := repositoryOf(resolve(server.Dir, folder))
+		if !ok || exists(repository, "hooks/post-index-change") || exists(repository, "modules") || exists(repository, "../.gitmodules") {
+			return false
+		}
+		files = append(files, filepath.Join(repository, "config"), filepath.Join(repository, "config.worktree"))
+	}
+	return env["HOME"] != "" && !slices.ContainsFunc(files, namesProgram)
 }
 
-// verifiesSignature reports whether a format verifies signatures, for which gpg writes files.
-func verifiesSignature(format string) bool {
-	return strings.Contains(format, "%(") && strings.Contains(format, "signature") ||
-		slices.ContainsFunc([]string{"%G", "%+G", "%-G", "% G"}, func(verb string) bool { return strings.Contains(format, verb) })
+// exists reports whether a file may exist.
+func exists(dir, name string) bool {
+	_, err := os.Lstat(filepath.Join(dir, name))
+	return !os.IsNotExist(err)
+}
+
+// repositoryOf returns the .git directory that git finds from folder. It returns false if
+// there is none, or if git may use another one.
+func repositoryOf(folder string) (path string, ok bool) {
+	folder, err := filepath.Abs(folder)
+	if err == nil {
+		folder, err = filepath.EvalSymlinks(folder)
+	}
+	for err == nil && !exists(folder, ".git") {
+		if exists(folder, "HEAD") || filepath.Dir(folder) == folder { // possibly a bare repository
+			return "", false
+		}
+		folder = filepath.Dir(folder)
+	}
+	path = filepath.Join(folder, ".git")
+	info, err2 := os.Lstat(path)
+	return path, err == nil && err2 == nil && info.IsDir()
+}
+
+// maxGitConfig is the size, in bytes, of the largest git configuration file that is read.
+const maxGitConfig = 64 << 10
+
+var configForms = sync.OnceValue(func() (f struct{ otherMachine, program *regexp.Regexp }) {
+	// Commands that run a server with a different view of the file system.
+	f.otherMachine = regexp.MustCompile(`\b(?:docker|podman|nerdctl|kubectl|ssh|wsl|sudo|chroot|bwrap|nsenter)\b`)
+	// Settings that name programs or other configuration files.
+	f.program = regexp.MustCompile(`(?i)fsmonitor|textconv|external|filter|hook|program|command|showsignature|include|promisor|partialclone|trace2`)
+	return f
+})
+
+// namesProgram reports whether a git configuration file may make git run a program or
+// fetch. It returns false if the file does not exist.
+func namesProgram(file string) bool {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxGitConfig {
+		return !os.IsNotExist(err)
+	}
+	text, err := os.ReadFile(file)
+	return err != nil || configForms().program.Match(text)
 }

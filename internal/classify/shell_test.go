@@ -27,16 +27,16 @@ func readingLines() []string {
 		"find . -name '*.go' -type f", "find src -maxdepth 2 -mtime -7", `find . \( -name a -o -name b \) -print`, "find . ! -name a",
 		"sed -n '1,5p' a.txt", "sed -n 3p a.txt", "sed -n '$p' a.txt", "sed -n '1,2p;5q' a.txt", "stat -c %s a.txt", "file a.txt",
 		"du -sh src", "df -h", "basename src/a.go .go", "dirname src/a.go", "realpath src", "sort a.txt", "sort -t, -k2,2nr a.txt",
-		"sort a.txt | uniq -c | sort -rn | head", "uniq a.txt", "cut -d: -f1 a.txt", "cat a.txt | tr a-z A-Z", "comm -12 a.txt b.txt",
-		"diff -u a.txt b.txt", "cmp a.txt b.txt", "nl a.txt", "tac a.txt", "rev a.txt", "fold -w 80 a.txt", "od -c a.txt",
-		"date", "date -u", "uname -a", "whoami", "id -u", "hostname", "printenv PATH",
+		"sort a.txt | uniq -c | sort -rn | head", "uniq a.txt", "cut -d: -f1 a.txt", "cat a.txt | tr a-z A-Z",
+		"diff -u a.txt b.txt",
+		"date", "date -u", "uname -a", "whoami", "hostname",
 		"which git", "type ls", "command -v git", "true",
-		"md5sum a.txt", "xxd a.txt", "jq . a.json", "jq -r '.a | select(.b > 1)' a.json", "cat a.json | jq -r .a", "python3 --version",
+		"md5sum a.txt", "jq . a.json", "jq -r '.a | select(.b > 1)' a.json", "cat a.json | jq -r .a",
 		"git log --oneline -5", "git log -3 | head -20", "git log --format='%h %s' -- src", "git log --stat",
 		"git --no-optional-locks --no-pager log", "git --no-pager log",
-		"git rev-parse HEAD", "git rev-parse --abbrev-ref HEAD", "git ls-tree HEAD", "git cat-file -p HEAD", "git branch", "git branch -a",
+		"git rev-parse HEAD", "git rev-parse --abbrev-ref HEAD", "git ls-tree HEAD", "git cat-file -t HEAD", "git branch", "git branch -a",
 		"git branch --show-current", "git branch --list 'x*'", "git branch --merged main", "git tag", "git tag -l 'v*'", "git remote -v", "git remote get-url origin",
-		"git describe --tags", "git reflog", "git reflog show HEAD", "git config --get user.name", "git config --list", "git stash list", "git cat-file -p HEAD:a.txt",
+		"git describe --tags", "git reflog", "git reflog show HEAD", "git config --get user.name", "git config --list", "git stash list",
 		"cat a.json | jq -n input", "ls 2>&1", "ls x 2>/dev/null", "ls >/dev/null 2>&1", "grep foo a > /dev/null && echo yes", "git log 2>/dev/null | head", "grep -rn foo src 2>&1 | head -5; ls 1>/dev/null", "ls src/*/a.go", "ls sr*", "cat ./src/a?.go",
 	}
 }
@@ -55,7 +55,7 @@ func quietLines() map[string][]string {
 		"git diff --staged --no-ext-diff --no-textconv -- src", "git ls-files", "git ls-files -s", "git show --no-ext-diff --no-textconv :a.txt", "git cat-file -p :a.txt", "git rev-parse :2:a.txt", "git log HEAD..:a.txt", "git log -- ':(attr:x)a.txt'",
 		"git branch --contains=:a.txt", "git blame --no-ext-diff --no-textconv HEAD.. -- a", "git ls-files -m", "git ls-files -d", "git ls-files -o", "git ls-files --others", "git ls-files --modified", "git status",
 		"git status -s", "git diff", "git diff HEAD", "git diff --stat", "git diff a b", "git diff ../x", "git diff a/../b", "git diff -- a..b",
-		"git diff --no-ext-diff --no-textconv a b", "git diff --no-ext-diff --no-textconv -- a..b", "git log -p --no-textconv --no-ext-diff",
+		"git diff --no-ext-diff --no-textconv a b", "git diff --no-ext-diff --no-textconv -- a..b", "git cat-file -p HEAD:a.txt", "git log -p --no-textconv --no-ext-diff",
 		"git show --no-ext-diff --no-textconv HEAD~1", "git diff --no-ext-diff --no-textconv HEAD~1..HEAD", "git blame --no-ext-diff --no-textconv HEAD -- a.txt",
 	} {
 		lines[line] = []string{""}
@@ -71,7 +71,7 @@ func changingLines() []string {
 		"sh -c ls", "bash x", "eval ls", "source x", ". x", "exec ls", "env ls", "env", "sudo ls", "time ls", "nohup ls", "command ls", "command -p ls",
 		"builtin ls", "./ls", "/bin/ls", `\ls`, "'ls'", `"ls"`, `l"s"`, "l's'", "unknown", "less a", "vi a", "nice ls",
 		// The shell.
-		"ls > x", "ls >> x", "ls >| x", "ls 2>&1x", "ls 2>&-", "ls 1>&2", "ls >&2", "ls >&x", "ls &> /dev/null", "ls 2> x", "ls 2>>/dev/null", "ls 2>/dev/nullx", "ls 2>'/dev/null'", "2>&1 ls", "ls 2>&1 -a", "ls 3>/dev/null", "ls 2>$X", "2>/dev/null", "{ ls; } 2>/dev/null", "ls &> x", "cat < x", "cat <<E", "cat <<< x", "cat <(ls)", "ls >(rm x)", "rm x 2>&1", "rm x > /dev/null", "ls 2>&1 | tee x", "ls 2>&1 > x",
+		"ls > x", "ls >> x", "ls >| x", "ls 2>&1x", "ls 2>&-", "ls 1>&2", "ls >&2", "ls >&x", "ls &> /dev/null", "ls 2> x", "ls 2>>/dev/null", "ls 2>/dev/nullx", "ls 2>'/dev/null'", "ls 3>/dev/null", "ls 2>$X", "2>/dev/null", "{ ls; } 2>/dev/null", "ls &> x", "cat < x", "cat <<E", "cat <<< x", "cat <(ls)", "ls >(rm x)", "rm x 2>&1", "rm x > /dev/null", "ls 2>&1 | tee x", "ls 2>&1 > x",
 		"ls &", "ls & rm x", "ls |& cat", "! ls", "(ls)", "{ ls; }", "ls; rm x", "ls && rm x", "ls || rm x", "ls | rm x", "ls\nrm x", "ls\rrm x", "ls\x00",
 		"ls\t-l", "ls # x", "ls #x; rm x", "#", "if true; then ls; fi", "for i in a; do ls; done", "while true; do ls; done", "f() { ls; }", "function f { ls; }", "coproc ls",
 		"case a in a) ls;; esac", "[[ -f x ]]", "((x=1))", "let x=1", "export X=1", "declare x", "alias a=b", "X=1", "X=1 ls", "LD_PRELOAD=x ls", "GIT_EXTERNAL_DIFF=x git diff a..b",
@@ -96,13 +96,13 @@ func changingLines() []string {
 		"git grep foo", "git grep --no-textconv --untracked foo",
 		"git grep --no-textconv foo",
 		"git rev-parse ^:a.txt",
-		"git blame --no-ext-diff --no-textconv ^HEAD -- a", "git blame --no-ext-diff --no-textconv HEAD dev -- a",
+		"git blame --no-ext-diff --no-textconv ^HEAD -- a",
 		"git ls-files -i --exclude-standard",
 		"git", "git diff --no-ext-diff --no-textconv --output=x a..b", "git diff --no-ext-diff --no-textconv --ext-diff a..b", "git diff --no-ext-diff --no-textconv --textconv a..b", "git diff --no-ext-diff --no-textconv --no-index a b", "git describe --dirty",
 		"git log --output=x", "git log --outp=x", "git log --show-signature", "git log --format=%G?", "git log --format='%+GS'", "git show --remerge-diff", "git -c a=b log", "git -c core.pager=x log", "git --exec-path=x log", "git --git-dir=x log", "git --config-env=a=b log", "git -p log", "git --paginate log", "git -C -c log", "git -Cx log", "git -C", "git -C src", "git -C src*  log", "git -C ~/a log", "git -C src add x", "git -c core.fsmonitor=x status", "git status --output=x", "git status --ignore-submodules", "git status -x", "git diff --textconv", "git show --ext-diff", "git diff --output x", "git diff -O x", "git diff --no-index a b", "git log -p --show-signature", "git status > x", "GIT_DIR=x git status", "git status; cd x",
 		"git add x", "git commit -m x", "git checkout x", "git stash", "git stash pop", "git fetch", "git pull", "git push", "git gc", "git foo", "git branch x", "git branch -d x", "git branch -D x", "git branch -m x", "git branch -l x", "git branch -v x", "git branch -f x", "git branch -- --list", "git branch x -- --list", "git branch --format --list x",
 		"git branch --sort --list x", "git branch --edit-description", "git branch -u x", "git branch --unset-upstream", "git branch --lis x", "git branch --contains --list x", "git tag x", "git tag -d x", "git tag -a x", "git tag -n5 x", "git tag -v x", "git tag --format --list x", "git remote add a b", "git remote show origin", "git remote update", "git remote -v update", "git remote rm x", "git remote get-url *",
-		"git reflog expire", "git reflog delete x", "git config x y", "git config x", "git config --unset x", "git config --get x y", "git config --global x y", "git config -e", "git config --list x", "git config --add a b", "git cat-file --batch", "git cat-file --textconv a", "git cat-file --filters a", "git grep -O x", "git grep -Ox x", "git grep --open-files-in-pager=x y", "git worktree add x", "git rev-list --stdin",
+		"git reflog expire", "git reflog delete x", "git config x y", "git config x", "git config --unset x", "git config --get x y", "git config --global x y", "git config -e", "git config --add a b", "git cat-file --batch", "git cat-file --textconv a", "git cat-file --filters a", "git grep -O x", "git grep -Ox x", "git grep --open-files-in-pager=x y", "git worktree add x", "git rev-list --stdin",
 		"git for-each-ref --format='%(signature:key)'", "git blame --contents=- x", "git help", "git bisect log", "git submodule status", "git ls-remote", "git archive HEAD", "git log *",
 	}
 }

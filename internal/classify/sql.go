@@ -3,7 +3,6 @@ package classify
 import (
 	_ "embed"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -11,7 +10,10 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// Statement reports whether an SQL statement is certain to be read-only: a single SELECT,
+// maxStatement is the length, in bytes, of the longest statement that is parsed.
+const maxStatement = 16 << 10
+
+// selects reports whether an SQL statement is certain to be read-only: a single SELECT,
 // with or without WITH, its EXPLAIN, or a query of the schema. It rejects whatever
 // PostgreSQL, MySQL, SQLite, SQL Server or similar databases could interpret differently:
 // a backslash in a string, a comment that may be executed, a function that is not a listed
@@ -20,37 +22,30 @@ import (
 // It assumes that effects which a statement does not show are read-only too: functions
 // called by views, operators, casts and virtual columns, and Oracle's calls without
 // parentheses.
-func Statement(text string) bool {
+func selects(text string) bool {
 	t, ok := tokensOf(text)
-	if last := len(t) - 1; ok && last >= 0 && t[last].is(";") {
+	if last := len(t) - 1; ok && last >= 0 && t[last].text == ";" {
 		t = t[:last]
 	}
-	if !ok || len(t) == 0 {
+	switch {
+	case !ok || len(t) == 0:
 		return false
+	case t.at(0) == "EXPLAIN" && t.at(1) == "QUERY" && t.at(2) == "PLAN":
+		return t.isQuery(3)
+	case t.at(0) == "EXPLAIN":
+		return t.isQuery(1)
 	}
-	switch first := t[0]; {
-	case first.is("SELECT"), first.is("WITH"):
-		return t.isQuery(0)
-	case first.is("EXPLAIN"):
-		at := 1
-		if t.at(1).is("QUERY") && t.at(2).is("PLAN") {
-			at = 3
-		}
-		return t.isQuery(at)
-	}
-	return t.isSchemaQuery()
+	return t.isQuery(0) || t.isSchemaQuery()
 }
 
 //go:embed sql.toml
 var sqlTOML string
 
 // sqlWords are the lists of sql.toml, which documents them.
-type sqlWords struct {
+var sqlWords = sync.OnceValue(func() (w struct {
 	writes, groups, functions map[string]bool
 	schema                    *regexp.Regexp
-}
-
-var words = sync.OnceValue(func() sqlWords {
+}) {
 	var table struct {
 		Writes, Groups, Functions string
 		Schema                    []string
@@ -65,23 +60,20 @@ var words = sync.OnceValue(func() sqlWords {
 		}
 		return in
 	}
+	w.writes, w.groups, w.functions = set(table.Writes), set(table.Groups), set(table.Functions)
 	forms := strings.ReplaceAll(strings.Join(table.Schema, "|"), "NAME", `WORD(?: \. WORD)*`)
-	forms = strings.ReplaceAll(forms, "WORD", `(?:QUOTED|[A-Z_][A-Z0-9_]*)`)
-	return sqlWords{set(table.Writes), set(table.Groups), set(table.Functions), regexp.MustCompile(`^(?:` + forms + `)$`)}
+	w.schema = regexp.MustCompile(`^(?:` + strings.ReplaceAll(forms, "WORD", `[A-Z_"][A-Z0-9_"]*`) + `)$`)
+	return w
 })
-
-// maxStatement is the length, in bytes, of the longest statement that is parsed.
-const maxStatement = 16 << 10
 
 type tokenKind int
 
 const (
-	blank   tokenKind = iota
-	sqlWord           // a keyword or a plain name
-	quoted            // a quoted name; a string in MySQL
-	bracket           // a name in some databases, a subscript in others
-	sqlText           // a string
-	number            // or a parameter such as $1
+	blank  tokenKind = iota
+	bare             // a keyword or a plain name
+	quoted           // a quoted name; a string in MySQL
+	str              // a string
+	number           // or a parameter such as $1
 	punct
 	operator
 )
@@ -98,7 +90,6 @@ var tokenForms = sync.OnceValue(func() *regexp.Regexp {
 		`([ \t\n]|\r\n|--(?: [^` + char + `]*)?(?:\n|$)|/\*(?:[ \n](?:[^*/` + char + `]|\n)*)?\*/)`,
 		`([A-Za-z_][A-Za-z0-9_]*)`,
 		"(\"[A-Za-z0-9_ -]+\"|`[A-Za-z0-9_]+`)",
-		`(\[[A-Za-z0-9_]+\])`,
 		`('(?:[^'\\` + char + `]|'')*')`,
 		`([0-9][0-9.]*|\$[0-9]+)`,
 		`([(),;.?])`,
@@ -109,16 +100,6 @@ var tokenForms = sync.OnceValue(func() *regexp.Regexp {
 type token struct {
 	kind tokenKind
 	text string // upper case
-}
-
-// is reports whether the token is the given keyword, in upper case, or punctuation.
-func (t token) is(text string) bool {
-	return (t.kind == sqlWord || t.kind == punct) && t.text == text
-}
-
-// named reports whether the token can name a table.
-func (t token) named() bool {
-	return t.kind == quoted || t.kind == bracket || t.kind == sqlWord && !words().writes[t.text]
 }
 
 // tokens is a statement without its trailing semicolon.
@@ -141,32 +122,25 @@ func tokensOf(s string) (all tokens, ok bool) {
 		for at[2+2*kind] < 0 {
 			kind++
 		}
-		text := strings.ToUpper(s[:at[1]])
-		comment := strings.HasPrefix(s, "--") || strings.HasPrefix(s, "/*")
-		if comment && kind != blank || ambiguous(before, kind) || kind == bracket && words().writes[strings.Trim(text, "[]")] {
+		// E'' and N'' change how a string is decoded, and <- may be an operator.
+		joined := before >= bare && before <= number && kind >= bare && kind <= number || before == operator && kind == operator
+		if comment := strings.HasPrefix(s, "--") || strings.HasPrefix(s, "/*"); joined || comment && kind != blank {
 			return nil, false
 		}
 		if kind != blank {
-			all = append(all, token{kind, text})
+			all = append(all, token{kind, strings.ToUpper(s[:at[1]])})
 		}
 		before, s = kind, s[at[1]:]
 	}
 	return all, true
 }
 
-// ambiguous reports whether adjacent tokens of these kinds may have another meaning: E” and
-// N” change how a string is decoded, and <- may be an operator.
-func ambiguous(a, b tokenKind) bool {
-	text := func(k tokenKind) bool { return k == sqlWord || k == quoted || k == sqlText || k == number }
-	return text(a) && text(b) || a == operator && b == operator
-}
-
-// at returns the i-th token, or the zero token if there is none.
-func (t tokens) at(i int) token {
-	if i < 0 || i >= len(t) {
-		return token{}
+// at returns the i-th token if it is a keyword, a plain name or punctuation, else "".
+func (t tokens) at(i int) string {
+	if i < 0 || i >= len(t) || t[i].kind != bare && t[i].kind != punct {
+		return ""
 	}
-	return t[i]
+	return t[i].text
 }
 
 // isQuery reports whether the tokens from the i-th on are a read-only query. The body of a
@@ -174,13 +148,13 @@ func (t tokens) at(i int) token {
 // SELECT, which is outside all parentheses.
 func (t tokens) isQuery(i int) bool {
 	depth, selects := 0, false
-	for j, tok := range t {
-		switch {
-		case tok.is("("):
+	for j := range t {
+		switch text := t.at(j); {
+		case text == "(":
 			depth++
-		case tok.is(")"):
+		case text == ")":
 			depth--
-		case j >= i && depth == 0 && tok.is("SELECT") && (j == i || t.at(i).is("WITH")):
+		case j >= i && depth == 0 && text == "SELECT" && (j == i || t.at(i) == "WITH"):
 			selects = j+1 < len(t)
 		}
 		if depth < 0 || !t.harmless(j) {
@@ -192,67 +166,51 @@ func (t tokens) isQuery(i int) bool {
 
 // harmless reports whether the i-th token may appear in a read-only query.
 func (t tokens) harmless(i int) bool {
-	switch tok := t[i]; {
-	case tok.is(";"):
-		return false // another statement
-	case tok.is("("):
+	switch before := t.at(i - 1); {
+	case t[i].kind == str: // DuckDB reads files and URLs named by such strings
+		return before != "FROM" && before != "JOIN"
+	case t.at(i) == ";": // another statement
+		return false
+	case t.at(i) == "(":
 		return t.mayOpen(i)
-	case tok.is("REPLACE"):
-		return t.at(i + 1).is("(") // the function, not the statement
-	case tok.kind == sqlWord:
-		return !words().writes[tok.text]
-	case tok.kind == sqlText:
-		// DuckDB reads files and URLs named by such strings.
-		return !t.at(i-1).is("FROM") && !t.at(i-1).is("JOIN")
+	case t.at(i) == "REPLACE":
+		return t.at(i+1) == "(" // the function, not the statement
 	}
-	return true
+	return t[i].kind != bare || !sqlWords().writes[t[i].text]
 }
 
 // mayOpen reports whether the parenthesis at i only groups, or contains the arguments of
 // a builtin.
 func (t tokens) mayOpen(i int) bool {
-	before, earlier := t.at(i-1), t.at(i-2)
-	switch before.kind {
-	case quoted, bracket, sqlText, number:
-		return false
-	case punct, operator:
-		return !before.is(")") && !before.is("]") && !before.is("?")
+	before, earlier, next := t.at(i-1), t.at(i-2), t.at(i+1)
+	switch {
+	case i > 0 && t[i-1].kind == operator:
+		return true
+	case before == "OVER", before == "FILTER":
+		return earlier == ")"
+	case before == "AS":
+		return next == "SELECT" || next == "WITH" || next == "VALUES"
 	}
-	switch before.text {
-	case "OVER", "FILTER":
-		return earlier.is(")")
-	case "GROUP":
-		return earlier.is("WITHIN")
-	case "SETS":
-		return earlier.is("GROUPING")
-	case "MATERIALIZED":
-		return (earlier.is("AS") || earlier.is("NOT")) && t.startsQuery(i+1)
-	case "AS":
-		return t.startsQuery(i + 1)
-	}
-	return !earlier.is(".") && (words().groups[before.text] || words().functions[before.text])
+	return before == "(" || before == "," || earlier != "." && (sqlWords().groups[before] || sqlWords().functions[before])
 }
 
-// startsQuery reports whether the i-th token begins a query or a window definition.
-func (t tokens) startsQuery(i int) bool {
-	return slices.ContainsFunc([]string{"SELECT", "WITH", "VALUES", "PARTITION", "ORDER"}, t.at(i).is)
-}
-
-// isSchemaQuery reports whether the statement matches one of the forms that show the schema,
-// and has no keyword of a write beyond those of the form.
+// isSchemaQuery reports whether the statement matches one of the forms that show the schema.
 func (t tokens) isSchemaQuery() bool {
 	text := make([]string, len(t))
 	for i, tok := range t {
-		switch {
-		case tok.kind == quoted || tok.kind == bracket:
-			text[i] = "QUOTED"
-		case tok.kind == sqlText:
+		switch tok.kind {
+		case quoted:
+			text[i] = `""`
+		case str:
 			text[i] = "STRING"
-		case i > 0 && tok.kind == sqlWord && !tok.named() && !(i == 1 && tok.text == "CREATE" && t[0].text == "SHOW"):
-			return false
+		case bare:
+			if i > 0 && tok.text != "CREATE" && sqlWords().writes[tok.text] {
+				return false
+			}
+			text[i] = tok.text
 		default:
 			text[i] = tok.text
 		}
 	}
-	return words().schema.MatchString(strings.Join(text, " "))
+	return sqlWords().schema.MatchString(strings.Join(text, " "))
 }
