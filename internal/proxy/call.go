@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/deliver"
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/revision"
@@ -15,7 +17,7 @@ import (
 
 // This file holds the path of a call from its arrival to its answer:
 //
-//	the client's reader:  bind ──► register
+//	the client's reader:  Accept ──► admit ──► route (route.go) ──► bind ──► register
 //	any goroutine:        ask ──► fetch ──► the store: an answer, or another call's flight
 //	                               └──────► send: the turn, the server, the host's slot
 //	                      answer ◄── deliver ◄── complete ◄── endWrite ◄──┘
@@ -42,11 +44,81 @@ type upstreamCall struct {
 	gate     gate          // checked before the call is sent; nil if it may always be sent
 	prefetch *dedup.Flight // flight of a prefetch; nil for a client's call
 	answered atomic.Bool   // set when the upstream has answered and no longer works on the call
-	onLate   func()        // called when the server answers a prefetch that was given up; nil for other calls
 
 	// pending is the store's record of the places that the call may change. It is set on
 	// arrival and cleared when the call is sent, as send then owns it, or dropped.
 	pending atomic.Pointer[dedup.PendingWrite]
+}
+
+// Accept takes one message from the client. It runs on the client's reader and does
+// everything that depends on the order of arrival before it returns. It returns a function
+// that serves the request and may block, or nil if nothing is left to do.
+func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet) (serve func()) {
+	switch {
+	case m.IsResponse():
+		s.questions.handleResponse(m.Message)
+		return nil
+	case m.IsNotification():
+		s.handleNotification(m)
+		return nil
+	}
+	x := &request{
+		s: s, msg: m, key: string(m.ID), out: to,
+		hop: m.Hop, stateless: m.Stateless,
+	}
+	base := s.ctx
+	if m.Method == "subscriptions/listen" {
+		base = context.Background() // serveListen watches for the session's end itself, and answers then
+	}
+	if err := x.admit(base); err != nil {
+		recordRefusal(s, m)
+		x.fail(err)
+		return nil
+	}
+	if !s.identity.NonBlocking || x.handler != nil || x.handle() != nil {
+		return func() {
+			if ctx.Done() != nil { // else the request outlives its connection
+				stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has disconnected"}) })
+				defer stop()
+			}
+			defer x.leave()
+			x.answer(x.respond())
+		}
+	}
+	s.running.Add(1) // the request may end before ask returns
+	defer s.running.Done()
+	x.ask(func(o outcome) {
+		defer x.leave()
+		x.answer(o)
+	})
+	return nil
+}
+
+// admit opens the session if this is its first request, registers the request, and routes
+// it, which takes its turn at its upstream.
+func (x *request) admit(ctx context.Context) *jsonrpc.Error {
+	s := x.s
+	if x.stateless {
+		s.open(upstream.Client{Version: x.hop.Version, Info: x.hop.Info, Capabilities: x.hop.Capabilities})
+	} else if x.msg.Method == "initialize" {
+		openHandshake(s, &x.msg.Index)
+	} else if x.msg.Method != "ping" {
+		s.open(upstream.Client{})
+		s.questions.setReady() // a client that makes requests can also receive messages
+	}
+	if !x.stateless {
+		x.hop = s.client.facts().hop
+	}
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	if err := s.requests.add(x, s.identity.Pool); err != nil {
+		x.cancel(nil)
+		return err
+	}
+	if err := x.route(); err != nil {
+		x.leave()
+		return err
+	}
+	return nil
 }
 
 // newCall returns the request's call to an upstream, under the policy that routed the
@@ -117,9 +189,9 @@ func (x *request) ask(done func(outcome)) {
 		c.fetch(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, deliver) })
 	case x.step == nil:
 		x.s.running.Go(func() {
-			w := newCallWork(x)
+			w := newWork(x)
 			w.startCall(req)
-			deliver(w.serve(x))
+			done(w.serve(x))
 		})
 	default: // a step of a plan; the plan outlives the request
 		x.fetchBridged(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, deliver) })
@@ -232,14 +304,14 @@ func (f *lookup) finish(o dedup.Outcome) {
 	c := f.c
 	switch {
 	case o.Err == dedup.ErrJoinTimeout:
-		c.observed.answer.joinWait = time.Since(c.observed.call.At)
+		c.observed.joinWait = time.Since(c.observed.call.At)
 		f.sendDirect()
 	case o.Refetch:
 		f.sendDirect()
 	case o.Err != nil:
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
-		f.fetched.answer, c.observed.answer.source.Comparison = withBackOff(f.fetched.answer, o), o.Comparison
+		f.fetched.answer, c.observed.source.Comparison = withBackOff(f.fetched.answer, o), o.Comparison
 		f.done(f.fetched)
 	default:
 		f.done(outcome{answer: c.storedAnswer(o), cacheable: true})
@@ -259,9 +331,6 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 		write.End()
 		if c.observed != nil {
 			c.observed.timing.AnsweredLate()
-		}
-		if c.onLate != nil {
-			c.onLate()
 		}
 	}
 	req.Reads, req.Host = onlyReads(c.method, c.class.kind), c.class.host
@@ -300,61 +369,37 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 	})
 }
 
-// A gate is called when a call has acquired a slot, possibly after a long wait, and decides
-// whether the call may still be sent. It returns an error if not, or a channel whose closing
-// means that the gate should be called again. Two nils mean that the call may be sent now.
-type gate func() (retry <-chan struct{}, err error)
+// A gate is called when a call has acquired a slot, possibly after a long wait. It returns
+// the reason why the call must not be sent any more, if there is one.
+type gate func() error
 
-// acquireSlot acquires a slot at the call's host and passes the gate. If wait is false and
-// the call cannot be sent at once, it returns nil.
-func (c *upstreamCall) acquireSlot(ctx context.Context, wait bool) (*limit.Slot, error) {
-	for {
-		slot, err := c.hostSlot(ctx, wait)
-		if slot == nil || c.gate == nil {
-			return slot, err
-		}
-		retry, err := c.gate()
-		if retry == nil && err == nil {
-			return slot, nil
-		}
-		slot.Leave(notSent) // others need the slot meanwhile
-		if err != nil || !wait {
-			return nil, err
-		}
-		select {
-		case <-retry:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// hostSlot acquires a slot at the call's host. Prefetches queue behind clients' calls.
-func (c *upstreamCall) hostSlot(ctx context.Context, wait bool) (slot *limit.Slot, err error) {
-	limits, host := c.s.srv.limits, c.class.host
+// acquireSlot acquires a slot at the call's host and passes the gate. Prefetches queue behind
+// clients' calls. If wait is false and the call cannot be sent at once, it returns nil.
+func (c *upstreamCall) acquireSlot(ctx context.Context, wait bool) (slot *limit.Slot, err error) {
+	limits, host := c.s.srv.common.limits, c.class.host
 	switch {
 	case c.prefetch != nil && wait:
-		return limits.Prefetch(ctx, host, c.prefetch.Promoted())
+		slot, err = limits.Prefetch(ctx, host, c.prefetch.Promoted())
 	case wait:
-		return limits.Enter(ctx, host)
+		slot, err = limits.Enter(ctx, host)
 	case c.prefetch == nil:
 		slot, _ = limits.TryEnter(host)
+	}
+	if slot == nil || c.gate == nil {
+		return slot, err
+	}
+	if err := c.gate(); err != nil {
+		slot.Leave(limit.Outcome{Failed: true}) // says nothing about the host, as nothing was sent
+		return nil, err
 	}
 	return slot, nil
 }
 
-// notSent is the verdict on a request that was not sent, which says nothing about its host.
-var notSent = limit.Outcome{Failed: true}
-
 // endWrite ends a pending write, or marks its outcome as unknown: the server may still run
 // a request that it has not answered, and a task continues after the answer that names it.
 func (c *upstreamCall) endWrite(write *dedup.PendingWrite, answer upstream.Answer, err error) {
-	if c.observed != nil && answer.Sends > 0 {
-		c.s.srv.recorder.recordSent(c, answer.Sends)
-	}
 	if err != nil && answer.Sent && !answer.Limited {
 		write.Doubt()
-		c.step.noteDoubt()
 		return
 	}
 	if err == nil {
@@ -379,14 +424,7 @@ func (x *request) complete(ctx context.Context, req *upstream.Request, o outcome
 // deliver calls done with the outcome, enriched if hints or inlined answers are on.
 func (x *request) deliver(o outcome, done func(outcome)) {
 	c := x.call
-	if c == nil { // suspended work that has no call, or could not be resumed
-		done(o)
-		return
-	}
-	if !o.inputRequired { // else the server still works on the call
-		c.answered.Store(true)
-		c.noteResult(o)
-	}
+	c.noteResult(o)
 	if c.observed == nil || !c.observed.announce || o.err != nil || !deliver.Plain(o.answer.Result) {
 		done(o)
 		return
@@ -395,17 +433,37 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 	x.s.running.Go(func() { done(c.enrich(x.ctx, kept)) })
 }
 
+// respond returns the outcome of the request. It may block.
+func (x *request) respond() outcome {
+	o, resumed := x.resume()
+	switch {
+	case resumed:
+		return o
+	case x.handler != nil:
+		return x.handler(x)
+	default:
+		return waitFor(x.ask)
+	}
+}
+
+// waitFor calls begin and returns the outcome that begin passes to done.
+func waitFor(begin func(done func(outcome))) outcome {
+	done := make(chan outcome, 1)
+	begin(func(o outcome) { done <- o })
+	return <-done
+}
+
 // answer writes the outcome to the client.
 func (x *request) answer(o outcome) {
-	answer, err := o.answer, o.err
+	answer := o.answer
 	if x.call != nil {
 		x.call.observeResult(x.ctx, o)
 	} else if x.callsOwnTool() && !o.inputRequired {
 		x.s.observed.turns.end(time.Now())
 	}
 	switch {
-	case err != nil:
-		x.failed(err)
+	case o.err != nil:
+		x.failed(o.err)
 	case answer.Error != nil:
 		x.write(jsonrpc.AppendError(nil, x.msg.ID, revision.Error(answer.Error, x.msg.Method, x.stateless)))
 	default:
@@ -417,6 +475,62 @@ func (x *request) answer(o outcome) {
 		x.write(answer.Reframe(x.msg.ID, result))
 		answer.Buffer.Release() // safe only here: the answer has been written and nothing retains it
 	}
+}
+
+// failed answers with an error of the proxy or the transport. For a tools/call the answer is a
+// result with isError, so that the model reads the reason; otherwise it is a JSON-RPC error.
+func (x *request) failed(err error) {
+	// Only err itself: an error that err wraps was meant for the proxy, or is about a server's line.
+	if refused, ok := err.(*jsonrpc.Error); ok {
+		x.fail(refused)
+		return
+	}
+	err = x.explain(err)
+	if x.msg.Method != "tools/call" {
+		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()})
+		return
+	}
+	x.answer(failedOutcome(err))
+}
+
+// fail answers with one of the proxy's own errors.
+func (x *request) fail(err *jsonrpc.Error) {
+	x.write(jsonrpc.AppendError(nil, x.msg.ID, err.Append(nil)))
+}
+
+// isWithdrawn reports whether the client cancelled the request with context ctx. Such a
+// request gets no answer.
+func isWithdrawn(ctx context.Context) bool {
+	_, cancelled := errors.AsType[withdrawn](context.Cause(ctx))
+	return cancelled
+}
+
+// write writes the answer.
+func (x *request) write(line []byte) {
+	if x.ctx == nil || !isWithdrawn(x.ctx) {
+		x.mu.Lock()
+		x.answered.Store(true)
+		x.mu.Unlock()
+		x.s.requests.forget(x) // the client may reuse the id as soon as it has read the answer
+		err := x.out.Answer(line)
+		if err == nil {
+			return
+		}
+		x.s.srv.log.Debug("answer not delivered", "method", x.msg.Method, "err", err)
+	}
+	if c := x.call; c != nil && c.class.storable() {
+		x.s.identity.delivered.Lost(c.class.query.Key)
+	}
+}
+
+// leave ends the request, and its call unless the call continues as suspended work.
+func (x *request) leave() {
+	if c := x.call; c != nil && (x.work == nil || x.step != nil) {
+		c.release()
+		c.observeResult(x.ctx, outcome{err: errUnanswered}) // no effect if the call was answered
+	}
+	x.cancel(nil)
+	x.s.requests.done(x)
 }
 
 // release gives up the turn and the pending write of a call that goes no further.

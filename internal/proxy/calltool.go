@@ -103,12 +103,12 @@ func (c *upstreamCall) certainlyReads(p *policy) bool {
 // stillReads returns a gate that checks once more, before the call is sent, that the call is
 // read-only: the policy may have changed. It then asks next, the call's own gate, unless nil.
 func (c *upstreamCall) stillReads(next gate) gate {
-	return func() (retry <-chan struct{}, err error) {
+	return func() error {
 		switch {
 		case !c.certainlyReads(c.s.srv.policy.Load()):
-			return nil, errors.New("not called: it is no longer certainly read-only")
+			return errors.New("not called: it is no longer certainly read-only")
 		case next == nil:
-			return nil, nil
+			return nil
 		}
 		return next()
 	}
@@ -131,19 +131,19 @@ func serveConfirmed(x *request, l *sessionLease) outcome {
 	if err != nil {
 		return refused(err)
 	}
-	w := newCallWork(x)
+	w := newWork(x)
 	s.running.Go(func() {
 		err := w.confirm(message)
 		if err == nil {
 			err = w.bindConfirmed(l)
 		}
 		if err != nil {
-			w.endCall(refused(fmt.Errorf("not called: %w", err)))
+			w.end(refused(fmt.Errorf("not called: %w", err)))
 			return
 		}
 		w.startCall(x.upstreamRequest())
 	})
-	return waitFor(func(done func(outcome)) { x.deliver(w.serve(x), done) })
+	return w.serve(x)
 }
 
 // bindConfirmed assigns the call that the user has confirmed to the work's requests. It refuses
@@ -160,7 +160,7 @@ func (w *work) bindConfirmed(confirmed *sessionLease) error {
 	c.tool = t.name
 	x.s.choose(x.policy).session.Called(t.key())
 	x.bind(c)
-	if current, _ := w.currentRequest(); current != nil {
+	if current := w.currentRequest(); current != nil {
 		x.s.requests.bind(current, c)
 	}
 	return nil

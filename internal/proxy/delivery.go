@@ -101,7 +101,7 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.An
 	for _, i := range taken {
 		c.s.srv.store.MarkShown(queries[i])
 	}
-	c.observed.answer.inlined = len(taken)
+	c.observed.inlined = len(taken)
 	return out
 }
 
@@ -116,14 +116,14 @@ const (
 // storedAnswer returns the answer that came from the store or from another call's flight.
 func (c *upstreamCall) storedAnswer(o dedup.Outcome) upstream.Answer {
 	how, body := string(o.How), o.Body
-	c.observed.answer.source = o
+	c.observed.source = o
 	// A note may replace an answer that the client has if the operator turned references on,
 	// the session serves one conversation, and the tool declares no output schema.
 	asReference := o.Repeated && c.policy.Repeat == "reference" && c.s.identity.ID != "" && c.step == nil && !c.lease.structured(c.tool)
 	if asReference {
 		c.s.identity.delivered.Referenced(c.class.query.Key)
 		how, body = "reference", reference(o.Age)
-		c.observed.answer.saved = max(0, len(o.Body)-len(body))
+		c.observed.saved = max(0, len(o.Body)-len(body))
 	}
 	return ownAnswer(withMeta(body, how, &o.Age, o.BackOff), o.Stateless)
 }

@@ -107,7 +107,7 @@ func instructionsFor(s *session, leases []*sessionLease, info []byte) string {
 // to the model, so that it can tell its user. They come first, since clients cut off the end.
 func problems(s *Server, leases []*sessionLease) []instruction {
 	var lines []string
-	if err := s.figures.rejected.Load(); err != nil {
+	if err := s.rejected.Load(); err != nil && *err != nil {
 		lines = append(lines, "The configuration has mistakes, and the blocks with them are off:\n"+summary(*err))
 	}
 	var unavailable []string

@@ -82,10 +82,7 @@ func listHandler(l upstream.List) handler {
 
 func serveList(x *request, l upstream.List) outcome {
 	if cursor := x.msg.Index.Get("cursor"); cursor != nil && string(cursor) != "null" {
-		return outcome{err: &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.cursor: unknown; lists have a single page"}}
-	}
-	if p := x.s.srv.policy.Load(); l == upstream.Tools && p.Plans.Enabled && x.s.identity.view.offersOwn() {
-		x.s.srv.running.Go(loadVocabulary) // so that no plan has to wait for it
+		return outcome{err: invalidParams("params.cursor: unknown; lists have a single page")}
 	}
 	x.s.awaitOffers(x.ctx)
 	if p := x.s.srv.policy.Load(); l == upstream.Tools && x.s.choose(p).search {

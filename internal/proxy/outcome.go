@@ -30,6 +30,11 @@ func ownAnswer(result []byte, stateless bool) upstream.Answer {
 // ownOutcome returns the outcome of a request that the proxy answers itself.
 func ownOutcome(result []byte) outcome { return outcome{answer: ownAnswer(result, false)} }
 
+// invalidParams returns the error of a request with invalid params.
+func invalidParams(message string) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: message}
+}
+
 // failedOutcome returns the outcome of a tools/call that the proxy answers with an error: a
 // result with isError set, so that the model reads the error's text.
 func failedOutcome(err error) outcome {
@@ -124,28 +129,21 @@ func failureReason(err error, cancelled bool) string {
 	return "unanswered"
 }
 
-// failed answers with an error of the proxy or the transport. For a tools/call the answer is a
-// result with isError, so that the model reads the reason; otherwise it is a JSON-RPC error.
-func (x *request) failed(err error) {
-	// Only err itself: an error that err wraps was meant for the proxy, or is about a server's line.
+// explain returns the error of a call that its upstream did not answer, with the upstream's name.
+func (x *request) explain(err error) error {
 	if refused, ok := err.(*jsonrpc.Error); ok {
-		x.fail(refused)
-		return
+		return errors.New(refused.Message)
 	}
+	l := x.call.lease
 	if errors.Is(err, upstream.ErrTimeout) {
-		err = fmt.Errorf("upstream %q: no answer within %v", x.call.lease.Name(), x.call.lease.member.Timeout)
-	}
-	if !unavailable(err) && x.ctx.Err() == nil {
-		err = fmt.Errorf("upstream %q: %w", x.call.lease.Name(), err)
+		err = fmt.Errorf("no answer within %v", l.member.Timeout)
 	}
 	level := slog.LevelWarn
 	if x.ctx.Err() != nil {
 		level = slog.LevelDebug // the client cancelled
+	} else if !unavailable(err) {
+		err = fmt.Errorf("upstream %q: %w", l.Name(), err)
 	}
-	x.s.srv.log.Log(x.ctx, level, "call not answered by its upstream", "upstream", x.call.lease.Name(), "method", x.msg.Method, "err", err)
-	if x.msg.Method != "tools/call" {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: err.Error()})
-		return
-	}
-	x.answer(failedOutcome(err))
+	x.s.srv.log.Log(x.ctx, level, "call not answered by its upstream", "upstream", l.Name(), "method", x.msg.Method, "err", err)
+	return err
 }

@@ -90,7 +90,7 @@ func (p *planner) read(arguments string) string {
 func (p *planner) kept() planAnswer {
 	p.t.Helper()
 	for text := range strings.Lines(p.read("{}")) {
-		if handle, of, _ := strings.Cut(text, "  "); strings.Contains(of, "cancelled") {
+		if handle, of, _ := strings.Cut(text, "  "); strings.Contains(of, ", result,") {
 			var a struct{ Value planAnswer }
 			if err := json.Unmarshal([]byte(p.read(fmt.Sprintf(`{"handle":%q}`, handle))), &a); err != nil {
 				p.t.Fatal(err)

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/record"
-	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
@@ -62,15 +60,11 @@ type planRun struct {
 	servers map[string]string // tool → serverOf when the plan started
 	consent plan.Consent      // nil if the user was not asked
 	calls   atomic.Int32      // number of calls so far
-
-	report   *plan.Report // nil until the plan has run
-	refuse   error        // why the plan was not run
-	recorded atomic.Bool  // the plan's event has been recorded
 }
 
 func newPlanRun(x *request, p *plan.Plan) *planRun {
 	r := &planRun{
-		s: x.s, plan: p, number: int(x.s.plans.Add(1)), tool: toolName(&x.msg.Index),
+		s: x.s, work: newWork(x), plan: p, number: int(x.s.plans.Add(1)), tool: toolName(&x.msg.Index),
 		servers: make(map[string]string),
 	}
 	for _, name := range []string{"traceparent", "tracestate"} {
@@ -79,26 +73,30 @@ func newPlanRun(x *request, p *plan.Plan) *planRun {
 		}
 	}
 	for _, st := range p.Steps {
-		if name := st.Tool.Name; r.servers[name] == "" {
-			r.servers[name] = r.serverOf(name)
-		}
+		r.servers[st.Tool.Name] = r.serverOf(st.Tool.Name)
 	}
-	r.work = newWork(x, r.finish, r.abandoned)
 	return r
 }
 
-// run confirms and runs the plan.
+// run confirms and runs the plan. It keeps a result that the client may not receive, so that
+// the client can find out what was written.
 func (r *planRun) run() {
-	defer close(r.work.done)
-	r.s.srv.running.Go(loadVocabulary) // in parallel with the plan; no list may have loaded it yet
-	if r.refuse = r.confirm(); r.refuse != nil {
+	if err := r.confirm(); err != nil {
+		r.work.end(failedOutcome(err))
 		return
 	}
 	runner := plan.Runner{Limits: r.s.planLimits(), Call: r.call, Progress: r.progress, Tokens: countTokens}
-	r.report = runner.Run(r.work.ctx, r.plan)
-	if x, _ := r.work.currentRequest(); x == nil { // the client has not replied to a question
-		r.record(nil, nil, true)
+	report := runner.Run(r.work.ctx, r.plan)
+	p := r.s.srv.policy.Load()
+	limit := excerptLimit(min(p.Plans.ResultTokens(r.plan.Budget), r.s.room(p).Excerpts))
+	structured, blocks := report.Answer(r.plan, limit, func(all []byte) string { return r.keep("all results", all) })
+	cancelled := r.work.ctx.Err() != nil
+	wrote := slices.ContainsFunc(report.Steps, func(st *plan.Status) bool { return st.Step.Writes && st.Calls > 0 })
+	if cancelled || wrote {
+		r.keep("result", structured)
 	}
+	r.record(report, structured, blocks, cancelled)
+	r.work.end(ownOutcome(structuredResult(structured, blocks, report.Failed())))
 }
 
 // confirm asks the user to confirm the plan's writes and disclosures to third parties, if
@@ -128,50 +126,19 @@ func (r *planRun) confirm() error {
 
 // progress sends a progress notification to the client, if its current request has a token.
 func (r *planRun) progress(done float64, of int, what string) {
-	x, _ := r.work.currentRequest()
-	if x == nil || x.msg.Index.Token() == nil {
-		return
-	}
-	params := fmt.Appendf(nil, `{"progress":%s,"total":%d,"message":`, strconv.FormatFloat(done, 'f', -1, 64), of)
-	x.forward(nil, "notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
-}
-
-// finish returns the plan's result for the request x. It keeps a result that the client may not
-// receive, so that the client can find out what was written.
-func (r *planRun) finish(x *request) outcome {
-	if r.refuse != nil {
-		return failedOutcome(r.refuse)
-	}
-	structured, blocks := r.answer()
-	cancelled := x.ctx.Err() != nil
-	r.record(structured, blocks, cancelled)
-	switch {
-	case cancelled:
-		r.keep("result of a cancelled run", structured)
-	case x.s.identity.ID != "" && r.wrote(): // the client may have lost its connection, and can reconnect to the session
-		r.keep("result that may not have arrived", structured)
-	}
-	return ownOutcome(structuredResult(structured, blocks, r.report.Failed()))
-}
-
-// abandoned keeps the result of a plan that its client did not resume.
-func (r *planRun) abandoned(error) {
-	if r.report != nil {
-		structured, _ := r.answer()
-		r.keep("result of a cancelled run", structured)
+	if x := r.work.currentRequest(); x != nil && x.msg.Index.Token() != nil {
+		params := fmt.Appendf(nil, `{"progress":%s,"total":%d,"message":`, strconv.FormatFloat(done, 'f', -1, 64), of)
+		x.forward(nil, "notifications/progress", append(jsonrpc.AppendString(params, what), '}'))
 	}
 }
 
-// record records the plan's event, once.
-func (r *planRun) record(structured []byte, blocks [][]byte, cancelled bool) {
-	if r.recorded.Swap(true) {
-		return
-	}
+// record records the plan's event.
+func (r *planRun) record(report *plan.Report, structured []byte, blocks [][]byte, cancelled bool) {
 	e := record.Event{
-		Kind: record.Plan, At: time.Now().Add(-r.report.Makespan), Session: r.s.observed.Name, Plan: r.number, Tool: r.tool,
-		LatencyMS: ms(r.report.Makespan), Depth: r.report.ChainLength(), BytesOut: int64(len(structured)), Cancelled: cancelled,
+		Kind: record.Plan, At: time.Now().Add(-report.Makespan), Session: r.s.observed.Name, Plan: r.number, Tool: r.tool,
+		LatencyMS: ms(report.Makespan), Depth: report.ChainLength(), BytesOut: int64(len(structured)), Cancelled: cancelled,
 	}
-	for _, st := range r.report.Steps {
+	for _, st := range report.Steps {
 		e.Steps += st.Calls
 		e.BytesIn += int64(st.Bytes)
 		if st.State == plan.Failed {
@@ -182,19 +149,6 @@ func (r *planRun) record(structured []byte, blocks [][]byte, cancelled bool) {
 		e.BytesOut += int64(len(b))
 	}
 	r.s.srv.recorder.log.Add(e)
-}
-
-// wrote reports whether a step that writes was called.
-func (r *planRun) wrote() bool {
-	return slices.ContainsFunc(r.report.Steps, func(st *plan.Status) bool { return st.Step.Writes && st.Calls > 0 })
-}
-
-// answer returns the structured result and content blocks of a plan that has run.
-func (r *planRun) answer() (structured []byte, blocks [][]byte) {
-	p := r.s.srv.policy.Load()
-	return r.report.Answer(r.plan, excerptLimit(min(p.Plans.ResultTokens(r.plan.Budget), r.s.room(p).Excerpts)), func(all []byte) string {
-		return r.keep("all results", all)
-	})
 }
 
 // keep keeps a value for mcpschedd_read_result and returns the handle, or "" if it is not kept.
@@ -209,30 +163,14 @@ func (r *planRun) keep(what string, value []byte) (handle string) {
 
 // planStep describes the step of a plan that a request belongs to.
 type planStep struct {
-	plan  int         // number of the plan
-	id    string      // id of the step
-	needs []string    // ids of the steps whose results feed the step
-	gate  gate        // asked before the call is sent; nil if there is none
-	doubt atomic.Bool // the call may have run although it failed
-}
-
-// noteDoubt records that the call may have run. p may be nil.
-func (p *planStep) noteDoubt() {
-	if p != nil {
-		p.doubt.Store(true)
-	}
+	plan  int      // number of the plan
+	id    string   // id of the step
+	needs []string // ids of the steps whose results feed the step
+	gate  gate     // asked before the call is sent; nil if there is none
 }
 
 // samePlan reports whether two requests are steps of one plan.
 func (p *planStep) samePlan(q *planStep) bool { return p != nil && q != nil && p.plan == q.plan }
-
-// prefix returns the prefix of the keys of a request's questions.
-func (p *planStep) prefix() string {
-	if p == nil {
-		return "q"
-	}
-	return p.id + "."
-}
 
 // call makes one call of a plan as a request of its own, which takes the same path as a
 // client's: it is classified, cached, limited, counted and learned from.
@@ -247,32 +185,44 @@ func (r *planRun) call(ctx context.Context, c plan.Call) plan.Result {
 		params = append(append(params, `,"_meta":`...), r.meta...)
 	}
 	params = append(params, '}')
-	to := &stepOutlet{work: r.work}
+	first := r.work.first
 	x := &request{
-		s: r.s,
-		msg: &front.Message{
-			Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: revision.NewParams(params),
-		},
+		s:   r.s,
+		msg: &front.Message{Message: jsonrpc.Message{ID: []byte("0"), Method: "tools/call", Params: params}, Index: *parsedParams(params)},
 		key: fmt.Sprintf("plan %d call %d", r.number, r.calls.Add(1)), // not a raw JSON id, so it cannot equal a client's
-		out: to, stateless: r.work.first.stateless, hop: r.work.first.hop,
+		out: first.out, stateless: first.stateless, hop: first.hop,
 		work: r.work, step: &planStep{plan: r.number, id: c.Step.ID, needs: r.plan.Inputs(c.Step)},
 	}
 	if c.Step.Writes || disclosed != nil {
-		x.step.gate = func() (retry <-chan struct{}, err error) {
-			if _, resumed := r.work.currentRequest(); resumed != nil { // without an open request the client could not cancel
-				return resumed, nil
-			}
-			return nil, r.check(c, r.plan.Discloses(c.Step))
-		}
+		x.step.gate = func() error { return r.check(c, r.plan.Discloses(c.Step)) }
 	}
 	if err := x.admit(ctx); err != nil {
 		return plan.Result{Err: err.Message}
 	}
-	func() {
-		defer x.leave()
-		x.serve()
-	}()
-	return to.result(ctx, x.step.doubt.Load())
+	defer x.leave()
+	o := x.respond()
+	if x.call != nil {
+		x.call.observeResult(x.ctx, o)
+	}
+	return stepResult(x, o)
+}
+
+// stepResult returns the result of a step's request.
+func stepResult(x *request, o outcome) (out plan.Result) {
+	defer o.answer.Buffer.Release()
+	switch {
+	case o.err != nil:
+		return plan.Result{Err: x.explain(o.err).Error(), InDoubt: o.answer.Sent && !o.answer.Limited}
+	case o.answer.Error != nil:
+		return plan.Result{Err: message(o.answer.Error)}
+	case isTask(o.answer.Result):
+		return plan.Result{Err: "the call goes on as a task, which a plan does not wait for", InDoubt: true}
+	}
+	out = plan.ResultOf(o.answer.Result)
+	if x.call != nil {
+		out.Source = string(x.call.observed.source.How)
+	}
+	return out
 }
 
 // check refuses a call that writes, or that discloses results of the given steps to third
@@ -299,49 +249,4 @@ func (r *planRun) serverOf(tool string) string {
 		return ""
 	}
 	return l.member.key
-}
-
-// result returns the step's result. doubt means that the call may have run although it failed.
-func (o *stepOutlet) result(ctx context.Context, doubt bool) plan.Result {
-	if o.line == nil {
-		return plan.Result{Err: context.Cause(ctx).Error(), InDoubt: doubt}
-	}
-	m, err := jsonrpc.Parse(o.line)
-	switch {
-	case err != nil:
-		return plan.Result{Err: err.Error(), InDoubt: true}
-	case m.Error != nil:
-		return plan.Result{Err: message(m.Error), InDoubt: doubt}
-	}
-	if isTask(m.Result) {
-		return plan.Result{Err: "the call goes on as a task, which a plan does not wait for", InDoubt: true}
-	}
-	out := plan.ResultOf(m.Result)
-	if how, ok := jsonrpc.String(jsonrpc.Get(jsonrpc.Get(m.Result, "_meta"), metaDisposition)); ok {
-		out.Source = how
-	}
-	out.InDoubt = out.Err != "" && (out.InDoubt || doubt)
-	return out
-}
-
-// stepOutlet receives the response to one call of a plan. It forwards other messages to the
-// outlet of the work's current request.
-type stepOutlet struct {
-	work *work
-	line []byte // the response; nil if there was none
-}
-
-var errNoRequest = errors.New("the client has no request open for its plan")
-
-func (o *stepOutlet) Send(line []byte) error {
-	x, _ := o.work.currentRequest()
-	if x == nil || x.answered.Load() {
-		return errNoRequest
-	}
-	return x.out.Send(line)
-}
-
-func (o *stepOutlet) Answer(line []byte) error {
-	o.line = bytes.Clone(line)
-	return nil
 }

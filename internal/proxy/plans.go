@@ -55,9 +55,6 @@ func countTokens(text []byte) int {
 	return deliver.Tokens(text)
 }
 
-// loadVocabulary loads the tokenizer's vocabulary, which takes about 20 ms and 12 MiB.
-func loadVocabulary() { deliver.Tokens([]byte("now")) }
-
 // planOptions returns the options with which a plan of the session is parsed.
 func planOptions(ctx context.Context, s *session, params []byte) plan.Options {
 	p := s.srv.policy.Load()

@@ -11,12 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
@@ -291,109 +289,6 @@ func besideBar(t testing.TB) proxy.Options {
 	return o
 }
 
-// While a suspended plan has no open request that its client could cancel, nothing is written;
-// when it has one again, the pending write is made.
-func TestPlanSuspendedWritesNothing(t *testing.T) {
-	serve := func(v *visit) reply {
-		if strings.Contains(v.arguments, "ask") {
-			return reply{asks: elicits}
-		}
-		v.sleeps(3 * time.Second) // longer than a question waits for others
-		return reply{result: v.told()}
-	}
-	const steps = `{"id":"a","tool":"foe/get","arguments":{"x":"ask"}},{"id":"g","tool":"foe/get","arguments":{"x":1}},
-		{"id":"w","tool":"bar/write","arguments":{"n":1},"depends_on":["g"]},
-		{"id":"v","tool":"bar/write","arguments":{"n":2},"depends_on":["w"]}`
-	params := toolCall("execute_tool_plan", line(`{"steps":[`+steps+`]}`))
-	for _, server := range []string{"handshake", "stateless"} {
-		for name, wait := range map[string]time.Duration{"comes back": time.Minute, "comes back too late": 4 * time.Minute, "never comes back": 11 * time.Minute} {
-			t.Run(server+", "+name, func(t *testing.T) {
-				bubble.Test(t, func(t *testing.T) {
-					o := besideBar(t)
-					if name == "comes back too late" {
-						o.Plans.Timeout = 2 * time.Minute
-					}
-					d := beset(t, newFoe(serve).of(server), o)
-					p := d.plans(stateless)
-					m := p.request("tools/call", p.said(params))
-					again := retry(params, m.Result, tagged("me"))
-					if again == nil {
-						t.Fatalf("got %s, want a question", m.Raw)
-					}
-					time.Sleep(wait)
-					if got := calls(d.foe.ledger()); strings.Contains(got, "write") || !strings.Contains(got, `{"x":1}`) {
-						t.Errorf("with no request open it called %s", got)
-					}
-					m = p.request("tools/call", p.said(string(again)))
-					time.Sleep(time.Minute)
-					writes := strings.Count(calls(d.foe.ledger()), "write")
-					switch name {
-					case "comes back":
-						if a := readPlan(t, m.Message); a.states() != "a ok, g ok, w ok, v ok" || writes != 2 {
-							t.Errorf("got %s, %d writes", m.Raw, writes)
-						}
-					default:
-						if writes != 0 {
-							t.Errorf("%d writes after the plan was over", writes)
-						}
-					}
-				})
-			})
-		}
-	}
-}
-
-// A write that started to wait for its host before the plan was suspended is not sent when its
-// turn comes, either.
-func TestPlanSuspendedWriteAtItsHost(t *testing.T) {
-	for _, server := range []string{"handshake", "stateless"} {
-		for name, rule := range map[string]limit.Rule{"pace": {Rate: 0.1, Burst: 1}, "slots": {Concurrency: 2}} {
-			t.Run(server+", "+name, func(t *testing.T) {
-				bubble.Test(t, func(t *testing.T) {
-					o := besideBar(t)
-					o.Limits = map[string]limit.Rule{"bar.test": rule}
-					d := beset(t, newFoe(func(v *visit) reply {
-						switch {
-						case strings.Contains(v.arguments, "ask"):
-							return reply{asks: elicits}
-						case v.tool == "list":
-							v.sleeps(500 * time.Millisecond)
-						case v.tool == "get":
-							v.sleeps(10 * time.Second)
-						}
-						return reply{result: v.told()}
-					}).of(server), o)
-					p := d.plans(stateless)
-					if rule.Concurrency > 0 {
-						p.begin("bar__get", `{"x":"direct"}`)
-						time.Sleep(100 * time.Millisecond)
-					}
-					params := toolCall("execute_tool_plan", line(`{"steps":[{"id":"a","tool":"foe/get","arguments":{"x":"ask"}},{"id":"g","tool":"bar/list"},
-						{"id":"w","tool":"bar/write","depends_on":["g"]}]}`))
-					asked := p.start("tools/call", p.said(params))
-					if rule.Concurrency > 0 { // the slot of the call that asks, after the call has left it
-						time.Sleep(100 * time.Millisecond)
-						p.begin("bar__get", `{"x":"direct, too"}`)
-					}
-					m := asked.wait()
-					again := retry(params, m.Result, tagged("me"))
-					if again == nil {
-						t.Fatalf("got %s, want a question", m.Raw)
-					}
-					time.Sleep(time.Minute)
-					if got := calls(d.foe.ledger()); strings.Contains(got, "write") || !strings.Contains(got, "list") {
-						t.Errorf("with no request open it called %s", got)
-					}
-					m = p.request("tools/call", p.said(string(again)))
-					if a := readPlan(t, m.Message); a.states() != "a ok, g ok, w ok" {
-						t.Errorf("got %s", m.Raw)
-					}
-				})
-			})
-		}
-	}
-}
-
 // The shared session of stateless clients over HTTP does not expire while one of their plans
 // waits for answers: to a server's question, or to the confirmation.
 func TestPlanOutlivesIdleness(t *testing.T) {
@@ -463,47 +358,6 @@ func TestPlanTakenUpByEqualArguments(t *testing.T) {
 				if n := q.calls("put"); n != 1 {
 					t.Errorf("%s: it was written %d times", server, n)
 				}
-			}
-		})
-	}
-}
-
-// A call that asks too often is cancelled at the server, too: it keeps neither a flight nor
-// its slot at the host.
-func TestPlanLeavesNothingAfterRounds(t *testing.T) {
-	for _, server := range []string{"handshake", "stateless"} {
-		bubble.Test(t, func(t *testing.T) {
-			f := newFoe(func(v *visit) reply {
-				if !strings.Contains(v.arguments, "ask") {
-					return reply{result: v.told()}
-				}
-				return reply{asks: elicits + `],"rounds":40,"names":[`} // the small server asks so often
-			})
-			o := planned(t)
-			o.Limits = map[string]limit.Rule{"*": {Concurrency: 1}}
-			d := beset(t, f.of(server), o)
-			p := d.plans(stateless)
-			params := toolCall("execute_tool_plan", `{"steps":[{"id":"a","tool":"get","arguments":{"x":"ask"}}]}`)
-			m, asked := p.request("tools/call", p.said(params)), 0
-			for again := retry(params, m.Result, tagged("me")); again != nil; again = retry(params, m.Result, tagged("me")) {
-				asked++
-				m = p.request("tools/call", p.said(string(again)))
-			}
-			if a := readPlan(t, m.Message); a.states() != "a failed" || asked != 32 && asked != 31 {
-				t.Errorf("%s: asked %d times, got %s", server, asked, m.Raw)
-			}
-			synctest.Wait()
-			st := d.proxy.Stats()
-			if st.Store.Flights != 0 || d.foe.there() != 0 {
-				t.Errorf("%s: %d flights are left, %d calls with the server", server, st.Store.Flights, d.foe.there())
-			}
-			for _, h := range st.Hosts {
-				if h.InFlight != 0 || h.Waiting != 0 {
-					t.Errorf("%s: left at the host: %+v", server, h)
-				}
-			}
-			if direct := p.call("get", `{"x":1}`); direct.Error != nil || direct.took != 0 {
-				t.Errorf("%s: the next call took %v: %s", server, direct.took, direct.Raw)
 			}
 		})
 	}

@@ -164,7 +164,7 @@ func (s *Server) Apply(o Options) {
 func (s *Server) configure(p *policy) {
 	s.recorder.log.Reconfigure(p.Record.Full, !p.Record.Off)
 	s.store.Configure(p.Dedup)
-	s.limits.Configure(p.Limits)
+	s.common.limits.Configure(p.Limits)
 	s.common.budgets.Configure(p.Budgets)
 	s.configurePrefetch(&p.Enrichment)
 	s.recorder.log.Changed()

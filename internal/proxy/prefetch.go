@@ -96,17 +96,22 @@ func annotatedReadOnly(m *valuemodel.Model) bool {
 // sameContent reports whether two results have the same content, whatever else they contain.
 func sameContent(a, b []byte) bool {
 	for _, member := range []string{"content", "structuredContent", "isError"} {
-		x, y := jsonrpc.Get(a, member), jsonrpc.Get(b, member)
-		if bytes.Equal(x, y) {
-			continue
-		}
-		x, ok := jsonrpc.AppendCanonical(nil, x)
-		y, same := jsonrpc.AppendCanonical(nil, y)
-		if !ok || !same || !bytes.Equal(x, y) {
+		if !sameJSON(jsonrpc.Get(a, member), jsonrpc.Get(b, member)) {
 			return false
 		}
 	}
 	return true
+}
+
+// sameJSON reports whether two JSON texts are equal after canonicalization, if they have a
+// canonical form, or else byte for byte.
+func sameJSON(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, plain := jsonrpc.AppendCanonical(nil, a)
+	y, alike := jsonrpc.AppendCanonical(nil, b)
+	return plain && alike && bytes.Equal(x, y)
 }
 
 // newCall returns the call of a candidate. observed is nil if the call is not made yet.
@@ -130,7 +135,7 @@ func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 		v.Reason = enrich.Stored
 	case refused != "":
 		v.Reason = enrich.Reason(refused) // the words are the same for in_flight
-	case srv.limits.MayPrefetch(class.host) != nil:
+	case srv.common.limits.MayPrefetch(class.host) != nil:
 		v.Reason = enrich.RateLimited
 	case class.query.Reuse.File != "":
 		if info, err := os.Stat(class.query.Reuse.File); err == nil {
@@ -177,7 +182,7 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 // a client's call waits for it. If Fetch does not start the call, it returns why.
 func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (begun *speculate.Begun, why string) {
 	srv, now := o.s.srv, time.Now()
-	observed := &observation{call: f.Call, number: o.s.observed.next(), span: span{context: f.Trace}}
+	observed := &observation{call: f.Call, number: o.s.observed.next(), trace: f.Trace}
 	c := o.newCall(f.Candidate, observed)
 	c.register()
 	defer func() {
@@ -186,7 +191,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (begun *
 		}
 	}()
 	p := srv.policy.Load()
-	if srv.limits.MayPrefetch(c.class.host) != nil {
+	if srv.common.limits.MayPrefetch(c.class.host) != nil {
 		return nil, "rate_limited"
 	}
 	if p.Enrichment.Mode != "on" || o.refusal(p, f.Candidate, &c.class) != "" {
@@ -246,7 +251,7 @@ const lateReplyTimeout = time.Minute
 // for a prefetch, and a write that it overtakes keeps its answer out of the store.
 func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) outcome {
 	srv, l, client := c.s.srv, o.lease, c.s.client.facts()
-	c.onLate = l.prefetches.add(f)
+	ended := l.prefetches.add(f)
 	req := &upstream.Request{
 		Method: "tools/call", Index: c.observed.withTrace(parsedParams(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
 		Token: true, Isolated: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
@@ -258,7 +263,7 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 		},
 	}
 	c.prefetch = flight
-	c.gate = func() (retry <-chan struct{}, err error) {
+	c.gate = func() (err error) {
 		allowed := false
 		srv.prefetch.Protect(func() { allowed = promoted(flight) || o.stillAllowed(c, f.Candidate) })
 		switch {
@@ -267,13 +272,13 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 		case promoted(flight):
 			req.Index = c.observed.withTrace(c.params) // a client has made the call meanwhile, so it is no longer marked as a prefetch
 		}
-		return nil, err
+		return err
 	}
 	end := waitFor(func(done func(outcome)) { c.send(ctx, req, done) })
 	if end.err != nil && end.answer.Sent && l.Live() {
-		time.AfterFunc(lateReplyTimeout, c.onLate) // the server may still be running it
+		time.AfterFunc(lateReplyTimeout, ended) // the server may still be running it
 	} else {
-		c.onLate()
+		ended()
 	}
 	return end
 }
@@ -286,21 +291,11 @@ func (o *prefetchSource) stillAllowed(begun *upstreamCall, c *predict.Candidate)
 }
 
 // promoted reports whether a client has made the call that is being prefetched.
-func promoted(f *dedup.Flight) bool {
-	select {
-	case <-f.Promoted():
-		return true
-	default:
-		return false
-	}
-}
+func promoted(f *dedup.Flight) bool { return isClosed(f.Promoted()) }
 
 // configurePrefetch applies new bounds on concurrent prefetches.
 func (s *Server) configurePrefetch(r *speculate.Rules) {
 	s.prefetch.Scheduler.Configure(r.Slots())
-	if r.Delivery == "inline" {
-		s.running.Go(loadVocabulary) // so that no answer has to wait for it
-	}
 }
 
 // prefetches is the set of a lease's prefetches that its upstream runs or may run. A server over

@@ -1,14 +1,17 @@
 package proxy
 
 import (
+	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	mathrand "math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -17,15 +20,245 @@ import (
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/record"
+	"mcpschedd/internal/revision"
 	"mcpschedd/internal/speculate"
 )
+
+// Two observers follow the path of a call. The recorder is notified of every call's result. The
+// prefetch worker is notified of the calls it is interested in: when they arrive, are sent and
+// have a result. Both receive plain values and never delay the call.
+
+// observedSession is a session as its observers see it.
+type observedSession struct {
+	speculate.Client
+	lastSeq  atomic.Int64 // number of calls and prefetches so far
+	turns    turns
+	spending spending
+}
+
+func newObservedSession(ctx context.Context, multiplexed bool) *observedSession {
+	var name [6]byte
+	rand.Read(name[:])
+	return &observedSession{Client: speculate.Client{Name: hex.EncodeToString(name[:]), ID: mathrand.Uint64(), Multiplexed: multiplexed, Context: ctx}}
+}
+
+// next returns the number of the next call or prefetch.
+func (s *observedSession) next() call.Number {
+	return call.Number{Session: s.Name, Seq: s.lastSeq.Add(1)}
+}
+
+// turns divides a session's calls into the model's turns. Calls of one turn were decided
+// together: the model had read none of their answers.
+type turns struct {
+	mu         sync.Mutex
+	number     int
+	lastAnswer time.Time // time of the last answer in the turn; zero if there was none
+}
+
+// minReadingTime is the least time in which a model can read an answer and decide on another
+// call. A call that follows an answer sooner belongs to the same turn.
+const minReadingTime = 5 * time.Millisecond
+
+func (t *turns) begin(now time.Time) (turn int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.lastAnswer.IsZero() && now.Sub(t.lastAnswer) > minReadingTime {
+		t.number++
+		t.lastAnswer = time.Time{}
+	}
+	return t.number
+}
+
+// current returns the number of the current turn, judged by the calls so far.
+func (t *turns) current() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.number
+}
+
+func (t *turns) end(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lastAnswer = now
+}
+
+// observation is a tools/call or a prefetch as its observers see it.
+type observation struct {
+	call     *speculate.Call // facts about its arrival
+	number   call.Number
+	timing   speculate.Timing
+	requests atomic.Int32        // requests sent upstream
+	recorded atomic.Bool         // its end has been recorded
+	trace    speculate.Trace     // trace context sent upstream; zero if there is none
+	endSpan  func(*record.Event) // ends its span in a trace; nil if there is none
+	announce bool                // its answer may name the prefetches that it causes
+	notified bool                // the prefetch worker has been notified of its result
+
+	// The answer before enrichment.
+	source   dedup.Outcome // where the answer came from; only Comparison is set if this call fetched it
+	size     int           // bytes
+	saved    int           // bytes saved by sending a reference instead
+	hash     uint64        // zero if not computed
+	inlined  int           // number of other calls' results added to the answer
+	joinWait time.Duration // time waited for a prefetch that took too long, before the call was sent itself
+}
+
+// watched returns the call for the prefetch worker, or nil if the worker ignores it.
+func (o *observation) watched() *speculate.Call {
+	if o.call.ID == 0 {
+		return nil
+	}
+	return o.call
+}
+
+// wantsResult reports whether the prefetch worker must be notified of the result: it watches the
+// call, a prefetch was compared with the answer, or the call waited for a prefetch in vain.
+func (o *observation) wantsResult() bool {
+	return !o.notified && (o.watched() != nil || o.source.Comparison != dedup.NotCompared || o.joinWait > 0)
+}
+
+// needsCacheable reports whether the store or an observer needs outcome.cacheable, which takes a
+// scan of the answer.
+func (c *upstreamCall) needsCacheable() bool {
+	return c.observed != nil && (c.class.storable() || c.class.kind.Reads() || c.observed.watched() != nil)
+}
+
+// beginObservation numbers a tools/call. It runs on the session's reader.
+func (c *upstreamCall) beginObservation() {
+	s, now := c.s.observed, time.Now()
+	n := s.next()
+	o := &observation{number: n, call: &speculate.Call{
+		Client: &s.Client, Upstream: c.lease.prefetchUpstream, Seq: n.Seq, Trace: traceContext(c.params), At: now, Turn: s.turns.begin(now), Tool: c.tool,
+	}}
+	if begin := c.policy.Trace; begin != nil {
+		if o.trace.Parent, o.trace.State, o.endSpan = begin(o.call.Trace.Parent, o.call.Trace.State, c.tool, now); o.trace.Parent != "" {
+			o.call.Trace = o.trace
+		}
+	}
+	c.observed = o
+}
+
+// observeArrival records the call's classification and notifies the prefetch worker, unless the
+// call resumes an earlier one (goesOn). mayAnnounce reports whether the answer may name the
+// prefetches that the call causes.
+func (c *upstreamCall) observeArrival(goesOn, mayAnnounce bool) {
+	f := c.observed.call
+	f.Arguments, f.Key, f.Effect, f.Host = observedArguments(&c.class.query.Key, c.params), c.class.query.Key, c.class.effect, c.class.host
+	w, rules := c.s.srv.prefetch, &c.policy.Enrichment
+	switch {
+	case goesOn:
+	case c.lease.nothingToPrefetch() || !w.Wants(rules, f.Client):
+		w.Changed(rules, f.Client, f.Effect)
+	default:
+		w.Called(f)
+		c.observed.announce = mayAnnounce && c.mayAnnounce()
+	}
+}
+
+// observedArguments returns a call's arguments, in canonical form if it has a key, or nil if
+// they are longer than maxArguments.
+func observedArguments(key *call.Key, params *revision.Params) []byte {
+	if key.Arguments != "" {
+		return []byte(key.Arguments)
+	}
+	raw, _ := arguments(params)
+	if len(raw) > maxArguments {
+		return nil
+	}
+	return bytes.Clone(raw)
+}
+
+// traceContext returns the trace context in a call's _meta.
+func traceContext(params *revision.Params) (t speculate.Trace) {
+	t.Parent, _ = jsonrpc.String(params.Meta.Get("traceparent"))
+	t.State, _ = jsonrpc.String(params.Meta.Get("tracestate"))
+	return t
+}
+
+// withTrace returns params with the trace context of the call's span. o may be nil.
+func (o *observation) withTrace(params *revision.Params) *revision.Params {
+	if o == nil || o.trace.Parent == "" {
+		return params
+	}
+	meta := jsonrpc.Set(params.Meta.Raw(), "traceparent", jsonrpc.AppendString(nil, o.trace.Parent))
+	if o.trace.State != "" {
+		meta = jsonrpc.Set(meta, "tracestate", jsonrpc.AppendString(nil, o.trace.State))
+	}
+	return parsedParams(jsonrpc.Set(params.Raw(), "_meta", meta))
+}
+
+// observeSent records that a tools/call is being sent to its upstream.
+func (c *upstreamCall) observeSent() {
+	if o := c.observed; o != nil {
+		o.requests.Add(1)
+		c.s.srv.prefetch.Scheduler.Sent(&o.timing, c.lease.Instance(), c.tool, o.watched(), time.Now())
+	}
+}
+
+// observeReturned records that the call has returned.
+func (c *upstreamCall) observeReturned(err error, limited bool) {
+	if o := c.observed; o != nil {
+		how := speculate.Outcome{Answered: err == nil, StillRunning: err != nil && !unavailable(err), Limited: limited}
+		c.s.srv.prefetch.Scheduler.Returned(&o.timing, o.watched(), how, time.Now())
+	}
+}
+
+var errUnanswered = errors.New("not answered")
+
+// noteResult records that the upstream has answered, and the answer's size and hash before
+// enrichment.
+func (c *upstreamCall) noteResult(o outcome) {
+	c.answered.Store(true)
+	a := c.observed
+	if a == nil {
+		return
+	}
+	a.size, a.hash = len(o.answer.Result), 0
+	switch {
+	case a.source.How != "":
+		a.size = len(a.source.Body)
+	case c.class.kind.Reads():
+		a.hash = c.s.srv.recorder.resultHash(o)
+	}
+}
+
+// observeResult notifies the observers of the end of a call, once. If the call continues after
+// this answer, only the prefetch worker is notified. A call that was suspended counts as one
+// call from the arrival of its first request. ctx is the context of the answered request.
+func (c *upstreamCall) observeResult(ctx context.Context, o outcome) {
+	if c.observed == nil {
+		return
+	}
+	now := time.Now()
+	if !o.inputRequired && !c.observed.recorded.Swap(true) {
+		c.s.observed.turns.end(now)
+		c.s.srv.recorder.recordCall(c, now, o, ctx.Err() != nil)
+	}
+	if c.observed.wantsResult() {
+		c.notifyWorker(now, o, nil)
+	}
+}
+
+// notifyWorker notifies the prefetch worker of the result before enrichment. The worker sends the
+// prefetches that it begins to reply, unless reply is nil.
+func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- speculate.Announcement) bool {
+	r := c.observed
+	r.notified = true
+	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
+		At: now, Complete: r.watched() != nil && o.cacheable, Body: o.answer.Result, Took: r.timing.Took(), Unloaded: r.timing.Unloaded(),
+		Comparison: r.source.Comparison, JoinWait: r.joinWait,
+	}, reply)
+}
 
 // recorder writes to the event log: every tools/call once, when it has been answered or has
 // failed; every prefetch once, when its fate is known; and changes of prefetch levels and harm.
 // All figures are sums over these events.
 type recorder struct {
-	srv          *Server
-	log          *record.Log
+	srv     *Server
+	log     *record.Log
+	tally   *record.Tally
+	notices throttle // notifies clients that subscribed to the stats
+
 	lastRecorded atomic.Int64 // Unix time in ns of the last check for changes
 
 	mu         sync.Mutex
@@ -34,75 +267,67 @@ type recorder struct {
 	harm       speculate.HarmStats // totals that have been recorded
 }
 
-// Minimum intervals between records that calls trigger.
 const (
-	recordInterval = time.Second
-	statusInterval = 10 * time.Second // the status contains the state of hosts
+	recordInterval = time.Second      // minimum interval between records that calls trigger
+	statusInterval = 10 * time.Second // the same for statuses, which contain the state of hosts
+	sessionsKept   = 256              // sessions with figures of their own
 )
 
-// recordSent counts requests that were sent upstream. They are recorded with their call, or on
-// their own if the call has been recorded already or is a prefetch, which is recorded late.
-func (r *recorder) recordSent(c *upstreamCall, requests int) {
-	o := c.observed
-	o.requests.Add(int32(requests))
-	switch {
-	case o.call.Prefetch:
-	case o.recorded.Load():
-		requests = int(o.requests.Swap(0))
-	default:
-		return
+// openLog opens the event log of the server.
+func (r *recorder) openLog(s *Server, o Options) {
+	r.srv, r.tally = s, record.NewTally(sessionsKept)
+	r.notices.interval, r.notices.call = statsInterval, func() { announceStats(s.sessions.all()) }
+	recording := o.Record
+	recording.Log, recording.Status = o.Log, s.status
+	recording.Each = func(e record.Event) {
+		r.tally.Count(&e)
+		if e.Kind != record.Begin { // the first event of every log
+			r.notices.trigger()
+		}
+		if e.Kind == record.Session || e.Kind == record.End || e.Kind == record.Level {
+			r.log.Changed()
+		}
+		if o.Record.Each != nil {
+			o.Record.Each(e)
+		}
 	}
-	if requests > 0 {
-		r.log.Add(record.Event{
-			Kind: record.Sent, At: time.Now(), Session: o.number.Session, Seq: o.number.Seq,
-			Upstream: c.lease.Name(), Tool: clipName(c.tool), Sent: requests, Prefetched: o.call.Prefetch,
-		})
-	}
+	r.log = record.Open(recording)
 }
 
 // recordCall records the end of a call. cancelled reports whether its request was cancelled.
 func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancelled bool) {
-	s, arrival, answer := c.observed, c.observed.call, &c.observed.answer
+	s, arrival, from := c.observed, c.observed.call, &c.observed.source
 	e := record.Event{
 		Kind: record.Call, At: arrival.At, Session: s.number.Session, Seq: s.number.Seq,
 		Upstream: arrival.Upstream.Name, Tool: clipName(arrival.Tool), Class: string(c.class.kind), Turn: arrival.Turn + 1, Host: arrival.Host,
-		LatencyMS: ms(now.Sub(arrival.At)), UpstreamMS: ms(s.timing.Took()), Sent: int(s.requests.Swap(0)),
-		Disposition: record.Fetched, Bytes: int64(answer.size), Tokens: estimateTokens(answer.size), ResultSum: answer.hash,
-		Inlined: answer.inlined, RawArguments: arrival.Arguments,
+		LatencyMS: ms(now.Sub(arrival.At)), UpstreamMS: ms(s.timing.Took()), Sent: int(s.requests.Load()),
+		Disposition: record.Fetched, Bytes: int64(s.size), Tokens: estimateTokens(s.size), ResultSum: s.hash,
+		Inlined: s.inlined, RawArguments: arrival.Arguments, IsError: o.verdict.Failed,
 	}
 	if p := c.step; p != nil {
 		e.Plan, e.Step, e.Needs = p.plan, p.id, p.needs
 	}
-	if answer.source.How != "" {
-		answer.describe(&e, s.number)
+	if from.How != "" {
+		e.Disposition = record.Disposition(from.How)
+		e.Prefetched, e.BackedOff, e.AgeMS = from.Prefetched, from.BackedOff, ms(from.Age)
+		e.HiddenMS = max(0, ms(from.Took)-e.LatencyMS)
+		e.Reference, e.NotResent = s.saved > 0, int64(s.saved)
+		if first := from.FirstUseOf; first != nil {
+			e.UseOf, e.UseOfSession = first.Number().Seq, otherSession(first.Number(), s.number)
+		}
 	}
 	if cancelled || o.err != nil {
-		e.Disposition, e.Error = record.Failed, failureReason(o.err, cancelled)
+		e.Disposition, e.Error, e.IsError = record.Failed, failureReason(o.err, cancelled), false
 		e.HiddenMS, e.NotResent = 0, 0
-	} else {
-		e.IsError = o.verdict.Failed
 	}
 	r.log.Add(e)
 	r.recordSoon(now)
-	if s.span.end != nil {
+	if s.endSpan != nil {
 		ended := e // capturing e itself would move every event to the heap
-		s.span.end(&ended)
+		s.endSpan(&ended)
 	}
-	if first := answer.source.FirstUseOf; first != nil {
+	if first := from.FirstUseOf; first != nil {
 		first.Report(s.number) // so that the event and span of the prefetch follow those of the call
-	}
-}
-
-// describe adds to a call's event where its answer came from.
-func (a *answerFacts) describe(e *record.Event, number call.Number) {
-	from := &a.source
-	e.Disposition = record.Disposition(from.How)
-	e.Prefetched, e.BackedOff, e.AgeMS = from.Prefetched, from.BackedOff, ms(from.Age)
-	e.HiddenMS = max(0, ms(from.Took)-e.LatencyMS)
-	e.Reference, e.NotResent = a.saved > 0, int64(a.saved)
-	if from.FirstUseOf != nil {
-		e.UseOf = from.FirstUseOf.Number().Seq
-		e.UseOfSession = otherSession(from.FirstUseOf.Number(), number)
 	}
 }
 
@@ -130,7 +355,7 @@ type openPrefetch struct {
 
 // prefetchEnded records the end of a prefetch's fetch in p.
 func (r *recorder) prefetchEnded(p *openPrefetch, o outcome) {
-	p.failed, p.observed.answer.size, p.observed.answer.hash = !o.cacheable, len(o.answer.Result), r.resultHash(o)
+	p.failed, p.observed.size, p.observed.hash = !o.cacheable, len(o.answer.Result), r.resultHash(o)
 	p.ended.Store(true)
 }
 
@@ -154,33 +379,24 @@ func (p *openPrefetch) complete() bool {
 	if at := s.timing.SentAt(); !at.IsZero() {
 		e.At = at
 	}
-	e.LatencyMS, e.Sent = ms(s.timing.Took()), int(s.requests.Swap(0))
-	e.IsError, e.Bytes, e.Tokens, e.ResultSum = p.failed, int64(s.answer.size), estimateTokens(s.answer.size), s.answer.hash
+	e.LatencyMS, e.Sent = ms(s.timing.Took()), int(s.requests.Load())
+	e.IsError, e.Bytes, e.Tokens, e.ResultSum = p.failed, int64(s.size), estimateTokens(s.size), s.hash
 	return true
 }
-
-// maxOpenPrefetches bounds the prefetches that have not been recorded. The oldest ones beyond it
-// are recorded as wasted.
-const maxOpenPrefetches = 1 << 14
 
 // prefetchBegan adds a prefetch, to be recorded when its fate is known.
 func (r *recorder) prefetchBegan(p *openPrefetch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.open = append(r.open, p); len(r.open) > maxOpenPrefetches {
-		r.recordPrefetchesLocked(false)
-	}
+	r.open = append(r.open, p)
 }
 
 // recordPrefetchesLocked records the prefetches whose fate is known. If last is set, it records
 // all others as wasted.
 func (r *recorder) recordPrefetchesLocked(last bool) {
-	beyond := len(r.open) - maxOpenPrefetches
 	r.open = slices.DeleteFunc(r.open, func(p *openPrefetch) bool {
-		over := last || beyond > 0
-		beyond--
 		if !p.complete() {
-			if !over {
+			if !last {
 				return false
 			}
 			p.event.Fate, p.event.Cause = record.Wasted, "never_asked"
@@ -212,21 +428,24 @@ func (r *recorder) record() {
 		r.log.Add(record.Event{Kind: record.Level, At: c.At, Host: c.Host, Session: c.Session, From: c.From, To: c.To, Why: c.Why})
 	}
 	harm := scheduler.Stats().Harm
-	r.recordHarm("foreground_wait", now, 0, harm.ForegroundWaitMS-r.harm.ForegroundWaitMS)
-	r.recordHarm("rate_limited", now, harm.RateLimited-r.harm.RateLimited, 0)
-	r.recordHarm("eviction", now, harm.Evictions-r.harm.Evictions, 0)
-	r.recordHarm("question", now, harm.Questions-r.harm.Questions, 0)
+	for _, h := range []struct {
+		why    string
+		n      int64
+		waitMS float64 // how long calls waited because of it
+	}{
+		{"foreground_wait", 1, harm.ForegroundWaitMS - r.harm.ForegroundWaitMS},
+		{"rate_limited", harm.RateLimited - r.harm.RateLimited, 0},
+		{"eviction", harm.Evictions - r.harm.Evictions, 0},
+		{"question", harm.Questions - r.harm.Questions, 0},
+	} {
+		if h.waitMS > 0 || h.n > 0 && h.why != "foreground_wait" {
+			r.log.Add(record.Event{Kind: record.Harm, At: now, Why: h.why, LatencyMS: h.waitMS, Count: h.n})
+		}
+	}
 	r.harm = harm
 	if now.Sub(r.lastStatus) >= statusInterval {
 		r.lastStatus = now
 		r.log.Changed()
-	}
-}
-
-// recordHarm records n instances of harm, or waitMS milliseconds that calls waited because of it.
-func (r *recorder) recordHarm(why string, at time.Time, n int64, waitMS float64) {
-	if n > 0 || waitMS > 0 {
-		r.log.Add(record.Event{Kind: record.Harm, At: at, Why: why, LatencyMS: waitMS, Count: max(n, 1)})
 	}
 }
 
@@ -261,13 +480,6 @@ func otherSession(n, here call.Number) string {
 	return n.Session
 }
 
-// recordID returns a random id for a session in the event log.
-func recordID() string {
-	var id [6]byte
-	rand.Read(id[:])
-	return hex.EncodeToString(id[:])
-}
-
 // clientName returns a client's name and version.
 func clientName(info []byte) string {
 	name, _ := jsonrpc.String(jsonrpc.Get(info, "name"))
@@ -283,11 +495,7 @@ func clipName(name string) string {
 	if len(name) <= maxRecordedName {
 		return name
 	}
-	end := maxRecordedName
-	for end > 0 && !utf8.RuneStart(name[end]) {
-		end--
-	}
-	return strings.Clone(name[:end]) // do not retain the whole name
+	return strings.ToValidUTF8(strings.Clone(name[:maxRecordedName]), "") // do not retain the whole name
 }
 
 // resultHash returns a hash of an answer, which the log keys, or 0 if none is recorded.

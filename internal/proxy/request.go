@@ -3,8 +3,8 @@ package proxy
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -50,50 +50,6 @@ func (w withdrawn) Error() string {
 	return w.reason
 }
 
-// Accept takes one message from the client. It runs on the client's reader and does
-// everything that depends on the order of arrival before it returns. It returns a function
-// that serves the request and may block, or nil if nothing is left to do.
-func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet) (serve func()) {
-	switch {
-	case m.IsResponse():
-		s.questions.handleResponse(m.Message)
-		return nil
-	case m.IsNotification():
-		s.handleNotification(m)
-		return nil
-	}
-	x := &request{
-		s: s, msg: m, key: string(m.ID), out: to,
-		hop: m.Hop, stateless: m.Stateless,
-	}
-	base := s.ctx
-	if m.Method == "subscriptions/listen" {
-		base = context.Background() // serveListen watches for the session's end itself, and answers then
-	}
-	if err := x.admit(base); err != nil {
-		recordRefusal(s, m)
-		x.fail(err)
-		return nil
-	}
-	if !s.identity.NonBlocking || x.handler != nil || x.handle() != nil {
-		return func() {
-			if ctx.Done() != nil { // else the request outlives its connection
-				stop := context.AfterFunc(ctx, func() { x.cancel(withdrawn{"the client has disconnected"}) })
-				defer stop()
-			}
-			defer x.leave()
-			x.serve()
-		}
-	}
-	s.running.Add(1) // the request may end before ask returns
-	defer s.running.Done()
-	x.ask(func(o outcome) {
-		defer x.leave()
-		x.answer(o)
-	})
-	return nil
-}
-
 // Refuse answers a message that cannot be accepted. If the message is, or may be, the
 // response to a server's question, Refuse fails the question and sends the client nothing.
 func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet) {
@@ -105,33 +61,6 @@ func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet)
 	recordRefusal(s, m)
 	x := &request{s: s, msg: m, out: out}
 	x.fail(why)
-}
-
-// admit opens the session if this is its first request, registers the request, and routes
-// it, which takes its turn at its upstream.
-func (x *request) admit(ctx context.Context) *jsonrpc.Error {
-	s := x.s
-	if x.stateless {
-		s.open(upstream.Client{Version: x.hop.Version, Info: x.hop.Info, Capabilities: x.hop.Capabilities})
-	} else if x.msg.Method == "initialize" {
-		openHandshake(s, &x.msg.Index)
-	} else if x.msg.Method != "ping" {
-		s.open(upstream.Client{})
-		s.questions.setReady() // a client that makes requests can also receive messages
-	}
-	if !x.stateless {
-		x.hop = s.client.facts().hop
-	}
-	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	if err := s.requests.add(x, s.identity.Pool); err != nil {
-		x.cancel(nil)
-		return err
-	}
-	if err := x.route(); err != nil {
-		x.leave()
-		return err
-	}
-	return nil
 }
 
 // openHandshake opens a session with the params of its initialize.
@@ -154,49 +83,12 @@ func object(raw []byte) json.RawMessage {
 	return json.RawMessage(raw)
 }
 
-// leave ends the request, and its call unless the call continues as suspended work.
-func (x *request) leave() {
-	if c := x.call; c != nil && (x.work == nil || x.step != nil) {
-		c.release()
-		c.observeResult(x.ctx, outcome{err: errUnanswered}) // no effect if the call was answered
-	}
-	x.cancel(nil)
-	x.s.requests.done(x)
-}
-
-// isWithdrawn reports whether the client cancelled the request with context ctx. Such a
-// request gets no answer.
-func isWithdrawn(ctx context.Context) bool {
-	_, cancelled := errors.AsType[withdrawn](context.Cause(ctx))
-	return cancelled
-}
-
-// serve answers the request. It may block.
-func (x *request) serve() {
-	o, resumed := x.resume()
-	switch {
-	case resumed:
-		x.deliver(o, x.answer)
-	case x.handler != nil:
-		x.answer(x.handler(x))
-	default:
-		x.answer(waitFor(x.ask))
-	}
-}
-
-// waitFor calls begin and returns the outcome that begin passes to done.
-func waitFor(begin func(done func(outcome))) outcome {
-	done := make(chan outcome, 1)
-	begin(func(o outcome) { done <- o })
-	return <-done
-}
-
 // setLevel sets the log level at every upstream that logs. It runs on the client's reader,
 // so the level applies to the client's next call.
 func setLevel(s *session, params *revision.Params) *jsonrpc.Error {
 	level, ok := jsonrpc.String(params.Get("level"))
 	if !ok || !upstream.KnownLevel(level) {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level)}
+		return invalidParams(fmt.Sprintf("params.level: want debug, info, notice, warning, error, critical, alert or emergency, have %q", level))
 	}
 	s.client.update(func(f *clientFacts) { f.level = level })
 	for _, l := range s.leases.current() {
@@ -259,36 +151,113 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 	case "notifications/tasks/status", "notifications/tasks":
 		x.s.tasks.updateStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.answered.Load() && x.ctx.Err() == nil {
-		sendNotification(x.s.srv.log, x.out, method, params)
+	to := x
+	if x.step != nil { // the request that waits for the plan carries the notification
+		if to = x.work.currentRequest(); to == nil {
+			return
+		}
+	}
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	if !to.answered.Load() && to.ctx.Err() == nil {
+		sendNotification(x.s.srv.log, to.out, method, params)
 	}
 }
 
-// fail answers with one of the proxy's own errors.
-func (x *request) fail(err *jsonrpc.Error) {
-	x.write(jsonrpc.AppendError(nil, x.msg.ID, err.Append(nil)))
+// requests is the set of a session's requests that are being served. Each has a key that no
+// other request has while its client may wait for the answer.
+type requests struct {
+	serving *sync.WaitGroup // the session's, which waits for its requests
+
+	mu     sync.Mutex
+	open   map[string]*request // request.key → the request
+	seq    uint64              // number of requests with unique keys
+	closed bool                // no more requests may be added
 }
 
-// noteLost records that the client did not receive the answer of c, which may be nil.
-func noteLost(c *upstreamCall) {
-	if c != nil && c.class.storable() {
-		c.s.identity.delivered.Lost(c.class.query.Key)
+// add adds a request, or returns why it cannot. If unique is set, another client may use the
+// same id, and the key is made unique.
+func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if unique {
+		r.seq++
+		x.key = fmt.Sprintf("%s %d", x.key, r.seq)
+	}
+	switch other := r.open[x.key]; {
+	case other != nil && !isWithdrawn(other.ctx):
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
+	case r.closed:
+		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: front.ErrEnded.Error()}
+	}
+	r.open[x.key] = x
+	r.serving.Add(1)
+	return nil
+}
+
+// forget removes a request, so that the client may reuse its id.
+func (r *requests) forget(x *request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open[x.key] == x { // else another request has the id by now
+		delete(r.open, x.key)
 	}
 }
 
-func (x *request) write(line []byte) {
-	if x.ctx != nil && isWithdrawn(x.ctx) {
-		noteLost(x.call)
-		return
+// done ends a request that was added.
+func (r *requests) done(x *request) {
+	if !x.answered.Load() { // else write has called forget
+		r.forget(x)
 	}
-	x.mu.Lock()
-	x.answered.Store(true)
-	x.mu.Unlock()
-	x.s.requests.forget(x) // the client may reuse the id as soon as it has read the answer
-	if err := x.out.Answer(line); err != nil {
-		noteLost(x.call)
-		x.s.srv.log.Debug("answer not delivered", "method", x.msg.Method, "err", err)
+	r.serving.Done()
+}
+
+// find returns the request with the given key, or nil.
+func (r *requests) find(key string) *request {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.open[key]
+}
+
+// bind sets the upstream call of a request.
+func (r *requests) bind(x *request, c *upstreamCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x.call = c
+}
+
+// callsTo returns the unanswered requests with a call at l. If awaited is set, it returns only
+// those whose call the upstream still works on.
+func (r *requests) callsTo(l *sessionLease, awaited bool) (found []*request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range r.open {
+		if c := x.call; c != nil && c.lease.Lease == l.Lease && !(awaited && c.answered.Load()) && !x.answered.Load() {
+			found = append(found, x)
+		}
 	}
+	return found
+}
+
+// only returns the only open request at l, or any of them if all belong to one plan. It
+// returns nil if there are none or several.
+func (r *requests) only(l *sessionLease) *request {
+	all := r.callsTo(l, false)
+	if len(all) == 0 || slices.ContainsFunc(all[1:], func(x *request) bool { return !x.step.samePlan(all[0].step) }) {
+		return nil
+	}
+	return all[0]
+}
+
+// close closes the set to new requests.
+func (r *requests) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+}
+
+func (r *requests) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.open)
 }

@@ -85,7 +85,7 @@ func (x *request) routeName(l upstream.List) *jsonrpc.Error {
 		x.refuseRepeat()
 		return nil
 	case lease == nil:
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name)}
+		return invalidParams(fmt.Sprintf("unknown %s %q", l.Capability()[:len(l.Capability())-1], name))
 	}
 	c := newCall(x, lease, rawName(t.name, name))
 	if l != upstream.Tools {
@@ -191,7 +191,7 @@ func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessio
 	if name, ok := jsonrpc.String(jsonrpc.Get(ref, "name")); ok {
 		t, l := x.s.resolveName(x.policy, upstream.Prompts, name)
 		if l == nil {
-			return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("params.ref: unknown prompt %q", name)}
+			return nil, nil, invalidParams(fmt.Sprintf("params.ref: unknown prompt %q", name))
 		}
 		if t.name != name {
 			renamed = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
@@ -200,7 +200,7 @@ func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessio
 	}
 	uri, ok := jsonrpc.String(jsonrpc.Get(ref, "uri"))
 	if !ok {
-		return nil, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.ref: want a prompt's name or a resource's uri"}
+		return nil, nil, invalidParams("params.ref: want a prompt's name or a resource's uri")
 	}
 	if l := findLease(completing, func(l *sessionLease) bool { return l.lists(upstream.Templates, uri) }); l != nil {
 		return []*sessionLease{l}, nil, nil
@@ -266,11 +266,11 @@ func routingMember(params *revision.Params, member string) (string, *jsonrpc.Err
 	text, ok := jsonrpc.String(value)
 	switch {
 	case other != nil:
-		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + string(other) + ": ambiguous with params." + member}
+		return "", invalidParams("params." + string(other) + ": ambiguous with params." + member)
 	case value == nil:
-		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + member + ": missing"}
+		return "", invalidParams("params." + member + ": missing")
 	case !ok:
-		return "", &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params." + member + ": want a string"}
+		return "", invalidParams("params." + member + ": want a string")
 	}
 	return text, nil
 }

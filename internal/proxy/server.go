@@ -31,6 +31,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/budget"
@@ -97,17 +98,19 @@ type Server struct {
 	log      *slog.Logger
 	policy   livePolicy
 	connect  connector
-	stopFast func() // makes upstream processes end quickly from now on
+	stopFast func()       // makes upstream processes end quickly from now on
+	pages    []front.Page // served beside MCP
+	begin    record.Event // start event of this process, as far as the program provides it
+	began    time.Time
 
 	sessions sessions
 	names    *names
 	common   *Common
-	store    *dedup.Store // store and limits are those of common
-	limits   *limit.Hosts
+	store    *dedup.Store // that of common
 	catalog  *catalog
 	recorder recorder
-	figures  *figures
-	running  sync.WaitGroup // flights, which belong to no session
+	rejected atomic.Pointer[error] // why a newer configuration was rejected; nil if it was not
+	running  sync.WaitGroup        // flights, which belong to no session
 
 	prefetch *speculate.Worker
 	kept     *kept // results of plans, for mcpschedd_read_result
@@ -122,7 +125,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	}
 	s := &Server{
 		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), names: newNames(),
-		common: common, store: common.store, limits: common.limits,
+		common: common, store: common.store, begin: o.Record.Begin, began: time.Now(),
 	}
 	s.connect = func(u Upstream, after <-chan struct{}) (up *upstream.Upstream) {
 		up = upstream.New(u.Spec, upstream.Options{
@@ -134,23 +137,11 @@ func New(o Options, guard *upstream.Guard) *Server {
 		})
 		return up
 	}
-	s.figures = newFigures(s, o.Record.Begin)
-	recording := o.Record
-	recording.Log, recording.Status = o.Log, s.status
-	recording.Each = func(e record.Event) {
-		s.figures.add(&e)
-		if e.Kind == record.Session || e.Kind == record.End || e.Kind == record.Level {
-			s.recorder.log.Changed()
-		}
-		if o.Record.Each != nil {
-			o.Record.Each(e)
-		}
-	}
-	s.recorder.log, s.recorder.srv = record.Open(recording), s
+	s.recorder.openLog(s, o)
 	s.prefetch = speculate.NewWorker(speculate.Setup{
 		Log:     o.Log,
 		Rules:   func() *speculate.Rules { return &s.policy.Load().Enrichment },
-		Waited:  s.limits.Harm,
+		Waited:  common.limits.Harm,
 		Decided: s.recorder.recordDecision,
 		Removed: func(key string) bool {
 			return !slices.ContainsFunc(s.policy.Load().members, func(m *member) bool { return m.key == key })
@@ -186,14 +177,14 @@ func (s *Server) Handler() http.Handler { return front.NewHTTP(s.front()) }
 // Mount serves h beside MCP at a [http.ServeMux] pattern. If asks is set, h checks the token
 // itself. Host and Origin are always checked. Mount must be called before the server serves.
 func (s *Server) Mount(pattern string, h http.Handler, asks bool) {
-	s.figures.pages = append(s.figures.pages, front.Page{Pattern: pattern, Handler: h, OwnAuth: asks})
+	s.pages = append(s.pages, front.Page{Pattern: pattern, Handler: h, OwnAuth: asks})
 }
 
 // front returns the options of the client-facing transports.
 func (s *Server) front() front.Options {
 	p := s.policy.Load()
 	return front.Options{
-		NewSession: func(c front.Client) front.Session { return s.newSession(c) }, Has: s.Has, Pages: s.figures.pages,
+		NewSession: func(c front.Client) front.Session { return s.newSession(c) }, Has: s.Has, Pages: s.pages,
 		MaxMessage: p.MaxMessage, DrainTimeout: p.DrainTimeout, Log: s.log, Clock: p.Dedup.Clock, HTTP: p.HTTP,
 	}
 }
@@ -258,6 +249,6 @@ func (s *Server) Close() {
 	s.running.Wait()
 	s.recorder.record()
 	s.common.remove(s)
-	s.figures.notices.stop()
+	s.recorder.notices.stop()
 	s.recorder.close()
 }

@@ -81,7 +81,7 @@ func (s *Server) newSession(c front.Client) *session {
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.lists = newShownLists(n)
 	n.questions.s, n.questions.ready, n.questions.open = n, make(chan struct{}), make(map[string]*question)
-	n.suspended = newSuspended(n.running.Go)
+	n.suspended = newSuspended()
 	n.requests.open, n.requests.serving = make(map[string]*request), &n.running
 	if !s.sessions.add(n) {
 		cancel(front.ErrShutdown)

@@ -64,7 +64,7 @@ func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]
 	}
 	found := filterLeases(leases, func(l *sessionLease) bool { return l.mayHave("tasks") })
 	if changes := method == "tasks/cancel" || method == "tasks/update"; changes && len(found) > 1 {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params.taskId: no task of this session"}
+		return nil, invalidParams("params.taskId: no task of this session")
 	}
 	return found, nil
 }

@@ -9,12 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/front"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
@@ -22,38 +20,10 @@ import (
 	"mcpschedd/internal/valuemodel"
 )
 
-// figures holds what a server reports besides its current state, and the pages that show it.
-type figures struct {
-	tally    *record.Tally
-	begin    record.Event // start event of this process, as far as the program provides it
-	began    time.Time
-	rejected atomic.Pointer[error] // why a newer configuration was rejected; nil if it was not
-	pages    []front.Page          // served beside MCP
-	notices  throttle              // notifies clients that subscribed to the stats
-}
-
-// sessionsKept is how many sessions have figures of their own.
-const sessionsKept = 256
-
-func newFigures(s *Server, begin record.Event) *figures {
-	f := &figures{begin: begin, began: time.Now()}
-	f.tally = record.NewTally(sessionsKept)
-	f.notices.interval, f.notices.call = statsInterval, func() { announceStats(s.sessions.all()) }
-	return f
-}
-
-// add counts an event of the log.
-func (f *figures) add(e *record.Event) {
-	f.tally.Count(e)
-	if e.Kind != record.Begin { // the first event of every log
-		f.notices.trigger()
-	}
-}
-
 // Report returns the sums over the event log and the current state.
 func (s *Server) Report() record.Stats {
 	s.recorder.record()
-	out := s.figures.tally.Stats(time.Now())
+	out := s.recorder.tally.Stats(time.Now())
 	s.addCurrent(&out)
 	return out
 }
@@ -69,7 +39,7 @@ func (s *Server) ReportAll() record.Stats {
 // that of this replica.
 func (s *Server) View() record.View {
 	s.recorder.record()
-	v := s.figures.tally.View(time.Now())
+	v := s.recorder.tally.View(time.Now())
 	s.addCurrent(&v.Stats)
 	s.common.addReplicas(&v.Stats)
 	return v
@@ -77,32 +47,28 @@ func (s *Server) View() record.View {
 
 // addCurrent adds the current state to out.
 func (s *Server) addCurrent(out *record.Stats) {
-	out.UptimeS = int64(time.Since(s.figures.began).Seconds())
+	out.UptimeS = int64(time.Since(s.began).Seconds())
 	out.Open = len(s.sessions.all())
-	out.Config = s.figures.config(s.policy.Load())
+	p := s.policy.Load()
+	out.Config = record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC().Format(time.RFC3339), Error: s.rejection()}
 	out.Engine = s.Stats()
 	now := s.currentStatus(true)
 	now.Lost = s.recorder.log.Lost()
 	out.SetRunning([]record.Status{now})
 }
 
-// config describes the configuration in force.
-func (f *figures) config(p *policy) record.Config {
-	out := record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC().Format(time.RFC3339)}
-	if err := f.rejected.Load(); err != nil {
-		out.Error = (*err).Error()
-	}
-	return out
-}
-
 // Reject records why a newer configuration was rejected. A nil error means that it was not.
 func (s *Server) Reject(err error) {
-	defer s.recorder.log.Changed()
-	if err == nil {
-		s.figures.rejected.Store(nil)
-		return
+	s.rejected.Store(&err)
+	s.recorder.log.Changed()
+}
+
+// rejection returns why a newer configuration was rejected, or "".
+func (s *Server) rejection() string {
+	if err := s.rejected.Load(); err != nil && *err != nil {
+		return (*err).Error()
 	}
-	s.figures.rejected.Store(&err)
+	return ""
 }
 
 // Stats is the internal state of a server, for debugging. Its counters are independent of the
@@ -118,7 +84,7 @@ type Stats struct {
 
 // Stats returns the server's internal state.
 func (s *Server) Stats() Stats {
-	out := Stats{Sessions: len(s.sessions.all()), Store: s.store.Stats(), Hosts: s.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
+	out := Stats{Sessions: len(s.sessions.all()), Store: s.store.Stats(), Hosts: s.common.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
 	for _, m := range s.policy.Load().members {
 		out.Upstreams[m.Spec.Name] = m.up.Stats()
 	}
@@ -145,7 +111,7 @@ type PrefetchStats struct {
 func (s *Server) hosts() []record.Host {
 	p, now := s.policy.Load(), time.Now()
 	out := make(map[string]record.Host)
-	for _, h := range s.limits.Stats() {
+	for _, h := range s.common.limits.Stats() {
 		rule := p.rule(h.Host)
 		shown := record.Host{
 			Host: h.Host, Level: speculate.Normal, InFlight: h.InFlight, Waiting: h.Waiting, Limited: h.Limited,
@@ -182,8 +148,7 @@ func (s *Server) currentStatus(whole bool) record.Status {
 		return out
 	}
 	out.Pinned, out.Budgets = s.pinnedNow(), s.budgetStatus(whole)
-	config := s.figures.config(p)
-	out.Config, out.ConfigError = config.Path, config.Error
+	out.Config, out.ConfigError = p.ConfigPath, s.rejection()
 	for _, m := range p.members {
 		u, at := m.toolStatus(p), m.up.Health()
 		u.Name, u.State, u.Since, u.Restarts = m.Spec.Name, at.State, record.FormatTime(at.Since), at.Restarts
@@ -207,8 +172,8 @@ func (s *Server) clients() []record.ClientStatus {
 	open := make(map[record.ClientStatus]int)
 	for _, n := range s.sessions.all() {
 		c := record.ClientStatus{Client: clientName(n.client.facts().Info)}
-		if s.figures.begin.Transport != "http" {
-			c.Dir = s.figures.begin.Dir
+		if s.begin.Transport != "http" {
+			c.Dir = s.begin.Dir
 		}
 		open[c]++
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -43,19 +44,18 @@ type asker interface {
 
 // ask sends questions to a client and blocks until all are answered. It returns the answers
 // in order.
-func (s *session) ask(ctx context.Context, via asker, questions ...*question) ([][]byte, *jsonrpc.Error) {
+func (s *session) ask(ctx context.Context, via asker, questions ...*question) (answers [][]byte, err *jsonrpc.Error) {
 	defer via.withdraw(questions)
 	if err := via.put(ctx, questions); err != nil {
 		return nil, err
 	}
-	answers := make([][]byte, len(questions))
-	for i, q := range questions {
+	for _, q := range questions {
 		select {
 		case r := <-q.reply:
 			if r.err != nil {
 				return nil, r.err
 			}
-			answers[i] = r.result
+			answers = append(answers, r.result)
 		case <-ctx.Done():
 			return nil, errQuestionWithdrawn
 		case <-s.ctx.Done():
@@ -74,18 +74,17 @@ func (s *session) askOne(ctx context.Context, via asker, q *question) ([]byte, *
 	return answers[0], nil
 }
 
-// asker returns the asker for the request's client. prefix begins the keys of questions in an
-// input_required result.
-func (x *request) asker(prefix string) asker {
+// asker returns the asker for the request's client.
+func (x *request) asker() asker {
 	if x.stateless {
-		return viaResult{&x.s.suspended, x.work, prefix}
+		return viaResult{&x.s.suspended, x.work}
 	}
 	return viaRequest{&x.s.questions, x.out}
 }
 
 // askClient asks the request's client a question of the server that serves the request.
 func (x *request) askClient(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-	return x.s.askOne(ctx, x.asker(x.step.prefix()), newQuestion(method, params))
+	return x.s.askOne(ctx, x.asker(), newQuestion(method, params))
 }
 
 // askerFor returns a function that asks the client a question of a server, for questions that
@@ -95,7 +94,10 @@ func (x *request) askClient(ctx context.Context, method string, params []byte) (
 // calls to the server belong to one work, since no client may see another's question.
 // askerFor must be called when the question arrives: later calls may be another client's.
 func (s *session) askerFor(l *sessionLease) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
-	work := s.suspended.soleWork(l.Lease)
+	var sole *work // nil if the open calls belong to several works, or there are none
+	if calls := s.suspended.callsTo(l.Lease); len(calls) > 0 && !slices.ContainsFunc(calls, func(x *request) bool { return x.work != calls[0].work }) {
+		sole = calls[0].work
+	}
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		if s.isPrefetchQuestion(l, method) {
 			return nil, cannotBeAsked("a prefetch")
@@ -110,10 +112,10 @@ func (s *session) askerFor(l *sessionLease) func(context.Context, string, []byte
 		}
 		if !s.identity.Pool {
 			q.server = l.Lease
-		} else if work == nil {
+		} else if sole == nil {
 			return nil, cannotBeAsked(method)
 		}
-		return s.askOne(ctx, viaResult{&s.suspended, work, l.Name() + "."}, q)
+		return s.askOne(ctx, viaResult{&s.suspended, sole}, q)
 	}
 }
 
@@ -132,6 +134,36 @@ func cannotBeAsked(what string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client cannot be asked: " + what}
 }
 
+// viaResult asks a stateless client with an input_required result for the work's current
+// request. For a question that belongs to no call it uses any work with an open call to the
+// same server, or the next such work.
+type viaResult struct {
+	*suspended
+	work *work
+}
+
+func (s viaResult) put(_ context.Context, questions []*question) *jsonrpc.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := questions[0]; q.server != nil {
+		s.unassigned[q] = struct{}{}
+		s.assignLocked()
+		return nil
+	}
+	return s.work.addQuestionsLocked(questions...)
+}
+
+func (s viaResult) withdraw(questions []*question) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range questions {
+		delete(s.unassigned, q)
+		if q.work != nil {
+			delete(q.work.open, q.key)
+		}
+	}
+}
+
 // clientQuestions holds the open requests of the proxy to one client of the handshake era,
 // and assigns their ids.
 type clientQuestions struct {
@@ -148,9 +180,12 @@ type clientQuestions struct {
 func (c *clientQuestions) setReady() { c.readyOnce.Do(func() { close(c.ready) }) }
 
 // isReady reports whether the client accepts requests and notifications.
-func (c *clientQuestions) isReady() bool {
+func (c *clientQuestions) isReady() bool { return isClosed(c.ready) }
+
+// isClosed reports whether a channel that is only closed has been closed.
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-c.ready:
+	case <-c:
 		return true
 	default:
 		return false
@@ -280,15 +315,12 @@ func (x *request) canElicit() bool {
 // user do.
 var errUnread = errors.New("the client closed the question without an answer")
 
-// errDeclined is returned by confirm if the user declines.
-var errDeclined = errors.New("the user declined it; nothing was called")
-
 // confirm asks the user of the work's client to confirm a message, and returns nil if the user
 // accepts. If the client is stateless, the work is suspended until the client replies.
 func (w *work) confirm(message string) error {
 	params := jsonrpc.Set(nil, "message", jsonrpc.AppendString(nil, message))
 	params = jsonrpc.Set(params, "requestedSchema", []byte(`{"type":"object","properties":{}}`))
-	answer, failed := w.first.s.askOne(w.ctx, w.first.asker("confirm."), newQuestion("elicitation/create", params))
+	answer, failed := w.first.s.askOne(w.ctx, w.first.asker(), newQuestion("elicitation/create", params))
 	if failed != nil {
 		return fmt.Errorf("it could not be confirmed: %s", failed.Message)
 	}
@@ -296,7 +328,7 @@ func (w *work) confirm(message string) error {
 	case "accept":
 		return nil
 	case "decline":
-		return errDeclined
+		return errors.New("the user declined it; nothing was called")
 	}
 	return errUnread
 }
