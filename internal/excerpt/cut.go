@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	minCut   = 16 // minimum characters of a cut string that could be omitted instead
-	minShare = 48 // minimum characters per field; below it the first fields are complete instead
+	minCut   = 20 // minimum characters of a part of a value; less is omitted
+	minShare = 32 // minimum characters per field; below it the first fields are complete instead
 
 	// Each level of nesting is scanned again by the level around it. Values nested deeper are
 	// either complete or omitted.
@@ -27,13 +27,11 @@ type cutter struct {
 type child struct {
 	raw   []byte // as written
 	value []byte // a suffix of raw
-	name  []byte // only for a field
-	head  int    // characters before the value; 0 for an item
-	size  int    // characters including the comma
+	name  string // of a field; the index of an item
+	size  int    // characters, including the comma
 }
 
-// value appends an excerpt of a value that is larger than room. shift is the number of its
-// children or bytes that were skipped before it.
+// value appends an excerpt of a value without its first shift children or bytes of text.
 func (c *cutter) value(value []byte, room int, at string, shift, depth int) {
 	switch value[0] {
 	case '{', '[':
@@ -46,149 +44,130 @@ func (c *cutter) value(value []byte, room int, at string, shift, depth int) {
 	}
 }
 
-// container appends the children of an array or object that fit, and records the omitted ones.
+// container appends the children of an array or object that fit, and records each run of
+// omitted ones.
 func (c *cutter) container(value []byte, room int, at string, shift, depth int) {
-	children, count, bytes := scan(value, room)
+	children, count, bytes := scan(value, shift, room)
 	array := value[0] == '['
-	var rooms []int
-	if l := fairShare(children, room-1); !array && len(children) == count && l >= minShare {
-		for i := range children {
-			rooms = append(rooms, min(children[i].size, l))
-		}
-	} else {
-		rooms = wholeFirst(children, room-1) // the closing bracket replaces one comma
-	}
 	c.out = append(c.out, value[0])
-	next, spare := 0, 0 // next: the first child neither kept nor recorded
-	name := func(to int) {
-		if next == to {
-			return
-		}
-		l := Omission{Pointer: at, What: "items", From: next + shift, Count: to - next, Bytes: bytes}
+	next, spare := 0, 0 // the first child neither kept nor recorded; room that children did not use
+	record := func(to int) {
+		l := Omission{Pointer: at, What: "fields", From: next + shift, Count: to - next, Bytes: bytes - total(children[:next])}
 		if to < count {
-			l.Bytes = sum(children[next:to])
-		} else {
-			l.Bytes -= sum(children[:next])
+			l.Bytes = total(children[next:to])
 		}
 		switch {
+		case to <= next:
+			return
 		case array:
+			l.What = "items"
 		case l.Count == 1 && next < len(children):
-			l = Omission{Pointer: children[next].pointer(at, 0), What: "field", Count: 1, Bytes: len(children[next].value)}
-		default:
-			l.What = "fields"
+			l = Omission{Pointer: children[next].at(at), What: "field", Count: 1, Bytes: len(children[next].value)}
 		}
 		c.left = append(c.left, l)
 	}
-	for i, room := range rooms {
-		ch := &children[i]
-		if room += spare; room < ch.minSize(depth) {
+	for i, room := range share(children, room-1, array || len(children) < count) { // the closing bracket replaces one comma
+		one := &children[i]
+		head := utf8.RuneCount(one.raw) - utf8.RuneCount(one.value)
+		if room += spare; room < one.size && (depth >= maxDepth || room < head+minCut || !cuttable(one.value)) {
 			if array {
 				break // later items would get other indexes
 			}
 			spare = room
 			continue
 		}
-		name(i)
+		record(i)
 		if next > 0 {
 			c.out = append(c.out, ',')
 		}
 		next = i + 1
-		spare = room - c.child(ch, room, ch.pointer(at, i+shift), depth)
+		before := len(c.out)
+		c.out = append(c.out, one.raw...)
+		if room < one.size {
+			c.out = c.out[:len(c.out)-len(one.value)]
+			c.value(one.value, room-head-1, one.at(at), 0, depth+1)
+		}
+		spare = room - utf8.RuneCount(c.out[before:]) - 1
 	}
-	name(count)
-	c.out = append(c.out, value[0]+2) // brackets are two apart
+	record(count)
+	c.out = append(c.out, value[0]+2) // '[' and ']', '{' and '}' are two apart
 }
 
-// scan returns the children that may fit, and the count and bytes of all children.
-func scan(value []byte, room int) (children []child, count, bytes int) {
-	add := func(raw, name, value []byte) {
-		count++
-		bytes += len(raw)
-		if count <= max(room, 0)/2+1 { // the shortest child takes two characters
-			head := utf8.RuneCount(raw[:len(raw)-len(value)])
-			children = append(children, child{raw, value, name, head, head + utf8.RuneCount(value) + 1})
+// at returns the pointer to a child.
+func (ch *child) at(parent string) string { return parent + "/" + jsonrpc.PointerToken(ch.name) }
+
+// cuttable reports whether a value can be cut.
+func cuttable(value []byte) bool { return value[0] == '"' || value[0] == '{' || value[0] == '[' }
+
+// scan returns the children from an index on that may fit, and the count and bytes of all from
+// there on.
+func scan(value []byte, shift, room int) (children []child, count, bytes int) {
+	i := 0
+	add := func(raw, value []byte, name string) {
+		if i++; i <= shift {
+			return
 		}
+		if count++; count <= max(room, 0)/2+1 { // the shortest child takes two characters
+			children = append(children, child{raw, value, name, utf8.RuneCount(raw) + 1})
+		}
+		bytes += len(raw)
 	}
 	for e := range jsonrpc.Elements(value) {
-		add(e, nil, e)
+		add(e, e, strconv.Itoa(i))
 	}
 	for m := range jsonrpc.Members(value) {
-		add(m.Raw, m.Name, m.Value)
+		add(m.Raw, m.Value, string(m.Name))
 	}
 	return children, count, bytes
 }
 
-func sum(children []child) (bytes int) {
+func total(children []child) (bytes int) {
 	for i := range children {
 		bytes += len(children[i].raw)
 	}
 	return bytes
 }
 
-// fairShare returns the max-min fair share of room: children smaller than it leave the rest of
-// theirs to the others.
-func fairShare(children []child, room int) int {
-	sizes := make([]int, len(children))
+// share divides room among children. By max-min fairness, children smaller than a fair share
+// leave the rest of it to the others. With wholeFirst, or if that share is too small, the first
+// children get all the room that they need; if none has enough, the first gets all of it.
+func share(children []child, room int, wholeFirst bool) (rooms []int) {
+	var sizes []int
 	for i := range children {
-		sizes[i] = children[i].size
+		sizes = append(sizes, children[i].size)
 	}
-	slices.Sort(sizes)
-	for i, size := range sizes {
-		if level := room / (len(sizes) - i); size > level {
-			return level
-		}
-		room -= size
-	}
-	return max(room, minShare) // all children fit
-}
-
-// wholeFirst gives the first children all the room they need, and the next one the rest if that
-// is more than half of the room.
-func wholeFirst(children []child, room int) (rooms []int) {
-	left := room
-	for i := range children {
-		if children[i].size > left {
-			if left > room/2 {
-				rooms = append(rooms, left)
-			}
+	level, left := 0, room
+	for i, size := range slices.Sorted(slices.Values(sizes)) {
+		if level = left / (len(sizes) - i); size > level {
 			break
 		}
-		left -= children[i].size
-		rooms = append(rooms, children[i].size)
+		left -= size
+	}
+	for left = room; len(rooms) < len(sizes); {
+		size := sizes[len(rooms)]
+		if whole := wholeFirst || level < minShare; !whole {
+			size = min(size, level)
+		} else if size > left {
+			break
+		}
+		left -= size
+		rooms = append(rooms, size)
+	}
+	if rooms == nil && len(sizes) > 0 {
+		rooms = []int{room}
 	}
 	return rooms
-}
-
-// child appends an excerpt of a child, and returns its characters including the comma.
-func (c *cutter) child(ch *child, room int, at string, depth int) int {
-	if room >= ch.size {
-		c.out = append(c.out, ch.raw...)
-		return ch.size
-	}
-	c.out = append(c.out, ch.raw[:len(ch.raw)-len(ch.value)]...)
-	before := len(c.out)
-	c.value(ch.value, room-ch.head-1, at, 0, depth+1)
-	return ch.head + utf8.RuneCount(c.out[before:]) + 1
-}
-
-// minSize returns the minimum characters of a child that is not omitted.
-func (ch *child) minSize(depth int) int {
-	switch {
-	case ch.value[0] == '"':
-		return min(ch.head+minCut+3, ch.size)
-	case (ch.value[0] == '{' || ch.value[0] == '[') && depth < maxDepth:
-		return min(ch.head+3, ch.size)
-	}
-	return ch.size
 }
 
 // text appends the beginning of a string.
 func (c *cutter) text(value []byte, room int, at string, shift int) {
 	text, _ := jsonrpc.String(value)
+	shift = runeStart(text, shift)
+	text = text[shift:]
 	n := 0
 	room -= 2 // the quotes
 	for i, r := range text {
-		if room -= escapedWidth(r); room < 0 {
+		if room -= utf8.RuneCount(jsonrpc.AppendString(nil, string(r))) - 2; room < 0 {
 			break
 		}
 		n = i + utf8.RuneLen(r)
@@ -199,22 +178,4 @@ func (c *cutter) text(value []byte, room int, at string, shift int) {
 			Pointer: at, What: "text", From: n + shift, Count: utf8.RuneCountInString(rest), Bytes: len(rest),
 		})
 	}
-}
-
-// escapedWidth returns the maximum length of a character in JSON.
-func escapedWidth(r rune) int {
-	switch {
-	case r == '"' || r == '\\' || r == '\n' || r == '\r' || r == '\t':
-		return 2
-	case r < 0x20 || r == '\u2028' || r == '\u2029':
-		return 6
-	}
-	return 1
-}
-
-func (ch *child) pointer(at string, index int) string {
-	if ch.head == 0 {
-		return at + "/" + strconv.Itoa(index)
-	}
-	return at + "/" + jsonrpc.PointerToken(string(ch.name))
 }

@@ -20,7 +20,6 @@ package excerpt
 
 import (
 	"bytes"
-	"strings"
 	"unicode/utf8"
 
 	"mcpschedd/internal/jsonrpc"
@@ -52,8 +51,7 @@ func Read(value []byte, pointer string, offset, chars int) (out []byte, left []O
 	if len(part) == 0 {
 		return nil, nil
 	}
-	part, offset = skip(part, offset)
-	if utf8.RuneCount(part) <= chars {
+	if offset = max(offset, 0); utf8.RuneCount(part) <= chars && (offset == 0 || !cuttable(part)) {
 		return part, nil
 	}
 	c := &cutter{}
@@ -61,49 +59,12 @@ func Read(value []byte, pointer string, offset, chars int) (out []byte, left []O
 	return c.out, c.left
 }
 
-// skip returns a value without its first offset items, fields or bytes of text, and how many it
-// skipped.
-func skip(value []byte, offset int) ([]byte, int) {
-	if offset <= 0 {
-		return value, 0
-	}
-	if text, ok := jsonrpc.String(value); ok {
-		offset = runeStart(text, offset)
-		return jsonrpc.AppendString(nil, text[offset:]), offset
-	}
-	if value[0] != '[' && value[0] != '{' {
-		return value, 0
-	}
-	var rest [][]byte
-	i := 0
-	add := func(raw []byte) {
-		if i++; i > offset {
-			rest = append(rest, raw)
-		}
-	}
-	for e := range jsonrpc.Elements(value) {
-		add(e)
-	}
-	for m := range jsonrpc.Members(value) {
-		add(m.Raw)
-	}
-	out := append([]byte{value[0]}, bytes.Join(rest, []byte(","))...)
-	return append(out, value[0]+2), offset // '[' and ']', '{' and '}' are two apart
-}
-
 // Text returns at most chars characters of a text from a byte offset, and the offset of the rest,
-// or -1 if there is none. It ends after a line end if there is one in the last quarter of the
-// part. Before the end of the text the part has at least one character.
-//
-// An offset within a character means the start of the character. An offset out of range means the
-// nearest valid one.
+// or -1 if there is none. Before the end of the text the part has at least one character. An
+// offset within a character means the start of the character.
 func Text(text string, offset, chars int) (part string, next int) {
 	offset = runeStart(text, offset)
-	rest := text[offset:]
-	part = firstRunes(rest, max(chars, 1))
-	if i := strings.LastIndexByte(part, '\n'); len(part) < len(rest) && i >= len(part)*3/4 {
-		part = part[:i+1]
-	}
+	part = firstRunes(text[offset:], max(chars, 1))
 	if offset += len(part); offset < len(text) {
 		return part, offset
 	}
@@ -132,10 +93,8 @@ func firstRunes(text string, n int) string {
 // runeStart returns the start of the character at offset.
 func runeStart(text string, offset int) int {
 	offset = min(max(offset, 0), len(text))
-	for i := offset - 1; i >= max(offset-utf8.UTFMax+1, 0); i-- {
-		if _, n := utf8.DecodeRuneInString(text[i:]); i+n > offset {
-			return i
-		}
+	for offset < len(text) && !utf8.RuneStart(text[offset]) {
+		offset--
 	}
 	return offset
 }
@@ -147,9 +106,32 @@ type Limit struct {
 	Count  func([]byte) int // counts tokens; nil means bytes/4
 }
 
+// CountTokens returns the number of tokens of a text.
+func (l Limit) CountTokens(text []byte) int {
+	if l.Count == nil {
+		return len(text) / 4
+	}
+	return l.Count(text)
+}
+
+// Allows reports whether a text is within the limit.
+func (l Limit) Allows(text []byte) bool { return l.use(text) <= 1 }
+
+// use returns the part of the limit that a text uses: more than 1 if it is too long. Tokens are
+// counted only if there could be too many: a token has at least one byte.
+func (l Limit) use(text []byte) (part float64) {
+	if l.Chars > 0 {
+		part = float64(utf8.RuneCount(text)) / float64(l.Chars)
+	}
+	if l.Tokens > 0 && len(text) > l.Tokens && part <= 1 {
+		part = max(part, float64(l.CountTokens(text))/float64(l.Tokens))
+	}
+	return part
+}
+
 const (
 	charsPerToken = 4   // initial estimate
-	minUse        = 0.8 // a text that uses this share of its tokens is not enlarged
+	minUse        = 0.8 // a text that uses this part of its limit is not enlarged
 	maxRounds     = 10
 )
 
@@ -167,36 +149,36 @@ func (l Limit) Fit(size int, build func(chars int) []byte) (best []byte) {
 	}
 	for range maxRounds {
 		text := build(chars)
-		have := utf8.RuneCount(text)
-		spare, tight := size, false // characters
-		if l.Chars > 0 {
-			spare = l.Chars - have
-			tight = spare < have/8
-		}
-		if l.Tokens > 0 && spare >= 0 {
-			tokens := max(l.CountTokens(text), 1)
-			spare = min(spare, (l.Tokens-tokens)*have/tokens)
-			tight = tight || float64(tokens) > minUse*float64(l.Tokens)
+		have, use := utf8.RuneCount(text), l.use(text)
+		spare := float64(size) // characters
+		if use > 0 {
+			spare = float64(have)/use - float64(have)
 		}
 		switch {
-		case spare < 0 && (best != nil || chars == 0):
+		case use > 1 && (best != nil || chars == 0):
 			return best
-		case spare < 0:
-			chars = max(min(chars, have)+spare*5/4-8, 0)
-		case best != nil || tight || chars >= size:
+		case use > 1:
+			chars = max(min(chars, have)+int(spare*1.25)-8, 0)
+		case best != nil || use > minUse || chars >= size:
 			return text
 		default:
 			best = text
-			chars = min(chars+spare*9/10, size)
+			chars = min(chars+int(spare*0.9), size)
 		}
 	}
 	return best
 }
 
-// CountTokens returns the number of tokens of a text.
-func (l Limit) CountTokens(text []byte) int {
-	if l.Count == nil {
-		return len(text) / 4
-	}
-	return l.Count(text)
+// Cut returns an excerpt of a JSON value within the limit, or the shortest one if even that is
+// too long.
+func (l Limit) Cut(value []byte) (out []byte, left []Omission) {
+	chosen := 0
+	l.Fit(len(value), func(chars int) []byte {
+		text, _ := Cut(value, chars)
+		if l.Allows(text) {
+			chosen = max(chosen, chars)
+		}
+		return text
+	})
+	return Cut(value, chosen)
 }

@@ -122,10 +122,7 @@ func TestText(t *testing.T) {
 		{"all of it", 99, 2, "", -1},
 		{"all of it", -1, 2, "al", 2},
 		{"äöü", 1, 1, "ä", 2},
-		{"12345678\n0ab", 0, 11, "12345678\n", 9},
-		{"1234\n56780ab", 0, 11, "1234\n56780a", 11},
-		{"😀😀", 0, 0, "😀", 4},           // not even one character fits
-		{"\xe4\xb8x", 1, 1, "\xb8", 2}, // no partial character
+		{"😀😀", 0, 0, "😀", 4}, // not even one character fits
 	} {
 		part, next := excerpt.Text(c.text, c.offset, c.chars)
 		if part != c.part || next != c.next {

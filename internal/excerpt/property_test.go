@@ -202,7 +202,7 @@ func put(t tester, to any, pointer string, l excerpt.Omission, rest any) any {
 
 func TestTextProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "line\n", "ä", "日本", "😀", "\r\n", "\xff", "\xe4\xb8"}), 0, 80).Draw(t, "pieces"), "")
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "line\n", "ä", "日本", "😀", "\r\n"}), 0, 80).Draw(t, "pieces"), "")
 		l := rapid.IntRange(0, 300).Draw(t, "chars")
 		var all strings.Builder
 		for offset := 0; offset >= 0; {
@@ -213,7 +213,7 @@ func TestTextProperties(t *testing.T) {
 			if utf8.RuneCountInString(part) > max(l, 1) {
 				t.Fatalf("%q: from %d came %q, more than %d", text, offset, part, l)
 			}
-			if utf8.ValidString(text) && !utf8.ValidString(part) {
+			if !utf8.ValidString(part) {
 				t.Fatalf("%q: from %d came %q, half a character", text, offset, part)
 			}
 			all.WriteString(part)

@@ -3,11 +3,19 @@ package plan
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
 )
+
+// Call is one call of a step.
+type Call struct {
+	Step      *Step
+	Item      int    // index of the for_each item; -1 without for_each
+	Arguments []byte // a JSON object
+}
 
 // retryDelay is the wait before the first retry of a call; it doubles with each further one.
 const retryDelay = 250 * time.Millisecond
@@ -16,32 +24,23 @@ const retryDelay = 250 * time.Millisecond
 type answer struct {
 	Call
 	Result
-	tokens      int       // of the result, if it is an output
-	calls       int       // number of tries
-	began       time.Time // start of the first try
-	ended       time.Time // end of the last try
-	interrupted bool      // the plan ended before the call succeeded
+	tokens       int       // of the result, if it is an output
+	calls        int       // number of tries
+	began, ended time.Time // start of the first try, end of the last
+	interrupted  bool      // the plan ended before the call succeeded
 }
 
 // perform makes a call, and retries it while it fails, its step allows another try and the plan
 // has not ended.
-func (r *Runner) perform(ctx context.Context, c Call, resolve Resolver) answer {
+func (r *Runner) perform(ctx context.Context, c Call, inputs map[*Ref]func() (*Value, error), value []byte) answer {
 	a := answer{Call: c}
 	var err error
-	a.Arguments, err = r.arguments(c.Step, func(ref *Ref) (Value, error) {
-		if ctx.Err() != nil {
-			return Value{}, ctx.Err() // the plan is ending
-		}
-		return resolve(ref)
-	})
-	if err != nil && ctx.Err() == nil {
+	if a.Arguments, err = r.arguments(ctx, c, inputs, value); err != nil && ctx.Err() == nil {
 		a.Err = err.Error()
 		return a
 	}
+	a.began = time.Now()
 	for wait := retryDelay; ctx.Err() == nil; wait *= 2 {
-		if a.calls == 0 {
-			a.began = time.Now()
-		}
 		a.Result = r.tryOnce(ctx, a.Call)
 		a.calls++
 		a.ended = time.Now()
@@ -83,51 +82,39 @@ func (r *Runner) tryOnce(ctx context.Context, c Call) Result {
 	return res
 }
 
-// arguments returns the arguments of one call of a step. It may be called on any goroutine.
-func (r *Runner) arguments(s *Step, resolve Resolver) ([]byte, error) {
-	if s.Arguments == nil {
-		return []byte("{}"), nil
+// arguments returns the arguments of one call, with the values of the references in them.
+func (r *Runner) arguments(ctx context.Context, c Call, inputs map[*Ref]func() (*Value, error), value []byte) ([]byte, error) {
+	s := c.Step
+	if s.constant != nil {
+		return s.constant, nil
 	}
-	arguments, err := s.Arguments.Resolve(resolve, s.Tool.Input, r.Limits.Bytes)
+	f := &filler{input: s.Tool.Input, limit: r.maxBytes(), value: func(ref *Ref, _ []string) (*Value, error) {
+		known, ok := inputs[ref]
+		switch {
+		case ctx.Err() != nil: // the plan is ending
+			return nil, ctx.Err()
+		case ok:
+			return known()
+		case ref.Step == index:
+			return ref.in(Value{JSON: strconv.AppendInt(nil, int64(c.Item), 10)})
+		}
+		return ref.in(Value{JSON: value})
+	}}
+	arguments, err := f.append(nil, s.arguments, nil)
 	if err != nil {
 		return nil, err
 	}
-	if s.Arguments.Constant() == nil {
-		// A mistyped short reference resolves to null, which a tool that writes might write.
-		// Arguments that take too much effort to check are sent unchecked.
-		var wrong []string
-		for _, f := range s.Tool.Input.Faults(arguments, nil) {
-			wrong = append(wrong, f.Error())
-		}
-		if wrong != nil {
-			return nil, fmt.Errorf("not called: %s (input schema of %s)", strings.Join(wrong, "; "), s.Tool.Name)
-		}
+	if !jsonrpc.Valid(arguments) {
+		return nil, fmt.Errorf("not called: the arguments are nested too deep")
 	}
-	if !s.Writes && s.Tool.Writes != nil && s.Tool.Writes(arguments) {
-		// The call was neither confirmed nor ordered among the writes.
-		return nil, fmt.Errorf("with these arguments %s may change something, which was not known before", s.Tool.Name)
+	// A mistyped short reference is null, which a tool that writes might write. Arguments that
+	// take too much effort to check are sent unchecked.
+	var wrong []string
+	for _, f := range s.Tool.Input.Faults(arguments, nil) {
+		wrong = append(wrong, f.Error())
+	}
+	if wrong != nil {
+		return nil, fmt.Errorf("not called: %s (input schema of %s)", strings.Join(wrong, "; "), s.Tool.Name)
 	}
 	return arguments, nil
-}
-
-// note adds an answer to the status of the step.
-func (g *stage) note(a answer) {
-	st := g.status
-	if st.Source == "" && st.Calls == 0 {
-		st.Source = a.Source
-	} else if st.Source != a.Source {
-		st.Source = "" // the calls have different sources
-	}
-	st.Calls += a.calls
-	st.Bytes += a.Bytes
-	if a.calls == 0 {
-		return
-	}
-	if g.first.IsZero() || a.began.Before(g.first) {
-		g.first = a.began
-	}
-	if a.ended.After(g.last) {
-		g.last = a.ended
-	}
-	st.Took = g.last.Sub(g.first)
 }

@@ -1,109 +1,118 @@
 package plan
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/schema"
 )
 
-// readTool looks up the tool of a step.
-func (src *source) readTool(d *draft, v node) {
-	name, isText := jsonrpc.String(v.raw)
-	switch {
-	case v.raw == nil:
-		d.place.errorf(`missing member "tool"`)
-		return
-	case !isText:
-		v.errorf("want a string, have %s", kindOf(v.raw))
-		return
-	case isOwnTool(name):
-		v.errorf("a plan cannot contain a plan: %s is not a tool of a server", quoted(name))
-		return
-	}
-	o := &src.options
-	if d.called = name; o.Find != nil {
-		d.step.Tool = o.Find(name)
-	}
-	if d.step.Tool == nil {
-		if src.tools == nil && o.Names != nil {
-			src.tools = newNames(o.Names())
-		}
-		v.errorf("unknown tool %s%s", quoted(name), src.suggest(name, src.tools))
-	}
-}
-
-// isOwnTool reports whether a tool belongs to the proxy. Some clients prefix it with their name
-// for the proxy.
-func isOwnTool(tool string) bool {
-	last := tool
-	if i := strings.LastIndex(tool, "__"); i >= 0 {
-		last = tool[i+len("__"):]
-	}
-	return strings.HasPrefix(last, "mcpschedd_") || last == "execute_tool_plan" ||
-		strings.HasPrefix(tool, "plan__") || strings.Contains(tool, "__plan__")
+// at returns the place of a step.
+func (p *parser) at(s *Step) place {
+	return place{parser: p, step: s, pointer: fmt.Sprintf("/steps/%d", s.Index)}
 }
 
 // check validates the constants of each step against its tool's schema, and its references
 // against the output schemas.
-func (src *source) check() {
-	for _, d := range src.drafts {
-		if d.step.Tool == nil {
+func (p *parser) check() {
+	for _, s := range p.plan.Steps {
+		if s.Tool == nil {
 			continue
 		}
-		if d.step.Writes = d.mayWrite(); d.step.Writes {
-			src.refuseWrite(d)
+		if s.Writes = s.Tool.Writes == nil || s.Tool.Writes(s.constant); s.Writes {
+			p.refuseWrite(s)
 		}
-		if d.step.Arguments != nil {
-			for _, one := range d.step.Arguments.CheckConstants(d.step.Tool.Input) {
-				d.place.at(one.Pointer).errorf("%s (input schema of %s)", one.Message, quoted(d.called))
-			}
-		}
-		for _, s := range d.scopes {
-			src.checkTarget(d, s)
+		p.checkConstants(s)
+		for _, r := range s.refs {
+			p.checkTarget(s, r)
 		}
 	}
-}
-
-// mayWrite reports whether a call of the step may have side effects. If not all arguments are
-// known, the tool decides without them.
-func (d *draft) mayWrite() bool {
-	if d.step.Tool.Writes == nil {
-		return true // assume that it writes
-	}
-	var known []byte
-	if d.step.Arguments != nil {
-		known = d.step.Arguments.Constant()
-	}
-	return d.step.Tool.Writes(known)
 }
 
 // refuseWrite reports the members that a writing step cannot have.
-func (src *source) refuseWrite(d *draft) {
-	if d.step.Retry > 0 {
-		d.place.below("retry").errorf("%s may change something: such a call is not retried", quoted(d.called))
+func (p *parser) refuseWrite(s *Step) {
+	at, why := p.at(s), s.Tool.mayWrite()
+	if s.Retry > 0 {
+		at.below("retry", nil).errorf("%s %s: such a call is not retried", quoted(s.Tool.Name), why)
 	}
-	if d.step.Optional {
-		d.place.below("optional").errorf("%s may change something: only reads are optional", quoted(d.called))
+	if s.Optional {
+		at.below("optional", nil).errorf("%s %s: only reads are optional", quoted(s.Tool.Name), why)
 	}
-	if src.options.ReadOnly {
-		why := "may change something"
-		if d.step.Tool.Unclassified {
-			why = "is unclassified, so it may change something"
-		}
-		d.place.below("tool").errorf("%s %s: plans may only read ([plan].mutations)", quoted(d.called), why)
+	if p.options.ReadOnly {
+		at.below("tool", nil).errorf("%s %s: plans may only read ([plan].mutations)", quoted(s.Tool.Name), why)
 	}
 }
 
+// mayWrite returns that a call may change something, as a part of a message.
+func (t *Tool) mayWrite() string {
+	if t.Unclassified {
+		return "is unclassified, so it may change something"
+	}
+	return "may change something"
+}
+
+// checkConstants reports the violations of the tool's schema that hold for any value of the
+// references: wrong constants, missing and unknown members.
+func (p *parser) checkConstants(s *Step) {
+	at, input, open := p.at(s).below("arguments", nil), s.Tool.Input, [][]string{}
+	outline := &filler{limit: noLimit, value: func(r *Ref, path []string) (*Value, error) {
+		open = append(open, slices.Clone(path))
+		if wants := input.TypesAt(path); r.inText && len(wants) > 0 && !slices.Contains(wants, "string") {
+			r.at.errorf(`want %s, and "$tpl" is always a string (input schema of %s)`, strings.Join(wants, " or "), quoted(s.Tool.Name))
+		}
+		return &Value{JSON: []byte("null")}, nil
+	}}
+	known, _ := outline.append(nil, s.arguments, nil) // fails only if a value does
+	for _, f := range input.Faults(known, open) {
+		at.path(f.Path).errorf("%s (input schema of %s)", f.Message, quoted(s.Tool.Name))
+	}
+}
+
+// path returns the place of a value within.
+func (v place) path(path []string) place {
+	for _, name := range path {
+		v = v.below(name, nil)
+	}
+	return v
+}
+
 // checkTarget reports a reference to a value that the result of a step can never have. A
-// reference with a default may refer to a missing value.
-func (src *source) checkTarget(d *draft, s scope) {
-	to := src.byID[s.ref.Step]
-	if to == nil || to == d || to.step.Tool == nil || s.ref.Default != nil || src.loops && (s.ref.Step == item || s.ref.Step == index) {
+// reference with a default may refer to a missing value, and so may one to a step with one.
+func (p *parser) checkTarget(s *Step, r *Ref) {
+	to := p.byID[r.Step]
+	if to == nil || to == s || to.Tool == nil || r.Default != nil || to.OnError == Default {
 		return
 	}
-	why := src.whyMissing(to, s.ref, s.loop)
-	if why == "" || to.step.OnError == Default && jsonrpc.At(to.step.Default, s.ref.Pointer) != nil {
-		return
+	path := slices.Collect(jsonrpc.PointerTokens(r.Pointer))
+	wantsArray := r == s.ForEach && !slices.Contains(path, "*")
+	if to.ForEach != nil {
+		if len(path) == 0 {
+			return
+		}
+		if _, err := strconv.ParseUint(path[0], 10, 31); err != nil && path[0] != "*" {
+			r.at.errorf("the result of %s is an array: want an index or * in place of %s", quoted(to.ID), quoted(path[0]))
+			return
+		}
+		path = path[1:]
 	}
-	d.place.at(s.ref.At).errorf("the result of %s %s", quoted(to.step.ID), why)
+	switch wants := p.output(to.Tool).TypesAt(path); {
+	case wants == nil:
+	case len(wants) == 0:
+		r.at.errorf("the result of %s has nothing at %s", quoted(to.ID), quoted(r.Pointer))
+	case wantsArray && !slices.Contains(wants, "array"):
+		r.at.errorf("the result of %s has no array at %s", quoted(to.ID), quoted(r.Pointer))
+	}
+}
+
+// output returns the schema of a tool's result. An invalid schema allows any result.
+func (p *parser) output(t *Tool) *schema.Schema {
+	s, known := p.outputs[t.Name]
+	if !known {
+		s, _ = schema.Compile(t.Output)
+		p.outputs[t.Name] = s
+	}
+	return s
 }

@@ -1,13 +1,13 @@
 package plan
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"mcpschedd/internal/jsonrpc"
@@ -27,162 +27,127 @@ import (
 type Condition struct {
 	ref   *Ref
 	op    string // "" tests for a non-empty value
-	value []byte // compact JSON, or nil
+	value any    // as of normal
 }
 
 var operators = []string{"eq", "ne", "lt", "gt", "in", "exists"}
 
-const wantCondition = `want a reference, or {"ref": a reference, "op": "eq", "ne", "lt", "gt", "in" or "exists", "value": …}`
-
-// parseCondition parses "when" of a step, and returns nil after an error. known reports whether a
-// step id exists; nil means that this is not known.
-func parseCondition(v node, known func(id string) bool) *Condition {
-	v.raw = trimmed(v.raw)
-	c := &Condition{}
-	switch {
-	case v.raw[0] == '"' || jsonrpc.Get(v.raw, "$ref") != nil:
-		if c.ref = parseRef(v, known); c.ref == nil {
-			return nil
+// condition parses "when" of a step, and returns nil after an error.
+func (v place) condition() *Condition {
+	if kindOf(v.raw) == "string" || jsonrpc.Get(v.raw, "$ref") != nil {
+		if r := v.reference(); r != nil {
+			return &Condition{ref: r}
 		}
-		return c
-	case v.raw[0] != '{':
-		v.errorf("%s, have %s", wantCondition, kindOf(v.raw))
 		return nil
 	}
-	before := len(v.problems.all)
-	given := make(map[string]bool)
-	for m := range jsonrpc.Members(v.raw) {
-		name := string(m.Name)
-		given[name] = true
-		at := node{v.below(name), m.Value}
-		switch name {
-		case "ref":
-			c.ref = parseRef(at, known)
-		case "op":
-			if c.op, _ = jsonrpc.String(m.Value); !slices.Contains(operators, c.op) {
-				at.errorf("want one of %s", strings.Join(operators, ", "))
-			}
-		case "value": // a constant in the syntax of arguments, so that a reference is not compared as text
-			if t := parseTemplate(at, known); t != nil {
-				if c.value = t.Constant(); c.value == nil {
-					at.errorf("want a value without references")
-				}
-			}
-		default:
-			v.errorf(`%s: not known; want "ref", "op" and "value"`, quoted(name))
-		}
-	}
-	if !given["ref"] || !given["op"] {
-		v.errorf(wantCondition)
-	}
-	if len(v.problems.all) > before || c.ref == nil {
+	known := len(v.defects)
+	if kindOf(v.raw) != "object" || jsonrpc.Get(v.raw, "ref") == nil {
+		v.errorf(`want a reference, or {"ref": a reference, "op": …, "value": …}, have %s`, shown(v.raw))
 		return nil
 	}
-	if message := c.wrongValue(); message != "" {
-		v.below("value").errorf("%s: %s", c.op, message)
+	members := v.members([]string{"ref", "op", "value"})
+	c := &Condition{ref: v.below("ref", members["ref"]).reference()}
+	if c.op, _ = jsonrpc.String(members["op"]); !slices.Contains(operators, c.op) {
+		v.below("op", nil).errorf("want one of %s", strings.Join(operators, ", "))
+	}
+	value := v.below("value", jsonrpc.Get(v.raw, "value")) // it may be null
+	constant, err := (&filler{limit: noLimit, value: func(*Ref, []string) (*Value, error) { return nil, errMissing }}).append(nil, value.template(), nil)
+	switch kind := kindOf(value.raw); {
+	case err != nil:
+		value.errorf("want a value without references")
+	case c.op == "exists" && value.raw != nil && kind != "boolean":
+		value.errorf("exists: want true, false or nothing, have %s", kind)
+	case c.op != "exists" && value.raw == nil:
+		value.errorf("%s: want a value to compare with", c.op)
+	case c.op == "in" && kind != "array":
+		value.errorf("in: want an array, have %s", kind)
+	case (c.op == "lt" || c.op == "gt") && kind != "number" && kind != "string":
+		value.errorf("%s: want a number or a string, have %s", c.op, kind)
+	}
+	c.value = normal(decoded(constant))
+	if len(v.defects) > known {
 		return nil
 	}
 	return c
 }
 
-func (c *Condition) wrongValue() string {
-	have := kindOf(c.value)
-	switch {
-	case c.op == "exists" && c.value != nil && have != "a boolean":
-		return "want true, false or nothing, have " + have
-	case c.op == "exists":
-		return ""
-	case c.value == nil:
-		return "want a value to compare with"
-	case c.op == "in" && have != "an array":
-		return "want an array, have " + have
-	case (c.op == "lt" || c.op == "gt") && have != "a number" && have != "a string":
-		return "want a number or a string, have " + have
+// holds reports whether the step runs, given the value of its reference, or nil if that is
+// missing. It returns an error if two values cannot be compared.
+func (c *Condition) holds(v *Value) (bool, error) {
+	if v == nil {
+		return c.op == "exists" && c.value == false, nil
 	}
-	return ""
-}
-
-// Holds reports whether the step runs. It returns an error if two values cannot be compared.
-func (c *Condition) Holds(look Lookup) (bool, error) {
-	r := *c.ref
-	r.Null = false // a missing value must not become null
-	if c.op == "exists" {
-		r.Default = nil
-	}
-	v, err := resolveRef(&r, func(*Ref) (Value, error) {
-		v, err := look(c.ref)
-		if err == nil && v.JSON == nil {
-			err = errNoValue
-		}
-		return v, err
-	})
-	if _, missing := errors.AsType[*Missing](err); missing {
-		return c.op == "exists" && string(c.value) == "false", nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return c.compare(v.JSON)
-}
-
-var errNoValue = errors.New("the step failed")
-
-func (c *Condition) compare(have []byte) (bool, error) {
+	have := normal(decoded(v.JSON))
 	switch c.op {
 	case "exists":
-		return string(c.value) != "false", nil
-	case "eq":
-		return equal(have, c.value), nil
-	case "ne":
-		return !equal(have, c.value), nil
+		return c.value != false, nil
+	case "eq", "ne":
+		return reflect.DeepEqual(have, c.value) == (c.op == "eq"), nil
 	case "in":
-		for e := range jsonrpc.Elements(c.value) {
-			if equal(have, e) {
-				return true, nil
-			}
-		}
-		return false, nil
+		return slices.ContainsFunc(c.value.([]any), func(one any) bool { return reflect.DeepEqual(have, one) }), nil
 	case "lt", "gt":
-		if kindOf(have) != kindOf(c.value) {
-			return false, fmt.Errorf("%s: %s %s: %s cannot be compared with %s", c.ref.At, quoted(c.ref.String()), c.op, kindOf(have), kindOf(c.value))
+		order, ok := compare(have, c.value)
+		if !ok {
+			return false, fmt.Errorf("%s: %s %s: have %s", c.ref.at.pointer, quoted(c.ref.String()), c.op, kindOf(v.JSON))
 		}
-		order := compareScalars(have, c.value)
 		return order < 0 && c.op == "lt" || order > 0 && c.op == "gt", nil
 	}
-	return truthy(have), nil
+	return !slices.ContainsFunc([]any{nil, false, int64(0), "", []any{}, map[string]any{}}, func(empty any) bool {
+		return reflect.DeepEqual(have, empty)
+	}), nil
 }
 
-// truthy reports whether a value is neither null, false, zero nor empty.
-func truthy(value []byte) bool {
-	switch string(compact(value)) {
-	case "null", "false", `""`, "{}", "[]":
-		return false
-	}
-	return kindOf(value) != "a number" || compareScalars(value, []byte("0")) != 0
+// decoded decodes JSON, with numbers as written.
+func decoded(raw []byte) (value any) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	_ = d.Decode(&value) // raw is valid or empty
+	return value
 }
 
-// equal reports whether two JSON values are equal: numbers by value, objects regardless of order.
-func equal(a, b []byte) bool {
-	if kindOf(a) == "a number" && kindOf(b) == "a number" {
-		return compareScalars(a, b) == 0
+// normal replaces the numbers in a decoded value, so that equal values are deeply equal:
+// integers become int64, such as ids, and other numbers float64.
+func normal(value any) any {
+	switch value := value.(type) {
+	case json.Number:
+		if i, err := value.Int64(); err == nil {
+			return i
+		}
+		x, _ := value.Float64() // too large numbers become infinite
+		if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+			return int64(x)
+		}
+		return x
+	case []any:
+		for i := range value {
+			value[i] = normal(value[i])
+		}
+	case map[string]any:
+		for name, member := range value {
+			value[name] = normal(member)
+		}
 	}
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+	return value
 }
 
-// compareScalars compares two numbers or two strings and returns -1, 0 or 1. 64-bit integers,
-// such as ids, are compared exactly, other numbers as float64.
-func compareScalars(a, b []byte) int {
-	if text, ok := jsonrpc.String(a); ok {
-		other, _ := jsonrpc.String(b)
-		return strings.Compare(text, other)
+// compare compares two numbers or two strings.
+func compare(a, b any) (order int, ok bool) {
+	switch x := a.(type) {
+	case string:
+		y, ok := b.(string)
+		return cmp.Compare(x, y), ok
+	case int64:
+		if y, ok := b.(int64); ok {
+			return cmp.Compare(x, y), true
+		}
+		return compare(float64(x), b)
+	case float64:
+		switch y := b.(type) {
+		case int64:
+			return cmp.Compare(x, float64(y)), true
+		case float64:
+			return cmp.Compare(x, y), true
+		}
 	}
-	i, err := strconv.ParseInt(string(a), 10, 64)
-	k, wrong := strconv.ParseInt(string(b), 10, 64)
-	if err == nil && wrong == nil {
-		return cmp.Compare(i, k)
-	}
-	x, _ := strconv.ParseFloat(string(a), 64) // too large numbers become infinite
-	y, _ := strconv.ParseFloat(string(b), 64)
-	return cmp.Compare(x, y)
+	return 0, false
 }

@@ -40,9 +40,8 @@ func (p *Plan) Discloses(s *Step) []*Step {
 	}
 	var disclosed []*Step
 	for i, to := range p.Steps {
-		waits := slices.Contains(s.After, i)
-		required := waits && !slices.Contains(s.Order, i) && to.OnError == Fail
-		stops := s.Writes && to.stopsWrites() && (i < s.Index || waits) // see Report.failedWrite
+		required := slices.Contains(s.Waits, i) && to.OnError == Fail
+		stops := s.Writes && to.stopsWrites() && (i < s.Index || s.follows(i)) // see failedWrite
 		if slices.Contains(s.Needs, i) || required || stops {
 			disclosed = append(disclosed, to)
 		}
@@ -52,17 +51,14 @@ func (p *Plan) Discloses(s *Step) []*Step {
 
 // String describes what must be confirmed.
 func (k Risk) String() string {
-	var all []string
+	why := "tells third parties " + outcomes(k.Disclosed)
 	switch {
-	case k.Writes && k.Step.Tool.Unclassified:
-		all = append(all, "is unclassified, so it may change something")
+	case k.Writes && k.Disclosed != nil:
+		why = k.Step.Tool.mayWrite() + " and " + why
 	case k.Writes:
-		all = append(all, "may change something")
+		why = k.Step.Tool.mayWrite()
 	}
-	if k.Disclosed != nil {
-		all = append(all, "tells third parties "+outcomes(k.Disclosed))
-	}
-	return fmt.Sprintf("step %q (%s) %s", k.Step.ID, escapeInvisible(k.Step.Tool.Name), strings.Join(all, " and "))
+	return fmt.Sprintf("step %q (%s) %s", k.Step.ID, escapeInvisible(k.Step.Tool.Name), why)
 }
 
 // outcomes describes the disclosed outcomes.
@@ -87,20 +83,29 @@ func (p *Plan) Confirmation(risks []Risk) (message string, err error) {
 	if p.Params != nil {
 		fmt.Fprintf(&b, "with params %s\n", legible(p.Params))
 	}
-	shown, from := make([]bool, len(p.Steps)), make([]bool, len(p.Steps))
+	shown, feeds := make(map[*Step]bool), make(map[*Step]bool)
+	var feed func(s *Step) // marks a step whose outcome is disclosed, and all that it refers to
+	feed = func(s *Step) {
+		if feeds[s] {
+			return
+		}
+		feeds[s] = true
+		for _, i := range s.Needs {
+			feed(p.Steps[i])
+		}
+	}
 	for _, one := range risks {
 		one.Step.describe(&b, "- ")
-		shown[one.Step.Index] = true
+		shown[one.Step] = true
 		if one.Disclosed != nil {
 			fmt.Fprintf(&b, "  tells third parties %s\n", outcomes(one.Disclosed))
 		}
 		for _, s := range one.Disclosed {
-			from[s.Index] = true
-			p.markNeeded(s, from)
+			feed(s)
 		}
 	}
 	for _, s := range p.Steps {
-		if from[s.Index] && !shown[s.Index] {
+		if feeds[s] && !shown[s] {
 			s.describe(&b, "before that, ")
 		}
 	}
@@ -109,20 +114,21 @@ func (p *Plan) Confirmation(risks []Risk) (message string, err error) {
 			fmt.Fprintf(&b, "if %s fails, in place of its result: %s\n", s.ID, legible(s.Default))
 		}
 	}
-	if utf8.RuneCountInString(b.String()) > maxConfirmation {
-		return "", fmt.Errorf("the plan was not run: the steps to confirm take more than %d characters to show, which is more than a user is asked to read; send it in parts", maxConfirmation)
+	return bounded(b.String())
+}
+
+// bounded returns a question, or an error if it is too long to be read.
+func bounded(question string) (string, error) {
+	if utf8.RuneCountInString(question) > maxConfirmation {
+		return "", fmt.Errorf("not run: what the user has to confirm takes more than %d characters to show, which is more than a user is asked to read; send it in parts", maxConfirmation)
 	}
-	return b.String(), nil
+	return question, nil
 }
 
 // ConfirmCall returns the question to the user about one call outside a plan, with all of its
 // arguments.
 func ConfirmCall(tool string, arguments []byte) (message string, err error) {
-	message = fmt.Sprintf("Call %s? It may change something.\nwith %s", escapeInvisible(tool), legible(arguments))
-	if utf8.RuneCountInString(message) > maxConfirmation {
-		return "", fmt.Errorf("not called: the user has to confirm it, and its arguments take more than %d characters to show, which is more than a user is asked to read", maxConfirmation)
-	}
-	return message, nil
+	return bounded(fmt.Sprintf("Call %s? It may change something.\nwith %s", escapeInvisible(tool), legible(arguments)))
 }
 
 // Unconfirmed returns the error for a plan whose user could not be asked: the steps that need
@@ -178,21 +184,17 @@ func (c Consent) Check(call Call, disclosed []*Step, mutations string) error {
 func (s *Step) describe(b *strings.Builder, mark string) {
 	fmt.Fprintf(b, "%s%s: ", mark, s.ID)
 	if s.When != nil {
-		fmt.Fprintf(b, "if %s, ", legible(jsonrpc.Get(s.written, "when")))
+		fmt.Fprintf(b, "if %s, ", legible(s.written["when"]))
 	}
 	b.WriteString(escapeInvisible(s.Tool.Name))
 	if s.ForEach != nil {
-		fmt.Fprintf(b, " for each of up to %d items of %s,", s.ForEach.MaxItems, legible(jsonrpc.Get(s.written, "for_each")))
+		fmt.Fprintf(b, " for each of up to %d items of %s,", s.MaxItems, legible(s.written["for_each"]))
 	}
-	arguments := jsonrpc.Get(s.written, "arguments")
-	if text, ok := jsonrpc.String(arguments); ok && text != "" {
-		arguments = []byte(text) // the string form
-	}
-	fmt.Fprintf(b, " %s\n", legible(arguments))
+	fmt.Fprintf(b, " %s\n", legible(s.written["arguments"]))
 }
 
-// legible returns JSON from a plan in canonical form on one line, without unnecessary escapes and
-// with invisible characters escaped, so that it cannot look like something else.
+// legible returns JSON in canonical form on one line, without unnecessary escapes and with
+// invisible characters escaped, so that it cannot look like something else.
 func legible(written []byte) string {
 	if len(written) == 0 {
 		return "{}"

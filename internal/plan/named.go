@@ -1,8 +1,9 @@
 package plan
 
 import (
+	"encoding/json"
 	"errors"
-	"strconv"
+	"regexp"
 	"strings"
 
 	"mcpschedd/internal/jsonrpc"
@@ -21,14 +22,11 @@ type Named struct {
 
 // Body returns the plan as arguments of execute_tool_plan.
 func (n *Named) Body() []byte {
-	body := jsonrpc.Set(nil, "steps", n.Steps)
-	if n.Outputs != nil {
-		body = jsonrpc.Set(body, "output_steps", jsonrpc.Marshal(n.Outputs))
-	}
-	if n.Budget > 0 {
-		body = jsonrpc.Set(body, "budget_tokens", strconv.AppendInt(nil, int64(n.Budget), 10))
-	}
-	return body
+	return jsonrpc.Marshal(struct {
+		Steps   json.RawMessage `json:"steps"`
+		Outputs []string        `json:"output_steps,omitzero"`
+		Budget  int             `json:"budget_tokens,omitzero"`
+	}{n.Steps, n.Outputs, n.Budget})
 }
 
 // InputSchema returns the input schema of the plan's tool. Parameters without a default are
@@ -40,16 +38,16 @@ func (n *Named) InputSchema() []byte {
 			required = append(required, string(m.Name))
 		}
 	}
-	out := jsonrpc.Set([]byte(`{"type":"object"}`), "properties", n.parameters())
-	out = jsonrpc.Set(out, "required", jsonrpc.Marshal(required))
-	return jsonrpc.Set(out, "additionalProperties", []byte("false"))
+	return n.schema(required)
 }
 
-func (n *Named) parameters() []byte {
-	if n.Parameters == nil {
-		return []byte("{}")
+// schema returns the schema of the parameters.
+func (n *Named) schema(required []string) []byte {
+	properties := json.RawMessage(n.Parameters)
+	if properties == nil {
+		properties = json.RawMessage("{}")
 	}
-	return n.Parameters
+	return jsonrpc.Marshal(map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
 // Fill validates the arguments of a call and adds the defaults of missing ones.
@@ -65,12 +63,23 @@ func (n *Named) Fill(arguments []byte) ([]byte, error) {
 	if wrong != nil {
 		return nil, errors.Join(wrong...)
 	}
-	for m := range jsonrpc.Members(n.Parameters) {
-		if value := jsonrpc.Get(m.Value, "default"); value != nil && jsonrpc.Get(arguments, string(m.Name)) == nil {
-			arguments = jsonrpc.Set(arguments, string(m.Name), value)
+	for name, value := range n.defaults() {
+		if jsonrpc.Get(arguments, name) == nil {
+			arguments = jsonrpc.Set(arguments, name, value)
 		}
 	}
 	return arguments, nil
+}
+
+// defaults returns the default values of the parameters that have one.
+func (n *Named) defaults() map[string]json.RawMessage {
+	all := make(map[string]json.RawMessage)
+	for m := range jsonrpc.Members(n.Parameters) {
+		if value := jsonrpc.Get(m.Value, "default"); value != nil {
+			all[string(m.Name)] = value
+		}
+	}
+	return all
 }
 
 // Problem is an error in a configured plan.
@@ -82,22 +91,19 @@ type Problem struct {
 // Check returns the errors that can be found without the servers of the plan's tools.
 func (n *Named) Check(l Limits) []Problem {
 	var out []Problem
-	params, defaults := []byte("{}"), []byte("{}")
-	for m := range jsonrpc.Members(n.Parameters) {
-		params = jsonrpc.Set(params, string(m.Name), []byte("null"))
-		if value := jsonrpc.Get(m.Value, "default"); value != nil {
-			defaults = jsonrpc.Set(defaults, string(m.Name), value)
-		}
-	}
-	if _, err := schema.Compile(n.InputSchema()); err != nil {
+	s, err := schema.Compile(n.schema([]string{}))
+	if err != nil {
 		out = append(out, Problem{".parameters", err.Error()})
-	} else if s, err := schema.Compile(jsonrpc.Set([]byte(`{"type":"object"}`), "properties", n.parameters())); err == nil {
-		for _, f := range s.Faults(defaults, nil) {
-			out = append(out, Problem{".parameters", "default of " + f.Error()})
-		}
+	}
+	for _, f := range s.Faults(jsonrpc.Marshal(n.defaults()), nil) {
+		out = append(out, Problem{".parameters", "default of " + f.Error()})
+	}
+	known := make(map[string]any) // the values are not known
+	for name := range jsonrpc.Names(n.Parameters) {
+		known[name] = nil
 	}
 	_, defects := Parse(n.Body(), Options{
-		Limits: l, Params: params,
+		Limits: l, Params: jsonrpc.Marshal(known),
 		Find: func(name string) *Tool { return &Tool{Name: name, Writes: func([]byte) bool { return false }} },
 	})
 	for _, d := range defects {
@@ -106,15 +112,9 @@ func (n *Named) Check(l Limits) []Problem {
 	return out
 }
 
+var indexToken = regexp.MustCompile(`/(\d+)\b`)
+
 // configKey converts a JSON pointer to a configuration key.
 func configKey(pointer string) string {
-	var b strings.Builder
-	for token := range jsonrpc.PointerTokens(pointer) {
-		if _, isIndex := itemIndex(token); isIndex {
-			b.WriteString("[" + token + "]")
-		} else {
-			b.WriteString("." + token)
-		}
-	}
-	return b.String()
+	return strings.ReplaceAll(indexToken.ReplaceAllString(pointer, "[$1]"), "/", ".")
 }

@@ -2,14 +2,62 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
+	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/schema"
 )
 
-var planMembers = newNames([]string{"steps", "output_steps", "budget_tokens", "dry_run"})
+// Limits of a plan that are not configured.
+const (
+	maxDefects      = 50  // defects that are reported
+	maxIDLen        = 128 // characters
+	maxRefs         = 10_000
+	maxRetries      = 5
+	maxItems        = 10_000
+	defaultMaxItems = 100
+	maxTimeout      = 24 * time.Hour
+	maxSeconds      = 3600 // of a timeout given as a number: a larger one probably means milliseconds
+	maxWorth        = 1e9
+	noLimit         = math.MaxInt32
+)
+
+// Targets of references other than steps.
+const (
+	params = "params" // the parameters of a named plan
+	item   = "item"   // the for_each item of a call
+	index  = "index"  // the index of the item, from 0
+)
+
+var (
+	planMembers = []string{"steps", "output_steps", "budget_tokens", "dry_run"}
+	stepMembers = []string{
+		"id", "tool", "arguments", "depends_on", "when", "for_each", "max_items", "max_parallel", "timeout",
+		"retry", "on_error", "default", "optional", "value", "probability", "max_tokens",
+	}
+)
+
+// parser parses a plan and collects its defects.
+type parser struct {
+	options Options
+	plan    *Plan
+	byID    map[string]*Step // the first step with each id
+	loops   bool             // a step has for_each
+	refs    int              // references so far
+	tools   *nearest.Names   // nil until a tool is not found
+	outputs map[string]*schema.Schema
+	defects Defects
+}
 
 // Parse parses and checks a plan, the arguments of execute_tool_plan. It returns either a plan or
 // its defects. The steps of a plan form no cycle, and every index in it refers to a step.
@@ -17,164 +65,388 @@ var planMembers = newNames([]string{"steps", "output_steps", "budget_tokens", "d
 // A null member counts as absent. A budget above the limit is reduced to it. A zero limit means
 // no limit. Parse keeps neither raw nor the parameters.
 func Parse(raw []byte, o Options) (*Plan, Defects) {
-	src := &source{options: o, problems: &problems{}, byID: make(map[string]*draft), results: make(map[string]*schema.Schema)}
-	whole, ok := src.document(raw)
-	if !ok {
-		return nil, src.problems.defects()
+	p := &parser{
+		options: o, byID: make(map[string]*Step), outputs: make(map[string]*schema.Schema),
+		plan: &Plan{Params: bytes.Clone(o.Params), Budget: o.Budget},
 	}
-	p := &Plan{Params: bytes.Clone(o.Params), byID: make(map[string]int)}
-	p.Budget = src.budget(whole.get("budget_tokens"))
-	p.DryRun = whole.get("dry_run").flag()
-	src.readSteps(node{whole.below("steps"), whole.values["steps"]})
-	p.Outputs = src.outputs(whole.get("output_steps"))
-	graph := link(src)
-	src.check()
-	graph.order(o.Depth)
-	if len(src.problems.all) > 0 {
-		return nil, src.problems.defects()
-	}
-	for i, d := range src.drafts {
-		p.Steps = append(p.Steps, d.step)
-		p.byID[d.step.ID] = i
-	}
-	return p, nil
-}
-
-// document returns the members of the plan, or false if it cannot be parsed.
-func (src *source) document(raw []byte) (whole members, ok bool) {
-	raw = trimmed(raw)
-	at := place{problems: src.problems}
-	switch limit := src.options.Bytes; {
-	case limit > 0 && len(raw) > limit:
-		at.errorf("%d bytes: at most %d are read ([plan].max_result_bytes)", len(raw), limit)
+	whole := place{parser: p, raw: bytes.Clone(raw)}
+	switch {
+	case o.Bytes > 0 && len(raw) > o.Bytes:
+		whole.errorf("%d bytes: at most %d are read ([plan].max_result_bytes)", len(raw), o.Bytes)
 	case !jsonrpc.Valid(raw):
-		at.errorf("%s", syntaxError(raw))
-	case raw[0] != '{':
-		at.errorf("want an object with steps, have %s", kindOf(raw))
-	case ambiguous(raw, at):
+		whole.errorf("invalid JSON: %v", json.Unmarshal(raw, new(json.RawMessage)))
+	case kindOf(raw) != "object":
+		whole.errorf("want an object with steps, have %s", kindOf(raw))
 	default:
-		return src.members(node{at, bytes.Clone(raw)}, planMembers), true // a plan outlives its message
+		p.read(whole)
 	}
-	return members{}, false
+	if len(p.defects) > 0 {
+		slices.SortStableFunc(p.defects, func(a, b Defect) int {
+			return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.Pointer, b.Pointer))
+		})
+		return nil, p.defects
+	}
+	return p.plan, nil
 }
 
-// members returns the known members of an object. A null member counts as absent, except
-// "default".
-func (src *source) members(v node, known *names) members {
-	o := members{v.place, make(map[string][]byte)}
-	for m := range jsonrpc.Members(v.raw) {
-		switch name := string(m.Name); {
-		case !known.Has(name):
-			near := src.suggest(name, known)
-			if near == "" {
-				near = "; there are " + known.list
-			}
-			v.below(name).errorf("unknown member%s", near)
-		case string(m.Value) == "null" && name != "default":
-		default:
-			o.values[name] = m.Value
+func (p *parser) read(whole place) {
+	members := whole.members(planMembers)
+	p.readSteps(whole.below("steps", members["steps"]))
+	if p.refs > maxRefs {
+		whole.errorf("more than %d references", maxRefs)
+	}
+	if raw := members["budget_tokens"]; raw != nil {
+		p.plan.Budget = whole.below("budget_tokens", raw).integer(1)
+		if limit := p.options.Budget; limit > 0 {
+			p.plan.Budget = min(p.plan.Budget, limit)
 		}
 	}
-	return o
+	if raw := members["dry_run"]; raw != nil {
+		whole.below("dry_run", raw).decode(&p.plan.DryRun, "true or false")
+	}
+	p.readOutputs(whole.below("output_steps", members["output_steps"]))
+	p.link()
+	p.check()
+	p.order()
 }
 
-// readSteps parses the array of steps, the ids first, because a step may refer to a later one.
-func (src *source) readSteps(v node) {
-	if v.raw == nil || v.raw[0] != '[' {
-		v.errorf("want an array of objects with id and tool, have %s", kindOf(v.raw))
+// readSteps parses the steps, the ids first, because a step may refer to a later one.
+func (p *parser) readSteps(v place) {
+	var all []json.RawMessage
+	if v.raw == nil || json.Unmarshal(v.raw, &all) != nil || len(all) == 0 {
+		v.errorf("want an array of objects with id and tool, have %s", shown(v.raw))
 		return
 	}
-	for one := range jsonrpc.Elements(v.raw) {
-		s := &Step{Index: len(src.drafts), written: one}
-		d := &draft{step: s, place: place{src.problems, s, v.pointer + "/" + strconv.Itoa(s.Index)}}
-		src.drafts = append(src.drafts, d)
-		loop := jsonrpc.Get(one, "for_each")
-		d.loops = loop != nil && string(loop) != "null"
-		src.loops = src.loops || d.loops
+	if limit := p.options.Steps; limit > 0 && len(all) > limit {
+		v.errorf("%d steps: a plan may have %d ([plan].max_steps)", len(all), limit)
+		return
 	}
-	switch n, limit := len(src.drafts), src.options.Steps; {
-	case n == 0:
-		v.errorf("want at least one")
-	case limit > 0 && n > limit:
-		v.errorf("%d steps: a plan may have %d ([plan].max_steps)", n, limit)
-		src.drafts = nil
+	var places []place
+	for i, raw := range all {
+		at := v.below(strconv.Itoa(i), raw)
+		at.step = &Step{Index: i, OnError: Fail, MaxItems: defaultMaxItems}
+		if at.step.written = at.members(stepMembers); kindOf(raw) != "object" {
+			at.errorf("want an object with id and tool, have %s", kindOf(raw))
+			return
+		}
+		p.loops = p.loops || at.step.written["for_each"] != nil
+		places = append(places, at)
 	}
-	var ids []string
-	for _, d := range src.drafts {
-		if src.identify(d) {
-			ids = append(ids, d.step.ID)
+	for _, at := range places {
+		p.plan.Steps = append(p.plan.Steps, at.step)
+		p.readID(at)
+	}
+	for _, at := range places {
+		p.readStep(at)
+	}
+}
+
+func (p *parser) readID(at place) {
+	s := at.step
+	v := at.below("id", s.written["id"])
+	switch {
+	case v.raw == nil:
+		at.errorf(`missing member "id"`)
+	case !v.decode(&s.ID, "a string"):
+	case !idForm.MatchString(s.ID) || len(s.ID) > maxIDLen:
+		v.errorf("want letters, digits, _ and -, at most %d of them, have %s", maxIDLen, quoted(s.ID))
+	case p.byID[s.ID] != nil:
+		v.errorf("duplicate id: /steps/%d has it too", p.byID[s.ID].Index)
+	case s.ID == params && p.options.Params != nil:
+		v.errorf(`"params" are the parameters of this plan: no step can have that id`)
+	case p.loops && (s.ID == item || s.ID == index):
+		v.errorf("%s is reserved in a plan with for_each: no step can have that id", quoted(s.ID))
+	default:
+		p.byID[s.ID] = s
+	}
+}
+
+// readStep parses one step except its id.
+func (p *parser) readStep(at place) {
+	s := at.step
+	if s.written["tool"] == nil {
+		at.errorf(`missing member "tool"`)
+	}
+	s.arguments = object{}
+	value, probability := -1.0, -1.0
+	for name, raw := range s.written {
+		v := at.below(name, raw)
+		switch name {
+		case "tool":
+			p.readTool(v)
+		case "arguments":
+			p.readArguments(v)
+		case "depends_on":
+			if !v.decode(&s.dependsOn, "an array of ids") {
+				s.dependsOn = nil
+			}
+		case "when":
+			s.When = v.condition()
+		case "for_each":
+			s.ForEach = v.reference()
+		case "max_items":
+			s.MaxItems = min(v.integer(1), maxItems)
+		case "max_parallel":
+			s.Parallel = v.integer(1)
+		case "timeout":
+			s.Timeout = v.duration()
+		case "retry":
+			s.Retry = min(v.integer(0), maxRetries)
+		case "on_error":
+			v.decode(&s.OnError, "a string")
+		case "default":
+			s.Default = raw
+		case "optional":
+			v.decode(&s.Optional, "true or false")
+		case "value":
+			value = v.number()
+		case "probability":
+			probability = v.number()
+		case "max_tokens":
+			s.MaxTokens = v.integer(1)
 		}
 	}
-	src.ids = newNames(ids)
-	for _, d := range src.drafts {
-		if d.step.written[0] == '{' {
-			src.readStep(d)
+	switch s.OnError {
+	case Fail, Skip, Continue:
+	case Default:
+		if s.Default == nil {
+			at.errorf(`"on_error": "default" needs a member "default" with the value`)
+		}
+	default:
+		at.below("on_error", nil).errorf(`want "fail", "skip", "default" or "continue", have %s`, quoted(string(s.OnError)))
+	}
+	s.worth = worth(s.Tool, value, probability)
+	s.readRefs()
+}
+
+// readTool looks up the tool of a step.
+func (p *parser) readTool(v place) {
+	s, name := v.step, ""
+	switch {
+	case !v.decode(&name, "a string"):
+		return
+	case isOwnTool(name):
+		v.errorf("a plan cannot contain a plan: %s is not a tool of a server", quoted(name))
+		return
+	}
+	if s.Tool = p.options.Find(name); s.Tool != nil {
+		return
+	}
+	if p.tools == nil && p.options.Names != nil {
+		p.tools = nearest.New(p.options.Names())
+	}
+	v.errorf("unknown tool %s%s", quoted(name), p.suggest(name, p.tools))
+}
+
+// isOwnTool reports whether a tool belongs to the proxy. Some clients prefix it with their name
+// for the proxy.
+func isOwnTool(tool string) bool {
+	last := tool[strings.LastIndex(tool, "__")+1:]
+	last = strings.TrimPrefix(last, "_")
+	return strings.HasPrefix(last, "mcpschedd_") || last == "execute_tool_plan" ||
+		strings.HasPrefix(tool, "plan__") || strings.Contains(tool, "__plan__")
+}
+
+// readArguments parses an object, or a string that contains one.
+func (p *parser) readArguments(v place) {
+	if text, ok := jsonrpc.String(v.raw); ok {
+		if v.raw = []byte(text); len(bytes.TrimSpace(v.raw)) == 0 {
+			return
+		}
+		if !jsonrpc.Valid(v.raw) {
+			v.errorf("want an object, or a string that contains one, have a string that is not JSON")
+			return
+		}
+		v.step.written["arguments"] = v.raw
+	}
+	if kindOf(v.raw) != "object" {
+		v.errorf("want an object, or a string that contains one, have %s", kindOf(v.raw))
+		return
+	}
+	v.step.arguments = v.template()
+}
+
+// readOutputs parses the ids of the output steps; without any, all steps are outputs.
+func (p *parser) readOutputs(v place) {
+	if v.raw == nil {
+		p.plan.Outputs = slices.Clone(p.plan.Steps)
+		return
+	}
+	var ids []string
+	if !v.decode(&ids, "an array of ids") {
+		return
+	}
+	if len(ids) == 0 {
+		v.errorf("want at least one id, or omit the member for all steps")
+	}
+	for i, id := range ids {
+		switch at, s := v.below(strconv.Itoa(i), nil), p.byID[id]; {
+		case s == nil:
+			at.unknownStep(id)
+		case slices.Contains(p.plan.Outputs, s):
+			at.errorf("%s is listed twice", quoted(id))
+		default:
+			p.plan.Outputs = append(p.plan.Outputs, s)
 		}
 	}
 }
 
-// identify parses the id of a step, and reports whether other steps can refer to it.
-func (src *source) identify(d *draft) bool {
-	id := jsonrpc.Get(d.step.written, "id")
-	text, isText := jsonrpc.String(id)
-	d.step.ID = text
-	first := src.byID[text]
-	switch at := d.place.below("id"); {
-	case d.step.written[0] != '{':
-		d.place.errorf("want an object with id and tool, have %s", kindOf(d.step.written))
-	case id == nil || string(id) == "null":
-		d.place.errorf(`missing member "id"`)
-	case !isText:
-		at.errorf("want a string, have %s", kindOf(id))
-	case !idForm.MatchString(text) || len(text) > maxIDLen:
-		at.errorf("want letters, digits, _ and -, at most %d of them, have %s", maxIDLen, quoted(text))
-	case first != nil:
-		at.errorf("duplicate id: %s has it too", first.place.pointer)
-	case text == params && src.options.Params != nil:
-		at.errorf(`"params" are the parameters of this plan: no step can have that id`)
-	case src.loops && (text == item || text == index):
-		at.errorf("%s is reserved in a plan with for_each: no step can have that id", quoted(text))
-	default:
-		src.byID[text] = d
+// The worth of a result whose tool does not tell it.
+const (
+	defaultProbability = 0.5
+	defaultValue       = 0.5
+	minWorth           = 1e-6 // so that a result of unknown value is used if there is room
+)
+
+// worth returns the expected value of a step's result: as written unless negative, else the
+// tool's.
+func worth(t *Tool, value, probability float64) float64 {
+	if value < 0 {
+		if value = defaultValue; t != nil {
+			value = t.Value
+		}
+	}
+	if probability < 0 {
+		if probability = defaultProbability; t != nil {
+			probability = cmp.Or(t.Probability, probability)
+		}
+	}
+	return max(value*min(probability, 1), minWorth)
+}
+
+// place is a value in a plan and its location. Its methods report a value of the wrong type as a
+// defect and return the zero value.
+type place struct {
+	*parser
+	step    *Step  // nil outside of the steps
+	pointer string // JSON pointer
+	raw     []byte // nil if absent
+	depth   int    // number of values around it
+}
+
+// below returns the place of a member or an element.
+func (v place) below(name string, raw []byte) place {
+	return place{v.parser, v.step, v.pointer + "/" + jsonrpc.PointerToken(name), raw, v.depth + 1}
+}
+
+// errorf records a defect at the place.
+func (v place) errorf(format string, args ...any) {
+	d := Defect{Pointer: v.pointer, Message: fmt.Sprintf(format, args...), index: -1}
+	switch n := len(v.defects); {
+	case n > maxDefects:
+		return
+	case n == maxDefects:
+		d = Defect{Message: fmt.Sprintf("and more: only %d are listed", maxDefects), index: math.MaxInt}
+	case v.step != nil:
+		d.Step, d.index = v.step.ID, v.step.Index
+	}
+	v.parser.defects = append(v.defects, d)
+}
+
+// members returns the members of an object, and reports unknown ones. A null member counts as
+// absent, except "default".
+func (v place) members(known []string) map[string]json.RawMessage {
+	all := make(map[string]json.RawMessage)
+	for m := range jsonrpc.Members(v.raw) {
+		switch name := string(m.Name); {
+		case !slices.Contains(known, name):
+			v.below(name, nil).errorf("unknown member%s", v.suggest(name, nearest.New(known)))
+		case all[name] != nil:
+			v.errorf("%s: duplicate member", quoted(name))
+		case string(m.Value) != "null" || name == "default":
+			all[name] = m.Value
+		}
+	}
+	return all
+}
+
+// decode decodes the value, and reports one that is not what is wanted.
+func (v place) decode(to any, want string) bool {
+	if json.Unmarshal(v.raw, to) == nil {
 		return true
 	}
+	v.errorf("want %s, have %s", want, shown(v.raw))
 	return false
 }
 
-// outputs returns the ids of the output steps, all steps by default.
-func (src *source) outputs(v node) (ids []string) {
-	if v.raw == nil {
-		for _, d := range src.drafts {
-			ids = append(ids, d.step.ID)
-		}
-		return ids
+func (v place) integer(least int) int {
+	var x float64
+	if json.Unmarshal(v.raw, &x) != nil || x != math.Trunc(x) || x < float64(least) || x > noLimit {
+		v.errorf("want a whole number of at least %d, have %s", least, shown(v.raw))
 	}
-	if v.raw[0] == '[' && len(trimmed(v.raw[1:len(v.raw)-1])) == 0 {
-		v.errorf("want at least one id, or omit the member for all steps")
-	}
-	if len(src.drafts) == 0 {
-		return nil // the steps could not be parsed
-	}
-	for _, m := range v.ids(len(src.drafts)) {
-		switch {
-		case src.find(m) == nil:
-		case slices.Contains(ids, m.id):
-			m.errorf("%s is listed twice", quoted(m.id))
-		default:
-			ids = append(ids, m.id)
-		}
-	}
-	return ids
+	return int(x)
 }
 
-// budget returns the token budget of the outputs.
-func (src *source) budget(v node) int {
-	limit := src.options.Budget
-	switch {
-	case v.raw == nil:
-		return limit
-	case limit > 0:
-		return min(v.integer(1, noLimit), limit)
+func (v place) number() (x float64) {
+	if json.Unmarshal(v.raw, &x) != nil || x < 0 || x > maxWorth {
+		v.errorf("want a number from 0 to %g, have %s", maxWorth, shown(v.raw))
 	}
-	return v.integer(1, noLimit)
+	return x
 }
+
+// duration parses "1m30s" or a number of seconds.
+func (v place) duration() (took time.Duration) {
+	var seconds float64
+	if text, ok := jsonrpc.String(v.raw); ok {
+		took, _ = time.ParseDuration(text)
+	} else if json.Unmarshal(v.raw, &seconds) == nil && seconds <= maxSeconds {
+		took = time.Duration(seconds * float64(time.Second))
+	}
+	if took <= 0 || took > maxTimeout {
+		v.errorf(`want a number of seconds up to %d, or a text such as "5s" or "2m" up to "24h", have %s`, maxSeconds, shown(v.raw))
+	}
+	return took
+}
+
+// unknownStep reports an id that no step has.
+func (v place) unknownStep(id string) {
+	if len(v.defects) <= maxDefects {
+		v.errorf("unknown step %s%s", quoted(id), v.suggest(id, nearest.New(slices.Collect(maps.Keys(v.byID)))))
+	}
+}
+
+// suggest returns the end of a message about an unknown name. It is empty once there are more
+// defects than are reported, to save the search.
+func (p *parser) suggest(name string, among *nearest.Names) string {
+	if len(p.defects) >= maxDefects {
+		return ""
+	}
+	if near := among.To(name); near != "" {
+		return "; did you mean " + quoted(near) + "?"
+	}
+	return ""
+}
+
+// kindOf returns the type of a JSON value, by its name in JSON Schema.
+func kindOf(raw []byte) string {
+	raw = bytes.TrimLeft(raw, " \t\r\n")
+	if len(raw) == 0 {
+		return "nothing"
+	}
+	switch raw[0] {
+	case '{':
+		return "object"
+	case '[':
+		return "array"
+	case '"':
+		return "string"
+	case 't', 'f':
+		return "boolean"
+	case 'n':
+		return "null"
+	}
+	return "number"
+}
+
+const maxShown = 60 // characters of a client's text in a message
+
+// shown returns the beginning of a JSON value, as written.
+func shown(raw []byte) string {
+	if raw == nil {
+		return "nothing"
+	}
+	return excerpt.Shorten(string(raw), maxShown)
+}
+
+// quoted quotes the beginning of a client's text.
+func quoted(text string) string { return strconv.Quote(excerpt.Shorten(text, maxShown)) }

@@ -1,6 +1,8 @@
 package plan_test
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -9,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"mcpschedd/internal/plan"
@@ -129,16 +131,24 @@ func TestParseGuide(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := parsed(t, c.raw, parsing(t))
-			if diff := cmp.Diff(c.outputs, p.Outputs); diff != "" {
+			if diff := gocmp.Diff(c.outputs, outputs(p)); diff != "" {
 				t.Errorf("outputs (-want +got):\n%s", diff)
 			}
 			for i, s := range p.Steps {
-				if !slices.Equal(s.Needs, c.needs[i]) || !slices.Equal(s.After, c.needs[i]) {
-					t.Errorf("step %s: got needs %v, after %v, want %v", s.ID, s.Needs, s.After, c.needs[i])
+				if !slices.Equal(s.Needs, c.needs[i]) || !slices.Equal(s.Waits, c.needs[i]) {
+					t.Errorf("step %s: got needs %v, waits %v, want %v", s.ID, s.Needs, s.Waits, c.needs[i])
 				}
 			}
 		})
 	}
+}
+
+// outputs returns the ids of the outputs.
+func outputs(p *plan.Plan) (ids []string) {
+	for _, s := range p.Outputs {
+		ids = append(ids, s.ID)
+	}
+	return ids
 }
 
 func parsed(t testing.TB, raw string, o plan.Options) *plan.Plan {
@@ -152,69 +162,50 @@ func parsed(t testing.TB, raw string, o plan.Options) *plan.Plan {
 
 // The members of a step and their defaults.
 func TestParseMembers(t *testing.T) {
-	o := parsing(t)
-	find := o.Find
-	o.Find = func(name string) *plan.Tool {
-		tool := *find(name)
-		tool.Value, tool.Probability = 0.2, 0.9
-		return &tool
-	}
 	p := parsed(t, `{"steps":[
 		{"id":"plain","tool":"a"},
-		{"id":"null","tool":"a","arguments":null,"when":null,"default":null,"for_each":null,"optional":null,"depends_on":null,"timeout":null},
+		{"id":"null","tool":"a","arguments":null,"when":null,"for_each":null,"optional":null,"depends_on":null,"timeout":null},
 		{"id":"empty","tool":"a","arguments":" "},
 		{"id":"full","tool":"a","arguments":{"x":{"$ref":"item#/n"}},"depends_on":["plain","null","plain"],"when":{"$ref":"plain#/ok"},
 			"for_each":{"$ref":"null#/items"},"max_items":7,"max_parallel":2,"timeout":"1m30s","retry":5,"on_error":"default","default":null,
 			"optional":true,"value":3,"probability":0,"max_tokens":1e2},
-		{"id":"loop","tool":"a","for_each":"$ref:plain.rows","timeout":2.5}],
-		"output_steps":["full","plain"],"budget_tokens":500.0,"dry_run":true}`, o)
-	if p.Budget != 500 || !p.DryRun || !slices.Equal(p.Outputs, []string{"full", "plain"}) {
-		t.Errorf("got budget %d, dry run %v, outputs %v", p.Budget, p.DryRun, p.Outputs)
+		{"id":"loop","tool":"a","for_each":"$ref:plain.rows","timeout":2.5,"retry":9,"max_items":100000}],
+		"output_steps":["full","plain"],"budget_tokens":500.0,"dry_run":true}`, parsing(t))
+	if p.Budget != 500 || !p.DryRun || !slices.Equal(outputs(p), []string{"full", "plain"}) {
+		t.Errorf("got budget %d, dry run %v, outputs %v", p.Budget, p.DryRun, outputs(p))
 	}
-	for _, s := range p.Steps[:3] {
-		if string(s.Arguments.Constant()) != "{}" || s.When != nil || s.ForEach != nil || s.OnError != plan.Fail || s.Worth != (plan.Worth{Value: 0.2, Probability: 0.9}) {
-			t.Errorf("step %s: got %+v, want what is usual", s.ID, s)
+	want := []plan.Step{
+		{ID: "plain"}, {ID: "null"}, {ID: "empty"},
+		{
+			ID: "full", Needs: []int{0, 1}, Waits: []int{0, 1}, Timeout: 90 * time.Second, Retry: 5, MaxItems: 7, Parallel: 2,
+			OnError: plan.Default, Default: []byte("null"), Optional: true, MaxTokens: 100,
+		},
+		{ID: "loop", Needs: []int{0}, Waits: []int{0}, Timeout: 2500 * time.Millisecond, Retry: 5, MaxItems: 10_000},
+	}
+	for i, s := range p.Steps {
+		if (s.When != nil) != (i == 3) || (s.ForEach != nil) != (i > 2) {
+			t.Errorf("%s: got when %v, for_each %v", s.ID, s.When, s.ForEach)
 		}
-	}
-	got := *p.Steps[3]
-	if got.When == nil || got.ForEach == nil {
-		t.Errorf("got when %v, for_each %v, want both", got.When, got.ForEach)
-	}
-	if got.ForEach.MaxItems != 7 || got.ForEach.Parallel != 2 {
-		t.Errorf("got %d items, %d at once, want 7 and 2", got.ForEach.MaxItems, got.ForEach.Parallel)
-	}
-	got.Tool, got.Arguments, got.When, got.ForEach = nil, nil, nil, nil
-	want := plan.Step{
-		ID: "full", Index: 3, After: []int{0, 1}, Needs: []int{0, 1}, Timeout: 90 * time.Second, Retry: 5,
-		OnError: plan.Default, Default: []byte("null"), Optional: true, Worth: plan.Worth{Value: 3}, MaxTokens: 100,
-	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(plan.Step{})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if s := p.Steps[4]; s.ForEach.MaxItems != 100 || s.Timeout != 2500*time.Millisecond {
-		t.Errorf("got max_items %d, timeout %s, want 100 and 2.5s", s.ForEach.MaxItems, s.Timeout)
+		got := *s
+		got.Tool, got.When, got.ForEach = nil, nil, nil
+		want[i].Index = i
+		if want[i].OnError == "" {
+			want[i].OnError = plan.Fail
+		}
+		want[i].MaxItems = cmp.Or(want[i].MaxItems, 100)
+		if diff := gocmp.Diff(want[i], got, cmpopts.IgnoreUnexported(plan.Step{})); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
 	}
 }
 
 func TestParseBudget(t *testing.T) {
-	for given, want := range map[string]int{`null`: 10_000, `9999`: 9999, `10001`: 10_000, `1e300`: 10_000} {
+	for given, want := range map[string]int{`null`: 10_000, `9999`: 9999, `10001`: 10_000} {
 		p := parsed(t, `{"steps":[{"id":"x","tool":"a"}],"budget_tokens":`+given+`}`, parsing(t))
 		if p.Budget != want {
 			t.Errorf("budget_tokens %s: got %d, want %d", given, p.Budget, want)
 		}
 	}
-}
-
-func TestParseParams(t *testing.T) {
-	o := parsing(t)
-	o.Params = []byte(` {"day":"mon","list":[1,2],"later":null,"deep":{"a~b":1}} `)
-	p := parsed(t, steps(`{"id":"x","tool":"a","for_each":{"$ref":"params#/list"},"arguments":{"d":"$ref:params.day","all":{"$ref":"params#"},
-		"l":{"$ref":"params#/later/anything"},"n":{"$ref":"params#/deep/a~0b"},"o":{"$ref":"params#/none","default":1},"m":"$ref:params.deep.none"}}`), o)
-	if string(p.Params) != string(o.Params) || len(p.Steps[0].After) > 0 {
-		t.Errorf("got params %s, after %v", p.Params, p.Steps[0].After)
-	}
-	o.Params = nil
-	parsed(t, steps(`{"id":"params","tool":"a"}`, `{"id":"item","tool":"a","arguments":{"x":"$ref:params.y","z":{"$ref":"params#"}}}`), o)
 }
 
 // An optional step becomes required if a required one needs it.
@@ -266,13 +257,14 @@ func TestParseKeepsNothing(t *testing.T) {
 	if len(defects) > 0 {
 		t.Fatal(defects)
 	}
-	for _, memory := range [][]byte{raw, o.Params} {
-		for i := range memory {
-			memory[i] = '#'
-		}
-	}
-	s := p.Steps[0]
-	if got := fmt.Sprintf("%s %s %s %s %s", s.ID, s.Tool.Name, s.Arguments.Constant(), s.Default, p.Params); got != `s a {"x":12345} [7] {"day":"mon"}` {
+	clear(raw)
+	clear(o.Params)
+	var got string
+	(&plan.Runner{Call: func(_ context.Context, c plan.Call) plan.Result {
+		got = fmt.Sprintf("%s %s %s %s %s", c.Step.ID, c.Step.Tool.Name, c.Arguments, c.Step.Default, p.Params)
+		return plan.Result{}
+	}}).Run(t.Context(), p)
+	if got != `s a {"x":12345} [7] {"day":"mon"}` {
 		t.Errorf("got %s, want it as it was", got)
 	}
 }
@@ -318,43 +310,62 @@ func TestParseAccepts(t *testing.T) {
 	}
 }
 
-// All defects are reported at once, in the order of the plan.
+// All defects are reported at once, in the order of the plan, each as one short line.
 func TestParseAllAtOnce(t *testing.T) {
 	_, defects := plan.Parse([]byte(`{"steps":[
 		{"id":"a","tool":"get_wether","arguments":{"x":"$ref:zz"}},
-		{"id":"a b","tool":"a","retry":9},
+		{"id":"a b","tool":"a","retry":-9},
 		{"tool":"a","depends_on":["d"]},
 		{"id":"d","tool":"a","when":"$ref:e"},
 		{"id":"e","tool":"a","arguments":"{\"x\":\"$ref:d.y\"}"}],
 		"output_steps":["nope"],"budget":1}`), parsing(t))
-	want := `nothing was run: 8 things are wrong
+	want := `nothing was run:
 at /budget: unknown member; did you mean "budget_tokens"?
 at /output_steps/0: unknown step "nope"
-step "a" at /steps/0/tool: unknown tool "get_wether"; did you mean "get_weather"?
 step "a" at /steps/0/arguments/x: unknown step "zz"
+step "a" at /steps/0/tool: unknown tool "get_wether"; did you mean "get_weather"?
 step "a b" at /steps/1/id: want letters, digits, _ and -, at most 128 of them, have "a b"
-step "a b" at /steps/1/retry: want a whole number from 0 to 5, have 9
+step "a b" at /steps/1/retry: want a whole number of at least 0, have -9
 at /steps/2: missing member "id"
 step "d" at /steps/3: cycle: d -> e -> d, each waits for the next`
-	if diff := cmp.Diff(want, defects.Error()); diff != "" {
+	if diff := gocmp.Diff(want, defects.Error()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	one := plan.Defects{{Step: "a\n\"b", Pointer: "/x\u202e\n", Message: strings.Repeat("ä", 1000)}}.Error()
+	if want := "nothing was run:\nstep \"a\\n\\\"b\" at /x\\u202e\\n: ää"; !strings.HasPrefix(one, want) || strings.Count(one, "\n") != 1 || len(one) > 1000 {
+		t.Errorf("got  %.80q\nwant %q", one, want)
 	}
 }
 
-func TestDefectsError(t *testing.T) {
-	var many plan.Defects
-	for i := range 60 {
-		many = append(many, plan.Defect{Pointer: fmt.Sprintf("/steps/%d", i), Message: "wrong"})
+// Any input yields either a plan that can run or defects.
+func FuzzParse(f *testing.F) {
+	for _, raw := range []string{
+		guideComparison, guideSummary, guideErrors, `{}`, `{"steps":[]}`, `[]`, `{"steps":[{"id":"a","tool":"a"}],"output_steps":["a"]}`,
+		steps(`{"id":"x","tool":"list"}`, `{"id":"y","tool":"get_issue","for_each":{"$ref":"x#/items"},"arguments":{"number":{"$ref":"item#/number"}},"max_items":3}`),
+		steps(`{"id":"x","tool":"create_issue"}`, `{"id":"y","tool":"get_issue","arguments":{"number":"$ref:x.n"},"when":{"ref":"$ref:x","op":"exists"}}`),
+		steps(`{"id":"x","tool":"a","depends_on":["y"]}`, `{"id":"y","tool":"a","depends_on":["x"],"on_error":"default","default":{"a":[1]}}`),
+		steps(`{"id":"w","tool":"create_issue","arguments":{"a":"$ref:v"}}`, `{"id":"v","tool":"create_issue"}`, `{"id":"r","tool":"get_issue","arguments":{"number":1}}`),
+		steps(`{"id":"x","tool":"shell","arguments":{"command":"ls"},"optional":true,"value":1e9,"timeout":"5s","retry":2}`),
+	} {
+		f.Add([]byte(raw), true)
+		f.Add([]byte(raw), false)
 	}
-	lines := strings.Split(many.Error(), "\n")
-	if len(lines) != 52 || lines[0] != "nothing was run: 60 things are wrong" || lines[51] != "and 10 more" {
-		t.Errorf("got %d lines, from %q to %q", len(lines), lines[0], lines[len(lines)-1])
-	}
-	one := plan.Defects{{Step: "a\n\"b", Pointer: "/x\u202e\n", Message: strings.Repeat("ä", 1000)}}.Error()
-	if strings.Count(one, "\n") != 1 || strings.Contains(one, "\u202e") || len(one) > 1000 {
-		t.Errorf("got %q, want two short lines", one)
-	}
-	if want := "nothing was run: 1 thing is wrong\nstep \"a\\n\\\"b\" at /x\\u202e\\n: ää"; !strings.HasPrefix(one, want) {
-		t.Errorf("got  %.80q\nwant %q", one, want)
-	}
+	o := parsing(f)
+	f.Fuzz(func(t *testing.T, raw []byte, params bool) {
+		o := o
+		if params {
+			o.Params = []byte(`{"x":[1],"y":null}`)
+		}
+		p, defects := plan.Parse(raw, o)
+		if (p == nil) != (len(defects) > 0) {
+			t.Fatalf("got plan %v, defects %v", p, defects)
+		}
+		if text := defects.Error(); p == nil && strings.Count(text, "\n") != len(defects) {
+			t.Errorf("got %q of %d defects", text, len(defects))
+		}
+		if p != nil {
+			well(t, p)
+			expected(t, p, o.Limits)
+		}
+	})
 }

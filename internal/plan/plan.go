@@ -14,12 +14,12 @@
 //
 // The stages of a plan:
 //
-//	Parse          parses the steps (parse, steps, template), their dependencies (graph) and
-//	               checks them against their tools (check): an immutable Plan
-//	Plan           before the run: confirmation (confirm), dry run (forecast), selection of
-//	               optional steps (choose)
-//	Runner.Run     schedules the steps (run, rules), makes the calls (call, foreach) and stores
-//	               results while they are needed (results)
+//	Parse          reads the steps (parse, template, condition), orders them (graph) and checks
+//	               them against their tools (check): an immutable Plan
+//	Plan           before the run: confirmation (confirm), selection of optional steps and dry
+//	               run (forecast)
+//	Runner.Run     schedules the steps (run), fills in the references (fill), makes the calls
+//	               (call) and stores results while they are needed
 //	Report.Answer  the result of the plan within its budget (report)
 //
 // The package knows neither servers nor tool classes: the properties of a tool, the function that
@@ -28,6 +28,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"time"
 
 	"mcpschedd/internal/schema"
@@ -35,58 +36,41 @@ import (
 
 // Plan is a parsed and checked plan.
 type Plan struct {
-	Steps   []*Step  // in the order of the plan
-	Outputs []string // ids of the output steps, in the requested order
-	Budget  int      // maximum tokens of the outputs; never above the limit
-	DryRun  bool     // return a forecast instead of running the plan
-	Params  []byte   // a JSON object; nil if it has none
-	byID    map[string]int
-}
-
-// index returns the index of the step with an id, or -1.
-func (p *Plan) index(id string) int {
-	if i, ok := p.byID[id]; ok {
-		return i
-	}
-	return -1
+	Steps   []*Step // in the order of the plan
+	Outputs []*Step // in the requested order
+	Budget  int     // maximum tokens of the outputs; never above the limit
+	DryRun  bool    // return a forecast instead of running the plan
+	Params  []byte  // a JSON object; nil if it has none
 }
 
 // Step is one call of a plan, or one call per item of an array. It has more fields than most
-// types because it has one for almost every member of a step.
+// types because it has one for almost every member of a step. The indexes of other steps are
+// sorted.
 type Step struct {
 	ID        string
 	Index     int   // position in the plan
 	Tool      *Tool // the tool to call
-	Arguments *Template
-	After     []int // all dependencies: references, depends_on and writes of its domains; sorted
-	Needs     []int // the subset of After that it refers to; sorted
-	Order     []int // the subset of After that only keeps the order within a domain: it runs even if these fail or are skipped
+	Needs     []int // steps that it refers to
+	Waits     []int // Needs, and the steps in depends_on
+	Order     []int // other steps that it follows only to keep the order within a domain: it runs even if these fail or are skipped
 	Writes    bool  // it may have side effects, as far as known before the run
-
-	When      *Condition    // nil means always
-	ForEach   *ForEach      // nil means one call
+	When      *Condition
+	ForEach   *Ref          // reference to the array of items; nil for one call
+	MaxItems  int           // the report mentions further ones
+	Parallel  int           // maximum concurrent calls of items; 0 means no limit
 	Timeout   time.Duration // of each call; zero means none
-	Retry     int           // retries after a failure; 0 if it may write
+	Retry     int           // retries after a failure; reads only
 	OnError   OnError
 	Default   []byte // replaces the result if OnError is Default
 	Optional  bool   // it only reads, and runs only if the budget has room for it
-	Worth     Worth
 	MaxTokens int    // maximum tokens of its output; 0 means what the budget allows
-	written   []byte // the step as written
-	refs      []*Ref // references in its arguments, condition and items
-}
 
-// ForEach means that a step is called once for each item of an array.
-type ForEach struct {
-	Items    *Ref // reference to the array
-	MaxItems int  // maximum number of items; the report mentions further ones
-	Parallel int  // maximum concurrent calls; 0 means no limit
-}
-
-// Worth is the expected value of a step's result.
-type Worth struct {
-	Value       float64
-	Probability float64 // that the result is useful
+	arguments any     // a template
+	constant  []byte  // the arguments, if they have no references
+	worth     float64 // expected value of the result
+	dependsOn []string
+	refs      []*Ref                     // in its arguments, condition and items
+	written   map[string]json.RawMessage // its members
 }
 
 // OnError is the handling of a failed step.
@@ -146,49 +130,4 @@ type Options struct {
 	Find   func(name string) *Tool // returns nil for an unknown tool
 	Names  func() []string         // returns all tool names, for suggestions; may be nil
 	Params []byte                  // parameters of a named plan, a JSON object; nil if the plan has none
-}
-
-// Result is the result of one call.
-type Result struct {
-	JSON    []byte   // the value for references; nil if the call failed
-	Text    string   // the text that JSON was parsed from; empty if none
-	Blocks  [][]byte // content blocks that are not text, as JSON; passed through
-	Bytes   int      // bytes of the whole response
-	Err     string   // why the call failed; empty if it succeeded
-	InDoubt bool     // a failed call may have run
-	Source  string   // fetched, hit or joined; empty if not known
-}
-
-// State is the final state of a step.
-type State string
-
-// A step that has not started when its plan ends is cancelled.
-const (
-	OK        State = "ok"
-	Failed    State = "failed"
-	Skipped   State = "skipped"
-	Cancelled State = "cancelled"
-)
-
-// Status is the outcome of a step.
-type Status struct {
-	Step    *Step
-	State   State
-	Reason  string        // why it is not ok or what was omitted; may be empty
-	Took    time.Duration // from the start of its first call to its last answer
-	Tokens  int           // tokens of its output; with ForEach, of each item plus one separator each
-	Bytes   int           // bytes of its responses
-	Calls   int           // number of calls
-	Source  string        // source of its results; empty if they differ
-	InDoubt bool          // its writes may or may not have been made
-	Result  Result        // stored while a step or the client needs it; with ForEach a JSON array
-	Benign  bool          // skipped without a failure: because of a condition, the budget or another benign skip
-	Output  bool          // its result is an output
-}
-
-// Report is the outcome of a plan.
-type Report struct {
-	Steps    []*Status // as in the plan
-	Makespan time.Duration
-	Ended    string // why the plan ended early; empty if it completed
 }

@@ -7,6 +7,17 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
+// Result is the result of one call.
+type Result struct {
+	JSON    []byte   // the value for references; nil if the call failed
+	Text    string   // the text that JSON was parsed from; empty if none
+	Blocks  [][]byte // content blocks that are not text, as JSON; passed through
+	Bytes   int      // bytes of the whole response
+	Err     string   // why the call failed; empty if it succeeded
+	InDoubt bool     // a failed call may have run
+	Source  string   // fetched, hit or joined; empty if not known
+}
+
 // ResultOf converts the result of a tools/call: structuredContent, or else the text, parsed as
 // JSON if it is JSON. It copies only these parts, because a plan limits the bytes of its results.
 // A result without content is in doubt, because it does not tell whether the call ran.
@@ -61,7 +72,7 @@ func ResultOf(result []byte) Result {
 func parsed(texts []string) []byte {
 	var all [][]byte
 	for _, text := range texts {
-		value := trimmed([]byte(text))
+		value := bytes.TrimSpace([]byte(text))
 		if !jsonrpc.Valid(value) || len(texts) > 1 && value[0] != '{' && value[0] != '[' {
 			return nil
 		}

@@ -4,12 +4,68 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"mcpschedd/internal/excerpt"
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/schedule"
 )
+
+// State is the final state of a step.
+type State string
+
+// A step that has not started when its plan ends is cancelled.
+const (
+	OK        State = "ok"
+	Failed    State = "failed"
+	Skipped   State = "skipped"
+	Cancelled State = "cancelled"
+)
+
+// Status is the outcome of a step.
+type Status struct {
+	Step    *Step
+	State   State
+	Reason  string        // why it is not ok or what was omitted; may be empty
+	Took    time.Duration // from the start of its first call to its last answer
+	Tokens  int           // tokens of its output; with ForEach, of each item plus one separator each
+	Bytes   int           // bytes of its responses
+	Calls   int           // number of calls
+	Source  string        // source of its last result
+	InDoubt bool          // its writes may or may not have been made
+	Result  Result        // stored while a step or the client needs it; with ForEach a JSON array
+	Benign  bool          // skipped without a failure: because of a condition, the budget or another benign skip
+	Output  bool          // its result is an output
+	chain   int           // calls of the longest chain of steps up to this one
+}
+
+// Report is the outcome of a plan.
+type Report struct {
+	Steps    []*Status // as in the plan
+	Makespan time.Duration
+	Ended    string // why the plan ended early; empty if it completed
+}
+
+// ChainLength returns the length of the longest chain of calls that needed each other: the
+// minimum number of turns for a client without plans. Steps that only keep the order within a
+// domain do not need each other, and all items of a step count as one call.
+func (r *Report) ChainLength() (longest int) {
+	for _, st := range r.Steps {
+		longest = max(longest, st.chain)
+	}
+	return longest
+}
+
+// Inputs returns the ids of the steps whose results a step uses or that it waits for by
+// depends_on.
+func (p *Plan) Inputs(s *Step) (ids []string) {
+	for _, i := range s.Waits {
+		ids = append(ids, p.Steps[i].ID)
+	}
+	return ids
+}
 
 // Runner runs plans. Run's goroutine makes all scheduling decisions; calls run on other
 // goroutines. A Runner may run several plans concurrently if its functions are safe for
@@ -21,13 +77,6 @@ type Runner struct {
 	Tokens   func(text []byte) int                    // counts tokens; nil means bytes/4
 }
 
-// Call is one call of a step.
-type Call struct {
-	Step      *Step
-	Item      int    // index of the for_each item; -1 without for_each
-	Arguments []byte // a JSON object
-}
-
 // Run runs a plan returned by [Parse], and returns after its last call has. A step starts when
 // all its dependencies have ended. Of several ready steps the one with the longest remaining path
 // starts first.
@@ -36,60 +85,82 @@ type Call struct {
 // and no other starts. A write that is cut short is in doubt.
 func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 	began := time.Now()
-	ctx, stop := context.WithCancel(ctx)
 	if r.Limits.Timeout > 0 {
+		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, r.Limits.Timeout, fmt.Errorf("a plan may take %s (timeout)", r.Limits.Timeout))
+		defer stop()
 	}
-	defer stop()
 	x := newExecution(r, p)
 	for x.advance(ctx) {
 		x.answered(ctx, <-x.answers)
 	}
 	x.calls.Wait()
-	x.close(ctx)
+	for _, g := range x.stages {
+		if g.State == "" {
+			x.cut(ctx, g)
+		}
+	}
 	x.report.Makespan = time.Since(began)
 	return x.report
 }
 
-// execution is a running plan. It is used on Run's goroutine only.
+// execution is a running plan. It is used on Run's goroutine only. A step without for_each is run
+// as one with one item.
 //
 //	queue.Next ──► begin ──► start ──► a goroutine: perform ──► answers ──► answered ──► end ──► queue.Done
 type execution struct {
-	run      *Runner
+	*Runner
 	plan     *Plan
 	report   *Report  // outcomes so far
 	stages   []*stage // step index → stage
 	queue    *schedule.Queue
-	results  *results
 	answers  chan answer
 	calls    sync.WaitGroup
-	inFlight int // calls in flight
-	progress progress
+	inFlight int     // calls in flight
+	held     int     // bytes of stored results; responses in flight and arguments are not counted
+	ended    int     // steps that have ended
+	told     float64 // last reported progress
+	toldAt   time.Time
 }
 
 // stage is the progress of a step.
 type stage struct {
-	step     *Step
-	status   *Status
-	inFlight int       // its calls in flight
-	first    time.Time // start of its first call
-	last     time.Time // end of its last call
-	items    *items    // nil unless a step with ForEach has started
+	*Status
+	items    [][]byte                        // elements to call for, as written in the array; nil before it has begun
+	length   int                             // length of the array
+	inputs   map[*Ref]func() (*Value, error) // values of the references in its arguments but item and index
+	results  []Result                        // of each item; without JSON if there is none
+	next     int                             // index of the next item to start
+	inFlight int                             // its calls in flight
+	done     int                             // items that have ended
+	failed   int                             // items
+	firstBad int                             // lowest index of a failed item
+	why      string                          // error of that item, or why the step was cut short
+	stopped  bool                            // no further items start; the step fails
+	first    time.Time                       // start of its first call
+	users    int                             // steps that refer to its result and may still read it
+	bytes    int                             // of its stored results
+	released bool                            // it no longer reads the results that it refers to
 }
 
-// done reports whether the step has ended.
-func (g *stage) done() bool { return g.status.State != "" }
+// more reports whether items are left to start.
+func (g *stage) more() bool { return !g.stopped && g.next < len(g.items) }
+
+// needed reports whether a step or the client needs the result.
+func (g *stage) needed() bool { return g.Output || g.users > 0 }
 
 func newExecution(r *Runner, p *Plan) *execution {
 	x := &execution{
-		run: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Limits.Parallel)),
-		report: &Report{}, answers: make(chan answer), progress: progress{report: r.Progress, steps: len(p.Steps)},
+		Runner: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Limits.Parallel)), report: &Report{}, answers: make(chan answer),
 	}
-	x.results = newResults(p, x.report, r.Limits.Bytes)
-	for i, s := range p.Steps {
-		st := &Status{Step: s, Output: x.results.of[i].output}
-		x.report.Steps = append(x.report.Steps, st)
-		x.stages = append(x.stages, &stage{step: s, status: st})
+	for _, s := range p.Steps {
+		g := &stage{Status: &Status{Step: s, Output: slices.Contains(p.Outputs, s)}}
+		x.report.Steps, x.stages = append(x.report.Steps, g.Status), append(x.stages, g)
+	}
+	for _, s := range p.Steps {
+		for _, i := range s.Needs {
+			x.stages[i].users++
+		}
 	}
 	for i, why := range p.leftOut(&r.Limits) {
 		if why != "" {
@@ -105,7 +176,7 @@ func (p *Plan) tasks(parallel int) ([]schedule.Task, schedule.Slots) {
 	slots := schedule.Slots{Total: parallel, Hosts: make(map[string]int)}
 	for i, s := range p.Steps {
 		t := s.Tool
-		tasks[i] = schedule.Task{After: s.After, Mean: t.Mean, P90: t.P90, Host: t.Host}
+		tasks[i] = schedule.Task{After: slices.Concat(s.Waits, s.Order), Mean: t.Mean, P90: t.P90, Host: t.Host}
 		if t.Capacity > 0 && t.Host != "" {
 			slots.Hosts[t.Host] = t.Capacity
 		}
@@ -113,28 +184,44 @@ func (p *Plan) tasks(parallel int) ([]schedule.Task, schedule.Slots) {
 	return tasks, slots
 }
 
-// advance starts all steps that can start, and reports whether there are calls in flight.
+// advance starts all calls that can start, and reports whether there are calls in flight. Ready
+// steps start before further items of other steps.
 func (x *execution) advance(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		i, ok := x.queue.Next()
 		if !ok {
-			x.startItems(ctx)
 			break
 		}
 		x.begin(ctx, x.stages[i])
 	}
+	for _, g := range x.stages {
+		for g.State == "" && g.more() && ctx.Err() == nil && x.acquireSlot(g) {
+			x.start(ctx, g)
+		}
+	}
 	return x.inFlight > 0
+}
+
+// acquireSlot acquires a slot for another call of a step. The step already has the first one.
+func (x *execution) acquireSlot(g *stage) bool {
+	if g.inFlight == 0 {
+		return true
+	}
+	if limit := g.Step.Parallel; g.Step.Writes || limit > 0 && g.inFlight >= limit {
+		return false
+	}
+	return x.queue.AcquireExtra(g.Step.Index)
 }
 
 // begin starts a step whose dependencies have ended, or skips it.
 func (x *execution) begin(ctx context.Context, g *stage) {
-	if why, benign := x.report.skipReason(g.step); why != "" {
+	s := g.Step
+	if why, benign := x.skipReason(s); why != "" {
 		x.skip(g, why, benign)
 		return
 	}
-	if g.step.When != nil {
-		holds, err := g.step.When.Holds(x.look)
-		switch {
+	if s.When != nil {
+		switch holds, err := x.holds(s.When); {
 		case err != nil:
 			x.end(g, Failed, "when: "+err.Error())
 			return
@@ -143,23 +230,122 @@ func (x *execution) begin(ctx context.Context, g *stage) {
 			return
 		}
 	}
-	if g.step.ForEach != nil {
-		x.openItems(g)
+	if err := x.openItems(g); err != nil {
+		x.end(g, Failed, "for_each: "+err.Error())
 		return
 	}
-	x.start(ctx, g, -1, x.inputs(g.step))
+	g.inputs = x.inputs(s)
+	if !g.more() {
+		x.finish(g)
+		return
+	}
+	x.start(ctx, g)
 }
 
-// start makes a call on a new goroutine. The goroutine also resolves the arguments, because
-// searching large results takes long. The call keeps its slot between retries.
-func (x *execution) start(ctx context.Context, g *stage, item int, resolve Resolver) {
+// openItems sets the items of a step.
+func (x *execution) openItems(g *stage) error {
+	g.items, g.length = [][]byte{nil}, 1
+	if r := g.Step.ForEach; r != nil {
+		v, err := x.source(r.Step).resolve(r)
+		if err != nil {
+			return err
+		}
+		if kindOf(v.JSON) != "array" {
+			return fmt.Errorf("want an array, have %s", kindOf(v.JSON))
+		}
+		g.items = slices.Collect(jsonrpc.Elements(v.JSON))
+		g.length = len(g.items)
+		g.items = g.items[:min(g.length, g.Step.MaxItems)]
+	}
+	g.results = make([]Result, len(g.items))
+	return nil
+}
+
+// source is the outcome of a step as its references see it.
+type source struct {
+	value *Value // nil for a failed step with on_error "continue": references to it are null
+	err   error  // why there is no value, not even null
+}
+
+// source returns the outcome of a step that has ended, or the parameters.
+func (x *execution) source(id string) source {
+	if id == params && x.plan.Params != nil {
+		return source{value: &Value{JSON: x.plan.Params}}
+	}
+	i := slices.IndexFunc(x.plan.Steps, func(s *Step) bool { return s.ID == id })
+	switch st := x.report.Steps[i]; {
+	case st.State == OK:
+		return source{value: &Value{st.Result.JSON, st.Result.Text}}
+	case st.Benign:
+	case st.Step.OnError == Default:
+		return source{value: &Value{JSON: st.Step.Default}}
+	case st.Step.OnError == Continue:
+		return source{}
+	}
+	return source{err: fmt.Errorf("step %q has no result", id)}
+}
+
+// inputs returns the values of the references in a step's arguments. They remain valid when the
+// results are released. Each is resolved once, on the goroutine of the first call that needs it:
+// evaluating a pointer into a large result for each of thousands of items would take seconds.
+func (x *execution) inputs(s *Step) map[*Ref]func() (*Value, error) {
+	all := make(map[*Ref]func() (*Value, error))
+	for _, r := range refsIn(s.arguments) {
+		if s.ForEach == nil || r.Step != item && r.Step != index {
+			src := x.source(r.Step)
+			all[r] = sync.OnceValues(func() (*Value, error) { return src.resolve(r) })
+		}
+	}
+	return all
+}
+
+// resolve returns what a reference refers to. It may take long in a large result.
+func (src source) resolve(r *Ref) (*Value, error) {
+	switch {
+	case src.value != nil:
+		return r.in(*src.value)
+	case r.Default != nil:
+		return &Value{JSON: r.Default}, nil
+	case src.err != nil:
+		return nil, fmt.Errorf("%s: %s %w: %w", r.at.pointer, quoted(r.String()), errMissing, src.err)
+	}
+	return &Value{JSON: []byte("null")}, nil
+}
+
+// holds reports whether a condition holds.
+func (x *execution) holds(c *Condition) (bool, error) {
+	r := *c.ref
+	r.Null = false // a missing value must not become null
+	if c.op == "exists" {
+		r.Default = nil
+	}
+	src := x.source(r.Step)
+	if src.value == nil && r.Default == nil {
+		return c.holds(nil)
+	}
+	v, err := src.resolve(&r)
+	if err != nil && !errors.Is(err, errMissing) {
+		return false, err
+	}
+	return c.holds(v)
+}
+
+// start makes the next call of a step on a new goroutine. The goroutine also fills in the
+// arguments, because searching large results takes long. The call keeps its slot between retries.
+func (x *execution) start(ctx context.Context, g *stage) {
+	c := Call{Step: g.Step, Item: -1}
+	value := g.items[g.next]
+	if g.Step.ForEach != nil {
+		c.Item = g.next
+	}
+	g.next++
 	g.inFlight++
 	x.inFlight++
-	c, output := Call{Step: g.step, Item: item}, g.status.Output
+	output, inputs := g.Output, g.inputs
 	x.calls.Go(func() {
-		a := x.run.perform(ctx, c, resolve)
+		a := x.perform(ctx, c, inputs, value)
 		if a.Err == "" && output {
-			a.tokens = excerpt.Limit{Count: x.run.Tokens}.CountTokens(a.JSON) // counted here because it does not block the run
+			a.tokens = excerpt.Limit{Count: x.Tokens}.CountTokens(a.JSON) // counted here because it does not block the run
 		}
 		x.answers <- a
 	})
@@ -167,91 +353,264 @@ func (x *execution) start(ctx context.Context, g *stage, item int, resolve Resol
 
 // answered handles the outcome of a call.
 func (x *execution) answered(ctx context.Context, a answer) {
-	g := x.stages[a.Step.Index]
+	g, i := x.stages[a.Step.Index], max(a.Item, 0)
 	x.inFlight--
-	g.inFlight--
+	if g.inFlight--; g.inFlight > 0 {
+		x.queue.ReleaseExtra(g.Step.Index)
+	}
+	g.done++
 	g.note(a)
 	if a.interrupted {
 		x.report.Ended = endReason(ctx)
 	}
-	if g.items != nil {
-		x.itemAnswered(ctx, g, a)
-		return
+	if g.inFlight == 0 && !g.more() {
+		x.releaseInputs(g)
 	}
-	x.results.releaseInputs(g.step)
 	if a.Err == "" {
-		if err := x.keep(g, a); err != nil {
-			a.Err, a.InDoubt = err.Error(), true // it ran, but its result is lost
+		if err := x.keep(g, i, a.Result, a.tokens); err != nil {
+			a.Err, a.InDoubt, g.stopped = err.Error(), true, true // it ran, but its result is lost
 		}
 	}
 	if a.Err != "" {
-		g.status.InDoubt = a.InDoubt && g.step.Writes
-		x.end(g, Failed, a.Err)
-		return
+		g.InDoubt = g.InDoubt || a.InDoubt && g.Step.Writes
+		x.failItem(g, i, a.Err)
 	}
-	x.end(g, OK, "")
+	if ctx.Err() != nil && g.more() {
+		x.cut(ctx, g)
+	} else if g.inFlight == 0 && !g.more() {
+		x.finish(g)
+	} else if time.Since(x.toldAt) >= time.Second {
+		x.toldAt = time.Now()
+		x.tell(float64(x.ended)+float64(g.done)/float64(len(g.items)+1), fmt.Sprintf("%s: %d of %d items", g.Step.ID, g.done, len(g.items)))
+	}
 }
 
-// keep stores the result of a step if a step or the client needs it.
-func (x *execution) keep(g *stage, a answer) error {
-	if !x.results.needed(g.step) {
+// note adds an answer to the status of the step.
+func (g *stage) note(a answer) {
+	if a.calls == 0 {
+		return
+	}
+	if g.first.IsZero() || a.began.Before(g.first) {
+		g.first = a.began
+	}
+	g.Calls += a.calls
+	g.Bytes += a.Bytes
+	g.Source = a.Source
+	g.Took = max(g.Took, a.ended.Sub(g.first))
+}
+
+// keep stores the result of an item if a step or the client needs it.
+func (x *execution) keep(g *stage, i int, res Result, tokens int) error {
+	if !g.needed() {
 		return nil
 	}
-	size := len(a.JSON)
-	if a.Text != "" && string(trimmed([]byte(a.Text))) != string(a.JSON) {
-		size += len(a.Text)
+	if !g.Output {
+		res.Blocks = nil
 	}
-	if err := x.results.hold(g.step, size, a.Blocks); err != nil {
-		return err
+	size := len(res.JSON)
+	for _, b := range res.Blocks {
+		size += len(b)
 	}
-	g.status.Result, g.status.Tokens = a.Result, a.tokens
-	if !g.status.Output {
-		g.status.Result.Blocks = nil // the blocks were not counted
+	if limit := x.maxBytes(); size > limit-x.held {
+		return fmt.Errorf("answer of %d bytes: all results of a plan may have %d (max_result_bytes)", size, limit)
+	}
+	g.bytes += size
+	x.held += size
+	g.results[i] = res
+	if g.Tokens += tokens; g.Step.ForEach != nil {
+		g.Tokens++ // the comma
 	}
 	return nil
 }
 
-// skip ends a step that does not run. benign means that nothing has failed.
-func (x *execution) skip(g *stage, why string, benign bool) {
-	g.status.Benign = benign
-	x.end(g, Skipped, why)
+// maxBytes returns the limit of stored results, and of the arguments of one call.
+func (r *Runner) maxBytes() int {
+	if r.Limits.Bytes > 0 {
+		return r.Limits.Bytes
+	}
+	return noLimit
 }
 
-// end records the outcome of a step and releases its results.
-func (x *execution) end(g *stage, state State, reason string) {
-	g.status.State, g.status.Reason = state, excerpt.Shorten(reason, maxReason)
-	if state != OK {
-		x.results.release(g.step.Index)
+// failItem applies the step's on_error to a failed item.
+func (x *execution) failItem(g *stage, i int, why string) {
+	var err error
+	switch s := g.Step; {
+	case s.ForEach == nil || s.Writes || s.OnError == Fail:
+		g.stopped = true
+	case s.OnError == Default:
+		err = x.keep(g, i, Result{JSON: s.Default}, len(s.Default))
+	case s.OnError == Continue:
+		err = x.keep(g, i, Result{JSON: []byte("null")}, 1)
 	}
-	g.items = nil
-	x.queue.Done(g.step.Index)
-	x.results.releaseInputs(g.step)
-	x.progress.stepEnded(g.status)
+	if err != nil {
+		why, g.stopped = err.Error(), true
+	}
+	if g.failed++; g.failed == 1 || i < g.firstBad || err != nil {
+		g.firstBad, g.why = i, why
+	}
+}
+
+// finish ends a step whose calls have ended. With on_error "skip" it succeeds unless all items
+// failed.
+func (x *execution) finish(g *stage) {
+	if g.stopped || g.Step.OnError == Skip && g.failed > 0 && g.failed == g.done {
+		x.end(g, Failed, g.reason())
+		return
+	}
+	switch {
+	case !g.needed():
+	case g.Step.ForEach == nil:
+		g.Result = g.results[0]
+	default:
+		var parts [][]byte
+		for _, res := range g.results {
+			parts = append(parts, res.JSON)
+			g.Result.Blocks = append(g.Result.Blocks, res.Blocks...)
+		}
+		g.Result.JSON = array(parts)
+	}
+	x.end(g, OK, g.reason())
+}
+
+// reason describes the failed items and those that were not called.
+func (g *stage) reason() string {
+	why := g.why
+	switch {
+	case g.Step.ForEach == nil:
+		return why
+	case g.failed > 0:
+		why = fmt.Sprintf("; %d failed; item %d: %s", g.failed, g.firstBad, why)
+	case why != "":
+		why = "; " + why
+	case g.next == g.length:
+		return ""
+	}
+	return fmt.Sprintf("%d of %d items called", g.next, g.length) + why
+}
+
+// cut ends a step that is left when the plan ends.
+func (x *execution) cut(ctx context.Context, g *stage) {
+	x.report.Ended = endReason(ctx)
+	if g.items == nil {
+		x.end(g, Cancelled, x.report.Ended)
+		return
+	}
+	if g.stopped = true; g.failed == 0 {
+		g.why = "cut short: " + x.report.Ended
+	}
+	if g.inFlight == 0 {
+		x.finish(g)
+	}
+}
+
+// skip ends a step that does not run. benign means that nothing has failed.
+func (x *execution) skip(g *stage, why string, benign bool) {
+	g.Benign = benign
+	x.end(g, Skipped, why)
 }
 
 // maxReason is the maximum length of Status.Reason in characters.
 const maxReason = 500
 
-// close ends the steps that are left when the plan ends.
-func (x *execution) close(ctx context.Context) {
-	for _, g := range x.stages {
-		switch {
-		case g.done():
-		case g.items != nil:
-			x.interruptItems(ctx, g)
-			x.endItems(g)
-		default:
-			x.report.Ended = endReason(ctx)
-			x.end(g, Cancelled, x.report.Ended)
+// end records the outcome of a step and releases its results.
+func (x *execution) end(g *stage, state State, reason string) {
+	g.State, g.Reason = state, excerpt.Shorten(reason, maxReason)
+	if state != OK {
+		x.release(g)
+	}
+	g.results, g.inputs = nil, nil
+	g.chain = min(g.Calls, 1)
+	for _, i := range g.Step.Waits {
+		g.chain = max(g.chain, x.stages[i].chain+min(g.Calls, 1))
+	}
+	x.queue.Done(g.Step.Index)
+	x.releaseInputs(g)
+	x.ended++
+	what := g.Step.ID + ": " + string(state)
+	if g.Calls > 0 {
+		what += fmt.Sprintf(" (%d ms)", g.Took.Milliseconds())
+	}
+	x.tell(float64(x.ended), what)
+}
+
+// releaseInputs releases the results that a step refers to.
+func (x *execution) releaseInputs(g *stage) {
+	if g.released {
+		return
+	}
+	g.released = true
+	for _, i := range g.Step.Needs {
+		one := x.stages[i]
+		if one.users--; !one.needed() {
+			x.release(one)
 		}
 	}
 }
 
+// release drops a result.
+func (x *execution) release(g *stage) {
+	x.held -= g.bytes
+	g.bytes, g.Result = 0, Result{}
+}
+
+// tell reports progress. Reported values never decrease, also when several steps process items.
+func (x *execution) tell(done float64, what string) {
+	if x.Progress != nil && done > x.told {
+		x.told = done
+		x.Progress(done, len(x.plan.Steps), what)
+	}
+}
+
+// skipReason returns the reason why a step must be skipped because of its dependencies, or "".
+// benign means that none of them failed.
+func (x *execution) skipReason(s *Step) (why string, benign bool) {
+	for _, i := range s.Waits {
+		st, refers := x.report.Steps[i], slices.Contains(s.Needs, i)
+		d := st.Step
+		switch {
+		case st.State == OK:
+		case st.Benign: // continue, as another dependency may have failed
+			if refers && slices.ContainsFunc(s.refs, func(r *Ref) bool { return r.Step == d.ID && r.Default == nil }) {
+				why, benign = fmt.Sprintf("Skipped because dependency '%s' was skipped", d.ID), true
+			}
+		case d.OnError == Default || d.OnError == Continue || d.OnError == Skip && !refers:
+		case st.State == Skipped:
+			return fmt.Sprintf("Skipped because dependency '%s' was skipped", d.ID), false
+		default:
+			return fmt.Sprintf("Skipped because dependency '%s' failed", d.ID), false
+		}
+	}
+	if why == "" && s.Writes {
+		return x.failedWrite(s), false
+	}
+	return why, benign
+}
+
+// failedWrite returns the reason why a writing step must not run after a failed write: one
+// earlier in the plan, or one that it follows.
+func (x *execution) failedWrite(s *Step) string {
+	for i, st := range x.report.Steps {
+		switch {
+		case st.State != Failed || !st.Step.stopsWrites() || i > s.Index && !s.follows(i):
+		case st.InDoubt:
+			return fmt.Sprintf("Skipped because '%s' may have changed something", st.Step.ID)
+		default:
+			return fmt.Sprintf("Skipped because '%s' failed", st.Step.ID)
+		}
+	}
+	return ""
+}
+
+// stopsWrites reports whether a failure of the step prevents later writes: it may leave a change
+// half done.
+func (s *Step) stopsWrites() bool { return s.Writes && s.OnError != Continue }
+
+// follows reports whether a step starts only after another one has ended.
+func (s *Step) follows(i int) bool { return slices.Contains(s.Waits, i) || slices.Contains(s.Order, i) }
+
 // endReason returns the reason why a plan ended early.
 func endReason(ctx context.Context) string {
 	switch cause := context.Cause(ctx); {
-	case cause == nil:
-		return "no remaining step could start" // only for a plan not made by Parse
 	case errors.Is(cause, context.Canceled):
 		return "cancelled"
 	case errors.Is(cause, context.DeadlineExceeded):

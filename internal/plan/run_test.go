@@ -201,7 +201,7 @@ func TestRunErrors(t *testing.T) {
 		},
 		{
 			"a target that is missing", `{"id":"a","tool":"read","arguments":{"give":{}}},{"id":"b","tool":"read","arguments":{"d":{"$ref":"a#/x"}}},{"id":"c","tool":"read","arguments":{"give":["$ref:a.x"]}}`,
-			`a ok = {}` + "\n" + `b failed: /steps/1/arguments/d: "a#/x" refers to nothing: it is an empty object` + "\nc ok = [null]",
+			`a ok = {}` + "\n" + `b failed: /steps/1/arguments/d: "a#/x" refers to nothing: it is in {}` + "\nc ok = [null]",
 		},
 		{
 			"order alone is no dependency", `{"id":"a","tool":"look","arguments":{"fail":"no"}},{"id":"b","tool":"write"},{"id":"c","tool":"look"}`,

@@ -76,7 +76,7 @@ func (w *world) checkOpen(s *plan.Step) {
 		if k.Tool.Host == s.Tool.Host {
 			host += n
 		}
-		if k == s && n > 1 && (s.Writes || s.ForEach == nil || s.ForEach.Parallel > 0 && n > s.ForEach.Parallel) {
+		if k == s && n > 1 && (s.Writes || s.ForEach == nil || s.Parallel > 0 && n > s.Parallel) {
 			w.bad = append(w.bad, fmt.Sprintf("%s has %d calls at once", s.ID, n))
 		}
 		if k == s || n == 0 {
@@ -225,7 +225,7 @@ func (w *world) check(r *plan.Report) {
 		if calls[s] > 0 && st.Took != last[s].Sub(first[s]) {
 			w.bad = append(w.bad, fmt.Sprintf("%s took %s, said to be %s", s.ID, last[s].Sub(first[s]), st.Took))
 		}
-		for _, i := range s.After {
+		for _, i := range slices.Concat(s.Waits, s.Order) {
 			if d := r.Steps[i].Step; calls[s] > 0 && first[s].Before(last[d]) {
 				w.bad = append(w.bad, fmt.Sprintf("%s began before %s had ended", s.ID, d.ID))
 			}
@@ -255,10 +255,7 @@ func (w *world) foretell(p *plan.Plan) []string {
 		case w.fails[s.ID]:
 			fate[i] = "failed"
 		}
-		for _, k := range s.After {
-			if slices.Contains(s.Order, k) {
-				continue
-			}
+		for _, k := range s.Waits {
 			d, refers := p.Steps[k], slices.Contains(s.Needs, k)
 			switch of(k) {
 			case "failed", "skipped":
@@ -284,7 +281,7 @@ func (w *world) foretell(p *plan.Plan) []string {
 
 // needsValue reports whether a reference of a step may refer to nothing.
 func needsValue(s *plan.Step) bool {
-	return slices.ContainsFunc(s.Arguments.Refs(), func(r *plan.Ref) bool { return !r.Null && r.Default == nil })
+	return slices.ContainsFunc(s.Refs(), func(r *plan.Ref) bool { return !r.Null && r.Default == nil })
 }
 
 func rounds() int { return slice(200, 20_000) }

@@ -1,329 +1,242 @@
 package plan
 
 import (
-	"bytes"
-	"encoding/json"
-	"slices"
+	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"mcpschedd/internal/jsonrpc"
 )
 
-// Template is a JSON value with references in it.
+// A template is a JSON value with references: an object, an array ([]any), a *Ref, a text, or a
+// value without references as it is written ([]byte). Only the plan is searched for references,
+// never a result.
 //
 // A string that is a whole reference, "$ref:step", "$ref:step.field" or "$result_step", is
 // replaced by the referenced value, and so is {"$ref": "step#/pointer"}, optionally with a
 // "default". {"$tpl": "text ${step#/pointer}"} is a string with references, and {"$lit": value}
 // is the value unchanged. "$$ref:" escapes "$ref:", and "$${" escapes "${" in a $tpl.
 //
-// A reference that would be sent as text by mistake is a defect: one inside a string or a member
-// name, one with extra members, or one to a step of the plan in an unsupported form. Any other
-// object with a "$ref" is unchanged: it may be part of a JSON Schema.
-type Template struct {
-	at    string   // JSON pointer to the value in the plan
-	text  [][]byte // compact JSON around the holes; len(holes)+1 pieces
-	holes []hole
-	refs  []*Ref
+// What would be sent as text by mistake is a defect: a string that contains "$ref:", and a step's
+// id in another notation. Any other object with a "$ref" is unchanged: it may be part of a JSON
+// Schema.
+
+// Ref is a reference to the result of a step, or to params, item or index.
+type Ref struct {
+	Step    string
+	Pointer string // JSON pointer into its value; empty for the whole value
+	Null    bool   // a missing value is null (short form); otherwise it is an error unless Default is set
+	Default []byte // replaces a missing value; may be nil
+	at      place
+	inText  bool // it is in a $tpl
 }
 
-// hole is a place in a template for a reference or a string with references.
-type hole struct {
-	path []string // names and indexes from the root
-	ref  *Ref     // nil for a $tpl
-	tpl  []piece
+func (r *Ref) String() string { return r.Step + "#" + r.Pointer }
+
+// text is a string with references: its parts are strings and references.
+type text []any
+
+// object is a JSON object. Its members keep their order, which matters to some servers.
+type object []member
+
+type member struct {
+	name  string
+	value any
 }
 
-// piece is a part of a $tpl: text or a reference.
-type piece struct {
-	text string
-	ref  *Ref // nil for text
+// render returns a template without references as compact JSON.
+func render(template any) []byte {
+	out, _ := (&filler{limit: math.MaxInt}).append(nil, template, nil) // fails only if the value of a reference does
+	return out
 }
 
-const (
-	maxNesting = 64    // nesting depth of a plan, the same as for keys of the store
-	maxRefs    = 1_000 // references in a template
+var (
+	idForm    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+	shortForm = regexp.MustCompile(`^\$(?:ref:|result_)([A-Za-z0-9_-]+)((?:\.[^.\s\[\]$#]+)*)$`)
+	escaped   = regexp.MustCompile(`^\$\$+(?:ref:|result_)`)
+	idAlike   = regexp.MustCompile(`[A-Za-z0-9_-]+`) // the first is what a mistaken reference refers to
+	textAlike = regexp.MustCompile(`\$\{([A-Za-z0-9_-]+)#`)
+	braces    = regexp.MustCompile(`\$+\{`)
 )
 
-// parseTemplate parses a JSON value with references, and returns nil after a defect. known
-// reports whether a step id exists, to recognize mistaken references; nil means that this is not
-// known. The value must be unambiguous.
-func parseTemplate(v node, known func(id string) bool) *Template {
-	p := templateParser{place: v.place, known: known, t: Template{at: v.pointer}}
-	p.value(trimmed(v.raw))
-	if len(p.t.refs) > maxRefs {
-		p.path = nil
-		p.defect("more than %d references", maxRefs)
+const wantReference = `want a reference: "$ref:step", "$ref:step.field" or {"$ref": "step#/json/pointer"}`
+
+// reference parses a value that must be a single reference, and returns nil if it is not.
+func (v place) reference() *Ref {
+	known := len(v.defects)
+	r, ok := v.template().(*Ref)
+	if !ok && len(v.defects) == known {
+		v.errorf("%s, have %s", wantReference, shown(v.raw))
 	}
-	if p.defects > 0 {
+	return r
+}
+
+// maxNesting is the nesting depth of a plan, the same as for keys of the store.
+const maxNesting = 64
+
+// template parses a value with references.
+func (v place) template() any {
+	if v.depth > maxNesting {
+		v.errorf("nested deeper than %d values", maxNesting)
 		return nil
 	}
-	p.t.text = append(p.t.text, p.out)
-	return &p.t
-}
-
-// Refs returns the references in order, including repeated ones.
-func (t *Template) Refs() []*Ref { return t.refs }
-
-// Constant returns the value as compact JSON that must not be modified, or nil if it has
-// references.
-func (t *Template) Constant() []byte {
-	if len(t.holes) > 0 {
-		return nil
-	}
-	return t.text[0]
-}
-
-// templateParser walks a value and collects the text and the holes.
-type templateParser struct {
-	place   place                // place of the value
-	known   func(id string) bool // reports whether a step id exists; may be nil
-	t       Template
-	out     []byte   // text after the last hole
-	path    []string // path to the current value
-	defects int      // number of defects
-}
-
-func (p *templateParser) pointer() string { return p.t.at + pointerTo(p.path) }
-
-func (p *templateParser) defect(format string, args ...any) {
-	p.defects++
-	p.place.at(p.pointer()).errorf(format, args...)
-}
-
-// tooMuch reports whether to stop because there are too many references or defects.
-func (p *templateParser) tooMuch() bool { return len(p.t.refs) > maxRefs || p.defects > maxDefects }
-
-func (p *templateParser) value(raw []byte) {
-	switch raw[0] {
-	case '"':
-		p.string(raw)
-	case '{':
-		p.object(raw)
-	case '[':
-		p.out = append(p.out, '[')
-		i := 0
-		for e := range jsonrpc.Elements(raw) {
-			if i > 0 {
-				p.out = append(p.out, ',')
-			}
-			p.within(strconv.Itoa(i), func() { p.value(e) })
-			if i++; p.tooMuch() {
+	switch kindOf(v.raw) {
+	case "string":
+		return v.parseString()
+	case "array":
+		all := []any{}
+		for element := range jsonrpc.Elements(v.raw) {
+			if v.tooMuch() {
 				break
 			}
+			all = append(all, v.below(strconv.Itoa(len(all)), element).template())
 		}
-		p.out = append(p.out, ']')
-	default:
-		p.out = append(p.out, raw...)
+		return all
+	case "object":
+		return v.parseObject()
 	}
+	return v.raw
 }
 
-// within calls read with name appended to the path.
-func (p *templateParser) within(name string, read func()) {
-	p.path = append(p.path, name)
-	read()
-	p.path = p.path[:len(p.path)-1]
+func (v place) parseString() any {
+	s, _ := jsonrpc.String(v.raw)
+	if escaped.MatchString(s) {
+		return jsonrpc.AppendString(nil, s[1:])
+	}
+	if m := shortForm.FindStringSubmatch(s); m != nil {
+		pointer := ""
+		for field := range strings.SplitSeq(m[2], ".") {
+			if field != "" {
+				pointer += "/" + jsonrpc.PointerToken(field)
+			}
+		}
+		v.refs++
+		return &Ref{Step: m[1], Pointer: pointer, Null: true, at: v}
+	}
+	if m := textAlike.FindStringSubmatch(s); strings.Contains(s, "$ref:") || m != nil && v.isTarget(m[1]) {
+		v.notWhole(s)
+	}
+	return v.raw
 }
 
-// hole adds a hole at the current path.
-func (p *templateParser) hole(h hole, refs ...*Ref) {
-	h.path = slices.Clone(p.path)
-	p.t.text, p.out = append(p.t.text, p.out), nil
-	p.t.holes = append(p.t.holes, h)
-	p.t.refs = append(p.t.refs, refs...)
+// notWhole reports a reference that is only a part of a string.
+func (v place) notWhole(s string) {
+	v.errorf(`%s: a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}; {"$lit": "…"} leaves a text as it is`, quoted(s))
 }
 
-// string parses a string: a reference, an escaped reference or plain text.
-func (p *templateParser) string(raw []byte) {
-	text, _ := jsonrpc.String(raw)
-	dollars := len(text) - len(strings.TrimLeft(text, "$"))
-	switch at := findMark(text); {
-	case dollars > 1 && at == dollars-1:
-		p.out = jsonrpc.AppendString(p.out, text[1:])
-		return
-	case at == 0:
-		if r := p.guideRef(text); r != nil {
-			p.hole(hole{ref: r}, r)
-		}
-		return
-	case at > 0:
-		p.notWhole(text)
-	default:
-		if id := p.looseText(text); id != "" {
-			p.defect(`%s: a text with references in it is {"$tpl": "… ${%s#/json/pointer} …"}, a value {"$ref": "%[2]s#/json/pointer"}%[3]s`, quoted(text), id, textAsIs)
+func (v place) parseObject() any {
+	index := jsonrpc.NewIndex(v.raw)
+	for _, form := range []string{"$lit", "$tpl"} {
+		inner := index.Get(form)
+		switch {
+		case inner == nil:
+		case index.Len() > 1:
+			v.errorf("%q has to be the only member of its object", form)
+			return nil
+		case form == "$lit":
+			return inner
+		default:
+			return v.below("$tpl", inner).parseText()
 		}
 	}
-	p.out = append(p.out, raw...)
-}
-
-func (p *templateParser) object(raw []byte) {
-	members := 0
-	form := "" // "$lit", "$tpl" or "$ref"
-	for m := range jsonrpc.Members(raw) {
-		members++
-		if name := string(m.Name); name == "$lit" || name == "$tpl" || name == "$ref" && form == "" {
-			form = name
+	if target, ok := jsonrpc.String(index.Get("$ref")); ok {
+		r, substitute := v.target(target), index.Get("default")
+		if r != nil && (index.Len() == 1 || index.Len() == 2 && substitute != nil) {
+			r.Default = substitute
+			return r
+		}
+		if id := idAlike.FindString(target); strings.HasPrefix(target, "$ref:") || v.isTarget(id) {
+			v.errorf(`%s: not a valid reference: want {"$ref": "step#/json/pointer"}, with nothing beside it but a "default"; {"$lit": {…}} leaves an object as it is`, quoted(target))
 		}
 	}
-	switch {
-	case form != "" && form != "$ref" && members > 1:
-		p.defect("%q has to be the only member of its object", form)
-		return
-	case form == "$lit":
-		p.out = append(p.out, compact(jsonrpc.Get(raw, "$lit"))...)
-		return
-	case form == "$tpl":
-		p.within("$tpl", func() { p.tpl(jsonrpc.Get(raw, "$tpl")) })
-		return
-	case form == "$ref":
-		before := p.defects
-		if r := p.refObject(raw); r != nil {
-			p.hole(hole{ref: r}, r)
-			return
-		} else if p.defects > before {
-			return
-		}
-	}
-	p.out = append(p.out, '{')
-	first := true
-	for m := range jsonrpc.Members(raw) {
+	all, known := object{}, make(map[string]bool)
+	for m := range index.All() {
 		name := string(m.Name)
-		if p.looseText(name) != "" || findMark(name) == 0 {
-			p.defect("%s: the name of a member cannot be a reference%s", quoted(name), objectAsIs)
+		if known[name] {
+			v.errorf("%s: duplicate member", quoted(name))
 		}
-		if !first {
-			p.out = append(p.out, ',')
-		}
-		first = false
-		p.out = append(jsonrpc.AppendString(p.out, name), ':')
-		p.within(name, func() { p.value(m.Value) })
-		if p.tooMuch() {
-			break
-		}
+		known[name] = true
+		all = append(all, member{name, v.below(name, m.Value).template()})
 	}
-	p.out = append(p.out, '}')
+	return all
 }
 
-// tpl parses the text of a $tpl. In front of a brace, two dollars are an escaped one, and a
+// target parses "step#/json/pointer"; it returns nil if the text does not have this form.
+func (v place) target(target string) *Ref {
+	id, pointer, ok := strings.Cut(target, "#")
+	if !ok || !idForm.MatchString(id) || !jsonrpc.ValidPointer(pointer) {
+		return nil
+	}
+	v.refs++
+	return &Ref{Step: id, Pointer: pointer, at: v}
+}
+
+// tooMuch reports whether to stop because the plan has too many references or defects.
+func (p *parser) tooMuch() bool { return p.refs > maxRefs || len(p.defects) > maxDefects }
+
+// parseText parses the text of a $tpl. In front of a brace, two dollars are an escaped one, and a
 // remaining one begins a reference. So "$${" is "${", and "$$${a#/price}" is a dollar and a
 // price.
-func (p *templateParser) tpl(raw []byte) {
-	text, ok := jsonrpc.String(raw)
+func (v place) parseText() any {
+	rest, ok := jsonrpc.String(v.raw)
 	if !ok {
-		p.defect("want a string, have %s", kindOf(raw))
-		return
+		v.errorf("want a string, have %s", shown(v.raw))
+		return nil
 	}
-	h := hole{}
-	var refs []*Ref
+	if strings.Contains(rest, "$ref:") {
+		v.notWhole(rest)
+	}
+	var parts text
 	plain := ""
-	for text != "" && len(refs) <= maxRefs && !p.tooMuch() {
-		before, rest, _ := strings.Cut(text, "$")
-		plain += before
-		if before == text {
+	for {
+		at := braces.FindStringIndex(rest)
+		if at == nil || v.tooMuch() {
 			break
 		}
-		dollars := 1 + len(rest) - len(strings.TrimLeft(rest, "$"))
-		text = rest[dollars-1:]
-		guides := findMark("$"+text[:min(len(text), maxMarkLen)]) == 0
-		switch {
-		case guides && dollars == 1:
-			p.notWhole("$" + text)
-			return
-		case guides:
-			plain += strings.Repeat("$", dollars-1)
-		case !strings.HasPrefix(text, "{"):
-			plain += strings.Repeat("$", dollars)
-		default:
-			plain += strings.Repeat("$", dollars/2)
-			if dollars%2 == 0 {
-				continue
-			}
-			var r *Ref
-			if r, text = p.braces(text); r != nil {
-				h.tpl = append(h.tpl, piece{text: plain}, piece{ref: r})
-				refs = append(refs, r)
-				plain = ""
-			}
+		dollars := at[1] - at[0] - 1
+		plain += rest[:at[0]] + strings.Repeat("$", dollars/2)
+		rest = rest[at[1]:]
+		if dollars%2 == 0 {
+			plain += "{"
+			continue
 		}
+		inner, behind, closed := strings.Cut(rest, "}")
+		r := v.target(inner)
+		if r == nil || !closed {
+			v.errorf(`%s: want ${step#/json/pointer}; "$${" puts "${" into the text`, quoted("${"+inner))
+			return nil
+		}
+		r.inText = true
+		parts = append(parts, plain, r)
+		plain, rest = "", behind
 	}
-	if refs == nil {
-		p.out = jsonrpc.AppendString(p.out, plain)
-		return
+	if parts == nil {
+		return jsonrpc.AppendString(nil, plain+rest)
 	}
-	h.tpl = append(h.tpl, piece{text: plain})
-	p.path = p.path[:len(p.path)-1] // the hole is the whole object
-	p.hole(h, refs...)
-	p.path = append(p.path, "$tpl")
+	return append(parts, plain+rest)
 }
 
-// braces parses a reference from a text that begins with its "{", and returns the rest.
-func (p *templateParser) braces(text string) (r *Ref, rest string) {
-	inner, rest, closed := strings.Cut(text[1:], "}")
-	if id, pointer, ok := cutTarget(inner); ok && closed {
-		return p.ref(id, pointer), rest
-	}
-	p.defect(`%s: want ${step#/json/pointer}; "$${" puts "${" into the text`, quoted("$"+text[:len(text)-len(rest)]))
-	return nil, rest
+// isTarget reports whether a reference of the step may refer to an id.
+func (v place) isTarget(id string) bool {
+	return v.byID[id] != nil || id == params && v.options.Params != nil || v.step.written["for_each"] != nil && (id == item || id == index)
 }
 
-// ambiguous reports values that two parsers may interpret differently as defects: duplicate names
-// in an object, and nesting too deep for a key of the store. It returns whether there are any.
-func ambiguous(raw []byte, at place) (found bool) {
-	var path []string
-	report := func(format string, args ...any) {
-		at.at(at.pointer+pointerTo(path)).errorf(format, args...)
-		found = true
-	}
-	var check func(raw []byte)
-	within := func(name string, raw []byte) {
-		if raw[0] == '{' || raw[0] == '[' {
-			path = append(path, name)
-			check(raw)
-			path = path[:len(path)-1]
+// refsIn returns the references in a template, in their order.
+func refsIn(template any) (all []*Ref) {
+	switch t := template.(type) {
+	case *Ref:
+		return []*Ref{t}
+	case text:
+		return refsIn([]any(t))
+	case []any:
+		for _, element := range t {
+			all = append(all, refsIn(element)...)
+		}
+	case object:
+		for _, m := range t {
+			all = append(all, refsIn(m.value)...)
 		}
 	}
-	check = func(raw []byte) {
-		if len(path) == maxNesting {
-			report("nested deeper than %d values", maxNesting)
-			return
-		}
-		var names []string
-		for m := range jsonrpc.Members(raw) {
-			names = append(names, string(m.Name))
-			within(names[len(names)-1], m.Value)
-		}
-		slices.Sort(names)
-		for i := 1; i < len(names); i++ {
-			if names[i] == names[i-1] {
-				report("%s: duplicate member", quoted(names[i]))
-			}
-		}
-		i := 0
-		for e := range jsonrpc.Elements(raw) {
-			within(strconv.Itoa(i), e)
-			i++
-		}
-	}
-	if raw[0] == '{' || raw[0] == '[' {
-		check(raw)
-	}
-	return found
-}
-
-// pointerTo returns the JSON pointer for a path.
-func pointerTo(path []string) string {
-	var pointer strings.Builder
-	for _, name := range path {
-		pointer.WriteString("/" + jsonrpc.PointerToken(name))
-	}
-	return pointer.String()
-}
-
-// compact returns a valid JSON value without white space.
-func compact(raw []byte) []byte {
-	var out bytes.Buffer
-	if json.Compact(&out, raw) != nil {
-		return raw // nested too deep for encoding/json
-	}
-	return out.Bytes()
+	return all
 }

@@ -1,283 +1,239 @@
 package plan_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
 	"mcpschedd/internal/schema"
 )
 
-// template parses a template that has no defects.
-func template(t testing.TB, raw string) *plan.Template {
-	t.Helper()
-	tpl, defects := plan.ParseTemplate([]byte(raw), "")
+// results are the results of steps by id. The step of an empty result fails, with on_error
+// "continue".
+type results map[string]string
+
+// last runs a plan of one step for each result and a last step "x", and returns the arguments of
+// its call, its state and reason, or the defects of the plan.
+func (r results) last(members string, input *schema.Schema) string {
+	var each []string
+	for _, id := range slices.Sorted(maps.Keys(r)) {
+		each = append(each, fmt.Sprintf(`{"id":%q,"tool":"give","on_error":"continue"}`, id))
+	}
+	p, defects := plan.Parse([]byte(steps(append(each, `{"id":"x","tool":"take",`+members+`}`)...)), plan.Options{
+		Find: func(name string) *plan.Tool {
+			return &plan.Tool{Name: name, Writes: never, Input: map[string]*schema.Schema{"take": input}[name]}
+		},
+	})
 	if defects != nil {
-		t.Fatalf("%s: %s", raw, lines(defects))
+		var all []string
+		for _, d := range defects {
+			all = append(all, strings.TrimPrefix(d.Pointer, fmt.Sprintf("/steps/%d", len(r)))+": "+d.Message)
+		}
+		return strings.Join(all, "\n")
 	}
-	return tpl
-}
-
-func resolve(t testing.TB, raw string, look plan.Lookup, want *schema.Schema) string {
-	t.Helper()
-	got, err := template(t, raw).Fill(look, want, 0)
-	if err != nil {
-		t.Fatalf("%s: %v", raw, err)
+	var got string
+	report := (&plan.Runner{Call: func(_ context.Context, c plan.Call) plan.Result {
+		text := r[c.Step.ID]
+		switch {
+		case c.Step.ID == "x":
+			got = string(c.Arguments)
+			return plan.Result{JSON: []byte("1")}
+		case text == "":
+			return plan.Result{Err: "it fails"}
+		case !json.Valid([]byte(text)):
+			return plan.Result{JSON: jsonrpc.AppendString(nil, text)}
+		}
+		return plan.Result{JSON: []byte(strings.TrimSpace(text)), Text: text}
+	}}).Run(context.Background(), p)
+	if st := report.Steps[len(r)]; got == "" {
+		return string(st.State) + ": " + st.Reason
 	}
-	return string(got)
-}
-
-// TestGuide has every example and rule of the guide's reference syntax.
-func TestGuide(t *testing.T) {
-	look := given(
-		"weather_tokyo", `{"temp": 25, "condition": "sunny", "city": "Tokyo"}`,
-		"weather_london", `{"temp": 11.50, "condition": "rain"}`,
-		"user_data", `{"name": "Ada", "address": {"city": "London", "zip": null}, "tags": ["a", "b"], "admin": false}`,
-		"text", `"The weather is 25 degrees and \"sunny\""`,
-		"info", `"[INFO] started"`, "digits", `"02134"`, "a", `1`, "b", `[2]`, "c", `true`,
-	)
-	for _, c := range []struct{ name, raw, want string }{
-		{"comparison", `{"data_a": "$ref:weather_tokyo", "data_b": "$ref:weather_london"}`,
-			`{"data_a":{"temp":25,"condition":"sunny","city":"Tokyo"},"data_b":{"temp":11.50,"condition":"rain"}}`},
-		{"summary", `{"data": ["$ref:a", "$ref:b", "$ref:c"]}`, `{"data":[1,[2],true]}`},
-		{"a field", `{"t": "$ref:weather_tokyo.temp"}`, `{"t":25}`},
-		{"a nested field", `{"city": "$ref:user_data.address.city"}`, `{"city":"London"}`},
-		{"an object goes in as structure", `"$ref:user_data.address"`, `{"city":"London","zip":null}`},
-		{"an array too", `"$ref:user_data.tags"`, `["a","b"]`},
-		{"plain text as a string", `{"x": "$ref:text"}`, `{"x":"The weather is 25 degrees and \"sunny\""}`},
-		{"text that looks like an array", `["$ref:info"]`, `["[INFO] started"]`},
-		{"text of digits", `["$ref:digits"]`, `["02134"]`},
-		{"a missing field is null", `{"x": "$ref:user_data.phone", "y": "$ref:user_data.address.street.name"}`, `{"x":null,"y":null}`},
-		{"a field of a text is null", `{"x": "$ref:text.temp"}`, `{"x":null}`},
-		{"a field that is null", `{"x": "$ref:user_data.address.zip"}`, `{"x":null}`},
-		{"a boolean", `{"x": "$ref:user_data.admin"}`, `{"x":false}`},
-		{"no reference", `{"location": "Tokyo"}`, `{"location":"Tokyo"}`},
-		{"no arguments", `{}`, `{}`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := resolve(t, c.raw, look.look, nil); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
-		})
-	}
+	return got
 }
 
 func TestTemplate(t *testing.T) {
-	look := given(
-		"a", ` { "id" : 7, "s": "say \"hi\"\n", "n": null, "list": [ {"id": 1}, {"id": 2} ], "f": false } `,
-		"evil", `{"x": "$ref:a", "y": {"$ref": "a#/id"}, "z": {"$tpl": "${a#/id}"}, "$lit": "$result_a"}`,
-		"1", `"one"`, "10", `"ten"`,
+	give := results{
+		"a": ` {"id": 7, "s": "say \"hi\"\n", "n": null, "f": false, "a/b": {"~": 2}, "": 4, "*": 5, "b c": 6,
+			"list": [ {"id": 1, "tags": ["x"]}, {"id": 2.50, "tags": []} ], "some": [{"id":1}, {}]} `,
+		"evil": `{"x": "$ref:a", "y": {"$ref": "a#/id"}, "z": {"$tpl": "${a#/id}"}, "$lit": "$result_a"}`,
+		"10":   `"ten"`, "text": "25 degrees", "up": "",
+	}
+	const missing = `failed: /steps/5/arguments/v: `
+	for raw, want := range map[string]string{
+		// the guide's
+		`"$ref:a.id"`: `7`, `"$ref:text"`: `"25 degrees"`, `"$ref:a.list"`: `[{"id":1,"tags":["x"]},{"id":2.50,"tags":[]}]`, `"$ref:a.list.1.id"`: `2.50`,
+		`"$ref:a.gone.deeper"`: `null`, `"$ref:text.temp"`: `null`, `"$ref:a.n"`: `null`, `"$ref:a.f"`: `false`, `"$result_10"`: `"ten"`, `"\u0024ref:a.id"`: `7`,
+		`"$ref:a.a/b.~"`: `2`, `"$ref:a.list.*.id"`: `[1,2.50]`, `"$ref:a.some.*.id"`: `[1,null]`, `["$ref:a.id",{"a":["$ref:10","y"]}]`: `[7,{"a":["ten","y"]}]`,
+		// pointers
+		`{"$ref":"a#/list/1/id"}`: `2.50`, `{"$ref":"a#/list/*/id"}`: `[1,2.50]`, `{"$ref":"a#/list/*/tags/*"}`: `[["x"],[]]`, `{"$ref":"a#/*"}`: `5`,
+		`{"$ref":"a#/a~1b/~0"}`: `2`, `{"$ref":"a#/"}`: `4`, `{"$ref":"a#/b c"}`: `6`,
+		`{"$ref":"a#/gone","default":{"x": "$ref:b"}}`: `{"x":"$ref:b"}`, `{"default":null,"$ref":"a#/gone"}`: `null`, `{"$ref":"a#/n","default":1}`: `null`,
+		`{"$ref":"a#/some/*/id","default":0}`: `[1,0]`, `{"$ref":"a#/gone/*","default":[]}`: `[]`,
+		`{"$ref":"up#/x/y"}`: `null`, `"$ref:up.x"`: `null`, `{"$ref":"up#/x","default":1}`: `1`,
+		`{"$ref":"a#/gone"}`:      missing + `"a#/gone" refers to nothing: the members there are id, s, n, f, a/b, , …`,
+		`{"$ref":"a#/some/*/id"}`: missing + `"a#/some/*/id" refers to nothing: it is in {}`,
+		`{"$ref":"a#/list/01"}`:   missing + `"a#/list/01" refers to nothing: it is in [ {"id": 1, "tags": ["x"]}, {"id": 2.50, "tags": []} ]`,
+		`{"$ref":"a#/id/*"}`:      missing + `"a#/id/*" refers to nothing: it is in 7`,
+		// texts
+		`{"$tpl":"id ${a#/id}: ${a#/s}"}`: `"id 7: say \"hi\"\n"`, `{"$tpl":"<${a#/n}> ${a#/f} ${a#/list/*/id}"}`: `"<> false [1,2.50]"`,
+		`{"$tpl":"$${a#/id} $ {x} } ${a#/id}"}`: `"${a#/id} $ {x} } 7"`, `{"$tpl":"$$${a#/id}, $5 $$$${x}"}`: `"$7, $5 $${x}"`, `{"$tpl":""}`: `""`,
+		// literals
+		`{"$lit":{"$ref":"a#", "x":["$ref:a",{"$lit":1}]}}`: `{"$ref":"a#","x":["$ref:a",{"$lit":1}]}`, `["$$ref:a","$$result_1","$$$ref:a"]`: `["$ref:a","$result_1","$$ref:a"]`,
+		`["see $result_dir/x","$results","ref:a","$$","${HOME} ${#} ${zz#/x}","a#/x"]`:                        `["see $result_dir/x","$results","ref:a","$$","${HOME} ${#} ${zz#/x}","a#/x"]`,
+		`{"c":{"$ref":"#/definitions/x"},"b":{"$ref":"common.json#/x","t":1},"a":{"$ref":{"type":"string"}}}`: `{"c":{"$ref":"#/definitions/x"},"b":{"$ref":"common.json#/x","t":1},"a":{"$ref":{"type":"string"}}}`,
+		`[1e400, 1.0, 9007199254740993, -0, "\u00e9\/ é", "\ud800"]`:                                          `[1e400,1.0,9007199254740993,-0,"\u00e9\/ é","\ud800"]`,
+		// a result is not searched
+		`["$ref:evil",{"$tpl":"${evil#/x}"}]`: `[{"x":"$ref:a","y":{"$ref":"a#/id"},"z":{"$tpl":"${a#/id}"},"$lit":"$result_a"},"$ref:a"]`,
+	} {
+		got, ok := strings.CutPrefix(give.last(`"arguments":{"v":`+raw+`}`, nil), `{"v":`)
+		if ok {
+			got = strings.TrimSuffix(got, "}")
+		}
+		if got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", raw, got, want)
+		}
+	}
+	if got := give.last(`"arguments":{"$ref":"evil#"}`, nil); !strings.HasPrefix(got, `{"x":"$ref:a"`) {
+		t.Errorf("the arguments as a whole: got %s", got)
+	}
+}
+
+// A reference with a small mistake would be sent to the tool as text.
+func TestSlips(t *testing.T) {
+	const (
+		notWhole = `a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}`
+		invalid  = `not a valid reference: want {"$ref": "step#/json/pointer"}`
 	)
-	for _, c := range []struct{ name, raw, want string }{
-		{"a pointer", `{"id": {"$ref": "a#/list/1/id"}}`, `{"id":2}`},
-		{"an array of members", `{"ids": {"$ref": "a#/list/*/id"}}`, `{"ids":[1,2]}`},
-		{"a default", `{"x": {"$ref": "a#/none", "default": "$ref:a"}}`, `{"x":"$ref:a"}`},
-		{"of a list of calls", `["$result_1", "$result_10"]`, `["one","ten"]`},
-		{"written with an escape", `["\u0024ref:a.id", {"\u0024tpl": "\u0024{a#/id}"}]`, `[7,"7"]`},
-		{"in the middle", `[1, {"a": ["$ref:a.id", "x"]}, "y"]`, `[1,{"a":[7,"x"]},"y"]`},
-		{"among constants", `[1, "b", [2], {"c": 3}, "$ref:a.id", 4, 5, {"$lit": "$ref:a"}, "$ref:a.f"]`, `[1,"b",[2],{"c":3},7,4,5,"$ref:a",false]`},
-		{"the whole of it", `"$ref:a.list"`, `[{"id":1},{"id":2}]`},
-
-		{"text", `{"$tpl": "id ${a#/id}: ${a#/s}"}`, `"id 7: say \"hi\"\n"`},
-		{"text of null and of a boolean", `{"$tpl": "<${a#/n}> ${a#/f}"}`, `"<> false"`},
-		{"text of a structure", `{"$tpl": "${a#/list} ${a#/list/*/id}"}`, `"[{\"id\":1},{\"id\":2}] [1,2]"`},
-		{"nothing but a reference", `{"$tpl": "${a#/id}"}`, `"7"`},
-		{"a brace for itself", `{"$tpl": "$${a#/id} $ {x} } ${a#/id}"}`, `"${a#/id} $ {x} } 7"`},
-		{"a dollar and a reference", `{"$tpl": "$$${a#/id}, $5 $"}`, `"$7, $5 $"`},
-		{"two dollars and a brace", `{"$tpl": "$$$${a#/id}"}`, `"$${a#/id}"`},
-		{"text without references", `{"$tpl": "x $${HOME}"}`, `"x ${HOME}"`},
-		{"no text", `{"$tpl": ""}`, `""`},
-		{"a mark in it", `{"$tpl": "$$ref:a.b $$result_1 $result_ ${a#/id}"}`, `"$ref:a.b $result_1 $result_ 7"`},
-
-		{"literal", `{"$lit": {"$ref": "a#", "x": ["$ref:a", {"$tpl": "${"}, {"$lit": 1}]}}`, `{"$ref":"a#","x":["$ref:a",{"$tpl":"${"},{"$lit":1}]}`},
-		{"literal within", `{"x": {"$lit": "$ref:a"}, "y": "$ref:a.id"}`, `{"x":"$ref:a","y":7}`},
-		{"escaped", `["$$ref:a", "$$result_1", "$$$ref:a", "$$ref: and $ref:b", "$$ref:"]`, `["$ref:a","$result_1","$$ref:a","$ref: and $ref:b","$ref:"]`},
-		{"no mark", `["$result_", "see $result_ here", "$results", "$ref", "ref:a", "$$", "${a#/id}", "a#/id"]`, `["$result_","see $result_ here","$results","$ref","ref:a","$$","${a#/id}","a#/id"]`},
-		{"JSON Schema's references", `{"a": {"$ref": "#/definitions/x"}, "b": {"$ref": "common.json#/x"}, "c": {"$ref": "a#", "title": 1}, "d": {"$ref": {"type": "string"}}, "e": {"$ref": "a"}, "f": {"$ref": "a#x"}, "g": {"$ref":"a#/~2"}, "h": {"$ref":"a b#"}}`,
-			`{"a":{"$ref":"#/definitions/x"},"b":{"$ref":"common.json#/x"},"c":{"$ref":"a#","title":1},"d":{"$ref":{"type":"string"}},"e":{"$ref":"a"},"f":{"$ref":"a#x"},"g":{"$ref":"a#/~2"},"h":{"$ref":"a b#"}}`},
-		{"a reference beside one of JSON Schema's", `{"$ref": "#/definitions/x", "title": "$ref:a.id"}`, `{"$ref":"#/definitions/x","title":7}`},
-
-		{"numbers as they were written", `[1e400, 1.0, 9007199254740993, -0, 1E+2, 0.10, "$ref:a.id"]`, `[1e400,1.0,9007199254740993,-0,1E+2,0.10,7]`},
-		{"texts as they were written", `["\u00e9\/ é", "\ud800", "$ref:a.id"]`, `["\u00e9\/ é","\ud800",7]`},
-		{"white space", " { \"a\" :\t[ ] ,\r\n \"b\" : { } , \"c\" : \" \" } ", `{"a":[],"b":{},"c":" "}`},
-		{"white space around references", ` { "a" : [ "$ref:a.id" , { } ] } `, `{"a":[7,{}]}`},
-
-		{"what is put in is data", `{"in": "$ref:evil", "t": {"$tpl": "${evil#/x}"}}`,
-			`{"in":{"x":"$ref:a","y":{"$ref":"a#/id"},"z":{"$tpl":"${a#/id}"},"$lit":"$result_a"},"t":"$ref:a"}`},
+	give := results{"a": "1"}
+	for raw, want := range map[string]string{
+		`"see $ref:a.x"`: notWhole, `"$ref:a[0]"`: notWhole, `"$ref:"`: notWhole, `"$ref: a"`: notWhole, `"$ref:a..b"`: notWhole, `" $ref:a"`: notWhole, `"${a#/x}"`: notWhole,
+		`{"$tpl":"a $ref:a.x"}`: notWhole, `{"$ref":"a"}`: invalid, `{"$ref":"a.x"}`: invalid, `{"$ref":"#/a/x"}`: invalid, `{"$ref":"$ref:a.x"}`: invalid, `{"$ref":"a#x"}`: invalid,
+		`{"$ref":"a#/x","title":1}`: invalid, `{"$tpl":"${a.x}"}`: `want ${step#/json/pointer}`, `{"$tpl":"a ${a#/x"}`: `want ${step#/json/pointer}`, `{"$tpl":1}`: "want a string, have 1",
+		`{"$tpl":"x","default":1}`: `"$tpl" has to be the only member`, `{"$lit":"x","y":1}`: `"$lit" has to be the only member`, `{"y":1,"\u0079":2}`: `"y": duplicate member`,
+		`{"$ref":"zz#"}`: `unknown step "zz"`, `"$ref:x.y"`: "refers to itself", `"$ref:item.y"`: `"item" is defined only in`, `"$ref:params.y"`: "there are no parameters",
+		`[` + strings.Repeat(`"$ref:a",`, 20_000) + `"$ref:a"]`: "more than 10000 references", strings.Repeat("[", 64) + strings.Repeat("]", 64): "nested deeper than 64 values",
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := resolve(t, c.raw, look.look, nil); got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
-			if constant := template(t, c.raw).Constant(); constant != nil && string(constant) != c.want {
-				t.Errorf("constant %s, want %s", constant, c.want)
-			} else if refs := template(t, c.raw).Refs(); (constant == nil) != (len(refs) > 0) {
-				t.Errorf("constant %s with %d references", constant, len(refs))
-			}
-		})
+		if got := give.last(`"arguments":{"v":`+raw+`}`, nil); !strings.Contains(got, want) {
+			t.Errorf("%.100s:\ngot  %s\nwant %s", raw, got, want)
+		}
 	}
 }
 
-func TestTemplateDefects(t *testing.T) {
-	const aLiteral = `; {"$lit": "…"} leaves a text as it is`
-	for _, c := range []struct{ name, raw, want string }{
-		{"within a text", `{"q": "see $ref:a.x.y."}`, `/t/q: "see $ref:a.x.y.": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + aLiteral},
-		{"a result within a text", `["echo $result_dir/x"]`, `/t/0: "echo $result_dir/x": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + aLiteral},
-		{"a mark without an id", `["use $ref: to refer"]`, `/t/0: "use $ref: to refer": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + aLiteral},
-		{"white space before it", `[" $ref:a"]`, `/t/0: " $ref:a": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + aLiteral},
-		{"in a name", `{"$ref:a": 1, "$result_1": 2, "$result_": 3}`,
-			`/t: "$ref:a": the name of a member cannot be a reference; {"$lit": {…}} leaves an object as it is` + "\n" +
-				`/t: "$result_1": the name of a member cannot be a reference; {"$lit": {…}} leaves an object as it is`},
-		{"all at once", `{"a/b": ["$ref:", {"$tpl": 1}]}`,
-			`/t/a~1b/0: "$ref:": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + aLiteral + "\n/t/a~1b/1/$tpl: want a string, have a number"},
-		{"a text that does not end", `{"$tpl": "a ${b#/x"}`, `/t/$tpl: "${b#/x": want ${step#/json/pointer}; "$${" puts "${" into the text`},
-		{"a text with the guide's path", `{"$tpl": "a ${b.x} c"}`, `/t/$tpl: "${b.x}": want ${step#/json/pointer}; "$${" puts "${" into the text`},
-		{"a text with a step", `{"$tpl": "a ${b} c ${} ${ b# }"}`, `/t/$tpl: "${b}": want ${step#/json/pointer}; "$${" puts "${" into the text` + "\n" +
-			`/t/$tpl: "${}": want ${step#/json/pointer}; "$${" puts "${" into the text` + "\n" + `/t/$tpl: "${ b# }": want ${step#/json/pointer}; "$${" puts "${" into the text`},
-		{"a text with the guide's form", `{"$tpl": "a $ref:b.x c"}`, `/t/$tpl: "$ref:b.x c": a reference has to be the whole text: "$ref:step.field" or {"$ref": "step#/field"}; within text write {"$tpl": "… ${step#/field} …"}` + aLiteral},
-		{"a text with no pointer", `{"$tpl": "${b#x}"}`, `/t/$tpl: "${b#x}": want ${step#/json/pointer}; "$${" puts "${" into the text`},
-		{"a text and more", `{"$tpl": "x", "default": 1}`, `/t: "$tpl" has to be the only member of its object`},
-		{"a literal and more", `{"$lit": "x", "y": 1}`, `/t: "$lit" has to be the only member of its object`},
-		{"a member twice", `{"a": 1, "a": 2}`, `/t: "a": duplicate member`},
-		{"a member twice, in other letters", `{"a": 1, "\u0061": 2, "b": "$ref:a"}`, `/t: "a": duplicate member`},
-		{"a member twice in a literal", `{"x": {"$lit": [{"a": 1, "a": 2}]}}`, `/t/x/$lit/0: "a": duplicate member`},
-		{"no JSON", `{"a": }`, `/t: invalid JSON`},
-		{"nothing", ``, `/t: invalid JSON`},
-		{"two forms in one", `{"x": {"$ref": "$ref:a"}}`, `/t/x: "$ref:a": not a valid reference: want {"$ref": "step#/json/pointer"}; {"$lit": {…}} leaves an object as it is`},
-		{"deep", strings.Repeat("[", 65) + strings.Repeat("]", 65), `/t` + strings.Repeat("/0", 64) + `: nested deeper than 64 values`},
-		{"deep, with a reference", strings.Repeat("[", 65) + `"$ref:a"` + strings.Repeat("]", 65), `/t` + strings.Repeat("/0", 64) + `: nested deeper than 64 values`},
-		{"deep in a literal", strings.Repeat("[", 33) + `{"$lit":` + strings.Repeat("[", 33) + strings.Repeat("]", 33) + "}" + strings.Repeat("]", 33), `/t` + strings.Repeat("/0", 33) + "/$lit" + strings.Repeat("/0", 30) + `: nested deeper than 64 values`},
-		{"as deep as JSON goes", strings.Repeat("[", 9999) + `"$ref:a"` + strings.Repeat("]", 9999), `/t` + strings.Repeat("/0", 64) + `: nested deeper than 64 values`},
-		{"many references", "[" + strings.Repeat(`"$ref:a",`, 1000) + `"$ref:a"]`, `/t: more than 1000 references`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			tpl, defects := plan.ParseTemplate([]byte(c.raw), "/t")
-			if got := lines(defects); got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
-			if tpl != nil {
-				t.Error("got a template with defects")
-			}
-		})
-	}
-	if _, defects := plan.ParseTemplate([]byte(`[`+strings.Repeat(`"x $ref:a",`, 3000)+`0]`), ""); len(defects) != 1001 {
-		t.Errorf("got %d defects, want the first thousand, and that there are more", len(defects))
-	}
-	if tpl := template(t, strings.Repeat("[", 64)+`"$ref:a"`+strings.Repeat("]", 64)); len(tpl.Refs()) != 1 {
-		t.Error("64 values deep is not deep enough")
-	}
-}
-
-func TestTemplateRefs(t *testing.T) {
-	tpl, defects := plan.ParseTemplate([]byte(`{"a/b": ["$ref:x.y", {"$tpl": "${x#} and ${z#/0}"}], "c": {"$ref": "w#", "default": "$ref:no"}, "d": {"$lit": "$ref:no"}}`), "/steps/0/arguments")
-	if defects != nil {
-		t.Fatal(lines(defects))
-	}
-	var got []string
-	for _, r := range tpl.Refs() {
-		got = append(got, fmt.Sprintf("%s at %s", r, r.At))
-	}
-	want := []string{
-		"x#/y at /steps/0/arguments/a~1b/0", "x# at /steps/0/arguments/a~1b/1/$tpl", "z#/0 at /steps/0/arguments/a~1b/1/$tpl", "w# at /steps/0/arguments/c",
-	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestResolveErrors(t *testing.T) {
-	look := given("a", `{"x": "`+strings.Repeat("x", 100)+`", "n": "\u0001"}`, "deep", strings.Repeat("[", 9999)+strings.Repeat("]", 9999))
-	for _, c := range []struct {
-		name, raw string
-		most      int
-		want      string
-	}{
-		{"missing", `{"y": ["$ref:a.x", {"$ref": "a#/y"}]}`, 0, `/t/y/1: "a#/y" refers to nothing: it is an object of "x", "n"`},
-		{"missing in a text", `{"$tpl": "${a#/y}"}`, 0, `/t/$tpl: "a#/y" refers to nothing: it is an object of "x", "n"`},
-		{"no step", `["$ref:b.x"]`, 0, `/t/0: "b#/x" refers to nothing: it did not run`},
-		{"too large", `["$ref:a.x"]`, 103, `/t: more than 103 bytes`},
-		{"as large as may be", `["$ref:a.x"]`, 104, ``},
-		{"often", `["$ref:a","$ref:a"]`, 200, `/t: more than 200 bytes`},
-		{"a large text", `{"$tpl": "${a#/x}${a#/x}"}`, 150, `/t: more than 150 bytes`},
-		{"a text that grows", `{"$tpl": "` + strings.Repeat("${a#/n}", 10) + `"}`, 40, `/t: more than 40 bytes`},
-		{"a large constant", `["12345678901234567890"]`, 10, `/t: more than 10 bytes`},
-		{"too deep", `[["$ref:deep"]]`, 0, `/t: nested too deep, or it contains a result that is not valid JSON`},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			tpl, defects := plan.ParseTemplate([]byte(c.raw), "/t")
-			if defects != nil {
-				t.Fatal(lines(defects))
-			}
-			got, err := tpl.Fill(look.look, nil, c.most)
-			if wrong(err) != c.want {
-				t.Errorf("got error %s, want %s", wrong(err), c.want)
-			}
-			if err != nil && got != nil {
-				t.Errorf("got %s with an error", got)
-			}
-		})
-	}
-}
-
-func TestCheckConstants(t *testing.T) {
-	const issue = `{"properties":{"owner":{"type":"string"},"number":{"type":"integer"},"labels":{"type":"array","items":{"type":"string"}},
-		"at":{"type":"object","properties":{"line":{"type":"integer"},"path":{"type":"string"}},"required":["line","path"]}},
-		"required":["owner","number"],"additionalProperties":false}`
-	s, err := schema.Compile([]byte(issue))
+func TestCoerce(t *testing.T) {
+	s, err := schema.Compile([]byte(`{"type":"object","properties":{
+		"text":{"type":"string"},"number":{"type":"number"},"whole":{"type":"integer"},"yes":{"type":"boolean"},
+		"texts":{"type":"array","items":{"type":"string"}},"pair":{"type":"array","prefixItems":[{"type":"string"},{"type":"integer"}]},
+		"text or number":{"type":["string","number"]},"text or whole":{"type":["string","integer"]},"text or object":{"type":["string","object"]},
+		"text or null":{"anyOf":[{"type":"string"},{"type":"null"}]},"choice":{"enum":["42","2"]},"any":{}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ name, raw, want string }{
-		{"nothing known", `"$ref:a"`, ""},
-		{"all constant", `{"owner":"o","number":1}`, ""},
-		{"a wrong constant", `{"owner":"o","number":"1"}`, "/number: want integer, have string"},
-		{"a reference in its place", `{"owner":"o","number":"$ref:a.n"}`, ""},
-		{"a constant beside a reference", `{"owner":1,"number":"$ref:a.n"}`, "/owner: want string, have number"},
-		{"a missing member", `{"number":"$ref:a.n"}`, "/owner: missing"},
-		{"a member that is not known", `{"owner":"o","number":1,"repo":"$ref:a"}`, "/repo: not allowed"},
-		{"an escaped text", `{"owner":"$$ref:a","number":1}`, ""},
-		{"a text", `{"owner":{"$tpl":"${a#}"},"number":1,"labels":["x",{"$tpl":"${a#}"},2]}`, "/labels/2: want string, have number"},
-		{"a text for a number", `{"owner":{"$tpl":"${a#}"},"number":{"$tpl":"${a#/n}"}}`, `/number: want integer, and "$tpl" is always a string; {"$ref": "step#/json/pointer"} is what it refers to`},
-		{"a text for an element", `{"owner":"o","number":1,"labels":[{"$tpl":"${a#}"}]}`, ""},
-		{"within", `{"owner":"o","number":1,"at":{"line":"$ref:a"}}`, "/at/path: missing"},
-		{"behind constants", `{"owner":"o","number":1,"labels":["a","b","$ref:a.n","c",{"$ref":"a#"},"d","e",7]}`, "/labels/7: want string, have number"},
-		{"all at once", `{"owner":7,"labels":["x",2,{"$tpl":"${a#}"}],"at":{"$tpl":"${a#}"},"a/b":1}`,
-			`/at: want object, and "$tpl" is always a string; {"$ref": "step#/json/pointer"} is what it refers to` +
-				"\n/a~1b: not allowed\n/labels/1: want string, have number\n/number: missing\n/owner: want string, have number"},
-		{"a reference with a default", `{"owner":{"$ref":"a#","default":""},"number":1}`, ""},
+	give := results{
+		"v": `{"n": 42, "big": 9007199254740993, "half": 2.50, "dot": 1.0, "b": true, "null": null, "o": {"x": [1, 2]}, "l": [1, "a", null, 2.5],
+			"42": "42", "1e3": "1e3", "007": "007", "sp": " 42", "true": "true", "obj": "{\"a\":1}"}`,
+		"n": "42\n", "o": "{\"a\": [1,  2]}\n", "quoted": `"hi"`, "plain": "hi there",
+	}
+	for raw, want := range map[string]string{
+		`{"text":"$ref:v.n"}`: `{"text":"42"}`, `{"text":"$ref:v.big"}`: `{"text":"9007199254740993"}`, `{"text":"$ref:v.half"}`: `{"text":"2.50"}`, `{"text":"$ref:v.b"}`: `{"text":"true"}`,
+		`{"text":"$ref:v.o"}`: `{"text":"{\"x\":[1,2]}"}`, `{"text":"$ref:v.l"}`: `{"text":"[1,\"a\",null,2.5]"}`,
+		`{"number":"$ref:v.42","whole":"$ref:v.42"}`: `{"number":42,"whole":42}`, `{"whole":"$ref:v.1e3"}`: `{"whole":1e3}`, `{"yes":"$ref:v.true"}`: `{"yes":true}`,
+		`{"whole":"$ref:v.dot"}`: `{"whole":1.0}`, `{"text or number":"$ref:v.n"}`: `{"text or number":42}`, `{"text or whole":"$ref:v.half"}`: `{"text or whole":"2.50"}`,
+		`{"text or null":"$ref:v.n"}`: `{"text or null":"42"}`, `{"choice":"$ref:v.n"}`: `{"choice":"42"}`, `{"any":"$ref:v.n","more":"$ref:v.42"}`: `{"any":42,"more":"42"}`,
+		`{"texts":{"$ref":"v#/o/x"}}`: `{"texts":["1","2"]}`, `{"texts":["$ref:v.n","b"]}`: `{"texts":["42","b"]}`, `{"pair":["$ref:v.n","$ref:v.42"]}`: `{"pair":["42",42]}`,
+		`{"text":"$ref:n"}`: `{"text":"42\n"}`, `{"text":"$ref:o"}`: `{"text":"{\"a\": [1,  2]}\n"}`, `{"text or object":"$ref:o"}`: `{"text or object":{"a":[1,2]}}`, `{"any":"$ref:o"}`: `{"any":{"a":[1,2]}}`,
+		`{"text":"$ref:quoted"}`: `{"text":"\"hi\""}`, `{"any":"$ref:quoted"}`: `{"any":"hi"}`, `{"text":"$ref:plain"}`: `{"text":"hi there"}`, `{"text":{"$tpl":"${o#}!"}}`: `{"text":"{\"a\": [1,  2]}\n!"}`,
+		`{"text":{"$ref":"v#/gone","default":1}}`: `{"text":"1"}`,
+		// what does not fit is not sent
+		`{"text":"$ref:v.gone"}`: "failed: not called: text: want string, have null (input schema of take)", `{"whole":"$ref:v.007"}`: "failed: not called: whole: want integer, have string (input schema of take)",
+		`{"whole":"$ref:v.sp","yes":"$ref:v.n"}`: "failed: not called: whole: want integer, have string; yes: want boolean, have number (input schema of take)",
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := lines(template(t, c.raw).CheckConstants(s)); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-			if all := template(t, c.raw).CheckConstants(nil); all != nil {
-				t.Errorf("without a schema: %v", all)
-			}
-		})
+		if got := give.last(`"arguments":`+raw, s); got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", raw, got, want)
+		}
+	}
+	for raw, want := range map[string]string{
+		`{"whole":"1","text":"$ref:v"}`:    `/arguments/whole: want integer, have string (input schema of "take")`,
+		`{"whole":{"$tpl":"${v#/n}"}}`:     `/arguments/whole/$tpl: want integer, and "$tpl" is always a string (input schema of "take")`,
+		`{"texts":["a","$ref:v.n","b",7]}`: `/arguments/texts/3: want string, have number (input schema of "take")`,
+	} {
+		if got := give.last(`"arguments":`+raw, s); got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", raw, got, want)
+		}
 	}
 }
 
-func BenchmarkTemplate(b *testing.B) {
-	raw := []byte(`{"owner": "$ref:repo.owner.login", "number": {"$ref": "issues#/items/0/number"}, "body": {"$tpl": "about ${issues#/items/0/title}"}, "labels": ["bug", "new"]}`)
-	look := given("repo", `{"owner": {"login": "o"}}`, "issues", `{"items": [{"number": 7, "title": "t"}]}`)
-	b.Run("parse", func(b *testing.B) {
-		for b.Loop() {
-			plan.ParseTemplate(raw, "/steps/0/arguments")
+func TestCondition(t *testing.T) {
+	give := results{"a": `{"n": 5, "z": 0, "nz": -0.0e3, "t": true, "f": false, "null": null, "s": "open", "e": "", "l": [1, 2], "el": [ ],
+		"o": {"x": 1, "y": [1.0]}, "eo": { }, "big": 9007199254740993, "items": [{"id": 1}, {}]}`, "up": ""}
+	when := func(condition string) string {
+		got := give.last(`"when":`+condition+`,"arguments":{"v":1}`, nil)
+		return strings.NewReplacer(`{"v":1}`, "true", "skipped: when: false", "false").Replace(got)
+	}
+	for want, conditions := range map[string][]string{
+		"true": {
+			`"$ref:a.n"`, `{"$ref":"a#/t"}`, `"$ref:a.s"`, `"$ref:a.l"`, `"$ref:a.o"`, `{"$ref":"a#/gone","default":1}`, `{"$ref":"up#/x","default":true}`,
+			`{"ref":"$ref:a.n","op":"eq","value":5}`, `{"ref":"$ref:a.n","op":"eq","value":0.5e1}`, `{"ref":"$ref:a.s","op":"ne","value":"closed"}`, `{"ref":{"$ref":"a#/null"},"op":"eq","value":null}`,
+			`{"ref":"$ref:a.o","op":"eq","value":{"y":[1],"x":1.0}}`, `{"ref":"$ref:a.s","op":"ne","value":{"$lit":"$ref:a.s"}}`,
+			`{"ref":"$ref:a.n","op":"lt","value":5.0000001}`, `{"ref":"$ref:a.n","op":"gt","value":-1e400}`, `{"ref":"$ref:a.s","op":"lt","value":"p"}`,
+			`{"ref":"$ref:a.s","op":"in","value":["closed","open"]}`, `{"ref":"$ref:a.n","op":"in","value":[null,5.00]}`, `{"ref":"$ref:a.s","op":"exists"}`, `{"ref":"$ref:a.null","op":"exists","value":true}`,
+			`{"ref":"$ref:a.gone","op":"exists","value":false}`, `{"ref":"$ref:up","op":"exists","value":false}`, `{"ref":{"$ref":"a#/gone","default":0},"op":"lt","value":1}`,
+		},
+		"false": {
+			`"$ref:a.z"`, `"$ref:a.nz"`, `{"$ref":"a#/f"}`, `{"$ref":"a#/null"}`, `"$ref:a.e"`, `"$ref:a.el"`, `"$ref:a.eo"`, `{"$ref":"a#/gone"}`, `"$ref:a.gone"`, `{"$ref":"up#/x"}`,
+			`{"ref":"$ref:a.n","op":"eq","value":"5"}`, `{"ref":"$ref:a.s","op":"ne","value":"\u006fpen"}`, `{"ref":"$ref:a.big","op":"eq","value":9007199254740992}`, `{"ref":"$ref:a.l","op":"eq","value":[2,1]}`,
+			`{"ref":"$ref:a.n","op":"lt","value":5}`, `{"ref":"$ref:a.n","op":"in","value":["5",[5]]}`, `{"ref":"$ref:a.n","op":"in","value":[]}`, `{"ref":"$ref:a.gone","op":"exists"}`,
+			`{"ref":"$ref:a.s","op":"exists","value":false}`, `{"ref":{"$ref":"a#/gone","default":1},"op":"exists"}`, `{"ref":{"$ref":"a#/items/*/id"},"op":"exists"}`,
+			`{"ref":"$ref:a.gone","op":"eq","value":null}`, `{"ref":"$ref:a.gone","op":"ne","value":1}`, `{"ref":"$ref:a.gone","op":"lt","value":1}`, `{"ref":"$ref:a.gone","op":"in","value":[null]}`,
+		},
+		`failed: when: /steps/2/when/ref: "a#/s" lt: have string`:                                                {`{"ref":"$ref:a.s","op":"lt","value":1}`},
+		`/when: want a reference, or {"ref": a reference, "op": …, "value": …}, have true`:                       {`true`},
+		`/when: want a reference: "$ref:step", "$ref:step.field" or {"$ref": "step#/json/pointer"}, have "a.ok"`: {`"a.ok"`},
+		`/when/op: want one of eq, ne, lt, gt, in, exists`:                                                       {`{"ref":"$ref:a","op":"ge","value":1}`, `{"ref":"$ref:a","op":1,"value":1}`},
+		`/when/val: unknown member; did you mean "value"?`:                                                       {`{"ref":"$ref:a","op":"exists","val":true}`},
+		`/when/value: eq: want a value to compare with`:                                                          {`{"ref":"$ref:a","op":"eq"}`},
+		`/when/value: in: want an array, have string`:                                                            {`{"ref":"$ref:a","op":"in","value":"abc"}`},
+		`/when/value: lt: want a number or a string, have null`:                                                  {`{"ref":"$ref:a","op":"lt","value":null}`},
+		`/when/value: exists: want true, false or nothing, have number`:                                          {`{"ref":"$ref:a","op":"exists","value":1}`},
+		`/when/value: want a value without references`:                                                           {`{"ref":"$ref:a","op":"eq","value":"$ref:up"}`},
+	} {
+		for _, raw := range conditions {
+			if got := when(raw); got != want {
+				t.Errorf("%s:\ngot  %s\nwant %s", raw, got, want)
+			}
 		}
-	})
-	tpl := template(b, string(raw))
-	b.Run("resolve", func(b *testing.B) {
-		for b.Loop() {
-			tpl.Fill(look.look, nil, 1<<20)
+	}
+}
+
+// FuzzTemplate fills any template with any result: the arguments are JSON, and a result is
+// inserted as data, whatever is in it.
+func FuzzTemplate(f *testing.F) {
+	for _, raw := range []string{
+		`{"data_a": "$ref:a", "data_b": "$ref:a.temp.0"}`, `["$result_a","$$ref:a","x $ref:b"]`, `{"$ref":"a#/*/*"}`, `{"$ref":"#/definitions/x"}`, `{"$tpl":"${"}`,
+		`{"a":{"$ref":"a#/items/*/id","default":[1]},"b":{"$tpl":"x ${a#/p} $${y} $$${a#}"},"c":{"$lit":{"$ref":"s#"}}}`,
+		`[1e400, -0, 1.0, "\ud800", "\u0024ref:a", {"a":1,"\u0061":2}]`, strings.Repeat(`[{"a":`, 40) + `"$ref:a"` + strings.Repeat("}]", 40),
+	} {
+		f.Add(raw, `{"items":[{"id":1},{"id":"$ref:a"}],"p":"${s#}","temp":[{"$tpl":"${a#}"}]}`)
+	}
+	f.Fuzz(func(t *testing.T, raw, data string) {
+		if !jsonrpc.Valid([]byte(raw)) || !jsonrpc.Valid([]byte(data)) {
+			return
 		}
-	})
-	large := given("repo", "["+strings.Repeat(`{"number": 7, "title": "a title"},`, 30_000)+"1]")
-	whole := template(b, `{"x": "$ref:repo"}`)
-	b.Run("resolve 1 MB", func(b *testing.B) {
-		b.SetBytes(int64(len(large["repo"].JSON)))
-		for b.Loop() {
-			whole.Resolve(large.look, nil, 0)
+		give := results{"a": data, "b": `"2f0cde51"`}
+		if got := give.last(`"arguments":{"v":`+raw+`}`, nil); strings.HasPrefix(got, "{") && !jsonrpc.Valid([]byte(got)) {
+			t.Errorf("%q with %q: got %q", raw, data, got)
+		}
+		want := give.last(`"arguments":{"v":"$ref:b","w":{"$lit":`+raw+`}}`, nil)
+		for _, evil := range []string{"$ref:a", "$result_a", "${a#}", "$$ref:a"} {
+			give["b"] = `"` + evil + `"`
+			if got := give.last(`"arguments":{"v":"$ref:b","w":{"$lit":`+raw+`}}`, nil); got != strings.Replace(want, "2f0cde51", evil, 1) {
+				t.Errorf("with %s: got %s, and with another text %s", evil, got, want)
+			}
 		}
 	})
 }
