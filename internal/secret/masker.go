@@ -1,9 +1,18 @@
 package secret
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/base64"
+	"html"
+	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+
+	"mcpschedd/internal/jsonrpc"
 )
 
 const (
@@ -19,73 +28,106 @@ const (
 // A nil Masker has no known values. A Masker is immutable and safe for concurrent use.
 //
 //	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x")
-//	m.Text(`login: "correct\u0020horse", staple-3`) // login: "[secret: configured]", [secret: configured]
+//	m.Text(`correct%20horse, staple-3`) // [secret: configured], [secret: configured]
 type Masker struct {
-	values []string // known values and their encodings
-	spaced bool     // a value contains a space
+	known func() []string // values and their encodings, the longest first
+	exact func() *strings.Replacer
 }
 
 // NewMasker returns a Masker for the values that are long enough. Each line of a value, and
 // each secret in it, such as the password of a URL, counts as a value too.
 func NewMasker(values ...string) *Masker {
 	m := new(Masker)
-	for _, v := range values {
-		for _, known := range append(append(In(v), strings.Split(v, "\n")...), v) {
-			m.add(known)
-			m.add(strings.TrimSpace(known))
+	m.known = sync.OnceValue(func() []string {
+		all := make(map[string]bool)
+		for _, v := range values {
+			for _, part := range append(append(In(v), strings.Split(v, "\n")...), v) {
+				for _, encoded := range encodings(strings.TrimSpace(part)) {
+					all[encoded] = true
+				}
+			}
 		}
-	}
-	slices.Sort(m.values)
-	m.values = slices.Compact(m.values)
+		var known []string
+		for v := range all {
+			known = append(known, v)
+		}
+		slices.SortFunc(known, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+		return known
+	})
+	m.exact = sync.OnceValue(func() *strings.Replacer {
+		var pairs []string
+		for _, v := range m.known() {
+			pairs = append(pairs, v, mark(configured))
+		}
+		return strings.NewReplacer(pairs...)
+	})
 	return m
 }
 
-func (m *Masker) add(value string) {
-	if len(value) < minValue {
-		return
+var (
+	percent = regexp.MustCompile(`%[0-9A-F]{2}`)
+	markup  = strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`) // as Go writes them in JSON
+)
+
+// encodings returns a value in all forms in which a Masker finds it.
+func encodings(v string) []string {
+	if len(v) < minValue {
+		return nil
 	}
-	m.values = append(m.values, value)
-	m.spaced = m.spaced || strings.Contains(value, " ")
+	query, path, escaped := url.QueryEscape(v), url.PathEscape(v), jsonText(v)
+	ascii := strings.Trim(strconv.QuoteToASCII(v), `"`)
+	all := []string{v, html.EscapeString(v), query, path, url.QueryEscape(query), url.QueryEscape(path)}
+	for _, s := range []string{escaped, markup.Replace(escaped), ascii} {
+		all = append(all, s, jsonText(s))
+	}
+	for _, s := range all {
+		all = append(all, percent.ReplaceAllStringFunc(s, strings.ToLower))
+	}
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 { // bytes before the value in its group of three
-			if in := within(encoding, value, before); len(in) >= minValue {
-				m.values = append(m.values, in)
+			encoded := encoding.EncodeToString(append(make([]byte, before), v...))
+			if in := encoded[(before*8+5)/6 : (before+len(v))*8/6]; len(in) >= minValue { // what depends only on the value
+				all = append(all, in)
 			}
 		}
 	}
+	return all
 }
 
-// within returns the base64 of a value in the middle of other bytes: the characters that depend
-// only on the value.
-func within(encoding *base64.Encoding, value string, before int) string {
-	all := encoding.EncodeToString(append(make([]byte, before), value...))
-	from := (before*8 + 5) / 6
-	to := (before + len(value)) * 8 / 6
-	return all[from:to]
+// jsonText returns a text as between the quotes of a JSON string.
+func jsonText(s string) string {
+	out := jsonrpc.AppendString(nil, s)
+	return string(out[1 : len(out)-1])
 }
 
 // Text returns s with each known value, and anything that looks like a secret, replaced by
 // "[secret: RULE]".
-func (m *Masker) Text(s string) string { return Text(m.exact(s)) }
+func (m *Masker) Text(s string) string {
+	if m != nil {
+		s = m.exact().Replace(s)
+	}
+	return Text(s)
+}
 
 // Unfinished is Text for a text whose end may be missing: a prefix of a value at its end is
 // masked too.
 func (m *Masker) Unfinished(s string) string {
-	cut := len(s)
-	for v := range m.views(s) {
-		for _, value := range m.values {
-			for n := min(len(value)-1, len(v.text)); n >= minPrefix; n-- {
-				if strings.HasSuffix(v.text, value[:n]) {
-					cut = min(cut, v.source(len(v.text)-n))
-					break
-				}
+	if m == nil {
+		return Text(s)
+	}
+	end := len(s)
+	for _, value := range m.known() {
+		for n := min(len(value)-1, len(s)); n >= minPrefix; n-- {
+			if strings.HasSuffix(s, value[:n]) {
+				end = min(end, len(s)-n)
+				break
 			}
 		}
 	}
-	if cut == len(s) {
+	if end == len(s) {
 		return m.Text(s)
 	}
-	return m.Text(s[:cut]) + mark(configured)
+	return m.Text(s[:end]) + mark(configured)
 }
 
 // maxHead is the number of bytes of a text that Head examines.
@@ -93,35 +135,12 @@ const maxHead = 4 << 10
 
 // Head returns the beginning of a masked text on one line, cut to n bytes.
 func (m *Masker) Head(text []byte, n int) string {
-	var s string
-	if len(text) > maxHead {
-		s = m.Unfinished(string(text[:maxHead]))
-	} else {
-		s = m.Text(string(text))
-	}
+	s := m.Unfinished(string(text[:min(len(text), maxHead)]))
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\ufffd")), " ")
 	if len(s) > n {
 		s = strings.ToValidUTF8(s[:n], "") + "…"
 	}
 	return s
-}
-
-// exact returns s with the known values replaced.
-func (m *Masker) exact(s string) string {
-	var found []span
-	for v := range m.views(s) {
-		for _, value := range m.values {
-			for from := 0; ; from++ {
-				n := strings.Index(v.text[from:], value)
-				if n < 0 {
-					break
-				}
-				from += n
-				found = append(found, span{from: v.source(from), to: v.sourceEnd(from + len(value)), rule: configured})
-			}
-		}
-	}
-	return replace(s, merge(found))
 }
 
 // Error returns err, or an error that wraps it and has its text without secrets.
@@ -145,3 +164,62 @@ type masked struct {
 func (e *masked) Error() string { return e.text }
 
 func (e *masked) Unwrap() error { return e.error }
+
+// Armor recognises the lines of a private key in a text that arrives line by line, since the
+// other lines do not have the key's header. The zero Armor is outside of a key.
+type Armor struct{ left int }
+
+const maxKeyLines = 256 // a key of 16,384 bits has 200
+
+var (
+	armorBegin = regexp.MustCompile(`-----BEGIN [^-]*PRIVATE KEY[^-]*-----[ \t\r\n"',]*$`)
+	// armorLine is a header, or ends in base64. After other text, such as a log's prefix, a few
+	// letters of base64 are not enough.
+	armorLine = regexp.MustCompile(`-----END |^\s*(?:(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash):.*|[A-Za-z0-9+/=]*|.*(?:[^A-Za-z0-9+/=]|^)(?:[A-Za-z0-9+/=]{16,}|[A-Za-z0-9+/]+=+))["',]*\s*$`)
+)
+
+// Body reports whether a line belongs to a private key that began on an earlier line. It must
+// be called with every line. Text masks the key's first line.
+func (a *Armor) Body(line []byte) bool {
+	if armorBegin.Match(line) {
+		a.left = maxKeyLines
+		return false
+	}
+	body := a.left > 0 && armorLine.Match(line)
+	a.left--
+	if !body || bytes.Contains(line, []byte("-----END ")) {
+		a.left = 0
+	}
+	return body
+}
+
+// URL returns the possible secrets in the URL of a service: many services have a key in the
+// query, and some in the path.
+func URL(raw string) []string {
+	var all []string
+	for _, p := range find(raw, true) {
+		all = append(all, raw[p.from:p.to])
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return all
+	}
+	password, _ := u.User.Password()
+	all = append(all, u.RawQuery, u.Fragment, cmp.Or(password, u.User.Username()))
+	for _, values := range u.Query() {
+		all = append(all, values...)
+	}
+	return all
+}
+
+// Header returns the secrets in the value of a header: all of it, and the credentials after the
+// name of a scheme.
+func Header(value string) []string {
+	scheme, credentials, _ := strings.Cut(value, " ")
+	all := []string{value, credentials}
+	if plain, err := base64.StdEncoding.DecodeString(credentials); err == nil && strings.EqualFold(scheme, "basic") {
+		_, word, _ := strings.Cut(string(plain), ":")
+		all = append(all, string(plain), word)
+	}
+	return all
+}

@@ -14,7 +14,7 @@ import (
 )
 
 func TestMasker(t *testing.T) {
-	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x", "1234567", "longer than correct horse", "first line\n  second line\nthird", "a/b+c=d&e")
+	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x", "1234567", "longer than correct horse", "first line\n  second line\nthird", "a/b+c=d&e", `say "no&"yes`)
 	for name, test := range map[string]struct{ text, want string }{
 		"as it is":                 {"a correct horse b", "a [secret: configured] b"},
 		"one within the other":     {"longer than correct horse", "[secret: configured]"},
@@ -25,10 +25,10 @@ func TestMasker(t *testing.T) {
 		"a line":                   {"x second line", "x [secret: configured]"},
 		"a short line":             {"x third", "x third"},
 		"percent":                  {"?a=correct%20horse&b=correct+horse", "?a=[secret: configured]&b=[secret: configured]"},
-		"escaped":                  {`"correct\u0020horse"`, `"[secret: configured]"`},
-		"escaped in an escape":     {`"{\"a\":\"correct\\u0020horse\"}"`, `"{\"a\":\"[secret: configured]\"}"`},
+		"escaped":                  {`x "say \"no\u0026\"yes"`, `x "[secret: configured]"`},
+		"escaped in an escape":     {`"{\"a\":\"say \\\"no&\\\"yes\"}"`, `"{\"a\":\"[secret: configured]\"}"`},
 		"percent, twice":           {"?next=%2Fx%3Fkey%3Da%252Fb%252Bc%253Dd%2526e", "?next=%2Fx%3Fkey%3D[secret: configured]"},
-		"a page of HTML":           {"<p>token a/b&#43;c&#x3d;d&amp;e", "<p>token [secret: configured]"},
+		"a page of HTML":           {"<p>token a/b+c=d&amp;e", "<p>token [secret: configured]"},
 		"ampersands":               {"a & b &; &nosuch; c&", "a & b &; &nosuch; c&"},
 		"base64":                   {"Y29ycmVjdCBob3JzZQ==", "[secret: configured]Q=="},
 		"what looks like a secret": {"ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[secret: github-token]"},
@@ -42,10 +42,9 @@ func TestMasker(t *testing.T) {
 		})
 	}
 	for text, want := range map[string]string{
-		"a correct hor":      "a [secret: configured]",
-		`a correct\u0020hor`: "a [secret: configured]",
-		"a cor":              "a cor",
-		"correct horse":      "[secret: configured]",
+		"a correct hor": "a [secret: configured]",
+		"a cor":         "a cor",
+		"correct horse": "[secret: configured]",
 	} {
 		if got := m.Unfinished(text); got != want {
 			t.Errorf("unfinished %q: got %q, want %q", text, got, want)

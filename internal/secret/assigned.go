@@ -1,0 +1,142 @@
+package secret
+
+import (
+	"regexp"
+	"strings"
+)
+
+var (
+	// assignment matches a name and the sign after it: name=value, "name": "value", --name value,
+	// <name>value</name>.
+	assignment = regexp.MustCompile("(-{0,2}[A-Za-z_][\\w.-]{0,63})(\\\\{0,3}[\"'`]?[\\])]?[ \\t]{0,8}(?:==?|:=|=>|:)[ \\t]{0,8}|>|[ \\t]{1,8})")
+	quote      = regexp.MustCompile("^\\\\{0,3}[\"'`]")
+	line       = regexp.MustCompile("^[^\\r\\n\"'`\\\\<]*")
+	element    = regexp.MustCompile(`^[^<]*`)
+	plain      = regexp.MustCompile("^[^\\s\"'`&;<\\\\]*")
+	lineEnd    = regexp.MustCompile("^[ \\t,;)\\]}]*(?:[\\r\\n\"'`\\\\]|$)")
+	// wholeArgument matches what may precede a name if the rest of the argument is its value.
+	wholeArgument = regexp.MustCompile(`^-{0,2}(?:[A-Za-z][A-Za-z0-9_.-]*[=:] ?-{0,2})*$`)
+	option        = regexp.MustCompile(`^(?:-[A-Za-z]|--[a-z][a-z0-9-]*(?:=.*)?)$`)
+	notValue      = regexp.MustCompile(`^[-[{|]|[()\[{]`) // of a program
+)
+
+const (
+	maxValue  = 4096 // bytes; a longer value ends there
+	maxJudged = 128  // bytes by which a value is judged
+)
+
+// assigned returns the values in a text that are assigned to names of secrets.
+func assigned(s string, strict bool) (found []span) {
+	if !strings.ContainsAny(s, "=:>-_") { // no name with a sign, and no option
+		return nil
+	}
+	end := 0 // of the last value
+	for _, at := range assignment.FindAllStringSubmatchIndex(s, -1) {
+		name, sign, from := s[at[2]:at[3]], s[at[4]:at[5]], at[1]
+		blank, before, rest := strings.TrimSpace(sign) == "", s[:at[2]], s[from:min(len(s), from+maxValue)]
+		switch {
+		case at[0] < end, strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, ":"), strings.HasPrefix(sign, ":") && strings.HasSuffix(before, ":"),
+			sign == ">" && !strings.HasSuffix(before, "<"), at[0] > 0 && strings.HasPrefix(s[at[0]-1:], markBegin),
+			quote.MatchString(rest) && strings.HasSuffix(before, rest[:1]) && len(sign) == 1: // "PWD=" + x
+			continue
+		}
+		k := classify(name)
+		if blank && name[0] != '-' { // aws configure set aws_secret_access_key …: such a word occurs in no sentence
+			if k.how != "always" || !strings.Contains(name, "_") {
+				continue
+			}
+			k = kind{"secret", "likely"}
+		}
+		if k.how == "" || k.how == "never" || k.how == "strict" && !strict {
+			continue
+		}
+		value, mark := "", quote.FindString(rest)
+		switch {
+		case strict && !blank && wholeArgument.MatchString(before):
+			value, mark = rest, ""
+		case mark != "":
+			value = rest[len(mark):]
+			value = value[:closing(value, mark)]
+		case sign == ">":
+			value = element.FindString(rest)
+		case k.how == "header":
+			value = line.FindString(rest)
+		default:
+			if value = plain.FindString(rest); !strings.Contains(value, "${") {
+				value = strings.TrimRight(value, ",.)]}")
+			}
+		}
+		from += len(mark)
+		after := s[from+len(value):]
+		direct := blank || mark != "" || sign == "=" || sign == ">" && (k.how == "always" || strings.HasPrefix(after, "</"))
+		judged := value[:min(len(value), maxJudged)]
+		if strict && !harmless(judged) || k.isSecret(judged) && (!blank || !option.MatchString(judged)) && k.inText(judged, mark != "", direct, lineEnd.MatchString(after) && (k.how == "always" || strings.Contains(sign, ":"))) {
+			end = from + len(value)
+			found = append(found, span{from, end, k.rule, name})
+		}
+	}
+	return found
+}
+
+// inText reports whether a value, which is a secret in other places, is one in a text, which may
+// be a sentence or a program. direct means that it is quoted or directly after the name; last that
+// it ends its line.
+func (k kind) inText(s string, quoted, direct, last bool) bool {
+	member := s[strings.LastIndexByte(s, '.')+1:]
+	switch {
+	case k.how == "header":
+		return strings.ContainsAny(s, "0123456789=") || len(strings.Fields(s)) == 2
+	case quoted:
+		return true
+	case notValue.MatchString(s) && s[0] != '[' || rules().types.MatchString(s),
+		(member != s || k.how != "always") && classify(member).how != "" && !mixed(s): // token=token, secret=app.secret
+		return false
+	case direct || k.how == "likely" || k.how == "digits":
+		return true
+	}
+	return mixed(s) || last || k.how == "always" && hasDigits.MatchString(s)
+}
+
+// closing returns the offset of the closing quote, or the length of the text. A quote with more
+// backslashes before it is part of the text.
+func closing(s, quote string) int {
+	for at := 0; ; at++ {
+		n := strings.Index(s[at:], quote)
+		if n < 0 {
+			return len(s)
+		}
+		if at += n; at == 0 || s[at-1] != '\\' {
+			return at
+		}
+	}
+}
+
+// isOption reports whether an argument is an option with its value in the next argument.
+func isOption(s string) bool { return strings.HasPrefix(s, "-") && !strings.ContainsAny(s, "=: ") }
+
+// Span is the position of a secret in a text, in bytes.
+type Span struct {
+	From, To int
+	Name     string // name that marks the value as secret; "" if its shape does
+}
+
+// Find returns the possible secrets in an argument of a command or in a URL, ordered and
+// disjoint. before is the preceding argument. In doubt a value is a secret, unlike in [Text]:
+// the caller only moves it to a place where it works as well.
+func Find(s, before string) (all []Span) {
+	if k := classify(before).how; isOption(before) && k != "" && k != "never" && !option.MatchString(s) && !harmless(s) {
+		return []Span{{0, len(s), before}}
+	}
+	for _, p := range find(s, true) {
+		all = append(all, Span{p.from, p.to, p.name})
+	}
+	return all
+}
+
+var noSecret = regexp.MustCompile(`^\s*(?:(?i)true|false|yes|no|on|off|none|null|[01]|(?:~|\.{0,2}/|[A-Za-z]:[\\/])[^\s=&;,]*\.[A-Za-z]{2,5})?\s*$`)
+
+// harmless reports whether a value is not secret in spite of its name: it is empty, a boolean,
+// the path of a file, or only a variable.
+func harmless(value string) bool {
+	return noSecret.MatchString(value) || placeholder.MatchString(value)
+}
