@@ -264,7 +264,7 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 	settle := func(o outcome) {
 		defer c.s.srv.running.Done()
 		f.fetched = o
-		flight.SetUnloadedLatency(c.observed.timing.Unloaded())
+		flight.SetUnloadedLatency(c.observed.run.Unloaded())
 		flight.Settle(o.answer.Result, o.answer.Stateless, o.cacheable)
 	}
 	c.send(ctx, flightRequest(f.req, flight), func(o outcome) {
@@ -330,7 +330,7 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 	req.Late = func() {
 		write.End()
 		if c.observed != nil {
-			c.observed.timing.AnsweredLate()
+			c.s.srv.prefetch.Scheduler.AnsweredLate(&c.observed.run, time.Now())
 		}
 	}
 	req.Reads, req.Host = onlyReads(c.method, c.class.kind), c.class.host

@@ -79,7 +79,7 @@ func (c *Common) Refused(host string, retryAfter time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.servers {
-		s.prefetch.Scheduler.LimitedElsewhere(host, time.Now())
+		s.prefetch.Scheduler.Limited(host, true, time.Now())
 	}
 }
 

@@ -8,7 +8,8 @@ func LineOf(s *Server, name string) speculate.Concurrency {
 	sessions := s.sessions.all()
 	for _, n := range sessions {
 		if l := n.leases.find(name); l != nil {
-			return s.prefetch.Scheduler.Known(l.Instance()).Is
+			is, _ := s.prefetch.Scheduler.Known(l.member.key)
+			return is
 		}
 	}
 	return speculate.Unknown

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
@@ -180,13 +181,13 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 
 // Fetch starts a candidate's call and records it. The call is cancelled when ctx is done, unless
 // a client's call waits for it. If Fetch does not start the call, it returns why.
-func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (begun *speculate.Begun, why string) {
+func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate func() call.Fate, why string) {
 	srv, now := o.s.srv, time.Now()
 	observed := &observation{call: f.Call, number: o.s.observed.next(), trace: f.Trace}
 	c := o.newCall(f.Candidate, observed)
 	c.register()
 	defer func() {
-		if begun == nil { // also after a panic
+		if fate == nil { // also after a panic
 			c.dropWrite()
 		}
 	}()
@@ -207,7 +208,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (begun *
 	open.prefetch, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.running.Go(func() {
 			end := o.send(ctx, c, flight, f)
-			flight.SetUnloadedLatency(c.observed.timing.Unloaded())
+			flight.SetUnloadedLatency(c.observed.run.Unloaded())
 			flight.Settle(end.answer.Result, end.answer.Stateless, end.cacheable)
 			srv.recorder.prefetchEnded(open, end)
 			srv.prefetch.Protect(func() { f.Done(o.fetchResult(end, flight)) })
@@ -217,7 +218,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (begun *
 		return nil, why
 	}
 	srv.recorder.prefetchBegan(open)
-	return &speculate.Begun{Fate: open.prefetch.Fate, Took: observed.timing.Took}, ""
+	return open.prefetch.Fate, ""
 }
 
 // fetchResult returns the result of a prefetch for the worker.

@@ -57,8 +57,8 @@ func TestPanicInPrediction(t *testing.T) {
 	}{
 		{"speculate.(*Worker).called", true, 1},
 		{"speculate.(*Worker).answered", true, 1},
-		{"speculate.(*pairState).decide", true, 1},
-		{"proxy.(*prefetchSource).Fetch", false, 0}, // refused, and counted as such
+		{"speculate.(*pair).decide", true, 1},
+		{"proxy.(*prefetchSource).Fetch", true, 1},
 		{"proxy.(*prefetchSource).stillAllowed", false, 1},
 		{"speculate.(*Worker).resume", true, 1},
 	} {

@@ -86,7 +86,7 @@ func (t *turns) end(now time.Time) {
 type observation struct {
 	call     *speculate.Call // facts about its arrival
 	number   call.Number
-	timing   speculate.Timing
+	run      speculate.Run       // at its upstream
 	requests atomic.Int32        // requests sent upstream
 	recorded atomic.Bool         // its end has been recorded
 	trace    speculate.Trace     // trace context sent upstream; zero if there is none
@@ -191,15 +191,23 @@ func (o *observation) withTrace(params *revision.Params) *revision.Params {
 func (c *upstreamCall) observeSent() {
 	if o := c.observed; o != nil {
 		o.requests.Add(1)
-		c.s.srv.prefetch.Scheduler.Sent(&o.timing, c.lease.Instance(), c.tool, o.watched(), time.Now())
+		c.s.srv.prefetch.Scheduler.Sent(&o.run, c.lease.prefetchUpstream, c.tool, o.call.Claim, time.Now())
 	}
 }
 
 // observeReturned records that the call has returned.
 func (c *upstreamCall) observeReturned(err error, limited bool) {
-	if o := c.observed; o != nil {
-		how := speculate.Outcome{Answered: err == nil, StillRunning: err != nil && !unavailable(err), Limited: limited}
-		c.s.srv.prefetch.Scheduler.Returned(&o.timing, o.watched(), how, time.Now())
+	o, scheduler, now := c.observed, c.s.srv.prefetch.Scheduler, time.Now()
+	switch {
+	case o == nil:
+		return
+	case err == nil:
+		scheduler.Answered(&o.run, now)
+	default:
+		scheduler.Abandoned(&o.run, !unavailable(err), now)
+	}
+	if limited && o.watched() != nil && o.call.Claim == nil {
+		scheduler.Limited(c.class.host, false, now)
 	}
 }
 
@@ -245,7 +253,7 @@ func (c *upstreamCall) notifyWorker(now time.Time, o outcome, reply chan<- specu
 	r := c.observed
 	r.notified = true
 	return c.s.srv.prefetch.Answered(r.call, speculate.Result{
-		At: now, Complete: r.watched() != nil && o.cacheable, Body: o.answer.Result, Took: r.timing.Took(), Unloaded: r.timing.Unloaded(),
+		At: now, Complete: r.watched() != nil && o.cacheable, Body: o.answer.Result, Took: r.run.Took(), Unloaded: r.run.Unloaded(),
 		Comparison: r.source.Comparison, JoinWait: r.joinWait,
 	}, reply)
 }
@@ -300,7 +308,7 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 	e := record.Event{
 		Kind: record.Call, At: arrival.At, Session: s.number.Session, Seq: s.number.Seq,
 		Upstream: arrival.Upstream.Name, Tool: clipName(arrival.Tool), Class: string(c.class.kind), Turn: arrival.Turn + 1, Host: arrival.Host,
-		LatencyMS: ms(now.Sub(arrival.At)), UpstreamMS: ms(s.timing.Took()), Sent: int(s.requests.Load()),
+		LatencyMS: ms(now.Sub(arrival.At)), UpstreamMS: ms(s.run.Took()), Sent: int(s.requests.Load()),
 		Disposition: record.Fetched, Bytes: int64(s.size), Tokens: estimateTokens(s.size), ResultSum: s.hash,
 		Inlined: s.inlined, RawArguments: arrival.Arguments, IsError: o.verdict.Failed,
 	}
@@ -376,10 +384,10 @@ func (p *openPrefetch) complete() bool {
 		}
 		e.UsedBy, e.BySession = by.Seq, otherSession(by, s.number)
 	}
-	if at := s.timing.SentAt(); !at.IsZero() {
+	if at := s.run.SentAt(); !at.IsZero() {
 		e.At = at
 	}
-	e.LatencyMS, e.Sent = ms(s.timing.Took()), int(s.requests.Load())
+	e.LatencyMS, e.Sent = ms(s.run.Took()), int(s.requests.Load())
 	e.IsError, e.Bytes, e.Tokens, e.ResultSum = p.failed, int64(s.size), estimateTokens(s.size), s.hash
 	return true
 }
@@ -453,8 +461,7 @@ func (r *recorder) record() {
 func (r *recorder) recordDecision(d speculate.Decision) {
 	e := record.Event{
 		Kind: record.Choice, At: d.At, Session: d.Session, Upstream: d.Upstream, After: d.After,
-		Candidates: d.Candidates, Issued: d.Issued, Reasons: d.Declined, Unresolved: d.Open, LateCalled: d.LateCalled,
-		BestMS: d.BestMS, AchievedMS: d.AchievedMS,
+		Candidates: d.Candidates, Issued: d.Issued, Reasons: d.Declined, LateCalled: d.LateCalled,
 	}
 	for _, o := range d.Top {
 		e.Top = append(e.Top, record.Decision{

@@ -31,41 +31,6 @@ func (d *ordeal) told(kind record.Kind) []record.Event {
 	return d.account.of(kind)
 }
 
-// A prefetch with a long freshness is judged when its freshness is over, not after the shorter time
-// of one without. It used to count as worthless.
-func TestChoiceOfWhatStaysFresh(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		const fresh = 10 * time.Minute
-		o := defaults(t, reading("foe/get", fresh), listing(t)[1])
-		d := beset(t, newFoe(func(v *visit) reply {
-			v.sleeps(300 * time.Millisecond)
-			return reply{result: v.told()}
-		}), o)
-		g := d.enter()
-		g.call("list", page(1))
-		time.Sleep(3 * o.Enrichment.MaxAge)
-		if a := g.call("get", thing(1, 0)); a.how() != "hit" {
-			t.Fatalf("got %s, want a prefetch used after %v", a.how(), 3*o.Enrichment.MaxAge)
-		}
-		time.Sleep(time.Second)
-		if judged := d.told(record.Choice); len(judged) > 0 {
-			t.Errorf("judged while its prefetches may be of use: %+v", judged)
-		}
-		time.Sleep(fresh + time.Minute)
-		g.call("list", page(2)) // the prefetches before it are judged now
-		time.Sleep(time.Second)
-		choices := d.told(record.Choice)
-		if len(choices) == 0 || choices[0].After != 1 {
-			t.Fatalf("got %+v, want the choice after the first call", choices)
-		}
-		c := choices[0]
-		called := slices.ContainsFunc(c.Top, func(e record.Decision) bool { return e.Tool == "get" && e.Called })
-		if !called || c.AchievedMS < 299 || c.AchievedMS > c.BestMS {
-			t.Errorf("got %.1f ms achieved of %.1f, called: %v; want the 300 of the one that was used: %+v", c.AchievedMS, c.BestMS, called, c.Top)
-		}
-	})
-}
-
 // Clients and servers choose names, so names are truncated in the record, and never within a
 // character.
 func TestNamesAreCutInTheRecord(t *testing.T) {

@@ -77,7 +77,7 @@ func (a *arm) begin(t *playback) *armSession {
 		arm: a, t: t, ctx: ctx, leave: leave, scope: strconv.Itoa(t.p.sessions), slots: a.scheduler.Session(t.s.ID),
 		delivered: dedup.NewDelivered(), ledger: newLedger(), base: a.now, count: newTally(),
 	}
-	s.chooser.Upstream = upstreamID
+	s.chooser.Upstream = theUpstream
 	if !a.p.o.inTurns() {
 		s.chooser.Session = s.slots
 	}

@@ -108,7 +108,7 @@ func (s *armSession) write(e call.Effect) (settle func()) {
 	}
 	s.ledger.begin(e)
 	pending := s.arm.store.RegisterWrite(e)
-	s.slots.Invalidate(func(k call.Key) bool { return touches(e, s.t.class(callKey{k.Tool, k.Arguments}).query.Places) })
+	s.slots.Invalidate(func(_ call.Key, read []call.Place) bool { return touches(e, read) })
 	return func() {
 		s.ledger.end(e, s.clock.tick)
 		pending.End()
@@ -118,9 +118,10 @@ func (s *armSession) write(e call.Effect) (settle func()) {
 // fetch sends a call upstream, which takes as long as was recorded.
 func (s *armSession) fetch(m *playedCall, c *Counts, done func()) {
 	c.upstream++
-	run := s.arm.scheduler.Began(upstreamID, m.tool, false, s.at())
+	run := new(speculate.Run)
+	s.arm.scheduler.Sent(run, theUpstream, m.tool, nil, s.at())
 	s.clock.after(m.end-m.start, func() {
-		run.Ended(s.at())
+		s.arm.scheduler.Answered(run, s.at())
 		done()
 	})
 }

@@ -6,11 +6,12 @@ import (
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/valuemodel"
 )
 
-// upstreamID is the id of the single upstream that has all recorded tools.
-const upstreamID = 1
+// theUpstream is the single upstream that has all recorded tools.
+var theUpstream = &speculate.Upstream{Instance: 1}
 
 // callClass is the classification of a call by the value model.
 type callClass struct {
@@ -47,7 +48,7 @@ func (o *Options) classify(c callKey) callClass {
 		return out
 	}
 	out.query = dedup.Query{
-		Key: call.Key{Upstream: upstreamID, Tool: c.tool, Arguments: c.arguments}, Places: m.Reads(args),
+		Key: call.Key{Upstream: theUpstream.Instance, Tool: c.tool, Arguments: c.arguments}, Places: m.Reads(args),
 		Reuse: dedup.Reuse{
 			Pure: class == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: o.maxAge(),
 			Volatile: m.Volatile != nil && *m.Volatile, Repeats: m.FailFastAfter, BackOff: m.BackOff,

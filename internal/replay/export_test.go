@@ -23,7 +23,10 @@ func (p *Player) Watch(arm int, begun func(turns int, tool, arguments string)) {
 func (p *Player) Stored(arm int) dedup.Stats { return p.arms[arm].store.Stats() }
 
 // Known returns what the scheduler of an arm has learned about the upstream.
-func (p *Player) Known(arm int) speculate.Known { return p.arms[arm].scheduler.Known(upstreamID) }
+func (p *Player) Known(arm int) speculate.Concurrency {
+	is, _ := p.arms[arm].scheduler.Known("")
+	return is
+}
 
 // Times returns the start and end of a session's calls, with a latency of one second where none
 // is recorded.

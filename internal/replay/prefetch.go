@@ -18,7 +18,8 @@ type prefetch struct {
 	sent   uint64 // tick at which it was sent, which identifies it
 	key    call.Key
 	answer *playedCall // the next equal call of the session, which has the answer; nil if there is none
-	run    *speculate.Run
+	run    speculate.Run
+	claim  *speculate.Claim // nil if time counts in turns
 
 	flight   *dedup.Flight
 	fetching context.Context // of the flight, done when no claim on it is left
@@ -42,11 +43,10 @@ func (m *playedCall) body() []byte { return []byte(m.recorded.Text) }
 // consider handles the candidates after a turn: it cancels prefetches that are no longer worth
 // it, and starts new ones.
 func (s *armSession) consider(found []predict.Candidate) {
+	s.chooser.Offer(s.at(), found, s.arm.rules.Pick, s)
 	if !s.t.p.o.inTurns() {
-		s.chooser.Reprice(s.at(), found, s.arm.rules.Pick.MinProbability)
 		s.endCancelled()
 	}
-	s.chooser.Offer(s.at(), found, s.arm.rules.Pick.Budget, s)
 	s.choose()
 }
 
@@ -92,24 +92,24 @@ func (s *armSession) Declined(_ *predict.Candidate, why enrich.Reason) { s.count
 // Begin starts a prefetch, or returns the reason why it was refused.
 func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Verdict) (refused string) {
 	g := &prefetch{key: v.Query.Key}
-	fetch := func(ctx context.Context) (func() call.Fate, string) {
-		begun, why := s.arm.store.Prefetch(ctx, v.Query, func(fetching context.Context, f *dedup.Flight) { g.flight, g.fetching = f, fetching })
-		if begun == nil {
-			return nil, why
+	g.ctx, g.cancel = context.WithCancel(s.ctx)
+	if !s.t.p.o.inTurns() {
+		if g.claim, refused = s.slots.Start(g.ctx, theUpstream, g.key, v.Host, false); refused != "" {
+			g.cancel()
+			return refused
 		}
-		g.ctx = ctx
-		return begun.Fate, ""
+		g.ctx = g.claim.Context
 	}
-	var own context.Context
-	own, g.cancel = context.WithCancel(s.ctx)
-	if s.t.p.o.inTurns() {
-		_, refused = fetch(own)
-	} else {
-		refused = s.slots.Start(own, speculate.Prefetch{Key: g.key, Host: v.Host, Begin: fetch})
-	}
-	if refused != "" {
+	begun, refused := s.arm.store.Prefetch(g.ctx, v.Query, func(fetching context.Context, f *dedup.Flight) { g.flight, g.fetching = f, fetching })
+	switch {
+	case begun == nil && g.claim != nil:
+		g.claim.Refused()
+		fallthrough
+	case begun == nil:
 		g.cancel()
 		return refused
+	case g.claim != nil:
+		g.claim.Begun(begun.Fate)
 	}
 	s.dollars += cand.Model.Cost.Dollars
 	c := s.count.tool(cand.Key.Tool)
@@ -133,7 +133,7 @@ func (s *armSession) send(g *prefetch, cand *predict.Candidate) {
 		takes = g.answer.end - g.answer.start
 	}
 	s.prefetches = append(s.prefetches, g)
-	g.run = s.arm.scheduler.Began(upstreamID, cand.Key.Tool, true, s.at())
+	s.arm.scheduler.Sent(&g.run, theUpstream, cand.Key.Tool, g.claim, s.at())
 	if !s.t.p.o.inTurns() && takes > s.arm.deadline {
 		s.clock.after(s.arm.deadline, func() { s.overdue(g) })
 	}
@@ -147,7 +147,7 @@ func (s *armSession) overdue(g *prefetch) {
 	case g.ended:
 		return
 	case g.joined:
-		s.slots.Done(g.key)
+		g.claim.Done()
 	default:
 		s.cancel(g)
 	}
@@ -174,7 +174,7 @@ func (s *armSession) complete(g *prefetch) {
 		body, good = g.answer.body(), !g.answer.recorded.Failed
 	}
 	g.flight.Settle(binary.BigEndian.AppendUint64(body, g.sent), false, good)
-	g.run.Ended(s.at())
+	s.arm.scheduler.Answered(&g.run, s.at())
 	s.finish(g)
 	if !s.t.p.o.inTurns() {
 		s.choose()
@@ -189,13 +189,15 @@ func (s *armSession) cancel(g *prefetch) {
 	g.cancel()
 	<-g.fetching.Done() // the store releases the claim on another goroutine
 	g.flight.Settle(nil, false, false)
-	g.run.Abandon(s.at())
+	s.arm.scheduler.Abandoned(&g.run, true, s.at())
 	s.finish(g)
 }
 
 func (s *armSession) finish(g *prefetch) {
 	g.ended = true
-	s.slots.Done(g.key)
+	if g.claim != nil {
+		g.claim.Done()
+	}
 	g.cancel()
 }
 

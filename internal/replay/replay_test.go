@@ -342,7 +342,7 @@ func TestDeadline(t *testing.T) {
 func TestGivenUpTellsNothing(t *testing.T) {
 	p := replay.New(replay.Options{Model: models(t, leads(t, 0.9)), MaxAge: time.Hour}, usual("static", replay.Forecast))
 	p.Play(replay.Sessions(trace("get_other:p@10000\nget_other:q@10000\nlist_items:a@100\n@@25 get_other:y@10000\n@@40 get_item:a@60000\n")))
-	if r := p.Reports()[0]; r.Issued == 0 || p.Known(0) != (speculate.Known{}) {
+	if r := p.Reports()[0]; r.Issued == 0 || p.Known(0) != speculate.Unknown {
 		t.Errorf("%d issued, and of the upstream is known %+v; want some, and nothing", r.Issued, p.Known(0))
 	}
 }

@@ -1,56 +1,14 @@
 package speculate_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"mcpschedd/internal/call"
 	"mcpschedd/internal/speculate"
 )
-
-// BenchmarkPrefetch measures a prefetch from Room to its fate, beside other sessions.
-func BenchmarkPrefetch(b *testing.B) {
-	for _, sessions := range []int{1, 200, 10_000} {
-		b.Run(fmt.Sprintf("%d sessions", sessions), func(b *testing.B) {
-			d := newScheduler(speculate.Options{})
-			for range sessions - 1 {
-				d.Session("")
-			}
-			s := d.Session("")
-			used := func() call.Fate { return call.Ready }
-			g := speculate.Prefetch{Key: key(1), Host: host, Begin: func(context.Context) (func() call.Fate, string) { return used, "" }}
-			ctx := b.Context()
-			b.ReportAllocs()
-			for b.Loop() {
-				s.Room(host, upstream)
-				if refused := s.Start(ctx, g); refused != "" {
-					b.Fatal(refused)
-				}
-				s.Done(g.Key)
-				s.Review(start)
-			}
-		})
-	}
-}
-
-// BenchmarkReview measures a review of the most open prefetches that a session may have.
-func BenchmarkReview(b *testing.B) {
-	d := newScheduler(speculate.Options{PerSession: 256, Total: 1000})
-	s := d.Session("")
-	for i := range 256 {
-		s.Start(b.Context(), newBet(i).prefetch())
-		s.Done(key(i))
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Review(start)
-	}
-}
 
 // BenchmarkCall measures the scheduler's cost for a call, alone and as one of 32.
 func BenchmarkCall(b *testing.B) {
@@ -58,33 +16,18 @@ func BenchmarkCall(b *testing.B) {
 		b.Run(fmt.Sprintf("beside %d", others), func(b *testing.B) {
 			d := newScheduler(speculate.Options{})
 			for i := range others {
-				began(d, upstream, uint64(i), "t", false, start)
+				began(d, uint64(i), "t", nil, start)
 			}
 			now, id := start, uint64(100)
 			b.ReportAllocs()
 			for b.Loop() {
 				id++
-				began(d, upstream, id, "t", false, now)
+				began(d, id, "t", nil, now)
 				now = now.Add(time.Millisecond)
-				ended(d, upstream, id, now)
+				ended(d, id, now)
 			}
 		})
 	}
-}
-
-// BenchmarkCallParallel measures the same on concurrent goroutines.
-func BenchmarkCallParallel(b *testing.B) {
-	d := newScheduler(speculate.Options{})
-	b.ReportAllocs()
-	var n atomic.Uint64
-	b.RunParallel(func(pb *testing.PB) {
-		s, own := d.Session(""), 1000+n.Add(1)
-		for id := uint64(0); pb.Next(); id++ {
-			began(d, own, id, "t", false, start)
-			s.Called(start, key(1))
-			ended(d, own, id, start)
-		}
-	})
 }
 
 // BenchmarkObserved measures what observing adds to a call with an answer of 1 KB, which must stay

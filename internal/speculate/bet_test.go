@@ -3,8 +3,10 @@ package speculate_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/speculate"
@@ -12,39 +14,43 @@ import (
 
 const host = "api.example.com"
 
+// up is an upstream whose concurrency is not known.
+var up = &speculate.Upstream{Key: "up", Instance: 7}
+
 // bet is a prefetch whose fate the test decides.
 type bet struct {
-	key  call.Key
-	host string
-	fate atomic.Int64
-	ctx  context.Context // set by Begin
+	key   call.Key
+	host  string
+	fate  atomic.Int64
+	claim *speculate.Claim // once it has begun
 }
 
 func newBet(i int) *bet { return &bet{key: key(i), host: host} }
 
 func key(i int) call.Key {
-	return call.Key{Upstream: upstream, Scope: "s", Tool: "t", Arguments: fmt.Sprint(i)}
+	return call.Key{Upstream: up.Instance, Scope: "s", Tool: "t", Arguments: fmt.Sprint(i)}
 }
 
-func (b *bet) prefetch() speculate.Prefetch {
-	return speculate.Prefetch{Key: b.key, Host: b.host, Begin: func(ctx context.Context) (func() call.Fate, string) {
-		b.ctx = ctx
-		return func() call.Fate { return call.Fate(b.fate.Load()) }, ""
-	}}
+// start begins the bet, or returns why not.
+func (b *bet) start(ctx context.Context, s *speculate.Session) (refused string) {
+	if b.claim, refused = s.Start(ctx, up, b.key, b.host, false); refused == "" {
+		b.claim.Begun(func() call.Fate { return call.Fate(b.fate.Load()) })
+	}
+	return refused
 }
 
 // ended returns the cause with which the prefetch's context has ended, or nil.
-func (b *bet) ended() error { return context.Cause(b.ctx) }
+func (b *bet) ended() error { return context.Cause(b.claim.Context) }
 
 func newScheduler(o speculate.Options) *speculate.Scheduler {
 	d := speculate.New(o)
-	teach(d, upstream, speculate.Parallel)
+	teach(d, speculate.Parallel)
 	return d
 }
 
 func begin(t *testing.T, s *speculate.Session, b *bet) *bet {
 	t.Helper()
-	if refused := s.Start(t.Context(), b.prefetch()); refused != "" {
+	if refused := b.start(t.Context(), s); refused != "" {
 		t.Fatalf("start %s: refused: %s", b.key.Arguments, refused)
 	}
 	return b
@@ -52,37 +58,48 @@ func begin(t *testing.T, s *speculate.Session, b *bet) *bet {
 
 func wantRefused(t *testing.T, s *speculate.Session, b *bet, want string) {
 	t.Helper()
-	if got := s.Start(t.Context(), b.prefetch()); got != want {
+	if got := b.start(t.Context(), s); got != want {
 		t.Errorf("start %s: got %q, want %q", b.key.Arguments, got, want)
-	}
-	if want != "" && b.ctx != nil {
-		t.Errorf("start %s: refused, and begun", b.key.Arguments)
 	}
 }
 
 func wantRoom(t *testing.T, s *speculate.Session, host string, want string) {
 	t.Helper()
-	slots, caution, watch := s.Room(host, upstream)
-	if got := fmt.Sprint(slots, caution, watch); got != want {
+	r := s.Room(host, up)
+	if got := fmt.Sprint(r.Slots, r.WasteFactor, r.Watch); got != want {
 		t.Errorf("room at %q: got %s, want %s", host, got, want)
 	}
 }
 
-// settle sets the fate of bets, and reviews the session.
-func settle(s *speculate.Session, fate call.Fate, all ...*bet) {
-	for _, b := range all {
-		b.fate.Store(int64(fate))
-		s.Done(b.key)
-	}
-	s.Review(start)
+func known(d *speculate.Scheduler) speculate.Concurrency {
+	is, _ := d.Known(up.Key)
+	return is
 }
 
-// bets starts and settles n bets, one after the other.
-func bets(t *testing.T, s *speculate.Session, host string, n int, fate call.Fate) {
-	t.Helper()
-	for i := range n {
-		b := newBet(i)
-		b.host = host
-		settle(s, fate, begin(t, s, b))
+// runs are the calls in progress, by the tests' numbers.
+var runs sync.Map // runOf → *speculate.Run
+
+type runOf struct {
+	d  *speculate.Scheduler
+	id uint64
+}
+
+// began begins a call, or the prefetch of a claim.
+func began(d *speculate.Scheduler, id uint64, tool string, claim *speculate.Claim, now time.Time) {
+	r := new(speculate.Run)
+	d.Sent(r, up, tool, claim, now)
+	runs.Store(runOf{d, id}, r)
+}
+
+func ended(d *speculate.Scheduler, id uint64, now time.Time) {
+	if r, ok := runs.LoadAndDelete(runOf{d, id}); ok {
+		d.Answered(r.(*speculate.Run), now)
+	}
+}
+
+// cut abandons a call, which its server may still run.
+func cut(d *speculate.Scheduler, id uint64, now time.Time) {
+	if r, ok := runs.LoadAndDelete(runOf{d, id}); ok {
+		d.Abandoned(r.(*speculate.Run), true, now)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"mcpschedd/internal/call"
-	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 )
@@ -14,8 +13,7 @@ import (
 // such pair; replay uses the same Chooser.
 type Chooser struct {
 	Session  *Session // nil to ignore slots, levels and concurrency
-	Upstream uint64   // instance
-	Parallel bool     // assume that the upstream handles calls in parallel until it is seen not to; set for HTTP
+	Upstream *Upstream
 
 	waiting       []waitingCandidate
 	foundAt       time.Time // when the last answer arrived, which the waiting candidates follow
@@ -27,14 +25,6 @@ type Chooser struct {
 type waitingCandidate struct {
 	predict.Candidate
 	why enrich.Reason // why it was not begun at the last choice
-}
-
-// Verdict is what is known about a candidate before it is prefetched.
-type Verdict struct {
-	Query     dedup.Query
-	Host      string        // whose limits apply
-	Reason    enrich.Reason // why it must not be prefetched now; "" if it may
-	FileBytes int           // size of the file that it reads; 0 for none
 }
 
 // Environment checks and begins the candidates of a Chooser.
@@ -51,10 +41,24 @@ type Environment interface {
 func (c *Chooser) Open() int { return len(c.waiting) }
 
 // Offer replaces the waiting candidates with those that follow a new answer. Together their
-// answers may take budget tokens.
-func (c *Chooser) Offer(now time.Time, found []predict.Candidate, budget int, w Environment) {
+// answers may take budget tokens. It cancels the prefetches in progress that are no longer worth
+// finishing: less than half as likely now as required to begin one, as part of their cost is already
+// spent.
+func (c *Chooser) Offer(now time.Time, found []predict.Candidate, limits enrich.Options, w Environment) {
+	type exact struct{ tool, arguments string }
+	likely := make(map[exact]bool)
+	for i := range found {
+		if g := &found[i]; g.P >= limits.MinProbability/2 {
+			likely[exact{g.Key.Tool, g.Key.Arguments}] = true
+		}
+	}
+	if c.Session != nil {
+		c.Session.Reprice(now, func(k call.Key) bool {
+			return k.Upstream != c.Upstream.Instance || likely[exact{k.Tool, k.Arguments}]
+		})
+	}
 	c.DropWaiting(w)
-	c.foundAt, c.expectedCalls, c.budget = now, 0, budget
+	c.foundAt, c.expectedCalls, c.budget = now, 0, limits.Budget
 	c.Add(found)
 }
 
@@ -74,21 +78,6 @@ func (c *Chooser) DropWaiting(w Environment) {
 	c.waiting = nil
 }
 
-// Reprice cancels prefetches in progress that are no longer worth finishing: less than half as
-// likely now as required to begin one, as part of their cost is already spent.
-func (c *Chooser) Reprice(now time.Time, found []predict.Candidate, minProbability float64) {
-	type exact struct{ tool, arguments string }
-	likely := make(map[exact]bool)
-	for i := range found {
-		if g := &found[i]; g.P >= minProbability/2 {
-			likely[exact{g.Key.Tool, g.Key.Arguments}] = true
-		}
-	}
-	c.Session.Reprice(now, func(k call.Key) bool {
-		return k.Upstream != c.Upstream || likely[exact{k.Tool, k.Arguments}]
-	})
-}
-
 // ChooseOptions limit one choice.
 type ChooseOptions struct {
 	enrich.Options               // Slots and Budget are set by Choose
@@ -98,15 +87,14 @@ type ChooseOptions struct {
 }
 
 // Choose picks from the waiting candidates and begins the picked ones. At level 0 nothing is
-// begun, and it watches what level 1 would begin. It returns the number of slots.
-func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) (slots int) {
-	host := c.room(o.Host)
-	o.Slots, o.Budget = host.slots, c.budget
+// begun, and it watches what level 1 would begin.
+func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) {
+	rooms := map[string]Room{o.Host: c.room(o.Host)}
+	o.Slots, o.Budget = rooms[o.Host].Slots, c.budget
 	if o.Shadow {
 		o.Slots = max(o.Slots, 1)
 	}
-	verdicts, rooms := make([]Verdict, len(c.waiting)), map[string]room{o.Host: host}
-	all := make([]enrich.Candidate, len(c.waiting))
+	verdicts, all := make([]Verdict, len(c.waiting)), make([]enrich.Candidate, len(c.waiting))
 	for i := range c.waiting {
 		all[i] = c.evaluate(now, &c.waiting[i].Candidate, &verdicts[i], rooms, &o, w)
 	}
@@ -117,12 +105,12 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) (slots i
 	watched := make(map[string]bool) // hosts at level 0 that already have a watched candidate
 	for _, p := range picked.Choices {
 		g, v := &found[p.Candidate].Candidate, &verdicts[p.Candidate]
-		switch watch := rooms[v.Host].watch; {
+		switch watch := rooms[v.Host].Watch; {
 		case watch && watched[v.Host]:
 			w.Declined(g, enrich.Throttled)
 		case watch || o.Shadow:
 			watched[v.Host] = true
-			c.watch(now, g, v, &o)
+			c.watch(now, g, v, o.Keep)
 			w.Declined(g, enrich.Shadow)
 		default:
 			if refused := w.Begin(g, v); refused != "" {
@@ -134,7 +122,7 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) (slots i
 		g, v := &found[d.Candidate].Candidate, &verdicts[d.Candidate]
 		deferrable := d.Reason == enrich.Cap || d.Reason == enrich.Throttled
 		switch {
-		case deferrable && rooms[v.Host].watch: // level 1 would not begin it
+		case deferrable && rooms[v.Host].Watch: // level 1 would not begin it
 			w.Declined(g, enrich.Throttled)
 		case deferrable && g.Reason == "":
 			c.waiting = append(c.waiting, waitingCandidate{*g, d.Reason})
@@ -142,11 +130,10 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) (slots i
 			w.Declined(g, d.Reason)
 		}
 	}
-	return o.Slots
 }
 
 // evaluate returns a candidate with what is known about it now, as input for enrich.Pick.
-func (c *Chooser) evaluate(now time.Time, g *predict.Candidate, v *Verdict, rooms map[string]room, o *ChooseOptions, w Environment) enrich.Candidate {
+func (c *Chooser) evaluate(now time.Time, g *predict.Candidate, v *Verdict, rooms map[string]Room, o *ChooseOptions, w Environment) enrich.Candidate {
 	out := g.Candidate // has a key of its own if it is not checked
 	if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
 		return out
@@ -164,26 +151,19 @@ func (c *Chooser) evaluate(now time.Time, g *predict.Candidate, v *Verdict, room
 		r = c.room(v.Host)
 		rooms[v.Host] = r
 	}
-	out.WasteFactor, out.FileBytes = r.wasteFactor, v.FileBytes
-	if !r.watch && (r.slots == 0 || c.delaysCalls(g, o.DefaultLead, now)) {
+	out.WasteFactor, out.FileBytes = r.WasteFactor, v.FileBytes
+	if !r.Watch && (r.Slots == 0 || c.delaysCalls(g, o.DefaultLead, now)) {
 		out.Reason = enrich.Throttled
 	}
 	return out
 }
 
 // room is what the scheduler allows at a host.
-type room struct {
-	slots       int
-	wasteFactor float64
-	watch       bool
-}
-
-func (c *Chooser) room(host string) (r room) {
+func (c *Chooser) room(host string) Room {
 	if c.Session == nil {
-		return room{slots: max(len(c.waiting), 1)}
+		return Room{Slots: max(len(c.waiting), 1)}
 	}
-	r.slots, r.wasteFactor, r.watch = c.Session.Room(host, c.Upstream)
-	return r
+	return c.Session.Room(host, c.Upstream)
 }
 
 // delaysCalls reports whether the prefetch is likely to cost other calls more than it saves. A
@@ -194,14 +174,7 @@ func (c *Chooser) delaysCalls(g *predict.Candidate, think time.Duration, now tim
 	if c.Session == nil {
 		return false
 	}
-	known, busy := c.Session.scheduler.instanceState(c.Upstream)
-	if known.Is == Parallel || known.Is == Unknown && c.Parallel {
-		return false
-	}
-	serial := 1 - known.mean()
-	if known.Is == Serial {
-		serial = 1
-	}
+	serial, busy := c.Session.serial(c.Upstream)
 	usual := enrich.Fixed(cmp.Or(think, defaultThink))
 	lead, pause := cmp.Or(g.Lead, usual), cmp.Or(g.Pause, usual)
 	if !busy { // a call in progress delays both the pause and the prefetch
@@ -213,17 +186,30 @@ func (c *Chooser) delaysCalls(g *predict.Candidate, think time.Duration, now tim
 	return costs > float64(minHarmWait) && costs > saves
 }
 
+// serial returns the probability that an upstream is serial, and whether a call is in progress there.
+func (s *Session) serial(up *Upstream) (p float64, busy bool) {
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	switch i := s.scheduler.instanceLocked(up); {
+	case i.is == Parallel, i.is == Unknown && up.Remote:
+		return 0, i.busy()
+	case i.is == Serial:
+		return 1, i.busy()
+	default:
+		return 1 - i.parallel(), i.busy()
+	}
+}
+
 // defaultThink is the assumed time between calls if it is not known.
 const defaultThink = 3 * time.Second
 
 // watch records what would have been begun, for as long as its answer would be useful.
-func (c *Chooser) watch(now time.Time, g *predict.Candidate, v *Verdict, o *ChooseOptions) {
+func (c *Chooser) watch(now time.Time, g *predict.Candidate, v *Verdict, keep time.Duration) {
 	if c.Session == nil {
 		return
 	}
-	keep := o.Keep
-	if g.Model != nil && g.Model.Cost.Freshness > 0 {
-		keep = g.Model.Cost.Freshness
+	if g.Model != nil {
+		keep = cmp.Or(g.Model.Cost.Freshness, keep)
 	}
-	c.Session.Watch(now, v.Query.Key, v.Host, keep)
+	c.Session.Watch(now, v.Query.Key, v.Query.Places, v.Host, keep)
 }

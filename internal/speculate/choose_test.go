@@ -22,15 +22,13 @@ type table struct {
 	session  *speculate.Session
 	verdict  func(c *predict.Candidate) enrich.Reason // nil: nothing stands in the way
 	now      time.Time
-	begun    []string                 // arguments
-	fates    map[string]call.Fate     // by arguments
-	declined map[string]enrich.Reason // likewise
+	begun    []string // arguments
+	claims   []*speculate.Claim
+	declined map[string]enrich.Reason // by arguments
 }
 
-func (w *table) Stands(*predict.Candidate) enrich.Reason { return "" }
-
 func (w *table) key(arguments string) call.Key {
-	return call.Key{Upstream: upstream, Scope: "s", Tool: "get", Arguments: arguments}
+	return call.Key{Upstream: up.Instance, Scope: "s", Tool: "get", Arguments: arguments}
 }
 
 func (w *table) MayPrefetch(c *predict.Candidate) speculate.Verdict {
@@ -42,15 +40,10 @@ func (w *table) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 }
 
 func (w *table) Begin(c *predict.Candidate, v *speculate.Verdict) string {
-	arguments := c.Key.Arguments
-	refused := w.session.Start(context.Background(), speculate.Prefetch{
-		Key: v.Query.Key, Host: v.Host,
-		Begin: func(context.Context) (func() call.Fate, string) {
-			return func() call.Fate { return w.fates[arguments] }, ""
-		},
-	})
-	if refused == "" {
-		w.begun = append(w.begun, arguments)
+	claim, refused := w.session.Start(context.Background(), up, v.Query.Key, v.Host, false)
+	if claim != nil {
+		claim.Begun(func() call.Fate { return call.Pending })
+		w.begun, w.claims = append(w.begun, c.Key.Arguments), append(w.claims, claim)
 	}
 	return refused
 }
@@ -63,10 +56,10 @@ func (w *table) Declined(c *predict.Candidate, why enrich.Reason) {
 func laid(is speculate.Concurrency) (*speculate.Scheduler, *speculate.Chooser, *table) {
 	d := speculate.New(speculate.Options{})
 	if is != speculate.Unknown {
-		teach(d, upstream, is)
+		teach(d, is)
 	}
-	w := &table{session: d.Session("one"), now: start, fates: make(map[string]call.Fate), declined: make(map[string]enrich.Reason)}
-	return d, &speculate.Chooser{Session: w.session, Upstream: upstream}, w
+	w := &table{session: d.Session("one"), now: start, declined: make(map[string]enrich.Reason)}
+	return d, &speculate.Chooser{Session: w.session, Upstream: up}, w
 }
 
 // nth returns n candidates of descending probability.
@@ -90,20 +83,27 @@ var usual = speculate.ChooseOptions{
 	Options: enrich.Options{MinProbability: 0.3, Waste: 50 * time.Millisecond, DefaultLead: time.Second, Silent: true}, Host: host, Keep: time.Minute,
 }
 
+// budget returns the limits of an offer.
+func budget(tokens int) enrich.Options {
+	o := usual.Options
+	o.Budget = tokens
+	return o
+}
+
 // TestChooseGoesOn: candidates that lack a slot wait for one, and each is begun once, the likeliest
 // first; unlikely ones are never begun.
 func TestChooseGoesOn(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
 	all := nth(t, 6)
 	all[5].P = 0.1
-	c.Offer(w.now, all, 1000, w)
+	c.Offer(w.now, all, budget(1000), w)
 	for round, want := range []struct{ begun, open int }{{3, 2}, {5, 0}} {
 		c.Choose(w.now, usual, w)
 		if len(w.begun) != want.begun || c.Open() != want.open {
 			t.Fatalf("round %d: begun %v, %d wait, want %+v", round, w.begun, c.Open(), want)
 		}
-		for _, arguments := range w.begun {
-			w.session.Done(w.key(arguments))
+		for _, claim := range w.claims {
+			claim.Done()
 		}
 	}
 	if !slices.IsSorted(w.begun) || w.declined[`{"n":5}`] != enrich.LowProbability {
@@ -114,7 +114,7 @@ func TestChooseGoesOn(t *testing.T) {
 // TestChooseBudget: candidates that wait for a slot share the budget of their answer.
 func TestChooseBudget(t *testing.T) {
 	_, c, w := laid(speculate.Parallel)
-	c.Offer(w.now, nth(t, 5), 350, w) // each takes 150: 100 for its answer
+	c.Offer(w.now, nth(t, 5), budget(350), w) // each takes 150: 100 for its answer
 	for range 5 {
 		c.Choose(w.now, usual, w)
 	}
@@ -142,12 +142,12 @@ func TestChooseTellsWhatWasLacking(t *testing.T) {
 		for i := range all {
 			all[i].P, all[i].Latency = tt.p, enrich.Fixed(tt.takes)
 		}
-		c.Offer(w.now, all, 1000, w)
+		c.Offer(w.now, all, budget(1000), w)
 		c.Choose(w.now, usual, w)
 		if began := len(w.begun) == 1; began != (tt.why == "") {
 			t.Errorf("%v: begun %v, want declined %q", tt, w.begun, tt.why)
 		}
-		c.Offer(w.now, nil, 1000, w)
+		c.Offer(w.now, nil, budget(1000), w)
 		if got := w.declined[`{"n":1}`]; got != tt.next || c.Open() != 0 {
 			t.Errorf("%v: the second was declined for %q, %d wait; want %q", tt, got, c.Open(), tt.next)
 		}
@@ -181,7 +181,7 @@ func TestChooseByWhatTheNextCallWaits(t *testing.T) {
 			for i := range all {
 				all[i].P, all[i].Latency, all[i].Lead, all[i].Pause = tt.p[i], enrich.Fixed(tt.takes), enrich.Fixed(tt.lead), enrich.Fixed(tt.pause)
 			}
-			c.Offer(w.now, all, 1000, w)
+			c.Offer(w.now, all, budget(1000), w)
 			c.Choose(w.now, usual, w)
 			if len(w.begun) != tt.begun {
 				t.Errorf("begun %v, want %d", w.begun, tt.begun)
@@ -196,10 +196,11 @@ func TestChooseAtLevelZero(t *testing.T) {
 	d, c, w := laid(speculate.Parallel)
 	for range 3 {
 		d.Harm(host, w.session, speculate.RateLimited, 0)
-		w.session.Start(context.Background(), speculate.Prefetch{Key: w.key("a"), Host: host, Begin: newBet(1).prefetch().Begin})
-		w.session.Done(w.key("a"))
+		if b := newBet(1); b.start(t.Context(), w.session) == "" {
+			b.claim.Done()
+		}
 	}
-	if _, _, watch := w.session.Room(host, upstream); !watch {
+	if !w.session.Room(host, up).Watch {
 		t.Fatal("want the level at which nothing is begun")
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -209,9 +210,9 @@ func TestChooseAtLevelZero(t *testing.T) {
 			all[i].P -= 0.3
 			all[i].Key.Arguments = fmt.Sprintf(`{"turn":%d,"n":%d}`, turn, i)
 		}
-		c.Offer(w.now, all, 1000, w)
+		c.Offer(w.now, all, budget(1000), w)
 		c.Choose(w.now, usual, w)
-		if _, _, watch := w.session.Room(host, upstream); !watch {
+		if !w.session.Room(host, up).Watch {
 			return
 		}
 		if len(w.begun) > 0 || w.declined[all[0].Key.Arguments] != enrich.Shadow || w.declined[all[1].Key.Arguments] != enrich.Throttled {
@@ -237,7 +238,7 @@ func TestChooseWatchesForAsLongAsItsAnswerServes(t *testing.T) {
 		m := *all[0].Model
 		m.Cost.Freshness = fresh
 		all[0].Model, all[0].Key.Arguments = &m, fmt.Sprint(i)
-		c.Offer(w.now, all, 1000, w)
+		c.Offer(w.now, all, budget(1000), w)
 		c.Choose(w.now, shadow, w)
 	}
 	w.now = w.now.Add(10 * time.Minute)

@@ -8,64 +8,70 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Session holds the prefetches of one client session.
+// Session holds the prefetches of one client session. The fates of those prefetches move the
+// session's level, and those of the hosts they went to.
 type Session struct {
 	scheduler *Scheduler
-	name      string // for Change
 
 	// Guarded by the scheduler's mutex.
 	throttle throttle
-	open     []*claim // with unknown fate, or whose call has not returned; oldest first
+	open     []*Claim // with unknown fate, or whose call has not returned; oldest first
 	ended    bool
 }
 
-// claim is one prefetch's hold on a slot. A watched claim holds no slot: at level 0 it stands for
+// Claim is one prefetch's hold on a slot. A watched claim holds no slot: at level 0 it stands for
 // the prefetch that level 1 would begin.
-type claim struct {
+type Claim struct {
+	Context context.Context // ends at the deadline, with the session, or when the prefetch is dropped
+
 	session     *Session
 	key         call.Key
-	chained     bool // follows from another prefetch
+	chained     bool // follows from another prefetch, so that no answer says how likely it still is
 	host        *host
-	instance    *instance   // nil if it is only watched
-	generations generations // when it was begun
+	instance    *instance // nil if it is only watched
+	generations [2]int    // of the levels of session and host when it was begun
 	cancel      context.CancelCauseFunc
-	timer       *time.Timer      // frees the slot at the deadline
-	fate        func() call.Fate // nil until Begin has returned, or if it is only watched
-	expires     time.Time        // if watched: a call after that would not have used it
+	timer       *time.Timer // frees the slot at the deadline
 
 	// Guarded by the scheduler's mutex.
+	fate      func() call.Fate // nil until it has begun, or if it is only watched
+	places    []call.Place     // if watched: what its answer would depend on
+	expires   time.Time        // if watched: a call after that would not have used it
 	holdsSlot bool
 	returned  bool // its call has returned
 	asked     bool // a call has joined it
-	abandoned bool // its context has been cancelled
 	settled   bool // its fate has been counted
 }
 
-// generations identify the levels of a session and a host at one moment.
-type generations struct{ session, host int }
+// Session begins a client session; name identifies it in a Change.
+func (d *Scheduler) Session(name string) *Session {
+	return &Session{scheduler: d, throttle: throttle{of: Change{Session: name}, level: normal}}
+}
 
 // watched reports whether c only stands for a prefetch.
-func (c *claim) watched() bool { return c.instance == nil }
+func (c *Claim) watched() bool { return c.instance == nil }
 
-// droppable reports whether c is in progress and no call has joined it.
-func (c *claim) droppable() bool { return c.holdsSlot && !c.asked && !c.abandoned }
+// Room is what a session may start at a host and an upstream instance.
+type Room struct {
+	Slots       int
+	WasteFactor float64 // weight of a wasted prefetch; 1 means as configured
+	Watch       bool    // nothing may be started, and what would have been is to be passed to Watch
+}
 
-// Room returns how many prefetches to a host may be started now at an upstream instance, and the
-// weight of a wasted one (1 means as configured). If watch is set, nothing may be started, and the
-// candidates that would have been are to be passed to Watch.
-func (s *Session) Room(host string, instance uint64) (slots int, caution float64, watch bool) {
+// Room returns what may be started now.
+func (s *Session) Room(host string, up *Upstream) Room {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s.ended {
-		return 0, 1, false
+		return Room{WasteFactor: 1}
 	}
 	h := d.hostLocked(host)
-	level := min(s.throttle.level, h.throttle.level)
+	level := min(s.throttle.level, h.level)
 	if level == watching {
-		return slotsAt(level, d.opt.PerSession), wasteFactorAt(level), true
+		return Room{slotsAt(level, d.opt.PerSession), wasteFactorAt(level), true}
 	}
-	return max(0, min(s.roomLocked(h), d.instanceLocked(instance).room())), wasteFactorAt(level), false
+	return Room{max(0, min(s.roomLocked(h), d.instanceLocked(up).room())), wasteFactorAt(level), false}
 }
 
 // roomLocked is the number of free slots for prefetches to a host: the least of those of the
@@ -84,156 +90,178 @@ func (s *Session) roomLocked(h *host) int {
 	return min(
 		d.opt.Total-d.underWay,
 		slotsAt(level, d.opt.PerSession)-all,
-		slotsAt(min(level, h.throttle.level), d.opt.PerSession)-atHost,
+		slotsAt(min(level, h.level), d.opt.PerSession)-atHost,
 	)
 }
 
-// Prefetch is a call to be prefetched.
-type Prefetch struct {
-	Key     call.Key
-	Host    string // whose throttle applies
-	Chained bool   // follows from another prefetch, so that no answer says how likely it still is
-
-	// Begin starts the call and returns soon. fate returns the outcome so far; refused is why
-	// nothing was started, or "". The context belongs to the prefetch's claim: it ends at the
-	// deadline, with the session, or when the prefetch is dropped. A call that has joined is
-	// not affected.
-	Begin func(ctx context.Context) (fate func() call.Fate, refused string)
-}
-
-// Start begins a prefetch, or returns why not: "closed" after End, "in_flight" while the session
-// has a call of the same key that has not returned, "throttled" if nothing may start or another
-// prefetch must end first, "cap", "panic", or what Begin returned.
-func (s *Session) Start(ctx context.Context, g Prefetch) (refused string) {
-	own, cancel := context.WithCancelCause(ctx)
-	c := &claim{session: s, key: g.Key, chained: g.Chained, cancel: cancel}
-	if refused = s.claim(c, g.Host); refused == "" {
-		var fate func() call.Fate
-		fate, refused = begin(own, g.Begin)
-		s.begun(c, fate, refused)
-	}
-	if refused != "" {
-		cancel(nil)
-	}
-	return refused
-}
-
-// begin calls f. If f panics, nothing was begun.
-func begin(ctx context.Context, f func(context.Context) (func() call.Fate, string)) (fate func() call.Fate, refused string) {
-	refused = "panic"
-	defer func() { _ = recover() }()
-	return f(ctx)
-}
-
-// claim takes a slot for c, or returns why there is none.
-func (s *Session) claim(c *claim, host string) (refused string) {
+// Start claims a slot for a prefetch, which the caller begins and reports with Begun, or with Refused.
+// If there is none, it returns why not: "closed" after End, "in_flight" while the session has a call of
+// the same key that has not returned, "throttled" if nothing may start or another prefetch must end
+// first, or "cap".
+func (s *Session) Start(ctx context.Context, up *Upstream, key call.Key, host string, chained bool) (c *Claim, refused string) {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c.host, c.instance = d.hostLocked(host), d.instanceLocked(c.key.Upstream)
+	h, i := d.hostLocked(host), d.instanceLocked(up)
 	switch {
 	case s.ended:
-		return "closed"
-	case slices.ContainsFunc(s.open, func(o *claim) bool { return o.key == c.key && !o.returned }):
-		return "in_flight"
-	case min(s.throttle.level, c.host.throttle.level) == watching, c.instance.room() <= 0:
-		return "throttled"
-	case s.roomLocked(c.host) <= 0:
-		return "cap"
+		return nil, "closed"
+	case slices.ContainsFunc(s.open, func(o *Claim) bool { return o.key == key && !o.returned }):
+		return nil, "in_flight"
+	case min(s.throttle.level, h.level) == watching, i.room() <= 0:
+		return nil, "throttled"
+	case s.roomLocked(h) <= 0:
+		return nil, "cap"
 	}
-	c.holdsSlot = true
-	d.underWay++
-	c.instance.claims = append(c.instance.claims, c)
+	c = &Claim{session: s, key: key, chained: chained, host: h, instance: i, holdsSlot: true}
+	c.Context, c.cancel = context.WithCancelCause(ctx)
 	c.timer = time.AfterFunc(d.opt.Deadline, c.overdue)
+	d.underWay++
+	i.claims = append(i.claims, c)
 	s.addLocked(c)
-	return ""
+	return c, ""
 }
 
 // addLocked opens a claim. If too many are open, the oldest without a slot counts as wasted.
-func (s *Session) addLocked(c *claim) {
-	if len(s.open) >= keepOpen {
-		oldest := max(0, slices.IndexFunc(s.open, func(o *claim) bool { return !o.holdsSlot }))
+func (s *Session) addLocked(c *Claim) {
+	if len(s.open) >= maxOpen {
+		oldest := max(0, slices.IndexFunc(s.open, func(o *Claim) bool { return !o.holdsSlot }))
 		s.open[oldest].settleLocked(call.Wasted)
 		s.open = slices.Delete(s.open, oldest, oldest+1)
 	}
-	c.generations = generations{s.throttle.generation, c.host.throttle.generation}
+	c.generations = [2]int{s.throttle.generation, c.host.generation}
 	s.open = append(s.open, c)
 }
 
-// begun records that Begin has returned.
-func (s *Session) begun(c *claim, fate func() call.Fate, refused string) {
-	d := s.scheduler
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if refused != "" {
-		c.freeLocked()
-		s.open = slices.DeleteFunc(s.open, func(o *claim) bool { return o == c })
-		return
-	}
-	if fate == nil {
-		fate = func() call.Fate { return call.Pending }
-	}
-	d.counts.Issued++
-	s.throttle.started()
-	c.host.throttle.started()
-	if c.fate = fate; s.ended {
-		c.settleLocked(call.Wasted)
-	}
-}
-
-// Done records that the call of a prefetch has returned, and frees its slot. It does nothing if
-// there is no such prefetch.
-func (s *Session) Done(k call.Key) {
-	s.scheduler.mu.Lock()
-	defer s.scheduler.mu.Unlock()
-	for _, c := range s.open {
-		if c.key == k && !c.watched() {
-			c.freeLocked()
-			c.returned = true
-		}
-	}
-	s.sweepLocked()
-}
-
-// sweepLocked removes the claims that are settled and have returned.
-func (s *Session) sweepLocked() {
-	s.open = slices.DeleteFunc(s.open, func(c *claim) bool { return c.settled && c.returned })
-}
-
-// overdue frees the slot of a call that has not returned, and cancels it. Until it returns, the
-// session starts no other prefetch of the same key, as Done could not distinguish them.
-func (c *claim) overdue() {
+// Begun records that the call has begun. fate returns its outcome so far, and takes no lock.
+func (c *Claim) Begun(fate func() call.Fate) {
 	d := c.session.scheduler
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	c.fate = fate
+	d.counts.Issued++
+	c.session.throttle.started()
+	c.host.started()
+}
+
+// Refused records that the call was not begun.
+func (c *Claim) Refused() {
+	s := c.session
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
 	c.freeLocked()
-	d.mu.Unlock()
+	s.open = slices.DeleteFunc(s.open, func(o *Claim) bool { return o == c })
+	c.cancel(nil)
+}
+
+// Done records that the call has returned, and frees its slot.
+func (c *Claim) Done() {
+	c.session.scheduler.mu.Lock()
+	defer c.session.scheduler.mu.Unlock()
+	c.freeLocked()
+	c.returned = true
+	c.session.sweepLocked()
+}
+
+// overdue frees the slot of a call that has not returned, and cancels it.
+func (c *Claim) overdue() {
+	c.session.scheduler.mu.Lock()
+	c.freeLocked()
+	c.session.scheduler.mu.Unlock()
 	c.cancel(ErrDeadline)
 }
 
 // freeLocked frees the slot of c, if it holds one.
-func (c *claim) freeLocked() {
+func (c *Claim) freeLocked() {
 	if !c.holdsSlot {
 		return
 	}
 	c.holdsSlot = false
 	c.timer.Stop()
 	c.session.scheduler.underWay--
-	c.instance.claims = slices.DeleteFunc(c.instance.claims, func(o *claim) bool { return o == c })
+	c.instance.claims = slices.DeleteFunc(c.instance.claims, func(o *Claim) bool { return o == c })
+}
+
+// sweepLocked removes the claims that are settled and have returned.
+func (s *Session) sweepLocked() {
+	s.open = slices.DeleteFunc(s.open, func(c *Claim) bool { return c.settled && c.returned })
+}
+
+// Watch records a prefetch that would have been started, and would be useful for keep. A key that
+// is already watched is not watched again.
+func (s *Session) Watch(now time.Time, k call.Key, places []call.Place, host string, keep time.Duration) {
+	d := s.scheduler
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.reviewLocked(now)
+	if s.ended || slices.ContainsFunc(s.open, func(c *Claim) bool { return c.watched() && c.key == k }) {
+		return
+	}
+	d.counts.Watched++
+	s.addLocked(&Claim{session: s, key: k, host: d.hostLocked(host), places: places, expires: now.Add(keep), returned: true})
+}
+
+// Called records a call: it uses a prefetch of that key in progress, and would have used a watched
+// one.
+func (s *Session) Called(now time.Time, k call.Key) {
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	s.reviewLocked(now)
+	for _, c := range s.open {
+		switch {
+		case c.key != k:
+		case c.watched():
+			c.settleLocked(call.Ready)
+		case !c.returned && !c.asked:
+			c.instance.advance(now)
+			c.asked = true
+		}
+	}
+	s.sweepLocked()
+}
+
+// Invalidate records a change: watched claims that are stale would have been wasted.
+func (s *Session) Invalidate(stale func(call.Key, []call.Place) bool) {
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	for _, c := range s.open {
+		if c.watched() && stale(c.key, c.places) {
+			c.settleLocked(call.Wasted)
+		}
+	}
+	s.sweepLocked()
+}
+
+// Review collects the fates of the prefetches so far, and moves the levels.
+func (s *Session) Review(now time.Time) {
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	s.reviewLocked(now)
+}
+
+func (s *Session) reviewLocked(now time.Time) {
+	for _, c := range s.open {
+		switch {
+		case c.settled:
+		case c.watched() && now.After(c.expires):
+			c.settleLocked(call.Wasted)
+		case c.fate != nil:
+			if f := c.fate(); f != call.Pending {
+				c.settleLocked(f)
+				c.cancel(nil) // releases the context
+			}
+		}
+	}
+	s.sweepLocked()
 }
 
 // Reprice cancels the prefetches that no call has joined and for which keep returns false, with
 // ErrDropped. Chained prefetches are kept.
 func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
-	d := s.scheduler
-	d.mu.Lock()
-	open := slices.Clone(s.open)
-	d.mu.Unlock()
-	open = slices.DeleteFunc(open, func(c *claim) bool { return c.watched() || c.chained || keep(c.key) }) // keep is called without the lock
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, c := range open {
-		if c.droppable() {
-			c.abandoned = true
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	for _, c := range s.open {
+		if c.holdsSlot && !c.asked && c.Context.Err() == nil && !c.chained && !keep(c.key) {
 			c.instance.abandonClaim(c, now)
 			c.cancel(ErrDropped)
 		}
@@ -243,24 +271,50 @@ func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 // End cancels the prefetches that no call has joined, counts them as wasted, and frees everything
 // that the session holds. It may be called more than once.
 func (s *Session) End() {
-	s.wasteWatched(func(*claim) bool { return true })
-	d := s.scheduler
-	d.mu.Lock()
-	if s.ended {
-		d.mu.Unlock()
-		return
-	}
-	s.ended = true
-	d.levels[s.throttle.level]--
+	s.scheduler.mu.Lock()
+	defer s.scheduler.mu.Unlock()
+	s.reviewLocked(time.Time{})
 	for _, c := range s.open {
 		c.freeLocked()
-	}
-	open := slices.Clone(s.open)
-	d.mu.Unlock()
-	s.settle(slices.Clone(open))
-	for _, c := range open {
+		switch {
+		case c.asked: // a call is waiting for it
+			c.settleLocked(call.Late)
+		default:
+			c.settleLocked(call.Wasted)
+		}
 		if c.cancel != nil {
 			c.cancel(ErrEnded)
+		}
+	}
+	s.open, s.ended = nil, true
+}
+
+// settleLocked counts the fate of a claim once, and labels the levels: a watched claim only those at
+// level 0.
+func (c *Claim) settleLocked(f call.Fate) {
+	if c.settled || c.fate == nil && !c.watched() {
+		return
+	}
+	c.settled = true
+	d := c.session.scheduler
+	used, why := f == call.Ready || f == call.Late, "accuracy"
+	switch {
+	case c.watched():
+		why = "watched"
+		if used {
+			d.counts.WatchedTrue++
+		}
+	case f == call.Compared:
+		d.counts.Compared++ // not a label, as a comparison is neither use nor waste
+		return
+	case used:
+		d.counts.Used++
+	default:
+		d.counts.Wasted++
+	}
+	for i, t := range []*throttle{&c.session.throttle, &c.host.throttle} {
+		if !c.watched() || t.level == watching {
+			d.changeLocked(t, why, func(t *throttle) { t.label(c.generations[i], used, f == call.Late) })
 		}
 	}
 }

@@ -1,16 +1,16 @@
 package speculate_test
 
 import (
-	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/predict"
 	"mcpschedd/internal/speculate"
 )
-
-const upstream = 7
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -53,7 +53,7 @@ func TestConcurrency(t *testing.T) {
 				}
 				tt.run(calls)
 				d := speculate.New(speculate.Options{})
-				watchConcurrency(d, calls, upstream, func(*work) { seen[d.Known(upstream).Is]++ })
+				watchConcurrency(d, calls, func(*work) { seen[known(d)]++ })
 			}
 			share := func(l speculate.Concurrency) float64 { return float64(seen[l]) / float64(seen[0]+seen[1]+seen[2]) }
 			if got := share(tt.is); got < tt.least {
@@ -75,7 +75,7 @@ func TestConcurrencyNeither(t *testing.T) {
 		calls := traffic(rand.New(rand.NewPCG(seed, 1)), 200, 0.25)
 		two(calls)
 		d := speculate.New(speculate.Options{})
-		watchConcurrency(d, calls, upstream, func(*work) { seen[d.Known(upstream).Is]++ })
+		watchConcurrency(d, calls, func(*work) { seen[known(d)]++ })
 	}
 	if got := float64(seen[speculate.Parallel]) / float64(seen[0]+seen[1]+seen[2]); got > 0.3 {
 		t.Errorf("taken to be parallel after %.2f of the calls", got)
@@ -92,10 +92,10 @@ func TestConcurrencyChanges(t *testing.T) {
 	}
 	d := speculate.New(speculate.Options{})
 	n := 0
-	watchConcurrency(d, calls[:3*third], upstream, func(*work) {
+	watchConcurrency(d, calls[:3*third], func(*work) {
 		n++
 		want := []speculate.Concurrency{speculate.Serial, speculate.Parallel, speculate.Serial}[(n-1)/third]
-		if got := d.Known(upstream).Is; n%third == third-1 && got != want {
+		if got := known(d); n%third == third-1 && got != want {
 			t.Errorf("after %d calls: got %v, want %v", n, got, want)
 		}
 	})
@@ -110,18 +110,18 @@ func at(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecon
 // alone gives the scheduler a sample of a tool at an idle instance.
 func alone(d *speculate.Scheduler, tool string, ms int) {
 	for id := range uint64(3) {
-		began(d, upstream, 1000+id, tool, false, at(-60_000))
-		ended(d, upstream, 1000+id, at(ms-60_000))
+		began(d, 1000+id, tool, nil, at(-60_000))
+		ended(d, 1000+id, at(ms-60_000))
 	}
 }
 
 // play gives the scheduler the two calls, in the nth minute.
 func (o overlap) play(d *speculate.Scheduler, n int, second string) {
 	at := func(ms int) time.Time { return at(60_000*n + ms) }
-	began(d, upstream, 1, "any", false, at(0))
-	began(d, upstream, 2, strings.TrimSuffix(second, " cut"), false, at(o.began2))
+	began(d, 1, "any", nil, at(0))
+	began(d, 2, strings.TrimSuffix(second, " cut"), nil, at(o.began2))
 	if strings.HasSuffix(second, " cut") {
-		cut(d, upstream, 2, at(o.began2))
+		cut(d, 2, at(o.began2))
 	}
 	ends := []struct {
 		id uint64
@@ -131,7 +131,7 @@ func (o overlap) play(d *speculate.Scheduler, n int, second string) {
 		ends[0], ends[1] = ends[1], ends[0]
 	}
 	for _, e := range ends {
-		ended(d, upstream, e.id, at(e.ms))
+		ended(d, e.id, at(e.ms))
 	}
 }
 
@@ -144,7 +144,7 @@ func TestConcurrencySaysNothing(t *testing.T) {
 			for n := range 4 {
 				o.play(d, n, second)
 			}
-			if got := d.Known(upstream).Is; (got == speculate.Unknown) == (second == "t") {
+			if got := known(d); (got == speculate.Unknown) == (second == "t") {
 				t.Errorf("%s, %v: got %v", second, o, got)
 			}
 		}
@@ -156,16 +156,16 @@ func TestConcurrencySaysNothing(t *testing.T) {
 func TestAbandoned(t *testing.T) {
 	d := speculate.New(speculate.Options{})
 	for i := range 10 {
-		began(d, upstream, 1, "t", false, at(1000*i))
-		cut(d, upstream, 1, at(1000*i+1))
-		ended(d, upstream, 1, at(1000*i+1))
-		began(d, upstream, 2, "t", false, at(1000*i+2))
-		ended(d, upstream, 2, at(1000*i+190)) // 90 of them for the first
+		began(d, 1, "t", nil, at(1000*i))
+		cut(d, 1, at(1000*i+1))
+		ended(d, 1, at(1000*i+1))
+		began(d, 2, "t", nil, at(1000*i+2))
+		ended(d, 2, at(1000*i+190)) // 90 of them for the first
 	}
 	for n := range 3 {
 		overlap{10, 190, 200}.play(d, 1+n, "t") // would be parallel, if 190 were usual
 	}
-	if got := d.Known(upstream).Is; got != speculate.Unknown {
+	if got := known(d); got != speculate.Unknown {
 		t.Errorf("got %v", got)
 	}
 }
@@ -177,48 +177,60 @@ func TestAbandonedGone(t *testing.T) {
 	alone(d, "t", 100)
 	for n := range 3 {
 		now := at(1000 * n)
-		began(d, upstream, 1, "t", false, now)
-		cut(d, upstream, 1, now)
-		ended(d, upstream, 1, now.Add(10*time.Millisecond))
+		began(d, 1, "t", nil, now)
+		cut(d, 1, now)
+		ended(d, 1, now.Add(10*time.Millisecond))
 		now = now.Add(201 * time.Millisecond)
-		began(d, upstream, 2, "any", false, now)
-		began(d, upstream, 3, "t", false, now)
-		ended(d, upstream, 2, now.Add(100*time.Millisecond))
-		ended(d, upstream, 3, now.Add(200*time.Millisecond))
+		began(d, 2, "any", nil, now)
+		began(d, 3, "t", nil, now)
+		ended(d, 2, now.Add(100*time.Millisecond))
+		ended(d, 3, now.Add(200*time.Millisecond))
 	}
-	if got := d.Known(upstream).Is; got != speculate.Serial {
+	if got := known(d); got != speculate.Serial {
 		t.Errorf("got %v", got)
 	}
 }
 
-func TestGone(t *testing.T) {
-	d := speculate.New(speculate.Options{})
-	teach(d, upstream, speculate.Parallel)
-	began(d, upstream, 5, "t", false, at(0))
-	d.RemoveInstance(upstream)
-	ended(d, upstream, 5, at(1))
-	if got := d.Known(upstream).Is; got != speculate.Unknown {
-		t.Errorf("got %v", got)
+// teach tells the scheduler the concurrency of an upstream.
+func teach(d *speculate.Scheduler, is speculate.Concurrency) {
+	if is == speculate.Serial {
+		d.Presume(up.Key, predict.Concurrency{Serial: 3}, nil)
+	} else {
+		d.Presume(up.Key, predict.Concurrency{Parallel: 3}, nil)
 	}
 }
 
-// teach gives the scheduler the samples of an upstream, an hour before the test.
-func teach(d *speculate.Scheduler, upstream uint64, l speculate.Concurrency) {
-	at := func(ms int) time.Time { return at(ms).Add(-time.Hour) }
-	for i, o := range []overlap{{0, 100, 0}, {0, 100, 0}, {0, 100, 0}, {0, 100, 100}, {0, 100, 100}, {0, 100, 100}} {
-		id := uint64(1e6 + 2*i)
-		began(d, upstream, id, "taught", false, at(0))
-		if i > 2 {
-			began(d, upstream, id+1, "taught", false, at(0))
-		}
-		ended(d, upstream, id, at(o.ended1))
-		if l == speculate.Serial {
-			o.ended2 += 100
-		}
-		ended(d, upstream, id+1, at(o.ended2))
-	}
-	if got := d.Known(upstream).Is; got != l {
-		panic(fmt.Sprintf("taught to be %v, is taken for %v", l, got))
+// TestPresume: what was learned earlier holds at once unless it is out of range, and evidence overturns
+// it. The usual latencies of tools are a sample each.
+func TestPresume(t *testing.T) {
+	parallel, serial := overlap{10, 100, 110}, overlap{10, 100, 200}
+	for _, tt := range []struct {
+		name    string
+		learned predict.Concurrency
+		seen    overlap
+		times   int
+		want    speculate.Concurrency
+	}{
+		{"nothing", predict.Concurrency{}, parallel, 0, speculate.Unknown},
+		{"not a number", predict.Concurrency{Parallel: math.NaN()}, parallel, 0, speculate.Unknown},
+		{"negative", predict.Concurrency{Parallel: -1, Serial: 2}, parallel, 0, speculate.Unknown},
+		{"more than there can be", predict.Concurrency{Serial: 1e9}, parallel, 0, speculate.Unknown},
+		{"serial", predict.Concurrency{Serial: 3}, parallel, 0, speculate.Serial},
+		{"evidence adds up", predict.Concurrency{Parallel: 1.9}, parallel, 1, speculate.Parallel},
+		{"one says otherwise", predict.Concurrency{Serial: 3}, parallel, 1, speculate.Serial},
+		{"two do", predict.Concurrency{Parallel: 3}, serial, 2, speculate.Unknown},
+		{"many do", predict.Concurrency{Parallel: 10}, serial, 12, speculate.Serial},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := speculate.New(speculate.Options{})
+			d.Presume(up.Key, tt.learned, map[string]enrich.Percentiles{"t": enrich.Fixed(100 * time.Millisecond)})
+			for n := range tt.times {
+				tt.seen.play(d, n, "t")
+			}
+			if got := known(d); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
 	}
 }
 
@@ -230,7 +242,7 @@ func TestConcurrencyNoHarm(t *testing.T) {
 			calls := traffic(rand.New(rand.NewPCG(seed, 4)), 150, noise)
 			sideBySide(calls)
 			d := speculate.New(speculate.Options{})
-			watchConcurrency(d, calls, upstream, func(*work) {})
+			watchConcurrency(d, calls, func(*work) {})
 			if d.Stats().Harm.ForegroundWaitMS > 0 {
 				harmed++
 			}

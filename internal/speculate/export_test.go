@@ -1,24 +1,34 @@
 package speculate
 
-import "mcpschedd/internal/predict"
+import "mcpschedd/internal/call"
 
 // Throttle drives a throttle by itself.
 type Throttle struct{ t throttle }
 
-func NewThrottle() *Throttle                       { return &Throttle{newThrottle()} }
+func NewThrottle() *Throttle                       { return &Throttle{throttle{level: normal}} }
 func (t *Throttle) Level() int                     { return t.t.level }
 func (t *Throttle) Era() int                       { return t.t.generation }
 func (t *Throttle) Started()                       { t.t.started() }
 func (t *Throttle) Harm()                          { t.t.harm() }
 func (t *Throttle) Label(era int, used, late bool) { t.t.label(era, used, late) }
-func Allowance(level, all int) (int, float64)      { return slotsAt(level, all), wasteFactorAt(level) }
 
 // Followed returns the number of tracked calls of an instance.
-func (d *Scheduler) Followed(instance uint64) int {
+func (d *Scheduler) Followed(up *Upstream) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.instanceLocked(instance).calls)
+	return len(d.instanceLocked(up).calls)
 }
 
-func Kept(k Known) predict.Concurrency   { return k.toStored() }
-func AsKept(c predict.Concurrency) Known { return fromStored(c) }
+// Anonymous returns the claim of a prefetch of no session in particular.
+func (d *Scheduler) Anonymous() *Claim {
+	s := d.Session("")
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &Claim{session: s, host: d.hostLocked("anywhere")}
+}
+
+// Level returns the level of a session.
+func (s *Session) Level() int { return s.throttle.level }
+
+// Key returns the key of a claim's call.
+func (c *Claim) Key() call.Key { return c.key }

@@ -3,18 +3,14 @@ package speculate
 import "time"
 
 // Harm is a kind of harm done by a prefetch.
-type Harm int
+type Harm string
 
 const (
-	RateLimited    Harm = iota // its host answered 429
-	ForegroundWait             // a call waited for it
-	Eviction                   // storing its answer evicted one that a call had asked for
-	Question                   // its server sent the client a request; does not count against the host
+	RateLimited    Harm = "rate_limited"    // its host answered 429
+	ForegroundWait Harm = "foreground_wait" // a call waited for it
+	Eviction       Harm = "eviction"        // storing its answer evicted one that a call had asked for
+	Question       Harm = "question"        // its server sent the client a request; does not count against the host
 )
-
-var harms = [...]string{"rate_limited", "foreground_wait", "eviction", "question"}
-
-func (h Harm) String() string { return harms[h] }
 
 // HarmStats is the harm done by prefetches.
 type HarmStats struct {
@@ -43,7 +39,7 @@ func (d *Scheduler) harmLocked(h *host, s *Session, what Harm, wait time.Duratio
 	case RateLimited:
 		n.RateLimited++
 	case ForegroundWait:
-		n.ForegroundWaitMS += ms(max(0, wait))
+		n.ForegroundWaitMS += ms(wait)
 		if wait < minHarmWait {
 			return
 		}
@@ -52,61 +48,44 @@ func (d *Scheduler) harmLocked(h *host, s *Session, what Harm, wait time.Duratio
 	case Question:
 		n.Questions++
 	}
-	if h != nil && what != Question {
-		d.moveHostLocked(h, what.String(), (*throttle).harm)
+	if what != Question {
+		d.changeLocked(&h.throttle, string(what), (*throttle).harm)
 	}
-	if s != nil {
-		s.moveLocked(what.String(), (*throttle).harm)
+	if s != nil && !s.ended {
+		d.changeLocked(&s.throttle, string(what), (*throttle).harm)
 	}
 }
 
 // Waited reports the total time that calls to a host have waited for prefetches in the queue of its
-// limits. The increase since the last report counts as harm. A smaller total means that the count
-// was reset.
-func (d *Scheduler) Waited(hostName string, sum time.Duration) {
+// limits. The increase since the last report counts as harm.
+func (d *Scheduler) Waited(host string, sum time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h := d.hostLocked(hostName)
+	h := d.hostLocked(host)
 	if more := sum - h.waited; more > 0 {
 		d.harmLocked(h, nil, ForegroundWait, more)
 	}
-	h.waited = sum
+	h.waited = sum // less than before if the host's limits were forgotten
 }
 
 // blameWindow is how long a prefetch may be the cause of a 429.
 const blameWindow = time.Minute
 
-// Prefetching records that a prefetch is sent to a host.
-func (d *Scheduler) Prefetching(hostName string, now time.Time) {
+// Limited records that a host answered 429 to a call, or to one of another replica, which counts the
+// harm. If a prefetch was sent there within the last minute, the host loses a level, once for each
+// prefetch.
+func (d *Scheduler) Limited(host string, elsewhere bool, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.hostLocked(hostName).sent = now
-}
-
-// Limited records that a host answered 429 to a call. If a prefetch was sent there within the last
-// minute, that is harm, once for each prefetch.
-func (d *Scheduler) Limited(hostName string, now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if h := d.hostLocked(hostName); h.limited(now) {
+	h := d.hostLocked(host)
+	blamed := !h.sent.IsZero() && now.Sub(h.sent) < blameWindow
+	h.sent = time.Time{}
+	switch {
+	case blamed && elsewhere:
+		d.changeLocked(&h.throttle, string(RateLimited), (*throttle).harm)
+	case blamed:
 		d.harmLocked(h, nil, RateLimited, 0)
 	}
 }
 
-// LimitedElsewhere records that a host answered 429 to a call of another replica, which counts it.
-// The host loses a level here too if a prefetch was sent there within the last minute.
-func (d *Scheduler) LimitedElsewhere(hostName string, now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if h := d.hostLocked(hostName); h.limited(now) {
-		d.moveHostLocked(h, RateLimited.String(), (*throttle).harm)
-	}
-}
-
-// limited reports whether a prefetch may be the cause of a 429. It blames the last prefetch at most
-// once.
-func (h *host) limited(now time.Time) bool {
-	blamed := !h.sent.IsZero() && now.Sub(h.sent) < blameWindow
-	h.sent = time.Time{}
-	return blamed
-}
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

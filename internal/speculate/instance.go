@@ -3,36 +3,35 @@ package speculate
 import (
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
-
-	"mcpschedd/internal/enrich"
 )
 
 // instance tracks the calls in progress at an upstream instance. From them it derives the unloaded
-// latency of calls, whether the instance handles calls in parallel (evidence.go), and how long
-// calls waited for prefetches.
+// latency of calls, whether the server handles calls in parallel, and how long calls waited for
+// prefetches.
 type instance struct {
-	evidence
-	calls  []*Run   // in progress, or abandoned and perhaps still running; oldest first
-	claims []*claim // of prefetches that hold a slot
-
-	abandoned []time.Time // sending times of abandoned calls that may still be running; at most maxRuns
+	*server
+	calls     []*Run      // in progress, or abandoned and perhaps still running; oldest first
+	claims    []*Claim    // of prefetches that hold a slot
+	abandoned []time.Time // sending times of abandoned calls, until one sent later is answered; at most maxRuns
 
 	at           time.Time     // until which prefetchTime is counted
 	prefetchTime time.Duration // total time in which its oldest call was a prefetch that no call had joined
-	lastClaim    *claim        // of the last prefetch sent; nil for none
+	lastClaim    *Claim        // of the last prefetch sent; nil for none
 }
 
-// Run is one call at an upstream instance.
+// Run is one call at an upstream instance. The zero Run has not been sent.
 type Run struct {
-	scheduler *Scheduler
-	instance  *instance
-	tool      string
-	began     time.Time
-	prefetch  bool
-	claim     *claim // of a prefetch; nil if it is a call, or unknown
+	sent     atomic.Int64 // Unix time in ns of the last sending; 0 if it was not sent
+	took     atomic.Int64 // ns from then to the answer; 0 for none
+	unloaded atomic.Int64 // ns, a lower bound of the latency without other calls
 
 	// Guarded by the scheduler's mutex.
+	instance     *instance
+	tool         string
+	began        time.Time
+	claim        *Claim        // of a prefetch; nil for a call
 	idle         bool          // it found the instance idle
 	ambiguous    bool          // it overlapped an abandoned call, so its latency is not usable
 	until        time.Time     // if abandoned: the instance may be running it until then; else zero
@@ -45,36 +44,133 @@ const (
 	defaultLinger = 10 * time.Second // how long an abandoned call is assumed to run if its latency is unknown
 )
 
-func newInstance() *instance { return &instance{evidence: newEvidence()} }
-
-// room returns how many prefetches may be started. At an instance not known to be parallel that is
-// one at a time, with at most one abandoned prefetch still running. At a serial instance none
-// starts behind a call, as the next call would have to wait for it.
-func (i *instance) room() int {
-	if i.known.Is == Parallel {
-		return math.MaxInt
+// SentAt returns when the call was last sent; zero if it was not.
+func (r *Run) SentAt() time.Time {
+	if ns := r.sent.Load(); ns != 0 {
+		return time.Unix(0, ns)
 	}
-	free, abandoned := 1-len(i.claims), 0
-	for _, r := range i.calls {
-		switch {
-		case !r.until.IsZero() && r.prefetch:
-			abandoned++
-		case r.until.IsZero() && (r.prefetch || i.known.Is == Serial):
-			free = 0
-		}
-	}
-	if abandoned > 1 {
-		free = 0
-	}
-	return max(0, free)
+	return time.Time{}
 }
 
-// instanceState returns the concurrency of an instance, and whether a call is in progress there.
-func (d *Scheduler) instanceState(instance uint64) (known Known, busy bool) {
+// Took returns how long the call took; 0 if it was not answered.
+func (r *Run) Took() time.Duration { return time.Duration(r.took.Load()) }
+
+// Unloaded returns a lower bound of the call's latency without other calls; 0 if it is unknown.
+func (r *Run) Unloaded() time.Duration { return time.Duration(r.unloaded.Load()) }
+
+// Sent records that a call is sent to an upstream, after any wait for its turn or its host. claim is
+// that of a prefetch; nil for a client's call.
+func (d *Scheduler) Sent(r *Run, up *Upstream, tool string, claim *Claim, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	i := d.instanceLocked(instance)
-	return i.known, slices.ContainsFunc(i.calls, func(r *Run) bool { return !r.prefetch && r.until.IsZero() })
+	i := d.instanceLocked(up)
+	i.advance(now)
+	i.remove(r) // if it is sent again
+	r.sent.Store(now.UnixNano())
+	r.instance, r.tool, r.began, r.claim = i, tool, now, claim
+	r.idle, r.until, r.ended, r.prefetchTime = len(i.calls) == 0, time.Time{}, time.Time{}, i.prefetchTime
+	r.ambiguous = slices.ContainsFunc(i.calls, func(o *Run) bool { return !o.until.IsZero() })
+	if claim != nil {
+		i.lastClaim, claim.host.sent = claim, now
+	}
+	if len(i.calls) == maxRuns {
+		i.calls = slices.Delete(i.calls, 0, 1)
+	}
+	i.calls = append(i.calls, r)
+}
+
+// Answered records that the call has been answered. If it waited for prefetches, that is harm.
+func (d *Scheduler) Answered(r *Run, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.instance == nil {
+		return
+	}
+	d.endLocked(r, now)
+	r.took.Store(int64(max(now.Sub(r.began), 1)))
+	r.unloaded.Store(int64(max(r.instance.unloaded(r, now), 1))) // of which 1 ns claims nothing
+}
+
+// unloaded is a lower bound of the latency of an answered call without other calls: the time since the
+// last of those ended, as the instance may have been running that one until then. It is 0 behind an
+// abandoned call, as the end of that is not known. Only if the instance has finished a later call first
+// do calls not wait for those before them.
+func (i *instance) unloaded(r *Run, now time.Time) time.Duration {
+	behind := slices.ContainsFunc(i.abandoned, func(sent time.Time) bool { return !sent.After(r.began) })
+	i.abandoned = slices.DeleteFunc(i.abandoned, r.began.After)
+	switch {
+	case i.outOfOrder:
+		return now.Sub(r.began)
+	case behind:
+		return 0
+	}
+	return now.Sub(later(r.began, r.ended))
+}
+
+// Abandoned records that the call was cancelled or timed out, or has failed. Unless stillRunning is
+// false, the instance may continue to run it.
+func (d *Scheduler) Abandoned(r *Run, stillRunning bool, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.instance == nil {
+		return
+	}
+	r.abandonLocked(now)
+	if !stillRunning {
+		d.endLocked(r, now)
+	}
+}
+
+// AnsweredLate records that an abandoned call has been answered.
+func (d *Scheduler) AnsweredLate(r *Run, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.instance != nil {
+		d.endLocked(r, now)
+	}
+}
+
+// endLocked ends a call at its instance, and learns from its latency unless it was abandoned.
+func (d *Scheduler) endLocked(r *Run, now time.Time) {
+	i := r.instance
+	i.advance(now)
+	if !i.remove(r) || !r.until.IsZero() {
+		return
+	}
+	if wait := i.learn(i, r, now); wait > 0 {
+		d.harmLocked(i.lastClaim.host, i.lastClaim.session, ForegroundWait, wait)
+	}
+	for _, o := range i.calls {
+		o.ended = now
+	}
+}
+
+func (r *Run) abandonLocked(now time.Time) {
+	if !r.until.IsZero() {
+		return
+	}
+	i := r.instance
+	i.advance(now)
+	if len(i.abandoned) < maxRuns {
+		i.abandoned = append(i.abandoned, r.began)
+	}
+	r.until = now.Add(defaultLinger)
+	if usual := i.usual(r.tool); usual > 0 {
+		r.until = r.began.Add(2 * usual)
+	}
+	for _, o := range i.calls {
+		o.ambiguous = true
+	}
+}
+
+// remove removes a call, and reports whether it was there.
+func (i *instance) remove(r *Run) bool {
+	at := slices.Index(i.calls, r)
+	if at < 0 {
+		return false
+	}
+	i.calls = slices.Delete(i.calls, at, at+1)
+	return true
 }
 
 // advance counts the time up to now.
@@ -90,128 +186,50 @@ func (i *instance) advance(now time.Time) {
 
 // unjoined reports whether r is a prefetch that no call has joined. A call that waits for a joined
 // prefetch waits for another call.
-func (r *Run) unjoined() bool { return r.prefetch && (r.claim == nil || !r.claim.asked) }
+func (r *Run) unjoined() bool { return r.claim != nil && !r.claim.asked }
 
-// Began records a call or prefetch when its request is sent to an upstream instance, after any wait
-// for its turn or its host.
-func (d *Scheduler) Began(instance uint64, tool string, prefetch bool, now time.Time) *Run {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	i := d.instanceLocked(instance)
-	i.advance(now)
-	r := &Run{scheduler: d, instance: i, tool: tool, began: now, prefetch: prefetch, idle: len(i.calls) == 0}
-	r.ambiguous = slices.ContainsFunc(i.calls, func(o *Run) bool { return !o.until.IsZero() })
-	if prefetch {
-		r.claim = i.unmatched(tool)
-		i.lastClaim = r.claim
-	}
-	if len(i.calls) == maxRuns {
-		i.calls = slices.Delete(i.calls, 0, 1)
-	}
-	i.calls = append(i.calls, r)
-	r.prefetchTime = i.prefetchTime
-	return r
-}
-
-// unmatched returns the claim of a prefetch of a tool that is being sent; nil if not known.
-func (i *instance) unmatched(tool string) *claim {
-	for _, c := range i.claims {
-		if c.key.Tool == tool && !slices.ContainsFunc(i.calls, func(r *Run) bool { return r.claim == c }) {
-			return c
+// oldest returns the oldest call in progress, or nil.
+func (i *instance) oldest() *Run {
+	for _, r := range i.calls {
+		if r.until.IsZero() {
+			return r
 		}
 	}
 	return nil
 }
 
-// Abandon records that the call was cancelled or timed out. Its latency is not usable, and the
-// instance may continue to run it.
-func (r *Run) Abandon(now time.Time) {
-	r.scheduler.mu.Lock()
-	defer r.scheduler.mu.Unlock()
-	r.abandonLocked(now)
+// room returns how many prefetches may be started. At an instance not known to be parallel that is
+// one at a time, with at most one abandoned prefetch still running. At a serial instance none
+// starts behind a call, as the next call would have to wait for it.
+func (i *instance) room() int {
+	if i.is == Parallel {
+		return math.MaxInt
+	}
+	free, abandoned := 1-len(i.claims), 0
+	for _, r := range i.calls {
+		switch {
+		case !r.until.IsZero() && r.claim != nil:
+			abandoned++
+		case r.until.IsZero() && (r.claim != nil || i.is == Serial):
+			free = 0
+		}
+	}
+	if abandoned > 1 {
+		free = 0
+	}
+	return max(0, free)
 }
 
-func (r *Run) abandonLocked(now time.Time) {
-	if !r.until.IsZero() {
-		return
-	}
-	r.instance.advance(now)
-	if len(r.instance.abandoned) < maxRuns {
-		r.instance.abandoned = append(r.instance.abandoned, r.began)
-	}
-	r.until = now.Add(defaultLinger)
-	if usual := r.instance.usual(r.tool); usual > 0 {
-		r.until = r.began.Add(2 * usual)
-	}
-	for _, o := range r.instance.calls {
-		o.ambiguous = true
-	}
+// busy reports whether a call is in progress.
+func (i *instance) busy() bool {
+	return slices.ContainsFunc(i.calls, func(r *Run) bool { return r.claim == nil && r.until.IsZero() })
 }
 
 // abandonClaim abandons the call of a claim.
-func (i *instance) abandonClaim(c *claim, now time.Time) {
+func (i *instance) abandonClaim(c *Claim, now time.Time) {
 	for _, r := range slices.Clone(i.calls) { // abandonLocked removes calls from it
 		if r.claim == c {
 			r.abandonLocked(now)
 		}
-	}
-}
-
-// Ended records that the call has returned. If a call waited for prefetches, that is harm. unloaded
-// is a lower bound of its latency without other calls: the time since the last of those ended, as
-// the instance may have been running that one until then. It is 0 if an abandoned call may have been
-// running, as its end is not known. Only if the instance has finished a later call first do calls not
-// wait for those before them.
-func (r *Run) Ended(now time.Time) (unloaded time.Duration) {
-	d, i := r.scheduler, r.instance
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	i.advance(now)
-	at := slices.Index(i.calls, r)
-	if at < 0 {
-		return 0
-	}
-	i.calls = slices.Delete(i.calls, at, at+1)
-	if r.until.IsZero() {
-		if wait := i.learn(r, now); wait > 0 {
-			of := i.lastClaim
-			if of == nil {
-				of = &claim{}
-			}
-			d.harmLocked(of.host, of.session, ForegroundWait, wait)
-		}
-		for _, o := range i.calls {
-			o.ended = now
-		}
-	}
-	behind := slices.ContainsFunc(i.abandoned, func(sent time.Time) bool { return !sent.After(r.began) })
-	i.abandoned = slices.DeleteFunc(i.abandoned, r.began.After) // the instance has answered a later call
-	switch {
-	case i.outOfOrder:
-		return now.Sub(r.began)
-	case behind:
-		return 0
-	}
-	return now.Sub(later(r.began, r.ended))
-}
-
-// Known returns the concurrency of an upstream instance, with the evidence for it. Without evidence
-// serial and parallel are equally likely.
-func (d *Scheduler) Known(instance uint64) Known {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if i, ok := d.instances.Get(instance); ok {
-		return i.known
-	}
-	return Known{}
-}
-
-// Presume sets what is known of other instances of the same server: their concurrency and the usual
-// latencies of tools. Evidence from this instance takes precedence.
-func (d *Scheduler) Presume(instance uint64, k Known, usual map[string]enrich.Percentiles) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if k != (Known{}) || len(usual) > 0 {
-		d.instanceLocked(instance).presume(k, usual)
 	}
 }

@@ -9,35 +9,14 @@ import (
 	"mcpschedd/internal/speculate"
 )
 
-// TestCallsWithoutEndAreForgotten: calls whose end is not recorded do not accumulate.
-func TestCallsWithoutEndAreForgotten(t *testing.T) {
-	d := speculate.New(speculate.Options{})
-	for i := range 1000 {
-		began(d, upstream, uint64(i), "t", false, at(i))
-	}
-	if got := d.Followed(upstream); got != 64 {
-		t.Errorf("after 1000 calls: %d are followed, want 64", got)
-	}
-	ended(d, upstream, 0, at(2000)) // not followed any more
-	ended(d, upstream, 999, at(2000))
-	if got := d.Followed(upstream); got != 63 {
-		t.Errorf("after an end: %d are followed, want 63", got)
-	}
-	d.RemoveInstance(upstream)
-	began(d, upstream, 1, "t", false, at(3000))
-	if got := d.Followed(upstream); got != 1 {
-		t.Errorf("of the next instance: %d are followed, want 1", got)
-	}
-}
-
 // TestConcurrencyHarm: the counted waits for prefetches at a serial upstream match the simulation.
 func TestConcurrencyHarm(t *testing.T) {
 	for _, noise := range []float64{0, 0.5} {
 		calls := traffic(rand.New(rand.NewPCG(3, 4)), 500, noise)
 		inLine(calls)
 		d := speculate.New(speculate.Options{})
-		before, known, harmed, missed, wrong := 0.0, false, 0, 0, 0
-		watchConcurrency(d, calls, upstream, func(c *work) {
+		before, serial, harmed, missed, wrong := 0.0, false, 0, 0, 0
+		watchConcurrency(d, calls, func(c *work) {
 			got := d.Stats().Harm.ForegroundWaitMS - before
 			before += got
 			want := 0.0
@@ -47,7 +26,7 @@ func TestConcurrencyHarm(t *testing.T) {
 				}
 			}
 			switch {
-			case !known:
+			case !serial:
 			case math.Abs(got-want) < 0.01:
 				if want > 0 {
 					harmed++
@@ -58,7 +37,7 @@ func TestConcurrencyHarm(t *testing.T) {
 				wrong++
 				t.Logf("noise %v: got %.3f ms, want %.3f", noise, got, want)
 			}
-			known = d.Known(upstream).Is == speculate.Serial
+			serial = known(d) == speculate.Serial
 		})
 		if harmed < 20 || noise == 0 && missed > 0 || missed > harmed/10 || wrong > 0 {
 			t.Errorf("noise %v: %d waits were counted, %d were not, and %d not as they were", noise, harmed, missed, wrong)
@@ -75,35 +54,33 @@ func FuzzConcurrency(f *testing.F) {
 	f.Fuzz(func(t *testing.T, story []byte) {
 		d := speculate.New(speculate.Options{})
 		s := d.Session("")
-		open := make(map[uint64]*speculate.Run)
-		for ; len(story) >= 2; story = story[2:] {
-			id, now := uint64(story[0]>>1&7), at(int(story[1])*100)
+		open := make(map[byte]*speculate.Run)
+		for i := 0; len(story) >= 2; i, story = i+1, story[2:] {
+			id, now := story[0]>>1&7, at(int(story[1])*100)
 			tool, odd := fmt.Sprint(id&1), story[0]&1 == 1
 			switch run := open[id]; {
 			case story[0]>>6 == 0:
-				open[id] = d.Began(upstream, tool, odd, now)
-			case story[0]>>6 == 3:
-				b := newBet(int(id))
-				b.key.Tool = tool
-				s.Start(t.Context(), b.prefetch())
-				if odd {
-					s.Done(b.key)
+				var of *speculate.Claim
+				if b := newBet(i); odd && b.start(t.Context(), s) == "" {
+					of = b.claim
 				}
+				open[id] = new(speculate.Run)
+				d.Sent(open[id], up, tool, of, now)
 			case run == nil:
+			case story[0]>>6 == 3:
+				d.AnsweredLate(run, now)
 			case story[0]>>6 == 2:
-				run.Abandon(now)
-				if odd {
-					run.Ended(now)
-				}
+				d.Abandoned(run, odd, now)
 			default:
-				if alone := run.Ended(now); alone < 0 || alone > now.Sub(at(0)) {
-					t.Fatalf("a call would have taken %v alone", alone)
+				d.Answered(run, now)
+				if alone := run.Unloaded(); alone < 0 || alone > max(run.Took(), 1) {
+					t.Fatalf("a call of %v would have taken %v alone", run.Took(), alone)
 				}
 			}
-			if slots, _, _ := s.Room(host, upstream); slots < 0 || slots > 3 {
+			if slots := s.Room(host, up).Slots; slots < 0 || slots > 3 {
 				t.Fatalf("got room for %d", slots)
 			}
-			if got := d.Followed(upstream); got > 64 {
+			if got := d.Followed(up); got > 64 {
 				t.Fatalf("%d calls are followed", got)
 			}
 		}

@@ -4,12 +4,176 @@ import (
 	"maps"
 	"sync"
 
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/predict"
 )
 
-// learnedTools is what was learned of tools and is read outside the worker: by calls, plans and the
-// record. It is safe for concurrent use.
-type learnedTools struct {
+// learned is the state learned of one upstream. The worker's goroutine owns it.
+type learned struct {
+	model     *predict.Model
+	rules     Rules           // under which model was made
+	storage   Storage         // never nil
+	changed   bool            // since the last save
+	saving    chan saveResult // receives the result of the save in progress; nil if none is
+	saveAgain bool            // save again after the one in progress
+	lease     *Upstream       // the lease of the session being handled
+}
+
+// learnedOf returns what was learned of an upstream, and loads it from storage if needed.
+func (w *Worker) learnedOf(up *Upstream) *learned {
+	rules := w.Rules()
+	o := w.learned[up.Key]
+	if o != nil && o.rules == *rules {
+		o.lease = up
+		return o
+	}
+	old := o
+	o = &learned{rules: *rules, storage: up.Storage, lease: up}
+	if o.storage == nil {
+		o.storage = InMemory()
+	}
+	if old != nil { // the rules have changed; its sessions start again
+		w.saveNow(old)
+		o.storage = old.storage
+	}
+	o.model = predict.New(predict.Options{
+		Tool: func(name string) predict.Tool { return o.lease.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(up.Exclusive),
+	})
+	w.learned[up.Key] = o
+	w.saveNow(o) // reads what is stored
+	usual := make(map[string]enrich.Percentiles)
+	for _, tool := range o.model.ObservedTools() {
+		w.publish(o, tool)
+		if u := o.model.Typical(tool); u.Latency.P50 > 0 {
+			usual[tool] = u.Latency
+		}
+	}
+	w.Scheduler.Presume(up.Key, o.model.Concurrency(), usual)
+	return o
+}
+
+// InMemory keeps learned state for the lifetime of the process.
+func InMemory() Storage {
+	var state State
+	return func(merge func(State) (State, error)) error {
+		next, err := merge(state)
+		if err == nil {
+			state = next
+		}
+		return err
+	}
+}
+
+// checkTools marks the upstream as useless if it offers no tool that may be prefetched.
+func (o *learned) checkTools() {
+	for _, name := range o.lease.Tools() {
+		if m := o.lease.Tool(name).Model; m != nil && m.Speculate != nil && *m.Speculate && (m.Class.Reads() || m.Classify != "") {
+			return
+		}
+	}
+	o.lease.Useless()
+}
+
+// forgetRemoved removes the upstreams that are no longer configured.
+func (w *Worker) forgetRemoved() {
+	for key, o := range w.learned {
+		if w.Removed(key) {
+			w.saveNow(o)
+			delete(w.learned, key)
+			continue
+		}
+		w.prove(o) // the rules of its tools may have changed
+	}
+	w.tools.mu.Lock()
+	defer w.tools.mu.Unlock()
+	maps.DeleteFunc(w.tools.byTool, func(key toolKey, _ ToolState) bool { return w.Removed(key.upstream) })
+}
+
+// saveChanged saves every changed upstream, and waits for the saves if wait is set.
+func (w *Worker) saveChanged(wait bool) {
+	for _, o := range w.learned {
+		if o.changed {
+			w.save(o)
+		}
+	}
+	for _, o := range w.learned {
+		for wait && o.saving != nil {
+			w.saved(o, <-o.saving)
+		}
+	}
+}
+
+// saveNow saves an upstream and waits for it.
+func (w *Worker) saveNow(o *learned) {
+	w.save(o)
+	for o.saving != nil {
+		w.saved(o, <-o.saving)
+	}
+}
+
+// saveResult is the result of a save.
+type saveResult struct {
+	model    *predict.Snapshot
+	panicked bool
+}
+
+// save merges the learned state of an upstream into its storage, which other processes may have
+// changed. As that may block, it runs on a goroutine of its own, and the worker handles the result
+// when it is there. Changes made meanwhile are saved the next time.
+func (w *Worker) save(o *learned) {
+	o.changed = true
+	if o.saveAgain = o.saving != nil; o.saveAgain {
+		return
+	}
+	o.changed = false
+	if _, evidence := w.Scheduler.Known(o.lease.Key); evidence != (predict.Concurrency{}) {
+		o.model.SetConcurrency(evidence)
+	}
+	name, store := o.lease.Name, o.storage
+	k := saveResult{model: o.model.Snapshot()}
+	done := make(chan saveResult, 1)
+	o.saving = done
+	go func() {
+		k.panicked = !w.Protect(func() {
+			err := store(func(stored State) (State, error) {
+				next, err := k.model.Merge(stored)
+				if err != nil {
+					w.Log.Warn("learned state not read in full; the readable part is used", "upstream", name, "err", err)
+				}
+				return next, nil
+			})
+			if err != nil {
+				w.Log.Warn("learned state not saved", "upstream", name, "err", err)
+				return
+			}
+			k.model.MarkWritten()
+		})
+		done <- k
+		w.queue.add(task{required: true, do: func() {
+			select {
+			case k := <-done:
+				w.saved(o, k)
+			default: // already handled
+			}
+		}})
+	}()
+}
+
+// saved handles the result of a save. An error in reading or writing does not stop learning.
+func (w *Worker) saved(o *learned, k saveResult) {
+	o.saving = nil
+	o.model.Adopt(k.model)
+	w.prove(o)
+	if k.panicked {
+		o.storage = InMemory() // it is not tried again
+	}
+	if o.saveAgain {
+		w.save(o)
+	}
+}
+
+// tools is what was learned of tools and is read outside the worker: by calls, plans and the record.
+type tools struct {
 	mu     sync.RWMutex
 	byTool map[toolKey]ToolState
 }
@@ -26,47 +190,34 @@ type ToolState struct {
 
 // Tool returns what was learned of a tool of the upstream with that key.
 func (w *Worker) Tool(key, name string) ToolState {
-	t := w.upstreams.tools
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.byTool[toolKey{key, name}]
+	w.tools.mu.RLock()
+	defer w.tools.mu.RUnlock()
+	return w.tools.byTool[toolKey{key, name}]
 }
 
-// update changes the state of a tool.
-func (t *learnedTools) update(key, name string, change func(*ToolState)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known := t.byTool[toolKey{key, name}]
-	if change(&known); known == (ToolState{}) {
-		delete(t.byTool, toolKey{key, name})
-		return
+// updateTool changes the state of a tool.
+func (w *Worker) updateTool(key, name string, change func(*ToolState)) {
+	w.tools.mu.Lock()
+	defer w.tools.mu.Unlock()
+	known := w.tools.byTool[toolKey{key, name}]
+	if change(&known); known != (ToolState{}) {
+		w.tools.byTool[toolKey{key, name}] = known
 	}
-	if t.byTool == nil {
-		t.byTool = make(map[toolKey]ToolState)
-	}
-	t.byTool[toolKey{key, name}] = known
-}
-
-// forget removes the tools of upstreams that are no longer configured.
-func (t *learnedTools) forget(gone func(key string) bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	maps.DeleteFunc(t.byTool, func(key toolKey, _ ToolState) bool { return gone(key.upstream) })
 }
 
 // publish updates a tool's usual latency and size from the model. Tools that the model has no space
 // for are not known here either.
-func (u *upstreams) publish(o *upstreamState, tool string) {
+func (w *Worker) publish(o *learned, tool string) {
 	if usual := o.model.Typical(tool); usual.Latency.P50 > 0 {
-		u.tools.update(o.lease.Key, tool, func(t *ToolState) { t.Usual = usual })
+		w.updateTool(o.lease.Key, tool, func(t *ToolState) { t.Usual = usual })
 	}
 }
 
 // prove updates which tools of an upstream are barred or proven: the listed tools and others.
-func (u *upstreams) prove(o *upstreamState, others ...string) {
+func (w *Worker) prove(o *learned, others ...string) {
 	proven := o.model.ProvenReadOnly()
 	for _, name := range append(o.lease.Tools(), others...) {
-		u.tools.update(o.lease.Key, name, func(t *ToolState) {
+		w.updateTool(o.lease.Key, name, func(t *ToolState) {
 			t.Barred = t.Barred || o.model.Barred(name) != "" // its bar may not have reached the model yet
 			t.Proven = proven(name) && !t.Barred
 		})

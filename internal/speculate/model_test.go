@@ -106,7 +106,7 @@ func (d *modelScheduler) room(s *modelSession, host string) (slots int, watch bo
 	return max(0, min(d.opt.Total-d.underWay(), share(own)-s.holding(""), share(min(own, there))-s.holding(host))), false
 }
 
-func (d *modelScheduler) start(s *modelSession, k int, host, begin string) {
+func (d *modelScheduler) start(s *modelSession, k int, host string, begins bool) {
 	b := &bet{key: key(k), host: host}
 	want, watch := "", false
 	slots, watch := d.room(s, host)
@@ -119,25 +119,18 @@ func (d *modelScheduler) start(s *modelSession, k int, host, begin string) {
 		want = "throttled"
 	case slots == 0:
 		want = "cap"
-	default:
-		want = begin
 	}
-	g := b.prefetch()
-	if begin != "" {
-		g.Begin = func(context.Context) (func() call.Fate, string) {
-			if begin == "panic" {
-				panic("told to")
-			}
-			return nil, begin
-		}
+	got := ""
+	if begins {
+		got = b.start(context.Background(), s.Session)
+	} else if b.claim, got = s.Start(context.Background(), up, b.key, b.host, false); b.claim != nil {
+		b.claim.Refused()
 	}
-	if got := s.Start(context.Background(), g); got != want {
+	if got != want {
 		d.fail("start: got %q, want %q", got, want)
 	}
 	d.seen["start "+want]++
-	switch want {
-	case "panic":
-	case "":
+	if want == "" && begins {
 		d.want.Issued++
 		s.prefetches = append(s.prefetches, &modelPrefetch{
 			bet: b, holds: true, out: true, until: time.Now().Add(d.opt.Deadline),
@@ -226,7 +219,7 @@ type op struct {
 func drawOp(t *rapid.T) op {
 	return op{
 		what: rapid.SampledFrom([]string{
-			"start", "start", "start", "start", "start", "start", "begin", "done", "done", "done",
+			"start", "start", "start", "start", "start", "start", "refused", "done", "done", "done",
 			"fate", "fate", "fate", "fate", "fate", "review", "review", "asked", "asked", "watch", "watch", "watch",
 			"void", "reprice", "harm", "harm", "sleep", "end", "configure",
 		}).Draw(t, "what"),
@@ -250,13 +243,13 @@ func (d *modelScheduler) step(o op) {
 	k, host := o.key, o.host
 	switch o.what {
 	case "start":
-		d.start(s, k, host, "")
-	case "begin":
-		d.start(s, k, host, []string{"panic", "stored"}[o.n%2])
+		d.start(s, k, host, true)
+	case "refused":
+		d.start(s, k, host, false)
 	case "done":
-		s.Done(key(k))
 		for _, g := range s.prefetches {
 			if g.key == key(k) {
+				g.claim.Done()
 				g.holds, g.out = false, false
 			}
 		}
@@ -274,6 +267,7 @@ func (d *modelScheduler) step(o op) {
 	case "asked":
 		s.Called(time.Now(), key(k))
 		d.expire(s)
+		d.settle(s, false)
 		for _, g := range s.prefetches {
 			g.asked = g.asked || g.out && g.key == key(k)
 		}
@@ -285,14 +279,15 @@ func (d *modelScheduler) step(o op) {
 			return w.key == key(k)
 		})
 	case "watch":
-		s.Watch(time.Now(), key(k), host, time.Second)
+		s.Watch(time.Now(), key(k), nil, host, time.Second)
 		d.expire(s)
+		d.settle(s, false)
 		if !s.ended && !slices.ContainsFunc(s.watched, func(w *modelWatch) bool { return w.key == key(k) }) {
 			d.want.Watched++
 			s.watched = append(s.watched, &modelWatch{key(k), host, time.Now().Add(time.Second), d.host(host).era(), s.era()})
 		}
 	case "void":
-		s.Invalidate(func(other call.Key) bool { return other == key(k) })
+		s.Invalidate(func(other call.Key, _ []call.Place) bool { return other == key(k) })
 		d.lose(s, func(w *modelWatch) bool { return w.key == key(k) })
 	case "reprice":
 		s.Reprice(start, func(other call.Key) bool { return other != key(k) })
@@ -354,30 +349,26 @@ func (d *modelScheduler) check() {
 	if got != d.want {
 		d.fail("got %+v, want %+v", got, d.want)
 	}
-	var levels [5]int
 	open := int64(0)
 	for i, s := range d.sessions {
-		if !s.ended {
-			levels[s.level()]++
+		if got, want := s.Level(), s.level(); !s.ended && got != want {
+			d.fail("session %d: got level %d, want %d", i, got, want)
 		}
 		for _, g := range s.prefetches {
 			if !g.settled {
 				open++
 			}
-			live := g.ctx.Err() == nil
+			live := g.claim.Context.Err() == nil
 			if want := !s.ended && !g.dropped && !g.settled && !g.overdue; live != want {
 				d.fail("session %d: prefetch %s: its context lives: %v, want %v", i, g.key.Arguments, live, want)
 			}
 		}
 		for _, host := range []string{"a", "b"} {
 			want, watch := d.room(s, host)
-			if got, _, w := s.Room(host, upstream); got != want || w != watch {
-				d.fail("session %d at %s: got room for %d, %v, want %d, %v", i, host, got, w, want, watch)
+			if got := s.Room(host, up); got.Slots != want || got.Watch != watch {
+				d.fail("session %d at %s: got %+v, want %d, %v", i, host, got, want, watch)
 			}
 		}
-	}
-	if st.Sessions != levels {
-		d.fail("got sessions %v, want %v", st.Sessions, levels)
 	}
 	if st.Issued != st.Used+st.Wasted+st.Compared+open {
 		d.fail("%d issued: %d used, %d wasted, %d compared, %d open", st.Issued, st.Used, st.Wasted, st.Compared, open)
@@ -434,7 +425,7 @@ func TestModel(t *testing.T) {
 		}
 	})
 	for _, what := range []string{
-		"start ", "start closed", "start in_flight", "start throttled", "start cap", "start panic", "start stored",
+		"start ", "start closed", "start in_flight", "start throttled", "start cap",
 		"label u", "label l", "label w", "compared", "watched u", "watched w",
 		"host level 0", "host level 1", "host level 2", "host level 3",
 	} {

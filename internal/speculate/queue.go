@@ -10,15 +10,15 @@ import (
 // queue holds the worker's tasks. Its goroutine, which starts with the first task, runs them in
 // order. Tasks beyond its limits are dropped and counted.
 type queue struct {
-	work        func(do func()) // runs one task
-	saveLearned func(wait bool) // saves learned state; blocks if wait is set
-	pace        *rate.Limiter
+	work   func(do func()) // runs one task
+	save   func(wait bool) // saves learned state; blocks if wait is set
+	pace   *rate.Limiter   // of observed calls
+	wake   chan struct{}   // receives a token when there is a task
+	urgent chan struct{}   // receives one when that task cannot wait for others
 
 	mu      sync.Mutex
 	tasks   []task
-	bytes   int           // held by the tasks
-	wake    chan struct{} // receives a token when there is a task, or the queue has ended
-	urgent  bool          // an answer is waiting for a task
+	bytes   int // held by the tasks
 	ended   bool
 	done    chan struct{} // closed when the goroutine has returned; nil if it was never started
 	dropped Drops
@@ -48,15 +48,18 @@ type Drops struct {
 	Results int64 `json:"results"` // observed, but not read
 }
 
-func newQueue(work func(do func()), keep func(wait bool)) queue {
-	return queue{work: work, saveLearned: keep, pace: rate.NewLimiter(callsPerSecond, callBurst), wake: make(chan struct{}, 1)}
+func newQueue(work func(do func()), save func(wait bool)) *queue {
+	return &queue{
+		work: work, save: save, pace: rate.NewLimiter(callsPerSecond, callBurst),
+		wake: make(chan struct{}, 1), urgent: make(chan struct{}, 1),
+	}
 }
 
 // hasTime reports whether one more call may be observed, and counts a dropped call otherwise.
-func (q *queue) hasTime(now time.Time) bool {
+func (q *queue) hasTime() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.tasks) < maxTasks && q.pace.AllowN(now, 1) {
+	if len(q.tasks) < maxTasks && q.pace.Allow() {
 		return true
 	}
 	q.dropped.Calls++
@@ -89,79 +92,74 @@ func (q *queue) add(t task) bool {
 		q.done = make(chan struct{})
 		go q.run()
 	}
-	q.urgent = q.urgent || t.urgent
 	q.bytes += t.bytes
 	q.tasks = append(q.tasks, t)
-	q.wakeUp()
+	notify(q.wake)
+	if t.urgent {
+		notify(q.urgent)
+	}
 	return true
 }
 
-func (q *queue) wakeUp() {
+func notify(c chan struct{}) {
 	select {
-	case q.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// saveInterval is how often an idle worker saves learned state.
-const saveInterval = 5 * time.Minute
+const (
+	saveInterval = 5 * time.Minute // how often an idle worker saves learned state
+
+	// batchDelay is how long the worker waits for more tasks, unless an answer is waiting, so that
+	// it does not run between the calls of a sequence.
+	batchDelay = 5 * time.Millisecond
+)
 
 // run runs tasks until the queue has ended.
 func (q *queue) run() {
 	defer close(q.done)
-	keep := time.NewTicker(saveInterval)
-	defer keep.Stop()
+	save := time.NewTicker(saveInterval)
+	defer save.Stop()
+	for {
+		select {
+		case <-q.urgent:
+		case <-q.wake:
+			select {
+			case <-q.urgent:
+			case <-time.After(batchDelay):
+			}
+		case <-save.C:
+			q.save(false)
+		}
+		if ended := q.runTasks(); ended {
+			q.save(true)
+			return
+		}
+	}
+}
+
+// runTasks runs tasks until there is none, and reports whether there will be no more.
+func (q *queue) runTasks() (ended bool) {
 	for {
 		q.mu.Lock()
 		tasks, ended := q.tasks, q.ended
-		q.tasks, q.urgent = nil, false
+		q.tasks = nil
 		q.mu.Unlock()
+		if len(tasks) == 0 {
+			return ended
+		}
 		for _, t := range tasks {
 			q.work(t.do)
 			q.mu.Lock()
 			q.bytes -= t.bytes
 			q.mu.Unlock()
 		}
-		if len(tasks) > 0 {
-			continue
-		}
-		if ended {
-			q.saveLearned(true)
-			return
-		}
-		select {
-		case <-q.wake:
-			q.collect()
-		case <-keep.C:
-			q.saveLearned(false)
-		}
 	}
 }
 
-// batchDelay is how long the worker waits for more tasks, unless an answer is waiting, so that it
-// does not run between the calls of a sequence.
-const batchDelay = 5 * time.Millisecond
-
-func (q *queue) collect() {
-	timer := time.NewTimer(batchDelay)
-	defer timer.Stop()
-	for {
-		q.mu.Lock()
-		now := q.urgent || q.ended
-		q.mu.Unlock()
-		if now {
-			return
-		}
-		select {
-		case <-q.wake:
-		case <-timer.C:
-			return
-		}
-	}
-}
-
-// save saves learned state, and returns when that is done.
-func (q *queue) save() {
+// saveNow saves learned state after the queued tasks, and returns when that is done.
+func (q *queue) saveNow() {
 	q.mu.Lock()
 	done := q.done
 	q.mu.Unlock()
@@ -170,7 +168,7 @@ func (q *queue) save() {
 	}
 	saved := make(chan struct{})
 	q.add(task{urgent: true, required: true, do: func() { // a queue that has ended saves by itself
-		q.saveLearned(true)
+		q.save(true)
 		close(saved)
 	}})
 	select {
@@ -192,13 +190,11 @@ func (q *queue) close() bool {
 	if done == nil {
 		return true
 	}
-	q.wakeUp()
-	timeout := time.NewTimer(closeTimeout)
-	defer timeout.Stop()
+	notify(q.urgent)
 	select {
 	case <-done:
 		return true
-	case <-timeout.C:
+	case <-time.After(closeTimeout):
 		return false
 	}
 }

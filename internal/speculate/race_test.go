@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/bubble"
@@ -20,11 +19,10 @@ import (
 type crowd struct {
 	scheduler *speculate.Scheduler
 	calls     sync.WaitGroup // begun by prefetches
-	ids       atomic.Uint64
 }
 
 // TestManySessions runs 200 sessions with a goroutine each. Calls return on other goroutines, hang
-// until they are abandoned, or panic, and harm and reloads come at any time. Nothing may be left.
+// until they are abandoned, or are refused, and harm and reloads come at any time. Nothing may be left.
 func TestManySessions(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		c := &crowd{scheduler: speculate.New(speculate.Options{Deadline: time.Second})}
@@ -39,7 +37,7 @@ func TestManySessions(t *testing.T) {
 		others.Wait()
 		c.calls.Wait()
 		st := c.scheduler.Stats()
-		if st.UnderWay != 0 || st.Sessions != [5]int{} || st.Issued != st.Used+st.Wasted {
+		if st.UnderWay != 0 || st.Issued != st.Used+st.Wasted {
 			t.Errorf("got %+v", st)
 		}
 		if st.Issued < 500 {
@@ -60,7 +58,7 @@ func (c *crowd) meddle(stop chan struct{}) {
 		c.scheduler.Configure(speculate.Options{Deadline: time.Second, Total: 16 + i%16})
 		c.scheduler.Stats()
 		c.scheduler.Changes()
-		c.scheduler.Known(uint64(i % 3))
+		c.scheduler.Known(fmt.Sprint(i % 3))
 		if i%50 == 0 {
 			c.scheduler.Harm(fmt.Sprint(i%40), nil, speculate.RateLimited, 0)
 			c.scheduler.RemoveInstance(uint64(i % 3))
@@ -79,19 +77,19 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 		now := time.Now()
 		c.real(s, k, r)
 		s.Review(now)
-		slots, _, watch := s.Room(host, k.Upstream)
-		for range slots {
+		room := s.Room(host, upstreamOf(k))
+		for range room.Slots {
 			next := key(r.IntN(20))
 			next.Upstream = k.Upstream
-			if watch {
-				s.Watch(now, next, host, time.Second)
+			if room.Watch {
+				s.Watch(now, next, nil, host, time.Second)
 			} else {
-				s.Start(ctx, c.prefetch(s, next, host, r))
+				c.prefetch(ctx, s, next, host, r)
 			}
 		}
 		s.Reprice(now, func(call.Key) bool { return r.IntN(10) > 0 })
 		if r.IntN(10) == 0 {
-			s.Invalidate(func(call.Key) bool { return r.IntN(2) == 0 })
+			s.Invalidate(func(call.Key, []call.Place) bool { return r.IntN(2) == 0 })
 		}
 	}
 	var twice sync.WaitGroup
@@ -101,117 +99,46 @@ func (c *crowd) work(ctx context.Context, i int, r *rand.Rand) {
 	twice.Wait()
 }
 
+func upstreamOf(k call.Key) *speculate.Upstream {
+	return &speculate.Upstream{Key: fmt.Sprint(k.Upstream), Instance: k.Upstream}
+}
+
 func (c *crowd) real(s *speculate.Session, k call.Key, r *rand.Rand) {
-	id := c.ids.Add(1)
-	began(c.scheduler, k.Upstream, id, k.Tool, false, time.Now())
+	run := new(speculate.Run)
+	c.scheduler.Sent(run, upstreamOf(k), k.Tool, nil, time.Now())
 	s.Called(time.Now(), k)
 	time.Sleep(time.Duration(r.IntN(50)) * time.Millisecond)
 	if r.IntN(10) == 0 {
-		cut(c.scheduler, k.Upstream, id, time.Now())
+		c.scheduler.Abandoned(run, true, time.Now())
 	}
-	ended(c.scheduler, k.Upstream, id, time.Now())
+	c.scheduler.Answered(run, time.Now())
 }
 
-func (c *crowd) prefetch(s *speculate.Session, k call.Key, host string, r *rand.Rand) speculate.Prefetch {
+func (c *crowd) prefetch(ctx context.Context, s *speculate.Session, k call.Key, host string, r *rand.Rand) {
 	kind, takes, good := r.IntN(30), time.Duration(r.IntN(200))*time.Millisecond, call.Fate(1+r.IntN(4)%3)
-	return speculate.Prefetch{Key: k, Host: host, Begin: func(ctx context.Context) (func() call.Fate, string) {
-		switch kind {
-		case 0:
-			panic("a bug")
-		case 1:
-			return nil, "stored"
-		case 2:
-			takes = time.Hour // hangs, and minds its context
-		}
-		var fate atomic.Int64
-		id := c.ids.Add(1)
-		began(c.scheduler, k.Upstream, id, k.Tool, true, time.Now())
-		c.calls.Go(func() {
-			select {
-			case <-time.After(takes):
-				fate.Store(int64(good))
-			case <-ctx.Done():
-				time.Sleep(2 * time.Second) // it takes its time to give up
-				fate.Store(int64(call.Wasted))
-			}
-			ended(c.scheduler, k.Upstream, id, time.Now())
-			s.Done(k)
-			s.Done(k)
-		})
-		return func() call.Fate { return call.Fate(fate.Load()) }, ""
-	}}
-}
-
-// TestRateLimitedHost: a host that answers 429 to every prefetch gets at most one for each level, from
-// any number of sessions.
-func TestRateLimitedHost(t *testing.T) {
-	d := newScheduler(speculate.Options{})
-	for range 200 {
-		s := d.Session("")
-		for i := range 20 {
-			if slots, _, watch := s.Room(host, upstream); slots == 0 || watch {
-				continue
-			}
-			b := begin(t, s, newBet(i))
-			d.Harm(host, s, speculate.RateLimited, 0)
-			settle(s, call.Wasted, b)
-		}
-		s.End()
+	claim, _ := s.Start(ctx, upstreamOf(k), k, host, false)
+	switch {
+	case claim == nil:
+		return
+	case kind == 0:
+		claim.Refused()
+		return
+	case kind == 1:
+		takes = time.Hour // hangs, and minds its context
 	}
-	if st := d.Stats(); st.Issued != 3 || st.Hosts[host] != 0 {
-		t.Errorf("got %+v", st)
-	}
-}
-
-// TestSlowUpstream: a slow upstream holds at most the configured slots.
-func TestSlowUpstream(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		d := newScheduler(speculate.Options{})
-		var all []*speculate.Session
-		for range 200 {
-			s := d.Session("")
-			all = append(all, s)
-			for i := range 5 {
-				s.Start(t.Context(), newBet(i).prefetch())
-			}
+	var fate atomic.Int64
+	run := new(speculate.Run)
+	c.scheduler.Sent(run, upstreamOf(k), k.Tool, claim, time.Now())
+	c.calls.Go(func() {
+		select {
+		case <-time.After(takes):
+			fate.Store(int64(good))
+		case <-claim.Context.Done():
+			time.Sleep(2 * time.Second) // it takes its time to give up
+			fate.Store(int64(call.Wasted))
 		}
-		if st := d.Stats(); st.UnderWay != 16 {
-			t.Errorf("got %+v", st)
-		}
-		time.Sleep(30 * time.Second)
-		synctest.Wait()
-		for _, s := range all {
-			s.Review(time.Now())
-			s.End()
-		}
-		if st := d.Stats(); st.UnderWay != 0 || st.Wasted != 16 {
-			t.Errorf("got %+v", st)
-		}
+		c.scheduler.Answered(run, time.Now())
+		claim.Done()
 	})
-}
-
-// TestClientCancels: if a client cancels everything, its prefetches end, and their slots are free when
-// their calls have returned.
-func TestClientCancels(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		d := newScheduler(speculate.Options{})
-		s := d.Session("")
-		for i := range 50 {
-			ctx, cancel := context.WithCancel(t.Context())
-			b := newBet(i)
-			refused := s.Start(ctx, b.prefetch())
-			cancel()
-			if refused != "" {
-				break // too much was in vain
-			}
-			if b.ended() == nil {
-				t.Fatal("the prefetch goes on")
-			}
-			settle(s, call.Wasted, b)
-		}
-		if st := d.Stats(); st.Issued != 48 || st.UnderWay != 0 {
-			t.Errorf("got %+v", st)
-		}
-		s.End()
-	})
+	claim.Begun(func() call.Fate { return call.Fate(fate.Load()) })
 }

@@ -73,30 +73,3 @@ func TestRecovers(t *testing.T) {
 		})
 	}
 }
-
-// TestHolds: with 35 % right, evenly spread, no level changes, wherever in the pattern it starts, after
-// harm or not.
-func TestHolds(t *testing.T) {
-	for level, story := range map[int]string{
-		0: n(48, "w"), 1: n(32, "w"), 2: n(16, "w"), 3: "", 4: n(16, "l"),
-	} {
-		for phase := range 20 {
-			for _, harmed := range []bool{false, true} {
-				th := speculate.NewThrottle()
-				play(th, story)
-				want := level
-				if harmed {
-					th.Harm()
-					want = max(0, level-1)
-				}
-				for i := range 2000 {
-					before, now := (phase+i)*7/20, (phase+i+1)*7/20
-					th.Label(th.Era(), now > before, true)
-					if got := th.Level(); got != want {
-						t.Fatalf("from %d in phase %d, harmed: %v: level %d after %d labels, want %d", level, phase, harmed, got, i+1, want)
-					}
-				}
-			}
-		}
-	}
-}

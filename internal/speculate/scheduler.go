@@ -1,26 +1,3 @@
-// Package speculate prefetches: it makes calls before a client makes them.
-//
-// The worker observes the calls and results of sessions. It predicts the next calls (predict),
-// checks which may be made now, picks those that are worth it (enrich), starts them within the
-// limits of its scheduler, and continues when they return:
-//
-//	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, Waited: limits.Harm, Decided: record, Gone: gone})
-//	if w.Wants(rules(), client) {
-//		w.Called(call)
-//	}
-//	w.Answered(call, result, nil)
-//	w.SessionEnded(client, func() {})
-//	w.Close()
-//
-// The scheduler limits the prefetches in progress. A prefetch holds only a claim, and each claim
-// ends: it takes a slot when the prefetch starts and releases it when the call returns, or at a
-// deadline. A call that has joined is not affected, as it holds the flight itself. The outcomes
-// of prefetches move a session, and the host that they went to, between five levels, from more
-// than configured down to only watching what would have been started. Harm lowers a level at
-// once. An upstream that is not known to be parallel gets one prefetch at a time.
-//
-// Time is passed in as an argument, so that recorded sessions can be replayed. Only the deadline
-// runs in real time.
 package speculate
 
 import (
@@ -29,6 +6,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/predict"
 )
 
 // Causes with which the context of a prefetch ends. If its fate is known, the cause is none of
@@ -56,16 +36,15 @@ func (o Options) withDefaults() Options {
 	if o.Deadline <= 0 {
 		o.Deadline = 30 * time.Second
 	}
-	o.PerSession = min(o.PerSession, keepOpen)
+	o.PerSession = min(o.PerSession, maxOpen)
 	return o
 }
 
 // Limits of what is remembered.
 const (
-	keepOpen    = 256  // prefetches of a session with unknown fate
-	keepHosts   = 1024 // an evicted host starts again at the normal level
-	keepServers = 1024 // upstream instances
-	keepChanges = 256  // changes of level not yet read
+	maxOpen    = 256  // prefetches of a session with unknown fate
+	maxKnown   = 1024 // hosts, upstreams and instances each; an evicted host starts again at the normal level
+	maxChanges = 256  // changes of level not yet read
 )
 
 // Scheduler starts the prefetches of a process. It and its sessions are safe for concurrent use.
@@ -73,27 +52,30 @@ type Scheduler struct {
 	mu        sync.Mutex
 	opt       Options
 	hosts     *simplelru.LRU[string, *host]
+	servers   *simplelru.LRU[string, *server] // by Upstream.Key
 	instances *simplelru.LRU[uint64, *instance]
 	underWay  int // slots taken
 	counts    Counts
-	levels    [levels]int // number of sessions at each level
-	changes   []Change    // not yet read
+	changes   []Change // not yet read
 }
 
 // host is the state of one host.
 type host struct {
-	name     string
-	throttle throttle
-	sent     time.Time     // when the last prefetch was sent there; zero after a 429 was blamed on it
-	waited   time.Duration // total wait of its calls for prefetches in the queue of its limits
+	throttle
+	sent   time.Time     // when the last prefetch was sent there; zero after a 429 was blamed on it
+	waited time.Duration // total wait of its calls for prefetches in the queue of its limits
 }
 
 // New returns a scheduler.
 func New(o Options) *Scheduler {
-	d := &Scheduler{opt: o.withDefaults()}
-	d.hosts, _ = simplelru.NewLRU[string, *host](keepHosts, nil) // only a size below 1 is an error
-	d.instances, _ = simplelru.NewLRU[uint64, *instance](keepServers, nil)
-	return d
+	return &Scheduler{
+		opt: o.withDefaults(), hosts: newLRU[string, *host](), servers: newLRU[string, *server](), instances: newLRU[uint64, *instance](),
+	}
+}
+
+func newLRU[K comparable, V any]() *simplelru.LRU[K, V] {
+	l, _ := simplelru.NewLRU[K, V](maxKnown, nil) // only a size below 1 is an error
+	return l
 }
 
 // Configure replaces the options. Prefetches in progress keep their deadlines.
@@ -103,33 +85,24 @@ func (d *Scheduler) Configure(o Options) {
 	d.opt = o.withDefaults()
 }
 
-// Session begins a client session; name identifies it in a Change.
-func (d *Scheduler) Session(name string) *Session {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s := &Session{scheduler: d, name: name, throttle: newThrottle()}
-	d.levels[s.throttle.level]++
-	return s
+// getLocked returns the value of a key, which is made if there is none, and marks it as used.
+func getLocked[K comparable, V any](all *simplelru.LRU[K, V], key K, make func() V) V {
+	v, ok := all.Get(key)
+	if !ok {
+		v = make()
+		all.Add(key, v)
+	}
+	return v
 }
 
-// hostLocked returns the host of that name, and marks it as used.
 func (d *Scheduler) hostLocked(name string) *host {
-	h, ok := d.hosts.Get(name)
-	if !ok {
-		h = &host{name: name, throttle: newThrottle()}
-		d.hosts.Add(name, h)
-	}
-	return h
+	return getLocked(d.hosts, name, func() *host { return &host{throttle: throttle{of: Change{Host: name}, level: normal}} })
 }
 
-// instanceLocked returns an upstream instance, and marks it as used.
-func (d *Scheduler) instanceLocked(id uint64) *instance {
-	i, ok := d.instances.Get(id)
-	if !ok {
-		i = newInstance()
-		d.instances.Add(id, i)
-	}
-	return i
+func (d *Scheduler) serverLocked(key string) *server { return getLocked(d.servers, key, newServer) }
+
+func (d *Scheduler) instanceLocked(up *Upstream) *instance {
+	return getLocked(d.instances, up.Instance, func() *instance { return &instance{server: d.serverLocked(up.Key)} })
 }
 
 // RemoveInstance removes an upstream instance that has ended.
@@ -137,6 +110,24 @@ func (d *Scheduler) RemoveInstance(instance uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.instances.Remove(instance)
+}
+
+// Presume sets what was learned of an upstream earlier: the evidence of its concurrency and the usual
+// latencies of its tools.
+func (d *Scheduler) Presume(key string, learned predict.Concurrency, usual map[string]enrich.Percentiles) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.serverLocked(key).presume(learned, usual)
+}
+
+// Known returns the concurrency of an upstream, with the evidence for it.
+func (d *Scheduler) Known(key string) (Concurrency, predict.Concurrency) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if v, ok := d.servers.Peek(key); ok {
+		return v.is, v.evidence
+	}
+	return Unknown, predict.Concurrency{}
 }
 
 // Counts are the outcomes of prefetches since the scheduler was made. Those issued and not used,
@@ -155,28 +146,19 @@ type Counts struct {
 // Stats is a snapshot of the scheduler.
 type Stats struct {
 	Counts
-	UnderWay int            `json:"under_way"`         // slots taken
-	Hosts    map[string]int `json:"hosts"`             // host → level
-	Sessions [levels]int    `json:"sessions_by_level"` // number at level 0 to 4
+	UnderWay int            `json:"under_way"` // slots taken
+	Hosts    map[string]int `json:"hosts"`     // host → level
 }
 
 // Stats returns a snapshot.
 func (d *Scheduler) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := Stats{Counts: d.counts, UnderWay: d.underWay, Hosts: make(map[string]int), Sessions: d.levels}
+	s := Stats{Counts: d.counts, UnderWay: d.underWay, Hosts: make(map[string]int)}
 	for _, h := range d.hosts.Values() {
-		s.Hosts[h.name] = h.throttle.level
+		s.Hosts[h.of.Host] = h.level
 	}
 	return s
-}
-
-// Change is a change of level, of a host or of a session.
-type Change struct {
-	At            time.Time
-	Host, Session string // one of the two
-	From, To      int
-	Why           string // accuracy, watched, or a kind of harm
 }
 
 // Changes returns the changes of level since the last call, oldest first; at most the last 256.
@@ -185,12 +167,18 @@ func (d *Scheduler) Changes() []Change {
 	defer d.mu.Unlock()
 	all := d.changes
 	d.changes = nil
-	return all[max(0, len(all)-keepChanges):]
+	return all
 }
 
-func (d *Scheduler) changedLocked(c Change) {
-	c.At = time.Now()
-	if d.changes = append(d.changes, c); len(d.changes) >= 2*keepChanges {
-		d.changes = append([]Change(nil), d.changes[keepChanges:]...)
+// changeLocked applies do to a throttle, and records a change of its level.
+func (d *Scheduler) changeLocked(t *throttle, why string, do func(*throttle)) {
+	from := t.level
+	do(t)
+	if t.level == from {
+		return
 	}
+	c := t.of
+	c.At, c.From, c.To, c.Why = time.Now(), from, t.level, why
+	d.changes = append(d.changes, c)
+	d.changes = d.changes[max(0, len(d.changes)-maxChanges):]
 }

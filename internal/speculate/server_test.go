@@ -137,7 +137,7 @@ type moment struct {
 }
 
 // watchConcurrency gives a scheduler the calls of a server, and calls each after every end.
-func watchConcurrency(d *speculate.Scheduler, calls []*work, upstream uint64, each func(end *work)) {
+func watchConcurrency(d *speculate.Scheduler, calls []*work, each func(end *work)) {
 	var all []moment
 	for i, c := range calls {
 		all = append(all, moment{c.arrives, i, false}, moment{c.ends, i, true})
@@ -146,10 +146,14 @@ func watchConcurrency(d *speculate.Scheduler, calls []*work, upstream uint64, ea
 	for _, m := range all {
 		c, now := calls[m.id], start.Add(time.Duration(m.at*float64(time.Second)))
 		if !m.ends {
-			began(d, upstream, uint64(m.id), c.tool, c.prefetch, now)
+			var of *speculate.Claim
+			if c.prefetch {
+				of = d.Anonymous()
+			}
+			began(d, uint64(m.id), c.tool, of, now)
 			continue
 		}
-		ended(d, upstream, uint64(m.id), now)
+		ended(d, uint64(m.id), now)
 		each(c)
 	}
 }

@@ -1,55 +1,181 @@
 package speculate
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"time"
 
 	"mcpschedd/internal/call"
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/predict"
 )
 
-// sessionState is the worker's state of a session.
-type sessionState struct {
-	client    *Client
-	slots     *Session
-	pairs     map[string]*pairState // Upstream.Key → state with that upstream
-	instances map[uint64]*Upstream  // upstream instances it has called
-	intent    []string              // words of its latest arguments
-	prompt    string                // its user's last prompt
-	dollars   float64               // cost of its prefetches
+// session is the worker's state of a client's session.
+type session struct {
+	w       *Worker
+	client  *Client
+	slots   *Session
+	pairs   map[string]*pair // Upstream.Key → state with that upstream
+	intent  []string         // words of its latest arguments
+	prompt  string           // its user's last prompt
+	dollars float64          // cost of its prefetches
 }
 
-// watch returns the state of a session, and creates it if needed; nil if the session has ended or
+// pair is the state of a session with one upstream. It is the Environment of its chooser.
+type pair struct {
+	*session
+	learned   *learned
+	lease     *Upstream // at its last call
+	predict   *predict.Session
+	choose    Chooser // candidates after its last answer
+	trace     Trace   // of the last answered call
+	decisions decisions
+	begun     []Started // by the choice in progress
+}
+
+// session returns the state of a session, and creates it if needed; nil if the session has ended or
 // is disabled.
-func (w *Worker) watch(c *Client) *sessionState {
+func (w *Worker) session(c *Client) *session {
+	w.current = c
 	s := w.sessions[c]
 	if s == nil && c.Context.Err() == nil && !c.disabled.Load() {
-		s = &sessionState{
-			client: c, slots: w.Scheduler.Session(c.Name),
-			pairs: make(map[string]*pairState), instances: make(map[uint64]*Upstream),
-		}
+		s = &session{w: w, client: c, slots: w.Scheduler.Session(c.Name), pairs: make(map[string]*pair)}
 		w.sessions[c] = s
 	}
 	return s
 }
 
 // pair returns the state of a session with an upstream; a new one if the rules have changed.
-func (w *Worker) pair(s *sessionState, o *upstreamState) *pairState {
-	p := s.pairs[o.lease.Key]
-	if p == nil || p.upstream != o {
-		p = &pairState{
-			w: w, session: s, upstream: o, predict: o.model.Begin(s.client.ID, s.client.Multiplexed), // of several clients, calls cannot be attributed to one
-			decisions: newDecisions(w.Decided),
-		}
-		s.pairs[o.lease.Key] = p
+func (s *session) pair(up *Upstream) *pair {
+	o := s.w.learnedOf(up)
+	p := s.pairs[up.Key]
+	if p == nil || p.learned != o {
+		p = &pair{session: s, learned: o, predict: o.model.Begin(s.client.ID, s.client.Multiplexed)} // of several clients, calls cannot be attributed to one
+		s.pairs[up.Key] = p
 		o.checkTools()
 	}
-	p.lease = o.lease
-	p.choose.Session, p.choose.Upstream, p.choose.Parallel = s.slots, o.lease.Instance, o.lease.Remote
+	p.lease = up
+	p.choose.Session, p.choose.Upstream = s.slots, up
 	return p
+}
+
+// called handles a client's call.
+func (w *Worker) called(c *Call) {
+	s := w.session(c.Client)
+	if s == nil {
+		return
+	}
+	p := s.pair(c.Upstream)
+	p.learned.changed = true
+	arguments := string(c.Arguments) // the model canonicalizes them
+	if c.Arguments == nil {
+		arguments = "{}"
+	}
+	if c.Key.Arguments != "" {
+		s.slots.Called(c.At, c.Key)
+	}
+	p.decisions.call(c.Tool, arguments, c.At)
+	s.addIntent(arguments)
+	p.predict.Call(predict.Call{ID: c.ID, Turn: c.Turn, Tool: c.Tool, Arguments: arguments, At: c.At})
+	if c.Effect.Changes() {
+		s.invalidate(c.Effect.Places)
+	}
+	p.decisions.settle(c.At, false, w.Decided)
+}
+
+// answered handles the end of a call, and decides what to prefetch. The result has the start of the
+// body, whose size is given.
+func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement) {
+	s := w.session(c.Client)
+	if r.Comparison != dedup.NotCompared {
+		w.compared(c, r.Comparison == dedup.Same)
+	}
+	if r.JoinWait > 0 { // a call waited for a prefetch in vain
+		w.learnedOf(c.Upstream).model.Demote(c.Tool)
+		w.harm(s, c.Upstream.Host(), ForegroundWait, r.JoinWait)
+	}
+	if s == nil || c.ID == 0 {
+		return
+	}
+	p := s.pair(c.Upstream)
+	result := read(r.Body, size)
+	result.ID, result.Failed, result.Delivered = c.ID, !r.Complete, r.At
+	took := r.Took
+	if is, _ := w.Scheduler.Known(c.Upstream.Key); is == Serial && r.Unloaded > 0 {
+		took = r.Unloaded // without its wait for other calls
+	}
+	if took > 0 && r.Complete { // a served or cancelled call says nothing about latency
+		result.At = c.At.Add(took)
+	}
+	p.predict.Result(result)
+	p.decisions.settle(r.At, false, w.Decided)
+	w.publish(p.learned, c.Tool)
+	p.trace = c.Trace
+	begun := p.offer(time.Now(), c.Seq)
+	if reply != nil {
+		reply <- Announcement{begun, s.intentWords()}
+	}
+}
+
+// read parses an answer, or the start of one, into the text that the model reads.
+func read(result []byte, size int) predict.Result {
+	r := predict.Result{Size: size, Unread: result == nil}
+	if !r.Unread {
+		r.Text, r.Structured = predict.Read(result, len(result) < size)
+	}
+	return r
+}
+
+// compared handles the comparison of an answer with the prefetched one.
+func (w *Worker) compared(c *Call, same bool) {
+	o := w.learnedOf(c.Upstream)
+	o.model.RecordTrial(c.Tool, same)
+	w.prove(o, c.Tool)
+	w.save(o) // at once, so that other processes need not compare again
+	if !same {
+		w.Log.Warn("tool barred from prefetching: two equal calls gave different answers", "upstream", c.Upstream.Name, "tool", c.Tool)
+	}
+}
+
+// harm counts harm against the prefetches to a host, and of a session if it is known.
+func (w *Worker) harm(s *session, host string, what Harm, wait time.Duration) {
+	var of *Session
+	if s != nil {
+		of = s.slots
+	}
+	w.Scheduler.Harm(host, of, what, wait)
+}
+
+// invalidate withdraws predictions of answers that a change of the places makes stale, of any
+// upstream; with nil all of them.
+func (s *session) invalidate(places []call.Place) {
+	touches := func(read []call.Place) bool {
+		return places == nil || slices.ContainsFunc(read, func(r call.Place) bool { return slices.Contains(places, r) })
+	}
+	for _, p := range s.pairs {
+		stale := func(tool, arguments string) bool {
+			m := p.lease.Tool(tool).Model
+			return m == nil || touches(m.Reads(func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) })) // nil if it is no longer offered
+		}
+		p.predict.Invalidate(stale)
+		p.decisions.invalidate(stale)
+	}
+	s.slots.Invalidate(func(_ call.Key, read []call.Place) bool { return touches(read) })
+}
+
+// end drops a session that has ended.
+func (s *session) end(now time.Time) {
+	delete(s.w.sessions, s.client)
+	s.slots.Review(now)
+	s.slots.End()
+	for _, p := range s.pairs {
+		p.choose.DropWaiting(p)
+		p.decisions.settle(now, true, s.w.Decided)
+		p.predict.End()
+	}
 }
 
 // Limits of the words kept for the model's intent.
@@ -60,7 +186,7 @@ const (
 )
 
 // intentWords returns words for what the model is working on.
-func (s *sessionState) intentWords() []string {
+func (s *session) intentWords() []string {
 	if s.prompt == "" {
 		return slices.Clone(s.intent)
 	}
@@ -68,7 +194,7 @@ func (s *sessionState) intentWords() []string {
 }
 
 // addIntent adds the words of a call's arguments to the intent.
-func (s *sessionState) addIntent(arguments string) {
+func (s *session) addIntent(arguments string) {
 	var words strings.Builder
 	for m := range jsonrpc.Members([]byte(arguments)) {
 		if text, ok := jsonrpc.String(m.Value); ok && words.Len() < intentBytes {
@@ -81,156 +207,158 @@ func (s *sessionState) addIntent(arguments string) {
 	}
 }
 
-// called handles a client's call.
-func (w *Worker) called(c *Call) {
-	w.current = c.Client
-	s := w.watch(c.Client)
-	if s == nil {
-		return
-	}
-	o := w.upstreams.state(c.Upstream)
-	w.upstreams.called(o, o.lease.Instance)
-	s.instances[o.lease.Instance] = o.lease
-	arguments := string(c.Arguments) // the model canonicalizes them
-	if c.Arguments == nil {
-		arguments = "{}"
-	}
-	if c.Key.Arguments != "" {
-		s.slots.Called(c.At, c.Key)
-	}
-	p := w.pair(s, o)
-	p.decisions.call(c.ID, c.Tool, arguments, c.At)
-	s.addIntent(arguments)
-	p.predict.Call(predict.Call{ID: c.ID, Turn: c.Turn, Tool: c.Tool, Arguments: arguments, At: c.At})
-	if c.Effect.Changes() {
-		s.changed(c.Effect)
-	}
-	p.decisions.settle(c.At, false)
-}
-
-// changed withdraws predictions of answers that a write invalidates, of any upstream.
-func (s *sessionState) changed(e call.Effect) {
-	s.invalidate(func(p *pairState, tool, arguments string) bool {
-		m := p.lease.Tool(tool).Model
-		if m == nil {
-			return true // no longer offered
-		}
-		reads := m.Reads(func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) })
-		return slices.ContainsFunc(reads, func(r call.Place) bool { return slices.Contains(e.Places, r) })
+// offer predicts the next calls, and begins the prefetches that are worth it.
+func (p *pair) offer(now time.Time, after int64) []Started {
+	rules := p.w.Rules()
+	found := p.predict.Candidates(now)
+	p.choose.Offer(now, found, rules.Pick(), p)
+	p.decisions.begin(&Decision{
+		At: now, Session: p.client.Name, Upstream: p.lease.Name, After: after, Candidates: len(found),
+		until: now.Add(rules.Age(p.lease.Exclusive)),
 	})
+	p.w.count(func(f *Figures) { f.Candidates += int64(len(found)) })
+	return p.decide(now)
 }
 
-// invalidate withdraws predictions of stale answers.
-func (s *sessionState) invalidate(isStale func(p *pairState, tool, arguments string) bool) {
-	for _, p := range s.pairs {
-		stale := func(tool, arguments string) bool { return isStale(p, tool, arguments) }
-		p.predict.Invalidate(stale)
-		p.decisions.invalidate(stale)
-		s.slots.Invalidate(func(k call.Key) bool { return k.Upstream == p.lease.Instance && stale(k.Tool, k.Arguments) })
-	}
-}
-
-// answer is the queued end of a call.
-type answer struct {
-	Result
-	call   *Call
-	text   []byte              // start of the body; nil if not needed, or without space for it
-	length int                 // bytes of the whole body
-	reply  chan<- Announcement // receives what is started because of it; nil if no caller is waiting
-}
-
-// answered handles the end of a call, and decides what to prefetch.
-func (w *Worker) answered(a *answer) {
-	if a.reply != nil {
-		defer close(a.reply)
-	}
-	c := a.call
-	w.current = c.Client
-	s := w.sessions[c.Client]
-	w.compared(c, a.Comparison)
-	if a.JoinWait > 0 { // a call waited for a prefetch in vain
-		w.upstreams.state(c.Upstream).model.Demote(c.Tool)
-		w.harm(s, c.Upstream.Host(), ForegroundWait, a.JoinWait)
-	}
-	if s == nil || c.ID == 0 {
-		return
-	}
-	o := w.upstreams.state(c.Upstream)
-	r := read(a.text, a.length)
-	r.ID, r.Failed = c.ID, !a.Complete
-	if took := w.upstreams.took(&a.Result, o.lease.Instance); took > 0 && a.Complete { // a served or cancelled call says nothing about latency
-		r.At = c.At.Add(took)
-	}
-	r.Delivered = a.At
-	p := w.pair(s, o)
-	p.predict.Result(r)
-	p.decisions.result(c.ID, a.Took)
-	p.decisions.settle(a.At, false)
-	w.upstreams.publish(o, c.Tool)
-	p.trace = c.Trace
-	begun := p.offer(time.Now(), c.Seq)
-	if a.reply != nil {
-		a.reply <- Announcement{begun, s.intentWords()}
-	}
-}
-
-// compared handles the comparison of an answer with the prefetched one.
-func (w *Worker) compared(c *Call, t dedup.Comparison) {
-	if t == dedup.NotCompared {
-		return
-	}
-	o := w.upstreams.state(c.Upstream)
-	o.model.RecordTrial(c.Tool, t == dedup.Same)
-	w.upstreams.prove(o, c.Tool)
-	w.upstreams.save(o) // at once, so that other processes need not compare again
-	if t == dedup.Differs {
-		w.Log.Warn("tool barred from prefetching: two equal calls gave different answers", "upstream", c.Upstream.Name, "tool", c.Tool)
-	}
-}
-
-// harm counts harm against the prefetches to a host, and of a session if it is known.
-func (w *Worker) harm(s *sessionState, host string, what Harm, wait time.Duration) {
-	var of *Session
-	if s != nil {
-		of = s.slots
-	}
-	w.Scheduler.Harm(host, of, what, wait)
-}
-
-// read parses an answer, or the start of one, into the text that the model reads.
-func read(result []byte, size int) predict.Result {
-	r := predict.Result{Size: size, Unread: result == nil}
-	if !r.Unread {
-		r.Text, r.Structured = predict.Read(result, len(result) < size)
-	}
-	return r
-}
-
-// leave drops a session that has ended.
-func (w *Worker) leave(c *Client) {
-	w.current = c
-	s := w.sessions[c]
-	if s == nil {
-		return
-	}
-	s.slots.Review(time.Now())
-	s.slots.End()
-	for key, p := range s.pairs {
+// decide chooses from the waiting candidates and begins them. Candidates that lack only a slot wait
+// until the session's next prefetch has returned.
+func (p *pair) decide(now time.Time) []Started {
+	w, rules := p.w, p.w.Rules()
+	if rules.Off() {
 		p.choose.DropWaiting(p)
-		p.decisions.settle(time.Now(), true)
-		p.predict.End()
-		if o := w.upstreams.byKey[key]; o != nil && time.Since(o.savedAt) > minSaveInterval {
-			w.upstreams.save(o)
-		}
+		return nil
 	}
-	w.unwatch(s)
+	host := p.lease.Host()
+	w.Scheduler.Waited(host, w.Waited(host))
+	p.slots.Review(now)
+	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow", Keep: rules.Age(p.lease.Exclusive)}
+	o.Keywords, o.Dollars = p.intentWords(), rules.Dollars-p.dollars
+	p.begun = nil
+	p.choose.Choose(now, o, p)
+	return p.begun
 }
 
-// unwatch releases everything that a session holds.
-func (w *Worker) unwatch(s *sessionState) {
-	delete(w.sessions, s.client)
-	s.slots.End()
-	for _, up := range s.instances {
-		w.upstreams.left(up)
+// MayPrefetch returns the reason why a candidate must not be prefetched now, if any. Its tool may
+// have been barred since it was predicted, or its model or schema may have changed.
+func (p *pair) MayPrefetch(c *predict.Candidate) Verdict {
+	if why := p.predict.Recheck(c); why != "" && why != enrich.Shadow {
+		return Verdict{Reason: why}
 	}
+	return p.lease.MayPrefetch(c)
+}
+
+// Declined counts a candidate that is dropped.
+func (p *pair) Declined(c *predict.Candidate, why enrich.Reason) {
+	p.w.count(func(f *Figures) { f.Declined[why]++ })
+	p.decisions.newest.consider(c, why)
+}
+
+// Begin begins a prefetch, or returns why not. The prefetch ends with its session, unless a call has
+// joined it.
+func (p *pair) Begin(c *predict.Candidate, v *Verdict) (refused string) {
+	w, up, g := p.w, p.lease, *c
+	claim, refused := p.slots.Start(p.client.Context, up, v.Query.Key, v.Host, c.Why.Depth > 0)
+	if claim == nil {
+		return refused
+	}
+	ended := make(chan struct{})
+	fate, refused := up.Fetch(claim.Context, &Fetch{
+		Candidate: &g, JoinTimeout: joinTimeout(c), Trace: p.trace, After: p.decisions.newest.After,
+		Call:          &Call{ID: w.ids.Add(1), Client: p.client, Upstream: up, Tool: c.Key.Tool, Host: v.Host, Claim: claim},
+		ClientRequest: func(certain bool) { p.clientRequested(up, c.Key.Tool, certain) },
+		Done: func(r FetchResult) {
+			defer close(ended)
+			p.fetched(up, &g, v.Host, claim, r)
+		},
+	})
+	if fate == nil {
+		claim.Refused()
+		return refused
+	}
+	claim.Begun(fate)
+	p.dollars += c.Model.Cost.Dollars
+	p.decisions.newest.consider(c, "")
+	p.begun = append(p.begun, Started{Candidate: g, Query: v.Query, Ended: ended})
+	return ""
+}
+
+// joinTimeout is how long a call waits for a prefetch: the 90th percentile of its latency and a
+// margin, or four times the configured latency.
+func joinTimeout(g *predict.Candidate) time.Duration {
+	if p90 := g.Latency.P90; p90 > 0 {
+		return p90 + p90/4 + 100*time.Millisecond
+	}
+	return 4 * g.Model.Cost.Latency
+}
+
+// fetched handles the result of a prefetch, on the goroutine that fetched it. The answer may lead to
+// a follow-up prefetch.
+func (p *pair) fetched(up *Upstream, g *predict.Candidate, host string, claim *Claim, r FetchResult) {
+	w, tool := p.w, g.Key.Tool
+	if r.Displaced {
+		w.harm(p.session, host, Eviction, 0)
+	}
+	switch {
+	case r.Limited:
+		w.harm(p.session, host, RateLimited, 0)
+	case r.Bar != "":
+		p.bar(up, tool, r.Bar)
+	case r.Crashed:
+		w.updateTool(up.Key, tool, func(t *ToolState) { t.CrashesServer = true })
+		w.Log.Warn("server ended during a prefetch; the tool is not prefetched any more", "upstream", up.Name, "tool", tool)
+	}
+	claim.Done() // after the bar, as a candidate waiting for the slot may be of the same tool
+	var result []byte
+	size := len(r.Body)
+	if n := min(size, maxRead); g.Why.Depth == 0 && r.Good && w.queue.hasRoom(n) {
+		result = bytes.Clone(r.Body[:n])
+	}
+	w.queue.add(task{bytes: len(result), do: func() { w.resume(p.session, up, g, result, size) }})
+}
+
+// resume continues after a prefetch has returned: with the candidates that wait for its slot, and
+// the follow-ups of its answer.
+func (w *Worker) resume(s *session, up *Upstream, g *predict.Candidate, result []byte, size int) {
+	now := time.Now()
+	if w.sessions[s.client] != s { // the session has ended
+		return
+	}
+	w.current = s.client
+	p := s.pair(up)
+	if result != nil && p.decisions.newest != nil {
+		r := read(result, size)
+		r.At = now
+		follows := p.predict.Suppose(*g, r, now)
+		p.choose.Add(follows)
+		p.decisions.newest.Candidates += len(follows)
+		w.count(func(f *Figures) { f.Candidates += int64(len(follows)) })
+	}
+	if p.choose.Open() > 0 {
+		p.decide(now)
+	}
+}
+
+// clientRequested records that the server of a prefetch sent the client a request, on any goroutine.
+// If the request may belong to another call, only the session loses a level.
+func (p *pair) clientRequested(up *Upstream, tool string, certain bool) {
+	if certain {
+		p.bar(up, tool, "its prefetch asked the client a question")
+		return
+	}
+	p.w.queue.add(task{required: true, do: func() { p.w.harm(p.session, up.Host(), Question, 0) }})
+}
+
+// bar bars a tool from prefetching, on any goroutine. It takes effect at once, as waiting candidates
+// may be sent at any moment.
+func (p *pair) bar(up *Upstream, tool, why string) {
+	w := p.w
+	w.updateTool(up.Key, tool, func(t *ToolState) { t.Barred = true })
+	w.queue.add(task{required: true, do: func() {
+		o := w.learnedOf(up)
+		o.model.Bar(tool, why)
+		w.prove(o, tool)
+		w.save(o) // at once, so that it is not lost
+		w.harm(p.session, up.Host(), Question, 0)
+		w.Log.Warn("tool barred from prefetching", "upstream", up.Name, "tool", tool, "reason", why)
+	}})
 }

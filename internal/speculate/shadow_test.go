@@ -78,7 +78,7 @@ func TestConcurrencyShadowed(t *testing.T) {
 				for _, serial := range []bool{true, false} {
 					calls := shadowed(rand.New(rand.NewPCG(seed, 1)), tt.tools, tt.noise, serial)
 					d, before := speculate.New(speculate.Options{}), 0.0
-					watchConcurrency(d, calls, upstream, func(c *work) {
+					watchConcurrency(d, calls, func(c *work) {
 						got := d.Stats().Harm.ForegroundWaitMS
 						switch {
 						case !serial && got > before:
@@ -88,7 +88,7 @@ func TestConcurrencyShadowed(t *testing.T) {
 							counted += got - before
 						}
 						before = got
-						if after++; serial && d.Known(upstream).Is == speculate.Parallel {
+						if after++; serial && known(d) == speculate.Parallel {
 							wrong++
 						}
 					})

@@ -1,5 +1,7 @@
 package speculate
 
+import "time"
+
 // The five levels of feedback directed prefetching (Srinath et al., HPCA 2007). The weight of a
 // wasted prefetch doubles with every level down.
 const (
@@ -8,7 +10,6 @@ const (
 	half     = 2 // half of the configured slots
 	normal   = 3 // the configured slots
 	eager    = 4 // the same, and a wasted prefetch counts half
-	levels   = 5
 
 	Normal = normal // the level at which each session starts
 )
@@ -39,6 +40,7 @@ const (
 // one stretch of harm would permanently end prefetching that pays as long as there is none. It
 // is more than the accuracy that keeps a level, so that the level does not oscillate.
 type throttle struct {
+	of         Change // names the session or the host
 	level      int
 	generation int     // number of changes
 	labels     int     // in this generation
@@ -49,7 +51,13 @@ type throttle struct {
 	harmed     bool    // harm since the last start
 }
 
-func newThrottle() throttle { return throttle{level: normal} }
+// Change is a change of level, of a host or of a session.
+type Change struct {
+	At            time.Time
+	Host, Session string // one of the two
+	From, To      int
+	Why           string // accuracy, watched, or a kind of harm
+}
 
 // started records the start of a prefetch.
 func (t *throttle) started() { t.harmed = false }
@@ -125,14 +133,4 @@ func slotsAt(level, all int) int {
 }
 
 // wasteFactorAt returns the weight of a wasted prefetch at a level.
-func wasteFactorAt(level int) float64 {
-	switch level {
-	case watching, single:
-		return 4
-	case half:
-		return 2
-	case eager:
-		return 0.5
-	}
-	return 1
-}
+func wasteFactorAt(level int) float64 { return [...]float64{4, 4, 2, 1, 0.5}[level] }

@@ -1,0 +1,205 @@
+package speculate
+
+import (
+	"math"
+	"time"
+
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/predict"
+)
+
+// Concurrency is whether an upstream handles concurrent calls serially or in parallel.
+type Concurrency int
+
+const (
+	Unknown  Concurrency = iota // no evidence
+	Serial                      // one after the other
+	Parallel                    // several at once
+)
+
+var concurrencyNames = [...]string{"unknown", "serial", "parallel"}
+
+func (c Concurrency) String() string { return concurrencyNames[c] }
+
+// Weights and thresholds of the evidence.
+const (
+	evidenceDecay = 0.9  // per piece of evidence, so that about ten count
+	sure          = 0.75 // probability from which an upstream is Serial or Parallel; three pieces of evidence if none is against it
+	unsure        = 0.6  // probability below which it no longer is
+	presumed      = 3    // pieces of evidence from earlier that count: the server may have changed
+
+	maxEvidence    = 1 / (1 - evidenceDecay) // the limit of the decayed sum
+	minLogRatio    = 1                       // log-likelihood ratio that makes a piece of evidence
+	priorVariance  = 0.1                     // variance of the logarithm of a tool's latency before any sample: a deviation of about a third
+	steadyVariance = 0.03                    // variance below which a tool's latency is steady; it takes at least three samples
+	maxTools       = 64                      // tools with a service time
+)
+
+// server estimates whether an upstream handles calls serially, from the calls of all its instances.
+//
+// It compares two models of how long a call took that had its instance not to itself. If calls
+// run in parallel, the time since the call was sent is the tool's usual service time; if they run
+// serially, the time since another call last ended is. Calls that found the instance idle give
+// the usual service time. The model that is closer, by a clear likelihood ratio, gets a piece of
+// evidence. A call that ends before an older one that found the instance idle is evidence too. A
+// Beta posterior with decay combines the pieces.
+type server struct {
+	evidence   predict.Concurrency // outlives the process, as a short session sees too little to be sure
+	is         Concurrency
+	outOfOrder bool                    // a call ended before an older one that its instance had started
+	tools      map[string]*serviceTime // tool → its service time
+}
+
+// serviceTime is the mean and variance of the logarithm, in seconds, of the latency of a tool's
+// calls that find their instance idle. Later calls count more, so that one slow call in a few does
+// not matter.
+type serviceTime struct {
+	n              int
+	mean, variance float64
+}
+
+func newServer() *server { return &server{tools: make(map[string]*serviceTime)} }
+
+// presume sets what was learned of the upstream before: the evidence, unless there is some by now or
+// it is out of range, and the usual latencies of its tools. A usual latency counts as one sample, as
+// those calls may have waited for others.
+func (v *server) presume(learned predict.Concurrency, usual map[string]enrich.Percentiles) {
+	for tool, took := range usual {
+		if v.tools[tool] == nil {
+			deviation := (logarithm(took.P90) - logarithm(took.P10)) / 2.56 // of a normal distribution
+			*v.serviceTime(tool) = serviceTime{n: 1, mean: logarithm(took.P50), variance: max(priorVariance, deviation*deviation)}
+		}
+	}
+	sum := learned.Parallel + learned.Serial
+	if v.evidence == (predict.Concurrency{}) && learned.Parallel >= 0 && learned.Serial >= 0 && sum <= maxEvidence {
+		weight := min(1, presumed/max(sum, 1))
+		v.evidence = predict.Concurrency{Parallel: weight * learned.Parallel, Serial: weight * learned.Serial}
+		v.decide()
+	}
+}
+
+// learn records a call that has returned. It returns how long the call waited for prefetches, if
+// the upstream is serial.
+func (v *server) learn(i *instance, r *Run, now time.Time) (wait time.Duration) {
+	took, after := now.Sub(r.began), now.Sub(later(r.began, r.ended))
+	usual := v.usual(r.tool)
+	verdict := Unknown
+	switch {
+	case r.ambiguous:
+	case r.idle:
+		v.serviceTime(r.tool).add(logarithm(took))
+	default:
+		verdict = v.classify(i, r, took, after, usual)
+		v.add(verdict)
+	}
+	wait = took - after // until the last earlier call ended
+	if r.ambiguous && usual > 0 {
+		if wait = took - usual; wait < usual/2 { // the call itself may have been slow
+			return 0
+		}
+	}
+	serial := v.is == Serial && verdict != Parallel
+	if v.is == Unknown && v.evidence.Parallel == 0 { // clear evidence counts before the estimate is sure
+		serial = r.ambiguous || verdict == Serial && v.serviceTime(r.tool).variance < steadyVariance
+	}
+	if r.claim != nil || !serial {
+		return 0
+	}
+	return min(wait, i.prefetchTime-r.prefetchTime)
+}
+
+// classify returns what the latency of a call says that had the instance not to itself.
+func (v *server) classify(i *instance, r *Run, took, after, usual time.Duration) Concurrency {
+	if usual == 0 {
+		return Unknown
+	}
+	if oldest := i.oldest(); oldest != nil && oldest.idle && oldest.began.Before(r.began) && took >= usual/2 { // a shorter one may be a refusal
+		v.outOfOrder = true
+		return Parallel
+	}
+	p := v.serviceTime(r.tool)
+	serialError, parallelError := logarithm(after)-p.mean, logarithm(took)-p.mean
+	switch ratio := (serialError*serialError - parallelError*parallelError) / (2 * p.variance); {
+	case ratio > minLogRatio:
+		return Parallel
+	case ratio < -minLogRatio:
+		return Serial
+	}
+	return Unknown
+}
+
+// add adds a piece of evidence and updates the estimate.
+func (v *server) add(piece Concurrency) {
+	if piece == Unknown {
+		return
+	}
+	e := &v.evidence
+	e.Parallel, e.Serial = e.Parallel*evidenceDecay, e.Serial*evidenceDecay
+	if piece == Serial {
+		e.Serial++
+	} else {
+		e.Parallel++
+	}
+	v.decide()
+	if v.is == Serial {
+		v.outOfOrder = false
+	}
+}
+
+func (v *server) decide() {
+	switch p := v.parallel(); {
+	case p >= sure:
+		v.is = Parallel
+	case 1-p >= sure:
+		v.is = Serial
+	case v.is == Parallel && p < unsure, v.is == Serial && 1-p < unsure:
+		v.is = Unknown
+	}
+}
+
+// parallel is the probability of Parallel: the mean of Beta(1+parallel, 1+serial).
+func (v *server) parallel() float64 {
+	return (v.evidence.Parallel + 1) / (v.evidence.Parallel + v.evidence.Serial + 2)
+}
+
+// serviceTime returns the service time of a tool.
+func (v *server) serviceTime(tool string) *serviceTime {
+	p := v.tools[tool]
+	if p == nil {
+		if len(v.tools) >= maxTools {
+			clear(v.tools) // learned again within a few calls
+		}
+		p = &serviceTime{variance: priorVariance}
+		v.tools[tool] = p
+	}
+	return p
+}
+
+// add adds a sample.
+func (p *serviceTime) add(x float64) {
+	p.n++
+	if p.n == 1 {
+		p.mean = x
+	}
+	delta, n := x-p.mean, float64(min(p.n, 8))
+	p.mean += delta / n
+	p.variance = max(priorVariance/10, p.variance+(delta*delta-p.variance)/(n+1))
+}
+
+// usual returns the latency of a tool without waiting; 0 if unknown.
+func (v *server) usual(tool string) time.Duration {
+	if p := v.serviceTime(tool); p.n > 0 {
+		return time.Duration(math.Exp(p.mean) * float64(time.Second))
+	}
+	return 0
+}
+
+// logarithm is of the duration in seconds.
+func logarithm(d time.Duration) float64 { return math.Log(max(d, time.Microsecond).Seconds()) }
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,210 @@
+// Package speculate prefetches: it makes calls before a client makes them.
+//
+// The worker observes the calls and results of sessions. It predicts the next calls (predict),
+// checks which may be made now, picks those that are worth it (enrich), starts them within the
+// limits of its scheduler, and continues when they return:
+//
+//	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, Waited: limits.Harm, Decided: record, Removed: removed})
+//	if w.Wants(rules(), client) {
+//		w.Called(call)
+//	}
+//	w.Answered(call, result, nil)
+//	w.SessionEnded(client, func() {})
+//	w.Close()
+//
+// The scheduler limits the prefetches in progress. A prefetch holds only a claim, and each claim
+// ends: it takes a slot when the prefetch starts and releases it when the call returns, or at a
+// deadline. A call that has joined is not affected, as it holds the flight itself. The outcomes
+// of prefetches move a session, and the host that they went to, between five levels, from more
+// than configured down to only watching what would have been started. Harm lowers a level at
+// once. An upstream that is not known to be parallel gets one prefetch at a time.
+//
+// Time is passed in as an argument, so that recorded sessions can be replayed. Only the deadline
+// runs in real time.
+package speculate
+
+import (
+	"cmp"
+	"context"
+	"sync/atomic"
+	"time"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/predict"
+)
+
+// Rules configure prefetching. With the zero value nothing is prefetched or learned.
+type Rules struct {
+	Mode     string        // "off" (the default), "shadow" (predict and score only) or "on"
+	Delivery string        // "silent" (the default), "hint" or "inline"
+	Wait     time.Duration // how long an answer may wait for answers inlined in it
+	MaxAge   time.Duration // of a prefetched answer (see Age)
+
+	ExclusiveMaxAge time.Duration // if the upstream is exclusive; 0 for MaxAge
+
+	PerSession int // concurrent prefetches of a session; default 3
+	Total      int // of the process; default 16
+
+	Budget         int           // tokens that the answers of one choice may take, and that one inlining may add
+	MinProbability float64       // minimum for any prefetch
+	InlineFrom     float64       // minimum probability for inlining
+	Waste          time.Duration // hidden latency that offsets one wasted call
+	SecondWorth    float64       // US dollars per hidden second
+	Dollars        float64       // US dollars that one session's prefetches may cost
+
+	ShadowLabels int  // labels before a learned follow-up is prefetched
+	Learn        bool // learn follow-ups, besides the configured ones
+}
+
+// Off reports whether nothing is observed.
+func (r *Rules) Off() bool { return r.Mode != "on" && r.Mode != "shadow" }
+
+// Age is the maximum age of a prefetched answer whose tool has no freshness. exclusive says that
+// only calls through the proxy change what its upstream reads.
+func (r *Rules) Age(exclusive bool) time.Duration {
+	if exclusive && r.ExclusiveMaxAge > 0 {
+		return r.ExclusiveMaxAge
+	}
+	return r.MaxAge
+}
+
+// Slots returns the limits of concurrent prefetches.
+func (r *Rules) Slots() Options { return Options{PerSession: r.PerSession, Total: r.Total} }
+
+// Pick returns the limits of one choice. If answers only go into the store, each may take at most
+// its slot's share of the budget.
+func (r *Rules) Pick() enrich.Options {
+	o := enrich.Options{Budget: r.Budget, MinProbability: r.MinProbability, Waste: r.Waste, SecondWorth: r.SecondWorth}
+	if r.Delivery != "inline" {
+		o.Silent = true
+		o.MaxTokens = r.Budget / cmp.Or(max(r.PerSession, 0), 3)
+	}
+	return o
+}
+
+// Client is a client's session.
+type Client struct {
+	Name        string          // in the record
+	ID          uint64          // random; distinguishes sessions in learned state, and is used nowhere else
+	Multiplexed bool            // calls come from several independent clients
+	Context     context.Context // ends with the session
+
+	disabled    atomic.Bool // prediction panicked on it, so its calls are not observed any more
+	missedWrite atomic.Bool // an unobserved write is queued
+}
+
+// Upstream is a session's lease on an upstream.
+type Upstream struct {
+	Name     string
+	Key      string // identifies the upstream in learned state
+	Instance uint64 // process or connection
+	Shared   bool   // other sessions use the instance too
+	Remote   bool   // reached over HTTP, and taken to handle calls in parallel until it is seen not to
+
+	Exclusive bool    // only calls through the proxy change what it reads
+	Storage   Storage // of learned state; nil if none is kept
+	Offered
+}
+
+// Offered describes an upstream's current tools.
+type Offered interface {
+	Tools() []string // the listed tools
+	Tool(name string) predict.Tool
+	Host() string // default host of its calls
+	// MayPrefetch returns the reason why the candidate must not be prefetched, if any.
+	MayPrefetch(c *predict.Candidate) Verdict
+	// Fetch starts a candidate's call and returns at once. The answer goes into the store, and
+	// to the client only if the client makes the same call. fate returns the outcome so far, and
+	// takes no lock; it is nil if nothing was started. The call is cancelled when ctx ends, unless
+	// a client's call has joined it.
+	Fetch(ctx context.Context, f *Fetch) (fate func() call.Fate, why string)
+	// Useless records that none of its tools may ever be prefetched.
+	Useless()
+}
+
+// Storage reads and writes the learned state of an upstream: merge gets the stored state and
+// returns the state to store. Other processes are locked out meanwhile.
+type Storage func(merge func(stored State) (State, error)) error
+
+// State is the stored state of an upstream. State of another version than LearnedVersion is ignored.
+type State = predict.State
+
+const LearnedVersion = predict.StateVersion
+
+// Trace is a W3C trace context, or the zero value.
+type Trace struct{ Parent, State string }
+
+// Call is a client's tools/call, or a prefetch. It is immutable.
+type Call struct {
+	ID        uint64 // unique among observed calls; 0 if not observed
+	Client    *Client
+	Upstream  *Upstream
+	Seq       int64 // sequence number in the record
+	Trace     Trace // of its requests
+	At        time.Time
+	Turn      int // of the model
+	Tool      string
+	Arguments []byte // canonical if Key is set; nil if too long for a key
+	Key       call.Key
+	Effect    call.Effect
+	Host      string
+	Claim     *Claim // of a prefetch; nil for a client's call
+}
+
+// Result is the end of a call.
+type Result struct {
+	At         time.Time
+	Complete   bool             // other calls may get the same answer
+	Body       []byte           // borrowed
+	Took       time.Duration    // from sending to answer; 0 if not sent or not answered
+	Unloaded   time.Duration    // lower bound of the latency without other calls; 0 if unknown
+	Comparison dedup.Comparison // against the prefetched answer
+	JoinWait   time.Duration    // wait for a prefetch that exceeded its join timeout
+}
+
+// Verdict is what is known about a candidate before it is prefetched.
+type Verdict struct {
+	Query     dedup.Query
+	Host      string        // whose limits apply
+	Reason    enrich.Reason // why it must not be prefetched now; "" if it may
+	FileBytes int           // size of the file that it reads; 0 for none
+}
+
+// Fetch is a request to an upstream to fetch a candidate's call. It has more than 15 fields with
+// those of its candidate.
+type Fetch struct {
+	*predict.Candidate
+	Call        *Call         // as the worker knows it
+	After       int64         // sequence number of the call whose answer it follows
+	Trace       Trace         // of that call
+	JoinTimeout time.Duration // how long a call waits for it, from its sending
+
+	ClientRequest func(certain bool) // the server sends the client a request, for this call or, unless certain, perhaps another
+	Done          func(FetchResult)  // it has returned, or will not
+}
+
+// FetchResult is the result of a prefetch at its upstream.
+type FetchResult struct {
+	Body    []byte // borrowed
+	Good    bool   // an answer that may be served
+	Limited bool   // its host answered 429
+	Crashed bool   // the server's process ended
+	Bar     string // why the tool must not be prefetched again; "" if it may
+
+	Displaced bool // answers that calls had asked for were evicted for it
+}
+
+// Announcement is what the worker started because of an answer.
+type Announcement struct {
+	Begun  []Started
+	Intent []string // words for what the model is working on
+}
+
+// Started is a prefetch that was started.
+type Started struct {
+	predict.Candidate
+	Query dedup.Query
+	Ended <-chan struct{} // closed when its answer has arrived, or will not
+}
