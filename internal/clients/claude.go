@@ -2,6 +2,7 @@ package clients
 
 import (
 	"cmp"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,30 +11,18 @@ import (
 // What is Claude Code's own: servers for one folder, approval of what a project has checked in,
 // settings in several places, and an administrator above them.
 
-// projects returns the folders in the "projects" table of the user's file.
-func (d *document) projects() (all []member) {
-	at, _ := d.top().child("projects")
-	folders, _ := at.members()
-	for _, p := range folders {
-		if filepath.IsAbs(p.name) {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
 // local returns the servers that Claude Code has for single folders: those in the user's file,
 // and the approved ones of the folder's .mcp.json.
-func (r *Reader) local(doc *document, client *Client) []table {
-	var all []table
-	for _, p := range doc.projects() {
-		if at, ok := p.child("mcpServers"); ok {
+func (r *Reader) local(doc *document, client *Client) (all []table) {
+	for _, folder := range doc.projects() {
+		path := []string{"projects", folder, "mcpServers"}
+		if at(doc.tree, path...) != nil {
 			all = append(all, table{
-				node: at, path: []string{"projects", p.name, "mcpServers"}, client: client, scope: "local", base: p.name,
-				disabled: p.strings("disabledMcpServers"),
+				doc: doc, path: path, client: client, scope: "local", base: folder,
+				disabled: stringsAt(doc.tree, "projects", folder, "disabledMcpServers"),
 			})
 		}
-		if t, ok := r.checkedIn(p, client); ok {
+		if t, ok := r.checkedIn(at(doc.tree, "projects", folder), folder, client); ok {
 			all = append(all, t)
 		}
 	}
@@ -41,40 +30,41 @@ func (r *Reader) local(doc *document, client *Client) []table {
 }
 
 // checkedIn returns the servers of a folder's .mcp.json. It adds a note about servers that are
-// not approved.
-func (r *Reader) checkedIn(p member, client *Client) (table, bool) {
-	doc := r.other(filepath.Join(p.name, ".mcp.json"))
-	if doc == nil {
+// not approved, neither in the user's file, in which project is the folder's entry, nor in the
+// settings.
+func (r *Reader) checkedIn(project any, folder string, client *Client) (table, bool) {
+	doc := r.other(filepath.Join(folder, ".mcp.json"))
+	if doc == nil || at(doc.tree, "mcpServers") == nil {
 		return table{}, false
 	}
-	at, ok := doc.top().child("mcpServers")
-	if !ok {
-		return table{}, false
-	}
-	enableAll := false
-	enabled, disabled := p.strings("enabledMcpjsonServers"), p.strings("disabledMcpjsonServers")
-	settings := []string{filepath.Join(p.name, ".claude", "settings.local.json"), filepath.Join(r.options.Home, ".claude", "settings.json")}
-	for _, path := range settings {
+	enableAll, enabled, disabled := false, []string(nil), []string(nil)
+	approvals := []any{project}
+	for _, path := range []string{filepath.Join(folder, ".claude", "settings.local.json"), filepath.Join(r.options.Home, ".claude", "settings.json")} {
 		if s := r.other(path); s != nil {
-			all, _ := s.top().child("enableAllProjectMcpServers")
-			enableAll = enableAll || all.value() == true
-			enabled, disabled = append(enabled, s.top().strings("enabledMcpjsonServers")...), append(disabled, s.top().strings("disabledMcpjsonServers")...)
+			approvals = append(approvals, s.tree)
+			enableAll = enableAll || at(s.tree, "enableAllProjectMcpServers") == true
 		}
 	}
-	includes := func(name string) bool {
+	for _, tree := range approvals {
+		enabled = append(enabled, stringsAt(tree, "enabledMcpjsonServers")...)
+		disabled = append(disabled, stringsAt(tree, "disabledMcpjsonServers")...)
+	}
+	t := table{doc: doc, path: []string{"mcpServers"}, client: client, scope: "project", base: folder}
+	t.includes = func(name string) bool {
 		return !slices.Contains(disabled, name) && (enableAll || slices.Contains(enabled, name))
 	}
 	var unapproved []string
-	servers, _ := at.members()
-	for _, m := range servers {
-		if !includes(m.name) && !slices.Contains(disabled, m.name) {
-			unapproved = append(unapproved, shown(m.name))
+	for _, e := range doc.entries(t.path) {
+		if !t.includes(e.name) && !slices.Contains(disabled, e.name) {
+			unapproved = append(unapproved, shown(e.name))
 		}
 	}
 	if len(unapproved) > 0 {
-		r.note(at, false, "left out, since they are not approved in Claude Code: "+strings.Join(unapproved, ", "))
+		r.notes = append(r.notes, Note{
+			Where: doc.path, Pointer: "/mcpServers", Text: "left out, since they are not approved in Claude Code: " + strings.Join(unapproved, ", "),
+		})
 	}
-	return table{node: at, path: []string{"mcpServers"}, client: client, scope: "project", base: p.name, includes: includes}, true
+	return t, true
 }
 
 // settingsFile is a settings file of Claude Code.
@@ -89,9 +79,9 @@ type settingsFile struct {
 func (r *Reader) claudeFolders() []settingsFile {
 	all := []settingsFile{{path: r.options.folder("CLAUDE SETTINGS")}}
 	for _, doc := range r.docs {
-		for _, p := range doc.projects() {
-			if path := filepath.Join(p.name, ".claude"); path != all[0].path {
-				all = append(all, settingsFile{path, p.name, true})
+		for _, folder := range doc.projects() {
+			if path := filepath.Join(folder, ".claude"); path != all[0].path {
+				all = append(all, settingsFile{path, folder, true})
 			}
 		}
 	}
@@ -124,31 +114,32 @@ func (m Machine) managed(name string) string {
 	return filepath.Join("/etc/claude-code", name)
 }
 
-// forbiddenByClaude returns why an administrator's settings forbid mcpschedd, or "".
-func (r *Reader) forbiddenByClaude() string {
+// Forbidden returns the reason why the client of a file would not start mcpschedd, because of an
+// administrator's settings of Claude Code or Gemini CLI's own, or "".
+func (r *Reader) Forbidden(path string) string {
+	own := r.docs[path]
+	switch {
+	case own == nil:
+		return ""
+	case at(own.tree, "mcp", "allowed") != nil && !slices.Contains(stringsAt(own.tree, "mcp", "allowed"), ownName):
+		return fmt.Sprintf(`%s: "mcp": {"allowed"} lists the servers that may run, without mcpschedd: add it there first`, path)
+	case filepath.Base(path) != ".claude.json":
+		return ""
+	}
 	if path := r.options.managed("managed-mcp.json"); r.other(path) != nil {
 		return path + " lists all servers that Claude Code may use: no other may be added"
 	}
-	path := r.options.managed("managed-settings.json")
+	path = r.options.managed("managed-settings.json")
 	doc := r.other(path)
 	if doc == nil {
 		return ""
 	}
-	names := func(list string) (all []string, found bool) {
-		at, found := doc.top().child(list)
-		for _, e := range at.elements() {
-			name, _ := e.child("serverName")
-			if s, ok := name.value().(string); ok {
-				all = append(all, s)
-			}
-		}
-		return all, found
+	has := func(list string) bool {
+		all, _ := at(doc.tree, list).([]any)
+		return slices.ContainsFunc(all, func(e any) bool { return at(e, "serverName") == ownName })
 	}
-	if all, _ := names("deniedMcpServers"); slices.Contains(all, ownName) {
-		return path + " denies mcpschedd"
-	}
-	if all, found := names("allowedMcpServers"); found && !slices.Contains(all, ownName) {
-		return path + ` allows some servers ("allowedMcpServers"), but not mcpschedd`
+	if has("deniedMcpServers") || at(doc.tree, "allowedMcpServers") != nil && !has("allowedMcpServers") {
+		return path + ` does not allow mcpschedd ("allowedMcpServers", "deniedMcpServers")`
 	}
 	return ""
 }

@@ -5,7 +5,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // Client is one kind of MCP client.
@@ -56,9 +55,6 @@ var All = []*Client{
 	{"opencode", "OpenCode", []string{"mcp"}, opencodeShape,
 		[]string{"${CONFIG}/opencode/opencode.json", "${CONFIG}/opencode/opencode.jsonc"}, []string{"opencode.json*"}},
 }
-
-// other is the client of a file that belongs to no supported client.
-var other = &Client{Name: "file", Title: "the client", table: []string{"mcpServers"}}
 
 // Named returns the clients with the given name; nil if there are none. "claude" means both
 // Claude Code and Claude Desktop, "claude-code" only the former.
@@ -145,46 +141,43 @@ func (m Machine) folder(name string) string {
 // clientOf determines the client of a file by its contents, then by its name, and returns the
 // path to the servers in it.
 func clientOf(d *document) (*Client, []string) {
-	is := func(name string, table ...string) (*Client, []string) {
-		c := Named(name)[0]
-		if table == nil {
-			table = c.table
-		}
-		return c, table
-	}
-	has := func(path ...string) bool { _, ok := d.top().child(path...); return ok }
+	has := func(path ...string) bool { return at(d.tree, path...) != nil }
 	dir, base := path.Split(filepath.ToSlash(d.path))
 	dir = path.Base(dir)
+	name, table := "", []string(nil)
 	switch plain := has("mcpServers"); {
 	case d.toml:
-		return is("codex")
+		name = "codex"
 	case dir == ".gemini":
-		return is("gemini")
+		name = "gemini"
 	case has("context_servers"):
-		return is("zed")
+		name = "zed"
 	case has("mcp", "servers"):
-		return is("vscode", "mcp", "servers")
+		name, table = "vscode", []string{"mcp", "servers"}
 	case has("mcp.servers"):
-		return is("vscode", "mcp.servers")
+		name, table = "vscode", []string{"mcp.servers"}
 	case has("servers") && !plain:
-		return is("vscode")
+		name = "vscode"
 	case has("mcp") && !plain:
-		return is("opencode")
+		name = "opencode"
 	}
-	if i := slices.IndexFunc(All, func(c *Client) bool { return c.keeps(dir, base) }); i >= 0 {
-		return All[i], All[i].table
+	client := &Client{Name: "file", Title: "the client", table: []string{"mcpServers"}} // of no supported client
+	for _, c := range slices.Backward(All) {
+		if c.Name == name || name == "" && c.keeps(dir, base) {
+			client = c
+		}
 	}
-	return other, other.table
+	if table == nil {
+		table = client.table
+	}
+	return client, table
 }
 
 // keeps reports whether a file name matches the client's patterns.
 func (c *Client) keeps(dir, base string) bool {
 	return slices.ContainsFunc(c.files, func(pattern string) bool {
-		name := base
-		if strings.Contains(pattern, "/") {
-			name = dir + "/" + base
-		}
-		ok, _ := path.Match(pattern, name) // the patterns are valid
-		return ok
+		bare, _ := path.Match(pattern, base) // the patterns are valid
+		full, _ := path.Match(pattern, dir+"/"+base)
+		return bare || full
 	})
 }

@@ -5,45 +5,35 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 	"github.com/tailscale/hujson"
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/unicode"
+
+	"mcpschedd/internal/tomlblock"
 )
 
 const (
 	maxSize  = 64 << 20 // bytes; Claude Code keeps much other data in its file
-	maxDepth = 1000     // nesting of objects and lists: the parser itself has no limit
+	maxDepth = 1000     // nesting of objects and lists: the parser of JSON itself has no limit
 )
 
 // document is one file of a client: JSON with comments and trailing commas, or TOML.
 type document struct {
-	path     string
-	encoding encoding.Encoding
-	toml     bool
-	text     []byte       // in UTF-8, without a byte order mark
-	root     hujson.Value // of TOML, only the servers
+	path string
+	toml bool
+	mark []byte       // byte order mark, or nothing
+	text []byte       // without it
+	root hujson.Value // of JSON
+	tree any          // its values, as decoded by encoding/json; numbers as json.Number
 }
 
-// node is one value of a document.
-type node struct {
-	doc     *document
-	pointer string // JSON pointer (RFC 6901)
-	json    *hujson.Value
-}
-
-// member is a member of an object.
-type member struct {
-	name string
-	node
-}
-
-type number string // as written
+var byteOrderMark = []byte("\ufeff")
 
 // parse parses a file. An error has the position in the file but no values, which may be
 // secret.
@@ -51,13 +41,14 @@ func parse(path string, data []byte) (*document, error) {
 	if len(data) > maxSize {
 		return nil, fmt.Errorf("%s: want a file of at most %d MiB", path, maxSize>>20)
 	}
-	d := &document{path: path, toml: strings.HasSuffix(path, ".toml"), encoding: encodingOf(data)}
-	d.text, _ = d.encoding.NewDecoder().Bytes(data) // invalid bytes are replaced, which the next line detects
-	if !bytes.Equal(d.bytes(), data) {
-		return nil, fmt.Errorf("%s: want a file in UTF-8 or UTF-16; nothing is changed in it", path)
+	d := &document{path: path, toml: strings.HasSuffix(path, ".toml")}
+	d.mark = data[:len(data)-len(bytes.TrimPrefix(data, byteOrderMark))]
+	d.text = data[len(d.mark):]
+	if !utf8.Valid(d.text) {
+		return nil, fmt.Errorf("%s: want a file in UTF-8; nothing is changed in it", path)
 	}
-	if i := tooDeep(d.text); i >= 0 {
-		return nil, fmt.Errorf("%s:%d: want objects and lists at most %d deep", d.path, d.line(i), maxDepth)
+	if line := tooDeep(d.text); line > 0 {
+		return nil, fmt.Errorf("%s:%d: want objects and lists at most %d deep", path, line, maxDepth)
 	}
 	if d.toml {
 		return d, d.parseTOML()
@@ -65,23 +56,13 @@ func parse(path string, data []byte) (*document, error) {
 	return d, d.parseJSON()
 }
 
-// encodingOf determines a file's encoding by its byte order mark.
-func encodingOf(data []byte) encoding.Encoding {
-	for mark, as := range map[string]encoding.Encoding{
-		"\xff\xfe": unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), "\xfe\xff": unicode.UTF16(unicode.BigEndian, unicode.UseBOM), "\ufeff": unicode.UTF8BOM,
-	} {
-		if bytes.HasPrefix(data, []byte(mark)) {
-			return as
-		}
-	}
-	return encoding.Nop
-}
+// bytes returns the file's contents.
+func (d *document) bytes() []byte { return slices.Concat(d.mark, d.text) }
 
-// bytes returns the file's contents in its encoding.
-func (d *document) bytes() []byte {
-	out, _ := d.encoding.NewEncoder().Bytes(d.text) // cannot fail: the text was decoded from this encoding
-	return out
-}
+var (
+	hujsonError = regexp.MustCompile(`^hujson: line (\d+), column (\d+): ([^\n]*)`)
+	literal     = regexp.MustCompile(`invalid literal: .*`) // which may be a secret
+)
 
 func (d *document) parseJSON() (err error) {
 	if len(bytes.TrimSpace(d.text)) == 0 {
@@ -89,197 +70,303 @@ func (d *document) parseJSON() (err error) {
 	}
 	// A comment on the last line may lack its end of line.
 	if d.root, err = hujson.Parse(append(bytes.Clone(d.text), '\n')); err != nil {
-		return fmt.Errorf("%s:%s", d.path, position(err))
+		m := hujsonError.FindStringSubmatch(literal.ReplaceAllString(err.Error(), "want a string, a number, true, false or null"))
+		if m == nil {
+			return fmt.Errorf("%s: want JSON", d.path)
+		}
+		return fmt.Errorf("%s:%s:%s: want JSON: %s", d.path, m[1], m[2], m[3])
 	}
-	return nil
+	standard := d.root.Clone()
+	standard.Standardize()
+	values := json.NewDecoder(bytes.NewReader(standard.Pack()))
+	values.UseNumber()
+	return values.Decode(&d.tree)
 }
 
-// parseTOML parses the servers. Their positions are determined only when they are changed.
 func (d *document) parseTOML() error {
-	var tree map[string]any
+	tree := make(map[string]any)
 	if _, err := toml.Decode(string(d.text), &tree); err != nil {
-		if wrong, ok := errors.AsType[toml.ParseError](err); ok {
-			return fmt.Errorf("%s:%d:%d: want TOML", d.path, wrong.Position.Line, wrong.Position.Col)
-		}
-		return fmt.Errorf("%s: want TOML", d.path)
+		wrong, _ := errors.AsType[toml.ParseError](err)
+		return fmt.Errorf("%s:%d:%d: want TOML", d.path, wrong.Position.Line, wrong.Position.Col)
 	}
 	servers, err := json.Marshal(map[string]any{codexTable: tree[codexTable]})
 	if err != nil {
 		return fmt.Errorf("%s: [%s]: want texts, whole numbers and lists of them", d.path, codexTable)
 	}
-	d.root, err = hujson.Parse(servers)
-	return err
+	values := json.NewDecoder(bytes.NewReader(servers))
+	values.UseNumber()
+	return values.Decode(&d.tree)
 }
 
-var hujsonError = regexp.MustCompile(`^hujson: line (\d+), column (\d+): (.*)$`)
-
-// position formats the parser's error as LINE:COLUMN: message.
-func position(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	text, _, quotes := strings.Cut(text, "invalid literal: ")
-	if quotes { // the quoted literal may be a secret
-		text += "want a string, a number, true, false or null"
-	}
-	m := hujsonError.FindStringSubmatch(text)
-	if m == nil {
-		return " want JSON"
-	}
-	return m[1] + ":" + m[2] + ": want JSON: " + m[3]
-}
-
-// tooDeep returns the offset at which the nesting exceeds maxDepth, or -1.
-func tooDeep(data []byte) int {
-	depth, quoted := 0, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case c == '\n':
-			quoted = false // a quote in a comment
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return i
+// tooDeep returns the line in which the nesting exceeds maxDepth, or 0. Brackets in strings do not
+// count, except in one that does not end on its line.
+func tooDeep(text []byte) (line int) {
+	depth := 0
+	for part := range bytes.Lines(text) {
+		line++
+		for _, c := range quoted.ReplaceAll(part, nil) {
+			switch c {
+			case '{', '[':
+				depth++
+			case '}', ']':
+				depth--
 			}
-		case c == '}' || c == ']':
-			depth--
+			if depth > maxDepth {
+				return line
+			}
 		}
 	}
-	return -1
+	return 0
 }
 
-// line returns the line of an offset, starting at 1.
-func (d *document) line(at int) int {
-	return 1 + bytes.Count(d.text[:min(at, len(d.text))], []byte("\n"))
-}
+var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// where returns FILE:LINE of a value.
-func (n node) where() string {
-	if n.doc.toml {
-		return n.doc.path
-	}
-	return n.doc.path + ":" + strconv.Itoa(n.doc.line(n.json.StartOffset))
-}
-
-func (d *document) top() node { return node{d, "", &d.root} }
-
-// value returns the value of a node: nil, string, bool, number, []node or []member.
-func (n node) value() any {
-	if n.json == nil {
-		return nil
-	}
-	switch v := n.json.Value.(type) {
-	case *hujson.Object:
-		all := make([]member, len(v.Members))
-		for i := range v.Members {
-			name := v.Members[i].Name.Value.(hujson.Literal).String()
-			all[i] = member{name, node{n.doc, n.pointer + "/" + escape(name), &v.Members[i].Value}}
-		}
-		return all
-	case *hujson.Array:
-		all := make([]node, len(v.Elements))
-		for i := range v.Elements {
-			all[i] = node{n.doc, n.pointer + "/" + strconv.Itoa(i), &v.Elements[i]}
-		}
-		return all
-	case hujson.Literal:
-		switch v.Kind() {
-		case '"':
-			return v.String()
-		case 't', 'f':
-			return v.Bool()
-		case '0':
-			return number(v)
-		}
-	}
-	return nil
-}
-
-// kind returns the kind of a value, for an error that wants another.
-func (n node) kind() string {
-	return map[hujson.Kind]string{
-		'n': "null", 't': "true or false", 'f': "true or false", '0': "a number", '"': "a string", '[': "a list", '{': "an object",
-	}[n.json.Value.Kind()]
-}
-
-// members returns the members of an object in the order of the file; of repeated names the last
-// value, as in most parsers. ok is false if the value is neither an object nor null.
-func (n node) members() (all []member, ok bool) {
-	value := n.value()
-	raw, ok := value.([]member)
-	index := make(map[string]int)
-	for _, m := range raw {
-		if i, repeated := index[m.name]; repeated {
-			all[i] = m
-			continue
-		}
-		index[m.name] = len(all)
-		all = append(all, m)
-	}
-	return all, ok || value == nil
-}
-
-// child returns the value at a path of names; false if it is missing or null.
-func (n node) child(names ...string) (node, bool) {
+// at returns the value at a path of names, or nil.
+func at(tree any, names ...string) any {
 	for _, name := range names {
-		raw, _ := n.value().([]member)
-		found := false
-		for _, m := range raw {
-			if m.name == name {
-				n, found = m.node, m.json.Value.Kind() != 'n'
-			}
-		}
-		if !found {
-			return node{}, false
-		}
+		object, _ := tree.(map[string]any)
+		tree = object[name]
 	}
-	return n, true
+	return tree
 }
 
-// elements returns the elements of the list at a path of names, none if it is missing.
-func (n node) elements(names ...string) []node {
-	n, _ = n.child(names...)
-	all, _ := n.value().([]node)
-	return all
-}
-
-// strings returns the strings in the list at a path of names.
-func (n node) strings(names ...string) (all []string) {
-	for _, e := range n.elements(names...) {
-		if s, ok := e.value().(string); ok {
+// stringsAt returns the strings in the list at a path of names.
+func stringsAt(tree any, names ...string) (all []string) {
+	list, _ := at(tree, names...).([]any)
+	for _, e := range list {
+		if s, ok := e.(string); ok {
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
-// scalar returns a string, number or boolean as text.
-func (n node) scalar() (string, bool) {
-	switch v := n.value().(type) {
-	case string:
-		return v, true
-	case number:
-		return string(v), true
+// kindOf returns the kind of a value, for an error that wants another.
+func kindOf(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
 	case bool:
-		return strconv.FormatBool(v), true
+		return "true or false"
+	case string:
+		return "a string"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	}
+	return "a number"
+}
+
+// scalar returns a string, number or boolean as text.
+func scalar(value any) (string, bool) {
+	switch value.(type) {
+	case string, json.Number, bool:
+		return fmt.Sprint(value), true
 	}
 	return "", false
 }
 
-// pointer returns the JSON pointer for a path of names.
-func pointer(names []string) (text string) {
+// pointer returns the JSON pointer (RFC 6901) for a path of names.
+func pointer(names ...string) (text string) {
 	for _, name := range names {
-		text += "/" + escape(name)
+		text += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 	}
 	return text
 }
 
-// escape escapes a name for a JSON pointer.
-func escape(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+// where returns FILE:LINE of the value at a path of names.
+func (d *document) where(names ...string) string {
+	value := d.root.Find(pointer(names...))
+	if value == nil {
+		return d.path
+	}
+	return fmt.Sprintf("%s:%d", d.path, 1+bytes.Count(d.text[:min(value.StartOffset, len(d.text))], []byte("\n")))
 }
 
-// valid reports whether a text can be written into a file in UTF-8.
-func valid(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
+// object returns the object at a path of names; nil if there is none.
+func (d *document) object(names ...string) *hujson.Object {
+	value := d.root.Find(pointer(names...))
+	if value == nil {
+		return nil
+	}
+	object, _ := value.Value.(*hujson.Object)
+	return object
+}
+
+// projects returns the sorted folders in the "projects" table of Claude Code's file.
+func (d *document) projects() []string {
+	all, _ := at(d.tree, "projects").(map[string]any)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(folder string) bool { return !filepath.IsAbs(folder) })
+}
+
+// serverTables returns the paths of the tables that may have servers; the first is the user's.
+func (d *document) serverTables() [][]string {
+	_, main := clientOf(d)
+	all := [][]string{main}
+	for _, folder := range d.projects() {
+		all = append(all, []string{"projects", folder, "mcpServers"})
+	}
+	return all
+}
+
+// entry is a server as written in a file.
+type entry struct {
+	name string
+	text string // JSON without the comments around it, or the blocks of TOML
+}
+
+// entries returns the servers of a table.
+func (d *document) entries(table []string) (all []entry) {
+	if d.toml {
+		blocks, _ := tomlblock.Of(d.text, table...)
+		for _, b := range blocks {
+			all = append(all, entry{b.Name, string(d.text[b.From:b.To])})
+		}
+		return all
+	}
+	if object := d.object(table...); object != nil {
+		for _, m := range object.Members {
+			all = append(all, entry{nameOf(m), string(hujson.Value{Value: m.Value.Value}.Pack())})
+		}
+	}
+	return all
+}
+
+func nameOf(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
+
+// edited returns the file's contents after a change, which is made to a copy of the document.
+func (d *document) edited(change func(*document) error) ([]byte, error) {
+	now, err := parse(d.path, d.bytes())
+	if err != nil {
+		return nil, err
+	}
+	standard := now.root.IsStandard()
+	if err := change(now); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.path, err)
+	}
+	if !d.toml {
+		if standard { // an edit may leave a comma behind the last member
+			now.root.Standardize()
+		}
+		now.text = bytes.TrimSuffix(now.root.Pack(), []byte("\n")) // parseJSON added the line end
+	}
+	if _, err = parse(d.path, now.bytes()); err != nil {
+		return nil, fmt.Errorf("not changed, since the result would be invalid: %w", err)
+	}
+	return now.bytes(), nil
+}
+
+// patch changes the document by a JSON patch (RFC 6902) and preserves comments and white space.
+func (d *document) patch(op, path string, value any) error {
+	text, err := marshal([]map[string]any{{"op": op, "path": path, "value": value}}, "")
+	if err != nil {
+		return err
+	}
+	return d.root.Patch(text)
+}
+
+// marshal returns JSON without HTML escapes.
+func marshal(value any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", indent)
+	err := out.Encode(value)
+	return b.Bytes(), err
+}
+
+// swap removes servers from a table and inserts others: in place of the first removed one, or
+// at the end. Everything else in the file is preserved, with its comments. A missing table is
+// created if servers are inserted.
+func (d *document) swap(table []string, take func(name string) bool, put []entry) error {
+	if d.toml {
+		return d.swapBlocks(table, take, put)
+	}
+	object := d.object(table...)
+	for i := range table {
+		if value := d.root.Find(pointer(table[:i+1]...)); len(put) == 0 || object != nil || value != nil && value.Value.Kind() != 'n' {
+			continue
+		}
+		if err := d.patch("add", pointer(table[:i+1]...), struct{}{}); err != nil { // also replaces null
+			return err
+		}
+	}
+	if object = d.object(table...); object == nil {
+		return nil
+	}
+	at := slices.IndexFunc(object.Members, func(m hujson.ObjectMember) bool { return take(nameOf(m)) })
+	if at < 0 {
+		at = len(object.Members)
+	}
+	indent := hujson.Extra(" ")
+	if len(object.Members) > 0 {
+		indent = lineStart(object.Members[0].Name.BeforeExtra)
+	}
+	for _, p := range slices.Backward(put) {
+		value, err := hujson.Parse([]byte(p.text))
+		if err != nil {
+			return err
+		}
+		value.BeforeExtra, value.AfterExtra = hujson.Extra(" "), nil
+		name := hujson.Value{BeforeExtra: slices.Clone(indent), Value: hujson.String(p.name)}
+		object.Members = slices.Insert(object.Members, at, hujson.ObjectMember{Name: name, Value: value})
+	}
+	for i := len(object.Members) - 1; i >= 0; i-- {
+		name := nameOf(object.Members[i])
+		isNew := i >= at && i < at+len(put)
+		if !isNew && take(name) {
+			// A pointer means the first member of that name, so it is removed under another one.
+			object.Members[i].Name.Value = hujson.String("\x00")
+			if err := d.patch("remove", pointer(append(slices.Clip(table), "\x00")...), nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lineStart returns the white space at the start of the line of a value, from the text before
+// it.
+func lineStart(before hujson.Extra) hujson.Extra {
+	i := bytes.LastIndexByte(before, '\n')
+	if i < 0 || bytes.ContainsRune(before[i:], '/') {
+		return hujson.Extra(" ")
+	}
+	if i > 0 && before[i-1] == '\r' {
+		i--
+	}
+	return before[i:]
+}
+
+func (d *document) swapBlocks(table []string, take func(string) bool, put []entry) error {
+	blocks, err := tomlblock.Of(d.text, table...)
+	if err != nil {
+		return err
+	}
+	end, with := tomlblock.LineEnd(d.text), ""
+	for _, p := range put {
+		with += p.text
+	}
+	var out []byte
+	done := 0
+	for _, b := range blocks {
+		if !take(b.Name) {
+			continue
+		}
+		if with != "" && b.To < len(d.text) && !strings.HasSuffix(with, end+end) {
+			with += end
+		}
+		out = append(append(out, d.text[done:b.From]...), with...)
+		done, with = b.To, ""
+	}
+	out = append(out, d.text[done:]...)
+	if with != "" && len(out) > 0 {
+		if out[len(out)-1] != '\n' {
+			with = end + with
+		}
+		with = end + with
+	}
+	d.text = append(out, with...)
+	return nil
+}

@@ -1,216 +1,194 @@
 package clients
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// entry is a server of a client while it is read.
-type entry struct {
+// reading is a server of a client while its entry is read.
+type reading struct {
+	*translator
 	server    Server
-	texts     *translator
 	problems  []string // reasons to leave it out
 	ignored   []string // keys without a meaning here
 	transport string   // "" if absent
+	envFile   string
 
-	command, cwd, envFile, url text
-	args                       []text
-	env, headers               []named
-}
-
-// named is an environment variable or a header.
-type named struct {
-	name  string
-	value text
+	command, cwd, url string // in our syntax
+	args              []string
+	env, headers      []Pair // in our syntax, with literal values
 }
 
 const maxText = 64 << 10 // bytes of an imported text
 
 // want records that a value has the wrong kind.
-func (e *entry) want(n node, what string) {
-	e.problems = append(e.problems, fmt.Sprintf("%s: want %s, have %s", shown(n.pointer), what, n.kind()))
+func (r *reading) want(key string, value any, what string) {
+	r.problems = append(r.problems, fmt.Sprintf("%s%s: want %s, have %s", r.server.From.Pointer, shown(pointer(key)), what, kindOf(value)))
 }
 
 // field reads one member of an entry.
-func (e *entry) field(m member) {
-	block := &e.server.Block
-	switch m.name {
+func (r *reading) field(key string, value any) {
+	block := &r.server.Block
+	switch key {
 	case "command":
-		e.program(m.node)
+		r.program(key, value)
 	case "args":
-		e.arguments(m.node)
+		list, ok := value.([]any)
+		if !ok {
+			r.want(key, value, "a list of strings")
+		}
+		r.words(key, list)
 	case "env", "environment":
-		e.env = append(e.env, e.pairs(m.node, true)...)
+		r.env = append(r.env, r.pairs(key, value, true)...)
 	case "headers", "http_headers":
-		e.headers = append(e.headers, e.pairs(m.node, false)...)
+		r.headers = append(r.headers, r.pairs(key, value, false)...)
 	case "env_http_headers":
-		for _, p := range e.pairs(m.node, false) {
-			e.headers = append(e.headers, named{p.name, text{{variable: p.value.plain()}}})
+		for _, p := range r.pairs(key, value, false) {
+			r.headers = append(r.headers, Pair{p.Name, r.use(plain(p.Value), "")})
 		}
 	case "bearer_token_env_var":
-		if name, ok := m.value().(string); ok {
-			e.headers = append(e.headers, named{"Authorization", text{{literal: "Bearer "}, {variable: name}}})
+		if name, ok := value.(string); ok {
+			r.headers = append(r.headers, Pair{"Authorization", "Bearer " + r.use(name, "")})
 		}
 	case "env_vars": // of Codex: variables to pass on; here all are
 	case "cwd":
-		e.cwd = e.string(m.node, false)
+		r.cwd = r.string(key, value, false)
 	case "envFile", "env_file":
-		e.envFile = e.string(m.node, false)
+		r.envFile = r.string(key, value, false)
 	case "url", "serverUrl", "httpUrl":
-		e.url = e.string(m.node, false)
+		r.url = r.string(key, value, false)
 	case "type", "transport":
-		if s, ok := m.value().(string); ok {
-			e.transport = s
+		if s, ok := value.(string); ok {
+			r.transport = s
 		} else {
-			e.want(m.node, "a string")
+			r.want(key, value, "a string")
 		}
 	case "disabled", "enabled":
-		block.Disabled = block.Disabled || m.value() == (m.name == "disabled")
+		block.Disabled = block.Disabled || value == (key == "disabled")
 	case "disabledTools", "excludeTools", "disabled_tools":
-		block.DenyTools = append(block.DenyTools, globs(m.strings())...)
+		block.DenyTools = append(block.DenyTools, globs(stringsAt(value))...)
 	case "includeTools", "enabled_tools":
-		block.AllowTools = append(block.AllowTools, globs(m.strings())...)
+		block.AllowTools = append(block.AllowTools, globs(stringsAt(value))...)
 	case "autoApprove", "alwaysAllow":
-		e.server.Approved = append(e.server.Approved, m.strings()...)
+		r.server.Approved = append(r.server.Approved, stringsAt(value)...)
 	case "timeout", "tool_timeout_sec", "startup_timeout_sec", "startup_timeout_ms":
-		e.timeout(m)
+		r.timeout(key, value)
 	case "oauth", "auth", "headersHelper", "oauth_resource", "scopes":
-		if m.value() != false {
-			e.server.Stays = "the client signs in to it, which mcpschedd does not support"
+		if value != false {
+			r.server.Stays = "the client signs in to it, which mcpschedd does not support"
 		}
 	case "trust":
-		if m.value() == true {
-			e.texts.vault.note("the client calls its tools without asking, but asks about mcpschedd's")
+		if value == true {
+			r.note("the client calls its tools without asking, but asks about mcpschedd's")
 		}
 	case "description", "name", "icon", "iconUrl", "gallery", "version", "dev", "$schema", "registryBaseUrl", "source", "required":
 	default:
-		e.ignored = append(e.ignored, shown(m.name))
+		r.ignored = append(r.ignored, shown(key))
 	}
 }
 
-// string reads a string. relative is passed to [translator.read].
-func (e *entry) string(n node, relative bool) text {
-	s, ok := n.value().(string)
-	if !ok {
-		e.want(n, "a string")
-		return nil
+// string translates a string. relative is passed to [translator.text].
+func (r *reading) string(key string, value any, relative bool) string {
+	s, ok := scalar(value)
+	switch {
+	case !ok:
+		r.want(key, value, "a string")
+	case len(s) > maxText || strings.ContainsRune(s, 0):
+		r.problems = append(r.problems, fmt.Sprintf("%s%s: want at most %d KiB without NUL characters", r.server.From.Pointer, shown(pointer(key)), maxText>>10))
+	default:
+		return r.text(s, relative)
 	}
-	return e.limited(n, s, relative)
-}
-
-// limited reads a string of at most maxText bytes.
-func (e *entry) limited(n node, s string, relative bool) text {
-	if len(s) > maxText || strings.ContainsRune(s, 0) {
-		e.problems = append(e.problems, fmt.Sprintf("%s: want at most %d KiB without NUL characters", shown(n.pointer), maxText>>10))
-		return nil
-	}
-	return e.texts.read(s, relative)
+	return ""
 }
 
 // program reads a command. Older versions of Zed nest its arguments and environment; OpenCode
 // has the command and its arguments in one list.
-func (e *entry) program(n node) {
-	switch inner := n.value().(type) {
-	case []node:
-		if len(inner) > 0 && e.texts.client.shape == opencodeShape {
-			e.program(inner[0])
-			e.words(inner[1:])
+func (r *reading) program(key string, value any) {
+	switch inner := value.(type) {
+	case []any:
+		if len(inner) > 0 && r.client.shape == opencodeShape {
+			r.program(key, inner[0])
+			r.words(key, inner[1:])
 			return
 		}
-	case []member:
-		for _, m := range inner {
-			switch m.name {
-			case "path":
-				e.program(m.node)
-			case "args", "env":
-				e.field(m)
+	case map[string]any:
+		r.program(key, inner["path"])
+		for _, nested := range []string{"args", "env"} {
+			if inner[nested] != nil {
+				r.field(nested, inner[nested])
 			}
 		}
 		return
 	case string:
 		if program, rest, several := strings.Cut(strings.TrimSpace(inner), " "); several && !strings.ContainsAny(program, `/\$`) {
-			e.command = e.limited(n, program, false) // one text with arguments
-			var args []text
+			after := r.args // one text with arguments
+			r.command, r.args = r.string(key, program, false), nil
 			for word := range strings.FieldsSeq(rest) {
-				args = append(args, e.limited(n, word, true))
+				r.args = append(r.args, r.string(key, word, true))
 			}
-			e.args = append(args, e.args...)
+			r.args = append(r.args, after...)
 			return
 		}
+		r.command = r.string(key, inner, false)
+		return
 	}
-	e.command = e.string(n, false)
+	r.want(key, value, "a string")
 }
 
-func (e *entry) arguments(n node) {
-	elements, ok := n.value().([]node)
-	if !ok {
-		e.want(n, "a list of strings")
-	}
-	e.words(elements)
-}
-
-func (e *entry) words(elements []node) {
-	for _, one := range elements {
-		if s, ok := one.scalar(); ok {
-			e.args = append(e.args, e.limited(one, s, true))
-		} else {
-			e.want(one, "a string")
-		}
+func (r *reading) words(key string, list []any) {
+	for _, one := range list {
+		r.args = append(r.args, r.string(key, one, true))
 	}
 }
 
 // pairs reads an object of strings.
-func (e *entry) pairs(n node, relative bool) []named {
-	all, ok := n.members()
+func (r *reading) pairs(key string, value any, relative bool) (out []Pair) {
+	object, ok := value.(map[string]any)
 	if !ok {
-		e.want(n, "an object of strings")
-		return nil
+		r.want(key, value, "an object of strings")
 	}
-	var out []named
-	for _, m := range all {
-		s, ok := m.scalar()
-		switch {
-		case m.value() == nil:
-			e.texts.vault.note(shown(m.name) + " is removed from the environment by the client, but not by mcpschedd")
-		case !ok:
-			e.want(m.node, "a string")
-		default:
-			out = append(out, named{m.name, e.limited(m.node, s, relative)})
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if object[name] == nil {
+			r.note("%s is removed from the environment by the client, but not by mcpschedd", shown(name))
+			continue
 		}
+		out = append(out, Pair{name, r.string(key, object[name], relative)})
 	}
 	return out
 }
 
 // timeout reads a timeout: for a call, which is imported, or for the start, which is one
 // setting for all upstreams here.
-func (e *entry) timeout(m member) {
+func (r *reading) timeout(key string, value any) {
 	const defaultStart = 30 * time.Second // default of [server] start_timeout
-	value, ok := m.value().(number)
-	amount, err := strconv.ParseFloat(string(value), 64)
-	shape := e.texts.client.shape
-	start := strings.HasPrefix(m.name, "startup") || shape == opencodeShape
-	if !ok || err != nil || amount <= 0 || amount > 1e10 || shape == zedShape && !start {
-		e.ignored = append(e.ignored, shown(m.name))
+	number, _ := value.(json.Number)
+	amount, err := number.Float64()
+	start := strings.HasPrefix(key, "startup") || r.client.shape == opencodeShape
+	if err != nil || amount <= 0 || amount > 1e10 || r.client.shape == zedShape && !start {
+		r.ignored = append(r.ignored, shown(key))
 		return
 	}
 	unit := time.Millisecond
-	if strings.HasSuffix(m.name, "_sec") {
+	if strings.HasSuffix(key, "_sec") {
 		unit = time.Second
 	}
 	wait := time.Duration(amount * float64(unit)).Round(time.Millisecond)
 	if !start {
-		e.server.Block.Timeout = wait
+		r.server.Block.Timeout = wait
 	} else if wait > defaultStart {
-		e.texts.vault.note(fmt.Sprintf("the client waits %v for its start: set [server] start_timeout = %q in mcpschedd's configuration", wait, wait))
+		r.note("the client waits %v for its start: set [server] start_timeout = %q in mcpschedd's configuration", wait, wait)
 	}
 }
 
 // globs returns names of tools as globs that match only these names.
-func globs(names []string) []string {
-	var all []string
+func globs(names []string) (all []string) {
 	for _, name := range names {
 		if name != "" {
 			all = append(all, strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name))
@@ -219,41 +197,178 @@ func globs(names []string) []string {
 	return all
 }
 
+// isSelf reports whether a server is mcpschedd.
+func (r *reading) isSelf() bool {
+	if r.command == "" {
+		return r.server.Was == ownName && loopback.MatchString(r.url)
+	}
+	if !shell.MatchString(r.command) {
+		return ownProgram.MatchString(r.command)
+	}
+	return slices.ContainsFunc(strings.Fields(strings.Join(r.args, " ")), ownProgram.MatchString)
+}
+
+// ownName is mcpschedd's name among a client's servers.
+const ownName = "mcpschedd"
+
+var (
+	ownProgram = regexp.MustCompile(`^(?:.*[/\\])?mcpschedd(?:-small)?(?i:\.(?:exe|cmd|bat))?$`)
+	shell      = regexp.MustCompile(`^(?:.*[/\\])?(?:sh|bash|zsh|cmd|env)(?i:\.exe)?$`)
+	headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+	loopback   = regexp.MustCompile(`^https?://(?:localhost|127\.[0-9.]+|\[::1\])(?:[:/]|$)`)
+)
+
 // transports maps the clients' names of transports to ours.
 var transports = map[string]string{
 	"": "", "stdio": "", "local": "", "sse": "sse",
 	"http": "", "streamable-http": "", "streamableHttp": "", "streamable_http": "", "remote": "",
 }
 
-// isSelf reports whether a server is mcpschedd.
-func (e *entry) isSelf() bool {
-	if len(e.command) == 0 {
-		return e.server.Was == ownName && loopback.MatchString(e.url.plain())
+// complete converts the entry to a server with a command or URL that our configuration
+// supports, and with literal values in variables. It returns the reason why that is impossible,
+// or "".
+func (r *reading) complete(o Options) string {
+	transport, known := transports[r.transport]
+	switch {
+	case !known:
+		return "its type is not supported: want stdio, http or sse"
+	case r.command == "" && r.url == "":
+		return "it has neither a command nor a url"
+	case r.command != "" && r.url != "":
+		r.note("its url was left out, since it also has a command")
+		r.url = ""
 	}
-	own := func(word string) bool { return bare(word) == ownName || bare(word) == ownSmall }
-	program := e.command.plain()
-	if !slices.Contains([]string{"sh", "bash", "zsh", "cmd", "env"}, bare(program)) {
-		return own(program)
+	if r.url != "" {
+		r.server.Block.Transport = transport
+		if why := r.remote(o.WithoutToken); why != "" {
+			return why
+		}
+	} else {
+		r.local()
 	}
-	return slices.ContainsFunc(e.args, func(t text) bool { return slices.ContainsFunc(strings.Fields(t.plain()), own) })
+	r.fill(o)
+	return ""
 }
 
-// serves reports whether the entry starts mcpschedd serve, without flags that connect does not
-// have.
-func (e *entry) serves() bool {
-	return bare(e.command.plain()) == ownName && len(e.args) > 0 && e.args[0].plain() == "serve" &&
-		!slices.ContainsFunc(e.args, func(t text) bool {
-			return strings.HasPrefix(t.plain(), "--http") || strings.HasPrefix(t.plain(), "--auth")
-		})
+// local checks a server with a command.
+func (r *reading) local() {
+	if len(r.headers) > 0 {
+		r.note("its headers were left out: they have no meaning for a command")
+		r.headers = nil
+	}
+	r.env = r.valid(r.env, "environment variable", func(p Pair) bool { return p.Name != "" && !strings.ContainsAny(p.Name, "=\x00") })
+	if command := plain(r.command); strings.ContainsAny(command, `/\`) || strings.HasPrefix(command, "~") {
+		r.command = r.path(r.command, "its command")
+	}
+	if r.cwd == "${"+workspace+"}" || r.cwd == "." && r.base == "" {
+		r.cwd = "" // the client's folder, which is our default
+	}
+	r.cwd = r.path(r.cwd, "its cwd")
 }
 
-// bare returns the name of a program without its folder and extension.
-func bare(s string) string {
-	s = s[strings.LastIndexAny(s, `/\`)+1:]
-	for _, end := range []string{".exe", ".cmd", ".bat"} {
-		if n := len(s) - len(end); n > 0 && strings.EqualFold(s[n:], end) {
-			return s[:n]
+// remote checks a server with a URL. It returns the reason why it cannot be imported, or "".
+func (r *reading) remote(withoutToken bool) string {
+	if len(r.args)+len(r.env)+len(r.cwd) > 0 {
+		r.note("its args, env and cwd were left out: they have no meaning for a url")
+		r.args, r.env, r.cwd = nil, nil, ""
+	}
+	u := filled(r.url, "1") // valid as a host, a port and a path
+	if a, err := url.Parse(u); !strings.HasPrefix(r.url, "${") && (err != nil || a.Scheme != "http" && a.Scheme != "https" || a.Host == "") {
+		return "its url is not supported: want http or https"
+	}
+	r.headers = r.valid(r.headers, "HTTP header", func(p Pair) bool {
+		return headerName.MatchString(p.Name) && !strings.ContainsFunc(p.Value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
+	})
+	switch {
+	case len(r.headers) > 0 || loopback.MatchString(u) || strings.ContainsAny(u, "?@") || r.server.Stays != "":
+	case withoutToken:
+		r.note("none of its headers has a token: if the server requires sign-in by a browser, it will refuse mcpschedd, which does not support that")
+	default:
+		r.server.Stays = "none of its headers has a token: it may require sign-in by a browser, which mcpschedd does not support"
+	}
+	return ""
+}
+
+// valid returns the pairs that are valid and whose names contain no secret; it adds notes about
+// the others.
+func (r *reading) valid(pairs []Pair, what string, good func(Pair) bool) (kept []Pair) {
+	for _, p := range pairs {
+		if good(p) && shown(p.Name) == p.Name {
+			kept = append(kept, p)
+		} else {
+			r.note("left out, since it is not a valid %s: %s", what, shown(p.Name))
 		}
 	}
-	return s
+	return kept
+}
+
+// fill sets the server's block and variables.
+func (r *reading) fill(o Options) {
+	s, b := &r.server, &r.server.Block
+	for _, p := range r.env {
+		label := variableName(p.Name)
+		switch {
+		case filled(p.Value, "") != p.Value:
+			b.Env = append(b.Env, Pair{p.Name, r.value(p.Value, label+"_PART")})
+		case validVariable(p.Name) && !r.used[p.Name]:
+			r.add(p.Name, unescaped(p.Value))
+		default:
+			b.Env = append(b.Env, Pair{p.Name, "${" + r.hidden(label, unescaped(p.Value)) + "}"})
+		}
+	}
+	for _, p := range r.headers {
+		b.Headers = append(b.Headers, Pair{p.Name, r.value(p.Value, variableName(p.Name))})
+	}
+	b.Command, b.Cwd, b.URL = r.hide(r.command, ""), r.hide(r.cwd, ""), r.hide(r.url, "")
+	before := ""
+	for _, a := range r.args {
+		b.Args = append(b.Args, r.hide(a, before))
+		before = plain(a)
+	}
+	r.takeEnvFile(o)
+	s.Variables, s.Notes = r.Variables, r.notes
+	used := s.identity()
+	s.Variables.Unset = slices.DeleteFunc(s.Variables.Unset, func(u Unset) bool { return !strings.Contains(used, "${"+u.Name+"}") })
+	for _, v := range s.Variables.Values {
+		if _, ok := v.line(); !ok {
+			s.Stays = "the value of " + shown(v.Name) + " cannot be written into a file of variables"
+		}
+	}
+}
+
+// takeEnvFile imports the file of variables that the client reads. If the server has other values
+// too, they and the contents of the file are written to one.
+func (r *reading) takeEnvFile(o Options) {
+	path := r.path(r.envFile, "its env file")
+	switch {
+	case path == "":
+	case strings.Contains(path, workspace):
+		r.note("its env file depends on the folder that the client has open: name one in env_file")
+	case len(r.Values)+len(r.Unset) == 0:
+		r.server.Block.EnvFile = r.hide(path, "")
+	default:
+		data, err := o.ReadFile(plain(path))
+		if err != nil || plain(path) != unescaped(path) {
+			r.server.Stays = "it has an env file that cannot be read, and other values as well"
+			return
+		}
+		r.note("the contents of %s were copied: change the copy from now on", shown(plain(path)))
+		r.Base = strings.TrimRight(string(data), "\n") + "\n"
+	}
+}
+
+// newReading returns an entry without any fields read.
+func newReading(o Options, t table, name string) *reading {
+	r := &reading{translator: &translator{
+		client: t.client, base: t.base, os: o.OS, inputs: t.inputs, label: cmp.Or(variableName(name), "MCP"), used: make(map[string]bool),
+	}}
+	r.server = Server{
+		Was:   name,
+		From:  Origin{Client: t.client.Name, File: t.doc.path, Pointer: shown(pointer(append(slices.Clip(t.path), name)...)), Scope: t.scope, table: t.path, entry: name},
+		Block: Block{Disabled: slices.Contains(t.disabled, name)},
+	}
+	if t.base != "" {
+		r.server.Block.Folders = []string{t.base}
+	}
+	return r
 }

@@ -1,6 +1,16 @@
 package clients
 
-import "strings"
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
 
 // HookMatcher is an element of the list for an event under "hooks" in Claude Code's settings.
 type HookMatcher struct {
@@ -46,4 +56,104 @@ func HookSettings(line []string) map[string][]HookMatcher {
 		all[event] = []HookMatcher{{Hooks: run}}
 	}
 	return all
+}
+
+// HooksFile returns the path of the user's Claude Code settings with hooks, whether the file
+// exists or not.
+func HooksFile(m Machine) string { return filepath.Join(m.folder("CLAUDE SETTINGS"), "settings.json") }
+
+// WithHooks returns the text of a Claude Code settings file with mcpschedd's hooks added after
+// the others. Earlier hooks of mcpschedd are removed. Empty hooks only remove.
+func WithHooks(path string, text []byte, hooks map[string][]HookMatcher) ([]byte, error) {
+	switch {
+	case len(bytes.TrimSpace(text)) > 0:
+	case len(hooks) == 0:
+		return text, nil
+	default:
+		return marshal(map[string]any{"hooks": hooks}, "  ")
+	}
+	doc, err := parse(path, text)
+	if err != nil {
+		return nil, err
+	}
+	out, err := doc.edited(func(d *document) error {
+		if err := d.dropHooks(); err != nil {
+			return err
+		}
+		return d.addHooks(hooks)
+	})
+	if err == nil && bytes.Equal(minimal(text), minimal(out)) {
+		return text, nil // unchanged
+	}
+	return out, err
+}
+
+// minimal returns JSON without comments and white space.
+func minimal(text []byte) []byte {
+	out, _ := hujson.Minimize(text) // cannot fail: the text was parsed
+	return out
+}
+
+func (d *document) addHooks(hooks map[string][]HookMatcher) error {
+	for _, event := range slices.Sorted(maps.Keys(hooks)) {
+		path := pointer("hooks", event)
+		if v := d.root.Find("/hooks"); v == nil || v.Value.Kind() == 'n' {
+			if err := d.patch("add", "/hooks", struct{}{}); err != nil {
+				return err
+			}
+		}
+		if v := d.root.Find(path); v == nil || v.Value.Kind() == 'n' {
+			if err := d.patch("add", path, []any{}); err != nil {
+				return err
+			}
+		}
+		if list := d.root.Find(path); list.Value.Kind() != '[' {
+			return fmt.Errorf("%s: want a list, have %s", path, kindOf(at(d.tree, "hooks", event)))
+		}
+		for _, one := range hooks[event] {
+			if err := d.patch("add", path+"/-", one); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var ownHook = regexp.MustCompile(`\bmcpschedd(-small)?' 'hook'`)
+
+// isOwnHook reports whether an element of the list for an event is mcpschedd's.
+func isOwnHook(element any) bool {
+	hooks, _ := at(element, "hooks").([]any)
+	return slices.ContainsFunc(hooks, func(h any) bool {
+		command, _ := at(h, "command").(string)
+		return ownHook.MatchString(command)
+	})
+}
+
+// dropHooks removes mcpschedd's hooks, and the objects and lists that contain nothing else.
+func (d *document) dropHooks() error {
+	hooks, _ := at(d.tree, "hooks").(map[string]any)
+	left, paths := len(hooks), []string(nil)
+	for event, value := range hooks {
+		list, _ := value.([]any)
+		var own []string
+		for i := len(list) - 1; i >= 0; i-- {
+			if isOwnHook(list[i]) {
+				own = append(own, fmt.Sprintf("%s/%d", pointer("hooks", event), i))
+			}
+		}
+		if len(own) > 0 && len(own) == len(list) {
+			own, left = []string{pointer("hooks", event)}, left-1
+		}
+		paths = append(paths, own...)
+	}
+	if len(paths) > 0 && left == 0 {
+		paths = []string{"/hooks"}
+	}
+	for _, path := range paths {
+		if err := d.patch("remove", path, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -5,51 +5,59 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"github.com/tailscale/hujson"
+
+	"mcpschedd/internal/tomlblock"
 )
 
 // Pointed is a client's file that starts mcpschedd instead of servers of its own.
 type Pointed struct {
-	Path     string
-	Text     []byte
-	Moves    []Move // removed servers
-	Connects bool   // an entry of mcpschedd was changed from serve to connect
+	Path  string
+	Text  []byte
+	Moves []Move // removed servers
 }
 
-// Checked reports whether a file belongs to a project, so that it is shared with others: it is
-// never changed.
-func (r *Reader) Checked(path string) bool { return r.project(path) != "" }
-
 // Point returns the files that were read without the servers that become upstreams, and with
-// mcpschedd, which the command line starts. Existing entries of mcpschedd serve are changed to
-// connect. With approve, the client may call the tools of these servers through mcpschedd
-// without asking, as it did before.
+// mcpschedd, which the command line starts. With approve, the client may call the tools of these
+// servers through mcpschedd without asking, as it did before.
 func (r *Reader) Point(line []string, approve bool) ([]Pointed, error) {
 	var all []Pointed
 	for _, path := range slices.Sorted(maps.Keys(r.docs)) {
-		if r.Checked(path) {
-			continue
-		}
 		doc, p := r.docs[path], Pointed{Path: path}
 		var taken []Origin
 		var approved []string
 		for _, s := range r.servers {
-			if s.From.File == path && s.Upstream != "" {
-				taken, p.Moves, approved = append(taken, s.From), append(p.Moves, s.move()), append(approved, s.Approved...)
+			if s.From.File == path && s.Upstream != "" && !r.Checked(path) {
+				taken, p.Moves = append(taken, s.From), append(p.Moves, s.move())
+				if approve {
+					approved = append(approved, s.Approved...)
+				}
 			}
 		}
-		if !approve {
-			approved = nil
-		}
-		client, _ := clientOf(doc)
-		own, put := slices.Clone(r.self), []rawServer{doc.own(client.shape, line, approved)}
-		if own = slices.DeleteFunc(own, func(o ownEntry) bool { return o.file != path }); len(own) > 0 {
-			put = nil
-		}
-		if p.Connects = slices.ContainsFunc(own, func(o ownEntry) bool { return o.serves }); len(taken) == 0 && !p.Connects {
+		if len(taken) == 0 {
 			continue
 		}
+		var put []entry
+		if !r.self[path] {
+			put = []entry{doc.own(line, approved)}
+		}
 		var err error
-		if p.Text, err = doc.edited(func(d *document) error { return d.point(own, taken, put, line[0]) }); err != nil {
+		p.Text, err = doc.edited(func(d *document) error {
+			for _, table := range d.serverTables() {
+				take := func(name string) bool {
+					return slices.ContainsFunc(taken, func(o Origin) bool { return o.entry == name && slices.Equal(o.table, table) })
+				}
+				if err := d.swap(table, take, put); err != nil {
+					return err
+				}
+				put = nil // only in the user's table
+			}
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
 		all = append(all, p)
@@ -57,52 +65,55 @@ func (r *Reader) Point(line []string, approve bool) ([]Pointed, error) {
 	return all, nil
 }
 
-// point changes mcpschedd's own entries to start connect with the given program, removes
-// servers, and adds others to the user's table.
-func (d *document) point(own []ownEntry, taken []Origin, put []rawServer, program string) error {
-	for _, o := range own {
-		is := func(name string) bool { return o.serves && name == o.name }
-		for _, s := range d.servers(o.table) {
-			if !is(s.name) {
-				continue
-			}
-			if err := d.swap(o.table, is, []rawServer{s.connecting(program)}); err != nil {
-				return err
-			}
-		}
+// own returns the entry of mcpschedd for the file.
+func (d *document) own(line, approved []string) entry {
+	if d.toml {
+		block := fmt.Sprintf("[%s]\n%s\n%s\n", toml.Key{codexTable, ownName}, assignment("command", line[0]), assignment("args", line[1:]))
+		return entry{ownName, strings.ReplaceAll(block, "\n", tomlblock.LineEnd(d.text))}
 	}
-	for i, table := range d.serverTables() {
-		if i > 0 {
-			put = nil
-		}
-		take := func(name string) bool {
-			return slices.ContainsFunc(taken, func(o Origin) bool { return o.entry == name && slices.Equal(o.table, table) })
-		}
-		if err := d.swap(table, take, put); err != nil {
-			return err
-		}
+	client, _ := clientOf(d)
+	text := fmt.Sprintf(`"command": %s, "args": %s`, quote(line[0]), list(line[1:]))
+	switch client.shape {
+	case opencodeShape:
+		text = `"type": "local", "command": ` + list(line) + `, "enabled": true`
+	case typedShape:
+		text = `"type": "stdio", ` + text
+	case zedShape:
+		text = `"source": "custom", ` + text + `, "env": {}`
 	}
-	return nil
+	if len(approved) > 0 {
+		text += `, "autoApprove": ` + list(approved)
+	}
+	return entry{ownName, "{" + text + "}"}
 }
 
-// revert returns a client's file as it is now, with the changes of an import undone: the
-// removed servers are restored and mcpschedd's entry is removed. before and made are the file's
-// texts before and after the import.
-func revert(path string, now, before, made []byte) ([]byte, error) {
-	var docs [3]*document
-	for i, text := range [][]byte{now, before, made} {
-		var err error
-		if docs[i], err = parse(path, text); err != nil {
-			return nil, err
-		}
+func list(words []string) string {
+	var all []string
+	for _, w := range words {
+		all = append(all, quote(w))
 	}
-	return docs[0].edited(func(d *document) error {
-		for _, table := range docs[1].serverTables() {
-			old, imported, current := docs[1].servers(table), docs[2].servers(table), d.servers(table)
-			take := func(name string) bool { is := textOf(imported, name); return is != "" && is != textOf(old, name) }
-			put := slices.DeleteFunc(slices.Clone(old), func(s rawServer) bool {
-				removed := textOf(imported, s.name) == ""
-				return !removed && !take(s.name) || removed != (textOf(current, s.name) == "")
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+func quote(s string) string { return string(hujson.String(s)) }
+
+// revert returns a client's file as it is now, with the changes of an import undone: the
+// servers in moves are restored from the text before the import, and mcpschedd's entry is removed.
+func revert(path string, now, before []byte, moves []Move) ([]byte, error) {
+	doc, err := parse(path, now)
+	if err != nil {
+		return nil, err
+	}
+	was, err := parse(path, before)
+	if err != nil {
+		return nil, err
+	}
+	return doc.edited(func(d *document) error {
+		for _, table := range was.serverTables() {
+			old, current := was.entries(table), d.entries(table)
+			take := func(name string) bool { return name == ownName && !hasEntry(old, name) }
+			put := slices.DeleteFunc(slices.Clone(old), func(e entry) bool {
+				return hasEntry(current, e.name) || !slices.ContainsFunc(moves, func(m Move) bool { return m.Name == e.name })
 			})
 			if err := d.swap(table, take, put); err != nil {
 				return err
@@ -110,6 +121,10 @@ func revert(path string, now, before, made []byte) ([]byte, error) {
 		}
 		return nil
 	})
+}
+
+func hasEntry(all []entry, name string) bool {
+	return slices.ContainsFunc(all, func(e entry) bool { return e.name == name })
 }
 
 // Advice returns what the user must change by hand, if the client's file belongs to a project;

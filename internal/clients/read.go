@@ -1,11 +1,10 @@
 package clients
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,7 +48,7 @@ type Reader struct {
 	servers []Server
 	names   map[string]bool
 	notes   []Note
-	self    []ownEntry // entries of mcpschedd itself
+	self    map[string]bool // files with an entry of mcpschedd itself
 }
 
 // NewReader returns a Reader that has read nothing.
@@ -57,7 +56,9 @@ func NewReader(o Options) *Reader {
 	if o.ReadFile == nil {
 		o.ReadFile = func(path string) ([]byte, error) { return nil, os.ErrNotExist }
 	}
-	return &Reader{options: o, docs: make(map[string]*document), others: make(map[string]*document), names: make(map[string]bool)}
+	return &Reader{
+		options: o, docs: make(map[string]*document), others: make(map[string]*document), names: make(map[string]bool), self: make(map[string]bool),
+	}
 }
 
 // Servers returns the servers that were read. A server with identical entries in several files
@@ -67,14 +68,6 @@ func (r *Reader) Servers() []Server { return r.servers }
 
 // Notes returns the notes about entries that were left out.
 func (r *Reader) Notes() []Note { return r.notes }
-
-// ownEntry is an entry of mcpschedd itself among a file's servers.
-type ownEntry struct {
-	table  []string
-	name   string
-	file   string
-	serves bool // starts serve, and could start connect
-}
 
 // NoServers is the error for a file without servers.
 type NoServers struct{ File string }
@@ -86,11 +79,12 @@ func (e *NoServers) Error() string {
 
 // table is an object of servers by name.
 type table struct {
-	node
+	doc      *document
 	path     []string
 	client   *Client
-	scope    string // of Claude Code
-	base     string // folder of the project that it belongs to; "" if none
+	scope    string            // of Claude Code
+	base     string            // folder of the project that it belongs to; "" if none
+	inputs   map[string]string // that VS Code asks its user for: id → default
 	disabled []string
 	includes func(name string) bool // nil means all
 }
@@ -103,21 +97,21 @@ func (r *Reader) Read(path string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := doc.top().value().([]member); !ok {
-		return fmt.Errorf("%s: want an object, have %s", doc.top().where(), doc.top().kind())
+	if _, ok := doc.tree.(map[string]any); !ok {
+		return fmt.Errorf("%s: want an object, have %s", doc.where(), kindOf(doc.tree))
 	}
 	r.docs[path] = doc
 	found := 0
 	for _, t := range r.tables(doc) {
-		servers, ok := t.members()
+		value := at(t.doc.tree, t.path...)
+		servers, ok := value.(map[string]any)
 		if !ok {
-			return fmt.Errorf("%s: %s: want an object of servers by their names, have %s", t.where(), t.pointer, t.kind())
+			return fmt.Errorf("%s: %s: want an object of servers by their names, have %s", t.doc.where(t.path...), pointer(t.path...), kindOf(value))
 		}
 		found += len(servers)
-		inputs := doc.inputs()
-		for _, m := range servers {
-			if t.includes == nil || t.includes(m.name) {
-				r.server(t, m, inputs)
+		for _, name := range t.names(servers) {
+			if t.includes == nil || t.includes(name) {
+				r.server(t, name, servers[name])
 			}
 		}
 	}
@@ -127,20 +121,37 @@ func (r *Reader) Read(path string, data []byte) error {
 	return nil
 }
 
+// names returns the names of servers, in the order of the file if it is JSON.
+func (t table) names(servers map[string]any) (names []string) {
+	if t.doc.toml {
+		return slices.Sorted(maps.Keys(servers))
+	}
+	for _, e := range t.doc.entries(t.path) {
+		if !slices.Contains(names, e.name) {
+			names = append(names, e.name)
+		}
+	}
+	return names
+}
+
 // tables returns the tables of servers in a file.
 func (r *Reader) tables(doc *document) []table {
 	client, path := clientOf(doc)
-	base := r.project(doc.path)
-	t := table{path: path, client: client, base: base}
-	switch _, own := doc.top().child("projects"); {
-	case own && client.Name == "claude":
+	t := table{doc: doc, path: path, client: client, base: r.project(doc.path), inputs: make(map[string]string)}
+	list, _ := at(doc.tree, "inputs").([]any)
+	for _, input := range list {
+		if id, ok := at(input, "id").(string); ok {
+			t.inputs[id], _ = at(input, "default").(string)
+		}
+	}
+	switch {
+	case at(doc.tree, "projects") != nil && client.Name == "claude":
 		t.scope = "user"
-	case base != "":
+	case t.base != "":
 		t.scope = "project"
 	}
 	var all []table
-	if at, ok := doc.top().child(path...); ok {
-		t.node = at
+	if at(doc.tree, path...) != nil {
 		all = append(all, t)
 	}
 	if t.scope == "user" {
@@ -166,97 +177,58 @@ func (r *Reader) other(path string) *document {
 	return doc
 }
 
-// inputs returns the inputs that VS Code asks its user for: id → default.
-func (d *document) inputs() map[string]string {
-	all := make(map[string]string)
-	for _, e := range d.top().elements("inputs") {
-		id, _ := e.child("id")
-		otherwise, _ := e.child("default")
-		if name, ok := id.value().(string); ok {
-			all[name], _ = otherwise.value().(string)
-		}
-	}
-	return all
-}
+// projectFile matches the files of projects; group 1 is the project's folder.
+var projectFile = regexp.MustCompile(`^(.*)[/\\](?:\.mcp\.json|\.(?:cursor|vscode|windsurf|gemini|roo|zed|codex)[/\\][^/\\]*)$`)
 
 // project returns the folder of the project that a file belongs to, to which its relative paths
 // refer; "" for a file of the user, or if unknown.
 func (r *Reader) project(path string) string {
-	dir := filepath.Dir(path)
-	if dir == r.options.Home {
+	m := projectFile.FindStringSubmatch(path)
+	if m == nil || m[1] == r.options.Home {
 		return ""
 	}
-	if filepath.Base(path) == ".mcp.json" {
-		return dir
-	}
-	if slices.Contains([]string{".cursor", ".vscode", ".windsurf", ".gemini", ".roo", ".zed", ".codex"}, filepath.Base(dir)) && filepath.Dir(dir) != r.options.Home {
-		return filepath.Dir(dir)
-	}
-	return ""
+	return m[1]
 }
 
-func (r *Reader) note(n node, wrong bool, text string) {
-	where := n.doc.path
-	if wrong {
-		where = n.where()
-	}
-	r.notes = append(r.notes, Note{Where: where, Pointer: shown(n.pointer), Text: text, Wrong: wrong})
-}
+// Checked reports whether a file belongs to a project, so that it is shared with others: it is
+// never changed.
+func (r *Reader) Checked(path string) bool { return r.project(path) != "" }
 
 // server reads one entry.
-func (r *Reader) server(t table, m member, inputs map[string]string) {
-	all, ok := m.members()
+func (r *Reader) server(t table, name string, value any) {
+	e := newReading(r.options, t, name)
+	from, where := e.server.From, t.doc.where(append(slices.Clip(t.path), name)...)
+	fields, ok := value.(map[string]any)
 	if !ok {
-		r.note(m.node, true, "left out: want an object, have "+m.kind())
+		r.notes = append(r.notes, Note{Where: where, Pointer: from.Pointer, Text: "left out: want an object, have " + kindOf(value), Wrong: true})
 		return
 	}
-	e := r.entry(t, m, inputs)
-	for _, field := range all {
-		if field.value() != nil {
-			e.field(field)
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if fields[key] != nil {
+			e.field(key, fields[key])
 		}
 	}
-	if len(e.problems) > 0 {
+	why := ""
+	switch {
+	case len(e.problems) > 0:
 		for _, p := range e.problems {
-			r.notes = append(r.notes, Note{Where: m.where(), Text: "left out: " + p, Wrong: true})
+			r.notes = append(r.notes, Note{Where: where, Text: "left out: " + p, Wrong: true})
 		}
 		return
+	case e.isSelf():
+		r.self[from.File] = true
+		why = "this is mcpschedd itself"
+	default:
+		why = e.complete(r.options)
 	}
-	if e.isSelf() {
-		own := ownEntry{t.path, m.name, m.doc.path, e.serves() && !r.Checked(m.doc.path)}
-		text := "left out: this is mcpschedd itself"
-		if own.serves {
-			text += "; import --write changes serve to connect"
-		}
-		r.self = append(r.self, own)
-		r.note(m.node, false, text)
+	if why != "" {
+		r.notes = append(r.notes, Note{Where: from.File, Pointer: from.Pointer, Text: "left out: " + why})
 		return
 	}
 	if len(e.ignored) > 0 {
-		e.note("not imported: " + strings.Join(e.ignored, ", "))
-	}
-	if why := e.complete(r.options.WithoutToken); why != "" {
-		r.note(m.node, false, "left out: "+why)
-		return
+		e.server.Notes = append(e.server.Notes, "not imported: "+strings.Join(e.ignored, ", "))
 	}
 	r.add(e.server)
-}
-
-// entry returns an entry without any fields read.
-func (r *Reader) entry(t table, m member, inputs map[string]string) *entry {
-	e := &entry{texts: &translator{
-		client: t.client, base: t.base, os: r.options.OS, inputs: inputs, file: r.options.ReadFile,
-		vault: &vault{label: cmp.Or(variableName(m.name), "MCP"), used: map[string]bool{"DOLLAR": true}},
-	}}
-	e.server = Server{
-		Was:   m.name,
-		From:  Origin{Client: t.client.Name, File: m.doc.path, Pointer: shown(m.pointer), Scope: t.scope, table: t.path, entry: m.name},
-		Block: Block{Disabled: slices.Contains(t.disabled, m.name)},
-	}
-	if t.base != "" {
-		e.server.Block.Folders = []string{t.base}
-	}
-	return e
 }
 
 // add names a server. Equal servers of several files get one name.

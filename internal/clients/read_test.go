@@ -41,7 +41,7 @@ func TestTOML(t *testing.T) {
 		{"some tools", `{"command": "x", "includeTools": ["a"], "excludeTools": ["b*"]}`, `command = "x"|tools.allow = ["a"]|tools.deny = ["b\\*"]`, ""},
 		{"a time-out", `{"command": "x", "timeout": 90500}`, `command = "x"|timeout = "1m30.5s"`, ""},
 
-		{"every literal value", `{"command": "x", "env": {"PORT": 80, "DEBUG": true, "A": "", "Q": "a \"b\" "}}`, `command = "x"|env_file = "env/s.env"`, `PORT="80"|DEBUG="true"|A=""|Q="a "b" "`},
+		{"every literal value", `{"command": "x", "env": {"PORT": 80, "DEBUG": true, "A": "", "Q": "a \"b\" "}}`, `command = "x"|env_file = "env/s.env"`, `A=""|DEBUG="true"|PORT="80"|Q="a "b" "`},
 		{"of many lines", `{"command": "x", "env": {"KEY": "-----BEGIN\nabc\n-----END\n"}}`, `command = "x"|env_file = "env/s.env"`, "KEY=\"-----BEGIN|abc|-----END|\""},
 		{"a name that is no variable", `{"command": "x", "env": {"a.b": "c"}}`, `command = "x"|env."a.b" = "${A_B}"|env_file = "env/s.env"`, `A_B="c"`},
 		{"a name that means something here", `{"command": "x", "args": ["${T}"], "env": {"T": "c"}}`, `command = "x"|args = ["${T}"]|env.T = "${T_2}"|env_file = "env/s.env"`, `T_2="c"`},
@@ -69,7 +69,7 @@ func TestTOML(t *testing.T) {
 		{"nothing behind one", `{"command": "x", "args": ["-c", "x --token ${A} --password ${B} key=${C}"]}`, `command = "x"|args = ["-c", "x --token ${A} --password ${B} key=${C}"]`, ""},
 		{"a header among the arguments", `{"command": "x", "args": ["--header", "Authorization:Bearer abc"]}`, `command = "x"|args = ["--header", "Authorization:${AUTHORIZATION}"]|env_file = "env/s.env"`, `AUTHORIZATION="Bearer abc"`},
 		{"a password in a url", `{"command": "x", "args": ["postgres://bob:p@ss@db/x"]}`, `command = "x"|args = ["postgres://bob:${S_SECRET}@db/x"]|env_file = "env/s.env"`, `S_SECRET="p@ss"`},
-		{"a key in a url", `{"url": "http://localhost/s/abcdefghij0123456789abc/mcp?apiKey=k&v=2"}`, `url = "http://localhost/s/${S_SECRET}/mcp?apiKey=${APIKEY}&v=2"|env_file = "env/s.env"`, `S_SECRET="abcdefghij0123456789abc"|APIKEY="k"`},
+		{"a key in a url", `{"url": "http://localhost/s/abcdefghij0123456789abc/mcp?apiKey=k&v=2"}`, `url = "http://localhost/s/${S_SECRET}/mcp?apiKey=${APIKEY}&v=2"|env_file = "env/s.env"`, `APIKEY="k"|S_SECRET="abcdefghij0123456789abc"`},
 		{"packages, hashes and models are no secrets", `{"command": "npx", "args": ["-y", "@modelcontextprotocol/server-x@2025.1.1", "claude-3-5-sonnet-20241022", "/nix/store/abcdefghij0123456789abcdefghij01-x/bin"]}`, `command = "npx"|args = ["-y", "@modelcontextprotocol/server-x@2025.1.1", "claude-3-5-sonnet-20241022", "/nix/store/abcdefghij0123456789abcdefghij01-x/bin"]`, ""},
 	}
 	for _, tt := range tests {
@@ -151,12 +151,12 @@ func TestLeftOut(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"no object", `1`, "/f.json:1: /mcpServers/s: left out: want an object, have a number"},
 		{"no list", `{"command": "x",` + "\n" + `"args": "y"}`, "/f.json:1: left out: /mcpServers/s/args: want a list of strings, have a string"},
-		{"no string in it", `{"command": "x", "args": ["a", {}]}`, "/f.json:1: left out: /mcpServers/s/args/1: want a string, have an object"},
-		{"no string", `{"command": "x", "env": {"A/B": []}}`, "/f.json:1: left out: /mcpServers/s/env/A~1B: want a string, have a list"},
+		{"no string in it", `{"command": "x", "args": ["a", {}]}`, "/f.json:1: left out: /mcpServers/s/args: want a string, have an object"},
+		{"no string", `{"command": "x", "env": {"A/B": []}}`, "/f.json:1: left out: /mcpServers/s/env: want a string, have a list"},
 		{"nothing to reach", `{"args": []}`, "/f.json: /mcpServers/s: left out: it has neither a command nor a url"},
 		{"another way to speak", `{"type": "ws", "url": "ws://h"}`, "/f.json: /mcpServers/s: left out: its type is not supported: want stdio, http or sse"},
 		{"another scheme", `{"url": "unix:///s"}`, "/f.json: /mcpServers/s: left out: its url is not supported: want http or https"},
-		{"itself", `{"command": "/usr/bin/mcpschedd", "args": ["serve"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself; import --write changes serve to connect"},
+		{"itself", `{"command": "/usr/bin/mcpschedd", "args": ["serve"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"itself already", `{"command": "/usr/bin/mcpschedd-small", "args": ["connect"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"itself by others", `{"command": "cmd", "args": ["/c", "C:\\bin\\mcpschedd.exe"]}`, "/f.json: /mcpServers/s: left out: this is mcpschedd itself"},
 		{"too long", `{"command": "` + strings.Repeat("x", 70000) + `"}`, "/f.json:1: left out: /mcpServers/s/command: want at most 64 KiB without NUL characters"},

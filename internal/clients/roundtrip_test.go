@@ -10,25 +10,12 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unicode/utf16"
 
 	"mcpschedd/internal/clients"
 	"mcpschedd/internal/state"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-
-func utf16File(mark string, text string) string {
-	out := []byte(mark)
-	for _, u := range utf16.Encode([]rune(text)) {
-		if mark == "\xff\xfe" {
-			out = append(out, byte(u), byte(u>>8))
-		} else {
-			out = append(out, byte(u>>8), byte(u))
-		}
-	}
-	return string(out)
-}
 
 // oddFiles are files as people and programs leave them; each has a server "s" and some more
 // that are taken, and a word "keep" that stays.
@@ -38,14 +25,13 @@ func oddFiles() map[string]string {
 	all := map[string]string{
 		"plain.json": plain, "one line.json": `{"keep":1,"mcpServers":{` + one + `}}`, "no end of line.json": strings.TrimSpace(plain),
 		"tabs.json": strings.ReplaceAll(plain, "  ", "\t"), "crlf.json": strings.ReplaceAll(plain, "\n", "\r\n"), "cr in places.json": strings.Replace(plain, "\n", "\r\n", 2),
-		"bom.json": "\ufeff" + plain, "utf-16le.json": utf16File("\xff\xfe", plain+"// 日本 🎉\n"), "utf-16be.json": utf16File("\xfe\xff", plain),
+		"bom.json":                  "\ufeff" + plain,
 		"trailing commas.json":      strings.NewReplacer("}\n  },", "},\n  },", "[1, 2]", "[1, 2,],").Replace(plain),
 		"line comments.json":        "// keep\n" + strings.NewReplacer(`"s":`, "// of s\n    \"s\":", "}},\n", "}}, // behind s\n").Replace(plain),
 		"block comments.json":       strings.NewReplacer(`"s":`, `/* a */ "s" /* b */ : /* c */`, "}},", "}} /* d, */ , /* e */").Replace(plain),
 		"comment before comma.json": strings.Replace(plain, "}},\n", "}} // no comma yet\n    ,\n", 1),
 		"comment at the end.json":   plain + "// keep", "braces in comments.json": strings.Replace(plain, "1,\n", "1, // }{[\"\n", 1),
 		"duplicate servers.json":          strings.Replace(plain, one, one+`, "s": {"command": "later"}`, 1),
-		"duplicate tables.json":           `{"mcpServers": {"s": {"command": "early"}}, "keep": 1, "mcpServers": {` + one + `}}`,
 		"null beside.json":                `{"keep": null, "mcpServers": {` + one + `, "n": null}}`,
 		"windows paths.json":              `{"keep":1,"mcpServers":{"s":{"command":"C:\\Program Files\\nodejs\\npx.cmd","args":["-y","C:\\x \\\"y\\\""]}}}`,
 		"escapes.json":                    `{"keep":"\u00e9\/\ud83d\ude00","mcpServers":{"\u0073":{"command":"x\u0020y"},"a\"b\\c\n":{"command":"z"}}}`,
@@ -152,28 +138,21 @@ func undo(t *testing.T, dir state.Dir) []clients.Undone {
 	return done
 }
 
-func readable(text string) string {
-	return strings.ReplaceAll(text, "\x00", "") // of UTF-16
-}
-
 // TestImportAndUndo: the file has mcpschedd instead of its servers, all else of it is there,
 // and then it is as it was, byte by byte.
 func TestImportAndUndo(t *testing.T) {
 	files := oddFiles()
-	if len(files) < 40 {
-		t.Errorf("got %d files, want 40", len(files))
-	}
 	for name, text := range files {
 		t.Run(name, func(t *testing.T) {
 			i := importFile(t, name, text)
-			after := readable(i.after)
+			after := i.after
 			if !strings.Contains(after, "keep") || !strings.Contains(after, "mcpschedd") || strings.Contains(after, "hunter2") || strings.Count(after, "mcpschedd\"")+strings.Count(after, "mcpschedd]") == 0 {
 				t.Errorf("got\n%s", after)
 			}
 			if strings.Contains(text, "\r\n") && !strings.Contains(text, "in places") && strings.Count(i.before, "\n")-strings.Count(i.before, "\r\n") == 0 && strings.Count(i.after, "\n") != strings.Count(i.after, "\r\n") {
 				t.Errorf("other ends of lines: %q", i.after)
 			}
-			if _, rest, ok := strings.Cut(readable(text), `"z": [`); ok && !strings.HasSuffix(after, `"z": [`+rest) {
+			if _, rest, ok := strings.Cut(text, `"z": [`); ok && !strings.HasSuffix(after, `"z": [`+rest) {
 				t.Errorf("what stands behind the servers has changed:\n%s", after)
 			}
 			for line := range strings.Lines(after) {
@@ -205,7 +184,7 @@ func TestImportAndUndo(t *testing.T) {
 func TestUndoOfAChangedFile(t *testing.T) {
 	for name, text := range oddFiles() {
 		t.Run(name, func(t *testing.T) {
-			if strings.HasPrefix(name, "utf-16") || strings.HasPrefix(name, "ours") {
+			if strings.HasPrefix(name, "ours") {
 				t.Skip("changed as text below")
 			}
 			i := importFile(t, name, text)
@@ -438,52 +417,6 @@ func take(r *clients.Reader) {
 	for i := range all {
 		if all[i].Stays == "" {
 			all[i].Upstream = all[i].Name
-		}
-	}
-}
-
-// TestServeBecomesConnect: an entry of mcpschedd that starts serve starts connect, and all else
-// of it stays; undone it is what it was, also where the file has changed since.
-func TestServeBecomesConnect(t *testing.T) {
-	tests := []struct{ name, file, in, want string }{
-		{"with flags", "mcp.json", `{"keep": 1, "mcpServers": {"mine": {"command": "mcpschedd", "args": ["serve", "--config", "/c.toml"], "env": {"A": "serve"}} /* it */}}`,
-			`{"keep": 1, "mcpServers": {"mine": {"command": "mcpschedd", "args": ["connect", "--config", "/c.toml"], "env": {"A": "serve"}} /* it */}}`},
-		{"beside the small program", "mcp.json", `{"keep": 1, "mcpServers": {"mcpschedd": {"command": "/opt/a b/mcpschedd", "args": ["serve"]}, "s": {"command": "x"}}}`,
-			`{"keep": 1, "mcpServers": {"mcpschedd": {"command": "/opt/a b/mcpschedd-small", "args": ["connect"]}}}`},
-		{"elsewhere", "mcp.json", `{"keep": 1, "mcpServers": {"mcpschedd": {"command": "/usr/bin/mcpschedd", "args": ["serve"]}}}`,
-			`{"keep": 1, "mcpServers": {"mcpschedd": {"command": "/usr/bin/mcpschedd", "args": ["connect"]}}}`},
-		{"opencode", "opencode.json", `{"keep": 1, "mcp": {"mcpschedd": {"type": "local", "command": ["mcpschedd", "serve", "--only", "a"]}}}`,
-			`{"keep": 1, "mcp": {"mcpschedd": {"type": "local", "command": ["mcpschedd", "connect", "--only", "a"]}}}`},
-		{"codex", "config.toml", "keep = 1\n\n[mcp_servers.mcpschedd] # it\ncommand = 'mcpschedd'\nargs = [ 'serve' ]\nenv.A = \"serve\"\n",
-			"keep = 1\n\n[mcp_servers.mcpschedd] # it\ncommand = 'mcpschedd'\nargs = [ \"connect\" ]\nenv.A = \"serve\"\n"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			i := importFile(t, tt.file, tt.in)
-			if i.after != tt.want {
-				t.Errorf("got\n%s\nwant\n%s", i.after, tt.want)
-			}
-			if again := changes(t, filepath.Dir(i.path), i.path); len(again) != 0 {
-				t.Errorf("once more: got %+v, want nothing to change", again)
-			}
-			undo(t, i.dir)
-			if got := content(t, i.path); got != tt.in {
-				t.Errorf("undone: got\n%s\nwant\n%s", got, tt.in)
-			}
-			i = importFile(t, tt.file, tt.in)
-			if err := os.WriteFile(i.path, []byte(strings.Replace(i.after, "keep", "kept", 1)), 0o640); err != nil {
-				t.Fatal(err)
-			}
-			undo(t, i.dir)
-			if got := content(t, i.path); !strings.Contains(got, "kept") || !strings.Contains(got, "serve") || strings.Contains(got, "connect") {
-				t.Errorf("undone after a change: got\n%s", got)
-			}
-		})
-	}
-	for _, other := range []string{`["serve", "--http", "127.0.0.1:1"]`, `["stats"]`, `["connect"]`} {
-		i := importFile(t, "other.json", `{"keep": 1, "mcpServers": {"mcpschedd": {"command": "mcpschedd", "args": `+other+`}}}`)
-		if i.after != i.before {
-			t.Errorf("%s: got %s", other, i.after)
 		}
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/tailscale/hujson"
 )
 
 // Claude Code's settings have rules with names of servers' tools. These names change when a
@@ -28,10 +26,12 @@ type Rewrite struct {
 
 // renamedBack reverts the renames in a text.
 func renamedBack(text []byte, all []Rename) []byte {
-	for _, r := range all {
-		text = bytes.ReplaceAll(text, []byte(r.To), []byte(r.From))
-	}
-	return text
+	return ruleWord.ReplaceAllFunc(text, func(word []byte) []byte {
+		if i := slices.IndexFunc(all, func(r Rename) bool { return r.To == string(word) }); i >= 0 {
+			return []byte(all[i].From)
+		}
+		return word
+	})
 }
 
 // ruleName returns the name of a server or tool in Claude Code's rules.
@@ -39,14 +39,15 @@ func ruleName(name string) string { return notInRule.ReplaceAllString(name, "_")
 
 var (
 	notInRule = regexp.MustCompile(`[^A-Za-z0-9_-]`)
-	ruleWord  = regexp.MustCompile(`\bmcp__[A-Za-z0-9_-]+`)
+	// ruleWord matches names in rules, and the commands of hooks, in which nothing is renamed.
+	ruleWord = regexp.MustCompile(`"command"\s*:\s*"(?:[^"\\]|\\.)*"|\bmcp__[A-Za-z0-9_-]+\*?`)
 )
 
 // Deny adds to each server the tools that the client's rules deny. A project's rule applies
 // everywhere for a server that all projects have.
 func (r *Reader) Deny() {
 	for file, doc := range r.settings() {
-		for _, rule := range doc.top().strings("permissions", "deny") {
+		for _, rule := range stringsAt(doc.tree, "permissions", "deny") {
 			rule, _, _ = strings.Cut(rule, "(")
 			for i := range r.servers {
 				s := &r.servers[i]
@@ -78,24 +79,6 @@ func denied(rule, server string) (string, bool) {
 	return tool, ok && tool != ""
 }
 
-// Forbidden returns the reason why Claude Code or Gemini CLI would not start mcpschedd from the
-// given file, or "".
-func (r *Reader) Forbidden(path string) string {
-	doc := r.docs[path]
-	if doc == nil {
-		return ""
-	}
-	switch client, _ := clientOf(doc); client.Name {
-	case "claude":
-		return r.forbiddenByClaude()
-	case "gemini":
-		if list, ok := doc.top().child("mcp", "allowed"); ok && !slices.Contains(list.strings(), ownName) {
-			return fmt.Sprintf(`%s: "mcp": {"allowed"} lists the servers that may run, without mcpschedd: add it there first`, path)
-		}
-	}
-	return ""
-}
-
 // Move is a server of a client that became an upstream.
 type Move struct {
 	Name     string `json:"name"`             // in the client's file
@@ -119,31 +102,20 @@ func (r *Reader) Rewrites(earlier []Move, prefix bool) []Rewrite {
 	}
 	moves = append(moves, earlier...)
 	var all []Rewrite
-	for f, doc := range r.settings() {
-		names := renamer{moves: moves, folder: f.folder, prefix: prefix}
-		text, err := doc.edited(func(d *document) error {
-			for _, n := range d.ruleTexts() {
-				if s, _ := n.value().(string); names.replace(s) != s {
-					n.json.Value = hujson.String(names.replace(s))
-				}
-			}
-			d.pack()
-			return nil
-		})
-		if err == nil && len(names.renamed) > 0 {
-			all = append(all, Rewrite{f.path, doc.bytes(), text, names.renamed, f.shared || f.path == r.options.managed("managed-settings.json")})
+	rewrite := func(path string, was []byte, head int, folder string, checked bool) {
+		names := renamer{moves: moves, folder: folder, prefix: prefix}
+		if text := append([]byte(names.replace(string(was[:head]))), was[head:]...); len(names.renamed) > 0 {
+			all = append(all, Rewrite{path, was, text, names.renamed, checked})
 		}
+	}
+	for f, doc := range r.settings() {
+		was := doc.bytes()
+		rewrite(f.path, was, len(was), f.folder, f.shared || f.path == r.options.managed("managed-settings.json"))
 	}
 	for _, folder := range r.claudeFolders() {
 		for _, path := range markdown(folder.path) {
-			was, err := r.options.ReadFile(path)
-			if err != nil {
-				continue
-			}
-			names := renamer{moves: moves, folder: folder.folder, prefix: prefix}
-			head := frontMatter(was)
-			if text := append([]byte(names.replace(string(was[:head]))), was[head:]...); len(names.renamed) > 0 {
-				all = append(all, Rewrite{path, was, text, names.renamed, folder.shared})
+			if was, err := r.options.ReadFile(path); err == nil {
+				rewrite(path, was, frontMatter(was), folder.folder, folder.shared)
 			}
 		}
 	}
@@ -167,22 +139,6 @@ func (n *renamer) replace(s string) string {
 		}
 		return to
 	})
-}
-
-// ruleTexts returns the strings in settings that name tools, except denied ones: our
-// configuration denies those.
-func (d *document) ruleTexts() []node {
-	all := append(d.top().elements("permissions", "allow"), d.top().elements("permissions", "ask")...)
-	hooks, _ := d.top().child("hooks")
-	events, _ := hooks.members()
-	for _, event := range events {
-		for _, one := range event.elements() {
-			if matcher, ok := one.child("matcher"); ok {
-				all = append(all, matcher)
-			}
-		}
-	}
-	return all
 }
 
 // newName returns the new form of a name in a rule. If the names of two servers are prefixes,

@@ -60,10 +60,10 @@ func TestDeny(t *testing.T) {
 func TestForbidden(t *testing.T) {
 	for text, want := range map[string]string{
 		`{}`: "",
-		`{"allowedMcpServers": [{"serverName": "github"}]}`:                              "but not mcpschedd",
-		`{"allowedMcpServers": []}`:                                                      "but not mcpschedd",
+		`{"allowedMcpServers": [{"serverName": "github"}]}`:                              "does not allow mcpschedd",
+		`{"allowedMcpServers": []}`:                                                      "does not allow mcpschedd",
 		`{"allowedMcpServers": [{"serverName": "github"}, {"serverName": "mcpschedd"}]}`: "",
-		`{"deniedMcpServers": [{"serverName": "mcpschedd"}]}`:                            "denies mcpschedd",
+		`{"deniedMcpServers": [{"serverName": "mcpschedd"}]}`:                            "does not allow mcpschedd",
 	} {
 		r := ruled(t, map[string]string{"/home/ann/.claude.json": claudeFile, "/etc/claude-code/managed-settings.json": text})
 		if got := r.Forbidden("/home/ann/.claude.json"); (got == "") != (want == "") || !strings.Contains(got, want) {

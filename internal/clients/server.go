@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 )
@@ -61,6 +62,7 @@ type Pair struct {
 
 // Variables is the contents of a server's file of variables.
 type Variables struct {
+	Base   string // contents of the client's own file of variables, which precede the others
 	Values []Value
 	Unset  []Unset // must be set by the user
 }
@@ -105,7 +107,7 @@ func (s Server) VariablesFile(folder string) (name string, text []byte) {
 	if len(s.Variables.Values)+len(s.Variables.Unset) == 0 {
 		return name, nil
 	}
-	text = []byte(Comment("Variables of [upstreams." + s.Name + "]: NAME=\"value\" lines."))
+	text = []byte(Comment("Variables of [upstreams."+s.Name+"]: NAME=\"value\" lines.") + s.Variables.Base)
 	for _, v := range s.Variables.Values {
 		line, _ := v.line()
 		text = append(text, line...)
@@ -119,7 +121,7 @@ func (s Server) VariablesFile(folder string) (name string, text []byte) {
 // line returns a variable as a line of the file, or false if the file format cannot represent
 // its value.
 func (v Value) line() (string, bool) {
-	if !valid(v.Value) || strings.HasPrefix(v.Value, "\n") || strings.HasPrefix(v.Value, "\r") {
+	if !utf8.ValidString(v.Value) || strings.ContainsRune(v.Value, 0) || strings.HasPrefix(v.Value, "\n") || strings.HasPrefix(v.Value, "\r") {
 		return "", false
 	}
 	for _, mark := range []string{`"`, `'`} {

@@ -46,7 +46,7 @@ type saved struct {
 	Kept    string   `json:"kept,omitempty"` // name of the copy; "" if the file did not exist
 	Before  string   `json:"before,omitempty"`
 	After   string   `json:"after"`
-	Made    string   `json:"made,omitempty"` // name of a copy of the new text of a client's file
+	Client  bool     `json:"client,omitempty"` // it is a client's file with servers
 	Moves   []Move   `json:"moves,omitempty"`
 	Renamed []Rename `json:"renamed,omitempty"`
 	Hooks   bool     `json:"hooks,omitempty"`
@@ -76,10 +76,7 @@ func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (st
 		}
 		s := &saved{Path: c.File.Path, After: digest(c.Text), Renamed: c.Renamed, Hooks: c.Hooks}
 		if c.Pointed != nil {
-			s.Moves, s.Made = c.Pointed.Moves, fmt.Sprintf("%d-made-%s", i, filepath.Base(c.File.Path))
-			if err := keep(filepath.Join(folder, s.Made), c.Text); err != nil {
-				return "", errors.Join(err, os.RemoveAll(folder))
-			}
+			s.Moves, s.Client = c.Pointed.Moves, true
 		}
 		if c.File.Exists {
 			s.Kept, s.Before = fmt.Sprintf("%d-%s", i, filepath.Base(c.File.Path)), digest(c.File.Text)
@@ -234,10 +231,7 @@ func (r *record) undo(only func(path string) bool) ([]Undone, error) {
 }
 
 // isOurs reports whether the file is the configuration or a file of variables.
-func (s *saved) isOurs() bool { return !s.isClients() && !s.isSettings() }
-
-// isClients reports whether the file is a client's file with servers.
-func (s *saved) isClients() bool { return s.Made != "" }
+func (s *saved) isOurs() bool { return !s.Client && !s.isSettings() }
 
 // isSettings reports whether the file has rules or hooks of Claude Code.
 func (s *saved) isSettings() bool { return len(s.Renamed) > 0 || s.Hooks }
@@ -245,7 +239,7 @@ func (s *saved) isSettings() bool { return len(s.Renamed) > 0 || s.Hooks }
 // waits reports whether a file must not be reverted yet: it belongs to another client, or a
 // client that needs it keeps mcpschedd.
 func (r *record) waits(s *saved, only func(path string) bool) bool {
-	if s.isClients() {
+	if s.Client {
 		return !only(s.Path)
 	}
 	needs := "" // any client's
@@ -253,7 +247,7 @@ func (r *record) waits(s *saved, only func(path string) bool) bool {
 		needs = ".claude.json"
 	}
 	return !slices.ContainsFunc(r.Sources, only) || slices.ContainsFunc(r.Files, func(o *saved) bool {
-		return o.isClients() && strings.HasSuffix(o.Path, needs) && !only(o.Path)
+		return o.Client && strings.HasSuffix(o.Path, needs) && !only(o.Path)
 	})
 }
 
@@ -281,14 +275,10 @@ func (s *saved) restore(folder string) (string, error) {
 		return "removed", f.Remove()
 	case now == s.After:
 		return "restored", f.Write(was)
-	case !f.Exists && s.isClients():
+	case !f.Exists && s.Client:
 		return "restored, as it had been deleted", f.Write(was)
-	case s.isClients():
-		made, err := os.ReadFile(filepath.Join(folder, s.Made))
-		if err != nil {
-			return "", err
-		}
-		text, err := revert(s.Path, f.Text, was, made)
+	case s.Client:
+		text, err := revert(s.Path, f.Text, was, s.Moves)
 		if err != nil {
 			return "", err
 		}
