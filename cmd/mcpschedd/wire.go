@@ -176,7 +176,7 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 	wired.Stderr, wired.Learned = newLogFile(dir, upstreamLog(u.Name)), learned(at, dir, u.Name, r)
 	wired.Store = upstream.Store{
 		Load: func() ([]byte, error) { return dir.Read(offer) },
-		Save: func(next func([]byte) ([]byte, error)) error { return dir.Update(offer, next) },
+		Save: func(data []byte) error { return dir.Write(offer, data) },
 	}
 	return wired
 }

@@ -1,12 +1,10 @@
 package proxy_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf16"
@@ -80,65 +78,9 @@ func TestDeclaredAndEmpty(t *testing.T) {
 	}
 }
 
-// A server may have different tools for clients with different capabilities. Each client is
-// first offered the tools last offered to an equal client.
-func TestLastKnownListsAreKeptPerClient(t *testing.T) {
-	var capabilities atomic.Value // of the last client, raw
-	var deaf atomic.Bool
-	_, up := remote(t, mcptest.Options{Name: "choosy", Answer: func(ctx context.Context, m jsonrpc.Message) []byte {
-		switch m.Method {
-		case "initialize":
-			if deaf.Load() {
-				<-ctx.Done()
-				return nil
-			}
-			capabilities.Store(string(jsonrpc.Get(m.Params, "capabilities")))
-		case "tools/list":
-			tools := `{"name":"plain","inputSchema":{"type":"object"}}`
-			if able := capabilities.Load().(string); strings.Contains(able, "sampling") {
-				tools += `,{"name":"sampled","inputSchema":{"type":"object"}}`
-			}
-			return []byte(`{"tools":[` + tools + `]}`)
-		}
-		return nil
-	}})
-	up.Store = keep()
-	listing := func(capabilities string) string {
-		c := attach(t, start(t, options(up)), handshake)
-		opening(c, "tester", capabilities)
-		defer c.hangUp()
-		return c.tools()
-	}
-	for _, test := range []struct{ capabilities, want string }{
-		{`{"sampling":{},"roots":{"listChanged":true}}`, "plain sampled"},
-		{`{}`, "plain"},
-	} {
-		if got := listing(test.capabilities); got != test.want {
-			t.Errorf("%s, first: got tools %q, want %q", test.capabilities, got, test.want)
-		}
-	}
-	deaf.Store(true)
-	for _, test := range []struct{ capabilities, want string }{
-		{`{ "roots" : {"listChanged":true}, "sampling":{}}`, "plain sampled"},
-		{`{}`, "plain"},
-	} {
-		if got := listing(test.capabilities); got != test.want {
-			t.Errorf("%s, from the last run: got tools %q, want %q", test.capabilities, got, test.want)
-		}
-	}
-	deaf.Store(false)
-	for i := range 20 {
-		listing(fmt.Sprintf(`{"experimental":{"n":%d}}`, i))
-	}
-	kept, err := up.Store.Load()
-	if n := strings.Count(string(kept), `"client":`); err != nil || n == 0 || n > 8 {
-		t.Errorf("got %d copies kept, %v, want at most 8", n, err)
-	}
-}
-
 // instructed is an upstream that cannot be started and has stored instructions.
 func instructed(name, text string) proxy.Upstream {
-	kept := keptOffer(&upstream.Offer{Version: handshake, Instructions: text, Capabilities: json.RawMessage(`{"tools":{}}`)}, "{}")
+	kept := keptOffer(&upstream.Offer{Version: handshake, Instructions: text, Capabilities: json.RawMessage(`{"tools":{}}`)})
 	return proxy.Upstream{
 		Fingerprint: name, Spec: upstream.Spec{Name: name, Unusable: errors.New("on the shelf")},
 		Store: upstream.Store{Load: func() ([]byte, error) { return kept, nil }},

@@ -139,7 +139,7 @@ func summary(err error) string {
 // unavailableReason returns on one line why a server is unavailable, or "" if it is running or
 // starting normally.
 func unavailableReason(l *sessionLease) string {
-	err := cmp.Or(l.Problem(), l.member.Spec.Unusable, l.Garbled())
+	err := cmp.Or(l.member.Spec.Unusable, l.Problem())
 	if unavailable, ok := errors.AsType[*upstream.Unavailable](err); ok {
 		err = unavailable.Cause
 	}

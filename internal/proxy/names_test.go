@@ -25,7 +25,7 @@ func shelf(name string, tools ...string) proxy.Upstream {
 		raw := `{"name":` + string(jsonrpc.AppendString(nil, tool)) + `,"inputSchema":{"type":"object"}}`
 		offer.Lists[upstream.Tools] = append(offer.Lists[upstream.Tools], upstream.Item{Name: tool, Raw: []byte(raw)})
 	}
-	kept := keptOffer(&offer, able, "{}")
+	kept := keptOffer(&offer)
 	return proxy.Upstream{
 		Fingerprint: name + strings.Join(tools, " "),
 		Spec:        upstream.Spec{Name: name, Unusable: errors.New("on the shelf")},
@@ -33,14 +33,12 @@ func shelf(name string, tools ...string) proxy.Upstream {
 	}
 }
 
-// keptOffer returns the store of a server that made an offer to clients with these capabilities.
-func keptOffer(offer *upstream.Offer, clients ...string) []byte {
-	var copies []any
-	for _, client := range clients {
-		canonical, _ := jsonrpc.AppendCanonical(nil, []byte(client)) // it is valid JSON
-		copies = append(copies, map[string]any{"client": string(canonical), "offer": offer})
-	}
-	kept, _ := json.Marshal(map[string]any{"format": 3, "copies": copies}) // it can be marshalled
+// keptOffer returns the store of a server that made an offer.
+func keptOffer(offer *upstream.Offer) []byte {
+	kept, _ := json.Marshal(struct { // it can be marshalled
+		Format int `json:"format"`
+		*upstream.Offer
+	}{4, offer})
 	return kept
 }
 

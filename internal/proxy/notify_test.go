@@ -71,7 +71,7 @@ func TestLogLevels(t *testing.T) {
 			s := start(t, options(child(t, mcptest.Options{Name: "logs", Era: upEra})))
 			old := connect(t, s, handshake)
 			old.request("logging/setLevel", `{"level":"warning"}`)
-			old.call("log", `{"n":2}`)
+			old.call("log", `{"n":2,"level":"warning"}`)
 			for range 2 {
 				old.next("notifications/message")
 			}

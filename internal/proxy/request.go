@@ -139,13 +139,11 @@ func (x *request) forward(l *sessionLease, method string, params []byte) {
 		}
 		params = jsonrpc.Set(params, "progressToken", token)
 	case "notifications/message":
-		level := "" // the level the session set
+		level := x.s.client.facts().level
 		if x.stateless {
-			if level = x.hop.LogLevel; level == "" {
-				return
-			}
+			level = x.hop.LogLevel
 		}
-		if !l.Admits(level, params) {
+		if x.stateless && level == "" || !upstream.Admits(level, params) {
 			return
 		}
 	case "notifications/tasks/status", "notifications/tasks":

@@ -88,7 +88,7 @@ func TestEachSessionOfASharedServerHasItsOwnLevel(t *testing.T) {
 	}{
 		{"debug", a, plain, []string{"debug", "info", "warning", "error", "odd"}},
 		{"warning", b, plain, []string{"warning", "error", "odd"}},
-		{"none", c, plain, []string{"info", "warning", "error", "odd"}},
+		{"none", c, plain, []string{"debug", "info", "warning", "error", "odd"}},
 		{"stateless, error", d, asking("error"), []string{"error", "odd"}},
 		{"stateless, debug", d, asking("debug"), []string{"debug", "info", "warning", "error", "odd"}},
 		{"stateless, none", d, asking(""), nil},

@@ -202,7 +202,7 @@ func (s *session) relay(l *sessionLease, method string, params []byte) {
 		switch {
 		case len(l.prefetches.list()) > 0 && !s.hasOpenCall(l): // may belong to a prefetch, which has no client
 			return
-		case handshake && !l.Admits("", params):
+		case handshake && !upstream.Admits(s.client.facts().level, params):
 			return
 		case handshake: // sent below
 		default: // a stateless client receives logs on the stream of the request that wants them

@@ -72,7 +72,7 @@ func awaitOffer(ctx context.Context, l *sessionLease, wait time.Duration) error 
 	bounded, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	l.AwaitOffer(bounded)
-	if why := l.Garbled(); l.Offer() == nil && why != nil {
+	if why := l.Problem(); l.Offer() == nil && why != nil {
 		return why
 	}
 	l.AwaitOffer(ctx)

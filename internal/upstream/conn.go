@@ -1,14 +1,15 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -28,6 +29,28 @@ var (
 	ErrTimeout = errors.New("no answer within the timeout")
 )
 
+// A link carries whole JSON-RPC messages to and from one server: over a process's pipes,
+// streamable HTTP, or HTTP+SSE. It does not interpret messages. It passes each message it reads
+// to its [conn] on goroutines of its own. Its last call is conn.closed.
+type link interface {
+	// send sends one message. It waits neither for the answer nor for a server that does not
+	// read. When ctx ends, the answer is no longer needed. An error means that the message
+	// certainly did not reach the server.
+	send(ctx context.Context, m outgoing) error
+	// close closes the link and returns when its goroutines have ended.
+	close()
+}
+
+// outgoing is one message to a server.
+type outgoing struct {
+	line     []byte       // the message without a line end; not modified or reused after send
+	done     func()       // called once after send succeeded, when the message was delivered or dropped; may be nil
+	id       int64        // the request id; 0 for a notification or a response
+	isolated bool         // Request.Isolated
+	fence    func() error // Request.Fence
+	header   http.Header  // Mcp-Method, Mcp-Name and Mcp-Param-* headers; nil unless 2026-07-28 over HTTP
+}
+
 // conn is one connection of an instance to its server. Its message method routes incoming
 // messages: an answer to its request, a request of the server to questions, anything else to the
 // instance. It has more than 25 methods because links, requests and the handshake share it; the
@@ -43,19 +66,18 @@ type conn struct {
 
 	requests  *requests
 	questions questions
-	level     sentLevel
 	listening listenRequest
 
-	mu   sync.Mutex
-	err  error          // why the link ended; set before done is closed
-	work sync.WaitGroup // the connection's goroutines, started with mu held
+	mu    sync.Mutex
+	err   error          // why the link ended; set before done is closed
+	level string         // the log level sent last; empty if none
+	work  sync.WaitGroup // the connection's goroutines, started with mu held
 }
 
 // newConn returns a connection. Its link must be set before it receives messages.
 func newConn(in *instance) *conn {
 	c := &conn{in: in, done: make(chan struct{}), requests: newRequests()}
-	c.questions.c, c.questions.open = c, make(map[string]question)
-	c.listening.c = c
+	c.questions.c, c.questions.open = c, make(map[string]context.CancelFunc)
 	return c
 }
 
@@ -93,8 +115,60 @@ func (c *conn) stateless() bool { return revision.Stateless(c.revision()) }
 // setRevision sets the revision for all later messages.
 func (c *conn) setRevision(version string) { c.version.Store(&version) }
 
-// message handles one message from the link. stream is the id of the request whose response
-// stream carried the message, or 0 if it is not known.
+// receive parses and handles one message from the link, which names no request of ours. raw must
+// not contain line ends. buffer holds it, or is nil.
+func (c *conn) receive(raw []byte, buffer *jsonrpc.Buffer) {
+	m, err := c.parse(raw)
+	if err != nil {
+		c.unreadable(m.ID, raw, err)
+		return
+	}
+	m.Buffer = buffer
+	c.message(m, 0)
+}
+
+// parse parses a message from the server. Invalid UTF-8 is replaced by U+FFFD, as most clients
+// do, rather than losing the whole answer.
+func (c *conn) parse(raw []byte) (jsonrpc.Message, error) {
+	m, err := jsonrpc.Parse(raw)
+	if err == nil {
+		return m, nil
+	}
+	if repaired := jsonrpc.Repair(raw); repaired != nil && jsonrpc.Valid(repaired) {
+		c.in.up.log.Debug("upstream sent invalid UTF-8: it is replaced by U+FFFD", "upstream", c.in.up.spec.Name)
+		return jsonrpc.Parse(repaired)
+	}
+	return m, err
+}
+
+// unreadable handles a message that cannot be read. It logs it, and fails the request that it was
+// meant to answer, if there is one: an answer has a result or an error, and a request of the
+// server, whose ids are independent of ours, has a method before its params. id is the raw id in
+// the message, nil if not found, and head is its beginning.
+func (c *conn) unreadable(id, head []byte, err error) {
+	c.logInvalid(head, err)
+	answered, idErr := strconv.ParseInt(string(id), 10, 64)
+	before, _, hasResult := bytes.Cut(head, []byte(`"result"`))
+	if !hasResult {
+		before, _, hasResult = bytes.Cut(head, []byte(`"error"`))
+	}
+	if idErr == nil && hasResult && !bytes.Contains(before, []byte(`"method"`)) {
+		c.failRequest(answered, fmt.Errorf("its answer cannot be read: %w", err))
+	}
+}
+
+// logInvalid logs input that is not a valid message.
+func (c *conn) logInvalid(head []byte, err error) {
+	c.in.change(func(s *state) { s.garbled = true })
+	level := slog.LevelWarn
+	if c.invalid.Add(1) > invalidLogged {
+		level = slog.LevelDebug
+	}
+	up := c.in.up
+	up.log.Log(context.Background(), level, "upstream sent something that is not an MCP message", "upstream", up.spec.Name, "err", err, "head", up.mask.Head(head, invalidShown))
+}
+
+// message handles one message from the link.
 func (c *conn) message(m jsonrpc.Message, stream int64) {
 	switch {
 	case m.IsResponse():
@@ -112,7 +186,7 @@ func (c *conn) message(m jsonrpc.Message, stream int64) {
 
 func (c *conn) response(m jsonrpc.Message) {
 	id, err := strconv.ParseInt(string(m.ID), 10, 64)
-	p := c.requests.remove(id, 0)
+	p := c.requests.remove(id)
 	switch {
 	case p != nil:
 	case err != nil || id <= 0 || id > c.requests.lastID():
@@ -162,26 +236,22 @@ func (c *conn) cancelled(params []byte) {
 
 // failRequest fails a request that will not be answered.
 func (c *conn) failRequest(id int64, err error) {
-	var unfinishedFor time.Duration
-	if c.http && !neverRun(err) {
-		unfinishedFor = c.in.up.writeSettle()
-	}
-	if p := c.requests.remove(id, unfinishedFor); p != nil {
+	if p := c.requests.remove(id); p != nil {
+		if c.http && !neverRun(err) {
+			c.requests.noteUnfinished(c.in.up.writeSettle())
+		}
 		p.finish(jsonrpc.Message{}, err)
 	} else if !c.http {
 		c.requests.lateAnswer(id) // its answer arrived but cannot be parsed
 	}
 }
 
-// logInvalid logs input that is not a valid message.
-func (c *conn) logInvalid(head []byte, err error) {
-	c.in.status.change(func(s *state) { s.garbled = true })
-	level := slog.LevelWarn
-	if c.invalid.Add(1) > invalidLogged {
-		level = slog.LevelDebug
+// notify sends a notification if the connection is open.
+func (c *conn) notify(method string, params []byte) {
+	line := jsonrpc.AppendNotification(nil, method, params)
+	if err := c.link.send(context.Background(), outgoing{line: line}); err != nil {
+		c.in.up.log.Debug("notification not sent", "upstream", c.in.up.spec.Name, "method", method, "err", err)
 	}
-	up := c.in.up
-	up.log.Log(context.Background(), level, "upstream sent something that is not an MCP message", "upstream", up.spec.Name, "err", err, "head", up.mask.Head(head, invalidShown))
 }
 
 // gap records that notifications may have been missed, so any list may have changed.

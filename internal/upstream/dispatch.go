@@ -19,8 +19,8 @@ type Listener struct {
 	Ask func(method string) askFunc
 	// Changed is called when a list of the offer has changed.
 	Changed func(l List)
-	// Pooled means that the session's requests come from unrelated clients. While one of them has
-	// an abandoned request, messages that may be about it go to none of them.
+	// Pooled means that the session's requests come from unrelated clients. After one of them has
+	// given up a request, messages that may be about it go to none of them for a while.
 	Pooled bool
 }
 
@@ -64,8 +64,9 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 	}
 }
 
-// attribute returns the only lease that a message can be for, or nil if there are several. p is
-// the unanswered request whose response stream carried the message, or nil.
+// attribute returns the only lease that a message can be for, or nil if there may be several. p is
+// the unanswered request whose response stream carried the message, or nil: most messages name no
+// request. Over stdio and HTTP+SSE only progress does.
 func (in *instance) attribute(c *conn, p *pending) *Lease {
 	if p != nil && p.lease != nil {
 		if p.lease.listener.Pooled {
@@ -74,7 +75,7 @@ func (in *instance) attribute(c *conn, p *pending) *Lease {
 		return p.lease
 	}
 	leases := in.leases.list()
-	if len(leases) != 1 || leases[0].multiplexed && c.requests.ambiguous(leases[0]) {
+	if len(leases) != 1 || leases[0].multiplexed && c.requests.unclear(leases[0]) {
 		return nil
 	}
 	return leases[0]

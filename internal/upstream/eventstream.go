@@ -37,41 +37,27 @@ func newEventStream(r io.Reader, max int) *eventStream {
 }
 
 // next returns the next event that has a field. Its error is the reader's, or a
-// *[jsonrpc.LineTooLong] for an event that is too long, after which next may be called again. An
+// *[jsonrpc.LineTooLong] for an event that is too long; the stream cannot be read further then. An
 // event cut off by the end of the stream is dropped, as the standard requires.
 func (s *eventStream) next() (event, error) {
 	ev := event{kind: "message", retry: -1}
-	some := false                 // the event has a field
-	var long *jsonrpc.LineTooLong // nil unless the event is too long
-	for {
+	for some := false; ; { // the event has a field
 		b, err := s.lines.Line()
-		cut, _ := errors.AsType[*jsonrpc.LineTooLong](err)
-		var line []byte
-		switch {
-		case cut != nil:
-			line = cut.Head
-		case err == nil:
-			line = b.Line
-		case long != nil:
-			return event{}, long
-		default:
+		if _, long := errors.AsType[*jsonrpc.LineTooLong](err); long || len(ev.data) > s.max {
+			err = &jsonrpc.LineTooLong{Limit: s.max}
+		}
+		if err != nil {
 			return event{}, err
 		}
+		line := b.Line
 		if !s.begun {
 			s.begun = true
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 		}
-		if long == nil && len(line) > 0 { // the rest of a long event is skipped
-			some = ev.field(line) || some
-			if cut != nil || len(ev.data) > s.max {
-				long = &jsonrpc.LineTooLong{Limit: s.max, Head: bytes.Clone(ev.data[:min(len(ev.data), streamFields)])}
-			}
-		}
-		end := cut == nil && len(line) == 0
 		switch {
-		case end && long != nil:
-			return event{}, long
-		case end && some:
+		case len(line) > 0:
+			some = ev.field(line) || some
+		case some:
 			return ev, nil
 		}
 	}
@@ -117,17 +103,12 @@ type cursor struct {
 }
 
 // read reads a stream until it ends, and returns the number of events and the reason, io.EOF if
-// the server ended it. It updates at with each event. take receives each message, or the
-// beginning of an invalid one with an error. other receives events of other kinds and stops the
-// reading if it returns an error; a nil other ignores them.
-func (l *httpLink) read(body io.ReadCloser, at *cursor, take func(m jsonrpc.Message, head []byte, err error), other func(event) error) (events int, err error) {
+// the server ended it. It updates at with each event. take receives the data of each event that
+// has some; the reading stops if it returns an error.
+func (l *httpLink) read(body io.ReadCloser, at *cursor, take func(kind string, data []byte) error) (events int, err error) {
 	defer body.Close()
 	for stream := newEventStream(body, l.spec.MaxMessage); ; events++ {
 		ev, err := stream.next()
-		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
-			take(jsonrpc.Message{ID: long.ID()}, long.Head, err)
-			continue
-		}
 		if err != nil {
 			return events, err
 		}
@@ -137,15 +118,9 @@ func (l *httpLink) read(body io.ReadCloser, at *cursor, take func(m jsonrpc.Mess
 		if ev.retry >= 0 {
 			at.retry = ev.retry
 		}
-		switch {
-		case len(ev.data) == 0:
-		case ev.kind == "message":
+		if len(ev.data) > 0 {
 			jsonrpc.Flatten(ev.data)
-			for m, err := range l.c.messages(ev.data) {
-				take(m, ev.data, err)
-			}
-		case other != nil:
-			if err := other(ev); err != nil {
+			if err := take(ev.kind, ev.data); err != nil {
 				return events, err
 			}
 		}

@@ -16,10 +16,8 @@ import (
 	"mcpschedd/internal/guard"
 )
 
-const (
-	guardStarts = 2                // one restart: a guard that fails twice would keep failing
-	guardWrite  = 10 * time.Second // how long a guard that does not read may delay the start of a process
-)
+// guardWrite is how long a guard that does not read may delay the start of a process.
+const guardWrite = 10 * time.Second
 
 // Guard kills the server processes when the proxy was killed and could not do so itself. It is a
 // child process running package guard, which receives every process group over a pipe. The end of
@@ -27,19 +25,16 @@ const (
 // but it does so when the parent's thread ends, and not for grandchildren.
 type Guard struct {
 	log  *slog.Logger
-	work sync.WaitGroup
+	once sync.Once // starts the process
 
 	mu     sync.Mutex
+	pipe   *os.File  // to the guard process; nil if there is none
+	cmd    *exec.Cmd // the guard process, if pipe is not nil
 	closed bool
-	starts int
-	pipe   *os.File         // to the running guard process; nil if there is none
-	groups map[int]struct{} // process group ids
 }
 
 // NewGuard returns a Guard whose process has not started yet.
-func NewGuard(log *slog.Logger) *Guard {
-	return &Guard{log: log, groups: make(map[int]struct{})}
-}
+func NewGuard(log *slog.Logger) *Guard { return &Guard{log: log} }
 
 // Close ends the guard process, which kills all groups that are still guarded.
 func (g *Guard) Close() {
@@ -47,12 +42,13 @@ func (g *Guard) Close() {
 		return
 	}
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.closed = true
 	if g.pipe != nil {
 		g.pipe.Close()
+		_ = g.cmd.Wait() // its status says nothing
+		g.pipe = nil
 	}
-	g.mu.Unlock()
-	g.work.Wait()
 }
 
 // start starts the guard process unless it has been started. It returns when the process runs:
@@ -61,92 +57,50 @@ func (g *Guard) start() {
 	if g == nil {
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.closed && g.starts == 0 {
-		g.startLocked()
-	}
+	g.once.Do(func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.closed {
+			return
+		}
+		r, w, err := os.Pipe()
+		if err == nil {
+			defer r.Close()
+			if g.cmd, err = startGuardProcess(r); err == nil {
+				g.pipe = w
+				return
+			}
+			w.Close()
+		}
+		g.log.Error("guard not started: a killed proxy may leave processes behind", "err", err)
+	})
 }
 
 // add guards a process group. The guard must have been started.
-func (g *Guard) add(pgid int) {
-	if g == nil {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return
-	}
-	g.groups[pgid] = struct{}{}
-	g.writeLocked("+%d\n", pgid)
-}
+func (g *Guard) add(pgid int) { g.write("+%d\n", pgid) }
 
 // remove stops guarding a process group. It must be called before the id can be reused.
-func (g *Guard) remove(pgid int) {
+func (g *Guard) remove(pgid int) { g.write("-%d\n", pgid) }
+
+// write writes one line to the guard process.
+func (g *Guard) write(format string, pgid int) {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, guarded := g.groups[pgid]; guarded {
-		delete(g.groups, pgid)
-		g.writeLocked("-%d\n", pgid)
-	}
-}
-
-// startLocked starts a guard process. A second one, which replaces a guard that has exited, is
-// the proxy's own executable: the separate program may be damaged or of another version.
-func (g *Guard) startLocked() {
-	g.starts++
-	r, w, err := os.Pipe()
-	if err == nil {
-		defer r.Close()
-		var process *exec.Cmd
-		if process, err = startGuardProcess(r, g.starts > 1); err == nil {
-			g.pipe = w
-			for pgid := range g.groups {
-				g.writeLocked("+%d\n", pgid)
-			}
-			g.work.Go(func() { g.wait(process) })
-			return
-		}
-		w.Close()
-	}
-	g.log.Error("guard not started: a killed proxy may leave processes behind", "err", err)
-}
-
-// writeLocked writes one line to the guard process.
-func (g *Guard) writeLocked(format string, pgid int) {
 	if g.pipe == nil {
 		return
 	}
 	_ = g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
-	if _, err := fmt.Fprintf(g.pipe, format, pgid); errors.Is(err, os.ErrDeadlineExceeded) {
-		g.log.Error("guard does not read: a killed proxy may leave processes behind", "err", err)
-	} // wait handles a guard that has exited
-}
-
-// wait waits for a guard process to exit, and replaces it once.
-func (g *Guard) wait(process *exec.Cmd) {
-	err := process.Wait()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.pipe.Close()
-	g.pipe = nil
-	switch {
-	case g.closed:
-	case g.starts < guardStarts:
-		g.log.Warn("guard exited; restarting", "err", err)
-		g.startLocked()
-	default:
-		g.log.Error("guard exited again: a killed proxy may leave processes behind", "err", err)
+	if _, err := fmt.Fprintf(g.pipe, format, pgid); err != nil {
+		g.log.Error("guard has ended or does not read: a killed proxy may leave processes behind", "err", err)
 	}
 }
 
-// startGuardProcess starts the separate guard program, or with own, or if that fails, the
-// proxy's own executable.
-func startGuardProcess(stdin *os.File, own bool) (*exec.Cmd, error) {
+// startGuardProcess starts the separate guard program, or if that is missing or built for another
+// system, the proxy's own executable.
+func startGuardProcess(stdin *os.File) (*exec.Cmd, error) {
 	if len(os.Args) > 1 && os.Args[1] == guard.Command {
 		return nil, errors.New("a guard process is not guarded")
 	}
@@ -154,13 +108,11 @@ func startGuardProcess(stdin *os.File, own bool) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !own {
-		cmd := guardProcess(filepath.Join(filepath.Dir(self), guard.Program), stdin)
-		if cmd.Start() == nil { // fails if it is missing, or built for another system
-			return cmd, nil
-		}
+	cmd := guardProcess(filepath.Join(filepath.Dir(self), guard.Program), stdin)
+	if cmd.Start() == nil {
+		return cmd, nil
 	}
-	cmd := guardProcess(self, stdin)
+	cmd = guardProcess(self, stdin)
 	return cmd, cmd.Start()
 }
 

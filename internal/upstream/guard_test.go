@@ -6,12 +6,12 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -74,19 +74,6 @@ func guardsOf(t *testing.T, parent int) (found []int) {
 	return found
 }
 
-// guardOf waits for a guard process of parent other than not.
-func guardOf(t *testing.T, parent, not int) (found int) {
-	t.Helper()
-	eventually(t, "there is a guard process", func() bool {
-		others := slices.DeleteFunc(guardsOf(t, parent), func(pid int) bool { return pid == not })
-		if len(others) > 0 {
-			found = others[0]
-		}
-		return len(others) > 0
-	})
-	return found
-}
-
 func parentOf(pid int) (parent int) {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, fields, _ := strings.Cut(string(stat), ") ") // after the name, which may contain anything
@@ -102,12 +89,6 @@ func ignores(pid int, sig syscall.Signal) bool {
 	digits, _, _ := strings.Cut(rest, "\n")
 	mask, _ := strconv.ParseUint(digits, 16, 64)
 	return mask&(1<<(sig-1)) != 0
-}
-
-func (g *Guard) size() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.groups)
 }
 
 func TestGuardEndsTheFamilyOfAKilledProxy(t *testing.T) {
@@ -132,35 +113,38 @@ func TestGuardRunsOnceStarted(t *testing.T) {
 	}
 }
 
-func TestGuardIsStartedAgainAndToldTheGroups(t *testing.T) {
+func TestGuardIgnoresSignals(t *testing.T) {
 	proxy, family := startProxy(t)
-	first := guardOf(t, proxy.Pid, 0)
-	syscall.Kill(first, syscall.SIGKILL)
-	second := guardOf(t, proxy.Pid, first)
-	if !alive(family[0]) {
-		t.Fatal("the end of the guard ended a process")
+	guards := guardsOf(t, proxy.Pid)
+	if len(guards) != 1 {
+		t.Fatalf("got guard processes %v, want one", guards)
 	}
-	eventually(t, "the guard ignores signals", func() bool { return ignores(second, syscall.SIGTERM) })
+	eventually(t, "the guard ignores signals", func() bool { return ignores(guards[0], syscall.SIGTERM) })
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		syscall.Kill(second, sig)
+		syscall.Kill(guards[0], sig)
 	}
 	proxy.Kill()
-	wantGone(t, append(family, second)...)
+	wantGone(t, append(family, guards[0])...)
 }
 
-func TestGuardForgetsWhatHasEnded(t *testing.T) {
-	guard := NewGuard(slog.New(slog.DiscardHandler))
-	v := run(t, roleCommand("echo"), Options{Guard: guard})
-	if got := guard.size(); got != 1 {
-		t.Errorf("got %d groups, want 1", got)
+// The guard is told of each process, and of its end.
+func TestGuardIsToldTheGroups(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
 	}
+	defer r.Close()
+	g := NewGuard(slog.New(slog.DiscardHandler))
+	g.once.Do(func() { g.pipe, g.cmd = w, new(exec.Cmd) })
+	v := run(t, roleCommand("echo"), Options{Guard: g})
+	pid := v.process(t).leader.Pid
 	v.Close()
-	if got := guard.size(); got != 0 {
-		t.Errorf("got %d groups after the end, want none", got)
+	g.Close()
+	g.Close()
+	if told, _ := io.ReadAll(r); string(told) != fmt.Sprintf("+%d\n-%d\n", pid, pid) {
+		t.Errorf("got %q", told)
 	}
-	guard.Close()
-	guard.Close()
-	run(t, roleCommand("echo"), Options{Guard: guard}).Close()
+	run(t, roleCommand("echo"), Options{Guard: g}).Close()
 }
 
 func TestGuardCloseEndsWhatIsLeft(t *testing.T) {

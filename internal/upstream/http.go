@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,9 @@ const (
 	answerGrace  = time.Second // how long a failing link waits for responses in flight
 	streamLinger = time.Second // for a stream to end after its answer, so that its connection can be reused
 	maxRedirects = 10
+	headBytes    = 64 << 10        // bytes read of the body of an error response
+	headTimeout  = 2 * time.Second // time for reading them
+	shownBytes   = 200             // bytes of the body shown in the error
 )
 
 // DialFunc dials a server over HTTP, see [http.Transport].
@@ -44,32 +48,6 @@ func newClient(dial DialFunc) *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: sameOriginOnly}
 }
 
-// httpLink is the common part of the two HTTP transports: the lifetime of a link and its
-// exchanges, and how a request is made. Each message is an exchange of its own. The link ends
-// when the last exchange has ended.
-type httpLink struct {
-	c    *conn
-	spec *Spec
-	done chan struct{} // closed when all exchanges have ended
-
-	posts         context.Context // parent context of messages and their answers
-	cancelPosts   context.CancelCauseFunc
-	streams       context.Context // parent context of the server's own streams, which can be cut off without loss
-	cancelStreams context.CancelFunc
-
-	mu      sync.Mutex
-	err     error          // why the link ends; nil while it is open
-	session string         // Mcp-Session-Id; empty without a session
-	work    sync.WaitGroup // the exchanges; started with mu held
-}
-
-func newHTTPLink(c *conn) *httpLink {
-	l := &httpLink{c: c, spec: &c.in.up.spec, done: make(chan struct{})}
-	l.posts, l.cancelPosts = context.WithCancelCause(context.Background())
-	l.streams, l.cancelStreams = context.WithCancel(l.posts)
-	return l
-}
-
 // sameOriginOnly prevents a redirect from sending credentials and messages to another server, and
 // from changing a POST into a GET without a body.
 func sameOriginOnly(req *http.Request, via []*http.Request) error {
@@ -84,6 +62,31 @@ func sameOrigin(a, b *url.URL) bool {
 	return a.Scheme == b.Scheme && strings.EqualFold(a.Hostname(), b.Hostname()) && cmp.Or(a.Port(), usual) == cmp.Or(b.Port(), usual)
 }
 
+// httpLink is the common part of the two HTTP transports: the lifetime of a link and its
+// exchanges, and how a request is made. Each message is an exchange of its own. The link ends
+// when the last exchange has ended.
+type httpLink struct {
+	c    *conn
+	spec *Spec
+	done chan struct{} // closed when all exchanges have ended
+
+	posts         context.Context // parent context of messages and their answers
+	cancelPosts   context.CancelCauseFunc
+	streams       context.Context // parent context of the server's own streams, which can be cut off without loss
+	cancelStreams context.CancelFunc
+
+	mu   sync.Mutex
+	err  error          // why the link ends; nil while it is open
+	work sync.WaitGroup // the exchanges; started with mu held
+}
+
+func newHTTPLink(c *conn) *httpLink {
+	l := &httpLink{c: c, spec: &c.in.up.spec, done: make(chan struct{})}
+	l.posts, l.cancelPosts = context.WithCancelCause(context.Background())
+	l.streams, l.cancelStreams = context.WithCancel(l.posts)
+	return l
+}
+
 // spawn runs f on a new goroutine, or returns an error if the link has ended.
 func (l *httpLink) spawn(f func()) error {
 	l.mu.Lock()
@@ -96,8 +99,8 @@ func (l *httpLink) spawn(f func()) error {
 }
 
 // end closes the link: it accepts no further messages, cancels the streams, and waits up to grace
-// for the exchanges. It calls meanwhile before it waits.
-func (l *httpLink) end(why error, grace time.Duration, meanwhile func()) {
+// for the exchanges.
+func (l *httpLink) end(why error, grace time.Duration) {
 	if errors.Is(why, errSessionLost) {
 		l.c.in.up.o.Invalidated("session") // before any consequence of the loss
 	}
@@ -110,7 +113,6 @@ func (l *httpLink) end(why error, grace time.Duration, meanwhile func()) {
 	l.cancelStreams()
 	go func() {
 		timer := time.AfterFunc(grace, l.cancelAll)
-		meanwhile()
 		l.work.Wait()
 		timer.Stop()
 		l.cancelAll()
@@ -127,9 +129,9 @@ func (l *httpLink) cancelAll() {
 	l.cancelPosts(fmt.Errorf("cut off before its answer: %v", l.err))
 }
 
-// finish closes the link without a grace period and returns when it has ended.
-func (l *httpLink) finish(meanwhile func()) {
-	l.end(errLinkClosed, 0, meanwhile)
+// close closes the link without a grace period and returns when it has ended.
+func (l *httpLink) close() {
+	l.end(errLinkClosed, 0)
 	l.cancelAll() // also if the link was already closing, with a grace period
 	<-l.done
 }
@@ -139,14 +141,8 @@ type post struct {
 	outgoing
 	cancel    context.CancelCauseFunc
 	release   func() bool // stops watching the sender's context
-	linger    *time.Timer // ends the exchange some time after the answer; nil before the answer
 	answered  bool
 	maybeSent atomic.Bool // part of it may have been written to the connection
-
-	// Only for streamable HTTP.
-	stateless bool
-	session   string // session id as sent; empty if none
-	tooLong   error  // an event that was too long and may have been the answer
 }
 
 // launch starts the exchange of one message on a new goroutine, and reports its failure.
@@ -172,18 +168,22 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 		if err := exchange(life, p); err != nil && !p.answered {
 			l.report(life, p, err)
 		}
-		if p.linger != nil {
-			p.linger.Stop()
-		}
 	})
+}
+
+// isAnswer reports whether a raw id is that of the request.
+func (p *post) isAnswer(raw []byte) bool {
+	return p.id != 0 && string(raw) == strconv.FormatInt(p.id, 10)
 }
 
 // markAnswered records that the request was answered. From then on the sender's context is
 // ignored, and the stream has a short time to end.
 func (p *post) markAnswered() {
-	p.answered = true
-	p.release()
-	p.linger = time.AfterFunc(streamLinger, func() { p.cancel(nil) })
+	if !p.answered {
+		p.answered = true
+		p.release()
+		time.AfterFunc(streamLinger, func() { p.cancel(nil) })
+	}
 }
 
 // report fails the request of a failed message, and closes the link if all others must fail.
@@ -194,7 +194,7 @@ func (l *httpLink) report(ctx context.Context, p *post, err error) {
 		err = context.Cause(ctx)
 	}
 	if ends {
-		l.end(err, answerGrace, func() {}) // waits for this exchange to return
+		l.end(err, answerGrace) // waits for this exchange to return
 	}
 	switch {
 	case p.id != 0 && !p.maybeSent.Load():
@@ -263,12 +263,6 @@ func withoutURL(err error) error {
 	return err
 }
 
-const (
-	headBytes   = 64 << 10        // bytes read of the body of an error response
-	headTimeout = 2 * time.Second // time for reading them
-	shownBytes  = 200             // bytes of the body shown in the error
-)
-
 var (
 	// errSessionLost means that the server no longer knows the session. Requests that fail with
 	// it did not run.
@@ -313,16 +307,14 @@ func mayBeSSE(err error) bool {
 // final reports whether a GET would fail again if retried.
 func final(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
-	return errors.Is(err, errSessionLost) || ok && !retryable(e.status)
-}
-
-// retryable reports whether a request refused with this status may succeed later.
-func retryable(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return true
+	if !ok {
+		return errors.Is(err, errSessionLost)
 	}
-	return status >= 500 && status != http.StatusNotImplemented
+	switch e.status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return e.status < 500 || e.status == http.StatusNotImplemented
 }
 
 // badResponse returns an error for an unexpected response. Secrets that the server echoes are
@@ -335,7 +327,7 @@ func (l *httpLink) badResponse(resp *http.Response, why string, body []byte) *st
 	if why != "" {
 		text += ", " + why
 	}
-	if shown := l.excerpt(body); shown != "" {
+	if shown := l.c.in.up.mask.Head(body, shownBytes); shown != "" {
 		text += ": " + shown
 	}
 	return &statusError{status: resp.StatusCode, text: text}
@@ -343,31 +335,18 @@ func (l *httpLink) badResponse(resp *http.Response, why string, body []byte) *st
 
 // denied returns an error for a response that rejects the credentials.
 func (l *httpLink) denied(resp *http.Response, body []byte) *statusError {
-	why := "the server wants other credentials"
-	if challenge := resp.Header.Values("Www-Authenticate"); len(challenge) > 0 {
-		why += " (WWW-Authenticate: " + l.excerpt([]byte(strings.Join(challenge, ", "))) + ")"
-	}
-	e := l.badResponse(resp, why, body)
+	e := l.badResponse(resp, "the server wants other credentials", body)
 	e.denied = true
 	return e
-}
-
-// excerpt returns the beginning of a server's text with secrets masked.
-func (l *httpLink) excerpt(body []byte) string {
-	l.mu.Lock()
-	session := l.session
-	l.mu.Unlock()
-	if session != "" {
-		body = bytes.ReplaceAll(body, []byte(session), []byte("[session]"))
-	}
-	return l.c.in.up.mask.Head(body, shownBytes)
 }
 
 // noteLimited records a rate limit response to request id, if id is not 0.
 func (l *httpLink) noteLimited(id int64, resp *http.Response) {
 	after := resp.Header.Get("Retry-After")
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && after != "" {
-		l.c.requests.setLimited(id, after)
+		if p := l.c.requests.find(id); p != nil {
+			p.limited.Store(&after)
+		}
 	}
 }
 

@@ -51,10 +51,6 @@ func TestAnswers(t *testing.T) {
 		{"pretty-printed JSON", func(w http.ResponseWriter, id string) {
 			replyJSON(w, "\n{\r\n  \"jsonrpc\": \"2.0\",\n  \"id\": "+id+",\n  \"result\": {\n\"a\": 1}\n}\n")
 		}, `{ "a": 1}`, nil},
-		{"batch", func(w http.ResponseWriter, id string) { replyJSON(w, "["+note+",\n"+result(id)+"]") }, "{}",
-			[]string{"heard notifications/message"}},
-		{"batch with something else in it", func(w http.ResponseWriter, id string) { replyJSON(w, "[17,"+result(id)+"]") }, "{}",
-			[]string{"garbage: " + why("17")}},
 		{"stream", func(w http.ResponseWriter, id string) {
 			emit(w, "event: message\ndata: "+note+"\n\n: ping\n\n")
 			emit(w, `data: {"jsonrpc":"2.0","id":`+id+`,"method":"roots/list"}`+"\n\n") // the ids of the server are independent of ours
@@ -64,8 +60,6 @@ func TestAnswers(t *testing.T) {
 		{"stream with a pretty-printed message", func(w http.ResponseWriter, id string) {
 			emit(w, "data: {\"jsonrpc\": \"2.0\",\r\ndata:  \"id\": "+id+",\ndata:  \"result\": {}}\n\n")
 		}, "{}", nil},
-		{"stream with a batch", func(w http.ResponseWriter, id string) { emit(w, "data: ["+note+","+result(id)+"]\n\n") }, "{}",
-			[]string{"heard notifications/message"}},
 		{"stream with other events, and rubbish", func(w http.ResponseWriter, id string) {
 			emit(w, "event: heartbeat\ndata: {}\n\nid: 1\ndata:\n\ndata: hello\n\ndata: "+result(id)+"\n\n")
 		}, "{}", []string{"garbage: " + why("hello")}},
@@ -73,7 +67,6 @@ func TestAnswers(t *testing.T) {
 			[]string{"own stream: notifications/message"}},
 		{"error with status 400", func(w http.ResponseWriter, id string) { reply(w, 400, "application/json", rpcError(id)) }, failed, nil},
 		{"error with status 404", func(w http.ResponseWriter, id string) { reply(w, 500, "application/json", rpcError(id)) }, failed, nil},
-		{"error without its id", func(w http.ResponseWriter, id string) { reply(w, 400, "application/json", rpcError("null")) }, failed, nil},
 
 		{"status 500", func(w http.ResponseWriter, id string) { reply(w, 500, "text/plain", "out of\n  order") },
 			"status 500 Internal Server Error: out of order", nil},
@@ -90,7 +83,7 @@ func TestAnswers(t *testing.T) {
 		{"no JSON-RPC", func(w http.ResponseWriter, id string) { replyJSON(w, `{"id":1}`) },
 			"status 200 OK, " + why(`{"id":1}`) + `: {"id":1}`, []string{"garbage: " + why(`{"id":1}`)}},
 		{"another answer", func(w http.ResponseWriter, id string) { replyJSON(w, "[]") },
-			`status 200 OK, not the answer to this request: []`, nil},
+			"status 200 OK, " + why("[]") + ": []", []string{"garbage: " + why("[]")}},
 		{"cut body", func(w http.ResponseWriter, id string) {
 			hijack(w, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"jsonrpc")
 		}, `status 200 OK, body broken off after 9 bytes: unexpected EOF: {"jsonrpc`, nil},
@@ -108,10 +101,7 @@ func TestAnswers(t *testing.T) {
 		}, "its answer cannot be read: " + why(`{"jsonrpc":"2.0","id":1}`), []string{"garbage: " + why(`{"jsonrpc":"2.0","id":1}`)}},
 		{"answer in the stream too long", func(w http.ResponseWriter, id string) {
 			emit(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":"`+strings.Repeat("x", 10_000)+"\"}\n\n")
-		}, "its answer cannot be read: line too long: more than 1000 bytes", []string{"garbage: line too long: more than 1000 bytes"}},
-		{"something in the stream too long, and no answer", func(w http.ResponseWriter, id string) {
-			emit(w, "data: "+strings.Repeat("x", 10_000)+"\n\n")
-		}, "stream ended before its answer: line too long: more than 1000 bytes", []string{"garbage: line too long: more than 1000 bytes", "gap"}},
+		}, "stream broke before its answer: line too long: more than 1000 bytes", []string{"gap"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -333,7 +323,7 @@ func TestAuthRequired(t *testing.T) {
 				w.WriteHeader(status)
 			}), Spec{})
 			for range 3 {
-				if got := v.work(t.Context()); !strings.Contains(got, `wants other credentials (WWW-Authenticate: Bearer resource_metadata="x")`) {
+				if got := v.work(t.Context()); !strings.Contains(got, "the server wants other credentials") {
 					t.Errorf("%d: got %s", status, got)
 				}
 				time.Sleep(time.Hour)

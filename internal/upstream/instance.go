@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,11 +27,6 @@ var errRemoved = errors.New("no longer configured")
 // instances is the last instance id. It is package state because ids are unique across upstreams.
 var instances atomic.Uint64
 
-// dialError means that no process or connection could be started.
-type dialError struct{ error }
-
-func (e *dialError) Unwrap() error { return e.error }
-
 // instance keeps one process or HTTP connection of an upstream running: run starts it, performs
 // the handshake, and restarts it when it ends. An instance serves one session, or all sessions if
 // the upstream is shared.
@@ -42,14 +38,13 @@ type instance struct {
 	leased chan struct{} // closed by setClient, after client is set
 	client Client        // the client that the server is told about
 
-	offer atomic.Pointer[Offer] // the server's offer; nil if not known yet
-	stale [Lists]atomic.Bool    // lists that must be read again
-	wake  chan struct{}         // capacity 1; signals that a list is stale
-
-	status *status
-	used   atomic.Bool // a lease has sent a request, so there may be answers to invalidate
-
-	leases leaseSet
+	offer    atomic.Pointer[Offer] // the server's offer; nil if not known yet
+	stale    [Lists]atomic.Bool    // lists that must be read again
+	wake     chan struct{}         // capacity 1; signals that a list is stale
+	state    atomic.Pointer[state]
+	changing sync.Mutex  // held while state is replaced
+	used     atomic.Bool // a lease has sent a request, so there may be answers to invalidate
+	leases   leaseSet
 
 	endsOnDiscover bool // the server exited on server/discover; used by run only
 }
@@ -58,25 +53,25 @@ type instance struct {
 // the start.
 func newInstance(up *Upstream, after <-chan struct{}) *instance {
 	ctx, cancel := context.WithCancel(context.Background())
-	var missing error // reported at once, so that the first session does not wait for a missing program
-	if up.spec.Command.Path != "" {
-		_, missing = up.spec.Command.resolve()
-	}
 	in := &instance{
 		id: instances.Add(1), up: up, cancel: cancel,
-		ended: make(chan struct{}), leased: make(chan struct{}),
-		status: newStatus(up.o.Changed, missing), wake: make(chan struct{}, 1),
+		ended: make(chan struct{}), leased: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
+	first := &state{changed: make(chan struct{})}
+	if up.spec.Command.Path != "" { // a missing program is reported at once, so that the first session does not wait for it
+		_, first.down = up.spec.Command.resolve()
+	}
+	in.state.Store(first)
 	go in.run(ctx, after)
 	return in
 }
 
 // setClient sets the client of the instance. It must be called exactly once. The offer that the
-// server last made to such a client is used until the server's own lists have been read.
+// server last made is used until the server's own lists have been read.
 func (in *instance) setClient(client Client) {
-	if known := in.up.known.forClient(client.key()); known != nil {
+	if known := in.up.LastOffer(); known != nil {
 		in.offer.Store(known)
-		in.status.change(func(s *state) { s.listed = true })
+		in.change(func(s *state) { s.listed = true })
 	}
 	in.client = client
 	close(in.leased)
@@ -87,7 +82,7 @@ func (in *instance) setClient(client Client) {
 // backoff and jitter.
 func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 	defer close(in.ended)
-	defer in.status.set(errRemoved, nil)
+	defer in.setState(nil, errRemoved, nil)
 	if after != nil {
 		select {
 		case <-after:
@@ -111,42 +106,30 @@ func (in *instance) run(ctx context.Context, after <-chan struct{}) {
 		// rate of calls, so this cannot become a busy loop.
 		if lived >= stableAfter || c.served.Load() {
 			atOnce = true
+		}
+		wait := pause.NextBackOff()
+		if atOnce {
+			atOnce, wait = false, 0
 			pause.Reset()
 		}
-		var wait time.Duration
-		if _, unstarted := errors.AsType[*dialError](err); atOnce && !unstarted {
-			atOnce = false
-		} else {
-			wait = pause.NextBackOff()
-		}
 		in.up.counts.restarts.Add(1)
-		in.restart(ctx, wait, stderr, err)
-	}
-}
-
-// restart logs why the server ended, and waits before the next start.
-func (in *instance) restart(ctx context.Context, wait time.Duration, stderr []string, err error) {
-	in.noteEnd(err)
-	log := in.up.log.With("upstream", in.up.spec.Name)
-	if _, unstarted := errors.AsType[*dialError](err); unstarted {
-		log.Error("upstream cannot be started; retrying later", "err", err, "dur", wait, "path", in.up.spec.Command.searchPath())
-	} else {
-		log.Warn("upstream ended; restarting", "err", err, "dur", wait)
-	}
-	if wait > 0 {
-		in.status.set(err, stderr)
-		if sleep(ctx, wait) != nil {
-			return
+		in.noteEnd(err)
+		in.up.log.Warn("upstream ended; restarting", "upstream", in.up.spec.Name, "err", err, "dur", wait)
+		if wait > 0 {
+			in.setState(nil, err, stderr)
+			_ = sleep(ctx, wait) // the loop ends with ctx
+		}
+		if ctx.Err() == nil {
+			in.setState(nil, nil, stderr)
 		}
 	}
-	in.status.set(nil, stderr)
 }
 
 // giveUp blocks until ctx ends: the server cannot work until its configuration changes.
 func (in *instance) giveUp(ctx context.Context, err error) {
 	in.noteEnd(err)
 	in.up.log.Error("upstream cannot be used", "upstream", in.up.spec.Name, "err", err)
-	in.status.set(err, nil)
+	in.setState(nil, err, nil)
 	<-ctx.Done()
 }
 
@@ -157,7 +140,7 @@ func (in *instance) noteEnd(err error) { in.up.counts.last.Store(new(in.up.mask.
 // server could receive requests, or zero if it never could.
 func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, stderr []string, ended error) {
 	if err := in.up.dial(c); err != nil {
-		return 0, nil, &dialError{err}
+		return 0, nil, err
 	}
 	defer func() { stderr = c.stderr() }() // after close, so that all of stderr has been read
 	defer c.close()
@@ -176,11 +159,11 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 	}
 	began := time.Now()
 	sent := in.restore(c, nil) // before any waiting call is sent
-	in.status.connected(c)
+	in.setState(c, nil, nil)
 	in.restore(c, sent) // settings that changed meanwhile
 	in.listen(c)        // before the lists are read, so that no change is missed
 	in.serveLists(ctx, c)
-	in.status.disconnected(c)
+	in.disconnected(c)
 	if ended = ctx.Err(); c.ended() {
 		ended = c.err
 	}
@@ -192,7 +175,8 @@ func (in *instance) serve(ctx context.Context, c *conn) (lived time.Duration, st
 func (in *instance) handshake(ctx context.Context, c *conn) error {
 	ctx, cancel := context.WithTimeout(ctx, handshakeStarts*in.up.spec.StartTimeout)
 	defer cancel()
-	legacy := in.endsOnDiscover || in.up.known.legacy()
+	last := in.up.LastOffer()
+	legacy := in.endsOnDiscover || last != nil && last.Legacy
 	offer, err := c.negotiate(ctx, in.client, legacy)
 	if err != nil {
 		if c.ended() { // perhaps caused by server/discover: use initialize next time

@@ -106,7 +106,7 @@ func TestAbandonedRequestsAreBounded(t *testing.T) {
 	for range maxAbandoned + 1 {
 		p := new(pending)
 		p.req = &Request{Late: func() { late[p.id] = true }}
-		if !r.add(p) || !r.abandon(p, time.Minute, true) {
+		if !r.add(p) || !r.abandon(p, true) {
 			t.Fatal("not abandoned")
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"mcpschedd/internal/revision"
 )
@@ -30,7 +29,7 @@ func (l *Lease) Offer() *Offer { return l.in.offer.Load() }
 // down, or ctx ends.
 func (l *Lease) AwaitOffer(ctx context.Context) {
 	for {
-		at := l.in.status.now()
+		at := l.in.state.Load()
 		if at.down != nil || at.listed {
 			return
 		}
@@ -50,30 +49,29 @@ func (l *Lease) Instance() uint64 { return l.in.id }
 func (l *Lease) Shared() bool { return l.in.up.spec.Shared }
 
 // Live reports whether the server has a live connection.
-func (l *Lease) Live() bool { return l.in.status.live() != nil }
+func (l *Lease) Live() bool { return l.in.live() != nil }
 
 // Stateless reports whether the live connection, or else the last one, negotiated a stateless
 // revision.
 func (l *Lease) Stateless() bool {
-	if c := l.in.status.live(); c != nil {
+	if c := l.in.live(); c != nil {
 		return c.stateless()
 	}
 	offer := l.Offer()
 	return offer != nil && revision.Stateless(offer.Version)
 }
 
-// Problem returns the reason why the server is down, or nil if it is live or starting.
+// Problem returns the reason why the server is down, or why it does not get ready. It returns nil
+// if the server is live or starting normally.
 func (l *Lease) Problem() error {
-	at := l.in.status.now()
-	if at.down == nil {
-		return nil
+	switch at := l.in.state.Load(); {
+	case at.down != nil:
+		return l.in.up.unavailable(at.down, at.stderr)
+	case at.garbled && at.live == nil:
+		return errGarbled
 	}
-	return l.in.up.unavailable(at.down, at.stderr)
+	return nil
 }
-
-// Garbled returns an error if the server is still starting and has written output that is not
-// MCP.
-func (l *Lease) Garbled() error { return l.in.status.now().garbledErr() }
 
 // Turn returns the next place in the queue of the session's requests to this server. It must be
 // called before the next message of the session is read, and its result passed to Start.
@@ -81,28 +79,17 @@ func (l *Lease) Turn() Turn { return l.queue.take() }
 
 // Notify sends a notification to the server if there is a live connection.
 func (l *Lease) Notify(method string, params []byte) {
-	if c := l.in.status.live(); c != nil && !c.stateless() {
-		c.requests.note(l, func(a *activity) { a.trailingUntil = time.Now().Add(trailing) }) // the server may send messages about it
+	if c := l.in.live(); c != nil && !c.stateless() {
 		c.notify(method, params)
 	}
 }
 
-// TaskStarted records that a task continues after the response that started it. The server may
-// send messages about the task after the session has ended, or while another client of a pooled
-// session makes a call.
+// TaskStarted records that a task continues after the response that started it: the server may
+// send messages about it after the session has ended, or while another client of a pooled session
+// makes a call.
 func (l *Lease) TaskStarted() {
-	if l.in.leases.taskStarted(l) || l.listener.Pooled {
-		l.noteUnfinished()
-	}
-}
-
-// noteUnfinished records that the server is still working on a task of the session.
-func (l *Lease) noteUnfinished() {
-	if c := l.in.status.live(); c != nil {
-		c.requests.note(l, func(a *activity) {
-			a.unfinished++
-			a.unfinishedUntil = time.Now().Add(l.in.up.writeSettle())
-		})
+	if c := l.in.live(); c != nil {
+		c.requests.noteUnfinished(l.in.up.writeSettle())
 	}
 }
 
@@ -110,14 +97,8 @@ func (l *Lease) noteUnfinished() {
 // resources that no other session watches.
 func (l *Lease) Close() {
 	in := l.in
-	others, hasTasks := in.leases.remove(l)
-	if hasTasks {
-		l.noteUnfinished()
-	}
-	if in.up.spec.Shared {
-		in.levelChanged()
-	}
-	if others > 0 {
+	if in.leases.remove(l) > 0 {
+		in.sendLevel(in.live())
 		for _, uri := range l.Watches() {
 			l.Unwatch(uri, true)
 		}
@@ -135,10 +116,8 @@ type leaseSet struct {
 
 // leaseState is the state of one lease, guarded by the mutex of the leaseSet.
 type leaseState struct {
-	uris     map[string]bool // subscribed resources
-	level    string          // log level requested by the client; empty if none
-	hasTasks bool            // a task continues after its response
-	closed   bool            // the lease was released
+	uris  map[string]bool // subscribed resources
+	level string          // log level requested by the client; empty if none
 }
 
 // list returns the leases.
@@ -154,22 +133,12 @@ func (s *leaseSet) add(l *Lease) {
 	s.all = append(slices.Clone(s.all), l)
 }
 
-// remove removes a released lease and returns the number of remaining leases and whether the
-// session has unfinished tasks.
-func (s *leaseSet) remove(l *Lease) (others int, hasTasks bool) {
+// remove removes a released lease and returns the number of remaining leases.
+func (s *leaseSet) remove(l *Lease) (others int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = slices.DeleteFunc(slices.Clone(s.all), func(m *Lease) bool { return m == l })
-	l.state.closed = true
-	return len(s.all), l.state.hasTasks
-}
-
-// taskStarted records that a session has a task, and reports whether its lease was released.
-func (s *leaseSet) taskStarted(l *Lease) (closed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.state.hasTasks = true
-	return l.state.closed
+	return len(s.all)
 }
 
 func (s *leaseSet) setLevel(l *Lease, level string) {
@@ -178,33 +147,21 @@ func (s *leaseSet) setLevel(l *Lease, level string) {
 	l.state.level = level
 }
 
-// levelOf returns the log level that a session requested, or "".
-func (s *leaseSet) levelOf(l *Lease) string {
+// level returns the most verbose log level of the sessions, or "" if none has requested any.
+func (s *leaseSet) level() (level string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return l.state.level
-}
-
-// level returns the log level to send to the server, or "" to leave it unchanged. sent reports
-// whether a level was sent before.
-func (s *leaseSet) level(sent bool) (wanted string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	unset := ""
 	for _, l := range s.all {
-		if level := l.state.level; level != "" {
-			sent = true
-			wanted = MostVerbose(wanted, level)
-		} else if !l.logsPerRequest {
-			wanted = MostVerbose(wanted, defaultLevel)
+		level = MostVerbose(level, l.state.level)
+		if l.state.level == "" && !l.logsPerRequest {
+			unset = defaultLevel
 		}
 	}
-	switch {
-	case !sent:
+	if level == "" {
 		return ""
-	case wanted == "":
-		return defaultLevel
 	}
-	return wanted
+	return MostVerbose(level, unset)
 }
 
 // watch sets whether a session watches a resource. When a watch starts, it reports whether that

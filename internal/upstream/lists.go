@@ -45,11 +45,8 @@ func (in *instance) serveLists(ctx context.Context, c *conn) {
 				in.setOffer(&next)
 			}
 		}
-		in.status.change(func(s *state) { s.listed = true })
-		if err := in.up.known.remember(in.client, in.offer.Load()); err != nil {
-			in.up.log.Warn("last-known offer not stored", "upstream", in.up.spec.Name, "err", err)
-		}
-		in.up.o.Changed()
+		in.up.remember(in.offer.Load())
+		in.change(func(s *state) { s.listed = true })
 		select {
 		case <-time.After(listInterval):
 		case <-c.done:

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"reflect"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -155,26 +153,24 @@ func withoutInvalidHeaders(tools []Item) (kept []Item, refused []string) {
 	return kept, refused
 }
 
-// Store persists the offers of a server between runs. Nil functions persist nothing.
+// Store persists the last offer of a server between runs. Nil functions persist nothing.
 type Store struct {
 	Load func() ([]byte, error)
-	// Save replaces the stored data by the result of next. next receives the current data, which
-	// another process may have changed since Load, or nil if there is none.
-	Save func(next func(old []byte) ([]byte, error)) error
+	Save func(data []byte) error
 }
 
-// LastOffer reads the most recently stored offer, made to any client. The error wraps
-// fs.ErrNotExist if none is stored.
+// offerFormat is the version of the stored data.
+const offerFormat = 4
+
+// storedOffer is the format of the stored data.
+type storedOffer struct {
+	Format int `json:"format"`
+	*Offer
+}
+
+// LastOffer reads the stored offer. The error wraps fs.ErrNotExist if none is stored. Data of
+// another version, or cut off by a crash, is an error and is overwritten by the next save.
 func (s Store) LastOffer() (*Offer, error) {
-	offers, err := s.load()
-	if err != nil {
-		return nil, err
-	}
-	return offers[0].Offer, nil
-}
-
-// load reads the stored offers and returns at least one, or an error.
-func (s Store) load() ([]knownOffer, error) {
 	if s.Load == nil {
 		return nil, fs.ErrNotExist
 	}
@@ -182,115 +178,31 @@ func (s Store) load() ([]knownOffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	offers, err := decodeKnown(data)
-	if err == nil && len(offers) == 0 {
-		return nil, fmt.Errorf("last-known offer: %w", fs.ErrNotExist)
-	}
-	return offers, err
-}
-
-const (
-	knownFormat = 3 // version of the file format
-	// maxKnown is the number of offers stored per server, one per set of client capabilities; the
-	// oldest is dropped first.
-	maxKnown = 8
-	// maxKnownCapabilities (bytes) limits the client capabilities of a stored offer.
-	maxKnownCapabilities = 4 << 10
-)
-
-// knownFile is the format of the stored data, with the latest offer first.
-type knownFile struct {
-	Format int          `json:"format"`
-	Copies []knownOffer `json:"copies"`
-}
-
-// knownOffer is the last offer that a server made to clients with one set of capabilities:
-// servers may offer other tools to a client that supports sampling, elicitation or roots.
-type knownOffer struct {
-	Client string `json:"client"` // its capabilities as canonical JSON
-	Offer  *Offer `json:"offer"`
-}
-
-// decodeKnown decodes stored data. Data of another format, or cut off by a crash, is an error and
-// is overwritten by the next save.
-func decodeKnown(data []byte) ([]knownOffer, error) {
-	var file knownFile
-	if err := json.Unmarshal(data, &file); err != nil {
+	var stored storedOffer
+	if err := json.Unmarshal(data, &stored); err != nil {
 		return nil, fmt.Errorf("last-known offer: %w", err)
 	}
-	if file.Format != knownFormat {
-		return nil, fmt.Errorf("last-known offer: want format %d, have %d", knownFormat, file.Format)
+	if stored.Format != offerFormat || stored.Offer == nil {
+		return nil, fmt.Errorf("last-known offer: want format %d, have %d", offerFormat, stored.Format)
 	}
-	return slices.DeleteFunc(file.Copies, func(k knownOffer) bool { return k.Offer == nil }), nil
+	return stored.Offer, nil
 }
 
-// withOffer returns the offers with first in front, replacing the one for the same client.
-func withOffer(offers []knownOffer, first knownOffer) []knownOffer {
-	out := []knownOffer{first}
-	for _, k := range offers {
-		if k.Client != first.Client && len(out) < maxKnown {
-			out = append(out, k)
-		}
+// LastOffer returns the server's latest offer to any client, or nil.
+func (u *Upstream) LastOffer() *Offer { return u.known.Load() }
+
+// remember keeps an offer for later instances, and stores it for later processes.
+func (u *Upstream) remember(offer *Offer) {
+	u.saving.Lock()
+	defer u.saving.Unlock()
+	if reflect.DeepEqual(u.known.Swap(offer), offer) || u.o.Store.Save == nil {
+		return
 	}
-	return out
-}
-
-// known holds the offers of a server from this process and earlier ones.
-type known struct {
-	store   Store
-	offers  atomic.Pointer[[]knownOffer] // latest first; copy on write
-	writing sync.Mutex                   // held while an offer is added and saved
-}
-
-func (k *known) list() []knownOffer {
-	if offers := k.offers.Load(); offers != nil {
-		return *offers
+	data, err := json.Marshal(storedOffer{offerFormat, offer})
+	if err == nil {
+		err = u.o.Store.Save(data)
 	}
-	return nil
-}
-
-func (k *known) set(offers []knownOffer) { k.offers.Store(&offers) }
-
-// forClient returns the offer last made to a client with this key, or nil.
-func (k *known) forClient(client string) *Offer {
-	for _, o := range k.list() {
-		if o.Client == client {
-			return o.Offer
-		}
+	if err != nil {
+		u.log.Warn("last-known offer not stored", "upstream", u.spec.Name, "err", err)
 	}
-	return nil
-}
-
-// legacy reports whether the server is known to have no stateless revision.
-func (k *known) legacy() bool {
-	return slices.ContainsFunc(k.list(), func(o knownOffer) bool { return o.Offer.Legacy })
-}
-
-// remember stores an offer for later instances and processes.
-func (k *known) remember(client Client, offer *Offer) error {
-	k.writing.Lock()
-	defer k.writing.Unlock()
-	made := knownOffer{client.key(), offer}
-	if reflect.DeepEqual(k.forClient(made.Client), offer) {
-		return nil
-	}
-	k.set(withOffer(k.list(), made))
-	if k.store.Save == nil || len(made.Client) > maxKnownCapabilities {
-		return nil
-	}
-	return k.store.Save(func(old []byte) ([]byte, error) {
-		offers, err := decodeKnown(old)
-		if err != nil {
-			offers = nil // none stored, or not readable
-		}
-		return json.Marshal(knownFile{knownFormat, withOffer(offers, made)})
-	})
-}
-
-// key returns the key of the offers to clients with the same capabilities.
-func (c Client) key() string {
-	if canonical, ok := jsonrpc.AppendCanonical(nil, c.Capabilities); ok {
-		return string(canonical)
-	}
-	return string(c.Capabilities)
 }

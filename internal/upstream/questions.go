@@ -22,22 +22,17 @@ type questions struct {
 
 	mu       sync.Mutex
 	closed   bool
-	open     map[string]question // raw id → the request
-	replying int                 // replies that are not delivered yet
-}
-
-type question struct {
-	cancel context.CancelFunc
-	after  int64 // id of our last request at the time: later ones cannot be the cause; 0 for a ping
+	open     map[string]context.CancelFunc // raw id → cancels the request
+	replying int                           // replies that are not delivered yet
 }
 
 // accept answers a request of the server on a new goroutine. p is our request whose response
 // stream carried it, or nil. It drops the request if there are too many, or one with the same id:
 // an error response would answer that one.
 func (q *questions) accept(m jsonrpc.Message, p *pending) {
-	ask, newestRequest, limit := pong, int64(0), maxPings
+	ask, limit := pong, maxPings
 	if m.Method != "ping" {
-		newestRequest, limit = q.c.requests.lastID(), maxQuestions
+		limit = maxQuestions
 		if p != nil && p.req.Ask != nil {
 			ask = p.req.Ask
 		} else {
@@ -45,7 +40,7 @@ func (q *questions) accept(m jsonrpc.Message, p *pending) {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if !q.add(string(m.ID), question{cancel, newestRequest}, limit) {
+	if !q.add(string(m.ID), cancel, limit) {
 		cancel()
 		q.c.in.up.counts.unanswered.Add(1)
 		return
@@ -81,18 +76,17 @@ func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) 
 	}
 	if err := q.c.link.send(ctx, outgoing{line: line, done: done}); err != nil {
 		done()
-		q.c.in.up.log.Debug("answer not sent", "upstream", q.c.in.up.spec.Name, "err", err)
 	}
 }
 
 // add registers a request. It returns false if the id is in use or limit is reached.
-func (q *questions) add(id string, asked question, limit int) bool {
+func (q *questions) add(id string, cancel context.CancelFunc, limit int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, known := q.open[id]; known || q.closed || len(q.open)+q.replying >= limit {
+	if q.open[id] != nil || q.closed || len(q.open)+q.replying >= limit {
 		return false
 	}
-	q.open[id] = asked
+	q.open[id] = cancel
 	return true
 }
 
@@ -106,24 +100,18 @@ func (q *questions) replied() {
 func (q *questions) cancel(id string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	open, ok := q.open[id]
-	if ok {
-		open.cancel()
+	cancel := q.open[id]
+	if cancel != nil {
+		cancel()
 	}
-	return ok
+	return cancel != nil
 }
 
-// mayConcern reports whether the server is waiting for a reply that may be needed for our request
-// with this id.
-func (q *questions) mayConcern(request int64) bool {
+// waiting reports whether the server is waiting for a reply.
+func (q *questions) waiting() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, open := range q.open {
-		if request <= open.after {
-			return true
-		}
-	}
-	return false
+	return len(q.open) > 0
 }
 
 // close cancels all requests of the server and drops later ones.
@@ -131,7 +119,7 @@ func (q *questions) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	for _, open := range q.open {
-		open.cancel()
+	for _, cancel := range q.open {
+		cancel()
 	}
 }

@@ -89,12 +89,12 @@ func (j *journal) lives(r *rand.Rand, lives int) {
 		c := newConn(in)
 		k := &journalLink{journal: j, c: c, dead: make(chan struct{})}
 		c.link = k
-		in.status.connected(c)
+		in.setState(c, nil, nil)
 		time.Sleep(time.Duration(r.Int64N(int64(time.Minute))))
 		k.close()
-		in.status.disconnected(c)
+		in.disconnected(c)
 	}
-	in.status.set(errRemoved, nil)
+	in.setState(nil, errRemoved, nil)
 }
 
 // placed is a request of the session.
@@ -142,7 +142,8 @@ func TestOrderOfSending(t *testing.T) {
 		bubble.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 8))
 			up := New(Spec{Name: "journal", StartTimeout: 30 * time.Second}, Options{})
-			in := &instance{up: up, status: newStatus(func() {}, nil)}
+			in := &instance{up: up}
+			in.state.Store(&state{changed: make(chan struct{})})
 			j := &journal{lease: &Lease{in: in}}
 			hosts := limit.New(limits)
 			lives := rand.New(rand.NewPCG(seed, 9))

@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -36,72 +35,29 @@ func MostVerbose(levels ...string) (most string) {
 func (l *Lease) SetLevel(level string) {
 	if KnownLevel(level) {
 		l.in.leases.setLevel(l, level)
-		l.in.levelChanged()
+		l.in.sendLevel(l.in.live())
 	}
 }
 
-// Admits reports whether a log message with these params should be sent to a client with this
-// level; an empty level means the last one set by SetLevel. Messages of a private instance and
-// those with unknown levels are always admitted.
-func (l *Lease) Admits(level string, params []byte) bool {
-	if !l.multiplexed {
-		return true
-	}
-	if level == "" {
-		level = l.in.leases.levelOf(l)
-	}
-	if level == "" {
-		if c := l.in.status.live(); c == nil || c.level.last() == "" {
-			return true
-		}
-		level = defaultLevel
-	}
-	own := text(jsonrpc.Get(params, "level"))
-	return !KnownLevel(own) || !KnownLevel(level) || mcp.LoggingLevel(own).ShouldSendTo(mcp.LoggingLevel(level))
+// Admits reports whether a log message with these params should be sent to a client that asked for
+// a level. Messages and clients without a known level are always admitted.
+func Admits(level string, params []byte) bool {
+	said := text(jsonrpc.Get(params, "level"))
+	return !KnownLevel(said) || !KnownLevel(level) || mcp.LoggingLevel(said).ShouldSendTo(mcp.LoggingLevel(level))
 }
 
-// sentLevel is the log level that was sent over one connection.
-type sentLevel struct {
-	mu       sync.Mutex
-	level    string // the last one sent; empty if none
-	inFlight bool   // over HTTP: the request has no answer yet
-}
-
-func (t *sentLevel) last() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.level
-}
-
-// levelChanged sends the combined level to the live connection.
-func (in *instance) levelChanged() {
-	if c := in.status.live(); c != nil {
-		in.sendLevel(c)
-	}
-}
-
-// sendLevel sends the log level if it differs from the last one sent. HTTP does not preserve the
-// order of requests, so there the next level is sent after the answer.
+// sendLevel sends the most verbose level of all sessions, if it differs from the last one sent. c
+// may be nil.
 func (in *instance) sendLevel(c *conn) {
-	if c.stateless() || !in.offer.Load().Has("logging") {
+	if c == nil || c.stateless() || !in.offer.Load().Has("logging") {
 		return
 	}
-	t := &c.level
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	level := in.leases.level(t.level != "")
-	if level == "" || level == t.level || t.inFlight {
-		return
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if level := in.leases.level(); level != "" && level != c.level {
+		c.level = level
+		in.sendSetting(c, "logging/setLevel", append(jsonrpc.AppendString([]byte(`{"level":`), level), '}'))
 	}
-	t.level, t.inFlight = level, c.http
-	in.sendSetting(c, nil, "logging/setLevel", append(jsonrpc.AppendString([]byte(`{"level":`), level), '}'), func() {
-		if c.http {
-			t.mu.Lock()
-			t.inFlight = false
-			t.mu.Unlock()
-			in.sendLevel(c)
-		}
-	})
 }
 
 // Watch subscribes the session to a resource, also after restarts. request means that Watch sends
@@ -115,16 +71,16 @@ func (l *Lease) Unwatch(uri string, request bool) (last bool) { return l.watch(u
 // new listen request, another one by a request if request is true.
 func (l *Lease) watch(uri string, on, request bool) (differs bool) {
 	differs = l.in.leases.watch(l, uri, on)
-	switch c := l.in.status.live(); {
+	switch c := l.in.live(); {
 	case c == nil:
 	case c.stateless():
 		if differs {
 			l.in.listen(c)
 		}
 	case request && on:
-		l.in.sendSetting(c, l, "resources/subscribe", uriParams(uri), func() {})
+		l.in.sendSetting(c, "resources/subscribe", uriParams(uri))
 	case request && differs:
-		l.in.sendSetting(c, l, "resources/unsubscribe", uriParams(uri), func() {})
+		l.in.sendSetting(c, "resources/unsubscribe", uriParams(uri))
 	}
 	return differs
 }
@@ -146,22 +102,20 @@ func (in *instance) restore(c *conn, sent []string) (now []string) {
 	}
 	for _, uri := range now {
 		if !slices.Contains(sent, uri) {
-			in.sendSetting(c, nil, "resources/subscribe", uriParams(uri), func() {})
+			in.sendSetting(c, "resources/subscribe", uriParams(uri))
 		}
 	}
 	return now
 }
 
-// sendSetting sends a setting for a lease, which may be nil. It returns when the request was
-// sent, so that later requests of the session follow it. answered is called when the request has
-// been answered or has failed.
-func (in *instance) sendSetting(c *conn, of *Lease, method string, params []byte, answered func()) {
+// sendSetting sends a setting. It returns when the request was sent, so that later requests of
+// the session follow it.
+func (in *instance) sendSetting(c *conn, method string, params []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), in.up.spec.StartTimeout)
-	c.send(&pending{lease: of, internal: true, ctx: ctx, req: &Request{Method: method, Params: params}, done: func(a Answer, err error) {
+	c.send(&pending{ctx: ctx, req: &Request{Method: method, Params: params}, done: func(a Answer, err error) {
 		cancel()
 		if _, err = a.result(err); err != nil {
 			in.up.log.Debug("upstream rejected a setting", "upstream", in.up.spec.Name, "method", method, "err", err)
 		}
-		answered()
 	}})
 }

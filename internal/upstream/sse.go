@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-
-	"mcpschedd/internal/jsonrpc"
 )
 
 // sse is a link over the HTTP+SSE transport of revision 2024-11-05: one stream carries all
@@ -25,10 +23,8 @@ func newSSE(c *conn) *sse { return &sse{httpLink: newHTTPLink(c), ready: make(ch
 
 // open starts reading the stream.
 func (l *sse) open() {
-	_ = l.spawn(func() { l.end(l.stream(l.streams), 0, func() {}) }) // cannot fail on a new link
+	_ = l.spawn(func() { l.end(l.stream(l.streams), 0) }) // cannot fail on a new link
 }
-
-func (l *sse) close() { l.finish(func() {}) }
 
 // stream reads the stream until it ends, and returns the reason.
 func (l *sse) stream(ctx context.Context) error {
@@ -44,15 +40,12 @@ func (l *sse) stream(ctx context.Context) error {
 		return l.badResponse(resp, fmt.Sprintf("no event stream, content type %q", kind), nil)
 	}
 	var misplaced error // the endpoint event was rejected
-	_, err = l.read(resp.Body, new(cursor), func(m jsonrpc.Message, head []byte, bad error) {
-		if bad != nil {
-			l.c.unreadable(answeredID(m, head, true), head, bad)
-		} else {
-			l.c.message(m, 0)
-		}
-	}, func(ev event) error {
-		if ev.kind == "endpoint" {
-			misplaced = l.setEndpoint(resp.Request.URL, string(ev.data))
+	_, err = l.read(resp.Body, new(cursor), func(kind string, data []byte) error {
+		switch kind {
+		case "message":
+			l.c.receive(data, nil)
+		case "endpoint":
+			misplaced = l.setEndpoint(resp.Request.URL, string(data))
 		}
 		return misplaced
 	})
@@ -113,7 +106,7 @@ func (l *sse) exchange(ctx context.Context, p *post) error {
 	case resp.StatusCode == http.StatusUnauthorized:
 		return l.denied(resp, body)
 	}
-	if m, _, err := l.c.parse(body); err == nil && m.Error != nil && p.isAnswer(m.ID) {
+	if m := l.c.errorIn(body); p.isAnswer(m.ID) {
 		l.c.message(m, 0)
 		return nil
 	}

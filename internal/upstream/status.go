@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -23,70 +22,33 @@ type state struct {
 // errGarbled means that a starting server does not speak MCP.
 var errGarbled = errors.New("it does not answer, and writes something that is not an MCP message")
 
-// garbledErr returns errGarbled if the server is starting and has written something that is not
-// an MCP message.
-func (at *state) garbledErr() error {
-	if at.garbled && at.live == nil && at.down == nil {
-		return errGarbled
-	}
-	return nil
-}
-
-func (at *state) set(live *conn, away error, stderr []string) {
-	at.live, at.down, at.stderr, at.since = live, away, stderr, time.Now()
-}
-
-// status holds the state of an instance and notifies waiters of changes.
-type status struct {
-	onChange func() // called after each change
-	current  atomic.Pointer[state]
-	changing sync.Mutex
-}
-
-// newStatus returns the status of an instance that is starting, or down if down is not nil.
-func newStatus(moved func(), away error) *status {
-	first := &state{changed: make(chan struct{})}
-	if away != nil {
-		first.set(nil, away, nil)
-	}
-	s := &status{onChange: moved}
-	s.current.Store(first)
-	return s
-}
-
-// now returns the current state.
-func (s *status) now() *state { return s.current.Load() }
-
 // live returns the live connection, or nil.
-func (s *status) live() *conn { return s.now().live }
+func (in *instance) live() *conn { return in.state.Load().live }
 
-func (s *status) change(f func(*state)) {
-	s.changing.Lock()
-	old := s.now()
+// change replaces the state by a changed copy and notifies waiters.
+func (in *instance) change(f func(*state)) {
+	in.changing.Lock()
+	old := in.state.Load()
 	next := *old
 	next.changed = make(chan struct{})
 	f(&next)
-	s.current.Store(&next)
+	in.state.Store(&next)
 	close(old.changed)
-	s.changing.Unlock()
-	s.onChange()
+	in.changing.Unlock()
+	in.up.o.Changed()
 }
 
-// set records that there is no live connection. The server is down if down is not nil, and
-// starting otherwise.
-func (s *status) set(away error, stderr []string) {
-	s.change(func(at *state) { at.set(nil, away, stderr) })
-}
-
-func (s *status) connected(c *conn) {
-	s.change(func(at *state) { at.set(c, nil, nil) })
+// setState sets the live connection, or else why the server is down. If both are nil, the server
+// is starting.
+func (in *instance) setState(live *conn, down error, stderr []string) {
+	in.change(func(at *state) { at.live, at.down, at.stderr, at.since = live, down, stderr, time.Now() })
 }
 
 // disconnected records that c is no longer live, so the instance is starting again.
-func (s *status) disconnected(c *conn) {
-	s.change(func(at *state) {
+func (in *instance) disconnected(c *conn) {
+	in.change(func(at *state) {
 		if at.live == c {
-			at.set(nil, nil, nil)
+			at.live, at.down, at.stderr, at.since = nil, nil, nil, time.Now()
 		}
 	})
 }
@@ -128,20 +90,19 @@ type Stats struct {
 	Dropped    int64 `json:"notifications_dropped"` // notifications without a single possible session
 	Refused    int64 `json:"questions_refused"`     // requests from the server without a single possible session
 	Unanswered int64 `json:"replies_dropped"`       // replies not sent because there were too many requests from the server
-	Repaired   int64 `json:"messages_repaired"`     // messages in which invalid UTF-8 was replaced by U+FFFD
 }
 
 // counts are the counters behind Stats and Health.
 type counts struct {
-	dropped, refused, unanswered, repaired atomic.Int64 // see Stats
-	restarts                               atomic.Int64
-	last                                   atomic.Pointer[string] // Health.Error
+	dropped, refused, unanswered atomic.Int64 // see Stats
+	restarts                     atomic.Int64
+	last                         atomic.Pointer[string] // Health.Error
 }
 
 // Stats returns the counters.
 func (u *Upstream) Stats() Stats {
 	c := &u.counts
-	return Stats{Dropped: c.dropped.Load(), Refused: c.refused.Load(), Unanswered: c.unanswered.Load(), Repaired: c.repaired.Load()}
+	return Stats{Dropped: c.dropped.Load(), Refused: c.refused.Load(), Unanswered: c.unanswered.Load()}
 }
 
 // Health returns the current state, the best of all instances.
@@ -154,7 +115,7 @@ func (u *Upstream) Health() Health {
 	defer u.mu.Unlock()
 	rank := map[string]int{"idle": 0, "down": 1, "starting": 2, "ready": 3}
 	for in := range u.instances {
-		at := in.status.now()
+		at := in.state.Load()
 		state := "starting"
 		switch {
 		case at.live != nil:
@@ -173,12 +134,4 @@ func (u *Upstream) Health() Health {
 		}
 	}
 	return out
-}
-
-// LastOffer returns the server's latest offer to any client, or nil.
-func (u *Upstream) LastOffer() *Offer {
-	if offers := u.known.list(); len(offers) > 0 {
-		return offers[0].Offer
-	}
-	return nil
 }

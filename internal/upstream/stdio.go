@@ -133,7 +133,7 @@ func (p *process) run() {
 		why = nil
 	}
 	for _, pipe := range []*os.File{p.stdout.File, p.stderr} { // Windows has no deadlines for pipes; killing the group closes them
-		_ = pipe.SetReadDeadline(time.Now().Add(p.drainTime(outputDrain)))
+		_ = pipe.SetReadDeadline(time.Now().Add(p.grace(outputDrain)))
 		defer pipe.Close()
 	}
 	work.Wait()
@@ -162,24 +162,21 @@ func (p *process) shutdown() (forced bool) {
 // waitExit waits for the process to exit, for at most the grace period, and reports whether it
 // has.
 func (p *process) waitExit() bool {
-	grace := cmp.Or(p.c.in.up.spec.Command.grace, stopGrace)
-	select {
-	case <-p.exited:
-		return true
-	case <-time.After(grace):
-		return false
-	case <-p.c.in.up.o.StopFast:
-	}
-	select {
-	case <-p.exited:
-		return true
-	case <-time.After(min(grace, fastGrace)):
-		return false
+	fast := p.c.in.up.o.StopFast
+	for wait := cmp.Or(p.c.in.up.spec.Command.grace, stopGrace); ; wait = min(wait, fastGrace) {
+		select {
+		case <-p.exited:
+			return true
+		case <-time.After(wait):
+			return false
+		case <-fast:
+			fast = nil
+		}
 	}
 }
 
-// drainTime returns wait, or fastGrace once StopFast is closed.
-func (p *process) drainTime(wait time.Duration) time.Duration {
+// grace returns wait, or fastGrace once StopFast is closed.
+func (p *process) grace(wait time.Duration) time.Duration {
 	select {
 	case <-p.c.in.up.o.StopFast:
 		return min(wait, fastGrace)
@@ -214,29 +211,13 @@ func (p *process) read() {
 	for {
 		line, err := lines.Borrow()
 		if long, ok := errors.AsType[*jsonrpc.LineTooLong](err); ok {
-			p.c.unreadable(answeredID(jsonrpc.Message{ID: long.ID()}, long.Head, false), long.Head, err)
+			p.c.unreadable(long.ID(), long.Head, err)
 			continue
 		}
 		if err != nil {
 			return
 		}
-		p.c.line(line)
-	}
-}
-
-// line handles one line from the process. The messages of a batch share the line's memory, so it
-// is not returned to the pool.
-func (c *conn) line(from *jsonrpc.Buffer) {
-	batch := bytes.HasPrefix(bytes.TrimLeft(from.Line, " \t\r"), []byte("["))
-	for m, err := range c.messages(from.Line) {
-		if err != nil {
-			c.unreadable(answeredID(m, from.Line, false), from.Line, err)
-			continue
-		}
-		if !batch {
-			m.Buffer = from // a repaired message has its own memory, but the line is no longer needed
-		}
-		c.message(m, 0)
+		p.c.receive(bytes.TrimSpace(line.Line), line)
 	}
 }
 
@@ -268,43 +249,43 @@ func (c Command) start() (p *os.Process, stdin, stdout, stderr *os.File, err err
 		return nil, nil, nil, nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, nil, nil, nil, c.startError(path, err)
+		if errors.Is(err, fs.ErrNotExist) { // of a script; the command itself was found
+			err = fmt.Errorf("the interpreter or loader of %s does not exist", path)
+		}
+		return nil, nil, nil, nil, fmt.Errorf("command %q: %w", c.Path, err)
 	}
 	return cmd.Process, in.(*os.File), out.(*os.File), errs.(*os.File), nil
 }
 
 // resolve finds the executable as exec.LookPath does, but in the PATH of Env. Like exec.LookPath
 // it skips relative entries of PATH.
-func (c Command) resolve() (string, error) {
+func (c Command) resolve() (path string, err error) {
 	if info, err := os.Stat(c.Dir); c.Dir != "" && (err != nil || !info.IsDir()) {
-		return "", fmt.Errorf("working directory %q: %w", c.Dir, rootCause(err, "not a directory"))
+		return "", fmt.Errorf("working directory %q is not a directory", c.Dir)
 	}
-	if c.Path == "" {
+	switch {
+	case c.Path == "":
 		return "", errors.New("no command")
-	}
-	if filepath.Base(c.Path) != c.Path {
-		return c.resolvePath()
-	}
-	for _, dir := range filepath.SplitList(c.searchPath()) {
-		if path, err := exec.LookPath(filepath.Join(dir, c.Path)); err == nil && filepath.IsAbs(dir) {
-			return path, nil
+	case filepath.IsAbs(c.Path):
+		path = c.Path
+	case filepath.Base(c.Path) != c.Path:
+		path, err = filepath.Abs(filepath.Join(c.Dir, c.Path))
+	default:
+		for _, dir := range filepath.SplitList(c.searchPath()) {
+			if path, err := exec.LookPath(filepath.Join(dir, c.Path)); err == nil && filepath.IsAbs(dir) {
+				return path, nil
+			}
 		}
+		return "", fmt.Errorf("command %q not found in PATH", c.Path)
 	}
-	return "", fmt.Errorf("command %q not found in PATH", c.Path)
-}
-
-// resolvePath resolves a command that is a path.
-func (c Command) resolvePath() (string, error) {
-	path := c.Path
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(c.Dir, path)
-	}
-	path, err := filepath.Abs(path)
 	if err == nil {
 		path, err = exec.LookPath(path)
 	}
+	for cause := errors.Unwrap(err); cause != nil; cause = errors.Unwrap(err) {
+		err = cause // without the system call and the path
+	}
 	if err != nil {
-		return "", fmt.Errorf("command %q: %w", c.Path, rootCause(err, ""))
+		return "", fmt.Errorf("command %q: %w", c.Path, err)
 	}
 	return path, nil
 }
@@ -318,25 +299,4 @@ func (c Command) searchPath() (path string) {
 		}
 	}
 	return path
-}
-
-// startError explains why a command that exists could not be started. The system reports "no such
-// file" for a script whose interpreter is missing.
-func (c Command) startError(path string, err error) error {
-	if _, statErr := os.Stat(path); statErr == nil && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("command %q: the interpreter or loader of %s does not exist", c.Path, path)
-	}
-	return fmt.Errorf("command %q: %w", c.Path, err)
-}
-
-// rootCause returns err without the system call and the path, which the message already names.
-// For a nil err it returns otherwise as an error.
-func rootCause(err error, otherwise string) error {
-	if err == nil {
-		return errors.New(otherwise)
-	}
-	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
-		err = next
-	}
-	return err
 }

@@ -41,8 +41,8 @@ func TestCommandThatCannotStart(t *testing.T) {
 		"relative":             {Command{Path: "./none", Dir: dir}, `command "./none": no such file or directory`},
 		"a folder":             {Command{Path: dir}, `command "` + dir + `": is a directory`},
 		"no interpreter":       {Command{Path: "orphan", Env: path}, `command "orphan": the interpreter or loader of ` + orphan + ` does not exist`},
-		"no folder":            {Command{Path: "sh", Dir: dir + "/none", Env: path}, `working directory "` + dir + `/none": no such file or directory`},
-		"folder is a file":     {Command{Path: "sh", Dir: plain, Env: path}, `working directory "` + plain + `": not a directory`},
+		"no folder":            {Command{Path: "sh", Dir: dir + "/none", Env: path}, `working directory "` + dir + `/none" is not a directory`},
+		"folder is a file":     {Command{Path: "sh", Dir: plain, Env: path}, `working directory "` + plain + `" is not a directory`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

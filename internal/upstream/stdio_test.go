@@ -63,7 +63,7 @@ var roles = map[string]func(){
 			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"method":"ask","params":{"text":"` + "\t" + `"}}`) // an unreadable request is not an answer
 			fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"params":`)
 			fmt.Println(`[{"jsonrpc":"2.0"`)
-			fmt.Print("\n\r\n", `[{"jsonrpc":"2.0","method":"note"}, 17]`, "\r\n")
+			fmt.Print("\n\r\n", ` {"jsonrpc":"2.0","method":"note"} `, "\r\n17\n")
 		})
 	},
 	"broken": func() {
@@ -199,7 +199,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func (v visitor) process(t *testing.T) *process {
 	t.Helper()
 	eventually(t, "the server is there", v.Live)
-	return v.in.status.live().link.(*process)
+	return v.in.live().link.(*process)
 }
 
 func TestProcessAnswers(t *testing.T) {

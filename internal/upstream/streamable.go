@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -17,14 +16,21 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-const deleteTimeout = 2 * time.Second // for the DELETE request that ends a session
+// Both streams of streamable HTTP, a request's and the server's own, are resumed when they break.
+const (
+	firstRetry    = time.Second      // before a broken stream is resumed, unless the server sets another value
+	maxRetryWait  = 30 * time.Second // maximum of the growing waits
+	maxResumes    = 5                // consecutive failures after which a request's stream is lost
+	deleteTimeout = 2 * time.Second  // for the DELETE request that ends a session
+)
 
 // streamable is a link over streamable HTTP of both eras: with a session (2025-03-26 to
 // 2025-11-25), and stateless (2026-07-28). Each message is a POST, and the response is one
 // message or a stream. Every request that send accepts ends in an answer or in conn.failRequest.
 type streamable struct {
 	*httpLink
-	confirmed atomic.Bool // the server has answered a POST as streamable HTTP requires
+	session   atomic.Value // Mcp-Session-Id, a string; unset without a session
+	confirmed atomic.Bool  // the server has answered a POST as streamable HTTP requires
 }
 
 func newStreamable(c *conn) *streamable { return &streamable{httpLink: newHTTPLink(c)} }
@@ -35,30 +41,29 @@ func (l *streamable) send(ctx context.Context, m outgoing) error {
 
 // close also ends the HTTP session, if there is one.
 func (l *streamable) close() {
-	l.finish(func() {
-		header := l.headers(false, "application/json")
-		if header.Get(mcp.HeaderSessionID) == "" {
-			return
-		}
+	l.mu.Lock()
+	open := l.err == nil
+	l.mu.Unlock()
+	l.cancelStreams()
+	if header := l.headers(false, "application/json"); open && header.Get(mcp.HeaderSessionID) != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
 		defer cancel()
 		if resp, err := l.do(ctx, outgoing{}, http.MethodDelete, l.spec.URL, header); err == nil { // on an error the server is gone
 			resp.Body.Close()
 		}
-	})
+	}
+	l.httpLink.close()
 }
 
 // headers returns the protocol's headers. A stateless request has no session.
 func (l *streamable) headers(stateless bool, accept string) http.Header {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	header := http.Header{"Accept": {accept}}
 	version := l.c.revision()
 	if version != "" {
 		header.Set(mcp.HeaderProtocolVersion, version)
 	}
-	if l.session != "" && !stateless && !revision.Stateless(version) {
-		header.Set(mcp.HeaderSessionID, l.session)
+	if session, ok := l.session.Load().(string); ok && !stateless && !revision.Stateless(version) {
+		header.Set(mcp.HeaderSessionID, session)
 	}
 	return header
 }
@@ -67,8 +72,6 @@ func (l *streamable) headers(stateless bool, accept string) http.Header {
 func (l *streamable) exchange(ctx context.Context, p *post) error {
 	header := l.headers(p.header != nil, "application/json, text/event-stream")
 	version := header.Get(mcp.HeaderProtocolVersion)
-	p.stateless = p.header != nil || revision.Stateless(version)
-	p.session = header.Get(mcp.HeaderSessionID)
 	resp, err := l.do(ctx, p.outgoing, http.MethodPost, l.spec.URL, header, p.header)
 	if err != nil {
 		return err
@@ -76,13 +79,11 @@ func (l *streamable) exchange(ctx context.Context, p *post) error {
 	defer resp.Body.Close()
 	if resp.StatusCode/100 != 2 {
 		l.noteLimited(p.id, resp)
-		return l.refused(p, resp)
+		return l.refused(p, resp, header.Get(mcp.HeaderSessionID) != "")
 	}
 	l.confirmed.Store(true)
 	if session := resp.Header.Get(mcp.HeaderSessionID); session != "" && version == "" && p.id != 0 { // only the handshake creates a session
-		l.mu.Lock()
-		l.session = session
-		l.mu.Unlock()
+		l.session.Store(session)
 	}
 	switch kind := mediaType(resp); {
 	case p.id == 0:
@@ -91,7 +92,7 @@ func (l *streamable) exchange(ctx context.Context, p *post) error {
 		}
 		return nil
 	case kind == "text/event-stream":
-		return l.readStream(ctx, p, resp.Body)
+		return l.readStream(ctx, p, resp.Body, p.header == nil && !revision.Stateless(version))
 	case kind == "application/json":
 		return l.readJSON(p, resp)
 	default:
@@ -106,73 +107,64 @@ func (l *streamable) readJSON(p *post, resp *http.Response) error {
 		return l.badResponse(resp, fmt.Sprintf("body broken off after %d bytes: %v", len(body), err), body)
 	}
 	jsonrpc.Flatten(body)
-	why := "not the answer to this request"
-	for m, bad := range l.c.messages(body) {
-		if bad != nil {
-			why = bad.Error()
-			l.c.logInvalid(body, bad)
-			continue
-		}
-		l.deliver(p, m)
+	if err := l.take(p, body); err != nil {
+		return l.badResponse(resp, err.Error(), body)
 	}
 	if !p.answered {
-		return l.badResponse(resp, why, body)
+		return l.badResponse(resp, "not the answer to this request", body)
 	}
 	return nil
 }
 
-func (l *streamable) deliver(p *post, m jsonrpc.Message) {
-	if m.IsResponse() && p.isAnswer(m.ID) {
+// take handles a message from the response to p.
+func (l *streamable) take(p *post, raw []byte) error {
+	m, err := l.c.parse(bytes.TrimSpace(raw))
+	own := m.Method == "" && p.isAnswer(m.ID)
+	if own {
 		p.markAnswered()
 	}
-	l.c.message(m, p.id)
-}
-
-// isAnswer reports whether a raw id is that of the request.
-func (p *post) isAnswer(raw []byte) bool {
-	var number [20]byte
-	return p.id != 0 && string(raw) == string(strconv.AppendInt(number[:0], p.id, 10))
+	switch {
+	case err == nil:
+		l.c.message(m, p.id)
+	case own:
+		l.c.logInvalid(raw, err)
+		l.c.failRequest(p.id, fmt.Errorf("its answer cannot be read: %w", err))
+	default:
+		l.c.unreadable(m.ID, raw, err)
+	}
+	return err
 }
 
 // refused handles an error status, the body of which may be an error response.
-func (l *streamable) refused(p *post, resp *http.Response) error {
+func (l *streamable) refused(p *post, resp *http.Response, inSession bool) error {
 	status := resp.StatusCode
-	if status == http.StatusNotFound && p.session != "" {
+	if status == http.StatusNotFound && inSession {
 		return errSessionLost
 	}
 	body := readHead(resp)
-	m := l.c.errorIn(resp, body)
-	own := m.Error != nil && p.isAnswer(m.ID)
-	nameless := m.Error != nil && (m.ID == nil || string(m.ID) == "null")
-	switch first := !l.confirmed.Load(); {
+	m := l.c.errorIn(body)
+	first, own := !l.confirmed.Load(), p.isAnswer(m.ID)
+	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden && first && !own: // later, 403 concerns one request only
 		return l.denied(resp, body)
-	case nameless && status == http.StatusBadRequest && p.session != "" && aboutSession(m.Error):
-		return errSessionLost
-	case nameless && p.id != 0 && (!first || revision.Modern(readError(m.Error).Code)):
-		// The server failed before it read the id, but its error concerns this request.
-		m, _ = jsonrpc.Parse(jsonrpc.AppendError(nil, strconv.AppendInt(nil, p.id, 10), m.Error))
-		own = true
-	case !own && first && (status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed):
-		e := l.badResponse(resp, "", body)
-		e.mayBeSSE = true
-		return e
-	}
-	if own {
+	case own:
 		l.confirmed.Store(true)
-		l.deliver(p, m)
+		p.markAnswered()
+		l.c.message(m, p.id)
 		return nil
+	case status == http.StatusBadRequest && inSession && aboutSession(m.Error):
+		return errSessionLost
 	}
-	return l.badResponse(resp, "", body)
+	e := l.badResponse(resp, "", body)
+	e.mayBeSSE = first && (status == http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusMethodNotAllowed)
+	return e
 }
 
 // errorIn returns the error response in a body, or an empty message.
-func (c *conn) errorIn(resp *http.Response, body []byte) jsonrpc.Message {
-	if mediaType(resp) == "application/json" {
-		jsonrpc.Flatten(body)
-		if m, _, err := c.parse(body); err == nil && m.Error != nil {
-			return m
-		}
+func (c *conn) errorIn(body []byte) jsonrpc.Message {
+	jsonrpc.Flatten(body)
+	if m, err := c.parse(body); err == nil && m.Error != nil {
+		return m
 	}
 	return jsonrpc.Message{}
 }
@@ -182,13 +174,6 @@ func (c *conn) errorIn(resp *http.Response, body []byte) jsonrpc.Message {
 func aboutSession(object []byte) bool {
 	return bytes.Contains(bytes.ToLower([]byte(text(jsonrpc.Get(object, "message")))), []byte("session"))
 }
-
-// Both streams of streamable HTTP, a request's and the server's own, are resumed when they break.
-const (
-	firstRetry   = time.Second      // before a broken stream is resumed, unless the server sets another value
-	maxRetryWait = 30 * time.Second // maximum of the growing waits
-	maxResumes   = 5                // consecutive failures after which a request's stream is lost
-)
 
 // wait blocks until the stream may be resumed.
 func (at *cursor) wait(ctx context.Context) error {
@@ -206,22 +191,25 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // readStream reads the stream that answers a request. With a session it resumes a broken stream
 // as often as the server closes it: some servers close streams on purpose and expect polling.
-func (l *streamable) readStream(ctx context.Context, p *post, body io.ReadCloser) error {
+func (l *streamable) readStream(ctx context.Context, p *post, body io.ReadCloser, inSession bool) error {
 	at := cursor{retry: firstRetry}
 	for {
-		_, err := l.read(body, &at, func(m jsonrpc.Message, head []byte, bad error) { l.receive(p, m, head, bad) }, nil)
-		switch {
-		case p.tooLong != nil:
-			err = fmt.Errorf("stream ended before its answer: %w", p.tooLong)
-		case err == io.EOF:
+		_, err := l.read(body, &at, func(kind string, data []byte) error {
+			if kind == "message" {
+				_ = l.take(p, data) // which has logged the error
+			}
+			return nil
+		})
+		_, tooLong := errors.AsType[*jsonrpc.LineTooLong](err)
+		if err == io.EOF {
 			err = errors.New("stream ended before its answer")
-		default:
+		} else {
 			err = fmt.Errorf("stream broke before its answer: %w", err)
 		}
-		if p.answered || ctx.Err() != nil || p.stateless {
+		if p.answered || ctx.Err() != nil || !inSession {
 			return err
 		}
-		if at.id == "" || p.tooLong != nil {
+		if at.id == "" || tooLong {
 			l.c.gap()
 			return err
 		}
@@ -232,21 +220,6 @@ func (l *streamable) readStream(ctx context.Context, p *post, body io.ReadCloser
 			return fmt.Errorf("stream ended before its answer and was not resumed: %w", err)
 		}
 	}
-}
-
-// receive handles a message from a request's stream, or an invalid one.
-func (l *streamable) receive(p *post, m jsonrpc.Message, head []byte, err error) {
-	if err == nil {
-		l.deliver(p, m)
-		return
-	}
-	id := answeredID(m, head, true)
-	if id == p.id {
-		p.markAnswered()
-	} else if _, long := errors.AsType[*jsonrpc.LineTooLong](err); long {
-		p.tooLong = err
-	}
-	l.c.unreadable(id, head, err)
 }
 
 // resume reopens a request's stream after its last event.
@@ -260,7 +233,7 @@ func (l *streamable) resume(ctx context.Context, at *cursor) (io.ReadCloser, err
 			return body, nil
 		}
 		if errors.Is(err, errSessionLost) {
-			l.end(err, answerGrace, func() {})
+			l.end(err, answerGrace)
 			return nil, errors.New(err.Error()) // not errSessionLost itself: this request may have run
 		}
 		if at.failures++; final(err) || at.failures == maxResumes {
@@ -283,13 +256,13 @@ func (l *streamable) listen() {
 			switch {
 			case err == nil:
 				opened = true
-				if l.readEvents(body, &at); at.id == "" && ctx.Err() == nil {
+				if l.readOwn(body, &at); at.id == "" && ctx.Err() == nil {
 					l.c.gap()
 				}
 			case !final(err):
 				at.failures++
 			case opened && (denied(err) || errors.Is(err, errSessionLost)):
-				l.end(err, answerGrace, func() {})
+				l.end(err, answerGrace)
 				return
 			case !opened || at.id == "":
 				// The first failure may only mean that there is no such stream, whatever the
@@ -305,16 +278,19 @@ func (l *streamable) listen() {
 	})
 }
 
-// readEvents reads the server's own stream until it ends.
-func (l *streamable) readEvents(body io.ReadCloser, at *cursor) {
+// readOwn reads the server's own stream until it ends.
+func (l *streamable) readOwn(body io.ReadCloser, at *cursor) {
 	began := time.Now()
-	events, _ := l.read(body, at, func(m jsonrpc.Message, head []byte, err error) {
-		if err != nil {
-			l.c.logInvalid(head, err)
-		} else {
-			l.c.message(m, 0)
+	events, err := l.read(body, at, func(kind string, data []byte) error {
+		if kind == "message" {
+			l.c.receive(data, nil)
 		}
-	}, nil)
+		return nil
+	})
+	if _, tooLong := errors.AsType[*jsonrpc.LineTooLong](err); tooLong {
+		l.c.logInvalid(nil, err)
+		at.id = "" // resumed after its last event, the stream would begin with this one again
+	}
 	if events > 0 || time.Since(began) > maxRetryWait {
 		at.failures = 0
 	} else {

@@ -42,8 +42,9 @@ type Upstream struct {
 	// cancelled at that moment, the later one fails with the earlier one's error. Responses to
 	// requests have a body, so requests use a client of their own.
 	client, sideClient *http.Client
-	sse                atomic.Bool // use only the HTTP+SSE transport of 2024-11-05
-	known              known
+	sse                atomic.Bool           // use only the HTTP+SSE transport of 2024-11-05
+	known              atomic.Pointer[Offer] // the latest offer to any client, of this process or an earlier one; may be nil
+	saving             sync.Mutex            // held while an offer is stored
 	counts             counts
 
 	mu        sync.Mutex
@@ -73,7 +74,7 @@ func New(spec Spec, o Options) *Upstream {
 	mask := spec.masker()
 	u := &Upstream{
 		spec: spec, o: o, log: slog.New(mask.Handler(o.Log.Handler())), mask: mask,
-		known: known{store: o.Store}, instances: make(map[*instance]struct{}),
+		instances: make(map[*instance]struct{}),
 	}
 	if u.spec.MaxMessage == 0 {
 		u.spec.MaxMessage = defaultMaxMessage
@@ -82,9 +83,9 @@ func New(spec Spec, o Options) *Upstream {
 		u.client, u.sideClient = newClient(o.Dial), newClient(o.Dial)
 		u.sse.Store(spec.SSE)
 	}
-	switch kept, err := o.Store.load(); {
+	switch last, err := o.Store.LastOffer(); {
 	case err == nil:
-		u.known.set(kept)
+		u.known.Store(last)
 	case errors.Is(err, fs.ErrNotExist):
 		u.log.Debug("no last-known offer", "upstream", spec.Name, "err", err)
 	default:
@@ -122,7 +123,7 @@ func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 		multiplexed: u.spec.Shared || listener.Pooled, logsPerRequest: revision.Stateless(client.Version),
 	}
 	in.leases.add(l)
-	in.levelChanged() // another session's level may be too terse for this session
+	in.sendLevel(in.live()) // another session's level may be too terse for this session
 	return l
 }
 
