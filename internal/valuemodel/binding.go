@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"math"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,38 +82,19 @@ func isReference(s string) bool {
 	return len(s) > 1 && s[0] == '$' && (s[1]|0x20 >= 'a' && s[1]|0x20 <= 'z')
 }
 
+var nested = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"\$[A-Za-z][^"]*"`) })
+
 // checkConstant returns an error if a constant is not a JSON value, or contains text that
 // looks like a reference, which is only resolved if it is the whole value.
 func checkConstant(value any) error {
-	switch v := value.(type) {
-	case nil, bool, int, int64, json.Number:
-		return nil
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("binding %v: JSON has no such number", v)
-		}
-		return nil
-	case string:
-		if isReference(v) {
-			return fmt.Errorf("binding %q: a reference must be the whole value of the argument", v)
-		}
-		return nil
-	case []any:
-		for _, e := range v {
-			if err := checkConstant(e); err != nil {
-				return err
-			}
-		}
-		return nil
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			if err := checkConstant(v[name]); err != nil {
-				return err
-			}
-		}
-		return nil
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("binding %v: want a reference or a JSON value", value)
 	}
-	return fmt.Errorf("binding %v: want a reference or a JSON value", value)
+	if found := nested().Find(text); found != nil {
+		return fmt.Errorf("binding %s: a reference must be the whole value of the argument", found)
+	}
+	return nil
 }
 
 // stepForm matches one step of a reference.
@@ -148,10 +126,7 @@ func (b Binding) String() string {
 	if s, ok := b.Source.(string); ok {
 		return s
 	}
-	text, err := json.Marshal(b.Source)
-	if err != nil {
-		return fmt.Sprint(b.Source)
-	}
+	text, _ := json.Marshal(b.Source) // [ParseBinding] returned an error if it cannot be marshalled
 	return string(text)
 }
 

@@ -1,10 +1,14 @@
 package valuemodel
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
+
+	"mcpschedd/internal/nearest"
 )
 
 // Rule is a layer set by the operator for matching tools.
@@ -45,28 +49,25 @@ func Compile(rules []Rule) (*Models, []Problem) {
 		p := parsePattern(r.Pattern)
 		problems = append(problems, check(i, p, r)...)
 		if r.Tuned {
-			p.exact, p.literals = false, lowestSpecificity
+			p.form, p.literals = globPattern, tunedLiterals
 		}
 		m.ordered = append(m.ordered, compiledRule{r, p})
 	}
-	slices.SortStableFunc(m.ordered, func(a, b compiledRule) int { return precedence(a.pattern, b.pattern) })
-	m.edges = sync.OnceValue(func() edges { return index(allEdges(m.rules)) })
+	slices.SortStableFunc(m.ordered, func(a, b compiledRule) int {
+		return cmp.Or(cmp.Compare(a.form, b.form), cmp.Compare(a.literals, b.literals))
+	})
+	m.edges = sync.OnceValue(func() edges {
+		all := loadSummary().edges()
+		for _, r := range m.rules {
+			all = append(all, r.Layer.Invalidates...)
+		}
+		return index(all)
+	})
 	return m, problems
 }
 
-// allEdges returns the distinct edges of all providers and rules.
-func allEdges(rules []Rule) []Edge {
-	seen := make(map[string]bool)
-	all := appendEdges(nil, seen, loadSummary().edges())
-	for _, r := range rules {
-		all = appendEdges(all, seen, r.Layer.Invalidates)
-	}
-	return all
-}
-
 // check returns the problems of a rule.
-func check(i int, p pattern, r Rule) []Problem {
-	var found []Problem
+func check(i int, p pattern, r Rule) (found []Problem) {
 	report := func(key, format string, args ...any) {
 		found = append(found, Problem{Rule: i, Key: key, Text: fmt.Sprintf(format, args...)})
 	}
@@ -81,7 +82,7 @@ func check(i int, p pattern, r Rule) []Problem {
 		}
 	}
 	for n, f := range l.FollowUps {
-		if p := parsePattern(f.Tool); !p.exact || !p.valid() {
+		if p := parsePattern(f.Tool); p.form == globPattern || !p.valid() {
 			report(fmt.Sprintf("follow_up[%d].tool", n), `want "tool" or "upstream/tool", have %q`, f.Tool)
 		}
 	}
@@ -110,3 +111,41 @@ func (m *Models) rulesOf(upstream, tool string) (about []compiledRule) {
 // Same reports whether both have the same rules at the same positions. Results cached under
 // one may then be served under the other.
 func (m *Models) Same(n *Models) bool { return reflect.DeepEqual(m.rules, n.rules) }
+
+// Unmatched returns the rules, edges and follow-ups that name no existing tool. tools are all
+// tools, as "upstream/tool".
+func (m *Models) Unmatched(tools []string) (problems []Problem) {
+	names := slices.Clone(tools)
+	for _, full := range tools {
+		_, tool, _ := strings.Cut(full, "/")
+		names = append(names, tool)
+	}
+	for i, r := range m.rules {
+		report := func(key, written string) {
+			p := parsePattern(written)
+			if slices.ContainsFunc(tools, func(full string) bool {
+				upstream, tool, _ := strings.Cut(full, "/")
+				return p.matches(upstream, tool)
+			}) {
+				return
+			}
+			text := fmt.Sprintf("no tool matches %q", written)
+			if near := nearest.New(names).To(written); near != "" && p.form != globPattern {
+				text += fmt.Sprintf("; did you mean %q?", near)
+			}
+			problems = append(problems, Problem{Rule: i, Key: key, Pattern: written, Text: text})
+		}
+		report("", r.Pattern)
+		for n, e := range r.Layer.Invalidates {
+			report(fmt.Sprintf("invalidates[%d]", n), e.Tool)
+		}
+		for n, f := range r.Layer.FollowUps {
+			name := f.Tool
+			if p := parsePattern(r.Pattern); !strings.Contains(name, "/") && !strings.ContainsAny(p.upstream, `*?[\`) {
+				name = p.upstream + "/" + name // a bare name means the same upstream
+			}
+			report(fmt.Sprintf("follow_up[%d].tool", n), name)
+		}
+	}
+	return problems
+}

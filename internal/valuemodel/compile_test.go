@@ -126,14 +126,14 @@ func TestUnmatched(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d %s: %s", p.Rule, p.Key, p.Text))
 	}
 	want := []string{
-		`1 : no tool is named "hub/get_isue"; did you mean "hub/get_issue"?`,
-		`2 : no tool is named "get_isue"; did you mean "get_issue"?`,
+		`1 : no tool matches "hub/get_isue"; did you mean "hub/get_issue"?`,
+		`2 : no tool matches "get_isue"; did you mean "get_issue"?`,
 		`3 : no tool matches "hub/make_*"`,
-		`4 invalidates[0]: no tool is named "list_isues"; did you mean "list_issues"?`,
-		`4 follow_up[0].tool: no tool is named "hub/search"`,
-		`5 invalidates[0]: no tool is named "zzz"`,
-		`5 follow_up[0].tool: no tool is named "hub/get_isue"; did you mean "hub/get_issue"?`,
-		`6 follow_up[0].tool: no tool is named "wiki/serch"; did you mean "wiki/search"?`,
+		`4 invalidates[0]: no tool matches "list_isues"; did you mean "list_issues"?`,
+		`4 follow_up[0].tool: no tool matches "hub/search"`,
+		`5 invalidates[0]: no tool matches "zzz"`,
+		`5 follow_up[0].tool: no tool matches "hub/get_isue"; did you mean "hub/get_issue"?`,
+		`6 follow_up[0].tool: no tool matches "wiki/serch"; did you mean "wiki/search"?`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -2,7 +2,6 @@ package valuemodel
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -70,16 +69,14 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	row := func(key, text, source string) {
 		if source == "" {
-			text = "-" // not set
+			text, source = "-", "-" // not set
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\n", key, text, cmp.Or(source, "-"))
+		fmt.Fprintf(t, "%s\t%s\t%s\n", key, text, source)
 	}
 	for _, f := range m.fields() {
 		row(f.key, f.text, m.Sources[f.key])
 	}
-	if err := t.Flush(); err != nil {
-		return 0, err
-	}
+	_ = t.Flush() // a buffer cannot fail
 	for _, name := range slices.Sorted(maps.Keys(m.FieldGroups)) {
 		row("field_groups."+name, m.FieldGroups[name].String(), m.Sources["field_groups."+name])
 	}
@@ -89,46 +86,41 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	for _, e := range m.Invalidates {
 		row("invalidates."+e.Tool, e.scope(), m.Sources[e.Key()])
 	}
-	if err := t.Flush(); err != nil {
-		return 0, err
-	}
+	_ = t.Flush()
 	return b.WriteTo(w)
 }
 
 // MarshalJSON returns all fields by their configuration keys, with the layers that set
 // them.
 func (m *Model) MarshalJSON() ([]byte, error) {
-	type sourced struct {
-		Value  any    `json:"value"`            // null if not set
-		Source string `json:"source,omitempty"` // "" if not set
-	}
-	costs, groups, followUps, edges := map[string]any{}, map[string]any{}, []any{}, []any{}
-	out := map[string]any{
+	type object = map[string]any
+	costs, groups, followUps, edges := object{}, object{}, []object{}, []object{}
+	out := object{
 		"upstream": m.Upstream, "tool": m.Tool, "provider": m.Provider, "back_off": m.BackOff, "unaimed": m.OnlyIgnored,
+		"cost_model": costs,
 	}
 	for _, f := range m.fields() {
 		to, key := out, f.key
 		if cost, ok := strings.CutPrefix(f.key, "cost_model."); ok {
 			to, key = costs, cost
 		}
-		s := sourced{f.value, m.Sources[f.key]}
-		if s.Source == "" {
-			s.Value = nil
+		to[key] = object{"value": nil}
+		if source := m.Sources[f.key]; source != "" {
+			to[key] = object{"value": f.value, "source": source}
 		}
-		to[key] = s
 	}
 	for name, g := range m.FieldGroups {
-		groups[name] = map[string]any{
+		groups[name] = object{
 			"fields": g.Fields, "estimated_value": g.EstimatedValue, "default_include": g.DefaultInclude, "source": m.Sources["field_groups."+name],
 		}
 	}
 	for _, f := range m.FollowUps {
-		followUps = append(followUps, map[string]any{"tool": f.Tool, "probability": f.Probability, "args": f.Args, "max": f.Max, "source": m.Sources[f.Key()]})
+		followUps = append(followUps, object{"tool": f.Tool, "probability": f.Probability, "args": f.Args, "max": f.Max, "source": m.Sources[f.Key()]})
 	}
 	for _, e := range m.Invalidates {
-		edges = append(edges, map[string]any{"tool": e.Tool, "match": e.Match, "source": m.Sources[e.Key()]})
+		edges = append(edges, object{"tool": e.Tool, "match": e.Match, "source": m.Sources[e.Key()]})
 	}
-	out["cost_model"], out["field_groups"], out["follow_up"], out["invalidates"] = costs, groups, followUps, edges
+	out["field_groups"], out["follow_up"], out["invalidates"] = groups, followUps, edges
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -150,23 +142,23 @@ func (g FieldGroup) String() string {
 
 // String returns the follow-up on one line, without its tool.
 func (f FollowUp) String() string {
-	parts := []string{"probability " + strconv.FormatFloat(f.Probability, 'g', 3, 64)}
+	text := "probability " + strconv.FormatFloat(f.Probability, 'g', 3, 64)
 	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
-		parts = append(parts, name+" = "+f.Args[name].String())
+		text += ", " + name + " = " + f.Args[name].String()
 	}
 	if f.Max > 0 {
-		parts = append(parts, "at most "+strconv.Itoa(f.Max))
+		text += ", at most " + strconv.Itoa(f.Max)
 	}
-	return strings.Join(parts, ", ")
+	return text
 }
 
 // Key returns the key of the follow-up in [Model.Sources].
 func (f FollowUp) Key() string {
-	parts := []string{"follow_up." + f.Tool}
+	key := "follow_up." + f.Tool
 	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
-		parts = append(parts, name+"="+f.Args[name].String())
+		key += " " + name + "=" + f.Args[name].String()
 	}
-	return strings.Join(parts, " ")
+	return key
 }
 
 // scope says which results of its tool an edge invalidates.

@@ -4,9 +4,10 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 
 	"mcpschedd/internal/call"
 )
@@ -103,17 +104,19 @@ func (m *Model) setDomains(u Upstream, o origin, vouched bool) {
 	}
 }
 
-// loopback reports whether a host name denotes this machine. Some resolvers expand
-// incomplete numeric addresses: 127.1 and 2130706433 are 127.0.0.1.
+// localName matches names of this machine. Some resolvers expand incomplete numeric addresses:
+// 127.1 and 2130706433 are 127.0.0.1.
+var localName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:(?:.*\.)?localhost(?:\.localdomain)?|(?:[0-9]+\.){0,3}[0-9]+|(?:.*\.)?0x[0-9a-f]+)\.?$`)
+})
+
+// loopback reports whether a host name denotes this machine.
 func loopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
-	if addr, err := netip.ParseAddr(host); err == nil {
+	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return addr.Unmap().IsLoopback() || addr.Unmap().IsUnspecified()
 	}
-	last := host[strings.LastIndex(host, ".")+1:]
-	_, err := strconv.ParseUint(last, 0, 64)
-	return err == nil || host == "localhost" || host == "localhost.localdomain" || last == "localhost"
+	return localName().MatchString(host)
 }

@@ -28,7 +28,7 @@ func (i Inferred) String() string { return i.From + " names " + i.Host }
 func InferHost(args []string, env map[string]string) Inferred {
 	found := make(map[string]string) // host → setting
 	note := func(name, from, value string) {
-		if host, ok := hostIn(name, value); ok && !loopback(host) && !unrelatedSetting().MatchString(name) {
+		if host, ok := hostIn(name, value); ok && !loopback(host) && !settingForms().unrelated.MatchString(name) {
 			found[host] = from
 		}
 	}
@@ -49,13 +49,12 @@ func InferHost(args []string, env map[string]string) Inferred {
 			option = arg
 		}
 	}
-	if len(found) != 1 {
-		return Inferred{}
-	}
 	for host, from := range found {
-		return Inferred{host, from}
+		if len(found) == 1 {
+			return Inferred{host, from}
+		}
 	}
-	panic("unreachable")
+	return Inferred{}
 }
 
 // hostIn returns the host in a setting: that of a URL, or the value itself if the setting's
@@ -72,33 +71,26 @@ func hostIn(name, value string) (host string, ok bool) {
 		host = strings.ToLower(u.Hostname())
 		return host, host != ""
 	}
-	if !namesHost().MatchString(name) {
+	if !settingForms().host.MatchString(name) {
 		return "", false
 	}
 	host, ok = urlHost("https://" + value)
 	return host, ok && hostName(host)
 }
 
-// namesHost matches names of settings whose value is a host or an address.
-var namesHost = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)(host|hostname|domain|endpoint|server|site|url|uri|addr|address|base)$`)
+var settingForms = sync.OnceValue(func() (f struct{ host, unrelated, qualified *regexp.Regexp }) {
+	// Names of settings whose value is a host or an address.
+	f.host = regexp.MustCompile(`(?i)(host|hostname|domain|endpoint|server|site|url|uri|addr|address|base)$`)
+	// Names of settings that are unrelated to a server's own service.
+	f.unrelated = regexp.MustCompile(`(?i)proxy|telemetry|otel|otlp|sentry|datadog|posthog|analytics|registry|mirror|index[-_]?url|npm_config|^pip_|^uv_|^--from$`)
+	// A qualified host name, not just a word, without its port.
+	f.qualified = regexp.MustCompile(`^[^/ :]*\.[A-Za-z]{2,}(?::|$)`)
+	return f
 })
 
-// unrelatedSetting matches names of settings that are unrelated to a server's own service.
-var unrelatedSetting = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)proxy|telemetry|otel|otlp|sentry|datadog|posthog|analytics|registry|mirror|index[-_]?url|npm_config|^pip_|^uv_|^--from$`)
-})
-
-// hostName reports whether a text is a qualified host name or an address, not just a word.
+// hostName reports whether a text is a qualified host name or an address.
 func hostName(text string) bool {
 	name, _, _ := strings.Cut(text, ":")
-	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
-		return true
-	}
-	last := name[strings.LastIndex(name, ".")+1:]
-	return strings.Contains(name, ".") && len(last) > 1 && onlyLetters(last) && !strings.ContainsAny(name, "/ ")
-}
-
-func onlyLetters(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return (r|0x20) < 'a' || (r|0x20) > 'z' })
+	_, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	return err == nil || settingForms().qualified.MatchString(text)
 }

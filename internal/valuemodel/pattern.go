@@ -1,7 +1,6 @@
 package valuemodel
 
 import (
-	"cmp"
 	"path"
 	"strings"
 )
@@ -11,23 +10,36 @@ import (
 // matches too.
 type pattern struct {
 	upstream, tool string // globs with slashes replaced by NUL; upstream is "*" for a bare name
-	exact          bool   // without wildcards
-	bare           bool   // any upstream
-	literals       int    // bytes other than wildcards; [lowestSpecificity] for a rule of the tune command
+	form           form
+	literals       int // bytes other than wildcards; fewer for the bare "*" and a rule of the tune command
 }
 
+// form is how exactly a pattern names a tool, in ascending order of precedence.
+type form int
+
+const (
+	globPattern form = iota
+	bareName
+	fullName
+)
+
+// tunedLiterals ranks rules of the tune command below every glob.
+const tunedLiterals = -2
+
 func parsePattern(text string) pattern {
+	p := pattern{form: fullName, literals: len(text) - strings.Count(text, "*") - strings.Count(text, "?")}
 	upstream, tool, split := strings.Cut(text, "/")
 	if !split {
-		upstream, tool = "*", text
+		upstream, tool, p.form = "*", text, bareName
 	}
-	return pattern{
-		upstream: upstream,
-		tool:     hideSlashes(tool),
-		exact:    !strings.ContainsAny(text, `*?[\`),
-		bare:     !split,
-		literals: len(text) - strings.Count(text, "*") - strings.Count(text, "?"),
+	p.upstream, p.tool = upstream, hideSlashes(tool)
+	if strings.ContainsAny(text, `*?[\`) {
+		p.form = globPattern
 	}
+	if text == "*" {
+		p.literals = -1
+	}
+	return p
 }
 
 // valid reports whether the pattern can match anything.
@@ -51,37 +63,3 @@ func glob(pattern, name string) bool {
 
 // hideSlashes replaces slashes, which * does not match in path.Match.
 func hideSlashes(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
-
-// precedence compares patterns in ascending precedence: "*", globs by their literal bytes,
-// bare names, full names. Callers keep equal ones in file order.
-func precedence(a, b pattern) int {
-	return cmp.Or(cmp.Compare(a.exactness(), b.exactness()), cmp.Compare(a.specificity(), b.specificity()))
-}
-
-// How exactly a pattern names a tool, in ascending order.
-const (
-	globPattern = iota
-	bareName
-	fullName
-)
-
-func (p pattern) exactness() int {
-	switch {
-	case p.exact && !p.bare:
-		return fullName
-	case p.exact:
-		return bareName
-	}
-	return globPattern
-}
-
-// lowestSpecificity ranks rules of the tune command below every glob.
-const lowestSpecificity = -2
-
-// specificity is the number of literal bytes; the bare "*" ranks below all other globs.
-func (p pattern) specificity() int {
-	if p.bare && p.tool == "*" {
-		return -1
-	}
-	return p.literals
-}

@@ -144,18 +144,6 @@ func (e Edge) Key() string {
 // key returns a unique key for a sorted edge.
 func (e Edge) key() string { return e.Tool + "\x00" + strings.Join(e.Match, "\x00") }
 
-// appendEdges appends the edges that are not in seen.
-func appendEdges(to []Edge, seen map[string]bool, more []Edge) []Edge {
-	for _, e := range more {
-		e = e.sorted()
-		if key := e.key(); !seen[key] {
-			seen[key] = true
-			to = append(to, e)
-		}
-	}
-	return to
-}
-
 // edges is an index from tools to the edges that name them.
 type edges struct {
 	exact map[string][]Edge // bare or full name → edges to it
@@ -163,10 +151,17 @@ type edges struct {
 	forms []pattern // one per glob
 }
 
+// index returns the index of the distinct edges.
 func index(all []Edge) edges {
 	x := edges{exact: make(map[string][]Edge)}
+	seen := make(map[string]bool)
 	for _, e := range all {
-		if p := parsePattern(e.Tool); p.exact {
+		e = e.sorted()
+		if seen[e.key()] {
+			continue
+		}
+		seen[e.key()] = true
+		if p := parsePattern(e.Tool); p.form != globPattern {
 			x.exact[e.Tool] = append(x.exact[e.Tool], e)
 		} else {
 			x.globs = append(x.globs, e)

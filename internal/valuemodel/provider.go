@@ -2,6 +2,7 @@ package valuemodel
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -39,21 +40,13 @@ const clientTools = "claude-code"
 
 // ProviderNames returns the sorted names of all providers, without reading their files.
 func ProviderNames() []string {
-	files, err := models.ReadDir("models")
-	if err != nil {
-		panic(err) // embedded
-	}
+	files, _ := models.ReadDir("models") // embedded
 	var names []string
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(f.Name(), ".toml"))
 	}
 	slices.Sort(names)
 	return names
-}
-
-// providerOfServer returns the provider of the server with this name of its own.
-func providerOfServer(name string) (Provider, bool) {
-	return ProviderNamed(loadSummary().Servers[strings.ToLower(name)])
 }
 
 // layer returns p's layer for a tool of a server that was started with the given settings.
@@ -89,4 +82,20 @@ func (p Provider) doubt(tool string, h Hints) string {
 		}
 	}
 	return ""
+}
+
+// Sharing lists the packages of a table whose servers keep no session state: their results
+// depend only on the call, the command line and external data.
+type Sharing struct {
+	Packages []string
+	Unless   string // an argument or variable name containing this text disables sharing; "" if none does
+	Folders  bool   // only if the command line names folders; otherwise the server uses its client's
+}
+
+// allows reports whether a server started with these settings may be shared. rest are the
+// arguments after the package.
+func (t Sharing) allows(s Settings, rest []string) bool {
+	words := strings.ToLower(strings.Join(slices.Concat(s.Args, slices.Collect(maps.Keys(s.Env))), "\x00"))
+	return len(t.Packages) > 0 && (t.Unless == "" || !strings.Contains(words, t.Unless)) &&
+		(!t.Folders || slices.ContainsFunc(rest, func(arg string) bool { return !strings.HasPrefix(arg, "-") }))
 }

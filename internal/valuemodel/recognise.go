@@ -2,11 +2,14 @@ package valuemodel
 
 import (
 	"cmp"
+	_ "embed"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/BurntSushi/toml"
 )
 
 // Settings are the configured ways to reach a server: a command line with environment
@@ -62,7 +65,8 @@ const (
 	module  = "go"
 	program = "program"
 	host    = "host"
-	nodeBin = "bin" // a program in node_modules/.bin
+	nodeBin = "bin"  // a program in node_modules/.bin
+	file    = "file" // of a package in node_modules; only of runners
 )
 
 var kinds = map[string]string{
@@ -94,43 +98,30 @@ func hostReference(url string) string {
 	return host + ":" + name
 }
 
-// runner is a command that runs a package named in its arguments.
+// runner is an entry of runners.toml, which documents the fields.
 type runner struct {
-	kind   string
-	first  string // subcommands, one of which must precede the package; "" if none is required
-	flags  string // options without a value
-	values string // options with a value
-	names  string // options whose value names the package
+	Commands                    []string
+	Kind                        string
+	First, Flags, Values, Names []string
 }
 
-// runners are the known runners by command. An unlisted option may change what is run, so
-// with one nothing is recognised.
-var runners = map[string][]runner{
-	"npx":    {{kind: npm, flags: npmFlags, values: npmValues, names: "-p --package"}},
-	"pnpx":   {{kind: npm, flags: npmFlags, names: "-p --package"}},
-	"bunx":   {{kind: npm, flags: npmFlags + " --bun --no-install --verbose", names: "-p --package"}},
-	"npm":    {{kind: npm, first: "exec x", flags: npmFlags, values: npmValues, names: "-p --package"}},
-	"pnpm":   {{kind: npm, first: "dlx", flags: npmFlags, names: "--package"}},
-	"yarn":   {{kind: npm, first: "dlx", flags: npmFlags, names: "-p --package"}},
-	"bun":    {{kind: npm, first: "x", flags: npmFlags + " --bun", names: "-p --package"}},
-	"uvx":    {{kind: pypi, flags: uvFlags, values: uvValues, names: "--from"}},
-	"uv":     {{kind: pypi, first: "tool", flags: uvFlags + " run", values: uvValues, names: "--from"}, {kind: program, first: "run", flags: uvFlags, values: uvValues}},
-	"pipx":   {{kind: pypi, first: "run", flags: "-q --quiet -v --verbose --no-cache", values: "--python --index-url -i --pip-args", names: "--spec"}},
-	"go":     {{kind: module, first: "run", flags: "-v -x -race -trimpath", values: "-tags"}},
-	"docker": {container}, "podman": {container}, "nerdctl": {container},
-}
+//go:embed runners.toml
+var runnersFile string
 
-const (
-	npmFlags  = "-y --yes -q --quiet -s --silent --offline --prefer-offline --prefer-online --no-audit --no-fund --"
-	npmValues = "--registry --cache --loglevel --prefix"
-	uvFlags   = "-q --quiet -v --verbose -n --no-cache --offline --isolated --refresh -U --upgrade --native-tls --no-progress --no-config"
-	uvValues  = "-p --python --with --directory --project --cache-dir --env-file --index-url --default-index --index -i"
-)
-
-var container = runner{
-	kind: image, first: "run", flags: "container --rm --init --read-only --privileged --interactive --tty --detach --quiet --no-healthcheck --publish-all",
-	values: "-e --env --env-file -v --volume --mount --tmpfs --name --network --net --network-alias -p --publish -w --workdir -u --user -l --label --add-host --platform --pull -m --memory --memory-swap --cpus --dns -h --hostname --cap-add --cap-drop --security-opt --device --gpus --group-add --ulimit --log-driver --log-opt --restart --shm-size --stop-timeout --pids-limit --ip --link --expose --runtime --userns --ipc --pid --cgroupns --tz",
-}
+// runners returns the known runners by command.
+var runners = sync.OnceValue(func() map[string][]runner {
+	var table struct{ Runner []runner }
+	if _, err := toml.Decode(runnersFile, &table); err != nil {
+		panic(err) // embedded
+	}
+	all := make(map[string][]runner)
+	for _, r := range table.Runner {
+		for _, command := range r.Commands {
+			all[command] = append(all[command], r)
+		}
+	}
+	return all
+})
 
 // parseCommandLine returns what a command line starts, as "kind:name", and the arguments
 // after it.
@@ -145,24 +136,15 @@ func parseCommandLine(line []string) (ref string, rest []string) {
 		return "", nil
 	}
 	name, args := programName(line[0]), line[1:]
-	switch name {
-	case "node", "bun":
-		if i := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }); i >= 0 && !slices.ContainsFunc(args[:i], loadsCode) {
-			if ref := nodePackage(args[i]); ref != "" {
-				return ref, args[i+1:]
-			}
-		}
-	case "python", "python3":
-		if len(args) > 1 && args[0] == "-m" {
-			return program + ":" + strings.ReplaceAll(args[1], "_", "-"), args[2:]
-		}
+	if strings.HasPrefix(name, "python") && len(args) > 1 && args[0] == "-m" {
+		return program + ":" + strings.ReplaceAll(args[1], "_", "-"), args[2:]
 	}
-	for _, r := range runners[name] {
+	for _, r := range runners()[name] {
 		if ref, rest = r.parse(args); ref != "" {
 			return ref, rest
 		}
 	}
-	if runners[name] != nil {
+	if runners()[name] != nil {
 		return "", nil
 	}
 	return cmp.Or(nodePackage(line[0]), program+":"+name), args
@@ -179,32 +161,26 @@ func wrapper(line []string) bool {
 	return false
 }
 
-func loadsCode(option string) bool {
-	name, _, _ := strings.Cut(option, "=")
-	return slices.Contains(strings.Fields("-r --require --import --loader --experimental-loader -e --eval -p --print -C --conditions"), name)
-}
-
 // parse returns the package that the runner's arguments name, and the arguments after it.
 func (r runner) parse(args []string) (ref string, rest []string) {
-	within := func(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
-	first, named := r.first == "", ""
+	first, named := r.First == nil, ""
 	for i := 0; i < len(args); i++ {
 		option, value, assigned := strings.Cut(args[i], "=")
+		isName := slices.Contains(r.Names, option)
 		switch {
-		case !first && within(r.first, args[i]):
+		case !first && slices.Contains(r.First, args[i]):
 			first = true
-		case within(r.flags, args[i]), r.kind == image && strings.Trim(args[i], "-itdqP") == "" && !strings.HasPrefix(args[i], "--"):
-		case within(r.values, option), within(r.names, option):
+		case slices.Contains(r.Flags, args[i]), r.Kind == image && containerFlags().MatchString(args[i]):
+		case isName || slices.Contains(r.Values, option):
 			if !assigned {
 				if i++; i == len(args) {
 					return "", nil
 				}
 				value = args[i]
 			}
-			if within(r.names, option) {
-				if named != "" {
-					return "", nil
-				}
+			if isName && named != "" {
+				return "", nil
+			} else if isName {
 				named = value
 			}
 		case !first || strings.HasPrefix(args[i], "-"):
@@ -216,72 +192,62 @@ func (r runner) parse(args []string) (ref string, rest []string) {
 	return "", nil
 }
 
-var (
-	npmName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^((?:@[\w.~-]+/)?[\w.~-]+)(?:@[\w.^~<>=*+-]*)?$`) })
-	pypiName = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^([A-Za-z0-9._-]*[A-Za-z0-9])(?:\[[\w,.-]*\])?(?:(?:@|[=<>!~]=?=?)[\w.*<>=!~,+-]*)?$`)
-	})
-	imageName = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^([\w.-]+(?::\d+)?(?:/[\w.-]+)*)(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$`)
-	})
-	moduleName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([\w.-]+\.[\w-]+/[\w./~-]+)@[\w.+-]+$`) })
-	separators = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[-_.]+`) })
-)
+var containerFlags = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-[itdqP]+$`) })
+
+// packageForms match packages from the registry of a kind; group 1 is the name without the version.
+var packageForms = sync.OnceValue(func() map[string]*regexp.Regexp {
+	return map[string]*regexp.Regexp{
+		npm:    regexp.MustCompile(`^((?:@[\w.~-]+/)?[\w.~-]+)(?:@[\w.^~<>=*+-]*)?$`),
+		pypi:   regexp.MustCompile(`^([A-Za-z0-9._-]*[A-Za-z0-9])(?:\[[\w,.-]*\])?(?:(?:@|[=<>!~]=?=?)[\w.*<>=!~,+-]*)?$`),
+		image:  regexp.MustCompile(`^(?:(?:index\.)?docker\.io/)?([\w.-]+(?::\d+)?(?:/[\w.-]+)*)(?::[\w.-]+)?(?:@sha256:[0-9a-f]+)?$`),
+		module: regexp.MustCompile(`^([\w.-]+\.[\w-]+/[\w./~-]+)@[\w.+-]+$`),
+	}
+})
 
 // reference returns the name of a package without its version; "" if it does not come from
 // the registry of its kind.
 func (r runner) reference(text string) string {
-	pattern := map[string]func() *regexp.Regexp{npm: npmName, pypi: pypiName, image: imageName, module: moduleName}[r.kind]
-	if pattern == nil {
-		return r.kind + ":" + programName(text)
+	switch r.Kind {
+	case program:
+		return program + ":" + programName(text)
+	case file:
+		return nodePackage(text)
 	}
-	m := pattern().FindStringSubmatch(text)
+	m := packageForms()[r.Kind].FindStringSubmatch(text)
 	if m == nil {
 		return ""
 	}
-	name := m[1]
-	switch r.kind {
-	case pypi:
-		name = strings.ToLower(separators().ReplaceAllString(name, "-"))
-	case image:
-		name = strings.TrimPrefix(strings.TrimPrefix(name, "index."), "docker.io/")
+	if r.Kind == pypi {
+		m[1] = strings.Join(strings.FieldsFunc(strings.ToLower(m[1]), func(c rune) bool { return strings.ContainsRune("-_.", c) }), "-")
 	}
-	return r.kind + ":" + name
+	return r.Kind + ":" + m[1]
 }
 
+// modulePath matches a file below the innermost node_modules; group 1 is the program of a package
+// that is not named, group 2 the package.
+var modulePath = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:.*/)?node_modules/(?:\.bin/([^/]+)|((?:@[^/]+/)?[^/@][^/]*)/.*)$`)
+})
+
 // nodePackage returns the npm package that contains a path below node_modules.
-func nodePackage(file string) string {
-	_, below, found := strings.Cut(strings.ReplaceAll(file, `\`, "/"), "node_modules/")
-	for found { // find the innermost node_modules
-		_, inner, deeper := strings.Cut(below, "node_modules/")
-		if !deeper {
-			break
-		}
-		below = inner
-	}
-	parts := strings.Split(below, "/")
+func nodePackage(path string) string {
+	path = strings.ReplaceAll(path, `\`, "/")
+	m := modulePath().FindStringSubmatch(path)
 	switch {
-	case !found || slices.Contains(parts, ".."):
+	case m == nil || strings.Contains(path[strings.LastIndex(path, "node_modules/"):], "/.."):
 		return ""
-	case len(parts) == 2 && parts[0] == ".bin":
-		return nodeBin + ":" + programName(parts[1])
-	case len(parts) > 2 && strings.HasPrefix(parts[0], "@"):
-		return npm + ":" + parts[0] + "/" + parts[1]
-	case len(parts) > 1:
-		return npm + ":" + parts[0]
+	case m[1] != "":
+		return nodeBin + ":" + programName(m[1])
 	}
-	return ""
+	return npm + ":" + m[2]
 }
+
+// windowsExtension matches the extension of a program on Windows.
+var windowsExtension = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)(.)\.(?:exe|cmd|bat)$`) })
 
 // programName returns the base name of a program without its Windows extension.
 func programName(file string) string {
-	file = path.Base(strings.ReplaceAll(file, `\`, "/"))
-	for _, end := range []string{".exe", ".cmd", ".bat"} {
-		if n := len(file) - len(end); n > 0 && strings.EqualFold(file[n:], end) {
-			return file[:n]
-		}
-	}
-	return file
+	return windowsExtension().ReplaceAllString(path.Base(strings.ReplaceAll(file, `\`, "/")), "$1")
 }
 
 // knownFlags returns the flags of the tables that the settings contain, as written in the

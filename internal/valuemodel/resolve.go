@@ -1,6 +1,8 @@
 package valuemodel
 
 import (
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -52,6 +54,14 @@ type origin struct {
 }
 
 func originOf(u Upstream) origin {
+	own := claimed
+	if u.Trust {
+		own = trusted
+	}
+	stand := func(p Provider, by trust, words string) origin {
+		return origin{p, by, strings.TrimSuffix("provider "+p.Name+" ("+words+")", " ()"), u.Recognised}
+	}
+	named, known := ProviderNamed(u.Recognised.Provider)
 	if u.Provider != "" {
 		p, known := ProviderNamed(u.Provider)
 		switch {
@@ -60,24 +70,16 @@ func originOf(u Upstream) origin {
 		case p.Name == clientTools:
 			return origin{p, stated, sourceDefault + " (" + p.Name + ")", Recognised{}}
 		}
-		return origin{p, stated, "provider " + p.Name, u.Recognised}
+		return stand(p, stated, "")
 	}
-	by := func(p Provider, s trust, words string) origin {
-		return origin{p, s, "provider " + p.Name + " (" + words + ")", u.Recognised}
-	}
-	own := claimed
-	if u.Trust {
-		own = trusted
-	}
-	named, known := ProviderNamed(u.Recognised.Provider)
 	if known && !u.Recognised.Bare {
-		return by(named, recognised, u.Recognised.By)
+		return stand(named, recognised, u.Recognised.By)
 	}
-	if p, serves := providerOfServer(u.Server); serves {
-		return by(p, own, "server's own name")
+	if p, serves := ProviderNamed(loadSummary().Servers[strings.ToLower(u.Server)]); serves {
+		return stand(p, own, "server's own name")
 	}
 	if known {
-		return by(named, own, u.Recognised.By)
+		return stand(named, own, u.Recognised.By)
 	}
 	return origin{}
 }
@@ -174,29 +176,12 @@ func classOf(u Upstream, o origin, tool string, h Hints) (Class, string) {
 	return class, source
 }
 
-// rank orders classes by restriction. An unknown class ranks highest.
-func (c Class) rank() int {
-	switch c {
-	case "":
-		return 0
-	case Pure:
-		return 1
-	case ReadOnly:
-		return 2
-	case Indeterminate:
-		return 3
-	case MutatesLocal:
-		return 4
-	}
-	return 5
-}
+// classes are in ascending order of restriction.
+var classes = []Class{"", Pure, ReadOnly, Indeterminate, MutatesLocal, MutatesExternal}
 
-func stricter(a, b Class) Class {
-	if a.rank() >= b.rank() {
-		return a
-	}
-	return b
-}
+func (c Class) rank() int { return slices.Index(classes, c) }
+
+func stricter(a, b Class) Class { return classes[max(a.rank(), b.rank())] }
 
 // applyRules merges the operator's rules, which may loosen any restriction, in ascending
 // precedence. A class applies to every call and replaces an earlier classify; a classify
@@ -204,7 +189,7 @@ func stricter(a, b Class) Class {
 // is only overridden by a rule with a more exact pattern; if a provider sets it, by any rule
 // but a glob.
 func (m *Model) applyRules(rules []compiledRule) {
-	refused := globPattern // exactness of the rule that forbids prefetches
+	refused := globPattern // form of the rule that forbids prefetches
 	for _, r := range rules {
 		l := r.Layer
 		if l.Class != "" {
@@ -215,11 +200,11 @@ func (m *Model) applyRules(rules []compiledRule) {
 		if l.Classify != "" && (l.Class == "" || l.Class.Reads()) {
 			m.Class, m.Sources["side_effect_class"], m.Vouched = Indeterminate, r.Source, true
 		}
-		if isTrue(l.Speculate) && isFalse(m.Speculate) && r.exactness() <= refused {
+		if isTrue(l.Speculate) && isFalse(m.Speculate) && r.form <= refused {
 			l.Speculate = nil
 		}
 		if isFalse(l.Speculate) {
-			refused = r.exactness()
+			refused = r.form
 		}
 		m.merge(l, r.Source)
 		setField(m, "invalidates_only", r.Source, &m.InvalidatesOnly, l.InvalidatesOnly)

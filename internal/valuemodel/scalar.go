@@ -2,6 +2,7 @@ package valuemodel
 
 import (
 	"errors"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -30,39 +31,28 @@ func scalar(raw []byte) (string, bool) {
 	return canonical(string(raw)), true
 }
 
+const maxEscapes = 3 // how many times a value may be percent-escaped
+
 func canonical(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return r == '%' || r > unicode.MaxASCII }) {
-		// Decoded text may need composing again, or contain invisible characters.
 		s = norm.NFKC.String(s)
-		s = norm.NFKC.String(strings.Map(visible, unescape(s)))
+		for range maxEscapes {
+			if plain, err := url.PathUnescape(s); err == nil {
+				s = plain
+			}
+		}
+		s = norm.NFKC.String(strings.Map(visible, s))
 	}
-	s = strings.TrimSpace(strings.Map(fold, s))
-	if rest, ok := strings.CutPrefix(s, "FILE:"); ok { // fold maps to upper case
+	s = strings.TrimSpace(strings.ReplaceAll(strings.ToUpper(s), `\`, "/"))
+	if rest, ok := strings.CutPrefix(s, "FILE:"); ok {
 		s = strings.TrimPrefix(rest, "//LOCALHOST")
 	}
 	s = strings.TrimLeft(s, "#! ") // #42 is an issue, !42 a merge request
 	s = strings.TrimSpace(path.Clean(s))
-	if n, ok := number(s); ok {
-		return n
+	if f, err := strconv.ParseFloat(s, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return strconv.FormatFloat(f+0, 'g', -1, 64) // 0 for -0; large numbers may become equal
 	}
 	return s
-}
-
-// unescape decodes percent escapes repeatedly, as a value may have been escaped more than
-// once.
-func unescape(s string) string {
-	out := make([]byte, 0, len(s))
-	for i := range len(s) {
-		out = append(out, s[i])
-		for n := len(out) - 3; n >= 0 && out[n] == '%'; n = len(out) - 3 {
-			b, err := strconv.ParseUint(string(out[n+1:]), 16, 8)
-			if err != nil {
-				break
-			}
-			out = append(out[:n], byte(b))
-		}
-	}
-	return string(out)
 }
 
 // visible drops format characters and variation selectors.
@@ -71,25 +61,4 @@ func visible(r rune) rune {
 		return -1
 	}
 	return r
-}
-
-// fold maps all cases of a letter to one, and a backslash to a slash.
-func fold(r rune) rune {
-	if r == '\\' {
-		return '/'
-	}
-	least := r
-	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
-		least = min(least, next)
-	}
-	return least
-}
-
-// number returns the normal form of a number. Large numbers may become equal.
-func number(s string) (string, bool) {
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return "", false
-	}
-	return strconv.FormatFloat(f+0, 'g', -1, 64), true // 0 for -0
 }

@@ -35,11 +35,7 @@ type table struct {
 	ShownIn  []string            `toml:"shown_in"` // tools of other servers whose results its writes invalidate
 	Sets     map[string][]string // name → tools
 
-	Pure            []toolRow
-	ReadOnly        []toolRow `toml:"read_only"`
-	Indeterminate   []toolRow
-	MutatesLocal    []toolRow `toml:"mutates_local"`
-	MutatesExternal []toolRow `toml:"mutates_external"`
+	Rows map[Class][]toolRow `toml:"tools"`
 
 	FollowUp []followUpRow `toml:"follow_up"`
 
@@ -151,7 +147,7 @@ func (all tableSet) provider(name string) Provider {
 	p.Tools, p.Arguments = make(map[string]Layer), make(map[string][]string)
 	all.include(p, t.Include)
 	maps.Copy(p.Arguments, t.Arguments)
-	for class, rows := range t.rows() {
+	for class, rows := range t.Rows {
 		for _, r := range rows {
 			l := r.layer(class)
 			l.Invalidates = all.edges(name, r, class)
@@ -206,13 +202,6 @@ func (t *table) references() []string {
 	return out
 }
 
-func (t *table) rows() map[Class][]toolRow {
-	return map[Class][]toolRow{
-		Pure: t.Pure, ReadOnly: t.ReadOnly, Indeterminate: t.Indeterminate,
-		MutatesLocal: t.MutatesLocal, MutatesExternal: t.MutatesExternal,
-	}
-}
-
 // tools expands a provider's references to a sorted list of distinct tools.
 func (all tableSet) tools(provider string, references ...string) []string {
 	var out []string
@@ -227,7 +216,7 @@ func (all tableSet) tools(provider string, references ...string) []string {
 			owner, name = provider, set
 		}
 		before := len(out)
-		for _, rows := range all.table(owner).rows() {
+		for _, rows := range all.table(owner).Rows {
 			for _, r := range rows {
 				if r.Set == name {
 					out = append(out, r.Names...)
