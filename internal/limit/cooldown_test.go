@@ -79,19 +79,6 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
-// TestHalfOpenOvertaken: a success does not count if another call got a 429 after it began.
-func TestHalfOpenOvertaken(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		h := limit.New(nil)
-		enter(t, h, github).Leave(limited(time.Second))
-		time.Sleep(time.Second)
-		probe, other := enter(t, h, github), enter(t, h, github)
-		other.Leave(limited(time.Second))
-		probe.Leave(good)
-		wantRefused(t, h, github, limit.ErrCoolingDown)
-	})
-}
-
 func TestCoolDownLength(t *testing.T) {
 	const unsaid = 0
 	for _, tt := range []struct {
@@ -122,29 +109,6 @@ func TestCoolDownLength(t *testing.T) {
 	}
 }
 
-// TestCoolDownDoublesForNewsOnly: ten concurrent 429s double the cool-down once, and a success ends
-// it.
-func TestCoolDownDoublesForNewsOnly(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		h := limit.New(nil)
-		var slots []*limit.Slot
-		for range 10 {
-			slots = append(slots, enter(t, h, github))
-		}
-		for range 2 {
-			for _, slot := range slots {
-				slot.Leave(limited(0))
-			}
-			if got := time.Until(h.Stats()[0].CoolingUntil); got != 30*time.Second {
-				t.Errorf("got %v, want 30s", got)
-			}
-			time.Sleep(30 * time.Second)
-			enter(t, h, github).Leave(good)
-			slots = []*limit.Slot{enter(t, h, github)}
-		}
-	})
-}
-
 func TestCoolDownEndsWaitingPrefetches(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{"*": {Concurrency: 2}})
@@ -168,22 +132,6 @@ func TestCoolDownEndsWaitingPrefetches(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := order.order(); len(got) != 2 {
 			t.Errorf("got %v, want the real call and the promoted one to begin", got)
-		}
-	})
-}
-
-// TestPrefetchLimited: a 429 on a prefetch has the effect of one on a call.
-func TestPrefetchLimited(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		h := limit.New(nil)
-		slot, err := h.Prefetch(t.Context(), github, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		slot.Leave(limited(0))
-		wantRefused(t, h, github, limit.ErrCoolingDown)
-		if got := h.Stats()[0]; got.Limited != 1 || got.LimitedPrefetches != 1 {
-			t.Errorf("got %+v, want one 429, on a prefetch", got)
 		}
 	})
 }

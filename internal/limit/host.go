@@ -18,9 +18,8 @@ type host struct {
 
 	calls      []*waiter     // waiting calls, in order of arrival
 	prefetches []*waiter     // waiting prefetches, likewise
-	counters   HostStats     // counts of calls in flight, 429s and waits
-	waited     time.Duration // total wait of calls
-	harm       time.Duration // of that: for a slot while a prefetch held one
+	counters   HostStats     // counts of calls in flight and 429s
+	harm       time.Duration // total wait of calls for a slot while a prefetch held one
 
 	timer *time.Timer // runs dispatch when the next token arrives; nil before the first wait
 
@@ -58,10 +57,10 @@ func (h *host) apply(r Rule) {
 	case h.bucket == nil:
 		h.bucket = rate.NewLimiter(rate.Limit(r.Rate), r.Burst)
 		if h.hosts.partitioned {
-			h.bucket.AllowN(h.hosts.now(), r.Burst) // other replicas may have taken these tokens
+			h.bucket.AllowN(time.Now(), r.Burst) // other replicas may have taken these tokens
 		}
 	default:
-		now := h.hosts.now()
+		now := time.Now()
 		h.bucket.SetLimitAt(now, rate.Limit(r.Rate))
 		h.bucket.SetBurstAt(now, r.Burst)
 	}
@@ -73,13 +72,6 @@ func (h *host) unlimited() bool { return h.bucket == nil && h.rule.Concurrency <
 // idle reports whether no call is in flight or waiting.
 func (h *host) idle() bool {
 	return h.counters.InFlight == 0 && len(h.calls) == 0 && len(h.prefetches) == 0
-}
-
-// hasState reports whether evicting the host would allow a call or prefetch that is not
-// allowed now.
-func (h *host) hasState() bool {
-	return h.cooling.active() || h.lastHour(h.hosts.now()) > 0 ||
-		h.bucket != nil && h.bucket.TokensAt(h.hosts.now()) < float64(h.rule.Burst)
 }
 
 // take takes what a call needs, if available. It checks the slot first, as a token once taken
@@ -147,7 +139,7 @@ func (h *host) spareTokens() float64 {
 
 // tryEnter starts a call if it need not wait, else it returns nil.
 func (h *host) tryEnter() *Slot {
-	if h.unlimited() || len(h.calls) == 0 && h.take(h.hosts.now()) {
+	if h.unlimited() || len(h.calls) == 0 && h.take(time.Now()) {
 		return h.enter(false)
 	}
 	return nil
@@ -159,12 +151,14 @@ func (h *host) enter(prefetch bool) *Slot {
 	if prefetch { // counted as one even if promoted later
 		h.counters.Prefetches++
 	}
-	return &Slot{host: h, prefetch: prefetch, generation: h.cooling.generation, probe: h.cooling.halfOpen(h.hosts.now)}
+	probe := h.cooling.active() && !time.Now().Before(h.cooling.until)
+	return &Slot{host: h, prefetch: prefetch, generation: h.cooling.generation, probe: probe}
 }
 
 // dispatch starts the waiting calls that can start, then prefetches, and arms the timer for
 // the rest.
-func (h *host) dispatch(now time.Time) {
+func (h *host) dispatch() {
+	now := time.Now()
 	for len(h.calls) > 0 && (h.unlimited() || h.take(now)) {
 		h.calls[0].end(h.enter(false), nil)
 	}
@@ -203,25 +197,21 @@ func (h *host) refusal(now time.Time) error {
 func (h *host) arm(now time.Time) {
 	wait, waits := h.untilToken(now)
 	if h.timer == nil {
-		h.timer = time.AfterFunc(maxTimer, h.timerFired)
+		h.timer = time.AfterFunc(maxTimer, func() {
+			h.hosts.mu.Lock()
+			defer h.hosts.mu.Unlock()
+			h.askShared()
+			h.dispatch()
+		})
 	}
 	if !waits {
 		h.timer.Stop()
 		return
 	}
-	// One nanosecond more, as the wait was rounded down. Waits of years are capped, and
-	// computed again when the timer fires.
-	h.timer.Reset(min(max(wait, 0), maxTimer) + 1)
+	h.timer.Reset(min(max(wait, 0), maxTimer) + 1) // one nanosecond more, as the wait was rounded down
 }
 
-func (h *host) timerFired() {
-	h.hosts.mu.Lock()
-	defer h.hosts.mu.Unlock()
-	h.askShared()
-	h.dispatch(h.hosts.now())
-}
-
-// maxTimer is the longest the timer runs.
+// maxTimer is the longest the timer runs; waits of years are then computed again.
 const maxTimer = 365 * 24 * time.Hour
 
 // untilToken returns the time until the token that the next in line waits for arrives, or may
@@ -260,11 +250,6 @@ type coolDown struct {
 // active reports whether prefetches are refused.
 func (c *coolDown) active() bool { return !c.until.IsZero() }
 
-// halfOpen reports whether a call that starts now is a probe. It calls now only if needed.
-func (c *coolDown) halfOpen(now func() time.Time) bool {
-	return c.active() && !now().Before(c.until)
-}
-
 // begin starts or extends the cool-down after a 429 on a call that began in a generation. It never
 // shortens it. The back-off doubles only if the call began after the last 429 was known, so calls
 // that are refused together double it once.
@@ -282,9 +267,6 @@ func (c *coolDown) begin(generation uint64, retryAfter time.Duration, now time.T
 	}
 }
 
-// end ends the cool-down, after a probe has succeeded.
-func (c *coolDown) end() { c.until, c.lastBackOff = time.Time{}, 0 }
-
 // HostStats is a snapshot of one host.
 type HostStats struct {
 	Host              string    `json:"host"`
@@ -294,10 +276,7 @@ type HostStats struct {
 	WaitingPrefetches int       `json:"waiting_prefetches"`     // waiting prefetches
 	LastHour          int       `json:"prefetches_last_hour"`   // prefetches begun
 	Limited           int64     `json:"limited"`                // 429s
-	LimitedPrefetches int64     `json:"limited_prefetches"`     // of those: for calls begun as prefetches
-	Waits             int64     `json:"waits"`                  // calls that had to wait and no longer do
-	WaitedMS          int64     `json:"waited_ms"`              // their total wait
-	HarmMS            int64     `json:"harm_ms"`                // of that: for a slot while a prefetch held one
+	HarmMS            int64     `json:"harm_ms"`                // total wait of calls for a slot while a prefetch held one
 	CoolingUntil      time.Time `json:"cooling_until,omitzero"` // if past, the host is half open
 	Tokens            *float64  `json:"tokens,omitempty"`       // in the bucket; nil without a rate
 }
@@ -306,27 +285,21 @@ type HostStats struct {
 func (hs *Hosts) Stats() []HostStats {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	now := hs.now()
+	now := time.Now()
 	out := make([]HostStats, 0, len(hs.byName))
 	for _, h := range hs.byName {
-		out = append(out, h.stats(now))
+		s := h.counters
+		s.Waiting, s.WaitingPrefetches, s.CoolingUntil = len(h.calls), len(h.prefetches), h.cooling.until
+		s.LastHour, s.HarmMS = h.lastHour(now), h.harm.Milliseconds()
+		switch {
+		case h.bucket == nil:
+		case hs.usesShared():
+			s.Tokens = new(h.grants.left)
+		default:
+			s.Tokens = new(h.bucket.TokensAt(now))
+		}
+		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b HostStats) int { return cmp.Compare(a.Host, b.Host) })
 	return out
-}
-
-func (h *host) stats(now time.Time) HostStats {
-	s := h.counters
-	s.Waiting, s.WaitingPrefetches = len(h.calls), len(h.prefetches)
-	s.LastHour, s.WaitedMS, s.HarmMS = h.lastHour(now), h.waited.Milliseconds(), h.harm.Milliseconds()
-	if h.cooling.active() {
-		s.CoolingUntil = time.Now().Add(h.cooling.until.Sub(now))
-	}
-	if h.bucket != nil {
-		s.Tokens = new(h.bucket.TokensAt(now))
-		if h.hosts.usesShared() {
-			*s.Tokens = h.grants.left
-		}
-	}
-	return s
 }

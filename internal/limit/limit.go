@@ -27,8 +27,6 @@ import (
 	"maps"
 	"sync"
 	"time"
-
-	"mcpschedd/internal/age"
 )
 
 // Rule is the user's limits for one host; a zero field is not set. A host named
@@ -52,41 +50,24 @@ const (
 	defaultPrefetches = 4 // concurrent, to a host without a Concurrency
 )
 
-// Limits on the number of hosts kept, as arguments of calls can name any number of hosts.
-const (
-	maxKept    = 1024        // exceeded only by hosts in use, or with state
-	maxIdle    = 4 * maxKept // exceeded only by hosts in use
-	sweepEvery = maxKept / 4 // new hosts between two sweeps
-)
+// maxHosts is the number of hosts at which idle ones without a rule of their own are forgotten, as
+// arguments of calls can name any number of hosts.
+const maxHosts = 1024
 
 // Hosts enforces the limits of all hosts.
 type Hosts struct {
-	clock func() age.Moment
-
 	mu          sync.Mutex
-	lastRead    age.Moment       // last reading of clock
-	lastNow     time.Time        // last result of now
 	rules       map[string]Rule  // host, or "*" for all others → limits
 	shared      SharedLimits     // limits that replicas share; nil if there is one replica
 	partitioned bool             // the shared limits are not reachable
 	replicas    int              // number of replicas that divide what is not shared
 	byName      map[string]*host // hosts kept
-	sweepAt     int              // number of hosts at which the next sweep runs
 }
 
 // New returns hosts under these rules: host → rule, "*" for all other hosts. Host names are
 // compared as written.
 func New(rules map[string]Rule) *Hosts {
-	return &Hosts{clock: age.Now, lastRead: age.Now(), lastNow: time.Now().Round(0), rules: rules, replicas: 1, byName: make(map[string]*host), sweepAt: maxKept}
-}
-
-// now returns the time used for buckets, cool-downs and quotas, and for nothing else. Hosts do
-// not sleep when this machine does: now advances by the larger difference of both clocks, and
-// so never goes back.
-func (hs *Hosts) now() time.Time {
-	m := hs.clock()
-	hs.lastNow, hs.lastRead = hs.lastNow.Add(m.Since(hs.lastRead)), m
-	return hs.lastNow
+	return &Hosts{rules: rules, replicas: 1, byName: make(map[string]*host)}
 }
 
 // Configure replaces the rules. Buckets keep their tokens and calls their slots; waiting calls
@@ -101,7 +82,7 @@ func (hs *Hosts) Configure(rules map[string]Rule) {
 func (hs *Hosts) applyLocked() {
 	for name, h := range hs.byName {
 		h.apply(hs.rule(name))
-		h.dispatch(hs.now())
+		h.dispatch()
 	}
 }
 
@@ -135,9 +116,6 @@ func (hs *Hosts) Enter(ctx context.Context, name string) (*Slot, error) {
 // becomes a call: it joins the end of the calls' queue, and neither the quota nor a cool-down
 // applies. Any other error is ctx's cause.
 func (hs *Hosts) Prefetch(ctx context.Context, name string, promoted <-chan struct{}) (*Slot, error) {
-	if isClosed(promoted) {
-		return hs.Enter(ctx, name)
-	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -145,8 +123,12 @@ func (hs *Hosts) Prefetch(ctx context.Context, name string, promoted <-chan stru
 	w := hs.find(name).queue(true)
 	hs.mu.Unlock()
 	slot, err := hs.wait(ctx, w, promoted)
-	if slot == nil && ctx.Err() == nil && isClosed(promoted) {
-		return hs.Enter(ctx, name) // refused as a prefetch, but promoted since
+	if slot == nil {
+		select {
+		case <-promoted: // refused as a prefetch, but promoted since
+			return hs.Enter(ctx, name)
+		default:
+		}
 	}
 	return slot, err
 }
@@ -160,7 +142,7 @@ func (hs *Hosts) MayPrefetch(name string) error {
 	if h == nil {
 		return nil
 	}
-	return h.refusal(hs.now())
+	return h.refusal(time.Now())
 }
 
 // Harm is the total time that calls to the host have waited for slots while prefetches held
@@ -172,15 +154,6 @@ func (hs *Hosts) Harm(name string) time.Duration {
 		return h.harm
 	}
 	return 0
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 func (hs *Hosts) rule(name string) Rule {
@@ -195,20 +168,14 @@ func (hs *Hosts) find(name string) *host {
 	if h := hs.byName[name]; h != nil {
 		return h
 	}
-	if len(hs.byName) >= hs.sweepAt {
-		hs.evict()
+	if len(hs.byName) >= maxHosts {
+		maps.DeleteFunc(hs.byName, func(name string, h *host) bool {
+			_, named := hs.rules[name]
+			return h.idle() && !named
+		})
 	}
 	h := &host{hosts: hs, counters: HostStats{Host: name}}
 	h.apply(hs.rule(name))
 	hs.byName[name] = h
 	return h
-}
-
-// evict removes idle hosts without state, and if too many hosts have state, all idle hosts.
-func (hs *Hosts) evict() {
-	maps.DeleteFunc(hs.byName, func(_ string, h *host) bool { return h.idle() && !h.hasState() })
-	if len(hs.byName) >= maxIdle {
-		maps.DeleteFunc(hs.byName, func(_ string, h *host) bool { return h.idle() })
-	}
-	hs.sweepAt = max(maxKept, len(hs.byName)+sweepEvery)
 }

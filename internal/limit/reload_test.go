@@ -39,49 +39,21 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestReloadWakes: a faster rate applies to calls that are already waiting.
-func TestReloadWakes(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		h := limit.New(map[string]limit.Rule{"*": {Rate: 0.001}})
-		enter(t, h, github)
-		began := time.Now()
-		go func() {
-			time.Sleep(time.Second)
-			h.Configure(map[string]limit.Rule{"*": {Rate: 1}})
-		}()
-		if _, err := h.Enter(t.Context(), github); err != nil {
-			t.Fatal(err)
-		}
-		if got := time.Since(began).Round(time.Millisecond); got != 1999*time.Millisecond {
-			t.Errorf("waited %v, want 1.999s", got)
-		}
-	})
-}
-
-// TestForgets: idle hosts without state are evicted; hosts that cool down or have a bucket that is
-// not full stay.
+// TestForgets: idle hosts are evicted, but for those with a rule.
 func TestForgets(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		h := limit.New(map[string]limit.Rule{github: {Rate: 0.001, Burst: 1}})
 		enter(t, h, github).Leave(good)
-		enter(t, h, "limited").Leave(limit.Outcome{Limited: true})
 		busy := enter(t, h, "busy")
 		for i := range 20000 {
-			enter(t, h, fmt.Sprint("host ", i)).Leave(good)
+			enter(t, h, fmt.Sprint("host ", i)).Leave(limit.Outcome{Limited: i%2 == 0})
 		}
-		if got := len(h.Stats()); got > 1024+256 {
-			t.Errorf("got %d hosts, want some 1024", got)
+		if got := len(h.Stats()); got > 1024 {
+			t.Errorf("got %d hosts, want at most 1024", got)
 		}
-		wantRefused(t, h, "limited", limit.ErrCoolingDown)
 		if _, ok := h.TryEnter(github); ok {
 			t.Error("the bucket was forgotten")
 		}
 		busy.Leave(good)
-		for i := range 20000 {
-			enter(t, h, fmt.Sprint("limited ", i)).Leave(limit.Outcome{Limited: true})
-		}
-		if got := len(h.Stats()); got > 4096+256 {
-			t.Errorf("got %d hosts, want some 4096", got)
-		}
 	})
 }

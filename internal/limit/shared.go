@@ -115,7 +115,7 @@ func (h *host) untilGranted(now time.Time) (wait time.Duration, waits bool) {
 
 // askShared sends the request that is due, if any. It unlocks the mutex meanwhile.
 func (h *host) askShared() {
-	now := h.hosts.now()
+	now := time.Now()
 	a, when, ok := h.nextRequest()
 	if !ok || now.Before(when) {
 		return
@@ -126,7 +126,7 @@ func (h *host) askShared() {
 	got, err := h.hosts.shared(a)
 	h.hosts.mu.Lock()
 	h.grants.requesting = false
-	h.grants.record(h.hosts.now(), a, got, err)
+	h.grants.record(time.Now(), a, got, err)
 }
 
 // record records a reply.

@@ -285,21 +285,3 @@ func TestReplicasShareQuota(t *testing.T) {
 		wantRefused(t, all[0].Hosts, "upstream:files", nil)
 	})
 }
-
-// TestReplicasWithoutRate: a call without a rate requests nothing; slots are divided.
-func TestReplicasWithoutRate(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		h := limit.New(map[string]limit.Rule{"slots": {Concurrency: 8}})
-		h.SetShared(func(a limit.TokenRequest) (limit.Grant, error) {
-			t.Errorf("%+v is asked for", a)
-			return limit.Grant{}, errCut
-		})
-		h.SetReplicas(4, false)
-		for i := range 3 {
-			if _, ok := h.TryEnter("slots"); ok != (i < 2) {
-				t.Errorf("call %d at once begins: %v, want 8/4 = 2", i+1, ok)
-			}
-			enter(t, h, github)
-		}
-	})
-}

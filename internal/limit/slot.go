@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"mcpschedd/internal/age"
 )
 
 // Errors of a refused prefetch.
@@ -46,16 +44,13 @@ func (s *Slot) Leave(v Outcome) (isNew bool) {
 	switch {
 	case v.Limited:
 		h.counters.Limited++
-		if s.prefetch {
-			h.counters.LimitedPrefetches++
-		}
 		isNew = s.generation == h.cooling.generation && !strings.HasPrefix(h.counters.Host, localPrefix)
-		h.cooling.begin(s.generation, v.RetryAfter, hosts.now())
+		h.cooling.begin(s.generation, v.RetryAfter, time.Now())
 	case s.probe && !v.Failed && s.generation == h.cooling.generation:
-		h.cooling.end()
+		h.cooling.until, h.cooling.lastBackOff = time.Time{}, 0
 	}
 	if len(h.calls) > 0 || len(h.prefetches) > 0 {
-		h.dispatch(hosts.now())
+		h.dispatch()
 	}
 	return isNew
 }
@@ -66,15 +61,15 @@ func (hs *Hosts) Refused(name string, retryAfter time.Duration) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	h := hs.find(name)
-	h.cooling.begin(h.cooling.generation, retryAfter, hs.now())
-	h.dispatch(hs.now())
+	h.cooling.begin(h.cooling.generation, retryAfter, time.Now())
+	h.dispatch()
 }
 
 // waiter is a call or prefetch that has not started yet.
 type waiter struct {
 	host  *host
 	queue *[]*waiter // host.calls or host.prefetches; nil if it is not waiting
-	since age.Moment // when it joined that queue
+	since time.Time  // when it joined that queue
 	harm  bool       // a prefetch held a slot then, and none was free
 
 	slot *Slot         // the result
@@ -95,10 +90,9 @@ func (h *host) queue(prefetch bool) *waiter {
 }
 
 func (w *waiter) join(queue *[]*waiter) {
-	now := w.host.hosts.now()
-	w.since, w.harm = w.host.hosts.lastRead, w.host.counters.Prefetches > 0 && !w.host.hasSlot()
+	w.since, w.harm = time.Now(), w.host.counters.Prefetches > 0 && !w.host.hasSlot()
 	w.queue, *queue = queue, append(*queue, w)
-	w.host.dispatch(now)
+	w.host.dispatch()
 }
 
 func (w *waiter) leave() {
@@ -107,14 +101,10 @@ func (w *waiter) leave() {
 	w.queue = nil
 }
 
-// end ends the wait with a result. The caller must just have called now.
+// end ends the wait with a result.
 func (w *waiter) end(slot *Slot, err error) {
-	if took := w.host.hosts.lastRead.Monotonic(w.since); w.queue == &w.host.calls && took > 0 {
-		w.host.counters.Waits++
-		w.host.waited += took
-		if w.harm {
-			w.host.harm += took
-		}
+	if w.queue == &w.host.calls && w.harm {
+		w.host.harm += time.Since(w.since)
 	}
 	w.leave()
 	w.slot, w.err = slot, err
@@ -153,8 +143,7 @@ func (hs *Hosts) cancel(w *waiter, cause error) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	if w.queue != nil {
-		now := hs.now()
 		w.end(nil, cause)
-		w.host.dispatch(now)
+		w.host.dispatch()
 	}
 }
