@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"mcpschedd/internal/jsonrpc"
-
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"mcpschedd/internal/jsonrpc"
 )
 
 // maxFaults is the maximum number of reported violations.
@@ -22,6 +22,7 @@ const maxFaults = 20
 type Fault struct {
 	Path    []string // names and indexes from the root; empty for the arguments themselves
 	Message string   // the violation and what was expected; repeats no values
+	ofName  bool     // it concerns the name of the member, not its value
 }
 
 // Error returns the fault as one line that names the member.
@@ -34,15 +35,27 @@ func (f *Fault) Error() string {
 func (s *Schema) collect(found *jsonschema.ValidationError, open [][]string) []Fault {
 	c := collector{schema: s.raw, open: open}
 	c.collect(found)
-	if len(c.all) == 0 && open == nil {
-		c.add(nil, "not valid")
-	}
+	all := slices.DeleteFunc(c.all, func(f Fault) bool { return f.dependsOn(open) })
 	order := func(a, b Fault) int {
 		return cmp.Or(slices.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
 	}
-	slices.SortFunc(c.all, order)
-	c.all = slices.CompactFunc(c.all, func(a, b Fault) bool { return order(a, b) == 0 })
-	return c.all[:min(len(c.all), maxFaults)]
+	slices.SortFunc(all, order)
+	all = slices.CompactFunc(all, func(a, b Fault) bool { return order(a, b) == 0 })
+	return all[:min(len(all), maxFaults)]
+}
+
+// dependsOn reports whether a fault might disappear with another value in an open place.
+func (f *Fault) dependsOn(open [][]string) bool {
+	return slices.ContainsFunc(open, func(place []string) bool {
+		if f.ofName {
+			return startsWith(f.Path[:len(f.Path)-1], place)
+		}
+		return startsWith(f.Path, place) || startsWith(place, f.Path)
+	})
+}
+
+func startsWith(path, first []string) bool {
+	return len(path) >= len(first) && slices.Equal(path[:len(first)], first)
 }
 
 type collector struct {
@@ -51,21 +64,24 @@ type collector struct {
 	all    []Fault
 }
 
-func (c *collector) add(at []string, message string) {
-	c.all = append(c.all, Fault{at, oneLine(message)})
+func (c *collector) add(at []string, format string, args ...any) {
+	c.all = append(c.all, Fault{Path: at, Message: oneLine(fmt.Sprintf(format, args...))})
 }
 
-// members adds a fault for each of several members, at most maxFaults.
-func (c *collector) members(at, names []string, message string) {
+// addNames adds a fault for each of several members, at most maxFaults.
+func (c *collector) addNames(at, names []string, message string) {
 	names = slices.Sorted(slices.Values(names))
 	for _, name := range names[:min(len(names), maxFaults)] {
-		c.add(append(slices.Clone(at), name), message)
+		c.all = append(c.all, Fault{append(slices.Clone(at), name), message, true})
 	}
 }
 
 func (c *collector) collect(e *jsonschema.ValidationError) {
-	if c.undecided(e) {
-		return
+	// These keywords depend on the validity of the whole value.
+	for _, keyword := range [...]string{"/then", "/else", "/unevaluatedProperties", "/unevaluatedItems"} {
+		if c.open != nil && strings.Contains(e.SchemaURL, keyword) {
+			return
+		}
 	}
 	at := e.InstanceLocation
 	switch k := e.ErrorKind.(type) {
@@ -82,22 +98,18 @@ func (c *collector) collect(e *jsonschema.ValidationError) {
 			c.alternatives(e)
 		}
 	case *kind.Required:
-		c.members(at, k.Missing, "missing")
+		c.addNames(at, k.Missing, "missing")
 	case *kind.AdditionalProperties:
-		c.members(at, k.Properties, "not allowed")
+		c.addNames(at, k.Properties, "not allowed")
 	case *kind.PropertyNames:
-		c.add(nil, fmt.Sprintf("a member may not be called %.60q", k.Property)) // the reported location is not reliable
+		c.add(nil, "a member may not be called %.60q", k.Property) // the reported location is not reliable
 	case *kind.FalseSchema:
 		c.add(at, "not allowed")
 	case *kind.Type:
-		c.mistyped(at, k.Want, k.Got)
+		c.add(at, "want %s, have %s", strings.Join(k.Want, " or "), k.Got)
 	case *kind.Enum:
-		const shown = 10
-		list, _ := json.Marshal(k.Want[:min(len(k.Want), shown)])
-		if len(k.Want) > shown {
-			list = append(list[:len(list)-1], ",…]"...)
-		}
-		c.add(at, "want one of "+string(list))
+		list, _ := json.Marshal(k.Want)
+		c.add(at, "want one of %s", list)
 	default: // the keyword and its value in the schema
 		keyword := "not"
 		if path := k.KeywordPath(); len(path) > 0 {
@@ -105,43 +117,8 @@ func (c *collector) collect(e *jsonschema.ValidationError) {
 		}
 		_, fragment, _ := strings.Cut(e.SchemaURL, "#")
 		pointer, _ := url.PathUnescape(fragment)
-		c.add(at, fmt.Sprintf("want %s %s", keyword, jsonrpc.At(c.schema, pointer+"/"+keyword)))
+		c.add(at, "want %s %s", keyword, jsonrpc.At(c.schema, pointer+"/"+keyword))
 	}
-}
-
-// undecided reports whether a fault might disappear with another value in an open place.
-func (c *collector) undecided(e *jsonschema.ValidationError) bool {
-	if c.open == nil {
-		return false
-	}
-	// These keywords depend on the validity of the whole value.
-	for _, keyword := range [...]string{"/then/", "/else/", "/unevaluatedProperties/", "/unevaluatedItems/"} {
-		if strings.Contains(e.SchemaURL+"/", keyword) {
-			return true
-		}
-	}
-	at := e.InstanceLocation
-	above := false // the value contains an open place
-	for _, open := range c.open {
-		if startsWith(at, open) {
-			return true
-		}
-		above = above || startsWith(open, at)
-	}
-	switch e.ErrorKind.(type) {
-	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf, // their causes are checked instead
-		*kind.Type, *kind.FalseSchema, *kind.Required, *kind.AdditionalProperties: // member names are known
-		return false
-	}
-	return above
-}
-
-func startsWith(path, first []string) bool {
-	return len(path) >= len(first) && slices.Equal(path[:len(first)], first)
-}
-
-func (c *collector) mistyped(at, want []string, have string) {
-	c.add(at, fmt.Sprintf("want %s, have %s", strings.Join(want, " or "), have))
 }
 
 // alternatives describes a value that matches none of several schemas. If all of them expect
@@ -162,9 +139,9 @@ func (c *collector) alternatives(e *jsonschema.ValidationError) {
 		c.collect(meant[0])
 	case len(meant) == 0 && len(want) > 0:
 		slices.Sort(want)
-		c.mistyped(e.InstanceLocation, slices.Compact(want), have)
+		c.add(e.InstanceLocation, "want %s, have %s", strings.Join(slices.Compact(want), " or "), have)
 	default:
-		c.add(e.InstanceLocation, fmt.Sprintf("fits none of the %d forms it may have", len(e.Causes)))
+		c.add(e.InstanceLocation, "fits none of the %d forms it may have", len(e.Causes))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 // A schema that could cause unbounded work, or has no defined meaning, is rejected with one line.
 func TestCompileRefuses(t *testing.T) {
-	const large, foreign, circular, elsewhere = "too large with its references expanded", "may not leave the document", "refers to itself", "$dynamicRef is not supported"
+	const large, foreign = "recursive, or too large with its references expanded", "only a JSON pointer into the document is supported"
 	for _, c := range []struct{ name, schema, want string }{
 		{"no JSON", `{"type":`, "invalid JSON"},
 		{"no object", `true`, "want an object, have boolean"},
@@ -25,23 +25,23 @@ func TestCompileRefuses(t *testing.T) {
 		{"another document", `{"properties":{"a":{"$ref":"https://example.com/a"}}}`, foreign},
 		{"a file", `{"$ref":"file:///etc/passwd"}`, foreign},
 		{"a neighbour", `{"$ref":"other.json#/a"}`, foreign},
-		{"a document that the validator brings along", `{"$ref":"http://json-schema.org/draft-07/schema#"}`, circular},
-		{"a dialect elsewhere", `{"properties":{"a":{"$schema":"https://example.com/mine"}}}`, foreign},
+		{"a document that the validator brings along", `{"$ref":"http://json-schema.org/draft-07/schema#"}`, foreign},
+		{"a dialect elsewhere", `{"properties":{"a":{"$schema":"https://example.com/mine"}}}`, "may not leave the document"},
 		{"a reference to nothing", `{"$ref":"#/$defs/a"}`, "not found"},
-		{"a reference that depends on the way", `{"$dynamicAnchor":"a","properties":{"b":{"$dynamicRef":"#a"}}}`, elsewhere},
-		{"the same before 2020-12", `{"$schema":"https://json-schema.org/draft/2019-09/schema","properties":{"b":{"$recursiveRef":"#"}}}`, circular},
-		{"itself", `{"$ref":"#"}`, circular},
-		{"each other", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, circular},
-		{"a tree", `{"properties":{"kids":{"items":{"$ref":"#"}}}}`, circular},
+		{"a reference that depends on the way", `{"$dynamicAnchor":"a","properties":{"b":{"$dynamicRef":"#a"}}}`, foreign},
+		{"the same before 2020-12", `{"$schema":"https://json-schema.org/draft/2019-09/schema","properties":{"b":{"$recursiveRef":"#"}}}`, foreign},
+		{"itself", `{"$ref":"#"}`, large},
+		{"each other", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, large},
+		{"a tree", `{"properties":{"kids":{"items":{"$ref":"#"}}}}`, large},
 		{"parts that refer to the next one twice", `{"$ref":"#/$defs/0","$defs":{` + list(40, `"%d":{"allOf":[{"$ref":"#/$defs/%d"},{"$ref":"#/$defs/%[2]d"}]}`) + `,"40":{}}}`, large},
 		{"many parts", `{"anyOf":[` + list(20_000, `{}`) + `]}`, large},
-		{"many long names", `{"properties":{"` + strings.Repeat("x", 50_000) + `":{"anyOf":[` + list(1000, `{}`) + `]}}}`, "too long"},
+		{"many long names", `{"properties":{"` + strings.Repeat("x", 50_000) + `":{"anyOf":[` + list(1000, `{}`) + `]}}}`, large},
 		{"many numbers to compare with", `{"enum":[` + list(1000, `%d`) + `]}`, large},
 		{"too long", `{"description":"` + strings.Repeat("x", 64<<10) + `"}`, "at most 65536 are read"},
 		{"a huge number", `{"maximum":1e1000000}`, "exponent has more than three digits"},
 		{"a huge exponent", `{"maximum":1e-99999999999999999999}`, "exponent has more than three digits"},
-		{"a pattern that repeats", `{"pattern":"` + strings.Repeat("(x{1000})", 100) + `"}`, "too large in total"},
-		{"a long pattern", `{"pattern":"` + strings.Repeat("[^x]", 300) + `"}`, "too long"},
+		{"a pattern that repeats", `{"pattern":"` + strings.Repeat("(x{1000})", 100) + `"}`, "too large"},
+		{"a long pattern", `{"pattern":"` + strings.Repeat("[^x]", 300) + `"}`, "too large"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := schema.Compile([]byte(c.schema))
@@ -72,31 +72,6 @@ func TestTooMuchWork(t *testing.T) {
 	for _, c := range dear {
 		t.Run(c.name, func(t *testing.T) {
 			check(t, compiled(t, c.schema), c.arguments, "arguments: too expensive to check")
-		})
-	}
-}
-
-// BenchmarkDearest measures checks of the maximum effort that find violations.
-func BenchmarkDearest(b *testing.B) {
-	for _, c := range []struct{ name, schema, arguments string }{
-		{"forms", `{"properties":{"a":{"items":{"anyOf":[` + list(900, `{"not":{}}`) + `]}}}}`, `{"a":[` + list(8, "1") + `]}`},
-		{"types", `{"properties":{"a":{"items":{"allOf":[` + list(900, `{"type":"string"}`) + `]}}}}`, `{"a":[` + list(7, "1") + `]}`},
-		{"numbers", `{"properties":{"a":{"items":{"enum":[` + list(170, "%d") + `]}}}}`, `{"a":[` + list(8, "1e400") + `]}`},
-		{"names", `{"propertyNames":{"maxLength":1}}`, members(1000, "a%d")},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			s, err := schema.Compile([]byte(c.schema))
-			if err != nil {
-				b.Fatal(err)
-			}
-			left := 0
-			for b.Loop() {
-				left = schema.MaxEffort
-				if s.CheckWithin([]byte(c.arguments), &left) == nil || left == schema.MaxEffort {
-					b.Fatal("not checked, or nothing was wrong")
-				}
-			}
-			b.ReportMetric(float64(schema.MaxEffort-left), "units")
 		})
 	}
 }

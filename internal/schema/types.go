@@ -11,8 +11,23 @@ import (
 // the last one.
 const AnyElement = "-"
 
-// typeNames are the JSON Schema types, number before integer.
-var typeNames = []string{"null", "boolean", "object", "array", "number", "integer", "string"}
+// typeNames are the JSON Schema types.
+var typeNames = []string{"null", "boolean", "object", "array", "integer", "number", "string"}
+
+// typeSet is a set of types, a bit for each of typeNames. One that has number has integer too.
+type typeSet uint8
+
+const anyType typeSet = 1<<7 - 1
+
+func setOf(names ...string) (set typeSet) {
+	for _, name := range names {
+		set |= 1 << slices.Index(typeNames, name)
+		if name == "number" {
+			set |= setOf("integer")
+		}
+	}
+	return set
+}
 
 // TypesAt returns the JSON Schema types that a value at a place in the arguments may have: nil if
 // any type is allowed or it is not known, and an empty slice if no value is allowed. path has
@@ -25,119 +40,86 @@ func (s *Schema) TypesAt(path []string) []string {
 	if s == nil || s.root == nil {
 		return nil
 	}
-	return typesAt(s.root, path)
+	set := typesAt(s.root, path)
+	if set == anyType {
+		return nil
+	}
+	names := []string{}
+	for _, name := range typeNames {
+		if set&setOf(name) == setOf(name) && (name != "integer" || set&setOf("number") != setOf("number")) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
-// typesAt returns the types at a path below a schema; nil means any.
-func typesAt(at *jsonschema.Schema, path []string) (is []string) {
+// typesAt returns the types at a path below a schema.
+func typesAt(at *jsonschema.Schema, path []string) typeSet {
+	set := anyType
 	switch {
+	case at.Bool != nil && !*at.Bool:
+		return 0
 	case len(path) > 0:
-		is = innerTypes(at, path)
+		set = innerTypes(at, path)
 	case at.Types != nil:
-		is = at.Types.ToStrings()
+		set = setOf(at.Types.ToStrings()...)
 	case at.Const != nil:
-		is = []string{typeName(*at.Const)}
+		set = setOf(typeName(*at.Const))
 	case at.Enum != nil:
-		is = []string{}
+		set = 0
 		for _, v := range at.Enum.Values {
-			is = append(is, typeName(v))
+			set |= setOf(typeName(v))
 		}
 	}
 	if at.Ref != nil {
-		is = intersect(is, typesAt(at.Ref, path))
+		set &= typesAt(at.Ref, path)
 	}
 	for _, sub := range at.AllOf {
-		is = intersect(is, typesAt(sub, path))
+		set &= typesAt(sub, path)
 	}
 	for _, forms := range [...][]*jsonschema.Schema{at.AnyOf, at.OneOf} {
-		union := []string{}
+		union := typeSet(0)
 		for _, sub := range forms {
-			if one := typesAt(sub, path); one == nil || union == nil {
-				union = nil
-			} else {
-				union = append(union, one...)
-			}
+			union |= typesAt(sub, path)
 		}
 		if len(forms) > 0 {
-			is = intersect(is, union)
+			set &= union
 		}
 	}
-	if is == nil || len(intersect(is, typeNames)) == len(typeNames) {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(typeNames), func(name string) bool {
-		return !slices.Contains(is, name) || name == "integer" && slices.Contains(is, "number")
-	})
-}
-
-// intersect returns the types that both lists allow; a nil list allows any.
-func intersect(a, b []string) []string {
-	if a == nil {
-		return b
-	}
-	if b == nil {
-		return a
-	}
-	var out = []string{}
-	for _, name := range typeNames {
-		if allows(a, name) && allows(b, name) {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-func allows(types []string, name string) bool {
-	return slices.Contains(types, name) || name == "integer" && slices.Contains(types, "number")
+	return set
 }
 
 // innerTypes returns the types at a path of at least one element: below a member or an element.
-func innerTypes(at *jsonschema.Schema, path []string) []string {
+func innerTypes(at *jsonschema.Schema, path []string) (set typeSet) {
 	may := func(name string) bool { return at.Types == nil || slices.Contains(at.Types.ToStrings(), name) }
-	is := []string{}
-	if at.Bool != nil && !*at.Bool {
-		return is
-	}
-	union := func(more []string) {
-		if more == nil || is == nil {
-			is = nil
-		} else {
-			is = append(is, more...)
-		}
-	}
 	if may("object") {
-		union(memberTypes(at, path))
+		set |= memberTypes(at, path)
 	}
-	i, err := strconv.Atoi(path[0])
-	if err != nil || strconv.Itoa(i) != path[0] {
-		i = -1
+	i, err := strconv.ParseUint(path[0], 10, 31)
+	isIndex := err == nil && strconv.FormatUint(i, 10) == path[0]
+	if may("array") && (isIndex || path[0] == AnyElement || path[0] == "*") {
+		set |= elementTypes(at, int(i), isIndex, path[1:])
 	}
-	if may("array") && (i >= 0 || path[0] == AnyElement || path[0] == "*") {
-		union(elementTypes(at, i, path[1:]))
-	}
-	return is
+	return set
 }
 
-func memberTypes(at *jsonschema.Schema, path []string) []string {
+func memberTypes(at *jsonschema.Schema, path []string) typeSet {
 	if sub := at.Properties[path[0]]; sub != nil {
 		return typesAt(sub, path[1:])
 	}
-	if len(at.PatternProperties) > 0 {
-		return nil
-	}
-	switch more := at.AdditionalProperties.(type) {
-	case *jsonschema.Schema:
+	more, isSchema := at.AdditionalProperties.(*jsonschema.Schema)
+	switch {
+	case len(at.PatternProperties) > 0:
+	case isSchema:
 		return typesAt(more, path[1:])
-	case bool:
-		if !more {
-			return []string{}
-		}
+	case at.AdditionalProperties == false:
+		return 0
 	}
-	return nil
+	return anyType
 }
 
-func elementTypes(at *jsonschema.Schema, i int, path []string) []string {
-	if i >= 0 && i < len(at.PrefixItems) {
+func elementTypes(at *jsonschema.Schema, i int, known bool, path []string) typeSet {
+	if known && i < len(at.PrefixItems) {
 		return typesAt(at.PrefixItems[i], path)
 	}
 	items, ok := at.Items.(*jsonschema.Schema) // before 2020-12
@@ -145,7 +127,7 @@ func elementTypes(at *jsonschema.Schema, i int, path []string) []string {
 		items = at.Items2020
 	}
 	if items == nil || len(at.PrefixItems) > 0 {
-		return nil
+		return anyType
 	}
 	return typesAt(items, path)
 }

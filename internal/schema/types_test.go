@@ -24,7 +24,7 @@ func TestTypesAt(t *testing.T) {
 		{"elements of elements", `{"properties":{"a":{"type":"array","items":{"type":"array","items":{"type":"string"}}}}}`, "a 7 0", "string"},
 		{"any of some that are free", `{"properties":{"a":{"type":"array","prefixItems":[{"type":"string"}]}}}`, "a -", ""},
 		{"a reference", `{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}`, "a", "string"},
-		{"old definitions", `{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"a":{"$ref":"#/definitions/x"}},"definitions":{"x":{"type":"string"}}}`, "a", "string"},
+		{"old definitions", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"$ref":"#/definitions/x"}},"definitions":{"x":{"type":"string"}}}`, "a", "string"},
 		{"either", `{"properties":{"a":{"anyOf":[{"type":"integer"},{"type":"null"}]}}}`, "a", "null integer"},
 		{"either, or anything", `{"properties":{"a":{"oneOf":[{"type":"integer"},{"minimum":3}]}}}`, "a", ""},
 		{"both", `{"properties":{"a":{"allOf":[{"type":["integer","null"]},{"type":["number","string"]}]}}}`, "a", "integer"},
