@@ -32,14 +32,11 @@ type Tool struct {
 // Index is an immutable search index.
 type Index struct {
 	tools    []Tool
-	server   []int                // tool → number of its server
-	servers  int                  // number of servers
-	ids      map[string]int       // term → id
-	terms    []string             // id → term
-	postings [][]posting          // id → tools with the term
-	idf      []float32            // id → inverse document frequency
-	byKey    map[string]int       // key → tool
-	similar  map[similarKey][]int // ids
+	server   []int                   // tool → number of its server
+	servers  int                     // number of servers
+	postings map[string][]posting    // term → tools with the term
+	byKey    map[string]int          // key → tool
+	similar  map[similarKey][]string // terms
 }
 
 // posting is a tool with a term, and the term's saturated frequency.
@@ -71,73 +68,63 @@ var fields = []field{
 	{0.4, 0.7, func(t *Tool) string { return t.About }},
 }
 
+// serverFields is the index of the first field of the server.
+const serverFields = 4
+
 // saturation is BM25's k1: the score of a term approaches 1+k1 times that of one occurrence.
 const saturation = 1.2
 
 // New returns an index of the tools.
 func New(tools []Tool) *Index {
-	x := &Index{tools: tools, ids: make(map[string]int), byKey: make(map[string]int), similar: make(map[similarKey][]int)}
-	parts, mean := x.fieldTerms()
-	servers := make(map[string]int)
+	x := &Index{tools: tools, postings: make(map[string][]posting), byKey: make(map[string]int), similar: make(map[similarKey][]string)}
+	parts, mean := make([][][]string, len(tools)), make([]float64, len(fields)) // terms of each tool's fields; mean length of each field
+	servers, known := make(map[string]int), make(map[string][]string)           // known: text → terms; the tools of a server share some texts
 	for i := range tools {
 		x.byKey[tools[i].Key] = i
-		number, known := servers[tools[i].Server]
-		if !known {
+		number, ok := servers[tools[i].Server]
+		if !ok {
 			number = len(servers)
 			servers[tools[i].Server] = number
 		}
 		x.server = append(x.server, number)
-		x.add(i, parts[i], mean)
-	}
-	x.servers = len(servers)
-	for _, list := range x.postings {
-		n, all := float64(len(list)), float64(len(tools))
-		x.idf = append(x.idf, float32(math.Log(1+(all-n+0.5)/(n+0.5))))
-	}
-	return x
-}
-
-// fieldTerms returns the terms of each tool's fields, and the mean length of each field.
-func (x *Index) fieldTerms() (parts [][][]string, mean []float64) {
-	parts, mean = make([][][]string, len(x.tools)), make([]float64, len(fields))
-	shared := make(map[string][]string) // texts of a server, which all of its tools share
-	for i := range x.tools {
 		for f := range fields {
-			text := fields[f].text(&x.tools[i])
-			words, known := shared[text]
-			if !known {
-				words = terms(text)
-				if f >= 4 {
-					shared[text] = words
+			text := fields[f].text(&tools[i])
+			words, ok := known[text]
+			if !ok {
+				if words = terms(text); f >= serverFields {
+					known[text] = words
 				}
 			}
 			parts[i] = append(parts[i], words)
-			mean[f] += float64(len(words)) / float64(len(x.tools))
+			mean[f] += float64(len(words)) / float64(len(tools))
 		}
 	}
-	return parts, mean
+	x.servers = len(servers)
+	for i := range tools {
+		x.add(i, parts[i], mean)
+	}
+	return x
 }
 
 // add adds a tool's terms.
 func (x *Index) add(tool int, parts [][]string, mean []float64) {
 	freq := make(map[string]float64)
 	for f, words := range parts {
-		if len(words) == 0 {
-			continue
-		}
-		weight := fields[f].weight / (1 - fields[f].b + fields[f].b*float64(len(words))/mean[f])
 		for _, word := range words {
-			freq[word] += weight
+			freq[word] += fields[f].weight / (1 - fields[f].b + fields[f].b*float64(len(words))/mean[f])
 		}
 	}
 	for word, n := range freq {
-		id, known := x.ids[word]
-		if !known {
-			id = len(x.postings)
-			x.ids[word], x.terms, x.postings = id, append(x.terms, word), append(x.postings, nil)
+		if x.postings[word] == nil {
 			key := similarKey{word[0], len(word)}
-			x.similar[key] = append(x.similar[key], id)
+			x.similar[key] = append(x.similar[key], word)
 		}
-		x.postings[id] = append(x.postings[id], posting{int32(tool), float32(n * (saturation + 1) / (n + saturation))})
+		x.postings[word] = append(x.postings[word], posting{int32(tool), float32(n * (saturation + 1) / (n + saturation))})
 	}
+}
+
+// idf returns the inverse document frequency of a term.
+func (x *Index) idf(term string) float32 {
+	n, all := float64(len(x.postings[term])), float64(len(x.tools))
+	return float32(math.Log(1 + (all-n+0.5)/(n+0.5)))
 }

@@ -29,13 +29,13 @@ const (
 func (x *Index) Search(query string, limit int, s *Session) []Hit {
 	query = withoutPaths(query)
 	words := uniqueTerms(query)
-	learned, known := s.evidence(x, words), make(map[string][]expansion)
-	score := x.score(words, known, learned)
+	learned := s.evidence(x, words)
+	score := x.score(words, learned)
 	if parts := partsOf(query); len(parts) > 1 {
 		normalize(score)
 		best := make([]float32, len(x.tools))
 		for _, part := range parts {
-			partScore := x.score(uniqueTerms(part), known, learned)
+			partScore := x.score(uniqueTerms(part), learned)
 			normalize(partScore)
 			for i, v := range partScore {
 				best[i] = max(best[i], v)
@@ -55,25 +55,18 @@ func (x *Index) Search(query string, limit int, s *Session) []Hit {
 	return hits[:min(len(hits), limit)]
 }
 
-// score returns the score of each tool for the words. known caches the expansions of words.
-func (x *Index) score(words []string, known map[string][]expansion, learned *evidence) []float32 {
+// score returns the score of each tool for the words.
+func (x *Index) score(words []string, learned *evidence) []float32 {
 	score, best := make([]float32, len(x.tools)), make([]float32, len(x.tools))
 	for _, word := range words {
-		expansions, cached := known[word]
-		if !cached {
-			expansions = x.expansions(word)
-			known[word] = expansions
-		}
-		if len(expansions) == 1 {
-			for _, p := range x.postings[expansions[0].term] {
-				score[p.tool] += x.idf[expansions[0].term] * p.freq
-			}
-			continue
-		}
 		clear(best)
-		for _, e := range expansions {
-			for _, p := range x.postings[e.term] {
-				best[p.tool] = max(best[p.tool], e.weight*x.idf[e.term]*p.freq)
+		expansions := x.expansions(word)
+		for term, weight := range expansions {
+			if weight *= x.idf(term); len(expansions) == 1 {
+				weight = x.idf(term) // it can mean nothing else
+			}
+			for _, p := range x.postings[term] {
+				best[p.tool] = max(best[p.tool], weight*p.freq)
 			}
 		}
 		for i, v := range best {
@@ -85,41 +78,36 @@ func (x *Index) score(words []string, known map[string][]expansion, learned *evi
 	return score
 }
 
-// expansion is a term that a word of a query may stand for.
-type expansion struct {
-	term   int
-	weight float32
-}
-
-// expansions returns the terms that a word stands for: the word itself, its synonyms, and, if no
-// tool has the word, the nearest term within one or two edits.
-func (x *Index) expansions(word string) (out []expansion) {
-	id, known := x.ids[word]
-	if known {
-		out = append(out, expansion{id, 1})
-	}
+// expansions returns the terms that a word of a query may stand for, with their weights: the word
+// itself, its synonyms, and, if no tool has the word, the nearest term within one or two edits.
+func (x *Index) expansions(word string) map[string]float32 {
+	out := make(map[string]float32)
 	for _, other := range synonyms()[word] {
-		if id, known := x.ids[other]; known {
-			out = append(out, expansion{id, synonymWeight})
+		if x.postings[other] != nil {
+			out[other] = synonymWeight
 		}
 	}
-	if known || len(word) < 5 || word[0] > 'z' {
+	if x.postings[word] != nil {
+		out[word] = 1
+		return out
+	}
+	if len(word) < 5 || word[0] > 'z' {
 		return out
 	}
 	allowed := 1
 	if len(word) >= 8 {
 		allowed = 2
 	}
-	best, distance := -1, allowed+1
+	best, distance := "", allowed+1
 	for size := len(word) - allowed; size <= len(word)+allowed; size++ {
-		for _, id := range x.similar[similarKey{word[0], size}] {
-			if d := nearest.Edits(word, x.terms[id]); d < distance {
-				best, distance = id, d
+		for _, term := range x.similar[similarKey{word[0], size}] {
+			if d := nearest.Edits(word, term); d < distance || d == distance && term < best {
+				best, distance = term, d
 			}
 		}
 	}
-	if best >= 0 {
-		out = append(out, expansion{best, typoWeight})
+	if distance <= allowed {
+		out[best] = typoWeight
 	}
 	return out
 }

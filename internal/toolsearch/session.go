@@ -51,12 +51,12 @@ func (s *Session) Searched(text string, found []string) {
 		s.queries = slices.Delete(s.queries, 1, 2)
 	}
 	s.queries = append(s.queries, q)
-	s.learned.change(func(c *counts) {
-		c.Queries++
-		for _, hash := range q.words {
-			c.word(hash).Queries++
-		}
-	})
+	c := make(counts)
+	c.add(total, "", 1)
+	for _, hash := range q.words {
+		c.add(wordRow+hash, "", 1)
+	}
+	s.learned.add(c)
 }
 
 // Called records a call of a tool. The queries that found the tool have led to it, and so has
@@ -67,44 +67,33 @@ func (s *Session) Called(key string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var words []string // hashes, repeated for each query
-	led := 0
+	c := make(counts)
 	for i := range s.queries {
 		q := &s.queries[i]
 		if (q.isTask || slices.Contains(q.found, key)) && !slices.Contains(q.led, key) {
 			q.led = append(q.led, key)
-			words, led = append(words, q.words...), led+1
+			c.add(toolRow+key, queries, 1)
+			for _, hash := range q.words {
+				c.add(wordRow+hash, key, 1)
+			}
 		}
 	}
-	before, previous, isNew := s.called, s.last, !slices.Contains(s.called, key) && len(s.called) < maxCalls
-	s.last = key
-	if !isNew && led == 0 {
-		return
-	}
-	s.learned.change(func(c *counts) {
-		t := c.tool(key)
-		t.Queries += float64(led)
-		for _, hash := range words {
-			c.word(hash).Tools[key]++
+	if !slices.Contains(s.called, key) && len(s.called) < maxCalls {
+		c.add(toolRow+key, "", 1)
+		if len(s.called) == 0 {
+			c.add(total, sessions, 1)
 		}
-		if !isNew {
-			return
+		for _, other := range s.called {
+			c.add(withRow+key, other, 1)
+			c.add(withRow+other, key, 1)
 		}
-		t.Sessions++
-		if len(before) == 0 {
-			c.Sessions++
+		if s.last != "" && s.last != key {
+			c.add(nextRow+s.last, key, 1)
 		}
-		for _, other := range before {
-			t.With[other]++
-			c.tool(other).With[key]++
-		}
-		if previous != "" && previous != key {
-			c.tool(previous).Next[key]++
-		}
-	})
-	if isNew {
 		s.called = append(s.called, key)
 	}
+	s.last = key
+	s.learned.add(c)
 }
 
 // Weights of what was learned. A good match of words has a score of 10 to 30. The weights are
@@ -151,57 +140,46 @@ func (s *Session) evidence(x *Index, words []string) *evidence {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, word := range words {
-		e.addWord(word, &l.all)
+		e.addWord(word, l.all)
 	}
 	for _, key := range called {
-		if i, known := x.byKey[key]; known {
+		i, known := x.byKey[key]
+		if known {
 			e.called[i], e.server[x.server[i]] = true, true
 		}
-		if t := l.all.Tools[key]; t != nil {
-			e.addWith(t.With, t.Sessions)
+		of := l.all[toolRow+key][""] + priorSessions
+		for other, n := range l.all[withRow+key] {
+			if i, known := x.byKey[other]; known {
+				e.with[i] = max(e.with[i], float32(withWeight*n/of))
+			}
 		}
 	}
-	if t := l.all.Tools[last]; t != nil {
-		e.addNext(t.Next, t.Sessions)
+	of := l.all[toolRow+last][""] + priorSessions
+	for key, n := range l.all[nextRow+last] {
+		if i, known := x.byKey[key]; known {
+			e.with[i] += float32(nextWeight * n / of)
+		}
 	}
 	return e
 }
 
 // addWord adds the tools that queries with a word have led to: the factor by which a query with
 // the word is more likely to lead to the tool than any query.
-func (e *evidence) addWord(word string, all *counts) {
-	w := all.Words[hashOf(word)]
-	if w == nil || all.Queries == 0 {
+func (e *evidence) addWord(word string, all counts) {
+	led := all[wordRow+hashOf(word)]
+	share := led[""] / all[total][""]
+	if !(share > 0) {
 		return
 	}
-	share := w.Queries / all.Queries
-	for key, n := range w.Tools {
+	for key, n := range led {
 		i, known := e.index.byKey[key]
-		t := all.Tools[key]
-		if !known || t == nil || share == 0 {
+		if !known {
 			continue
 		}
-		if ratio := (n + priorWeight*share) / (t.Queries + priorWeight) / share; ratio > 1 {
+		of := all[toolRow+key][queries]
+		if ratio := (n + priorWeight*share) / (of + priorWeight) / share; ratio > 1 {
 			e.byWord[word] = append(e.byWord[word], learnedTool{i, float32(wordWeight * math.Log(ratio))})
-			e.uses[i] = float32(usesWeight * math.Log(1+t.Queries))
-		}
-	}
-}
-
-// addWith adds the tools that were used in the same sessions as a called tool.
-func (e *evidence) addWith(with map[string]float64, sessions float64) {
-	for key, n := range with {
-		if i, known := e.index.byKey[key]; known {
-			e.with[i] = max(e.with[i], float32(withWeight*n/(sessions+priorSessions)))
-		}
-	}
-}
-
-// addNext adds the tools that were called next after a tool.
-func (e *evidence) addNext(next map[string]float64, sessions float64) {
-	for key, n := range next {
-		if i, known := e.index.byKey[key]; known {
-			e.with[i] += float32(nextWeight * n / (sessions + priorSessions))
+			e.uses[i] = float32(usesWeight * math.Log(1+of))
 		}
 	}
 }
