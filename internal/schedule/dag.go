@@ -34,14 +34,6 @@ func newDAG(after [][]int) dag {
 	return d
 }
 
-func dagOf(tasks []Task) dag {
-	after := make([][]int, len(tasks))
-	for i := range tasks {
-		after[i] = tasks[i].After
-	}
-	return newDAG(after)
-}
-
 // Cycle returns a cycle of tasks, given that task i comes after the tasks in after[i]: each
 // task of the cycle waits for the next one, and the last for the first. It returns nil if there
 // is none.
@@ -70,33 +62,10 @@ func Cycle(after [][]int) []int {
 func (d *dag) paths(lengths []time.Duration) []time.Duration {
 	paths := make([]time.Duration, len(lengths))
 	for _, i := range slices.Backward(d.order) {
-		paths[i] = lengths[i]
-		if k := longest(paths, d.successors[i]); k >= 0 {
-			paths[i] = addSaturating(lengths[i], paths[k])
+		for _, k := range d.successors[i] {
+			paths[i] = max(paths[i], paths[k])
 		}
+		paths[i] += lengths[i]
 	}
 	return paths
-}
-
-// longest returns the first task in of that begins the longest path; -1 if none has a path.
-func longest(paths []time.Duration, of []int) int {
-	best := -1
-	for _, i := range of {
-		if paths[i] > 0 && (best < 0 || paths[i] > paths[best]) {
-			best = i
-		}
-	}
-	return best
-}
-
-// CriticalPath returns the longest chain of tasks by expected duration, in order, and its length.
-// Of equal chains it returns the first. Tasks on a cycle, or after one, are left out.
-func CriticalPath(tasks []Task) (length time.Duration, chain []int) {
-	d := dagOf(tasks)
-	paths := d.paths(Expected(tasks))
-	for at := longest(paths, d.order); at >= 0; at = longest(paths, d.successors[at]) {
-		length = max(length, paths[at])
-		chain = append(chain, at)
-	}
-	return length, chain
 }

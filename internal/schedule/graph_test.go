@@ -32,22 +32,6 @@ func TestCycle(t *testing.T) {
 	}
 }
 
-// TestCycleOfALongChain: a chain is too long for recursion.
-func TestCycleOfALongChain(t *testing.T) {
-	after := make([][]int, 100_000)
-	for i := range after {
-		after[i] = []int{i + 1}
-	}
-	after[len(after)-1] = nil
-	if got := schedule.Cycle(after); got != nil {
-		t.Errorf("got a cycle of %d, want none", len(got))
-	}
-	after[len(after)-1] = []int{0}
-	if got := schedule.Cycle(after); len(got) != len(after) {
-		t.Errorf("got a cycle of %d, want all", len(got))
-	}
-}
-
 // TestCycleAgainstElimination: Cycle returns a cycle exactly if tasks remain after repeatedly
 // removing those without predecessors.
 func TestCycleAgainstElimination(t *testing.T) {
@@ -82,32 +66,18 @@ func TestCycleAgainstElimination(t *testing.T) {
 	}
 }
 
-func TestCriticalPath(t *testing.T) {
-	type task = schedule.Task
+func TestExpected(t *testing.T) {
 	const s = time.Second
-	tests := []struct {
-		name  string
-		tasks []task
-		want  time.Duration
-		chain []int
+	for _, c := range []struct {
+		tasks []schedule.Task
+		want  []time.Duration
 	}{
-		{"nothing", nil, 0, nil},
-		{"one of several", []task{{Mean: s}, {Mean: 3 * s}, {Mean: 2 * s}}, 3 * s, []int{1}},
-		{"the first of equals", []task{{Mean: s}, {Mean: s}}, s, []int{0}},
-		{"a chain out of order", []task{{Mean: s, After: []int{2}}, {Mean: 3 * s}, {Mean: 2*s + 1}}, 3*s + 1, []int{2, 0}},
-		{"the longer way", []task{{Mean: s}, {Mean: s, After: []int{0}}, {Mean: 2 * s, After: []int{0}}, {Mean: s, After: []int{1, 2}}}, 4 * s, []int{0, 2, 3}},
-		{"nothing known: a second each", []task{{}, {After: []int{0}}}, 2 * s, []int{0, 1}},
-		{"one unknown: as the others", []task{{Mean: 2 * s}, {Mean: 4 * s}, {After: []int{0}}}, 5 * s, []int{0, 2}},
-		{"half of P90", []task{{P90: 4 * s}, {Mean: -s, P90: 2 * s}}, 2 * s, []int{0}},
-		{"a cycle, and what is behind it", []task{{Mean: 9 * s, After: []int{1}}, {After: []int{0}}, {After: []int{0}}, {Mean: s}}, s, []int{3}},
-		{"a cycle behind it", []task{{Mean: s}, {Mean: 9 * s, After: []int{0, 2}}, {After: []int{1}}}, s, []int{0}},
-		{"only a cycle", []task{{After: []int{0}}}, 0, nil},
-		{"beyond all durations", []task{{Mean: math.MaxInt64}, {Mean: math.MaxInt64, After: []int{0}}}, math.MaxInt64, []int{0, 1}},
-	}
-	for _, tt := range tests {
-		got, chain := schedule.CriticalPath(tt.tasks)
-		if diff := cmp.Diff(tt.chain, chain); diff != "" || got != tt.want {
-			t.Errorf("%s: got %v, want %v; chain -want +got:\n%s", tt.name, got, tt.want, diff)
+		{[]schedule.Task{{Mean: 3 * s, P90: s}, {P90: 4 * s}, {Mean: -s}}, []time.Duration{3 * s, 2 * s, 2500 * time.Millisecond}},
+		{[]schedule.Task{{}, {}}, []time.Duration{s, s}},
+		{[]schedule.Task{{Mean: math.MaxInt64}, {P90: math.MaxInt64}}, []time.Duration{24 * time.Hour, 12 * time.Hour}},
+	} {
+		if got := schedule.Expected(c.tasks); !slices.Equal(got, c.want) {
+			t.Errorf("%v: got %v, want %v", c.tasks, got, c.want)
 		}
 	}
 }

@@ -120,24 +120,6 @@ func TestCyclesDoNotRun(t *testing.T) {
 	}
 }
 
-// TestAnomalies: more slots, shorter tasks or fewer edges can each take longer (Graham 1969), so
-// this package does not promise otherwise.
-func TestAnomalies(t *testing.T) {
-	const s = time.Second
-	after := [][]int{{}, {}, {}, {}, {3}, {3}, {3}, {3}, {0}}
-	took := []time.Duration{3 * s, 2 * s, 2 * s, 2 * s, 4 * s, 4 * s, 4 * s, 4 * s, 9 * s}
-	tasks := make([]schedule.Task, len(after)) // of such a Mean that they begin in the order of a list
-	for i := range tasks {
-		tasks[i] = schedule.Task{After: after[i], Mean: time.Duration(len(after) - i)}
-	}
-	tasks[0].Mean, tasks[3].Mean = 8, 1
-	for slots, want := range map[int]time.Duration{3: 12 * s, 4: 15 * s} {
-		if got := schedule.Simulate(tasks, took, schedule.Slots{Total: slots}).Makespan; got != want {
-			t.Errorf("%d slots: got %v, want %v", slots, got, want)
-		}
-	}
-}
-
 // TestNearTheOptimum: the queue is on average within 5 % of the optimum of instances that can be
 // solved exactly, and within Graham's 2-1/p if only the slots are bounded.
 func TestNearTheOptimum(t *testing.T) {
@@ -177,8 +159,8 @@ func TestNearTheOptimum(t *testing.T) {
 // work divided by all slots, or the work of one host divided by its slots. The optimum may be
 // longer.
 func lowerBound(tasks []schedule.Task, s schedule.Slots) time.Duration {
-	bound, _ := schedule.CriticalPath(tasks)
-	work, hosts := time.Duration(0), make(map[string]time.Duration) // of all; host → of those against it
+	bound := schedule.Simulate(tasks, schedule.Expected(tasks), schedule.Slots{}).Makespan // the longest chain
+	work, hosts := time.Duration(0), make(map[string]time.Duration)                        // of all; host → of those against it
 	for i, length := range schedule.Expected(tasks) {
 		work += length
 		hosts[tasks[i].Host] += length

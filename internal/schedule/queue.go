@@ -14,30 +14,23 @@ type Queue struct {
 	tasks      []Task
 	successors [][]int         // task → tasks after it
 	paths      []time.Duration // longest path from the beginning of each task to the end, including skipped tasks
-	state      []state
-	unmet      []int // task → edges to tasks that have not ended
-	held       []int // task → slots held
-	ready      []int // tasks with no unmet edges, unordered
-	free       int   // slots
-	hosts      map[string]int
+	unmet      []int           // task → edges to tasks that have not ended; -1 if it has ended itself
+	held       []int           // task → slots held
+	ready      []int           // tasks that may begin, unordered
+	free       int             // slots
+	hosts      map[string]int  // host → free slots
 }
-
-// state is the progress of a task.
-type state int8
-
-const (
-	waiting state = iota
-	ready
-	running
-	ended
-)
 
 // NewQueue returns a queue of all tasks. Tasks on a cycle, or after one, never become ready:
 // see [Cycle].
 func NewQueue(tasks []Task, s Slots) *Queue {
-	n, d := len(tasks), dagOf(tasks)
+	n, after := len(tasks), make([][]int, len(tasks))
+	for i := range tasks {
+		after[i] = tasks[i].After
+	}
+	d := newDAG(after)
 	q := &Queue{
-		tasks: tasks, successors: d.successors, paths: d.paths(Expected(tasks)), state: make([]state, n),
+		tasks: tasks, successors: d.successors, paths: d.paths(Expected(tasks)),
 		unmet: make([]int, n), held: make([]int, n), free: s.Total, hosts: make(map[string]int),
 	}
 	if s.Total <= 0 {
@@ -50,7 +43,7 @@ func NewQueue(tasks []Task, s Slots) *Queue {
 	}
 	for i := range tasks {
 		if q.unmet[i] = len(tasks[i].After); q.unmet[i] == 0 {
-			q.markReady(i)
+			q.ready = append(q.ready, i)
 		}
 	}
 	return q
@@ -65,25 +58,23 @@ func (q *Queue) Next() (task int, ok bool) {
 	}
 	task = q.ready[at]
 	q.ready = slices.Delete(q.ready, at, at+1)
-	q.state[task] = running
 	q.take(task, 1)
 	return task, true
 }
 
-// first is the index in ready of the task that Next returns; -1 if there is none.
+// first is the index in ready of the task that Next returns; -1 if there is none. Of equal paths
+// it is the first task.
 func (q *Queue) first() int {
 	best := -1
 	for at, i := range q.ready {
-		if q.hasSlot(i) && (best < 0 || q.before(i, q.ready[best])) {
+		if !q.hasSlot(i) {
+			continue
+		}
+		if best < 0 || q.paths[i] > q.paths[q.ready[best]] || q.paths[i] == q.paths[q.ready[best]] && i < q.ready[best] {
 			best = at
 		}
 	}
 	return best
-}
-
-// before orders ready tasks: by longest remaining path, then by index.
-func (q *Queue) before(a, b int) bool {
-	return q.paths[a] > q.paths[b] || q.paths[a] == q.paths[b] && a < b
 }
 
 func (q *Queue) hasSlot(task int) bool {
@@ -103,7 +94,7 @@ func (q *Queue) take(task, slots int) {
 // AcquireExtra takes one more slot for a running task that makes several calls at once. It
 // returns false if no slot is free, or if Next would return a task, as ready tasks go first.
 func (q *Queue) AcquireExtra(task int) bool {
-	if q.state[task] != running || !q.hasSlot(task) || q.first() >= 0 {
+	if q.held[task] == 0 || !q.hasSlot(task) || q.first() >= 0 {
 		return false
 	}
 	q.take(task, 1)
@@ -120,24 +111,15 @@ func (q *Queue) ReleaseExtra(task int) {
 // Done marks a task as ended, or as skipped if it has not started. It releases the task's slots,
 // and the tasks after it may become ready. Further calls do nothing.
 func (q *Queue) Done(task int) {
-	was := q.state[task]
-	if was == ended {
+	if q.unmet[task] < 0 {
 		return
 	}
-	q.state[task] = ended
+	q.unmet[task] = -1
 	q.take(task, -q.held[task])
-	if was == ready {
-		at := slices.Index(q.ready, task)
-		q.ready = slices.Delete(q.ready, at, at+1)
-	}
+	q.ready = slices.DeleteFunc(q.ready, func(i int) bool { return i == task })
 	for _, k := range q.successors[task] {
-		if q.unmet[k]--; q.unmet[k] == 0 && q.state[k] == waiting {
-			q.markReady(k)
+		if q.unmet[k]--; q.unmet[k] == 0 {
+			q.ready = append(q.ready, k)
 		}
 	}
-}
-
-func (q *Queue) markReady(task int) {
-	q.state[task] = ready
-	q.ready = append(q.ready, task)
 }

@@ -47,7 +47,9 @@ func newSearch(items []Item, l Limits) *search {
 	s := &search{items: items, limits: l, node: node{budgetLeft: l.Budget, countLeft: l.Count}, decided: make([]decision, len(items))}
 	needs := make([][]int, len(items))
 	for i := range items {
-		if needs[i] = items[i].Needs; !valid(items, i) {
+		it := &items[i]
+		needs[i] = it.Needs
+		if !(it.Value >= 0 && it.Value <= maxValue) || it.Cost < 0 || slices.ContainsFunc(it.Needs, func(k int) bool { return k < 0 || k >= len(items) }) {
 			needs[i] = []int{i} // a self-loop keeps it, and all that needs it, out of the order
 		}
 	}
@@ -154,45 +156,38 @@ func (s *search) recordBest() {
 // seed finds the starting choices. A small dense item may exclude a large valuable one, so one of
 // them starts with the best single closure.
 func (s *search) seed() {
-	s.greedy(nil, byDensity)
-	if s.byFallingValue != nil {
-		s.greedy(nil, byValue) // if the count binds and not the budget, density misleads
-	}
-	mostValuable, most := -1, 0.0
+	s.greedy(nil)
+	single, most := -1, 0.0
 	for _, i := range s.order {
 		if value, _, fits := s.gain(i); fits && value > most {
-			mostValuable, most = i, value
+			single, most = i, value
 		}
 	}
-	if mostValuable >= 0 {
-		s.greedy([]int{mostValuable}, byDensity)
+	if single >= 0 {
+		s.greedy([]int{single})
 	}
 }
 
-func byDensity(value float64, cost int) (float64, float64) { return value, float64(cost) }
-func byValue(value float64, _ int) (float64, float64)      { return value, 1 }
-
-// greedy includes the items in start, then repeatedly the fitting closure with the highest rank,
-// a fraction of its gain in value and cost, until none fits. Of equal ones it takes the first.
-func (s *search) greedy(start []int, rank func(value float64, cost int) (over, under float64)) {
+// greedy includes the items in start, then repeatedly the fitting closure with the highest gain
+// in value per cost, until none fits. Of equal ones it takes the first.
+func (s *search) greedy(start []int) {
 	n, trail := s.node, len(s.trail)
 	for _, i := range start {
 		s.include(i)
 	}
 	for next := 0; next >= 0; {
 		next = -1
-		most, least := 0.0, 1.0
+		best := 0.0
 		for i := range s.items {
 			if s.decided[i] != open {
 				continue
 			}
-			value, cost, fits := s.gain(i)
-			if !fits {
+			gain := Item{}
+			var fits bool
+			if gain.Value, gain.Cost, fits = s.gain(i); !fits {
 				s.exclude(i) // it will not fit later: including part of its closure only moves that cost
-				continue
-			}
-			if over, under := rank(value, cost); over*least > most*under {
-				next, most, least = i, over, under
+			} else if density := gain.density(); density > best {
+				next, best = i, density
 			}
 		}
 		if next >= 0 {

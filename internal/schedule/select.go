@@ -46,7 +46,7 @@ func Select(items []Item, l Limits) Choice {
 	s.seed()
 	s.branch(0)
 	if s.capped {
-		s.greedy(slices.Clone(s.best), byDensity) // the search may have stopped between two items of the best choice
+		s.greedy(slices.Clone(s.best)) // the search may have stopped between two items of the best choice
 	}
 	c := Choice{Items: s.best, Exact: !s.capped, Nodes: s.nodes}
 	slices.Sort(c.Items)
@@ -55,11 +55,4 @@ func Select(items []Item, l Limits) Choice {
 		c.Cost += items[i].Cost
 	}
 	return c
-}
-
-// valid reports whether an item, apart from the items it needs, may be chosen.
-func valid(items []Item, i int) bool {
-	it := &items[i]
-	return it.Value >= 0 && it.Value <= maxValue && it.Cost >= 0 &&
-		!slices.ContainsFunc(it.Needs, func(k int) bool { return k < 0 || k >= len(items) })
 }

@@ -3,7 +3,6 @@ package schedule_test
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"mcpschedd/internal/schedule"
@@ -52,58 +51,6 @@ func TestSelect(t *testing.T) {
 				t.Errorf("got no exact choice after %d nodes", c.Nodes)
 			}
 		})
-	}
-}
-
-// TestErratum3DensityIsUnbounded: density alone has no floor, as a small dense item excludes a large one.
-func TestErratum3DensityIsUnbounded(t *testing.T) {
-	for _, k := range []int{10, 1000, 1_000_000} {
-		items := []schedule.Item{{Value: 2, Cost: 1}, {Value: float64(k), Cost: k}}
-		for _, nodes := range []int{1} {
-			if c := schedule.Select(items, schedule.Limits{Budget: k, Nodes: nodes}); c.Value != float64(k) {
-				t.Errorf("%d: got %v, want the large one", k, c)
-			}
-		}
-	}
-}
-
-// TestErratum3BestSingleIsNotEnough: the better of greedy and the best single item may be 0.511 of the optimum.
-func TestErratum3BestSingleIsNotEnough(t *testing.T) {
-	items := []schedule.Item{{Value: 51.1, Cost: 51}, {Value: 50, Cost: 50}, {Value: 50, Cost: 50}}
-	c := schedule.Select(items, schedule.Limits{Budget: 100})
-	if c.Value != 100 || c.Cost != 100 || !slices.Equal(c.Items, []int{1, 2}) {
-		t.Errorf("got %+v, want the last two", c)
-	}
-}
-
-// TestErratum5Successors: a bonus for an item's dependents misleads if they do not fit, are two steps
-// away, or are shared.
-func TestErratum5Successors(t *testing.T) {
-	tests := []struct {
-		name   string
-		items  []schedule.Item
-		budget int
-		want   float64
-	}{
-		{"a gate to what cannot be paid", []schedule.Item{{Value: 0, Cost: 10}, {Value: 1000, Cost: 100, Needs: []int{0}}, {Value: 5, Cost: 15}}, 20, 5},
-		{"two steps away", []schedule.Item{{Cost: 1}, {Cost: 1, Needs: []int{0}}, {Value: 100, Cost: 1, Needs: []int{1}}, {Value: 1, Cost: 3}}, 3, 100},
-		{"a filler before the gate", []schedule.Item{{Value: 6, Cost: 1}, {Value: 1, Cost: 1}, {Value: 100, Cost: 9, Needs: []int{1}}}, 10, 101},
-		{"one follower, two gates", []schedule.Item{{Cost: 4}, {Cost: 4}, {Value: 10, Cost: 1, Needs: []int{0, 1}}, {Value: 6, Cost: 5}}, 8, 6},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if c := schedule.Select(tt.items, schedule.Limits{Budget: tt.budget}); c.Value != tt.want {
-				t.Errorf("got %+v, want %v", c, tt.want)
-			}
-		})
-	}
-}
-
-// TestErratum22GreedyIsNotHalf: the seed's greedy may be a fiftieth of the optimum.
-func TestErratum22GreedyIsNotHalf(t *testing.T) {
-	c := schedule.Select([]schedule.Item{{Value: 0.2, Cost: 1}, {Value: 1, Cost: 8000}}, schedule.Limits{Budget: 8000})
-	if c.Value != 1 {
-		t.Errorf("got %+v, want the one worth 1", c)
 	}
 }
 

@@ -1,7 +1,7 @@
 package schedule
 
 import (
-	"math"
+	"cmp"
 	"time"
 )
 
@@ -19,38 +19,30 @@ type Slots struct {
 	Hosts map[string]int // host → concurrent calls; 0 or missing for no bound
 }
 
+// maxLength bounds an expected duration, so that sums do not overflow.
+const maxLength = 24 * time.Hour
+
 // Expected returns the expected duration of each task: Mean; else half of P90; else the mean of
 // the tasks with a known duration; else, if none is known, one second, so that the longest path
 // is the one with most steps.
 func Expected(tasks []Task) []time.Duration {
 	lengths := make([]time.Duration, len(tasks))
-	sum, known := 0.0, 0
-	for i := range tasks {
-		lengths[i] = max(tasks[i].Mean, 0)
-		if lengths[i] == 0 && tasks[i].P90 > 0 {
-			lengths[i] = (tasks[i].P90 + 1) / 2
+	sum, known := time.Duration(0), time.Duration(0)
+	for i, t := range tasks {
+		if lengths[i] = min(max(t.Mean, 0), maxLength); lengths[i] == 0 {
+			lengths[i] = min(max(t.P90, 0), maxLength) / 2
 		}
 		if lengths[i] > 0 {
-			sum += float64(lengths[i])
+			sum += lengths[i]
 			known++
 		}
 	}
 	fallback := time.Second
 	if known > 0 {
-		fallback = max(time.Duration(min(sum/float64(known), math.MaxInt64/2)), 1)
+		fallback = sum / known
 	}
 	for i := range lengths {
-		if lengths[i] == 0 {
-			lengths[i] = fallback
-		}
+		lengths[i] = cmp.Or(lengths[i], fallback)
 	}
 	return lengths
-}
-
-// addSaturating adds non-negative durations, up to the largest duration.
-func addSaturating(a, b time.Duration) time.Duration {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }

@@ -106,7 +106,7 @@ func bound(r *Run, t Task, took map[[2]string]time.Duration, slots int) time.Dur
 		}
 		sum += tasks[i].Mean
 	}
-	path, _ := schedule.CriticalPath(tasks)
+	path := schedule.Simulate(tasks, schedule.Expected(tasks), schedule.Slots{}).Makespan
 	return max(path, sum/time.Duration(max(slots, 1)))
 }
 

@@ -117,8 +117,7 @@ func (t *Task) depth() int {
 	for i := range after {
 		tasks[i] = schedule.Task{After: after[i], Mean: 1}
 	}
-	length, _ := schedule.CriticalPath(tasks)
-	return int(length)
+	return int(schedule.Simulate(tasks, schedule.Expected(tasks), schedule.Slots{}).Makespan)
 }
 
 // need fills in the tools that the subtasks name.

@@ -1,11 +1,7 @@
 package schedule_test
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"slices"
-	"testing"
-	"time"
 
 	"mcpschedd/internal/schedule"
 )
@@ -52,35 +48,4 @@ func independent(r *rand.Rand, n int) []schedule.Item {
 		items[i] = schedule.Item{Value: 50 + 950*r.Float64(), Cost: 100 + r.IntN(2000)}
 	}
 	return items
-}
-
-// BenchmarkSelect reports the median and the worst of many instances, which an average would hide.
-func BenchmarkSelect(b *testing.B) {
-	for _, shape := range shapes {
-		for _, count := range []int{0, 3} {
-			b.Run(fmt.Sprintf("%s, count %d", shape.name, count), func(b *testing.B) {
-				r := rand.New(rand.NewPCG(1, 2))
-				instances := make([][]schedule.Item, 500)
-				for i := range instances {
-					instances[i] = shape.draw(r, 64)
-				}
-				var took []time.Duration
-				inexact, nodes := 0, 0
-				for n := 0; b.Loop(); n++ {
-					began := time.Now()
-					c := schedule.Select(instances[n%len(instances)], schedule.Limits{Budget: 8000, Count: count})
-					took = append(took, time.Since(began))
-					nodes += c.Nodes
-					if !c.Exact {
-						inexact++
-					}
-				}
-				slices.Sort(took)
-				b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "ns/median")
-				b.ReportMetric(float64(took[len(took)-1].Nanoseconds()), "ns/worst")
-				b.ReportMetric(float64(nodes)/float64(len(took)), "nodes/op")
-				b.ReportMetric(float64(inexact)/float64(len(took)), "inexact/op")
-			})
-		}
-	}
 }
