@@ -110,12 +110,9 @@ func (a *Addition) texts(arguments []byte, intent valuemodel.Intent) (texts []st
 	if len(texts) == 0 {
 		return nil
 	}
-	if a.Model != nil {
-		texts = capSize(texts, a.Model.Cost.MaxKB)
-	}
 	heading := "[answer to " + name(a.Tool, arguments, maxHeading) + ", fetched ahead"
 	if len(fields.dropped) > 0 {
-		heading += "; without " + strings.Join(fields.dropped, ", ")
+		heading += "; without " + strings.Join(slices.Compact(slices.Sorted(slices.Values(fields.dropped))), ", ")
 	}
 	texts[0] = heading + "]\n" + texts[0]
 	return texts
@@ -143,38 +140,14 @@ func (a *Addition) appendBlock(blocks, arguments []byte, text string) []byte {
 		jsonrpc.AppendString(nil, text), jsonrpc.AppendString(nil, a.Tool), arguments)
 }
 
-// capSize truncates texts to kb KiB in total and says so in a last line. Zero means no limit.
-func capSize(texts []string, kb float64) []string {
-	left, size := int(min(kb, 1<<20)*1024), 0
-	for _, text := range texts {
-		size += len(text)
-	}
-	if left <= 0 || size <= left {
-		return texts
-	}
-	for i, text := range texts {
-		if len(text) <= left {
-			left -= len(text)
-			continue
-		}
-		texts[i] = fmt.Sprintf("%s\n[… cut at %.3g KB of %.3g]", text[:runeStart(text, left)], kb, float64(size)/1024)
-		return texts[:i+1]
-	}
-	return texts
-}
-
 // maxTrimDepth limits the levels of nesting: each is scanned again by the level around it.
 const maxTrimDepth = 32
 
-// trimmer removes fields from JSON answers.
-//
-// A pattern is a field name or a glob; with dots it names nested fields. It matches every field
-// with this path suffix at any depth and in any array: "user.login" also matches
-// items[3].user.login. A field that is also in an included group is kept.
+// trimmer removes fields from JSON answers: those whose name a pattern, a name or a glob, matches,
+// at any depth, unless the field is also in an included group.
 type trimmer struct {
-	drop, keep [][]string // patterns, split at dots
-	dropped    []string   // patterns that matched
-	cut        bool       // a field of the current text was removed
+	drop, keep []string // patterns
+	dropped    []string // patterns that matched
 }
 
 // newTrimmer returns a trimmer for the field groups that the model omits by default and the
@@ -185,17 +158,12 @@ func newTrimmer(m *valuemodel.Model, intent valuemodel.Intent) *trimmer {
 		return t
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.FieldGroups)) {
-		g := m.FieldGroups[name]
-		if g.DefaultInclude == nil {
-			continue
-		}
-		wanted := *g.DefaultInclude || intent.Matches(g)
-		for _, field := range g.Fields {
-			if pattern := strings.Split(field, "."); wanted {
-				t.keep = append(t.keep, pattern)
-			} else {
-				t.drop = append(t.drop, pattern)
-			}
+		switch g := m.FieldGroups[name]; {
+		case g.DefaultInclude == nil:
+		case *g.DefaultInclude || intent.Matches(g):
+			t.keep = append(t.keep, g.Fields...)
+		default:
+			t.drop = append(t.drop, g.Fields...)
 		}
 	}
 	return t
@@ -208,59 +176,44 @@ func (t *trimmer) trim(text string) string {
 	if len(t.drop) == 0 || len(b) == 0 || b[0] != '{' && b[0] != '[' || !jsonrpc.Valid(b) {
 		return text
 	}
-	t.cut = false
-	if b = t.value(b, nil, maxTrimDepth); t.cut {
+	before := len(t.dropped)
+	if b = t.value(b, maxTrimDepth); len(t.dropped) > before {
 		return string(b)
 	}
 	return text
 }
 
-// value returns the JSON value at path names, trimmed down to the given number of levels.
-func (t *trimmer) value(b []byte, names []string, levels int) []byte {
+// value returns a JSON value, trimmed down to the given number of levels.
+func (t *trimmer) value(b []byte, levels int) []byte {
 	switch {
 	case levels == 0:
 	case b[0] == '{':
 		return jsonrpc.Rewrite(b, func(m jsonrpc.Member) []byte {
-			inner := append(names, string(m.Name))
-			if t.drops(inner) {
+			if t.drops(string(m.Name)) {
 				return nil
 			}
-			return t.value(m.Value, inner, levels-1)
+			return t.value(m.Value, levels-1)
 		})
 	case b[0] == '[':
 		var elements [][]byte
 		for e := range jsonrpc.Elements(b) {
-			elements = append(elements, t.value(e, names, levels-1))
+			elements = append(elements, t.value(e, levels-1))
 		}
 		return slices.Concat([]byte("["), bytes.Join(elements, []byte(",")), []byte("]"))
 	}
 	return b
 }
 
-// drops reports whether the field at path names is dropped.
-func (t *trimmer) drops(names []string) bool {
-	match := func(pattern []string) bool { return endsIn(names, pattern) }
+// drops reports whether a field is dropped.
+func (t *trimmer) drops(name string) bool {
+	match := func(pattern string) bool {
+		ok, err := path.Match(pattern, strings.ReplaceAll(name, "/", "\x00")) // * does not match a slash
+		return ok && err == nil
+	}
 	i := slices.IndexFunc(t.drop, match)
 	if i < 0 || slices.ContainsFunc(t.keep, match) {
 		return false
 	}
-	t.cut = true
-	if pattern := strings.Join(t.drop[i], "."); !slices.Contains(t.dropped, pattern) {
-		t.dropped = append(t.dropped, pattern)
-	}
-	return true
-}
-
-func endsIn(names, pattern []string) bool {
-	if len(pattern) > len(names) {
-		return false
-	}
-	for i, name := range names[len(names)-len(pattern):] {
-		// in path.Match, * does not match a slash
-		ok, err := path.Match(strings.ReplaceAll(pattern[i], "/", "\x00"), strings.ReplaceAll(name, "/", "\x00"))
-		if !ok || err != nil {
-			return false
-		}
-	}
+	t.dropped = append(t.dropped, t.drop[i])
 	return true
 }

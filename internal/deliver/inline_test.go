@@ -118,34 +118,6 @@ func TestInlineBudget(t *testing.T) {
 	}
 }
 
-func TestInlineCuts(t *testing.T) {
-	model := func(kb float64) *valuemodel.Model {
-		return &valuemodel.Model{Layer: valuemodel.Layer{Cost: valuemodel.Cost{MaxKB: kb}}}
-	}
-	line := strings.Repeat("x", 1023) + "\n"
-	for _, c := range []struct {
-		name  string
-		kb    float64
-		texts []string
-		want  []string // after the heading
-	}{
-		{"what is not too long", 40, []string{strings.Repeat(line, 40)}, []string{strings.Repeat(line, 40)}},
-		{"what is", 40, []string{strings.Repeat(line, 93)}, []string{strings.Repeat(line, 40) + "\n[… cut at 40 KB of 93]"}},
-		{"several together", 3, []string{line, line, line + line, line}, []string{line, line, line + "\n[… cut at 3 KB of 5]"}},
-		{"between characters", 1, []string{"x" + strings.Repeat("ä", 600)}, []string{"x" + strings.Repeat("ä", 511) + "\n[… cut at 1 KB of 1.17]"}},
-		{"no limit", 0, []string{line}, []string{line}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			out, _ := deliver.Inline([]byte(shown), []deliver.Addition{{Tool: "read", Result: answer(c.texts...), Model: model(c.kb)}}, 100_000, nil)
-			got := textsAdded(t, out, shown)
-			got[0] = strings.TrimPrefix(got[0], "[answer to read(), fetched ahead]\n")
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
-		})
-	}
-}
-
 // A heading shows the whole call where a hint elides its middle.
 func TestHeadingIsLonger(t *testing.T) {
 	tool, path := "files__"+strings.Repeat("t", 50), strings.Repeat("deep/", 20)+"main.rs"
@@ -186,20 +158,4 @@ func textsAdded(t *testing.T, out []byte, result string) []string {
 		return texts
 	}
 	return read(out)[len(read([]byte(result))):]
-}
-
-func BenchmarkInline(b *testing.B) {
-	no := false
-	model := &valuemodel.Model{Layer: valuemodel.Layer{
-		Cost:        valuemodel.Cost{MaxKB: 40},
-		FieldGroups: map[string]valuemodel.FieldGroup{"debug": {Fields: []string{"node_id", "url", "*_url"}, DefaultInclude: &no}},
-	}}
-	item := `{"id":1234567,"node_id":"MDU6SXNzdWUx","html_url":"https://example.com/issues/1","title":"A title of an ordinary length","user":{"login":"somebody","avatar_url":"https://example.com/a.png"}}`
-	add := []deliver.Addition{{Tool: "list_issues", Arguments: `{"owner":"o"}`, Result: answer("[" + strings.Repeat(item+",", 99) + item + "]"), Model: model}}
-	b.SetBytes(int64(len(add[0].Result)))
-	for b.Loop() {
-		if _, added := deliver.Inline([]byte(shown), add, 8000, nil); len(added) != 1 {
-			b.Fatal("nothing was added")
-		}
-	}
 }

@@ -45,24 +45,23 @@ func text(value []byte) string {
 }
 
 // sanitize removes markup and invisible characters from a server's text and returns one line of
-// at most the given number of bytes.
+// at most the given number of bytes. It elides the middle: paths and URLs often share a prefix.
 func sanitize(s string, limit int) string {
-	var b strings.Builder
-	gap := false
-	for _, r := range s[:min(len(s), maxScan)] {
+	const gap = "…"
+	s = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
-			gap = b.Len() > 0
-			continue
+			return ' '
 		case !allowed(r):
-			continue
-		case gap:
-			b.WriteByte(' ')
-			gap = false
+			return -1
 		}
-		b.WriteRune(r)
+		return r
+	}, strings.ToValidUTF8(s[:min(len(s), maxScan)], ""))
+	if s = strings.Join(strings.Fields(s), " "); len(s) <= limit {
+		return s
 	}
-	return elideMiddle(b.String(), limit)
+	half := max(limit-len(gap), 0) / 2
+	return strings.ToValidUTF8(s[:half], "") + gap + strings.ToValidUTF8(s[len(s)-half:], "")
 }
 
 // allowed reports whether a name may contain the character.
@@ -74,16 +73,4 @@ func allowed(r rune) bool {
 		return false // letters and marks without a visible glyph
 	}
 	return unicode.In(r, unicode.L, unicode.M, unicode.N) || r == '…'
-}
-
-// elideMiddle replaces the middle of a text longer than limit bytes: paths and URLs often share a
-// prefix.
-func elideMiddle(s string, limit int) string {
-	const gap = "…"
-	if len(s) <= limit {
-		return s
-	}
-	keep := max(limit-len(gap), 0)
-	head, tail := s[:keep/2], s[len(s)-keep/2:]
-	return strings.ToValidUTF8(head, "") + gap + strings.ToValidUTF8(tail, "")
 }

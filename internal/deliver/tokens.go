@@ -48,15 +48,11 @@ func pieceEnd(text string) int {
 	if i := strings.LastIndexByte(text[:pieceBytes], ' '); i > pieceBytes/2 {
 		return i
 	}
-	return max(runeStart(text, pieceBytes), 1)
-}
-
-// runeStart returns the start of the character at byte i.
-func runeStart(text string, i int) int {
-	for back := 0; back < utf8.UTFMax && i > 0 && i < len(text) && !utf8.RuneStart(text[i]); back++ {
-		i--
+	end := pieceBytes
+	for end > pieceBytes-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
 	}
-	return i
+	return end
 }
 
 // Content is the part of a result that a model reads. It refers to the result's bytes.
@@ -94,39 +90,22 @@ func ContentOf(result []byte) (c Content) {
 
 func (c *Content) add(text []byte) { c.texts, c.Bytes = append(c.texts, text), c.Bytes+len(text) }
 
-// Sample is a copy of some or all texts of a content.
+// Sample is a copy of the beginning of a content.
 type Sample struct {
-	Bytes  int // of the sampled texts
+	Bytes  int // of the copied texts
 	pieces [][]byte
 }
 
-// A short content is sampled completely, a longer one in evenly spaced pieces.
-const (
-	sampleBytes  = 8 << 10
-	samplePieces = 8
-)
+// sampleBytes is the maximum size of a sample.
+const sampleBytes = 8 << 10
 
-// Sample returns a copy of a sample of the texts.
+// Sample returns a copy of the beginning of the texts.
 func (c *Content) Sample() (s Sample) {
-	if c.Bytes <= sampleBytes {
-		for _, text := range c.texts {
-			s.add(text)
-		}
-		return s
-	}
-	next, before := 0, 0 // start of the next piece; bytes of earlier texts
 	for _, text := range c.texts {
-		for ; next < before+len(text); next += c.Bytes / samplePieces {
-			from := next - before
-			s.add(text[from:min(len(text), from+sampleBytes/samplePieces)])
-		}
-		before += len(text)
+		piece := bytes.Clone(text[:min(len(text), sampleBytes-s.Bytes)])
+		s.pieces, s.Bytes = append(s.pieces, piece), s.Bytes+len(piece)
 	}
 	return s
-}
-
-func (s *Sample) add(piece []byte) {
-	s.pieces, s.Bytes = append(s.pieces, bytes.Clone(piece)), s.Bytes+len(piece)
 }
 
 // Tokens counts the tokens of the sample. It loads the vocabulary.
@@ -140,8 +119,8 @@ func (s *Sample) Tokens() (n int) {
 // longestEscape is the length of \uXXXX.
 const longestEscape = 6
 
-// unescape returns the text of a piece of a JSON string, which may begin or end within an escape.
-// A piece that is not part of a string is returned unchanged.
+// unescape returns the text of the beginning of a JSON string, which may end within an escape. A
+// piece that is not part of a string is returned unchanged.
 func unescape(piece []byte) []byte {
 	inner := strings.Trim(string(piece), `"`)
 	for cut := range min(len(inner), longestEscape) {

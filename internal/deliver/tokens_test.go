@@ -64,18 +64,3 @@ func TestTokensOfBlankLines(t *testing.T) {
 		t.Errorf("got %d tokens of %d bytes", got, len(text))
 	}
 }
-
-func BenchmarkTokens(b *testing.B) {
-	for name, text := range map[string]string{
-		"prose":       strings.Repeat("The quick brown fox jumps over the lazy dog. ", 2300),
-		"blank lines": strings.Repeat(" \n", 51_000),
-	} {
-		b.Run(name, func(b *testing.B) {
-			deliver.Tokens(nil)
-			b.SetBytes(int64(len(text)))
-			for b.Loop() {
-				deliver.Tokens([]byte(text))
-			}
-		})
-	}
-}

@@ -59,7 +59,7 @@ const (
 
 // tokens returns the expected size of the call's result. It uses the 90th percentile, as
 // large results overrun a budget, not typical ones; for a call that reads a file, the
-// file's size. Results are truncated at the model's MaxKB.
+// file's size. A result is assumed to have at most the model's MaxKB.
 func (c *Candidate) tokens(o *Options) int {
 	if c.Model.ValueClass == valuemodel.AuditOnly {
 		return 0
