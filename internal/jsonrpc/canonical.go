@@ -2,10 +2,8 @@ package jsonrpc
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -92,30 +90,4 @@ func canonicalString(dst, s []byte) ([]byte, bool) {
 	}
 	text := unquote(s)
 	return AppendString(dst, text), !strings.ContainsRune(text, utf8.RuneError)
-}
-
-// compareFolded compares two names, ignoring case.
-func compareFolded(a, b []byte) int {
-	for len(a) > 0 && len(b) > 0 {
-		r, n := utf8.DecodeRune(a)
-		s, m := utf8.DecodeRune(b)
-		if r != s {
-			if r, s = folded(r), folded(s); r != s {
-				return cmp.Compare(r, s)
-			}
-		}
-		a, b = a[n:], b[m:]
-	}
-	return cmp.Compare(len(a), len(b))
-}
-
-// folded returns the case-folded form of r.
-func folded(r rune) rune {
-	switch {
-	case 'A' <= r && r <= 'Z':
-		return r - 'A' + 'a'
-	case r < utf8.RuneSelf:
-		return r
-	}
-	return unicode.ToLower(unicode.ToUpper(r))
 }

@@ -1,13 +1,15 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"iter"
-	"slices"
+	"strings"
 )
 
-// fewMembers is the initial capacity of an [Index]: the params of most calls have no
-// more members.
-const fewMembers = 4
+const (
+	fewMembers  = 4  // initial capacity of an [Index]: the params of most calls have no more members
+	manyMembers = 16 // number of members above which their names are compared through a map
+)
 
 // Index holds the positions of the members of one object, found in a single walk over
 // its bytes. Lookups then compare names and never walk over values. The params of a call
@@ -89,7 +91,7 @@ func (x *Index) Sole(name string) (value, rival []byte) {
 		switch is := p.named(x.obj, name); {
 		case is && value == nil:
 			value = p.of(x.obj)
-		case is || compareFolded(p.name(x.obj), []byte(name)) == 0:
+		case is || bytes.EqualFold(p.name(x.obj), []byte(name)):
 			return nil, p.name(x.obj)
 		}
 	}
@@ -99,15 +101,18 @@ func (x *Index) Sole(name string) (value, rival []byte) {
 // Unambiguous reports whether all member names differ, ignoring case, so that every
 // server reads the same members. It does not look into values.
 func (x *Index) Unambiguous() bool {
-	var buf [4 * fewMembers][]byte
-	names := buf[:0]
-	for _, p := range x.spans {
-		names = append(names, p.name(x.obj))
+	if len(x.spans) > manyMembers {
+		seen := make(map[string]bool)
+		for _, p := range x.spans {
+			seen[strings.ToLower(strings.ToUpper(string(p.name(x.obj))))] = true
+		}
+		return len(seen) == len(x.spans)
 	}
-	slices.SortFunc(names, compareFolded)
-	for i := 1; i < len(names); i++ {
-		if compareFolded(names[i-1], names[i]) == 0 {
-			return false
+	for i, p := range x.spans {
+		for _, other := range x.spans[:i] {
+			if bytes.EqualFold(p.name(x.obj), other.name(x.obj)) {
+				return false
+			}
 		}
 	}
 	return true

@@ -89,7 +89,7 @@ func Parse(raw []byte) (Message, error) {
 	switch {
 	case i < 0:
 		if m.ID == nil {
-			m.ID = salvageID(raw)
+			m.ID = salvageID(raw, last(raw))
 		}
 		return m, &Error{Code: CodeParse, Message: "parse error: not JSON at byte " + strconv.Itoa(^i)}
 	case !isObject:

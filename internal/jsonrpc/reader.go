@@ -11,7 +11,6 @@ import (
 const (
 	readSize = 256 << 10 // bytes per read; also the size of pipes to our processes on Linux
 	longSize = 64 << 10  // bytes per read of a short reader after its first long line
-	keepSize = 2 << 20   // bytes; largest buffer that is allocated in advance for a long line
 	headSize = 4 << 10   // bytes kept of the beginning of a line that is too long
 	tailSize = 256       // bytes kept of its end
 )
@@ -21,7 +20,6 @@ const (
 type Reader struct {
 	in   *bufio.Reader
 	max  int   // bytes of a line without its end; zero means no limit
-	long int   // bytes of the last line of more than readSize, at most keepSize
 	pool *pool // nil if every line is newly allocated
 	err  error // why the stream ended
 }
@@ -73,11 +71,7 @@ func (r *Reader) Line() (*Buffer, error) {
 	var b *Buffer
 	for {
 		chunk, err := r.in.ReadSlice('\n')
-		room := len(chunk)
-		if b == nil && err == bufio.ErrBufferFull {
-			room = max(room, r.long) // long lines are often of similar length
-		}
-		b = r.pool.grow(b, room)
+		b = r.pool.grow(b, len(chunk))
 		b.Line = append(b.Line, chunk...)
 		line := trimEOL(b.Line)
 		switch {
@@ -86,9 +80,6 @@ func (r *Reader) Line() (*Buffer, error) {
 			b.Release()
 			return nil, long
 		case err == nil:
-			if len(line) > readSize {
-				r.long = min(len(line), keepSize)
-			}
 			b.Line = line
 			return b, nil
 		case !errors.Is(err, bufio.ErrBufferFull):
@@ -141,14 +132,8 @@ type LineTooLong struct {
 	Tail  []byte // last 256 bytes, less the line end; nil if the stream ended inside the line
 }
 
-// ID returns the id of the message in the line, or nil if it is neither in Head nor the
-// last member in Tail.
-func (e *LineTooLong) ID() []byte {
-	if id := salvageID(e.Head); id != nil {
-		return id
-	}
-	return trailingID(e.Tail)
-}
+// ID returns the id of the message in the line, or nil if it is not found.
+func (e *LineTooLong) ID() []byte { return salvageID(e.Head, e.Tail) }
 
 func (e *LineTooLong) Error() string {
 	return fmt.Sprintf("line too long: more than %d bytes", e.Limit)

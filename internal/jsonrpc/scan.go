@@ -244,27 +244,15 @@ var plainEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': tr
 
 // scanEscape scans the \u escape that begins with the backslash b[i].
 func scanEscape(b []byte, i int) int {
-	if i+6 <= len(b) && b[i+1] == 'u' && hex4(b[i+2:i+6]) >= 0 {
-		return i + 6
+	if i+6 > len(b) || b[i+1] != 'u' {
+		return ^i
 	}
-	return ^i
-}
-
-// hex4 returns the value of four hexadecimal digits, or -1 if they are not digits.
-func hex4(b []byte) rune {
-	var r rune
-	for _, c := range b[:4] {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			c = (c | 0x20) - 'a' + 10
-		default:
-			return -1
+	for _, c := range b[i+2 : i+6] {
+		if c-'0' > 9 && (c|0x20)-'a' > 'f'-'a' {
+			return ^i
 		}
-		r = r<<4 | rune(c)
 	}
-	return r
+	return i + 6
 }
 
 // space returns the offset of the first byte from i on that is not white space.

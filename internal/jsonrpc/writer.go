@@ -4,15 +4,13 @@ import (
 	"context"
 	"io"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// batchSize (bytes) is the size up to which short queued lines are joined into one
-// write, and the length above which a line is not copied to append its line end.
-const batchSize = 32 << 10
+// copySize (bytes) is the length above which a line is not copied to append its line end.
+const copySize = 32 << 10
 
 // Writer writes lines to a peer in the order of Send, from any goroutine. Its callers
 // never block on a peer that does not read.
@@ -34,8 +32,8 @@ type Writer struct {
 	mu     sync.Mutex
 	busy   bool          // a caller or the goroutine is writing to w
 	buffer []byte        // scratch space of the caller that writes; guarded by busy
-	queue  []*Buffer     // pieces to write: a long line, or short lines joined, with line ends
-	pool   pool          // of pieces
+	queue  *Buffer       // lines with their ends that are not being written yet; nil if there are none
+	pool   pool          // of queues
 	queued atomic.Int64  // bytes in queue or being written by the goroutine; changed with mu held
 	fewer  chan struct{} // closed when queued decreases; nil if no Drain waits
 	err    error         // why the Writer ended
@@ -100,8 +98,14 @@ func (w *Writer) Send(line []byte) error {
 		if w.err != nil {
 			return w.err
 		}
-		w.queued.Add(int64(len(line) + 1 - n))
-		w.queue = slices.Insert(w.queue, 0, w.piece(line[n:])) // before the lines that were sent meanwhile
+		meanwhile := w.queue
+		w.queue = nil
+		w.queueLocked(line[n:])
+		if meanwhile != nil {
+			w.queue = w.pool.grow(w.queue, len(meanwhile.Line))
+			w.queue.Line = append(w.queue.Line, meanwhile.Line...)
+			meanwhile.Release()
+		}
 	}
 	w.drainLocked()
 	return nil
@@ -110,7 +114,7 @@ func (w *Writer) Send(line []byte) error {
 // sendDirect writes as much of line and its line end as w accepts without blocking.
 func (w *Writer) sendDirect(line []byte) (n int, err error) {
 	w.buffer = w.buffer[:0]
-	if len(line) > batchSize {
+	if len(line) > copySize {
 		// A second system call is cheaper than a copy.
 		if n, err = w.direct.do(line); n < len(line) || err != nil {
 			return n, err
@@ -125,25 +129,14 @@ func (w *Writer) sendDirect(line []byte) (n int, err error) {
 
 // queueLocked appends a copy of line to the queue.
 func (w *Writer) queueLocked(line []byte) {
+	w.queue = w.pool.grow(w.queue, len(line)+1)
+	w.queue.Line = append(append(w.queue.Line, line...), '\n')
 	w.queued.Add(int64(len(line) + 1))
-	if last := len(w.queue) - 1; last >= 0 && len(w.queue[last].Line)+len(line) < batchSize {
-		piece := w.queue[last]
-		piece.Line = append(append(piece.Line, line...), '\n')
-		return
-	}
-	w.queue = append(w.queue, w.piece(line))
-}
-
-// piece returns a copy of line with a line end, and room for short lines after it.
-func (w *Writer) piece(line []byte) *Buffer {
-	b := w.pool.get(max(len(line)+1, batchSize))
-	b.Line = append(append(b.Line, line...), '\n')
-	return b
 }
 
 // drainLocked starts the goroutine that writes the queue, unless a write is under way.
 func (w *Writer) drainLocked() {
-	if !w.busy && len(w.queue) > 0 {
+	if !w.busy && w.queue != nil {
 		w.busy = true
 		w.run.Go(w.drain)
 	}
@@ -153,24 +146,27 @@ func (w *Writer) drainLocked() {
 func (w *Writer) drain() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.queue) > 0 {
-		piece := w.queue[0]
-		w.queue[0], w.queue = nil, w.queue[1:]
-		w.mu.Unlock()
-		n, err := w.w.Write(piece.Line)
-		if err == nil && n < len(piece.Line) {
-			err = io.ErrShortWrite
+	for w.queue != nil {
+		taken := w.queue
+		w.queue = nil
+		for rest := taken.Line; len(rest) > 0 && w.err == nil; {
+			piece := rest[:min(len(rest), readSize)]
+			w.mu.Unlock()
+			n, err := w.w.Write(piece)
+			if err == nil && n < len(piece) {
+				err = io.ErrShortWrite
+			}
+			w.mu.Lock()
+			rest = rest[n:]
+			switch {
+			case err != nil:
+				w.endLocked(err)
+			case w.err == nil:
+				w.queued.Add(int64(-n))
+				w.wakeLocked()
+			}
 		}
-		piece.Release()
-
-		w.mu.Lock()
-		switch {
-		case err != nil:
-			w.endLocked(err)
-		case w.err == nil:
-			w.queued.Add(int64(-n))
-			w.wakeLocked()
-		}
+		taken.Release()
 	}
 	w.busy = false
 }

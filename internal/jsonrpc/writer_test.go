@@ -178,8 +178,8 @@ func TestWriterJoins(t *testing.T) {
 		total := 0
 		for _, n := range peer.writes {
 			total += n
-			if n > 64<<10 {
-				t.Errorf("got a write of %d bytes, want at most 64 KiB", n)
+			if n > 256<<10 {
+				t.Errorf("got a write of %d bytes, want at most 256 KiB", n)
 			}
 		}
 		if total != 1_000_000 || len(peer.writes) > 50 {

@@ -21,7 +21,7 @@ import (
 // browsers decode it.
 const (
 	misencoded = "caf\xe9 \xf0\x9f ok \xed\xa0\x80\xff"
-	asRead     = "caf\ufffd \ufffd ok \ufffd\ufffd\ufffd\ufffd"
+	asRead     = "caf\ufffd \ufffd ok \ufffd"
 )
 
 // latin answers every call, and lists a tool, with a text that is not UTF-8.
