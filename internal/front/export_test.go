@@ -1,14 +1,11 @@
 package front
 
-import (
-	"log/slog"
-	"net/http"
-)
+import "net/http"
 
 // Queue lets tests fill a queue that no client reads.
 type Queue struct{ *queue }
 
-func NewQueue(log *slog.Logger) Queue { return Queue{newQueue(log)} }
+func NewQueue() Queue { return Queue{newQueue()} }
 
 // Drain writes the queued messages, as a new stream would, and returns.
 func (q Queue) Drain(w http.ResponseWriter) error {

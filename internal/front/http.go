@@ -37,13 +37,9 @@ const (
 var (
 	notAcceptable    = refusal("Accept: want both application/json and text/event-stream for POST, text/event-stream for GET")
 	noSession        = refusal("unknown or ended session; start a new one with initialize")
-	notJSON          = &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: "parse error: not JSON"}
 	shuttingDown     = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: ErrShutdown.Error()}
 	noFreeSession    = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "all sessions are in use; end one, or raise max_sessions in [http]"}
-	tooManyEnding    = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "too many sessions are still ending; try again soon"}
-	tooManyStreams   = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "this session has too many open streams"}
 	clientNotReading = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errNotReading.Error()}
-	tooManyBytes     = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "request bodies use too much memory; try again soon"}
 )
 
 // HTTP serves MCP over HTTP in every revision:
@@ -67,7 +63,7 @@ func NewHTTP(o Options) *HTTP {
 	h.HTTP.SessionIdle = cmp.Or(h.HTTP.SessionIdle, defaultIdle)
 	h.HTTP.MaxSessions = cmp.Or(h.HTTP.MaxSessions, defaultSessions)
 	h.sessions.Options, h.sessions.byKey = &h.Options, make(map[sessionKey]*httpSession)
-	h.bodies.maxTotal, h.bodies.maxSize = max(minBodies, 4*int64(h.MaxMessage)), h.MaxMessage
+	h.bodies.maxTotal, h.bodies.maxSize = max(minBodies, 4*int64(h.MaxMessage)), int64(h.MaxMessage)
 	h.handler = h.routes()
 	return h
 }
@@ -134,7 +130,7 @@ func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 	server := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       ioTimeout, // for the first read of a body; see body.fill
+		ReadTimeout:       time.Minute,
 		WriteTimeout:      ioTimeout, // for responses of other packages; see renew
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,

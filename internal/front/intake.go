@@ -13,47 +13,23 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// Limits of requests in flight over HTTP. Stateless clients with the same capabilities
-// share one session.
-const (
-	maxSessionRequests = 512  // of one session
-	maxRequests        = 2048 // of all sessions
-)
+// maxRequests limits the requests in flight of all sessions over HTTP.
+const maxRequests = 2048
 
-var tooManyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d in a session and %d in all", maxSessionRequests, maxRequests)}
+var tooManyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d", maxRequests)}
 
 // intake parses and counts the messages of one client and passes them to its session.
 type intake struct {
 	Session
-	log     *slog.Logger
-	batches atomic.Bool   // the client's revision has batches
-	open    atomic.Int64  // requests being served
-	all     *atomic.Int64 // requests being served of all sessions; nil means no limit
+	log *slog.Logger
+	all *atomic.Int64 // requests being served of all sessions; nil means no limit
 
 	repeated map[string]bool // raw ids not yet seen of Options.Repeated; used by the reader goroutine only
 }
 
-// take processes one message or a batch. It passes run a function that serves a request.
-// Requests continue after their client disconnects.
-func (in *intake) take(data []byte, out Outlet, run func(serve func())) {
-	if data[0] != '[' || !in.batches.Load() || !jsonrpc.Valid(data) {
-		in.takeOne(data, out, run)
-		return
-	}
-	empty := true
-	for raw := range jsonrpc.Elements(data) {
-		empty = false
-		in.takeOne(raw, out, run)
-	}
-	if empty {
-		in.refuse(&Message{}, emptyBatch, out)
-	}
-}
-
-var emptyBatch = refusal("empty batch")
-
-// takeOne processes one message. An array is refused, since batches do not nest.
-func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
+// take processes one message. It passes run a function that serves a request. Requests continue
+// after their client disconnects.
+func (in *intake) take(raw []byte, out Outlet, run func(serve func())) {
 	m, rpcErr := parse(raw)
 	if rpcErr != nil {
 		in.refuse(m, rpcErr, out)
@@ -79,48 +55,23 @@ func (in *intake) accept(ctx context.Context, m *Message, out Outlet) func() {
 	if !m.IsRequest() {
 		return in.Accept(ctx, m, out)
 	}
-	if m.Method == "initialize" {
-		if rpcErr := checkClientSize(m.Index.Get("clientInfo"), m.Index.Get("capabilities")); rpcErr != nil {
-			in.Refuse(m, rpcErr, out)
-			return nil
-		}
-		requested, _ := jsonrpc.String(m.Index.Get("protocolVersion"))
-		in.batches.Store(revision.Negotiate(requested) == revision.Batches)
-	}
 	if in.all == nil {
 		return in.Accept(ctx, m, out)
 	}
-	if !in.reserve() {
+	if in.all.Add(1) > maxRequests {
+		in.all.Add(-1)
 		in.Refuse(m, tooManyRequests, out)
 		return nil
 	}
 	serve := in.Accept(ctx, m, out)
 	if serve == nil {
-		in.release()
+		in.all.Add(-1)
 		return nil
 	}
 	return func() {
-		defer in.release()
+		defer in.all.Add(-1)
 		serve()
 	}
-}
-
-// reserve counts a request, or returns false if too many are in flight.
-func (in *intake) reserve() bool {
-	if in.open.Add(1) > maxSessionRequests {
-		in.open.Add(-1)
-		return false
-	}
-	if in.all.Add(1) > maxRequests {
-		in.release()
-		return false
-	}
-	return true
-}
-
-func (in *intake) release() {
-	in.open.Add(-1)
-	in.all.Add(-1)
 }
 
 // refuse logs and answers a malformed message.
@@ -141,18 +92,6 @@ func parse(raw []byte) (*Message, *jsonrpc.Error) {
 	return full, nil
 }
 
-// maxClientInfo limits clientInfo and capabilities together, in bytes: they are kept for
-// the life of the session and sent to its upstream servers.
-const maxClientInfo = 2 << 20
-
-// checkClientSize returns an error if clientInfo and capabilities are too long.
-func checkClientSize(info, capabilities []byte) *jsonrpc.Error {
-	if len(info)+len(capabilities) <= maxClientInfo {
-		return nil
-	}
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "clientInfo and capabilities: want at most 2 MiB"}
-}
-
 // checkHop checks a stateless request's version, capabilities and method.
 func (m *Message) checkHop() *jsonrpc.Error {
 	if !revision.Supported(m.Hop.Version) || !revision.Stateless(m.Hop.Version) {
@@ -160,9 +99,6 @@ func (m *Message) checkHop() *jsonrpc.Error {
 	}
 	if !bytes.HasPrefix(m.Hop.Capabilities, []byte("{")) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params._meta: io.modelcontextprotocol/clientCapabilities: want an object"}
-	}
-	if rpcErr := checkClientSize(m.Hop.Info, m.Hop.Capabilities); rpcErr != nil {
-		return rpcErr
 	}
 	switch m.Method {
 	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list":

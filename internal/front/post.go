@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"sync"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -22,11 +21,7 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 		return
 	}
 	defer b.release()
-	data := bytes.TrimLeft(b.data, " \t\r\n")
-	if len(data) > 0 && data[0] == '[' {
-		h.batch(w, r, data, only)
-		return
-	}
+	data := bytes.TrimSpace(b.data)
 	m, rpcErr := parse(data)
 	if rpcErr != nil {
 		refuse(w, http.StatusBadRequest, m.ID, rpcErr)
@@ -101,28 +96,4 @@ func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Messa
 		serve()
 	}
 	return out.failed
-}
-
-// batch serves an array of messages, which only one revision allows. The responses are
-// sent on one stream, each as soon as it is ready.
-func (h *HTTP) batch(w http.ResponseWriter, r *http.Request, data []byte, only string) {
-	if !jsonrpc.Valid(data) {
-		refuse(w, http.StatusBadRequest, nil, notJSON)
-		return
-	}
-	jsonrpc.Flatten(data)
-	s := h.enterSession(w, r, nil, only)
-	if s == nil {
-		return
-	}
-	defer s.leave()
-	if !s.batches.Load() {
-		refuse(w, http.StatusBadRequest, nil, refusal("want one message, an object; only "+revision.Batches+" has batches"))
-		return
-	}
-	out := &response{w: w, log: s.log}
-	defer out.finish()
-	var serving sync.WaitGroup
-	s.take(data, out, serving.Go)
-	serving.Wait()
 }

@@ -3,17 +3,14 @@ package front
 import (
 	"bytes"
 	"errors"
-	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"mcpschedd/internal/jsonrpc"
 )
 
-// maxUnread is the number of queued bytes above which notifications are dropped for a
-// client without an open stream. Requests and responses are never dropped silently: one
-// side waits for each.
+// maxUnread is the number of queued bytes above which a client without an open stream is sent
+// nothing more.
 const maxUnread = 1 << 20
 
 // keepAlive is the interval of comments on a silent stream. It is shorter than the idle
@@ -29,39 +26,26 @@ var (
 // never blocks on the client: the reader goroutine of a server that other clients share
 // calls it.
 type queue struct {
-	log  *slog.Logger
 	wake chan struct{} // capacity 1; receives when there may be a new message
 
-	mu       sync.Mutex
-	lines    [][]byte
-	size     int           // bytes of lines
-	dropping bool          // notifications were dropped since a stream last wrote a message
-	closed   bool          // no more messages are accepted; the queued ones may still be written
-	pumping  chan struct{} // closed when another stream takes over; nil if no stream is open
+	mu      sync.Mutex
+	lines   [][]byte
+	size    int           // bytes of lines
+	closed  bool          // no more messages are accepted; the queued ones may still be written
+	pumping chan struct{} // closed when another stream takes over; nil if no stream is open
 }
 
-func newQueue(log *slog.Logger) *queue {
-	return &queue{log: log, wake: make(chan struct{}, 1)}
-}
+func newQueue() *queue { return &queue{wake: make(chan struct{}, 1)} }
 
-// Send appends a message, or returns an error if the queue is full or closed.
+// Send appends a message, or returns an error if the queue is full or closed. Requests and
+// responses are never dropped while a stream is open: one side waits for each.
 func (q *queue) Send(line []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	notification, streaming, limit := jsonrpc.Get(line, "id") == nil, q.pumping != nil, backlog
-	if notification && !streaming {
-		limit = maxUnread
-	}
 	switch {
 	case q.closed:
 		return errStreamEnded
-	case q.size > limit && notification:
-		if !q.dropping {
-			q.log.Warn("client reads too slowly: notifications are dropped", "waiting", len(q.lines))
-		}
-		q.dropping = true
-		return errNotReading
-	case q.size > limit && !streaming:
+	case q.pumping == nil && q.size > maxUnread, q.size > backlog && jsonrpc.Get(line, "id") == nil:
 		return errNotReading
 	}
 	q.lines = append(q.lines, line)
@@ -88,19 +72,10 @@ func (q *queue) next() (line []byte, ended bool) {
 	if len(q.lines) == 0 {
 		return nil, q.closed
 	}
-	q.dropping = false
 	line, q.lines[0] = q.lines[0], nil
 	q.lines = q.lines[1:]
 	q.size -= len(line)
 	return line, false
-}
-
-// putBack puts a message that could not be written back at the front.
-func (q *queue) putBack(line []byte) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.lines = slices.Insert(q.lines, 0, line)
-	q.size += len(line)
 }
 
 // close stops accepting messages. An open stream ends when it has written the rest.
@@ -132,7 +107,6 @@ func (q *queue) pump(e events, disconnected <-chan struct{}) error {
 		line, ended := q.next()
 		if line != nil {
 			if err := e.write("message", line); err != nil {
-				q.putBack(line)
 				return err
 			}
 			continue

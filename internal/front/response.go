@@ -14,13 +14,12 @@ import (
 
 var errAnswered = errors.New("the request has been answered")
 
-// response is the outlet of one POST with one request or a batch. It becomes an event
-// stream with the first message that is sent before the response; a response without one
-// is sent as a JSON body.
+// response is the outlet of one POST with a request. It becomes an event stream with the first
+// message that is sent before the response; a response without one is sent as a JSON body.
 type response struct {
 	w         http.ResponseWriter
 	log       *slog.Logger
-	id        []byte // raw id of the request; nil for a batch
+	id        []byte // raw id of the request
 	stateless bool   // some errors have an HTTP status of their own
 	failed    error  // error of writing the response; used by the goroutine that calls Answer
 
@@ -37,7 +36,7 @@ func (r *response) Send(line []byte) error {
 		return errAnswered
 	}
 	if r.stream == nil {
-		r.stream = newQueue(r.log)
+		r.stream = newQueue()
 		r.pumped.Go(r.pump)
 	}
 	return r.stream.Send(line)
@@ -56,9 +55,6 @@ func (r *response) pump() {
 }
 
 func (r *response) Answer(line []byte) error {
-	if r.id == nil { // other responses of the batch may follow
-		return r.Send(bytes.Clone(line))
-	}
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
@@ -76,7 +72,7 @@ func (r *response) Answer(line []byte) error {
 }
 
 // finish closes the response and returns when all writes to it have ended. A cancelled
-// request gets an empty event stream, and a batch without responses gets 202 Accepted.
+// request gets an empty event stream.
 func (r *response) finish() {
 	r.mu.Lock()
 	answered, stream := r.closed, r.stream
@@ -87,8 +83,6 @@ func (r *response) finish() {
 		stream.close()
 		r.pumped.Wait()
 	case answered:
-	case r.id == nil:
-		finish(r.w, http.StatusAccepted)
 	default:
 		if _, err := openEvents(r.w); err != nil {
 			r.log.Debug("answer not delivered", "err", err)

@@ -40,7 +40,6 @@ type httpSession struct {
 	all     *sessions
 	key     sessionKey
 	stream  *queue         // messages that belong to no request; nil for a pool
-	streams atomic.Int64   // open GET streams
 	serving sync.WaitGroup // requests of the SSE transport
 
 	// Guarded by all.mu.
@@ -58,18 +57,17 @@ type sessions struct {
 	*Options
 	requests atomic.Int64 // in flight, of all sessions
 
-	mu       sync.Mutex // may be held while Session.Pending is called
-	closed   bool
-	byKey    map[sessionKey]*httpSession // sessions that requests may enter
-	alive    int                         // sessions, including those that are ending
-	evicting sync.WaitGroup              // ends of evicted sessions
+	mu     sync.Mutex // may be held while Session.Pending is called
+	closed bool
+	byKey  map[sessionKey]*httpSession // sessions that requests may enter
+	work   sync.WaitGroup              // ends of sessions
 }
 
 // begin creates a session and enters it.
 func (all *sessions) begin(t transport, only string) (*httpSession, *jsonrpc.Error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	id, stream := rand.Text(), newQueue(all.Log)
+	id, stream := rand.Text(), newQueue()
 	return all.addLocked(&httpSession{key: sessionKey{t, only, id}, stream: stream}, Client{Only: only, ID: id, Out: stream})
 }
 
@@ -102,8 +100,11 @@ func (all *sessions) find(t transport, id, only string) *httpSession {
 // addLocked starts the session of s if there is room for it, and registers it until it
 // ends.
 func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc.Error) {
-	if rpcErr := all.makeRoomLocked(); rpcErr != nil {
-		return nil, rpcErr
+	if all.closed {
+		return nil, shuttingDown
+	}
+	if !all.makeRoomLocked() {
+		return nil, noFreeSession
 	}
 	n := all.NewSession(c)
 	if n.Context().Err() != nil {
@@ -113,16 +114,14 @@ func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc
 	s.intake, s.all, s.open = intake{log: all.Log, all: &all.requests, Session: n}, all, 1
 	s.timer = time.AfterFunc(all.HTTP.SessionIdle, s.expire)
 	all.byKey[s.key] = s
-	all.alive++
 	context.AfterFunc(n.Context(), s.remove)
 	return s, nil
 }
 
 // makeRoomLocked evicts the session that has been idle for longest if the principal has
-// reached its share of MaxSessions. Sessions that are still ending have processes too,
-// so they count towards MaxSessions, but not towards the share. A session with a running
+// reached its share of MaxSessions. It returns false if all are in use. A session with a running
 // task is not evicted, although it has no open request between two polls of the task.
-func (all *sessions) makeRoomLocked() *jsonrpc.Error {
+func (all *sessions) makeRoomLocked() bool {
 	open, longest := 0, time.Duration(-1)
 	var oldest *httpSession
 	for _, s := range all.byKey {
@@ -135,21 +134,16 @@ func (all *sessions) makeRoomLocked() *jsonrpc.Error {
 			oldest, longest = s, idle
 		}
 	}
-	full := open >= max(1, all.HTTP.MaxSessions/4)
-	switch {
-	case all.closed:
-		return shuttingDown
-	case full && oldest == nil:
-		return noFreeSession
-	case full:
-		oldest.ending = true
-		all.evicting.Go(func() { oldest.End(errEvicted) })
-		all.Log.Info("longest idle session ended for a new one", "sessions", open)
+	if open < max(1, all.HTTP.MaxSessions/4) {
+		return true
 	}
-	if all.alive >= all.HTTP.MaxSessions {
-		return tooManyEnding
+	if oldest == nil {
+		return false
 	}
-	return nil
+	oldest.ending = true
+	all.work.Go(func() { oldest.End(errEvicted) })
+	all.Log.Info("longest idle session ended for a new one", "sessions", open)
+	return true
 }
 
 // end ends every session, which answers its open requests, and returns when all have
@@ -157,13 +151,11 @@ func (all *sessions) makeRoomLocked() *jsonrpc.Error {
 func (all *sessions) end(cause error) {
 	all.mu.Lock()
 	all.closed = true
-	var ending sync.WaitGroup
 	for _, s := range all.byKey {
-		ending.Go(func() { s.End(cause) })
+		all.work.Go(func() { s.End(cause) })
 	}
 	all.mu.Unlock()
-	ending.Wait()
-	all.evicting.Wait()
+	all.work.Wait()
 }
 
 // enterLocked keeps the session from becoming idle until leave is called, or returns
@@ -199,46 +191,31 @@ func (s *httpSession) idleLocked() (time.Duration, bool) {
 	return s.all.Clock().Since(s.idleSince), true
 }
 
-// expire ends the session if it has been idle for SessionIdle.
+// expire ends the session if it has been idle for SessionIdle, and else waits for the rest.
 func (s *httpSession) expire() {
-	if s.expired() {
-		s.End(errIdle)
-	}
-}
-
-// expired reports whether the session has been idle for SessionIdle, and if so lets no
-// more requests enter. Otherwise it resets the timer.
-func (s *httpSession) expired() bool {
 	s.all.mu.Lock()
-	defer s.all.mu.Unlock()
-	if s.ending { // resetting the timer would retain the session
-		return false
-	}
 	idle, _ := s.idleLocked()
-	if wait := s.all.HTTP.SessionIdle - idle; wait > 0 {
+	switch wait := s.all.HTTP.SessionIdle - idle; {
+	case s.ending, s.all.closed: // resetting the timer would retain the session
+	case wait > 0:
 		s.timer.Reset(wait)
-		return false
+	default:
+		s.ending = true
+		s.all.work.Go(func() { s.End(errIdle) })
 	}
-	s.ending = true
-	return true
+	s.all.mu.Unlock()
 }
 
-// remove unregisters a session whose context is done. The session counts as alive until
-// it has ended.
+// remove unregisters a session whose context is done.
 func (s *httpSession) remove() {
-	all := s.all
-	all.mu.Lock()
+	s.all.mu.Lock()
 	s.ending = true
 	s.timer.Stop()
-	if all.byKey[s.key] == s {
-		delete(all.byKey, s.key)
+	if s.all.byKey[s.key] == s {
+		delete(s.all.byKey, s.key)
 	}
-	all.mu.Unlock()
+	s.all.mu.Unlock()
 	if s.stream != nil {
 		s.stream.close()
 	}
-	s.End(ErrEnded) // has begun already; this waits for it
-	all.mu.Lock()
-	all.alive--
-	all.mu.Unlock()
 }

@@ -7,10 +7,6 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// maxStreams limits the GET streams of one session: one is in use, the others are being
-// replaced.
-const maxStreams = 16
-
 // getStream serves GET: a stream of the messages that belong to no request. A second
 // stream takes over from the first, whose connection the client may have lost long
 // before the proxy notices.
@@ -24,11 +20,6 @@ func (h *HTTP) getStream(w http.ResponseWriter, r *http.Request, only string) {
 		return
 	}
 	defer s.leave()
-	defer s.streams.Add(-1)
-	if s.streams.Add(1) > maxStreams {
-		refuse(w, http.StatusTooManyRequests, nil, tooManyStreams)
-		return
-	}
 	s.listen(w, r, "")
 }
 
@@ -81,7 +72,7 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 	defer b.release()
 	data := bytes.TrimSpace(b.data)
 	if !jsonrpc.Valid(data) {
-		refuse(w, http.StatusBadRequest, nil, notJSON)
+		refuse(w, http.StatusBadRequest, nil, refusal("not JSON"))
 		return
 	}
 	jsonrpc.Flatten(data)

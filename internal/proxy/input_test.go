@@ -28,31 +28,6 @@ func TestArgumentsAbsentOrNull(t *testing.T) {
 	}
 }
 
-// A batch holds messages and no other batch, at any depth. Each of its elements is parsed
-// exactly once more.
-func TestBatchInBatch(t *testing.T) {
-	_, up := remote(t, mcptest.Options{Name: "a"})
-	const ping = `{"jsonrpc":"2.0","id":"in","method":"ping"}`
-	for name, inner := range map[string]string{
-		"empty": `[]`, "one": `[` + ping + `]`, "deep": strings.Repeat("[", 9000) + ping + strings.Repeat("]", 9000),
-	} {
-		c := attach(t, start(t, options(up)), handshake)
-		c.request("initialize", `{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"tester","version":"1"}}`)
-		refused, answered := make(chan jsonrpc.Message, 1), make(chan jsonrpc.Message, 1)
-		c.mu.Lock()
-		c.waiting["null"], c.waiting[`"out"`] = refused, answered
-		c.mu.Unlock()
-		c.send(`[` + inner + `,{"jsonrpc":"2.0","id":"out","method":"ping"}]`)
-		if code, _ := errorOf(t, await(t, refused)); code != jsonrpc.CodeInvalidRequest {
-			t.Errorf("%s: got code %d", name, code)
-		}
-		if m := await(t, answered); m.Error != nil {
-			t.Errorf("%s: got %s", name, m.Raw)
-		}
-		c.hangUp() // a response to a nested element would be unexpected
-	}
-}
-
 // An invalid request is refused with the right error and logged once, and the next request is
 // served.
 func TestBadInput(t *testing.T) {
