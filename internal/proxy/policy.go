@@ -33,15 +33,9 @@ type livePolicy struct {
 type member struct {
 	Upstream
 	up                *upstream.Upstream
-	gone              chan struct{}                  // closed when up has been closed
 	nothingToPrefetch atomic.Pointer[upstream.Offer] // offer in which no tool may ever be prefetched; nil if none is known
 	status            atomic.Pointer[cachedStatus]   // summary of the tools in an offer; nil if not computed
 	key               string                         // name and fingerprint: another command under the same name is another server
-}
-
-func (m *member) close() {
-	m.up.Close()
-	close(m.gone)
 }
 
 // allows reports whether the configuration lets a tool of this upstream be listed and called.
@@ -74,23 +68,16 @@ func (o Options) withRestartSettings(old Options) Options {
 	return o
 }
 
-// connector creates the upstream of u. Connections begin when after is closed, or at once if
-// after is nil.
-type connector func(u Upstream, after <-chan struct{}) *upstream.Upstream
-
-// buildPolicy builds the policy of o. It keeps upstreams of old that have not changed. The old
-// connections of an upstream that has changed end before the new ones begin.
-func buildPolicy(o Options, old *policy, connect connector) *policy {
+// buildPolicy builds the policy of o. It keeps upstreams of old that have not changed, and creates
+// others with connect.
+func buildPolicy(o Options, old *policy, connect func(Upstream) *upstream.Upstream) *policy {
 	p := &policy{Options: o, loaded: time.Now(), prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams)+o.OtherUpstreams != 1}
 	for _, u := range o.Upstreams {
 		m := &member{Upstream: u, key: u.Spec.Name + "\x00" + u.Fingerprint}
-		switch before := old.find(u.Spec.Name); {
-		case before == nil:
-			m.up, m.gone = connect(u, nil), make(chan struct{})
-		case before.Fingerprint == u.Fingerprint:
-			m.up, m.gone = before.up, before.gone
-		default:
-			m.up, m.gone = connect(u, before.gone), make(chan struct{})
+		if before := old.find(u.Spec.Name); before != nil && before.Fingerprint == u.Fingerprint {
+			m.up = before.up
+		} else {
+			m.up = connect(u)
 		}
 		p.members = append(p.members, m)
 	}
@@ -151,7 +138,7 @@ func (s *Server) Apply(o Options) {
 	s.configure(next)
 	var ending sync.WaitGroup
 	for _, m := range old.removedIn(next) {
-		ending.Go(m.close)
+		ending.Go(m.up.Close)
 	}
 	for _, session := range s.sessions.all() {
 		session.adoptPolicy()

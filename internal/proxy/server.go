@@ -97,7 +97,7 @@ type Upstream struct {
 type Server struct {
 	log      *slog.Logger
 	policy   livePolicy
-	connect  connector
+	connect  func(Upstream) *upstream.Upstream
 	stopFast func()       // makes upstream processes end quickly from now on
 	pages    []front.Page // served beside MCP
 	begin    record.Event // start event of this process, as far as the program provides it
@@ -127,9 +127,9 @@ func New(o Options, guard *upstream.Guard) *Server {
 		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), names: newNames(),
 		common: common, store: common.store, begin: o.Record.Begin, began: time.Now(),
 	}
-	s.connect = func(u Upstream, after <-chan struct{}) (up *upstream.Upstream) {
+	s.connect = func(u Upstream) (up *upstream.Upstream) {
 		up = upstream.New(u.Spec, upstream.Options{
-			Log: o.Log, Guard: guard, StopFast: stopping, Store: u.Store, Stderr: u.Stderr, Dial: o.Dial, After: after,
+			Log: o.Log, Guard: guard, StopFast: stopping, Store: u.Store, Stderr: u.Stderr, Dial: o.Dial,
 			Invalidated: func(string) { s.catalog.invalidate(s.policy.Load(), up, u.Spec.Name) },
 			Asked:       s.serverAsked,
 			Changed:     func() { s.recorder.log.Changed() },

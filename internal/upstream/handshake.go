@@ -105,20 +105,12 @@ func (c *conn) discover(ctx context.Context, client Client) (offer *Offer, err e
 	if !slices.Contains(versions, revision.Latest) {
 		return nil, fmt.Errorf("server/discover: server supports revisions %q, want %q", versions, revision.Latest)
 	}
-	return readOffer(result, revision.Latest, revision.ServerInfo(result))
+	return readOffer(result, revision.Latest, revision.ServerInfo(result)), nil
 }
 
-// maxCapabilities limits the bytes of a server's capabilities, because they are merged member by
-// member with those of other servers.
-const maxCapabilities = 64 << 10
-
 // readOffer parses a server's description, without its lists.
-func readOffer(result []byte, version string, server []byte) (*Offer, error) {
-	capabilities := jsonrpc.Get(result, "capabilities")
-	if len(capabilities) > maxCapabilities {
-		return nil, fmt.Errorf("capabilities: want at most %d bytes, have %d", maxCapabilities, len(capabilities))
-	}
-	return &Offer{Version: version, Server: server, Capabilities: capabilities, Instructions: text(jsonrpc.Get(result, "instructions"))}, nil
+func readOffer(result []byte, version string, server []byte) *Offer {
+	return &Offer{Version: version, Server: server, Capabilities: jsonrpc.Get(result, "capabilities"), Instructions: text(jsonrpc.Get(result, "instructions"))}
 }
 
 // initialize performs the handshake of the older era.
@@ -135,7 +127,7 @@ func (c *conn) initialize(ctx context.Context, client Client) (*Offer, error) {
 	}
 	c.setRevision(version)
 	c.initialized(ctx)
-	return readOffer(result, version, jsonrpc.Get(result, "serverInfo"))
+	return readOffer(result, version, jsonrpc.Get(result, "serverInfo")), nil
 }
 
 // initializedWait is how long to wait for the delivery of notifications/initialized.

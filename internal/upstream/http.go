@@ -142,6 +142,7 @@ type post struct {
 	cancel    context.CancelCauseFunc
 	release   func() bool // stops watching the sender's context
 	answered  bool
+	linger    *time.Timer // ends the exchange some time after the answer; nil before the answer
 	maybeSent atomic.Bool // part of it may have been written to the connection
 }
 
@@ -168,6 +169,9 @@ func (l *httpLink) launch(ctx context.Context, m outgoing, exchange func(context
 		if err := exchange(life, p); err != nil && !p.answered {
 			l.report(life, p, err)
 		}
+		if p.linger != nil {
+			p.linger.Stop()
+		}
 	})
 }
 
@@ -182,7 +186,7 @@ func (p *post) markAnswered() {
 	if !p.answered {
 		p.answered = true
 		p.release()
-		time.AfterFunc(streamLinger, func() { p.cancel(nil) })
+		p.linger = time.AfterFunc(streamLinger, func() { p.cancel(nil) })
 	}
 }
 

@@ -49,9 +49,8 @@ type instance struct {
 	endsOnDiscover bool // the server exited on server/discover; used by run only
 }
 
-// newInstance returns an instance that starts once after is closed. A nil after does not delay
-// the start.
-func newInstance(up *Upstream, after <-chan struct{}) *instance {
+// newInstance returns an instance and starts it.
+func newInstance(up *Upstream) *instance {
 	ctx, cancel := context.WithCancel(context.Background())
 	in := &instance{
 		id: instances.Add(1), up: up, cancel: cancel,
@@ -62,7 +61,7 @@ func newInstance(up *Upstream, after <-chan struct{}) *instance {
 		_, first.down = up.spec.Command.resolve()
 	}
 	in.state.Store(first)
-	go in.run(ctx, after)
+	go in.run(ctx)
 	return in
 }
 
@@ -80,16 +79,9 @@ func (in *instance) setClient(client Client) {
 // run restarts the connection until ctx ends. The first restart is immediate, as is the first
 // after a stable connection or one that answered a client. Other restarts wait with exponential
 // backoff and jitter.
-func (in *instance) run(ctx context.Context, after <-chan struct{}) {
+func (in *instance) run(ctx context.Context) {
 	defer close(in.ended)
 	defer in.setState(nil, errRemoved, nil)
-	if after != nil {
-		select {
-		case <-after:
-		case <-ctx.Done():
-			return
-		}
-	}
 	pause, atOnce := backoff.NewExponentialBackOff(), true
 	for ctx.Err() == nil {
 		c := newConn(in)

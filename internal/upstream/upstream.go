@@ -129,7 +129,7 @@ func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 
 // start starts a new instance. u.mu must be held.
 func (u *Upstream) start() *instance {
-	in := newInstance(u, u.o.After)
+	in := newInstance(u)
 	if u.closed {
 		in.cancel()
 	}
@@ -215,9 +215,6 @@ type Options struct {
 	// nil, only the last lines are kept, for error messages.
 	Stderr io.Writer
 	Dial   DialFunc // for a server over HTTP; nil means a net.Dialer
-	// After is closed once the previous upstream of the same name has ended. Nothing starts
-	// before that, as both servers may need the same port or lock. Nil means there was none.
-	After <-chan struct{}
 	// StopFast is closed when processes must stop quickly: the grace periods before SIGTERM and
 	// SIGKILL become short. Nil means never.
 	StopFast <-chan struct{}
