@@ -28,8 +28,6 @@ const (
 	Latest = mcp.ProtocolVersion20260728
 	// LatestHandshake is the newest revision that starts with initialize.
 	LatestHandshake = mcp.ProtocolVersion20251125
-	// Batches is the only revision that allows batches.
-	Batches = mcp.ProtocolVersion20250326
 )
 
 // Stateless reports whether version belongs to the era without a handshake.
