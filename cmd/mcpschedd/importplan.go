@@ -92,13 +92,6 @@ func (m *importing) plan() (*importPlan, error) {
 			return nil, usage("--trust: no server %q was read", name)
 		}
 	}
-	for _, s := range p.servers { // rename approved tools to their new names
-		for i, tool := range s.Approved {
-			if s.taken() && p.prefixed() {
-				s.Approved[i] = s.Upstream + "__" + tool
-			}
-		}
-	}
 	return p, nil
 }
 
@@ -206,11 +199,6 @@ func (p *importPlan) rules() []string {
 			continue
 		}
 		all = append(all, fmt.Sprintf("%s: %s (%s)", r.Path, renames(r.Renamed), how))
-	}
-	for _, s := range p.servers {
-		if len(s.Approved) > 0 && s.taken() && !p.m.permissions {
-			all = append(all, fmt.Sprintf("%s: the client no longer runs %s without asking: --write --permissions writes \"autoApprove\" for mcpschedd", s.Called(), strings.Join(s.Approved, ", ")))
-		}
 	}
 	return all
 }

@@ -107,7 +107,7 @@ func (p *importPlan) imported() ([]clients.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	pointed, err := p.m.reader.Point(line, p.m.permissions)
+	pointed, err := p.m.reader.Point(line)
 	for _, one := range pointed {
 		changes = append(changes, clients.Change{File: p.m.files[one.Path], Text: one.Text, Pointed: &one})
 	}

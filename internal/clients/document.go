@@ -241,14 +241,10 @@ func (d *document) edited(change func(*document) error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	standard := now.root.IsStandard()
 	if err := change(now); err != nil {
 		return nil, fmt.Errorf("%s: %w", d.path, err)
 	}
 	if !d.toml {
-		if standard { // an edit may leave a comma behind the last member
-			now.root.Standardize()
-		}
 		now.text = bytes.TrimSuffix(now.root.Pack(), []byte("\n")) // parseJSON added the line end
 	}
 	if _, err = parse(d.path, now.bytes()); err != nil {
@@ -283,46 +279,38 @@ func (d *document) swap(table []string, take func(name string) bool, put []entry
 	if d.toml {
 		return d.swapBlocks(table, take, put)
 	}
-	object := d.object(table...)
 	for i := range table {
-		if value := d.root.Find(pointer(table[:i+1]...)); len(put) == 0 || object != nil || value != nil && value.Value.Kind() != 'n' {
-			continue
-		}
-		if err := d.patch("add", pointer(table[:i+1]...), struct{}{}); err != nil { // also replaces null
-			return err
-		}
-	}
-	if object = d.object(table...); object == nil {
-		return nil
-	}
-	at := slices.IndexFunc(object.Members, func(m hujson.ObjectMember) bool { return take(nameOf(m)) })
-	if at < 0 {
-		at = len(object.Members)
-	}
-	indent := hujson.Extra(" ")
-	if len(object.Members) > 0 {
-		indent = lineStart(object.Members[0].Name.BeforeExtra)
-	}
-	for _, p := range slices.Backward(put) {
-		value, err := hujson.Parse([]byte(p.text))
-		if err != nil {
-			return err
-		}
-		value.BeforeExtra, value.AfterExtra = hujson.Extra(" "), nil
-		name := hujson.Value{BeforeExtra: slices.Clone(indent), Value: hujson.String(p.name)}
-		object.Members = slices.Insert(object.Members, at, hujson.ObjectMember{Name: name, Value: value})
-	}
-	for i := len(object.Members) - 1; i >= 0; i-- {
-		name := nameOf(object.Members[i])
-		isNew := i >= at && i < at+len(put)
-		if !isNew && take(name) {
-			// A pointer means the first member of that name, so it is removed under another one.
-			object.Members[i].Name.Value = hujson.String("\x00")
-			if err := d.patch("remove", pointer(append(slices.Clip(table), "\x00")...), nil); err != nil {
+		if path := table[:i+1]; len(put) > 0 && d.object(path...) == nil {
+			if err := d.patch("add", pointer(path...), struct{}{}); err != nil {
 				return err
 			}
 		}
 	}
+	object := d.object(table...)
+	if object == nil {
+		return nil
+	}
+	all, indent, comma := object.Members, hujson.Extra(" "), false // comma: a trailing one
+	if n := len(all); n > 0 {
+		indent, comma = lineStart(all[0].Name.BeforeExtra), all[n-1].Value.AfterExtra != nil
+	}
+	taken := func(m hujson.ObjectMember) bool { return take(nameOf(m)) }
+	at := slices.IndexFunc(all, taken)
+	if all = slices.DeleteFunc(all, taken); at < 0 {
+		at = len(all)
+	}
+	for i, p := range put {
+		value, err := hujson.Parse([]byte(p.text))
+		if err != nil {
+			return err
+		}
+		value.BeforeExtra = hujson.Extra(" ")
+		all = slices.Insert(all, at+i, hujson.ObjectMember{Name: hujson.Value{BeforeExtra: indent, Value: hujson.String(p.name)}, Value: value})
+	}
+	if n := len(all); n > 0 && !comma {
+		all[n-1].Value.AfterExtra = nil
+	}
+	object.Members = all
 	return nil
 }
 

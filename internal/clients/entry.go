@@ -46,11 +46,11 @@ func (r *reading) field(key string, value any) {
 		}
 		r.words(key, list)
 	case "env", "environment":
-		r.env = append(r.env, r.pairs(key, value, true)...)
+		r.env = append(r.env, r.pairs(key, value, variablePair)...)
 	case "headers", "http_headers":
-		r.headers = append(r.headers, r.pairs(key, value, false)...)
+		r.headers = append(r.headers, r.pairs(key, value, headerPair)...)
 	case "env_http_headers":
-		for _, p := range r.pairs(key, value, false) {
+		for _, p := range r.pairs(key, value, headerPair) {
 			r.headers = append(r.headers, Pair{p.Name, r.use(plain(p.Value), "")})
 		}
 	case "bearer_token_env_var":
@@ -76,9 +76,7 @@ func (r *reading) field(key string, value any) {
 		block.DenyTools = append(block.DenyTools, globs(stringsAt(value))...)
 	case "includeTools", "enabled_tools":
 		block.AllowTools = append(block.AllowTools, globs(stringsAt(value))...)
-	case "autoApprove", "alwaysAllow":
-		r.server.Approved = append(r.server.Approved, stringsAt(value)...)
-	case "timeout", "tool_timeout_sec", "startup_timeout_sec", "startup_timeout_ms":
+	case "timeout", "tool_timeout_sec":
 		r.timeout(key, value)
 	case "oauth", "auth", "headersHelper", "oauth_resource", "scopes":
 		if value != false {
@@ -88,7 +86,7 @@ func (r *reading) field(key string, value any) {
 		if value == true {
 			r.note("the client calls its tools without asking, but asks about mcpschedd's")
 		}
-	case "description", "name", "icon", "iconUrl", "gallery", "version", "dev", "$schema", "registryBaseUrl", "source", "required":
+	case "autoApprove", "alwaysAllow", "startup_timeout_sec", "startup_timeout_ms", "description", "name", "icon", "iconUrl", "gallery", "version", "dev", "$schema", "registryBaseUrl", "source", "required":
 	default:
 		r.ignored = append(r.ignored, shown(key))
 	}
@@ -108,8 +106,7 @@ func (r *reading) string(key string, value any, relative bool) string {
 	return ""
 }
 
-// program reads a command. Older versions of Zed nest its arguments and environment; OpenCode
-// has the command and its arguments in one list.
+// program reads a command. OpenCode has the command and its arguments in one list.
 func (r *reading) program(key string, value any) {
 	switch inner := value.(type) {
 	case []any:
@@ -118,14 +115,6 @@ func (r *reading) program(key string, value any) {
 			r.words(key, inner[1:])
 			return
 		}
-	case map[string]any:
-		r.program(key, inner["path"])
-		for _, nested := range []string{"args", "env"} {
-			if inner[nested] != nil {
-				r.field(nested, inner[nested])
-			}
-		}
-		return
 	case string:
 		if program, rest, several := strings.Cut(strings.TrimSpace(inner), " "); several && !strings.ContainsAny(program, `/\$`) {
 			after := r.args // one text with arguments
@@ -148,8 +137,13 @@ func (r *reading) words(key string, list []any) {
 	}
 }
 
-// pairs reads an object of strings.
-func (r *reading) pairs(key string, value any, relative bool) (out []Pair) {
+var (
+	variablePair = regexp.MustCompile(`^[^=\x00]+=(?s:.*)$`)
+	headerPair   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+=[\t -~\u0080-\U0010ffff]*$")
+)
+
+// pairs reads an object of strings, whose names and values have the form NAME=VALUE.
+func (r *reading) pairs(key string, value any, form *regexp.Regexp) (out []Pair) {
 	object, ok := value.(map[string]any)
 	if !ok {
 		r.want(key, value, "an object of strings")
@@ -159,19 +153,20 @@ func (r *reading) pairs(key string, value any, relative bool) (out []Pair) {
 			r.note("%s is removed from the environment by the client, but not by mcpschedd", shown(name))
 			continue
 		}
-		out = append(out, Pair{name, r.string(key, object[name], relative)})
+		p := Pair{name, r.string(key, object[name], form == variablePair)}
+		if !form.MatchString(name+"="+p.Value) || shown(name) != name {
+			r.problems = append(r.problems, fmt.Sprintf("%s%s: not valid: %s", r.server.From.Pointer, shown(pointer(key)), shown(name)))
+		}
+		out = append(out, p)
 	}
 	return out
 }
 
-// timeout reads a timeout: for a call, which is imported, or for the start, which is one
-// setting for all upstreams here.
+// timeout reads the timeout of a call. In OpenCode and Zed, the key has another meaning.
 func (r *reading) timeout(key string, value any) {
-	const defaultStart = 30 * time.Second // default of [server] start_timeout
 	number, _ := value.(json.Number)
 	amount, err := number.Float64()
-	start := strings.HasPrefix(key, "startup") || r.client.shape == opencodeShape
-	if err != nil || amount <= 0 || amount > 1e10 || r.client.shape == zedShape && !start {
+	if err != nil || amount <= 0 || amount > 1e10 || r.client.shape == zedShape || r.client.shape == opencodeShape {
 		r.ignored = append(r.ignored, shown(key))
 		return
 	}
@@ -179,12 +174,7 @@ func (r *reading) timeout(key string, value any) {
 	if strings.HasSuffix(key, "_sec") {
 		unit = time.Second
 	}
-	wait := time.Duration(amount * float64(unit)).Round(time.Millisecond)
-	if !start {
-		r.server.Block.Timeout = wait
-	} else if wait > defaultStart {
-		r.note("the client waits %v for its start: set [server] start_timeout = %q in mcpschedd's configuration", wait, wait)
-	}
+	r.server.Block.Timeout = time.Duration(amount * float64(unit)).Round(time.Millisecond)
 }
 
 // globs returns names of tools as globs that match only these names.
@@ -214,7 +204,6 @@ const ownName = "mcpschedd"
 var (
 	ownProgram = regexp.MustCompile(`^(?:.*[/\\])?mcpschedd(?:-small)?(?i:\.(?:exe|cmd|bat))?$`)
 	shell      = regexp.MustCompile(`^(?:.*[/\\])?(?:sh|bash|zsh|cmd|env)(?i:\.exe)?$`)
-	headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 	loopback   = regexp.MustCompile(`^https?://(?:localhost|127\.[0-9.]+|\[::1\])(?:[:/]|$)`)
 )
 
@@ -256,7 +245,6 @@ func (r *reading) local() {
 		r.note("its headers were left out: they have no meaning for a command")
 		r.headers = nil
 	}
-	r.env = r.valid(r.env, "environment variable", func(p Pair) bool { return p.Name != "" && !strings.ContainsAny(p.Name, "=\x00") })
 	if command := plain(r.command); strings.ContainsAny(command, `/\`) || strings.HasPrefix(command, "~") {
 		r.command = r.path(r.command, "its command")
 	}
@@ -276,9 +264,6 @@ func (r *reading) remote(withoutToken bool) string {
 	if a, err := url.Parse(u); !strings.HasPrefix(r.url, "${") && (err != nil || a.Scheme != "http" && a.Scheme != "https" || a.Host == "") {
 		return "its url is not supported: want http or https"
 	}
-	r.headers = r.valid(r.headers, "HTTP header", func(p Pair) bool {
-		return headerName.MatchString(p.Name) && !strings.ContainsFunc(p.Value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
-	})
 	switch {
 	case len(r.headers) > 0 || loopback.MatchString(u) || strings.ContainsAny(u, "?@") || r.server.Stays != "":
 	case withoutToken:
@@ -287,19 +272,6 @@ func (r *reading) remote(withoutToken bool) string {
 		r.server.Stays = "none of its headers has a token: it may require sign-in by a browser, which mcpschedd does not support"
 	}
 	return ""
-}
-
-// valid returns the pairs that are valid and whose names contain no secret; it adds notes about
-// the others.
-func (r *reading) valid(pairs []Pair, what string, good func(Pair) bool) (kept []Pair) {
-	for _, p := range pairs {
-		if good(p) && shown(p.Name) == p.Name {
-			kept = append(kept, p)
-		} else {
-			r.note("left out, since it is not a valid %s: %s", what, shown(p.Name))
-		}
-	}
-	return kept
 }
 
 // fill sets the server's block and variables.
@@ -327,7 +299,7 @@ func (r *reading) fill(o Options) {
 	}
 	r.takeEnvFile(o)
 	s.Variables, s.Notes = r.Variables, r.notes
-	used := s.identity()
+	used := fmt.Sprint(s.Block)
 	s.Variables.Unset = slices.DeleteFunc(s.Variables.Unset, func(u Unset) bool { return !strings.Contains(used, "${"+u.Name+"}") })
 	for _, v := range s.Variables.Values {
 		if _, ok := v.line(); !ok {

@@ -49,7 +49,6 @@ var realFiles = map[string]string{
   "theme": "One Dark",
   "context_servers": {
     "new": {"source": "custom", "command": "some-command", "args": ["a"], "env": {}},
-    "old": {"command": {"path": "/opt/old", "args": ["b"], "env": {"SECRET": "s3cr3t"}}},
     "paused": {"enabled": false, "url": "http://localhost:3000/mcp"},
     "extension": {"source": "extension", "settings": {"key": "abc"}}
   }

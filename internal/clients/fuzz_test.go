@@ -43,7 +43,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("with other line ends: %v", err)
 		}
 		take(r)
-		pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"}, true)
+		pointed, err := r.Point([]string{"/bin/mcpschedd", "connect"})
 		if err != nil {
 			t.Fatalf("%v", err)
 		}

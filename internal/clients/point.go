@@ -21,20 +21,15 @@ type Pointed struct {
 }
 
 // Point returns the files that were read without the servers that become upstreams, and with
-// mcpschedd, which the command line starts. With approve, the client may call the tools of these
-// servers through mcpschedd without asking, as it did before.
-func (r *Reader) Point(line []string, approve bool) ([]Pointed, error) {
+// mcpschedd, which the command line starts.
+func (r *Reader) Point(line []string) ([]Pointed, error) {
 	var all []Pointed
 	for _, path := range slices.Sorted(maps.Keys(r.docs)) {
 		doc, p := r.docs[path], Pointed{Path: path}
 		var taken []Origin
-		var approved []string
 		for _, s := range r.servers {
 			if s.From.File == path && s.Upstream != "" && !r.Checked(path) {
 				taken, p.Moves = append(taken, s.From), append(p.Moves, s.move())
-				if approve {
-					approved = append(approved, s.Approved...)
-				}
 			}
 		}
 		if len(taken) == 0 {
@@ -42,7 +37,7 @@ func (r *Reader) Point(line []string, approve bool) ([]Pointed, error) {
 		}
 		var put []entry
 		if !r.self[path] {
-			put = []entry{doc.own(line, approved)}
+			put = []entry{doc.own(line)}
 		}
 		var err error
 		p.Text, err = doc.edited(func(d *document) error {
@@ -66,7 +61,7 @@ func (r *Reader) Point(line []string, approve bool) ([]Pointed, error) {
 }
 
 // own returns the entry of mcpschedd for the file.
-func (d *document) own(line, approved []string) entry {
+func (d *document) own(line []string) entry {
 	if d.toml {
 		block := fmt.Sprintf("[%s]\n%s\n%s\n", toml.Key{codexTable, ownName}, assignment("command", line[0]), assignment("args", line[1:]))
 		return entry{ownName, strings.ReplaceAll(block, "\n", tomlblock.LineEnd(d.text))}
@@ -80,9 +75,6 @@ func (d *document) own(line, approved []string) entry {
 		text = `"type": "stdio", ` + text
 	case zedShape:
 		text = `"source": "custom", ` + text + `, "env": {}`
-	}
-	if len(approved) > 0 {
-		text += `, "autoApprove": ` + list(approved)
 	}
 	return entry{ownName, "{" + text + "}"}
 }

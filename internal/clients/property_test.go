@@ -67,7 +67,6 @@ func plant(t *rapid.T) planted {
 	around := rapid.SampledFrom([]string{"", "v=", "see ", "https://h/", "${A}", "${env:B} ", "$"}).Draw(t, "around")
 	entries := []planted{
 		{password, `{"command": "x", "env": {` + quote(word) + `: ` + quote(password) + `}}`},
-		{password, `{"command": {"path": "x", "env": {` + quote(word) + `: ` + quote(around+password) + `}}}`},
 		{password, `{"url": "https://h/", "headers": {` + quote(word) + `: ` + quote(password) + `}}`},
 		{password, `{"url": "https://h/", "headers": {"Authorization": ` + quote("Bearer "+password) + `}}`},
 		{password, command("--"+word, password)},

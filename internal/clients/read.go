@@ -1,10 +1,10 @@
 package clients
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -233,30 +233,18 @@ func (r *Reader) server(t table, name string, value any) {
 
 // add names a server. Equal servers of several files get one name.
 func (r *Reader) add(s Server) {
-	same := slices.IndexFunc(r.servers, func(o Server) bool { return o.From.entry == s.From.entry && o.identity() == s.identity() })
+	same := slices.IndexFunc(r.servers, func(o Server) bool {
+		return o.From.entry == s.From.entry && o.Stays == s.Stays && reflect.DeepEqual(o.Block, s.Block) && reflect.DeepEqual(o.Variables, s.Variables)
+	})
 	if same >= 0 {
 		s.Name, s.Was = r.servers[same].Name, r.servers[same].Was
 	} else {
-		s.Name = upstreamName(shown(s.Was), r.names)
-		if s.Was == s.Name {
+		s.Was = shown(s.Was)
+		if s.Name = upstreamName(s.Was, r.names); s.Was == s.Name {
 			s.Was = ""
 		}
-		s.Was = shown(s.Was)
 	}
 	r.servers = append(r.servers, s)
-}
-
-// identity returns all settings of a server as text, including secrets. It is only compared,
-// and never printed.
-func (s Server) identity() string {
-	text, err := json.Marshal([]any{s.Block, s.Stays, s.Variables.Unset})
-	if err != nil {
-		return "" // unreachable: strings always marshal
-	}
-	for _, v := range s.Variables.Values {
-		text = append(text, "\x00"+v.Name+"\x00"+v.Value...)
-	}
-	return string(text)
 }
 
 var (

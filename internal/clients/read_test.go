@@ -109,7 +109,6 @@ func TestClients(t *testing.T) {
 	tests := []struct{ name, path, key, in, want, variables string }{
 		{"Gemini's variables", "/home/ann/.gemini/settings.json", "mcpServers", `{"command": "x", "env": {"T": "$MY_TOKEN", "U": "a$B"}, "timeout": 600000}`, `command = "x"|env.T = "${MY_TOKEN}"|env.U = "${U_PART}${B}"|env_file = "env/s.env"|timeout = "10m0s"`, `U_PART="a"`},
 		{"VS Code", "/home/ann/.config/Code/User/mcp.json", "servers", `{"type": "stdio", "command": "x", "env": {"A": "${input:url}", "B": "${input:id}"}}`, `command = "x"|env.B = "${ID}"|env_file = "env/s.env"`, `A="http://localhost"|# ID=  (VS Code asks for it)`},
-		{"an older Zed", "/home/ann/.config/zed/settings.json", "context_servers", `{"command": {"path": "/opt/x", "args": ["b"], "env": {"S": "t"}}}`, `command = "/opt/x"|args = ["b"]|env_file = "env/s.env"`, `S="t"`},
 		{"Windsurf", "/home/ann/.codeium/windsurf/mcp_config.json", "mcpServers", `{"serverUrl": "http://localhost/", "headers": {"K": "${env:K}"}, "disabledTools": ["rm"]}`, `url = "http://localhost/"|headers.K = "${K}"|tools.deny = ["rm"]`, ""},
 		{"OpenCode", "/home/ann/.config/opencode/opencode.json", "mcp", `{"type": "local", "command": ["npx", "-y", "x"], "environment": {"A": "{env:B}", "C": "d"}, "enabled": false, "timeout": 5000}`, `command = "npx"|args = ["-y", "x"]|env.A = "${B}"|env_file = "env/s.env"|enabled = false`, `C="d"`},
 		{"a project's", "/p/.vscode/mcp.json", "servers", `{"command": "./x", "args": ["${workspaceFolder}/a"], "envFile": "${workspaceFolder}/.env"}`, `command = "/p/x"|args = ["/p/a"]|env_file = "/p/.env"|folders = ["/p"]`, ""},
@@ -229,7 +228,7 @@ func TestRealFiles(t *testing.T) {
 	}
 	want := []string{
 		"github", "sentry", "api", "api-2", "notes", "team", "mine", "other", // of Claude Code: the user's, then by folder
-		"remote", "off", "docs", "filesystem", "postgres", "perplexity", "github-2", "time", "play", "new", "old", "paused", "linear", "db", "shell",
+		"remote", "off", "docs", "filesystem", "postgres", "perplexity", "github-2", "time", "play", "new", "paused", "linear", "db", "shell",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -251,7 +250,7 @@ func TestRealFiles(t *testing.T) {
 	if got := by("api-2"); got.Command != "/p/bin/api" || !slices.Equal(got.Folders, []string{"/p"}) {
 		t.Errorf("a project's relative command: got %s for %s", got.Command, got.Folders)
 	}
-	if by("notes").Enabled || by("paused").Enabled || by("off").Enabled || !by("old").Enabled {
+	if by("notes").Enabled || by("paused").Enabled || by("off").Enabled {
 		t.Error("what is switched off there is not here, or the other way round")
 	}
 }

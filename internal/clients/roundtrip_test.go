@@ -48,7 +48,7 @@ func oddFiles() map[string]string {
 		"vscode.json":                     `{"servers":{` + one + `},"inputs":[{"id":"keep","type":"promptString"}],}`,
 		"settings.json":                   `{"keep":1,"mcp":{"inputs":[],"servers":{` + one + `}}}`,
 		"dotted settings.json":            `{"keep":1,"mcp.servers":{` + one + `}}`,
-		"zed.json":                        "// Zed\n{\"keep\": 1, \"context_servers\": {\"s\": {\"command\": {\"path\": \"x\", \"args\": []}}}}",
+		"zed.json":                        "// Zed\n{\"keep\": 1, \"context_servers\": {\"s\": {\"command\": \"x\", \"args\": []}}}",
 		"opencode.jsonc":                  `{"keep":1,"mcp":{"s":{"type":"local","command":["x","y"]}}}`,
 		"codex.toml":                      "# keep\nmodel = \"m\"\n\n[mcp_servers.s] # s\ncommand = \"x\"\n\n[mcp_servers.s.env]\nA = \"b\"\n\n# of the next\n[tui]\nx = 1\n",
 		"codex at the end.toml":           "keep = 1\n[mcp_servers.s]\ncommand = \"x\"\nargs = [\n  \"a\", # b\n]",
@@ -104,7 +104,7 @@ func changes(t *testing.T, home, path string) []clients.Change {
 		t.Fatal(err)
 	}
 	take(r)
-	pointed, err := r.Point([]string{"/opt/a b/mcpschedd-small", "connect"}, true)
+	pointed, err := r.Point([]string{"/opt/a b/mcpschedd-small", "connect"})
 	if err != nil {
 		t.Fatal(err)
 	}

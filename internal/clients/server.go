@@ -20,7 +20,6 @@ type Server struct {
 	Variables Variables
 	Stays     string   // why it stays with the client; "" if it can be imported
 	Notes     []string // differences from the client's entry
-	Approved  []string // tools that the client calls without asking
 	Upstream  string   // upstream that it becomes, set by the caller; "" if it stays with its client
 }
 
@@ -54,23 +53,15 @@ type Block struct {
 	Trust      bool
 }
 
-// Pair is an environment variable of a server, or a header.
-type Pair struct {
-	Name  string
-	Value string // contains ${NAME}, no literal value
-}
+// Pair is an environment variable or a header. In a block, its value has references to variables
+// and no literal parts. In a file of variables, its value is literal, and never printed.
+type Pair struct{ Name, Value string }
 
 // Variables is the contents of a server's file of variables.
 type Variables struct {
 	Base   string // contents of the client's own file of variables, which precede the others
-	Values []Value
+	Values []Pair
 	Unset  []Unset // must be set by the user
-}
-
-// Value is a variable with its value, which is never printed.
-type Value struct {
-	Name  string
-	Value string
 }
 
 // Unset is a variable without a value in any file.
@@ -120,7 +111,7 @@ func (s Server) VariablesFile(folder string) (name string, text []byte) {
 
 // line returns a variable as a line of the file, or false if the file format cannot represent
 // its value.
-func (v Value) line() (string, bool) {
+func (v Pair) line() (string, bool) {
 	if !utf8.ValidString(v.Value) || strings.ContainsRune(v.Value, 0) || strings.HasPrefix(v.Value, "\n") || strings.HasPrefix(v.Value, "\r") {
 		return "", false
 	}

@@ -245,11 +245,11 @@ func (t *translator) hidden(label, value string) string {
 }
 
 func (t *translator) index(name string) int {
-	return slices.IndexFunc(t.Values, func(v Value) bool { return v.Name == name })
+	return slices.IndexFunc(t.Values, func(v Pair) bool { return v.Name == name })
 }
 
 func (t *translator) add(name, value string) {
-	if one := (Value{name, value}); !slices.Contains(t.Values, one) {
+	if one := (Pair{name, value}); !slices.Contains(t.Values, one) {
 		t.Values = append(t.Values, one)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"mcpschedd/internal/state"
@@ -65,28 +64,21 @@ func Locked(dir state.Dir, work func() error) error {
 // replaces the files. It returns the folder of the copies. sources are the clients' files that
 // were read, by which the import can be undone.
 func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (string, error) {
-	folder, err := newFolder(dir, now)
-	if err != nil {
-		return "", err
+	folder := dir.Path(runs + "/" + now.UTC().Format("20060102T150405.000000000")) // sorts in the order of the imports
+	for {
+		err := os.MkdirAll(filepath.Dir(folder), 0o700)
+		if err == nil {
+			err = os.Mkdir(folder, 0o700)
+		}
+		if err == nil {
+			break
+		} else if !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
+		folder += "+" // of the same instant
 	}
 	r := &record{Sources: sources, folder: folder}
-	for i, c := range changes {
-		if err := c.File.Writable(); err != nil {
-			return "", errors.Join(err, os.RemoveAll(folder))
-		}
-		s := &saved{Path: c.File.Path, After: digest(c.Text), Renamed: c.Renamed, Hooks: c.Hooks}
-		if c.Pointed != nil {
-			s.Moves, s.Client = c.Pointed.Moves, true
-		}
-		if c.File.Exists {
-			s.Kept, s.Before = fmt.Sprintf("%d-%s", i, filepath.Base(c.File.Path)), digest(c.File.Text)
-			if err := keep(filepath.Join(folder, s.Kept), c.File.Text); err != nil {
-				return "", errors.Join(err, os.RemoveAll(folder))
-			}
-		}
-		r.Files = append(r.Files, s)
-	}
-	if err := r.save(); err != nil {
+	if err := r.prepare(changes); err != nil {
 		return "", errors.Join(err, os.RemoveAll(folder))
 	}
 	for i, c := range changes {
@@ -99,18 +91,25 @@ func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (st
 	return folder, nil
 }
 
-// newFolder creates a folder for an import. The names sort in the order of the imports.
-func newFolder(dir state.Dir, now time.Time) (string, error) {
-	name := now.UTC().Format("20060102T150405")
-	if err := os.MkdirAll(dir.Path(runs), 0o700); err != nil {
-		return "", err
-	}
-	for n := 1; ; n++ {
-		path := dir.Path(fmt.Sprintf("%s/%s-%03d", runs, name, n))
-		if err := os.Mkdir(path, 0o700); err == nil || !errors.Is(err, fs.ErrExist) || n == 999 {
-			return path, err
+// prepare copies the files that are to be changed, and saves the record.
+func (r *record) prepare(changes []Change) error {
+	for i, c := range changes {
+		if err := c.File.Writable(); err != nil {
+			return err
 		}
+		s := &saved{Path: c.File.Path, After: digest(c.Text), Renamed: c.Renamed, Hooks: c.Hooks}
+		if c.Pointed != nil {
+			s.Moves, s.Client = c.Pointed.Moves, true
+		}
+		if c.File.Exists {
+			s.Kept, s.Before = fmt.Sprintf("%d-%s", i, filepath.Base(c.File.Path)), digest(c.File.Text)
+			if err := keep(filepath.Join(r.folder, s.Kept), c.File.Text); err != nil {
+				return err
+			}
+		}
+		r.Files = append(r.Files, s)
 	}
+	return r.save()
 }
 
 // keep writes and syncs a file; a new one gets mode 0600.
@@ -196,18 +195,19 @@ func load(dir state.Dir) ([]*record, error) {
 	return all, errors.Join(failed...)
 }
 
-// undo reverts one import, the last file first, and deletes its record if nothing is left.
-func (r *record) undo(only func(path string) bool) ([]Undone, error) {
-	var all []Undone
+// undo reverts one import, the last file first, and deletes its record if nothing is left. Files
+// of mcpschedd and of rules are restored with the last client's file.
+func (r *record) undo(only func(path string) bool) (all []Undone, err error) {
 	var failed []error
 	var left []*saved
+	last := slices.ContainsFunc(r.Sources, only) && !slices.ContainsFunc(r.Files, func(s *saved) bool { return s.Client && !only(s.Path) })
 	changed := false // one of our files has changed since: the files that it names stay with it
 	for _, s := range slices.Backward(r.Files) {
-		if r.waits(s, only) || s.isOurs() && len(failed) > 0 {
+		switch isOurs := !s.Client && !s.isSettings(); {
+		case s.Client && !only(s.Path), !s.Client && (!last || len(failed) > 0):
 			left = append(left, s)
 			continue
-		}
-		if s.isOurs() && changed {
+		case isOurs && changed:
 			continue
 		}
 		what, err := s.restore(r.folder)
@@ -220,36 +220,16 @@ func (r *record) undo(only func(path string) bool) ([]Undone, error) {
 		changed = changed || what == leftAlone
 	}
 	slices.Reverse(left)
-	before := len(r.Files)
-	switch r.Files = left; {
-	case len(left) == 0:
+	if r.Files = left; len(left) == 0 {
 		failed = append(failed, os.RemoveAll(r.folder))
-	case len(left) < before:
+	} else {
 		failed = append(failed, r.save())
 	}
 	return all, errors.Join(failed...)
 }
 
-// isOurs reports whether the file is the configuration or a file of variables.
-func (s *saved) isOurs() bool { return !s.Client && !s.isSettings() }
-
 // isSettings reports whether the file has rules or hooks of Claude Code.
 func (s *saved) isSettings() bool { return len(s.Renamed) > 0 || s.Hooks }
-
-// waits reports whether a file must not be reverted yet: it belongs to another client, or a
-// client that needs it keeps mcpschedd.
-func (r *record) waits(s *saved, only func(path string) bool) bool {
-	if s.Client {
-		return !only(s.Path)
-	}
-	needs := "" // any client's
-	if s.isSettings() {
-		needs = ".claude.json"
-	}
-	return !slices.ContainsFunc(r.Sources, only) || slices.ContainsFunc(r.Files, func(o *saved) bool {
-		return o.Client && strings.HasSuffix(o.Path, needs) && !only(o.Path)
-	})
-}
 
 const leftAlone = "changed since: left unchanged"
 
