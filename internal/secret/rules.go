@@ -46,7 +46,7 @@ var checks = map[string]func(string) bool{
 var rules = sync.OnceValue(func() (r struct {
 	finders []finder
 	names   []named
-	any     *regexp.Regexp // matches all names that the others do, but for those of kind never
+	stems   []string // a name without any of them says nothing
 	types   *regexp.Regexp
 }) {
 	lists := make(map[string][]string)
@@ -70,18 +70,14 @@ var rules = sync.OnceValue(func() (r struct {
 			lists[f[1]] = append(lists[f[1]], f[2:]...)
 		}
 	}
-	var any []string
 	for _, f := range names {
 		text := strings.Join(f[3:], "|")
 		for list, words := range lists {
 			text = strings.ReplaceAll(text, "_"+list+"_", "_(?:"+strings.Join(words, "|")+")_")
 		}
 		r.names = append(r.names, named{kind{f[1], f[2]}, regexp.MustCompile(text)})
-		if f[2] != "never" {
-			any = append(any, text)
-		}
 	}
-	r.any = regexp.MustCompile(strings.Join(any, "|"))
+	r.stems = lists["stems"]
 	r.types = regexp.MustCompile(`(?i)^(?:` + strings.Join(lists["types"], "|") + `)$`)
 	return r
 })
@@ -95,13 +91,18 @@ var (
 
 // classify returns the kind of a name, written like_this, like-this, likeThis or LikeTHIS2.
 func classify(name string) kind {
-	name = humps.ReplaceAllString(name[max(0, len(name)-maxName):], "${1}${3}_${2}${4}")
-	name = strings.ToLower("_" + strings.Trim(nonLetter.ReplaceAllString(name, "_"), "_") + "_")
-	if !rules().any.MatchString(name) { // most names
+	lower := strings.ToLower(name)
+	if !slices.ContainsFunc(rules().stems, func(stem string) bool { return strings.Contains(lower, stem) }) { // most names
 		return kind{}
 	}
-	i := slices.IndexFunc(rules().names, func(n named) bool { return n.re.MatchString(name) })
-	return rules().names[i].kind
+	name = humps.ReplaceAllString(name[max(0, len(name)-maxName):], "${1}${3}_${2}${4}")
+	name = strings.ToLower("_" + strings.Trim(nonLetter.ReplaceAllString(name, "_"), "_") + "_")
+	for _, n := range rules().names {
+		if n.re.MatchString(name) {
+			return n.kind
+		}
+	}
+	return kind{}
 }
 
 // isStrong reports whether all of a value under such a name may be secret.
