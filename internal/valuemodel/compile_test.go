@@ -73,42 +73,6 @@ func TestRulesThatCannotBeMeant(t *testing.T) {
 	}
 }
 
-func TestSame(t *testing.T) {
-	base := []valuemodel.Rule{
-		rule("a", "c:1", valuemodel.Layer{Class: valuemodel.ReadOnly, FailFastAfter: 3}),
-		rule("b", "c:5", valuemodel.Layer{Invalidates: []valuemodel.Edge{{Tool: "a"}}}),
-	}
-	change := func(f func(r []valuemodel.Rule) []valuemodel.Rule) []valuemodel.Rule {
-		return f([]valuemodel.Rule{base[0], base[1]})
-	}
-	tests := []struct {
-		name  string
-		rules []valuemodel.Rule
-		want  bool
-	}{
-		{"the same", base, true},
-		{"moved", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[0].Source = "c:9"; return r }), false},
-		{"a hint", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[0].Layer.FailFastAfter = 4; return r }), false},
-		{"a class", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[0].Layer.Class = valuemodel.Pure; return r }), false},
-		{"classify", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[0].Layer.Classify = valuemodel.SQL; return r }), false},
-		{"an edge", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[1].Layer.Invalidates = nil; return r }), false},
-		{"an edge's arguments", change(func(r []valuemodel.Rule) []valuemodel.Rule {
-			r[1].Layer.Invalidates = []valuemodel.Edge{{Tool: "a", Match: []string{"id"}}}
-			return r
-		}), false},
-		{"narrowed", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[1].Layer.InvalidatesOnly = yes; return r }), false},
-		{"a pattern", change(func(r []valuemodel.Rule) []valuemodel.Rule { r[0].Pattern = "a*"; return r }), false},
-		{"one less", base[:1], false},
-	}
-	was, _ := valuemodel.Compile(base)
-	for _, tt := range tests {
-		now, _ := valuemodel.Compile(tt.rules)
-		if was.Same(now) != tt.want || now.Same(was) != tt.want {
-			t.Errorf("%s: got %v, %v, want %v", tt.name, was.Same(now), now.Same(was), tt.want)
-		}
-	}
-}
-
 func TestUnmatched(t *testing.T) {
 	edge := func(tool string) []valuemodel.Edge { return []valuemodel.Edge{{Tool: tool}} }
 	next := func(tool string) []valuemodel.FollowUp { return []valuemodel.FollowUp{{Tool: tool}} }
@@ -137,21 +101,5 @@ func TestUnmatched(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestSuggest(t *testing.T) {
-	const reads, writes, unknown = valuemodel.ReadOnly, valuemodel.MutatesExternal, valuemodel.Indeterminate
-	tests := map[string]valuemodel.Class{
-		"get_issue": reads, "list-tables": reads, "issue_read": reads, "getJiraIssue": reads, "get_commit": reads,
-		"github_search_code": reads, "read": reads, "list_updates": reads,
-		"create_issue": writes, "issue_write": writes, "addWorklog": writes, "git_commit": writes, "delete": writes,
-		"get_or_create": writes, "find_and_replace": writes,
-		"run_query_tool": reads, "frobnicate": unknown, "": unknown, "gets": unknown, "execute": unknown,
-	}
-	for tool, want := range tests {
-		if got := valuemodel.Suggest(tool); got != want {
-			t.Errorf("%s: got %s, want %s", tool, got, want)
-		}
 	}
 }

@@ -2,7 +2,6 @@ package valuemodel_test
 
 import (
 	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -124,55 +123,6 @@ func TestMarshalJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(wanted, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// Both forms show every field that a layer can set.
-func TestEveryFieldIsShown(t *testing.T) {
-	m := resolve(t, valuemodel.Upstream{Name: "hub"}, "list", valuemodel.Hints{})
-	var b strings.Builder
-	if _, err := m.WriteTo(&b); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, f := range fields {
-		if !strings.Contains("\n"+b.String(), "\n"+f.key+" ") {
-			t.Errorf("%s: not in the text", name)
-		}
-		if _, last, _ := strings.Cut("."+f.key, "."); !strings.Contains(string(raw), `"`+last[strings.LastIndex(last, ".")+1:]+`"`) {
-			t.Errorf("%s: not in the JSON", name)
-		}
-	}
-	if len(fields)+len(merged)+1 != reflect.TypeFor[valuemodel.Layer]().NumField()+reflect.TypeFor[valuemodel.Cost]().NumField() {
-		t.Error("the fields tested are not those of a layer")
-	}
-}
-
-// A way to tell calls apart that nothing comes of is not shown, and each edge and
-// follow-up names its own source.
-func TestWhatDoesNotCountIsNotShown(t *testing.T) {
-	next := func(arg string) []valuemodel.FollowUp {
-		return []valuemodel.FollowUp{{Tool: "see", Probability: 1, Args: map[string]valuemodel.Binding{"id": bound(t, arg)}}}
-	}
-	m := resolve(t, valuemodel.Upstream{Name: "hub"}, "run", valuemodel.Hints{},
-		rule("*", "c:1", valuemodel.Layer{Classify: valuemodel.Shell, Invalidates: []valuemodel.Edge{{Tool: "see"}}, FollowUps: next("a")}),
-		rule("run", "c:2", valuemodel.Layer{Class: valuemodel.MutatesLocal, Invalidates: []valuemodel.Edge{{Tool: "see", Match: []string{"id"}}}, FollowUps: next("b")}))
-	var b strings.Builder
-	if _, err := m.WriteTo(&b); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for line := range strings.Lines(b.String()) {
-		if f := strings.Fields(line); strings.HasPrefix(line, "class") || strings.Contains(line, ".see") {
-			got = append(got, f[0]+" "+f[len(f)-1])
-		}
-	}
-	want := []string{"classify -", "follow_up.see c:1", "follow_up.see c:2", "invalidates.see c:1", "invalidates.see c:2"}
-	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -1,7 +1,6 @@
 package valuemodel_test
 
 import (
-	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -118,19 +117,6 @@ func TestRulesGiveWayInOrder(t *testing.T) {
 				f.want(t, m, name, f.b, "later")
 			}
 		})
-	}
-}
-
-func TestRulesOfOtherToolsDoNotCount(t *testing.T) {
-	for name, f := range fields {
-		rules := f.reading(name)
-		for _, pattern := range []string{"other/get_thing", "other/*", "get_things", "up/get_thin", "Up/get_thing", "up/get_thing/x", "?p/get_thin"} {
-			rules = append(rules, rule(pattern, "wrong", f.layer(name, f.a)))
-		}
-		m := resolve(t, valuemodel.Upstream{Name: "up"}, "get_thing", valuemodel.Hints{}, rules...)
-		if m.Sources[f.key] == "wrong" {
-			t.Errorf("%s: set by a rule about another tool", name)
-		}
 	}
 }
 
@@ -261,54 +247,6 @@ func TestFollowUpsMerge(t *testing.T) {
 	}
 	if lowest.FollowUps[0].Probability != 0.2 {
 		t.Error("a layer was written to")
-	}
-}
-
-func TestFieldGroupsMergeFieldByField(t *testing.T) {
-	groups := func(name string, g valuemodel.FieldGroup) valuemodel.Layer {
-		return valuemodel.Layer{FieldGroups: map[string]valuemodel.FieldGroup{name: g}}
-	}
-	m := resolve(t, valuemodel.Upstream{Name: "up"}, "list", valuemodel.Hints{},
-		rule("*", "a:0", groups("debug", valuemodel.FieldGroup{Fields: []string{"url"}, EstimatedValue: new(0.5)})),
-		rule("*", "a:1", groups("debug", valuemodel.FieldGroup{DefaultInclude: new(false)})),
-		rule("?*", "a:2", groups("body", valuemodel.FieldGroup{Fields: []string{"text"}})),
-		rule("list", "a:3", groups("debug", valuemodel.FieldGroup{EstimatedValue: new(0.0)})))
-	want := map[string]valuemodel.FieldGroup{
-		"debug": {Fields: []string{"url"}, EstimatedValue: new(0.0), DefaultInclude: new(false)},
-		"body":  {Fields: []string{"text"}},
-	}
-	if diff := cmp.Diff(want, m.FieldGroups); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if m.Sources["field_groups.debug"] != "a:3" || m.Sources["field_groups.body"] != "a:2" {
-		t.Errorf("got sources %v", m.Sources)
-	}
-}
-
-// Resolving writes to no layer: providers share theirs.
-func TestResolveWritesToNoLayer(t *testing.T) {
-	models, _ := valuemodel.Compile([]valuemodel.Rule{rule("*", "a:1", valuemodel.Layer{
-		Invalidates: []valuemodel.Edge{{Tool: "x", Match: []string{"b", "a"}}},
-		FollowUps:   []valuemodel.FollowUp{{Tool: "Read", Probability: 1}},
-		FieldGroups: map[string]valuemodel.FieldGroup{"debug": {EstimatedValue: new(1.0)}},
-	})})
-	text := func() string {
-		all, err := json.Marshal(allProviders())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(all)
-	}
-	before := text()
-	for _, p := range allProviders() {
-		for tool := range p.Tools {
-			for range 2 {
-				models.Resolve(valuemodel.Upstream{Name: "up", Provider: p.Name}, tool, valuemodel.Hints{})
-			}
-		}
-	}
-	if text() != before {
-		t.Error("a provider's layer was written to")
 	}
 }
 

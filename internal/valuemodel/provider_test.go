@@ -112,19 +112,6 @@ func TestEdgesNameToolsThatRead(t *testing.T) {
 	})
 }
 
-// An edge twice over, or matched beside one that is not, says less than it seems.
-func TestEdgesAreSaidOnce(t *testing.T) {
-	eachTool(t, func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer) {
-		seen := map[string]bool{}
-		for _, edge := range l.Invalidates {
-			if seen[edge.Tool] {
-				t.Errorf("%s -> %s: twice", tool, edge.Tool)
-			}
-			seen[edge.Tool] = true
-		}
-	})
-}
-
 // Where the operator narrows a write to its edges, one without any ends nothing.
 func TestWritesSayWhatTheyMakeStale(t *testing.T) {
 	nothing := []string{
@@ -217,58 +204,6 @@ func TestValidatedToolsReadLocalFiles(t *testing.T) {
 	})
 }
 
-func TestSizesAreInOrder(t *testing.T) {
-	eachTool(t, func(t *testing.T, p valuemodel.Provider, tool string, l valuemodel.Layer) {
-		if l.Cost.TypicalKB < 0 || l.Cost.TypicalKB > l.Cost.MaxKB {
-			t.Errorf("%s: got %v KiB as typical, %v as the most", tool, l.Cost.TypicalKB, l.Cost.MaxKB)
-		}
-	})
-}
-
-// What a tool costs others, shows, or changes on the side when it is asked was
-// found by hand; so was what changes by itself.
-func TestToolsThatAreNotToBeGuessed(t *testing.T) {
-	tests := map[string][]string{ // provider → tools
-		"git":           {"git_status", "git_diff", "git_diff_unstaged", "git_wrapup_instructions", "git_log"}, // the lock of the index; gpg
-		"git-cyanheads": {"git_status", "git_diff", "git_wrapup_instructions", "git_log"},
-		"ripgrep":       {"search", "count-matches"}, // a pattern may name a program
-		"fetch":         {"fetch"},                   // a link may act
-		"atlassian":     {"jira_get_issue"},          // the history of what was viewed
-		"github":        {"actions_get"},
-		"postgres":      {"list_pg_settings", "list_active_queries", "list_query_stats", "list_locks", "long_running_transactions"},
-		"gitlab":        {"get_project", "list_projects", "download_release_asset", "semantic_code_search"},
-		"grafana":       {"alerting_manage_routing", "get_datasource", "check_datasources_health", "validate_provisioning_file"},
-		"gopls":         {"go_diagnostics"},
-	}
-	for provider, tools := range tests {
-		for _, tool := range tools {
-			m := resolve(t, valuemodel.Upstream{Name: "up", Provider: provider}, tool, valuemodel.Hints{})
-			if *m.Speculate || !m.Class.Reads() {
-				t.Errorf("%s/%s: got speculate %v, class %s", provider, tool, *m.Speculate, m.Class)
-			}
-		}
-	}
-}
-
-func TestToolsThatChangeByThemselves(t *testing.T) {
-	tests := map[string][]string{ // provider → tools
-		"github":              {"pull_request_read"},
-		"git":                 {"git_diff", "git_diff_unstaged", "git_diff_staged", "git_wrapup_instructions"},
-		"grafana":             {"get_annotations"},
-		"gitlab":              {"get_merge_request"},
-		"gopls":               {"go_diagnostics"},
-		"mcp-language-server": {"diagnostics"},
-		"postgres":            {"list_indexes"},
-	}
-	for provider, tools := range tests {
-		for _, tool := range tools {
-			if l := providerNamed(t, provider).Tools[tool]; l.Volatile == nil || !*l.Volatile {
-				t.Errorf("%s/%s: is not volatile", provider, tool)
-			}
-		}
-	}
-}
-
 // Documentation sites and what a linter fetches are no part of the server, and a
 // page has no freshness: what writes to the site it is of does not name it.
 func TestToolsThatAskThirdParties(t *testing.T) {
@@ -285,12 +220,5 @@ func TestToolsThatAskThirdParties(t *testing.T) {
 				t.Errorf("%s/%s: got disclosure %q, freshness %s", provider, tool, l.Disclosure, l.Cost.Freshness)
 			}
 		}
-	}
-}
-
-func TestProviderNames(t *testing.T) {
-	names := valuemodel.ProviderNames()
-	if len(names) != len(allProviders()) || !slices.IsSorted(names) || !slices.Contains(names, "github") {
-		t.Errorf("got %v", names)
 	}
 }
