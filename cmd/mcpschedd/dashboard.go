@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -58,10 +59,12 @@ it, - for standard input.`,
 
 // runDashboard serves the dashboard until ctx ends.
 func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writer) error {
-	if err := f.check(); err != nil {
-		return err
-	}
-	if f.http != "" {
+	switch {
+	case f.http != "" && (f.addr != "" || len(f.files) > 0):
+		return usage("--http: that proxy has an address and figures of its own; leave out --addr and files")
+	case len(f.files) > 0 && f.config != "":
+		return usage("files are recorded events: leave out --config")
+	case f.http != "":
 		return f.printLink(ctx, stdout, stderr)
 	}
 	o, err := f.options(ctx, stderr)
@@ -81,7 +84,7 @@ func runDashboard(ctx context.Context, f *dashboardFlags, stdout, stderr io.Writ
 		l.Close()
 		return err
 	}
-	fmt.Fprintln(stderr, "mcpschedd: open the address above in a browser on this machine within five minutes; it works once. Press Ctrl-C to stop.")
+	say(stderr, "open the address above in a browser on this machine within five minutes; it works once. Press Ctrl-C to stop.")
 	return serveUntil(ctx, l, ownHostOnly(page))
 }
 
@@ -91,16 +94,14 @@ func (f *dashboardFlags) printLink(ctx context.Context, stdout, stderr io.Writer
 	if err != nil {
 		return err
 	}
-	base := strings.TrimSuffix(d.url, "/stats")
-	d.url = base + dashboard.CodePath
 	var in dashboard.Link
-	if err := d.request(ctx, http.MethodPost, &in); err != nil {
+	if err := d.request(ctx, http.MethodPost, dashboard.CodePath, &in); err != nil {
 		return err
 	}
 	if !strings.HasPrefix(in.Address, "/dashboard") {
-		return fmt.Errorf("%s: not a dashboard address; another server responds there", d.url)
+		return fmt.Errorf("%s: not a dashboard address; another server responds there", d.base)
 	}
-	return f.printAddress(base+record.Printable(in.Address), stdout, stderr)
+	return f.printAddress(d.base+record.Printable(in.Address), stdout, stderr)
 }
 
 // printAddress prints the address and, with --open, opens it in a browser.
@@ -120,7 +121,7 @@ func (f *dashboardFlags) printAddress(address string, stdout, stderr io.Writer) 
 		err = c.Process.Release() // the command may run as long as the browser
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "mcpschedd: warning: cannot open a browser: %v\n", err)
+		say(stderr, "warning: cannot open a browser: %v", err)
 	}
 	return nil
 }
@@ -132,9 +133,6 @@ func (f *dashboardFlags) options(ctx context.Context, stderr io.Writer) (dashboa
 		r := newReading(time.Time{}, stderr)
 		if _, err := r.files(ctx, f.files); err != nil {
 			return dashboard.Options{}, err
-		}
-		for _, text := range r.killed {
-			r.tally.Problem(text)
 		}
 		v := r.tally.View(r.last)
 		return dashboard.Options{View: func() record.View { return v }, From: r.first, To: r.last}, nil
@@ -153,31 +151,20 @@ func viewOfToday(d eventsDir) func() record.View {
 	var r *reading
 	var read time.Time
 	var running []record.Status
-	var noted map[string]bool
-	note := func(text string) {
-		if !noted[text] {
-			noted[text] = true
-			r.tally.Problem(text)
-		}
-	}
 	return func() record.View {
 		mu.Lock()
 		defer mu.Unlock()
 		if day := today(); r == nil || !r.since.Equal(day) {
-			r, read, noted = newReading(day, io.Discard), time.Time{}, make(map[string]bool)
+			if r, read = newReading(day, io.Discard), (time.Time{}); d.off {
+				r.tally.Problem(eventsOff)
+			}
 		}
 		if now := time.Now(); now.Sub(read) >= time.Second {
 			read = now
 			if s, err := r.follow(d); err != nil {
-				note(err.Error())
+				r.tally.Problem(err.Error())
 			} else {
 				running = s.stats.Running
-			}
-			if d.off {
-				note(eventsOff)
-			}
-			for _, text := range r.killed {
-				note(text)
 			}
 		}
 		v := r.tally.View(time.Now())
@@ -186,29 +173,21 @@ func viewOfToday(d eventsDir) func() record.View {
 	}
 }
 
-// listen listens on the address of the page.
+// listen listens on the address of the page, which must be a loopback address.
 func (f *dashboardFlags) listen(stderr io.Writer) (net.Listener, error) {
-	if f.addr != "" {
-		return listenLoopback(f.addr)
-	}
-	l, err := listenLoopback(dashboardAddr)
-	if err != nil {
-		fmt.Fprintf(stderr, "mcpschedd: %s is in use, perhaps by another dashboard: using another port\n", dashboardAddr)
-		l, err = listenLoopback("127.0.0.1:0")
-	}
-	return l, err
-}
-
-// listenLoopback listens on an address, which must be a loopback address.
-func listenLoopback(addr string) (net.Listener, error) {
-	at, err := net.ResolveTCPAddr("tcp", addr)
+	at, err := net.ResolveTCPAddr("tcp", cmp.Or(f.addr, dashboardAddr))
 	if err != nil {
 		return nil, usage("--addr: %v", err)
 	}
 	if !at.IP.IsLoopback() {
-		return nil, hinted{misused{fmt.Errorf("--addr: %s is not a loopback address", addr)}, "the dashboard is for this machine only; over a network, mcpschedd serve --http serves it at /dashboard"}
+		return nil, hinted{misused{fmt.Errorf("--addr: %s is not a loopback address", f.addr)}, "the dashboard is for this machine only; over a network, mcpschedd serve --http serves it at /dashboard"}
 	}
-	return net.ListenTCP("tcp", at)
+	l, err := net.ListenTCP("tcp", at)
+	if err != nil && f.addr == "" {
+		say(stderr, "%s is in use, perhaps by another dashboard: using another port", dashboardAddr)
+		return net.Listen("tcp", "127.0.0.1:0")
+	}
+	return l, err
 }
 
 // ownHostOnly rejects requests whose Host is not a loopback name, against DNS rebinding: a
@@ -240,17 +219,6 @@ func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	}
 	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
 		return err
-	}
-	return nil
-}
-
-// check validates the combination of flags.
-func (f *dashboardFlags) check() error {
-	if f.http != "" && (f.addr != "" || len(f.files) > 0) {
-		return usage("--http: that proxy has an address and figures of its own; leave out --addr and files")
-	}
-	if len(f.files) > 0 && f.config != "" {
-		return usage("--config: it locates the events of running processes; leave out either it or the files")
 	}
 	return nil
 }

@@ -226,7 +226,7 @@ func TestDashboardUsage(t *testing.T) {
 		{[]string{"--http", "127.0.0.1:1", "--addr", "127.0.0.1:0"}, "leave out --addr"},
 		{[]string{"--http", "127.0.0.1:1", "a.jsonl"}, "leave out --addr"},
 		{[]string{"--http", "ftp://x"}, "want a URL"},
-		{[]string{"a.jsonl", "--config", "c.toml"}, "leave out either it or the files"},
+		{[]string{"a.jsonl", "--config", "c.toml"}, "leave out --config"},
 		{[]string{filepath.Join(t.TempDir(), "none.jsonl")}, "none.jsonl"},
 		{[]string{"--nope"}, "-nope"},
 	} {

@@ -25,7 +25,7 @@ about 17 seconds, and needs neither a network nor a configuration.`,
 		Args: takes(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.Stdout = c.OutOrStdout()
-			if _, _, ok := terminal(c.ErrOrStderr()); ok {
+			if isTerminal(c.ErrOrStderr()) {
 				o.Terminal = c.ErrOrStderr()
 			}
 			if show {

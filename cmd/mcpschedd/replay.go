@@ -30,7 +30,7 @@ long as its model says.`,
 		Args: takes(1, -1, "a file of recorded calls"),
 		RunE: func(c *cobra.Command, words []string) error {
 			f.traces = words
-			return runReplay(c.Context(), f, c.OutOrStdout(), c.ErrOrStderr())
+			return runReplay(c.Context(), f, c.OutOrStdout())
 		},
 	}
 	c.Flags().StringArrayVar(&f.train, "train", nil, "replay `FILE` first, for learning; not counted; repeatable")
@@ -58,7 +58,7 @@ type replayFlags struct {
 }
 
 // runReplay replays recorded calls, and prints the report.
-func runReplay(ctx context.Context, f *replayFlags, stdout, stderr io.Writer) error {
+func runReplay(ctx context.Context, f *replayFlags, stdout io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -75,7 +75,6 @@ func runReplay(ctx context.Context, f *replayFlags, stdout, stderr io.Writer) er
 		return err
 	}
 	p := replay.New(options, arm)
-	tell := newReporter(stderr)
 	for i, s := range append(slices.Clip(train), trace...) {
 		if i < len(train) {
 			p.Train([]*replay.Session{s})
@@ -85,7 +84,6 @@ func runReplay(ctx context.Context, f *replayFlags, stdout, stderr io.Writer) er
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		tell.progress("%d of %d sessions", i+1, len(train)+len(trace))
 	}
 	return f.print(stdout, p.Reports()[0])
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,15 +65,17 @@ type statsFlags struct {
 type snapshot struct {
 	period string // period of the figures
 	notes  []string
-	silent bool // no figures; the notes explain why
 	stats  record.Stats
-	rows   func() []record.SessionRow // one per session; nil if unknown
+	rows   []record.SessionRow // one per session; only with --csv
 }
 
 // runStats prints the figures once, or repeatedly with --watch.
 func runStats(ctx context.Context, f *statsFlags, stdout, stderr io.Writer) error {
-	if err := f.check(); err != nil {
-		return err
+	switch {
+	case len(f.files) > 0 && (f.http != "" || f.watch || f.config != ""):
+		return usage("files are recorded events: leave out --http, --watch and --config")
+	case f.as == "csv" && (f.watch || f.http != ""):
+		return usage("--csv prints recorded sessions: leave out --watch and --http")
 	}
 	read, err := f.source(stdout, stderr)
 	if err != nil {
@@ -87,24 +88,8 @@ func runStats(ctx context.Context, f *statsFlags, stdout, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
-	return f.print(stdout, s)
-}
-
-// check validates the combination of flags and arguments.
-func (f *statsFlags) check() error {
-	switch recorded := len(f.files) > 0; {
-	case recorded && f.http != "":
-		return usage("want either --http or files")
-	case recorded && f.watch:
-		return usage("--watch: recorded events do not change; leave the files out to watch the running processes")
-	case recorded && f.config != "":
-		return usage("--config: it locates the events of running processes; leave out either it or the files")
-	case f.as == "csv" && f.watch:
-		return usage("--watch: --csv prints whole sessions; to follow the figures use --watch --json")
-	case f.as == "csv" && f.http != "":
-		return usage("--csv: only sums are available over HTTP; run it without --http on that machine")
-	}
-	return nil
+	_, err = io.WriteString(stdout, f.text(s))
+	return err
 }
 
 // source returns a function that reads the figures: from files, from a process over HTTP, or from
@@ -125,8 +110,8 @@ func (f *statsFlags) source(stdout, stderr io.Writer) (func(context.Context) (*s
 	if err != nil {
 		return nil, err
 	}
-	if _, _, ok := terminal(stdout); ok && f.watch {
-		stderr = io.Discard // messages would disturb the frame
+	if f.watch && isTerminal(stdout) {
+		stderr = io.Discard // messages would disturb the display
 	}
 	r := newReading(today(), stderr)
 	return func(context.Context) (*snapshot, error) {
@@ -143,33 +128,25 @@ func today() time.Time {
 	return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 }
 
-// print prints a snapshot in the chosen format.
-func (f *statsFlags) print(w io.Writer, s *snapshot) error {
+// text formats a snapshot in the chosen format.
+func (f *statsFlags) text(s *snapshot) string {
+	var b strings.Builder
 	switch f.as {
 	case "json":
-		out := json.NewEncoder(w)
+		out := json.NewEncoder(&b)
 		out.SetEscapeHTML(false)
 		if !f.watch {
 			out.SetIndent("", "  ")
 		}
-		return out.Encode(&s.stats)
+		_ = out.Encode(&s.stats) // figures always marshal
+		return b.String()
 	case "csv":
-		return record.WriteCSV(w, s.rows())
+		_ = record.WriteCSV(&b, s.rows) // a Builder returns no errors
+		return b.String()
 	case "line":
-		_, err := fmt.Fprintln(w, s.stats.ReportLine())
-		return err
+		return s.stats.ReportLine() + "\n"
 	}
-	_, err := io.WriteString(w, f.text(s))
-	return err
-}
-
-// text formats a snapshot for people.
-func (f *statsFlags) text(s *snapshot) string {
-	var b strings.Builder
-	if !s.silent {
-		b.WriteString(s.stats.Saved(s.period) + "\n")
-	}
-	b.WriteString(s.stats.StatusText())
+	b.WriteString(s.stats.Saved(s.period) + "\n" + s.stats.StatusText())
 	for _, note := range s.notes {
 		b.WriteString(record.Printable(note) + "\n")
 	}
@@ -186,12 +163,12 @@ func (f *statsFlags) text(s *snapshot) string {
 const watchEvery = time.Second
 
 // watchFigures prints the figures until ctx ends: on a terminal each time, replacing the previous
-// ones; elsewhere only after a change. The first read must succeed. Later errors are printed, and
-// reading continues.
+// ones; elsewhere only after a change of totals. The first read must succeed. Later errors are
+// printed, and reading continues.
 func (f *statsFlags) watchFigures(ctx context.Context, read func(context.Context) (*snapshot, error), stdout, stderr io.Writer) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	var last, gone string
+	last, gone := "", ""
 	for began := false; ; began = true {
 		s, err := read(ctx)
 		switch {
@@ -199,14 +176,19 @@ func (f *statsFlags) watchFigures(ctx context.Context, read func(context.Context
 			return nil
 		case err != nil && !began:
 			return err
-		case err != nil:
-			if text := err.Error(); text != gone {
-				gone = text
-				say(stderr, "warning: %s", text)
-			}
-		default:
+		case err != nil && err.Error() != gone:
+			gone = err.Error()
+			say(stderr, "warning: %s", gone)
+		case err == nil:
 			gone = ""
-			if last, err = f.show(stdout, s, last); err != nil {
+			totals, _ := json.Marshal(s.stats.Totals) // figures always marshal
+			now := fmt.Sprint(s.stats.Open, string(totals), s.stats.StatusText(), s.notes)
+			if isTerminal(stdout) {
+				_, err = io.WriteString(stdout, "\x1b[H\x1b[J"+f.text(s)) // clears the screen first
+			} else if now != last {
+				_, err = io.WriteString(stdout, f.text(s))
+			}
+			if last = now; err != nil {
 				return err
 			}
 		}
@@ -218,62 +200,8 @@ func (f *statsFlags) watchFigures(ctx context.Context, read func(context.Context
 	}
 }
 
-// show prints a snapshot unless it is equal to last, and returns the value to compare the next one
-// with, which leaves out times and the current state of limits.
-func (f *statsFlags) show(w io.Writer, s *snapshot, last string) (now string, err error) {
-	if width, height, ok := terminal(w); ok && f.as != "json" {
-		_, err := w.Write(frame(f.text(s), width, height))
-		return "", err
-	}
-	figures, _ := json.Marshal(s.stats.Totals) // figures always marshal
-	if now = fmt.Sprint(s.stats.Open, f.text(s), string(figures)); now == last {
-		return now, nil
-	}
-	var text bytes.Buffer
-	if f.as != "json" && last != "" {
-		text.WriteString("\n")
-	}
-	if err := f.print(&text, s); err != nil {
-		return now, err
-	}
-	_, err = w.Write(text.Bytes())
-	return now, err
-}
-
-// frame returns the bytes that replace the content of a terminal of that size with a text. The
-// last line stays empty, for the cursor.
-func frame(text string, width, height int) []byte {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	out := []byte("\x1b[H")
-	for _, line := range lines[:min(len(lines), max(height-1, 1))] {
-		letters := []rune(line)
-		out = append(out, string(letters[:min(len(letters), max(width, 1))])+"\x1b[K\n"...)
-	}
-	return append(out, "\x1b[J"...)
-}
-
 // isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// terminal reports whether w is a terminal, and its size.
-func terminal(w io.Writer) (width, height int, ok bool) {
-	if !isTerminal(w) {
-		return 0, 0, false
-	}
-	width, height, err := term.GetSize(int(w.(*os.File).Fd()))
-	if err != nil || width == 0 || height == 0 { // size unknown
-		return 80, 24, true
-	}
-	return width, height, true
-}
-
-// formatTime formats a time for people.
-func formatTime(t time.Time) string {
-	if t.IsZero() {
-		return "an unknown time"
-	}
-	return t.Local().Format("2006-01-02 15:04:05")
 }

@@ -61,12 +61,10 @@ func TestStatsWatchOnATerminal(t *testing.T) {
 	})
 	r := bufio.NewReader(shown)
 	for range 2 {
-		picture, err := r.ReadString('J')
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := "\x1b[HNo calls today.\x1b[K\r\nmcpschedd is not run\x1b[K\r\n\x1b[J"; picture != want {
-			t.Errorf("got %q, want %q", picture, want)
+		want := "\x1b[H\x1b[JNo calls today.\r\nmcpschedd is not running.\r\n"
+		picture := make([]byte, len(want))
+		if _, err := io.ReadFull(r, picture); err != nil || string(picture) != want {
+			t.Errorf("got %q, %v, want %q", picture, err, want)
 		}
 	}
 }

@@ -116,7 +116,7 @@ func newTuning(c *config.Config, stderr io.Writer) (*tuning, error) {
 		return nil, err
 	}
 	o := options(c, dir, slog.New(slog.DiscardHandler))
-	t := &tuning{reporter: newReporter(stderr), config: c, models: o.Models, upstreams: lastKnowns(o.Upstreams), dir: dir}
+	t := &tuning{reporter: reporter{stderr: stderr}, config: c, models: o.Models, upstreams: lastKnowns(o.Upstreams), dir: dir}
 	t.tuner = tune.New(tune.Options{
 		Model:          func(tool string) *valuemodel.Model { return t.tool(tool).Model },
 		Missing:        t.missing,

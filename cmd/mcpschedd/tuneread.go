@@ -43,7 +43,6 @@ func (t *tuning) read(ctx context.Context, f *tuneFlags) error {
 	for _, dir := range f.logs {
 		failed = cmp.Or(failed, t.readLogs(ctx, dir))
 	}
-	t.rest()
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -120,10 +119,7 @@ func (t *tuning) readLearned(k lastKnown) error {
 
 // readEvents reads event logs.
 func (t *tuning) readEvents(ctx context.Context, names []string) error {
-	lines := 0
 	return record.Read(ctx, names, func(e *record.Event) {
-		lines++
-		t.progress("%d events", lines)
 		if e.Kind == record.Call {
 			t.calls++
 		}
@@ -133,7 +129,6 @@ func (t *tuning) readEvents(ctx context.Context, names []string) error {
 
 // readTrace reads recorded calls.
 func (t *tuning) readTrace(name string) error {
-	t.progress("%s", name)
 	calls, err := replay.ReadFile(name)
 	if err != nil {
 		t.warn("%v", err)
@@ -147,12 +142,11 @@ func (t *tuning) readTrace(name string) error {
 // readLogs reads Claude Code's session logs.
 func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	l := tune.ClaudeLogs{
-		UpstreamOf: t.bare, Bad: func(file string, line int, why string) { t.problem(record.Problem{File: file, Line: line, Text: why}) },
+		UpstreamOf: t.bare, Reading: func(string) {}, Bad: func(file string, line int, why string) { t.problem(record.Problem{File: file, Line: line, Text: why}) },
 		Each: func(calls []replay.Call) {
 			t.calls += len(calls)
 			t.tuner.AddCalls(calls)
 		},
-		Reading: func(file string) { t.progress("%s", file) },
 	}
 	for _, k := range t.upstreams {
 		l.Upstreams = append(l.Upstreams, k.name())
