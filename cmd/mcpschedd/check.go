@@ -11,11 +11,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
 )
 
 // checkOptions are the flags of check.
@@ -64,15 +67,20 @@ func check(ctx context.Context, f checkOptions, stdout io.Writer) error {
 		_, err := fmt.Fprintf(stdout, "no configuration at %s: the built-in defaults apply, and no server is configured; %s\n", path, toBegin)
 		return err
 	}
-	c, text := config.Check(path, os.LookupEnv, toolProblems)
-	if _, err := io.WriteString(stdout, text); err != nil {
-		return err
-	}
-	if c == nil {
+	c, err := config.Load(path, toolProblems)
+	if mistakes, ok := errors.AsType[*config.Error](err); ok {
+		fmt.Fprintln(stdout, mistakes)
 		return hinted{misused{errors.New("the configuration cannot be used")}, "each line above names file, line and key"}
 	}
-	if !f.connect {
-		return nil
+	if err != nil {
+		return err
+	}
+	for _, w := range slices.Concat(c.Warnings, c.Unusable(os.LookupEnv)) {
+		w.Message = "warning: " + w.Message
+		fmt.Fprintln(stdout, w)
+	}
+	if _, err := fmt.Fprintf(stdout, "%s: ok (upstreams: %d, limits: %d, plans: %d, tools: %d)\n", c.Path, len(c.Upstreams), len(c.Limits), len(c.Plans), len(c.Tools)); err != nil || !f.connect {
+		return err
 	}
 	return survey(ctx, c, f.all, stdout)
 }
@@ -93,74 +101,147 @@ func survey(ctx context.Context, c *config.Config, all bool, stdout io.Writer) e
 	var found []proxy.Surveyed
 	withProxy(o, func(srv *proxy.Server) { found = srv.Survey(ctx) })
 	var text strings.Builder
-	usable, enabled := writeRows(&text, c, o, found)
-	var tools []proxy.SurveyedTool
+	usable := writeRows(&text, c, found)
 	for _, f := range found {
-		tools = append(tools, f.Tools...)
-	}
-	if all {
-		for _, u := range o.Upstreams {
-			text.WriteString(linesToPaste(c, o.Models, u.Model, tools))
+		if lines := linesToPaste(c, f); all && lines != "" {
+			fmt.Fprintf(&text, "\n# %s: these tools are unclassified, so each call of them counts as a write. Check these lines before you paste them:\n%s", f.Upstream, lines)
 		}
 	}
-	text.WriteString(compare(c, o, found, tools) + untargeted(c, tools))
+	text.WriteString(unmatched(c, o.Models, found))
 	if _, err := io.WriteString(stdout, text.String()); err != nil {
 		return err
 	}
-	if usable < enabled {
-		return fmt.Errorf("%d of %d servers cannot be used", enabled-usable, enabled)
+	if usable < len(found) {
+		return fmt.Errorf("%d of %d servers cannot be used", len(found)-usable, len(found))
 	}
 	return nil
 }
 
-// compare returns warnings about rules for tools that do not exist. An upstream that was not
-// surveyed may have any tool.
-func compare(c *config.Config, o proxy.Options, found []proxy.Surveyed, tools []proxy.SurveyedTool) string {
+// manyTools is the limit of some clients (VS Code).
+const manyTools = 128
+
+// writeRows prints a row for each upstream, in the order of the file, and returns the number of
+// usable ones.
+func writeRows(w io.Writer, c *config.Config, found []proxy.Surveyed) (usable int) {
+	listed := 0
+	for _, u := range c.Upstreams {
+		i := slices.IndexFunc(found, func(f proxy.Surveyed) bool { return f.Upstream == u.Name })
+		switch {
+		case i < 0:
+			fmt.Fprintf(w, "– %s: enabled = false\n", u.Name)
+		case found[i].Offer == nil:
+			fmt.Fprintf(w, "✗ %s: %s\n", u.Name, sanitized(reason(found[i].Problem)))
+		default:
+			usable++
+			listed += writeRow(w, found[i])
+		}
+	}
+	if listed > manyTools {
+		fmt.Fprintf(w, "warning: %d tools in all: some clients accept at most %d; [upstreams.NAME] tools = { allow = […] } lists fewer\n", listed, manyTools)
+	}
+	fmt.Fprintf(w, "%d of %d usable\n", usable, len(found))
+	return usable
+}
+
+// writeRow prints what an upstream offers and how its tools are treated, and returns the number
+// of tools that clients see.
+func writeRow(w io.Writer, f proxy.Surveyed) (listed int) {
 	var names []string
-	for _, t := range tools {
-		names = append(names, t.Model.Upstream+"/"+t.Model.Tool)
-	}
-	var b strings.Builder
-	for _, p := range o.Models.Unmatched(names) {
-		if p.Rule >= len(c.Tools) { // rules of tuned.toml, which tune rewrites
-			continue
+	for _, t := range f.Tools {
+		if t.Listed != "" {
+			names = append(names, shownName(t.Listed))
 		}
-		key := ruleProblem(c, p).Key
-		warned := slices.ContainsFunc(c.Warnings, func(w config.Problem) bool { return w.Key == key })
-		if !warned && !mayExist(c, found, p.Pattern) {
-			fmt.Fprintln(&b, c.Problem(key, "warning: %s", p.Text))
+	}
+	lists := f.Offer.Lists
+	fmt.Fprintf(w, "✓ %s %d tools, %d cacheable, %d prefetchable, %d prompts, %d resources, %d templates (%d ms)\n", f.Upstream, len(names),
+		f.Status.Cacheable, f.Status.Prefetchable, len(lists[upstream.Prompts]), len(lists[upstream.Resources]), len(lists[upstream.Templates]), f.Took.Milliseconds())
+	line := func(before, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "  %s%s\n", before, text)
+		}
+	}
+	line("", f.Status.Why)
+	line("to change that: ", f.Status.Change)
+	line("tools: ", strings.Join(names, ", "))
+	for _, t := range f.Tools {
+		line("warning: ", t.Warning)
+	}
+	return len(names)
+}
+
+// reason returns why an upstream cannot be used: the missing variable, or else the cause and the
+// last lines on stderr.
+func reason(problem error) string {
+	away, ok := errors.AsType[*upstream.Unavailable](problem)
+	if !ok {
+		return problem.Error()
+	}
+	if missing, ok := errors.AsType[*config.Unresolved](away.Cause); ok {
+		return missing.Reason
+	}
+	return strings.Join(append([]string{away.Cause.Error()}, away.Stderr...), "\n")
+}
+
+// shownName returns a name for a list, quoted if it could be mistaken for several names or for
+// the program's own text.
+func shownName(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return r == ',' || r == ' ' || !unicode.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// unmatched returns warnings about the blocks of the configuration for tools that do not exist. An
+// upstream that was not surveyed may have any tool.
+func unmatched(c *config.Config, models *valuemodel.Models, found []proxy.Surveyed) string {
+	var names []string
+	asked := make(map[string]bool) // upstream → it has an offer
+	for _, f := range found {
+		asked[f.Upstream] = f.Offer != nil
+		for _, t := range f.Tools {
+			names = append(names, f.Upstream+"/"+t.Model.Tool)
+		}
+	}
+	everyone := !slices.ContainsFunc(c.Upstreams, func(u config.Upstream) bool { return !asked[u.Name] })
+	var b strings.Builder
+	for _, p := range models.Unmatched(names) {
+		if owner, _, full := strings.Cut(p.Pattern, "/"); p.Rule < len(c.Tools) && (everyone || full && asked[owner]) { // tune rewrites the other rules
+			problem := ruleProblem(c, p)
+			problem.Message = "warning: " + problem.Message
+			fmt.Fprintln(&b, problem)
 		}
 	}
 	return b.String()
 }
 
-// untargeted returns warnings about invalidates_only for tools without any other statement of
-// which results their calls invalidate.
-func untargeted(c *config.Config, tools []proxy.SurveyedTool) string {
-	idle := make(map[string][]string) // FILE:LINE of a block → such tools
-	for _, t := range tools {
-		if t.Model.OnlyIgnored {
-			at := t.Model.Sources["invalidates_only"]
-			idle[at] = append(idle[at], strconv.Quote(t.Model.Upstream+"/"+t.Model.Tool))
-		}
-	}
+// linesToPaste returns configuration lines for the unclassified tools of an upstream.
+func linesToPaste(c *config.Config, f proxy.Surveyed) string {
 	var b strings.Builder
-	for _, t := range c.Tools {
-		key := config.Key("tools", t.Name)
-		if at := c.Where(key); t.InvalidatesOnly != nil && *t.InvalidatesOnly && idle[at] != nil {
-			fmt.Fprintln(&b, c.Problem(key+".invalidates_only", "warning: ignored for %s: nothing says what else a call makes stale", strings.Join(idle[at], ", ")))
-			delete(idle, at)
+	for _, t := range f.Tools {
+		if !t.Hidden && t.Model.Unclassified() {
+			b.WriteString(suggestion(c, f.Upstream+"/"+t.Model.Tool, t))
 		}
 	}
 	return b.String()
 }
 
-// mayExist reports whether an upstream that was not surveyed could have a tool that matches the
-// pattern.
-func mayExist(c *config.Config, found []proxy.Surveyed, pattern string) bool {
-	owner, _, full := strings.Cut(pattern, "/")
-	return slices.ContainsFunc(c.Upstreams, func(u config.Upstream) bool {
-		asked := slices.ContainsFunc(found, func(f proxy.Surveyed) bool { return f.Upstream == u.Name && f.Offer != nil })
-		return !asked && (!full || owner == u.Name || strings.ContainsAny(owner, `*?[\`))
-	})
+// suggestion returns the lines that classify one tool, under its name in the configuration. They are
+// comments if its name does not tell what it does, or a block for it exists. There are none for a
+// name that is unprintable or a glob, as pasting it could affect other tools.
+func suggestion(c *config.Config, name string, t proxy.SurveyedTool) string {
+	if strings.ContainsFunc(t.Model.Tool, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`*?[\`, r) }) {
+		return ""
+	}
+	mark, class, why := "", valuemodel.Suggest(t.Model.Tool), "suggested by its name"
+	if class == valuemodel.Indeterminate {
+		mark, class, why = "#", valuemodel.ReadOnly, "only if true: its name does not tell"
+	}
+	key := config.Key("tools", name)
+	if at := c.Where(key); at != "" {
+		mark, why = "#", "for the block at "+at+"; "+why
+	}
+	if hint := t.Hints.ReadOnly; hint != nil {
+		why += fmt.Sprintf("; annotation readOnlyHint = %t", *hint)
+	}
+	return fmt.Sprintf("%s[%s]\n%sside_effect_class = %q   # %s\n", mark, key, mark, class, why)
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mcpschedd/internal/config"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -69,13 +69,23 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range at.notes(tool) {
-		say(stderr, "note: %s", note)
+	if at.offer == nil {
+		say(stderr, "note: upstream %q: annotations unknown, as it was never connected; mcpschedd check --connect fetches them", at.name())
+	}
+	if !at.Allows(tool) {
+		say(stderr, "note: upstream %q: its key tools leaves out %q, so clients do not see it", at.name(), tool)
 	}
 	u, hints := proxy.WithServerClaims(at.Model, at.offer, tool)
-	verdict := o.Models.Verdict(u, tool, hints, use(c, at.Upstream))
+	verdict := o.Models.Verdict(u, tool, hints, valuemodel.PrefetchSettings{
+		Prefetch: c.Enrichment.Mode, MaxAge: time.Duration(c.Enrichment.MaxAge), Dollars: c.Enrichment.MaxDollars, Exclusive: at.Exclusive,
+	})
 	m := o.Models.Resolve(u, tool, hints)
-	m.Sources = exact(c, m.Sources)
+	m.Sources = maps.Clone(m.Sources)
+	for field, source := range m.Sources {
+		if line := c.Where(source); line != "" { // a key of an upstream
+			m.Sources[field] = line
+		}
+	}
 	if f.json {
 		members, err := withVerdict(m, verdict)
 		if err != nil {
@@ -84,37 +94,17 @@ func explain(name string, f explainOptions, stdout, stderr io.Writer) error {
 		return printJSON(stdout, members)
 	}
 	fmt.Fprintf(stdout, "%s/%s\n%s\n", m.Upstream, m.Tool, verdict)
-	for _, word := range knownBy(u, m) {
-		fmt.Fprintln(stdout, word)
+	if m.Origin != "" {
+		fmt.Fprintln(stdout, "known by: "+m.Origin)
+	}
+	if u.Inferred.Host != "" {
+		fmt.Fprintf(stdout, "service behind it, used only with trust = true: %s\n", u.Inferred)
 	}
 	if !f.all {
 		return nil
 	}
 	_, err = m.WriteTo(stdout)
 	return err
-}
-
-// use returns the settings outside [tools.*] that affect the results of an upstream.
-func use(c *config.Config, u proxy.Upstream) valuemodel.PrefetchSettings {
-	return valuemodel.PrefetchSettings{
-		Prefetch: c.Enrichment.Mode, MaxAge: time.Duration(c.Enrichment.MaxAge), Dollars: c.Enrichment.MaxDollars, Exclusive: u.Exclusive,
-	}
-}
-
-// knownBy describes the configured values by which the server, and the service behind it, were
-// recognised.
-func knownBy(u valuemodel.Upstream, m *valuemodel.Model) (all []string) {
-	if m.Origin != "" {
-		all = append(all, "known by: "+m.Origin)
-	}
-	if u.Inferred.Host != "" {
-		text := "service behind it: " + u.Inferred.String()
-		if !u.Trust {
-			text += ", used only with trust = true"
-		}
-		all = append(all, text)
-	}
-	return all
 }
 
 // withVerdict returns a model as JSON, with its verdict as one more member.
@@ -130,41 +120,63 @@ func withVerdict(m *valuemodel.Model, v valuemodel.Verdict) (members map[string]
 	return members, err
 }
 
-// exact returns sources with the exact line of each configured field. A model has only the line
-// on which the block begins.
-func exact(c *config.Config, sources map[string]string) map[string]string {
-	list, _ := rules(c)
-	out := maps.Clone(sources)
-	for field, source := range sources {
-		if at := c.Where(source); at != "" { // a key of an upstream
-			out[field] = at
-		}
-		for i, t := range c.Tools {
-			block := config.Key("tools", t.Name)
-			if at := c.Where(fieldKey(block, list[i].Layer, field)); at != "" && c.Where(block) == source {
-				out[field] = at
-			}
-		}
-	}
-	return out
+// lastKnown is a configured upstream with its last known offer.
+type lastKnown struct {
+	proxy.Upstream
+	offer *upstream.Offer // nil if unknown
 }
 
-// fieldKey returns the configuration key of a field that the block sets.
-func fieldKey(block string, l valuemodel.Layer, field string) string {
-	// If several entries set the same field, the last one applies.
-	for i, e := range slices.Backward(l.Invalidates) {
-		if e.Key() == field {
-			return fmt.Sprintf("%s.invalidates[%d]", block, i)
+func (k lastKnown) name() string { return k.Spec.Name }
+
+// tools returns the names of its known tools.
+func (k lastKnown) tools() []string {
+	if k.offer == nil {
+		return nil
+	}
+	var names []string
+	for _, item := range k.offer.Lists[upstream.Tools] {
+		names = append(names, item.Name)
+	}
+	return names
+}
+
+func (k lastKnown) has(tool string) bool { return slices.Contains(k.tools(), tool) }
+
+// lastKnowns reads the last known offers. An unreadable one is ignored.
+func lastKnowns(upstreams []proxy.Upstream) []lastKnown {
+	all := make([]lastKnown, len(upstreams))
+	for i, u := range upstreams {
+		all[i].Upstream = u
+		if offer, err := u.Store.LastOffer(); err == nil {
+			all[i].offer = offer
 		}
 	}
-	for i, f := range slices.Backward(l.FollowUps) {
-		if f.Key() == field {
-			return fmt.Sprintf("%s.follow_up[%d]", block, i)
+	return all
+}
+
+// find returns the tool named by "upstream/tool", by "upstream__tool" as clients see it, or by a name
+// that only one upstream has.
+func find(all []lastKnown, name string) (lastKnown, string, error) {
+	var of []lastKnown
+	var names, full []string
+	for _, k := range all {
+		for _, separator := range []string{"/", "__"} {
+			if tool, ok := strings.CutPrefix(name, k.name()+separator); ok && (k.offer == nil || k.has(tool)) {
+				return k, tool, nil
+			}
+		}
+		if k.has(name) || k.offer == nil && len(all) == 1 {
+			of, full = append(of, k), append(full, k.name()+"/"+name)
+		}
+		for _, tool := range k.tools() {
+			names = append(names, tool, k.name()+"/"+tool)
 		}
 	}
-	kind, name, _ := strings.Cut(field, ".")
-	if name == "" {
-		return block + "." + kind
+	switch {
+	case len(of) == 1:
+		return of[0], name, nil
+	case len(of) > 1:
+		return lastKnown{}, "", hinted{misused{fmt.Errorf("several servers have a tool %q", name)}, "name one: " + strings.Join(full, ", ")}
 	}
-	return block + "." + config.Key(kind, name)
+	return lastKnown{}, "", suggest(fmt.Errorf("no server is known to have a tool %q", name), name, names, "mcpschedd check --connect lists the tools of every server")
 }

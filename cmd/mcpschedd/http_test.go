@@ -186,7 +186,7 @@ func TestDashboardOfAProxyOverHTTP(t *testing.T) {
 		}
 	}
 	t.Setenv("MCPSCHEDD_TOKEN", "another-token-of-many-letters")
-	if err := execute(t.Context(), []string{"dashboard", "--http", p.addr}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "token is not accepted") {
+	if err := execute(t.Context(), []string{"dashboard", "--http", p.addr}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "401 Unauthorized") {
 		t.Errorf("with a wrong token: got %v", err)
 	}
 }

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/daemon"
+	"mcpschedd/internal/nearest"
 	"mcpschedd/internal/state"
 )
 
@@ -99,3 +102,45 @@ func saveLastGood(c *config.Config, dir state.Dir, log *slog.Logger) {
 		log.Warn("no copy of the configuration was kept for a later start-up with mistakes", "err", err)
 	}
 }
+
+// suggest adds a hint to the error of an unknown name: the most similar name of all, or else
+// otherwise.
+func suggest(err error, name string, all []string, otherwise string) error {
+	if near := nearest.New(all).To(name); near != "" {
+		return hinted{misused{err}, "did you mean " + near + "?"}
+	}
+	return hinted{misused{err}, otherwise}
+}
+
+// upstreamNamed returns the configured upstream of that name.
+func upstreamNamed(c *config.Config, name string) (config.Upstream, error) {
+	names := make([]string, len(c.Upstreams))
+	for i, u := range c.Upstreams {
+		if u.Name == name {
+			return u, nil
+		}
+		names[i] = u.Name
+	}
+	if len(names) == 0 {
+		return config.Upstream{}, noUpstream(c)
+	}
+	return config.Upstream{}, suggest(fmt.Errorf("%s has no upstream %q", c.Path, name), name, names, "there are: "+strings.Join(names, ", "))
+}
+
+// disabled returns an error if name begins with the name of a disabled upstream.
+func disabled(c *config.Config, name string) error {
+	for _, u := range c.Upstreams {
+		if !u.Enabled && (strings.HasPrefix(name, u.Name+"/") || strings.HasPrefix(name, u.Name+"__")) {
+			return hinted{misused{fmt.Errorf("upstream %q is disabled", u.Name)}, "mcpschedd enable " + u.Name}
+		}
+	}
+	return nil
+}
+
+// noUpstream returns the error of a configuration without upstreams.
+func noUpstream(c *config.Config) error {
+	return hinted{misused{fmt.Errorf("no server is configured in %s", orDefaults(c.Path))}, toBegin}
+}
+
+// toBegin is the hint if nothing is configured.
+const toBegin = "mcpschedd import moves a client's servers here, mcpschedd add adds one"

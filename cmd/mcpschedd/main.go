@@ -13,7 +13,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"unicode"
 
 	"mcpschedd/internal/config"
 	"mcpschedd/internal/demo"
@@ -80,4 +82,16 @@ func report(w io.Writer, err error) int {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// sanitized returns a text from elsewhere with unprintable characters replaced and every line but
+// the first prefixed with a bar.
+func sanitized(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+	return strings.ReplaceAll(text, "\n", "\n  | ")
 }

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -116,44 +112,6 @@ concurrency = 2
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
-	}
-}
-
-// TestExplainNamesLines holds that each field the operator set names its own line.
-func TestExplainNamesLines(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "c.toml")
-	text := everyField + "[server]\nstate_dir = \"state\"\n[upstreams.hub]\nurl = \"https://hub.example/mcp\"\ndomain = \"here\"\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var stdout, stderr bytes.Buffer
-	if code := run(t.Context(), []string{"explain", "hub/a", "--json", "--config", file}, &stdout, &stderr); code != 0 {
-		t.Fatalf("got exit code %d: %s", code, stderr.String())
-	}
-	type sourced struct{ Source string }
-	var got struct {
-		Tool     string
-		Class    sourced `json:"side_effect_class"`
-		Domain   sourced
-		Host     sourced            `json:"rate_limit_host"`
-		Cost     map[string]sourced `json:"cost_model"`
-		Groups   map[string]sourced `json:"field_groups"`
-		FollowUp []sourced          `json:"follow_up"`
-		Edges    []sourced          `json:"invalidates"`
-	}
-	if err := json.Unmarshal(stdout.Bytes(), &got); err != nil {
-		t.Fatalf("%v: %s", err, stdout.String())
-	}
-	at := func(line string) sourced { return sourced{file + ":" + line} }
-	want := got
-	want.Tool, want.Class, want.Domain, want.Host = "a", at("3"), at("38"), at("5")
-	want.Cost = map[string]sourced{"typical_kb": at("14"), "max_kb": at("15"), "latency_ms_p50": at("16"), "dollars": at("17"), "freshness_ttl_s": at("18")}
-	want.Groups = map[string]sourced{"debug": at("19")}
-	want.FollowUp = []sourced{at("23"), at("28")}
-	want.Edges = []sourced{at("10"), at("10")}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("explain (-want +got):\n%s", diff)
 	}
 }
 

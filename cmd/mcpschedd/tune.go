@@ -200,9 +200,7 @@ func (t *tuning) classes(tools []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# These %d tools are unclassified: each call of them counts as a write, and none is\n# prefetched. Check these lines before you uncomment them:\n", len(tools))
 	for _, tool := range tools[:min(len(tools), maxClasses)] {
-		k, _ := t.upstream(tool)
-		lines, _ := suggestion(t.config, t.models, k.Model, tool, t.tool(tool))
-		for line := range strings.Lines(lines) {
+		for line := range strings.Lines(suggestion(t.config, tool, t.tool(tool))) {
 			b.WriteString("# " + strings.TrimLeft(line, "# "))
 		}
 	}
