@@ -46,51 +46,42 @@ func toolProblems(c *config.Config) []config.Problem {
 
 // ruleProblem returns a rule's problem with its position in the file.
 func ruleProblem(c *config.Config, p valuemodel.Problem) config.Problem {
-	key := func(name string) string {
-		if p.Key == "" {
-			return config.Key("tools", name)
-		}
-		return config.Key("tools", name) + "." + p.Key
+	t, problem := toolBlock(c, p.Rule)
+	key := config.Key("tools", t.Name)
+	if p.Key != "" {
+		key += "." + p.Key
 	}
-	if tuned := p.Rule - len(c.Tools); tuned >= 0 {
-		return tunedProblem(c, c.Tuned[tuned], key(c.Tuned[tuned].Name), p.Text)
-	}
-	return c.Problem(key(c.Tools[p.Rule].Name), "%s", p.Text)
+	return problem(key, "%s", p.Text)
 }
 
-func tunedProblem(c *config.Config, t config.Tuned, key, text string) config.Problem {
-	return config.Problem{File: config.TunedPath(c.Path), Line: t.Line, Key: key, Message: text}
+// toolBlock returns the block of a rule, and the function that makes problems of its file.
+func toolBlock(c *config.Config, rule int) (config.Tool, func(key, format string, args ...any) config.Problem) {
+	if tuned := rule - len(c.Tools); tuned >= 0 {
+		return c.Tuned[tuned], c.TunedProblem
+	}
+	return c.Tools[rule], c.Problem
 }
 
 // rules returns the [tools.*] blocks as layers, in the order of the file, followed by those of
 // tuned.toml.
-func rules(c *config.Config) ([]valuemodel.Rule, []config.Problem) {
-	var out []valuemodel.Rule
-	var problems []config.Problem
-	add := func(t config.Tool, r valuemodel.Rule, problem func(key, text string) config.Problem) {
-		r.Pattern, r.Layer = t.Name, layer(t)
-		for i, f := range t.FollowUp {
+func rules(c *config.Config) (all []valuemodel.Rule, problems []config.Problem) {
+	for i := range len(c.Tools) + len(c.Tuned) {
+		t, problem := toolBlock(c, i)
+		key := config.Key("tools", t.Name)
+		r := valuemodel.Rule{Pattern: t.Name, Source: c.Where(key), Layer: layer(t)}
+		if i >= len(c.Tools) {
+			r.Source, r.Tuned = "tuned", true
+		}
+		for n, f := range t.FollowUp {
 			args, wrong := bindings(f)
-			for _, w := range wrong {
-				problems = append(problems, problem(fmt.Sprintf("%s[%d].%s", config.Key("tools", t.Name, "follow_up"), i, w.Key), w.Message))
+			for _, name := range slices.Sorted(maps.Keys(wrong)) {
+				problems = append(problems, problem(fmt.Sprintf("%s.follow_up[%d].%s", key, n, name), "%v", wrong[name]))
 			}
 			r.Layer.FollowUps = append(r.Layer.FollowUps, valuemodel.FollowUp{Tool: f.Tool, Probability: f.Probability, Args: args, Max: f.Max})
 		}
-		out = append(out, r)
+		all = append(all, r)
 	}
-	for _, t := range c.Tools {
-		add(t, valuemodel.Rule{Source: c.Where(config.Key("tools", t.Name))}, func(key, text string) config.Problem {
-			return c.Problem(key, "%s", text)
-		})
-	}
-	for _, t := range c.Tuned {
-		cost := config.CostModel{TypicalKB: t.CostModel.TypicalKB, MaxKB: t.CostModel.MaxKB, LatencyMSP50: t.CostModel.LatencyMSP50}
-		measured := config.Tool{Name: t.Name, Speculate: t.Speculate, CostModel: cost, FollowUp: t.FollowUp}
-		add(measured, valuemodel.Rule{Source: "tuned", Tuned: true}, func(key, text string) config.Problem {
-			return tunedProblem(c, t, key, text)
-		})
-	}
-	return out, problems
+	return all, problems
 }
 
 // layer converts a [tools.*] block, without its follow-ups.
@@ -126,24 +117,21 @@ func layer(t config.Tool) valuemodel.Layer {
 	return l
 }
 
-// bindings parses the arguments of a follow-up. The keys of its problems are relative to the
-// follow-up.
-func bindings(f config.FollowUp) (args map[string]valuemodel.Binding, wrong []config.Problem) {
-	args = make(map[string]valuemodel.Binding, len(f.Args))
-	take := func(name, key string, b valuemodel.Binding, err error) {
-		if err != nil {
-			wrong = append(wrong, config.Problem{Key: key, Message: err.Error()})
-			return
+// bindings parses the arguments of a follow-up. wrong has its errors by keys relative to the follow-up.
+func bindings(f config.FollowUp) (args map[string]valuemodel.Binding, wrong map[string]error) {
+	args, wrong = make(map[string]valuemodel.Binding, len(f.Args)), make(map[string]error)
+	add := func(name, key string, b valuemodel.Binding, err error) {
+		if args[name] = b; err != nil {
+			wrong[key] = err
 		}
-		args[name] = b
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
-		b, err := valuemodel.ParseBinding(f.Args[name])
-		take(name, config.Key("args", name), b, err)
+	for name, value := range f.Args {
+		b, err := valuemodel.ParseBinding(value)
+		add(name, config.Key("args", name), b, err)
 	}
 	if f.Projection != "" && f.ProjectionArg != "" {
 		b, err := valuemodel.ProjectionBinding(f.Projection)
-		take(f.ProjectionArg, "projection", b, err)
+		add(f.ProjectionArg, "projection", b, err)
 	}
 	return args, wrong
 }

@@ -2,7 +2,7 @@
 // file for changes.
 //
 // The struct Config is the schema: toml tags name the keys, default tags give their defaults, and
-// min, max and enum tags bound their values. A file is decoded into plain tables, which are bound
+// min, max, enum and form tags bound their values. A file is decoded into plain tables, which are bound
 // onto the defaults key by key. Load reports every error with its line, not only the first one:
 //
 //	c, err := config.Load("/etc/mcpschedd/pipeline_config.toml")
@@ -37,11 +37,12 @@ type Config struct {
 	Log           Log         `toml:"log"`
 	Tools         []Tool      `toml:"tools"` // in the order of the file; of two equally specific globs the later wins
 
-	Tuned     []Tuned        // blocks of the tuned.toml beside the file: a layer below Tools
-	Path      string         // absolute path of the file; "" for the built-in defaults
-	Digest    [32]byte       // SHA-256 over both files
-	Positions map[string]int // key as in messages, such as `tools."gh/list".speculate` or `upstreams.gh.args[0]` → line; only keys that the file sets
-	Warnings  []Problem      // sorted by line
+	Tuned          []Tool         // blocks of the tuned.toml beside the file: a layer below Tools
+	Path           string         // absolute path of the file; "" for the built-in defaults
+	Digest         [32]byte       // SHA-256 over both files
+	Positions      map[string]int // key as in messages, such as `tools."gh/list".speculate` or `upstreams.gh.args[0]` → line; only keys that the file sets
+	TunedPositions map[string]int // the same of tuned.toml
+	Warnings       []Problem      // sorted by line
 }
 
 // Server configures how the proxy presents itself to clients. A change needs a restart.
@@ -50,19 +51,19 @@ type Server struct {
 	Tools           string   `toml:"tools" default:"all" enum:"all|search|auto"`         // which tools are listed
 	SearchOver      int      `toml:"search_over_tokens" default:"10000" min:"0"`         // auto: estimated tokens above which the tool list counts as long
 	SearchReach     string   `toml:"search_reach" default:"all" enum:"all|read_only"`    // which unlisted tools can be called
-	Pinned          []string `toml:"pinned"`                                             // tools that are always listed, as upstream/tool or a glob of it; default none
+	Pinned          []string `toml:"pinned" form:"pinned"`                               // tools that are always listed, as upstream/tool or a glob of it; default none
 	StartupWait     Duration `toml:"startup_wait" default:"1.5s"`                        // how long a list request waits for an upstream without a cached tool list
 	StartTimeout    Duration `toml:"start_timeout" default:"30s"`                        // how long a call waits for an upstream that is starting
 	DrainTimeout    Duration `toml:"drain_timeout" default:"5s"`                         // how long running calls may continue after EOF on stdin
 	MaxMessageBytes Bytes    `toml:"max_message_bytes" default:"64MiB" min:"1024"`       // largest single message, in either direction
-	StateDir        string   `toml:"state_dir"`                                          // absolute; default "": see [Config.StateDir]
+	StateDir        string   `toml:"state_dir" form:"literal"`                           // absolute; default "": see [Config.StateDir]
 }
 
 // HTTP configures the HTTP server. A change needs a restart.
 type HTTP struct {
 	Auth           string   `toml:"auth" default:"token" enum:"token|none"`
-	AllowedOrigins []string `toml:"allowed_origins"`                    // web origins, as scheme://host[:port], besides the server's own; default none
-	AllowedHosts   []string `toml:"allowed_hosts"`                      // accepted Host headers besides loopback names; default none
+	AllowedOrigins []string `toml:"allowed_origins" form:"origin"`      // web origins, as scheme://host[:port], besides the server's own; default none
+	AllowedHosts   []string `toml:"allowed_hosts" form:"listener"`      // accepted Host headers besides loopback names; default none
 	SessionIdle    Duration `toml:"session_idle" default:"30m"`         // a session idle for this long ends; 0: never
 	MaxSessions    int      `toml:"max_sessions" default:"256" min:"4"` // sessions; at most a quarter per principal
 }
@@ -97,7 +98,7 @@ type Budgets struct {
 	Reserve       float64            `toml:"reserve" default:"0.25" min:"0" max:"1"` // share of each budget that appended results may not use
 	PoolTokens    int                `toml:"pool_tokens" min:"0"`                    // tokens of all sessions of the process per window
 	Window        Duration           `toml:"window" default:"5h"`                    // length of the pool's window
-	Weights       map[string]float64 `toml:"weights"`                                // client → its weight in the pool, and the highest it may declare; default 1
+	Weights       map[string]float64 `toml:"weights" min:"0.001" max:"1000"`         // client → its weight in the pool, and the highest it may declare; default 1
 }
 
 // Dedup configures the response cache.
@@ -131,7 +132,7 @@ type Telemetry struct {
 
 // Log configures the diagnostic log.
 type Log struct {
-	File  string `toml:"file"` // absolute; default "": stderr and logs/mcpschedd.log in the state directory
+	File  string `toml:"file" form:"literal"` // absolute; default "": stderr and logs/mcpschedd.log in the state directory
 	Level string `toml:"level" default:"info" enum:"debug|info|warn|error"`
 }
 

@@ -89,11 +89,7 @@ func Load(path string, validators ...Validator) (*Config, error) {
 // LoadOver is like [Load], but takes the sections of base as defaults. It ignores the named blocks
 // of base (upstreams, limits, plans and tools).
 func LoadOver(base *Config, path string, validators ...Validator) (*Config, error) {
-	data, err := read(path)
-	if err != nil {
-		return nil, err
-	}
-	tuned, err := readTuned(path)
+	data, tuned, err := readBoth(path)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +103,17 @@ func LoadUntuned(path string, validators ...Validator) (*Config, error) {
 		return nil, err
 	}
 	return Parse(path, data, validators...)
+}
+
+// readBoth reads a file and the tuned.toml beside it, which counts as empty if it does not exist.
+func readBoth(path string) (data, tuned []byte, err error) {
+	if data, err = read(path); err == nil {
+		tuned, err = read(TunedPath(path))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return data, tuned, err
 }
 
 // read returns the content of the file, or its first maxSize+1 bytes, which decode rejects.
@@ -137,57 +144,74 @@ func parse(base *Config, name string, data, tuned []byte, validators []Validator
 	}
 	failed := &Error{path: path, digest: digest(data, tuned)}
 	f := &findings{file: name}
-	tree, syntaxErr := f.decode(data)
-	if syntaxErr != nil {
-		failed.Problems = []Problem{*syntaxErr}
-		return nil, failed
-	}
-	c := new(*base)
-	c.Upstreams, c.Limits, c.Plans, c.Tools, c.Tuned = nil, nil, nil, nil, nil
-	c.Path, c.Digest = path, failed.digest
-	if f.convertEarlier(tree) {
+	if tree, ok := f.decode(data); ok && f.convertEarlier(tree) {
+		c := new(*base)
+		c.Upstreams, c.Limits, c.Plans, c.Tools, c.Tuned = nil, nil, nil, nil, nil
+		c.Path, c.Digest, c.Positions = path, failed.digest, f.pos
 		binder{f}.table("", tree, reflect.ValueOf(c).Elem())
 		checker{findings: f}.check(c)
-		c.Positions = f.pos
 		c.complete(filepath.Dir(path))
 		f.tuned(c, tuned)
 		for _, validate := range validators {
 			f.add(c, validate(c))
 		}
+		c.Warnings = sorted(f.warnings)
 		failed.partial = c
 	}
-	c.Warnings = sorted(f.warnings)
 	if len(f.problems) > 0 {
 		failed.Problems = sorted(f.problems)
 		return nil, failed
 	}
-	return c, nil
+	return failed.partial, nil
 }
 
 // decode returns the file as plain tables and stores the positions of their keys in f. A syntax
-// error is returned as a Problem.
-func (f *findings) decode(data []byte) (map[string]any, *Problem) {
+// error becomes a problem.
+func (f *findings) decode(data []byte) (tree map[string]any, ok bool) {
+	fail := func(line, column int, message string) (map[string]any, bool) {
+		f.problems = append(f.problems, Problem{File: f.file, Line: max(1, line), Column: max(1, column), Message: message})
+		return nil, false
+	}
 	if len(data) > maxSize {
-		return nil, &Problem{File: f.file, Line: 1, Column: 1, Message: fmt.Sprintf("want a file of at most %v", Bytes(maxSize))}
+		return fail(1, 1, fmt.Sprintf("want a file of at most %v", Bytes(maxSize)))
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	// locate runs first because its parser limits nesting, and the decoder does not.
 	pos, syntaxErr := locate(data)
-	tree := map[string]any{}
-	if syntaxErr == nil {
-		if _, err := toml.Decode(string(data), &tree); err != nil {
-			syntaxErr = &Problem{Line: 1, Column: 1, Message: err.Error()}
-			if at, ok := errors.AsType[toml.ParseError](err); ok {
-				syntaxErr.Line, syntaxErr.Column, syntaxErr.Message = max(1, at.Position.Line), max(1, at.Position.Col), at.Message
-			}
-		}
-	}
 	if syntaxErr != nil {
-		syntaxErr.File = f.file
-		return nil, syntaxErr
+		return fail(syntaxErr.Line, syntaxErr.Column, syntaxErr.Message)
 	}
 	f.pos = pos
-	return tree, nil
+	if _, err := toml.Decode(string(data), &tree); err != nil {
+		if at, ok := errors.AsType[toml.ParseError](err); ok {
+			return fail(at.Position.Line, at.Position.Col, at.Message)
+		}
+		return fail(1, 1, err.Error())
+	}
+	plain(tree)
+	return tree, true
+}
+
+// plain returns a decoded value with every array as []any. The decoder gives [[x]] blocks another
+// type than x = [...].
+func plain(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, item := range v {
+			v[key] = plain(item)
+		}
+	case []map[string]any:
+		items := make([]any, len(v))
+		for i, item := range v {
+			items[i] = plain(item)
+		}
+		return items
+	case []any:
+		for i, item := range v {
+			v[i] = plain(item)
+		}
+	}
+	return v
 }
 
 // complete makes paths absolute, relative to dir, and sets the defaults that depend on other keys.
@@ -238,7 +262,12 @@ func (f *findings) add(c *Config, found []Problem) {
 // Problem returns a problem of the key, at the line of the key or, if the file does not set it, of
 // the innermost enclosing key that the file sets.
 func (c *Config) Problem(key, format string, args ...any) Problem {
-	return Problem{File: c.Path, Line: positions(c.Positions).line(key), Key: key, Message: fmt.Sprintf(format, args...)}
+	return positions(c.Positions).problem(c.Path, key, format, args...)
+}
+
+// TunedProblem is [Config.Problem] for a key of tuned.toml.
+func (c *Config) TunedProblem(key, format string, args ...any) Problem {
+	return positions(c.TunedPositions).problem(TunedPath(c.Path), key, format, args...)
 }
 
 // Where returns FILE:LINE of a key, which identifies the layer that set a value. It returns "" if
@@ -253,19 +282,17 @@ func (c *Config) Where(key string) string {
 // RestartKeys returns, sorted, the changed keys that take effect only after a restart: those of
 // [server], [http] and [daemon], and dedup.store. A change of any other key takes effect on reload.
 func RestartKeys(old, new *Config) (restart []string) {
-	changed := func(section string, x, y any) {
-		a, b := reflect.ValueOf(x), reflect.ValueOf(y)
-		for key, f := range fields(a.Type()) {
-			if !reflect.DeepEqual(a.FieldByIndex(f.Index).Interface(), b.FieldByIndex(f.Index).Interface()) {
+	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem()
+	for section, f := range fields(a.Type()) {
+		if section != "server" && section != "http" && section != "daemon" && section != "dedup" {
+			continue
+		}
+		for key, in := range fields(f.Type) {
+			x, y := a.FieldByIndex(f.Index).FieldByIndex(in.Index), b.FieldByIndex(f.Index).FieldByIndex(in.Index)
+			if (section != "dedup" || key == "store") && !reflect.DeepEqual(x.Interface(), y.Interface()) {
 				restart = append(restart, join(section, key))
 			}
 		}
-	}
-	changed("server", old.Server, new.Server)
-	changed("http", old.HTTP, new.HTTP)
-	changed("daemon", old.Daemon, new.Daemon)
-	if old.Dedup.Store != new.Dedup.Store {
-		restart = append(restart, "dedup.store")
 	}
 	slices.Sort(restart)
 	return restart

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"mcpschedd/internal/config"
 )
 
@@ -110,40 +108,6 @@ func TestLoad(t *testing.T) {
 	if _, err := config.Parse("f", []byte("a = "+strings.Repeat("[", 500_000))); err == nil || !strings.HasPrefix(err.Error(), "f:1:") {
 		t.Errorf("deep nesting: got %.100v, want an error at f:1", err)
 	}
-}
-
-func TestCheck(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "c.toml")
-	print := func(env map[string]string) (string, bool) {
-		c, text := config.Check(path, lookup(env))
-		return strings.ReplaceAll(text, dir, "DIR"), c != nil
-	}
-	expect := func(env map[string]string, want string, ok bool) {
-		t.Helper()
-		got, fine := print(env)
-		if diff := cmp.Diff(want, got); diff != "" || fine != ok {
-			t.Errorf("ok %v, want %v (-want +got):\n%s", fine, ok, diff)
-		}
-	}
-	expect(nil, "open DIR/c.toml: no such file or directory\n", false)
-	write(t, path, "[log]\nlevel = 3\nfiles = 1\n")
-	expect(nil, "DIR/c.toml:2: log.level: want \"debug\", \"info\", \"warn\" or \"error\", have 3\n"+
-		"DIR/c.toml:3: log.files: unknown key, did you mean \"file\"?\n", false)
-	write(t, path, "enrichment.prefetch_timeout_ms = 1\n[upstreams.a]\ncommand = \"x\"\n\nenv = { A = \"${B}\" }\n[upstreams.off]\nenabled = false\ncommand = \"${C}\"\n")
-	expect(nil, "DIR/c.toml:1: enrichment.prefetch_timeout_ms: warning: has no effect unless delivery = \"inline\"\n"+
-		"DIR/c.toml:5: upstreams.a.env.A: this upstream is disabled: environment variable B is not set\n"+
-		"DIR/c.toml: can be used, but 1 of 2 upstreams cannot run here (upstreams: 2, limits: 0, plans: 0, tools: 0)\n", true)
-	expect(map[string]string{"B": ""}, "DIR/c.toml:1: enrichment.prefetch_timeout_ms: warning: has no effect unless delivery = \"inline\"\n"+
-		"DIR/c.toml: can be used, with warnings (upstreams: 2, limits: 0, plans: 0, tools: 0)\n", true)
-	write(t, path, "[upstreams.a]\ncommand = \"x\"\nenv_file = \"${FOLDER}/.env\"\n[plans.p]\nsteps = [{}]\n")
-	expect(nil, "DIR/c.toml:4: plans.p: warning: is not listed: set enabled = true in [plan]\n"+
-		"DIR/c.toml:3: upstreams.a.env_file: warning: ignored: environment variable FOLDER is not set\n"+
-		"DIR/c.toml: can be used, with warnings (upstreams: 1, limits: 0, plans: 1, tools: 0)\n", true)
-	write(t, path, "[upstreams.a]\ncommand = \"npx -y pkg\"\n[upstreams.b]\ncommand = \"/a folder/x\"\n")
-	expect(nil, "DIR/c.toml:2: upstreams.a.command: want one program without its arguments: split it into command = \"npx\" and args = [\"-y\",\"pkg\"]\n", false)
-	write(t, path, "[upstreams.a]\ncommand = \"x\"\n")
-	expect(nil, "DIR/c.toml: ok (upstreams: 1, limits: 0, plans: 0, tools: 0)\n", true)
 }
 
 // TestSalvage checks the configuration used despite a file's problems.

@@ -28,11 +28,13 @@ func (p positions) line(key string) int {
 	return max(1, p[key])
 }
 
+// problem returns a problem of a key in the file with these positions.
+func (p positions) problem(file, key, format string, args ...any) Problem {
+	return Problem{File: file, Line: p.line(key), Key: key, Message: fmt.Sprintf(format, args...)}
+}
+
 // join appends parts to the key base, quoting each part if TOML requires it.
 func join(base string, parts ...string) string {
-	if len(parts) == 0 {
-		return base
-	}
 	if base == "" {
 		return toml.Key(parts).String()
 	}

@@ -68,11 +68,11 @@ type findings struct {
 }
 
 func (f *findings) problem(key, format string, args ...any) {
-	f.problems = append(f.problems, Problem{File: f.file, Line: f.pos.line(key), Key: key, Message: fmt.Sprintf(format, args...)})
+	f.problems = append(f.problems, f.pos.problem(f.file, key, format, args...))
 }
 
 func (f *findings) warn(key, format string, args ...any) {
-	f.warnings = append(f.warnings, Problem{File: f.file, Line: f.pos.line(key), Key: key, Message: fmt.Sprintf(format, args...)})
+	f.warnings = append(f.warnings, f.pos.problem(f.file, key, format, args...))
 }
 
 // failed reports whether the key already has a problem, so that a check does not add another.

@@ -8,7 +8,7 @@ type Tool struct {
 	ValueClass      string                `toml:"value_class" enum:"|critical|supporting|optional|audit_only"`
 	SideEffectClass string                `toml:"side_effect_class" enum:"|pure|read_only|mutates_local|mutates_external|indeterminate"`
 	Classify        string                `toml:"classify" enum:"|shell|sql"`
-	RateLimitHost   string                `toml:"rate_limit_host"`
+	RateLimitHost   string                `toml:"rate_limit_host" form:"host"`
 	Speculate       *bool                 `toml:"speculate"`                                   // false: never prefetched, unless a more specific name that is not a glob has true
 	Disclosure      string                `toml:"disclosure" enum:"|same_service|third_party"` // services to which a call sends its arguments
 	Volatile        *bool                 `toml:"volatile"`                                    // true: never served from a prefetch
@@ -32,7 +32,7 @@ type CostModel struct {
 
 // FieldGroup is a named part of a tool's result.
 type FieldGroup struct {
-	Fields         []string `toml:"fields"`                          // names or globs of fields; dots separate nested names
+	Fields         []string `toml:"fields" form:"glob"`              // names or globs of fields; dots separate nested names
 	EstimatedValue *float64 `toml:"estimated_value" min:"0" max:"1"` // share of the result's value; nil: not set
 	DefaultInclude *bool    `toml:"default_include"`                 // false: only on request; nil: not set
 }
@@ -50,8 +50,8 @@ type FollowUp struct {
 // Invalidation names cached results that a call makes stale. In the file, a string stands for an
 // Invalidation with only a Tool.
 type Invalidation struct {
-	Tool  string   `toml:"tool" short:""` // has the same forms as Tool.Name
-	Match []string `toml:"match"`         // only results of calls in which these arguments have the same values; nil: all of the tool's
+	Tool  string   `toml:"tool" short:""`         // has the same forms as Tool.Name
+	Match []string `toml:"match" form:"argument"` // only results of calls in which these arguments have the same values; nil: all of the tool's
 }
 
 // Validate configures the check of a cached result before it is served.
@@ -61,7 +61,7 @@ type Validate struct {
 
 // Limit is a [limits.*] block: the limits of one host. Zero means not set.
 type Limit struct {
-	Name string // the host, or "*" for every other host
+	Name string `form:"limit"` // the host, or "*" for every other host
 
 	Rate               float64 `toml:"rate" min:"0"`                      // calls per second; default: no limit
 	Burst              int     `toml:"burst" min:"0"`                     // calls at once after a pause; default: Rate rounded up, at least 1
@@ -72,7 +72,7 @@ type Limit struct {
 
 // NamedPlan is a [plans.*] block: a plan that is listed as the tool plan__NAME.
 type NamedPlan struct {
-	Name string // letters, digits, - and _
+	Name string `form:"plan"`
 
 	Description string         `toml:"description"`
 	Parameters  map[string]any `toml:"parameters"`            // parameter → JSON Schema

@@ -14,25 +14,25 @@ import (
 // Upstream is an [upstreams.*] block, with a field for each key: an MCP server that is either a
 // command, spoken to over its pipes, or a URL. [Upstream.Resolve] expands ${NAME} in its strings.
 type Upstream struct {
-	Name string // letters, digits, - and single _ inside, so that upstream__tool is unambiguous
+	Name string `form:"upstream"`
 	Dir  string // directory of the file; relative paths are relative to it
 
 	Err error // reason why [Error.Salvage] disabled the upstream; Resolve returns it
 
-	Command        string   `toml:"command"`
+	Command        string   `toml:"command" form:"path"`
 	Args           []string `toml:"args"`
-	Cwd            string   `toml:"cwd"`      // working directory; default "": the client's
-	Env            Secrets  `toml:"env"`      // added to the process's environment
-	EnvFile        string   `toml:"env_file"` // file of NAME=value lines, overridden by Env
+	Cwd            string   `toml:"cwd" form:"path"`      // working directory; default "": the client's
+	Env            Secrets  `toml:"env" keys:"variable"`  // added to the process's environment
+	EnvFile        string   `toml:"env_file" form:"path"` // file of NAME=value lines, overridden by Env
 	URL            string   `toml:"url"`
 	Transport      string   `toml:"transport" enum:"|sse"` // default "": tries streamable HTTP, then SSE
-	Headers        Secrets  `toml:"headers"`
+	Headers        Secrets  `toml:"headers" keys:"header"`
 	Enabled        bool     `toml:"enabled" default:"true"`
 	Provider       string   `toml:"provider"`                         // value models to use; default "": detected; "none": no provider's models
 	Trust          bool     `toml:"trust"`                            // trust the server's name and its readOnlyHint
 	Domain         string   `toml:"domain"`                           // default "": the remote host, else "local"
 	Remote         *bool    `toml:"remote"`                           // default nil: derived from the URL, the provider or a host in Args and Env
-	Folders        []string `toml:"folders"`                          // directories whose sessions are offered the server; default: all
+	Folders        []string `toml:"folders" form:"path"`              // directories whose sessions are offered the server; default: all
 	Exclusive      bool     `toml:"exclusive"`                        // only calls through this proxy change the data it reads
 	Instances      string   `toml:"instances" enum:"|session|shared"` // default: session for a command, shared for a URL
 	SharedIdentity bool     `toml:"shared_identity"`                  // with shared instances: all sessions are the same user there
@@ -78,8 +78,8 @@ func resolveLinks(path string) string {
 
 // Filter selects tools by globs, in which * matches any string.
 type Filter struct {
-	Allow []string `toml:"allow"` // default ["*"]
-	Deny  []string `toml:"deny"`  // wins over allow
+	Allow []string `toml:"allow" form:"glob"` // default ["*"]
+	Deny  []string `toml:"deny" form:"glob"`  // wins over allow
 }
 
 // Allows reports whether clients are offered the tool.

@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,7 +39,7 @@ func Watch(ctx context.Context, c *Config, changed func(*Config, error), validat
 // reloader loads the configuration again after file system events.
 type reloader struct {
 	path       string
-	last       [32]byte             // digest of the last content or error; zero if there was no file
+	last       [32]byte             // digest of the last content or error
 	changed    func(*Config, error) // receives new content
 	validators []Validator          // as for [Load]
 	rewatch    func() error         // renews the watches; see watchDirs
@@ -54,31 +53,26 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 	}
 	due := time.NewTimer(0)
 	defer due.Stop()
-	var first time.Time // time of the first event since the last reading; zero if there was none
-	schedule := func() {
-		if first.IsZero() {
-			first = time.Now()
-		}
-		due.Reset(max(0, min(debounce, time.Until(first.Add(maxDelay)))))
-	}
+	var latest time.Time // when the file is read though events keep coming
 	for {
+		ok := true
 		select {
 		case <-ctx.Done():
 			return nil
-		case _, ok := <-events:
-			if !ok {
-				return errors.New("watch: ended by the system")
-			}
-			schedule()
-		case _, ok := <-errs:
-			if !ok {
-				return errors.New("watch: ended by the system")
-			}
-			schedule() // events were probably lost
 		case <-due.C:
-			first = time.Time{}
+			latest = time.Time{}
 			r.reload()
+			continue
+		case _, ok = <-events:
+		case _, ok = <-errs: // events were probably lost
 		}
+		if !ok {
+			return errors.New("watch: ended by the system")
+		}
+		if latest.IsZero() {
+			latest = time.Now().Add(maxDelay)
+		}
+		due.Reset(max(0, min(debounce, time.Until(latest))))
 	}
 }
 
@@ -87,17 +81,13 @@ func (r *reloader) reload() {
 	// The watches are renewed first, so that a change after the reading causes an event.
 	// An error of rewatch is ignored, because the reading then fails too.
 	_ = r.rewatch()
-	data, err := read(r.path)
-	var tuned []byte
-	if err == nil {
-		tuned, err = readTuned(r.path)
-	}
+	data, tuned, err := readBoth(r.path)
 	current := digest(data, tuned)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		current = [32]byte{}
 	case err != nil:
-		current = sha256.Sum256([]byte("\x00" + err.Error())) // digest never hashes text that begins with NUL
+		current = digest(nil, []byte(err.Error()))
 	}
 	if current == r.last {
 		return
@@ -117,20 +107,11 @@ func (r *reloader) reload() {
 // links to, and the parent directory, in which the directory may be created or replaced. It does
 // not watch the file itself, because such a watch stays with the old file when an editor renames a
 // new one over it. watchDirs returns an error only if no directory can be watched.
-func watchDirs(w *fsnotify.Watcher, path string) (missing error) {
+func watchDirs(w *fsnotify.Watcher, path string) error {
 	dirs := []string{filepath.Dir(path), filepath.Dir(filepath.Dir(path))}
 	for _, link := range []string{path, TunedPath(path)} {
 		if file, err := filepath.EvalSymlinks(link); err == nil {
 			dirs = append(dirs, filepath.Dir(file))
-		}
-	}
-	watched := false
-	for _, dir := range dirs {
-		// Add is repeated because the directory may have been replaced.
-		if err := w.Add(dir); err != nil {
-			missing = fmt.Errorf("watch %s: %w", dir, err)
-		} else {
-			watched = true
 		}
 	}
 	for _, old := range w.WatchList() {
@@ -138,7 +119,14 @@ func watchDirs(w *fsnotify.Watcher, path string) (missing error) {
 			_ = w.Remove(old) // fails if the directory no longer exists
 		}
 	}
-	if watched {
+	var missing error
+	for _, dir := range dirs {
+		// Add is repeated because the directory may have been replaced.
+		if err := w.Add(dir); err != nil {
+			missing = fmt.Errorf("watch %s: %w", dir, err)
+		}
+	}
+	if len(w.WatchList()) > 0 {
 		return nil
 	}
 	return missing

@@ -134,7 +134,7 @@ func TestFigures(t *testing.T) {
 }
 
 // again fails unless the proposal can be read as tuned.toml.
-func again(t *testing.T, p tune.Proposal) []config.Tuned {
+func again(t *testing.T, p tune.Proposal) []config.Tool {
 	t.Helper()
 	path := t.TempDir() + "/c.toml"
 	for name, text := range map[string][]byte{path: []byte("# none\n"), config.TunedPath(path): p.TOML()} {
