@@ -98,6 +98,26 @@ func TestDocumentsRun(t *testing.T) {
 	}
 }
 
+// The command lines in the documents' units are ones of the program.
+func TestDocumentsUnits(t *testing.T) {
+	command := regexp.MustCompile(`ExecStart=\S*/mcpschedd (.*)|<string>\S*/mcpschedd</string>\s*((?:<string>.*</string>\s*)*)</array>`)
+	found := 0
+	for _, name := range documents(t) {
+		for _, b := range blocks(t, name) {
+			for _, m := range command.FindAllStringSubmatch(b.text, -1) {
+				words := strings.Fields(regexp.MustCompile("</?string>").ReplaceAllString(m[1]+m[2], " "))
+				if out, err := exec.Command("mcpschedd", append(words, "--help")...).CombinedOutput(); err != nil || len(words) == 0 {
+					t.Errorf("%s:%d: %q: %v\n%s", name, b.line, words, err, out)
+				}
+				found++
+			}
+		}
+	}
+	if found != 2 {
+		t.Errorf("got %d units, want those of systemd and launchd", found)
+	}
+}
+
 // shellLine is a line of a document for the shell.
 type shellLine struct{ text, where string }
 

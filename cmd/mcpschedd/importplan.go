@@ -228,7 +228,7 @@ func (p *importPlan) printNotes() {
 		case s.exists:
 			say(p.m.stderr, "note: %s is already configured as upstreams.%s", s.Called(), s.Name)
 		case s.add && !s.Block.Trust && providerOf(*s.Server) == "":
-			say(p.m.stderr, "note: %s is an unknown server, so its calls only pass through: mcpschedd check --connect shows its tool annotations, and the line that trusts them", s.Called())
+			say(p.m.stderr, "note: %s is an unknown server, so its calls only pass through: mcpschedd check --connect shows its tool annotations, and --trust %[1]s or trust = true trusts them", s.Called())
 		}
 	}
 	if !slices.ContainsFunc(p.servers, planned.taken) {

@@ -38,7 +38,7 @@ func TestRemoveUpstream(t *testing.T) {
 	for _, c := range []struct{ before, after string }{
 		{"[upstreams.a]\nargs = [\n  # x\n]\n# tail\n\n# Of b.\n[upstreams.b]\n", "# tail\n\n# Of b.\n[upstreams.b]\n"},
 		{"[upstreams.a]\n\n# A part of its own.\n\n[upstreams.b]\n", "# A part of its own.\n\n[upstreams.b]\n"},
-		{"# Top.\n\n[upstreams.a]\n[upstreams.a.env]\nX = '''\n# no comment'''\n\n\n# end\n", "# Top.\n\n# end\n"},
+		{"# Top.\n\n[upstreams.a]\n[upstreams.a.env]\nX = '''\n# no comment\n'''\n\n\n# end\n", "# Top.\n\n# end\n"},
 	} {
 		if left, _, err := config.RemoveUpstream([]byte(c.before), "a"); err != nil || string(left) != c.after {
 			t.Errorf("%q: got %q, %v, want %q", c.before, left, err, c.after)

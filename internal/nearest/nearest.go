@@ -7,7 +7,6 @@
 package nearest
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 )
@@ -15,7 +14,7 @@ import (
 // Names is a set of known names. A nil Names is empty.
 type Names struct{ sorted []string }
 
-// longestName is the length in bytes up to which names are compared.
+// longestName is the length in bytes up to which the edits of names are counted.
 const longestName = 128
 
 // New returns the Names of all, in any order.
@@ -34,87 +33,48 @@ func (n *Names) Has(name string) bool {
 
 // To returns the known name that name most likely stands for, or "" if there is none. In order of
 // preference, that is the longest known name that follows a "__" in name, since clients prefix
-// their own name of the server; a name that differs, ignoring case, in at most one edit, or only
-// in what precedes a "__"; a name within the allowed number of edits; or the only name with this
-// prefix.
+// their own name of the server; a name that differs, ignoring case, in at most one edit; the only
+// name that differs only in what precedes the last "__"; a name within a third of its length in edits,
+// at least one and at most three; or the only name with this prefix.
 func (n *Names) To(name string) string {
 	if n == nil || name == "" {
 		return ""
 	}
-	if listed := n.within(name); listed != "" {
-		return listed
-	}
-	if len(name) > longestName {
-		return ""
-	}
-	if near, edits := n.similar(strings.ToLower(name)); edits <= 1 {
-		return near
-	} else if same := n.only(func(other string) bool { return lastName(other) == lastName(name) }); same != "" {
-		return same // differs only in the server's name
-	} else if near != "" {
-		return near
-	}
-	if len(name) < 3 {
-		return ""
-	}
-	return n.only(func(other string) bool { return strings.HasPrefix(other, name) })
-}
-
-// within returns the longest known name that follows a "__" in name, or "".
-func (n *Names) within(name string) string {
-	if len(name) > 4*longestName {
-		return ""
-	}
-	for i := range name {
-		if rest, ok := strings.CutPrefix(name[i:], "__"); ok && n.Has(rest) {
-			return rest
+	suffix, near, distance := "", "", 1+max(1, min(len(name)/3, 3))
+	var same, longer []string
+	small, last := strings.ToLower(name), lastName(name)
+	for _, other := range n.sorted {
+		if strings.HasSuffix(name, "__"+other) && len(other) > len(suffix) {
+			suffix = other
 		}
+		if lastName(other) == last {
+			same = append(same, other)
+		}
+		if len(name) >= 3 && strings.HasPrefix(other, name) {
+			longer = append(longer, other)
+		}
+		if len(name) > longestName || max(len(other)-len(name), len(name)-len(other)) >= distance {
+			continue
+		}
+		if d := Edits(small, strings.ToLower(other)); d < distance && d < max(len(name), len(other)) {
+			near, distance = other, d
+		}
+	}
+	switch {
+	case suffix != "":
+		return suffix
+	case near != "" && (distance <= 1 || len(same) != 1):
+		return near
+	case len(same) == 1:
+		return same[0]
+	case len(longer) == 1 && len(name) <= longestName:
+		return longer[0]
 	}
 	return ""
 }
 
-// similar returns the known name with the fewest edits and their number, or "" and one more than
-// the allowed number.
-func (n *Names) similar(small string) (near string, distance int) {
-	distance = 1 + allowedEdits(small)
-	for _, name := range n.sorted {
-		other := strings.ToLower(name)
-		if apart := len(other) - len(small); max(apart, -apart) >= distance {
-			continue
-		}
-		if d := Edits(small, other); d < distance && d < max(len(small), len(other)) {
-			near, distance = name, d
-		}
-	}
-	return near, distance
-}
-
-// only returns the single name that fits, or "" if none or several do.
-func (n *Names) only(fits func(string) bool) string {
-	found := ""
-	for _, other := range n.sorted {
-		if !fits(other) {
-			continue
-		}
-		if found != "" {
-			return ""
-		}
-		found = other
-	}
-	return found
-}
-
 // lastName returns the part of a name after its last "__".
-func lastName(name string) string {
-	if i := strings.LastIndex(name, "__"); i >= 0 {
-		return name[i+len("__"):]
-	}
-	return name
-}
-
-// allowedEdits returns the number of edits up to which a name is suggested: a third of its length,
-// at least one and at most three.
-func allowedEdits(name string) int { return cmp.Or(min(len(name)/3, 3), 1) }
+func lastName(name string) string { return name[strings.LastIndex("__"+name, "__"):] }
 
 // Edits returns the number of bytes to substitute, insert, delete or swap with a neighbour to turn
 // one name into the other (optimal string alignment distance).

@@ -25,7 +25,7 @@ func TestNearest(t *testing.T) {
 		{"mcp__mcpschedd__stub__echo", []string{"web__echo", "wiki__echo"}, ""},
 		{"mcp__stub__echo", []string{"web__echo", "wiki__echo", "echo"}, "echo"},
 		{"mcp_x___echo", []string{"_echo", "web__echo", "wiki__echo"}, "_echo"},
-		{strings.Repeat("_", 600) + "__echo", []string{"echo"}, ""},
+		{strings.Repeat("_", 600) + "__echo", []string{"echo"}, "echo"},
 		{"stub__", []string{"a__b", "c__b"}, ""},
 		{strings.Repeat("x", 128) + "__echo", []string{"echo"}, "echo"},
 		{"gitlab__get_issue", []string{"github__get_issue"}, "github__get_issue"},

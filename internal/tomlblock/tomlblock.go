@@ -30,52 +30,32 @@ func Of(text []byte, table ...string) ([]Block, error) {
 	var parser unstable.Parser
 	parser.Reset(text)
 	var all []Block
-	var headers []int   // start of the line of each header
-	var under []string  // the current header
-	var at *Block       // the current block; nil in another table
-	var known = []int{} // per block, a lower bound of its end
+	var under []string // the current header
+	open := -1         // the index of the current block; -1 in another table
 	for parser.NextExpression() {
 		e := parser.Expression()
 		key, first := keyOf(e)
-		if e.Kind == unstable.KeyValue {
-			switch {
-			case at != nil:
-				known[len(all)-1] = lastOf(e)
-				if len(key) == 1 && e.Value().Kind == unstable.Bool {
-					at.bools[key[0]] = parser.Range(e.Value().Data)
-				}
-			case isWithin(slices.Concat(under, key), table):
-				return nil, notBlocks(table)
+		switch isKey := e.Kind == unstable.KeyValue; {
+		case isKey && open >= 0:
+			if len(key) == 1 && e.Value().Kind == unstable.Bool {
+				all[open].bools[key[0]] = parser.Range(e.Value().Data)
 			}
-			continue
-		}
-		if e.Kind == unstable.ArrayTable && slices.Equal(key, table) {
-			return nil, notBlocks(table)
-		}
-		line := lineStart(text, first)
-		headers, under, at = append(headers, line), key, nil
-		if isWithin(key, table) && len(key) > len(table) {
-			body := lineAfter(text, line)
-			all = append(all, Block{
-				Name: key[len(table)], Own: len(key) == len(table)+1,
-				From: aboveComments(text, line), Body: body, bools: make(map[string]unstable.Range),
-			})
-			at, known = &all[len(all)-1], append(known, body)
+		case isKey && isWithin(slices.Concat(under, key), table), e.Kind == unstable.ArrayTable && slices.Equal(key, table):
+			return nil, fmt.Errorf("%q is not written as [%[1]s.NAME] blocks", strings.Join(table, "."))
+		case !isKey:
+			line := lineStart(text, first)
+			if open >= 0 {
+				all[open].To = endOf(text, line)
+			}
+			if under, open = key, -1; isWithin(key, table) && len(key) > len(table) {
+				open, all = len(all), append(all, Block{
+					Name: key[len(table)], Own: len(key) == len(table)+1,
+					From: aboveComments(text, line), Body: lineAfter(text, line), To: endOf(text, len(text)), bools: make(map[string]unstable.Range),
+				})
+			}
 		}
 	}
-	if err := parser.Error(); err != nil {
-		return nil, err
-	}
-	headers = append(headers, len(text))
-	for i := range all {
-		next := slices.IndexFunc(headers, func(h int) bool { return h >= all[i].Body })
-		all[i].To = endOf(text, known[i], headers[next])
-	}
-	return all, nil
-}
-
-func notBlocks(table []string) error {
-	return fmt.Errorf("%q is not written as [%[1]s.NAME] blocks", strings.Join(table, "."))
+	return all, parser.Error()
 }
 
 // SetBool returns the text with a key of the block set to true or false.
@@ -114,21 +94,13 @@ func keyOf(n *unstable.Node) (key []string, first int) {
 	return key, first
 }
 
-// lastOf returns the end of the last value in an expression whose position the parser has.
-func lastOf(n *unstable.Node) int {
-	last := int(n.Raw.Offset + n.Raw.Length)
-	for it := n.Children(); it.Next(); {
-		last = max(last, lastOf(it.Node()))
-	}
-	return last
-}
-
-// endOf returns the end of a block that extends at least to known, before the next header at next.
-func endOf(text []byte, known, next int) int {
+// endOf returns the end of a block before the next header: after its last line that is neither blank
+// nor a comment, and the blank lines that follow.
+func endOf(text []byte, next int) int {
 	end := next
 	for {
 		above := lineStart(text, end-1)
-		if line := bytes.TrimSpace(text[above:end]); above < known || len(line) > 0 && line[0] != '#' {
+		if line := bytes.TrimSpace(text[above:end]); len(line) > 0 && line[0] != '#' {
 			break
 		}
 		end = above
