@@ -11,14 +11,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"mcpschedd/internal/jsonrpc"
 )
 
 const (
-	maxBacklog    = 8 << 20                // bytes queued for one side before reading from the other side pauses
-	drainTimeout  = 2 * time.Second        // for the client to read the last messages
-	stableAfter   = 10 * time.Second       // minimum connection time after which reconnecting is immediate
-	minRetryDelay = 250 * time.Millisecond // between attempts to reconnect, from the second one on
+	maxBacklog    = 8 << 20          // bytes queued for one side before reading from the other side pauses
+	drainTimeout  = 2 * time.Second  // for the client to read the last messages
+	stableAfter   = 10 * time.Second // minimum connection time after which reconnecting is immediate
+	minRetryDelay = 250 * time.Millisecond
 	maxRetryDelay = 10 * time.Second
 )
 
@@ -60,7 +62,7 @@ func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error 
 	}()
 	stop := context.AfterFunc(ctx, c.close)
 	defer stop()
-	c.readDaemon(ctx)
+	c.readDaemon(ctx, l)
 	last, end := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer end()
 	_ = c.client.Drain(last, 0) // a client that does not read loses the rest
@@ -96,16 +98,15 @@ type connection struct {
 	inputEnded   bool  // the client has closed its input
 	closed       bool  // close was called
 	reconnecting bool  // the first handshake has succeeded
-	watching     bool  // a timer for checkDaemon is set
 	conversation *conversation
 }
 
 // link is the connection to one daemon.
 type link struct {
 	stream
-	out   *jsonrpc.Writer // writes to stream
-	lines *jsonrpc.Reader
-	pings pingState
+	out     *jsonrpc.Writer // writes to stream
+	lines   *jsonrpc.Reader
+	watched bool // watch is running; guarded by connection.mu
 }
 
 // connect connects to the daemon, starting it if necessary, and completes the handshake.
@@ -116,7 +117,7 @@ func (c *connection) connect(ctx context.Context) (*link, error) {
 	}
 	c.mu.Lock()
 	c.abandonLocked(maxTries, errEnded)
-	h := hello{Kind: kindSession, Dir: dir, Env: Base(os.Environ()), Only: c.o.Only, Repeated: c.conversation.ids(), Session: name(os.Getenv("CLAUDE_CODE_SESSION_ID")), Parent: os.Getppid(), Reconnected: c.reconnecting}
+	h := Hello{Kind: kindSession, Dir: dir, Env: Base(os.Environ()), Only: c.o.Only, Repeated: c.conversation.ids(), Session: clip(os.Getenv("CLAUDE_CODE_SESSION_ID"), maxName), Parent: os.Getppid(), Reconnected: c.reconnecting}
 	c.mu.Unlock()
 	var s stream
 	for range 2 { // the first daemon may be shutting down
@@ -176,8 +177,9 @@ func (c *connection) send(line []byte) *jsonrpc.Writer {
 	if c.link == nil {
 		return nil
 	}
-	if !c.conversation.idle() {
-		c.startPingsLocked()
+	if !c.conversation.idle() && !c.link.watched {
+		c.link.watched = true
+		go c.watch(c.link)
 	}
 	_ = c.link.out.Send(line) // requests lost with the daemon are replayed or answered with an error
 	return c.link.out
@@ -213,25 +215,27 @@ func (c *connection) close() {
 }
 
 // readDaemon forwards the messages of the daemon, and of further daemons after that one ends.
-func (c *connection) readDaemon(ctx context.Context) {
-	var wait time.Duration // before reconnecting
+func (c *connection) readDaemon(ctx context.Context, l *link) {
+	retry := backoff.NewExponentialBackOff()
+	retry.InitialInterval, retry.MaxInterval = minRetryDelay, maxRetryDelay
 	for {
-		c.mu.Lock()
-		l := c.link
-		c.mu.Unlock()
 		began := time.Now()
-		if l != nil { // checkDaemon may have closed it already
-			c.forward(ctx, l)
-			l.close()
-		}
+		c.forward(ctx, l)
+		l.close()
 		if c.daemonEnded() {
 			return
 		}
-		if time.Since(began) >= stableAfter {
-			wait = 0
+		wait := time.Duration(0)
+		if time.Since(began) < stableAfter {
+			wait = retry.NextBackOff()
+		} else {
+			retry.Reset()
 		}
-		if wait = c.reconnect(ctx, wait); wait < 0 {
-			return
+		c.o.Log.Warn("the daemon has ended; reconnecting", "wait", wait)
+		for l = nil; l == nil; wait = retry.NextBackOff() {
+			if l = c.reconnect(ctx, wait); l == nil && (ctx.Err() != nil || c.done()) {
+				return
+			}
 		}
 	}
 }
@@ -243,6 +247,13 @@ func (c *connection) daemonEnded() bool {
 	if c.link = nil; c.inputEnded {
 		c.abandonLocked(0, errEnded)
 	}
+	return c.inputEnded || c.closed
+}
+
+// done reports whether the client is done.
+func (c *connection) done() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.inputEnded || c.closed
 }
 
@@ -285,26 +296,21 @@ func (c *connection) received(l *link, line []byte) bool {
 	return swallowed
 }
 
-// reconnect waits, connects to a daemon and resumes the conversation. It retries with growing
-// waits, and returns the wait before the next reconnect, or -1 if the client is done.
-func (c *connection) reconnect(ctx context.Context, wait time.Duration) time.Duration {
-	c.o.Log.Warn("the daemon has ended; reconnecting", "wait", wait)
-	for {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return -1
-		}
-		wait = min(max(2*wait, minRetryDelay), maxRetryDelay)
-		l, err := c.connect(ctx)
-		if err == nil {
-			c.resume(l)
-			return wait
-		}
-		if c.fail(err) {
-			return -1
-		}
+// reconnect waits, connects to a daemon and resumes the conversation. It returns nil if no daemon is
+// available.
+func (c *connection) reconnect(ctx context.Context, wait time.Duration) *link {
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+		return nil
 	}
+	l, err := c.connect(ctx)
+	if err != nil {
+		c.fail(err)
+		return nil
+	}
+	c.resume(l)
+	return l
 }
 
 // resume continues with another daemon: it replays the session's setup and the open requests,
@@ -329,16 +335,14 @@ func (c *connection) resume(l *link) {
 	}
 }
 
-// fail answers all open requests with an error, as no daemon is available. It reports whether
-// the client is done.
-func (c *connection) fail(why error) bool {
+// fail answers all open requests with an error, as no daemon is available.
+func (c *connection) fail(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unavailable = why
 	c.o.Log.Error("no daemon is available", "err", why)
 	c.abandonLocked(0, fmt.Errorf("%w: %w", errEnded, why))
 	c.changed.Broadcast()
-	return c.inputEnded || c.closed
 }
 
 // abandonLocked answers the open requests that at least so many daemons have received with an

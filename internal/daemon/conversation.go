@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"encoding/json"
 	"iter"
 	"slices"
 
@@ -111,10 +110,10 @@ func (c *conversation) answered(id []byte) {
 func (c *conversation) idle() bool { return len(c.requests) == 0 }
 
 // ids returns the ids of the open requests that will be replayed.
-func (c *conversation) ids() (ids []json.RawMessage) {
+func (c *conversation) ids() (ids []string) {
 	for _, r := range c.requests {
 		if !r.isSetup {
-			ids = append(ids, json.RawMessage(r.ID))
+			ids = append(ids, string(r.ID))
 		}
 	}
 	return ids

@@ -498,26 +498,6 @@ func TestListen(t *testing.T) {
 	next.next(t)
 }
 
-// A daemon whose folder was removed does not remove the next daemon's socket there.
-func TestFolderRemoved(t *testing.T) {
-	dir := t.TempDir()
-	at := func() daemon.Place {
-		p, err := daemon.NewPlace(dir, "/c.toml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	old := listen(t, at())
-	if err := os.RemoveAll(filepath.Join(dir, "daemon")); err != nil {
-		t.Fatal(err)
-	}
-	next := listen(t, at())
-	old.stop()
-	connect(t, next.place)
-	next.next(t)
-}
-
 func TestAt(t *testing.T) {
 	dir := t.TempDir()
 	long := filepath.Join(dir, strings.Repeat("long/", 30))

@@ -31,11 +31,6 @@ func daemonEnv(environ []string) []string {
 	})...)
 }
 
-// selectNames returns the variables with the given names.
-func selectNames(environ, names []string) []string {
-	return filter(environ, func(name string) bool { return slices.Contains(names, name) })
-}
-
 func filter(environ []string, keep func(name string) bool) []string {
 	out := []string{}
 	for _, variable := range environ {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -32,17 +33,18 @@ const (
 	kindHook    = "hook"    // ends with the welcome
 )
 
-type hello struct {
-	Protocol    int               `json:"mcpschedd"`
-	Kind        string            `json:"kind"`
-	Dir         string            `json:"dir"`
-	Env         []string          `json:"env"`            // NAME=value
-	Only        string            `json:"only,omitempty"` // the only upstream that the client sees
-	Repeated    []json.RawMessage `json:"repeated,omitempty"`
-	Session     string            `json:"session,omitempty"` // session id in the reports of the client's hook
-	Parent      int               `json:"parent,omitempty"`  // PID of the process that started connect
-	Reconnected bool              `json:"again,omitempty"`   // another daemon served the client before
-	Report      *Report           `json:"report,omitempty"`  // for kindHook
+// Hello is what a client says of itself.
+type Hello struct {
+	Protocol    int      `json:"mcpschedd"`
+	Kind        string   `json:"kind"`
+	Dir         string   `json:"dir"`                // working directory; absolute
+	Env         []string `json:"env"`                // NAME=value
+	Only        string   `json:"only,omitempty"`     // the only upstream that the client sees; empty for all
+	Repeated    []string `json:"repeated,omitempty"` // raw ids of replayed requests, which a previous daemon may have sent on
+	Session     string   `json:"session,omitempty"`  // session id in the reports of the client's hook; empty if not known
+	Parent      int      `json:"parent,omitempty"`   // PID of the process that started connect, usually the client
+	Reconnected bool     `json:"again,omitempty"`    // another daemon served the client before
+	Report      *Report  `json:"report,omitempty"`   // for kindHook
 }
 
 type welcome struct {
@@ -57,7 +59,7 @@ type extraEnv struct {
 }
 
 // greet sends a hello to a daemon and reads its welcome.
-func greet(conn conn, h hello, within time.Duration) (w welcome, err error) {
+func greet(conn conn, h Hello, within time.Duration) (w welcome, err error) {
 	if err := checkPeer(conn); err != nil {
 		return w, err
 	}
@@ -83,10 +85,10 @@ func greet(conn conn, h hello, within time.Duration) (w welcome, err error) {
 
 // greetSession completes the handshake for a session and returns the stream for its messages. It
 // closes the connection on error.
-func greetSession(conn conn, h hello, within time.Duration) (stream, error) {
+func greetSession(conn conn, h Hello, within time.Duration) (stream, error) {
 	w, err := greet(conn, h, within)
 	if err == nil {
-		err = writeLine(conn, extraEnv{selectNames(os.Environ(), w.Names)})
+		err = writeLine(conn, extraEnv{filter(os.Environ(), func(name string) bool { return slices.Contains(w.Names, name) })})
 	}
 	var s stream
 	if err == nil {

@@ -44,7 +44,7 @@ func sendReport(p Place, r *Report) error {
 		return nil
 	}
 	defer conn.Close()
-	_, err = greet(conn, hello{Kind: kindHook, Report: r}, HookTimeout)
+	_, err = greet(conn, Hello{Kind: kindHook, Report: r}, HookTimeout)
 	return err
 }
 

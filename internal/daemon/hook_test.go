@@ -83,7 +83,7 @@ func TestHook(t *testing.T) {
 		},
 		"without a number": {
 			strings.NewReader(`{"hook_event_name":"PreToolUse","tool_name":"Edit","tool_input":{"a":1}}`),
-			daemon.Report{Event: "PreToolUse", Tool: "Edit", Use: `Edit{"a":1}`},
+			daemon.Report{Event: "PreToolUse", Tool: "Edit", Use: "a60673b4136ea4df"},
 		},
 		"a prompt": {
 			strings.NewReader(`{"hook_event_name":"UserPromptSubmit","prompt":"mend it"}`),
@@ -95,7 +95,7 @@ func TestHook(t *testing.T) {
 		},
 		"an event that is not known, with control characters": {
 			strings.NewReader(`{"hook_event_name":"Od\u0000d\u001b[2J","tool_name":"\u0007\n"}`),
-			daemon.Report{Event: "Od\x00d\x1b[2J", Tool: "\x07\n", Use: "\x07\n", Background: true},
+			daemon.Report{Event: "Od\x00d\x1b[2J", Tool: "\x07\n", Use: "10b0a0c8cf10027e", Background: true},
 		},
 		"nothing":      {strings.NewReader(""), daemon.Report{Unread: "hook: unexpected end of JSON input"}},
 		"no JSON":      {strings.NewReader("GET / HTTP/1.1"), daemon.Report{Unread: "hook: invalid character 'G' looking for beginning of value"}},

@@ -40,14 +40,7 @@ type ListenOptions struct {
 
 // Client is a client that has completed the handshake.
 type Client struct {
-	Dir         string   // working directory; absolute
-	Env         []string // NAME=value
-	Only        string   // the only upstream that it sees; empty for all
-	Repeated    []string // raw ids of replayed requests, which a previous daemon may have sent on
-	Session     string   // session id in the reports of its hook; empty if not known
-	Parent      int      // PID of the process that started connect, usually the client
-	Reconnected bool     // another daemon served it before
-
+	Hello
 	stream // its messages
 }
 
@@ -126,15 +119,11 @@ func (l *Listener) serve(ctx context.Context, conn conn) {
 		return
 	}
 	defer s.close()
-	c := &Client{Dir: h.Dir, Env: h.Env, Only: h.Only, Session: h.Session, Parent: h.Parent, Reconnected: h.Reconnected, stream: s}
-	for _, id := range h.Repeated {
-		c.Repeated = append(c.Repeated, string(id))
-	}
-	l.o.Serve(ctx, c)
+	l.o.Serve(ctx, &Client{h, s})
 }
 
 // handshake performs the daemon's side of the handshake.
-func (l *Listener) handshake(conn conn, lines *bufio.Reader) (h hello, err error) {
+func (l *Listener) handshake(conn conn, lines *bufio.Reader) (h Hello, err error) {
 	if err := checkPeer(conn); err != nil {
 		return h, err
 	}

@@ -2,73 +2,48 @@ package daemon
 
 import "time"
 
-// A daemon that hangs is detected within pingEvery*(maxSilent+1), 10 s, after a request. The
-// code counts intervals instead of measuring time, so that a stopped connect process or a
-// sleeping computer does not blame the daemon.
+// A daemon that hangs is detected within 2*(pingEvery+pingTimeout), 10 s, after a request. One ping
+// without an answer is not enough: this process may have been stopped, or the computer asleep.
 const (
-	pingEvery = 2 * time.Second // while a request is open
-	maxSilent = 4               // intervals without an answer after which the daemon hangs
+	pingEvery   = 2 * time.Second // while a request is open
+	pingTimeout = 3 * time.Second
+	maxSilent   = 2 // pings without an answer, in a row, after which the daemon hangs
 )
 
-// pingState is the state of the pings to one daemon, guarded by connection.mu.
-type pingState struct {
-	open   bool // a ping is unanswered
-	silent int  // intervals since it was sent
-}
-
-// next decides after each interval whether to send a ping, and whether the daemon hangs.
-func (p *pingState) next() (ping, hangs bool) {
-	if !p.open {
-		*p = pingState{open: true}
-		return true, false
-	}
-	p.silent++
-	return false, p.silent >= maxSilent
-}
-
-// startPingsLocked starts the checks of the daemon, which continue while a request is open.
-func (c *connection) startPingsLocked() {
-	if !c.watching {
-		c.watching = true
-		time.AfterFunc(c.o.PingEvery, c.checkDaemon)
-	}
-}
-
-// checkDaemon runs after each interval while a request is open. If the daemon hangs, it answers
-// the open requests with an error and closes the link, which discards unread messages.
-func (c *connection) checkDaemon() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.watching = c.link != nil && !c.closed && !c.conversation.idle(); !c.watching {
-		return
-	}
-	l := c.link
-	ping, hangs := l.pings.next()
-	if ping {
-		go c.ping(l)
-	}
-	if hangs {
-		c.o.Log.Error("the daemon does not answer; closing the connection")
-		c.link, c.watching = nil, false
-		c.abandonLocked(0, errHung)
-		l.close()
-		return
-	}
-	time.AfterFunc(c.o.PingEvery, c.checkDaemon)
-}
-
-// ping pings the daemon on a new connection. If the daemon does not accept connections it has
-// ended, which reading from the link detects.
-func (c *connection) ping(l *link) {
-	conn, err := dial(c.o.Place)
-	if err == nil {
-		_, err = greet(conn, hello{Kind: kindPing}, maxSilent*c.o.PingEvery)
-		conn.Close()
-		if err != nil {
+// watch pings the daemon while a request is open. If the daemon hangs, it answers the open requests
+// with an error and closes the link, which discards unread messages.
+func (c *connection) watch(l *link) {
+	for silent := 0; silent < maxSilent; {
+		time.Sleep(c.o.PingEvery)
+		c.mu.Lock()
+		l.watched = c.link == l && !c.conversation.idle()
+		watched := l.watched
+		c.mu.Unlock()
+		if !watched {
 			return
+		}
+		if silent++; c.ping() == nil {
+			silent = 0
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l.pings.open = false
+	if c.link == l {
+		c.o.Log.Error("the daemon does not answer; closing the connection")
+		c.link = nil
+		c.abandonLocked(0, errHung)
+		l.close()
+	}
+}
+
+// ping pings the daemon on a new connection. If the daemon does not accept connections it has
+// ended, which reading from the link detects.
+func (c *connection) ping() error {
+	conn, err := dial(c.o.Place)
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	_, err = greet(conn, Hello{Kind: kindPing}, min(pingTimeout, 2*c.o.PingEvery))
+	return err
 }

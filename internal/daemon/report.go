@@ -1,8 +1,7 @@
 package daemon
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,7 +58,7 @@ type hookInput struct {
 // ReadReport reads a hook's input and environment. Input that cannot be read yields a report
 // with Unread set, since something may have changed all the same.
 func ReadReport(stdin io.Reader, getenv func(string) string) *Report {
-	r := &Report{Session: name(getenv("CLAUDE_CODE_SESSION_ID")), Folder: getenv("CLAUDE_PROJECT_DIR"), Sent: time.Now().UnixMilli()}
+	r := &Report{Session: clip(getenv("CLAUDE_CODE_SESSION_ID"), maxName), Folder: getenv("CLAUDE_PROJECT_DIR"), Sent: time.Now().UnixMilli()}
 	r.Parent, _ = strconv.Atoi(getenv("CLAUDE_PID")) // 0 if not set
 	text, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
 	var in hookInput
@@ -81,19 +80,12 @@ func ReadReport(stdin io.Reader, getenv func(string) string) *Report {
 }
 
 func (r *Report) fill(in *hookInput) {
-	r.Event, r.Tool, r.Prompt = name(in.Event), name(in.Tool), clip(in.Prompt, maxPrompt)
-	if in.Session != "" {
-		r.Session = name(in.Session)
-	}
-	if r.Folder == "" {
-		r.Folder = in.Dir
-	}
+	r.Event, r.Tool, r.Prompt = clip(in.Event, maxName), clip(in.Tool, maxName), clip(in.Prompt, maxPrompt)
+	r.Session, r.Folder = cmp.Or(clip(in.Session, maxName), r.Session), cmp.Or(r.Folder, in.Dir)
 	if real, err := filepath.EvalSymlinks(r.Folder); err == nil {
 		r.Folder = real
 	}
-	if r.Why = name(in.Source); r.Why == "" {
-		r.Why = name(in.Reason)
-	}
+	r.Why = clip(cmp.Or(in.Source, in.Reason), maxName)
 	if in.Background != nil {
 		r.Tasks = new(len(*in.Background))
 	}
@@ -104,10 +96,9 @@ func (r *Report) fill(in *hookInput) {
 
 // setUse sets the fields about the use of a tool.
 func (r *Report) setUse(in *hookInput) {
-	if r.Use = in.Use; r.Use == "" {
-		r.Use = in.Tool + string(in.Input) // equal uses at the same time are only counted
+	if r.Use = clip(in.Use, maxName); r.Use == "" {
+		r.Use = hashOf(in.Tool, string(in.Input)) // equal uses at the same time are only counted
 	}
-	r.Use = name(r.Use)
 	var input struct {
 		Command    string `json:"command"`
 		Background bool   `json:"run_in_background"`
@@ -125,13 +116,5 @@ func (r *Report) setUse(in *hookInput) {
 	r.Background = r.Background || input.Background || response.Task != ""
 }
 
-// name returns a name, or its hash if it is longer than maxName.
-func name(s string) string {
-	if len(s) <= maxName {
-		return s
-	}
-	sum := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(sum[:])
-}
-
+// clip returns the beginning of a text, as later versions or other clients may send longer ones.
 func clip(s string, most int) string { return s[:min(len(s), most)] }

@@ -41,32 +41,11 @@ func listen(p Place) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener.SetUnlinkOnClose(false)
-	s := &socket{UnixListener: listener, path: p.Socket}
-	err = os.Chmod(p.Socket, 0o600) // until then the folder's permissions keep other users out
-	if err == nil {
-		s.file, err = os.Lstat(p.Socket)
-	}
-	if err != nil {
+	if err := os.Chmod(p.Socket, 0o600); err != nil { // until then the folder's permissions keep other users out
 		listener.Close()
 		return nil, err
 	}
-	return s, nil
-}
-
-// socket is a listener that removes its file when it is closed, unless another daemon has
-// replaced the file after the folder was removed.
-type socket struct {
-	*net.UnixListener
-	path string
-	file os.FileInfo
-}
-
-func (s *socket) Close() error {
-	if now, err := os.Lstat(s.path); err == nil && os.SameFile(now, s.file) {
-		_ = os.Remove(s.path)
-	}
-	return s.UnixListener.Close()
+	return listener, nil
 }
 
 func dial(p Place) (conn, error) {

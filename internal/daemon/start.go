@@ -1,7 +1,7 @@
 package daemon
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +23,9 @@ type Start struct {
 	Log     string // file for its stderr
 }
 
+// dialEvery is the interval at which a daemon that is starting is dialled.
+const dialEvery = 5 * time.Millisecond
+
 // dialOrStart connects to the daemon of a place, and starts it if necessary.
 func dialOrStart(ctx context.Context, p Place, s Start, within time.Duration) (conn, error) {
 	if conn, err := dial(p); err == nil || s.Program == "" {
@@ -31,60 +34,48 @@ func dialOrStart(ctx context.Context, p Place, s Start, within time.Duration) (c
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	lock := flock.New(p.starting, flock.SetPermissions(0o600))
-	if _, err := lock.TryLockContext(ctx, 5*time.Millisecond); err != nil {
+	if _, err := lock.TryLockContext(ctx, dialEvery); err != nil {
 		return nil, fmt.Errorf("start of the daemon by another client: %w", err)
 	}
 	defer lock.Close()
-	if conn, err := dial(p); err == nil { // another client has started it in the meantime
-		return conn, nil
+	var daemon *exec.Cmd
+	ended := make(chan error, 1)
+	for failed := error(nil); ; {
+		conn, err := dial(p) // another client, or the user, may have started it in the meantime
+		if err == nil {
+			return conn, nil
+		}
+		if failed != nil {
+			return nil, fmt.Errorf("start of the daemon, whose log is %s: %w", s.Log, failed)
+		}
+		if daemon == nil {
+			if daemon, err = s.run(); err != nil {
+				return nil, fmt.Errorf("start of the daemon: %w", err)
+			}
+			go func() { ended <- cmp.Or(daemon.Wait(), errors.New("it ended")) }() // reaps the daemon if it ends before this process
+		}
+		select {
+		case failed = <-ended:
+		case <-time.After(dialEvery):
+		case <-ctx.Done():
+			_ = daemon.Process.Kill() // it has no clients yet
+			failed = ctx.Err()
+		}
 	}
-	started := s.run(ctx)
-	conn, err := dial(p)
-	if err != nil {
-		return nil, fmt.Errorf("start of the daemon: %w", errors.Join(started, err))
-	}
-	return conn, nil // also if run failed because the user has just started a daemon
 }
 
-// run starts the daemon, and waits until it accepts clients or ctx is done.
-func (s Start) run(ctx context.Context) error {
+// run starts the daemon.
+func (s Start) run() (*exec.Cmd, error) {
 	if err := os.MkdirAll(filepath.Dir(s.Log), 0o700); err != nil {
-		return err
+		return nil, err
 	}
 	log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer log.Close()
 	cmd := exec.Command(s.Program, s.Args...)
 	cmd.Dir, cmd.Env, cmd.Stderr = "/", daemonEnv(os.Environ()), log
 	detach(cmd)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	firstLine := make(chan error, 1)
-	go func() {
-		line, err := bufio.NewReader(out).ReadString('\n')
-		if err == nil && line != Ready+"\n" {
-			err = fmt.Errorf("its first line is %q", line)
-		}
-		out.Close()
-		firstLine <- err
-	}()
-	go func() { _, _ = cmd.Process.Wait() }() // reaps the daemon if it ends before this process
-	select {
-	case err := <-firstLine:
-		if err == nil {
-			return nil
-		}
-		_ = cmd.Process.Kill() // in case it wrote another line and still runs
-		return errors.Join(errors.New("it ended; its log is "+s.Log), err)
-	case <-ctx.Done():
-		_ = cmd.Process.Kill() // it has no clients yet
-		return fmt.Errorf("it did not accept clients in time: %w", ctx.Err())
-	}
+	return cmd, cmd.Start()
 }
