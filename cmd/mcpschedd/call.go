@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -216,11 +217,7 @@ type callResult struct {
 	Content           []struct {
 		Type     string `json:"type"`
 		Text     string `json:"text"`
-		Data     string `json:"data"`
-		MIMEType string `json:"mimeType"`
-		URI      string `json:"uri"`
 		Resource struct {
-			URI  string `json:"uri"`
 			Text string `json:"text"`
 		} `json:"resource"`
 	} `json:"content"`
@@ -233,15 +230,10 @@ func (r *callResult) text() string {
 		fmt.Fprintf(&b, "%s\n", r.StructuredContent)
 	}
 	for _, c := range r.Content {
-		switch {
-		case c.Type == "text":
-			fmt.Fprintln(&b, c.Text)
-		case c.Type == "resource" && c.Resource.Text != "":
-			fmt.Fprintln(&b, c.Resource.Text)
-		case c.Data != "":
-			fmt.Fprintf(&b, "(%s %s, %d characters of base64; --json prints them)\n", c.Type, c.MIMEType, len(c.Data))
-		default:
-			fmt.Fprintf(&b, "(%s %s%s)\n", c.Type, c.URI, c.Resource.URI)
+		if text := cmp.Or(c.Text, c.Resource.Text); text != "" || c.Type == "text" {
+			fmt.Fprintln(&b, text)
+		} else {
+			fmt.Fprintf(&b, "(%s; --json prints it)\n", c.Type)
 		}
 	}
 	return b.String()
@@ -261,11 +253,9 @@ func printResult(w io.Writer, result json.RawMessage, asJSON bool) error {
 	if asJSON {
 		text = string(result) + "\n"
 	}
-	if _, err := io.WriteString(w, text); err != nil {
-		return err
+	_, err := io.WriteString(w, text)
+	if err == nil && r.IsError {
+		err = errors.New("the tool failed")
 	}
-	if r.IsError {
-		return errors.New("the tool failed")
-	}
-	return nil
+	return err
 }

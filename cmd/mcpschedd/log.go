@@ -34,21 +34,16 @@ func (o *logOutput) apply(l config.Log) error {
 	}
 	var file *logFile
 	if l.File != "" {
-		file = &logFile{path: l.File, keep: true}
-		if err := file.open(); err != nil {
+		file = &logFile{path: l.File}
+		if err := file.openLocked(); err != nil { // no other goroutine has it yet
 			return err
 		}
 	}
-	o.redirect(file)
 	o.level.Set(level)
-	return nil
-}
-
-// redirect sends later records to file, or to stderr if it is nil.
-func (o *logOutput) redirect(file *logFile) {
 	if old := o.file.Swap(file); old != nil {
 		old.Close() // a concurrent Write may reopen it
 	}
+	return nil
 }
 
 // Write writes one record.
@@ -62,6 +57,8 @@ func (o *logOutput) Write(record []byte) (int, error) {
 
 // Close closes the files. Later records go to stderr.
 func (o *logOutput) Close() {
-	o.redirect(nil)
+	if file := o.file.Swap(nil); file != nil {
+		file.Close()
+	}
 	o.own.Close()
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -35,67 +34,61 @@ func upstreamLog(name string) string { return "logs/upstream-" + name + ".log" }
 // cannot be written is lost, because a log must not stop the process.
 type logFile struct {
 	path string
-	keep bool // never rotate: it is the operator's file
+	max  int64 // size (bytes) at which it is renamed to path.1; 0 means never
 
 	mu   sync.Mutex // guards the fields below; held while writing a line
 	file *os.File
 	size int64
 }
 
-func newLogFile(dir state.Dir, name string) *logFile { return &logFile{path: dir.Path(name)} }
+func newLogFile(dir state.Dir, name string) *logFile {
+	return &logFile{path: dir.Path(name), max: maxLogFile}
+}
 
 // Write writes one line.
 func (l *logFile) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.size > maxLogFile && !l.keep && l.file != nil {
-		l.file.Close()
-		l.file = nil
+	if l.file == nil || l.max > 0 && l.size > l.max {
+		_ = l.openLocked() // on failure the line is lost
 	}
-	if l.file == nil && l.openLocked() != nil {
-		return len(line), nil
+	if l.file != nil {
+		n, _ := l.file.Write(line)
+		l.size += int64(n)
 	}
-	n, _ := l.file.Write(line)
-	l.size += int64(n)
 	return len(line), nil
 }
 
-// open opens the file, which otherwise happens with the first line.
-func (l *logFile) open() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.openLocked()
-}
-
-// openLocked opens the file, and rotates it first if it is too large.
+// openLocked opens the file, and renames it first if it is too large.
 func (l *logFile) openLocked() error {
+	l.closeLocked()
 	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
 		return err
 	}
-	if info, err := os.Stat(l.path); err == nil && info.Size() > maxLogFile && !l.keep {
+	if info, err := os.Stat(l.path); err == nil && l.max > 0 && info.Size() > l.max {
 		_ = os.Rename(l.path, l.path+".1") // on failure the file just keeps growing
 	}
 	file, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	info, err := file.Stat()
-	if err != nil {
-		file.Close()
-		return err
-	}
-	l.file, l.size = file, info.Size()
+	l.file = file
+	l.size, _ = file.Seek(0, io.SeekEnd) // fails for a device, which has no size
 	return nil
+}
+
+func (l *logFile) closeLocked() {
+	if l.file != nil {
+		l.file.Close()
+	}
+	l.file = nil
 }
 
 // Close closes the file. A later line reopens it.
 func (l *logFile) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file != nil {
-		l.file.Close()
-	}
-	l.file = nil
+	l.closeLocked()
 }
 
 func logsCommand() *cobra.Command {
@@ -123,7 +116,8 @@ are kept in the state directory, in logs.`,
 	return c
 }
 
-// printLog prints the end of an upstream's log, or of the proxy's if upstream is "".
+// printLog prints the end of an upstream's log, or of the proxy's if upstream is "", continuing into the
+// renamed one if needed.
 func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error {
 	c, _, err := loadServed(file)
 	if err != nil {
@@ -134,27 +128,18 @@ func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error 
 		return err
 	}
 	path := dir.Path(upstreamLog(upstream))
-	if _, err := upstreamNamed(c, upstream); upstream != "" && err != nil && len(logNames(filepath.Dir(path))) == 0 {
-		return err
-	}
 	if upstream == "" {
 		path = cmp.Or(c.Log.File, dir.Path(proxyLog))
 		if info, err := os.Stat(dir.Path(daemonOutput)); err == nil && info.Size() > 0 {
 			say(stderr, "note: other output of daemons, such as the cause of a crash, is in %s", dir.Path(daemonOutput))
 		}
 	}
-	return printEnd(stdout, path, lines)
-}
-
-// printEnd prints the last lines of a log, continuing into the rotated one if needed.
-func printEnd(w io.Writer, path string, lines int) error {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		hint := "nothing has been logged there yet"
-		if names := logNames(filepath.Dir(path)); len(names) > 0 {
-			hint = "there are: " + strings.Join(names, ", ")
+		if _, unknown := upstreamNamed(c, upstream); upstream != "" && unknown != nil {
+			return unknown
 		}
-		return hinted{fmt.Errorf("no log at %s", path), hint}
+		return hinted{fmt.Errorf("no log at %s", path), "nothing has been logged there yet"}
 	}
 	if err != nil {
 		return err
@@ -163,24 +148,6 @@ func printEnd(w io.Writer, path string, lines int) error {
 		text = append(before, text...)
 	}
 	all := slices.Collect(bytes.Lines(text))
-	for _, line := range all[max(0, len(all)-max(0, lines)):] {
-		if _, err := w.Write(line); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// logNames returns the commands that print the logs in a directory.
-func logNames(dir string) (names []string) {
-	files, _ := filepath.Glob(filepath.Join(dir, "*.log")) // fails only for a malformed pattern
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".log")
-		if upstream, ok := strings.CutPrefix(name, "upstream-"); ok {
-			names = append(names, "mcpschedd logs "+upstream)
-		} else if filepath.Base(file) != filepath.Base(daemonOutput) {
-			names = append(names, "mcpschedd logs")
-		}
-	}
-	return names
+	_, err = stdout.Write(bytes.Join(all[max(0, len(all)-max(0, lines)):], nil))
+	return err
 }
