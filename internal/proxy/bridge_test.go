@@ -110,34 +110,6 @@ func TestQuestionsInEveryPairOfEras(t *testing.T) {
 	}
 }
 
-// A client is not asked for anything that its capabilities do not include.
-func TestQuestionsAClientCannotAnswer(t *testing.T) {
-	for _, era := range []string{"handshake", "stateless"} {
-		t.Run("server "+era, func(t *testing.T) {
-			s := start(t, options(child(t, mcptest.Options{Name: "asks", Era: era})))
-			c := attach(t, s, handshake)
-			c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"roots":{}}}`)
-			c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-			c.reply(func(method string, _ []byte) []byte {
-				t.Errorf("asked for %s", method)
-				return []byte("{}")
-			})
-			m := c.begin("ask", `{"asks":[{"method":"elicitation/create","params":{}}]}`).wait()
-			if !strings.Contains(string(m.Raw), "-32601") && m.Error == nil {
-				t.Errorf("got %s, want that the client cannot be asked", m.Raw)
-			}
-		})
-	}
-	t.Run("stateless client", func(t *testing.T) {
-		c := connect(t, start(t, options(child(t, mcptest.Options{Name: "asks"}))), stateless)
-		c.era = "as written"
-		m := c.start("tools/call", withMeta(toolCall("ask", `{"asks":[{"method":"elicitation/create","params":{}}]}`), `{"roots":{}}`, "")).wait()
-		if !strings.Contains(string(m.Result), "-32601") {
-			t.Errorf("got %s, want that the client cannot be asked", m.Raw)
-		}
-	})
-}
-
 // Concurrent questions reach the client whose call they belong to, and so do the answers.
 func TestQuestionsNeverCross(t *testing.T) {
 	private := child(t, mcptest.Options{Name: "private"})

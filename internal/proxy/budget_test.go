@@ -1,10 +1,8 @@
 package proxy_test
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,9 +11,7 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/budget"
-	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 )
 
@@ -124,76 +120,6 @@ func TestBudgetSteps(t *testing.T) {
 	})
 }
 
-// Results are inlined only while more than the reserve is left.
-func TestBudgetInlining(t *testing.T) {
-	for most, want := range map[int]bool{0: true, 8000: true, 6000: false} {
-		t.Run(fmt.Sprint(most), func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				serve := func(v *visit) reply {
-					v.sleeps(100 * time.Millisecond)
-					if v.tool == "list" { // about 5000 tokens
-						return reply{result: said(`{"things":[{"n":11}],"about":"` + strings.Repeat("word ", 4000) + `"}`)}
-					}
-					return reply{result: v.told()}
-				}
-				c := beset(t, newFoe(serve), budgeted(t, budget.Rules{Context: most, Reserve: .25})).enterAs("guest", "")
-				result := string(c.planner.call("list", page(1)).Result)
-				if got := strings.Contains(result, "mcpschedd/inlined"); got != want {
-					t.Errorf("got %.100s … %s, inlined: %t, want %t", result, result[len(result)-300:], got, want)
-				}
-			})
-		})
-	}
-}
-
-// A turn's budget is restored in the next turn.
-func TestBudgetOfATurn(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		d := beset(t, newFoe(wordy), budgeted(t, budget.Rules{PerTurn: 1000}))
-		c := d.enterAs("guest", "")
-		c.words(100)
-		for range 3 {
-			time.Sleep(time.Second) // the model reads the result
-			a, b := c.begin("get", `{"words":300}`), c.begin("get", `{"words":301}`)
-			first, second := left(t, a.wait().Result), left(t, b.wait().Result)
-			if got := min(first, second); got < 350 || got > 450 {
-				t.Errorf("got %d left after two calls at once, want about 400", got)
-			}
-		}
-	})
-}
-
-// The counted tokens equal those of an exact tokenizer, for texts of all kinds and lengths.
-func TestBudgetCounts(t *testing.T) {
-	texts := map[string]string{"unicode": strings.Repeat("Größe und Maß: 東京 🙂 \"quoted\"\n", 200), "digits": strings.Repeat("0.123456789,", 2000)}
-	for _, name := range []string{"../../README.md", "../../CHANGELOG.md", "../../configs/pipeline_config.toml", "../../go.sum", "call.go", "../record/stats.schema.json", "../valuemodel/summary.json"} {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts[name] = string(text)
-		texts[name+", the start"] = string(text[:1500])
-	}
-	for name, text := range texts {
-		t.Run(name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				o := withoutPrefetch(defaults(t))
-				o.Budgets = budget.Rules{Context: 1_000_000}
-				d := beset(t, newFoe(func(*visit) reply { return reply{result: said(text)} }), o)
-				c := d.enterAs("guest", "")
-				c.planner.call("get", "{}")
-				synctest.Wait() // background counting has finished
-				c.planner.call("get", "{}")
-				used := d.proxy.Report().Running[0].Budgets.Sessions[0].Used // estimated, or counted by now
-				want := 2 * deliver.Tokens([]byte(text))
-				if math.Abs(float64(used)/float64(want)-1) > .05 {
-					t.Errorf("got %d tokens, want about %d", used, want)
-				}
-			})
-		})
-	}
-}
-
 // Agents share a pool by weights. Declaring more than the own weight gains nothing, and one
 // agent's use takes nothing from the promised share of others.
 func TestBudgetPool(t *testing.T) {
@@ -220,32 +146,6 @@ func TestBudgetPool(t *testing.T) {
 		near("that declares 0.5", modest.words(1), 100_000/7)
 		if p := d.proxy.Report().Running[0].Budgets.Pool; p == nil || p.Tokens != 100_000 || p.Used < 60_000 || p.LeftS > 3600 {
 			t.Errorf("the stats have the pool as %+v", p)
-		}
-	})
-}
-
-// The workplaces of a daemon share one pool.
-func TestBudgetOfADaemon(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		o := withoutPrefetch(defaults(t))
-		o.Budgets = budget.Rules{Pool: 10_000, Window: time.Hour}
-		o.Common = proxy.NewCommon(o)
-		here, there := beset(t, newFoe(wordy), o).enterAs("guest", ""), beset(t, newFoe(wordy), o).enterAs("guest", "")
-		here.words(1)
-		there.words(1)
-		synctest.Wait()
-		if got, other := here.words(1), there.words(1); got > 5000 || other > 5000 || got < 4900 || other < 4900 {
-			t.Errorf("got %d and %d left, want half of the pool each", got, other)
-		}
-		there.leave()
-		there.leave = func() {}
-		if got := here.words(1); got < 9900 {
-			t.Errorf("got %d left once the other has gone, want all of it", got)
-		}
-		here.words(9000)
-		time.Sleep(2 * time.Hour)
-		if got := here.words(1); got < 9900 {
-			t.Errorf("got %d left in the next window", got)
 		}
 	})
 }
@@ -280,46 +180,4 @@ func TestBudgetReload(t *testing.T) {
 		d.proxy.Apply(o)
 		plain()
 	})
-}
-
-// The cost of an image does not depend on its size in bytes.
-func TestBudgetOfImages(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		image := `{"content":[{"type":"image","mimeType":"image/png","data":"` + strings.Repeat("AAAA", 50_000) + `"},{"type":"text","text":"a chart"}]}`
-		o := withoutPrefetch(defaults(t))
-		o.Budgets = budget.Rules{Context: 10_000}
-		d := beset(t, newFoe(func(*visit) reply { return reply{result: image} }), o)
-		c := d.enterAs("guest", "")
-		if n := left(t, c.planner.call("get", "{}").Result); n < 8000 || n > 9000 {
-			t.Errorf("got %d left of 10000 after one image", n)
-		}
-	})
-}
-
-// The result of a task counts when it is delivered; its start and its status do not count.
-func TestBudgetOfTasks(t *testing.T) {
-	result := said(strings.Repeat("word ", 1000))
-	_, up := remote(t, mcptest.Options{Name: "fake", Answer: func(_ context.Context, m jsonrpc.Message) []byte {
-		switch m.Method {
-		case "tools/call":
-			return []byte(`{"task":{"taskId":"a","status":"working","createdAt":"2026-05-01T12:00:00Z"}}`)
-		case "tasks/get":
-			return []byte(`{"taskId":"a","status":"working"}`)
-		case "tasks/result":
-			return []byte(result)
-		}
-		return nil
-	}})
-	o := stored(t, nil, up)
-	o.Budgets = budget.Rules{Context: 10_000}
-	c := connect(t, start(t, o), handshake)
-	if got := left(t, []byte(c.request("tools/call", `{"name":"echo","task":{}}`))); got != 10_000 {
-		t.Errorf("got %d left when the task has begun, want all", got)
-	}
-	if got := c.request("tasks/get", `{"taskId":"a"}`); strings.Contains(got, "tokens_left") {
-		t.Errorf("got %s, want nothing of the budget with a status", got)
-	}
-	if got := left(t, []byte(c.request("tasks/result", `{"taskId":"a"}`))); got < 8500 || got > 9300 {
-		t.Errorf("got %d left after the result, want about 9000", got)
-	}
 }

@@ -185,7 +185,7 @@ func (x *request) ask(done func(outcome)) {
 	switch {
 	case subscribes(x.msg.Method):
 		x.s.running.Go(func() { subscribe(x, req, deliver) })
-	case !x.stateless || c.lease.Stateless() || !interruptible(x.msg.Method): // never suspended
+	case !x.stateless || c.lease.Stateless() || x.msg.Method != "tools/call" && x.msg.Method != "prompts/get" && x.msg.Method != "resources/read": // never suspended
 		c.fetch(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, deliver) })
 	case x.step == nil:
 		x.s.running.Go(func() {
@@ -333,7 +333,7 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 			c.s.srv.prefetch.Scheduler.AnsweredLate(&c.observed.run, time.Now())
 		}
 	}
-	req.Reads, req.Host = onlyReads(c.method, c.class.kind), c.class.host
+	req.Reads, req.Host = reads(c.method) || c.class.kind.Reads(), c.class.host
 	var giveUp context.CancelCauseFunc // nil if no other replica has to see the write
 	if !write.Announced() {
 		ctx, giveUp = context.WithCancelCause(ctx)

@@ -1,14 +1,18 @@
 package proxy
 
 import (
-	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/plan"
+	"mcpschedd/internal/revision"
 	"mcpschedd/internal/toolsearch"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
@@ -35,11 +39,11 @@ func searchTools(o *Selection, members []*member) []*ownTool {
 	if !o.on() {
 		return nil
 	}
-	names := make([]string, 0, len(members))
+	var names []string
 	for _, m := range members {
 		names = append(names, m.Spec.Name)
 	}
-	servers := shortList(names, 600)
+	servers := shortened(strings.Join(names, ", "), 600)
 	called := []byte(`{"type":"object","properties":{"name":{"type":"string","description":"name from find_tools"},"arguments":{"type":"object","description":"as in the tool's inputSchema"}},"required":["name"]}`)
 	out := []*ownTool{
 		{name: findTool, search: true, serve: serveFind, item: ownItem(findTool,
@@ -55,21 +59,6 @@ func searchTools(o *Selection, members []*member) []*ownTool {
 			"Call any tool that find_tools returns. The user confirms calls that may change something.", called, nil, `{"readOnlyHint":false,"destructiveHint":true}`)})
 	}
 	return out
-}
-
-// shortList joins names up to a length of maxBytes, and counts the rest.
-func shortList(names []string, maxBytes int) string {
-	var b strings.Builder
-	for i, name := range names {
-		if b.Len()+len(name) > maxBytes {
-			return fmt.Sprintf("%s and %d more", b.String(), len(names)-i)
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(name)
-	}
-	return b.String()
 }
 
 // find_tools returns the best tool with its schema, and a short entry for each of the others.
@@ -124,11 +113,8 @@ func serveFind(x *request, arguments []byte) (outcome, error) {
 	if len(keys) == 0 {
 		out.Note = "No tool matches. Describe the task in other words, or name the thing it acts on."
 	}
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false) // escapes would cost tokens
-	err = encoder.Encode(&out)
-	return ownOutcome(textResult(text.String())), err
+	text, err := json.Marshal(&out)
+	return ownOutcome(textResult(string(text))), err
 }
 
 // maxSearched is the number of hits considered, some of which the session cannot reach.
@@ -149,15 +135,13 @@ func findArguments(arguments []byte) (query string, limit int, err error) {
 // describe returns a tool's entry in the result of find_tools, with its schema if best is set.
 // It returns false if the session cannot call the tool.
 func (s *session) describe(p *policy, chosen *choice, key string, best bool) (found foundTool, ok bool) {
-	upstreamName, tool, _ := strings.Cut(key, "/")
-	t := target{upstreamName, tool}
-	l := s.leases.find(t.upstream)
+	t, l := s.configured(key)
 	if l == nil || !l.has(t.name) {
 		return foundTool{}, false
 	}
 	item, _ := l.Offer().Find(upstream.Tools, t.name)
 	m := s.srv.catalog.model(p, l, t.name)
-	if found.Effect, found.CallWith = effectOf(m, item.Raw); found.CallWith == callTool && p.Selection.OnlyRead {
+	if found.Effect, found.CallWith = effectOf(m); found.CallWith == callTool && p.Selection.OnlyRead {
 		return foundTool{}, false
 	}
 	if found.Name = s.identity.view.nameOf(p, upstream.Tools, t); found.Name == "" {
@@ -176,7 +160,7 @@ func (s *session) describe(p *policy, chosen *choice, key string, best bool) (fo
 	return found, true
 }
 
-// parametersOf returns a schema's properties on one line: "path: string, limit?: integer".
+// parametersOf returns the names of a schema's properties on one line: "path, limit?".
 func parametersOf(schema []byte) string {
 	var required []string
 	json.Unmarshal(jsonrpc.Get(schema, "required"), &required) // if invalid, none is required
@@ -186,48 +170,247 @@ func parametersOf(schema []byte) string {
 		if !slices.Contains(required, name) {
 			name += "?"
 		}
-		all = append(all, name+": "+typeOf(m.Value))
+		all = append(all, name)
 	}
-	return shortList(all, maxParameters)
+	return shortened(strings.Join(all, ", "), maxParameters)
 }
 
 // maxParameters limits the line of parameters, in bytes.
 const maxParameters = 800
 
-// typeOf returns the type of a parameter's schema in a word, or the values of a short enum.
-func typeOf(schema []byte) string {
-	kind := func(of []byte) string {
-		text, _ := jsonrpc.String(jsonrpc.Get(of, "type"))
-		return cmp.Or(text, "any")
-	}
-	if values := jsonrpc.Get(schema, "enum"); len(values) > 0 && len(values) < maxDescription {
-		var all []string
-		for v := range jsonrpc.Elements(values) {
-			all = append(all, strings.ReplaceAll(string(v), `"`, "'"))
-		}
-		return strings.Join(all, "|")
-	}
-	if kind(schema) == "array" {
-		return kind(jsonrpc.Get(schema, "items")) + "[]"
-	}
-	return kind(schema)
-}
-
 // effectOf returns the effect of a tool's calls, for a model to read, and the wrapper tool to
-// call it with.
-func effectOf(m *valuemodel.Model, item []byte) (effect, callWith string) {
-	annotation := func(hint string) string { return string(jsonrpc.Get(jsonrpc.Get(item, "annotations"), hint)) }
+// call it with. Only the operator and provider tables can say that a tool reads.
+func effectOf(m *valuemodel.Model) (effect, callWith string) {
 	switch {
 	case m.Vouched && m.Class.Reads():
 		return "only reads", callReadTool
 	case m.Vouched && m.Classify != "":
 		return "reads or writes, depending on its arguments; use call_tool to write", callReadTool
-	case annotation("destructiveHint") == "true":
-		return "may destroy", callTool
-	case m.Class == valuemodel.MutatesLocal || m.Class == valuemodel.MutatesExternal || annotation("readOnlyHint") == "false":
-		return "writes", callTool
-	case annotation("readOnlyHint") == "true":
+	case m.Class.Reads():
 		return "its server says that it only reads", callTool
+	case m.Unclassified():
+		return "not known, so it counts as a write", callTool
 	}
-	return "not known, so it counts as a write", callTool
+	return "writes", callTool
+}
+
+// unwrap replaces a call of call_read_tool or call_tool with the call that its arguments
+// describe.
+func (x *request) unwrap() error {
+	raw, rival := x.msg.Index.Sole("arguments")
+	if rival != nil {
+		return fmt.Errorf("params.%s: ambiguous with params.arguments", rival)
+	}
+	outer := parsedParams(raw)
+	name, refused := routingMember(outer, "name")
+	if refused != nil {
+		return errors.New(strings.Replace(refused.Message, "params.", "arguments.", 1))
+	}
+	arguments, rival := outer.Sole("arguments")
+	if text, quoted := jsonrpc.String(arguments); quoted && json.Valid([]byte(text)) {
+		arguments = []byte(text) // some models quote the object
+	}
+	switch {
+	case rival != nil:
+		return fmt.Errorf("arguments.%s: ambiguous with arguments.arguments", rival)
+	case arguments == nil && outer.Len() > 1:
+		return errors.New("arguments.arguments: missing; want the tool's arguments there")
+	case arguments == nil || string(arguments) == "null":
+		arguments = noArguments
+	case arguments[0] != '{':
+		return errors.New("arguments.arguments: want an object")
+	}
+	m := *x.msg
+	m.Params = jsonrpc.Set(jsonrpc.Set(m.Params, "name", jsonrpc.AppendString(nil, name)), "arguments", arguments)
+	m.Index, m.Header = revision.NewParams(m.Params), nil // the header may describe the wrapper's params
+	x.msg = &m
+	return nil
+}
+
+// routeTool routes a call of a tool that may not be listed. wrapper is the name of the wrapper
+// tool that it was called with, or "".
+func (x *request) routeTool(c *upstreamCall, wrapper string) {
+	p := x.policy
+	chosen := x.s.choose(p)
+	if chosen == &allTools {
+		x.bind(c)
+		return
+	}
+	t := target{c.lease.Name(), c.tool}
+	listed := !chosen.search || wrapper == "" && chosen.pinned(p, t) != "" // the client's own permissions apply
+	planned := x.step != nil && !p.Selection.OnlyRead                      // the plan's confirmation applies
+	switch {
+	case listed, planned:
+		chosen.session.Called(t.key())
+		x.bind(c)
+	case c.lease.lacks(c.tool): // an unlisted tool of a server may do anything
+		x.refuseTool(unknownTool(toolName(&x.msg.Index)))
+	case c.certainlyReads(p):
+		chosen.session.Called(t.key())
+		c.gate = c.stillReads(c.gate)
+		x.bind(c)
+	case p.Selection.OnlyRead:
+		x.refuseTool(fmt.Errorf("not called: %q is not certainly read-only, and [server].search_reach allows only read-only calls", c.tool))
+	case wrapper == callReadTool:
+		x.refuseTool(fmt.Errorf("not called: %q is not certainly read-only with these arguments; use %s", c.tool, callTool))
+	case x.msg.Repeated:
+		x.refuseRepeat()
+	case !c.params.Unambiguous():
+		x.refuseTool(errors.New("not called: its params repeat a member, so the user cannot confirm them"))
+	default:
+		x.handler = func(x *request) outcome { return serveConfirmed(x, c.lease) }
+	}
+}
+
+// unknownTool returns the error for a call of a tool that does not exist.
+func unknownTool(name string) error {
+	return fmt.Errorf("unknown tool %q; use %s to search for tools", name, findTool)
+}
+
+// refuseTool makes the response an error result instead of calling the tool.
+func (x *request) refuseTool(cause error) {
+	recordRefusal(x.s, x.msg)
+	x.handler = func(*request) outcome { return failedOutcome(cause) }
+}
+
+// certainlyReads reports whether the call is read-only according to the operator or to a
+// provider table that the operator's configuration selects. The server's annotations do not
+// count.
+func (c *upstreamCall) certainlyReads(p *policy) bool {
+	m := c.s.srv.catalog.model(p, c.lease, c.tool)
+	raw, _ := arguments(c.params)
+	return m.Vouched && reading(m, raw)
+}
+
+// stillReads returns a gate that checks once more, before the call is sent, that the call is
+// read-only: the policy may have changed. It then asks next, the call's own gate, unless nil.
+func (c *upstreamCall) stillReads(next gate) gate {
+	return func() error {
+		switch {
+		case !c.certainlyReads(c.s.srv.policy.Load()):
+			return errors.New("not called: it is no longer certainly read-only")
+		case next == nil:
+			return nil
+		}
+		return next()
+	}
+}
+
+// serveConfirmed makes a call after the user has confirmed it.
+func serveConfirmed(x *request, l *sessionLease) outcome {
+	s := x.s
+	name := toolName(&x.msg.Index)
+	refused := func(cause error) outcome {
+		recordRefusal(s, x.msg)
+		return failedOutcome(cause)
+	}
+	if !x.canElicit() {
+		return refused(fmt.Errorf("not called: %q may change something, so the user has to confirm it, and this client cannot be asked (it declares no elicitation by form). "+
+			"The operator can pin it ([server].pinned) or configure it as read-only", name))
+	}
+	raw, _ := arguments(&x.msg.Index)
+	message, err := plan.ConfirmCall(name, raw)
+	if err != nil {
+		return refused(err)
+	}
+	w := newWork(x)
+	s.running.Go(func() {
+		err := w.confirm(message)
+		if err == nil {
+			err = w.bindConfirmed(l)
+		}
+		if err != nil {
+			w.end(refused(fmt.Errorf("not called: %w", err)))
+			return
+		}
+		w.startCall(x.upstreamRequest())
+	})
+	return w.serve(x)
+}
+
+// bindConfirmed assigns the call that the user has confirmed to the work's requests. It refuses
+// if the tool's name now belongs to another server than the confirmed one.
+func (w *work) bindConfirmed(confirmed *sessionLease) error {
+	x := w.first
+	x.policy = x.s.srv.policy.Load() // may have changed before the user answered
+	name := toolName(&x.msg.Index)
+	t, l := x.s.resolveName(x.policy, upstream.Tools, name)
+	if l == nil || l.member.key != confirmed.member.key {
+		return errors.New("the server that the user confirmed has been replaced")
+	}
+	c := newCall(x, l, rawName(t.name, name))
+	c.tool = t.name
+	x.s.choose(x.policy).session.Called(t.key())
+	x.bind(c)
+	if current := w.currentRequest(); current != nil {
+		x.s.requests.bind(current, c)
+	}
+	return nil
+}
+
+// Connected describes a client that is connected through another process.
+type Connected struct {
+	Only     string   // only server that the client sees; "" means all
+	Repeated []string // raw ids of first requests that an earlier process may have received already
+
+	// Begun, if not nil, is called with the new session before its first request. The
+	// connecting process calls prompted with each prompt of the client's user.
+	Begun func(prompted func(words string))
+}
+
+// ServeConnected is like [Server.ServeStdio] for such a client. If a request in Repeated may
+// have an effect when it runs twice, the response is an error instead.
+func (s *Server) ServeConnected(ctx context.Context, in io.Reader, out io.Writer, c Connected) error {
+	o := s.front()
+	o.Repeated = c.Repeated
+	o.NewSession = func(client front.Client) front.Session {
+		n := s.newSession(client)
+		if c.Begun != nil {
+			c.Begun(n.prompted)
+		}
+		return n
+	}
+	return front.ServeStdio(ctx, in, out, c.Only, o)
+}
+
+// prompted handles a prompt of the client's user. The user may have changed data outside the
+// proxy since results were prefetched, so those are invalidated. The words of the prompt help
+// to predict calls.
+func (s *session) prompted(words string) {
+	s.srv.store.ExpirePrefetches(func(scope string) bool {
+		return scope == s.identity.scope || strings.HasPrefix(scope, everyone)
+	})
+	s.srv.prefetch.Prompted(&s.srv.policy.Load().Enrichment, &s.observed.Client, words)
+}
+
+var errOutcomeUnknown = errors.New("outcome unknown: the mcpschedd process that received the call has ended; the call was not repeated, since it may have run")
+
+// repeatable reports whether the call may run a second time: it only reads, costs nothing and
+// discloses nothing to third parties.
+func (c *upstreamCall) repeatable() bool {
+	if c.method != "tools/call" {
+		return reads(c.method)
+	}
+	m := c.s.srv.catalog.model(c.policy, c.lease, c.tool)
+	learned := c.s.srv.prefetch.Tool(c.lease.member.key, c.tool)
+	return c.class.kind.Reads() && !c.class.task && c.params.Get("requestState") == nil &&
+		m.Speculate != nil && *m.Speculate && m.Cost.Dollars == 0 && m.Disclosure == valuemodel.SameService &&
+		(!annotatedReadOnly(m) || learned.Proven) && !learned.Barred && !learned.CrashesServer
+}
+
+// refuseRepeat makes the request's response an error: its outcome is unknown. The write of its
+// call, if any, is treated as still pending.
+func (x *request) refuseRepeat() {
+	if x.call != nil {
+		x.call.pending.Swap(nil).Doubt()
+	}
+	x.handler = func(x *request) outcome {
+		if x.call != nil {
+			x.call.observeResult(x.ctx, outcome{err: errOutcomeUnknown})
+		}
+		if x.msg.Method == "tools/call" {
+			return failedOutcome(errOutcomeUnknown)
+		}
+		return outcome{err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: errOutcomeUnknown.Error()}}
+	}
 }

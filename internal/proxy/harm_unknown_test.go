@@ -9,7 +9,6 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/proxy"
-	"mcpschedd/internal/speculate"
 )
 
 // pause is how long a model thinks before its next call.
@@ -99,42 +98,6 @@ func TestHarmUnknown(t *testing.T) {
 			t.Logf("other calls took %.4f times what they take alone; %.3f were answered by a prefetch", grew, share)
 			if grew > tt.most || share < tt.least {
 				t.Errorf("other calls took %.4f times what they take alone, %.3f of the calls were answered by a prefetch; want at most %.3f, and at least %.2f", grew, share, tt.most, tt.least)
-			}
-		})
-	}
-}
-
-// Sessions that are too short to measure their server's concurrency measure it together, though each has a
-// process of its own: the first ones learn how long calls take alone, and from then on every two concurrent
-// calls add evidence.
-func TestShortSessionsFindOutTogether(t *testing.T) {
-	t.Parallel()
-	const takes = time.Second
-	for want, serve := range map[speculate.Concurrency]func() *foe{
-		speculate.Serial:   func() *foe { return newQueue(takes, false).foe },
-		speculate.Parallel: func() *foe { return newFoe(func(v *visit) reply { v.sleeps(takes); return reply{result: v.told()} }) },
-	} {
-		t.Run(want.String(), func(t *testing.T) {
-			var k kept
-			o := defaults(t, reading("foe/get", 0))
-			o.Upstreams[0].Learned = k.learned
-			is := speculate.Unknown
-			for n := range 8 {
-				bubble.Test(t, func(t *testing.T) {
-					d := beset(t, serve(), o)
-					g := d.enter()
-					first := g.begin("get", thing(n, 0))
-					if n > 1 {
-						time.Sleep(50 * time.Millisecond)
-						g.call("get", thing(n, 1))
-					}
-					first.wait()
-					synctest.Wait()
-					is = proxy.LineOf(d.proxy, "foe")
-				})
-			}
-			if is != want {
-				t.Errorf("after eight sessions the server is taken to be %v, want %v", is, want)
 			}
 		})
 	}

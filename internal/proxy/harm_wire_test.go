@@ -74,18 +74,6 @@ type notice struct {
 	at             time.Time
 }
 
-// notices returns the notifications of a method so far.
-func (w *wire) notices(method string) (all []notice) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, n := range w.heard {
-		if n.method == method {
-			all = append(all, n)
-		}
-	}
-	return all
-}
-
 // deaf makes the client stop reading until the returned function is called.
 func (w *wire) deaf() (goOn func()) {
 	token := <-w.hears
@@ -184,4 +172,16 @@ func (a answered) how() string {
 		return how
 	}
 	return "fetched"
+}
+
+// notices returns the notifications of a method so far.
+func (w *wire) notices(method string) (all []notice) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.heard {
+		if n.method == method {
+			all = append(all, n)
+		}
+	}
+	return all
 }

@@ -1,8 +1,12 @@
 package proxy_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,7 +18,6 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"mcpschedd/internal/front"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
 )
@@ -78,86 +81,6 @@ func TestClientsOfMcpGo(t *testing.T) {
 	}
 }
 
-// progress calls "steps" and returns the events of the answer.
-func (f *httpClient) progress(id string, header ...string) []string {
-	f.t.Helper()
-	body, head := modern(id, "tools/call", "steps", `"name":"steps"`)
-	if header != nil {
-		body = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"steps","_meta":{"progressToken":"token-%s"}}}`, id, id)
-		head = header
-	}
-	r := f.do(f.request(http.MethodPost, "/mcp", body, head...))
-	defer r.Body.Close()
-	if got := r.Header.Get("Content-Type"); got != "text/event-stream" {
-		f.t.Errorf("got %s, want a stream", got)
-	}
-	var events []string
-	next := eventReader(r.Body)
-	for {
-		e, err := next()
-		if err != nil {
-			return events
-		}
-		events = append(events, e)
-	}
-}
-
-func TestProgressPrecedesTheAnswerOnItsOwnStream(t *testing.T) {
-	f := serveTCP(t, proxy.Options{Upstreams: []proxy.Upstream{newSteps(t)}, StartupWait: patience})
-	check := func(id, token string, events []string) {
-		if len(events) != 4 || !strings.Contains(events[3], `"id":`+id+`,"result":`) {
-			t.Errorf("%s: got %q, want three steps and the answer", id, events)
-			return
-		}
-		for i, e := range events[:3] {
-			if !strings.Contains(e, fmt.Sprintf(`"progress":%d`, i+1)) || !strings.Contains(e, `"progressToken":`+token) {
-				t.Errorf("%s: got %s, want step %d under %s", id, e, i+1, token)
-			}
-		}
-	}
-	check("1", "1", f.progress("1"))
-	// two sessions, and stateless clients with the same ids, concurrently
-	sessions := []string{f.open("/mcp", handshake), f.open("/mcp", handshake)}
-	var all sync.WaitGroup
-	for i, id := range sessions {
-		all.Go(func() {
-			for n := range 10 {
-				id, request := id, fmt.Sprint(i*100+n)
-				check(request, `"token-`+request+`"`, f.progress(request, "Mcp-Session-Id", id))
-			}
-		})
-		all.Go(func() {
-			for range 10 {
-				check("7", "7", f.progress("7"))
-			}
-		})
-	}
-	all.Wait()
-}
-
-func TestStatelessIdsMayClash(t *testing.T) {
-	b, o := withBench(t)
-	f := serveTCP(t, o)
-	var all sync.WaitGroup
-	for range 3 {
-		all.Go(func() {
-			if status, answer := f.modern("/mcp", "1", "tools/call", "wait", `"name":"wait"`); status != 200 || !strings.Contains(answer, "waited") {
-				t.Errorf("got %d %s", status, answer)
-			}
-		})
-	}
-	for range 3 {
-		await(t, b.started)
-	}
-	if status, answer := f.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "Mcp-Protocol-Version", stateless); status != 202 {
-		t.Errorf("got %d %s", status, answer)
-	}
-	for range 3 {
-		b.gate <- struct{}{}
-	}
-	all.Wait()
-}
-
 func await[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	select {
@@ -174,62 +97,6 @@ func heldUntil(ctx context.Context, let <-chan struct{}) {
 	select {
 	case <-let:
 	case <-ctx.Done():
-	}
-}
-
-func TestHangingUp(t *testing.T) {
-	for _, era := range []string{stateless, handshake} {
-		t.Run(era, func(t *testing.T) {
-			b, o := withBench(t)
-			f := serveTCP(t, o)
-			body, header := modern("1", "tools/call", "wait", `"name":"wait"`)
-			if era == handshake {
-				header = []string{"Mcp-Session-Id", f.open("/mcp", handshake)}
-				body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`
-			}
-			ctx, hangUp := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() {
-				r, err := f.client.Do(f.request(http.MethodPost, "/mcp", body, header...).WithContext(ctx))
-				if err == nil {
-					r.Body.Close()
-				}
-				ended <- err
-			}()
-			await(t, b.started)
-			hangUp()
-			if err := await(t, ended); err == nil {
-				t.Error("the call was answered")
-			}
-			if era == stateless {
-				if err := await(t, b.ended); err == nil {
-					t.Error("the upstream was not told")
-				}
-				return
-			}
-			b.gate <- struct{}{}
-			if err := await(t, b.ended); err != nil {
-				t.Errorf("got %v, want the call to go on", err)
-			}
-		})
-	}
-}
-
-func TestCancelledRequestEndsItsResponse(t *testing.T) {
-	b, o := withBench(t)
-	f := serveTCP(t, o)
-	id := f.open("/mcp", handshake)
-	answered := make(chan *http.Response, 1)
-	go func() {
-		answered <- f.do(f.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`, "Mcp-Session-Id", id))
-	}()
-	await(t, b.started)
-	if status, answer := f.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, "Mcp-Session-Id", id); status != 202 {
-		t.Errorf("got %d %s", status, answer)
-	}
-	r := await(t, answered)
-	if body := text(t, r); r.StatusCode != 200 || r.Header.Get("Content-Type") != "text/event-stream" || body != "" {
-		t.Errorf("got %d %v %q, want an empty stream", r.StatusCode, r.Header, body)
 	}
 }
 
@@ -257,35 +124,180 @@ func TestParamHeaders(t *testing.T) {
 	}
 }
 
-func TestNothingOfTheRequestTravelsButItsBody(t *testing.T) {
-	s := server.NewStreamableHTTPServer(server.NewMCPServer("seen", "1", server.WithToolCapabilities(true)))
-	var mu sync.Mutex
-	seen := 0
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		seen++
-		mu.Unlock()
-		for _, name := range []string{"Authorization", "Cookie", "Origin", "X-Own"} {
-			if got := r.Header.Get(name); got != "" {
-				t.Errorf("%s travelled: %s", name, got)
-			}
-		}
-		s.ServeHTTP(w, r)
-	}))
+const (
+	handshake = "2025-11-25"
+	stateless = "2026-07-28"
+)
+
+// httpClient is a server over HTTP with a client that writes its requests by hand.
+type httpClient struct {
+	t      *testing.T
+	url    string
+	client *http.Client
+}
+
+// patience is how long a test over real sockets waits for an expected event.
+const patience = 20 * time.Second
+
+// serveTCP serves o on loopback.
+func serveTCP(t *testing.T, o proxy.Options) *httpClient {
+	t.Helper()
+	s := proxy.New(o, nil)
+	web := httptest.NewServer(s.Handler())
 	t.Cleanup(web.Close)
-	f := serveTCP(t, proxy.Options{
-		HTTP:        front.HTTPOptions{Token: "s3cret"},
-		Upstreams:   []proxy.Upstream{{Fingerprint: "seen", Spec: upstream.Spec{Name: "seen", URL: web.URL, Shared: true, StartTimeout: patience, MaxMessage: 1 << 20}}},
-		StartupWait: patience,
-	})
-	body, header := modern("1", "tools/call", "x", `"name":"x"`)
-	status, answer := f.post("/mcp", body, append(header, "Authorization", "Bearer s3cret", "Cookie", "a=b", "X-Own", "c", "Origin", "http://localhost")...)
-	if status != 200 {
-		t.Errorf("got %d %s", status, answer)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if seen == 0 {
-		t.Error("the upstream was not asked")
+	t.Cleanup(s.Close)
+	return &httpClient{t: t, url: web.URL, client: web.Client()}
+}
+
+// pipes is a listener whose connections have no buffer: a peer that does not read blocks the
+// writer. In a synctest bubble, time passes then.
+type pipes struct {
+	conns chan net.Conn
+	ended chan struct{}
+	once  sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), ended: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
 	}
 }
+
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.ended) }); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.conns <- far:
+		return near, nil
+	case <-p.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+// request returns a request with the headers that every MCP client sends.
+func (f *httpClient) request(method, path, body string, header ...string) *http.Request {
+	r, err := http.NewRequestWithContext(f.t.Context(), method, f.url+path, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return r
+}
+
+func (f *httpClient) do(r *http.Request) *http.Response {
+	f.t.Helper()
+	answer, err := f.client.Do(r)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return answer
+}
+
+// post sends one message and returns the whole answer.
+func (f *httpClient) post(path, body string, header ...string) (status int, answer string) {
+	f.t.Helper()
+	r := f.do(f.request(http.MethodPost, path, body, header...))
+	return r.StatusCode, text(f.t, r)
+}
+
+func text(t *testing.T, r *http.Response) string {
+	t.Helper()
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// open opens a session, lists its tools, and returns its id.
+func (f *httpClient) open(path, version string) string {
+	f.t.Helper()
+	r := f.do(f.request(http.MethodPost, path, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
+	body := text(f.t, r)
+	if r.StatusCode != http.StatusOK || !strings.Contains(body, `"protocolVersion":"`+version+`"`) {
+		f.t.Fatalf("initialize: got %d %s", r.StatusCode, body)
+	}
+	id := r.Header.Get("Mcp-Session-Id")
+	f.post(path, `{"jsonrpc":"2.0","id":"tools","method":"tools/list"}`, "Mcp-Session-Id", id)
+	return id
+}
+
+// modern returns a request of the stateless era with its headers. params is without braces.
+func modern(id, method, name, params string) (body string, header []string) {
+	if params != "" {
+		params += ","
+	}
+	body = fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":%q,"params":{%s"_meta":{"io.modelcontextprotocol/protocolVersion":%q,"io.modelcontextprotocol/clientCapabilities":{},"progressToken":%s}}}`, id, method, params, stateless, id)
+	header = []string{"Mcp-Protocol-Version", stateless, "Mcp-Method", method}
+	if name != "" {
+		header = append(header, "Mcp-Name", name)
+	}
+	return body, header
+}
+
+func (f *httpClient) modern(path, id, method, name, params string) (status int, answer string) {
+	f.t.Helper()
+	body, header := modern(id, method, name, params)
+	return f.post(path, body, header...)
+}
+
+// code returns the code of an error answer, or 0.
+func code(t *testing.T, answer string) int {
+	t.Helper()
+	var m struct{ Error struct{ Code int } }
+	if err := json.Unmarshal([]byte(answer), &m); err != nil {
+		t.Fatalf("%v: %s", err, answer)
+	}
+	return m.Error.Code
+}
+
+// bench is a server made with mcp-go, with tools for tests.
+type bench struct {
+	gate    chan struct{} // "wait" returns once for each element sent
+	started chan struct{} // "wait" has begun
+	ended   chan error    // how "wait" ended: nil, or its context's error
+}
+
+// newBench starts the server over HTTP and returns it as an upstream.
+func newBench(t *testing.T, name string) (*bench, proxy.Upstream) {
+	t.Helper()
+	b := &bench{gate: make(chan struct{}), started: make(chan struct{}, 16), ended: make(chan error, 16)}
+	s := server.NewMCPServer(name, "1", server.WithToolCapabilities(true))
+	s.AddTool(mcp.NewTool("echo", mcp.WithString("text")), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText(r.GetString("text", "")), nil
+	})
+	s.AddTool(mcp.NewTool("wait"), func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		b.started <- struct{}{}
+		select {
+		case <-b.gate:
+			b.ended <- nil
+			return mcp.NewToolResultText("waited"), nil
+		case <-ctx.Done():
+			b.ended <- ctx.Err()
+			return nil, ctx.Err()
+		}
+	})
+	s.AddTool(mcp.Tool{Name: "region", RawInputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)}, func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText("here"), nil
+	})
+	web := httptest.NewServer(server.NewStreamableHTTPServer(s))
+	t.Cleanup(web.Close)
+	return b, proxy.Upstream{Fingerprint: name, Spec: upstream.Spec{Name: name, URL: web.URL + "/mcp", Shared: true, StartTimeout: patience, MaxMessage: 64 << 20}}
+}
+
+// large returns a text of n bytes.
+func large(n int) string { return string(bytes.Repeat([]byte("x"), n)) }

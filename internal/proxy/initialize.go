@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -86,43 +83,61 @@ func joinValues(a, b []byte) []byte {
 	return a
 }
 
-// instruction holds the instructions to the model of one server or of the proxy.
-type instruction struct{ from, text string }
-
 // instructionsFor returns the instructions of the proxy and of all servers with a known offer,
-// joined for the client with the given clientInfo.
+// each under its server's name if there are several, for the client with the given clientInfo.
+// What the client would cut off is divided evenly.
 func instructionsFor(s *session, leases []*sessionLease, info []byte) string {
-	all := problems(s.srv, leases)
-	withHeads := len(all)+len(leases) > 1
+	var heads, texts []string
+	add := func(from, text string) {
+		if text != "" {
+			heads, texts = append(heads, "# "+from+"\n"), append(texts, text)
+		}
+	}
+	add("mcpschedd", problems(s.srv, leases)) // first, as clients cut off the end
 	for _, l := range leases {
-		if offer := l.Offer(); offer != nil && offer.Instructions != "" {
-			all = append(all, instruction{l.Name(), offer.Instructions})
+		if offer := l.Offer(); offer != nil {
+			add(l.Name(), offer.Instructions)
 		}
 	}
 	name, _ := jsonrpc.String(jsonrpc.Get(info, "name"))
-	return joinInstructions(all, withHeads, maxInstructions[name])
+	var parts []string
+	for i, text := range texts {
+		head := heads[i]
+		if len(leases) == 1 && len(texts) == 1 {
+			head = ""
+		}
+		if limit := maxInstructions[name]; limit > 0 {
+			text = shortened(text, limit/len(texts)-len(head)-len("\n\n"))
+		}
+		if text != "" {
+			parts = append(parts, head+text)
+		}
+	}
+	return strings.Join(parts, "\n\n")
 }
 
-// problems returns instructions that report the configuration's errors and unavailable servers
-// to the model, so that it can tell its user. They come first, since clients cut off the end.
-func problems(s *Server, leases []*sessionLease) []instruction {
+// maxInstructions is the number of characters of instructions that a client passes to its
+// model, by the name in clientInfo. Such clients silently cut off the rest.
+var maxInstructions = map[string]int{
+	"claude-code": 4096, // 2.1.328
+}
+
+// problems reports the configuration's errors and unavailable servers to the model, so that it
+// can tell its user. It returns "" if there are none.
+func problems(s *Server, leases []*sessionLease) string {
 	var lines []string
 	if err := s.rejected.Load(); err != nil && *err != nil {
 		lines = append(lines, "The configuration has mistakes, and the blocks with them are off:\n"+summary(*err))
 	}
-	var unavailable []string
 	for _, l := range leases {
 		if reason := unavailableReason(l); reason != "" {
-			unavailable = append(unavailable, l.Name()+" ("+reason+")")
+			lines = append(lines, "Not available now: "+l.Name()+" ("+reason+").")
 		}
 	}
-	if len(unavailable) > 0 {
-		lines = append(lines, "Not available now: "+strings.Join(unavailable, ", ")+".")
+	if lines == nil {
+		return ""
 	}
-	if len(lines) == 0 {
-		return nil
-	}
-	return []instruction{{"mcpschedd", strings.Join(lines, "\n") + "\nTell the user if it concerns the task."}}
+	return strings.Join(lines, "\n") + "\nTell the user if it concerns the task."
 }
 
 // summary returns an error's text in a few lines.
@@ -150,80 +165,23 @@ func unavailableReason(l *sessionLease) string {
 	return shortened(text, maxReason)
 }
 
-// maxReason limits a reason, in characters. Reasons of this program are shorter.
+// maxReason limits a reason in bytes. Reasons of this program are shorter.
 const maxReason = 200
-
-// maxInstructions is the number of characters of instructions that a client passes to its
-// model, by the name in clientInfo. Such clients silently cut off the rest.
-var maxInstructions = map[string]int{
-	"claude-code": 4096, // 2.1.328
-}
-
-// joinInstructions joins the texts, each under its server's name if withHeads is set. If they
-// exceed limit, it is divided evenly, and the shares that short texts do not use go to the
-// long ones. A limit of zero means none.
-func joinInstructions(all []instruction, withHeads bool, limit int) string {
-	const paragraph = "\n\n"
-	heads, sizes := make([]string, len(all)), make([]int, len(all))
-	for i, in := range all {
-		if withHeads {
-			heads[i] = "# " + in.from + "\n"
-		}
-		sizes[i] = length(heads[i]) + length(in.text) + len(paragraph)
-	}
-	share := fairShare(sizes, limit+len(paragraph))
-	var parts []string
-	for i, in := range all {
-		text := in.text
-		if limit > 0 && sizes[i] > share {
-			text = shortened(text, share-length(heads[i])-len(paragraph))
-		}
-		if text != "" {
-			parts = append(parts, heads[i]+text)
-		}
-	}
-	return strings.Join(parts, paragraph)
-}
-
-// fairShare returns the max-min fair share of total: the limit for each of wants with which
-// all together use at most total.
-func fairShare(wants []int, total int) (share int) {
-	for i, want := range slices.Sorted(slices.Values(wants)) {
-		if share = total / (len(wants) - i); want > share {
-			break
-		}
-		total -= want
-	}
-	return share
-}
-
-// length returns the number of UTF-16 code units of a text: most clients are written in
-// JavaScript, which counts these.
-func length(text string) int { return len(utf16.Encode([]rune(text))) }
 
 // ellipsis marks the end of a shortened text.
 const ellipsis = " […]"
 
-// shortened returns text cut to limit characters after a whole sentence, or after a whole word
-// if the first sentence does not fit. It returns "" if not even a word fits.
+// shortened returns text cut to limit bytes, after a whole word if it has spaces.
 func shortened(text string, limit int) string {
-	if length(text) <= limit {
+	if len(text) <= limit {
 		return text
 	}
-	limit -= length(ellipsis)
-	for i, r := range text {
-		if limit -= utf16.RuneLen(r); limit < 0 {
-			text = text[:i]
-			break
-		}
+	text = strings.ToValidUTF8(text[:max(0, limit-len(ellipsis))], "") // a cut character is not valid
+	if end := strings.LastIndexFunc(text, unicode.IsSpace); end >= 0 {
+		text = strings.TrimSpace(text[:end])
 	}
-	end := strings.LastIndexFunc(text, func(r rune) bool { return strings.ContainsRune(".!?:;\n。！？", r) })
-	if end < 0 {
-		end = strings.LastIndexFunc(text, unicode.IsSpace)
-	}
-	if end < 0 {
+	if text == "" {
 		return ""
 	}
-	_, size := utf8.DecodeRuneInString(text[end:])
-	return strings.TrimSpace(text[:end+size]) + ellipsis
+	return text + ellipsis
 }

@@ -4,29 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 )
-
-func TestArgumentsAbsentOrNull(t *testing.T) {
-	for _, era := range []string{handshake, stateless} {
-		for _, upEra := range []string{"handshake", "stateless"} {
-			_, up := remote(t, mcptest.Options{Name: "a", Era: upEra})
-			c := connect(t, start(t, options(up)), era)
-			for _, params := range []string{`{"name":"echo"}`, `{"name":"echo","arguments":null}`} {
-				got := jsonrpc.Get([]byte(c.request("tools/call", params)), "structuredContent")
-				if arguments := jsonrpc.Get(got, "arguments"); string(arguments) != "{}" {
-					t.Errorf("%s: the server got %s, want {}", params, got)
-				}
-			}
-		}
-	}
-}
 
 // An invalid request is refused with the right error and logged once, and the next request is
 // served.
@@ -143,49 +129,6 @@ func TestDuplicateIDs(t *testing.T) {
 	}
 }
 
-// A result of 5 MB passes complete; one beyond the upstream's limit of 8 MiB fails only its
-// call.
-func TestLargeAnswers(t *testing.T) {
-	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "a"}))), handshake)
-	if got := c.call("big", `{"n":5000000}`); len(got) < 5_000_000 {
-		t.Errorf("got %d bytes", len(got))
-	}
-	if got := c.broken("big", `{"n":10000000}`); !strings.Contains(got, "line too long") || !strings.Contains(got, `"a"`) {
-		t.Errorf("got %q", got)
-	}
-	c.call("echo", "")
-}
-
-// A client that never reads delays neither other clients nor the shutdown.
-func TestClientThatNeverReads(t *testing.T) {
-	up := child(t, mcptest.Options{Name: "a"})
-	up.Spec.Shared = true
-	o := options(up)
-	o.DrainTimeout = 1
-	s := start(t, o)
-	in, toProxy, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	fromProxy, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer fromProxy.Close()
-	ended := make(chan error, 1)
-	go func() { ended <- s.ServeStdio(t.Context(), in, out, "") }()
-	fmt.Fprintf(toProxy, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}`+"\n")
-	for i := range 12 {
-		fmt.Fprintf(toProxy, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"big","arguments":{"n":1000000}}}`+"\n", i+1)
-	}
-	other := connect(t, s, handshake)
-	for range 10 {
-		other.call("echo", "")
-	}
-	toProxy.Close()
-	await(t, ended) // the error names the message that was not delivered
-}
-
 // No line makes a session panic, and no request gets two responses.
 func FuzzTake(f *testing.F) {
 	for _, seed := range []string{
@@ -263,20 +206,121 @@ func messagesRaw(raw []byte) [][]byte {
 	return out
 }
 
-// A client's response that is not valid JSON counts as a response: the server that asked gets
-// an error, and the client gets no response to it.
-func TestBrokenAnswerEndsTheQuestion(t *testing.T) {
-	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "asks"}))), handshake)
-	for _, broken := range []string{`{"tag":}`, "\"\xff\"", `{}x`} {
-		call := c.begin("ask", `{"asks":[{"method":"elicitation/create","params":{"message":"?"}}]}`)
-		question := c.next("elicitation/create")
-		lines := len(c.transcript())
-		c.send(`{"jsonrpc":"2.0","id":` + string(question.ID) + `,"result":` + broken + `}`)
-		if got := string(call.wait().Result); !strings.Contains(got, "-32700") {
-			t.Errorf("%q: the server heard %s, want an error", broken, got)
+func TestUpstreamDiesMidCall(t *testing.T) {
+	for _, era := range []string{handshake, stateless} {
+		for _, shared := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s shared %v", era, shared), func(t *testing.T) {
+				up := child(t, mcptest.Options{Name: "frail"})
+				up.Spec.Shared = shared
+				s := start(t, options(up))
+				c := connect(t, s, era)
+				c.tools()
+				open := c.begin("hang", "") // the server runs it when it crashes
+				began := time.Now()
+				text := c.broken("die", `{"stderr":["panic: out of luck","goroutine 1"]}`)
+				t.Logf("answered %v after the call", time.Since(began))
+				for _, want := range []string{`"frail"`, "exited with status 3", "panic: out of luck", "goroutine 1"} {
+					if !strings.Contains(text, want) {
+						t.Errorf("got %q, want %q in it", text, want)
+					}
+				}
+				if got := brokenText(t, open.wait()); !strings.Contains(got, `"frail"`) {
+					t.Errorf("the other open call: got %q", got)
+				}
+				if got := c.said("echo", `{"after":1}`); !strings.Contains(got, `"after":1`) {
+					t.Errorf("the next call: got %s", got)
+				}
+			})
 		}
-		if got := c.transcript()[lines:]; len(got) != 1 {
-			t.Errorf("%q: the client got %q, want the answer to its call only", broken, got)
+	}
+}
+
+func TestFaultsAffectOneCall(t *testing.T) {
+	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail", Start: "rubbish"}))), handshake)
+	pid := c.said("pid", "")
+	hung := c.begin("hang", "")
+	for _, tool := range []string{"garbage", "wrongid"} {
+		if got := c.call(tool, ""); !strings.Contains(got, `"frail"`) || strings.Contains(got, "wrong\"") {
+			t.Errorf("%s: got %s, want its own answer", tool, got)
+		}
+	}
+	if got := c.broken("broken", ""); !strings.Contains(got, `"frail"`) || !strings.Contains(got, "its answer cannot be read") {
+		t.Errorf("broken answer: got %q", got)
+	}
+	if got := c.call("big", `{"n":300000}`); len(got) < 300_000 {
+		t.Errorf("a long line: got %d bytes", len(got))
+	}
+	if got := c.said("pid", ""); got != pid {
+		t.Errorf("process %s became %s: none of this is a reason to start it anew", pid, got)
+	}
+	if !hung.open() {
+		t.Errorf("the call that hangs was answered: %s", hung.wait().Raw)
+	}
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + hung.id + `}}`)
+	c.call("echo", "")
+	if !hung.open() {
+		t.Errorf("a cancelled call was answered: %s", hung.wait().Raw)
+	}
+}
+
+// logged collects the log.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logged) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), what)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func withLog(o proxy.Options) (proxy.Options, *logged) {
+	l := new(logged)
+	o.Log = slog.New(slog.NewTextHandler(l, nil))
+	return o, l
+}
+
+func TestTimeout(t *testing.T) {
+	for _, era := range []string{handshake, stateless} {
+		t.Run(era, func(t *testing.T) {
+			up := child(t, mcptest.Options{Name: "slow"})
+			up.Timeout = 200 * time.Millisecond
+			c := connect(t, start(t, options(up)), era)
+			c.tools()
+			if got := c.broken("hang", ""); !strings.Contains(got, `"slow"`) || !strings.Contains(got, "no answer within 200ms") {
+				t.Errorf("got %q", got)
+			}
+			if got := c.said("seen", ""); !strings.Contains(got, "notifications/cancelled") {
+				t.Errorf("the server was not told: %s", got)
+			}
+		})
+	}
+}
+
+// settles polls ok until it returns true, for conditions without an event to wait for.
+func settles(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	late := time.After(patience)
+	for !ok() {
+		select {
+		case <-look.C:
+		case <-late:
+			t.Fatalf("not so within %v: %s", patience, what)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -42,11 +43,6 @@ func (ls *leases) find(name string) *sessionLease {
 	return findLease(ls.current(), func(l *sessionLease) bool { return l.member.Spec.Name == name })
 }
 
-// byInstance returns the lease on an instance, or nil.
-func (ls *leases) byInstance(instance uint64) *sessionLease {
-	return findLease(ls.current(), func(l *sessionLease) bool { return l.Instance() == instance })
-}
-
 // findLease returns the first lease for which fits returns true, or nil.
 func findLease(all []*sessionLease, fits func(*sessionLease) bool) *sessionLease {
 	if i := slices.IndexFunc(all, fits); i >= 0 {
@@ -75,12 +71,28 @@ func (ls *leases) close() []*sessionLease {
 	return last
 }
 
-// adoptPolicy replaces the session's leases with those of the current policy.
+// adoptPolicy replaces the session's leases with those of the current policy, and keeps those on
+// upstreams that have not changed. Before the session opens and after it has ended it does nothing.
 func (s *session) adoptPolicy() {
 	if s.client.facts().opened.IsZero() {
 		return
 	}
-	old, next := s.replaceLeases()
+	s.leases.mu.Lock()
+	if s.leases.closed {
+		s.leases.mu.Unlock()
+		return
+	}
+	old, next := s.leases.current(), []*sessionLease{}
+	for _, m := range s.srv.policy.Load().members {
+		if only := s.identity.view.only; only != "" && only != m.Spec.Name {
+			continue
+		}
+		l := s.attach(m, findLease(old, func(l *sessionLease) bool { return l.member.up == m.up }))
+		l.prefetchUpstream = s.newPrefetchUpstream(l)
+		next = append(next, l)
+	}
+	s.leases.now.Store(&next)
+	s.leases.mu.Unlock()
 	if level := s.client.facts().level; level != "" { // setLevel passes later levels to the leases itself
 		for _, l := range next {
 			l.SetLevel(level)
@@ -88,9 +100,6 @@ func (s *session) adoptPolicy() {
 	}
 	for _, l := range old {
 		if !slices.ContainsFunc(next, func(n *sessionLease) bool { return n.Lease == l.Lease }) {
-			if successor := s.leases.find(l.member.Spec.Name); successor != nil {
-				s.subscriptions.handOver(l, successor)
-			}
 			s.srv.prefetch.LeaseEnded(l.prefetchUpstream)
 			l.Close()
 		}
@@ -102,35 +111,11 @@ func (s *session) adoptPolicy() {
 	}
 }
 
-// replaceLeases takes leases on the upstreams of the current policy and keeps those that the
-// session has. It returns the old leases, nil if there were none, and the new ones. After
-// close it returns nil, nil.
-func (s *session) replaceLeases() (old, next []*sessionLease) {
-	s.leases.mu.Lock()
-	defer s.leases.mu.Unlock()
-	if s.leases.closed {
-		return nil, nil
-	}
-	old, next = s.leases.current(), []*sessionLease{}
-	for _, m := range s.srv.policy.Load().members {
-		if only := s.identity.view.only; only != "" && only != m.Spec.Name {
-			continue
-		}
-		l := s.attach(m, findLease(old, func(l *sessionLease) bool { return l.member.up == m.up }))
-		l.prefetchUpstream = s.newPrefetchUpstream(l)
-		next = append(next, l)
-	}
-	s.leases.now.Store(&next)
-	return old, next
-}
-
 // attach returns the session's lease on m: already, updated for m, or a new one if already is
 // nil.
 func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 	if already != nil {
-		kept := *already
-		kept.member = m
-		return &kept
+		return &sessionLease{Lease: already.Lease, member: m, prefetches: already.prefetches}
 	}
 	l := &sessionLease{member: m, prefetches: new(prefetches)}
 	attached := make(chan struct{}) // a server may send messages before its lease is assigned
@@ -202,4 +187,116 @@ const extension = "io.modelcontextprotocol/"
 func (l *sessionLease) mayHave(capability string) bool {
 	offer := l.Offer()
 	return offer == nil || offer.Has(capability) || jsonrpc.Get(jsonrpc.Get(offer.Capabilities, "extensions"), extension+capability) != nil
+}
+
+// separator joins an upstream's name and a tool's name. Names of upstreams contain no "__" and
+// neither begin nor end with "_", so the first separator ends the upstream's name and two
+// tools never share a joined name.
+const separator = "__"
+
+// target is a tool or prompt of an upstream.
+type target struct{ upstream, name string }
+
+// key returns the tool's name in the configuration and in the search index.
+func (t target) key() string { return t.upstream + "/" + t.name }
+
+// view is the part of the server that a session sees: all upstreams, or one upstream under its
+// own names.
+type view struct {
+	*names
+	only string // the one upstream; "" means all
+}
+
+// offersOwn reports whether the session sees the proxy's own tools and resources.
+func (v view) offersOwn() bool { return v.only == "" }
+
+// names maps the shown names of tools and prompts to upstreams, for sessions that see all
+// upstreams. A name is never reassigned to another tool while the process lives. The names of
+// each upstream are bounded, so that a server that keeps changing its names cannot exhaust
+// memory.
+type names struct {
+	mu       sync.RWMutex
+	bindings [upstream.Lists]map[string]target // shown name → target
+	size     map[string]int                    // upstream → bytes of its names
+}
+
+const (
+	maxNameBytes = 2 << 20 // maximum bytes of an upstream's names: about 10,000 typical ones
+	bindingSize  = 128     // assumed bytes of a binding besides its names
+)
+
+// nameOf returns the shown name of an item and binds it. It returns "" if the item can have no
+// name: another upstream has it under style "never", or the upstream has too many names.
+func (v view) nameOf(p *policy, l upstream.List, t target) string {
+	if v.only != "" {
+		return t.name
+	}
+	var candidates []string // in order of preference
+	if !p.prefix {
+		candidates = append(candidates, t.name)
+	}
+	if p.NameStyle != "never" {
+		candidates = append(candidates, t.upstream+separator+t.name)
+	}
+	return v.bind(l, t, candidates...)
+}
+
+// bind binds an item to the first candidate that is free or its own.
+func (n *names) bind(l upstream.List, t target, candidates ...string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, name := range candidates {
+		switch other, taken := n.bindings[l][name]; {
+		case taken && other != t:
+			continue
+		case !taken && n.size[t.upstream] > maxNameBytes:
+			return ""
+		case !taken:
+			n.size[t.upstream] += len(name) + len(t.name) + bindingSize
+			if n.bindings[l] == nil {
+				n.bindings[l] = make(map[string]target)
+			}
+			n.bindings[l][name] = t
+		}
+		return name
+	}
+	return ""
+}
+
+// resolve returns the target of a name in a request. If known is false, the caller searches
+// the upstreams' lists. The name of an upstream that has been removed stays bound, so that it
+// cannot reach another upstream's tool.
+func (v view) resolve(p *policy, l upstream.List, name string) (t target, known bool) {
+	if v.only != "" {
+		return target{v.only, name}, true
+	}
+	v.mu.RLock()
+	t, known = v.bindings[l][name]
+	v.mu.RUnlock()
+	switch {
+	case known:
+		return t, true
+	case p.prefix:
+		up, rest, found := strings.Cut(name, separator)
+		return target{up, rest}, found && p.find(up) != nil
+	case len(p.members) == 1:
+		return target{p.members[0].Spec.Name, name}, true
+	}
+	return target{}, false
+}
+
+// resolveName resolves the name of a tool or prompt. The lease is nil if the session may not use it.
+func (s *session) resolveName(p *policy, list upstream.List, name string) (target, *sessionLease) {
+	t, known := s.identity.view.resolve(p, list, name)
+	if !known { // use the first upstream that lists it
+		t = target{}
+		if first := findLease(s.leases.current(), func(l *sessionLease) bool { return l.lists(list, name) }); first != nil {
+			t = target{first.Name(), name}
+		}
+	}
+	l := s.leases.find(t.upstream)
+	if l == nil || list == upstream.Tools && !l.member.allows(t.name) {
+		return target{}, nil
+	}
+	return t, l
 }

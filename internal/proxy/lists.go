@@ -52,9 +52,11 @@ func (s *shownLists) stop() {
 	}
 }
 
-// showLocked returns the current list. changed reports whether a list was shown before and
+// show returns the current list. changed reports whether a list was shown before and
 // differed in any byte.
-func (s *shownLists) showLocked(l upstream.List) (now []byte, changed bool) {
+func (s *shownLists) show(l upstream.List) (now []byte, changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	now = mergedList(s.s, l)
 	changed = s.shown[l] != nil && !bytes.Equal(s.shown[l], now)
 	s.shown[l] = now
@@ -64,11 +66,12 @@ func (s *shownLists) showLocked(l upstream.List) (now []byte, changed bool) {
 // refresh reports whether any list that was shown before, among those that the list_changed
 // method covers, has changed.
 func (s *shownLists) refresh(method string) (any bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for l := range upstream.Lists {
-		if l.Changed() == method && s.shown[l] != nil {
-			_, changed := s.showLocked(l)
+		s.mu.Lock()
+		was := s.shown[l]
+		s.mu.Unlock()
+		if l.Changed() == method && was != nil {
+			_, changed := s.show(l)
 			any = any || changed
 		}
 	}
@@ -85,22 +88,14 @@ func serveList(x *request, l upstream.List) outcome {
 		return outcome{err: invalidParams("params.cursor: unknown; lists have a single page")}
 	}
 	x.s.awaitOffers(x.ctx)
-	if p := x.s.srv.policy.Load(); l == upstream.Tools && x.s.choose(p).search {
-		x.s.running.Go(func() { x.s.srv.catalog.search.indexFor(x.s) }) // so that no search has to wait for it
-	}
 	items := x.s.showList(l)
-	result := make([]byte, 0, len(items)+96)
-	result = append(append(result, `{"`...), l.Member()...)
-	result = append(append(append(result, `":[`...), items...), "]}"...)
-	return ownOutcome(result)
+	return ownOutcome(slices.Concat([]byte(`{"`+l.Member()+`":[`), items, []byte("]}")))
 }
 
 // showList returns the current list. If it has changed, the listen requests of all clients
 // that share the session are sent a list_changed.
 func (s *session) showList(l upstream.List) []byte {
-	s.lists.mu.Lock()
-	items, changed := s.lists.showLocked(l)
-	s.lists.mu.Unlock()
+	items, changed := s.lists.show(l)
 	if changed {
 		s.subscriptions.publishChange(l.Changed())
 	}
@@ -112,16 +107,7 @@ func (s *session) showList(l upstream.List) []byte {
 func mergedList(s *session, list upstream.List) []byte {
 	p := s.srv.policy.Load()
 	own := s.ownItems(p, list) // first, so that the proxy's tools claim their names before the upstreams' do
-	shown := upstreamItems(s, p, list)
-	items := make([][]byte, 0, len(shown)+len(own))
-	for _, item := range shown {
-		if list == upstream.Tools {
-			item.raw = s.choose(p).listed(p, item)
-		}
-		if item.raw != nil {
-			items = append(items, item.raw)
-		}
-	}
+	items := upstreamItems(s, p, list)
 	if list == upstream.Tools {
 		items = slices.Concat(own, items)
 	} else {
@@ -130,22 +116,16 @@ func mergedList(s *session, list upstream.List) []byte {
 	return bytes.Join(items, []byte(","))
 }
 
-// shownItem is an item of an upstream's list in the form shown to the client.
-type shownItem struct {
-	target
-	raw []byte
-}
-
 // upstreamItems returns the items of one list in the order of the upstreams, tools and prompts
 // under their shown names. Of two items with one name it keeps the first. It leaves out items
-// that have no name.
-func upstreamItems(s *session, p *policy, list upstream.List) (items []shownItem) {
+// that have no name, and tools that the session has to search for.
+func upstreamItems(s *session, p *policy, list upstream.List) (items [][]byte) {
 	seen := make(map[string]bool)
 	for _, l := range s.leases.current() {
 		for _, item := range l.items(list) {
-			raw, name := item.Raw, item.Name
+			raw, name, t := item.Raw, item.Name, target{l.Name(), item.Name}
 			if list == upstream.Tools || list == upstream.Prompts {
-				if name = s.identity.view.nameOf(p, list, target{l.Name(), item.Name}); name != item.Name {
+				if name = s.identity.view.nameOf(p, list, t); name != item.Name {
 					raw = jsonrpc.Set(raw, "name", jsonrpc.AppendString(nil, name))
 				}
 			}
@@ -154,7 +134,12 @@ func upstreamItems(s *session, p *policy, list upstream.List) (items []shownItem
 				continue
 			}
 			seen[name] = true
-			items = append(items, shownItem{target{l.Name(), item.Name}, raw})
+			if list == upstream.Tools {
+				raw = s.choose(p).listed(p, t, raw)
+			}
+			if raw != nil {
+				items = append(items, raw)
+			}
 		}
 	}
 	return items
@@ -185,18 +170,13 @@ func (t *throttle) trigger() {
 		wait = t.interval
 	}
 	t.calls.Add(1)
-	t.timer = time.AfterFunc(wait, t.fire)
-}
-
-func (t *throttle) fire() {
-	defer t.calls.Done()
-	t.mu.Lock()
-	t.timer, t.last = nil, time.Now()
-	stopped := t.stopped
-	t.mu.Unlock()
-	if !stopped {
+	t.timer = time.AfterFunc(wait, func() {
+		defer t.calls.Done()
+		t.mu.Lock()
+		t.timer, t.last = nil, time.Now()
+		t.mu.Unlock()
 		t.call()
-	}
+	})
 }
 
 // stop prevents further calls and waits for a running one.

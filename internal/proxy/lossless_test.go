@@ -190,33 +190,6 @@ func compact(raw string) string {
 	return out.String()
 }
 
-// Beside another upstream only the names of tools and prompts change.
-func TestOnlyNamesChangeBesideAnother(t *testing.T) {
-	c := readCorpus(t)
-	_, one := remote(t, c.server("lossless", "handshake"))
-	_, other := remote(t, mcptest.Options{Name: "other"})
-	client := connect(t, start(t, options(one, other)), handshake)
-	var got []string
-	for item := range jsonrpc.Elements(jsonrpc.Get([]byte(client.request("tools/list", "")), "tools")) {
-		if name, _ := jsonrpc.String(jsonrpc.Get(item, "name")); strings.HasPrefix(name, "lossless__") && name != "lossless__echo" {
-			got = append(got, string(jsonrpc.Set(item, "name", jsonrpc.AppendString(nil, strings.TrimPrefix(name, "lossless__")))))
-		}
-	}
-	want := make([]string, len(c.items["tools"]))
-	for i, raw := range c.items["tools"] {
-		name, _ := jsonrpc.String(jsonrpc.Get([]byte(raw), "name"))
-		want[i] = string(jsonrpc.Set([]byte(raw), "name", jsonrpc.AppendString(nil, name))) // however it was escaped
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("tools (-want +got):\n%s", diff)
-	}
-	const call = `{"zeta":[],"arguments":{"z":9007199254740993},"name":%q,"x":{"b":1,"a":2}}`
-	sent := jsonrpc.Get([]byte(client.request("tools/call", fmt.Sprintf(call, "lossless__echo"))), "structuredContent")
-	if want := fmt.Sprintf(call, "echo"); string(sent) != want {
-		t.Errorf("params: got %s, want %s", sent, want)
-	}
-}
-
 // A server's questions and the client's replies also pass unchanged.
 func TestNothingIsLostInQuestions(t *testing.T) {
 	questions := []string{

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"iter"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -11,27 +12,27 @@ import (
 	"sync/atomic"
 
 	"mcpschedd/internal/call"
+	"mcpschedd/internal/classify"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/revision"
 	"mcpschedd/internal/schema"
-	"mcpschedd/internal/toolsearch"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
 
-// maxModels bounds the number of cached models. Only tools that a server lists are cached, as
-// clients may call any name.
+// maxModels bounds the number of cached models, and of the tools of one server whose claims
+// are recorded. Only tools that a server lists are cached, as clients may call any name.
 const maxModels = 8192
 
 // catalog caches the value models of the upstreams' tools, which follow from the policy and
 // from the servers' claims, and their input schemas. The upstream of a target is a member.key
 // here: another command under the same name is another server.
 type catalog struct {
-	log       *slog.Logger
-	store     *dedup.Store
-	version   atomic.Uint64 // incremented when a server's claims change models
-	gitChecks gitChecks
-	search    *toolSearch
+	log     *slog.Logger
+	store   *dedup.Store
+	version atomic.Uint64 // incremented when a server's claims change models
+	search  *toolSearch
 
 	mu     sync.RWMutex
 	claims map[string]*claims    // upstream → claims of its server since the program started
@@ -44,13 +45,6 @@ type knownTool struct {
 	server, item []byte // server info and entry, nil if unknown
 	model        *valuemodel.Model
 	schema       func() (*schema.Schema, error) // compiles the input schema once; the error says why it is not supported
-}
-
-func newCatalog(log *slog.Logger, store *dedup.Store) *catalog {
-	return &catalog{
-		log: log, store: store, gitChecks: make(gitChecks, maxGitChecks),
-		search: &toolSearch{log: log, learned: toolsearch.NewLearned()}, claims: make(map[string]*claims),
-	}
 }
 
 // model returns the value model of a tool or, if tool is "", of the upstream's other methods.
@@ -79,7 +73,13 @@ func (c *catalog) lookup(p *policy, l *sessionLease, tool string) *knownTool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.rebuildLocked(p, t, u, &knownTool{server: server, item: item, schema: c.compiler(l.Name(), tool, item)})
+	return c.rebuildLocked(p, t, u, &knownTool{server: server, item: item, schema: sync.OnceValues(func() (*schema.Schema, error) {
+		compiled, err := schema.Compile(jsonrpc.Get(item, "inputSchema"))
+		if err != nil {
+			c.log.Info("tool neither prefetched nor checked in plans: unsupported input schema", "upstream", l.Name(), "tool", tool, "err", err)
+		}
+		return compiled, err
+	})})
 }
 
 // rebuildLocked builds the model of m from everything its server has claimed. If the claims
@@ -93,15 +93,12 @@ func (c *catalog) rebuildLocked(p *policy, t target, u valuemodel.Upstream, m *k
 	changed := server.noteServer(m.server)
 	before, now := server.noteTool(t.name, m.item)
 	u.Server, u.Trust = server.name(), u.Trust && !server.renamed
-	resolve := func(h valuemodel.Hints) *valuemodel.Model {
-		return p.Models.Resolve(u, t.name, h)
-	}
-	m.model = resolve(now)
+	m.model = p.Models.Resolve(u, t.name, now)
 	if c.policy != p {
 		c.policy, c.models = p, make(map[target]*knownTool)
 	}
 	switch {
-	case changed, !reflect.DeepEqual(now, before) && mayNowWrite(resolve(before), m.model):
+	case changed, !reflect.DeepEqual(now, before) && mayNowWrite(p.Models.Resolve(u, t.name, before), m.model):
 		maps.DeleteFunc(c.models, func(other target, _ *knownTool) bool { return other.upstream == t.upstream })
 		c.version.Add(1)
 		c.store.Reclassify() // after the version: a write classified before the increment stays pending from now on
@@ -134,22 +131,13 @@ func (c *catalog) invalidate(p *policy, up *upstream.Upstream, name string) {
 	}
 	u := m.Model
 	c.mu.RLock()
-	u.Server = c.claims[m.key].name()
+	if known := c.claims[m.key]; known != nil {
+		u.Server = known.name()
+	}
 	c.mu.RUnlock()
 	for _, d := range p.Models.Resolve(u, "", valuemodel.Hints{}).Domains {
 		c.store.Invalidate(call.Place{Domain: d.Name})
 	}
-}
-
-// compiler returns a function that compiles the input schema of a tool, once.
-func (c *catalog) compiler(upstream, tool string, item []byte) func() (*schema.Schema, error) {
-	return sync.OnceValues(func() (*schema.Schema, error) {
-		compiled, err := schema.Compile(jsonrpc.Get(item, "inputSchema"))
-		if err != nil {
-			c.log.Info("tool neither prefetched nor checked in plans: unsupported input schema", "upstream", upstream, "tool", tool, "err", err)
-		}
-		return compiled, err
-	})
 }
 
 // claims records what one upstream's server has claimed about itself and its tools since the
@@ -161,12 +149,11 @@ type claims struct {
 	classified bool                        // something was classified before the server gave its name
 	renamed    bool                        // the server has changed its name
 	hints      map[string]valuemodel.Hints // tool → most restrictive hints so far
-	size       int                         // bytes of the names in hints, at most maxNameBytes
 }
 
 // name returns the server's name, or "" if it is unknown or has changed.
 func (u *claims) name() string {
-	if u == nil || u.renamed {
+	if u.renamed {
 		return ""
 	}
 	return u.server
@@ -197,15 +184,12 @@ func (u *claims) noteTool(tool string, item []byte) (before, now valuemodel.Hint
 		return before, before
 	}
 	now = toolHints(item)
-	size := len(tool) + bindingSize + len(strings.Join(now.Arguments, " "))
 	switch {
 	case known:
 		now = stricter(before, now)
-	case u.size+size > maxNameBytes:
+	case len(u.hints) >= maxModels:
 		now.ReadOnly = new(false) // no memory to record later claims, so assume the worst
 		return before, now
-	default:
-		u.size += size
 	}
 	u.hints[tool] = now
 	return before, now
@@ -214,10 +198,17 @@ func (u *claims) noteTool(tool string, item []byte) (before, now valuemodel.Hint
 // toolHints parses a tool's annotations.
 func toolHints(item []byte) valuemodel.Hints {
 	annotations := jsonrpc.Get(item, "annotations")
+	hint := func(name string) *bool {
+		switch string(jsonrpc.Get(annotations, name)) {
+		case "true":
+			return new(true)
+		case "false":
+			return new(false)
+		}
+		return nil
+	}
 	return valuemodel.Hints{
-		ReadOnly:    optionalBool(jsonrpc.Get(annotations, "readOnlyHint")),
-		Destructive: optionalBool(jsonrpc.Get(annotations, "destructiveHint")),
-		Arguments:   argumentNames(jsonrpc.Get(item, "inputSchema")),
+		ReadOnly: hint("readOnlyHint"), Destructive: hint("destructiveHint"), Arguments: argumentNames(jsonrpc.Get(item, "inputSchema")),
 	}
 }
 
@@ -239,30 +230,186 @@ func argumentNames(schema []byte) []string {
 	return slices.Compact(names)
 }
 
-func optionalBool(raw []byte) *bool {
-	switch string(raw) {
-	case "true":
-		return new(true)
-	case "false":
-		return new(false)
-	}
-	return nil
-}
-
 // stricter returns the more restrictive of two hints.
 func stricter(before, now valuemodel.Hints) valuemodel.Hints {
-	out := now
-	if before.ReadOnly == nil || !*before.ReadOnly {
-		out.ReadOnly = before.ReadOnly
-		if now.ReadOnly != nil && !*now.ReadOnly {
-			out.ReadOnly = now.ReadOnly
+	if !denies(now.ReadOnly, false) && !(before.ReadOnly != nil && *before.ReadOnly) {
+		now.ReadOnly = before.ReadOnly
+	}
+	if denies(before.Destructive, true) {
+		now.Destructive = before.Destructive
+	}
+	if slices.Equal(before.Arguments, now.Arguments) {
+		now.Arguments = before.Arguments
+	} else {
+		now.Arguments = nil
+	}
+	return now
+}
+
+// denies reports whether a hint is set to the value that restricts a tool.
+func denies(hint *bool, value bool) bool { return hint != nil && *hint == value }
+
+// callClass is the classification of a call by a policy.
+type callClass struct {
+	effect call.Effect
+	query  dedup.Query      // an empty scope means that only the upstream may answer
+	host   string           // host whose limits apply
+	kind   valuemodel.Class // class of this call, arguments included; "" unless it is a tools/call
+	task   bool             // the client asks to run the call as a task
+}
+
+// storable reports whether the answer may be stored or shared, and may come from the store or
+// another call's flight.
+func (c *callClass) storable() bool { return c.query.Key.Scope != "" }
+
+// maxArguments is the maximum size of a key's arguments in bytes. Calls with longer ones
+// rarely repeat.
+const maxArguments = 16 << 10
+
+// classify classifies the call under p, by the model of its tool. The call is storable if its
+// answer depends only on its arguments and on what the query names.
+func (c *upstreamCall) classify(p *policy) (out callClass) {
+	l, srv := c.lease, c.s.srv
+	m := srv.catalog.model(p, l, c.tool)
+	out.host = m.Host
+	switch {
+	case c.method != "tools/call":
+		if !reads(c.method) { // any other method counts as a write to the whole upstream
+			out.effect = m.Writes(unknownArguments)
 		}
+		return out
+	case !m.UsesArguments(): // a write, whatever its arguments
+		out.effect, out.kind, out.task = m.Writes(unknownArguments), m.Class, c.params.Get("task") != nil
+		return out
 	}
-	if before.Destructive != nil && *before.Destructive {
-		out.Destructive = before.Destructive
+	out.task = c.params.Get("task") != nil
+	raw, plain := arguments(c.params)
+	index := jsonrpc.NewIndex(raw)
+	args, names := unknownArguments, iter.Seq[string](nil)
+	if index.Unambiguous() { // else servers may disagree about the arguments
+		args, names = index.Get, jsonrpc.Names(raw)
 	}
-	if out.Arguments = before.Arguments; !slices.Equal(before.Arguments, now.Arguments) {
-		out.Arguments = nil
+	out.host, out.kind = m.HostOf(args), m.ClassOf(args, names)
+	if !out.kind.Reads() {
+		cmd := &l.member.Spec.Command
+		git := classify.Process{Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env}
+		if folders, quiet := m.Quiet(args, names); !quiet || !classify.PlainGit(git, folders) { // else git runs no other program
+			out.effect = m.Writes(args)
+		}
+		return out
+	}
+	file, whole := m.File(args)
+	scope := scopeOf(c.s, l, c.params)
+	if !plain || !whole || scope == "" || len(raw) > maxArguments {
+		return out
+	}
+	canonical, ok := jsonrpc.AppendCanonical(nil, raw)
+	if !ok {
+		return out
+	}
+	out.query = dedup.Query{
+		Key:    call.Key{Upstream: l.Instance(), Scope: scope, Tool: c.tool, Arguments: string(canonical)},
+		Places: m.Reads(args), Delivered: deliveredTo(c.s, c.step),
+		Reuse: dedup.Reuse{
+			Pure: out.kind == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: p.Enrichment.Age(l.member.Exclusive),
+			Volatile: m.Volatile != nil && *m.Volatile, File: file, Repeats: m.FailFastAfter, BackOff: m.BackOff, Equal: sameContent,
+			CompareOnly: annotatedReadOnly(m) && !srv.prefetch.Tool(l.member.key, c.tool).Proven,
+		},
+	}
+	if c.observed != nil {
+		out.query.Number = c.observed.number
+	}
+	if srv.store.HasPeers() && out.query.Reuse.Shareable() && l.member.Spec.URL != "" && strings.HasPrefix(scope, everyone) {
+		out.query.SharedKey = strings.Join([]string{l.member.key, scope, c.tool, out.query.Key.Arguments}, "\x00")
 	}
 	return out
+}
+
+// deliveredTo returns the record of the answers that a session's client has received. It is
+// nil for a step of a plan, because the client receives the plan's result instead.
+func deliveredTo(s *session, part *planStep) *dedup.Delivered {
+	if part != nil {
+		return nil
+	}
+	return s.identity.delivered
+}
+
+// scopeOf returns the scope of an upstream's answers: the session, or everyone if the upstream
+// treats all sessions as one principal. "" means that answers are not stored.
+func scopeOf(s *session, l *sessionLease, params *revision.Params) string {
+	if !l.member.SharedIdentity || !l.Shared() {
+		return s.identity.scope
+	}
+	if !l.Stateless() {
+		return everyone
+	}
+	hop := params.Hop()
+	if hop == nil {
+		hop = s.client.facts().hop
+	}
+	return everyone + string(hop.Capabilities) // such a server receives the client's capabilities with each call
+}
+
+// everyone is the scope of an upstream that treats all sessions as one principal. No session
+// has this scope.
+const everyone = "*"
+
+// unknownArguments looks up an argument of a call whose arguments are not known.
+func unknownArguments(string) []byte { return nil }
+
+// parsedParams parses params that did not come with a message.
+func parsedParams(params []byte) *revision.Params {
+	p := revision.NewParams(params)
+	return &p
+}
+
+// arguments returns the raw arguments of a tools/call, or "{}" if there are none or servers
+// may disagree about them. plain reports whether the params hold nothing else that an answer
+// may depend on.
+func arguments(params *revision.Params) (raw []byte, plain bool) {
+	if !params.Unambiguous() {
+		return noArguments, false
+	}
+	plain, raw = ignorable(&params.Meta), noArguments
+	for m := range params.All() {
+		switch string(m.Name) {
+		case "name", "_meta":
+		case "arguments":
+			if string(m.Value) != "null" {
+				raw = m.Value
+			}
+		default:
+			plain = false
+		}
+	}
+	return raw, plain && raw[0] == '{'
+}
+
+var noArguments = []byte("{}")
+
+// ignorable reports whether nothing in a request's _meta can affect its answer.
+func ignorable(meta *jsonrpc.Index) bool {
+	for m := range meta.All() {
+		switch string(m.Name) {
+		case "progressToken", "traceparent", "tracestate", "baggage", "claudecode/toolUseId":
+		default:
+			if !revision.OfHop(m.Name) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// reads reports whether a request with that method never changes anything that a tool's
+// answer may depend on.
+func reads(method string) bool {
+	switch method {
+	case "ping", "initialize", "server/discover", "subscriptions/listen", "logging/setLevel", "completion/complete",
+		"tools/list", "prompts/list", "prompts/get",
+		"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
+		"tasks/list", "tasks/get", "tasks/result":
+		return true
+	}
+	return false
 }

@@ -3,15 +3,11 @@ package proxy_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"path"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -40,35 +36,6 @@ func keptOffer(offer *upstream.Offer) []byte {
 		*upstream.Offer
 	}{4, offer})
 	return kept
-}
-
-func TestNames(t *testing.T) {
-	one := []proxy.Upstream{shelf("a", "read", "x__y")}
-	two := []proxy.Upstream{shelf("a", "read", "b__write"), shelf("b", "read", "write")}
-	tests := []struct {
-		name  string
-		style string
-		ups   []proxy.Upstream
-		want  string
-	}{
-		{"one, auto", "auto", one, "read x__y"},
-		{"one, by default", "", one, "read x__y"},
-		{"one, always", "always", one, "a__read a__x__y"},
-		{"two, auto", "auto", two, "a__read a__b__write b__read b__write"},
-		{"two, never: the first has the name", "never", two, "read b__write write"},
-		{"two, always", "always", two, "a__read a__b__write b__read b__write"},
-		{"none", "auto", nil, ""},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			o := options(test.ups...)
-			o.NameStyle = test.style
-			c := connect(t, start(t, o), handshake)
-			if got := c.tools(); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
-	}
 }
 
 func TestAllowAndDeny(t *testing.T) {
@@ -186,141 +153,5 @@ func TestReloadNeverRebindsAName(t *testing.T) {
 				t.Errorf("step %d: %s reached %s, want %s", i, tool, got, want)
 			}
 		}
-	}
-}
-
-func TestReloadWhileCallsAreOpen(t *testing.T) {
-	gate := mcptest.NewGate(t)
-	beacon := mcptest.NewGate(t)
-	kept, gone := child(t, mcptest.Options{Name: "kept"}), child(t, mcptest.Options{Name: "gone", Beacon: beacon.Addr()})
-	s := start(t, options(kept, gone))
-	c := connect(t, s, handshake)
-	c.tools()
-	pid := c.said("kept__pid", "")
-	open := c.begin("kept__hold", `{"gate":"`+gate.Addr()+`"}`)
-	other := mcptest.NewGate(t)
-	cut := c.begin("gone__hold", `{"gate":"`+other.Addr()+`"}`)
-	at, process := gate.Next(), beacon.Next()
-	other.Next()
-	added := child(t, mcptest.Options{Name: "added"})
-	s.Apply(options(kept, added))
-	process.Gone()
-	if got := brokenText(t, cut.wait()); !strings.Contains(got, `"gone"`) {
-		t.Errorf("the call to what is gone: got %q", got)
-	}
-	c.next("notifications/tools/list_changed")
-	for !strings.Contains(c.tools(), "added__echo") {
-		c.next("notifications/tools/list_changed")
-	}
-	c.call("added__echo", "")
-	at.Open()
-	if m := open.wait(); m.Error != nil || strings.Contains(string(m.Result), "isError") {
-		t.Errorf("the call to what stayed: got %s", m.Raw)
-	}
-	if got := c.said("kept__pid", ""); got != pid {
-		t.Errorf("process %s became %s for nothing", pid, got)
-	}
-	changed := child(t, mcptest.Options{Name: "kept", Instructions: "new"})
-	s.Apply(options(changed, added))
-	if got := c.said("kept__pid", ""); got == pid || got == "" {
-		t.Errorf("still process %q after its configuration changed", got)
-	}
-}
-
-// A burst of changes causes one notification at once and one after the interval, and none if the
-// bytes are the same.
-func TestListChangedIsCoalesced(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		o := proxy.Options{Upstreams: []proxy.Upstream{shelf("a", "t")}}
-		f, server, stop := servePipes(t, o)
-		defer stop()
-		id := f.open("/mcp", handshake)
-		list := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
-		f.post("/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Mcp-Session-Id", id)
-		f.post("/mcp", list, "Mcp-Session-Id", id)
-		stream := f.do(f.request("GET", "/mcp", "", "Mcp-Session-Id", id))
-		var told []time.Duration
-		began := time.Now()
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			for next := eventReader(stream.Body); ; {
-				line, err := next()
-				if err != nil {
-					return
-				}
-				if strings.Contains(line, "notifications/tools/list_changed") {
-					told = append(told, time.Since(began))
-				}
-			}
-		}()
-		apply := func(tools ...string) {
-			server.Apply(proxy.Options{Upstreams: []proxy.Upstream{shelf("a", tools...)}})
-			synctest.Wait()
-		}
-		for i := range 10 { // every 10 ms
-			apply("t", fmt.Sprint("u", i))
-			time.Sleep(10 * time.Millisecond)
-		}
-		time.Sleep(time.Minute)
-		apply("t", "u9") // unchanged
-		time.Sleep(time.Minute)
-		apply("t", "v") // changed back after the notification
-		apply("t", "u9")
-		time.Sleep(time.Minute)
-		stream.Body.Close()
-		<-ended
-		// The interval starts with the first change in it and is not extended by later ones.
-		want := []time.Duration{0, 510 * time.Millisecond, 2*time.Minute + 100*time.Millisecond, 2*time.Minute + 600*time.Millisecond}
-		if fmt.Sprint(told) != fmt.Sprint(want) {
-			t.Errorf("told at %v, want %v", told, want)
-		}
-	})
-}
-
-// When a server keeps changing its names, new names are listed only until the bound on their size.
-// From then on tools that have a name keep it, no new name is listed, and other servers are not
-// affected.
-func TestNamesThatKeepChanging(t *testing.T) {
-	generation := func(n int) []string {
-		var names []string
-		for i := range 400 {
-			names = append(names, fmt.Sprintf("g%d_%d_%s", n, i, strings.Repeat("x", 1000)))
-		}
-		return names
-	}
-	_, fickle := remote(t, mcptest.Options{Name: "a", Tools: tools(append(generation(0), "change")...)})
-	c := connect(t, start(t, options(fickle, child(t, mcptest.Options{Name: "b", Tools: tools("echo", "change")}))), handshake)
-	ever := make(map[string]bool)
-	list := func() (listed int) {
-		for name := range strings.FieldsSeq(c.tools()) {
-			if ever[name] = true; strings.HasPrefix(name, "a__g") {
-				listed++
-			}
-		}
-		return listed
-	}
-	become := func(up string, names []string) {
-		text, _ := json.Marshal(append(names, "change"))
-		c.call(up+"__change", fmt.Sprintf(`{"names":%s,"n":1}`, text))
-		c.next("notifications/tools/list_changed")
-	}
-	if n := list(); n != 400 {
-		t.Fatalf("%d names are listed at first", n)
-	}
-	for n := 1; n <= 3; n++ {
-		become("a", generation(n))
-		list()
-	}
-	if len(ever) < 800 || len(ever) > 1100 {
-		t.Errorf("%d names were listed, want no more than there is room for", len(ever))
-	}
-	become("a", generation(0))
-	if n := list(); n != 400 {
-		t.Errorf("%d of the first names are listed again", n)
-	}
-	become("b", []string{"echo", "another"})
-	if got := c.tools(); !strings.HasSuffix(got, "b__echo b__another b__change") {
-		t.Errorf("of the other server: got ….%s", got[max(0, len(got)-60):])
 	}
 }

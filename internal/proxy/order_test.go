@@ -17,7 +17,6 @@ import (
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
-	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
@@ -345,38 +344,4 @@ func (l *lineup) caused(seed uint64, all, before []*lined, c *lined) {
 		}
 	}
 	l.t.Errorf("seed %d: %s waited for nothing", seed, c)
-}
-
-// Requests routed by a resource or a task are also sent in their turn.
-func TestOrderOfOtherRequests(t *testing.T) {
-	s := start(t, options(child(t, mcptest.Options{Name: "one"})))
-	c := connect(t, s, handshake)
-	c.tools() // the server is ready
-	var want []string
-	var all []pending
-	for i := range 50 {
-		for method, params := range map[string]string{
-			"tools/call":          toolCall("echo", fmt.Sprintf(`{"n":%d}`, i)),
-			"resources/read":      `{"uri":"one://a"}`,
-			"resources/subscribe": fmt.Sprintf(`{"uri":"one://%d"}`, i),
-			"tasks/get":           `{"taskId":"none"}`,
-			"prompts/get":         `{"name":"ask"}`,
-		} {
-			all = append(all, c.start(method, params))
-			want = append(want, method)
-		}
-	}
-	for _, p := range all {
-		p.wait()
-	}
-	var got []string
-	for raw := range jsonrpc.Elements([]byte(c.said("seen", "{}"))) {
-		switch method, _ := jsonrpc.String(jsonrpc.Get(raw, "method")); method {
-		case "tools/call", "resources/read", "resources/subscribe", "tasks/get", "prompts/get":
-			got = append(got, method)
-		}
-	}
-	if diff := cmp.Diff(want, got[:len(got)-1]); diff != "" {
-		t.Errorf("the server got them in another order (-want +got):\n%s", diff)
-	}
 }

@@ -1,17 +1,24 @@
 package proxy
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
+	"mcpschedd/internal/valuemodel"
 )
 
 // ownTool is one of the proxy's own tools.
@@ -70,7 +77,7 @@ func ownItem(name, description string, input, output []byte, annotations string)
 // server's tool took the name first.
 func (s *session) offers(p *policy, t *ownTool) bool {
 	v := s.identity.view
-	return v.offersOwn() && (!t.search || s.choose(p).search) && v.claim(t.name)
+	return v.offersOwn() && (!t.search || s.choose(p).search) && v.bind(upstream.Tools, target{"", t.name}, t.name) != ""
 }
 
 // ownTool returns the proxy's own tool with the given name in this session, or nil.
@@ -197,17 +204,13 @@ func (s *session) ownItems(p *policy, l upstream.List) (items [][]byte) {
 // serveOwnResource serves a request for one of the proxy's own resources.
 func serveOwnResource(x *request, uri string) outcome {
 	if subscribes(x.msg.Method) {
-		x.s.subscriptions.watchOwn(uri, x.msg.Method == "resources/subscribe")
+		x.s.subscriptions.watchOwn(x.s, uri, x.msg.Method == "resources/subscribe")
 		return serveEmpty(x)
 	}
 	own, _ := x.s.identity.view.ownResource(uri)
 	text, err := own.read(x.s, uri)
 	if err != nil {
-		code := jsonrpc.CodeInternal
-		if errors.Is(err, errNoModel) {
-			code = jsonrpc.CodeInvalidParams
-		}
-		return outcome{err: &jsonrpc.Error{Code: code, Message: uri + ": " + err.Error()}}
+		return outcome{err: invalidParams(uri + ": " + err.Error())}
 	}
 	out := jsonrpc.AppendString([]byte(`{"contents":[{"uri":`), uri)
 	out = jsonrpc.AppendString(append(out, `,"mimeType":`...), own.mimeType)
@@ -221,8 +224,6 @@ func readSummary(s *session, _ string) (string, error) {
 	return report.Saved("") + "\n" + report.StatusText() + "\n" + report.Figures(), nil
 }
 
-var errNoModel = errors.New("no such tool; want " + modelsURI + "upstream/tool")
-
 // readModel returns the model of a tool as JSON, with the layer that set each field.
 func readModel(s *session, uri string) (string, error) {
 	name, err := url.PathUnescape(strings.TrimPrefix(uri, modelsURI))
@@ -232,7 +233,7 @@ func readModel(s *session, uri string) (string, error) {
 		t, l = s.resolveName(p, upstream.Tools, name)
 	}
 	if err != nil || l == nil || !l.has(t.name) {
-		return "", errNoModel
+		return "", errors.New("no such tool; want " + modelsURI + "upstream/tool")
 	}
 	return indented(s.srv.catalog.model(p, l, t.name))
 }
@@ -247,17 +248,105 @@ const statsInterval = time.Second
 
 // announceStats notifies the clients subscribed to the stats that they have changed.
 func announceStats(sessions []*session) {
-	const updated = "notifications/resources/updated"
 	for _, uri := range []string{statsURI, summaryURI} {
 		params := append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
-		for _, session := range sessions {
-			if !session.identity.view.offersOwn() {
-				continue
-			}
-			session.subscriptions.publish(updated, params, func(l *listener) bool { return slices.Contains(l.uris, uri) })
-			if session.subscriptions.watchesOwn(uri) {
-				session.notify(updated, params)
+		for _, s := range sessions {
+			if s.identity.view.offersOwn() {
+				s.subscriptions.publish("notifications/resources/updated", params, func(l *listener) bool { return slices.Contains(l.uris, uri) })
 			}
 		}
 	}
+}
+
+const (
+	// maxToolName is the length of a tool's name with clientPrefix above which some
+	// clients drop the tool: 64 is the lowest limit of the model APIs in use, Claude
+	// Code's own limit is 128.
+	maxToolName  = 64
+	clientPrefix = "mcp__mcpschedd__"
+)
+
+// Surveyed is the result of [Server.Survey] for one server.
+type Surveyed struct {
+	Upstream string
+	Offer    *upstream.Offer // nil if Problem is set
+	Problem  error           // why the server has no offer
+	Took     time.Duration   // from its start to its offer
+	Tools    []SurveyedTool  // in the server's order
+	Status   record.UpstreamStatus
+}
+
+// SurveyedTool is a tool with its model and the server's annotations.
+type SurveyedTool struct {
+	Model   *valuemodel.Model
+	Hints   valuemodel.Hints
+	Hidden  bool   // not allowed by the configuration
+	Listed  string // name that clients see; "" if it is not listed
+	Warning string // problem with the name; "" if there is none
+}
+
+// Survey starts all servers concurrently and returns the offer of each. It gives up on a
+// server that writes anything but MCP messages after Options.StartupWait.
+func (s *Server) Survey(ctx context.Context) []Surveyed {
+	n := s.newSession(front.Client{})
+	defer n.End(front.ErrEnded)
+	start := time.Now()
+	n.open(upstream.Client{})
+	leases := n.leases.current()
+	all := make([]Surveyed, len(leases))
+	var wg sync.WaitGroup
+	for i, l := range leases {
+		wg.Go(func() {
+			bounded, cancel := context.WithTimeout(ctx, s.policy.Load().StartupWait)
+			defer cancel()
+			l.AwaitOffer(bounded)
+			if all[i].Upstream, all[i].Problem = l.Name(), l.Problem(); all[i].Problem == nil {
+				l.AwaitOffer(ctx)
+				all[i].Problem = cmp.Or(l.Problem(), fmt.Errorf("no answer: %w", context.Cause(ctx)))
+			}
+			if all[i].Took, all[i].Offer = time.Since(start), l.Offer(); all[i].Offer == nil {
+				return
+			}
+			all[i].Problem, all[i].Tools = nil, surveyTools(n, l, all[i].Offer)
+			all[i].Status = newToolStatus(s.policy.Load(), l.member.Upstream, all[i].Offer)
+		})
+	}
+	wg.Wait()
+	return all
+}
+
+// WithServerClaims returns u with the server's own name, and the server's annotations of a
+// tool. offer is the server's last offer, nil if the server was never connected.
+func WithServerClaims(u valuemodel.Upstream, offer *upstream.Offer, tool string) (valuemodel.Upstream, valuemodel.Hints) {
+	if offer == nil {
+		return u, valuemodel.Hints{}
+	}
+	u.Server, _ = jsonrpc.String(jsonrpc.Get(offer.Server, "name"))
+	item, _ := offer.Find(upstream.Tools, tool)
+	return u, toolHints(item.Raw)
+}
+
+// surveyTools returns a server's tools with the names that clients would see.
+func surveyTools(n *session, l *sessionLease, offer *upstream.Offer) (all []SurveyedTool) {
+	p := n.srv.policy.Load()
+	for _, item := range offer.Lists[upstream.Tools] {
+		t := SurveyedTool{Model: n.srv.catalog.model(p, l, item.Name), Hints: toolHints(item.Raw), Hidden: !l.member.allows(item.Name)}
+		if !t.Hidden {
+			t.Listed = n.identity.view.nameOf(p, upstream.Tools, target{l.Name(), item.Name})
+			t.Warning = nameWarning(item.Name, t.Listed)
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// nameWarning returns a warning about the name under which a tool is listed, or "".
+func nameWarning(tool, name string) string {
+	switch {
+	case name == "":
+		return fmt.Sprintf("tool %q is not listed: another upstream has the name and name_style is \"never\", or the limit of names is reached", tool)
+	case len(clientPrefix)+len(name) > maxToolName:
+		return fmt.Sprintf("tool %q: %d characters with a client's prefix %q, but some clients accept only %d", name, len(clientPrefix)+len(name), clientPrefix, maxToolName)
+	}
+	return ""
 }

@@ -1,10 +1,8 @@
 package proxy_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -177,105 +175,5 @@ func (d *ordeal) passesBy(r *rand.Rand, seen *tally) {
 			}
 		}
 		cancel()
-	}
-}
-
-// Over HTTP the user is asked on the stream of the plan's own request.
-func TestPlanConfirmedOverHTTP(t *testing.T) {
-	for action, want := range map[string]string{"accept": `"w","status":"ok"`, "decline": "declined it"} {
-		bubble.Test(t, func(t *testing.T) {
-			o := planned(t)
-			o.Plans.Mutations = "confirm"
-			d := beset(t, newFoe(nil), o)
-			v := &visitor{d: d}
-			r := v.post(t.Context(), `"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":`+able+`,"clientInfo":{"name":"visitor","version":"1"}}`)
-			v.id = r.Header.Get("Mcp-Session-Id")
-			r.Body.Close()
-			r = v.post(t.Context(), `"method":"tools/call","params":`+toolCall("execute_tool_plan", `{"steps":[{"id":"w","tool":"write","arguments":{"n":1}}]}`))
-			defer r.Body.Close()
-			answer := ""
-			var replies sync.WaitGroup
-			for lines := bufio.NewScanner(r.Body); lines.Scan(); {
-				data, ok := strings.CutPrefix(lines.Text(), "data: ")
-				if !ok {
-					continue
-				}
-				m, err := jsonrpc.Parse([]byte(data))
-				if err != nil {
-					continue // the event that opens a stream has no message
-				}
-				if m.IsRequest() {
-					if len(d.foe.ledger()) != 0 {
-						t.Error("it was written before the user was asked")
-					}
-					replies.Go(func() { v.replies(m.ID, `{"action":"`+action+`","content":{}}`) })
-				}
-				answer = data
-			}
-			replies.Wait()
-			if !strings.Contains(strings.ReplaceAll(answer, `\`, ""), want) {
-				t.Errorf("%s: got %s", action, answer)
-			}
-			if n := len(d.foe.ledger()); n != strings.Count(action, "accept") {
-				t.Errorf("%s: %d writes", action, n)
-			}
-			v.ends()
-		})
-	}
-}
-
-// replies answers a question.
-func (v *visitor) replies(id []byte, result string) {
-	body := string(jsonrpc.AppendResult(nil, id, []byte(result)))
-	r, err := http.NewRequestWithContext(v.d.t.Context(), http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
-	if err != nil {
-		v.d.t.Error(err)
-		return
-	}
-	for key, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Session-Id": v.id} {
-		r.Header.Set(key, value)
-	}
-	answer, err := v.d.web.Do(r)
-	if err != nil {
-		v.d.t.Errorf("answer: %v", err)
-		return
-	}
-	io.Copy(io.Discard, answer.Body)
-	answer.Body.Close()
-}
-
-// A client whose input has ended cannot be asked: the step that asks fails, and nothing is
-// written because of it.
-func TestPlanAsksAfterTheEnd(t *testing.T) {
-	for _, client := range []string{handshake, stateless} {
-		for _, server := range []string{"handshake", "stateless"} {
-			t.Run(client+" client, "+server+" server", func(t *testing.T) {
-				bubble.Test(t, func(t *testing.T) {
-					o := planned(t)
-					o.DrainTimeout = time.Minute
-					d := beset(t, newFoe(func(v *visit) reply {
-						if v.tool == "list" {
-							v.sleeps(10 * time.Second)
-						}
-						return inquisitive(v)
-					}).of(server), o)
-					p := d.plans(client)
-					s := p.start("tools/call", p.said(toolCall("execute_tool_plan", `{"steps":[{"id":"h","tool":"list","arguments":{}},`+
-						`{"id":"a","tool":"get","arguments":{"x":"ask"},"depends_on":["h"]},{"id":"w","tool":"write","arguments":{"x":{"$ref":"a#"}}}]}`)))
-					time.Sleep(5 * time.Second) // the first step is running
-					p.to.Close()
-					m := s.wait()
-					if client == stateless { // a client of the other era is asked, and times out
-						if a := readPlan(t, m.Message); a.states() != "h ok, a failed, w skipped" && a.states() != "h ok, a failed, w cancelled" {
-							t.Errorf("got %s", a.states())
-						}
-					}
-					<-p.gone
-					if got := calls(d.foe.ledger()); !strings.Contains(got, "get") || strings.Contains(got, "write") {
-						t.Errorf("called were %s", got)
-					}
-				})
-			})
-		}
 	}
 }

@@ -112,20 +112,6 @@ func (a planAnswer) why(id string) string {
 	return "no such step"
 }
 
-// source returns where a step's result came from, or "" if it has none.
-func (a planAnswer) source(id string) string {
-	for _, s := range a.Steps {
-		switch {
-		case s.ID != id:
-		case s.Source == "" && s.Status == "ok":
-			return "fetched"
-		default:
-			return s.Source
-		}
-	}
-	return ""
-}
-
 // calls returns the tools that were called, with their arguments, in order.
 func calls(ledger []visit) string {
 	var all []string

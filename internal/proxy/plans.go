@@ -1,11 +1,17 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -14,7 +20,6 @@ import (
 	"mcpschedd/internal/excerpt"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/plan"
-	"mcpschedd/internal/predict"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -74,36 +79,21 @@ func planOptions(ctx context.Context, s *session, params []byte) plan.Options {
 // client could not call it. It blocks until the tool's server has started.
 func (s *session) planTool(ctx context.Context, p *policy, name string) *plan.Tool {
 	t, l := s.resolveName(p, upstream.Tools, name)
-	if tool := s.unnamedTool(ctx, p, l, t); tool != nil {
-		tool.Name = name
-		return tool
-	}
-	t, l = s.configured(name)
-	tool := s.unnamedTool(ctx, p, l, t)
-	switch {
-	case tool == nil:
-		return nil
-	case l.Offer() != nil:
-		tool.Name = s.identity.view.nameOf(p, upstream.Tools, t)
-	case p.prefix: // the server's tools are unknown, so nameOf has no name for them
-		tool.Name = t.upstream + separator + t.name
-	default:
-		tool.Name = t.name
-	}
-	if tool.Name == "" {
-		return nil
-	}
-	return tool
-}
-
-// unnamedTool returns a server's tool for use in a plan, without its name; nil if the server
-// does not have the tool.
-func (s *session) unnamedTool(ctx context.Context, p *policy, l *sessionLease, t target) *plan.Tool {
-	if l == nil {
-		return nil
-	}
-	if l.Offer() == nil {
-		l.AwaitOffer(ctx)
+	if !s.mayHaveTool(ctx, l, t) {
+		if t, l = s.configured(name); !s.mayHaveTool(ctx, l, t) {
+			return nil
+		}
+		switch {
+		case l.Offer() != nil:
+			name = s.identity.view.nameOf(p, upstream.Tools, t)
+		case p.prefix: // the server's tools are unknown, so nameOf has no name for them
+			name = t.upstream + separator + t.name
+		default:
+			name = t.name
+		}
+		if name == "" {
+			return nil
+		}
 	}
 	known := s.srv.catalog.lookup(p, l, t.name)
 	m := known.model
@@ -115,23 +105,34 @@ func (s *session) unnamedTool(ctx context.Context, p *policy, l *sessionLease, t
 		return s.srv.catalog.model(s.srv.policy.Load(), current, t.name)
 	}
 	out := &plan.Tool{
-		Configured: t.upstream + "/" + t.name,
-		Host:       m.Host, Capacity: p.rule(m.Host).Concurrency, Value: enrich.ClassWeight(m.ValueClass),
-		Unclassified: m.Unclassified(),
-		Discloses:    func() bool { return model().Disclosure == valuemodel.ThirdParty },
-		Writes:       func(args []byte) bool { return !reading(model(), args) },
+		Name: name, Configured: t.key(),
+		Host: m.Host, Capacity: p.rule(m.Host).Concurrency, Value: enrich.ClassWeight(m.ValueClass),
+		Unclassified: m.Unclassified(), Domains: possiblePlaces(m),
+		Discloses: func() bool { return model().Disclosure == valuemodel.ThirdParty },
+		Writes:    func(args []byte) bool { return !reading(model(), args) },
 	}
-	if offer := l.Offer(); offer != nil { // otherwise the call returns the reason
-		item, listed := offer.Find(upstream.Tools, t.name)
-		if !listed {
-			return nil
-		}
+	if item, listed := l.Offer().Find(upstream.Tools, t.name); listed { // otherwise the call returns the reason
 		out.Input, _ = known.schema() // if it is not supported, arguments are not checked
 		out.Output = jsonrpc.Get(item.Raw, "outputSchema")
 	}
-	out.Domains = possiblePlaces(m)
-	setExpected(out, s.srv.prefetch.Tool(l.member.key, t.name).Usual, m)
+	spread, bytes := enrich.Fixed(m.Cost.Latency), int(m.Cost.TypicalKB*1024)
+	if u := s.srv.prefetch.Tool(l.member.key, t.name).Usual; u.Latency.P50 > 0 { // learned
+		spread, bytes, out.Probability = u.Latency, u.Bytes, u.Usefulness
+	}
+	out.Mean, out.P90, out.Tokens = spread.Mean(), spread.P90, bytes/bytesPerToken
 	return out
+}
+
+// mayHaveTool reports whether the lease's server lists a tool, or its tools are not known even
+// after it had the time to start.
+func (s *session) mayHaveTool(ctx context.Context, l *sessionLease, t target) bool {
+	if l == nil {
+		return false
+	}
+	if l.Offer() == nil {
+		l.AwaitOffer(ctx)
+	}
+	return !l.lacks(t.name)
 }
 
 // configured returns the tool with the given name in the configuration, upstream/tool.
@@ -142,16 +143,6 @@ func (s *session) configured(name string) (target, *sessionLease) {
 		return target{}, nil
 	}
 	return target{up, tool}, l
-}
-
-// setExpected sets the expected latency and tokens of a call of the tool: as learned, else as
-// in its model.
-func setExpected(t *plan.Tool, u predict.Typical, m *valuemodel.Model) {
-	spread, bytes := enrich.Fixed(m.Cost.Latency), int(m.Cost.TypicalKB*1024)
-	if u.Latency.P50 > 0 {
-		spread, bytes, t.Probability = u.Latency, u.Bytes, u.Usefulness
-	}
-	t.Mean, t.P90, t.Tokens = spread.Mean(), spread.P90, bytes/bytesPerToken
 }
 
 // bytesPerToken is the estimate for texts that are not counted.
@@ -196,4 +187,164 @@ func possiblePlaces(m *valuemodel.Model) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// serveReadResult serves a call of mcpschedd_read_result.
+func serveReadResult(x *request, arguments []byte) (outcome, error) {
+	q, err := parseReadQuery(arguments)
+	if err != nil {
+		return outcome{}, err
+	}
+	plans, now := &x.s.srv.policy.Load().Plans, time.Now()
+	results := x.s.srv.kept.of(x.s, now)
+	if q.Handle == "" {
+		if x.s.identity.scope == "" {
+			return outcome{}, errors.New("handle: missing")
+		}
+		list := ""
+		for _, r := range results[:min(len(results), maxListed)] {
+			list += fmt.Sprintf("%s  %s, %d bytes, expires in %v\n", r.handle, r.label, len(r.value), r.expires.Sub(now).Round(time.Second))
+		}
+		return ownOutcome(textResult(cmp.Or(list, "No results to read."))), nil
+	}
+	i := slices.IndexFunc(results, func(r *keptResult) bool { return r.handle == q.Handle })
+	if i < 0 {
+		return outcome{}, fmt.Errorf("handle %q: unknown or expired (%v, [plan].handle_ttl)", q.Handle, plans.KeepFor)
+	}
+	out, err := results[i].read(q, excerptLimit(plans.ResultTokens(plans.Budget)))
+	if err != nil {
+		return outcome{}, err
+	}
+	return ownOutcome(structuredResult(out, nil, false)), nil
+}
+
+// readQuery holds the arguments of mcpschedd_read_result.
+type readQuery struct {
+	Handle  string  `json:"handle"`
+	Pointer string  `json:"pointer"`
+	Offset  *uint32 `json:"offset"` // items, fields or bytes of text to skip
+}
+
+// parseReadQuery parses the arguments of mcpschedd_read_result.
+func parseReadQuery(raw []byte) (q readQuery, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&q); err != nil {
+		return q, fmt.Errorf("%w; want handle, and pointer or offset (a whole number)", err)
+	}
+	if !jsonrpc.ValidPointer(q.Pointer) {
+		return q, fmt.Errorf(`pointer: want a JSON pointer such as "/items/20", have %.80q`, q.Pointer)
+	}
+	return q, nil
+}
+
+// read returns the requested part, or as much of it as fits with pointers to the rest.
+func (r *keptResult) read(q readQuery, limit excerpt.Limit) ([]byte, error) {
+	value, offset := jsonrpc.At(r.value, q.Pointer), -1
+	if q.Offset != nil {
+		offset = int(*q.Offset)
+	}
+	text, isText := jsonrpc.String(value)
+	build := func(chars int) []byte { return r.part(q.Pointer, offset, len(value) > 0 && value[0] == '{', chars) }
+	switch {
+	case value == nil:
+		return nil, fmt.Errorf("pointer %q: nothing there", q.Pointer)
+	case offset < 0 || value[0] == '[' || value[0] == '{':
+	default:
+		if !isText {
+			text = string(value)
+		}
+		if offset > len(text) {
+			return nil, fmt.Errorf("offset %d: the text has %d bytes", offset, len(text))
+		}
+		build = func(chars int) []byte {
+			part, next := excerpt.Text(text, offset, chars)
+			out := jsonrpc.Set(nil, "text", jsonrpc.AppendString(nil, part))
+			if next >= 0 {
+				out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(next), 10))
+			}
+			return jsonrpc.Set(out, "bytes", strconv.AppendInt(nil, int64(len(text)), 10))
+		}
+	}
+	if out := limit.Fit(len(value), build); out != nil {
+		return out, nil
+	}
+	return build(0), nil
+}
+
+// part returns an excerpt of the value at pointer, with pointers to the parts left out.
+func (r *keptResult) part(pointer string, offset int, object bool, chars int) []byte {
+	part, left := excerpt.Read(r.value, pointer, offset, chars)
+	out := jsonrpc.Set(nil, "value", part)
+	for _, l := range left {
+		if l.Pointer == pointer && !object { // an object may have gaps, so an offset cannot describe the rest
+			out = jsonrpc.Set(out, "next_offset", strconv.AppendInt(nil, int64(l.From), 10))
+		}
+	}
+	if len(left) > 0 {
+		list, _ := json.Marshal(left) // numbers and strings always marshal
+		out = jsonrpc.Set(out, "left_out", list)
+	}
+	return out
+}
+
+// Limits of the results of plans that are kept for mcpschedd_read_result.
+const (
+	maxKept       = 128 << 20 // bytes; the oldest results are evicted
+	maxKeptResult = 32 << 20  // bytes of one result
+	maxListed     = 100       // results in a list, which a model reads as a whole
+)
+
+// kept holds results of plans, which their session can read by handle until they expire.
+type kept struct {
+	mu  sync.Mutex
+	all []*keptResult // oldest first
+}
+
+// keptResult is a kept result of a plan.
+type keptResult struct {
+	session *session
+	handle  string
+	label   string // plan and kind of the result
+	value   []byte // JSON
+	expires time.Time
+}
+
+// add keeps a result for ttl and returns its handle of at least 128 random bits, or "" if the
+// result is too large.
+func (k *kept) add(s *session, label string, value []byte, now time.Time, ttl time.Duration) string {
+	if len(value) > maxKeptResult {
+		return ""
+	}
+	r := &keptResult{session: s, handle: rand.Text(), label: label, value: value, expires: now.Add(ttl)}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all = append(slices.DeleteFunc(k.all, func(old *keptResult) bool { return now.After(old.expires) }), r)
+	size := 0
+	for i, old := range slices.Backward(k.all) {
+		if size += len(old.value); size > maxKept {
+			k.all = slices.Delete(k.all, 0, i+1)
+			break
+		}
+	}
+	return r.handle
+}
+
+// of returns the unexpired results of a session, latest first.
+func (k *kept) of(s *session, now time.Time) (results []*keptResult) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, r := range slices.Backward(k.all) {
+		if r.session == s && !now.After(r.expires) {
+			results = append(results, r)
+		}
+	}
+	return results
+}
+
+// drop removes the results of a session that has ended.
+func (k *kept) drop(s *session) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all = slices.DeleteFunc(k.all, func(r *keptResult) bool { return r.session == s })
 }

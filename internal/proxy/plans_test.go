@@ -4,11 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/deliver"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
@@ -308,4 +313,441 @@ func (c *caller) ableTo(capabilities, tool, arguments string) jsonrpc.Message {
 		next := jsonrpc.Set([]byte(params), "inputResponses", responses)
 		params = string(jsonrpc.Set(next, "requestState", jsonrpc.Get(m.Result, "requestState")))
 	}
+}
+
+// modelled returns the compiled rules of the operator.
+func modelled(t testing.TB, rules ...valuemodel.Rule) *valuemodel.Models {
+	t.Helper()
+	models, problems := valuemodel.Compile(rules)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	return models
+}
+
+func writesAll(pattern string) valuemodel.Rule {
+	return valuemodel.Rule{Pattern: pattern, Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesExternal}}
+}
+
+func classified(pattern string, how valuemodel.Classify) valuemodel.Rule {
+	return valuemodel.Rule{Pattern: pattern, Source: "test", Layer: valuemodel.Layer{Classify: how}}
+}
+
+// If a tool's effect depends on its arguments, arguments that are not known before the plan
+// runs, or that servers may read differently, count as a write.
+func TestPlanClassByArguments(t *testing.T) {
+	for _, test := range []struct {
+		tool, arguments string
+		asks            bool
+	}{
+		{"get", `{"command":"ls -l"}`, false},
+		{"get", `"{\"command\":\"ls -l\"}"`, false},
+		{"get", `{"command":{"$lit":"ls -l"}}`, false},
+		{"get", `{"command":"rm -r x"}`, true},
+		{"get", `{"command":"ls","shell":"rm"}`, true},
+		{"get", `{"command":{"$ref":"f#/items/0/t"}}`, true},
+		{"get", `{"command":"$ref:f.items.0.t"}`, true},
+		{"get", `{"command":{"$tpl":"ls ${f#/items/0/t}"}}`, true},
+		{"get", `{"command":"ls","timeout":{"$ref":"f#/items/0/n"}}`, true},
+		{"large", `{"sql":"select 1"}`, false},
+		{"large", `{"sql":"select 1; drop table x"}`, true},
+		{"large", `{"sql":{"$ref":"f#/items/0/t"}}`, true},
+	} {
+		t.Run(test.tool+test.arguments, func(t *testing.T) {
+			p, s, _ := planning(t, handshake, func(o *proxy.Options) {
+				o.Models = modelled(t, reading("shop/find", 0), classified("shop/get", valuemodel.Shell), classified("shop/large", valuemodel.SQL))
+			})
+			c := attach(t, p, handshake)
+			asked := false
+			c.reply(func(string, []byte) []byte {
+				asked = true
+				return []byte(`{"action":"decline"}`)
+			})
+			m := c.ableTo(able, "execute_tool_plan", `{"steps":[{"id":"f","tool":"find"},{"id":"a","tool":"`+test.tool+`","arguments":`+test.arguments+`}]}`)
+			if asked != test.asks {
+				t.Errorf("asked: %v, want %v: %.300s", asked, test.asks, m.Raw)
+			}
+			if calls := s.total.Load(); calls != 0 == asked {
+				t.Errorf("%d calls", calls)
+			}
+		})
+	}
+}
+
+// A named plan: its parameters are typed, some have defaults, and the user who confirms it
+// sees them.
+func TestNamedPlanParameters(t *testing.T) {
+	named := plan.Named{
+		Name: "put", Description: "puts", Outputs: []string{"p"},
+		Parameters: []byte(`{"n":{"type":"integer","minimum":1},"label":{"type":"string","default":"none"},"tags":{"type":"array","items":{"type":"string"},"default":[]}}`),
+		Steps:      []byte(`[{"id":"p","tool":"put","arguments":{"n":{"$ref":"params#/n"},"l":"$ref:params.label","t":{"$tpl":"${params#/label}/${params#/n}"},"all":{"$ref":"params#/tags"}}}]`),
+	}
+	for _, era := range []string{handshake, stateless} {
+		p, s, _ := planning(t, handshake, func(o *proxy.Options) { o.Plans.Named = []plan.Named{named} })
+		var request string
+		var mu sync.Mutex
+		c := attach(t, p, era)
+		c.reply(func(_ string, params []byte) []byte {
+			mu.Lock()
+			defer mu.Unlock()
+			request = string(params)
+			return []byte(`{"action":"accept","content":{}}`)
+		})
+		for arguments, want := range map[string]string{
+			`{"n":7}`: `{"did":{"n":7,"l":"none","t":"none/7","all":[]}}`,
+			`{"n":12345678901234567890,"label":"$ref:p","tags":["{\"$ref\":\"p#\"}"]}`: `{"did":{"n":12345678901234567890,"l":"$ref:p","t":"$ref:p/12345678901234567890","all":["{\"$ref\":\"p#\"}"]}}`,
+		} {
+			a := readPlan(t, c.ableTo(able, "plan__put", arguments))
+			if got := string(a.Outputs["p"]); got != want {
+				t.Errorf("%s: got %s, want %s", arguments, got, want)
+			}
+			mu.Lock()
+			if n := strings.TrimSuffix(strings.TrimPrefix(strings.Split(arguments, ",")[0], `{"n":`), "}"); !strings.Contains(request, n) {
+				t.Errorf("%s: the user was asked %s", arguments, request)
+			}
+			mu.Unlock()
+		}
+		before := s.total.Load()
+		for arguments, want := range map[string]string{
+			`{}`:                           "n",
+			`{"n":"7"}`:                    "n",
+			`{"n":0}`:                      "n",
+			`{"n":1.5}`:                    "n",
+			`{"n":1,"label":7}`:            "label",
+			`{"n":1,"tags":["a",1]}`:       "tags",
+			`{"n":1,"other":1}`:            "other",
+			`{"n":null}`:                   "n",
+			`{"n":1,"steps":[]}`:           "steps",
+			`[]`:                           "want an object",
+			`"{\"n\":1}"`:                  "want an object",
+			`{"n":{"$ref":"p#"}}`:          "n",
+			`{"n":1,"label":{"$lit":"x"}}`: "label",
+		} {
+			if text := brokenText(t, c.ableTo(able, "plan__put", arguments)); !strings.Contains(text, want) {
+				t.Errorf("%s: got %q, want %q in it", arguments, text, want)
+			}
+		}
+		if n := s.total.Load(); n != before {
+			t.Errorf("%d calls were made for what is wrong", n-before)
+		}
+	}
+}
+
+func plain(t testing.TB) proxy.Options { return planned(t) }
+
+// A plan that its client cancels gets no response: its open calls are cancelled at the server,
+// no other call starts, and the results of its writes can be read.
+func TestPlanWithdrawn(t *testing.T) {
+	besetEach(t, plain, slowly, func(t *testing.T, d *ordeal, p *planner) {
+		s := p.begin("execute_tool_plan", `{"steps":[{"id":"w","tool":"write","arguments":{"n":1}},
+			{"id":"g","tool":"get","arguments":{"x":"hang"}},
+			{"id":"v","tool":"write","arguments":{"n":{"$ref":"g#"}}}]}`)
+		time.Sleep(3 * time.Second)
+		s.cancel()
+		synctest.Wait()
+		ledger := d.foe.ledger()
+		if got, want := calls(ledger), `write{"n":1} get{"x":"hang"}`; got != want || ledger[1].ctx.Err() == nil {
+			t.Errorf("got calls %s, want %s, the last cancelled: %v", got, want, ledger[1].ctx.Err())
+		}
+		if n := d.proxy.Stats().Store.Flights; n != 0 {
+			t.Errorf("%d flights are left", n)
+		}
+		a := p.kept()
+		if want := "w ok, g failed, v cancelled"; a.states() != want || !strings.HasPrefix(a.why("g"), "cut short") {
+			t.Errorf("got %s (%s), want %s", a.states(), a.why("g"), want)
+		}
+		if string(a.Outputs["w"]) == "" {
+			t.Errorf("got outputs %v", a.Outputs)
+		}
+	})
+}
+
+// chatty is a proxy in front of a server that sends notifications during calls.
+func chatty(t *testing.T, server, transport string) *proxy.Server {
+	t.Helper()
+	_, up := remote(t, mcptest.Options{Name: "one", Era: server})
+	if transport == "stdio" {
+		up = child(t, mcptest.Options{Name: "one", Era: server})
+	}
+	o := stored(t, []valuemodel.Rule{reading("one/*", 0)}, up)
+	o.Plans.Enabled = true
+	return start(t, o)
+}
+
+// noticed returns the params of the notifications of a method, in order, and whether any came
+// after the response.
+func (c *caller) noticed(method, id string) (params []string, late bool) {
+	over := false
+	for _, line := range c.transcript() {
+		m, err := jsonrpc.Parse([]byte(line))
+		if err != nil {
+			continue
+		}
+		if m.IsResponse() && string(m.ID) == id {
+			over = true
+		}
+		if m.Method == method {
+			params, late = append(params, string(m.Params)), late || over
+		}
+	}
+	return params, late
+}
+
+// A client with a progress token is notified of each step once, with its own token, and not
+// after the response; a client without one is not notified.
+func TestPlanProgress(t *testing.T) {
+	const steps = `{"steps":[{"id":"a","tool":"progress","arguments":{"n":3,"late":true}},{"id":"b","tool":"echo"},
+		{"id":"c","tool":"echo","when":{"ref":{"$ref":"b#/x"},"op":"exists"},"arguments":{"x":1}},{"id":"d","tool":"broken"},{"id":"e","tool":"echo","arguments":{"x":{"$ref":"d#"}}}]}`
+	eachEra(t, func(t *testing.T, client, server string) {
+		c := connect(t, chatty(t, server, "stdio"), client)
+		c.plan(steps)
+		c.request(map[string]string{handshake: "ping", stateless: "tools/list"}[client], "")
+		if told, _ := c.noticed("notifications/progress", "0"); len(told) != 0 {
+			t.Errorf("without a token: got %v", told)
+		}
+		p := c.start("tools/call", `{"name":"execute_tool_plan","arguments":`+line(steps)+`,"_meta":{"progressToken":"mine"}}`)
+		p.wait()
+		c.plan(steps) // late notifications have arrived
+		told, late := c.noticed("notifications/progress", p.id)
+		if late || len(told) != 5 {
+			t.Fatalf("got %d, some after the answer: %v, want one for each step: %v", len(told), late, told)
+		}
+		all := strings.Join(told, "\n")
+		for i, params := range told {
+			if !strings.HasPrefix(params, fmt.Sprintf(`{"progress":%d,"total":5,`, i+1)) || !strings.HasSuffix(params, `"progressToken":"mine"}`) {
+				t.Errorf("%d: got %s", i, params)
+			}
+		}
+		for _, want := range []string{`"a: ok`, `"b: ok`, `"c: skipped"`, `"d: failed`, `"e: skipped"`} {
+			if strings.Count(all, want) != 1 {
+				t.Errorf("got %s, want %s in it once", all, want)
+			}
+		}
+	})
+}
+
+// inquirer is a server whose tool ask asks the client, and whose tool find does not. It counts
+// calls, and repeated calls separately.
+type inquirer struct {
+	mu    sync.Mutex
+	count map[string]int
+}
+
+func (q *inquirer) answer(_ context.Context, m jsonrpc.Message) []byte {
+	name := tool(m)
+	if name == "" {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.count == nil {
+		q.count = make(map[string]int)
+	}
+	if jsonrpc.Get(m.Params, "requestState") != nil {
+		name += " again"
+	}
+	q.count[name]++
+	if name == "find" || name == "put" {
+		return texted(string(jsonrpc.Get(m.Params, "arguments")))
+	}
+	return nil
+}
+
+func (q *inquirer) calls(name string) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.count[name]
+}
+
+// inquiring is a proxy in front of an inquirer.
+func inquiring(t *testing.T, era, transport string, change func(*proxy.Options)) (*proxy.Server, *inquirer) {
+	t.Helper()
+	q := &inquirer{}
+	o := mcptest.Options{Name: "one", Era: era, Tools: tools("find", "ask", "put", "hold"), Answer: q.answer}
+	var up proxy.Upstream
+	if transport == "http" {
+		_, up = remote(t, o)
+	} else {
+		up = child(t, mcptest.Options{Name: "one", Relay: relay(t, mcptest.New(o))})
+	}
+	opt := stored(t, []valuemodel.Rule{reading("one/find", 0), reading("one/ask", 0), reading("one/hold", 0)}, up)
+	opt.Plans.Enabled = true
+	if change != nil {
+		change(&opt)
+	}
+	return start(t, opt), q
+}
+
+// asking is a step that asks once in each round.
+func asking(id string, rounds int, more string) string {
+	return fmt.Sprintf(`{"id":%q,"tool":"ask","arguments":{"rounds":%d,"asks":[{"method":"elicitation/create","params":{"message":"?","tag":%q}}]}%s}`, id, rounds, id, more)
+}
+
+func replies(id string, rounds int) string {
+	one := fmt.Sprintf(`{"who":"me","method":"elicitation/create","tag":%q}`, id)
+	return "[" + strings.Repeat(one+",", rounds-1) + one + "]"
+}
+
+// Steps that ask, several at once and in rounds, for clients and servers of both eras: each
+// gets its own answer, and no call is made twice.
+func TestPlanStepsAsk(t *testing.T) {
+	eachEra(t, func(t *testing.T, client, server string) {
+		for _, transport := range []string{"stdio", "http"} {
+			p, q := inquiring(t, server, transport, nil)
+			c := attach(t, p, client)
+			c.reply(tagged("me"))
+			a := readPlan(t, c.ableTo(able, "execute_tool_plan", `{"steps":[{"id":"first","tool":"find","arguments":{"x":1}},`+
+				asking("a", 1, `,"depends_on":["first"]`)+`,`+asking("b", 3, `,"depends_on":["first"]`)+`,`+asking("c", 2, ``)+
+				`,{"id":"last","tool":"find","arguments":{"x":{"$ref":"b#"}}}]}`))
+			if want := "first ok, a ok, b ok, c ok, last ok"; a.states() != want {
+				t.Errorf("%s: got %s, want %s: %+v", transport, a.states(), want, a)
+				continue
+			}
+			for id, rounds := range map[string]int{"a": 1, "b": 3, "c": 2} {
+				if got := string(a.Outputs[id]); got != replies(id, rounds) {
+					t.Errorf("%s: %s: got %s, want %s", transport, id, got, replies(id, rounds))
+				}
+			}
+			if want := `{"x":` + replies("b", 3) + `}`; string(a.Outputs["last"]) != want {
+				t.Errorf("%s: got %s, want %s", transport, a.Outputs["last"], want)
+			}
+			if q.calls("find") != 2 || q.calls("ask") != 3 {
+				t.Errorf("%s: the server was called %v", transport, q.count)
+			}
+		}
+	})
+}
+
+// A handle is valid in its session, for a limited time, and until the session ends.
+func TestPlanHandlesEnd(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		f := newFoe(func(v *visit) reply { return reply{result: said(strings.Repeat("lorem ipsum ", 4000))} })
+		o := planned(t)
+		o.Plans.Budget, o.Plans.KeepFor = 500, 10*time.Minute
+		d := beset(t, f, o)
+		p, other := d.plans(handshake), d.plans(stateless)
+		handle := func() string {
+			a := p.run(`{"id":"a","tool":"get"}`)
+			return fmt.Sprintf(`{"handle":%q}`, a.Handle)
+		}
+		h := handle()
+		if text := p.read(h); !strings.Contains(text, "lorem") {
+			t.Errorf("got %s", text)
+		}
+		for _, arguments := range []string{h, "{}"} {
+			if text := other.read(arguments); strings.Contains(text, "lorem") || strings.Contains(text, "plan 1") {
+				t.Errorf("another session's: got %s", text)
+			}
+		}
+		time.Sleep(10*time.Minute - time.Second)
+		if text := p.read(h); !strings.Contains(text, "lorem") {
+			t.Errorf("before its time is over: got %s", text)
+		}
+		if text := p.read("{}"); !strings.Contains(text, "plan 1, all results") {
+			t.Errorf("got %s", text)
+		}
+		time.Sleep(2 * time.Second)
+		if text := p.read(h); !strings.Contains(text, "unknown or expired (10m0s, [plan].handle_ttl)") {
+			t.Errorf("after it: got %s", text)
+		}
+		if text := p.read("{}"); text != "No results to read." {
+			t.Errorf("got %s", text)
+		}
+		handle()
+		if n := proxy.Results(d.proxy); n != 1 {
+			t.Errorf("%d results are kept, want 1: what is over goes with the next that comes", n)
+		}
+		p.leave()
+		d.guests = d.guests[1:]
+		if n := proxy.Results(d.proxy); n != 0 {
+			t.Errorf("%d results are kept of a session that has ended", n)
+		}
+	})
+}
+
+// Everything that did not fit can be read, by following the pointers and offsets in the results.
+func TestPlanResultsReassembled(t *testing.T) {
+	p, _, _ := planning(t, handshake, nil)
+	c := connect(t, p, handshake)
+	answer := c.plan(`{"steps":[{"id":"a","tool":"large"}]}`)
+	if answer.Handle == "" || len(answer.Left) != 1 || answer.Left[0].Pointer != "/a/rows" {
+		t.Fatalf("got %+v, want rows left out", answer)
+	}
+	read := func(arguments string) string {
+		return c.said("mcpschedd_read_result", fmt.Sprintf(`{"handle":%q,%s}`, answer.Handle, arguments))
+	}
+	rows := 0
+	for offset := "0"; offset != ""; {
+		part := []byte(read(`"pointer":"/a/rows","offset":` + offset))
+		for range jsonrpc.Elements(jsonrpc.Get(part, "value")) {
+			rows++
+		}
+		offset = string(jsonrpc.Get(part, "next_offset"))
+	}
+	if rows != 5001 {
+		t.Errorf("read %d rows, want 5001", rows)
+	}
+	if got := read(`"pointer":"/a/rows/0/text","offset":6`); !strings.Contains(got, `"text":"ipsum dolor sit amet","bytes":26`) {
+		t.Errorf("got %s", got)
+	}
+	for arguments, want := range map[string]string{
+		`"pointer":"a"`: "want a JSON pointer", `"offset":-1`: "whole number", `"pointer":"/b"`: "nothing there", `"x":1`: "unknown field",
+		`"pointer":"/a/rows/0/text","offset":100`: "the text has 26 bytes",
+	} {
+		if got := c.broken("mcpschedd_read_result", fmt.Sprintf(`{"handle":%q,%s}`, answer.Handle, arguments)); !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", arguments, got, want)
+		}
+	}
+}
+
+// there returns the number of open calls at the server.
+func (f *foe) there() (n int) {
+	for _, v := range f.ledger() {
+		if v.went.IsZero() && v.ctx.Err() == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// ask makes a stateless call over HTTP, and returns "" if the client did not wait.
+func (d *ordeal) ask(ctx context.Context, params string) string {
+	name, _ := jsonrpc.String(jsonrpc.Get([]byte(params), "name"))
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + withMeta(params, able, "") + `}`
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+	if err != nil {
+		d.t.Error(err)
+		return ""
+	}
+	for key, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+		"Mcp-Protocol-Version": stateless, "Mcp-Method": "tools/call", "Mcp-Name": name,
+	} {
+		r.Header.Set(key, value)
+	}
+	answer, err := d.web.Do(r)
+	if err != nil {
+		if ctx.Err() == nil {
+			d.t.Errorf("post: %v", err)
+		}
+		return ""
+	}
+	defer answer.Body.Close()
+	m, err := readBody(answer)
+	if err != nil && ctx.Err() == nil {
+		d.t.Errorf("post: %v", err)
+	}
+	return m
+}
+
+func tools(names ...string) (all []string) {
+	for _, name := range names {
+		all = append(all, fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name))
+	}
+	return all
+}
+
+func readBody(answer *http.Response) (string, error) {
+	body, err := io.ReadAll(answer.Body)
+	return string(body), err
 }

@@ -1,17 +1,19 @@
 package proxy_test
 
 import (
+	"context"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 	"unicode"
 
-	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/jsonrpc"
-	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
-	"mcpschedd/internal/plan"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
 )
@@ -104,80 +106,6 @@ func TestPlanConfirmationOfOddMembers(t *testing.T) {
 	}
 }
 
-// The user reads each of any number of writing steps. A confirmation too long to be read is
-// refused without asking.
-func TestPlanConfirmationOfManySteps(t *testing.T) {
-	for name, test := range map[string]struct {
-		steps int
-		size  int // characters of an argument
-		of    string
-		asks  bool
-	}{
-		"one more than would fit a page": {21, 1, "x", true},
-		"many":                           {60, 20, "x", true},
-		"many that say much":             {60, 100, "x", false},
-		"one that says much":             {1, 6001, "x", false},
-		"one of long letters":            {1, 5000, "ü", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p, s, _ := planning(t, handshake, nil)
-			var steps, want []string
-			for i := range test.steps {
-				arguments := fmt.Sprintf(`{"n":%d,"text":"%s"}`, i, strings.Repeat(test.of, test.size))
-				steps = append(steps, fmt.Sprintf(`{"id":"w%d","tool":"put","arguments":%s}`, i, arguments))
-				want = append(want, fmt.Sprintf("- w%d: put %s\n", i, arguments))
-			}
-			message, answer := consent(t, p, "execute_tool_plan", `{"steps":[`+strings.Join(steps, ",")+`]}`, "accept")
-			if !test.asks {
-				if text := brokenText(t, answer); message != "" || !strings.Contains(text, "6000 characters") || s.called() != "" {
-					t.Errorf("asked %.100q, got %s, called %.100s", message, text, s.called())
-				}
-				return
-			}
-			if all := strings.Join(want, ""); !strings.Contains(message, all) {
-				t.Errorf("got %q\nwant %q in it: %.300s", message, all, answer.Raw)
-			}
-			if n := s.total.Load(); n != int64(test.steps) {
-				t.Errorf("%d calls, want %d", n, test.steps)
-			}
-		})
-	}
-}
-
-// The confirmation of a named plan shows its parameters, too.
-func TestPlanConfirmationShowsParams(t *testing.T) {
-	p, _, _ := planning(t, handshake, func(o *proxy.Options) {
-		o.Plans.Named = []plan.Named{{
-			Name: "tidy", Parameters: []byte(`{"path":{"type":"string"},"deep":{"type":"boolean","default":true}}`),
-			Steps: []byte(`[{"id":"w","tool":"put","arguments":{"rm":{"$ref":"params#/path"}}}]`),
-		}}
-	})
-	message, answer := consent(t, p, "plan__tidy", `{"path":  "/\u0065tc\u200b"}`, "decline")
-	for _, want := range []string{`"path":"/etc\u{200b}"`, `"deep":true`, `- w: put {"rm":{"$ref":"params#/path"}}` + "\n"} {
-		if !strings.Contains(message, want) {
-			t.Errorf("got %q, want %q in it: %s", message, want, answer.Raw)
-		}
-	}
-}
-
-// A client whose elicitation capability is not an object cannot ask.
-func TestPlanNotConfirmedByNothing(t *testing.T) {
-	for _, capabilities := range []string{`{"elicitation":null}`, `{"elicitation":false}`, `{"elicitation":[]}`, `{"elicitation":"no"}`} {
-		for _, era := range []string{handshake, stateless} {
-			p, s, _ := planning(t, handshake, nil)
-			c := attach(t, p, era)
-			c.reply(func(method string, _ []byte) []byte {
-				t.Errorf("%s, %s: asked %s", capabilities, era, method)
-				return []byte(`{"action":"accept","content":{}}`)
-			})
-			m := c.ableTo(capabilities, "execute_tool_plan", `{"steps":[{"id":"w","tool":"put"}]}`)
-			if text := brokenText(t, m); !strings.Contains(text, "cannot be asked") || s.called() != "" {
-				t.Errorf("%s, %s: got %s, called %s", capabilities, era, text, s.called())
-			}
-		}
-	}
-}
-
 // A server that has replaced the confirmed one is neither written to nor told what was read;
 // the same server with a new configuration is.
 func TestPlanServerReplacedWhileAsked(t *testing.T) {
@@ -222,95 +150,260 @@ func TestPlanServerReplacedWhileAsked(t *testing.T) {
 	}
 }
 
-// If the operator's edge says that a write changes data of another server, a plan reads there
-// after the write.
-func TestPlanOrdersAlongEdges(t *testing.T) {
-	for _, edge := range []bool{true, false} { // without the edge they run in parallel
-		bubble.Test(t, func(t *testing.T) {
-			write := writesAll("foe/write")
-			if edge {
-				write.Layer.Invalidates = []valuemodel.Edge{{Tool: "other/get"}}
+// process is a proxy over HTTP in front of a process of the handshake era, which does not tell
+// for which of its calls it asks.
+func process(t *testing.T, answer func(context.Context, jsonrpc.Message) []byte) *httpClient {
+	t.Helper()
+	o := mcptest.Options{Name: "one", Era: "handshake", Tools: tools("ask", "hold"), Answer: answer}
+	opt := stored(t, []valuemodel.Rule{reading("one/*", 0)}, child(t, mcptest.Options{Name: "one", Relay: relay(t, mcptest.New(o))}))
+	opt.Plans = proxy.Plans{Enabled: true}
+	return serveTCP(t, opt)
+}
+
+// resumed makes one request of a stateless plan over HTTP, and returns its result and, if the
+// result asks questions, the members that resume the plan with answers.
+func (f *httpClient) resumed(params, who string) (m jsonrpc.Message, again string) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
+	defer cancel()
+	r := f.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":`+params+`}`,
+		"Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", "execute_tool_plan")
+	answer, err := f.client.Do(r.WithContext(ctx))
+	if err != nil {
+		f.t.Errorf("%s has no answer: %v", who, err)
+		return m, ""
+	}
+	if m, err = jsonrpc.Parse([]byte(text(f.t, answer))); err != nil {
+		f.t.Error(err)
+	}
+	return m, string(retry(params, m.Result, tagged(who)))
+}
+
+// asksFor runs a stateless plan over HTTP for a client that answers its questions.
+func (f *httpClient) asksFor(who, steps string) (m jsonrpc.Message) {
+	f.t.Helper()
+	again := withMeta(toolCall("execute_tool_plan", `{"steps":[`+steps+`]}`), able, "")
+	for again != "" {
+		m, again = f.resumed(again, who)
+	}
+	return m
+}
+
+// together blocks calls of ask until the given number has arrived.
+func together(n int64) func(context.Context, jsonrpc.Message) []byte {
+	var came atomic.Int64
+	all := make(chan struct{})
+	return func(ctx context.Context, m jsonrpc.Message) []byte {
+		if tool(m) == "ask" {
+			if came.Add(1) == n {
+				close(all)
 			}
-			o := planned(t, write, reading("other/get", 0))
-			up := o.Upstreams[0]
-			up.Fingerprint, up.Spec.Name, up.Spec.URL = "other", "other", "http://other.test/mcp"
-			up.Model.Name, up.Model.URL = "other", up.Spec.URL
-			o.Upstreams = append(o.Upstreams, up)
-			other := newFoe(slowly)
-			o.Dial = serves(t, other)
-			d := beset(t, newFoe(slowly), o)
-			a := d.plans(handshake).run(`{"id":"w","tool":"foe__write"},{"id":"r","tool":"other__get"}`)
-			if a.states() != "w ok, r ok" {
+			select {
+			case <-all:
+			case <-ctx.Done():
+			}
+		}
+		return nil
+	}
+}
+
+// The questions of one plan's steps go to its own client, though many clients share the
+// process, and each step gets its own answer.
+func TestPlanStepsAskAcrossAPool(t *testing.T) {
+	for i := range 4 { // the call to which a question is attributed is random
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel() // a question may wait a second for others
+			f := process(t, together(2))
+			a := readPlan(t, f.asksFor("me", asking("a", 2, "")+","+asking("b", 1, "")))
+			if a.states() != "a ok, b ok" {
 				t.Fatalf("got %+v", a)
 			}
-			written, read := d.foe.ledger()[0].went, other.ledger()[0].came
-			if after := !read.Before(written); after != edge {
-				t.Errorf("edge %v: it was read %v after it was written", edge, read.Sub(written))
+			for id, rounds := range map[string]int{"a": 2, "b": 1} {
+				if got := string(a.Outputs[id]); got != replies(id, rounds) {
+					t.Errorf("%s: got %s, want %s", id, got, replies(id, rounds))
+				}
 			}
 		})
 	}
 }
 
-// Reads that wait for the rate limit of a host do not delay calls of another host's tool,
-// although both are tools of one server.
-func TestPlanPacedBesideDirectCall(t *testing.T) {
-	o := func(t testing.TB) proxy.Options {
-		slow := reading("foe/get", 0)
-		slow.Layer.Host = "slow.example"
-		o := planned(t, slow)
-		o.Limits = map[string]limit.Rule{"slow.example": {Rate: 1, Burst: 1}}
-		return o
+// With two plans it is unknown for which one a process asks: neither client is asked.
+func TestPlansAskAcrossAPool(t *testing.T) {
+	f := process(t, together(2))
+	var all sync.WaitGroup
+	for _, who := range []string{"a", "b"} {
+		all.Go(func() {
+			m := f.asksFor(who, asking(who, 1, ""))
+			if got := string(m.Raw); !strings.Contains(got, "cannot be asked") && !strings.Contains(got, fmt.Sprintf(`{"who":%q,"method":"elicitation/create","tag":%q}`, who, who)) {
+				t.Errorf("%s: got %s", who, got)
+			}
+		})
 	}
-	atOnce := func(v *visit) reply { return reply{result: v.told()} }
-	besetEach(t, o, atOnce, func(t *testing.T, d *ordeal, p *planner) {
-		var steps, want []string
-		for i := range 8 {
-			steps = append(steps, fmt.Sprintf(`{"id":"g%d","tool":"get","arguments":{"n":%d}}`, i, i))
-			want = append(want, fmt.Sprintf("g%d ok", i))
-		}
-		paced := p.begin("execute_tool_plan", `{"steps":[`+strings.Join(steps, ",")+`]}`)
-		time.Sleep(100 * time.Millisecond)
-		direct := p.call("list", `{}`)
-		if direct.Error != nil || direct.took != 0 {
-			t.Errorf("the call took %v: %s", direct.took, direct.Raw)
-		}
-		a := paced.wait()
-		if got := readPlan(t, a.Message); got.states() != strings.Join(want, ", ") || a.took < 6*time.Second {
-			t.Errorf("got %s after %v: nothing was paced", got.states(), a.took)
-		}
-	})
+	all.Wait()
 }
 
-// Switching plans off stops running plans: calls that have not been sent, even if they only
-// wait for their host.
-func TestPlansSwitchedOffMeanwhile(t *testing.T) {
-	for name, limits := range map[string]map[string]limit.Rule{"at once": nil, "paced": {host: {Rate: 0.1, Burst: 1}}} {
-		t.Run(name, func(t *testing.T) {
-			o := func(t testing.TB) proxy.Options {
-				elsewhere := reading("foe/list", 0)
-				elsewhere.Layer.Host = "other.example"
-				o := planned(t, elsewhere)
-				o.Limits = limits
-				return o
+// modes are the values of [plan].mutations.
+var modes = []string{"confirm", "allow", "deny"}
+
+// disclosing is a proxy in front of a shop that also has the tool fetch, which reads and
+// discloses its arguments to third parties, and the unclassified tool do.
+func disclosing(t *testing.T, s *shop, mutations string) *proxy.Server {
+	t.Helper()
+	_, up := remote(t, mcptest.Options{Name: "shop", Tools: append(shopTools(), tools("fetch", "do")...), Answer: s.answer})
+	o := stored(t, []valuemodel.Rule{reading("shop/find", 0), reading("shop/get", 0), writesAll("shop/put"), thirdParty("shop/fetch")}, up)
+	o.Plans = proxy.Plans{Enabled: true, Mutations: mutations}
+	return start(t, o)
+}
+
+func thirdParty(pattern string) valuemodel.Rule {
+	rule := reading(pattern, 0)
+	rule.Layer.Disclosure = valuemodel.ThirdParty
+	return rule
+}
+
+// gossip is a random plan, with the disclosures that it can make.
+type gossip struct {
+	steps []string
+	tells map[string]bool // ids of the steps whose calls disclose results of others
+	tools []string        // step → its tool
+}
+
+// newGossip returns a plan of up to 6 steps. It records each disclosure when it writes its
+// cause into the plan, and does not derive it from the finished plan.
+func newGossip(rnd *rand.Rand, mode string) *gossip {
+	g := &gossip{tells: make(map[string]bool)}
+	tools := []string{"find", "get", "fetch", "fetch", "put", "do"}
+	if mode == "deny" {
+		tools = tools[:4]
+	}
+	goesOn := make([]bool, 6) // a step's failure prevents no other step
+	for i := range 2 + rnd.IntN(5) {
+		tool := tools[rnd.IntN(len(tools))]
+		id := fmt.Sprintf("s%d", i)
+		step := fmt.Sprintf(`{"id":"%s","tool":"%s"`, id, tool)
+		values := []string{fmt.Sprintf(`"by":"%s"`, id)}
+		told := false
+		from := func() int { // an earlier step
+			told = true
+			return rnd.IntN(i)
+		}
+		if i > 0 && rnd.IntN(3) == 0 {
+			values = append(values, fmt.Sprintf([]string{
+				`"x":{"$ref":"s%d#"}`, `"x":"$ref:s%d"`, `"x":[1,[{"y":[{"$ref":"s%d#/nothing","default":0}]}]]`, `"x":{"$tpl":"a ${s%d#} b"}`, `"x":"$result_s%d"`,
+			}[rnd.IntN(5)], from()))
+		}
+		if i > 0 && rnd.IntN(6) == 0 {
+			step += fmt.Sprintf(`,"for_each":{"$ref":"s%d#/items","default":[1,2]}`, from())
+			if rnd.IntN(2) == 0 {
+				values = append(values, `"each":{"$ref":"item#"}`)
 			}
-			besetEach(t, o, slowly, func(t *testing.T, d *ordeal, p *planner) {
-				running := p.begin("execute_tool_plan", `{"steps":[{"id":"g","tool":"get"},{"id":"l","tool":"list"},{"id":"w","tool":"write","depends_on":["g","l"]},
-					{"id":"v","tool":"write","arguments":{"n":2},"depends_on":["g","l"]}]}`)
-				time.Sleep(500 * time.Millisecond)
-				if limits != nil {
-					time.Sleep(time.Second) // its read has ended
+		}
+		if i > 0 && rnd.IntN(6) == 0 {
+			step += fmt.Sprintf(`,"when":{"ref":{"$ref":"s%d#"},"op":"exists"}`, from())
+		}
+		if i > 0 && rnd.IntN(5) == 0 {
+			k := rnd.IntN(i)
+			step += fmt.Sprintf(`,"depends_on":["s%d"]`, k)
+			told = told || !goesOn[k]
+		}
+		if rnd.IntN(4) == 0 {
+			step += `,"on_error":"continue"`
+			goesOn[i] = true
+		}
+		if rnd.IntN(8) == 0 {
+			values = append(values, `"lit":{"$lit":{"$ref":"s0#"}}`)
+		}
+		g.steps = append(g.steps, step+`,"arguments":{`+strings.Join(values, ",")+`}}`)
+		g.tools = append(g.tools, tool)
+		if tool == "fetch" && told {
+			g.tells[id] = true
+		}
+	}
+	return g
+}
+
+// In any plan, a call discloses results of another step only if the user was shown the
+// disclosing step and accepted. The user is asked only if there is something to confirm.
+func TestPlansTellNothingUnasked(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many plans")
+	}
+	for _, mode := range modes {
+		for _, how := range []string{"accept", "decline", "cannot"} {
+			t.Run(mode+", "+how, func(t *testing.T) {
+				t.Parallel()
+				s := &shop{}
+				p := disclosing(t, s, mode)
+				seen := 0
+				for seed := range uint64(slice(10, 100)) {
+					g := newGossip(rand.New(rand.NewPCG(seed, 13)), mode)
+					plan := `{"steps":[` + strings.Join(g.steps, ",") + `]}`
+					c := attach(t, p, []string{handshake, stateless}[seed%2])
+					message := make(chan string, 10)
+					c.reply(func(_ string, params []byte) []byte {
+						text, _ := jsonrpc.String(jsonrpc.Get(params, "message"))
+						message <- text
+						return []byte(`{"action":"` + how + `"}`)
+					})
+					capabilities := able
+					if how == "cannot" {
+						capabilities = `{"sampling":{}}`
+					}
+					c.ableTo(capabilities, "execute_tool_plan", plan)
+					asked := ""
+					if len(message) > 0 {
+						asked = <-message
+					}
+					calls := s.take()
+					for _, call := range calls {
+						id, _ := jsonrpc.String(jsonrpc.Get(call.arguments, "by"))
+						if call.tool != "fetch" || !g.tells[id] && !holdsOthers(call.arguments, id) {
+							continue
+						}
+						seen++
+						if how != "accept" || !strings.Contains(asked, "\n- "+id+": ") || !strings.Contains(asked, "tells third parties") {
+							t.Errorf("%s\nstep %s called fetch %s, asked %q", plan, id, call.arguments, asked)
+						}
+					}
+					risky := len(g.tells) > 0 || mode == "confirm" && slices.ContainsFunc(g.tools, func(tool string) bool { return tool == "put" || tool == "do" })
+					if asks := risky && how != "cannot"; (asked != "") != asks {
+						t.Errorf("%s\nasked %q, want that it asks: %v", plan, asked, asks)
+					}
+					if refused := risky && how != "accept"; (len(calls) == 0) != refused {
+						t.Errorf("%s\n%d calls, want that it is refused: %v", plan, len(calls), refused)
+					}
+					c.hangUp()
 				}
-				off := o(t)
-				off.Plans.Enabled = false
-				d.proxy.Apply(off)
-				a := readPlan(t, running.wait().Message)
-				if a.Steps[0].Status != "ok" || !strings.Contains(a.why("w")+a.why("v"), "[plan].enabled") {
-					t.Errorf("got %+v", a)
-				}
-				if got := calls(d.foe.ledger()); strings.Contains(got, "write") {
-					t.Errorf("got calls %s", got)
+				if (seen > 0) != (how == "accept") {
+					t.Errorf("%d calls told third parties the outcome of others", seen)
 				}
 			})
-		})
+		}
 	}
+}
+
+// holdsOthers reports whether the arguments of a step contain results of others: the items
+// found, or the arguments that the other tools repeat.
+func holdsOthers(arguments []byte, id string) bool {
+	text := strings.ReplaceAll(string(arguments), `\"`, `"`)
+	text = strings.Replace(text, `"by":"`+id+`"`, "", 1)
+	return strings.Contains(text, `"by":`) || strings.Contains(text, `"t":`)
+}
+
+// journal is a call received by a shop.
+type journal struct {
+	tool      string
+	arguments []byte
+}
+
+// take returns the calls received since its last call.
+func (s *shop) take() (calls []journal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.calls {
+		tool, arguments, _ := strings.Cut(one, " ")
+		calls = append(calls, journal{tool, []byte(arguments)})
+	}
+	s.calls = nil
+	return calls
 }

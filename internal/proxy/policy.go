@@ -1,14 +1,23 @@
 package proxy
 
 import (
+	"context"
+	"encoding/json"
 	"log/slog"
+	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"mcpschedd/internal/budget"
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/limit"
+	"mcpschedd/internal/record"
+	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -27,6 +36,7 @@ type policy struct {
 type livePolicy struct {
 	atomic.Pointer[policy]
 	replacing sync.Mutex // held while the policy is replaced
+	closed    bool       // no more policies are adopted
 }
 
 // member is one upstream of a policy.
@@ -86,12 +96,6 @@ func buildPolicy(o Options, old *policy, connect func(Upstream) *upstream.Upstre
 	return p
 }
 
-// sameRules reports whether two policies have the same rules for the same upstreams, and so
-// classify every call alike.
-func (p *policy) sameRules(old *policy) bool {
-	return p.Models.Same(old.Models) && slices.EqualFunc(p.members, old.members, func(a, b *member) bool { return reflect.DeepEqual(a.Model, b.Model) })
-}
-
 // find returns the named upstream, or nil.
 func (p *policy) find(name string) *member {
 	if p == nil {
@@ -102,14 +106,6 @@ func (p *policy) find(name string) *member {
 		return nil
 	}
 	return p.members[i]
-}
-
-// removedIn returns the upstreams of p that next does not keep.
-func (p *policy) removedIn(next *policy) []*member {
-	return slices.DeleteFunc(slices.Clone(p.members), func(m *member) bool {
-		now := next.find(m.Spec.Name)
-		return now != nil && now.up == m.up
-	})
 }
 
 // rule returns the configured limits of a host.
@@ -126,19 +122,22 @@ func (p *policy) rule(host string) limit.Rule {
 func (s *Server) Apply(o Options) {
 	s.policy.replacing.Lock()
 	defer s.policy.replacing.Unlock()
-	if s.sessions.isClosed() {
+	if s.policy.closed {
 		return
 	}
 	old := s.policy.Load()
 	next := buildPolicy(o.withRestartSettings(old.Options), old, s.connect)
 	s.policy.Store(next)
-	if !next.sameRules(old) {
+	sameRules := next.Models.Same(old.Models) && slices.EqualFunc(next.members, old.members, func(a, b *member) bool { return reflect.DeepEqual(a.Model, b.Model) })
+	if !sameRules { // then not every call is classified as before
 		s.store.Reclassify() // after the new policy is visible: writes classified before stay pending from now on
 	}
 	s.configure(next)
 	var ending sync.WaitGroup
-	for _, m := range old.removedIn(next) {
-		ending.Go(m.up.Close)
+	for _, m := range old.members {
+		if now := next.find(m.Spec.Name); now == nil || now.up != m.up {
+			ending.Go(m.up.Close)
+		}
 	}
 	for _, session := range s.sessions.all() {
 		session.adoptPolicy()
@@ -153,6 +152,167 @@ func (s *Server) configure(p *policy) {
 	s.store.Configure(p.Dedup)
 	s.common.limits.Configure(p.Limits)
 	s.common.budgets.Configure(p.Budgets)
-	s.configurePrefetch(&p.Enrichment)
+	s.prefetch.Scheduler.Configure(p.Enrichment.Slots())
 	s.recorder.log.Changed()
+}
+
+// Common holds what the servers of one process share: the store, so that a write through one
+// server invalidates the answers of all; the limits of hosts; and the pool of tokens. Two
+// servers never share a session or an instance, so neither serves the other's answers.
+type Common struct {
+	store  *dedup.Store
+	limits *limit.Hosts
+
+	budgets *budget.Pool
+	meter   *meter // counts the tokens of answers against budgets
+
+	replicas Replicas
+
+	mu      sync.Mutex
+	servers []*Server // open servers; the first one reports the process's memory, hosts and budgets
+}
+
+// NewCommon returns a Common with the bounds and limits of o.
+func NewCommon(o Options) *Common {
+	return &Common{
+		store: dedup.New(o.Dedup), limits: limit.New(o.Limits),
+		budgets: budget.NewPool(o.Budgets, nil), meter: newMeter(),
+	}
+}
+
+// SetReplicas sets the number of replicas, this process included. partitioned means that this
+// process cannot reach their shared state.
+func (c *Common) SetReplicas(n int, partitioned bool) { c.limits.SetReplicas(n, partitioned) }
+
+// Replicas connects this process to its replicas. Nil fields disable the feature.
+type Replicas struct {
+	Figures func(context.Context) []string // published figures of the other replicas, each from [Common.Figures]
+	Limits  limit.SharedLimits             // shared rate limits and quotas
+
+	// PublishRefused notifies the other replicas of a host's 429 response. It must not block.
+	PublishRefused func(host string, retryAfter time.Duration)
+
+	// Learned combines own, the storage of one server's learned state, with that of the
+	// replicas that return the same key at that moment. For the key "" it is own alone.
+	Learned func(key func() string, own speculate.Storage) speculate.Storage
+}
+
+// ConnectReplicas connects c to the replicas. It must be called before the first server is created.
+func (c *Common) ConnectReplicas(r Replicas) {
+	c.replicas = r
+	c.limits.SetShared(r.Limits)
+}
+
+// releaseSlot releases a slot and notifies the other replicas if the host refused the call.
+func (c *Common) releaseSlot(slot *limit.Slot, host string, v limit.Outcome) {
+	if notify := slot.Leave(v); notify && c.replicas.PublishRefused != nil {
+		c.replicas.PublishRefused(host, v.RetryAfter)
+	}
+}
+
+// Refused records that a host refused a call of another replica with a 429. It stops
+// prefetches to the host for retryAfter, and lowers the host's level if this process prefetched
+// from it within the last minute.
+func (c *Common) Refused(host string, retryAfter time.Duration) {
+	c.limits.Refused(host, retryAfter)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.servers {
+		s.prefetch.Scheduler.Limited(host, true, time.Now())
+	}
+}
+
+// Figures returns the figures of this replica as JSON for the other replicas, or nil if no
+// server is open.
+func (c *Common) Figures() []byte {
+	c.mu.Lock()
+	servers := slices.Clone(c.servers)
+	c.mu.Unlock()
+	if len(servers) == 0 {
+		return nil
+	}
+	sum := servers[0].Report()
+	for _, s := range servers[1:] {
+		more := s.Report()
+		sum.Add(&more)
+	}
+	sum.Replicas = []string{replicaName()}
+	text, err := json.Marshal(sum)
+	if err != nil {
+		return nil // figures can always be marshalled
+	}
+	return text
+}
+
+// replicaName returns the name that reports show for this replica: host name and process id.
+func replicaName() string {
+	machine, err := os.Hostname()
+	if err != nil {
+		machine = "unknown"
+	}
+	return machine + "/" + strconv.Itoa(os.Getpid())
+}
+
+// addReplicas adds the figures that the other replicas have published. It skips figures that
+// it cannot parse and those of another schema version.
+func (c *Common) addReplicas(out *record.Stats) {
+	if c.replicas.Figures == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), replicasTimeout)
+	defer cancel()
+	out.Replicas = []string{replicaName()}
+	for _, text := range c.replicas.Figures(ctx) {
+		var more record.Stats
+		if json.Unmarshal([]byte(text), &more) == nil && more.SchemaVersion == out.SchemaVersion {
+			out.Add(&more)
+		}
+	}
+	slices.Sort(out.Replicas)
+}
+
+// replicasTimeout bounds the wait for the other replicas' figures.
+const replicasTimeout = 2 * time.Second
+
+// Close closes the store. The servers must have been closed.
+func (c *Common) Close() { c.store.Close() }
+
+// local is the domain of everything on this machine.
+const local = "local"
+
+// BeginLocalWrite registers a write of anything on this machine by a program other than the
+// proxy. Until the write ends, at the latest after write_settle, no answer that reads this
+// machine is served from the store. Nothing is prefetched for a moment either, because other
+// programs, such as formatters, may follow a change with changes of their own.
+func (c *Common) BeginLocalWrite() *dedup.PendingWrite {
+	write := c.store.RegisterWrite(call.Effect{Places: []call.Place{{Domain: local}}, Remote: true})
+	write.AnnounceAsync()
+	write.Doubt()
+	return write
+}
+
+// InvalidateLocal invalidates the answers that read anything on this machine.
+func (c *Common) InvalidateLocal() { c.store.Invalidate(call.Place{Domain: local}) }
+
+func (c *Common) add(s *Server) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.servers = append(c.servers, s)
+}
+
+func (c *Common) remove(s *Server) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.servers = slices.DeleteFunc(c.servers, func(other *Server) bool { return other == s })
+	if len(c.servers) > 0 {
+		c.servers[0].recorder.log.Changed() // it may report for the process from now on
+	}
+}
+
+// reports reports whether s is the server that reports for the process: reports are summed, so
+// only one may.
+func (c *Common) reports(s *Server) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.servers) > 0 && c.servers[0] == s
 }

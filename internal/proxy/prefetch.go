@@ -115,10 +115,13 @@ func sameJSON(a, b []byte) bool {
 	return plain && alike && bytes.Equal(x, y)
 }
 
-// newCall returns the call of a candidate. observed is nil if the call is not made yet.
-func (o *prefetchSource) newCall(c *predict.Candidate, observed *observation) *upstreamCall {
+// newCall returns the call of a candidate under a policy, classified. observed is nil if the
+// call is not made yet.
+func (o *prefetchSource) newCall(p *policy, c *predict.Candidate, observed *observation) *upstreamCall {
 	params := jsonrpc.Set(jsonrpc.Set(nil, "name", jsonrpc.AppendString(nil, c.Key.Tool)), "arguments", []byte(c.Key.Arguments))
-	return &upstreamCall{s: o.s, policy: o.s.srv.policy.Load(), method: "tools/call", lease: o.lease, tool: c.Key.Tool, params: parsedParams(params), observed: observed}
+	n := &upstreamCall{s: o.s, policy: p, method: "tools/call", lease: o.lease, tool: c.Key.Tool, params: parsedParams(params), observed: observed}
+	n.class = n.classify(p)
+	return n
 }
 
 // MayPrefetch classifies a candidate and returns the reason why it must not be prefetched now, if
@@ -126,7 +129,7 @@ func (o *prefetchSource) newCall(c *predict.Candidate, observed *observation) *u
 func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 	srv := o.s.srv
 	p := srv.policy.Load()
-	class := o.newCall(c, nil).classify(p)
+	class := o.newCall(p, c, nil).class
 	v := speculate.Verdict{Query: class.query, Host: class.host, Reason: o.refusal(p, c, &class)}
 	if v.Reason != "" {
 		return v
@@ -182,16 +185,16 @@ const purposePrefetch = `{"mcpschedd/purpose":"prefetch"}`
 // Fetch starts a candidate's call and records it. The call is cancelled when ctx is done, unless
 // a client's call waits for it. If Fetch does not start the call, it returns why.
 func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate func() call.Fate, why string) {
-	srv, now := o.s.srv, time.Now()
+	srv := o.s.srv
 	observed := &observation{call: f.Call, number: o.s.observed.next(), trace: f.Trace}
-	c := o.newCall(f.Candidate, observed)
+	c := o.newCall(srv.policy.Load(), f.Candidate, observed)
 	c.register()
+	p := c.policy
 	defer func() {
 		if fate == nil { // also after a panic
 			c.dropWrite()
 		}
 	}()
-	p := srv.policy.Load()
 	if srv.common.limits.MayPrefetch(c.class.host) != nil {
 		return nil, "rate_limited"
 	}
@@ -200,7 +203,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 	}
 	c.class.query.Reuse.JoinTimeout = f.JoinTimeout
 	open := &openPrefetch{observed: observed, event: record.Event{
-		Kind: record.Prefetch, At: now, Session: observed.number.Session, Seq: observed.number.Seq,
+		Kind: record.Prefetch, At: time.Now(), Session: observed.number.Session, Seq: observed.number.Seq,
 		Upstream: o.lease.Name(), Tool: clipName(f.Key.Tool), Class: string(c.class.kind), Host: c.class.host, After: f.After,
 		RawArguments: []byte(f.Key.Arguments), PredictedP: f.P, Predicted: estimateTokens(f.Bytes),
 		Edge: f.Why.Edge, Configured: f.Why.Configured,
@@ -208,16 +211,19 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 	open.prefetch, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.running.Go(func() {
 			end := o.send(ctx, c, flight, f)
-			flight.SetUnloadedLatency(c.observed.run.Unloaded())
+			flight.SetUnloadedLatency(observed.run.Unloaded())
 			flight.Settle(end.answer.Result, end.answer.Stateless, end.cacheable)
-			srv.recorder.prefetchEnded(open, end)
+			open.failed, observed.size, observed.hash = !end.cacheable, len(end.answer.Result), srv.recorder.resultHash(end)
+			open.ended.Store(true)
 			srv.prefetch.Protect(func() { f.Done(o.fetchResult(end, flight)) })
 		})
 	})
 	if open.prefetch == nil {
 		return nil, why
 	}
-	srv.recorder.prefetchBegan(open)
+	srv.recorder.mu.Lock()
+	srv.recorder.open = append(srv.recorder.open, open)
+	srv.recorder.mu.Unlock()
 	return open.prefetch.Fate, ""
 }
 
@@ -265,13 +271,20 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 	}
 	c.prefetch = flight
 	c.gate = func() (err error) {
-		allowed := false
-		srv.prefetch.Protect(func() { allowed = promoted(flight) || o.stillAllowed(c, f.Candidate) })
-		switch {
-		case !allowed:
-			err = errForbidden
-		case promoted(flight):
-			req.Index = c.observed.withTrace(c.params) // a client has made the call meanwhile, so it is no longer marked as a prefetch
+		ok := srv.prefetch.Protect(func() {
+			switch {
+			case isClosed(flight.Promoted()): // a client has made the call meanwhile, so it is no longer marked as a prefetch
+				req.Index = c.observed.withTrace(c.params)
+			default: // only with the key it began with
+				p := srv.policy.Load()
+				now := o.newCall(p, f.Candidate, c.observed).class
+				if now.query.Key != c.class.query.Key || p.Enrichment.Mode != "on" || o.refusal(p, f.Candidate, &now) != "" {
+					err = errForbidden
+				}
+			}
+		})
+		if !ok {
+			return errForbidden
 		}
 		return err
 	}
@@ -282,21 +295,6 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 		ended()
 	}
 	return end
-}
-
-// stillAllowed reports whether the prefetch may be made with the key it began with.
-func (o *prefetchSource) stillAllowed(begun *upstreamCall, c *predict.Candidate) bool {
-	p := o.s.srv.policy.Load()
-	now := o.newCall(c, begun.observed).classify(p)
-	return now.query.Key == begun.class.query.Key && p.Enrichment.Mode == "on" && o.refusal(p, c, &now) == ""
-}
-
-// promoted reports whether a client has made the call that is being prefetched.
-func promoted(f *dedup.Flight) bool { return isClosed(f.Promoted()) }
-
-// configurePrefetch applies new bounds on concurrent prefetches.
-func (s *Server) configurePrefetch(r *speculate.Rules) {
-	s.prefetch.Scheduler.Configure(r.Slots())
 }
 
 // prefetches is the set of a lease's prefetches that its upstream runs or may run. A server over
@@ -350,7 +348,7 @@ func (s *Server) serverAsked(instance uint64, method string) {
 	s.store.Taint(instance)
 	prefetching := make(map[*session]*sessionLease)
 	for _, n := range s.sessions.all() {
-		l := n.leases.byInstance(instance)
+		l := findLease(n.leases.current(), func(l *sessionLease) bool { return l.Instance() == instance })
 		if l == nil {
 			continue
 		}

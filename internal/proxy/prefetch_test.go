@@ -1,15 +1,19 @@
 package proxy_test
 
 import (
-	"context"
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"mcpschedd/internal/bubble"
-	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -101,95 +105,6 @@ func TestPrefetched(t *testing.T) {
 	}
 }
 
-// A server that becomes ready later invalidates no answers of other servers.
-func TestPrefetchWhileAnotherServerStarts(t *testing.T) {
-	gate := mcptest.NewGate(t)
-	o := prefetching(t, mcptest.Options{Name: "one"})
-	s := start(t, o)
-	c := connect(t, s, handshake)
-	o.Upstreams = append(o.Upstreams, child(t, mcptest.Options{Name: "late", Gate: gate.Addr()}))
-	s.Apply(o)
-	at := gate.Next()
-	c.call("one__list", `{}`)
-	until(t, s, "two prefetches", settled(2))
-	at.Open()
-	c.request("tools/list", "") // waits for the server
-	for _, n := range []string{"11", "12"} {
-		if how := disposition(t, c.call("one__echo", `{"n":`+n+`}`)); how != "hit" {
-			t.Errorf("%s: got %s, want hit", n, how)
-		}
-	}
-}
-
-// A server behind stdio that reads a remote service is prefetched from without a declaration that
-// nothing else changes the data.
-func TestPrefetchOfAServiceElsewhere(t *testing.T) {
-	host := valuemodel.Inferred{Host: "tickets.example", From: "TICKETS_URL"}
-	for name, change := range map[string]func(*valuemodel.Upstream){
-		"the operator's word": func(u *valuemodel.Upstream) { u.Remote = new(true) },
-		"an inferred host":    func(u *valuemodel.Upstream) { u.Trust, u.Inferred = true, host },
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := prefetching(t, mcptest.Options{Name: "one"})
-			o.Upstreams[0].Exclusive = false
-			change(&o.Upstreams[0].Model)
-			s := start(t, o)
-			c := connect(t, s, handshake)
-			c.call("list", `{}`)
-			until(t, s, "a prefetch", func(st proxy.Stats) bool { return st.Prefetch.Issued > 0 })
-			if st := s.Stats(); st.Prefetch.Declined["unsteady"] != 0 {
-				t.Errorf("got %v, want none unsteady", st.Prefetch.Declined)
-			}
-		})
-	}
-}
-
-func TestPrefetchedNotBefore(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		change func(*proxy.Options)
-		rules  []valuemodel.Rule
-		want   string // reason
-	}{
-		{"off", func(o *proxy.Options) { o.Enrichment.Mode = "off" }, nil, ""},
-		{"shadow", func(o *proxy.Options) { o.Enrichment.Mode = "shadow" }, nil, "shadow"},
-		{"others may change it", func(o *proxy.Options) { o.Upstreams[0].Exclusive = false }, nil, "unsteady"},
-		{"improbable", func(o *proxy.Options) { o.Enrichment.MinProbability = 0.95 }, nil, "low_probability"},
-		{"a write", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesLocal}}}, "not_speculatable"},
-		{"of unknown effect", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.Indeterminate}}}, "not_speculatable"},
-		{"forbidden", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Speculate: new(false)}}}, "not_speculatable"},
-		{"volatile", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Volatile: new(true)}}}, "not_speculatable"},
-		{"tells others", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Disclosure: valuemodel.ThirdParty}}}, "disclosure"},
-		{"priced", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Cost: valuemodel.Cost{Dollars: 0.01}}}}, "dollars"},
-		{"not worth it", func(o *proxy.Options) { o.Enrichment.Waste = time.Hour }, nil, "gate"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			o := prefetching(t, mcptest.Options{Name: "one"}, test.rules...)
-			if test.change != nil {
-				test.change(&o)
-			}
-			s := start(t, o)
-			c := connect(t, s, handshake)
-			c.call("list", `{}`)
-			if test.want != "" {
-				until(t, s, "declined", func(st proxy.Stats) bool {
-					return st.Prefetch.Declined["not_speculatable"]+st.Prefetch.Declined["unsteady"]+st.Prefetch.Declined["shadow"]+st.Prefetch.Declined["low_probability"]+st.Prefetch.Declined["disclosure"]+st.Prefetch.Declined["dollars"]+st.Prefetch.Declined["gate"] > 0
-				})
-			}
-			if how := disposition(t, c.call("echo", `{"n":11}`)); how != "fetched" {
-				t.Errorf("got %s, want fetched", how)
-			}
-			st := s.Stats()
-			if st.Prefetch.Issued != 0 {
-				t.Errorf("got %d prefetches, want none", st.Prefetch.Issued)
-			}
-			if test.want != "" && st.Prefetch.Declined[enrich.Reason(test.want)] == 0 {
-				t.Errorf("got %v, want %s", st.Prefetch.Declined, test.want)
-			}
-		})
-	}
-}
-
 func TestPrefetchedDelivery(t *testing.T) {
 	for _, delivery := range []string{"hint", "inline"} {
 		t.Run(delivery, func(t *testing.T) {
@@ -219,24 +134,6 @@ func TestPrefetchedDelivery(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// The answer to a prefetch causes the next one.
-func TestPrefetchedChain(t *testing.T) {
-	o := prefetching(t, mcptest.Options{Name: "one", Results: map[string]string{
-		"start": `{"content":[{"type":"text","text":"{\"id\":1}"}]}`,
-		"list":  items,
-	}}, valuemodel.Rule{Pattern: "one/start", Source: "test", Layer: valuemodel.Layer{
-		Class:     valuemodel.ReadOnly,
-		FollowUps: []valuemodel.FollowUp{{Tool: "list", Probability: 0.9}},
-	}})
-	s := start(t, o)
-	c := connect(t, s, handshake)
-	c.call("start", `{}`)
-	until(t, s, "the list and two of its items", settled(3))
-	if how := disposition(t, c.call("echo", `{"n":11}`)); how != "hit" {
-		t.Errorf("got %s, want hit", how)
 	}
 }
 
@@ -276,63 +173,373 @@ func TestPrefetchedLearned(t *testing.T) {
 	t.Errorf("got %v, want a hit by the sixth session", all)
 }
 
-// A prefetch from one upstream survives the first call to another upstream, which is unrelated.
-func TestPrefetchedBesideAnother(t *testing.T) {
-	o := prefetching(t, mcptest.Options{Name: "one"})
-	two := child(t, mcptest.Options{Name: "two"})
-	two.Model.Name, two.Model.Domain = "two", "elsewhere.example"
-	o.Upstreams[0].Model.Domain = "here.example"
-	o.Upstreams = append(o.Upstreams, two)
-	s := start(t, o)
-	c := connect(t, s, handshake)
-	c.call("one__list", `{}`)
-	until(t, s, "two prefetches", settled(2))
-	c.call("two__echo", `{"n":1}`)
-	if how := disposition(t, c.call("one__echo", `{"n":11}`)); how != "hit" {
-		t.Errorf("got %s, want hit", how)
+// A note replaces an answer only if the operator turned that on, the session serves one conversation, and the tool
+// declares no output schema; and never twice in a row.
+func TestReference(t *testing.T) {
+	rules := []valuemodel.Rule{reading("one/*", time.Hour)}
+	tools := []string{
+		`{"name":"echo","inputSchema":{"type":"object"}}`,
+		`{"name":"big","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}`,
 	}
-}
-
-// A server without notifications may end the listen request at once, as servers of mcp-go do. No
-// notification was missed in between.
-func TestPrefetchedOfAServerWithoutNews(t *testing.T) {
-	var listens atomic.Int64
-	mo := mcptest.Options{
-		Name: "one", Era: "stateless", Capabilities: `{"tools":{}}`, Results: map[string]string{"list": items},
-		Tools: []string{`{"name":"list","inputSchema":{"type":"object"}}`, `{"name":"echo","inputSchema":{"type":"object"}}`},
-		Answer: func(_ context.Context, m jsonrpc.Message) []byte {
-			if m.Method == "subscriptions/listen" {
-				listens.Add(1)
-				return []byte(`{"resultType":"complete"}`)
+	_, up := remote(t, mcptest.Options{Name: "one", Tools: tools})
+	up.Spec.Shared = true
+	for _, test := range []struct {
+		name, repeat, tool string
+		want               []string
+	}{
+		{"as it is", "", "echo", []string{"fetched", "hit", "hit", "hit"}},
+		{"with references", "reference", "echo", []string{"fetched", "reference", "hit", "reference"}},
+		{"with an output schema", "reference", "big", []string{"fetched", "hit", "hit", "hit"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := stored(t, rules, up)
+			o.Repeat = test.repeat
+			f := serveTCP(t, o)
+			id := f.open("/mcp", handshake)
+			header := []string{"Mcp-Session-Id", id, "Mcp-Protocol-Version", handshake}
+			f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, header...)
+			var body string
+			for i, want := range test.want {
+				_, answer := f.post("/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, i+2, toolCall(test.tool, `{"n":5}`)), header...)
+				result := string(jsonrpc.Get([]byte(answer), "result"))
+				how := disposition(t, result)
+				if how != want {
+					t.Errorf("call %d: got %s, want %s: %s", i, how, want, answer)
+				}
+				switch {
+				case i == 0:
+					body = result
+				case how == "hit" && without(result) != body:
+					t.Errorf("call %d: got %s, want %s", i, result, body)
+				case how == "reference" && !strings.Contains(result, "Unchanged"):
+					t.Errorf("call %d: got %s, want a note", i, result)
+				}
 			}
-			return nil
-		},
+		})
 	}
-	_, up := remote(t, mo)
-	o := prefetching(t, mcptest.Options{Name: "one"})
-	up.Exclusive, up.Model.Name, up.Model.URL = true, up.Spec.Name, up.Spec.URL
-	o.Upstreams[0] = up
-	s := start(t, o)
-	c := connect(t, s, handshake)
-	c.call("list", `{}`)
-	until(t, s, "two prefetches", settled(2))
-	if how := disposition(t, c.call("echo", `{"n":11}`)); how != "hit" || listens.Load() > 0 {
-		t.Errorf("got %s after %d listen requests, want a hit and none", how, listens.Load())
+	t.Run("on stdio", func(t *testing.T) { // one process may serve several conversations
+		o := stored(t, rules, up)
+		o.Repeat = "reference"
+		c := connect(t, start(t, o), handshake)
+		c.tools()
+		c.call("echo", `{}`)
+		for range 3 {
+			if how := disposition(t, c.call("echo", `{}`)); how != "hit" {
+				t.Errorf("got %s, want hit", how)
+			}
+		}
+	})
+}
+
+// reading is an operator's rule that a tool only reads, and for how long its answers stay fresh.
+func reading(pattern string, fresh time.Duration) valuemodel.Rule {
+	return valuemodel.Rule{Pattern: pattern, Source: "test", Layer: valuemodel.Layer{Class: valuemodel.ReadOnly, Cost: valuemodel.Cost{Freshness: fresh}}}
+}
+
+// stored returns options with a store, for upstreams whose tools the rules classify.
+func stored(t testing.TB, rules []valuemodel.Rule, ups ...proxy.Upstream) proxy.Options {
+	t.Helper()
+	o := options(ups...)
+	for i := range o.Upstreams {
+		o.Upstreams[i].Model.Name = o.Upstreams[i].Spec.Name
+		o.Upstreams[i].Model.URL = o.Upstreams[i].Spec.URL
+	}
+	models, problems := valuemodel.Compile(rules)
+	if len(problems) > 0 {
+		t.Fatalf("rules: %v", problems)
+	}
+	o.Models = models
+	o.Dedup = dedup.Options{MaxBytes: 16 << 20, WriteSettle: time.Hour, Settle: 0}
+	o.Enrichment.MaxAge = time.Hour
+	return o
+}
+
+// disposition returns the disposition in an answer's _meta, or "fetched" if there is none.
+func disposition(t *testing.T, result string) string {
+	t.Helper()
+	how, ok := jsonrpc.String(jsonrpc.Get(jsonrpc.Get([]byte(result), "_meta"), "mcpschedd/disposition"))
+	if !ok {
+		return "fetched"
+	}
+	return how
+}
+
+// without returns a result as its server wrote it.
+func without(result string) string {
+	meta := jsonrpc.Delete(jsonrpc.Get([]byte(result), "_meta"), func(name []byte) bool { return strings.HasPrefix(string(name), "mcpschedd/") })
+	if string(meta) == "{}" || meta == nil {
+		return string(jsonrpc.Delete([]byte(result), func(name []byte) bool { return string(name) == "_meta" }))
+	}
+	return string(jsonrpc.Set([]byte(result), "_meta", meta))
+}
+
+func TestStored(t *testing.T) {
+	for _, era := range []string{handshake, stateless} {
+		for _, theirs := range []string{"handshake", "stateless"} {
+			t.Run(era+" client, "+theirs+" server", func(t *testing.T) {
+				s := start(t, stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, child(t, mcptest.Options{Name: "one", Era: theirs})))
+				c := connect(t, s, era)
+				c.call("pid", `{}`) // the handshake is over
+				first := c.call("echo", `{"a":1,"b":[2]}`)
+				for _, arguments := range []string{`{"a":1,"b":[2]}`, ` { "b" : [2], "a" : 1 } `} {
+					again := c.call("echo", arguments)
+					if how := disposition(t, again); how != "hit" {
+						t.Errorf("%s: got %s, want hit: %s", arguments, how, again)
+					}
+					if without(again) != without(first) {
+						t.Errorf("got %s\nwant %s", again, first)
+					}
+				}
+				for _, arguments := range []string{`{"a":1.0,"b":[2]}`, `{"a":"1","b":[2]}`, `{"a":1,"b":[2],"c":null}`, `{"a":1,"A":1,"b":[2]}`, `{"a":1,"a":1,"b":[2]}`} {
+					for range 2 {
+						if how := disposition(t, c.call("echo", arguments)); how == "hit" && strings.Contains(arguments, `,"A"`) {
+							t.Errorf("%s: got a hit, want every server's own reading of it", arguments)
+						}
+					}
+				}
+				if how := disposition(t, c.call("pid", `{}`)); how != "fetched" {
+					t.Errorf("got %s from a tool nobody knows, want fetched", how)
+				}
+				if how := disposition(t, c.call("echo", `{"a":1,"b":[2]}`)); how != "fetched" {
+					t.Errorf("got %s after a call that may have written, want fetched", how)
+				}
+			})
+		}
 	}
 }
 
-// The number of calls that a process is running is no longer tracked after its session ends.
-func TestOccupancyEnds(t *testing.T) {
-	s := start(t, prefetching(t, mcptest.Options{Name: "one"}))
-	c := connect(t, s, handshake)
-	c.call("list", `{}`)
-	c.call("echo", `{"n":12}`)
-	if n := proxy.Occupancies(s); n != 1 {
-		t.Errorf("%d while the session lives, want 1", n)
+func TestNotStored(t *testing.T) {
+	rules := []valuemodel.Rule{reading("one/*", time.Hour)}
+	results := map[string]string{
+		"failing": `{"content":[{"type":"text","text":"no"}],"isError":true}`,
+		"refused": `error {"code":-32000,"message":"no"}`,
+		"good":    `{"content":[{"type":"text","text":"yes"}],"isError":false}`,
 	}
-	c.in.Close()
-	until(t, s, "ended", func(st proxy.Stats) bool { return st.Sessions == 0 })
-	if n := proxy.Occupancies(s); n != 0 {
-		t.Errorf("%d after its end, want none", n)
+	s := start(t, stored(t, rules, child(t, mcptest.Options{Name: "one", Results: results})))
+	c := connect(t, s, handshake)
+	for range 3 {
+		if how := disposition(t, c.call("failing", `{}`)); how != "fetched" {
+			t.Errorf("a result with isError: got %s", how)
+		}
+		if code, _ := c.refused("tools/call", toolCall("refused", `{}`)); code != -32000 {
+			t.Errorf("an error: got %d", code)
+		}
+	}
+	c.call("good", `{}`)
+	if how := disposition(t, c.call("good", `{}`)); how != "hit" {
+		t.Errorf("isError false: got %s, want hit", how)
+	}
+}
+
+// Identical concurrent calls share one fetch, whatever happens to the first of them.
+func TestJoined(t *testing.T) {
+	gate := mcptest.NewGate(t)
+	server, up := remote(t, mcptest.Options{Name: "one"})
+	up.Spec.Shared, up.SharedIdentity = true, true
+	s := start(t, stored(t, []valuemodel.Rule{reading("one/hold", time.Hour)}, up))
+	arguments := fmt.Sprintf(`{"gate":%q}`, gate.Addr())
+	first, c := connect(t, s, handshake), connect(t, s, handshake)
+	led := first.begin("hold", arguments)
+	held := gate.Next()
+	var joined []pending
+	for range 100 {
+		joined = append(joined, c.begin("hold", arguments))
+	}
+	third := connect(t, s, handshake)
+	last := third.begin("hold", arguments)
+	for _, client := range []*caller{c, third} {
+		client.request("ping", "") // sent after the calls, so they have joined
+	}
+	first.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + led.id + `}}`)
+	for _, p := range joined[1:] {
+		c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + p.id + `}}`)
+	}
+	first.request("ping", "")
+	c.request("ping", "")
+	held.Open()
+	for _, p := range []pending{joined[0], last} {
+		if how := disposition(t, string(p.wait().Result)); how != "joined" {
+			t.Errorf("got %s, want joined", how)
+		}
+	}
+	if n := strings.Count(strings.Join(server.Seen(), "\n"), `"tools/call"`); n != 1 {
+		t.Errorf("got %d calls upstream, want 1", n)
+	}
+	if cancelled := strings.Contains(strings.Join(server.Seen(), "\n"), "notifications/cancelled"); cancelled {
+		t.Error("the call was cancelled while a call waited for it")
+	}
+}
+
+func TestBackOff(t *testing.T) {
+	rule := reading("one/echo", 0)
+	rule.Layer.FailFastAfter = 2
+	s := start(t, stored(t, []valuemodel.Rule{rule, reading("one/big", 0)}, child(t, mcptest.Options{Name: "one"})))
+	c := connect(t, s, handshake)
+	hint := func(result string) string {
+		return string(jsonrpc.Get(jsonrpc.Get([]byte(result), "_meta"), "mcpschedd/backoff_ms"))
+	}
+	first, second, third := c.call("echo", `{}`), c.call("echo", `{}`), c.call("echo", `{}`)
+	if hint(first) != "" || hint(second) == "" || hint(third) == "" {
+		t.Errorf("got hints %q %q %q, want none, then some", hint(first), hint(second), hint(third))
+	}
+	if a, b := disposition(t, second), disposition(t, third); a != "fetched" || b != "hit" {
+		t.Errorf("got %s and %s, want fetched and hit", a, b)
+	}
+	c.call("echo", `{"other":true}`)
+	if how := disposition(t, c.call("echo", `{}`)); how != "hit" {
+		t.Errorf("after other arguments: got %s, want hit", how)
+	}
+	c.call("big", `{"n":3}`)
+	c.call("big", `{"n":3}`)
+	c.call("big", `{"n":3}`)
+	if got := c.call("big", `{"n":3}`); disposition(t, got) != "fetched" || hint(got) == "" {
+		t.Errorf("where the operator set nothing: got %s, want a fetched answer with a hint", got)
+	}
+}
+
+// A reload that makes a tool a write invalidates the stored answers of the tool and of its domain.
+func TestReloadOfModels(t *testing.T) {
+	up := child(t, mcptest.Options{Name: "one"})
+	o := stored(t, []valuemodel.Rule{reading("one/echo", time.Hour), reading("one/big", time.Hour)}, up)
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	warm := func() { c.call("echo", `{}`); c.call("big", `{"n":1}`) }
+	warm()
+	s.Apply(o)
+	if how := disposition(t, c.call("echo", `{}`)); how != "hit" {
+		t.Errorf("after a reload that changed nothing: got %s, want hit", how)
+	}
+	s.Apply(stored(t, []valuemodel.Rule{reading("one/echo", time.Hour)}, up))
+	if how := disposition(t, c.call("echo", `{}`)); how != "fetched" {
+		t.Errorf("after a reload that changed a class: got %s, want fetched", how)
+	}
+	c.call("echo", `{}`)
+	c.call("big", `{"n":1}`) // a write now
+	if how := disposition(t, c.call("echo", `{}`)); how != "fetched" {
+		t.Errorf("after a call of what writes now: got %s, want fetched", how)
+	}
+}
+
+func firstOf(array []byte) []byte {
+	for e := range jsonrpc.Elements(array) {
+		return e
+	}
+	return nil
+}
+
+// A tool that must not be prefetched never is, whatever makes it a candidate.
+func TestNotPrefetched(t *testing.T) {
+	rule := func(tool string, l valuemodel.Layer) valuemodel.Rule {
+		return valuemodel.Rule{Pattern: "one/" + tool, Source: "test", Layer: l}
+	}
+	up := child(t, mcptest.Options{Name: "one"})
+	up.Allows, up.Exclusive = func(tool string) bool { return tool != "pid" }, true
+	o := stored(t, []valuemodel.Rule{
+		reading("one/echo", time.Hour), reading("one/pid", time.Hour), reading("one/log", time.Hour), reading("one/big", time.Hour),
+		rule("log", valuemodel.Layer{Speculate: new(false)}),
+		rule("big", valuemodel.Layer{Cost: valuemodel.Cost{Dollars: 0.01}}),
+	}, up)
+	o.Enrichment.Mode = "on"
+	s := start(t, o)
+	connect(t, s, handshake).call("progress", `{}`)
+	for _, tool := range []string{"pid", "log", "big", "change"} {
+		if begun, why := proxy.Prefetch(s, 0, "one", tool, `{}`); begun || why != "not_speculatable" {
+			t.Errorf("%s: begun %v, %q; want not_speculatable", tool, begun, why)
+		}
+	}
+	if begun, why := proxy.Prefetch(s, 0, "one", "echo", `{}`); !begun {
+		t.Errorf("echo: %s", why)
+	}
+}
+
+// within reports whether the named function is on the call stack.
+func within(function string) bool {
+	var pcs [64]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs[:])])
+	for {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, function) {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
+// lines is a log written by several goroutines.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.all.String(), text)
+}
+
+// After a panic in prediction the session is served as before, other sessions are still predicted
+// for, and nothing is left behind that could delay a call.
+func TestPanicInPrediction(t *testing.T) {
+	for _, tt := range []struct {
+		in     string // function under which something panics, once
+		gone   bool   // the panic ends the session's predictions
+		panics int64
+	}{
+		{"speculate.(*Worker).called", true, 1},
+		{"speculate.(*Worker).answered", true, 1},
+		{"speculate.(*pair).decide", true, 1},
+		{"proxy.(*prefetchSource).Fetch", true, 1},
+		{"speculate.(*Worker).resume", true, 1},
+	} {
+		t.Run(tt.in, func(t *testing.T) {
+			var armed atomic.Bool
+			var log lines
+			o := prefetching(t, mcptest.Options{Name: "one"})
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
+			o.Upstreams[0].Allows = func(string) bool {
+				if armed.Load() && within(tt.in) && armed.Swap(false) {
+					panic("a fault of prediction")
+				}
+				return true
+			}
+			s := start(t, o)
+			a, b := connect(t, s, handshake), connect(t, s, handshake)
+			armed.Store(true)
+			a.call("list", `{}`)
+			for range 3 { // resume runs after a prefetch
+				if got := a.call("echo", `{"n":11}`); !strings.Contains(got, "11") {
+					t.Errorf("the session it was about: got %s", got)
+				}
+			}
+			until(t, s, "panicked", func(proxy.Stats) bool { return !armed.Load() })
+			st := until(t, s, "quiet", func(st proxy.Stats) bool {
+				return st.Prefetch.Panics == tt.panics && log.count("prediction panicked") == int(tt.panics) && st.Store.Flights == 0 && st.Store.UnderWay == 0
+			})
+			for _, h := range st.Hosts {
+				if h.InFlight+h.Prefetches+h.Waiting+h.WaitingPrefetches > 0 {
+					t.Errorf("left at its host: %+v", h)
+				}
+			}
+			before := st.Prefetch.Issued
+			b.call("list", `{}`)
+			until(t, s, "two prefetches more", func(st proxy.Stats) bool { // or three: the session may have one left
+				return st.Prefetch.Issued >= before+2 && st.Store.Flights == 0
+			})
+			if how := disposition(t, b.call("echo", `{"n":11}`)); how != "hit" {
+				t.Errorf("another session: got %s, want a hit", how)
+			}
+			a.call("list", `{}`)
+			if gone := proxy.Kept(s)["watched sessions"] == 1; gone != tt.gone {
+				t.Errorf("the session it was about has no predictions any more: %v, want %v", gone, tt.gone)
+			}
+		})
 	}
 }

@@ -128,8 +128,10 @@ func (c *upstreamCall) beginObservation() {
 	s, now := c.s.observed, time.Now()
 	n := s.next()
 	o := &observation{number: n, call: &speculate.Call{
-		Client: &s.Client, Upstream: c.lease.prefetchUpstream, Seq: n.Seq, Trace: traceContext(c.params), At: now, Turn: s.turns.begin(now), Tool: c.tool,
+		Client: &s.Client, Upstream: c.lease.prefetchUpstream, Seq: n.Seq, At: now, Turn: s.turns.begin(now), Tool: c.tool,
 	}}
+	o.call.Trace.Parent, _ = jsonrpc.String(c.params.Meta.Get("traceparent"))
+	o.call.Trace.State, _ = jsonrpc.String(c.params.Meta.Get("tracestate"))
 	if begin := c.policy.Trace; begin != nil {
 		if o.trace.Parent, o.trace.State, o.endSpan = begin(o.call.Trace.Parent, o.call.Trace.State, c.tool, now); o.trace.Parent != "" {
 			o.call.Trace = o.trace
@@ -143,7 +145,12 @@ func (c *upstreamCall) beginObservation() {
 // prefetches that the call causes.
 func (c *upstreamCall) observeArrival(goesOn, mayAnnounce bool) {
 	f := c.observed.call
-	f.Arguments, f.Key, f.Effect, f.Host = observedArguments(&c.class.query.Key, c.params), c.class.query.Key, c.class.effect, c.class.host
+	f.Key, f.Effect, f.Host = c.class.query.Key, c.class.effect, c.class.host
+	if f.Key.Arguments != "" {
+		f.Arguments = []byte(f.Key.Arguments) // in canonical form
+	} else if raw, _ := arguments(c.params); len(raw) <= maxArguments {
+		f.Arguments = bytes.Clone(raw)
+	}
 	w, rules := c.s.srv.prefetch, &c.policy.Enrichment
 	switch {
 	case goesOn:
@@ -153,26 +160,6 @@ func (c *upstreamCall) observeArrival(goesOn, mayAnnounce bool) {
 		w.Called(f)
 		c.observed.announce = mayAnnounce && c.mayAnnounce()
 	}
-}
-
-// observedArguments returns a call's arguments, in canonical form if it has a key, or nil if
-// they are longer than maxArguments.
-func observedArguments(key *call.Key, params *revision.Params) []byte {
-	if key.Arguments != "" {
-		return []byte(key.Arguments)
-	}
-	raw, _ := arguments(params)
-	if len(raw) > maxArguments {
-		return nil
-	}
-	return bytes.Clone(raw)
-}
-
-// traceContext returns the trace context in a call's _meta.
-func traceContext(params *revision.Params) (t speculate.Trace) {
-	t.Parent, _ = jsonrpc.String(params.Meta.Get("traceparent"))
-	t.State, _ = jsonrpc.String(params.Meta.Get("tracestate"))
-	return t
 }
 
 // withTrace returns params with the trace context of the call's span. o may be nil.
@@ -361,12 +348,6 @@ type openPrefetch struct {
 	failed   bool
 }
 
-// prefetchEnded records the end of a prefetch's fetch in p.
-func (r *recorder) prefetchEnded(p *openPrefetch, o outcome) {
-	p.failed, p.observed.size, p.observed.hash = !o.cacheable, len(o.answer.Result), r.resultHash(o)
-	p.ended.Store(true)
-}
-
 // complete fills in the event and returns true if the prefetch's fate is known and its fetch
 // has ended.
 func (p *openPrefetch) complete() bool {
@@ -390,13 +371,6 @@ func (p *openPrefetch) complete() bool {
 	e.LatencyMS, e.Sent = ms(s.run.Took()), int(s.requests.Load())
 	e.IsError, e.Bytes, e.Tokens, e.ResultSum = p.failed, int64(s.size), estimateTokens(s.size), s.hash
 	return true
-}
-
-// prefetchBegan adds a prefetch, to be recorded when its fate is known.
-func (r *recorder) prefetchBegan(p *openPrefetch) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.open = append(r.open, p)
 }
 
 // recordPrefetchesLocked records the prefetches whose fate is known. If last is set, it records

@@ -3,11 +3,16 @@ package proxy_test
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
 
+	"mcpschedd/internal/bubble"
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 )
@@ -168,7 +173,133 @@ func usesAgree(all []record.Event) error {
 	return nil
 }
 
-// byArrival sorts calls by arrival. They are recorded when they are answered.
-func byArrival(all []record.Event) {
-	slices.SortFunc(all, func(a, b record.Event) int { return cmp.Compare(a.Seq, b.Seq) })
+// of returns the recorded events of a kind so far.
+func (a *account) of(kind record.Kind) (all []record.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range a.all {
+		if e.Kind == kind {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// told returns the events of a kind when all work is done.
+func (d *ordeal) told(kind record.Kind) []record.Event {
+	synctest.Wait()
+	d.proxy.Report() // records everything outstanding
+	return d.account.of(kind)
+}
+
+// A tools/call that is refused before an upstream is asked is recorded as one failed call.
+func TestRefusedCallsAreRecorded(t *testing.T) {
+	for _, test := range []struct{ name, line, tool string }{
+		{"an id that is in use", `{"jsonrpc":"2.0","id":900,"method":"tools/call","params":{"name":"get","arguments":{}}}`, "get"},
+		{"no name", `{"jsonrpc":"2.0","id":901,"method":"tools/call","params":{"arguments":{"page":1}}}`, ""},
+		{"a name that is no string", `{"jsonrpc":"2.0","id":902,"method":"tools/call","params":{"name":5}}`, ""},
+		{"two names", `{"jsonrpc":"2.0","id":903,"method":"tools/call","params":{"name":"get","Name":"list"}}`, "get"},
+		{"a tool that nobody may call", `{"jsonrpc":"2.0","id":904,"method":"tools/call","params":{"name":"write"}}`, "write"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				o := defaults(t, listing(t)...)
+				o.Upstreams[0].Allows = func(tool string) bool { return tool != "write" }
+				d := beset(t, newFoe(func(v *visit) reply {
+					v.sleeps(time.Second)
+					return reply{result: v.told()}
+				}), o)
+				g := d.enter()
+				d.account.asked.Add(2)
+				g.send(`{"jsonrpc":"2.0","id":900,"method":"tools/call","params":{"name":"list","arguments":{"page":1}}}`)
+				g.send(test.line)
+				synctest.Wait()
+				calls := d.told(record.Call)
+				if len(calls) != 1 {
+					t.Fatalf("got %d calls while the first is under way, want the other one: %+v", len(calls), calls)
+				}
+				if e := calls[0]; e.Disposition != record.Failed || e.Error != "refused" || e.Tool != test.tool || e.Sent != 0 {
+					t.Errorf("got %+v, want %q failed, as it was refused", e, test.tool)
+				}
+				time.Sleep(2 * time.Second)
+				calls = d.told(record.Call)
+				if len(calls) != 2 || calls[1].Tool != "list" || calls[1].Disposition != record.Fetched {
+					t.Errorf("got %+v, want that list was fetched after it", calls)
+				}
+				if calls[0].Seq == calls[1].Seq {
+					t.Error("both have the same number")
+				}
+			})
+		})
+	}
+}
+
+// tracer is a tracing backend: it starts a span for each call.
+type tracer struct {
+	mu    sync.Mutex
+	spans []*traced
+}
+
+// traced is one call as the tracer received it.
+type traced struct {
+	parent, tool string
+	ends         []record.Event
+}
+
+func (r *tracer) begin(parent, _, tool string, _ time.Time) (string, string, func(*record.Event)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &traced{parent: parent, tool: tool}
+	r.spans = append(r.spans, s)
+	return traceparent(len(r.spans)), "", func(e *record.Event) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		s.ends = append(s.ends, *e)
+	}
+}
+
+// traceparent returns that of the n-th span.
+func traceparent(n int) string { return fmt.Sprintf("00-%032x-%016x-01", 1, n) }
+
+// traceContexts returns the trace contexts of the calls that reached a server, in order.
+func traceContexts(t *testing.T, server *mcptest.Server) (all []string) {
+	t.Helper()
+	for _, line := range server.Seen() {
+		m, err := jsonrpc.Parse([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tool(m) != "" {
+			parent, _ := jsonrpc.String(jsonrpc.Get(jsonrpc.Get(m.Params, "_meta"), "traceparent"))
+			all = append(all, parent)
+		}
+	}
+	return all
+}
+
+// A prefetch belongs to the trace of the call whose answer caused it or, without a tracer, to the
+// client's trace.
+func TestTraceGoesOnWithPrefetches(t *testing.T) {
+	const client = "00-cccccccccccccccccccccccccccccccc-dddddddddddddddd-01"
+	for name, want := range map[string]string{"a tracer": traceparent(1), "none": client} {
+		t.Run(name, func(t *testing.T) {
+			mo := mcptest.Options{Name: "one", Results: map[string]string{"list": items}}
+			for _, tool := range []string{"list", "echo"} {
+				mo.Tools = append(mo.Tools, `{"name":"`+tool+`","inputSchema":{"type":"object"}}`)
+			}
+			server, up := remote(t, mo)
+			o := prefetching(t, mcptest.Options{Name: "one"})
+			o.Upstreams[0].Spec, o.Upstreams[0].Fingerprint = up.Spec, up.Fingerprint
+			if want != client {
+				o.Trace = new(tracer).begin
+			}
+			s := start(t, o)
+			c := connect(t, s, handshake)
+			c.request("tools/call", string(jsonrpc.Set([]byte(toolCall("list", "{}")), "_meta", []byte(`{"traceparent":"`+client+`"}`))))
+			until(t, s, "two prefetches", settled(2))
+			if got := traceContexts(t, server); len(got) != 3 || got[1] != want || got[2] != want {
+				t.Errorf("got %q, want three requests of %s", got, want)
+			}
+		})
+	}
 }

@@ -1,15 +1,21 @@
 package proxy_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -76,5 +82,255 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 	if want := len(clients) * calls / 25; reloads != want {
 		t.Errorf("got %d reloads, want %d", reloads, want)
+	}
+}
+
+// A call is classified when it is sent, not only on arrival: the rules may change in between.
+
+// tool returns the name in a tools/call, or "" for other messages.
+func tool(m jsonrpc.Message) string {
+	if m.Method != "tools/call" {
+		return ""
+	}
+	name, _ := jsonrpc.String(jsonrpc.Get(m.Params, "name"))
+	return name
+}
+
+// current is the answer to a read: the version of the world.
+func current(version *atomic.Int64) []byte {
+	return fmt.Appendf(nil, `{"content":[{"type":"text","text":"v%d"}]}`, version.Load())
+}
+
+// relay serves every connection to one server.
+func relay(t *testing.T, srv interface{ Serve(net.Conn) }) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go srv.Serve(conn)
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// The policy is reloaded between the routing of a call and its arrival at the store. The new rules
+// classify the call, as the reload did not see its write.
+func TestReloadWhileACallArrives(t *testing.T) {
+	release, sent := make(chan struct{}), make(chan struct{})
+	var version atomic.Int64
+	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+		switch tool(m) {
+		case "w":
+			close(sent)
+			heldUntil(ctx, release)
+			version.Add(1)
+			return []byte(`{"content":[]}`)
+		case "r":
+			return current(&version)
+		}
+		return nil
+	}
+	_, one := remote(t, mcptest.Options{Name: "one", Answer: answer})
+	writing := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), writesAll("one/w")}, one)
+	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), reading("one/w", 0)}, one)
+	var s *proxy.Server
+	o.Trace = func(_, _, tool string, _ time.Time) (parent, state string, end func(*record.Event)) {
+		if tool == "w" { // it has been routed but not classified
+			s.Apply(writing)
+		}
+		return "", "", nil
+	}
+	s = start(t, o)
+	c := connect(t, s, handshake)
+	w := c.begin("w", `{}`)
+	await(t, sent)
+	c.call("r", `{}`)
+	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
+		t.Errorf("while it writes: got %s, want fetched: a stale answer may follow", how)
+	}
+	close(release)
+	w.wait()
+	if got := c.call("r", `{}`); !strings.Contains(got, "v1") {
+		t.Errorf("after it: got %s, a stale answer", got)
+	}
+}
+
+// A write is classified before its server has given its name.
+func TestNameThatComesLate(t *testing.T) {
+	sent, release, greet := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var version atomic.Int64
+	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+		if m.Method == "initialize" || m.Method == "server/discover" {
+			heldUntil(ctx, greet)
+			return nil
+		}
+		switch tool(m) {
+		case "w":
+			close(sent)
+			heldUntil(ctx, release)
+			version.Add(1)
+			return []byte(`{"content":[]}`)
+		case "r":
+			return current(&version)
+		}
+		return nil
+	}
+	up := child(t, mcptest.Options{Name: "one", Relay: relay(t, mcptest.New(mcptest.Options{Name: "github-mcp-server", Answer: answer}))})
+	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour)}, up)
+	o.Upstreams[0].Model.Trust = true
+	o.StartupWait = time.Millisecond
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	w := c.begin("w", `{}`)
+	c.request("ping", "") // the write has been classified
+	close(greet)
+	await(t, sent)
+	c.call("r", `{}`)
+	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
+		t.Errorf("while the write is in the air: got %s", how)
+	}
+	close(release)
+	w.wait()
+	if x := c.call("r", `{}`); !strings.Contains(x, "v1") {
+		t.Errorf("stale answer: %s", x)
+	}
+}
+
+// soon waits until a condition holds.
+func soon(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not %s after %v", what, patience)
+		}
+	}
+}
+
+// A tool that is no longer listed is classified by its last annotations. If it is listed again
+// as a write, its open call counts as a write.
+func TestListedAgain(t *testing.T) {
+	var phase, version atomic.Int64
+	sent, release := make(chan struct{}), make(chan struct{})
+	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+		if m.Method == "tools/list" {
+			hint := map[int64]string{0: "true", 2: "false"}[phase.Load()]
+			if hint == "" {
+				return []byte(`{"tools":[{"name":"r","inputSchema":{"type":"object"}}]}`)
+			}
+			return []byte(`{"tools":[{"name":"r","inputSchema":{"type":"object"}},{"name":"w","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":` + hint + `}}]}`)
+		}
+		switch tool(m) {
+		case "w":
+			if strings.Contains(string(m.Params), "hold") {
+				close(sent)
+				heldUntil(ctx, release)
+				version.Add(1)
+			}
+			return []byte(`{"content":[]}`)
+		case "r":
+			return current(&version)
+		}
+		return nil
+	}
+	srv := mcptest.New(mcptest.Options{Name: "x", Answer: answer})
+	up := child(t, mcptest.Options{Name: "one", Relay: relay(t, srv)})
+	o := stored(t, []valuemodel.Rule{reading("one/r", time.Hour)}, up)
+	o.Upstreams[0].Model.Trust = true
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.call("w", `{}`)
+	list := func(n int64, want bool) {
+		t.Helper()
+		phase.Store(n)
+		srv.Announce("notifications/tools/list_changed", "{}")
+		soon(t, "in the list as it is now", func() bool { return strings.Contains(c.tools(), "w") == want })
+	}
+	list(1, false)
+	o2 := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), reading("one/q", time.Hour)}, up)
+	o2.Upstreams[0].Model.Trust = true
+	s.Apply(o2)
+	w := c.begin("w", `{"hold":1}`)
+	await(t, sent)
+	list(2, true)
+	c.call("w", `{}`) // is a write now
+	c.call("r", `{}`)
+	if how := disposition(t, c.call("r", `{}`)); how != "fetched" {
+		t.Errorf("while the write is in the air: got %s", how)
+	}
+	close(release)
+	w.wait()
+	if x := c.call("r", `{}`); !strings.Contains(x, "v1") {
+		t.Errorf("stale answer: %s", x)
+	}
+}
+
+// reported returns options of a server that reads this machine, for a client that reports its edits.
+func reported(t *testing.T, exclusive *atomic.Bool) proxy.Options {
+	t.Helper()
+	o := prefetching(t, mcptest.Options{Name: "one"})
+	o.Upstreams[0].Exclusive = false
+	o.Dedup.Settle = time.Hour
+	o.LocalExclusive, o.Common = exclusive.Load, proxy.NewCommon(o)
+	return o
+}
+
+// Files of this machine are prefetched only while they are exclusive. After an edit by the client,
+// no earlier answer is served.
+func TestReportedChanges(t *testing.T) {
+	var exclusive atomic.Bool
+	o := reported(t, &exclusive)
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	served := func(n, want, when string) {
+		t.Helper()
+		if how := disposition(t, c.call("echo", `{"n":`+n+`}`)); how != want {
+			t.Errorf("%s: got %s, want %s", when, how, want)
+		}
+	}
+	c.call("list", `{}`)
+	until(t, s, "two candidates declined", func(st proxy.Stats) bool { return st.Prefetch.Declined["unsteady"] == 2 })
+	exclusive.Store(true)
+	c.call("list", `{}`)
+	until(t, s, "two prefetches", settled(2))
+	served("11", "hit", "an exclusive folder")
+	edit := o.Common.BeginLocalWrite()
+	served("12", "fetched", "during an edit")
+	edit.End()
+	served("12", "fetched", "after an edit")
+	c.call("list", `{}`)
+	until(t, s, "two candidates declined just after an edit", func(st proxy.Stats) bool {
+		return st.Prefetch.Issued == 2 && st.Prefetch.Declined["settling"] > 0
+	})
+}
+
+// A prompt discards the prefetches for its client, and for no other.
+func TestReportedPrompt(t *testing.T) {
+	o := prefetching(t, mcptest.Options{Name: "one"})
+	s := start(t, o)
+	var clients []*caller
+	var prompts []func(string)
+	for range 2 {
+		begun := make(chan func(string), 1)
+		c := attachBy(t, handshake, func(in io.Reader, out io.Writer) error {
+			return s.ServeConnected(context.Background(), in, out, proxy.Connected{Begun: func(prompted func(string)) { begun <- prompted }})
+		})
+		c.introduce()
+		c.call("list", `{}`)
+		clients, prompts = append(clients, c), append(prompts, <-begun)
+	}
+	until(t, s, "two prefetches of each", settled(4))
+	prompts[0]("something else")
+	for i, want := range []string{"fetched", "hit"} {
+		if how := disposition(t, clients[i].call("echo", `{"n":11}`)); how != want {
+			t.Errorf("client %d: got %s, want %s", i, how, want)
+		}
 	}
 }

@@ -136,19 +136,17 @@ func checkHeader(m *front.Message, l *sessionLease, tool string) *jsonrpc.Error 
 // able to answer, the request tries each.
 func (x *request) locate() *jsonrpc.Error {
 	leases := x.s.leases.current()
-	var found []*sessionLease
+	found := leases
 	var target []byte // raw reference at the upstream; nil if it does not differ
 	var err *jsonrpc.Error
 	switch x.msg.Method {
 	case "resources/read", "resources/subscribe", "resources/unsubscribe":
-		var uri string
-		if uri, err = routingMember(&x.msg.Index, "uri"); err != nil {
-			break
-		}
+		uri, wrong := routingMember(&x.msg.Index, "uri")
 		if _, own := x.s.identity.view.ownResource(uri); own {
 			x.handler = func(x *request) outcome { return serveOwnResource(x, uri) }
 			return nil
 		}
+		found, err = nil, wrong
 		if x.msg.Method == "resources/unsubscribe" {
 			found = watching(leases, uri)
 		}
@@ -163,7 +161,7 @@ func (x *request) locate() *jsonrpc.Error {
 			return nil
 		}
 	default:
-		if found = leases; len(found) != 1 {
+		if len(found) != 1 {
 			err = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method %q not found", x.msg.Method)}
 		}
 	}
@@ -184,44 +182,44 @@ func (x *request) locate() *jsonrpc.Error {
 // name for a prompt, or nil if that does not differ. found is empty if no upstream has
 // completions.
 func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessionLease, renamed []byte, err *jsonrpc.Error) {
-	completing := filterLeases(leases, func(l *sessionLease) bool { return l.Offer().Has("completions") })
-	if len(completing) == 0 {
+	found = filterLeases(leases, func(l *sessionLease) bool { return l.Offer().Has("completions") })
+	uri, isURI := jsonrpc.String(jsonrpc.Get(ref, "uri"))
+	name, isName := jsonrpc.String(jsonrpc.Get(ref, "name"))
+	only := holders(leases, uri)
+	switch {
+	case len(found) == 0:
 		return nil, nil, nil
-	}
-	if name, ok := jsonrpc.String(jsonrpc.Get(ref, "name")); ok {
+	case isName:
 		t, l := x.s.resolveName(x.policy, upstream.Prompts, name)
 		if l == nil {
 			return nil, nil, invalidParams(fmt.Sprintf("params.ref: unknown prompt %q", name))
 		}
-		if t.name != name {
+		if only = []*sessionLease{l}; t.name != name {
 			renamed = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
 		}
-		return filterLeases(completing, func(c *sessionLease) bool { return c.Lease == l.Lease }), renamed, nil
-	}
-	uri, ok := jsonrpc.String(jsonrpc.Get(ref, "uri"))
-	if !ok {
+	case !isURI:
 		return nil, nil, invalidParams("params.ref: want a prompt's name or a resource's uri")
+	default:
+		if l := findLease(found, func(l *sessionLease) bool { return l.lists(upstream.Templates, uri) }); l != nil {
+			only = []*sessionLease{l}
+		}
 	}
-	if l := findLease(completing, func(l *sessionLease) bool { return l.lists(upstream.Templates, uri) }); l != nil {
-		return []*sessionLease{l}, nil, nil
-	}
-	return filterLeases(holders(leases, uri), func(l *sessionLease) bool { return slices.Contains(completing, l) }), nil, nil
+	return filterLeases(found, func(l *sessionLease) bool { return slices.Contains(only, l) }), renamed, nil
 }
 
 // tryEach sends the request to one upstream after the other until one succeeds, to connected
 // upstreams first. It is used only for requests that change nothing. If all fail, it prefers an
 // error from a server to a failure to reach one.
-func tryEach(x *request, candidates []*sessionLease, target []byte) outcome {
-	live := filterLeases(candidates, func(l *sessionLease) bool { return l.Live() })
-	candidates = append(live, filterLeases(candidates, func(l *sessionLease) bool { return !slices.Contains(live, l) })...)
-	var best outcome
-	for _, l := range candidates {
-		o := x.askUpstream(l, target)
-		if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
-			return o
-		}
-		if best.answer.Error == nil {
-			best = o
+func tryEach(x *request, candidates []*sessionLease, target []byte) (best outcome) {
+	for _, live := range []bool{true, false} {
+		for _, l := range filterLeases(candidates, func(l *sessionLease) bool { return l.Live() == live }) {
+			o := x.askUpstream(l, target)
+			if o.err == nil && o.answer.Error == nil || x.ctx.Err() != nil {
+				return o
+			}
+			if best.answer.Error == nil {
+				best = o
+			}
 		}
 	}
 	return best

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
@@ -23,115 +22,6 @@ const sameID = `"again"`
 
 func again(method, params string) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`+"\n", sameID, method, params)
-}
-
-// next reads the answer to the last request.
-func (c *bare) next(t *testing.T) []byte {
-	t.Helper()
-	for {
-		line, err := c.out.ReadBytes('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		if bytes.HasPrefix(line, []byte(`{"jsonrpc":"2.0","id":`+sameID)) {
-			return line
-		}
-	}
-}
-
-// request sends a request and returns its answer. The answer may be an error, but not because of
-// the id.
-func (c *bare) request(t *testing.T, line []byte) []byte {
-	t.Helper()
-	if _, err := c.in.Write(line); err != nil {
-		t.Fatal(err)
-	}
-	answer := c.next(t)
-	if bytes.Contains(answer, []byte("is in use by a request")) {
-		t.Fatalf("refused: %s", answer)
-	}
-	return answer
-}
-
-// A client that reuses one id for all its requests, one after the other, gets an answer to each:
-// the id is free as soon as the answer can be read.
-func TestIDUsedAgain(t *testing.T) {
-	often := slice(200, 20000)
-	away := proxy.Upstream{Fingerprint: "away", Spec: upstream.Spec{Name: "away", StartTimeout: patience, Unusable: io.ErrUnexpectedEOF}}
-	far := func(t *testing.T) []proxy.Upstream {
-		_, up := remote(t, mcptest.Options{Name: "one", Results: map[string]string{"big": complained("no")}})
-		return []proxy.Upstream{up}
-	}
-	near := func(t *testing.T) []proxy.Upstream {
-		return []proxy.Upstream{child(t, mcptest.Options{Name: "one", Results: map[string]string{"big": complained("no")}})}
-	}
-	for _, tt := range []struct {
-		name    string
-		ups     func(t *testing.T) []proxy.Upstream
-		request []byte
-		want    string // contained in each answer
-		share   int    // slower requests: only one in share is made
-	}{
-		{"a call of a process", near, again("tools/call", toolCall("echo", `{}`)), `"structuredContent"`, 1},
-		{"one that fails", near, again("tools/call", toolCall("big", `{}`)), `"isError":true`, 10},
-		{"one over HTTP", far, again("tools/call", toolCall("echo", `{}`)), `"structuredContent"`, 10},
-		{"one over HTTP that fails", far, again("tools/call", toolCall("status", `{"status":500}`)), `"isError":true`, 20},
-		{"of a server that is away", func(*testing.T) []proxy.Upstream { return []proxy.Upstream{away} }, again("prompts/get", `{"name":"ask"}`), `"error"`, 20},
-		{"of a tool that there is not", far, again("tools/call", toolCall("none", "{}")), ``, 10},
-		{"of a tool of the proxy's own", far, again("tools/call", toolCall("execute_tool_plan", `{"steps":[{"id":"a","tool":"echo","arguments":{}}]}`)), `\"status\":\"ok\"`, 20},
-		{"of a plan that is refused", far, again("tools/call", toolCall("execute_tool_plan", `{"steps":[]}`)), `"isError":true`, 10},
-		{"served by the store", far, again("tools/call", toolCall("pid", `{}`)), `"structuredContent"`, 4},
-		{"a resource", near, again("resources/read", `{"uri":"one://a"}`), `"contents"`, 20},
-		{"a resource that there is not", far, again("resources/read", `{"uri":"two://a"}`), `"error"`, 20},
-		{"a method that there is not", far, again("no/such", `{}`), `"error"`, 20},
-		{"a list", far, again("tools/list", `{}`), `"tools"`, 20},
-		{"a ping", far, again("ping", `{}`), `"result":{}`, 4},
-		{"a level", far, again("logging/setLevel", `{"level":"error"}`), `"result":{}`, 20},
-		{"a task list", far, again("tasks/list", `{}`), `"tasks"`, 20},
-		{"in the other era", near, again("tools/call", withMeta(toolCall("echo", `{}`), "{}", "")), `"structuredContent"`, 10},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			o := stored(t, []valuemodel.Rule{reading("one/echo", 0), reading("one/pid", time.Hour)}, tt.ups(t)...)
-			o.Plans = proxy.Plans{Enabled: true}
-			c := dialTo(t, o)
-			for range often / tt.share {
-				if answer := c.request(t, tt.request); !bytes.Contains(answer, []byte(tt.want)) {
-					t.Fatalf("got %s, want %s in it", answer, tt.want)
-				}
-			}
-		})
-	}
-	t.Run("a call that asks", func(t *testing.T) {
-		t.Parallel()
-		c := serveBare(t, options(near(t)...))
-		first := withMeta(toolCall("ask", `{"asks":[{"method":"elicitation/create","params":{"message":"?"}}]}`), able, "")
-		for range often / 20 {
-			answer := c.request(t, again("tools/call", first))
-			m, err := jsonrpc.Parse(bytes.TrimSpace(answer))
-			if err != nil {
-				t.Fatal(err)
-			}
-			more := retry(first, m.Result, tagged("me"))
-			if more == nil {
-				t.Fatalf("got %s, want that it asks", answer)
-			}
-			if answer := c.request(t, again("tools/call", string(more))); !bytes.Contains(answer, []byte(`"who":"me"`)) {
-				t.Fatalf("got %s, want what was answered", answer)
-			}
-		}
-	})
-	t.Run("a call that is cancelled", func(t *testing.T) {
-		t.Parallel()
-		c := dialTo(t, options(near(t)...))
-		cancel := []byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + sameID + `}}` + "\n")
-		for range often / 20 {
-			if _, err := c.in.Write(append(again("tools/call", toolCall("hang", `{}`)), cancel...)); err != nil {
-				t.Fatal(err)
-			}
-			c.request(t, again("tools/call", toolCall("echo", `{}`)))
-		}
-	})
 }
 
 // nested is a response that lets the client continue while it is written.

@@ -50,6 +50,9 @@ type choice struct {
 	session *toolsearch.Session // nil if nothing is learned from the session
 }
 
+// allTools is the choice that lists all tools.
+var allTools choice
+
 // choose returns the session's choice, and makes it in the first call.
 func (s *session) choose(p *policy) *choice {
 	if !p.Selection.on() || !s.identity.view.offersOwn() {
@@ -58,14 +61,19 @@ func (s *session) choose(p *policy) *choice {
 	s.lists.choosing.Do(func() {
 		name, _ := jsonrpc.String(jsonrpc.Get(s.client.facts().Info, "name"))
 		c := &choice{pins: make(map[string]string), preload: searchingClients[name]}
-		c.search = p.Selection.Tools == "search" || !searchingClients[name] && s.listTokens() > p.Selection.Over
+		size := 0 // bytes of the whole list
+		for _, l := range s.leases.current() {
+			for _, item := range l.items(upstream.Tools) {
+				size += len(item.Raw)
+			}
+		}
+		c.search = p.Selection.Tools == "search" || !searchingClients[name] && size/bytesPerToken > p.Selection.Over
 		search := s.srv.catalog.search
 		search.load(&p.Selection)
 		for _, pin := range search.learned.Pins(maxPins) {
-			if p.Selection.OnlyRead && !s.vouchedRead(p, pin.Key) {
-				continue // its calls were learned without OnlyRead
+			if !p.Selection.OnlyRead || s.vouchedRead(p, pin.Key) { // else its calls were learned without OnlyRead
+				c.pins[pin.Key] = fmt.Sprintf("used in %d of %d sessions", pin.Sessions, pin.Of)
 			}
-			c.pins[pin.Key] = fmt.Sprintf("used in %d of %d sessions", pin.Sessions, pin.Of)
 		}
 		if p.Selection.Learn && !s.identity.Pool { // the calls of a pool belong to many tasks
 			c.session = search.learned.Begin()
@@ -77,26 +85,12 @@ func (s *session) choose(p *policy) *choice {
 
 // vouchedRead reports whether every call of a tool is certainly read-only.
 func (s *session) vouchedRead(p *policy, key string) bool {
-	name, tool, _ := strings.Cut(key, "/")
-	l := s.leases.find(name)
+	t, l := s.configured(key)
 	if l == nil {
 		return false
 	}
-	m := s.srv.catalog.model(p, l, tool)
+	m := s.srv.catalog.model(p, l, t.name)
 	return m.Vouched && m.Class.Reads()
-}
-
-// allTools is the choice that lists all tools.
-var allTools choice
-
-// listTokens estimates the tokens of the whole list.
-func (s *session) listTokens() (n int) {
-	for _, l := range s.leases.current() {
-		for _, item := range l.items(upstream.Tools) {
-			n += len(item.Raw)
-		}
-	}
-	return n / bytesPerToken
 }
 
 // pinned returns why a tool is always listed, or "" if it is not pinned.
@@ -108,23 +102,15 @@ func (c *choice) pinned(p *policy, t target) string {
 }
 
 // listed returns a tool's entry in the list, or nil if it is not listed.
-func (c *choice) listed(p *policy, item shownItem) []byte {
-	if !c.search && !c.preload {
-		return item.raw
-	}
-	switch why := c.pinned(p, item.target); {
-	case why == "" && c.search:
+func (c *choice) listed(p *policy, t target, raw []byte) []byte {
+	switch pinned := (c.search || c.preload) && c.pinned(p, t) != ""; {
+	case c.search && !pinned:
 		return nil
-	case why != "" && c.preload:
-		return withAlwaysLoad(item.raw)
+	case c.preload && pinned:
+		meta := object(jsonrpc.Get(raw, "_meta"))
+		return jsonrpc.Set(raw, "_meta", jsonrpc.Set(meta, alwaysLoad, []byte("true")))
 	}
-	return item.raw
-}
-
-// withAlwaysLoad returns a tool's entry with alwaysLoad set in its _meta.
-func withAlwaysLoad(raw []byte) []byte {
-	meta := object(jsonrpc.Get(raw, "_meta"))
-	return jsonrpc.Set(raw, "_meta", jsonrpc.Set(meta, alwaysLoad, []byte("true")))
+	return raw
 }
 
 // toolSearch holds the index of the tools, which is rebuilt when the servers' offers change,
@@ -141,29 +127,27 @@ type toolSearch struct {
 
 // serverOffer identifies the tools of one server in an index.
 type serverOffer struct {
-	name  string
-	allow *member
-	offer *upstream.Offer
+	member *member
+	offer  *upstream.Offer
 }
 
 // indexFor returns the index of the tools that a session sees.
 func (t *toolSearch) indexFor(s *session) *toolsearch.Index {
 	var offers []serverOffer
+	var tools []toolsearch.Tool
 	for _, l := range s.leases.current() {
-		offers = append(offers, serverOffer{l.Name(), l.member, l.Offer()})
+		offers = append(offers, serverOffer{l.member, l.Offer()})
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.index != nil && slices.Equal(offers, t.offers) {
-		return t.index
-	}
-	var tools []toolsearch.Tool
-	for _, l := range s.leases.current() {
-		for _, item := range l.items(upstream.Tools) {
-			tools = append(tools, searchDocument(l, item))
+	if t.index == nil || !slices.Equal(offers, t.offers) {
+		for _, l := range s.leases.current() {
+			for _, item := range l.items(upstream.Tools) {
+				tools = append(tools, searchDocument(l, item))
+			}
 		}
+		t.offers, t.index = offers, toolsearch.New(tools)
 	}
-	t.offers, t.index = offers, toolsearch.New(tools)
 	return t.index
 }
 

@@ -100,22 +100,6 @@ func TestSelectionByEvidence(t *testing.T) {
 	}
 }
 
-// With read-only reach, a tool that writes is not listed because of earlier use.
-func TestSelectionByEvidenceOnlyRead(t *testing.T) {
-	state := []byte(`{"version":1,"sessions":4,"tools":{"shop/put":{"sessions":4},"shop/get":{"sessions":4},"gone/x":{"sessions":4}}}`)
-	p, s := searching(t, handshake, func(o *proxy.Options) {
-		o.Selection.OnlyRead, o.Selection.Learn = true, true
-		o.Selection.Keep = func(merge func([]byte) ([]byte, error)) error { _, err := merge(state); return err }
-	})
-	c := connect(t, p, handshake)
-	if got, want := c.tools(), "find_tools call_read_tool get"; got != want {
-		t.Errorf("listed: got %s, want %s", got, want)
-	}
-	if text := c.broken("put", ""); !strings.Contains(text, "search_reach") || s.called() != "" {
-		t.Errorf("got %q, called %s", text, s.called())
-	}
-}
-
 // auto: tools are searched for if the list is long and the client does not search itself. For
 // a client that searches, the pins are preloaded.
 func TestSelectionAuto(t *testing.T) {

@@ -40,6 +40,7 @@ import (
 	"mcpschedd/internal/limit"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/toolsearch"
 	"mcpschedd/internal/upstream"
 	"mcpschedd/internal/valuemodel"
 )
@@ -124,7 +125,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 		common = NewCommon(o)
 	}
 	s := &Server{
-		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), names: newNames(),
+		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), names: &names{size: make(map[string]int)},
 		common: common, store: common.store, begin: o.Record.Begin, began: time.Now(),
 	}
 	s.connect = func(u Upstream) (up *upstream.Upstream) {
@@ -147,13 +148,11 @@ func New(o Options, guard *upstream.Guard) *Server {
 			return !slices.ContainsFunc(s.policy.Load().members, func(m *member) bool { return m.key == key })
 		},
 	})
-	s.configurePrefetch(&o.Enrichment)
-	s.catalog, s.kept = newCatalog(o.Log, s.store), new(kept)
+	s.prefetch.Scheduler.Configure(o.Enrichment.Slots())
+	s.catalog = &catalog{log: o.Log, store: s.store, claims: make(map[string]*claims), search: &toolSearch{log: o.Log, learned: toolsearch.NewLearned()}}
+	s.kept = new(kept)
 	s.policy.Store(buildPolicy(o, nil, s.connect))
 	common.add(s) // needs the recorder
-	if o.Selection.on() {
-		s.running.Go(func() { s.catalog.search.load(&o.Selection) }) // before a session's reader needs the index
-	}
 	return s
 }
 
@@ -232,11 +231,13 @@ func (s *Server) SaveAll() {
 // ended.
 func (s *Server) Close() {
 	var ending sync.WaitGroup
-	for _, session := range s.sessions.close() {
+	s.sessions.close()
+	for _, session := range s.sessions.all() {
 		ending.Go(func() { session.End(front.ErrEnded) })
 	}
 	s.policy.replacing.Lock()
 	defer s.policy.replacing.Unlock()
+	s.policy.closed = true
 	for _, m := range s.policy.Load().members {
 		ending.Go(m.up.Close)
 	}

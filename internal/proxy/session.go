@@ -50,17 +50,6 @@ type sessionIdentity struct {
 	delivered *dedup.Delivered // answers that the client has received; nil if the session has several clients
 }
 
-func newIdentity(c front.Client, v view) sessionIdentity {
-	i := sessionIdentity{Client: c, view: v, scope: "session " + rand.Text(), delivered: dedup.NewDelivered()}
-	if c.Pool {
-		i.delivered = nil // the requests come from any number of conversations
-		if c.Anonymous {
-			i.scope = "" // and from any number of users
-		}
-	}
-	return i
-}
-
 // lifecycle is the life cycle of a session: it opens with the client's first request, accepts
 // requests until it drains, and ends once.
 type lifecycle struct {
@@ -74,14 +63,21 @@ type lifecycle struct {
 func (s *Server) newSession(c front.Client) *session {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	draining, drain := context.WithCancel(ctx)
+	identity := sessionIdentity{Client: c, view: view{s.names, c.Only}, scope: "session " + rand.Text(), delivered: dedup.NewDelivered()}
+	if c.Pool {
+		identity.delivered = nil // the requests come from any number of conversations
+		if c.Anonymous {
+			identity.scope = "" // and from any number of users
+		}
+	}
 	n := &session{
-		srv: s, identity: newIdentity(c, view{s.names, c.Only}), ctx: ctx,
+		srv: s, identity: identity, ctx: ctx,
 		lifecycle: lifecycle{cancel: cancel, draining: draining, drain: drain},
 	}
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.lists = newShownLists(n)
 	n.questions.s, n.questions.ready, n.questions.open = n, make(chan struct{}), make(map[string]*question)
-	n.suspended = newSuspended()
+	n.suspended.byHandle, n.suspended.calling, n.suspended.unassigned = make(map[string]*work), make(map[*request]struct{}), make(map[*question]struct{})
 	n.requests.open, n.requests.serving = make(map[string]*request), &n.running
 	if !s.sessions.add(n) {
 		cancel(front.ErrShutdown)
@@ -217,14 +213,13 @@ type sessions struct {
 func (s *sessions) add(n *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
 	if s.open == nil {
 		s.open = make(map[*session]struct{})
 	}
-	s.open[n] = struct{}{}
-	return true
+	if !s.closed {
+		s.open[n] = struct{}{}
+	}
+	return !s.closed
 }
 
 // remove removes a session that has ended.
@@ -241,16 +236,9 @@ func (s *sessions) all() []*session {
 	return slices.Collect(maps.Keys(s.open))
 }
 
-// close closes the set to new sessions and returns the open ones.
-func (s *sessions) close() []*session {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	return s.all()
-}
-
-func (s *sessions) isClosed() bool {
+// close closes the set to new sessions.
+func (s *sessions) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.closed
+	s.closed = true
 }

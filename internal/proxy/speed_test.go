@@ -2,14 +2,19 @@ package proxy_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/plan"
 	"mcpschedd/internal/proxy"
+	"mcpschedd/internal/valuemodel"
 )
 
 // BenchmarkCall measures consecutive calls through the proxy to a process and back. The allocations must not depend
@@ -87,4 +92,72 @@ func (c *bare) ask(tb testing.TB, line []byte) []byte {
 		tb.Fatal(err)
 	}
 	return answer
+}
+
+// BenchmarkStored measures one call that the store answers, from the bytes of the request on a
+// pipe to those of the answer on another.
+func BenchmarkStored(b *testing.B) {
+	for _, size := range []int{1 << 10, 100 << 10} {
+		b.Run(fmt.Sprintf("%dKB", size>>10), func(b *testing.B) {
+			c := dialTo(b, stored(b, []valuemodel.Rule{reading("one/big", time.Hour)}, child(b, mcptest.Options{Name: "one"})))
+			line := bigCall(size)
+			c.ask(b, line)
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				if answer := c.ask(b, line); !bytes.Contains(answer[len(answer)-200:], []byte(`"mcpschedd/disposition":"hit"`)) {
+					b.Fatalf("got %.200s, want a hit", answer)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkPrefetch measures consecutive calls that pass through, with every call observed, learned from and
+// prefetched from, and with all of that off. No call leaves time for a prefetch.
+func BenchmarkPrefetch(b *testing.B) {
+	for _, mode := range []string{"off", "on"} {
+		for _, size := range []int{1 << 10, 100 << 10} {
+			b.Run(fmt.Sprintf("%s/%dKB", mode, size>>10), func(b *testing.B) {
+				up := child(b, mcptest.Options{Name: "one"})
+				up.Exclusive = true
+				o := stored(b, []valuemodel.Rule{reading("one/big", 0)}, up)
+				o.Enrichment.Mode, o.Enrichment.Learn = mode, true
+				c := dialTo(b, o)
+				line := bigCall(size)
+				c.ask(b, line)
+				b.ReportAllocs()
+				for b.Loop() {
+					c.ask(b, line)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkPlan is a plan of 100 steps at a server that answers at once: what is
+// left is what planning costs.
+func BenchmarkPlan(b *testing.B) {
+	for _, after := range []string{"nothing", "the step before"} {
+		b.Run("each waits for "+after, func(b *testing.B) {
+			up := child(b, mcptest.Options{Name: "one", Results: map[string]string{"big": `{"content":[{"type":"text","text":"done"}]}`}})
+			o := stored(b, []valuemodel.Rule{reading("one/big", 0)}, up)
+			o.Plans = proxy.Plans{Enabled: true, Limits: plan.Limits{Depth: 100}}
+			c := dialTo(b, o)
+			var steps []string
+			for i := range 100 {
+				on := ""
+				if i > 0 && after != "nothing" {
+					on = fmt.Sprintf(`,"depends_on":["s%d"]`, i-1)
+				}
+				steps = append(steps, fmt.Sprintf(`{"id":"s%d","tool":"big","arguments":{"n":%d}%s}`, i, i, on))
+			}
+			line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"execute_tool_plan","arguments":{"steps":[%s]}}}`+"\n", strings.Join(steps, ","))
+			c.ask(b, line)
+			b.ReportAllocs()
+			for b.Loop() {
+				c.ask(b, line)
+			}
+		})
+	}
 }

@@ -3,7 +3,6 @@ package proxy
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"mcpschedd/internal/dedup"
-	"mcpschedd/internal/enrich"
-	"mcpschedd/internal/limit"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/speculate"
 	"mcpschedd/internal/upstream"
@@ -51,7 +47,6 @@ func (s *Server) addCurrent(out *record.Stats) {
 	out.Open = len(s.sessions.all())
 	p := s.policy.Load()
 	out.Config = record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC().Format(time.RFC3339), Error: s.rejection()}
-	out.Engine = s.Stats()
 	now := s.currentStatus(true)
 	now.Lost = s.recorder.log.Lost()
 	out.SetRunning([]record.Status{now})
@@ -71,51 +66,17 @@ func (s *Server) rejection() string {
 	return ""
 }
 
-// Stats is the internal state of a server, for debugging. Its counters are independent of the
-// event log and may be ahead of it.
-type Stats struct {
-	Sessions int               `json:"sessions"`
-	Prefetch PrefetchStats     `json:"prefetch"`
-	Store    dedup.Stats       `json:"store"`
-	Hosts    []limit.HostStats `json:"hosts"`
-
-	Upstreams map[string]upstream.Stats `json:"upstreams"`
-}
-
-// Stats returns the server's internal state.
-func (s *Server) Stats() Stats {
-	out := Stats{Sessions: len(s.sessions.all()), Store: s.store.Stats(), Hosts: s.common.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
-	for _, m := range s.policy.Load().members {
-		out.Upstreams[m.Spec.Name] = m.up.Stats()
-	}
-	f := s.prefetch.Figures()
-	out.Prefetch = PrefetchStats{
-		PrefetchStats: out.Store.Prefetch, Scheduler: s.prefetch.Scheduler.Stats(),
-		Candidates: f.Candidates, Declined: f.Declined, Dropped: f.Dropped, Panics: f.Panics,
-	}
-	return out
-}
-
-// PrefetchStats describes what became of prefetches.
-type PrefetchStats struct {
-	Candidates int64                   `json:"candidates"`
-	Declined   map[enrich.Reason]int64 `json:"declined"` // count by reason
-	dedup.PrefetchStats
-	Dropped speculate.Drops `json:"not_seen"` // calls and answers that the worker had no time for
-	Panics  int64           `json:"panics"`   // panics of the worker; each ends a session's predictions, except panics over saved state
-
-	Scheduler speculate.Stats `json:"speculation"`
-}
-
 // hosts returns the state of every host, sorted by name.
-func (s *Server) hosts() []record.Host {
-	p, now := s.policy.Load(), time.Now()
-	out := make(map[string]record.Host)
+func (s *Server) hosts() (all []record.Host) {
+	p, now, levels := s.policy.Load(), time.Now(), s.prefetch.Scheduler.Stats().Hosts
 	for _, h := range s.common.limits.Stats() {
 		rule := p.rule(h.Host)
 		shown := record.Host{
 			Host: h.Host, Level: speculate.Normal, InFlight: h.InFlight, Waiting: h.Waiting, Limited: h.Limited,
 			Rate: rule.Rate, Burst: rule.Burst, Concurrency: rule.Concurrency, Prefetches: h.LastHour, HarmMS: float64(h.HarmMS),
+		}
+		if level, changed := levels[h.Host]; changed {
+			shown.Level = level
 		}
 		if !h.CoolingUntil.IsZero() {
 			shown.CoolingMS = max(0, ms(h.CoolingUntil.Sub(now)))
@@ -123,14 +84,10 @@ func (s *Server) hosts() []record.Host {
 		if h.Tokens != nil {
 			shown.Tokens = *h.Tokens
 		}
-		out[h.Host] = shown
+		all = append(all, shown)
 	}
-	for host, level := range s.prefetch.Scheduler.Stats().Hosts {
-		h := out[host]
-		h.Host, h.Level = host, level
-		out[host] = h
-	}
-	return slices.SortedFunc(maps.Values(out), func(a, b record.Host) int { return cmp.Compare(a.Host, b.Host) })
+	slices.SortFunc(all, func(a, b record.Host) int { return cmp.Compare(a.Host, b.Host) })
+	return all
 }
 
 // status returns the state for the event log. A process has one log for each of its servers.
@@ -166,25 +123,21 @@ func (s *Server) currentStatus(whole bool) record.Status {
 	return out
 }
 
-// clients returns the open sessions by client and directory. The directory of HTTP clients is
-// not known.
+// clients returns the open sessions by client. The directory of HTTP clients is not known.
 func (s *Server) clients() []record.ClientStatus {
-	open := make(map[record.ClientStatus]int)
+	out := []record.ClientStatus{}
 	for _, n := range s.sessions.all() {
-		c := record.ClientStatus{Client: clientName(n.client.facts().Info)}
+		c := record.ClientStatus{Client: clientName(n.client.facts().Info), Sessions: 1}
 		if s.begin.Transport != "http" {
 			c.Dir = s.begin.Dir
 		}
-		open[c]++
+		if i := slices.IndexFunc(out, func(o record.ClientStatus) bool { return o.Client == c.Client }); i >= 0 {
+			out[i].Sessions++
+		} else {
+			out = append(out, c)
+		}
 	}
-	out := []record.ClientStatus{}
-	for c, n := range open {
-		c.Sessions = n
-		out = append(out, c)
-	}
-	slices.SortFunc(out, func(a, b record.ClientStatus) int {
-		return cmp.Or(cmp.Compare(a.Client, b.Client), cmp.Compare(a.Dir, b.Dir))
-	})
+	slices.SortFunc(out, func(a, b record.ClientStatus) int { return cmp.Compare(a.Client, b.Client) })
 	return out
 }
 
@@ -192,12 +145,12 @@ func (s *Server) clients() []record.ClientStatus {
 // of tools is slow.
 func (m *member) toolStatus(p *policy) record.UpstreamStatus {
 	offer := m.up.LastOffer()
-	if known := m.status.Load(); known != nil && known.offer == offer {
-		return known.UpstreamStatus
+	known := m.status.Load()
+	if known == nil || known.offer != offer {
+		known = &cachedStatus{offer, newToolStatus(p, m.Upstream, offer)}
+		m.status.Store(known)
 	}
-	now := &cachedStatus{offer, newToolStatus(p, m.Upstream, offer)}
-	m.status.Store(now)
-	return now.UpstreamStatus
+	return known.UpstreamStatus
 }
 
 // cachedStatus is the summary of the tools in an offer.
@@ -212,46 +165,19 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 	if offer == nil {
 		return record.UpstreamStatus{Why: "its tools are not known yet: no session has used it"}
 	}
-	provider, unclassified := "", 0
-	count := func(model valuemodel.Upstream, exclusive bool) (out record.UpstreamStatus) {
-		use := valuemodel.PrefetchSettings{Prefetch: p.Enrichment.Mode, MaxAge: p.Enrichment.MaxAge, Dollars: p.Enrichment.Dollars, Exclusive: u.Exclusive || exclusive}
-		unclassified = 0
-		for _, item := range offer.Lists[upstream.Tools] {
-			if u.Allows != nil && !u.Allows(item.Name) {
-				continue
-			}
-			claimed, hints := WithServerClaims(model, offer, item.Name)
-			m := p.Models.Resolve(claimed, item.Name, hints)
-			provider = cmp.Or(provider, m.Provider)
-			out.Tools++
-			if m.Unclassified() {
-				unclassified++
-			}
-			cacheable, prefetchable := m.Allows(use)
-			if cacheable {
-				out.Cacheable++
-			}
-			if prefetchable {
-				out.Prefetchable++
-			}
-		}
-		return out
-	}
-	now := count(u.Model, false)
+	now, provider, unclassified := countTools(p, u, offer, valuemodel.Change{Upstream: u.Model})
 	switch {
 	case now.Prefetchable == now.Tools:
 		return now
-	case unclassified > 0 && unclassified == now.Tools:
-		now.Why = "its tools are unclassified, so each call counts as a write"
 	case unclassified > 0:
 		now.Why = fmt.Sprintf("%d of its tools are unclassified, so each call of them counts as a write", unclassified)
 	case p.Enrichment.Off():
 		now.Why, now.Change = `[enrichment] mode is "off"`, `mode = "on" in [enrichment]`
 		return now
 	}
-	needsClass, most := unclassified > 0, now.Cacheable+now.Prefetchable
+	most := now.Cacheable + now.Prefetchable
 	for _, c := range u.Model.Changes(provider) {
-		then := count(c.Upstream, c.Exclusive)
+		then, _, _ := countTools(p, u, offer, c)
 		if then.Cacheable+then.Prefetchable <= most {
 			continue
 		}
@@ -265,10 +191,36 @@ func newToolStatus(p *policy, u Upstream, offer *upstream.Offer) record.Upstream
 		}
 		most, now.Change = then.Cacheable+then.Prefetchable, c.Text
 	}
-	if now.Change == "" && needsClass {
+	if now.Change == "" && unclassified > 0 {
 		now.Change = "mcpschedd check --connect -v prints the lines to paste"
 	}
 	return now
+}
+
+// countTools counts an upstream's tools under a change of its configuration. It returns the
+// provider of their models, and how many are unclassified.
+func countTools(p *policy, u Upstream, offer *upstream.Offer, c valuemodel.Change) (out record.UpstreamStatus, provider string, unclassified int) {
+	use := valuemodel.PrefetchSettings{Prefetch: p.Enrichment.Mode, MaxAge: p.Enrichment.MaxAge, Dollars: p.Enrichment.Dollars, Exclusive: u.Exclusive || c.Exclusive}
+	for _, item := range offer.Lists[upstream.Tools] {
+		if u.Allows != nil && !u.Allows(item.Name) {
+			continue
+		}
+		claimed, hints := WithServerClaims(c.Upstream, offer, item.Name)
+		m := p.Models.Resolve(claimed, item.Name, hints)
+		cacheable, prefetchable := m.Allows(use)
+		provider = cmp.Or(provider, m.Provider)
+		out.Tools++
+		if m.Unclassified() {
+			unclassified++
+		}
+		if cacheable {
+			out.Cacheable++
+		}
+		if prefetchable {
+			out.Prefetchable++
+		}
+	}
+	return out, provider, unclassified
 }
 
 // residentKB returns the resident memory of a process and its children in KiB, or 0 if the

@@ -1,30 +1,32 @@
 package proxy
 
 import (
+	"bytes"
 	"log/slog"
 	"slices"
 	"sync"
 
+	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 	"mcpschedd/internal/upstream"
 )
 
-// subscriptions holds the subscriptions of a session: open listen requests, and, in the
-// handshake era, the proxy's own resources. Leases hold the servers' resources that a client
-// of the handshake era has subscribed to.
+// subscriptions holds the listeners of a session: its open listen requests and, in the handshake
+// era, one for the proxy's own resources. Leases hold the servers' resources that a client of
+// the handshake era has subscribed to.
 type subscriptions struct {
-	mu   sync.Mutex // also held while leases' watches change
-	open []*listener
-	own  map[string]bool // URIs of the proxy's own resources → subscribed
+	mu        sync.Mutex // also held while leases' watches change
+	open      []*listener
+	handshake *listener // in open; nil if the client has subscribed to no resource of the proxy
 }
 
-// listener is an open subscriptions/listen request of a stateless client.
+// listener receives the notifications that a client has subscribed to.
 type listener struct {
-	x       *request
 	changes []string // methods of the requested list_changed notifications
 	uris    []string // requested resources
+	send    func(method string, params []byte)
 }
 
 // serveListen serves subscriptions/listen. The request stays open, and its stream carries the
@@ -48,7 +50,9 @@ func serveListen(x *request) outcome {
 // supported ones. It marks the requested lists as shown, so that a later change of one is
 // notified.
 func newListener(x *request, notifications []byte) (l *listener, honoured []byte) {
-	l, honoured = &listener{x: x}, []byte("{}")
+	l, honoured = &listener{send: func(method string, params []byte) {
+		x.send(method, revision.WithSubscription(params, x.msg.ID))
+	}}, []byte("{}")
 	for list := range upstream.Lists {
 		member := list.Capability() + "ListChanged"
 		if string(jsonrpc.Get(notifications, member)) == "true" {
@@ -66,15 +70,6 @@ func newListener(x *request, notifications []byte) (l *listener, honoured []byte
 		honoured = jsonrpc.Set(honoured, "resourceSubscriptions", uris)
 	}
 	return l, honoured
-}
-
-// send sends a notification on the listen request's stream, unless the request has ended.
-func (l *listener) send(method string, params []byte) {
-	l.x.mu.Lock()
-	defer l.x.mu.Unlock()
-	if !l.x.answered.Load() {
-		sendNotification(l.x.s.srv.log, l.x.out, method, revision.WithSubscription(params, l.x.msg.ID))
-	}
 }
 
 // begin registers a listen request and subscribes to its resources at the servers that may
@@ -109,13 +104,20 @@ func (s *subscriptions) end(l *listener, in *session) {
 	}
 }
 
-// handOver subscribes next, the lease on a server's successor, to the resources that old watches.
-func (s *subscriptions) handOver(old, next *sessionLease) {
+// watchOwn subscribes a client of the handshake era to one of the proxy's own resources, or
+// ends the subscription.
+func (s *subscriptions) watchOwn(in *session, uri string, wanted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, uri := range old.Watches() {
-		next.Watch(uri, true)
+	if s.handshake == nil {
+		s.handshake = &listener{send: in.notify}
+		s.open = append(s.open, s.handshake)
 	}
+	uris := slices.DeleteFunc(slices.Clone(s.handshake.uris), func(u string) bool { return u == uri })
+	if wanted {
+		uris = append(uris, uri)
+	}
+	s.handshake.uris = uris
 }
 
 // watching returns the leases that are subscribed to a resource.
@@ -123,36 +125,15 @@ func watching(leases []*sessionLease, uri string) []*sessionLease {
 	return filterLeases(leases, func(l *sessionLease) bool { return slices.Contains(l.Watches(), uri) })
 }
 
-// watchOwn records whether the client is subscribed to one of the proxy's own resources.
-func (s *subscriptions) watchOwn(uri string, wanted bool) {
+// publish sends a notification to every listener that wants it, and reports whether there is one.
+func (s *subscriptions) publish(method string, params []byte, wants func(*listener) bool) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.own == nil {
-		s.own = make(map[string]bool)
-	}
-	s.own[uri] = wanted
-}
-
-// watchesOwn reports whether the client is subscribed to one of the proxy's own resources.
-func (s *subscriptions) watchesOwn(uri string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.own[uri]
-}
-
-// publish sends a notification to every open listen request that wants it, and reports
-// whether there is one.
-func (s *subscriptions) publish(method string, params []byte, wants func(*listener) bool) (sent bool) {
-	s.mu.Lock()
-	open := slices.Clone(s.open)
+	wanted := slices.DeleteFunc(slices.Clone(s.open), func(l *listener) bool { return !wants(l) })
 	s.mu.Unlock()
-	for _, l := range open {
-		if wants(l) {
-			l.send(method, params)
-			sent = true
-		}
+	for _, l := range wanted {
+		l.send(method, params)
 	}
-	return sent
+	return len(wanted) > 0
 }
 
 // publishChange sends a list_changed notification to the listen requests that want it.
@@ -234,4 +215,127 @@ func sendNotification(log *slog.Logger, to front.Outlet, method string, params [
 	if err := to.Send(jsonrpc.AppendNotification(nil, method, params)); err != nil {
 		log.Debug("notification not delivered", "method", method, "err", err)
 	}
+}
+
+// maxTasks limits the tasks that a session keeps track of.
+const maxTasks = 4096
+
+// tasks tracks the tasks of one session, which continue after the response to their request.
+// It maps each task to the server that runs it, and to its write, which stays pending until
+// the task ends.
+type tasks struct {
+	mu   sync.Mutex
+	byID map[string]taskRun // the latest task with each id: servers may assign equal ids
+}
+
+// taskRun is one task.
+type taskRun struct {
+	instance uint64              // upstream instance that runs it
+	write    *dedup.PendingWrite // nil if the task has ended
+}
+
+// add registers a task of the lease's server and keeps its write pending.
+func (t *tasks) add(l *sessionLease, id string, write *dedup.PendingWrite) {
+	l.TaskStarted()
+	write.Doubt()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID == nil || len(t.byID) >= maxTasks {
+		t.byID = make(map[string]taskRun) // holders then returns every server with tasks
+	}
+	t.byID[id] = taskRun{l.Instance(), write}
+}
+
+// running reports whether any task may still be running.
+func (t *tasks) running() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, task := range t.byID {
+		if task.write != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// holders returns the leases on servers that may have the task of a request: the server that
+// runs it, if known, else all servers with tasks. A request that changes an unknown task is
+// refused if several servers have tasks.
+func (t *tasks) holders(method string, rawID []byte, leases []*sessionLease) ([]*sessionLease, *jsonrpc.Error) {
+	id, _ := jsonrpc.String(rawID)
+	t.mu.Lock()
+	task, known := t.byID[id]
+	t.mu.Unlock()
+	if l := findLease(leases, func(l *sessionLease) bool { return l.Instance() == task.instance }); known && l != nil {
+		return []*sessionLease{l}, nil
+	}
+	found := filterLeases(leases, func(l *sessionLease) bool { return l.mayHave("tasks") })
+	if changes := method == "tasks/cancel" || method == "tasks/update"; changes && len(found) > 1 {
+		return nil, invalidParams("params.taskId: no task of this session")
+	}
+	return found, nil
+}
+
+// updateStatus handles a task's status, given the raw id and status: the write ends with the
+// task, and stays pending while the task runs.
+func (t *tasks) updateStatus(l *sessionLease, rawID, status []byte) {
+	id, _ := jsonrpc.String(rawID)
+	ended := slices.Contains([]string{`"completed"`, `"failed"`, `"cancelled"`}, string(status))
+	t.mu.Lock()
+	task := t.byID[id]
+	if task.instance != l.Instance() {
+		task.write = nil
+	} else if task.write != nil && ended {
+		t.byID[id] = taskRun{task.instance, nil}
+	}
+	t.mu.Unlock()
+	switch {
+	case task.write == nil:
+	case ended:
+		task.write.End()
+	default:
+		task.write.Doubt()
+		l.TaskStarted()
+	}
+}
+
+// startedTask returns the id of the task that an answer announces. The client requested a
+// task, or a stateless server turned the call into one.
+func startedTask(answer upstream.Answer, requested bool) (id string, ok bool) {
+	result := answer.Result
+	switch {
+	case result == nil:
+		return "", false
+	case answer.Stateless && string(jsonrpc.Get(result, "resultType")) == `"task"`:
+	case requested:
+		result = jsonrpc.Get(result, "task")
+	default:
+		return "", false
+	}
+	return jsonrpc.String(jsonrpc.Get(result, "taskId"))
+}
+
+// updateTask handles the task's status in the answer to a request about the task.
+func updateTask(x *request, answer upstream.Answer) {
+	var status []byte
+	switch x.msg.Method {
+	case "tasks/get", "tasks/cancel", "tasks/update":
+		status = jsonrpc.Get(answer.Result, "status")
+	case "tasks/result": // answered when the task has ended
+		status = []byte(`"completed"`)
+	}
+	if status != nil {
+		x.s.tasks.updateStatus(x.call.lease, x.msg.Index.Get("taskId"), status)
+	}
+}
+
+// serveTaskList serves tasks/list with the tasks of all servers.
+func serveTaskList(x *request) outcome {
+	var all [][]byte
+	for _, l := range filterLeases(x.s.leases.current(), func(l *sessionLease) bool { return l.Live() && l.mayHave("tasks") }) { // a server that is starting has none yet
+		if o := x.askUpstream(l, nil); o.err == nil && o.answer.Error == nil {
+			all = slices.AppendSeq(all, jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")))
+		}
+	}
+	return ownOutcome(slices.Concat([]byte(`{"tasks":[`), bytes.Join(all, []byte(",")), []byte("]}")))
 }

@@ -202,12 +202,6 @@ type suspended struct {
 	unassigned map[*question]struct{} // questions that belong to no call and are not assigned to work
 }
 
-func newSuspended() suspended {
-	return suspended{
-		byHandle: make(map[string]*work), calling: make(map[*request]struct{}), unassigned: make(map[*question]struct{}),
-	}
-}
-
 // resume returns the suspended work for the handle in x, after passing the replies in x to
 // the questions. It returns nil and no error if x has no handle, or one that may belong to a
 // stateless server.
@@ -336,11 +330,6 @@ func (s *suspended) assignLocked() {
 // call with the answers (multi round-trip requests). The functions below connect clients and
 // servers of different eras.
 
-// interruptible reports whether the response to method may be an input_required result.
-func interruptible(method string) bool {
-	return method == "tools/call" || method == "prompts/get" || method == "resources/read"
-}
-
 // startCall makes the upstream request of the work's call, which ends the work.
 func (w *work) startCall(req *upstream.Request) {
 	x := w.first
@@ -397,13 +386,24 @@ func resolveInput(ctx context.Context, x *request, req *upstream.Request, result
 		params = []byte("{}")
 	}
 	for range maxRounds {
-		responses, err := responses(ctx, x, jsonrpc.Get(result, "inputRequests"))
-		if err != nil {
-			return outcome{answer: upstream.Answer{Sent: true}, err: err} // the server may have had effects before it asked
+		var keys []string
+		var questions []*question
+		for m := range jsonrpc.Members(jsonrpc.Get(result, "inputRequests")) {
+			method, _ := jsonrpc.String(jsonrpc.Get(m.Value, "method"))
+			keys = append(keys, string(m.Name))
+			questions = append(questions, newQuestion(method, jsonrpc.Get(m.Value, "params")))
 		}
 		next := *req
 		next.Index, next.Params = nil, params
-		if responses != nil {
+		if questions != nil {
+			answers, err := x.s.ask(ctx, x.asker(), questions...)
+			if err != nil {
+				return outcome{answer: upstream.Answer{Sent: true}, err: err} // the server may have had effects before it asked
+			}
+			responses := []byte("{}")
+			for i, answer := range answers {
+				responses = jsonrpc.Set(responses, keys[i], answer)
+			}
 			next.Params = jsonrpc.Set(next.Params, "inputResponses", responses)
 		}
 		if state := jsonrpc.Get(result, "requestState"); state != nil {
@@ -422,26 +422,6 @@ func resolveInput(ctx context.Context, x *request, req *upstream.Request, result
 	return outcome{answer: upstream.Answer{Sent: true}, err: &jsonrpc.Error{
 		Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("upstream %q asked for input %d times", x.call.lease.Name(), maxRounds),
 	}}
-}
-
-// responses asks the client the questions in inputRequests and returns its answers by the
-// same keys; nil if there are no questions.
-func responses(ctx context.Context, x *request, inputRequests []byte) (out []byte, err *jsonrpc.Error) {
-	var keys []string
-	var questions []*question
-	for m := range jsonrpc.Members(inputRequests) {
-		method, _ := jsonrpc.String(jsonrpc.Get(m.Value, "method"))
-		keys = append(keys, string(m.Name))
-		questions = append(questions, newQuestion(method, jsonrpc.Get(m.Value, "params")))
-	}
-	if questions == nil {
-		return nil, nil
-	}
-	answers, err := x.s.ask(ctx, x.asker(), questions...)
-	for i, answer := range answers {
-		out = jsonrpc.Set(out, keys[i], answer)
-	}
-	return out, err
 }
 
 // handle returns the raw handle of suspended work that x may resume, or of a stateless server;

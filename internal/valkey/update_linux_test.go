@@ -81,8 +81,8 @@ func TestRefusedAtOne(t *testing.T) {
 	a.sharing(v)
 	b.sharing(v)
 	cools := func(g *gateway) bool {
-		for _, h := range g.s.Stats().Hosts {
-			if !h.CoolingUntil.IsZero() {
+		for _, h := range g.s.Report().Hosts {
+			if h.CoolingMS > 0 {
 				return true
 			}
 		}
@@ -97,7 +97,7 @@ func TestRefusedAtOne(t *testing.T) {
 	waitUntil(t, "both leave the host alone", func() bool { return cools(a) && cools(b) })
 	var times int64
 	for _, g := range []*gateway{a, b} {
-		for _, h := range g.s.Stats().Hosts {
+		for _, h := range g.s.Report().Hosts {
 			times += h.Limited
 		}
 	}

@@ -1,0 +1,150 @@
+package proxy
+
+import (
+	"cmp"
+	"slices"
+
+	"mcpschedd/internal/call"
+	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/enrich"
+	"mcpschedd/internal/limit"
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/speculate"
+	"mcpschedd/internal/upstream"
+)
+
+// LineOf returns how the server judges the concurrency of an upstream, as far as one of its sessions has
+// seen.
+func LineOf(s *Server, name string) speculate.Concurrency {
+	sessions := s.sessions.all()
+	for _, n := range sessions {
+		if l := n.leases.find(name); l != nil {
+			is, _ := s.prefetch.Scheduler.Known(l.member.key)
+			return is
+		}
+	}
+	return speculate.Unknown
+}
+
+// Kept returns the number of objects of each kind that the server holds for its sessions and their open
+// work. The worker must not have ended.
+func Kept(s *Server) map[string]int {
+	h := s.prefetch.Held()
+	kept := map[string]int{
+		"watched sessions": h.Sessions, "prefetches that wait for a slot": h.Waiting,
+		"bytes in the queue": h.Bytes,
+	}
+	sessions := s.sessions.all()
+	kept["sessions"] = len(sessions)
+	for _, n := range sessions {
+		kept["requests"] += n.requests.count()
+		for _, l := range n.leases.current() {
+			kept["prefetches with an upstream"] += len(l.prefetches.list())
+		}
+	}
+	return kept
+}
+
+// Occupancies returns the number of upstream instances whose open calls are tracked, after the worker has
+// handled all events so far.
+func Occupancies(s *Server) int { return s.prefetch.Held().Instances }
+
+// TakeForProcess makes the server treat the upstream as a process of unknown concurrency although it is
+// reached over HTTP. It must be called before the session's first call.
+func TakeForProcess(s *Server, name string) {
+	for _, n := range s.sessions.all() {
+		if l := n.leases.find(name); l != nil {
+			l.prefetchUpstream.Remote = false
+		}
+	}
+}
+
+// Stats is the internal state of a server. Its counters are independent of the event log and may
+// be ahead of it.
+type Stats struct {
+	Sessions int               `json:"sessions"`
+	Prefetch PrefetchStats     `json:"prefetch"`
+	Store    dedup.Stats       `json:"store"`
+	Hosts    []limit.HostStats `json:"hosts"`
+
+	Upstreams map[string]upstream.Stats `json:"upstreams"`
+}
+
+// Stats returns the server's internal state.
+func (s *Server) Stats() Stats {
+	out := Stats{Sessions: len(s.sessions.all()), Store: s.store.Stats(), Hosts: s.common.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
+	for _, m := range s.policy.Load().members {
+		out.Upstreams[m.Spec.Name] = m.up.Stats()
+	}
+	f := s.prefetch.Figures()
+	out.Prefetch = PrefetchStats{
+		PrefetchStats: out.Store.Prefetch, Scheduler: s.prefetch.Scheduler.Stats(),
+		Candidates: f.Candidates, Declined: f.Declined, Dropped: f.Dropped, Panics: f.Panics,
+	}
+	return out
+}
+
+// PrefetchStats describes what became of prefetches.
+type PrefetchStats struct {
+	Candidates int64                   `json:"candidates"`
+	Declined   map[enrich.Reason]int64 `json:"declined"` // count by reason
+	dedup.PrefetchStats
+	Dropped speculate.Drops `json:"not_seen"` // calls and answers that the worker had no time for
+	Panics  int64           `json:"panics"`   // panics of the worker; each ends a session's predictions, except panics over saved state
+
+	Scheduler speculate.Stats `json:"speculation"`
+}
+
+// View lets tests assign and resolve names without running upstreams.
+type View struct{ view }
+
+func NewView(only string) View { return View{view{&names{size: make(map[string]int)}, only}} }
+
+func policyOf(ups []string, prefix, never bool) *policy {
+	p := &policy{prefix: prefix}
+	if never {
+		p.NameStyle = "never"
+	}
+	for _, name := range ups {
+		p.members = append(p.members, &member{Upstream: Upstream{Spec: upstream.Spec{Name: name}}})
+	}
+	return p
+}
+
+// Show assigns a name to a tool of one of ups.
+func (v View) Show(ups []string, prefix, never bool, up, tool string) string {
+	return v.nameOf(policyOf(ups, prefix, never), upstream.Tools, target{up, tool})
+}
+
+// Resolve returns the tool that a name stands for.
+func (v View) Resolve(ups []string, prefix, never bool, name string) (up, tool string, known bool) {
+	t, known := v.resolve(policyOf(ups, prefix, never), upstream.Tools, name)
+	return t.upstream, t.name, known
+}
+
+// Results returns how many results the server keeps.
+func Results(s *Server) int {
+	s.kept.mu.Lock()
+	defer s.kept.mu.Unlock()
+	return len(s.kept.all)
+}
+
+// Prefetch makes a prefetch in one of the sessions: the nth from the oldest, modulo their number.
+func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why string) {
+	sessions := s.sessions.all()
+	age := func(n *session) int64 { return n.client.facts().opened.UnixNano() }
+	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(age(a), age(b)) })
+	if len(sessions) == 0 {
+		return false, "no session"
+	}
+	n := sessions[nth%len(sessions)]
+	l := n.leases.find(name)
+	if l == nil {
+		return false, "away"
+	}
+	f, why := l.prefetchUpstream.Fetch(n.ctx, &speculate.Fetch{
+		Candidate: &predict.Candidate{Candidate: enrich.Candidate{Key: call.Key{Tool: tool, Arguments: arguments}}, Why: predict.Why{Independent: true}},
+		Call:      new(speculate.Call), ClientRequest: func(bool) {}, Done: func(speculate.FetchResult) {},
+	})
+	return f != nil, why
+}
