@@ -54,11 +54,12 @@ var (
 		Shell: {"command", "cmd", "script", "commands", "code", "commandLine", "command_line"},
 		SQL:   {"sql", "query", "statement", "statements", "queries"},
 	}
-	// harmlessNames are arguments, in lower case, that only limit or describe a call. An unlisted
-	// one may name a command to run before or after, an output file or a user.
+	// harmlessNames are arguments, in lower case, that only limit or describe a call, of any kind or
+	// of one. An unlisted one may name a command to run before or after, an output file or a user.
 	harmlessNames = map[Kind][]string{
-		Shell: {"timeout", "timeout_ms", "timeoutms", "timeout_seconds", "timeout_s", "description", "explanation", "max_output", "max_output_length", "max_output_bytes"},
-		SQL:   {"timeout", "timeout_ms", "timeoutms", "timeout_seconds", "timeout_s", "description", "explanation", "limit", "max_rows", "maxrows", "row_limit", "database", "db", "schema", "format", "project_id"},
+		"":    {"timeout", "timeout_ms", "timeoutms", "timeout_seconds", "timeout_s", "description", "explanation"},
+		Shell: {"max_output", "max_output_length", "max_output_bytes"},
+		SQL:   {"limit", "max_rows", "maxrows", "row_limit", "database", "db", "schema", "format", "project_id"},
 	}
 	switchNames = []string{"run_in_background", "background", "analyze"} // no effect if false
 	folderNames = []string{"cwd", "workdir", "working_dir", "workingdir", "working_directory", "workingdirectory"}
@@ -76,7 +77,9 @@ func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect 
 			code = name
 		case k == Shell && slices.Contains(folderNames, lower) && folder == "":
 			folder = name
-		case !slices.Contains(harmlessNames[k], lower) && !(slices.Contains(switchNames, name) && string(value(name)) == "false"):
+		case slices.Contains(harmlessNames[""], lower), slices.Contains(harmlessNames[k], lower),
+			slices.Contains(switchNames, name) && string(value(name)) == "false":
+		default:
 			return Effect{}
 		}
 	}

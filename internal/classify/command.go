@@ -22,14 +22,12 @@ type command struct {
 	Literal  bool
 	Operands *int
 	Files    int
-	First    string
+	First    *regexp.Regexp
 	Needs    []string
 	Pattern  []string
 	Lists    []string
 	Creates  []string
 	Early    bool
-
-	first *regexp.Regexp
 }
 
 //go:embed commands.toml
@@ -48,9 +46,6 @@ var commands = sync.OnceValue(func() map[string]command {
 	for _, c := range table.Command {
 		for _, list := range c.Shared {
 			c.Long += " " + table.Shared[list]
-		}
-		if c.First != "" {
-			c.first = regexp.MustCompile(c.First)
 		}
 		for _, name := range c.Names {
 			byName[name] = c
@@ -77,7 +72,7 @@ func (c command) reads(words []word, fed bool) (given options, ok bool) {
 	switch {
 	case !ok, c.Operands != nil && len(operands) > *c.Operands, len(c.Needs) > 0 && !given.has(c.Needs...),
 		len(c.Creates) > 0 && len(operands) > 0 && !given.has(c.Creates...),
-		c.first != nil && (len(operands) == 0 || !c.first.MatchString(operands[0].text)):
+		c.First != nil && (len(operands) == 0 || !c.First.MatchString(operands[0].text)):
 		return nil, false
 	case given.has(c.Lists...):
 		files = 0

@@ -12,7 +12,8 @@ import (
 var detachForms = sync.OnceValue(func() (f struct{ background, wrapper *regexp.Regexp }) {
 	const wrappers = `(?:\S*/)?(?:sh|bash|zsh|dash|fish|eval|su|sudo|env|xargs|timeout|time|command|exec)`
 	// A program that starts a process which outlives it, or an option that makes one do so.
-	f.background = regexp.MustCompile(`^(?:` + wrappers + ` (?:.* )?)?(?:\S*/)?(?:nohup|setsid|daemonize|start-stop-daemon|systemd-run|tmux|screen|at|batch|pm2)(?: |$)|` +
+	f.background = regexp.MustCompile(`^(?:` + wrappers + ` (?:.* )?)?(?:\S*/)?` +
+		`(?:nohup|setsid|daemonize|start-stop-daemon|systemd-run|tmux|screen|at|batch|pm2)(?: |$)|` +
 		` --(?:detach|daemon|background)(?: |$)|^(?:\S*/)?(?:docker|podman|docker-compose) (?:.* )?-d(?: |$)`)
 	// A command that runs a command line given in its arguments.
 	f.wrapper = regexp.MustCompile(`^` + wrappers + ` `)
@@ -42,7 +43,8 @@ func Detaches(command string) bool {
 		case *syntax.CallExpr:
 			call := quotes.Replace(command[n.Pos().Offset():n.End().Offset()])
 			wrapped := strings.TrimPrefix(call, forms.wrapper.FindString(call))
-			found = found || forms.background.MatchString(call) || wrapped != call && strings.ContainsAny(wrapped, "&;|") && Detaches(wrapped)
+			nested := wrapped != call && strings.ContainsAny(wrapped, "&;|")
+			found = found || forms.background.MatchString(call) || nested && Detaches(wrapped)
 		}
 		return !found
 	})

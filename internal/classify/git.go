@@ -109,11 +109,13 @@ func PlainGit(server Process, folders []string) bool {
 	}
 	files := []string{
 		"/etc/gitconfig", "/usr/local/etc/gitconfig", "/opt/homebrew/etc/gitconfig", // of the system, as git is built
-		filepath.Join(cmp.Or(env["XDG_CONFIG_HOME"], filepath.Join(env["HOME"], ".config")), "git", "config"), filepath.Join(env["HOME"], ".gitconfig"),
+		filepath.Join(cmp.Or(env["XDG_CONFIG_HOME"], filepath.Join(env["HOME"], ".config")), "git", "config"),
+		filepath.Join(env["HOME"], ".gitconfig"),
 	}
 	for _, folder := range folders {
 		repository, ok := repositoryOf(resolve(server.Dir, folder))
-		if !ok || exists(repository, "hooks/post-index-change") || exists(repository, "modules") || exists(repository, "../.gitmodules") {
+		others := []string{"hooks/post-index-change", "modules", "../.gitmodules"}
+		if !ok || slices.ContainsFunc(others, func(name string) bool { return exists(repository, name) }) {
 			return false
 		}
 		files = append(files, filepath.Join(repository, "config"), filepath.Join(repository, "config.worktree"))
@@ -152,7 +154,8 @@ var configForms = sync.OnceValue(func() (f struct{ otherMachine, program *regexp
 	// Commands that run a server with a different view of the file system.
 	f.otherMachine = regexp.MustCompile(`\b(?:docker|podman|nerdctl|kubectl|ssh|wsl|sudo|chroot|bwrap|nsenter)\b`)
 	// Settings that name programs or other configuration files.
-	f.program = regexp.MustCompile(`(?i)fsmonitor|textconv|external|filter|hook|program|command|showsignature|include|promisor|partialclone|trace2`)
+	f.program = regexp.MustCompile(`(?i)fsmonitor|textconv|external|filter|hook|program|command|showsignature|` +
+		`include|promisor|partialclone|trace2`)
 	return f
 })
 

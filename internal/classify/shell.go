@@ -161,5 +161,6 @@ func wordOf(arg *syntax.Word) (w word, ok bool) {
 	if w.glob && (!wordForms().glob.MatchString(w.text) || wordForms().escaping.MatchString(w.text)) {
 		return w, false
 	}
-	return w, w.text != "" && (w.text == "/dev/null" || !strings.ContainsAny(w.text, `/\`) || !wordForms().device.MatchString(w.text))
+	isPath := strings.ContainsAny(w.text, `/\`) && w.text != "/dev/null"
+	return w, w.text != "" && !(isPath && wordForms().device.MatchString(w.text))
 }

@@ -123,8 +123,10 @@ func tokensOf(s string) (all tokens, ok bool) {
 			kind++
 		}
 		// E'' and N'' change how a string is decoded, and <- may be an operator.
-		joined := before >= bare && before <= number && kind >= bare && kind <= number || before == operator && kind == operator
-		if comment := strings.HasPrefix(s, "--") || strings.HasPrefix(s, "/*"); joined || comment && kind != blank {
+		text := func(k tokenKind) bool { return k >= bare && k <= number }
+		joined := text(before) && text(kind) || before == operator && kind == operator
+		comment := strings.HasPrefix(s, "--") || strings.HasPrefix(s, "/*")
+		if joined || comment && kind != blank {
 			return nil, false
 		}
 		if kind != blank {
@@ -191,7 +193,8 @@ func (t tokens) mayOpen(i int) bool {
 	case before == "AS":
 		return next == "SELECT" || next == "WITH" || next == "VALUES"
 	}
-	return before == "(" || before == "," || earlier != "." && (sqlWords().groups[before] || sqlWords().functions[before])
+	known := sqlWords().groups[before] || sqlWords().functions[before]
+	return before == "(" || before == "," || known && earlier != "."
 }
 
 // isSchemaQuery reports whether the statement matches one of the forms that show the schema.

@@ -2,7 +2,6 @@ package clients
 
 import (
 	"cmp"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,7 +38,8 @@ func (r *Reader) checkedIn(project any, folder string, client *Client) (table, b
 	}
 	enableAll, enabled, disabled := false, []string(nil), []string(nil)
 	approvals := []any{project}
-	for _, path := range []string{filepath.Join(folder, ".claude", "settings.local.json"), filepath.Join(r.options.Home, ".claude", "settings.json")} {
+	local := filepath.Join(folder, ".claude", "settings.local.json")
+	for _, path := range []string{local, filepath.Join(r.options.Home, ".claude", "settings.json")} {
 		if s := r.other(path); s != nil {
 			approvals = append(approvals, s.tree)
 			enableAll = enableAll || at(s.tree, "enableAllProjectMcpServers") == true
@@ -60,9 +60,8 @@ func (r *Reader) checkedIn(project any, folder string, client *Client) (table, b
 		}
 	}
 	if len(unapproved) > 0 {
-		r.notes = append(r.notes, Note{
-			Where: doc.path, Pointer: "/mcpServers", Text: "left out, since they are not approved in Claude Code: " + strings.Join(unapproved, ", "),
-		})
+		text := "left out, since they are not approved in Claude Code: " + strings.Join(unapproved, ", ")
+		r.notes = append(r.notes, Note{Where: doc.path, Pointer: "/mcpServers", Text: text})
 	}
 	return t, true
 }
@@ -92,7 +91,9 @@ func (r *Reader) claudeFolders() []settingsFile {
 func (r *Reader) settings() map[settingsFile]*document {
 	files := []settingsFile{{path: r.options.managed("managed-settings.json")}}
 	for _, f := range r.claudeFolders() {
-		files = append(files, settingsFile{filepath.Join(f.path, "settings.json"), f.folder, f.shared}, settingsFile{filepath.Join(f.path, "settings.local.json"), f.folder, false})
+		files = append(files,
+			settingsFile{filepath.Join(f.path, "settings.json"), f.folder, f.shared},
+			settingsFile{filepath.Join(f.path, "settings.local.json"), f.folder, false})
 	}
 	all := make(map[settingsFile]*document)
 	for _, f := range files {
@@ -118,12 +119,13 @@ func (m Machine) managed(name string) string {
 // administrator's settings of Claude Code or Gemini CLI's own, or "".
 func (r *Reader) Forbidden(path string) string {
 	own := r.docs[path]
-	switch {
-	case own == nil:
+	if own == nil {
 		return ""
-	case at(own.tree, "mcp", "allowed") != nil && !slices.Contains(stringsAt(own.tree, "mcp", "allowed"), ownName):
-		return fmt.Sprintf(`%s: "mcp": {"allowed"} lists the servers that may run, without mcpschedd: add it there first`, path)
-	case filepath.Base(path) != ".claude.json":
+	}
+	if at(own.tree, "mcp", "allowed") != nil && !slices.Contains(stringsAt(own.tree, "mcp", "allowed"), ownName) {
+		return path + `: "mcp": {"allowed"} lists the servers that may run, without mcpschedd: add it there first`
+	}
+	if filepath.Base(path) != ".claude.json" {
 		return ""
 	}
 	if path := r.options.managed("managed-mcp.json"); r.other(path) != nil {

@@ -70,7 +70,8 @@ func (d *document) parseJSON() (err error) {
 	}
 	// A comment on the last line may lack its end of line.
 	if d.root, err = hujson.Parse(append(bytes.Clone(d.text), '\n')); err != nil {
-		m := hujsonError.FindStringSubmatch(literal.ReplaceAllString(err.Error(), "want a string, a number, true, false or null"))
+		text := literal.ReplaceAllString(err.Error(), "want a string, a number, true, false or null")
+		m := hujsonError.FindStringSubmatch(text)
 		if m == nil {
 			return fmt.Errorf("%s: want JSON", d.path)
 		}
@@ -181,7 +182,8 @@ func (d *document) where(names ...string) string {
 	if value == nil {
 		return d.path
 	}
-	return fmt.Sprintf("%s:%d", d.path, 1+bytes.Count(d.text[:min(value.StartOffset, len(d.text))], []byte("\n")))
+	before := d.text[:min(value.StartOffset, len(d.text))]
+	return fmt.Sprintf("%s:%d", d.path, 1+bytes.Count(before, []byte("\n")))
 }
 
 // object returns the object at a path of names; nil if there is none.
@@ -197,7 +199,8 @@ func (d *document) object(names ...string) *hujson.Object {
 // projects returns the sorted folders in the "projects" table of Claude Code's file.
 func (d *document) projects() []string {
 	all, _ := at(d.tree, "projects").(map[string]any)
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(folder string) bool { return !filepath.IsAbs(folder) })
+	maps.DeleteFunc(all, func(folder string, _ any) bool { return !filepath.IsAbs(folder) })
+	return slices.Sorted(maps.Keys(all))
 }
 
 // serverTables returns the paths of the tables that may have servers; the first is the user's.
@@ -305,7 +308,8 @@ func (d *document) swap(table []string, take func(name string) bool, put []entry
 			return err
 		}
 		value.BeforeExtra = hujson.Extra(" ")
-		all = slices.Insert(all, at+i, hujson.ObjectMember{Name: hujson.Value{BeforeExtra: indent, Value: hujson.String(p.name)}, Value: value})
+		name := hujson.Value{BeforeExtra: indent, Value: hujson.String(p.name)}
+		all = slices.Insert(all, at+i, hujson.ObjectMember{Name: name, Value: value})
 	}
 	if n := len(all); n > 0 && !comma {
 		all[n-1].Value.AfterExtra = nil

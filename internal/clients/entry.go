@@ -28,9 +28,15 @@ type reading struct {
 
 const maxText = 64 << 10 // bytes of an imported text
 
+// problem records a reason to leave the server out.
+func (r *reading) problem(key, format string, args ...any) {
+	at := r.server.From.Pointer + shown(pointer(key)) + ": "
+	r.problems = append(r.problems, at+fmt.Sprintf(format, args...))
+}
+
 // want records that a value has the wrong kind.
 func (r *reading) want(key string, value any, what string) {
-	r.problems = append(r.problems, fmt.Sprintf("%s%s: want %s, have %s", r.server.From.Pointer, shown(pointer(key)), what, kindOf(value)))
+	r.problem(key, "want %s, have %s", what, kindOf(value))
 }
 
 // field reads one member of an entry.
@@ -86,7 +92,8 @@ func (r *reading) field(key string, value any) {
 		if value == true {
 			r.note("the client calls its tools without asking, but asks about mcpschedd's")
 		}
-	case "autoApprove", "alwaysAllow", "startup_timeout_sec", "startup_timeout_ms", "description", "name", "icon", "iconUrl", "gallery", "version", "dev", "$schema", "registryBaseUrl", "source", "required":
+	case "autoApprove", "alwaysAllow", "startup_timeout_sec", "startup_timeout_ms", "description", "name", "icon", "iconUrl",
+		"gallery", "version", "dev", "$schema", "registryBaseUrl", "source", "required":
 	default:
 		r.ignored = append(r.ignored, shown(key))
 	}
@@ -99,7 +106,7 @@ func (r *reading) string(key string, value any, relative bool) string {
 	case !ok:
 		r.want(key, value, "a string")
 	case len(s) > maxText || strings.ContainsRune(s, 0):
-		r.problems = append(r.problems, fmt.Sprintf("%s%s: want at most %d KiB without NUL characters", r.server.From.Pointer, shown(pointer(key)), maxText>>10))
+		r.problem(key, "want at most %d KiB without NUL characters", maxText>>10)
 	default:
 		return r.text(s, relative)
 	}
@@ -155,7 +162,7 @@ func (r *reading) pairs(key string, value any, form *regexp.Regexp) (out []Pair)
 		}
 		p := Pair{name, r.string(key, object[name], form == variablePair)}
 		if !form.MatchString(name+"="+p.Value) || shown(name) != name {
-			r.problems = append(r.problems, fmt.Sprintf("%s%s: not valid: %s", r.server.From.Pointer, shown(pointer(key)), shown(name)))
+			r.problem(key, "not valid: %s", shown(name))
 		}
 		out = append(out, p)
 	}
@@ -204,6 +211,7 @@ const ownName = "mcpschedd"
 var (
 	ownProgram = regexp.MustCompile(`^(?:.*[/\\])?mcpschedd(?:-small)?(?i:\.(?:exe|cmd|bat))?$`)
 	shell      = regexp.MustCompile(`^(?:.*[/\\])?(?:sh|bash|zsh|cmd|env)(?i:\.exe)?$`)
+	webURL     = regexp.MustCompile(`^(?i:https?)://`)
 	loopback   = regexp.MustCompile(`^https?://(?:localhost|127\.[0-9.]+|\[::1\])(?:[:/]|$)`)
 )
 
@@ -261,7 +269,7 @@ func (r *reading) remote(withoutToken bool) string {
 		r.args, r.env, r.cwd = nil, nil, ""
 	}
 	u := filled(r.url, "1") // valid as a host, a port and a path
-	if a, err := url.Parse(u); !strings.HasPrefix(r.url, "${") && (err != nil || a.Scheme != "http" && a.Scheme != "https" || a.Host == "") {
+	if a, err := url.Parse(u); !strings.HasPrefix(r.url, "${") && (err != nil || !webURL.MatchString(u) || a.Host == "") {
 		return "its url is not supported: want http or https"
 	}
 	switch {
@@ -300,7 +308,9 @@ func (r *reading) fill(o Options) {
 	r.takeEnvFile(o)
 	s.Variables, s.Notes = r.Variables, r.notes
 	used := fmt.Sprint(s.Block)
-	s.Variables.Unset = slices.DeleteFunc(s.Variables.Unset, func(u Unset) bool { return !strings.Contains(used, "${"+u.Name+"}") })
+	s.Variables.Unset = slices.DeleteFunc(s.Variables.Unset, func(u Unset) bool {
+		return !strings.Contains(used, "${"+u.Name+"}")
+	})
 	for _, v := range s.Variables.Values {
 		if _, ok := v.line(); !ok {
 			s.Stays = "the value of " + shown(v.Name) + " cannot be written into a file of variables"
@@ -332,13 +342,15 @@ func (r *reading) takeEnvFile(o Options) {
 // newReading returns an entry without any fields read.
 func newReading(o Options, t table, name string) *reading {
 	r := &reading{translator: &translator{
-		client: t.client, base: t.base, os: o.OS, inputs: t.inputs, label: cmp.Or(variableName(name), "MCP"), used: make(map[string]bool),
+		client: t.client, base: t.base, os: o.OS, inputs: t.inputs,
+		label: cmp.Or(variableName(name), "MCP"), used: make(map[string]bool),
 	}}
 	r.server = Server{
 		Was:   name,
-		From:  Origin{Client: t.client.Name, File: t.doc.path, Pointer: shown(pointer(append(slices.Clip(t.path), name)...)), Scope: t.scope, table: t.path, entry: name},
+		From:  Origin{Client: t.client.Name, File: t.doc.path, Scope: t.scope, table: t.path, entry: name},
 		Block: Block{Disabled: slices.Contains(t.disabled, name)},
 	}
+	r.server.From.Pointer = shown(pointer(append(slices.Clip(t.path), name)...))
 	if t.base != "" {
 		r.server.Block.Folders = []string{t.base}
 	}

@@ -43,7 +43,9 @@ func (r *Reader) Point(line []string) ([]Pointed, error) {
 		p.Text, err = doc.edited(func(d *document) error {
 			for _, table := range d.serverTables() {
 				take := func(name string) bool {
-					return slices.ContainsFunc(taken, func(o Origin) bool { return o.entry == name && slices.Equal(o.table, table) })
+					return slices.ContainsFunc(taken, func(o Origin) bool {
+						return o.entry == name && slices.Equal(o.table, table)
+					})
 				}
 				if err := d.swap(table, take, put); err != nil {
 					return err
@@ -63,7 +65,8 @@ func (r *Reader) Point(line []string) ([]Pointed, error) {
 // own returns the entry of mcpschedd for the file.
 func (d *document) own(line []string) entry {
 	if d.toml {
-		block := fmt.Sprintf("[%s]\n%s\n%s\n", toml.Key{codexTable, ownName}, assignment("command", line[0]), assignment("args", line[1:]))
+		command, args := assignment("command", line[0]), assignment("args", line[1:])
+		block := fmt.Sprintf("[%s]\n%s\n%s\n", toml.Key{codexTable, ownName}, command, args)
 		return entry{ownName, strings.ReplaceAll(block, "\n", tomlblock.LineEnd(d.text))}
 	}
 	client, _ := clientOf(d)
@@ -122,12 +125,13 @@ func hasEntry(all []entry, name string) bool {
 // Advice returns what the user must change by hand, if the client's file belongs to a project;
 // else "".
 func (r *Reader) Advice(s Server) string {
-	if !r.Checked(s.From.File) {
+	file, how := s.From.File, "turn "+quote(s.Called())+" off in the client"
+	if !r.Checked(file) {
 		return ""
 	}
-	if filepath.Base(s.From.File) == ".mcp.json" {
-		return OneLine(fmt.Sprintf("%s is not changed, since it belongs to a project: add %s to the \"disabledMcpjsonServers\" of %s",
-			s.From.File, quote(s.Called()), filepath.Join(filepath.Dir(s.From.File), ".claude", "settings.local.json")))
+	if filepath.Base(file) == ".mcp.json" {
+		settings := filepath.Join(filepath.Dir(file), ".claude", "settings.local.json")
+		how = "add " + quote(s.Called()) + ` to the "disabledMcpjsonServers" of ` + settings
 	}
-	return OneLine(fmt.Sprintf("%s is not changed, since it belongs to a project: turn %s off in the client", s.From.File, quote(s.Called())))
+	return OneLine(file + " is not changed, since it belongs to a project: " + how)
 }

@@ -57,7 +57,8 @@ func NewReader(o Options) *Reader {
 		o.ReadFile = func(path string) ([]byte, error) { return nil, os.ErrNotExist }
 	}
 	return &Reader{
-		options: o, docs: make(map[string]*document), others: make(map[string]*document), names: make(map[string]bool), self: make(map[string]bool),
+		options: o, docs: make(map[string]*document), others: make(map[string]*document),
+		names: make(map[string]bool), self: make(map[string]bool),
 	}
 }
 
@@ -106,7 +107,8 @@ func (r *Reader) Read(path string, data []byte) error {
 		value := at(t.doc.tree, t.path...)
 		servers, ok := value.(map[string]any)
 		if !ok {
-			return fmt.Errorf("%s: %s: want an object of servers by their names, have %s", t.doc.where(t.path...), pointer(t.path...), kindOf(value))
+			where := t.doc.where(t.path...) + ": " + pointer(t.path...)
+			return fmt.Errorf("%s: want an object of servers by their names, have %s", where, kindOf(value))
 		}
 		found += len(servers)
 		for _, name := range t.names(servers) {
@@ -200,7 +202,8 @@ func (r *Reader) server(t table, name string, value any) {
 	from, where := e.server.From, t.doc.where(append(slices.Clip(t.path), name)...)
 	fields, ok := value.(map[string]any)
 	if !ok {
-		r.notes = append(r.notes, Note{Where: where, Pointer: from.Pointer, Text: "left out: want an object, have " + kindOf(value), Wrong: true})
+		text := "left out: want an object, have " + kindOf(value)
+		r.notes = append(r.notes, Note{Where: where, Pointer: from.Pointer, Text: text, Wrong: true})
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -234,7 +237,8 @@ func (r *Reader) server(t table, name string, value any) {
 // add names a server. Equal servers of several files get one name.
 func (r *Reader) add(s Server) {
 	same := slices.IndexFunc(r.servers, func(o Server) bool {
-		return o.From.entry == s.From.entry && o.Stays == s.Stays && reflect.DeepEqual(o.Block, s.Block) && reflect.DeepEqual(o.Variables, s.Variables)
+		return o.From.entry == s.From.entry && o.Stays == s.Stays &&
+			reflect.DeepEqual(o.Block, s.Block) && reflect.DeepEqual(o.Variables, s.Variables)
 	})
 	if same >= 0 {
 		s.Name, s.Was = r.servers[same].Name, r.servers[same].Was

@@ -51,7 +51,9 @@ func (r *Reader) Deny() {
 			rule, _, _ = strings.Cut(rule, "(")
 			for i := range r.servers {
 				s := &r.servers[i]
-				if s.From.Client != "claude" || file.folder != "" && len(s.Block.Folders) > 0 && !slices.Contains(s.Block.Folders, file.folder) {
+				folders := s.Block.Folders
+				elsewhere := file.folder != "" && len(folders) > 0 && !slices.Contains(folders, file.folder)
+				if s.From.Client != "claude" || elsewhere {
 					continue
 				}
 				tool, ok := denied(rule, s.From.entry)

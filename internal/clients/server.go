@@ -112,7 +112,7 @@ func (s Server) VariablesFile(folder string) (name string, text []byte) {
 // line returns a variable as a line of the file, or false if the file format cannot represent
 // its value.
 func (v Pair) line() (string, bool) {
-	if !utf8.ValidString(v.Value) || strings.ContainsRune(v.Value, 0) || strings.HasPrefix(v.Value, "\n") || strings.HasPrefix(v.Value, "\r") {
+	if !utf8.ValidString(v.Value) || strings.ContainsRune(v.Value, 0) || strings.IndexAny(v.Value, "\r\n") == 0 {
 		return "", false
 	}
 	for _, mark := range []string{`"`, `'`} {

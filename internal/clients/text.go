@@ -71,11 +71,16 @@ func plain(s string) string { return unescaped(filled(s, "")) }
 
 // filled returns a text with another in place of each variable.
 func filled(s, with string) string {
+	return replaced(s, func(string) string { return with })
+}
+
+// replaced returns a text with its variables replaced.
+func replaced(s string, with func(variable string) string) string {
 	return ours.ReplaceAllStringFunc(s, func(variable string) string {
 		if variable == "$${" {
 			return variable
 		}
-		return with
+		return with(variable)
 	})
 }
 
@@ -170,7 +175,8 @@ func (t *translator) hide(s, before string) string {
 	s = t.withoutDefaults(s, func(name, value string) bool {
 		return len(secret.Find(value, before))+len(secret.Find(value, "--"+name)) > 0
 	})
-	for _, p := range slices.Backward(secret.Find(s, before)) {
+	opaque := replaced(s, func(variable string) string { return strings.Repeat("\x01", len(variable)) })
+	for _, p := range slices.Backward(secret.Find(opaque, before)) {
 		s = joined(s[:p.From], t.withheld(s[p.From:p.To], variableName(p.Name))) + s[p.To:]
 	}
 	return s

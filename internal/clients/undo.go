@@ -200,11 +200,12 @@ func load(dir state.Dir) ([]*record, error) {
 func (r *record) undo(only func(path string) bool) (all []Undone, err error) {
 	var failed []error
 	var left []*saved
-	last := slices.ContainsFunc(r.Sources, only) && !slices.ContainsFunc(r.Files, func(s *saved) bool { return s.Client && !only(s.Path) })
+	remains := func(s *saved) bool { return s.Client && !only(s.Path) }
+	last := slices.ContainsFunc(r.Sources, only) && !slices.ContainsFunc(r.Files, remains)
 	changed := false // one of our files has changed since: the files that it names stay with it
 	for _, s := range slices.Backward(r.Files) {
 		switch isOurs := !s.Client && !s.isSettings(); {
-		case s.Client && !only(s.Path), !s.Client && (!last || len(failed) > 0):
+		case remains(s), !s.Client && (!last || len(failed) > 0):
 			left = append(left, s)
 			continue
 		case isOurs && changed:

@@ -8,12 +8,13 @@ import (
 var (
 	// assignment matches a name and the sign after it: name=value, "name": "value", --name value,
 	// <name>value</name>.
-	assignment = regexp.MustCompile("(-{0,2}[A-Za-z_][\\w.-]{0,63})(\\\\{0,3}[\"'`]?[\\])]?[ \\t]{0,8}(?:==?|:=|=>|:)[ \\t]{0,8}|>|[ \\t]{1,8})")
-	quote      = regexp.MustCompile("^\\\\{0,3}[\"'`]")
-	line       = regexp.MustCompile("^[^\\r\\n\"'`\\\\<]*")
-	element    = regexp.MustCompile(`^[^<]*`)
-	plain      = regexp.MustCompile("^[^\\s\"'`&;<\\\\]*")
-	lineEnd    = regexp.MustCompile("^[ \\t,;)\\]}]*(?:[\\r\\n\"'`\\\\]|$)")
+	assignment = regexp.MustCompile("(-{0,2}[A-Za-z_][\\w.-]{0,63})" +
+		"(\\\\{0,3}[\"'`]?[\\])]?[ \\t]{0,8}(?:==?|:=|=>|:)[ \\t]{0,8}|>|[ \\t]{1,8})")
+	quote   = regexp.MustCompile("^\\\\{0,3}[\"'`]")
+	line    = regexp.MustCompile("^[^\\r\\n\"'`\\\\<]*")
+	element = regexp.MustCompile(`^[^<]*`)
+	plain   = regexp.MustCompile("^[^\\s\"'`&;<\\\\]*")
+	lineEnd = regexp.MustCompile("^[ \\t,;)\\]}]*(?:[\\r\\n\"'`\\\\]|$)")
 	// wholeArgument matches what may precede a name if the rest of the argument is its value.
 	wholeArgument = regexp.MustCompile(`^-{0,2}(?:[A-Za-z][A-Za-z0-9_.-]*[=:] ?-{0,2})*$`)
 	option        = regexp.MustCompile(`^(?:-[A-Za-z]|--[a-z][a-z0-9-]*(?:=.*)?)$`)
@@ -33,15 +34,14 @@ func assigned(s string, strict bool) (found []span) {
 	end := 0 // of the last value
 	for _, at := range assignment.FindAllStringSubmatchIndex(s, -1) {
 		name, sign, from := s[at[2]:at[3]], s[at[4]:at[5]], at[1]
-		blank, before, rest := strings.TrimSpace(sign) == "", s[:at[2]], s[from:min(len(s), from+maxValue)]
-		switch {
-		case at[0] < end, strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, ":"), strings.HasPrefix(sign, ":") && strings.HasSuffix(before, ":"),
-			sign == ">" && !strings.HasSuffix(before, "<"), at[0] > 0 && strings.HasPrefix(s[at[0]-1:], markBegin),
-			quote.MatchString(rest) && strings.HasSuffix(before, rest[:1]) && len(sign) == 1: // "PWD=" + x
+		before, rest := s[:at[2]], s[from:min(len(s), from+maxValue)]
+		if at[0] < end || !isAssignment(before, sign, rest) {
 			continue
 		}
+		blank := strings.TrimSpace(sign) == ""
 		k := classify(name)
-		if blank && name[0] != '-' { // aws configure set aws_secret_access_key …: such a word occurs in no sentence
+		// aws configure set aws_secret_access_key …: such a word occurs in no sentence
+		if blank && name[0] != '-' {
 			if k.how != "always" || !strings.Contains(name, "_") {
 				continue
 			}
@@ -50,27 +50,19 @@ func assigned(s string, strict bool) (found []span) {
 		if k.how == "" || k.how == "never" || k.how == "strict" && !strict {
 			continue
 		}
-		value, mark := "", quote.FindString(rest)
-		switch {
-		case strict && !blank && wholeArgument.MatchString(before):
-			value, mark = rest, ""
-		case mark != "":
-			value = rest[len(mark):]
-			value = value[:closing(value, mark)]
-		case sign == ">":
-			value = element.FindString(rest)
-		case k.how == "header":
-			value = line.FindString(rest)
-		default:
-			if value = plain.FindString(rest); !strings.Contains(value, "${") {
-				value = strings.TrimRight(value, ",.)]}")
-			}
+		mark, value := valueOf(rest, sign, k)
+		if strict && !blank && wholeArgument.MatchString(before) {
+			mark, value = "", rest
 		}
 		from += len(mark)
-		after := s[from+len(value):]
-		direct := blank || mark != "" || sign == "=" || sign == ">" && (k.how == "always" || strings.HasPrefix(after, "</"))
-		judged := value[:min(len(value), maxJudged)]
-		if strict && !harmless(judged) || k.isSecret(judged) && (!blank || !option.MatchString(judged)) && k.inText(judged, mark != "", direct, lineEnd.MatchString(after) && (k.how == "always" || strings.Contains(sign, ":"))) {
+		after, judged := s[from+len(value):], value[:min(len(value), maxJudged)]
+		place := place{
+			quoted: mark != "",
+			direct: blank || sign == "=" || sign == ">" && (k.how == "always" || strings.HasPrefix(after, "</")),
+			last:   lineEnd.MatchString(after) && (k.how == "always" || strings.Contains(sign, ":")),
+		}
+		secret := k.isSecret(judged) && k.inText(judged, place) && (!blank || !option.MatchString(judged))
+		if secret || strict && !harmless(judged) {
 			end = from + len(value)
 			found = append(found, span{from, end, k.rule, name})
 		}
@@ -78,23 +70,60 @@ func assigned(s string, strict bool) (found []span) {
 	return found
 }
 
+// isAssignment reports whether a sign between two parts of a text assigns a value.
+func isAssignment(before, sign, rest string) bool {
+	switch {
+	case strings.HasSuffix(before, "["), // of a mark
+		strings.HasPrefix(rest, "//"), strings.HasPrefix(rest, ":"), // ://, ::
+		strings.HasPrefix(sign, ":") && strings.HasSuffix(before, ":"),
+		sign == ">" && !strings.HasSuffix(before, "<"),
+		quote.MatchString(rest) && strings.HasSuffix(before, rest[:1]) && len(sign) == 1: // "PWD=" + x
+		return false
+	}
+	return true
+}
+
+// valueOf returns the value at the beginning of a text, after a sign, and the quote before it.
+func valueOf(rest, sign string, k kind) (mark, value string) {
+	mark = quote.FindString(rest)
+	switch {
+	case mark != "":
+		value = rest[len(mark):]
+		return mark, value[:closing(value, mark)]
+	case sign == ">":
+		return "", element.FindString(rest)
+	case k.how == "header":
+		return "", line.FindString(rest)
+	}
+	if value = plain.FindString(rest); !strings.Contains(value, "${") {
+		value = strings.TrimRight(value, ",.)]}")
+	}
+	return "", value
+}
+
+// place is where in a text a value is.
+type place struct {
+	quoted bool
+	direct bool // directly after its name
+	last   bool // at the end of its line
+}
+
 // inText reports whether a value, which is a secret in other places, is one in a text, which may
-// be a sentence or a program. direct means that it is quoted or directly after the name; last that
-// it ends its line.
-func (k kind) inText(s string, quoted, direct, last bool) bool {
+// be a sentence or a program.
+func (k kind) inText(s string, at place) bool {
 	member := s[strings.LastIndexByte(s, '.')+1:]
+	isNamed := (member != s || k.how != "always") && classify(member).how != "" // token=token, secret=app.secret
 	switch {
 	case k.how == "header":
 		return strings.ContainsAny(s, "0123456789=") || len(strings.Fields(s)) == 2
-	case quoted:
+	case at.quoted:
 		return true
-	case notValue.MatchString(s) && s[0] != '[' || rules().types.MatchString(s),
-		(member != s || k.how != "always") && classify(member).how != "" && !mixed(s): // token=token, secret=app.secret
+	case notValue.MatchString(s) && s[0] != '[' || rules().types.MatchString(s) || isNamed && !mixed(s):
 		return false
-	case direct || k.how == "likely" || k.how == "digits":
+	case at.direct || k.how == "likely" || k.how == "digits":
 		return true
 	}
-	return mixed(s) || last || k.how == "always" && hasDigits.MatchString(s)
+	return mixed(s) || at.last || k.how == "always" && hasDigits.MatchString(s)
 }
 
 // closing returns the offset of the closing quote, or the length of the text. A quote with more
@@ -122,9 +151,9 @@ type Span struct {
 
 // Find returns the possible secrets in an argument of a command or in a URL, ordered and
 // disjoint. before is the preceding argument. In doubt a value is a secret, unlike in [Text]:
-// the caller only moves it to a place where it works as well.
+// the caller only moves it to a place where it works as well. \x01 represents a part that is not.
 func Find(s, before string) (all []Span) {
-	if k := classify(before).how; isOption(before) && k != "" && k != "never" && !option.MatchString(s) && !harmless(s) {
+	if k := classify(before).how; k != "" && k != "never" && isOption(before) && !option.MatchString(s) && !harmless(s) {
 		return []Span{{0, len(s), before}}
 	}
 	for _, p := range find(s, true) {
@@ -133,7 +162,8 @@ func Find(s, before string) (all []Span) {
 	return all
 }
 
-var noSecret = regexp.MustCompile(`^\s*(?:(?i)true|false|yes|no|on|off|none|null|[01]|(?:~|\.{0,2}/|[A-Za-z]:[\\/])[^\s=&;,]*\.[A-Za-z]{2,5})?\s*$`)
+var noSecret = regexp.MustCompile(`^\s*(?:(?i)true|false|yes|no|on|off|none|null|[01]|` +
+	`(?:~|\.{0,2}/|[A-Za-z]:[\\/])[^\s=&;,]*\.[A-Za-z]{2,5})?\s*$`)
 
 // harmless reports whether a value is not secret in spite of its name: it is empty, a boolean,
 // the path of a file, or only a variable.

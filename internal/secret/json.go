@@ -56,7 +56,8 @@ func (w *scrubber) object(o *hujson.Object, above kind) {
 	var beside kind
 	for _, m := range o.Members {
 		switch s, ok := literal(m.Value); strings.ToLower(nameOf(m)) {
-		case "name", "key", "header", "variable", "parameter", "param", "option", "field", "label", "element", "selector", "placeholder":
+		case "name", "key", "header", "variable", "parameter", "param", "option",
+			"field", "label", "element", "selector", "placeholder":
 			for word := range strings.FieldsSeq(s) { // "Password input field"
 				if k := classify(word); ok && k.isStrong() {
 					beside = k

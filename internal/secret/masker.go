@@ -51,7 +51,7 @@ func NewMasker(values ...string) *Masker {
 		for v := range all {
 			known = append(known, v)
 		}
-		slices.SortFunc(known, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+		slices.SortFunc(known, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 		return known
 	})
 	m.exact = sync.OnceValue(func() *strings.Replacer {
@@ -86,7 +86,8 @@ func encodings(v string) []string {
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 { // bytes before the value in its group of three
 			encoded := encoding.EncodeToString(append(make([]byte, before), v...))
-			if in := encoded[(before*8+5)/6 : (before+len(v))*8/6]; len(in) >= minValue { // what depends only on the value
+			in := encoded[(before*8+5)/6 : (before+len(v))*8/6] // what depends only on the value
+			if len(in) >= minValue {
 				all = append(all, in)
 			}
 		}
@@ -175,7 +176,8 @@ var (
 	armorBegin = regexp.MustCompile(`-----BEGIN [^-]*PRIVATE KEY[^-]*-----[ \t\r\n"',]*$`)
 	// armorLine is a header, or ends in base64. After other text, such as a log's prefix, a few
 	// letters of base64 are not enough.
-	armorLine = regexp.MustCompile(`-----END |^\s*(?:(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash):.*|[A-Za-z0-9+/=]*|.*(?:[^A-Za-z0-9+/=]|^)(?:[A-Za-z0-9+/=]{16,}|[A-Za-z0-9+/]+=+))["',]*\s*$`)
+	armorLine = regexp.MustCompile(`-----END |^\s*(?:(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash):.*|` +
+		`[A-Za-z0-9+/=]*|.*(?:[^A-Za-z0-9+/=]|^)(?:[A-Za-z0-9+/=]{16,}|[A-Za-z0-9+/]+=+))["',]*\s*$`)
 )
 
 // Body reports whether a line belongs to a private key that began on an earlier line. It must
@@ -217,7 +219,8 @@ func URL(raw string) []string {
 func Header(value string) []string {
 	scheme, credentials, _ := strings.Cut(value, " ")
 	all := []string{value, credentials}
-	if plain, err := base64.StdEncoding.DecodeString(credentials); err == nil && strings.EqualFold(scheme, "basic") {
+	plain, err := base64.StdEncoding.DecodeString(credentials)
+	if err == nil && strings.EqualFold(scheme, "basic") {
 		_, word, _ := strings.Cut(string(plain), ":")
 		all = append(all, string(plain), word)
 	}

@@ -57,13 +57,13 @@ var rules = sync.OnceValue(func() (r struct {
 			continue
 		}
 		switch f[0] {
-		case "prefix", "match", "argument":
-			text := f[3]
-			if f[0] == "prefix" {
-				text = `(?:^|[^A-Za-z0-9])((?:` + strings.ReplaceAll(strings.Join(f[4:], "|"), ".", `\.`) + `)` + text + `)`
-			}
-			re := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
-			r.finders = append(r.finders, finder{rule: f[1], signs: f[4:], re: re, check: checks[f[2]], strict: f[0] == "argument"})
+		case "prefix":
+			prefixes := strings.ReplaceAll(strings.Join(f[4:], "|"), ".", `\.`)
+			f[3] = `(?:^|[^A-Za-z0-9])((?:` + prefixes + `)` + f[3] + `)`
+			fallthrough
+		case "match", "argument":
+			re := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(f[3]) })
+			r.finders = append(r.finders, finder{f[1], f[4:], re, checks[f[2]], f[0] == "argument"})
 		case "name":
 			names = append(names, f)
 		case "words":
@@ -77,8 +77,8 @@ var rules = sync.OnceValue(func() (r struct {
 		}
 		r.names = append(r.names, named{kind{f[1], f[2]}, regexp.MustCompile(text)})
 	}
-	r.stems = lists["stems"]
 	r.types = regexp.MustCompile(`(?i)^(?:` + strings.Join(lists["types"], "|") + `)$`)
+	r.stems = lists["stems"]
 	return r
 })
 
@@ -92,7 +92,8 @@ var (
 // classify returns the kind of a name, written like_this, like-this, likeThis or LikeTHIS2.
 func classify(name string) kind {
 	lower := strings.ToLower(name)
-	if !slices.ContainsFunc(rules().stems, func(stem string) bool { return strings.Contains(lower, stem) }) { // most names
+	hasStem := func(stem string) bool { return strings.Contains(lower, stem) }
+	if !slices.ContainsFunc(rules().stems, hasStem) { // most names
 		return kind{}
 	}
 	name = humps.ReplaceAllString(name[max(0, len(name)-maxName):], "${1}${3}_${2}${4}")
@@ -111,11 +112,13 @@ func (k kind) isStrong() bool { return k.how == "always" || k.how == "token" || 
 var (
 	// placeholder matches texts in place of a secret, or a reference to one: ****, ${TOKEN},
 	// $TOKEN, <token>, {{ token }}, %TOKEN%, a mark.
-	placeholder = regexp.MustCompile(`(?s)^(?:[*•x.]*|(?:\$\{[^}]*\})+|\$\(.*|\$[A-Z_0-9]+|<.*>|\{\{.*|%.|%[A-Z_0-9]+%|\[secret:.*)$`)
+	placeholder = regexp.MustCompile(`(?s)^(?:[*•x.\x01]*|(?:\$\{[^}]*\})+|\$\(.*|\$[A-Z_0-9]+|` +
+		`<.*>|\{\{.*|%.|%[A-Z_0-9]+%|\[secret:.*)$`)
 	// anyKey matches values of the plain name "key" that are not secret: of an issue (PROJ-1234),
 	// an id, a path.
 	anyKey     = regexp.MustCompile(`[/:.,]|^[A-Z0-9_]+-[0-9]+$|^[0-9A-Fa-f-]{36}$`)
 	notToken   = regexp.MustCompile(`^(?:/.*|[A-Za-z]:\\.*|(?s).*\s.*\s.*\s.*|(?s).*[\r\n\t].*)$`)
+	account    = regexp.MustCompile(`^[^\x00-\x1f]*:[^\x00-\x1f]*$`)
 	fewDigits  = regexp.MustCompile(`^[0-9]{3,12}$`)
 	hasDigits  = regexp.MustCompile(`[0-9]`)
 	hasLetters = regexp.MustCompile(`[A-Za-z]`)
@@ -162,5 +165,5 @@ func dense(s string) bool {
 // isAccount reports whether a text is base64 of a user, a colon and a password.
 func isAccount(s string) bool {
 	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
-	return err == nil && strings.Contains(string(plain), ":") && !strings.ContainsFunc(string(plain), func(c rune) bool { return c < ' ' })
+	return err == nil && account.Match(plain)
 }

@@ -51,7 +51,8 @@ func find(s string, strict bool) []span {
 // shaped returns the secrets in a text that have the shape of one.
 func shaped(s string, strict bool) (found []span) {
 	for _, f := range rules().finders {
-		if f.strict && !strict || !slices.ContainsFunc(f.signs, func(sign string) bool { return strings.Contains(s, sign) }) {
+		has := func(sign string) bool { return strings.Contains(s, sign) }
+		if f.strict && !strict || !slices.ContainsFunc(f.signs, has) {
 			continue
 		}
 		for _, at := range f.re().FindAllStringSubmatchIndex(s, -1) {

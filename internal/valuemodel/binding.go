@@ -77,6 +77,12 @@ func ProjectionBinding(projection string) (Binding, error) {
 	return b, nil
 }
 
+// UnmarshalText parses a binding of the built-in tables.
+func (b *Binding) UnmarshalText(text []byte) (err error) {
+	*b, err = ParseBinding(string(text))
+	return err
+}
+
 // isReference reports whether a text looks like a reference; "$5" is a price.
 func isReference(s string) bool {
 	return len(s) > 1 && s[0] == '$' && (s[1]|0x20 >= 'a' && s[1]|0x20 <= 'z')

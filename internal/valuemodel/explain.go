@@ -111,11 +111,14 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 	}
 	for name, g := range m.FieldGroups {
 		groups[name] = object{
-			"fields": g.Fields, "estimated_value": g.EstimatedValue, "default_include": g.DefaultInclude, "source": m.Sources["field_groups."+name],
+			"fields": g.Fields, "estimated_value": g.EstimatedValue, "default_include": g.DefaultInclude,
+			"source": m.Sources["field_groups."+name],
 		}
 	}
 	for _, f := range m.FollowUps {
-		followUps = append(followUps, object{"tool": f.Tool, "probability": f.Probability, "args": f.Args, "max": f.Max, "source": m.Sources[f.Key()]})
+		followUps = append(followUps, object{
+			"tool": f.Tool, "probability": f.Probability, "args": f.Args, "max": f.Max, "source": m.Sources[f.Key()],
+		})
 	}
 	for _, e := range m.Invalidates {
 		edges = append(edges, object{"tool": e.Tool, "match": e.Match, "source": m.Sources[e.Key()]})

@@ -99,8 +99,9 @@ func (m *Model) setDomains(u Upstream, o origin, vouched bool) {
 	if u.URL == "" && !vouched || loopback(web) {
 		in("local", false, sourceDefault)
 	}
-	if inferred := u.Inferred; u.Trust && inferred.Host != "" && !slices.ContainsFunc(m.Domains, func(d Domain) bool { return d.Name == inferred.Host }) {
-		in(inferred.Host, true, inferred.String())
+	isInferred := func(d Domain) bool { return d.Name == u.Inferred.Host }
+	if u.Trust && u.Inferred.Host != "" && !slices.ContainsFunc(m.Domains, isInferred) {
+		in(u.Inferred.Host, true, u.Inferred.String())
 	}
 }
 

@@ -82,7 +82,8 @@ var settingForms = sync.OnceValue(func() (f struct{ host, unrelated, qualified *
 	// Names of settings whose value is a host or an address.
 	f.host = regexp.MustCompile(`(?i)(host|hostname|domain|endpoint|server|site|url|uri|addr|address|base)$`)
 	// Names of settings that are unrelated to a server's own service.
-	f.unrelated = regexp.MustCompile(`(?i)proxy|telemetry|otel|otlp|sentry|datadog|posthog|analytics|registry|mirror|index[-_]?url|npm_config|^pip_|^uv_|^--from$`)
+	f.unrelated = regexp.MustCompile(`(?i)proxy|telemetry|otel|otlp|sentry|datadog|posthog|analytics|` +
+		`registry|mirror|index[-_]?url|npm_config|^pip_|^uv_|^--from$`)
 	// A qualified host name, not just a word, without its port.
 	f.qualified = regexp.MustCompile(`^[^/ :]*\.[A-Za-z]{2,}(?::|$)`)
 	return f

@@ -45,9 +45,12 @@ func stems(s string) (all []string) {
 
 // suggestions are the verbs in names of tools that suggest a class.
 var suggestions = sync.OnceValue(func() (f struct{ read, write *regexp.Regexp }) {
-	f.read = regexp.MustCompile(`^(?:get|list|search|read|find|fetch|describe|show|view|query|lookup|count|check|inspect|browse|retrieve|explain|diff|compare|resolve|peek|stat|status)$`)
-	f.write = regexp.MustCompile(`^(?:create|update|delete|write|add|remove|set|edit|insert|upsert|put|patch|move|rename|copy|merge|close|reopen|assign|unassign|send|post|push|commit|` +
-		`upload|publish|archive|restore|enable|disable|start|stop|cancel|approve|reject|clear|drop|replace|append|submit|reset|apply|deploy|fork|star|unstar|reply)$`)
+	f.read = regexp.MustCompile(`^(?:get|list|search|read|find|fetch|describe|show|view|query|lookup|count|check|` +
+		`inspect|browse|retrieve|explain|diff|compare|resolve|peek|stat|status)$`)
+	f.write = regexp.MustCompile(`^(?:create|update|delete|write|add|remove|set|edit|insert|upsert|put|patch|move|` +
+		`rename|copy|merge|close|reopen|assign|unassign|send|post|push|commit|upload|publish|archive|restore|enable|` +
+		`disable|start|stop|cancel|approve|reject|clear|drop|replace|append|submit|reset|apply|deploy|fork|star|` +
+		`unstar|reply)$`)
 	return f
 })
 

@@ -56,10 +56,8 @@ type toolRow struct {
 
 // followUpRow is a follow-up of several tools; its Max is 3.
 type followUpRow struct {
-	After       []string
-	Tool        string
-	Probability float64
-	Args        map[string]string // argument → binding
+	FollowUp
+	After []string
 }
 
 // summary is what is needed of all tables before a single one is parsed. A table is parsed
@@ -160,9 +158,10 @@ func (all tableSet) provider(name string) Provider {
 		}
 	}
 	for _, f := range t.FollowUp {
+		f.Max = 3
 		for _, tool := range f.After {
 			l := p.Tools[tool]
-			l.FollowUps = append(slices.Clip(l.FollowUps), f.followUp())
+			l.FollowUps = append(slices.Clip(l.FollowUps), f.FollowUp)
 			p.Tools[tool] = l
 		}
 	}
@@ -175,16 +174,14 @@ func (all tableSet) include(p Provider, others []string) {
 	for _, from := range others {
 		owner, _, isSet := strings.Cut(strings.TrimPrefix(from, "@"), ".")
 		included := all.provider(owner)
-		var only []string
+		tools := slices.Collect(maps.Keys(included.Tools))
 		if isSet {
-			only = all.tools(p.Name, from)
+			tools = all.tools(p.Name, from)
 		}
-		for tool, l := range included.Tools {
-			if !isSet || slices.Contains(only, tool) {
-				p.Tools[tool] = l
-				if known, listed := included.Arguments[tool]; listed {
-					p.Arguments[tool] = known
-				}
+		for _, tool := range tools {
+			p.Tools[tool] = included.Tools[tool]
+			if known, listed := included.Arguments[tool]; listed {
+				p.Arguments[tool] = known
 			}
 		}
 	}
@@ -239,20 +236,18 @@ func (all tableSet) edges(provider string, r toolRow, class Class) []Edge {
 	if len(whole) > 0 && (class == Indeterminate || class == MutatesExternal) {
 		whole = append(whole, all.tools(provider, all.table(provider).ShownIn...)...)
 	}
-	argument := make(map[string]string) // tool → matched argument
+	match := make(map[string][]string) // tool → matched argument
+	for _, tool := range whole {
+		match[tool] = nil
+	}
 	for name, refs := range r.Same {
 		for _, tool := range all.tools(provider, refs...) {
-			argument[tool] = name
+			match[tool] = []string{name}
 		}
 	}
-	named := slices.Compact(slices.Sorted(slices.Values(slices.Concat(whole, slices.Collect(maps.Keys(argument))))))
-	out := slices.Grow([]Edge(nil), len(named))
-	for _, tool := range named {
-		e := Edge{Tool: tool}
-		if name, same := argument[tool]; same {
-			e.Match = []string{name}
-		}
-		out = append(out, e)
+	var out []Edge
+	for _, tool := range slices.Sorted(maps.Keys(match)) {
+		out = append(out, Edge{tool, match[tool]})
 	}
 	return out
 }
@@ -262,19 +257,4 @@ func (r toolRow) layer(class Class) Layer {
 	l.Class = class
 	l.Cost = Cost{TypicalKB: r.Chars[0] / 1024, MaxKB: r.Chars[1] / 1024, Freshness: time.Duration(r.FreshnessS * float64(time.Second))}
 	return l
-}
-
-func (f followUpRow) followUp() FollowUp {
-	out := FollowUp{Tool: f.Tool, Probability: f.Probability, Max: 3}
-	for name, text := range f.Args {
-		b, err := ParseBinding(text)
-		if err != nil {
-			panic(fmt.Errorf("follow-up %s: %s: %w", f.Tool, name, err))
-		}
-		if out.Args == nil {
-			out.Args = make(map[string]Binding, len(f.Args))
-		}
-		out.Args[name] = b
-	}
-	return out
 }
