@@ -139,33 +139,26 @@ func (p *importPlan) printAdded(s *clients.Server) {
 	}
 }
 
-// addedServer returns the server that the arguments name. dash is the number of arguments before
-// "--", or negative if there is none.
+// addedServer returns the server that the arguments name. dash is the number of arguments before --, or
+// -1.
 func addedServer(words []string, dash int) (name string, server addition, err error) {
 	var command []string
 	if dash >= 0 {
 		words, command = words[:dash], words[dash:]
 	}
-	switch {
-	case len(words) == 0:
-		return "", addition{}, usage("want a name, and a command behind -- or a URL")
-	case len(words) == 1 && len(command) == 0:
-		return "", addition{}, usage("want a command behind --, or a URL, for %q", words[0])
-	case len(command) == 0 && !strings.Contains(words[1], "://"):
-		return "", addition{}, hinted{usage("want -- before a command, or a URL with http:// or https://, have %q", words[1]), "mcpschedd add " + words[0] + " -- " + strings.Join(words[1:], " ")}
-	case len(command) == 0 && len(words) > 2:
-		return "", addition{}, usage("unexpected argument %q", words[2])
-	case len(command) > 0 && len(words) > 1:
-		return "", addition{}, usage("unexpected argument %q before --", words[1])
-	case len(command) > 0:
+	switch n := len(words); {
+	case n == 1 && len(command) > 0:
 		return words[0], addition{Command: command[0], Args: command[1:]}, nil
+	case n == 2 && len(command) == 0 && strings.Contains(words[1], "://"):
+		return words[0], addition{URL: words[1]}, nil
+	case n > 1 && len(command) == 0:
+		return "", addition{}, hinted{usage("want -- before a command, or a URL with http:// or https://, have %q", words[1]), "mcpschedd add " + words[0] + " -- " + strings.Join(words[1:], " ")}
 	}
-	return words[0], addition{URL: words[1]}, nil
+	return "", addition{}, usage("want a name, and a command behind -- or a URL")
 }
 
 // pairs parses the values of a flag, each K=V or with another separator of signs.
-func pairs(flag string, all []string, signs string) (map[string]string, error) {
-	var out map[string]string
+func pairs(flag string, all []string, signs string) (out map[string]string, err error) {
 	for _, pair := range all {
 		at := strings.IndexAny(pair, signs)
 		if at <= 0 {
@@ -174,11 +167,7 @@ func pairs(flag string, all []string, signs string) (map[string]string, error) {
 		if out == nil {
 			out = make(map[string]string)
 		}
-		value := pair[at+1:]
-		if pair[at] == ':' {
-			value = strings.TrimSpace(value)
-		}
-		out[pair[:at]] = value
+		out[pair[:at]] = strings.TrimPrefix(pair[at+1:], " ")
 	}
 	return out, nil
 }

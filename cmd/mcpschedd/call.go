@@ -43,7 +43,7 @@ unless the tool expects a string. Or pass all arguments as one JSON object.`,
 		Example: `  mcpschedd call files/read_text_file path=README.md
   mcpschedd call github/list_issues owner=golang repo=go perPage=3`,
 		Args:              takes(1, -1, "NAME/TOOL"),
-		ValidArgsFunction: completeTools(&o.config),
+		ValidArgsFunction: completeUpstreams(&o.config),
 		RunE:              func(c *cobra.Command, words []string) error { return call(c.Context(), words, o, c.OutOrStdout()) },
 	}
 	configFlag(c, &o.config)

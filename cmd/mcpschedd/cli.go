@@ -110,15 +110,6 @@ func helpCommand() *cobra.Command {
 		Use:     "help [COMMAND]",
 		Short:   "Print this help, or the help of a command",
 		Example: "  mcpschedd help add",
-		ValidArgsFunction: func(c *cobra.Command, words []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			var names []cobra.Completion
-			if len(words) == 0 {
-				for _, c := range c.Root().Commands() {
-					names = append(names, c.Name())
-				}
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
 		RunE: func(c *cobra.Command, words []string) error {
 			about, rest, err := c.Root().Find(words)
 			if err != nil || len(rest) > 0 {

@@ -28,7 +28,6 @@ If the daemon does not start in time, this command serves its client by itself.`
 	configFlag(c, &f.Config)
 	c.Flags().StringVar(&f.Only, "only", "", "only the server `NAME`, under its own tool names")
 	c.Flags().DurationVar(&f.Wait, "wait", daemon.DefaultWait, "how long the daemon may take to start: `TIME`")
-	_ = c.RegisterFlagCompletionFunc("only", completeUpstreams(&f.Config)) // the flag is there
 	return c
 }
 

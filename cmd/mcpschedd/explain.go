@@ -39,7 +39,7 @@ other server has it.`,
 		Example: `  mcpschedd explain github/list_issues
   mcpschedd explain -v github__list_issues`,
 		Args:              takes(1, 1, "the name of a tool"),
-		ValidArgsFunction: completeTools(&o.config),
+		ValidArgsFunction: completeUpstreams(&o.config),
 		RunE: func(c *cobra.Command, words []string) error {
 			return explain(words[0], o, c.OutOrStdout(), c.ErrOrStderr())
 		},

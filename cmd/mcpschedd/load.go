@@ -71,14 +71,14 @@ func loadServed(file string) (c *config.Config, mistakes *config.Error, err erro
 	if !ok {
 		return c, nil, err
 	}
-	dir, err := stateDir(mistakes.Salvage(nil))
+	c = mistakes.Salvage(nil)
+	dir, err := stateDir(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	path := mistakes.Salvage(nil).Path
 	var good *config.Config
-	if data, err := dir.Read(lastGoodPath(path)); err == nil {
-		good, _ = config.Parse(path, data, toolProblems) // a copy of an older version may be invalid now
+	if data, err := dir.Read(lastGoodPath(c.Path)); err == nil {
+		good, _ = config.Parse(c.Path, data, toolProblems) // a copy of an older version may be invalid now
 	}
 	return mistakes.Salvage(good), mistakes, nil
 }
@@ -88,17 +88,13 @@ func lastGoodPath(path string) string { return "config/" + fingerprint(path)[:16
 
 // saveLastGood saves the content of the configuration in force, for start-ups with mistakes.
 func saveLastGood(c *config.Config, dir state.Dir, log *slog.Logger) {
-	data, err := os.ReadFile(c.Path)
-	if err != nil || dir == (state.Dir{}) {
+	if c.Text == nil || dir == (state.Dir{}) {
 		return // no file, or no state directory
 	}
-	if _, err := config.Parse(c.Path, data, toolProblems); err != nil {
-		return // changed meanwhile
-	}
-	if kept, err := dir.Read(lastGoodPath(c.Path)); err == nil && bytes.Equal(kept, data) {
+	if kept, err := dir.Read(lastGoodPath(c.Path)); err == nil && bytes.Equal(kept, c.Text) {
 		return
 	}
-	if err := dir.Write(lastGoodPath(c.Path), data); err != nil {
+	if err := dir.Write(lastGoodPath(c.Path), c.Text); err != nil {
 		log.Warn("no copy of the configuration was kept for a later start-up with mistakes", "err", err)
 	}
 }

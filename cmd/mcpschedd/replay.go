@@ -42,7 +42,6 @@ long as its model says.`,
 	c.Flags().BoolVar(&f.json, "json", false, "print the figures as JSON")
 	c.Flags().BoolVar(&f.csv, "csv", false, "print one line per session, and a total")
 	c.MarkFlagsMutuallyExclusive("json", "csv")
-	_ = c.RegisterFlagCompletionFunc("policy", oneOf(replayPolicies()...)) // the flag is there
 	return c
 }
 

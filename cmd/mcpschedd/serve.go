@@ -52,8 +52,6 @@ and has /dashboard, /metrics, /stats and /healthz.`,
 	c.Flags().StringVar(&o.http, "http", "", "serve HTTP on `ADDR`, such as 127.0.0.1:7777, instead of stdio")
 	c.Flags().StringVar(&o.auth, "auth", "", "`MODE` is token (default): clients send the generated bearer\ntoken, whose file is logged at start-up; or none: no token, and\nloopback addresses only")
 	c.Flags().StringVar(&o.only, "only", "", "on stdio: only the server `NAME`, under its own tool names")
-	_ = c.RegisterFlagCompletionFunc("auth", oneOf("token", "none")) // the flag is there
-	_ = c.RegisterFlagCompletionFunc("only", completeUpstreams(&o.config))
 	return c
 }
 

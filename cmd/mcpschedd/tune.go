@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
-	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -150,34 +152,18 @@ func (t *tuning) tool(tool string) proxy.SurveyedTool {
 	return proxy.SurveyedTool{Model: t.models.Resolve(u, name, hints), Hints: hints}
 }
 
-// missing reports whether a tool's upstream is configured but did not list the tool when last
-// asked.
+// missing reports whether no configured upstream has the tool, as far as is known.
 func (t *tuning) missing(tool string) bool {
-	_, name, _ := strings.Cut(tool, "/")
+	_, name, ok := strings.Cut(tool, "/")
 	k, known := t.upstream(tool)
-	return known && len(k.tools()) > 0 && !k.has(name)
+	return ok && !known || known && len(k.tools()) > 0 && !k.has(name)
 }
 
 // propose returns the proposals for the configured upstreams, and prints notes on what is left out.
 func (t *tuning) propose() tune.Proposal {
 	p := t.tuner.Propose()
-	foreign := make(map[string]bool)
-	of := func(tool string) bool {
-		owner, _, ok := strings.Cut(tool, "/")
-		if _, known := t.upstream(tool); !ok || known {
-			return false
-		}
-		foreign[owner] = true
-		return true
-	}
-	p.Blocks = slices.DeleteFunc(p.Blocks, func(b tune.Block) bool { return of(b.Tool) })
-	p.Advice = slices.DeleteFunc(p.Advice, func(b tune.Block) bool { return of(b.Tool) })
-	p.Unclassified = slices.DeleteFunc(p.Unclassified, of)
-	for _, owner := range slices.Sorted(maps.Keys(foreign)) {
-		t.note("upstream %q is not in the configuration", owner)
-	}
 	if len(p.Missing) > 0 {
-		t.note("left out, as their servers do not list them: %s", strings.Join(p.Missing, ", "))
+		t.note("left out, as no server in the configuration is known to have them: %s", strings.Join(p.Missing, ", "))
 	}
 	if n := t.tuner.Dropped; n > 0 {
 		t.note("%d lines left out: they name too many tools", n)
@@ -223,51 +209,36 @@ func (t *tuning) put(path string, text []byte, write bool, stdout io.Writer) err
 	if _, err := stdout.Write(state.Diff(path, file.Text, text)); err != nil || !write {
 		return err
 	}
-	if err := keepTuned(file); err != nil {
+	folder, err := state.Open(filepath.Dir(path))
+	if err != nil {
 		return err
 	}
-	if err := file.Write(text); err != nil {
-		return err
+	if err = os.Rename(path, path+backupEnding); errors.Is(err, fs.ErrNotExist) {
+		err = os.RemoveAll(path + backupEnding)
 	}
-	say(t.stderr, "wrote %s", path)
-	return nil
+	if err == nil {
+		err = folder.Write(filepath.Base(path), text)
+	}
+	if err == nil {
+		say(t.stderr, "wrote %s", path)
+	}
+	return err
 }
 
 // backupEnding is the suffix of the copy of tuned.toml from before the last --write.
 const backupEnding = ".bak"
 
-// keepTuned copies tuned.toml to its backup, replacing the previous one.
-func keepTuned(file *state.File) error {
-	kept, err := state.OpenFile(file.Path + backupEnding)
-	switch {
-	case err != nil:
-		return err
-	case file.Exists:
-		return kept.Write(file.Text)
-	case kept.Exists:
-		return kept.Remove()
-	}
-	return nil
-}
-
-// undoTuned restores tuned.toml from its backup.
+// undoTuned restores tuned.toml from its backup, or removes it if there is none.
 func undoTuned(path string, stderr io.Writer) error {
-	kept, errKept := state.OpenFile(path + backupEnding)
-	file, err := state.OpenFile(path)
-	if err = errors.Join(errKept, err); err != nil {
-		return err
-	}
-	done := "removed " + path
-	switch {
-	case kept.Exists:
-		done, err = "restored "+path, errors.Join(file.Write(kept.Text), kept.Remove())
-	case file.Exists:
-		err = file.Remove()
-	default:
-		err = fmt.Errorf("%s: nothing to undo", path)
-	}
+	err := os.Rename(path+backupEnding, path)
 	if err == nil {
-		say(stderr, "%s", done)
+		say(stderr, "restored %s", path)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		if err = os.Remove(path); err == nil {
+			say(stderr, "removed %s", path)
+		} else if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%s: nothing to undo", path)
+		}
 	}
 	return err
 }
