@@ -88,13 +88,17 @@ func lastGoodPath(path string) string { return "config/" + fingerprint(path)[:16
 
 // saveLastGood saves the content of the configuration in force, for start-ups with mistakes.
 func saveLastGood(c *config.Config, dir state.Dir, log *slog.Logger) {
-	if c.Text == nil || dir == (state.Dir{}) {
+	data, err := os.ReadFile(c.Path)
+	if err != nil || dir == (state.Dir{}) {
 		return // no file, or no state directory
 	}
-	if kept, err := dir.Read(lastGoodPath(c.Path)); err == nil && bytes.Equal(kept, c.Text) {
+	if kept, err := dir.Read(lastGoodPath(c.Path)); err == nil && bytes.Equal(kept, data) {
 		return
 	}
-	if err := dir.Write(lastGoodPath(c.Path), c.Text); err != nil {
+	if _, err = config.Parse(c.Path, data, toolProblems); err == nil { // else changed meanwhile
+		err = dir.Write(lastGoodPath(c.Path), data)
+	}
+	if err != nil {
 		log.Warn("no copy of the configuration was kept for a later start-up with mistakes", "err", err)
 	}
 }

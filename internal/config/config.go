@@ -39,7 +39,6 @@ type Config struct {
 
 	Tuned          []Tool         // blocks of the tuned.toml beside the file: a layer below Tools
 	Path           string         // absolute path of the file; "" for the built-in defaults
-	Text           []byte         // content of the file; nil for the built-in defaults
 	Digest         [32]byte       // SHA-256 over both files
 	Positions      map[string]int // key as in messages, such as `tools."gh/list".speculate` or `upstreams.gh.args[0]` → line; only keys that the file sets
 	TunedPositions map[string]int // the same of tuned.toml

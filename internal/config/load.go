@@ -147,7 +147,7 @@ func parse(base *Config, name string, data, tuned []byte, validators []Validator
 	if tree, ok := f.decode(data); ok && f.convertEarlier(tree) {
 		c := new(*base)
 		c.Upstreams, c.Limits, c.Plans, c.Tools, c.Tuned = nil, nil, nil, nil, nil
-		c.Path, c.Text, c.Digest, c.Positions = path, data, failed.digest, f.pos
+		c.Path, c.Digest, c.Positions = path, failed.digest, f.pos
 		binder{f}.table("", tree, reflect.ValueOf(c).Elem())
 		checker{findings: f}.check(c)
 		c.complete(filepath.Dir(path))

@@ -33,8 +33,11 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 	fail := func(key, reason string) {
 		errs = append(errs, &Unresolved{join("upstreams", u.Name) + "." + key, reason})
 	}
-	file, warning := u.envFilePath(env)
-	vars, err := readEnvFile(file)
+	file, err := expand(u.EnvFile, env)
+	vars := Secrets{}
+	if err == nil && file != "" {
+		vars, err = readEnvFile(absolute(file, u.Dir))
+	}
 	if err != nil {
 		fail("env_file", err.Error())
 		return Resolved{}, errors.Join(errs...) // without errors for the variables that the file would have set
@@ -50,10 +53,10 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 		u.checkExpanded(expanded, fail)
 	}
 	if len(errs) > 0 {
-		return Resolved{}, errors.Join(append(errs, warning)...)
+		return Resolved{}, errors.Join(errs...)
 	}
 	maps.Copy(vars, expanded.Env)
-	out := Resolved{Name: u.Name, Command: expanded.Command, Args: expanded.Args, Cwd: expanded.Cwd, Env: vars, URL: expanded.URL, Headers: expanded.Headers, Warning: warning}
+	out := Resolved{Name: u.Name, Command: expanded.Command, Args: expanded.Args, Cwd: expanded.Cwd, Env: vars, URL: expanded.URL, Headers: expanded.Headers}
 	// A command without a slash is looked up in PATH, never in u.Dir.
 	if strings.ContainsRune(filepath.ToSlash(out.Command), '/') {
 		out.Command = absolute(out.Command, u.Dir)
@@ -62,6 +65,20 @@ func (u Upstream) Resolve(env func(string) (string, bool)) (Resolved, error) {
 		out.Cwd = absolute(out.Cwd, u.Dir)
 	}
 	return out, nil
+}
+
+// Unusable returns, with their positions, the reasons why enabled upstreams cannot run with the
+// variables of env.
+func (c *Config) Unusable(env func(string) (string, bool)) (all []Problem) {
+	for _, u := range c.Upstreams {
+		if _, err := u.Resolve(env); err != nil && u.Enabled {
+			for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
+				e := err.(*Unresolved) // as the configuration has no problems
+				all = append(all, c.Problem(e.Key, "%s", e.Reason))
+			}
+		}
+	}
+	return all
 }
 
 // Variables returns, sorted, the names of the variables used by the enabled upstreams that
@@ -122,36 +139,19 @@ func (u Upstream) checkExpanded(expanded Upstream, fail func(key, reason string)
 	}
 }
 
-// envFilePath returns the absolute path of env_file, or "" without one. If its path cannot be
-// expanded, envFilePath returns "" and a warning: the file may exist for the directories of some
-// clients only, and its variables may not be needed.
-func (u Upstream) envFilePath(env func(string) (string, bool)) (path string, warning error) {
-	path, err := expand(u.EnvFile, env)
-	if err != nil {
-		return "", &Unresolved{join("upstreams", u.Name, "env_file"), "ignored: " + err.Error()}
-	}
-	if path == "" {
-		return "", nil
-	}
-	return absolute(path, u.Dir), nil
-}
-
 // envLine matches NAME=value, optionally after "export ", at the start of a text. A quoted value
 // ends at the first quote at the end of a line, which may be a later line.
 var envLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[ \t]*(?:export )?[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(?:"((?s:.*?))"[ \t\r]*(?:\n|$)|'((?s:.*?))'[ \t\r]*(?:\n|$)|([^\n]*)(?:\n|$))`)
 })
 
-// readEnvFile reads a file of NAME=value lines, and returns no values if path is "". A line that
-// begins with # is a comment. Values are not expanded.
+// readEnvFile reads a file of NAME=value lines. A line that begins with # is a comment. Values are not
+// expanded.
 func readEnvFile(path string) (Secrets, error) {
 	vars := Secrets{}
-	if path == "" {
-		return vars, nil
-	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return vars, err
+		return nil, err
 	}
 	text := string(data)
 	for rest := text; rest != ""; {

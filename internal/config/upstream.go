@@ -119,8 +119,6 @@ type Resolved struct {
 	Env     Secrets  // added to the process's environment: the lines of env_file, overridden by env
 	URL     string   // "" for a command
 	Headers Secrets
-
-	Warning error // an [*Unresolved] if env_file was ignored, else nil
 }
 
 // Format prints the name for every verb.

@@ -41,7 +41,7 @@ type Options struct {
 // without having read from in, if no daemon can be reached.
 func Connect(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	o.Wait, o.PingEvery = cmp.Or(o.Wait, DefaultWait), cmp.Or(o.PingEvery, pingEvery)
-	c := &connection{o: o, conversation: newConversation()}
+	c := &connection{o: o, conversation: &conversation{}}
 	c.changed = sync.NewCond(&c.mu)
 	l, err := c.connect(ctx)
 	if err != nil {
@@ -313,15 +313,10 @@ func (c *connection) reconnect(ctx context.Context, wait time.Duration) *link {
 	return l
 }
 
-// resume continues with another daemon: it replays the session's setup and the open requests,
-// and cancels the questions that the previous daemon asked the client.
+// resume continues with another daemon: it replays the session's setup and the open requests.
 func (c *connection) resume(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, question := range c.conversation.takeQuestions() {
-		params := []byte(`{"requestId":` + question + `,"reason":"the daemon has ended"}`)
-		_ = c.client.Send(jsonrpc.AppendNotification(nil, "notifications/cancelled", params)) // fails if the client has gone away
-	}
 	for _, line := range c.conversation.replay() {
 		_ = l.out.Send(line) // if this daemon ends too, reading from it fails
 	}

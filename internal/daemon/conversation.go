@@ -10,10 +10,9 @@ import (
 // conversation is the state of a client's session that another daemon needs: initialization,
 // subscriptions, and open requests.
 type conversation struct {
-	requests  []request       // open requests of the client, in order
-	questions map[string]bool // raw ids of open requests of the daemon
-	replayed  map[string]bool // raw ids of replayed setup requests, which the client needs no second response to
-	setup     []setupMessage  // in the order of their first occurrence
+	requests []request       // open requests of the client, in order
+	replayed map[string]bool // raw ids of replayed setup requests, which the client needs no second response to
+	setup    []setupMessage  // in the order of their first occurrence
 }
 
 // setupMessage is a message that must be replayed to another daemon first.
@@ -32,76 +31,61 @@ type request struct {
 // maxTries is how many daemons may receive a request, since the request may be what crashes them.
 const maxTries = 2
 
-func newConversation() *conversation {
-	return &conversation{questions: make(map[string]bool), replayed: make(map[string]bool)}
-}
-
 // sent records a message of the client.
 func (c *conversation) sent(m *jsonrpc.Message) {
-	key, isSetup := setupKey(m)
+	key := setupKey(m)
+	at := slices.IndexFunc(c.setup, func(s setupMessage) bool { return s.key == key })
 	switch {
-	case isSetup:
-		c.set(key, m.Raw)
+	case key != "" && at >= 0:
+		c.setup[at].line = m.Raw
+	case key != "":
+		c.setup = append(c.setup, setupMessage{key, m.Raw})
 	case m.Method == "resources/unsubscribe":
-		c.unset("resources/subscribe " + uri(m))
-	}
-	switch {
-	case m.IsResponse():
-		delete(c.questions, string(m.ID))
-	case m.IsRequest():
-		c.requests = append(c.requests, request{*m, isSetup, 1})
+		subscribed := "resources/subscribe " + uri(m)
+		c.setup = slices.DeleteFunc(c.setup, func(s setupMessage) bool { return s.key == subscribed })
 	case m.Method == "notifications/cancelled":
 		c.answered(jsonrpc.Get(m.Params, "requestId"))
 	}
+	if m.IsRequest() {
+		c.requests = append(c.requests, request{*m, key != "", 1})
+	}
 }
 
-// setupKey returns the key of a message that sets up the session.
-func setupKey(m *jsonrpc.Message) (key string, is bool) {
+// setupKey returns the key of a message that sets up the session; "" if it does not.
+func setupKey(m *jsonrpc.Message) string {
 	switch m.Method {
 	case "initialize", "notifications/initialized", "logging/setLevel":
-		return m.Method, true
+		return m.Method
 	case "resources/subscribe":
-		return m.Method + " " + uri(m), true
+		return m.Method + " " + uri(m)
 	}
-	return "", false
+	return ""
 }
 
 func uri(m *jsonrpc.Message) string { return string(jsonrpc.Get(m.Params, "uri")) }
 
-func (c *conversation) set(key string, line []byte) {
-	if i := slices.IndexFunc(c.setup, func(s setupMessage) bool { return s.key == key }); i >= 0 {
-		c.setup[i].line = line
-		return
-	}
-	c.setup = append(c.setup, setupMessage{key, line})
-}
-
-func (c *conversation) unset(key string) {
-	c.setup = slices.DeleteFunc(c.setup, func(s setupMessage) bool { return s.key == key })
-}
-
 // received records a message of the daemon. It reports whether the message is a second response
 // to a setup request, which the client must not get.
 func (c *conversation) received(m *jsonrpc.Message) (swallowed bool) {
-	switch {
-	case m.IsResponse():
-		id := string(m.ID)
-		if c.replayed[id] {
-			delete(c.replayed, id)
-			return true
-		}
-		c.answered(m.ID)
-	case m.IsRequest():
-		c.questions[string(m.ID)] = true
-	case m.Method == "notifications/cancelled":
-		delete(c.questions, string(jsonrpc.Get(m.Params, "requestId")))
+	if !m.IsResponse() {
+		return false
 	}
+	if c.replayed[string(m.ID)] {
+		delete(c.replayed, string(m.ID))
+		return true
+	}
+	c.answered(m.ID)
 	return false
+}
+
+// open returns the index of an open request; -1 if it is not open.
+func (c *conversation) open(id []byte) int {
+	return slices.IndexFunc(c.requests, func(r request) bool { return string(r.ID) == string(id) })
 }
 
 // answered removes a request that was answered or cancelled.
 func (c *conversation) answered(id []byte) {
-	if i := slices.IndexFunc(c.requests, func(r request) bool { return string(r.ID) == string(id) }); i >= 0 {
+	if i := c.open(id); i >= 0 {
 		c.requests = slices.Delete(c.requests, i, i+1)
 	}
 }
@@ -119,23 +103,14 @@ func (c *conversation) ids() (ids []string) {
 	return ids
 }
 
-// takeQuestions removes the open questions of a daemon that has ended, and returns their raw ids.
-func (c *conversation) takeQuestions() (ids []string) {
-	for id := range c.questions {
-		ids = append(ids, id)
-	}
-	clear(c.questions)
-	return ids
-}
-
 // replay returns the lines for another daemon: the setup messages, then the open requests. It
 // marks the setup requests that the previous daemon has answered, so that received drops the
 // second response.
 func (c *conversation) replay() (lines [][]byte) {
-	clear(c.replayed)
+	c.replayed = make(map[string]bool)
 	for _, s := range c.setup {
 		m, err := jsonrpc.Parse(s.line)
-		if err == nil && m.IsRequest() && !slices.ContainsFunc(c.requests, func(r request) bool { return string(r.ID) == string(m.ID) }) {
+		if err == nil && m.IsRequest() && c.open(m.ID) < 0 {
 			c.replayed[string(m.ID)] = true
 		}
 		lines = append(lines, s.line)
