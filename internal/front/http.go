@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,7 +34,6 @@ const (
 
 // Errors for requests that are refused before they reach a session.
 var (
-	notAcceptable    = refusal("Accept: want both application/json and text/event-stream for POST, text/event-stream for GET")
 	noSession        = refusal("unknown or ended session; start a new one with initialize")
 	shuttingDown     = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: ErrShutdown.Error()}
 	noFreeSession    = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "all sessions are in use; end one, or raise max_sessions in [http]"}
@@ -158,19 +156,4 @@ func (h *HTTP) Serve(ctx context.Context, ln net.Listener) error {
 		err = errors.Join(err, served)
 	}
 	return err
-}
-
-// accepts reports whether the Accept header allows a media type. An absent header
-// allows all.
-func accepts(h http.Header, want string) bool {
-	family, _, _ := strings.Cut(want, "/")
-	all := strings.Join(h["Accept"], ",")
-	for kind := range strings.SplitSeq(all, ",") {
-		kind, _, _ = strings.Cut(kind, ";")
-		switch strings.ToLower(strings.TrimSpace(kind)) {
-		case want, family + "/*", "*/*":
-			return true
-		}
-	}
-	return all == ""
 }

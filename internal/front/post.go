@@ -12,10 +12,6 @@ import (
 // post serves POST to an MCP endpoint. A message is stateless if its _meta or the
 // MCP-Protocol-Version header has a stateless revision.
 func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
-	if !accepts(r.Header, "application/json") || !accepts(r.Header, "text/event-stream") {
-		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
-		return
-	}
 	b, ok := h.bodies.read(w, r)
 	if !ok {
 		return

@@ -11,10 +11,6 @@ import (
 // stream takes over from the first, whose connection the client may have lost long
 // before the proxy notices.
 func (h *HTTP) getStream(w http.ResponseWriter, r *http.Request, only string) {
-	if !accepts(r.Header, "text/event-stream") {
-		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
-		return
-	}
 	s := h.enterSession(w, r, nil, only)
 	if s == nil {
 		return
@@ -42,10 +38,6 @@ func (s *httpSession) listen(w http.ResponseWriter, r *http.Request, endpoint st
 // openSSE serves GET /sse, the transport of 2024-11-05. The stream carries all messages
 // to the client, and the session ends with it.
 func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request) {
-	if !accepts(r.Header, "text/event-stream") {
-		refuse(w, http.StatusNotAcceptable, nil, notAcceptable)
-		return
-	}
 	s, rpcErr := h.sessions.begin(legacySSE, "")
 	if rpcErr != nil {
 		refuse(w, http.StatusServiceUnavailable, nil, rpcErr)
