@@ -35,7 +35,7 @@ func (c *conn) notification(p *pending, method string, params []byte) {
 	switch {
 	case method == "notifications/resources/updated":
 		in.up.o.Invalidated("resources/updated")
-		for _, l := range in.leases.watching(text(jsonrpc.Get(params, "uri"))) {
+		for _, l := range in.watching(text(jsonrpc.Get(params, "uri"))) {
 			l.notify(method, params)
 		}
 	case strings.HasSuffix(method, "/list_changed"):
@@ -74,7 +74,7 @@ func (in *instance) attribute(c *conn, p *pending) *Lease {
 		}
 		return p.lease
 	}
-	leases := in.leases.list()
+	leases := in.sessions()
 	if len(leases) != 1 || leases[0].multiplexed && c.requests.unclear(leases[0]) {
 		return nil
 	}

@@ -44,7 +44,9 @@ type instance struct {
 	state    atomic.Pointer[state]
 	changing sync.Mutex  // held while state is replaced
 	used     atomic.Bool // a lease has sent a request, so there may be answers to invalidate
-	leases   leaseSet
+
+	mu     sync.Mutex // also guards the settings in the leases
+	leases []*Lease   // copy on write
 
 	endsOnDiscover bool // the server exited on server/discover; used by run only
 }
@@ -63,6 +65,13 @@ func newInstance(up *Upstream) *instance {
 	in.state.Store(first)
 	go in.run(ctx)
 	return in
+}
+
+// sessions returns the leases on the instance.
+func (in *instance) sessions() []*Lease {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.leases
 }
 
 // setClient sets the client of the instance. It must be called exactly once. The offer that the

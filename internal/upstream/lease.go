@@ -2,9 +2,7 @@ package upstream
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"sync"
 
 	"mcpschedd/internal/revision"
 )
@@ -16,7 +14,10 @@ type Lease struct {
 	queue          queue
 	multiplexed    bool // a message from the server may be for another client
 	logsPerRequest bool // log messages are sent only for requests that enable them
-	state          leaseState
+
+	// Settings of the session, which outlive restarts of the server; guarded by in.mu.
+	uris  map[string]bool // subscribed resources
+	level string          // log level requested by the client; empty if none
 }
 
 // Name returns the name of the upstream.
@@ -97,111 +98,15 @@ func (l *Lease) TaskStarted() {
 // resources that no other session watches.
 func (l *Lease) Close() {
 	in := l.in
-	if in.leases.remove(l) > 0 {
+	in.mu.Lock()
+	in.leases = slices.DeleteFunc(slices.Clone(in.leases), func(other *Lease) bool { return other == l })
+	shared := len(in.leases) > 0
+	in.mu.Unlock()
+	if shared {
 		in.sendLevel(in.live())
 		for _, uri := range l.Watches() {
 			l.Unwatch(uri, true)
 		}
 	}
 	in.up.release(in)
-}
-
-// leaseSet is the set of leases on one instance, with the server settings of their sessions,
-// which outlive restarts of the server. Its mutex guards the state of every lease, so that the
-// combined settings are computed from one snapshot.
-type leaseSet struct {
-	mu  sync.Mutex
-	all []*Lease // copy on write
-}
-
-// leaseState is the state of one lease, guarded by the mutex of the leaseSet.
-type leaseState struct {
-	uris  map[string]bool // subscribed resources
-	level string          // log level requested by the client; empty if none
-}
-
-// list returns the leases.
-func (s *leaseSet) list() []*Lease {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all
-}
-
-func (s *leaseSet) add(l *Lease) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = append(slices.Clone(s.all), l)
-}
-
-// remove removes a released lease and returns the number of remaining leases.
-func (s *leaseSet) remove(l *Lease) (others int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = slices.DeleteFunc(slices.Clone(s.all), func(m *Lease) bool { return m == l })
-	return len(s.all)
-}
-
-func (s *leaseSet) setLevel(l *Lease, level string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l.state.level = level
-}
-
-// level returns the most verbose log level of the sessions, or "" if none has requested any.
-func (s *leaseSet) level() (level string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	unset := ""
-	for _, l := range s.all {
-		level = MostVerbose(level, l.state.level)
-		if l.state.level == "" && !l.logsPerRequest {
-			unset = defaultLevel
-		}
-	}
-	if level == "" {
-		return ""
-	}
-	return MostVerbose(level, unset)
-}
-
-// watch sets whether a session watches a resource. When a watch starts, it reports whether that
-// is a change for the session; when one ends, whether no other session watches the resource.
-func (s *leaseSet) watch(l *Lease, uri string, on bool) (differs bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	uris := l.state.uris
-	if uris[uri] == on {
-		return false
-	}
-	if on {
-		uris[uri] = true
-		return true
-	}
-	delete(uris, uri)
-	return !slices.ContainsFunc(s.all, func(m *Lease) bool { return m.state.uris[uri] })
-}
-
-// watched returns the resources watched by the sessions of the given leases.
-func (s *leaseSet) watched(of ...*Lease) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := make(map[string]bool)
-	for _, l := range of {
-		maps.Copy(all, l.state.uris)
-	}
-	return slices.Collect(maps.Keys(all))
-}
-
-// watching returns the leases of the sessions that watch a resource.
-func (s *leaseSet) watching(uri string) []*Lease {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.all), func(l *Lease) bool {
-		for subscribed := range l.state.uris {
-			if Covers(subscribed, uri) {
-				return false
-			}
-		}
-		return true
-	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -57,8 +56,8 @@ func (in *instance) listenParams() []byte {
 			wanted[l.Capability()+"ListChanged"] = true
 		}
 	}
-	if uris := in.leases.watched(in.leases.list()...); len(uris) > 0 {
-		wanted["resourceSubscriptions"] = slices.Sorted(slices.Values(uris))
+	if uris := in.watched(in.sessions()...); len(uris) > 0 {
+		wanted["resourceSubscriptions"] = uris
 	}
 	if len(wanted) == 0 {
 		return nil

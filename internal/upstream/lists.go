@@ -118,7 +118,7 @@ func (in *instance) setOffer(offer *Offer) {
 	if old == nil {
 		old = &Offer{}
 	}
-	leases := in.leases.list()
+	leases := in.sessions()
 	for l := range Lists {
 		if sameItems(old.Lists[l], offer.Lists[l]) {
 			continue

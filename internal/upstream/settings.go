@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -34,7 +35,9 @@ func MostVerbose(levels ...string) (most string) {
 // gets the most verbose level that a session requested.
 func (l *Lease) SetLevel(level string) {
 	if KnownLevel(level) {
-		l.in.leases.setLevel(l, level)
+		l.in.mu.Lock()
+		l.level = level
+		l.in.mu.Unlock()
 		l.in.sendLevel(l.in.live())
 	}
 }
@@ -46,15 +49,27 @@ func Admits(level string, params []byte) bool {
 	return !KnownLevel(said) || !KnownLevel(level) || mcp.LoggingLevel(said).ShouldSendTo(mcp.LoggingLevel(level))
 }
 
-// sendLevel sends the most verbose level of all sessions, if it differs from the last one sent. c
-// may be nil.
+// sendLevel sends the most verbose level of all sessions, if there is one and it differs from the
+// last one sent. c may be nil.
 func (in *instance) sendLevel(c *conn) {
 	if c == nil || c.stateless() || !in.offer.Load().Has("logging") {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if level := in.leases.level(); level != "" && level != c.level {
+	level, unset := "", ""
+	in.mu.Lock()
+	for _, l := range in.leases {
+		level = MostVerbose(level, l.level)
+		if l.level == "" && !l.logsPerRequest {
+			unset = defaultLevel
+		}
+	}
+	in.mu.Unlock()
+	if level == "" {
+		return
+	}
+	if level = MostVerbose(level, unset); level != c.level {
 		c.level = level
 		in.sendSetting(c, "logging/setLevel", append(jsonrpc.AppendString([]byte(`{"level":`), level), '}'))
 	}
@@ -70,23 +85,57 @@ func (l *Lease) Unwatch(uri string, request bool) (last bool) { return l.watch(u
 // watch updates the subscriptions and notifies the server of a change: a stateless server by a
 // new listen request, another one by a request if request is true.
 func (l *Lease) watch(uri string, on, request bool) (differs bool) {
-	differs = l.in.leases.watch(l, uri, on)
-	switch c := l.in.live(); {
+	in := l.in
+	in.mu.Lock()
+	differs = l.uris[uri] != on
+	if on {
+		l.uris[uri] = true
+	} else {
+		delete(l.uris, uri)
+		differs = differs && !slices.ContainsFunc(in.leases, func(other *Lease) bool { return other.uris[uri] })
+	}
+	in.mu.Unlock()
+	switch c := in.live(); {
 	case c == nil:
 	case c.stateless():
 		if differs {
-			l.in.listen(c)
+			in.listen(c)
 		}
 	case request && on:
-		l.in.sendSetting(c, "resources/subscribe", uriParams(uri))
+		in.sendSetting(c, "resources/subscribe", uriParams(uri))
 	case request && differs:
-		l.in.sendSetting(c, "resources/unsubscribe", uriParams(uri))
+		in.sendSetting(c, "resources/unsubscribe", uriParams(uri))
 	}
 	return differs
 }
 
 // Watches returns the URIs that the session subscribed to.
-func (l *Lease) Watches() []string { return l.in.leases.watched(l) }
+func (l *Lease) Watches() []string { return l.in.watched(l) }
+
+// watched returns the resources watched by the sessions of the given leases, sorted.
+func (in *instance) watched(of ...*Lease) []string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	all := make(map[string]bool)
+	for _, l := range of {
+		maps.Copy(all, l.uris)
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// watching returns the leases of the sessions that watch a resource.
+func (in *instance) watching(uri string) []*Lease {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(in.leases), func(l *Lease) bool {
+		for subscribed := range l.uris {
+			if Covers(subscribed, uri) {
+				return false
+			}
+		}
+		return true
+	})
+}
 
 func uriParams(uri string) []byte {
 	return append(jsonrpc.AppendString([]byte(`{"uri":`), uri), '}')
@@ -95,7 +144,7 @@ func uriParams(uri string) []byte {
 // restore sends the log level and the subscriptions to a new connection, without the
 // subscriptions in sent. It returns all current subscriptions.
 func (in *instance) restore(c *conn, sent []string) (now []string) {
-	now = in.leases.watched(in.leases.list()...)
+	now = in.watched(in.sessions()...)
 	in.sendLevel(c)
 	if c.stateless() {
 		return now // sent in its listen request

@@ -21,6 +21,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,10 +120,12 @@ func (u *Upstream) Attach(client Client, listener Listener) *Lease {
 		}
 	}
 	l := &Lease{
-		in: in, listener: listener, state: leaseState{uris: make(map[string]bool)},
+		in: in, listener: listener, uris: make(map[string]bool),
 		multiplexed: u.spec.Shared || listener.Pooled, logsPerRequest: revision.Stateless(client.Version),
 	}
-	in.leases.add(l)
+	in.mu.Lock()
+	in.leases = append(slices.Clone(in.leases), l)
+	in.mu.Unlock()
 	in.sendLevel(in.live()) // another session's level may be too terse for this session
 	return l
 }
@@ -140,7 +143,7 @@ func (u *Upstream) start() *instance {
 // release closes an instance that has no leases.
 func (u *Upstream) release(in *instance) {
 	u.mu.Lock()
-	idle := len(in.leases.list()) == 0 && in != u.shared
+	idle := len(in.sessions()) == 0 && in != u.shared
 	u.mu.Unlock()
 	if !idle {
 		return
