@@ -1,8 +1,10 @@
 package upstream
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"time"
@@ -24,32 +26,29 @@ type event struct {
 	data  []byte        // data lines joined by LF, owned by the receiver; empty without data
 }
 
+// errTooLong means that an event exceeds the limit, and the stream cannot be read further.
+var errTooLong = errors.New("message too long")
+
 // eventStream parses a text/event-stream. Lines end in LF or CRLF. A single CR, which the
 // standard allows and no known server sends, does not end a line.
 type eventStream struct {
-	lines *jsonrpc.Reader
+	lines *bufio.Scanner
 	max   int  // bytes of data in one event
 	begun bool // the first line, which may begin with a byte order mark, was read
 }
 
 func newEventStream(r io.Reader, max int) *eventStream {
-	return &eventStream{lines: jsonrpc.NewShortReader(r, max+streamFields), max: max}
+	s := &eventStream{lines: bufio.NewScanner(r), max: max}
+	s.lines.Buffer(nil, max+streamFields)
+	return s
 }
 
-// next returns the next event that has a field. Its error is the reader's, or a
-// *[jsonrpc.LineTooLong] for an event that is too long; the stream cannot be read further then. An
+// next returns the next event that has a field. Its error is the reader's, or errTooLong. An
 // event cut off by the end of the stream is dropped, as the standard requires.
 func (s *eventStream) next() (event, error) {
 	ev := event{kind: "message", retry: -1}
-	for some := false; ; { // the event has a field
-		b, err := s.lines.Line()
-		if _, long := errors.AsType[*jsonrpc.LineTooLong](err); long || len(ev.data) > s.max {
-			err = &jsonrpc.LineTooLong{Limit: s.max}
-		}
-		if err != nil {
-			return event{}, err
-		}
-		line := b.Line
+	for some := false; len(ev.data) <= s.max+1 && s.lines.Scan(); { // the event has a field
+		line := s.lines.Bytes()
 		if !s.begun {
 			s.begun = true
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
@@ -58,9 +57,17 @@ func (s *eventStream) next() (event, error) {
 		case len(line) > 0:
 			some = ev.field(line) || some
 		case some:
+			ev.data = bytes.TrimSuffix(ev.data, []byte("\n"))
 			return ev, nil
 		}
 	}
+	switch err := s.lines.Err(); {
+	case err == bufio.ErrTooLong || len(ev.data) > s.max+1:
+		return event{}, fmt.Errorf("%w: more than %d bytes", errTooLong, s.max)
+	case err != nil:
+		return event{}, err
+	}
+	return event{}, io.EOF
 }
 
 // field parses one line of an event. It returns false for comments and unknown fields.
@@ -69,11 +76,7 @@ func (ev *event) field(line []byte) bool {
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
 	case "data":
-		if ev.data == nil {
-			ev.data = value // lines of a short reader may be kept
-		} else {
-			ev.data = append(append(ev.data, '\n'), value...)
-		}
+		ev.data = append(append(ev.data, value...), '\n')
 	case "event":
 		if ev.kind = string(value); ev.kind == "" {
 			ev.kind = "message"

@@ -101,7 +101,7 @@ func TestAnswers(t *testing.T) {
 		}, "its answer cannot be read: " + why(`{"jsonrpc":"2.0","id":1}`), []string{"garbage: " + why(`{"jsonrpc":"2.0","id":1}`)}},
 		{"answer in the stream too long", func(w http.ResponseWriter, id string) {
 			emit(w, `data: {"jsonrpc":"2.0","id":`+id+`,"result":"`+strings.Repeat("x", 10_000)+"\"}\n\n")
-		}, "stream broke before its answer: line too long: more than 1000 bytes", []string{"gap"}},
+		}, "stream broke before its answer: message too long: more than 1000 bytes", []string{"gap"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,10 +20,9 @@ const (
 type questions struct {
 	c *conn
 
-	mu       sync.Mutex
-	closed   bool
-	open     map[string]context.CancelFunc // raw id → cancels the request
-	replying int                           // replies that are not delivered yet
+	mu     sync.Mutex
+	closed bool
+	open   map[string]context.CancelFunc // raw id → cancels the request; until its reply is delivered
 }
 
 // accept answers a request of the server on a new goroutine. p is our request whose response
@@ -57,24 +56,18 @@ func pong(context.Context, string, []byte) ([]byte, *jsonrpc.Error) { return []b
 // answer obtains the reply and sends it, unless the server has cancelled its request.
 func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) {
 	result, rpcErr := ask(ctx, m.Method, m.Params)
-	q.mu.Lock()
-	delete(q.open, string(m.ID))
-	q.replying++
-	q.mu.Unlock()
-	if ctx.Err() != nil {
-		q.replied()
-		return
-	}
 	line := jsonrpc.AppendResult(nil, m.ID, result)
 	if rpcErr != nil {
 		line = jsonrpc.AppendError(nil, m.ID, rpcErr.Append(nil))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), replyTimeout)
+	delivery, cancel := context.WithTimeout(context.Background(), replyTimeout)
 	done := func() {
 		cancel()
-		q.replied()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		delete(q.open, string(m.ID))
 	}
-	if err := q.c.link.send(ctx, outgoing{line: line, done: done}); err != nil {
+	if ctx.Err() != nil || q.c.link.send(delivery, outgoing{line: line, done: done}) != nil {
 		done()
 	}
 }
@@ -83,17 +76,11 @@ func (q *questions) answer(ctx context.Context, m jsonrpc.Message, ask askFunc) 
 func (q *questions) add(id string, cancel context.CancelFunc, limit int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.open[id] != nil || q.closed || len(q.open)+q.replying >= limit {
+	if q.open[id] != nil || q.closed || len(q.open) >= limit {
 		return false
 	}
 	q.open[id] = cancel
 	return true
-}
-
-func (q *questions) replied() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.replying--
 }
 
 // cancel cancels a request of the server. It returns false if there is none with this id.

@@ -200,7 +200,7 @@ func (l *streamable) readStream(ctx context.Context, p *post, body io.ReadCloser
 			}
 			return nil
 		})
-		_, tooLong := errors.AsType[*jsonrpc.LineTooLong](err)
+		tooLong := errors.Is(err, errTooLong)
 		if err == io.EOF {
 			err = errors.New("stream ended before its answer")
 		} else {
@@ -287,7 +287,7 @@ func (l *streamable) readOwn(body io.ReadCloser, at *cursor) {
 		}
 		return nil
 	})
-	if _, tooLong := errors.AsType[*jsonrpc.LineTooLong](err); tooLong {
+	if errors.Is(err, errTooLong) {
 		l.c.logInvalid(nil, err)
 		at.id = "" // resumed after its last event, the stream would begin with this one again
 	}
