@@ -54,17 +54,6 @@ func (r *Reader) Next() ([]byte, error) {
 // Borrow is like [Reader.Next] but returns the line in a pooled buffer, which the
 // caller releases with [Buffer.Release].
 func (r *Reader) Borrow() (*Buffer, error) {
-	for {
-		b, err := r.Line()
-		if err != nil || len(b.Line) > 0 {
-			return b, err
-		}
-		b.Release()
-	}
-}
-
-// Line is like [Reader.Borrow] but returns empty lines too.
-func (r *Reader) Line() (*Buffer, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -80,8 +69,9 @@ func (r *Reader) Line() (*Buffer, error) {
 			b.Release()
 			return nil, long
 		case err == nil:
-			b.Line = line
-			return b, nil
+			if b.Line = line; len(line) > 0 {
+				return b, nil
+			}
 		case !errors.Is(err, bufio.ErrBufferFull):
 			r.end(err, len(b.Line) > 0)
 			b.Release()
