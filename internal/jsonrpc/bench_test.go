@@ -2,7 +2,6 @@ package jsonrpc_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -51,48 +50,6 @@ func BenchmarkParse(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := jsonrpc.Parse(m.raw); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkValidStd is the baseline of Parse.
-func BenchmarkValidStd(b *testing.B) {
-	for _, m := range messages() {
-		b.Run(m.name, func(b *testing.B) {
-			b.SetBytes(int64(len(m.raw)))
-			for b.Loop() {
-				if !json.Valid(m.raw) {
-					b.Fatal("not valid")
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkMembers(b *testing.B) {
-	for _, m := range messages() {
-		b.Run(m.name, func(b *testing.B) {
-			b.SetBytes(int64(len(m.raw)))
-			b.ReportAllocs()
-			for b.Loop() {
-				for range jsonrpc.Members(m.raw) {
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkReader(b *testing.B) {
-	for _, m := range messages() {
-		b.Run(m.name, func(b *testing.B) {
-			b.SetBytes(int64(len(m.raw)))
-			b.ReportAllocs()
-			r := jsonrpc.NewReader(&endless{line: append(m.raw, '\n')}, 0)
-			for b.Loop() {
-				if _, err := r.Next(); err != nil {
 					b.Fatal(err)
 				}
 			}

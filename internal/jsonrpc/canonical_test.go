@@ -192,22 +192,3 @@ func halves(text []byte) bool {
 		}
 	}
 }
-
-func BenchmarkAppendCanonical(b *testing.B) {
-	small := `{"repo":"mcpschedd","owner":"someone","path":"internal/jsonrpc/canonical.go","ref":"main","page":1}`
-	sorted := `{"owner":"someone","page":1,"path":"internal/jsonrpc/canonical.go","ref":"main","repo":"mcpschedd"}`
-	large := `{"edits":[` + strings.Repeat(`{"old":"first line\n\tsecond \"line\"","new":"first line\n\tthe other"},`, 11) + `{}],"z":{"b":2,"a":1},"path":"x.go"}`
-	for _, bb := range []struct{ name, value string }{{"100B", small}, {"100B sorted", sorted}, {"1KB", large}} {
-		b.Run(bb.name, func(b *testing.B) {
-			value := []byte(bb.value)
-			dst := make([]byte, 0, 4*len(value))
-			b.SetBytes(int64(len(value)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, ok := jsonrpc.AppendCanonical(dst, value); !ok {
-					b.Fatal("no canonical text")
-				}
-			}
-		})
-	}
-}

@@ -157,7 +157,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	http.NewResponseController(w).Flush()
-	session.box.deliver(r.Context(), w)
+	session.box.stream(r.Context(), w)
 }
 
 // answer is the response to a POST. It becomes a stream unless its only message is the
@@ -208,44 +208,26 @@ func (a *answer) finish() {
 }
 
 // mailbox queues the messages of a session until its stream sends them.
-type mailbox struct {
-	wake chan struct{} // capacity 1
+type mailbox chan []byte
 
-	mu    sync.Mutex
-	lines [][]byte
-}
+func newMailbox() mailbox { return make(mailbox, 1<<12) }
 
-func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
+func (b mailbox) send(line []byte) { b <- line }
 
-func (b *mailbox) send(line []byte) {
-	b.mu.Lock()
-	b.lines = append(b.lines, line)
-	b.mu.Unlock()
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (b *mailbox) deliver(ctx context.Context, w http.ResponseWriter) {
+// stream sends each message as an event until ctx is done.
+func (b mailbox) stream(ctx context.Context, w http.ResponseWriter) {
 	b.each(ctx, func(line []byte) {
 		fmt.Fprintf(w, "data: %s\n\n", line)
 		http.NewResponseController(w).Flush()
 	})
 }
 
-// each calls take for each queued message, in order, until ctx is done.
-func (b *mailbox) each(ctx context.Context, take func(line []byte)) {
+// each calls take for each message, in order, until ctx is done.
+func (b mailbox) each(ctx context.Context, take func(line []byte)) {
 	for {
-		b.mu.Lock()
-		lines := b.lines
-		b.lines = nil
-		b.mu.Unlock()
-		for _, line := range lines {
-			take(line)
-		}
 		select {
-		case <-b.wake:
+		case line := <-b:
+			take(line)
 		case <-ctx.Done():
 			return
 		}

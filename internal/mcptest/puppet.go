@@ -19,7 +19,7 @@ type Puppet struct {
 	Ended   chan jsonrpc.Message // notifications/cancelled
 	Replies chan jsonrpc.Message // the client's responses
 
-	box *mailbox // messages that belong to no request's stream
+	box mailbox // messages that belong to no request's stream
 
 	mu     sync.Mutex
 	open   map[string]chan []byte // raw id of a call → the response to its POST
@@ -121,26 +121,17 @@ func (p *Puppet) Serve(conn net.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer conn.Close()
 	defer cancel()
-	go p.box.each(ctx, func(line []byte) { conn.Write(append(line, '\n')) })
-	for lines := jsonrpc.NewReader(conn, 0); ; {
-		line, err := lines.Next()
-		if err != nil {
-			return
-		}
-		p.loose(line)
+	go p.box.each(ctx, lineWriter(conn))
+	if err := readMessages(conn, p.loose); err != nil {
+		panic(err) // a client under test must send valid messages
 	}
 }
 
 // loose handles a message, and sends its result, if any, through the mailbox.
-func (p *Puppet) loose(line []byte) jsonrpc.Message {
-	m, err := jsonrpc.Parse(line)
-	if err != nil {
-		panic(err) // a client under test must send valid messages
-	}
+func (p *Puppet) loose(m jsonrpc.Message) {
 	if result := p.take(m); result != nil {
 		p.box.send(jsonrpc.AppendResult(nil, m.ID, result))
 	}
-	return m
 }
 
 // SSE returns a handler for the HTTP+SSE transport of revision 2024-11-05.
@@ -148,7 +139,8 @@ func (p *Puppet) SSE() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			body, _ := io.ReadAll(r.Body) // the client may be gone
-			m := p.loose(body)
+			m, _ := jsonrpc.Parse(body)
+			p.loose(m)
 			p.hold(r.Context(), m)
 			w.WriteHeader(http.StatusAccepted)
 			return
@@ -156,7 +148,7 @@ func (p *Puppet) SSE() http.Handler {
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, "event: endpoint\ndata: /messages\n\n")
 		http.NewResponseController(w).Flush()
-		p.box.deliver(r.Context(), w)
+		p.box.stream(r.Context(), w)
 	})
 }
 
@@ -168,7 +160,7 @@ func (p *Puppet) Streamable() http.Handler {
 		case http.MethodGet:
 			w.Header().Set("Content-Type", "text/event-stream")
 			http.NewResponseController(w).Flush()
-			p.box.deliver(r.Context(), w)
+			p.box.stream(r.Context(), w)
 		case http.MethodPost:
 			p.post(w, r)
 		}

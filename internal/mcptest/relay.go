@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -32,12 +33,7 @@ func relay(addr string) error {
 // the process that forwarded it has exited.
 func (s *Server) Serve(conn net.Conn) {
 	defer conn.Close()
-	var writing sync.Mutex
-	send := func(line []byte) {
-		writing.Lock()
-		defer writing.Unlock()
-		_, _ = conn.Write(append(bytes.Clone(line), '\n')) // the peer may have disconnected
-	}
+	send := lineWriter(conn)
 	client, id := s.session(send), conn.RemoteAddr().String()
 	s.mu.Lock()
 	s.sessions[id] = client
@@ -47,17 +43,35 @@ func (s *Server) Serve(conn net.Conn) {
 		delete(s.sessions, id)
 		s.mu.Unlock()
 	}()
-	for lines := jsonrpc.NewReader(conn, 0); ; {
-		line, err := lines.Next()
-		if err != nil {
-			return
-		}
-		m, err := jsonrpc.Parse(line)
-		if err != nil {
-			return // the line is truncated
-		}
+	_ = readMessages(conn, func(m jsonrpc.Message) { // on an error the line is truncated
 		if serve := client.take(context.Background(), m, send); serve != nil {
 			go serve()
 		}
+	})
+}
+
+// readMessages passes each message in r to take until the client disconnects. It returns an error
+// for an invalid message.
+func readMessages(r io.Reader, take func(jsonrpc.Message)) error {
+	for lines := jsonrpc.NewReader(r, 0); ; {
+		line, err := lines.Next()
+		if err != nil {
+			return nil
+		}
+		m, err := jsonrpc.Parse(line)
+		if err != nil {
+			return fmt.Errorf("the client sent %q: %w", line, err)
+		}
+		take(m)
+	}
+}
+
+// lineWriter returns a function that writes a line, from any goroutine.
+func lineWriter(w io.Writer) func(line []byte) {
+	var mu sync.Mutex
+	return func(line []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = w.Write(append(bytes.Clone(line), '\n')) // the client may have disconnected, which ends the reading
 	}
 }

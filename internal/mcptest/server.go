@@ -106,7 +106,7 @@ func (s *Server) Seen() []string {
 type session struct {
 	srv *Server
 	out func(line []byte) // sends messages that belong to no request
-	box *mailbox          // queue of out over HTTP; nil otherwise
+	box mailbox           // queue of out over HTTP; nil otherwise
 
 	mu    sync.Mutex
 	asked map[string]chan jsonrpc.Message // raw id → receives the client's response

@@ -1,14 +1,13 @@
 package mcptest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
@@ -76,35 +75,20 @@ func serveStdio(o Options) error {
 
 // stdio serves the client of a process until its input ends. Running calls are then abandoned.
 func (s *Server) stdio() error {
-	var writing sync.Mutex
-	send := func(line []byte) {
-		writing.Lock()
-		defer writing.Unlock()
-		os.Stdout.Write(append(bytes.Clone(line), '\n')) // if the client has exited, stdin ends too
-	}
+	send := lineWriter(os.Stdout)
 	session := s.session(send)
-	for lines, first := jsonrpc.NewReader(stdin, 0), true; ; first = false {
-		line, err := lines.Next()
-		if err != nil {
-			if s.o.Stays || s.has("deaf") {
-				time.Sleep(limit)
-			}
-			return nil // any error means that the client has disconnected
-		}
-		m, err := jsonrpc.Parse(line)
-		if err != nil {
-			return fmt.Errorf("the client sent %q: %w", line, err)
-		}
-		if first && s.o.Gate != "" {
-			if err := standAt(context.Background(), s.o.Gate); err != nil {
-				return err
-			}
+	waits := s.o.Gate != ""
+	var failed error
+	err := readMessages(stdin, func(m jsonrpc.Message) {
+		if waits {
+			failed, waits = standAt(context.Background(), s.o.Gate), false
 		}
 		switch {
-		case s.o.Start == "mute":
-			continue
+		case failed != nil || s.o.Start == "mute":
+			return
 		case s.o.Start == "shy" && m.Method == "server/discover":
-			return fmt.Errorf("want initialize, have %s", m.Method)
+			fmt.Fprintln(os.Stderr, "want initialize, have", m.Method)
+			os.Exit(9)
 		}
 		if calls(m, "closein") {
 			s.mark("deaf")
@@ -112,7 +96,11 @@ func (s *Server) stdio() error {
 		if serve := session.take(context.Background(), m, send); serve != nil {
 			go serve()
 		}
+	})
+	if s.o.Stays || s.has("deaf") {
+		time.Sleep(limit)
 	}
+	return errors.Join(err, failed)
 }
 
 func calls(m jsonrpc.Message, tool string) bool {
