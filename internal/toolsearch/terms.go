@@ -1,6 +1,7 @@
 package toolsearch
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -52,34 +53,24 @@ func folded(text string) string {
 	return out
 }
 
+var (
+	word     = regexp.MustCompile("[^\\s\"'`()\\[\\],;!?]+")
+	fileName = regexp.MustCompile(`^[^:]*[^:.]\.(\d{0,4}[a-zA-Z]\w{0,4})$`) // not a URL nor a version number
+)
+
 // withoutPaths replaces each path in a query with "file" and its extension, or "folder": the
 // name of a file does not describe the task.
 func withoutPaths(query string) string {
-	query = query[:min(len(query), maxText)]
-	for word := range strings.FieldsSeq(query) {
-		path := strings.Trim(word, "\"'`()[],;:.?!")
-		if kind, isFile := fileType(path); isFile {
-			query = strings.Replace(query, path, "file "+kind, 1)
-		} else if len(path) > 1 && path[0] == '/' {
-			query = strings.Replace(query, path, "folder", 1)
+	return word.ReplaceAllStringFunc(query[:min(len(query), maxText)], func(word string) string {
+		path := strings.TrimRight(word, ".:")
+		if m := fileName.FindStringSubmatch(path); m != nil && len(m[1]) <= 5 && !strings.HasPrefix(path, "www.") {
+			return "file " + m[1]
 		}
-	}
-	return query
-}
-
-// fileType returns the extension of a file's name, "md" of "notes.md". A URL and a version number have
-// none.
-func fileType(path string) (kind string, ok bool) {
-	at := strings.LastIndexByte(path, '.')
-	if kind = path[at+1:]; at < 1 || len(kind) > 5 || strings.Contains(path, "://") || strings.HasPrefix(path, "www.") {
-		return "", false
-	}
-	for _, r := range kind {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-			return "", false
+		if len(path) > 1 && path[0] == '/' {
+			return "folder"
 		}
-	}
-	return kind, strings.ContainsFunc(kind, unicode.IsLetter)
+		return word
+	})
 }
 
 // runsOf splits a text into runs of letters and digits. It splits at other characters, before
