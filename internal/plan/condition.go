@@ -132,22 +132,21 @@ func normal(value any) any {
 
 // compare compares two numbers or two strings.
 func compare(a, b any) (order int, ok bool) {
-	switch x := a.(type) {
-	case string:
-		y, ok := b.(string)
-		return cmp.Compare(x, y), ok
+	if x, isText := a.(string); isText {
+		y, isText := b.(string)
+		return cmp.Compare(x, y), isText
+	}
+	x, isNumber := float(a)
+	y, isNumberToo := float(b)
+	return cmp.Compare(x, y), isNumber && isNumberToo
+}
+
+func float(value any) (x float64, ok bool) {
+	switch value := value.(type) {
 	case int64:
-		if y, ok := b.(int64); ok {
-			return cmp.Compare(x, y), true
-		}
-		return compare(float64(x), b)
+		return float64(value), true
 	case float64:
-		switch y := b.(type) {
-		case int64:
-			return cmp.Compare(x, float64(y)), true
-		case float64:
-			return cmp.Compare(x, y), true
-		}
+		return value, true
 	}
 	return 0, false
 }

@@ -83,17 +83,7 @@ func (p *Plan) Confirmation(risks []Risk) (message string, err error) {
 	if p.Params != nil {
 		fmt.Fprintf(&b, "with params %s\n", legible(p.Params))
 	}
-	shown, feeds := make(map[*Step]bool), make(map[*Step]bool)
-	var feed func(s *Step) // marks a step whose outcome is disclosed, and all that it refers to
-	feed = func(s *Step) {
-		if feeds[s] {
-			return
-		}
-		feeds[s] = true
-		for _, i := range s.Needs {
-			feed(p.Steps[i])
-		}
-	}
+	shown, feeds := make(map[*Step]bool), make(map[*Step]bool) // feeds: steps whose outcomes are disclosed, and all that they refer to
 	for _, one := range risks {
 		one.Step.describe(&b, "- ")
 		shown[one.Step] = true
@@ -101,7 +91,8 @@ func (p *Plan) Confirmation(risks []Risk) (message string, err error) {
 			fmt.Fprintf(&b, "  tells third parties %s\n", outcomes(one.Disclosed))
 		}
 		for _, s := range one.Disclosed {
-			feed(s)
+			feeds[s] = true
+			p.markInputs(s, feeds)
 		}
 	}
 	for _, s := range p.Steps {
@@ -115,6 +106,16 @@ func (p *Plan) Confirmation(risks []Risk) (message string, err error) {
 		}
 	}
 	return bounded(b.String())
+}
+
+// markInputs marks the steps that a step refers to, directly or indirectly.
+func (p *Plan) markInputs(s *Step, marked map[*Step]bool) {
+	for _, i := range s.Needs {
+		if to := p.Steps[i]; !marked[to] {
+			marked[to] = true
+			p.markInputs(to, marked)
+		}
+	}
 }
 
 // bounded returns a question, or an error if it is too long to be read.

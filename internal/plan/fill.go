@@ -100,6 +100,20 @@ func asText(v Value) string {
 // errMissing is the error of a reference to a missing value without a default.
 var errMissing = errors.New("refers to nothing")
 
+// resolve returns what a reference refers to, given the outcome of its step. It may take long in
+// a large result.
+func (r *Ref) resolve(outcome *Value, err error) (*Value, error) {
+	switch {
+	case outcome != nil:
+		return r.in(*outcome)
+	case r.Default != nil:
+		return &Value{JSON: r.Default}, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: %s %w: %w", r.at.pointer, quoted(r.String()), errMissing, err)
+	}
+	return &Value{JSON: []byte("null")}, nil
+}
+
 // in returns what a reference refers to in the value of its step. The text is kept only for the
 // whole value.
 func (r *Ref) in(v Value) (*Value, error) {

@@ -52,19 +52,14 @@ func (p *Plan) leftOut(l *Limits) []string {
 			}
 		}
 	}
-	var run func(s *Step) // does not leave out the steps that a step that runs refers to
-	run = func(s *Step) {
-		for _, i := range s.Needs {
-			if why[i] != "" {
-				why[i] = ""
-				run(p.Steps[i])
-			}
-		}
-	}
+	required := make(map[*Step]bool)
 	for _, s := range p.Steps {
 		if !s.Optional {
-			run(s)
+			p.markInputs(s, required)
 		}
+	}
+	for s := range required {
+		why[s.Index] = ""
 	}
 	if l.NoOptional {
 		return why

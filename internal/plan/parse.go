@@ -22,14 +22,18 @@ import (
 const (
 	maxDefects      = 50  // defects that are reported
 	maxIDLen        = 128 // characters
-	maxRefs         = 10_000
+	maxRefs         = 2_000
 	maxRetries      = 5
 	maxItems        = 10_000
 	defaultMaxItems = 100
 	maxTimeout      = 24 * time.Hour
 	maxSeconds      = 3600 // of a timeout given as a number: a larger one probably means milliseconds
 	maxWorth        = 1e9
-	noLimit         = math.MaxInt32
+	minWorth        = 1e-6 // so that a result of unknown value is used if there is room
+
+	defaultValue       = 0.5 // of a result whose tool does not tell it
+	defaultProbability = 0.5
+	noLimit            = math.MaxInt32
 )
 
 // Targets of references other than steps.
@@ -164,16 +168,15 @@ func (p *parser) readID(at place) {
 // readStep parses one step except its id.
 func (p *parser) readStep(at place) {
 	s := at.step
-	if s.written["tool"] == nil {
-		at.errorf(`missing member "tool"`)
-	}
+	p.readTool(at)
 	s.arguments = object{}
-	value, probability := -1.0, -1.0
+	value, probability := defaultValue, defaultProbability
+	if s.Tool != nil {
+		value, probability = s.Tool.Value, cmp.Or(s.Tool.Probability, probability)
+	}
 	for name, raw := range s.written {
 		v := at.below(name, raw)
 		switch name {
-		case "tool":
-			p.readTool(v)
 		case "arguments":
 			p.readArguments(v)
 		case "depends_on":
@@ -215,14 +218,18 @@ func (p *parser) readStep(at place) {
 	default:
 		at.below("on_error", nil).errorf(`want "fail", "skip", "default" or "continue", have %s`, quoted(string(s.OnError)))
 	}
-	s.worth = worth(s.Tool, value, probability)
+	s.worth = max(value*min(probability, 1), minWorth)
 	s.readRefs()
 }
 
 // readTool looks up the tool of a step.
-func (p *parser) readTool(v place) {
-	s, name := v.step, ""
+func (p *parser) readTool(at place) {
+	s, name := at.step, ""
+	v := at.below("tool", s.written["tool"])
 	switch {
+	case v.raw == nil:
+		at.errorf(`missing member "tool"`)
+		return
 	case !v.decode(&name, "a string"):
 		return
 	case isOwnTool(name):
@@ -289,29 +296,6 @@ func (p *parser) readOutputs(v place) {
 			p.plan.Outputs = append(p.plan.Outputs, s)
 		}
 	}
-}
-
-// The worth of a result whose tool does not tell it.
-const (
-	defaultProbability = 0.5
-	defaultValue       = 0.5
-	minWorth           = 1e-6 // so that a result of unknown value is used if there is room
-)
-
-// worth returns the expected value of a step's result: as written unless negative, else the
-// tool's.
-func worth(t *Tool, value, probability float64) float64 {
-	if value < 0 {
-		if value = defaultValue; t != nil {
-			value = t.Value
-		}
-	}
-	if probability < 0 {
-		if probability = defaultProbability; t != nil {
-			probability = cmp.Or(t.Probability, probability)
-		}
-	}
-	return max(value*min(probability, 1), minWorth)
 }
 
 // place is a value in a plan and its location. Its methods report a value of the wrong type as a
@@ -417,25 +401,15 @@ func (p *parser) suggest(name string, among *nearest.Names) string {
 	return ""
 }
 
+var kinds = map[byte]string{'{': "object", '[': "array", '"': "string", 't': "boolean", 'f': "boolean", 'n': "null"}
+
 // kindOf returns the type of a JSON value, by its name in JSON Schema.
 func kindOf(raw []byte) string {
 	raw = bytes.TrimLeft(raw, " \t\r\n")
 	if len(raw) == 0 {
 		return "nothing"
 	}
-	switch raw[0] {
-	case '{':
-		return "object"
-	case '[':
-		return "array"
-	case '"':
-		return "string"
-	case 't', 'f':
-		return "boolean"
-	case 'n':
-		return "null"
-	}
-	return "number"
+	return cmp.Or(kinds[raw[0]], "number")
 }
 
 const maxShown = 60 // characters of a client's text in a message

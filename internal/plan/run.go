@@ -246,8 +246,8 @@ func (x *execution) begin(ctx context.Context, g *stage) {
 func (x *execution) openItems(g *stage) error {
 	g.items, g.length = [][]byte{nil}, 1
 	if r := g.Step.ForEach; r != nil {
-		v, err := x.source(r.Step).resolve(r)
-		if err != nil {
+		v, err := x.outcome(r.Step)
+		if v, err = r.resolve(v, err); err != nil {
 			return err
 		}
 		if kindOf(v.JSON) != "array" {
@@ -261,28 +261,23 @@ func (x *execution) openItems(g *stage) error {
 	return nil
 }
 
-// source is the outcome of a step as its references see it.
-type source struct {
-	value *Value // nil for a failed step with on_error "continue": references to it are null
-	err   error  // why there is no value, not even null
-}
-
-// source returns the outcome of a step that has ended, or the parameters.
-func (x *execution) source(id string) source {
+// outcome returns the result of a step that has ended, or the parameters, as references see it:
+// nil for a failed step with on_error "continue", to which references are null.
+func (x *execution) outcome(id string) (*Value, error) {
 	if id == params && x.plan.Params != nil {
-		return source{value: &Value{JSON: x.plan.Params}}
+		return &Value{JSON: x.plan.Params}, nil
 	}
 	i := slices.IndexFunc(x.plan.Steps, func(s *Step) bool { return s.ID == id })
 	switch st := x.report.Steps[i]; {
 	case st.State == OK:
-		return source{value: &Value{st.Result.JSON, st.Result.Text}}
+		return &Value{st.Result.JSON, st.Result.Text}, nil
 	case st.Benign:
 	case st.Step.OnError == Default:
-		return source{value: &Value{JSON: st.Step.Default}}
+		return &Value{JSON: st.Step.Default}, nil
 	case st.Step.OnError == Continue:
-		return source{}
+		return nil, nil
 	}
-	return source{err: fmt.Errorf("step %q has no result", id)}
+	return nil, fmt.Errorf("step %q has no result", id)
 }
 
 // inputs returns the values of the references in a step's arguments. They remain valid when the
@@ -292,24 +287,11 @@ func (x *execution) inputs(s *Step) map[*Ref]func() (*Value, error) {
 	all := make(map[*Ref]func() (*Value, error))
 	for _, r := range refsIn(s.arguments) {
 		if s.ForEach == nil || r.Step != item && r.Step != index {
-			src := x.source(r.Step)
-			all[r] = sync.OnceValues(func() (*Value, error) { return src.resolve(r) })
+			v, err := x.outcome(r.Step)
+			all[r] = sync.OnceValues(func() (*Value, error) { return r.resolve(v, err) })
 		}
 	}
 	return all
-}
-
-// resolve returns what a reference refers to. It may take long in a large result.
-func (src source) resolve(r *Ref) (*Value, error) {
-	switch {
-	case src.value != nil:
-		return r.in(*src.value)
-	case r.Default != nil:
-		return &Value{JSON: r.Default}, nil
-	case src.err != nil:
-		return nil, fmt.Errorf("%s: %s %w: %w", r.at.pointer, quoted(r.String()), errMissing, src.err)
-	}
-	return &Value{JSON: []byte("null")}, nil
 }
 
 // holds reports whether a condition holds.
@@ -319,12 +301,11 @@ func (x *execution) holds(c *Condition) (bool, error) {
 	if c.op == "exists" {
 		r.Default = nil
 	}
-	src := x.source(r.Step)
-	if src.value == nil && r.Default == nil {
+	v, err := x.outcome(r.Step)
+	if v == nil && r.Default == nil {
 		return c.holds(nil)
 	}
-	v, err := src.resolve(&r)
-	if err != nil && !errors.Is(err, errMissing) {
+	if v, err = r.resolve(v, err); err != nil && !errors.Is(err, errMissing) {
 		return false, err
 	}
 	return c.holds(v)
