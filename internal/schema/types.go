@@ -122,12 +122,8 @@ func elementTypes(at *jsonschema.Schema, i int, known bool, path []string) typeS
 	if known && i < len(at.PrefixItems) {
 		return typesAt(at.PrefixItems[i], path)
 	}
-	items, ok := at.Items.(*jsonschema.Schema) // before 2020-12
-	if !ok {
-		items = at.Items2020
-	}
-	if items == nil || len(at.PrefixItems) > 0 {
+	if at.Items2020 == nil || len(at.PrefixItems) > 0 {
 		return anyType
 	}
-	return typesAt(items, path)
+	return typesAt(at.Items2020, path)
 }
