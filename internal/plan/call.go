@@ -32,10 +32,10 @@ type answer struct {
 
 // perform makes a call, and retries it while it fails, its step allows another try and the plan
 // has not ended.
-func (r *Runner) perform(ctx context.Context, c Call, inputs map[*Ref]func() (*Value, error), value []byte) answer {
+func (r *Runner) perform(ctx context.Context, c Call, in inputs, value []byte) answer {
 	a := answer{Call: c}
 	var err error
-	if a.Arguments, err = r.arguments(ctx, c, inputs, value); err != nil && ctx.Err() == nil {
+	if a.Arguments, err = r.arguments(ctx, c, in, value); err != nil && ctx.Err() == nil {
 		a.Err = err.Error()
 		return a
 	}
@@ -83,13 +83,13 @@ func (r *Runner) tryOnce(ctx context.Context, c Call) Result {
 }
 
 // arguments returns the arguments of one call, with the values of the references in them.
-func (r *Runner) arguments(ctx context.Context, c Call, inputs map[*Ref]func() (*Value, error), value []byte) ([]byte, error) {
+func (r *Runner) arguments(ctx context.Context, c Call, in inputs, value []byte) ([]byte, error) {
 	s := c.Step
 	if s.constant != nil {
 		return s.constant, nil
 	}
 	f := &filler{input: s.Tool.Input, limit: r.maxBytes(), value: func(ref *Ref, _ []string) (*Value, error) {
-		known, ok := inputs[ref]
+		known, ok := in[ref]
 		switch {
 		case ctx.Err() != nil: // the plan is ending
 			return nil, ctx.Err()

@@ -12,7 +12,7 @@ import (
 
 // at returns the place of a step.
 func (p *parser) at(s *Step) place {
-	return place{parser: p, step: s, pointer: fmt.Sprintf("/steps/%d", s.Index)}
+	return place{p: p, step: s, pointer: fmt.Sprintf("/steps/%d", s.Index)}
 }
 
 // check validates the constants of each step against its tool's schema, and its references

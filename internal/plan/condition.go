@@ -40,7 +40,7 @@ func (v place) condition() *Condition {
 		}
 		return nil
 	}
-	known := len(v.defects)
+	known := len(v.p.defects)
 	if kindOf(v.raw) != "object" || jsonrpc.Get(v.raw, "ref") == nil {
 		v.errorf(`want a reference, or {"ref": a reference, "op": …, "value": …}, have %s`, shown(v.raw))
 		return nil
@@ -51,9 +51,9 @@ func (v place) condition() *Condition {
 		v.below("op", nil).errorf("want one of %s", strings.Join(operators, ", "))
 	}
 	value := v.below("value", jsonrpc.Get(v.raw, "value")) // it may be null
-	constant, err := (&filler{limit: noLimit, value: func(*Ref, []string) (*Value, error) { return nil, errMissing }}).append(nil, value.template(), nil)
+	constant := value.template()
 	switch kind := kindOf(value.raw); {
-	case err != nil:
+	case refsIn(constant) != nil:
 		value.errorf("want a value without references")
 	case c.op == "exists" && value.raw != nil && kind != "boolean":
 		value.errorf("exists: want true, false or nothing, have %s", kind)
@@ -64,10 +64,10 @@ func (v place) condition() *Condition {
 	case (c.op == "lt" || c.op == "gt") && kind != "number" && kind != "string":
 		value.errorf("%s: want a number or a string, have %s", c.op, kind)
 	}
-	c.value = normal(decoded(constant))
-	if len(v.defects) > known {
+	if len(v.p.defects) > known {
 		return nil
 	}
+	c.value = normal(decoded(render(constant)))
 	return c
 }
 

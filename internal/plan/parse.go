@@ -73,7 +73,7 @@ func Parse(raw []byte, o Options) (*Plan, Defects) {
 		options: o, byID: make(map[string]*Step), outputs: make(map[string]*schema.Schema),
 		plan: &Plan{Params: bytes.Clone(o.Params), Budget: o.Budget},
 	}
-	whole := place{parser: p, raw: bytes.Clone(raw)}
+	whole := place{p: p, raw: bytes.Clone(raw)}
 	switch {
 	case o.Bytes > 0 && len(raw) > o.Bytes:
 		whole.errorf("%d bytes: at most %d are read ([plan].max_result_bytes)", len(raw), o.Bytes)
@@ -301,7 +301,7 @@ func (p *parser) readOutputs(v place) {
 // place is a value in a plan and its location. Its methods report a value of the wrong type as a
 // defect and return the zero value.
 type place struct {
-	*parser
+	p       *parser
 	step    *Step  // nil outside of the steps
 	pointer string // JSON pointer
 	raw     []byte // nil if absent
@@ -310,13 +310,13 @@ type place struct {
 
 // below returns the place of a member or an element.
 func (v place) below(name string, raw []byte) place {
-	return place{v.parser, v.step, v.pointer + "/" + jsonrpc.PointerToken(name), raw, v.depth + 1}
+	return place{v.p, v.step, v.pointer + "/" + jsonrpc.PointerToken(name), raw, v.depth + 1}
 }
 
 // errorf records a defect at the place.
 func (v place) errorf(format string, args ...any) {
 	d := Defect{Pointer: v.pointer, Message: fmt.Sprintf(format, args...), index: -1}
-	switch n := len(v.defects); {
+	switch n := len(v.p.defects); {
 	case n > maxDefects:
 		return
 	case n == maxDefects:
@@ -324,7 +324,7 @@ func (v place) errorf(format string, args ...any) {
 	case v.step != nil:
 		d.Step, d.index = v.step.ID, v.step.Index
 	}
-	v.parser.defects = append(v.defects, d)
+	v.p.defects = append(v.p.defects, d)
 }
 
 // members returns the members of an object, and reports unknown ones. A null member counts as
@@ -334,7 +334,7 @@ func (v place) members(known []string) map[string]json.RawMessage {
 	for m := range jsonrpc.Members(v.raw) {
 		switch name := string(m.Name); {
 		case !slices.Contains(known, name):
-			v.below(name, nil).errorf("unknown member%s", v.suggest(name, nearest.New(known)))
+			v.below(name, nil).errorf("unknown member%s", v.p.suggest(name, nearest.New(known)))
 		case all[name] != nil:
 			v.errorf("%s: duplicate member", quoted(name))
 		case string(m.Value) != "null" || name == "default":
@@ -384,8 +384,8 @@ func (v place) duration() (took time.Duration) {
 
 // unknownStep reports an id that no step has.
 func (v place) unknownStep(id string) {
-	if len(v.defects) <= maxDefects {
-		v.errorf("unknown step %s%s", quoted(id), v.suggest(id, nearest.New(slices.Collect(maps.Keys(v.byID)))))
+	if len(v.p.defects) <= maxDefects {
+		v.errorf("unknown step %s%s", quoted(id), v.p.suggest(id, nearest.New(slices.Collect(maps.Keys(v.p.byID)))))
 	}
 }
 

@@ -96,7 +96,7 @@ func (r *Runner) Run(ctx context.Context, p *Plan) *Report {
 	}
 	x.calls.Wait()
 	for _, g := range x.stages {
-		if g.State == "" {
+		if g.status.State == "" {
 			x.cut(ctx, g)
 		}
 	}
@@ -125,37 +125,39 @@ type execution struct {
 
 // stage is the progress of a step.
 type stage struct {
-	*Status
-	items    [][]byte                        // elements to call for, as written in the array; nil before it has begun
-	length   int                             // length of the array
-	inputs   map[*Ref]func() (*Value, error) // values of the references in its arguments but item and index
-	results  []Result                        // of each item; without JSON if there is none
-	next     int                             // index of the next item to start
-	inFlight int                             // its calls in flight
-	done     int                             // items that have ended
-	failed   int                             // items
-	firstBad int                             // lowest index of a failed item
-	why      string                          // error of that item, or why the step was cut short
-	stopped  bool                            // no further items start; the step fails
-	first    time.Time                       // start of its first call
-	users    int                             // steps that refer to its result and may still read it
-	bytes    int                             // of its stored results
-	released bool                            // it no longer reads the results that it refers to
+	status   *Status
+	items    [][]byte  // elements to call for, as written in the array; nil before it has begun
+	length   int       // length of the array
+	inputs   inputs    // of its arguments
+	results  []Result  // of each item; without JSON if there is none
+	next     int       // index of the next item to start
+	inFlight int       // its calls in flight
+	failed   int       // items
+	firstBad int       // lowest index of a failed item
+	why      string    // error of that item, or why the step was cut short
+	stopped  bool      // no further items start; the step fails
+	first    time.Time // start of its first call
+	users    int       // steps that refer to its result and may still read it
+	bytes    int       // of its stored results
+	released bool      // it no longer reads the results that it refers to
 }
 
 // more reports whether items are left to start.
 func (g *stage) more() bool { return !g.stopped && g.next < len(g.items) }
 
+// done returns the number of items that have ended.
+func (g *stage) done() int { return g.next - g.inFlight }
+
 // needed reports whether a step or the client needs the result.
-func (g *stage) needed() bool { return g.Output || g.users > 0 }
+func (g *stage) needed() bool { return g.status.Output || g.users > 0 }
 
 func newExecution(r *Runner, p *Plan) *execution {
 	x := &execution{
 		Runner: r, plan: p, queue: schedule.NewQueue(p.tasks(r.Limits.Parallel)), report: &Report{}, answers: make(chan answer),
 	}
 	for _, s := range p.Steps {
-		g := &stage{Status: &Status{Step: s, Output: slices.Contains(p.Outputs, s)}}
-		x.report.Steps, x.stages = append(x.report.Steps, g.Status), append(x.stages, g)
+		g := &stage{status: &Status{Step: s, Output: slices.Contains(p.Outputs, s)}}
+		x.report.Steps, x.stages = append(x.report.Steps, g.status), append(x.stages, g)
 	}
 	for _, s := range p.Steps {
 		for _, i := range s.Needs {
@@ -195,7 +197,7 @@ func (x *execution) advance(ctx context.Context) bool {
 		x.begin(ctx, x.stages[i])
 	}
 	for _, g := range x.stages {
-		for g.State == "" && g.more() && ctx.Err() == nil && x.acquireSlot(g) {
+		for g.status.State == "" && g.more() && ctx.Err() == nil && x.acquireSlot(g) {
 			x.start(ctx, g)
 		}
 	}
@@ -207,15 +209,15 @@ func (x *execution) acquireSlot(g *stage) bool {
 	if g.inFlight == 0 {
 		return true
 	}
-	if limit := g.Step.Parallel; g.Step.Writes || limit > 0 && g.inFlight >= limit {
+	if limit := g.status.Step.Parallel; g.status.Step.Writes || limit > 0 && g.inFlight >= limit {
 		return false
 	}
-	return x.queue.AcquireExtra(g.Step.Index)
+	return x.queue.AcquireExtra(g.status.Step.Index)
 }
 
 // begin starts a step whose dependencies have ended, or skips it.
 func (x *execution) begin(ctx context.Context, g *stage) {
-	s := g.Step
+	s := g.status.Step
 	if why, benign := x.skipReason(s); why != "" {
 		x.skip(g, why, benign)
 		return
@@ -245,7 +247,7 @@ func (x *execution) begin(ctx context.Context, g *stage) {
 // openItems sets the items of a step.
 func (x *execution) openItems(g *stage) error {
 	g.items, g.length = [][]byte{nil}, 1
-	if r := g.Step.ForEach; r != nil {
+	if r := g.status.Step.ForEach; r != nil {
 		v, err := x.outcome(r.Step)
 		if v, err = r.resolve(v, err); err != nil {
 			return err
@@ -255,7 +257,7 @@ func (x *execution) openItems(g *stage) error {
 		}
 		g.items = slices.Collect(jsonrpc.Elements(v.JSON))
 		g.length = len(g.items)
-		g.items = g.items[:min(g.length, g.Step.MaxItems)]
+		g.items = g.items[:min(g.length, g.status.Step.MaxItems)]
 	}
 	g.results = make([]Result, len(g.items))
 	return nil
@@ -280,11 +282,14 @@ func (x *execution) outcome(id string) (*Value, error) {
 	return nil, fmt.Errorf("step %q has no result", id)
 }
 
+// inputs are the values of references, except item and index.
+type inputs map[*Ref]func() (*Value, error)
+
 // inputs returns the values of the references in a step's arguments. They remain valid when the
 // results are released. Each is resolved once, on the goroutine of the first call that needs it:
 // evaluating a pointer into a large result for each of thousands of items would take seconds.
-func (x *execution) inputs(s *Step) map[*Ref]func() (*Value, error) {
-	all := make(map[*Ref]func() (*Value, error))
+func (x *execution) inputs(s *Step) inputs {
+	all := make(inputs)
 	for _, r := range refsIn(s.arguments) {
 		if s.ForEach == nil || r.Step != item && r.Step != index {
 			v, err := x.outcome(r.Step)
@@ -314,15 +319,15 @@ func (x *execution) holds(c *Condition) (bool, error) {
 // start makes the next call of a step on a new goroutine. The goroutine also fills in the
 // arguments, because searching large results takes long. The call keeps its slot between retries.
 func (x *execution) start(ctx context.Context, g *stage) {
-	c := Call{Step: g.Step, Item: -1}
+	c := Call{Step: g.status.Step, Item: -1}
 	value := g.items[g.next]
-	if g.Step.ForEach != nil {
+	if g.status.Step.ForEach != nil {
 		c.Item = g.next
 	}
 	g.next++
 	g.inFlight++
 	x.inFlight++
-	output, inputs := g.Output, g.inputs
+	output, inputs := g.status.Output, g.inputs
 	x.calls.Go(func() {
 		a := x.perform(ctx, c, inputs, value)
 		if a.Err == "" && output {
@@ -334,12 +339,11 @@ func (x *execution) start(ctx context.Context, g *stage) {
 
 // answered handles the outcome of a call.
 func (x *execution) answered(ctx context.Context, a answer) {
-	g, i := x.stages[a.Step.Index], max(a.Item, 0)
+	s, g, i := a.Step, x.stages[a.Step.Index], max(a.Item, 0)
 	x.inFlight--
 	if g.inFlight--; g.inFlight > 0 {
-		x.queue.ReleaseExtra(g.Step.Index)
+		x.queue.ReleaseExtra(s.Index)
 	}
-	g.done++
 	g.note(a)
 	if a.interrupted {
 		x.report.Ended = endReason(ctx)
@@ -353,7 +357,7 @@ func (x *execution) answered(ctx context.Context, a answer) {
 		}
 	}
 	if a.Err != "" {
-		g.InDoubt = g.InDoubt || a.InDoubt && g.Step.Writes
+		g.status.InDoubt = g.status.InDoubt || a.InDoubt && s.Writes
 		x.failItem(g, i, a.Err)
 	}
 	if ctx.Err() != nil && g.more() {
@@ -362,7 +366,8 @@ func (x *execution) answered(ctx context.Context, a answer) {
 		x.finish(g)
 	} else if time.Since(x.toldAt) >= time.Second {
 		x.toldAt = time.Now()
-		x.tell(float64(x.ended)+float64(g.done)/float64(len(g.items)+1), fmt.Sprintf("%s: %d of %d items", g.Step.ID, g.done, len(g.items)))
+		done, of := g.done(), len(g.items)
+		x.tell(float64(x.ended)+float64(done)/float64(of+1), fmt.Sprintf("%s: %d of %d items", s.ID, done, of))
 	}
 }
 
@@ -374,10 +379,10 @@ func (g *stage) note(a answer) {
 	if g.first.IsZero() || a.began.Before(g.first) {
 		g.first = a.began
 	}
-	g.Calls += a.calls
-	g.Bytes += a.Bytes
-	g.Source = a.Source
-	g.Took = max(g.Took, a.ended.Sub(g.first))
+	g.status.Calls += a.calls
+	g.status.Bytes += a.Bytes
+	g.status.Source = a.Source
+	g.status.Took = max(g.status.Took, a.ended.Sub(g.first))
 }
 
 // keep stores the result of an item if a step or the client needs it.
@@ -385,7 +390,7 @@ func (x *execution) keep(g *stage, i int, res Result, tokens int) error {
 	if !g.needed() {
 		return nil
 	}
-	if !g.Output {
+	if !g.status.Output {
 		res.Blocks = nil
 	}
 	size := len(res.JSON)
@@ -398,8 +403,8 @@ func (x *execution) keep(g *stage, i int, res Result, tokens int) error {
 	g.bytes += size
 	x.held += size
 	g.results[i] = res
-	if g.Tokens += tokens; g.Step.ForEach != nil {
-		g.Tokens++ // the comma
+	if g.status.Tokens += tokens; g.status.Step.ForEach != nil {
+		g.status.Tokens++ // the comma
 	}
 	return nil
 }
@@ -415,7 +420,7 @@ func (r *Runner) maxBytes() int {
 // failItem applies the step's on_error to a failed item.
 func (x *execution) failItem(g *stage, i int, why string) {
 	var err error
-	switch s := g.Step; {
+	switch s := g.status.Step; {
 	case s.ForEach == nil || s.Writes || s.OnError == Fail:
 		g.stopped = true
 	case s.OnError == Default:
@@ -434,21 +439,21 @@ func (x *execution) failItem(g *stage, i int, why string) {
 // finish ends a step whose calls have ended. With on_error "skip" it succeeds unless all items
 // failed.
 func (x *execution) finish(g *stage) {
-	if g.stopped || g.Step.OnError == Skip && g.failed > 0 && g.failed == g.done {
+	if g.stopped || g.status.Step.OnError == Skip && g.failed > 0 && g.failed == g.done() {
 		x.end(g, Failed, g.reason())
 		return
 	}
 	switch {
 	case !g.needed():
-	case g.Step.ForEach == nil:
-		g.Result = g.results[0]
+	case g.status.Step.ForEach == nil:
+		g.status.Result = g.results[0]
 	default:
 		var parts [][]byte
 		for _, res := range g.results {
 			parts = append(parts, res.JSON)
-			g.Result.Blocks = append(g.Result.Blocks, res.Blocks...)
+			g.status.Result.Blocks = append(g.status.Result.Blocks, res.Blocks...)
 		}
-		g.Result.JSON = array(parts)
+		g.status.Result.JSON = array(parts)
 	}
 	x.end(g, OK, g.reason())
 }
@@ -457,7 +462,7 @@ func (x *execution) finish(g *stage) {
 func (g *stage) reason() string {
 	why := g.why
 	switch {
-	case g.Step.ForEach == nil:
+	case g.status.Step.ForEach == nil:
 		return why
 	case g.failed > 0:
 		why = fmt.Sprintf("; %d failed; item %d: %s", g.failed, g.firstBad, why)
@@ -486,7 +491,7 @@ func (x *execution) cut(ctx context.Context, g *stage) {
 
 // skip ends a step that does not run. benign means that nothing has failed.
 func (x *execution) skip(g *stage, why string, benign bool) {
-	g.Benign = benign
+	g.status.Benign = benign
 	x.end(g, Skipped, why)
 }
 
@@ -495,21 +500,21 @@ const maxReason = 500
 
 // end records the outcome of a step and releases its results.
 func (x *execution) end(g *stage, state State, reason string) {
-	g.State, g.Reason = state, excerpt.Shorten(reason, maxReason)
+	g.status.State, g.status.Reason = state, excerpt.Shorten(reason, maxReason)
 	if state != OK {
 		x.release(g)
 	}
 	g.results, g.inputs = nil, nil
-	g.chain = min(g.Calls, 1)
-	for _, i := range g.Step.Waits {
-		g.chain = max(g.chain, x.stages[i].chain+min(g.Calls, 1))
+	g.status.chain = min(g.status.Calls, 1)
+	for _, i := range g.status.Step.Waits {
+		g.status.chain = max(g.status.chain, x.stages[i].status.chain+min(g.status.Calls, 1))
 	}
-	x.queue.Done(g.Step.Index)
+	x.queue.Done(g.status.Step.Index)
 	x.releaseInputs(g)
 	x.ended++
-	what := g.Step.ID + ": " + string(state)
-	if g.Calls > 0 {
-		what += fmt.Sprintf(" (%d ms)", g.Took.Milliseconds())
+	what := g.status.Step.ID + ": " + string(state)
+	if g.status.Calls > 0 {
+		what += fmt.Sprintf(" (%d ms)", g.status.Took.Milliseconds())
 	}
 	x.tell(float64(x.ended), what)
 }
@@ -520,7 +525,7 @@ func (x *execution) releaseInputs(g *stage) {
 		return
 	}
 	g.released = true
-	for _, i := range g.Step.Needs {
+	for _, i := range g.status.Step.Needs {
 		one := x.stages[i]
 		if one.users--; !one.needed() {
 			x.release(one)
@@ -531,7 +536,7 @@ func (x *execution) releaseInputs(g *stage) {
 // release drops a result.
 func (x *execution) release(g *stage) {
 	x.held -= g.bytes
-	g.bytes, g.Result = 0, Result{}
+	g.bytes, g.status.Result = 0, Result{}
 }
 
 // tell reports progress. Reported values never decrease, also when several steps process items.

@@ -64,9 +64,9 @@ const wantReference = `want a reference: "$ref:step", "$ref:step.field" or {"$re
 
 // reference parses a value that must be a single reference, and returns nil if it is not.
 func (v place) reference() *Ref {
-	known := len(v.defects)
+	known := len(v.p.defects)
 	r, ok := v.template().(*Ref)
-	if !ok && len(v.defects) == known {
+	if !ok && len(v.p.defects) == known {
 		v.errorf("%s, have %s", wantReference, shown(v.raw))
 	}
 	return r
@@ -87,7 +87,7 @@ func (v place) template() any {
 	case "array":
 		all := []any{}
 		for element := range jsonrpc.Elements(v.raw) {
-			if v.tooMuch() {
+			if v.p.tooMuch() {
 				break
 			}
 			all = append(all, v.below(strconv.Itoa(len(all)), element).template())
@@ -111,7 +111,7 @@ func (v place) parseString() any {
 				pointer += "/" + jsonrpc.PointerToken(field)
 			}
 		}
-		v.refs++
+		v.p.refs++
 		return &Ref{Step: m[1], Pointer: pointer, Null: true, at: v}
 	}
 	if m := textAlike.FindStringSubmatch(s); strings.Contains(s, "$ref:") || m != nil && v.isTarget(m[1]) {
@@ -168,7 +168,7 @@ func (v place) target(target string) *Ref {
 	if !ok || !idForm.MatchString(id) || !jsonrpc.ValidPointer(pointer) {
 		return nil
 	}
-	v.refs++
+	v.p.refs++
 	return &Ref{Step: id, Pointer: pointer, at: v}
 }
 
@@ -191,7 +191,7 @@ func (v place) parseText() any {
 	plain := ""
 	for {
 		at := braces.FindStringIndex(rest)
-		if at == nil || v.tooMuch() {
+		if at == nil || v.p.tooMuch() {
 			break
 		}
 		dollars := at[1] - at[0] - 1
@@ -219,7 +219,7 @@ func (v place) parseText() any {
 
 // isTarget reports whether a reference of the step may refer to an id.
 func (v place) isTarget(id string) bool {
-	return v.byID[id] != nil || id == params && v.options.Params != nil || v.step.written["for_each"] != nil && (id == item || id == index)
+	return v.p.byID[id] != nil || id == params && v.p.options.Params != nil || v.step.written["for_each"] != nil && (id == item || id == index)
 }
 
 // refsIn returns the references in a template, in their order.

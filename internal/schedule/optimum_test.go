@@ -194,29 +194,3 @@ func TestSelectAgainstEveryChoice(t *testing.T) {
 	}
 	t.Logf("%d searched, %d above the floor, %d capped", searched, above, capped)
 }
-
-func FuzzSelect(f *testing.F) {
-	f.Add([]byte{9, 40, 0, 0, 70, 50, 0, 1, 20, 30, 1, 0, 5, 10, 1, 0}, 100, 0, 3)
-	f.Add([]byte{1, 0, 2, 3, 255, 255, 255, 255}, -1, 2, 0)
-	f.Fuzz(func(t *testing.T, data []byte, budget, count, nodes int) {
-		in := instance{limits: schedule.Limits{Budget: budget, Count: count}}
-		for ; len(data) >= 4 && len(in.items) < 10; data = data[4:] {
-			it := schedule.Item{Value: float64(data[0]), Cost: int(data[1])}
-			if need := int(int8(data[3])); need != 0 {
-				it.Needs = []int{need - 1, len(in.items) - 1}[:1+need&1]
-			}
-			in.items = append(in.items, it)
-		}
-		c := schedule.Select(in.items, in.limits)
-		in.check(t, c)
-		if best := in.optimum(); c.Exact && c.Value != best {
-			t.Fatalf("%+v: got %+v, want %v", in, c, best)
-		}
-		in.limits.Nodes = nodes
-		c = schedule.Select(in.items, in.limits)
-		in.check(t, c)
-		if floor := in.floor(); c.Value < floor {
-			t.Fatalf("%+v: got %+v, want at least %v", in, c, floor)
-		}
-	})
-}

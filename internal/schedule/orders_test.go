@@ -105,21 +105,6 @@ func TestSimulateIsValid(t *testing.T) {
 	}
 }
 
-// TestCyclesDoNotRun: tasks on a cycle or after one never run, but Done can end them.
-func TestCyclesDoNotRun(t *testing.T) {
-	tasks := []schedule.Task{{Mean: time.Second}, {After: []int{2}}, {After: []int{1}}, {After: []int{2}}}
-	line := schedule.Simulate(tasks, exactly(tasks), schedule.Slots{})
-	if !slices.Equal(line.Start, []time.Duration{0, -1, -1, -1}) || line.Makespan != time.Second {
-		t.Errorf("got %+v", line)
-	}
-	q := schedule.NewQueue(tasks, schedule.Slots{Total: 1})
-	q.Done(0)
-	q.Done(1)
-	if task, ok := q.Next(); task != 2 || !ok {
-		t.Errorf("got %d, %v, want what waited for the one that was ended", task, ok)
-	}
-}
-
 // TestNearTheOptimum: the queue is on average within 5 % of the optimum of instances that can be
 // solved exactly, and within Graham's 2-1/p if only the slots are bounded.
 func TestNearTheOptimum(t *testing.T) {

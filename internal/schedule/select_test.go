@@ -103,31 +103,3 @@ func TestNodeCap(t *testing.T) {
 		t.Errorf("got %d nodes, want the 20,000 of the default", c.Nodes)
 	}
 }
-
-func TestNodesAllocateNothing(t *testing.T) {
-	items := hard(64)
-	allocs := func(nodes int) float64 {
-		return testing.AllocsPerRun(5, func() {
-			schedule.Select(items, schedule.Limits{Budget: 100_001, Nodes: nodes})
-		})
-	}
-	if few, many := allocs(1), allocs(20_000); many > few {
-		t.Errorf("got %v allocations for 20,000 nodes, %v for 1", many, few)
-	}
-}
-
-func TestSelectIsRepeatable(t *testing.T) {
-	for _, shape := range shapes {
-		items := shape.draw(rand.New(rand.NewPCG(5, 6)), 40)
-		for i := range items {
-			items[i].Value, items[i].Cost = float64(i%5), i%7 // many ties
-		}
-		limits := schedule.Limits{Budget: 40, Count: 12}
-		want := schedule.Select(items, limits)
-		for range 5 {
-			if diff := cmp.Diff(want, schedule.Select(items, limits)); diff != "" {
-				t.Fatalf("%s: -first +again:\n%s", shape.name, diff)
-			}
-		}
-	}
-}
