@@ -63,17 +63,6 @@ func TestClockSettles(t *testing.T) {
 	}
 }
 
-// TestClockStays: Configure does not replace the clock.
-func TestClockStays(t *testing.T) {
-	r := newRecorded(t)
-	r.ask(t, query(fresh, host))
-	r.store.Configure(dedup.Options{MaxBytes: 1 << 20, Clock: func() age.Moment { return age.At(time.Minute, time.Minute) }})
-	r.add(time.Second)
-	if got := r.ask(t, query(fresh, host)); got.How != dedup.Hit || got.Age != time.Second {
-		t.Errorf("got %+v, want a hit of 1 s", got)
-	}
-}
-
 // TestClockOfDoubt: a write of unknown outcome stays pending until both clocks say that its time
 // is over, and ends even if the real clock is ahead.
 func TestClockOfDoubt(t *testing.T) {

@@ -3,7 +3,6 @@ package dedup_test
 import (
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/call"
@@ -98,24 +97,4 @@ func TestComparison(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestComparisonBackedOff: a client that repeats a call does not get a compared prefetch as its
-// back-off, and an expired prefetch is not compared.
-func TestComparisonBackedOff(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		src := &source{store: newStore(t), same: "same"}
-		q := query(dedup.Reuse{MaxAge: time.Second, Repeats: 1, BackOff: true}, host)
-		q.Delivered = dedup.NewDelivered()
-		src.prefetch(t, q)
-		if got := src.ask(t, q); got.How != dedup.Hit || !got.Prefetched {
-			t.Fatalf("got %+v, want a hit on the prefetch", got)
-		}
-		if got := src.ask(t, q); !got.BackedOff {
-			t.Fatalf("got %+v, want to be held back", got)
-		}
-		if got := src.ask(t, trying(q)); got.How != dedup.Fetched || got.Comparison != dedup.NotCompared {
-			t.Errorf("got %+v, want fetched, and nothing compared with what is too old", got)
-		}
-	})
 }

@@ -46,11 +46,7 @@ type receipt struct {
 
 // NewDelivered returns an empty record.
 func NewDelivered() *Delivered {
-	receipts, err := simplelru.NewLRU[uint64, *receipt](maxReceipts, nil)
-	if err != nil {
-		panic(err) // only a size below 1 is an error
-	}
-	return &Delivered{seed: maphash.MakeSeed(), receipts: receipts}
+	return &Delivered{seed: maphash.MakeSeed(), receipts: newLRU[uint64, *receipt](maxReceipts)}
 }
 
 // with calls f, with the mutex held, on the receipt of a call if there is one.

@@ -1,7 +1,6 @@
 package dedup_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -120,26 +119,6 @@ func TestRepeated(t *testing.T) {
 	want("without a client", false)
 	q.Delivered = mine
 	want("once more", true)
-}
-
-// TestDeliveredBounded: 1,024 answers are remembered for each client.
-func TestDeliveredBounded(t *testing.T) {
-	src := &source{store: newStore(t)}
-	d := dedup.NewDelivered()
-	nth := func(i int) dedup.Query {
-		q := query(pure)
-		q.Delivered, q.Key.Arguments = d, fmt.Sprint(i)
-		return q
-	}
-	for i := range 1025 {
-		src.ask(t, nth(i))
-	}
-	if got := src.ask(t, nth(1)); !got.Repeated {
-		t.Error("the second of 1,025 answers is forgotten")
-	}
-	if got := src.ask(t, nth(0)); got.How != dedup.Hit || got.Repeated {
-		t.Errorf("got %s, same %v, want a hit on an answer not remembered", got.How, got.Repeated)
-	}
 }
 
 // TestLost: a client is not sent a reference to an answer that did not reach it.

@@ -44,7 +44,7 @@ func (s *Store) Check() error {
 	case scoped != int64(s.answers.entries.Len()):
 		return fmt.Errorf("%d entries in scopes, %d in the store", scoped, s.answers.entries.Len())
 	}
-	for _, e := range s.answers.unasked {
+	for _, e := range s.answers.unasked.Keys() {
 		if e.used || e.prefetch.Fate() != call.Pending {
 			return fmt.Errorf("the prefetch %+v, %+v, is one of those not asked for", e.key, e)
 		}
@@ -52,7 +52,7 @@ func (s *Store) Check() error {
 			return fmt.Errorf("the prefetch %+v is not stored, and not asked for", e.key)
 		}
 	}
-	if n := int64(len(s.answers.unasked)); n != unasked {
+	if n := int64(s.answers.unasked.Len()); n != unasked {
 		return fmt.Errorf("%d prefetches stored that no call has asked for, %d known", unasked, n)
 	}
 	p := s.counts.Prefetch
@@ -97,7 +97,7 @@ func (s *Store) CheckFates(all []*Prefetch) error {
 		}
 	}
 	p := s.counts.Prefetch
-	switch open := s.flyingLocked() + int64(len(s.answers.unasked)); {
+	switch open := s.flyingLocked() + int64(s.answers.unasked.Len()); {
 	case fates[call.Ready]+fates[call.Late] != p.Used || fates[call.Late] != p.Late:
 		return fmt.Errorf("fates %v, counted %+v", fates, p)
 	case !maps.Equal(wasted, p.Wasted) || sum(wasted) != fates[call.Wasted]+fates[call.Compared]:
@@ -125,7 +125,7 @@ func (s *Store) Open(scope string) (n int) {
 			n++
 		}
 	}
-	for _, e := range s.answers.unasked {
+	for _, e := range s.answers.unasked.Keys() {
 		if e.key.Scope == scope {
 			n++
 		}

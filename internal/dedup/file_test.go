@@ -127,32 +127,6 @@ func TestFileYoungWhenSent(t *testing.T) {
 	})
 }
 
-func TestFileJoined(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		s := newStore(t)
-		path := filepath.Join(t.TempDir(), "file")
-		put(t, path, "old", time.Hour)
-		q := query(dedup.Reuse{Pure: true, File: path})
-		wait(t, s, q)
-		if wait(t, s, q).flight != nil {
-			t.Error("not joined though the file is what it was")
-		}
-		put(t, path, "newer", time.Hour)
-		if wait(t, s, q).flight == nil {
-			t.Error("joined though the file has changed")
-		}
-	})
-}
-
-func TestFileRefused(t *testing.T) {
-	src := &source{store: newStore(t)}
-	for _, path := range []string{"relative", "/", filepath.Join(t.TempDir(), "none")} {
-		if got := src.prefetch(t, query(dedup.Reuse{Pure: true, File: path})); got != "file" {
-			t.Errorf("%s: got %q, want file", path, got)
-		}
-	}
-}
-
 // put writes a file and sets its modification time.
 func put(t *testing.T, path, text string, ago time.Duration) {
 	t.Helper()

@@ -23,10 +23,8 @@ type Flight struct {
 	epoch uint64     // counter when it began
 	began age.Moment // on the store's clock
 
-	prefetch *Prefetch     // nil if a call began it
-	promoted chan struct{} // closed when a call joins the prefetch; nil unless prefetched
+	prefetch *Prefetch // nil if a call began it
 	cancel   context.CancelCauseFunc
-	stopHold func() bool         // stops watching the context of a prefetch; nil unless prefetched
 	share    func(*SharedAnswer) // shares the answer with other replicas; nil if it is not shared
 
 	// Guarded by the store's mutex.
@@ -36,9 +34,7 @@ type Flight struct {
 	joined    bool          // a call has joined it
 	joinedAt  age.Moment    // first join
 	sent      age.Moment    // when the request was sent; began until then
-	isSent    bool          // the request of a prefetch has been sent
 	unloaded  time.Duration // the fetch's latency without other calls; 0 if not known to be less
-	tainted   bool          // the answer belongs to one client
 	abandoned bool          // cancelled, as no call wanted it
 	notKept   cause         // why the answer is not stored; "" if it may be
 	settled   bool
@@ -111,9 +107,8 @@ func (f *Flight) askedLocked(now age.Moment) time.Duration {
 // joinLocked adds the waiter of a call that did not begin the flight.
 func (f *Flight) joinLocked(ctx context.Context, w *Waiter, now age.Moment) {
 	f.waitLocked(ctx, w)
-	f.limitJoinLocked(w, now)
 	if f.prefetch != nil && !f.joined {
-		close(f.promoted)
+		close(f.prefetch.promoted)
 		f.joinedAt = now
 	}
 	f.joined = true
@@ -130,9 +125,6 @@ func (f *Flight) leave(w *Waiter, why error) {
 	w.flight = nil
 	i := slices.Index(f.waiters, w)
 	f.waiters = slices.Delete(f.waiters, i, i+1)
-	if w != f.leader {
-		f.store.counts.Left++
-	}
 	f.abandonLocked(dropped, why)
 	f.store.mu.Unlock()
 	w.Done(Outcome{Err: why})
@@ -182,13 +174,16 @@ func (f *Flight) abandonLocked(why cause, err error) {
 }
 
 // Sent records that the request of a prefetch has been sent. The time before, when it
-// waited for its host, hides no latency. Further calls do nothing.
+// waited for its host, hides no latency. Further calls, and those for other flights, do nothing.
 func (f *Flight) Sent() {
 	f.store.mu.Lock()
 	var waiters []*Waiter
-	if !f.isSent {
-		f.isSent, f.sent = true, f.store.clock()
+	if g := f.prefetch; g != nil && !g.sent {
+		g.sent, f.sent = true, f.store.clock()
 		waiters = slices.Clone(f.waiters)
+		if limit := f.query.Reuse.JoinTimeout; limit > 0 && !f.settled {
+			g.joinTimer = time.AfterFunc(limit, f.giveUp)
+		}
 	}
 	f.store.mu.Unlock()
 	for _, w := range waiters {
@@ -207,7 +202,12 @@ func (f *Flight) SetUnloadedLatency(d time.Duration) {
 }
 
 // Promoted is closed when a call joins the prefetch. It is nil if a call began the flight.
-func (f *Flight) Promoted() <-chan struct{} { return f.promoted }
+func (f *Flight) Promoted() <-chan struct{} {
+	if f.prefetch == nil {
+		return nil
+	}
+	return f.prefetch.promoted
+}
 
 // Displaced reports whether storing this prefetch evicted an answer that a call had asked
 // for. It is valid after Settle.
@@ -231,8 +231,8 @@ func (f *Flight) Notify(method string, params []byte) {
 func (f *Flight) Taint() {
 	var refetch []*Waiter
 	f.store.mu.Lock()
-	if !f.settled && !f.tainted {
-		f.tainted = true
+	if !f.settled {
+		f.notKept = failed
 		f.unlistLocked()
 		f.waiters = slices.DeleteFunc(f.waiters, func(w *Waiter) bool {
 			if w != f.leader {
@@ -241,7 +241,6 @@ func (f *Flight) Taint() {
 			}
 			return w != f.leader
 		})
-		f.store.counts.Alone += int64(len(refetch))
 		f.held = false
 		f.abandonLocked(failed, errTainted)
 	}
@@ -274,33 +273,15 @@ var errTainted = errors.New("store: the server sent its client a request, and no
 // than a call.
 var ErrJoinTimeout = errors.New("store: join timeout of the prefetch exceeded")
 
-// limitJoinLocked ends the wait of w, which has joined a prefetch, at its join timeout.
-func (f *Flight) limitJoinLocked(w *Waiter, now age.Moment) {
-	if f.prefetch == nil || f.query.Reuse.JoinTimeout <= 0 {
-		return
+// giveUp runs when the prefetch has exceeded its join timeout: the calls that have joined leave, and no
+// other joins. The prefetch itself continues.
+func (f *Flight) giveUp() {
+	f.store.mu.Lock()
+	f.prefetch.overdue = true
+	waiters := slices.Clone(f.waiters)
+	f.store.mu.Unlock()
+	for _, w := range waiters {
+		w.stop()
+		f.leave(w, ErrJoinTimeout)
 	}
-	stop, timer := w.stop, (*time.Timer)(nil)
-	timer = time.AfterFunc(f.joinLeftLocked(now), func() {
-		f.store.mu.Lock()
-		left := f.joinLeftLocked(f.store.clock())
-		waiting := w.flight == f
-		if waiting && left > 0 {
-			timer.Reset(left)
-		}
-		f.store.mu.Unlock()
-		if waiting && left <= 0 {
-			stop()
-			f.leave(w, ErrJoinTimeout)
-		}
-	})
-	w.stop = func() bool { timer.Stop(); return stop() }
-}
-
-// joinLeftLocked is what remains of the join timeout. It runs from the sending of the
-// request: while the prefetch waits for its host, a call of its own would wait too.
-func (f *Flight) joinLeftLocked(now age.Moment) time.Duration {
-	if !f.isSent {
-		return f.query.Reuse.JoinTimeout
-	}
-	return f.query.Reuse.JoinTimeout - now.Since(f.sent)
 }

@@ -38,6 +38,9 @@ func (w *world) judge(o op, own *fetch, got dedup.Outcome, least []int, came tim
 		return
 	}
 	w.count(string(got.How))
+	if got.BackedOff {
+		w.count("backed off")
+	}
 	var nth int
 	if _, err := fmt.Fscan(bytes.NewReader(got.Body), &nth); err != nil {
 		w.blame("%#v got %.20q: its bytes were given back", o, got.Body)

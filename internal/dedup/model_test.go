@@ -164,7 +164,6 @@ func (w *world) end() {
 		w.left = fmt.Sprintf("at the end there are %+v, and %d pending writes", got, w.store.Pending())
 	}
 	w.sums["prefetch used"] += int(got.Prefetch.Used)
-	w.sums["backed off"] += int(got.BackedOff)
 	w.judgeFates()
 	w.store.Close()
 	for _, g := range w.prefetches {
@@ -307,9 +306,11 @@ func (w *world) fetch(ctx context.Context, o op, f *dedup.Flight, prefetched boo
 	w.work.Go(func() {
 		if o.before > 20*time.Millisecond { // it waits for its turn
 			time.Sleep(20 * time.Millisecond)
-			w.mu.Lock()
-			x.sent = time.Now()
-			w.mu.Unlock()
+			if prefetched {
+				w.mu.Lock()
+				x.sent = time.Now()
+				w.mu.Unlock()
+			}
 			f.Sent()
 		}
 		time.Sleep(time.Until(x.began.Add(o.before)))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
 )
 
@@ -50,6 +51,20 @@ type SharedAnswer struct {
 	MaxAge    time.Duration // until which it may be served; 0 in an answer from a replica
 }
 
+// replicas is what a store knows of its peers. The store's mutex guards the maps.
+type replicas struct {
+	Peers
+	tokens    map[call.Place]string     // place → token at its last lookup
+	changedAt map[call.Place]age.Moment // place → its last invalidation that was not a call's
+}
+
+func newReplicas(p Peers) *replicas {
+	if p == nil {
+		return nil
+	}
+	return &replicas{Peers: p, tokens: make(map[call.Place]string), changedAt: make(map[call.Place]age.Moment)}
+}
+
 // peerView is the result of one lookup.
 type peerView struct {
 	tokens []string // of the query's places
@@ -78,14 +93,10 @@ func (s *Store) applyLocked(places []call.Place, seen *peerView) {
 		if token == "" {
 			seen.valid = false
 		}
-		if token == "" || s.tokens[p] != token {
+		if token == "" || s.peers.tokens[p] != token {
 			s.epochs.bump(s.epochs.at(p))
 		}
-		if token == "" {
-			delete(s.tokens, p) // the place changes again when that write ends
-		} else {
-			s.tokens[p] = token
-		}
+		s.peers.tokens[p] = token // with "" the place changes again when that write ends
 	}
 }
 
@@ -96,7 +107,7 @@ var allPlaces call.Place
 // replicas fetched before it are not used.
 func (s *Store) noteChangedLocked(p call.Place) {
 	if s.peers != nil {
-		s.changedAt[p] = s.clock()
+		s.peers.changedAt[p] = s.clock()
 	}
 }
 
@@ -127,11 +138,11 @@ func (f *Flight) adopt(k *SharedAnswer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	if !f.query.Reuse.admits(false, true, k.Age) || k.Age > now.Since(s.changedAt[allPlaces]) {
+	if !f.query.Reuse.admits(false, true, k.Age) || k.Age > now.Since(s.peers.changedAt[allPlaces]) {
 		return false
 	}
 	for _, p := range f.query.Places {
-		if k.Age > now.Since(s.changedAt[p]) {
+		if k.Age > now.Since(s.peers.changedAt[p]) {
 			return false
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"sync/atomic"
+	"time"
 
 	"mcpschedd/internal/age"
 	"mcpschedd/internal/call"
@@ -15,13 +15,18 @@ import (
 // Prefetch is a fetch that began before a call asked for its answer.
 type Prefetch struct {
 	number call.Number  // its own
-	by     call.Number  // the comparing call; written once, before fate
+	by     call.Number  // the call that used it first, or compared it; written once, before fate
 	why    cause        // why it was wasted or compared; likewise
 	fate   atomic.Int32 // a call.Fate; written once, where it is counted
 
 	displaced atomic.Bool // storing it evicted an answer that a call had asked for
 
-	reported atomic.Pointer[call.Number] // the call that used it, by the record; nil for none yet
+	// Of its flight. Those below promoted are guarded by the store's mutex.
+	stopHold  func() bool   // stops watching its context
+	promoted  chan struct{} // closed when a call joins it
+	sent      bool          // its request has been sent
+	joinTimer *time.Timer   // runs giveUp; nil if there is no join timeout, or it has not been sent
+	overdue   bool          // giveUp has run
 }
 
 // Fate returns the outcome of the prefetch so far. It takes no lock.
@@ -40,19 +45,10 @@ func (p *Prefetch) Why() string {
 // Number returns the prefetch's own number in the record.
 func (p *Prefetch) Number() call.Number { return p.number }
 
-// Report sets the call that the record names as the first user. The call that is answered
-// in the end may be another than the one that asked.
-func (p *Prefetch) Report(by call.Number) { p.reported.Store(&by) }
-
-// By returns the call that the record names as the first user, or the call that compared
-// the prefetch; false if there is none yet.
+// By returns the call that used the prefetch first, or compared it; false if there is none yet.
 func (p *Prefetch) By() (by call.Number, ok bool) {
 	switch p.Fate() {
-	case call.Ready, call.Late:
-		if n := p.reported.Load(); n != nil {
-			return *n, true
-		}
-	case call.Compared:
+	case call.Ready, call.Late, call.Compared:
 		return p.by, true
 	}
 	return call.Number{}, false
@@ -60,11 +56,11 @@ func (p *Prefetch) By() (by call.Number, ok bool) {
 
 // usedLocked records the first use of a prefetch, in the outcome of the call that used it.
 // It does nothing if p is nil or its fate is decided.
-func (s *Store) usedLocked(o *Outcome, p *Prefetch, as call.Fate) {
+func (s *Store) usedLocked(o *Outcome, p *Prefetch, by call.Number, as call.Fate) {
 	if p == nil || p.Fate() != call.Pending {
 		return
 	}
-	o.FirstUseOf = p
+	o.FirstUseOf, p.by = p, by
 	s.counts.Prefetch.Used++
 	if as == call.Late {
 		s.counts.Prefetch.Late++
@@ -123,8 +119,8 @@ func (s *Store) beginPrefetch(ctx context.Context, q *Query, file fileState, che
 	}
 	f, fetching = s.beginLocked(ctx, q, file, now)
 	s.counts.Prefetch.Issued++
-	f.prefetch, f.held, f.promoted = &Prefetch{number: q.Number}, true, make(chan struct{})
-	f.stopHold = context.AfterFunc(ctx, func() { f.releaseHold(context.Cause(ctx)) })
+	f.prefetch, f.held = &Prefetch{number: q.Number, promoted: make(chan struct{})}, true
+	f.prefetch.stopHold = context.AfterFunc(ctx, func() { f.releaseHold(context.Cause(ctx)) })
 	return f, fetching, ""
 }
 
@@ -174,7 +170,7 @@ func (s *Store) refusalLocked(q *Query, file *fileState, now age.Moment) string 
 func (s *Store) ExpirePrefetches(scope func(string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range slices.Clone(s.answers.unasked) {
+	for _, e := range s.answers.unasked.Keys() {
 		if e.ageLimit != math.MaxInt64 && scope(e.key.Scope) {
 			s.removeLocked(e, expired)
 		}
@@ -195,18 +191,14 @@ const sweepBatch = 4
 // sweepLocked removes some prefetches that can never be served any more. No call may ever
 // ask for them, but they take space, and their fate must be counted.
 func (s *Store) sweepLocked(now age.Moment) {
-	a := &s.answers
-	for range min(sweepBatch, len(a.unasked)) {
-		if a.sweepIndex >= len(a.unasked) {
-			a.sweepIndex = 0
-		}
-		switch e := a.unasked[a.sweepIndex]; {
+	for range min(sweepBatch, s.answers.unasked.Len()) {
+		switch e, _, _ := s.answers.unasked.GetOldest(); {
 		case !s.epochs.current(e.epoch, e.places, nil): // nor will it ever be again
 			s.removeLocked(e, invalidated)
 		case now.Since(e.began) > e.ageLimit:
 			s.removeLocked(e, expired)
 		default:
-			a.sweepIndex++
+			s.answers.unasked.Get(e) // makes it the newest
 		}
 	}
 }

@@ -2,12 +2,6 @@ package dedup_test
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
-	"reflect"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,57 +88,6 @@ func TestExpirePrefetches(t *testing.T) {
 	}
 }
 
-// TestRefusalChangesNothing: PrefetchRefusal evicts no answer and does not count as use.
-func TestRefusalChangesNothing(t *testing.T) {
-	s := newStore(t)
-	src := &source{store: s}
-	q := query(pure, host)
-	src.ask(t, q)
-	src.ask(t, other(q))
-	if got := s.PrefetchRefusal(q); got != "stored" {
-		t.Errorf("got %q, want stored", got)
-	}
-	s.Configure(dedup.Options{MaxBytes: s.Stats().Bytes - 1})
-	if got := src.ask(t, other(q)); got.How != dedup.Hit {
-		t.Errorf("got %s: what was only asked about was kept before what was asked for later", got.How)
-	}
-	s.Invalidate(host)
-	before := s.Stats()
-	if got := s.PrefetchRefusal(other(q)); got != "" {
-		t.Errorf("got %q, want nothing against it: what is stored is no longer good", got)
-	}
-	if got := s.Stats(); !reflect.DeepEqual(got, before) {
-		t.Errorf("got %+v, was %+v", got, before)
-	}
-}
-
-// TestRefusalLooksAtNoFile: a file is read by Prefetch, not by PrefetchRefusal.
-func TestRefusalLooksAtNoFile(t *testing.T) {
-	src := &source{store: newStore(t)}
-	q := query(pure)
-	q.Reuse.File = filepath.Join(t.TempDir(), "file")
-	if got := src.store.PrefetchRefusal(q); got != "" {
-		t.Errorf("got %q, want nothing known against it", got)
-	}
-	if got := src.prefetch(t, q); got != "file" {
-		t.Errorf("got %q, want refused: there is no file", got)
-	}
-	if err := os.WriteFile(q.Reuse.File, []byte("one"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	old := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(q.Reuse.File, old, old); err != nil {
-		t.Fatal(err)
-	}
-	src.ask(t, q)
-	if err := os.Remove(q.Reuse.File); err != nil {
-		t.Fatal(err)
-	}
-	if got := src.store.PrefetchRefusal(q); got != "stored" {
-		t.Errorf("got %q, want stored", got)
-	}
-}
-
 // TestFetchPanics: if fetch panics, the flight ends, and a call that joined it is answered.
 func TestFetchPanics(t *testing.T) {
 	s := newStore(t)
@@ -174,13 +117,12 @@ func TestFetchPanics(t *testing.T) {
 // numbered returns the number of a call in the record.
 func numbered(seq int64) call.Number { return call.Number{Session: "1f00c2", Seq: seq} }
 
-// TestPrefetchIsReported: a prefetch has the number of its query. By returns the call that the
-// record names as its user, which may be another than the call that asked.
-func TestPrefetchIsReported(t *testing.T) {
+// TestPrefetchBy: a prefetch has the number of its query, and knows the call that used it first.
+func TestPrefetchBy(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		act  func(t *testing.T, src *source, q dedup.Query, g *prefetching)
-		want bool // it may be reported
+		want bool
 	}{
 		{"in flight", func(*testing.T, *source, dedup.Query, *prefetching) {}, false},
 		{"stored", func(_ *testing.T, _ *source, _ dedup.Query, g *prefetching) { g.settle() }, false},
@@ -200,21 +142,15 @@ func TestPrefetchIsReported(t *testing.T) {
 				if got := g.Number(); got != numbered(7) {
 					t.Errorf("got number %+v, want that of its own query", got)
 				}
-				if by, ok := g.By(); ok {
-					t.Errorf("got by %+v, and the record has not said so", by)
-				}
-				g.Report(numbered(9))
-				by, ok := g.By()
-				if ok != tt.want || ok && by != numbered(9) {
-					t.Errorf("reported: got by %+v, %v, want the call that was reported: %v", by, ok, tt.want)
+				if by, ok := g.By(); ok != tt.want || ok && by != numbered(8) {
+					t.Errorf("got by %+v, %v, want the call: %v", by, ok, tt.want)
 				}
 			})
 		})
 	}
 }
 
-// TestPrefetchIsComparedBy: a compared prefetch has no user; By returns the comparing call,
-// whatever is reported.
+// TestPrefetchIsComparedBy: a compared prefetch has no user; By returns the comparing call.
 func TestPrefetchIsComparedBy(t *testing.T) {
 	for _, stored := range []bool{true, false} {
 		src := &source{store: newStore(t)}
@@ -230,49 +166,9 @@ func TestPrefetchIsComparedBy(t *testing.T) {
 				t.Fatalf("stored %v: got %s, first %v, want fetched for itself", stored, o.How, o.FirstUseOf)
 			}
 		}
-		g.Report(numbered(3))
 		if by, ok := g.By(); !ok || by != numbered(2) || g.Fate() != call.Compared {
 			t.Errorf("stored %v: got fate %d by %+v, %v, want compared by call 2", stored, g.Fate(), by, ok)
 		}
-	}
-}
-
-// TestFirstUseOfMany: the same for calls and an answer that arrive together. A call may then fetch
-// for itself and replace the prefetch, which no call uses.
-func TestFirstUseOfMany(t *testing.T) {
-	s := newStore(t)
-	used := 0
-	for i := range 200 {
-		q := query(pure, host)
-		q.Key.Arguments = fmt.Sprintf(`{"n":%d}`, i)
-		g := begin(t, s, q)
-		var first atomic.Int64
-		var open sync.WaitGroup
-		open.Go(g.settle)
-		for range 4 {
-			open.Go(func() {
-				told := make(chan dedup.Outcome, 1)
-				w := &dedup.Waiter{Done: func(o dedup.Outcome) { told <- o }}
-				s.Do(t.Context(), q, w, func(_ context.Context, f *dedup.Flight) { f.Settle([]byte("own"), false, true) })
-				if o := <-told; o.FirstUseOf == g.Prefetch {
-					first.Add(1)
-				} else if o.FirstUseOf != nil {
-					t.Error("the first use of another prefetch")
-				}
-			})
-		}
-		open.Wait()
-		want := int64(0)
-		if fate := g.Fate(); fate == call.Ready || fate == call.Late {
-			want = 1
-			used++
-		}
-		if n := first.Load(); n != want {
-			t.Fatalf("prefetch %d of fate %d: %d calls are told that they are its first use, want %d", i, g.Fate(), n, want)
-		}
-	}
-	if used == 0 {
-		t.Error("no prefetch was used, which shows nothing")
 	}
 }
 

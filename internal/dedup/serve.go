@@ -38,7 +38,7 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 	if on != nil && !q.comparesOnly(on.prefetch) {
 		w.query = q
 		on.joinLocked(ctx, w, now)
-		unsent = on.prefetch != nil && !on.isSent
+		unsent = on.prefetch != nil && !on.prefetch.sent
 		s.mu.Unlock()
 		return unsent
 	}
@@ -51,7 +51,6 @@ func (s *Store) Do(ctx context.Context, q Query, w *Waiter, fetch func(ctx conte
 // fetchLocked makes w the leader of the flight, unlocks the store and calls fetch.
 func (s *Store) fetchLocked(ctx context.Context, f *Flight, fetching context.Context, q Query, w *Waiter, fetch func(context.Context, *Flight)) (unsent bool) {
 	w.query = q
-	s.counts.Fetched++
 	f.leader = w
 	f.waitLocked(ctx, w)
 	s.mu.Unlock()
@@ -100,13 +99,12 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Ou
 		Body: e.body, Stateless: e.stateless, How: Hit, Took: e.took,
 		Prefetched: e.prefetch != nil, BackedOff: backedOff, Age: now.Since(e.began),
 	}
-	s.counts.Hits++
 	if backedOff {
 		s.counts.BackedOff++
 	}
 	if !e.asked() {
-		s.answers.markAsked(e)
-		s.usedLocked(&o, e.prefetch, call.Ready)
+		s.answers.unasked.Remove(e)
+		s.usedLocked(&o, e.prefetch, q.Number, call.Ready)
 	}
 	e.used = true
 	o.Repeated, o.BackOff = q.Delivered.record(&s.epochs, q, e, backedOff, now)
@@ -119,7 +117,7 @@ func (s *Store) hitLocked(q *Query, e *entry, backedOff bool, now age.Moment) Ou
 // joinableLocked returns the flight that q may join, or nil.
 func (s *Store) joinableLocked(q *Query, file fileState, now age.Moment) *Flight {
 	f := s.table[q.Key]
-	if f == nil || f.settled {
+	if f == nil || f.settled || f.prefetch != nil && f.prefetch.overdue {
 		return nil
 	}
 	current := s.epochs.current(f.epoch, f.query.Places, q.Places) // the check when joined

@@ -65,30 +65,6 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// TestNotStored: answers that can never be served are not stored.
-func TestNotStored(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		use  dedup.Reuse
-		good bool
-		body int
-	}{
-		{"organic without freshness", never, true, 1},
-		{"no answer", pure, false, 1},
-		{"too large", pure, true, 1 << 18},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := newStore(t)
-			x := wait(t, s, query(tt.use))
-			x.flight.Settle(make([]byte, tt.body), false, tt.good)
-			x.outcome(t)
-			if got := s.Stats(); got.Entries != 0 || got.Bytes != 0 || got.Stored != 0 {
-				t.Errorf("got %+v, want nothing stored", got)
-			}
-		})
-	}
-}
-
 // TestInvalidated makes a change of each kind and checks whether the answer is invalidated.
 func TestInvalidated(t *testing.T) {
 	for _, tt := range []struct {
@@ -140,22 +116,6 @@ func TestPlacesOfBoth(t *testing.T) {
 		t.Error("joined a flight from before the change")
 	}
 	x.flight.Settle(nil, false, true)
-}
-
-func TestOutcomeOfHit(t *testing.T) {
-	s := newStore(t)
-	body := []byte("answer")
-	x := wait(t, s, query(pure))
-	x.flight.Settle(body, true, true)
-	body[0] = 'X' // only borrowed
-	x.flight.Settle([]byte("another"), false, true)
-	got := wait(t, s, query(pure)).outcome(t)
-	if string(got.Body) != "answer" || !got.Stateless || got.Err != nil || got.Refetch {
-		t.Errorf("got %+v %q, want the stored answer", got, got.Body)
-	}
-	if own := x.outcome(t); own.How != dedup.Fetched || own.Body != nil {
-		t.Errorf("the fetcher got %+v, want no body", own)
-	}
 }
 
 func TestPrefetchRefused(t *testing.T) {

@@ -45,8 +45,8 @@ func (f *Flight) Settle(body []byte, stateless, good bool) {
 	if f.share != nil {
 		f.share(f.sharedAnswer(l))
 	}
-	if f.stopHold != nil {
-		f.stopHold()
+	if f.prefetch != nil {
+		f.prefetch.stopHold()
 	}
 	for i, w := range l.waiters {
 		w.stop()
@@ -63,6 +63,9 @@ func (f *Flight) beginSettling(stateless, good bool) (l settlement, ok bool) {
 		return l, false
 	}
 	f.settled = true
+	if f.prefetch != nil && f.prefetch.joinTimer != nil {
+		f.prefetch.joinTimer.Stop()
+	}
 	l.waiters, f.waiters = f.waiters, nil
 	for _, w := range l.waiters {
 		w.flight = nil
@@ -87,7 +90,7 @@ func (f *Flight) unfitLocked(e *entry, good bool) cause {
 	switch {
 	case f.abandoned:
 		return dropped
-	case !good || f.tainted:
+	case !good:
 		return failed
 	case f.notKept != "":
 		return f.notKept
@@ -114,7 +117,7 @@ func (f *Flight) finishSettling(l settlement) []Outcome {
 		outcomes[i] = f.outcomeLocked(w, l, now)
 	}
 	if f.prefetch != nil && l.share { // in order of arrival
-		s.usedLocked(&outcomes[0], f.prefetch, call.Late)
+		s.usedLocked(&outcomes[0], f.prefetch, l.waiters[0].query.Number, call.Late)
 	}
 	if l.waste == "" {
 		l.waste = f.storeLocked(l)
@@ -139,7 +142,6 @@ func (f *Flight) storeLocked(l settlement) cause {
 
 // outcomeLocked returns the outcome of one waiter.
 func (f *Flight) outcomeLocked(w *Waiter, l settlement, now age.Moment) Outcome {
-	counts := &f.store.counts
 	o := Outcome{How: Joined, Prefetched: f.prefetch != nil, Age: now.Since(f.began)}
 	switch {
 	case w == f.leader:
@@ -148,11 +150,9 @@ func (f *Flight) outcomeLocked(w *Waiter, l settlement, now age.Moment) Outcome 
 			o.Comparison = l.comparison
 		}
 	case !l.share:
-		counts.Alone++
 		o.Refetch = true
 		return o
 	default:
-		counts.Joined++
 		o.Body, o.Stateless, o.Took = l.entry.body, l.entry.stateless, l.entry.took
 	}
 	if !l.good {

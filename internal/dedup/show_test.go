@@ -66,15 +66,3 @@ func TestMarkShown(t *testing.T) {
 		t.Errorf("refused with %q, want delivered", got)
 	}
 }
-
-func TestShownNotFetchedAgain(t *testing.T) {
-	src := &source{store: newStore(t)}
-	q := query(never, host)
-	q.Delivered = dedup.NewDelivered()
-	src.prefetch(t, q)
-	src.store.MarkShown(q)
-	src.store.DropScope("session 1")
-	if got := src.store.PrefetchRefusal(q); got != "delivered" {
-		t.Errorf("refused with %q, want delivered", got)
-	}
-}

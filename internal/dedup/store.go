@@ -25,7 +25,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -61,22 +60,20 @@ type Store struct {
 	clock func() age.Moment // called with mu held
 	start age.Moment        // when the store was made
 	seed  maphash.Seed      // of the hashes that compare answers
-	peers Peers             // nil for none
+	peers *replicas         // nil for none
 
 	mu           sync.Mutex
 	options      Options
 	epochs       epochs
-	tokens       map[call.Place]string     // place → token at its last lookup
-	changedAt    map[call.Place]age.Moment // place → its last invalidation that was not a call's
-	table        map[call.Key]*Flight      // key → the newest flight, if it may be joined
-	flights      map[*Flight]struct{}      // not yet settled
+	table        map[call.Key]*Flight // key → the newest flight, if it may be joined
+	flights      map[*Flight]struct{} // not yet settled
 	answers      answers
 	lastID       uint64                     // of the newest flight
 	reclassified uint64                     // number of reclassifications
 	underWay     int                        // registered calls that have not ended
 	doubtful     map[*PendingWrite]struct{} // those of unknown outcome
 	closed       bool
-	counts       counts
+	counts       Stats // only what has happened
 }
 
 // New returns an empty store.
@@ -86,12 +83,12 @@ func New(o Options) *Store {
 		clock = age.Now
 	}
 	return &Store{
-		clock: clock, start: clock(), seed: maphash.MakeSeed(), peers: o.Peers, options: o,
-		epochs: newEpochs(), answers: newAnswers(), tokens: make(map[call.Place]string), changedAt: make(map[call.Place]age.Moment),
+		clock: clock, start: clock(), seed: maphash.MakeSeed(), peers: newReplicas(o.Peers), options: o,
+		epochs: newEpochs(), answers: newAnswers(),
 		table:    make(map[call.Key]*Flight),
 		flights:  make(map[*Flight]struct{}),
 		doubtful: make(map[*PendingWrite]struct{}),
-		counts:   counts{Prefetch: PrefetchStats{Wasted: make(map[string]int64)}},
+		counts:   Stats{Prefetch: PrefetchStats{Wasted: make(map[string]int64)}},
 	}
 }
 
@@ -154,7 +151,6 @@ func (s *Store) insertLocked(e *entry) cause {
 		return evicted
 	}
 	s.answers.add(e)
-	s.counts.Stored++
 	s.shrinkLocked(e)
 	return ""
 }
@@ -183,8 +179,6 @@ func (s *Store) removeLocked(e *entry, why cause) {
 		s.counts.Invalidated++
 	case evicted:
 		s.counts.Evicted++
-	case consumed:
-		s.counts.Consumed++
 	}
 	s.wastedLocked(e.prefetch, why) // a stored prefetch
 }
@@ -198,21 +192,20 @@ func cost(body int, k call.Key) int64 { return int64(body+len(k.Arguments)) + ov
 
 // entry is a stored answer.
 type entry struct {
-	id           uint64 // of its flight; a later one is larger
-	key          call.Key
-	places       []call.Place
-	epoch        uint64 // counter when the fetch began
-	began        age.Moment
-	took         time.Duration // duration of the fetch
-	file         fileState
-	body         []byte
-	hash         uint64 // of the body; 0 unless repeats are counted
-	size         int64  // counted against MaxBytes
-	stateless    bool
-	prefetch     *Prefetch     // nil if a call began the fetch
-	ageLimit     time.Duration // of a prefetch: maximum age at which it is served
-	unaskedIndex int           // index in answers.unasked, while it is there
-	used         bool          // a call has asked for it
+	id        uint64 // of its flight; a later one is larger
+	key       call.Key
+	places    []call.Place
+	epoch     uint64 // counter when the fetch began
+	began     age.Moment
+	took      time.Duration // duration of the fetch
+	file      fileState
+	body      []byte
+	hash      uint64 // of the body; 0 unless repeats are counted
+	size      int64  // counted against MaxBytes
+	stateless bool
+	prefetch  *Prefetch     // nil if a call began the fetch
+	ageLimit  time.Duration // of a prefetch: maximum age at which it is served
+	used      bool          // a call has asked for it
 }
 
 // asked reports whether a call has asked for the answer, or began its fetch.
@@ -221,19 +214,25 @@ func (e *entry) asked() bool { return e.prefetch == nil || e.used }
 // answers index the entries by key in order of last use, by scope, and, if prefetched and
 // not asked for, in unasked. The store's mutex guards them.
 type answers struct {
-	entries    *simplelru.LRU[call.Key, *entry]
-	scopes     map[string]map[*entry]struct{} // scope → its entries
-	unasked    []*entry                       // prefetched entries that no call has asked for, unordered
-	sweepIndex int                            // next index of unasked to sweep
-	bytes      int64                          // sum of the entries' sizes
+	entries *simplelru.LRU[call.Key, *entry]
+	scopes  map[string]map[*entry]struct{}   // scope → its entries
+	unasked *simplelru.LRU[*entry, struct{}] // prefetched entries that no call has asked for, the one that was swept first being the oldest
+	bytes   int64                            // sum of the entries' sizes
 }
 
 func newAnswers() answers {
-	entries, err := simplelru.NewLRU[call.Key, *entry](math.MaxInt, nil)
+	return answers{
+		entries: newLRU[call.Key, *entry](math.MaxInt), scopes: make(map[string]map[*entry]struct{}),
+		unasked: newLRU[*entry, struct{}](math.MaxInt),
+	}
+}
+
+func newLRU[K comparable, V any](size int) *simplelru.LRU[K, V] {
+	l, err := simplelru.NewLRU[K, V](size, nil)
 	if err != nil {
 		panic(err) // only a size below 1 is an error
 	}
-	return answers{entries: entries, scopes: make(map[string]map[*entry]struct{})}
+	return l
 }
 
 // add stores an entry whose key has none.
@@ -245,8 +244,7 @@ func (a *answers) add(e *entry) {
 	}
 	a.scopes[e.key.Scope][e] = struct{}{}
 	if !e.asked() {
-		e.unaskedIndex = len(a.unasked)
-		a.unasked = append(a.unasked, e)
+		a.unasked.Add(e, struct{}{})
 	}
 }
 
@@ -258,17 +256,7 @@ func (a *answers) remove(e *entry) {
 	if len(of) == 0 {
 		delete(a.scopes, e.key.Scope)
 	}
-	a.markAsked(e)
-}
-
-// markAsked removes an entry from unasked, in constant time: the last one takes its index.
-func (a *answers) markAsked(e *entry) {
-	if e.asked() {
-		return
-	}
-	end := len(a.unasked) - 1
-	a.unasked[e.unaskedIndex], a.unasked[end].unaskedIndex = a.unasked[end], e.unaskedIndex
-	a.unasked = slices.Delete(a.unasked, end, end+1)
+	a.unasked.Remove(e)
 }
 
 // Peek returns the answer that a call would be served now, or false if there is none. It

@@ -321,9 +321,6 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 		ended := e // capturing e itself would move every event to the heap
 		s.endSpan(&ended)
 	}
-	if first := from.FirstUseOf; first != nil {
-		first.Report(s.number) // so that the event and span of the prefetch follow those of the call
-	}
 }
 
 // recordRefusal records a message that was refused without asking an upstream, if it is a
