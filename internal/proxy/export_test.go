@@ -29,11 +29,8 @@ func LineOf(s *Server, name string) speculate.Concurrency {
 // Kept returns the number of objects of each kind that the server holds for its sessions and their open
 // work. The worker must not have ended.
 func Kept(s *Server) map[string]int {
-	h := s.prefetch.Held()
-	kept := map[string]int{
-		"watched sessions": h.Sessions, "prefetches that wait for a slot": h.Waiting,
-		"bytes in the queue": h.Bytes,
-	}
+	s.prefetch.Save() // after it has handled the events so far
+	kept := map[string]int{"watched sessions": s.prefetch.Scheduler.Stats().Sessions}
 	sessions := s.sessions.all()
 	kept["sessions"] = len(sessions)
 	for _, n := range sessions {
@@ -44,10 +41,6 @@ func Kept(s *Server) map[string]int {
 	}
 	return kept
 }
-
-// Occupancies returns the number of upstream instances whose open calls are tracked, after the worker has
-// handled all events so far.
-func Occupancies(s *Server) int { return s.prefetch.Held().Instances }
 
 // TakeForProcess makes the server treat the upstream as a process of unknown concurrency although it is
 // reached over HTTP. It must be called before the session's first call.

@@ -45,6 +45,9 @@ type Claim struct {
 
 // Session begins a client session; name identifies it in a Change.
 func (d *Scheduler) Session(name string) *Session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sessions++
 	return &Session{scheduler: d, throttle: throttle{of: Change{Session: name}, level: normal}}
 }
 
@@ -273,6 +276,9 @@ func (s *Session) Reprice(now time.Time, keep func(call.Key) bool) {
 func (s *Session) End() {
 	s.scheduler.mu.Lock()
 	defer s.scheduler.mu.Unlock()
+	if s.ended {
+		return
+	}
 	s.reviewLocked(time.Time{})
 	for _, c := range s.open {
 		c.freeLocked()
@@ -287,6 +293,7 @@ func (s *Session) End() {
 		}
 	}
 	s.open, s.ended = nil, true
+	s.scheduler.sessions--
 }
 
 // settleLocked counts the fate of a claim once, and labels the levels: a watched claim only those at

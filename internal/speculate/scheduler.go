@@ -54,6 +54,7 @@ type Scheduler struct {
 	hosts     *simplelru.LRU[string, *host]
 	servers   *simplelru.LRU[string, *server] // by Upstream.Key
 	instances *simplelru.LRU[uint64, *instance]
+	sessions  int // open ones
 	underWay  int // slots taken
 	counts    Counts
 	changes   []Change // not yet read
@@ -146,15 +147,17 @@ type Counts struct {
 // Stats is a snapshot of the scheduler.
 type Stats struct {
 	Counts
-	UnderWay int            `json:"under_way"` // slots taken
-	Hosts    map[string]int `json:"hosts"`     // host → level
+	Sessions  int            `json:"sessions"`  // observed
+	Instances int            `json:"instances"` // of upstreams
+	UnderWay  int            `json:"under_way"` // slots taken
+	Hosts     map[string]int `json:"hosts"`     // host → level
 }
 
 // Stats returns a snapshot.
 func (d *Scheduler) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := Stats{Counts: d.counts, UnderWay: d.underWay, Hosts: make(map[string]int)}
+	s := Stats{Counts: d.counts, Sessions: d.sessions, Instances: d.instances.Len(), UnderWay: d.underWay, Hosts: make(map[string]int)}
 	for _, h := range d.hosts.Values() {
 		s.Hosts[h.of.Host] = h.level
 	}

@@ -1,7 +1,6 @@
 package speculate
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"time"
@@ -212,11 +211,8 @@ func (p *pair) offer(now time.Time, after int64) []Started {
 	rules := p.w.Rules()
 	found := p.predict.Candidates(now)
 	p.choose.Offer(now, found, rules.Pick(), p)
-	p.decisions.begin(&Decision{
-		At: now, Session: p.client.Name, Upstream: p.lease.Name, After: after, Candidates: len(found),
-		until: now.Add(rules.Age(p.lease.Exclusive)),
-	})
-	p.w.count(func(f *Figures) { f.Candidates += int64(len(found)) })
+	p.decisions.begin(&Decision{At: now, Session: p.client.Name, Upstream: p.lease.Name, After: after, until: now.Add(rules.Age(p.lease.Exclusive))}, len(found) > 0)
+	p.found(len(found))
 	return p.decide(now)
 }
 
@@ -308,34 +304,38 @@ func (p *pair) fetched(up *Upstream, g *predict.Candidate, host string, claim *C
 		w.Log.Warn("server ended during a prefetch; the tool is not prefetched any more", "upstream", up.Name, "tool", tool)
 	}
 	claim.Done() // after the bar, as a candidate waiting for the slot may be of the same tool
-	var result []byte
-	size := len(r.Body)
-	if n := min(size, maxRead); g.Why.Depth == 0 && r.Good && w.queue.hasRoom(n) {
-		result = bytes.Clone(r.Body[:n])
+	var body []byte
+	if g.Why.Depth == 0 && r.Good {
+		body = w.keep(r.Body)
 	}
-	w.queue.add(task{bytes: len(result), do: func() { w.resume(p.session, up, g, result, size) }})
+	size := len(r.Body)
+	w.queue.add(task{bytes: len(body), do: func() { w.resume(p.session, up, g, body, size) }})
 }
 
 // resume continues after a prefetch has returned: with the candidates that wait for its slot, and
 // the follow-ups of its answer.
-func (w *Worker) resume(s *session, up *Upstream, g *predict.Candidate, result []byte, size int) {
-	now := time.Now()
+func (w *Worker) resume(s *session, up *Upstream, g *predict.Candidate, body []byte, size int) {
 	if w.sessions[s.client] != s { // the session has ended
 		return
 	}
 	w.current = s.client
-	p := s.pair(up)
-	if result != nil && p.decisions.newest != nil {
-		r := read(result, size)
+	p, now := s.pair(up), time.Now()
+	if body != nil && p.decisions.newest != nil {
+		r := read(body, size)
 		r.At = now
 		follows := p.predict.Suppose(*g, r, now)
 		p.choose.Add(follows)
-		p.decisions.newest.Candidates += len(follows)
-		w.count(func(f *Figures) { f.Candidates += int64(len(follows)) })
+		p.found(len(follows))
 	}
 	if p.choose.Open() > 0 {
 		p.decide(now)
 	}
+}
+
+// found counts candidates of the newest decision.
+func (p *pair) found(candidates int) {
+	p.decisions.newest.Candidates += candidates
+	p.w.count(func(f *Figures) { f.Candidates += int64(candidates) })
 }
 
 // clientRequested records that the server of a prefetch sent the client a request, on any goroutine.

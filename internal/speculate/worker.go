@@ -1,7 +1,6 @@
 package speculate
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -99,8 +98,8 @@ const maxRead = 256 << 10
 func (w *Worker) Answered(c *Call, r Result, reply chan<- Announcement) bool {
 	size, body := len(r.Body), r.Body
 	r.Body = nil
-	if n := min(size, maxRead); c.ID != 0 && r.Complete && w.queue.hasRoom(n) {
-		r.Body = bytes.Clone(body[:n])
+	if c.ID != 0 && r.Complete {
+		r.Body = w.keep(body)
 	}
 	return w.queue.add(task{
 		bytes: len(r.Body), urgent: reply != nil, required: r.Comparison != dedup.NotCompared || r.JoinWait > 0,
@@ -111,6 +110,15 @@ func (w *Worker) Answered(c *Call, r Result, reply chan<- Announcement) bool {
 			w.answered(c, r, size, reply)
 		},
 	})
+}
+
+// keep returns a copy of the start of a body, or nil if there is no room for it.
+func (w *Worker) keep(body []byte) []byte {
+	n := min(len(body), maxRead)
+	if !w.queue.hasRoom(n) {
+		return nil
+	}
+	return append(make([]byte, 0, n), body[:n]...)
 }
 
 // SessionEnded reports the end of a session and of its prefetches. It calls then after the last
@@ -203,34 +211,4 @@ func (w *Worker) count(do func(*Figures)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	do(&w.figures)
-}
-
-// Held is what the worker holds for open sessions; without any, all of it is zero.
-type Held struct {
-	Sessions  int // observed
-	Waiting   int // candidates waiting for a slot
-	Bytes     int // in the queue
-	Instances int // with calls in progress or evidence
-}
-
-// Held returns it after all queued events have been handled. The worker must not have been closed.
-func (w *Worker) Held() (h Held) {
-	done := make(chan struct{})
-	w.queue.add(task{required: true, do: func() {
-		defer close(done)
-		h.Sessions = len(w.sessions)
-		for _, s := range w.sessions {
-			for _, p := range s.pairs {
-				h.Waiting += p.choose.Open()
-			}
-		}
-	}})
-	<-done
-	w.queue.mu.Lock()
-	h.Bytes = w.queue.bytes
-	w.queue.mu.Unlock()
-	w.Scheduler.mu.Lock()
-	defer w.Scheduler.mu.Unlock()
-	h.Instances = w.Scheduler.instances.Len()
-	return h
 }
