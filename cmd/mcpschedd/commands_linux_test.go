@@ -34,7 +34,8 @@ func TestCommandsReachTheDaemon(t *testing.T) {
 	if got := run("call", "all/pid"); strings.TrimSpace(got) != id {
 		t.Errorf("call: got %q, want the server %s of the client in the same folder", got, id)
 	}
-	d.watch(a, fmt.Sprintf(`\nprocess %d since [^\n]*, daemon, configuration \S+, \d+ MB\n    in %s: a client\n    in %s: a client\n$`, d.daemonID(), a, b))
+	place := fmt.Sprintf(`process %d since [^\n]*, daemon in (?:%s|%s), configuration \S+(?:, \d+ MB)?\n    a client: 1 open\n`, d.daemonID(), a, b)
+	d.watch(a, `\n`+place+place+`$`)
 	if got := run("logs"); !strings.Contains(got, "serving clients") {
 		t.Errorf("logs: got %s", got)
 	}

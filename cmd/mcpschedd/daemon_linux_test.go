@@ -324,7 +324,7 @@ func TestTwoVersions(t *testing.T) {
 	if server == oldServer {
 		t.Error("the client of the later program has a server of the old daemon")
 	}
-	d.watch(dir, `(?s)\nprocess \d+ since [^\n]*, daemon, .*\nprocess \d+ since [^\n]*, daemon, `)
+	d.watch(dir, `(?s)\nprocess \d+ since [^\n]*, daemon in .*\nprocess \d+ since [^\n]*, daemon in `)
 	held.Open()
 	if line := old.hears(t, `"id":2`); !strings.Contains(line, `"result"`) || strings.Contains(line, "isError") {
 		t.Errorf("the old daemon's client got %s", line)

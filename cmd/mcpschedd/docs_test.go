@@ -434,8 +434,8 @@ func newShell(t *testing.T) *shell {
 	put(".local/state/mcpschedd/logs/mcpschedd.log", "here\n")
 	put(".local/state/mcpschedd/logs/upstream-github.log", "there\n")
 	var log strings.Builder
-	event := func(text string) { fmt.Fprintf(&log, `{"ts_us":%d,%s}`+"\n", time.Now().UnixMicro(), text) }
-	event(`"kind":"begin","v":1,"pid":7,"program":"dev","transport":"stdio","dir":"/p"`)
+	event := func(text string) { fmt.Fprintf(&log, `{"ts":%q,%s}`+"\n", time.Now().Format(time.RFC3339Nano), text) }
+	event(`"kind":"begin","v":2,"pid":7,"program":"dev","transport":"stdio","dir":"/p"`)
 	event(`"kind":"session","session":"a","client":"claude 2"`)
 	for seq := 1; seq < 90; seq += 3 {
 		event(fmt.Sprintf(`"kind":"call","session":"a","seq":%d,"upstream":"github","tool":"list_issues","disposition":"fetched","latency_ms":400,"upstream_ms":400,"bytes":9000,"tokens":2000,"sent":1,"turn":%[1]d`, seq))

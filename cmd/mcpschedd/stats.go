@@ -47,7 +47,7 @@ it, - for standard input.`,
 	}
 	as("verbose", "v", "also print all figures")
 	as("json", "", "print the figures as JSON; with --watch, one object per line")
-	as("csv", "", "print one line per session")
+	as("csv", "", "print one line per tool")
 	as("line", "", "print only the report line")
 	c.MarkFlagsMutuallyExclusive("verbose", "json", "csv", "line")
 	return c
@@ -66,7 +66,6 @@ type snapshot struct {
 	period string // period of the figures
 	notes  []string
 	stats  record.Stats
-	rows   []record.SessionRow // one per session; only with --csv
 }
 
 // runStats prints the figures once, or repeatedly with --watch.
@@ -74,8 +73,8 @@ func runStats(ctx context.Context, f *statsFlags, stdout, stderr io.Writer) erro
 	switch {
 	case len(f.files) > 0 && (f.http != "" || f.watch || f.config != ""):
 		return usage("files are recorded events: leave out --http, --watch and --config")
-	case f.as == "csv" && (f.watch || f.http != ""):
-		return usage("--csv prints recorded sessions: leave out --watch and --http")
+	case f.as == "csv" && f.watch:
+		return usage("--csv prints a whole table: leave out --watch")
 	}
 	read, err := f.source(stdout, stderr)
 	if err != nil {
@@ -141,7 +140,7 @@ func (f *statsFlags) text(s *snapshot) string {
 		_ = out.Encode(&s.stats) // figures always marshal
 		return b.String()
 	case "csv":
-		_ = record.WriteCSV(&b, s.rows) // a Builder returns no errors
+		_ = s.stats.WriteCSV(&b) // a Builder returns no errors
 		return b.String()
 	case "line":
 		return s.stats.ReportLine() + "\n"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -125,19 +126,19 @@ func TestStatsOfFilesOfARunningProcess(t *testing.T) {
 		return stdout.String()
 	}
 	for _, name := range []string{dir, filepath.Join(dir, "20260102T090000-4711-beef.000.jsonl")} {
-		if text := open(name); !strings.Contains(text, "sessions    1, 1 open\n") || strings.Contains(text, "properly") {
+		if text := open(name); !strings.Contains(text, "\nsessions_open   1 ") || strings.Contains(text, "properly") {
 			t.Errorf("while it runs: got\n%s", text)
 		}
 	}
 	kill()
-	if text := open(dir); !strings.Contains(text, "sessions    1\n") || !strings.Contains(text, "did not end properly") {
+	if text := open(dir); strings.Contains(text, "sessions_open") || !strings.Contains(text, "did not end properly") {
 		t.Errorf("when it was killed: got\n%s", text)
 	}
 }
 
 // appendLine appends an event as it is written.
 func appendLine(to []byte, e *record.Event) []byte {
-	text, err := e.MarshalJSON()
+	text, err := json.Marshal(e)
 	if err != nil {
 		panic(err)
 	}

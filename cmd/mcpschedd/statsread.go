@@ -30,11 +30,9 @@ type reading struct {
 	reporter
 }
 
-const mostRows = 1 << 14 // most sessions with a row of their own
-
 // newReading returns an empty reading. With io.Discard as stderr, problems are only counted.
 func newReading(since time.Time, stderr io.Writer) *reading {
-	return &reading{tally: record.NewTally(mostRows), since: since, reporter: reporter{stderr: stderr}}
+	return &reading{tally: record.NewTally(), since: since, reporter: reporter{stderr: stderr}}
 }
 
 // add counts an event.
@@ -95,7 +93,7 @@ func (r *reading) snapshot(now time.Time, period string) *snapshot {
 	if r.problems > 0 {
 		notes = append(notes, fmt.Sprintf("Lines of the event log that could not be read: %d.", r.problems))
 	}
-	return &snapshot{period: period, stats: r.tally.Stats(now), notes: notes, rows: r.tally.Rows()}
+	return &snapshot{period: period, stats: r.tally.Stats(now), notes: notes}
 }
 
 // eventsDir is where this user's processes write their events and states.
@@ -189,7 +187,6 @@ func (d *httpProxy) read(ctx context.Context) (*snapshot, error) {
 	if err := d.request(ctx, http.MethodGet, "/stats", &s.stats); err != nil {
 		return nil, err
 	}
-	s.stats.Derive()
 	if v := s.stats.SchemaVersion; v != statsSchema {
 		return nil, fmt.Errorf("%s: want figures of version %d, have %d", d.base, statsSchema, v)
 	}

@@ -265,17 +265,16 @@ type recorder struct {
 const (
 	recordInterval = time.Second      // minimum interval between records that calls trigger
 	statusInterval = 10 * time.Second // the same for statuses, which contain the state of hosts
-	sessionsKept   = 256              // sessions with figures of their own
 )
 
 // openLog opens the event log of the server.
 func (r *recorder) openLog(s *Server, o Options) {
-	r.srv, r.tally = s, record.NewTally(sessionsKept)
+	r.srv, r.tally = s, record.NewTally()
 	r.notices.interval, r.notices.call = statsInterval, func() { announceStats(s.sessions.all()) }
 	recording := o.Record
 	recording.Log, recording.Status = o.Log, s.status
 	recording.Each = func(e record.Event) {
-		r.tally.Count(&e)
+		r.tally.Add(&e)
 		if e.Kind != record.Begin { // the first event of every log
 			r.notices.trigger()
 		}
@@ -306,7 +305,7 @@ func (r *recorder) recordCall(c *upstreamCall, now time.Time, o outcome, cancell
 		e.Disposition = record.Disposition(from.How)
 		e.Prefetched, e.BackedOff, e.AgeMS = from.Prefetched, from.BackedOff, ms(from.Age)
 		e.HiddenMS = max(0, ms(from.Took)-e.LatencyMS)
-		e.Reference, e.NotResent = s.saved > 0, int64(s.saved)
+		e.NotResent = int64(s.saved)
 		if first := from.FirstUseOf; first != nil {
 			e.UseOf, e.UseOfSession = first.Number().Seq, otherSession(first.Number(), s.number)
 		}

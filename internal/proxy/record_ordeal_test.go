@@ -32,7 +32,7 @@ func (a *account) kept(o proxy.Options) proxy.Options {
 	if o.Record.Each != nil {
 		return o
 	}
-	a.tally = record.NewTally(0)
+	a.tally = record.NewTally()
 	o.Record.Each = func(e record.Event) {
 		a.mu.Lock()
 		defer a.mu.Unlock()

@@ -14,25 +14,22 @@ func (l *Log) withDiffers(top []Decision) []Decision {
 	top = slices.Clone(top)
 	arguments := make([]map[string]json.RawMessage, len(top))
 	for i := range top {
-		raw := top[i].RawArguments
-		if l.full.Load() && len(raw) > 0 {
-			raw = l.scrub(raw)
-		}
-		if len(raw) <= maxArguments {
-			_ = json.Unmarshal(raw, &arguments[i]) // anything but an object has no names
+		if raw := top[i].RawArguments; len(raw) > 0 && len(raw) <= maxArguments {
+			_ = json.Unmarshal(l.o.Scrub(raw), &arguments[i]) // anything but an object has no names
 		}
 		top[i].RawArguments = nil
 	}
 	for i := range top {
 		var parts []string
 		for _, name := range slices.Sorted(maps.Keys(arguments[i])) {
+			value := arguments[i][name]
 			differs := false
 			for j := range top {
-				differs = differs || top[j].Tool == top[i].Tool && !bytes.Equal(arguments[j][name], arguments[i][name])
+				differs = differs || top[j].Tool == top[i].Tool && !bytes.Equal(arguments[j][name], value)
 			}
 			switch {
 			case differs && l.full.Load():
-				parts = append(parts, name+" = "+truncate(string(arguments[i][name]), 60))
+				parts = append(parts, name+" = "+truncate(string(value), 60))
 			case differs:
 				parts = append(parts, name)
 			}

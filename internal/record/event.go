@@ -1,17 +1,13 @@
 package record
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"path"
 	"time"
 )
 
-// Version is the version of the log format. A file of a newer version is not read but reported
+// Version is the version of the log format. A file of another version is not read but reported
 // as a [Problem].
-const Version = 1
+const Version = 2
 
 // Kind is the kind of an event.
 type Kind string
@@ -52,33 +48,32 @@ const (
 	Compared Fate = "compared" // its answer was only compared with the one that a call fetched itself
 )
 
-// Event is one line of the log. It has more than 15 fields because it is a file format: one
-// flat object for all kinds can be filtered with jq and read back by every version. Which
-// fields are set depends on the kind; zero fields are not written. A span tag names the
-// attribute of an OpenTelemetry span if it differs from the JSON name; "-" means no attribute.
+// Event is one line of the log, as encoding/json writes it. It has more than 15 fields because
+// it is a file format: one flat object for all kinds can be filtered with jq. Which fields are
+// set depends on the kind; zero fields are not written. A span tag names the attribute of an
+// OpenTelemetry span if it differs from the JSON name; "-" means no attribute.
 type Event struct {
 	Kind    Kind      `json:"kind" span:"-"`
-	At      time.Time `json:"-"`                          // start time, or of choice and level the time of the decision; written as ts_us, microseconds since 1970
-	Process string    `json:"-"`                          // name of the process; not written but taken from the file's name
+	At      time.Time `json:"ts,omitzero" span:"-"`       // start time, or of choice and level the time of the decision
+	Process string    `json:"-" span:"-"`                 // name of the process, which is part of the file's name
 	Session string    `json:"session,omitempty" span:"-"` // unique among all processes
 	Seq     int64     `json:"seq,omitempty"`              // number of a call or prefetch: one sequence for both, from 1 in each session
 
 	// Of call and prefetch.
-	Upstream   string  `json:"upstream,omitempty"`
-	Tool       string  `json:"tool,omitempty" span:"-"`       // name of the tool at its upstream
-	ArgsHash   string  `json:"args_hash,omitempty" span:"-"`  // keyed hash of the canonical arguments, 16 hex digits; the key is per installation
-	Arguments  string  `json:"-"`                             // canonical JSON object without secrets, written as arguments; empty unless arguments are recorded in full
-	ArgsBytes  int64   `json:"args_bytes,omitempty" span:"-"` // length of arguments over 64 KiB, of which only the first 64 KiB are hashed and none recorded
-	Class      string  `json:"class,omitempty"`               // side effect class of this call
-	ResultHash string  `json:"result_hash,omitempty" span:"-"`
-	LatencyMS  float64 `json:"latency_ms,omitempty" span:"-"`           // duration of a call from arrival to answer, of a prefetch's fetch, or of a whole plan
-	UpstreamMS float64 `json:"upstream_ms,omitempty"`                   // duration of the call's own fetch; zero if there was none, or it was not answered
-	Bytes      int64   `json:"bytes,omitempty" span:"result_bytes"`     // size of the upstream's result
-	Tokens     int64   `json:"tokens,omitempty" span:"result_tokens"`   // estimated from the bytes
-	IsError    bool    `json:"is_error,omitempty"`                      // the answer is an error, or has isError set
-	Error      string  `json:"error,omitempty"`                         // for failed calls: cancelled, timeout, unavailable, refused or unanswered; empty with is_error
-	Sent       int     `json:"sent,omitempty" span:"upstream_requests"` // tools/call requests sent upstream; a prefetch's also stand in an earlier line of kind sent
-	Host       string  `json:"host,omitempty"`                          // the host whose limits applied
+	Upstream   string          `json:"upstream,omitempty"`
+	Tool       string          `json:"tool,omitempty" span:"-"`                 // name of the tool at its upstream
+	ArgsHash   string          `json:"args_hash,omitempty" span:"-"`            // keyed hash of the canonical arguments, 16 hex digits; the key is per installation
+	Arguments  json.RawMessage `json:"arguments,omitempty" span:"-"`            // canonical JSON object without secrets; empty unless arguments are recorded in full
+	Class      string          `json:"class,omitempty"`                         // side effect class of this call
+	ResultHash string          `json:"result_hash,omitempty" span:"-"`          // keyed like ArgsHash
+	LatencyMS  float64         `json:"latency_ms,omitempty" span:"-"`           // duration of a call from arrival to answer, of a prefetch's fetch, or of a whole plan
+	UpstreamMS float64         `json:"upstream_ms,omitempty"`                   // duration of the call's own fetch; zero if there was none, or it was not answered
+	Bytes      int64           `json:"bytes,omitempty" span:"result_bytes"`     // size of the upstream's result
+	Tokens     int64           `json:"tokens,omitempty" span:"result_tokens"`   // estimated from the bytes
+	IsError    bool            `json:"is_error,omitempty"`                      // the answer is an error, or has isError set
+	Error      string          `json:"error,omitempty"`                         // for failed calls: cancelled, timeout, unavailable, refused or unanswered
+	Sent       int             `json:"sent,omitempty" span:"upstream_requests"` // tools/call requests sent upstream; a prefetch's also stand in an earlier line of kind sent
+	Host       string          `json:"host,omitempty"`                          // the host whose limits applied
 
 	// Of call.
 	Disposition  Disposition `json:"disposition,omitempty"`
@@ -93,8 +88,7 @@ type Event struct {
 	AgeMS        float64     `json:"age_ms,omitempty"`                             // for hit and joined: time since that fetch started
 	PredictedP   float64     `json:"predicted_p,omitempty"`                        // for prefetch: predicted probability of the call
 	Predicted    int64       `json:"predicted_tokens,omitempty"`                   // predicted tokens of the answer
-	Reference    bool        `json:"reference,omitempty"`                          // the answer was replaced by a note that the client already has it
-	NotResent    int64       `json:"not_resent,omitempty" span:"bytes_not_resent"` // bytes that the note saved
+	NotResent    int64       `json:"not_resent,omitempty" span:"bytes_not_resent"` // bytes saved by a note, in place of the answer, that the client already has it
 	Inlined      int         `json:"inlined,omitempty"`                            // number of other answers added to this one
 	BackedOff    bool        `json:"backed_off,omitempty"`                         // answered with an older error than usual, because the client keeps repeating the call
 
@@ -112,10 +106,7 @@ type Event struct {
 	Issued     int            `json:"issued,omitempty"`      // candidates that were prefetched
 	Reasons    map[string]int `json:"declined,omitempty"`    // key of [Reasons] → number of candidates declined for it
 	Top        []Decision     `json:"top,omitempty"`         // the most probable candidates, at most five
-	BestMS     float64        `json:"best_ms,omitempty"`     // latency that the best choice under the same limits would have hidden, in hindsight
-	AchievedMS float64        `json:"achieved_ms,omitempty"` // latency that the actual choice has hidden
 	LateCalled int            `json:"late_called,omitempty"` // candidates that were declined and then called
-	Unresolved bool           `json:"unresolved,omitempty"`  // the session ended early: the three fields above count only what was known by then
 
 	// Of plan.
 	Steps     int   `json:"steps,omitempty"` // calls made by its steps, including failed ones
@@ -141,12 +132,12 @@ type Event struct {
 	Dir       string   `json:"dir,omitempty"`       // of begin: the working directory
 	Upstreams []string `json:"upstreams,omitempty"`
 	Client    string   `json:"client,omitempty"` // of session: name and version that the client reports
-	Killed    bool     `json:"-"`                // of end: the process ended without writing this event; never written
+	Killed    bool     `json:"-" span:"-"`       // of end: the process ended without writing this event
 
-	// Input of [Log.Add] for ArgsHash, Arguments and ResultHash; never written. The log keeps
-	// a reference to RawArguments and does not modify it.
-	RawArguments []byte `json:"-"`
-	ResultSum    uint64 `json:"-"` // hash of the result's bytes, need not be keyed; 0 if there is no result
+	// Input of [Log.Add] for ArgsHash, Arguments and ResultHash. The log keeps a reference to
+	// RawArguments and does not modify it.
+	RawArguments []byte `json:"-" span:"-"`
+	ResultSum    uint64 `json:"-" span:"-"` // hash of the result's bytes, need not be keyed; 0 if there is no result
 }
 
 // Decision is one candidate of a choice.
@@ -159,46 +150,19 @@ type Decision struct {
 	Called  bool    `json:"called,omitempty"`   // it was called in time
 	Differs string  `json:"differs,omitempty"`  // arguments in which it differs from other candidates of its tool: names, and values if arguments are recorded in full
 
-	RawArguments []byte `json:"-"` // input of [Log.Add]; never written
+	RawArguments []byte `json:"-"` // input of [Log.Add]
 }
 
-// fields is an Event without its methods, so that encoding/json uses the tags above.
-type fields Event
+// served reports whether a call was answered without a fetch of its own.
+func (e *Event) served() bool { return e.Disposition == Hit || e.Disposition == Joined }
 
-// line is the JSON object of an event: its own members and those of the embedded fields.
-type line struct {
-	Kind Kind  `json:"kind"`
-	AtUS int64 `json:"ts_us,omitempty"`
-	*fields
-	Arguments json.RawMessage `json:"arguments,omitempty"`
+// used reports whether a call used the answer of a prefetch.
+func (e *Event) used() bool { return e.Fate == Used || e.Fate == Late }
+
+// reads reports whether a call is known to be read-only.
+func (e *Event) reads() bool { return e.Class == "pure" || e.Class == "read_only" }
+
+// endTime returns when the call or prefetch of an event ended.
+func (e *Event) endTime() time.Time {
+	return e.At.Add(time.Duration(e.LatencyMS * float64(time.Millisecond)))
 }
-
-// MarshalJSON returns the event as one line, without the newline.
-func (e Event) MarshalJSON() ([]byte, error) {
-	text, err := newEncoder().encode(&e)
-	return bytes.TrimSuffix(text, newline), err
-}
-
-// UnmarshalJSON parses one line. It ignores unknown members and keeps unknown kinds, as later
-// versions of the program may add both.
-func (e *Event) UnmarshalJSON(text []byte) error {
-	*e = Event{}
-	l := line{fields: (*fields)(e)}
-	if err := json.Unmarshal(text, &l); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fmt.Errorf("%s: cannot be a %s", path.Ext("." + wrong.Field)[1:], wrong.Value)
-		}
-		return err
-	}
-	if l.Kind == "" {
-		return errors.New("not an event: it has no kind")
-	}
-	e.Kind = l.Kind
-	if bytes.HasPrefix(l.Arguments, []byte("{")) {
-		e.Arguments = string(l.Arguments)
-	}
-	e.At = fromMicros(l.AtUS)
-	return nil
-}
-
-var newline = []byte("\n")

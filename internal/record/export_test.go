@@ -14,7 +14,6 @@ const (
 	MaxLine            = maxLine
 	MaxQueued          = maxQueued
 	MaxQueuedArguments = maxQueuedArguments
-	RetryAfter         = retryAfter
 	WriteEvery         = writeEvery
 )
 
@@ -27,8 +26,11 @@ func Create(path string) (*os.File, error) { return create(path) }
 // SetTimeout sets how long Flush and Close wait for the disk.
 func (l *Log) SetTimeout(d time.Duration) { l.timeout = d }
 
+// Clamp brings an event's numbers and names within the bounds, as reading it does.
+func Clamp(e *Event) { e.clamp() }
+
 // Process returns the name of the log's process.
-func (l *Log) Process() string { return l.process }
+func (l *Log) Process() string { return l.begin.Process }
 
 // Schema returns the JSON Schema (2020-12) of [Stats].
 func Schema() []byte {

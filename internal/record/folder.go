@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // stamp is the layout of the start time (UTC) in the name of a process.
@@ -39,21 +42,21 @@ func Files(dir string) (files []File, err error) {
 	}
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())
-		if info, ok := statRegular(path); ok && strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".jsonl") {
+		if !strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".jsonl") {
+			continue
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // a pipe might never end
 			files = append(files, newFile(path, info))
 		}
 	}
 	sortFiles(files)
-	files = slices.CompactFunc(files, func(a, b File) bool { // a .gz beside its original
-		return a.Process == b.Process && a.Part == b.Part
-	})
 	return files, err
 }
 
 // newFile returns the File at path, with the process and part that its name states.
 func newFile(path string, info os.FileInfo) File {
 	f := File{Path: path, Process: filepath.Base(path), Size: info.Size(), Modified: info.ModTime()}
-	if m := processFile.FindStringSubmatch(f.Process); m != nil && m[2] != "" {
+	if m := processFile.FindStringSubmatch(f.Process); m != nil {
 		f.Process = m[1]
 		f.Part, _ = strconv.Atoi(m[2])
 		f.Running = isRunning(filepath.Dir(path), f.Process)
@@ -61,40 +64,11 @@ func newFile(path string, info os.FileInfo) File {
 	return f
 }
 
-// statRegular reports whether a path is a regular file or a link to one. A pipe might never end.
-func statRegular(path string) (os.FileInfo, bool) {
-	info, err := os.Stat(path)
-	return info, err == nil && info.Mode().IsRegular()
-}
-
-// removeOld removes files older than keepAge, and the oldest files beyond keepBytes. The last
-// part of a running process is still being written: it is kept and does not count. If all
-// files seem too old, the clock may have jumped, and none is removed for its age.
-func removeOld(dir string, keepBytes int64, keepAge time.Duration) {
-	entries, _ := os.ReadDir(dir) // without a list there is nothing to remove
-	for _, entry := range entries {
-		if m := processFile.FindStringSubmatch(entry.Name()); m != nil && m[2] == "" && !isRunning(dir, m[1]) {
-			removeLeftovers(dir, m[1])
-		}
-	}
-	files, _ := Files(dir)
-	files = slices.DeleteFunc(files, func(f File) bool { return !processFile.MatchString(filepath.Base(f.Path)) })
-	var done []File
-	for i, f := range files {
-		last := i+1 == len(files) || files[i+1].Process != f.Process
-		if !f.Running || !last {
-			done = append(done, f)
-		}
-	}
-	slices.SortStableFunc(done, func(a, b File) int { return b.Modified.Compare(a.Modified) })
-	tooOld := func(f File) bool { return time.Since(f.Modified) > keepAge }
-	aged := len(done) > 0 && !tooOld(done[0])
-	var kept int64
-	for _, f := range done {
-		if kept += f.Size; kept > keepBytes || aged && tooOld(f) {
-			_ = os.Remove(f.Path) // another process may have removed it already
-		}
-	}
+// sortFiles sorts files by process and part.
+func sortFiles(files []File) {
+	slices.SortStableFunc(files, func(a, b File) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Part, b.Part), cmp.Compare(a.Path, b.Path))
+	})
 }
 
 // filesNamed returns the files that a name of [Read] stands for.
@@ -116,9 +90,85 @@ func filesNamed(name string) ([]File, error) {
 	return all, err
 }
 
-// sortFiles sorts files by process and part.
-func sortFiles(files []File) {
-	slices.SortStableFunc(files, func(a, b File) int {
-		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Part, b.Part), cmp.Compare(a.Path, b.Path))
-	})
+// removeOld removes logs older than keepAge, the oldest logs beyond keepBytes, and what killed
+// processes left. A process whose log is removed while it runs begins another.
+func removeOld(dir string, keepBytes int64, keepAge time.Duration) {
+	entries, _ := os.ReadDir(dir) // without a list there is nothing to remove
+	for _, entry := range entries {
+		m := processFile.FindStringSubmatch(entry.Name())
+		info, err := entry.Info()
+		if m == nil || m[2] != "" || err != nil || time.Since(info.ModTime()) < lockTimeout || isRunning(dir, m[1]) {
+			continue // a process that starts may not hold the lock yet
+		}
+		_ = os.Remove(filepath.Join(dir, entry.Name())) // another process may have removed it already
+	}
+	files, _ := Files(dir)
+	slices.SortStableFunc(files, func(a, b File) int { return b.Modified.Compare(a.Modified) })
+	var kept int64
+	for _, f := range files {
+		if !processFile.MatchString(filepath.Base(f.Path)) {
+			continue // of another program
+		}
+		if kept += f.Size; kept > keepBytes || time.Since(f.Modified) > keepAge {
+			_ = os.Remove(f.Path)
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// processLock is a file lock that shows that a process is running: the system releases it
+// however the process ends. The locked file lies beside the log, since on Windows a lock on the
+// log itself would keep readers out. On file systems without locks every process counts as ended.
+type processLock struct {
+	dir, process string
+	lock         *flock.Flock // nil if it is not held
+}
+
+func lockPath(dir, process string) string { return filepath.Join(dir, process+".lock") }
+
+// lockTimeout is how long a process may take to lock its file, as readers hold the lock for a
+// moment.
+const lockTimeout = time.Second
+
+// acquire creates the folder and takes the lock, unless it is held and the file is still there:
+// the folder may have been removed since. It comes before any other file is created, as one
+// without a lock counts as that of an ended process.
+func (l *processLock) acquire() error {
+	path := lockPath(l.dir, l.process)
+	if l.lock != nil && exists(path) {
+		return nil
+	}
+	l.release()
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return err
+	}
+	l.lock = flock.New(path, flock.SetPermissions(0o600))
+	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
+	defer cancel()
+	_, err := l.lock.TryLockContext(ctx, time.Millisecond)
+	if _, unopened := errors.AsType[*os.PathError](err); unopened {
+		return err
+	}
+	return nil // a lock that cannot be taken keeps nothing from being written
+}
+
+// release removes the lock file and releases the lock.
+func (l *processLock) release() {
+	if l.lock != nil {
+		_ = os.Remove(l.lock.Path()) // fails on Windows while the file is open
+		_ = l.lock.Close()
+		l.lock = nil
+	}
+}
+
+// isRunning reports whether a process holds its lock.
+func isRunning(dir, process string) bool {
+	lock := flock.New(lockPath(dir, process), flock.SetFlag(os.O_RDWR)) // without O_CREATE
+	free, err := lock.TryRLock()                                        // shared, so that several processes can ask at once
+	_ = lock.Close()
+	return err == nil && !free
 }

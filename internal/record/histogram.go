@@ -27,9 +27,8 @@ var edges = func() (all []float64) {
 	return all
 }()
 
-// Add counts a value. Negative values and NaN count as 0, infinity as maxAmount.
+// Add counts a value, which is not negative.
 func (h *Histogram) Add(v float64) {
-	v = min(nonNegative(v), maxAmount)
 	if h.counts == nil {
 		h.counts, h.min = make([]uint32, len(edges)+1), v
 	}
@@ -37,6 +36,21 @@ func (h *Histogram) Add(v float64) {
 	h.Sum += v
 	h.min, h.max = min(h.min, v), max(h.max, v)
 	h.counts[sort.SearchFloat64s(edges, v)]++
+}
+
+// merge adds the values of another histogram.
+func (h *Histogram) merge(o *Histogram) {
+	if o.N == 0 {
+		return
+	}
+	if h.counts == nil {
+		h.counts, h.min = make([]uint32, len(edges)+1), o.min
+	}
+	h.N, h.Sum = h.N+o.N, h.Sum+o.Sum
+	h.min, h.max = min(h.min, o.min), max(h.max, o.max)
+	for i, n := range o.counts {
+		h.counts[i] += n
+	}
 }
 
 // Quantile returns the quantile for a share between 0 and 1, or 0 if there are no values.
@@ -59,8 +73,8 @@ func (h *Histogram) Quantile(share float64) float64 {
 	return 0
 }
 
-// prometheusBuckets are the bucket bounds (ms) of Prometheus histograms: a stored answer takes
-// microseconds, a slow tool minutes.
+// prometheusBuckets are the bucket bounds (ms or KiB) of Prometheus histograms: a stored answer
+// takes microseconds, a slow tool minutes.
 var prometheusBuckets = []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 300e3}
 
 func (h *Histogram) quantiles() Quantiles {

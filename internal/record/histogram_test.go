@@ -12,9 +12,11 @@ import (
 
 // latent returns a tally of calls with the given latencies in milliseconds.
 func latent(all ...float64) *record.Tally {
-	t := record.NewTally(0)
+	t := record.NewTally()
 	for i, v := range all {
-		t.Add(&record.Event{Kind: record.Call, Upstream: "u", Tool: "t", Seq: int64(i + 1), Disposition: record.Fetched, LatencyMS: v})
+		e := record.Event{Kind: record.Call, Upstream: "u", Tool: "t", Seq: int64(i + 1), Disposition: record.Fetched, LatencyMS: v}
+		record.Clamp(&e)
+		t.Add(&e)
 	}
 	return t
 }

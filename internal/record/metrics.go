@@ -1,11 +1,15 @@
 package record
 
 import (
+	"encoding/csv"
+	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 // metric describes a field of [Stats], or of a struct in it, by its tags.
@@ -14,119 +18,104 @@ type metric struct {
 	Help string `json:"help"`
 	Unit string `json:"unit,omitempty"` // ms, KiB or share
 
-	csv         string
-	row, format string // of the text tag: row of the summary, and format of its part
-	prom        []familyTag
-	index       []int // of the field
+	kind     string // in Prometheus: counter, gauge, histogram, or "" for none
+	label    string // that has the keys of a map
+	index    []int  // of the field
+	embedded bool   // the field is that of a struct that the type embeds
 }
-
-// familyTag is one metric family of a prom tag.
-type familyTag struct {
-	name   string
-	labels []label
-}
-
-// label is a Prometheus label. In a familyTag, an empty value means that each sample sets it.
-type label struct{ name, value string }
 
 // The metrics of each type. They are built on first use, as a proxy on stdio may never need them.
 var (
-	statsMetrics  = sync.OnceValue(metricsOfType[Stats])
-	totalsMetrics = sync.OnceValue(metricsOfType[Totals])
-	partMetrics   = sync.OnceValue(metricsOfType[Part])
-	hostMetrics   = sync.OnceValue(metricsOfType[Host])
-	poolMetrics   = sync.OnceValue(metricsOfType[PoolBudget])
+	statsMetrics = sync.OnceValue(metricsOfType[Stats])
+	partMetrics  = sync.OnceValue(metricsOfType[Part])
+	hostMetrics  = sync.OnceValue(metricsOfType[Host])
+	poolMetrics  = sync.OnceValue(metricsOfType[PoolBudget])
 )
 
-func metricsOfType[T any]() []metric { return metricsOf(reflect.TypeFor[T](), "") }
-
-var quantilesType = reflect.TypeFor[Quantiles]()
+func metricsOfType[T any]() []metric { return metricsOf(reflect.TypeFor[T]()) }
 
 // metricsOf lists the fields of a struct type, each nested struct followed by its own fields.
-func metricsOf(t reflect.Type, path string) (all []metric) {
+func metricsOf(t reflect.Type) (all []metric) {
 	for _, f := range reflect.VisibleFields(t) {
-		if f.Anonymous {
-			continue // VisibleFields lists its fields too
-		}
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Type.Kind() == reflect.Slice {
-			continue // lists such as the running processes are not metrics
+		if f.Anonymous || name == "-" || f.Type.Kind() == reflect.Slice { // VisibleFields lists the fields of embedded types too
+			continue
 		}
-		m := metric{Name: path + name, Help: f.Tag.Get("jsonschema"), Unit: f.Tag.Get("unit"), csv: f.Tag.Get("csv"), index: f.Index}
-		m.row, m.format, _ = strings.Cut(f.Tag.Get("text"), ": ")
-		for tag := range strings.FieldsSeq(f.Tag.Get("prom")) {
-			m.prom = append(m.prom, parseFamily(tag))
-		}
+		m := metric{Name: name, Help: f.Tag.Get("jsonschema"), Unit: f.Tag.Get("unit"), index: f.Index, embedded: len(f.Index) > 1}
+		m.kind, m.label, _ = strings.Cut(f.Tag.Get("prom"), ",")
 		all = append(all, m)
-		if f.Type.Kind() == reflect.Struct && f.Type != quantilesType {
-			for _, inner := range metricsOf(f.Type, m.Name+".") {
-				inner.index = append(slices.Clone(f.Index), inner.index...)
-				all = append(all, inner)
+		if f.Type.Kind() != reflect.Struct {
+			continue
+		}
+		for _, inner := range metricsOf(f.Type) {
+			inner.Name, inner.index = name+"."+inner.Name, slices.Concat(f.Index, inner.index)
+			inner.embedded = inner.embedded || m.embedded
+			if inner.Unit == "" && !strings.HasSuffix(inner.Name, ".n") {
+				inner.Unit = m.Unit
 			}
+			all = append(all, inner)
 		}
 	}
 	return all
 }
 
-// parseFamily parses a family such as calls_total{upstream,tool,disposition=hit}.
-func parseFamily(tag string) (f familyTag) {
-	name, labels, _ := strings.Cut(strings.TrimSuffix(tag, "}"), "{")
-	f.name = name
-	for text := range strings.FieldsFuncSeq(labels, func(r rune) bool { return r == ',' }) {
-		name, value, _ := strings.Cut(text, "=")
-		f.labels = append(f.labels, label{name, value})
-	}
-	return f
+// figure is the value of a metric.
+type figure struct {
+	*metric
+	value float64
 }
 
-// value returns the metric's value in a struct of its type.
-func (m *metric) value(v reflect.Value) any { return v.FieldByIndex(m.index).Interface() }
-
-// number converts a value to one number. Counts by name and quantiles become their sum.
-func number(value any) float64 {
-	switch v := value.(type) {
-	case int:
-		return float64(v)
-	case int64:
-		return float64(v)
-	case float64:
-		return v
-	case map[string]int64:
-		return float64(sumOf(v))
-	case Quantiles:
-		return v.Sum
-	}
-	return 0
-}
-
-// inBase converts a number to Prometheus' base units, seconds and bytes.
-func (m *metric) inBase(v float64) float64 {
-	switch m.Unit {
-	case "ms":
-		return v / 1000
-	case "KiB":
-		return v * 1024
-	}
-	return v
-}
-
-// columns returns the column names and the values of a line of CSV.
-func columns(metrics []metric, v reflect.Value) (names, values []string) {
+// figuresOf returns the values of the metrics that are numbers. Counts by name become their sum.
+func figuresOf(metrics []metric, v reflect.Value) (all []figure) {
 	for i := range metrics {
-		m := &metrics[i]
-		if m.csv == "" {
+		f := figure{metric: &metrics[i]}
+		switch v := v.FieldByIndex(f.index); v.Kind() {
+		case reflect.Int, reflect.Int64:
+			f.value = float64(v.Int())
+		case reflect.Float64:
+			f.value = v.Float()
+		case reflect.Map:
+			counts, isCounts := v.Interface().(map[string]int64)
+			if !isCounts {
+				continue
+			}
+			f.value = float64(sumOf(counts))
+		default:
 			continue
 		}
-		switch value := m.value(v).(type) {
-		case Quantiles:
-			names, values = append(names, m.csv+"_p50", m.csv+"_p90"), append(values, decimal(value.P50), decimal(value.P90))
-		case float64:
-			names, values = append(names, m.csv), append(values, decimal(value))
-		default:
-			names, values = append(names, m.csv), append(values, strconv.FormatInt(int64(number(value)), 10))
-		}
+		all = append(all, f)
 	}
-	return names, values
+	return all
 }
 
-func decimal(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
+func sumOf(m map[string]int64) (sum int64) {
+	for _, n := range m {
+		sum += n
+	}
+	return sum
+}
+
+// WriteCSV writes a header and a line for each tool. Control characters in names are replaced,
+// and a name that a spreadsheet would take for a formula gets a leading '.
+func (s *Stats) WriteCSV(w io.Writer) error {
+	lines := [][]string{{"tool"}}
+	for _, f := range figuresOf(partMetrics(), reflect.ValueOf(Part{})) {
+		lines[0] = append(lines[0], f.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
+		line := []string{csvText(name)}
+		for _, f := range figuresOf(partMetrics(), reflect.ValueOf(s.Tools[name])) {
+			line = append(line, strconv.FormatFloat(f.value, 'f', -1, 64))
+		}
+		lines = append(lines, line)
+	}
+	return csv.NewWriter(w).WriteAll(lines)
+}
+
+// csvText makes an untrusted name safe to open in a spreadsheet.
+func csvText(name string) string {
+	if first, _ := utf8.DecodeRuneInString(strings.TrimLeft(name, " ")); strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
+		return "'" + Printable(name)
+	}
+	return Printable(name)
+}

@@ -17,10 +17,10 @@ import (
 func TestNewMetricIsEverywhere(t *testing.T) {
 	type totals struct {
 		Totals
-		Extra int64 `json:"extra" jsonschema:"More than before." csv:"extra_column" text:"extra: %d more" prom:"extra_total"`
+		Extra int64 `json:"extra" jsonschema:"More than before." prom:"counter"`
 	}
 	v := totals{Extra: 7}
-	all, of := metricsOf(reflect.TypeFor[totals](), ""), reflect.ValueOf(v)
+	all, of := metricsOf(reflect.TypeFor[totals]()), reflect.ValueOf(v)
 
 	schema := schemaOf(reflect.TypeFor[totals]())
 	if got := schema.Properties["extra"]; got.Description != "More than before." || !slices.Contains(schema.Required, "extra") {
@@ -29,20 +29,17 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 	if text, _ := json.Marshal(v); !strings.Contains(string(text), `"extra":7`) {
 		t.Errorf("JSON: got %s", text)
 	}
-	names, values := columns(all, of)
-	if at := slices.Index(names, "extra_column"); at < 0 || values[at] != "7" {
-		t.Errorf("CSV: got %v, %v", names, values)
-	}
-	if got := rows(all, of); !slices.Contains(got, row{"extra", "7 more"}) {
-		t.Errorf("text: got %v", got)
+	figures := figuresOf(all, of)
+	at := slices.IndexFunc(figures, func(f figure) bool { return f.Name == "extra" })
+	if at < 0 || figures[at].text() != "7" {
+		t.Errorf("text and CSV: got %v", figures)
 	}
 	words, _ := json.Marshal(all)
 	if !strings.Contains(string(words), `{"name":"extra","help":"More than before."}`) {
 		t.Errorf("the dashboard's words: got %s", words)
 	}
 	to := make(chan prometheus.Metric, 100)
-	out := samples{helpOf(all), to}
-	out.add(all, of)
+	collect(to, all, prefix, v)
 	close(to)
 	var found dto.Metric
 	for m := range to {
@@ -55,27 +52,11 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 	}
 }
 
-// All tags are valid: each family and row of a tag appears in an output.
+// Each metric is described.
 func TestTags(t *testing.T) {
-	help := helpOf(statsMetrics(), hostMetrics(), poolMetrics())
-	for _, m := range slices.Concat(statsMetrics(), hostMetrics(), poolMetrics()) {
-		if m.row != "" && !slices.Contains(rowOrder, m.row) {
-			t.Errorf("%s: no row %q", m.Name, m.row)
-		}
-		if m.Name != "-" && !strings.HasSuffix(m.Name, ".-") && m.Help == "" {
+	for _, m := range slices.Concat(statsMetrics(), partMetrics(), hostMetrics(), poolMetrics()) {
+		if m.Help == "" {
 			t.Errorf("%s: not described", m.Name)
-		}
-		for _, tag := range m.prom {
-			for _, l := range tag.labels {
-				if l.value != "" && help[tag.name] == m.Help {
-					t.Errorf("%s: the family %s is declared nowhere", m.Name, tag.name)
-				}
-			}
-		}
-	}
-	for _, key := range []string{"unsteady", "not_speculatable", "low_probability", "gate"} {
-		if Reasons[key].Word == "" || Reasons[key].Word == key {
-			t.Errorf("%s: no words for people", key)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -20,28 +21,21 @@ import (
 // those of a model that goes over all lines for each figure.
 func TestFiguresOfRandomLines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		all := make(lines, rapid.IntRange(0, 60).Draw(rt, "lines"))
-		tally := record.NewTally(0)
-		for i := range all {
-			all[i] = drawLine(rt)
-			tally.Add(&all[i])
+		var all lines
+		tally := record.NewTally()
+		for range rapid.IntRange(0, 60).Draw(rt, "lines") {
+			e := drawLine(rt)
+			record.Clamp(&e)
+			all = append(all, e)
+			tally.Add(&e)
 		}
 		now := start.Add(8 * time.Hour)
 		v := tally.View(now)
-		rows := make(map[string]record.Totals)
-		for _, r := range tally.Rows() {
-			rows[r.Session] = r.Totals
-		}
+		delete(v.Stats.Tools, "(unknown)")
 		for what, x := range map[string]struct{ want, got any }{
-			"totals": {all.totals(), v.Stats.Totals},
-			"tools": {all.by(func(e *record.Event) string {
-				if e.Upstream == "" && e.Kind == record.Call {
-					return ""
-				}
-				return trimmed(e)
-			}), v.Stats.Tools},
+			"totals":    {all.totals(), v.Stats.Totals},
+			"tools":     {all.by(trimmed), v.Stats.Tools},
 			"upstreams": {all.by(func(e *record.Event) string { return e.Upstream }), v.Stats.Upstreams},
-			"rows":      {all.rows(), rows},
 			"series":    {all.series(now), v.Series},
 			"graph":     {all.graph(), v.Graph},
 		} {
@@ -66,7 +60,7 @@ func drawLine(t *rapid.T) record.Event {
 	one := func(of ...string) string { return rapid.SampledFrom(of).Draw(t, "text") }
 	number := func(of ...int64) int64 { return rapid.SampledFrom(of).Draw(t, "number") }
 	time1 := func() float64 {
-		return rapid.SampledFrom([]float64{0, 0, 0.25, 1.5, 300, 45_000, -2, math.NaN(), math.Inf(1)}).Draw(t, "ms")
+		return rapid.SampledFrom([]float64{0, 0, 0.25, 1.5, 300, 45_000, -2, math.Inf(1)}).Draw(t, "ms")
 	}
 	yes := func() bool { return rapid.Bool().Draw(t, "yes") }
 	e := record.Event{
@@ -75,10 +69,10 @@ func drawLine(t *rapid.T) record.Event {
 		Session:  one("a", "b", "c"),
 		Seq:      number(0, 1, 2, 3, 4, 5, 6),
 		Upstream: one("github", "github", "files", ""), Tool: one("list", "get", "read"), Class: one("pure", "read_only", "indeterminate", "mutates_local", ""),
-		LatencyMS: time1(), UpstreamMS: time1(), HiddenMS: time1(), BestMS: time1(), AchievedMS: time1(),
+		LatencyMS: time1(), UpstreamMS: time1(), HiddenMS: time1(),
 		Bytes: number(0, 400, 1000, -3), Tokens: number(0, 100, 130, 77, -1), NotResent: number(0, 0, 200, 2000), Predicted: number(0, 100, 60),
-		Sent: int(number(0, 1, 1, 2, -1)), IsError: yes(), BackedOff: yes(), Reference: yes(), Prefetched: yes(), Cancelled: yes(),
-		Disposition: record.Disposition(one("hit", "joined", "fetched", "failed", "", "magic")), Fate: record.Fate(one("used", "late", "wasted", "compared", "?")),
+		Sent: int(number(0, 1, 1, 2, -1)), IsError: yes(), BackedOff: yes(), Prefetched: yes(), Cancelled: yes(),
+		Disposition: record.Disposition(one("hit", "joined", "fetched", "failed")), Fate: record.Fate(one("used", "late", "wasted", "compared")),
 		Turn: int(number(0, 1, 2, 3, 4)), Plan: int(number(0, 0, 0, 1)), UseOf: number(0, 0, 3), Inlined: int(number(0, 2)), After: number(0, 1, 2, 3),
 		Cause: one("expired", "dropped", ""), UsedBy: number(0, 2), Candidates: int(number(0, 4)), LateCalled: int(number(0, 1)),
 		Reasons: map[string]int{one("gate", "cap"): int(number(0, 2, -1))},
@@ -92,18 +86,7 @@ func drawLine(t *rapid.T) record.Event {
 // lines is the model: it computes each figure from the list of events.
 type lines []record.Event
 
-// calls returns the valid calls with the disposition that they count as.
-func (l lines) calls() (calls lines) {
-	for _, e := range l {
-		if e.Upstream == "" {
-			e.Disposition = record.Failed
-		}
-		if e.Kind == record.Call && e.Disposition != "" && e.Disposition != "magic" {
-			calls = append(calls, e)
-		}
-	}
-	return calls
-}
+func (l lines) calls() lines { return l.kind(record.Call) }
 
 func (l lines) where(is func(e *record.Event) bool) (some lines) {
 	for i := range l {
@@ -116,19 +99,17 @@ func (l lines) where(is func(e *record.Event) bool) (some lines) {
 
 func (l lines) n(is func(e *record.Event) bool) int64 { return int64(len(l.where(is))) }
 
-// sum adds up the positive values, each up to the bound of a tally.
+// sum adds up the positive values.
 func (l lines) sum(of func(e *record.Event) float64) (sum float64) {
 	for i := range l {
 		if v := of(&l[i]); v > 0 {
-			sum += min(v, 1e12)
+			sum += v
 		}
 	}
 	return sum
 }
 
-func (l lines) prefetches() lines {
-	return l.where(func(e *record.Event) bool { return e.Kind == record.Prefetch && e.Fate != "?" })
-}
+func (l lines) prefetches() lines { return l.kind(record.Prefetch) }
 
 func (l lines) kind(k record.Kind) lines {
 	return l.where(func(e *record.Event) bool { return e.Kind == k })
@@ -147,13 +128,6 @@ func over(a, b float64) float64 {
 	return a / b
 }
 
-func sumOf(m map[string]int64) (sum int64) {
-	for _, n := range m {
-		sum += n
-	}
-	return sum
-}
-
 // totals computes each figure by its definition.
 func (l lines) totals() record.Totals {
 	calls, guesses, choices, plans, harms := l.calls(), l.prefetches(), l.kind(record.Choice), l.kind(record.Plan), l.kind(record.Harm)
@@ -166,16 +140,13 @@ func (l lines) totals() record.Totals {
 	did := func(why string) int64 { return harms.n(func(e *record.Event) bool { return e.Why == why }) }
 	served := calls.where(isServed)
 	finished := plans.where(func(e *record.Event) bool { return !e.Cancelled })
-	tokens := func(e *record.Event, bytes float64) float64 {
-		if e.Bytes > 0 && e.Tokens > 0 {
-			return bytes * float64(e.Tokens) / float64(e.Bytes)
-		}
-		return bytes / 4
-	}
 	requests := func(e *record.Event) float64 { return float64(e.Sent) }
 	ofGuess := func(e *record.Event) bool { return e.Prefetched }
 	others := l.kind(record.Sent).where(func(e *record.Event) bool { return !e.Prefetched })
-	open := max(0, l.kind(record.Sent).where(ofGuess).sum(requests)-guesses.sum(requests)) // without a line of their own yet
+	open := 0.0 // requests without a line of their own yet, of each tool
+	for tool := range l.byTool() {
+		open += max(0, tool.kind(record.Sent).where(ofGuess).sum(requests)-tool.prefetches().sum(requests))
+	}
 	f := record.Totals{Part: record.Part{
 		Calls: int64(len(calls)), ServedStored: as(record.Hit), Joined: as(record.Joined), Fetched: as(record.Fetched), Failed: as(record.Failed),
 		Errors:        calls.n(func(e *record.Event) bool { return e.IsError }),
@@ -185,10 +156,10 @@ func (l lines) totals() record.Totals {
 			return e.HiddenMS
 		}),
 		WaitedMS: calls.sum(func(e *record.Event) float64 { return e.LatencyMS }),
-		TokensSaved: int64(math.Round(calls.sum(func(e *record.Event) float64 { return tokens(e, float64(e.NotResent)) }) +
+		TokensSaved: int64(math.Round(calls.sum(func(e *record.Event) float64 { return float64(e.NotResent) / 4 }) +
 			finished.sum(func(e *record.Event) float64 { return float64(e.BytesIn-e.BytesOut) / 4 }))),
 		TokensToClient: int64(math.Round(calls.where(func(e *record.Event) bool { return e.Plan == 0 }).sum(func(e *record.Event) float64 {
-			return tokens(e, float64(e.Bytes-e.NotResent))
+			return float64(e.Bytes-e.NotResent) / 4
 		}) + finished.sum(func(e *record.Event) float64 { return float64(e.BytesOut) / 4 }))),
 	}}
 	p := &f.Prefetch
@@ -212,22 +183,16 @@ func (l lines) totals() record.Totals {
 		}
 	}
 	f.LateInvoked = int64(choices.sum(func(e *record.Event) float64 { return float64(e.LateCalled) }))
-	f.BestMS = choices.sum(func(e *record.Event) float64 { return e.BestMS })
-	f.RegretMS = choices.sum(func(e *record.Event) float64 {
-		return lines{*e}.sum(func(e *record.Event) float64 { return e.BestMS }) - lines{*e}.sum(func(e *record.Event) float64 { return e.AchievedMS })
-	})
 	sized := append(calls.where(func(e *record.Event) bool { return e.UseOf == 0 }), guesses...).where(func(e *record.Event) bool { return e.Tokens > 0 && e.Predicted > 0 })
 	f.HiddenByRepeat = f.HiddenMS - f.HiddenByPrefetch
 	f.Unclassified = calls.n(func(e *record.Event) bool { return e.Class == "indeterminate" })
 	f.Predictions = int64(len(sized))
 	f.CostOverruns = sized.n(func(e *record.Event) bool { return float64(e.Tokens) >= 1.3*float64(e.Predicted) })
-	f.OverrunShare = over(float64(f.CostOverruns), float64(f.Predictions))
-	f.RecallLoss = over(float64(f.LateInvoked), float64(sumOf(f.Declined)))
 	f.Reads = calls.n(isRead)
 	f.ServedShare = over(float64(p.Used), float64(f.Reads))
 	f.Repeats = served.n(func(e *record.Event) bool { return e.UseOf == 0 })
 	f.BackOffs = calls.n(func(e *record.Event) bool { return e.BackedOff })
-	f.References = calls.n(func(e *record.Event) bool { return e.Reference })
+	f.References = calls.n(func(e *record.Event) bool { return e.NotResent > 0 })
 	f.Inlined = int64(calls.sum(func(e *record.Event) float64 { return float64(e.Inlined) }))
 	f.Plans, f.PlanSteps = int64(len(plans)), int64(plans.sum(func(e *record.Event) float64 { return float64(e.Steps) }))
 	f.TurnsSaved.Plan = int64(finished.sum(func(e *record.Event) float64 { return float64(e.Depth - 1) }))
@@ -245,22 +210,11 @@ func (l lines) totals() record.Totals {
 // by computes the figures of each tool or upstream.
 func (l lines) by(name func(e *record.Event) string) map[string]record.Part {
 	all := make(map[string]record.Part)
-	sent := l.kind(record.Sent).where(func(e *record.Event) bool { return e.Upstream != "" || e.Prefetched })
+	sent := l.kind(record.Sent)
 	counted := slices.Concat(l.calls(), l.prefetches(), sent)
 	for i := range counted {
 		if of := name(&counted[i]); of != "" {
 			all[of] = counted.where(func(e *record.Event) bool { return name(e) == of }).totals().Part
-		}
-	}
-	return all
-}
-
-// rows computes the figures of each session, except sessions with only an end.
-func (l lines) rows() map[string]record.Totals {
-	all := make(map[string]record.Totals)
-	for _, e := range l {
-		if e.Kind != record.End {
-			all[e.Session] = l.where(func(o *record.Event) bool { return o.Session == e.Session }).totals()
 		}
 	}
 	return all
@@ -317,6 +271,7 @@ func (l lines) graph() []record.FollowUp {
 		own := l.where(func(e *record.Event) bool { return e.Session == session })
 		heard := slices.IndexFunc(own, func(e record.Event) bool { return e.Kind != record.End })
 		own = own[max(heard, 0):]
+		whole := own
 		if end := slices.IndexFunc(own, func(e record.Event) bool { return e.Kind == record.End }); end >= 0 {
 			own = own[:end]
 		}
@@ -329,15 +284,15 @@ func (l lines) graph() []record.FollowUp {
 				}
 			}
 		}
-		for i, e := range own {
-			if len(own[i:i+1].prefetches()) == 0 {
+		for i, e := range whole {
+			if e.Kind != record.Prefetch || e.Upstream == "" {
 				continue
 			}
-			before := own[:i].calls().where(func(c *record.Event) bool { return c.Upstream != "" && c.Seq == e.After && c.Seq > 0 })
+			before := whole[:i].calls().where(func(c *record.Event) bool { return c.Upstream != "" && c.Seq == e.After && c.Seq > 0 })
 			if len(before) > 0 {
 				f := edge(trimmed(&before[len(before)-1]), trimmed(&e))
 				f.Issued++
-				f.Used += own[i : i+1].n(isUsed)
+				f.Used += whole[i : i+1].n(isUsed)
 			}
 		}
 	}
@@ -371,10 +326,19 @@ func (l lines) turns() (turns [][]string) {
 	return turns
 }
 
-// trimmed returns the name of a tool.
+// trimmed returns the name of a tool; "" if no upstream has it.
 func trimmed(e *record.Event) string {
 	if e.Upstream == "" {
-		return e.Tool
+		return ""
 	}
 	return e.Upstream + "/" + e.Tool
+}
+
+// byTool returns the lines of each tool, and those of none.
+func (l lines) byTool() iter.Seq[lines] {
+	all := make(map[string]lines)
+	for i := range l {
+		all[trimmed(&l[i])] = append(all[trimmed(&l[i])], l[i])
+	}
+	return maps.Values(all)
 }

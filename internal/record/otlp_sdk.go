@@ -18,7 +18,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	otelmetric "go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -32,12 +31,7 @@ const (
 	warnEvery     = time.Minute
 	maxErrorBytes = 400  // of an error that is logged: a collector may answer with a whole page
 	maxSpans      = 4096 // most recent calls that a prefetch's span can refer to
-	durationName  = "mcp.server.operation.duration"
-	durationHelp  = "How long requests took from their arrival to their answer."
 )
-
-// durationBounds (s) are the buckets that the semantic conventions recommend.
-var durationBounds = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300}
 
 // OTLP exports calls as spans and the figures of [Stats] as metrics to an OpenTelemetry
 // collector. It uses the official SDK and is configured by the standard environment variables
@@ -53,11 +47,9 @@ var durationBounds = []float64{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30,
 // Spans never contain arguments or results. gRPC and baggage are not supported.
 type OTLP struct {
 	tracer   trace.Tracer                           // nil if traces are off
-	duration otelmetric.Float64Histogram            // nil if metrics are off
 	spans    *lru.Cache[spanKey, trace.SpanContext] // most recent calls
 	shutdown []func(context.Context) error
 	timeout  time.Duration // how long Close waits for the last export
-	once     sync.Once
 	warn     func(error)
 }
 
@@ -69,33 +61,28 @@ type spanKey struct {
 
 // StartOTLP starts the exports that the environment requests: OTEL_EXPORTER_OTLP_ENDPOINT, or
 // the endpoint of a single signal, must be set. It returns nil, nil if no export is requested.
-// It logs a warning for each request that cannot be met, and does not try to reach the
-// collector.
+// It does not try to reach the collector.
 func StartOTLP(ctx context.Context, o OTLPOptions) (*OTLP, error) {
-	on, problems := parseSignals()
-	for _, p := range problems {
-		o.Log.Warn("not exported over OTLP", "why", p)
-	}
-	if on == (signals{}) {
+	if !ExportRequested() {
 		return nil, nil
 	}
 	var spans sdktrace.SpanExporter
 	var figures sdkmetric.Exporter
 	var errTraces, errMetrics error
-	if on.traces {
+	if isRequested("TRACES") {
 		spans, errTraces = otlptracehttp.New(ctx)
 	}
-	if on.metrics {
+	if isRequested("METRICS") {
 		figures, errMetrics = otlpmetrichttp.New(ctx)
 	}
 	if err := errors.Join(errTraces, errMetrics); err != nil {
 		return nil, err
 	}
-	return startExport(ctx, o, spans, figures)
+	return startExport(ctx, o, spans, figures), nil
 }
 
 // startExport starts the export to the given exporters; nil for a signal that is off.
-func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) (*OTLP, error) {
+func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) *OTLP {
 	t := &OTLP{timeout: closeTimeout, warn: warner(o.Log)}
 	t.spans, _ = lru.New[spanKey, trace.SpanContext](maxSpans) // fails only for a size below 1
 	// By default both write to stderr in a format of their own.
@@ -118,43 +105,31 @@ func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 		t.shutdown = append(t.shutdown, p.Shutdown)
 	}
 	if figures != nil {
-		var options []sdkmetric.PeriodicReaderOption
-		if o.Stats != nil {
-			all := prometheus.NewRegistry()
-			all.MustRegister(&collector{o.Stats, o.Version})
-			options = append(options, sdkmetric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(all))))
-		}
-		p := sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(sdkmetric.NewPeriodicReader(figures, options...)))
-		t.shutdown = append(t.shutdown, p.Shutdown)
-		t.duration, err = p.Meter(serviceName, otelmetric.WithInstrumentationVersion(o.Version)).Float64Histogram(durationName,
-			otelmetric.WithUnit("s"), otelmetric.WithDescription(durationHelp), otelmetric.WithExplicitBucketBoundaries(durationBounds...))
-		if err != nil {
-			t.Close(ctx)
-			return nil, err
-		}
+		all := prometheus.NewRegistry()
+		all.MustRegister(&collector{o.Stats, o.Version})
+		reader := sdkmetric.NewPeriodicReader(figures, sdkmetric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(all))))
+		t.shutdown = append(t.shutdown, sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(reader)).Shutdown)
 	}
-	return t, nil
+	return t
 }
 
-// Close sends the remaining data and stops the exports, within two seconds, even if ctx is
-// done. Further calls do nothing.
+// Close sends the remaining data and stops the exports, within two seconds, even if ctx is done.
 func (t *OTLP) Close(ctx context.Context) {
 	if t == nil {
 		return
 	}
-	t.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.timeout)
-		defer cancel()
-		var all sync.WaitGroup
-		for _, shutdown := range t.shutdown {
-			all.Go(func() {
-				if err := shutdown(ctx); err != nil {
-					t.warn(err)
-				}
-			})
-		}
-		all.Wait()
-	})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.timeout)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, shutdown := range t.shutdown {
+		all.Go(func() {
+			if err := shutdown(ctx); err != nil {
+				t.warn(err)
+			}
+		})
+	}
+	all.Wait()
+	t.shutdown = nil
 }
 
 // warner returns a function that logs errors, at most one a minute.

@@ -12,7 +12,7 @@ import (
 )
 
 // StartExport is StartOTLP with these exporters.
-func StartExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) (*OTLP, error) {
+func StartExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) *OTLP {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -21,9 +21,3 @@ func StartExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 
 // WaitFor sets how long Close waits for the last export.
 func (t *OTLP) WaitFor(d time.Duration) { t.timeout = d }
-
-// ParseSignals calls parseSignals.
-func ParseSignals() (traces, metrics bool, problems []string) {
-	on, problems := parseSignals()
-	return on.traces, on.metrics, problems
-}

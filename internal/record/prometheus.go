@@ -3,7 +3,6 @@
 package record
 
 import (
-	"maps"
 	"net/http"
 	"reflect"
 	"runtime"
@@ -21,6 +20,9 @@ import (
 
 // Exports reports whether this program is linked with Prometheus and OpenTelemetry.
 const Exports = true
+
+// label is a Prometheus label.
+type label struct{ name, value string }
 
 const (
 	prefix     = "mcpschedd_" // of each family's name
@@ -45,126 +47,90 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the current figures.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
-	out, s := samples{help: helpOf(statsMetrics(), hostMetrics(), poolMetrics()), to: to}, c.stats()
-	out.add(statsMetrics(), reflect.ValueOf(s))
-	unknown := s.Totals.Failed // calls for tools that no upstream has
-	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
-		p := s.Tools[name]
-		unknown -= p.Failed
+	s := c.stats()
+	own := slices.DeleteFunc(slices.Clone(statsMetrics()), func(m metric) bool { return m.embedded }) // those of Part follow by tool
+	collect(to, own, prefix, s)
+	for name, p := range s.Tools {
 		upstream, tool, split := strings.Cut(name, "/")
 		if !split {
-			upstream, tool = "", name // the tools beyond the bound
+			upstream, tool = "", name // the tools beyond the bound, or that no upstream has
 		}
-		out.add(partMetrics(), reflect.ValueOf(p), label{"upstream", upstream}, label{"tool", tool})
+		collect(to, partMetrics(), prefix, p, label{"upstream", upstream}, label{"tool", tool})
 	}
-	out.number("calls_total", float64(max(unknown, 0)), label{"upstream", ""}, label{"tool", "(unknown)"}, label{"disposition", string(Failed)})
-	for _, name := range slices.Sorted(maps.Keys(s.Hosts)) {
-		out.add(hostMetrics(), reflect.ValueOf(s.Hosts[name]), label{"host", name})
+	for name, host := range s.Hosts {
+		collect(to, hostMetrics(), prefix+"host_", host, label{"host", name})
 	}
 	if pool := s.pool(); pool.Tokens > 0 {
-		out.add(poolMetrics(), reflect.ValueOf(pool))
+		collect(to, poolMetrics(), prefix+"budget_pool_", pool)
 	}
-	out.help["config_last_reload_successful"] = "Whether the current configuration file is in force."
-	out.number("config_last_reload_successful", float64(boolToInt(s.Config.Error == "")))
-	out.help["build_info"] = "The program: always 1."
-	out.number("build_info", 1, label{"version", c.version}, label{"goversion", runtime.Version()})
+	reload := metric{Name: "config_last_reload_successful", Help: "Whether the current configuration file is in force.", kind: "gauge"}
+	reload.send(to, prefix, float64(boolToInt(s.Config.Error == "")))
+	build := metric{Name: "build_info", Help: "The program: always 1.", kind: "gauge"}
+	build.send(to, prefix, 1, label{"version", c.version}, label{"goversion", runtime.Version()})
 }
 
-// helpOf returns the help text of each family: that of the first metric with the family.
-func helpOf(lists ...[]metric) map[string]string {
-	all := make(map[string]string)
-	for _, m := range slices.Concat(lists...) {
-		for i, tag := range m.prom {
-			if _, known := all[tag.name]; known {
-				continue
-			}
-			all[tag.name] = m.Help
-			if i > 0 {
-				all[tag.name] = "Number of values of " + m.prom[0].name + "."
-			}
-		}
-	}
-	return all
-}
-
-// samples sends samples to Prometheus.
-type samples struct {
-	help map[string]string // family → help text
-	to   chan<- prometheus.Metric
-}
-
-// add sends the samples of a struct's metrics, each with the given labels.
-func (s *samples) add(metrics []metric, v reflect.Value, given ...label) {
-	for i := range metrics {
-		for at := range metrics[i].prom {
-			s.sample(&metrics[i], at, v, given)
-		}
-	}
-}
-
-// sample sends a metric's value for one of its families, if the family has all given labels.
-// Counts by name become one sample each, under the label without a value. Any other metric with
-// such a label is the total of the family, and is left out.
-func (s *samples) sample(m *metric, at int, v reflect.Value, given []label) {
-	family, labels, open := m.prom[at].name, slices.Clone(given), []string(nil)
-	missing := len(given)
-	for _, l := range m.prom[at].labels {
+// collect sends the metrics of a struct, each with the given labels, counts by name as one sample
+// each.
+func collect(to chan<- prometheus.Metric, metrics []metric, prefix string, of any, labels ...label) {
+	for _, m := range metrics {
+		v := reflect.ValueOf(of).FieldByIndex(m.index)
 		switch {
-		case l.value != "":
-			labels = append(labels, l)
-		case slices.ContainsFunc(given, func(g label) bool { return g.name == l.name }):
-			missing--
-		default:
-			open = append(open, l.name)
+		case m.kind == "histogram":
+			if q := v.Interface().(Quantiles); q.N > 0 {
+				m.sendHistogram(to, prefix, &q, labels)
+			}
+		case m.label != "":
+			for name, n := range v.Interface().(map[string]int64) {
+				m.send(to, prefix, float64(n), append(slices.Clip(labels), label{m.label, name})...)
+			}
+		case m.kind != "":
+			m.send(to, prefix, v.Convert(reflect.TypeFor[float64]()).Float(), labels...)
 		}
-	}
-	if missing > 0 || len(open) > 1 {
-		return
-	}
-	value := m.value(v)
-	q, isQuantiles := value.(Quantiles)
-	switch {
-	case len(open) == 1:
-		counts, _ := value.(map[string]int64)
-		for name, n := range counts {
-			s.number(family, m.inBase(float64(n)), append(slices.Clip(labels), label{open[0], name})...)
-		}
-	case isQuantiles && at > 0:
-		s.number(family, float64(q.N), labels...)
-	case isQuantiles && len(m.prom) == 1:
-		s.histogram(family, &q, labels)
-	default:
-		s.number(family, m.inBase(number(value)), labels...)
 	}
 }
 
-// number sends one sample: a counter if the family's name ends in _total, otherwise a gauge.
-func (s *samples) number(family string, value float64, labels ...label) {
+// base returns the metric's name and a factor to convert its values to Prometheus' base units,
+// seconds and bytes.
+func (m *metric) base() (name string, factor float64) {
+	name, factor = strings.ReplaceAll(strings.TrimPrefix(m.Name, "totals."), ".", "_"), 1
+	switch m.Unit {
+	case "ms":
+		name, factor = strings.Replace(name, "_ms", "", 1)+"_seconds", 0.001
+	case "KiB":
+		name, factor = strings.Replace(name, "_kb", "", 1)+"_bytes", 1024
+	}
+	if m.kind == "counter" {
+		name += "_total"
+	}
+	return name, factor
+}
+
+// send sends one sample.
+func (m *metric) send(to chan<- prometheus.Metric, prefix string, value float64, labels ...label) {
 	kind := prometheus.GaugeValue
-	if strings.HasSuffix(family, "_total") {
+	if m.kind == "counter" {
 		kind = prometheus.CounterValue
 	}
-	desc, values := s.describe(family, labels)
-	s.to <- prometheus.MustNewConstMetric(desc, kind, value, values...)
+	_, factor := m.base()
+	desc, values := m.describe(prefix, labels)
+	to <- prometheus.MustNewConstMetric(desc, kind, value*factor, values...)
 }
 
-// histogram sends a histogram of durations, converted from ms to seconds.
-func (s *samples) histogram(family string, q *Quantiles, labels []label) {
-	if q.N == 0 {
-		return
-	}
+func (m *metric) sendHistogram(to chan<- prometheus.Metric, prefix string, q *Quantiles, labels []label) {
+	_, factor := m.base()
 	buckets := make(map[float64]uint64)
 	for i, n := range q.Buckets {
-		buckets[prometheusBuckets[i]/1000] = uint64(n)
+		buckets[prometheusBuckets[i]*factor] = uint64(n)
 	}
-	desc, values := s.describe(family, labels)
-	s.to <- prometheus.MustNewConstHistogram(desc, uint64(q.N), q.Sum/1000, buckets, values...)
+	desc, values := m.describe(prefix, labels)
+	to <- prometheus.MustNewConstHistogram(desc, uint64(q.N), q.Sum*factor, buckets, values...)
 }
 
-func (s *samples) describe(family string, labels []label) (desc *prometheus.Desc, values []string) {
+func (m *metric) describe(prefix string, labels []label) (desc *prometheus.Desc, values []string) {
 	var names []string
 	for _, l := range labels {
 		names, values = append(names, l.name), append(values, strings.ToValidUTF8(l.value, "\uFFFD"))
 	}
-	return prometheus.NewDesc(prefix+family, s.help[family], names, nil), values
+	name, _ := m.base()
+	return prometheus.NewDesc(prefix+name, m.Help, names, nil), values
 }

@@ -113,36 +113,38 @@ func TestAgainstStats(t *testing.T) {
 		}
 	}
 	same("mcpschedd_calls_total", float64(s.Totals.Calls))
-	same("mcpschedd_calls_total", float64(s.Totals.ServedStored), "disposition", "hit")
-	same("mcpschedd_calls_total", float64(s.Totals.Joined), "disposition", "joined")
-	same("mcpschedd_calls_total", float64(s.Totals.Fetched), "disposition", "fetched")
-	same("mcpschedd_calls_total", float64(s.Totals.Failed), "disposition", "failed")
-	same("mcpschedd_calls_total", 1, "tool", "(unknown)")
-	same("mcpschedd_upstream_requests_total", float64(s.Totals.UpstreamCalls))
-	same("mcpschedd_call_errors_total", float64(s.Totals.Errors))
-	same("mcpschedd_hidden_seconds_total", s.Totals.HiddenMS/1000)
-	same("mcpschedd_hidden_seconds_total", s.Totals.HiddenByPrefetch/1000, "by", "prefetch")
-	same("mcpschedd_prefetches_total", float64(s.Totals.Prefetch.Issued))
-	same("mcpschedd_prefetches_total", 1, "fate", "used")
-	same("mcpschedd_prefetches_total", 1, "fate", "wasted", "cause", "never_asked")
+	same("mcpschedd_served_stored_total", float64(s.Totals.ServedStored))
+	same("mcpschedd_failed_total", 1, "tool", "(unknown)")
+	same("mcpschedd_upstream_calls_total", float64(s.Totals.UpstreamCalls))
+	same("mcpschedd_errors_total", float64(s.Totals.Errors))
+	same("mcpschedd_tool_hidden_seconds_total", s.Totals.HiddenMS/1000)
+	same("mcpschedd_tool_hidden_prefetch_seconds_total", s.Totals.HiddenByPrefetch/1000)
+	same("mcpschedd_prefetch_issued_total", float64(s.Totals.Prefetch.Issued))
+	same("mcpschedd_prefetch_in_time_total", 1)
+	same("mcpschedd_prefetch_wasted_total", 1, "cause", "never_asked")
 	same("mcpschedd_declined_total", 5)
-	same("mcpschedd_budget_pool_tokens", 1000)
-	same("mcpschedd_budget_pool_used_tokens", 140)
 	same("mcpschedd_declined_total", 2, "reason", "budget")
-	same("mcpschedd_declined_called_total", 1)
-	same("mcpschedd_regret_seconds_total", 1.1)
+	same("mcpschedd_late_invoked_after_decline_total", 1)
+	same("mcpschedd_budget_pool_tokens", 1000)
+	same("mcpschedd_budget_pool_used", 140)
 	same("mcpschedd_reads_total", float64(s.Totals.Reads))
+	same("mcpschedd_harm_foreground_wait_seconds_total", 0.02)
 	same("mcpschedd_host_level", 2, "host", "api.github.com")
-	same("mcpschedd_host_rate_limited_total", 3, "host", "api.github.com")
+	same("mcpschedd_host_limited_total", 3, "host", "api.github.com")
 	same("mcpschedd_host_harm_seconds_total", 1.5)
 	same("mcpschedd_build_info", 1, "version", "1.2.3")
 	same("mcpschedd_config_last_reload_successful", 1)
 	for key, p := range s.Tools {
-		upstream, tool, _ := strings.Cut(key, "/")
+		upstream, tool, split := strings.Cut(key, "/")
+		if !split {
+			continue
+		}
 		same("mcpschedd_calls_total", float64(p.Calls), "upstream", upstream, "tool", tool)
-		same("mcpschedd_prefetches_total", float64(p.Prefetch.Issued), "tool", tool)
-		same("mcpschedd_waited_seconds_total", p.WaitedMS/1000, "tool", tool)
-		same("mcpschedd_result_bytes_total", p.ResultKB.Sum*1024, "tool", tool)
+		same("mcpschedd_prefetch_issued_total", float64(p.Prefetch.Issued), "tool", tool)
+		same("mcpschedd_tool_waited_seconds_total", p.WaitedMS/1000, "tool", tool)
+		if h := got["mcpschedd_result_bytes"].GetMetric(); tool == "read" && h[0].GetHistogram().GetSampleSum() != p.ResultKB.Sum*1024 {
+			t.Errorf("got results of %v bytes, want %v KiB", h[0], p.ResultKB.Sum)
+		}
 	}
 	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
 		if got[name] == nil {
@@ -156,7 +158,7 @@ func TestBuckets(t *testing.T) {
 	o := scrapedBusy()
 	got, s := parsed(t, o), o.Stats()
 	calls := uint64(0)
-	for _, m := range got["mcpschedd_call_duration_seconds"].GetMetric() {
+	for _, m := range got["mcpschedd_latency_seconds"].GetMetric() {
 		h := m.GetHistogram()
 		calls += h.GetSampleCount()
 		last := uint64(0)
@@ -178,7 +180,7 @@ func TestBuckets(t *testing.T) {
 			}
 		}
 	}
-	if want := uint64(s.Totals.Calls - 1); calls != want { // one call has no tool
+	if want := uint64(s.Totals.Calls); calls != want {
 		t.Errorf("got %d calls, want %d", calls, want)
 	}
 }
@@ -217,7 +219,7 @@ func TestOddNames(t *testing.T) {
 	}
 	o := scraped{Stats: func() record.Stats { return s }, Version: "1\xff\"\n"}
 	got := parsed(t, o)
-	if calls := sum(got, "mcpschedd_calls_total", "disposition", "fetched"); calls != 2*want {
+	if calls := sum(got, "mcpschedd_fetched_total"); calls != 2*want {
 		t.Errorf("got %v calls, want %v", calls, 2*want)
 	}
 	if declined := sum(got, "mcpschedd_declined_total"); declined != want {
@@ -226,10 +228,10 @@ func TestOddNames(t *testing.T) {
 	if n := len(got["mcpschedd_host_level"].GetMetric()); n != len(odd) {
 		t.Errorf("got %d hosts, want %d", n, len(odd))
 	}
-	if n := len(got["mcpschedd_call_duration_seconds"].GetMetric()); n != len(odd) {
+	if n := len(got["mcpschedd_latency_seconds"].GetMetric()); n != len(odd) {
 		t.Errorf("got %d histograms, want %d", n, len(odd))
 	}
-	if v := value(t, got, "mcpschedd_calls_total", "upstream", "up", "tool", `quote"back\slash`, "disposition", "fetched"); v != 1 {
+	if v := value(t, got, "mcpschedd_calls_total", "upstream", "up", "tool", `quote"back\slash`); v != 1 {
 		t.Errorf("got %v, want the name as it is", v)
 	}
 }
@@ -237,13 +239,10 @@ func TestOddNames(t *testing.T) {
 // A scrape of an empty tally is valid.
 func TestEmpty(t *testing.T) {
 	got := parsed(t, scraped{Stats: func() record.Stats { return record.Stats{Config: record.Config{Error: "no"}} }})
-	if v := value(t, got, "mcpschedd_calls_total", "tool", "(unknown)", "disposition", "failed"); v != 0 {
-		t.Errorf("got %v, want 0", v)
-	}
 	if v := value(t, got, "mcpschedd_config_last_reload_successful"); v != 0 {
 		t.Errorf("got %v, want 0", v)
 	}
-	if n := len(got["mcpschedd_call_duration_seconds"].GetMetric()); n > 0 {
+	if n := len(got["mcpschedd_latency_seconds"].GetMetric()); n > 0 {
 		t.Errorf("got %d histograms of nothing", n)
 	}
 }

@@ -2,16 +2,24 @@ package record
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Problem is a part of a file that could not be read. Names and contents of files are not
@@ -41,14 +49,22 @@ func Printable(text string) string {
 	}, text)
 }
 
+// Cause returns the message of an error without the path, for messages that name the file.
+func Cause(err error) string {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err.Error()
+	}
+	return err.Error()
+}
+
 // Read reads files, plain or gzipped. The name "-" is standard input, and a folder stands for
 // its *.jsonl and *.jsonl.gz files. Files are read by process name and part. A pipe or a device
 // is read only if it is named itself.
 //
-// The event passed to onEvent is valid until onEvent returns. For a process that neither runs
-// nor wrote its end, Read adds an End event with Killed set. It passes what cannot be read to
-// onProblem and continues. The error is that of ctx, or says that none of the names could be
-// opened.
+// The event passed to onEvent is valid until onEvent returns. Its numbers and names are within
+// the bounds of this package. For a process that neither runs nor wrote its end, Read adds an
+// End event with Killed set. It passes what cannot be read to onProblem and continues. The error
+// is that of ctx, or says that none of the names could be opened.
 func Read(ctx context.Context, names []string, onEvent func(*Event), onProblem func(Problem)) error {
 	var files []File
 	for _, name := range names {
@@ -71,13 +87,10 @@ func Read(ctx context.Context, names []string, onEvent func(*Event), onProblem f
 type Tail struct {
 	dir     string
 	since   time.Time
-	sources map[string]*source   // path without .gz → read position
+	sources map[string]*source   // by path
 	live    map[string]time.Time // process without an end event → time of its last event
 	buf     *bufio.Reader
 }
-
-// maxLive is the maximum number of processes in Tail.live.
-const maxLive = 1024
 
 // NewTail returns a Tail of a folder, which need not exist yet. It skips files of ended
 // processes that were last written before since.
@@ -98,23 +111,22 @@ func (t *Tail) Poll(onEvent func(*Event), onProblem func(Problem)) error {
 
 // read continues to read the files, and returns how many of them could be opened.
 func (t *Tail) read(ctx context.Context, files []File, onEvent func(*Event), onProblem func(Problem)) (opened int) {
-	there := make(map[string]bool, len(files))
+	running := make(map[string]bool)
 	for _, f := range files {
-		plain := strings.TrimSuffix(f.Path, ".gz")
-		there[plain] = true
-		s := t.sources[plain]
+		s := t.sources[f.Path]
+		running[f.Process] = running[f.Process] || f.Running
 		switch {
 		case s == nil && !f.Running && f.Modified.Before(t.since):
 			continue
 		case s == nil:
 			s = &source{file: f.Path, process: f.Process}
-			t.sources[plain] = s
-		case s.ended || f.Path != s.file || f.Running && f.Size <= s.offset: // only a complete file is ever compressed
+			t.sources[f.Path] = s
+		case s.ended || f.Running && f.Size <= s.offset:
 			continue
 		}
 		s.ended = !f.Running
 		s.onEvent, s.onProblem = func(e *Event) { t.observe(e); onEvent(e) }, onProblem
-		if err := s.read(ctx, f, t.buf); err != nil {
+		if err := s.read(ctx, t.buf); err != nil {
 			onProblem(Problem{File: f.Path, Text: Cause(err)})
 		} else {
 			opened++
@@ -124,29 +136,160 @@ func (t *Tail) read(ctx context.Context, files []File, onEvent func(*Event), onP
 		}
 	}
 	for _, process := range slices.Sorted(maps.Keys(t.live)) {
-		if !slices.ContainsFunc(files, func(f File) bool { return f.Running && f.Process == process }) {
-			last := t.live[process]
+		if !running[process] {
+			onEvent(&Event{Kind: End, At: t.live[process], Process: process, Killed: true})
 			delete(t.live, process)
-			onEvent(&Event{Kind: End, At: last, Process: process, Killed: true})
 		}
 	}
-	maps.DeleteFunc(t.sources, func(path string, _ *source) bool { return !there[path] })
 	return opened
 }
 
 // observe tracks which processes have not ended.
 func (t *Tail) observe(e *Event) {
-	if last, known := t.live[e.Process]; e.Kind == End && e.Session == "" {
+	switch last, known := t.live[e.Process]; {
+	case e.Kind == End && e.Session == "":
 		delete(t.live, e.Process)
-	} else if e.At.After(last) && (known || len(t.live) < maxLive) || !known && len(t.live) < maxLive {
+	case e.At.After(last) || !known:
 		t.live[strings.Clone(e.Process)] = e.At
 	}
 }
 
-// Cause returns the message of an error without the path, for messages that name the file.
-func Cause(err error) string {
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		return path.Err.Error()
+// source reads one file, at once or as it grows.
+type source struct {
+	file      string
+	process   string // in a file not named like a process's log, each Begin event sets it
+	onEvent   func(*Event)
+	onProblem func(Problem)
+
+	offset int64 // end of the last line that was read
+	line   int   // number of that line
+	long   bool  // offset is within a line that is too long
+	other  bool  // the lines are of another version
+	ended  bool  // nothing more will be written
+	event  Event // reused for each line
+}
+
+// read reads the file from the end of the last read. It returns an error only if the file
+// cannot be opened.
+func (s *source) read(ctx context.Context, buf *bufio.Reader) error {
+	in := os.Stdin
+	if s.file == "-" {
+		s.file = "stdin"
+	} else {
+		var err error
+		if in, err = os.Open(s.file); err != nil {
+			return err
+		}
+		defer in.Close()
 	}
-	return err.Error()
+	if _, err := in.Seek(s.offset, io.SeekStart); err != nil && s.offset > 0 {
+		return err
+	}
+	buf.Reset(in)
+	if head, _ := buf.Peek(2); s.offset == 0 && bytes.Equal(head, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(buf)
+		if err != nil {
+			return fmt.Errorf("gzip: %w", err)
+		}
+		buf = bufio.NewReaderSize(z, maxLine)
+	}
+	for ctx.Err() == nil {
+		text, err := buf.ReadSlice('\n')
+		last := errors.Is(err, io.EOF)
+		if last && (len(text) == 0 || !s.ended) { // the rest of the line may still be written
+			return nil
+		}
+		rest, long := s.long, errors.Is(err, bufio.ErrBufferFull)
+		s.long = long
+		s.offset += int64(len(text))
+		if !rest {
+			s.line++
+		}
+		switch {
+		case rest: // of a long line
+		case long:
+			s.problem("a line of more than 1 MiB")
+		case err != nil && !last:
+			s.ended = true
+			s.problem("cannot read further: " + Cause(err))
+			return nil
+		default:
+			if err := s.parse(bytes.TrimSpace(text)); err != nil && last {
+				s.problem("the last line is cut short")
+			} else if err != nil {
+				s.problem(err.Error())
+			}
+		}
+	}
+	return nil
+}
+
+func (s *source) problem(text string) { s.onProblem(Problem{s.file, s.line, text}) }
+
+// parse parses a line and passes its event to onEvent.
+func (s *source) parse(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	e := &s.event
+	*e = Event{}
+	err := json.Unmarshal(text, e)
+	if e.Kind == Begin {
+		if s.other = e.V != Version; s.other {
+			return fmt.Errorf("written in version %d of the format; this program reads version %d", e.V, Version)
+		}
+		if !processFile.MatchString(s.process + ".lock") { // the file may be several logs joined
+			s.process = e.At.UTC().Format(stamp) + "-" + strconv.Itoa(e.PID)
+		}
+	}
+	switch {
+	case s.other:
+		return nil
+	case err != nil && !json.Valid(text):
+		return errors.New("not JSON")
+	case err != nil:
+		return err
+	}
+	if e.Kind == "" {
+		return errors.New("not an event: it has no kind")
+	}
+	e.clamp()
+	e.Process = s.process
+	s.onEvent(e)
+	return nil
+}
+
+// Bounds of what is read.
+const (
+	maxName   = 256 // bytes of a name
+	maxCount  = 1 << 40
+	maxAmount = 1e12 // about 30 years in milliseconds
+)
+
+// clamp brings numbers and names within the bounds, so that they can be added up and displayed: a
+// file may come from anywhere.
+func (e *Event) clamp() {
+	fields := reflect.ValueOf(e).Elem()
+	for i := range fields.NumField() { // Fields takes three times as long, and allocates
+		switch v := fields.Field(i); v.Kind() {
+		case reflect.String:
+			v.SetString(truncate(v.String(), maxName))
+		case reflect.Int, reflect.Int64:
+			v.SetInt(min(max(v.Int(), 0), maxCount))
+		case reflect.Float64:
+			v.SetFloat(min(max(v.Float(), 0), maxAmount))
+		}
+	}
+}
+
+// truncate returns at most n bytes of a text, as valid UTF-8.
+func truncate(text string, n int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
 }

@@ -91,7 +91,7 @@ func fill(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		for field, value := range v.Fields() {
-			if field.Tag.Get("json") != "-" {
+			if field.Tag.Get("json") != "-" && field.Name != "At" && field.Name != "Arguments" {
 				fill(value)
 			}
 		}

@@ -11,7 +11,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	otelmetric "go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -29,9 +28,9 @@ const (
 	toolFail = "tool_error" // the answer has isError set
 )
 
-// Trace returns the function that traces calls, or nil if nothing is exported.
+// Trace returns the function that traces calls, or nil if no traces are exported.
 func (t *OTLP) Trace() Trace {
-	if t == nil {
+	if t == nil || t.tracer == nil {
 		return nil
 	}
 	return t.trace
@@ -41,9 +40,6 @@ func (t *OTLP) Trace() Trace {
 // that is not well-formed (W3C Trace Context) is ignored.
 func (t *OTLP) trace(traceparent, tracestate, tool string, at time.Time) (parent, state string, end func(*Event)) {
 	tool = truncate(tool, maxName)
-	if t.tracer == nil {
-		return "", "", func(e *Event) { t.measure(e, nil, tool) }
-	}
 	ctx := context.Background()
 	if traceparent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent, "tracestate": tracestate})
@@ -51,7 +47,7 @@ func (t *OTLP) trace(traceparent, tracestate, tool string, at time.Time) (parent
 	_, span := t.tracer.Start(ctx, method+" "+tool, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(at), toolAttributes(tool))
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), span), carrier)
-	return carrier["traceparent"], span.SpanContext().TraceState().String(), func(e *Event) { t.end(span, e, tool) }
+	return carrier["traceparent"], span.SpanContext().TraceState().String(), func(e *Event) { t.end(span, e) }
 }
 
 // toolAttributes returns the attributes of a tool call's span.
@@ -60,8 +56,7 @@ func toolAttributes(tool string) trace.SpanStartEventOption {
 }
 
 // end ends the span of a call with its event.
-func (t *OTLP) end(span trace.Span, e *Event, tool string) {
-	t.measure(e, span, tool)
+func (t *OTLP) end(span trace.Span, e *Event) {
 	if span.IsRecording() {
 		if e.Upstream == "" && e.Kind == Call {
 			span.SetName(method) // no such tool, so the client chose the name freely
@@ -72,7 +67,7 @@ func (t *OTLP) end(span trace.Span, e *Event, tool string) {
 	if e.Seq != 0 {
 		t.spans.Add(spanKey{e.Session, e.Seq}, span.SpanContext())
 	}
-	span.End(trace.WithTimestamp(endTime(e)))
+	span.End(trace.WithTimestamp(e.endTime()))
 }
 
 // Prefetch exports a prefetch whose fate is known. The spans of the calls that it refers to
@@ -99,31 +94,7 @@ func (t *OTLP) Prefetch(e *Event) {
 			markError(span, toolFail)
 		}
 	}
-	span.End(trace.WithTimestamp(endTime(e)))
-}
-
-// measure records the duration of a client's request. A step of a plan is not one.
-func (t *OTLP) measure(e *Event, span trace.Span, tool string) {
-	if t.duration == nil || e.Step != "" {
-		return
-	}
-	attrs := []attribute.KeyValue{methodName.String(method), operationName.String("execute_tool")}
-	if e.Upstream != "" || e.Kind == Plan {
-		attrs = append(attrs, toolName.String(tool))
-	}
-	if failure := failure(e); failure != "" {
-		attrs = append(attrs, errorType.String(failure))
-	}
-	ctx := context.Background()
-	if span != nil {
-		ctx = trace.ContextWithSpan(ctx, span) // attaches the span as an exemplar
-	}
-	t.duration.Record(ctx, e.LatencyMS/1000, otelmetric.WithAttributes(attrs...))
-}
-
-// endTime returns when the call or prefetch of an event ended.
-func endTime(e *Event) time.Time {
-	return e.At.Add(time.Duration(e.LatencyMS * float64(time.Millisecond)))
+	span.End(trace.WithTimestamp(e.endTime()))
 }
 
 // failure returns the error type of a call, or "" if it did not fail. A call that its client

@@ -1,11 +1,9 @@
 package record
 
 import (
-	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -73,8 +71,8 @@ type SessionBudget struct {
 
 // PoolBudget is the token budget that all sessions share in a time window.
 type PoolBudget struct {
-	Tokens int64 `json:"tokens" jsonschema:"Tokens per window." prom:"budget_pool_tokens"`
-	Used   int64 `json:"used" jsonschema:"Tokens used in this window." prom:"budget_pool_used_tokens"`
+	Tokens int64 `json:"tokens" jsonschema:"Tokens per window." prom:"gauge"`
+	Used   int64 `json:"used" jsonschema:"Tokens used in this window." prom:"gauge"`
 	LeftS  int64 `json:"left_s" jsonschema:"Seconds until the window ends."`
 }
 
@@ -117,12 +115,7 @@ func (s *Stats) pool() (sum PoolBudget) {
 	return sum
 }
 
-const (
-	statusSuffix = ".status.json"
-	maxStatus    = 4 << 20 // bytes; larger files are ignored
-)
-
-func statusPath(dir, process string) string { return filepath.Join(dir, process+statusSuffix) }
+const statusSuffix = ".status.json"
 
 // FormatTime formats a time for a Status (RFC 3339, UTC). The zero time becomes "".
 func FormatTime(at time.Time) string {
@@ -138,16 +131,14 @@ func ReadStatuses(dir string) (all []Status) {
 	entries, _ := os.ReadDir(dir) // an unreadable folder counts as empty
 	for _, entry := range entries {
 		process, is := strings.CutSuffix(entry.Name(), statusSuffix)
-		path := statusPath(dir, process)
-		if info, ok := statRegular(path); !is || !ok || info.Size() > maxStatus || !isRunning(dir, process) {
+		if !is || !isRunning(dir, process) {
 			continue
 		}
-		text, err := os.ReadFile(path)
+		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
 		var s Status
 		if err == nil && json.Unmarshal(text, &s) == nil && s.Process == process {
 			all = append(all, s)
 		}
 	}
-	slices.SortFunc(all, func(a, b Status) int { return cmp.Compare(a.Process, b.Process) })
 	return all
 }

@@ -87,6 +87,10 @@ func TestStatusOfAKilledProcess(t *testing.T) {
 	if all := record.ReadStatuses(dir); len(all) != 0 {
 		t.Errorf("when it was killed: got %+v, want none", all)
 	}
+	for _, path := range paths(t, dir) {
+		before := time.Now().Add(-time.Minute)
+		os.Chtimes(filepath.Join(dir, path), before, before)
+	}
 	l := record.Open(record.Options{Dir: dir, Off: true, Status: func() record.Status { return record.Status{} }})
 	l.Flush()
 	l.Close()

@@ -2,72 +2,74 @@ package record
 
 import (
 	"cmp"
-	"maps"
 	"math"
+	"reflect"
+	"strings"
 )
 
-// sums accumulates the figures of all events, or of one upstream, tool or session. Ratios are
-// derived when the figures are read.
+// sums accumulates the figures of one tool, or of all events without one. Ratios are derived
+// when the figures are read.
 type sums struct {
-	sum Totals // only sums and counts, nothing derived
+	Totals // only sums and counts, nothing derived
 
 	open                   int64   // requests of prefetches without an event of their own yet
 	saved, toClient        float64 // tokens saved, and tokens sent to clients
 	latency, fetch, result Histogram
 }
 
-// add counts an event.
-func (s *sums) add(e *Event) {
+// addEvent counts an event.
+func (s *sums) addEvent(e *Event) {
 	switch e.Kind {
 	case Call:
-		s.call(e)
+		s.addCall(e)
 	case Prefetch:
-		s.prefetch(e)
+		s.addPrefetch(e)
 	case Sent: // the later event of a prefetch repeats its requests, but a killed process never writes it
 		if e.Prefetched {
 			s.open += int64(e.Sent)
 		} else {
-			s.sum.UpstreamCalls += int64(e.Sent)
+			s.UpstreamCalls += int64(e.Sent)
 		}
 	case Choice:
-		s.choice(e)
+		s.Candidates += int64(e.Candidates)
+		for reason, n := range e.Reasons {
+			addCount(&s.Declined, reason, int64(n))
+		}
+		s.LateInvoked += int64(e.LateCalled)
 	case Plan:
-		s.plan(e)
+		s.addPlan(e)
 	case Harm:
-		s.sum.Harm.add(e)
+		s.Harm.add(e)
 	}
 }
 
-func (s *sums) call(e *Event) {
-	f := &s.sum
-	f.Calls++
+func (s *sums) addCall(e *Event) {
+	s.Calls++
 	switch e.Disposition {
 	case Hit:
-		f.ServedStored++
+		s.ServedStored++
 	case Joined:
-		f.Joined++
+		s.Joined++
 	case Fetched:
-		f.Fetched++
-	case Failed:
-		f.Failed++
+		s.Fetched++
+	default:
+		s.Failed++
 	}
-	if served(e) {
-		hidden := e.HiddenMS
-		f.HiddenMS += hidden
-		if e.UseOf > 0 {
-			f.HiddenByPrefetch += hidden
-		} else {
-			f.Repeats++
-		}
+	switch {
+	case e.served() && e.UseOf > 0:
+		s.HiddenByPrefetch += e.HiddenMS
+	case e.served():
+		s.HiddenByRepeat += e.HiddenMS
+		s.Repeats++
 	}
-	f.Errors += boolToInt(e.IsError)
-	f.UpstreamCalls += int64(e.Sent)
-	f.WaitedMS += e.LatencyMS
-	f.Reads += boolToInt(reads(e))
-	f.Unclassified += boolToInt(e.Class == "indeterminate")
-	f.BackOffs += boolToInt(e.BackedOff)
-	f.References += boolToInt(e.Reference)
-	f.Inlined += int64(e.Inlined)
+	s.Errors += boolToInt(e.IsError)
+	s.UpstreamCalls += int64(e.Sent)
+	s.WaitedMS += e.LatencyMS
+	s.Reads += boolToInt(e.reads())
+	s.Unclassified += boolToInt(e.Class == "indeterminate")
+	s.BackOffs += boolToInt(e.BackedOff)
+	s.References += boolToInt(e.NotResent > 0)
+	s.Inlined += int64(e.Inlined)
 	s.latency.Add(e.LatencyMS)
 	if e.UpstreamMS > 0 {
 		s.fetch.Add(e.UpstreamMS)
@@ -75,53 +77,46 @@ func (s *sums) call(e *Event) {
 	if e.Bytes > 0 {
 		s.result.Add(float64(e.Bytes) / 1024)
 	}
-	s.size(e)
-	s.tokens(e)
+	if e.UseOf == 0 { // else it counts with the prefetch
+		s.addSize(e)
+	}
+	s.saved += float64(e.NotResent) / bytesPerToken
+	if e.Plan == 0 { // the answer of a plan's step goes to the plan and not to the client
+		s.toClient += float64(max(0, e.Bytes-e.NotResent)) / bytesPerToken
+	}
 }
 
-func (s *sums) prefetch(e *Event) {
-	p := &s.sum.Prefetch
+func (s *sums) addPrefetch(e *Event) {
+	p := &s.Prefetch
 	p.Issued++
 	p.Dispatched += boolToInt(e.Sent > 0)
 	switch e.Fate {
 	case Used:
-		p.Used++
+		p.InTime++
 	case Late:
-		p.Used++
 		p.Late++
 	case Compared:
 		p.Compared++
-	case Wasted:
+	default:
 		addCount(&p.Wasted, cmp.Or(e.Cause, "unknown"), 1)
 	}
-	s.sum.UpstreamCalls += int64(e.Sent)
+	s.UpstreamCalls += int64(e.Sent)
 	s.open -= int64(e.Sent)
 	if e.LatencyMS > 0 && e.Cause != "dropped" { // a dropped fetch was cut short
 		s.fetch.Add(e.LatencyMS)
 	}
-	s.size(e)
+	s.addSize(e)
 }
 
-func (s *sums) choice(e *Event) {
-	s.sum.Candidates += int64(e.Candidates)
-	for reason, n := range e.Reasons {
-		addCount(&s.sum.Declined, reason, int64(n))
+// addPlan counts a plan. A cancelled plan saved nothing, as its answer was not read.
+func (s *sums) addPlan(e *Event) {
+	s.Plans++
+	s.PlanSteps += int64(e.Steps)
+	if !e.Cancelled {
+		s.TurnsSaved.Plan += max(0, int64(e.Depth)-1)
+		s.saved += float64(max(0, e.BytesIn-e.BytesOut)) / bytesPerToken
+		s.toClient += float64(e.BytesOut) / bytesPerToken
 	}
-	s.sum.LateInvoked += int64(e.LateCalled)
-	s.sum.BestMS += e.BestMS
-	s.sum.RegretMS += nonNegative(e.BestMS - e.AchievedMS)
-}
-
-// plan counts a plan. A cancelled plan saved nothing, as its answer was not read.
-func (s *sums) plan(e *Event) {
-	s.sum.Plans++
-	s.sum.PlanSteps += int64(e.Steps)
-	if e.Cancelled {
-		return
-	}
-	s.sum.TurnsSaved.Plan += max(0, int64(e.Depth)-1)
-	s.saved += float64(max(0, e.BytesIn-e.BytesOut)) / bytesPerToken
-	s.toClient += float64(e.BytesOut) / bytesPerToken
 }
 
 func (h *HarmPart) add(e *Event) {
@@ -138,84 +133,129 @@ func (h *HarmPart) add(e *Event) {
 	}
 }
 
-// bytesPerToken is the estimate for answers whose tokens were not counted.
+// bytesPerToken is the estimate for answers.
 const bytesPerToken = 4
 
-// size compares the predicted with the actual size. A prefetch and the call that used it first
-// count once, with the prefetch.
-func (s *sums) size(e *Event) {
-	if e.Predicted > 0 && e.Tokens > 0 && (e.Kind == Prefetch || e.UseOf == 0) {
-		s.sum.Predictions++
-		s.sum.CostOverruns += boolToInt(10*e.Tokens >= 13*e.Predicted)
+// addSize compares the predicted with the actual size.
+func (s *sums) addSize(e *Event) {
+	if e.Predicted > 0 && e.Tokens > 0 {
+		s.Predictions++
+		s.CostOverruns += boolToInt(10*e.Tokens >= 13*e.Predicted)
 	}
 }
 
-// tokens counts the tokens sent to the client and those saved. The answer of a plan's step goes
-// to the plan and not to the client.
-func (s *sums) tokens(e *Event) {
-	bytes, tokens, kept := float64(e.Bytes), float64(e.Tokens), float64(e.NotResent)
-	sent := max(0, bytes-kept)
-	if e.Plan > 0 {
-		sent = 0
-	}
-	perByte := 1.0 / bytesPerToken
-	if bytes > 0 && tokens > 0 {
-		perByte = tokens / bytes
-	}
-	s.saved += kept * perByte
-	s.toClient += sent * perByte
+// merge adds the figures of another tool.
+func (s *sums) merge(o *sums) {
+	addFields(reflect.ValueOf(&s.Totals).Elem(), reflect.ValueOf(&o.Totals).Elem())
+	s.open += max(0, o.open)
+	s.saved, s.toClient = s.saved+o.saved, s.toClient+o.toClient
+	s.latency.merge(&o.latency)
+	s.fetch.merge(&o.fetch)
+	s.result.merge(&o.result)
 }
 
 // totals returns a copy of the sums with all derived figures.
 func (s *sums) totals() Totals {
-	f := s.sum
-	f.Part = s.part()
-	f.Declined = cloneCounts(f.Declined)
+	all := &sums{Totals: Totals{Declined: map[string]int64{}}}
+	all.Prefetch.Wasted = map[string]int64{} // so that JSON has {} and not null
+	all.merge(s)
+	f := all.Totals
+	f.UpstreamCalls += all.open
+	f.Prefetch.Issued, f.Prefetch.Open = f.Prefetch.Issued+all.open, all.open
+	f.TokensSaved, f.TokensToClient = int64(math.Round(s.saved)), int64(math.Round(s.toClient))
+	f.LatencyMS, f.FetchMS, f.ResultKB = s.latency.quantiles(), s.fetch.quantiles(), s.result.quantiles()
 	f.derive()
 	return f
-}
-
-func (s *sums) part() Part {
-	p := s.sum.Part
-	open := max(0, s.open)
-	p.UpstreamCalls += open
-	p.Prefetch.Issued, p.Prefetch.Open = p.Prefetch.Issued+open, open
-	p.Prefetch.Wasted = cloneCounts(p.Prefetch.Wasted)
-	p.TokensSaved = int64(math.Round(s.saved))
-	p.TokensToClient = int64(math.Round(s.toClient))
-	p.LatencyMS = s.latency.quantiles()
-	p.FetchMS = s.fetch.quantiles()
-	p.ResultKB = s.result.quantiles()
-	p.derive()
-	return p
-}
-
-// Derive recomputes the derived figures and the report line after other figures were changed.
-func (s *Stats) Derive() {
-	s.Totals.derive()
-	s.Report = s.ReportLine()
 }
 
 func (f *Totals) derive() {
 	f.Part.derive()
 	f.ServedShare = ratio(f.Prefetch.Used, f.Reads)
-	f.RecallLoss = ratio(f.LateInvoked, sumOf(f.Declined))
-	f.OverrunShare = ratio(f.CostOverruns, f.Predictions)
 }
 
 func (p *Part) derive() {
 	p.Amplification = ratio(p.UpstreamCalls, p.Calls)
-	p.HiddenByRepeat = max(0, p.HiddenMS-p.HiddenByPrefetch)
-	p.Prefetch.InTime = p.Prefetch.Used - p.Prefetch.Late
+	p.HiddenMS = p.HiddenByPrefetch + p.HiddenByRepeat
+	p.Prefetch.Used = p.Prefetch.InTime + p.Prefetch.Late
 	p.Prefetch.Accuracy = ratio(p.Prefetch.Used, p.Prefetch.Issued-p.Prefetch.Open)
 	p.Prefetch.Timeliness = ratio(p.Prefetch.InTime, p.Prefetch.Used)
 }
 
-func cloneCounts(m map[string]int64) map[string]int64 {
-	if m == nil {
-		return map[string]int64{} // so that JSON has {} and not null
+// Add adds the figures of another replica, which has counted other events. The longer uptime
+// is kept.
+func (s *Stats) Add(other *Stats) {
+	s.UptimeS = max(s.UptimeS, other.UptimeS)
+	s.Processes, s.Sessions, s.Open = s.Processes+other.Processes, s.Sessions+other.Sessions, s.Open+other.Open
+	s.Replicas = append(s.Replicas, other.Replicas...)
+	addFields(reflect.ValueOf(&s.Totals).Elem(), reflect.ValueOf(&other.Totals).Elem())
+	for _, parts := range []struct{ to, more map[string]Part }{{s.Upstreams, other.Upstreams}, {s.Tools, other.Tools}} {
+		for name, part := range parts.more {
+			sum := parts.to[name]
+			addFields(reflect.ValueOf(&sum).Elem(), reflect.ValueOf(&part).Elem())
+			sum.derive()
+			parts.to[name] = sum
+		}
 	}
-	return maps.Clone(m)
+	s.SetRunning(append(s.Running, other.Running...))
+	s.Totals.derive()
+	s.Report = s.ReportLine()
+}
+
+// addFields adds numbers and maps of numbers field by field. The caller must derive ratios again.
+func addFields(to, more reflect.Value) {
+	switch to.Kind() {
+	case reflect.Struct:
+		if q, ok := to.Addr().Interface().(*Quantiles); ok {
+			q.add(more.Interface().(Quantiles))
+			return
+		}
+		for i := range to.NumField() {
+			addFields(to.Field(i), more.Field(i))
+		}
+	case reflect.Int, reflect.Int64:
+		to.SetInt(to.Int() + more.Int())
+	case reflect.Float64:
+		to.SetFloat(to.Float() + more.Float())
+	case reflect.Map:
+		sums := to.Addr().Interface().(*map[string]int64)
+		for name, n := range more.Interface().(map[string]int64) {
+			addCount(sums, name, n)
+		}
+	}
+}
+
+// add merges quantiles without their values: each becomes the mean of both, weighted by the
+// number of values.
+func (q *Quantiles) add(more Quantiles) {
+	n := q.N + more.N
+	if n == 0 {
+		return
+	}
+	mean := func(a, b float64) float64 { return (a*float64(q.N) + b*float64(more.N)) / float64(n) }
+	*q = Quantiles{
+		N: n, Sum: q.Sum + more.Sum, Max: max(q.Max, more.Max),
+		P50: mean(q.P50, more.P50), P90: mean(q.P90, more.P90), P99: mean(q.P99, more.P99),
+	}
+}
+
+// maxReasons bounds the names of a map of counts, and other is the name of the rest.
+const (
+	maxReasons = 64
+	other      = "(other)"
+)
+
+// addCount adds n to the count of a name, and makes the map if it is nil.
+func addCount(m *map[string]int64, name string, n int64) {
+	if n <= 0 {
+		return
+	}
+	if *m == nil {
+		*m = make(map[string]int64)
+	}
+	if _, known := (*m)[name]; !known && len(*m) >= maxReasons {
+		name = other
+	}
+	(*m)[strings.Clone(truncate(name, maxName))] += min(n, maxCount)
 }
 
 // ratio returns a/b, or 0 if b is 0.
@@ -232,11 +272,3 @@ func boolToInt(yes bool) int64 {
 	}
 	return 0
 }
-
-// served reports whether a call was answered without a fetch of its own.
-func served(e *Event) bool { return e.Disposition == Hit || e.Disposition == Joined }
-
-// used reports whether a call used the answer of a prefetch.
-func used(e *Event) bool { return e.Fate == Used || e.Fate == Late }
-
-func reads(e *Event) bool { return e.Class == "pure" || e.Class == "read_only" }

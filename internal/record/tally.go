@@ -1,180 +1,195 @@
 package record
 
 import (
-	"fmt"
-	"reflect"
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Tally adds up events. It is safe for concurrent use, and keeps no reference to an event other
-// than its strings.
+// Tally adds up events, those of this process or those that [Read] and [Tail] pass on. It is
+// safe for concurrent use, and keeps no reference to an event other than its strings.
 //
 // Hidden time is the sum of HiddenMS over calls answered from the store or from a flight. It is
 // attributed to a prefetch if the call is its first use (UseOf), otherwise to a repeat.
 type Tally struct {
 	mu        sync.Mutex
-	event     Event // scratch space of Add
-	total     sums
 	tools     map[toolKey]*toolSums
-	upstreams map[string]*sums
-	processes processes
-	sessions  sessions
+	rest      sums                         // of events that belong to no tool
+	running   map[string]string            // process that has not ended → working directory of its client, if known
+	processes int                          // so far, ended ones included
+	sessions  *lru.Cache[string, *session] // the last ones to have an event
+	begun     int                          // sessions so far
 	config    Config
-	began     int64 // start of the process that config belongs to
-	series    series
-	graph     graph
-	recent    recent
+	began     time.Time // start of the process that config belongs to
+	first     time.Time // of all events; zero if none had a time
+	last      time.Time
+	activity  activity
 }
+
+// Bounds of a tally: names come from clients, servers and files, which may send any number.
+const (
+	maxTools    = 4096
+	maxSessions = 1024 // whose client is known
+)
 
 // toolKey identifies a tool.
 type toolKey struct{ upstream, tool string }
 
+func (k toolKey) String() string { return strings.TrimPrefix(k.upstream+"/"+k.tool, "/") }
+
 // toolSums is the figures of one tool.
 type toolSums struct {
 	sums
-	name     string // upstream/tool
-	followed int64  // turns with a call of the tool that were followed by another turn
+	toolKey
+	followed int64 // turns with a call of the tool that were followed by another turn
 }
 
-// NewTally returns an empty Tally. It keeps the rows of at most sessionRows sessions, 0 meaning
-// no limit, and evicts the oldest session that has ended first.
-func NewTally(sessionRows int) *Tally {
-	return &Tally{
-		tools: make(map[toolKey]*toolSums), upstreams: make(map[string]*sums), processes: processes{running: make(map[string]string)},
-		sessions: sessions{limit: sessionRows, byName: make(map[string]*session)},
-		series:   make(series), graph: graph{pairs: make(map[pairKey]*pair)}, recent: newRecent(),
-	}
+// SessionInfo describes a session.
+type SessionInfo struct {
+	Session string `json:"session"`
+	Client  string `json:"client,omitempty"`   // name and version that the client reports
+	Dir     string `json:"dir,omitempty"`      // working directory, if known
+	BeginUS int64  `json:"begin_us,omitempty"` // time of its first event, in microseconds since 1970
 }
 
-// Add counts an event that was read from a file. It clamps untrusted numbers, times and names,
-// which takes half a microsecond.
-func (t *Tally) Add(event *Event) {
+// session is the state of one session.
+type session struct {
+	SessionInfo
+	process           string
+	ended             bool
+	turn              int         // turn of the last call
+	current, previous []*toolSums // distinct tools called in that turn, and in the turn before
+}
+
+// NewTally returns an empty Tally.
+func NewTally() *Tally {
+	t := &Tally{tools: make(map[toolKey]*toolSums), running: make(map[string]string), activity: newActivity()}
+	t.sessions, _ = lru.New[string, *session](maxSessions) // fails only for a size below 1
+	return t
+}
+
+// Add counts an event.
+func (t *Tally) Add(e *Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := &t.event
-	*e = *event
-	sanitize(reflect.ValueOf(e).Elem())
-	if e.Kind == Call && e.Upstream == "" && e.Disposition != Failed {
-		e.Disposition = Failed // no upstream has the tool
+	t.observeProcess(e)
+	s := t.session(e)
+	var tool *toolSums
+	if e.Upstream != "" && (e.Kind == Call || e.Kind == Prefetch || e.Kind == Sent) {
+		tool = t.tool(e.Upstream, e.Tool)
+		tool.addEvent(e)
+	} else {
+		t.rest.addEvent(e)
 	}
-	t.countLocked(e)
-}
-
-// Count counts an event of this process.
-func (t *Tally) Count(e *Event) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.countLocked(e)
-}
-
-func (t *Tally) countLocked(e *Event) {
-	t.processes.observe(e)
-	s := t.sessions.get(e, t.processes.running[e.Process])
-	if wrong := invalid(e); wrong != "" {
-		*t.recent.problems.next() = truncate(wrong, 500)
-		return
-	}
-	tool := t.sum(e, s)
 	switch e.Kind {
 	case Begin:
-		t.begin(e)
+		if !e.At.Before(t.began) {
+			t.began, t.config = e.At, Config{Path: e.Config, LoadedAt: FormatTime(e.At)}
+		}
 	case Call:
-		t.call(e, s, tool)
+		if s != nil && tool != nil && e.Plan == 0 {
+			t.activity.follow(s, e.Turn, tool)
+		}
+		t.activity.addCall(e)
 	case Prefetch:
-		t.graph.addPrefetch(s.toolOfCall(e.After), tool, used(e))
-		t.series.add(micros(e.At)+int64(e.LatencyMS*1e3), Point{Issued: 1, Used: boolToInt(used(e))})
-		copyForDisplay(t.recent.timeline.next(), e)
+		if from := t.toolOf(e.Session, e.After); from != nil && tool != nil {
+			t.activity.addFollowUp(from, tool, e.used())
+		}
+		t.activity.addPrefetch(e)
 	case Choice:
-		c := t.recent.decisions.next()
-		copyForDisplay(c, e)
-		if c.Tool = ""; s.toolOfCall(e.After) != nil {
-			c.Tool = s.toolOfCall(e.After).name
+		trigger := ""
+		if from := t.toolOf(e.Session, e.After); from != nil {
+			trigger = from.String()
 		}
+		t.activity.addChoice(e, trigger)
 	case Level:
-		copyForDisplay(t.recent.levels.next(), e)
+		t.activity.addLevel(e)
 	case End:
-		t.end(e, s)
+		t.end(e)
 	}
 }
 
-// invalid returns the reason why an event cannot be counted, or "".
-func invalid(e *Event) string {
-	switch {
-	case e.Kind == Call && !slices.Contains([]Disposition{Hit, Joined, Fetched, Failed}, e.Disposition):
-		return fmt.Sprintf("session %s: a call with the unknown disposition %q is not counted", e.Session, e.Disposition)
-	case e.Kind == Prefetch && !slices.Contains([]Fate{Used, Late, Wasted, Compared}, e.Fate):
-		return fmt.Sprintf("session %s: a prefetch with the unknown fate %q is not counted", e.Session, e.Fate)
+// tool returns the figures of a tool, and creates them if necessary. Tools beyond the bound
+// share one.
+func (t *Tally) tool(upstream, name string) *toolSums {
+	key := toolKey{upstream, name}
+	if tool := t.tools[key]; tool != nil {
+		return tool
 	}
-	return ""
+	key = toolKey{strings.Clone(upstream), strings.Clone(name)} // they may be substrings of a whole message
+	if len(t.tools) >= maxTools {
+		key = toolKey{"", other}
+	}
+	if t.tools[key] == nil {
+		t.tools[key] = &toolSums{toolKey: key}
+	}
+	return t.tools[key]
 }
 
-// sum adds an event to all sums that it belongs to. It returns the event's tool, or nil.
-func (t *Tally) sum(e *Event, s *session) (tool *toolSums) {
-	t.total.add(e)
-	if s != nil {
-		s.add(e)
+// toolOf returns the tool of a recent call, or nil if it is not known.
+func (t *Tally) toolOf(session string, seq int64) *toolSums {
+	if c := t.activity.call(session, seq); c != nil {
+		return t.tool(c.Upstream, c.Tool)
 	}
-	switch e.Kind {
-	case Call, Prefetch, Sent:
-		if e.Upstream != "" || e.Kind == Prefetch || e.Prefetched && e.Kind == Sent {
-			tool = t.tool(e.Upstream, e.Tool)
-			tool.add(e)
+	return nil
+}
+
+// observeProcess takes note of an event's process and time.
+func (t *Tally) observeProcess(e *Event) {
+	if !e.At.IsZero() && (t.first.IsZero() || e.At.Before(t.first)) {
+		t.first = e.At
+	}
+	if e.At.After(t.last) {
+		t.last = e.At
+	}
+	if _, known := t.running[e.Process]; !known {
+		t.processes++
+		t.running[strings.Clone(e.Process)] = ""
+	}
+	if e.Transport == "stdio" || e.Transport == Daemon {
+		t.running[e.Process] = e.Dir
+	}
+}
+
+// session returns the session of an event, and creates it with the client's directory if
+// necessary. It returns nil if the event has no session, or ends a session that is not kept.
+func (t *Tally) session(e *Event) *session {
+	s, known := t.sessions.Get(e.Session)
+	if !known && (e.Session == "" || e.Kind == End) {
+		return nil
+	}
+	if !known {
+		info := SessionInfo{Session: strings.Clone(e.Session), Dir: t.running[e.Process], BeginUS: micros(e.At)}
+		s = &session{SessionInfo: info, process: e.Process}
+		t.sessions.Add(s.Session, s)
+		t.begun++
+	}
+	s.Client = cmp.Or(s.Client, e.Client)
+	return s
+}
+
+// end ends a session, or a process with all its sessions.
+func (t *Tally) end(e *Event) {
+	for _, s := range t.sessions.Values() {
+		if s.Session == e.Session || e.Session == "" && s.process == e.Process {
+			s.ended = true
 		}
-		if e.Upstream != "" {
-			t.upstream(e.Upstream).add(e)
-		}
 	}
-	return tool
-}
-
-func (t *Tally) begin(e *Event) {
-	if at := micros(e.At); at >= t.began {
-		t.began = at
-		t.config = Config{Path: e.Config, LoadedAt: FormatTime(e.At)}
-	}
-}
-
-func (t *Tally) call(e *Event, s *session, tool *toolSums) {
-	if s != nil && tool != nil {
-		s.addCall(e.Seq, tool)
-		if e.Plan == 0 {
-			t.graph.addCall(s, e.Turn, tool)
-		}
-	}
-	p := Point{Calls: 1, Reads: boolToInt(reads(e)), WaitedMS: e.LatencyMS}
-	if served(e) {
-		p.HiddenMS, p.Served = e.HiddenMS, boolToInt(e.UseOf > 0)
-	}
-	t.series.add(micros(e.At), p)
-	copyForDisplay(t.recent.timeline.next(), e)
-}
-
-// end ends a session, or a process with all its open sessions.
-func (t *Tally) end(e *Event, s *session) {
-	at := micros(e.At)
-	if s != nil {
-		t.sessions.close(s, at)
-	}
-	if e.Session != "" {
-		return
-	}
-	delete(t.processes.running, e.Process)
-	for _, s := range t.sessions.all {
-		if s.process == e.Process {
-			t.sessions.close(s, at)
-		}
+	if e.Session == "" {
+		delete(t.running, e.Process)
 	}
 }
 
 // Problem adds a problem with the record itself, such as a line that cannot be read. The last
-// 20 are kept.
+// ones are kept.
 func (t *Tally) Problem(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	*t.recent.problems.next() = truncate(text, 500)
+	t.activity.problems.add(truncate(text, 500))
 }
 
 // Stats returns the figures so far. Processes without an end event count as running until now.
@@ -186,53 +201,66 @@ func (t *Tally) Stats(now time.Time) Stats {
 }
 
 func (t *Tally) statsLocked(now time.Time) Stats {
+	last := t.last
+	if len(t.running) > 0 && !last.IsZero() && now.After(last) {
+		last = now
+	}
 	s := Stats{
 		SchemaVersion: 1,
-		UptimeS:       t.processes.uptime(micros(now)),
-		Processes:     t.processes.n,
-		Sessions:      t.sessions.n,
-		Open:          t.sessions.open,
+		UptimeS:       int64(last.Sub(t.first).Seconds()),
+		Processes:     t.processes,
+		Sessions:      t.begun,
 		Config:        t.config,
-		Totals:        t.total.totals(),
-		Upstreams:     make(map[string]Part, len(t.upstreams)),
+		Upstreams:     make(map[string]Part),
 		Tools:         make(map[string]Part, len(t.tools)),
 		Hosts:         make(map[string]Host),
 	}
-	for name, sum := range t.upstreams {
-		s.Upstreams[name] = sum.part()
+	for _, session := range t.sessions.Values() {
+		s.Open += int(boolToInt(!session.ended))
 	}
+	all, upstreams := new(sums), make(map[string]*sums)
+	all.merge(&t.rest)
 	for _, tool := range t.tools {
-		s.Tools[tool.name] = tool.part()
+		all.merge(&tool.sums)
+		s.Tools[tool.String()] = tool.totals().Part
+		if upstreams[tool.upstream] == nil {
+			upstreams[tool.upstream] = new(sums)
+		}
+		upstreams[tool.upstream].merge(&tool.sums)
+	}
+	s.Totals = all.totals()
+	for name, sum := range upstreams {
+		s.Upstreams[name] = sum.totals().Part
+	}
+	delete(s.Upstreams, "")
+	if t.rest.Calls > 0 {
+		s.Tools["(unknown)"] = t.rest.totals().Part
 	}
 	s.Report = s.ReportLine()
 	return s
 }
 
-// tool returns the figures of a tool, and creates them if necessary. Tools beyond the bound
-// share one.
-func (t *Tally) tool(upstream, name string) *toolSums {
-	key := toolKey{truncate(upstream, maxName/2), truncate(name, maxName/2)}
-	if tool := t.tools[key]; tool != nil {
-		return tool
+// View returns the content of the dashboard; for now see [Tally.Stats].
+func (t *Tally) View(now time.Time) View {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.IsZero() {
+		now = t.last
 	}
-	key = toolKey{strings.Clone(key.upstream), strings.Clone(key.tool)} // they may be substrings of a whole message
-	if len(t.tools) >= maxTools {
-		key = toolKey{"", other}
+	a := &t.activity
+	v := View{
+		NowUS: micros(now), Stats: t.statsLocked(now), Series: a.points(now), Graph: a.followUps(),
+		Timeline: a.timeline.all(), Decisions: a.decisions.all(), Levels: a.levels.all(), Problems: a.problems.all(), Sessions: []SessionInfo{},
 	}
-	tool := t.tools[key]
-	if tool == nil {
-		tool = &toolSums{name: strings.TrimPrefix(key.upstream+"/"+key.tool, "/")}
-		t.tools[key] = tool
+	slices.SortStableFunc(v.Timeline, func(a, b Event) int { return a.At.Compare(b.At) })
+	slices.Reverse(v.Decisions)
+	slices.Reverse(v.Levels)
+	shown := make(map[string]bool)
+	for _, e := range slices.Concat(v.Timeline, v.Decisions, v.Levels) {
+		if s, known := t.sessions.Peek(e.Session); known && !shown[e.Session] {
+			shown[e.Session] = true
+			v.Sessions = append(v.Sessions, s.SessionInfo)
+		}
 	}
-	return tool
-}
-
-// upstream returns the sums of an upstream, and creates them if necessary. Upstreams beyond the
-// bound share one.
-func (t *Tally) upstream(name string) *sums {
-	name = boundedKey(t.upstreams, maxUpstreams, name)
-	if t.upstreams[name] == nil {
-		t.upstreams[name] = new(sums)
-	}
-	return t.upstreams[name]
+	return v
 }

@@ -15,9 +15,10 @@ var start = time.Date(2026, 5, 1, 8, 0, 0, 0, time.UTC)
 
 // tallied adds events, and sets missing processes, sessions, tools, times and numbers.
 func tallied(all ...record.Event) *record.Tally {
-	t := record.NewTally(0)
+	t := record.NewTally()
 	for i := range all {
 		e := lively(all[i], i)
+		record.Clamp(&e)
 		t.Add(&e)
 	}
 	return t
@@ -44,25 +45,15 @@ func lively(e record.Event, i int) record.Event {
 	return e
 }
 
-// A session has its client and times, and the process its configuration.
+// Sessions and processes are counted, and the process has its configuration.
 func TestSessionsAndProcesses(t *testing.T) {
-	tally := tallied(
+	s := tallied(
 		record.Event{Kind: record.Begin, Config: "/etc/pipeline.toml"},
 		record.Event{Kind: record.Session, Session: "a", Client: "claude-code 2.1"},
-		record.Event{Kind: record.Call, Session: "a", Disposition: record.Fetched, Sent: 1, LatencyMS: 100},
-		record.Event{Kind: record.Call, Session: "b", Upstream: "files", Tool: "read", Disposition: record.Fetched, Sent: 1, LatencyMS: 10},
-		record.Event{Kind: record.Prefetch, Session: "a", Upstream: "files", Tool: "read", Fate: record.Wasted, Cause: "expired", Sent: 1},
-		record.Event{Kind: record.Call, Session: "a", Tool: "nonsense", Disposition: record.Failed},
-		record.Event{Kind: record.Plan, Session: "b", Depth: 3},
-		record.Event{Kind: record.Choice, Session: "b", Candidates: 3},
-		record.Event{Kind: record.Harm, Session: "b", Why: "eviction"},
+		record.Event{Kind: record.Call, Session: "b", Disposition: record.Fetched},
 		record.Event{Kind: record.End, Session: "a"},
-	)
-	s, rows := tally.Stats(start.Add(time.Minute)), tally.Rows()
-	if a, b := rows[0], rows[1]; a.Client != "claude-code 2.1" || a.Process != "p" || a.BeginUS != start.Add(time.Second).UnixMicro() || a.EndUS != start.Add(9*time.Second).UnixMicro() ||
-		b.BeginUS != start.Add(3*time.Second).UnixMicro() || b.EndUS != 0 || b.TurnsSaved.Plan != 2 || b.Candidates != 3 || b.Harm.Evictions != 1 {
-		t.Errorf("got rows %+v", rows)
-	}
+		record.Event{Kind: record.End, Session: "unknown"},
+	).Stats(start.Add(time.Minute))
 	if s.Sessions != 2 || s.Open != 1 || s.Processes != 1 || s.UptimeS != 60 || s.Config.Path != "/etc/pipeline.toml" || s.Config.LoadedAt != "2026-05-01T08:00:00Z" {
 		t.Errorf("got %d sessions, %d open, %d processes, up %d s, config %+v", s.Sessions, s.Open, s.Processes, s.UptimeS, s.Config)
 	}
@@ -94,10 +85,6 @@ func TestProcessEndsItsSessions(t *testing.T) {
 		record.Event{Kind: record.End, Process: "a", At: start.Add(time.Hour)},
 		record.Event{Kind: record.End, Session: "3"}, // of which nothing else is known
 	)
-	rows := tally.Rows()
-	if len(rows) != 2 || rows[0].EndUS != start.Add(time.Hour).UnixMicro() || rows[1].EndUS != 0 {
-		t.Errorf("got rows %+v", rows)
-	}
 	if s := tally.Stats(time.Time{}); s.Sessions != 2 || s.Open != 1 {
 		t.Errorf("got %d sessions, %d open", s.Sessions, s.Open)
 	}
@@ -132,20 +119,19 @@ func TestConfigOfTheLast(t *testing.T) {
 }
 
 func TestProblems(t *testing.T) {
-	tally := record.NewTally(0)
+	tally := record.NewTally()
 	for range 30 {
 		tally.Problem(strings.Repeat("x", 10_000))
 	}
 	tally.Problem("a.jsonl:7: not JSON")
-	tally.Add(&record.Event{Kind: record.Call, Session: "s", Upstream: "u", Tool: "t", Disposition: "magic"})
 	v := tally.View(start)
-	if n := len(v.Problems); n != 20 || len(v.Problems[0]) != 500 || v.Problems[18] != "a.jsonl:7: not JSON" || !strings.Contains(v.Problems[19], `"magic"`) {
+	if n := len(v.Problems); n != 20 || len(v.Problems[0]) != 500 || v.Problems[19] != "a.jsonl:7: not JSON" {
 		t.Errorf("got %d problems, the last %q", n, v.Problems[max(0, n-3):])
 	}
 }
 
 func TestManyAtOnce(t *testing.T) {
-	tally := record.NewTally(10)
+	tally := record.NewTally()
 	var all sync.WaitGroup
 	for g := range 8 {
 		all.Go(func() {
@@ -156,7 +142,6 @@ func TestManyAtOnce(t *testing.T) {
 				tally.Add(e)
 				if i%100 == 0 {
 					tally.View(start)
-					tally.Rows()
 					tally.Problem("p")
 				}
 			}

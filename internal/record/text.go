@@ -2,17 +2,45 @@ package record
 
 import (
 	"cmp"
-	"encoding/csv"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 )
+
+// Saved returns the savings in a sentence. period names the span of time, such as "today"; it may
+// be empty.
+func (s *Stats) Saved(period string) string {
+	f := &s.Totals
+	if period != "" {
+		period = " " + period
+	}
+	if f.Calls+f.Plans+f.Prefetch.Issued == 0 {
+		return "No calls" + period + "."
+	}
+	text := fmt.Sprintf("Saved %s of %s waiting%s.", duration(f.HiddenMS), duration(f.HiddenMS+f.WaitedMS), period)
+	if n := f.TurnsSaved.Plan; n > 0 {
+		text += fmt.Sprintf(" Plans saved %d turns of the model.", n)
+	}
+	return text
+}
+
+// duration formats milliseconds with about three digits.
+func duration(ms float64) string {
+	d := time.Duration(ms * float64(time.Millisecond))
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(10 * time.Microsecond).String()
+}
 
 // ReportLine returns the outcomes of prefetches and predictions and the savings in one line, or
 // "" if there are none. race_win is the share of used prefetches whose answer was complete when
@@ -37,7 +65,7 @@ func (s *Stats) ReportLine() string {
 		"prefetch_hit=" + percent(p.Used, known),
 		"decline_recall_loss=" + percent(f.LateInvoked, declines),
 		"cost_overrun=" + percent(f.CostOverruns, f.Predictions),
-		"race_win=" + percent(p.Used-p.Late, p.Used),
+		"race_win=" + percent(p.InTime, p.Used),
 		"waste=" + percent(wasted, known),
 		fmt.Sprintf("turns_saved=%d", turns),
 		fmt.Sprintf("served=%d (prefetch=%d, repeat=%d)", p.Used+f.Repeats, p.Used, f.Repeats),
@@ -46,115 +74,52 @@ func (s *Stats) ReportLine() string {
 	}, " ")
 }
 
-// Figures returns all figures as text, and a table of the tools.
-func (s *Stats) Figures() string {
-	var b strings.Builder
-	for _, r := range rows(statsMetrics(), reflect.ValueOf(*s)) {
-		fmt.Fprintf(&b, "%-12s%s\n", r.name, r.text)
-	}
-	return b.String() + "\n" + s.table()
-}
-
-// row is a line of Figures.
-type row struct{ name, text string }
-
-// rowOrder is the order of the rows: savings first, then costs, then details.
-var rowOrder = []string{"waiting", "saved", "cost", "calls", "sessions", "lost", "prefetches", "declined", "sizes", "regret"}
-
-// rows formats the figures. It leaves out rows in which all figures are zero, and in the other
-// rows the zero figures after the first.
-func rows(metrics []metric, v reflect.Value) (all []row) {
-	said := make(map[string][]string)
-	some := make(map[string]bool)
-	order := slices.Clone(rowOrder)
-	for i := range metrics {
-		m := &metrics[i]
-		if m.row == "" {
-			continue
-		}
-		value := m.value(v)
-		zero := number(value) == 0
-		some[m.row] = some[m.row] || !zero
-		if len(said[m.row]) == 0 || !zero {
-			said[m.row] = append(said[m.row], fmt.Sprintf(m.format, m.shown(value)))
-		}
-		if !slices.Contains(order, m.row) {
-			order = append(order, m.row)
-		}
-	}
-	for _, name := range order {
-		if some[name] {
-			all = append(all, row{name, strings.Join(said[name], ", ")})
-		}
-	}
-	return all
-}
-
-// shown converts a value to the operand of its format.
-func (m *metric) shown(value any) any {
-	counts, byName := value.(map[string]int64)
-	switch {
-	case byName:
-		return listed(counts)
-	case m.Unit == "ms":
-		return duration(number(value))
-	case m.Unit == "share":
-		return fmt.Sprintf("%.0f%%", 100*number(value))
-	}
-	return value
-}
-
-// maxToolRows is the maximum number of tools in the table.
+// maxToolRows is the maximum number of tools in Figures.
 const maxToolRows = 10
 
-// table returns a table of the tools with the most waiting time, hidden or not.
-func (s *Stats) table() string {
+// Figures returns all figures that are not 0, each with its meaning, the declined and wasted
+// prefetches by reason, and the tools with the most waiting time, hidden or not.
+func (s *Stats) Figures() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, f := range figuresOf(statsMetrics(), reflect.ValueOf(*s)) {
+		if f.value != 0 && f.Name != "schema_version" {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", strings.TrimPrefix(f.Name, "totals."), f.text(), f.Help)
+		}
+	}
+	for _, counts := range []map[string]int64{s.Totals.Declined, s.Totals.Prefetch.Wasted} {
+		for _, name := range largest(counts) {
+			fmt.Fprintf(w, "%s\t%d\t%s\n", Printable(name), counts[name], Printable(wordOf(name).Meaning))
+		}
+	}
+	w.Flush() // writing to memory does not fail
 	names := slices.SortedFunc(maps.Keys(s.Tools), func(a, b string) int {
 		x, y := s.Tools[a], s.Tools[b]
 		return cmp.Or(cmp.Compare(y.HiddenMS+y.WaitedMS, x.HiddenMS+x.WaitedMS), cmp.Compare(a, b))
 	})
-	if len(names) == 0 {
-		return ""
+	if len(names) > 0 {
+		fmt.Fprintln(w, "\ntool\tcalls\thidden\twaited\tprefetches\tused\tp50\tp90")
 	}
-	lines := [][]any{{"tool", "calls", "hidden", "waited", "prefetches", "used", "p50", "p90"}}
 	for _, name := range names[:min(len(names), maxToolRows)] {
 		p := s.Tools[name]
-		lines = append(lines, []any{Printable(name), p.Calls, duration(p.HiddenMS), duration(p.WaitedMS), p.Prefetch.Issued, p.Prefetch.Used, duration(p.LatencyMS.P50), duration(p.LatencyMS.P90)})
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%d\t%d\t%s\t%s\n", Printable(name), p.Calls, duration(p.HiddenMS), duration(p.WaitedMS),
+			p.Prefetch.Issued, p.Prefetch.Used, duration(p.LatencyMS.P50), duration(p.LatencyMS.P90))
 	}
-	text := aligned(lines)
-	if more := len(names) - maxToolRows; more > 0 {
-		text += fmt.Sprintf("and %d more\n", more)
-	}
-	return text
-}
-
-// aligned formats a table with aligned columns.
-func aligned(lines [][]any) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, line := range lines {
-		for i, cell := range line {
-			if i > 0 {
-				fmt.Fprint(w, "\t")
-			}
-			fmt.Fprint(w, cell)
-		}
-		fmt.Fprint(w, "\n")
-	}
-	w.Flush() // writing to memory does not fail
+	w.Flush()
 	return b.String()
 }
 
-// listed formats the sum of counts, and the counts in descending order.
-func listed(m map[string]int64) string {
-	var parts []string
-	for _, name := range largest(m) {
-		parts = append(parts, fmt.Sprintf("%d %s", m[name], displayName(name)))
+// text formats the value of a metric.
+func (f *figure) text() string {
+	switch f.Unit {
+	case "ms":
+		return duration(f.value)
+	case "share":
+		return fmt.Sprintf("%.0f%%", 100*f.value)
+	case "KiB":
+		return fmt.Sprintf("%.1f KiB", f.value)
 	}
-	if len(parts) == 0 {
-		return "0"
-	}
-	return fmt.Sprintf("%d (%s)", sumOf(m), strings.Join(parts, ", "))
+	return fmt.Sprintf("%.4g", f.value)
 }
 
 // largest returns the names of counts in descending order of the count.
@@ -162,56 +127,4 @@ func largest(m map[string]int64) []string {
 	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
 		return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b))
 	})
-}
-
-func sumOf(m map[string]int64) (sum int64) {
-	for _, n := range m {
-		sum += n
-	}
-	return sum
-}
-
-// duration formats milliseconds with about three digits.
-func duration(ms float64) string {
-	d := time.Duration(ms * float64(time.Millisecond))
-	switch {
-	case d >= time.Minute:
-		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= 10*time.Millisecond:
-		return d.Round(time.Millisecond).String()
-	}
-	return d.Round(10 * time.Microsecond).String()
-}
-
-// WriteCSV writes a header and a line for each session. Control characters in names are
-// replaced, and a name that a spreadsheet would take for a formula gets a leading '. Times are
-// UTC.
-func WriteCSV(w io.Writer, rows []SessionRow) error {
-	out := csv.NewWriter(w)
-	names, _ := columns(totalsMetrics(), reflect.ValueOf(Totals{}))
-	out.Write(append([]string{"process", "session", "client", "begin", "end"}, names...)) // Error below returns the first error
-	for _, r := range rows {
-		_, values := columns(totalsMetrics(), reflect.ValueOf(r.Totals))
-		out.Write(append([]string{csvText(r.Process), csvText(r.Session), csvText(r.Client), csvTime(r.BeginUS), csvTime(r.EndUS)}, values...))
-	}
-	out.Flush()
-	return out.Error()
-}
-
-// csvText makes an untrusted name safe to open in a spreadsheet.
-func csvText(name string) string {
-	if first, _ := utf8.DecodeRuneInString(strings.TrimLeft(name, " ")); strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
-		return "'" + Printable(name)
-	}
-	return Printable(name)
-}
-
-// csvTime formats microseconds since 1970; 0, not known, becomes "".
-func csvTime(us int64) string {
-	if us == 0 {
-		return ""
-	}
-	return fromMicros(us).Format("2006-01-02T15:04:05.000000Z")
 }

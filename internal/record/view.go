@@ -1,15 +1,16 @@
 package record
 
 import (
-	"container/ring"
-	"reflect"
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 )
 
-// View is the content of the dashboard: the figures and the recent events. All times are
-// microseconds since 1970. The events have no arguments, results or hashes of them.
+// View is the content of the dashboard: the figures and the recent events. Times are
+// microseconds since 1970, those of events RFC 3339. The events have no arguments, results or
+// hashes of them.
 type View struct {
 	NowUS     int64         `json:"now_us"`
 	Stats     Stats         `json:"stats"`
@@ -22,13 +23,14 @@ type View struct {
 	Sessions  []SessionInfo `json:"sessions"`  // sessions of the timeline, decisions and levels
 }
 
-// Point is the sums of one span of time.
+// Point is the sums of one minute. A call counts in the minute in which it started, a prefetch
+// in the one in which its fetch ended.
 type Point struct {
 	AtUS     int64   `json:"at_us"`
 	SpanS    int     `json:"span_s"`
 	Calls    int64   `json:"calls"`
 	Reads    int64   `json:"reads"`
-	Issued   int64   `json:"issued"` // prefetches whose fetch ended in it, once their fate is known
+	Issued   int64   `json:"issued"` // prefetches, once their fate is known
 	Used     int64   `json:"used"`   // of those
 	Served   int64   `json:"served"` // calls answered by prefetches
 	HiddenMS float64 `json:"hidden_ms"`
@@ -47,87 +49,188 @@ type FollowUp struct {
 	Accuracy float64 `json:"accuracy"` // of those: share whose exact call came, not only the tool
 }
 
-// View returns the content of the dashboard; for now see [Tally.Stats].
-func (t *Tally) View(now time.Time) View {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	at := micros(now)
-	if at == 0 {
-		at = t.processes.last
-	}
-	v := View{
-		NowUS: at, Stats: t.statsLocked(now), Series: t.series.points(at),
-		Graph:    t.graph.mostFrequent(),
-		Timeline: t.recent.timeline.all(), Decisions: t.recent.decisions.all(), Levels: t.recent.levels.all(), Problems: t.recent.problems.all(),
-	}
-	slices.SortStableFunc(v.Timeline, func(a, b Event) int { return a.At.Compare(b.At) })
-	slices.Reverse(v.Decisions)
-	slices.Reverse(v.Levels)
-	v.Sessions = t.sessionsOf(v.Timeline, v.Decisions, v.Levels)
-	return v
-}
+// Bounds of an activity.
+const (
+	maxMinutes      = 1440 // a day if something happens every minute
+	maxPairs        = 4096
+	maxToolsPerTurn = 16 // distinct tools of one turn that are counted
+	maxFollowUps    = 60 // shown
+)
 
-// sessionsOf returns the sessions of events, except evicted ones.
-func (t *Tally) sessionsOf(lists ...[]Event) []SessionInfo {
-	all, seen := []SessionInfo{}, make(map[string]bool)
-	for _, e := range slices.Concat(lists...) {
-		if s := t.sessions.byName[e.Session]; s != nil && !seen[e.Session] {
-			seen[e.Session] = true
-			all = append(all, s.SessionInfo)
-		}
-	}
-	return all
-}
+// activity is what the dashboard shows besides the figures.
+type activity struct {
+	minutes map[int64]*Point           // start of a minute, in microseconds → sums
+	pairs   map[[2]*toolSums]*FollowUp // from and to → counts
 
-// recent holds the most recent events.
-type recent struct {
 	timeline, decisions, levels latest[Event]
 	problems                    latest[string]
 }
 
-func newRecent() recent {
-	return recent{latest[Event]{ring.New(400)}, latest[Event]{ring.New(50)}, latest[Event]{ring.New(50)}, latest[string]{ring.New(20)}}
+func newActivity() activity {
+	return activity{
+		minutes: make(map[int64]*Point), pairs: make(map[[2]*toolSums]*FollowUp),
+		timeline: latest[Event]{limit: 400}, decisions: latest[Event]{limit: 50}, levels: latest[Event]{limit: 50}, problems: latest[string]{limit: 20},
+	}
 }
 
-// latest is a ring buffer of the last values.
-type latest[T any] struct{ last *ring.Ring }
+// latest holds the last values.
+type latest[T any] struct {
+	limit int
+	kept  []T // up to twice the limit
+}
 
-// next returns the place for a new value, overwriting the oldest.
-func (l *latest[T]) next() *T {
-	if l.last = l.last.Next(); l.last.Value == nil {
-		l.last.Value = new(T)
+func (l *latest[T]) add(v T) {
+	if len(l.kept) == 2*l.limit {
+		l.kept = slices.Delete(l.kept, 0, l.limit)
 	}
-	return l.last.Value.(*T)
+	l.kept = append(l.kept, v)
 }
 
 // all returns the values, oldest first.
-func (l *latest[T]) all() []T {
-	all := []T{}
-	l.last.Next().Do(func(kept any) {
-		if kept != nil {
-			all = append(all, *kept.(*T))
+func (l *latest[T]) all() []T { return append([]T{}, l.kept[max(0, len(l.kept)-l.limit):]...) }
+
+// point returns the sums of the minute of a time.
+func (a *activity) point(at time.Time) *Point {
+	minute := at.Truncate(time.Minute).UnixMicro()
+	if a.minutes[minute] == nil {
+		if len(a.minutes) > 2*maxMinutes {
+			for _, old := range slices.Sorted(maps.Keys(a.minutes))[:maxMinutes] {
+				delete(a.minutes, old)
+			}
 		}
-	})
-	return all
+		a.minutes[minute] = &Point{AtUS: minute, SpanS: 60}
+	}
+	return a.minutes[minute]
 }
 
-// copyForDisplay copies an event for the dashboard, without arguments, results and their hashes.
-func copyForDisplay(out, e *Event) {
-	*out = *e
-	out.Process, out.Arguments, out.RawArguments, out.ArgsHash, out.ResultHash, out.ResultSum = "", "", nil, "", "", 0
-	out.Edge, out.Dir, out.Needs, out.Upstreams = "", "", nil, nil
-	out.Reasons, out.Top = nil, nil
-	for reason, n := range e.Reasons {
-		if len(out.Reasons) < maxReasons && n > 0 {
-			if out.Reasons == nil {
-				out.Reasons = make(map[string]int)
-			}
-			out.Reasons[strings.Clone(truncate(reason, maxName))] += n
+func (a *activity) addCall(e *Event) {
+	p := a.point(e.At)
+	p.Calls++
+	p.Reads += boolToInt(e.reads())
+	p.WaitedMS += e.LatencyMS
+	if e.served() {
+		p.HiddenMS += e.HiddenMS
+		p.Served += boolToInt(e.UseOf > 0)
+	}
+	a.timeline.add(shown(e))
+}
+
+func (a *activity) addPrefetch(e *Event) {
+	p := a.point(e.endTime())
+	p.Issued++
+	p.Used += boolToInt(e.used())
+	a.timeline.add(shown(e))
+}
+
+// addChoice adds a choice that was triggered by the answer of a tool.
+func (a *activity) addChoice(e *Event, trigger string) {
+	c := shown(e)
+	c.Tool = trigger
+	c.Reasons, c.Top = maps.Clone(e.Reasons), slices.Clone(e.Top)
+	for i := range c.Top {
+		c.Top[i].RawArguments = nil
+	}
+	a.decisions.add(c)
+}
+
+func (a *activity) addLevel(e *Event) { a.levels.add(shown(e)) }
+
+// shown returns an event for the dashboard, without what it does not show: arguments, results
+// and their hashes.
+func shown(e *Event) Event {
+	c := *e
+	c.Process, c.Arguments, c.RawArguments, c.ArgsHash, c.ResultHash, c.ResultSum = "", nil, nil, "", "", 0
+	c.Edge, c.Dir, c.Needs, c.Upstreams, c.Reasons, c.Top = "", "", nil, nil, nil, nil
+	return c
+}
+
+// call returns a recent call of an upstream's tool, or nil.
+func (a *activity) call(session string, seq int64) *Event {
+	if seq == 0 {
+		return nil
+	}
+	kept := a.timeline.kept
+	for i := range kept[:min(len(kept), a.timeline.limit)] {
+		e := &kept[len(kept)-1-i]
+		if e.Seq == seq && e.Session == session && e.Kind == Call && e.Upstream != "" {
+			return e
 		}
 	}
-	for _, c := range e.Top[:min(len(e.Top), 5)] {
-		sanitize(reflect.ValueOf(&c).Elem())
-		c.P, c.RawArguments = min(c.P, 1), nil
-		out.Top = append(out.Top, c)
+	return nil
+}
+
+// points returns the minutes up to now, oldest first. Later ones may come from a wrong clock.
+func (a *activity) points(now time.Time) []Point {
+	points := []Point{}
+	for _, at := range slices.Sorted(maps.Keys(a.minutes)) {
+		if at > 0 && at <= now.UnixMicro() {
+			points = append(points, *a.minutes[at])
+		}
 	}
+	return points[max(0, len(points)-maxMinutes):]
+}
+
+// follow counts which tools a call follows: each tool of a turn follows each tool of the previous
+// turn of the session once, however often either was called. Where turns are not known, each
+// call is a turn. Steps of plans are not counted: the model fixed their order before the first
+// was answered. Neither is a call that is answered after a call of a later turn.
+func (a *activity) follow(s *session, turn int, tool *toolSums) {
+	if s.ended || turn > 0 && turn < s.turn {
+		return
+	}
+	if turn <= 0 || turn != s.turn {
+		s.current, s.previous = s.previous[:0], s.current
+		for _, from := range s.previous {
+			from.followed++
+		}
+	}
+	s.turn = max(turn, 0)
+	if len(s.current) >= maxToolsPerTurn || slices.Contains(s.current, tool) {
+		return
+	}
+	s.current = append(s.current, tool)
+	for _, from := range s.previous {
+		if p := a.pair(from, tool); p != nil {
+			p.N++
+		}
+	}
+}
+
+// addFollowUp counts a prefetch of a tool after a call of another.
+func (a *activity) addFollowUp(from, to *toolSums, used bool) {
+	if p := a.pair(from, to); p != nil {
+		p.Issued++
+		p.Used += boolToInt(used)
+	}
+}
+
+// pair returns the counts of a pair of tools, or nil beyond the bound.
+func (a *activity) pair(from, to *toolSums) *FollowUp {
+	key := [2]*toolSums{from, to}
+	if a.pairs[key] == nil && len(a.pairs) < maxPairs {
+		a.pairs[key] = &FollowUp{From: from.String(), To: to.String()}
+	}
+	return a.pairs[key]
+}
+
+// followUps returns the most frequent pairs.
+func (a *activity) followUps() []FollowUp {
+	all := make([]FollowUp, 0, len(a.pairs))
+	for key, p := range a.pairs {
+		f := *p
+		f.P, f.Accuracy = ratio(p.N, key[0].followed), ratio(p.Used, p.Issued)
+		all = append(all, f)
+	}
+	slices.SortFunc(all, func(a, b FollowUp) int {
+		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Issued, a.Issued), strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
+	})
+	return all[:min(len(all), maxFollowUps)]
+}
+
+// micros returns a time in microseconds since 1970; 0 if it is not known.
+func micros(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.UnixMicro()
 }

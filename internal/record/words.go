@@ -1,7 +1,5 @@
 package record
 
-import "slices"
-
 // Word is the display name of a key in the record, and its explanation.
 type Word struct {
 	Word    string `json:"word"`
@@ -42,20 +40,19 @@ var Causes = map[string]Word{
 // Words returns the dashboard's names and explanations of metrics, reasons and causes, as JSON
 // values.
 func Words() any {
-	shown := slices.DeleteFunc(slices.Clone(statsMetrics()), func(m metric) bool { return m.Help == "" })
 	return struct {
 		Metrics []metric        `json:"metrics"`
 		Reasons map[string]Word `json:"reasons"`
 		Causes  map[string]Word `json:"causes"`
-	}{shown, Reasons, Causes}
+	}{statsMetrics(), Reasons, Causes}
 }
 
-// displayName returns the display name of a key of Reasons or Causes, or the key itself.
-func displayName(key string) string {
+// wordOf returns the word of a key of Reasons or Causes, or the key itself.
+func wordOf(key string) Word {
 	for _, table := range []map[string]Word{Reasons, Causes} {
 		if w, ok := table[key]; ok {
-			return w.Word
+			return w
 		}
 	}
-	return Printable(key)
+	return Word{key, key}
 }

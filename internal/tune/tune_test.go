@@ -161,7 +161,7 @@ func TestAnyEvents(t *testing.T) {
 			e.Kind = rapid.SampledFrom([]record.Kind{record.Call, record.Prefetch, record.Begin, "new"}).Draw(r, "kind")
 			e.Fate = rapid.SampledFrom([]record.Fate{record.Used, record.Wasted, "new"}).Draw(r, "fate")
 			e.Tool = rapid.SampledFrom([]string{"get", `a"\` + "\n", "é/*", ""}).Draw(r, "tool")
-			e.UpstreamMS = rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), -1, 0, 1e300, 12.345}).Draw(r, "ms")
+			e.UpstreamMS = rapid.SampledFrom([]float64{-1, 0, 1e12, 12.345}).Draw(r, "ms")
 			e.Bytes = rapid.SampledFrom([]int64{math.MinInt64, -1, 0, 12345, math.MaxInt64}).Draw(r, "bytes")
 			for range rapid.SampledFrom([]int{1, 12}).Draw(r, "times") {
 				tuner.AddEvent(&e)

@@ -84,7 +84,7 @@ func TestWeakEdges(t *testing.T) {
 	edges := []record.FollowUp{
 		{From: "a/list", To: "a/get", N: 50, P: .5}, {From: "a/list", To: "a/rare", N: 3, P: .004}, {From: "a/get", To: "a/once", N: 1, P: 1},
 	}
-	v := record.NewTally(0).View(time.Now())
+	v := record.NewTally().View(time.Now())
 	v.Graph = edges
 	var now atomic.Pointer[record.View]
 	now.Store(&v)
@@ -159,7 +159,7 @@ var hostile = []string{
 
 // enemies is a view in which everything that has a name has one of those.
 func enemies(now time.Time) record.View {
-	t := record.NewTally(0)
+	t := record.NewTally()
 	playSessions(2, now.Add(-10*time.Minute), now, 5, t.Add)
 	v := t.View(now)
 	name := func(i int) string { return hostile[i%len(hostile)] }

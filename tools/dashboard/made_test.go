@@ -53,14 +53,14 @@ var habits = []habit{
 
 // busy is a tally of the half hour before now.
 func busy(now time.Time) *record.Tally {
-	t := record.NewTally(0)
+	t := record.NewTally()
 	playSessions(1, now.Add(-34*time.Minute), now, 14, t.Add)
 	return t
 }
 
 // oneTool is a tally of a session that only ever called one tool.
 func oneTool(now time.Time) *record.Tally {
-	t := record.NewTally(0)
+	t := record.NewTally()
 	begin := now.Add(-9 * time.Minute)
 	tell := func(e record.Event) { e.Process, e.Session = "p", "1f00c2"; t.Add(&e) }
 	t.Add(&record.Event{Kind: record.Begin, At: begin, Process: "p", V: record.Version, Transport: "stdio", Dir: "/home/ada/work/api"})
@@ -270,9 +270,6 @@ func (s *agent) think(h habit, next int) {
 		}
 		c.Candidates++
 		c.Top = append(c.Top, d)
-		if n.to == next {
-			c.BestMS = to.ms
-		}
 		if d.Reason != "" {
 			c.Reasons[d.Reason]++
 			if d.Called {
@@ -280,9 +277,7 @@ func (s *agent) think(h habit, next int) {
 			}
 			continue
 		}
-		if c.Issued++; n.to == next && s.early[n.to] == nil {
-			c.AchievedMS = to.ms
-		}
+		c.Issued++
 		s.begin(n.to, p)
 	}
 	slices.SortStableFunc(c.Top, func(a, b record.Decision) int { return cmp.Compare(b.P, a.P) })

@@ -57,7 +57,7 @@ func TestRecorded(t *testing.T) {
 // Reads were answered and nothing was fetched ahead: the page says why, and what to set.
 func TestWhyNothingIsFetchedAhead(t *testing.T) {
 	t.Parallel()
-	tally := record.NewTally(0)
+	tally := record.NewTally()
 	tell := func(e record.Event) { e.At, e.Session = time.Now(), "a"; tally.Add(&e) }
 	for i := range 21 {
 		tell(record.Event{Kind: record.Call, Seq: int64(i + 1), Upstream: "files", Tool: "read", Class: "read_only", Disposition: record.Fetched, LatencyMS: 5, Sent: 1})

@@ -58,7 +58,7 @@ function decision(d) {
   return el("article", { class: "decision" },
     el("div", null, el("h3", null, "After ", d.after ? named(d.after, 60) : "a result"),
       el("p", { class: "note" }, clock(d.at_us) + ", ", named(sessionName(d.session), 48)),
-      el("p", { class: "note" }, `${count(d.issued)} of ${count(d.candidates)} prefetched` + (d.best_ms > 0 ? `; hid ${took(d.achieved_ms)} of ${took(d.best_ms)} possible` : ""))),
+      el("p", { class: "note" }, `${count(d.issued)} of ${count(d.candidates)} prefetched`)),
     el("div", null, el("ul", null, together(d.top || []).map(candidate)), others ? el("p", { class: "note" }, "Not prefetched: " + others) : ""));
 }
 

@@ -20,10 +20,10 @@ function showAbout(s) {
 // lately converts an event for the page; its JSON omits zero values.
 function lately(e) {
   return {
-    at_us: e.ts_us, session: e.session || "", host: e.host, seq: e.seq || 0, what: e.kind, how: e.kind === "prefetch" ? e.fate : e.disposition,
+    at_us: Date.parse(e.ts) * 1000, session: e.session || "", host: e.host, seq: e.seq || 0, what: e.kind, how: e.kind === "prefetch" ? e.fate : e.disposition,
     tool: e.upstream && e.kind !== "choice" ? e.upstream + "/" + e.tool : e.tool || "", after: e.tool, ms: e.latency_ms || 0, hidden_ms: e.hidden_ms || 0,
     prefetched: e.prefetched, use_of: e.use_of, p: e.predicted_p || 0, cause: e.cause, is_error: e.is_error, plan: e.plan, turn: e.turn,
-    candidates: e.candidates || 0, issued: e.issued || 0, declined: e.declined, top: e.top, best_ms: e.best_ms || 0, achieved_ms: e.achieved_ms || 0,
+    candidates: e.candidates || 0, issued: e.issued || 0, declined: e.declined, top: e.top,
     from: e.from || 0, to: e.to || 0, why: e.why,
   };
 }
