@@ -369,6 +369,13 @@ func (p *openPrefetch) complete() bool {
 	return true
 }
 
+// openPrefetches returns the number of prefetches whose fate is not known.
+func (r *recorder) openPrefetches() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.open)
+}
+
 // recordPrefetchesLocked records the prefetches whose fate is known. If last is set, it records
 // all others as wasted.
 func (r *recorder) recordPrefetchesLocked(last bool) {

@@ -72,9 +72,6 @@ func (d *ordeal) audit() {
 	for i := range a.all {
 		e := &a.all[i]
 		of := name{e.Session, e.Seq}
-		if e.Kind == record.Sent && e.Prefetched {
-			continue // it is counted again in the event of the prefetch
-		}
 		if e.Upstream == "foe" || e.Upstream == "bar" { // a test may have other servers; see besideBar
 			sent += int64(e.Sent)
 		}

@@ -47,6 +47,7 @@ func (s *Server) addCurrent(out *record.Stats) {
 	out.Open = len(s.sessions.all())
 	p := s.policy.Load()
 	out.Config = record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC().Format(time.RFC3339), Error: s.rejection()}
+	out.AddOpen(s.recorder.openPrefetches())
 	now := s.currentStatus(true)
 	now.Lost = s.recorder.log.Lost()
 	out.SetRunning([]record.Status{now})

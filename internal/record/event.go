@@ -18,7 +18,6 @@ const (
 	Session  Kind = "session"  // a client's session begins
 	Call     Kind = "call"     // a call of a client or of a plan's step, written when it is answered
 	Prefetch Kind = "prefetch" // a prefetch, written when its fate is known
-	Sent     Kind = "sent"     // upstream requests sent after the line of their call, or, if Prefetched, by a prefetch whose own line comes later
 	Choice   Kind = "choice"   // a choice among candidates, written when it is known which of them were called
 	Plan     Kind = "plan"     // a plan, written when it has ended
 	Level    Kind = "level"    // a change of the prefetch level of a host or a session
@@ -72,7 +71,7 @@ type Event struct {
 	Tokens     int64           `json:"tokens,omitempty" span:"result_tokens"`   // estimated from the bytes
 	IsError    bool            `json:"is_error,omitempty"`                      // the answer is an error, or has isError set
 	Error      string          `json:"error,omitempty"`                         // for failed calls: cancelled, timeout, unavailable, refused or unanswered
-	Sent       int             `json:"sent,omitempty" span:"upstream_requests"` // tools/call requests sent upstream; a prefetch's also stand in an earlier line of kind sent
+	Sent       int             `json:"sent,omitempty" span:"upstream_requests"` // tools/call requests sent upstream
 	Host       string          `json:"host,omitempty"`                          // the host whose limits applied
 
 	// Of call.

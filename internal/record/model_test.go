@@ -2,7 +2,6 @@ package record_test
 
 import (
 	"cmp"
-	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -64,7 +63,7 @@ func drawLine(t *rapid.T) record.Event {
 	}
 	yes := func() bool { return rapid.Bool().Draw(t, "yes") }
 	e := record.Event{
-		Kind:     rapid.SampledFrom([]record.Kind{record.Session, record.Call, record.Call, record.Call, record.Call, record.Prefetch, record.Prefetch, record.Choice, record.Plan, record.Harm, record.Sent, record.End, "weather"}).Draw(t, "kind"),
+		Kind:     rapid.SampledFrom([]record.Kind{record.Session, record.Call, record.Call, record.Call, record.Call, record.Prefetch, record.Prefetch, record.Choice, record.Plan, record.Harm, record.End, "weather"}).Draw(t, "kind"),
 		At:       start.Add(time.Duration(rapid.IntRange(0, 8*3600).Draw(t, "at")) * time.Second),
 		Session:  one("a", "b", "c"),
 		Seq:      number(0, 1, 2, 3, 4, 5, 6),
@@ -141,16 +140,10 @@ func (l lines) totals() record.Totals {
 	served := calls.where(isServed)
 	finished := plans.where(func(e *record.Event) bool { return !e.Cancelled })
 	requests := func(e *record.Event) float64 { return float64(e.Sent) }
-	ofGuess := func(e *record.Event) bool { return e.Prefetched }
-	others := l.kind(record.Sent).where(func(e *record.Event) bool { return !e.Prefetched })
-	open := 0.0 // requests without a line of their own yet, of each tool
-	for tool := range l.byTool() {
-		open += max(0, tool.kind(record.Sent).where(ofGuess).sum(requests)-tool.prefetches().sum(requests))
-	}
 	f := record.Totals{Part: record.Part{
 		Calls: int64(len(calls)), ServedStored: as(record.Hit), Joined: as(record.Joined), Fetched: as(record.Fetched), Failed: as(record.Failed),
 		Errors:        calls.n(func(e *record.Event) bool { return e.IsError }),
-		UpstreamCalls: int64(calls.sum(requests) + guesses.sum(requests) + others.sum(requests) + open),
+		UpstreamCalls: int64(calls.sum(requests) + guesses.sum(requests)),
 		HiddenMS:      served.sum(func(e *record.Event) float64 { return e.HiddenMS }),
 		HiddenByPrefetch: served.where(func(e *record.Event) bool { return e.UseOf > 0 }).sum(func(e *record.Event) float64 {
 			return e.HiddenMS
@@ -163,9 +156,8 @@ func (l lines) totals() record.Totals {
 		}) + finished.sum(func(e *record.Event) float64 { return float64(e.BytesOut) / 4 }))),
 	}}
 	p := &f.Prefetch
-	p.Open = int64(open)
 	p.InTime = became(record.Used)
-	p.Issued, p.Used, p.Late, p.Compared = int64(len(guesses))+p.Open, became(record.Used)+became(record.Late), became(record.Late), became(record.Compared)
+	p.Issued, p.Used, p.Late, p.Compared = int64(len(guesses)), became(record.Used)+became(record.Late), became(record.Late), became(record.Compared)
 	p.Dispatched = guesses.n(func(e *record.Event) bool { return e.Sent > 0 })
 	p.Accuracy, p.Timeliness = over(float64(p.Used), float64(len(guesses))), over(float64(became(record.Used)), float64(p.Used))
 	p.Wasted = make(map[string]int64)
@@ -210,8 +202,7 @@ func (l lines) totals() record.Totals {
 // by computes the figures of each tool or upstream.
 func (l lines) by(name func(e *record.Event) string) map[string]record.Part {
 	all := make(map[string]record.Part)
-	sent := l.kind(record.Sent)
-	counted := slices.Concat(l.calls(), l.prefetches(), sent)
+	counted := slices.Concat(l.calls(), l.prefetches())
 	for i := range counted {
 		if of := name(&counted[i]); of != "" {
 			all[of] = counted.where(func(e *record.Event) bool { return name(e) == of }).totals().Part
@@ -332,13 +323,4 @@ func trimmed(e *record.Event) string {
 		return ""
 	}
 	return e.Upstream + "/" + e.Tool
-}
-
-// byTool returns the lines of each tool, and those of none.
-func (l lines) byTool() iter.Seq[lines] {
-	all := make(map[string]lines)
-	for i := range l {
-		all[trimmed(&l[i])] = append(all[trimmed(&l[i])], l[i])
-	}
-	return maps.Values(all)
 }

@@ -96,12 +96,9 @@ func TestWhyNone(t *testing.T) {
 
 // Prefetches are counted before their fate is known.
 func TestOpenPrefetches(t *testing.T) {
-	sent := record.Event{Kind: record.Sent, Session: "a", Seq: 2, Upstream: "files", Tool: "read", Sent: 1, Prefetched: true}
-	wasted := record.Event{Kind: record.Prefetch, Session: "a", Seq: 3, Fate: record.Wasted, Cause: "expired"}
-	for _, all := range [][]record.Event{{sent}, {sent, wasted}, {sent, {Kind: record.End, Session: "a"}}} {
-		p := tallied(all...).Stats(time.Time{}).Totals.Prefetch
-		if p.Open != 1 || p.Issued != 1+p.Wasted["expired"] {
-			t.Errorf("got %+v", p)
-		}
+	s := tallied(record.Event{Kind: record.Prefetch, Session: "a", Seq: 3, Fate: record.Used, UsedBy: 2, Sent: 1}).Stats(time.Time{})
+	s.AddOpen(2)
+	if f := s.Totals; f.Prefetch.Open != 2 || f.Prefetch.Issued != 3 || f.Prefetch.Accuracy != 1 || f.UpstreamCalls != 3 || !strings.Contains(s.Report, "prefetch_hit=100.0%") {
+		t.Errorf("got %+v, %s", f, s.Report)
 	}
 }

@@ -12,7 +12,6 @@ import (
 type sums struct {
 	Totals // only sums and counts, nothing derived
 
-	open                   int64   // requests of prefetches without an event of their own yet
 	saved, toClient        float64 // tokens saved, and tokens sent to clients
 	latency, fetch, result Histogram
 }
@@ -24,12 +23,6 @@ func (s *sums) addEvent(e *Event) {
 		s.addCall(e)
 	case Prefetch:
 		s.addPrefetch(e)
-	case Sent: // the later event of a prefetch repeats its requests, but a killed process never writes it
-		if e.Prefetched {
-			s.open += int64(e.Sent)
-		} else {
-			s.UpstreamCalls += int64(e.Sent)
-		}
 	case Choice:
 		s.Candidates += int64(e.Candidates)
 		for reason, n := range e.Reasons {
@@ -101,7 +94,6 @@ func (s *sums) addPrefetch(e *Event) {
 		addCount(&p.Wasted, cmp.Or(e.Cause, "unknown"), 1)
 	}
 	s.UpstreamCalls += int64(e.Sent)
-	s.open -= int64(e.Sent)
 	if e.LatencyMS > 0 && e.Cause != "dropped" { // a dropped fetch was cut short
 		s.fetch.Add(e.LatencyMS)
 	}
@@ -147,7 +139,6 @@ func (s *sums) addSize(e *Event) {
 // merge adds the figures of another tool.
 func (s *sums) merge(o *sums) {
 	addFields(reflect.ValueOf(&s.Totals).Elem(), reflect.ValueOf(&o.Totals).Elem())
-	s.open += max(0, o.open)
 	s.saved, s.toClient = s.saved+o.saved, s.toClient+o.toClient
 	s.latency.merge(&o.latency)
 	s.fetch.merge(&o.fetch)
@@ -160,8 +151,6 @@ func (s *sums) totals() Totals {
 	all.Prefetch.Wasted = map[string]int64{} // so that JSON has {} and not null
 	all.merge(s)
 	f := all.Totals
-	f.UpstreamCalls += all.open
-	f.Prefetch.Issued, f.Prefetch.Open = f.Prefetch.Issued+all.open, all.open
 	f.TokensSaved, f.TokensToClient = int64(math.Round(s.saved)), int64(math.Round(s.toClient))
 	f.LatencyMS, f.FetchMS, f.ResultKB = s.latency.quantiles(), s.fetch.quantiles(), s.result.quantiles()
 	f.derive()
@@ -179,6 +168,15 @@ func (p *Part) derive() {
 	p.Prefetch.Used = p.Prefetch.InTime + p.Prefetch.Late
 	p.Prefetch.Accuracy = ratio(p.Prefetch.Used, p.Prefetch.Issued-p.Prefetch.Open)
 	p.Prefetch.Timeliness = ratio(p.Prefetch.InTime, p.Prefetch.Used)
+}
+
+// AddOpen adds n prefetches that have no event yet, as their fate is not known.
+func (s *Stats) AddOpen(n int) {
+	p := &s.Totals.Prefetch
+	p.Open, p.Issued = p.Open+int64(n), p.Issued+int64(n)
+	s.Totals.UpstreamCalls += int64(n)
+	s.Totals.derive()
+	s.Report = s.ReportLine()
 }
 
 // Add adds the figures of another replica, which has counted other events. The longer uptime

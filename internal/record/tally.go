@@ -79,7 +79,7 @@ func (t *Tally) Add(e *Event) {
 	t.observeProcess(e)
 	s := t.session(e)
 	var tool *toolSums
-	if e.Upstream != "" && (e.Kind == Call || e.Kind == Prefetch || e.Kind == Sent) {
+	if e.Upstream != "" && (e.Kind == Call || e.Kind == Prefetch) {
 		tool = t.tool(e.Upstream, e.Tool)
 		tool.addEvent(e)
 	} else {
