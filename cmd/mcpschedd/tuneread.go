@@ -142,7 +142,7 @@ func (t *tuning) readTrace(name string) error {
 // readLogs reads Claude Code's session logs.
 func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	l := tune.ClaudeLogs{
-		UpstreamOf: t.bare, Reading: func(string) {}, Bad: func(file string, line int, why string) { t.problem(record.Problem{File: file, Line: line, Text: why}) },
+		UpstreamOf: t.bare, Bad: func(file string, line int, why string) { t.problem(record.Problem{File: file, Line: line, Text: why}) },
 		Each: func(calls []replay.Call) {
 			t.calls += len(calls)
 			t.tuner.AddCalls(calls)
@@ -151,13 +151,13 @@ func (t *tuning) readLogs(ctx context.Context, dir string) error {
 	for _, k := range t.upstreams {
 		l.Upstreams = append(l.Upstreams, k.name())
 	}
-	leftOut, err := l.Read(ctx, dir)
+	unknown, err := l.Read(ctx, dir)
 	if err != nil {
 		t.warn("%v", err)
 		return err
 	}
-	for _, why := range slices.Sorted(maps.Keys(leftOut)) {
-		t.note("%s: left out %d calls %s", dir, leftOut[why], why)
+	for _, server := range slices.Sorted(maps.Keys(unknown)) {
+		t.note("%s: left out %d calls of server %q, which is not an upstream here", dir, unknown[server], server)
 	}
 	return nil
 }

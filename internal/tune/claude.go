@@ -3,15 +3,16 @@ package tune
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
@@ -24,93 +25,197 @@ import (
 type ClaudeLogs struct {
 	Upstreams  []string                                // configured upstreams, of which calls are wanted
 	UpstreamOf func(tool string) string                // returns the upstream of a tool that the proxy lists without a prefix; "" if not known
-	Each       func(calls []replay.Call)               // called with calls of some sessions of a file, in order; may keep them
+	Each       func(calls []replay.Call)               // called with the calls of each file, in order
 	Bad        func(file string, line int, why string) // called for what cannot be read; line 0 means the whole file
-	Reading    func(file string)                       // called before each file
 }
 
 // Bounds of a log.
 const (
 	maxClaudeLine = 64 << 20  // bytes; reading of a file stops at a longer line
 	maxClaudeText = 256 << 10 // bytes of an answer's text that are kept
-	maxHeldText   = 32 << 20  // bytes of texts and arguments held before they are passed to Each
 	maxSeenCalls  = 1 << 17   // ids of calls remembered, as a resumed session repeats them
-	maxReasons    = 1000      // distinct reasons in leftOut
 )
 
 // Read reads every .jsonl file below a folder in the order of their names. It returns the number
-// of calls left out by reason. It fails only if the folder cannot be read or ctx is done.
+// of calls to other servers by their name. It fails only if the folder cannot be read or ctx is
+// done.
 //
 // The format of these files is undocumented and has changed before, so Read uses whatever parts
 // of a line it understands. Known facts: each line is one message; a response of the model is
 // spread over several lines with the same message id, one block each; a block may be repeated; a
 // resumed session begins with a copy of the previous one, with the same tool_use ids; messages
 // of subagents are in separate files.
-func (l ClaudeLogs) Read(ctx context.Context, dir string) (leftOut map[string]int, err error) {
-	r := claudeReader{ClaudeLogs: l, leftOut: make(map[string]int)}
-	r.seen, _ = lru.New[string, struct{}](maxSeenCalls) // fails only for a size below 1
+func (l ClaudeLogs) Read(ctx context.Context, dir string) (unknown map[string]int, err error) {
+	if s, err := os.Stat(dir); err != nil || !s.IsDir() {
+		return nil, cmp.Or(err, fmt.Errorf("%s: want a folder", dir))
+	}
+	seen, _ := lru.New[string, bool](maxSeenCalls) // fails only for a size below 1
+	unknown = make(map[string]int)
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil && path == dir:
-			return err
-		case err != nil:
+		if err != nil {
 			l.Bad(path, 0, record.Cause(err))
-			return nil
-		case path == dir && !d.IsDir():
-			return fmt.Errorf("%s: want a folder", dir)
-		case filepath.Ext(path) != ".jsonl" || !d.Type().IsRegular():
-			return nil
+		} else if filepath.Ext(path) == ".jsonl" && d.Type().IsRegular() {
+			f := claudeFile{l, path, seen, unknown, make(map[string]*replay.Call), make(map[string]int), nil}
+			f.read(ctx)
 		}
-		return r.file(ctx, path)
+		return ctx.Err()
 	})
-	return r.leftOut, err
+	return unknown, err
 }
 
-// claudeReader is the state of ClaudeLogs.Read.
-type claudeReader struct {
+// claudeFile extracts the calls of one file.
+type claudeFile struct {
 	ClaudeLogs
-	leftOut map[string]int
-	seen    *lru.Cache[string, struct{}] // ids of calls
+	path    string
+	seen    *lru.Cache[string, bool] // tool_use ids of calls
+	unknown map[string]int
+	open    map[string]*replay.Call // tool_use id → call without an answer yet
+	turns   map[string]int          // session and message id → number of the turn
+	done    []replay.Call
 }
 
-// leaveOut counts calls that are left out.
-func (r *claudeReader) leaveOut(why string, n int) {
-	if _, known := r.leftOut[why]; !known && len(r.leftOut) >= maxReasons {
-		why = "of other servers"
-	}
-	if n > 0 {
-		r.leftOut[why] += n
-	}
-}
-
-// file reads one file. It returns only the error of ctx.
-func (r *claudeReader) file(ctx context.Context, path string) error {
-	r.Reading(path)
-	f, err := os.Open(path)
+// read passes the answered calls of the file to Each.
+func (f *claudeFile) read(ctx context.Context) {
+	in, err := os.Open(f.path)
 	if err != nil {
-		r.Bad(path, 0, record.Cause(err))
-		return nil
+		f.Bad(f.path, 0, record.Cause(err))
+		return
 	}
-	defer f.Close()
-	t := newTranscript(r, path)
-	defer t.end()
-	lines := bufio.NewScanner(f)
+	defer in.Close()
+	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxClaudeLine)
 	number := 1
 	for ; lines.Scan() && ctx.Err() == nil; number++ {
 		if text := bytes.TrimSpace(bytes.TrimPrefix(lines.Bytes(), []byte("\ufeff"))); len(text) > 0 {
-			t.line(number, text)
+			if err := f.line(text); err != nil {
+				f.Bad(f.path, number, err.Error())
+			}
 		}
 	}
-	switch err := lines.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		r.Bad(path, number, fmt.Sprintf("a line of more than %d MiB: the rest of the file is not read", maxClaudeLine>>20))
-	case err != nil:
-		r.Bad(path, number, record.Cause(err))
+	if err := lines.Err(); err != nil {
+		f.Bad(f.path, number, record.Cause(err)+": the rest of the file is not read")
 	}
-	return ctx.Err()
+	slices.SortStableFunc(f.done, func(a, b replay.Call) int {
+		return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Seq, b.Seq))
+	})
+	f.Each(f.done)
+}
+
+// claudeMessage is a line of a log; only the members in use are decoded.
+type claudeMessage struct {
+	Session   string    `json:"sessionId"`
+	Agent     string    `json:"agentId"`
+	Timestamp time.Time `json:"timestamp"`
+	Message   struct {
+		ID      string          `json:"id"`
+		Content json.RawMessage `json:"content"`
+	} `json:"message"`
+}
+
+// claudeBlock is one block of a message.
+type claudeBlock struct {
+	Type    string          `json:"type"`
+	ID      string          `json:"id"`
+	Name    string          `json:"name"`
+	Input   json.RawMessage `json:"input"`
+	Use     string          `json:"tool_use_id"`
+	Content json.RawMessage `json:"content"`
+	Failed  bool            `json:"is_error"`
+	Text    string          `json:"text"`
+}
+
+// line handles one line. It does not decode lines without a call or an answer, which are most.
+func (f *claudeFile) line(line []byte) error {
+	if json.Valid(line) && !bytes.Contains(line, []byte(`"tool_use"`)) && !bytes.Contains(line, []byte(`"tool_result"`)) {
+		return nil
+	}
+	var m claudeMessage
+	if err := json.Unmarshal(line, &m); err != nil {
+		return err
+	}
+	var blocks []claudeBlock
+	if !bytes.HasPrefix(m.Message.Content, []byte("[")) {
+		return nil
+	}
+	if err := json.Unmarshal(m.Message.Content, &blocks); err != nil {
+		return err
+	}
+	for _, b := range blocks {
+		switch b.Type {
+		case "tool_use":
+			f.call(&m, &b)
+		case "tool_result":
+			f.answer(&m, &b)
+		}
+	}
+	return nil
+}
+
+// call adds a call. A subagent has a session of its own, since its calls follow from its own
+// answers only.
+func (f *claudeFile) call(m *claudeMessage, b *claudeBlock) {
+	tool, server := f.resolve(b.Name)
+	known, _ := f.seen.ContainsOrAdd(b.ID, true)
+	if tool == "" && server != "" && !known {
+		f.unknown[server]++
+	}
+	if tool == "" || known || b.ID == "" {
+		return
+	}
+	session := m.Session
+	if m.Agent != "" {
+		session += "/" + m.Agent
+	}
+	turn := session + "\x00" + cmp.Or(m.Message.ID, b.ID)
+	if f.turns[turn] == 0 {
+		f.turns[turn] = len(f.turns) + 1
+	}
+	arguments := json.RawMessage("{}")
+	if bytes.HasPrefix(b.Input, []byte("{")) {
+		arguments = b.Input
+	}
+	at := m.Timestamp.UnixMilli()
+	f.open[b.ID] = &replay.Call{
+		Dataset: "claude", Session: session, Seq: f.seen.Len() + len(f.done), Batch: f.turns[turn], Start: &at, Tool: tool, Arguments: arguments,
+	}
+}
+
+// answer completes a call with its answer.
+func (f *claudeFile) answer(m *claudeMessage, b *claudeBlock) {
+	c := f.open[b.Use]
+	if c == nil {
+		return
+	}
+	delete(f.open, b.Use)
+	c.Text, c.Failed = b.text(), b.Failed
+	c.Bytes = len(c.Text)
+	if len(c.Text) > maxClaudeText {
+		c.Text = strings.ToValidUTF8(c.Text[:maxClaudeText], "")
+	}
+	if at := m.Timestamp.UnixMilli(); at >= *c.Start {
+		c.End = &at
+	}
+	f.done = append(f.done, *c)
+}
+
+// text returns the text of an answer, "" for one that the client has moved to a file.
+func (b *claudeBlock) text() string {
+	var text string
+	if json.Unmarshal(b.Content, &text) != nil {
+		var blocks []claudeBlock
+		_ = json.Unmarshal(b.Content, &blocks) // an answer that cannot be read has no text
+		var texts []string
+		for _, p := range blocks {
+			if p.Type == "text" {
+				texts = append(texts, p.Text)
+			}
+		}
+		text = strings.Join(texts, "\n")
+	}
+	if strings.HasPrefix(text, "<persisted-output>") || strings.Contains(text, "exceeds maximum allowed tokens") {
+		return ""
+	}
+	return text
 }
 
 // proxyName is the default name of the proxy in a client's configuration.
@@ -118,33 +223,25 @@ const proxyName = "mcpschedd"
 
 // resolve returns the upstream/tool that a tool name in a client's log stands for, whether the
 // client used the server directly (mcp__github__get_issue) or through the proxy
-// (mcp__mcpschedd__github__get_issue). Otherwise it returns the reason for leaving the call out.
-//
-// If the proxy has another name, the tool's second part identifies the upstream. Names of
-// upstreams contain no "__", so names are unambiguous.
-func (l *ClaudeLogs) resolve(name string) (tool, why string) {
+// (mcp__mcpschedd__github__get_issue, also if the proxy has another name). Otherwise tool is
+// empty, and server names the server; "" for the client's and the proxy's own tools. Names of
+// upstreams contain no "__".
+func (l *ClaudeLogs) resolve(name string) (tool, server string) {
 	rest, ok := strings.CutPrefix(name, "mcp__")
 	if !ok {
-		return "", "of the client's own tools, which no proxy sees"
+		return "", ""
 	}
-	server, tool, _ := strings.Cut(rest, "__")
-	if tool != "" && slices.Contains(l.Upstreams, server) {
-		return server + "/" + tool, ""
-	}
-	behind, inner, divided := strings.Cut(tool, "__")
+	server, tool, _ = strings.Cut(rest, "__")
+	behind, inner, _ := strings.Cut(tool, "__")
 	switch {
+	case tool != "" && slices.Contains(l.Upstreams, server):
+		return server + "/" + tool, ""
 	case inner != "" && slices.Contains(l.Upstreams, behind):
 		return behind + "/" + inner, ""
-	case server != proxyName || tool == "":
-	case tool == "execute_tool_plan" || strings.HasPrefix(tool, "mcpschedd_") || divided && behind == "plan":
-		return "", "of the proxy's own tools"
-	default:
-		if owner := l.UpstreamOf(tool); owner != "" {
-			return owner + "/" + tool, ""
-		}
-		if divided {
-			server += "__" + behind
-		}
+	case server != proxyName:
+		return "", server
+	case l.UpstreamOf(tool) != "":
+		return l.UpstreamOf(tool) + "/" + tool, ""
 	}
-	return "", "of server " + strconv.QuoteToGraphic(server) + ", which is not an upstream here"
+	return "", ""
 }

@@ -34,7 +34,6 @@ func logs(t testing.TB, files map[string]string) (dir string, l *tune.ClaudeLogs
 		Upstreams:  []string{"github", "wiki"},
 		UpstreamOf: func(string) string { return "" },
 		Each:       func(some []replay.Call) { *calls = append(*calls, some...) },
-		Reading:    func(string) {},
 		Bad: func(file string, line int, why string) {
 			*bad = append(*bad, fmt.Sprintf("%s:%d: %s", filepath.Base(file), line, why))
 		},
@@ -71,13 +70,13 @@ func short(calls []replay.Call) []string {
 	return all
 }
 
-func readLogs(t *testing.T, dir string, l *tune.ClaudeLogs) (leftOut map[string]int) {
+func readLogs(t *testing.T, dir string, l *tune.ClaudeLogs) (unknown map[string]int) {
 	t.Helper()
-	leftOut, err := l.Read(t.Context(), dir)
+	unknown, err := l.Read(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return leftOut
+	return unknown
 }
 
 func TestClaudeSession(t *testing.T) {
@@ -98,7 +97,7 @@ func TestClaudeSession(t *testing.T) {
 		"-p/memory.md":   "no log",
 		"-q/empty.jsonl": "",
 	})
-	leftOut := readLogs(t, dir, l)
+	unknown := readLogs(t, dir, l)
 	want := []string{
 		`s1 1 github/list_issues {"owner":"o"} = {"n":7}` + "\nmore (12) 2500ms",
 		`s1 1 wiki/search {"q":"x"} = found (5) 1000ms`,
@@ -111,8 +110,8 @@ func TestClaudeSession(t *testing.T) {
 	if len(*bad) > 0 {
 		t.Errorf("bad lines %q, want none", *bad)
 	}
-	if len(leftOut) > 0 {
-		t.Errorf("left out %v, want none", leftOut)
+	if len(unknown) > 0 {
+		t.Errorf("got calls of %v, want none of others", unknown)
 	}
 }
 
@@ -167,7 +166,7 @@ func TestClaudeNames(t *testing.T) {
 				}
 				return ""
 			}
-			leftOut := readLogs(t, dir, l)
+			unknown := readLogs(t, dir, l)
 			got := "-"
 			if len(*calls) > 0 {
 				got = (*calls)[0].Tool
@@ -175,8 +174,8 @@ func TestClaudeNames(t *testing.T) {
 			if got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
-			if n := len(leftOut) + len(*calls); n != 1 {
-				t.Errorf("counted %d times: %v", n, leftOut)
+			if of := unknown["jira"]; (of == 1) != strings.Contains(name, "jira") {
+				t.Errorf("got calls of other servers %v", unknown)
 			}
 		})
 	}
@@ -184,38 +183,26 @@ func TestClaudeNames(t *testing.T) {
 
 func TestClaudeAnswers(t *testing.T) {
 	kb := strings.Repeat("é", 300<<10/2)
-	tests := []struct {
-		name    string
-		content string
-		failed  bool
-		text    string // prefix
-		bytes   int    // -1 if the call was not sent
+	for _, test := range []struct {
+		name, content string
+		failed        bool
+		text          string // prefix
+		bytes         int
 	}{
 		{"text", `"abc"`, false, "abc", 3},
 		{"none", `null`, false, "", 0},
-		{"a picture", `[{"type":"text","text":"see"},{"type":"image","source":{"data":"AAAA"}}]`, false, "see", 3 + len(`{"type":"image","source":{"data":"AAAA"}}`)},
+		{"a picture", `[{"type":"text","text":"see"},{"type":"image","source":{"data":"AAAA"}}]`, false, "see", 3},
 		{"neither", `{"a":1}`, false, "", 0},
 		{"long", `"` + kb + `"`, false, "éé", len(kb)},
-		{"kept elsewhere", `"<persisted-output>\nOutput too large (36.5KB). Full output saved to: /x.txt\n\nPreview (first 2KB):\nabc"`, false, "", 36*1024 + 512},
-		{"kept elsewhere, of an MCP server", `"Error: result (123,456 characters) exceeds maximum allowed tokens. Output has been saved to /x.txt"`, false, "", 123456},
+		{"kept elsewhere", `"<persisted-output>\nOutput too large (36.5KB). Full output saved to: /x.txt\n\nPreview (first 2KB):\nabc"`, false, "", 0},
+		{"kept elsewhere, of an MCP server", `"Error: result (123,456 characters) exceeds maximum allowed tokens. Output has been saved to /x.txt"`, false, "", 0},
 		{"failed", `"no such issue"`, true, "no such issue", 13},
-		{"said no", `"The user doesn't want to proceed with this tool use. The tool use was rejected"`, true, "", -1},
-		{"no such tool", `"<tool_use_error>Error: No such tool available: x</tool_use_error>"`, true, "", -1},
-		{"not allowed", `"Permission to use mcp__github__a has been denied."`, true, "", -1},
-		{"says so in an answer", `"The user doesn't want to be asked"`, false, "The user doesn't", 33},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir, l, calls, _ := logs(t, map[string]string{
 				"s.jsonl": use("s", "m", "1", "mcp__github__a", `{}`, "2026-03-01T10:00:00Z") + result("s", "1", test.content, "2026-03-01T10:00:01Z", test.failed),
 			})
-			leftOut := readLogs(t, dir, l)
-			if test.bytes < 0 {
-				if len(*calls) > 0 || len(leftOut) != 1 {
-					t.Errorf("got %v, left out %v; want no call, and one that was not made", short(*calls), leftOut)
-				}
-				return
-			}
+			readLogs(t, dir, l)
 			if len(*calls) != 1 {
 				t.Fatalf("got %d calls, want 1", len(*calls))
 			}
@@ -236,22 +223,19 @@ func TestClaudeBrokenLines(t *testing.T) {
 			`{"type":"assistant","message":{"content":[{"type":"tool_use"}}}` + "\n" + "\x00\x00\n" + answer +
 			use("s", "m2", "2", "mcp__github__open", `{}`, "never") + good[:len(good)/2],
 		"b.jsonl": strings.Repeat("not ours\n", 5),
-		"c.jsonl": use("s", "m3", "3", "mcp__github__b", `["odd"]`, "1970-01-01T00:00:00Z") + result("s", "3", `"x"`, "2026-03-01T10:00:01Z", false),
+		"c.jsonl": use("s", "m3", "3", "mcp__github__b", `["odd"]`, "2026-03-01T10:00:00Z") + result("s", "3", `"x"`, "2026-03-01T10:00:01Z", false),
 		"d.jsonl": use("s", "m3", "4", "mcp__github__back", `{}`, "2026-03-01T10:00:09Z") + result("s", "4", `"x"`, "2026-03-01T10:00:01Z", false),
 	})
-	leftOut := readLogs(t, dir, l)
-	want := []string{"s 1 github/a {} = x (1) 1000ms", "s 1 github/b {} = x (1) ?", "s 1 github/back {} = x (1) ?"}
+	readLogs(t, dir, l)
+	want := []string{"s 1 github/a {} = x (1) 1000ms", "s 1 github/b {} = x (1) 1000ms", "s 1 github/back {} = x (1) ?"}
 	if diff := cmp.Diff(want, short(*calls)); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
-	}
-	if leftOut["without an answer"] != 1 {
-		t.Errorf("left out %v, want one without an answer", leftOut)
 	}
 	var places []string
 	for _, b := range *bad {
 		places = append(places, strings.Join(strings.SplitN(b, ":", 3)[:2], ":"))
 	}
-	if diff := cmp.Diff([]string{"a.jsonl:3", "a.jsonl:4", "a.jsonl:5", "a.jsonl:8", "b.jsonl:1", "b.jsonl:2", "b.jsonl:3", "b.jsonl:4", "b.jsonl:5"}, places); diff != "" {
+	if diff := cmp.Diff([]string{"a.jsonl:3", "a.jsonl:4", "a.jsonl:5", "a.jsonl:7", "a.jsonl:8", "b.jsonl:1", "b.jsonl:2", "b.jsonl:3", "b.jsonl:4", "b.jsonl:5"}, places); diff != "" {
 		t.Errorf("places (-want +got):\n%s\n%q", diff, *bad)
 	}
 }
@@ -266,7 +250,7 @@ func TestClaudeLongLine(t *testing.T) {
 	if len(*calls) != 1 {
 		t.Errorf("got %d calls, want 1", len(*calls))
 	}
-	want := []string{"s.jsonl:3: a line of more than 64 MiB: the rest of the file is not read"}
+	want := []string{"s.jsonl:3: bufio.Scanner: token too long: the rest of the file is not read"}
 	if diff := cmp.Diff(want, *bad); diff != "" {
 		t.Errorf("bad lines (-want +got):\n%s", diff)
 	}
@@ -283,38 +267,6 @@ func TestClaudeFolder(t *testing.T) {
 	cancel()
 	if _, err := l.Read(ctx, dir); !errors.Is(err, context.Canceled) {
 		t.Errorf("after its context has ended: %v", err)
-	}
-}
-
-// The memory for a long file is bounded: its calls are passed in parts, each session in order.
-func TestClaudeHoldsLittle(t *testing.T) {
-	var b strings.Builder
-	text := `"` + strings.Repeat("x", 200<<10) + `"`
-	const n = 180
-	for i := range n {
-		id := fmt.Sprint(i)
-		b.WriteString(use("s", "m"+id, id, "mcp__github__a", `{}`, "2026-03-01T10:00:00Z"))
-		b.WriteString(result("s", id, text, "2026-03-01T10:00:01Z", false))
-	}
-	dir, l, _, _ := logs(t, map[string]string{"s.jsonl": b.String()})
-	parts, calls, batch := 0, 0, 0
-	l.Each = func(some []replay.Call) {
-		parts, calls = parts+1, calls+len(some)
-		held := 0
-		for _, c := range some {
-			held += len(c.Text)
-			if c.Batch <= batch {
-				t.Fatalf("batch %d after %d", c.Batch, batch)
-			}
-			batch = c.Batch
-		}
-		if held > 33<<20 {
-			t.Errorf("%d bytes at once", held)
-		}
-	}
-	readLogs(t, dir, l)
-	if calls != n || parts < 2 {
-		t.Errorf("got %d calls in %d parts, want %d in several", calls, parts, n)
 	}
 }
 

@@ -1,11 +1,13 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"mcpschedd/internal/predict"
@@ -34,30 +36,32 @@ type Line struct {
 	Evidence string // counts and period that justify the setting, for a comment
 }
 
+const (
+	minEvidence  = 10 // minimum number of observations behind a proposal
+	maxFollowUps = 6  // proposed per tool
+)
+
 // Propose returns the settings that the added events, calls and states justify.
 func (t *Tuner) Propose() Proposal {
 	for upstream := range maps.Clone(t.players) { // upstreams without a learned state
 		_ = t.AddLearned(upstream, predict.State{}) // an empty state is valid
 	}
-	names := slices.Collect(maps.Keys(t.tools))
-	names = slices.AppendSeq(names, maps.Keys(t.follows))
+	names := slices.AppendSeq(slices.Collect(maps.Keys(t.tools)), maps.Keys(t.follows))
 	slices.Sort(names)
 	var p Proposal
 	for _, name := range slices.Compact(names) {
-		stats, m := t.tools[name], t.model(name)
 		if t.o.Missing(name) {
 			p.Missing = append(p.Missing, name)
 			continue
 		}
-		b := Block{Tool: name}
-		if stats != nil && !stats.onlyErrors() {
-			if stats.calls > 0 && !reads(m) && m.Sources["side_effect_class"] == "default" {
+		b, m := Block{Tool: name}, t.o.Model(name)
+		if s := t.tools[name]; s != nil && (s.answers > 0 || s.errors == 0) { // errors alone allow no conclusion
+			if reads(m) {
+				b.Lines = append(s.costs(), s.speculate(&t.o)...)
+			} else if s.calls > 0 && m.Sources["side_effect_class"] == "default" {
 				p.Unclassified = append(p.Unclassified, name)
 			}
-			if reads(m) {
-				b.Lines = append(t.costs(stats, m), t.speculate(stats, m)...)
-			}
-			if advice := freshness(stats, m); len(advice) > 0 {
+			if advice := s.freshness(); advice != nil {
 				p.Advice = append(p.Advice, Block{name, advice})
 			}
 		}
@@ -70,56 +74,54 @@ func (t *Tuner) Propose() Proposal {
 
 // costs proposes cost_model settings that differ much from the known ones and that the operator
 // has not set.
-func (t *Tuner) costs(stats *toolStats, m *valuemodel.Model) (lines []Line) {
+func (s *toolStats) costs() (lines []Line) {
+	m := s.model
 	propose := func(key string, q *record.Histogram, share, old, factor float64, what string) {
 		key = "cost_model." + key
 		got := digits(q.Quantile(share))
-		if q.N < minEvidence || got == 0 || isOperator(m.Sources[key]) || near(got, old, factor) {
-			return
+		near := old > 0 && max(got, old) < factor*min(got, old)
+		if q.N >= minEvidence && got > 0 && !near && !isOperator(m.Sources[key]) {
+			lines = append(lines, Line{key, number(got), fmt.Sprintf("%s of %d answers%s", what, q.N, s.period())})
 		}
-		lines = append(lines, Line{key, number(got), fmt.Sprintf("%s of %d answers%s", what, q.N, stats.period())})
 	}
-	propose("typical_kb", &stats.size, 0.5, m.Cost.TypicalKB, 1.5, "median")
+	propose("typical_kb", &s.size, 0.5, m.Cost.TypicalKB, 1.5, "median")
 	if !isOperator(m.Sources["cost_model.typical_kb"]) { // otherwise max_kb might be below the operator's typical_kb
-		propose("max_kb", &stats.size, 0.99, m.Cost.MaxKB, 2, "99th percentile")
+		propose("max_kb", &s.size, 0.99, m.Cost.MaxKB, 2, "99th percentile")
 	}
-	propose("latency_ms_p50", &stats.latency, 0.5, ms(m.Cost.Latency), 1.5, "median")
+	propose("latency_ms_p50", &s.latency, 0.5, ms(m.Cost.Latency), 1.5, "median")
 	return lines
 }
-
-// digits rounds a value to two significant digits.
-func digits(v float64) float64 {
-	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // cannot fail
-	return rounded
-}
-
-// near reports whether two values differ by less than a factor.
-func near(a, b, factor float64) bool { return b > 0 && math.Max(a, b) < factor*math.Min(a, b) }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // speculate proposes speculate = false for a tool if, with 95 % confidence, its prefetches are
 // correct less often than break-even requires: P > C/(B+C) for the cost C of a wasted prefetch
 // and the benefit B of a used one. It does not override the operator.
-func (t *Tuner) speculate(stats *toolStats, m *valuemodel.Model) []Line {
-	if stats.prefetches < minEvidence || m.Speculate == nil || !*m.Speculate || isOperator(m.Sources["speculate"]) {
+func (s *toolStats) speculate(o *Options) []Line {
+	m := s.model
+	if s.prefetches < minEvidence || m.Speculate == nil || !*m.Speculate || isOperator(m.Sources["speculate"]) {
 		return nil
 	}
-	hidden := stats.latency.Quantile(0.5)
-	if hidden == 0 {
-		hidden = ms(m.Cost.Latency)
-	}
-	required := max(t.o.MinProbability, ms(t.o.Waste)/(hidden+ms(t.o.Waste)))
-	if upperBound(stats.right, stats.prefetches) >= required {
+	hidden := cmp.Or(s.latency.Quantile(0.5), ms(m.Cost.Latency))
+	required := max(o.MinProbability, ms(o.Waste)/(hidden+ms(o.Waste)))
+	bound := upperBound(s.right, s.prefetches)
+	if bound >= required {
 		return nil
 	}
 	return []Line{{"speculate", "false", fmt.Sprintf("%d of %d prefetches right, at most %.0f %% with 95 %% confidence, %.0f %% needed%s",
-		stats.right, stats.prefetches, 100*upperBound(stats.right, stats.prefetches), 100*required, stats.period())}}
+		s.right, s.prefetches, 100*bound, 100*required, s.period())}}
 }
 
-// followUps proposes learned follow-ups that are not configured yet.
+// upperBound returns the upper end of the 95 % Wilson interval for right of n.
+func upperBound(right, n int) float64 {
+	const z = 1.96
+	p, m := float64(right)/float64(n), float64(n)
+	return (p + z*z/(2*m) + z*math.Sqrt(p*(1-p)/m+z*z/(4*m*m))) / (1 + z*z/m)
+}
+
+// followUps proposes the most probable learned follow-ups that are not configured yet.
 func (t *Tuner) followUps(name string, m *valuemodel.Model) (lines []Line) {
-	for _, f := range t.topFollowUps(name) {
+	all := slices.Clone(t.follows[name])
+	slices.SortStableFunc(all, func(a, b follow) int { return cmp.Compare(b.Probability, a.Probability) })
+	for _, f := range all[:min(len(all), maxFollowUps)] {
 		configured := slices.ContainsFunc(m.FollowUps, func(have valuemodel.FollowUp) bool {
 			return have.Tool == f.Tool && maps.EqualFunc(have.Args, f.Args, func(a, b valuemodel.Binding) bool { return a.String() == b.String() })
 		})
@@ -131,11 +133,33 @@ func (t *Tuner) followUps(name string, m *valuemodel.Model) (lines []Line) {
 }
 
 // freshness advises a freshness_ttl_s for a tool without one.
-func freshness(stats *toolStats, m *valuemodel.Model) []Line {
-	d, n := stats.stableFor()
-	if !reads(m) || n < minEvidence || d < time.Second || m.Cost.Freshness > 0 || m.Volatile != nil && *m.Volatile {
+func (s *toolStats) freshness() []Line {
+	d, n := s.stableFor()
+	if m := s.model; !reads(m) || n < minEvidence || d < time.Second || m.Cost.Freshness > 0 || m.Volatile != nil && *m.Volatile {
 		return nil
 	}
 	return []Line{{"cost_model.freshness_ttl_s", number(math.Floor(d.Seconds())),
-		fmt.Sprintf("%d answers equal the one before, up to %v later, and none within that time differs%s", n, d.Round(time.Second), stats.period())}}
+		fmt.Sprintf("%d answers equal the one before, up to %v later, and none within that time differs%s", n, d.Round(time.Second), s.period())}}
+}
+
+// period returns the dates of the first and last call for Line.Evidence.
+func (s *toolStats) period() string {
+	if s.from.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(", %s to %s", s.from.UTC().Format(time.DateOnly), s.to.UTC().Format(time.DateOnly))
+}
+
+// digits rounds a value to two significant digits.
+func digits(v float64) float64 {
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // cannot fail
+	return rounded
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// isOperator reports whether a layer is the operator's, which is any layer that is not built in.
+func isOperator(source string) bool {
+	builtIn := func(name string) bool { return strings.HasPrefix(source, name) }
+	return source != "" && !slices.ContainsFunc([]string{"default", "annotation", "provider ", "learned", "tuned"}, builtIn)
 }

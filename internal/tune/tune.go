@@ -18,9 +18,14 @@
 package tune
 
 import (
+	"encoding/json"
+	"errors"
+	"math"
 	"strings"
 	"time"
 
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/record"
 	"mcpschedd/internal/replay"
 	"mcpschedd/internal/valuemodel"
 )
@@ -35,8 +40,12 @@ type Options struct {
 	MaxAge         time.Duration                       // how long a prefetched answer may be used
 }
 
-// minEvidence is the minimum number of observations behind a proposal.
-const minEvidence = 10
+// Bounds of a tuner.
+const (
+	maxTools   = 1 << 12 // distinct tools; more are dropped
+	maxAnswers = 1 << 19 // calls of which the last answer is remembered
+	maxGaps    = 1 << 12 // gaps per tool
+)
 
 // Tuner collects evidence. It is not safe for concurrent use.
 type Tuner struct {
@@ -46,39 +55,253 @@ type Tuner struct {
 	lastWrite map[string]time.Time      // upstream → time of the last call that may write
 	players   map[string]*replay.Player // upstream → player whose learner has the recorded calls
 	follows   map[string][]follow       // trigger → learned follow-ups
-	models    map[string]*valuemodel.Model
-	Dropped   int // events and calls of tools beyond maxTools
+	Dropped   int                       // events and calls of tools beyond maxTools
 }
 
 // New returns an empty Tuner.
 func New(o Options) *Tuner {
 	return &Tuner{
 		o: o, tools: make(map[string]*toolStats), answers: make(map[[2]string]answer), lastWrite: make(map[string]time.Time),
-		players: make(map[string]*replay.Player), follows: make(map[string][]follow), models: make(map[string]*valuemodel.Model),
+		players: make(map[string]*replay.Player), follows: make(map[string][]follow),
 	}
 }
 
-// model returns the model of a tool without tuned.toml.
-func (t *Tuner) model(name string) *valuemodel.Model {
-	m := t.models[name]
-	if m == nil {
-		m = t.o.Model(name)
-		if len(t.models) < maxTools {
-			t.models[name] = m
-		}
+// toolStats is the recorded figures of one tool.
+type toolStats struct {
+	model      *valuemodel.Model
+	calls      int
+	answers    int              // to calls and prefetches, except errors
+	errors     int              // error answers
+	size       record.Histogram // size of answers in KiB
+	latency    record.Histogram // time to answer in ms
+	prefetches int              // prefetches with a known fate
+	right      int              // of those: the predicted call was made
+	gaps       []gap            // between answers to the same call without a write in between
+	from, to   time.Time        // first and last call
+}
+
+// answer is the last answer to a call.
+type answer struct {
+	at     time.Time
+	result string // hash
+}
+
+// gap is the time between two answers to the same call.
+type gap struct {
+	after time.Duration
+	same  bool // the answers were equal
+}
+
+// tool returns the figures of a tool, or nil if there are too many tools.
+func (t *Tuner) tool(name string) *toolStats {
+	stats := t.tools[name]
+	switch {
+	case stats != nil:
+	case len(t.tools) >= maxTools:
+		t.Dropped++
+	default:
+		stats = &toolStats{model: t.o.Model(name)}
+		t.tools[strings.Clone(name)] = stats
 	}
-	return m
+	return stats
 }
 
 // reads reports whether some calls of a tool only read. Only these are cached and prefetched.
 func reads(m *valuemodel.Model) bool { return m.Class.Reads() || m.Classify != "" }
 
-// isOperator reports whether a layer is the operator's, which is any layer that is not built in.
-func isOperator(source string) bool {
-	for _, other := range []string{"default", "annotation", "provider ", "learned", "tuned"} {
-		if strings.HasPrefix(source, other) {
-			return false
+// AddEvent adds one event of the log.
+func (t *Tuner) AddEvent(e *record.Event) {
+	if e.Kind != record.Call && e.Kind != record.Prefetch || e.Upstream == "" { // the proxy's own tools have no upstream
+		return
+	}
+	name := e.Upstream + "/" + e.Tool
+	stats := t.tool(name)
+	switch {
+	case stats == nil:
+		return
+	case e.Kind == record.Prefetch:
+		stats.addPrefetch(e)
+	case e.Disposition == record.Fetched:
+		stats.addCall(e.At, e.IsError, e.UpstreamMS, float64(e.Bytes))
+	default: // answered without a fetch of its own
+		stats.calls++
+		return
+	}
+	if !stats.model.Class.Reads() {
+		t.lastWrite[e.Upstream] = e.At
+	} else if !e.IsError && e.ArgsHash != "" && e.ResultHash != "" {
+		t.compare(stats, [2]string{name, e.ArgsHash}, answer{e.At, e.ResultHash}, t.lastWrite[e.Upstream])
+	}
+}
+
+// addPrefetch counts the outcome of a prefetch. If its answer was an error, the prediction may
+// still have been right, so only the error counts.
+func (s *toolStats) addPrefetch(e *record.Event) {
+	if e.IsError || e.Cause == "error" {
+		s.errors++
+		return
+	}
+	s.answers++
+	s.prefetches++
+	if e.Fate != record.Wasted {
+		s.right++
+	}
+}
+
+// addCall counts a call that its upstream answered. Size and latency of errors are ignored, as
+// most errors are short and come at once.
+func (s *toolStats) addCall(at time.Time, failed bool, latency, bytes float64) {
+	s.calls++
+	if failed {
+		s.errors++
+		return
+	}
+	s.answers++
+	if latency > 0 {
+		s.latency.Add(latency)
+	}
+	if bytes > 0 {
+		s.size.Add(bytes / 1024)
+	}
+	if s.from.IsZero() || at.Before(s.from) {
+		s.from = at
+	}
+	if at.After(s.to) {
+		s.to = at
+	}
+}
+
+// compare compares an answer with the previous answer to the same call, unless the upstream had
+// a write in between.
+func (t *Tuner) compare(s *toolStats, call [2]string, now answer, write time.Time) {
+	last, known := t.answers[call]
+	if known && now.at.After(last.at) && !write.After(last.at) && len(s.gaps) < maxGaps {
+		s.gaps = append(s.gaps, gap{now.at.Sub(last.at), now.result == last.result})
+	}
+	if known || len(t.answers) < maxAnswers {
+		t.answers[call] = now
+	}
+}
+
+// stableFor returns the longest time after which answers were equal that is shorter than any
+// after which they differed, and the number of such answers.
+func (s *toolStats) stableFor() (d time.Duration, n int) {
+	differ := time.Duration(math.MaxInt64)
+	for _, g := range s.gaps {
+		if !g.same {
+			differ = min(differ, g.after)
 		}
 	}
-	return source != ""
+	for _, g := range s.gaps {
+		if g.same && g.after < differ {
+			d, n = max(d, g.after), n+1
+		}
+	}
+	return d, n
 }
+
+// player returns the player of the recorded calls of an upstream, and creates it if necessary.
+func (t *Tuner) player(upstream string) *replay.Player {
+	p := t.players[upstream]
+	if p == nil {
+		p = replay.New(replay.Options{
+			Model:  func(tool string) *valuemodel.Model { return t.o.Model(join(upstream, tool)) },
+			Learn:  true,
+			MaxAge: t.o.MaxAge,
+		})
+		t.players[upstream] = p
+	}
+	return p
+}
+
+// join returns "upstream/tool", or only the tool for traces, which have no upstreams.
+func join(upstream, tool string) string { return strings.TrimPrefix(upstream+"/"+tool, "/") }
+
+// AddCalls adds recorded calls of some sessions, in the order in which they were made. Tools are
+// named "upstream/tool", or "tool" in a trace. The calls yield costs, and train a learner for
+// each upstream.
+func (t *Tuner) AddCalls(calls []replay.Call) {
+	byUpstream := make(map[string][]replay.Call)
+	for _, c := range calls {
+		if stats := t.tool(c.Tool); stats != nil {
+			at, took := time.Time{}, 0.0
+			if c.Start != nil && c.End != nil {
+				at, took = time.UnixMilli(*c.Start), float64(*c.End-*c.Start)
+			}
+			stats.addCall(at, c.Failed, took, float64(c.Bytes))
+		}
+		upstream, name, divided := strings.Cut(c.Tool, "/")
+		if !divided {
+			upstream, name = "", c.Tool
+		}
+		c.Tool = name
+		byUpstream[upstream] = append(byUpstream[upstream], c)
+	}
+	for upstream, calls := range byUpstream {
+		t.player(upstream).Train(replay.Sessions(calls))
+	}
+}
+
+// follow is a learned follow-up of a tool.
+type follow struct {
+	valuemodel.FollowUp
+	right, total float64 // correct and all candidates, recent ones weighted more
+}
+
+// AddLearned adds the proxy's learned state of an upstream to what the learner has learned from
+// recorded calls. It does not modify the state, and skips parts that cannot be read, for which
+// it returns an error.
+func (t *Tuner) AddLearned(upstream string, state predict.State) error {
+	merged, unread := t.player(upstream).Shared().Merge(state)
+	learned, err := predict.LearnedFollowUps(merged)
+	for _, f := range learned {
+		t.addFollowUp(upstream, f)
+	}
+	delete(t.players, upstream)
+	return errors.Join(unread, err)
+}
+
+// addFollowUp adds a follow-up if it is probable enough and its call may be prefetched.
+func (t *Tuner) addFollowUp(upstream string, f predict.LearnedFollowUp) {
+	trigger, to := join(upstream, f.Trigger), join(upstream, f.Tool)
+	m := t.o.Model(to)
+	right, total, ranks := t.likelyRanks(f.Ranks)
+	if ranks == 0 || !reads(m) || m.Disclosure == valuemodel.ThirdParty || t.o.Missing(to) || t.o.Missing(trigger) {
+		return
+	}
+	args := make(map[string]valuemodel.Binding, len(f.Args))
+	for name, v := range f.Args {
+		b, err := valuemodel.ParseBinding(v)
+		if err != nil || b.From == valuemodel.Constant && t.secret(name, v) {
+			return
+		}
+		args[name] = b
+	}
+	t.follows[trigger] = append(t.follows[trigger], follow{
+		valuemodel.FollowUp{Tool: f.Tool, Probability: digits(shrink(right, total)), Args: args, Max: ranks}, right, total,
+	})
+}
+
+func (t *Tuner) secret(argument string, v any) bool {
+	value, err := json.Marshal(v)
+	return err != nil || t.o.Secret(argument, string(value))
+}
+
+// minLabels is the number of labelled candidates that a follow-up needs, as in the proxy.
+const minLabels = 5
+
+// likelyRanks returns how many of the first ranks are probable enough, and the sums of their
+// counts.
+func (t *Tuner) likelyRanks(ranks []predict.Count) (right, total float64, n int) {
+	for _, c := range ranks {
+		if !(c.Of >= minLabels) || shrink(c.Right, c.Of) < t.o.MinProbability {
+			break
+		}
+		right, total, n = right+c.Right, total+c.Of, n+1
+	}
+	return right, total, n
+}
+
+// shrink returns the share of correct candidates, shrunk as if there were four more candidates
+// of which half a one was correct.
+func shrink(right, total float64) float64 { return (right + 0.5) / (total + 4) }
