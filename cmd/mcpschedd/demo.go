@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 
 func demoCommand() *cobra.Command {
 	var o demo.Options
-	var show bool
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Play a short agent session, directly and through the proxy",
@@ -28,17 +26,12 @@ about 17 seconds, and needs neither a network nor a configuration.`,
 			if isTerminal(c.ErrOrStderr()) {
 				o.Terminal = c.ErrOrStderr()
 			}
-			if show {
-				_, err := io.WriteString(o.Stdout, demo.Config)
-				return err
-			}
 			return demo.Run(c.Context(), o)
 		},
 	}
 	c.Flags().BoolVar(&o.JSON, "json", false, "print the figures as JSON")
 	c.Flags().Float64Var(&o.Speed, "speed", 0, "divide think and tool times by `FACTOR` (default 4)")
-	c.Flags().StringVar(&o.Keep, "keep", "", "keep the files that mcpschedd wrote in `DIR`, a new or empty\ndirectory; the event log is in DIR/events, for mcpschedd stats")
-	c.Flags().BoolVar(&show, "show-config", false, "print the configuration of the two servers, and exit")
+	c.Flags().StringVar(&o.Keep, "keep", "", "keep the files that mcpschedd wrote in `DIR`, a new\ndirectory; the event log is in DIR/events, for mcpschedd stats")
 	return c
 }
 

@@ -3,9 +3,10 @@
 // as one plan.
 //
 // Only the times are simulated. The servers are real MCP servers in processes of their own,
-// connected over stdio. The proxy is this binary with an ordinary configuration file, [Config].
-// The agent takes every argument from an earlier answer. Think times and tool latencies are
-// invented; [Options.Speed] shortens them, together with the times of the configuration.
+// connected over stdio. The proxy is this binary with an ordinary configuration file,
+// config.toml. The agent takes every argument from an earlier answer. Think times and tool
+// latencies are invented; [Options.Speed] shortens them, together with the times of the
+// configuration.
 //
 //	err := demo.Run(ctx, demo.Options{Stdout: os.Stdout, Terminal: os.Stderr})
 //
@@ -20,39 +21,48 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"mcpschedd/internal/jsonrpc"
+	"mcpschedd/internal/record"
 )
 
-// defaultSpeed shortens the session from about a minute to 15 s.
-const defaultSpeed = 4
+const (
+	defaultSpeed = 4                // shortens the session from about a minute to 15 s
+	startTimeout = 30 * time.Second // for a server to start and list its tools
+)
 
 // Options configure the demo.
 type Options struct {
-	Stdout     io.Writer // receives the report; default: discarded
+	Stdout     io.Writer // receives the report
 	Terminal   io.Writer // receives a progress line that overwrites itself; nil for none
 	JSON       bool      // write the report as one JSON object
-	Speed      float64   // divides think and tool times and those of Config; default 4, real time is 1
+	Speed      float64   // divides think and tool times and those of the configuration; default 4, real time is 1
 	Executable string    // mcpschedd binary to run as proxy and servers; default: this binary
-	Keep       string    // new or empty folder for the state and record of mcpschedd's run; empty: removed at the end
+	Keep       string    // new folder for the state and record of mcpschedd's run; empty: removed at the end
 }
 
 // Run plays the session directly and through mcpschedd and reports both. It returns after all
 // processes that it started have ended. If ctx is done it returns the error of ctx.
 func Run(ctx context.Context, o Options) (err error) {
-	o.Stdout = cmp.Or(o.Stdout, io.Discard)
 	o.Speed = cmp.Or(o.Speed, defaultSpeed)
-	if err := checkSpeed(o.Speed); err != nil {
-		return err
-	}
 	if o.Executable == "" {
 		if o.Executable, err = os.Executable(); err != nil {
 			return err
@@ -65,7 +75,10 @@ func Run(ctx context.Context, o Options) (err error) {
 	defer os.RemoveAll(dir)
 	state := filepath.Join(dir, "state")
 	if o.Keep != "" {
-		if state, err = emptyFolder(o.Keep); err != nil {
+		if state, err = filepath.Abs(o.Keep); err == nil {
+			err = os.Mkdir(state, 0o700) // the state of an earlier run would change this run
+		}
+		if err != nil {
 			return fmt.Errorf("keep: %w", err)
 		}
 	}
@@ -77,16 +90,19 @@ func Run(ctx context.Context, o Options) (err error) {
 		return cmp.Or(ctx.Err(), err) // err may only be a consequence of ctx
 	}
 	if o.JSON {
-		return r.writeJSON(o.Stdout)
+		e := json.NewEncoder(o.Stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
 	}
 	return r.writeText(o.Stdout, o.Keep)
 }
 
 // session plays the script.
 func (o Options) session(ctx context.Context, dir, state string) (*report, error) {
-	line := &progress{w: o.Terminal}
-	defer line.clear()
-	direct, through, err := o.runBoth(ctx, dir, state, script, script, line)
+	direct, through, err := o.runBoth(ctx, dir, state, script, script)
+	if o.Terminal != nil {
+		fmt.Fprint(o.Terminal, "\r\x1b[K")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +120,8 @@ type planComparison struct {
 // plan runs the comparison with new servers. The result of the plan must contain the answers of
 // all single calls.
 func (o Options) plan(ctx context.Context, dir string) (*planComparison, error) {
-	one, all, err := o.runBoth(ctx, dir, filepath.Join(dir, "plan"), survey(), surveyPlan(), &progress{})
+	o.Terminal = nil
+	one, all, err := o.runBoth(ctx, dir, filepath.Join(dir, "plan"), survey(), surveyPlan())
 	if err != nil {
 		return nil, err
 	}
@@ -123,89 +140,179 @@ func (o Options) plan(ctx context.Context, dir string) (*planComparison, error) 
 // runBoth plays the turns of direct without mcpschedd and those of through with it, at the same
 // time. This halves the duration, and other load on the machine affects both runs. It writes
 // mcpschedd's configuration to dir. The first error ends both runs.
-func (o Options) runBoth(ctx context.Context, dir, state string, direct, through []turn, line *progress) (d, t runResult, err error) {
+func (o Options) runBoth(ctx context.Context, dir, state string, direct, through []turn) (d, t runResult, err error) {
 	file := filepath.Join(dir, "pipeline_config.toml")
 	if err := os.WriteFile(file, o.configuration(state), 0o600); err != nil {
 		return d, t, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	run := func(name string, commands map[string][]string, turns []turn, p *runResult) {
-		if err := o.run(ctx, commands, turns, p, func(turn int) { line.show(name, turn, p.Waited) }); err != nil {
-			cancel(fmt.Errorf("%s: %w", name, err))
-		}
-	}
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		run("direct", map[string][]string{tracker: {UpstreamCommand, tracker}, files: {UpstreamCommand, files}}, direct, &d)
-	})
-	wg.Go(func() { run("mcpschedd", map[string][]string{"": {"serve", "--config", file}}, through, &t) })
+	run := func(name string, commands map[string][]string, turns []turn, p *runResult) {
+		wg.Go(func() {
+			if err := o.run(ctx, commands, turns, p); err != nil {
+				cancel(fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	run("direct", map[string][]string{tracker: {UpstreamCommand, tracker}, files: {UpstreamCommand, files}}, direct, &d)
+	run("mcpschedd", map[string][]string{"": {"serve", "--config", file}}, through, &t)
 	wg.Wait()
 	return d, t, context.Cause(ctx)
 }
 
-// run plays turns on a new arm, and reads mcpschedd's statistics if the arm uses mcpschedd.
-func (o Options) run(ctx context.Context, commands map[string][]string, turns []turn, p *runResult, after func(turn int)) error {
-	begin := time.Now()
-	a, err := o.open(ctx, commands)
-	if err != nil {
-		return err
+//go:embed config.toml
+var config string
+
+// times matches the values of keys that are times.
+var times = regexp.MustCompile(`\b(\w+_(?:ms|ms_p50|s)) = ([0-9.]+)`)
+
+// configuration returns the configuration of the proxy for one run: with times divided by Speed,
+// this executable as the servers' command, and dir as the state directory.
+func (o Options) configuration(dir string) []byte {
+	text := times.ReplaceAllStringFunc(config, func(line string) string {
+		key, value, _ := strings.Cut(line, " = ")
+		unscaled, _ := strconv.ParseFloat(value, 64) // the pattern matches only numbers
+		return fmt.Sprintf("%s = %f", key, unscaled/o.Speed)
+	})
+	server := fmt.Sprintf("command = %s\nenv = { %s = \"%g\" }", jsonrpc.Marshal(o.Executable), speedVariable, o.Speed)
+	text = strings.ReplaceAll(text, `command = "mcpschedd"`, server)
+	return fmt.Appendf(nil, "[server]\nstate_dir = %s\n\n%s", jsonrpc.Marshal(dir), text)
+}
+
+// answer is a call with its result and duration.
+type answer struct {
+	call
+	Turn int           // from 1
+	Text string        // text of the result
+	How  string        // disposition in the result's _meta: hit, joined or fetched; "" if there is none
+	Wait time.Duration // from sending the call
+}
+
+// runResult is the result of one run of a script.
+type runResult struct {
+	Start   time.Duration // from the first process to the last list of tools
+	Answers []answer      // in the order of the script
+	Waited  time.Duration // total wait; of calls made together, the slowest counts
+	Stats   *record.Stats // mcpschedd's statistics; nil for the direct run
+}
+
+// run starts a process for each connection, by the name of a server or "" for mcpschedd, and
+// plays turns on them. It reads mcpschedd's statistics at the end.
+func (o Options) run(ctx context.Context, commands map[string][]string, turns []turn, p *runResult) error {
+	begin, clients := time.Now(), make(map[string]*client.Client)
+	for name, args := range commands {
+		c, err := o.connect(ctx, args)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", filepath.Base(o.Executable), strings.Join(args, " "), err)
+		}
+		defer c.Close() // waits for the process
+		clients[name] = c
 	}
-	defer a.close()
 	p.Start = time.Since(begin)
-	if err := p.play(ctx, turns, o.Speed, a.call, after); err != nil || a[""] == nil {
+	proxy := clients[""]
+	if proxy == nil {
+		o.Terminal = nil
+	}
+	err := p.play(ctx, turns, o.Speed, o.Terminal, func(ctx context.Context, c call) (*mcp.CallToolResult, error) {
+		to, name := clients[c.Server], c.Tool
+		if to == nil {
+			to, name = proxy, strings.TrimPrefix(c.Server+"__"+c.Tool, "__")
+		}
+		return to.CallTool(ctx, mcp.CallToolRequest{Params: mcp.CallToolParams{Name: name, Arguments: c.Args}})
+	})
+	if err != nil || proxy == nil {
 		return err
 	}
-	p.Stats, err = a.stats(ctx)
-	return err
+	r, err := proxy.ReadResource(ctx, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: "mcpschedd://stats"}})
+	if err != nil || len(r.Contents) != 1 {
+		return cmp.Or(err, errors.New("mcpschedd://stats: no figures"))
+	}
+	text, _ := r.Contents[0].(mcp.TextResourceContents)
+	return json.Unmarshal([]byte(text.Text), &p.Stats)
 }
 
-// progress is a line on a terminal that shows the progress of both runs.
-type progress struct {
-	w io.Writer // nil for no output
-
-	mu     sync.Mutex
-	turn   int
-	waited map[string]time.Duration // arm → total wait so far
+// connect starts the executable with args, initializes the session and lists the tools. It drops
+// OTEL_ variables, so that the demo is not exported to the user's collector.
+func (o Options) connect(ctx context.Context, args []string) (*client.Client, error) {
+	c := client.NewClient(transport.NewStdioWithOptions(o.Executable, nil, args,
+		transport.WithCommandFunc(func(_ context.Context, command string, _, args []string) (*exec.Cmd, error) {
+			cmd := exec.Command(command, args...)
+			cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(strings.ToUpper(v), "OTEL_") })
+			cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%g", speedVariable, o.Speed))
+			return cmd, nil
+		}),
+	))
+	// The process is not bound to ctx, whose end would kill the proxy and orphan its servers.
+	// Close ends it in order.
+	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	hello := mcp.InitializeRequest{}
+	hello.Params.ClientInfo = mcp.Implementation{Name: "mcpschedd-demo", Version: "1"}
+	_, err := c.Initialize(ctx, hello)
+	if err == nil {
+		_, err = c.ListTools(ctx, mcp.ListToolsRequest{})
+	}
+	if err != nil {
+		c.Close()
+	}
+	return c, err
 }
 
-// show updates the line with the progress of one run.
-func (p *progress) show(arm string, turn int, waited time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.w == nil {
-		return
+// play makes the calls of the turns with do, in order and with think times divided by speed. It
+// stops at the first error, since arguments of later calls come from earlier answers.
+func (p *runResult) play(ctx context.Context, turns []turn, speed float64, terminal io.Writer, do func(context.Context, call) (*mcp.CallToolResult, error)) error {
+	read := agent{}
+	for n, t := range turns {
+		if err := sleep(ctx, shorten(t.Think, speed)); err != nil {
+			return err
+		}
+		calls := t.Calls(read)
+		answers, errs := make([]answer, len(calls)), make([]error, len(calls))
+		var wg sync.WaitGroup
+		sent := time.Now()
+		for i, c := range calls {
+			wg.Go(func() {
+				r, err := do(ctx, c)
+				answers[i] = answer{call: c, Turn: n + 1, Wait: time.Since(sent)}
+				if errs[i] = err; err == nil {
+					errs[i] = answers[i].parse(r)
+				}
+			})
+		}
+		wg.Wait()
+		if len(calls) > 0 {
+			p.Waited += time.Since(sent)
+		}
+		for i, a := range answers {
+			if errs[i] != nil {
+				return fmt.Errorf("turn %d: %s %s: %w", n+1, a.Server, a.Tool, errs[i])
+			}
+			read[a.as] = a.Text
+			p.Answers = append(p.Answers, a)
+		}
+		if terminal != nil {
+			fmt.Fprintf(terminal, "\r\x1b[KTurn %d of %d. Waited so far through mcpschedd: %.2f s", n+1, len(turns), p.Waited.Seconds())
+		}
 	}
-	if p.waited == nil {
-		p.waited = make(map[string]time.Duration)
-	}
-	p.turn, p.waited[arm] = max(p.turn, turn), waited
-	fmt.Fprintf(p.w, "\r\x1b[KTurn %d of %d. Waited so far: %.2f s directly, %.2f s through mcpschedd", p.turn, len(script), p.waited["direct"].Seconds(), p.waited["mcpschedd"].Seconds())
+	return nil
 }
 
-func (p *progress) clear() {
-	if p.w != nil {
-		fmt.Fprint(p.w, "\r\x1b[K")
+// parse sets the answer to a result, which must be one text block.
+func (a *answer) parse(r *mcp.CallToolResult) error {
+	if len(r.Content) != 1 {
+		return fmt.Errorf("got %d content blocks, want 1", len(r.Content))
 	}
-}
-
-// emptyFolder creates the folder of [Options.Keep]. It refuses a folder that is not empty, since
-// the state of an earlier run would change this run.
-func emptyFolder(path string) (string, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return "", err
+	text, ok := mcp.AsTextContent(r.Content[0])
+	if !ok || r.IsError {
+		return fmt.Errorf("got %s, want a text", jsonrpc.Marshal(r.Content[0]))
 	}
-	if entries, err := os.ReadDir(path); err != nil {
-		return "", err
-	} else if len(entries) > 0 {
-		return "", errors.New(path + " is not empty: want a new folder")
-	}
-	return filepath.Abs(path)
-}
-
-func checkSpeed(speed float64) error {
-	if !(speed > 0) || math.IsInf(speed, 0) {
-		return fmt.Errorf("speed %v: want a number above 0", speed)
+	a.Text = text.Text
+	if r.Meta != nil {
+		a.How, _ = r.Meta.AdditionalFields["mcpschedd/disposition"].(string)
 	}
 	return nil
 }

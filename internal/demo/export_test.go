@@ -1,6 +1,11 @@
 package demo
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
 
 type (
 	Answer  = answer
@@ -16,9 +21,14 @@ var (
 	NewReport     = newReport
 	WriteText     = (*report).writeText
 	Configuration = Options.configuration
-	Play          = (*runResult).play
 	Script        = script
+	Config        = config
 )
+
+// Play plays turns without a terminal.
+func Play(p *Played, ctx context.Context, turns []turn, speed float64, do func(context.Context, Call) (*mcp.CallToolResult, error)) error {
+	return p.play(ctx, turns, speed, nil, do)
+}
 
 const DefaultSpeed = defaultSpeed
 

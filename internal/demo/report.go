@@ -3,7 +3,6 @@ package demo
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -73,12 +72,6 @@ func newReport(direct, through runResult, speed float64) (*report, error) {
 	return r, nil
 }
 
-func (r *report) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
-}
-
 // writeText writes the report as text: savings, a line per call, costs, and next steps. kept is
 // the folder with the record, if it was kept.
 func (r *report) writeText(w io.Writer, kept string) error {
@@ -99,10 +92,9 @@ divided by %g. Both runs returned the same results, byte for byte.
 	fmt.Fprintf(w, "\nAs one plan (execute_tool_plan), %d calls took one turn and %s of waiting; one by one\nand directly, %d turns and %s.\n",
 		r.Plan.Calls, seconds(r.Plan.PlanMS), r.Plan.Calls, seconds(r.Plan.DirectMS))
 	if kept != "" {
-		record := "'" + strings.ReplaceAll(filepath.Join(kept, "events"), "'", `'\''`) + "'"
-		fmt.Fprintf(w, "\nThe event log of the session through mcpschedd was kept. To look at it:\n  mcpschedd stats %s\n  mcpschedd dashboard %s\n", record, record)
+		fmt.Fprintf(w, "\nThe event log of the session was kept; to look at it: mcpschedd dashboard %q\n", filepath.Join(kept, "events"))
 	}
-	_, err := fmt.Fprint(w, "\nTo see the configuration of the two servers: mcpschedd demo --show-config\nTo put mcpschedd in front of your own servers: mcpschedd import\n")
+	_, err := fmt.Fprint(w, "\nTo put mcpschedd in front of your own servers: mcpschedd import\n")
 	return err
 }
 
@@ -121,23 +113,19 @@ func (r *report) writeRows(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "turn\tcall\t  direct\tmcpschedd\tanswered\t%c waited, %c saved\n", waited, saved)
 	for _, c := range r.Rows {
-		fmt.Fprintf(t, "%4d\t%s\t%5.0f ms\t%6.0f ms\t%s\t%s\n", c.Turn, c.short(42), c.DirectMS, c.ThroughMS, answeredBy(c.Answered), bar(c.DirectMS, c.ThroughMS, longest))
+		fmt.Fprintf(t, "%4d\t%s\t%5.0f ms\t%6.0f ms\t%s\t%s\n", c.Turn, c.short(42), c.DirectMS, c.ThroughMS, strings.Replace(c.Answered, "hit", "cached", 1), bar(c.DirectMS, c.ThroughMS, longest))
 	}
-	sum := func(name string, direct, through float64) {
-		fmt.Fprintf(t, "\t%s\t%5.0f ms\t%6.0f ms\t%s\t\n", name, direct, through, change(direct, through))
+	for _, sum := range []struct {
+		name            string
+		direct, through float64
+	}{
+		{"all read-only calls", r.Direct.ReadMS, r.Through.ReadMS},
+		{"all turns, each its slowest call", r.Direct.WaitedMS, r.Through.WaitedMS},
+		{"to start, once", r.Direct.StartMS, r.Through.StartMS},
+	} {
+		fmt.Fprintf(t, "\t%s\t%5.0f ms\t%6.0f ms\t%s\t\n", sum.name, sum.direct, sum.through, change(sum.direct, sum.through))
 	}
-	sum("all read-only calls", r.Direct.ReadMS, r.Through.ReadMS)
-	sum("all turns, each its slowest call", r.Direct.WaitedMS, r.Through.WaitedMS)
-	sum("to start, once", r.Direct.StartMS, r.Through.StartMS)
 	return t.Flush()
-}
-
-// answeredBy returns the displayed name of a disposition.
-func answeredBy(disposition string) string {
-	if disposition == string(record.Hit) {
-		return "cached"
-	}
-	return disposition
 }
 
 // bar draws the wait through mcpschedd, followed by the time saved.

@@ -41,7 +41,7 @@ func TestText(t *testing.T) {
 	}
 	r.Plan = &demo.Planned{Calls: 11, DirectMS: 738, PlanMS: 236}
 	var b bytes.Buffer
-	if err := demo.WriteText(r, &b, "it's kept"); err != nil {
+	if err := demo.WriteText(r, &b, "it is kept"); err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
@@ -68,11 +68,8 @@ Of 3 prefetches, 1 were used, and 2 were still unused at the end.
 As one plan (execute_tool_plan), 11 calls took one turn and 0.24 s of waiting; one by one
 and directly, 11 turns and 0.74 s.
 
-The event log of the session through mcpschedd was kept. To look at it:
-  mcpschedd stats 'it'\''s kept/events'
-  mcpschedd dashboard 'it'\''s kept/events'
+The event log of the session was kept; to look at it: mcpschedd dashboard "it is kept/events"
 
-To see the configuration of the two servers: mcpschedd demo --show-config
 To put mcpschedd in front of your own servers: mcpschedd import`
 	if diff := cmp.Diff(want, strings.Join(lines, "\n")); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)

@@ -154,8 +154,8 @@ func TestRunFigures(t *testing.T) {
 	if err != nil || kept.Totals.Calls != totals.Calls {
 		t.Errorf("got a record of %d calls, %v; want %d", kept.Totals.Calls, err, totals.Calls)
 	}
-	if err := demo.Run(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), "keep: ") || !strings.Contains(err.Error(), "is not empty") {
-		t.Errorf("again: got %v, want that there is something in it", err)
+	if err := demo.Run(t.Context(), o); err == nil || !strings.HasPrefix(err.Error(), "keep: ") || !errors.Is(err, os.ErrExist) {
+		t.Errorf("again: got %v, want that it exists", err)
 	}
 	if t.Failed() {
 		t.Logf("%s", out)
@@ -166,8 +166,8 @@ func TestRunProxyDies(t *testing.T) {
 	o, out := options(t)
 	t.Setenv(realVariable, "")
 	err := demo.Run(t.Context(), o)
-	if err == nil || !strings.Contains(err.Error(), "serve --config") || !strings.Contains(err.Error(), "no such luck") || out.Len() > 0 {
-		t.Errorf("got error %v, want the command and its last words", err)
+	if err == nil || !strings.Contains(err.Error(), "serve --config") || out.Len() > 0 {
+		t.Errorf("got error %v, want the command", err)
 	}
 }
 
@@ -195,16 +195,11 @@ type writerFunc func(line string)
 
 func (f writerFunc) Write(p []byte) (int, error) { f(string(p)); return len(p), nil }
 
-func TestRunBadOptions(t *testing.T) {
+func TestRunWithoutTheProgram(t *testing.T) {
 	o, _ := options(t)
-	none := o
-	none.Executable = filepath.Join(t.TempDir(), "none")
-	if err := demo.Run(t.Context(), none); !errors.Is(err, os.ErrNotExist) {
+	o.Executable = filepath.Join(t.TempDir(), "none")
+	if err := demo.Run(t.Context(), o); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got error %v, want %v", err, os.ErrNotExist)
-	}
-	o.Speed = -1
-	if err := demo.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "speed -1") {
-		t.Errorf("got error %v, want one that names the speed", err)
 	}
 }
 

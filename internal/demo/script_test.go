@@ -16,9 +16,6 @@ import (
 	"mcpschedd/internal/demo"
 )
 
-// ignore ignores the end of a turn.
-func ignore(int) {}
-
 type caller = func(context.Context, demo.Call) (*mcp.CallToolResult, error)
 
 // inProcess connects to both upstreams in this process. The connections are closed at the end of
@@ -61,7 +58,7 @@ func TestScriptTimes(t *testing.T) {
 		do, end := inProcess(t, demo.DefaultSpeed)
 		defer end()
 		var s demo.Played
-		if err := demo.Play(&s, t.Context(), demo.Script, demo.DefaultSpeed, do, ignore); err != nil {
+		if err := demo.Play(&s, t.Context(), demo.Script, demo.DefaultSpeed, do); err != nil {
 			t.Fatal(err)
 		}
 		if len(s.Answers) != 20 {
@@ -150,12 +147,12 @@ func TestArgumentsComeFromAnswers(t *testing.T) {
 	here, end := inProcess(t, atOnce)
 	defer end()
 	var want, got demo.Played
-	if err := demo.Play(&want, t.Context(), demo.Script, atOnce, here, ignore); err != nil {
+	if err := demo.Play(&want, t.Context(), demo.Script, atOnce, here); err != nil {
 		t.Fatal(err)
 	}
 	there, end := inProcess(t, atOnce)
 	defer end()
-	if err := demo.Play(&got, t.Context(), demo.Script, atOnce, elsewhere(there), ignore); err != nil {
+	if err := demo.Play(&got, t.Context(), demo.Script, atOnce, elsewhere(there)); err != nil {
 		t.Fatal(err)
 	}
 	if len(got.Answers) != len(want.Answers) {
@@ -186,7 +183,7 @@ func TestScriptStopsAtAnError(t *testing.T) {
 		answer *mcp.CallToolResult
 		want   string
 	}{
-		{"tool error", mcp.NewToolResultError("out of order"), "turn 3: tracker get_issue: tool error: out of order"},
+		{"tool error", mcp.NewToolResultError("out of order"), "turn 3: tracker get_issue: got {\"type\":\"text\",\"text\":\"out of order\"}, want a text"},
 		{"no content", &mcp.CallToolResult{}, "turn 3: tracker get_issue: got 0 content blocks, want 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -199,7 +196,7 @@ func TestScriptStopsAtAnError(t *testing.T) {
 					}
 				}
 				return do(ctx, c)
-			}, ignore)
+			})
 			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 				t.Errorf("got error %v, want %s", err, test.want)
 			}

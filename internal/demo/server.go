@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,15 +35,9 @@ const (
 // ctx is done. in should use the poller, as a blocking read can delay Go's garbage collector (Go
 // 1.26), which would appear as a wait.
 func RunUpstream(ctx context.Context, name string, in io.Reader, out io.Writer) error {
-	speed := 1.0
-	if s := os.Getenv(speedVariable); s != "" {
-		var err error
-		if speed, err = strconv.ParseFloat(s, 64); err == nil {
-			err = checkSpeed(speed)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", speedVariable, err)
-		}
+	speed, err := strconv.ParseFloat(cmp.Or(os.Getenv(speedVariable), "1"), 64)
+	if err != nil {
+		return fmt.Errorf("%s: %w", speedVariable, err)
 	}
 	s, err := newUpstream(name, speed)
 	if err != nil {
@@ -107,12 +102,9 @@ func shorten(d time.Duration, speed float64) time.Duration {
 
 // sleep waits for d, or until ctx is done and returns its error.
 func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
-		return ctx.Err()
+	case <-time.After(d):
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
