@@ -51,7 +51,7 @@ func (p *Page) Address() string {
 	if p.guard.open {
 		return pagePath
 	}
-	return pagePath + "?code=" + p.guard.codes.issue()
+	return pagePath + "?code=" + p.guard.issue()
 }
 
 // Link is the response to a POST of [CodePath].
@@ -96,7 +96,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Page) servePage(w http.ResponseWriter, r *http.Request) {
 	query, admitted := r.URL.Query(), p.guard.admits(r)
 	switch {
-	case query.Has("code") && r.Method == http.MethodGet && (p.guard.codes.redeem(query.Get("code")) || admitted):
+	case query.Has("code") && r.Method == http.MethodGet && (p.guard.redeem(query.Get("code")) || admitted):
 		p.guard.admit(w)
 	case query.Has("code") && r.Method == http.MethodGet:
 		p.used.serve(w, http.StatusUnauthorized)

@@ -2,19 +2,31 @@ package dashboard
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"mcpschedd/internal/age"
+)
+
+// Limits of one-time codes.
+const (
+	codeLife  = 5 * time.Minute
+	codesKept = 16 // unused ones; the oldest is dropped first
 )
 
 // guard decides which requests are authorised.
 type guard struct {
 	open   bool
-	token  [sha256.Size]byte // hash; comparing hashes leaks neither the token's bytes nor its length
-	name   string            // of the cookie
-	cookie string            // its value
-	codes  codes
+	token  [sha256.Size]byte                         // hash; comparing hashes leaks neither the token's bytes nor its length
+	name   string                                    // of the cookie
+	cookie string                                    // its value
+	codes  *lru.Cache[[sha256.Size]byte, age.Moment] // hash of a one-time code that was not used → when it was issued
 }
 
 // newGuard derives the cookie's name and value from the token, so that the cookie stays valid
@@ -26,12 +38,29 @@ func newGuard(token string) *guard {
 		h.Write([]byte(what))
 		return hex.EncodeToString(h.Sum(nil))
 	}
+	codes, _ := lru.New[[sha256.Size]byte, age.Moment](codesKept) // fails only for a size below 1
 	return &guard{
 		open:   token == "",
 		token:  sha256.Sum256([]byte(token)),
 		name:   "mcpschedd-" + mac("name of the dashboard's cookie")[:12],
 		cookie: mac("value of the dashboard's cookie"),
+		codes:  codes,
 	}
+}
+
+// issue returns a new code. An address contains a code and not the token, so that a browser's
+// history or a log does not leak access.
+func (g *guard) issue() string {
+	code := rand.Text()
+	g.codes.Add(sha256.Sum256([]byte(code)), age.Now())
+	return code
+}
+
+// redeem reports whether a code is valid, and removes it.
+func (g *guard) redeem(code string) bool {
+	sum := sha256.Sum256([]byte(code))
+	issued, known := g.codes.Peek(sum)
+	return known && g.codes.Remove(sum) && age.Now().Since(issued) < codeLife
 }
 
 // isToken reports whether token is the token, or none is required.
