@@ -39,7 +39,7 @@ func TestSchema(t *testing.T) {
 		for name := range at(shown(full), where) {
 			v := shown(full)
 			delete(at(v, where), name)
-			optional := where == "hosts.text" && name != "host" && name != "level" || where == "config" && name != "path" || name == "engine" || name == "running" || name == "replicas"
+			optional := where == "hosts.text" && name != "host" && name != "level" || where == "config" && name != "path" || name == "running" || name == "replicas"
 			if err := schema.Validate(v); (err == nil) != optional {
 				t.Errorf("%q without %q: got %v", where, name, err)
 			}

@@ -38,7 +38,6 @@ type Stats struct {
 	Report        string          `json:"report" jsonschema:"The report line; empty if all its figures are 0."`
 	Running       []Status        `json:"running,omitempty" jsonschema:"Status of the running processes."`
 	Replicas      []string        `json:"replicas,omitempty" jsonschema:"If several replicas share a cache: the replicas that the figures cover, by machine and process. A quantile is then the mean of theirs."`
-	Engine        any             `json:"engine,omitempty" jsonschema:"Internal state of a running proxy, for debugging; not described further, and not part of version 1."`
 }
 
 // Config describes the configuration in force.
