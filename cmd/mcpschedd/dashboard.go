@@ -151,6 +151,7 @@ func viewOfToday(d eventsDir) func() record.View {
 	var r *reading
 	var read time.Time
 	var running []record.Status
+	failed := "" // why the last read failed
 	return func() record.View {
 		mu.Lock()
 		defer mu.Unlock()
@@ -161,10 +162,11 @@ func viewOfToday(d eventsDir) func() record.View {
 		}
 		if now := time.Now(); now.Sub(read) >= time.Second {
 			read = now
-			if s, err := r.follow(d); err != nil {
-				r.tally.Problem(err.Error())
-			} else {
-				running = s.stats.Running
+			if s, err := r.follow(d); err == nil {
+				running, failed = s.stats.Running, ""
+			} else if err.Error() != failed {
+				failed = err.Error()
+				r.tally.Problem(failed)
 			}
 		}
 		v := r.tally.View(time.Now())
@@ -205,20 +207,19 @@ func ownHostOnly(next http.Handler) http.Handler {
 // serveUntil serves until ctx ends, then gives running responses 2 s to complete.
 func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{Handler: h, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	if err := srv.Shutdown(ctx); err != nil {
-		srv.Close() // a client does not read its response
-	}
-	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		if srv.Shutdown(ctx) != nil {
+			srv.Close() // a client does not read its response
+		}
+	})
+	err := srv.Serve(l)
+	if stop() || !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+	<-ended
 	return nil
 }
