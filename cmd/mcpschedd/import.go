@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/clients"
+	"mcpschedd/internal/config"
 	"mcpschedd/internal/state"
 )
 
@@ -64,6 +65,9 @@ type importing struct {
 	permissions, hooks bool
 	trust              []string
 	reader             *clients.Reader
+	have               *config.Config // the configuration to change
+	servers            []planned
+	moved              []clients.Move         // servers moved by earlier imports
 	files              map[string]*state.File // path → file, of the files read
 	sources            []string               // their paths, in order
 	stdout, stderr     io.Writer
@@ -93,18 +97,17 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 	if err := m.read(); err != nil {
 		return err
 	}
-	p, err := m.plan()
-	if err != nil {
+	if err := m.plan(); err != nil {
 		return err
 	}
-	p.printNotes()
-	for _, line := range p.rules() {
+	m.printNotes()
+	for _, line := range m.rules() {
 		say(stderr, "note: %s", line)
 	}
-	if blocks := p.blocks(); len(blocks) > 0 {
-		_, err = fmt.Fprintf(stdout, "%s\n%s", m.header(), clients.TOML(blocks, variablesFolder))
+	if blocks := m.blocks(); len(blocks) > 0 {
+		fmt.Fprintf(stdout, "%s\n%s", m.header(), clients.TOML(blocks, variablesFolder))
 	}
-	return err
+	return nil
 }
 
 // begin prepares m for reading clients' files. For withoutToken see [clients.Options].
@@ -245,11 +248,10 @@ func (m *importing) list() error {
 		return err
 	}
 	m.reader.Deny()
-	p, err := m.plan()
-	if err != nil {
+	if err := m.plan(); err != nil {
 		return err
 	}
-	for _, s := range p.servers { // a client's own file refers to the files of projects
+	for _, s := range m.servers { // a client's own file refers to the files of projects
 		if !slices.ContainsFunc(files, func(f clientFile) bool { return f.path == s.From.File }) {
 			files = append(files, clientFile{title: clients.Named(s.From.Client)[0].Title, path: s.From.File})
 		}
@@ -262,7 +264,7 @@ func (m *importing) list() error {
 		} else if why := m.reader.Forbidden(f.path); why != "" {
 			line("  cannot be imported: " + why)
 		}
-		for _, s := range p.servers {
+		for _, s := range m.servers {
 			if s.From.File == f.path {
 				line("  " + s.Called() + ": " + s.decision())
 			}

@@ -46,10 +46,10 @@ func TestImportOfHostileNames(t *testing.T) {
 			file, written := filepath.Join(dir, strings.ReplaceAll(name, "/", "_")+".json"), filepath.Join(filepath.Dir(dir), "c.toml")
 			text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
 				name: map[string]any{
-					"command": "/bin/" + name, "args": []string{name, "--token", name, "--" + name}, "env": map[string]string{name: name, "TOKEN": name, "A": name},
+					"command": "/bin/" + name, "args": []string{name, "--token", name, "--" + name}, "env": map[string]string{"TOKEN": name, "A": name},
 					"cwd": "/" + name, "disabledTools": []string{name}, name: 1, "type": "stdio",
 				},
-				"away " + name: map[string]any{"url": "https://h/mcp", "headers": map[string]string{name: name, "X-A": name, "X-Key": "a"}, "env": map[string]string{name: name}},
+				"away " + name: map[string]any{"url": "https://h/mcp", "headers": map[string]string{"X-Key": "a"}},
 			}})
 			if err != nil {
 				t.Fatal(err)
