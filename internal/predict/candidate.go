@@ -35,7 +35,7 @@ type target struct {
 func (m *Model) target(tool string) *target {
 	t, known := m.opt.Tool(tool), m.learned.lookupTool(tool)
 	return &target{
-		t, t.UntrustedHint && int(known.Labels.Now) < m.opt.ShadowLabels, m.Barred(tool) != "",
+		t, t.UntrustedHint && known.Labels < m.opt.ShadowLabels, m.Barred(tool) != "",
 		Candidate{Candidate: enrich.Candidate{
 			Key: call.Key{Tool: tool}, Model: t.Model, Usefulness: known.useful(),
 			Latency: known.Latency.percentiles(), Lead: known.Lead.percentiles(), Bytes: known.Size.bytes(0.9),
@@ -61,7 +61,7 @@ func (f *features) export(c *candidate) Candidate {
 	} else {
 		g = &c.matches[0]
 		out.Why = Why{Edge: edgeLabel(g.e.symbol, c.tool), Rank: g.rank}
-		shadow = shadow || m.onTrial(c.sample.from)
+		shadow = shadow || m.onTrial(c.sample.edge)
 	}
 	if out.Reason == "" {
 		out.Reason = m.refusal(&out, t)

@@ -66,50 +66,6 @@ func TestEffortForOneAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// What there was no effort left for is not held against the call: the next answer
-// that it follows from has effort of its own.
-func TestEffortIsForEachAnswer(t *testing.T) {
-	next := follow(t, "get", 0.4, "n", "$result.items[*].n")
-	next.Max = 8
-	o := resolve(t, hub, []valuemodel.Rule{reading("list", next), reading("get")}, "list", "", "get", repeated(1450, `{"type":"integer"}`, "n"))
-	p := play(predict.New(predict.Options{Tool: o.tool}))
-	p.call("list", `{"page":1}`, rows(10, 8))
-	if got := made(p.guesses(), "get"); len(got) < 3 || len(got) > 6 {
-		t.Fatalf("of eight: got %v, want some that there was effort for", got)
-	}
-	p.call("list", `{"page":2}`, rows(17, 1)) // the last of the eight
-	if g := find(p.guesses(), "get", `{"n":17}`); g.Key.Tool == "" || g.Reason != "" {
-		t.Errorf("got %+v, want a guess", g)
-	}
-}
-
-// What is learned is held against the schema within the same bounds.
-func TestEffortForWhatIsLearned(t *testing.T) {
-	o := resolve(t, hub, []valuemodel.Rule{reading("list"), reading("get")}, "list", "", "get", repeated(1350, `{"type":"string"}`, "n"))
-	p := play(predict.New(predict.Options{Tool: o.tool, Learn: true, ShadowLabels: 1}))
-	unfit := 0
-	for k := range 4 {
-		var items []string
-		for i := range 24 {
-			items = append(items, fmt.Sprintf(`{"n":"k%d-%d"}`, k, i))
-		}
-		p.call("list", fmt.Sprintf(`{"p":%d}`, k), `{"items":[`+strings.Join(items, ",")+`]}`)
-		for _, g := range p.guesses() {
-			if g.Reason == enrich.Schema {
-				unfit++
-			}
-		}
-		if left := predict.EffortLeft(p.f); left < -schema.MaxEffort/10 {
-			t.Errorf("round %d: got %d units left, want no more used than there are", k, left)
-		}
-		p.call("get", fmt.Sprintf(`{"n":"k%d-%d"}`, k, 2), "x")
-		p.call("get", fmt.Sprintf(`{"n":"k%d-%d"}`, k, 20), "x")
-	}
-	if unfit == 0 {
-		t.Error("got none declined, want some")
-	}
-}
-
 // A value is written as the other type where its own is what is wrong, and not to
 // see what happens.
 func TestRetypedForItsTypeAlone(t *testing.T) {

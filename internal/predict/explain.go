@@ -11,6 +11,85 @@ const (
 	maxTemplates = 6
 )
 
+// origin is the kind of source of an argument's value.
+type origin byte
+
+const (
+	fromConstant origin = 'k' // a constant
+	fromArgument origin = 'a' // an argument of the trigger
+	fromResult   origin = 'r' // the result of the trigger
+)
+
+// pick is which value of a list in a result is taken.
+type pick byte
+
+const (
+	first  pick = iota
+	every       // each value makes a candidate
+	beside      // the value in the same array element as the driving one
+)
+
+// valueSource describes how to find the value of one argument. It contains names and paths,
+// and values only if they occurred often.
+type valueSource struct {
+	From  origin
+	Name  string // of the argument, or path of the values in a result
+	Pick  pick   // for fromResult
+	Dir   origin // directory to prepend: a constant or an argument; zero for none
+	Base  string // the constant directory, or the name of the argument
+	Value scalar // of fromConstant
+}
+
+// hash adds the source to a hash.
+func (s *valueSource) hash(h hash) hash {
+	return h.str(s.Name).str(s.Base).str(s.Value.Text).num(int(s.Value.Kind)).num(int(s.From)).num(int(s.Dir)).num(int(s.Pick))
+}
+
+// value returns the value of a source that has a single value.
+func (s *valueSource) value(e *event) (scalar, bool) {
+	switch s.From {
+	case fromConstant:
+		return s.Value, true
+	case fromArgument:
+		return e.arg(s.Name)
+	}
+	l := e.values.lookup(s.Name)
+	if l.size() == 0 {
+		return scalar{}, false
+	}
+	return s.inDir(l.rank(0).value, e)
+}
+
+// rankOf returns the rank of the list value that makes the source v; -1 if none does.
+func (s *valueSource) rankOf(l *valueList, e *event, v scalar) int {
+	for i := range l.size() {
+		if got, ok := s.inDir(l.rank(i).value, e); ok && got.Text == v.Text {
+			return i
+		}
+	}
+	return -1
+}
+
+// inDir prepends the directory of the source to a value.
+func (s *valueSource) inDir(v scalar, e *event) (scalar, bool) {
+	dir := s.Base
+	switch s.Dir {
+	case 0:
+		return v, true
+	case fromArgument:
+		a, ok := e.arg(s.Base)
+		if !ok || a.Kind != text {
+			return v, false
+		}
+		dir = strings.TrimSuffix(a.Text, "/")
+	}
+	if v.Kind != text || strings.HasPrefix(v.Text, "/") {
+		return v, false
+	}
+	v.Text = dir + "/" + strings.TrimPrefix(v.Text, "./")
+	return v, true
+}
+
 // explain learns templates from a call: for each earlier call that its arguments could be
 // derived from, the templates that would have produced it.
 func (s *Session) explain(tool string, pieces []string, slots []slot) {
@@ -20,56 +99,50 @@ func (s *Session) explain(tool string, pieces []string, slots []slot) {
 		fixed[i] = s.m.learned.isConstant(tool, a)
 	}
 	for _, e := range slices.Backward(s.events) {
-		if e.answeredBefore(s.turn) {
+		if e.turn < s.turn && e.values != nil {
 			s.explainFrom(e, tool, pieces, slots, fixed, done)
 		}
 	}
 }
 
-// explainFrom learns the templates that one earlier call triggers.
+// explainFrom learns the templates that one earlier call triggers. A call of the previous
+// turn may be a trigger without providing a value.
 func (s *Session) explainFrom(e *event, tool string, pieces []string, slots []slot, fixed []bool, done map[hash]bool) {
-	ways := make([][]valueSource, len(slots))
-	newest := e.turn == s.turn-1 // a call of the previous turn may be a trigger without providing a value
+	sources := make([][]valueSource, len(slots))
+	newest := e.turn == s.turn-1
 	read := newest
 	for i, a := range slots {
-		ways[i] = e.sources(a)
-		read = read || len(ways[i]) > 0
+		sources[i] = e.sources(a)
+		read = read || len(sources[i]) > 0
 		if fixed[i] {
-			ways[i] = append([]valueSource{{From: fromConstant, Value: a.value}}, ways[i]...)
+			sources[i] = append([]valueSource{{From: fromConstant, Value: a.value}}, sources[i]...)
 		}
-		if len(ways[i]) > 0 {
-			continue
-		}
-		if c, ok := s.carry[a.name]; ok && c == a.value {
-			ways[i] = []valueSource{{From: fromCarried, Name: a.name}}
-		} else if w, ok := s.otherResult(e, a); ok {
-			ways[i] = []valueSource{w}
-		} else {
+		if len(sources[i]) == 0 {
 			return
 		}
 	}
 	if !read {
 		return
 	}
-	for _, sources := range combine(ways) {
-		t := newTemplate(e.symbol, tool, pieces, slots, sources)
+	for _, one := range combine(sources) {
+		t := newTemplate(e.symbol, tool, pieces, slots, one)
 		rank, ok := t.fit(e, slots)
 		if ok && !done[t.id] && (t.anchored || newest) {
 			done[t.id] = true
-			s.m.learned.support(s, t, rank)
+			s.m.learnTemplate(t, rank, s.id)
 		}
 	}
 }
 
 // combine returns up to maxTemplates combinations of one source per argument.
-func combine(ways [][]valueSource) [][]valueSource {
+func combine(sources [][]valueSource) [][]valueSource {
 	out := [][]valueSource{nil}
-	for _, w := range ways {
+	for _, all := range sources {
 		var next [][]valueSource
 		for _, o := range out {
-			for _, way := range w[:min(len(w), maxSources)] {
+			for _, source := range all[:min(len(all), maxSources)] {
 				if len(next) < maxTemplates {
-					next = append(next, append(slices.Clip(o), way))
+					next = append(next, append(slices.Clip(o), source))
 				}
 			}
 		}
@@ -80,120 +153,63 @@ func combine(ways [][]valueSource) [][]valueSource {
 
 // sources returns the sources in one earlier call for the value of a slot.
 func (e *event) sources(a slot) []valueSource {
-	if a.value.kind == word || a.value.text == "" || len(a.value.text) > maxValueBytes {
+	if a.value.Kind == word || a.value.Text == "" || len(a.value.Text) > maxValueBytes {
 		return nil
 	}
 	out := e.resultSources(a.value)
-	if v, ok := e.arg(a.name); ok && v.text == a.value.text {
+	if v, ok := e.arg(a.name); ok && v.Text == a.value.Text {
 		out = append(out, valueSource{From: fromArgument, Name: a.name})
-	} else if len(a.value.text) > 2 || a.value.kind != text {
-		for _, o := range e.args {
-			if o.value.text == a.value.text {
-				out = append(out, valueSource{From: fromArgument, Name: o.name})
-				break
-			}
+	} else if len(a.value.Text) > 2 || a.value.Kind != text {
+		if i := slices.IndexFunc(e.args, func(o slot) bool { return o.value.Text == a.value.Text }); i >= 0 {
+			out = append(out, valueSource{From: fromArgument, Name: e.args[i].name})
 		}
 	}
-	if len(out) == 0 && a.value.kind == text {
-		out = e.pathSources(a.value.text)
-	}
-	if len(out) == 0 && a.value.kind == number {
-		out = e.sumSources(a.value)
+	if len(out) == 0 && a.value.Kind == text {
+		out = e.pathSources(a.value.Text)
 	}
 	return out
 }
 
 // resultSources returns up to two lists of the result that contain the value, those with the
 // lowest rank first.
-func (e *event) resultSources(v scalar) []valueSource {
-	spots := slices.Clone(e.values.positions[v.text])
-	if v.kind == number && len(v.text) < 2 {
+func (e *event) resultSources(v scalar) (out []valueSource) {
+	if v.Kind == number && len(v.Text) < 2 {
 		return nil // a single digit matches by chance
 	}
-	slices.SortStableFunc(spots, func(x, y position) int { return int(x.rank - y.rank) })
-	var out []valueSource
-	for i, at := range spots {
-		e.markUsed(at)
-		if i < 2 {
-			out = append(out, e.source(at))
-		}
+	spots := slices.SortedStableFunc(slices.Values(e.values.positions[v.Text]), func(x, y position) int { return int(x.rank - y.rank) })
+	for _, at := range spots[:min(len(spots), 2)] {
+		out = append(out, e.source(at))
 	}
 	return out
 }
 
-// source returns the list that contains a value.
+// source returns the list that contains a value, and marks the result as used.
 func (e *event) source(at position) valueSource {
-	s := valueSource{From: fromResult, Name: e.values.lists[at.list].path, Pick: first}
-	if s.Name[0] == '#' || strings.Contains(s.Name, "[*]") || strings.Contains(s.Name, ".*") || strings.Contains(s.Name, "{key}") {
+	e.used = true
+	s := valueSource{From: fromResult, Name: e.values.lists[at.list].path}
+	if s.Name[0] == '#' || strings.Contains(s.Name, "*") || strings.Contains(s.Name, "{key}") {
 		s.Pick = every // the path can lead to several values
 	}
 	return s
 }
 
 // pathSources returns the source of a path whose end is in the result. Its directory is an
-// argument, the directory of an argument, or a constant.
-func (e *event) pathSources(value string) []valueSource {
-	for i := 1; i < len(value); i++ {
-		if value[i] != '/' {
+// argument or a constant.
+func (e *event) pathSources(path string) []valueSource {
+	for i := 1; i < len(path); i++ {
+		if path[i] != '/' {
 			continue
 		}
-		for _, at := range e.values.positions[value[i+1:]] {
-			e.markUsed(at)
-			w := e.source(at)
-			w.Dir, w.Base = e.dirOf(value[:i])
-			return []valueSource{w}
+		for _, at := range e.values.positions[path[i+1:]] {
+			s := e.source(at)
+			s.Dir, s.Base = fromConstant, path[:i]
+			for _, a := range e.args {
+				if a.value.Kind == text && strings.TrimSuffix(a.value.Text, "/") == path[:i] {
+					s.Dir, s.Base = fromArgument, a.name
+				}
+			}
+			return []valueSource{s}
 		}
 	}
 	return nil
-}
-
-func (e *event) dirOf(dir string) (origin, string) {
-	for _, a := range e.args {
-		if a.value.kind != text || !strings.HasPrefix(a.value.text, dir) {
-			continue
-		}
-		switch rest := a.value.text[len(dir):]; {
-		case rest == "" || rest == "/":
-			return fromArgument, a.name
-		case rest[0] == '/' && strings.LastIndexByte(rest, '/') == 0:
-			return fromResult, a.name
-		}
-	}
-	return fromConstant, dir
-}
-
-// sumSources returns the source of a number that is the sum of two arguments, such as the
-// offset of the next page.
-func (e *event) sumSources(v scalar) []valueSource {
-	for i, x := range e.args {
-		for _, y := range e.args[i+1:] {
-			if got, ok := sumOf(x.value, y.value); ok && got == v {
-				return []valueSource{{From: fromArgument, Name: x.name, Plus: y.name}}
-			}
-		}
-	}
-	return nil
-}
-
-// otherResult returns the source of a value that is first or last in a list of the newest
-// result of another tool.
-func (s *Session) otherResult(e *event, a slot) (valueSource, bool) {
-	if a.value.kind == word || len(a.value.text) < 2 {
-		return valueSource{}, false
-	}
-	for _, o := range slices.Backward(s.events) {
-		if o == e || !o.answeredBefore(s.turn) || s.newest(o.symbol) != o {
-			continue
-		}
-		for _, at := range o.values.positions[a.value.text] {
-			l := &o.values.lists[at.list]
-			switch int(at.rank) {
-			case 0:
-				return valueSource{From: fromElsewhere, Tool: o.symbol, Name: l.path, Pick: first}, true
-			case len(l.uniq) - 1:
-				return valueSource{From: fromElsewhere, Tool: o.symbol, Name: l.path, Pick: last}, true
-			}
-		}
-	}
-	return valueSource{}, false
 }

@@ -2,6 +2,8 @@ package predict
 
 import (
 	"encoding/binary"
+	"errors"
+	"reflect"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -22,7 +24,7 @@ func (v *values) List(path string) []string {
 	var out []string
 	l := v.lookup(path)
 	for i := range l.size() {
-		out = append(out, l.rank(i).value.text)
+		out = append(out, l.rank(i).value.Text)
 	}
 	return out
 }
@@ -35,7 +37,7 @@ func (m *Model) Weight(trigger, target string) float64 {
 	most := float32(0)
 	for _, t := range m.learned.templates[trigger] {
 		if t.Target == target {
-			most = max(most, t.support.Now)
+			most = max(most, t.Support)
 		}
 	}
 	return float64(most)
@@ -49,20 +51,20 @@ func Sealed(body []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(slices.Clip(firstLine), xxhash.Sum64(body)), body...)
 }
 
-// WithoutTools is a state without what is known of tools, and the count of sessions.
-func WithoutTools(s State) State {
-	m := newState()
-	if err := m.load(s); err != nil {
+// Same reports whether two states hold the same, but for what is known of tools.
+func Same(a, b State) bool {
+	x, y := newState(), newState()
+	if err := errors.Join(x.load(a), y.load(b)); err != nil {
 		panic(err)
 	}
-	clear(m.tools)
-	m.sessions = 0
-	return m.save()
+	clear(x.tools)
+	clear(y.tools)
+	return reflect.DeepEqual(x, y)
 }
 
 // Learned is how many templates and weights there are.
 func (m *Model) Learned() (templates, weights int) {
-	return m.learned.kept, len(m.learned.weights.byFeature)
+	return m.learned.kept, len(m.learned.weights)
 }
 
 // Open is how many candidates await their label.
@@ -71,28 +73,23 @@ func (s *Session) Open() int { return s.pending.n }
 // Remembered is how many calls a session waits for an answer to.
 func Remembered(s *Session) int { return len(s.open) }
 
-// Find is what a path leads to in an answer, whether there may be more, and how many
-// nodes were looked at.
-func Find(text []byte, path []valuemodel.Step) (found []string, cut bool, nodes int) {
+// Find is what a path leads to in an answer, and whether there may be more.
+func Find(text []byte, path []valuemodel.Step) (found []string, cut bool) {
 	l := newAnswer(Result{Text: text}).resolve(nil, &binding{Binding: valuemodel.Binding{From: valuemodel.Result, Path: path}})
-	for n := range l.nodes {
-		found = append(found, string(l.raw(n)))
+	for _, f := range l.found {
+		found = append(found, string(f.raw))
 	}
-	if l.document != nil {
-		nodes = len(l.document.nodes)
-	}
-	return found, l.cut, nodes
+	return found, l.cut
 }
 
 // Said is what bindings of the text read of a text.
 func Said(text []byte) []byte {
-	out, _ := jsonrpc.AppendCanonical(nil, newAnswer(Result{Text: text}).textDocument().in)
+	out, _ := jsonrpc.AppendCanonical(nil, newAnswer(Result{Text: text}).text().value)
 	return out
 }
 
 // Bounds on what is read.
 const (
-	MaxNodes  = maxNodes
 	MaxFound  = maxFound
 	MaxEffort = maxEffort
 	MostRead  = maxRead
@@ -101,14 +98,14 @@ const (
 )
 
 // EffortLeft is what is left of the effort for the checks of the last answer.
-func EffortLeft(m *Model) int { return m.checks.left }
+func EffortLeft(m *Model) int { return m.effort }
 
 // Checks is how many checks a model remembers.
 func Checks(m *Model) int {
-	if m.checks.known == nil {
+	if m.verdicts == nil {
 		return 0
 	}
-	return m.checks.known.Len()
+	return m.verdicts.Len()
 }
 
 // Times is how often a session has made a call.

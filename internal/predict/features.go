@@ -1,27 +1,14 @@
 package predict
 
-import "mcpschedd/internal/enrich"
-
 // features holds what the scores of all candidates at one time have in common.
 type features struct {
 	s          *Session
 	last, prev hash               // symbols of this turn and the previous one
-	since      int                // bucket of turns since results were invalidated
-	readers    int                // remembered calls that could have been prefetched
 	targets    map[string]*target // by tool
 }
 
 func (s *Session) features() *features {
-	f := &features{
-		s: s, last: seed.str(s.last()), prev: seed.str(s.past), since: turnBucket(s.turn - s.invalidated),
-		targets: map[string]*target{},
-	}
-	for _, e := range s.events {
-		if enrich.Speculatable(f.target(e.tool).Model) {
-			f.readers++
-		}
-	}
-	return f
+	return &features{s: s, last: seed.str(s.last()), prev: seed.str(s.past), targets: map[string]*target{}}
 }
 
 // target returns the cached target of a tool.
@@ -34,7 +21,7 @@ func (f *features) target(tool string) *target {
 	return t
 }
 
-const matchFeatures = 6
+const matchFeatures = 5
 
 // appendMatch appends the features of a match alone, from general to specific. Repeated
 // calls have features of their own.
@@ -45,12 +32,7 @@ func (f *features) appendMatch(out []hash, g *match, again bool) []hash {
 	}
 	aged := template.num(10 + turnBucket(f.s.turn-g.e.turn))
 	ranked := aged.num(1000 + countBucket(g.rank))
-	placed := ranked.num(countBucket(g.size))
-	var asked usedRanks
-	if g.list >= 0 {
-		asked = g.e.usedLists[g.list]
-	}
-	return append(out, seed, template, aged, ranked, placed, placed.num(100+rankStep(asked, g.rank)))
+	return append(out, seed, template, aged, ranked, ranked.num(countBucket(g.size)))
 }
 
 // score computes the logit of a candidate from the features of all its matches, so that
@@ -62,7 +44,7 @@ func (f *features) score(c *candidate) {
 		k.base = c.configured.base()
 	} else {
 		k.base = c.matches[0].base()
-		k.from = c.matches[0].t
+		k.edge = edge{c.matches[0].t.Trigger, c.tool}
 	}
 	again := f.s.times(c.key) > 0
 	for i := range c.matches {
@@ -72,7 +54,7 @@ func (f *features) score(c *candidate) {
 			k.features = append(k.features[:from], k.features[from+1:]...) // only one bias
 		}
 		if !again && g.e.turn == f.s.turn {
-			k.outcomes = append(k.outcomes, &g.t.ranks[min(g.rank, len(g.t.ranks)-1)])
+			k.outcomes = append(k.outcomes, ranked{g.t.Trigger, g.t.id, min(g.rank, len(g.t.Ranks)-1)})
 		}
 	}
 	k.features = f.appendCandidate(k.features, c)
@@ -107,19 +89,15 @@ func (f *features) appendCandidate(out []hash, c *candidate) []hash {
 	g, s := c.primary(), f.s
 	tool, kind := seed.str(c.tool), f.kind(c)
 	size, dist := min(countBucket(g.size), 4), turnBucket(s.turn-g.e.turn)
-	named := 0 // 1 if its value was used in an argument
-	if s.touched.Contains(seed.str(c.value)) {
-		named = 1
-	}
 	turns := kind.mix(f.prev).mix(f.last)
 	return append(out,
 		kind.num(dist).num(21),
 		turns.num(22),
-		turns.num(f.since).num(named).num(countBucket(g.rank)).num(23),
+		turns.num(countBucket(g.rank)).num(23),
 		tool.mix(f.last).num(24),
 		tool.mix(f.last).mix(f.prev).num(25),
-		kind.num(size).num(dist).num(named).num(30),
-		kind.num(dist).num(countBucket(s.turn)).num(countBucket(f.readers)).num(32),
+		kind.num(size).num(dist).num(30),
+		kind.num(dist).num(countBucket(s.turn)).num(32),
 	)
 }
 
@@ -158,21 +136,6 @@ func turnBucket(turns int) int {
 	case turns < 3:
 		return max(turns, 0)
 	case turns < 6:
-		return 3
-	}
-	return 4
-}
-
-// rankStep classifies a rank by its distance from the last used rank of the list.
-func rankStep(a usedRanks, rank int) int {
-	switch d := rank - int(a.last); {
-	case a.count == 0:
-		return 0
-	case d == 1:
-		return 1
-	case d <= 0:
-		return 2
-	case d <= 3:
 		return 3
 	}
 	return 4

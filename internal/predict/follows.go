@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/valuemodel"
 )
 
@@ -44,11 +45,11 @@ func LearnedFollowUps(stored State) ([]LearnedFollowUp, error) {
 func (t *template) counts() []Count {
 	most := 1
 	if t.Driver >= 0 {
-		most = min(t.Deepest+1, len(t.ranks))
+		most = min(t.Deepest+1, len(t.Ranks))
 	}
 	var out []Count
-	for _, o := range t.ranks[:most] {
-		out = append(out, Count{float64(o.Right.Now), float64(o.Of.Now)})
+	for _, o := range t.Ranks[:most] {
+		out = append(out, Count{float64(o.Right), float64(o.Of)})
 	}
 	return out
 }
@@ -59,45 +60,37 @@ func (t *template) configuredArgs() (map[string]any, bool) {
 	if strings.HasSuffix(t.Trigger, "!") {
 		return nil, false
 	}
-	args := map[string]any{}
-	d := parse([]byte(strings.Join(t.Pieces, "0"))) // with 0 for each argument
-	for i := range d.nodes[1:] {
-		n, source := &d.nodes[i+1], len(args)
-		if n.parent != 0 || n.kind != number || source >= len(t.Sources) {
-			return nil, false
-		}
-		v, ok := t.Sources[source].configured()
+	args, plain := map[string]any{}, []byte{'{'}
+	for i, name := range t.Names {
+		v, ok := t.Sources[i].configured()
 		if !ok {
 			return nil, false
 		}
-		args[string(n.name)] = v
+		args[name] = v
+		if i > 0 {
+			plain = append(plain, ',')
+		}
+		plain = append(append(jsonrpc.AppendString(plain, name), ':'), '0')
 	}
-	return args, true
+	return args, strings.Join(t.Pieces, "0") == string(append(plain, '}')) // no argument is nested
 }
 
 // configured returns a source in the form of the configuration.
 func (s *valueSource) configured() (any, bool) {
 	path := s.Name
 	switch {
-	case s.Dir != 0 || s.Plus != "":
+	case s.Dir != 0:
 		return nil, false
-	case s.From == fromConstant && s.Value.kind == text:
-		if strings.HasPrefix(s.Value.text, "$") {
-			return "$" + s.Value.text, true
+	case s.From == fromConstant && s.Value.Kind == text:
+		if strings.HasPrefix(s.Value.Text, "$") {
+			return "$" + s.Value.Text, true
 		}
-		return s.Value.text, true
+		return s.Value.Text, true
 	case s.From == fromConstant:
-		return json.RawMessage(s.Value.text), true
+		return json.RawMessage(s.Value.Text), true
 	case s.From == fromArgument:
 		path = "$args." + path
 	case s.From == fromResult && strings.HasPrefix(path, "$"):
-		many := strings.Count(path, "[*]")
-		if s.Pick == last || s.Pick == first && many > 1 {
-			return nil, false
-		}
-		if s.Pick == first {
-			path = strings.Replace(path, "[*]", "[0]", 1)
-		}
 		path = "$result" + path[1:]
 	default:
 		return nil, false

@@ -20,6 +20,7 @@ const (
 	maxFound   = 256      // values of one binding
 	maxValue   = 8 << 10  // bytes of one value
 	maxWritten = 16 << 10 // bytes of the arguments of one call
+	maxWalked  = 16 << 20 // bytes walked over for one binding
 )
 
 // followUp is a configured template: its prior is the configured probability, and bindings
@@ -32,6 +33,7 @@ type followUp struct {
 	prior       float64
 	independent bool // no argument comes from a result
 	args        []binding
+	driver      int // index of the argument with a call per value; -1 if none
 }
 
 // binding is an argument of a follow-up's calls.
@@ -39,15 +41,8 @@ type binding struct {
 	valuemodel.Binding
 	name   string
 	fixed  []byte // JSON of a constant
-	fanOut int    // zero if the binding has one value; else larger for more specific lists
+	fanOut int    // zero if the binding has one value; else larger for more lists
 }
-
-// Contributions of a step to binding.fanOut. A named list is preferred to members found at
-// any depth, which may also occur once beside the list.
-const (
-	deepFanOut = 1
-	listFanOut = 1 << 8
-)
 
 // followUps returns the compiled follow-ups of a tool.
 func (m *Model) followUps(tool string) []*followUp {
@@ -74,12 +69,16 @@ func edgeLabel(trigger, tool string) string { return trigger + " → " + tool }
 // compile compiles a follow-up; nil if a constant is not JSON. Its label contains a hash of
 // the bindings, which distinguishes follow-ups between the same tools without disclosing
 // their constants.
+//
+// If several arguments have many values, the one that leads through the most lists drives,
+// the first by name among equals. A named list is preferred to members found at any depth,
+// which may also occur once beside the list.
 func compile(m *valuemodel.Model, c *valuemodel.FollowUp) *followUp {
 	h := fnv.New32a()
 	h.Write([]byte(c.Key()))
 	f := &followUp{
 		edge: fmt.Sprintf("%s #%08x", edgeLabel(m.Tool, c.Tool), h.Sum32()),
-		max:  cmp.Or(c.Max, defaultMax), prior: cmp.Or(c.Probability, defaultPrior), independent: true,
+		max:  cmp.Or(c.Max, defaultMax), prior: cmp.Or(c.Probability, defaultPrior), independent: true, driver: -1,
 	}
 	f.template = template{id: seed.num(3).str(f.edge), Trigger: m.Tool, Target: c.Tool, Driver: -1, follow: f}
 	if upstream, tool, split := strings.Cut(c.Tool, "/"); split {
@@ -87,7 +86,7 @@ func compile(m *valuemodel.Model, c *valuemodel.FollowUp) *followUp {
 			f.Target = tool
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Args)) {
+	for i, name := range slices.Sorted(maps.Keys(c.Args)) {
 		b := binding{Binding: c.Args[name], name: name}
 		switch b.From {
 		case valuemodel.Constant:
@@ -101,10 +100,13 @@ func compile(m *valuemodel.Model, c *valuemodel.FollowUp) *followUp {
 		for _, s := range b.Path {
 			switch {
 			case s.All:
-				b.fanOut += listFanOut
+				b.fanOut += 1 << 8
 			case s.Deep:
-				b.fanOut += deepFanOut
+				b.fanOut++
 			}
+		}
+		if b.fanOut > 0 && (f.driver < 0 || b.fanOut > f.args[f.driver].fanOut) {
+			f.driver = i
 		}
 		f.args = append(f.args, b)
 	}
@@ -128,36 +130,25 @@ func (s *Session) follow(e *event, a *answer) {
 }
 
 // calls returns the distinct arguments of the calls that a follow-up derives from a result,
-// in the order of their list, and the length of that list.
-//
-// If several arguments have many values, the one that leads through the most lists drives,
-// the first by name among equals. Each other argument takes the single value nearest to the
-// driving one, in the same element.
+// in the order of the driving list, and the length of that list.
 func (m *Model) calls(f *followUp, e *event, a *answer, to Tool) (calls []string, of int) {
-	if len(f.args) == 0 {
-		if to.Schema == nil || m.checks.verdict(to, "{}") != "" {
-			return nil, 0 // it has a probability but no arguments
-		}
+	if len(f.args) == 0 && (to.Schema == nil || m.refuses(to, "{}") != "") {
+		return nil, 0 // it has a probability but no arguments
 	}
-	lists, driver := make([]list, len(f.args)), -1
+	lists := make([]list, len(f.args))
 	for i := range f.args {
-		b := &f.args[i]
-		if b.fixed != nil {
-			continue
-		}
-		if lists[i] = a.resolve(e, b); len(lists[i].nodes) == 0 {
+		if b := &f.args[i]; b.fixed != nil {
+			lists[i].found = []found{{raw: b.fixed}}
+		} else if lists[i] = a.resolve(e, b); len(lists[i].found) == 0 {
 			return nil, 0
-		}
-		if b.fanOut > 0 && (driver < 0 || b.fanOut > f.args[driver].fanOut) {
-			driver = i
 		}
 	}
 	rows := 1
-	if driver >= 0 {
-		rows = len(lists[driver].nodes)
+	if f.driver >= 0 {
+		rows = len(lists[f.driver].found)
 	}
 	for n := 0; n < rows && len(calls) < f.max; n++ {
-		if arguments, ok := f.buildArguments(lists, driver, n, to); ok && !slices.Contains(calls, arguments) {
+		if arguments, ok := f.buildArguments(lists, n, to); ok && !slices.Contains(calls, arguments) {
 			calls = append(calls, arguments)
 		}
 	}
@@ -166,19 +157,16 @@ func (m *Model) calls(f *followUp, e *event, a *answer, to Tool) (calls []string
 
 // buildArguments builds the arguments of one call around the n-th value of the driver; false
 // if an argument is missing or ambiguous, or servers may decode the arguments differently.
-func (f *followUp) buildArguments(lists []list, driver, n int, to Tool) (string, bool) {
+func (f *followUp) buildArguments(lists []list, n int, to Tool) (string, bool) {
 	out := []byte{'{'}
 	for i := range f.args {
 		b := &f.args[i]
-		raw := b.fixed
+		raw := lists[i].found[0].raw
 		switch {
-		case raw != nil:
-		case b.fanOut == 0:
-			raw = lists[i].raw(0)
-		case i == driver:
-			raw = lists[i].raw(n)
-		default:
-			raw = lists[i].nearest(&lists[driver], n)
+		case i == f.driver:
+			raw = lists[i].found[n].raw
+		case b.fanOut > 0:
+			raw = lists[i].nearest(&lists[f.driver], n)
 		}
 		if raw == nil {
 			return "", false
@@ -210,109 +198,104 @@ func retyped(raw []byte, wants []string) []byte {
 	return raw
 }
 
-// list is the possible values of one argument, as nodes of a document.
+// list is the possible values of one argument.
 type list struct {
-	*document
 	from  valuemodel.From
-	nodes []int32
-	cut   bool // there may be more nodes
+	found []found
+	cut   bool // there may be more
+	left  int  // bytes that may still be walked over
 }
 
-// resolve returns the values of a binding in document order, without nulls and empty texts.
+// found is a value that a path leads to.
+type found struct {
+	raw []byte
+	at  []int // of each value around it: the index of the member, or for an element the complement
+}
+
+// resolve returns the values of a binding in their order, without nulls and empty texts.
 func (a *answer) resolve(e *event, b *binding) list {
-	l := list{from: b.From}
+	var p part
 	switch b.From {
 	case valuemodel.Args:
-		l.document = parse([]byte(e.arguments))
+		p.value = []byte(e.arguments)
+	case valuemodel.Result:
+		p = a.result()
 	case valuemodel.Text:
-		l.document = a.textDocument()
-	default:
-		l.document = a.result()
+		p = a.text()
 	}
-	if l.document == nil {
-		return l
-	}
-	l.cut = l.document.cut
-	for i := range l.document.nodes {
-		id := int32(i)
-		if !l.matches(id, b.Path) {
-			continue
-		}
-		raw := l.document.raw(id)
-		if l.document.nodes[i].to == 0 || string(raw) == "null" || string(raw) == `""` || len(raw) > maxValue {
-			continue
-		}
-		if len(l.nodes) == maxFound {
-			l.cut = true
-			break
-		}
-		l.nodes = append(l.nodes, id)
+	l := list{from: b.From, cut: p.cut, left: maxWalked}
+	if len(p.value) > 0 {
+		l.find(p.value, b.Path, nil)
 	}
 	return l
 }
 
-// matches reports whether a path leads to a node.
-func (l *list) matches(id int32, path []valuemodel.Step) bool {
-	n := &l.document.nodes[id]
-	if len(path) == 0 || n.parent < 0 {
-		return len(path) == 0 && n.parent < 0
+// find collects the values that a path leads to from a value.
+func (l *list) find(raw []byte, path []valuemodel.Step, at []int) {
+	if l.left -= len(raw); l.left < 0 || len(at) > maxDepth || len(l.found) == maxFound {
+		l.cut = true
+		return
 	}
-	step, before := path[len(path)-1], path[:len(path)-1]
-	switch {
-	case step.Name == "":
-		up := &l.document.nodes[n.parent]
-		long := step.Max > 0 && (int(up.size) > step.Max || l.document.cut) // the list may be longer than its truncated text
-		return n.name == nil && !long && (step.All || step.Index == int(n.index)) && l.matches(n.parent, before)
-	case string(n.name) != step.Name || n.name == nil:
-		return false
-	case !step.Deep:
-		return l.matches(n.parent, before)
+	if len(path) == 0 {
+		whole := !l.cut || raw[0] != '{' && raw[0] != '['
+		if whole && string(raw) != "null" && string(raw) != `""` && len(raw) <= maxValue {
+			l.found = append(l.found, found{raw, at})
+		}
+		return
 	}
-	for up := n.parent; up >= 0; up = l.document.nodes[up].parent {
-		if l.matches(up, before) {
-			return true
+	step, i := path[0], 0
+	for m := range jsonrpc.Members(raw) {
+		inside := append(slices.Clip(at), i)
+		if step.Name != "" && string(m.Name) == step.Name {
+			l.find(m.Value, path[1:], inside)
+		}
+		if step.Deep {
+			l.find(m.Value, path, inside)
+		}
+		i++
+	}
+	if step.Name != "" && !step.Deep {
+		return
+	}
+	elements := slices.Collect(jsonrpc.Elements(raw))
+	if step.Max > 0 && (len(elements) > step.Max || l.cut) { // a truncated list may be longer
+		return
+	}
+	for i, element := range elements {
+		inside := append(slices.Clip(at), ^i)
+		if step.Deep {
+			l.find(element, path, inside)
+		} else if step.All || step.Index == i {
+			l.find(element, path[1:], inside)
 		}
 	}
-	return false
 }
 
-func (l *list) raw(n int) []byte { return l.document.raw(l.nodes[n]) }
-
-// nearest returns the value nearest to the driver's n-th node; nil if there is none or if
+// nearest returns the value nearest to the driver's n-th value; nil if there is none or if
 // different values are equally near. Values of different list elements never belong together.
 func (l *list) nearest(driver *list, n int) []byte {
 	var near []byte
-	most, one, last := -1, false, 0
-	for i, id := range l.nodes {
-		shared, apart := 0, false
+	most, one := -1, false
+	for _, f := range l.found {
+		shared := 0
 		if l.from == driver.from {
-			shared, apart = l.document.commonAncestor(id, driver.nodes[n])
+			at := driver.found[n].at
+			for shared < min(len(at), len(f.at)) && at[shared] == f.at[shared] {
+				shared++
+			}
+			if shared < min(len(at), len(f.at)) && at[shared] < 0 {
+				continue
+			}
 		}
-		switch raw := l.raw(i); {
-		case apart || shared < most:
+		switch {
 		case shared > most:
-			near, most, one, last = raw, shared, true, i
-		default:
-			one, last = one && string(near) == string(raw), i
+			near, most, one = f.raw, shared, true
+		case shared == most:
+			one = one && string(near) == string(f.raw)
 		}
 	}
-	if !one || l.cut && last == len(l.nodes)-1 {
+	if !one {
 		return nil
 	}
 	return near
-}
-
-// commonAncestor returns the depth of the innermost value that contains two nodes, and
-// whether it is an array.
-func (d *document) commonAncestor(a, b int32) (depth int, apart bool) {
-	var around []int32
-	for ; a >= 0; a = d.nodes[a].parent {
-		around = append(around, a)
-	}
-	for ; b >= 0; b = d.nodes[b].parent {
-		if i := slices.Index(around, b); i >= 0 {
-			return len(around) - i, d.nodes[b].kind == array
-		}
-	}
-	return 0, false
 }

@@ -12,12 +12,19 @@ const (
 type sample struct {
 	turn        int
 	at          time.Time
-	from        *template // nil if it is configured
+	edge        edge // zero if it is configured
 	base        float64
 	features    []hash
 	logit       float64 // sum of base and weights at that time
 	valuesLogit float64 // the part of logit that comes from the features of values
-	outcomes    []*outcome
+	outcomes    []ranked
+}
+
+// ranked is a rank in the driving list of a template.
+type ranked struct {
+	trigger string
+	id      hash
+	rank    int
 }
 
 // prediction is the pending samples of one exact call, oldest first.
@@ -73,7 +80,8 @@ func (s *Session) labelCall(e *event) {
 		return
 	}
 	if !e.at.IsZero() {
-		s.m.learned.toolFor(e.tool).Lead.add(e.at.Sub(p.samples[0].at).Seconds())
+		tool, lead := e.tool, e.at.Sub(p.samples[0].at).Seconds()
+		s.m.learn(func(l *state) { l.toolFor(tool).Lead.add(lead) })
 	}
 	s.labelSamples(p, func(k *sample) (settled, hit bool) { return true, !s.tooOld(e.tool, k, e.at) })
 	s.dropLabelled()
@@ -85,7 +93,6 @@ func (s *Session) labelCall(e *event) {
 // often reads what an earlier listing named. On recorded coding sessions a tenth of the
 // correct candidates, and more of the improbable ones, came from invalidated results.
 func (s *Session) Invalidate(stale func(tool, arguments string) bool) {
-	s.invalidated = s.turn
 	for _, e := range s.events {
 		if stale == nil || e.arguments == "" || stale(e.tool, e.arguments) {
 			e.follows = nil
@@ -129,20 +136,31 @@ func (s *Session) labelSamples(p *prediction, is func(*sample) (settled, hit boo
 		if !s.m.opt.Learn {
 			continue
 		}
-		for _, o := range k.outcomes {
-			o.add(hit)
-		}
-		s.m.learned.weights.learn(label{k.base, k.features, hit, learningRate})
-		s.m.learned.weights.learn(label{k.logit, valueShrinkage(k.logit, k.valuesLogit), hit, shrinkageRate})
+		label := *k
+		s.m.learn(func(l *state) { l.label(&label, hit) })
 	}
 	if n > 0 && n == len(p.samples) {
-		s.m.learned.toolFor(p.tool).Labels.Now++
-		if t := p.samples[n-1].from; t != nil && s.m.opt.Learn {
-			t.labels.Now++
-		}
+		tool, edge := p.tool, p.samples[n-1].edge
+		s.m.learn(func(l *state) {
+			l.toolFor(tool).Labels++
+			if edge.Trigger != "" && (l.edges[edge] > 0 || len(l.edges) < maxEdges) {
+				l.edges[edge]++
+			}
+		})
 	}
 	s.pending.n -= n
 	p.samples = p.samples[n:]
+}
+
+// label learns from the label of a sample.
+func (m *state) label(k *sample, hit bool) {
+	for _, o := range k.outcomes {
+		if t := m.template(o.trigger, o.id); t != nil {
+			t.Ranks[o.rank].add(hit)
+		}
+	}
+	m.weights.learn(k.base, k.features, hit, learningRate)
+	m.weights.learn(k.logit, valueShrinkage(k.logit, k.valuesLogit), hit, shrinkageRate)
 }
 
 // dropLabelled removes the calls without pending samples.

@@ -140,12 +140,6 @@ func TestBindings(t *testing.T) {
 				{"fetch", fmt.Sprintf(`{"url":"https://x.test/page/%d"}`, i), ""},
 			}
 		}},
-		{"the next page", func(i int) []step {
-			return []step{
-				{"read", fmt.Sprintf(`{"limit":%d,"offset":%d,"path":"f%d"}`, 50+i, 100*i, i), "text"},
-				{"read", fmt.Sprintf(`{"limit":%d,"offset":%d,"path":"f%d"}`, 50+i, 100*i+50+i, i), ""},
-			}
-		}},
 		{"what a failed call named", func(i int) []step {
 			return []step{
 				{"write_file", fmt.Sprintf(`{"path":"f%d.txt","text":"abc"}`, i), "error: not read yet"},
@@ -157,13 +151,6 @@ func TestBindings(t *testing.T) {
 				{"list_issues", fmt.Sprintf(`{"owner":"o%d"}`, i), fmt.Sprintf(`[{"iid":"ISS-%d"}]`, 100+i)},
 				{"write_note", fmt.Sprintf(`{"text":"n%d"}`, i), "ok"},
 				{"get_issue", fmt.Sprintf(`{"full":true,"id":"ISS-%d"}`, 100+i), ""},
-			}
-		}},
-		{"results of two tools at once", func(i int) []step {
-			return []step{
-				{"get_user", fmt.Sprintf(`{"n":%d}`, 10+i), fmt.Sprintf(`{"login":"user-%d"}`, i)},
-				{"get_repo", fmt.Sprintf(`{"n":%d}`, 20+i), fmt.Sprintf(`{"full":"repo-%d"}`, i)},
-				{"get_role", fmt.Sprintf(`{"repo":"repo-%d","user":"user-%d"}`, i, i), ""},
 			}
 		}},
 	}

@@ -125,8 +125,8 @@ func (f *features) addConfigured(e *event, c *collector) {
 
 func longest(slots []slot) (value string) {
 	for _, a := range slots {
-		if a.value.kind == text && len(a.value.text) > len(value) {
-			value = a.value.text
+		if a.value.Kind == text && len(a.value.Text) > len(value) {
+			value = a.value.Text
 		}
 	}
 	return value
@@ -137,7 +137,7 @@ func (f *features) templateMatches(e *event, out []match) []match {
 	m := f.s.m
 	var space [matchFeatures]hash
 	for _, t := range m.learned.templates[e.symbol] {
-		if t.support.Now < minSupport || e.turn != f.s.turn && !t.anchored || !m.learned.mayUse(t, f.s.id) || !enrich.Speculatable(f.target(t.Target).Model) {
+		if t.Support < minSupport || e.turn != f.s.turn && !t.anchored || !m.learned.mayUse(t, f.s.id) || !enrich.Speculatable(f.target(t.Target).Model) {
 			continue
 		}
 		list, size := t.list(e)
@@ -181,7 +181,7 @@ func (f *features) build(all []match, c *collector) {
 // rank scores the candidates and sorts them by probability.
 func (f *features) rank(all []*candidate) []Candidate {
 	out := make([]Candidate, 0, len(all))
-	f.s.m.checks.reset()
+	f.s.m.effort = maxEffort
 	for _, c := range all {
 		f.score(c)
 		out = append(out, f.export(c))

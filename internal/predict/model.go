@@ -15,7 +15,7 @@
 //	s.Call(predict.Call{ID: 1, Turn: 1, Tool: "list_issues", Arguments: `{"owner":"a"}`, At: now})
 //	text, structured := predict.Read(answer, false)
 //	s.Result(predict.Result{ID: 1, Text: text, Structured: structured, Size: len(answer), At: now})
-//	candidates := s.Guesses(now)
+//	candidates := s.Candidates(now)
 //
 // A candidate that must not be prefetched has a reason. A model only has the data of one
 // upstream, so data of other upstreams never become arguments, and no follow-up leads to
@@ -28,6 +28,9 @@ package predict
 import (
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/schema"
 	"mcpschedd/internal/valuemodel"
 )
@@ -51,13 +54,16 @@ type Tool struct {
 // Model is the learned model of one upstream. It is not safe for concurrent use: one worker
 // owns it and its sessions.
 type Model struct {
-	opt       Options
-	upstream  string // name of the upstream
-	learned   *state
-	lastSaved fingerprint // fingerprint of the state that was saved last
-	follows   map[*valuemodel.Model][]*followUp
-	checks    checks
-	matches   []match // scratch space for candidates
+	opt        Options
+	upstream   string // name of the upstream
+	learned    *state
+	changes    []func(*state) // to learned, since the last merge
+	saved      uint64         // hash of the state that was saved last
+	overflowed bool           // older changes were dropped
+	follows    map[*valuemodel.Model][]*followUp
+	verdicts   *simplelru.LRU[verdictKey, enrich.Reason] // nil until first used
+	effort     int                                       // that is left for the current result
+	matches    []match                                   // scratch space for candidates
 }
 
 // New returns a model without observations.

@@ -157,52 +157,6 @@ func TestPattern5SearchThenFetch(t *testing.T) {
 	}
 }
 
-// 6. What the agent notes for itself is worth little and costs nothing: it never
-// counts against the budget. The client's own lists change with every note, so
-// these are not guessed at either; a list that holds still is, for free.
-func TestPattern6TaskTools(t *testing.T) {
-	p := clientPlay(t)
-	if m := resolve(t, client, nil, "TaskList", "")["TaskList"].Model; m.ValueClass != valuemodel.AuditOnly {
-		t.Errorf("TaskList: got %s, want audit_only", m.ValueClass)
-	}
-	for range 8 {
-		p.call("TaskUpdate", `{"id":1,"state":"done"}`, "ok")
-		p.s.Invalidate(nil)
-		if got := chosen(p.guesses(), budget); got != nil {
-			t.Fatalf("chosen: %v, want nothing", got)
-		}
-		p.call("TaskList", `{}`, `[{"id":1}]`)
-	}
-
-	notes := reading("notes")
-	notes.Layer.ValueClass = valuemodel.AuditOnly
-	o := resolve(t, hub, []valuemodel.Rule{reading("list", follow(t, "notes", 0.9, "of", "$result.id"), follow(t, "get", 0.9, "id", "$result.id")), notes, reading("get")},
-		"list", "", "notes", "", "get", "")
-	q := play(predict.New(predict.Options{Tool: o.tool}))
-	q.call("list", `{}`, `{"id":7}`)
-	nothing := budget
-	nothing.Budget = 0
-	if got := chosen(q.guesses(), nothing); len(got) != 1 || got[0] != `notes {"of":7}` {
-		t.Errorf("with no budget at all: chosen %v, want the notes alone", got)
-	}
-}
-
-// 7. Chains of to-dos. They are writes, so nothing is guessed. That they tell the
-// phase an agent is in is left out: a phase would only stand for which calls come
-// next, and those are learned as they are.
-func TestPattern7TodoChains(t *testing.T) {
-	p := clientPlay(t)
-	for i := range 12 {
-		p.call("TodoWrite", fmt.Sprintf(`{"todos":[{"content":"step %d"}]}`, i%2), "ok")
-		p.s.Invalidate(nil)
-		for _, g := range p.guesses() {
-			if g.Key.Tool == "TodoWrite" {
-				t.Fatalf("got %+v, want no guess at a write", g)
-			}
-		}
-	}
-}
-
 // 8. Searches that fail again and again. A call that failed is followed by
 // nothing, and what was found twice to be empty is a back-off (fail_fast_after_n),
 // never a refusal and not a guess.
@@ -221,39 +175,5 @@ func TestPattern8FailedSearches(t *testing.T) {
 	p.call("ToolSearch", `{"query":"b"}`, "found")
 	if got := chosen(p.guesses(), budget); len(got) != 1 || got[0] != `Read {"file_path":"b"}` {
 		t.Errorf("after a success: chosen %v, want what follows", got)
-	}
-}
-
-// 9. Pages as a browser holds them. Of a browser nothing is guessed: what it shows
-// depends on every call before. Elsewhere a large part that is left out of answers
-// makes its tool worth more where the model's words name it.
-func TestPattern9Intent(t *testing.T) {
-	browser := resolve(t, valuemodel.Upstream{Name: "browser", Provider: "playwright"}, nil, "browser_snapshot", "")
-	p := play(predict.New(predict.Options{Tool: browser.tool, Learn: true}))
-	for range 8 {
-		p.call("browser_snapshot", `{}`, "page")
-		if got := chosen(p.guesses(), budget); got != nil {
-			t.Fatalf("of a browser: chosen %v, want nothing", got)
-		}
-	}
-
-	page := reading("page")
-	page.Layer.Cost = valuemodel.Cost{TypicalKB: 8, MaxKB: 8}
-	page.Layer.FieldGroups = map[string]valuemodel.FieldGroup{"dom": {Fields: []string{"full_dom"}, EstimatedValue: new(1.0), DefaultInclude: new(bool)}}
-	text := reading("text")
-	text.Layer.Cost = valuemodel.Cost{TypicalKB: 8, MaxKB: 8}
-	o := resolve(t, hub, []valuemodel.Rule{reading("visit", follow(t, "page", 0.5, "url", "$args.url"), follow(t, "text", 0.6, "url", "$args.url")), page, text},
-		"visit", "", "page", "", "text", "")
-	q := play(predict.New(predict.Options{Tool: o.tool}))
-	q.call("visit", `{"url":"u"}`, `ok`)
-	guesses := q.guesses()
-	one := budget
-	one.Budget = 2200 // one of them
-	if got := chosen(guesses, one); len(got) != 1 || got[0] != `text {"url":"u"}` {
-		t.Errorf("without intent: chosen %v, want the likelier", got)
-	}
-	one.Keywords = []string{"look into the full DOM"}
-	if got := chosen(guesses, one); len(got) != 1 || got[0] != `page {"url":"u"}` {
-		t.Errorf("where the model names the DOM: chosen %v, want the page", got)
 	}
 }

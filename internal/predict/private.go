@@ -1,117 +1,123 @@
 package predict
 
 import (
-	"cmp"
-	"maps"
 	"slices"
-	"strings"
+
+	"mcpschedd/internal/secret"
 )
 
 // The values of a session are private until other sessions have used them too. Only a public
 // value is saved in a state or used in a candidate of another session. Until a value is
-// public, the ids of its sessions are saved and merged with the state: a mere count would
-// count one session again after every merge.
+// public, the ids of its sessions are saved with its hash: a mere count would count one
+// session again after every merge.
 
-// publicFrom is the number of sessions after which a value is public.
-const publicFrom = 3
+const (
+	publicFrom   = 3       // number of sessions after which a value is public
+	maxSeen      = 1 << 15 // values
+	maxArguments = 8192
+	maxConstant  = 120 // bytes of a constant
 
-// seenIn is the set of sessions that used a value, up to publicFrom of them.
-type seenIn [publicFrom]uint64
+	// minConstantShare is the share of an argument's uses from which a public value counts as a
+	// constant: one in this many.
+	minConstantShare = 20
+)
 
-func (i *seenIn) add(session uint64) {
-	for k := range i {
-		if i[k] == session {
-			return
-		}
-		if i[k] == 0 {
-			i[k] = session
-			return
-		}
-	}
+// sighting is what is known of a value.
+type sighting struct {
+	In [publicFrom]uint64 // the first sessions that used it
+	N  float32            // number of uses
 }
 
-// merge adds the sessions of another process.
-func (i *seenIn) merge(o seenIn) {
-	for _, session := range o {
-		i.add(session)
-	}
-}
+func (s *sighting) public() bool { return s.In[publicFrom-1] != 0 }
 
-// count returns the number of sessions.
-func (i *seenIn) count() int {
-	if n := slices.Index(i[:], 0); n >= 0 {
+// sessions returns the number of sessions, up to publicFrom.
+func (s *sighting) sessions() int {
+	if n := slices.Index(s.In[:], 0); n >= 0 {
 		return n
 	}
 	return publicFrom
 }
 
-func (i *seenIn) public() bool { return i[publicFrom-1] != 0 }
-
-// sightings are the sessions that used the value of a template that is not public yet. The
-// template is identified by a hash, so that the next session with the value can be added.
-type sightings struct {
-	Of   hash
-	In   seenIn
-	Last int // number of the latest of these sessions
+// see records that a session used a value, which is identified by a hash.
+func (m *state) see(of hash, session uint64) *sighting {
+	known, ok := m.seen.Get(of)
+	if !ok {
+		known = &sighting{}
+		m.seen.Add(of, known)
+	}
+	known.N++
+	if i := slices.IndexFunc(known.In[:], func(id uint64) bool { return id == 0 || id == session }); i >= 0 {
+		known.In[i] = session
+	}
+	return known
 }
 
-const maxSightings = 4096
+// argument is what is known of the values of one argument.
+type argument struct {
+	Uses  float32
+	Texts shape
+}
 
-// recordSighting records that a session made a call that the template explains. It returns
-// the number of such sessions; 0 if the template's values are public.
-func (m *state) recordSighting(t *template, s *Session) int {
-	if !t.personal {
-		return 0
-	}
-	known := m.sightings[t.id]
-	if known == nil {
-		if len(m.sightings) >= 2*maxSightings {
-			return 0
+// argumentHash identifies an argument.
+func argumentHash(tool, name string) hash { return seed.str(tool).str(name) }
+
+// learnValues learns from the values of a call's arguments.
+func (m *Model) learnValues(tool string, slots []slot, session uint64) {
+	for _, a := range slots {
+		if a.value.Kind == word || len(a.value.Text) > maxConstant || maySecret(a.name, a.value.Text) {
+			continue
 		}
-		known = &sightings{Of: t.id}
-		m.sightings[t.id] = known
+		of, kind, value, looks := argumentHash(tool, a.name), a.value.Kind, a.value.hash(), looksOf(a.value.Text)
+		m.learn(func(s *state) {
+			known := s.arguments[of]
+			if known == nil {
+				if len(s.arguments) >= maxArguments {
+					return
+				}
+				known = &argument{}
+				s.arguments[of] = known
+			}
+			known.Uses++
+			if kind == text {
+				known.Texts.learn(looks)
+			}
+			s.see(of.mix(value), session)
+		})
 	}
-	known.In.add(s.id)
-	known.Last = s.number
-	t.personal = !known.In.public()
-	return known.In.count()
+}
+
+// isConstant reports whether the value of an argument counts as a constant.
+func (m *state) isConstant(tool string, a slot) bool {
+	if a.value.Kind == word {
+		return true
+	}
+	of := argumentHash(tool, a.name)
+	known, seen := m.seen.Peek(of.mix(a.value.hash()))
+	return seen && known.public() && known.N*minConstantShare >= m.arguments[of].Uses
+}
+
+// maySecret reports whether a value with the given name may be a secret.
+func maySecret(name, value string) bool {
+	return secret.Named(name, value) || len(secret.In(value)) > 0
+}
+
+// matchesShape reports whether a text is similar to the argument's values so far.
+func (m *state) matchesShape(tool, name, value string) bool {
+	known := m.arguments[argumentHash(tool, name)]
+	return known == nil || known.Texts.matches(looksOf(value))
 }
 
 // mayUse reports whether a session may use the values of a template.
 func (m *state) mayUse(t *template, session uint64) bool {
-	if !t.personal {
+	if !t.private {
 		return true
 	}
-	known := m.sightings[t.id]
-	return known != nil && slices.Contains(known.In[:], session)
+	known, ok := m.seen.Peek(t.id)
+	return ok && (known.public() || slices.Contains(known.In[:], session))
 }
 
-// newestSightings returns the most recent sightings, which are saved.
-func (m *state) newestSightings() []*sightings {
-	all := slices.SortedFunc(maps.Values(m.sightings), func(a, b *sightings) int { return cmp.Or(cmp.Compare(b.Last, a.Last), cmp.Compare(a.Of, b.Of)) })
-	return all[:min(len(all), maxSightings)]
-}
-
-// holdsData reports whether a template contains a value that may be private: a directory, or
-// a member name that looks like data. Constants are always public.
-func (t *template) holdsData() bool {
-	for i := range t.Sources {
-		s := &t.Sources[i]
-		if s.Dir == fromConstant || dataLike(s.Base) || dataLike(s.Plus) ||
-			s.From != fromResult && s.From != fromElsewhere && dataLike(s.Name) { // paths in results have such names replaced
-			return true
-		}
-	}
-	d := parse([]byte(strings.Join(t.Pieces, "0"))) // all quoted texts in it are names
-	return d.cut || slices.ContainsFunc(d.nodes, func(n node) bool { return len(n.name) > 0 && isDataKey(string(n.name)) })
-}
-
-// dataLike reports whether a part of an argument's name looks like data.
-func dataLike(name string) bool {
-	for part := range strings.SplitSeq(strings.ReplaceAll(name, "[]", ""), ".") {
-		if part != "" && isDataKey(part) {
-			return true
-		}
-	}
-	return false
+// persistent reports whether a template may be saved.
+func (m *state) persistent(t *template) bool {
+	known, ok := m.seen.Peek(t.id)
+	return !t.secret && (!t.private || ok && known.public())
 }

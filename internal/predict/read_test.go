@@ -56,7 +56,7 @@ func TestRead(t *testing.T) {
 		{"cut in a name", `{"content":[{"type":"text","text":"ab"}],"struct`, true, "ab", ""},
 		{"cut in what follows", `{"content":[{"type":"text","text":"ab"}],"structuredContent":{"n":1,"m":"x`, true, "ab", `{"n":1,"m":"x`},
 		{"cut behind what is whole", `{"structuredContent":{"n":1},"content":[{"type":"text","text":"ab`, true, "ab", `{"n":1}`},
-		{"cut in a list in what follows", `{"structuredContent":{"a":[{"n":1},{"n":2`, true, "", `{"a":[{"n":1},{"n":2`},
+		{"cut in a list in what follows", `{"structuredContent":{"a":[{"n":1},{"n":2`, true, "", `{"a":[{"n":1},{`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

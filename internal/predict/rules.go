@@ -22,14 +22,14 @@ func (m *Model) refusal(c *Candidate, t *target) enrich.Reason {
 	case t.Model.Disclosure != valuemodel.SameService && !c.Why.Independent:
 		return enrich.Disclosure
 	}
-	return m.checks.verdict(t.Tool, c.Key.Arguments)
+	return m.refuses(t.Tool, c.Key.Arguments)
 }
 
 // Recheck returns why a candidate that has waited must not be prefetched any more: its tool
 // may have been barred, or its model or schema may have changed. If it still may be, Recheck
 // sets its current model.
 func (s *Session) Recheck(c *Candidate) enrich.Reason {
-	s.m.checks.reset()
+	s.m.effort = maxEffort
 	t := s.m.target(c.Key.Tool)
 	why := s.m.refusal(c, t)
 	if why == "" {
@@ -41,50 +41,41 @@ func (s *Session) Recheck(c *Candidate) enrich.Reason {
 	return why
 }
 
-// checks caches the verdicts on arguments. The same candidates recur every turn, and parsing a
-// command or walking a schema costs more than all other steps. The effort per result is
-// bounded, as a server could make its schemas arbitrarily expensive to check.
-type checks struct {
-	known *simplelru.LRU[checkKey, enrich.Reason]
-	left  int // remaining effort for the current result
-}
-
-// checkKey is the key of a cached verdict. Models and schemas are compared by identity, so
+// verdictKey is the key of a cached verdict. Models and schemas are compared by identity, so
 // reloaded rules are checked again.
-type checkKey struct {
+type verdictKey struct {
 	model     *valuemodel.Model
 	schema    *schema.Schema
 	arguments string
 }
 
 const (
-	maxChecks       = 2048
-	maxCheckedBytes = 4 << 10 // bytes of the longest arguments with a cached verdict
+	maxVerdicts = 2048
+	maxVerdict  = 4 << 10 // bytes of the longest arguments with a cached verdict
+
+	// maxEffort bounds the checks for one result, to about 40 ms, as a server could make its
+	// schemas arbitrarily expensive to check. For half of the input schemas of 22 real servers a
+	// check takes at most about 100 units, for the most expensive ones some thousands.
+	maxEffort = 2 * schema.MaxEffort
 )
 
-// maxEffort bounds the checks for one result, to about 40 ms. For half of the input schemas of
-// 22 real servers a check takes at most about 100 units, for the most expensive ones some
-// thousands.
-const maxEffort = 2 * schema.MaxEffort
-
-// reset restores the effort for another result.
-func (c *checks) reset() { c.left = maxEffort }
-
-// verdict returns why the arguments of a call must not be prefetched; "" if they may be.
-// When the effort is spent it returns Schema; the call may be checked again after the next
-// result.
-func (c *checks) verdict(t Tool, arguments string) (why enrich.Reason) {
+// refuses returns why the arguments of a call must not be prefetched; "" if they may be. When
+// the effort for this result is spent it returns Schema.
+//
+// Verdicts are cached: the same candidates recur every turn, and parsing a command or walking
+// a schema costs more than all other steps.
+func (m *Model) refuses(t Tool, arguments string) (why enrich.Reason) {
 	if t.Schema == nil && t.Model.Classify == "" {
 		return ""
 	}
-	if c.known == nil {
-		c.known, _ = simplelru.NewLRU[checkKey, enrich.Reason](maxChecks, nil) // fails only for size 0
+	if m.verdicts == nil {
+		m.verdicts, _ = simplelru.NewLRU[verdictKey, enrich.Reason](maxVerdicts, nil) // fails only for size 0
 	}
-	k := checkKey{t.Model, t.Schema, arguments}
-	if why, known := c.known.Get(k); known {
+	k := verdictKey{t.Model, t.Schema, arguments}
+	if why, known := m.verdicts.Get(k); known {
 		return why
 	}
-	raw, spent := []byte(arguments), false
+	raw := []byte(arguments)
 	if t.Model.Classify != "" {
 		get := func(name string) []byte { return jsonrpc.Get(raw, name) }
 		if !t.Model.ClassOf(get, jsonrpc.Names(raw)).Reads() {
@@ -92,12 +83,14 @@ func (c *checks) verdict(t Tool, arguments string) (why enrich.Reason) {
 		}
 	}
 	if why == "" && t.Schema != nil {
-		if err := t.Schema.CheckWithin(raw, &c.left); err != nil {
-			why, spent = enrich.Schema, errors.Is(err, schema.ErrSpent)
+		if err := t.Schema.CheckWithin(raw, &m.effort); errors.Is(err, schema.ErrSpent) {
+			return enrich.Schema
+		} else if err != nil {
+			why = enrich.Schema
 		}
 	}
-	if !spent && len(arguments) <= maxCheckedBytes {
-		c.known.Add(k, why)
+	if len(arguments) <= maxVerdict {
+		m.verdicts.Add(k, why)
 	}
 	return why
 }

@@ -1,7 +1,6 @@
 package predict
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,12 +13,11 @@ import (
 
 // Bounds on the memory of a session.
 const (
-	maxEvents  = 24  // remembered calls
-	maxTurns   = 10  // turns for which a call is remembered
-	maxOpen    = 256 // calls without a result
-	maxCarried = 256
-	maxRecent  = 4096
-	maxName    = 512 // bytes of a tool name; calls with a longer one are ignored
+	maxEvents = 24  // remembered calls
+	maxTurns  = 10  // turns for which a call is remembered
+	maxOpen   = 256 // calls without a result
+	maxRecent = 4096
+	maxName   = 512 // bytes of a tool name; calls with a longer one are ignored
 )
 
 // Session is one conversation with the upstream. It has more than 25 methods because learning
@@ -27,19 +25,15 @@ const (
 type Session struct {
 	m           *Model
 	id          uint64 // unique across processes
-	number      int    // serial number in this model
 	multiplexed bool
 	begun       bool // a call has been made
 	turn        int
-	past        string                     // symbol of the previous turn; ^ at the beginning
-	invalidated int                        // last turn in which results were invalidated
-	events      []*event                   // remembered calls, oldest first
-	open        []*event                   // calls without a result, oldest first
-	carry       map[string]scalar          // argument name → its last value
-	touched     *simplelru.LRU[hash, bool] // values used in arguments
-	made        *simplelru.LRU[hash, int]  // call → number of times it was made
-	idle        time.Time                  // time of the last result without a call since; zero while calls are open
-	pending     pending                    // candidates without a label
+	past        string                    // symbol of the previous turn; ^ at the beginning
+	events      []*event                  // remembered calls, oldest first
+	open        []*event                  // calls without a result, oldest first
+	made        *simplelru.LRU[hash, int] // call → number of times it was made
+	idle        time.Time                 // time of the last result without a call since; zero while calls are open
+	pending     pending                   // candidates without a label
 }
 
 // Begin starts a session. Its id is unique across the processes that share learned state,
@@ -48,17 +42,8 @@ type Session struct {
 // distinguished, as on a stateless connection. It only predicts what follows the newest
 // result, and only learns the latencies and sizes of results.
 func (m *Model) Begin(id uint64, lone bool) *Session {
-	m.learned.sessions++
-	return &Session{
-		m: m, id: id, number: m.learned.sessions, multiplexed: lone, carry: map[string]scalar{}, touched: newRecentSet[bool](),
-		made: newRecentSet[int](), pending: pending{byCall: map[hash]*prediction{}}, past: "^",
-	}
-}
-
-// newRecentSet returns a set of the most recent entries of a session.
-func newRecentSet[V any]() *simplelru.LRU[hash, V] {
-	all, _ := simplelru.NewLRU[hash, V](maxRecent, nil) // fails only for size 0
-	return all
+	made, _ := simplelru.NewLRU[hash, int](maxRecent, nil) // fails only for size 0
+	return &Session{m: m, id: id, multiplexed: lone, made: made, pending: pending{byCall: map[hash]*prediction{}}, past: "^"}
 }
 
 // End labels the pending candidates and discards the session.
@@ -104,7 +89,8 @@ func (s *Session) Call(c Call) {
 		return
 	}
 	if !s.idle.IsZero() {
-		s.m.learned.pauses.add(c.At.Sub(s.idle).Seconds())
+		pause := c.At.Sub(s.idle).Seconds()
+		s.m.learn(func(l *state) { l.pauses.add(pause) })
 		s.idle = time.Time{}
 	}
 	if c.Turn != s.turn || !s.begun {
@@ -112,14 +98,13 @@ func (s *Session) Call(c Call) {
 	}
 	s.labelCall(e)
 	if ok && s.m.opt.Learn && enrich.Speculatable(s.m.opt.Tool(tool).Model) {
-		s.m.learned.learnConstants(tool, slots, s.id)
+		s.m.learnValues(tool, slots, s.id)
 		if !s.made.Contains(e.call) {
 			s.explain(tool, pieces, slots)
 		}
 	}
 	times, _ := s.made.Get(e.call)
 	s.made.Add(e.call, times+1)
-	s.carryOver(slots)
 	s.remember(e)
 }
 
@@ -164,26 +149,10 @@ func (s *Session) Result(r Result) {
 	s.answered(e, r)
 	if s.multiplexed { // the session has no other history
 		s.begun, s.turn, s.events = true, e.turn, []*event{e}
-		clear(s.carry)
-		s.touched.Purge()
-		s.carryOver(e.args)
 	}
 }
 
-// measure learns the latency and the result size of a call, unless it failed, as failures
-// may end early.
-func (m *Model) measure(e *event, r *Result) {
-	if r.Failed {
-		return
-	}
-	t := m.learned.toolFor(e.tool)
-	if took := r.At.Sub(e.at); !e.at.IsZero() && took >= 0 {
-		t.Latency.add(took.Seconds())
-	}
-	t.Size.add(float64(r.Size) / 1024)
-}
-
-// answered processes the result of an actual or a hypothetical call.
+// answered processes the result of a call.
 func (s *Session) answered(e *event, r Result) {
 	e.values = &values{}
 	if r.Unread {
@@ -195,14 +164,13 @@ func (s *Session) answered(e *event, r Result) {
 			e.values = a.extract()
 		}
 		if !r.Failed {
-			s.m.checks.reset()
+			s.m.effort = maxEffort
 			s.follow(e, a)
 		}
 	}
 	if r.Failed {
 		e.symbol += "!"
 	}
-	e.usedLists = make([]usedRanks, len(e.values.lists))
 }
 
 // Candidates returns the calls that may come next, the most probable first. Each gets a label
@@ -238,10 +206,7 @@ func (s *Session) Suppose(c Candidate, r Result, now time.Time) []Candidate {
 	e.call = callHash(e.tool, e.arguments)
 	next := *s // shares maps that are not modified
 	next.answered(e, r)
-	next.carry, next.turn, next.begun = maps.Clone(s.carry), e.turn, true
-	for _, a := range slots {
-		next.carry[a.name] = a.value
-	}
+	next.turn, next.begun = e.turn, true
 	if next.events = []*event{e}; !s.multiplexed {
 		if s.begun {
 			next.past = s.last()

@@ -75,27 +75,35 @@ const (
 	withAny
 )
 
-func traitsOf(t string) (all uint8) {
+// looks are the traits, the length and the extension of a text.
+type looks struct {
+	traits    uint8
+	length    int
+	extension hash
+}
+
+func looksOf(t string) looks {
+	l := looks{length: len(t), extension: extension(t)}
 	switch {
 	case strings.HasPrefix(t, "/"):
-		all = fromRoot
+		l.traits = fromRoot
 	case strings.Contains(t, "://"):
-		all = withScheme
+		l.traits = withScheme
 	default:
-		all = withAny
+		l.traits = withAny
 	}
 	for i := range len(t) {
 		switch c := t[i]; {
 		case c >= 0x80 || isLetter(c) || isDigit(c) || strings.IndexByte("-_./@~#+=", c) >= 0:
 		case c == ' ':
-			all |= spaces
+			l.traits |= spaces
 		case c == ':':
-			all |= colons
+			l.traits |= colons
 		default:
-			all |= others
+			l.traits |= others
 		}
 	}
-	return all
+	return l
 }
 
 // shape describes the texts that an argument had so far. Candidates that do not match it are
@@ -113,29 +121,22 @@ const (
 	maxExtensions = 8
 )
 
-func (s *shape) learn(t string) {
-	s.merge(&shape{s.Texts + 1, traitsOf(t), len(t), []hash{extension(t)}})
+func (s *shape) learn(t looks) {
+	s.Texts++
+	s.Traits |= t.traits
+	s.Longest = max(s.Longest, t.length)
+	if len(s.Extensions) < maxExtensions && !slices.Contains(s.Extensions, t.extension) {
+		s.Extensions = append(s.Extensions, t.extension)
+	}
 }
 
 // matches reports whether a text is similar to those seen so far. An unseen extension counts
 // only if many texts had few different ones.
-func (s *shape) matches(t string) bool {
+func (s *shape) matches(t looks) bool {
 	if s.Texts < minTexts {
 		return true
 	}
 	n := len(s.Extensions)
-	known := n >= maxExtensions || float32(4*n*n) > s.Texts || slices.Contains(s.Extensions, extension(t))
-	return known && traitsOf(t)&^s.Traits == 0 && len(t) <= 4*s.Longest+16
-}
-
-// merge adds the texts seen by another process.
-func (s *shape) merge(o *shape) {
-	s.Texts = max(s.Texts, o.Texts)
-	s.Traits |= o.Traits
-	s.Longest = max(s.Longest, o.Longest)
-	for _, e := range o.Extensions {
-		if len(s.Extensions) < maxExtensions && !slices.Contains(s.Extensions, e) {
-			s.Extensions = append(s.Extensions, e)
-		}
-	}
+	known := n >= maxExtensions || float32(4*n*n) > s.Texts || slices.Contains(s.Extensions, t.extension)
+	return known && t.traits&^s.Traits == 0 && t.length <= 4*s.Longest+16
 }

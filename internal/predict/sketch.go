@@ -1,6 +1,11 @@
 package predict
 
-import "math"
+import (
+	"math"
+	"time"
+
+	"mcpschedd/internal/enrich"
+)
 
 const (
 	numCells   = 64
@@ -12,62 +17,44 @@ const (
 // sketch is a histogram of a quantity in fixed space, accurate to 16 %. Newer values have
 // more weight.
 type sketch struct {
-	Cell [numCells]sum
-	n    float32 // sum of all cells
+	Cells [numCells]float32
+	N     float32 // sum of all cells
 }
 
 func (q *sketch) add(x float64) {
-	if x < 0 || math.IsNaN(x) {
+	if !(x >= 0) {
 		return
 	}
 	i := 0
 	if x > minValue {
 		i = min(numCells-1, 1+int(math.Log(x/minValue)/math.Log(cellStep)))
 	}
-	q.Cell[i].Now++
-	if q.n++; q.n >= decayAfter {
-		for i := range q.Cell {
-			q.Cell[i].Now /= 2
+	q.Cells[i]++
+	if q.N++; q.N >= decayAfter {
+		for i := range q.Cells {
+			q.Cells[i] /= 2
 		}
-		q.n /= 2
-	}
-}
-
-// merge adds the samples of another process.
-func (q *sketch) merge(o *sketch) {
-	for i, c := range o.Cell {
-		q.Cell[i].merge(c)
-	}
-	q.recount()
-}
-
-func (q *sketch) each(do func(*sum)) {
-	for i := range q.Cell {
-		do(&q.Cell[i])
-	}
-}
-
-// recount recomputes n.
-func (q *sketch) recount() {
-	q.n = 0
-	for i := range q.Cell {
-		q.n += q.Cell[i].Now
+		q.N /= 2
 	}
 }
 
 // quantile returns the p-quantile of the samples, p in 0 to 1; 0 without samples.
 func (q *sketch) quantile(p float64) float64 {
-	if q.n == 0 {
+	if q.N == 0 {
 		return 0
 	}
-	want := p * float64(q.n)
-	for i, c := range q.Cell {
-		if want -= float64(c.Now); want <= 0 {
-			if i == 0 {
-				return minValue / 2
-			}
-			return minValue * math.Pow(cellStep, float64(i)-0.5)
-		}
+	want, i := float32(p)*q.N, 0
+	for ; i < numCells-1 && want > q.Cells[i]; i++ {
+		want -= q.Cells[i]
 	}
-	return minValue * math.Pow(cellStep, numCells)
+	return minValue * math.Pow(cellStep, float64(i)-0.5)
 }
+
+// percentiles returns the percentiles of a sketch of seconds.
+func (q *sketch) percentiles() enrich.Percentiles {
+	at := func(p float64) time.Duration { return time.Duration(q.quantile(p) * float64(time.Second)) }
+	return enrich.Percentiles{P10: at(0.1), P50: at(0.5), P90: at(0.9)}
+}
+
+// bytes returns a percentile of a sketch of sizes in KB.
+func (q *sketch) bytes(p float64) int { return int(q.quantile(p) * 1024) }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"mcpschedd/internal/predict"
 )
 
@@ -100,22 +98,6 @@ func stride() int {
 
 // held is all that a state says.
 func held(s predict.State) string { return string(s.Server) + string(s.Values) }
-
-// The same calls make the same state to the byte: nothing depends on the order of
-// maps.
-func TestStateIsReproducible(t *testing.T) {
-	play := func() predict.State {
-		m := model()
-		learn(t, m, 0, 30)
-		first, _ := m.Merge(predict.State{})
-		learn(t, m, 100, 30)
-		second, _ := m.Merge(first)
-		return second
-	}
-	if cmp.Diff(play(), play()) != "" {
-		t.Error("got two states")
-	}
-}
 
 // A state of another version is said not to be of the one that is wanted, and learning
 // begins anew.
@@ -211,22 +193,5 @@ func FuzzState(f *testing.F) {
 		m.Merge(predict.State{Server: predict.Sealed(server), Values: predict.Sealed(values)})
 		learn(t, m, 0, 2)
 		m.Merge(predict.State{})
-	})
-}
-
-// Any bytes in the place of a part.
-func FuzzStateBytes(f *testing.F) {
-	m := model()
-	learn(f, m, 0, 2)
-	whole := state(f, m)
-	f.Add(whole.Server, whole.Values)
-	f.Add(whole.Server[:len(whole.Server)/2], whole.Server)
-	f.Fuzz(func(t *testing.T, server, values []byte) {
-		m := model()
-		after, _ := m.Merge(predict.State{Server: server, Values: values})
-		learn(t, m, 0, 2)
-		if _, err := model().Merge(after); err != nil {
-			t.Errorf("what was made of it: %v", err)
-		}
 	})
 }

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -21,27 +22,26 @@ type template struct {
 	Trigger string
 	Target  string
 	Pieces  []string
+	Names   []string // of the arguments, one per source
 	Kinds   []kind
-	Names   []hash // hash of tool and argument, per source
 	Sources []valueSource
 	Driver  int // index of the argument with a candidate per list value; -1 if none
 	Deepest int // highest rank that was correct
 
-	support  sum        // decayed number of calls that it explained
-	labels   sum        // of its candidates
-	ranks    [4]outcome // by rank, in the turn after the trigger; the last one counts all higher ranks
+	Support float32  // decayed number of calls that it explained
+	Ranks   [4]share // its correct candidates by rank, in the turn after the trigger; the last one counts all higher ranks
+
 	id       hash
 	anchored bool      // an argument comes from the trigger
-	personal bool      // contains a value that is not public yet
-	harmless bool      // cached: checked and without secrets
+	private  bool      // contains a value that is private until it is public
+	secret   bool      // may contain a secret
 	follow   *followUp // nil unless configured
 }
 
 func newTemplate(trigger, target string, pieces []string, slots []slot, sources []valueSource) *template {
 	t := &template{Trigger: trigger, Target: target, Pieces: pieces, Sources: sources, Driver: -1}
-	for i := range slots {
-		t.Kinds = append(t.Kinds, slots[i].value.kind)
-		t.Names = append(t.Names, seed.str(target).str(slots[i].name))
+	for i, a := range slots {
+		t.Names, t.Kinds = append(t.Names, a.name), append(t.Kinds, a.value.Kind)
 		if sources[i].Pick == every && t.Driver < 0 {
 			t.Driver = i
 		}
@@ -67,19 +67,12 @@ func (t *template) fit(e *event, slots []slot) (rank int, ok bool) {
 			rank, driving = at, l.rank(at)
 			continue
 		}
-		switch v, ok := l.inGroup(driving.group); {
-		case ok && v.text == l.rank(at).value.text:
-			s.Pick = beside
-		case at == 0:
-			s.Pick = first
-		case at == l.size()-1:
-			s.Pick = last
-		default:
+		if v, ok := l.inGroup(driving.group); !ok || v.Text != l.rank(at).value.Text {
 			return 0, false
 		}
+		s.Pick = beside
 	}
 	t.derive()
-	t.personal = t.holdsData()
 	return rank, true
 }
 
@@ -89,49 +82,70 @@ func (t *template) derive() {
 	for _, p := range t.Pieces {
 		t.id = t.id.str(p)
 	}
+	t.anchored = false
 	for i := range t.Sources {
-		t.id = t.id.str(t.Sources[i].key()).num(int(t.Kinds[i]))
+		s := &t.Sources[i]
+		t.id = s.hash(t.id).num(int(t.Kinds[i]))
+		t.anchored = t.anchored || s.From == fromArgument || s.From == fromResult
 	}
-	t.anchored = slices.ContainsFunc(t.Sources, func(s valueSource) bool { return s.From == fromArgument || s.From == fromResult })
 }
 
 // list returns the index and the size of the driving list in a call's result; -1 and 1 if
 // the template has none.
 func (t *template) list(e *event) (place, size int) {
 	if t.Driver < 0 {
-		return -1, 1
+		return noList, 1
 	}
 	i, ok := e.values.paths[t.Sources[t.Driver].Name]
 	if !ok {
-		return -1, 0
+		return noList, 0
 	}
 	return i, e.values.lists[i].size()
 }
 
-// support records that a template would have produced a call of the session.
-func (m *state) support(s *Session, t *template, rank int) {
-	known := m.templates[t.Trigger]
-	if len(known) == 0 && !m.hasRoom(known) {
-		return
+// learnTemplate learns that a template would have produced a call of a session.
+func (m *Model) learnTemplate(t *template, rank int, session uint64) {
+	fresh := *t
+	if known := m.learned.template(t.Trigger, t.id); known != nil {
+		fresh = *known
+		fresh.Support, fresh.Ranks, fresh.Deepest = 0, [4]share{}, 0
+	} else {
+		fresh.cloneStrings()
+		fresh.private, fresh.secret = t.holdsData(), t.maySecret()
 	}
+	m.learn(func(s *state) { s.support(fresh, min(rank, maxRank-1), session) })
+}
+
+// support counts a call that a template would have produced.
+func (m *state) support(t template, rank int, session uint64) {
+	sessions := 1
+	if t.private {
+		sessions = m.see(t.id, session).sessions()
+	}
+	known := m.templates[t.Trigger]
 	for _, o := range known {
-		o.support.Now *= decay
+		o.Support *= decay // so that templates that do not explain what the first ones explain fade
 		if o.id == t.id {
-			o.support.Now++
-			o.Deepest = max(o.Deepest, min(rank, maxRank-1))
-			m.recordSighting(o, s)
+			o.Support++
+			o.Deepest = max(o.Deepest, rank)
 			return
 		}
 	}
-	t.cloneStrings()
-	t.Deepest = min(rank, maxRank-1)
-	t.support.Now = max(1, float32(m.recordSighting(t, s)))
+	t.Support, t.Deepest = float32(sessions), rank
 	if m.hasRoom(known) {
-		m.add(t)
-		return
+		m.add(&t)
+	} else if len(known) > 0 {
+		*slices.MinFunc(known, func(a, b *template) int { return cmp.Compare(a.retention(), b.retention()) }) = t
 	}
-	weakest := slices.MinFunc(known, func(a, b *template) int { return cmp.Compare(a.retention(), b.retention()) })
-	known[slices.Index(known, weakest)] = t
+}
+
+// template returns a template by its trigger and id; nil if there is none.
+func (m *state) template(trigger string, id hash) *template {
+	known := m.templates[trigger]
+	if i := slices.IndexFunc(known, func(t *template) bool { return t.id == id }); i >= 0 {
+		return known[i]
+	}
+	return nil
 }
 
 // hasRoom reports whether a trigger may have one more template. If there are many templates
@@ -152,40 +166,85 @@ func (m *state) add(t *template) {
 	m.kept++
 }
 
-// cloneStrings copies the template's strings, so that it does not retain the arguments of the
-// calls that it was derived from.
-func (t *template) cloneStrings() {
-	t.Sources = slices.Clone(t.Sources)
-	for i := range t.Sources {
-		s := &t.Sources[i]
-		for _, text := range []*string{&s.Name, &s.Tool, &s.Base, &s.Plus, &s.Value.text} {
-			*text = strings.Clone(*text)
-		}
-	}
-	for i := range t.Pieces {
-		t.Pieces[i] = strings.Clone(t.Pieces[i])
-	}
-}
-
-func (t *template) each(do func(*sum)) {
-	do(&t.support)
-	do(&t.labels)
-	for i := range t.ranks {
-		t.ranks[i].each(do)
-	}
-}
-
 // retention is the eviction priority: the support of a template and, with more weight, how
 // often it was correct.
 func (t *template) retention() float32 {
-	if t.support.Now < minSupport {
-		return t.support.Now // it makes no candidates yet
-	}
 	right := float32(0)
-	for _, o := range t.ranks {
-		right += o.Right.Now
+	for _, r := range t.Ranks {
+		right += r.Right
 	}
-	return t.support.Now + 4*right
+	return t.Support + 4*right
+}
+
+// cloneStrings copies the template's strings, so that it does not retain the arguments of the
+// calls that it was derived from.
+func (t *template) cloneStrings() {
+	t.Sources, t.Names, t.Pieces = slices.Clone(t.Sources), slices.Clone(t.Names), slices.Clone(t.Pieces)
+	for _, s := range t.strings() {
+		*s = strings.Clone(*s)
+	}
+}
+
+// strings returns all strings of the template but the names of the tools.
+func (t *template) strings() (all []*string) {
+	for i := range t.Pieces {
+		all = append(all, &t.Pieces[i])
+	}
+	for i := range t.Sources {
+		s := &t.Sources[i]
+		all = append(all, &t.Names[i], &s.Name, &s.Base, &s.Value.Text)
+	}
+	return all
+}
+
+// holdsValue reports whether a template contains a constant value.
+func (t *template) holdsValue() bool {
+	return slices.ContainsFunc(t.Sources, func(s valueSource) bool { return s.From == fromConstant || s.Base != "" })
+}
+
+var quotedName = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
+
+// holdsData reports whether a template contains a value that may be private: a directory, or
+// a member name that looks like data. Constants are always public, and paths in results have
+// such names replaced.
+func (t *template) holdsData() bool {
+	names := slices.Clone(t.Names)
+	for _, s := range t.Sources {
+		if s.Dir == fromConstant {
+			return true
+		}
+		if s.From == fromArgument {
+			names = append(names, s.Name)
+		}
+		names = append(names, s.Base)
+	}
+	for _, name := range quotedName.FindAllStringSubmatch(strings.Join(t.Pieces, "0"), -1) {
+		names = append(names, name[1])
+	}
+	return slices.ContainsFunc(names, func(name string) bool {
+		parts := strings.FieldsFunc(strings.ReplaceAll(name, "[]", ""), func(r rune) bool { return r == '.' })
+		return slices.ContainsFunc(parts, isDataKey)
+	})
+}
+
+// maySecret reports whether a template may contain a secret.
+func (t *template) maySecret() bool {
+	return slices.ContainsFunc(t.strings(), func(s *string) bool { return maySecret("", *s) })
+}
+
+// sound reports whether the fields of a loaded template are consistent.
+func (t *template) sound() bool {
+	n := len(t.Sources)
+	if n > maxSlots || len(t.Kinds) != n || len(t.Names) != n || len(t.Pieces) != n+1 || t.Driver >= n || t.Driver < -1 || t.Deepest < 0 || t.Deepest >= maxRank {
+		return false
+	}
+	for i, s := range t.Sources {
+		many := s.Pick == every || s.Pick == beside
+		if many && (s.From != fromResult || t.Driver < 0) || (s.Pick == every) != (i == t.Driver) || s.Pick > beside {
+			return false
+		}
+	}
+	return true
 }
 
 // produce returns the arguments of a template's candidate after a call, for one rank of the
@@ -202,23 +261,23 @@ func (t *template) produce(s *Session, e *event, rank int) (arguments, value str
 		v := r.value
 		switch src.Pick {
 		case every:
-			v, ok = src.transform(v, e)
+			v, ok = src.inDir(v, e)
 		case beside:
 			if v, ok = e.values.lookup(src.Name).inGroup(r.group); ok {
-				v, ok = src.transform(v, e)
+				v, ok = src.inDir(v, e)
 			}
 		default:
-			v, ok = src.value(s, e)
+			v, ok = src.value(e)
 		}
 		if ok {
 			v, ok = v.convert(t.Kinds[i])
 		}
-		if !ok || v.kind == text && src.From != fromConstant && !s.m.learned.matchesShape(t.Names[i], v.text) {
+		if !ok || v.Kind == text && src.From != fromConstant && !s.m.learned.matchesShape(t.Target, t.Names[i], v.Text) {
 			return "", "", false
 		}
 		values[i] = v
-		if v.kind == text && len(v.text) > len(value) {
-			value = v.text
+		if v.Kind == text && len(v.Text) > len(value) {
+			value = v.Text
 		}
 	}
 	arguments, ok = build(t.Pieces, values)

@@ -7,14 +7,12 @@ import (
 
 // Kinds of values found in plain text. They take the place of paths in a result.
 const (
-	wholeLine  = "#line"  // a line without spaces, as printed by find and ls
-	linePath   = "#grep"  // the path of `path:12: text`
-	entryName  = "#entry" // of `[FILE] name`, `├── name`, `- name`
-	linkTarget = "#link"  // target of a Markdown link
-	urlWord    = "#url"
-	pathWord   = "#path" // see isPath
-	idWord     = "#id"   // see isID: ENT-258, a hash, #42 without its #
-	quoted     = "#tick" // `like this`, 'this' or "this"
+	wholeLine = "#line"  // a line without spaces, as printed by find and ls
+	linePath  = "#grep"  // the path of `path:12: text`
+	entryName = "#entry" // of `[FILE] name`, `├── name`, `- name`
+	urlWord   = "#url"
+	pathWord  = "#path" // see isPath
+	idWord    = "#id"   // see isID: ENT-258, a hash, #42 without its #
 )
 
 // addText adds the values in a text that look like arguments of later calls.
@@ -27,7 +25,7 @@ func (v *values) addText(b []byte) {
 }
 
 func (v *values) addKind(kind string, t []byte, line int32) {
-	v.add(v.listIndex(kind), scalar{string(t), text}, line)
+	v.add(kind, scalar{string(t), text}, line)
 }
 
 func (v *values) addLine(l []byte, line int32) {
@@ -50,9 +48,9 @@ func (v *values) addLine(l []byte, line int32) {
 
 // trimLineNumber removes the line number that some tools print before each line.
 func trimLineNumber(l []byte) []byte {
-	from := skipBlank(l, 0)
-	rest := bytes.TrimLeft(l[from:], "0123456789")
-	if len(rest) < len(l)-from {
+	number := bytes.TrimLeft(l, " \t")
+	rest := bytes.TrimLeft(number, "0123456789")
+	if len(rest) < len(number) {
 		for _, mark := range []string{"\t", "→"} {
 			if line, ok := bytes.CutPrefix(rest, []byte(mark)); ok {
 				return line
@@ -94,47 +92,13 @@ func listingEntry(l []byte) []byte {
 	return bytes.TrimSuffix(rest, []byte("/"))
 }
 
-// isDelimiter reports whether a byte ends a word.
-func isDelimiter(c byte) bool { return strings.IndexByte(" \t\r\"'`<>()[]{},;|=*", c) >= 0 }
-
-// addWords adds the words of a line that look like a path, a URL or an identifier, and
-// quoted texts.
+// addWords adds the words of a line that look like a path, a URL or an identifier.
 func (v *values) addWords(l []byte, line int32) {
-	closed := -1 // position of the last closing quote, which does not open a quoted text
-	for i := 0; i < len(l); {
-		if isDelimiter(l[i]) {
-			if (l[i] == '`' || l[i] == '"' || l[i] == '\'') && i > closed {
-				closed = v.addQuoted(l, i, line)
-			}
-			i++
-			continue
-		}
-		from := i
-		for i < len(l) && !isDelimiter(l[i]) {
-			i++
-		}
-		if i-from >= 3 && i-from <= maxValueBytes {
-			w := bytes.TrimRight(l[from:i], ".:!?")
-			if bytes.HasSuffix(l[:from], []byte("](")) {
-				v.addKind(linkTarget, w, line)
-			}
-			v.addWord(w, line)
+	for w := range bytes.FieldsFuncSeq(l, func(r rune) bool { return strings.ContainsRune(" \t\r\"'`<>()[]{},;|=*", r) }) {
+		if len(w) >= 3 && len(w) <= maxValueBytes {
+			v.addWord(bytes.TrimRight(w, ".:!?"), line)
 		}
 	}
-}
-
-// addQuoted adds the text between the quote at l[i] and the next one, whose position it
-// returns.
-func (v *values) addQuoted(l []byte, i int, line int32) int {
-	rest := l[i+1 : min(len(l), i+64)]
-	end := bytes.IndexByte(rest, l[i])
-	if end < 0 {
-		return i
-	}
-	if end >= 3 && rest[0] != ' ' {
-		v.addKind(quoted, rest[:end], line)
-	}
-	return i + 1 + end
 }
 
 // addWord adds a word under the kind that it looks like.

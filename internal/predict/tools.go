@@ -10,12 +10,23 @@ import (
 
 // toolStats are statistics of the calls of one tool.
 type toolStats struct {
-	Latency sketch  // seconds
-	Size    sketch  // KB
-	Lead    sketch  // seconds from the first prediction of a call to the call
-	Useful  outcome // whether a later argument used a value of the result
-	Agreed  sum     // trials with equal results
-	Labels  sum     // labelled candidates
+	Latency sketch // seconds
+	Size    sketch // KB
+	Lead    sketch // seconds from the first prediction of a call to the call
+	Useful  share  // whether a later argument used a value of the result
+	Agreed  int    // trials with equal results
+	Labels  int    // labelled candidates
+}
+
+// share counts events and the positive ones among them. Older ones have less weight.
+type share struct{ Right, Of float32 }
+
+func (s *share) add(hit bool) {
+	s.Right *= decay
+	s.Of = s.Of*decay + 1
+	if hit {
+		s.Right++
+	}
 }
 
 // toolFor returns the statistics of a tool for updating.
@@ -38,38 +49,26 @@ func (m *state) lookupTool(name string) *toolStats {
 	return &toolStats{}
 }
 
-func (t *toolStats) each(do func(*sum)) {
-	t.Latency.each(do)
-	t.Size.each(do)
-	t.Lead.each(do)
-	t.Useful.each(do)
-	do(&t.Agreed)
-	do(&t.Labels)
-}
-
-func (t *toolStats) merge(o *toolStats) {
-	t.Latency.merge(&o.Latency)
-	t.Size.merge(&o.Size)
-	t.Lead.merge(&o.Lead)
-	t.Useful.merge(&o.Useful)
-	t.Agreed.merge(o.Agreed)
-	t.Labels.merge(o.Labels)
-}
-
 // useful returns the share of results from which a later argument was taken. It measures the
 // value of a result, not the probability of the call.
-func (t *toolStats) useful() float64 {
-	return (float64(t.Useful.Right.Now) + 2) / (float64(t.Useful.Of.Now) + 4)
-}
+func (t *toolStats) useful() float64 { return float64(t.Useful.Right+2) / float64(t.Useful.Of+4) }
 
-// percentiles returns the percentiles of a sketch of seconds.
-func (q *sketch) percentiles() enrich.Percentiles {
-	at := func(p float64) time.Duration { return time.Duration(q.quantile(p) * float64(time.Second)) }
-	return enrich.Percentiles{P10: at(0.1), P50: at(0.5), P90: at(0.9)}
+// measure learns the latency and the result size of a call, unless it failed, as failures
+// may end early.
+func (m *Model) measure(e *event, r *Result) {
+	if r.Failed {
+		return
+	}
+	tool, size, took := e.tool, float64(r.Size)/1024, time.Duration(-1)
+	if !e.at.IsZero() {
+		took = r.At.Sub(e.at)
+	}
+	m.learn(func(s *state) {
+		t := s.toolFor(tool)
+		t.Latency.add(took.Seconds())
+		t.Size.add(size)
+	})
 }
-
-// bytes returns a percentile of a sketch of sizes.
-func (q *sketch) bytes(p float64) int { return int(q.quantile(p) * 1024) }
 
 // Typical describes typical calls of a tool.
 type Typical struct {
@@ -87,6 +86,15 @@ func (m *Model) Typical(tool string) Typical {
 // ObservedTools returns the tools with observed calls, in no particular order.
 func (m *Model) ObservedTools() []string { return slices.Collect(maps.Keys(m.learned.tools)) }
 
+// onTrial reports whether an edge is still only observed. It may prefetch once its candidates
+// have Options.ShadowLabels labels.
+func (m *Model) onTrial(e edge) bool { return m.learned.edges[e] < m.opt.ShadowLabels }
+
+// Demote puts every edge to a tool on trial again, after a prefetch of the tool did harm.
+func (m *Model) Demote(tool string) {
+	m.learn(func(s *state) { maps.DeleteFunc(s.edges, func(e edge, _ int) bool { return e.Target == tool }) })
+}
+
 // AnswersDiffer is the reason for barring a tool whose prefetched result differed from the
 // real one.
 const AnswersDiffer = "answers differ"
@@ -99,7 +107,7 @@ func (m *Model) RecordTrial(tool string, same bool) {
 		m.Bar(tool, AnswersDiffer)
 		return
 	}
-	m.learned.toolFor(tool).Agreed.Now++
+	m.learn(func(s *state) { s.toolFor(tool).Agreed++ })
 }
 
 // ProvenReadOnly returns a function that reports whether trials have confirmed that a tool,
@@ -109,7 +117,7 @@ func (m *Model) RecordTrial(tool string, same bool) {
 func (m *Model) ProvenReadOnly() func(tool string) bool {
 	all, need := 0, 1
 	for _, t := range m.learned.tools {
-		all += int(t.Agreed.Now)
+		all += t.Agreed
 	}
 	for _, why := range m.learned.bars {
 		if why == AnswersDiffer {
@@ -117,7 +125,7 @@ func (m *Model) ProvenReadOnly() func(tool string) bool {
 		}
 	}
 	return func(tool string) bool {
-		return all >= m.opt.ShadowLabels && int(m.learned.lookupTool(tool).Agreed.Now) >= need && m.Barred(tool) == ""
+		return all >= m.opt.ShadowLabels && m.learned.lookupTool(tool).Agreed >= need && m.Barred(tool) == ""
 	}
 }
 
@@ -130,7 +138,7 @@ func (m *Model) Bar(tool, why string) {
 	if why == "" {
 		why = "barred"
 	}
-	m.learned.bar(tool, why)
+	m.learned.bar(tool, why) // every snapshot contains all bars
 }
 
 func (m *state) bar(tool, why string) {

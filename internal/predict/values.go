@@ -1,8 +1,11 @@
 package predict
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"mcpschedd/internal/jsonrpc"
 )
 
 // Bounds on the values of one result.
@@ -22,6 +25,7 @@ type values struct {
 	paths     map[string]int        // path → index in lists
 	positions map[string][]position // value → its positions
 	count     int                   // rows in all lists
+	groups    int32                 // array elements so far
 }
 
 // valueList is the values under one path, such as $.items[*].id, or of one kind in a text.
@@ -45,108 +49,67 @@ type position struct {
 // extract returns the values of an answer's structured content and of its text.
 func (a *answer) extract() *values {
 	v := &values{paths: map[string]int{}, positions: map[string][]position{}}
-	for _, d := range []*document{a.structured, a.text} {
-		if beginsJSON(d.in) && (len(d.nodes) > 1 || d.at == len(d.in)) {
-			v.addDocument(d)
+	for _, p := range a.parts {
+		// JSON that is followed by anything but JSON is text, such as "[1] first".
+		if p.value != nil && (len(p.rest) == 0 || p.rest[0] == '{' || p.rest[0] == '[') {
+			v.addJSON(p.value, "$", 0, 0)
 		} else {
-			v.addText(d.in)
+			v.addText(p.raw)
 		}
 	}
 	return v
 }
 
-// beginsJSON distinguishes {"a": …} and [{…}] from "[FILE] name" and "[12:30] text".
-func beginsJSON(b []byte) bool {
-	i := skipBlank(b, 0)
-	next := skipBlank(b, i+1)
-	switch {
-	case next >= len(b):
-		return false
-	case b[i] == '{':
-		return b[next] == '"' || b[next] == '}'
-	}
-	return b[i] == '[' && strings.IndexByte("\"{[]-0123456789", b[next]) >= 0
-}
-
-// addDocument adds the scalars of a document by path: $.a.b, with [*] for array elements, .*
+// addJSON adds the scalars of a JSON value by path: $.a.b, with [*] for array elements, .*
 // for members whose name looks like data, and .{key} for these names themselves.
-func (v *values) addDocument(d *document) {
-	type step struct {
-		parent int32
-		name   string
-	}
-	paths, known := []string{"$"}, map[step]int32{}
-	at := make([]struct{ path, group int32 }, len(d.nodes))
-	for i := 1; i < len(d.nodes) && v.count < maxValues; i++ {
-		n := &d.nodes[i]
-		up := at[n.parent]
-		name, group := n.name, up.group
-		switch {
-		case name == nil:
-			name, group = []byte("[*]"), int32(i)
-		case isDataKey(string(name)):
-			name, group = []byte("*"), int32(i)
-			v.add(v.listIndex(paths[up.path]+".{key}"), scalar{string(n.name), text}, group)
-		}
-		path, ok := known[step{up.path, string(name)}]
-		if !ok {
-			path = int32(len(paths))
-			known[step{up.path, string(name)}] = path
-			if n.name == nil {
-				paths = append(paths, paths[up.path]+"[*]")
-			} else {
-				paths = append(paths, paths[up.path]+"."+string(name))
-			}
-		}
-		at[i].path, at[i].group = path, group
-		if n.kind != word && n.to-n.from <= 6*maxValueBytes {
-			if s, ok := d.scalar(int32(i)); ok {
-				v.add(v.listIndex(paths[path]), s, group)
-			}
-		}
-	}
-}
-
-// listIndex returns the index of a path's list, adding it if necessary; -1 if there are too
-// many.
-func (v *values) listIndex(path string) int {
-	if i, ok := v.paths[path]; ok {
-		return i
-	}
-	if len(v.lists) >= maxPaths || len(path) > maxPathBytes {
-		return -1
-	}
-	path = strings.Clone(path)
-	v.lists = append(v.lists, valueList{path: path})
-	v.paths[path] = len(v.lists) - 1
-	return len(v.lists) - 1
-}
-
-// add adds a value to a list.
-func (v *values) add(at int, value scalar, group int32) {
-	if at < 0 || value.text == "" || len(value.text) > maxValueBytes {
+func (v *values) addJSON(raw []byte, path string, group int32, depth int) {
+	if depth > maxDepth || v.count >= maxValues || len(path) > maxPathBytes {
 		return
+	}
+	if s, ok := scalarOf(raw); ok && s.Kind != word {
+		v.add(path, s, group)
+		return
+	}
+	for m := range jsonrpc.Members(raw) {
+		if name := string(m.Name); isDataKey(name) {
+			v.groups++
+			v.add(path+".{key}", scalar{name, text}, v.groups)
+			v.addJSON(m.Value, path+".*", v.groups, depth+1)
+		} else {
+			v.addJSON(m.Value, path+"."+name, group, depth+1)
+		}
+	}
+	for element := range jsonrpc.Elements(raw) {
+		v.groups++
+		v.addJSON(element, path+"[*]", v.groups, depth+1)
+	}
+}
+
+// add adds a value to the list of a path.
+func (v *values) add(path string, value scalar, group int32) {
+	if value.Text == "" || len(value.Text) > maxValueBytes || v.count >= maxValues || !utf8.ValidString(value.Text) {
+		return
+	}
+	at, ok := v.paths[path]
+	if !ok {
+		if at = len(v.lists); at >= maxPaths {
+			return
+		}
+		v.lists = append(v.lists, valueList{path: path})
+		v.paths[path] = at
 	}
 	l := &v.lists[at]
-	if v.count >= maxValues || len(l.rows) >= maxRows {
-		return
-	}
-	places, known := v.positions[value.text]
-	if known { // share the bytes of the first occurrence
-		first := &v.lists[places[0].list]
-		value.text = first.rank(int(places[0].rank)).value.text
-	} else if !utf8.ValidString(value.text) {
+	if len(l.rows) >= maxRows {
 		return
 	}
 	v.count++
 	l.rows = append(l.rows, row{value, group})
-	for _, p := range places {
-		if p.list == int32(at) {
-			return
-		}
+	places := v.positions[value.Text]
+	if slices.ContainsFunc(places, func(p position) bool { return p.list == int32(at) }) {
+		return
 	}
 	if len(places) < maxSpots {
-		v.positions[value.text] = append(places, position{int32(at), int32(len(l.uniq))})
+		v.positions[value.Text] = append(places, position{int32(at), int32(len(l.uniq))})
 	}
 	l.uniq = append(l.uniq, int32(len(l.rows)-1))
 }

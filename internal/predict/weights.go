@@ -2,7 +2,6 @@ package predict
 
 import (
 	"cmp"
-	"encoding/binary"
 	"math"
 	"slices"
 )
@@ -38,85 +37,56 @@ const (
 	decay         = 0.9995 // of squared gradients per update, so that old weights still adapt
 	maxWeight     = 8
 	maxWeights    = 1 << 17
-	maxLabels     = 1 << 13
 )
 
 // weight is the weight of one feature.
 type weight struct {
-	w, gradients float32 // gradients: decayed sum of squared gradients
+	W, Gradients float32 // Gradients: decayed sum of squared gradients
 }
 
 // weights are a logistic regression over hashed features with per-weight learning rates, as
 // in FTRL-proximal (McMahan et al. 2013) without the L1 term, which would zero no weight here.
-type weights struct {
-	byFeature map[hash]weight
-	labels    []label // since the state was last loaded or saved, oldest first; at most the newest maxLabels
-}
-
-// label is the outcome of one sample.
-type label struct {
-	base     float64
-	features []hash
-	hit      bool
-	rate     float64
-}
+type weights map[hash]weight
 
 // logit returns the sum of a base and the weights of the features.
-func (m *weights) logit(base float64, features []hash) float64 {
+func (m weights) logit(base float64, features []hash) float64 {
 	for _, f := range features {
-		base += float64(m.byFeature[f].w)
+		base += float64(m[f].W)
 	}
 	return base
 }
 
-// learn updates the weights of the features by one label.
-func (m *weights) learn(l label) {
-	if len(l.features) == 0 {
-		return
-	}
-	g := sigmoid(m.logit(l.base, l.features))
-	if l.hit {
+// learn updates the weights of the features of one candidate by its label.
+func (m weights) learn(base float64, features []hash, hit bool, rate float64) {
+	g := sigmoid(m.logit(base, features))
+	if hit {
 		g--
 	}
-	for _, f := range l.features {
-		w := m.byFeature[f]
-		w.gradients = w.gradients*decay + float32(g*g)
-		step := l.rate * g / (damping + math.Sqrt(float64(w.gradients)))
-		w.w = min(max(w.w-float32(step), -maxWeight), maxWeight)
-		m.byFeature[f] = w
+	for _, f := range features {
+		w := m[f]
+		w.Gradients = w.Gradients*decay + float32(g*g)
+		step := rate * g / (damping + math.Sqrt(float64(w.Gradients)))
+		w.W = min(max(w.W-float32(step), -maxWeight), maxWeight)
+		m[f] = w
 	}
-	m.evict()
-	if m.labels = append(m.labels, l); len(m.labels) > maxLabels {
-		m.labels = slices.Delete(m.labels, 0, maxLabels/4)
-	}
-}
-
-// merge learns from the labels that a process, possibly this one, has collected since it
-// loaded its weights. Adding the steps of several processes would overshoot, as each takes its
-// largest steps first. Averaging them would count the labels of only one process.
-func (m *weights) merge(o *weights) {
-	for _, l := range o.labels {
-		m.learn(l)
+	if len(m) > maxWeights {
+		m.evict()
 	}
 }
 
-// evict drops the quarter of the weights with the smallest absolute values if there are too
-// many.
-func (m *weights) evict() {
-	if len(m.byFeature) <= maxWeights {
-		return
+// evict drops the quarter of the weights with the smallest absolute values.
+func (m weights) evict() {
+	type sized struct {
+		size float64
+		of   hash
 	}
-	type one struct {
-		says float32
-		f    hash
+	all := make([]sized, 0, len(m))
+	for f, w := range m {
+		all = append(all, sized{math.Abs(float64(w.W)), f})
 	}
-	all := make([]one, 0, len(m.byFeature))
-	for f, w := range m.byFeature {
-		all = append(all, one{max(w.w, -w.w), f})
-	}
-	slices.SortFunc(all, func(a, b one) int { return cmp.Or(cmp.Compare(a.says, b.says), cmp.Compare(a.f, b.f)) })
-	for _, o := range all[:len(all)-maxWeights*3/4] {
-		delete(m.byFeature, o.f)
+	slices.SortFunc(all, func(a, b sized) int { return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.of, b.of)) })
+	for _, w := range all[:len(all)-maxWeights*3/4] {
+		delete(m, w.of)
 	}
 }
 
@@ -134,26 +104,6 @@ func valueShrinkage(logit, ofValues float64) (reached []hash) {
 		}
 	}
 	return reached
-}
-
-const weightSize = 16 // bytes of a saved weight: feature, weight, gradients
-
-func appendWeight(dst []byte, f hash, w weight) []byte {
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(f))
-	dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(w.w))
-	return binary.LittleEndian.AppendUint32(dst, math.Float32bits(w.gradients))
-}
-
-// load decodes saved weights and skips implausible ones.
-func (m *weights) load(saved []byte) {
-	m.byFeature = make(map[hash]weight, len(saved)/weightSize)
-	for ; len(saved) >= weightSize && len(m.byFeature) < maxWeights; saved = saved[weightSize:] {
-		w := math.Float32frombits(binary.LittleEndian.Uint32(saved[8:]))
-		seen := math.Float32frombits(binary.LittleEndian.Uint32(saved[12:]))
-		if math.Abs(float64(w)) <= maxWeight && (&sum{Now: seen}).valid() {
-			m.byFeature[hash(binary.LittleEndian.Uint64(saved))] = weight{w, seen}
-		}
-	}
 }
 
 // logitOf returns the logit of a probability, clamped; sigmoid is its inverse.

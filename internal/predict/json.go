@@ -1,0 +1,188 @@
+package predict
+
+import (
+	"bytes"
+
+	"mcpschedd/internal/jsonrpc"
+)
+
+const (
+	maxDepth = 24       // of a value in a result
+	maxSlots = 24       // of a call
+	maxSplit = 64 << 10 // bytes of the arguments of a call
+)
+
+// kind is the syntactic kind of a scalar.
+type kind byte
+
+const (
+	text   kind = 's'
+	number kind = 'n'
+	word   kind = 'w' // true, false or null
+)
+
+// scalar is a scalar value: the decoded text of a string, the source text of anything else.
+type scalar struct {
+	Text string
+	Kind kind
+}
+
+// scalarOf returns the scalar with a JSON text; false for an object or an array.
+func scalarOf(raw []byte) (scalar, bool) {
+	switch c := raw[0]; {
+	case c == '{' || c == '[':
+		return scalar{}, false
+	case c == '"':
+		s, ok := jsonrpc.String(raw)
+		return scalar{s, text}, ok
+	case c == '-' || isDigit(c):
+		return scalar{string(raw), number}, true
+	}
+	return scalar{string(raw), word}, true
+}
+
+// convert converts a value to the kind that a slot requires: the text "42" to a number, but
+// not "abc".
+func (v scalar) convert(k kind) (scalar, bool) {
+	switch {
+	case v.Kind == k:
+		return v, true
+	case k == text && v.Kind == number:
+		return scalar{v.Text, text}, true
+	case k == number && v.Kind == text && isNumber(v.Text):
+		return scalar{v.Text, number}, true
+	}
+	return v, false
+}
+
+func (v scalar) hash() hash { return seed.num(int(v.Kind)).str(v.Text) }
+
+// isNumber reports whether s is a JSON number.
+func isNumber(s string) bool {
+	return s != "" && len(s) <= 40 && (s[0] == '-' || isDigit(s[0])) && jsonrpc.Valid([]byte(s))
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// parse returns the object or array with which a text begins, and the text after it; nil if
+// there is none. If the text is truncated, cut is true and the value ends after its last whole
+// member or element, or with keep, within a string.
+func parse(in []byte, keep bool) (value, rest []byte, cut bool) {
+	in = bytes.TrimLeft(in, " \t\r\n")
+	if len(in) == 0 || in[0] != '{' && in[0] != '[' {
+		return nil, nil, false
+	}
+	var open []byte // closing brackets of the open values
+	end, named, quoted := 0, false, false
+	for i := 0; i < len(in); i++ {
+		switch c := in[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			if quoted = !quoted; !quoted && (named || len(open) > 0 && open[len(open)-1] == ']') {
+				end = i + 1
+			}
+		case quoted:
+		case c == '{' || c == '[':
+			open, end, named = append(open, c+2), i+1, false // in ASCII, } and ] are two after { and [
+		case c == ',':
+			end, named = i, false
+		case c == ':':
+			named = true
+		case c == '}' || c == ']':
+			if end, open = i+1, open[:len(open)-1]; len(open) == 0 {
+				if value = in[:end]; !jsonrpc.Valid(value) {
+					value = nil
+				}
+				return value, bytes.TrimLeft(in[end:], " \t\r\n"), false
+			}
+		}
+	}
+	tail := open
+	for i, k := 0, len(tail)-1; i < k; i, k = i+1, k-1 {
+		tail[i], tail[k] = tail[k], tail[i]
+	}
+	if keep && quoted && (named || tail[0] == ']') {
+		const longest = len(`\ud83d\ude00`) // an escape or a character may be truncated
+		for drop := range longest {
+			value = append(append(bytes.Clone(in[:len(in)-drop]), '"'), tail...)
+			if jsonrpc.Valid(value) {
+				return value, nil, true
+			}
+		}
+	}
+	if value = append(bytes.Clone(in[:end]), tail...); len(value) <= 2 || !jsonrpc.Valid(value) {
+		return nil, nil, true
+	}
+	return value, nil, true
+}
+
+// slot is a scalar in the arguments of a call.
+type slot struct {
+	name  string // path to it, with [] for array elements: "filter.ids[]"
+	value scalar
+}
+
+// split splits canonical arguments into slots and the pieces of text around them, one more
+// than slots. Two calls with the same pieces have the same shape.
+func split(canonical string) (pieces []string, slots []slot, ok bool) {
+	if len(canonical) > maxSplit || canonical == "" {
+		return nil, nil, false
+	}
+	var s splitter
+	s.split([]byte(canonical), "")
+	return append(s.pieces, string(s.piece)), s.slots, len(s.slots) <= maxSlots
+}
+
+// splitter is a run of split.
+type splitter struct {
+	piece  []byte
+	pieces []string
+	slots  []slot
+}
+
+func (s *splitter) split(raw []byte, name string) {
+	if len(s.slots) > maxSlots {
+		return
+	}
+	if v, ok := scalarOf(raw); ok {
+		s.pieces, s.slots, s.piece = append(s.pieces, string(s.piece)), append(s.slots, slot{name, v}), s.piece[:0]
+		return
+	}
+	before, end := raw[0], raw[0]+2
+	for m := range jsonrpc.Members(raw) {
+		s.piece = append(append(s.piece, before), m.Raw[:len(m.Raw)-len(m.Value)]...)
+		member := string(m.Name)
+		if name != "" {
+			member = name + "." + member
+		}
+		s.split(m.Value, member)
+		before = ','
+	}
+	for e := range jsonrpc.Elements(raw) {
+		s.piece = append(s.piece, before)
+		s.split(e, name+"[]")
+		before = ','
+	}
+	if before != ',' {
+		s.piece = append(s.piece, before)
+	}
+	s.piece = append(s.piece, end)
+}
+
+// build inserts values between the pieces of a shape; false if the result is too long.
+func build(pieces []string, values []scalar) (string, bool) {
+	out := make([]byte, 0, 128)
+	for i, v := range values {
+		out = append(out, pieces[i]...)
+		if v.Kind != text {
+			out = append(out, v.Text...)
+		} else if quoted := jsonrpc.AppendString(nil, v.Text); len(quoted) == len(v.Text)+2 {
+			out = append(out, quoted...)
+		} else { // escapes have several spellings
+			out, _ = jsonrpc.AppendCanonical(out, quoted)
+		}
+	}
+	out = append(out, pieces[len(values)]...)
+	return string(out), len(out) <= maxSplit
+}
