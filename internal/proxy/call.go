@@ -244,7 +244,11 @@ type lookup struct {
 func (f *lookup) run() {
 	c := f.c
 	turn := c.turn // lead may replace c.turn before Do returns
-	w := &dedup.Waiter{Notify: f.notify, Sent: turn.Release, Done: f.finish}
+	w := &dedup.Waiter{Sent: turn.Release, Done: f.finish, Notify: func(method string, params []byte) {
+		if f.leads || method == "notifications/progress" { // logs only to the client whose call the server is running
+			f.req.Notify(method, params)
+		}
+	}}
 	unsent := c.s.srv.store.Do(f.ctx, c.class.query, w, f.lead)
 	switch {
 	case f.leads:
@@ -267,36 +271,21 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 		flight.SetUnloadedLatency(c.observed.run.Unloaded())
 		flight.Settle(o.answer.Result, o.answer.Stateless, o.cacheable)
 	}
-	c.send(ctx, flightRequest(f.req, flight), func(o outcome) {
+	shared := *f.req
+	shared.Notify = flight.Notify
+	if f.req.Ask != nil {
+		shared.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
+			flight.Taint() // the answer is for this client alone
+			return f.req.Ask(ctx, method, params)
+		}
+	}
+	c.send(ctx, &shared, func(o outcome) {
 		if c.class.query.Reuse.File == "" {
 			settle(o)
 		} else {
 			c.s.srv.running.Go(func() { settle(o) }) // reads the file's state again
 		}
 	})
-}
-
-// flightRequest returns the request that a flight makes for req. Notifications go to every
-// waiting call. A question to this client taints the flight: the answer is for this client
-// alone.
-func flightRequest(req *upstream.Request, f *dedup.Flight) *upstream.Request {
-	shared := *req
-	shared.Notify = f.Notify
-	if req.Ask != nil {
-		shared.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-			f.Taint()
-			return req.Ask(ctx, method, params)
-		}
-	}
-	return &shared
-}
-
-// notify forwards a notification of the flight: progress to every waiting call, log
-// messages only to the client whose call the server is running.
-func (f *lookup) notify(method string, params []byte) {
-	if f.leads || method == "notifications/progress" {
-		f.req.Notify(method, params)
-	}
 }
 
 // finish handles the store's outcome.
@@ -358,7 +347,9 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 		o := outcome{answer: answer, err: err, verdict: verdict(answer, err)}
 		if slot != nil {
 			c.observeReturned(err, o.verdict.Limited)
-			c.s.srv.common.releaseSlot(slot, c.class.host, o.verdict)
+			if notify, publish := slot.Leave(o.verdict), c.s.srv.common.replicas.PublishRefused; notify && publish != nil {
+				publish(c.class.host, o.verdict.RetryAfter) // the host refused the call
+			}
 		}
 		c.endWrite(write, answer, err)
 		if giveUp != nil {

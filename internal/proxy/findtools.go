@@ -121,15 +121,17 @@ func serveFind(x *request, arguments []byte) (outcome, error) {
 const maxSearched = 200
 
 func findArguments(arguments []byte) (query string, limit int, err error) {
-	query, _ = jsonrpc.String(jsonrpc.Get(arguments, "query"))
-	if strings.TrimSpace(query) == "" {
+	q := struct {
+		Query string
+		Limit int
+	}{Limit: defaultHits}
+	switch err := json.Unmarshal(arguments, &q); {
+	case err != nil || q.Limit < 1 || q.Limit > maxHits:
+		return "", 0, fmt.Errorf("want a query, a text, and a limit, a number from 1 to %d", maxHits)
+	case strings.TrimSpace(q.Query) == "":
 		return "", 0, errors.New("query: missing; want the task in a few words, or a tool's name")
 	}
-	limit = defaultHits
-	if raw := jsonrpc.Get(arguments, "limit"); raw != nil && (json.Unmarshal(raw, &limit) != nil || limit < 1 || limit > maxHits) {
-		return "", 0, fmt.Errorf("limit: want a number from 1 to %d", maxHits)
-	}
-	return query, limit, nil
+	return q.Query, q.Limit, nil
 }
 
 // describe returns a tool's entry in the result of find_tools, with its schema if best is set.

@@ -203,13 +203,6 @@ func (c *Common) ConnectReplicas(r Replicas) {
 	c.limits.SetShared(r.Limits)
 }
 
-// releaseSlot releases a slot and notifies the other replicas if the host refused the call.
-func (c *Common) releaseSlot(slot *limit.Slot, host string, v limit.Outcome) {
-	if notify := slot.Leave(v); notify && c.replicas.PublishRefused != nil {
-		c.replicas.PublishRefused(host, v.RetryAfter)
-	}
-}
-
 // Refused records that a host refused a call of another replica with a 429. It stops
 // prefetches to the host for retryAfter, and lowers the host's level if this process prefetched
 // from it within the last minute.
@@ -307,12 +300,4 @@ func (c *Common) remove(s *Server) {
 	if len(c.servers) > 0 {
 		c.servers[0].recorder.log.Changed() // it may report for the process from now on
 	}
-}
-
-// reports reports whether s is the server that reports for the process: reports are summed, so
-// only one may.
-func (c *Common) reports(s *Server) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.servers) > 0 && c.servers[0] == s
 }

@@ -107,7 +107,9 @@ func (s *session) handleNotification(m *front.Message) {
 	switch m.Method {
 	case "notifications/cancelled":
 		reason, _ := jsonrpc.String(m.Index.Get("reason"))
-		s.withdraw(m.Index.Get("requestId"), withdrawn{reason})
+		if x := s.requests.find(string(m.Index.Get("requestId"))); x != nil && x.msg.Method != "initialize" {
+			x.cancel(withdrawn{reason})
+		}
 	case "notifications/initialized":
 		s.questions.setReady()
 	case "notifications/progress": // about a server's question; the token belongs to one upstream
@@ -123,13 +125,6 @@ func (s *session) handleNotification(m *front.Message) {
 			write.AnnounceAsync()
 			write.Doubt() // nothing reports when the upstream has acted on it
 		}
-	}
-}
-
-// withdraw cancels the request with the given raw id, unless it is initialize.
-func (s *session) withdraw(id []byte, why error) {
-	if x := s.requests.find(string(id)); x != nil && x.msg.Method != "initialize" {
-		x.cancel(why)
 	}
 }
 

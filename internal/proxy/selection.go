@@ -69,7 +69,7 @@ func (s *session) choose(p *policy) *choice {
 		}
 		c.search = p.Selection.Tools == "search" || !searchingClients[name] && size/bytesPerToken > p.Selection.Over
 		search := s.srv.catalog.search
-		search.load(&p.Selection)
+		search.loading.Do(func() { search.merge(&p.Selection) })
 		for _, pin := range search.learned.Pins(maxPins) {
 			if !p.Selection.OnlyRead || s.vouchedRead(p, pin.Key) { // else its calls were learned without OnlyRead
 				c.pins[pin.Key] = fmt.Sprintf("used in %d of %d sessions", pin.Sessions, pin.Of)
@@ -169,11 +169,6 @@ func searchDocument(l *sessionLease, item upstream.Item) toolsearch.Tool {
 		out.About = strings.Join([]string{text(offer.Server, "title"), text(offer.Server, "description"), offer.Instructions}, "\n")
 	}
 	return out
-}
-
-// load loads the persisted state in the first call.
-func (t *toolSearch) load(o *Selection) {
-	t.loading.Do(func() { t.merge(o) })
 }
 
 // save persists what was learned since the last call.

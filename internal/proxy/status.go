@@ -91,8 +91,14 @@ func (s *Server) hosts() (all []record.Host) {
 	return all
 }
 
-// status returns the state for the event log. A process has one log for each of its servers.
-func (s *Server) status() record.Status { return s.currentStatus(s.common.reports(s)) }
+// status returns the state for the event log. A process has one log for each of its servers, and
+// the first one reports for the process, as reports are summed.
+func (s *Server) status() record.Status {
+	s.common.mu.Lock()
+	first := len(s.common.servers) > 0 && s.common.servers[0] == s
+	s.common.mu.Unlock()
+	return s.currentStatus(first)
+}
 
 // currentStatus returns the server's state. If whole is set, that includes the state of the
 // process: memory, hosts and budgets. It may be called before New returns.

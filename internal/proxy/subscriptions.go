@@ -299,6 +299,20 @@ func (t *tasks) updateStatus(l *sessionLease, rawID, status []byte) {
 	}
 }
 
+// updateTask handles the task's status in the answer to a request about the task.
+func updateTask(x *request, answer upstream.Answer) {
+	var status []byte
+	switch x.msg.Method {
+	case "tasks/get", "tasks/cancel", "tasks/update":
+		status = jsonrpc.Get(answer.Result, "status")
+	case "tasks/result": // answered when the task has ended
+		status = []byte(`"completed"`)
+	}
+	if status != nil {
+		x.s.tasks.updateStatus(x.call.lease, x.msg.Index.Get("taskId"), status)
+	}
+}
+
 // startedTask returns the id of the task that an answer announces. The client requested a
 // task, or a stateless server turned the call into one.
 func startedTask(answer upstream.Answer, requested bool) (id string, ok bool) {
@@ -313,20 +327,6 @@ func startedTask(answer upstream.Answer, requested bool) (id string, ok bool) {
 		return "", false
 	}
 	return jsonrpc.String(jsonrpc.Get(result, "taskId"))
-}
-
-// updateTask handles the task's status in the answer to a request about the task.
-func updateTask(x *request, answer upstream.Answer) {
-	var status []byte
-	switch x.msg.Method {
-	case "tasks/get", "tasks/cancel", "tasks/update":
-		status = jsonrpc.Get(answer.Result, "status")
-	case "tasks/result": // answered when the task has ended
-		status = []byte(`"completed"`)
-	}
-	if status != nil {
-		x.s.tasks.updateStatus(x.call.lease, x.msg.Index.Get("taskId"), status)
-	}
 }
 
 // serveTaskList serves tasks/list with the tasks of all servers.

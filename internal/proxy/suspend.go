@@ -362,11 +362,7 @@ func (x *request) fetchBridged(ctx context.Context, req *upstream.Request, done 
 	}
 	leave := x.s.suspended.enter(x)
 	if x.hop.LogLevel != "" {
-		var levels []string
-		for _, other := range x.s.suspended.callsTo(x.call.lease.Lease) {
-			levels = append(levels, other.hop.LogLevel)
-		}
-		x.call.lease.SetLevel(upstream.MostVerbose(levels...))
+		x.call.lease.SetLevel(x.hop.LogLevel)
 	}
 	x.call.fetch(ctx, req, func(o outcome) {
 		end()
