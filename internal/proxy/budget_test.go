@@ -2,11 +2,9 @@ package proxy_test
 
 import (
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/bubble"
@@ -116,36 +114,6 @@ func TestBudgetSteps(t *testing.T) {
 		}
 		if text := report.StatusText(); !strings.Contains(text, "tokens, 0 are left") {
 			t.Errorf("got %q, want it to say what is left", text)
-		}
-	})
-}
-
-// Agents share a pool by weights. Declaring more than the own weight gains nothing, and one
-// agent's use takes nothing from the promised share of others.
-func TestBudgetPool(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		o := budgeted(t, budget.Rules{Pool: 100_000, Window: time.Hour, Weights: map[string]float64{"main": 2}})
-		d := beset(t, newFoe(wordy), o)
-		main, liar, modest := d.enterAs("main", ""), d.enterAs("guest", "1000"), d.enterAs("guest", "0.5")
-		near := func(what string, got, want int) {
-			t.Helper()
-			if math.Abs(float64(got-want)) > .02*float64(want)+300 {
-				t.Errorf("%s: got %d left, want about %d", what, got, want)
-			}
-		}
-		for _, c := range []spender{main, liar, modest} {
-			c.words(1)
-		}
-		synctest.Wait()
-		near("of weight 2", main.words(1), 100_000*4/7)
-		near("that declares 1000", liar.words(1), 100_000*2/7)
-		near("that declares 0.5", modest.words(1), 100_000/7)
-		liar.words(60_000) // requested, so it is delivered
-		near("that asked for more than there is", liar.words(1), 0)
-		near("of weight 2", main.words(1), 100_000*4/7)
-		near("that declares 0.5", modest.words(1), 100_000/7)
-		if p := d.proxy.Report().Running[0].Budgets.Pool; p == nil || p.Tokens != 100_000 || p.Used < 60_000 || p.LeftS > 3600 {
-			t.Errorf("the stats have the pool as %+v", p)
 		}
 	})
 }

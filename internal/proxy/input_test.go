@@ -109,26 +109,6 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-func TestDuplicateIDs(t *testing.T) {
-	gate := mcptest.NewGate(t)
-	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "a"}))), handshake)
-	first := c.begin("hold", `{"gate":"`+gate.Addr()+`"}`)
-	at := gate.Next()
-	c.send(`{"jsonrpc":"2.0","id":` + first.id + `,"method":"ping"}`)
-	m := first.wait()
-	if code, message := errorOf(t, m); code != -32600 || !strings.Contains(message, "in use") {
-		t.Errorf("got %s, want the second refused", m.Raw)
-	}
-	again := make(chan jsonrpc.Message, 1)
-	c.mu.Lock()
-	c.waiting[first.id] = again
-	c.mu.Unlock()
-	at.Open()
-	if m := await(t, again); m.Result == nil {
-		t.Errorf("got %s, want the first answered", m.Raw)
-	}
-}
-
 // No line makes a session panic, and no request gets two responses.
 func FuzzTake(f *testing.F) {
 	for _, seed := range []string{
@@ -291,23 +271,6 @@ func withLog(o proxy.Options) (proxy.Options, *logged) {
 	l := new(logged)
 	o.Log = slog.New(slog.NewTextHandler(l, nil))
 	return o, l
-}
-
-func TestTimeout(t *testing.T) {
-	for _, era := range []string{handshake, stateless} {
-		t.Run(era, func(t *testing.T) {
-			up := child(t, mcptest.Options{Name: "slow"})
-			up.Timeout = 200 * time.Millisecond
-			c := connect(t, start(t, options(up)), era)
-			c.tools()
-			if got := c.broken("hang", ""); !strings.Contains(got, `"slow"`) || !strings.Contains(got, "no answer within 200ms") {
-				t.Errorf("got %q", got)
-			}
-			if got := c.said("seen", ""); !strings.Contains(got, "notifications/cancelled") {
-				t.Errorf("the server was not told: %s", got)
-			}
-		})
-	}
 }
 
 // settles polls ok until it returns true, for conditions without an event to wait for.

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"testing"
 
-	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 )
 
@@ -17,26 +16,6 @@ func introduced(t *testing.T, p *proxy.Server, name string) *caller {
 	c.request("initialize", `{"protocolVersion":"2025-11-25","capabilities":`+able+`,"clientInfo":{"name":"`+name+`","version":"1"}}`)
 	c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return c
-}
-
-// Without tool search, lists are unchanged to the byte, and servers may have tools with the
-// names of the search tools.
-func TestSelectionOff(t *testing.T) {
-	names := []string{"find_tools", "call_tool", "call_read_tool", "get"}
-	s := &shop{}
-	_, up := remote(t, mcptest.Options{Name: "shop", Answer: s.answer, Tools: tools(names...)})
-	want := `{"tools":[` + strings.Join(tools(names...), ",") + `]}`
-	for _, selection := range []proxy.Selection{{}, {Tools: "all"}, {Tools: "all", OnlyRead: true, Pins: func(string) bool { return true }}} {
-		o := stored(t, nil, up)
-		o.Selection = selection
-		c := introduced(t, start(t, o), "claude-code")
-		if got := c.request("tools/list", ""); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		if got := jsonText(c.call("find_tools", `{"x":1}`)); got != `{"did":{"x":1}}` {
-			t.Errorf("got %s, want the server's answer", got)
-		}
-	}
 }
 
 // Pinned tools are listed and called under their own names, subject to the client's
