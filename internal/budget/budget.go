@@ -195,22 +195,11 @@ func (a *Agent) Delivered(turn, tokens int) {
 	a.lastDelivery = p.now()
 }
 
-// Adjust corrects the tokens recorded for a turn by a difference, which may be negative.
-func (a *Agent) Adjust(turn, tokens int) {
-	p := a.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	a.addLocked(tokens)
-	if turn == a.turn {
-		a.turnUsed = max(0, a.turnUsed+tokens)
-	}
-}
-
 // addLocked counts tokens, and takes them from the agent's reservation first.
 func (a *Agent) addLocked(tokens int) {
-	a.used = max(0, a.used+tokens)
+	a.used += tokens
 	if _, joined := a.pool.agents[a]; !joined {
-		a.pool.departedUsed = max(0, a.pool.departedUsed+tokens)
+		a.pool.departedUsed += tokens
 		return
 	}
 	a.windowUsed = max(0, a.windowUsed+tokens)

@@ -154,13 +154,6 @@ func TestSession(t *testing.T) {
 	step(4, 1500, budget.Room{Left: 1500, Extras: 0, Excerpts: 1500, Optional: true}) // of the session
 	step(5, 1100, budget.Room{Left: 400, Extras: 0, Excerpts: 500, Optional: false})
 	step(6, 9000, budget.Room{Left: 0, Extras: 0, Excerpts: 500, Optional: false}) // what is asked for is delivered
-	a.Adjust(5, -9400)
-	if got := a.Room(7).Left; got != 800 {
-		t.Errorf("after a correction: got %d left, want 800", got)
-	}
-	if got := a.Room(6).Left; got != 0 {
-		t.Errorf("after a correction of another turn: got %d left of this one, want 0", got)
-	}
 	if several := p.Join(budget.Session{Multiplexed: true}); several.Room(1) != budget.Unlimited {
 		t.Error("any number of conversations are bounded as one")
 	}
@@ -258,7 +251,6 @@ func TestConcurrent(t *testing.T) {
 			for turn := range 200 {
 				a := p.Join(budget.Session{Weight: float64(i)})
 				a.Delivered(turn, 10)
-				a.Adjust(turn, -1)
 				if room := a.Room(turn); room.Left < 0 || room.Left > 1000 {
 					t.Errorf("got %+v of a pool of 1000", room)
 				}

@@ -132,7 +132,12 @@ func (s *Server) Apply(o Options) {
 	if !sameRules { // then not every call is classified as before
 		s.store.Reclassify() // after the new policy is visible: writes classified before stay pending from now on
 	}
-	s.configure(next)
+	s.recorder.log.Reconfigure(next.Record.Full, !next.Record.Off)
+	s.store.Configure(next.Dedup)
+	s.common.limits.Configure(next.Limits)
+	s.common.budgets.Configure(next.Budgets)
+	s.prefetch.Scheduler.Configure(next.Enrichment.Slots())
+	s.recorder.log.Changed()
 	var ending sync.WaitGroup
 	for _, m := range old.members {
 		if now := next.find(m.Spec.Name); now == nil || now.up != m.up {
@@ -144,16 +149,6 @@ func (s *Server) Apply(o Options) {
 	}
 	ending.Wait()
 	s.prefetch.UpstreamsChanged()
-}
-
-// configure applies a new policy to the components that keep copies of their settings.
-func (s *Server) configure(p *policy) {
-	s.recorder.log.Reconfigure(p.Record.Full, !p.Record.Off)
-	s.store.Configure(p.Dedup)
-	s.common.limits.Configure(p.Limits)
-	s.common.budgets.Configure(p.Budgets)
-	s.prefetch.Scheduler.Configure(p.Enrichment.Slots())
-	s.recorder.log.Changed()
 }
 
 // Common holds what the servers of one process share: the store, so that a write through one
