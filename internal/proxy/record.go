@@ -178,12 +178,6 @@ func (o *observation) withTrace(params *revision.Params) *revision.Params {
 func (c *upstreamCall) observeSent() {
 	if o := c.observed; o != nil {
 		o.requests.Add(1)
-		if o.call.Claim != nil { // the event of a prefetch comes late
-			c.s.srv.recorder.log.Add(record.Event{
-				Kind: record.Sent, At: time.Now(), Session: o.number.Session, Seq: o.number.Seq,
-				Upstream: c.lease.Name(), Tool: clipName(c.tool), Sent: 1, Prefetched: true,
-			})
-		}
 		c.s.srv.prefetch.Scheduler.Sent(&o.run, c.lease.prefetchUpstream, c.tool, o.call.Claim, time.Now())
 	}
 }
