@@ -21,15 +21,32 @@ var tooManyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sp
 // intake parses and counts the messages of one client and passes them to its session.
 type intake struct {
 	Session
-	log *slog.Logger
-	all *atomic.Int64 // requests being served of all sessions; nil means no limit
+	log     *slog.Logger
+	all     *atomic.Int64 // requests being served of all sessions; nil means no limit
+	batches atomic.Bool   // the client's revision has batches
 
 	repeated map[string]bool // raw ids not yet seen of Options.Repeated; used by the reader goroutine only
 }
 
-// take processes one message. It passes run a function that serves a request. Requests continue
-// after their client disconnects.
-func (in *intake) take(raw []byte, out Outlet, run func(serve func())) {
+// take processes one message or a batch. It passes run a function that serves a request.
+// Requests continue after their client disconnects.
+func (in *intake) take(data []byte, out Outlet, run func(serve func())) {
+	if !in.batches.Load() || data[0] != '[' || !jsonrpc.Valid(data) {
+		in.takeOne(data, out, run)
+		return
+	}
+	empty := true
+	for raw := range jsonrpc.Elements(data) {
+		empty = false
+		in.takeOne(raw, out, run)
+	}
+	if empty {
+		in.refuse(&Message{}, refusal("empty batch"), out)
+	}
+}
+
+// takeOne processes one message. An array is refused, since batches do not nest.
+func (in *intake) takeOne(raw []byte, out Outlet, run func(serve func())) {
 	m, rpcErr := parse(raw)
 	if rpcErr != nil {
 		in.refuse(m, rpcErr, out)
@@ -54,6 +71,10 @@ func (in *intake) take(raw []byte, out Outlet, run func(serve func())) {
 func (in *intake) accept(ctx context.Context, m *Message, out Outlet) func() {
 	if !m.IsRequest() {
 		return in.Accept(ctx, m, out)
+	}
+	if m.Method == "initialize" {
+		requested, _ := jsonrpc.String(m.Index.Get("protocolVersion"))
+		in.batches.Store(revision.Negotiate(requested) == revision.Batches)
 	}
 	if in.all == nil {
 		return in.Accept(ctx, m, out)

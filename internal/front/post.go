@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"sync"
 
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
@@ -18,6 +19,10 @@ func (h *HTTP) post(w http.ResponseWriter, r *http.Request, only string) {
 	}
 	defer b.release()
 	data := bytes.TrimSpace(b.data)
+	if bytes.HasPrefix(data, []byte("[")) && jsonrpc.Valid(data) {
+		h.batch(w, r, data, only)
+		return
+	}
 	m, rpcErr := parse(data)
 	if rpcErr != nil {
 		refuse(w, http.StatusBadRequest, m.ID, rpcErr)
@@ -92,4 +97,24 @@ func (s *httpSession) serve(ctx context.Context, w http.ResponseWriter, m *Messa
 		serve()
 	}
 	return out.failed
+}
+
+// batch serves an array of messages. The responses are sent on one stream, each as soon as it
+// is ready.
+func (h *HTTP) batch(w http.ResponseWriter, r *http.Request, data []byte, only string) {
+	jsonrpc.Flatten(data)
+	s := h.enterSession(w, r, nil, only)
+	if s == nil {
+		return
+	}
+	defer s.leave()
+	if !s.batches.Load() {
+		refuse(w, http.StatusBadRequest, nil, refusal("want one message, an object; only "+revision.Batches+" has batches"))
+		return
+	}
+	out := &response{w: w, log: s.log}
+	defer out.finish()
+	var serving sync.WaitGroup
+	s.take(data, out, serving.Go)
+	serving.Wait()
 }

@@ -31,7 +31,7 @@ func TestPostRefused(t *testing.T) {
 		{name: "unknown session", body: ping, header: []string{"Mcp-Session-Id", "x"}, want: 404, code: -32600},
 		{name: "unknown upstream", path: "/mcp/none", body: ping, want: 404, code: -32600},
 		{name: "unknown version", body: ping, header: []string{"Mcp-Session-Id", session, "Mcp-Protocol-Version", "1999-01-01"}, want: 400, code: -32022},
-		{name: "a batch", body: "[" + ping + "]", header: []string{"Mcp-Session-Id", session}, want: 400, code: -32600},
+		{name: "batch of another revision", body: "[" + ping + "]", header: []string{"Mcp-Session-Id", session}, want: 400, code: -32600},
 		{name: "session over SSE is not one over POST", path: "/message?sessionId=" + session, body: ping, want: 404, code: -32600},
 	}
 	for _, test := range tests {
@@ -45,6 +45,22 @@ func TestPostRefused(t *testing.T) {
 				t.Errorf("got %d %s, want %d with code %d", status, answer, test.want, test.code)
 			}
 		})
+	}
+}
+
+func TestBatch(t *testing.T) {
+	c := serveTCP(t, front.Options{})
+	id := c.openAs("2025-03-26")
+	r := c.do(c.request(http.MethodPost, "/mcp", `[{"jsonrpc":"2.0","id":1,"method":"ping"},
+		{"jsonrpc":"2.0","method":"notifications/initialized"}, {"id":9}, {"jsonrpc":"2.0","id":2,"method":"tools/list"}]`, "Mcp-Session-Id", id))
+	body := text(t, r)
+	for _, want := range []string{`{"jsonrpc":"2.0","id":1,"result":{}}`, `"id":9,"error":`, `{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("got %s, want %s in it", body, want)
+		}
+	}
+	if status, _ := c.post("/mcp", `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, "Mcp-Session-Id", id); status != 202 {
+		t.Errorf("notifications only: got %d, want 202", status)
 	}
 }
 

@@ -14,12 +14,13 @@ import (
 
 var errAnswered = errors.New("the request has been answered")
 
-// response is the outlet of one POST with a request. It becomes an event stream with the first
-// message that is sent before the response; a response without one is sent as a JSON body.
+// response is the outlet of one POST with a request or a batch. It becomes an event stream with
+// the first message that is sent before the response; a response without one is sent as a JSON
+// body.
 type response struct {
 	w         http.ResponseWriter
 	log       *slog.Logger
-	id        []byte // raw id of the request
+	id        []byte // raw id of the request; nil for a batch
 	stateless bool   // some errors have an HTTP status of their own
 	failed    error  // error of writing the response; used by the goroutine that calls Answer
 
@@ -55,6 +56,9 @@ func (r *response) pump() {
 }
 
 func (r *response) Answer(line []byte) error {
+	if r.id == nil { // other responses of the batch may follow
+		return r.Send(bytes.Clone(line))
+	}
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
@@ -72,7 +76,7 @@ func (r *response) Answer(line []byte) error {
 }
 
 // finish closes the response and returns when all writes to it have ended. A cancelled
-// request gets an empty event stream.
+// request gets an empty event stream, a batch without responses 202 Accepted.
 func (r *response) finish() {
 	r.mu.Lock()
 	answered, stream := r.closed, r.stream
@@ -83,6 +87,8 @@ func (r *response) finish() {
 		stream.close()
 		r.pumped.Wait()
 	case answered:
+	case r.id == nil:
+		finish(r.w, http.StatusAccepted)
 	default:
 		if _, err := openEvents(r.w); err != nil {
 			r.log.Debug("answer not delivered", "err", err)

@@ -54,7 +54,8 @@ func TestHugeLine(t *testing.T) {
 	}
 }
 
-// Invalid lines are refused one by one, with their ids where these can be parsed.
+// Invalid lines and elements of a batch are refused one by one, with their ids where these can
+// be parsed.
 func TestLines(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":%d,"method":"ping"}`
 	const pong = `{"jsonrpc":"2.0","id":%d,"result":{}}`
@@ -65,6 +66,9 @@ func TestLines(t *testing.T) {
 		"messages":             {handshake, fmt.Sprintf(ping+"\n"+ping, 1, 2), []string{fmt.Sprintf(pong, 1), fmt.Sprintf(pong, 2)}},
 		"notification":         {handshake, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil},
 		"cut":                  {handshake, `{"jsonrpc":"2.0","id":3,`, []string{`"id":3,"error":{"code":-32700`}},
+		"batch":                {"2025-03-26", fmt.Sprintf("["+ping+`,{"id":7},`+ping+"]", 1, 2), []string{fmt.Sprintf(pong, 1), fmt.Sprintf(pong, 2), `"id":7,"error":{"code":-32600`}},
+		"empty batch":          {"2025-03-26", "[]", []string{`"id":null,"error":{"code":-32600`}},
+		"batch in a batch":     {"2025-03-26", fmt.Sprintf("[["+ping+"]]", 1), []string{`"id":null,"error":{"code":-32600`}},
 		"no batches":           {handshake, fmt.Sprintf("["+ping+"]", 1), []string{`"id":null,"error":{"code":-32600`}},
 		"stateless":            {handshake, modernBody("4", "tools/list", "", "{}"), []string{`"id":4,"result":{"tools":[]}`}},
 		"stateless, incapable": {handshake, modernBody("4", "tools/list", "", "7"), []string{`"id":4,"error":{"code":-32602`}},

@@ -28,6 +28,8 @@ const (
 	Latest = mcp.ProtocolVersion20260728
 	// LatestHandshake is the newest revision that starts with initialize.
 	LatestHandshake = mcp.ProtocolVersion20251125
+	// Batches is the only revision that has batches: every receiver must accept them.
+	Batches = mcp.ProtocolVersion20250326
 )
 
 // Stateless reports whether version belongs to the era without a handshake.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -115,16 +116,30 @@ func (c *conn) stateless() bool { return revision.Stateless(c.revision()) }
 // setRevision sets the revision for all later messages.
 func (c *conn) setRevision(version string) { c.version.Store(&version) }
 
-// receive parses and handles one message from the link, which names no request of ours. raw must
-// not contain line ends. buffer holds it, or is nil.
-func (c *conn) receive(raw []byte, buffer *jsonrpc.Buffer) {
-	m, err := c.parse(raw)
-	if err != nil {
-		c.unreadable(m.ID, raw, err)
-		return
+// receive parses and handles the messages of a line or an event from the link, which name no
+// request of ours. data must not contain line ends. buffer holds it, or is nil.
+func (c *conn) receive(data []byte, buffer *jsonrpc.Buffer) {
+	if bytes.HasPrefix(data, []byte("[")) {
+		buffer = nil // the messages of a batch share its memory
 	}
-	m.Buffer = buffer
-	c.message(m, 0)
+	for raw := range messages(data) {
+		m, err := c.parse(raw)
+		if err != nil {
+			c.unreadable(m.ID, raw, err)
+			continue
+		}
+		m.Buffer = buffer
+		c.message(m, 0)
+	}
+}
+
+// messages yields the messages in a line, an event or a body: the elements of a batch, which
+// revision 2025-03-26 has, or data itself.
+func messages(data []byte) iter.Seq[[]byte] {
+	if bytes.HasPrefix(data, []byte("[")) && jsonrpc.Valid(data) {
+		return jsonrpc.Elements(data)
+	}
+	return func(yield func([]byte) bool) { yield(data) }
 }
 
 // parse parses a message from the server. Invalid UTF-8 is replaced by U+FFFD, as most clients

@@ -66,6 +66,11 @@ var roles = map[string]func(){
 			fmt.Print("\n\r\n", ` {"jsonrpc":"2.0","method":"note"} `, "\r\n17\n")
 		})
 	},
+	"batch": func() {
+		serveRole(func(id string) {
+			fmt.Println(`[{"jsonrpc":"2.0","method":"note"}, 17, {"jsonrpc":"2.0","id":` + id + `,"result":{"batch":true}}]`)
+		})
+	},
 	"broken": func() {
 		serveRole(func(id string) { fmt.Println(`{"jsonrpc":"2.0","id":` + id + `,"result":{"text":"` + "\t" + `"}}`) })
 	},
@@ -243,6 +248,16 @@ func TestProcessRubbish(t *testing.T) {
 	}
 	if got := v.heard.turn(); len(got) != 6 || got[4] != "heard note" {
 		t.Errorf("got %q, want five pieces of garbage, and a note before the last", got)
+	}
+}
+
+func TestProcessBatch(t *testing.T) {
+	v := run(t, roleCommand("batch"), Options{})
+	if got := v.work(t.Context()); got != `{"batch":true}` {
+		t.Errorf("got %s", got)
+	}
+	if got := v.heard.turn(); len(got) < 2 || got[0] != "heard note" {
+		t.Errorf("got %q, want a note, and a piece of garbage", got)
 	}
 }
 

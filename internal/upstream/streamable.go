@@ -116,9 +116,17 @@ func (l *streamable) readJSON(p *post, resp *http.Response) error {
 	return nil
 }
 
-// take handles a message from the response to p.
-func (l *streamable) take(p *post, raw []byte) error {
-	m, err := l.c.parse(bytes.TrimSpace(raw))
+// take handles the messages of a body or an event from the response to p.
+func (l *streamable) take(p *post, data []byte) (err error) {
+	for raw := range messages(bytes.TrimSpace(data)) {
+		err = errors.Join(err, l.takeOne(p, raw))
+	}
+	return err
+}
+
+// takeOne handles one message from the response to p.
+func (l *streamable) takeOne(p *post, raw []byte) error {
+	m, err := l.c.parse(raw)
 	own := m.Method == "" && p.isAnswer(m.ID)
 	if own {
 		p.markAnswered()
