@@ -90,22 +90,40 @@ func ContentOf(result []byte) (c Content) {
 
 func (c *Content) add(text []byte) { c.texts, c.Bytes = append(c.texts, text), c.Bytes+len(text) }
 
-// Sample is a copy of the beginning of a content.
+// Sample is a copy of some or all texts of a content.
 type Sample struct {
-	Bytes  int // of the copied texts
+	Bytes  int // of the sampled texts
 	pieces [][]byte
 }
 
-// sampleBytes is the maximum size of a sample.
-const sampleBytes = 8 << 10
+// A short content is sampled completely, a longer one in evenly spaced pieces, as the beginning
+// of a text may be unlike the rest.
+const (
+	sampleBytes  = 8 << 10
+	samplePieces = 8
+)
 
-// Sample returns a copy of the beginning of the texts.
+// Sample returns a copy of a sample of the texts.
 func (c *Content) Sample() (s Sample) {
+	if c.Bytes <= sampleBytes {
+		for _, text := range c.texts {
+			s.add(text)
+		}
+		return s
+	}
+	next, before := 0, 0 // start of the next piece; bytes of earlier texts
 	for _, text := range c.texts {
-		piece := bytes.Clone(text[:min(len(text), sampleBytes-s.Bytes)])
-		s.pieces, s.Bytes = append(s.pieces, piece), s.Bytes+len(piece)
+		for ; next < before+len(text); next += c.Bytes / samplePieces {
+			from := next - before
+			s.add(text[from:min(len(text), from+sampleBytes/samplePieces)])
+		}
+		before += len(text)
 	}
 	return s
+}
+
+func (s *Sample) add(piece []byte) {
+	s.pieces, s.Bytes = append(s.pieces, bytes.Clone(piece)), s.Bytes+len(piece)
 }
 
 // Tokens counts the tokens of the sample. It loads the vocabulary.
@@ -119,8 +137,8 @@ func (s *Sample) Tokens() (n int) {
 // longestEscape is the length of \uXXXX.
 const longestEscape = 6
 
-// unescape returns the text of the beginning of a JSON string, which may end within an escape. A
-// piece that is not part of a string is returned unchanged.
+// unescape returns the text of a piece of a JSON string, which may begin or end within an escape.
+// A piece that is not part of a string is returned unchanged.
 func unescape(piece []byte) []byte {
 	inner := strings.Trim(string(piece), `"`)
 	for cut := range min(len(inner), longestEscape) {

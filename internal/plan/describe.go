@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 )
@@ -29,9 +30,12 @@ Only output_steps come back (none named: all). tool: without your client's prefi
 // GuideURI is the URI of the resource with the [Guide].
 const GuideURI = "mcpschedd://plans"
 
+//go:embed plan.schema.json
+var inputSchema []byte
+
 // InputSchema returns the JSON Schema of execute_tool_plan's arguments. It only names the
 // members, because [Parse] reports errors better than a schema could.
-func InputSchema() []byte { return []byte(inputSchema) }
+func InputSchema() []byte { return bytes.TrimSpace(inputSchema) }
 
 // OutputSchema returns the JSON Schema of execute_tool_plan's result.
 func OutputSchema() []byte {
@@ -42,14 +46,3 @@ func OutputSchema() []byte {
 func ReadSchema() []byte {
 	return []byte(`{"type":"object","properties":{"handle":{"type":"string"},"pointer":{"type":"string"},"offset":{"type":"integer"}}}`)
 }
-
-const inputSchema = `{"type":"object","properties":{` +
-	`"steps":{"type":"array","items":{"type":"object","properties":{` +
-	`"id":{"type":"string"},"tool":{"type":"string"},"arguments":{"type":["object","string"]},` +
-	`"depends_on":{"type":"array","items":{"type":"string"}},"when":{},"for_each":{},` +
-	`"max_items":{"type":"integer"},"max_parallel":{"type":"integer"},"timeout":{"description":"\"5s\""},` +
-	`"retry":{"type":"integer"},"on_error":{"enum":["fail","skip","default","continue"]},"default":{},` +
-	`"optional":{"type":"boolean"},"value":{"type":"number"},"probability":{"type":"number"},` +
-	`"max_tokens":{"type":"integer"}},"required":["id","tool"]}},` +
-	`"output_steps":{"type":"array","items":{"type":"string"}},` +
-	`"budget_tokens":{"type":"integer"},"dry_run":{"type":"boolean"}},"required":["steps"]}`
