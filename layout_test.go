@@ -58,7 +58,7 @@ var allowed = map[string][]string{
 	"internal/excerpt":    {"internal/jsonrpc"},
 	"internal/schema":     {"internal/jsonrpc"},
 	"internal/deliver":    {"internal/call", "internal/jsonrpc", "internal/valuemodel"},
-	"internal/limit":      {"internal/age"},
+	"internal/limit":      {},
 	"internal/valkey":     {"internal/age", "internal/call", "internal/dedup", "internal/limit"}, // what several replicas share
 	"internal/classify":   {},                                                                    // does this one call only read: command lines, what git is set up to run, SQL statements
 	"internal/valuemodel": {"internal/call", "internal/classify", "internal/nearest"},

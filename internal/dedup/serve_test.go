@@ -102,22 +102,6 @@ func TestInvalidated(t *testing.T) {
 	}
 }
 
-// TestPlacesOfBoth: the places of the asking call count too; after a reload it may have more.
-func TestPlacesOfBoth(t *testing.T) {
-	src := &source{store: newStore(t)}
-	src.ask(t, query(pure, host))
-	src.store.Invalidate(local)
-	if got := src.ask(t, query(pure, host, local)); got.How != dedup.Fetched {
-		t.Errorf("got %s, want fetched: the domain has changed since", got.How)
-	}
-	x := wait(t, src.store, other(query(pure, host)))
-	src.store.Invalidate(edge)
-	if y := wait(t, src.store, other(query(pure, host, edge))); y.flight == nil {
-		t.Error("joined a flight from before the change")
-	}
-	x.flight.Settle(nil, false, true)
-}
-
 func TestPrefetchRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

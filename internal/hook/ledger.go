@@ -84,14 +84,10 @@ func New(e Effects) *Ledger {
 func (l *Ledger) Exclusive(folder string) func() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.flagLocked(folder).Load
-}
-
-func (l *Ledger) flagLocked(folder string) *atomic.Bool {
 	if l.exclusive[folder] == nil {
 		l.exclusive[folder] = new(atomic.Bool)
 	}
-	return l.exclusive[folder]
+	return l.exclusive[folder].Load
 }
 
 // Enter registers a client before it is served.
@@ -112,19 +108,22 @@ func (l *Ledger) Leave(c *Client) {
 
 // Hear processes a report.
 func (l *Ledger) Hear(r *daemon.Report) {
-	late := time.Since(time.UnixMilli(r.Sent)).Abs() > daemon.HookTimeout
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r.Session == "" && r.Parent == 0 && r.Folder == "" { // from an unknown client
-		l.hearUnnamedLocked(r, late)
+	if r.Session == "" && r.Parent == 0 && r.Folder == "" { // it may be from any client
+		l.effects.Begin()
+		for _, p := range l.reporters {
+			p.turn.failed = true
+		}
 	} else {
-		l.hearLocked(l.reporterLocked(r), r, late)
+		l.hearLocked(l.reporterLocked(r), r)
 	}
 	l.settleLocked()
 }
 
 // hearLocked processes a report of a known reporter.
-func (l *Ledger) hearLocked(p *reporter, r *daemon.Report, late bool) {
+func (l *Ledger) hearLocked(p *reporter, r *daemon.Report) {
+	late := time.Since(time.UnixMilli(r.Sent)).Abs() > daemon.HookTimeout
 	next, d := p.turn.after(r, p.open[r.Use] != nil, late)
 	p.turn = next
 	switch {
@@ -135,11 +134,19 @@ func (l *Ledger) hearLocked(p *reporter, r *daemon.Report, late bool) {
 	case d.missed:
 		l.effects.Begin().End()
 	case d.endAll:
-		p.endAll()
+		for use, o := range p.open {
+			delete(p.open, use)
+			o.End()
+		}
 	case d.gone:
 		l.reporters = slices.DeleteFunc(l.reporters, func(other *reporter) bool { return other == p })
 	case d.prompt:
-		l.promptLocked(p, r)
+		l.effects.Changed() // between turns the user may have changed files
+		for c := range l.clients {
+			if l.reporterOf(c) == p {
+				c.Prompted(r.Prompt)
+			}
+		}
 	}
 }
 
@@ -167,37 +174,6 @@ func (l *Ledger) endLocked(p *reporter, use string) {
 		o.End()
 	}
 	l.effects.Changed() // the write may already have ended by itself
-}
-
-// endAll ends the writes of all tool uses, since none is running any more.
-func (p *reporter) endAll() {
-	for use, o := range p.open {
-		delete(p.open, use)
-		o.End()
-	}
-}
-
-// promptLocked starts a turn. Between turns the user may have changed files.
-func (l *Ledger) promptLocked(p *reporter, r *daemon.Report) {
-	l.effects.Changed()
-	for c := range l.clients {
-		if l.reporterOf(c) == p {
-			c.Prompted(r.Prompt)
-		}
-	}
-}
-
-// hearUnnamedLocked processes a report without any identifier, which may be from any client.
-func (l *Ledger) hearUnnamedLocked(r *daemon.Report, late bool) {
-	_, d := turn{}.after(r, false, late)
-	if d.begins || d.missed {
-		l.effects.Begin()
-	}
-	if d.begins || d.missed || late {
-		for _, p := range l.reporters {
-			p.turn.failed = true
-		}
-	}
 }
 
 // reporterLocked returns the reporter of a report, and creates it if needed.

@@ -1,8 +1,6 @@
 package limit_test
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -239,34 +237,6 @@ func TestPromotedNeedsNoQuota(t *testing.T) {
 			t.Errorf("began (-want +got):\n%s", diff)
 		}
 		wantRefused(t, h, github, limit.ErrQuota)
-	})
-}
-
-func TestWaitEndsWithItsContext(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		h := limit.New(map[string]limit.Rule{"*": {Concurrency: 1}})
-		slot := enter(t, h, github)
-		gone := errors.New("the client has gone")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		ends := make(chan error, 3)
-		promoted := make(chan struct{})
-		go func() { _, err := h.Enter(ctx, github); ends <- err }()
-		go func() { _, err := h.Prefetch(ctx, github, nil); ends <- err }()
-		go func() { _, err := h.Prefetch(ctx, github, promoted); ends <- err }()
-		synctest.Wait()
-		close(promoted)
-		synctest.Wait()
-		cancel(gone)
-		for range 3 {
-			if err := <-ends; err != gone {
-				t.Errorf("got %v, want the cause", err)
-			}
-		}
-		if _, err := h.Enter(ctx, "idle"); err != gone {
-			t.Errorf("entered late: got %v, want the cause", err)
-		}
-		slot.Leave(good)
-		enter(t, h, github)
 	})
 }
 

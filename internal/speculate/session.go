@@ -56,7 +56,7 @@ func (s *session) pair(up *Upstream) *pair {
 		s.pairs[up.Key] = p
 		o.checkTools()
 	}
-	p.lease = up
+	p.lease, o.changed = up, true
 	p.choose.Session, p.choose.Upstream = s.slots, up
 	return p
 }
@@ -68,7 +68,6 @@ func (w *Worker) called(c *Call) {
 		return
 	}
 	p := s.pair(c.Upstream)
-	p.learned.changed = true
 	arguments := string(c.Arguments) // the model canonicalizes them
 	if c.Arguments == nil {
 		arguments = "{}"
@@ -174,6 +173,7 @@ func (s *session) end(now time.Time) {
 		p.choose.DropWaiting(p)
 		p.decisions.settle(now, true, s.w.Decided)
 		p.predict.End()
+		p.learned.changed = true
 	}
 }
 
