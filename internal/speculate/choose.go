@@ -133,7 +133,9 @@ func (c *Chooser) Choose(now time.Time, o ChooseOptions, w Environment) {
 }
 
 // evaluate returns a candidate with what is known about it now, as input for enrich.Pick.
-func (c *Chooser) evaluate(now time.Time, g *predict.Candidate, v *Verdict, rooms map[string]Room, o *ChooseOptions, w Environment) enrich.Candidate {
+func (c *Chooser) evaluate(
+	now time.Time, g *predict.Candidate, v *Verdict, rooms map[string]Room, o *ChooseOptions, w Environment,
+) enrich.Candidate {
 	out := g.Candidate // has a key of its own if it is not checked
 	if g.Reason != "" && g.Reason != enrich.Shadow || !(g.P >= o.MinProbability) {
 		return out
@@ -180,7 +182,7 @@ func (c *Chooser) delaysCalls(g *predict.Candidate, think time.Duration, now tim
 	if !busy { // a call in progress delays both the pause and the prefetch
 		pause = pause.Minus(now.Sub(c.foundAt))
 	}
-	saves := g.P * float64(g.Latency.Overlap(lead)) // nothing if no call of the tool was seen yet: the prefetch then finds out
+	saves := g.P * float64(g.Latency.Overlap(lead)) // 0 for a tool without a call so far, to find out
 	next := g.P / max(1, c.expectedCalls)           // probability that it is the next call
 	costs := serial * (1 - next) * float64(g.Latency.Excess(pause))
 	return costs > float64(minHarmWait) && costs > saves

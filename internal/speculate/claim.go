@@ -101,7 +101,9 @@ func (s *Session) roomLocked(h *host) int {
 // If there is none, it returns why not: "closed" after End, "in_flight" while the session has a call of
 // the same key that has not returned, "throttled" if nothing may start or another prefetch must end
 // first, or "cap".
-func (s *Session) Start(ctx context.Context, up *Upstream, key call.Key, host string, chained bool) (c *Claim, refused string) {
+func (s *Session) Start(
+	ctx context.Context, up *Upstream, key call.Key, host string, chained bool,
+) (c *Claim, refused string) {
 	d := s.scheduler
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -201,7 +203,9 @@ func (s *Session) Watch(now time.Time, k call.Key, places []call.Place, host str
 		return
 	}
 	d.counts.Watched++
-	s.addLocked(&Claim{session: s, key: k, host: d.hostLocked(host), places: places, expires: now.Add(keep), returned: true})
+	s.addLocked(&Claim{
+		session: s, key: k, host: d.hostLocked(host), places: places, expires: now.Add(keep), returned: true,
+	})
 }
 
 // Called records a call: it uses a prefetch of that key in progress, and would have used a watched

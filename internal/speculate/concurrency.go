@@ -24,14 +24,14 @@ func (c Concurrency) String() string { return concurrencyNames[c] }
 // Weights and thresholds of the evidence.
 const (
 	evidenceDecay = 0.9  // per piece of evidence, so that about ten count
-	sure          = 0.75 // probability from which an upstream is Serial or Parallel; three pieces of evidence if none is against it
+	sure          = 0.75 // probability from which an upstream is Serial or Parallel: after three pieces
 	unsure        = 0.6  // probability below which it no longer is
 	presumed      = 3    // pieces of evidence from earlier that count: the server may have changed
 
 	maxEvidence    = 1 / (1 - evidenceDecay) // the limit of the decayed sum
 	minLogRatio    = 1                       // log-likelihood ratio that makes a piece of evidence
-	priorVariance  = 0.1                     // variance of the logarithm of a tool's latency before any sample: a deviation of about a third
-	steadyVariance = 0.03                    // variance below which a tool's latency is steady; it takes at least three samples
+	priorVariance  = 0.1                     // of the logarithm of a latency, before any sample
+	steadyVariance = 0.03                    // below it a latency is steady; takes three samples
 	maxTools       = 64                      // tools with a service time
 )
 
@@ -67,11 +67,13 @@ func (v *server) presume(learned predict.Concurrency, usual map[string]enrich.Pe
 	for tool, took := range usual {
 		if v.tools[tool] == nil {
 			deviation := (logarithm(took.P90) - logarithm(took.P10)) / 2.56 // of a normal distribution
-			*v.serviceTime(tool) = serviceTime{n: 1, mean: logarithm(took.P50), variance: max(priorVariance, deviation*deviation)}
+			spread := max(priorVariance, deviation*deviation)
+			*v.serviceTime(tool) = serviceTime{n: 1, mean: logarithm(took.P50), variance: spread}
 		}
 	}
 	sum := learned.Parallel + learned.Serial
-	if v.evidence == (predict.Concurrency{}) && learned.Parallel >= 0 && learned.Serial >= 0 && sum <= maxEvidence {
+	inRange := learned.Parallel >= 0 && learned.Serial >= 0 && sum <= maxEvidence
+	if v.evidence == (predict.Concurrency{}) && inRange {
 		weight := min(1, presumed/max(sum, 1))
 		v.evidence = predict.Concurrency{Parallel: weight * learned.Parallel, Serial: weight * learned.Serial}
 		v.decide()
@@ -113,7 +115,8 @@ func (v *server) classify(i *instance, r *Run, took, after, usual time.Duration)
 	if usual == 0 {
 		return Unknown
 	}
-	if oldest := i.oldest(); oldest != nil && oldest.idle && oldest.began.Before(r.began) && took >= usual/2 { // a shorter one may be a refusal
+	refusal := took < usual/2 // perhaps
+	if oldest := i.oldest(); oldest != nil && oldest.idle && oldest.began.Before(r.began) && !refusal {
 		v.outOfOrder = true
 		return Parallel
 	}

@@ -68,10 +68,14 @@ func (d *Decision) consider(c *predict.Candidate, why enrich.Reason) {
 	} else {
 		d.Declined[string(why)]++
 	}
-	if why == enrich.InFlight || why == enrich.Stored || len(d.Top) >= maxOptions { // an earlier decision has it
+	earlier := why == enrich.InFlight || why == enrich.Stored // an earlier decision has it
+	if earlier || len(d.Top) >= maxOptions {
 		return
 	}
-	o := Option{Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean()), Arguments: c.Key.Arguments, until: d.until}
+	o := Option{
+		Tool: c.Key.Tool, P: c.P, Reason: string(why), ValueMS: ms(c.Latency.Mean()),
+		Arguments: c.Key.Arguments, until: d.until,
+	}
 	size := float64(c.Bytes)
 	if m := c.Model; m != nil {
 		size = cmp.Or(size, m.Cost.TypicalKB*1024)

@@ -9,7 +9,7 @@ const (
 	RateLimited    Harm = "rate_limited"    // its host answered 429
 	ForegroundWait Harm = "foreground_wait" // a call waited for it
 	Eviction       Harm = "eviction"        // storing its answer evicted one that a call had asked for
-	Question       Harm = "question"        // its server sent the client a request; does not count against the host
+	Question       Harm = "question"        // its server sent the client a request
 )
 
 // HarmStats is the harm done by prefetches.

@@ -14,7 +14,7 @@ type instance struct {
 	*server
 	calls     []*Run      // in progress, or abandoned and perhaps still running; oldest first
 	claims    []*Claim    // of prefetches that hold a slot
-	abandoned []time.Time // sending times of abandoned calls, until one sent later is answered; at most maxRuns
+	abandoned []time.Time // when abandoned calls were sent, until a later one is answered; at most maxRuns
 
 	at           time.Time     // until which prefetchTime is counted
 	prefetchTime time.Duration // total time in which its oldest call was a prefetch that no call had joined
@@ -41,7 +41,7 @@ type Run struct {
 
 const (
 	maxRuns       = 64               // most recent calls tracked per instance
-	defaultLinger = 10 * time.Second // how long an abandoned call is assumed to run if its latency is unknown
+	defaultLinger = 10 * time.Second // how long an abandoned call may run if its latency is unknown
 )
 
 // SentAt returns when the call was last sent; zero if it was not.
@@ -181,7 +181,9 @@ func (i *instance) advance(now time.Time) {
 		}
 		i.at = now
 	}
-	i.calls = slices.DeleteFunc(i.calls, func(r *Run) bool { return !r.until.IsZero() && now.After(r.until) })
+	i.calls = slices.DeleteFunc(i.calls, func(r *Run) bool {
+		return !r.until.IsZero() && now.After(r.until)
+	})
 }
 
 // unjoined reports whether r is a prefetch that no call has joined. A call that waits for a joined

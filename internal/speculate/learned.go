@@ -37,7 +37,8 @@ func (w *Worker) learnedOf(up *Upstream) *learned {
 		o.storage = old.storage
 	}
 	o.model = predict.New(predict.Options{
-		Tool: func(name string) predict.Tool { return o.lease.Tool(name) }, Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(up.Exclusive),
+		Tool:  func(name string) predict.Tool { return o.lease.Tool(name) },
+		Learn: rules.Learn, ShadowLabels: rules.ShadowLabels, MaxAge: rules.Age(up.Exclusive),
 	})
 	w.learned[up.Key] = o
 	w.saveNow(o) // reads what is stored
@@ -67,7 +68,8 @@ func InMemory() Storage {
 // checkTools marks the upstream as useless if it offers no tool that may be prefetched.
 func (o *learned) checkTools() {
 	for _, name := range o.lease.Tools() {
-		if m := o.lease.Tool(name).Model; m != nil && m.Speculate != nil && *m.Speculate && (m.Class.Reads() || m.Classify != "") {
+		m := o.lease.Tool(name).Model
+		if m != nil && m.Speculate != nil && *m.Speculate && (m.Class.Reads() || m.Classify != "") {
 			return
 		}
 	}
@@ -138,7 +140,7 @@ func (w *Worker) save(o *learned) {
 			err := store(func(stored State) (State, error) {
 				next, err := k.model.Merge(stored)
 				if err != nil {
-					w.Log.Warn("learned state not read in full; the readable part is used", "upstream", name, "err", err)
+					w.Log.Warn("learned state read in part", "upstream", name, "err", err)
 				}
 				return next, nil
 			})

@@ -43,7 +43,7 @@ func (o Options) withDefaults() Options {
 // Limits of what is remembered.
 const (
 	maxOpen    = 256  // prefetches of a session with unknown fate
-	maxKnown   = 1024 // hosts, upstreams and instances each; an evicted host starts again at the normal level
+	maxKnown   = 1024 // hosts, upstreams and instances each
 	maxChanges = 256  // changes of level not yet read
 )
 
@@ -70,7 +70,8 @@ type host struct {
 // New returns a scheduler.
 func New(o Options) *Scheduler {
 	return &Scheduler{
-		opt: o.withDefaults(), hosts: newLRU[string, *host](), servers: newLRU[string, *server](), instances: newLRU[uint64, *instance](),
+		opt: o.withDefaults(), hosts: newLRU[string, *host](),
+		servers: newLRU[string, *server](), instances: newLRU[uint64, *instance](),
 	}
 }
 
@@ -97,13 +98,17 @@ func getLocked[K comparable, V any](all *simplelru.LRU[K, V], key K, make func()
 }
 
 func (d *Scheduler) hostLocked(name string) *host {
-	return getLocked(d.hosts, name, func() *host { return &host{throttle: throttle{of: Change{Host: name}, level: normal}} })
+	return getLocked(d.hosts, name, func() *host {
+		return &host{throttle: throttle{of: Change{Host: name}, level: normal}}
+	})
 }
 
 func (d *Scheduler) serverLocked(key string) *server { return getLocked(d.servers, key, newServer) }
 
 func (d *Scheduler) instanceLocked(up *Upstream) *instance {
-	return getLocked(d.instances, up.Instance, func() *instance { return &instance{server: d.serverLocked(up.Key)} })
+	return getLocked(d.instances, up.Instance, func() *instance {
+		return &instance{server: d.serverLocked(up.Key)}
+	})
 }
 
 // RemoveInstance removes an upstream instance that has ended.
@@ -157,7 +162,10 @@ type Stats struct {
 func (d *Scheduler) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := Stats{Counts: d.counts, Sessions: d.sessions, Instances: d.instances.Len(), UnderWay: d.underWay, Hosts: make(map[string]int)}
+	s := Stats{
+		Counts: d.counts, Sessions: d.sessions, Instances: d.instances.Len(), UnderWay: d.underWay,
+		Hosts: make(map[string]int),
+	}
 	for _, h := range d.hosts.Values() {
 		s.Hosts[h.of.Host] = h.level
 	}

@@ -52,7 +52,8 @@ func (s *session) pair(up *Upstream) *pair {
 	o := s.w.learnedOf(up)
 	p := s.pairs[up.Key]
 	if p == nil || p.learned != o {
-		p = &pair{session: s, learned: o, predict: o.model.Begin(s.client.ID, s.client.Multiplexed)} // of several clients, calls cannot be attributed to one
+		lone := s.client.Multiplexed // of several clients, calls cannot be attributed to one
+		p = &pair{session: s, learned: o, predict: o.model.Begin(s.client.ID, lone)}
 		s.pairs[up.Key] = p
 		o.checkTools()
 	}
@@ -134,7 +135,8 @@ func (w *Worker) compared(c *Call, same bool) {
 	w.prove(o, c.Tool)
 	w.save(o) // at once, so that other processes need not compare again
 	if !same {
-		w.Log.Warn("tool barred from prefetching: two equal calls gave different answers", "upstream", c.Upstream.Name, "tool", c.Tool)
+		w.Log.Warn("tool barred from prefetching: two equal calls gave different answers",
+			"upstream", c.Upstream.Name, "tool", c.Tool)
 	}
 }
 
@@ -151,12 +153,14 @@ func (w *Worker) harm(s *session, host string, what Harm, wait time.Duration) {
 // upstream; with nil all of them.
 func (s *session) invalidate(places []call.Place) {
 	touches := func(read []call.Place) bool {
-		return places == nil || slices.ContainsFunc(read, func(r call.Place) bool { return slices.Contains(places, r) })
+		changed := func(r call.Place) bool { return slices.Contains(places, r) }
+		return places == nil || slices.ContainsFunc(read, changed)
 	}
 	for _, p := range s.pairs {
 		stale := func(tool, arguments string) bool {
-			m := p.lease.Tool(tool).Model
-			return m == nil || touches(m.Reads(func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) })) // nil if it is no longer offered
+			m := p.lease.Tool(tool).Model // nil if it is no longer offered
+			get := func(name string) []byte { return jsonrpc.Get([]byte(arguments), name) }
+			return m == nil || touches(m.Reads(get))
 		}
 		p.predict.Invalidate(stale)
 		p.decisions.invalidate(stale)
@@ -211,7 +215,10 @@ func (p *pair) offer(now time.Time, after int64) []Started {
 	rules := p.w.Rules()
 	found := p.predict.Candidates(now)
 	p.choose.Offer(now, found, rules.Pick(), p)
-	p.decisions.begin(&Decision{At: now, Session: p.client.Name, Upstream: p.lease.Name, After: after, until: now.Add(rules.Age(p.lease.Exclusive))}, len(found) > 0)
+	p.decisions.begin(&Decision{
+		At: now, Session: p.client.Name, Upstream: p.lease.Name, After: after,
+		until: now.Add(rules.Age(p.lease.Exclusive)),
+	}, len(found) > 0)
 	p.found(len(found))
 	return p.decide(now)
 }
@@ -227,7 +234,8 @@ func (p *pair) decide(now time.Time) []Started {
 	host := p.lease.Host()
 	w.Scheduler.Waited(host, w.Waited(host))
 	p.slots.Review(now)
-	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow", Keep: rules.Age(p.lease.Exclusive)}
+	o := ChooseOptions{Options: rules.Pick(), Host: host, Shadow: rules.Mode == "shadow"}
+	o.Keep = rules.Age(p.lease.Exclusive)
 	o.Keywords, o.Dollars = p.intentWords(), rules.Dollars-p.dollars
 	p.begun = nil
 	p.choose.Choose(now, o, p)
@@ -260,7 +268,9 @@ func (p *pair) Begin(c *predict.Candidate, v *Verdict) (refused string) {
 	ended := make(chan struct{})
 	fate, refused := up.Fetch(claim.Context, &Fetch{
 		Candidate: &g, JoinTimeout: joinTimeout(c), Trace: p.trace, After: p.decisions.newest.After,
-		Call:          &Call{ID: w.ids.Add(1), Client: p.client, Upstream: up, Tool: c.Key.Tool, Host: v.Host, Claim: claim},
+		Call: &Call{
+			ID: w.ids.Add(1), Client: p.client, Upstream: up, Tool: c.Key.Tool, Host: v.Host, Claim: claim,
+		},
 		ClientRequest: func(certain bool) { p.clientRequested(up, c.Key.Tool, certain) },
 		Done: func(r FetchResult) {
 			defer close(ended)
@@ -301,7 +311,8 @@ func (p *pair) fetched(up *Upstream, g *predict.Candidate, host string, claim *C
 		p.bar(up, tool, r.Bar)
 	case r.Crashed:
 		w.updateTool(up.Key, tool, func(t *ToolState) { t.CrashesServer = true })
-		w.Log.Warn("server ended during a prefetch; the tool is not prefetched any more", "upstream", up.Name, "tool", tool)
+		w.Log.Warn("server ended during a prefetch; the tool is not prefetched any more",
+			"upstream", up.Name, "tool", tool)
 	}
 	claim.Done() // after the bar, as a candidate waiting for the slot may be of the same tool
 	var body []byte

@@ -4,7 +4,7 @@
 // checks which may be made now, picks those that are worth it (enrich), starts them within the
 // limits of its scheduler, and continues when they return:
 //
-//	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, Waited: limits.Harm, Decided: record, Removed: removed})
+//	w := speculate.NewWorker(speculate.Setup{Log: log, Rules: rules, Waited: limits.Harm})
 //	if w.Wants(rules(), client) {
 //		w.Called(call)
 //	}
@@ -47,7 +47,7 @@ type Rules struct {
 	PerSession int // concurrent prefetches of a session; default 3
 	Total      int // of the process; default 16
 
-	Budget         int           // tokens that the answers of one choice may take, and that one inlining may add
+	Budget         int           // tokens that the answers of one choice, or one inlining, may take
 	MinProbability float64       // minimum for any prefetch
 	InlineFrom     float64       // minimum probability for inlining
 	Waste          time.Duration // hidden latency that offsets one wasted call
@@ -76,7 +76,9 @@ func (r *Rules) Slots() Options { return Options{PerSession: r.PerSession, Total
 // Pick returns the limits of one choice. If answers only go into the store, each may take at most
 // its slot's share of the budget.
 func (r *Rules) Pick() enrich.Options {
-	o := enrich.Options{Budget: r.Budget, MinProbability: r.MinProbability, Waste: r.Waste, SecondWorth: r.SecondWorth}
+	o := enrich.Options{
+		Budget: r.Budget, MinProbability: r.MinProbability, Waste: r.Waste, SecondWorth: r.SecondWorth,
+	}
 	if r.Delivery != "inline" {
 		o.Silent = true
 		o.MaxTokens = r.Budget / cmp.Or(max(r.PerSession, 0), 3)
@@ -181,7 +183,7 @@ type Fetch struct {
 	Trace       Trace         // of that call
 	JoinTimeout time.Duration // how long a call waits for it, from its sending
 
-	ClientRequest func(certain bool) // the server sends the client a request, for this call or, unless certain, perhaps another
+	ClientRequest func(certain bool) // the server asks the client; unless certain, perhaps for another call
 	Done          func(FetchResult)  // it has returned, or will not
 }
 

@@ -23,7 +23,7 @@ const (
 	fallBelow  = 0.3 // accuracy below which the level falls, even if the next prefetch is used
 	riseFrom   = 0.4 // accuracy from which a lost level is regained
 	riseAbove  = 0.6 // accuracy above which the level eager is reached
-	lateShare  = 0.1 // share of used prefetches that were late; above it, earlier ones would have hidden more
+	lateShare  = 0.1 // share of used prefetches that were late above which the level rises
 )
 
 // throttle limits the prefetches of a session, or to a host, by level.

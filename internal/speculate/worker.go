@@ -39,13 +39,15 @@ type Setup struct {
 	Log     *slog.Logger
 	Rules   func() *Rules                   // returns the current rules
 	Waited  func(host string) time.Duration // total time that calls to a host have waited for prefetches
-	Decided func(Decision)                  // called with each decision once it is known which candidates were called
+	Decided func(Decision)                  // called with each decision once it is known what was called
 	Removed func(key string) bool           // reports whether an upstream is no longer configured
 }
 
 // NewWorker returns a worker. Its goroutine starts with the first event.
 func NewWorker(s Setup) *Worker {
-	w := &Worker{Setup: s, Scheduler: New(Options{}), sessions: make(map[*Client]*session), learned: make(map[string]*learned)}
+	w := &Worker{
+		Setup: s, Scheduler: New(Options{}), sessions: make(map[*Client]*session), learned: make(map[string]*learned),
+	}
 	w.tools.byTool = make(map[toolKey]ToolState)
 	w.figures.Declined = make(map[enrich.Reason]int64)
 	w.queue = newQueue(w.run, func(wait bool) { w.Protect(func() { w.saveChanged(wait) }) })
@@ -102,7 +104,8 @@ func (w *Worker) Answered(c *Call, r Result, reply chan<- Announcement) bool {
 		r.Body = w.keep(body)
 	}
 	return w.queue.add(task{
-		bytes: len(r.Body), urgent: reply != nil, required: r.Comparison != dedup.NotCompared || r.JoinWait > 0,
+		bytes: len(r.Body), urgent: reply != nil,
+		required: r.Comparison != dedup.NotCompared || r.JoinWait > 0,
 		do: func() {
 			if reply != nil {
 				defer close(reply)
@@ -181,7 +184,8 @@ func (w *Worker) Protect(what func()) (ok bool) {
 		}
 		why := recover()
 		w.count(func(f *Figures) { f.Panics++ })
-		w.Log.Error("prediction panicked; calls continue, without prediction for the session", "panic", fmt.Sprint(why), "stack", string(debug.Stack()))
+		w.Log.Error("prediction panicked; calls continue, without prediction for the session",
+			"panic", fmt.Sprint(why), "stack", string(debug.Stack()))
 	}()
 	what()
 	return true
@@ -192,7 +196,7 @@ type Figures struct {
 	Candidates int64
 	Declined   map[enrich.Reason]int64 // by reason
 	Dropped    Drops                   // calls and answers that were not handled
-	Panics     int64                   // each one disables prediction for a session, except in saving learned state
+	Panics     int64                   // each disables prediction for a session, except in saving
 }
 
 // Figures returns a snapshot of the counts.
