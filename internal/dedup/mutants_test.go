@@ -43,7 +43,7 @@ var mutants = []mutant.Mutant{
 		{In: "dedup", Call: "epochs.current", Under: []string{"Flight.conclusiveLocked"}, Becomes: mutant.True},
 	}},
 	{Name: "invalidated is wasted", Says: "wrong fate", Cuts: []mutant.Cut{
-		{In: "dedup", Call: "Store.wastedLocked", With: "entry.prefetch", Becomes: "if $2 == invalidated { $x.usedLocked(&Outcome{}, $1, call.Ready) }; $&"},
+		{In: "dedup", Call: "Store.wastedLocked", With: "entry.prefetch", Becomes: "if $2 == invalidated { $x.usedLocked(&Outcome{}, $1, call.Number{}, call.Ready) }; $&"},
 	}},
 	{Name: "wasted in flight", Says: "open ends", Cuts: []mutant.Cut{
 		{In: "dedup", Call: "Store.wastedLocked", With: "Flight.prefetch", Under: []string{"Flight.abandonLocked"}, Becomes: mutant.Nothing},
