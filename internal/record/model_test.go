@@ -260,12 +260,6 @@ func (l lines) graph() []record.FollowUp {
 	}
 	for _, session := range []string{"a", "b", "c"} {
 		own := l.where(func(e *record.Event) bool { return e.Session == session })
-		heard := slices.IndexFunc(own, func(e record.Event) bool { return e.Kind != record.End })
-		own = own[max(heard, 0):]
-		whole := own
-		if end := slices.IndexFunc(own, func(e record.Event) bool { return e.Kind == record.End }); end >= 0 {
-			own = own[:end]
-		}
 		turns := own.turns()
 		for i := 1; i < len(turns); i++ {
 			for _, from := range turns[i-1] {
@@ -275,15 +269,15 @@ func (l lines) graph() []record.FollowUp {
 				}
 			}
 		}
-		for i, e := range whole {
+		for i, e := range own {
 			if e.Kind != record.Prefetch || e.Upstream == "" {
 				continue
 			}
-			before := whole[:i].calls().where(func(c *record.Event) bool { return c.Upstream != "" && c.Seq == e.After && c.Seq > 0 })
+			before := own[:i].calls().where(func(c *record.Event) bool { return c.Upstream != "" && c.Seq == e.After && c.Seq > 0 })
 			if len(before) > 0 {
 				f := edge(trimmed(&before[len(before)-1]), trimmed(&e))
 				f.Issued++
-				f.Used += whole[i : i+1].n(isUsed)
+				f.Used += own[i : i+1].n(isUsed)
 			}
 		}
 	}

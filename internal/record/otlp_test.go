@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -263,21 +262,6 @@ func TestCallStatus(t *testing.T) {
 	}
 }
 
-// A call that the client does not sample is passed on as not sampled, and not exported.
-func TestNotSampled(t *testing.T) {
-	spans := spansOf(t, func(tr *record.OTLP) {
-		span := traced(tr, "00-"+clientTrace+"-"+clientSpan+"-00", "", "x", noon)
-		if got := span.parent; got[:36] != "00-"+clientTrace+"-" || got[52:] != "-00" {
-			t.Errorf("got %q, want the client's trace, not sampled", got)
-		}
-		span.end(&record.Event{Kind: record.Call, At: noon, Session: "s", Seq: 1})
-		tr.Prefetch(&record.Event{Kind: record.Prefetch, At: noon, Session: "s", Seq: 2, After: 1, Fate: record.Wasted}) // nor are its prefetches
-	})
-	if len(spans) != 0 {
-		t.Errorf("got %v, want no spans", spans)
-	}
-}
-
 // The spans of a plan's steps are children of the plan's span.
 func TestPlan(t *testing.T) {
 	spans := spansOf(t, func(tr *record.OTLP) {
@@ -516,34 +500,6 @@ func received(t *testing.T, c *collector, name, of string, want float64) {
 	t.Errorf("%s: no %s among %q", name, of, all)
 }
 
-// Names that are not UTF-8 or very long would make a whole batch fail to encode.
-func TestOddNamesOverOTLP(t *testing.T) {
-	odd := "a\xff\xc3\x28\n\"" + strings.Repeat("é", 1_000)
-	tr, c := collect(t, record.OTLPOptions{Stats: func() record.Stats {
-		return record.Stats{
-			Tools: map[string]record.Part{odd: {Calls: 1, Prefetch: record.PrefetchPart{Wasted: map[string]int64{odd: 1}}}},
-			Hosts: map[string]record.Host{odd: {}}, Totals: record.Totals{Declined: map[string]int64{odd: 1}},
-		}
-	}})
-	e := record.Event{
-		Kind: record.Call, At: noon, Session: odd, Seq: 1, Upstream: odd, Tool: odd, Class: odd, Host: odd, Step: odd, Edge: odd,
-		Error: odd, Cause: odd, Disposition: record.Failed,
-	}
-	traced(tr, odd, odd, odd, noon).end(&e)
-	traced(tr, "", "", "fine", noon).end(anyCall())
-	e.Kind = record.Prefetch
-	tr.Prefetch(&e)
-	tr.Close(t.Context())
-	if len(c.bad) != 0 || len(c.spans) != 3-1 || len(c.metrics) == 0 { // the odd ones have the same name
-		t.Errorf("got bad %q, spans %v, %d metrics; want all of them", c.bad, c.spans, len(c.metrics))
-	}
-	for name := range c.spans {
-		if len(name) > 300 {
-			t.Errorf("got a name of %d bytes", len(name))
-		}
-	}
-}
-
 // Traces can be turned off alone. The client's own trace context is then passed on.
 func TestMetricsAlone(t *testing.T) {
 	tr, c := collect(t, record.OTLPOptions{Stats: figuresOf}, "OTEL_TRACES_EXPORTER", "none")
@@ -594,30 +550,3 @@ func refusing(t *testing.T, status int) string {
 	return s.URL
 }
 
-// One export reads the figures once and contains every tool: the bound on names is that of the
-// figures, as the SDK's limit of 2,000 would hide the rest.
-func TestManyTools(t *testing.T) {
-	const tools = 2080
-	read := 0
-	tr, c := collect(t, record.OTLPOptions{Stats: func() record.Stats {
-		read++
-		s := record.Stats{Tools: make(map[string]record.Part)}
-		for i := range tools {
-			s.Tools[fmt.Sprint("u/", i)] = record.Part{Calls: 1}
-		}
-		return s
-	}})
-	tr.Close(t.Context())
-	if read != 1 {
-		t.Errorf("the figures were read %d times, want once", read)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	calls := 0.0
-	for _, p := range c.metrics["mcpschedd_calls_total"].GetSum().GetDataPoints() {
-		calls += p.GetAsDouble()
-	}
-	if n := len(c.metrics["mcpschedd_calls_total"].GetSum().GetDataPoints()); n != tools || calls != tools {
-		t.Errorf("got %v calls in %d values, want %d", calls, n, tools)
-	}
-}

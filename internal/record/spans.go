@@ -15,18 +15,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Names of the semantic conventions for MCP and generative AI. These are still in development,
-// so the names are defined here and not taken from a version of a package.
-const (
-	methodName    = attribute.Key("mcp.method.name")
-	sessionID     = attribute.Key("mcp.session.id")
-	toolName      = attribute.Key("gen_ai.tool.name")
-	operationName = attribute.Key("gen_ai.operation.name")
-	errorType     = attribute.Key("error.type")
-
-	method   = "tools/call"
-	toolFail = "tool_error" // the answer has isError set
-)
+// method is the name of a span whose tool no upstream has, and the first word of the others.
+const method = "tools/call"
 
 // Trace returns the function that traces calls, or nil if no traces are exported.
 func (t *OTLP) Trace() Trace {
@@ -39,35 +29,22 @@ func (t *OTLP) Trace() Trace {
 // trace starts the span of one tools/call. The client's trace context becomes its parent; one
 // that is not well-formed (W3C Trace Context) is ignored.
 func (t *OTLP) trace(traceparent, tracestate, tool string, at time.Time) (parent, state string, end func(*Event)) {
-	tool = truncate(tool, maxName)
 	ctx := context.Background()
 	if traceparent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent, "tracestate": tracestate})
 	}
-	_, span := t.tracer.Start(ctx, method+" "+tool, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(at), toolAttributes(tool))
+	span := t.start(ctx, tool, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(at))
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(trace.ContextWithSpan(context.Background(), span), carrier)
-	return carrier["traceparent"], span.SpanContext().TraceState().String(), func(e *Event) { t.end(span, e) }
-}
-
-// toolAttributes returns the attributes of a tool call's span.
-func toolAttributes(tool string) trace.SpanStartEventOption {
-	return trace.WithAttributes(methodName.String(method), operationName.String("execute_tool"), toolName.String(tool))
-}
-
-// end ends the span of a call with its event.
-func (t *OTLP) end(span trace.Span, e *Event) {
-	if span.IsRecording() {
+	return carrier["traceparent"], span.SpanContext().TraceState().String(), func(e *Event) {
 		if e.Upstream == "" && e.Kind == Call {
 			span.SetName(method) // no such tool, so the client chose the name freely
 		}
-		span.SetAttributes(attributes(e)...)
-		markError(span, failure(e))
+		if e.Seq != 0 {
+			t.spans.Add(spanKey{e.Session, e.Seq}, span.SpanContext())
+		}
+		endSpan(span, e)
 	}
-	if e.Seq != 0 {
-		t.spans.Add(spanKey{e.Session, e.Seq}, span.SpanContext())
-	}
-	span.End(trace.WithTimestamp(e.endTime()))
 }
 
 // Prefetch exports a prefetch whose fate is known. The spans of the calls that it refers to
@@ -76,22 +53,31 @@ func (t *OTLP) Prefetch(e *Event) {
 	if t == nil || t.tracer == nil {
 		return
 	}
-	tool := truncate(e.Tool, maxName)
-	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(e.At), toolAttributes(tool),
-		trace.WithAttributes(attribute.Bool("mcpschedd.prefetch", true))}
-	by := spanKey{e.Session, e.UsedBy}
-	if e.BySession != "" {
-		by.session = e.BySession
-	}
-	if user, ok := t.spans.Get(by); ok {
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(e.At), trace.WithAttributes(attribute.Bool("mcpschedd.prefetch", true))}
+	if user, ok := t.spans.Get(spanKey{cmp.Or(e.BySession, e.Session), e.UsedBy}); ok {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: user}))
 	}
 	after, _ := t.spans.Get(spanKey{e.Session, e.After})
-	_, span := t.tracer.Start(trace.ContextWithSpanContext(context.Background(), after), method+" "+tool, options...)
+	endSpan(t.start(trace.ContextWithSpanContext(context.Background(), after), e.Tool, options...), e)
+}
+
+// start starts the span of a call. Names follow the semantic conventions for MCP and generative
+// AI, which are still in development.
+func (t *OTLP) start(ctx context.Context, tool string, options ...trace.SpanStartOption) trace.Span {
+	tool = truncate(tool, maxName)
+	options = append(options, trace.WithAttributes(
+		attribute.String("mcp.method.name", method), attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", tool)))
+	_, span := t.tracer.Start(ctx, method+" "+tool, options...)
+	return span
+}
+
+// endSpan ends the span of a call with its event.
+func endSpan(span trace.Span, e *Event) {
 	if span.IsRecording() {
 		span.SetAttributes(attributes(e)...)
-		if e.IsError || e.Cause == "error" {
-			markError(span, toolFail)
+		if failure := failure(e); failure != "" {
+			span.SetAttributes(attribute.String("error.type", failure))
+			span.SetStatus(codes.Error, "")
 		}
 	}
 	span.End(trace.WithTimestamp(e.endTime()))
@@ -101,49 +87,28 @@ func (t *OTLP) Prefetch(e *Event) {
 // cancelled did not fail.
 func failure(e *Event) string {
 	switch {
-	case e.IsError:
-		return toolFail
+	case e.IsError || e.Cause == "error":
+		return "tool_error"
 	case e.Disposition != Failed || e.Error == "cancelled":
 		return ""
-	case e.Error == "":
-		return "_OTHER" // fallback value of the semantic conventions
 	}
-	return truncate(e.Error, maxName)
+	return cmp.Or(truncate(e.Error, maxName), "_OTHER") // the fallback of the semantic conventions
 }
 
-func markError(span trace.Span, failure string) {
-	if failure != "" {
-		span.SetAttributes(errorType.String(failure))
-		span.SetStatus(codes.Error, "")
-	}
-}
-
-// spanFields maps the index of an Event field to its span attribute. The attribute has the
-// field's JSON name, or that of the span tag; "-" means no attribute.
-var spanFields = func() map[int]attribute.Key {
-	all := make(map[int]attribute.Key)
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[Event]()) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name = cmp.Or(f.Tag.Get("span"), name); name != "-" {
-			all[f.Index[0]] = attribute.Key("mcpschedd." + name)
-		}
-	}
-	return all
-}()
-
-// attributes returns the attributes of a call, prefetch or plan. As in the log, zero fields are
-// left out.
+// attributes returns the attributes of a call, prefetch or plan: the fields of its event, as in
+// the log without zero values. A field's span tag replaces its JSON name; "-" means none.
 func attributes(e *Event) (all []attribute.KeyValue) {
 	if e.Session != "" {
-		all = append(all, sessionID.String(truncate(e.Session, maxName)))
+		all = append(all, attribute.String("mcp.session.id", truncate(e.Session, maxName)))
 	}
 	if e.Upstream != "" {
 		all = append(all, attribute.String("mcpschedd.tool", truncate(e.Upstream+"/"+e.Tool, maxName)))
 	}
-	event := reflect.ValueOf(e).Elem()
-	for i, key := range spanFields {
-		switch v := event.Field(i); {
-		case v.IsZero():
+	for field, v := range reflect.ValueOf(e).Elem().Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		key := attribute.Key("mcpschedd." + cmp.Or(field.Tag.Get("span"), name))
+		switch {
+		case key == "mcpschedd.-" || v.IsZero():
 		case v.CanInt():
 			all = append(all, key.Int64(v.Int()))
 		case v.CanFloat():

@@ -17,7 +17,7 @@ import (
 // attributed to a prefetch if the call is its first use (UseOf), otherwise to a repeat.
 type Tally struct {
 	mu        sync.Mutex
-	tools     map[toolKey]*toolSums
+	tools     map[toolKey]*sums
 	rest      sums                         // of events that belong to no tool
 	running   map[string]string            // process that has not ended → working directory of its client, if known
 	processes int                          // so far, ended ones included
@@ -41,13 +41,6 @@ type toolKey struct{ upstream, tool string }
 
 func (k toolKey) String() string { return strings.TrimPrefix(k.upstream+"/"+k.tool, "/") }
 
-// toolSums is the figures of one tool.
-type toolSums struct {
-	sums
-	toolKey
-	followed int64 // turns with a call of the tool that were followed by another turn
-}
-
 // SessionInfo describes a session.
 type SessionInfo struct {
 	Session string `json:"session"`
@@ -59,15 +52,13 @@ type SessionInfo struct {
 // session is the state of one session.
 type session struct {
 	SessionInfo
-	process           string
-	ended             bool
-	turn              int         // turn of the last call
-	current, previous []*toolSums // distinct tools called in that turn, and in the turn before
+	process string
+	ended   bool
 }
 
 // NewTally returns an empty Tally.
 func NewTally() *Tally {
-	t := &Tally{tools: make(map[toolKey]*toolSums), running: make(map[string]string), activity: newActivity()}
+	t := &Tally{tools: make(map[toolKey]*sums), running: make(map[string]string), activity: newActivity()}
 	t.sessions, _ = lru.New[string, *session](maxSessions) // fails only for a size below 1
 	return t
 }
@@ -77,11 +68,9 @@ func (t *Tally) Add(e *Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.observeProcess(e)
-	s := t.session(e)
-	var tool *toolSums
+	t.observeSession(e)
 	if e.Upstream != "" && (e.Kind == Call || e.Kind == Prefetch) {
-		tool = t.tool(e.Upstream, e.Tool)
-		tool.addEvent(e)
+		t.tool(e.Upstream, e.Tool).addEvent(e)
 	} else {
 		t.rest.addEvent(e)
 	}
@@ -91,23 +80,13 @@ func (t *Tally) Add(e *Event) {
 			t.began, t.config = e.At, Config{Path: e.Config, LoadedAt: FormatTime(e.At)}
 		}
 	case Call:
-		if s != nil && tool != nil && e.Plan == 0 {
-			t.activity.follow(s, e.Turn, tool)
-		}
 		t.activity.addCall(e)
 	case Prefetch:
-		if from := t.toolOf(e.Session, e.After); from != nil && tool != nil {
-			t.activity.addFollowUp(from, tool, e.used())
-		}
 		t.activity.addPrefetch(e)
 	case Choice:
-		trigger := ""
-		if from := t.toolOf(e.Session, e.After); from != nil {
-			trigger = from.String()
-		}
-		t.activity.addChoice(e, trigger)
+		t.activity.addChoice(e)
 	case Level:
-		t.activity.addLevel(e)
+		t.activity.levels.add(shown(e))
 	case End:
 		t.end(e)
 	}
@@ -115,7 +94,7 @@ func (t *Tally) Add(e *Event) {
 
 // tool returns the figures of a tool, and creates them if necessary. Tools beyond the bound
 // share one.
-func (t *Tally) tool(upstream, name string) *toolSums {
+func (t *Tally) tool(upstream, name string) *sums {
 	key := toolKey{upstream, name}
 	if tool := t.tools[key]; tool != nil {
 		return tool
@@ -125,17 +104,9 @@ func (t *Tally) tool(upstream, name string) *toolSums {
 		key = toolKey{"", other}
 	}
 	if t.tools[key] == nil {
-		t.tools[key] = &toolSums{toolKey: key}
+		t.tools[key] = new(sums)
 	}
 	return t.tools[key]
-}
-
-// toolOf returns the tool of a recent call, or nil if it is not known.
-func (t *Tally) toolOf(session string, seq int64) *toolSums {
-	if c := t.activity.call(session, seq); c != nil {
-		return t.tool(c.Upstream, c.Tool)
-	}
-	return nil
 }
 
 // observeProcess takes note of an event's process and time.
@@ -155,12 +126,11 @@ func (t *Tally) observeProcess(e *Event) {
 	}
 }
 
-// session returns the session of an event, and creates it with the client's directory if
-// necessary. It returns nil if the event has no session, or ends a session that is not kept.
-func (t *Tally) session(e *Event) *session {
+// observeSession takes note of an event's session, and of its client and directory.
+func (t *Tally) observeSession(e *Event) {
 	s, known := t.sessions.Get(e.Session)
 	if !known && (e.Session == "" || e.Kind == End) {
-		return nil
+		return
 	}
 	if !known {
 		info := SessionInfo{Session: strings.Clone(e.Session), Dir: t.running[e.Process], BeginUS: micros(e.At)}
@@ -169,7 +139,6 @@ func (t *Tally) session(e *Event) *session {
 		t.begun++
 	}
 	s.Client = cmp.Or(s.Client, e.Client)
-	return s
 }
 
 // end ends a session, or a process with all its sessions.
@@ -220,13 +189,13 @@ func (t *Tally) statsLocked(now time.Time) Stats {
 	}
 	all, upstreams := new(sums), make(map[string]*sums)
 	all.merge(&t.rest)
-	for _, tool := range t.tools {
-		all.merge(&tool.sums)
-		s.Tools[tool.String()] = tool.totals().Part
-		if upstreams[tool.upstream] == nil {
-			upstreams[tool.upstream] = new(sums)
+	for key, tool := range t.tools {
+		all.merge(tool)
+		s.Tools[key.String()] = tool.totals().Part
+		if upstreams[key.upstream] == nil {
+			upstreams[key.upstream] = new(sums)
 		}
-		upstreams[tool.upstream].merge(&tool.sums)
+		upstreams[key.upstream].merge(tool)
 	}
 	s.Totals = all.totals()
 	for name, sum := range upstreams {
@@ -249,7 +218,7 @@ func (t *Tally) View(now time.Time) View {
 	}
 	a := &t.activity
 	v := View{
-		NowUS: micros(now), Stats: t.statsLocked(now), Series: a.points(now), Graph: a.followUps(),
+		NowUS: micros(now), Stats: t.statsLocked(now), Series: a.points(now), Graph: followUps(a.timeline.all()),
 		Timeline: a.timeline.all(), Decisions: a.decisions.all(), Levels: a.levels.all(), Problems: a.problems.all(), Sessions: []SessionInfo{},
 	}
 	slices.SortStableFunc(v.Timeline, func(a, b Event) int { return a.At.Compare(b.At) })

@@ -37,8 +37,8 @@ type Point struct {
 	WaitedMS float64 `json:"waited_ms"`
 }
 
-// FollowUp counts how often one tool was called in the turn after another, in the same session.
-// Where turns are not known, each call is a turn.
+// FollowUp counts how often one of the recent calls of a tool came in the turn after one of
+// another, in the same session. Where turns are not known, each call is a turn.
 type FollowUp struct {
 	From     string  `json:"from"` // upstream/tool
 	To       string  `json:"to"`
@@ -49,26 +49,22 @@ type FollowUp struct {
 	Accuracy float64 `json:"accuracy"` // of those: share whose exact call came, not only the tool
 }
 
-// Bounds of an activity.
+// Bounds of what is shown.
 const (
-	maxMinutes      = 1440 // a day if something happens every minute
-	maxPairs        = 4096
-	maxToolsPerTurn = 16 // distinct tools of one turn that are counted
-	maxFollowUps    = 60 // shown
+	maxMinutes   = 1440 // a day if something happens every minute
+	maxFollowUps = 60
 )
 
 // activity is what the dashboard shows besides the figures.
 type activity struct {
-	minutes map[int64]*Point           // start of a minute, in microseconds → sums
-	pairs   map[[2]*toolSums]*FollowUp // from and to → counts
-
+	minutes                     map[int64]*Point // start of a minute, in microseconds → sums
 	timeline, decisions, levels latest[Event]
 	problems                    latest[string]
 }
 
 func newActivity() activity {
 	return activity{
-		minutes: make(map[int64]*Point), pairs: make(map[[2]*toolSums]*FollowUp),
+		minutes:  make(map[int64]*Point),
 		timeline: latest[Event]{limit: 400}, decisions: latest[Event]{limit: 50}, levels: latest[Event]{limit: 50}, problems: latest[string]{limit: 20},
 	}
 }
@@ -122,18 +118,18 @@ func (a *activity) addPrefetch(e *Event) {
 	a.timeline.add(shown(e))
 }
 
-// addChoice adds a choice that was triggered by the answer of a tool.
-func (a *activity) addChoice(e *Event, trigger string) {
+// addChoice adds a choice, with the tool whose answer triggered it.
+func (a *activity) addChoice(e *Event) {
 	c := shown(e)
-	c.Tool = trigger
+	if trigger := a.call(e.Session, e.After); trigger != nil {
+		c.Tool = trigger.Upstream + "/" + trigger.Tool
+	}
 	c.Reasons, c.Top = maps.Clone(e.Reasons), slices.Clone(e.Top)
 	for i := range c.Top {
 		c.Top[i].RawArguments = nil
 	}
 	a.decisions.add(c)
 }
-
-func (a *activity) addLevel(e *Event) { a.levels.add(shown(e)) }
 
 // shown returns an event for the dashboard, without what it does not show: arguments, results
 // and their hashes.
@@ -170,56 +166,68 @@ func (a *activity) points(now time.Time) []Point {
 	return points[max(0, len(points)-maxMinutes):]
 }
 
-// follow counts which tools a call follows: each tool of a turn follows each tool of the previous
-// turn of the session once, however often either was called. Where turns are not known, each
-// call is a turn. Steps of plans are not counted: the model fixed their order before the first
-// was answered. Neither is a call that is answered after a call of a later turn.
-func (a *activity) follow(s *session, turn int, tool *toolSums) {
-	if s.ended || turn > 0 && turn < s.turn {
-		return
+// followUps counts which tools follow which among events, in the order in which they were added.
+// Each tool of a turn follows each tool of the previous turn of the session. Steps of plans are
+// not counted: the model fixed their order before the first was answered. Neither is a call that
+// is answered after a call of a later turn.
+func followUps(events []Event) []FollowUp {
+	type place struct {
+		turn              int
+		previous, current []string // distinct tools called in the turn before, and in this one
 	}
-	if turn <= 0 || turn != s.turn {
-		s.current, s.previous = s.previous[:0], s.current
-		for _, from := range s.previous {
-			from.followed++
+	type number struct {
+		session string
+		seq     int64
+	}
+	places, tools, followed := make(map[string]*place), make(map[number]string), make(map[string]int64)
+	pairs := make(map[[2]string]*FollowUp)
+	pair := func(from, to string) *FollowUp {
+		key := [2]string{from, to}
+		if pairs[key] == nil {
+			pairs[key] = &FollowUp{From: from, To: to}
+		}
+		return pairs[key]
+	}
+	for _, e := range events {
+		tool, p := e.Upstream+"/"+e.Tool, places[e.Session]
+		if p == nil {
+			p = new(place)
+			places[e.Session] = p
+		}
+		from, known := tools[number{e.Session, e.After}]
+		switch {
+		case e.Upstream == "":
+			continue
+		case e.Kind == Prefetch && known && e.After > 0:
+			f := pair(from, tool)
+			f.Issued++
+			f.Used += boolToInt(e.used())
+		}
+		if e.Kind == Prefetch {
+			continue
+		}
+		tools[number{e.Session, e.Seq}] = tool
+		if e.Plan > 0 || e.Turn > 0 && e.Turn < p.turn {
+			continue
+		}
+		if e.Turn == 0 || e.Turn != p.turn {
+			p.previous, p.current = p.current, nil
+			for _, before := range p.previous {
+				followed[before]++
+			}
+		}
+		p.turn = e.Turn
+		if !slices.Contains(p.current, tool) {
+			p.current = append(p.current, tool)
+			for _, before := range p.previous {
+				pair(before, tool).N++
+			}
 		}
 	}
-	s.turn = max(turn, 0)
-	if len(s.current) >= maxToolsPerTurn || slices.Contains(s.current, tool) {
-		return
-	}
-	s.current = append(s.current, tool)
-	for _, from := range s.previous {
-		if p := a.pair(from, tool); p != nil {
-			p.N++
-		}
-	}
-}
-
-// addFollowUp counts a prefetch of a tool after a call of another.
-func (a *activity) addFollowUp(from, to *toolSums, used bool) {
-	if p := a.pair(from, to); p != nil {
-		p.Issued++
-		p.Used += boolToInt(used)
-	}
-}
-
-// pair returns the counts of a pair of tools, or nil beyond the bound.
-func (a *activity) pair(from, to *toolSums) *FollowUp {
-	key := [2]*toolSums{from, to}
-	if a.pairs[key] == nil && len(a.pairs) < maxPairs {
-		a.pairs[key] = &FollowUp{From: from.String(), To: to.String()}
-	}
-	return a.pairs[key]
-}
-
-// followUps returns the most frequent pairs.
-func (a *activity) followUps() []FollowUp {
-	all := make([]FollowUp, 0, len(a.pairs))
-	for key, p := range a.pairs {
-		f := *p
-		f.P, f.Accuracy = ratio(p.N, key[0].followed), ratio(p.Used, p.Issued)
-		all = append(all, f)
+	all := make([]FollowUp, 0, len(pairs))
+	for _, p := range pairs {
+		p.P, p.Accuracy = ratio(p.N, followed[p.From]), ratio(p.Used, p.Issued)
+		all = append(all, *p)
 	}
 	slices.SortFunc(all, func(a, b FollowUp) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Issued, a.Issued), strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
