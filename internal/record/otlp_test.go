@@ -549,4 +549,3 @@ func refusing(t *testing.T, status int) string {
 	t.Cleanup(s.Close)
 	return s.URL
 }
-
