@@ -89,7 +89,10 @@ func Open(o Options) *Log {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	o.RotateBytes, o.RotateAge = cmp.Or(o.RotateBytes, 16<<20), cmp.Or(o.RotateAge, 24*time.Hour)
 	o.KeepBytes, o.KeepAge = cmp.Or(o.KeepBytes, 512<<20), cmp.Or(o.KeepAge, 30*24*time.Hour)
-	l := &Log{o: o, begin: o.Begin, timeout: 5 * time.Second, flushes: make(chan flush), ended: make(chan struct{}), wake: make(chan struct{}, 1)}
+	l := &Log{
+		o: o, begin: o.Begin, timeout: 5 * time.Second,
+		flushes: make(chan flush), ended: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
 	l.begin.Kind, l.begin.V, l.begin.PID = Begin, Version, cmp.Or(l.begin.PID, os.Getpid())
 	if l.begin.At.IsZero() {
 		l.begin.At = time.Now()

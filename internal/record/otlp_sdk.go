@@ -47,16 +47,10 @@ const (
 // Spans never contain arguments or results. gRPC and baggage are not supported.
 type OTLP struct {
 	tracer   trace.Tracer                           // nil if traces are off
-	spans    *lru.Cache[spanKey, trace.SpanContext] // most recent calls
+	spans    *lru.Cache[callKey, trace.SpanContext] // most recent calls
 	shutdown []func(context.Context) error
 	timeout  time.Duration // how long Close waits for the last export
 	warn     func(error)
-}
-
-// spanKey identifies a call.
-type spanKey struct {
-	session string
-	seq     int64
 }
 
 // StartOTLP starts the exports that the environment requests: OTEL_EXPORTER_OTLP_ENDPOINT, or
@@ -84,7 +78,7 @@ func StartOTLP(ctx context.Context, o OTLPOptions) (*OTLP, error) {
 // startExport starts the export to the given exporters; nil for a signal that is off.
 func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter, figures sdkmetric.Exporter) *OTLP {
 	t := &OTLP{timeout: closeTimeout, warn: warner(o.Log)}
-	t.spans, _ = lru.New[spanKey, trace.SpanContext](maxSpans) // fails only for a size below 1
+	t.spans, _ = lru.New[callKey, trace.SpanContext](maxSpans) // fails only for a size below 1
 	// By default both write to stderr in a format of their own.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(t.warn))
 	otel.SetLogger(logr.FromSlogHandler(o.Log.Handler()))
@@ -107,8 +101,10 @@ func startExport(ctx context.Context, o OTLPOptions, spans sdktrace.SpanExporter
 	if figures != nil {
 		all := prometheus.NewRegistry()
 		all.MustRegister(&collector{o.Stats, o.Version})
-		reader := sdkmetric.NewPeriodicReader(figures, sdkmetric.WithProducer(bridge.NewMetricProducer(bridge.WithGatherer(all))))
-		t.shutdown = append(t.shutdown, sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(reader)).Shutdown)
+		producer := bridge.NewMetricProducer(bridge.WithGatherer(all))
+		reader := sdkmetric.NewPeriodicReader(figures, sdkmetric.WithProducer(producer))
+		p := sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(reader))
+		t.shutdown = append(t.shutdown, p.Shutdown)
 	}
 	return t
 }

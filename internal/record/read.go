@@ -75,7 +75,8 @@ func Read(ctx context.Context, names []string, onEvent func(*Event), onProblem f
 		files = append(files, more...)
 	}
 	sortFiles(files)
-	files = slices.CompactFunc(files, func(a, b File) bool { return filepath.Clean(a.Path) == filepath.Clean(b.Path) })
+	same := func(a, b File) bool { return filepath.Clean(a.Path) == filepath.Clean(b.Path) }
+	files = slices.CompactFunc(files, same)
 	opened := NewTail("", time.Time{}).read(ctx, files, onEvent, onProblem)
 	if ctx.Err() == nil && opened == 0 {
 		return errors.New(strings.Join(names, ", ") + ": nothing that can be read")
@@ -95,7 +96,10 @@ type Tail struct {
 // NewTail returns a Tail of a folder, which need not exist yet. It skips files of ended
 // processes that were last written before since.
 func NewTail(dir string, since time.Time) *Tail {
-	return &Tail{dir: dir, since: since, sources: make(map[string]*source), live: make(map[string]time.Time), buf: bufio.NewReaderSize(nil, maxLine)}
+	return &Tail{
+		dir: dir, since: since, buf: bufio.NewReaderSize(nil, maxLine),
+		sources: make(map[string]*source), live: make(map[string]time.Time),
+	}
 }
 
 // Poll reads the lines written since the last Poll, or all lines the first time. An incomplete

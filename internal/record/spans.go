@@ -41,7 +41,7 @@ func (t *OTLP) trace(traceparent, tracestate, tool string, at time.Time) (parent
 			span.SetName(method) // no such tool, so the client chose the name freely
 		}
 		if e.Seq != 0 {
-			t.spans.Add(spanKey{e.Session, e.Seq}, span.SpanContext())
+			t.spans.Add(callKey{e.Session, e.Seq}, span.SpanContext())
 		}
 		endSpan(span, e)
 	}
@@ -53,11 +53,14 @@ func (t *OTLP) Prefetch(e *Event) {
 	if t == nil || t.tracer == nil {
 		return
 	}
-	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(e.At), trace.WithAttributes(attribute.Bool("mcpschedd.prefetch", true))}
-	if user, ok := t.spans.Get(spanKey{cmp.Or(e.BySession, e.Session), e.UsedBy}); ok {
+	options := []trace.SpanStartOption{
+		trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(e.At),
+		trace.WithAttributes(attribute.Bool("mcpschedd.prefetch", true)),
+	}
+	if user, ok := t.spans.Get(callKey{cmp.Or(e.BySession, e.Session), e.UsedBy}); ok {
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: user}))
 	}
-	after, _ := t.spans.Get(spanKey{e.Session, e.After})
+	after, _ := t.spans.Get(callKey{e.Session, e.After})
 	endSpan(t.start(trace.ContextWithSpanContext(context.Background(), after), e.Tool, options...), e)
 }
 
@@ -66,7 +69,9 @@ func (t *OTLP) Prefetch(e *Event) {
 func (t *OTLP) start(ctx context.Context, tool string, options ...trace.SpanStartOption) trace.Span {
 	tool = truncate(tool, maxName)
 	options = append(options, trace.WithAttributes(
-		attribute.String("mcp.method.name", method), attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", tool)))
+		attribute.String("mcp.method.name", method),
+		attribute.String("gen_ai.operation.name", "execute_tool"),
+		attribute.String("gen_ai.tool.name", tool)))
 	_, span := t.tracer.Start(ctx, method+" "+tool, options...)
 	return span
 }

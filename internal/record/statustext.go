@@ -135,43 +135,36 @@ func (s *Stats) StatusText() string {
 }
 
 // text describes a process, or a workplace of a daemon, with its clients, the tools it lists
-// because of their use, and its budgets.
+// because of their use, and what is left of its budgets.
 func (p *Status) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "process %d since %s, %s in %s, configuration %s", p.PID, localTime(p.Since, time.DateTime),
-		cmp.Or(p.Transport, "stdio"), cmp.Or(p.Dir, "an unknown folder"), cmp.Or(p.Config, "built in"))
+	line := func(format string, args ...any) { b.WriteString(Printable(fmt.Sprintf(format, args...)) + "\n") }
+	memory := ""
 	if p.MemoryKB > 0 {
-		fmt.Fprintf(&b, ", %d MB", p.MemoryKB>>10)
+		memory = fmt.Sprintf(", %d MB", p.MemoryKB>>10)
 	}
-	lines := []string{b.String()}
+	line("process %d since %s, %s in %s, configuration %s%s", p.PID, localTime(p.Since, time.DateTime),
+		cmp.Or(p.Transport, "stdio"), cmp.Or(p.Dir, "an unknown folder"), cmp.Or(p.Config, "built in"), memory)
 	for _, c := range p.Clients {
-		lines = append(lines, fmt.Sprintf("    %s: %d open", cmp.Or(c.Client, "a client"), c.Sessions))
+		line("    %s: %d open", cmp.Or(c.Client, "a client"), c.Sessions)
 	}
 	for _, t := range p.Pinned {
-		lines = append(lines, fmt.Sprintf("    lists %s: %s", t.Tool, t.Why))
+		line("    lists %s: %s", t.Tool, t.Why)
 	}
-	if p.Budgets != nil {
-		lines = append(lines, p.Budgets.lines()...)
+	if p.Budgets == nil {
+		return b.String()
 	}
-	for i := range lines {
-		lines[i] = Printable(lines[i]) + "\n"
-	}
-	return strings.Join(lines, "")
-}
-
-// lines describes what is left of the budgets.
-func (b *BudgetStatus) lines() (lines []string) {
-	for _, s := range b.Sessions {
-		line := fmt.Sprintf("    %s has used about %d tokens", cmp.Or(s.Client, "a client"), s.Used)
+	for _, s := range p.Budgets.Sessions {
+		left := ""
 		if s.Left != nil {
-			line += fmt.Sprintf(", %d are left", *s.Left)
+			left = fmt.Sprintf(", %d are left", *s.Left)
 		}
-		lines = append(lines, line)
+		line("    %s has used about %d tokens%s", cmp.Or(s.Client, "a client"), s.Used, left)
 	}
-	if p := b.Pool; p != nil {
-		lines = append(lines, fmt.Sprintf("    the pool of %d tokens has %d left for %v", p.Tokens, max(0, p.Tokens-p.Used), time.Duration(p.LeftS)*time.Second))
+	if pool := p.Budgets.Pool; pool != nil {
+		line("    the pool of %d tokens has %d left for %v", pool.Tokens, max(0, pool.Tokens-pool.Used), time.Duration(pool.LeftS)*time.Second)
 	}
-	return lines
+	return b.String()
 }
 
 // localTime formats a time of a status (RFC 3339) for people.

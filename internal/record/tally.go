@@ -133,8 +133,8 @@ func (t *Tally) observeSession(e *Event) {
 		return
 	}
 	if !known {
-		info := SessionInfo{Session: strings.Clone(e.Session), Dir: t.running[e.Process], BeginUS: micros(e.At)}
-		s = &session{SessionInfo: info, process: e.Process}
+		s = &session{process: e.Process}
+		s.Session, s.Dir, s.BeginUS = strings.Clone(e.Session), t.running[e.Process], micros(e.At)
 		t.sessions.Add(s.Session, s)
 		t.begun++
 	}
@@ -218,8 +218,9 @@ func (t *Tally) View(now time.Time) View {
 	}
 	a := &t.activity
 	v := View{
-		NowUS: micros(now), Stats: t.statsLocked(now), Series: a.points(now), Graph: followUps(a.timeline.all()),
-		Timeline: a.timeline.all(), Decisions: a.decisions.all(), Levels: a.levels.all(), Problems: a.problems.all(), Sessions: []SessionInfo{},
+		NowUS: micros(now), Stats: t.statsLocked(now), Sessions: []SessionInfo{},
+		Series: a.points(now), Graph: followUps(a.timeline.all()), Timeline: a.timeline.all(),
+		Decisions: a.decisions.all(), Levels: a.levels.all(), Problems: a.problems.all(),
 	}
 	slices.SortStableFunc(v.Timeline, func(a, b Event) int { return a.At.Compare(b.At) })
 	slices.Reverse(v.Decisions)

@@ -64,8 +64,11 @@ type activity struct {
 
 func newActivity() activity {
 	return activity{
-		minutes:  make(map[int64]*Point),
-		timeline: latest[Event]{limit: 400}, decisions: latest[Event]{limit: 50}, levels: latest[Event]{limit: 50}, problems: latest[string]{limit: 20},
+		minutes:   make(map[int64]*Point),
+		timeline:  latest[Event]{limit: 400},
+		decisions: latest[Event]{limit: 50},
+		levels:    latest[Event]{limit: 50},
+		problems:  latest[string]{limit: 20},
 	}
 }
 
@@ -171,68 +174,79 @@ func (a *activity) points(now time.Time) []Point {
 // not counted: the model fixed their order before the first was answered. Neither is a call that
 // is answered after a call of a later turn.
 func followUps(events []Event) []FollowUp {
-	type place struct {
-		turn              int
-		previous, current []string // distinct tools called in the turn before, and in this one
-	}
-	type number struct {
-		session string
-		seq     int64
-	}
-	places, tools, followed := make(map[string]*place), make(map[number]string), make(map[string]int64)
-	pairs := make(map[[2]string]*FollowUp)
-	pair := func(from, to string) *FollowUp {
-		key := [2]string{from, to}
-		if pairs[key] == nil {
-			pairs[key] = &FollowUp{From: from, To: to}
-		}
-		return pairs[key]
-	}
+	g := graph{make(map[[2]string]*FollowUp), make(map[string]int64)}
+	places, tools := make(map[string]*place), make(map[callKey]string)
 	for _, e := range events {
-		tool, p := e.Upstream+"/"+e.Tool, places[e.Session]
-		if p == nil {
-			p = new(place)
-			places[e.Session] = p
-		}
-		from, known := tools[number{e.Session, e.After}]
+		tool := e.Upstream + "/" + e.Tool
 		switch {
 		case e.Upstream == "":
-			continue
-		case e.Kind == Prefetch && known && e.After > 0:
-			f := pair(from, tool)
-			f.Issued++
-			f.Used += boolToInt(e.used())
-		}
-		if e.Kind == Prefetch {
-			continue
-		}
-		tools[number{e.Session, e.Seq}] = tool
-		if e.Plan > 0 || e.Turn > 0 && e.Turn < p.turn {
-			continue
-		}
-		if e.Turn == 0 || e.Turn != p.turn {
-			p.previous, p.current = p.current, nil
-			for _, before := range p.previous {
-				followed[before]++
+		case e.Kind == Prefetch:
+			if from, known := tools[callKey{e.Session, e.After}]; known && e.After > 0 {
+				f := g.pair(from, tool)
+				f.Issued++
+				f.Used += boolToInt(e.used())
 			}
-		}
-		p.turn = e.Turn
-		if !slices.Contains(p.current, tool) {
-			p.current = append(p.current, tool)
-			for _, before := range p.previous {
-				pair(before, tool).N++
+		default:
+			tools[callKey{e.Session, e.Seq}] = tool
+			if places[e.Session] == nil {
+				places[e.Session] = new(place)
+			}
+			if e.Plan == 0 {
+				g.add(places[e.Session], e.Turn, tool)
 			}
 		}
 	}
-	all := make([]FollowUp, 0, len(pairs))
-	for _, p := range pairs {
-		p.P, p.Accuracy = ratio(p.N, followed[p.From]), ratio(p.Used, p.Issued)
+	all := make([]FollowUp, 0, len(g.pairs))
+	for _, p := range g.pairs {
+		p.P, p.Accuracy = ratio(p.N, g.followed[p.From]), ratio(p.Used, p.Issued)
 		all = append(all, *p)
 	}
 	slices.SortFunc(all, func(a, b FollowUp) int {
-		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Issued, a.Issued), strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
+		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Issued, a.Issued),
+			strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
 	})
 	return all[:min(len(all), maxFollowUps)]
+}
+
+// graph is the state of followUps.
+type graph struct {
+	pairs    map[[2]string]*FollowUp // from and to → counts
+	followed map[string]int64        // tool → turns with a call of it that were followed by another turn
+}
+
+// place is where a session is.
+type place struct {
+	turn              int
+	previous, current []string // distinct tools called in the turn before, and in this one
+}
+
+func (g *graph) pair(from, to string) *FollowUp {
+	key := [2]string{from, to}
+	if g.pairs[key] == nil {
+		g.pairs[key] = &FollowUp{From: from, To: to}
+	}
+	return g.pairs[key]
+}
+
+// add counts a call.
+func (g *graph) add(p *place, turn int, tool string) {
+	if turn > 0 && turn < p.turn {
+		return
+	}
+	if turn == 0 || turn != p.turn {
+		p.previous, p.current = p.current, nil
+		for _, before := range p.previous {
+			g.followed[before]++
+		}
+	}
+	p.turn = turn
+	if slices.Contains(p.current, tool) {
+		return
+	}
+	p.current = append(p.current, tool)
+	for _, before := range p.previous {
+		g.pair(before, tool).N++
+	}
 }
 
 // micros returns a time in microseconds since 1970; 0 if it is not known.

@@ -40,7 +40,8 @@ type writer struct {
 }
 
 func newWriter(l *Log) *writer {
-	w := &writer{Log: l, mac: hmac.New(sha256.New, l.o.Key), lock: processLock{dir: l.o.Dir, process: l.begin.Process}}
+	lock := processLock{dir: l.o.Dir, process: l.begin.Process}
+	w := &writer{Log: l, mac: hmac.New(sha256.New, l.o.Key), lock: lock}
 	w.encoder = json.NewEncoder(&w.lines)
 	w.encoder.SetEscapeHTML(false)
 	return w
@@ -166,7 +167,8 @@ func (w *writer) write() {
 // openFor makes sure that a file is open to which n bytes can be written. It begins the next one
 // if the open one would become too large, is too old, or was removed with its folder.
 func (w *writer) openFor(n int) error {
-	if w.f != nil && w.size+int64(n) <= w.o.RotateBytes && time.Since(w.opened) < w.o.RotateAge && exists(w.f.Name()) {
+	fits := w.size+int64(n) <= w.o.RotateBytes && time.Since(w.opened) < w.o.RotateAge
+	if w.f != nil && fits && exists(w.f.Name()) {
 		return nil
 	}
 	w.closeFile()
@@ -219,7 +221,8 @@ func (w *writer) writeStatus() {
 		return
 	}
 	s := w.o.Status()
-	s.Process, s.PID, s.Since, s.Updated = w.begin.Process, w.begin.PID, FormatTime(w.begin.At), FormatTime(time.Now())
+	s.Process, s.PID = w.begin.Process, w.begin.PID
+	s.Since, s.Updated = FormatTime(w.begin.At), FormatTime(time.Now())
 	s.Program, s.Transport, s.Dir, s.Lost = w.begin.Program, w.begin.Transport, w.begin.Dir, w.Lost()
 	text, err := json.Marshal(&s)
 	if err == nil {

@@ -161,7 +161,7 @@ for waited in $(echo "$sessions" | tail -n 3); do
 done
 echo '# mcpschedd stats'
 (cd "$work/project" && "$bin" stats)
-verify 'stats names one process, the daemon' sh -c "[ \"\$('$bin' stats | grep -c '^process ')\" = 1 ] && '$bin' stats | grep -q '^process .*, daemon, '"
+verify 'stats names one process, the daemon' sh -c "[ \"\$('$bin' stats | grep -c '^process ')\" = 1 ] && '$bin' stats | grep -q '^process .*, daemon in '"
 verify 'stats says what was stored and prefetched' sh -c "'$bin' stats --json | node -e 'const t = JSON.parse(require(\"fs\").readFileSync(0)).totals; process.exit(t.served_stored > 0 && t.prefetch.used > 0 ? 0 : 1)'"
 
 echo '# mcpschedd import --undo'
