@@ -55,7 +55,7 @@ func (l ClaudeLogs) Read(ctx context.Context, dir string) (unknown map[string]in
 		if err != nil {
 			l.Bad(path, 0, record.Cause(err))
 		} else if filepath.Ext(path) == ".jsonl" && d.Type().IsRegular() {
-			f := claudeFile{l, path, seen, unknown, make(map[string]*replay.Call), make(map[string]int), nil}
+			f := claudeFile{ClaudeLogs: l, path: path, seen: seen, unknown: unknown}
 			f.read(ctx)
 		}
 		return ctx.Err()
@@ -82,6 +82,7 @@ func (f *claudeFile) read(ctx context.Context) {
 		return
 	}
 	defer in.Close()
+	f.open, f.turns = make(map[string]*replay.Call), make(map[string]int)
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxClaudeLine)
 	number := 1
@@ -96,7 +97,7 @@ func (f *claudeFile) read(ctx context.Context) {
 		f.Bad(f.path, number, record.Cause(err)+": the rest of the file is not read")
 	}
 	slices.SortStableFunc(f.done, func(a, b replay.Call) int {
-		return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Seq, b.Seq))
+		return cmp.Or(strings.Compare(a.Session, b.Session), a.Batch-b.Batch, a.Seq-b.Seq)
 	})
 	f.Each(f.done)
 }
@@ -126,7 +127,8 @@ type claudeBlock struct {
 
 // line handles one line. It does not decode lines without a call or an answer, which are most.
 func (f *claudeFile) line(line []byte) error {
-	if json.Valid(line) && !bytes.Contains(line, []byte(`"tool_use"`)) && !bytes.Contains(line, []byte(`"tool_result"`)) {
+	ofTools := bytes.Contains(line, []byte(`"tool_use"`)) || bytes.Contains(line, []byte(`"tool_result"`))
+	if !ofTools && json.Valid(line) {
 		return nil
 	}
 	var m claudeMessage
@@ -176,7 +178,8 @@ func (f *claudeFile) call(m *claudeMessage, b *claudeBlock) {
 	}
 	at := m.Timestamp.UnixMilli()
 	f.open[b.ID] = &replay.Call{
-		Dataset: "claude", Session: session, Seq: f.seen.Len() + len(f.done), Batch: f.turns[turn], Start: &at, Tool: tool, Arguments: arguments,
+		Dataset: "claude", Session: session, Seq: f.seen.Len() + len(f.done), Batch: f.turns[turn],
+		Start: &at, Tool: tool, Arguments: arguments,
 	}
 }
 
@@ -212,7 +215,8 @@ func (b *claudeBlock) text() string {
 		}
 		text = strings.Join(texts, "\n")
 	}
-	if strings.HasPrefix(text, "<persisted-output>") || strings.Contains(text, "exceeds maximum allowed tokens") {
+	moved := strings.HasPrefix(text, "<persisted-output>") || strings.Contains(text, "exceeds maximum allowed tokens")
+	if moved {
 		return ""
 	}
 	return text

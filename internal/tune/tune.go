@@ -61,8 +61,12 @@ type Tuner struct {
 // New returns an empty Tuner.
 func New(o Options) *Tuner {
 	return &Tuner{
-		o: o, tools: make(map[string]*toolStats), answers: make(map[[2]string]answer), lastWrite: make(map[string]time.Time),
-		players: make(map[string]*replay.Player), follows: make(map[string][]follow),
+		o:         o,
+		tools:     make(map[string]*toolStats),
+		answers:   make(map[[2]string]answer),
+		lastWrite: make(map[string]time.Time),
+		players:   make(map[string]*replay.Player),
+		follows:   make(map[string][]follow),
 	}
 }
 
@@ -111,8 +115,8 @@ func reads(m *valuemodel.Model) bool { return m.Class.Reads() || m.Classify != "
 
 // AddEvent adds one event of the log.
 func (t *Tuner) AddEvent(e *record.Event) {
-	if e.Kind != record.Call && e.Kind != record.Prefetch || e.Upstream == "" { // the proxy's own tools have no upstream
-		return
+	if e.Kind != record.Call && e.Kind != record.Prefetch || e.Upstream == "" {
+		return // the proxy's own tools have no upstream
 	}
 	name := e.Upstream + "/" + e.Tool
 	stats := t.tool(name)
@@ -266,7 +270,10 @@ func (t *Tuner) addFollowUp(upstream string, f predict.LearnedFollowUp) {
 	trigger, to := join(upstream, f.Trigger), join(upstream, f.Tool)
 	m := t.o.Model(to)
 	right, total, ranks := t.likelyRanks(f.Ranks)
-	if ranks == 0 || !reads(m) || m.Disclosure == valuemodel.ThirdParty || t.o.Missing(to) || t.o.Missing(trigger) {
+	if ranks == 0 || t.o.Missing(to) || t.o.Missing(trigger) {
+		return
+	}
+	if !reads(m) || m.Disclosure == valuemodel.ThirdParty {
 		return
 	}
 	args := make(map[string]valuemodel.Binding, len(f.Args))
@@ -277,9 +284,8 @@ func (t *Tuner) addFollowUp(upstream string, f predict.LearnedFollowUp) {
 		}
 		args[name] = b
 	}
-	t.follows[trigger] = append(t.follows[trigger], follow{
-		valuemodel.FollowUp{Tool: f.Tool, Probability: digits(shrink(right, total)), Args: args, Max: ranks}, right, total,
-	})
+	next := valuemodel.FollowUp{Tool: f.Tool, Probability: digits(shrink(right, total)), Args: args, Max: ranks}
+	t.follows[trigger] = append(t.follows[trigger], follow{next, right, total})
 }
 
 func (t *Tuner) secret(argument string, v any) bool {
