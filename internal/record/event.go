@@ -49,8 +49,8 @@ const (
 
 // Event is one line of the log, as encoding/json writes it. It has more than 15 fields because
 // it is a file format: one flat object for all kinds can be filtered with jq. Which fields are
-// set depends on the kind; zero fields are not written. A span tag names the attribute of an
-// OpenTelemetry span if it differs from the JSON name; "-" means no attribute.
+// set depends on the kind; zero fields are not written. Those without the tag span:"-" are
+// attributes of OpenTelemetry spans too.
 type Event struct {
 	Kind    Kind      `json:"kind" span:"-"`
 	At      time.Time `json:"ts,omitzero" span:"-"`       // start time, or of choice and level the time of the decision
@@ -60,45 +60,45 @@ type Event struct {
 
 	// Of call and prefetch.
 	Upstream   string          `json:"upstream,omitempty"`
-	Tool       string          `json:"tool,omitempty" span:"-"`                 // name of the tool at its upstream
-	ArgsHash   string          `json:"args_hash,omitempty" span:"-"`            // keyed hash of the canonical arguments, 16 hex digits; the key is per installation
-	Arguments  json.RawMessage `json:"arguments,omitempty" span:"-"`            // canonical JSON object without secrets; empty unless arguments are recorded in full
-	Class      string          `json:"class,omitempty"`                         // side effect class of this call
-	ResultHash string          `json:"result_hash,omitempty" span:"-"`          // keyed like ArgsHash
-	LatencyMS  float64         `json:"latency_ms,omitempty" span:"-"`           // duration of a call from arrival to answer, of a prefetch's fetch, or of a whole plan
-	UpstreamMS float64         `json:"upstream_ms,omitempty"`                   // duration of the call's own fetch; zero if there was none, or it was not answered
-	Bytes      int64           `json:"bytes,omitempty" span:"result_bytes"`     // size of the upstream's result
-	Tokens     int64           `json:"tokens,omitempty" span:"result_tokens"`   // estimated from the bytes
-	IsError    bool            `json:"is_error,omitempty"`                      // the answer is an error, or has isError set
-	Error      string          `json:"error,omitempty"`                         // for failed calls: cancelled, timeout, unavailable, refused or unanswered
-	Sent       int             `json:"sent,omitempty" span:"upstream_requests"` // tools/call requests sent upstream
-	Host       string          `json:"host,omitempty"`                          // the host whose limits applied
+	Tool       string          `json:"tool,omitempty" span:"-"`        // name of the tool at its upstream
+	ArgsHash   string          `json:"args_hash,omitempty" span:"-"`   // keyed hash of the canonical arguments, 16 hex digits; the key is per installation
+	Arguments  json.RawMessage `json:"arguments,omitempty" span:"-"`   // canonical JSON object without secrets; empty unless arguments are recorded in full
+	Class      string          `json:"class,omitempty"`                // side effect class of this call
+	ResultHash string          `json:"result_hash,omitempty" span:"-"` // keyed like ArgsHash
+	LatencyMS  float64         `json:"latency_ms,omitempty" span:"-"`  // duration of a call from arrival to answer, of a prefetch's fetch, or of a whole plan
+	UpstreamMS float64         `json:"upstream_ms,omitempty"`          // duration of the call's own fetch; zero if there was none, or it was not answered
+	Bytes      int64           `json:"bytes,omitempty"`                // size of the upstream's result
+	Tokens     int64           `json:"tokens,omitempty"`               // estimated from the bytes
+	IsError    bool            `json:"is_error,omitempty"`             // the answer is an error, or has isError set
+	Error      string          `json:"error,omitempty"`                // for failed calls: cancelled, timeout, unavailable, refused or unanswered
+	Sent       int             `json:"sent,omitempty"`                 // tools/call requests sent upstream
+	Host       string          `json:"host,omitempty"`                 // the host whose limits applied
 
 	// Of call.
 	Disposition  Disposition `json:"disposition,omitempty"`
-	Turn         int         `json:"turn,omitempty"`                               // turn of the model, from 1 in each session: the calls of one turn were made together; 0 if not known
-	Plan         int         `json:"plan,omitempty"`                               // number of the plan, for a plan and its steps, from 1 in each session
-	Step         string      `json:"step,omitempty"`                               // id of the step in the plan
-	Needs        []string    `json:"needs,omitempty"`                              // ids of the steps whose results this step used or waited for
-	Prefetched   bool        `json:"prefetched,omitempty"`                         // the fetch of the answer had started before the call
-	UseOf        int64       `json:"use_of,omitempty"`                             // Seq of the prefetch that this call was the first to use
-	UseOfSession string      `json:"use_of_session,omitempty" span:"-"`            // session of that prefetch, if it is another session
-	HiddenMS     float64     `json:"hidden_ms,omitempty"`                          // for hit and joined: duration of the fetch behind the answer, less the call's own wait
-	AgeMS        float64     `json:"age_ms,omitempty"`                             // for hit and joined: time since that fetch started
-	PredictedP   float64     `json:"predicted_p,omitempty"`                        // for prefetch: predicted probability of the call
-	Predicted    int64       `json:"predicted_tokens,omitempty"`                   // predicted tokens of the answer
-	NotResent    int64       `json:"not_resent,omitempty" span:"bytes_not_resent"` // bytes saved by a note, in place of the answer, that the client already has it
-	Inlined      int         `json:"inlined,omitempty"`                            // number of other answers added to this one
-	BackedOff    bool        `json:"backed_off,omitempty"`                         // answered with an older error than usual, because the client keeps repeating the call
+	Turn         int         `json:"turn,omitempty"`                    // turn of the model, from 1 in each session: the calls of one turn were made together; 0 if not known
+	Plan         int         `json:"plan,omitempty"`                    // number of the plan, for a plan and its steps, from 1 in each session
+	Step         string      `json:"step,omitempty"`                    // id of the step in the plan
+	Needs        []string    `json:"needs,omitempty"`                   // ids of the steps whose results this step used or waited for
+	Prefetched   bool        `json:"prefetched,omitempty"`              // the fetch of the answer had started before the call
+	UseOf        int64       `json:"use_of,omitempty"`                  // Seq of the prefetch that this call was the first to use
+	UseOfSession string      `json:"use_of_session,omitempty" span:"-"` // session of that prefetch, if it is another session
+	HiddenMS     float64     `json:"hidden_ms,omitempty"`               // for hit and joined: duration of the fetch behind the answer, less the call's own wait
+	AgeMS        float64     `json:"age_ms,omitempty"`                  // for hit and joined: time since that fetch started
+	PredictedP   float64     `json:"predicted_p,omitempty"`             // for prefetch: predicted probability of the call
+	Predicted    int64       `json:"predicted_tokens,omitempty"`        // predicted tokens of the answer
+	NotResent    int64       `json:"not_resent,omitempty"`              // bytes saved by a note, in place of the answer, that the client already has it
+	Inlined      int         `json:"inlined,omitempty"`                 // number of other answers added to this one
+	BackedOff    bool        `json:"backed_off,omitempty"`              // answered with an older error than usual, because the client keeps repeating the call
 
 	// Of prefetch.
 	Fate       Fate   `json:"fate,omitempty"`
-	Cause      string `json:"cause,omitempty"`                      // for wasted: a key of [Causes]
-	UsedBy     int64  `json:"used_by_seq,omitempty" span:"used_by"` // for used, late and compared: Seq of the call
-	BySession  string `json:"used_by,omitempty" span:"-"`           // session of that call, if it is another session
-	After      int64  `json:"after,omitempty" span:"-"`             // for prefetch and choice: Seq of the call whose answer triggered it; 0 if not known
-	Edge       string `json:"edge,omitempty"`                       // derivation in words: which tool follows which, and where the arguments come from
-	Configured bool   `json:"configured,omitempty"`                 // derived from a follow_up of the configuration or of a built-in model; otherwise learned
+	Cause      string `json:"cause,omitempty"`            // for wasted: a key of [Causes]
+	UsedBy     int64  `json:"used_by_seq,omitempty"`      // for used, late and compared: Seq of the call
+	BySession  string `json:"used_by,omitempty" span:"-"` // session of that call, if it is another session
+	After      int64  `json:"after,omitempty" span:"-"`   // for prefetch and choice: Seq of the call whose answer triggered it; 0 if not known
+	Edge       string `json:"edge,omitempty"`             // derivation in words: which tool follows which, and where the arguments come from
+	Configured bool   `json:"configured,omitempty"`       // derived from a follow_up of the configuration or of a built-in model; otherwise learned
 
 	// Of choice.
 	Candidates int            `json:"candidates,omitempty"`

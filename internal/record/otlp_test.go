@@ -227,7 +227,7 @@ func TestCall(t *testing.T) {
 		"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "github__list_issues", "mcp.session.id": "1f00c2",
 		"mcpschedd.seq": int64(7), "mcpschedd.upstream": "github", "mcpschedd.tool": "github/list_issues", "mcpschedd.class": "read_only",
 		"mcpschedd.disposition": "joined", "mcpschedd.hidden_ms": 300.0, "mcpschedd.prefetched": true, "mcpschedd.use_of": int64(5),
-		"mcpschedd.result_bytes": int64(4000), "mcpschedd.turn": int64(3),
+		"mcpschedd.bytes": int64(4000), "mcpschedd.turn": int64(3),
 	}
 	if d := cmp.Diff(want, values(s)); d != "" { // nor any secret
 		t.Error(d)

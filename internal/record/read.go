@@ -197,11 +197,17 @@ func (s *source) read(ctx context.Context, buf *bufio.Reader) error {
 		}
 		buf = bufio.NewReaderSize(z, maxLine)
 	}
+	s.lines(ctx, buf)
+	return nil
+}
+
+// lines reads all complete lines.
+func (s *source) lines(ctx context.Context, buf *bufio.Reader) {
 	for ctx.Err() == nil {
 		text, err := buf.ReadSlice('\n')
 		last := errors.Is(err, io.EOF)
 		if last && (len(text) == 0 || !s.ended) { // the rest of the line may still be written
-			return nil
+			return
 		}
 		rest, long := s.long, errors.Is(err, bufio.ErrBufferFull)
 		s.long = long
@@ -216,7 +222,7 @@ func (s *source) read(ctx context.Context, buf *bufio.Reader) error {
 		case err != nil && !last:
 			s.ended = true
 			s.problem("cannot read further: " + Cause(err))
-			return nil
+			return
 		default:
 			if err := s.parse(bytes.TrimSpace(text)); err != nil && last {
 				s.problem("the last line is cut short")
@@ -225,7 +231,6 @@ func (s *source) read(ctx context.Context, buf *bufio.Reader) error {
 			}
 		}
 	}
-	return nil
 }
 
 func (s *source) problem(text string) { s.onProblem(Problem{s.file, s.line, text}) }

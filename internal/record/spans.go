@@ -101,7 +101,7 @@ func failure(e *Event) string {
 }
 
 // attributes returns the attributes of a call, prefetch or plan: the fields of its event, as in
-// the log without zero values. A field's span tag replaces its JSON name; "-" means none.
+// the log without zero values.
 func attributes(e *Event) (all []attribute.KeyValue) {
 	if e.Session != "" {
 		all = append(all, attribute.String("mcp.session.id", truncate(e.Session, maxName)))
@@ -111,9 +111,9 @@ func attributes(e *Event) (all []attribute.KeyValue) {
 	}
 	for field, v := range reflect.ValueOf(e).Elem().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		key := attribute.Key("mcpschedd." + cmp.Or(field.Tag.Get("span"), name))
+		key := attribute.Key("mcpschedd." + name)
 		switch {
-		case key == "mcpschedd.-" || v.IsZero():
+		case field.Tag.Get("span") == "-" || v.IsZero():
 		case v.CanInt():
 			all = append(all, key.Int64(v.Int()))
 		case v.CanFloat():

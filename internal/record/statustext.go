@@ -99,10 +99,20 @@ func (s *Stats) StatusText() string {
 	if len(s.Running) == 0 {
 		return b.String()
 	}
-	fmt.Fprintln(&b)
+	b.WriteString("\n" + upstreamTable(s.upstreams()) + "\n")
+	for _, p := range s.Running {
+		b.WriteString(p.text())
+	}
+	return b.String()
+}
+
+// upstreamTable returns a line for each upstream, followed by why some are not cached or
+// prefetched, and what would change that.
+func upstreamTable(all []UpstreamStatus) string {
+	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	var notes []string
-	for _, u := range s.upstreams() {
+	for _, u := range all {
 		what := fmt.Sprintf("%d tools, %d cacheable, %d prefetchable", u.Tools, u.Cacheable, u.Prefetchable)
 		if u.MemoryKB > 0 {
 			what += fmt.Sprintf(", %d MB", u.MemoryKB>>10)
@@ -125,11 +135,7 @@ func (s *Stats) StatusText() string {
 	}
 	w.Flush() // writing to memory does not fail
 	for _, note := range notes {
-		fmt.Fprintf(&b, "%s\n", Printable(note))
-	}
-	fmt.Fprintln(&b)
-	for _, p := range s.Running {
-		b.WriteString(p.text())
+		b.WriteString(Printable(note) + "\n")
 	}
 	return b.String()
 }
