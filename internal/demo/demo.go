@@ -197,6 +197,9 @@ type runResult struct {
 	Stats   *record.Stats // mcpschedd's statistics; nil for the direct run
 }
 
+// caller makes a call.
+type caller func(context.Context, call) (*mcp.CallToolResult, error)
+
 // run starts a process for each connection, by the name of a server or "" for mcpschedd, and
 // plays turns on them. It reads mcpschedd's statistics at the end.
 func (o Options) run(ctx context.Context, commands map[string][]string, turns []turn, p *runResult) error {
@@ -224,6 +227,10 @@ func (o Options) run(ctx context.Context, commands map[string][]string, turns []
 	if err != nil || proxy == nil {
 		return err
 	}
+	return p.readStats(ctx, proxy)
+}
+
+func (p *runResult) readStats(ctx context.Context, proxy *client.Client) error {
 	r, err := proxy.ReadResource(ctx, mcp.ReadResourceRequest{Params: mcp.ReadResourceParams{URI: "mcpschedd://stats"}})
 	if err != nil || len(r.Contents) != 1 {
 		return cmp.Or(err, errors.New("mcpschedd://stats: no figures"))
@@ -235,14 +242,14 @@ func (o Options) run(ctx context.Context, commands map[string][]string, turns []
 // connect starts the executable with args, initializes the session and lists the tools. It drops
 // OTEL_ variables, so that the demo is not exported to the user's collector.
 func (o Options) connect(ctx context.Context, args []string) (*client.Client, error) {
-	c := client.NewClient(transport.NewStdioWithOptions(o.Executable, nil, args,
-		transport.WithCommandFunc(func(_ context.Context, command string, _, args []string) (*exec.Cmd, error) {
-			cmd := exec.Command(command, args...)
-			cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(strings.ToUpper(v), "OTEL_") })
-			cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%g", speedVariable, o.Speed))
-			return cmd, nil
-		}),
-	))
+	ofExport := func(v string) bool { return strings.HasPrefix(strings.ToUpper(v), "OTEL_") }
+	command := func(_ context.Context, command string, _, args []string) (*exec.Cmd, error) {
+		cmd := exec.Command(command, args...)
+		cmd.Env = slices.DeleteFunc(os.Environ(), ofExport)
+		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%g", speedVariable, o.Speed))
+		return cmd, nil
+	}
+	c := client.NewClient(transport.NewStdioWithOptions(o.Executable, nil, args, transport.WithCommandFunc(command)))
 	// The process is not bound to ctx, whose end would kill the proxy and orphan its servers.
 	// Close ends it in order.
 	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
@@ -264,34 +271,18 @@ func (o Options) connect(ctx context.Context, args []string) (*client.Client, er
 
 // play makes the calls of the turns with do, in order and with think times divided by speed. It
 // stops at the first error, since arguments of later calls come from earlier answers.
-func (p *runResult) play(ctx context.Context, turns []turn, speed float64, terminal io.Writer, do func(context.Context, call) (*mcp.CallToolResult, error)) error {
+func (p *runResult) play(ctx context.Context, turns []turn, speed float64, terminal io.Writer, do caller) error {
 	read := agent{}
 	for n, t := range turns {
 		if err := sleep(ctx, shorten(t.Think, speed)); err != nil {
 			return err
 		}
-		calls := t.Calls(read)
-		answers, errs := make([]answer, len(calls)), make([]error, len(calls))
-		var wg sync.WaitGroup
-		sent := time.Now()
-		for i, c := range calls {
-			wg.Go(func() {
-				r, err := do(ctx, c)
-				answers[i] = answer{call: c, Turn: n + 1, Wait: time.Since(sent)}
-				if errs[i] = err; err == nil {
-					errs[i] = answers[i].parse(r)
-				}
-			})
+		answers, err := p.turn(ctx, t.Calls(read), do)
+		if err != nil {
+			return fmt.Errorf("turn %d: %w", n+1, err)
 		}
-		wg.Wait()
-		if len(calls) > 0 {
-			p.Waited += time.Since(sent)
-		}
-		for i, a := range answers {
-			if errs[i] != nil {
-				return fmt.Errorf("turn %d: %s %s: %w", n+1, a.Server, a.Tool, errs[i])
-			}
-			read[a.as] = a.Text
+		for _, a := range answers {
+			a.Turn, read[a.as] = n+1, a.Text
 			p.Answers = append(p.Answers, a)
 		}
 		if terminal != nil {
@@ -299,6 +290,30 @@ func (p *runResult) play(ctx context.Context, turns []turn, speed float64, termi
 		}
 	}
 	return nil
+}
+
+// turn makes calls together, and returns their answers.
+func (p *runResult) turn(ctx context.Context, calls []call, do caller) ([]answer, error) {
+	answers, errs := make([]answer, len(calls)), make([]error, len(calls))
+	var wg sync.WaitGroup
+	sent := time.Now()
+	for i, c := range calls {
+		wg.Go(func() {
+			r, err := do(ctx, c)
+			answers[i] = answer{call: c, Wait: time.Since(sent)}
+			if err == nil {
+				err = answers[i].parse(r)
+			}
+			if err != nil {
+				errs[i] = fmt.Errorf("%s %s: %w", c.Server, c.Tool, err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(calls) > 0 {
+		p.Waited += time.Since(sent)
+	}
+	return answers, errors.Join(errs...)
 }
 
 // parse sets the answer to a result, which must be one text block.

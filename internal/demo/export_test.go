@@ -3,8 +3,6 @@ package demo
 import (
 	"context"
 	"time"
-
-	"github.com/mark3labs/mcp-go/mcp"
 )
 
 type (
@@ -26,7 +24,7 @@ var (
 )
 
 // Play plays turns without a terminal.
-func Play(p *Played, ctx context.Context, turns []turn, speed float64, do func(context.Context, Call) (*mcp.CallToolResult, error)) error {
+func Play(p *Played, ctx context.Context, turns []turn, speed float64, do caller) error {
 	return p.play(ctx, turns, speed, nil, do)
 }
 

@@ -56,11 +56,13 @@ func newReport(direct, through runResult, speed float64) (*report, error) {
 	}
 	for i, d := range direct.Answers {
 		t := through.Answers[i]
-		if d.Server != t.Server || d.Tool != t.Tool || !bytes.Equal(jsonrpc.Marshal(d.Args), jsonrpc.Marshal(t.Args)) || d.Text != t.Text {
+		same := d.Server == t.Server && d.Tool == t.Tool && d.Text == t.Text
+		if !same || !bytes.Equal(jsonrpc.Marshal(d.Args), jsonrpc.Marshal(t.Args)) {
 			return nil, fmt.Errorf("call %d, %s: direct and mcpschedd differ", i+1, d.short(70))
 		}
 		c := row{
-			call: d.call, Turn: d.Turn, ReadOnly: d.Tool != "update_issue", DirectMS: milliseconds(d.Wait), ThroughMS: milliseconds(t.Wait),
+			call: d.call, Turn: d.Turn, ReadOnly: d.Tool != "update_issue",
+			DirectMS: milliseconds(d.Wait), ThroughMS: milliseconds(t.Wait),
 			Answered: cmp.Or(t.How, string(record.Fetched)), // an answer without a disposition was fetched
 		}
 		if c.ReadOnly {
