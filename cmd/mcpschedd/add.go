@@ -78,17 +78,18 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 	if err := m.reader.Read(filepath.Join(workingDir(), "the command line"), document); err != nil {
 		return err
 	}
-	if err := m.plan(); err != nil {
-		return err
-	}
-	if err := m.rejection(name); err != nil {
-		return err
-	}
-	file, err := state.OpenFile(m.have.Path)
+	p, err := m.plan()
 	if err != nil {
 		return err
 	}
-	changes, err := m.configuration(file)
+	if err := p.rejection(name); err != nil {
+		return err
+	}
+	file, err := state.OpenFile(p.have.Path)
+	if err != nil {
+		return err
+	}
+	changes, err := p.configuration(file)
 	if err != nil {
 		return err
 	}
@@ -97,34 +98,34 @@ func runAdd(m *importing, name string, server addition, stdout, stderr io.Writer
 			return err
 		}
 	}
-	m.printAdded(m.servers[0].Server)
+	p.printAdded(p.servers[0].Server)
 	if file.Exists {
 		return nil
 	}
-	line, err := m.ownLine(m.have.Path)
+	line, err := m.ownLine(p.have.Path)
 	say(stderr, "next: give your client one server, with the command %s", strings.Join(line, " "))
 	return err
 }
 
 // rejection returns the reason why the server was not added, or nil.
-func (m *importing) rejection(name string) error {
+func (p *importPlan) rejection(name string) error {
 	switch {
-	case len(m.servers) == 0:
-		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(m.reader.Notes()[0].Text, "left out: "))}
-	case m.servers[0].Name != name:
-		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, m.servers[0].Name)
-	case m.has(name):
-		return hinted{misused{fmt.Errorf("%s already has an upstream %s", m.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
-	case m.servers[0].stays != "":
-		return misused{fmt.Errorf("%s was not added: %s", name, m.servers[0].stays)}
+	case len(p.servers) == 0:
+		return misused{fmt.Errorf("%s was not added: %s", name, strings.TrimPrefix(p.m.reader.Notes()[0].Text, "left out: "))}
+	case p.servers[0].Name != name:
+		return usage("%q cannot be a name: want letters, digits, - and _, such as %s", name, p.servers[0].Name)
+	case p.has(name):
+		return hinted{misused{fmt.Errorf("%s already has an upstream %s", p.have.Path, name)}, "mcpschedd remove " + name + " removes it"}
+	case p.servers[0].stays != "":
+		return misused{fmt.Errorf("%s was not added: %s", name, p.servers[0].stays)}
 	}
 	return nil
 }
 
 // printAdded prints that a server was added, with warnings and notes.
-func (m *importing) printAdded(s *clients.Server) {
-	stderr := m.stderr
-	say(stderr, "added %s to %s; mcpschedd check --connect shows what is cached and prefetched", s.Name, m.have.Path)
+func (p *importPlan) printAdded(s *clients.Server) {
+	stderr := p.m.stderr
+	say(stderr, "added %s to %s; mcpschedd check --connect shows what is cached and prefetched", s.Name, p.have.Path)
 	if program := s.Block.Command; program != "" && !strings.Contains(program, "${") {
 		if _, err := exec.LookPath(program); err != nil {
 			say(stderr, "warning: %q is not found in PATH", program)

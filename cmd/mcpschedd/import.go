@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcpschedd/internal/clients"
-	"mcpschedd/internal/config"
 	"mcpschedd/internal/state"
 )
 
@@ -65,9 +64,6 @@ type importing struct {
 	permissions, hooks bool
 	trust              []string
 	reader             *clients.Reader
-	have               *config.Config // the configuration to change
-	servers            []planned
-	moved              []clients.Move         // servers moved by earlier imports
 	files              map[string]*state.File // path → file, of the files read
 	sources            []string               // their paths, in order
 	stdout, stderr     io.Writer
@@ -97,17 +93,18 @@ func runImport(ctx context.Context, m *importing, stdout, stderr io.Writer) erro
 	if err := m.read(); err != nil {
 		return err
 	}
-	if err := m.plan(); err != nil {
+	p, err := m.plan()
+	if err != nil {
 		return err
 	}
-	m.printNotes()
-	for _, line := range m.rules() {
+	p.printNotes()
+	for _, line := range p.rules() {
 		say(stderr, "note: %s", line)
 	}
-	if blocks := m.blocks(); len(blocks) > 0 {
-		fmt.Fprintf(stdout, "%s\n%s", m.header(), clients.TOML(blocks, variablesFolder))
+	if blocks := p.blocks(); len(blocks) > 0 {
+		_, err = fmt.Fprintf(stdout, "%s\n%s", m.header(), clients.TOML(blocks, variablesFolder))
 	}
-	return nil
+	return err
 }
 
 // begin prepares m for reading clients' files. For withoutToken see [clients.Options].
@@ -248,10 +245,11 @@ func (m *importing) list() error {
 		return err
 	}
 	m.reader.Deny()
-	if err := m.plan(); err != nil {
+	p, err := m.plan()
+	if err != nil {
 		return err
 	}
-	for _, s := range m.servers { // a client's own file refers to the files of projects
+	for _, s := range p.servers { // a client's own file refers to the files of projects
 		if !slices.ContainsFunc(files, func(f clientFile) bool { return f.path == s.From.File }) {
 			files = append(files, clientFile{title: clients.Named(s.From.Client)[0].Title, path: s.From.File})
 		}
@@ -264,7 +262,7 @@ func (m *importing) list() error {
 		} else if why := m.reader.Forbidden(f.path); why != "" {
 			line("  cannot be imported: " + why)
 		}
-		for _, s := range m.servers {
+		for _, s := range p.servers {
 			if s.From.File == f.path {
 				line("  " + s.Called() + ": " + s.decision())
 			}

@@ -20,6 +20,14 @@ import (
 // variablesFolder is the directory of variable files, beside the configuration.
 const variablesFolder = "env"
 
+// importPlan is the decision of an import on each server.
+type importPlan struct {
+	m       *importing
+	have    *config.Config
+	servers []planned
+	moved   []clients.Move // servers moved by earlier imports
+}
+
 // planned is the decision on one server.
 type planned struct {
 	*clients.Server
@@ -50,10 +58,12 @@ func (p planned) decision() string {
 }
 
 // plan decides what to do with the servers that were read.
-func (m *importing) plan() (err error) {
-	if m.have, err = m.configured(); err != nil {
-		return err
+func (m *importing) plan() (*importPlan, error) {
+	have, err := m.configured()
+	if err != nil {
+		return nil, err
 	}
+	p := &importPlan{m: m, have: have}
 	trusted := make(map[string]bool)
 	servers := m.reader.Servers()
 	for i := range servers {
@@ -64,25 +74,25 @@ func (m *importing) plan() (err error) {
 			}
 		}
 		one := planned{Server: s, stays: s.Stays}
-		if at := slices.IndexFunc(m.servers, func(first planned) bool { return first.Name == s.Name }); at >= 0 { // several clients have it
-			one.exists, one.stays = m.servers[at].exists, m.servers[at].stays
+		if at := slices.IndexFunc(p.servers, func(first planned) bool { return first.Name == s.Name }); at >= 0 { // several clients have it
+			one.exists, one.stays = p.servers[at].exists, p.servers[at].stays
 		} else if one.stays == "" {
-			one.exists = m.same(*s)
-			if one.add = !one.exists; one.add && m.has(s.Name) {
+			one.exists = p.same(*s)
+			if one.add = !one.exists; one.add && p.has(s.Name) {
 				one.add, one.stays = false, fmt.Sprintf("upstreams.%s already exists and is a different server: it was kept, and this one skipped", s.Name)
 			}
 		}
 		if one.stays == "" {
 			s.Upstream = s.Name
 		}
-		m.servers = append(m.servers, one)
+		p.servers = append(p.servers, one)
 	}
 	for _, name := range m.trust {
 		if !trusted[name] && name != "all" {
-			return usage("--trust: no server %q was read", name)
+			return nil, usage("--trust: no server %q was read", name)
 		}
 	}
-	return nil
+	return p, nil
 }
 
 // providerOf returns the provider that the server's configuration identifies; "" if the server is
@@ -96,24 +106,24 @@ func providerOf(s clients.Server) string {
 }
 
 // has reports whether an upstream has that name, ignoring case.
-func (m *importing) has(name string) bool {
-	return slices.ContainsFunc(m.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, name) })
+func (p *importPlan) has(name string) bool {
+	return slices.ContainsFunc(p.have.Upstreams, func(u config.Upstream) bool { return strings.EqualFold(u.Name, name) })
 }
 
 // same reports whether the configuration has the server under its name, with the same entry and
 // the same variables file.
-func (m *importing) same(s clients.Server) bool {
-	i := slices.IndexFunc(m.have.Upstreams, func(u config.Upstream) bool { return u.Name == s.Name })
-	c, err := config.Parse(m.have.Path, clients.TOML([]clients.Server{s}, variablesFolder))
+func (p *importPlan) same(s clients.Server) bool {
+	i := slices.IndexFunc(p.have.Upstreams, func(u config.Upstream) bool { return u.Name == s.Name })
+	c, err := config.Parse(p.have.Path, clients.TOML([]clients.Server{s}, variablesFolder))
 	if i < 0 || err != nil {
 		return false
 	}
 	if name, want := s.VariablesFile(variablesFolder); want != nil {
-		if have, err := os.ReadFile(m.beside(name)); err != nil || !bytes.Equal(have, want) {
+		if have, err := os.ReadFile(p.beside(name)); err != nil || !bytes.Equal(have, want) {
 			return false
 		}
 	}
-	return reflect.DeepEqual(entryOf(m.have.Upstreams[i]), entryOf(c.Upstreams[0]))
+	return reflect.DeepEqual(entryOf(p.have.Upstreams[i]), entryOf(c.Upstreams[0]))
 }
 
 // entryOf returns the settings of an upstream that clients have too.
@@ -125,8 +135,8 @@ func entryOf(u config.Upstream) config.Upstream {
 }
 
 // beside returns the path of a file whose name is relative to the configuration.
-func (m *importing) beside(name string) string {
-	return filepath.Join(filepath.Dir(m.have.Path), filepath.FromSlash(name))
+func (p *importPlan) beside(name string) string {
+	return filepath.Join(filepath.Dir(p.have.Path), filepath.FromSlash(name))
 }
 
 // configured returns the configuration to change, or the defaults if the file does not exist yet.
@@ -146,9 +156,9 @@ func (m *importing) configured() (*config.Config, error) {
 }
 
 // blocks returns the servers to add to the configuration.
-func (m *importing) blocks() []clients.Server {
+func (p *importPlan) blocks() []clients.Server {
 	var all []clients.Server
-	for _, s := range m.servers {
+	for _, s := range p.servers {
 		if s.add {
 			all = append(all, *s.Server)
 		}
@@ -157,35 +167,35 @@ func (m *importing) blocks() []clients.Server {
 }
 
 // prefixed reports whether tools will be listed as upstream__tool.
-func (m *importing) prefixed() bool {
+func (p *importPlan) prefixed() bool {
 	enabled := 0
-	for _, u := range m.have.Upstreams {
+	for _, u := range p.have.Upstreams {
 		if u.Enabled {
 			enabled++
 		}
 	}
-	for _, s := range m.servers {
+	for _, s := range p.servers {
 		if s.add && !s.Block.Disabled {
 			enabled++
 		}
 	}
-	style := m.have.Server.NameStyle
+	style := p.have.Server.NameStyle
 	return style == "always" || style != "never" && enabled != 1
 }
 
 // rewrites returns the clients' rules that name tools of servers that mcpschedd serves.
-func (m *importing) rewrites() []clients.Rewrite {
-	return m.reader.Rewrites(m.moved, m.prefixed())
+func (p *importPlan) rewrites() []clients.Rewrite {
+	return p.m.reader.Rewrites(p.moved, p.prefixed())
 }
 
 // rules describes rules that need new names, and tools that need to be approved again.
-func (m *importing) rules() []string {
+func (p *importPlan) rules() []string {
 	var all []string
-	for _, r := range m.rewrites() {
+	for _, r := range p.rewrites() {
 		how := "import --permissions applies this"
 		if r.Checked {
 			how = "change this by hand, as the file is shared"
-		} else if m.permissions {
+		} else if p.m.permissions {
 			continue
 		}
 		all = append(all, fmt.Sprintf("%s: %s (%s)", r.Path, renames(r.Renamed), how))
@@ -203,25 +213,25 @@ func renames(all []clients.Rename) string {
 }
 
 // printNotes prints notes on the files, and on the servers that are not imported or unknown.
-func (m *importing) printNotes() {
-	for _, n := range m.reader.Notes() {
+func (p *importPlan) printNotes() {
+	for _, n := range p.m.reader.Notes() {
 		kind := "note"
 		if n.Wrong {
 			kind = "warning"
 		}
-		say(m.stderr, "%s: %s", kind, n)
+		say(p.m.stderr, "%s: %s", kind, n)
 	}
-	for _, s := range m.servers {
+	for _, s := range p.servers {
 		switch {
 		case s.stays != "":
-			say(m.stderr, "note: %s stays with its client: %s", s.Called(), s.stays)
+			say(p.m.stderr, "note: %s stays with its client: %s", s.Called(), s.stays)
 		case s.exists:
-			say(m.stderr, "note: %s is already configured as upstreams.%s", s.Called(), s.Name)
+			say(p.m.stderr, "note: %s is already configured as upstreams.%s", s.Called(), s.Name)
 		case s.add && !s.Block.Trust && providerOf(*s.Server) == "":
-			say(m.stderr, "note: %s is an unknown server, so its calls only pass through: mcpschedd check --connect shows its tool annotations, and --trust %[1]s or trust = true trusts them", s.Called())
+			say(p.m.stderr, "note: %s is an unknown server, so its calls only pass through: mcpschedd check --connect shows its tool annotations, and --trust %[1]s or trust = true trusts them", s.Called())
 		}
 	}
-	if !slices.ContainsFunc(m.servers, planned.taken) {
-		say(m.stderr, "nothing to import")
+	if !slices.ContainsFunc(p.servers, planned.taken) {
+		say(p.m.stderr, "nothing to import")
 	}
 }

@@ -36,15 +36,16 @@ func (m *importing) change() error {
 		if err := m.read(); err != nil {
 			return err
 		}
-		if err := m.plan(); err != nil {
+		p, err := m.plan()
+		if err != nil {
 			return err
 		}
-		changes, err := m.changes(dir)
+		changes, err := p.changes(dir)
 		if err != nil {
 			return err
 		}
 		if m.write {
-			m.printNotes()
+			p.printNotes()
 		}
 		copies := ""
 		if len(changes) > 0 {
@@ -52,35 +53,35 @@ func (m *importing) change() error {
 				return err
 			}
 		}
-		return m.printChanges(changes, copies)
+		return p.printChanges(changes, copies)
 	})
 }
 
 // changes returns the changes to all files.
-func (m *importing) changes(dir state.Dir) (all []clients.Change, err error) {
-	if m.write {
-		all, err = m.imported()
+func (p *importPlan) changes(dir state.Dir) (all []clients.Change, err error) {
+	if p.m.write {
+		all, err = p.imported()
 	} else {
-		err = m.onlyMoved(dir)
+		err = p.onlyMoved(dir)
 	}
-	if err == nil && m.permissions {
-		all, err = m.withRules(all)
+	if err == nil && p.m.permissions {
+		all, err = p.withRules(all)
 	}
-	if err == nil && m.hooks {
-		all, err = m.withHooks(all)
+	if err == nil && p.m.hooks {
+		all, err = p.withHooks(all)
 	}
 	return all, err
 }
 
 // onlyMoved restricts the plan to servers that earlier imports have moved: the tools of others
 // keep their names.
-func (m *importing) onlyMoved(dir state.Dir) (err error) {
-	for i := range m.servers {
-		if s := &m.servers[i]; !s.exists {
+func (p *importPlan) onlyMoved(dir state.Dir) (err error) {
+	for i := range p.servers {
+		if s := &p.servers[i]; !s.exists {
 			s.add, s.Upstream = false, ""
 		}
 	}
-	if m.moved, err = clients.Moved(dir); err == nil && len(m.moved) == 0 && m.permissions {
+	if p.moved, err = clients.Moved(dir); err == nil && len(p.moved) == 0 && p.m.permissions {
 		err = hinted{errors.New("no server of Claude Code has been moved"), "mcpschedd import claude --write --permissions moves them, and rewrites the rules"}
 	}
 	return err
@@ -88,45 +89,45 @@ func (m *importing) onlyMoved(dir state.Dir) (err error) {
 
 // imported returns the changes of import --write: those to our own files, and those that point the
 // clients' files to mcpschedd.
-func (m *importing) imported() ([]clients.Change, error) {
-	for _, path := range m.sources {
-		if why := m.reader.Forbidden(path); why != "" {
+func (p *importPlan) imported() ([]clients.Change, error) {
+	for _, path := range p.m.sources {
+		if why := p.m.reader.Forbidden(path); why != "" {
 			return nil, fmt.Errorf("nothing was changed: %s", why)
 		}
 	}
-	file, err := state.OpenFile(m.have.Path)
+	file, err := state.OpenFile(p.have.Path)
 	if err != nil {
 		return nil, err
 	}
-	changes, err := m.configuration(file)
+	changes, err := p.configuration(file)
 	if err != nil {
 		return nil, err
 	}
-	line, err := m.ownLine(m.have.Path)
+	line, err := p.m.ownLine(p.have.Path)
 	if err != nil {
 		return nil, err
 	}
-	pointed, err := m.reader.Point(line)
+	pointed, err := p.m.reader.Point(line)
 	for _, one := range pointed {
-		changes = append(changes, clients.Change{File: m.files[one.Path], Text: one.Text, Pointed: &one})
+		changes = append(changes, clients.Change{File: p.m.files[one.Path], Text: one.Text, Pointed: &one})
 	}
 	return changes, err
 }
 
 // configuration returns the changes to our own files: the configuration and variables files.
-func (m *importing) configuration(file *state.File) ([]clients.Change, error) {
-	blocks := m.blocks()
+func (p *importPlan) configuration(file *state.File) ([]clients.Change, error) {
+	blocks := p.blocks()
 	if len(blocks) == 0 {
 		return nil, nil
 	}
-	text := m.appended(file.Text, blocks)
-	if _, err := config.Parse(m.have.Path, text, toolProblems); err != nil {
-		return nil, fmt.Errorf("%s: nothing was written: the imported servers would make it invalid: %v", m.have.Path, err)
+	text := p.m.appended(file.Text, blocks)
+	if _, err := config.Parse(p.have.Path, text, toolProblems); err != nil {
+		return nil, fmt.Errorf("%s: nothing was written: the imported servers would make it invalid: %v", p.have.Path, err)
 	}
 	var changes []clients.Change
 	for _, s := range blocks {
 		if name, variables := s.VariablesFile(variablesFolder); variables != nil {
-			f, err := state.OpenFile(m.beside(name))
+			f, err := state.OpenFile(p.beside(name))
 			if err != nil {
 				return nil, err
 			}
@@ -155,8 +156,8 @@ func (m *importing) appended(text []byte, servers []clients.Server) []byte {
 }
 
 // withRules adds the changes to Claude Code's files with rules.
-func (m *importing) withRules(all []clients.Change) ([]clients.Change, error) {
-	for _, r := range m.rewrites() {
+func (p *importPlan) withRules(all []clients.Change) ([]clients.Change, error) {
+	for _, r := range p.rewrites() {
 		if r.Checked {
 			continue
 		}
@@ -173,8 +174,8 @@ func (m *importing) withRules(all []clients.Change) ([]clients.Change, error) {
 }
 
 // withHooks adds the change to Claude Code's settings that makes it report its edits.
-func (m *importing) withHooks(all []clients.Change) ([]clients.Change, error) {
-	line, err := m.ownLine(m.have.Path)
+func (p *importPlan) withHooks(all []clients.Change) ([]clients.Change, error) {
+	line, err := p.m.ownLine(p.have.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -200,51 +201,51 @@ func (m *importing) withHooks(all []clients.Change) ([]clients.Change, error) {
 }
 
 // printChanges prints the changes, the location of the copies, and the next steps.
-func (m *importing) printChanges(changes []clients.Change, copies string) error {
+func (p *importPlan) printChanges(changes []clients.Change, copies string) error {
 	if len(changes) == 0 {
-		say(m.stderr, "nothing to change")
+		say(p.m.stderr, "nothing to change")
 	}
 	pointed := false
 	for _, c := range changes {
-		if c.File.Path == m.have.Path {
-			if _, err := m.stdout.Write(state.Diff(c.File.Path, c.File.Text, c.Text)); err != nil {
+		if c.File.Path == p.have.Path {
+			if _, err := p.m.stdout.Write(state.Diff(c.File.Path, c.File.Text, c.Text)); err != nil {
 				return err
 			}
 		}
-		say(m.stderr, "wrote %s", c.File.Path)
+		say(p.m.stderr, "wrote %s", c.File.Path)
 		if c.Renamed != nil {
-			say(m.stderr, "%s: %s", c.File.Path, renames(c.Renamed))
+			say(p.m.stderr, "%s: %s", c.File.Path, renames(c.Renamed))
 		}
 		pointed = pointed || c.Pointed != nil
 	}
 	if copies != "" {
-		say(m.stderr, "copies of the original files: %s; mcpschedd import --undo restores them", copies)
+		say(p.m.stderr, "copies of the original files: %s; mcpschedd import --undo restores them", copies)
 	}
-	next := m.rules()
-	if m.write {
-		next = append(next, m.steps()...)
+	next := p.rules()
+	if p.m.write {
+		next = append(next, p.steps()...)
 	}
 	if pointed {
 		next = append(next, "restart the clients: they read their files at start-up")
 	}
 	for _, step := range next {
-		say(m.stderr, "next: %s", step)
+		say(p.m.stderr, "next: %s", step)
 	}
 	return nil
 }
 
 // steps returns what the user should do for the servers that were moved.
-func (m *importing) steps() (all []string) {
-	for _, s := range m.servers {
+func (p *importPlan) steps() (all []string) {
+	for _, s := range p.servers {
 		if !s.taken() {
 			continue
 		}
-		if advice := m.reader.Advice(*s.Server); advice != "" {
+		if advice := p.m.reader.Advice(*s.Server); advice != "" {
 			all = append(all, advice)
 		}
 		file, _ := s.VariablesFile(variablesFolder)
 		for _, u := range s.Variables.Unset {
-			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, m.beside(file), u.Why))
+			all = append(all, fmt.Sprintf("set %s in %s: %s", u.Name, p.beside(file), u.Why))
 		}
 	}
 	return all
