@@ -249,12 +249,7 @@ func (f *lookup) run() {
 			f.req.Notify(method, params)
 		}
 	}}
-	unsent := c.s.srv.store.Do(f.ctx, c.class.query, w, f.lead)
-	switch {
-	case f.leads:
-	case unsent:
-		turn.Follow(c.class.host)
-	default:
+	if unsent := c.s.srv.store.Do(f.ctx, c.class.query, w, f.lead); !unsent && !f.leads {
 		turn.Release()
 	}
 }
@@ -322,7 +317,6 @@ func (c *upstreamCall) send(ctx context.Context, req *upstream.Request, done fun
 			c.s.srv.prefetch.Scheduler.AnsweredLate(&c.observed.run, time.Now())
 		}
 	}
-	req.Reads, req.Host = reads(c.method) || c.class.kind.Reads(), c.class.host
 	var giveUp context.CancelCauseFunc // nil if no other replica has to see the write
 	if !write.Announced() {
 		ctx, giveUp = context.WithCancelCause(ctx)

@@ -201,7 +201,7 @@ func TestOrderOfAPrefetch(t *testing.T) {
 		}
 		want := map[string]time.Duration{
 			"get" + thing(2, 0): 0, "list" + page(1): 0, "get" + thing(1, 0): takes,
-			"look{}": time.Second, "write{}": takes, `look{"behind":true}`: takes,
+			"look{}": takes, "write{}": takes, `look{"behind":true}`: takes,
 		}
 		if diff := cmp.Diff(want, came); diff != "" {
 			t.Errorf("sent (-want +got):\n%s", diff)
@@ -215,7 +215,7 @@ func TestOrderOfAPrefetch(t *testing.T) {
 // Clients make calls at random to hosts with tight limits, of a server that may be slow to start, and
 // cancel some. The order of sending is checked against the rules.
 func TestOrderHolds(t *testing.T) {
-	sent, passed, gaveUp := 0, 0, 0
+	sent, gaveUp := 0, 0
 	for seed := range uint64(slice(5, 2000)) {
 		bubble.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 13))
@@ -246,11 +246,7 @@ func TestOrderHolds(t *testing.T) {
 						gaveUp++
 					}
 					for _, later := range line[i+1:] {
-						if c.came.IsZero() || later.came.IsZero() || !later.came.Before(c.came) {
-							continue
-						}
-						passed++
-						if !c.reads || !later.reads || c.host == later.host || orderLimits[c.host] == (limit.Rule{}) {
+						if !c.came.IsZero() && !later.came.IsZero() && later.came.Before(c.came) {
 							t.Errorf("seed %d: %s passed %s", seed, later, c)
 						}
 					}
@@ -258,8 +254,8 @@ func TestOrderHolds(t *testing.T) {
 			}
 		})
 	}
-	if sent == 0 || passed == 0 || gaveUp == 0 {
-		t.Errorf("%d calls were sent, %d passed others, %d were not sent: want some of each", sent, passed, gaveUp)
+	if sent == 0 || gaveUp == 0 {
+		t.Errorf("%d calls were sent, %d were not: want some of each", sent, gaveUp)
 	}
 }
 

@@ -31,7 +31,7 @@ var errStarting = errors.New("still starting")
 // Calling done on the reader saves a small call most of its cost: two goroutine switches.
 func (l *Lease) Start(ctx context.Context, turn Turn, req *Request, done func(Answer, error)) {
 	p := &pending{lease: l, ctx: ctx, turn: turn, req: req, done: done}
-	if c := l.in.live(); c != nil && turn.ready(req) == nil && p.tryAdmit() {
+	if c := l.in.live(); c != nil && turn.ready() == nil && p.tryAdmit() {
 		c.send(p)
 		return
 	}
@@ -89,7 +89,7 @@ func (p *pending) wait() {
 // change of state, whichever is later. So the waits of queued requests do not add up.
 func (p *pending) await() (*conn, error) {
 	for arrived := time.Now(); ; {
-		ready := p.turn.ready(p.req)
+		ready := p.turn.ready()
 		at := p.lease.in.state.Load()
 		if at.live == nil && at.down != nil {
 			return nil, p.lease.in.up.unavailable(at.down, at.stderr)
@@ -140,13 +140,11 @@ func (p *pending) tryAdmit() bool {
 	return p.req.Admit == nil || p.admitted
 }
 
-// admit blocks until the request may be sent. Once it has returned, no request may pass this one.
+// admit blocks until the request may be sent.
 func (p *pending) admit(ctx context.Context) error {
 	if p.tryAdmit() {
 		return nil
 	}
-	p.turn.yield(true)
-	defer p.turn.yield(false)
 	_, err := p.req.Admit(ctx, true)
 	p.admitted = err == nil
 	return err

@@ -22,14 +22,9 @@ type Request struct {
 	Token  bool                 // request progress notifications
 	Notify func(string, []byte) // receives progress and the notifications on this request's stream; may be nil
 	Ask    askFunc              // answers server requests on this request's stream; nil means Listener.Ask
-	// Reads means that the request has no side effects. Host is the host whose limit applies.
-	// Reads for one host may be sent while those for another host wait.
-	Reads bool
-	Host  string
 	// Admit is called when the request has its turn and a live server, and reports whether it may
 	// be sent. With wait false it must not block. If it returns false, it is called again with
-	// wait true, and blocks until the request may be sent or fails. Meanwhile reads for other
-	// hosts may pass a read. Nil admits every request.
+	// wait true, and blocks until the request may be sent or fails. Nil admits every request.
 	Admit func(ctx context.Context, wait bool) (ok bool, err error)
 	// Fence is called immediately before the request's bytes are written, at least once per
 	// attempt. If it returns an error, the bytes are not written and the request fails with that
