@@ -29,7 +29,8 @@ var instances atomic.Uint64
 
 // instance keeps one process or HTTP connection of an upstream running: run starts it, performs
 // the handshake, and restarts it when it ends. An instance serves one session, or all sessions if
-// the upstream is shared.
+// the upstream is shared. It has more than 25 methods because lists, settings and notifications
+// share its offer and its leases.
 type instance struct {
 	id     uint64 // never reused
 	up     *Upstream
