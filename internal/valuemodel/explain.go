@@ -13,134 +13,107 @@ import (
 	"time"
 )
 
-// field is a field of a model for display: value in JSON, text in the table.
+// field is a field of a model for display.
 type field struct {
-	key   string // configuration key
+	key   string // configuration key, and key in [Model.Sources]
 	value any
-	text  string
+	name  string // in the table; "" for the key
 }
 
-// fields returns the fields with a single value.
+// fields returns the fields with a single value, which are short.
 func (m *Model) fields() []field {
-	names, domains := []string{}, []map[string]any{}
+	var domains []string
 	for _, d := range m.Domains {
-		names, domains = append(names, d.Name), append(domains, map[string]any{"name": d.Name, "remote": d.Remote})
+		domains = append(domains, d.Name)
 	}
-	only := formatBool(m.InvalidatesOnly)
+	all := []field{
+		{"value_class", m.ValueClass, ""},
+		{"side_effect_class", m.Class, ""},
+		{"classify", m.Classify, ""},
+		{"domain", strings.Join(domains, ", "), ""},
+		{"remote", m.Remote, ""},
+		{"rate_limit_host", m.Host, ""},
+		{"url_argument", m.URLArgument, ""},
+		{"speculate", isTrue(m.Speculate), ""},
+		{"disclosure", m.Disclosure, ""},
+		{"volatile", isTrue(m.Volatile), ""},
+		{"fail_fast_after_n", m.FailFastAfter, ""},
+		{"validate", m.ValidateFile, ""},
+		{"cost_model.typical_kb", m.Cost.TypicalKB, ""},
+		{"cost_model.max_kb", m.Cost.MaxKB, ""},
+		{"cost_model.latency_ms_p50", float64(m.Cost.Latency) / float64(time.Millisecond), ""},
+		{"cost_model.dollars", m.Cost.Dollars, ""},
+		{"cost_model.freshness_ttl_s", m.Cost.Freshness.Seconds(), ""},
+		{"invalidates_only", isTrue(m.InvalidatesOnly), ""},
+	}
 	if m.OnlyIgnored {
-		only = "false (true is ignored: the tool has no invalidates)"
+		all[len(all)-1].value = "false (true is ignored: the tool has no invalidates)"
 	}
-	repeats := strconv.Itoa(m.FailFastAfter)
-	if !m.BackOff {
-		repeats += " (a hint only)"
-	}
-	return []field{
-		{"value_class", m.ValueClass, string(m.ValueClass)},
-		{"side_effect_class", m.Class, string(m.Class)},
-		{"classify", m.Classify, string(m.Classify)},
-		{"domain", domains, strings.Join(names, ", ")},
-		{"remote", m.Remote, formatBool(&m.Remote)},
-		{"rate_limit_host", m.Host, m.Host},
-		{"url_argument", m.URLArgument, m.URLArgument},
-		{"speculate", m.Speculate, formatBool(m.Speculate)},
-		{"disclosure", m.Disclosure, string(m.Disclosure)},
-		{"volatile", m.Volatile, formatBool(m.Volatile)},
-		{"fail_fast_after_n", m.FailFastAfter, repeats},
-		{"validate", map[string]string{"file": m.ValidateFile}, m.ValidateFile},
-		decimal("cost_model.typical_kb", m.Cost.TypicalKB),
-		decimal("cost_model.max_kb", m.Cost.MaxKB),
-		decimal("cost_model.latency_ms_p50", float64(m.Cost.Latency)/float64(time.Millisecond)),
-		decimal("cost_model.dollars", m.Cost.Dollars),
-		decimal("cost_model.freshness_ttl_s", m.Cost.Freshness.Seconds()),
-		{"invalidates_only", m.InvalidatesOnly, only},
-	}
+	return all
 }
 
-func decimal(key string, n float64) field {
-	return field{key, n, strconv.FormatFloat(n, 'f', -1, 64)}
+// lists returns the field groups, follow-ups and edges.
+func (m *Model) lists() (all []field) {
+	for _, name := range slices.Sorted(maps.Keys(m.FieldGroups)) {
+		all = append(all, field{"field_groups." + name, m.FieldGroups[name], ""})
+	}
+	for _, f := range m.FollowUps {
+		all = append(all, field{f.Key(), f, "follow_up." + f.Tool})
+	}
+	for _, e := range m.Invalidates {
+		all = append(all, field{e.Key(), e, "invalidates." + e.Tool})
+	}
+	return all
 }
 
-func formatBool(b *bool) string { return strconv.FormatBool(isTrue(b)) }
-
-// WriteTo writes a table of all fields, their values and the layers that set them. Fields
-// with long values come last, so that they do not widen the other columns.
+// WriteTo writes a table of all fields, their values and the layers that set them. Lists come
+// last, so that they do not widen the columns of the others.
 func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	row := func(key, text, source string) {
-		if source == "" {
-			text, source = "-", "-" // not set
+	for _, part := range [][]field{m.fields(), m.lists()} {
+		for _, f := range part {
+			name, text, source := f.key, fmt.Sprint(f.value), m.Sources[f.key]
+			if f.name != "" {
+				name = f.name
+			}
+			if source == "" {
+				text, source = "-", "-" // not set
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\n", name, text, source)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\n", key, text, source)
+		_ = t.Flush() // a buffer cannot fail
 	}
-	for _, f := range m.fields() {
-		row(f.key, f.text, m.Sources[f.key])
-	}
-	_ = t.Flush() // a buffer cannot fail
-	for _, name := range slices.Sorted(maps.Keys(m.FieldGroups)) {
-		row("field_groups."+name, m.FieldGroups[name].String(), m.Sources["field_groups."+name])
-	}
-	for _, f := range m.FollowUps {
-		row("follow_up."+f.Tool, f.String(), m.Sources[f.Key()])
-	}
-	for _, e := range m.Invalidates {
-		row("invalidates."+e.Tool, e.scope(), m.Sources[e.Key()])
-	}
-	_ = t.Flush()
 	return b.WriteTo(w)
 }
 
 // MarshalJSON returns all fields by their configuration keys, with the layers that set
 // them.
 func (m *Model) MarshalJSON() ([]byte, error) {
-	type object = map[string]any
-	costs, groups, followUps, edges := object{}, object{}, []object{}, []object{}
-	out := object{
-		"upstream": m.Upstream, "tool": m.Tool, "provider": m.Provider, "back_off": m.BackOff, "unaimed": m.OnlyIgnored,
-		"cost_model": costs,
+	type sourced struct {
+		Value  any    `json:"value"`            // null if not set
+		Source string `json:"source,omitempty"` // "" if not set
 	}
-	for _, f := range m.fields() {
-		to, key := out, f.key
-		if cost, ok := strings.CutPrefix(f.key, "cost_model."); ok {
-			to, key = costs, cost
-		}
-		to[key] = object{"value": nil}
+	fields := make(map[string]sourced)
+	for _, f := range append(m.fields(), m.lists()...) {
+		fields[f.key] = sourced{}
 		if source := m.Sources[f.key]; source != "" {
-			to[key] = object{"value": f.value, "source": source}
+			fields[f.key] = sourced{f.value, source}
 		}
 	}
-	for name, g := range m.FieldGroups {
-		groups[name] = object{
-			"fields": g.Fields, "estimated_value": g.EstimatedValue, "default_include": g.DefaultInclude,
-			"source": m.Sources["field_groups."+name],
-		}
-	}
-	for _, f := range m.FollowUps {
-		followUps = append(followUps, object{
-			"tool": f.Tool, "probability": f.Probability, "args": f.Args, "max": f.Max, "source": m.Sources[f.Key()],
-		})
-	}
-	for _, e := range m.Invalidates {
-		edges = append(edges, object{"tool": e.Tool, "match": e.Match, "source": m.Sources[e.Key()]})
-	}
-	out["field_groups"], out["follow_up"], out["invalidates"] = groups, followUps, edges
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(out)
-	return b.Bytes(), err
+	return json.Marshal(map[string]any{"upstream": m.Upstream, "tool": m.Tool, "provider": m.Provider, "fields": fields})
 }
 
 // String returns the group's settings on one line.
 func (g FieldGroup) String() string {
-	parts := []string{"fields " + strings.Join(g.Fields, " ")}
+	text := "fields " + strings.Join(g.Fields, " ")
 	if g.EstimatedValue != nil {
-		parts = append(parts, "value "+strconv.FormatFloat(*g.EstimatedValue, 'f', -1, 64))
+		text += fmt.Sprint(", value ", *g.EstimatedValue)
 	}
 	if g.DefaultInclude != nil {
-		parts = append(parts, "included "+formatBool(g.DefaultInclude))
+		text += fmt.Sprint(", included ", *g.DefaultInclude)
 	}
-	return strings.Join(parts, ", ")
+	return text
 }
 
 // String returns the follow-up on one line, without its tool.
@@ -164,8 +137,8 @@ func (f FollowUp) Key() string {
 	return key
 }
 
-// scope says which results of its tool an edge invalidates.
-func (e Edge) scope() string {
+// String says which results of its tool an edge invalidates.
+func (e Edge) String() string {
 	if len(e.Match) == 0 {
 		return "all"
 	}

@@ -89,31 +89,30 @@ func TestMarshalJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `{
-		"upstream": "hub", "tool": "list", "provider": "", "unaimed": false,
-		"domain": {"value": [{"name": "hub.example", "remote": true}], "source": "upstreams.hub.url"},
-		"remote": {"value": true, "source": "upstreams.hub.url"},
-		"value_class": {"value": "critical", "source": "tuned"},
-		"side_effect_class": {"value": "read_only", "source": "c.toml:3"},
-		"classify": {"value": null},
-		"rate_limit_host": {"value": "hub.example", "source": "upstreams.hub.url"},
-		"url_argument": {"value": null},
-		"speculate": {"value": true, "source": "default"},
-		"disclosure": {"value": "same_service", "source": "default"},
-		"volatile": {"value": false, "source": "default"},
-		"fail_fast_after_n": {"value": 4, "source": "c.toml:3"},
-		"back_off": true,
-		"validate": {"value": null},
-		"cost_model": {
-			"typical_kb": {"value": 4, "source": "default"},
-			"max_kb": {"value": 40, "source": "default"},
-			"latency_ms_p50": {"value": 1.5, "source": "c.toml:3"},
-			"dollars": {"value": null},
-			"freshness_ttl_s": {"value": 60, "source": "c.toml:3"}
-		},
-		"field_groups": {"debug": {"fields": ["url", "*_url"], "estimated_value": 0.1, "default_include": false, "source": "c.toml:3"}},
-		"follow_up": [{"tool": "get", "probability": 0.4, "args": {"n": "$result.items[*].number", "lit": "$$args"}, "max": 3, "source": "c.toml:3"}],
-		"invalidates": [{"tool": "get", "match": ["id"], "source": "c.toml:3"}, {"tool": "see", "match": null, "source": "c.toml:3"}],
-		"invalidates_only": {"value": false, "source": "default"}
+		"upstream": "hub", "tool": "list", "provider": "", "fields": {
+			"domain": {"value": "hub.example", "source": "upstreams.hub.url"},
+			"remote": {"value": true, "source": "upstreams.hub.url"},
+			"value_class": {"value": "critical", "source": "tuned"},
+			"side_effect_class": {"value": "read_only", "source": "c.toml:3"},
+			"classify": {"value": null},
+			"rate_limit_host": {"value": "hub.example", "source": "upstreams.hub.url"},
+			"url_argument": {"value": null},
+			"speculate": {"value": true, "source": "default"},
+			"disclosure": {"value": "same_service", "source": "default"},
+			"volatile": {"value": false, "source": "default"},
+			"fail_fast_after_n": {"value": 4, "source": "c.toml:3"},
+			"validate": {"value": null},
+			"cost_model.typical_kb": {"value": 4, "source": "default"},
+			"cost_model.max_kb": {"value": 40, "source": "default"},
+			"cost_model.latency_ms_p50": {"value": 1.5, "source": "c.toml:3"},
+			"cost_model.dollars": {"value": null},
+			"cost_model.freshness_ttl_s": {"value": 60, "source": "c.toml:3"},
+			"field_groups.debug": {"value": {"fields": ["url", "*_url"], "estimated_value": 0.1, "default_include": false}, "source": "c.toml:3"},
+			"follow_up.get lit=$$args n=$result.items[*].number": {"value": {"tool": "get", "probability": 0.4, "args": {"n": "$result.items[*].number", "lit": "$$args"}, "max": 3}, "source": "c.toml:3"},
+			"invalidates.get same id": {"value": {"tool": "get", "match": ["id"]}, "source": "c.toml:3"},
+			"invalidates.see": {"value": {"tool": "see", "match": null}, "source": "c.toml:3"},
+			"invalidates_only": {"value": false, "source": "default"}
+		}
 	}`
 	var got, wanted any
 	if err := json.Unmarshal(raw, &got); err != nil {

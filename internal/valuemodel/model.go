@@ -99,24 +99,24 @@ type Cost struct {
 
 // FieldGroup is a named part of a result.
 type FieldGroup struct {
-	Fields         []string // names or globs of fields, dots for nesting
-	EstimatedValue *float64 // share of the result's value, 0 to 1; nil if not set
-	DefaultInclude *bool    // nil if not set
+	Fields         []string `json:"fields"`          // names or globs, dots for nesting
+	EstimatedValue *float64 `json:"estimated_value"` // share of the result's value, 0 to 1; nil if not set
+	DefaultInclude *bool    `json:"default_include"` // nil if not set
 }
 
 // Edge is an invalidation edge: a call makes cached results of the tools matching Tool
 // stale, either all of them or only those with the same values for the arguments in Match.
 type Edge struct {
-	Tool  string   // "upstream/tool", a glob of that form, or a bare name for any upstream
-	Match []string // argument names; nil for all results
+	Tool  string   `json:"tool"`  // "upstream/tool", a glob of that form, or a bare name for any upstream
+	Match []string `json:"match"` // argument names; nil for all results
 }
 
 // FollowUp is a call that often follows a call of the tool.
 type FollowUp struct {
-	Tool        string             // "upstream/tool", or a bare name for the same upstream
-	Probability float64            // 0 to 1; zero if not set
-	Args        map[string]Binding // argument → source of its value
-	Max         int                // calls per result; zero if not set
+	Tool        string             `json:"tool"`        // "upstream/tool", or a bare name for the same upstream
+	Probability float64            `json:"probability"` // 0 to 1; zero if not set
+	Args        map[string]Binding `json:"args"`        // argument → source of its value
+	Max         int                `json:"max"`         // calls per result; zero if not set
 }
 
 // Model is all layers of one tool merged, with values derived from them in advance, so
