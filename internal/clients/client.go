@@ -103,39 +103,26 @@ func (c *Client) Places(m Machine) []string {
 
 // folder returns the folder with a name that the table of clients uses.
 func (m Machine) folder(name string) string {
-	in := func(variable string, otherwise ...string) string {
+	in := func(variable, otherwise string) string {
 		if dir := m.env(variable); filepath.IsAbs(dir) {
 			return dir
 		}
-		return filepath.Join(append([]string{m.Home}, otherwise...)...)
+		return filepath.Join(m.Home, filepath.FromSlash(otherwise))
 	}
-	switch name {
-	case "CLAUDE":
-		return in("CLAUDE_CONFIG_DIR")
-	case "CLAUDE SETTINGS":
-		return in("CLAUDE_CONFIG_DIR", ".claude")
-	case "CODEX":
-		return in("CODEX_HOME", ".codex")
-	case "CONFIG":
-		return in("XDG_CONFIG_HOME", ".config")
-	case "ZED":
-		switch m.OS {
-		case "windows":
-			return filepath.Join(m.folder("APPDATA"), "Zed")
-		case "darwin":
-			return filepath.Join(m.Home, ".config", "zed")
-		}
-		return filepath.Join(m.folder("CONFIG"), "zed")
-	case "APPDATA": // of desktop applications
-		switch m.OS {
-		case "windows":
-			return in("APPDATA", "AppData", "Roaming")
-		case "darwin":
-			return filepath.Join(m.Home, "Library", "Application Support")
-		}
-		return m.folder("CONFIG")
+	config := in("XDG_CONFIG_HOME", ".config")
+	applications, zed := config, filepath.Join(config, "zed")
+	switch m.OS {
+	case "windows":
+		applications = in("APPDATA", "AppData/Roaming")
+		zed = filepath.Join(applications, "Zed")
+	case "darwin":
+		applications = filepath.Join(m.Home, "Library", "Application Support")
+		zed = filepath.Join(m.Home, ".config", "zed")
 	}
-	return m.Home
+	return map[string]string{
+		"HOME": m.Home, "CONFIG": config, "APPDATA": applications, "ZED": zed, "CODEX": in("CODEX_HOME", ".codex"),
+		"CLAUDE": in("CLAUDE_CONFIG_DIR", ""), "CLAUDE SETTINGS": in("CLAUDE_CONFIG_DIR", ".claude"),
+	}[name]
 }
 
 // clientOf determines the client of a file by its contents, then by its name, and returns the

@@ -256,9 +256,16 @@ func (d *document) edited(change func(*document) error) ([]byte, error) {
 	return now.bytes(), nil
 }
 
-// patch changes the document by a JSON patch (RFC 6902) and preserves comments and white space.
-func (d *document) patch(op, path string, value any) error {
-	text, err := marshal([]map[string]any{{"op": op, "path": path, "value": value}}, "")
+// operation is one of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// patch changes the document by a JSON patch and preserves comments and white space.
+func (d *document) patch(patch ...operation) error {
+	text, err := marshal(patch, "")
 	if err != nil {
 		return err
 	}
@@ -284,7 +291,7 @@ func (d *document) swap(table []string, take func(name string) bool, put []entry
 	}
 	for i := range table {
 		if path := table[:i+1]; len(put) > 0 && d.object(path...) == nil {
-			if err := d.patch("add", pointer(path...), struct{}{}); err != nil {
+			if err := d.patch(operation{"add", pointer(path...), struct{}{}}); err != nil {
 				return err
 			}
 		}

@@ -76,12 +76,14 @@ func WithHooks(path string, text []byte, hooks map[string][]HookMatcher) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	out, err := doc.edited(func(d *document) error {
-		if err := d.dropHooks(); err != nil {
-			return err
-		}
-		return d.addHooks(hooks)
-	})
+	patch, err := doc.hooksPatch(hooks)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case len(patch) == 0:
+		return text, nil
+	}
+	out, err := doc.edited(func(d *document) error { return d.patch(patch...) })
 	if err == nil && bytes.Equal(minimal(text), minimal(out)) {
 		return text, nil // unchanged
 	}
@@ -94,29 +96,49 @@ func minimal(text []byte) []byte {
 	return out
 }
 
-func (d *document) addHooks(hooks map[string][]HookMatcher) error {
+// hooksPatch returns the operations that remove mcpschedd's hooks, with the lists and the object
+// that have nothing else, and add others.
+func (d *document) hooksPatch(hooks map[string][]HookMatcher) (patch []operation, err error) {
+	value := at(d.tree, "hooks")
+	have, ok := value.(map[string]any)
+	if !ok && value != nil {
+		return nil, fmt.Errorf("/hooks: want an object, have %s", kindOf(value))
+	}
+	if value == nil && len(hooks) > 0 {
+		patch = append(patch, operation{"add", "/hooks", struct{}{}})
+	}
+	left := len(have) + len(hooks)
 	for _, event := range slices.Sorted(maps.Keys(hooks)) {
+		if have[event] == nil {
+			patch = append(patch, operation{"add", pointer("hooks", event), hooks[event]})
+		}
+	}
+	for event, value := range have {
 		path := pointer("hooks", event)
-		if v := d.root.Find("/hooks"); v == nil || v.Value.Kind() == 'n' {
-			if err := d.patch("add", "/hooks", struct{}{}); err != nil {
-				return err
+		list, ok := value.([]any)
+		if !ok && value != nil {
+			return nil, fmt.Errorf("%s: want a list, have %s", path, kindOf(value))
+		}
+		own := len(patch)
+		for i, element := range slices.Backward(list) {
+			if isOwnHook(element) {
+				patch = append(patch, operation{"remove", fmt.Sprintf("%s/%d", path, i), nil})
 			}
 		}
-		if v := d.root.Find(path); v == nil || v.Value.Kind() == 'n' {
-			if err := d.patch("add", path, []any{}); err != nil {
-				return err
-			}
-		}
-		if list := d.root.Find(path); list.Value.Kind() != '[' {
-			return fmt.Errorf("%s: want a list, have %s", path, kindOf(at(d.tree, "hooks", event)))
+		if n := len(patch) - own; n > 0 && n == len(list) && hooks[event] == nil {
+			patch = append(patch[:own], operation{"remove", path, nil})
+			left--
 		}
 		for _, one := range hooks[event] {
-			if err := d.patch("add", path+"/-", one); err != nil {
-				return err
+			if list != nil {
+				patch = append(patch, operation{"add", path + "/-", one})
 			}
 		}
 	}
-	return nil
+	if left == 0 && len(patch) > 0 {
+		return []operation{{"remove", "/hooks", nil}}, nil
+	}
+	return patch, nil
 }
 
 var ownHook = regexp.MustCompile(`\bmcpschedd(-small)?' 'hook'`)
@@ -128,32 +150,4 @@ func isOwnHook(element any) bool {
 		command, _ := at(h, "command").(string)
 		return ownHook.MatchString(command)
 	})
-}
-
-// dropHooks removes mcpschedd's hooks, and the objects and lists that contain nothing else.
-func (d *document) dropHooks() error {
-	hooks, _ := at(d.tree, "hooks").(map[string]any)
-	left, paths := len(hooks), []string(nil)
-	for event, value := range hooks {
-		list, _ := value.([]any)
-		var own []string
-		for i := len(list) - 1; i >= 0; i-- {
-			if isOwnHook(list[i]) {
-				own = append(own, fmt.Sprintf("%s/%d", pointer("hooks", event), i))
-			}
-		}
-		if len(own) > 0 && len(own) == len(list) {
-			own, left = []string{pointer("hooks", event)}, left-1
-		}
-		paths = append(paths, own...)
-	}
-	if len(paths) > 0 && left == 0 {
-		paths = []string{"/hooks"}
-	}
-	for _, path := range paths {
-		if err := d.patch("remove", path, nil); err != nil {
-			return err
-		}
-	}
-	return nil
 }

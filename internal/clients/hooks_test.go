@@ -52,6 +52,9 @@ func TestHooksGoInAndOut(t *testing.T) {
 			if again, err := clients.WithHooks("/s.json", with, own); err != nil || string(again) != string(with) {
 				t.Errorf("once more: got\n%s, %v, want\n%s", again, err, with)
 			}
+			if none, err := clients.WithHooks("/s.json", []byte(text), nil); err != nil || string(none) != text {
+				t.Errorf("none out: got\n%s, %v", none, err)
+			}
 			without, err := clients.WithHooks("/s.json", with, nil)
 			if err != nil || strings.Contains(string(without), "'hook'") {
 				t.Errorf("without them: got\n%s, %v", without, err)

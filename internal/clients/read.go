@@ -26,19 +26,13 @@ type Options struct {
 
 // Note is a message about a file that belongs to no imported server.
 type Note struct {
-	Where   string // FILE, or FILE:LINE
-	Pointer string
-	Text    string
-	Wrong   bool // a mistake in the file, not a choice of mcpschedd
+	Where string // FILE, or FILE:LINE
+	Text  string
+	Wrong bool // a mistake in the file, not a choice of mcpschedd
 }
 
 // String returns the note on one line, after its position.
-func (n Note) String() string {
-	if n.Pointer == "" {
-		return OneLine(n.Where + ": " + n.Text)
-	}
-	return OneLine(n.Where + ": " + n.Pointer + ": " + n.Text)
-}
+func (n Note) String() string { return OneLine(n.Where + ": " + n.Text) }
 
 // Reader collects the servers of one or more files. The zero value is not usable.
 type Reader struct {
@@ -172,7 +166,7 @@ func (r *Reader) other(path string) *document {
 	if data, err := r.options.ReadFile(path); err == nil {
 		if doc, err = parse(path, data); err != nil {
 			doc = nil
-			r.notes = append(r.notes, Note{Where: path, Text: "not read: " + err.Error(), Wrong: true})
+			r.notes = append(r.notes, Note{path, "not read: " + err.Error(), true})
 		}
 	}
 	r.others[path] = doc
@@ -202,8 +196,7 @@ func (r *Reader) server(t table, name string, value any) {
 	from, where := e.server.From, t.doc.where(append(slices.Clip(t.path), name)...)
 	fields, ok := value.(map[string]any)
 	if !ok {
-		text := "left out: want an object, have " + kindOf(value)
-		r.notes = append(r.notes, Note{Where: where, Pointer: from.Pointer, Text: text, Wrong: true})
+		r.notes = append(r.notes, Note{where, from.Pointer + ": left out: want an object, have " + kindOf(value), true})
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -215,7 +208,7 @@ func (r *Reader) server(t table, name string, value any) {
 	switch {
 	case len(e.problems) > 0:
 		for _, p := range e.problems {
-			r.notes = append(r.notes, Note{Where: where, Text: "left out: " + p, Wrong: true})
+			r.notes = append(r.notes, Note{where, "left out: " + p, true})
 		}
 		return
 	case e.isSelf():
@@ -225,7 +218,7 @@ func (r *Reader) server(t table, name string, value any) {
 		why = e.complete(r.options)
 	}
 	if why != "" {
-		r.notes = append(r.notes, Note{Where: from.File, Pointer: from.Pointer, Text: "left out: " + why})
+		r.notes = append(r.notes, Note{from.File, from.Pointer + ": left out: " + why, false})
 		return
 	}
 	if len(e.ignored) > 0 {

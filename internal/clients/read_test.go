@@ -224,7 +224,7 @@ func TestRealFiles(t *testing.T) {
 		names = append(names, u.Name)
 	}
 	for _, n := range r.Notes() {
-		notes = append(notes, n.Pointer+": "+n.Text)
+		notes = append(notes, n.Text)
 	}
 	want := []string{
 		"github", "sentry", "api", "api-2", "notes", "team", "mine", "other", // of Claude Code: the user's, then by folder
