@@ -54,9 +54,9 @@ func TestTOML(t *testing.T) {
 		{"a default", `{"command": "x", "args": ["${A:-b}"]}`, `command = "x"|args = ["${A:-b}"]`, ""},
 		{"a default that is a secret", `{"command": "x", "args": ["${TOKEN:-hunter2}"]}`, `command = "x"|args = ["${TOKEN}"]|env_file = "env/s.env"`, `TOKEN="hunter2"`},
 		{"a default in the environment", `{"command": "x", "env": {"A": "${B:-c}"}}`, `command = "x"|env.A = "${B}"|env_file = "env/s.env"`, `B="c"`},
-		{"one that is asked for", `{"command": "x", "env": {"A": "${input:my-key}"}}`, `command = "x"|env.A = "${MY_KEY}"|env_file = "env/s.env"`, `# MY_KEY=  (the client asks for it)`},
+		{"one that is asked for", `{"command": "x", "env": {"A": "${input:my-key}"}}`, `command = "x"|env.A = "${MY_KEY}"|env_file = "env/s.env"`, `# MY_KEY=  (the client fills in input:my-key)`},
 		{"its default", `{"url": "${input:url}/mcp"}`, `url = "http://localhost/mcp"`, ""},
-		{"one that is a file", `{"command": "x", "env": {"A": "${file:/k}"}}`, `command = "x"|env.A = "${K}"|env_file = "env/s.env"`, `# K=  (the content of /k)`},
+		{"one that is a file", `{"command": "x", "env": {"A": "${file:/k}"}}`, `command = "x"|env.A = "${K}"|env_file = "env/s.env"`, `# K=  (the client fills in file:/k)`},
 		{"none", `{"command": "x", "args": ["${", "${a b}", "$A", "$${A}"]}`, `command = "x"|args = ["$${", "$${a b}", "$A", "${DOLLAR:-$}${A}"]`, ""},
 		{"the home folder", `{"command": "~/bin/x", "cwd": "~"}`, `command = "${HOME}/bin/x"|cwd = "${HOME}"`, ""},
 		{"the project's folder", `{"command": "x", "args": ["${workspaceFolder}"], "cwd": "${workspaceFolder}", "envFile": "${workspaceFolder}/.env"}`, `command = "x"|args = ["${WORKSPACE_FOLDER:-.}"]`, ""},
@@ -108,7 +108,7 @@ func wantServer(t *testing.T, s clients.Server, want, variables string) {
 func TestClients(t *testing.T) {
 	tests := []struct{ name, path, key, in, want, variables string }{
 		{"Gemini's variables", "/home/ann/.gemini/settings.json", "mcpServers", `{"command": "x", "env": {"T": "$MY_TOKEN", "U": "a$B"}, "timeout": 600000}`, `command = "x"|env.T = "${MY_TOKEN}"|env.U = "${U_PART}${B}"|env_file = "env/s.env"|timeout = "10m0s"`, `U_PART="a"`},
-		{"VS Code", "/home/ann/.config/Code/User/mcp.json", "servers", `{"type": "stdio", "command": "x", "env": {"A": "${input:url}", "B": "${input:id}"}}`, `command = "x"|env.B = "${ID}"|env_file = "env/s.env"`, `A="http://localhost"|# ID=  (VS Code asks for it)`},
+		{"VS Code", "/home/ann/.config/Code/User/mcp.json", "servers", `{"type": "stdio", "command": "x", "env": {"A": "${input:url}", "B": "${input:id}"}}`, `command = "x"|env.B = "${ID}"|env_file = "env/s.env"`, `A="http://localhost"|# ID=  (VS Code fills in input:id)`},
 		{"Windsurf", "/home/ann/.codeium/windsurf/mcp_config.json", "mcpServers", `{"serverUrl": "http://localhost/", "headers": {"K": "${env:K}"}, "disabledTools": ["rm"]}`, `url = "http://localhost/"|headers.K = "${K}"|tools.deny = ["rm"]`, ""},
 		{"OpenCode", "/home/ann/.config/opencode/opencode.json", "mcp", `{"type": "local", "command": ["npx", "-y", "x"], "environment": {"A": "{env:B}", "C": "d"}, "enabled": false, "timeout": 5000}`, `command = "npx"|args = ["-y", "x"]|env.A = "${B}"|env_file = "env/s.env"|enabled = false`, `C="d"`},
 		{"a project's", "/p/.vscode/mcp.json", "servers", `{"command": "./x", "args": ["${workspaceFolder}/a"], "envFile": "${workspaceFolder}/.env"}`, `command = "/p/x"|args = ["/p/a"]|env_file = "/p/.env"|folders = ["/p"]`, ""},

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -93,32 +94,20 @@ func (t *translator) variable(written string, relative bool) string {
 		return t.use(rest, "")
 	case kind == "userHome" && !named:
 		return t.use(t.home(), "")
-	case kind == "pathSeparator" || inner == "/":
-		return "/"
-	case kind == "workspaceFolderBasename" && t.base != "":
-		return t.base[strings.LastIndexAny(t.base, `/\`)+1:]
 	case kind == "workspaceFolder" && t.base != "", kind == "workspaceRoot" && t.base != "":
 		return t.base
 	case kind == "workspaceFolder" && relative, kind == "workspaceRoot" && relative:
 		t.note("${WORKSPACE_FOLDER}, if it is not set, is the folder in which the client starts mcpschedd")
 		return t.use(workspace, ":-.")
-	case strings.HasPrefix(kind, "workspace"):
+	case kind == "workspaceFolder" || kind == "workspaceRoot":
 		return t.ask(workspace, "the folder that "+t.client.Title+" has open")
-	case kind == "input" && named && t.inputs[rest] != "":
+	case kind == "input" && t.inputs[rest] != "":
 		return escaped(t.inputs[rest])
-	case kind == "input" && named:
-		return t.ask(variableName(rest), t.client.Title+" asks for it")
-	case kind == "file" && named:
-		return t.ask(variableName(rest[strings.LastIndexAny(rest, `/\`)+1:]), "the content of "+shown(rest))
+	case named && slices.Contains([]string{"input", "file", "config", "command", "env"}, kind):
+		return t.ask(variableName(filepath.Base(rest)), t.client.Title+" fills in "+shown(inner))
 	}
-	if name, fallback, has := strings.Cut(inner, ":-"); validVariable(name) {
-		if has {
-			return t.use(name, ":-"+fallback)
-		}
-		return t.use(name, "")
-	}
-	if named && slices.Contains([]string{"config", "command", "env"}, kind) {
-		return t.ask(variableName(rest), t.client.Title+" fills in "+shown(inner))
+	if name, _, _ := strings.Cut(inner, ":-"); validVariable(name) {
+		return t.use(name, inner[len(name):]) // with its default
 	}
 	return escaped(written)
 }
