@@ -9,7 +9,8 @@
 //	classify.SQL.Of(names, value)   // {"sql": "SELECT 1; DROP TABLE t"} → Unknown
 //
 // All functions but [PlainGit] are pure. A call that is Quiet also requires that the
-// configuration of a git repository names no programs; the caller checks that, see [Effect].
+// configuration of a git repository names no programs; the caller checks that, see
+// [Effect].
 package classify
 
 import (
@@ -48,14 +49,15 @@ type Effect struct {
 }
 
 var (
-	// codeNames are the arguments with the code. Other spellings do not count, as servers differ
-	// on whether they accept them.
+	// codeNames are the arguments with the code. Other spellings do not count, as servers
+	// differ on whether they accept them.
 	codeNames = map[Kind][]string{
 		Shell: {"command", "cmd", "script", "commands", "code", "commandLine", "command_line"},
 		SQL:   {"sql", "query", "statement", "statements", "queries"},
 	}
-	// harmlessNames are arguments, in lower case, that only limit or describe a call, of any kind or
-	// of one. An unlisted one may name a command to run before or after, an output file or a user.
+	// harmlessNames are arguments, in lower case, that only limit or describe a call, of
+	// any kind or of one. An unlisted one may name a command to run before or after, an
+	// output file or a user.
 	harmlessNames = map[Kind][]string{
 		"":    {"timeout", "timeout_ms", "timeoutms", "timeout_seconds", "timeout_s", "description", "explanation"},
 		Shell: {"max_output", "max_output_length", "max_output_bytes"},
@@ -65,9 +67,9 @@ var (
 	folderNames = []string{"cwd", "workdir", "working_dir", "workingdir", "working_directory", "workingdirectory"}
 )
 
-// Of classifies a call. Exactly one argument must contain the code, and all others must be
-// known not to change its meaning. names are the names of all arguments; value returns the
-// raw JSON of one.
+// Of classifies a call. Exactly one argument must contain the code, and all others must
+// be known not to change its meaning. names are the names of all arguments; value
+// returns the raw JSON of one.
 func (k Kind) Of(names iter.Seq[string], value func(name string) []byte) Effect {
 	code, folder := "", ""
 	for name := range names {

@@ -10,8 +10,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// command is an entry of commands.toml, which documents the fields: a command that only reads
-// as long as it has no options other than these.
+// command is an entry of commands.toml, which documents the fields: a command that only
+// reads as long as it has no options other than these.
 type command struct {
 	Names    []string
 	Flags    string
@@ -70,7 +70,8 @@ func (c command) reads(words []word, fed bool) (given options, ok bool) {
 	given, operands, ok := c.parse(words)
 	files := c.Files
 	switch {
-	case !ok, c.Operands != nil && len(operands) > *c.Operands, len(c.Needs) > 0 && !given.has(c.Needs...),
+	case !ok, c.Operands != nil && len(operands) > *c.Operands,
+		len(c.Needs) > 0 && !given.has(c.Needs...),
 		len(c.Creates) > 0 && len(operands) > 0 && !given.has(c.Creates...),
 		c.First != nil && (len(operands) == 0 || !c.First.MatchString(operands[0].text)):
 		return nil, false
@@ -80,8 +81,8 @@ func (c command) reads(words []word, fed bool) (given options, ok bool) {
 		files--
 	}
 	return given, (fed || len(operands) >= files) && !slices.ContainsFunc(operands, func(w word) bool {
-		// A glob may expand to any number of operands. "-" is the standard input, which without a
-		// pipe may be that of the server.
+		// A glob may expand to any number of operands. "-" is the standard input, which
+		// without a pipe may be that of the server.
 		return w.glob && c.Operands != nil || w.text == "-" && !fed
 	})
 }
@@ -95,7 +96,8 @@ func (c command) parse(words []word) (given options, operands []word, ok bool) {
 		case w.text == "--":
 			// Some versions of sort accept -o even after "--".
 			rest := words[i+1:]
-			return given, append(operands, rest...), !slices.ContainsFunc(rest, func(w word) bool { return !w.operand() })
+			isOption := func(w word) bool { return !w.operand() }
+			return given, append(operands, rest...), !slices.ContainsFunc(rest, isOption)
 		case w.text == "-" || w.operand():
 			operands = append(operands, w)
 			continue
@@ -107,7 +109,8 @@ func (c command) parse(words []word) (given options, operands []word, ok bool) {
 			}
 			value = words[i].text
 		}
-		// A version of the command whose option has no value must not take it for another option.
+		// A version of the command whose option has no value must not take it for another
+		// option.
 		if !ok || strings.HasPrefix(value, "-") && strings.Trim(value, "0123456789") != "-" {
 			return nil, nil, false
 		}

@@ -23,8 +23,8 @@ var detachForms = sync.OnceValue(func() (f struct{ background, wrapper *regexp.R
 var quotes = strings.NewReplacer("'", "", `"`, "", `\`, "")
 
 // Detaches reports whether a command line may leave a process running after it ends, as
-// `make watch &` does. It does not detect commands that daemonize without an option for it.
-// For a line that does not parse it returns true.
+// `make watch &` does. It does not detect commands that daemonize without an option for
+// it. For a line that does not parse it returns true.
 func Detaches(command string) bool {
 	if len(command) > maxCommand {
 		return true

@@ -13,8 +13,8 @@ import (
 
 // gitForms are the forms of words of a git command.
 var gitForms = sync.OnceValue(func() (f struct{ index, signature *regexp.Regexp }) {
-	// An entry of the index, such as :a.txt or :2:a.txt, alone or in a range, or attributes that
-	// may be read from the index.
+	// An entry of the index, such as :a.txt or :2:a.txt, alone or in a range, or
+	// attributes that may be read from the index.
 	f.index = regexp.MustCompile(`(?:^|\.\.|\^|=):`)
 	// A format that verifies signatures, for which gpg writes files.
 	f.signature = regexp.MustCompile(`%\(.*signature|%[-+ ]?G`)
@@ -24,30 +24,19 @@ var gitForms = sync.OnceValue(func() (f struct{ index, signature *regexp.Regexp 
 // git classifies a git command and returns the directory that it runs in, relative to the
 // working directory.
 //
-// Git obeys the configuration of the repository: core.fsmonitor runs a program whenever the
-// index is read, textconv and diff.external when patches are shown, and gpg verifies
-// signatures. So a command is Reads only if it reads nothing but commits, without patches,
-// in the directory that the server's user chose. Other commands with listed options are
-// Quiet, provided that the repository's configuration names no such program. git status,
-// git diff of the work tree and similar commands rewrite the index with refreshed file times
-// and hold its lock meanwhile. Only a reader of the file .git/index itself could notice that.
+// Git obeys the configuration of the repository: core.fsmonitor runs a program whenever
+// the index is read, textconv and diff.external when patches are shown, and gpg verifies
+// signatures. So a command is Reads only if it reads nothing but commits, without
+// patches, in the directory that the server's user chose. Other commands with listed
+// options are Quiet, provided that the repository's configuration names no such program.
+// git status, git diff of the work tree and similar commands rewrite the index with
+// refreshed file times and hold its lock meanwhile. Only a reader of the file .git/index
+// itself could notice that.
 func git(words []word, fed bool) (effect Level, folder string) {
-	effect = Reads
-	for len(words) > 0 && strings.HasPrefix(words[0].text, "-") {
-		switch words[0].text {
-		case "--no-pager", "--no-optional-locks":
-		case "-C": // the repository there may be from someone else, with its own configuration
-			if len(words) < 2 || !words[1].operand() || words[1].glob || words[1].text[0] == '~' {
-				return Unknown, ""
-			}
-			words, effect = words[1:], Quiet
-			folder = resolve(folder, words[0].text)
-		default:
-			return Unknown, ""
-		}
-		words = words[1:]
-	}
-	if len(words) == 0 || slices.ContainsFunc(words, func(w word) bool { return gitForms().signature.MatchString(w.text) }) {
+	words, folder, ok := gitOptions(words)
+	verifies := func(w word) bool { return gitForms().signature.MatchString(w.text) }
+	ofIndex := func(w word) bool { return gitForms().index.MatchString(w.text) }
+	if !ok || len(words) == 0 || slices.ContainsFunc(words, verifies) {
 		return Unknown, ""
 	}
 	name, rest := "git "+words[0].text, words[1:]
@@ -57,16 +46,38 @@ func git(words []word, fed bool) (effect Level, folder string) {
 		}
 	}
 	c, known := commands()[name]
-	given, ok := c.reads(rest, fed)
+	given, reads := c.reads(rest, fed)
 	switch {
-	case !known || !ok:
+	case !known || !reads:
 		return Unknown, ""
-	case !c.Early, given.has("p", "u", "U", "S", "G", "L", "m", "c", "patch", "unified", "word-diff"), // patches
-		slices.ContainsFunc(words, func(w word) bool { return gitForms().index.MatchString(w.text) }):
-		effect = Quiet
+	case !c.Early, folder != "", slices.ContainsFunc(words, ofIndex), given.has(patches...):
+		// The repository in another folder may be from someone else, with its own configuration.
+		return Quiet, folder
 	}
-	return effect, folder
+	return Reads, ""
 }
+
+// gitOptions returns the words after git's own options, and the folder that these name.
+func gitOptions(words []word) (rest []word, folder string, ok bool) {
+	for len(words) > 0 && strings.HasPrefix(words[0].text, "-") {
+		switch words[0].text {
+		case "--no-pager", "--no-optional-locks":
+		case "-C":
+			if len(words) < 2 || !words[1].operand() || words[1].glob || words[1].text[0] == '~' {
+				return nil, "", false
+			}
+			words = words[1:]
+			folder = resolve(folder, words[0].text)
+		default:
+			return nil, "", false
+		}
+		words = words[1:]
+	}
+	return words, folder, true
+}
+
+// patches are the options with which a command shows patches.
+var patches = []string{"p", "u", "U", "S", "G", "L", "m", "c", "patch", "unified", "word-diff"}
 
 // resolve returns path relative to folder, or path itself if it is absolute.
 func resolve(folder, path string) string {
@@ -85,15 +96,16 @@ type Process struct {
 	Env  []string // complete
 }
 
-// PlainGit reports whether git, run by the server in these directories, runs no configured
-// program for fsmonitor, textconv, diffs, filters, hooks or signatures. Relative directories
-// are relative to the server's initial working directory. If its shell has changed directory
-// since, PlainGit trusts the configuration there as the user's own.
+// PlainGit reports whether git, run by the server in these directories, runs no
+// configured program for fsmonitor, textconv, diffs, filters, hooks or signatures.
+// Relative directories are relative to the server's initial working directory. If its
+// shell has changed directory since, PlainGit trusts the configuration there as the
+// user's own.
 //
-// PlainGit searches the effective configuration files for such settings. It returns false if
-// they do not suffice: with included files, linked work trees, submodules, or a server on
-// another machine. Attributes only choose among programs that the configuration names. It
-// blocks on file system reads.
+// PlainGit searches the effective configuration files for such settings. It returns
+// false if they do not suffice: with included files, linked work trees, submodules, or a
+// server on another machine. Attributes only choose among programs that the
+// configuration names. It blocks on file system reads.
 func PlainGit(server Process, folders []string) bool {
 	words := strings.Join(append([]string{server.Path}, server.Args...), " ")
 	if server.Path == "" || runtime.GOOS == "windows" || configForms().otherMachine.MatchString(words) {

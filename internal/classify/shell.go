@@ -16,14 +16,15 @@ const maxCommand = 8 << 10
 // Unknown. It accepts only simple commands of a table, with the options listed there,
 // joined by |, &&, || and ;.
 //
-// ShellLine parses for a POSIX-like shell or fish. cmd.exe and PowerShell quote differently,
-// so servers that use one of them must not be classified this way. It assumes that the
-// user's own setup (aliases, PATH, the configuration of ripgrep, that of git in the server's
-// directory) keeps reading commands read-only, and that the output is not a terminal, so that
-// no pager runs.
+// ShellLine parses for a POSIX-like shell or fish. cmd.exe and PowerShell quote
+// differently, so servers that use one of them must not be classified this way. It
+// assumes that the user's own setup (aliases, PATH, the configuration of ripgrep, that
+// of git in the server's directory) keeps reading commands read-only, and that the
+// output is not a terminal, so that no pager runs.
 func ShellLine(command string) Effect {
 	// Shells and terminals treat other characters differently.
-	if len(command) > maxCommand || strings.ContainsFunc(command, func(c rune) bool { return c < ' ' || c > '~' }) {
+	odd := func(c rune) bool { return c < ' ' || c > '~' }
+	if len(command) > maxCommand || strings.ContainsFunc(command, odd) {
 		return Effect{}
 	}
 	parser := syntax.NewParser(syntax.Variant(syntax.LangBash), syntax.KeepComments(true))
@@ -40,9 +41,9 @@ func ShellLine(command string) Effect {
 	return e
 }
 
-// statement adds the effect of a statement to that of the statements before it; false if it
-// is unknown. fed means that its standard input is another statement's output. Comments are
-// rejected, as some shells take their text for words.
+// statement adds the effect of a statement to that of the statements before it; false if
+// it is unknown. fed means that its standard input is another statement's output.
+// Comments are rejected, as some shells take their text for words.
 func (e *Effect) statement(s *syntax.Stmt, fed bool) bool {
 	if s.Negated || s.Background || s.Coprocess || s.Disown || len(s.Comments) > 0 {
 		return false
@@ -110,24 +111,25 @@ type word struct {
 // operand reports whether no expansion of the word can be an option.
 func (w word) operand() bool { return w.text[0] != '-' && w.text[0] != '+' }
 
-// unquotedBytes may appear in a word outside quotes. sh, bash, dash, zsh and fish take each
-// of them literally, except the globs * and ? and a leading ~.
+// unquotedBytes may appear in a word outside quotes. sh, bash, dash, zsh and fish take
+// each of them literally, except the globs * and ? and a leading ~.
 const unquotedBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:@%+~*?"
 
-// punctuation lists arguments that have special characters outside quotes and are allowed.
+// punctuation lists arguments that have special characters outside quotes and are
+// allowed.
 var punctuation = []string{"!", `\(`, `\)`, `\!`}
 
 // wordForms are the forms of words and of their parts.
 var wordForms = sync.OnceValue(func() (f struct{ quoted, glob, escaping, device *regexp.Regexp }) {
 	// Between double quotes, a backslash before a letter, as in grep patterns, is literal.
 	f.quoted = regexp.MustCompile("^(?:[^$`!\"\\\\]|\\\\[^$`!\"\\\\])*$")
-	// A glob must not expand to an option that its text does not name (a file may be called
-	// -delete), nor to a path that it does not show: /de?/tty is a device, and a path with ..
-	// may reach the root.
+	// A glob must not expand to an option that its text does not name (a file may be
+	// called -delete), nor to a path that it does not show: /de?/tty is a device, and a
+	// path with .. may reach the root.
 	f.glob = regexp.MustCompile(`^(?:[^-+*?]|--[^*?]*=)`)
 	f.escaping = regexp.MustCompile(`\.\.|(?:^|=)(?:\.?/)*[^/]*[*?][^/]*/.|(?:^|=)(?:\./+)*/[^/]*[*?]`)
-	// A device, which reading may change, or a file on another machine. Some file systems ignore
-	// case.
+	// A device, which reading may change, or a file on another machine. Some file systems
+	// ignore case.
 	f.device = regexp.MustCompile(`(?i)(?:^|=|^-.|\.\.)/*(?:\.{1,2}/+)*(?:dev|proc|sys)/|(?:^|=|^-.)(?://|\\\\)`)
 	return f
 })

@@ -15,9 +15,9 @@ const maxStatement = 16 << 10
 
 // selects reports whether an SQL statement is certain to be read-only: a single SELECT,
 // with or without WITH, its EXPLAIN, or a query of the schema. It rejects whatever
-// PostgreSQL, MySQL, SQLite, SQL Server or similar databases could interpret differently:
-// a backslash in a string, a comment that may be executed, a function that is not a listed
-// builtin.
+// PostgreSQL, MySQL, SQLite, SQL Server or similar databases could interpret
+// differently: a backslash in a string, a comment that may be executed, a function that
+// is not a listed builtin.
 //
 // It assumes that effects which a statement does not show are read-only too: functions
 // called by views, operators, casts and virtual columns, and Oracle's calls without
@@ -79,11 +79,12 @@ const (
 )
 
 // tokenForms has a group for each kind of token, in order, and matches only tokens that
-// mean the same in all databases. Two dashes without a blank are two minus signs in MySQL.
-// MySQL executes some comments that do not begin with a blank, Oracle obeys some, and nested
-// comments end at different places. A backslash escapes a quote only in some databases. A
-// quoted name is a string in MySQL, and a backquoted name is a plain word where backquotes do
-// not quote. $$ and $a$ quote strings in PostgreSQL. Operators of extensions may do anything.
+// mean the same in all databases. Two dashes without a blank are two minus signs in
+// MySQL. MySQL executes some comments that do not begin with a blank, Oracle obeys some,
+// and nested comments end at different places. A backslash escapes a quote only in some
+// databases. A quoted name is a string in MySQL, and a backquoted name is a plain word
+// where backquotes do not quote. $$ and $a$ quote strings in PostgreSQL. Operators of
+// extensions may do anything.
 var tokenForms = sync.OnceValue(func() *regexp.Regexp {
 	const char = `\x00-\x1f\x7f-\x{9f}\x{2028}\x{2029}` // never accepted
 	return regexp.MustCompile(`^(?:` + strings.Join([]string{
@@ -145,9 +146,9 @@ func (t tokens) at(i int) string {
 	return t[i].text
 }
 
-// isQuery reports whether the tokens from the i-th on are a read-only query. The body of a
-// WITH clause is checked token by token like the rest, so isQuery only has to find the main
-// SELECT, which is outside all parentheses.
+// isQuery reports whether the tokens from the i-th on are a read-only query. The body of
+// a WITH clause is checked token by token like the rest, so isQuery only has to find the
+// main SELECT, which is outside all parentheses.
 func (t tokens) isQuery(i int) bool {
 	depth, selects := 0, false
 	for j := range t {
@@ -197,7 +198,8 @@ func (t tokens) mayOpen(i int) bool {
 	return before == "(" || before == "," || known && earlier != "."
 }
 
-// isSchemaQuery reports whether the statement matches one of the forms that show the schema.
+// isSchemaQuery reports whether the statement matches one of the forms that show the
+// schema.
 func (t tokens) isSchemaQuery() bool {
 	text := make([]string, len(t))
 	for i, tok := range t {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// What is Claude Code's own: servers for one folder, approval of what a project has checked in,
-// settings in several places, and an administrator above them.
+// What is Claude Code's own: servers for one folder, approval of what a project has
+// checked in, settings in several places, and an administrator above them.
 
-// local returns the servers that Claude Code has for single folders: those in the user's file,
-// and the approved ones of the folder's .mcp.json.
+// local returns the servers that Claude Code has for single folders: those in the user's
+// file, and the approved ones of the folder's .mcp.json.
 func (r *Reader) local(doc *document, client *Client) (all []table) {
 	for _, folder := range doc.projects() {
 		path := []string{"projects", folder, "mcpServers"}
@@ -28,9 +28,9 @@ func (r *Reader) local(doc *document, client *Client) (all []table) {
 	return all
 }
 
-// checkedIn returns the servers of a folder's .mcp.json. It adds a note about servers that are
-// not approved, neither in the user's file, in which project is the folder's entry, nor in the
-// settings.
+// checkedIn returns the servers of a folder's .mcp.json. It adds a note about servers
+// that are not approved, neither in the user's file, in which project is the folder's
+// entry, nor in the settings.
 func (r *Reader) checkedIn(project any, folder string, client *Client) (table, bool) {
 	doc := r.other(filepath.Join(folder, ".mcp.json"))
 	if doc == nil || at(doc.tree, "mcpServers") == nil {
@@ -115,8 +115,8 @@ func (m Machine) managed(name string) string {
 	return filepath.Join("/etc/claude-code", name)
 }
 
-// Forbidden returns the reason why the client of a file would not start mcpschedd, because of an
-// administrator's settings of Claude Code or Gemini CLI's own, or "".
+// Forbidden returns the reason why the client of a file would not start mcpschedd,
+// because of an administrator's settings of Claude Code or Gemini CLI's own, or "".
 func (r *Reader) Forbidden(path string) string {
 	own := r.docs[path]
 	if own == nil {

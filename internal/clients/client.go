@@ -56,8 +56,8 @@ var All = []*Client{
 		[]string{"${CONFIG}/opencode/opencode.json", "${CONFIG}/opencode/opencode.jsonc"}, []string{"opencode.json*"}},
 }
 
-// Named returns the clients with the given name; nil if there are none. "claude" means both
-// Claude Code and Claude Desktop, "claude-code" only the former.
+// Named returns the clients with the given name; nil if there are none. "claude" means
+// both Claude Code and Claude Desktop, "claude-code" only the former.
 func Named(name string) []*Client {
 	var all []*Client
 	for _, c := range All {
@@ -91,8 +91,8 @@ func (m Machine) env(variable string) string {
 	return m.Env(variable)
 }
 
-// Places returns the client's files for the user, whether they exist or not. Files of projects
-// are not included: a cloned repository must not be able to define commands.
+// Places returns the client's files for the user, whether they exist or not. Files of
+// projects are not included: a cloned repository must not be able to define commands.
 func (c *Client) Places(m Machine) []string {
 	var all []string
 	for _, place := range c.places {
@@ -125,8 +125,8 @@ func (m Machine) folder(name string) string {
 	}[name]
 }
 
-// clientOf determines the client of a file by its contents, then by its name, and returns the
-// path to the servers in it.
+// clientOf determines the client of a file by its contents, then by its name, and
+// returns the path to the servers in it.
 func clientOf(d *document) (*Client, []string) {
 	has := func(path ...string) bool { return at(d.tree, path...) != nil }
 	dir, base := path.Split(filepath.ToSlash(d.path))

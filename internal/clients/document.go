@@ -99,8 +99,8 @@ func (d *document) parseTOML() error {
 	return values.Decode(&d.tree)
 }
 
-// tooDeep returns the line in which the nesting exceeds maxDepth, or 0. Brackets in strings do not
-// count, except in one that does not end on its line.
+// tooDeep returns the line in which the nesting exceeds maxDepth, or 0. Brackets in
+// strings do not count, except in one that does not end on its line.
 func tooDeep(text []byte) (line int) {
 	depth := 0
 	for part := range bytes.Lines(text) {
@@ -203,7 +203,8 @@ func (d *document) projects() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// serverTables returns the paths of the tables that may have servers; the first is the user's.
+// serverTables returns the paths of the tables that may have servers; the first is the
+// user's.
 func (d *document) serverTables() [][]string {
 	_, main := clientOf(d)
 	all := [][]string{main}
@@ -238,7 +239,8 @@ func (d *document) entries(table []string) (all []entry) {
 
 func nameOf(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
 
-// edited returns the file's contents after a change, which is made to a copy of the document.
+// edited returns the file's contents after a change, which is made to a copy of the
+// document.
 func (d *document) edited(change func(*document) error) ([]byte, error) {
 	now, err := parse(d.path, d.bytes())
 	if err != nil {
@@ -282,9 +284,9 @@ func marshal(value any, indent string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// swap removes servers from a table and inserts others: in place of the first removed one, or
-// at the end. Everything else in the file is preserved, with its comments. A missing table is
-// created if servers are inserted.
+// swap removes servers from a table and inserts others: in place of the first removed
+// one, or at the end. Everything else in the file is preserved, with its comments. A
+// missing table is created if servers are inserted.
 func (d *document) swap(table []string, take func(name string) bool, put []entry) error {
 	if d.toml {
 		return d.swapBlocks(table, take, put)
@@ -325,8 +327,8 @@ func (d *document) swap(table []string, take func(name string) bool, put []entry
 	return nil
 }
 
-// lineStart returns the white space at the start of the line of a value, from the text before
-// it.
+// lineStart returns the white space at the start of the line of a value, from the text
+// before it.
 func lineStart(before hujson.Extra) hujson.Extra {
 	i := bytes.LastIndexByte(before, '\n')
 	if i < 0 || bytes.ContainsRune(before[i:], '/') {

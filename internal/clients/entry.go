@@ -222,8 +222,8 @@ var transports = map[string]string{
 }
 
 // complete converts the entry to a server with a command or URL that our configuration
-// supports, and with literal values in variables. It returns the reason why that is impossible,
-// or "".
+// supports, and with literal values in variables. It returns the reason why that is
+// impossible, or "".
 func (r *reading) complete(o Options) string {
 	transport, known := transports[r.transport]
 	switch {
@@ -262,7 +262,8 @@ func (r *reading) local() {
 	r.cwd = r.path(r.cwd, "its cwd")
 }
 
-// remote checks a server with a URL. It returns the reason why it cannot be imported, or "".
+// remote checks a server with a URL. It returns the reason why it cannot be imported, or
+// "".
 func (r *reading) remote(withoutToken bool) string {
 	if len(r.args)+len(r.env)+len(r.cwd) > 0 {
 		r.note("its args, env and cwd were left out: they have no meaning for a url")
@@ -318,8 +319,8 @@ func (r *reading) fill(o Options) {
 	}
 }
 
-// takeEnvFile imports the file of variables that the client reads. If the server has other values
-// too, they and the contents of the file are written to one.
+// takeEnvFile imports the file of variables that the client reads. If the server has
+// other values too, they and the contents of the file are written to one.
 func (r *reading) takeEnvFile(o Options) {
 	path := r.path(r.envFile, "its env file")
 	switch {

@@ -12,7 +12,8 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// HookMatcher is an element of the list for an event under "hooks" in Claude Code's settings.
+// HookMatcher is an element of the list for an event under "hooks" in Claude Code's
+// settings.
 type HookMatcher struct {
 	Matcher string        `json:"matcher,omitempty"` // regular expression for the tool's name; "" matches all
 	Hooks   []HookCommand `json:"hooks"`
@@ -25,23 +26,25 @@ type HookCommand struct {
 	Timeout int    `json:"timeout"` // seconds
 }
 
-// reportedTools matches the tools that may change files without mcpschedd: all except those
-// known to change none and mcpschedd's own. Unknown tools, including an agent's, are reported.
+// reportedTools matches the tools that may change files without mcpschedd: all except
+// those known to change none and mcpschedd's own. Unknown tools, including an agent's,
+// are reported.
 const reportedTools = `^(?!(?:Read|NotebookRead|Glob|Grep|LS|WebFetch|WebSearch|TodoRead|TodoWrite|Task|Agent|` +
 	`TaskCreate|TaskGet|TaskList|TaskUpdate|TaskOutput|TaskStop|BashOutput|KillShell|KillBash|ListAgents|SendMessage|` +
 	`AskUserQuestion|EnterPlanMode|ExitPlanMode|ToolSearch|CronCreate|CronDelete|CronList|ScheduleWakeup|ReportFindings|` +
 	`ListMcpResourcesTool|ReadMcpResourceTool)$|mcp__` + ownName + `__)`
 
-// hookTimeout (seconds) is the time after which Claude Code kills a hook. A hook exits much
-// earlier.
+// hookTimeout (seconds) is the time after which Claude Code kills a hook. A hook exits
+// much earlier.
 const hookTimeout = 5
 
-// HookSettings returns the hooks by which Claude Code reports changes made without mcpschedd,
-// by event. line is the command line of mcpschedd's hook: the absolute path of the program,
-// "hook", and the flags of "connect". The commands are for Unix, like the daemon.
+// HookSettings returns the hooks by which Claude Code reports changes made without
+// mcpschedd, by event. line is the command line of mcpschedd's hook: the absolute path
+// of the program, "hook", and the flags of "connect". The commands are for Unix, like
+// the daemon.
 //
-// Their exit code is always 0: Claude Code would refuse an edit if the hook exits with 2, as a
-// version of mcpschedd without this command does.
+// Their exit code is always 0: Claude Code would refuse an edit if the hook exits with
+// 2, as a version of mcpschedd without this command does.
 func HookSettings(line []string) map[string][]HookMatcher {
 	words := make([]string, len(line))
 	for i, word := range line {
@@ -58,12 +61,12 @@ func HookSettings(line []string) map[string][]HookMatcher {
 	return all
 }
 
-// HooksFile returns the path of the user's Claude Code settings with hooks, whether the file
-// exists or not.
+// HooksFile returns the path of the user's Claude Code settings with hooks, whether the
+// file exists or not.
 func HooksFile(m Machine) string { return filepath.Join(m.folder("CLAUDE SETTINGS"), "settings.json") }
 
-// WithHooks returns the text of a Claude Code settings file with mcpschedd's hooks added after
-// the others. Earlier hooks of mcpschedd are removed. Empty hooks only remove.
+// WithHooks returns the text of a Claude Code settings file with mcpschedd's hooks added
+// after the others. Earlier hooks of mcpschedd are removed. Empty hooks only remove.
 func WithHooks(path string, text []byte, hooks map[string][]HookMatcher) ([]byte, error) {
 	switch {
 	case len(bytes.TrimSpace(text)) > 0:
@@ -96,8 +99,8 @@ func minimal(text []byte) []byte {
 	return out
 }
 
-// hooksPatch returns the operations that remove mcpschedd's hooks, with the lists and the object
-// that have nothing else, and add others.
+// hooksPatch returns the operations that remove mcpschedd's hooks, with the lists and
+// the object that have nothing else, and add others.
 func (d *document) hooksPatch(hooks map[string][]HookMatcher) (patch []operation, err error) {
 	value := at(d.tree, "hooks")
 	have, ok := value.(map[string]any)

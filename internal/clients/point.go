@@ -20,8 +20,8 @@ type Pointed struct {
 	Moves []Move // removed servers
 }
 
-// Point returns the files that were read without the servers that become upstreams, and with
-// mcpschedd, which the command line starts.
+// Point returns the files that were read without the servers that become upstreams, and
+// with mcpschedd, which the command line starts.
 func (r *Reader) Point(line []string) ([]Pointed, error) {
 	var all []Pointed
 	for _, path := range slices.Sorted(maps.Keys(r.docs)) {
@@ -93,7 +93,8 @@ func list(words []string) string {
 func quote(s string) string { return string(hujson.String(s)) }
 
 // revert returns a client's file as it is now, with the changes of an import undone: the
-// servers in moves are restored from the text before the import, and mcpschedd's entry is removed.
+// servers in moves are restored from the text before the import, and mcpschedd's entry
+// is removed.
 func revert(path string, now, before []byte, moves []Move) ([]byte, error) {
 	doc, err := parse(path, now)
 	if err != nil {
@@ -122,8 +123,8 @@ func hasEntry(all []entry, name string) bool {
 	return slices.ContainsFunc(all, func(e entry) bool { return e.name == name })
 }
 
-// Advice returns what the user must change by hand, if the client's file belongs to a project;
-// else "".
+// Advice returns what the user must change by hand, if the client's file belongs to a
+// project; else "".
 func (r *Reader) Advice(s Server) string {
 	file, how := s.From.File, "turn "+quote(s.Called())+" off in the client"
 	if !r.Checked(file) {

@@ -19,8 +19,8 @@ type Options struct {
 	Machine
 	ReadFile func(path string) ([]byte, error) // reads other files that a client's file refers to; nil means that none exist
 
-	// WithoutToken imports a URL whose headers have no token, with a note. Otherwise such a server
-	// stays with its client, which may sign in to it by a browser.
+	// WithoutToken imports a URL whose headers have no token, with a note. Otherwise such
+	// a server stays with its client, which may sign in to it by a browser.
 	WithoutToken bool
 }
 
@@ -56,9 +56,9 @@ func NewReader(o Options) *Reader {
 	}
 }
 
-// Servers returns the servers that were read. A server with identical entries in several files
-// occurs several times, with one name. Later methods use the caller's changes to the slice's
-// elements.
+// Servers returns the servers that were read. A server with identical entries in several
+// files occurs several times, with one name. Later methods use the caller's changes to
+// the slice's elements.
 func (r *Reader) Servers() []Server { return r.servers }
 
 // Notes returns the notes about entries that were left out.
@@ -84,9 +84,9 @@ type table struct {
 	includes func(name string) bool // nil means all
 }
 
-// Read reads the servers of a file with an absolute path. An invalid server is left out with a
-// note. Read returns an error if the file cannot be parsed, its servers are not an object, or
-// it has none (a [*NoServers]).
+// Read reads the servers of a file with an absolute path. An invalid server is left out
+// with a note. Read returns an error if the file cannot be parsed, its servers are not
+// an object, or it has none (a [*NoServers]).
 func (r *Reader) Read(path string, data []byte) error {
 	doc, err := parse(path, data)
 	if err != nil {
@@ -156,8 +156,8 @@ func (r *Reader) tables(doc *document) []table {
 	return all
 }
 
-// other returns another file that a client's file refers to; nil if it does not exist or cannot
-// be read.
+// other returns another file that a client's file refers to; nil if it does not exist or
+// cannot be read.
 func (r *Reader) other(path string) *document {
 	doc, known := r.others[path]
 	if known {
@@ -176,8 +176,8 @@ func (r *Reader) other(path string) *document {
 // projectFile matches the files of projects; group 1 is the project's folder.
 var projectFile = regexp.MustCompile(`^(.*)[/\\](?:\.mcp\.json|\.(?:cursor|vscode|windsurf|gemini|roo|zed|codex)[/\\][^/\\]*)$`)
 
-// project returns the folder of the project that a file belongs to, to which its relative paths
-// refer; "" for a file of the user, or if unknown.
+// project returns the folder of the project that a file belongs to, to which its
+// relative paths refer; "" for a file of the user, or if unknown.
 func (r *Reader) project(path string) string {
 	m := projectFile.FindStringSubmatch(path)
 	if m == nil || m[1] == r.options.Home {
@@ -186,8 +186,8 @@ func (r *Reader) project(path string) string {
 	return m[1]
 }
 
-// Checked reports whether a file belongs to a project, so that it is shared with others: it is
-// never changed.
+// Checked reports whether a file belongs to a project, so that it is shared with others:
+// it is never changed.
 func (r *Reader) Checked(path string) bool { return r.project(path) != "" }
 
 // server reads one entry.
@@ -249,8 +249,8 @@ var (
 	underscores   = regexp.MustCompile(`__+`)
 )
 
-// upstreamName returns an unused name for [upstreams.NAME]: letters, digits, "-", and single
-// "_" inside.
+// upstreamName returns an unused name for [upstreams.NAME]: letters, digits, "-", and
+// single "_" inside.
 func upstreamName(was string, used map[string]bool) string {
 	name := strings.Trim(underscores.ReplaceAllString(notInUpstream.ReplaceAllString(was, "-"), "_"), "-_")
 	if name == "" || name == "plan" { // plan__NAME are the named plans
@@ -272,8 +272,9 @@ func shown(s string) string {
 	return OneLine(s)
 }
 
-// OneLine returns foreign text, such as the name of a file or server, for a comment or a line
-// of output: each unprintable character, including line ends, becomes a question mark.
+// OneLine returns foreign text, such as the name of a file or server, for a comment or a
+// line of output: each unprintable character, including line ends, becomes a question
+// mark.
 func OneLine(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == utf8.RuneError || !unicode.IsPrint(c) {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Claude Code's settings have rules with names of servers' tools. These names change when a
-// server is moved behind mcpschedd: mcp__github__get_me becomes
+// Claude Code's settings have rules with names of servers' tools. These names change
+// when a server is moved behind mcpschedd: mcp__github__get_me becomes
 // mcp__mcpschedd__github__get_me.
 
 // Rewrite is a file with rules, and its text with the new names.
@@ -39,12 +39,13 @@ func ruleName(name string) string { return notInRule.ReplaceAllString(name, "_")
 
 var (
 	notInRule = regexp.MustCompile(`[^A-Za-z0-9_-]`)
-	// ruleWord matches names in rules, and the commands of hooks, in which nothing is renamed.
+	// ruleWord matches names in rules, and the commands of hooks, in which nothing is
+	// renamed.
 	ruleWord = regexp.MustCompile(`"command"\s*:\s*"(?:[^"\\]|\\.)*"|\bmcp__[A-Za-z0-9_-]+\*?`)
 )
 
-// Deny adds to each server the tools that the client's rules deny. A project's rule applies
-// everywhere for a server that all projects have.
+// Deny adds to each server the tools that the client's rules deny. A project's rule
+// applies everywhere for a server that all projects have.
 func (r *Reader) Deny() {
 	for file, doc := range r.settings() {
 		for _, rule := range stringsAt(doc.tree, "permissions", "deny") {
@@ -92,9 +93,9 @@ func (s Server) move() Move {
 	return Move{s.From.entry, strings.Join(s.Block.Folders, ""), s.Upstream}
 }
 
-// Rewrites returns the files with rules, hooks, agents and commands that name tools of Claude
-// Code's servers which become upstreams or did so in earlier moves. prefix means that the tools
-// are listed as upstream__tool.
+// Rewrites returns the files with rules, hooks, agents and commands that name tools of
+// Claude Code's servers which become upstreams or did so in earlier moves. prefix means
+// that the tools are listed as upstream__tool.
 func (r *Reader) Rewrites(earlier []Move, prefix bool) []Rewrite {
 	var moves []Move
 	for _, s := range r.servers {
@@ -143,8 +144,9 @@ func (n *renamer) replace(s string) string {
 	})
 }
 
-// newName returns the new form of a name in a rule. If the names of two servers are prefixes,
-// the longer one counts, and a server of the folder takes precedence over one for all.
+// newName returns the new form of a name in a rule. If the names of two servers are
+// prefixes, the longer one counts, and a server of the folder takes precedence over one
+// for all.
 func newName(word, folder string, moves []Move, prefix bool) string {
 	best, length := word, 0
 	for _, m := range moves {

@@ -53,8 +53,9 @@ type Block struct {
 	Trust      bool
 }
 
-// Pair is an environment variable or a header. In a block, its value has references to variables
-// and no literal parts. In a file of variables, its value is literal, and never printed.
+// Pair is an environment variable or a header. In a block, its value has references to
+// variables and no literal parts. In a file of variables, its value is literal, and
+// never printed.
 type Pair struct{ Name, Value string }
 
 // Variables is the contents of a server's file of variables.
@@ -78,8 +79,9 @@ func (s Server) Called() string {
 	return s.Name
 }
 
-// TOML returns the servers as blocks of our configuration, with notes as comments. folder is
-// the name of the folder with files of variables, relative to the configuration.
+// TOML returns the servers as blocks of our configuration, with notes as comments.
+// folder is the name of the folder with files of variables, relative to the
+// configuration.
 func TOML(servers []Server, folder string) []byte {
 	var b bytes.Buffer
 	for i, s := range servers {
@@ -91,8 +93,8 @@ func TOML(servers []Server, folder string) []byte {
 	return b.Bytes()
 }
 
-// VariablesFile returns the name and text of the server's file of variables; the text is nil if
-// it needs none.
+// VariablesFile returns the name and text of the server's file of variables; the text is
+// nil if it needs none.
 func (s Server) VariablesFile(folder string) (name string, text []byte) {
 	name = folder + "/" + s.Name + ".env"
 	if len(s.Variables.Values)+len(s.Variables.Unset) == 0 {
@@ -109,8 +111,8 @@ func (s Server) VariablesFile(folder string) (name string, text []byte) {
 	return name, text
 }
 
-// line returns a variable as a line of the file, or false if the file format cannot represent
-// its value.
+// line returns a variable as a line of the file, or false if the file format cannot
+// represent its value.
 func (v Pair) line() (string, bool) {
 	if !utf8.ValidString(v.Value) || strings.ContainsRune(v.Value, 0) || strings.IndexAny(v.Value, "\r\n") == 0 {
 		return "", false

@@ -20,8 +20,8 @@ var variables = map[string]*regexp.Regexp{
 // ours matches variables in the syntax of our configuration, and escapes of "${".
 var ours = regexp.MustCompile(`\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}`)
 
-// translator translates the texts of one server to the syntax of our configuration, and collects
-// its variables, for values that its block must not contain.
+// translator translates the texts of one server to the syntax of our configuration, and
+// collects its variables, for values that its block must not contain.
 type translator struct {
 	Variables
 	client *Client
@@ -39,9 +39,9 @@ func (t *translator) note(format string, args ...any) {
 	}
 }
 
-// text translates a string. A "${" without a meaning to the client stays literal. relative reports
-// whether the text is used in the server's working directory, so that "." can replace the
-// workspace.
+// text translates a string. A "${" without a meaning to the client stays literal.
+// relative reports whether the text is used in the server's working directory, so that
+// "." can replace the workspace.
 func (t *translator) text(s string, relative bool) string {
 	syntax := variables[t.client.Name]
 	if syntax == nil {
@@ -55,8 +55,8 @@ func (t *translator) text(s string, relative bool) string {
 	return out + escaped(s[done:])
 }
 
-// joined returns a text followed by another. "$${" is an escape, so a $ before a variable becomes a
-// variable too.
+// joined returns a text followed by another. "$${" is an escape, so a $ before a
+// variable becomes a variable too.
 func joined(s, next string) string {
 	if bare := strings.TrimRight(s, "$"); strings.HasPrefix(next, "${") {
 		s = bare + strings.Repeat("${DOLLAR:-$}", len(s)-len(bare))
@@ -132,8 +132,8 @@ func (t *translator) ask(name, why string) string {
 
 var absolute = regexp.MustCompile(`^(?:[/\\]|[A-Za-z]:|\$\{)`)
 
-// path makes a path independent of the current directory: our configuration does not expand
-// "~", and a relative path is relative to the project's folder.
+// path makes a path independent of the current directory: our configuration does not
+// expand "~", and a relative path is relative to the project's folder.
 func (t *translator) path(p, what string) string {
 	switch {
 	case p == "" || absolute.MatchString(p):
@@ -158,8 +158,8 @@ func (t *translator) home() string {
 	return "HOME"
 }
 
-// hide moves the possible secrets in an argument, a URL, a command or a path to variables.
-// before is the preceding argument.
+// hide moves the possible secrets in an argument, a URL, a command or a path to
+// variables. before is the preceding argument.
 func (t *translator) hide(s, before string) string {
 	s = t.withoutDefaults(s, func(name, value string) bool {
 		return len(secret.Find(value, before))+len(secret.Find(value, "--"+name)) > 0
@@ -171,14 +171,15 @@ func (t *translator) hide(s, before string) string {
 	return s
 }
 
-// value moves every literal part of an environment variable or a header to variables, except
-// the scheme of credentials.
+// value moves every literal part of an environment variable or a header to variables,
+// except the scheme of credentials.
 func (t *translator) value(s, label string) string {
 	s = t.withoutDefaults(s, func(name, value string) bool { return name != workspace && !scheme.MatchString(value) })
 	return t.withheld(s, label)
 }
 
-// withoutDefaults moves the defaults of variables to the file of variables, if may returns true.
+// withoutDefaults moves the defaults of variables to the file of variables, if may
+// returns true.
 func (t *translator) withoutDefaults(s string, may func(name, value string) bool) string {
 	return ours.ReplaceAllStringFunc(s, func(variable string) string {
 		m := ours.FindStringSubmatch(variable)
@@ -218,7 +219,8 @@ func (t *translator) withheld(s, label string) string {
 	return out
 }
 
-// hidden returns the variable for a value. Equal values with the same label share a variable.
+// hidden returns the variable for a value. Equal values with the same label share a
+// variable.
 func (t *translator) hidden(label, value string) string {
 	if label == "" {
 		label = t.label + "_SECRET"
@@ -256,8 +258,8 @@ var (
 
 func validVariable(name string) bool { return variableForm.MatchString(name) }
 
-// variableName derives the name of a variable from any name: letters, digits and single "_"; ""
-// if nothing is left.
+// variableName derives the name of a variable from any name: letters, digits and single
+// "_"; "" if nothing is left.
 func variableName(s string) string {
 	name := strings.Trim(notInNames.ReplaceAllString(strings.ToUpper(s), "_"), "_")
 	if name != "" && name[0] >= '0' && name[0] <= '9' {

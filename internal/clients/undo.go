@@ -39,7 +39,8 @@ type record struct {
 	folder string // of the copies
 }
 
-// saved is one file of an import. Its contents may be secret, so the record has only digests.
+// saved is one file of an import. Its contents may be secret, so the record has only
+// digests.
 type saved struct {
 	Path    string   `json:"path"`
 	Kept    string   `json:"kept,omitempty"` // name of the copy; "" if the file did not exist
@@ -61,8 +62,8 @@ func Locked(dir state.Dir, work func() error) error {
 }
 
 // Apply makes all changes or none. It first copies each file and syncs the copies, then
-// replaces the files. It returns the folder of the copies. sources are the clients' files that
-// were read, by which the import can be undone.
+// replaces the files. It returns the folder of the copies. sources are the clients'
+// files that were read, by which the import can be undone.
 func Apply(dir state.Dir, sources []string, changes []Change, now time.Time) (string, error) {
 	folder := dir.Path(runs + "/" + now.UTC().Format("20060102T150405.000000000")) // sorts in the order of the imports
 	for {
@@ -140,10 +141,10 @@ type Undone struct {
 	What string
 }
 
-// Undo reverts imports, the last one first, in the files for which only returns true. A file
-// that has not changed since is restored byte for byte. In a client's file that has changed,
-// the servers are restored and mcpschedd is removed. Files of mcpschedd are restored with the
-// last client's file. An incomplete copy is not used.
+// Undo reverts imports, the last one first, in the files for which only returns true. A
+// file that has not changed since is restored byte for byte. In a client's file that has
+// changed, the servers are restored and mcpschedd is removed. Files of mcpschedd are
+// restored with the last client's file. An incomplete copy is not used.
 func Undo(dir state.Dir, only func(path string) bool) ([]Undone, error) {
 	records, err := load(dir)
 	failed := []error{err}
@@ -195,8 +196,8 @@ func load(dir state.Dir) ([]*record, error) {
 	return all, errors.Join(failed...)
 }
 
-// undo reverts one import, the last file first, and deletes its record if nothing is left. Files
-// of mcpschedd and of rules are restored with the last client's file.
+// undo reverts one import, the last file first, and deletes its record if nothing is
+// left. Files of mcpschedd and of rules are restored with the last client's file.
 func (r *record) undo(only func(path string) bool) (all []Undone, err error) {
 	var failed []error
 	var left []*saved

@@ -6,8 +6,8 @@ import (
 )
 
 var (
-	// assignment matches a name and the sign after it: name=value, "name": "value", --name value,
-	// <name>value</name>.
+	// assignment matches a name and the sign after it: name=value, "name": "value",
+	// --name value, <name>value</name>.
 	assignment = regexp.MustCompile("(-{0,2}[A-Za-z_][\\w.-]{0,63})" +
 		"(\\\\{0,3}[\"'`]?[\\])]?[ \\t]{0,8}(?:==?|:=|=>|:)[ \\t]{0,8}|>|[ \\t]{1,8})")
 	quote   = regexp.MustCompile("^\\\\{0,3}[\"'`]")
@@ -15,7 +15,8 @@ var (
 	element = regexp.MustCompile(`^[^<]*`)
 	plain   = regexp.MustCompile("^[^\\s\"'`&;<\\\\]*")
 	lineEnd = regexp.MustCompile("^[ \\t,;)\\]}]*(?:[\\r\\n\"'`\\\\]|$)")
-	// wholeArgument matches what may precede a name if the rest of the argument is its value.
+	// wholeArgument matches what may precede a name if the rest of the argument is its
+	// value.
 	wholeArgument = regexp.MustCompile(`^-{0,2}(?:[A-Za-z][A-Za-z0-9_.-]*[=:] ?-{0,2})*$`)
 	option        = regexp.MustCompile(`^(?:-[A-Za-z]|--[a-z][a-z0-9-]*(?:=.*)?)$`)
 	notValue      = regexp.MustCompile(`^[-[{|]|[()\[{]`) // of a program
@@ -83,7 +84,8 @@ func isAssignment(before, sign, rest string) bool {
 	return true
 }
 
-// valueOf returns the value at the beginning of a text, after a sign, and the quote before it.
+// valueOf returns the value at the beginning of a text, after a sign, and the quote
+// before it.
 func valueOf(rest, sign string, k kind) (mark, value string) {
 	mark = quote.FindString(rest)
 	switch {
@@ -108,8 +110,8 @@ type place struct {
 	last   bool // at the end of its line
 }
 
-// inText reports whether a value, which is a secret in other places, is one in a text, which may
-// be a sentence or a program.
+// inText reports whether a value, which is a secret in other places, is one in a text,
+// which may be a sentence or a program.
 func (k kind) inText(s string, at place) bool {
 	member := s[strings.LastIndexByte(s, '.')+1:]
 	isNamed := (member != s || k.how != "always") && classify(member).how != "" // token=token, secret=app.secret
@@ -126,8 +128,8 @@ func (k kind) inText(s string, at place) bool {
 	return mixed(s) || at.last || k.how == "always" && hasDigits.MatchString(s)
 }
 
-// closing returns the offset of the closing quote, or the length of the text. A quote with more
-// backslashes before it is part of the text.
+// closing returns the offset of the closing quote, or the length of the text. A quote
+// with more backslashes before it is part of the text.
 func closing(s, quote string) int {
 	for at := 0; ; at++ {
 		n := strings.Index(s[at:], quote)
@@ -150,8 +152,9 @@ type Span struct {
 }
 
 // Find returns the possible secrets in an argument of a command or in a URL, ordered and
-// disjoint. before is the preceding argument. In doubt a value is a secret, unlike in [Text]:
-// the caller only moves it to a place where it works as well. \x01 represents a part that is not.
+// disjoint. before is the preceding argument. In doubt a value is a secret, unlike in
+// [Text]: the caller only moves it to a place where it works as well. \x01 represents a
+// part that is not.
 func Find(s, before string) (all []Span) {
 	if k := classify(before).how; k != "" && k != "never" && isOption(before) && !option.MatchString(s) && !harmless(s) {
 		return []Span{{0, len(s), before}}
@@ -165,8 +168,8 @@ func Find(s, before string) (all []Span) {
 var noSecret = regexp.MustCompile(`^\s*(?:(?i)true|false|yes|no|on|off|none|null|[01]|` +
 	`(?:~|\.{0,2}/|[A-Za-z]:[\\/])[^\s=&;,]*\.[A-Za-z]{2,5})?\s*$`)
 
-// harmless reports whether a value is not secret in spite of its name: it is empty, a boolean,
-// the path of a file, or only a variable.
+// harmless reports whether a value is not secret in spite of its name: it is empty, a
+// boolean, the path of a file, or only a variable.
 func harmless(value string) bool {
 	return noSecret.MatchString(value) || placeholder.MatchString(value)
 }

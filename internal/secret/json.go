@@ -8,10 +8,11 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// JSON returns a JSON value in which each secret, in a value or in a member's name at any
-// depth, is replaced by "[secret: RULE]". It returns object itself if there are none. A number
-// that is a secret becomes a string; no other value changes its type, and no member or element
-// is removed. Invalid JSON or UTF-8 is treated as text and returned as a JSON string.
+// JSON returns a JSON value in which each secret, in a value or in a member's name at
+// any depth, is replaced by "[secret: RULE]". It returns object itself if there are
+// none. A number that is a secret becomes a string; no other value changes its type, and
+// no member or element is removed. Invalid JSON or UTF-8 is treated as text and returned
+// as a JSON string.
 func JSON(object []byte) []byte {
 	if !jsonrpc.Valid(object) {
 		return jsonrpc.AppendString(nil, Text(strings.ToValidUTF8(string(object), "\ufffd")))
@@ -29,8 +30,8 @@ func JSON(object []byte) []byte {
 // scrubber replaces the secrets in a JSON value.
 type scrubber struct{ changed bool }
 
-// value replaces the secrets in a value with a name of kind k. It reports whether anything has
-// been replaced so far.
+// value replaces the secrets in a value with a name of kind k. It reports whether
+// anything has been replaced so far.
 func (w *scrubber) value(v *hujson.Value, k kind) bool {
 	switch of := v.Value.(type) {
 	case *hujson.Object:
@@ -50,8 +51,9 @@ func (w *scrubber) value(v *hujson.Value, k kind) bool {
 	return w.changed
 }
 
-// object replaces the secrets in an object. Members of an object with a secret's name are secret
-// if they look random. One member may name another: {"name": "Password", "value": "hunter2"}.
+// object replaces the secrets in an object. Members of an object with a secret's name
+// are secret if they look random. One member may name another: {"name": "Password",
+// "value": "hunter2"}.
 func (w *scrubber) object(o *hujson.Object, above kind) {
 	var beside kind
 	for _, m := range o.Members {
@@ -87,8 +89,9 @@ func nameOf(m hujson.ObjectMember) string {
 	return name
 }
 
-// array replaces the secrets in an array, which may be a command: ["mysql", "-phunter2"],
-// ["--password", "hunter2"]. So its texts are also searched as one line, in which each is a word.
+// array replaces the secrets in an array, which may be a command: ["mysql",
+// "-phunter2"], ["--password", "hunter2"]. So its texts are also searched as one line,
+// in which each is a word.
 func (w *scrubber) array(list *hujson.Array, k kind) {
 	var line strings.Builder
 	starts := make([]int, len(list.Elements)) // offsets in line
@@ -128,8 +131,8 @@ func inWord(c rune) rune {
 	return c
 }
 
-// text replaces a string that is a secret under a name of kind k, or the secrets in it. inside
-// are parts that are secret because of neighbouring values.
+// text replaces a string that is a secret under a name of kind k, or the secrets in it.
+// inside are parts that are secret because of neighbouring values.
 func (w *scrubber) text(v *hujson.Value, k kind, inside []span) {
 	s, _ := literal(*v)
 	out := replace(s, merge(append(inside, find(s, false)...)))

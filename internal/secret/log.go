@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// Handler returns a handler that masks the attributes of records before passing them to h.
-// Messages are constant texts and are not masked.
+// Handler returns a handler that masks the attributes of records before passing them to
+// h. Messages are constant texts and are not masked.
 func (m *Masker) Handler(h slog.Handler) slog.Handler { return &handler{h, m} }
 
 type handler struct {

@@ -23,9 +23,10 @@ const (
 	configured = "configured" // rule of the known values
 )
 
-// Masker removes known values from texts, and then anything that looks like a secret. It finds
-// a value as it is, percent-encoded (once or twice), escaped as in JSON or HTML, and in base64.
-// A nil Masker has no known values. A Masker is immutable and safe for concurrent use.
+// Masker removes known values from texts, and then anything that looks like a secret. It
+// finds a value as it is, percent-encoded (once or twice), escaped as in JSON or HTML,
+// and in base64. A nil Masker has no known values. A Masker is immutable and safe for
+// concurrent use.
 //
 //	m := secret.NewMasker("correct horse", "postgres://bob:staple-3@db/x")
 //	m.Text(`correct%20horse, staple-3`) // [secret: configured], [secret: configured]
@@ -34,34 +35,28 @@ type Masker struct {
 	exact func() *strings.Replacer
 }
 
-// NewMasker returns a Masker for the values that are long enough. Each line of a value, and
-// each secret in it, such as the password of a URL, counts as a value too.
+// NewMasker returns a Masker for the values that are long enough. Each line of a value,
+// and each secret in it, such as the password of a URL, counts as a value too.
 func NewMasker(values ...string) *Masker {
-	m := new(Masker)
-	m.known = sync.OnceValue(func() []string {
-		all := make(map[string]bool)
-		for _, v := range values {
-			for _, part := range append(append(In(v), strings.Split(v, "\n")...), v) {
-				for _, encoded := range encodings(strings.TrimSpace(part)) {
-					all[encoded] = true
-				}
-			}
-		}
-		var known []string
-		for v := range all {
-			known = append(known, v)
-		}
-		slices.SortFunc(known, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-		return known
-	})
-	m.exact = sync.OnceValue(func() *strings.Replacer {
+	known := sync.OnceValue(func() []string { return knownForms(values) })
+	return &Masker{known, sync.OnceValue(func() *strings.Replacer {
 		var pairs []string
-		for _, v := range m.known() {
+		for _, v := range known() {
 			pairs = append(pairs, v, mark(configured))
 		}
 		return strings.NewReplacer(pairs...)
-	})
-	return m
+	})}
+}
+
+// knownForms returns the encodings of values and of their parts, the longest first.
+func knownForms(values []string) (known []string) {
+	for _, v := range values {
+		for _, part := range append(append(In(v), strings.Split(v, "\n")...), v) {
+			known = append(known, encodings(strings.TrimSpace(part))...)
+		}
+	}
+	slices.SortFunc(known, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	return slices.Compact(known)
 }
 
 var (
@@ -101,8 +96,8 @@ func jsonText(s string) string {
 	return string(out[1 : len(out)-1])
 }
 
-// Text returns s with each known value, and anything that looks like a secret, replaced by
-// "[secret: RULE]".
+// Text returns s with each known value, and anything that looks like a secret, replaced
+// by "[secret: RULE]".
 func (m *Masker) Text(s string) string {
 	if m != nil {
 		s = m.exact().Replace(s)
@@ -110,8 +105,8 @@ func (m *Masker) Text(s string) string {
 	return Text(s)
 }
 
-// Unfinished is Text for a text whose end may be missing: a prefix of a value at its end is
-// masked too.
+// Unfinished is Text for a text whose end may be missing: a prefix of a value at its end
+// is masked too.
 func (m *Masker) Unfinished(s string) string {
 	if m == nil {
 		return Text(s)
@@ -166,22 +161,22 @@ func (e *masked) Error() string { return e.text }
 
 func (e *masked) Unwrap() error { return e.error }
 
-// Armor recognises the lines of a private key in a text that arrives line by line, since the
-// other lines do not have the key's header. The zero Armor is outside of a key.
+// Armor recognises the lines of a private key in a text that arrives line by line, since
+// the other lines do not have the key's header. The zero Armor is outside of a key.
 type Armor struct{ left int }
 
 const maxKeyLines = 256 // a key of 16,384 bits has 200
 
 var (
 	armorBegin = regexp.MustCompile(`-----BEGIN [^-]*PRIVATE KEY[^-]*-----[ \t\r\n"',]*$`)
-	// armorLine is a header, or ends in base64. After other text, such as a log's prefix, a few
-	// letters of base64 are not enough.
+	// armorLine is a header, or ends in base64. After other text, such as a log's prefix,
+	// a few letters of base64 are not enough.
 	armorLine = regexp.MustCompile(`-----END |^\s*(?:(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash):.*|` +
 		`[A-Za-z0-9+/=]*|.*(?:[^A-Za-z0-9+/=]|^)(?:[A-Za-z0-9+/=]{16,}|[A-Za-z0-9+/]+=+))["',]*\s*$`)
 )
 
-// Body reports whether a line belongs to a private key that began on an earlier line. It must
-// be called with every line. Text masks the key's first line.
+// Body reports whether a line belongs to a private key that began on an earlier line. It
+// must be called with every line. Text masks the key's first line.
 func (a *Armor) Body(line []byte) bool {
 	if armorBegin.Match(line) {
 		a.left = maxKeyLines
@@ -195,8 +190,8 @@ func (a *Armor) Body(line []byte) bool {
 	return body
 }
 
-// URL returns the possible secrets in the URL of a service: many services have a key in the
-// query, and some in the path.
+// URL returns the possible secrets in the URL of a service: many services have a key in
+// the query, and some in the path.
 func URL(raw string) []string {
 	var all []string
 	for _, p := range find(raw, true) {
@@ -214,8 +209,8 @@ func URL(raw string) []string {
 	return all
 }
 
-// Header returns the secrets in the value of a header: all of it, and the credentials after the
-// name of a scheme.
+// Header returns the secrets in the value of a header: all of it, and the credentials
+// after the name of a scheme.
 func Header(value string) []string {
 	scheme, credentials, _ := strings.Cut(value, " ")
 	all := []string{value, credentials}

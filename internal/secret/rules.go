@@ -21,8 +21,8 @@ type finder struct {
 	strict bool // only in arguments and URLs
 }
 
-// kind is the classification of a name: the rule by which its value is a secret, and when.
-// rules.txt explains it. The zero kind means that the name says nothing.
+// kind is the classification of a name: the rule by which its value is a secret, and
+// when. rules.txt explains it. The zero kind means that the name says nothing.
 type kind struct{ rule, how string }
 
 // named is an expression for names.
@@ -41,8 +41,8 @@ var checks = map[string]func(string) bool{
 	"account": isAccount,
 }
 
-// rules parses rules.txt in the first call, and compiles the expressions for names. Those for
-// shapes are compiled when they are needed.
+// rules parses rules.txt in the first call, and compiles the expressions for names.
+// Those for shapes are compiled when they are needed.
 var rules = sync.OnceValue(func() (r struct {
 	finders []finder
 	names   []named
@@ -89,7 +89,8 @@ var (
 	nonLetter = regexp.MustCompile(`[^A-Za-z]+`)
 )
 
-// classify returns the kind of a name, written like_this, like-this, likeThis or LikeTHIS2.
+// classify returns the kind of a name, written like_this, like-this, likeThis or
+// LikeTHIS2.
 func classify(name string) kind {
 	lower := strings.ToLower(name)
 	hasStem := func(stem string) bool { return strings.Contains(lower, stem) }
@@ -114,8 +115,8 @@ var (
 	// $TOKEN, <token>, {{ token }}, %TOKEN%, a mark.
 	placeholder = regexp.MustCompile(`(?s)^(?:[*•x.\x01]*|(?:\$\{[^}]*\})+|\$\(.*|\$[A-Z_0-9]+|` +
 		`<.*>|\{\{.*|%.|%[A-Z_0-9]+%|\[secret:.*)$`)
-	// anyKey matches values of the plain name "key" that are not secret: of an issue (PROJ-1234),
-	// an id, a path.
+	// anyKey matches values of the plain name "key" that are not secret: of an issue
+	// (PROJ-1234), an id, a path.
 	anyKey     = regexp.MustCompile(`[/:.,]|^[A-Z0-9_]+-[0-9]+$|^[0-9A-Fa-f-]{36}$`)
 	notToken   = regexp.MustCompile(`^(?:/.*|[A-Za-z]:\\.*|(?s).*\s.*\s.*\s.*|(?s).*[\r\n\t].*)$`)
 	account    = regexp.MustCompile(`^[^\x00-\x1f]*:[^\x00-\x1f]*$`)
@@ -141,8 +142,8 @@ func (k kind) isSecret(s string) bool {
 	return k.how == "always" || k.how == "header"
 }
 
-// looksRandom reports whether a text may be a token: one word that is long or contains letters
-// and digits.
+// looksRandom reports whether a text may be a token: one word that is long or contains
+// letters and digits.
 func looksRandom(s string) bool {
 	const least, surely = 8, 20 // bytes
 	return len(s) >= least && !strings.ContainsAny(s, " \t\r\n") && (mixed(s) || len(s) >= surely)

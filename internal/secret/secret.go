@@ -1,25 +1,25 @@
 // Package secret finds possible secrets and masks them in data that leaves the process:
 // recorded arguments, exported traces, comments in a proposed layer.
 //
-// A secret is recognised by its shape (ghp_…, a private key, a password in a URL) or by its
-// name (password, api_key, Authorization). It is replaced as a whole by a mark with the rule
-// that found it:
+// A secret is recognised by its shape (ghp_…, a private key, a password in a URL) or by
+// its name (password, api_key, Authorization). It is replaced as a whole by a mark with
+// the rule that found it:
 //
 //	secret.Text("curl -H 'X-Api-Key: 5f4dcc3b5aa7' https://bob:hunter2@host/")
 //	// curl -H 'X-Api-Key: [secret: key]' https://bob:[secret: url-password]@host/
 //	secret.JSON([]byte(`{"user":"bob","password":"hunter2","pin":[1234]}`))
 //	// {"user":"bob","password":"[secret: password]","pin":["[secret: pin]"]}
 //
-// The rules are in rules.txt: expressions for the tokens of about 200 makers, each tried only
-// in a text that has its prefix, and for the names of secrets. They are our own. The rules of
-// gitleaks (v8.30.0, MIT) were compared: its detector makes a program 10 MB larger and takes
-// 85 ms for 64 KiB of JSON, and it ignores doubtful secrets, which this package masks: a leaked
-// secret cannot be recalled.
+// The rules are in rules.txt: expressions for the tokens of about 200 makers, each tried
+// only in a text that has its prefix, and for the names of secrets. They are our own.
+// The rules of gitleaks (v8.30.0, MIT) were compared: its detector makes a program 10 MB
+// larger and takes 85 ms for 64 KiB of JSON, and it ignores doubtful secrets, which this
+// package masks: a leaked secret cannot be recalled.
 //
-// Page tokens, counts and the keys of issues, files and tables are not masked, because later
-// calls use them. In a program or a sentence the names have other meanings, so there the value
-// must look like a secret too. The package does not find secrets with neither a shape nor a
-// name, such as a password in a sentence.
+// Page tokens, counts and the keys of issues, files and tables are not masked, because
+// later calls use them. In a program or a sentence the names have other meanings, so
+// there the value must look like a secret too. The package does not find secrets with
+// neither a shape nor a name, such as a password in a sentence.
 package secret
 
 import (
@@ -42,8 +42,8 @@ type span struct {
 	name     string // name that marks the value as secret; "" if its shape does
 }
 
-// find returns the secrets in a text, ordered and disjoint. strict means that any value of a
-// secret's name is a secret. Marks are not secrets.
+// find returns the secrets in a text, ordered and disjoint. strict means that any value
+// of a secret's name is a secret. Marks are not secrets.
 func find(s string, strict bool) []span {
 	return merge(append(shaped(s, strict), assigned(s, strict)...))
 }
@@ -90,7 +90,8 @@ func replace(s string, spans []span) string {
 	return s
 }
 
-// Text returns s with each secret replaced by "[secret: RULE]", or s itself if it has none.
+// Text returns s with each secret replaced by "[secret: RULE]", or s itself if it has
+// none.
 func Text(s string) string { return replace(s, find(s, false)) }
 
 // In returns the parts of a text that look like secrets.

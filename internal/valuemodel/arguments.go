@@ -36,9 +36,10 @@ func (m *Model) ClassOf(args Arguments, names iter.Seq[string]) Class {
 	return Indeterminate
 }
 
-// Quiet reports whether a call that must not be prefetched still changes nothing that others
-// read, such as git status. It holds only if the git configuration of the returned folders
-// names no programs. Relative folders are relative to the server's initial directory.
+// Quiet reports whether a call that must not be prefetched still changes nothing that
+// others read, such as git status. It holds only if the git configuration of the
+// returned folders names no programs. Relative folders are relative to the server's
+// initial directory.
 func (m *Model) Quiet(args Arguments, names iter.Seq[string]) (folders []string, ok bool) {
 	if m.Classify == "" || names == nil {
 		return nil, false
@@ -60,9 +61,9 @@ func (m *Model) HostOf(args Arguments) string {
 	return m.Host
 }
 
-// File returns the path of the one local file on which the result of a call depends, or "" if
-// there is none. It returns false if the path cannot be determined; the result must not be
-// cached then.
+// File returns the path of the one local file on which the result of a call depends, or
+// "" if there is none. It returns false if the path cannot be determined; the result
+// must not be cached then.
 func (m *Model) File(args Arguments) (path string, ok bool) {
 	if m.ValidateFile == "" {
 		return "", true

@@ -46,8 +46,8 @@ type Step struct {
 // elements a list has, the less likely each is to be needed.
 //
 // For a plain-text result, "$text.lines[*]" are the non-empty lines without surrounding
-// white space. "$text.paths[*]" are the distinct file paths among the lines, alone or before
-// the first colon, as grep and find print them.
+// white space. "$text.paths[*]" are the distinct file paths among the lines, alone or
+// before the first colon, as grep and find print them.
 func ParseBinding(value any) (Binding, error) {
 	s, ok := value.(string)
 	switch {
@@ -67,8 +67,8 @@ func ParseBinding(value any) (Binding, error) {
 	return Binding{}, fmt.Errorf("binding %q: want $args, $result or $text, or $$ for a literal $", s)
 }
 
-// ProjectionBinding parses a projection of the earlier format: the name of a member at any
-// depth of the result.
+// ProjectionBinding parses a projection of the earlier format: the name of a member at
+// any depth of the result.
 func ProjectionBinding(projection string) (Binding, error) {
 	b, err := ParseBinding("$result.." + projection)
 	if err != nil {

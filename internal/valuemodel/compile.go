@@ -108,12 +108,12 @@ func (m *Models) rulesOf(upstream, tool string) (about []compiledRule) {
 	return about
 }
 
-// Same reports whether both have the same rules at the same positions. Results cached under
-// one may then be served under the other.
+// Same reports whether both have the same rules at the same positions. Results cached
+// under one may then be served under the other.
 func (m *Models) Same(n *Models) bool { return reflect.DeepEqual(m.rules, n.rules) }
 
-// Unmatched returns the rules, edges and follow-ups that name no existing tool. tools are all
-// tools, as "upstream/tool".
+// Unmatched returns the rules, edges and follow-ups that name no existing tool. tools
+// are all tools, as "upstream/tool".
 func (m *Models) Unmatched(tools []string) (problems []Problem) {
 	names := slices.Clone(tools)
 	for _, full := range tools {

@@ -66,8 +66,8 @@ func (m *Model) lists() (all []field) {
 	return all
 }
 
-// WriteTo writes a table of all fields, their values and the layers that set them. Lists come
-// last, so that they do not widen the columns of the others.
+// WriteTo writes a table of all fields, their values and the layers that set them. Lists
+// come last, so that they do not widen the columns of the others.
 func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -12,8 +12,8 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// urlHost returns the host of an HTTP URL in the form used for rate limits: lower case, with
-// the port unless it is the scheme's default, without user information.
+// urlHost returns the host of an HTTP URL in the form used for rate limits: lower case,
+// with the port unless it is the scheme's default, without user information.
 func urlHost(text string) (string, bool) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -34,11 +34,11 @@ func urlHost(text string) (string, bool) {
 	return host, true
 }
 
-// setHost sets the rate limit host, unless a layer has, whether the tool reads from a remote
-// service, and the domains. A provider's host takes precedence over that of the upstream's
-// url, which may only be a gateway to the service. It does not if the service has other
-// installations, as the url is then one of them, with its own limits, or if only the server's
-// own name identifies the provider.
+// setHost sets the rate limit host, unless a layer has, whether the tool reads from a
+// remote service, and the domains. A provider's host takes precedence over that of the
+// upstream's url, which may only be a gateway to the service. It does not if the service
+// has other installations, as the url is then one of them, with its own limits, or if
+// only the server's own name identifies the provider.
 func (m *Model) setHost(u Upstream, o origin) {
 	web, remote := urlHost(u.URL)
 	byURL := "upstreams." + u.Name + ".url"
@@ -68,9 +68,10 @@ func (m *Model) setHost(u Upstream, o origin) {
 	m.setDomains(u, o, vouched)
 }
 
-// setDomains sets the domains. A local process is also in the domain "local", as it may read
-// files of this machine, unless a trusted provider or a domain that is a host name says that
-// it is a client of a remote service. A server that listens on this machine is in it too.
+// setDomains sets the domains. A local process is also in the domain "local", as it may
+// read files of this machine, unless a trusted provider or a domain that is a host name
+// says that it is a client of a remote service. A server that listens on this machine is
+// in it too.
 func (m *Model) setDomains(u Upstream, o origin, vouched bool) {
 	web, remote := urlHost(u.URL)
 	byURL := "upstreams." + u.Name + ".url"
@@ -105,8 +106,8 @@ func (m *Model) setDomains(u Upstream, o origin, vouched bool) {
 	}
 }
 
-// localName matches names of this machine. Some resolvers expand incomplete numeric addresses:
-// 127.1 and 2130706433 are 127.0.0.1.
+// localName matches names of this machine. Some resolvers expand incomplete numeric
+// addresses: 127.1 and 2130706433 are 127.0.0.1.
 var localName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:(?:.*\.)?localhost(?:\.localdomain)?|(?:[0-9]+\.){0,3}[0-9]+|(?:.*\.)?0x[0-9a-f]+)\.?$`)
 })

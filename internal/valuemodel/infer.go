@@ -20,11 +20,11 @@ type Inferred struct {
 // String says which setting names the host, without the setting's value.
 func (i Inferred) String() string { return i.From + " names " + i.Host }
 
-// InferHost returns the remote host that a process is a client of: the only host, other than
-// this machine, that its arguments and its configured environment variables name, in a URL or
-// under a name such as TICKETS_HOST or --server. It ignores settings that are unrelated to the
-// server's own service, such as proxies, telemetry and package registries. If the settings
-// name several hosts, it returns none.
+// InferHost returns the remote host that a process is a client of: the only host, other
+// than this machine, that its arguments and its configured environment variables name,
+// in a URL or under a name such as TICKETS_HOST or --server. It ignores settings that
+// are unrelated to the server's own service, such as proxies, telemetry and package
+// registries. If the settings name several hosts, it returns none.
 func InferHost(args []string, env map[string]string) Inferred {
 	found := make(map[string]string) // host → setting
 	note := func(name, from, value string) {
@@ -57,8 +57,8 @@ func InferHost(args []string, env map[string]string) Inferred {
 	return Inferred{}
 }
 
-// hostIn returns the host in a setting: that of a URL, or the value itself if the setting's
-// name says that it is a host.
+// hostIn returns the host in a setting: that of a URL, or the value itself if the
+// setting's name says that it is a host.
 func hostIn(name, value string) (host string, ok bool) {
 	if strings.Contains(value, "://") {
 		if host, ok = urlHost(value); ok {

@@ -32,8 +32,8 @@ func (i Intent) Matches(g FieldGroup) bool {
 // wordForm matches a word of a name or a text: "full_dom" and "fullDOM" have two each.
 var wordForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[\p{Lu}]*[^\p{Lu}\P{L}\d]*\d*`) })
 
-// stems returns the words of a field's name or a text in lower case, without a plural s. It omits
-// single letters, which would match by coincidence.
+// stems returns the words of a field's name or a text in lower case, without a plural s.
+// It omits single letters, which would match by coincidence.
 func stems(s string) (all []string) {
 	for _, word := range wordForm().FindAllString(s, -1) {
 		if word = strings.TrimSuffix(strings.ToLower(word), "s"); len(word) > 1 {
@@ -54,8 +54,8 @@ var suggestions = sync.OnceValue(func() (f struct{ read, write *regexp.Regexp })
 	return f
 })
 
-// Suggest guesses a class from the first verb of a tool's name, for a proposal that a person
-// reviews. No model uses it.
+// Suggest guesses a class from the first verb of a tool's name, for a proposal that a
+// person reviews. No model uses it.
 func Suggest(tool string) Class {
 	found := Indeterminate
 	for _, word := range wordForm().FindAllString(tool, -1) {

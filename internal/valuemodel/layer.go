@@ -6,8 +6,8 @@ import (
 )
 
 // merge overrides the model's fields with those that the layer sets. Edges are added;
-// follow-ups and field groups are merged one by one. The class and invalidates_only are not
-// merged, as not every layer may set them.
+// follow-ups and field groups are merged one by one. The class and invalidates_only are
+// not merged, as not every layer may set them.
 func (m *Model) merge(l Layer, source string) {
 	setField(m, "value_class", source, &m.ValueClass, l.ValueClass)
 	setField(m, "classify", source, &m.Classify, l.Classify)

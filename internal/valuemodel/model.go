@@ -1,9 +1,11 @@
-// Package valuemodel models each tool: the side effects of its calls, the value and cost of
-// its results, the calls that often follow it, and the cached results that it invalidates.
+// Package valuemodel models each tool: the side effects of its calls, the value and cost
+// of its results, the calls that often follow it, and the cached results that it
+// invalidates.
 //
 // A model is merged from the layers of several sources, and records for every field the
-// layer that set it. A higher layer overrides a lower one field by field. A field that could
-// loosen a restriction takes its most restrictive value, unless the operator sets it.
+// layer that set it. A higher layer overrides a lower one field by field. A field that
+// could loosen a restriction takes its most restrictive value, unless the operator sets
+// it.
 //
 //	models, problems := valuemodel.Compile(rules) // the operator's layers
 //	m := models.Resolve(upstream, "get_issue", hints)
@@ -50,8 +52,8 @@ const (
 	AuditOnly  ValueClass = "audit_only" // costs no tokens
 )
 
-// Classify is the kind of code that a tool runs, by which each call is classified; "" if the
-// tool as a whole has a class.
+// Classify is the kind of code that a tool runs, by which each call is classified; "" if
+// the tool as a whole has a class.
 type Classify = classify.Kind
 
 const (
@@ -67,8 +69,8 @@ const (
 	ThirdParty  Disclosure = "third_party"  // to third parties that the arguments name, such as a web page or a search engine
 )
 
-// Layer is what one source says about a tool. A zero field is not set, so that a lower layer
-// applies. The tags are the keys of the built-in tables and of the configuration.
+// Layer is what one source says about a tool. A zero field is not set, so that a lower
+// layer applies. The tags are the keys of the built-in tables and of the configuration.
 type Layer struct {
 	ValueClass      ValueClass            `toml:"value_class"`
 	Class           Class                 `toml:"-"`
@@ -105,7 +107,8 @@ type FieldGroup struct {
 }
 
 // Edge is an invalidation edge: a call makes cached results of the tools matching Tool
-// stale, either all of them or only those with the same values for the arguments in Match.
+// stale, either all of them or only those with the same values for the arguments in
+// Match.
 type Edge struct {
 	Tool  string   `json:"tool"`  // "upstream/tool", a glob of that form, or a bare name for any upstream
 	Match []string `json:"match"` // argument names; nil for all results
@@ -147,8 +150,8 @@ type Model struct {
 	usesArguments bool         // see UsesArguments
 }
 
-// Domain is a unit of invalidation: a write to a domain makes the cached results of all its
-// tools stale.
+// Domain is a unit of invalidation: a write to a domain makes the cached results of all
+// its tools stale.
 type Domain struct {
 	Name   string
 	Remote bool // writes may take effect with a delay

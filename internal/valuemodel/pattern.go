@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// pattern matches tools: "upstream/tool", a bare name for any upstream, or a glob of either
-// form. It is split at the first slash only: the name of a tool may contain slashes, which *
-// matches too.
+// pattern matches tools: "upstream/tool", a bare name for any upstream, or a glob of
+// either form. It is split at the first slash only: the name of a tool may contain
+// slashes, which * matches too.
 type pattern struct {
 	upstream, tool string // globs with slashes replaced by NUL; upstream is "*" for a bare name
 	form           form

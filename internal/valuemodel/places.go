@@ -10,8 +10,8 @@ import (
 	"mcpschedd/internal/call"
 )
 
-// Reads returns the places on which the result of a call depends: the tool's domains, and a
-// place for each edge to the tool. The slice must not be modified.
+// Reads returns the places on which the result of a call depends: the tool's domains,
+// and a place for each edge to the tool. The slice must not be modified.
 func (m *Model) Reads(args Arguments) []call.Place {
 	if len(m.matchedReads) == 0 {
 		return m.reads
@@ -76,10 +76,10 @@ func (m *Model) setPlaces(carried []Edge) {
 	m.usesArguments = m.Class.Reads() || m.Classify != "" || m.URLArgument != "" || len(m.matchedWrites) > 0
 }
 
-// edgeSlots are the slots of one edge. Every result that the edge names depends on the slot
-// all. If the edge matches arguments, a result also depends on the slot of its values, or on
-// the slot any if they are unknown. A write changes the slot of its values and any, or all
-// if its values are unknown.
+// edgeSlots are the slots of one edge. Every result that the edge names depends on the
+// slot all. If the edge matches arguments, a result also depends on the slot of its
+// values, or on the slot any if they are unknown. A write changes the slot of its values
+// and any, or all if its values are unknown.
 type edgeSlots struct {
 	match    []string
 	all, any uint64
@@ -112,8 +112,8 @@ func (s edgeSlots) value(args Arguments) (uint64, bool) {
 // nonZero maps 0, which denotes a whole domain, to 1.
 func nonZero(h uint64) uint64 { return max(h, 1) }
 
-// hash extends the hash h by texts, each with its length. It is the same in every process,
-// as replicas exchange slots.
+// hash extends the hash h by texts, each with its length. It is the same in every
+// process, as replicas exchange slots.
 func hash(h uint64, texts ...string) uint64 {
 	sum := fnv.New64a()
 	for _, text := range texts {

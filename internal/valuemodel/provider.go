@@ -49,7 +49,8 @@ func ProviderNames() []string {
 	return names
 }
 
-// layer returns p's layer for a tool of a server that was started with the given settings.
+// layer returns p's layer for a tool of a server that was started with the given
+// settings.
 func (p Provider) layer(tool string, started Recognised) Layer {
 	if tool == "" {
 		return Layer{}
@@ -66,8 +67,9 @@ func (p Provider) layer(tool string, started Recognised) Layer {
 	return l
 }
 
-// doubt returns why a tool may differ from the read-only tool of the table: it has unknown
-// arguments. It returns "" if there are none, or if the table has no such read-only tool.
+// doubt returns why a tool may differ from the read-only tool of the table: it has
+// unknown arguments. It returns "" if there are none, or if the table has no such
+// read-only tool.
 func (p Provider) doubt(tool string, h Hints) string {
 	known, listed := p.Arguments[tool]
 	switch {
@@ -84,8 +86,8 @@ func (p Provider) doubt(tool string, h Hints) string {
 	return ""
 }
 
-// Sharing lists the packages of a table whose servers keep no session state: their results
-// depend only on the call, the command line and external data.
+// Sharing lists the packages of a table whose servers keep no session state: their
+// results depend only on the call, the command line and external data.
 type Sharing struct {
 	Packages []string
 	Unless   string // an argument or variable name containing this text disables sharing; "" if none does

@@ -34,11 +34,11 @@ type Recognised struct {
 }
 
 // Recognise returns the known server that a command line starts or a URL addresses. It
-// identifies the server by the package that a runner such as npx, uvx, docker or go run runs,
-// by the package directory below node_modules, or by the exact host of a URL. It ignores
-// versions, directories and the runner's own options. The scope of an npm package and the
-// namespace of an image are part of the name. Packages from files or repositories, or under
-// an alias, are not recognised.
+// identifies the server by the package that a runner such as npx, uvx, docker or go run
+// runs, by the package directory below node_modules, or by the exact host of a URL. It
+// ignores versions, directories and the runner's own options. The scope of an npm
+// package and the namespace of an image are part of the name. Packages from files or
+// repositories, or under an alias, are not recognised.
 func Recognise(s Settings) Recognised {
 	r := Recognised{Flags: s.knownFlags()}
 	ref, rest := s.reference()
@@ -194,7 +194,8 @@ func (r runner) parse(args []string) (ref string, rest []string) {
 
 var containerFlags = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-[itdqP]+$`) })
 
-// packageForms match packages from the registry of a kind; group 1 is the name without the version.
+// packageForms match packages from the registry of a kind; group 1 is the name without
+// the version.
 var packageForms = sync.OnceValue(func() map[string]*regexp.Regexp {
 	return map[string]*regexp.Regexp{
 		npm:    regexp.MustCompile(`^((?:@[\w.~-]+/)?[\w.~-]+)(?:@[\w.^~<>=*+-]*)?$`),
@@ -204,8 +205,8 @@ var packageForms = sync.OnceValue(func() map[string]*regexp.Regexp {
 	}
 })
 
-// reference returns the name of a package without its version; "" if it does not come from
-// the registry of its kind.
+// reference returns the name of a package without its version; "" if it does not come
+// from the registry of its kind.
 func (r runner) reference(text string) string {
 	switch r.Kind {
 	case program:
@@ -223,8 +224,8 @@ func (r runner) reference(text string) string {
 	return r.Kind + ":" + m[1]
 }
 
-// modulePath matches a file below the innermost node_modules; group 1 is the program of a package
-// that is not named, group 2 the package.
+// modulePath matches a file below the innermost node_modules; group 1 is the program of
+// a package that is not named, group 2 the package.
 var modulePath = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:.*/)?node_modules/(?:\.bin/([^/]+)|((?:@[^/]+/)?[^/@][^/]*)/.*)$`)
 })

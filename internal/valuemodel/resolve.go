@@ -84,9 +84,9 @@ func originOf(u Upstream) origin {
 	return origin{}
 }
 
-// mayLoosen reports whether the provider's layer for a tool may loosen restrictions. If the
-// server was only recognised by its settings, the tool must be in the table and have no
-// other arguments.
+// mayLoosen reports whether the provider's layer for a tool may loosen restrictions. If
+// the server was only recognised by its settings, the tool must be in the table and have
+// no other arguments.
 func (o origin) mayLoosen(tool string, h Hints) bool {
 	if o.trust == recognised {
 		_, listed := o.Arguments[tool]
@@ -95,9 +95,9 @@ func (o origin) mayLoosen(tool string, h Hints) bool {
 	return o.trust >= trusted
 }
 
-// layer returns the part of the provider's layer that applies. With a server that is only
-// claimed to be the provider's, costs and edges apply, as they loosen nothing, but not the
-// classification of calls, the freshness of results or the rate limit host.
+// layer returns the part of the provider's layer that applies. With a server that is
+// only claimed to be the provider's, costs and edges apply, as they loosen nothing, but
+// not the classification of calls, the freshness of results or the rate limit host.
 func (o origin) layer(tool string, h Hints) Layer {
 	l := o.Provider.layer(tool, o.started)
 	if o.trust != none && o.Stateful {
@@ -131,8 +131,8 @@ func defaults() Layer {
 	}
 }
 
-// defaultFailFastAfter is the number of identical results in a row after which a read-only
-// tool counts as being called in a loop.
+// defaultFailFastAfter is the number of identical results in a row after which a
+// read-only tool counts as being called in a loop.
 const defaultFailFastAfter = 3
 
 // Resolve merges all layers of a tool. Tool "" stands for the upstream's other requests.
@@ -185,9 +185,9 @@ func stricter(a, b Class) Class { return classes[max(a.rank(), b.rank())] }
 
 // applyRules merges the operator's rules, which may loosen any restriction, in ascending
 // precedence. A class applies to every call and replaces an earlier classify; a classify
-// makes the remaining calls indeterminate and replaces an earlier class. speculate = false
-// is only overridden by a rule with a more exact pattern; if a provider sets it, by any rule
-// but a glob.
+// makes the remaining calls indeterminate and replaces an earlier class. speculate =
+// false is only overridden by a rule with a more exact pattern; if a provider sets it,
+// by any rule but a glob.
 func (m *Model) applyRules(rules []compiledRule) {
 	refused := globPattern // form of the rule that forbids prefetches
 	for _, r := range rules {

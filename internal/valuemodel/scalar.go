@@ -14,9 +14,9 @@ import (
 )
 
 // scalar returns one text for all spellings of a value: it normalises numbers, quoted or
-// not, letter case, Unicode composition and escapes, and redundant parts of paths. A false
-// match costs a refetch; a missed match would serve a stale result. It returns false for
-// objects, arrays, null and absent values.
+// not, letter case, Unicode composition and escapes, and redundant parts of paths. A
+// false match costs a refetch; a missed match would serve a stale result. It returns
+// false for objects, arrays, null and absent values.
 func scalar(raw []byte) (string, bool) {
 	if len(raw) == 0 {
 		return "", false

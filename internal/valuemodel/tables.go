@@ -17,15 +17,15 @@ import (
 // descriptions and schemas of the tools, as the annotations of servers err both ways. In
 // doubt a tool is indeterminate.
 //
-// An edge matches arguments only if equal values are certain to name the same object: only
-// the issue number if a repository can have two names, and nothing if identifiers have
-// several spellings.
+// An edge matches arguments only if equal values are certain to name the same object:
+// only the issue number if a repository can have two names, and nothing if identifiers
+// have several spellings.
 //
 //go:embed models/*.toml
 var models embed.FS
 
-// table is the content of a file, with a field per key. A name that begins with @ stands for
-// the tools of a set: "@set" of the same file, or "@provider.set" of another.
+// table is the content of a file, with a field per key. A name that begins with @ stands
+// for the tools of a set: "@set" of the same file, or "@provider.set" of another.
 type table struct {
 	Provider
 	Packages []string            // "npm:@acme/tickets", "pypi:…", "docker:…" or "go:…"
@@ -60,9 +60,9 @@ type followUpRow struct {
 	After []string
 }
 
-// summary is what is needed of all tables before a single one is parsed. A table is parsed
-// on first use: parsing all of them would delay the start of the program by 20 ms and keep
-// memory. TestSummary generates the file from the tables.
+// summary is what is needed of all tables before a single one is parsed. A table is
+// parsed on first use: parsing all of them would delay the start of the program by 20 ms
+// and keep memory. TestSummary generates the file from the tables.
 type summary struct {
 	Servers    map[string]string   // a server's own name → provider
 	References map[string]string   // reference, in the form of [Recognise] → provider
@@ -112,8 +112,8 @@ func ProviderNamed(name string) (Provider, bool) {
 
 func fileOf(provider string) string { return "models/" + provider + ".toml" }
 
-// table returns the parsed table of a provider. Files are embedded and parsed by a test, so
-// it panics on errors, unknown keys among them.
+// table returns the parsed table of a provider. Files are embedded and parsed by a test,
+// so it panics on errors, unknown keys among them.
 func (all tableSet) table(name string) *table {
 	if t := all[name]; t != nil {
 		return t
@@ -229,8 +229,8 @@ func (all tableSet) tools(provider string, references ...string) []string {
 	return slices.Compact(out)
 }
 
-// edges returns the edges of a row: with matched arguments to the tools in Same, without to
-// all others.
+// edges returns the edges of a row: with matched arguments to the tools in Same, without
+// to all others.
 func (all tableSet) edges(provider string, r toolRow, class Class) []Edge {
 	whole := all.tools(provider, r.Invalidates...)
 	if len(whole) > 0 && (class == Indeterminate || class == MutatesExternal) {

@@ -66,17 +66,17 @@ func (m *Models) Verdict(u Upstream, tool string, h Hints, use PrefetchSettings)
 	return v
 }
 
-// Change is a line of configuration that may let more of an upstream's results be cached or
-// prefetched.
+// Change is a line of configuration that may let more of an upstream's results be cached
+// or prefetched.
 type Change struct {
 	Text      string   // the line, its block, and the condition under which it is correct
 	Upstream  Upstream // configuration with the line
 	Exclusive bool     // the line is exclusive = true
 }
 
-// Changes returns the lines that may apply, the weakest claim first. provider is the known
-// provider of the tools, or "". The last line claims the most, as few servers are used by a
-// single agent; callers should propose it only if no other line helps.
+// Changes returns the lines that may apply, the weakest claim first. provider is the
+// known provider of the tools, or "". The last line claims the most, as few servers are
+// used by a single agent; callers should propose it only if no other line helps.
 func (u Upstream) Changes(provider string) (all []Change) {
 	add := func(line, when string, exclusive bool, set func(*Upstream)) {
 		with := u
@@ -108,14 +108,14 @@ func (m *Model) outlivesCall() bool {
 	return m.Class == Pure || m.ValidateFile != "" || m.Cost.Freshness > 0
 }
 
-// changesNoticed reports whether every change of what the tool reads is detected, or max_age
-// bounds the age of results instead.
+// changesNoticed reports whether every change of what the tool reads is detected, or
+// max_age bounds the age of results instead.
 func (m *Model) changesNoticed(use PrefetchSettings) bool {
 	return use.Exclusive || m.ValidateFile != "" || m.Class == Pure || m.Remote
 }
 
-// Allows reports whether results of all or some calls may be cached, and whether calls may
-// be prefetched, as far as that does not depend on their arguments.
+// Allows reports whether results of all or some calls may be cached, and whether calls
+// may be prefetched, as far as that does not depend on their arguments.
 func (m *Model) Allows(use PrefetchSettings) (cacheable, prefetchable bool) {
 	v := m.verdict(use)
 	return v.Cacheable, v.Prefetchable
@@ -179,7 +179,8 @@ func (m *Model) whyWrite() string {
 	}
 }
 
-// Unclassified reports whether no layer sets the tool's class, so that it counts as a write.
+// Unclassified reports whether no layer sets the tool's class, so that it counts as a
+// write.
 func (m *Model) Unclassified() bool {
 	return m.Class == Indeterminate && m.Classify == "" && m.Sources["side_effect_class"] == sourceDefault
 }
