@@ -60,8 +60,8 @@ func (r *Reader) checkedIn(project any, folder string, client *Client) (table, b
 		}
 	}
 	if len(unapproved) > 0 {
-		text := "/mcpServers: left out, since they are not approved in Claude Code: " + strings.Join(unapproved, ", ")
-		r.notes = append(r.notes, Note{doc.path, text, false})
+		text := "left out, since they are not approved in Claude Code: " + strings.Join(unapproved, ", ")
+		r.notes = append(r.notes, Note{doc.path + ": /mcpServers", text, false})
 	}
 	return t, true
 }

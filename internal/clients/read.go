@@ -26,7 +26,7 @@ type Options struct {
 
 // Note is a message about a file that belongs to no imported server.
 type Note struct {
-	Where string // FILE, or FILE:LINE
+	Where string // FILE, or FILE:LINE, and a pointer in it
 	Text  string
 	Wrong bool // a mistake in the file, not a choice of mcpschedd
 }
@@ -196,7 +196,7 @@ func (r *Reader) server(t table, name string, value any) {
 	from, where := e.server.From, t.doc.where(append(slices.Clip(t.path), name)...)
 	fields, ok := value.(map[string]any)
 	if !ok {
-		r.notes = append(r.notes, Note{where, from.Pointer + ": left out: want an object, have " + kindOf(value), true})
+		r.notes = append(r.notes, Note{where + ": " + from.Pointer, "left out: want an object, have " + kindOf(value), true})
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -218,7 +218,7 @@ func (r *Reader) server(t table, name string, value any) {
 		why = e.complete(r.options)
 	}
 	if why != "" {
-		r.notes = append(r.notes, Note{from.File, from.Pointer + ": left out: " + why, false})
+		r.notes = append(r.notes, Note{from.File + ": " + from.Pointer, "left out: " + why, false})
 		return
 	}
 	if len(e.ignored) > 0 {

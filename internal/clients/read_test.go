@@ -224,7 +224,8 @@ func TestRealFiles(t *testing.T) {
 		names = append(names, u.Name)
 	}
 	for _, n := range r.Notes() {
-		notes = append(notes, n.Text)
+		_, text, _ := strings.Cut(n.String(), ": ")
+		notes = append(notes, text)
 	}
 	want := []string{
 		"github", "sentry", "api", "api-2", "notes", "team", "mine", "other", // of Claude Code: the user's, then by folder
