@@ -120,7 +120,7 @@ func (s *Session) tooOld(tool string, k *sample, now time.Time) bool {
 	if age := s.m.maxAge(tool); age > 0 {
 		return now.Sub(k.at) > age
 	}
-	return s.turn-k.turn > s.m.opt.Turns+1
+	return s.turn-k.turn > maxTurns+1
 }
 
 // labelSamples labels the oldest samples of a call until is reports one that is not settled.

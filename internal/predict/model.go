@@ -41,7 +41,6 @@ type Options struct {
 	Learn        bool                   // false: only configured follow-ups, at their configured probability
 	ShadowLabels int                    // labels before a learned edge, or a tool declared read-only by annotation only, may prefetch; default 5
 	MaxAge       time.Duration          // how long a prefetched result may be served; zero means no limit
-	Turns        int                    // the same in turns, without MaxAge; default 10
 }
 
 // Tool describes a tool.
@@ -73,9 +72,6 @@ func New(o Options) *Model {
 	}
 	if o.ShadowLabels == 0 {
 		o.ShadowLabels = 5
-	}
-	if o.Turns == 0 {
-		o.Turns = maxTurns
 	}
 	return &Model{opt: o, learned: newState()}
 }

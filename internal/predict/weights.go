@@ -31,8 +31,8 @@ func (h hash) mix(x hash) hash {
 
 // Parameters of the learner.
 const (
-	learningRate  = 0.15   // of candidates; per-weight steps decrease as gradients accumulate
-	shrinkageRate = 0.12   // of valueShrinkage; smaller, as each of its features stands for many values
+	learningRate  = 0.12   // of candidates; per-weight steps decrease as gradients accumulate
+	shrinkageRate = 0.2    // of valueShrinkage
 	damping       = 0.15   // added to the root of the gradients; bounds the first steps
 	decay         = 0.9995 // of squared gradients per update, so that old weights still adapt
 	maxWeight     = 8

@@ -60,9 +60,6 @@ func newArm(p *Player, rules Arm) *arm {
 	a.rules.Pick.MaxTokens = rules.Pick.Budget / cmp.Or(max(rules.Slots.PerSession, 0), 3) // as in the proxy
 	store := rules.Store
 	store.Clock = func() age.Moment { return age.At(a.now, a.now) }
-	if p.o.inTurns() {
-		store.Settle = 0 // Settle is in seconds, but the clock counts turns
-	}
 	a.store = dedup.New(store)
 	slots := rules.Slots
 	slots.Deadline = noDeadline
@@ -78,7 +75,7 @@ func (a *arm) begin(t *playback) *armSession {
 		delivered: dedup.NewDelivered(), ledger: newLedger(), base: a.now, count: newTally(),
 	}
 	s.chooser.Upstream = theUpstream
-	if !a.p.o.inTurns() {
+	if a.p.o.KeepTurns == 0 {
 		s.chooser.Session = s.slots
 	}
 	return s

@@ -31,13 +31,9 @@ type armSession struct {
 	dollars    float64 // spent
 }
 
-// advance sets the session's clock, and the store's clock, which counts either time or turns.
+// advance sets the clocks of the session and of the store.
 func (s *armSession) advance(now time.Duration) {
 	s.clock.advance(now)
-	if s.t.p.o.inTurns() {
-		s.arm.now = max(s.arm.now, s.base+time.Duration(s.t.turns)*turnTime) + 1
-		return
-	}
 	s.arm.now = s.base + s.clock.now
 }
 
@@ -47,13 +43,8 @@ func (s *armSession) at() time.Time { return s.t.began.Add(s.clock.now) }
 // turn plays the calls of a turn until all are answered.
 func (s *armSession) turn(t *turn) {
 	s.unanswered = len(t.calls)
-	instant := s.t.p.o.inTurns()
-	for _, m := range t.ordered(instant) {
-		at := t.gap + m.offset
-		if instant {
-			at = t.gap
-		}
-		s.clock.after(at, func() { s.beginCall(m) })
+	for _, m := range t.ordered() {
+		s.clock.after(t.gap+m.offset, func() { s.beginCall(m) })
 	}
 	for s.unanswered > 0 {
 		e := s.clock.next()
@@ -187,9 +178,6 @@ func (s *armSession) end() {
 	s.arm.store.DropScope(s.scope)
 	for _, g := range slices.Clone(s.prefetches) {
 		s.cancel(g)
-	}
-	if s.t.p.o.inTurns() { // expire all answers before the next session
-		s.arm.now += s.t.p.o.maxAge() + turnTime
 	}
 	s.arm.report.session(s.t.s.ID, s.count)
 }

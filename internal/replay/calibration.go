@@ -40,9 +40,8 @@ type scores struct {
 
 // expected is the first prediction of a call.
 type expected struct {
-	p    float64
-	at   time.Duration
-	turn int
+	p  float64
+	at time.Duration
 }
 
 func newScores(p *Player) scores { return scores{p: p, open: make(map[callKey]expected)} }
@@ -59,16 +58,13 @@ func (s *scores) observe(t *playback, all []predict.Candidate) {
 		g := &all[i]
 		c := callKey{g.Key.Tool, g.Key.Arguments}
 		if _, known := s.open[c]; !known && (g.Reason == "" || g.Reason == enrich.Shadow) {
-			s.open[c] = expected{g.P, t.now, t.turns}
+			s.open[c] = expected{g.P, t.now}
 		}
 	}
 }
 
 // usable reports whether an answer fetched at the time of the prediction could still be used.
 func (s *scores) usable(t *playback, e expected) bool {
-	if keep := s.p.o.KeepTurns; keep > 0 {
-		return t.turns-e.turn <= keep
-	}
 	return t.now-e.at <= s.p.o.MaxAge
 }
 

@@ -50,12 +50,9 @@ func (o *Options) classify(c callKey) callClass {
 	out.query = dedup.Query{
 		Key: call.Key{Upstream: theUpstream.Instance, Tool: c.tool, Arguments: c.arguments}, Places: m.Reads(args),
 		Reuse: dedup.Reuse{
-			Pure: class == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: o.maxAge(),
+			Pure: class == valuemodel.Pure, Freshness: m.Cost.Freshness, MaxAge: o.MaxAge,
 			Volatile: m.Volatile != nil && *m.Volatile, Repeats: m.FailFastAfter, BackOff: m.BackOff,
 		},
-	}
-	if o.inTurns() { // the store's clock counts turns, but Freshness is a time
-		out.query.Reuse.Freshness = 0
 	}
 	return out
 }

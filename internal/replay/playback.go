@@ -35,6 +35,9 @@ func newPlayback(p *Player, s *Session, arms []*arm) *playback {
 		}
 	}
 	s.layOut(p.o.Think, latency)
+	if p.o.KeepTurns > 0 {
+		s.spread()
+	}
 	t.began = p.startTime(s)
 	if len(arms) == 0 || slices.ContainsFunc(arms, func(a *arm) bool { return a.rules.Source == Forecast }) {
 		t.learner = p.learner().Begin(s.learnerID, false)
@@ -71,7 +74,7 @@ func (t *playback) at() time.Time { return t.began.Add(t.now) }
 // turn plays the calls of a turn, then lets each arm prefetch for the next turn.
 func (t *playback) turn(turn *turn) {
 	t.turns++
-	for _, m := range turn.ordered(t.p.o.inTurns()) {
+	for _, m := range turn.ordered() {
 		t.now = max(t.now, m.start)
 		t.beginCall(m)
 	}
@@ -102,7 +105,7 @@ func (t *playback) turn(turn *turn) {
 // withoutImmediate returns the candidates except those that the client calls at once, as such a
 // client is faster than the prefetch worker.
 func (t *playback) withoutImmediate(found []predict.Candidate, s *armSession) []predict.Candidate {
-	if t.p.o.inTurns() || t.turns >= len(t.s.turns) || t.s.turns[t.turns].gap > 0 {
+	if t.turns >= len(t.s.turns) || t.s.turns[t.turns].gap > 0 {
 		return found
 	}
 	return slices.DeleteFunc(slices.Clone(found), func(c predict.Candidate) bool {

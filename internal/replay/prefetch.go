@@ -44,9 +44,7 @@ func (m *playedCall) body() []byte { return []byte(m.recorded.Text) }
 // it, and starts new ones.
 func (s *armSession) consider(found []predict.Candidate) {
 	s.chooser.Offer(s.at(), found, s.arm.rules.Pick, s)
-	if !s.t.p.o.inTurns() {
-		s.endCancelled()
-	}
+	s.endCancelled()
 	s.choose()
 }
 
@@ -55,9 +53,7 @@ func (s *armSession) choose() {
 	if s.chooser.Open() == 0 {
 		return
 	}
-	if !s.t.p.o.inTurns() {
-		s.slots.Review(s.at())
-	}
+	s.slots.Review(s.at())
 	o := speculate.ChooseOptions{Options: s.arm.rules.Pick, Host: s.t.p.o.Model("").Host, Shadow: s.arm.rules.Watch, Keep: s.t.p.o.MaxAge}
 	o.Dollars = s.arm.rules.Dollars - s.dollars
 	s.chooser.Choose(s.at(), o, s)
@@ -78,7 +74,7 @@ func (s *armSession) MayPrefetch(g *predict.Candidate) speculate.Verdict {
 		return v
 	}
 	switch why := s.arm.store.PrefetchRefusal(v.Query); {
-	case why == "stored" || why == "delivered", s.t.p.o.inTurns() && s.t.called[c]:
+	case why == "stored" || why == "delivered", s.t.p.o.KeepTurns > 0 && s.t.called[c]:
 		v.Reason = enrich.Stored
 	case why != "":
 		v.Reason = enrich.Reason(why) // "in_flight" is the same in both
@@ -93,7 +89,7 @@ func (s *armSession) Declined(_ *predict.Candidate, why enrich.Reason) { s.count
 func (s *armSession) Begin(cand *predict.Candidate, v *speculate.Verdict) (refused string) {
 	g := &prefetch{key: v.Query.Key}
 	g.ctx, g.cancel = context.WithCancel(s.ctx)
-	if !s.t.p.o.inTurns() {
+	if s.chooser.Session != nil {
 		if g.claim, refused = s.slots.Start(g.ctx, theUpstream, g.key, v.Host, false); refused != "" {
 			g.cancel()
 			return refused
@@ -134,7 +130,7 @@ func (s *armSession) send(g *prefetch, cand *predict.Candidate) {
 	}
 	s.prefetches = append(s.prefetches, g)
 	s.arm.scheduler.Sent(&g.run, theUpstream, cand.Key.Tool, g.claim, s.at())
-	if !s.t.p.o.inTurns() && takes > s.arm.deadline {
+	if g.claim != nil && takes > s.arm.deadline {
 		s.clock.after(s.arm.deadline, func() { s.overdue(g) })
 	}
 	s.clock.after(takes, func() { s.complete(g) })
@@ -176,9 +172,7 @@ func (s *armSession) complete(g *prefetch) {
 	g.flight.Settle(binary.BigEndian.AppendUint64(body, g.sent), false, good)
 	s.arm.scheduler.Answered(&g.run, s.at())
 	s.finish(g)
-	if !s.t.p.o.inTurns() {
-		s.choose()
-	}
+	s.choose()
 }
 
 // cancel cancels a prefetch. Its server may continue to work on it for an unknown time.

@@ -40,10 +40,10 @@ type Options struct {
 	MaxAge       time.Duration                       // how long the answer of a prefetch may be used; 0 means not at all
 	Think        time.Duration                       // pause between an answer and the next call if it was not recorded; default 3 s
 
-	// KeepTurns, if above 0, measures time in turns, which is usual for simple learners: the
-	// calls of a turn come at the same time, reads before writes; the answer of a prefetch may
-	// be used for this many turns; calls that the session has made before are not prefetched;
-	// and slots, throttles and deadlines, which are about time, are ignored.
+	// KeepTurns, if above 0, measures time in turns, which is usual for simple learners: a turn
+	// begins each turnTime, and its calls come at the same time, reads before writes; the answer
+	// of a prefetch may be used for this many turns; calls that the session has made before are
+	// not prefetched; and slots, throttles and deadlines, which are about time, are ignored.
 	KeepTurns int
 
 	// Learner returns the learner for a session, numbered from 0. If it is nil, one learner is
@@ -57,19 +57,8 @@ const (
 	defaultLatency = 300 * time.Millisecond // of a call without a recorded duration or a duration in its model
 )
 
-// turnTime is the length of a turn on the clock of a store that counts turns.
+// turnTime is the time from the start of a turn to the next if time is measured in turns.
 const turnTime = time.Hour
-
-// inTurns reports whether time is measured in turns.
-func (o *Options) inTurns() bool { return o.KeepTurns > 0 }
-
-// maxAge returns how long the answer of a prefetch may be used, by the store's clock.
-func (o *Options) maxAge() time.Duration {
-	if o.inTurns() {
-		return time.Duration(o.KeepTurns)*turnTime + turnTime/2
-	}
-	return o.MaxAge
-}
 
 // Player plays sessions to a learner and to arms.
 type Player struct {
@@ -89,12 +78,19 @@ func New(o Options, arms ...Arm) *Player {
 	if o.Think <= 0 {
 		o.Think = defaultThink
 	}
+	if o.KeepTurns > 0 {
+		o.MaxAge = time.Duration(o.KeepTurns)*turnTime + turnTime/2
+	}
 	p := &Player{models: make(map[string]*valuemodel.Model), wall: time.UnixMilli(0)}
 	resolve := o.Model
 	o.Model = func(tool string) *valuemodel.Model {
 		m := p.models[tool]
 		if m == nil {
-			m = resolve(tool)
+			if m = resolve(tool); o.KeepTurns > 0 {
+				copied := *m
+				copied.Cost.Freshness = 0 // the same as any other answer
+				m = &copied
+			}
 			p.models[tool] = m
 		}
 		return m
@@ -114,9 +110,6 @@ func (p *Player) NewLearner() *predict.Model {
 	o := predict.Options{
 		Tool:  func(name string) predict.Tool { return predict.Tool{Model: p.o.Model(name)} },
 		Learn: p.o.Learn, ShadowLabels: p.o.ShadowLabels, MaxAge: p.o.MaxAge,
-	}
-	if p.o.inTurns() {
-		o.MaxAge, o.Turns = 0, p.o.KeepTurns
 	}
 	return predict.New(o)
 }

@@ -145,14 +145,26 @@ func (c *Call) duration() time.Duration {
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// ordered returns the calls of a turn by start. If they all come at the same instant, reads
-// come before writes.
-func (t *turn) ordered(instant bool) []*playedCall {
-	return slices.SortedStableFunc(slices.Values(t.calls), func(a, b *playedCall) int {
-		if !instant {
-			return cmp.Compare(a.offset, b.offset)
+// spread makes each turn begin turnTime after the one before, and its calls come at the same
+// time, reads before writes.
+func (s *Session) spread() {
+	for i := range s.turns {
+		turn, begin, longest := &s.turns[i], time.Duration(i)*turnTime, time.Duration(0)
+		for _, m := range turn.calls {
+			m.offset, m.start, m.end = 0, begin, begin+min(m.end-m.start, turnTime/4)
+			longest = max(longest, m.end-begin)
 		}
-		rank := map[bool]int{true: 1}
-		return cmp.Compare(rank[a.class.effect.Changes()], rank[b.class.effect.Changes()])
-	})
+		if i+1 < len(s.turns) {
+			s.turns[i+1].gap = turnTime - longest
+		}
+		slices.SortStableFunc(turn.calls, func(a, b *playedCall) int {
+			rank := map[bool]int{true: 1}
+			return cmp.Compare(rank[a.class.effect.Changes()], rank[b.class.effect.Changes()])
+		})
+	}
+}
+
+// ordered returns the calls of a turn by start.
+func (t *turn) ordered() []*playedCall {
+	return slices.SortedStableFunc(slices.Values(t.calls), func(a, b *playedCall) int { return cmp.Compare(a.offset, b.offset) })
 }
