@@ -64,10 +64,13 @@ func argumentHash(tool, name string) hash { return seed.str(tool).str(name) }
 // learnValues learns from the values of a call's arguments.
 func (m *Model) learnValues(tool string, slots []slot, session uint64) {
 	for _, a := range slots {
-		if a.value.Kind == word || len(a.value.Text) > maxConstant || maySecret(a.name, a.value.Text) {
+		if a.value.Kind == word || len(a.value.Text) > maxConstant {
 			continue
 		}
 		of, kind, value, looks := argumentHash(tool, a.name), a.value.Kind, a.value.hash(), looksOf(a.value.Text)
+		if !m.learned.seen.Contains(of.mix(value)) && maySecret(a.name, a.value.Text) { // the check costs more than all else here
+			continue
+		}
 		m.learn(func(s *state) {
 			known := s.arguments[of]
 			if known == nil {
