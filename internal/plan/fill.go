@@ -39,7 +39,7 @@ func (f *filler) append(dst []byte, template any, path []string) (_ []byte, err 
 		}
 		dst = append(dst, coerce(*v, f.input, path)...)
 	case text:
-		s := ""
+		var s strings.Builder
 		for _, part := range t {
 			if r, ok := part.(*Ref); ok {
 				v, err := f.value(r, path)
@@ -48,11 +48,11 @@ func (f *filler) append(dst []byte, template any, path []string) (_ []byte, err 
 				}
 				part = asText(*v)
 			}
-			if s += part.(string); len(s) > f.limit {
+			if s.WriteString(part.(string)); s.Len() > f.limit {
 				return nil, errTooLarge
 			}
 		}
-		dst = jsonrpc.AppendString(dst, s)
+		dst = jsonrpc.AppendString(dst, s.String())
 	case []any:
 		dst = append(dst, '[')
 		for i := range t {

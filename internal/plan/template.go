@@ -105,14 +105,14 @@ func (v place) parseString() any {
 		return jsonrpc.AppendString(nil, s[1:])
 	}
 	if m := shortForm.FindStringSubmatch(s); m != nil {
-		pointer := ""
+		var pointer strings.Builder
 		for field := range strings.SplitSeq(m[2], ".") {
 			if field != "" {
-				pointer += "/" + jsonrpc.PointerToken(field)
+				pointer.WriteString("/" + jsonrpc.PointerToken(field))
 			}
 		}
 		v.p.refs++
-		return &Ref{Step: m[1], Pointer: pointer, Null: true, at: v}
+		return &Ref{Step: m[1], Pointer: pointer.String(), Null: true, at: v}
 	}
 	if m := textAlike.FindStringSubmatch(s); strings.Contains(s, "$ref:") || m != nil && v.isTarget(m[1]) {
 		v.notWhole(s)

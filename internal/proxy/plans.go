@@ -201,11 +201,11 @@ func serveReadResult(x *request, arguments []byte) (outcome, error) {
 		if x.s.identity.scope == "" {
 			return outcome{}, errors.New("handle: missing")
 		}
-		list := ""
+		var list strings.Builder
 		for _, r := range results[:min(len(results), maxListed)] {
-			list += fmt.Sprintf("%s  %s, %d bytes, expires in %v\n", r.handle, r.label, len(r.value), r.expires.Sub(now).Round(time.Second))
+			fmt.Fprintf(&list, "%s  %s, %d bytes, expires in %v\n", r.handle, r.label, len(r.value), r.expires.Sub(now).Round(time.Second))
 		}
-		return ownOutcome(textResult(cmp.Or(list, "No results to read."))), nil
+		return ownOutcome(textResult(cmp.Or(list.String(), "No results to read."))), nil
 	}
 	i := slices.IndexFunc(results, func(r *keptResult) bool { return r.handle == q.Handle })
 	if i < 0 {

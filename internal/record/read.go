@@ -279,7 +279,8 @@ const (
 // file may come from anywhere.
 func (e *Event) clamp() {
 	fields := reflect.ValueOf(e).Elem()
-	for i := range fields.NumField() { // Fields takes three times as long, and allocates
+	count := fields.NumField()
+	for i := range count { // Fields takes three times as long, and allocates
 		switch v := fields.Field(i); v.Kind() {
 		case reflect.String:
 			v.SetString(truncate(v.String(), maxName))

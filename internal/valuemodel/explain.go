@@ -118,23 +118,25 @@ func (g FieldGroup) String() string {
 
 // String returns the follow-up on one line, without its tool.
 func (f FollowUp) String() string {
-	text := "probability " + strconv.FormatFloat(f.Probability, 'g', 3, 64)
+	var text strings.Builder
+	text.WriteString("probability " + strconv.FormatFloat(f.Probability, 'g', 3, 64))
 	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
-		text += ", " + name + " = " + f.Args[name].String()
+		fmt.Fprintf(&text, ", %s = %s", name, f.Args[name])
 	}
 	if f.Max > 0 {
-		text += ", at most " + strconv.Itoa(f.Max)
+		text.WriteString(", at most " + strconv.Itoa(f.Max))
 	}
-	return text
+	return text.String()
 }
 
 // Key returns the key of the follow-up in [Model.Sources].
 func (f FollowUp) Key() string {
-	key := "follow_up." + f.Tool
+	var key strings.Builder
+	key.WriteString("follow_up." + f.Tool)
 	for _, name := range slices.Sorted(maps.Keys(f.Args)) {
-		key += " " + name + "=" + f.Args[name].String()
+		key.WriteString(" " + name + "=" + f.Args[name].String())
 	}
-	return key
+	return key.String()
 }
 
 // String says which results of its tool an edge invalidates.
