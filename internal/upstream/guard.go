@@ -25,16 +25,17 @@ const guardWrite = 10 * time.Second
 // but it does so when the parent's thread ends, and not for grandchildren.
 type Guard struct {
 	log  *slog.Logger
-	once sync.Once // starts the process
+	work sync.WaitGroup // waits for the guard processes
 
-	mu     sync.Mutex
-	pipe   *os.File  // to the guard process; nil if there is none
-	cmd    *exec.Cmd // the guard process, if pipe is not nil
-	closed bool
+	mu       sync.Mutex
+	closed   bool
+	replaced bool             // a guard process has exited
+	pipe     *os.File         // to the guard process; nil if there is none
+	groups   map[int]struct{} // process group ids
 }
 
 // NewGuard returns a Guard whose process has not started yet.
-func NewGuard(log *slog.Logger) *Guard { return &Guard{log: log} }
+func NewGuard(log *slog.Logger) *Guard { return &Guard{log: log, groups: make(map[int]struct{})} }
 
 // Close ends the guard process, which kills all groups that are still guarded.
 func (g *Guard) Close() {
@@ -42,65 +43,103 @@ func (g *Guard) Close() {
 		return
 	}
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.closed = true
 	if g.pipe != nil {
 		g.pipe.Close()
-		_ = g.cmd.Wait() // its status says nothing
-		g.pipe = nil
 	}
+	g.mu.Unlock()
+	g.work.Wait()
 }
 
-// start starts the guard process unless it has been started. It returns when the process runs:
-// a server that starts afterwards is never without a guard.
+// start starts the guard process unless it runs. It returns when the process runs: a server that
+// starts afterwards is never without a guard.
 func (g *Guard) start() {
-	if g == nil {
-		return
-	}
-	g.once.Do(func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.closed {
-			return
-		}
-		r, w, err := os.Pipe()
-		if err == nil {
-			defer r.Close()
-			if g.cmd, err = startGuardProcess(r); err == nil {
-				g.pipe = w
-				return
-			}
-			w.Close()
-		}
-		g.log.Error("guard not started: a killed proxy may leave processes behind", "err", err)
-	})
-}
-
-// add guards a process group. The guard must have been started.
-func (g *Guard) add(pgid int) { g.write("+%d\n", pgid) }
-
-// remove stops guarding a process group. It must be called before the id can be reused.
-func (g *Guard) remove(pgid int) { g.write("-%d\n", pgid) }
-
-// write writes one line to the guard process.
-func (g *Guard) write(format string, pgid int) {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.pipe == nil {
-		return
-	}
-	_ = g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
-	if _, err := fmt.Fprintf(g.pipe, format, pgid); err != nil {
-		g.log.Error("guard has ended or does not read: a killed proxy may leave processes behind", "err", err)
+		g.startLocked()
 	}
 }
 
-// startGuardProcess starts the separate guard program, or if that is missing or built for another
-// system, the proxy's own executable.
-func startGuardProcess(stdin *os.File) (*exec.Cmd, error) {
+func (g *Guard) startLocked() {
+	if g.closed {
+		return
+	}
+	r, w, err := os.Pipe()
+	if err == nil {
+		defer r.Close()
+		var cmd *exec.Cmd
+		if cmd, err = startGuardProcess(r, g.replaced); err == nil {
+			g.pipe = w
+			for pgid := range g.groups {
+				g.writeLocked("+%d\n", pgid)
+			}
+			g.work.Go(func() { g.wait(cmd) })
+			return
+		}
+		w.Close()
+	}
+	g.log.Error("guard not started: a killed proxy may leave processes behind", "err", err)
+}
+
+// wait waits for a guard process to exit. The first one is replaced at once; one that exits again
+// may keep exiting, and is replaced when the next server starts.
+func (g *Guard) wait(cmd *exec.Cmd) {
+	err := cmd.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pipe.Close()
+	g.pipe = nil
+	switch {
+	case g.closed:
+	case !g.replaced:
+		g.log.Warn("guard exited; restarting", "err", err)
+		g.replaced = true
+		g.startLocked()
+	default:
+		g.log.Error("guard exited again: a killed proxy may leave processes behind", "err", err)
+	}
+}
+
+// add guards a process group. The guard must have been started.
+func (g *Guard) add(pgid int) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.groups[pgid] = struct{}{}
+	g.writeLocked("+%d\n", pgid)
+}
+
+// remove stops guarding a process group. It must be called before the id can be reused.
+func (g *Guard) remove(pgid int) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.groups, pgid)
+	g.writeLocked("-%d\n", pgid)
+}
+
+// writeLocked writes one line to the guard process, if it runs.
+func (g *Guard) writeLocked(format string, pgid int) {
+	if g.pipe == nil || g.closed {
+		return
+	}
+	_ = g.pipe.SetWriteDeadline(time.Now().Add(guardWrite))
+	if _, err := fmt.Fprintf(g.pipe, format, pgid); errors.Is(err, os.ErrDeadlineExceeded) {
+		g.log.Error("guard does not read: a killed proxy may leave processes behind", "err", err)
+	} // wait handles a guard that has exited
+}
+
+// startGuardProcess starts the separate guard program, or the proxy's own executable if own is set
+// or that program is missing or built for another system.
+func startGuardProcess(stdin *os.File, own bool) (*exec.Cmd, error) {
 	if len(os.Args) > 1 && os.Args[1] == guard.Command {
 		return nil, errors.New("a guard process is not guarded")
 	}
@@ -108,11 +147,13 @@ func startGuardProcess(stdin *os.File) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := guardProcess(filepath.Join(filepath.Dir(self), guard.Program), stdin)
-	if cmd.Start() == nil {
-		return cmd, nil
+	if !own {
+		cmd := guardProcess(filepath.Join(filepath.Dir(self), guard.Program), stdin)
+		if cmd.Start() == nil {
+			return cmd, nil
+		}
 	}
-	cmd = guardProcess(self, stdin)
+	cmd := guardProcess(self, stdin)
 	return cmd, cmd.Start()
 }
 

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -74,6 +75,19 @@ func guardsOf(t *testing.T, parent int) (found []int) {
 	return found
 }
 
+// guardOf waits for a guard process of parent other than not.
+func guardOf(t *testing.T, parent, not int) (found int) {
+	t.Helper()
+	eventually(t, "there is a guard process", func() bool {
+		others := slices.DeleteFunc(guardsOf(t, parent), func(pid int) bool { return pid == not })
+		if len(others) > 0 {
+			found = others[0]
+		}
+		return len(others) > 0
+	})
+	return found
+}
+
 func parentOf(pid int) (parent int) {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, fields, _ := strings.Cut(string(stat), ") ") // after the name, which may contain anything
@@ -113,18 +127,40 @@ func TestGuardRunsOnceStarted(t *testing.T) {
 	}
 }
 
-func TestGuardIgnoresSignals(t *testing.T) {
+// A killed guard is replaced by one that is told the groups and ignores signals.
+func TestGuardIsReplaced(t *testing.T) {
 	proxy, family := startProxy(t)
-	guards := guardsOf(t, proxy.Pid)
-	if len(guards) != 1 {
-		t.Fatalf("got guard processes %v, want one", guards)
+	first := guardOf(t, proxy.Pid, 0)
+	syscall.Kill(first, syscall.SIGKILL)
+	second := guardOf(t, proxy.Pid, first)
+	if !alive(family[0]) {
+		t.Fatal("the end of the guard ended a process")
 	}
-	eventually(t, "the guard ignores signals", func() bool { return ignores(guards[0], syscall.SIGTERM) })
+	eventually(t, "the guard ignores signals", func() bool { return ignores(second, syscall.SIGTERM) })
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
-		syscall.Kill(guards[0], sig)
+		syscall.Kill(second, sig)
 	}
 	proxy.Kill()
-	wantGone(t, append(family, guards[0])...)
+	wantGone(t, append(family, second)...)
+}
+
+// A guard that was killed twice starts again with the next server.
+func TestGuardStartsWithAServer(t *testing.T) {
+	g := NewGuard(slog.New(slog.DiscardHandler))
+	defer g.Close()
+	g.start()
+	killed := 0
+	for range 2 {
+		killed = guardOf(t, os.Getpid(), killed)
+		syscall.Kill(killed, syscall.SIGKILL)
+	}
+	eventually(t, "no guard runs", func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.pipe == nil
+	})
+	run(t, roleCommand("echo"), Options{Guard: g})
+	guardOf(t, os.Getpid(), killed)
 }
 
 // The guard is told of each process, and of its end.
@@ -135,7 +171,7 @@ func TestGuardIsToldTheGroups(t *testing.T) {
 	}
 	defer r.Close()
 	g := NewGuard(slog.New(slog.DiscardHandler))
-	g.once.Do(func() { g.pipe, g.cmd = w, new(exec.Cmd) })
+	g.pipe = w
 	v := run(t, roleCommand("echo"), Options{Guard: g})
 	pid := v.process(t).leader.Pid
 	v.Close()
