@@ -35,12 +35,12 @@ type pair struct {
 	begun     []Started // by the choice in progress
 }
 
-// session returns the state of a session, and creates it if needed; nil if the session has ended or
-// is disabled.
+// session returns the state of a session, and creates it if needed; nil if the session is not
+// observed any more. Its calls may be handled after its context has ended.
 func (w *Worker) session(c *Client) *session {
 	w.current = c
 	s := w.sessions[c]
-	if s == nil && c.Context.Err() == nil && !c.disabled.Load() {
+	if s == nil && !c.disabled.Load() {
 		s = &session{w: w, client: c, slots: w.Scheduler.Session(c.Name), pairs: make(map[string]*pair)}
 		w.sessions[c] = s
 	}

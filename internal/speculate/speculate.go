@@ -93,7 +93,7 @@ type Client struct {
 	Multiplexed bool            // calls come from several independent clients
 	Context     context.Context // ends with the session
 
-	disabled    atomic.Bool // prediction panicked on it, so its calls are not observed any more
+	disabled    atomic.Bool // not observed any more: it has ended, or prediction panicked on it
 	missedWrite atomic.Bool // an unobserved write is queued
 }
 

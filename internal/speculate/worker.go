@@ -130,6 +130,7 @@ func (w *Worker) SessionEnded(c *Client, then func()) {
 	queued := w.queue.add(task{required: true, do: func() {
 		defer then() // even if the worker panics
 		w.current = c
+		c.disabled.Store(true)
 		if s := w.sessions[c]; s != nil {
 			s.end(time.Now())
 		}

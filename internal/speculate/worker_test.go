@@ -114,6 +114,34 @@ func (d *fixture) asks(c *speculate.Client, up *speculate.Upstream, tool, argume
 	d.Answered(one, speculate.Result{At: time.Now(), Complete: true, Body: []byte(`{"content":[]}`)}, nil)
 }
 
+// TestWorkerLearnsAfterTheEnd: calls that are handled after their session's context has ended are
+// learned from, and calls after the session's end are not observed.
+func TestWorkerLearnsAfterTheEnd(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d, up := newFixture(), at1(newShelf(t))
+		var kept speculate.State
+		up.Storage = func(merge func(speculate.State) (speculate.State, error)) (err error) {
+			kept, err = merge(kept)
+			return err
+		}
+		c := d.client(t, "one")
+		var end func()
+		c.Context, end = context.WithCancel(c.Context)
+		d.asks(c, up, "get", `{"n":7}`)
+		end()
+		d.SessionEnded(c, func() {})
+		d.asks(c, up, "list", `{}`)
+		d.Save()
+		if got := string(kept.Server); !strings.Contains(got, "\x03get") || strings.Contains(got, "\x04list") {
+			t.Errorf("learned: got %q, want get alone", got)
+		}
+		if d.Wants(&d.rules, c) {
+			t.Error("the session is still observed")
+		}
+		d.Close()
+	})
+}
+
 // TestWorkerHearsOfEveryWrite: a write that is not observed also makes predictions stale.
 func TestWorkerHearsOfEveryWrite(t *testing.T) {
 	for _, writes := range []bool{false, true} {
