@@ -34,7 +34,8 @@ const (
 	learningRate  = 0.12   // of candidates; per-weight steps decrease as gradients accumulate
 	shrinkageRate = 0.2    // of valueShrinkage
 	damping       = 0.15   // added to the root of the gradients; bounds the first steps
-	decay         = 0.9995 // of squared gradients per update, so that old weights still adapt
+	forgetting    = 0.9999 // of squared gradients per update: old weights still adapt, but not to one session
+	decay         = 0.9995 // of other counts per update
 	maxWeight     = 8
 	maxWeights    = 1 << 17
 )
@@ -64,7 +65,7 @@ func (m weights) learn(base float64, features []hash, hit bool, rate float64) {
 	}
 	for _, f := range features {
 		w := m[f]
-		w.Gradients = w.Gradients*decay + float32(g*g)
+		w.Gradients = w.Gradients*forgetting + float32(g*g)
 		step := rate * g / (damping + math.Sqrt(float64(w.Gradients)))
 		w.W = min(max(w.W-float32(step), -maxWeight), maxWeight)
 		m[f] = w
