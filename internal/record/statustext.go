@@ -100,8 +100,10 @@ func (s *Stats) StatusText() string {
 		return b.String()
 	}
 	b.WriteString("\n" + upstreamTable(s.upstreams()) + "\n")
-	for _, p := range s.Running {
-		b.WriteString(p.text())
+	running := slices.Clone(s.Running)
+	slices.SortStableFunc(running, func(a, b Status) int { return cmp.Compare(a.PID, b.PID) })
+	for i, p := range running {
+		b.WriteString(p.text(i > 0 && running[i-1].PID == p.PID))
 	}
 	return b.String()
 }
@@ -140,17 +142,23 @@ func upstreamTable(all []UpstreamStatus) string {
 	return b.String()
 }
 
-// text describes a process, or a workplace of a daemon, with its clients, the tools it lists
-// because of their use, and what is left of its budgets.
-func (p *Status) text() string {
+// text describes a process with its clients, the tools it lists because of their use, and what
+// is left of its budgets. A daemon has a status for each of its workplaces: after the first,
+// which has the line about the process, further is set.
+func (p *Status) text(further bool) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { b.WriteString(Printable(fmt.Sprintf(format, args...)) + "\n") }
 	memory := ""
 	if p.MemoryKB > 0 {
 		memory = fmt.Sprintf(", %d MB", p.MemoryKB>>10)
 	}
-	line("process %d since %s, %s in %s, configuration %s%s", p.PID, localTime(p.Since, time.DateTime),
-		cmp.Or(p.Transport, "stdio"), cmp.Or(p.Dir, "an unknown folder"), cmp.Or(p.Config, "built in"), memory)
+	dir := cmp.Or(p.Dir, "an unknown folder")
+	if further {
+		line("  and in %s", dir)
+	} else {
+		line("process %d since %s, %s in %s, configuration %s%s", p.PID, localTime(p.Since, time.DateTime),
+			cmp.Or(p.Transport, "stdio"), dir, cmp.Or(p.Config, "built in"), memory)
+	}
 	for _, c := range p.Clients {
 		line("    %s: %d open", cmp.Or(c.Client, "a client"), c.Sessions)
 	}
