@@ -116,7 +116,11 @@ func (in *instance) run(ctx context.Context) {
 		}
 		in.up.counts.restarts.Add(1)
 		in.noteEnd(err)
-		in.up.log.Warn("upstream ended; restarting", "upstream", in.up.spec.Name, "err", err, "dur", wait)
+		if log := in.up.log.With("upstream", in.up.spec.Name, "err", err, "dur", wait); lived > 0 {
+			log.Warn("upstream ended; restarting")
+		} else {
+			log.Error("upstream cannot be started; retrying later", "path", in.up.spec.Command.searchPath())
+		}
 		if wait > 0 {
 			in.setState(nil, err, stderr)
 			_ = sleep(ctx, wait) // the loop ends with ctx
