@@ -243,3 +243,36 @@ func TestCallFoundOddMembers(t *testing.T) {
 		}
 	}
 }
+
+// With search_reach = "read_only", only certain reads can be called, by any way.
+func TestCallFoundReadOnly(t *testing.T) {
+	eachEra(t, func(t *testing.T, client, server string) {
+		p, s := searching(t, server, func(o *proxy.Options) {
+			o.Selection.OnlyRead, o.Plans = true, proxy.Plans{Enabled: true, Mutations: "allow"}
+		})
+		c := connect(t, p, client)
+		if got, want := c.tools(), "find_tools call_read_tool execute_tool_plan mcpschedd_read_result"; got != want {
+			t.Errorf("listed: got %s, want %s", got, want)
+		}
+		if got := c.found(`{"query":"put ask secret typed","limit":10}`); strings.Contains(got.names(), "put") {
+			t.Errorf("found %s, want no write", got.names())
+		}
+		for tool, arguments := range map[string]string{
+			"call_read_tool": `{"name":"put"}`, "put": `{"x":1}`,
+		} {
+			if text := c.broken(tool, arguments); !strings.Contains(text, "search_reach") {
+				t.Errorf("%s: got %q, want it refused", tool, text)
+			}
+		}
+		for _, tool := range []string{"call_tool", "made_up"} {
+			if text := c.broken(tool, `{"name":"put"}`); !strings.Contains(text, "unknown tool") {
+				t.Errorf("%s: got %q, want that there is none", tool, text)
+			}
+		}
+		c.plan(`{"steps":[{"id":"w","tool":"put"},{"id":"r","tool":"get"}]}`)
+		c.call("call_read_tool", `{"name":"get"}`)
+		if strings.Contains(s.called(), "put") || !strings.Contains(s.called(), "get") {
+			t.Errorf("called %s, want reads alone", s.called())
+		}
+	})
+}

@@ -1,0 +1,301 @@
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"mcpschedd/internal/mcptest"
+	"mcpschedd/internal/proxy"
+)
+
+// status returns the HTTP status of a ping in a session.
+func (f *httpClient) status(id string) int {
+	f.t.Helper()
+	status, _ := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
+	return status
+}
+
+// initialize tries to open a session.
+func (f *httpClient) initialize() (id string, status int, answer string) {
+	f.t.Helper()
+	r := f.do(f.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`))
+	return r.Header.Get("Mcp-Session-Id"), r.StatusCode, text(f.t, r)
+}
+
+// 400 clients that never end their sessions leave a quarter of the possible sessions open: the last ones.
+func TestSessionsOfOnePrincipalAreBounded(t *testing.T) {
+	for _, test := range []struct {
+		name, token          string
+		most, clients, share int
+	}{
+		{"token", "s3cret", 0, 100, 64},
+		{"no token", "", 16, 20, 4},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server, up := remote(t, mcptest.Options{Name: "a"})
+			o := options(up)
+			o.HTTP.Token, o.HTTP.MaxSessions = test.token, test.most
+			f := serveTCP(t, o)
+			var ids []string
+			open := func() (id string, ok bool) {
+				r := f.do(f.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, "Authorization", "Bearer "+test.token))
+				body := text(t, r)
+				if r.StatusCode != http.StatusOK && !strings.Contains(body, "try again soon") { // the sessions that made room are still ending
+					t.Fatalf("session %d: got %d %s", len(ids), r.StatusCode, body)
+				}
+				return r.Header.Get("Mcp-Session-Id"), r.StatusCode == http.StatusOK
+			}
+			for range test.clients {
+				id, ok := open()
+				if !ok {
+					settles(t, "one more session begins", func() bool { id, ok = open(); return ok })
+				}
+				ids = append(ids, id)
+				call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + toolCall("echo", "{}") + `}`
+				if status, _ := f.post("/mcp", call, "Mcp-Session-Id", id, "Authorization", "Bearer "+test.token); status != http.StatusOK { // from now on the server can be notified of its end
+					t.Fatalf("session %d: its call got %d", len(ids), status)
+				}
+			}
+			settles(t, "the server has only the sessions that live", func() bool { return server.Sessions() <= test.share })
+			for i, id := range ids {
+				status, _ := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id, "Authorization", "Bearer "+test.token)
+				if want := map[bool]int{true: 200, false: 404}[i >= test.clients-test.share]; status != want {
+					t.Errorf("session %d: got %d, want %d", i, status, want)
+				}
+			}
+		})
+	}
+}
+
+// The session that makes room for another ends with its processes. It is the one that was idle for longest,
+// not the oldest.
+func TestLongestIdleSessionMakesRoom(t *testing.T) {
+	beacon := mcptest.NewGate(t)
+	o := options(child(t, mcptest.Options{Name: "a", Beacon: beacon.Addr()}))
+	o.HTTP.MaxSessions = 16
+	f := serveTCP(t, o)
+	var ids []string
+	var processes []*mcptest.Visitor
+	open := func() {
+		ids = append(ids, f.open("/mcp", handshake))
+		processes = append(processes, beacon.Next())
+	}
+	for range 4 {
+		open()
+	}
+	if got := f.status(ids[0]); got != 200 { // the second is idle for longest now
+		t.Fatalf("got %d, want 200", got)
+	}
+	for i, gone := range []int{1, 2, 3, 0, 4, 5, 6, 7} {
+		open()
+		processes[gone].Gone()
+		if got := f.status(ids[gone]); got != 404 {
+			t.Errorf("%d: session %d: got %d, want 404", i, gone, got)
+		}
+	}
+}
+
+// A session does not make room while it runs a task, which its client only polls from time to time. It does
+// once the task has ended.
+func TestSessionWithATaskIsKept(t *testing.T) {
+	_, up := remote(t, mcptest.Options{Name: "a"})
+	o := options(up)
+	o.HTTP.MaxSessions = 8
+	f := serveTCP(t, o)
+	working := f.open("/mcp", handshake)
+	_, answer := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","task":{}}}`, "Mcp-Session-Id", working)
+	if !strings.Contains(answer, `"taskId":"a-0"`) {
+		t.Fatalf("got %s, want a task", answer)
+	}
+	idle := f.open("/mcp", handshake)
+	f.open("/mcp", handshake)
+	if got := f.status(idle); got != 404 {
+		t.Errorf("the idle session: got %d, want 404", got)
+	}
+	_, answer = f.post("/mcp", `{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"a-0"}}`, "Mcp-Session-Id", working)
+	if !strings.Contains(answer, "tasks/result") {
+		t.Errorf("the session with a task: got %s, want its result", answer)
+	}
+	f.open("/mcp", handshake) // the one before is idle for longest
+	f.open("/mcp", handshake)
+	if got := f.status(working); got != 404 {
+		t.Errorf("the session whose task has ended: got %d, want 404", got)
+	}
+}
+
+// Sessions with an open call or stream are kept. If all are, a new session is refused on any transport.
+func TestBusySessionsAreKept(t *testing.T) {
+	b, up := newBench(t, "a")
+	o := options(up)
+	o.HTTP.MaxSessions = 12
+	f := serveTCP(t, o)
+	calling := f.open("/mcp", handshake)
+	answered := make(chan string, 1)
+	go func() {
+		_, answer := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`, "Mcp-Session-Id", calling)
+		answered <- answer
+	}()
+	await(t, b.started)
+	listening := f.open("/mcp", handshake)
+	stream := f.do(f.request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", listening))
+	defer stream.Body.Close()
+	legacy := f.do(f.request(http.MethodGet, "/sse", ""))
+	if _, err := eventReader(legacy.Body)(); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(what string, status int, answer string) {
+		t.Helper()
+		if status != http.StatusServiceUnavailable || code(t, answer) != -32603 || !strings.Contains(answer, "max_sessions") {
+			t.Errorf("%s: got %d %s, want 503 with the reason", what, status, answer)
+		}
+	}
+	_, status, answer := f.initialize()
+	refused("initialize", status, answer)
+	status, answer = f.modern("/mcp", "1", "tools/list", "", "")
+	refused("stateless", status, answer)
+	r := f.do(f.request(http.MethodGet, "/sse", ""))
+	refused("/sse", r.StatusCode, text(t, r))
+	b.gate <- struct{}{}
+	if got := await(t, answered); !strings.Contains(got, "waited") {
+		t.Errorf("the call of a busy session: got %s", got)
+	}
+	settles(t, "a session that is idle makes room", func() bool {
+		_, status, _ := f.initialize()
+		return status == http.StatusOK
+	})
+	if got := f.status(calling); got != 404 {
+		t.Errorf("the idle session: got %d, want 404", got)
+	}
+	if got := f.status(listening); got != 200 {
+		t.Errorf("the session with a stream: got %d, want 200", got)
+	}
+	legacy.Body.Close()
+	settles(t, "a stream that ended makes room", func() bool {
+		status, _ := f.modern("/mcp", "1", "tools/list", "", "")
+		return status == http.StatusOK
+	})
+}
+
+// ableTo makes a stateless request of a client with the given capabilities.
+func (f *httpClient) ableTo(capabilities string) (status int, answer string) {
+	f.t.Helper()
+	body, header := modern("1", "tools/list", "", "")
+	return f.post("/mcp", strings.Replace(body, `Capabilities":{}`, `Capabilities":`+capabilities, 1), header...)
+}
+
+// Stateless clients with equal capabilities share a session however they write them. Those that invent
+// capabilities share the room for sessions.
+func TestCapabilitiesAreComparedAsValues(t *testing.T) {
+	server, up := remote(t, mcptest.Options{Name: "a"})
+	f := serveTCP(t, options(up))
+	for i := range 20 {
+		for _, capabilities := range []string{
+			`{"sampling":{},"roots":{"listChanged":true}}`,
+			`{"roots":{"listChanged":true},"sampling":{}}`,
+			`{ "roots" : {"listChanged":` + strings.Repeat(" ", i) + `true}, "sampling":{} }`,
+			`{"\u0072oots":{"listChanged":true},"sampling":{}}`,
+		} {
+			if status, answer := f.ableTo(capabilities); status != 200 || !strings.Contains(answer, `"name":"echo"`) {
+				t.Fatalf("%s: got %d %s", capabilities, status, answer)
+			}
+		}
+	}
+	if got := server.Sessions(); got != 1 {
+		t.Errorf("the server has %d sessions of clients that can do the same, want 1", got)
+	}
+	for i := range 100 {
+		if status, answer := f.ableTo(fmt.Sprintf(`{"experimental":{"%d":{}}}`, i)); status != 200 {
+			t.Fatalf("got %d %s", status, answer)
+		}
+	}
+	settles(t, "the server has at most 64 sessions", func() bool { return server.Sessions() <= 64 })
+}
+
+// Clients connect, call, listen, disconnect and stay away at random while each new one ends another's session.
+// A client gets an answer, or an error that its session has ended or that all are in use, and nothing is left.
+func TestSessionsChurn(t *testing.T) {
+	_, up := remote(t, mcptest.Options{Name: "a"})
+	o := options(up)
+	o.HTTP.MaxSessions = 24
+	goroutines := runtime.NumGoroutine()
+	s := proxy.New(o, nil)
+	web := httptest.NewServer(s.Handler())
+	f := &httpClient{t: t, url: web.URL, client: web.Client()}
+	var ended, refused atomic.Int64
+	var all sync.WaitGroup
+	for client := range 8 {
+		all.Go(func() {
+			dice := rand.New(rand.NewPCG(1, uint64(client)))
+			id := ""
+			for range soak(60) {
+				status, answer, stateless := 0, "", false
+				switch dice.IntN(6) {
+				case 0:
+					id, status, answer = f.initialize()
+				case 1:
+					status, answer = f.ableTo(fmt.Sprintf(`{"experimental":{"%d":{}}}`, dice.IntN(4)))
+					stateless = true
+				case 2:
+					if id != "" {
+						r := f.do(f.request(http.MethodGet, "/mcp", "", "Mcp-Session-Id", id))
+						status = r.StatusCode
+						r.Body.Close()
+					}
+				case 3:
+					if id != "" {
+						r := f.do(f.request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", id))
+						status, id = r.StatusCode, ""
+						r.Body.Close()
+					}
+				default:
+					if id != "" {
+						status, answer = f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}`, "Mcp-Session-Id", id)
+						if status == 200 && !strings.Contains(answer, `"text":"a"`) {
+							t.Errorf("got %s", answer)
+						}
+					}
+				}
+				switch {
+				case status == 404 && !stateless:
+					ended.Add(1)
+					id = ""
+				case status == 503:
+					refused.Add(1)
+				case status != 0 && status != 200 && status != 204:
+					t.Errorf("got %d %s", status, answer)
+				}
+			}
+		})
+	}
+	all.Wait()
+	settles(t, "at most 6 sessions are left", func() bool { return s.Stats().Sessions <= 6 })
+	t.Logf("%d found their session ended, %d were refused", ended.Load(), refused.Load())
+	web.Close()
+	s.Close()
+	settles(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines+20 })
+}
+
+// eventReader returns a function that reads the data of the next event.
+func eventReader(r io.Reader) (next func() (string, error)) {
+	lines := bufio.NewReader(r)
+	return func() (string, error) {
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				return "", err
+			}
+			if data, ok := strings.CutPrefix(line, "data: "); ok {
+				return strings.TrimSpace(data), nil
+			}
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package proxy_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mcpschedd/internal/mcptest"
+)
+
+func TestUpstreamClosesAPipe(t *testing.T) {
+	for _, pipe := range []string{"closeout", "closein"} {
+		t.Run(pipe, func(t *testing.T) {
+			c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail"}))), handshake)
+			pid := c.said("pid", "")
+			m := c.begin(pipe, `{"stderr":["about to close"]}`).wait()
+			if pipe == "closeout" {
+				if got := brokenText(t, m); !strings.Contains(got, `"frail"`) || !strings.Contains(got, "about to close") {
+					t.Errorf("got %q, want the upstream's name and last words", got)
+				}
+			}
+			// It receives nothing any more, so it has to be restarted.
+			if got := c.said("pid", ""); got == pid || got == "" {
+				t.Errorf("got process %q, want another than %s", got, pid)
+			}
+		})
+	}
+}
+
+func TestCrashLoopAffectsOnlyItself(t *testing.T) {
+	_, well := remote(t, mcptest.Options{Name: "well"})
+	o, log := withLog(options(child(t, mcptest.Options{Name: "frail", Start: "die"}), well))
+	c := connect(t, start(t, o), handshake)
+	began := time.Now()
+	for range 50 {
+		text := c.broken("frail__echo", "")
+		if !strings.Contains(text, "exited with status 4") || !strings.Contains(text, "frail: born to die") {
+			t.Fatalf("got %q, want the reason and its last words", text)
+		}
+		c.call("well__echo", "")
+	}
+	starts, most := log.count("upstream cannot be started"), 3+int(time.Since(began)/(200*time.Millisecond))
+	t.Logf("%d starts, 100 calls in %v", starts, time.Since(began))
+	if starts < 2 || starts > most {
+		t.Errorf("got %d starts, want 2 to %d: at once, then after growing waits", starts, most)
+	}
+	if got := c.tools(); !strings.HasPrefix(got, "well__echo") {
+		t.Errorf("got tools %q", got)
+	}
+}
+
+func TestWhatCannotStart(t *testing.T) {
+	missing := child(t, mcptest.Options{Name: "missing"})
+	missing.Spec.Command.Path = "no-such-command"
+	missing.Spec.Command.Env = []string{"PATH=/nowhere/bin"}
+	unset := child(t, mcptest.Options{Name: "unset"})
+	unset.Spec.Unusable = errors.New("env.TOKEN: ${TOKEN} is not set")
+	refuses := child(t, mcptest.Options{Name: "refuses", Start: "refuse"})
+	_, well := remote(t, mcptest.Options{Name: "well"})
+	c := connect(t, start(t, options(missing, unset, refuses, well)), handshake)
+	for up, want := range map[string]string{
+		"missing": `command "no-such-command" not found in PATH`,
+		"unset":   "${TOKEN} is not set",
+		"refuses": "no licence",
+	} {
+		if got := c.broken(up+"__echo", ""); !strings.Contains(got, want) || !strings.Contains(got, `"`+up+`"`) || strings.Contains(got, "/nowhere") {
+			t.Errorf("%s: got %q, want %q", up, got, want)
+		}
+	}
+	if got := c.said("well__echo", ""); got == "" {
+		t.Error("the healthy one does not answer")
+	}
+}
+
+func TestHangingStartHoldsNobodyUp(t *testing.T) {
+	for _, era := range []string{handshake, stateless} {
+		t.Run(era, func(t *testing.T) {
+			gate := mcptest.NewGate(t)
+			_, well := remote(t, mcptest.Options{Name: "well"})
+			slow := child(t, mcptest.Options{Name: "slow", Gate: gate.Addr()})
+			o := options(slow, well)
+			o.StartupWait = time.Millisecond
+			c := connect(t, start(t, o), era)
+			hung := c.begin("slow__echo", `{"x":2}`)
+			if got := c.said("well__echo", `{"x":1}`); !strings.Contains(got, `"x":1`) {
+				t.Errorf("the healthy one: got %q", got)
+			}
+			// Its lists are read during its first calls.
+			settles(t, "the healthy one's tools are listed", func() bool { return strings.HasPrefix(c.tools(), "well__echo") })
+			if !hung.open() {
+				t.Errorf("a server at its gate answered: %s", hung.wait().Raw)
+			}
+			gate.Next().Open()
+			if m := hung.wait(); !strings.Contains(string(m.Result), `"x":2`) {
+				t.Errorf("the call that waited: got %s", m.Raw)
+			}
+		})
+	}
+}
+
+func TestServerThatNeverGetsReady(t *testing.T) {
+	mute := child(t, mcptest.Options{Name: "mute", Start: "mute"})
+	mute.Spec.StartTimeout = 50 * time.Millisecond
+	o := options(mute)
+	o.StartupWait = time.Millisecond
+	c := connect(t, start(t, o), handshake)
+	if got := c.broken("echo", ""); !strings.Contains(got, `"mute"`) || !strings.Contains(got, "still starting after 50ms") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestLastKnownListsAreOfferedAtOnce(t *testing.T) {
+	store := keep()
+	up := child(t, mcptest.Options{Name: "slow", Instructions: "be kind"})
+	up.Store = store
+	first := connect(t, start(t, options(up)), handshake)
+	want := first.tools()
+	if err := first.hangUp(); err != nil {
+		t.Fatal(err)
+	}
+	gate := mcptest.NewGate(t)
+	up = child(t, mcptest.Options{Name: "slow", Gate: gate.Addr(), Tools: []string{`{"name":"echo"}`}})
+	up.Store = store
+	c := connect(t, start(t, options(up)), handshake)
+	if got := c.tools(); got != want {
+		t.Errorf("got tools %q, want those last known %q", got, want)
+	}
+	call := c.begin("echo", "")
+	c.request("ping", "")
+	if !call.open() {
+		t.Errorf("a server at its gate answered: %s", call.wait().Raw)
+	}
+	gate.Next().Open()
+	if m := call.wait(); m.Error != nil {
+		t.Errorf("got %s", m.Raw)
+	}
+	c.next("notifications/tools/list_changed")
+	if got := c.tools(); got != "echo" {
+		t.Errorf("got tools %q, want what it has now", got)
+	}
+}
+
+func TestClientGoneMidCall(t *testing.T) {
+	gate := mcptest.NewGate(t)
+	beacon := mcptest.NewGate(t)
+	for _, era := range []string{handshake, stateless} {
+		o := options(child(t, mcptest.Options{Name: "busy", Beacon: beacon.Addr()}))
+		o.DrainTimeout = time.Millisecond
+		c := connect(t, start(t, o), era)
+		c.begin("hold", `{"gate":"`+gate.Addr()+`"}`)
+		process, call := beacon.Next(), gate.Next()
+		if err := c.hangUp(); err != nil {
+			t.Errorf("%s: %v", era, err)
+		}
+		call.Gone()
+		process.Gone()
+	}
+}
+
+func TestOpenCallsAreAnsweredAfterTheEndOfInput(t *testing.T) {
+	gate := mcptest.NewGate(t)
+	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "busy"}))), handshake)
+	call := c.begin("hold", `{"gate":"`+gate.Addr()+`"}`)
+	at := gate.Next()
+	c.in.Close()
+	at.Open()
+	if m := call.wait(); m.Result == nil {
+		t.Errorf("got %s", m.Raw)
+	}
+	if err := await(t, c.end); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	for _, era := range []string{handshake, stateless} {
+		t.Run(era, func(t *testing.T) {
+			up := child(t, mcptest.Options{Name: "slow"})
+			up.Timeout = 200 * time.Millisecond
+			c := connect(t, start(t, options(up)), era)
+			c.tools()
+			if got := c.broken("hang", ""); !strings.Contains(got, `"slow"`) || !strings.Contains(got, "no answer within 200ms") {
+				t.Errorf("got %q", got)
+			}
+			if got := c.said("seen", ""); !strings.Contains(got, "notifications/cancelled") {
+				t.Errorf("the server was not told: %s", got)
+			}
+		})
+	}
+}
+
+func TestHTTPUpstreamFaults(t *testing.T) {
+	for _, era := range []string{"handshake", "stateless"} {
+		t.Run(era, func(t *testing.T) {
+			server, up := remote(t, mcptest.Options{Name: "web", Era: era})
+			c := connect(t, start(t, options(up)), handshake)
+			sent := func(tool string) int {
+				n := 0
+				for _, m := range server.Seen() {
+					if strings.Contains(m, `"name":"`+tool+`"`) {
+						n++
+					}
+				}
+				return n
+			}
+			tests := []struct{ tool, arguments, want string }{
+				{"status", `{"status":500,"body":"out of order"}`, "500 Internal Server Error: out of order"},
+				{"status", `{"status":503}`, "503"},
+				{"cut", "", "broken off"},
+			}
+			for _, test := range tests {
+				if got := c.broken(test.tool, test.arguments); !strings.Contains(got, test.want) || !strings.Contains(got, `"web"`) {
+					t.Errorf("%s %s: got %q, want %q", test.tool, test.arguments, got, test.want)
+				}
+			}
+			if got := c.said("echo", `{"after":"faults"}`); !strings.Contains(got, `"after":"faults"`) {
+				t.Errorf("got %s", got)
+			}
+			if era == "handshake" {
+				if got := c.said("lose", `{"x":7}`); !strings.Contains(got, `"x":7`) {
+					t.Errorf("the call that met a lost session: got %s", got)
+				}
+				if got := sent("lose"); got != 1 {
+					t.Errorf("the call was run %d times", got)
+				}
+			}
+			for range 3 { // needs sign-in: reported, and not retried
+				if got := c.broken("status", `{"status":401}`); !strings.Contains(got, "401") || !strings.Contains(got, `"web"`) {
+					t.Errorf("got %q", got)
+				}
+			}
+		})
+	}
+}
+
+// After a crash on a subscription, the server is subscribed to again.
+func TestSubscriptionSurvivesARestart(t *testing.T) {
+	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail"}))), handshake)
+	watched := `{"uri":"die://` + filepath.Join(t.TempDir(), "once") + `"}`
+	c.request("resources/subscribe", watched)
+	c.call("update", watched)
+	c.next("notifications/resources/updated")
+}
+
+func TestSettingsSurviveARestart(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		up := child(t, mcptest.Options{Name: "frail"})
+		up.Spec.Shared = shared
+		c := connect(t, start(t, options(up)), handshake)
+		c.request("logging/setLevel", `{"level":"warning"}`)
+		c.request("resources/subscribe", `{"uri":"frail://a"}`)
+		c.broken("die", "")
+		got := c.said("seen", "")
+		for _, want := range []string{`"method":"logging/setLevel","params":{"level":"warning"}`, `"method":"resources/subscribe","params":{"uri":"frail://a"}`} {
+			if strings.Count(got, want) != 1 {
+				t.Errorf("the new process saw %s, want %s", got, want)
+			}
+		}
+		c.call("update", `{"uri":"frail://a"}`)
+		c.next("notifications/resources/updated")
+	}
+	c := connect(t, start(t, options(child(t, mcptest.Options{Name: "frail", Era: "stateless"}))), stateless)
+	c.start("subscriptions/listen", `{"notifications":{"resourceSubscriptions":["frail://a"]}}`)
+	c.next("notifications/subscriptions/acknowledged")
+	c.broken("die", "")
+	for { // the listen request is sent beside the call
+		c.call("update", `{"uri":"frail://a"}`)
+		if got := c.said("seen", ""); strings.Contains(got, `"resourceSubscriptions":["frail://a"]`) {
+			break
+		}
+	}
+	c.call("update", `{"uri":"frail://a"}`)
+	c.next("notifications/resources/updated")
+}
