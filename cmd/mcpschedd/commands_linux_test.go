@@ -34,8 +34,9 @@ func TestCommandsReachTheDaemon(t *testing.T) {
 	if got := run("call", "all/pid"); strings.TrimSpace(got) != id {
 		t.Errorf("call: got %q, want the server %s of the client in the same folder", got, id)
 	}
-	place := fmt.Sprintf(`process %d since [^\n]*, daemon in (?:%s|%s), configuration \S+(?:, \d+ MB)?\n    a client: 1 open\n`, d.daemonID(), a, b)
-	d.watch(a, `\n`+place+place+`$`)
+	first := fmt.Sprintf(`process %d since [^\n]*, daemon in (?:%s|%s), configuration \S+(?:, \d+ MB)?\n    a client: 1 open\n`, d.daemonID(), a, b)
+	further := fmt.Sprintf(`  and in (?:%s|%s)\n    a client: 1 open\n`, a, b)
+	d.watch(a, `\n`+first+further+`$`)
 	if got := run("logs"); !strings.Contains(got, "serving clients") {
 		t.Errorf("logs: got %s", got)
 	}
