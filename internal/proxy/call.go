@@ -510,9 +510,11 @@ func (x *request) write(line []byte) {
 
 // leave ends the request, and its call unless the call continues as suspended work.
 func (x *request) leave() {
-	if c := x.call; c != nil && (x.work == nil || x.step != nil) {
-		c.release()
-		c.observeResult(x.ctx, outcome{err: errUnanswered}) // no effect if the call was answered
+	if x.work == nil || x.step != nil { // else the work may be binding its call now
+		if c := x.call; c != nil {
+			c.release()
+			c.observeResult(x.ctx, outcome{err: errUnanswered}) // no effect if the call was answered
+		}
 	}
 	x.cancel(nil)
 	x.s.requests.done(x)
