@@ -134,10 +134,16 @@ func (c *conn) receive(data []byte, buffer *jsonrpc.Buffer) {
 }
 
 // messages yields the messages in a line, an event or a body: the elements of a batch, which
-// revision 2025-03-26 has, or data itself.
+// revision 2025-03-26 has, or data itself. In a batch, invalid UTF-8 is replaced by U+FFFD.
 func messages(data []byte) iter.Seq[[]byte] {
-	if bytes.HasPrefix(data, []byte("[")) && jsonrpc.Valid(data) {
-		return jsonrpc.Elements(data)
+	if bytes.HasPrefix(data, []byte("[")) {
+		batch := data
+		if repaired := jsonrpc.Repair(data); repaired != nil {
+			batch = repaired
+		}
+		if jsonrpc.Valid(batch) {
+			return jsonrpc.Elements(batch)
+		}
 	}
 	return func(yield func([]byte) bool) { yield(data) }
 }

@@ -68,7 +68,7 @@ var roles = map[string]func(){
 	},
 	"batch": func() {
 		serveRole(func(id string) {
-			fmt.Println(`[{"jsonrpc":"2.0","method":"note"}, 17, {"jsonrpc":"2.0","id":` + id + `,"result":{"batch":true}}]`)
+			fmt.Println(`[{"jsonrpc":"2.0","method":"note"}, 17, {"jsonrpc":"2.0","id":` + id + `,"result":{"batch":"` + "\xff" + `"}}]`)
 		})
 	},
 	"broken": func() {
@@ -253,7 +253,7 @@ func TestProcessRubbish(t *testing.T) {
 
 func TestProcessBatch(t *testing.T) {
 	v := run(t, roleCommand("batch"), Options{})
-	if got := v.work(t.Context()); got != `{"batch":true}` {
+	if got := v.work(t.Context()); got != `{"batch":"�"}` {
 		t.Errorf("got %s", got)
 	}
 	if got := v.heard.turn(); len(got) < 2 || got[0] != "heard note" {
