@@ -1,7 +1,9 @@
 package proxy_test
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http/httptest"
 	"strings"
@@ -135,4 +137,101 @@ func speakForCalls(p *mcptest.Puppet, ended chan struct{}) {
 			return
 		}
 	}
+}
+
+// A task continues after the answer that names it.
+func TestMessagesForTheTaskOfAnEndedSessionAreDropped(t *testing.T) {
+	p, up := puppet(t, "stdio")
+	o := options(up)
+	s := start(t, o)
+	a, b := connect(t, s, handshake), connect(t, s, handshake)
+	b.reply(tagged("b"))
+	work := a.start("tools/call", `{"name":"work","arguments":{},"task":{}}`)
+	p.Answer(await(t, p.Calls).ID, []byte(`{"task":{"taskId":"secret","status":"working"}}`))
+	work.wait()
+	a.hangUp()
+	p.Say(`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"secret","status":"working"}}`)
+	if m := question(t, p, "1", "elicitation/create", "secret"); m.Error == nil {
+		t.Errorf("got %s", m.Raw)
+	}
+	b.call("rest", "")
+	b.mustNotHold("secret")
+}
+
+// Stateless HTTP clients with the same facts share one session. A message that may be about a cancelled call
+// or a task of one client is not sent to the others.
+func TestClientsOfAPoolAreToldNothingOfEachOther(t *testing.T) {
+	for how, before := range map[string]func(t *testing.T, p *mcptest.Puppet, call func(arguments string) (end func(), answer chan string)){
+		"a call given up": func(t *testing.T, p *mcptest.Puppet, call func(string) (func(), chan string)) {
+			end, _ := call(`"arguments":{}`)
+			await(t, p.Calls)
+			end()
+			await(t, p.Ended)
+		},
+		"a task": func(t *testing.T, p *mcptest.Puppet, call func(string) (func(), chan string)) {
+			_, answer := call(`"arguments":{},"task":{}`)
+			p.Answer(await(t, p.Calls).ID, []byte(`{"task":{"taskId":"1","status":"working"}}`))
+			await(t, answer)
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			p, up := puppet(t, "stdio")
+			up.Spec.Shared = false
+			f := serveTCP(t, options(up))
+			call := func(params string) (end func(), answer chan string) {
+				body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, withMeta(`{"name":"work",`+params+`}`, able, "debug"))
+				ctx, cancel := context.WithCancel(t.Context())
+				r := f.request("POST", "/mcp", body, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", "work").WithContext(ctx)
+				answer = make(chan string, 1)
+				go func() {
+					response, err := f.client.Do(r)
+					if err != nil {
+						return
+					}
+					defer response.Body.Close()
+					said, _ := io.ReadAll(response.Body)
+					answer <- string(said)
+				}()
+				return cancel, answer
+			}
+			before(t, p, call)
+			_, answer := call(`"arguments":{}`)
+			other := await(t, p.Calls)
+			p.Log("info", "secret")
+			p.Say(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"secret"}}`)
+			select {
+			case m := <-p.Replies:
+				if m.Error == nil {
+					t.Errorf("got %s", m.Raw)
+				}
+			case got := <-answer:
+				t.Fatalf("another client was asked: %s", got)
+			}
+			p.Answer(other.ID, []byte(`{"content":[{"type":"text","text":"done"}]}`))
+			if got := await(t, answer); strings.Contains(got, "secret") || !strings.Contains(got, "done") {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+// mustNotHold fails the test if any message to a client contains text.
+func (c *caller) mustNotHold(text string) {
+	c.t.Helper()
+	for _, line := range c.transcript() {
+		if strings.Contains(line, text) {
+			c.t.Errorf("a client was sent what is another's: %s", line)
+		}
+	}
+}
+
+// question sends a question on no request's stream and returns the reply.
+func question(t *testing.T, p *mcptest.Puppet, id, method, tag string) jsonrpc.Message {
+	t.Helper()
+	p.Say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":{"message":%q,"tag":%q}}`, id, method, tag, tag))
+	m := await(t, p.Replies)
+	if got, _ := jsonrpc.String(m.ID); got != id {
+		t.Fatalf("got a reply to %q, want one to %q", got, id)
+	}
+	return m
 }

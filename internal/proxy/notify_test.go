@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,6 +62,54 @@ func TestNotificationsNeverCross(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// Each session of a shared server receives the messages of its own level, whatever level other sessions caused the
+// server to have.
+func TestEachSessionOfASharedServerHasItsOwnLevel(t *testing.T) {
+	_, up := remote(t, mcptest.Options{Name: "logs"})
+	up.Spec.Shared = true
+	s := start(t, options(up))
+	levels := func(c *caller, params func(string) string) (got []string) {
+		c.t.Helper()
+		for _, level := range []string{"debug", "info", "warning", "error", "odd"} {
+			p := c.startAs("tools/call", params(toolCall("log", fmt.Sprintf(`{"level":%q}`, level))))
+			p.wait()
+			for len(c.notes) > 0 {
+				if m := <-c.notes; m.Method == "notifications/message" {
+					got = append(got, level)
+				}
+			}
+		}
+		return got
+	}
+	plain := func(params string) string { return params }
+	asking := func(level string) func(string) string {
+		return func(params string) string { return withMeta(params, able, level) }
+	}
+	a, b, c, d := connect(t, s, handshake), connect(t, s, handshake), connect(t, s, handshake), connect(t, s, stateless)
+	if got := levels(c, plain); len(got) != 5 {
+		t.Errorf("a session that named no level, as none did: got %v", got)
+	}
+	a.request("logging/setLevel", `{"level":"debug"}`)
+	b.request("logging/setLevel", `{"level":"warning"}`)
+	for _, test := range []struct {
+		name   string
+		c      *caller
+		params func(string) string
+		want   []string
+	}{
+		{"debug", a, plain, []string{"debug", "info", "warning", "error", "odd"}},
+		{"warning", b, plain, []string{"warning", "error", "odd"}},
+		{"none", c, plain, []string{"debug", "info", "warning", "error", "odd"}},
+		{"stateless, error", d, asking("error"), []string{"error", "odd"}},
+		{"stateless, debug", d, asking("debug"), []string{"debug", "info", "warning", "error", "odd"}},
+		{"stateless, none", d, asking(""), nil},
+	} {
+		if got := levels(test.c, test.params); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
 		}
 	}
 }

@@ -751,3 +751,147 @@ func readBody(answer *http.Response) (string, error) {
 	body, err := io.ReadAll(answer.Body)
 	return string(body), err
 }
+
+// A client that supports only URL elicitation is not asked by a form.
+func TestPlanConfirmedByForm(t *testing.T) {
+	for capabilities, asks := range map[string]bool{
+		`{"elicitation":{}}`:                   true,
+		`{"elicitation":{"form":{},"url":{}}}`: true,
+		`{"elicitation":{"url":{}}}`:           false,
+		`{"sampling":{}}`:                      false,
+	} {
+		for _, era := range []string{handshake, stateless} {
+			p, q := inquiring(t, "handshake", "http", nil)
+			c := attach(t, p, era)
+			c.reply(func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) })
+			m := c.ableTo(capabilities, "execute_tool_plan", `{"steps":[{"id":"w","tool":"put"}]}`)
+			if ran := q.calls("put") == 1; ran != asks {
+				t.Errorf("%s, %s: got %s", capabilities, era, m.Raw)
+			}
+		}
+	}
+}
+
+// gone is a plan that reads for an hour before it writes.
+const gone = `{"steps":[{"id":"a","tool":"get","arguments":{"x":"hang"}},{"id":"b","tool":"get","arguments":{"y":"hang"}},
+	{"id":"w","tool":"write","arguments":{"n":{"$ref":"a#"}}},{"id":"v","tool":"write","depends_on":["b"]}]}`
+
+// The same over HTTP. A client with a session ends it; a stateless client disconnects.
+func TestPlanVisitorGone(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		d := beset(t, newFoe(slowly), planned(t))
+		v := d.visit()
+		ctx, hangUp := context.WithCancel(t.Context())
+		go v.call(ctx, "tools/call", toolCall("execute_tool_plan", line(gone)))
+		time.Sleep(3 * time.Second)
+		hangUp()
+		synctest.Wait()
+		if n := d.proxy.Stats().Store.Flights; n != 2 {
+			t.Errorf("%d flights after the client hung up, want both", n)
+		}
+		v.ends()
+		d.over()
+	})
+	for _, server := range []string{"handshake", "stateless"} {
+		bubble.Test(t, func(t *testing.T) {
+			d := beset(t, newFoe(slowly).of(server), planned(t))
+			ctx, hangUp := context.WithCancel(t.Context())
+			go d.ask(ctx, toolCall("execute_tool_plan", line(gone)))
+			time.Sleep(3 * time.Second)
+			hangUp()
+			d.over()
+		})
+	}
+}
+
+// A write that was open when its server process exited is in doubt: no later write is made.
+func TestPlanProcessDiesWriting(t *testing.T) {
+	eachEra(t, func(t *testing.T, client, server string) {
+		rules := []valuemodel.Rule{reading("frail/die", 0), reading("frail/seen", 0)}
+		gate := mcptest.NewGate(t)
+		o := stored(t, rules, child(t, mcptest.Options{Name: "frail", Era: server, Tools: append(tools("hold", "die", "seen"), tools("put")...)}))
+		o.Plans.Enabled, o.Plans.Mutations = true, "allow"
+		c := connect(t, start(t, o), client)
+		p := c.begin("execute_tool_plan", line(`{"steps":[{"id":"w","tool":"hold","arguments":{"gate":"`+gate.Addr()+`"}},
+			{"id":"v","tool":"put","arguments":{"n":2}}]}`))
+		gate.Next()
+		c.begin("die", "{}")
+		got := readPlan(t, p.wait())
+		if want := "w failed, v skipped"; got.states() != want {
+			t.Errorf("got %s, want %s", got.states(), want)
+		}
+		if got, want := got.why("v"), "Skipped because 'w' may have changed something"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if seen := c.said("seen", ""); strings.Contains(seen, `"put"`) {
+			t.Errorf("the later write was made: %s", seen)
+		}
+	})
+}
+
+// A plan is resumed by the same arguments in any formatting, and by no others.
+func TestPlanTakenUpByEqualArguments(t *testing.T) {
+	const plan = `{"steps":[{"id":"w","tool":"put","arguments":{"n":1,"t":"x"}},{"id":"a","tool":"ask","arguments":{"asks":[{"method":"elicitation/create","params":{"message":"?"}}]},"depends_on":["w"]}],"output_steps":["a"]}`
+	for name, test := range map[string]struct {
+		from, to string
+		same     bool
+	}{
+		"spaces":           {`"tool":"put"`, `"tool" :   "put"`, true},
+		"escapes":          {`"tool":"put"`, `"t\u006fol":"\u0070ut"`, true},
+		"order of members": {`"id":"w","tool":"put"`, `"tool":"put","id":"w"`, true},
+		"in arguments":     {`{"n":1,"t":"x"}`, `{"t":"\u0078", "n":1}`, true},
+		"another number":   {`"n":1`, `"n":2`, false},
+		"a text":           {`"n":1`, `"n":"1"`, false},
+		"another letter":   {`"t":"x"`, `"t":"X"`, false},
+		"one more":         {`"t":"x"`, `"t":"x","u":null`, false},
+		"one less":         {`,"t":"x"`, ``, false},
+		"order of items":   {`"output_steps":["a"]`, `"output_steps":["w"]`, false},
+		"twice":            {`"n":1`, `"n":2,"n":1`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, server := range []string{"handshake", "stateless"} {
+				s, q := inquiring(t, server, "http", func(o *proxy.Options) { o.Plans.Mutations = "allow" })
+				c := connect(t, s, stateless)
+				params, result := c.suspended("execute_tool_plan", plan)
+				again := retry(params, result, tagged("me"))
+				other := strings.Replace(plan, test.from, test.to, 1)
+				if again == nil || other == plan {
+					t.Fatalf("got %s, want a question, and %s", result, other)
+				}
+				m := c.start("tools/call", string(jsonrpc.Set(again, "arguments", []byte(other)))).wait()
+				if test.same {
+					if a := readPlan(t, m); a.states() != "w ok, a ok" {
+						t.Errorf("%s: got %s", server, m.Raw)
+					}
+				} else if m.Error == nil {
+					t.Errorf("%s: got %s, want a refusal", server, m.Raw)
+				}
+				if n := q.calls("put"); n != 1 {
+					t.Errorf("%s: it was written %d times", server, n)
+				}
+			}
+		})
+	}
+}
+
+func (c *caller) suspended(tool, arguments string) (params string, result []byte) {
+	c.t.Helper()
+	params = toolCall(tool, line(arguments))
+	return params, []byte(c.request("tools/call", params))
+}
+
+// over checks that a plan has ended and does not continue.
+func (d *ordeal) over() {
+	d.t.Helper()
+	synctest.Wait()
+	for what, n := range map[string]int{"flights": d.proxy.Stats().Store.Flights, "calls with the server": d.foe.there()} {
+		if n != 0 {
+			d.t.Errorf("%d %s are left", n, what)
+		}
+	}
+	time.Sleep(time.Minute)
+	if got := calls(d.foe.ledger()); strings.Contains(got, "write") || strings.Count(got, "get") != 2 {
+		d.t.Errorf("got calls %s", got)
+	}
+	time.Sleep(time.Hour) // the shared session of stateless clients has been idle
+}

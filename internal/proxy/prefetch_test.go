@@ -14,6 +14,7 @@ import (
 
 	"mcpschedd/internal/bubble"
 	"mcpschedd/internal/dedup"
+	"mcpschedd/internal/enrich"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
@@ -540,6 +541,52 @@ func TestPanicInPrediction(t *testing.T) {
 			until(t, s, "without the session it was about, if that is gone", func(st proxy.Stats) bool {
 				return (st.Prefetch.Scheduler.Sessions == 1) == tt.gone
 			})
+		})
+	}
+}
+
+func TestPrefetchedNotBefore(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*proxy.Options)
+		rules  []valuemodel.Rule
+		want   string // reason
+	}{
+		{"off", func(o *proxy.Options) { o.Enrichment.Mode = "off" }, nil, ""},
+		{"shadow", func(o *proxy.Options) { o.Enrichment.Mode = "shadow" }, nil, "shadow"},
+		{"others may change it", func(o *proxy.Options) { o.Upstreams[0].Exclusive = false }, nil, "unsteady"},
+		{"improbable", func(o *proxy.Options) { o.Enrichment.MinProbability = 0.95 }, nil, "low_probability"},
+		{"a write", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.MutatesLocal}}}, "not_speculatable"},
+		{"of unknown effect", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Class: valuemodel.Indeterminate}}}, "not_speculatable"},
+		{"forbidden", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Speculate: new(false)}}}, "not_speculatable"},
+		{"volatile", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Volatile: new(true)}}}, "not_speculatable"},
+		{"tells others", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Disclosure: valuemodel.ThirdParty}}}, "disclosure"},
+		{"priced", nil, []valuemodel.Rule{{Pattern: "one/echo", Source: "test", Layer: valuemodel.Layer{Cost: valuemodel.Cost{Dollars: 0.01}}}}, "dollars"},
+		{"not worth it", func(o *proxy.Options) { o.Enrichment.Waste = time.Hour }, nil, "gate"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := prefetching(t, mcptest.Options{Name: "one"}, test.rules...)
+			if test.change != nil {
+				test.change(&o)
+			}
+			s := start(t, o)
+			c := connect(t, s, handshake)
+			c.call("list", `{}`)
+			if test.want != "" {
+				until(t, s, "declined", func(st proxy.Stats) bool {
+					return st.Prefetch.Declined["not_speculatable"]+st.Prefetch.Declined["unsteady"]+st.Prefetch.Declined["shadow"]+st.Prefetch.Declined["low_probability"]+st.Prefetch.Declined["disclosure"]+st.Prefetch.Declined["dollars"]+st.Prefetch.Declined["gate"] > 0
+				})
+			}
+			if how := disposition(t, c.call("echo", `{"n":11}`)); how != "fetched" {
+				t.Errorf("got %s, want fetched", how)
+			}
+			st := s.Stats()
+			if st.Prefetch.Issued != 0 {
+				t.Errorf("got %d prefetches, want none", st.Prefetch.Issued)
+			}
+			if test.want != "" && st.Prefetch.Declined[enrich.Reason(test.want)] == 0 {
+				t.Errorf("got %v, want %s", st.Prefetch.Declined, test.want)
+			}
 		})
 	}
 }

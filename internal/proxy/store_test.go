@@ -1,11 +1,13 @@
 package proxy_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
@@ -90,5 +92,33 @@ func TestTooManyRequests(t *testing.T) {
 				t.Errorf("prefetches wait for %v, want at most 7 s", cooling)
 			}
 		})
+	}
+}
+
+// Two servers may use the same task ids.
+func TestTaskIDsAreTheirServersOwn(t *testing.T) {
+	answer := func(ctx context.Context, m jsonrpc.Message) []byte {
+		if tool(m) == "w" {
+			return []byte(`{"task":{"taskId":"1","status":"working"}}`)
+		}
+		return nil
+	}
+	srv, one := remote(t, mcptest.Options{Name: "one", Answer: answer})
+	_, two := remote(t, mcptest.Options{Name: "two", Answer: answer})
+	o := stored(t, []valuemodel.Rule{reading("two/echo", time.Hour)}, one, two)
+	o.Upstreams[0].Model.Domain, o.Upstreams[1].Model.Domain = "x", "y"
+	s := start(t, o)
+	c := connect(t, s, handshake)
+	c.request("tools/call", `{"name":"one__w","arguments":{},"task":{}}`)
+	c.request("tools/call", `{"name":"two__w","arguments":{},"task":{}}`)
+	c.call("two__echo", `{}`)
+	if how := disposition(t, c.call("two__echo", `{}`)); how != "fetched" {
+		t.Fatalf("while its task runs: got %s", how)
+	}
+	srv.Announce("notifications/tasks/status", `{"taskId":"1","status":"completed"}`)
+	c.next("notifications/tasks/status")
+	c.call("two__echo", `{}`)
+	if how := disposition(t, c.call("two__echo", `{}`)); how != "fetched" {
+		t.Errorf("two's task still runs, and its domain is served: %s", how)
 	}
 }
