@@ -84,3 +84,18 @@ func TestBodyMemoryIsReleased(t *testing.T) {
 		}
 	}
 }
+
+// clientInfo and capabilities are kept with the session, so their size is limited.
+func TestLargeClientIsRefused(t *testing.T) {
+	c := serveTCP(t, front.Options{})
+	fill := large(2 << 20)
+	status, answer := c.post("/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{"experimental":{"x":{"fill":"`+fill+`"}}}}}`)
+	if status != 200 || code(t, answer) != -32602 {
+		t.Errorf("initialize: got %d %.200s, want -32602", status, answer)
+	}
+	able := `{"experimental":{"x":{"fill":"` + fill + `"}}}`
+	status, answer = c.post("/mcp", modernBody("1", "tools/list", "", able), "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/list")
+	if status != 400 || code(t, answer) != -32602 {
+		t.Errorf("stateless: got %d %.200s, want 400 with -32602", status, answer)
+	}
+}

@@ -75,6 +75,10 @@ func (in *intake) accept(ctx context.Context, m *Message, out Outlet) func() {
 	if m.Method == "initialize" {
 		requested, _ := jsonrpc.String(m.Index.Get("protocolVersion"))
 		in.batches.Store(revision.Negotiate(requested) == revision.Batches)
+		if rpcErr := checkClientSize(m.Index.Get("clientInfo"), m.Index.Get("capabilities")); rpcErr != nil {
+			in.Refuse(m, rpcErr, out)
+			return nil
+		}
 	}
 	if in.all == nil {
 		return in.Accept(ctx, m, out)
@@ -113,6 +117,18 @@ func parse(raw []byte) (*Message, *jsonrpc.Error) {
 	return full, nil
 }
 
+// maxClientInfo limits clientInfo and capabilities together, in bytes: they are kept for
+// the life of the session and sent to its upstream servers.
+const maxClientInfo = 2 << 20
+
+// checkClientSize returns an error if clientInfo and capabilities are too long.
+func checkClientSize(info, capabilities []byte) *jsonrpc.Error {
+	if len(info)+len(capabilities) > maxClientInfo {
+		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "clientInfo and capabilities: want at most 2 MiB"}
+	}
+	return nil
+}
+
 // checkHop checks a stateless request's version, capabilities and method.
 func (m *Message) checkHop() *jsonrpc.Error {
 	if !revision.Supported(m.Hop.Version) || !revision.Stateless(m.Hop.Version) {
@@ -120,6 +136,9 @@ func (m *Message) checkHop() *jsonrpc.Error {
 	}
 	if !bytes.HasPrefix(m.Hop.Capabilities, []byte("{")) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "params._meta: io.modelcontextprotocol/clientCapabilities: want an object"}
+	}
+	if rpcErr := checkClientSize(m.Hop.Info, m.Hop.Capabilities); rpcErr != nil {
+		return rpcErr
 	}
 	switch m.Method {
 	case "initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list":
