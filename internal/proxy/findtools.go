@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,7 +163,7 @@ func (s *session) describe(p *policy, chosen *choice, key string, best bool) (fo
 	return found, true
 }
 
-// parametersOf returns the names of a schema's properties on one line: "path, limit?".
+// parametersOf returns a schema's properties on one line: "path: string, limit?: integer".
 func parametersOf(schema []byte) string {
 	var required []string
 	json.Unmarshal(jsonrpc.Get(schema, "required"), &required) // if invalid, none is required
@@ -172,13 +173,32 @@ func parametersOf(schema []byte) string {
 		if !slices.Contains(required, name) {
 			name += "?"
 		}
-		all = append(all, name)
+		all = append(all, name+": "+typeOf(m.Value))
 	}
 	return shortened(strings.Join(all, ", "), maxParameters)
 }
 
 // maxParameters limits the line of parameters, in bytes.
 const maxParameters = 800
+
+// typeOf returns the type of a parameter's schema in a word, or the values of a short enum.
+func typeOf(schema []byte) string {
+	kind := func(of []byte) string {
+		text, _ := jsonrpc.String(jsonrpc.Get(of, "type"))
+		return cmp.Or(text, "any")
+	}
+	if values := jsonrpc.Get(schema, "enum"); len(values) > 0 && len(values) < maxDescription {
+		var all []string
+		for v := range jsonrpc.Elements(values) {
+			all = append(all, strings.ReplaceAll(string(v), `"`, "'"))
+		}
+		return strings.Join(all, "|")
+	}
+	if kind(schema) == "array" {
+		return kind(jsonrpc.Get(schema, "items")) + "[]"
+	}
+	return kind(schema)
+}
 
 // effectOf returns the effect of a tool's calls, for a model to read, and the wrapper tool to
 // call it with. Only the operator and provider tables can say that a tool reads.

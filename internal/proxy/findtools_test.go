@@ -276,3 +276,32 @@ func TestCallFoundReadOnly(t *testing.T) {
 		}
 	})
 }
+
+// The best tool is returned with its schema, the others on a line each with their parameters.
+func TestFoundIsShort(t *testing.T) {
+	all := []string{`{"name":"get_a_thing","description":"Get a thing.","inputSchema":{"type":"object","properties":{"x":{"description":"xxx"}}}}`}
+	for i := range 11 {
+		all = append(all, fmt.Sprintf(`{"name":"get_%d","description":%q,"inputSchema":{"type":"object","description":%q,"required":["path","of"],"properties":{
+			"path":{"type":"string"},"limit":{"type":"integer"},"of":{"enum":["a,b",2]},"tags":{"type":"array","items":{"type":"string"}},"odd":true,"any":{"type":["string","null"]}}}}`,
+			i, strings.Repeat("Get a thing. ", 500), strings.Repeat("x", 10_000)))
+	}
+	_, up := remote(t, mcptest.Options{Name: "shop", Tools: all})
+	o := stored(t, nil, up)
+	o.Selection.Tools = "search"
+	c := connect(t, start(t, o), handshake)
+	got := c.found(`{"query":"get_a_thing","limit":10}`)
+	if len(got.Tools) != 10 || got.Tools[0].Name != "get_a_thing" || len(got.Tools[0].InputSchema) == 0 || got.Tools[0].Parameters != "" {
+		t.Fatalf("got %+v, want ten, the first whole", got)
+	}
+	for _, tool := range got.Tools[1:] {
+		if want := "path: string, limit?: integer, of: 'a,b'|2, tags?: string[], odd?: any, any?: any"; tool.Parameters != want || len(tool.InputSchema) > 0 {
+			t.Errorf("%s: got %q and schema %s, want %q and none", tool.Name, tool.Parameters, tool.InputSchema, want)
+		}
+		if len(tool.Description) > 150 || !strings.HasPrefix(tool.Description, "Get a thing.") {
+			t.Errorf("%s: got %q", tool.Name, tool.Description)
+		}
+	}
+	if whole := c.found(`{"query":"get_7","limit":1}`).Tools[0]; whole.Name != "get_7" || len(whole.InputSchema) < 10_000 || len(whole.Description) > 1100 {
+		t.Errorf("got %+v, want its schema whole and its description short", whole)
+	}
+}

@@ -230,7 +230,11 @@ func parseReadQuery(raw []byte) (q readQuery, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&q); err != nil {
-		return q, fmt.Errorf("%w; want handle, and pointer or offset (a whole number)", err)
+		what := strings.TrimPrefix(err.Error(), "json: ")
+		if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			what = cmp.Or(mistyped.Field, "arguments") + ": wrong type, " + mistyped.Value
+		}
+		return q, fmt.Errorf("%s; want an object with handle, a string, and pointer, a JSON pointer, or offset, a whole number", what)
 	}
 	if !jsonrpc.ValidPointer(q.Pointer) {
 		return q, fmt.Errorf(`pointer: want a JSON pointer such as "/items/20", have %.80q`, q.Pointer)

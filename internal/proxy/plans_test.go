@@ -895,3 +895,44 @@ func (d *ordeal) over() {
 	}
 	time.Sleep(time.Hour) // the shared session of stateless clients has been idle
 }
+
+// The error for a wrong argument says what is expected.
+func TestPlanReadWrongly(t *testing.T) {
+	p, _, _ := planning(t, handshake, func(o *proxy.Options) { o.Plans.Budget = 400 })
+	c := connect(t, p, handshake)
+	a := c.plan(`{"steps":[{"id":"a","tool":"large"}]}`)
+	h := a.Handle
+	for arguments, want := range map[string]string{
+		`{"handle":7}`:                                                    "a string",
+		`{"handle":"nobody's"}`:                                           `"nobody's"`,
+		`{"handle":"","pointer":"rows"}`:                                  "JSON pointer",
+		`{"handle":"` + h + `","pointer":"rows"}`:                         "JSON pointer",
+		`{"handle":"` + h + `","pointer":"/a/rows/~2"}`:                   "JSON pointer",
+		`{"handle":"` + h + `","pointer":["rows"]}`:                       "JSON pointer",
+		`{"handle":"` + h + `","pointer":"/a/nothing"}`:                   "nothing there",
+		`{"handle":"` + h + `","pointer":"/a/rows/99999999"}`:             "nothing there",
+		`{"handle":"` + h + `","pointer":"/a/rows/01"}`:                   "nothing there",
+		`{"handle":"` + h + `","offset":-1}`:                              "whole number",
+		`{"handle":"` + h + `","offset":1.5}`:                             "whole number",
+		`{"handle":"` + h + `","offset":"1"}`:                             "whole number",
+		`{"handle":"` + h + `","offset":99999999999999999999}`:            "whole number",
+		`{"handle":"` + h + `","pointer":"/a/rows/0/text","offset":1000}`: "the text has 26 bytes",
+		`{"handle":"` + h + `","length":3}`:                               `unknown field "length"`,
+		`[]`:                                                              "want an object",
+	} {
+		if text := c.broken("mcpschedd_read_result", arguments); !strings.Contains(text, want) {
+			t.Errorf("%s: got %q, want %q in it", arguments, text, want)
+		}
+	}
+	for arguments, want := range map[string]string{
+		`{"handle":"` + h + `","offset":5000,"pointer":"/a/rows"}`:      `{"value":[{"id":2}]}`,
+		`{"handle":"` + h + `","offset":9000,"pointer":"/a/rows"}`:      `{"value":[]}`,
+		`{"handle":"` + h + `","pointer":"/a/rows/5000/id"}`:            `{"value":2}`,
+		`{"handle":"` + h + `","pointer":"/a/rows/0/text","offset":26}`: `{"text":"","bytes":26}`,
+		`{"handle":"` + h + `","pointer":"/a/rows/0/text","offset":22}`: `{"text":"amet","bytes":26}`,
+	} {
+		if got := c.said("mcpschedd_read_result", arguments); got != want {
+			t.Errorf("%s: got %s, want %s", arguments, got, want)
+		}
+	}
+}
