@@ -58,7 +58,7 @@ func (w withdrawn) Error() string {
 // Refuse answers a message that cannot be accepted. If the message is, or may be, the
 // response to a server's question, Refuse fails the question and sends the client nothing.
 func (s *session) Refuse(m *front.Message, why *jsonrpc.Error, out front.Outlet) {
-	if m.Method == "" && (m.Result != nil || m.Error != nil || s.questions.isOpen(m.ID)) {
+	if m.Method == "" && (m.Result != nil || m.Error != nil || s.questions.find(m.ID) != nil) {
 		s.srv.log.Warn("response from the client not understood", "err", why.Message)
 		s.questions.handleResponse(jsonrpc.Message{ID: m.ID, Error: why.Append(nil)})
 		return

@@ -16,8 +16,7 @@
 //	 └─ session ── facts about its client · leases on upstreams · lists as last shown
 //	     ├─ subscriptions · tasks
 //	     ├─ requests ── request ── upstreamCall
-//	     ├─ questions sent to the client as requests
-//	     └─ suspended ── work: a call or a plan that waits for the client's replies
+//	     └─ questions to the client ── work: a call or a plan that waits for its replies
 //
 // The path of a call is in call.go, from top to bottom; routing is in route.go. Package
 // upstream starts the processes and holds the connections.

@@ -35,8 +35,7 @@ type session struct {
 	subscriptions subscriptions
 	tasks         tasks
 	requests      requests
-	questions     clientQuestions
-	suspended     suspended
+	questions     questions    // to the client, and the works that wait for its replies
 	plans         atomic.Int32 // number of plans started
 
 	observed *observedSession // the session as the recorder and the prefetch worker see it
@@ -76,8 +75,7 @@ func (s *Server) newSession(c front.Client) *session {
 	}
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.lists = newShownLists(n)
-	n.questions.s, n.questions.ready, n.questions.open = n, make(chan struct{}), make(map[string]*question)
-	n.suspended.byHandle, n.suspended.calling, n.suspended.unassigned = make(map[string]*work), make(map[*request]struct{}), make(map[*question]struct{})
+	n.questions.s, n.questions.ready, n.questions.byHandle, n.questions.calling = n, make(chan struct{}), make(map[string]*work), make(map[*request]struct{})
 	n.requests.open, n.requests.serving = make(map[string]*request), &n.running
 	if !s.sessions.add(n) {
 		cancel(front.ErrShutdown)
@@ -102,7 +100,7 @@ func (s *session) open(client upstream.Client) {
 // Drain waits until all requests have been served, for at most d or until ctx is done.
 func (s *session) Drain(ctx context.Context, d time.Duration) error {
 	s.lifecycle.drain()
-	s.suspended.end(front.ErrEnded)
+	s.questions.endWork(front.ErrEnded)
 	idle := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -125,7 +123,7 @@ func (s *session) End(why error) {
 		s.requests.close()
 		s.lifecycle.cancel(why)
 		s.lists.stop()
-		s.suspended.end(why)
+		s.questions.endWork(why)
 		leases := s.leases.close()
 		var closing sync.WaitGroup
 		for _, l := range leases {
@@ -162,7 +160,7 @@ func (s *session) Context() context.Context { return s.ctx }
 // Pending reports whether a call or a plan is suspended until the client answers, and
 // whether a task is running.
 func (s *session) Pending() (suspended, task bool) {
-	return s.suspended.any(), s.tasks.running()
+	return s.questions.anySuspended(), s.tasks.running()
 }
 
 // clientState holds what a session's client has declared about itself.

@@ -6,8 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
-	"sync"
+	"slices"
 	"time"
 
 	"mcpschedd/internal/front"
@@ -17,30 +16,41 @@ import (
 )
 
 // work is a call or a plan that may need input from its client. With a stateless client it
-// outlives the request that began it: it is suspended until the client repeats the request
-// with its replies.
+// outlives the request that began it: the proxy answers the request with the questions and a
+// handle for one use, and the work is suspended until the client repeats the request with its
+// replies and the handle.
+//
+//	request ──► newWork ─► serve ──┬─► the work has ended: its result
+//	  resume ────────────────▲     └─► input needed: suspend ─► questions and a handle
+//	    ▲                                                            │
+//	    └───────── repeated request with the handle ◄── client ◄─────┘
+//
+// A handle is valid while its work has no request. It becomes invalid when it is used, when
+// it expires, when another request brings it, and when the session ends.
 type work struct {
-	set         *suspended
-	first       *request // each later request repeats it
+	questions   *questions // of the session
+	first       *request   // each later request repeats it
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
 	inputNeeded chan struct{} // capacity 1: the client has to be asked
 	done        chan struct{} // closed by end
 	result      outcome       // set before done is closed
 
-	// Guarded by set.mu.
-	request   *request             // request to answer; nil while the client fetches replies
-	expiry    *time.Timer          // abandons the suspended work
-	open      map[string]*question // key in inputRequests → unanswered question; nil when the work has ended
-	questions int                  // number of questions so far
+	// Guarded by questions.mu.
+	request *request    // request to answer; nil while the client fetches replies
+	expiry  *time.Timer // abandons the suspended work
+	ended   bool        // no more questions may be asked
 }
+
+// Limits of suspended work.
+const (
+	suspendTimeout = 10 * time.Minute // until the client must repeat its request
+	maxSuspended   = 32               // calls and plans of one session
+)
 
 // newWork returns a work for the request, which the caller ends with end.
 func newWork(x *request) *work {
-	w := &work{
-		set: &x.s.suspended, first: x, request: x,
-		inputNeeded: make(chan struct{}, 1), done: make(chan struct{}), open: make(map[string]*question),
-	}
+	w := &work{questions: &x.s.questions, first: x, request: x, inputNeeded: make(chan struct{}, 1), done: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancelCause(x.s.ctx)
 	x.work = w
 	return w
@@ -52,24 +62,10 @@ func (w *work) end(o outcome) {
 	close(w.done)
 }
 
-// closeQuestions closes the open questions of a work that has ended. Those that belong to no
-// call wait for other work.
-func (w *work) closeQuestions() {
-	w.set.mu.Lock()
-	defer w.set.mu.Unlock()
-	for _, q := range w.open {
-		if q.server != nil {
-			w.set.unassigned[q] = struct{}{}
-		}
-	}
-	w.open = nil
-	w.set.assignLocked()
-}
-
 // currentRequest returns the request to answer, or nil if the work is suspended.
 func (w *work) currentRequest() *request {
-	w.set.mu.Lock()
-	defer w.set.mu.Unlock()
+	w.questions.mu.Lock()
+	defer w.questions.mu.Unlock()
 	return w.request
 }
 
@@ -82,7 +78,7 @@ func (w *work) serve(x *request) outcome {
 		select {
 		case <-w.done:
 			w.cancel(nil)
-			w.closeQuestions()
+			w.questions.release(w)
 			return w.result
 		case <-cancelled:
 			w.cancel(context.Cause(x.ctx))
@@ -91,7 +87,7 @@ func (w *work) serve(x *request) outcome {
 			if x.ctx.Err() != nil {
 				continue
 			}
-			questions, err := w.suspend()
+			questions, err := w.questions.suspend(w)
 			if err != nil {
 				w.cancel(err)
 			}
@@ -102,139 +98,121 @@ func (w *work) serve(x *request) outcome {
 	}
 }
 
-// suspend suspends the work until the client's next request and returns the result that asks
-// the open questions, or nil if there are none. The error says why it cannot be suspended.
-func (w *work) suspend() (questions []byte, err error) {
-	s := w.set
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// ofLocked returns the open questions that w asks.
+func (c *questions) ofLocked(w *work) (all []*question) {
+	for _, q := range c.open {
+		if q.work == w {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// assignLocked assigns each question without work that belongs to no call to a work with a call
+// to the same server and a current request, and notifies the works that have to ask something.
+func (c *questions) assignLocked() {
+	for _, q := range slices.Clone(c.open) {
+		if q.work == nil && q.server != nil {
+			for _, x := range c.callsToLocked(q.server) {
+				if x.work.request != nil && !x.work.ended {
+					q.work = x.work
+				}
+			}
+			if q.work != nil && !c.capable(q) {
+				c.answerLocked(q, reply{err: cannotBeAsked(q.method)})
+				continue
+			}
+		}
+		if q.work != nil && q.work.request != nil {
+			select {
+			case q.work.inputNeeded <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// release ends the questions of a work that has ended. Those that belong to no call wait for
+// another work.
+func (c *questions) release(w *work) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w.ended = true
+	for _, q := range c.ofLocked(w) {
+		if q.server == nil {
+			c.answerLocked(q, reply{err: errWithdrawn})
+			continue
+		}
+		q.work = nil
+	}
+	c.assignLocked()
+}
+
+// suspend suspends w until the client's next request and returns the result that asks its open
+// questions, or nil if there are none. The error says why it cannot be suspended.
+func (c *questions) suspend(w *work) (result []byte, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	open := c.ofLocked(w)
 	switch {
-	case len(w.open) == 0:
+	case len(open) == 0:
 		return nil, nil
-	case s.ended:
+	case c.ended:
 		return nil, front.ErrEnded
-	case len(s.byHandle) >= maxSuspended:
+	case len(c.byHandle) >= maxSuspended:
 		return nil, fmt.Errorf("%d calls and plans already wait for this client's answers", maxSuspended)
 	}
 	handle := rand.Text()
-	s.byHandle[handle] = w
+	c.byHandle[handle] = w
 	w.request = nil
 	w.expiry = time.AfterFunc(suspendTimeout, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.abandonLocked(handle, fmt.Errorf("the client did not answer within %v", suspendTimeout))
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.abandonLocked(handle, fmt.Errorf("the client did not answer within %v", suspendTimeout))
 	})
-	select {
-	case <-w.inputNeeded: // the result asks all open questions
-	default:
-	}
-	return inputRequired(handle, w.open), nil
-}
-
-// addQuestionsLocked adds the questions of one call, or returns why they cannot be asked.
-func (w *work) addQuestionsLocked(questions ...*question) *jsonrpc.Error {
-	if w.open == nil {
-		return errQuestionWithdrawn // the work has ended
-	}
-	for _, q := range questions {
-		if !capable(w.first.hop.Capabilities, q.method) {
-			return cannotBeAsked(q.method)
-		}
-	}
-	for _, q := range questions {
-		w.questions++
-		q.key, q.work = "q"+strconv.Itoa(w.questions), w
-		w.open[q.key] = q
-	}
-	w.requestInputLocked()
-	return nil
-}
-
-// requestInputLocked signals inputNeeded if there is a question to ask and a request to answer.
-func (w *work) requestInputLocked() {
-	if w.request == nil || len(w.open) == 0 {
-		return
-	}
-	select {
-	case w.inputNeeded <- struct{}{}:
-	default:
-	}
-}
-
-// inputRequired returns the result that asks the client the open questions, by key. The client
-// returns the handle with its replies.
-func inputRequired(handle string, open map[string]*question) []byte {
 	requests := []byte("{}")
-	for key, q := range open {
+	for _, q := range open {
 		request := jsonrpc.Set(nil, "method", jsonrpc.AppendString(nil, q.method))
 		if q.params != nil {
 			request = jsonrpc.Set(request, "params", q.params)
 		}
-		requests = jsonrpc.Set(requests, key, request)
+		requests = jsonrpc.Set(requests, q.key, request)
 	}
-	out := jsonrpc.Set([]byte(`{"resultType":"input_required"}`), "inputRequests", requests)
-	return jsonrpc.Set(out, "requestState", jsonrpc.AppendString(nil, handle))
-}
-
-// Limits of suspended work.
-const (
-	suspendTimeout = 10 * time.Minute // until the client must repeat its request
-	maxSuspended   = 32               // calls and plans of one session
-)
-
-// suspended holds the calls and plans of one session that wait for input from a stateless
-// client. The proxy answers the client's request with the questions and a handle for one
-// use, and the call or plan continues. The client repeats its request with the replies and
-// the handle, which resumes the work.
-//
-//	request ──► newWork ─► serve ──┬─► the work has ended: its result
-//	  resume ────────────────▲     └─► input needed: suspend ─► questions and a handle
-//	    ▲                                                            │
-//	    └───────── repeated request with the handle ◄── client ◄─────┘
-//
-// A handle is valid while its work has no request. It becomes invalid when it is used, when
-// it expires, when another request brings it, and when the session ends.
-type suspended struct {
-	mu         sync.Mutex
-	ended      bool                   // no more work may be suspended
-	byHandle   map[string]*work       // handle → suspended work
-	calling    map[*request]struct{}  // requests with an open call to a server of the handshake era, which may ask questions; the requests may be answered already
-	unassigned map[*question]struct{} // questions that belong to no call and are not assigned to work
+	result = jsonrpc.Set([]byte(`{"resultType":"input_required"}`), "inputRequests", requests)
+	return jsonrpc.Set(result, "requestState", jsonrpc.AppendString(nil, handle)), nil
 }
 
 // resume returns the suspended work for the handle in x, after passing the replies in x to
 // the questions. It returns nil and no error if x has no handle, or one that may belong to a
 // stateless server.
-func (s *suspended) resume(x *request) (*work, *jsonrpc.Error) {
+func (c *questions) resume(x *request) (*work, *jsonrpc.Error) {
 	handle, ok := jsonrpc.String(x.handle())
 	if !ok {
 		return nil, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := s.byHandle[handle]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.byHandle[handle]
 	switch {
 	case w == nil && !x.callsOwnTool() && (x.call == nil || x.call.lease.Stateless()):
 		return nil, nil
 	case w == nil:
 		return nil, invalidParams("params.requestState: unknown, or used before")
 	case !repeats(x, w.first):
-		s.abandonLocked(handle, errors.New("its handle was used with another request"))
+		c.abandonLocked(handle, errors.New("its handle was used with another request"))
 		return nil, invalidParams("params.requestState: of another request")
 	}
-	delete(s.byHandle, handle)
+	delete(c.byHandle, handle)
 	w.expiry.Stop()
 	x.s.requests.bind(x, w.first.call)
 	x.work, w.request = w, x
 	replies := x.msg.Index.Get("inputResponses")
-	for key, q := range w.open {
-		if result := jsonrpc.Get(replies, key); result != nil {
-			q.reply <- reply{result: bytes.Clone(result)}
-			delete(w.open, key)
+	for _, q := range c.ofLocked(w) {
+		if result := jsonrpc.Get(replies, q.key); result != nil {
+			c.answerLocked(q, reply{result: bytes.Clone(result)})
 		}
 	}
-	w.requestInputLocked() // for questions without a reply
-	s.assignLocked()
+	c.assignLocked()
 	return w, nil
 }
 
@@ -250,79 +228,70 @@ func repeats(x, y *request) bool {
 }
 
 // abandonLocked cancels the suspended work with the given handle, if any.
-func (s *suspended) abandonLocked(handle string, cause error) {
-	if w := s.byHandle[handle]; w != nil {
-		delete(s.byHandle, handle)
-		w.expiry.Stop()
-		w.cancel(cause)
-		for _, q := range w.open {
-			q.reply <- reply{err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: cause.Error()}}
-		}
-		w.open = nil
+func (c *questions) abandonLocked(handle string, cause error) {
+	w := c.byHandle[handle]
+	if w == nil {
+		return
+	}
+	delete(c.byHandle, handle)
+	w.ended = true
+	w.expiry.Stop()
+	w.cancel(cause)
+	for _, q := range c.ofLocked(w) {
+		c.answerLocked(q, reply{err: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: cause.Error()}})
 	}
 }
 
-// end cancels all suspended work. No more work can be suspended.
-func (s *suspended) end(cause error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = true
-	for handle := range s.byHandle {
-		s.abandonLocked(handle, cause)
+// endWork cancels all suspended work. No more work can be suspended.
+func (c *questions) endWork(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	for handle := range c.byHandle {
+		c.abandonLocked(handle, cause)
 	}
 }
 
-// any reports whether any work is suspended.
-func (s *suspended) any() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.byHandle) > 0
+// anySuspended reports whether any work is suspended.
+func (c *questions) anySuspended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.byHandle) > 0
 }
 
-// enter registers the call of x as open until the returned function is called.
-func (s *suspended) enter(x *request) (leave func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calling[x] = struct{}{}
-	s.assignLocked()
+// enter registers the call of x as open until the returned function is called, which withdraws
+// the call's questions.
+func (c *questions) enter(x *request) (leave func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calling[x] = struct{}{}
+	c.assignLocked()
 	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.calling, x)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.calling, x)
+		for _, q := range slices.Clone(c.open) {
+			if q.request == x {
+				c.answerLocked(q, reply{err: errWithdrawn})
+			}
+		}
 	}
 }
 
 // callsTo returns the requests with an open call to l.
-func (s *suspended) callsTo(l *upstream.Lease) []*request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.callsToLocked(l)
+func (c *questions) callsTo(l *upstream.Lease) []*request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.callsToLocked(l)
 }
 
-func (s *suspended) callsToLocked(l *upstream.Lease) (found []*request) {
-	for x := range s.calling {
+func (c *questions) callsToLocked(l *upstream.Lease) (found []*request) {
+	for x := range c.calling {
 		if x.call.lease.Lease == l {
 			found = append(found, x)
 		}
 	}
 	return found
-}
-
-// assignLocked assigns each unassigned question to work that has an open call to the same server
-// and a current request.
-func (s *suspended) assignLocked() {
-	for q := range s.unassigned {
-		for _, x := range s.callsToLocked(q.server) {
-			if x.work.request == nil {
-				continue
-			}
-			delete(s.unassigned, q)
-			if err := x.work.addQuestionsLocked(q); err != nil {
-				q.reply <- reply{err: err}
-			}
-			break
-		}
-	}
 }
 
 // Servers of the handshake era send questions (sampling, elicitation, roots) as requests.
@@ -353,19 +322,12 @@ func (w *work) startCall(req *upstream.Request) {
 // fetchBridged is fetch for a stateless client's call to a server of the handshake era, which
 // may ask questions until the call has ended.
 func (x *request) fetchBridged(ctx context.Context, req *upstream.Request, done func(outcome)) {
-	call, end := context.WithCancel(context.WithoutCancel(ctx)) // without ctx's cancel cause, which the server might return as the call's error
-	req.Ask = func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
-		ctx, withdraw := context.WithCancel(ctx)
-		defer withdraw()
-		defer context.AfterFunc(call, withdraw)()
-		return x.askClient(ctx, method, params)
-	}
-	leave := x.s.suspended.enter(x)
+	req.Ask = x.askClient
+	leave := x.s.questions.enter(x)
 	if x.hop.LogLevel != "" {
 		x.call.lease.SetLevel(x.hop.LogLevel)
 	}
 	x.call.fetch(ctx, req, func(o outcome) {
-		end()
 		leave()
 		done(o)
 	})
@@ -387,12 +349,12 @@ func resolveInput(ctx context.Context, x *request, req *upstream.Request, result
 		for m := range jsonrpc.Members(jsonrpc.Get(result, "inputRequests")) {
 			method, _ := jsonrpc.String(jsonrpc.Get(m.Value, "method"))
 			keys = append(keys, string(m.Name))
-			questions = append(questions, newQuestion(method, jsonrpc.Get(m.Value, "params")))
+			questions = append(questions, x.newQuestion(method, jsonrpc.Get(m.Value, "params")))
 		}
 		next := *req
 		next.Index, next.Params = nil, params
 		if questions != nil {
-			answers, err := x.s.ask(ctx, x.asker(), questions...)
+			answers, err := x.s.questions.ask(ctx, questions...)
 			if err != nil {
 				return outcome{answer: upstream.Answer{Sent: true}, err: err} // the server may have had effects before it asked
 			}
@@ -433,7 +395,7 @@ func (x *request) handle() []byte {
 // proxy.
 func (x *request) resume() (o outcome, resumed bool) {
 	own := x.call
-	w, err := x.s.suspended.resume(x)
+	w, err := x.s.questions.resume(x)
 	switch {
 	case err != nil:
 		return outcome{err: err}, true
