@@ -2,18 +2,21 @@ package record
 
 import (
 	"math"
-	"slices"
 	"sort"
 )
 
-// Histogram counts values by size. Count, sum and maximum are exact; a quantile is off by an
+// Histogram counts values by size. Number, sum and maximum are exact; a quantile is off by an
 // eighth at most. The zero value is ready to use.
 type Histogram struct {
-	N      int64
-	Sum    float64
-	min    float64
-	max    float64
-	counts []uint32 // counts[i] is the number of values in (edges[i-1], edges[i]]; nil if there are none
+	N   int64   `json:"n" jsonschema:"Number of values, exact."`
+	Sum float64 `json:"sum" jsonschema:"Sum of them, exact."`
+	P50 float64 `json:"p50" jsonschema:"Median."`
+	P90 float64 `json:"p90" jsonschema:"90th percentile."`
+	P99 float64 `json:"p99" jsonschema:"99th percentile."`
+	Max float64 `json:"max" jsonschema:"Largest, exact."`
+
+	Min    float64  `json:"-"`
+	Counts []uint32 `json:"-"` // number of values in (edges[i-1], edges[i]]; nil if there are none, or they are not known
 }
 
 // edges are round numbers at most a quarter apart. In milliseconds they cover a microsecond to
@@ -29,62 +32,61 @@ var edges = func() (all []float64) {
 
 // Add counts a value, which is not negative.
 func (h *Histogram) Add(v float64) {
-	if h.counts == nil {
-		h.counts, h.min = make([]uint32, len(edges)+1), v
+	if h.Counts == nil {
+		h.Counts, h.Min = make([]uint32, len(edges)+1), v
 	}
 	h.N++
 	h.Sum += v
-	h.min, h.max = min(h.min, v), max(h.max, v)
-	h.counts[sort.SearchFloat64s(edges, v)]++
+	h.Min, h.Max = min(h.Min, v), max(h.Max, v)
+	h.Counts[sort.SearchFloat64s(edges, v)]++
 }
 
-// merge adds the values of another histogram.
+// merge adds the values of another histogram. The quantiles become the mean of both, weighted by
+// the number of values; derive replaces them if the counts are known.
 func (h *Histogram) merge(o *Histogram) {
 	if o.N == 0 {
 		return
 	}
-	if h.counts == nil {
-		h.counts, h.min = make([]uint32, len(edges)+1), o.min
+	share := float64(o.N) / float64(h.N+o.N)
+	for mine, other := range map[*float64]float64{&h.P50: o.P50, &h.P90: o.P90, &h.P99: o.P99} {
+		*mine += (other - *mine) * share
+	}
+	if h.N == 0 && o.Counts != nil {
+		h.Counts, h.Min = make([]uint32, len(edges)+1), o.Min
+	}
+	if o.Counts == nil {
+		h.Counts = nil
+	}
+	for i := range h.Counts {
+		h.Counts[i] += o.Counts[i]
 	}
 	h.N, h.Sum = h.N+o.N, h.Sum+o.Sum
-	h.min, h.max = min(h.min, o.min), max(h.max, o.max)
-	for i, n := range o.counts {
-		h.counts[i] += n
+	h.Min, h.Max = min(h.Min, o.Min), max(h.Max, o.Max)
+}
+
+// derive sets the quantiles, unless the values come from another process, without their counts.
+func (h *Histogram) derive() {
+	if h.Counts != nil {
+		h.P50, h.P90, h.P99 = h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99)
 	}
 }
 
 // Quantile returns the quantile for a share between 0 and 1, or 0 if there are no values.
 func (h *Histogram) Quantile(share float64) float64 {
 	rank, before := math.Ceil(share*float64(h.N)), 0.0
-	for i, n := range h.counts {
+	for i, n := range h.Counts {
 		if n == 0 || before+float64(n) < rank {
 			before += float64(n)
 			continue
 		}
 		if i == len(edges) {
-			return h.max
+			return h.Max
 		}
 		low := 0.0
 		if i > 0 {
 			low = edges[i-1]
 		}
-		return max(h.min, min(h.max, low+(edges[i]-low)*(rank-before)/float64(n)))
+		return max(h.Min, min(h.Max, low+(edges[i]-low)*(rank-before)/float64(n)))
 	}
 	return 0
-}
-
-// prometheusBuckets are the bucket bounds (ms or KiB) of Prometheus histograms: a stored answer
-// takes microseconds, a slow tool minutes.
-var prometheusBuckets = []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 300e3}
-
-func (h *Histogram) quantiles() Quantiles {
-	q := Quantiles{N: h.N, Sum: h.Sum, P50: h.Quantile(0.5), P90: h.Quantile(0.9), P99: h.Quantile(0.99), Max: h.max}
-	upTo := int64(0)
-	for i, n := range h.counts {
-		upTo += int64(n)
-		if i < len(edges) && slices.Contains(prometheusBuckets, edges[i]) {
-			q.Buckets = append(q.Buckets, upTo)
-		}
-	}
-	return q
 }

@@ -34,7 +34,7 @@ func TestQuantiles(t *testing.T) {
 	tally := latent(all...)
 	slices.Sort(all)
 	s := tally.Stats(time.Time{})
-	for name, q := range map[string]record.Quantiles{"totals": s.Totals.LatencyMS, "tool": s.Tools["u/t"].LatencyMS, "upstream": s.Upstreams["u"].LatencyMS} {
+	for name, q := range map[string]record.Histogram{"totals": s.Totals.LatencyMS, "tool": s.Tools["u/t"].LatencyMS, "upstream": s.Upstreams["u"].LatencyMS} {
 		if q.N != 10_000 || math.Abs(q.Sum-sum) > 1e-6*sum || q.Max != all[len(all)-1] {
 			t.Errorf("%s: got n %d sum %v max %v, want %v and %v", name, q.N, q.Sum, q.Max, sum, all[len(all)-1])
 		}
@@ -54,7 +54,7 @@ func TestQuantilesOfTheOutermost(t *testing.T) {
 			t.Errorf("%v ms: got %+v", v, q)
 		}
 	}
-	if q := latent().Stats(time.Time{}).Totals.LatencyMS; q.N != 0 || q.P50 != 0 || q.Buckets != nil {
+	if q := latent().Stats(time.Time{}).Totals.LatencyMS; q.N != 0 || q.P50 != 0 || q.Counts != nil {
 		t.Errorf("of nothing: got %+v", q)
 	}
 }

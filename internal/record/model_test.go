@@ -48,7 +48,7 @@ func TestFiguresOfRandomLines(t *testing.T) {
 // near compares sums that were added in different orders, and rounded estimates. The model computes
 // no quantiles.
 var near = gocmp.Options{
-	cmpopts.IgnoreFields(record.Quantiles{}, "P50", "P90", "P99", "Max", "Buckets"),
+	cmpopts.IgnoreFields(record.Histogram{}, "P50", "P90", "P99", "Min", "Max", "Counts"),
 	cmpopts.EquateApprox(1e-9, 1e-9), cmpopts.EquateEmpty(),
 	gocmp.FilterPath(func(p gocmp.Path) bool { return strings.HasPrefix(p.Last().String(), ".Tokens") },
 		gocmp.Comparer(func(a, b int64) bool { return max(a-b, b-a) <= 1 })),
@@ -190,12 +190,12 @@ func (l lines) totals() record.Totals {
 	f.TurnsSaved.Plan = int64(finished.sum(func(e *record.Event) float64 { return float64(e.Depth - 1) }))
 	f.Harm.ForegroundWaitMS = harms.where(func(e *record.Event) bool { return e.Why == "foreground_wait" }).sum(func(e *record.Event) float64 { return e.LatencyMS })
 	f.Harm.RateLimited, f.Harm.Evictions, f.Harm.Questions = did("rate_limited"), did("eviction"), did("question")
-	f.LatencyMS = record.Quantiles{N: f.Calls, Sum: f.WaitedMS}
+	f.LatencyMS = record.Histogram{N: f.Calls, Sum: f.WaitedMS}
 	asked := calls.where(func(e *record.Event) bool { return e.UpstreamMS > 0 })
 	guessed := guesses.where(func(e *record.Event) bool { return e.LatencyMS > 0 && e.Cause != "dropped" })
-	f.FetchMS = record.Quantiles{N: int64(len(asked) + len(guessed)), Sum: asked.sum(func(e *record.Event) float64 { return e.UpstreamMS }) + guessed.sum(func(e *record.Event) float64 { return e.LatencyMS })}
+	f.FetchMS = record.Histogram{N: int64(len(asked) + len(guessed)), Sum: asked.sum(func(e *record.Event) float64 { return e.UpstreamMS }) + guessed.sum(func(e *record.Event) float64 { return e.LatencyMS })}
 	results := calls.where(func(e *record.Event) bool { return e.Bytes > 0 })
-	f.ResultKB = record.Quantiles{N: int64(len(results)), Sum: results.sum(func(e *record.Event) float64 { return float64(e.Bytes) / 1024 })}
+	f.ResultKB = record.Histogram{N: int64(len(results)), Sum: results.sum(func(e *record.Event) float64 { return float64(e.Bytes) / 1024 })}
 	return f
 }
 

@@ -76,8 +76,8 @@ func collect(to chan<- prometheus.Metric, metrics []metric, prefix string, of an
 		v := reflect.ValueOf(of).FieldByIndex(m.index)
 		switch {
 		case m.kind == "histogram":
-			if q := v.Interface().(Quantiles); q.N > 0 {
-				m.sendHistogram(to, prefix, &q, labels)
+			if h := v.Interface().(Histogram); h.N > 0 {
+				m.sendHistogram(to, prefix, &h, labels)
 			}
 		case m.label != "":
 			for name, n := range v.Interface().(map[string]int64) {
@@ -116,14 +116,21 @@ func (m *metric) send(to chan<- prometheus.Metric, prefix string, value float64,
 	to <- prometheus.MustNewConstMetric(desc, kind, value*factor, values...)
 }
 
-func (m *metric) sendHistogram(to chan<- prometheus.Metric, prefix string, q *Quantiles, labels []label) {
+// buckets are the bucket bounds (ms or KiB) of histograms: a stored answer takes microseconds, a
+// slow tool minutes.
+var buckets = []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 300e3}
+
+func (m *metric) sendHistogram(to chan<- prometheus.Metric, prefix string, h *Histogram, labels []label) {
 	_, factor := m.base()
-	buckets := make(map[float64]uint64)
-	for i, n := range q.Buckets {
-		buckets[prometheusBuckets[i]*factor] = uint64(n)
+	upTo, cumulative := make(map[float64]uint64), uint64(0)
+	for i, n := range h.Counts {
+		cumulative += uint64(n)
+		if i < len(edges) && slices.Contains(buckets, edges[i]) {
+			upTo[edges[i]*factor] = cumulative
+		}
 	}
 	desc, values := m.describe(prefix, labels)
-	to <- prometheus.MustNewConstHistogram(desc, uint64(q.N), q.Sum*factor, buckets, values...)
+	to <- prometheus.MustNewConstHistogram(desc, uint64(h.N), h.Sum*factor, upTo, values...)
 }
 
 func (m *metric) describe(prefix string, labels []label) (desc *prometheus.Desc, values []string) {

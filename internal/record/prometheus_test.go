@@ -211,7 +211,7 @@ func TestOddNames(t *testing.T) {
 		n := int64(i + 1)
 		part := record.Part{Calls: n, Fetched: n, Prefetch: record.PrefetchPart{Issued: n, Wasted: map[string]int64{name: n}}}
 		s.Tools[name] = part
-		part.LatencyMS = record.Quantiles{N: n, Sum: 1, Buckets: make([]int64, 16)}
+		part.LatencyMS = record.Histogram{N: n, Sum: 1, Counts: make([]uint32, 141)}
 		s.Tools["up/"+name] = part
 		s.Hosts[name] = record.Host{Host: name, Level: i}
 		s.Totals.Declined[name] = n

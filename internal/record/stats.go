@@ -69,9 +69,9 @@ type Part struct {
 	TokensSaved      int64   `json:"context_tokens_saved" jsonschema:"Estimated tokens that were not sent to clients, because the client had them already or because a plan needed them only internally." prom:"counter"`
 	TokensToClient   int64   `json:"tokens_to_client" jsonschema:"Estimated tokens of the results sent to clients." prom:"counter"`
 
-	LatencyMS Quantiles `json:"latency_ms" jsonschema:"Duration of calls, from arrival to result." unit:"ms" prom:"histogram"`
-	FetchMS   Quantiles `json:"upstream_ms" jsonschema:"Duration of fetches." unit:"ms" prom:"histogram"`
-	ResultKB  Quantiles `json:"result_kb" jsonschema:"Size of results in KiB; in Prometheus in bytes." unit:"KiB" prom:"histogram"`
+	LatencyMS Histogram `json:"latency_ms" jsonschema:"Duration of calls, from arrival to result." unit:"ms" prom:"histogram"`
+	FetchMS   Histogram `json:"upstream_ms" jsonschema:"Duration of fetches." unit:"ms" prom:"histogram"`
+	ResultKB  Histogram `json:"result_kb" jsonschema:"Size of results in KiB; in Prometheus in bytes." unit:"KiB" prom:"histogram"`
 }
 
 // PrefetchPart is the outcomes of prefetches.
@@ -136,16 +136,4 @@ type Host struct {
 	CoolingMS   float64 `json:"cooling_ms,omitempty" jsonschema:"Time for which nothing is prefetched there." unit:"ms" prom:"gauge"`
 	Prefetches  int     `json:"prefetches_last_hour,omitempty" jsonschema:"Prefetches within the last hour." prom:"gauge"`
 	HarmMS      float64 `json:"harm_ms,omitempty" jsonschema:"Time that calls waited for prefetches at the host." unit:"ms" prom:"counter"`
-}
-
-// Quantiles summarizes a [Histogram]. All fields are 0 if there are no values.
-type Quantiles struct {
-	N   int64   `json:"n" jsonschema:"Number of values, exact."`
-	Sum float64 `json:"sum" jsonschema:"Sum of them, exact."`
-	P50 float64 `json:"p50" jsonschema:"Median."`
-	P90 float64 `json:"p90" jsonschema:"90th percentile."`
-	P99 float64 `json:"p99" jsonschema:"99th percentile."`
-	Max float64 `json:"max" jsonschema:"Largest, exact."`
-
-	Buckets []int64 `json:"-"` // cumulative counts for prometheusBuckets
 }

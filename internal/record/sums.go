@@ -2,87 +2,86 @@ package record
 
 import (
 	"cmp"
-	"math"
 	"reflect"
 	"strings"
 )
 
-// sums accumulates the figures of one tool, or of all events without one. Ratios are derived
-// when the figures are read.
-type sums struct {
-	Totals // only sums and counts, nothing derived
-
-	saved, toClient        float64 // tokens saved, and tokens sent to clients
-	latency, fetch, result Histogram
-}
-
-// addEvent counts an event.
-func (s *sums) addEvent(e *Event) {
+// add counts an event.
+func (f *Totals) add(e *Event) {
 	switch e.Kind {
 	case Call:
-		s.addCall(e)
+		f.addCall(e)
 	case Prefetch:
-		s.addPrefetch(e)
+		f.addPrefetch(e)
 	case Choice:
-		s.Candidates += int64(e.Candidates)
+		f.Candidates += int64(e.Candidates)
 		for reason, n := range e.Reasons {
-			addCount(&s.Declined, reason, int64(n))
+			addCount(&f.Declined, reason, int64(n))
 		}
-		s.LateInvoked += int64(e.LateCalled)
+		f.LateInvoked += int64(e.LateCalled)
 	case Plan:
-		s.addPlan(e)
+		f.Plans++
+		f.PlanSteps += int64(e.Steps)
+		if !e.Cancelled { // else its answer was not read
+			f.TurnsSaved.Plan += max(0, int64(e.Depth)-1)
+			f.TokensSaved += max(0, e.BytesIn-e.BytesOut) / bytesPerToken
+			f.TokensToClient += e.BytesOut / bytesPerToken
+		}
 	case Harm:
-		s.Harm.add(e)
+		f.Harm.add(e)
 	}
 }
 
-func (s *sums) addCall(e *Event) {
-	s.Calls++
+func (f *Totals) addCall(e *Event) {
+	f.Calls++
 	switch e.Disposition {
 	case Hit:
-		s.ServedStored++
+		f.ServedStored++
 	case Joined:
-		s.Joined++
+		f.Joined++
 	case Fetched:
-		s.Fetched++
+		f.Fetched++
 	default:
-		s.Failed++
+		f.Failed++
 	}
-	switch {
-	case e.served() && e.UseOf > 0:
-		s.HiddenByPrefetch += e.HiddenMS
-	case e.served():
-		s.HiddenByRepeat += e.HiddenMS
-		s.Repeats++
+	if e.served() {
+		f.HiddenMS += e.HiddenMS
+		if e.UseOf > 0 {
+			f.HiddenByPrefetch += e.HiddenMS
+		} else {
+			f.HiddenByRepeat += e.HiddenMS
+			f.Repeats++
+		}
 	}
-	s.Errors += boolToInt(e.IsError)
-	s.UpstreamCalls += int64(e.Sent)
-	s.WaitedMS += e.LatencyMS
-	s.Reads += boolToInt(e.reads())
-	s.Unclassified += boolToInt(e.Class == "indeterminate")
-	s.BackOffs += boolToInt(e.BackedOff)
-	s.References += boolToInt(e.NotResent > 0)
-	s.Inlined += int64(e.Inlined)
-	s.latency.Add(e.LatencyMS)
+	f.Errors += boolToInt(e.IsError)
+	f.UpstreamCalls += int64(e.Sent)
+	f.WaitedMS += e.LatencyMS
+	f.Reads += boolToInt(e.reads())
+	f.Unclassified += boolToInt(e.Class == "indeterminate")
+	f.BackOffs += boolToInt(e.BackedOff)
+	f.References += boolToInt(e.NotResent > 0)
+	f.Inlined += int64(e.Inlined)
+	f.LatencyMS.Add(e.LatencyMS)
 	if e.UpstreamMS > 0 {
-		s.fetch.Add(e.UpstreamMS)
+		f.FetchMS.Add(e.UpstreamMS)
 	}
 	if e.Bytes > 0 {
-		s.result.Add(float64(e.Bytes) / 1024)
+		f.ResultKB.Add(float64(e.Bytes) / 1024)
 	}
 	if e.UseOf == 0 { // else it counts with the prefetch
-		s.addSize(e)
+		f.addSize(e)
 	}
-	s.saved += float64(e.NotResent) / bytesPerToken
+	f.TokensSaved += e.NotResent / bytesPerToken
 	if e.Plan == 0 { // the answer of a plan's step goes to the plan and not to the client
-		s.toClient += float64(max(0, e.Bytes-e.NotResent)) / bytesPerToken
+		f.TokensToClient += max(0, e.Bytes-e.NotResent) / bytesPerToken
 	}
 }
 
-func (s *sums) addPrefetch(e *Event) {
-	p := &s.Prefetch
+func (f *Totals) addPrefetch(e *Event) {
+	p := &f.Prefetch
 	p.Issued++
 	p.Dispatched += boolToInt(e.Sent > 0)
+	p.Used += boolToInt(e.used())
 	switch e.Fate {
 	case Used:
 		p.InTime++
@@ -93,22 +92,11 @@ func (s *sums) addPrefetch(e *Event) {
 	default:
 		addCount(&p.Wasted, cmp.Or(e.Cause, "unknown"), 1)
 	}
-	s.UpstreamCalls += int64(e.Sent)
+	f.UpstreamCalls += int64(e.Sent)
 	if e.LatencyMS > 0 && e.Cause != "dropped" { // a dropped fetch was cut short
-		s.fetch.Add(e.LatencyMS)
+		f.FetchMS.Add(e.LatencyMS)
 	}
-	s.addSize(e)
-}
-
-// addPlan counts a plan. A cancelled plan saved nothing, as its answer was not read.
-func (s *sums) addPlan(e *Event) {
-	s.Plans++
-	s.PlanSteps += int64(e.Steps)
-	if !e.Cancelled {
-		s.TurnsSaved.Plan += max(0, int64(e.Depth)-1)
-		s.saved += float64(max(0, e.BytesIn-e.BytesOut)) / bytesPerToken
-		s.toClient += float64(e.BytesOut) / bytesPerToken
-	}
+	f.addSize(e)
 }
 
 func (h *HarmPart) add(e *Event) {
@@ -129,32 +117,25 @@ func (h *HarmPart) add(e *Event) {
 const bytesPerToken = 4
 
 // addSize compares the predicted with the actual size.
-func (s *sums) addSize(e *Event) {
+func (f *Totals) addSize(e *Event) {
 	if e.Predicted > 0 && e.Tokens > 0 {
-		s.Predictions++
-		s.CostOverruns += boolToInt(10*e.Tokens >= 13*e.Predicted)
+		f.Predictions++
+		f.CostOverruns += boolToInt(10*e.Tokens >= 13*e.Predicted)
 	}
 }
 
-// merge adds the figures of another tool.
-func (s *sums) merge(o *sums) {
-	addFields(reflect.ValueOf(&s.Totals).Elem(), reflect.ValueOf(&o.Totals).Elem())
-	s.saved, s.toClient = s.saved+o.saved, s.toClient+o.toClient
-	s.latency.merge(&o.latency)
-	s.fetch.merge(&o.fetch)
-	s.result.merge(&o.result)
+// merge adds the figures of another tool. The ratios must be derived again.
+func (f *Totals) merge(o *Totals) {
+	addFields(reflect.ValueOf(f).Elem(), reflect.ValueOf(o).Elem())
 }
 
-// totals returns a copy of the sums with all derived figures.
-func (s *sums) totals() Totals {
-	all := &sums{Totals: Totals{Declined: map[string]int64{}}}
-	all.Prefetch.Wasted = map[string]int64{} // so that JSON has {} and not null
-	all.merge(s)
-	f := all.Totals
-	f.TokensSaved, f.TokensToClient = int64(math.Round(s.saved)), int64(math.Round(s.toClient))
-	f.LatencyMS, f.FetchMS, f.ResultKB = s.latency.quantiles(), s.fetch.quantiles(), s.result.quantiles()
-	f.derive()
-	return f
+// derived returns a copy with the ratios and quantiles of the sums, and no map that is nil.
+func (f *Totals) derived() Totals {
+	c := Totals{Declined: map[string]int64{}}
+	c.Prefetch.Wasted = map[string]int64{} // so that JSON has {} and not null
+	c.merge(f)
+	c.derive()
+	return c
 }
 
 func (f *Totals) derive() {
@@ -164,10 +145,11 @@ func (f *Totals) derive() {
 
 func (p *Part) derive() {
 	p.Amplification = ratio(p.UpstreamCalls, p.Calls)
-	p.HiddenMS = p.HiddenByPrefetch + p.HiddenByRepeat
-	p.Prefetch.Used = p.Prefetch.InTime + p.Prefetch.Late
 	p.Prefetch.Accuracy = ratio(p.Prefetch.Used, p.Prefetch.Issued-p.Prefetch.Open)
 	p.Prefetch.Timeliness = ratio(p.Prefetch.InTime, p.Prefetch.Used)
+	for _, h := range []*Histogram{&p.LatencyMS, &p.FetchMS, &p.ResultKB} {
+		h.derive()
+	}
 }
 
 // AddOpen adds n prefetches that have no event yet, as their fate is not known.
@@ -185,7 +167,7 @@ func (s *Stats) Add(other *Stats) {
 	s.UptimeS = max(s.UptimeS, other.UptimeS)
 	s.Processes, s.Sessions, s.Open = s.Processes+other.Processes, s.Sessions+other.Sessions, s.Open+other.Open
 	s.Replicas = append(s.Replicas, other.Replicas...)
-	addFields(reflect.ValueOf(&s.Totals).Elem(), reflect.ValueOf(&other.Totals).Elem())
+	s.Totals.merge(&other.Totals)
 	for _, parts := range []struct{ to, more map[string]Part }{{s.Upstreams, other.Upstreams}, {s.Tools, other.Tools}} {
 		for name, part := range parts.more {
 			sum := parts.to[name]
@@ -203,8 +185,8 @@ func (s *Stats) Add(other *Stats) {
 func addFields(to, more reflect.Value) {
 	switch to.Kind() {
 	case reflect.Struct:
-		if q, ok := to.Addr().Interface().(*Quantiles); ok {
-			q.add(more.Interface().(Quantiles))
+		if h, ok := to.Addr().Interface().(*Histogram); ok {
+			h.merge(more.Addr().Interface().(*Histogram))
 			return
 		}
 		for i := range to.NumField() {
@@ -219,20 +201,6 @@ func addFields(to, more reflect.Value) {
 		for name, n := range more.Interface().(map[string]int64) {
 			addCount(sums, name, n)
 		}
-	}
-}
-
-// add merges quantiles without their values: each becomes the mean of both, weighted by the
-// number of values.
-func (q *Quantiles) add(more Quantiles) {
-	n := q.N + more.N
-	if n == 0 {
-		return
-	}
-	mean := func(a, b float64) float64 { return (a*float64(q.N) + b*float64(more.N)) / float64(n) }
-	*q = Quantiles{
-		N: n, Sum: q.Sum + more.Sum, Max: max(q.Max, more.Max),
-		P50: mean(q.P50, more.P50), P90: mean(q.P90, more.P90), P99: mean(q.P99, more.P99),
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 // attributed to a prefetch if the call is its first use (UseOf), otherwise to a repeat.
 type Tally struct {
 	mu        sync.Mutex
-	tools     map[toolKey]*sums
-	rest      sums                         // of events that belong to no tool
+	tools     map[toolKey]*Totals
+	rest      Totals                       // of events that belong to no tool
 	running   map[string]string            // process that has not ended → working directory of its client, if known
 	processes int                          // so far, ended ones included
 	sessions  *lru.Cache[string, *session] // the last ones to have an event
@@ -58,7 +58,7 @@ type session struct {
 
 // NewTally returns an empty Tally.
 func NewTally() *Tally {
-	t := &Tally{tools: make(map[toolKey]*sums), running: make(map[string]string), activity: newActivity()}
+	t := &Tally{tools: make(map[toolKey]*Totals), running: make(map[string]string), activity: newActivity()}
 	t.sessions, _ = lru.New[string, *session](maxSessions) // fails only for a size below 1
 	return t
 }
@@ -70,9 +70,9 @@ func (t *Tally) Add(e *Event) {
 	t.observeProcess(e)
 	t.observeSession(e)
 	if e.Upstream != "" && (e.Kind == Call || e.Kind == Prefetch) {
-		t.tool(e.Upstream, e.Tool).addEvent(e)
+		t.tool(e.Upstream, e.Tool).add(e)
 	} else {
-		t.rest.addEvent(e)
+		t.rest.add(e)
 	}
 	switch e.Kind {
 	case Begin:
@@ -94,7 +94,7 @@ func (t *Tally) Add(e *Event) {
 
 // tool returns the figures of a tool, and creates them if necessary. Tools beyond the bound
 // share one.
-func (t *Tally) tool(upstream, name string) *sums {
+func (t *Tally) tool(upstream, name string) *Totals {
 	key := toolKey{upstream, name}
 	if tool := t.tools[key]; tool != nil {
 		return tool
@@ -104,7 +104,7 @@ func (t *Tally) tool(upstream, name string) *sums {
 		key = toolKey{"", other}
 	}
 	if t.tools[key] == nil {
-		t.tools[key] = new(sums)
+		t.tools[key] = new(Totals)
 	}
 	return t.tools[key]
 }
@@ -187,23 +187,23 @@ func (t *Tally) statsLocked(now time.Time) Stats {
 	for _, session := range t.sessions.Values() {
 		s.Open += int(boolToInt(!session.ended))
 	}
-	all, upstreams := new(sums), make(map[string]*sums)
+	all, upstreams := new(Totals), make(map[string]*Totals)
 	all.merge(&t.rest)
 	for key, tool := range t.tools {
 		all.merge(tool)
-		s.Tools[key.String()] = tool.totals().Part
+		s.Tools[key.String()] = tool.derived().Part
 		if upstreams[key.upstream] == nil {
-			upstreams[key.upstream] = new(sums)
+			upstreams[key.upstream] = new(Totals)
 		}
 		upstreams[key.upstream].merge(tool)
 	}
-	s.Totals = all.totals()
+	s.Totals = all.derived()
 	for name, sum := range upstreams {
-		s.Upstreams[name] = sum.totals().Part
+		s.Upstreams[name] = sum.derived().Part
 	}
 	delete(s.Upstreams, "")
 	if t.rest.Calls > 0 {
-		s.Tools["(unknown)"] = t.rest.totals().Part
+		s.Tools["(unknown)"] = t.rest.derived().Part
 	}
 	s.Report = s.ReportLine()
 	return s
