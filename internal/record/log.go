@@ -3,10 +3,10 @@ package record
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/hex"
+	"fmt"
 	"log/slog"
+	randv2 "math/rand/v2"
 	"os"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,8 +20,8 @@ type Options struct {
 	Key   []byte                        // HMAC key of the hashes; default: a random key for this process
 	Scrub func(arguments []byte) []byte // removes secrets from a JSON object that is recorded in full; default: changes nothing
 	Begin Event                         // first line of each file; Kind and V are set, PID and At if they are zero
-	// Status returns the status of the process, except for the fields that Begin has. The
-	// writer goroutine calls it soon after [Log.Changed]. If it is nil, no status is written.
+	// Status returns the status of the process, except for the fields that Begin has. It is
+	// called soon after [Log.Changed]. If it is nil, no status is written.
 	Status func() Status
 	Log    *slog.Logger // default: discards
 
@@ -30,7 +30,6 @@ type Options struct {
 	Each func(Event)
 
 	RotateBytes int64         // size at which the next file begins; default 16 MiB
-	RotateAge   time.Duration // age at which it begins; default 24 h
 	KeepBytes   int64         // total size beyond which the oldest files are removed; default 512 MiB
 	KeepAge     time.Duration // age at which a file is removed; default 30 days
 
@@ -38,37 +37,35 @@ type Options struct {
 }
 
 const (
-	maxQueued          = 1 << 13  // events in the writer's queue; more are lost
+	writeEvery = 100 * time.Millisecond // delay in which events and changes of the status are batched
+
+	maxQueued          = 1 << 13  // events that wait to be written; more are lost
 	maxQueuedArguments = 8 << 20  // bytes of their arguments, likewise
 	maxLine            = 1 << 20  // bytes of a line
 	maxArguments       = 64 << 10 // bytes of arguments that are brought into canonical form and recorded
 )
 
-// Log passes events to Options.Each and to one goroutine that writes them. Its methods are safe
-// for concurrent use; [Log.Add] never waits for the disk.
+// Log passes events to Options.Each, and writes them in batches. Its methods are safe for
+// concurrent use; [Log.Add] never waits for the disk.
 type Log struct {
 	o       Options // with defaults filled in
 	begin   Event
 	lost    atomic.Int64
 	off     atomic.Bool
 	full    atomic.Bool
-	changed atomic.Bool // the status must be written
-	close   sync.Once
 	timeout time.Duration // how long Flush and Close wait for the disk
 
-	flushes chan flush
-	ended   chan struct{} // closed when the writer has stopped
-	wake    chan struct{} // capacity 1: there is something to write
+	mu      sync.Mutex // held for a moment only
+	queue   []Event
+	spare   []Event // memory for the next queue
+	queued  int     // bytes of the arguments in queue
+	changed bool    // the status must be written
+	due     bool    // a timer writes soon
+	closed  bool
 
-	mu     sync.Mutex
-	queue  []Event // a slice, since a channel would wake the writer for each event
-	queued int     // bytes of the arguments in queue
-}
-
-// flush asks the writer to write all events queued before it.
-type flush struct {
-	last *Event        // last line of the log, after which the writer stops; nil for a flush
-	done chan struct{} // closed when all events are written or lost
+	writing sync.Mutex // held while the disk is used
+	cleaned sync.Once  // what ended processes left is removed before the first write
+	writer  *writer
 }
 
 // Open starts the log of this process. It never fails: lines that cannot be written are
@@ -87,36 +84,23 @@ func Open(o Options) *Log {
 		o.Key = []byte(rand.Text())
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	o.RotateBytes, o.RotateAge = cmp.Or(o.RotateBytes, 16<<20), cmp.Or(o.RotateAge, 24*time.Hour)
-	o.KeepBytes, o.KeepAge = cmp.Or(o.KeepBytes, 512<<20), cmp.Or(o.KeepAge, 30*24*time.Hour)
-	l := &Log{
-		o: o, begin: o.Begin, timeout: 5 * time.Second,
-		flushes: make(chan flush), ended: make(chan struct{}), wake: make(chan struct{}, 1),
-	}
+	o.RotateBytes, o.KeepBytes, o.KeepAge = cmp.Or(o.RotateBytes, 16<<20), cmp.Or(o.KeepBytes, 512<<20), cmp.Or(o.KeepAge, 30*24*time.Hour)
+	l := &Log{o: o, begin: o.Begin, timeout: 5 * time.Second}
 	l.begin.Kind, l.begin.V, l.begin.PID = Begin, Version, cmp.Or(l.begin.PID, os.Getpid())
 	if l.begin.At.IsZero() {
 		l.begin.At = time.Now()
 	}
-	l.begin.Process = processName(l.begin.At, l.begin.PID)
+	// The name has a random part, since processes in different containers may have the same PID.
+	l.begin.Process = fmt.Sprintf("%s-%d-%08x", l.begin.At.UTC().Format(stamp), l.begin.PID, randv2.Uint32())
 	l.off.Store(o.Off)
 	l.full.Store(o.Full)
 	l.o.Each(l.begin)
-	if o.Dir != "" {
-		l.Changed()
-		go newWriter(l).run()
-	}
+	l.writer = newWriter(l)
+	l.Changed()
 	return l
 }
 
-// processName returns a name for a process. It has a random part, since processes in different
-// containers may have the same PID.
-func processName(began time.Time, pid int) string {
-	var random [4]byte
-	rand.Read(random[:])
-	return began.UTC().Format(stamp) + "-" + strconv.Itoa(pid) + "-" + hex.EncodeToString(random[:])
-}
-
-// Add records an event. If the writer's queue is full, the line is lost and counted.
+// Add records an event. If too many wait to be written, the line is lost and counted.
 func (l *Log) Add(e Event) {
 	e.Process = l.begin.Process
 	if e.Kind == Choice {
@@ -128,8 +112,7 @@ func (l *Log) Add(e Event) {
 	}
 }
 
-// put queues an event and reports whether there was room. It wakes the writer for the first
-// event of a batch only.
+// put queues an event, unless there is no room, and reports whether it is not lost.
 func (l *Log) put(e *Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,31 +120,57 @@ func (l *Log) put(e *Event) bool {
 	if len(l.queue) >= maxQueued || size > 0 && l.queued+size > maxQueuedArguments {
 		return false
 	}
-	l.queue = append(l.queue, *e)
-	l.queued += size
-	if len(l.queue) == 1 {
-		l.signal()
+	if !l.closed {
+		l.queue = append(l.queue, *e)
+		l.queued += size
+		l.writeSoonLocked()
 	}
 	return true
 }
 
-func (l *Log) signal() {
-	select {
-	case l.wake <- struct{}{}:
-	default: // it is awake
+func (l *Log) writeSoonLocked() {
+	if !l.due && !l.closed && l.o.Dir != "" {
+		l.due = true
+		time.AfterFunc(writeEvery, l.write)
 	}
 }
 
-// Changed makes the writer rewrite the status soon. It does not block.
+// Changed makes the status be written soon. It does not block.
 func (l *Log) Changed() {
-	l.changed.Store(true)
-	l.signal()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.changed = true
+	l.writeSoonLocked()
+}
+
+// write writes the queued events, and the status if it has changed.
+func (l *Log) write() {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.cleaned.Do(func() { removeOld(l.o.Dir, l.o.KeepBytes, l.o.KeepAge) })
+	l.mu.Lock()
+	events, changed := l.queue, l.changed
+	l.queue, l.spare, l.queued, l.changed, l.due = l.spare, nil, 0, false, false
+	l.mu.Unlock()
+	for i := range events {
+		l.writer.add(&events[i])
+	}
+	l.writer.write()
+	if changed {
+		l.writer.writeStatus()
+	}
+	if cap(events) <= maxQueued/8 {
+		clear(events) // release what they refer to
+		l.mu.Lock()
+		l.spare = events[:0]
+		l.mu.Unlock()
+	}
 }
 
 // Writes reports whether events are written.
 func (l *Log) Writes() bool { return l.o.Dir != "" && !l.off.Load() }
 
-// Lost returns the number of lines that were not written: the queue was full, the line was too
+// Lost returns the number of lines that were not written: too many waited, the line was too
 // long, or the disk or folder did not accept it.
 func (l *Log) Lost() int64 { return l.lost.Load() }
 
@@ -173,35 +182,41 @@ func (l *Log) Reconfigure(full, on bool) {
 }
 
 // Flush waits until all events added before are written or lost, for five seconds at most.
-func (l *Log) Flush() { l.flush(nil) }
+func (l *Log) Flush() { l.await(l.write) }
 
 // Close writes the events added before and ends the log. It waits for five seconds at most.
 // Events added later are passed to Each but not written.
 func (l *Log) Close() {
-	l.close.Do(func() {
-		end := Event{Kind: End, At: time.Now(), Process: l.begin.Process}
-		l.o.Each(end)
-		l.flush(&end)
+	l.mu.Lock()
+	again := l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if again {
+		return
+	}
+	end := Event{Kind: End, At: time.Now(), Process: l.begin.Process}
+	l.o.Each(end)
+	l.await(func() {
+		l.write()
+		l.writing.Lock()
+		defer l.writing.Unlock()
+		l.writer.end(&end)
 	})
 }
 
-// flush asks the writer to write what is queued, and waits until it has.
-func (l *Log) flush(last *Event) {
+// await runs a function that uses the disk, and waits for its end or the timeout.
+func (l *Log) await(use func()) {
 	if l.o.Dir == "" {
 		return
 	}
-	timeout := time.After(l.timeout)
-	f := flush{last, make(chan struct{})}
+	done := make(chan struct{})
+	go func() {
+		use()
+		close(done)
+	}()
 	select {
-	case l.flushes <- f:
-		select {
-		case <-f.done:
-			return
-		case <-timeout:
-		}
-	case <-l.ended:
-		return
-	case <-timeout:
+	case <-done:
+	case <-time.After(l.timeout):
+		l.o.Log.Warn("record: writing takes too long", "waited", l.timeout)
 	}
-	l.o.Log.Warn("record: writing takes too long", "waited", l.timeout)
 }

@@ -192,7 +192,7 @@ func TestReconfigure(t *testing.T) {
 	}
 }
 
-// Files rotate at the maximum size and age, and no line is lost, whether a reader follows or not.
+// Files rotate at the maximum size, and no line is lost, whether a reader follows or not.
 func TestRotation(t *testing.T) {
 	const sessions, calls, size = 8, 800, 256 << 10
 	dir := t.TempDir()
@@ -246,29 +246,6 @@ func follow(t *testing.T, ctx context.Context, dir string) (all []record.Event) 
 	}
 	poll()
 	return all
-}
-
-func TestRotationByAge(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
-		l := record.Open(record.Options{Dir: dir, RotateAge: time.Hour})
-		for n := range 10 {
-			l.Add(record.Event{Kind: record.Call, Session: "s", Seq: int64(n + 1)})
-			time.Sleep(25 * time.Minute)
-		}
-		l.Close()
-		files, err := record.Files(dir)
-		if err != nil || len(files) != 4 {
-			t.Errorf("got %d files, %v, want 4 in 250 minutes", len(files), err)
-		}
-		inSequence(t, "s", numbers(read(t, dir))["s"], 10)
-		if all := read(t, dir); all[0].Kind != record.Begin || len(all) != 15 {
-			t.Errorf("got %d events, want 15: 4 begins, 10 calls, one end", len(all))
-		}
-		if later := read(t, files[2].Path); later[0].Kind != record.Begin || later[0].V != record.Version {
-			t.Errorf("got %+v first in the third part alone, want a begin", later[0])
-		}
-	})
 }
 
 // A line longer than RotateBytes is written; a line longer than maxLine is lost.

@@ -17,31 +17,25 @@ import (
 	"mcpschedd/internal/state"
 )
 
-const (
-	writeEvery = 100 * time.Millisecond // delay in which events and changes of the status are batched
-	bufferSize = 64 << 10               // bytes of lines that are written at once
-)
+const bufferSize = 64 << 10 // bytes of lines that are written at once
 
-// writer writes the log files and the status of one process. It is used by one goroutine.
+// writer writes the log files and the status of one process.
 type writer struct {
 	*Log
 	mac  hash.Hash // keyed
 	lock processLock
 
-	events  []Event       // being encoded; their memory is used for the next queue
 	lines   bytes.Buffer  // encoded, and not written yet
 	encoder *json.Encoder // writes to lines
 
 	f      *os.File
-	next   int       // number of the next file
-	size   int64     // of f
-	opened time.Time // when f was opened
-	warned bool      // of an error, which is said once
+	next   int   // number of the next file
+	size   int64 // of f
+	warned bool  // of an error, which is said once
 }
 
 func newWriter(l *Log) *writer {
-	lock := processLock{dir: l.o.Dir, process: l.begin.Process}
-	w := &writer{Log: l, mac: hmac.New(sha256.New, l.o.Key), lock: lock}
+	w := &writer{Log: l, mac: hmac.New(sha256.New, l.o.Key), lock: processLock{dir: l.o.Dir, process: l.begin.Process}}
 	w.encoder = json.NewEncoder(&w.lines)
 	w.encoder.SetEscapeHTML(false)
 	return w
@@ -51,52 +45,9 @@ func create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// run writes until the log is closed.
-func (w *writer) run() {
-	removeOld(w.o.Dir, w.o.KeepBytes, w.o.KeepAge)
-	for {
-		var f flush
-		select {
-		case f = <-w.flushes:
-		case <-w.wake:
-			select {
-			case f = <-w.flushes:
-			case <-time.After(writeEvery):
-			}
-		}
-		w.take()
-		w.write()
-		w.writeStatus()
-		if f.last != nil {
-			w.end(f.last)
-		}
-		if f.done != nil {
-			close(f.done)
-		}
-		if f.last != nil {
-			close(w.ended)
-			return
-		}
-	}
-}
-
-// take takes the queued events and encodes them.
-func (w *writer) take() {
-	if cap(w.events) > maxQueued/8 {
-		w.events = nil
-	}
-	w.mu.Lock()
-	w.events, w.queue, w.queued = w.queue, w.events[:0], 0
-	w.mu.Unlock()
-	for i := range w.events {
-		w.hash(&w.events[i])
-		w.encode(&w.events[i])
-	}
-	clear(w.events) // release what they refer to
-}
-
-// encode appends the line of an event to the lines.
-func (w *writer) encode(e *Event) {
+// add appends the line of an event to the lines.
+func (w *writer) add(e *Event) {
+	w.hash(e)
 	e.At = e.At.UTC().Truncate(time.Microsecond)
 	before := w.lines.Len()
 	if err := w.encoder.Encode(e); err != nil || w.lines.Len()-before > maxLine {
@@ -165,10 +116,9 @@ func (w *writer) write() {
 }
 
 // openFor makes sure that a file is open to which n bytes can be written. It begins the next one
-// if the open one would become too large, is too old, or was removed with its folder.
+// if the open one would become too large, or was removed with its folder.
 func (w *writer) openFor(n int) error {
-	fits := w.size+int64(n) <= w.o.RotateBytes && time.Since(w.opened) < w.o.RotateAge
-	if w.f != nil && fits && exists(w.f.Name()) {
+	if w.f != nil && w.size+int64(n) <= w.o.RotateBytes && exists(w.f.Name()) {
 		return nil
 	}
 	w.closeFile()
@@ -190,7 +140,7 @@ func (w *writer) openFor(n int) error {
 		_ = os.Remove(f.Name())
 		return err
 	}
-	w.f, w.size, w.opened = f, int64(len(first))+1, time.Now()
+	w.f, w.size = f, int64(len(first))+1
 	w.next++
 	removeOld(w.o.Dir, w.o.KeepBytes, w.o.KeepAge)
 	return nil
@@ -207,7 +157,7 @@ func (w *writer) closeFile() {
 // end writes the last line if there is a file, and removes status and lock.
 func (w *writer) end(last *Event) {
 	if w.next > 0 && !w.off.Load() {
-		w.encode(last)
+		w.add(last)
 		w.write()
 	}
 	w.closeFile()
@@ -215,9 +165,9 @@ func (w *writer) end(last *Event) {
 	w.lock.release()
 }
 
-// writeStatus writes the status file after a change.
+// writeStatus writes the status file.
 func (w *writer) writeStatus() {
-	if w.o.Status == nil || !w.changed.Swap(false) {
+	if w.o.Status == nil {
 		return
 	}
 	s := w.o.Status()
