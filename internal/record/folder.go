@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,15 +24,14 @@ var processFile = regexp.MustCompile(`^(\d{8}T\d{6}-\d+-[0-9a-f]{4,8})\.(?:(\d{3
 type File struct {
 	Path     string
 	Process  string    // name of the process; the base name of a file that is not named by processFile
-	Part     int       // from 0
 	Running  bool      // the process has not ended
 	Size     int64     // bytes
 	Modified time.Time // time of the last write
 }
 
-// Files lists the *.jsonl and *.jsonl.gz files of a folder, by the start of their process and
-// then by part. It lists only regular files and links to them, and none if the folder does
-// not exist.
+// Files lists the *.jsonl and *.jsonl.gz files of a folder by name, which is by the start of
+// their process and then by part. It lists only regular files and links to them, and none if the
+// folder does not exist.
 func Files(dir string) (files []File, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,26 +46,17 @@ func Files(dir string) (files []File, err error) {
 			files = append(files, newFile(path, info))
 		}
 	}
-	sortFiles(files)
 	return files, err
 }
 
-// newFile returns the File at path, with the process and part that its name states.
+// newFile returns the File at path, with the process that its name states.
 func newFile(path string, info os.FileInfo) File {
-	f := File{Path: path, Process: filepath.Base(path), Size: info.Size(), Modified: info.ModTime()}
+	f := File{Path: filepath.Clean(path), Process: filepath.Base(path), Size: info.Size(), Modified: info.ModTime()}
 	if m := processFile.FindStringSubmatch(f.Process); m != nil {
 		f.Process = m[1]
-		f.Part, _ = strconv.Atoi(m[2])
 		f.Running = isRunning(filepath.Dir(path), f.Process)
 	}
 	return f
-}
-
-// sortFiles sorts files by process and part.
-func sortFiles(files []File) {
-	slices.SortStableFunc(files, func(a, b File) int {
-		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Part, b.Part), cmp.Compare(a.Path, b.Path))
-	})
 }
 
 // filesNamed returns the files that a name of [Read] stands for.

@@ -3,6 +3,7 @@ package record
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -58,7 +59,7 @@ func Cause(err error) string {
 }
 
 // Read reads files, plain or gzipped. The name "-" is standard input, and a folder stands for
-// its *.jsonl and *.jsonl.gz files. Files are read by process name and part. A pipe or a device
+// its *.jsonl and *.jsonl.gz files. Files are read by name, which is by process and part. A pipe or a device
 // is read only if it is named itself.
 //
 // The event passed to onEvent is valid until onEvent returns. Its numbers and names are within
@@ -74,9 +75,10 @@ func Read(ctx context.Context, names []string, onEvent func(*Event), onProblem f
 		}
 		files = append(files, more...)
 	}
-	sortFiles(files)
-	same := func(a, b File) bool { return filepath.Clean(a.Path) == filepath.Clean(b.Path) }
-	files = slices.CompactFunc(files, same)
+	slices.SortFunc(files, func(a, b File) int {
+		return cmp.Or(cmp.Compare(filepath.Base(a.Path), filepath.Base(b.Path)), cmp.Compare(a.Path, b.Path))
+	})
+	files = slices.CompactFunc(files, func(a, b File) bool { return a.Path == b.Path })
 	opened := NewTail("", time.Time{}).read(ctx, files, onEvent, onProblem)
 	if ctx.Err() == nil && opened == 0 {
 		return errors.New(strings.Join(names, ", ") + ": nothing that can be read")
@@ -190,28 +192,21 @@ func (s *source) read(ctx context.Context, buf *bufio.Reader) error {
 		return err
 	}
 	buf.Reset(in)
-	if head, _ := buf.Peek(2); s.offset == 0 && bytes.Equal(head, []byte{0x1f, 0x8b}) {
+	if head, _ := buf.Peek(2); s.offset == 0 && string(head) == "\x1f\x8b" {
 		z, err := gzip.NewReader(buf)
 		if err != nil {
 			return fmt.Errorf("gzip: %w", err)
 		}
 		buf = bufio.NewReaderSize(z, maxLine)
 	}
-	s.lines(ctx, buf)
-	return nil
-}
-
-// lines reads all complete lines.
-func (s *source) lines(ctx context.Context, buf *bufio.Reader) {
 	for ctx.Err() == nil {
 		text, err := buf.ReadSlice('\n')
 		last := errors.Is(err, io.EOF)
 		if last && (len(text) == 0 || !s.ended) { // the rest of the line may still be written
-			return
+			return nil
 		}
 		rest, long := s.long, errors.Is(err, bufio.ErrBufferFull)
-		s.long = long
-		s.offset += int64(len(text))
+		s.offset, s.long = s.offset+int64(len(text)), long
 		if !rest {
 			s.line++
 		}
@@ -220,9 +215,8 @@ func (s *source) lines(ctx context.Context, buf *bufio.Reader) {
 		case long:
 			s.problem("a line of more than 1 MiB")
 		case err != nil && !last:
-			s.ended = true
 			s.problem("cannot read further: " + Cause(err))
-			return
+			return nil
 		default:
 			if err := s.parse(bytes.TrimSpace(text)); err != nil && last {
 				s.problem("the last line is cut short")
@@ -231,6 +225,7 @@ func (s *source) lines(ctx context.Context, buf *bufio.Reader) {
 			}
 		}
 	}
+	return nil
 }
 
 func (s *source) problem(text string) { s.onProblem(Problem{s.file, s.line, text}) }

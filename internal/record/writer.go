@@ -125,7 +125,7 @@ func (w *writer) openFor(n int) error {
 	if err := w.lock.acquire(); err != nil {
 		return err
 	}
-	f, err := w.o.create(filepath.Join(w.o.Dir, fmt.Sprintf("%s.%03d.jsonl", w.begin.Process, w.next)))
+	f, err := w.o.create(filepath.Join(w.o.Dir, fmt.Sprintf("%s.%06d.jsonl", w.begin.Process, w.next)))
 	if err != nil {
 		return err
 	}
