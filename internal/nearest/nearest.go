@@ -7,6 +7,7 @@
 package nearest
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -33,44 +34,49 @@ func (n *Names) Has(name string) bool {
 
 // To returns the known name that name most likely stands for, or "" if there is none. In order of
 // preference, that is the longest known name that follows a "__" in name, since clients prefix
-// their own name of the server; a name that differs, ignoring case, in at most one edit; the only
-// name that differs only in what precedes the last "__"; a name within a third of its length in edits,
-// at least one and at most three; or the only name with this prefix.
+// their own name of the server; the name that differs least, ignoring case, by at most a third of
+// its length in edits, at least one and at most three; the only name that differs only in what
+// precedes the last "__"; or the only name with this prefix.
 func (n *Names) To(name string) string {
 	if n == nil || name == "" {
 		return ""
 	}
-	suffix, near, distance := "", "", 1+max(1, min(len(name)/3, 3))
+	var suffix string
 	var same, longer []string
-	small, last := strings.ToLower(name), lastName(name)
 	for _, other := range n.sorted {
 		if strings.HasSuffix(name, "__"+other) && len(other) > len(suffix) {
 			suffix = other
 		}
-		if lastName(other) == last {
+		if lastName(other) == lastName(name) {
 			same = append(same, other)
 		}
 		if len(name) >= 3 && strings.HasPrefix(other, name) {
 			longer = append(longer, other)
 		}
-		if len(name) > longestName || max(len(other)-len(name), len(name)-len(other)) >= distance {
-			continue
-		}
-		if d := Edits(small, strings.ToLower(other)); d < distance && d < max(len(name), len(other)) {
-			near, distance = other, d
-		}
 	}
-	switch {
-	case suffix != "":
-		return suffix
-	case near != "" && (distance <= 1 || len(same) != 1):
-		return near
-	case len(same) == 1:
-		return same[0]
-	case len(longer) == 1 && len(name) <= longestName:
-		return longer[0]
+	return cmp.Or(suffix, n.near(name), only(same), only(longer))
+}
+
+// only returns the name if there is one alone.
+func only(names []string) string {
+	if len(names) == 1 {
+		return names[0]
 	}
 	return ""
+}
+
+// near returns the name that differs in the fewest edits, or "" if all differ too much.
+func (n *Names) near(name string) (best string) {
+	distance := 1 + max(1, min(len(name)/3, 3))
+	for _, other := range n.sorted {
+		if max(len(name), len(other)) > longestName {
+			continue
+		}
+		if d := Edits(strings.ToLower(name), strings.ToLower(other)); d < distance && d < max(len(name), len(other)) {
+			best, distance = other, d
+		}
+	}
+	return best
 }
 
 // lastName returns the part of a name after its last "__".
