@@ -34,12 +34,18 @@ func Kept(s *Server) map[string]int {
 	sessions := s.sessions.all()
 	kept["sessions"] = len(sessions)
 	for _, n := range sessions {
-		kept["requests"] += n.requests.count()
+		kept["requests"] += n.openRequests()
 		for _, l := range n.leases.current() {
 			kept["prefetches with an upstream"] += len(l.prefetches.list())
 		}
 	}
 	return kept
+}
+
+func (s *session) openRequests() int {
+	s.requests.mu.Lock()
+	defer s.requests.mu.Unlock()
+	return len(s.requests.open)
 }
 
 // TakeForProcess makes the server treat the upstream as a process of unknown concurrency although it is

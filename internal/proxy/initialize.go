@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -87,30 +88,26 @@ func joinValues(a, b []byte) []byte {
 // each under its server's name if there are several, for the client with the given clientInfo.
 // What the client would cut off is divided evenly.
 func instructionsFor(s *session, leases []*sessionLease, info []byte) string {
-	var heads, texts []string
-	add := func(from, text string) {
-		if text != "" {
-			heads, texts = append(heads, "# "+from+"\n"), append(texts, text)
-		}
-	}
-	add("mcpschedd", problems(s.srv, leases)) // first, as clients cut off the end
+	type section struct{ from, text string }
+	sections := []section{{"mcpschedd", problems(s.srv, leases)}} // first, as clients cut off the end
 	for _, l := range leases {
 		if offer := l.Offer(); offer != nil {
-			add(l.Name(), offer.Instructions)
+			sections = append(sections, section{l.Name(), offer.Instructions})
 		}
 	}
+	sections = slices.DeleteFunc(sections, func(part section) bool { return part.text == "" })
 	name, _ := jsonrpc.String(jsonrpc.Get(info, "name"))
 	var parts []string
-	for i, text := range texts {
-		head := heads[i]
-		if len(leases) == 1 && len(texts) == 1 {
-			head = ""
+	for _, part := range sections {
+		head := ""
+		if len(leases) > 1 || len(sections) > 1 {
+			head = "# " + part.from + "\n"
 		}
 		if limit := maxInstructions[name]; limit > 0 {
-			text = shortened(text, limit/len(texts)-len(head)-len("\n\n"))
+			part.text = shortened(part.text, limit/len(sections)-len(head)-len("\n\n"))
 		}
-		if text != "" {
-			parts = append(parts, head+text)
+		if part.text != "" {
+			parts = append(parts, head+part.text)
 		}
 	}
 	return strings.Join(parts, "\n\n")
@@ -127,7 +124,11 @@ var maxInstructions = map[string]int{
 func problems(s *Server, leases []*sessionLease) string {
 	var lines []string
 	if err := s.rejected.Load(); err != nil && *err != nil {
-		lines = append(lines, "The configuration has mistakes, and the blocks with them are off:\n"+summary(*err))
+		text := (*err).Error()
+		if short, ok := (*err).(interface{ Summary() string }); ok {
+			text = short.Summary()
+		}
+		lines = append(lines, "The configuration has mistakes, and the blocks with them are off:\n"+text)
 	}
 	for _, l := range leases {
 		if reason := unavailableReason(l); reason != "" {
@@ -138,17 +139,6 @@ func problems(s *Server, leases []*sessionLease) string {
 		return ""
 	}
 	return strings.Join(lines, "\n") + "\nTell the user if it concerns the task."
-}
-
-// summary returns an error's text in a few lines.
-func summary(err error) string {
-	if short, ok := errors.AsType[interface {
-		error
-		Summary() string
-	}](err); ok {
-		return short.Summary()
-	}
-	return err.Error()
 }
 
 // unavailableReason returns on one line why a server is unavailable, or "" if it is running or

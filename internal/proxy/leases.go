@@ -105,9 +105,7 @@ func (s *session) adoptPolicy() {
 		}
 	}
 	if old != nil { // else no list has been shown yet
-		for l := range upstream.Lists {
-			s.lists.changed(l)
-		}
+		s.lists.changes.trigger()
 	}
 }
 
@@ -129,7 +127,7 @@ func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 			<-attached
 			return s.askerFor(l)
 		},
-		Changed: s.lists.changed,
+		Changed: func(upstream.List) { s.lists.changes.trigger() },
 		Pooled:  s.identity.Pool,
 	})
 	return l

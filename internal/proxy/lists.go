@@ -19,7 +19,7 @@ const listInterval = 500 * time.Millisecond
 // notifications.
 type shownLists struct {
 	s       *session
-	changes map[string]*throttle // list_changed method → its throttle
+	changes throttle // notifies the client of changed lists
 
 	mu    sync.Mutex             // held while a list is merged and compared with the last one shown
 	shown [upstream.Lists][]byte // nil if not shown yet
@@ -29,26 +29,27 @@ type shownLists struct {
 }
 
 func newShownLists(s *session) *shownLists {
-	lists := &shownLists{s: s, changes: make(map[string]*throttle)}
-	for l := range upstream.Lists {
-		method := l.Changed()
-		lists.changes[method] = &throttle{interval: listInterval, call: func() {
-			if lists.refresh(method) {
-				s.notify(method, nil)
-				s.subscriptions.publishChange(method)
-			}
-		}}
-	}
+	lists := &shownLists{s: s}
+	lists.changes.interval, lists.changes.call = listInterval, lists.notifyChanges
 	return lists
 }
 
-// changed reports a change of an upstream's list.
-func (s *shownLists) changed(l upstream.List) { s.changes[l.Changed()].trigger() }
-
-// stop stops the notifications.
-func (s *shownLists) stop() {
-	for _, t := range s.changes {
-		t.stop()
+// notifyChanges sends a list_changed notification for each list that was shown before and has
+// changed.
+func (s *shownLists) notifyChanges() {
+	sent := make(map[string]bool) // one notification covers resources and their templates
+	for l := range upstream.Lists {
+		s.mu.Lock()
+		shown := s.shown[l] != nil
+		s.mu.Unlock()
+		if !shown {
+			continue
+		}
+		if _, changed := s.show(l); changed && !sent[l.Changed()] {
+			sent[l.Changed()] = true
+			s.s.notify(l.Changed(), nil)
+			s.s.subscriptions.publishChange(l.Changed())
+		}
 	}
 }
 
@@ -61,21 +62,6 @@ func (s *shownLists) show(l upstream.List) (now []byte, changed bool) {
 	changed = s.shown[l] != nil && !bytes.Equal(s.shown[l], now)
 	s.shown[l] = now
 	return now, changed
-}
-
-// refresh reports whether any list that was shown before, among those that the list_changed
-// method covers, has changed.
-func (s *shownLists) refresh(method string) (any bool) {
-	for l := range upstream.Lists {
-		s.mu.Lock()
-		was := s.shown[l]
-		s.mu.Unlock()
-		if l.Changed() == method && was != nil {
-			_, changed := s.show(l)
-			any = any || changed
-		}
-	}
-	return any
 }
 
 // listHandler returns the handler of the requests for a list.

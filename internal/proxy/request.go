@@ -174,10 +174,9 @@ func (x *request) send(method string, params []byte) {
 type requests struct {
 	serving *sync.WaitGroup // the session's, which waits for its requests
 
-	mu     sync.Mutex
-	open   map[string]*request // request.key → the request
-	seq    uint64              // number of requests with unique keys
-	closed bool                // no more requests may be added
+	mu   sync.Mutex          // held while the session's context is cancelled
+	open map[string]*request // request.key → the request
+	seq  uint64              // number of requests with unique keys
 }
 
 // add adds a request, or returns why it cannot. If unique is set, another client may use the
@@ -192,7 +191,7 @@ func (r *requests) add(x *request, unique bool) *jsonrpc.Error {
 	switch other := r.open[x.key]; {
 	case other != nil && !isWithdrawn(other.ctx):
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("id %s is in use by a request that has no answer yet", x.key)}
-	case r.closed:
+	case x.s.ctx.Err() != nil:
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: front.ErrEnded.Error()}
 	}
 	r.open[x.key] = x
@@ -252,19 +251,6 @@ func (r *requests) only(l *sessionLease) *request {
 		return nil
 	}
 	return all[0]
-}
-
-// close closes the set to new requests.
-func (r *requests) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
-}
-
-func (r *requests) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.open)
 }
 
 // outcome is the result of a call.

@@ -112,7 +112,7 @@ func (s *session) Drain(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(d):
-		return fmt.Errorf("%d calls still open after %v", s.requests.count(), d)
+		return fmt.Errorf("calls still open after %v", d)
 	}
 }
 
@@ -120,9 +120,10 @@ func (s *session) Drain(ctx context.Context, d time.Duration) error {
 // returns when the session's goroutines have ended.
 func (s *session) End(why error) {
 	s.lifecycle.ending.Do(func() {
-		s.requests.close()
+		s.requests.mu.Lock() // a request is either added before, and waited for, or refused
 		s.lifecycle.cancel(why)
-		s.lists.stop()
+		s.requests.mu.Unlock()
+		s.lists.changes.stop()
 		s.questions.endWork(why)
 		leases := s.leases.close()
 		var closing sync.WaitGroup
