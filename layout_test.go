@@ -45,7 +45,7 @@ var allowed = map[string][]string{
 	},
 	"internal/age":        {},                                                        // how old something is by both clocks: the one place that minds that a machine sleeps
 	"internal/budget":     {"internal/age"},                                          // the tokens of answers, shared out among sessions
-	"internal/front":      {"internal/age", "internal/jsonrpc", "internal/revision"}, // the client's side of the wire
+	"internal/front":      {"internal/jsonrpc", "internal/revision"}, // the client's side of the wire
 	"internal/dedup":      {"internal/age", "internal/call"},
 	"internal/speculate":  {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict"},
 	"internal/nearest":    {},

@@ -33,8 +33,6 @@ type body struct {
 	in   io.Reader
 	data []byte
 	held int64 // bytes counted in all.held
-
-	readers atomic.Int32 // readers of data besides the first
 }
 
 var errTooManyBytes = errors.New("request bodies use too much memory; try again soon")
@@ -78,12 +76,8 @@ func (all *bodies) read(w http.ResponseWriter, r *http.Request) (*body, bool) {
 	return nil, false
 }
 
-// release ends one reader's use of the body; the last one frees its share of the limit.
-func (b *body) release() {
-	if b.readers.Add(-1) < 0 {
-		b.all.held.Add(-b.held)
-	}
-}
+// release frees the body's share of the limit.
+func (b *body) release() { b.all.held.Add(-b.held) }
 
 // refusal returns an error for an invalid request.
 func refusal(message string) *jsonrpc.Error {

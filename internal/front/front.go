@@ -22,7 +22,6 @@ import (
 	"net/http"
 	"time"
 
-	"mcpschedd/internal/age"
 	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/revision"
 )
@@ -36,7 +35,6 @@ type Options struct {
 	DrainTimeout time.Duration              // limit for open requests after stdin ends
 	Repeated     []string                   // stdio: raw ids of requests that another process may have received already
 	Log          *slog.Logger               // nil means discard
-	Clock        func() age.Moment          // measures idle time; nil means age.Now
 	HTTP         HTTPOptions
 }
 
@@ -46,9 +44,6 @@ func (o Options) withDefaults() Options {
 	}
 	o.MaxMessage = cmp.Or(o.MaxMessage, 64<<20)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	if o.Clock == nil {
-		o.Clock = age.Now
-	}
 	return o
 }
 

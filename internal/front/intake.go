@@ -13,7 +13,7 @@ import (
 	"mcpschedd/internal/revision"
 )
 
-// maxRequests limits the requests in flight of all sessions over HTTP.
+// maxRequests limits the requests in flight of all sessions over HTTP, or of one client on stdio.
 const maxRequests = 2048
 
 var tooManyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("too many requests are in flight; want at most %d", maxRequests)}
@@ -22,7 +22,7 @@ var tooManyRequests = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sp
 type intake struct {
 	Session
 	log     *slog.Logger
-	all     *atomic.Int64 // requests being served of all sessions; nil means no limit
+	all     *atomic.Int64 // requests being served of all clients
 	batches atomic.Bool   // the client's revision has batches
 
 	repeated map[string]bool // raw ids not yet seen of Options.Repeated; used by the reader goroutine only
@@ -79,9 +79,6 @@ func (in *intake) accept(ctx context.Context, m *Message, out Outlet) func() {
 			in.Refuse(m, rpcErr, out)
 			return nil
 		}
-	}
-	if in.all == nil {
-		return in.Accept(ctx, m, out)
 	}
 	if in.all.Add(1) > maxRequests {
 		in.all.Add(-1)

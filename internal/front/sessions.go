@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"mcpschedd/internal/age"
 	"mcpschedd/internal/jsonrpc"
 )
 
@@ -44,15 +43,13 @@ type httpSession struct {
 
 	// Guarded by all.mu.
 	open      int         // requests and streams
-	idleSince age.Moment  // when open became 0
+	idleSince time.Time   // when open became 0
 	ending    bool        // the session has ended or is about to
-	timer     *time.Timer // ends the session after SessionIdle
+	timer     *time.Timer // calls expire
 }
 
-// sessions holds all sessions over HTTP. A session ends when it has been idle for
-// SessionIdle; the one idle for longest ends when there is no room for a new one. One
-// token guards the whole server, so all clients are the same principal, as they are
-// without a token.
+// sessions holds all sessions over HTTP. One token guards the whole server, so all clients
+// are the same principal, as they are without a token.
 type sessions struct {
 	*Options
 	requests atomic.Int64 // in flight, of all sessions
@@ -113,6 +110,7 @@ func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc
 	}
 	s.intake, s.all, s.open = intake{log: all.Log, all: &all.requests, Session: n}, all, 1
 	s.timer = time.AfterFunc(all.HTTP.SessionIdle, s.expire)
+	s.timer.Stop() // until the session is idle
 	all.byKey[s.key] = s
 	context.AfterFunc(n.Context(), s.remove)
 	return s, nil
@@ -122,16 +120,16 @@ func (all *sessions) addLocked(s *httpSession, c Client) (*httpSession, *jsonrpc
 // reached its share of MaxSessions. It returns false if all are in use. A session with a running
 // task is not evicted, although it has no open request between two polls of the task.
 func (all *sessions) makeRoomLocked() bool {
-	open, longest := 0, time.Duration(-1)
+	open := 0
 	var oldest *httpSession
 	for _, s := range all.byKey {
 		if s.ending || s.Context().Err() != nil {
 			continue
 		}
 		open++
-		idle, unused := s.idleLocked()
-		if _, task := s.Pending(); unused && !task && idle > longest {
-			oldest, longest = s, idle
+		suspended, task := s.Pending()
+		if s.open == 0 && !suspended && !task && (oldest == nil || s.idleSince.Before(oldest.idleSince)) {
+			oldest = s
 		}
 	}
 	if open < max(1, all.HTTP.MaxSessions/4) {
@@ -140,8 +138,7 @@ func (all *sessions) makeRoomLocked() bool {
 	if oldest == nil {
 		return false
 	}
-	oldest.ending = true
-	all.work.Go(func() { oldest.End(errEvicted) })
+	oldest.endLocked(errEvicted)
 	all.Log.Info("longest idle session ended for a new one", "sessions", open)
 	return true
 }
@@ -152,23 +149,19 @@ func (all *sessions) end(cause error) {
 	all.mu.Lock()
 	all.closed = true
 	for _, s := range all.byKey {
-		all.work.Go(func() { s.End(cause) })
+		s.endLocked(cause)
 	}
 	all.mu.Unlock()
 	all.work.Wait()
 }
 
 // enterLocked keeps the session from becoming idle until leave is called, or returns
-// false if the session has ended. Timers stop while the machine sleeps, so enterLocked
-// checks the idle time as well.
+// false if the session has ended.
 func (s *httpSession) enterLocked() bool {
 	if s.ending || s.Context().Err() != nil {
 		return false
 	}
-	if idle, _ := s.idleLocked(); idle >= s.all.HTTP.SessionIdle {
-		s.timer.Reset(0)
-		return false
-	}
+	s.timer.Stop()
 	s.open++
 	return true
 }
@@ -177,33 +170,28 @@ func (s *httpSession) enterLocked() bool {
 func (s *httpSession) leave() {
 	s.all.mu.Lock()
 	defer s.all.mu.Unlock()
-	if s.open--; s.open == 0 {
-		s.idleSince = s.all.Clock()
+	if s.open--; s.open == 0 && !s.ending { // else the timer would retain the session
+		s.idleSince = time.Now()
+		s.timer.Reset(s.all.HTTP.SessionIdle)
 	}
 }
 
-// idleLocked returns how long the session has been idle, or false if it is not. A
-// session with a suspended call is not idle.
-func (s *httpSession) idleLocked() (time.Duration, bool) {
-	if suspended, _ := s.Pending(); s.open > 0 || suspended {
-		return 0, false
-	}
-	return s.all.Clock().Since(s.idleSince), true
-}
-
-// expire ends the session if it has been idle for SessionIdle, and else waits for the rest.
+// expire ends the session, or waits once more if it has a suspended call.
 func (s *httpSession) expire() {
 	s.all.mu.Lock()
-	idle, _ := s.idleLocked()
-	switch wait := s.all.HTTP.SessionIdle - idle; {
-	case s.ending, s.all.closed: // resetting the timer would retain the session
-	case wait > 0:
-		s.timer.Reset(wait)
-	default:
-		s.ending = true
-		s.all.work.Go(func() { s.End(errIdle) })
+	defer s.all.mu.Unlock()
+	if suspended, _ := s.Pending(); suspended && !s.ending {
+		s.timer.Reset(s.all.HTTP.SessionIdle)
+	} else if s.open == 0 && time.Since(s.idleSince) >= s.all.HTTP.SessionIdle {
+		s.endLocked(errIdle)
 	}
-	s.all.mu.Unlock()
+}
+
+// endLocked ends the session in the background.
+func (s *httpSession) endLocked(cause error) {
+	s.ending = true
+	s.timer.Stop()
+	s.all.work.Go(func() { s.End(cause) })
 }
 
 // remove unregisters a session whose context is done.

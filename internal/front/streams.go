@@ -3,6 +3,7 @@ package front
 import (
 	"bytes"
 	"net/http"
+	"sync"
 
 	"mcpschedd/internal/jsonrpc"
 )
@@ -61,7 +62,11 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	defer b.release()
+	var serving sync.WaitGroup // requests in the body
+	defer s.serving.Go(func() {
+		serving.Wait()
+		b.release()
+	})
 	data := bytes.TrimSpace(b.data)
 	if !jsonrpc.Valid(data) {
 		refuse(w, http.StatusBadRequest, nil, refusal("not JSON"))
@@ -72,12 +77,6 @@ func (h *HTTP) postSSE(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, nil, clientNotReading)
 		return
 	}
-	s.take(data, s.stream, func(serve func()) {
-		b.readers.Add(1)
-		s.serving.Go(func() {
-			defer b.release()
-			serve()
-		})
-	})
+	s.take(data, s.stream, serving.Go)
 	finish(w, http.StatusAccepted)
 }

@@ -183,7 +183,7 @@ func (s *Server) front() front.Options {
 	p := s.policy.Load()
 	return front.Options{
 		NewSession: func(c front.Client) front.Session { return s.newSession(c) }, Has: s.Has, Pages: s.pages,
-		MaxMessage: p.MaxMessage, DrainTimeout: p.DrainTimeout, Log: s.log, Clock: p.Dedup.Clock, HTTP: p.HTTP,
+		MaxMessage: p.MaxMessage, DrainTimeout: p.DrainTimeout, Log: s.log, HTTP: p.HTTP,
 	}
 }
 

@@ -6,12 +6,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"mcpschedd/internal/age"
-	"mcpschedd/internal/bubble"
-	"mcpschedd/internal/front"
 	"mcpschedd/internal/mcptest"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/valuemodel"
@@ -52,38 +49,6 @@ func TestStoredAnswersAgeInSleep(t *testing.T) {
 			t.Errorf("%s %s, %v later: got %s, want %s", step.tool, step.arguments, step.asleep, how, step.want)
 		}
 	}
-}
-
-// A session over HTTP that was idle before the night has ended in the morning.
-func TestIdleSessionEndsInSleep(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		var l laptop
-		o := proxy.Options{HTTP: front.HTTPOptions{SessionIdle: time.Hour}}
-		o.Dedup.Clock = l.clock
-		f, s, stop := servePipes(t, o)
-		defer stop()
-		id := f.open("/mcp", handshake)
-		status := func() int {
-			s, _ := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id)
-			return s
-		}
-		l.sleep(59 * time.Minute)
-		if got := status(); got != 200 {
-			t.Errorf("after 59 minutes: got %d, want 200", got)
-		}
-		l.sleep(-8 * time.Hour) // the wall clock is set back
-		if got := status(); got != 200 {
-			t.Errorf("after the clock was set back: got %d, want 200", got)
-		}
-		l.sleep(8 * time.Hour)
-		if got := status(); got != 404 {
-			t.Errorf("after a night: got %d, want 404", got)
-		}
-		synctest.Wait()
-		if n := s.Stats().Sessions; n != 0 {
-			t.Errorf("%d sessions are left, want none", n)
-		}
-	})
 }
 
 // servePipes serves o on pipes, for use in a bubble. stop ends the server like a signal, and returns
