@@ -43,8 +43,8 @@ var allowed = map[string][]string{
 		"internal/jsonrpc", "internal/limit", "internal/plan", "internal/revision", "internal/schema", "internal/speculate",
 		"internal/predict", "internal/toolsearch", "internal/upstream", "internal/valuemodel",
 	},
-	"internal/age":        {},                                                        // how old something is by both clocks: the one place that minds that a machine sleeps
-	"internal/budget":     {"internal/age"},                                          // the tokens of answers, shared out among sessions
+	"internal/age":        {},                                        // how old something is by both clocks: the one place that minds that a machine sleeps
+	"internal/budget":     {"internal/age"},                          // the tokens of answers, shared out among sessions
 	"internal/front":      {"internal/jsonrpc", "internal/revision"}, // the client's side of the wire
 	"internal/dedup":      {"internal/age", "internal/call"},
 	"internal/speculate":  {"internal/call", "internal/dedup", "internal/enrich", "internal/jsonrpc", "internal/predict"},
