@@ -122,6 +122,9 @@ func (c *questions) askOne(ctx context.Context, q *question) ([]byte, *jsonrpc.E
 // ask asks questions, all in the same way, and blocks until all are answered. It returns the
 // answers in order.
 func (c *questions) ask(ctx context.Context, all ...*question) (answers [][]byte, err *jsonrpc.Error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.s.ctx, cancel)()
 	defer c.withdraw(all)
 	if err := c.put(ctx, all); err != nil {
 		return nil, err
@@ -135,8 +138,6 @@ func (c *questions) ask(ctx context.Context, all ...*question) (answers [][]byte
 			answers = append(answers, r.result)
 		case <-ctx.Done():
 			return nil, errWithdrawn
-		case <-c.s.ctx.Done():
-			return nil, errClientGone
 		}
 	}
 	return answers, nil
@@ -151,8 +152,6 @@ func (c *questions) put(ctx context.Context, all []*question) *jsonrpc.Error {
 		case <-c.ready:
 		case <-ctx.Done():
 			return errWithdrawn
-		case <-c.s.ctx.Done():
-			return errClientGone
 		}
 	}
 	if err := c.add(all); err != nil || byResult {
@@ -253,10 +252,8 @@ func (c *questions) answerLocked(q *question, r reply) bool {
 func (c *questions) find(id []byte) *question {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, q := range c.open {
-		if q.key == string(id) {
-			return q
-		}
+	if i := slices.IndexFunc(c.open, func(q *question) bool { return q.key == string(id) }); i >= 0 {
+		return c.open[i]
 	}
 	return nil
 }
@@ -276,10 +273,7 @@ func (c *questions) handleResponse(m jsonrpc.Message) {
 	}
 }
 
-var (
-	errWithdrawn  = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "withdrawn"}
-	errClientGone = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: front.ErrEnded.Error()}
-)
+var errWithdrawn = &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: "withdrawn"}
 
 func cannotBeAsked(what string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the client cannot be asked: " + what}

@@ -522,13 +522,8 @@ func (x *request) leave() {
 
 // release gives up the turn and the pending write of a call that goes no further.
 func (c *upstreamCall) release() {
-	c.dropWrite()
-	c.turn.Release()
-}
-
-// dropWrite ends the pending write of a call that was not sent.
-func (c *upstreamCall) dropWrite() {
 	if write := c.pending.Swap(nil); write != nil {
 		write.End()
 	}
+	c.turn.Release()
 }

@@ -192,7 +192,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 	p := c.policy
 	defer func() {
 		if fate == nil { // also after a panic
-			c.dropWrite()
+			c.release()
 		}
 	}()
 	if srv.common.limits.MayPrefetch(c.class.host) != nil {
