@@ -179,32 +179,25 @@ func (x *request) locate() *jsonrpc.Error {
 }
 
 // completers returns the upstreams that may complete ref. renamed is ref with the upstream's
-// name for a prompt, or nil if that does not differ. found is empty if no upstream has
-// completions.
+// name for a prompt, or nil if that does not differ.
 func completers(x *request, leases []*sessionLease, ref []byte) (found []*sessionLease, renamed []byte, err *jsonrpc.Error) {
-	found = filterLeases(leases, func(l *sessionLease) bool { return l.Offer().Has("completions") })
 	uri, isURI := jsonrpc.String(jsonrpc.Get(ref, "uri"))
 	name, isName := jsonrpc.String(jsonrpc.Get(ref, "name"))
-	only := holders(leases, uri)
 	switch {
-	case len(found) == 0:
-		return nil, nil, nil
 	case isName:
 		t, l := x.s.resolveName(x.policy, upstream.Prompts, name)
 		if l == nil {
 			return nil, nil, invalidParams(fmt.Sprintf("params.ref: unknown prompt %q", name))
 		}
-		if only = []*sessionLease{l}; t.name != name {
+		if found = []*sessionLease{l}; t.name != name {
 			renamed = jsonrpc.Set(ref, "name", jsonrpc.AppendString(nil, t.name))
 		}
-	case !isURI:
-		return nil, nil, invalidParams("params.ref: want a prompt's name or a resource's uri")
+	case isURI:
+		found = holders(leases, uri)
 	default:
-		if l := findLease(found, func(l *sessionLease) bool { return l.lists(upstream.Templates, uri) }); l != nil {
-			only = []*sessionLease{l}
-		}
+		return nil, nil, invalidParams("params.ref: want a prompt's name or a resource's uri")
 	}
-	return filterLeases(found, func(l *sessionLease) bool { return slices.Contains(only, l) }), renamed, nil
+	return filterLeases(found, func(l *sessionLease) bool { return l.Offer().Has("completions") }), renamed, nil
 }
 
 // tryEach sends the request to one upstream after the other until one succeeds, to connected
@@ -249,8 +242,9 @@ func holders(leases []*sessionLease, uri string) []*sessionLease {
 	return filterLeases(leases, func(l *sessionLease) bool { return l.mayHave("resources") })
 }
 
+// matchesTemplate reports whether uri is the template, or matches it.
 func matchesTemplate(template, uri string) bool {
-	if before, _, found := strings.Cut(template, "{"); !found || !strings.HasPrefix(uri, before) {
+	if before, _, found := strings.Cut(template, "{"); template == uri || !found || !strings.HasPrefix(uri, before) {
 		return template == uri
 	}
 	t, err := uritemplate.New(template)
