@@ -420,10 +420,16 @@ func (x *request) deliver(o outcome, done func(outcome)) {
 
 // respond returns the outcome of the request. It may block.
 func (x *request) respond() outcome {
-	o, resumed := x.resume()
+	own := x.call
+	w, err := x.s.questions.resume(x)
 	switch {
-	case resumed:
-		return o
+	case err != nil:
+		return outcome{err: err}
+	case w != nil:
+		if own != nil { // x continues the suspended call instead
+			own.release()
+		}
+		return w.serve(x)
 	case x.handler != nil:
 		return x.handler(x)
 	default:

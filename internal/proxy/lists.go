@@ -66,16 +66,13 @@ func (s *shownLists) show(l upstream.List) (now []byte, changed bool) {
 
 // listHandler returns the handler of the requests for a list.
 func listHandler(l upstream.List) handler {
-	return func(x *request) outcome { return serveList(x, l) }
-}
-
-func serveList(x *request, l upstream.List) outcome {
-	if cursor := x.msg.Index.Get("cursor"); cursor != nil && string(cursor) != "null" {
-		return outcome{err: invalidParams("params.cursor: unknown; lists have a single page")}
+	return func(x *request) outcome {
+		if cursor := x.msg.Index.Get("cursor"); cursor != nil && string(cursor) != "null" {
+			return outcome{err: invalidParams("params.cursor: unknown; lists have a single page")}
+		}
+		x.s.awaitOffers(x.ctx)
+		return ownOutcome(slices.Concat([]byte(`{"`+l.Member()+`":[`), x.s.showList(l), []byte("]}")))
 	}
-	x.s.awaitOffers(x.ctx)
-	items := x.s.showList(l)
-	return ownOutcome(slices.Concat([]byte(`{"`+l.Member()+`":[`), items, []byte("]}")))
 }
 
 // showList returns the current list. If it has changed, the listen requests of all clients

@@ -131,29 +131,29 @@ func (s *session) handleNotification(m *front.Message) {
 // forward sends a notification from l's upstream to the client, until the request has been
 // answered. The request may have a call at another upstream by now.
 func (x *request) forward(l *sessionLease, method string, params []byte) {
+	to := x
+	if x.work != nil { // the request that waits for the work carries the notification
+		if to = x.work.currentRequest(); to == nil {
+			return
+		}
+	}
 	switch method {
 	case "notifications/progress":
-		token := x.msg.Index.Token()
-		if token == nil {
+		token := to.msg.Index.Token()
+		if token == nil || x.step != nil { // the plan reports its own progress
 			return
 		}
 		params = jsonrpc.Set(params, "progressToken", token)
 	case "notifications/message":
 		level := x.s.client.facts().level
 		if x.stateless {
-			level = x.hop.LogLevel
+			level = to.hop.LogLevel
 		}
 		if x.stateless && level == "" || !upstream.Admits(level, params) {
 			return
 		}
 	case "notifications/tasks/status", "notifications/tasks":
 		x.s.tasks.updateStatus(l, jsonrpc.Get(params, "taskId"), jsonrpc.Get(params, "status"))
-	}
-	to := x
-	if x.step != nil { // the request that waits for the plan carries the notification
-		if to = x.work.currentRequest(); to == nil {
-			return
-		}
 	}
 	if to.ctx.Err() == nil {
 		to.send(method, params)

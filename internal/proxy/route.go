@@ -15,36 +15,30 @@ import (
 	"mcpschedd/internal/upstream"
 )
 
+// handlers holds the methods that the proxy serves itself.
+var handlers = map[string]handler{
+	"ping": serveEmpty, "initialize": serveInitialize, "server/discover": serveInitialize,
+	"tools/list": listHandler(upstream.Tools), "prompts/list": listHandler(upstream.Prompts),
+	"resources/list": listHandler(upstream.Resources), "resources/templates/list": listHandler(upstream.Templates),
+	"subscriptions/listen": serveListen, "tasks/list": serveTaskList, "logging/setLevel": serveEmpty,
+}
+
 // route decides what answers a request: the proxy itself or an upstream. It runs on the
 // client's reader and takes the turn at the upstream, so that requests are sent in the order
 // of arrival.
 func (x *request) route() *jsonrpc.Error {
 	x.policy = x.s.srv.policy.Load()
-	switch method := x.msg.Method; method {
+	switch x.msg.Method {
 	case "tools/call":
 		return x.routeName(upstream.Tools)
 	case "prompts/get":
 		return x.routeName(upstream.Prompts)
 	case "logging/setLevel":
-		x.handler = serveEmpty
-		return setLevel(x.s, &x.msg.Index)
-	case "ping":
-		x.handler = serveEmpty
-	case "initialize", "server/discover":
-		x.handler = serveInitialize
-	case "tools/list":
-		x.handler = listHandler(upstream.Tools)
-	case "prompts/list":
-		x.handler = listHandler(upstream.Prompts)
-	case "resources/list":
-		x.handler = listHandler(upstream.Resources)
-	case "resources/templates/list":
-		x.handler = listHandler(upstream.Templates)
-	case "subscriptions/listen":
-		x.handler = serveListen
-	case "tasks/list":
-		x.handler = serveTaskList
-	default:
+		if err := setLevel(x.s, &x.msg.Index); err != nil {
+			return err
+		}
+	}
+	if x.handler = handlers[x.msg.Method]; x.handler == nil {
 		return x.locate()
 	}
 	return nil

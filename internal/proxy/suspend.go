@@ -302,11 +302,6 @@ func (c *questions) callsToLocked(l *upstream.Lease) (found []*request) {
 // startCall makes the upstream request of the work's call, which ends the work.
 func (w *work) startCall(req *upstream.Request) {
 	x := w.first
-	req.Notify = func(method string, params []byte) {
-		if current := w.currentRequest(); current != nil {
-			current.forward(x.call.lease, method, params)
-		}
-	}
 	x.s.running.Add(1)
 	x.fetchBridged(w.ctx, req, func(o outcome) {
 		x.complete(w.ctx, req, o, func(o outcome) {
@@ -389,20 +384,4 @@ func (x *request) handle() []byte {
 		return nil
 	}
 	return x.msg.Index.Get("requestState")
-}
-
-// resume serves suspended work if x has its handle. It returns false if x has no handle of the
-// proxy.
-func (x *request) resume() (o outcome, resumed bool) {
-	own := x.call
-	w, err := x.s.questions.resume(x)
-	switch {
-	case err != nil:
-		return outcome{err: err}, true
-	case w == nil:
-		return outcome{}, false
-	case own != nil: // x continues the suspended call instead
-		own.release()
-	}
-	return w.serve(x), true
 }
