@@ -289,7 +289,7 @@ func (s *Server) budgetStatus(withPool bool) *record.BudgetStatus {
 		return nil
 	}
 	out := &record.BudgetStatus{Sessions: []record.SessionBudget{}}
-	for _, n := range s.sessions.all() {
+	for _, n := range s.sessions.list() {
 		if a := n.observed.spending.agent.Load(); a != nil {
 			one := record.SessionBudget{Session: n.observed.Name, Client: clientName(n.client.facts().Info), Used: int64(a.Used())}
 			if room := a.Room(n.observed.turns.current()); room.Left != budget.Unbounded {

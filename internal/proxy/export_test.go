@@ -16,7 +16,7 @@ import (
 // LineOf returns how the server judges the concurrency of an upstream, as far as one of its sessions has
 // seen.
 func LineOf(s *Server, name string) speculate.Concurrency {
-	sessions := s.sessions.all()
+	sessions := s.sessions.list()
 	for _, n := range sessions {
 		if l := n.leases.find(name); l != nil {
 			is, _ := s.prefetch.Scheduler.Known(l.member.key)
@@ -31,7 +31,7 @@ func LineOf(s *Server, name string) speculate.Concurrency {
 func Kept(s *Server) map[string]int {
 	s.prefetch.Save() // after it has handled the events so far
 	kept := map[string]int{"watched sessions": s.prefetch.Scheduler.Stats().Sessions}
-	sessions := s.sessions.all()
+	sessions := s.sessions.list()
 	kept["sessions"] = len(sessions)
 	for _, n := range sessions {
 		kept["requests"] += n.openRequests()
@@ -51,7 +51,7 @@ func (s *session) openRequests() int {
 // TakeForProcess makes the server treat the upstream as a process of unknown concurrency although it is
 // reached over HTTP. It must be called before the session's first call.
 func TakeForProcess(s *Server, name string) {
-	for _, n := range s.sessions.all() {
+	for _, n := range s.sessions.list() {
 		if l := n.leases.find(name); l != nil {
 			l.prefetchUpstream.Remote = false
 		}
@@ -71,7 +71,7 @@ type Stats struct {
 
 // Stats returns the server's internal state.
 func (s *Server) Stats() Stats {
-	out := Stats{Sessions: len(s.sessions.all()), Store: s.store.Stats(), Hosts: s.common.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
+	out := Stats{Sessions: len(s.sessions.list()), Store: s.store.Stats(), Hosts: s.common.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
 	for _, m := range s.policy.Load().members {
 		out.Upstreams[m.Spec.Name] = m.up.Stats()
 	}
@@ -130,7 +130,7 @@ func Results(s *Server) int {
 
 // Prefetch makes a prefetch in one of the sessions: the nth from the oldest, modulo their number.
 func Prefetch(s *Server, nth int, name, tool, arguments string) (begun bool, why string) {
-	sessions := s.sessions.all()
+	sessions := s.sessions.list()
 	age := func(n *session) int64 { return n.client.facts().opened.UnixNano() }
 	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(age(a), age(b)) })
 	if len(sessions) == 0 {

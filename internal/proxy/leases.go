@@ -17,8 +17,8 @@ import (
 type sessionLease struct {
 	*upstream.Lease
 	member           *member
-	prefetches       *prefetches
-	prefetchUpstream *speculate.Upstream // the lease as the prefetch worker sees it
+	prefetches       *set[*speculate.Fetch] // those that its upstream runs or may run; a server over stdio does not say which call its questions and log messages belong to
+	prefetchUpstream *speculate.Upstream    // the lease as the prefetch worker sees it
 }
 
 // leases holds a session's leases. They are replaced as a whole when the session opens and
@@ -115,7 +115,7 @@ func (s *session) attach(m *member, already *sessionLease) *sessionLease {
 	if already != nil {
 		return &sessionLease{Lease: already.Lease, member: m, prefetches: already.prefetches}
 	}
-	l := &sessionLease{member: m, prefetches: new(prefetches)}
+	l := &sessionLease{member: m, prefetches: new(set[*speculate.Fetch])}
 	attached := make(chan struct{}) // a server may send messages before its lease is assigned
 	defer close(attached)
 	l.Lease = m.up.Attach(s.client.facts().Client, upstream.Listener{

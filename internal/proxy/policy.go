@@ -144,7 +144,7 @@ func (s *Server) Apply(o Options) {
 			ending.Go(m.up.Close)
 		}
 	}
-	for _, session := range s.sessions.all() {
+	for _, session := range s.sessions.list() {
 		session.adoptPolicy()
 	}
 	ending.Wait()
@@ -163,8 +163,7 @@ type Common struct {
 
 	replicas Replicas
 
-	mu      sync.Mutex
-	servers []*Server // open servers; the first one reports the process's memory, hosts and budgets
+	servers set[*Server] // open servers; the first one reports the process's memory, hosts and budgets
 }
 
 // NewCommon returns a Common with the bounds and limits of o.
@@ -203,9 +202,7 @@ func (c *Common) ConnectReplicas(r Replicas) {
 // from it within the last minute.
 func (c *Common) Refused(host string, retryAfter time.Duration) {
 	c.limits.Refused(host, retryAfter)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, s := range c.servers {
+	for _, s := range c.servers.list() {
 		s.prefetch.Scheduler.Limited(host, true, time.Now())
 	}
 }
@@ -213,9 +210,7 @@ func (c *Common) Refused(host string, retryAfter time.Duration) {
 // Figures returns the figures of this replica as JSON for the other replicas, or nil if no
 // server is open.
 func (c *Common) Figures() []byte {
-	c.mu.Lock()
-	servers := slices.Clone(c.servers)
-	c.mu.Unlock()
+	servers := c.servers.list()
 	if len(servers) == 0 {
 		return nil
 	}
@@ -281,18 +276,3 @@ func (c *Common) BeginLocalWrite() *dedup.PendingWrite {
 
 // InvalidateLocal invalidates the answers that read anything on this machine.
 func (c *Common) InvalidateLocal() { c.store.Invalidate(call.Place{Domain: local}) }
-
-func (c *Common) add(s *Server) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.servers = append(c.servers, s)
-}
-
-func (c *Common) remove(s *Server) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.servers = slices.DeleteFunc(c.servers, func(other *Server) bool { return other == s })
-	if len(c.servers) > 0 {
-		c.servers[0].recorder.log.Changed() // it may report for the process from now on
-	}
-}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"mcpschedd/internal/call"
@@ -258,7 +257,8 @@ const lateReplyTimeout = time.Minute
 // for a prefetch, and a write that it overtakes keeps its answer out of the store.
 func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedup.Flight, f *speculate.Fetch) outcome {
 	srv, l, client := c.s.srv, o.lease, c.s.client.facts()
-	ended := l.prefetches.add(f)
+	l.prefetches.add(f)
+	ended := func() { l.prefetches.remove(f) }
 	req := &upstream.Request{
 		Method: "tools/call", Index: c.observed.withTrace(parsedParams(jsonrpc.Set(c.params.Raw(), "_meta", []byte(purposePrefetch)))),
 		Token: true, Isolated: true, Timeout: l.member.Timeout, Notify: flight.Notify, Sent: flight.Sent,
@@ -297,31 +297,6 @@ func (o *prefetchSource) send(ctx context.Context, c *upstreamCall, flight *dedu
 	return end
 }
 
-// prefetches is the set of a lease's prefetches that its upstream runs or may run. A server over
-// stdio does not say which call its questions and log messages belong to.
-type prefetches struct {
-	mu  sync.Mutex
-	all []*speculate.Fetch
-}
-
-// add adds a prefetch until remove is called.
-func (p *prefetches) add(f *speculate.Fetch) (remove func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.all = append(p.all, f)
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.all = slices.DeleteFunc(p.all, func(o *speculate.Fetch) bool { return o == f })
-	}
-}
-
-func (p *prefetches) list() []*speculate.Fetch {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Clone(p.all)
-}
-
 // isPrefetchQuestion reports whether a question that the transport ties to no request can only
 // come from a prefetch. If so, the client is not asked, and the tool is not prefetched again. A
 // request for the roots concerns the session, not a call.
@@ -347,7 +322,7 @@ func (s *session) isPrefetchQuestion(l *sessionLease, method string) bool {
 func (s *Server) serverAsked(instance uint64, method string) {
 	s.store.Taint(instance)
 	prefetching := make(map[*session]*sessionLease)
-	for _, n := range s.sessions.all() {
+	for _, n := range s.sessions.list() {
 		l := findLease(n.leases.current(), func(l *sessionLease) bool { return l.Instance() == instance })
 		if l == nil {
 			continue

@@ -270,7 +270,7 @@ const (
 // openLog opens the event log of the server.
 func (r *recorder) openLog(s *Server, o Options) {
 	r.srv, r.tally = s, record.NewTally()
-	r.notices.interval, r.notices.call = statsInterval, func() { announceStats(s.sessions.all()) }
+	r.notices.interval, r.notices.call = statsInterval, func() { announceStats(s.sessions.list()) }
 	recording := o.Record
 	recording.Log, recording.Status = o.Log, s.status
 	recording.Each = func(e record.Event) {

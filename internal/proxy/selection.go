@@ -190,7 +190,7 @@ func (t *toolSearch) merge(o *Selection) {
 // pinnedNow returns the tools that open sessions list because they are used often.
 func (s *Server) pinnedNow() (out []record.PinnedTool) {
 	all := make(map[string]string)
-	for _, n := range s.sessions.all() {
+	for _, n := range s.sessions.list() {
 		if c := n.lists.choice.Load(); c != nil && (c.search || c.preload) {
 			maps.Copy(all, c.pins)
 		}

@@ -103,7 +103,7 @@ type Server struct {
 	begin    record.Event // start event of this process, as far as the program provides it
 	began    time.Time
 
-	sessions sessions
+	sessions set[*session]
 	names    *names
 	common   *Common
 	store    *dedup.Store // that of common
@@ -151,7 +151,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	s.catalog = &catalog{log: o.Log, store: s.store, claims: make(map[string]*claims), search: &toolSearch{log: o.Log, learned: toolsearch.NewLearned()}}
 	s.kept = new(kept)
 	s.policy.Store(buildPolicy(o, nil, s.connect))
-	common.add(s) // needs the recorder
+	common.servers.add(s) // needs the recorder
 	return s
 }
 
@@ -218,7 +218,7 @@ func (s *Server) Save() {
 // SaveAll saves learned state and the event log for a program that cannot wait for Close.
 // Nothing is recorded afterwards.
 func (s *Server) SaveAll() {
-	for _, session := range s.sessions.all() {
+	for _, session := range s.sessions.list() {
 		session.endObservation()
 	}
 	s.prefetch.Close()
@@ -231,7 +231,7 @@ func (s *Server) SaveAll() {
 func (s *Server) Close() {
 	var ending sync.WaitGroup
 	s.sessions.close()
-	for _, session := range s.sessions.all() {
+	for _, session := range s.sessions.list() {
 		ending.Go(func() { session.End(front.ErrEnded) })
 	}
 	s.policy.replacing.Lock()
@@ -248,7 +248,10 @@ func (s *Server) Close() {
 	s.catalog.search.save(&s.policy.Load().Selection)
 	s.running.Wait()
 	s.recorder.record()
-	s.common.remove(s)
+	s.common.servers.remove(s)
+	if others := s.common.servers.list(); len(others) > 0 {
+		others[0].recorder.log.Changed() // it may report for the process from now on
+	}
 	s.recorder.notices.stop()
 	s.recorder.close()
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -200,44 +198,3 @@ func (c *clientState) update(change func(*clientFacts)) {
 // handshake reports whether the client opened the session with a handshake. Other clients
 // are sent nothing but what their requests ask for.
 func (f *clientFacts) handshake() bool { return f.negotiated != "" }
-
-// sessions is the set of a server's open sessions.
-type sessions struct {
-	mu     sync.Mutex
-	closed bool // no more sessions may be added
-	open   map[*session]struct{}
-}
-
-// add adds a session. It returns false if the set is closed.
-func (s *sessions) add(n *session) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open == nil {
-		s.open = make(map[*session]struct{})
-	}
-	if !s.closed {
-		s.open[n] = struct{}{}
-	}
-	return !s.closed
-}
-
-// remove removes a session that has ended.
-func (s *sessions) remove(n *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, n)
-}
-
-// all returns the open sessions.
-func (s *sessions) all() []*session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.open))
-}
-
-// close closes the set to new sessions.
-func (s *sessions) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-}

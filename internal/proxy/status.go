@@ -44,7 +44,7 @@ func (s *Server) View() record.View {
 // addCurrent adds the current state to out.
 func (s *Server) addCurrent(out *record.Stats) {
 	out.UptimeS = int64(time.Since(s.began).Seconds())
-	out.Open = len(s.sessions.all())
+	out.Open = len(s.sessions.list())
 	p := s.policy.Load()
 	out.Config = record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC().Format(time.RFC3339), Error: s.rejection()}
 	out.AddOpen(s.recorder.openPrefetches())
@@ -94,10 +94,8 @@ func (s *Server) hosts() (all []record.Host) {
 // status returns the state for the event log. A process has one log for each of its servers, and
 // the first one reports for the process, as reports are summed.
 func (s *Server) status() record.Status {
-	s.common.mu.Lock()
-	first := len(s.common.servers) > 0 && s.common.servers[0] == s
-	s.common.mu.Unlock()
-	return s.currentStatus(first)
+	servers := s.common.servers.list()
+	return s.currentStatus(len(servers) > 0 && servers[0] == s)
 }
 
 // currentStatus returns the server's state. If whole is set, that includes the state of the
@@ -133,7 +131,7 @@ func (s *Server) currentStatus(whole bool) record.Status {
 // clients returns the open sessions by client. The directory of HTTP clients is not known.
 func (s *Server) clients() []record.ClientStatus {
 	out := []record.ClientStatus{}
-	for _, n := range s.sessions.all() {
+	for _, n := range s.sessions.list() {
 		c := record.ClientStatus{Client: clientName(n.client.facts().Info), Sessions: 1}
 		if s.begin.Transport != "http" {
 			c.Dir = s.begin.Dir
