@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -174,44 +173,44 @@ func (a *activity) points(now time.Time) []Point {
 // not counted: the model fixed their order before the first was answered. Neither is a call that
 // is answered after a call of a later turn.
 func followUps(events []Event) []FollowUp {
-	g := graph{make(map[[2]string]*FollowUp), make(map[string]int64)}
+	pairs, turns := make(map[[2]string]*FollowUp), make(map[string]int64) // tool → turns with a call of it that were followed by another turn
+	pair := func(from, to string) *FollowUp {
+		key := [2]string{from, to}
+		if pairs[key] == nil {
+			pairs[key] = &FollowUp{From: from, To: to}
+		}
+		return pairs[key]
+	}
 	places, tools := make(map[string]*place), make(map[callKey]string)
 	for _, e := range events {
 		tool := e.Upstream + "/" + e.Tool
-		switch {
+		switch from := tools[callKey{e.Session, e.After}]; {
 		case e.Upstream == "":
-		case e.Kind == Prefetch:
-			if from, known := tools[callKey{e.Session, e.After}]; known && e.After > 0 {
-				f := g.pair(from, tool)
-				f.Issued++
-				f.Used += boolToInt(e.used())
-			}
-		default:
+		case e.Kind == Prefetch && e.After > 0 && from != "":
+			f := pair(from, tool)
+			f.Issued++
+			f.Used += boolToInt(e.used())
+		case e.Kind == Call:
 			tools[callKey{e.Session, e.Seq}] = tool
 			if places[e.Session] == nil {
 				places[e.Session] = new(place)
 			}
-			if e.Plan == 0 {
-				g.add(places[e.Session], e.Turn, tool)
+			before, isNew := places[e.Session].add(&e, tool)
+			for _, from := range before {
+				turns[from] += boolToInt(isNew)
+				pair(from, tool).N++
 			}
 		}
 	}
-	all := make([]FollowUp, 0, len(g.pairs))
-	for _, p := range g.pairs {
-		p.P, p.Accuracy = ratio(p.N, g.followed[p.From]), ratio(p.Used, p.Issued)
+	all := make([]FollowUp, 0, len(pairs))
+	for _, p := range pairs {
+		p.P, p.Accuracy = ratio(p.N, turns[p.From]), ratio(p.Used, p.Issued)
 		all = append(all, *p)
 	}
 	slices.SortFunc(all, func(a, b FollowUp) int {
-		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Issued, a.Issued),
-			strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
+		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(b.Issued, a.Issued), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 	})
 	return all[:min(len(all), maxFollowUps)]
-}
-
-// graph is the state of followUps.
-type graph struct {
-	pairs    map[[2]string]*FollowUp // from and to → counts
-	followed map[string]int64        // tool → turns with a call of it that were followed by another turn
 }
 
 // place is where a session is.
@@ -220,33 +219,21 @@ type place struct {
 	previous, current []string // distinct tools called in the turn before, and in this one
 }
 
-func (g *graph) pair(from, to string) *FollowUp {
-	key := [2]string{from, to}
-	if g.pairs[key] == nil {
-		g.pairs[key] = &FollowUp{From: from, To: to}
+// add adds a call. It returns the tools that the call follows, none if it does not count, and
+// whether it is the first of its turn.
+func (p *place) add(e *Event, tool string) (before []string, isNew bool) {
+	if e.Plan > 0 || e.Turn > 0 && e.Turn < p.turn {
+		return nil, false
 	}
-	return g.pairs[key]
-}
-
-// add counts a call.
-func (g *graph) add(p *place, turn int, tool string) {
-	if turn > 0 && turn < p.turn {
-		return
-	}
-	if turn == 0 || turn != p.turn {
+	if isNew = e.Turn == 0 || e.Turn != p.turn; isNew {
 		p.previous, p.current = p.current, nil
-		for _, before := range p.previous {
-			g.followed[before]++
-		}
 	}
-	p.turn = turn
+	p.turn = e.Turn
 	if slices.Contains(p.current, tool) {
-		return
+		return nil, false
 	}
 	p.current = append(p.current, tool)
-	for _, before := range p.previous {
-		g.pair(before, tool).N++
-	}
+	return p.previous, isNew
 }
 
 // micros returns a time in microseconds since 1970; 0 if it is not known.

@@ -52,20 +52,7 @@ func (f *File) Write(text []byte) error {
 	if err := f.Writable(); err != nil {
 		return err
 	}
-	if !f.Exists {
-		if err := os.MkdirAll(filepath.Dir(f.target), 0o700); err != nil {
-			return err
-		}
-	}
-	temp, err := writeTemp(f.target, text, func(t *os.File) error { return errors.Join(t.Chmod(f.mode), t.Sync()) })
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp) // fails after a successful rename
-	if err := f.unchanged(); err != nil {
-		return err
-	}
-	return os.Rename(temp, f.target)
+	return replace(f.target, text, f.mode, func(t *os.File) error { return errors.Join(t.Sync(), f.unchanged()) })
 }
 
 // Writable returns an error if the file exists and is read-only.
@@ -76,19 +63,23 @@ func (f *File) Writable() error {
 	return nil
 }
 
-// writeTemp writes text to a new file (0600) in the folder of path, and returns the new file's
-// path. It calls finish before it closes the file.
-func writeTemp(path string, text []byte, finish func(*os.File) error) (string, error) {
+// replace replaces the file at path, which need not exist, by way of a new file beside it: after a
+// crash it has the old content or the new one. It replaces nothing if finish, which is given the
+// new file, returns an error.
+func replace(path string, text []byte, mode fs.FileMode, finish func(*os.File) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
-		return "", err
+		return err
 	}
+	defer os.Remove(f.Name()) // fails after a successful rename
 	_, err = f.Write(text)
-	if err = errors.Join(err, finish(f), f.Close()); err != nil {
-		_ = os.Remove(f.Name()) // the first error is enough
-		return "", err
+	if err = errors.Join(err, f.Chmod(mode), finish(f), f.Close()); err != nil {
+		return err
 	}
-	return f.Name(), nil
+	return os.Rename(f.Name(), path)
 }
 
 // unchanged returns an error if the file has changed since it was read.

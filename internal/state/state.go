@@ -33,14 +33,5 @@ func (d Dir) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name)
 // Write replaces a file (0600). After a crash it has the old content or the new one. If two
 // processes write at once, the later one wins.
 func (d Dir) Write(name string, data []byte) error {
-	path := d.Path(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	temp, err := writeTemp(path, data, func(*os.File) error { return nil })
-	if err != nil {
-		return err
-	}
-	defer os.Remove(temp) // fails after a successful rename
-	return os.Rename(temp, path)
+	return replace(d.Path(name), data, 0o600, func(*os.File) error { return nil })
 }
