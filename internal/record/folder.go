@@ -1,7 +1,6 @@
 package record
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -85,7 +84,7 @@ func removeOld(dir string, keepBytes int64, keepAge time.Duration) {
 	for _, entry := range entries {
 		m := processFile.FindStringSubmatch(entry.Name())
 		info, err := entry.Info()
-		if m == nil || m[2] != "" || err != nil || time.Since(info.ModTime()) < lockTimeout || isRunning(dir, m[1]) {
+		if m == nil || m[2] != "" || err != nil || time.Since(info.ModTime()) < startTime || isRunning(dir, m[1]) {
 			continue // a process that starts may not hold the lock yet
 		}
 		_ = os.Remove(filepath.Join(dir, entry.Name())) // another process may have removed it already
@@ -118,9 +117,8 @@ type processLock struct {
 
 func lockPath(dir, process string) string { return filepath.Join(dir, process+".lock") }
 
-// lockTimeout is how long a process may take to lock its file, as readers hold the lock for a
-// moment.
-const lockTimeout = time.Second
+// startTime is how long a process may take from creating its lock file to holding the lock.
+const startTime = time.Second
 
 // acquire creates the folder and takes the lock, unless it is held and the file is still there:
 // the folder may have been removed since. It comes before any other file is created, as one
@@ -135,9 +133,7 @@ func (l *processLock) acquire() error {
 		return err
 	}
 	l.lock = flock.New(path, flock.SetPermissions(0o600))
-	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
-	defer cancel()
-	_, err := l.lock.TryLockContext(ctx, time.Millisecond)
+	err := l.lock.Lock() // at once, as readers hold it for a moment only
 	if _, unopened := errors.AsType[*os.PathError](err); unopened {
 		return err
 	}
