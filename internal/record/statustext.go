@@ -99,65 +99,63 @@ func (s *Stats) StatusText() string {
 	if len(s.Running) == 0 {
 		return b.String()
 	}
-	b.WriteString("\n" + upstreamTable(s.upstreams()) + "\n")
+	writeUpstreams(&b, s.upstreams())
 	running := slices.Clone(s.Running)
 	slices.SortStableFunc(running, func(a, b Status) int { return cmp.Compare(a.PID, b.PID) })
 	for i, p := range running {
-		b.WriteString(p.text(i > 0 && running[i-1].PID == p.PID))
+		for _, line := range p.lines(i > 0 && running[i-1].PID == p.PID) {
+			b.WriteString(Printable(line) + "\n")
+		}
 	}
 	return b.String()
 }
 
-// upstreamTable returns a line for each upstream, followed by why some are not cached or
-// prefetched, and what would change that.
-func upstreamTable(all []UpstreamStatus) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+// writeUpstreams writes a line for each upstream, and why some are not cached or prefetched, with
+// what would change that.
+func writeUpstreams(b *strings.Builder, all []UpstreamStatus) {
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w)
 	var notes []string
 	for _, u := range all {
-		what := fmt.Sprintf("%d tools, %d cacheable, %d prefetchable", u.Tools, u.Cacheable, u.Prefetchable)
-		if u.MemoryKB > 0 {
-			what += fmt.Sprintf(", %d MB", u.MemoryKB>>10)
-		}
+		state, what := u.State, fmt.Sprintf("%d tools, %d cacheable, %d prefetchable%s", u.Tools, u.Cacheable, u.Prefetchable, memory(u.MemoryKB))
 		if u.State != "ready" && u.Error != "" {
 			what = u.Error
 		}
-		state := u.State
 		if u.Since != "" {
 			state += " since " + localTime(u.Since, "15:04")
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", Printable(u.Name), Printable(state), Printable(what))
-		note := u.Name + ": " + u.Why
-		if u.Change != "" {
-			note += "; to change that: " + u.Change
-		}
-		if u.Why != "" && u.Tools > 0 && !slices.Contains(notes, note) {
-			notes = append(notes, note)
+		if u.Why != "" && u.Tools > 0 {
+			note := u.Name + ": " + u.Why
+			if u.Change != "" {
+				note += "; to change that: " + u.Change
+			}
+			notes = append(notes, Printable(note)+"\n")
 		}
 	}
 	w.Flush() // writing to memory does not fail
-	for _, note := range notes {
-		b.WriteString(Printable(note) + "\n")
-	}
-	return b.String()
+	b.WriteString(strings.Join(slices.Compact(notes), "") + "\n")
 }
 
-// text describes a process with its clients, the tools it lists because of their use, and what
+// memory returns a size after a comma, or "" if it is not known.
+func memory(kb int64) string {
+	if kb == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d MB", kb>>10)
+}
+
+// lines describes a process with its clients, the tools it lists because of their use, and what
 // is left of its budgets. A daemon has a status for each of its workplaces: after the first,
 // which has the line about the process, further is set.
-func (p *Status) text(further bool) string {
-	var b strings.Builder
-	line := func(format string, args ...any) { b.WriteString(Printable(fmt.Sprintf(format, args...)) + "\n") }
-	memory := ""
-	if p.MemoryKB > 0 {
-		memory = fmt.Sprintf(", %d MB", p.MemoryKB>>10)
-	}
+func (p *Status) lines(further bool) (all []string) {
+	line := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	dir := cmp.Or(p.Dir, "an unknown folder")
 	if further {
 		line("  and in %s", dir)
 	} else {
 		line("process %d since %s, %s in %s, configuration %s%s", p.PID, localTime(p.Since, time.DateTime),
-			cmp.Or(p.Transport, "stdio"), dir, cmp.Or(p.Config, "built in"), memory)
+			cmp.Or(p.Transport, "stdio"), dir, cmp.Or(p.Config, "built in"), memory(p.MemoryKB))
 	}
 	for _, c := range p.Clients {
 		line("    %s: %d open", cmp.Or(c.Client, "a client"), c.Sessions)
@@ -166,19 +164,19 @@ func (p *Status) text(further bool) string {
 		line("    lists %s: %s", t.Tool, t.Why)
 	}
 	if p.Budgets == nil {
-		return b.String()
+		return all
 	}
 	for _, s := range p.Budgets.Sessions {
-		left := ""
+		left := "no limit"
 		if s.Left != nil {
-			left = fmt.Sprintf(", %d are left", *s.Left)
+			left = fmt.Sprintf("%d left", *s.Left)
 		}
-		line("    %s has used about %d tokens%s", cmp.Or(s.Client, "a client"), s.Used, left)
+		line("    %s has used about %d tokens, %s", cmp.Or(s.Client, "a client"), s.Used, left)
 	}
 	if pool := p.Budgets.Pool; pool != nil {
 		line("    the pool of %d tokens has %d left for %v", pool.Tokens, max(0, pool.Tokens-pool.Used), time.Duration(pool.LeftS)*time.Second)
 	}
-	return b.String()
+	return all
 }
 
 // localTime formats a time of a status (RFC 3339) for people.
