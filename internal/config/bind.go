@@ -15,10 +15,9 @@ import (
 	"mcpschedd/internal/nearest"
 )
 
-// binder binds decoded TOML tables to structs whose tags are the schema, and reports values that
-// do not fit. The decoder could fill structs itself, but it stops at the first value of a wrong
-// type and ignores the case of keys.
-type binder struct{ *findings }
+// The functions of this file bind decoded TOML tables to structs whose tags are the schema, and
+// report values that do not fit. The decoder could fill structs itself, but it stops at the first
+// value of a wrong type and ignores the case of keys.
 
 // fields returns the fields of a struct type by their toml keys.
 func fields(t reflect.Type) map[string]reflect.StructField {
@@ -51,64 +50,64 @@ func setDefaults(dst reflect.Value) {
 		case field.Kind() == reflect.Float64:
 			value, _ = strconv.ParseFloat(text, 64)
 		}
-		binder{&findings{}}.bind("", value, field, "")
+		new(findings).bind("", value, field, "")
 	}
 }
 
 // table binds the keys of the table at key.
-func (b binder) table(key string, tree map[string]any, dst reflect.Value) {
+func (f *findings) table(key string, tree map[string]any, dst reflect.Value) {
 	known := fields(dst.Type())
 	for name, v := range tree {
-		if f, ok := known[name]; ok {
-			b.bind(join(key, name), v, dst.FieldByIndex(f.Index), f.Tag)
+		if field, ok := known[name]; ok {
+			f.bind(join(key, name), v, dst.FieldByIndex(field.Index), field.Tag)
 			continue
 		}
 		names := slices.Sorted(maps.Keys(known))
 		if like := nearest.New(names).To(name); like != "" {
-			b.problem(join(key, name), "unknown key, did you mean %q?", like)
+			f.problem(join(key, name), "unknown key, did you mean %q?", like)
 		} else {
-			b.problem(join(key, name), "unknown key; known here: %s", strings.Join(names, ", "))
+			f.problem(join(key, name), "unknown key; known here: %s", strings.Join(names, ", "))
 		}
 	}
 }
 
 // bind binds one value, checks it against the tag, and reports whether it fits.
-func (b binder) bind(key string, v any, dst reflect.Value, tag reflect.StructTag) bool {
-	before := len(b.problems)
+func (f *findings) bind(key string, v any, dst reflect.Value, tag reflect.StructTag) bool {
+	before := len(f.problems)
 	if text, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		s, isText := v.(string)
 		if err := text.UnmarshalText([]byte(s)); err != nil || !isText { // if v is not a string, s is "", which is an error too
-			b.problem(key, "%v, have %s", err, show(v))
+			f.problem(key, "%v, have %s", err, show(v))
 		}
 	} else if dst.Kind() == reflect.Pointer {
 		target := reflect.New(dst.Type().Elem())
-		if b.bind(key, v, target.Elem(), tag) {
+		if f.bind(key, v, target.Elem(), tag) {
 			dst.Set(target)
 		}
-		return len(b.problems) == before
-	} else if !b.set(key, v, dst, tag) {
+		return len(f.problems) == before
+	} else if !f.set(key, v, dst, tag) {
 		want := wanted(dst.Type(), tag)
 		if dst.Kind() != reflect.String || tag.Get("enum") != "" { // else it may be a secret written without quotes
 			want += ", have " + show(v)
 		}
-		b.problem(key, "want %s", want)
+		f.problem(key, "want %s", want)
 	}
-	if len(b.problems) == before {
-		b.bounds(key, dst, tag)
+	if len(f.problems) == before {
+		f.bounds(key, dst, tag)
 	}
-	return len(b.problems) == before
+	return len(f.problems) == before
 }
 
 // set sets dst to v if v is of the right type, and reports whether it is. It reports problems inside
 // v itself.
-func (b binder) set(key string, v any, dst reflect.Value, tag reflect.StructTag) bool {
+func (f *findings) set(key string, v any, dst reflect.Value, tag reflect.StructTag) bool {
 	switch dst.Kind() {
 	case reflect.Float64:
 		if i, whole := v.(int64); whole {
 			v = float64(i)
 		}
-		f, ok := v.(float64)
-		return ok && !math.IsNaN(f) && !math.IsInf(f, 0) && assign(dst, v)
+		number, ok := v.(float64)
+		return ok && !math.IsNaN(number) && !math.IsInf(number, 0) && assign(dst, v)
 	case reflect.Int:
 		i, ok := v.(int64)
 		return ok && assign(dst, int(i))
@@ -121,19 +120,19 @@ func (b binder) set(key string, v any, dst reflect.Value, tag reflect.StructTag)
 	case reflect.Struct:
 		if short, ok := shortField(dst.Type()); ok {
 			if _, isText := v.(string); isText {
-				return b.set(key, v, dst.FieldByIndex(short.Index), "")
+				return f.set(key, v, dst.FieldByIndex(short.Index), "")
 			}
 		}
 		tree, ok := v.(map[string]any)
-		b.table(key, tree, dst)
+		f.table(key, tree, dst)
 		return ok
 	case reflect.Map:
 		tree, ok := v.(map[string]any)
 		dst.Set(reflect.MakeMap(dst.Type()))
 		for name, item := range tree {
-			b.form(join(key, name), tag.Get("keys"), name)
+			f.form(join(key, name), tag.Get("keys"), name)
 			target := reflect.New(dst.Type().Elem()).Elem()
-			if b.bind(join(key, name), item, target, tag) {
+			if f.bind(join(key, name), item, target, tag) {
 				dst.SetMapIndex(reflect.ValueOf(name), target)
 			}
 		}
@@ -141,13 +140,13 @@ func (b binder) set(key string, v any, dst reflect.Value, tag reflect.StructTag)
 	case reflect.Slice:
 		if named, ok := nameOf(dst.Type()); ok {
 			tree, ok := v.(map[string]any)
-			b.named(key, tree, dst, named)
+			f.named(key, tree, dst, named)
 			return ok
 		}
 		items, ok := v.([]any)
 		dst.Set(reflect.MakeSlice(dst.Type(), len(items), len(items)))
 		for i, item := range items {
-			b.bind(element(key, i), item, dst.Index(i), tag)
+			f.bind(element(key, i), item, dst.Index(i), tag)
 		}
 		return ok
 	}
@@ -184,32 +183,32 @@ func nameOf(slice reflect.Type) (reflect.StructField, bool) {
 }
 
 // named appends the blocks of a table of tables to dst, in the order of the file.
-func (b binder) named(key string, tree map[string]any, dst reflect.Value, nameField reflect.StructField) {
-	line := func(name string) int { return b.pos.line(join(key, name)) }
+func (f *findings) named(key string, tree map[string]any, dst reflect.Value, nameField reflect.StructField) {
+	line := func(name string) int { return f.pos.line(join(key, name)) }
 	names := slices.SortedFunc(maps.Keys(tree), func(x, y string) int {
 		return cmp.Or(cmp.Compare(line(x), line(y)), cmp.Compare(x, y))
 	})
 	for _, name := range names {
-		b.form(join(key, name), nameField.Tag.Get("form"), name)
+		f.form(join(key, name), nameField.Tag.Get("form"), name)
 		item := reflect.New(dst.Type().Elem()).Elem()
 		setDefaults(item)
 		item.FieldByIndex(nameField.Index).SetString(name)
-		b.bind(join(key, name), tree[name], item, "")
+		f.bind(join(key, name), tree[name], item, "")
 		dst.Set(reflect.Append(dst, item))
 	}
 }
 
 // bounds checks a bound value against its form, enum, min and max tags. "" means that a key is not
 // set, but not in an array.
-func (b binder) bounds(key string, dst reflect.Value, tag reflect.StructTag) {
+func (f *findings) bounds(key string, dst reflect.Value, tag reflect.StructTag) {
 	if enum, closed := tag.Lookup("enum"); closed {
 		if s := dst.String(); !slices.Contains(strings.Split(enum, "|"), s) {
-			b.problem(key, "want %s, have %q", wanted(dst.Type(), tag), s)
+			f.problem(key, "want %s, have %q", wanted(dst.Type(), tag), s)
 		}
 		return
 	}
 	if dst.Kind() == reflect.String && (dst.String() != "" || strings.HasSuffix(key, "]")) {
-		b.form(key, tag.Get("form"), dst.String())
+		f.form(key, tag.Get("form"), dst.String())
 	}
 	var n float64
 	switch {
@@ -223,19 +222,19 @@ func (b binder) bounds(key string, dst reflect.Value, tag reflect.StructTag) {
 	low, high := tag.Get("min"), tag.Get("max")
 	lowest, _ := strconv.ParseFloat(low, 64)
 	if highest, err := strconv.ParseFloat(high, 64); err == nil && (n < lowest || n > highest) {
-		b.problem(key, "want %s to %s, have %v", low, high, dst.Interface())
+		f.problem(key, "want %s to %s, have %v", low, high, dst.Interface())
 	} else if low != "" && n < lowest {
 		if _, size := dst.Interface().(Bytes); size {
 			low = Bytes(lowest).String()
 		}
-		b.problem(key, "want at least %s, have %v", low, dst.Interface())
+		f.problem(key, "want at least %s, have %v", low, dst.Interface())
 	}
 }
 
 // form checks a string against a form, if the form is not "".
-func (b binder) form(key, form, s string) {
-	if f, ok := forms()[form]; ok && !f.ok(s) {
-		b.problem(key, "want %s, have %q", f.want, s)
+func (f *findings) form(key, form, s string) {
+	if rule, ok := forms()[form]; ok && !rule.ok(s) {
+		f.problem(key, "want %s, have %q", rule.want, s)
 	}
 }
 

@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-var (
-	// reference matches ${NAME}, ${NAME:-default}, and $${, the escape for a literal ${.
-	reference = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$\$\{|\$\{[^}]*\}?`) })
-	variable  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
-)
+// reference matches ${NAME}, ${NAME:-default}, and $${, the escape for a literal ${. Of any other
+// ${ it has no name.
+var reference = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?\})?`)
+})
 
 // expand replaces the variable references in s by the values that lookup returns. Any other $ is
 // kept. As in a shell, :-default also replaces the value of a variable that is set to "".
@@ -22,24 +22,20 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 	}
 	var failed error
 	out := reference().ReplaceAllStringFunc(s, func(text string) string {
-		if text == "$${" || failed != nil {
+		m := reference().FindStringSubmatch(text)
+		name, fallback := m[1], m[2]
+		switch {
+		case text == "$${":
 			return "${"
-		}
-		inner, closed := strings.CutSuffix(text[len("${"):], "}")
-		name, fallback, hasDefault := strings.Cut(inner, ":-")
-		if !closed {
-			failed = errors.New(`"${" without "}"; a literal "${" is written "$${"`)
-			return ""
-		}
-		if !variable().MatchString(name) {
-			failed = fmt.Errorf(`want ${NAME} or ${NAME:-default}, have the name %q; a literal "${" is written "$${"`, name)
+		case name == "":
+			failed = errors.New(`want ${NAME} or ${NAME:-default}; a literal "${" is written "$${"`)
 			return ""
 		}
 		value, set := lookup(name)
 		switch {
-		case hasDefault && value == "":
-			return fallback
-		case !set:
+		case fallback != "" && value == "":
+			return strings.TrimPrefix(fallback, ":-")
+		case !set && failed == nil:
 			failed = fmt.Errorf("environment variable %s is not set", name)
 		}
 		return value

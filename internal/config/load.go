@@ -148,7 +148,7 @@ func parse(base *Config, name string, data, tuned []byte, validators []Validator
 		c := new(*base)
 		c.Upstreams, c.Limits, c.Plans, c.Tools, c.Tuned = nil, nil, nil, nil, nil
 		c.Path, c.Digest, c.Positions = path, failed.digest, f.pos
-		binder{f}.table("", tree, reflect.ValueOf(c).Elem())
+		f.table("", tree, reflect.ValueOf(c).Elem())
 		checker{findings: f}.check(c)
 		c.complete(filepath.Dir(path))
 		f.tuned(c, tuned)

@@ -38,10 +38,10 @@ func TestExpand(t *testing.T) {
 		{in: "$$${A}", want: "$${A}"},
 		{in: "${LOOP}", want: "${A}"},
 		{in: "a ${NO}", err: "environment variable NO is not set"},
-		{in: "${A", err: `without "}"`},
-		{in: "${A-b}", err: `the name "A-b"`},
-		{in: "${}", err: `the name ""`},
-		{in: "${é}", err: `the name "é"`},
+		{in: "${A", err: `want ${NAME}`},
+		{in: "${A-b}", err: `want ${NAME}`},
+		{in: "${}", err: `want ${NAME}`},
+		{in: "${é}", err: `want ${NAME}`},
 	} {
 		got, err := config.Expand(tt.in, env)
 		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {

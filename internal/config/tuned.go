@@ -38,7 +38,7 @@ func (f *findings) tuned(c *Config, data []byte) {
 		Tools []tunedTool `toml:"tools"`
 	}
 	tree, _ := own.decode(data)
-	binder{own}.table("", tree, reflect.ValueOf(&file).Elem())
+	own.table("", tree, reflect.ValueOf(&file).Elem())
 	for _, t := range file.Tools {
 		if t.Speculate != nil && *t.Speculate {
 			own.problem(join("tools", t.Name, "speculate"), "want false: only the configuration can set true")

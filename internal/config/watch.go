@@ -13,8 +13,10 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// delay is the time from an event to the reading of the file, as editors write in several steps.
-const delay = 100 * time.Millisecond
+const (
+	debounce = 100 * time.Millisecond // without events before the file is read; editors write in several steps
+	maxDelay = time.Second            // from the first event to the reading
+)
 
 // Watch blocks until ctx ends, and then returns nil, or until it can no longer watch. Whenever the
 // content of c's file or of the tuned.toml beside it changes, it calls changed in the same
@@ -43,19 +45,22 @@ type reloader struct {
 	rewatch    func() error         // renews the watches; see watchDirs
 }
 
-// run reads the file soon after events in the watched directories. It does not check which events
-// concern the file, because unchanged content is not reported.
+// run reads the file after every burst of events in the watched directories. It does not check
+// which events concern the file, because unchanged content is not reported.
 func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <-chan error) error {
 	if err := r.rewatch(); err != nil {
 		return err
 	}
-	for due := time.After(0); ; {
+	due := time.NewTimer(0)
+	defer due.Stop()
+	var latest time.Time // when the file is read though events keep coming
+	for {
 		ok := true
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-due:
-			due = nil
+		case <-due.C:
+			latest = time.Time{}
 			r.reload()
 			continue
 		case _, ok = <-events:
@@ -64,9 +69,10 @@ func (r *reloader) run(ctx context.Context, events <-chan fsnotify.Event, errs <
 		if !ok {
 			return errors.New("watch: ended by the system")
 		}
-		if due == nil {
-			due = time.After(delay)
+		if latest.IsZero() {
+			latest = time.Now().Add(maxDelay)
 		}
+		due.Reset(max(0, min(debounce, time.Until(latest))))
 	}
 }
 

@@ -343,18 +343,29 @@ func TestWatchWithoutTheFile(t *testing.T) {
 	})
 }
 
-func TestWatchWaitsForTheLastStep(t *testing.T) {
+func TestWatchWaitsForQuiet(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		f := follow(t, ctx)
+		// Five steps 90 ms apart: only the last is read.
 		for _, text := range []string{"", "[log]", "[log]\nlevel", "[log]\nlevel = 1", toml("error")} {
 			write(t, f.path, text)
 			f.touch()
-			time.Sleep(15 * time.Millisecond)
+			time.Sleep(90 * time.Millisecond)
 		}
 		if diff := cmp.Diff([]string{"error"}, levels(f.settle())); diff != "" {
 			t.Errorf("steps (-want +got):\n%s", diff)
+		}
+		// Watch does not wait for the end of an endless series of steps.
+		write(t, f.path, toml("warn"))
+		for range 12 {
+			f.touch()
+			time.Sleep(90 * time.Millisecond)
+		}
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"warn"}, levels(f.calls)); diff != "" {
+			t.Errorf("still being touched after 1.08 s (-want +got):\n%s", diff)
 		}
 	})
 }
