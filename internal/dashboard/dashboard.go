@@ -39,10 +39,10 @@ const (
 
 // Page is the handler of the dashboard.
 type Page struct {
-	o                  Options
-	guard              *guard
-	page, closed, used *document
-	routes             http.ServeMux
+	o            Options
+	guard        *guard
+	page, closed *document
+	routes       http.ServeMux
 }
 
 // Address returns a path and query that open the page in a browser, once and within five
@@ -67,11 +67,7 @@ type Link struct {
 // the query, /dashboard?code=CODE, sets the cookie and redirects to /dashboard. The token is
 // never part of an address: browsers keep addresses and send them on.
 func Handler(o Options) *Page {
-	p := &Page{
-		o: o, guard: newGuard(o.Token), page: newPage(),
-		closed: newNotice("This page opens only with an address that contains a one-time code."),
-		used:   newNotice("This code has been used or has expired."),
-	}
+	p := &Page{o: o, guard: newGuard(o.Token), page: newPage(), closed: newDocument(read("notice.html"), "")}
 	p.routes.HandleFunc("GET "+pagePath, p.servePage)
 	p.routes.HandleFunc("GET "+viewPath, func(w http.ResponseWriter, r *http.Request) {
 		if permits(w, p.guard.admits(r)) {
@@ -98,8 +94,6 @@ func (p *Page) servePage(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case query.Has("code") && r.Method == http.MethodGet && (p.guard.redeem(query.Get("code")) || admitted):
 		p.guard.admit(w)
-	case query.Has("code") && r.Method == http.MethodGet:
-		p.used.serve(w, http.StatusUnauthorized)
 	case admitted:
 		p.page.serve(w, http.StatusOK)
 	default:

@@ -118,8 +118,8 @@ func TestDoor(t *testing.T) {
 	if strings.Contains(body, "<script") || strings.Contains(got.Header().Get("Content-Security-Policy"), "script-src") {
 		t.Error("the door has a script")
 	}
-	if body := request(h, "GET", "/dashboard?code=wrong").Body.String(); !strings.Contains(body, "has been used or has expired") {
-		t.Error("a browser with a wrong code is not told so")
+	if body := request(h, "GET", "/dashboard?code=wrong").Body.String(); !strings.Contains(body, "works once") {
+		t.Error("a browser with a wrong code is not told how long one works")
 	}
 	if got := request(h, "GET", "/dashboard/view.json").Header().Get("WWW-Authenticate"); got != "Bearer" {
 		t.Errorf("got WWW-Authenticate %q", got)

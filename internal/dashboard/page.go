@@ -43,11 +43,6 @@ func newPage() *document {
 	return newDocument(read("page.html"), script.String()+"})();\n")
 }
 
-// newNotice assembles the page for an unauthorised browser, with the reason and the remedy.
-func newNotice(why string) *document {
-	return newDocument(strings.ReplaceAll(read("notice.html"), "{{why}}", why), "")
-}
-
 // newDocument inserts the style and the script into a page. The policy names their hashes, so
 // that no injected code runs, and requires trusted types, of which there are none, so that a
 // script cannot create markup from text.

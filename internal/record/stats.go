@@ -34,7 +34,7 @@ type Stats struct {
 	Totals        Totals          `json:"totals" jsonschema:"Sums over all events."`
 	Upstreams     map[string]Part `json:"upstreams" jsonschema:"Figures by name of the server."`
 	Tools         map[string]Part `json:"tools" jsonschema:"Figures by upstream/tool. At most 4,096; the rest is under (other), calls of tools that no server has under (unknown)."`
-	Hosts         map[string]Host `json:"hosts" jsonschema:"Limits and prefetching by name of the host, over all running processes."`
+	Hosts         map[string]Host `json:"hosts" jsonschema:"Limits and prefetching by name of the host. If several running processes call it, those of the one that prefetches least."`
 	Report        string          `json:"report" jsonschema:"The report line; empty if all its figures are 0."`
 	Running       []Status        `json:"running,omitempty" jsonschema:"Status of the running processes."`
 	Replicas      []string        `json:"replicas,omitempty" jsonschema:"If several replicas share a cache: the replicas that the figures cover, by machine and process. A quantile is then the mean of theirs."`

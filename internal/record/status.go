@@ -83,23 +83,15 @@ type ClientStatus struct {
 	Sessions int    `json:"sessions" jsonschema:"Number of open sessions."`
 }
 
-// SetRunning sets the running processes, and computes from them EventsLost and Hosts. For a
-// host, counts of the processes add up; level and tokens are the smallest, and the configured
-// limits and the cool-down the largest.
+// SetRunning sets the running processes, and computes from them EventsLost and Hosts. If several
+// call a host, it has the figures of the one that prefetches least.
 func (s *Stats) SetRunning(running []Status) {
 	s.Running, s.Hosts, s.Totals.EventsLost = running, make(map[string]Host), 0
 	for _, p := range running {
 		s.Totals.EventsLost += p.Lost
-		for _, b := range p.Hosts {
-			a, known := s.Hosts[b.Host]
-			if !known {
-				a.Level, a.Tokens = b.Level, b.Tokens
-			}
-			s.Hosts[b.Host] = Host{
-				Host: b.Host, Level: min(a.Level, b.Level), InFlight: a.InFlight + b.InFlight, Waiting: a.Waiting + b.Waiting,
-				Rate: max(a.Rate, b.Rate), Burst: max(a.Burst, b.Burst), Concurrency: max(a.Concurrency, b.Concurrency),
-				Tokens: min(a.Tokens, b.Tokens), Limited: a.Limited + b.Limited, CoolingMS: max(a.CoolingMS, b.CoolingMS),
-				Prefetches: a.Prefetches + b.Prefetches, HarmMS: a.HarmMS + b.HarmMS,
+		for _, h := range p.Hosts {
+			if other, known := s.Hosts[h.Host]; !known || h.Level < other.Level {
+				s.Hosts[h.Host] = h
 			}
 		}
 	}

@@ -169,7 +169,7 @@ func (p *Status) lines(further bool) (all []string) {
 	for _, s := range p.Budgets.Sessions {
 		left := "no limit"
 		if s.Left != nil {
-			left = fmt.Sprintf("%d left", *s.Left)
+			left = fmt.Sprintf("%d are left", *s.Left)
 		}
 		line("    %s has used about %d tokens, %s", cmp.Or(s.Client, "a client"), s.Used, left)
 	}

@@ -56,7 +56,7 @@ process 1 since ` + begin + `, stdio in /a, configuration built in, 20 MB
 process 2 since ` + begin + `, http in /, configuration /c.toml
     a client: 2 open
     lists github/get: called often
-    x has used about 3 tokens, 7 left
+    x has used about 3 tokens, 7 are left
     the pool of 10 tokens has 6 left for 1m30s
 process 3 since ` + begin + `, daemon in /a, configuration built in
     x: 1 open

@@ -90,7 +90,7 @@ func TestProcessEndsItsSessions(t *testing.T) {
 	}
 }
 
-// The hosts and lost lines of the running processes are combined.
+// The lost lines of the running processes are added up; of a host, the lowest level counts.
 func TestStand(t *testing.T) {
 	s := tallied().Stats(time.Time{})
 	s.SetRunning([]record.Status{
@@ -98,7 +98,7 @@ func TestStand(t *testing.T) {
 		{Lost: 4, Hosts: []record.Host{{Host: "api.github.com", Level: 1, InFlight: 1, Limited: 4, HarmMS: 5, Rate: 5, Tokens: 1}, {Host: "new.example", Level: 3}}},
 	})
 	want := map[string]record.Host{
-		"api.github.com": {Host: "api.github.com", Level: 1, InFlight: 5, Limited: 6, HarmMS: 35, Rate: 5, Tokens: 1}, "new.example": {Host: "new.example", Level: 3},
+		"api.github.com": {Host: "api.github.com", Level: 1, InFlight: 1, Limited: 4, HarmMS: 5, Rate: 5, Tokens: 1}, "new.example": {Host: "new.example", Level: 3},
 	}
 	if diff := cmp.Diff(want, s.Hosts); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
