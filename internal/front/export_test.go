@@ -10,9 +10,8 @@ func NewQueue() Queue { return Queue{newQueue()} }
 // Drain writes the queued messages, as a new stream would, and returns.
 func (q Queue) Drain(w http.ResponseWriter) error {
 	q.close()
-	e, err := openEvents(w)
-	if err != nil {
+	if err := openEvents(w); err != nil {
 		return err
 	}
-	return q.pump(e, nil)
+	return q.pump(w, nil)
 }

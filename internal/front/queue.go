@@ -3,6 +3,8 @@ package front
 import (
 	"bytes"
 	"errors"
+	"io"
+	"net/http"
 	"sync"
 	"time"
 
@@ -93,9 +95,9 @@ func (q *queue) full() bool {
 	return q.size > backlog
 }
 
-// pump writes messages to e until the queue is closed and empty, disconnected is closed
-// or another pump takes over, and returns nil then. It returns the error of a write.
-func (q *queue) pump(e events, disconnected <-chan struct{}) error {
+// pump writes messages to a stream of events until the queue is closed and empty, disconnected
+// is closed or another pump takes over, and returns nil then. It returns the error of a write.
+func (q *queue) pump(w http.ResponseWriter, disconnected <-chan struct{}) error {
 	replaced := q.takeOver()
 	defer q.endPump(replaced)
 	for {
@@ -106,18 +108,19 @@ func (q *queue) pump(e events, disconnected <-chan struct{}) error {
 		}
 		line, ended := q.next()
 		if line != nil {
-			if err := e.write("message", line); err != nil {
+			if err := writeEvent(w, "message", line); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := e.flush(); ended || err != nil {
+		if err := flush(w); ended || err != nil {
 			return err
 		}
 		select {
 		case <-q.wake:
 		case <-time.After(keepAlive):
-			if err := e.comment(); err != nil {
+			renew(w)
+			if _, err := io.WriteString(w, ":\n\n"); err != nil { // a comment, which clients ignore
 				return err
 			}
 		case <-replaced:

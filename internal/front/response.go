@@ -45,9 +45,9 @@ func (r *response) Send(line []byte) error {
 
 // pump writes the stream until it is closed or the client disconnects.
 func (r *response) pump() {
-	e, err := openEvents(r.w)
+	err := openEvents(r.w)
 	if err == nil {
-		err = r.stream.pump(e, nil)
+		err = r.stream.pump(r.w, nil)
 	}
 	if err != nil {
 		r.stream.close()
@@ -90,7 +90,7 @@ func (r *response) finish() {
 	case r.id == nil:
 		finish(r.w, http.StatusAccepted)
 	default:
-		if _, err := openEvents(r.w); err != nil {
+		if err := openEvents(r.w); err != nil {
 			r.log.Debug("answer not delivered", "err", err)
 		}
 	}

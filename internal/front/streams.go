@@ -24,12 +24,12 @@ func (h *HTTP) getStream(w http.ResponseWriter, r *http.Request, only string) {
 // disconnects, another stream takes over or the session ends. If endpoint is not empty,
 // the first event announces it as the URL for the client's messages.
 func (s *httpSession) listen(w http.ResponseWriter, r *http.Request, endpoint string) {
-	e, err := openEvents(w)
+	err := openEvents(w)
 	if err == nil && endpoint != "" {
-		err = e.write("endpoint", []byte(endpoint))
+		err = writeEvent(w, "endpoint", []byte(endpoint))
 	}
 	if err == nil {
-		err = s.stream.pump(e, r.Context().Done())
+		err = s.stream.pump(w, r.Context().Done())
 	}
 	if err != nil {
 		s.log.Debug("client stream broken", "session", s.key.name, "err", err)

@@ -56,42 +56,30 @@ func refuse(w http.ResponseWriter, status int, id []byte, rpcErr *jsonrpc.Error)
 	_ = writeJSON(w, status, jsonrpc.AppendError(nil, id, rpcErr.Append(nil)))
 }
 
-// events writes server-sent events. Messages are written without a copy.
-type events struct{ w http.ResponseWriter }
-
-// openEvents sends the head of the response.
-func openEvents(w http.ResponseWriter) (events, error) {
+// openEvents sends the head of a stream of server-sent events.
+func openEvents(w http.ResponseWriter) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("X-Accel-Buffering", "no") // keeps nginx from buffering events
 	w.WriteHeader(http.StatusOK)
-	return events{w}, events{w}.flush()
+	return flush(w)
 }
 
-// write writes an event, which may be buffered until flush is called.
-func (e events) write(kind string, data []byte) error {
-	renew(e.w)
-	if _, err := io.WriteString(e.w, "event: "+kind+"\ndata: "); err != nil {
+// writeEvent writes an event without copying data. It may be buffered until flush is called.
+func writeEvent(w http.ResponseWriter, kind string, data []byte) error {
+	renew(w)
+	if _, err := io.WriteString(w, "event: "+kind+"\ndata: "); err != nil {
 		return err
 	}
-	if err := writeAll(e.w, data); err != nil {
+	if err := writeAll(w, data); err != nil {
 		return err
 	}
-	_, err := io.WriteString(e.w, "\n\n")
+	_, err := io.WriteString(w, "\n\n")
 	return err
 }
 
-// comment sends an SSE comment, which clients ignore.
-func (e events) comment() error {
-	renew(e.w)
-	if _, err := io.WriteString(e.w, ":\n\n"); err != nil {
-		return err
-	}
-	return e.flush()
-}
-
-func (e events) flush() error {
-	renew(e.w)
-	return http.NewResponseController(e.w).Flush()
+func flush(w http.ResponseWriter) error {
+	renew(w)
+	return http.NewResponseController(w).Flush()
 }
