@@ -3,12 +3,10 @@ package proxy_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,23 +19,12 @@ import (
 // able holds the capabilities of the test client.
 const able = `{"elicitation":{"form":{}},"sampling":{},"roots":{"listChanged":true}}`
 
-// caller is a client on stdio that writes its requests by hand.
+// caller is a client on stdio that writes its requests by hand, and fails its test if it waits
+// too long.
 type caller struct {
-	t    *testing.T
-	era  string         // handshake or stateless
-	in   io.WriteCloser // to the proxy
-	out  io.Closer      // from the proxy
-	end  chan error     // result of ServeStdio
-	gone chan struct{}  // closed when the proxy has closed its output
-
-	// answer returns the client's reply to a question; nil means no reply yet.
-	answer func(method string, params []byte) []byte
-
-	mu      sync.Mutex
-	ids     int
-	lines   []string                        // all messages received, in order
-	waiting map[string]chan jsonrpc.Message // raw id → receives the answer
-	notes   chan jsonrpc.Message            // notifications and questions
+	*wire
+	era string     // handshake or stateless
+	end chan error // result of ServeStdio
 }
 
 // connect serves a client on pipes. For the handshake era it completes the handshake and lists the
@@ -75,18 +62,12 @@ func attachBy(t *testing.T, era string, serve func(in io.Reader, out io.Writer) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &caller{
-		t: t, era: era, in: toProxy, out: fromProxy,
-		end: make(chan error, 1), gone: make(chan struct{}),
-		waiting: make(map[string]chan jsonrpc.Message),
-		notes:   make(chan jsonrpc.Message, 4096),
-	}
+	c := &caller{wire: newWire(t, nil, toProxy, fromProxy), era: era, end: make(chan error, 1)}
 	go func() {
 		c.end <- serve(in, out)
 		in.Close()
 		out.Close()
 	}()
-	go c.read(fromProxy)
 	t.Cleanup(func() {
 		toProxy.Close()
 		select {
@@ -99,56 +80,8 @@ func attachBy(t *testing.T, era string, serve func(in io.Reader, out io.Writer) 
 	return c
 }
 
-// read handles the proxy's messages.
-func (c *caller) read(r io.Reader) {
-	defer close(c.gone)
-	for lines := jsonrpc.NewReader(r, 0); ; {
-		line, err := lines.Next()
-		if err != nil {
-			return
-		}
-		m, err := jsonrpc.Parse(line)
-		if err != nil {
-			c.t.Errorf("the proxy sent %q: %v", line, err)
-			continue
-		}
-		c.mu.Lock()
-		c.lines = append(c.lines, string(line))
-		waiting := c.waiting[string(m.ID)]
-		if m.IsResponse() {
-			delete(c.waiting, string(m.ID))
-		}
-		answer := c.answer
-		c.mu.Unlock()
-		switch {
-		case m.IsResponse() && waiting != nil:
-			waiting <- m
-		case m.IsResponse():
-			c.t.Errorf("answered what was not asked: %s", line)
-		case m.IsRequest() && answer != nil:
-			go func() {
-				if result := answer(m.Method, m.Params); result != nil {
-					_, _ = c.in.Write(append(jsonrpc.AppendResult(nil, m.ID, result), '\n')) // the proxy may have closed its end
-				}
-			}()
-		default:
-			c.notes <- m
-		}
-	}
-}
-
-func (c *caller) send(line string) {
-	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
-		c.t.Errorf("send: %v", err)
-	}
-}
-
 // pending is a request that was sent.
-type pending struct {
-	c      *caller
-	id     string
-	answer chan jsonrpc.Message
-}
+type pending struct{ sent }
 
 // start sends a request; params is an object. A stateless client adds its _meta.
 func (c *caller) start(method, params string) pending {
@@ -163,16 +96,7 @@ func (c *caller) start(method, params string) pending {
 }
 
 // startAs sends a request whose params contain the client's _meta.
-func (c *caller) startAs(method, params string) pending {
-	c.t.Helper()
-	c.mu.Lock()
-	c.ids++
-	p := pending{c, fmt.Sprint(c.ids), make(chan jsonrpc.Message, 1)}
-	c.waiting[p.id] = p.answer
-	c.mu.Unlock()
-	c.send(`{"jsonrpc":"2.0","id":` + p.id + `,"method":"` + method + `","params":` + params + `}`)
-	return p
-}
+func (c *caller) startAs(method, params string) pending { return pending{c.wire.start(method, params)} }
 
 // withMeta adds the _meta of every stateless request.
 func withMeta(params, capabilities, level string) string {
@@ -188,21 +112,14 @@ func withMeta(params, capabilities, level string) string {
 
 // wait returns the answer to a request.
 func (p pending) wait() jsonrpc.Message {
-	p.c.t.Helper()
-	select {
-	case m := <-p.answer:
-		return m
-	case <-p.c.gone:
-		select {
-		case m := <-p.answer:
-			return m
-		default:
-		}
-		p.c.t.Fatalf("request %s: the proxy has gone without an answer", p.id)
-	case <-time.After(patience):
-		p.c.t.Fatalf("request %s: no answer", p.id)
+	p.w.t.Helper()
+	answer := make(chan answered, 1)
+	go func() { answer <- p.sent.wait() }()
+	a := await(p.w.t, answer)
+	if a.none {
+		p.w.t.Fatalf("request %s: the proxy has gone without an answer", p.id)
 	}
-	panic("unreachable")
+	return a.Message
 }
 
 // open reports whether the request has no answer yet.

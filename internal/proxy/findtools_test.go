@@ -38,18 +38,11 @@ type foundTools struct {
 // found returns the tools that a search returns.
 func (c *caller) found(arguments string) (out foundTools) {
 	c.t.Helper()
-	text, _ := jsonrpc.String(jsonrpc.Get(firstContent([]byte(c.call("find_tools", arguments))), "text"))
+	text, _ := jsonrpc.String(jsonrpc.Get(firstOf(jsonrpc.Get([]byte(c.call("find_tools", arguments)), "content")), "text"))
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		c.t.Fatalf("got %s: %v", text, err)
 	}
 	return out
-}
-
-func firstContent(result []byte) []byte {
-	for block := range jsonrpc.Elements(jsonrpc.Get(result, "content")) {
-		return block
-	}
-	return nil
 }
 
 // names returns the names of the tools found, with the tool to call each with.
@@ -122,7 +115,7 @@ func TestCallFound(t *testing.T) {
 }
 
 func jsonText(result string) string {
-	text, _ := jsonrpc.String(jsonrpc.Get(firstContent([]byte(result)), "text"))
+	text, _ := jsonrpc.String(jsonrpc.Get(firstOf(jsonrpc.Get([]byte(result), "content")), "text"))
 	return text
 }
 

@@ -10,14 +10,17 @@ import (
 	"mcpschedd/internal/jsonrpc"
 )
 
-// wire is a client's end of a pair of pipes in a bubble.
+// wire is a client's end of a pair of pipes.
 type wire struct {
 	t    *testing.T
-	book *account
-	to   *io.PipeWriter
+	book *account // nil for a client that checks all that it receives
+	in   io.WriteCloser
 	gone chan struct{} // closed when nothing more can arrive
 
 	sending sync.Mutex
+
+	// answer returns the client's reply to a question; nil means no reply yet.
+	answer func(method string, params []byte) []byte
 
 	mu      sync.Mutex
 	ids     int
@@ -25,16 +28,27 @@ type wire struct {
 	asked   []string                        // methods of the proxy's questions
 	heard   []notice                        // notifications
 
+	// Only of a client without a book.
+	lines []string             // all messages received, in order
+	notes chan jsonrpc.Message // notifications, and questions without a reply
+
 	hears chan struct{} // holds a token while the client reads
 }
 
-func newWire(t *testing.T, book *account, to *io.PipeWriter, from io.Reader) *wire {
-	w := &wire{t: t, book: book, to: to, gone: make(chan struct{}), waiting: make(map[string]chan jsonrpc.Message), hears: make(chan struct{}, 1)}
+func newWire(t *testing.T, book *account, to io.WriteCloser, from io.Reader) *wire {
+	w := &wire{
+		t: t, book: book, in: to, gone: make(chan struct{}), waiting: make(map[string]chan jsonrpc.Message),
+		notes: make(chan jsonrpc.Message, 4096), hears: make(chan struct{}, 1),
+	}
+	if book != nil {
+		w.answer = func(string, []byte) []byte { return []byte(`{"action":"accept","content":{}}`) }
+	}
 	w.hears <- struct{}{}
 	go w.read(from)
 	return w
 }
 
+// read handles the proxy's messages.
 func (w *wire) read(from io.Reader) {
 	defer close(w.gone)
 	for lines := jsonrpc.NewReader(from, 0); ; {
@@ -49,7 +63,7 @@ func (w *wire) read(from io.Reader) {
 			continue
 		}
 		w.mu.Lock()
-		answer := w.waiting[string(m.ID)]
+		waiting, answer := w.waiting[string(m.ID)], w.answer
 		switch {
 		case m.IsRequest():
 			w.asked = append(w.asked, m.Method)
@@ -58,12 +72,23 @@ func (w *wire) read(from io.Reader) {
 		case m.IsResponse():
 			delete(w.waiting, string(m.ID))
 		}
+		if w.book == nil {
+			w.lines = append(w.lines, string(line))
+		}
 		w.mu.Unlock()
 		switch {
-		case m.IsRequest():
-			w.send(string(jsonrpc.AppendResult(nil, m.ID, []byte(`{"action":"accept","content":{}}`))))
-		case m.IsResponse() && answer != nil:
-			answer <- m
+		case m.IsRequest() && answer != nil:
+			go func() {
+				if result := answer(m.Method, m.Params); result != nil {
+					_, _ = w.in.Write(append(jsonrpc.AppendResult(nil, m.ID, result), '\n')) // the proxy may have closed its end
+				}
+			}()
+		case m.IsResponse() && waiting != nil:
+			waiting <- m
+		case m.IsResponse() && w.book == nil:
+			w.t.Errorf("answered what was not asked: %s", line)
+		case w.book == nil:
+			w.notes <- m
 		}
 	}
 }
@@ -83,7 +108,7 @@ func (w *wire) deaf() (goOn func()) {
 func (w *wire) send(line string) {
 	w.sending.Lock()
 	defer w.sending.Unlock()
-	if _, err := io.WriteString(w.to, line+"\n"); err != nil && err != io.ErrClosedPipe {
+	if _, err := io.WriteString(w.in, line+"\n"); err != nil && err != io.ErrClosedPipe {
 		w.t.Errorf("send: %v", err)
 	}
 }
@@ -106,7 +131,9 @@ func (w *wire) start(method, params string) sent {
 	s := sent{w, fmt.Sprint(w.ids), time.Now(), make(chan jsonrpc.Message, 1)}
 	w.waiting[s.id] = s.answer
 	w.mu.Unlock()
-	w.book.note(method, params)
+	if w.book != nil {
+		w.book.note(method, params)
+	}
 	w.send(`{"jsonrpc":"2.0","id":` + s.id + `,"method":"` + method + `","params":` + params + `}`)
 	return s
 }

@@ -99,9 +99,9 @@ func everything(t *testing.T) proxy.Options {
 // rambles lists, and then calls some of the tools with values from the answer.
 func rambles(g *guest, r *rand.Rand) {
 	a := g.call("list", fmt.Sprintf(`{"page":%d}`, r.IntN(1000)+1))
-	said, _ := jsonrpc.String(jsonrpc.Get(first(jsonrpc.Get(a.Result, "content")), "text"))
+	said, _ := jsonrpc.String(jsonrpc.Get(firstOf(jsonrpc.Get(a.Result, "content")), "text"))
 	get := func(name string) []byte { return jsonrpc.Get([]byte(said), name) }
-	n := jsonrpc.Get(first(get("things")), "n")
+	n := jsonrpc.Get(firstOf(get("things")), "n")
 	for range r.IntN(4) + 1 {
 		time.Sleep(time.Duration(r.Int64N(int64(4*time.Second))) + 10*time.Millisecond)
 		switch name := []string{"run", "query", "get", "get", "write", "unknown", "never", "tell", "status", "dear"}[r.IntN(10)]; name {
@@ -114,14 +114,6 @@ func rambles(g *guest, r *rand.Rand) {
 		}
 	}
 	time.Sleep(3 * time.Second)
-}
-
-// first returns the first element of an array.
-func first(array []byte) []byte {
-	for e := range jsonrpc.Elements(array) {
-		return e
-	}
-	return nil
 }
 
 // harmless reports whether a call may be prefetched.

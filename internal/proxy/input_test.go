@@ -276,13 +276,8 @@ func withLog(o proxy.Options) (proxy.Options, *logged) {
 // settles polls ok until it returns true, for conditions without an event to wait for.
 func settles(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	late := time.After(patience)
-	for !ok() {
-		select {
-		case <-look.C:
-		case <-late:
+	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatalf("not so within %v: %s", patience, what)
 		}
 	}

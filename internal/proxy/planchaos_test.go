@@ -151,7 +151,7 @@ func (p *planner) muddles(r *rand.Rand, seen *tally, leaves bool) {
 	if leaves {
 		p.begin("execute_tool_plan", `{"steps":[`+someSteps(r)+`]}`)
 		time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
-		p.to.Close()
+		p.in.Close()
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // A model whose saving panics is not saved again, and prediction continues.
 func TestPanicInKeeping(t *testing.T) {
 	o := prefetching(t, mcptest.Options{Name: "one"})
-	var log lines
+	var log logged
 	o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	o.Upstreams[0].Learned = func(merge func(speculate.State) (speculate.State, error)) error {
 		if _, err := merge(speculate.State{}); err != nil {

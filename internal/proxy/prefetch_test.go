@@ -1,13 +1,11 @@
 package proxy_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -468,24 +466,6 @@ func within(function string) bool {
 	}
 }
 
-// lines is a log written by several goroutines.
-type lines struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.all.String(), text)
-}
-
 // After a panic in prediction the session is served as before, other sessions are still predicted
 // for, and nothing is left behind that could delay a call.
 func TestPanicInPrediction(t *testing.T) {
@@ -502,7 +482,7 @@ func TestPanicInPrediction(t *testing.T) {
 	} {
 		t.Run(tt.in, func(t *testing.T) {
 			var armed atomic.Bool
-			var log lines
+			var log logged
 			o := prefetching(t, mcptest.Options{Name: "one"})
 			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			o.Upstreams[0].Allows = func(string) bool {

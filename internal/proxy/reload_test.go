@@ -204,16 +204,6 @@ func TestNameThatComesLate(t *testing.T) {
 	}
 }
 
-// soon waits until a condition holds.
-func soon(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not %s after %v", what, patience)
-		}
-	}
-}
-
 // A tool that is no longer listed is classified by its last annotations. If it is listed again
 // as a write, its open call counts as a write.
 func TestListedAgain(t *testing.T) {
@@ -251,7 +241,7 @@ func TestListedAgain(t *testing.T) {
 		t.Helper()
 		phase.Store(n)
 		srv.Announce("notifications/tools/list_changed", "{}")
-		soon(t, "in the list as it is now", func() bool { return strings.Contains(c.tools(), "w") == want })
+		settles(t, "in the list as it is now", func() bool { return strings.Contains(c.tools(), "w") == want })
 	}
 	list(1, false)
 	o2 := stored(t, []valuemodel.Rule{reading("one/r", time.Hour), reading("one/q", time.Hour)}, up)
