@@ -437,7 +437,7 @@ func (r *recorder) record() {
 // recordDecision records a prefetch decision once its value is known.
 func (r *recorder) recordDecision(d speculate.Decision) {
 	e := record.Event{
-		Kind: record.Choice, At: d.At, Session: d.Session, Upstream: d.Upstream, After: d.After,
+		Kind: record.Choice, At: d.At, Session: d.Session, Upstream: d.Upstream, Tool: clipName(d.Tool), After: d.After,
 		Candidates: d.Candidates, Issued: d.Issued, Reasons: d.Declined, LateCalled: d.LateCalled,
 	}
 	for _, o := range d.Top {

@@ -60,7 +60,7 @@ type Event struct {
 
 	// Of call and prefetch.
 	Upstream   string          `json:"upstream,omitempty"`
-	Tool       string          `json:"tool,omitempty" span:"-"`        // name of the tool at its upstream
+	Tool       string          `json:"tool,omitempty" span:"-"`        // name of the tool at its upstream; of a choice, the tool whose answer triggered it
 	ArgsHash   string          `json:"args_hash,omitempty" span:"-"`   // keyed hash of the canonical arguments, 16 hex digits; the key is per installation
 	Arguments  json.RawMessage `json:"arguments,omitempty" span:"-"`   // canonical JSON object without secrets; empty unless arguments are recorded in full
 	Class      string          `json:"class,omitempty"`                // side effect class of this call

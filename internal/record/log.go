@@ -139,7 +139,7 @@ func (l *Log) writeSoonLocked() {
 func (l *Log) Changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.changed = true
+	l.changed = !l.closed // else the status would be written again after the end
 	l.writeSoonLocked()
 }
 

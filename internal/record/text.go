@@ -28,18 +28,13 @@ func (s *Stats) Saved(period string) string {
 	return text
 }
 
-// duration formats milliseconds with about three digits.
+// duration formats milliseconds with three digits.
 func duration(ms float64) string {
-	d := time.Duration(ms * float64(time.Millisecond))
-	switch {
-	case d >= time.Minute:
-		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return d.Round(10 * time.Millisecond).String()
-	case d >= 10*time.Millisecond:
-		return d.Round(time.Millisecond).String()
+	d, digit := time.Duration(ms*float64(time.Millisecond)), time.Duration(1)
+	for d > 1000*digit {
+		digit *= 10
 	}
-	return d.Round(10 * time.Microsecond).String()
+	return d.Round(digit).String()
 }
 
 // ReportLine returns the outcomes of prefetches and predictions and the savings in one line, or

@@ -16,7 +16,7 @@ type View struct {
 	Series    []Point       `json:"series"`    // oldest first; gaps where nothing happened
 	Graph     []FollowUp    `json:"graph"`     // the most frequent first, at most 60
 	Timeline  []Event       `json:"timeline"`  // last 400 calls and prefetches, oldest first
-	Decisions []Event       `json:"decisions"` // last 50 choices, newest first; Tool is the tool whose answer triggered the choice
+	Decisions []Event       `json:"decisions"` // last 50 choices, newest first
 	Levels    []Event       `json:"levels"`    // last 50 changes of a level, newest first
 	Problems  []string      `json:"problems"`  // of the record: lines that are invalid or cannot be read
 	Sessions  []SessionInfo `json:"sessions"`  // sessions of the timeline, decisions and levels
@@ -120,12 +120,8 @@ func (a *activity) addPrefetch(e *Event) {
 	a.timeline.add(shown(e))
 }
 
-// addChoice adds a choice, with the tool whose answer triggered it.
 func (a *activity) addChoice(e *Event) {
 	c := shown(e)
-	if trigger := a.call(e.Session, e.After); trigger != nil {
-		c.Tool = trigger.Upstream + "/" + trigger.Tool
-	}
 	c.Reasons, c.Top = maps.Clone(e.Reasons), slices.Clone(e.Top)
 	for i := range c.Top {
 		c.Top[i].RawArguments = nil
@@ -140,21 +136,6 @@ func shown(e *Event) Event {
 	c.Process, c.Arguments, c.RawArguments, c.ArgsHash, c.ResultHash, c.ResultSum = "", nil, nil, "", "", 0
 	c.Edge, c.Dir, c.Needs, c.Upstreams, c.Reasons, c.Top = "", "", nil, nil, nil, nil
 	return c
-}
-
-// call returns a recent call of an upstream's tool, or nil.
-func (a *activity) call(session string, seq int64) *Event {
-	if seq == 0 {
-		return nil
-	}
-	kept := a.timeline.kept
-	for i := range kept[:min(len(kept), a.timeline.limit)] {
-		e := &kept[len(kept)-1-i]
-		if e.Seq == seq && e.Session == session && e.Kind == Call && e.Upstream != "" {
-			return e
-		}
-	}
-	return nil
 }
 
 // points returns the minutes up to now, oldest first. Later ones may come from a wrong clock.

@@ -15,7 +15,8 @@ type Decision struct {
 	At         time.Time
 	Session    string // name in the record
 	Upstream   string
-	After      int64 // sequence number of the call whose answer it follows
+	Tool       string // of the call whose answer it follows
+	After      int64  // sequence number of that call
 	Candidates int
 	Issued     int
 	Declined   map[string]int // reason → count

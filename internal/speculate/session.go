@@ -113,7 +113,7 @@ func (w *Worker) answered(c *Call, r Result, size int, reply chan<- Announcement
 	p.decisions.settle(r.At, false, w.Decided)
 	w.publish(p.learned, c.Tool)
 	p.trace = c.Trace
-	begun := p.offer(time.Now(), c.Seq)
+	begun := p.offer(time.Now(), c)
 	if reply != nil {
 		reply <- Announcement{begun, s.intentWords()}
 	}
@@ -211,12 +211,12 @@ func (s *session) addIntent(arguments string) {
 }
 
 // offer predicts the next calls, and begins the prefetches that are worth it.
-func (p *pair) offer(now time.Time, after int64) []Started {
+func (p *pair) offer(now time.Time, c *Call) []Started {
 	rules := p.w.Rules()
 	found := p.predict.Candidates(now)
 	p.choose.Offer(now, found, rules.Pick(), p)
 	p.decisions.begin(&Decision{
-		At: now, Session: p.client.Name, Upstream: p.lease.Name, After: after,
+		At: now, Session: p.client.Name, Upstream: p.lease.Name, Tool: c.Tool, After: c.Seq,
 		until: now.Add(rules.Age(p.lease.Exclusive)),
 	}, len(found) > 0)
 	p.found(len(found))
