@@ -46,14 +46,14 @@ func (f *features) score(c *candidate) {
 		k.base = c.matches[0].base()
 		k.edge = edge{c.matches[0].t.Trigger, c.tool}
 	}
-	again := f.s.times(c.key) > 0
+	k.again = f.s.times(c.key) > 0
 	for i := range c.matches {
 		g := &c.matches[i]
 		from := len(k.features)
-		if k.features = f.appendMatch(k.features, g, again); i > 0 {
+		if k.features = f.appendMatch(k.features, g, k.again); i > 0 {
 			k.features = append(k.features[:from], k.features[from+1:]...) // only one bias
 		}
-		if !again && g.e.turn == f.s.turn {
+		if !k.again && g.e.turn == f.s.turn {
 			k.outcomes = append(k.outcomes, ranked{g.t.Trigger, g.t.id, min(g.rank, len(g.t.Ranks)-1)})
 		}
 	}
@@ -63,7 +63,7 @@ func (f *features) score(c *candidate) {
 	w := &f.s.m.learned.weights
 	k.valuesLogit = w.logit(0, k.features[values:])
 	k.logit = w.logit(k.base, k.features[:values]) + k.valuesLogit
-	c.logit = min(k.logit, w.logit(k.logit, valueShrinkage(k.logit, k.valuesLogit))) // correct the optimism of selecting high values
+	c.logit = min(k.logit, w.logit(k.logit, shrinkage(k.logit, k.valuesLogit, k.again))) // correct the optimism of selecting high values
 }
 
 // kind hashes a candidate's tool, how often the session made the call before, and the kind

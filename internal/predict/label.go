@@ -17,6 +17,7 @@ type sample struct {
 	features    []hash
 	logit       float64 // sum of base and weights at that time
 	valuesLogit float64 // the part of logit that comes from the features of values
+	again       bool    // the session has made the call before
 	outcomes    []ranked
 }
 
@@ -160,7 +161,7 @@ func (m *state) label(k *sample, hit bool) {
 		}
 	}
 	m.weights.learn(k.base, k.features, hit, learningRate)
-	m.weights.learn(k.logit, valueShrinkage(k.logit, k.valuesLogit), hit, shrinkageRate)
+	m.weights.learn(k.logit, shrinkage(k.logit, k.valuesLogit, k.again), hit, shrinkageRate)
 }
 
 // dropLabelled removes the calls without pending samples.

@@ -32,7 +32,7 @@ func (h hash) mix(x hash) hash {
 // Parameters of the learner.
 const (
 	learningRate  = 0.12   // of candidates; per-weight steps decrease as gradients accumulate
-	shrinkageRate = 0.2    // of valueShrinkage
+	shrinkageRate = 0.2    // of shrinkage
 	damping       = 0.15   // added to the root of the gradients; bounds the first steps
 	forgetting    = 0.9999 // of squared gradients per update: old weights still adapt, but not to one session
 	decay         = 0.9995 // of other counts per update
@@ -91,17 +91,23 @@ func (m weights) evict() {
 	}
 }
 
-// valueShrinkage returns the features that lower the logit of a probable candidate, one for
-// each threshold that the contribution of its values reaches. Values of one task are less
-// predictive in the next than their labels suggest, so each feature learns how candidates
-// above its threshold turned out. A candidate with new values has no such features.
-func valueShrinkage(logit, ofValues float64) (reached []hash) {
+// shrinkage returns the features that lower the logit of a probable candidate: one for each
+// threshold that the contribution of its values reaches, and if the session has made the call
+// before, one for each that the logit reaches. Values of one task, and repeats, are less
+// predictive than their labels suggest, so each feature learns how candidates above its threshold
+// turned out. A new call with new values has no such features.
+func shrinkage(logit, ofValues float64, again bool) (reached []hash) {
 	if logit < logitOf(0.1) {
 		return nil
 	}
 	for i, step := range [...]float64{0.25, 0.5, 1, 1.5, 2, 2.5, 3, 4} {
 		if ofValues >= step {
 			reached = append(reached, seed.num(3000+i))
+		}
+	}
+	for i, step := range [...]float64{0.1, 0.2, 0.3, 0.5, 0.7} {
+		if again && logit >= logitOf(step) {
+			reached = append(reached, seed.num(3100+i))
 		}
 	}
 	return reached
