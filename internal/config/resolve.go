@@ -111,10 +111,7 @@ func (c *Config) StoreURL(env func(string) (string, bool)) (string, error) {
 // expanded returns the upstream with every ${NAME} expanded, except in EnvFile.
 func (u Upstream) expanded(lookup func(string) (string, bool), fail func(key, reason string)) Upstream {
 	return u.mapStrings(func(key, s string) string {
-		v, err := expand(s, lookup)
-		if err == nil && strings.ContainsRune(v, 0) {
-			err = errors.New("want no NUL characters after its variables are expanded")
-		}
+		v, err := expand(s, lookup) // no variable contains NUL
 		if err != nil {
 			fail(key, err.Error())
 		}

@@ -144,14 +144,11 @@ command = "${EMPTY}"
 [upstreams.f]
 url = "https://x.example"
 headers = { A = "${LINES}" }
-[upstreams.g]
-command = "x"
-args = ["${NUL}"]
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := lookup(map[string]string{"SECRET": "s3cret://x", "EMPTY": "", "LINES": "s3cret\r\nX: y", "NUL": "s3cret\x00"})
+	env := lookup(map[string]string{"SECRET": "s3cret://x", "EMPTY": "", "LINES": "s3cret\r\nX: y"})
 	for i, want := range []string{
 		"upstreams.a.args[1]: environment variable NO_ARG is not set\nupstreams.a.env.TOKEN: environment variable NO_TOKEN is not set",
 		"upstreams.b.env_file: open " + filepath.Join(dir, "none.env") + ": no such file or directory",
@@ -159,7 +156,6 @@ args = ["${NUL}"]
 		`upstreams.d.url: want an http or https url, have the scheme "s3cret"`,
 		"upstreams.e.command: empty after its variables are expanded",
 		"upstreams.f.headers.A: want no control characters after its variables are expanded",
-		"upstreams.g.args[0]: want no NUL characters after its variables are expanded",
 	} {
 		got, err := c.Upstreams[i].Resolve(env)
 		if err == nil || err.Error() != want {

@@ -39,7 +39,7 @@ func TestNewMetricIsEverywhere(t *testing.T) {
 		t.Errorf("the dashboard's words: got %s", words)
 	}
 	to := make(chan prometheus.Metric, 100)
-	collect(to, all, prefix, v)
+	collect(to, all, prefix, v, nil)
 	close(to)
 	var found dto.Metric
 	for m := range to {

@@ -3,6 +3,7 @@
 package record
 
 import (
+	"maps"
 	"net/http"
 	"reflect"
 	"runtime"
@@ -20,9 +21,6 @@ import (
 
 // Exports reports whether this program is linked with Prometheus and OpenTelemetry.
 const Exports = true
-
-// label is a Prometheus label.
-type label struct{ name, value string }
 
 const (
 	prefix     = "mcpschedd_" // of each family's name
@@ -49,29 +47,29 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	s := c.stats()
 	own := slices.DeleteFunc(slices.Clone(statsMetrics()), func(m metric) bool { return m.embedded }) // those of Part follow by tool
-	collect(to, own, prefix, s)
+	collect(to, own, prefix, s, nil)
 	for name, p := range s.Tools {
 		upstream, tool, split := strings.Cut(name, "/")
 		if !split {
 			upstream, tool = "", name // the tools beyond the bound, or that no upstream has
 		}
-		collect(to, partMetrics(), prefix, p, label{"upstream", upstream}, label{"tool", tool})
+		collect(to, partMetrics(), prefix, p, prometheus.Labels{"upstream": upstream, "tool": tool})
 	}
 	for name, host := range s.Hosts {
-		collect(to, hostMetrics(), prefix+"host_", host, label{"host", name})
+		collect(to, hostMetrics(), prefix+"host_", host, prometheus.Labels{"host": name})
 	}
 	if pool := s.pool(); pool.Tokens > 0 {
-		collect(to, poolMetrics(), prefix+"budget_pool_", pool)
+		collect(to, poolMetrics(), prefix+"budget_pool_", pool, nil)
 	}
 	reload := metric{Name: "config_last_reload_successful", Help: "Whether the current configuration file is in force.", kind: "gauge"}
-	reload.send(to, prefix, float64(boolToInt(s.Config.Error == "")))
+	reload.send(to, prefix, float64(boolToInt(s.Config.Error == "")), nil)
 	build := metric{Name: "build_info", Help: "The program: always 1.", kind: "gauge"}
-	build.send(to, prefix, 1, label{"version", c.version}, label{"goversion", runtime.Version()})
+	build.send(to, prefix, 1, prometheus.Labels{"version": c.version, "goversion": runtime.Version()})
 }
 
 // collect sends the metrics of a struct, each with the given labels, counts by name as one sample
 // each.
-func collect(to chan<- prometheus.Metric, metrics []metric, prefix string, of any, labels ...label) {
+func collect(to chan<- prometheus.Metric, metrics []metric, prefix string, of any, labels prometheus.Labels) {
 	for _, m := range metrics {
 		v := reflect.ValueOf(of).FieldByIndex(m.index)
 		switch {
@@ -81,10 +79,12 @@ func collect(to chan<- prometheus.Metric, metrics []metric, prefix string, of an
 			}
 		case m.label != "":
 			for name, n := range v.Interface().(map[string]int64) {
-				m.send(to, prefix, float64(n), append(slices.Clip(labels), label{m.label, name})...)
+				all := prometheus.Labels{m.label: name}
+				maps.Copy(all, labels)
+				m.send(to, prefix, float64(n), all)
 			}
 		case m.kind != "":
-			m.send(to, prefix, v.Convert(reflect.TypeFor[float64]()).Float(), labels...)
+			m.send(to, prefix, v.Convert(reflect.TypeFor[float64]()).Float(), labels)
 		}
 	}
 }
@@ -106,21 +106,20 @@ func (m *metric) base() (name string, factor float64) {
 }
 
 // send sends one sample.
-func (m *metric) send(to chan<- prometheus.Metric, prefix string, value float64, labels ...label) {
+func (m *metric) send(to chan<- prometheus.Metric, prefix string, value float64, labels prometheus.Labels) {
 	kind := prometheus.GaugeValue
 	if m.kind == "counter" {
 		kind = prometheus.CounterValue
 	}
 	_, factor := m.base()
-	desc, values := m.describe(prefix, labels)
-	to <- prometheus.MustNewConstMetric(desc, kind, value*factor, values...)
+	to <- prometheus.MustNewConstMetric(m.describe(prefix, labels), kind, value*factor)
 }
 
 // buckets are the bucket bounds (ms or KiB) of histograms: a stored answer takes microseconds, a
 // slow tool minutes.
 var buckets = []float64{1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1e3, 2.5e3, 5e3, 10e3, 30e3, 60e3, 300e3}
 
-func (m *metric) sendHistogram(to chan<- prometheus.Metric, prefix string, h *Histogram, labels []label) {
+func (m *metric) sendHistogram(to chan<- prometheus.Metric, prefix string, h *Histogram, labels prometheus.Labels) {
 	_, factor := m.base()
 	upTo, cumulative := make(map[float64]uint64), uint64(0)
 	for i, n := range h.Counts {
@@ -129,15 +128,14 @@ func (m *metric) sendHistogram(to chan<- prometheus.Metric, prefix string, h *Hi
 			upTo[edges[i]*factor] = cumulative
 		}
 	}
-	desc, values := m.describe(prefix, labels)
-	to <- prometheus.MustNewConstHistogram(desc, uint64(h.N), h.Sum*factor, upTo, values...)
+	to <- prometheus.MustNewConstHistogram(m.describe(prefix, labels), uint64(h.N), h.Sum*factor, upTo)
 }
 
-func (m *metric) describe(prefix string, labels []label) (desc *prometheus.Desc, values []string) {
-	var names []string
-	for _, l := range labels {
-		names, values = append(names, l.name), append(values, strings.ToValidUTF8(l.value, "\uFFFD"))
+func (m *metric) describe(prefix string, labels prometheus.Labels) *prometheus.Desc {
+	valid := make(prometheus.Labels, len(labels))
+	for label, value := range labels {
+		valid[label] = strings.ToValidUTF8(value, "\uFFFD")
 	}
 	name, _ := m.base()
-	return prometheus.NewDesc(prefix+name, m.Help, names, nil), values
+	return prometheus.NewDesc(prefix+name, m.Help, nil, valid)
 }
