@@ -39,13 +39,12 @@ var errMissed = errors.New("a target is missed")
 func main() {
 	var o options
 	flag.StringVar(&o.dir, "data", "", "folder of traces and floors")
-	flag.BoolVar(&o.restart, "restart", false, "each session is a process of its own, which knows only what the state holds")
 	flag.StringVar(&o.policy, "policy", "all", "learned, static, off, oracle, or all of them")
 	flag.StringVar(&o.only, "only", "", "this set alone")
 	flag.BoolVar(&o.frozen, "frozen", false, "each session is a process of its own, which knows what was learned from the training part and no more")
 	flag.BoolVar(&o.cold, "cold", false, "nothing is learned before: both parts are played and measured")
 	flag.BoolVar(&o.learning, "learning", false, "coverage by sessions seen, and eight processes that share one state")
-	flag.StringVar(&o.tuned, "tuned", "", "mcpschedd `PROGRAM`: what its tune --write gives, and what having learned does")
+	flag.BoolVar(&o.heldOut, "heldout", false, "the defaults on workloads made of all traces, whose like the learner has not seen")
 	flag.Parse()
 	if err := run(o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "measure: error:", err)
@@ -55,8 +54,8 @@ func main() {
 
 // options are the command line.
 type options struct {
-	dir, policy, only, tuned        string
-	restart, frozen, cold, learning bool
+	dir, policy, only               string
+	frozen, cold, learning, heldOut bool
 }
 
 // wants reports whether a policy is asked for.
@@ -80,6 +79,9 @@ func run(o options, w io.Writer) error {
 	if o.dir == "" || len(sets) == 0 {
 		return errors.New("-data: want a folder with floor/SET.json")
 	}
+	if o.heldOut {
+		return heldOut(w, o)
+	}
 	out, failed := make([]bytes.Buffer, len(sets)), make([]error, len(sets))
 	var all sync.WaitGroup
 	for i, set := range sets {
@@ -87,8 +89,6 @@ func run(o options, w io.Writer) error {
 			switch {
 			case o.learning:
 				failed[i] = learning(&out[i], o, set)
-			case o.tuned != "":
-				failed[i] = tuned(&out[i], o, set)
 			default:
 				failed[i] = measure(&out[i], o, set)
 			}

@@ -124,3 +124,28 @@ func TestNext(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// Held-out workloads have all calls of the traces that they are made of, in valid traces.
+func TestHeldOut(t *testing.T) {
+	call := func(session string, batch int, tool, arguments string) replay.Call {
+		return replay.Call{Session: session, Batch: batch, Tool: tool, Arguments: []byte(arguments), Text: "Abz 1"}
+	}
+	a := []replay.Call{call("airline-m-t3-0", 0, "get", `{"n":1e2,"s":["ab"]}`), call("airline-m-t3-0", 0, "get", `{}`), call("airline-m-t12-0", 1, "get", `{}`)}
+	b := []replay.Call{call("x", 4, "Bash", `{"command":"ls"}`), call("y", 5, "Read", `{}`), call("y", 7, "Read", `{}`)}
+	var batches []int
+	for _, c := range mixed(a, b) {
+		batches = append(batches, c.Batch)
+	}
+	if want := []int{1, 1, 4, 1, 4, 5}; !slices.Equal(batches, want) {
+		t.Errorf("mixed: got batches %v, want %v", batches, want)
+	}
+	if odd, even := byTask(a); len(odd) != 2 || len(even) != 1 {
+		t.Errorf("by task: got %d and %d calls", len(odd), len(even))
+	}
+	if c := renamed(a)[0]; string(c.Arguments) != `{"n":1e2,"s":["hi"]}` || c.Text != "Hig 1" {
+		t.Errorf("renamed: got %s, %s", c.Arguments, c.Text)
+	}
+	if c := renamed(b)[0]; string(c.Arguments) != `{"command":"ls"}` {
+		t.Errorf("renamed: got %s", c.Arguments)
+	}
+}

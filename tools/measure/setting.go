@@ -143,16 +143,6 @@ func (s setting) play(o options, model func(string) *valuemodel.Model, learn boo
 		}
 		train = nil
 	}
-	if o.restart {
-		var state predict.State
-		var process *predict.Model
-		options.Learner = func(int) *predict.Model {
-			process = p.NewLearner()
-			state, _ = process.Merge(state) // an error: something of it could not be read, and is begun anew
-			return process
-		}
-		options.Ended = func(int) { state, _ = process.Merge(state) }
-	}
 	p = replay.New(options, arms...)
 	p.Train(replay.Sessions(train))
 	p.Play(replay.Sessions(bench))

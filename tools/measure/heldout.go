@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mcpschedd/internal/predict"
+	"mcpschedd/internal/replay"
+	"mcpschedd/tools/classes"
+)
+
+// workload is a set of sessions whose like the learner has not seen.
+type workload struct {
+	name         string
+	train, bench []replay.Call
+	frozen       bool // each session knows the training part alone
+	fresh        int  // learning starts over after so many sessions; 0 for never
+}
+
+// heldOut plays workloads made of all traces at the defaults: another repository, other tasks, two
+// servers in one, few sessions, and a server of another kind.
+func heldOut(w io.Writer, o options) error {
+	airline, airlineBench, err := traces(o.dir, "taubench-airline")
+	if err != nil {
+		return err
+	}
+	coding, codingBench, err := traces(o.dir, "cc-entire-cli")
+	if err != nil {
+		return err
+	}
+	allAirline, allCoding := slices.Concat(airline, airlineBench), slices.Concat(coding, codingBench)
+	odd, even := byTask(allAirline)
+	all := bySession(allCoding)
+	early, late := slices.Concat(all[:len(all)/2]...), slices.Concat(all[len(all)/2:]...)
+	fmt.Fprintln(w, "at the defaults                          issued  used  accuracy  coverage")
+	for _, l := range []workload{
+		{"airline, odd tasks after even ones", even, odd, true, 0},
+		{"airline, even tasks after odd ones", odd, even, true, 0},
+		{"airline, nothing learned before", nil, allAirline, false, 0},
+		{"airline, 15 sessions at a time", nil, allAirline, false, 15},
+		{"airline after coding", coding, allAirline, false, 0},
+		{"coding, early sessions after late ones", late, early, true, 0},
+		{"coding, another repository", coding, renamed(codingBench), true, 0},
+		{"coding, another repository, going on", coding, renamed(codingBench), false, 0},
+		{"coding, nothing learned before", nil, allCoding, false, 0},
+		{"coding, 60 sessions at a time", nil, allCoding, false, 60},
+		{"coding after airline", allAirline, codingBench, false, 0},
+		{"both at once, nothing learned before", nil, mixed(allCoding, allAirline), false, 0},
+		{"both at once after each alone", slices.Concat(coding, airline), mixed(codingBench, airlineBench), false, 0},
+	} {
+		r, err := l.play(o)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%-40s %-7d %-5d %-9.3f %.4f\n", l.name, r.Issued, r.Used, r.Accuracy, r.Coverage)
+	}
+	return nil
+}
+
+func (l *workload) play(o options) (*replay.Report, error) {
+	s := asConfigured()
+	model, err := classes.Read(filepath.Join(o.dir, "traces", s.classes))
+	if err != nil {
+		return nil, err
+	}
+	trained := s.trained(model, l.train)
+	options := s.options(model)
+	var p *replay.Player
+	var learner *predict.Model
+	options.Learner = func(session int) *predict.Model {
+		if session == 0 || l.frozen || l.fresh > 0 && session%l.fresh == 0 {
+			learner = p.NewLearner()
+			learner.Merge(trained) // what was just written can be read
+		}
+		return learner
+	}
+	arm := s.arm
+	arm.Pick.MinProbability = usualGate
+	p = replay.New(options, arm)
+	p.Play(replay.Sessions(l.bench))
+	return p.Reports()[0], nil
+}
+
+// bySession groups calls by session.
+func bySession(calls []replay.Call) [][]replay.Call {
+	at := map[string]int{}
+	var all [][]replay.Call
+	for _, c := range calls {
+		if _, known := at[c.Session]; !known {
+			at[c.Session] = len(all)
+			all = append(all, nil)
+		}
+		all[at[c.Session]] = append(all[at[c.Session]], c)
+	}
+	return all
+}
+
+// byTask divides airline sessions, which are named airline-MODEL-tTASK-TRIAL.
+func byTask(calls []replay.Call) (odd, even []replay.Call) {
+	for _, c := range calls {
+		if task := strings.Split(c.Session, "-")[2]; strings.ContainsAny(task[len(task)-1:], "13579") {
+			odd = append(odd, c)
+		} else {
+			even = append(even, c)
+		}
+	}
+	return odd, even
+}
+
+// renamed replaces each letter of all values by another one, so that no name is known. Commands
+// stay, as they could not be classified otherwise.
+func renamed(calls []replay.Call) []replay.Call {
+	out := slices.Clone(calls)
+	for i := range out {
+		if c := &out[i]; c.Tool != "Bash" {
+			c.Text = shift(c.Text)
+			d := json.NewDecoder(bytes.NewReader(c.Arguments))
+			d.UseNumber()
+			var arguments any
+			if d.Decode(&arguments) == nil { // the trace was read with it
+				c.Arguments, _ = json.Marshal(shiftValues(arguments))
+			}
+		}
+	}
+	return out
+}
+
+func shift(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return 'a' + (r-'a'+7)%26
+		case r >= 'A' && r <= 'Z':
+			return 'A' + (r-'A'+7)%26
+		}
+		return r
+	}, s)
+}
+
+func shiftValues(v any) any {
+	switch v := v.(type) {
+	case string:
+		return shift(v)
+	case []any:
+		for i := range v {
+			v[i] = shiftValues(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = shiftValues(v[name])
+		}
+	}
+	return v
+}
+
+// mixed makes one session of each two: three turns of the first, then two of the second, and so on.
+func mixed(a, b []replay.Call) (out []replay.Call) {
+	firsts, seconds := bySession(a), bySession(b)
+	for i := range min(len(firsts), len(seconds)) {
+		parts, batch := [2][]replay.Call{firsts[i], seconds[i]}, 0
+		for len(parts[0])+len(parts[1]) > 0 {
+			for _, part := range [...]int{0, 0, 0, 1, 1} {
+				rest := parts[part]
+				batch++
+				for len(rest) > 0 && rest[0].Batch == parts[part][0].Batch {
+					c := rest[0]
+					c.Session, c.Batch, c.Start, c.End = fmt.Sprint("both ", i), batch, nil, nil
+					out, rest = append(out, c), rest[1:]
+				}
+				parts[part] = rest
+			}
+		}
+	}
+	return out
+}
