@@ -81,7 +81,7 @@ func (t *playback) turn(turn *turn) {
 	for _, m := range slices.SortedStableFunc(slices.Values(turn.calls), func(a, b *playedCall) int { return cmp.Compare(a.end, b.end) }) {
 		t.now = max(t.now, m.end)
 		if t.learner != nil {
-			t.learner.Result(predict.Result{ID: uint64(m.number), Failed: m.recorded.Failed, Text: []byte(m.recorded.Text), Size: m.recorded.Bytes, At: t.at()})
+			t.learner.Result(predict.Result{ID: uint64(m.number), Failed: m.recorded.Failed, Text: []byte(m.recorded.Text), Size: m.recorded.Bytes, At: t.began.Add(m.end)})
 		}
 	}
 	var found []predict.Candidate

@@ -398,3 +398,15 @@ func TestReportForms(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 }
+
+// A call's duration is learned as recorded, although a later call of its turn begins after it ended.
+func TestDurationBesideALaterCall(t *testing.T) {
+	calls := trace("get_item:a@5 get_other:b@5\n")
+	start, end := *calls[1].Start+2000, *calls[1].End+2000
+	calls[1].Start, calls[1].End = &start, &end
+	p := replay.New(replay.Options{Model: models(t), MaxAge: 10 * time.Second}, usual("on", replay.Forecast))
+	p.Play(replay.Sessions(calls))
+	if got := p.Shared().Typical("get_item").Latency.P50; got > 10*time.Millisecond {
+		t.Errorf("got %v, want about 5 ms", got)
+	}
+}
