@@ -1,14 +1,21 @@
 package predict
 
+import (
+	"math/bits"
+	"path"
+	"strings"
+)
+
 // features holds what the scores of all candidates at one time have in common.
 type features struct {
 	s          *Session
 	last, prev hash               // symbols of this turn and the previous one
 	targets    map[string]*target // by tool
+	recent     []place            // of the values of the newest calls
 }
 
 func (s *Session) features() *features {
-	return &features{s: s, last: seed.str(s.last()), prev: seed.str(s.past), targets: map[string]*target{}}
+	return &features{s: s, last: seed.str(s.last()), prev: seed.str(s.past), targets: map[string]*target{}, recent: s.recentPlaces()}
 }
 
 // target returns the cached target of a tool.
@@ -90,6 +97,13 @@ func (f *features) appendCandidate(out []hash, c *candidate) []hash {
 	tool, kind := seed.str(c.tool), f.kind(c)
 	size, dist := min(countBucket(g.size), 4), turnBucket(s.turn-g.e.turn)
 	turns := kind.mix(f.prev).mix(f.last)
+	if near := f.nearness(c.value); near > 0 {
+		out = append(out, kind.num(near).num(33))
+	}
+	if g.t.follow == nil { // shared by all templates: what is known of one as rarely seen
+		support := bits.Len32(uint32(g.t.Support))
+		out = append(out, seed.num(min(support, 7)).num(dist).num(size).num(34))
+	}
 	return append(out,
 		kind.num(dist).num(21),
 		turns.num(22),
@@ -99,6 +113,64 @@ func (f *features) appendCandidate(out []hash, c *candidate) []hash {
 		kind.num(size).num(dist).num(30),
 		kind.num(dist).num(countBucket(s.turn)).num(32),
 	)
+}
+
+// maxNear is the number of the newest calls with whose arguments a path is compared.
+const maxNear = 9
+
+// place is where a value of a recent call is, if it is a path.
+type place struct {
+	value, dir, stem string
+	newest           bool // of the session's newest call
+}
+
+// recentPlaces returns the places of the values of the session's newest calls.
+func (s *Session) recentPlaces() (all []place) {
+	first := max(0, len(s.events)-maxNear)
+	for i, e := range s.events[first:] {
+		for _, a := range e.args {
+			if a.value.Kind == text {
+				dir, stem := pathParts(a.value.Text)
+				all = append(all, place{a.value.Text, dir, stem, first+i == len(s.events)-1})
+			}
+		}
+	}
+	return all
+}
+
+// nearness returns how close a path is to other values of recent calls: 4 if one has the same
+// stem, as client.go and client_test.go have, 3 if one of the newest call is in the same
+// directory, 2 if an older one is, and 1 if none is. It returns 0 for a value without a
+// directory.
+func (f *features) nearness(value string) int {
+	dir, stem := pathParts(value)
+	if dir == "" {
+		return 0
+	}
+	near := 1
+	for _, other := range f.recent {
+		switch {
+		case other.value == value:
+		case other.stem == stem:
+			return 4
+		case other.dir == dir && other.newest:
+			near = 3
+		case other.dir == dir:
+			near = max(near, 2)
+		}
+	}
+	return near
+}
+
+// pathParts returns the directory of a path, "" if it has none, and the name of its file
+// without extensions and without the suffix of a test.
+func pathParts(value string) (dir, stem string) {
+	dir, name := path.Split(value)
+	stem = name
+	if before, _, ok := strings.Cut(name, "."); ok && before != "" {
+		stem = before
+	}
+	return dir, strings.TrimSuffix(strings.TrimSuffix(stem, "_test"), "-test")
 }
 
 // appendValues appends the features of a candidate's values: the exact call, its longest
