@@ -287,11 +287,12 @@ func (f *lookup) lead(ctx context.Context, flight *dedup.Flight) {
 func (f *lookup) finish(o dedup.Outcome) {
 	c := f.c
 	switch {
-	case o.Err == dedup.ErrJoinTimeout:
-		c.observed.joinWait = time.Since(c.observed.call.At)
-		f.sendDirect()
-	case o.Refetch:
-		f.sendDirect()
+	case o.Err == dedup.ErrJoinTimeout, o.Refetch: // the answer of the flight that it joined cannot be used
+		if o.Err == dedup.ErrJoinTimeout {
+			c.observed.joinWait = time.Since(c.observed.call.At)
+		}
+		c.turn = c.turn.Reclaim()
+		c.send(f.ctx, f.req, f.done)
 	case o.Err != nil:
 		f.done(outcome{err: o.Err})
 	case o.How == dedup.Fetched:
@@ -300,12 +301,6 @@ func (f *lookup) finish(o dedup.Outcome) {
 	default:
 		f.done(outcome{answer: c.storedAnswer(o), cacheable: true})
 	}
-}
-
-// sendDirect sends the call itself because the answer of the flight it joined cannot be used.
-func (f *lookup) sendDirect() {
-	f.c.turn = f.c.turn.Reclaim()
-	f.c.send(f.ctx, f.req, f.done)
 }
 
 // send sends the request to its upstream, in its turn and within the limits of its host.

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"runtime"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,27 +34,27 @@ func (d *ordeal) visit() *visitor {
 	return v
 }
 
-// post sends a request. It returns nil if the client gave up waiting for the answer.
+// post sends a message over HTTP. It returns nil if the client gave up waiting for the answer.
+func (d *ordeal) post(ctx context.Context, body string, header ...string) *http.Response {
+	f := &httpClient{t: d.t, url: "http://localhost"}
+	answer, err := d.web.Do(f.request(http.MethodPost, "/mcp", body, header...).WithContext(ctx))
+	if err == nil {
+		return answer
+	}
+	if ctx.Err() == nil {
+		d.t.Errorf("post: %v", err)
+	}
+	return nil
+}
+
+// post sends a request.
 func (v *visitor) post(ctx context.Context, rest string) *http.Response {
 	v.ids++
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`, v.ids, rest)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
-	if err != nil {
-		v.d.t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
+	var header []string
 	if v.id != "" {
-		r.Header.Set("Mcp-Session-Id", v.id)
+		header = []string{"Mcp-Session-Id", v.id}
 	}
-	answer, err := v.d.web.Do(r)
-	if err != nil {
-		if ctx.Err() == nil {
-			v.d.t.Errorf("post: %v", err)
-		}
-		return nil
-	}
-	return answer
+	return v.d.post(ctx, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`, v.ids, rest), header...)
 }
 
 // call makes a request and reads its answer.
@@ -76,17 +75,8 @@ func (v *visitor) call(ctx context.Context, method, params string) string {
 
 // ends ends the session with a DELETE.
 func (v *visitor) ends() {
-	r, err := http.NewRequestWithContext(v.d.t.Context(), http.MethodDelete, "http://localhost/mcp", nil)
-	if err != nil {
-		v.d.t.Fatal(err)
-	}
-	r.Header.Set("Mcp-Session-Id", v.id)
-	answer, err := v.d.web.Do(r)
-	if err != nil {
-		v.d.t.Errorf("delete: %v", err)
-		return
-	}
-	answer.Body.Close()
+	f := &httpClient{t: v.d.t, url: "http://localhost", client: v.d.web}
+	f.do(f.request(http.MethodDelete, "/mcp", "", "Mcp-Session-Id", v.id)).Body.Close()
 }
 
 // strolls reads some pages and some of their items. Now and then it disconnects before an answer.

@@ -714,22 +714,8 @@ func (f *foe) there() (n int) {
 func (d *ordeal) ask(ctx context.Context, params string) string {
 	name, _ := jsonrpc.String(jsonrpc.Get([]byte(params), "name"))
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + withMeta(params, able, "") + `}`
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
-	if err != nil {
-		d.t.Error(err)
-		return ""
-	}
-	for key, value := range map[string]string{
-		"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
-		"Mcp-Protocol-Version": stateless, "Mcp-Method": "tools/call", "Mcp-Name": name,
-	} {
-		r.Header.Set(key, value)
-	}
-	answer, err := d.web.Do(r)
-	if err != nil {
-		if ctx.Err() == nil {
-			d.t.Errorf("post: %v", err)
-		}
+	answer := d.post(ctx, body, "Mcp-Protocol-Version", stateless, "Mcp-Method", "tools/call", "Mcp-Name", name)
+	if answer == nil {
 		return ""
 	}
 	defer answer.Body.Close()

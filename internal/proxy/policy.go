@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -52,15 +53,7 @@ type member struct {
 func (m *member) allows(tool string) bool { return m.Allows == nil || m.Allows(tool) }
 
 func withDefaults(o Options) Options {
-	if o.Version == "" {
-		o.Version = "dev"
-	}
-	if o.MaxMessage == 0 {
-		o.MaxMessage = 64 << 20
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Version, o.Log = cmp.Or(o.Version, "dev"), cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Models == nil {
 		o.Models, _ = valuemodel.Compile(nil)
 	}
