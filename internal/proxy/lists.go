@@ -48,19 +48,22 @@ func (s *shownLists) notifyChanges() {
 		if _, changed := s.show(l); changed && !sent[l.Changed()] {
 			sent[l.Changed()] = true
 			s.s.notify(l.Changed(), nil)
-			s.s.subscriptions.publishChange(l.Changed())
 		}
 	}
 }
 
 // show returns the current list. changed reports whether a list was shown before and
-// differed in any byte.
+// differed in any byte. If so, the listen requests of all clients that share the session are
+// sent a list_changed.
 func (s *shownLists) show(l upstream.List) (now []byte, changed bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	now = mergedList(s.s, l)
 	changed = s.shown[l] != nil && !bytes.Equal(s.shown[l], now)
 	s.shown[l] = now
+	s.mu.Unlock()
+	if changed {
+		s.s.subscriptions.publish(l.Changed(), nil, func(o *listener) bool { return slices.Contains(o.changes, l.Changed()) })
+	}
 	return now, changed
 }
 
@@ -71,18 +74,9 @@ func listHandler(l upstream.List) handler {
 			return outcome{err: invalidParams("params.cursor: unknown; lists have a single page")}
 		}
 		x.s.awaitOffers(x.ctx)
-		return ownOutcome(slices.Concat([]byte(`{"`+l.Member()+`":[`), x.s.showList(l), []byte("]}")))
+		items, _ := x.s.lists.show(l)
+		return ownOutcome(slices.Concat([]byte(`{"`+l.Member()+`":[`), items, []byte("]}")))
 	}
-}
-
-// showList returns the current list. If it has changed, the listen requests of all clients
-// that share the session are sent a list_changed.
-func (s *session) showList(l upstream.List) []byte {
-	items, changed := s.lists.show(l)
-	if changed {
-		s.subscriptions.publishChange(l.Changed())
-	}
-	return items
 }
 
 // mergedList returns the elements of one merged list, without brackets: the items of all

@@ -56,7 +56,7 @@ func newListener(x *request, notifications []byte) (l *listener, honoured []byte
 		if string(jsonrpc.Get(notifications, member)) == "true" {
 			l.changes = append(l.changes, list.Changed())
 			honoured = jsonrpc.Set(honoured, member, []byte("true"))
-			x.s.showList(list)
+			x.s.lists.show(list)
 		}
 	}
 	if uris := jsonrpc.Get(notifications, "resourceSubscriptions"); uris != nil {
@@ -132,11 +132,6 @@ func (s *subscriptions) publish(method string, params []byte, wants func(*listen
 		l.send(method, params)
 	}
 	return len(wanted) > 0
-}
-
-// publishChange sends a list_changed notification to the listen requests that want it.
-func (s *subscriptions) publishChange(method string) {
-	s.publish(method, nil, func(l *listener) bool { return slices.Contains(l.changes, method) })
 }
 
 // subscribes reports whether method changes the session's subscriptions.
