@@ -66,11 +66,7 @@ func (s *session) Accept(ctx context.Context, m *front.Message, to front.Outlet)
 		s: s, msg: m, key: string(m.ID), out: to,
 		hop: m.Hop, stateless: m.Stateless,
 	}
-	base := s.ctx
-	if m.Method == "subscriptions/listen" {
-		base = context.Background() // serveListen watches for the session's end itself, and answers then
-	}
-	if err := x.admit(base); err != nil {
+	if err := x.admit(s.ctx); err != nil {
 		recordRefusal(s, m)
 		x.fail(err)
 		return nil
