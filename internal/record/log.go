@@ -64,7 +64,6 @@ type Log struct {
 	closed  bool
 
 	writing sync.Mutex // held while the disk is used
-	cleaned sync.Once  // what ended processes left is removed before the first write
 	writer  *writer
 }
 
@@ -147,7 +146,7 @@ func (l *Log) Changed() {
 func (l *Log) write() {
 	l.writing.Lock()
 	defer l.writing.Unlock()
-	l.cleaned.Do(func() { removeOld(l.o.Dir, l.o.KeepBytes, l.o.KeepAge) })
+	l.writer.clean()
 	l.mu.Lock()
 	events, changed := l.queue, l.changed
 	l.queue, l.spare, l.queued, l.changed, l.due = l.spare, nil, 0, false, false

@@ -21,21 +21,22 @@ const bufferSize = 64 << 10 // bytes of lines that are written at once
 
 // writer writes the log files and the status of one process.
 type writer struct {
-	*Log
+	log  *Log
 	mac  hash.Hash // keyed
 	lock processLock
 
 	lines   bytes.Buffer  // encoded, and not written yet
 	encoder *json.Encoder // writes to lines
 
-	f      *os.File
-	next   int   // number of the next file
-	size   int64 // of f
-	warned bool  // of an error, which is said once
+	f       *os.File
+	next    int   // number of the next file
+	size    int64 // of f
+	cleaned bool  // what ended processes left is removed once
+	warned  bool  // of an error, which is said once
 }
 
 func newWriter(l *Log) *writer {
-	w := &writer{Log: l, mac: hmac.New(sha256.New, l.o.Key), lock: processLock{dir: l.o.Dir, process: l.begin.Process}}
+	w := &writer{log: l, mac: hmac.New(sha256.New, l.o.Key), lock: processLock{dir: l.o.Dir, process: l.begin.Process}}
 	w.encoder = json.NewEncoder(&w.lines)
 	w.encoder.SetEscapeHTML(false)
 	return w
@@ -45,6 +46,14 @@ func create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
+// clean removes what ended processes left, once.
+func (w *writer) clean() {
+	if !w.cleaned {
+		w.cleaned = true
+		removeOld(w.log.o.Dir, w.log.o.KeepBytes, w.log.o.KeepAge)
+	}
+}
+
 // add appends the line of an event to the lines.
 func (w *writer) add(e *Event) {
 	w.hash(e)
@@ -52,7 +61,7 @@ func (w *writer) add(e *Event) {
 	before := w.lines.Len()
 	if err := w.encoder.Encode(e); err != nil || w.lines.Len()-before > maxLine {
 		w.lines.Truncate(before)
-		w.lost.Add(1)
+		w.log.lost.Add(1)
 	}
 	if w.lines.Len() > bufferSize {
 		w.write()
@@ -74,8 +83,8 @@ func (w *writer) hash(e *Event) {
 	}
 	if len(raw) <= maxArguments {
 		if canonical, ok := jsonrpc.AppendCanonical(nil, raw); ok {
-			if raw = canonical; w.full.Load() {
-				e.Arguments = w.o.Scrub(canonical)
+			if raw = canonical; w.log.full.Load() {
+				e.Arguments = w.log.o.Scrub(canonical)
 			}
 		}
 	}
@@ -104,32 +113,32 @@ func (w *writer) write() {
 		w.size += int64(w.lines.Len())
 		return
 	}
-	w.lost.Add(int64(bytes.Count(w.lines.Bytes(), []byte("\n"))))
+	w.log.lost.Add(int64(bytes.Count(w.lines.Bytes(), []byte("\n"))))
 	if w.f != nil {
 		_ = w.f.Truncate(w.size) // remove what was written in part
 		w.closeFile()
 	}
 	if !w.warned {
 		w.warned = true
-		w.o.Log.Warn("record: not written", "dir", w.o.Dir, "err", err)
+		w.log.o.Log.Warn("record: not written", "dir", w.log.o.Dir, "err", err)
 	}
 }
 
 // openFor makes sure that a file is open to which n bytes can be written. It begins the next one
 // if the open one would become too large, or was removed with its folder.
 func (w *writer) openFor(n int) error {
-	if w.f != nil && w.size+int64(n) <= w.o.RotateBytes && exists(w.f.Name()) {
+	if w.f != nil && w.size+int64(n) <= w.log.o.RotateBytes && exists(w.f.Name()) {
 		return nil
 	}
 	w.closeFile()
 	if err := w.lock.acquire(); err != nil {
 		return err
 	}
-	f, err := w.o.create(filepath.Join(w.o.Dir, fmt.Sprintf("%s.%06d.jsonl", w.begin.Process, w.next)))
+	f, err := w.log.o.create(filepath.Join(w.log.o.Dir, fmt.Sprintf("%s.%06d.jsonl", w.log.begin.Process, w.next)))
 	if err != nil {
 		return err
 	}
-	begin := w.begin
+	begin := w.log.begin
 	begin.At = begin.At.UTC().Truncate(time.Microsecond)
 	first, err := json.Marshal(begin)
 	if err == nil {
@@ -142,7 +151,7 @@ func (w *writer) openFor(n int) error {
 	}
 	w.f, w.size = f, int64(len(first))+1
 	w.next++
-	removeOld(w.o.Dir, w.o.KeepBytes, w.o.KeepAge)
+	removeOld(w.log.o.Dir, w.log.o.KeepBytes, w.log.o.KeepAge)
 	return nil
 }
 
@@ -156,35 +165,35 @@ func (w *writer) closeFile() {
 
 // end writes the last line if there is a file, and removes status and lock.
 func (w *writer) end(last *Event) {
-	if w.next > 0 && !w.off.Load() {
+	if w.next > 0 && !w.log.off.Load() {
 		w.add(last)
 		w.write()
 	}
 	w.closeFile()
-	_ = os.Remove(filepath.Join(w.o.Dir, w.begin.Process+statusSuffix)) // without the lock it would be ignored
+	_ = os.Remove(filepath.Join(w.log.o.Dir, w.log.begin.Process+statusSuffix)) // without the lock it would be ignored
 	w.lock.release()
 }
 
 // writeStatus writes the status file.
 func (w *writer) writeStatus() {
-	if w.o.Status == nil {
+	if w.log.o.Status == nil {
 		return
 	}
-	s := w.o.Status()
-	s.Process, s.PID = w.begin.Process, w.begin.PID
-	s.Since, s.Updated = FormatTime(w.begin.At), FormatTime(time.Now())
-	s.Program, s.Transport, s.Dir, s.Lost = w.begin.Program, w.begin.Transport, w.begin.Dir, w.Lost()
+	s := w.log.o.Status()
+	s.Process, s.PID = w.log.begin.Process, w.log.begin.PID
+	s.Since, s.Updated = FormatTime(w.log.begin.At), FormatTime(time.Now())
+	s.Program, s.Transport, s.Dir, s.Lost = w.log.begin.Program, w.log.begin.Transport, w.log.begin.Dir, w.log.Lost()
 	text, err := json.Marshal(&s)
 	if err == nil {
 		err = w.lock.acquire()
 	}
 	if err == nil {
 		var dir state.Dir
-		if dir, err = state.Open(w.o.Dir); err == nil {
+		if dir, err = state.Open(w.log.o.Dir); err == nil {
 			err = dir.Write(s.Process+statusSuffix, text)
 		}
 	}
 	if err != nil { // writing lines fails for the same reason, and warns
-		w.o.Log.Debug("record: status not written", "dir", w.o.Dir, "err", err)
+		w.log.o.Log.Debug("record: status not written", "dir", w.log.o.Dir, "err", err)
 	}
 }
