@@ -59,7 +59,6 @@ func runDaemon(ctx context.Context, file string, stdout, stderr io.Writer) error
 	if err := base.load(stderr); err != nil {
 		return err
 	}
-	defer base.output.Close()
 	place, err := daemon.NewPlace(base.dir.Path(""), base.config.Path)
 	if err != nil {
 		return err

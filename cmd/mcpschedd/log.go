@@ -6,19 +6,20 @@ import (
 	"sync/atomic"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/daemon"
 )
 
 // logOutput writes the log to the configured file, or else to stderr and to a file in the state
 // directory, as few clients show stderr. A reload may change the file and the level.
 type logOutput struct {
 	level  slog.LevelVar
-	own    *logFile // in the state directory
+	own    *daemon.LogFile // in the state directory
 	stderr io.Writer
-	file   atomic.Pointer[logFile] // configured file; nil means stderr and own
+	file   atomic.Pointer[daemon.LogFile] // configured file; nil means stderr and own
 }
 
-// openLog opens the log. The caller closes the output.
-func openLog(l config.Log, own *logFile, stderr io.Writer) (*slog.Logger, *logOutput, error) {
+// openLog returns the log that the configuration asks for.
+func openLog(l config.Log, own *daemon.LogFile, stderr io.Writer) (*slog.Logger, *logOutput, error) {
 	o := &logOutput{own: own, stderr: stderr}
 	if err := o.apply(l); err != nil {
 		return nil, nil, hinted{misused{err}, "[log] file"}
@@ -32,17 +33,17 @@ func (o *logOutput) apply(l config.Log) error {
 	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
 		return err
 	}
-	var file *logFile
+	var file *daemon.LogFile
 	if l.File != "" {
-		file = &logFile{path: l.File}
-		if err := file.openLocked(); err != nil { // no other goroutine has it yet
+		file = &daemon.LogFile{Path: l.File}
+		opened, err := file.Open() // so that a mistake is reported here
+		if err != nil {
 			return err
 		}
+		opened.Close()
 	}
 	o.level.Set(level)
-	if old := o.file.Swap(file); old != nil {
-		old.Close() // a concurrent Write may reopen it
-	}
+	o.file.Store(file)
 	return nil
 }
 
@@ -53,12 +54,4 @@ func (o *logOutput) Write(record []byte) (int, error) {
 	}
 	_, _ = o.own.Write(record) // never fails
 	return o.stderr.Write(record)
-}
-
-// Close closes the files. Later records go to stderr.
-func (o *logOutput) Close() {
-	if file := o.file.Swap(nil); file != nil {
-		file.Close()
-	}
-	o.own.Close()
 }

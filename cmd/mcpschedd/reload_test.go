@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/state"
 )
@@ -43,11 +44,10 @@ func TestReloadOfTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	stderr := make(records, 100)
-	log, output, err := openLog(c.Log, newLogFile(state.Dir{}, filepath.Join(t.TempDir(), "own")), stderr)
+	log, output, err := openLog(c.Log, daemon.OpenLog(t.TempDir(), daemon.ProgramLog), stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer output.Close()
 	srv := proxy.New(options(c, state.Dir{}, log), nil)
 	defer srv.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -108,11 +108,10 @@ func TestReloadKeepsThePolicy(t *testing.T) {
 	log := make(records, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	logger, output, err := openLog(c.Log, newLogFile(state.Dir{}, filepath.Join(t.TempDir(), "own")), log)
+	logger, output, err := openLog(c.Log, daemon.OpenLog(t.TempDir(), daemon.ProgramLog), log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer output.Close()
 	p := &proxyProcess{config: c, log: logger, output: output, srv: srv}
 	watching.Go(func() { p.watch(ctx, p.applyConfig) })
 	defer watching.Wait()

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/record"
 	"mcpschedd/internal/state"
@@ -95,7 +96,6 @@ func serve(ctx context.Context, f serveOptions, stderr io.Writer) error {
 	if err := s.load(stderr); err != nil {
 		return err
 	}
-	defer s.output.Close()
 	o, err := s.options()
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *proxyProcess) load(stderr io.Writer) (err error) {
 	if s.dir, err = stateDir(s.config); err != nil {
 		return err
 	}
-	if s.log, s.output, err = openLog(s.config.Log, newLogFile(s.dir, proxyLog), stderr); err != nil {
+	if s.log, s.output, err = openLog(s.config.Log, daemon.OpenLog(s.dir.Path(""), daemon.ProgramLog), stderr); err != nil {
 		return err
 	}
 	if s.mistakes != nil {

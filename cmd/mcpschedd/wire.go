@@ -16,6 +16,7 @@ import (
 
 	"mcpschedd/internal/budget"
 	"mcpschedd/internal/config"
+	"mcpschedd/internal/daemon"
 	"mcpschedd/internal/dedup"
 	"mcpschedd/internal/front"
 	"mcpschedd/internal/proxy"
@@ -173,7 +174,7 @@ func wireResolved(at workplace, c *config.Config, u config.Upstream, r config.Re
 	if dir == (state.Dir{}) {
 		return wired
 	}
-	wired.Stderr, wired.Learned = newLogFile(dir, upstreamLog(u.Name)), learned(at, dir, u.Name, r)
+	wired.Stderr, wired.Learned = daemon.OpenLog(dir.Path(""), upstreamLog(u.Name)), learned(at, dir, u.Name, r)
 	wired.Store = upstream.Store{
 		Load: func() ([]byte, error) { return dir.Read(offer) },
 		Save: func(data []byte) error { return dir.Write(offer, data) },

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -65,26 +64,11 @@ func (f Flags) Options(stateDir, config, program string) (Options, error) {
 	place, err := NewPlace(stateDir, config)
 	o := Options{
 		Place: place, Only: f.Only, Wait: f.Wait,
-		Start: Start{Program: program, Args: []string{"daemon"}, Log: filepath.Join(stateDir, "logs", "daemon.log")},
-		Log:   slog.New(slog.NewTextHandler(&logFile{filepath.Join(stateDir, "logs", "mcpschedd.log"), os.Stderr}, nil)).With("connect", os.Getpid()),
+		Start: Start{Program: program, Args: []string{"daemon"}, Log: OpenLog(stateDir, OutputLog).Path},
+		Log:   slog.New(slog.NewTextHandler(io.MultiWriter(OpenLog(stateDir, ProgramLog), os.Stderr), nil)).With("connect", os.Getpid()),
 	}
 	if _, err := os.Stat(config); err == nil { // otherwise the built-in defaults apply
 		o.Start.Args = append(o.Start.Args, "--config", config)
 	}
 	return o, err
-}
-
-// logFile is an io.Writer that opens its file anew for each line, as lines are few.
-type logFile struct {
-	path string
-	too  io.Writer // receives the lines as well
-}
-
-func (l *logFile) Write(line []byte) (int, error) {
-	_ = os.MkdirAll(filepath.Dir(l.path), 0o700)
-	if file, err := os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err == nil { // failing to log is not an error
-		_, _ = file.Write(line)
-		file.Close()
-	}
-	return l.too.Write(line)
 }

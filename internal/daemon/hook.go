@@ -4,7 +4,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -51,6 +50,5 @@ func sendReport(p Place, r *Report) error {
 // HookPlace returns the place of the daemon for a state folder and a configuration file, and a
 // log for failures. It creates nothing.
 func HookPlace(stateDir, config string) (Place, *slog.Logger) {
-	log := &logFile{filepath.Join(stateDir, "logs", "mcpschedd.log"), io.Discard}
-	return placeOf(stateDir, config), slog.New(slog.NewTextHandler(log, nil)).With("hook", os.Getpid())
+	return placeOf(stateDir, config), slog.New(slog.NewTextHandler(OpenLog(stateDir, ProgramLog), nil)).With("hook", os.Getpid())
 }

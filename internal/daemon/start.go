@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -66,10 +65,7 @@ func dialOrStart(ctx context.Context, p Place, s Start, within time.Duration) (c
 
 // run starts the daemon.
 func (s Start) run() (*exec.Cmd, error) {
-	if err := os.MkdirAll(filepath.Dir(s.Log), 0o700); err != nil {
-		return nil, err
-	}
-	log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := (&LogFile{Path: s.Log}).Open()
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"mcpschedd/internal/daemon"
+)
+
+// upstreamLog is the name of the log of an upstream's stderr.
+func upstreamLog(name string) string { return "upstream-" + name }
+
+func logsCommand() *cobra.Command {
+	var file string
+	var lines int
+	c := &cobra.Command{
+		Use:   "logs [NAME]",
+		Short: "Print the end of the proxy's log, or of a server's stderr",
+		Long: `Prints the last lines of the proxy's log, or of what the server NAME wrote to stderr. Both
+are kept in the state directory, in logs.`,
+		Example: `  mcpschedd logs
+  mcpschedd logs github -n 20`,
+		Args:              takes(0, 1, ""),
+		ValidArgsFunction: completeUpstreams(&file),
+		RunE: func(c *cobra.Command, words []string) error {
+			upstream := ""
+			if len(words) > 0 {
+				upstream = words[0]
+			}
+			return printLog(c.OutOrStdout(), c.ErrOrStderr(), file, upstream, lines)
+		},
+	}
+	configFlag(c, &file)
+	c.Flags().IntVarP(&lines, "lines", "n", 100, "number of `LINES`")
+	return c
+}
+
+// printLog prints the end of an upstream's log, or of the proxy's if upstream is "", continuing into the
+// renamed one if needed.
+func printLog(stdout, stderr io.Writer, file, upstream string, lines int) error {
+	c, _, err := loadServed(file)
+	if err != nil {
+		return err
+	}
+	dir, err := stateDir(c)
+	if err != nil {
+		return err
+	}
+	path := daemon.OpenLog(dir.Path(""), upstreamLog(upstream)).Path
+	if upstream == "" {
+		path = cmp.Or(c.Log.File, daemon.OpenLog(dir.Path(""), daemon.ProgramLog).Path)
+		crashes := daemon.OpenLog(dir.Path(""), daemon.OutputLog).Path
+		if info, err := os.Stat(crashes); err == nil && info.Size() > 0 {
+			say(stderr, "note: other output of daemons, such as the cause of a crash, is in %s", crashes)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, unknown := upstreamNamed(c, upstream); upstream != "" && unknown != nil {
+			return unknown
+		}
+		return hinted{fmt.Errorf("no log at %s", path), "nothing has been logged there yet"}
+	}
+	if err != nil {
+		return err
+	}
+	if before, err := os.ReadFile(path + ".1"); err == nil && bytes.Count(text, []byte("\n")) < lines {
+		text = append(before, text...)
+	}
+	all := slices.Collect(bytes.Lines(text))
+	_, err = stdout.Write(bytes.Join(all[max(0, len(all)-max(0, lines)):], nil))
+	return err
+}
