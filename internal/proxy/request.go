@@ -131,11 +131,9 @@ func (s *session) handleNotification(m *front.Message) {
 // forward sends a notification from l's upstream to the client, until the request has been
 // answered. The request may have a call at another upstream by now.
 func (x *request) forward(l *sessionLease, method string, params []byte) {
-	to := x
-	if x.work != nil { // the request that waits for the work carries the notification
-		if to = x.work.currentRequest(); to == nil {
-			return
-		}
+	to := x.s.questions.carrier(x)
+	if to == nil {
+		return
 	}
 	switch method {
 	case "notifications/progress":

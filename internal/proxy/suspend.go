@@ -52,6 +52,8 @@ const (
 func newWork(x *request) *work {
 	w := &work{questions: &x.s.questions, first: x, request: x, inputNeeded: make(chan struct{}, 1), done: make(chan struct{})}
 	w.ctx, w.cancel = context.WithCancelCause(x.s.ctx)
+	w.questions.mu.Lock()
+	defer w.questions.mu.Unlock()
 	x.work = w
 	return w
 }
@@ -67,6 +69,17 @@ func (w *work) currentRequest() *request {
 	w.questions.mu.Lock()
 	defer w.questions.mu.Unlock()
 	return w.request
+}
+
+// carrier returns the request that carries the notifications of x: the current one of its work, if
+// it has any. It returns nil if the work is suspended.
+func (c *questions) carrier(x *request) *request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if x.work == nil {
+		return x
+	}
+	return x.work.request
 }
 
 // serve serves x, the current request, until the work needs input or ends. If it needs input,
