@@ -160,7 +160,7 @@ func (c *upstreamCall) register() {
 	for {
 		version := srv.catalog.version.Load()
 		c.class = c.classify(c.policy)
-		write := srv.store.RegisterWrite(c.class.effect)
+		write := srv.common.store.RegisterWrite(c.class.effect)
 		now := srv.policy.Load()
 		if now == c.policy && version == srv.catalog.version.Load() {
 			c.pending.Store(write)
@@ -217,7 +217,7 @@ func (c *upstreamCall) fetch(ctx context.Context, req *upstream.Request, done fu
 		return
 	}
 	f := &lookup{c: c, ctx: ctx, req: req, done: done}
-	if c.class.query.Reuse.File != "" || c.s.srv.store.HasPeers() {
+	if c.class.query.Reuse.File != "" || c.s.srv.common.store.HasPeers() {
 		c.s.running.Go(f.run) // reading the file's state, or asking other replicas, may block
 		return
 	}
@@ -245,7 +245,7 @@ func (f *lookup) run() {
 			f.req.Notify(method, params)
 		}
 	}}
-	if unsent := c.s.srv.store.Do(f.ctx, c.class.query, w, f.lead); !unsent && !f.leads {
+	if unsent := c.s.srv.common.store.Do(f.ctx, c.class.query, w, f.lead); !unsent && !f.leads {
 		turn.Release()
 	}
 }

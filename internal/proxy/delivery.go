@@ -96,7 +96,7 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.An
 		case <-b.Ended:
 		case <-ctx.Done(): // use what has arrived
 		}
-		if body, ok := c.s.srv.store.Peek(b.Query); ok {
+		if body, ok := c.s.srv.common.store.Peek(b.Query); ok {
 			additions = append(additions, deliver.Addition{Tool: tool, Arguments: b.Key.Arguments, Result: body, Model: b.Model})
 			queries = append(queries, b.Query)
 		}
@@ -106,7 +106,7 @@ func (c *upstreamCall) inline(ctx context.Context, result []byte, a speculate.An
 	}
 	out, taken := deliver.Inline(result, additions, tokens, a.Intent)
 	for _, i := range taken {
-		c.s.srv.store.MarkShown(queries[i])
+		c.s.srv.common.store.MarkShown(queries[i])
 	}
 	c.observed.inlined = len(taken)
 	return out

@@ -71,7 +71,7 @@ type Stats struct {
 
 // Stats returns the server's internal state.
 func (s *Server) Stats() Stats {
-	out := Stats{Sessions: len(s.sessions.list()), Store: s.store.Stats(), Hosts: s.common.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
+	out := Stats{Sessions: len(s.sessions.list()), Store: s.common.store.Stats(), Hosts: s.common.limits.Stats(), Upstreams: make(map[string]upstream.Stats)}
 	for _, m := range s.policy.Load().members {
 		out.Upstreams[m.Spec.Name] = m.up.Stats()
 	}

@@ -399,7 +399,7 @@ func (s *Server) ServeConnected(ctx context.Context, in io.Reader, out io.Writer
 // proxy since results were prefetched, so those are invalidated. The words of the prompt help
 // to predict calls.
 func (s *session) prompted(words string) {
-	s.srv.store.ExpirePrefetches(func(scope string) bool {
+	s.srv.common.store.ExpirePrefetches(func(scope string) bool {
 		return scope == s.identity.scope || strings.HasPrefix(scope, everyone)
 	})
 	s.srv.prefetch.Prompted(&s.srv.policy.Load().Enrichment, &s.observed.Client, words)

@@ -319,7 +319,7 @@ func (c *upstreamCall) classify(p *policy) (out callClass) {
 	if c.observed != nil {
 		out.query.Number = c.observed.number
 	}
-	if srv.store.HasPeers() && out.query.Reuse.Shareable() && l.member.Spec.URL != "" && strings.HasPrefix(scope, everyone) {
+	if srv.common.store.HasPeers() && out.query.Reuse.Shareable() && l.member.Spec.URL != "" && strings.HasPrefix(scope, everyone) {
 		out.query.SharedKey = strings.Join([]string{l.member.key, scope, c.tool, out.query.Key.Arguments}, "\x00")
 	}
 	return out

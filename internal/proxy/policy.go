@@ -123,10 +123,10 @@ func (s *Server) Apply(o Options) {
 	s.policy.Store(next)
 	sameRules := next.Models.Same(old.Models) && slices.EqualFunc(next.members, old.members, func(a, b *member) bool { return reflect.DeepEqual(a.Model, b.Model) })
 	if !sameRules { // then not every call is classified as before
-		s.store.Reclassify() // after the new policy is visible: writes classified before stay pending from now on
+		s.common.store.Reclassify() // after the new policy is visible: writes classified before stay pending from now on
 	}
 	s.recorder.log.Reconfigure(next.Record.Full, !next.Record.Off)
-	s.store.Configure(next.Dedup)
+	s.common.store.Configure(next.Dedup)
 	s.common.limits.Configure(next.Limits)
 	s.common.budgets.Configure(next.Budgets)
 	s.prefetch.Scheduler.Configure(next.Enrichment.Slots())

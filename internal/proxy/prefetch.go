@@ -133,7 +133,7 @@ func (o *prefetchSource) MayPrefetch(c *predict.Candidate) speculate.Verdict {
 	if v.Reason != "" {
 		return v
 	}
-	switch refused := srv.store.PrefetchRefusal(class.query); {
+	switch refused := srv.common.store.PrefetchRefusal(class.query); {
 	case refused == "stored" || refused == "delivered":
 		v.Reason = enrich.Stored
 	case refused != "":
@@ -207,7 +207,7 @@ func (o *prefetchSource) Fetch(ctx context.Context, f *speculate.Fetch) (fate fu
 		RawArguments: []byte(f.Key.Arguments), PredictedP: f.P, Predicted: estimateTokens(f.Bytes),
 		Edge: f.Why.Edge, Configured: f.Why.Configured,
 	}}
-	open.prefetch, why = srv.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
+	open.prefetch, why = srv.common.store.Prefetch(ctx, c.class.query, func(ctx context.Context, flight *dedup.Flight) {
 		srv.running.Go(func() {
 			end := o.send(ctx, c, flight, f)
 			flight.SetUnloadedLatency(observed.run.Unloaded())
@@ -320,7 +320,7 @@ func (s *session) isPrefetchQuestion(l *sessionLease, method string) bool {
 // sessions share the server, no client is asked; if only prefetches are running there, the
 // question is about one of them.
 func (s *Server) serverAsked(instance uint64, method string) {
-	s.store.Taint(instance)
+	s.common.store.Taint(instance)
 	prefetching := make(map[*session]*sessionLease)
 	for _, n := range s.sessions.list() {
 		l := findLease(n.leases.current(), func(l *sessionLease) bool { return l.Instance() == instance })

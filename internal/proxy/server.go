@@ -100,13 +100,10 @@ type Server struct {
 	connect  func(Upstream) *upstream.Upstream
 	stopFast func()       // makes upstream processes end quickly from now on
 	pages    []front.Page // served beside MCP
-	begin    record.Event // start event of this process, as far as the program provides it
-	began    time.Time
 
 	sessions set[*session]
 	names    *names
 	common   *Common
-	store    *dedup.Store // that of common
 	catalog  *catalog
 	recorder recorder
 	rejected atomic.Pointer[error] // why a newer configuration was rejected; nil if it was not
@@ -125,7 +122,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 	}
 	s := &Server{
 		log: o.Log, stopFast: sync.OnceFunc(func() { close(stopping) }), names: &names{size: make(map[string]int)},
-		common: common, store: common.store, begin: o.Record.Begin, began: time.Now(),
+		common: common,
 	}
 	s.connect = func(u Upstream) (up *upstream.Upstream) {
 		up = upstream.New(u.Spec, upstream.Options{
@@ -148,7 +145,7 @@ func New(o Options, guard *upstream.Guard) *Server {
 		},
 	})
 	s.prefetch.Scheduler.Configure(o.Enrichment.Slots())
-	s.catalog = &catalog{log: o.Log, store: s.store, claims: make(map[string]*claims), search: &toolSearch{log: o.Log, learned: toolsearch.NewLearned()}}
+	s.catalog = &catalog{log: o.Log, store: common.store, claims: make(map[string]*claims), search: &toolSearch{log: o.Log, learned: toolsearch.NewLearned()}}
 	s.kept = new(kept)
 	s.policy.Store(buildPolicy(o, nil, s.connect))
 	common.servers.add(s) // needs the recorder

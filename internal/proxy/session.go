@@ -133,7 +133,7 @@ func (s *session) End(why error) {
 		for _, l := range leases {
 			s.srv.prefetch.LeaseEnded(l.prefetchUpstream)
 		}
-		s.srv.store.DropScope(s.identity.scope)
+		s.srv.common.store.DropScope(s.identity.scope)
 		s.srv.kept.drop(s)
 		s.srv.catalog.search.save(&s.srv.policy.Load().Selection)
 		s.observed.spending.leave()

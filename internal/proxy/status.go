@@ -43,7 +43,7 @@ func (s *Server) View() record.View {
 
 // addCurrent adds the current state to out.
 func (s *Server) addCurrent(out *record.Stats) {
-	out.UptimeS = int64(time.Since(s.began).Seconds())
+	out.UptimeS = int64(time.Since(s.recorder.began).Seconds())
 	out.Open = len(s.sessions.list())
 	p := s.policy.Load()
 	out.Config = record.Config{Path: p.ConfigPath, LoadedAt: p.loaded.UTC().Format(time.RFC3339), Error: s.rejection()}
@@ -133,8 +133,8 @@ func (s *Server) clients() []record.ClientStatus {
 	out := []record.ClientStatus{}
 	for _, n := range s.sessions.list() {
 		c := record.ClientStatus{Client: clientName(n.client.facts().Info), Sessions: 1}
-		if s.begin.Transport != "http" {
-			c.Dir = s.begin.Dir
+		if s.recorder.begin.Transport != "http" {
+			c.Dir = s.recorder.begin.Dir
 		}
 		if i := slices.IndexFunc(out, func(o record.ClientStatus) bool { return o.Client == c.Client }); i >= 0 {
 			out[i].Sessions++
