@@ -1,16 +1,12 @@
 package proxy_test
 
 import (
-	"fmt"
 	"io/fs"
 	"strings"
 	"sync"
 	"testing"
-	"unicode/utf16"
 
-	"mcpschedd/internal/jsonrpc"
 	"mcpschedd/internal/mcptest"
-	"mcpschedd/internal/proxy"
 	"mcpschedd/internal/upstream"
 )
 
@@ -30,31 +26,6 @@ func TestDeclaredAndEmpty(t *testing.T) {
 		}
 		if era == handshake {
 			c.request("logging/setLevel", `{"level":"debug"}`)
-		}
-	}
-}
-
-// For any number of servers and any texts, the instructions stay within the limit and are
-// never cut within a character.
-func TestInstructionsOfManyServers(t *testing.T) {
-	for _, test := range []struct {
-		servers int
-		text    string
-	}{
-		{60, "No end of a sentence here but words and words and words and words and words and words and words"},
-		{300, "One. Two. Three. Four. Five. Six. Seven. Eight. Nine."},
-		{1000, "x"},
-		{20, strings.Repeat("道生一。", 100)},
-		{20, strings.Repeat("𝒂", 400)},
-	} {
-		var ups []proxy.Upstream
-		for i := range test.servers {
-			ups = append(ups, instructed(fmt.Sprintf("s%d", i), test.text))
-		}
-		c := attach(t, start(t, options(ups...)), handshake)
-		text, _ := jsonrpc.String(jsonrpc.Get([]byte(opening(c, "claude-code", `{}`)), "instructions"))
-		if n := len(utf16.Encode([]rune(text))); n > 4096 || strings.ContainsRune(text, '\uFFFD') {
-			t.Errorf("%d servers: got %d characters: %.200q", test.servers, n, text)
 		}
 	}
 }

@@ -31,51 +31,6 @@ func (f *httpClient) initialize() (id string, status int, answer string) {
 	return r.Header.Get("Mcp-Session-Id"), r.StatusCode, text(f.t, r)
 }
 
-// 400 clients that never end their sessions leave a quarter of the possible sessions open: the last ones.
-func TestSessionsOfOnePrincipalAreBounded(t *testing.T) {
-	for _, test := range []struct {
-		name, token          string
-		most, clients, share int
-	}{
-		{"token", "s3cret", 0, 100, 64},
-		{"no token", "", 16, 20, 4},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			server, up := remote(t, mcptest.Options{Name: "a"})
-			o := options(up)
-			o.HTTP.Token, o.HTTP.MaxSessions = test.token, test.most
-			f := serveTCP(t, o)
-			var ids []string
-			open := func() (id string, ok bool) {
-				r := f.do(f.request(http.MethodPost, "/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+handshake+`","capabilities":{}}}`, "Authorization", "Bearer "+test.token))
-				body := text(t, r)
-				if r.StatusCode != http.StatusOK && !strings.Contains(body, "try again soon") { // the sessions that made room are still ending
-					t.Fatalf("session %d: got %d %s", len(ids), r.StatusCode, body)
-				}
-				return r.Header.Get("Mcp-Session-Id"), r.StatusCode == http.StatusOK
-			}
-			for range test.clients {
-				id, ok := open()
-				if !ok {
-					settles(t, "one more session begins", func() bool { id, ok = open(); return ok })
-				}
-				ids = append(ids, id)
-				call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + toolCall("echo", "{}") + `}`
-				if status, _ := f.post("/mcp", call, "Mcp-Session-Id", id, "Authorization", "Bearer "+test.token); status != http.StatusOK { // from now on the server can be notified of its end
-					t.Fatalf("session %d: its call got %d", len(ids), status)
-				}
-			}
-			settles(t, "the server has only the sessions that live", func() bool { return server.Sessions() <= test.share })
-			for i, id := range ids {
-				status, _ := f.post("/mcp", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Mcp-Session-Id", id, "Authorization", "Bearer "+test.token)
-				if want := map[bool]int{true: 200, false: 404}[i >= test.clients-test.share]; status != want {
-					t.Errorf("session %d: got %d, want %d", i, status, want)
-				}
-			}
-		})
-	}
-}
-
 // The session that makes room for another ends with its processes. It is the one that was idle for longest,
 // not the oldest.
 func TestLongestIdleSessionMakesRoom(t *testing.T) {

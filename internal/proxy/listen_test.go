@@ -240,7 +240,8 @@ func TestInstructionsShareTheAllowance(t *testing.T) {
 		servers int
 		text    string
 	}{
-		{1, "Be kind."}, {2, strings.Repeat("Ask twice, 𝒂nd listen. ", 200)}, {1000, "x"}, {20, strings.Repeat("道生一。", 100)},
+		{1, "Be kind."}, {2, strings.Repeat("Ask twice, 𝒂nd listen. ", 200)}, {300, "One. Two. Three."}, {1000, "x"},
+		{20, strings.Repeat("道生一。", 100)}, {20, strings.Repeat("𝒂", 400)},
 	} {
 		var ups []proxy.Upstream
 		for i := range test.servers {
