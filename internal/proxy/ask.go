@@ -41,11 +41,14 @@ type questions struct {
 	readyOnce sync.Once
 
 	mu       sync.Mutex
-	asked    int                   // number of questions so far
-	open     []*question           // without a reply
-	byHandle map[string]*work      // handle → suspended work
-	calling  map[*request]struct{} // requests with an open call to a server of the handshake era, which may ask questions; the requests may be answered already
-	ended    bool                  // no more work may be suspended
+	asked    int              // number of questions so far
+	open     []*question      // without a reply
+	byHandle map[string]*work // handle → suspended work
+	ended    bool             // no more work may be suspended
+
+	// Requests with an open call to a server of the handshake era, which may ask questions. The
+	// requests may be answered already.
+	calling map[*request]struct{}
 }
 
 // setReady records that the client has initialized.
@@ -88,8 +91,13 @@ func (x *request) askClient(ctx context.Context, method string, params []byte) (
 // askerFor must be called when the question arrives: later calls may be another client's.
 func (s *session) askerFor(l *sessionLease) func(context.Context, string, []byte) ([]byte, *jsonrpc.Error) {
 	var sole *work // nil if the open calls belong to several works, or there are none
-	if calls := s.questions.callsTo(l.Lease); len(calls) > 0 && !slices.ContainsFunc(calls, func(x *request) bool { return x.work != calls[0].work }) {
-		sole = calls[0].work
+	for i, x := range s.questions.callsTo(l.Lease) {
+		if i == 0 {
+			sole = x.work
+		} else if x.work != sole {
+			sole = nil
+			break
+		}
 	}
 	return func(ctx context.Context, method string, params []byte) ([]byte, *jsonrpc.Error) {
 		if s.isPrefetchQuestion(l, method) {
@@ -182,7 +190,8 @@ func (c *questions) add(all []*question) *jsonrpc.Error {
 	}
 	for _, q := range all {
 		c.asked++
-		q.key = `"mcpschedd-` + c.s.observed.Name + "-" + strconv.Itoa(c.asked) + `"` // unique across processes: a client may still answer a question of an earlier one
+		// Unique across processes, as a client may still answer a question of an earlier one.
+		q.key = `"mcpschedd-` + c.s.observed.Name + "-" + strconv.Itoa(c.asked) + `"`
 		if q.work != nil || q.server != nil {
 			q.key = "q" + strconv.Itoa(c.asked)
 		}

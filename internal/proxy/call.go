@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -171,6 +172,9 @@ func (c *upstreamCall) register() {
 	}
 }
 
+// suspending holds the methods of the requests that a stateless client can be asked to repeat.
+var suspending = []string{"tools/call", "prompts/get", "resources/read"}
+
 // ask makes the upstream request. It returns at once; done is called once with the outcome,
 // on any goroutine. If client and server are of different eras, the server's questions are
 // translated on the way: a server of the handshake era asks by requests, a stateless server
@@ -178,10 +182,11 @@ func (c *upstreamCall) register() {
 func (x *request) ask(done func(outcome)) {
 	c, req := x.call, x.upstreamRequest()
 	deliver := func(o outcome) { x.deliver(o, done) }
+	mayAsk := x.stateless && !c.lease.Stateless() && slices.Contains(suspending, x.msg.Method)
 	switch {
 	case subscribes(x.msg.Method):
 		x.s.running.Go(func() { subscribe(x, req, deliver) })
-	case !x.stateless || c.lease.Stateless() || x.msg.Method != "tools/call" && x.msg.Method != "prompts/get" && x.msg.Method != "resources/read": // never suspended
+	case !mayAsk:
 		c.fetch(x.ctx, req, func(o outcome) { x.complete(x.ctx, req, o, deliver) })
 	case x.step == nil:
 		x.s.running.Go(func() {

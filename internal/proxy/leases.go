@@ -16,8 +16,11 @@ import (
 type sessionLease struct {
 	*upstream.Lease
 	member           *member
-	prefetches       *set[*speculate.Fetch] // those that its upstream runs or may run; a server over stdio does not say which call its questions and log messages belong to
-	prefetchUpstream *speculate.Upstream    // the lease as the prefetch worker sees it
+	prefetchUpstream *speculate.Upstream // the lease as the prefetch worker sees it
+
+	// Prefetches that its upstream runs or may run. A server over stdio does not say which call
+	// its questions and log messages belong to.
+	prefetches *set[*speculate.Fetch]
 }
 
 // leases holds a session's leases. They are replaced as a whole when the session opens and

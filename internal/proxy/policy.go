@@ -65,7 +65,10 @@ func (o Options) withRestartSettings(old Options) Options {
 // buildPolicy builds the policy of o. It keeps upstreams of old that have not changed, and creates
 // others with connect.
 func buildPolicy(o Options, old *policy, connect func(Upstream) *upstream.Upstream) *policy {
-	p := &policy{Options: o, loaded: time.Now(), prefix: o.NameStyle == "always" || o.NameStyle != "never" && len(o.Upstreams)+o.OtherUpstreams != 1}
+	p := &policy{Options: o, loaded: time.Now(), prefix: o.NameStyle == "always"}
+	if o.NameStyle != "never" && len(o.Upstreams)+o.OtherUpstreams != 1 {
+		p.prefix = true
+	}
 	for _, u := range o.Upstreams {
 		m := &member{Upstream: u, key: u.Spec.Name + "\x00" + u.Fingerprint}
 		if before := old.find(u.Spec.Name); before != nil && before.Fingerprint == u.Fingerprint {
@@ -112,8 +115,8 @@ func (s *Server) Apply(o Options) {
 	old := s.policy.Load()
 	next := buildPolicy(o.withRestartSettings(old.Options), old, s.connect)
 	s.policy.Store(next)
-	sameRules := next.Models.Same(old.Models) && slices.EqualFunc(next.members, old.members, func(a, b *member) bool { return reflect.DeepEqual(a.Model, b.Model) })
-	if !sameRules { // then not every call is classified as before
+	sameModel := func(a, b *member) bool { return reflect.DeepEqual(a.Model, b.Model) }
+	if !next.Models.Same(old.Models) || !slices.EqualFunc(next.members, old.members, sameModel) { // then not every call is classified as before
 		s.common.store.Reclassify() // after the new policy is visible: writes classified before stay pending from now on
 	}
 	s.recorder.log.Reconfigure(next.Record.Full, !next.Record.Off)

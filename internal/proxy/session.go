@@ -73,7 +73,8 @@ func (s *Server) newSession(c front.Client) *session {
 	}
 	n.observed = newObservedSession(ctx, n.identity.delivered == nil)
 	n.lists = newShownLists(n)
-	n.questions.s, n.questions.ready, n.questions.byHandle, n.questions.calling = n, make(chan struct{}), make(map[string]*work), make(map[*request]struct{})
+	n.questions.s, n.questions.ready = n, make(chan struct{})
+	n.questions.byHandle, n.questions.calling = make(map[string]*work), make(map[*request]struct{})
 	n.requests.open, n.requests.serving = make(map[string]*request), &n.running
 	if !s.sessions.add(n) {
 		cancel(front.ErrShutdown)

@@ -125,7 +125,8 @@ func startedTask(answer upstream.Answer, requested bool) (id string, ok bool) {
 // serveTaskList serves tasks/list with the tasks of all servers.
 func serveTaskList(x *request) outcome {
 	var all [][]byte
-	for _, l := range filterLeases(x.s.leases.current(), func(l *sessionLease) bool { return l.Live() && l.mayHave("tasks") }) { // a server that is starting has none yet
+	running := func(l *sessionLease) bool { return l.Live() && l.mayHave("tasks") } // a server that is starting has no task yet
+	for _, l := range filterLeases(x.s.leases.current(), running) {
 		if o := x.askUpstream(l, nil); o.err == nil && o.answer.Error == nil {
 			all = slices.AppendSeq(all, jsonrpc.Elements(jsonrpc.Get(o.answer.Result, "tasks")))
 		}
